@@ -1,0 +1,34 @@
+# Finds what the project stands on. Everything but torch is a Debian package.
+find_package(Threads REQUIRED)
+find_package(absl REQUIRED)
+find_package(GTest REQUIRED)
+find_package(benchmark REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(UCX REQUIRED IMPORTED_TARGET ucx)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(TOMLPLUSPLUS REQUIRED IMPORTED_TARGET tomlplusplus)
+pkg_check_modules(SENTENCEPIECE REQUIRED IMPORTED_TARGET sentencepiece)
+
+find_program(EVERMOE_CCACHE ccache)
+if(EVERMOE_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      # Without these ccache refuses to cache a translation unit that uses a precompiled header.
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      ${EVERMOE_CCACHE})
+endif()
+find_program(EVERMOE_MOLD mold)
+if(EVERMOE_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+if(EVERMOE_SANITIZE)
+  add_compile_options(-fsanitize=${EVERMOE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${EVERMOE_SANITIZE})
+endif()
+
+if(EVERMOE_TORCH)
+  include(Torch)
+endif()

@@ -1,0 +1,70 @@
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/fault_point.h"
+#include "base/fingerprint.h"
+
+namespace evermoe {
+namespace {
+
+TEST(ErrorTest, PeerLostNamesTheRankAndKeepsItWhenAnnotated) {
+  const absl::Status lost = annotate(PeerLost(Rank(3), "connection closed"), "step 7");
+  EXPECT_TRUE(absl::IsUnavailable(lost));
+  EXPECT_EQ(accused_rank(lost), Rank(3));
+  EXPECT_EQ(lost.message(), "step 7: connection closed");
+  EXPECT_FALSE(accused_rank(Timeout("nobody")).has_value());
+}
+
+TEST(ErrorTest, ExitCodeSeparatesBadInputFromTheRest) {
+  EXPECT_EQ(exit_code(absl::OkStatus()), 0);
+  EXPECT_EQ(exit_code(InvalidInput("x")), 2);
+  EXPECT_EQ(exit_code(Corrupt("x")), 1);
+}
+
+TEST(ErrorTest, GuardUnwrapsStatusErrorWithoutLoss) {
+  const absl::Status status = guard([]() -> absl::Status { throw StatusError(PeerLost(Rank(1), "gone")); });
+  EXPECT_EQ(accused_rank(status), Rank(1));
+  EXPECT_TRUE(absl::IsInternal(guard([]() -> absl::Status { throw std::runtime_error("odd"); })));
+  EXPECT_TRUE(absl::IsResourceExhausted(guard([]() -> absl::Status { throw std::bad_alloc(); })));
+}
+
+TEST(CheckDeathTest, PrintsTheFactsAndAborts) {
+  const int lanes = 3;
+  EXPECT_DEATH(CHECK(lanes == 2) << "lanes=" << lanes, "CHECK failed: lanes == 2 lanes=3");
+}
+
+TEST(FingerprintTest, HexRoundTripsAndRefusesAnythingElse) {
+  const std::string text = "mixture";
+  const Fingerprint value = fingerprint(std::as_bytes(std::span(text.data(), text.size())));
+  EXPECT_EQ(fingerprint_from_hex(to_hex(value)), value);
+  EXPECT_FALSE(fingerprint_from_hex("12").has_value());
+  EXPECT_FALSE(fingerprint_from_hex(std::string(32, 'G')).has_value());
+}
+
+TEST(FingerprintTest, StreamEqualsConcatenation) {
+  std::vector<std::byte> bytes(1000);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7);
+  FingerprintStream stream;
+  stream.update(std::span(bytes).first(13));
+  stream.update(std::span(bytes).subspan(13));
+  EXPECT_EQ(stream.finish(), fingerprint(bytes));
+}
+
+TEST(FaultPointTest, CountsAndDisarms) {
+  std::vector<int64_t> seen;
+  arm_fault_points([&](const char* point, int64_t reached_before) {
+    if (std::string(point) == "here") seen.push_back(reached_before);
+  });
+  fault_point("here");
+  fault_point("elsewhere");
+  fault_point("here");
+  arm_fault_points(nullptr);
+  fault_point("here");
+  EXPECT_EQ(seen, (std::vector<int64_t>{0, 1}));
+}
+
+}  // namespace
+}  // namespace evermoe
