@@ -1,0 +1,104 @@
+// A job's configuration: everything that determines its bits, and how it is run.
+//
+// The text form is TOML with the tables [model] [train] [data] [parallel] [checkpoint] [evaluate]
+// [run]; keys are the field names below. `model.preset` names the shape that the other model keys
+// then change. Unknown keys, wrong types, values out of range and impossible combinations are
+// InvalidInput with one line that says file and line (or "--set"), the key, what was found and what
+// is allowed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "model/model_shape.h"
+
+namespace evermoe {
+
+enum class Precision { kFp32, kBf16, kFp16, kFp64 };  // compute type; fp64 has fp64 masters too
+enum class LearningRateShape { kConstant, kCosine, kWsd };
+
+struct TrainConfig {
+  int64_t steps = 100;
+  uint64_t seed = 1;
+  Precision precision = Precision::kFp32;
+  int64_t micro_batches = 8;      // of a whole step, over all lanes
+  int64_t micro_batch_size = 2;   // sequences in one micro-batch
+  double learning_rate = 1e-3;    // peak
+  double final_learning_rate = 1e-4;
+  int64_t warmup_steps = 10;
+  LearningRateShape schedule = LearningRateShape::kCosine;
+  int64_t decay_steps = 0;        // wsd: length of the last, falling part
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0.1;
+  double clip_norm = 1.0;         // 0: no clipping
+  double initial_loss_scale = 65536;     // fp16 only, a power of two
+  int64_t loss_scale_growth_steps = 200;  // fp16: doubled after so many steps without overflow
+};
+
+struct DataConfig {
+  std::string path;                  // text file or token file (".tokens"); relative to the configuration file
+  std::string tokenizer = "bytes";   // "bytes", or a SentencePiece .model file
+  std::string validation_path;       // empty: the last part of `path` is held out
+  double validation_fraction = 0.1;
+};
+
+struct ParallelConfig {
+  int64_t stages = 1;
+  // Lanes of each stage; one entry per stage after validation. In TOML a number or an array.
+  std::vector<int64_t> lanes = {1};
+  int64_t expert_replicas = 1;  // instances of every expert in its stage group, at most the lanes
+  std::string transport = "auto";  // auto, unix, ucx
+
+  int64_t world_size() const;
+};
+
+struct CheckpointConfig {
+  int64_t every_steps = 50;      // 0: only at the end
+  int64_t keep_newest = 2;
+  int64_t keep_every_steps = 0;  // also keep steps that are multiples of this; 0: none
+  int64_t keep_best = 1;         // also keep the n best by validation loss
+};
+
+struct EvaluateConfig {
+  int64_t every_steps = 50;  // 0: only at the end
+  int64_t micro_batches = 8;
+};
+
+struct RunConfig {
+  int64_t restarts_max = 3;          // in a row without a new checkpoint
+  double backoff_seconds = 0.2;      // before the first restart, doubled each time, at most 30
+  double deadline_seconds = 60;      // longest silence of a peer before it counts as hung
+  int64_t threads = 1;               // compute threads of a worker; changes bits
+};
+
+struct JobConfig {
+  ModelShape model;
+  TrainConfig train;
+  DataConfig data;
+  ParallelConfig parallel;
+  CheckpointConfig checkpoint;
+  EvaluateConfig evaluate;
+  RunConfig run;
+};
+
+// Parses a TOML file, then applies "key=value" settings in order, then validates.
+absl::StatusOr<JobConfig> load_config(const std::string& path,
+                                      const std::vector<std::string>& settings);
+// The same for TOML text; `origin` names it in errors, relative paths are taken from `directory`.
+absl::StatusOr<JobConfig> parse_config(const std::string& text, const std::string& origin,
+                                       const std::string& directory,
+                                       const std::vector<std::string>& settings);
+
+// The complete configuration as TOML that parses back to an equal one.
+std::string to_toml(const JobConfig& config);
+
+// What must not change when a checkpoint is continued: model and data order. Lines "key=value".
+std::string model_identity(const JobConfig& config);
+// What must be equal on all workers of one run (everything that determines bits, plus topology).
+std::string bits_identity(const JobConfig& config);
+
+}  // namespace evermoe

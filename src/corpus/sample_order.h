@@ -1,0 +1,28 @@
+// Which tokens each micro-batch trains on: a pure function of (seed, step, micro-batch).
+//
+// The training part of a token file is cut into windows of sequence_length + 1 tokens (inputs and
+// the targets one further, so windows overlap by one token). One epoch is a seeded permutation of
+// all windows, evaluated point-wise (a Feistel network with cycle walking), so no table is kept and
+// any sample of any step is found in constant time.
+#pragma once
+
+#include <cstdint>
+
+#include "base/ids.h"
+
+namespace evermoe {
+
+struct SampleOrder {
+  uint64_t seed = 0;
+  int64_t windows = 0;           // in the training part, at least 1
+  int64_t micro_batches = 0;     // per step
+  int64_t micro_batch_size = 0;  // sequences per micro-batch
+
+  // The window of sequence `row` of a micro-batch of the step that leads from Step(s) to Step(s+1).
+  int64_t window_of(Step step, MicroBatch micro_batch, int64_t row) const;
+};
+
+// The point-wise permutation of 0 .. count - 1 for one (seed, epoch).
+int64_t permuted(int64_t index, int64_t count, uint64_t seed, uint64_t epoch);
+
+}  // namespace evermoe
