@@ -1,0 +1,89 @@
+// Durable checkpoints, writing side: one saver per rank.
+//
+// A save has two phases (docs/formats/checkpoint.md):
+//   1. every rank copies its shards to memory (begin), then a background thread writes and fsyncs
+//      the rank's safetensors file and its part of the manifest under a temporary directory name;
+//   2. when every rank has prepared, rank 0 publishes: manifest, fsync, atomic rename of the
+//      directory, `latest`, then retention.
+// How the ranks learn that all have prepared is the caller's business (the trainer lets the number
+// ride on each step's verdict), so nothing here talks to other ranks.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/fingerprint.h"
+#include "env/files.h"
+#include "operators/operator.h"
+#include "store/training_position.h"
+
+namespace evermoe {
+
+enum class ElementType { kFp32, kFp64, kBf16, kFp16 };
+int64_t element_bytes(ElementType type);
+const char* to_string(ElementType type);  // "fp32", ...
+
+// The three parts of an operator's optimizer state.
+enum class StatePart { kMaster, kExpAvg, kExpAvgSq };
+inline constexpr StatePart kStateParts[] = {StatePart::kMaster, StatePart::kExpAvg,
+                                            StatePart::kExpAvgSq};
+const char* to_string(StatePart part);  // "master", "exp_avg", "exp_avg_sq"
+
+// One operator shard to be saved. The bytes may live on any device: `copy` brings those of one part
+// to `into` (range.size() elements) and is called during begin() only, on the caller's thread.
+struct ShardSource {
+  std::string operator_name;
+  int64_t flat_size = 0;
+  FlatRange range;
+  std::function<void(StatePart part, std::span<std::byte> into)> copy;
+  // Fingerprint of the live compute weights of this range (in compute_type), so that a reader can
+  // prove that the compute weights it derives from the masters are those that were trained with.
+  std::function<Fingerprint()> compute_fingerprint;
+};
+
+struct SaverOptions {
+  std::string directory;  // OUT/checkpoints; all ranks see the same one
+  int rank = 0;
+  int world_size = 1;
+  ElementType state_type = ElementType::kFp32;    // of masters and moments
+  ElementType compute_type = ElementType::kFp32;
+  std::string topology;   // for people and `inspect`: "2 stages, lanes 2 2"
+  // Retention: a published checkpoint stays if any rule wants it. The newest always stays.
+  int64_t keep_newest = 2;
+  int64_t keep_every_steps = 0;
+  int64_t keep_best = 1;  // by validation loss
+};
+
+class CheckpointSaver {
+ public:
+  // Creates the directory; rank 0 removes temporary leftovers of earlier runs.
+  static absl::StatusOr<std::unique_ptr<CheckpointSaver>> open(Files& files, SaverOptions options);
+  virtual ~CheckpointSaver() = default;
+
+  // Phase 1. Returns when everything is copied (staging memory is allocated and pre-faulted once
+  // and used again). Blocks first while an earlier save of this rank is still being written.
+  // The error of an earlier background write is reported here (and by wait_prepared) once.
+  virtual absl::Status begin(const TrainingPosition& position,
+                             std::span<const ShardSource> shards) = 0;
+
+  // Newest step that this rank has durable on disk and has not been told is published; Step(-1)
+  // for none. Never blocks.
+  virtual Step prepared() = 0;
+  // Blocks until nothing is being written. Errors of background work are returned once.
+  virtual absl::Status wait_prepared(absl::Duration timeout) = 0;
+
+  // Phase 2, rank 0 only, after every rank prepared `step`; runs in the background.
+  // Publishing the same step twice is ok. A step published before replaces the old directory.
+  virtual void publish(Step step) = 0;
+  // Blocks until every publish has finished; returns the first error.
+  virtual absl::Status wait_published(absl::Duration timeout) = 0;
+  // Newest step published by this saver; Step(-1) for none.
+  virtual Step published() = 0;
+};
+
+}  // namespace evermoe
