@@ -54,6 +54,7 @@ struct ModelShape {
   bool is_moe_layer(int64_t layer) const {
     return layer >= dense_first_layers && (layer + 1) % moe_every == 0;
   }
+  friend bool operator==(const ModelShape&, const ModelShape&) = default;
 };
 
 // All operators of the model in canonical order: embedding; for each layer block, gate, experts;
@@ -83,5 +84,16 @@ ParameterCounts count_parameters(const ModelShape& shape);
 // "small" ones train on a laptop in seconds and minutes. InvalidInput for an unknown name lists them.
 std::vector<std::string> preset_names();
 absl::StatusOr<ModelShape> preset(const std::string& name);
+
+// The styles: gpt-moe, qwen-moe, deepseek-moe, mixtral. A style decides what kind of parts a model
+// is made of (norm, activation, positions, biases, shared experts, scoring), a preset also their
+// sizes. InvalidInput for an unknown name lists them.
+std::vector<std::string> style_names();
+// `shape` with the parts of a style. Sizes stay, but for shared_hidden, which becomes
+// shared_experts_of_style() times expert_hidden.
+absl::StatusOr<ModelShape> with_style(ModelShape shape, const std::string& style);
+// How many experts' width the shared experts of a style have: 0 for styles without them and for
+// unknown names.
+int64_t shared_experts_of_style(const std::string& style);
 
 }  // namespace evermoe
