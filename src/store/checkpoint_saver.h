@@ -20,19 +20,10 @@
 #include "base/fingerprint.h"
 #include "env/files.h"
 #include "operators/operator.h"
+#include "store/element_type.h"
 #include "store/training_position.h"
 
 namespace evermoe {
-
-enum class ElementType { kFp32, kFp64, kBf16, kFp16 };
-int64_t element_bytes(ElementType type);
-const char* to_string(ElementType type);  // "fp32", ...
-
-// The three parts of an operator's optimizer state.
-enum class StatePart { kMaster, kExpAvg, kExpAvgSq };
-inline constexpr StatePart kStateParts[] = {StatePart::kMaster, StatePart::kExpAvg,
-                                            StatePart::kExpAvgSq};
-const char* to_string(StatePart part);  // "master", "exp_avg", "exp_avg_sq"
 
 // One operator shard to be saved. The bytes may live on any device: `copy` brings those of one part
 // to `into` (range.size() elements) and is called during begin() only, on the caller's thread.
