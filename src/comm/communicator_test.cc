@@ -1,0 +1,240 @@
+// Every collective against a dumb oracle, bit for bit, over all transports.
+#include "comm/communicator.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <mutex>
+#include <numeric>
+#include <random>
+
+#include "comm/rank_threads_testing.h"
+
+namespace evermoe {
+namespace {
+
+const size_t kSizes[] = {0, 1, 3, 1000, 100'000};
+
+std::vector<Rank> everybody(int size) {
+  std::vector<Rank> members;
+  for (int i = 0; i < size; ++i) members.push_back(Rank(i));
+  return members;
+}
+
+// The values that member `index` brings: of very different magnitudes, so that the order of
+// additions shows in the bits.
+template <typename T>
+std::vector<T> values_of(int index, size_t count) {
+  std::mt19937_64 random(static_cast<uint64_t>(index) * 7919 + count);
+  std::vector<T> values(count);
+  for (T& value : values) {
+    const auto bits = static_cast<int64_t>(random());
+    value = static_cast<T>(bits >> (random() % 60));
+  }
+  return values;
+}
+
+template <typename T>
+T apply(ReduceOp op, T a, T b) {
+  if (op == ReduceOp::kMin) return b < a ? b : a;
+  if (op == ReduceOp::kMax) return a < b ? b : a;
+  if constexpr (std::is_same_v<T, int64_t>) {
+    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  } else {
+    return a + b;
+  }
+}
+
+template <typename T>
+std::vector<T> reduced(int members, size_t count, ReduceOp op) {
+  std::vector<T> result = values_of<T>(0, count);
+  for (int i = 1; i < members; ++i) {
+    const std::vector<T> other = values_of<T>(i, count);
+    for (size_t k = 0; k < count; ++k) result[k] = apply(op, result[k], other[k]);
+  }
+  return result;
+}
+
+template <typename T>
+bool same_bits(std::span<const T> a, std::span<const T> b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
+}
+
+// Uneven parts, some of them empty.
+std::vector<int64_t> ragged_begins(int members, size_t count) {
+  std::vector<int64_t> begins{0};
+  for (int i = 1; i < members; ++i) {
+    begins.push_back(static_cast<int64_t>(i % 2 == 1 ? count / 2 : count * static_cast<size_t>(i) / static_cast<size_t>(members)));
+    begins.back() = std::max(begins.back(), begins[begins.size() - 2]);
+  }
+  begins.push_back(static_cast<int64_t>(count));
+  return begins;
+}
+
+class CommunicatorTest : public testing::TestWithParam<std::tuple<TransportKind, int>> {
+ protected:
+  int members() const { return std::get<1>(GetParam()); }
+
+  void run(const std::function<void(Communicator&)>& body) {
+    run_ranks(std::get<0>(GetParam()), members(), [&](Transport& transport) {
+      Communicator world(transport, everybody(members()), {.view = View(1), .deadline = absl::Seconds(30)});
+      body(world);
+      EXPECT_TRUE(world.barrier().ok());
+    });
+  }
+
+  template <typename T>
+  void expect_reductions(ReduceOp op) {
+    run([&](Communicator& world) {
+      for (const size_t count : kSizes) {
+        std::vector<T> values = values_of<T>(world.index(), count);
+        ASSERT_TRUE(world.all_reduce<T>(values, op).ok());
+        const std::vector<T> expected = reduced<T>(members(), count, op);
+        EXPECT_TRUE(same_bits<T>(values, expected)) << count;
+      }
+    });
+  }
+};
+
+TEST_P(CommunicatorTest, AllReduceOfFloatsHasTheBitsOfIndexOrder) { expect_reductions<float>(ReduceOp::kSum); }
+TEST_P(CommunicatorTest, AllReduceOfDoublesHasTheBitsOfIndexOrder) { expect_reductions<double>(ReduceOp::kSum); }
+TEST_P(CommunicatorTest, AllReduceOfIntegersWrapsAround) { expect_reductions<int64_t>(ReduceOp::kSum); }
+TEST_P(CommunicatorTest, AllReduceFindsTheLeast) { expect_reductions<float>(ReduceOp::kMin); }
+TEST_P(CommunicatorTest, AllReduceFindsTheGreatest) { expect_reductions<int64_t>(ReduceOp::kMax); }
+
+TEST_P(CommunicatorTest, AllReduceInSeveralChunksHasTheBitsOfIndexOrder) {
+  run([&](Communicator& world) {
+    const size_t count = 1'300'007;  // more than one chunk for each of five members
+    std::vector<float> values = values_of<float>(world.index(), count);
+    ASSERT_TRUE(world.all_reduce<float>(values, ReduceOp::kSum).ok());
+    const std::vector<float> expected = reduced<float>(members(), count, ReduceOp::kSum);
+    EXPECT_TRUE(same_bits<float>(values, expected));
+  });
+}
+
+TEST_P(CommunicatorTest, NanGivesTheSameBitsOnAllMembers) {
+  std::mutex mutex;
+  std::vector<std::vector<float>> results;
+  run([&](Communicator& world) {
+    std::vector<float> values(1000, world.index() % 2 == 0 ? std::nanf("7") : -0.0f);
+    ASSERT_TRUE(world.all_reduce<float>(values, ReduceOp::kSum).ok());
+    const std::lock_guard lock(mutex);
+    results.push_back(values);
+  });
+  for (const auto& result : results) EXPECT_TRUE(same_bits<float>(result, results[0]));
+}
+
+TEST_P(CommunicatorTest, ReduceScatterGivesEachMemberItsPart) {
+  run([&](Communicator& world) {
+    for (const size_t count : kSizes) {
+      const std::vector<float> values = values_of<float>(world.index(), count);
+      const auto begins = ragged_begins(members(), count);
+      const auto begin = static_cast<size_t>(begins[static_cast<size_t>(world.index())]);
+      const auto end = static_cast<size_t>(begins[static_cast<size_t>(world.index()) + 1]);
+      std::vector<float> part(end - begin);
+      ASSERT_TRUE(world.reduce_scatter<float>(values, begins, part, ReduceOp::kSum).ok());
+      const std::vector<float> expected = reduced<float>(members(), count, ReduceOp::kSum);
+      EXPECT_TRUE(same_bits<float>(part, std::span(expected).subspan(begin, end - begin))) << count;
+      EXPECT_TRUE(same_bits<float>(values, values_of<float>(world.index(), count)));
+    }
+  });
+}
+
+TEST_P(CommunicatorTest, ReduceScatterWorksInPlace) {
+  run([&](Communicator& world) {
+    const size_t count = 200'001;
+    std::vector<double> values = values_of<double>(world.index(), count);
+    const auto begins = ragged_begins(members(), count);
+    const auto begin = static_cast<size_t>(begins[static_cast<size_t>(world.index())]);
+    const auto end = static_cast<size_t>(begins[static_cast<size_t>(world.index()) + 1]);
+    const auto part = std::span(values).subspan(begin, end - begin);
+    ASSERT_TRUE(world.reduce_scatter<double>(values, begins, part, ReduceOp::kSum).ok());
+    const std::vector<double> expected = reduced<double>(members(), count, ReduceOp::kSum);
+    EXPECT_TRUE(same_bits<double>(part, std::span(expected).subspan(begin, end - begin)));
+  });
+}
+
+TEST_P(CommunicatorTest, AllGatherCollectsRaggedParts) {
+  run([&](Communicator& world) {
+    for (const size_t count : kSizes) {
+      const auto begins = ragged_begins(members(), count);
+      std::vector<std::byte> bytes(count);
+      const auto own = static_cast<size_t>(world.index());
+      std::fill(bytes.begin() + begins[own], bytes.begin() + begins[own + 1], std::byte(world.index() + 1));
+      ASSERT_TRUE(world.all_gather(bytes, begins).ok());
+      for (size_t i = 0; i + 1 < begins.size(); ++i) {
+        for (auto at = begins[i]; at < begins[i + 1]; ++at) {
+          ASSERT_EQ(bytes[static_cast<size_t>(at)], std::byte(i + 1));
+        }
+      }
+    }
+  });
+}
+
+TEST_P(CommunicatorTest, AllToAllDeliversEveryPairItsOwnSize) {
+  run([&](Communicator& world) {
+    // Member i sends j a message of 37 * i * j bytes, large for one pair.
+    const auto size_of = [](int i, int j) { return static_cast<size_t>(37 * i * j + (i == 1 && j == 0 ? 300'000 : 0)); };
+    std::vector<std::vector<std::byte>> out, in;
+    std::vector<std::span<const std::byte>> sends;
+    std::vector<std::span<std::byte>> receives;
+    for (int other = 0; other < members(); ++other) {
+      out.emplace_back(size_of(world.index(), other), std::byte(world.index() * 16 + other));
+      in.emplace_back(size_of(other, world.index()));
+    }
+    for (size_t other = 0; other < out.size(); ++other) {
+      sends.push_back(out[other]);
+      receives.push_back(in[other]);
+    }
+    ASSERT_TRUE(world.all_to_all(sends, receives).ok());
+    for (int other = 0; other < members(); ++other) {
+      for (const std::byte byte : in[static_cast<size_t>(other)]) {
+        ASSERT_EQ(byte, std::byte(other * 16 + world.index()));
+      }
+    }
+  });
+}
+
+TEST_P(CommunicatorTest, BroadcastReachesAllFromEveryRoot) {
+  run([&](Communicator& world) {
+    for (int root = 0; root < members(); ++root) {
+      for (const size_t count : kSizes) {
+        const std::vector<float> expected = values_of<float>(root + 100, count);
+        std::vector<float> values = world.index() == root ? expected : std::vector<float>(count);
+        ASSERT_TRUE(world.broadcast(root, std::as_writable_bytes(std::span(values))).ok());
+        EXPECT_TRUE(same_bits<float>(values, expected));
+      }
+    }
+  });
+}
+
+TEST_P(CommunicatorTest, NamedMessagesAndCollectivesDoNotMeet) {
+  run([&](Communicator& world) {
+    const int next = (world.index() + 1) % members();
+    const int before = (world.index() + members() - 1) % members();
+    const int64_t mine = world.index();
+    int64_t first = -1, second = -1;
+    auto send_one = world.start_send(next, 5, std::as_bytes(std::span(&mine, 1)));
+    auto send_two = world.start_send(next, 0, std::as_bytes(std::span(&mine, 1)));
+    int64_t sum = world.index();
+    ASSERT_TRUE(world.all_reduce<int64_t>(std::span(&sum, 1), ReduceOp::kSum).ok());
+    auto receive_two = world.start_receive(before, 0, std::as_writable_bytes(std::span(&second, 1)));
+    auto receive_one = world.start_receive(before, 5, std::as_writable_bytes(std::span(&first, 1)));
+    EXPECT_TRUE(receive_one.wait().ok() && receive_two.wait().ok());
+    EXPECT_TRUE(send_one.wait().ok() && send_two.wait().ok());
+    EXPECT_EQ(first, before);
+    EXPECT_EQ(second, before);
+    EXPECT_EQ(sum, members() * (members() - 1) / 2);
+  });
+}
+
+std::string test_name(const testing::TestParamInfo<std::tuple<TransportKind, int>>& info) {
+  return kind_name(std::get<0>(info.param)) + std::to_string(std::get<1>(info.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CommunicatorTest,
+                         testing::Combine(testing::Values(TransportKind::kUnix), testing::Values(1, 2, 3, 4, 5)),
+                         test_name);
+
+}  // namespace
+}  // namespace evermoe

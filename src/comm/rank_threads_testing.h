@@ -1,0 +1,50 @@
+// For tests: the same body in one thread per rank, over the transport of choice.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/check.h"
+#include "comm/transport.h"
+#include "comm/unix_transport.h"
+
+namespace evermoe {
+
+enum class TransportKind { kUnix, kUcx, kInProcess };
+
+inline std::string kind_name(TransportKind kind) {
+  return kind == TransportKind::kUnix ? "Unix" : kind == TransportKind::kUcx ? "Ucx" : "InProcess";
+}
+
+using RankBody = std::function<void(Transport&)>;
+
+inline std::unique_ptr<TransportListener> listen(TransportKind kind) {
+  auto listener = listen_unix({});
+  CHECK_OK(listener.status());
+  return *std::move(listener);
+}
+
+// Returns when every body has returned. Transports are closed at the end of each body.
+inline void run_ranks(TransportKind kind, int size, const RankBody& body) {
+  std::vector<std::unique_ptr<TransportListener>> listeners;
+  std::vector<std::string> addresses;
+  for (int i = 0; i < size; ++i) {
+    listeners.push_back(listen(kind));
+    addresses.push_back(listeners.back()->address());
+  }
+  std::vector<std::thread> threads;
+  for (int i = 0; i < size; ++i) {
+    threads.emplace_back([&, i] {
+      auto transport = listeners[static_cast<size_t>(i)]->connect(Rank(i), addresses, absl::Seconds(30));
+      CHECK_OK(transport.status());
+      body(**transport);
+      (*transport)->close();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace evermoe

@@ -1,0 +1,31 @@
+// The two phases in which a transport comes to life: first every process has an address, then,
+// when everybody knows everybody's, they connect.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "comm/transport.h"
+
+namespace evermoe {
+
+class TransportListener {
+ public:
+  virtual ~TransportListener() = default;
+
+  // Where the peers find this process: opaque, without white space.
+  virtual const std::string& address() const = 0;
+
+  // Connects with every other rank; addresses[i] is rank i's, and addresses[rank] is this one's.
+  // To be called once; the listener may be destroyed afterwards. Blocks until all have connected or
+  // until `timeout`: Timeout names the missing ranks, PeerLost a rank that has died meanwhile,
+  // InvalidInput addresses that this kind of transport cannot reach.
+  virtual absl::StatusOr<std::unique_ptr<Transport>> connect(Rank rank,
+                                                             const std::vector<std::string>& addresses,
+                                                             absl::Duration timeout) = 0;
+};
+
+}  // namespace evermoe
