@@ -1,0 +1,16 @@
+// What has to be equal on all workers for their arithmetic to agree bit for bit.
+#pragma once
+
+#include <string>
+
+namespace evermoe {
+
+// Lines "key=value": PyTorch version, CPU capability that the kernels were chosen for, compute
+// threads. Different values give different bits (often in gradients only), so workers that differ
+// must not train together.
+std::string arithmetic_identity();
+
+// One compute thread pool of this size for the process. Call before any tensor work.
+void set_compute_threads(int threads);
+
+}  // namespace evermoe

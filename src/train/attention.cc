@@ -1,0 +1,51 @@
+#include "train/attention.h"
+
+#include "train/layers.h"
+
+namespace evermoe {
+namespace {
+
+const Parameter* optional_parameter(const OperatorState& state, const std::string& name) {
+  return state.has_parameter(name) ? &state.parameter(name) : nullptr;
+}
+
+// [B, T, kv, d] -> [B, T, kv * times, d]: every key/value head serves `times` neighbouring queries.
+at::Tensor repeat_heads(const at::Tensor& x, int64_t times) {
+  if (times == 1) return x;
+  return x.unsqueeze(3).expand({x.size(0), x.size(1), x.size(2), times, x.size(3)})
+      .reshape({x.size(0), x.size(1), x.size(2) * times, x.size(3)});
+}
+
+}  // namespace
+
+Attention::Attention(const OperatorState& block, const ModelShape& shape, StateTypes types)
+    : shape_(shape), qkv_(block.parameter("attention.qkv.weight")),
+      qkv_bias_(optional_parameter(block, "attention.qkv.bias")),
+      out_(block.parameter("attention.out.weight")),
+      out_bias_(optional_parameter(block, "attention.out.bias")) {
+  if (shape.position == PositionKind::kRotary) {
+    std::tie(cosine_, sine_) = rotary_tables(shape.sequence_length, shape.head_dim, shape.rope_theta,
+                                             types.compute, types.device);
+  }
+}
+
+at::Tensor Attention::forward(const at::Tensor& x, int64_t batch) const {
+  const int64_t length = shape_.sequence_length;
+  const at::Tensor qkv = linear(x, qkv_, qkv_bias_)
+                             .view({batch, length, shape_.heads + 2 * shape_.kv_heads, shape_.head_dim});
+  at::Tensor q = qkv.narrow(2, 0, shape_.heads);
+  at::Tensor k = qkv.narrow(2, shape_.heads, shape_.kv_heads);
+  at::Tensor v = qkv.narrow(2, shape_.heads + shape_.kv_heads, shape_.kv_heads);
+  if (cosine_.defined()) {
+    q = rotary(q, cosine_, sine_);
+    k = rotary(k, cosine_, sine_);
+  }
+  const int64_t times = shape_.heads / shape_.kv_heads;
+  const at::Tensor attended = at::scaled_dot_product_attention(
+      q.transpose(1, 2), repeat_heads(k, times).transpose(1, 2), repeat_heads(v, times).transpose(1, 2),
+      /*attn_mask=*/{}, /*dropout_p=*/0.0, /*is_causal=*/true);
+  return linear(attended.transpose(1, 2).reshape({batch * length, shape_.heads * shape_.head_dim}), out_,
+                out_bias_);
+}
+
+}  // namespace evermoe

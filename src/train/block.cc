@@ -1,0 +1,74 @@
+#include "train/block.h"
+
+#include <algorithm>
+
+#include "dispatch/token_dispatch.h"
+#include "train/gate.h"
+#include "train/layers.h"
+
+namespace evermoe {
+
+Block::Block(LayerOperators operators, const ModelShape& shape, const ExpertPlacement& placement,
+             Communicator& stage_group, StateTypes types)
+    : operators_(std::move(operators)), shape_(shape), placement_(placement), group_(stage_group),
+      attention_(*operators_.block, shape, types) {
+  for (const auto& expert : operators_.experts) experts_.emplace_back(*expert, "", shape.activation);
+  if (operators_.gate == nullptr) {
+    always_ = std::make_unique<FeedForward>(*operators_.block, "ffn.", shape.activation);
+  } else if (shape.shared_hidden > 0) {
+    always_ = std::make_unique<FeedForward>(*operators_.block, "shared.", shape.activation);
+  }
+}
+
+std::vector<OperatorState*> Block::operators() {
+  std::vector<OperatorState*> all = {operators_.block.get()};
+  if (operators_.gate != nullptr) all.push_back(operators_.gate.get());
+  for (const auto& expert : operators_.experts) all.push_back(expert.get());
+  return all;
+}
+
+at::Tensor Block::norm(const at::Tensor& x, const std::string& name) const {
+  const OperatorState& block = *operators_.block;
+  if (shape_.norm == NormKind::kRmsNorm) {
+    return rms_norm(x, block.parameter(name + ".weight"), shape_.norm_epsilon);
+  }
+  return layer_norm(x, block.parameter(name + ".weight"), block.parameter(name + ".bias"), shape_.norm_epsilon);
+}
+
+at::Tensor Block::mixture(const at::Tensor& x, BlockResult& result) const {
+  const GateChoice choice = choose_experts(x, operators_.gate->parameter("weight"), shape_);
+  const auto dispatch =
+      TokenDispatch::start(group_, placement_, choice.experts, shape_.top_k, x.device());
+  const at::Tensor outputs =
+      dispatch->to_tokens(run_experts(dispatch->to_experts(x), experts_, dispatch->expert_rows()));
+  result.auxiliary_loss = choice.auxiliary_loss;
+  if (!choice.experts.empty()) {
+    const int64_t largest = *std::max_element(choice.load.begin(), choice.load.end());
+    result.load_imbalance = static_cast<double>(largest * shape_.experts) / static_cast<double>(choice.experts.size());
+  }
+  return (outputs * choice.weights.unsqueeze(-1)).sum(1).to(x.scalar_type());
+}
+
+BlockResult Block::forward(const at::Tensor& x, int64_t batch) const {
+  BlockResult result;
+  const bool moe = operators_.gate != nullptr;
+  if (batch == 0) {
+    result.output = moe ? x + mixture(x, result) : x;
+    return result;
+  }
+  const at::Tensor attended = x + attention_.forward(norm(x, "norm1"), batch);
+  const at::Tensor normal = norm(attended, "norm2");
+  at::Tensor output = attended;
+  if (always_ != nullptr) {
+    at::Tensor always = always_->forward(normal);
+    if (moe && shape_.shared_gate) {
+      always = always * at::sigmoid(linear(normal, operators_.block->parameter("shared_gate.weight"), nullptr));
+    }
+    output = output + always;
+  }
+  if (moe) output = output + mixture(normal, result);
+  result.output = output;
+  return result;
+}
+
+}  // namespace evermoe

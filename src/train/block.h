@@ -1,0 +1,54 @@
+// One transformer layer: attention and a feed-forward part that is dense or a mixture of experts.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "model/model_shape.h"
+#include "placement/expert_placement.h"
+#include "tensor/torch.h"
+#include "train/attention.h"
+#include "train/experts.h"
+#include "train/operator_state.h"
+
+namespace evermoe {
+
+// The operators of one layer on this rank.
+struct LayerOperators {
+  std::unique_ptr<OperatorState> block;
+  std::unique_ptr<OperatorState> gate;                  // MoE layers
+  std::vector<std::unique_ptr<OperatorState>> experts;  // hosted ones, ascending
+};
+
+struct BlockResult {
+  at::Tensor output;
+  at::Tensor auxiliary_loss;  // undefined in dense layers and for zero rows
+  double load_imbalance = 0;  // largest / mean expert load of this micro-batch; 0 in dense layers
+};
+
+class Block {
+ public:
+  Block(LayerOperators operators, const ModelShape& shape, const ExpertPlacement& placement,
+        Communicator& stage_group, StateTypes types);
+
+  std::vector<OperatorState*> operators();
+
+  // x [batch * T, hidden]. With batch 0 only the experts run, for the tokens of other lanes.
+  BlockResult forward(const at::Tensor& x, int64_t batch) const;
+
+ private:
+  at::Tensor norm(const at::Tensor& x, const std::string& name) const;
+  at::Tensor mixture(const at::Tensor& x, BlockResult& result) const;
+
+  const LayerOperators operators_;
+  const ModelShape& shape_;
+  const ExpertPlacement& placement_;
+  Communicator& group_;
+  const Attention attention_;
+  std::vector<FeedForward> experts_;  // routed, hosted here
+  std::unique_ptr<FeedForward> always_;  // the dense part, or the shared experts
+};
+
+}  // namespace evermoe

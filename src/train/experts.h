@@ -1,0 +1,31 @@
+// The feed-forward networks: dense, shared and routed experts.
+#pragma once
+
+#include <vector>
+
+#include "model/model_shape.h"
+#include "placement/dispatch_plan.h"
+#include "tensor/torch.h"
+#include "train/operator_state.h"
+
+namespace evermoe {
+
+// A feed-forward network's parameters inside an operator, names beginning with `prefix`.
+struct FeedForward {
+  FeedForward(const OperatorState& state, const std::string& prefix, ActivationKind activation);
+  const Parameter* up = nullptr;
+  const Parameter* up_bias = nullptr;  // null without biases
+  const Parameter* down = nullptr;
+  const Parameter* down_bias = nullptr;
+  ActivationKind activation;
+
+  // x [N, hidden] -> [N, hidden]
+  at::Tensor forward(const at::Tensor& x) const;
+};
+
+// Runs every hosted expert on its rows of the expert layout: one graph node for all of them, weight
+// gradients added expert by expert. `experts[i]` serves `rows[i]`.
+at::Tensor run_experts(const at::Tensor& layout, const std::vector<FeedForward>& experts,
+                       const std::vector<ExpertRows>& rows);
+
+}  // namespace evermoe

@@ -1,0 +1,70 @@
+// One operator's live state on one rank: compute weights and gradients in full, master weights and
+// moments for the shard that this rank owns (ZeRO-1 over the operator's owners).
+#pragma once
+
+#include <string>
+
+#include "comm/communicator.h"
+#include "operators/operator.h"
+#include "tensor/torch.h"
+
+namespace evermoe {
+
+// A parameter as the layers see it: views into the operator's flat compute weights and gradients.
+struct Parameter {
+  at::Tensor value;     // compute type, shape of the spec
+  at::Tensor gradient;  // accumulator in the master type, same shape; backward functions add to it
+};
+
+struct StateTypes {
+  at::ScalarType compute = at::kFloat;
+  at::ScalarType master = at::kFloat;  // of masters, moments and gradient accumulators
+  at::Device device = at::kCPU;
+};
+
+class OperatorState {
+ public:
+  // `owners` is the group of lanes that hold this operator (the whole stage group, or the lanes of
+  // an expert's replicas); it must outlive the state. All tensors start as zero.
+  OperatorState(OperatorSpec spec, Communicator& owners, StateTypes types);
+
+  const OperatorSpec& spec() const { return spec_; }
+  Communicator& owners() const { return owners_; }
+  FlatRange shard() const { return shard_; }
+  // CHECKs that the operator has a parameter of this name.
+  const Parameter& parameter(const std::string& name) const;
+  bool has_parameter(const std::string& name) const;
+
+  // This rank's shard: 1-D tensors of shard().size() elements. In FP32 and FP64 the master is the
+  // shard of the compute weights itself.
+  at::Tensor& master() { return master_; }
+  at::Tensor& exp_avg() { return exp_avg_; }
+  at::Tensor& exp_avg_sq() { return exp_avg_sq_; }
+  at::Tensor shard_gradient() const { return gradient_.narrow(0, shard_.begin, shard_.size()); }
+  at::Tensor shard_compute() const { return compute_.narrow(0, shard_.begin, shard_.size()); }
+  const at::Tensor& compute() const { return compute_; }
+  const at::Tensor& gradient() const { return gradient_; }
+
+  // Master shard := initial weights; moments zero. Call gather_compute() on all owners after it.
+  void initialise(uint64_t seed);
+  void clear_gradients() { gradient_.zero_(); }
+  // Sums the owners' gradients in role order; shard_gradient() then holds this rank's part.
+  absl::Status reduce_gradients();
+  // Casts the master shard to compute weights and gathers everybody's.
+  absl::Status gather_compute();
+
+ private:
+  std::vector<int64_t> shard_begins() const;
+
+  const OperatorSpec spec_;
+  Communicator& owners_;
+  const FlatRange shard_;
+  at::Tensor compute_;
+  at::Tensor gradient_;
+  at::Tensor master_;
+  at::Tensor exp_avg_;
+  at::Tensor exp_avg_sq_;
+  std::vector<Parameter> parameters_;  // in the spec's order
+};
+
+}  // namespace evermoe

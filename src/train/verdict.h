@@ -1,0 +1,53 @@
+// The verdict: the commit point of a step. One world-wide all-reduce carries what every rank found;
+// its result, the same on every rank, decides what the optimizer does. Nobody applies without it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "comm/communicator.h"
+#include "config/job_config.h"
+#include "store/training_position.h"
+
+namespace evermoe {
+
+// What one rank contributes. Sums over the rank's own shards and micro-batches.
+struct StepFindings {
+  double gradient_square_sum = 0;  // of its gradient shards, times loss_scale^2; may be non-finite
+  double loss_sum = 0;             // over its micro-batches (last stage)
+  double auxiliary_loss_sum = 0;
+  double load_imbalance_sum = 0;   // over its micro-batches and gates
+  double gate_count = 0;           // how many of those
+  double tokens = 0;               // trained (last stage)
+  // Combined by minimum instead of sum:
+  Step prepared;                   // newest checkpoint that this rank has durable; Step(-1) for none
+  bool drain = false;              // this rank was asked to stop
+};
+
+// The few scalars that a step consumed and every rank agrees on.
+struct StepRecord {
+  Step step;                   // the state that the step led to
+  bool applied = true;         // false: non-finite gradients, the update was skipped
+  double gradient_norm = 0;    // unscaled, before clipping
+  double gradient_divisor = 1; // gradients are divided by this: loss scale / clip factor
+  double loss_scale = 1;       // that the step used
+  double learning_rate = 0;
+  double loss = 0;             // mean over micro-batches
+  double auxiliary_loss = 0;
+  double load_imbalance = 0;   // mean over micro-batches and gates of largest / mean expert load
+  int64_t tokens = 0;
+  Step prepared;               // every rank has this checkpoint durable; Step(-1) for none
+  bool drain = false;          // some rank was asked to stop
+};
+
+// All-reduces the findings (in role order, so with equal bits everywhere).
+absl::StatusOr<StepFindings> combine(Communicator& world, const StepFindings& own);
+
+// Pure. `before` is the position that the step started from; `combined` the world's findings.
+StepRecord decide(const StepFindings& combined, const TrainConfig& train, const TrainingPosition& before);
+
+// The position after the step: step, samples, updates, loss scale (halved on overflow, doubled after
+// loss_scale_growth_steps good steps; FP16 only).
+TrainingPosition advance(const TrainingPosition& before, const StepRecord& record, const TrainConfig& train);
+
+}  // namespace evermoe
