@@ -22,6 +22,9 @@ struct SampleOrder {
   int64_t window_of(Step step, MicroBatch micro_batch, int64_t row) const;
 };
 
+// Windows in a part of `tokens` tokens; window w begins at token w * sequence_length of the part.
+int64_t window_count(int64_t tokens, int64_t sequence_length);
+
 // The point-wise permutation of 0 .. count - 1 for one (seed, epoch).
 int64_t permuted(int64_t index, int64_t count, uint64_t seed, uint64_t epoch);
 

@@ -2,8 +2,8 @@
 // turned into them.
 //
 // Format (docs/formats/token-file.md): 8 bytes "EVERTOK1", u32 bytes per token (1, 2 or 4), u32
-// vocabulary, u64 token count, 16 bytes XXH3-128 of the tokens, zero padding to 64 bytes, then the
-// tokens, little-endian.
+// vocabulary, u64 token count, 16 bytes XXH3-128 of the tokens (high half first), zero padding to 64
+// bytes, then the tokens. All numbers are little-endian.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,9 @@
 
 namespace evermoe {
 
+inline constexpr int64_t kTokenVocabularyMax = int64_t{1} << 31;  // token numbers fit int32
+inline constexpr int64_t kTokensMax = int64_t{1} << 40;
+
 // Immutable; safe to share between threads.
 class TokenFile {
  public:
@@ -27,12 +30,43 @@ class TokenFile {
   virtual int64_t size() const = 0;              // tokens
   virtual int64_t vocabulary() const = 0;
   virtual Fingerprint contents() const = 0;      // as stored in the header
-  virtual absl::Status verify() const = 0;       // recomputes it
+  // Recomputes it and looks for tokens outside the vocabulary: Corrupt. Reads the whole file.
+  virtual absl::Status verify() const = 0;
   // Copies tokens [begin, begin + into.size()). REQUIRES: they exist.
   virtual void read(int64_t begin, std::span<int64_t> into) const = 0;
 };
 
-// Writes a token file (to a temporary name, fsync, rename).
+// What the header of a token file says.
+struct TokenFileHeader {
+  int64_t bytes_per_token = 1;
+  int64_t vocabulary = 1;
+  int64_t tokens = 0;
+  Fingerprint contents;
+};
+inline constexpr int64_t kTokenFileHeaderBytes = 64;
+
+std::string encode_token_file_header(const TokenFileHeader& header);
+// Corrupt says what is wrong. `file_bytes` is the size of the whole file.
+absl::StatusOr<TokenFileHeader> decode_token_file_header(std::span<const std::byte> bytes,
+                                                         int64_t file_bytes);
+
+// Writes a token file piece by piece, under a temporary name of its own until finish(): processes
+// that write the same file at the same time do not disturb each other, the last one stays.
+class TokenFileWriter {
+ public:
+  // InvalidInput for an impossible vocabulary, otherwise the codes of env/files.h.
+  static absl::StatusOr<std::unique_ptr<TokenFileWriter>> create(const std::string& path,
+                                                                 int64_t vocabulary);
+  // Without finish(), removes what was written.
+  virtual ~TokenFileWriter() = default;
+
+  // InvalidInput for a token outside the vocabulary. Blocks as the disk does.
+  virtual absl::Status append(std::span<const int32_t> tokens) = 0;
+  // Syncs and gives the file its name. Call once, last.
+  virtual absl::Status finish() = 0;
+};
+
+// All at once.
 absl::Status write_token_file(const std::string& path, int64_t vocabulary,
                               std::span<const int32_t> tokens);
 
