@@ -1,0 +1,46 @@
+// What a worker tells the supervisor that started it: one JSON object per line over an inherited
+// file descriptor. A worker started by a cluster's own launcher has nobody to tell and says nothing.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/ids.h"
+
+namespace evermoe {
+
+inline constexpr int64_t kReportLineBytesMax = 64 << 10;
+
+struct WorkerReport {
+  enum class Kind {
+    kAlive,       // every half second from a thread of its own: the process is not stopped
+    kReady,       // connected and restored; `step` is where training goes on, `text` where from
+    kStep,        // a step was committed (rank 0 only)
+    kEvaluated,   // validation loss of the state at `step` (rank 0 only)
+    kPublished,   // the checkpoint of `step` is complete on disk (rank 0 only)
+    kFinished,    // everything is done or drained; exits 0 next
+    kFailed,      // exits non-zero next; `text` says why, `accused` whom it blames
+  };
+  Kind kind = Kind::kAlive;
+  Rank rank;
+  Step step;
+  std::string text;
+  std::optional<Rank> accused;
+  bool bad_input = false;        // kFailed: the user's input is wrong, a restart cannot help
+  // kStep
+  double loss = 0;
+  double gradient_norm = 0;
+  double learning_rate = 0;
+  double load_imbalance = 0;     // mean over gates of largest / mean expert load
+  double tokens_per_second = 0;  // since the step before
+  double validation_loss = -1;   // kEvaluated
+  bool drained = false;          // kFinished: before the last step, because it was asked to
+};
+
+std::string encode(const WorkerReport& report);  // one line with its newline
+// Corrupt for anything that encode() cannot have written.
+absl::StatusOr<WorkerReport> decode_report(const std::string& line);
+
+}  // namespace evermoe
