@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "comm/in_process_transport.h"
 #include "comm/transport.h"
 #include "comm/unix_transport.h"
 
@@ -29,6 +30,14 @@ inline std::unique_ptr<TransportListener> listen(TransportKind kind) {
 
 // Returns when every body has returned. Transports are closed at the end of each body.
 inline void run_ranks(TransportKind kind, int size, const RankBody& body) {
+  if (kind == TransportKind::kInProcess) {
+    InProcessCluster cluster(size, {.seed = 42});
+    cluster.run([&](Rank, Transport& transport) {
+      body(transport);
+      transport.close();
+    });
+    return;
+  }
   std::vector<std::unique_ptr<TransportListener>> listeners;
   std::vector<std::string> addresses;
   for (int i = 0; i < size; ++i) {
