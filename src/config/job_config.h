@@ -1,8 +1,10 @@
 // A job's configuration: everything that determines its bits, and how it is run.
 //
 // The text form is TOML with the tables [model] [train] [data] [parallel] [checkpoint] [evaluate]
-// [run]; keys are the field names below. `model.preset` names the shape that the other model keys
-// then change. Unknown keys, wrong types, values out of range and impossible combinations are
+// [run]; keys are the field names below (docs/configuration.md lists them all). `model.preset` names
+// the shape that the other model keys then change, `model.style` the parts it is made of: in the file
+// and again among the settings the preset comes first, then the style, then all other keys. Unknown
+// keys, wrong types, values out of range and impossible combinations are
 // InvalidInput with one line that says file and line (or "--set"), the key, what was found and what
 // is allowed.
 #pragma once
@@ -37,6 +39,7 @@ struct TrainConfig {
   double clip_norm = 1.0;         // 0: no clipping
   double initial_loss_scale = 65536;     // fp16 only, a power of two
   int64_t loss_scale_growth_steps = 200;  // fp16: doubled after so many steps without overflow
+  friend bool operator==(const TrainConfig&, const TrainConfig&) = default;
 };
 
 struct DataConfig {
@@ -44,6 +47,7 @@ struct DataConfig {
   std::string tokenizer = "bytes";   // "bytes", or a SentencePiece .model file
   std::string validation_path;       // empty: the last part of `path` is held out
   double validation_fraction = 0.1;
+  friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };
 
 struct ParallelConfig {
@@ -54,6 +58,7 @@ struct ParallelConfig {
   std::string transport = "auto";  // auto, unix, ucx
 
   int64_t world_size() const;
+  friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;
 };
 
 struct CheckpointConfig {
@@ -61,11 +66,13 @@ struct CheckpointConfig {
   int64_t keep_newest = 2;
   int64_t keep_every_steps = 0;  // also keep steps that are multiples of this; 0: none
   int64_t keep_best = 1;         // also keep the n best by validation loss
+  friend bool operator==(const CheckpointConfig&, const CheckpointConfig&) = default;
 };
 
 struct EvaluateConfig {
   int64_t every_steps = 50;  // 0: only at the end
   int64_t micro_batches = 8;
+  friend bool operator==(const EvaluateConfig&, const EvaluateConfig&) = default;
 };
 
 struct RunConfig {
@@ -73,6 +80,7 @@ struct RunConfig {
   double backoff_seconds = 0.2;      // before the first restart, doubled each time, at most 30
   double deadline_seconds = 60;      // longest silence of a peer before it counts as hung
   int64_t threads = 1;               // compute threads of a worker; changes bits
+  friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };
 
 struct JobConfig {
@@ -83,12 +91,20 @@ struct JobConfig {
   CheckpointConfig checkpoint;
   EvaluateConfig evaluate;
   RunConfig run;
+  friend bool operator==(const JobConfig&, const JobConfig&) = default;
 };
 
-// Parses a TOML file, then applies "key=value" settings in order, then validates.
+// The longest configuration text that is read.
+inline constexpr int64_t kConfigBytesMax = 1 << 20;
+
+// Parses a TOML file, then applies "key=value" settings in order, then validates, then looks at the
+// data: the files must exist, fit the model's vocabulary and be long enough for one sequence.
+// Reads of the data no more than a token file's header. In settings, text needs no quotes, and
+// relative paths are taken from the current folder.
 absl::StatusOr<JobConfig> load_config(const std::string& path,
                                       const std::vector<std::string>& settings);
-// The same for TOML text; `origin` names it in errors, relative paths are taken from `directory`.
+// The same for TOML text, without a look at the data; `origin` names it in errors, relative paths in
+// it are taken from `directory`. All paths of the result are absolute.
 absl::StatusOr<JobConfig> parse_config(const std::string& text, const std::string& origin,
                                        const std::string& directory,
                                        const std::vector<std::string>& settings);

@@ -1,0 +1,108 @@
+#include "config/validate_config.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+
+namespace evermoe {
+namespace {
+
+// More operators than this would only be a mistake; each costs about a kilobyte of bookkeeping.
+constexpr int64_t kOperatorsMax = 1 << 20;
+constexpr int64_t kWorldMax = 4096;
+
+absl::Status validate_attention(const ModelShape& shape, const KeyPlaces& places) {
+  if (shape.heads % shape.kv_heads != 0) {
+    return not_allowed(places, "model.kv_heads", absl::StrCat(shape.kv_heads),
+                       absl::StrCat("a divisor of model.heads (", shape.heads, ")"));
+  }
+  if (shape.heads * shape.head_dim % 64 != 0) {
+    return not_allowed(places, "model.head_dim", absl::StrCat(shape.head_dim),
+                       absl::StrCat("a width whose product with model.heads (", shape.heads,
+                                    ") is a multiple of 64"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status validate_moe(const ModelShape& shape, const KeyPlaces& places) {
+  if (shape.top_k > shape.experts) {
+    return not_allowed(places, "model.top_k", absl::StrCat(shape.top_k),
+                       absl::StrCat("at most model.experts (", shape.experts, ")"));
+  }
+  int64_t moe_layers = 0;
+  for (int64_t layer = 0; layer < shape.layers; ++layer) moe_layers += shape.is_moe_layer(layer);
+  if (moe_layers == 0) {
+    const bool all_dense = shape.dense_first_layers >= shape.layers;
+    const char* key = all_dense ? "model.dense_first_layers" : "model.moe_every";
+    return not_allowed(
+        places, key, absl::StrCat(all_dense ? shape.dense_first_layers : shape.moe_every),
+        absl::StrCat("a value that leaves an MoE layer among model.layers (", shape.layers, ")"));
+  }
+  if (moe_layers * shape.experts > kOperatorsMax) {
+    return not_allowed(places, "model.experts", absl::StrCat(shape.experts),
+                       absl::StrCat("at most ", kOperatorsMax / moe_layers, " with ", moe_layers,
+                                    " MoE layers"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status validate_lanes(const JobConfig& config, const KeyPlaces& places, size_t stage) {
+  const int64_t lanes = config.parallel.lanes[stage];
+  const int64_t replicas = config.parallel.expert_replicas;
+  if (replicas > lanes) {
+    return not_allowed(places, "parallel.expert_replicas", absl::StrCat(replicas),
+                       absl::StrCat("at most the lanes of every stage (stage ", stage, " has ",
+                                    lanes, ")"));
+  }
+  if (lanes > config.model.experts * replicas) {
+    return not_allowed(
+        places, "parallel.lanes", absl::StrCat(lanes, " for stage ", stage),
+        absl::StrCat("at most model.experts * parallel.expert_replicas (",
+                     config.model.experts * replicas, "), so that each lane has an expert"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status validate_topology(const JobConfig& config, const KeyPlaces& places) {
+  const ParallelConfig& parallel = config.parallel;
+  if (parallel.stages > config.model.layers) {
+    return not_allowed(places, "parallel.stages", absl::StrCat(parallel.stages),
+                       absl::StrCat("at most model.layers (", config.model.layers,
+                                    "), so that each stage has a layer"));
+  }
+  for (size_t stage = 0; stage < parallel.lanes.size(); ++stage) {
+    RETURN_IF_ERROR(validate_lanes(config, places, stage));
+  }
+  if (parallel.world_size() > kWorldMax) {
+    return not_allowed(places, "parallel.lanes", absl::StrCat(parallel.world_size(), " in all"),
+                       absl::StrCat("at most ", kWorldMax, " over all stages"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int64_t ParallelConfig::world_size() const {
+  return std::accumulate(lanes.begin(), lanes.end(), int64_t{0});
+}
+
+const std::string& KeyPlaces::of(const std::string& key) const {
+  const auto found = set_at.find(key);
+  return found == set_at.end() ? origin : found->second;
+}
+
+absl::Status not_allowed(const KeyPlaces& places, const std::string& key, const std::string& found,
+                         const std::string& allowed) {
+  return InvalidInput(
+      absl::StrCat(places.of(key), ": ", key, ": found ", found, ", allowed: ", allowed));
+}
+
+absl::Status validate_config(const JobConfig& config, const KeyPlaces& places) {
+  RETURN_IF_ERROR(validate_attention(config.model, places));
+  RETURN_IF_ERROR(validate_moe(config.model, places));
+  return validate_topology(config, places);
+}
+
+}  // namespace evermoe

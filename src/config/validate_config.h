@@ -1,0 +1,30 @@
+// The rules between keys: what each value alone cannot show.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "config/job_config.h"
+
+namespace evermoe {
+
+// Where each key was last set, and what to name for keys that were not.
+struct KeyPlaces {
+  std::string origin;
+  std::map<std::string, std::string> set_at;
+  const std::string& of(const std::string& key) const;
+};
+
+// InvalidInput for `key`: "place: key: found X, allowed: Y".
+absl::Status not_allowed(const KeyPlaces& places, const std::string& key, const std::string& found,
+                         const std::string& allowed);
+
+// Shape and topology. REQUIRES: every value is inside its own key's range, lanes has one entry per
+// stage.
+absl::Status validate_config(const JobConfig& config, const KeyPlaces& places);
+
+// The files of [data]: that they are there, fit the vocabulary and suffice for one sequence.
+absl::Status validate_data(const JobConfig& config, const KeyPlaces& places);
+
+}  // namespace evermoe
