@@ -2,14 +2,16 @@
 
 namespace evermoe {
 
-BatchReader::BatchReader(const JobConfig& config, TokenRange training, TokenRange validation, at::Device device)
+int64_t window_count(const TokenPart& part, int64_t length) { return part.size() < 1 ? 0 : (part.size() - 1) / length; }
+
+BatchReader::BatchReader(const JobConfig& config, TokenPart training, TokenPart validation, at::Device device)
     : training_(training), validation_(validation),
       order_{.seed = config.train.seed,
-             .windows = training.windows(config.model.sequence_length),
+             .windows = window_count(training, config.model.sequence_length),
              .micro_batches = config.train.micro_batches,
              .micro_batch_size = config.train.micro_batch_size},
       length_(config.model.sequence_length), batch_(config.train.micro_batch_size), device_(device) {
-  CHECK(order_.windows > 0 && validation_.windows(length_) > 0);
+  CHECK(order_.windows > 0 && window_count(validation_, length_) > 0);
 }
 
 MicroBatchTokens BatchReader::training(Step step, MicroBatch micro_batch) const {
@@ -19,17 +21,17 @@ MicroBatchTokens BatchReader::training(Step step, MicroBatch micro_batch) const 
 }
 
 MicroBatchTokens BatchReader::validation(MicroBatch micro_batch) const {
-  const int64_t available = validation_.windows(length_);
+  const int64_t available = window_count(validation_, length_);
   std::vector<int64_t> windows;
   for (int64_t row = 0; row < batch_; ++row) windows.push_back((micro_batch.value * batch_ + row) % available);
   return read(validation_, windows);
 }
 
-MicroBatchTokens BatchReader::read(const TokenRange& range, const std::vector<int64_t>& windows) const {
+MicroBatchTokens BatchReader::read(const TokenPart& range, const std::vector<int64_t>& windows) const {
   at::Tensor tokens = at::empty({static_cast<int64_t>(windows.size()), length_ + 1}, at::kLong);
   int64_t* row = tokens.mutable_data_ptr<int64_t>();
   for (const int64_t window : windows) {
-    range.file->read(range.begin + window * length_, {row, static_cast<size_t>(length_ + 1)});
+    range.read(window * length_, {row, static_cast<size_t>(length_ + 1)});
     row += length_ + 1;
   }
   return {tokens.narrow(1, 0, length_).contiguous().to(device_),

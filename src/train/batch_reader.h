@@ -4,29 +4,23 @@
 #include "base/ids.h"
 #include "config/job_config.h"
 #include "corpus/sample_order.h"
-#include "corpus/token_file.h"
+#include "corpus/token_source.h"
 #include "tensor/torch.h"
 
 namespace evermoe {
 
-// A part of a token file.
-struct TokenRange {
-  const TokenFile* file = nullptr;
-  int64_t begin = 0;
-  int64_t end = 0;
-  // Training windows of `length` inputs (and one more target) that fit.
-  int64_t windows(int64_t length) const { return (end - begin - 1) / length; }
-};
+// Training windows of `length` inputs (and one more target) that fit into a part.
+int64_t window_count(const TokenPart& part, int64_t length);
 
 struct MicroBatchTokens {
   at::Tensor inputs;   // [micro_batch_size, sequence_length], int64
   at::Tensor targets;  // the same, one token later
 };
 
-// Immutable; the files must outlive it.
+// Immutable; keeps the token files mapped.
 class BatchReader {
  public:
-  BatchReader(const JobConfig& config, TokenRange training, TokenRange validation, at::Device device);
+  BatchReader(const JobConfig& config, TokenPart training, TokenPart validation, at::Device device);
 
   // A pure function of (seed, step, micro-batch).
   MicroBatchTokens training(Step step, MicroBatch micro_batch) const;
@@ -34,10 +28,10 @@ class BatchReader {
   MicroBatchTokens validation(MicroBatch micro_batch) const;
 
  private:
-  MicroBatchTokens read(const TokenRange& range, const std::vector<int64_t>& windows) const;
+  MicroBatchTokens read(const TokenPart& range, const std::vector<int64_t>& windows) const;
 
-  const TokenRange training_;
-  const TokenRange validation_;
+  const TokenPart training_;
+  const TokenPart validation_;
   const SampleOrder order_;
   const int64_t length_;
   const int64_t batch_;

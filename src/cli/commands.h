@@ -1,0 +1,26 @@
+// The subcommands of `evermoe`: one file each, which declares its options and what they start.
+#pragma once
+
+#include <functional>
+#include <map>
+
+#include "absl/status/statusor.h"
+
+namespace CLI {
+class App;
+}
+
+namespace evermoe {
+
+// What each subcommand does once its options are parsed: returns the process's exit code, or an error,
+// which is printed as one line on stderr and exits with 2 where the input is wrong, else with 1.
+using CommandTable = std::map<const CLI::App*, std::function<absl::StatusOr<int>()>>;
+
+void add_config_command(CLI::App& app, CommandTable& commands);
+void add_inspect_command(CLI::App& app, CommandTable& commands);
+void add_tokenize_command(CLI::App& app, CommandTable& commands);
+
+// Whatever needs the trainer; where it is not built (no_trainer_commands.cc), commands that say so.
+void add_trainer_commands(CLI::App& app, CommandTable& commands);
+
+}  // namespace evermoe

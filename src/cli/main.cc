@@ -1,0 +1,48 @@
+// evermoe: one binary, a subcommand for everything a user does.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+
+#include "base/error.h"
+#include "cli/commands.h"
+
+namespace evermoe {
+namespace {
+
+constexpr int kBadInput = 2;
+
+int fail(int code, std::string message) {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  std::cerr << "evermoe: " << message << "\n";
+  return code;
+}
+
+int run(const CLI::App& app, const CommandTable& commands) {
+  const CLI::App* chosen = app.get_subcommands().front();
+  const absl::StatusOr<int> code = commands.at(chosen)();
+  std::cout.flush();
+  if (!code.ok()) return fail(exit_code(code.status()), std::string(code.status().message()));
+  if (!std::cout) return fail(1, "standard output cannot be written");
+  return *code;
+}
+
+}  // namespace
+}  // namespace evermoe
+
+int main(int argc, char** argv) {
+  CLI::App app("EverMoE trains Mixture-of-Experts models on machines that fail.", "evermoe");
+  app.set_version_flag("--version", "evermoe " EVERMOE_VERSION);
+  app.require_subcommand(1);
+  evermoe::CommandTable commands;
+  evermoe::add_trainer_commands(app, commands);
+  evermoe::add_inspect_command(app, commands);
+  evermoe::add_config_command(app, commands);
+  evermoe::add_tokenize_command(app, commands);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    return evermoe::fail(evermoe::kBadInput, std::string(error.what()) + " (see evermoe --help)");
+  }
+  return evermoe::run(app, commands);
+}

@@ -1,0 +1,200 @@
+#include "cli/worker.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/report_channel.h"
+#include "comm/job_transport.h"
+#include "comm/rendezvous.h"
+#include "config/job_config.h"
+#include "corpus/token_source.h"
+#include "env/clock.h"
+#include "metrics/metrics_writer.h"
+#include "tensor/arithmetic_identity.h"
+#include "train/step_loop.h"
+#include "train/trainer.h"
+
+namespace evermoe {
+namespace {
+
+std::atomic<int> drain_signals{0};
+
+void on_drain_signal(int signal_number) {
+  if (drain_signals.fetch_add(1) > 0) _exit(128 + signal_number);
+}
+
+void install_drain_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_drain_signal;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGINT, &action, nullptr);
+}
+
+absl::StatusOr<TokenParts> open_tokens(const DataConfig& data, const std::string& out) {
+  const TokenSource source{.path = data.path,
+                           .tokenizer = data.tokenizer,
+                           .validation_path = data.validation_path,
+                           .validation_fraction = data.validation_fraction};
+  ASSIGN_OR_RETURN(const TokenPaths paths, prepare_tokens(source, out + "/cache"));
+  return open_token_parts(paths);
+}
+
+// Serves the rendezvous if it is this rank's turn to, and connects with all others.
+class Connection {
+ public:
+  static absl::StatusOr<std::unique_ptr<Transport>> open(const WorkerOptions& options, const JobConfig& config,
+                                                         std::unique_ptr<RendezvousServer>& server) {
+    if (options.serve_rendezvous) {
+      const std::vector<std::string> host_port = absl::StrSplit(options.rendezvous, ':');
+      int port = 0;
+      if (host_port.size() != 2 || !absl::SimpleAtoi(host_port[1], &port)) {
+        return InvalidInput("worker: --rendezvous is '" + options.rendezvous + "', not HOST:PORT");
+      }
+      ASSIGN_OR_RETURN(server, RendezvousServer::start(host_port[0], port, options.world_size));
+    }
+    const absl::Duration patience = absl::Seconds(options.join_seconds);
+    ASSIGN_OR_RETURN(const auto listener, listen_for_job(config.parallel.transport));
+    RendezvousRequest request;
+    request.server = options.rendezvous;
+    request.rank = options.rank;
+    request.world_size = options.world_size;
+    request.address = listener->address();
+    request.fingerprint = bits_identity(config) + arithmetic_identity();
+    ASSIGN_OR_RETURN(const auto addresses, join_rendezvous(request, patience));
+    return listener->connect(options.rank, addresses, patience);
+  }
+};
+
+WorkerReport step_report(const StepRecord& record, double tokens_per_second) {
+  WorkerReport report{.kind = WorkerReport::Kind::kStep, .step = record.step};
+  report.loss = record.loss;
+  report.gradient_norm = record.gradient_norm;
+  report.learning_rate = record.learning_rate;
+  report.load_imbalance = record.load_imbalance;
+  report.tokens_per_second = tokens_per_second;
+  return report;
+}
+
+StepMetrics step_metrics(const StepRecord& record, double tokens_per_second, double seconds) {
+  StepMetrics metrics;
+  metrics.step = record.step;
+  metrics.loss = record.loss;
+  metrics.auxiliary_loss = record.auxiliary_loss;
+  metrics.gradient_norm = record.gradient_norm;
+  metrics.learning_rate = record.learning_rate;
+  metrics.load_imbalance = record.load_imbalance;
+  metrics.loss_scale = record.loss_scale;
+  metrics.applied = record.applied;
+  metrics.tokens_per_second = tokens_per_second;
+  metrics.seconds = seconds;
+  return metrics;
+}
+
+// Rank 0 tells the supervisor and writes the metrics; the others only step.
+class Narrator {
+ public:
+  Narrator(ReportChannel& reports, std::unique_ptr<MetricsWriter> metrics)
+      : reports_(reports), metrics_(std::move(metrics)), step_began_(real_clock().now()) {}
+
+  StepObserver observer() {
+    if (metrics_ == nullptr) {
+      return {[](const StepRecord&) {}, [](Step, double) {}, [](Step) {}};
+    }
+    return {[this](const StepRecord& record) { on_step(record); },
+            [this](Step step, double loss) { on_evaluated(step, loss); },
+            [this](Step step) { reports_.send({.kind = WorkerReport::Kind::kPublished, .step = step}); }};
+  }
+  absl::Status close() { return metrics_ == nullptr ? absl::OkStatus() : metrics_->close(); }
+
+ private:
+  void on_step(const StepRecord& record) {
+    const auto now = real_clock().now();
+    const double seconds = absl::ToDoubleSeconds(now - step_began_);
+    step_began_ = now;
+    const double rate = static_cast<double>(record.tokens) / seconds;
+    reports_.send(step_report(record, rate));
+    log_if_error(metrics_->append(step_metrics(record, rate, seconds)));
+  }
+  void on_evaluated(Step step, double loss) {
+    WorkerReport report{.kind = WorkerReport::Kind::kEvaluated, .step = step};
+    report.validation_loss = loss;
+    reports_.send(report);
+    log_if_error(metrics_->append_validation(step, loss));
+    step_began_ = real_clock().now();
+  }
+  // A full disk must not stop the training of a model whose checkpoints may be elsewhere.
+  void log_if_error(const absl::Status& status) {
+    if (!status.ok()) log_warning("metrics: " + std::string(status.message()));
+  }
+
+  ReportChannel& reports_;
+  std::unique_ptr<MetricsWriter> metrics_;
+  MonotonicTime step_began_;
+};
+
+absl::Status train(const WorkerOptions& options, const JobConfig& config, Transport& transport,
+                   ReportChannel& reports) {
+  ASSIGN_OR_RETURN(const TokenParts tokens, open_tokens(config.data, options.out));
+  TrainerEnvironment environment;
+  environment.transport = &transport;
+  environment.files = &real_files();
+  environment.checkpoint_directory = options.out + "/checkpoints";
+  environment.training = tokens.training;
+  environment.validation = tokens.validation;
+  ASSIGN_OR_RETURN(const auto trainer, Trainer::create(config, environment));
+  ASSIGN_OR_RETURN(const Resumption resumption, trainer->resume());
+  for (const std::string& reason : resumption.skipped) log_warning("skipped checkpoint " + reason);
+  reports.send({.kind = WorkerReport::Kind::kReady, .step = resumption.step, .text = resumption.source});
+  std::unique_ptr<MetricsWriter> metrics;
+  if (options.rank == Rank(0)) {
+    ASSIGN_OR_RETURN(metrics, MetricsWriter::open(real_files(), options.out, resumption.step));
+  }
+  Narrator narrator(reports, std::move(metrics));
+  ASSIGN_OR_RETURN(const StepLoopResult result,
+                   run_steps(*trainer, config, [] { return drain_signals.load() > 0; }, narrator.observer()));
+  RETURN_IF_ERROR(narrator.close());
+  WorkerReport finished{.kind = WorkerReport::Kind::kFinished, .step = result.step};
+  finished.drained = result.drained;
+  reports.send(finished);
+  return absl::OkStatus();
+}
+
+absl::Status connect_and_train(const WorkerOptions& options, ReportChannel& reports) {
+  ASSIGN_OR_RETURN(const JobConfig config, load_config(options.config_path, options.settings));
+  if (config.parallel.world_size() != options.world_size) {
+    return InvalidInput(absl::StrCat("parallel.stages and parallel.lanes need ", config.parallel.world_size(),
+                                     " workers, but --world-size is ", options.world_size));
+  }
+  set_compute_threads(static_cast<int>(config.run.threads));
+  std::unique_ptr<RendezvousServer> server;
+  ASSIGN_OR_RETURN(const auto transport, Connection::open(options, config, server));
+  const absl::Status status = guard([&] { return train(options, config, *transport, reports); });
+  // Only a worker that is done says goodbye: to the peers of one that failed, its end is a failure.
+  if (status.ok()) transport->close();
+  return status;
+}
+
+}  // namespace
+
+absl::Status run_worker(const WorkerOptions& options) {
+  install_drain_signals();
+  ReportChannel reports(options.report_fd, options.rank);
+  const absl::Status status = connect_and_train(options, reports);
+  if (status.ok()) return status;
+  log_error(std::string(status.message()));
+  WorkerReport failed{.kind = WorkerReport::Kind::kFailed, .text = std::string(status.message())};
+  failed.accused = accused_rank(status);
+  failed.bad_input = absl::IsInvalidArgument(status);
+  reports.send(failed);
+  return status;
+}
+
+}  // namespace evermoe

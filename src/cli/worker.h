@@ -1,0 +1,32 @@
+// The life of one worker process: find the others, build the trainer, resume, train, report.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "base/ids.h"
+
+namespace evermoe {
+
+struct WorkerOptions {
+  std::string config_path;
+  std::vector<std::string> settings;  // key=value, applied over the file
+  std::string out;                    // the job's output directory
+  Rank rank;
+  int world_size = 0;
+  std::string rendezvous;         // host:port
+  bool serve_rendezvous = false;  // this process (rank 0) runs the server at that port
+  int report_fd = -1;             // a supervisor listens there; -1: nobody does
+  double join_seconds = 120;      // how long to wait for the other ranks to come
+};
+
+// What flags left open is taken from the environment of torchrun (RANK, WORLD_SIZE, MASTER_ADDR,
+// MASTER_PORT), Slurm (SLURM_PROCID, SLURM_NTASKS) or Open MPI (OMPI_COMM_WORLD_RANK, _SIZE).
+// InvalidInput says which variable or flag is missing.
+absl::Status complete_from_environment(WorkerOptions& options);
+
+// Runs to the end of training or to a drain (SIGTERM or SIGINT; a second one ends the process at
+// once). The error has been reported and logged when this returns.
+absl::Status run_worker(const WorkerOptions& options);
+
+}  // namespace evermoe
