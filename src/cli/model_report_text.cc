@@ -10,9 +10,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string with_commas(int64_t value) {
-  std::string digits = absl::StrCat(value);
-  for (auto at = std::ssize(digits) - 3; at > 0; at -= 3) digits.insert(static_cast<size_t>(at), ",");
-  return digits;
+  const std::string digits = absl::StrCat(value);
+  std::string text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
 }
 
 std::string shown_bytes(int64_t bytes) {

@@ -1,0 +1,181 @@
+// Runs the real binary: what it prints, where, and its exit code.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "corpus/test_folder.h"
+#include "env/process.h"
+
+namespace evermoe {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+struct Result {
+  int code = -1;
+  std::string out;
+  std::string error;
+};
+
+class CliTest : public testing::Test {
+ protected:
+  Result run(const std::vector<std::string>& arguments) {
+    SpawnOptions options;
+    options.program = EVERMOE_BINARY_DIR "/evermoe";
+    options.arguments = arguments;
+    const std::string out = folder_.path("out");
+    const std::string error = folder_.path("error");
+    options.stdout_fd = open(out.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
+    options.stderr_fd = open(error.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
+    auto child = spawn(options);
+    EXPECT_TRUE(child.ok()) << child.status();
+    const auto status = (*child)->wait(absl::Seconds(60));
+    EXPECT_TRUE(status.ok()) << status.status();
+    close(options.stdout_fd);
+    close(options.stderr_fd);
+    return {status->code, TestFolder::read(out), TestFolder::read(error)};
+  }
+
+  // Expects bad input: exit code 2, nothing on stdout; the line on stderr, with "D" for the folder.
+  std::string refusal(const std::vector<std::string>& arguments) {
+    const Result result = run(arguments);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_EQ(result.out, "");
+    EXPECT_EQ(std::count(result.error.begin(), result.error.end(), '\n'), 1) << result.error;
+    std::string line = result.error.substr(0, result.error.find('\n'));
+    for (size_t at; (at = line.find(folder_.root())) != std::string::npos;) {
+      line.replace(at, folder_.root().size(), "D");
+    }
+    return line;
+  }
+
+  TestFolder folder_;
+};
+
+const std::string kTiny = EVERMOE_SOURCE_DIR "/configs/tiny.toml";
+
+TEST_F(CliTest, SaysItsVersionAndHelps) {
+  EXPECT_EQ(run({"--version"}).out, "evermoe 0.1.0\n");
+  const Result help = run({"--help"});
+  EXPECT_EQ(help.code, 0);
+  for (const char* name : {"run", "config", "inspect", "tokenize"}) {
+    EXPECT_THAT(help.out, HasSubstr(name));
+  }
+}
+
+TEST_F(CliTest, WrongArgumentsAreOneLine) {
+  EXPECT_EQ(refusal({}), "evermoe: A subcommand is required (see evermoe --help)");
+  EXPECT_EQ(refusal({"train"}), "evermoe: A subcommand is required (see evermoe --help)");
+  EXPECT_EQ(refusal({"config", kTiny, "--shwo"}),
+            "evermoe: The following argument was not expected: --shwo (see evermoe --help)");
+  EXPECT_EQ(refusal({"inspect"}), "evermoe: --config is required (see evermoe --help)");
+  EXPECT_EQ(refusal({"config"}), "evermoe: config: found no CONFIG, allowed: a TOML file, or --keys");
+}
+
+TEST_F(CliTest, ConfigShowsACompleteConfiguration) {
+  const Result shown = run({"config", kTiny, "--show", "--set", "train.steps=7"});
+  EXPECT_EQ(shown.code, 0) << shown.error;
+  EXPECT_THAT(shown.out, HasSubstr("\nsteps = 7\n"));
+  EXPECT_THAT(shown.out, HasSubstr("/data/tinyshakespeare.txt\"\n"));
+  const std::string again = folder_.write("again.toml", shown.out);
+  EXPECT_EQ(run({"config", again, "--show"}).out, shown.out);
+  EXPECT_EQ(run({"config", again}).out, again + ": valid\n");
+}
+
+TEST_F(CliTest, ConfigKeysIsTheDocumentation) {
+  EXPECT_EQ(run({"config", "--keys"}).out,
+            TestFolder::read(EVERMOE_SOURCE_DIR "/docs/configuration.md"));
+}
+
+TEST_F(CliTest, BadConfigurationsAreRefused) {
+  const std::string file = folder_.write("job.toml", "[train]\nstesp = 3\n");
+  EXPECT_EQ(refusal({"config", file}),
+            "evermoe: D/job.toml:2:1: train.stesp: unknown key, did you mean train.steps?");
+  EXPECT_EQ(refusal({"config", folder_.path("none.toml")}),
+            "evermoe: D/none.toml: no such file, allowed: a TOML configuration");
+  EXPECT_EQ(refusal({"config", folder_.root()}).substr(0, 10), "evermoe: D");
+  EXPECT_EQ(refusal({"config", kTiny, "--set", "parallel.stages=9"}),
+            "evermoe: --set parallel.stages=9: parallel.stages: found 9, allowed: at most "
+            "model.layers (4), so that each stage has a layer");
+  EXPECT_EQ(refusal({"inspect", "--config", kTiny, "--set", "model.hidden=x"}),
+            "evermoe: --set model.hidden=x: model.hidden: found \"x\", allowed: multiple of 64 from "
+            "64 to 1048576");
+  EXPECT_EQ(refusal({"inspect", "--config", kTiny, "--set", "data.path=" + folder_.path("none")}),
+            "evermoe: --set data.path=D/none: data.path: found \"D/none\" (no such file), allowed: an "
+            "existing text file or token file (.tokens)");
+}
+
+TEST_F(CliTest, EveryShippedConfigurationIsValid) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(EVERMOE_SOURCE_DIR "/configs")) {
+    if (entry.path().extension() != ".toml") continue;
+    const Result result = run({"config", entry.path()});
+    EXPECT_EQ(result.code, 0) << result.error;
+    ++count;
+  }
+  EXPECT_GE(count, 5);
+}
+
+TEST_F(CliTest, InspectCountsAPublishedModel) {
+  const std::vector<std::string> mixtral = {"inspect", "--config", kTiny, "--set",
+                                            "model.preset=mixtral-8x7b"};
+  EXPECT_THAT(run(mixtral).out, HasSubstr("parameters  46,702,792,704, of which a token uses "
+                                          "12,879,925,248 (27.6 %), in experts 45,097,156,608\n"));
+  std::vector<std::string> as_json = mixtral;
+  as_json.push_back("--json");
+  const auto json = nlohmann::json::parse(run(as_json).out);
+  EXPECT_EQ(json["parameters"]["total"], 46702792704);
+  EXPECT_EQ(json["operators"]["expert"]["count"], 32 * 8);
+  EXPECT_EQ(json["stages"].size(), 2u);
+  EXPECT_EQ(json["stages"][1]["end_layer"], 32);
+}
+
+TEST_F(CliTest, TokenizeWritesWhatConfigurationsAccept) {
+  const std::string text = folder_.write("text.txt", std::string(2000, 'x'));
+  const std::string out = folder_.path("text.tokens");
+  const Result result = run({"tokenize", text, "--out", out});
+  EXPECT_EQ(result.out, out + ": 2000 tokens, vocabulary of 256\n") << result.error;
+  EXPECT_EQ(run({"config", kTiny, "--set", "data.path=" + out}).code, 0);
+}
+
+TEST_F(CliTest, TokenizeTrainsAVocabulary) {
+  const std::string text = folder_.write(
+      "text.txt", TestFolder::read(EVERMOE_SOURCE_DIR "/data/tinyshakespeare.txt").substr(0, 100'000));
+  const std::string out = folder_.path("text.tokens");
+  const std::string model = folder_.path("a.model");
+  const Result result =
+      run({"tokenize", text, "--out", out, "--train-vocabulary", "512", "--model", model});
+  EXPECT_EQ(result.code, 0) << result.error;
+  EXPECT_THAT(result.out, StartsWith(model + ": vocabulary of 512\n" + out + ": "));
+  const std::string first = TestFolder::read(out);
+  EXPECT_EQ(run({"tokenize", text, "--out", out, "--tokenizer", model}).code, 0);
+  EXPECT_EQ(TestFolder::read(out), first);
+  EXPECT_EQ(run({"config", kTiny, "--set", "data.path=" + text, "--set", "data.tokenizer=" + model,
+                 "--set", "model.vocabulary=512"})
+                .code,
+            0);
+}
+
+TEST_F(CliTest, TokenizeNamesWrongInput) {
+  const std::string text = folder_.write("text.txt", "some text");
+  const std::string out = folder_.path("text.tokens");
+  EXPECT_EQ(refusal({"tokenize", folder_.path("none"), "--out", out}),
+            "evermoe: TEXT: found \"D/none\", allowed: an existing text file");
+  EXPECT_EQ(refusal({"tokenize", text, "--out", folder_.path("x")}),
+            "evermoe: --out: found \"D/x\", allowed: a name that ends with .tokens");
+  EXPECT_EQ(refusal({"tokenize", text, "--out", out, "--train-vocabulary", "500"}),
+            "evermoe: --train-vocabulary and --model: found one, allowed: both or neither");
+  EXPECT_THAT(refusal({"tokenize", text, "--out", out, "--tokenizer", text}),
+              StartsWith("evermoe: D/text.txt: not a SentencePiece model: "));
+  EXPECT_THAT(refusal({"tokenize", text, "--out", out, "--train-vocabulary", "300", "--model",
+                       folder_.path("a.model")}),
+              StartsWith("evermoe: D/text.txt: no vocabulary of 300: "));
+}
+
+}  // namespace
+}  // namespace evermoe
