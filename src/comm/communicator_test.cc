@@ -233,7 +233,8 @@ std::string test_name(const testing::TestParamInfo<std::tuple<TransportKind, int
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CommunicatorTest,
-                         testing::Combine(testing::Values(TransportKind::kUnix, TransportKind::kInProcess), testing::Values(1, 2, 3, 4, 5)),
+                         testing::Combine(testing::Values(TransportKind::kUnix, TransportKind::kUcx,
+                                                          TransportKind::kInProcess), testing::Values(1, 2, 3, 4, 5)),
                          test_name);
 
 }  // namespace

@@ -55,9 +55,7 @@ class InProcessCluster::RankTransport final : public Transport {
     if (able.ok() && !pending.finished) scheduler_.block(rank_, pending, timeout);
     if (!pending.finished) {
       scheduler_.withdraw(rank_, pending);
-      pending.finish(Timeout(pending.peer, absl::StrCat("nothing from rank ", pending.peer.value, " within ",
-                                                        absl::FormatDuration(timeout), " (",
-                                                        describe(pending.tag), ")")));
+      pending.finish(timeout_of(pending, timeout));
     }
     return able.ok() ? pending.status : able;
   }

@@ -9,7 +9,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "base/check.h"
+#include "base/error.h"
 #include "comm/frame.h"
 #include "comm/transport.h"
 
@@ -44,6 +46,13 @@ struct PendingOperation : TransportOperation {
 
 inline std::string describe(const Tag& tag) {
   return absl::StrCat("view ", tag.view.value, ", group ", tag.group, ", purpose ", tag.purpose);
+}
+
+// What wait() returns for an operation that did not finish in time.
+inline absl::Status timeout_of(const PendingOperation& operation, absl::Duration timeout) {
+  const char* const what = operation.kind == PendingOperation::Kind::kSend ? "nothing taken by rank " : "nothing from rank ";
+  return Timeout(operation.peer, absl::StrCat(what, operation.peer.value, " within ", absl::FormatDuration(timeout),
+                                              " (", describe(operation.tag), ")"));
 }
 
 // An intrusive queue: no allocation per element. T has a field `next`; each is in one queue at most.

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "comm/in_process_transport.h"
 #include "comm/transport.h"
+#include "comm/ucx_transport.h"
 #include "comm/unix_transport.h"
 
 namespace evermoe {
@@ -23,7 +24,7 @@ inline std::string kind_name(TransportKind kind) {
 using RankBody = std::function<void(Transport&)>;
 
 inline std::unique_ptr<TransportListener> listen(TransportKind kind) {
-  auto listener = listen_unix({});
+  auto listener = kind == TransportKind::kUcx ? listen_ucx({}) : listen_unix({});
   CHECK_OK(listener.status());
   return *std::move(listener);
 }

@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "comm/host_address.h"
+#include "comm/leadership.h"
 #include "comm/unix_connect.h"
 #include "comm/unix_connection.h"
 
@@ -43,25 +43,20 @@ class UnixTransport final : public Transport {
   void close() override;
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = Leadership::Lock;
 
   UnixConnection* peer(Rank rank);
   void send_to_self(PendingOperation& send);
   void receive_from_self(PendingOperation& receive);
   void withdraw(PendingOperation& operation);
   void block(PendingOperation& operation, const Deadline& deadline, Lock& lock);
-  void lead(PendingOperation& operation, const Deadline& deadline, Lock& lock);
-  void follow(const Deadline& deadline, std::condition_variable& sleeper, Lock& lock);
-  void hand_over();
   void count_send_waiter(const PendingOperation& operation, int change);
-  void wake_finished_leader();
   void handle(std::span<const epoll_event> events);
   void update_interest(UnixConnection& connection, bool disarm_reading);
 
   const Rank rank_;
   const UnixTransportOptions options_;
   FileDescriptor epoll_;
-  FileDescriptor wake_up_;
 
   std::mutex mutex_;  // guards everything below
   int send_waiters_ = 0;
@@ -70,8 +65,7 @@ class UnixTransport final : public Transport {
   std::optional<View> revoked_;
   absl::Status revoke_reason_;
   bool closed_ = false;
-  PendingOperation* leading_for_ = nullptr;  // the operation that the leading thread waits for
-  std::vector<std::condition_variable*> followers_;
+  Leadership leadership_;
 };
 
 UnixTransport::UnixTransport(Rank rank, std::vector<FileDescriptor> sockets,
@@ -86,10 +80,10 @@ UnixTransport::UnixTransport(Rank rank, std::vector<FileDescriptor> sockets,
 
 absl::Status UnixTransport::start() {
   epoll_ = FileDescriptor(::epoll_create1(EPOLL_CLOEXEC));
-  wake_up_ = FileDescriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!epoll_ || !wake_up_) return system_error("epoll_create");
+  if (!epoll_) return system_error("epoll_create");
+  RETURN_IF_ERROR(leadership_.start());
   epoll_event event{EPOLLIN, {.u32 = kWakeUp}};
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_up_.get(), &event) != 0) {
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, leadership_.wake_up_fd(), &event) != 0) {
     return system_error("epoll_ctl");
   }
   for (size_t i = 0; i < peers_.size(); ++i) {
@@ -125,7 +119,7 @@ std::unique_ptr<TransportOperation> UnixTransport::start_send(Rank to, Tag tag,
   } else {
     connection->start_send(send.get());
     update_interest(*connection, false);
-    wake_finished_leader();
+    leadership_.wake_finished_leader();
   }
   return send;
 }
@@ -143,7 +137,7 @@ std::unique_ptr<TransportOperation> UnixTransport::start_receive(Rank from, Tag 
   } else {
     connection->start_receive(receive.get());
     update_interest(*connection, false);
-    wake_finished_leader();
+    leadership_.wake_finished_leader();
   }
   return receive;
 }
@@ -158,7 +152,7 @@ void UnixTransport::send_to_self(PendingOperation& send) {
     from_self_.keep(std::move(message));
   }
   send.finish(absl::OkStatus());
-  wake_finished_leader();
+  leadership_.wake_finished_leader();
 }
 
 void UnixTransport::receive_from_self(PendingOperation& receive) {
@@ -180,12 +174,7 @@ absl::Status UnixTransport::wait(std::unique_ptr<TransportOperation> operation, 
   if (!pending.finished) block(pending, Deadline(timeout), lock);
   if (!pending.finished) {
     withdraw(pending);
-    pending.finish(Timeout(
-        pending.peer,
-        absl::StrCat(pending.kind == PendingOperation::Kind::kSend ? "nothing taken by rank "
-                                                                   : "nothing from rank ",
-                     pending.peer.value, " within ", absl::FormatDuration(timeout), " (",
-                     describe(pending.tag), ")")));
+    pending.finish(timeout_of(pending, timeout));
   }
   return pending.status;
 }
@@ -203,58 +192,23 @@ void UnixTransport::count_send_waiter(const PendingOperation& operation, int cha
 }
 
 void UnixTransport::block(PendingOperation& operation, const Deadline& deadline, Lock& lock) {
-  std::condition_variable sleeper;
-  operation.sleeper = &sleeper;
   count_send_waiter(operation, 1);
-  while (!operation.finished && !deadline.passed()) {
-    if (leading_for_ == nullptr) {
-      lead(operation, deadline, lock);
-    } else {
-      follow(deadline, sleeper, lock);
-    }
-  }
-  count_send_waiter(operation, -1);
-  operation.sleeper = nullptr;
-  hand_over();
-}
-
-void UnixTransport::lead(PendingOperation& operation, const Deadline& deadline, Lock& lock) {
-  leading_for_ = &operation;
-  std::array<epoll_event, kEventsMax> events;
-  while (!operation.finished) {
-    const int timeout_ms = deadline.left_ms();
-    lock.unlock();
+  leadership_.block(operation, deadline, lock, [this](const Deadline& until, Lock& held) {
+    std::array<epoll_event, kEventsMax> events;
+    const int timeout_ms = until.left_ms();
+    held.unlock();
     const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsMax, timeout_ms);
-    lock.lock();
+    held.lock();
     if (count > 0) handle({events.data(), static_cast<size_t>(count)});
-    if (count <= 0 && deadline.passed()) break;
-  }
-  leading_for_ = nullptr;
-}
-
-void UnixTransport::follow(const Deadline& deadline, std::condition_variable& sleeper, Lock& lock) {
-  followers_.push_back(&sleeper);
-  sleeper.wait_until(lock, deadline.at());
-  std::erase(followers_, &sleeper);
-}
-
-// Whoever leaves wait() sees to it that somebody leads as long as anybody waits.
-void UnixTransport::hand_over() {
-  if (leading_for_ == nullptr && !followers_.empty()) followers_.front()->notify_one();
-}
-
-// Another thread has finished the leader's operation: the leader sleeps in epoll and has to be told.
-void UnixTransport::wake_finished_leader() {
-  if (leading_for_ == nullptr || !leading_for_->finished) return;
-  const uint64_t one = 1;
-  CHECK(::write(wake_up_.get(), &one, sizeof(one)) == sizeof(one) || errno == EAGAIN);
+    return count > 0 || !until.passed();
+  });
+  count_send_waiter(operation, -1);
 }
 
 void UnixTransport::handle(std::span<const epoll_event> events) {
   for (const epoll_event& event : events) {
     if (event.data.u32 == kWakeUp) {
-      uint64_t count = 0;
-      [[maybe_unused]] const ssize_t got = ::read(wake_up_.get(), &count, sizeof(count));
+      leadership_.clear_wake_up();
       continue;
     }
     UnixConnection& connection = *peers_[event.data.u32];
@@ -284,7 +238,7 @@ void UnixTransport::update_interest(UnixConnection& connection, bool disarm_read
 bool UnixTransport::done(TransportOperation& operation) {
   auto& pending = static_cast<PendingOperation&>(operation);
   const Lock lock(mutex_);
-  if (pending.finished || leading_for_ != nullptr) return pending.finished;
+  if (pending.finished || leadership_.has_leader()) return pending.finished;
   count_send_waiter(pending, 1);
   std::array<epoll_event, kEventsMax> events;
   const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsMax, 0);
@@ -306,7 +260,7 @@ void UnixTransport::revoke(View view, absl::Status reason) {
     connection->revoke(view, reason);
     update_interest(*connection, false);
   }
-  wake_finished_leader();
+  leadership_.wake_finished_leader();
 }
 
 void UnixTransport::close() {
@@ -326,7 +280,7 @@ void UnixTransport::close() {
     connection->fail(reason);
   }
   from_self_.fail_posted(std::nullopt, reason);
-  wake_finished_leader();
+  leadership_.wake_finished_leader();
 }
 
 class UnixListener final : public TransportListener {

@@ -1,0 +1,48 @@
+// The transport between machines: UCX tag matching over TCP (and RDMA where there is any).
+//
+// Never over UCX's own shared memory: a killed or stopped sender can block a receiver there for
+// every healthy one. UCX reports the death of a peer whose connection breaks; a stopped peer is only
+// noticed by a timeout.
+//
+// Every message passes through memory of the transport on both sides. UCX cannot take back a message
+// that is on its way, except by cutting the connection; with memory of our own a caller gets its
+// buffer back at once, and healthy peers stay connected when a view is revoked.
+//
+// UCX has 64 bits for a tag: 10 for the sender's rank, 11 for the view (modulo 2048), 12 for the
+// group and 31 for the purpose. More of rank, group or purpose is a CHECK.
+//
+// Threads: one mutex guards the worker; the waiting threads drive it as in leadership.h.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "comm/transport_listener.h"
+
+namespace evermoe {
+
+struct UcxTransportOptions {
+  // What UCX may use, never shared memory. "tcp,self" works everywhere; "rc,ud,tcp,self" adds RDMA.
+  std::string transports = "tcp,self";
+
+  // Network devices: "lo" if the whole job is on one machine, an interface or "all" otherwise.
+  std::string net_devices = "lo";
+
+  // How long close() waits for peers that do not read to take our last messages and goodbye.
+  absl::Duration close_flush_max = absl::Seconds(1);
+
+  // Memory kept for the messages of later calls; more is allocated as needed and given back.
+  size_t pooled_bytes_max = size_t{256} << 20;
+};
+
+// Variables that must be in the environment before the process starts, or UCX hooks memory
+// management and signal handlers: {"UCX_MEM_EVENTS", "n"}, ...
+std::vector<std::pair<std::string, std::string>> ucx_environment();
+
+// Starts UCX and gets an address. Unsupported if UCX has no such transport or device here.
+absl::StatusOr<std::unique_ptr<TransportListener>> listen_ucx(const UcxTransportOptions& options);
+
+}  // namespace evermoe

@@ -1,0 +1,120 @@
+#include "comm/ucx_worker.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/log.h"
+
+namespace evermoe {
+namespace {
+
+// Free buffers that the pool looks through.
+constexpr size_t kFreeBuffersMax = 64;
+
+// The environment must be right before UCX is loaded: here it is too late for more than a warning.
+void check_environment() {
+  for (const auto& [name, value] : ucx_environment()) {
+    const char* const found = std::getenv(name.c_str());
+    if (found == nullptr || value != found) {
+      log_warning(absl::StrCat(name, " should be ", value, " in the environment of this process"));
+    }
+  }
+}
+
+absl::StatusOr<ucp_config_t*> configure(const UcxTransportOptions& options) {
+  ucp_config_t* config = nullptr;
+  if (const auto status = ucp_config_read(nullptr, nullptr, &config); status != UCS_OK) {
+    return ucx_error("ucp_config_read", status);
+  }
+  for (const auto& [name, value] : {std::pair{"TLS", options.transports}, {"NET_DEVICES", options.net_devices}}) {
+    if (const auto status = ucp_config_modify(config, name, value.c_str()); status != UCS_OK) {
+      ucp_config_release(config);
+      return InvalidInput(absl::StrCat("UCX does not take ", name, "=", value));
+    }
+  }
+  return config;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> ucx_environment() {
+  return {{"UCX_MEM_EVENTS", "n"}, {"UCX_HANDLE_ERRORS", "none"}};
+}
+
+absl::Status ucx_error(const std::string& what, ucs_status_t status) {
+  return Internal(absl::StrCat(what, ": ", ucs_status_string(status)));
+}
+
+BufferPool::Buffer BufferPool::take(size_t size) {
+  const auto fits = std::find_if(free_.begin(), free_.end(), [&](const Buffer& buffer) {
+    return buffer.capacity >= size && buffer.capacity / 4 <= size;
+  });
+  if (fits == free_.end()) return {std::unique_ptr<std::byte[]>(new std::byte[size]), size};
+  Buffer buffer = std::move(*fits);
+  *fits = std::move(free_.back());
+  free_.pop_back();
+  bytes_ -= buffer.capacity;
+  return buffer;
+}
+
+void BufferPool::give_back(Buffer buffer) {
+  if (free_.size() >= kFreeBuffersMax || bytes_ + buffer.capacity > bytes_max_) return;
+  bytes_ += buffer.capacity;
+  free_.push_back(std::move(buffer));
+}
+
+absl::StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::create(const UcxTransportOptions& options) {
+  check_environment();
+  ASSIGN_OR_RETURN(ucp_config_t* const config, configure(options));
+  std::unique_ptr<UcxWorker> worker(new UcxWorker);
+  ucp_params_t params{};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
+  params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
+  params.mt_workers_shared = 1;
+  auto status = ucp_init(&params, config, &worker->context_);
+  ucp_config_release(config);
+  if (status != UCS_OK) {
+    return Unsupported(absl::StrCat("UCX cannot use ", options.transports, " on ", options.net_devices, ": ",
+                                    ucs_status_string(status)));
+  }
+  ucp_worker_params_t worker_params{};
+  worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  worker_params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  status = ucp_worker_create(worker->context_, &worker_params, &worker->worker_);
+  if (status != UCS_OK) return ucx_error("ucp_worker_create", status);
+  status = ucp_worker_get_efd(worker->worker_, &worker->event_fd_);
+  if (status != UCS_OK) return ucx_error("ucp_worker_get_efd", status);
+  return worker;
+}
+
+UcxWorker::~UcxWorker() {
+  if (worker_ != nullptr) ucp_worker_destroy(worker_);
+  if (context_ != nullptr) ucp_cleanup(context_);
+}
+
+absl::StatusOr<std::string> UcxWorker::address() const {
+  ucp_address_t* address = nullptr;
+  size_t size = 0;
+  if (const auto status = ucp_worker_get_address(worker_, &address, &size); status != UCS_OK) {
+    return ucx_error("ucp_worker_get_address", status);
+  }
+  const std::string text = absl::BytesToHexString({reinterpret_cast<const char*>(address), size});
+  ucp_worker_release_address(worker_, address);
+  return text;
+}
+
+void UcxWorker::progress() {
+  while (ucp_worker_progress(worker_) != 0) continue;
+}
+
+absl::StatusOr<bool> UcxWorker::arm() {
+  const auto status = ucp_worker_arm(worker_);
+  if (status == UCS_ERR_BUSY) return false;
+  if (status != UCS_OK) return ucx_error("ucp_worker_arm", status);
+  return true;
+}
+
+}  // namespace evermoe
