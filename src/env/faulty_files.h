@@ -2,7 +2,7 @@
 //
 // Operations are numbered from 0 in the order in which they arrive, over all threads: every virtual
 // call of Files and of the files it hands out, close() included. Hints (prefetch) and questions that
-// cannot fail (exists, is_directory, size) do not count.
+// cannot fail (exists, is_directory, is_symlink, size) do not count.
 #pragma once
 
 #include <atomic>
@@ -42,6 +42,7 @@ class FaultyFiles : public Files {
   absl::StatusOr<std::unique_ptr<MappedFile>> map(const std::string& path) override;
   bool exists(const std::string& path) override { return base_.exists(path); }
   bool is_directory(const std::string& path) override { return base_.is_directory(path); }
+  bool is_symlink(const std::string& path) override { return base_.is_symlink(path); }
   absl::StatusOr<int64_t> file_size(const std::string& path) override;
   absl::StatusOr<int64_t> free_bytes(const std::string& path) override;
   absl::StatusOr<std::vector<std::string>> list(const std::string& directory) override;

@@ -59,8 +59,7 @@ absl::Status replace_symlink(Files& files, const std::string& target, const std:
 }
 
 absl::Status remove_tree(Files& files, const std::string& path) {
-  const bool is_link = files.read_symlink(path).ok();
-  if (is_link || !files.is_directory(path)) {
+  if (files.is_symlink(path) || !files.is_directory(path)) {
     const absl::Status removed = files.remove_file(path);
     return absl::IsNotFound(removed) ? absl::OkStatus() : removed;
   }

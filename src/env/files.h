@@ -78,6 +78,8 @@ class Files {
   // Follow symbolic links; false also where it cannot be known.
   virtual bool exists(const std::string& path) = 0;
   virtual bool is_directory(const std::string& path) = 0;
+  // Does not follow: whether the name itself is a symbolic link.
+  virtual bool is_symlink(const std::string& path) = 0;
   virtual absl::StatusOr<int64_t> file_size(const std::string& path) = 0;
   // What an unprivileged process may still write to the file system that holds `path`.
   virtual absl::StatusOr<int64_t> free_bytes(const std::string& path) = 0;

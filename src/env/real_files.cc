@@ -211,6 +211,11 @@ class RealFiles : public Files {
     return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
   }
 
+  bool is_symlink(const std::string& path) override {
+    struct stat info;
+    return ::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode);
+  }
+
   absl::StatusOr<int64_t> file_size(const std::string& path) override {
     struct stat info;
     if (::stat(path.c_str(), &info) != 0) return from_errno(errno, path, "read the size");

@@ -1,9 +1,9 @@
 // Durable checkpoints, reading side: any range of any operator, whatever topology wrote it.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,13 +17,15 @@
 
 namespace evermoe {
 
-// The published checkpoints in a directory, newest first (by step). Temporary ones are not listed.
+// The published checkpoints in a directory (OUT/checkpoints), newest first by step, as paths.
+// Temporary ones are not listed; damaged ones are. NotFound if there is no such directory.
 absl::StatusOr<std::vector<std::string>> list_checkpoints(Files& files, const std::string& directory);
 
 // Immutable after open; one thread at a time.
 class CheckpointReader {
  public:
-  // `path` is a checkpoint directory, or OUT, OUT/checkpoints or `latest` (the newest is taken).
+  // `path` is a checkpoint directory, or OUT, OUT/checkpoints or `latest` (the newest is taken; a
+  // damaged one is an error here, see open_newest_good()).
   // Reads and checks the manifest and the presence and size of every file; Corrupt and NotFound name
   // the file. Shard contents are checked when they are read.
   static absl::StatusOr<std::unique_ptr<CheckpointReader>> open(Files& files, const std::string& path);
@@ -48,6 +50,16 @@ class CheckpointReader {
   // on topology, file layout or retention.
   virtual absl::StatusOr<Fingerprint> digest() = 0;
 };
+
+// The newest checkpoint that is good, for resuming.
+struct GoodCheckpoint {
+  std::unique_ptr<CheckpointReader> reader;  // nullptr if there is none
+  // What was passed over and why, one line each, newest first.
+  std::vector<std::string> skipped;
+};
+// `path` as for CheckpointReader::open(). With `verify_contents` every byte is read and checked,
+// otherwise only manifests, presence and sizes. A path that does not exist has no checkpoints.
+GoodCheckpoint open_newest_good(Files& files, const std::string& path, bool verify_contents);
 
 // The first difference between two checkpoints, for people; nullopt if the digests are equal.
 struct CheckpointDifference {

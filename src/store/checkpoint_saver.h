@@ -48,17 +48,27 @@ struct SaverOptions {
   int64_t keep_newest = 2;
   int64_t keep_every_steps = 0;
   int64_t keep_best = 1;  // by validation loss
+  // What begin() and the copying threads wait at most for an earlier save.
+  absl::Duration busy_timeout = absl::Minutes(30);
+
+  // Performance only.
+  int64_t staging_bytes = 0;      // staging memory to allocate in open() instead of the first begin()
+  int64_t piece_bytes = 8 << 20;  // of one write; a multiple of 4096
+  int write_threads = 2;          // writes in flight; with one, a fast disk idles between writes
 };
 
 class CheckpointSaver {
  public:
-  // Creates the directory; rank 0 removes temporary leftovers of earlier runs.
+  // Creates the directory; rank 0 removes temporary leftovers of earlier runs. No rank may begin() a
+  // save before rank 0 has opened its saver.
   static absl::StatusOr<std::unique_ptr<CheckpointSaver>> open(Files& files, SaverOptions options);
+  // Finishes what was begun and what was asked to be published.
   virtual ~CheckpointSaver() = default;
 
   // Phase 1. Returns when everything is copied (staging memory is allocated and pre-faulted once
   // and used again). Blocks first while an earlier save of this rank is still being written.
-  // The error of an earlier background write is reported here (and by wait_prepared) once.
+  // The error of an earlier background write is reported here (and by wait_prepared) once; nothing
+  // is saved then. Empty ranges are skipped.
   virtual absl::Status begin(const TrainingPosition& position,
                              std::span<const ShardSource> shards) = 0;
 
@@ -71,7 +81,8 @@ class CheckpointSaver {
   // Phase 2, rank 0 only, after every rank prepared `step`; runs in the background.
   // Publishing the same step twice is ok. A step published before replaces the old directory.
   virtual void publish(Step step) = 0;
-  // Blocks until every publish has finished; returns the first error.
+  // Blocks until every publish has finished; returns the first error, once. An error of removing old
+  // checkpoints is reported too, but published() then shows the step.
   virtual absl::Status wait_published(absl::Duration timeout) = 0;
   // Newest step published by this saver; Step(-1) for none.
   virtual Step published() = 0;

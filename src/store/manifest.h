@@ -84,6 +84,10 @@ enum class ManifestKind { kCheckpoint, kRankPart };
 // not finite is written as "none".
 absl::StatusOr<std::string> manifest_text(const Manifest& manifest, ManifestKind kind);
 
+// The manifest's text from its JSON without the opening brace: puts the line with the fingerprint
+// before it.
+std::string seal_manifest(const std::string& body);
+
 // Checks everything that can be checked without the other files: fingerprint, version, types,
 // limits, order, that tensors lie inside their files, and for a checkpoint that it is complete.
 // Errors begin with `name`: Corrupt, or Unsupported for another schema version.

@@ -1,0 +1,55 @@
+// Reads the tensors of a checkpoint's files in pieces and checks their fingerprints.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "env/files.h"
+#include "store/manifest.h"
+
+namespace evermoe {
+
+// Bytes read at a time: large enough for the disk, small enough to be hashed while they are in cache.
+inline constexpr int64_t kReadPieceBytes = 1 << 20;
+
+// One thread at a time. `manifest` must outlive it.
+class ShardReader {
+ public:
+  ShardReader(Files& files, std::string directory, const Manifest& manifest)
+      : files_(files), directory_(std::move(directory)), manifest_(manifest) {}
+
+  // Gives every piece of the tensor to `take`, in order; `offset` counts bytes from its beginning.
+  // After the last one compares the fingerprint: only then the pieces are known to be good.
+  // Corrupt names file, operator and part.
+  using TakePiece = std::function<void(int64_t offset, std::span<const std::byte> piece)>;
+  absl::Status stream(const ManifestOperator& op, const ManifestShard& shard, StatePart part,
+                      const TakePiece& take);
+
+  // The same, with the bytes [skip, skip + into.size()) of the tensor put into `into`.
+  absl::Status read(const ManifestOperator& op, const ManifestShard& shard, StatePart part,
+                    int64_t skip, std::span<std::byte> into);
+
+  absl::StatusOr<ReadableFile*> file(int index);
+  std::string path(int index) const;
+
+ private:
+  // A whole tensor, without a copy.
+  absl::Status read_all(const ManifestOperator& op, const ManifestShard& shard, StatePart part,
+                        std::span<std::byte> into);
+  absl::Status check(const ManifestOperator& op, const ManifestShard& shard, StatePart part,
+                     const Fingerprint& found) const;
+
+  Files& files_;
+  const std::string directory_;
+  const Manifest& manifest_;
+  std::map<int, std::unique_ptr<ReadableFile>> open_;
+  std::vector<std::byte> piece_;
+};
+
+}  // namespace evermoe
