@@ -454,7 +454,7 @@ bool UcxTransport::work(const Deadline& deadline, Lock& lock) {
   const int count = ::poll(watched.data(), watched.size(), timeout_ms);
   lock.lock();
   if (count > 0 && watched[1].revents != 0) leadership_.clear_wake_up();
-  return count > 0 || !deadline.passed();
+  return !deadline.passed();
 }
 
 // UCX keeps the message's memory, which is ours, until it is done with it.

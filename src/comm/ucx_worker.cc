@@ -11,6 +11,9 @@
 namespace evermoe {
 namespace {
 
+// Calls of ucp_worker_progress in a row: while a connection is being made it always finds something
+// to do, and deadlines have to be looked at.
+constexpr int kProgressRoundsMax = 1000;
 // Free buffers that the pool looks through.
 constexpr size_t kFreeBuffersMax = 64;
 
@@ -107,7 +110,7 @@ absl::StatusOr<std::string> UcxWorker::address() const {
 }
 
 void UcxWorker::progress() {
-  while (ucp_worker_progress(worker_) != 0) continue;
+  for (int round = 0; round < kProgressRoundsMax && ucp_worker_progress(worker_) != 0; ++round) continue;
 }
 
 absl::StatusOr<bool> UcxWorker::arm() {

@@ -47,7 +47,7 @@ class UcxWorker {
   ucp_worker_h get() const { return worker_; }
   int event_fd() const { return event_fd_; }
 
-  // Runs callbacks until nothing is left to do.
+  // Runs callbacks until nothing is left to do for now.
   void progress();
   // True if the event descriptor will report the next thing to do; false if there is some now.
   absl::StatusOr<bool> arm();

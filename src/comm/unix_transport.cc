@@ -200,7 +200,7 @@ void UnixTransport::block(PendingOperation& operation, const Deadline& deadline,
     const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsMax, timeout_ms);
     held.lock();
     if (count > 0) handle({events.data(), static_cast<size_t>(count)});
-    return count > 0 || !until.passed();
+    return !until.passed();  // also when others keep us busy
   });
   count_send_waiter(operation, -1);
 }
