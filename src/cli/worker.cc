@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
@@ -61,7 +61,9 @@ class Connection {
       ASSIGN_OR_RETURN(server, RendezvousServer::start(host_port[0], port, options.world_size));
     }
     const absl::Duration patience = absl::Seconds(options.join_seconds);
-    ASSIGN_OR_RETURN(const auto listener, listen_for_job(config.parallel.transport));
+    JobTransportOptions transport;
+    ASSIGN_OR_RETURN(transport.kind, parse_transport_kind(config.parallel.transport));
+    ASSIGN_OR_RETURN(const auto listener, listen_job(transport));
     RendezvousRequest request;
     request.server = options.rendezvous;
     request.rank = options.rank;
@@ -137,7 +139,7 @@ class Narrator {
 
   ReportChannel& reports_;
   std::unique_ptr<MetricsWriter> metrics_;
-  MonotonicTime step_began_;
+  absl::Duration step_began_;
 };
 
 absl::Status train(const WorkerOptions& options, const JobConfig& config, Transport& transport,

@@ -1,0 +1,47 @@
+# Brings a machine to where the project builds: Debian packages, PyTorch in .venv, a configured build
+# folder. Sourced by ./quickstart and ./check; does nothing that is done already.
+
+say() { printf '\033[1m%s\033[0m\n' "$*" >&2; }
+fail() { printf '%s\n' "$*" >&2; exit 1; }
+
+install_packages() {
+  command -v dpkg-query >/dev/null || fail "this set-up is for Debian 12 and its relatives; see scripts/packages.txt for what is needed"
+  local missing=()
+  while read -r package; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q '^install ok installed' || missing+=("$package")
+  done < <(cat "$@")
+  [ ${#missing[@]} -eq 0 ] && return
+  local root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    sudo -n true 2>/dev/null || fail "missing packages; as root: apt-get install -y --no-install-recommends ${missing[*]}"
+    root=(sudo -n)
+  fi
+  say "installing ${#missing[@]} Debian packages"
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -qq
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# install_python FILE...: the pinned packages of these requirement files, in .venv.
+install_python() {
+  local stamp=.venv/installed-$(cat "$@" | sha256sum | cut -c1-16)
+  [ -e "$stamp" ] && return
+  say "installing PyTorch into .venv"
+  [ -x .venv/bin/python ] || python3 -m venv .venv
+  local files=()
+  for file in "$@"; do files+=(-r "$file"); done
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check "${files[@]}" 2>&1 | grep -v '^WARNING: Location' >&2 || true
+  .venv/bin/python -c 'import torch' || fail "PyTorch did not install into .venv"
+  touch "$stamp"
+}
+
+# build PRESET [TARGET...]
+build() {
+  local preset=$1; shift
+  local folder=build; [ "$preset" = release ] || folder=build-$preset
+  [ -e "$folder/build.ninja" ] || cmake --preset "$preset" >/dev/null || fail "cmake --preset $preset failed"
+  say "building ($preset)"
+  cmake --build "$folder" ${1:+--target "$@"} -- -k 1 >"$folder/build.log" 2>&1 || {
+    grep -E 'error|FAILED' -A5 "$folder/build.log" | head -60 >&2
+    fail "the build failed; all of it is in $folder/build.log"
+  }
+}

@@ -1,0 +1,41 @@
+// The record of a run for people and plots: OUT/metrics.jsonl (one object per step) and OUT/loss.csv
+// (step,loss,validation_loss), written by rank 0's worker.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/ids.h"
+#include "env/files.h"
+
+namespace evermoe {
+
+struct StepMetrics {
+  Step step;
+  double loss = 0;
+  double auxiliary_loss = 0;
+  double gradient_norm = 0;
+  double learning_rate = 0;
+  double load_imbalance = 0;
+  double loss_scale = 1;
+  bool applied = true;
+  double tokens_per_second = 0;
+  double seconds = 0;
+};
+
+class MetricsWriter {
+ public:
+  // Drops what the files say of steps after `resumed` (it will be written again) and a torn last
+  // line, atomically.
+  static absl::StatusOr<std::unique_ptr<MetricsWriter>> open(Files& files, const std::string& directory,
+                                                             Step resumed);
+  virtual ~MetricsWriter() = default;
+  virtual absl::Status append(const StepMetrics& metrics) = 0;
+  // Validation loss of the state at `step`, whose metrics have just been appended.
+  virtual absl::Status append_validation(Step step, double validation_loss) = 0;
+  virtual absl::Status close() = 0;
+};
+
+}  // namespace evermoe
