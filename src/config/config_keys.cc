@@ -201,8 +201,8 @@ std::vector<ConfigKey> data_keys() {
       path_key("data.validation_path", Field{&C::data, &D::validation_path},
                "text file or token file (.tokens), or empty", any_text, kRun,
                "what to evaluate on; empty: the last part of data.path"),
-      number_key("data.validation_fraction", Field{&C::data, &D::validation_fraction}, {0, 0.9},
-                 kModel, "part of data.path held out where validation_path is empty, 0 for none"),
+      number_key("data.validation_fraction", Field{&C::data, &D::validation_fraction},
+                 {0, 0.9, true}, kModel, "part of data.path held out where validation_path is empty"),
   };
 }
 

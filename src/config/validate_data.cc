@@ -62,7 +62,6 @@ absl::Status validate_data(const JobConfig& config, const KeyPlaces& places) {
   }
   const int64_t held_out = held_out_tokens(facts.tokens_max, data.validation_fraction);
   RETURN_IF_ERROR(check_length(config, facts.tokens_max - held_out, "data.path", places));
-  if (data.validation_fraction == 0) return absl::OkStatus();
   return check_length(config, held_out, "data.validation_fraction", places);
 }
 
