@@ -1,0 +1,33 @@
+// Signals that ask this process to stop, as something to poll for.
+#pragma once
+
+#include <signal.h>
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace evermoe {
+
+// While it lives, SIGINT, SIGTERM and SIGHUP wait here instead of ending the process (those that are
+// ignored stay ignored: nohup), and SIGPIPE is ignored, because a job must not die with the reader of
+// its progress. Create it before other threads: they inherit the mask.
+class SignalInbox {
+ public:
+  static absl::StatusOr<std::unique_ptr<SignalInbox>> open();
+  ~SignalInbox();
+  SignalInbox(const SignalInbox&) = delete;
+  SignalInbox& operator=(const SignalInbox&) = delete;
+
+  int fd() const { return fd_; }
+  std::vector<int> take();  // never blocks
+
+ private:
+  SignalInbox(int fd, const sigset_t& mask, const struct sigaction& pipe) : fd_(fd), mask_(mask), pipe_(pipe) {}
+  const int fd_;
+  const sigset_t mask_;          // as it was before
+  const struct sigaction pipe_;
+};
+
+}  // namespace evermoe

@@ -1,0 +1,18 @@
+// OUT/workers.json: which process plays which role at this moment, for people and scripts.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "env/files.h"
+
+namespace evermoe {
+
+// {"0.0": 4711, "0.1": 4712}: every role "stage.lane" that has a live process, and its id. Replaces
+// the file atomically. Not synced: after a crash of the machine the processes are gone too.
+absl::Status write_workers_file(Files& files, const std::string& path, const std::map<std::string, pid_t>& workers);
+
+}  // namespace evermoe
