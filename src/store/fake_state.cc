@@ -131,9 +131,12 @@ absl::Status FakeJob::save(const FakeState& state, Step step, FakeCut cut) {
   return publish(step);
 }
 
-ScratchFolder::ScratchFolder() {
-  const char* base = ::getenv("TMPDIR");
-  path_ = absl::StrCat(base != nullptr ? base : "/tmp", "/evermoe_store.XXXXXX");
+ScratchFolder::ScratchFolder(const std::string& preferred) {
+  const char* configured = ::getenv("TMPDIR");
+  const std::string base = !preferred.empty() && real_files().is_directory(preferred) ? preferred
+                           : configured != nullptr                                    ? configured
+                                                                                      : "/tmp";
+  path_ = base + "/evermoe_store.XXXXXX";
   CHECK(::mkdtemp(path_.data()) != nullptr) << path_;
 }
 

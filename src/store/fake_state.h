@@ -53,10 +53,10 @@ class FakeJob {
   std::vector<std::unique_ptr<CheckpointSaver>> savers_;
 };
 
-// A folder of its own under $TMPDIR or /tmp, removed at the end.
+// A folder of its own, removed at the end: under `preferred` if that exists, else $TMPDIR or /tmp.
 class ScratchFolder {
  public:
-  ScratchFolder();
+  explicit ScratchFolder(const std::string& preferred = "");
   ~ScratchFolder();
   const std::string& path() const { return path_; }
   std::string at(const std::string& name) const { return join_path(path_, name); }

@@ -35,10 +35,19 @@ class ShardReader {
   absl::Status read(const ManifestOperator& op, const ManifestShard& shard, StatePart part,
                     int64_t skip, std::span<std::byte> into);
 
+  // Open until the next call.
   absl::StatusOr<ReadableFile*> file(int index);
   std::string path(int index) const;
 
  private:
+  struct OpenFile {
+    std::unique_ptr<ReadableFile> file;
+    int64_t read_to = 0;     // where the newest read ended
+    int64_t fetched_to = 0;  // what the disk was asked for
+  };
+  absl::StatusOr<OpenFile*> open_file(int index);
+  // Reads one piece, and asks the disk for what follows it: a load goes through a file in order.
+  static absl::Status read_piece(OpenFile& source, int64_t offset, std::span<std::byte> into);
   // A whole tensor, without a copy.
   absl::Status read_all(const ManifestOperator& op, const ManifestShard& shard, StatePart part,
                         std::span<std::byte> into);
@@ -48,7 +57,7 @@ class ShardReader {
   Files& files_;
   const std::string directory_;
   const Manifest& manifest_;
-  std::map<int, std::unique_ptr<ReadableFile>> open_;
+  std::map<int, OpenFile> open_;
   std::vector<std::byte> piece_;
 };
 
