@@ -20,7 +20,7 @@ namespace evermoe {
 struct UnixTransportOptions {
   // Bytes in flight between two processes. Small: more switches between the processes for large
   // messages; large: what is copied in has left the cache when it is copied out. 0 keeps the kernel's.
-  int socket_buffer_bytes = 1 << 20;
+  int socket_buffer_bytes = 256 << 10;
 
   // How long close() tries to get goodbyes out to peers that do not read.
   absl::Duration close_flush_max = absl::Seconds(1);
