@@ -2,16 +2,14 @@
 
 namespace evermoe {
 
-int64_t window_count(const TokenPart& part, int64_t length) { return part.size() < 1 ? 0 : (part.size() - 1) / length; }
-
 BatchReader::BatchReader(const JobConfig& config, TokenPart training, TokenPart validation, at::Device device)
     : training_(training), validation_(validation),
       order_{.seed = config.train.seed,
-             .windows = window_count(training, config.model.sequence_length),
+             .windows = window_count(training.size(), config.model.sequence_length),
              .micro_batches = config.train.micro_batches,
              .micro_batch_size = config.train.micro_batch_size},
       length_(config.model.sequence_length), batch_(config.train.micro_batch_size), device_(device) {
-  CHECK(order_.windows > 0 && window_count(validation_, length_) > 0);
+  CHECK(order_.windows > 0 && window_count(validation_.size(), length_) > 0);
 }
 
 MicroBatchTokens BatchReader::training(Step step, MicroBatch micro_batch) const {
@@ -21,7 +19,7 @@ MicroBatchTokens BatchReader::training(Step step, MicroBatch micro_batch) const 
 }
 
 MicroBatchTokens BatchReader::validation(MicroBatch micro_batch) const {
-  const int64_t available = window_count(validation_, length_);
+  const int64_t available = window_count(validation_.size(), length_);
   std::vector<int64_t> windows;
   for (int64_t row = 0; row < batch_; ++row) windows.push_back((micro_batch.value * batch_ + row) % available);
   return read(validation_, windows);

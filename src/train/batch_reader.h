@@ -9,9 +9,6 @@
 
 namespace evermoe {
 
-// Training windows of `length` inputs (and one more target) that fit into a part.
-int64_t window_count(const TokenPart& part, int64_t length);
-
 struct MicroBatchTokens {
   at::Tensor inputs;   // [micro_batch_size, sequence_length], int64
   at::Tensor targets;  // the same, one token later

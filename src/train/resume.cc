@@ -39,8 +39,7 @@ absl::StatusOr<std::string> first_reason(Communicator& world, const std::string&
   return std::string("unknown reason");
 }
 
-absl::Status compare_identity(const TrainingPosition& position, const JobConfig& config, const std::string& path) {
-  const std::string own = model_identity(config);
+absl::Status compare_identity(const TrainingPosition& position, const std::string& own, const std::string& path) {
   if (position.model_identity == own) return absl::OkStatus();
   const std::vector<std::string> ours = absl::StrSplit(own, '\n');
   const std::vector<std::string> theirs = absl::StrSplit(position.model_identity, '\n');
@@ -68,7 +67,7 @@ absl::StatusOr<std::vector<std::string>> Trainer::agreed_candidates() {
 
 absl::Status Trainer::restore(const std::string& path) {
   ASSIGN_OR_RETURN(const auto checkpoint, CheckpointReader::open(*environment_.files, path));
-  RETURN_IF_ERROR(compare_identity(checkpoint->position(), config_, path));
+  RETURN_IF_ERROR(compare_identity(checkpoint->position(), identity(), path));
   RETURN_IF_ERROR(guard([&] { return load_shards(*checkpoint, operators_); }));
   position_ = checkpoint->position();
   if (config_.train.precision == Precision::kFp16 && position_.loss_scale < 1) {

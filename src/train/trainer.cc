@@ -84,7 +84,7 @@ Trainer::~Trainer() = default;
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::create(const JobConfig& config,
                                                          const TrainerEnvironment& environment) {
   const int64_t length = config.model.sequence_length;
-  if (window_count(environment.training, length) < 1 || window_count(environment.validation, length) < 1) {
+  if (window_count(environment.training.size(), length) < 1 || window_count(environment.validation.size(), length) < 1) {
     return InvalidInput(absl::StrCat("data.path: ", environment.training.size(),
                                      " training and ", environment.validation.size(),
                                      " validation tokens, but one sequence needs ", length + 1));
@@ -173,8 +173,14 @@ void Trainer::publish_prepared(Step prepared) {
   if (world_->index() == 0) saver_->publish(prepared);
 }
 
+std::string Trainer::identity() const {
+  const TokenPart& part = environment_.training;
+  return absl::StrCat(model_identity(config_), "data.contents=", to_hex(part.file->contents()), "\ndata.part=",
+                      part.begin, "..", part.end, "\n");
+}
+
 absl::Status Trainer::save() {
-  position_.model_identity = model_identity(config_);
+  position_.model_identity = identity();
   position_.configuration = to_toml(config_);
   RETURN_IF_ERROR(saver_->begin(position_, shard_sources(operators_)));
   last_save_ = position_.step;

@@ -79,6 +79,9 @@ class Trainer {
  private:
   Trainer(const JobConfig& config, const TrainerEnvironment& environment);
   absl::Status open_saver();
+  // What must not change between a checkpoint and the run that continues it: model, order of the
+  // samples and the tokens themselves.
+  std::string identity() const;
   absl::StatusOr<StepRecord> train_step(bool drain);
   absl::Status restore(const std::string& path);
   absl::Status restore_on_all_ranks(const std::string& path);
