@@ -122,7 +122,7 @@ TEST(ProcessTest, ChildDiesWithItsParent) {
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   const pid_t parent = ::fork();
   if (parent == 0) {
-    SpawnOptions options = shell("sleep 100");
+    SpawnOptions options{.program = "sleep", .arguments = {"100"}};  // no shell: its child would live on
     options.parent_death_signal = SIGKILL;
     options.inherited_fds = {ends[1]};
     auto child = spawn(options);
