@@ -1,0 +1,131 @@
+"""A small language for tests of real jobs: real processes, real kills.
+
+    job = Job(self, "train.steps=30")
+    with job.start() as run:
+        run.kill("1.0", at_step=12)
+    run.summary["digest"]
+"""
+import contextlib
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EVERMOE = os.environ.get("EVERMOE", str(ROOT / "build" / "evermoe"))
+TINY = str(ROOT / "configs" / "tiny.toml")
+DEADLINE_SECONDS = 240
+
+
+def wait_for(condition, what):
+    """Polls until condition() gives something; fails with `what` after DEADLINE_SECONDS."""
+    end = time.monotonic() + DEADLINE_SECONDS
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.005)
+    raise AssertionError(f"waited {DEADLINE_SECONDS} s in vain for {what}")
+
+
+def command(*args):
+    """Runs evermoe to its end: (exit code, stdout, stderr)."""
+    done = subprocess.run([EVERMOE, *map(str, args)], capture_output=True, text=True, timeout=DEADLINE_SECONDS)
+    return done.returncode, done.stdout, done.stderr
+
+
+class Run:
+    """One `evermoe run`, from its start to its end."""
+
+    def __init__(self, out, args):
+        self.out = pathlib.Path(out)
+        self.log = open(self.out.parent / (self.out.name + ".log"), "a+")
+        self.process = subprocess.Popen(
+            [EVERMOE, "run", *args, "--out", str(out), "--json"], stdout=subprocess.PIPE, stderr=self.log, text=True)
+        self.summary = None
+
+    def step(self):
+        """The newest committed step."""
+        try:
+            lines = (self.out / "metrics.jsonl").read_text().splitlines()
+            return json.loads(lines[-1])["step"]
+        except (OSError, IndexError, ValueError, KeyError):
+            return 0
+
+    def pid_of(self, role):
+        def pid():
+            with contextlib.suppress(OSError, ValueError):
+                return json.loads((self.out / "workers.json").read_text()).get(role)
+        return wait_for(pid, f"worker {role} in workers.json")
+
+    def wait_step(self, step):
+        wait_for(lambda: self.step() >= step or self.process.poll() is not None, f"step {step}")
+        assert self.process.poll() is None, "the run ended before step " + str(step) + "\n" + self.story()
+
+    def kill(self, role, at_step, with_signal=signal.SIGKILL, delay_seconds=0.0):
+        """Sends the signal `delay_seconds` after the step was committed: an instant inside a later one."""
+        self.wait_step(at_step)
+        pid = self.pid_of(role)
+        end = time.monotonic() + delay_seconds
+        while time.monotonic() < end:
+            pass
+        os.kill(pid, with_signal)
+
+    def finish(self):
+        out, _ = self.process.communicate(timeout=DEADLINE_SECONDS)
+        lines = out.strip().splitlines()
+        assert lines, "no summary\n" + self.story()
+        self.summary = json.loads(lines[-1])
+        self.summary["exit_code"] = self.process.returncode
+        return self.summary
+
+    def story(self):
+        self.log.flush()
+        self.log.seek(0)
+        return self.log.read()[-8000:]
+
+
+class Job:
+    """A configuration and an output directory of its own, removed with the test."""
+
+    def __init__(self, test, *settings, config=TINY):
+        self.folder = tempfile.mkdtemp(prefix="evermoe-job-")
+        test.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.out = os.path.join(self.folder, "out")
+        self.config = config
+        self.settings = list(settings)
+
+    @contextlib.contextmanager
+    def start(self, *more):
+        args = [self.config]
+        for setting in [*self.settings, *more]:
+            args += ["--set", setting]
+        run = Run(self.out, args)
+        try:
+            yield run
+            if run.summary is None:
+                run.finish()
+        finally:
+            if run.process.poll() is None:
+                run.process.kill()
+                run.process.wait()
+
+    def complete(self, *more):
+        with self.start(*more) as run:
+            pass
+        return run.summary
+
+
+def seeds():
+    """The seeds of this run: EVERMOE_SEEDS=first..last for a campaign, three by default."""
+    first, last = map(int, os.environ.get("EVERMOE_SEEDS", "1..3").split(".."))
+    return range(first, last + 1)
+
+
+def random_of(seed):
+    return random.Random(seed)

@@ -1,0 +1,161 @@
+"""Real jobs: same bits on every run, after every kill, hang and drain; bad input is refused early."""
+import json
+import os
+import signal
+import subprocess
+import unittest
+
+from job import EVERMOE, ROOT, TINY, Job, command, random_of, seeds
+
+SMALL = ("train.steps=24", "checkpoint.every_steps=6", "evaluate.every_steps=12", "evaluate.micro_batches=2")
+
+
+class Undisturbed:
+    """The digest every disturbed run must reach; computed once a process."""
+    known = {}
+
+    @classmethod
+    def digest(cls, test, *settings):
+        if settings not in cls.known:
+            summary = Job(test, *settings).complete()
+            assert summary["status"] == "finished", summary
+            cls.known[settings] = summary["digest"]
+        return cls.known[settings]
+
+
+class SameBits(unittest.TestCase):
+    def test_two_runs_and_the_digest_command_agree(self):
+        job = Job(self, *SMALL)
+        summary = job.complete()
+        self.assertEqual(summary["exit_code"], 0)
+        self.assertEqual(summary["steps"], 24)
+        self.assertEqual(summary["restarts"], 0)
+        self.assertEqual(summary["failures"], [])
+        self.assertEqual(summary["digest"], Undisturbed.digest(self, *SMALL))
+        code, out, _ = command("digest", job.out)
+        self.assertEqual((code, out), (0, summary["digest"] + "\n"))
+        self.assertEqual(command("verify", job.out)[0], 0)
+
+    def test_both_transports_give_the_same_bits(self):
+        digest = Undisturbed.digest(self, *SMALL)
+        self.assertEqual(Job(self, *SMALL, "parallel.transport=ucx").complete()["digest"], digest)
+
+    def test_nothing_left_to_do(self):
+        job = Job(self, *SMALL)
+        first = job.complete()
+        again = job.complete()
+        self.assertEqual(again["status"], "nothing to do")
+        self.assertEqual(again["digest"], first["digest"])
+        self.assertEqual(again["exit_code"], 0)
+
+    def test_goes_on_in_another_topology(self):
+        job = Job(self, *SMALL)
+        job.complete("train.steps=12")
+        summary = job.complete("train.steps=24", "parallel.stages=1", "parallel.lanes=3")
+        self.assertEqual((summary["status"], summary["steps"]), ("finished", 24))
+
+
+class Killed(unittest.TestCase):
+    def test_kill_of_a_random_worker_at_a_random_instant(self):
+        digest = Undisturbed.digest(self, *SMALL)
+        for seed in seeds():
+            with self.subTest(seed=seed):
+                random = random_of(seed)
+                role = f"{random.randrange(2)}.{random.randrange(2)}"
+                with Job(self, *SMALL).start() as run:
+                    run.kill(role, at_step=random.randrange(1, 20), delay_seconds=random.random() * 0.3)
+                self.assertEqual(run.summary["status"], "finished", run.story())
+                self.assertEqual(run.summary["digest"], digest, run.story())
+                self.assertEqual(run.summary["restarts"], 1, run.story())
+                self.assertEqual(len(run.summary["failures"]), 1)
+                self.assertIn(role, json.dumps(run.summary["failures"][0]))
+
+    def test_kill_of_the_supervisor_leaves_no_worker_and_a_new_run_goes_on(self):
+        job = Job(self, *SMALL)
+        with job.start() as run:
+            run.wait_step(8)
+            pids = [run.pid_of(f"{s}.{l}") for s in range(2) for l in range(2)]
+            run.process.kill()
+            run.process.wait()
+            run.summary = {}
+            for pid in pids:
+                self.assert_gone(pid)
+        self.assertEqual(job.complete()["digest"], Undisturbed.digest(self, *SMALL))
+
+    def assert_gone(self, pid):
+        from job import wait_for
+        def gone():
+            try:
+                with open(f"/proc/{pid}/stat") as stat:
+                    return stat.read().rsplit(")", 1)[1].split()[0] in "ZX"
+            except OSError:
+                return True
+        wait_for(gone, f"the end of worker {pid}")
+
+
+class Hung(unittest.TestCase):
+    def test_a_stopped_worker_is_noticed_and_named(self):
+        with Job(self, *SMALL).start() as run:
+            run.kill("1.1", at_step=8, with_signal=signal.SIGSTOP)
+        self.assertEqual(run.summary["digest"], Undisturbed.digest(self, *SMALL), run.story())
+        self.assertIn("1.1", json.dumps(run.summary["failures"][0]))
+
+
+class Drained(unittest.TestCase):
+    def test_sigterm_saves_and_a_new_run_goes_on(self):
+        job = Job(self, *SMALL)
+        with job.start() as run:
+            run.wait_step(7)
+            run.process.send_signal(signal.SIGTERM)
+        self.assertEqual((run.summary["status"], run.summary["exit_code"]), ("drained", 0), run.story())
+        self.assertLess(run.summary["steps"], 24)
+        self.assertEqual(job.complete()["digest"], Undisturbed.digest(self, *SMALL))
+
+
+class Launchers(unittest.TestCase):
+    def test_workers_started_by_torchrun(self):
+        job = Job(self, *SMALL)
+        settings = [word for s in SMALL for word in ("--set", s)]
+        torchrun = ROOT / ".venv" / "bin" / "torchrun"
+        environment = dict(os.environ, UCX_MEM_EVENTS="n", UCX_HANDLE_ERRORS="none")
+        subprocess.run([torchrun, "--nproc-per-node=4", "--master-port=29720", "--no-python", EVERMOE, "worker", "--config", TINY,
+                        *settings, "--out", job.out], check=True, capture_output=True, timeout=200, env=environment)
+        self.assertEqual(command("digest", job.out)[1].strip(), Undisturbed.digest(self, *SMALL))
+
+
+class BadInput(unittest.TestCase):
+    def assert_refused(self, *settings, says):
+        job = Job(self)
+        arguments = [word for s in settings for word in ("--set", s)]
+        code, out, error = command("run", TINY, *arguments, "--out", job.out)
+        self.assertEqual(code, 2, error)
+        self.assertEqual(len(error.strip().splitlines()), 1, error)
+        for words in says:
+            self.assertIn(words, error)
+        self.assertFalse(os.path.exists(os.path.join(job.out, "workers.json")), "a worker was started")
+
+    def test_each_kind_is_refused_with_one_line(self):
+        for settings, says in [
+            (["train.stepz=3"], ["train.stepz", "train.steps"]),
+            (["train.steps=many"], ["train.steps", "many"]),
+            (["train.steps=-1"], ["train.steps", "-1"]),
+            (["train.precision=int8"], ["train.precision", "fp32", "bf16"]),
+            (["parallel.stages=9"], ["parallel.stages", "layers"]),
+            (["model.top_k=9"], ["top_k", "experts"]),
+            (["model.hidden=100"], ["model.hidden", "64"]),
+            (["parallel.lanes=[1,2,3]"], ["parallel.lanes"]),
+            (["data.path=/nowhere/text.txt"], ["data.path", "/nowhere/text.txt"]),
+        ]:
+            with self.subTest(settings=settings):
+                self.assert_refused(*settings, says=says)
+
+    def test_a_checkpoint_of_another_model_is_refused(self):
+        job = Job(self, "train.steps=2", "evaluate.every_steps=0", "evaluate.micro_batches=1")
+        job.complete()
+        code, _, error = command("run", TINY, "--set", "model.experts=4", "--out", job.out)
+        self.assertEqual(code, 2)
+        self.assertIn("experts", error)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
