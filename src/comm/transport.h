@@ -5,8 +5,8 @@
 //
 // Messages between one pair with one tag are received in the order sent. A receive names its
 // sender, its tag and its exact length; the length not matching is a bug of the program (CHECK).
-// A message may arrive before its receive is posted: it is kept, up to `unexpected_bytes_max` of
-// the implementation; beyond that the sender waits.
+// A message may arrive before its receive is posted: it is kept, up to a named limit of the
+// implementation; beyond that the sender waits.
 //
 // Threads: every method may be called from any thread. The calling thread drives progress itself
 // while it waits (no hop through another thread), asleep in the kernel whenever nothing moves:
@@ -31,8 +31,8 @@ namespace evermoe {
 // Names a stream of messages between two ranks.
 struct Tag {
   View view;             // messages of another view are never matched
-  uint16_t group = 0;    // which communicator (0 is the world)
-  uint32_t purpose = 0;  // chosen by the communicator: kind of call and sequence number
+  uint16_t group = 0;    // which communicator (0 is the world); at most 4094
+  uint32_t purpose = 0;  // chosen by the communicator: kind of call and sequence number; 31 bits
   friend auto operator<=>(const Tag&, const Tag&) = default;
 };
 
