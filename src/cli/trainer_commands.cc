@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/commands.h"
+#include "cli/run_command.h"
 #include "cli/worker.h"
 
 namespace evermoe {
@@ -35,6 +36,7 @@ void add_worker_command(CLI::App& app, CommandTable& commands) {
 }  // namespace
 
 void add_trainer_commands(CLI::App& app, CommandTable& commands) {
+  add_run_command(app, commands);
   add_worker_command(app, commands);
 }
 

@@ -1,5 +1,7 @@
 #include "cluster/blame.h"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <functional>
 
@@ -94,7 +96,10 @@ std::optional<Cause> certain_cause(absl::Duration now, const Workers& workers, c
     return cause(ranks, absl::StrCat("cannot be started: ", at(workers, ranks[0]).not_started));
   }
   if (const auto ranks = ranks_where(workers, killed_by_signal); !ranks.empty()) {
-    return cause(ranks, to_string(*at(workers, ranks[0]).exit));
+    const WorkerState& first = at(workers, ranks[0]);
+    // Who aborts itself has said why: a failed CHECK, an exception that nobody caught.
+    const bool aborted = first.exit->signal == SIGABRT;
+    return cause(ranks, with_words(to_string(*first.exit), aborted ? first.last_words : ""));
   }
   if (const auto ranks = ranks_where(workers, [](auto& w) { return !w.unreadable.empty(); }); !ranks.empty()) {
     return cause(ranks, absl::StrCat("unreadable report: ", at(workers, ranks[0]).unreadable));

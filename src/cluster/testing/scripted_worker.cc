@@ -98,7 +98,7 @@ class Worker {
       std::istringstream words(line);
       std::string first;
       int64_t rank = 0, step = 0;
-      words >> first;
+      if (!(words >> first)) continue;
       if (first == "steps") words >> script_.steps;
       else if (first == "every") words >> script_.every;
       else {

@@ -1,0 +1,83 @@
+// evermoe run: a whole job on this machine.
+#include "cli/run_command.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "base/error.h"
+#include "cli/config_arguments.h"
+#include "cli/progress_view.h"
+#include "cluster/job_run.h"
+
+namespace evermoe {
+namespace {
+
+struct RunOptions {
+  ConfigArguments config;
+  std::string out;
+  bool json = false;
+  bool quiet = false;
+};
+
+// out/NAME for a configuration .../NAME.toml.
+std::string default_out(const std::string& config_path) {
+  const std::string name = base_name(config_path);
+  const size_t dot = name.rfind('.');
+  return join_path("out", dot == std::string::npos || dot == 0 ? name : name.substr(0, dot));
+}
+
+int terminal_columns(int fd) {
+  winsize size = {};
+  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+ProgressOptions progress_options(const RunOptions& options, const JobConfig& config) {
+  const int fd = options.json ? STDERR_FILENO : STDOUT_FILENO;
+  ProgressOptions progress;
+  progress.live = ::isatty(fd) == 1;
+  progress.quiet = options.quiet;
+  progress.columns = [fd] { return terminal_columns(fd); };
+  progress.steps = Step(config.train.steps);
+  return progress;
+}
+
+void print_failure(const RunSummary& summary) {
+  std::string line = summary.reason;
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  std::cerr << "evermoe: " << line << "\n";
+}
+
+absl::StatusOr<int> run(const RunOptions& options) {
+  JobRunOptions job;
+  ASSIGN_OR_RETURN(job.config, options.config.load());
+  job.out = options.out.empty() ? default_out(options.config.path) : options.out;
+  // With --json the last line of stdout is the result alone.
+  ProgressView progress(options.json ? std::cerr : std::cout, real_clock(), progress_options(options, job.config));
+  const absl::StatusOr<RunSummary> summary = run_job(real_files(), real_clock(), job, progress);
+  progress.close();
+  if (!summary.ok()) return summary.status();
+  if (summary->status == RunStatus::kFailed) print_failure(*summary);
+  if (options.json) std::cout << to_json(*summary) << "\n";
+  else if (!options.quiet && summary->exit_code != 2) std::cout << to_text(*summary);
+  return summary->exit_code;
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, CommandTable& commands) {
+  const auto options = std::make_shared<RunOptions>();
+  CLI::App* command = app.add_subcommand("run", "Train: start or resume a job with all its workers on this machine");
+  command->add_option("CONFIG", options->config.path, "TOML file")->required();
+  options->config.add_settings(*command);
+  command->add_option("--out", options->out, "output folder; the job resumes what it finds there (default: out/CONFIG)");
+  command->add_flag("--json", options->json, "print the result as one JSON object, and progress on standard error");
+  command->add_flag("--quiet", options->quiet, "show no progress");
+  commands[command] = [options] { return run(*options); };
+}
+
+}  // namespace evermoe

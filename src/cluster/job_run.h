@@ -1,0 +1,26 @@
+// One run of a job on this machine, from its configuration to its summary.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "cluster/run_summary.h"
+#include "cluster/supervisor.h"
+#include "config/job_config.h"
+#include "env/clock.h"
+#include "env/files.h"
+
+namespace evermoe {
+
+struct JobRunOptions {
+  JobConfig config;  // valid
+  std::string out;
+  std::string program = "/proc/self/exe";  // its `worker` command plays a role
+};
+
+// Starts or resumes the job in `out` and returns when it has ended; starts no workers if the newest
+// checkpoint has all steps already. InvalidInput as JobFolder::prepare(). However the run ends, that
+// is a summary.
+absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptions& options, RunObserver& observer);
+
+}  // namespace evermoe

@@ -1,0 +1,226 @@
+// Whole runs of scripted workers in a real output folder; the test itself saves the checkpoints that
+// they claim to have published.
+#include "cluster/job_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/error.h"
+#include "cluster/job_folder.h"
+#include "corpus/test_folder.h"
+#include "store/fake_state.h"
+
+namespace evermoe {
+namespace {
+
+using Kind = WorkerReport::Kind;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class JobRun : public RunObserver {
+ public:
+  JobRun() {
+    options_.config = *parse_config("[data]\npath = \"text.txt\"\n[train]\nsteps = 20\n[parallel]\nlanes = 2\n",
+                                    "test", folder_.root(), {"run.backoff_seconds=0.01"});
+    options_.out = folder_.path("out");
+    options_.program = EVERMOE_BINARY_DIR "/tests_bin/scripted_worker";
+    real_files().create_directories(options_.out).IgnoreError();
+    script("");
+  }
+
+  JobRun& script(const std::string& more) {
+    folder_.write("out/script", absl::StrCat("steps ", config().train.steps, "\n", more, "\n"));
+    return *this;
+  }
+  absl::StatusOr<RunSummary> try_run() { return run_job(real_files(), real_clock(), options_, *this); }
+  RunSummary run() {
+    const auto summary = try_run();
+    EXPECT_TRUE(summary.ok()) << summary.status();
+    return summary.value_or(RunSummary());
+  }
+
+  JobConfig& config() { return options_.config; }
+  std::string out(const std::string& name) const { return folder_.path("out/" + name); }
+  std::string said() const { return absl::StrJoin(said_, "\n"); }
+  void write(const std::string& name, const std::string& content) { folder_.write("out/" + name, content); }
+  std::function<void(const WorkerReport&)> also = [](const WorkerReport&) {};
+
+  void save(Step step) {
+    SaverOptions options;
+    options.directory = out("checkpoints");
+    options.compute_type = state_.compute_type;
+    auto job = FakeJob::open(real_files(), options);
+    ASSERT_TRUE(job.ok()) << job.status();
+    TrainingPosition position = state_.position(step);
+    position.model_identity = model_identity(config());
+    position.validation_loss = 2.5;
+    ASSERT_TRUE((*job)->prepare(state_, position, FakeCut::kEven).ok());
+    ASSERT_TRUE((*job)->publish(step).ok());
+  }
+  std::string digest(Step step) const { return to_hex(state_.digest(step)); }
+
+  void on_say(const std::string& line) override { said_.push_back(line); }
+  void on_log(const std::string& role, const std::string&, const std::vector<std::string>& lines) override {
+    for (const std::string& line : lines) said_.push_back(role + " | " + line);
+  }
+  void on_report(const WorkerReport& report) override {
+    if (report.kind == Kind::kPublished) save(report.step);
+    also(report);
+  }
+
+ private:
+  TestFolder folder_;
+  JobRunOptions options_;
+  FakeState state_;
+  std::vector<std::string> said_;
+};
+
+TEST(JobRun, AFinishedJobTellsItsDigest) {
+  JobRun job;
+  const RunSummary summary = job.run();
+  EXPECT_EQ(summary.status, RunStatus::kFinished) << summary.reason;
+  EXPECT_EQ(summary.exit_code, 0);
+  EXPECT_EQ(summary.steps, Step(20));
+  EXPECT_EQ(summary.digest, job.digest(Step(20)));
+  EXPECT_EQ(summary.final_loss, 1.0 / 20);
+  EXPECT_EQ(summary.checkpoint, job.out("checkpoints/step-00000020"));
+  EXPECT_EQ(parse_config(TestFolder::read(job.out("config.toml")), "config.toml", "/", {}).value(), job.config());
+}
+
+TEST(JobRun, TheJsonHasWhatScriptsRelyOn) {
+  JobRun job;
+  const auto json = nlohmann::json::parse(to_json(job.script("0 1 8 die").run()));
+  EXPECT_EQ(json["status"], "finished");
+  EXPECT_EQ(json["steps"], 20);
+  EXPECT_EQ(json["digest"], job.digest(Step(20)));
+  EXPECT_EQ(json["restarts"], 1);
+  EXPECT_EQ(json["final_loss"], 1.0 / 20);
+  EXPECT_EQ(json["validation_loss"], 2.5);
+  EXPECT_TRUE(json.contains("tokens_per_s"));
+  ASSERT_EQ(json["failures"].size(), 1u);
+  EXPECT_EQ(json["failures"][0]["roles"], nlohmann::json::array({"0.1"}));
+  EXPECT_EQ(json["failures"][0]["kind"], "killed by signal 9 (Killed)");
+  EXPECT_EQ(json["failures"][0]["restarted_from_step"], 5);
+  EXPECT_EQ(json["failures"][0]["timeline"][0]["what"], "noticed");
+  EXPECT_EQ(to_json(RunSummary()).find('\n'), std::string::npos);
+}
+
+TEST(JobRun, ADoneJobHasNothingToDo) {
+  JobRun job;
+  job.run();
+  job.write("loss.csv", "step,loss,validation_loss\n19,3,\n20,1.25,\n20,,2.5\n");
+  job.also = [](const WorkerReport&) { FAIL() << "no worker is started"; };
+  const RunSummary summary = job.run();
+  EXPECT_EQ(summary.status, RunStatus::kNothingToDo);
+  EXPECT_EQ(summary.exit_code, 0);
+  EXPECT_EQ(summary.steps, Step(20));
+  EXPECT_EQ(summary.digest, job.digest(Step(20)));
+  EXPECT_EQ(summary.final_loss, 1.25);
+  EXPECT_EQ(summary.validation_loss, 2.5);
+}
+
+TEST(JobRun, MoreStepsGoOnFromTheCheckpoint) {
+  JobRun job;
+  job.run();
+  job.config().train.steps = 30;
+  job.config().parallel.lanes = {3};
+  const RunSummary summary = job.script("").run();
+  EXPECT_EQ(summary.status, RunStatus::kFinished) << summary.reason;
+  EXPECT_EQ(summary.steps, Step(30));
+  EXPECT_THAT(job.said(), HasSubstr("at step 20 of 30"));
+}
+
+TEST(JobRun, AnotherModelInTheSameFolderIsRefused) {
+  JobRun job;
+  job.run();
+  const std::string config_before = TestFolder::read(job.out("config.toml"));
+  job.config().train.seed = 99;
+  job.config().model.experts *= 2;
+  const auto refused = job.try_run();
+  EXPECT_TRUE(absl::IsInvalidArgument(refused.status())) << refused.status();
+  const std::string message(refused.status().message());
+  EXPECT_THAT(message, HasSubstr(job.out("checkpoints/step-00000020") + " is of another model: "));
+  EXPECT_THAT(message, HasSubstr("model.experts is "));
+  EXPECT_THAT(message, HasSubstr("train.seed is 1 there and 99 here"));
+  EXPECT_EQ(TestFolder::read(job.out("config.toml")), config_before);
+}
+
+TEST(JobRun, ALockedFolderIsRefusedWithThePid) {
+  JobRun job;
+  const auto lock = OutputLock::acquire(job.out("run.lock"), absl::ZeroDuration());
+  const auto refused = job.try_run();
+  EXPECT_TRUE(absl::IsInvalidArgument(refused.status())) << refused.status();
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr(absl::StrCat("process ", ::getpid())));
+}
+
+TEST(JobRun, AFileInPlaceOfTheFolderIsRefused) {
+  JobRun job;
+  JobRunOptions options;
+  options.config = job.config();
+  options.out = job.out("script");
+  EXPECT_TRUE(absl::IsInvalidArgument(run_job(real_files(), real_clock(), options, job).status()));
+}
+
+TEST(JobRun, ADrainedJobIsSavedAndGoesOn) {
+  JobRun job;
+  job.config().train.steps = 100'000;
+  job.script("every 1000000").also = [](const WorkerReport& report) {
+    if (report.kind == Kind::kStep && report.step == Step(50)) ::kill(::getpid(), SIGTERM);
+  };
+  const RunSummary summary = job.run();
+  EXPECT_EQ(summary.status, RunStatus::kDrained) << summary.reason;
+  EXPECT_EQ(summary.exit_code, 0);
+  EXPECT_EQ(summary.digest, job.digest(summary.steps));
+}
+
+TEST(JobRun, AFailedJobStillDescribesItsCheckpoint) {
+  JobRun job;
+  const RunSummary summary = job.script("-1 1 8 fail").run();
+  EXPECT_EQ(summary.status, RunStatus::kFailed);
+  EXPECT_EQ(summary.exit_code, 1);
+  EXPECT_EQ(summary.digest, job.digest(Step(5)));
+  EXPECT_EQ(summary.failures.size(), 4u);
+  EXPECT_THAT(to_text(summary), HasSubstr("worker 0.1 at step 7: exit code 1: the disk is full; started again from step 5"));
+}
+
+TEST(JobRun, AMissingFinalCheckpointIsAFailure) {
+  class Forgetful : public JobRun {
+    void on_report(const WorkerReport&) override {}
+  } job;
+  const RunSummary summary = job.run();
+  EXPECT_EQ(summary.status, RunStatus::kFailed);
+  EXPECT_THAT(summary.reason, HasSubstr("not the one to end with: "));
+}
+
+TEST(JobRun, ADamagedFinalCheckpointIsDoneAgain) {
+  JobRun job;
+  job.run();
+  job.write("checkpoints/step-00000020/rank-0000.safetensors", "damage");
+  real_files().remove_file(job.out("published")).IgnoreError();
+  const RunSummary summary = job.run();
+  EXPECT_EQ(summary.status, RunStatus::kFinished) << summary.reason;
+  EXPECT_EQ(summary.digest, job.digest(Step(20)));
+  EXPECT_THAT(job.said(), HasSubstr("skipped checkpoint: "));
+}
+
+TEST(IdentityDifference, NamesEveryKeyOnce) {
+  EXPECT_EQ(identity_difference("a=1\nb=2\nc=3\n", "a=1\nb=5\nd=4\n"),
+            "b is 2 there and 5 here, c is 3 there and not set here, d is not set there and 4 here");
+}
+
+TEST(RunSummary, ShortNumbers) {
+  EXPECT_EQ(short_number(850), "850");
+  EXPECT_EQ(short_number(9999), "9999");
+  EXPECT_EQ(short_number(12345), "12.3k");
+  EXPECT_EQ(short_number(2.5e6), "2.5M");
+}
+
+}  // namespace
+}  // namespace evermoe
