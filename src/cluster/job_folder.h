@@ -51,7 +51,4 @@ class JobFolder {
   std::vector<std::string> skipped_;
 };
 
-// "model.experts is 8 there and 16 here, ...": the lines "key=value" in which two identities differ.
-std::string identity_difference(const std::string& there, const std::string& here);
-
 }  // namespace evermoe

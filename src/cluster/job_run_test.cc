@@ -210,11 +210,6 @@ TEST(JobRun, ADamagedFinalCheckpointIsDoneAgain) {
   EXPECT_THAT(job.said(), HasSubstr("skipped checkpoint: "));
 }
 
-TEST(IdentityDifference, NamesEveryKeyOnce) {
-  EXPECT_EQ(identity_difference("a=1\nb=2\nc=3\n", "a=1\nb=5\nd=4\n"),
-            "b is 2 there and 5 here, c is 3 there and not set here, d is not set there and 4 here");
-}
-
 TEST(RunSummary, ShortNumbers) {
   EXPECT_EQ(short_number(850), "850");
   EXPECT_EQ(short_number(9999), "9999");

@@ -180,7 +180,7 @@ TEST(Supervisor, EveryKindOfEndIsSurvived) {
   const RunOutcome outcome = job.script("steps 40\n0 0 6 crash\n1 1 11 leave\n2 2 16 babble\n3 0 21 die\n3 1 21 die").run();
   EXPECT_EQ(outcome.status, RunStatus::kFinished) << outcome.reason << "\n" << job.said();
   ASSERT_THAT(outcome.failures, SizeIs(4));
-  EXPECT_THAT(outcome.failures[0].kind, HasSubstr("killed by signal 11"));
+  EXPECT_THAT(outcome.failures[0].kind, HasSubstr("killed by signal 6 (Aborted): about to crash"));
   EXPECT_THAT(outcome.failures[1].kind, HasSubstr("ended before its work was done"));
   EXPECT_THAT(outcome.failures[2].kind, HasSubstr("unreadable report: not a worker's report: \"no report"));
 }

@@ -1,3 +1,4 @@
+#include "config/identity.h"
 #include "config/job_config.h"
 
 #include <gmock/gmock.h>
@@ -337,6 +338,12 @@ TEST_F(LoadConfigTest, DamagedDataIsRefused) {
   EXPECT_EQ(error_of("[data]\npath = \".\""),
             "D/job.toml:2:1: data.path: D/: is a folder, allowed: an existing text file or token "
             "file (.tokens)");
+}
+
+TEST(IdentityDifference, NamesEveryKeyOfThisSideOnce) {
+  EXPECT_EQ(identity_difference("a=1\nb=2\nc=3\n", "a=1\nb=5\nd=4\n"),
+            "b is 2 there and 5 here, d is not set there and 4 here");
+  EXPECT_EQ(identity_difference("a=1\nmore=2\n", "a=1\n"), "");
 }
 
 }  // namespace

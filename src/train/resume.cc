@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
-#include "base/log.h"
+#include "config/identity.h"
 #include "train/state_transfer.h"
 #include "train/trainer.h"
 
@@ -40,16 +40,10 @@ absl::StatusOr<std::string> first_reason(Communicator& world, const std::string&
 }
 
 absl::Status compare_identity(const TrainingPosition& position, const std::string& own, const std::string& path) {
-  if (position.model_identity == own) return absl::OkStatus();
-  const std::vector<std::string> ours = absl::StrSplit(own, '\n');
-  const std::vector<std::string> theirs = absl::StrSplit(position.model_identity, '\n');
-  std::vector<std::string> differences;
-  for (const std::string& line : theirs) {
-    if (std::find(ours.begin(), ours.end(), line) == ours.end()) differences.push_back(line);
-  }
-  return InvalidInput(absl::StrCat(path, ": belongs to another model or data order; it has ",
-                                   absl::StrJoin(differences, ", "),
-                                   ": use that configuration or another --out"));
+  const std::string difference = identity_difference(position.model_identity, own);
+  if (difference.empty()) return absl::OkStatus();
+  return InvalidInput(absl::StrCat(path, " is of another model or other data: ", difference,
+                                   "; use the same values, or another --out"));
 }
 
 }  // namespace

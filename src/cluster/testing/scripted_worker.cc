@@ -161,7 +161,7 @@ class Worker {
     const std::string& deed = at->second;
     std::cerr << "about to " << deed << std::endl;
     if (deed == "die") raise(SIGKILL);
-    if (deed == "crash") raise(SIGSEGV);
+    if (deed == "crash") std::abort();
     if (deed == "stop") raise(SIGSTOP);
     if (deed == "stall") pause_for_ever();
     if (deed == "babble") reports_.write_line("no report\n");
