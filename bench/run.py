@@ -1,0 +1,53 @@
+"""Every benchmark of docs/benchmarks.md, one after the other; one JSON object on stdout.
+
+  .venv/bin/python bench/run.py             the full run, about 25 minutes on 2 quiet cores
+  .venv/bin/python bench/run.py --quick     toy sizes: shows that nothing has rotted
+
+Needs `cmake --build build` and the packages of requirements-check.txt. Keep the machine quiet.
+"""
+import argparse
+import json
+import pathlib
+import platform
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def processor():
+    for line in open("/proc/cpuinfo"):
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.processor()
+
+
+def run(name, command):
+    print(f"== {name}: {' '.join(map(str, command[1:]))}", file=sys.stderr, flush=True)
+    done = subprocess.run(list(map(str, command)), cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=3600)
+    if done.returncode != 0:
+        sys.exit(f"{name} failed with exit code {done.returncode}")
+    return {"command": " ".join(map(str, command[1:])), "result": json.loads(done.stdout[done.stdout.index("{"):])}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    args = parser.parse_args()
+    python = sys.executable
+    with tempfile.TemporaryDirectory(prefix="evermoe-bench-", dir=ROOT) as folder:
+        report = {
+            "machine": {"processor": processor(), "cores": len(__import__("os").sched_getaffinity(0)), "system": platform.platform()},
+            "collectives": run("collectives", [python, "bench/comm/compare_with_gloo.py", "build/collectives_bench",
+                                               *(["--rounds", 1, "--scale", 0.05] if args.quick else ["--rounds", 5])]),
+            "store": run("store", [python, "bench/store/compare.py", "--bench", "build/store_save_load_bench", "--directory", folder,
+                                   *(["--rounds", 1, "--bytes", 64 << 20] if args.quick else [])]),
+            "train": run("train", [python, "bench/train/compare_with_torch.py",
+                                   *(["--rounds", 1, "--steps", 1, "--precision", "fp32"] if args.quick else [])]),
+        }
+    print(json.dumps(report))
+
+
+if __name__ == "__main__":
+    main()
