@@ -18,6 +18,7 @@
 #include "env/clock.h"
 #include "metrics/metrics_writer.h"
 #include "tensor/arithmetic_identity.h"
+#include "tensor/host_memory.h"
 #include "train/step_loop.h"
 #include "train/trainer.h"
 
@@ -175,6 +176,7 @@ absl::Status connect_and_train(const WorkerOptions& options, ReportChannel& repo
     return InvalidInput(absl::StrCat("parallel.stages and parallel.lanes need ", config.parallel.world_size(),
                                      " workers, but --world-size is ", options.world_size));
   }
+  keep_freed_memory();
   set_compute_threads(static_cast<int>(config.run.threads));
   std::unique_ptr<RendezvousServer> server;
   ASSIGN_OR_RETURN(const auto transport, Connection::open(options, config, server));
