@@ -84,7 +84,7 @@ std::string ProgressView::status_line(absl::Duration now) const {
                                      step_->loss, short_number(step_->tokens_per_second));
   const std::string left = time_left();
   if (!left.empty()) absl::StrAppend(&line, "  left ", left);
-  if (step_->load_imbalance > 0) absl::StrAppendFormat(&line, "  busiest expert %.2fx", step_->load_imbalance);
+  if (step_->load_imbalance > 0) absl::StrAppendFormat(&line, "  imbalance %.2f", step_->load_imbalance);
   if (saved_) absl::StrAppend(&line, "  saved ", saved_->value);
   return line;
 }

@@ -66,7 +66,7 @@ TEST(ProgressView, PlainLinesComeAtASensibleRate) {
   Screen screen(/*live=*/false);
   screen.steps(1, 60, 0.5);
   EXPECT_EQ(screen.lines(), 16) << "first, last, and every two seconds:\n" << screen.text();
-  EXPECT_THAT(screen.text(), HasSubstr("[    0.5 s] step 1/60  loss 5.5000  12.3k tokens/s  busiest expert 1.30x\n"));
+  EXPECT_THAT(screen.text(), HasSubstr("[    0.5 s] step 1/60  loss 5.5000  12.3k tokens/s  imbalance 1.30\n"));
   EXPECT_THAT(screen.text(), HasSubstr("step 5/60  loss 5.5000  12.3k tokens/s  left 0:28"));
   EXPECT_THAT(screen.text(), HasSubstr("step 60/60"));
   EXPECT_THAT(screen.text(), Not(HasSubstr("\x1b")));
@@ -95,7 +95,7 @@ TEST(ProgressView, WhatHappensIsAStory) {
   screen.steps(1, 1, 1).report(Kind::kEvaluated, 20, 2.5).say("worker 1.0 at step 25: killed by signal 9 (Killed)");
   screen.report(Kind::kReady, 20);
   EXPECT_EQ(screen.text(),
-            "[    1.0 s] step 1/60  loss 5.5000  12.3k tokens/s  busiest expert 1.30x\n"
+            "[    1.0 s] step 1/60  loss 5.5000  12.3k tokens/s  imbalance 1.30\n"
             "[    1.0 s] evaluation at step 20: validation loss 2.5000\n"
             "[    1.0 s] worker 1.0 at step 25: killed by signal 9 (Killed)\n"
             "[    1.0 s] goes on from step 20: checkpoints/step-00000020\n");

@@ -14,7 +14,11 @@ absl::StatusOr<std::unique_ptr<SignalInbox>> SignalInbox::open() {
   sigset_t wanted;
   sigset_t before;
   ::sigemptyset(&wanted);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&wanted, number);
+  for (const int number : {SIGINT, SIGTERM}) ::sigaddset(&wanted, number);
+  // A blocked signal would reach us even where it is ignored.
+  struct sigaction hangup = {};
+  ::sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) ::sigaddset(&wanted, SIGHUP);
   const int fd = ::signalfd(-1, &wanted, SFD_NONBLOCK | SFD_CLOEXEC);
   if (fd < 0) return Internal(std::string("signalfd: ") + std::strerror(errno));
   ::pthread_sigmask(SIG_BLOCK, &wanted, &before);

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -18,6 +19,11 @@ constexpr int kExitSignalBase = 128;
 
 std::string in_words(absl::Duration duration) {
   return absl::StrFormat("%.1f s", absl::ToDoubleSeconds(duration));
+}
+
+std::string signal_name(int number) {
+  const char* name = ::sigabbrev_np(number);
+  return name == nullptr ? absl::StrCat("signal ", number) : absl::StrCat("SIG", name);
 }
 
 bool is_multiple(Step step, int64_t every) { return every > 0 && step.value % every == 0; }
@@ -145,11 +151,11 @@ void SupervisorCore::on(const SignalReceived& event) {
   ++signals_;
   if (signals_ > 1) {
     verdict_ = Finish{RunStatus::kFailed, kExitSignalBase + event.signal,
-                      absl::StrCat("interrupted by signal ", event.signal)};
+                      absl::StrCat("interrupted by ", signal_name(event.signal))};
     say("quitting at once");
     return kill_all();
   }
-  const std::string because = absl::StrCat("signal ", event.signal, ": ");
+  const std::string because = absl::StrCat(signal_name(event.signal), ": ");
   const Finish stopped{RunStatus::kDrained, 0, "stopped before the last step because it was asked to"};
   if (phase_ == Phase::kWaiting) return finish(stopped);
   if (phase_ == Phase::kRunning && all_ready()) {

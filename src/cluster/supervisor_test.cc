@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_join.h"
 #include "cluster/output_lock.h"
+#include "cluster/signal_inbox.h"
 #include "corpus/test_folder.h"
 
 namespace evermoe {
@@ -259,6 +260,21 @@ TEST(Supervisor, RandomKillsOfRandomWorkersAreSurvived) {
     EXPECT_EQ(outcome.status, RunStatus::kFinished) << outcome.reason;
     EXPECT_EQ(job.file("published"), "300");
     for (const FailureRecord& failure : outcome.failures) EXPECT_EQ(failure.kind, "killed by signal 9 (Killed)");
+  }
+}
+
+TEST(SignalInbox, WhoIgnoresTheEndOfItsTerminalGoesOnIgnoringIt) {
+  for (const bool ignored : {true, false}) {
+    const auto before = ::signal(SIGHUP, ignored ? SIG_IGN : SIG_DFL);
+    {
+      const auto inbox = SignalInbox::open();
+      ASSERT_TRUE(inbox.ok());
+      ::kill(::getpid(), SIGHUP);
+      ::kill(::getpid(), SIGINT);
+      const std::vector<int> expected = ignored ? std::vector{SIGINT} : std::vector{SIGHUP, SIGINT};
+      EXPECT_THAT((*inbox)->take(), ::testing::UnorderedElementsAreArray(expected));
+    }
+    ::signal(SIGHUP, before);
   }
 }
 
