@@ -6,12 +6,11 @@
 #include <set>
 #include <thread>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "store/monitor.h"
 #include "store/publisher.h"
 #include "store/save_job.h"
 #include "store/staging_buffer.h"
@@ -33,7 +32,7 @@ class Saver : public CheckpointSaver {
 
   ~Saver() override {
     {
-      absl::MutexLock lock(&mutex_);
+      Monitor::Lock lock(monitor_);
       stopping_ = true;
     }
     if (writer_.joinable()) writer_.join();
@@ -61,28 +60,28 @@ class Saver : public CheckpointSaver {
     const absl::Status copied = guard([&] { return copy_shards(shards, *job); });
     if (copied.ok()) return copied;
     job->progress.fail(copied);
-    absl::MutexLock lock(&mutex_);
-    const auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return job_ == nullptr; };
-    if (!mutex_.AwaitWithTimeout(absl::Condition(&idle), options_.busy_timeout)) return busy();
+    Monitor::Lock lock(monitor_);
+    const auto idle = [this] { return job_ == nullptr; };
+    if (!lock.wait(options_.busy_timeout, idle)) return busy();
     (void)take(write_error_);  // an echo of `copied`
     return copied;
   }
 
   Step prepared() override {
-    absl::MutexLock lock(&mutex_);
+    Monitor::Lock lock(monitor_);
     return prepared_;
   }
 
   absl::Status wait_prepared(absl::Duration timeout) override {
-    absl::MutexLock lock(&mutex_);
-    const auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return job_ == nullptr; };
-    if (!mutex_.AwaitWithTimeout(absl::Condition(&idle), timeout)) return busy();
+    Monitor::Lock lock(monitor_);
+    const auto idle = [this] { return job_ == nullptr; };
+    if (!lock.wait(timeout, idle)) return busy();
     return take(write_error_);
   }
 
   void publish(Step step) override {
     CHECK(options_.rank == 0) << "only rank 0 publishes, not " << options_.rank;
-    absl::MutexLock lock(&mutex_);
+    Monitor::Lock lock(monitor_);
     for (Step queued : to_publish_) {
       if (queued == step) return;
     }
@@ -92,9 +91,9 @@ class Saver : public CheckpointSaver {
   }
 
   absl::Status wait_published(absl::Duration timeout) override {
-    absl::MutexLock lock(&mutex_);
-    const auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return to_publish_.empty(); };
-    if (!mutex_.AwaitWithTimeout(absl::Condition(&idle), timeout)) {
+    Monitor::Lock lock(monitor_);
+    const auto idle = [this] { return to_publish_.empty(); };
+    if (!lock.wait(timeout, idle)) {
       return Timeout(absl::StrCat(options_.directory, ": publishing a checkpoint takes longer than ",
                                   absl::FormatDuration(timeout)));
     }
@@ -102,7 +101,7 @@ class Saver : public CheckpointSaver {
   }
 
   Step published() override {
-    absl::MutexLock lock(&mutex_);
+    Monitor::Lock lock(monitor_);
     return published_;
   }
 
@@ -122,13 +121,13 @@ class Saver : public CheckpointSaver {
 
   // Waits until this rank may save `step`.
   absl::Status claim(Step step) {
-    absl::MutexLock lock(&mutex_);
-    const auto free = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    Monitor::Lock lock(monitor_);
+    const auto free = [&] {
       // The folder of a step that is being published must not change.
       return job_ == nullptr &&
              std::find(to_publish_.begin(), to_publish_.end(), step) == to_publish_.end();
     };
-    if (!mutex_.AwaitWithTimeout(absl::Condition(&free), options_.busy_timeout)) return busy();
+    if (!lock.wait(options_.busy_timeout, free)) return busy();
     RETURN_IF_ERROR(take(write_error_));
     if (prepared_ == step) prepared_ = Step(-1);
     if (options_.rank == 0) forgotten_.insert(step);
@@ -141,7 +140,7 @@ class Saver : public CheckpointSaver {
     job->staging = staging_.bytes().first(static_cast<size_t>(job->layout.staging_bytes()));
     std::memcpy(job->staging.data(), job->layout.header.data(), job->layout.header.size());
     job->progress.advance(static_cast<int64_t>(job->layout.header.size()));
-    absl::MutexLock lock(&mutex_);
+    Monitor::Lock lock(monitor_);
     job_ = job;
     return absl::OkStatus();
   }
@@ -166,14 +165,14 @@ class Saver : public CheckpointSaver {
     for (;;) {
       std::shared_ptr<SaveJob> job;
       {
-        absl::MutexLock lock(&mutex_);
-        const auto due = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return job_ != nullptr || stopping_; };
-        mutex_.Await(absl::Condition(&due));  // the owner's destructor ends it
+        Monitor::Lock lock(monitor_);
+        const auto due = [this] { return job_ != nullptr || stopping_; };
+        lock.wait(due);  // the owner's destructor ends it
         if (job_ == nullptr) return;
         job = job_;
       }
       const absl::Status written = guard([&] { return write_save_job(files_, options_, *job); });
-      absl::MutexLock lock(&mutex_);
+      Monitor::Lock lock(monitor_);
       write_error_ = annotate(written, absl::StrCat("saving step ", job->position.step.value));
       if (written.ok()) prepared_ = job->position.step;
       job_ = nullptr;
@@ -185,9 +184,9 @@ class Saver : public CheckpointSaver {
       Step step;
       std::set<Step> forgotten;
       {
-        absl::MutexLock lock(&mutex_);
-        const auto due = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !to_publish_.empty() || stopping_; };
-        mutex_.Await(absl::Condition(&due));  // the owner's destructor ends it
+        Monitor::Lock lock(monitor_);
+        const auto due = [this] { return !to_publish_.empty() || stopping_; };
+        lock.wait(due);  // the owner's destructor ends it
         if (to_publish_.empty()) return;
         step = to_publish_.front();
         forgotten.swap(forgotten_);
@@ -195,7 +194,7 @@ class Saver : public CheckpointSaver {
       for (Step again : forgotten) publisher_.forget(again);
       const absl::Status status = guard([&] { return publisher_.publish(step); });
       if (!status.ok()) log_warning(absl::StrCat("checkpoint of step ", step.value, ": ", status.message()));
-      absl::MutexLock lock(&mutex_);
+      Monitor::Lock lock(monitor_);
       if (publish_error_.ok()) publish_error_ = annotate(status, absl::StrCat("publishing step ", step.value));
       published_ = publisher_.published();
       if (published_ == step && prepared_ == step) prepared_ = Step(-1);
@@ -215,15 +214,15 @@ class Saver : public CheckpointSaver {
   // Belongs to begin() while job_ is empty, then to the job.
   StagingBuffer staging_;
 
-  absl::Mutex mutex_;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::shared_ptr<SaveJob> job_ ABSL_GUARDED_BY(mutex_);  // being copied and written
-  absl::Status write_error_ ABSL_GUARDED_BY(mutex_);
-  Step prepared_ ABSL_GUARDED_BY(mutex_){-1};
-  std::deque<Step> to_publish_ ABSL_GUARDED_BY(mutex_);  // the first one is being published
-  std::set<Step> forgotten_ ABSL_GUARDED_BY(mutex_);  // saved since the publisher last looked
-  absl::Status publish_error_ ABSL_GUARDED_BY(mutex_);
-  Step published_ ABSL_GUARDED_BY(mutex_){-1};
+  Monitor monitor_;  // guards what follows
+  bool stopping_ = false;
+  std::shared_ptr<SaveJob> job_;  // being copied and written
+  absl::Status write_error_;
+  Step prepared_{-1};
+  std::deque<Step> to_publish_;  // the first one is being published
+  std::set<Step> forgotten_;  // saved since the publisher last looked
+  absl::Status publish_error_;
+  Step published_{-1};
 };
 
 absl::Status check_options(const SaverOptions& options) {

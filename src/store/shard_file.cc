@@ -40,7 +40,7 @@ class PieceWriter {
     for (int i = 1; i < std::min<int64_t>(threads, pieces); ++i) helpers.emplace_back([this] { work(); });
     work();
     for (std::thread& helper : helpers) helper.join();
-    absl::MutexLock lock(&mutex_);
+    Monitor::Lock lock(monitor_);
     return error_;
   }
 
@@ -51,7 +51,7 @@ class PieceWriter {
     const absl::Status status = guard([this] { return write_pieces(); });
     if (status.ok()) return;
     next_ = size();  // the others stop after their piece
-    absl::MutexLock lock(&mutex_);
+    Monitor::Lock lock(monitor_);
     error_.Update(status);
   }
 
@@ -71,8 +71,8 @@ class PieceWriter {
   StagingProgress& progress_;
   const int64_t piece_bytes_;
   std::atomic<int64_t> next_{0};
-  absl::Mutex mutex_;
-  absl::Status error_ ABSL_GUARDED_BY(mutex_);
+  Monitor monitor_;  // guards what follows
+  absl::Status error_;
 };
 
 }  // namespace

@@ -44,19 +44,18 @@ absl::Status StagingBuffer::reserve(int64_t bytes) {
 }
 
 void StagingProgress::advance(int64_t filled) {
-  absl::MutexLock lock(&mutex_);
+  Monitor::Lock lock(monitor_);
   filled_ = filled;
 }
 
 void StagingProgress::fail(const absl::Status& error) {
-  absl::MutexLock lock(&mutex_);
+  Monitor::Lock lock(monitor_);
   error_ = error;
 }
 
 absl::Status StagingProgress::wait_for(int64_t filled) {
-  absl::MutexLock lock(&mutex_);
-  const auto done = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return filled_ >= filled || !error_.ok(); };
-  if (!mutex_.AwaitWithTimeout(absl::Condition(&done), kCopyDeadline)) {
+  Monitor::Lock lock(monitor_);
+  if (!lock.wait(kCopyDeadline, [&] { return filled_ >= filled || !error_.ok(); })) {
     return Timeout("copying the state for a checkpoint does not go on");
   }
   return error_;

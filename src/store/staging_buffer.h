@@ -5,9 +5,8 @@
 #include <cstdint>
 #include <span>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
+#include "store/monitor.h"
 
 namespace evermoe {
 
@@ -41,9 +40,9 @@ class StagingProgress {
   absl::Status wait_for(int64_t filled);
 
  private:
-  absl::Mutex mutex_;
-  int64_t filled_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::Status error_ ABSL_GUARDED_BY(mutex_);
+  Monitor monitor_;  // guards what follows
+  int64_t filled_ = 0;
+  absl::Status error_;
 };
 
 }  // namespace evermoe
