@@ -25,11 +25,13 @@
 namespace evermoe {
 
 struct UcxTransportOptions {
-  // What UCX may use, never shared memory. "tcp,self" works everywhere; "rc,ud,tcp,self" adds RDMA.
+  // What UCX may use, never shared memory. UCX_TLS in the environment comes first ("rc,ud,tcp,self"
+  // adds RDMA), unless it names shared memory.
   std::string transports = "tcp,self";
 
-  // Network devices: "lo" if the whole job is on one machine, an interface or "all" otherwise.
-  std::string net_devices = "lo";
+  // Network devices that UCX may choose from: "all", an interface, or "lo" on one machine alone.
+  // UCX_NET_DEVICES in the environment comes before "all".
+  std::string net_devices = "all";
 
   // How long close() waits for peers that do not read to take our last messages and goodbye.
   absl::Duration close_flush_max = absl::Seconds(1);

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
+#include <cstdlib>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -27,12 +31,32 @@ void check_environment() {
   }
 }
 
+// UCX_TLS and UCX_NET_DEVICES of the environment, where the options leave the choice open. Shared
+// memory is never taken from there: a killed sender can block a receiver's queue for everybody.
+std::string chosen_transports(const UcxTransportOptions& options) {
+  const char* wanted = std::getenv("UCX_TLS");
+  if (wanted == nullptr) return options.transports;
+  const std::set<std::string> safe = {"self", "tcp", "ib", "rc", "rc_v", "rc_x", "dc", "dc_x", "ud", "ud_v", "ud_x"};
+  for (const std::string& name : std::vector<std::string>(absl::StrSplit(wanted, ','))) {
+    if (!safe.contains(name)) {
+      log_warning(absl::StrCat("UCX_TLS=", wanted, " is not used: ", name, " is not among ", absl::StrJoin(safe, ",")));
+      return options.transports;
+    }
+  }
+  return wanted;
+}
+
+std::string chosen_devices(const UcxTransportOptions& options) {
+  const char* wanted = std::getenv("UCX_NET_DEVICES");
+  return wanted != nullptr && options.net_devices == "all" ? wanted : options.net_devices;
+}
+
 absl::StatusOr<ucp_config_t*> configure(const UcxTransportOptions& options) {
   ucp_config_t* config = nullptr;
   if (const auto status = ucp_config_read(nullptr, nullptr, &config); status != UCS_OK) {
     return ucx_error("ucp_config_read", status);
   }
-  for (const auto& [name, value] : {std::pair{"TLS", options.transports}, {"NET_DEVICES", options.net_devices}}) {
+  for (const auto& [name, value] : {std::pair{"TLS", chosen_transports(options)}, {"NET_DEVICES", chosen_devices(options)}}) {
     if (const auto status = ucp_config_modify(config, name, value.c_str()); status != UCS_OK) {
       ucp_config_release(config);
       return InvalidInput(absl::StrCat("UCX does not take ", name, "=", value));
