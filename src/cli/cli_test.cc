@@ -73,7 +73,7 @@ TEST_F(CliTest, WrongArgumentsAreOneLine) {
   EXPECT_EQ(refusal({"train"}), "evermoe: A subcommand is required (see evermoe --help)");
   EXPECT_EQ(refusal({"config", kTiny, "--shwo"}),
             "evermoe: The following argument was not expected: --shwo (see evermoe --help)");
-  EXPECT_EQ(refusal({"inspect"}), "evermoe: --config is required (see evermoe --help)");
+  EXPECT_EQ(refusal({"inspect"}), "evermoe: inspect: found neither, allowed: a checkpoint or --config FILE");
   EXPECT_EQ(refusal({"config"}), "evermoe: config: found no CONFIG, allowed: a TOML file, or --keys");
 }
 

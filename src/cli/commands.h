@@ -19,6 +19,10 @@ using CommandTable = std::map<const CLI::App*, std::function<absl::StatusOr<int>
 void add_config_command(CLI::App& app, CommandTable& commands);
 void add_inspect_command(CLI::App& app, CommandTable& commands);
 void add_tokenize_command(CLI::App& app, CommandTable& commands);
+void add_verify_command(CLI::App& app, CommandTable& commands);
+void add_digest_command(CLI::App& app, CommandTable& commands);
+void add_diff_command(CLI::App& app, CommandTable& commands);
+void add_export_command(CLI::App& app, CommandTable& commands);
 
 // Whatever needs the trainer; where it is not built (no_trainer_commands.cc), commands that say so.
 void add_trainer_commands(CLI::App& app, CommandTable& commands);

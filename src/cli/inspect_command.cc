@@ -1,38 +1,58 @@
-// evermoe inspect: what is in a configuration.
+// evermoe inspect: what is in a checkpoint, or what a configuration will make.
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
 
 #include "base/error.h"
+#include "cli/checkpoint_argument.h"
 #include "cli/commands.h"
 #include "cli/config_arguments.h"
+#include "cli/inspect_checkpoint_report.h"
 #include "cli/model_report.h"
 
 namespace evermoe {
 namespace {
 
 struct InspectOptions {
+  std::string checkpoint;
   ConfigArguments config;
   bool json = false;
 };
 
-absl::StatusOr<int> inspect_config(const InspectOptions& options) {
-  ASSIGN_OR_RETURN(const JobConfig config, options.config.load());
-  const ModelReport report = report_model(config);
-  std::cout << (options.json ? to_json(report, config) + "\n" : to_text(report, config));
+template <typename... Arguments>
+int print(bool json, const Arguments&... report) {
+  std::cout << (json ? to_json(report...) + "\n" : to_text(report...));
   return 0;
+}
+
+absl::StatusOr<int> inspect(const InspectOptions& options) {
+  if (options.checkpoint.empty() == options.config.path.empty()) {
+    return InvalidInput(options.checkpoint.empty()
+                            ? "inspect: found neither, allowed: a checkpoint or --config FILE"
+                            : "inspect: found a checkpoint and --config, allowed: one of them");
+  }
+  if (options.checkpoint.empty()) {
+    ASSIGN_OR_RETURN(const JobConfig config, options.config.load());
+    return print(options.json, report_model(config), config);
+  }
+  if (!options.config.settings.empty()) {
+    return InvalidInput("inspect: found --set with a checkpoint, allowed: --set with --config");
+  }
+  ASSIGN_OR_RETURN(const auto checkpoint, open_checkpoint(real_files(), options.checkpoint));
+  return print(options.json, report_checkpoint(*checkpoint));
 }
 
 }  // namespace
 
 void add_inspect_command(CLI::App& app, CommandTable& commands) {
   const auto options = std::make_shared<InspectOptions>();
-  CLI::App* command =
-      app.add_subcommand("inspect", "Count the parameters and the state of a configuration's model");
-  command->add_option("--config", options->config.path, "TOML file")->required();
+  CLI::App* command = app.add_subcommand(
+      "inspect", "Say what is in a checkpoint, or count the parameters and the state of a configuration's model");
+  command->add_option("CHECKPOINT", options->checkpoint, kCheckpointHelp);
+  command->add_option("--config", options->config.path, "TOML file, instead of a checkpoint");
   options->config.add_settings(*command);
   command->add_flag("--json", options->json, "print one JSON object");
-  commands[command] = [options] { return inspect_config(*options); };
+  commands[command] = [options] { return inspect(*options); };
 }
 
 }  // namespace evermoe

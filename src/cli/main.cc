@@ -36,6 +36,10 @@ int main(int argc, char** argv) {
   evermoe::CommandTable commands;
   evermoe::add_trainer_commands(app, commands);
   evermoe::add_inspect_command(app, commands);
+  evermoe::add_verify_command(app, commands);
+  evermoe::add_digest_command(app, commands);
+  evermoe::add_diff_command(app, commands);
+  evermoe::add_export_command(app, commands);
   evermoe::add_config_command(app, commands);
   evermoe::add_tokenize_command(app, commands);
   try {

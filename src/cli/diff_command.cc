@@ -1,0 +1,43 @@
+// evermoe diff: the first difference between two checkpoints.
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "base/error.h"
+#include "cli/checkpoint_argument.h"
+#include "cli/commands.h"
+
+namespace evermoe {
+namespace {
+
+constexpr int kDifferent = 1;
+
+struct DiffOptions {
+  std::string first;
+  std::string second;
+};
+
+absl::StatusOr<int> compare(const DiffOptions& options) {
+  ASSIGN_OR_RETURN(const auto first, open_checkpoint(real_files(), options.first));
+  ASSIGN_OR_RETURN(const auto second, open_checkpoint(real_files(), options.second));
+  ASSIGN_OR_RETURN(const std::optional<CheckpointDifference> difference, first_difference(*first, *second));
+  if (!difference) {
+    std::cout << "equal\n";
+    return 0;
+  }
+  std::cout << difference->where << ": " << difference->first << " and " << difference->second << "\n";
+  return kDifferent;
+}
+
+}  // namespace
+
+void add_diff_command(CLI::App& app, CommandTable& commands) {
+  const auto options = std::make_shared<DiffOptions>();
+  CLI::App* command = app.add_subcommand(
+      "diff", "Say whether two checkpoints hold the same training state, or where they first differ");
+  command->add_option("A", options->first, kCheckpointHelp)->required();
+  command->add_option("B", options->second, kCheckpointHelp)->required();
+  commands[command] = [options] { return compare(*options); };
+}
+
+}  // namespace evermoe

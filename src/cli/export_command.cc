@@ -1,0 +1,81 @@
+// evermoe export: a checkpoint's model for Hugging Face transformers.
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <limits>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/error.h"
+#include "cli/checkpoint_argument.h"
+#include "cli/commands.h"
+#include "cli/number_text.h"
+#include "export/export_checkpoint.h"
+
+namespace evermoe {
+namespace {
+
+struct ExportArguments {
+  std::string checkpoint;
+  std::string out;
+  std::string format = "auto";
+  std::string type = "fp32";
+  uint64_t file_bytes_max = static_cast<uint64_t>(ExportOptions().file_bytes_max);
+};
+
+std::string format_names() {
+  std::string names = "auto";
+  for (const ExportFormat format : kExportFormats) absl::StrAppend(&names, ", ", to_string(format));
+  return names;
+}
+
+absl::StatusOr<ExportFormat> parse_format(const std::string& name, const ModelShape& shape) {
+  if (name == "auto") return choose_format(shape);
+  const std::optional<ExportFormat> format = export_format_from_string(name);
+  if (format) return *format;
+  return InvalidInput(absl::StrCat("--format: found \"", name, "\", allowed: ", format_names()));
+}
+
+absl::StatusOr<ElementType> parse_type(const std::string& name) {
+  const std::optional<ElementType> type = element_type_from_string(name);
+  if (type == ElementType::kFp32 || type == ElementType::kBf16) return *type;
+  return InvalidInput(absl::StrCat("--type: found \"", name, "\", allowed: fp32, bf16"));
+}
+
+absl::StatusOr<int> run_export(const ExportArguments& arguments) {
+  constexpr auto kBytesMax = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  ASSIGN_OR_RETURN(const ElementType type, parse_type(arguments.type));
+  if (arguments.file_bytes_max < 1 || arguments.file_bytes_max > kBytesMax) {
+    return InvalidInput("--max-file-size: found a size out of range, allowed: 1 byte to 8 EiB");
+  }
+  ASSIGN_OR_RETURN(const auto checkpoint, open_checkpoint(real_files(), arguments.checkpoint));
+  ASSIGN_OR_RETURN(const JobConfig config, stored_configuration(*checkpoint));
+  ASSIGN_OR_RETURN(const ExportFormat format, parse_format(arguments.format, config.model));
+  ASSIGN_OR_RETURN(const ExportPlan plan, plan_export(config.model, format, type));
+  ASSIGN_OR_RETURN(const ExportSummary summary,
+                   export_checkpoint(real_files(), *checkpoint, plan, arguments.out,
+                                     {.file_bytes_max = static_cast<int64_t>(arguments.file_bytes_max)}));
+  std::cout << absl::StrFormat("%s: %s of step %d, %s parameters in %s, %d file%s, %s\n", arguments.out,
+                               architecture_name(format), checkpoint->position().step.value,
+                               with_commas(summary.parameters), to_string(type),
+                               summary.weight_files.size(), summary.weight_files.size() == 1 ? "" : "s",
+                               shown_bytes(summary.bytes));
+  return 0;
+}
+
+}  // namespace
+
+void add_export_command(CLI::App& app, CommandTable& commands) {
+  const auto arguments = std::make_shared<ExportArguments>();
+  CLI::App* command =
+      app.add_subcommand("export", "Write a checkpoint's model as a folder that Hugging Face transformers loads");
+  command->add_option("CHECKPOINT", arguments->checkpoint, kCheckpointHelp)->required();
+  command->add_option("--out", arguments->out, "new folder")->required();
+  command->add_option("--format", arguments->format, format_names() + " (auto: the first that fits)");
+  command->add_option("--type", arguments->type, "of the weights: fp32, bf16");
+  command->add_option("--max-file-size", arguments->file_bytes_max, "of one file of weights, such as 5GB")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
+  commands[command] = [arguments] { return run_export(*arguments); };
+}
+
+}  // namespace evermoe
