@@ -78,36 +78,44 @@ Rank end_of_accusations(const Workers& workers, Rank rank) {
   return rank;
 }
 
+Cause certainly(std::vector<Rank> ranks, std::string kind) {
+  Cause result;
+  result.ranks = std::move(ranks);
+  result.kind = std::move(kind);
+  result.certain = true;
+  return result;
+}
+
+Cause bad_input_of(const Workers& workers, const std::vector<Rank>& ranks) {
+  const WorkerState& first = at(workers, ranks[0]);
+  Cause result = certainly(ranks, first.failed ? first.failed->text : own_words(first));
+  result.bad_input = true;
+  return result;
+}
+
+std::string death_of(const WorkerState& worker) {
+  // Who aborts itself has said why: a failed CHECK, an exception that nobody caught.
+  const bool aborted = worker.exit->signal == SIGABRT;
+  return with_words(to_string(*worker.exit), aborted ? worker.last_words : "");
+}
+
 std::optional<Cause> certain_cause(absl::Duration now, const Workers& workers, const BlameOptions& options) {
-  const auto cause = [](std::vector<Rank> ranks, std::string kind) {
-    Cause result;
-    result.ranks = std::move(ranks);
-    result.kind = std::move(kind);
-    result.certain = true;
-    return result;
-  };
-  if (const auto ranks = ranks_where(workers, says_bad_input); !ranks.empty()) {
-    const WorkerState& first = at(workers, ranks[0]);
-    Cause result = cause(ranks, first.failed ? first.failed->text : own_words(first));
-    result.bad_input = true;
-    return result;
-  }
-  if (const auto ranks = ranks_where(workers, [](auto& w) { return !w.not_started.empty(); }); !ranks.empty()) {
-    return cause(ranks, absl::StrCat("cannot be started: ", at(workers, ranks[0]).not_started));
+  if (const auto ranks = ranks_where(workers, says_bad_input); !ranks.empty()) return bad_input_of(workers, ranks);
+  const auto not_started = [](const WorkerState& worker) { return !worker.not_started.empty(); };
+  if (const auto ranks = ranks_where(workers, not_started); !ranks.empty()) {
+    return certainly(ranks, absl::StrCat("cannot be started: ", at(workers, ranks[0]).not_started));
   }
   if (const auto ranks = ranks_where(workers, killed_by_signal); !ranks.empty()) {
-    const WorkerState& first = at(workers, ranks[0]);
-    // Who aborts itself has said why: a failed CHECK, an exception that nobody caught.
-    const bool aborted = first.exit->signal == SIGABRT;
-    return cause(ranks, with_words(to_string(*first.exit), aborted ? first.last_words : ""));
+    return certainly(ranks, death_of(at(workers, ranks[0])));
   }
-  if (const auto ranks = ranks_where(workers, [](auto& w) { return !w.unreadable.empty(); }); !ranks.empty()) {
-    return cause(ranks, absl::StrCat("unreadable report: ", at(workers, ranks[0]).unreadable));
+  const auto unreadable = [](const WorkerState& worker) { return !worker.unreadable.empty(); };
+  if (const auto ranks = ranks_where(workers, unreadable); !ranks.empty()) {
+    return certainly(ranks, absl::StrCat("unreadable report: ", at(workers, ranks[0]).unreadable));
   }
   const auto silent = [&](const WorkerState& worker) { return now >= silent_at(worker, options); };
   if (const auto ranks = ranks_where(workers, silent); !ranks.empty()) {
     const double since = absl::ToDoubleSeconds(now - at(workers, ranks[0]).heard);
-    return cause(ranks, absl::StrFormat("hung: no sign of life for %.1f s", since));
+    return certainly(ranks, absl::StrFormat("hung: no sign of life for %.1f s", since));
   }
   return std::nullopt;
 }

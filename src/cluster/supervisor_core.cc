@@ -73,6 +73,7 @@ void SupervisorCore::on(const WorkerReported& event) {
     case Kind::kReady:
       from.ready = true;
       moved_at_ = now_;
+      ready_step_ = std::max(ready_step_, report.step);
       attempt_step_ = std::max(attempt_step_, report.step);
       return on_ready();
     case Kind::kStep:
@@ -92,15 +93,17 @@ void SupervisorCore::on(const WorkerReported& event) {
   }
 }
 
+// Steps may have been heard of before the last worker was heard to be ready: each has a channel of
+// its own.
 void SupervisorCore::on_ready() {
   if (!all_ready()) return;
   say(absl::StrCat(workers_.size(), " workers are ready after ", in_words(now_ - workers_[0].started),
-                   ", at step ", attempt_step_.value, " of ", options_.steps.value));
+                   ", at step ", ready_step_.value, " of ", options_.steps.value));
   if (attempt_ > 1) {
-    failures_.back().restarted_from_step = attempt_step_;
+    failures_.back().restarted_from_step = ready_step_;
     note(failures_.back(), "ready");
   }
-  caught_up_with(attempt_step_);
+  caught_up_with(ready_step_);
 }
 
 void SupervisorCore::on_step(Step step) {
@@ -182,7 +185,7 @@ void SupervisorCore::start_all() {
   workers_.assign(options_.blame.role_names.size(), fresh);
   phase_ = Phase::kRunning;
   moved_at_ = now_;
-  attempt_step_ = evaluated_ = Step(-1);
+  ready_step_ = attempt_step_ = evaluated_ = Step(-1);
   suspected_at_.reset();
   if (!failures_.empty()) note(failures_.back(), "started again");
   actions_.emplace_back(StartAll{attempt_++});

@@ -143,6 +143,7 @@ class SupervisorCore {
   absl::Duration moved_at_ = absl::ZeroDuration();  // the last sign that the job moves on
   StepPace pace_;
   Step attempt_step_ = Step(-1);  // newest committed one of the present attempt
+  Step ready_step_ = Step(-1);    // where the present attempt began
   Step evaluated_ = Step(-1);
   Step newest_;
   Step published_;

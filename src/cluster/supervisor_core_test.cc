@@ -35,11 +35,13 @@ class Job {
   Job& tick() { return send(Tick{}); }
   Job& start() { return pass(now_); }
   // Starts the next attempt and brings all workers to `step`.
-  Job& ready(int64_t step = 0) {
+  Job& ready(int64_t step = 0) { return ready_but_for_last(step).last_ready(step); }
+  Job& ready_but_for_last(int64_t step) {
     pass(start_at());
-    for (int rank = 0; rank < 4; ++rank) report(Kind::kReady, rank, step);
+    for (int rank = 0; rank < 3; ++rank) report(Kind::kReady, rank, step);
     return tick();
   }
+  Job& last_ready(int64_t step) { return report(Kind::kReady, 3, step).tick(); }
   Job& steps(int64_t first, int64_t last, double seconds_each = 0.1) {
     for (int64_t step = first; step <= last; ++step) {
       pass(now_ + absl::Seconds(seconds_each));
@@ -203,6 +205,14 @@ TEST(SupervisorCore, AFailureIsRecordedWithItsCost) {
   std::vector<std::string> moments;
   for (const auto& moment : failure.timeline) moments.push_back(moment.what);
   EXPECT_THAT(moments, ElementsAre("noticed", "all stopped", "started again", "ready", "caught up"));
+}
+
+TEST(SupervisorCore, AStepMayBeHeardOfBeforeTheLastWorkerIsReady) {
+  Job job;
+  job.ready().steps(1, 25).killed(1).tick().all_die();
+  job.ready_but_for_last(20).steps(21, 23).last_ready(20).steps(24, 60).finish_all(60);
+  EXPECT_EQ(job.failure().restarted_from_step, Step(20));
+  EXPECT_THAT(job.said(), HasSubstr("at step 20 of 60"));
 }
 
 TEST(SupervisorCore, WhoReportsALostPeerIsNotTheCause) {
