@@ -1,6 +1,7 @@
 #include "cli/worker.h"
 
 #include <signal.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -190,6 +191,7 @@ absl::Status connect_and_train(const WorkerOptions& options, ReportChannel& repo
 
 absl::Status run_worker(const WorkerOptions& options) {
   install_drain_signals();
+  prctl(PR_SET_NAME, absl::StrCat("evermoe.", options.rank.value).c_str());  // for ps and top
   ReportChannel reports(options.report_fd, options.rank);
   const absl::Status status = connect_and_train(options, reports);
   if (status.ok()) return status;
