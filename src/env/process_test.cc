@@ -40,7 +40,7 @@ TEST(ProcessTest, ReportsExitCodeAndSignal) {
   EXPECT_EQ(exits->wait(kLong).value(), (ExitStatus{3, 0}));
   EXPECT_EQ(exits->wait(kLong).value(), (ExitStatus{3, 0})) << "asking again is fine";
   EXPECT_TRUE(absl::IsNotFound(exits->kill(SIGTERM)));
-  auto killed = spawn(shell("sleep 100")).value();
+  auto killed = spawn(shell("exec sleep 100")).value();
   EXPECT_FALSE(killed->try_wait().has_value());
   EXPECT_TRUE(absl::IsDeadlineExceeded(killed->wait(absl::Milliseconds(20)).status()));
   ASSERT_TRUE(killed->kill(SIGKILL).ok());
@@ -137,7 +137,7 @@ TEST(ProcessTest, ChildDiesWithItsParent) {
 TEST(ProcessTest, DestroyingARunningChildKillsIt) {
   pid_t pid = 0;
   {
-    auto child = spawn(shell("sleep 100")).value();
+    auto child = spawn(shell("exec sleep 100")).value();
     pid = child->pid();
   }
   EXPECT_EQ(::kill(pid, 0), -1);

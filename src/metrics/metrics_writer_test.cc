@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -51,7 +52,8 @@ TEST_F(MetricsWriterTest, TornAndForeignLinesAreDropped) {
   write(2, 3, 3);
   EXPECT_EQ(curve(), "step,loss,validation_loss\n1,0.5,\n2,1,\n2,,9\n3,1.5,\n3,,9\n");
   EXPECT_EQ(lines().find("no json"), std::string::npos);
-  EXPECT_EQ(std::count(lines().begin(), lines().end(), '\n'), 5);
+  const std::string text = lines();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 5);
 }
 
 TEST_F(MetricsWriterTest, InfinitiesBecomeNull) {

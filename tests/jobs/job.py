@@ -85,9 +85,7 @@ class Run:
         return self.summary
 
     def story(self):
-        self.log.flush()
-        self.log.seek(0)
-        return self.log.read()[-8000:]
+        return pathlib.Path(self.log.name).read_text()[-8000:]
 
 
 class Job:
@@ -114,6 +112,8 @@ class Job:
             if run.process.poll() is None:
                 run.process.kill()
                 run.process.wait()
+            run.process.stdout.close()
+            run.log.close()
 
     def complete(self, *more):
         with self.start(*more) as run:
