@@ -139,7 +139,7 @@ def main():
     for step in range(args.warmup + args.steps):
         began = time.perf_counter()
         for _ in range(train["micro_batches"]):
-            tokens = torch.randint(0, min(m["vocabulary"], 256), shape)
+            tokens = torch.randint(0, m["vocabulary"], shape)
             loss = model(tokens, tokens) / train["micro_batches"]
             loss.backward()
         if masters:

@@ -13,6 +13,12 @@ at::Tensor index_tensor(std::span<const int64_t> values, at::Device device) {
   return host.to(device);
 }
 
+// oneDNN generates its 16-bit matrix kernels for one number of rows each, which costs more than it
+// computes in when every expert of every micro-batch has another number; FP32 goes to MKL, which does not.
+int64_t row_multiple(at::ScalarType type) {
+  return type == at::kBFloat16 || type == at::kHalf ? 16 : 1;
+}
+
 std::vector<std::vector<int64_t>> exchange_counts(Communicator& group,
                                                   const std::vector<std::vector<int64_t>>& counts) {
   const size_t hosted = counts[group.index()].size();
@@ -32,12 +38,14 @@ std::vector<std::vector<int64_t>> exchange_counts(Communicator& group,
 std::shared_ptr<TokenDispatch> TokenDispatch::start(Communicator& stage_group,
                                                     const ExpertPlacement& placement,
                                                     std::span<const int64_t> experts, int64_t top_k,
-                                                    at::Device device) {
+                                                    at::TensorOptions tokens) {
+  const at::Device device = tokens.device();
   std::shared_ptr<TokenDispatch> dispatch(new TokenDispatch(stage_group, top_k));
   const int lane = stage_group.index();
   dispatch->send_ = plan_send(experts, lane, placement);
   dispatch->receive_ =
-      plan_receive(exchange_counts(stage_group, dispatch->send_.counts), lane, placement);
+      plan_receive(exchange_counts(stage_group, dispatch->send_.counts), lane, placement,
+                   row_multiple(at::typeMetaToScalarType(tokens.dtype())));
   std::vector<int64_t> token_of_position(dispatch->send_.slot_order);
   for (int64_t& slot : token_of_position) slot /= top_k;
   dispatch->token_of_position_ = index_tensor(token_of_position, device);

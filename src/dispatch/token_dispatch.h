@@ -19,11 +19,12 @@ namespace evermoe {
 // Shared, because the backward functions of the graph hold on to it.
 class TokenDispatch : public std::enable_shared_from_this<TokenDispatch> {
  public:
-  // Exchanges the row counts. `experts`: the chosen expert of each slot (token * top_k + choice).
+  // Exchanges the row counts. `experts`: the chosen expert of each slot (token * top_k + choice);
+  // `tokens`: device and type of the rows.
   static std::shared_ptr<TokenDispatch> start(Communicator& stage_group,
                                               const ExpertPlacement& placement,
                                               std::span<const int64_t> experts, int64_t top_k,
-                                              at::Device device);
+                                              at::TensorOptions tokens);
 
   // The rows of the expert layout, hosted experts in order.
   const std::vector<ExpertRows>& expert_rows() const { return receive_.experts; }

@@ -6,6 +6,14 @@
 #include "base/check.h"
 
 namespace evermoe {
+namespace {
+
+int64_t padded_rows(int64_t rows, int64_t multiple) {
+  if (rows == 0) return 0;
+  return (std::max(rows, kExpertRowsMin) + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace
 
 SendPlan plan_send(std::span<const int64_t> experts, int own_lane, const ExpertPlacement& placement) {
   SendPlan plan;
@@ -46,7 +54,7 @@ SendPlan plan_send(std::span<const int64_t> experts, int own_lane, const ExpertP
 }
 
 ReceivePlan plan_receive(const std::vector<std::vector<int64_t>>& counts_from, int own_lane,
-                         const ExpertPlacement& placement) {
+                         const ExpertPlacement& placement, int64_t row_multiple) {
   ReceivePlan plan;
   const std::vector<int>& hosted = placement.experts_on(own_lane);
   const int lanes = placement.lane_count();
@@ -70,7 +78,7 @@ ReceivePlan plan_receive(const std::vector<std::vector<int64_t>>& counts_from, i
       }
       rows.rows += counts_from[lane][i];
     }
-    rows.padded = rows.rows == 0 ? 0 : std::max(rows.rows, kExpertRowsMin);
+    rows.padded = padded_rows(rows.rows, row_multiple);
     plan.layout_source.resize(plan.layout_rows + rows.padded, plan.received);
     plan.layout_rows += rows.padded;
     plan.experts.push_back(rows);

@@ -5,7 +5,8 @@
 // (serving lane, expert, slot); the receiver regroups what it got from all lanes by (expert, source
 // lane, arrival), which is micro-batch order within an expert. Nothing is dropped or padded on the
 // wire. In the receiver's *expert layout* an expert with 1 to 3 rows is padded to 4, because fp32
-// matrix kernels give rows other bits when there are fewer than 4 of them.
+// matrix kernels give rows other bits when there are fewer than 4 of them; and the caller may ask for
+// multiples of more, because some kernels are generated anew for every number of rows.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +49,8 @@ struct ReceivePlan {
 };
 
 // `counts_from[lane][i]`: rows that `lane` sends for the i-th expert of experts_on(own_lane).
+// Experts with any rows are padded to a multiple of `row_multiple`, and to kExpertRowsMin.
 ReceivePlan plan_receive(const std::vector<std::vector<int64_t>>& counts_from, int own_lane,
-                         const ExpertPlacement& placement);
+                         const ExpertPlacement& placement, int64_t row_multiple);
 
 }  // namespace evermoe

@@ -38,7 +38,7 @@ at::Tensor Block::norm(const at::Tensor& x, const std::string& name) const {
 at::Tensor Block::mixture(const at::Tensor& x, BlockResult& result) const {
   const GateChoice choice = choose_experts(x, operators_.gate->parameter("weight"), shape_);
   const auto dispatch =
-      TokenDispatch::start(group_, placement_, choice.experts, shape_.top_k, x.device());
+      TokenDispatch::start(group_, placement_, choice.experts, shape_.top_k, x.options());
   const at::Tensor outputs =
       dispatch->to_tokens(run_experts(dispatch->to_experts(x), experts_, dispatch->expert_rows()));
   result.auxiliary_loss = choice.auxiliary_loss;
