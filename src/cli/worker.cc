@@ -49,33 +49,31 @@ absl::StatusOr<TokenParts> open_tokens(const DataConfig& data, const std::string
   return open_token_parts(paths);
 }
 
-// Serves the rendezvous if it is this rank's turn to, and connects with all others.
-class Connection {
- public:
-  static absl::StatusOr<std::unique_ptr<Transport>> open(const WorkerOptions& options, const JobConfig& config,
-                                                         std::unique_ptr<RendezvousServer>& server) {
-    if (options.serve_rendezvous) {
-      const std::vector<std::string> host_port = absl::StrSplit(options.rendezvous, ':');
-      int port = 0;
-      if (host_port.size() != 2 || !absl::SimpleAtoi(host_port[1], &port)) {
-        return InvalidInput("worker: --rendezvous is '" + options.rendezvous + "', not HOST:PORT");
-      }
-      ASSIGN_OR_RETURN(server, RendezvousServer::start(host_port[0], port, options.world_size));
-    }
-    const absl::Duration patience = absl::Seconds(options.join_seconds);
-    JobTransportOptions transport;
-    ASSIGN_OR_RETURN(transport.kind, parse_transport_kind(config.parallel.transport));
-    ASSIGN_OR_RETURN(const auto listener, listen_job(transport));
-    RendezvousRequest request;
-    request.server = options.rendezvous;
-    request.rank = options.rank;
-    request.world_size = options.world_size;
-    request.address = listener->address();
-    request.fingerprint = bits_identity(config) + arithmetic_identity();
-    ASSIGN_OR_RETURN(const auto addresses, join_rendezvous(request, patience));
-    return listener->connect(options.rank, addresses, patience);
+absl::Status serve_rendezvous(const WorkerOptions& options, std::unique_ptr<RendezvousServer>& server) {
+  const std::vector<std::string> host_port = absl::StrSplit(options.rendezvous, ':');
+  int port = 0;
+  if (host_port.size() != 2 || !absl::SimpleAtoi(host_port[1], &port)) {
+    return InvalidInput("worker: --rendezvous is '" + options.rendezvous + "', not HOST:PORT");
   }
-};
+  ASSIGN_OR_RETURN(server, RendezvousServer::start(host_port[0], port, options.world_size));
+  return absl::OkStatus();
+}
+
+// Finds the other ranks and connects with them.
+absl::StatusOr<std::unique_ptr<Transport>> join(const WorkerOptions& options, const JobConfig& config) {
+  const absl::Duration patience = absl::Seconds(options.join_seconds);
+  JobTransportOptions transport;
+  ASSIGN_OR_RETURN(transport.kind, parse_transport_kind(config.parallel.transport));
+  ASSIGN_OR_RETURN(const auto listener, listen_job(transport));
+  RendezvousRequest request;
+  request.server = options.rendezvous;
+  request.rank = options.rank;
+  request.world_size = options.world_size;
+  request.address = listener->address();
+  request.fingerprint = bits_identity(config) + arithmetic_identity();
+  ASSIGN_OR_RETURN(const auto addresses, join_rendezvous(request, patience));
+  return listener->connect(options.rank, addresses, patience);
+}
 
 WorkerReport step_report(const StepRecord& record, double tokens_per_second) {
   WorkerReport report{.kind = WorkerReport::Kind::kStep, .step = record.step};
@@ -180,7 +178,8 @@ absl::Status connect_and_train(const WorkerOptions& options, ReportChannel& repo
   keep_freed_memory();
   set_compute_threads(static_cast<int>(config.run.threads));
   std::unique_ptr<RendezvousServer> server;
-  ASSIGN_OR_RETURN(const auto transport, Connection::open(options, config, server));
+  if (options.serve_rendezvous) RETURN_IF_ERROR(serve_rendezvous(options, server));
+  ASSIGN_OR_RETURN(const auto transport, join(options, config));
   const absl::Status status = guard([&] { return train(options, config, *transport, reports); });
   // Only a worker that is done says goodbye: to the peers of one that failed, its end is a failure.
   if (status.ok()) transport->close();

@@ -17,6 +17,9 @@ constexpr uint16_t kWorldGroup = 0;
 constexpr uint16_t kStageGroup = 1;
 constexpr uint16_t kFirstExpertGroup = 2;
 
+// A slow disk is no reason to lose a checkpoint.
+constexpr absl::Duration kSavePatience = absl::Minutes(30);
+
 Topology topology_of(const JobConfig& config) {
   return Topology(std::vector<int>(config.parallel.lanes.begin(), config.parallel.lanes.end()), config.model.layers);
 }
@@ -187,19 +190,33 @@ absl::Status Trainer::save() {
   return absl::OkStatus();
 }
 
+absl::Status Trainer::wait_everywhere(const std::function<absl::Status(absl::Duration)>& wait, const char* what) {
+  // Ranks talk after every slice, so that one with a slow disk is not taken for a hung one.
+  const absl::Duration slice = absl::Seconds(config_.run.deadline_seconds) / 4;
+  enum : int64_t { kDone = 0, kWaiting = 1, kFailed = 2 };
+  for (absl::Duration waited; waited < kSavePatience; waited += slice) {
+    const absl::Status own = wait(slice);
+    int64_t worst[] = {own.ok() ? kDone : absl::IsDeadlineExceeded(own) ? kWaiting : kFailed};
+    RETURN_IF_ERROR(annotate(world_->all_reduce<int64_t>(worst, ReduceOp::kMax), what));
+    if (worst[0] == kDone) return absl::OkStatus();
+    if (worst[0] == kWaiting) continue;
+    if (!own.ok() && !absl::IsDeadlineExceeded(own)) return own;
+    return Internal(absl::StrCat(what, ": failed on another rank"));
+  }
+  return Timeout(absl::StrCat(what, ": not done after ", absl::FormatDuration(kSavePatience)));
+}
+
 absl::Status Trainer::finish() {
-  const absl::Duration patience = absl::Minutes(10);  // a slow disk is no reason to lose a checkpoint
-  const absl::Status written = saver_->wait_prepared(patience);
-  int64_t prepared[] = {written.ok() ? saver_->prepared().value : -1};
+  RETURN_IF_ERROR(wait_everywhere([&](absl::Duration slice) { return saver_->wait_prepared(slice); },
+                                  "writing the checkpoint"));
+  int64_t prepared[] = {saver_->prepared().value};
   RETURN_IF_ERROR(annotate(world_->all_reduce<int64_t>(prepared, ReduceOp::kMin), "checkpoint"));
-  RETURN_IF_ERROR(written);
   publish_prepared(Step(prepared[0]));
-  const absl::Status published = world_->index() == 0 ? saver_->wait_published(patience) : absl::OkStatus();
-  std::byte ok[] = {published.ok() ? std::byte{1} : std::byte{0}};
-  RETURN_IF_ERROR(annotate(world_->broadcast(0, ok), "checkpoint"));
-  RETURN_IF_ERROR(published);
-  if (ok[0] == std::byte{0}) return Internal("rank 0 could not publish the checkpoint");
-  return absl::OkStatus();
+  return wait_everywhere(
+      [&](absl::Duration slice) {
+        return world_->index() == 0 ? saver_->wait_published(slice) : absl::OkStatus();
+      },
+      "publishing the checkpoint");
 }
 
 Step Trainer::published() const { return saver_->published(); }

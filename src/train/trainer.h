@@ -62,7 +62,7 @@ class Trainer {
   // by a later step() or by finish(), when all ranks have it on disk.
   absl::Status save();
 
-  // Waits until everything begun is published. Rank 0's error reaches every rank.
+  // Waits until everything begun is published. An error of one rank reaches every rank.
   absl::Status finish();
 
   const TrainingPosition& position() const { return position_; }
@@ -86,6 +86,8 @@ class Trainer {
   absl::Status restore(const std::string& path);
   absl::Status restore_on_all_ranks(const std::string& path);
   absl::StatusOr<std::vector<std::string>> agreed_candidates();
+  // Waits on every rank until wait(slice) is done on all; Timeout from it means not yet.
+  absl::Status wait_everywhere(const std::function<absl::Status(absl::Duration)>& wait, const char* what);
   absl::Status reduce_gradients();
   absl::Status gather_compute();
   void publish_prepared(Step prepared);
