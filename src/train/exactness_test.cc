@@ -82,7 +82,8 @@ TEST_P(PrecisionTest, ResumedRunEqualsUndisturbedRun) {
   ASSERT_TRUE(resumed.status.ok()) << resumed.status;
   EXPECT_EQ(resumed.digest, expected.digest);
 }
-INSTANTIATE_TEST_SUITE_P(All, PrecisionTest, testing::Values("fp32", "bf16", "fp16", "fp64"));
+INSTANTIATE_TEST_SUITE_P(All, PrecisionTest, testing::Values("fp32", "bf16", "fp16", "fp64"),
+                         [](const auto& info) { return info.param; });
 
 TEST(ExactnessTest, AKilledRankNeverChangesTheBitsOfTheResumedRun) {
   const JobConfig config = job();

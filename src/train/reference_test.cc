@@ -35,6 +35,7 @@ struct Case {
   std::string name;
   std::string style;
   std::vector<std::string> settings;
+  friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 };
 
 class ReferenceTest : public testing::TestWithParam<Case> {
