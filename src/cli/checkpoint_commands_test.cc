@@ -1,16 +1,14 @@
 // Runs the real binary on checkpoints: inspect, verify, digest, diff and export.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_split.h"
+#include "cli/run_binary_testing.h"
 #include "config/job_config.h"
-#include "env/process.h"
 #include "store/fake_state.h"
 
 namespace evermoe {
@@ -25,11 +23,7 @@ using ::testing::StartsWith;
 constexpr char kAllowed[] =
     ", allowed: a checkpoint folder, or a job's output folder, its checkpoints folder or latest (the newest)\n";
 
-struct Result {
-  int code = -1;
-  std::string out;
-  std::string error;
-};
+using Result = BinaryResult;
 
 JobConfig small_job(const std::string& style) {
   JobConfig config;
@@ -48,6 +42,7 @@ JobConfig small_job(const std::string& style) {
 }
 
 // Jobs' output folders with checkpoints of made-up numbers in a real model's operators.
+
 class CheckpointCommandsTest : public testing::Test {
  protected:
   CheckpointCommandsTest() { use(small_job("qwen-moe")); }
@@ -79,28 +74,12 @@ class CheckpointCommandsTest : public testing::Test {
 
   // "D" stands for the test's folder in what is returned.
   Result run(const std::vector<std::string>& arguments) {
-    SpawnOptions options;
-    options.program = EVERMOE_BINARY_DIR "/evermoe";
-    options.arguments = arguments;
-    const std::string out = folder_.at("stdout");
-    const std::string error = folder_.at("stderr");
-    options.stdout_fd = open(out.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
-    options.stderr_fd = open(error.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
-    auto child = spawn(options);
-    EXPECT_TRUE(child.ok()) << child.status();
-    const auto status = (*child)->wait(absl::Seconds(60));
-    EXPECT_TRUE(status.ok()) << status.status();
-    close(options.stdout_fd);
-    close(options.stderr_fd);
-    return {status->code, text(out), text(error)};
+    const Result result = run_binary(arguments, folder_.path());
+    return {result.code, without_folder(result.out, folder_.path()), without_folder(result.error, folder_.path())};
   }
 
   std::string text(const std::string& path) const {
-    std::string content = read_file(real_files(), path, 1 << 24).value();
-    for (size_t at; (at = content.find(folder_.path())) != std::string::npos;) {
-      content.replace(at, folder_.path().size(), "D");
-    }
-    return content;
+    return without_folder(read_file(real_files(), path, 1 << 24).value(), folder_.path());
   }
 
   // Changes one byte in the middle of a file.

@@ -1,14 +1,12 @@
 // Runs the real binary: what it prints, where, and its exit code.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "cli/run_binary_testing.h"
 #include "corpus/test_folder.h"
-#include "env/process.h"
 
 namespace evermoe {
 namespace {
@@ -16,30 +14,11 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-struct Result {
-  int code = -1;
-  std::string out;
-  std::string error;
-};
+using Result = BinaryResult;
 
 class CliTest : public testing::Test {
  protected:
-  Result run(const std::vector<std::string>& arguments) {
-    SpawnOptions options;
-    options.program = EVERMOE_BINARY_DIR "/evermoe";
-    options.arguments = arguments;
-    const std::string out = folder_.path("out");
-    const std::string error = folder_.path("error");
-    options.stdout_fd = open(out.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
-    options.stderr_fd = open(error.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
-    auto child = spawn(options);
-    EXPECT_TRUE(child.ok()) << child.status();
-    const auto status = (*child)->wait(absl::Seconds(60));
-    EXPECT_TRUE(status.ok()) << status.status();
-    close(options.stdout_fd);
-    close(options.stderr_fd);
-    return {status->code, TestFolder::read(out), TestFolder::read(error)};
-  }
+  Result run(const std::vector<std::string>& arguments) { return run_binary(arguments, folder_.root()); }
 
   // Expects bad input: exit code 2, nothing on stdout; the line on stderr, with "D" for the folder.
   std::string refusal(const std::vector<std::string>& arguments) {
@@ -47,11 +26,7 @@ class CliTest : public testing::Test {
     EXPECT_EQ(result.code, 2);
     EXPECT_EQ(result.out, "");
     EXPECT_EQ(std::count(result.error.begin(), result.error.end(), '\n'), 1) << result.error;
-    std::string line = result.error.substr(0, result.error.find('\n'));
-    for (size_t at; (at = line.find(folder_.root())) != std::string::npos;) {
-      line.replace(at, folder_.root().size(), "D");
-    }
-    return line;
+    return without_folder(result.error.substr(0, result.error.find('\n')), folder_.root());
   }
 
   TestFolder folder_;
