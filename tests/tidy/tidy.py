@@ -11,12 +11,13 @@ import sys
 LEVELS = {
     "base": 0,
     "env": 1, "operators": 1, "tensor": 1,
-    "metrics": 2, "placement": 2, "pipeline": 2, "model": 2, "corpus": 2,
-    "comm": 3, "config": 3,
-    "store": 4, "dispatch": 4,
-    "export": 5,
+    "metrics": 2, "placement": 2, "pipeline": 2, "model": 2, "corpus": 2, "faults": 2,
+    "comm": 3, "config": 3, "checkpoint": 3, "upstream": 3,
+    "store": 4, "dispatch": 4, "snapshot": 4,
+    "export": 5, "recovery": 5,
     "train": 6, "cluster": 6,
-    "cli": 8,
+    "sim": 7, "forecast": 7,
+    "cli": 8, "python": 8,
 }
 # Modules of one level that may include each other all the same, with the reason.
 SAME_LEVEL = {
