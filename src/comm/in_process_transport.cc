@@ -67,7 +67,10 @@ class InProcessCluster::RankTransport final : public Transport {
     return !able.ok() || pending.finished;
   }
 
-  void revoke(View view, absl::Status reason) override {
+  absl::StatusOr<Letter> receive_letter(absl::Duration) override { return Unsupported("letters"); }
+  absl::Status meet(const std::vector<PeerAddress>&, absl::Duration) override { return Unsupported("meet"); }
+  using Transport::revoke;
+  void revoke(GroupRange, View view, absl::Status reason) override {
     const absl::Status able = scheduler_.begin_call(rank_, "revoke", rank_, Tag{view}, 0);
     if (able.ok()) scheduler_.revoke(rank_, view, reason);
   }

@@ -25,6 +25,7 @@ class AutoListener final : public TransportListener {
 
   const std::string& address() const override { return address_; }
 
+  absl::StatusOr<std::unique_ptr<Transport>> open(Rank, int, View) override { return Unsupported("open"); }
   absl::StatusOr<std::unique_ptr<Transport>> connect(Rank rank, const std::vector<std::string>& addresses,
                                                      absl::Duration timeout) override {
     std::vector<std::string> on_machine, anywhere;

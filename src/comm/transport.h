@@ -8,6 +8,13 @@
 // A message may arrive before its receive is posted: it is kept, up to a named limit of the
 // implementation; beyond that the sender waits.
 //
+// Membership changes: meet() exchanges the process that plays a rank for another one. A process joins
+// in a view, and all its messages carry that view or a later one; so whoever has revoked the views
+// before can never take a message of the former process for one of the new.
+//
+// Letters are the other kind of message: from anyone, of any length, not announced by a receive. They
+// carry requests and copies between the service threads of the processes.
+//
 // Threads: every method may be called from any thread. The calling thread drives progress itself
 // while it waits (no hop through another thread), asleep in the kernel whenever nothing moves:
 // there are more workers than cores.
@@ -21,6 +28,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -34,6 +43,35 @@ struct Tag {
   uint16_t group = 0;    // which communicator (0 is the world); at most 4094
   uint32_t purpose = 0;  // chosen by the communicator: kind of call and sequence number; 31 bits
   friend auto operator<=>(const Tag&, const Tag&) = default;
+};
+
+// Communicators of these groups end together: the whole job's, or those inside one stage.
+struct GroupRange {
+  uint16_t first = 0;
+  uint16_t last = 0;
+  bool contains(uint16_t group) const { return first <= group && group <= last; }
+  friend bool operator==(const GroupRange&, const GroupRange&) = default;
+};
+
+// Tags of this group name letters. The views of letters mean nothing to the transport: it neither
+// revokes nor drops them.
+inline constexpr uint16_t kLetterGroup = 4094;
+inline constexpr GroupRange kAllGroups{0, kLetterGroup - 1};
+
+// Bytes of a letter; not zeroed before they are filled.
+struct Letter {
+  Rank from;
+  Tag tag;
+  size_t size = 0;
+  std::unique_ptr<std::byte[]> bytes;
+  std::span<const std::byte> span() const { return {bytes.get(), size}; }
+};
+
+// Where the process is that plays a rank.
+struct PeerAddress {
+  std::string address;  // TransportListener::address() of the process
+  View since;           // the view in which it joined
+  friend bool operator==(const PeerAddress&, const PeerAddress&) = default;
 };
 
 // One send or receive in flight. Obtained from a Transport and given back to it by wait().
@@ -67,9 +105,29 @@ class Transport {
   // True if wait() would return at once. Drives progress, never blocks.
   virtual bool done(TransportOperation& operation) = 0;
 
-  // Fails every pending and every later operation of views up to and including `view` with
-  // `reason`, in all threads, and drops the messages of those views that nobody received.
-  virtual void revoke(View view, absl::Status reason) = 0;
+  // Takes the oldest letter that has arrived, or waits for one. Letters of one sender come in the order
+  // sent; start_send() with kLetterGroup sends one, also to oneself. Timeout (accusing nobody) if none
+  // comes in time; Cancelled after close(). Letters of a lost peer that have arrived stay. A peer may
+  // have kLetterBytesMax waiting here; beyond that its sends wait.
+  // One thread at a time receives letters.
+  virtual absl::StatusOr<Letter> receive_letter(absl::Duration timeout) = 0;
+  static constexpr size_t kLetterBytesMax = size_t{64} << 20;
+
+  // Fails every pending and every later operation of `groups` in views up to and including `view` with
+  // `reason`, in all threads, and drops the messages of those that nobody received. Ranges given to
+  // one transport are equal or disjoint.
+  virtual void revoke(GroupRange groups, View view, absl::Status reason) = 0;
+  void revoke(View view, absl::Status reason) { revoke(kAllGroups, view, std::move(reason)); }
+
+  // Connects with the processes of `table` (one entry per rank; this process's own is not looked at)
+  // that it is not connected with yet: the younger of two processes (by `since`; of two equals the
+  // one with the higher rank) calls, the other one accepts, so both have to be in meet(). Pairs that are connected already
+  // are not touched; the former process of a changed entry is dropped, and what is pending with it
+  // fails with PeerLost. An empty address stands for nobody: operations with that rank fail.
+  // PeerLost if a process of the table is dead, Timeout with one that has not answered: what has been
+  // connected stays, and meet() may be called again with the same or a newer table.
+  // One thread at a time calls it; others may use the transport meanwhile.
+  virtual absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) = 0;
 
   // Says goodbye to the peers, so that our exit is no accusation: their pending operations with us
   // fail with Cancelled instead of PeerLost. Nothing may be started afterwards.

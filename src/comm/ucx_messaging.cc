@@ -269,7 +269,11 @@ bool UcxTransport::done(TransportOperation& operation) {
   return pending.finished;
 }
 
-void UcxTransport::revoke(View view, absl::Status reason) {
+absl::StatusOr<Letter> UcxTransport::receive_letter(absl::Duration) { return Unsupported("letters"); }
+
+absl::Status UcxTransport::meet(const std::vector<PeerAddress>&, absl::Duration) { return Unsupported("meet"); }
+
+void UcxTransport::revoke(GroupRange, View view, absl::Status reason) {
   const Lock lock(mutex_);
   if (revoked_ && *revoked_ >= view) return;
   revoked_ = view;

@@ -79,7 +79,10 @@ class UcxTransport final : public Transport {
                                                     std::span<std::byte> into) override;
   absl::Status wait(std::unique_ptr<TransportOperation> operation, absl::Duration timeout) override;
   bool done(TransportOperation& operation) override;
-  void revoke(View view, absl::Status reason) override;
+  absl::StatusOr<Letter> receive_letter(absl::Duration timeout) override;
+  using Transport::revoke;
+  void revoke(GroupRange groups, View view, absl::Status reason) override;
+  absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) override;
   void close() override;
 
  private:

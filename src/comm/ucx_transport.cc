@@ -152,6 +152,7 @@ class UcxListener final : public TransportListener {
 
   const std::string& address() const override { return address_; }
 
+  absl::StatusOr<std::unique_ptr<Transport>> open(Rank, int, View) override { return Unsupported("open"); }
   absl::StatusOr<std::unique_ptr<Transport>> connect(Rank rank, const std::vector<std::string>& addresses,
                                                      absl::Duration timeout) override {
     if (addresses.size() > size_t{1} << kRankBits) {

@@ -39,7 +39,10 @@ class UnixTransport final : public Transport {
                                                     std::span<std::byte> into) override;
   absl::Status wait(std::unique_ptr<TransportOperation> operation, absl::Duration timeout) override;
   bool done(TransportOperation& operation) override;
-  void revoke(View view, absl::Status reason) override;
+  absl::StatusOr<Letter> receive_letter(absl::Duration timeout) override;
+  using Transport::revoke;
+  void revoke(GroupRange groups, View view, absl::Status reason) override;
+  absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) override;
   void close() override;
 
  private:
@@ -247,7 +250,11 @@ bool UnixTransport::done(TransportOperation& operation) {
   return pending.finished;
 }
 
-void UnixTransport::revoke(View view, absl::Status reason) {
+absl::StatusOr<Letter> UnixTransport::receive_letter(absl::Duration) { return Unsupported("letters"); }
+
+absl::Status UnixTransport::meet(const std::vector<PeerAddress>&, absl::Duration) { return Unsupported("meet"); }
+
+void UnixTransport::revoke(GroupRange, View view, absl::Status reason) {
   const Lock lock(mutex_);
   if (!revoked_ || *revoked_ < view) {
     revoked_ = view;
@@ -292,6 +299,7 @@ class UnixListener final : public TransportListener {
 
   const std::string& address() const override { return address_; }
 
+  absl::StatusOr<std::unique_ptr<Transport>> open(Rank, int, View) override { return Unsupported("open"); }
   absl::StatusOr<std::unique_ptr<Transport>> connect(Rank rank, const std::vector<std::string>& addresses,
                                                      absl::Duration timeout) override {
     std::vector<std::string> names;
