@@ -1,0 +1,45 @@
+#include "snapshot/capture_schedule.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace evermoe {
+
+CaptureSchedule::CaptureSchedule(Step base, int slots, int period, std::vector<int> slot_of)
+    : base_(base), slots_(slots), period_(period), slot_of_(std::move(slot_of)) {
+  CHECK(slots_ >= 1 && slots_ <= period_) << slots_ << " slots in " << period_ << " steps";
+  for (const int slot : slot_of_) CHECK(slot >= 0 && slot < slots_) << "slot " << slot << " of " << slots_;
+}
+
+std::optional<SlotTime> CaptureSchedule::time_of(Step state) const {
+  if (state < base_) return std::nullopt;
+  const int64_t since = state.value - base_.value;
+  const auto slot = static_cast<int>(since % period_);
+  if (slot >= slots_) return std::nullopt;
+  return SlotTime{Step(state.value - slot), slot};
+}
+
+std::optional<SnapshotKind> CaptureSchedule::kind_in(int operator_index, int slot) const {
+  const int own = slot_of(operator_index);
+  if (own < slot) return std::nullopt;
+  return own == slot ? SnapshotKind::kFull : SnapshotKind::kComputeOnly;
+}
+
+std::vector<PiecePlan> pieces_of_slot(const CaptureSchedule& schedule, int slot,
+                                      const std::vector<OperatorBytes>& operators, int64_t piece_bytes_max) {
+  std::vector<PiecePlan> pieces;
+  for (size_t i = 0; i < operators.size(); ++i) {
+    const auto kind = schedule.kind_in(static_cast<int>(i), slot);
+    if (!kind) continue;
+    const int64_t bytes = *kind == SnapshotKind::kFull ? operators[i].full : operators[i].compute;
+    for (int64_t offset = 0; offset < bytes; offset += piece_bytes_max) {
+      pieces.push_back({static_cast<int>(i), *kind, offset, std::min(piece_bytes_max, bytes - offset)});
+    }
+  }
+  if (pieces.empty()) pieces.push_back({});
+  return pieces;
+}
+
+}  // namespace evermoe

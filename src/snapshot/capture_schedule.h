@@ -1,0 +1,72 @@
+// Which operators a rank snapshots after which step, and how. Pure.
+//
+// Windows follow each other from the state at `base`: the k-th begins with the state at base + k *
+// period and has `slots` slots. Slot j is taken of the state j steps after the window's first: the
+// operators of slot j in full, those of later slots compute-only, those of earlier slots not at all,
+// because a catch-up has them by then (MoEtion section 3.2). The slots are the same on all lanes of a
+// stage, the number of slots and the period on all ranks of the job: windows are aligned.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/ids.h"
+
+namespace evermoe {
+
+enum class SnapshotKind : uint8_t { kFull, kComputeOnly };
+
+// An operator as a strategy sees it on one rank: bytes of the rank's shard, zero if it has none.
+struct OperatorBytes {
+  int64_t full = 0;
+  int64_t compute = 0;
+};
+
+struct SlotTime {
+  Step window;  // the window's first state; names the window
+  int slot = 0;
+  friend bool operator==(const SlotTime&, const SlotTime&) = default;
+};
+
+// Piece `index` of a slot: a part of one operator's snapshot, small enough to be moved at once.
+struct PiecePlan {
+  int operator_index = -1;  // -1: the marker of a slot in which the rank has nothing
+  SnapshotKind kind = SnapshotKind::kFull;
+  int64_t offset = 0;       // bytes from the beginning of the operator's snapshot
+  int64_t size = 0;
+};
+
+class CaptureSchedule {
+ public:
+  // slot_of[i] is the slot in which operator i is taken in full. REQUIRES: 1 <= slots <= period,
+  // 0 <= slot_of[i] < slots.
+  CaptureSchedule(Step base, int slots, int period, std::vector<int> slot_of);
+
+  int slots() const { return slots_; }
+  int period() const { return period_; }
+  Step base() const { return base_; }
+  int slot_of(int operator_index) const { return slot_of_[static_cast<size_t>(operator_index)]; }
+
+  // What is taken of the state at `state`; nullopt if nothing is.
+  std::optional<SlotTime> time_of(Step state) const;
+  Step state_of(SlotTime time) const { return Step(time.window.value + time.slot); }
+
+  // nullopt: not in this slot.
+  std::optional<SnapshotKind> kind_in(int operator_index, int slot) const;
+  // Whether the operator is dense once slot `slot` of a window has been restored.
+  bool is_active_after(int operator_index, int slot) const { return slot_of(operator_index) <= slot; }
+
+ private:
+  Step base_;
+  int slots_;
+  int period_;
+  std::vector<int> slot_of_;
+};
+
+// The pieces of a slot on the rank with these shards, at least one, in operator order; each at most
+// `piece_bytes_max` long.
+std::vector<PiecePlan> pieces_of_slot(const CaptureSchedule& schedule, int slot,
+                                      const std::vector<OperatorBytes>& operators, int64_t piece_bytes_max);
+
+}  // namespace evermoe

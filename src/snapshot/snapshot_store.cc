@@ -1,0 +1,138 @@
+#include "snapshot/snapshot_store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+
+namespace evermoe {
+
+absl::Status SnapshotStore::add(Piece piece) {
+  const std::lock_guard lock(mutex_);
+  const PieceHeader& header = piece.header();
+  const auto size = static_cast<int64_t>(piece.block().size());
+  Window& window = windows_[{header.window, header.owner}];
+  window.expected = header.slots;
+  Slot& slot = window.slots[header.slot];
+  slot.expected = header.pieces;
+  if (slot.pieces.contains(header.piece)) return absl::OkStatus();
+  if (bytes_ + size > bytes_max_) {
+    return NoCapacity(absl::StrCat("snapshots and copies would take ", bytes_ + size, " bytes, more than the limit of ",
+                                   bytes_max_));
+  }
+  slot.pieces.emplace(header.piece, std::move(piece));
+  bytes_ += size;
+  bytes_peak_ = std::max(bytes_peak_, bytes_);
+  return absl::OkStatus();
+}
+
+const SnapshotStore::Slot* SnapshotStore::find(Rank owner, SlotTime time) const {
+  const auto window = windows_.find({time.window, owner});
+  if (window == windows_.end()) return nullptr;
+  const auto slot = window->second.slots.find(time.slot);
+  return slot == window->second.slots.end() ? nullptr : &slot->second;
+}
+
+bool SnapshotStore::has_slot(Rank owner, SlotTime time) const {
+  const std::lock_guard lock(mutex_);
+  const Slot* const slot = find(owner, time);
+  return slot != nullptr && slot->complete();
+}
+
+std::vector<Piece> SnapshotStore::slot(Rank owner, SlotTime time) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Piece> pieces;
+  const Slot* const slot = find(owner, time);
+  if (slot == nullptr || !slot->complete()) return pieces;
+  for (const auto& [index, piece] : slot->pieces) pieces.push_back(piece);
+  return pieces;
+}
+
+std::vector<HeldWindow> SnapshotStore::held() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<HeldWindow> held;
+  for (const auto& [key, window] : windows_) {
+    const auto complete = std::count_if(window.slots.begin(), window.slots.end(),
+                                        [](const auto& slot) { return slot.second.complete(); });
+    if (window.expected > 0 && complete == window.expected) held.push_back({key.second, key.first});
+  }
+  return held;
+}
+
+std::vector<Step> SnapshotStore::windows(Rank owner) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Step> firsts;
+  for (const auto& [key, window] : windows_) {
+    if (key.second == owner) firsts.push_back(key.first);
+  }
+  return firsts;
+}
+
+void SnapshotStore::forget(const Slot& slot) {
+  for (const auto& [index, piece] : slot.pieces) bytes_ -= static_cast<int64_t>(piece.block().size());
+}
+
+void SnapshotStore::free_before(Step window) {
+  const std::lock_guard lock(mutex_);
+  const auto end = windows_.lower_bound({window, Rank(0)});
+  for (auto at = windows_.begin(); at != end; at = windows_.erase(at)) {
+    for (const auto& [index, slot] : at->second.slots) forget(slot);
+  }
+}
+
+void SnapshotStore::drop_incomplete(Rank owner) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [key, window] : windows_) {
+    if (key.second != owner) continue;
+    std::erase_if(window.slots, [&](const auto& slot) {
+      if (slot.second.complete()) return false;
+      forget(slot.second);
+      return true;
+    });
+  }
+}
+
+void SnapshotStore::drop(Rank owner, SlotTime time) {
+  const std::lock_guard lock(mutex_);
+  const auto window = windows_.find({time.window, owner});
+  if (window == windows_.end()) return;
+  const auto slot = window->second.slots.find(time.slot);
+  if (slot == window->second.slots.end()) return;
+  forget(slot->second);
+  window->second.slots.erase(slot);
+}
+
+void SnapshotStore::clear() {
+  const std::lock_guard lock(mutex_);
+  windows_.clear();
+  bytes_ = 0;
+}
+
+int SnapshotStore::corrupt(Rank owner) {
+  const std::lock_guard lock(mutex_);
+  int count = 0;
+  for (auto& [key, window] : windows_) {
+    if (key.second != owner) continue;
+    for (auto& [index, slot] : window.slots) {
+      for (auto& [number, piece] : slot.pieces) {
+        if (piece.body().empty()) continue;
+        piece.writable_body()[piece.body().size() / 2] ^= std::byte{4};
+        ++count;
+      }
+    }
+  }
+  return count;
+}
+
+int64_t SnapshotStore::bytes() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_;
+}
+
+int64_t SnapshotStore::bytes_peak() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_peak_;
+}
+
+}  // namespace evermoe
