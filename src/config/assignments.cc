@@ -3,11 +3,13 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
+#include "config/key_builders.h"
 
 namespace evermoe {
 namespace {
@@ -43,6 +45,10 @@ std::string place(const std::string& origin, const toml::source_position& positi
 std::string text_of(const toml::node& node) {
   if (const auto* text = node.as_string()) return shortened(quoted(text->get()));
   if (const auto* value = node.as_boolean()) return value->get() ? "true" : "false";
+  // The library shows 1.9 as 1.8999999999999999.
+  if (const auto* value = node.as_floating_point(); value != nullptr && std::isfinite(value->get())) {
+    return number_to_toml(value->get());
+  }
   if (node.is_table()) return "a table";
   if (const auto* array = node.as_array()) {
     return absl::StrCat("an array of ", array->size());
