@@ -39,7 +39,7 @@ const char* to_string(KeyScope scope) {
 
 constexpr char kMarkdownHead[] = R"(# Configuration
 
-<!-- Written by `evermoe config --keys`; a test compares. Edit src/config/config_keys.cc instead. -->
+<!-- Written by `evermoe config --keys`; a test compares. Edit src/config/*_keys.cc instead. -->
 
 A job is described by a TOML file. Each key below can also be set on the command line, `--set
 train.steps=200`; settings apply after the file, in order, and their texts need no quotes. In the

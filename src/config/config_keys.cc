@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_join.h"
 #include "config/key_builders.h"
+#include "config/protection_keys.h"
 
 namespace evermoe {
 namespace {
@@ -273,6 +274,12 @@ std::vector<ConfigKey> run_keys() {
                  "longest silence of a peer before it counts as hung"),
       integer_key("run.threads", Field{&C::run, &R::threads}, {1, 1024}, kBits,
                   "compute threads of a worker"),
+      integer_key("run.nodes", Field{&C::run, &R::nodes}, {1, 4096}, kRun,
+                  "nodes simulated on this machine"),
+      integer_key("run.spares", Field{&C::run, &R::spares}, {0, 4096}, kRun,
+                  "workers without a role, ready to play a lost one"),
+      integer_key("run.racks", Field{&C::run, &R::racks}, {0, 4096}, kRun,
+                  "racks that the nodes are dealt to in order, 0 for one rack for each node"),
   };
 }
 
@@ -282,7 +289,7 @@ const std::vector<ConfigKey>& config_keys() {
   static const std::vector<ConfigKey> keys = [] {
     std::vector<ConfigKey> all;
     for (std::vector<ConfigKey> group : {size_keys(), part_keys(), train_keys(), data_keys(),
-                                         parallel_keys(), run_keys()}) {
+                                         parallel_keys(), protection_keys(), run_keys()}) {
       all.insert(all.end(), group.begin(), group.end());
     }
     return all;

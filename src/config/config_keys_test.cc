@@ -18,7 +18,7 @@ TEST(ConfigKeysTest, NamesAreUniqueAndGroupedByTable) {
     EXPECT_FALSE(key.allowed.empty()) << key.name;
   }
   EXPECT_THAT(config_tables(), testing::ElementsAre("model", "train", "data", "parallel",
-                                                    "checkpoint", "evaluate", "run"));
+                                                    "protection", "checkpoint", "evaluate", "run"));
 }
 
 TEST(ConfigKeysTest, NearestKeyForgivesTyposAndWrongTables) {

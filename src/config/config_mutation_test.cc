@@ -28,7 +28,8 @@ std::string mutated(const std::string& text, std::mt19937_64& random) {
 TEST(ConfigMutationTest, ErrorsAreOneLineAndAcceptedTextsRoundTrip) {
   const std::string whole = to_toml(parse_config("", "t", "/d", {}).value());
   const std::string small =
-      "[model]\npreset = \"mixtral-tiny\"\nlayers = 4\n[parallel]\nstages = 2\nlanes = [2, 1]\n";
+      "[model]\npreset = \"mixtral-tiny\"\nlayers = 4\n[parallel]\nstages = 2\nlanes = [2, 1]\n"
+      "[protection]\nwindow = 4\nmemory_budget = \"1.5GiB\"\n";
   std::mt19937_64 random(1);
   for (int i = 0; i < 3000; ++i) {
     std::string input = mutated(i % 4 == 0 ? whole : small, random);

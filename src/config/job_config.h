@@ -1,7 +1,7 @@
 // A job's configuration: everything that determines its bits, and how it is run.
 //
-// The text form is TOML with the tables [model] [train] [data] [parallel] [checkpoint] [evaluate]
-// [run]; keys are the field names below (docs/configuration.md lists them all). `model.preset` names
+// The text form is TOML with the tables [model] [train] [data] [parallel] [protection] [checkpoint]
+// [evaluate] [run]; keys are the field names below (docs/configuration.md lists them all). `model.preset` names
 // the shape that the other model keys then change, `model.style` the parts it is made of: in the file
 // and again among the settings the preset comes first, then the style, then all other keys. Unknown
 // keys, wrong types, values out of range and impossible combinations are
@@ -61,6 +61,35 @@ struct ParallelConfig {
   friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;
 };
 
+// Which snapshots are captured after a step: of some operators, of all, or of none.
+enum class ProtectionStrategy { kSparse, kDense, kNone };
+// What decides which operators of a window are captured first: the expert's popularity (tokens, gate
+// probabilities, recent tokens, tokens over capacity), or time saved per byte.
+enum class CaptureOrdering { kPopularity, kSoft, kDecayed, kCapacity, kRatio };
+// What is lost at once; a rank's copies go to peers in other ones.
+enum class FailureDomain { kWorker, kNode, kRack };
+
+// How lost workers' state is kept in the memory of their peers. No key of it changes bits.
+struct ProtectionConfig {
+  ProtectionStrategy strategy = ProtectionStrategy::kSparse;
+  int64_t copies = 1;                        // of each snapshot, at peers
+  int64_t memory_budget = int64_t{4} << 30;  // bytes of a worker for snapshots, copies and logs
+  int64_t window = 0;                        // sparse: steps of a window; 0: chosen ("auto" in TOML)
+  int64_t dense_every_steps = 1;             // dense: steps between full snapshots
+  CaptureOrdering ordering = CaptureOrdering::kRatio;
+  // A new order is made when this share of the experts ...
+  double reorder_share = 0.25;
+  // ... have changed their popularity by more than this, relative to what it was.
+  double reorder_change = 0.10;
+  int64_t copy_bandwidth = int64_t{1} << 30;  // bytes per second of a worker for captures and copies
+  double mtbf_seconds = 3600;                 // expected between two failures of the job
+  FailureDomain failure_domain = FailureDomain::kNode;
+  double step_deadline_medians = 20;     // a step of more than so many median steps counts as hung
+  double heartbeat_seconds = 0.5;        // between two signs of life of a worker
+  double recovery_deadline_seconds = 60;
+  friend bool operator==(const ProtectionConfig&, const ProtectionConfig&) = default;
+};
+
 struct CheckpointConfig {
   int64_t every_steps = 50;      // 0: only at the end
   int64_t keep_newest = 2;
@@ -80,6 +109,13 @@ struct RunConfig {
   double backoff_seconds = 0.2;      // before the first restart, doubled each time, at most 30
   double deadline_seconds = 60;      // longest silence of a peer before it counts as hung
   int64_t threads = 1;               // compute threads of a worker; changes bits
+  int64_t nodes = 1;                 // simulated on this machine
+  int64_t spares = 0;                // workers without a role, ready to play a lost one
+  int64_t racks = 0;                 // 0: every node is its own
+
+  // Nodes are dealt to racks in order: neighbours share one, and racks differ by at most one node.
+  // REQUIRES: 0 <= node < nodes.
+  int64_t rack_of_node(int64_t node) const;
   friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };
 
@@ -88,6 +124,7 @@ struct JobConfig {
   TrainConfig train;
   DataConfig data;
   ParallelConfig parallel;
+  ProtectionConfig protection;
   CheckpointConfig checkpoint;
   EvaluateConfig evaluate;
   RunConfig run;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -71,6 +72,55 @@ ConfigKey number_key(std::string name, Field<Table, double> field, NumberRange r
     return true;
   };
   key.write = [=](const JobConfig& config) { return number_to_toml(field.in(config)); };
+  return key;
+}
+
+// Amounts of bytes: a TOML integer, or text with a unit such as "1.5GiB".
+struct ByteRange {
+  int64_t min = 0;
+  int64_t max = 0;
+
+  bool contains(int64_t value) const { return min <= value && value <= max; }
+  std::string to_string() const;
+};
+
+// Decimal digits, perhaps with a fraction, then B, KiB, MiB, GiB or TiB; at most one space between.
+// Parts of a byte are dropped. Nothing for other text, and beyond 2^62 bytes.
+std::optional<int64_t> bytes_of_text(const std::string& text);
+std::optional<int64_t> read_bytes(const FoundValue& found);
+// In the largest unit of which it is a whole number: `"512MiB"`, `1000`.
+std::string bytes_to_toml(int64_t bytes);
+
+template <typename Table>
+ConfigKey bytes_key(std::string name, Field<Table, int64_t> field, ByteRange range, KeyScope scope,
+                    std::string meaning) {
+  ConfigKey key{std::move(name), range.to_string(), std::move(meaning), scope};
+  key.read = [=](const FoundValue& found, JobConfig& config) {
+    const std::optional<int64_t> value = read_bytes(found);
+    if (!value || !range.contains(*value)) return false;
+    field.in(config) = *value;
+    return true;
+  };
+  key.write = [=](const JobConfig& config) { return bytes_to_toml(field.in(config)); };
+  return key;
+}
+
+// An integer, or "auto" for one that is chosen when the job runs: 0 in JobConfig.
+// REQUIRES: range.min >= 1.
+template <typename Table>
+ConfigKey auto_integer_key(std::string name, Field<Table, int64_t> field, IntegerRange range,
+                           KeyScope scope, std::string meaning) {
+  ConfigKey key{std::move(name), "auto, or " + range.to_string(), std::move(meaning), scope};
+  key.read = [=](const FoundValue& found, JobConfig& config) {
+    const std::string* word = std::get_if<std::string>(&found.value);
+    const int64_t* value = std::get_if<int64_t>(&found.value);
+    const bool allowed = word != nullptr ? *word == "auto" : value != nullptr && range.contains(*value);
+    if (allowed) field.in(config) = word != nullptr ? 0 : *value;
+    return allowed;
+  };
+  key.write = [=](const JobConfig& config) {
+    return field.in(config) == 0 ? quoted("auto") : std::to_string(field.in(config));
+  };
   return key;
 }
 

@@ -82,10 +82,20 @@ absl::Status validate_topology(const JobConfig& config, const KeyPlaces& places)
   return absl::OkStatus();
 }
 
+absl::Status validate_nodes(const RunConfig& run, const KeyPlaces& places) {
+  if (run.racks <= run.nodes) return absl::OkStatus();
+  return not_allowed(places, "run.racks", absl::StrCat(run.racks),
+                     absl::StrCat("at most run.nodes (", run.nodes, ")"));
+}
+
 }  // namespace
 
 int64_t ParallelConfig::world_size() const {
   return std::accumulate(lanes.begin(), lanes.end(), int64_t{0});
+}
+
+int64_t RunConfig::rack_of_node(int64_t node) const {
+  return racks == 0 ? node : node * racks / nodes;
 }
 
 const std::string& KeyPlaces::of(const std::string& key) const {
@@ -102,7 +112,8 @@ absl::Status not_allowed(const KeyPlaces& places, const std::string& key, const 
 absl::Status validate_config(const JobConfig& config, const KeyPlaces& places) {
   RETURN_IF_ERROR(validate_attention(config.model, places));
   RETURN_IF_ERROR(validate_moe(config.model, places));
-  return validate_topology(config, places);
+  RETURN_IF_ERROR(validate_topology(config, places));
+  return validate_nodes(config.run, places);
 }
 
 }  // namespace evermoe

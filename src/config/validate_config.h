@@ -20,7 +20,7 @@ struct KeyPlaces {
 absl::Status not_allowed(const KeyPlaces& places, const std::string& key, const std::string& found,
                          const std::string& allowed);
 
-// Shape and topology. REQUIRES: every value is inside its own key's range, lanes has one entry per
+// Shape, topology and nodes. REQUIRES: every value is inside its own key's range, lanes has one entry per
 // stage.
 absl::Status validate_config(const JobConfig& config, const KeyPlaces& places);
 
