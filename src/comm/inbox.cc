@@ -72,4 +72,20 @@ void Inbox::drop_kept(View last) {
   });
 }
 
+void Inbox::fail_posted(GroupRange groups, View last, const absl::Status& reason) {
+  absl::erase_if(posted_, [&](auto& entry) {
+    if (!groups.contains(entry.first.group) || entry.first.view > last) return false;
+    for (; !entry.second.empty(); --posted_count_) entry.second.pop()->finish(reason);
+    return true;
+  });
+}
+
+void Inbox::drop_kept(GroupRange groups, View last) {
+  absl::erase_if(kept_, [&](const auto& entry) {
+    if (!groups.contains(entry.first.group) || entry.first.view > last) return false;
+    for (const auto& message : entry.second) kept_bytes_ -= message->size;
+    return true;
+  });
+}
+
 }  // namespace evermoe

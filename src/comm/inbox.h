@@ -52,6 +52,10 @@ class Inbox {
   // Drops the kept messages of views up to `last`.
   void drop_kept(View last);
 
+  // The same for some groups only.
+  void fail_posted(GroupRange groups, View last, const absl::Status& reason);
+  void drop_kept(GroupRange groups, View last);
+
   size_t posted_count() const { return posted_count_; }
   size_t kept_bytes() const { return kept_bytes_; }
 

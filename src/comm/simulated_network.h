@@ -43,6 +43,8 @@ struct SimulatedNetworkOptions {
 // One life of a process; numbers are never used twice.
 using ProcessNumber = StrongId<struct ProcessNumberName, int64_t>;
 
+class SimulatedKernel;
+
 class SimulatedNetwork {
  public:
   using Thread = std::function<void(Transport&)>;
@@ -93,9 +95,12 @@ class SimulatedNetwork {
   int64_t calls(ProcessNumber process) const;  // of its Transport, so far
   Fingerprint transcript() const;              // of everything that happened
 
+  // Who waits for what, for people: now, or when run() gave up and returned false.
+  std::string waiting() const;
+  int64_t switches() const;  // from thread to thread, so far
+
  private:
-  class Kernel;
-  std::unique_ptr<Kernel> kernel_;
+  std::unique_ptr<SimulatedKernel> kernel_;
 };
 
 }  // namespace evermoe

@@ -1,0 +1,136 @@
+// Threads of which exactly one runs at a time, a clock that moves only while all of them wait, and
+// events on that clock. Everything is chosen from one seed.
+//
+// The right to run is a baton. Whoever holds it may call everything here; the thread to run next is
+// drawn from those that can run, in the order of their creation, so a run repeats exactly. Time
+// passes in the context of the thread that waits last: events run there.
+//
+// A thread that holds a std::mutex must not hand over: the thread that runs next could wait for the
+// mutex, and nobody would ever run again.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "base/fingerprint.h"
+
+namespace evermoe {
+
+// What holds for all threads of one process.
+struct SimulatedThreadGroup {
+  int64_t number = 0;
+  bool paused = false;  // none of them runs
+  bool killed = false;  // all of them run, whatever they wait for
+};
+
+struct SimulatedThread {
+  SimulatedThread(SimulatedThreadGroup& owner, int i, std::function<void()> what)
+      : group(owner), index(i), body(std::move(what)) {}
+
+  SimulatedThreadGroup& group;
+  const int index;
+  std::function<void()> body;
+  const bool* awaited = nullptr;  // it waits until this is true or until wakes_at
+  absl::Duration wakes_at;
+  std::function<std::string()> waits_for;  // for people
+  std::thread thread;     // from its first turn on
+  std::mutex mutex;       // guards has_baton
+  std::condition_variable turn;
+  bool has_baton = false;
+};
+
+class SimulatedThreads {
+ public:
+  SimulatedThreads(uint64_t seed, absl::Duration time_max);
+  ~SimulatedThreads();
+
+  void add(SimulatedThreadGroup& group, int index, std::function<void()> body);
+  // At virtual time `time`, or now if that has passed.
+  void at(absl::Duration time, std::function<void()> event);
+
+  // True if it came to its end: all threads have returned and no event is left, or end(). False at
+  // time_max, or if nothing can ever happen again. `kill_all` has to make all groups killed.
+  bool run(std::function<void()> kill_all);
+  void end() { ending_ = true; }
+  bool is_closing() const { return closing_; }  // all groups have been killed
+
+  // May let another thread run.
+  void offer_switch();
+  // Lets others run until `awaited`, the thread's group is killed, or `timeout` has passed.
+  // `what` tells people what for.
+  void block(const bool& awaited, absl::Duration timeout, std::function<std::string()> what);
+  // Returns when the thread's group is not paused.
+  void await_turn();
+
+  // The thread that runs; null in events and outside run().
+  SimulatedThread* running() const { return in_event_ ? nullptr : running_; }
+  absl::Duration now() const { return now_; }
+  uint64_t draw(uint64_t bound) { return random_() % bound; }
+  absl::Duration draw_delay(absl::Duration longest);
+
+  // Adds to the transcript.
+  void record(char what, int64_t a, int64_t b = 0, int64_t c = 0, int64_t d = 0, int64_t e = 0, int64_t f = 0);
+  void record(std::span<const std::byte> bytes) { transcript_.update(bytes); }
+  Fingerprint transcript() const { return transcript_.finish(); }
+  int64_t switches() const { return switches_; }
+
+  // Who waits for what: now, or when run() gave up.
+  std::string waiting() const;
+
+ private:
+  struct Event {
+    absl::Duration time;
+    int64_t number;  // order of creation
+    std::function<void()> what;
+  };
+  static bool later(const Event& a, const Event& b) {
+    return a.time != b.time ? a.time > b.time : a.number > b.number;
+  }
+
+  bool is_runnable(const SimulatedThread& thread) const;
+  SimulatedThread* choose();
+  SimulatedThread* draw_runnable();
+  void pass_time();
+  void run_next_event();
+  void give_up(std::string why);
+  void hand_over();
+  void leave();
+  void resume(SimulatedThread* thread);
+  void play(SimulatedThread& thread);
+  void join_left();
+
+  const absl::Duration time_max_;
+  std::mt19937_64 random_;
+  FingerprintStream transcript_;
+  absl::Duration now_;
+  std::vector<Event> events_;  // a heap
+  int64_t event_count_ = 0;
+  int64_t switches_ = 0;
+  int64_t steps_at_this_time_ = 0;
+
+  std::vector<std::unique_ptr<SimulatedThread>> threads_;  // that have not returned
+  std::vector<std::unique_ptr<SimulatedThread>> left_;     // that have; to be joined
+  size_t joined_ = 0;                                      // of left_
+  SimulatedThread* running_ = nullptr;
+  bool in_event_ = false;
+  std::function<void()> kill_all_;
+  bool ending_ = false;   // end() or give_up()
+  bool closing_ = false;  // everybody has been killed because of that
+  std::string stuck_;     // why it gave up
+
+  std::mutex mutex_;  // guards finished_
+  std::condition_variable finish_;
+  bool finished_ = false;
+};
+
+}  // namespace evermoe
