@@ -114,6 +114,11 @@ PendingMessage Communicator::start_receive(int from, uint32_t name, std::span<st
   return receive(from, {options_.view, options_.group, name}, into);
 }
 
+void Communicator::restart(View view) {
+  options_.view = view;
+  collective_count_ = 0;
+}
+
 absl::Status Communicator::barrier() {
   const std::vector<std::span<const std::byte>> nothing_to_send(members_.size());
   const std::vector<std::span<std::byte>> nothing_to_receive(members_.size());

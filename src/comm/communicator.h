@@ -60,6 +60,11 @@ class Communicator {
   // The transport must outlive the communicator.
   Communicator(Transport& transport, std::vector<Rank> members, CommunicatorOptions options);
 
+  // Begins anew in another view: what is pending must have been given up (Transport::revoke). All
+  // members have to do the same.
+  void restart(View view);
+  View view() const { return options_.view; }
+
   int index() const { return index_; }
   int size() const { return static_cast<int>(members_.size()); }
   Rank rank_of(int index) const { return members_[static_cast<size_t>(index)]; }
@@ -113,7 +118,7 @@ class Communicator {
 
   Transport& transport_;
   const std::vector<Rank> members_;
-  const CommunicatorOptions options_;
+  CommunicatorOptions options_;
   const int index_;
   uint32_t collective_count_ = 0;
 };

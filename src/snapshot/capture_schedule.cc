@@ -28,8 +28,9 @@ std::optional<SnapshotKind> CaptureSchedule::kind_in(int operator_index, int slo
 }
 
 std::vector<PiecePlan> pieces_of_slot(const CaptureSchedule& schedule, int slot,
-                                      const std::vector<OperatorBytes>& operators, int64_t piece_bytes_max) {
-  std::vector<PiecePlan> pieces;
+                                      const std::vector<OperatorBytes>& operators, int64_t position_bytes,
+                                      int64_t piece_bytes_max) {
+  std::vector<PiecePlan> pieces{{.size = position_bytes}};
   for (size_t i = 0; i < operators.size(); ++i) {
     const auto kind = schedule.kind_in(static_cast<int>(i), slot);
     if (!kind) continue;
@@ -38,7 +39,6 @@ std::vector<PiecePlan> pieces_of_slot(const CaptureSchedule& schedule, int slot,
       pieces.push_back({static_cast<int>(i), *kind, offset, std::min(piece_bytes_max, bytes - offset)});
     }
   }
-  if (pieces.empty()) pieces.push_back({});
   return pieces;
 }
 

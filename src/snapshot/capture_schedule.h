@@ -31,7 +31,7 @@ struct SlotTime {
 
 // Piece `index` of a slot: a part of one operator's snapshot, small enough to be moved at once.
 struct PiecePlan {
-  int operator_index = -1;  // -1: the marker of a slot in which the rank has nothing
+  int operator_index = -1;  // -1: the trainer's position, first in every slot
   SnapshotKind kind = SnapshotKind::kFull;
   int64_t offset = 0;       // bytes from the beginning of the operator's snapshot
   int64_t size = 0;
@@ -42,6 +42,9 @@ class CaptureSchedule {
   // slot_of[i] is the slot in which operator i is taken in full. REQUIRES: 1 <= slots <= period,
   // 0 <= slot_of[i] < slots.
   CaptureSchedule(Step base, int slots, int period, std::vector<int> slot_of);
+
+  // Windows are counted from another state: the job has gone back to it.
+  void rebase(Step base) { base_ = base; }
 
   int slots() const { return slots_; }
   int period() const { return period_; }
@@ -64,9 +67,10 @@ class CaptureSchedule {
   std::vector<int> slot_of_;
 };
 
-// The pieces of a slot on the rank with these shards, at least one, in operator order; each at most
-// `piece_bytes_max` long.
+// The pieces of a slot on the rank with these shards: the position (`position_bytes` long), then the
+// operators in order, each cut into pieces of at most `piece_bytes_max`.
 std::vector<PiecePlan> pieces_of_slot(const CaptureSchedule& schedule, int slot,
-                                      const std::vector<OperatorBytes>& operators, int64_t piece_bytes_max);
+                                      const std::vector<OperatorBytes>& operators, int64_t position_bytes,
+                                      int64_t piece_bytes_max);
 
 }  // namespace evermoe

@@ -41,10 +41,14 @@ bool SnapshotStore::has_slot(Rank owner, SlotTime time) const {
 }
 
 std::vector<Piece> SnapshotStore::slot(Rank owner, SlotTime time) const {
+  return has_slot(owner, time) ? pieces(owner, time) : std::vector<Piece>();
+}
+
+std::vector<Piece> SnapshotStore::pieces(Rank owner, SlotTime time) const {
   const std::lock_guard lock(mutex_);
   std::vector<Piece> pieces;
   const Slot* const slot = find(owner, time);
-  if (slot == nullptr || !slot->complete()) return pieces;
+  if (slot == nullptr) return pieces;
   for (const auto& [index, piece] : slot->pieces) pieces.push_back(piece);
   return pieces;
 }

@@ -31,6 +31,8 @@ class SnapshotStore {
   bool has_slot(Rank owner, SlotTime time) const;
   // The pieces of a complete slot in order; empty if it is not complete.
   std::vector<Piece> slot(Rank owner, SlotTime time) const;
+  // What is there of a slot, complete or not, in order.
+  std::vector<Piece> pieces(Rank owner, SlotTime time) const;
   // Windows of which every slot is complete, in order.
   std::vector<HeldWindow> held() const;
   // First states of the windows of which anything is held, in order.

@@ -1,0 +1,71 @@
+#include "recovery/findings.h"
+
+#include <cstring>
+
+#include "base/error.h"
+
+namespace evermoe {
+namespace {
+
+constexpr uint64_t kLengthMax = 1 << 20;
+
+template <typename T>
+void append(RecordBytes& bytes, const T* values, size_t count) {
+  const size_t at = bytes.size();
+  bytes.resize(at + count * sizeof(T));
+  if (count > 0) std::memcpy(bytes.data() + at, values, count * sizeof(T));
+}
+
+class Reader {
+ public:
+  explicit Reader(const RecordBytes& bytes) : bytes_(bytes) {}
+
+  template <typename T>
+  bool take(T* values, size_t count) {
+    if (bytes_.size() - at_ < count * sizeof(T)) return false;
+    if (count > 0) std::memcpy(values, bytes_.data() + at_, count * sizeof(T));
+    at_ += count * sizeof(T);
+    return true;
+  }
+  template <typename T>
+  bool take_all(std::vector<T>& values) {
+    uint64_t count = 0;
+    if (!take(&count, 1) || count > kLengthMax) return false;
+    values.resize(count);
+    return take(values.data(), count);
+  }
+  bool at_end() const { return at_ == bytes_.size(); }
+
+ private:
+  const RecordBytes& bytes_;
+  size_t at_ = 0;
+};
+
+template <typename T>
+void append_all(RecordBytes& bytes, const std::vector<T>& values) {
+  const uint64_t count = values.size();
+  append(bytes, &count, 1);
+  append(bytes, values.data(), values.size());
+}
+
+}  // namespace
+
+RecordBytes encode(const Record& record) {
+  RecordBytes bytes;
+  append_all(bytes, record.combined.sums);
+  append_all(bytes, record.combined.minima);
+  append(bytes, &record.complete_window.value, 1);
+  return bytes;
+}
+
+absl::StatusOr<Record> decode_record(const RecordBytes& bytes) {
+  Record record;
+  Reader reader(bytes);
+  if (!reader.take_all(record.combined.sums) || !reader.take_all(record.combined.minima) ||
+      !reader.take(&record.complete_window.value, 1) || !reader.at_end()) {
+    return Corrupt("not a record of a commit");
+  }
+  return record;
+}
+
+}  // namespace evermoe

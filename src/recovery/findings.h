@@ -1,0 +1,29 @@
+// What ranks contribute to a commit and what the job makes of it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "upstream/record_log.h"
+
+namespace evermoe {
+
+// The lengths are the same on every rank and at every commit of one trainer.
+struct Findings {
+  std::vector<double> sums;
+  std::vector<int64_t> minima;
+  friend bool operator==(const Findings&, const Findings&) = default;
+};
+
+// A commit's outcome, equal on every rank.
+struct Record {
+  Findings combined;
+  Step complete_window{-1};  // newest window that every rank had complete; -1 for none
+  friend bool operator==(const Record&, const Record&) = default;
+};
+
+RecordBytes encode(const Record& record);
+absl::StatusOr<Record> decode_record(const RecordBytes& bytes);  // Corrupt
+
+}  // namespace evermoe

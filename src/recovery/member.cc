@@ -1,0 +1,80 @@
+#include "recovery/member.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "base/log.h"
+
+namespace evermoe {
+namespace {
+
+enum : uint32_t { kTrainingSignal = 1 };
+
+std::vector<Rank> all_ranks(int size) {
+  std::vector<Rank> ranks;
+  for (int r = 0; r < size; ++r) ranks.push_back(Rank(r));
+  return ranks;
+}
+
+CaptureSchedule schedule_of(const MemberOptions& options, size_t operators) {
+  if (!options.is_protected) return {Step(0), 1, 1, std::vector<int>(operators, 0)};
+  CHECK(options.slot_of.size() == operators) << options.slot_of.size() << " slots for " << operators << " operators";
+  return {Step(0), options.slots, options.period, options.slot_of};
+}
+
+}  // namespace
+
+Member::Member(const Topology& topology, Transport& transport, StageTrainer& trainer, ControlLink& control,
+               Clock& clock, MemberOptions options, MemberObserver observer)
+    : topology_(topology), transport_(transport), trainer_(trainer), control_(control), clock_(clock),
+      options_(std::move(options)), observer_(std::move(observer)), rank_(transport.rank()),
+      stage_(topology.role_of(transport.rank()).stage), wake_training_(transport, kTrainingSignal), post_(transport),
+      gate_(wake_training_, options_.patience), log_(options_.log_bytes_max), store_(options_.snapshot_bytes_max),
+      schedule_(schedule_of(options_, trainer.operators().size())),
+      exchange_({.transport = &transport_, .post = &post_, .gate = &gate_, .log = &log_, .received = &received_,
+                 .report_trouble = [this](View view, const absl::Status& s) { report_trouble(view, s, false); },
+                 .keeps_log = options_.is_protected, .deadline = options_.deadline}),
+      copies_({.rank = rank_, .trainer = &trainer_, .schedule = &schedule_, .store = &store_, .post = &post_,
+               .gate = &gate_, .wake_training = &wake_training_, .clock = &clock_},
+              options_.copies),
+      world_(transport_, all_ranks(transport.size()), {View(0), kVerdictGroup, options_.deadline}),
+      active_(trainer.operators().size(), true) {}
+
+Member::~Member() = default;
+
+MemberWork Member::work() const {
+  const std::lock_guard lock(mutex_);
+  return work_;
+}
+
+void Member::receive(ControllerMessage message) {
+  {
+    const std::lock_guard lock(mutex_);
+    orders_.push_back(std::move(message));
+  }
+  post_.wake_service();
+}
+
+void Member::report_trouble(View view, const absl::Status& status, bool inside_stage, bool copies_unusable) {
+  // A view that is over takes its calls with it: that is how this member learns of it.
+  if (gate_.newest_view() != view || gate_.standing().is_broken) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (troubled_ == view) return;
+    troubled_ = view;
+  }
+  log_warning(absl::StrCat("view ", view.value, ": ", std::string(status.message())));
+  Trouble trouble;
+  trouble.view = view;
+  trouble.stage_epoch = gate_.standing().stage_epoch;
+  trouble.rank = rank_;
+  trouble.inside_stage = inside_stage;
+  trouble.accused = accused_rank(status);
+  trouble.copies_unusable = copies_unusable;
+  trouble.what = std::string(status.message());
+  control_.send(std::move(trouble));
+}
+
+}  // namespace evermoe

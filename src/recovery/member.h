@@ -1,0 +1,188 @@
+// One process of a protected job: plays a rank, survives the failures of others, and can take the place
+// of a rank that was lost.
+//
+// Two threads run it. The training thread steps the trainer and commits; the service thread answers the
+// letters of other members, takes snapshots and keeps copies, and follows the controller's orders. All
+// they wait for comes through the transport.
+//
+//   Member member(...);
+//   thread: member.serve();    // until released, or the process has to end
+//   member.train();            // likewise
+//
+// A process that was just started and one whose stage lost a rank do the same thing: begin by the plan
+// of the view, from a window of snapshots, and run the program from there; commits that the job has made
+// already are answered from the records.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "comm/communicator.h"
+#include "comm/signal.h"
+#include "env/clock.h"
+#include "placement/topology.h"
+#include "recovery/boundary_exchange.h"
+#include "recovery/messages.h"
+#include "recovery/post.h"
+#include "recovery/snapshot_copies.h"
+#include "recovery/stage_trainer.h"
+#include "recovery/view_gate.h"
+#include "upstream/record_log.h"
+
+namespace evermoe {
+
+struct MemberOptions {
+  bool is_protected = true;
+  // Which operators in which slot. The base is set when the job resumes. Unused without protection.
+  int slots = 1;
+  int period = 1;
+  std::vector<int> slot_of;
+  int64_t log_bytes_max = int64_t{1} << 30;
+  int64_t snapshot_bytes_max = int64_t{1} << 30;
+  SnapshotCopiesOptions copies;
+  // How long a single message may take before its sender is accused.
+  absl::Duration deadline = absl::Seconds(60);
+  // How long to wait for a new view before giving up: the controller may be away for a while.
+  absl::Duration patience = absl::Minutes(10);
+};
+
+// What happened on this rank, for observers of the job. Called on the training thread; must not block.
+struct MemberObserver {
+  std::function<void(const Record&, Step)> on_step = [](const Record&, Step) {};
+  std::function<void(const Record&, Step)> on_evaluated = [](const Record&, Step) {};
+};
+
+// Counts of work, for evidence: what a recovery made this rank do again.
+struct MemberWork {
+  int64_t steps_trained = 0;     // calls of StageTrainer::train()
+  int64_t steps_recomputed = 0;  // of these: for commits that the job had made already
+  int64_t evaluations = 0;
+  int64_t restarts = 0;          // times that it went back
+};
+
+class Member {
+ public:
+  // All arguments outlive the member.
+  Member(const Topology& topology, Transport& transport, StageTrainer& trainer, ControlLink& control, Clock& clock,
+         MemberOptions options, MemberObserver observer = {});
+  ~Member();
+
+  // The training thread. Ok when the job is over; an error if this process has to end.
+  absl::Status train();
+  // The service thread, likewise.
+  absl::Status serve();
+
+  // From the controller. Any thread.
+  void receive(ControllerMessage message);
+  // Disaster for tests: damages the copies held here of `owner`. Any thread.
+  int corrupt_copies(Rank owner) { return store_.corrupt(owner); }
+
+  MemberWork work() const;
+  int64_t log_bytes_peak() const { return log_.bytes_peak(); }
+  int64_t snapshot_bytes_peak() const { return store_.bytes_peak(); }
+  double seconds_waited_for_reads() const { return copies_.seconds_waited_for_reads(); }
+  double seconds_waited_for_copies() const { return copies_.seconds_waited_for_copies(); }
+
+ private:
+  using PlanPointer = std::shared_ptr<const Plan>;
+  // A catch-up under way: which window is being restored, slot after slot.
+  struct Conversion {
+    Step window;
+    int next_slot = 0;
+  };
+  // Fingerprints of the state that a survivor had before it went back.
+  struct Aside {
+    Step step{-1};
+    std::vector<std::pair<Fingerprint, Fingerprint>> operators;  // full, compute-only
+  };
+
+  // ---- member_training.cc
+  absl::Status begin(const Plan& plan);
+  absl::Status resume(const Plan& plan);
+  absl::Status play();
+  absl::Status arrive();  // at a state: restore, verify, capture, evaluate, save
+  absl::Status train_step();
+  absl::Status run_evaluation(Step step);
+  absl::Status run_closing();
+  absl::StatusOr<Record> agree(Commit commit, const Findings& own);
+  absl::Status agree_in_view(const Plan& plan, Findings& findings);
+  absl::StatusOr<Record> record_of(Commit commit) const;
+  void free_what_is_old(const Record& record);
+  bool is_catching_up() const;
+  void fail_inside_stage(const absl::Status& status);
+
+  // ---- member_restore.cc
+  absl::Status roll_back(const Plan& plan);
+  void set_aside();
+  absl::Status fetch_records(Commit first, Commit last);
+  absl::Status fetch_window(Step window);
+  absl::Status check_own_window(Step window);
+  absl::Status restore_slot();
+  absl::Status compare_with_aside();
+  std::pair<Fingerprint, Fingerprint> fingerprints_of(int operator_index) const;
+
+  // ---- member_service.cc
+  absl::Status serve_until_ended();
+  void follow_orders();
+  void stop_for(const StopOrder& order);
+  void open(PlanPointer plan);
+  bool connect(const Plan& plan);
+  Report report(View view) const;
+  void handle(Letter letter);
+  void handle_in_view(Letter& letter, View view);
+  absl::Status on_letter(LetterKind kind, Letter& letter, View view);
+  absl::Status on_piece(Letter& letter, View view);
+  absl::Status on_want_slot(const Letter& letter, View view);
+  absl::Status on_audit(const Letter& letter) const;
+  void report_trouble(View view, const absl::Status& status, bool inside_stage, bool copies_unusable = false);
+
+  const Topology& topology_;
+  Transport& transport_;
+  StageTrainer& trainer_;
+  ControlLink& control_;
+  Clock& clock_;
+  const MemberOptions options_;
+  const MemberObserver observer_;
+  const Rank rank_;
+  const int stage_;
+
+  Signal wake_training_;
+  Post post_;
+  ViewGate gate_;
+  BoundaryLog log_;
+  ReceivedBoundaries received_;
+  RecordLog records_;
+  SnapshotStore store_;
+  CaptureSchedule schedule_;
+  BoundaryExchange exchange_;
+  SnapshotCopies copies_;
+
+  // Training thread only:
+  Communicator world_;
+  ActiveOperators active_;
+  std::optional<Conversion> conversion_;
+  Aside aside_;
+  bool has_state_ = false;  // dense and at a step's end
+  Commit caught_up_at_;     // newest commit when this member last began
+  int64_t recomputed_since_begin_ = 0;
+  View announced_;          // view of the last kCaughtUp
+
+  // Service thread only:
+  std::deque<Letter> letters_of_next_view_;
+  PlanPointer opening_;  // being connected
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::deque<ControllerMessage> orders_;
+  MemberWork work_;
+  View troubled_;                              // newest view for which trouble was reported
+  std::optional<SlotLetter> cannot_;           // the newest refusal of a source
+  bool released_ = false;
+};
+
+}  // namespace evermoe

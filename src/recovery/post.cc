@@ -1,0 +1,46 @@
+#include "recovery/post.h"
+
+#include <utility>
+
+namespace evermoe {
+
+Post::~Post() {
+  for (Sending& sending : sending_) (void)transport_.wait(std::move(sending.operation), absl::ZeroDuration());
+}
+
+void Post::send(Rank to, View view, LetterKind kind, LetterBytes bytes) {
+  auto owner = std::make_shared<LetterBytes>(std::move(bytes));
+  const std::span<const std::byte> span = *owner;
+  send(to, view, kind, span, std::move(owner));
+}
+
+void Post::send(Rank to, View view, LetterKind kind, std::span<const std::byte> bytes,
+                std::shared_ptr<const void> owner) {
+  // Started outside the lock: another thread of this process may run meanwhile.
+  Sending sending{transport_.start_send(to, Tag{view, kLetterGroup, static_cast<uint32_t>(kind)}, bytes),
+                  std::move(owner)};
+  const std::lock_guard lock(mutex_);
+  sending_.push_back(std::move(sending));
+}
+
+size_t Post::reap() {
+  std::list<Sending> all;
+  {
+    const std::lock_guard lock(mutex_);
+    all.swap(sending_);
+  }
+  for (auto at = all.begin(); at != all.end();) {
+    if (!transport_.done(*at->operation)) {
+      ++at;
+      continue;
+    }
+    (void)transport_.wait(std::move(at->operation), absl::ZeroDuration());
+    at = all.erase(at);
+  }
+  const size_t left = all.size();
+  const std::lock_guard lock(mutex_);
+  sending_.splice(sending_.begin(), all);
+  return left;
+}
+
+}  // namespace evermoe

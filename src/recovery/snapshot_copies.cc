@@ -1,0 +1,285 @@
+#include "recovery/snapshot_copies.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/fault_point.h"
+
+namespace evermoe {
+namespace {
+
+// How soon to look again while pieces are on their way.
+constexpr absl::Duration kPoll = absl::Milliseconds(1);
+
+std::pair<Step, int> key(SlotTime time) { return {time.window, time.slot}; }
+
+}  // namespace
+
+SnapshotCopies::SnapshotCopies(Surroundings surroundings, SnapshotCopiesOptions options)
+    : in_(std::move(surroundings)), options_(options) {}
+
+absl::Status SnapshotCopies::capture(SlotTime time) {
+  // The former capture has ended with the step that it overlapped, unless that step changed nothing.
+  RETURN_IF_ERROR(wait_settled());
+  std::vector<OperatorBytes> bytes;
+  for (const StageOperator& op : in_.trainer->operators()) bytes.push_back(op.bytes);
+  RecordBytes position = in_.trainer->position();
+  auto pieces = pieces_of_slot(*in_.schedule, time.slot, bytes, static_cast<int64_t>(position.size()),
+                               options_.piece_bytes_max);
+  {
+    const std::lock_guard lock(mutex_);
+    capture_ = Capture{time, std::move(position), std::move(pieces)};
+  }
+  in_.post->wake_service();
+  return absl::OkStatus();
+}
+
+bool SnapshotCopies::is_reading(int operator_index) const {
+  if (!capture_) return false;
+  for (size_t i = capture_->next; i < capture_->pieces.size(); ++i) {
+    if (capture_->pieces[i].operator_index == operator_index) return true;
+  }
+  return false;
+}
+
+absl::Status SnapshotCopies::wait_read(int operator_index) {
+  const absl::Duration began = in_.clock->now();
+  bool has_waited = false;
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!is_reading(operator_index)) {
+        read_wait_ += absl::ToDoubleSeconds(in_.clock->now() - began);
+        return status_;
+      }
+      is_urgent_ = true;
+    }
+    if (!has_waited) in_.post->wake_service();
+    has_waited = true;
+    RETURN_IF_ERROR(in_.gate->wait_signal());
+  }
+}
+
+bool SnapshotCopies::is_settled() const {
+  if (capture_) return false;
+  for (const Holder& holder : holders_) {
+    if (!std::includes(holder.acknowledged.begin(), holder.acknowledged.end(), captured_.begin(), captured_.end())) {
+      return false;
+    }
+  }
+  return true;
+}
+
+absl::Status SnapshotCopies::wait_settled() {
+  const absl::Duration began = in_.clock->now();
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!status_.ok()) return status_;
+      if (is_settled()) {
+        copy_wait_ += absl::ToDoubleSeconds(in_.clock->now() - began);
+        return absl::OkStatus();
+      }
+      is_urgent_ = true;
+    }
+    RETURN_IF_ERROR(in_.gate->pass().status());
+    RETURN_IF_ERROR(in_.gate->wait_signal());
+  }
+}
+
+void SnapshotCopies::abandon() {
+  // The service thread holds the mutex of `reads_now_` only for moments; a read takes one piece's time.
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!reads_now_) {
+        capture_.reset();
+        break;
+      }
+    }
+    if (!in_.gate->wait_signal().ok()) return;
+  }
+  in_.store->drop_incomplete(in_.rank);
+}
+
+Step SnapshotCopies::complete_window() const {
+  const std::lock_guard lock(mutex_);
+  std::map<Step, int> slots;
+  for (const auto& slot : captured_) {
+    const bool everywhere = std::all_of(holders_.begin(), holders_.end(), [&](const Holder& holder) {
+      return holder.acknowledged.contains(slot);
+    });
+    if (everywhere) ++slots[slot.first];
+  }
+  Step newest(-1);
+  for (const auto& [window, count] : slots) {
+    if (count == in_.schedule->slots()) newest = window;
+  }
+  return newest;
+}
+
+absl::Duration SnapshotCopies::work() {
+  const size_t in_flight = in_.post->reap();
+  bool sends_again = false;
+  {
+    const std::lock_guard lock(mutex_);
+    sends_again = must_send_again_;
+  }
+  if (sends_again) send_again();
+  if (in_flight < static_cast<size_t>(options_.pieces_in_flight_max) && !send_piece()) capture_piece();
+  const std::lock_guard lock(mutex_);
+  if (!outgoing_.empty() && in_flight < static_cast<size_t>(options_.pieces_in_flight_max)) return absl::ZeroDuration();
+  if (in_flight > 0 || !outgoing_.empty()) return kPoll;
+  if (!capture_) return absl::InfiniteDuration();
+  return is_urgent_ ? absl::ZeroDuration() : std::max(absl::ZeroDuration(), next_capture_ - in_.clock->now());
+}
+
+void SnapshotCopies::capture_piece() {
+  PieceHeader header;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!capture_ || (!is_urgent_ && in_.clock->now() < next_capture_)) return;
+    const PiecePlan& plan = capture_->pieces[capture_->next];
+    header = {.owner = in_.rank, .window = capture_->time.window, .slot = capture_->time.slot,
+              .slots = in_.schedule->slots(), .piece = static_cast<int32_t>(capture_->next),
+              .pieces = static_cast<int32_t>(capture_->pieces.size()), .operator_index = plan.operator_index,
+              .kind = plan.kind, .offset = plan.offset, .size = plan.size};
+    reads_now_ = true;
+  }
+  Piece piece = Piece::make(header);
+  if (header.operator_index >= 0) {
+    in_.trainer->capture(header.operator_index, header.kind, header.offset, piece.writable_body());
+  } else {
+    std::memcpy(piece.writable_body().data(), capture_->position.data(), capture_->position.size());
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    reads_now_ = false;
+    if (++capture_->next == capture_->pieces.size()) {
+      capture_.reset();
+      is_urgent_ = false;
+      captured_.insert({header.window, header.slot});
+    }
+    next_capture_ = in_.clock->now() + absl::Seconds(static_cast<double>(header.size) / options_.bytes_per_second);
+  }
+  piece.seal();
+  fault_point("capture/copied");
+  const absl::Status stored = in_.store->add(piece);
+  std::vector<Rank> holders;
+  {
+    const std::lock_guard lock(mutex_);
+    status_.Update(stored);
+    for (const Holder& holder : holders_) holders.push_back(holder.rank);
+  }
+  for (const Rank holder : holders) outgoing_.push_back({holder, {header.window, header.slot}, piece});
+  in_.wake_training->raise();
+}
+
+bool SnapshotCopies::send_piece() {
+  if (outgoing_.empty()) return false;
+  const Outgoing next = std::move(outgoing_.front());
+  outgoing_.pop_front();
+  View view;
+  {
+    const std::lock_guard lock(mutex_);
+    view = view_;
+  }
+  in_.post->send(next.holder, view, LetterKind::kPiece, next.piece.block(), next.piece.owner());
+  fault_point("capture/sent");
+  return true;
+}
+
+// Every piece that a holder has not acknowledged, also those of a capture under way.
+void SnapshotCopies::send_again() {
+  std::vector<std::pair<Rank, SlotTime>> missing;
+  {
+    const std::lock_guard lock(mutex_);
+    must_send_again_ = false;
+    std::set<std::pair<Step, int>> slots = captured_;
+    if (capture_) slots.insert(key(capture_->time));
+    for (const Holder& holder : holders_) {
+      for (const auto& slot : slots) {
+        if (!holder.acknowledged.contains(slot)) missing.emplace_back(holder.rank, SlotTime{slot.first, slot.second});
+      }
+    }
+  }
+  outgoing_.clear();
+  for (const auto& [holder, time] : missing) {
+    for (Piece& piece : in_.store->pieces(in_.rank, time)) outgoing_.push_back({holder, time, std::move(piece)});
+  }
+}
+
+void SnapshotCopies::set_holders(View view, std::vector<Rank> holders, const std::vector<PeerAddress>& table) {
+  const std::lock_guard lock(mutex_);
+  view_ = view;
+  must_send_again_ = true;  // what was under way in the old view is dropped by its receivers
+  std::vector<Holder> before;
+  before.swap(holders_);
+  for (const Rank rank : holders) {
+    Holder holder{rank, table[static_cast<size_t>(rank.value)], {}};
+    for (Holder& former : before) {
+      if (former.rank == rank && former.address == holder.address) holder.acknowledged = std::move(former.acknowledged);
+    }
+    holders_.push_back(std::move(holder));
+  }
+}
+
+void SnapshotCopies::adopt(Step window, const std::vector<Rank>& sources) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (int slot = 0; slot < in_.schedule->slots(); ++slot) {
+      captured_.insert({window, slot});
+      for (Holder& holder : holders_) {
+        const bool has_it = std::find(sources.begin(), sources.end(), holder.rank) != sources.end();
+        if (has_it) holder.acknowledged.insert({window, slot});
+      }
+    }
+    must_send_again_ = true;
+  }
+  in_.post->wake_service();
+}
+
+void SnapshotCopies::on_acknowledged(Rank holder, SlotTime time) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (Holder& known : holders_) {
+      if (known.rank == holder) known.acknowledged.insert(key(time));
+    }
+  }
+  in_.wake_training->raise();
+}
+
+void SnapshotCopies::forget_before(Step window) {
+  const std::lock_guard lock(mutex_);
+  const auto old = [&](const auto& slot) { return slot.first < window; };
+  std::erase_if(captured_, old);
+  for (Holder& holder : holders_) std::erase_if(holder.acknowledged, old);
+}
+
+void SnapshotCopies::clear() {
+  const std::lock_guard lock(mutex_);
+  capture_.reset();
+  captured_.clear();
+  for (Holder& holder : holders_) holder.acknowledged.clear();
+  status_ = absl::OkStatus();
+}
+
+double SnapshotCopies::seconds_waited_for_reads() const {
+  const std::lock_guard lock(mutex_);
+  return read_wait_;
+}
+
+double SnapshotCopies::seconds_waited_for_copies() const {
+  const std::lock_guard lock(mutex_);
+  return copy_wait_;
+}
+
+absl::Status SnapshotCopies::status() const {
+  const std::lock_guard lock(mutex_);
+  return status_;
+}
+
+}  // namespace evermoe

@@ -1,0 +1,107 @@
+// What recovery needs from a trainer: one rank's part of a model, driven step by step.
+//
+// train/ implements it with torch. sim/ implements it with the hash model, whose state is folded with
+// every input that reached it, so that one wrong, missing, stale or doubled input shows for ever.
+//
+// The trainer keeps the promise that makes recovery exact: what train(), apply() and evaluate() do is
+// a function of the state, the position, the boundary messages, the other lanes of the stage and the
+// combined findings, to the bit; random streams and data are functions of the position.
+//
+// Threads: the training thread calls everything but capture(), which the service thread calls while
+// the training thread may read, but does not write, that operator.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/ids.h"
+#include "comm/communicator.h"
+#include "recovery/findings.h"
+#include "snapshot/capture_schedule.h"
+#include "upstream/boundary_log.h"
+
+namespace evermoe {
+
+// Groups (Tag::group) of the two kinds of traffic, which are revoked apart.
+inline constexpr GroupRange kWorldGroups{0, 7};     // verdicts and boundaries: end with every view
+inline constexpr GroupRange kStageGroups{8, 4092};  // inside a stage: end when the stage rolls back
+inline constexpr uint16_t kVerdictGroup = 0;
+inline constexpr uint16_t kBoundaryGroup = 1;
+inline constexpr uint16_t kFirstStageGroup = kStageGroups.first;
+
+// The way out of a stage. Messages are named by the work under way, the direction and the micro-batch.
+class Boundary {
+ public:
+  virtual ~Boundary() = default;
+  // Never waits for the receiver. The bytes must never change afterwards.
+  virtual absl::Status send(Rank to, BoundaryDirection direction, MicroBatch micro_batch, BoundaryMessage message) = 0;
+  virtual absl::Status receive(Rank from, BoundaryDirection direction, MicroBatch micro_batch,
+                               std::span<std::byte> into) = 0;
+};
+
+// Which operators of the stage are dense, by index; the others are frozen: forward and gradients of
+// inputs only, no gradients of weights, no update (MoEtion section 3.2).
+using ActiveOperators = std::vector<bool>;
+
+struct StageOperator {
+  std::string name;
+  OperatorBytes bytes;  // of this rank's shard
+};
+
+// Called before an operator's master weights, moments or compute weights change; may block.
+using BeforeWrite = std::function<absl::Status(int operator_index)>;
+
+class StageTrainer {
+ public:
+  virtual ~StageTrainer() = default;
+
+  // Every operator of the stage, in the same order on all its lanes.
+  virtual const std::vector<StageOperator>& operators() const = 0;
+
+  // The communicators inside the stage begin anew, with all messages in `epoch`.
+  virtual void join_stage(View epoch) = 0;
+
+  // The newest durable state, or the initial one: collective over the world, whose ranks agree on it.
+  // Returns where it came from.
+  virtual absl::StatusOr<std::string> resume(Communicator& world) = 0;
+  // The state at `base` that resume() once came to; collective inside the stage only.
+  virtual absl::Status restore_base(Step base) = 0;
+
+  // One piece of this rank's shard of an operator: kFull is master weights and moments, kComputeOnly
+  // the compute weights alone.
+  virtual void capture(int operator_index, SnapshotKind kind, int64_t offset, std::span<std::byte> into) const = 0;
+  virtual void restore(int operator_index, SnapshotKind kind, int64_t offset, std::span<const std::byte> from) = 0;
+  // After all pieces of these operators have been restored on all lanes: the compute weights of the
+  // whole operators; collective inside the stage.
+  virtual absl::Status complete_restore(const std::vector<int>& operator_indices) = 0;
+
+  virtual Step step() const = 0;
+  virtual RecordBytes position() const = 0;
+  virtual absl::Status set_position(const RecordBytes& position) = 0;
+
+  // Runs the next step's micro-batches and reduces the gradients of active operators.
+  virtual absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary) = 0;
+  // Moves the position on and updates the active operators; collective inside the stage.
+  virtual absl::Status apply(const Findings& combined, const ActiveOperators& active, const BeforeWrite& before_write) = 0;
+
+  virtual bool is_evaluated(Step step) const = 0;  // is the state at `step` evaluated?
+  virtual absl::StatusOr<Findings> evaluate(Boundary& boundary) = 0;
+  virtual void apply_evaluation(const Findings& combined) = 0;
+
+  virtual bool is_saved(Step step) const = 0;  // is the state at `step` saved durably?
+  virtual absl::Status save() = 0;
+
+  // Whether the run ends here: the last step, or everybody was asked to stop.
+  virtual bool is_finished() const = 0;
+  // What this rank says to a closing commit; closings are repeated until is_closed().
+  virtual absl::StatusOr<Findings> close() = 0;
+  virtual bool is_closed(const Findings& combined) = 0;
+};
+
+}  // namespace evermoe
