@@ -1,0 +1,45 @@
+#include "faults/fault.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace evermoe {
+namespace {
+
+std::string shown(const FaultRole& role) {
+  return absl::StrCat(" stage ", role.stage, " lane ", role.lane);
+}
+
+std::string shown(const FaultMoment& moment) {
+  std::string text = absl::StrCat(" at ", moment.point);
+  if (moment.step) absl::StrAppend(&text, " of step ", moment.step->value);
+  if (moment.recovery) absl::StrAppend(&text, " in recovery ", *moment.recovery);
+  if (moment.reached > 0) absl::StrAppend(&text, " after ", moment.reached, " passings");
+  return text;
+}
+
+}  // namespace
+
+const char* to_string(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::kKillWorker: return "kill_worker";
+    case FaultKind::kKillNode: return "kill_node";
+    case FaultKind::kStopWorker: return "stop_worker";
+    case FaultKind::kCutConnection: return "cut_connection";
+    case FaultKind::kCorruptCopy: return "corrupt_copy";
+    case FaultKind::kKillController: return "kill_controller";
+  }
+  return "";
+}
+
+std::string to_string(const Fault& fault) {
+  const bool is_controller = fault.kind == FaultKind::kKillController;
+  std::string text(to_string(fault.kind));
+  if (fault.kind == FaultKind::kKillNode) absl::StrAppend(&text, " ", fault.node);
+  if (fault.kind != FaultKind::kKillNode && !is_controller) absl::StrAppend(&text, shown(fault.role));
+  if (fault.kind == FaultKind::kCutConnection) absl::StrAppend(&text, " to", shown(fault.other));
+  if (is_controller && fault.moment) absl::StrAppend(&text, " with", shown(fault.role));
+  if (fault.moment) return text + shown(*fault.moment);
+  return absl::StrCat(text, " after ", fault.after_seconds.value_or(0), " seconds");
+}
+
+}  // namespace evermoe

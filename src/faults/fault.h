@@ -1,0 +1,70 @@
+// One fault: what is struck, and when.
+//
+// A fault strikes at most once in the life of a job, although the worker it struck is replaced by a
+// process that passes the same point again. Whoever strikes records fault.index, durably and before
+// the blow, and hands all recorded indices to every new trigger.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+
+namespace evermoe {
+
+enum class FaultKind {
+  kKillWorker,
+  kKillNode,       // every worker of the node
+  kStopWorker,     // it stays alive and does nothing more
+  kCutConnection,  // between two workers, which stay alive
+  kCorruptCopy,    // the copies of a role's snapshots that its peers hold
+  kKillController,
+};
+
+// "kill_worker", "kill_node", ...
+const char* to_string(FaultKind kind);
+inline constexpr FaultKind kFaultKinds[] = {FaultKind::kKillWorker,    FaultKind::kKillNode,
+                                            FaultKind::kStopWorker,    FaultKind::kCutConnection,
+                                            FaultKind::kCorruptCopy,   FaultKind::kKillController};
+
+// Who a worker is, as fault scripts say it: placement/topology.h's Role, which is not below this.
+struct FaultRole {
+  int stage = 0;
+  int lane = 0;
+  friend auto operator<=>(const FaultRole&, const FaultRole&) = default;
+};
+
+// A worker passing a point, where the fault is not one by time.
+struct FaultMoment {
+  std::string point;             // a known one
+  std::optional<Step> step;      // that is under way, Step(1) being the first; empty: any
+  std::optional<int> recovery;   // of the job, counted from 1, that is under way; empty: any or none
+  int64_t reached = 0;           // earlier passings of the point that meet the conditions above
+  friend bool operator==(const FaultMoment&, const FaultMoment&) = default;
+};
+
+struct Fault {
+  int index = 0;  // place in the script, from 0
+  FaultKind kind = FaultKind::kKillWorker;
+  // Whom it strikes, and whose passing of the point counts. kKillController: only the latter.
+  // kKillNode: (0, 0), since any worker of the node counts.
+  FaultRole role;
+  FaultRole other;  // kCutConnection: the other end
+  int node = 0;     // kKillNode
+  // One of the two.
+  std::optional<double> after_seconds;  // since the job began
+  std::optional<FaultMoment> moment;
+  friend bool operator==(const Fault&, const Fault&) = default;
+};
+
+// One line for people: "kill_worker stage 1 lane 0 at step/forward of step 5".
+std::string to_string(const Fault& fault);
+
+struct FaultScript {
+  std::vector<Fault> faults;  // by index
+  friend bool operator==(const FaultScript&, const FaultScript&) = default;
+};
+
+}  // namespace evermoe

@@ -1,0 +1,23 @@
+#include "faults/fault_points.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+
+namespace evermoe {
+
+bool is_known_fault_point(std::string_view name) {
+  return std::any_of(std::begin(kFaultPoints), std::end(kFaultPoints),
+                     [&](const KnownFaultPoint& point) { return point.name == name; });
+}
+
+std::string known_fault_point_names() {
+  std::string names;
+  for (const KnownFaultPoint& point : kFaultPoints) {
+    absl::StrAppend(&names, names.empty() ? "" : ", ", point.name);
+  }
+  return names;
+}
+
+}  // namespace evermoe

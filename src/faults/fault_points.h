@@ -1,0 +1,42 @@
+// The named points (base/fault_point.h) at which a fault script can strike.
+//
+// A step is under way from its first forward until the next step's, so an evaluation and a durable
+// checkpoint after step n still belong to step n.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace evermoe {
+
+struct KnownFaultPoint {
+  const char* name;
+  const char* meaning;
+};
+
+// In the order in which a worker passes them. Points of captures and copies are passed beside the
+// step, in another thread.
+inline constexpr KnownFaultPoint kFaultPoints[] = {
+    {"step/forward", "before the forward of each round, also of one without a micro-batch"},
+    {"step/backward", "before the backward of each round"},
+    {"step/accumulated", "the gradients of all rounds are accumulated, none is reduced"},
+    {"step/before_verdict", "the gradients are reduced, this rank's findings are not sent"},
+    {"step/after_verdict", "the verdict is known, nothing is updated"},
+    {"step/updated", "master weights are updated, compute weights are not gathered"},
+    {"step/save", "before the files of a durable checkpoint are written"},
+    {"capture/copied", "a piece of a snapshot is copied, nobody else has it"},
+    {"capture/sent", "a piece is sent to a peer, which has not acknowledged it"},
+    {"copy/stored", "a peer's piece is stored here, not yet acknowledged"},
+    {"recovery/stopped", "the step is stopped, what this worker holds is not reported"},
+    {"recovery/plan", "the plan has arrived, nothing of it is done"},
+    {"recovery/connected", "connected to the new view's peers, nothing is restored"},
+    {"recovery/restored", "the snapshots are in place, no step is run again"},
+    {"catch_up/step", "before each step that is run again"},
+    {"catch_up/verified", "the recomputed state is the one set aside, training has not gone on"},
+};
+
+bool is_known_fault_point(std::string_view name);
+// All names, separated by commas.
+std::string known_fault_point_names();
+
+}  // namespace evermoe

@@ -1,0 +1,43 @@
+#include "faults/fault_points.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+
+namespace evermoe {
+namespace {
+
+TEST(FaultPoints, NamesAreDifferent) {
+  std::set<std::string> names;
+  for (const KnownFaultPoint& point : kFaultPoints) {
+    EXPECT_TRUE(names.insert(point.name).second) << point.name;
+    EXPECT_TRUE(is_known_fault_point(point.name));
+    EXPECT_STRNE(point.meaning, "");
+  }
+  EXPECT_FALSE(is_known_fault_point("step/forwards"));
+  EXPECT_FALSE(is_known_fault_point(""));
+}
+
+// No script could name a point that is not in the table.
+TEST(FaultPoints, EveryPointOfTheSourceIsInTheTable) {
+  const std::regex call("fault_point\\(\"([^\"]*)\"\\)");
+  int64_t calls = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(EVERMOE_SOURCE_DIR "/src")) {
+    const std::string path = entry.path().string();
+    if (!path.ends_with(".cc") || path.ends_with("_test.cc")) continue;
+    std::ifstream file(path);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    for (std::sregex_iterator found(text.begin(), text.end(), call), end; found != end; ++found) {
+      EXPECT_TRUE(is_known_fault_point((*found)[1].str())) << (*found)[1] << " in " << path;
+      ++calls;
+    }
+  }
+  EXPECT_GT(calls, 0);
+}
+
+}  // namespace
+}  // namespace evermoe
