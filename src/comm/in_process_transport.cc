@@ -1,112 +1,86 @@
 #include "comm/in_process_transport.h"
 
-#include <thread>
-
-#include "absl/strings/str_cat.h"
-#include "base/error.h"
-#include "comm/in_process_scheduler.h"
+#include "base/check.h"
+#include "base/log.h"
 
 namespace evermoe {
-namespace {
 
-// How long done() lets others run: virtual, so that a loop around done() passes time.
-constexpr absl::Duration kPoll = absl::Microseconds(1);
-
-}  // namespace
-
+// Counts the calls of one rank on their way to the network.
 class InProcessCluster::RankTransport final : public Transport {
  public:
-  RankTransport(Rank rank, Scheduler& scheduler) : rank_(rank), scheduler_(scheduler) {}
+  RankTransport(InProcessCluster& cluster, Transport& inner) : cluster_(cluster), inner_(inner) {}
 
-  Rank rank() const override { return rank_; }
-  int size() const override { return scheduler_.size(); }
-
-  std::unique_ptr<TransportOperation> start_send(Rank to, Tag tag,
-                                                 std::span<const std::byte> bytes) override {
-    auto send = std::make_unique<PendingOperation>(PendingOperation::Kind::kSend, to, tag);
-    send->source = bytes;
-    const absl::Status able = scheduler_.begin_call(rank_, "send", to, tag, bytes.size());
-    if (able.ok()) {
-      scheduler_.send(rank_, *send);
-      scheduler_.offer_switch(rank_);
-    } else {
-      send->finish(able);
-    }
-    return send;
+  Rank rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  std::unique_ptr<TransportOperation> start_send(Rank to, Tag tag, std::span<const std::byte> bytes) override {
+    return counted().start_send(to, tag, bytes);
   }
-
-  std::unique_ptr<TransportOperation> start_receive(Rank from, Tag tag,
-                                                    std::span<std::byte> into) override {
-    auto receive = std::make_unique<PendingOperation>(PendingOperation::Kind::kReceive, from, tag);
-    receive->target = into;
-    const absl::Status able = scheduler_.begin_call(rank_, "receive", from, tag, into.size());
-    if (able.ok()) {
-      scheduler_.receive(rank_, *receive);
-      scheduler_.offer_switch(rank_);
-    } else {
-      receive->finish(able);
-    }
-    return receive;
+  std::unique_ptr<TransportOperation> start_receive(Rank from, Tag tag, std::span<std::byte> into) override {
+    return counted().start_receive(from, tag, into);
   }
-
   absl::Status wait(std::unique_ptr<TransportOperation> operation, absl::Duration timeout) override {
-    auto& pending = static_cast<PendingOperation&>(*operation);
-    const absl::Status able = scheduler_.begin_call(rank_, "wait", pending.peer, pending.tag, 0);
-    if (able.ok() && !pending.finished) scheduler_.block(rank_, pending, timeout);
-    if (!pending.finished) {
-      scheduler_.withdraw(rank_, pending);
-      pending.finish(timeout_of(pending, timeout));
-    }
-    return able.ok() ? pending.status : able;
+    return counted().wait(std::move(operation), timeout);
   }
-
-  bool done(TransportOperation& operation) override {
-    auto& pending = static_cast<PendingOperation&>(operation);
-    const absl::Status able = scheduler_.begin_call(rank_, "done", pending.peer, pending.tag, 0);
-    if (able.ok() && !pending.finished) scheduler_.block(rank_, pending, kPoll);
-    return !able.ok() || pending.finished;
-  }
-
-  absl::StatusOr<Letter> receive_letter(absl::Duration) override { return Unsupported("letters"); }
-  absl::Status meet(const std::vector<PeerAddress>&, absl::Duration) override { return Unsupported("meet"); }
+  bool done(TransportOperation& operation) override { return counted().done(operation); }
+  absl::StatusOr<Letter> receive_letter(absl::Duration timeout) override { return counted().receive_letter(timeout); }
   using Transport::revoke;
-  void revoke(GroupRange, View view, absl::Status reason) override {
-    const absl::Status able = scheduler_.begin_call(rank_, "revoke", rank_, Tag{view}, 0);
-    if (able.ok()) scheduler_.revoke(rank_, view, reason);
+  void revoke(GroupRange groups, View view, absl::Status reason) override {
+    counted().revoke(groups, view, std::move(reason));
   }
-
-  void close() override {
-    const absl::Status able = scheduler_.begin_call(rank_, "close", rank_, {}, 0);
-    if (able.ok()) scheduler_.say_goodbye(rank_);
+  absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) override {
+    return counted().meet(table, timeout);
   }
+  void close() override { counted().close(); }
 
  private:
-  const Rank rank_;
-  Scheduler& scheduler_;
+  Transport& counted() {
+    cluster_.count_call(inner_.rank());
+    return inner_;
+  }
+
+  InProcessCluster& cluster_;
+  Transport& inner_;
 };
 
 InProcessCluster::InProcessCluster(int size, InProcessOptions options)
-    : scheduler_(std::make_unique<Scheduler>(size, std::move(options))) {}
-
-InProcessCluster::~InProcessCluster() = default;
+    : options_(std::move(options)),
+      network_(size, {.seed = options_.seed,
+                      .delay_max = options_.delay_max,
+                      .discovery_max = options_.discovery_max,
+                      .eager_bytes_max = options_.eager_bytes_max,
+                      .switch_at_every_call = options_.switch_at_every_call,
+                      .time_max = absl::InfiniteDuration(),
+                      .one_core = false}),  // its bodies compute
+      table_(static_cast<size_t>(size)),
+      calls_(static_cast<size_t>(size)) {}
 
 void InProcessCluster::run(const Body& body) {
-  std::vector<std::thread> threads;
-  for (int32_t i = 0; i < scheduler_->size(); ++i) {
-    threads.emplace_back([this, &body, rank = Rank(i)] {
-      scheduler_->take_baton(rank);
-      {
-        RankTransport transport(rank, *scheduler_);
-        body(rank, transport);
-      }
-      scheduler_->leave(rank);
-    });
+  for (size_t i = 0; i < table_.size(); ++i) {
+    const Rank rank(static_cast<int32_t>(i));
+    processes_.push_back(network_.start(rank, View(0), {[this, &body, rank](Transport& transport) {
+                                          meet_all(transport);
+                                          RankTransport counted(*this, transport);
+                                          body(rank, counted);
+                                        }}));
+    table_[i] = {SimulatedNetwork::address(processes_.back()), View(0)};
   }
-  for (std::thread& thread : threads) thread.join();
+  if (!network_.run()) log_error("a simulated job cannot go on: " + network_.waiting());
 }
 
-Fingerprint InProcessCluster::transcript() const { return scheduler_->transcript(); }
-absl::Duration InProcessCluster::now() const { return scheduler_->now(); }
-int64_t InProcessCluster::calls(Rank rank) const { return scheduler_->calls(rank); }
+// A rank that has ended before others have met everybody would spoil their meeting.
+void InProcessCluster::meet_all(Transport& transport) {
+  CHECK_OK(transport.meet(table_, absl::InfiniteDuration()));
+  if (++met_ == transport.size()) {
+    for (const ProcessNumber process : processes_) network_.deliver(process, {View(0), kLetterGroup, 0}, {});
+  }
+  CHECK_OK(transport.receive_letter(absl::InfiniteDuration()).status());
+}
+
+void InProcessCluster::count_call(Rank rank) {
+  const int64_t call = calls_[static_cast<size_t>(rank.value)]++;
+  for (const InProcessOptions::Kill& kill : options_.kills) {
+    if (kill.rank == rank && kill.at_call == call) network_.kill(processes_[static_cast<size_t>(rank.value)]);
+  }
+}
 
 }  // namespace evermoe

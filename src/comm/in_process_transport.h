@@ -1,24 +1,18 @@
 // A whole job in one process, from one seed: every rank is a thread, exactly one of them runs at a
 // time, and time is virtual.
 //
-// The running rank can change only inside transport calls. Who runs next, how long each message
-// travels and when a death is noticed come from the seed, so a run repeats exactly: same seed, same
-// interleaving, same transcript. Computing takes no virtual time. When all ranks wait, the clock
-// jumps to the next delivery or deadline; so a job in which nobody can ever move ends with a Timeout
-// for the waiter with the earliest deadline, at once in real time.
-//
-// Messages of one pair and one tag stay in order; messages of different tags may overtake each
-// other, as the contract in transport.h allows. Messages of up to `eager_bytes_max` are sent at once,
-// larger ones when they arrive. What a rank has sent before it dies is still delivered.
+// This is a SimulatedNetwork (simulated_network.h) whose membership never changes: one thread per rank,
+// all of them connected before the bodies start. A job in which nobody can ever move ends with a
+// Timeout for the waiter with the earliest deadline, at once in real time.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "base/fingerprint.h"
+#include "comm/simulated_network.h"
 #include "comm/transport.h"
 
 namespace evermoe {
@@ -55,24 +49,33 @@ class InProcessCluster {
   using Body = std::function<void(Rank, Transport&)>;
 
   InProcessCluster(int size, InProcessOptions options);
-  ~InProcessCluster();
 
   // Runs all bodies to their end. To be called once.
   void run(const Body& body);
 
   // Of everything that happened: calls, deliveries, switches, virtual times and message contents.
-  Fingerprint transcript() const;
+  Fingerprint transcript() const { return network_.transcript(); }
 
   // Virtual time since the start; after run(), how long the job took.
-  absl::Duration now() const;
+  absl::Duration now() const { return network_.now(); }
 
   // Transport calls of a rank so far: the range from which to choose Kill::at_call.
-  int64_t calls(Rank rank) const;
+  int64_t calls(Rank rank) const { return calls_[static_cast<size_t>(rank.value)]; }
 
  private:
-  class Scheduler;
   class RankTransport;
-  std::unique_ptr<Scheduler> scheduler_;
+
+  // Returns when all ranks are connected with all.
+  void meet_all(Transport& transport);
+  // Counts a call of a rank, which dies if this is the one.
+  void count_call(Rank rank);
+
+  const InProcessOptions options_;
+  SimulatedNetwork network_;
+  std::vector<PeerAddress> table_;
+  std::vector<ProcessNumber> processes_;  // by rank
+  std::vector<int64_t> calls_;            // by rank
+  int met_ = 0;
 };
 
 }  // namespace evermoe

@@ -24,7 +24,7 @@ constexpr int64_t kCallsAfterDeathMax = 1'000'000;
 std::string SimulatedNetwork::address(ProcessNumber process) { return absl::StrCat(kScheme, process.value); }
 
 SimulatedKernel::SimulatedKernel(int ranks, SimulatedNetworkOptions options)
-    : ranks_(ranks), options_(options), threads_(options.seed, options.time_max) {}
+    : ranks_(ranks), options_(options), threads_(options.seed, options.time_max, options.one_core) {}
 
 SimulatedProcess& SimulatedKernel::start(Rank rank, View since, std::vector<SimulatedNetwork::Thread> threads) {
   CHECK(!threads.empty()) << "a process without threads";

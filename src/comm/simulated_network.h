@@ -38,6 +38,7 @@ struct SimulatedNetworkOptions {
   size_t eager_bytes_max = size_t{64} << 10;
   bool switch_at_every_call = true;  // may starting an operation hand over, too, and not only waiting?
   absl::Duration time_max = absl::Hours(24);  // run() ends then: a job that never ends is a bug to report
+  bool one_core = true;  // all threads run on one core: handing over is three times as fast, but long computations stay there
 };
 
 // One life of a process; numbers are never used twice.

@@ -1,5 +1,8 @@
 #include "comm/simulated_threads.h"
 
+#include <pthread.h>
+#include <sched.h>
+
 #include <algorithm>
 #include <array>
 
@@ -14,7 +17,8 @@ constexpr int64_t kStepsAtOneTimeMax = 20'000'000;
 
 }  // namespace
 
-SimulatedThreads::SimulatedThreads(uint64_t seed, absl::Duration time_max) : time_max_(time_max), random_(seed) {}
+SimulatedThreads::SimulatedThreads(uint64_t seed, absl::Duration time_max, bool one_core)
+    : time_max_(time_max), one_core_(one_core), random_(seed) {}
 
 SimulatedThreads::~SimulatedThreads() {
   join_left();
@@ -35,10 +39,10 @@ void SimulatedThreads::at(absl::Duration time, std::function<void()> event) {
 bool SimulatedThreads::run(std::function<void()> kill_all) {
   CHECK(!kill_all_) << "run() is called twice";
   kill_all_ = std::move(kill_all);
+  core_ = ::sched_getcpu();
   if (SimulatedThread* const first = choose(); first != nullptr) {
     resume(first);
-    std::unique_lock lock(mutex_);
-    finish_.wait(lock, [this] { return finished_; });
+    finished_.acquire();
   }
   running_ = nullptr;
   join_left();
@@ -55,25 +59,17 @@ void SimulatedThreads::resume(SimulatedThread* thread) {
   ++switches_;
   record('r', thread->group.number, thread->index);
   if (!thread->thread.joinable()) thread->thread = std::thread([this, thread] { play(*thread); });
-  {
-    const std::lock_guard lock(thread->mutex);
-    thread->has_baton = true;
-  }
-  thread->turn.notify_one();  // `thread` lives until all threads have been joined
+  thread->baton.release();  // `thread` lives until all threads have been joined
 }
-
-namespace {
-
-void await_baton(SimulatedThread& thread) {
-  std::unique_lock lock(thread.mutex);
-  thread.turn.wait(lock, [&] { return thread.has_baton; });
-  thread.has_baton = false;
-}
-
-}  // namespace
 
 void SimulatedThreads::play(SimulatedThread& thread) {
-  await_baton(thread);
+  if (one_core_ && core_ >= 0) {
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    CPU_SET(static_cast<size_t>(core_), &cores);
+    ::pthread_setaffinity_np(::pthread_self(), sizeof(cores), &cores);  // only faster: no matter if it fails
+  }
+  thread.baton.acquire();
   thread.body();
   thread.body = nullptr;
   leave();
@@ -86,9 +82,7 @@ void SimulatedThreads::leave() {
   left_.push_back(std::move(*at));
   threads_.erase(at);
   if (SimulatedThread* const next = choose(); next != nullptr) return resume(next);
-  const std::lock_guard lock(mutex_);
-  finished_ = true;
-  finish_.notify_one();
+  finished_.release();
 }
 
 void SimulatedThreads::hand_over() {
@@ -96,7 +90,7 @@ void SimulatedThreads::hand_over() {
   SimulatedThread* const next = choose();
   if (next == self) return;
   resume(next);
-  await_baton(*self);
+  self->baton.acquire();
 }
 
 void SimulatedThreads::offer_switch() { hand_over(); }

@@ -9,13 +9,12 @@
 // mutex, and nobody would ever run again.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <random>
+#include <semaphore>
 #include <span>
 #include <string>
 #include <thread>
@@ -44,14 +43,13 @@ struct SimulatedThread {
   absl::Duration wakes_at;
   std::function<std::string()> waits_for;  // for people
   std::thread thread;     // from its first turn on
-  std::mutex mutex;       // guards has_baton
-  std::condition_variable turn;
-  bool has_baton = false;
+  std::binary_semaphore baton{0};  // given to it by the thread that ran before
 };
 
 class SimulatedThreads {
  public:
-  SimulatedThreads(uint64_t seed, absl::Duration time_max);
+  // `one_core`: all threads run where run() was called, which makes switching three times as fast.
+  SimulatedThreads(uint64_t seed, absl::Duration time_max, bool one_core);
   ~SimulatedThreads();
 
   void add(SimulatedThreadGroup& group, int index, std::function<void()> body);
@@ -110,6 +108,8 @@ class SimulatedThreads {
   void join_left();
 
   const absl::Duration time_max_;
+  const bool one_core_;
+  int core_ = 0;
   std::mt19937_64 random_;
   FingerprintStream transcript_;
   absl::Duration now_;
@@ -128,9 +128,7 @@ class SimulatedThreads {
   bool closing_ = false;  // everybody has been killed because of that
   std::string stuck_;     // why it gave up
 
-  std::mutex mutex_;  // guards finished_
-  std::condition_variable finish_;
-  bool finished_ = false;
+  std::binary_semaphore finished_{0};
 };
 
 }  // namespace evermoe
