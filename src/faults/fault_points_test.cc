@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <regex>
 #include <set>
+#include <string>
 
 namespace evermoe {
 namespace {
@@ -24,16 +24,17 @@ TEST(FaultPoints, NamesAreDifferent) {
 
 // No script could name a point that is not in the table.
 TEST(FaultPoints, EveryPointOfTheSourceIsInTheTable) {
-  const std::regex call("fault_point\\(\"([^\"]*)\"\\)");
+  const std::string call = "fault_point(\"";
   int64_t calls = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(EVERMOE_SOURCE_DIR "/src")) {
     const std::string path = entry.path().string();
     if (!path.ends_with(".cc") || path.ends_with("_test.cc")) continue;
     std::ifstream file(path);
     const std::string text{std::istreambuf_iterator<char>(file), {}};
-    for (std::sregex_iterator found(text.begin(), text.end(), call), end; found != end; ++found) {
-      EXPECT_TRUE(is_known_fault_point((*found)[1].str())) << (*found)[1] << " in " << path;
-      ++calls;
+    for (size_t at = text.find(call); at != std::string::npos; at = text.find(call, at + 1), ++calls) {
+      const size_t name_begin = at + call.size();
+      const std::string name = text.substr(name_begin, text.find('"', name_begin) - name_begin);
+      EXPECT_TRUE(is_known_fault_point(name)) << name << " in " << path;
     }
   }
   EXPECT_GT(calls, 0);
