@@ -212,9 +212,13 @@ bool HolderSearch::give_outside_holder(int rank, int donor) {
 // Costs no pair: the holder that `rank` gives away was inside its stage, so at worst it now is inside the
 // donor's, who has another one outside.
 void HolderSearch::spread_stages() {
+  std::vector<int> donors;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    if (outside_count(rank) >= 2) donors.push_back(rank);
+  }
   for (int rank = 0; rank < ranks(); ++rank) {
     if (outside_count(rank) > 0) continue;
-    for (int donor = 0; donor < ranks(); ++donor) {
+    for (const int donor : donors) {
       if (outside_count(donor) >= 2 && give_outside_holder(rank, donor)) break;
     }
   }
