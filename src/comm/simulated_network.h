@@ -9,11 +9,20 @@
 //
 // Messages of one pair and one tag stay in order; messages of different tags may overtake each other
 // (letters of one pair are one stream). Messages of up to `eager_bytes_max` are sent at once, larger
-// ones when they arrive. What a process has sent before it dies is still delivered.
+// ones when they arrive. What a process has sent before it dies is still delivered; a large message
+// that it was still sending is not. Messages to oneself travel, too. A call that has to wait takes at
+// least 1 us, so that a loop of polls passes time.
+//
+// The two ends of a pair are connected a drawn time after both have called meet() with tables that agree
+// about both: same processes, same views in which they joined. One of them may have given up waiting.
+// A process that has met and ends while others still wait for somebody is a loss in their meeting.
+//
+// A thread must not call its Transport while it holds a std::mutex that other threads want: it may hand
+// over there, and then nobody ever runs again.
 //
 // Events are functions that run at a virtual time, outside any simulated process: the place of
 // controllers, agents, disasters and checks. They and the threads exclude each other, so they need no
-// locks.
+// locks. They do not call Transports.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +47,7 @@ struct SimulatedNetworkOptions {
   size_t eager_bytes_max = size_t{64} << 10;
   bool switch_at_every_call = true;  // may starting an operation hand over, too, and not only waiting?
   absl::Duration time_max = absl::Hours(24);  // run() ends then: a job that never ends is a bug to report
-  bool one_core = true;  // all threads run on one core: handing over is three times as fast, but long computations stay there
+  bool one_core = true;  // keep all threads on one core: handing over is much faster; not for much computing
 };
 
 // One life of a process; numbers are never used twice.
@@ -62,13 +71,15 @@ class SimulatedNetwork {
 
   // SIGKILL: its threads get Cancelled from this and every later call of their Transport and should
   // return; nothing they do is seen by anybody. Peers get PeerLost after a while. `on_end` of the
-  // process, if set, runs as an event after that.
+  // process, if set, runs as an event after that. Threads that have not had a turn never run.
   void kill(ProcessNumber process);
-  // SIGSTOP and SIGCONT: its threads do not run; messages to it wait.
+  // SIGSTOP and SIGCONT: its threads do not run; messages to it wait, and so do the larger ones' senders.
+  // A thread that stops its own process stops at its next call.
   void stop(ProcessNumber process);
   void go_on(ProcessNumber process);
-  // Breaks the connection of two processes: both get PeerLost, though both live. A later meet() with a
-  // table in which either has a newer `since` joins them again.
+  // Breaks the connection of two processes: what travels is lost, and both get PeerLost, though both
+  // live. A later meet() with a table in which either has a newer `since` joins them again; so here a
+  // process does look at its own entry (if that holds its own address).
   void cut(ProcessNumber a, ProcessNumber b);
   bool lives(ProcessNumber process) const;  // neither killed nor ended
   // Called as an event when the last thread of a process has returned, or `discovery_max` or less after
@@ -79,15 +90,16 @@ class SimulatedNetwork {
   std::optional<ProcessNumber> running_process() const;
 
   // Puts a letter into a process's box, as from itself (Letter::from is its own rank): what its control
-  // channel does. Dropped if the process has ended.
+  // channel does. Dropped if the process has ended or closed its transport. `tag` is of kLetterGroup.
   void deliver(ProcessNumber process, Tag tag, std::span<const std::byte> bytes);
 
   // Runs `event` at virtual time now() + `after`; events of one time run in order of creation.
   void after(absl::Duration after, std::function<void()> event);
 
   // Runs until every thread has returned and no event is left, or end() was called, or time_max.
-  // After end() or time_max all processes are killed and their threads joined. True if it ended by
-  // itself or by end().
+  // After end() or time_max all processes are killed and their threads joined; events do not run any
+  // more. True if it ended by itself or by end(); false at time_max, and if all threads wait for ever and
+  // no event is left: waiting() then says who waited for what. To be called once.
   bool run();
   void end();
 

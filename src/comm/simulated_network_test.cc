@@ -1,81 +1,9 @@
-// The simulated network: processes of several threads that die, are replaced and meet again.
-#include "comm/simulated_network.h"
-
-#include <gtest/gtest.h>
-
-#include <set>
-
-#include "base/check.h"
-#include "base/error.h"
+// The simulated network: messages, letters, threads, events, kills and how runs end. Stops, cuts and
+// random disasters are in simulated_faults_test.cc.
+#include "comm/simulated_network_testing.h"
 
 namespace evermoe {
 namespace {
-
-constexpr absl::Duration kForEver = absl::InfiniteDuration();
-
-Tag tag(uint32_t purpose, uint32_t view = 1, uint16_t group = 0) { return {View(view), group, purpose}; }
-Tag letter_tag(uint32_t purpose = 0) { return {View(0), kLetterGroup, purpose}; }
-
-absl::Status send(Transport& transport, int to, Tag tag, std::span<const std::byte> bytes,
-                  absl::Duration timeout = kForEver) {
-  return transport.wait(transport.start_send(Rank(to), tag, bytes), timeout);
-}
-
-absl::Status receive(Transport& transport, int from, Tag tag, std::span<std::byte> into,
-                     absl::Duration timeout = kForEver) {
-  return transport.wait(transport.start_receive(Rank(from), tag, into), timeout);
-}
-
-absl::Status send_number(Transport& transport, int to, Tag tag, int64_t number) {
-  return send(transport, to, tag, std::as_bytes(std::span(&number, 1)));
-}
-
-absl::StatusOr<int64_t> receive_number(Transport& transport, int from, Tag tag, absl::Duration timeout = kForEver) {
-  int64_t number = 0;
-  RETURN_IF_ERROR(receive(transport, from, tag, std::as_writable_bytes(std::span(&number, 1)), timeout));
-  return number;
-}
-
-int64_t number_in(const Letter& letter) {
-  CHECK(letter.size == sizeof(int64_t));
-  int64_t number;
-  std::copy(letter.bytes.get(), letter.bytes.get() + letter.size, reinterpret_cast<std::byte*>(&number));
-  return number;
-}
-
-bool accuses(const absl::Status& status, int rank) {
-  return absl::IsUnavailable(status) && accused_rank(status) == Rank(rank);
-}
-
-// A network whose membership the test decides: table() names the processes started last.
-class SimulatedNetworkTest : public testing::Test {
- protected:
-  void make(int ranks, SimulatedNetworkOptions options = {}) {
-    network_ = std::make_unique<SimulatedNetwork>(ranks, options);
-    table_.assign(static_cast<size_t>(ranks), {});
-    process_.assign(static_cast<size_t>(ranks), {});
-  }
-  ProcessNumber start(int rank, std::vector<SimulatedNetwork::Thread> threads, uint32_t since = 1) {
-    const ProcessNumber process = network_->start(Rank(rank), View(since), std::move(threads));
-    table_[static_cast<size_t>(rank)] = {SimulatedNetwork::address(process), View(since)};
-    return process_[static_cast<size_t>(rank)] = process;
-  }
-  absl::Status meet(Transport& transport, absl::Duration timeout = kForEver) { return transport.meet(table_, timeout); }
-  // Rank i runs bodies[i] once all have met.
-  void start_met(std::vector<SimulatedNetwork::Thread> bodies) {
-    for (size_t i = 0; i < bodies.size(); ++i) {
-      start(static_cast<int>(i), {[this, body = std::move(bodies[i])](Transport& transport) {
-              EXPECT_TRUE(meet(transport).ok());
-              body(transport);
-            }});
-    }
-  }
-  void run() { EXPECT_TRUE(network_->run()) << network_->waiting(); }
-
-  std::unique_ptr<SimulatedNetwork> network_;
-  std::vector<PeerAddress> table_;
-  std::vector<ProcessNumber> process_;
-};
 
 TEST_F(SimulatedNetworkTest, MessagesOfOneTagComeInOrderAndTakeTime) {
   make(2, {.seed = 1, .delay_max = absl::Seconds(1)});
@@ -128,7 +56,7 @@ TEST_F(SimulatedNetworkTest, LettersComeFromAnybodyInOrderOfEachSender) {
   run();
   for (int rank = 0; rank < 3; ++rank) {
     ASSERT_EQ(from[static_cast<size_t>(rank)].size(), size_t{kLetters});
-    for (int i = 0; i < kLetters; ++i) EXPECT_EQ(from[static_cast<size_t>(rank)][static_cast<size_t>(i)], 100 * rank + i);
+    for (size_t i = 0; i < kLetters; ++i) EXPECT_EQ(from[static_cast<size_t>(rank)][i], 100 * rank + static_cast<int>(i));
   }
 }
 
