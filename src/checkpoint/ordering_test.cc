@@ -35,7 +35,7 @@ TEST(OrderingTest, OnePopularityCanServeSeveralLayers) {
   EXPECT_EQ(order_by_popularity(operators, std::vector<double>{7, 3, 1, 9}), (CaptureOrder{2, 1, 0, 3}));
 }
 
-// Note 3.1, 8: an embedding is large but computes almost nothing: it belongs first.
+// An embedding is large but computes almost nothing: it belongs first.
 TEST(OrderingTest, RatioPutsTheEmbeddingFirstAndTheCostlyLast) {
   const std::vector<OperatorProfile> operators{expert(0, 12, 1), non_expert(1200, 0.5), non_expert(12, 3),
                                                expert(1, 24, 1), non_expert(0, 0)};
@@ -108,8 +108,8 @@ TEST(OrderingTest, WithinBudgetIsTheNearestFeasiblePermutation) {
   EXPECT_GT(infeasible, 100);
 }
 
-// Note 3.1, 12: with w a third of a step and uniform popularity, catch-up is 1/6 cheaper for any W, all
-// of recovery 7 to 9 %.
+// The paper's 33 % is one frozen operator: with w a third of a step and uniform popularity, catch-up is a
+// sixth cheaper for any W, all of recovery 7 to 9 %.
 TEST(OrderingPaperTest, FreezingSavesASixthOfCatchUp) {
   for (const int length : {3, 5, 6}) {
     std::vector<OperatorProfile> operators(length * 10, expert(0, 12, 1));  // f = 2, w = 1
@@ -178,7 +178,8 @@ TEST(PopularityTest, FirstUseIsAChangeAndNothingSeenIsNone) {
   EXPECT_EQ(should_reorder(std::vector<double>{0, 0}, std::vector<double>{5, 0}, {}).changed, 1);
   EXPECT_EQ(should_reorder(std::vector<double>{0, 5}, std::vector<double>{1, 5}, {}).changed, 2);
   EXPECT_FALSE(should_reorder(std::vector<double>{3, 5}, std::vector<double>{0, 0}, {}).reorder);
-  EXPECT_FALSE(should_reorder(std::vector<double>{0, 0}, std::vector<double>{0, 0}, {.experts_percent = 0}).reorder);
+  const std::vector<double> nothing{0, 0};
+  EXPECT_FALSE(should_reorder(nothing, nothing, {.experts_percent = 0}).reorder);
 }
 
 }  // namespace

@@ -57,8 +57,9 @@ ReorderDecision should_reorder(std::span<const double> then, std::span<const dou
   }
   const double experts = static_cast<double>(now.size());
   decision.reorder = decision.changed > 0 && 100 * decision.changed >= options.experts_percent * experts;
-  decision.reason = absl::StrFormat("%d of %d experts changed their share by more than %g %%, a new order needs %g %%",
-                                    decision.changed, now.size(), options.change_percent, options.experts_percent);
+  decision.reason = absl::StrFormat(
+      "%d of %d experts changed their share by more than %g %%, a new order needs %g %%", decision.changed,
+      now.size(), options.change_percent, options.experts_percent);
   return decision;
 }
 

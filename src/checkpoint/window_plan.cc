@@ -141,9 +141,10 @@ Choice choose(const std::vector<WindowPlan>& plans, int copies, const WindowPlan
 }
 
 std::string cost_sentence(const WindowPlan& plan) {
-  return absl::StrFormat("order by %s, window length %d: cost %.3f %% = %.3f %% stall + recovery of %.2f s per failure",
-                         to_string(plan.order_kind), plan.window.length(), 100 * plan.cost,
-                         100 * plan.stall_share, plan.recovery_seconds);
+  return absl::StrFormat(
+      "order by %s, window length %d: cost %.3f %% = %.3f %% stall + recovery of %.2f s per failure",
+      to_string(plan.order_kind), plan.window.length(), 100 * plan.cost, 100 * plan.stall_share,
+      plan.recovery_seconds);
 }
 
 std::vector<std::string> reasons_for(const Choice& choice, int copies, const std::optional<Shortfall>& given_up,
@@ -156,7 +157,8 @@ std::vector<std::string> reasons_for(const Choice& choice, int copies, const std
                                       choice.best->window.peak_bytes, choice.best->window.peak_bytes - budget));
   }
   if (given_up) {
-    reasons.push_back(absl::StrFormat("copies %d instead of %d: %s", copies, input.limits.copies, given_up->reason));
+    reasons.push_back(
+        absl::StrFormat("copies %d instead of %d: %s", copies, input.limits.copies, given_up->reason));
   }
   return reasons;
 }

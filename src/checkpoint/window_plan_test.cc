@@ -54,7 +54,7 @@ TEST(WindowPlanTest, CostTermsByHand) {
   EXPECT_EQ(use.total_bytes(), 584);
 }
 
-// Note 3.1, 10: replication without lag and nothing frozen gives exactly 3 W / 2 steps.
+// Section 3.6: replication without lag and nothing frozen gives exactly 3 W / 2 steps.
 TEST(WindowPlanPaperTest, ExpectedRecoveryIsThreeHalvesOfTheWindow) {
   std::vector<OperatorProfile> operators(12, {.expert = 0, .cost = {12, 2}, .forward_seconds = 0.25});
   CaptureOrder order(12);
@@ -167,7 +167,7 @@ TEST(WindowPlanTest, TightMemoryTakesAShorterWindowThenFewerCopies) {
             "3 bytes of logs = 291 bytes of host memory, the budget is 200 bytes: 91 bytes missing");
 }
 
-// Note 3.1, 6: copies must reach the peers as fast as they are made, on average.
+// Copies must reach the peers as fast as they are made, on average.
 TEST(WindowPlanTest, CopiesMustKeepUpWithTheNetwork) {
   WindowPlanInput input = six_experts(1000);
   input.step.peer_bytes_per_second = 60;  // W = 1 needs 144 bytes per step, W = 3 56 with two copies
@@ -197,7 +197,8 @@ WindowPlanInput random_input(CounterRandom& random, bool equal_sizes) {
     input.popularity.push_back(input.operators[i].gradient_seconds * (0.7 + 0.6 * random.real()));
     dense += full;
   }
-  input.step = {.step_seconds = 1, .copy_bytes_per_second = (0.3 + 0.9 * random.real()) * static_cast<double>(dense)};
+  const double share = 0.3 + 0.9 * random.real();  // of a dense snapshot that a step can copy
+  input.step = {.step_seconds = 1, .copy_bytes_per_second = share * static_cast<double>(dense)};
   input.recovery = {.restart_seconds = 1, .mtbf_seconds = std::pow(10, 1.5 + 2.5 * random.real())};
   return input;
 }
@@ -249,7 +250,7 @@ BruteForce brute_force(const WindowPlanInput& input) {
 TEST(WindowPlanTest, EqualOperatorsWithoutStallAreOptimalOverAllPermutations) {
   CounterRandom random(1);
   int feasible = 0;
-  for (int trial = 0; trial < 300; ++trial) {
+  for (int trial = 0; trial < 150; ++trial) {
     WindowPlanInput input = random_input(random, true);
     input.limits.stall_share_max = 0;
     const BruteForce best = brute_force(input);
@@ -260,7 +261,7 @@ TEST(WindowPlanTest, EqualOperatorsWithoutStallAreOptimalOverAllPermutations) {
       ASSERT_NEAR(plan->cost, best.no_stall, 1e-9 * best.no_stall) << "trial " << trial;
     }
   }
-  EXPECT_GT(feasible, 150);
+  EXPECT_GT(feasible, 75);
 }
 
 // Unequal operators: what the greedy orders lose to packing, with so few and coarse operators, against
@@ -287,15 +288,15 @@ TEST(WindowPlanTest, UnequalOperatorsComeCloseToTheBestPermutation) {
 TEST(WindowPlanTest, NoStallWheneverAnyPermutationAvoidsIt) {
   CounterRandom random(3);
   int feasible = 0, infeasible = 0;
-  for (int trial = 0; trial < 300; ++trial) {
+  for (int trial = 0; trial < 150; ++trial) {
     WindowPlanInput input = random_input(random, false);
     input.limits.stall_share_max = 0;
     const bool exists = std::isfinite(brute_force(input).no_stall);
     ASSERT_EQ(std::holds_alternative<WindowPlan>(plan_window(input)), exists) << "trial " << trial;
     ++(exists ? feasible : infeasible);
   }
-  EXPECT_GT(feasible, 100);
-  EXPECT_GT(infeasible, 20);
+  EXPECT_GT(feasible, 50);
+  EXPECT_GT(infeasible, 10);
 }
 
 }  // namespace

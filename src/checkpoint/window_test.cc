@@ -165,7 +165,7 @@ TEST(WindowTest, InfeasibleNamesTheOperatorAndTheMissingBytes) {
             "operator 1 of the capture order needs 100 bytes in full and 2 bytes for the compute-only "
             "snapshots after it, the budget of a step is 90 bytes: 12 bytes missing (the operator alone "
             "exceeds the budget: split it)");
-  // Nothing is large here, but there are too many compute-only bytes (note 3.1, 1).
+  // Nothing is large here, but there are too many compute-only bytes in all.
   const auto too_many = std::get<WindowInfeasible>(minimal_window(equal_operators(100, 12, 2), 200));
   EXPECT_EQ(too_many.missing_bytes, 10);
   EXPECT_EQ(too_many.operator_index, 0);
@@ -262,7 +262,8 @@ struct ClosedFormCase {
 // Full = 6 compute. b = 11/6 is the lower edge of Algorithm 1's window of 6.
 TEST(WindowPaperTest, ClosedFormAgainstAlgorithm1) {
   const int n = 12000;
-  for (const auto& [b, minimal, printed] : {ClosedFormCase{2, 4, 5}, {11 / 6.0, 5, 6}, {1.4, 7, 13}, {1.1, 14, 50}}) {
+  const std::vector<ClosedFormCase> cases{{2, 4, 5}, {11 / 6.0, 5, 6}, {1.4, 7, 13}, {1.1, 14, 50}};
+  for (const auto& [b, minimal, printed] : cases) {
     EXPECT_EQ(closed_form_window_length(b, 6), minimal) << b;
     EXPECT_EQ(algorithm_1_closed_form(b, 6), printed) << b;
     const double budget = b * n;
