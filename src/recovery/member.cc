@@ -50,11 +50,13 @@ MemberWork Member::work() const {
 }
 
 void Member::receive(ControllerMessage message) {
-  {
-    const std::lock_guard lock(mutex_);
-    orders_.push_back(std::move(message));
-  }
+  enqueue(std::move(message));
   post_.wake_service();
+}
+
+void Member::enqueue(ControllerMessage message) {
+  const std::lock_guard lock(mutex_);
+  orders_.push_back(std::move(message));
 }
 
 void Member::report_trouble(View view, const absl::Status& status, bool inside_stage, bool copies_unusable) {

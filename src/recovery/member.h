@@ -78,10 +78,16 @@ class Member {
   // The service thread, likewise.
   absl::Status serve();
 
-  // From the controller. Any thread.
+  // From the controller. Any thread. enqueue() leaves it to the caller to wake the service thread, by a
+  // letter to this process of the kind kWake.
   void receive(ControllerMessage message);
+  void enqueue(ControllerMessage message);
   // Disaster for tests: damages the copies held here of `owner`. Any thread.
   int corrupt_copies(Rank owner) { return store_.corrupt(owner); }
+
+  // What a member says to a new controller.
+  const ViewGate& gate() const { return gate_; }
+  Commit newest_commit() const { return records_.newest(); }
 
   MemberWork work() const;
   int64_t log_bytes_peak() const { return log_.bytes_peak(); }

@@ -102,7 +102,7 @@ void ViewGate::set_finished() {
 
 ViewGate::Standing ViewGate::standing() const {
   const std::lock_guard lock(mutex_);
-  return {stage_epoch_, base_, must_restart_ || (is_at_start_ && !is_finished_)};
+  return {stage_epoch_, base_, is_finished_, must_restart_ || (is_at_start_ && !is_finished_)};
 }
 
 }  // namespace evermoe

@@ -54,6 +54,7 @@ class ViewGate {
   struct Standing {
     View stage_epoch;        // of the plan by which it began; 0: never
     Step base{-1};
+    bool is_finished = false;
     bool is_broken = false;  // it has left its work and waits for a plan that lets it begin anew
   };
   Standing standing() const;

@@ -1,0 +1,201 @@
+// The controller of a protected job: who plays which role, when a new view opens, and what is done about
+// every failure. Pure: events and time in, actions out.
+//
+// Its state is soft. Members go on without it, and a new controller learns everything from the members
+// and agents that register with it: if all roles are played in one open view it adopts that view, else
+// it opens the next one.
+//
+// A view opens in two moves. All members are told to stop (no commit of the old view counts any more)
+// and report; when every role is played and has reported, the plan goes out. A failure before the plan
+// changes what the plan will be; a failure after it opens the next view. So a failure during a recovery
+// is nothing special.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "cluster/recovery_record.h"
+#include "placement/topology.h"
+#include "recovery/make_plan.h"
+#include "recovery/messages.h"
+
+namespace evermoe {
+
+using Node = StrongId<struct NodeName, int32_t>;
+
+// ---- events
+
+struct AgentJoined {
+  Node node;
+};
+struct AgentLost {  // and with it every worker of its node
+  Node node;
+  std::string why;
+};
+// A worker has come to life, or has found a new controller.
+struct MemberJoined {
+  Rank rank;
+  View since;          // as given by StartWorker
+  Node node;
+  std::string address; // of its transport
+  View newest_view;    // 0 for a fresh one
+  bool is_open = false;
+  bool has_finished = false;
+  View stage_epoch;
+  Commit newest{-1};
+};
+struct WorkerEnded {
+  Rank rank;
+  View since;
+  Node node;
+  std::string how;     // "killed by signal 9 (Killed)"
+  bool is_clean = false;   // exit code 0
+  bool bad_input = false;  // no restart can help; `how` is the line for the user
+};
+struct MemberSaid {
+  Rank rank;
+  View since;
+  MemberMessage message;
+};
+struct MemberAlive {  // nothing but a sign of life
+  Rank rank;
+  View since;
+};
+struct TimePassed {};
+using ControllerEvent =
+    std::variant<AgentJoined, AgentLost, MemberJoined, WorkerEnded, MemberSaid, MemberAlive, TimePassed>;
+
+// ---- actions
+
+struct StartWorker {
+  Node node;
+  Rank rank;
+  View since;
+};
+struct KillWorker {
+  Node node;
+  Rank rank;
+  View since;
+  std::string why;
+};
+struct SendOrder {
+  Rank rank;
+  View since;
+  ControllerMessage message;
+};
+struct EndJob {
+  bool ok = false;
+  bool bad_input = false;
+  std::string reason;
+};
+struct Tell {  // a line of the story, for people
+  std::string text;
+};
+using ControllerAction = std::variant<StartWorker, KillWorker, SendOrder, EndJob, Tell>;
+
+struct ControllerOptions {
+  int nodes = 1;   // that play roles from the start
+  int spares = 0;  // nodes nodes .. nodes + spares - 1, which take over what a lost node played
+  int copies = 1;
+  bool is_protected = true;
+  bool restart_all_allowed = true;  // false: refuse instead of going back to the durable checkpoint
+  // A new controller waits so long for members to find it before it takes them for lost.
+  absl::Duration adoption = absl::Seconds(2);
+  // From an accusation until the accused is taken for lost though nobody saw it die.
+  absl::Duration grace = absl::Milliseconds(500);
+  absl::Duration start_max = absl::Minutes(2);   // from StartWorker until it joins
+  absl::Duration report_max = absl::Seconds(10);  // from a StopOrder until the report
+  absl::Duration silence_max = absl::Seconds(5);  // between two signs of life
+  int losses_max = 50;  // of workers in a row without a new commit
+};
+
+class ControllerCore {
+ public:
+  ControllerCore(Topology topology, ControllerOptions options, absl::Duration now);
+
+  std::vector<ControllerAction> on(absl::Duration now, const ControllerEvent& event);
+  // When to be called with TimePassed at the latest.
+  absl::Duration next_deadline() const;
+
+  View view() const { return view_; }
+  bool is_open() const { return is_open_; }
+  Commit newest() const { return newest_; }
+  const std::vector<RecoveryRecord>& recoveries() const { return recoveries_; }
+  // Who keeps the copies of each rank, by rank, with the present nodes.
+  std::vector<std::vector<Rank>> holders() const;
+
+ private:
+  struct Player {
+    enum class Phase { kNone, kStarting, kJoined };
+    Phase phase = Phase::kNone;
+    Node node;
+    View since;
+    std::string address;
+    absl::Duration deadline = absl::InfiniteDuration();  // for joining or reporting
+    absl::Duration heard = absl::ZeroDuration();
+    std::optional<Report> report;  // of view_
+    bool finished = false;
+    bool released = false;
+  };
+  struct Suspicion {
+    std::optional<Rank> accused;
+    absl::Duration due;
+    std::string what;
+  };
+
+  void handle(const AgentJoined& event);
+  void handle(const AgentLost& event);
+  void handle(const MemberJoined& event);
+  void handle(const WorkerEnded& event);
+  void handle(const MemberSaid& event);
+  void handle(const MemberAlive& event);
+  void handle(const TimePassed&) {}
+  void hear(const Report& report);
+  void hear(const Trouble& trouble);
+  void hear(const Milestone& milestone);
+  void hear(const Progress& progress);
+  void hear(const Finished& finished);
+
+  Player& player(Rank rank) { return players_[static_cast<size_t>(rank.value)]; }
+  bool is_present(Rank rank, View since) const;
+  bool all_joined() const;
+  std::string name_of(Rank rank) const;
+  int workers_on(Node node) const;
+  Node node_for(Rank rank);
+  void lose(Rank rank, const std::string& how);
+  void open_next_view(const std::string& why);
+  void start_missing();
+  void check_deadlines();
+  void reconsider();
+  void send_plan();
+  void release_if_finished();
+  void end(bool ok, std::string reason, bool bad_input = false);
+  RecoveryRecord* present_recovery();
+
+  const Topology topology_;
+  const ControllerOptions options_;
+  absl::Duration now_;
+  std::vector<ControllerAction> actions_;
+
+  std::vector<Player> players_;  // by rank
+  std::map<Node, bool> agents_;  // alive
+  View view_;
+  bool is_open_ = false;
+  bool must_restart_all_ = false;
+  std::string restart_reason_;
+  bool is_adopting_ = true;
+  absl::Duration adoption_ends_;
+  std::vector<View> stage_epochs_;
+  Commit newest_{-1};
+  int losses_ = 0;
+  std::optional<Suspicion> suspicion_;
+  std::vector<std::vector<Rank>> former_holders_;
+  std::vector<RecoveryRecord> recoveries_;
+  bool has_ended_ = false;
+};
+
+}  // namespace evermoe

@@ -1,0 +1,33 @@
+// What a job remembers of one recovery: from the first failure that was noticed until the job made new
+// commits again. Further failures on the way belong to the same record.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "base/ids.h"
+
+namespace evermoe {
+
+struct RecoveryRecord {
+  std::vector<std::string> roles;    // "1.0": lost, in the order noticed
+  std::vector<std::string> causes;   // one line each: role and how
+  std::vector<int> rolled_back_stages;
+  bool restarted_all = false;
+  std::vector<std::string> reasons;  // of the plans
+  std::vector<std::string> sources;  // "1.0: window 12 from 0.1"
+  std::vector<View> views;           // opened for it
+  Step step;                         // newest committed when it was noticed
+  int64_t recomputed_steps = 0;      // largest of any rank
+  // Times since the start of the controller's clock; infinite: not come yet.
+  absl::Duration noticed = absl::InfiniteDuration();
+  absl::Duration planned = absl::InfiniteDuration();    // the newest plan went out
+  absl::Duration restored = absl::InfiniteDuration();   // the last rank had gathered its state
+  absl::Duration caught_up = absl::InfiniteDuration();  // the last rank had run all steps again
+  absl::Duration verified = absl::InfiniteDuration();   // the last survivor had compared its state
+  absl::Duration resumed = absl::InfiniteDuration();    // the first new commit
+  bool is_over() const { return resumed < absl::InfiniteDuration(); }
+};
+
+}  // namespace evermoe
