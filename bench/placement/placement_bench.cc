@@ -14,6 +14,7 @@
 //   placement_bench --benchmark_format=json
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <vector>

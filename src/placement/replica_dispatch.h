@@ -58,8 +58,8 @@ struct RankDispatch {
 
 class ReplicaDispatch {
  public:
-  // InvalidInput if a table has the wrong size, a number is negative or too large, or an expert with tokens has no replica.
-  // Copies what it needs. O(ranks * experts).
+  // InvalidInput if a table has the wrong size, a number is negative or too large, or an expert with tokens has no
+  // replica. Copies what it needs. O(ranks * experts).
   static absl::StatusOr<ReplicaDispatch> create(const DispatchProblem& problem);
 
   // What `rank` sends and receives. O(ranks * experts), the same for every rank.
