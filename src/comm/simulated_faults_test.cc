@@ -37,6 +37,26 @@ TEST_F(SimulatedFaultsTest, AThreadKilledBeforeItsFirstTurnDoesNotRun) {
   run();
 }
 
+TEST_F(SimulatedFaultsTest, WhatTheDeadWereAboutToGetIsCancelledToo) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    make(1, {.seed = seed});
+    start(0, {[&](Transport& transport) {
+                const absl::Status status = receive(transport, 0, tag(1), {});
+                EXPECT_EQ(status.ok(), network_->lives(process_[0])) << status;
+              },
+              [&](Transport& transport) {
+                if (receive(transport, 0, tag(2), {}).ok()) network_->kill(process_[0]);
+              },
+              [&](Transport& transport) {
+                for (uint32_t i = 1; i <= 2; ++i) send(transport, 0, tag(i), {}).IgnoreError();
+                network_->stop(process_[0]);  // so that both arrive in one moment
+                EXPECT_TRUE(absl::IsCancelled(transport.receive_letter(kForEver).status()));
+              }});
+    network_->after(absl::Seconds(1), [&] { network_->go_on(process_[0]); });
+    run();
+  }
+}
+
 TEST_F(SimulatedFaultsTest, AnAgentReplacesWhatEnds) {
   make(1);
   int lives = 0;
@@ -88,7 +108,7 @@ TEST_F(SimulatedFaultsTest, AStoppedProcessCanBeKilled) {
 }
 
 TEST_F(SimulatedFaultsTest, AThreadThatStopsItsProcessStopsAtItsNextCall) {
-  make(1);
+  make(1, {.switch_at_every_call = false});
   start(0, {[&](Transport& transport) {
           network_->after(absl::Seconds(5), [&] { network_->go_on(process_[0]); });
           network_->stop(process_[0]);
@@ -139,6 +159,8 @@ TEST_F(SimulatedFaultsTest, WhatTravelsWhenTheConnectionIsCutIsLost) {
              },
              [](Transport& transport) {
                EXPECT_TRUE(accuses(receive_number(transport, 0, tag(1)).status(), 0));
+               EXPECT_FALSE(transport.receive_letter(absl::Seconds(2000)).ok());
+               EXPECT_TRUE(accuses(receive_number(transport, 0, tag(1)).status(), 0)) << "it does not come later, either";
              }});
   run();
 }
@@ -166,7 +188,7 @@ TEST_F(SimulatedFaultsTest, WhatTravelsFromAFormerProcessIsDropped) {
                        EXPECT_TRUE(accuses(receive(replacement, 0, tag(1, 2), {}), 0));
                      }}, 2);
                network_->deliver(process_[0], letter_tag(0), {});
-               EXPECT_TRUE(accuses(receive(transport, 0, tag(1), {}), 0)) << "rank 0 has turned away";
+               EXPECT_TRUE(accuses(receive(transport, 0, tag(1), {}, absl::Seconds(1001)), 0)) << "it has turned away";
              }});
   run();
 }
@@ -185,7 +207,7 @@ TEST_F(SimulatedFaultsTest, RevokedGroupsAreOverAndTheOthersGoOn) {
                transport.revoke({0, 9}, View(3), Cancelled("world"));
                EXPECT_EQ(send(transport, 1, tag(5, 3), {}).message(), "world");
                EXPECT_TRUE(transport.wait(std::move(inside_later), kForEver).ok());
-               transport.revoke(View(9), Cancelled("all"));
+               transport.revoke({0, kLetterGroup}, View(9), Cancelled("all"));
                EXPECT_TRUE(send(transport, 1, letter_tag(), {}).ok()) << "letters are not revoked";
                transport.close();
              },
