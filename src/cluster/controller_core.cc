@@ -179,6 +179,14 @@ void ControllerCore::lose(Rank rank, const std::string& how) {
   lost.deadline = absl::InfiniteDuration();
   lost.finished = false;
   if (lost.released) return;
+  note_loss(rank, how);
+  if (++losses_ > options_.losses_max) {
+    return end(false, absl::StrCat(losses_, " workers were lost without any progress; the last: ", name_of(rank), ": ", how));
+  }
+  if (is_open_) open_next_view(absl::StrCat("role ", name_of(rank), " is lost"));
+}
+
+void ControllerCore::note_loss(Rank rank, const std::string& how) {
   if (present_recovery() == nullptr) {
     recoveries_.emplace_back();
     recoveries_.back().noticed = now_;
@@ -188,10 +196,6 @@ void ControllerCore::lose(Rank rank, const std::string& how) {
   record.roles.push_back(name_of(rank));
   record.causes.push_back(absl::StrCat(name_of(rank), ": ", how));
   actions_.push_back(Tell{absl::StrCat("worker ", name_of(rank), " is lost: ", how)});
-  if (++losses_ > options_.losses_max) {
-    return end(false, absl::StrCat(losses_, " workers were lost without any progress; the last: ", name_of(rank), ": ", how));
-  }
-  if (is_open_) open_next_view(absl::StrCat("role ", name_of(rank), " is lost"));
 }
 
 void ControllerCore::handle(const MemberSaid& event) {
@@ -218,7 +222,6 @@ void ControllerCore::hear(const Trouble& trouble) {
   if (trouble.inside_stage && trouble.stage_epoch != stage_epochs_[stage]) return;  // the present view repairs it
   actions_.push_back(Tell{absl::StrCat("worker ", name_of(trouble.rank), " reports: ", trouble.what)});
   if (trouble.copies_unusable) {
-    must_restart_all_ = true;
     restart_reason_ = absl::StrCat("role ", name_of(trouble.rank), ": ", trouble.what);
     return open_next_view(restart_reason_);
   }
@@ -304,6 +307,7 @@ void ControllerCore::reconsider() {
     const bool expects_nobody = view_ == View(0) && static_cast<int>(agents_.size()) >= options_.nodes;
     if (!complete && !expects_nobody && now_ < adoption_ends_) return;
     is_adopting_ = false;
+    if (view_ > View(0)) lose_the_absent();
     if (!(complete && is_open_)) open_next_view(view_ == View(0) ? "the job begins" : "a new controller takes over");
   }
   start_missing();
@@ -312,6 +316,14 @@ void ControllerCore::reconsider() {
     return player.phase == Player::Phase::kJoined && player.report.has_value();
   });
   if (ready) send_plan();
+}
+
+// Roles that were lost while no controller looked.
+void ControllerCore::lose_the_absent() {
+  for (int32_t r = 0; r < topology_.world_size(); ++r) {
+    if (player(Rank(r)).phase != Player::Phase::kNone) continue;
+    note_loss(Rank(r), "gone when the new controller came");
+  }
 }
 
 void ControllerCore::send_plan() {
@@ -325,15 +337,9 @@ void ControllerCore::send_plan() {
     inputs.table.push_back({player.address, player.since});
     inputs.reports.push_back(*player.report);
   }
-  Plan plan = make_plan(inputs);
-  if (std::exchange(must_restart_all_, false) && !plan.restart_all) {
-    plan.restart_all = true;
-    plan.rolled_back.clear();
-    plan.reasons.push_back(restart_reason_);
-  }
-  const bool is_start = newest_ == Commit(-1) && recoveries_.empty();
-  if (plan.restart_all && !is_start && plan.reasons.back().starts_with("every role") == false &&
-      !options_.restart_all_allowed) {
+  inputs.restart_reason = std::exchange(restart_reason_, "");
+  const Plan plan = make_plan(inputs);
+  if (plan.restart_all && newest_ > Commit(-1) && !options_.restart_all_allowed) {
     return end(false, absl::StrCat("cannot go on exactly: ", absl::StrJoin(plan.reasons, "; ")));
   }
   for (const int stage : plan.rolled_back) stage_epochs_[static_cast<size_t>(stage)] = view_;

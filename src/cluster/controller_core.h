@@ -167,6 +167,8 @@ class ControllerCore {
   int workers_on(Node node) const;
   Node node_for(Rank rank);
   void lose(Rank rank, const std::string& how);
+  void note_loss(Rank rank, const std::string& how);
+  void lose_the_absent();
   void open_next_view(const std::string& why);
   void start_missing();
   void check_deadlines();
@@ -185,8 +187,7 @@ class ControllerCore {
   std::map<Node, bool> agents_;  // alive
   View view_;
   bool is_open_ = false;
-  bool must_restart_all_ = false;
-  std::string restart_reason_;
+  std::string restart_reason_;  // why the whole job has to go back in the next view; empty: it need not
   bool is_adopting_ = true;
   absl::Duration adoption_ends_;
   std::vector<View> stage_epochs_;

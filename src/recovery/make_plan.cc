@@ -41,6 +41,8 @@ bool holds(const Report& report, const HeldWindow& window) {
 
 Plan restart_all(Plan plan, std::string reason) {
   plan.restart_all = true;
+  plan.newest = Commit(-1);  // what was committed is gone with it
+  plan.window = plan.base = Step(-1);
   plan.rolled_back.clear();
   plan.sources.clear();
   plan.reasons.push_back(std::move(reason));
@@ -104,6 +106,7 @@ Plan make_plan(const PlanInputs& in) {
   plan.table = in.table;
   plan.holders = in.holders;
   const Report* const newest = newest_report(in);
+  if (!in.restart_reason.empty()) return restart_all(std::move(plan), in.restart_reason);
   if (newest == nullptr) return restart_all(std::move(plan), "every role begins: the job starts or resumes");
   for (const Report& report : in.reports) {
     if (is_fresh(report) || report.base >= Step(0)) continue;

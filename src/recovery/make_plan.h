@@ -27,6 +27,7 @@ struct PlanInputs {
   std::vector<std::vector<Rank>> holders;    // by rank, for the time after
   std::vector<std::vector<Rank>> former_holders;  // by rank, for explanations; may be empty
   bool is_protected = true;                  // snapshots and logs are kept
+  std::string restart_reason;                // not empty: why the whole job has to go back
 };
 
 Plan make_plan(const PlanInputs& inputs);

@@ -149,7 +149,10 @@ absl::Status Member::restore_slot() {
     if (header.operator_index < 0) {
       const RecordBytes position(piece.body().begin(), piece.body().end());
       if (time.slot == 0) RETURN_IF_ERROR(trainer_.set_position(position));
-      if (trainer_.position() != position) return Corrupt("the records lead to another position than was captured");
+      if (trainer_.position() != position) {
+        return Corrupt(absl::StrCat("window ", time.window.value, ", slot ", time.slot, ", state ", trainer_.step().value,
+                                    ": the records lead to another position than was captured"));
+      }
       continue;
     }
     trainer_.restore(header.operator_index, header.kind, header.offset, piece.body());

@@ -100,9 +100,9 @@ absl::Status Member::play() {
 }
 
 absl::Status Member::arrive() {
+  if (conversion_) RETURN_IF_ERROR(restore_slot());
   const Step step = trainer_.step();
   const Step base = gate_.standing().base;
-  if (conversion_) RETURN_IF_ERROR(restore_slot());
   const bool is_dense = !conversion_;
   if (is_dense) {
     has_state_ = true;

@@ -27,9 +27,9 @@ struct Plan {
   std::vector<PeerAddress> table;  // by rank
   // The whole job goes back to its newest durable state; everything below is empty.
   bool restart_all = false;
-  Commit newest;                   // newest commit that any live rank has
+  Commit newest{-1};               // newest commit that any live rank has
   Rank record_source;              // a rank that has every record up to it
-  Step base;                       // the state that the job resumed from
+  Step base{-1};                   // the state that the job resumed from
   Step window{-1};                 // stages that roll back do so to this window; -1: to `base`
   std::vector<int> rolled_back;    // stages
   // By rank, for those that roll back and do not hold their own window: who has it, best first.

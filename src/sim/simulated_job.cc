@@ -77,6 +77,7 @@ struct SimulatedJob::Process {
   Node node;
   bool has_ended = false;  // as its agent knows
   bool is_stopped = false;
+  absl::Duration last_order = absl::ZeroDuration();  // when it arrives
   int threads = 2;  // that have not returned
   std::unique_ptr<Link> link;
   std::unique_ptr<HashTrainer> trainer;
@@ -178,9 +179,11 @@ void SimulatedJob::act(const ControllerAction& action) {
   } else if (const auto* const order = std::get_if<SendOrder>(&action)) {
     for (const auto& process : processes_) {
       if (process->rank != order->rank || process->since != order->since || !network_.lives(process->number)) continue;
-      const auto delay = absl::Microseconds(static_cast<int64_t>(network_.draw(2000)));
       // In order: every process has one stream of orders.
-      network_.after(delay, [this, process = process.get(), message = order->message] {
+      const auto delay = absl::Microseconds(static_cast<int64_t>(network_.draw(
+          static_cast<uint64_t>(absl::ToInt64Microseconds(kControlDelayMax)))));
+      process->last_order = std::max(process->last_order, network_.now() + delay);
+      network_.after(process->last_order - network_.now(), [this, process = process.get(), message = order->message] {
         if (!network_.lives(process->number) || process->member == nullptr) return;
         process->member->enqueue(message);
         network_.deliver(process->number, {View(0), kLetterGroup, static_cast<uint32_t>(LetterKind::kWake)}, {});

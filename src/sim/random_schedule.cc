@@ -1,0 +1,164 @@
+#include "sim/random_schedule.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace evermoe {
+namespace {
+
+// Counter-based: the n-th draw of a seed.
+class Draws {
+ public:
+  explicit Draws(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15 + 0x7f4a7c15) {}
+  uint64_t below(uint64_t bound) { return next() % bound; }
+  bool one_in(uint64_t n) { return below(n) == 0; }
+  template <typename T>
+  const T& of(const std::vector<T>& choices) { return choices[below(choices.size())]; }
+
+ private:
+  uint64_t next() {
+    uint64_t x = (state_ += 0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+    return x ^ (x >> 31);
+  }
+  uint64_t state_;
+};
+
+struct PointChoice {
+  const char* name;
+  uint64_t passings;  // how often it is passed in a run, roughly
+};
+
+const std::vector<PointChoice>& points() {
+  static const std::vector<PointChoice> all = {
+      {"step/forward", 150},      {"step/backward", 150},    {"step/accumulated", 50}, {"step/before_verdict", 50},
+      {"step/after_verdict", 50}, {"step/updated", 50},      {"step/save", 10},        {"capture/copied", 400},
+      {"capture/sent", 400},      {"copy/stored", 400},      {"recovery/stopped", 12}, {"recovery/plan", 6},
+      {"recovery/connected", 12}, {"recovery/restored", 6},  {"catch_up/step", 20},    {"catch_up/verified", 4}};
+  return all;
+}
+
+SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& options) {
+  SimulatedShape shape;
+  static const std::vector<std::vector<int>> kLanes = {{2, 2}, {2, 2}, {1, 1, 1}, {2, 1, 2}, {3, 2}, {1, 2}, {4}, {2, 2, 2}, {1, 1, 1, 1}};
+  shape.lanes = options.lanes.empty() ? draws.of(kLanes) : options.lanes;
+  int world = 0;
+  for (const int width : shape.lanes) world += width;
+  shape.nodes = options.nodes > 0 ? options.nodes : 1 + static_cast<int>(draws.below(static_cast<uint64_t>(world)));
+  shape.spares = static_cast<int>(draws.below(3));
+  shape.copies = 1 + static_cast<int>(draws.below(2));
+  shape.window = 1 + static_cast<int>(draws.below(4));
+  shape.period = draws.one_in(4) ? shape.window + static_cast<int>(draws.below(3)) : shape.window;
+  shape.model.seed = 1 + draws.below(3);
+  shape.model.steps = 8 + static_cast<int64_t>(draws.below(8));
+  shape.model.micro_batches = 2 + static_cast<int>(draws.below(4));
+  shape.model.evaluate_every = draws.one_in(2) ? 3 : 0;
+  shape.model.save_every = draws.one_in(2) ? 4 : 0;
+  shape.network.seed = seed;
+  shape.network.time_max = absl::Minutes(3);
+  shape.network.switch_at_every_call = draws.one_in(2);
+  return shape;
+}
+
+Disaster random_disaster(Draws& draws, const SimulatedShape& shape, const ScheduleOptions& options) {
+  using Kind = Disaster::Kind;
+  std::vector<Kind> kinds(5, Kind::kKillWorker);
+  if (options.with_node_kills) kinds.push_back(Kind::kKillNode);
+  if (options.with_controller_kills) kinds.push_back(Kind::kKillController);
+  if (options.with_stops) kinds.push_back(Kind::kStopWorker);
+  if (options.with_cuts) kinds.push_back(Kind::kCut);
+  if (options.with_corruption) kinds.push_back(Kind::kCorruptCopies);
+  uint64_t world = 0;
+  for (const int width : shape.lanes) world += static_cast<uint64_t>(width);
+  Disaster disaster;
+  disaster.kind = draws.of(kinds);
+  disaster.rank = Rank(static_cast<int32_t>(draws.below(world)));
+  disaster.other = Rank(static_cast<int32_t>(draws.below(world)));
+  if (disaster.other == disaster.rank) disaster.other = Rank(static_cast<int32_t>((draws.below(world - 1) + 1 + static_cast<uint64_t>(disaster.rank.value)) % world));
+  if (disaster.other == disaster.rank) disaster.kind = Kind::kKillWorker;
+  disaster.node = Node(static_cast<int32_t>(draws.below(static_cast<uint64_t>(shape.nodes))));
+  if (draws.one_in(4)) {
+    disaster.time = absl::Microseconds(static_cast<int64_t>(draws.below(300000)));
+    return disaster;
+  }
+  const PointChoice& point = draws.of(points());
+  disaster.point = point.name;
+  disaster.passing = 1 + static_cast<int64_t>(draws.below(point.passings));
+  if (disaster.kind == Kind::kKillWorker && draws.one_in(2)) {
+    disaster.rank = Rank(-1);  // whoever passes
+    disaster.at_rank = Rank(-1);
+  }
+  return disaster;
+}
+
+// Undisturbed digests by shape: thousands of schedules share a few.
+std::string undisturbed_digest(SimulatedShape shape) {
+  static std::mutex mutex;
+  static std::map<std::string, std::string> known;
+  const std::string key = absl::StrCat(absl::StrJoin(shape.lanes, ","), "|", shape.model.seed, "|", shape.model.steps, "|",
+                                       shape.model.micro_batches, "|", shape.model.evaluate_every, "|", shape.model.save_every);
+  const std::lock_guard lock(mutex);
+  const auto found = known.find(key);
+  if (found != known.end()) return found->second;
+  shape.nodes = 1;
+  const SimulatedOutcome outcome = SimulatedJob(shape, {}).run();
+  return known[key] = outcome.ok ? outcome.digest : "the undisturbed run failed: " + outcome.reason;
+}
+
+std::string check(const RandomSchedule& schedule, const SimulatedOutcome& outcome) {
+  const SimulatedShape& shape = schedule.shape;
+  if (!outcome.ended) return "the job never ended";
+  if (!outcome.ok) return absl::StrCat("the job failed: ", outcome.reason);
+  const std::string expected = undisturbed_digest(shape);
+  if (outcome.digest != expected) return absl::StrCat("digest ", outcome.digest, " instead of ", expected);
+  const int64_t samples = shape.model.steps * shape.model.micro_batches;
+  if (outcome.samples != samples) return absl::StrCat(outcome.samples, " samples instead of ", samples);
+  const Topology topology(shape.lanes, static_cast<int64_t>(shape.lanes.size()));
+  if (outcome.recoveries.size() != 1 || outcome.recoveries[0].views.size() != 1) return "";
+  const RecoveryRecord& only = outcome.recoveries[0];
+  if (only.restarted_all) return "";
+  for (int32_t r = 0; r < topology.world_size(); ++r) {
+    const bool goes_back = std::find(only.rolled_back_stages.begin(), only.rolled_back_stages.end(),
+                                     topology.role_of(Rank(r)).stage) != only.rolled_back_stages.end();
+    const int64_t again = outcome.work[static_cast<size_t>(r)].steps_recomputed;
+    const int period = std::max(shape.period, shape.window);
+    if (!goes_back && again > 0) return absl::StrCat("rank ", r, " ran ", again, " steps again though its stage lost nobody");
+    if (again > period + shape.window) return absl::StrCat("rank ", r, " ran ", again, " steps again with a window of ", shape.window);
+  }
+  return "";
+}
+
+}  // namespace
+
+RandomSchedule random_schedule(uint64_t seed, const ScheduleOptions& options) {
+  Draws draws(seed);
+  RandomSchedule schedule;
+  schedule.shape = random_shape(seed, draws, options);
+  const uint64_t count = 1 + draws.below(static_cast<uint64_t>(std::max(1, options.faults_max)));
+  for (uint64_t i = 0; i < count; ++i) schedule.disasters.push_back(random_disaster(draws, schedule.shape, options));
+  return schedule;
+}
+
+ScheduleResult run_schedule(uint64_t seed, const ScheduleOptions& options) {
+  const RandomSchedule schedule = random_schedule(seed, options);
+  ScheduleResult result;
+  result.seed = seed;
+  for (const Disaster& disaster : schedule.disasters) result.disasters.push_back(to_string(disaster));
+  result.outcome = SimulatedJob(schedule.shape, schedule.disasters).run();
+  result.problem = check(schedule, result.outcome);
+  result.passed = result.problem.empty();
+  return result;
+}
+
+std::string ScheduleResult::transcript() const {
+  return absl::StrCat("seed ", seed, ": ", passed ? "passed" : problem, "\n  planned: ", absl::StrJoin(disasters, "; "), "\n  ",
+                      absl::StrJoin(outcome.story, "\n  "), "\n", outcome.waiting);
+}
+
+}  // namespace evermoe

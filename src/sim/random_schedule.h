@@ -1,0 +1,44 @@
+// Random disasters from a seed, and what must be true after a run that suffered them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/simulated_job.h"
+
+namespace evermoe {
+
+struct ScheduleOptions {
+  std::vector<int> lanes;      // of each stage; empty: drawn from the seed
+  int nodes = 0;               // 0: drawn
+  int faults_max = 3;          // disasters of a run: 1 to this many
+  bool with_node_kills = true;
+  bool with_controller_kills = true;
+  bool with_stops = true;
+  bool with_cuts = true;
+  bool with_corruption = true;
+};
+
+struct RandomSchedule {
+  SimulatedShape shape;
+  std::vector<Disaster> disasters;
+};
+
+// A function of its arguments alone.
+RandomSchedule random_schedule(uint64_t seed, const ScheduleOptions& options);
+
+struct ScheduleResult {
+  uint64_t seed = 0;
+  bool passed = false;
+  std::string problem;      // one line; empty if passed
+  SimulatedOutcome outcome;
+  std::vector<std::string> disasters;
+  std::string transcript() const;  // for people
+};
+
+// Runs the schedule and the undisturbed job of the same shape, and checks: the same digest, or a
+// restart or refusal that the loss of all copies justifies; every sample exactly once; the memory
+// limits kept; no deadlock; after one failure only the failed stage runs steps again, at most 2 W.
+ScheduleResult run_schedule(uint64_t seed, const ScheduleOptions& options);
+
+}  // namespace evermoe
