@@ -163,10 +163,7 @@ void ControllerCore::handle(const WorkerEnded& event) {
   if (event.bad_input) return end(false, event.how, true);
   if (ended.released && event.is_clean) {
     ended.phase = Player::Phase::kNone;
-    if (std::all_of(players_.begin(), players_.end(), [](const Player& p) { return p.phase == Player::Phase::kNone; })) {
-      end(true, "finished");
-    }
-    return;
+    return end_if_all_gone();
   }
   lose(event.rank, event.how);
 }
@@ -178,12 +175,19 @@ void ControllerCore::lose(Rank rank, const std::string& how) {
   lost.report.reset();
   lost.deadline = absl::InfiniteDuration();
   lost.finished = false;
-  if (lost.released) return;
+  if (lost.released) return end_if_all_gone();
   note_loss(rank, how);
   if (++losses_ > options_.losses_max) {
     return end(false, absl::StrCat(losses_, " workers were lost without any progress; the last: ", name_of(rank), ": ", how));
   }
   if (is_open_) open_next_view(absl::StrCat("role ", name_of(rank), " is lost"));
+}
+
+// After the release nothing can be lost any more: everything is on disk.
+void ControllerCore::end_if_all_gone() {
+  const bool all = std::all_of(players_.begin(), players_.end(),
+                               [](const Player& player) { return player.phase == Player::Phase::kNone; });
+  if (all) end(true, "finished");
 }
 
 void ControllerCore::note_loss(Rank rank, const std::string& how) {
@@ -304,7 +308,7 @@ void ControllerCore::open_next_view(const std::string& why) {
 void ControllerCore::reconsider() {
   if (is_adopting_) {
     const bool complete = all_joined();
-    const bool expects_nobody = view_ == View(0) && static_cast<int>(agents_.size()) >= options_.nodes;
+    const bool expects_nobody = !options_.takes_over && static_cast<int>(agents_.size()) >= options_.nodes;
     if (!complete && !expects_nobody && now_ < adoption_ends_) return;
     is_adopting_ = false;
     if (view_ > View(0)) lose_the_absent();

@@ -103,7 +103,9 @@ struct ControllerOptions {
   int copies = 1;
   bool is_protected = true;
   bool restart_all_allowed = true;  // false: refuse instead of going back to the durable checkpoint
-  // A new controller waits so long for members to find it before it takes them for lost.
+  // Another controller has run this job before: members may live.
+  bool takes_over = false;
+  // Then it waits so long for members to find it before it takes them for lost.
   absl::Duration adoption = absl::Seconds(2);
   // From an accusation until the accused is taken for lost though nobody saw it die.
   absl::Duration grace = absl::Milliseconds(500);
@@ -169,6 +171,7 @@ class ControllerCore {
   void lose(Rank rank, const std::string& how);
   void note_loss(Rank rank, const std::string& how);
   void lose_the_absent();
+  void end_if_all_gone();
   void open_next_view(const std::string& why);
   void start_missing();
   void check_deadlines();

@@ -60,9 +60,10 @@ absl::Status BoundaryExchange::receive_pushed(const Plan& plan, Rank from, const
 }
 
 absl::Status BoundaryExchange::pull(const Plan& plan, Rank from, const BoundaryName& name, std::span<std::byte> into) {
-  in_.post->send(from, plan.view, LetterKind::kWantBoundary, encode(BoundaryLetter{name, {}}));
+  bool answered = false;
   while (!take_arrived(name, into)) {
-    RETURN_IF_ERROR(in_.gate->wait_signal());
+    if (!answered) in_.post->send(from, plan.view, LetterKind::kWantBoundary, encode(BoundaryLetter{name, {}}));
+    ASSIGN_OR_RETURN(answered, in_.gate->wait_signal());
     if (in_.gate->newest_view() != plan.view) return Cancelled(absl::StrCat("view ", plan.view.value, " is over"));
   }
   return absl::OkStatus();

@@ -30,8 +30,8 @@ Member::Member(const Topology& topology, Transport& transport, StageTrainer& tra
                Clock& clock, MemberOptions options, MemberObserver observer)
     : topology_(topology), transport_(transport), trainer_(trainer), control_(control), clock_(clock),
       options_(std::move(options)), observer_(std::move(observer)), rank_(transport.rank()),
-      stage_(topology.role_of(transport.rank()).stage), wake_training_(transport, kTrainingSignal), post_(transport),
-      gate_(wake_training_, options_.patience), log_(options_.log_bytes_max), store_(options_.snapshot_bytes_max),
+      stage_(topology.role_of(transport.rank()).stage), wake_training_(transport, kTrainingSignal), post_(transport, [this](View view, const absl::Status& s) { report_trouble(view, s, false); }),
+      gate_(wake_training_, options_.patience, options_.ask_again), log_(options_.log_bytes_max), store_(options_.snapshot_bytes_max),
       schedule_(schedule_of(options_, trainer.operators().size())),
       exchange_({.transport = &transport_, .post = &post_, .gate = &gate_, .log = &log_, .received = &received_,
                  .report_trouble = [this](View view, const absl::Status& s) { report_trouble(view, s, false); },
@@ -61,13 +61,7 @@ void Member::enqueue(ControllerMessage message) {
 
 void Member::report_trouble(View view, const absl::Status& status, bool inside_stage, bool copies_unusable) {
   // A view that is over takes its calls with it: that is how this member learns of it.
-  if (gate_.newest_view() != view || gate_.standing().is_broken) return;
-  {
-    const std::lock_guard lock(mutex_);
-    if (troubled_ == view) return;
-    troubled_ = view;
-  }
-  log_warning(absl::StrCat("view ", view.value, ": ", std::string(status.message())));
+  if (gate_.newest_view() != view) return;
   Trouble trouble;
   trouble.view = view;
   trouble.stage_epoch = gate_.standing().stage_epoch;
@@ -76,7 +70,22 @@ void Member::report_trouble(View view, const absl::Status& status, bool inside_s
   trouble.accused = accused_rank(status);
   trouble.copies_unusable = copies_unusable;
   trouble.what = std::string(status.message());
+  {
+    const std::lock_guard lock(mutex_);
+    if (trouble_ && trouble_->view == view) return;
+    trouble_ = trouble;
+  }
+  log_warning(absl::StrCat("view ", view.value, ": ", trouble.what));
   control_.send(std::move(trouble));
+}
+
+void Member::repeat_trouble() {
+  std::optional<Trouble> trouble;
+  {
+    const std::lock_guard lock(mutex_);
+    trouble = trouble_;
+  }
+  if (trouble && trouble->view == gate_.newest_view()) control_.send(*std::move(trouble));
 }
 
 }  // namespace evermoe

@@ -48,6 +48,8 @@ struct MemberOptions {
   SnapshotCopiesOptions copies;
   // How long a single message may take before its sender is accused.
   absl::Duration deadline = absl::Seconds(60);
+  // After how long without an answer to ask again.
+  absl::Duration ask_again = absl::Seconds(1);
   // How long to wait for a new view before giving up: the controller may be away for a while.
   absl::Duration patience = absl::Minutes(10);
 };
@@ -88,6 +90,8 @@ class Member {
   // What a member says to a new controller.
   const ViewGate& gate() const { return gate_; }
   Commit newest_commit() const { return records_.newest(); }
+  // After it has registered with a new controller: the former one may have died with the news.
+  void repeat_trouble();
 
   MemberWork work() const;
   int64_t log_bytes_peak() const { return log_.bytes_peak(); }
@@ -186,7 +190,7 @@ class Member {
   mutable std::mutex mutex_;  // guards what follows
   std::deque<ControllerMessage> orders_;
   MemberWork work_;
-  View troubled_;                              // newest view for which trouble was reported
+  std::optional<Trouble> trouble_;             // the newest that was reported
   std::optional<SlotLetter> cannot_;           // the newest refusal of a source
   bool released_ = false;
 };

@@ -79,8 +79,11 @@ absl::Status Member::fetch_records(Commit first, Commit last) {
   View after;
   while (records_.newest() < last) {
     ASSIGN_OR_RETURN(const PlanPointer plan, gate_.pass(after));
-    post_.send(plan->record_source, plan->view, LetterKind::kWantRecords, encode(first));
-    while (records_.newest() < last && gate_.newest_view() == plan->view) RETURN_IF_ERROR(gate_.wait_signal());
+    bool answered = false;
+    while (records_.newest() < last && gate_.newest_view() == plan->view) {
+      if (!answered) post_.send(plan->record_source, plan->view, LetterKind::kWantRecords, encode(first));
+      ASSIGN_OR_RETURN(answered, gate_.wait_signal());
+    }
     after = plan->view;
   }
   return absl::OkStatus();
@@ -125,10 +128,10 @@ absl::Status Member::fetch_window(Step window) {
       const std::lock_guard lock(mutex_);
       cannot_.reset();
     }
-    post_.send(asked[next_source], view, LetterKind::kWantSlot, encode(SlotLetter{rank_, {window, slot}}));
-    bool refused = false;
+    bool refused = false, answered = false;
     while (!refused && !store_.has_slot(rank_, {window, slot}) && gate_.newest_view() == view) {
-      RETURN_IF_ERROR(gate_.wait_signal());
+      if (!answered) post_.send(asked[next_source], view, LetterKind::kWantSlot, encode(SlotLetter{rank_, {window, slot}}));
+      ASSIGN_OR_RETURN(answered, gate_.wait_signal());
       const std::lock_guard lock(mutex_);
       refused = cannot_ && cannot_->time == SlotTime{window, slot};
     }

@@ -17,7 +17,7 @@ void Post::send(Rank to, View view, LetterKind kind, LetterBytes bytes) {
 void Post::send(Rank to, View view, LetterKind kind, std::span<const std::byte> bytes,
                 std::shared_ptr<const void> owner) {
   // Started outside the lock: another thread of this process may run meanwhile.
-  Sending sending{transport_.start_send(to, Tag{view, kLetterGroup, static_cast<uint32_t>(kind)}, bytes),
+  Sending sending{view, transport_.start_send(to, Tag{view, kLetterGroup, static_cast<uint32_t>(kind)}, bytes),
                   std::move(owner)};
   const std::lock_guard lock(mutex_);
   sending_.push_back(std::move(sending));
@@ -34,7 +34,8 @@ size_t Post::reap() {
       ++at;
       continue;
     }
-    (void)transport_.wait(std::move(at->operation), absl::ZeroDuration());
+    const absl::Status status = transport_.wait(std::move(at->operation), absl::ZeroDuration());
+    if (absl::IsUnavailable(status)) on_failure_(at->view, status);
     at = all.erase(at);
   }
   const size_t left = all.size();

@@ -1,9 +1,11 @@
 // A member's outgoing letters: started at once, kept until the transport has let go of their bytes.
 //
-// Lost peers are no errors here: whoever needs the answer asks again in the next view.
+// Whoever needs an answer asks again, after a while or in the next view; what a letter meets on its way
+// is told to `on_failure`.
 // Threads: any; the sending itself happens on the calling thread.
 #pragma once
 
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -15,7 +17,8 @@ namespace evermoe {
 
 class Post {
  public:
-  explicit Post(Transport& transport) : transport_(transport) {}
+  using OnFailure = std::function<void(View, const absl::Status&)>;
+  Post(Transport& transport, OnFailure on_failure) : transport_(transport), on_failure_(std::move(on_failure)) {}
   ~Post();
 
   void send(Rank to, View view, LetterKind kind, LetterBytes bytes);
@@ -29,10 +32,12 @@ class Post {
 
  private:
   struct Sending {
+    View view;
     std::unique_ptr<TransportOperation> operation;
     std::shared_ptr<const void> owner;
   };
   Transport& transport_;
+  const OnFailure on_failure_;
   std::mutex mutex_;
   std::list<Sending> sending_;
 };

@@ -59,7 +59,7 @@ absl::Status SnapshotCopies::wait_read(int operator_index) {
     }
     if (!has_waited) in_.post->wake_service();
     has_waited = true;
-    RETURN_IF_ERROR(in_.gate->wait_signal());
+    RETURN_IF_ERROR(in_.gate->wait_signal().status());
   }
 }
 
@@ -86,7 +86,13 @@ absl::Status SnapshotCopies::wait_settled() {
       is_urgent_ = true;
     }
     RETURN_IF_ERROR(in_.gate->pass().status());
-    RETURN_IF_ERROR(in_.gate->wait_signal());
+    ASSIGN_OR_RETURN(const bool moved, in_.gate->wait_signal());
+    if (moved) continue;
+    {
+      const std::lock_guard lock(mutex_);
+      must_send_again_ = true;
+    }
+    in_.post->wake_service();
   }
 }
 

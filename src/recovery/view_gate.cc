@@ -49,6 +49,13 @@ absl::StatusOr<std::shared_ptr<const Plan>> ViewGate::pass(View after) {
   }
 }
 
+absl::StatusOr<bool> ViewGate::wait_signal() {
+  const absl::Status status = wake_training_.wait(ask_again_);
+  if (absl::IsDeadlineExceeded(status)) return false;
+  RETURN_IF_ERROR(status);
+  return true;
+}
+
 bool ViewGate::accept(View view, const std::function<void()>& commit) {
   const std::lock_guard lock(mutex_);
   if (!is_open_ || view_ != view || must_restart_ || has_ended_) return false;

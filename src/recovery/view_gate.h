@@ -20,7 +20,8 @@ class ViewGate {
  public:
   // `wake_training` is raised whenever the training thread should look again. `patience` limits every
   // single wait for a new view.
-  ViewGate(Signal& wake_training, absl::Duration patience) : wake_training_(wake_training), patience_(patience) {}
+  ViewGate(Signal& wake_training, absl::Duration patience, absl::Duration ask_again)
+      : wake_training_(wake_training), patience_(patience), ask_again_(ask_again) {}
 
   // ---- service thread
 
@@ -40,8 +41,9 @@ class ViewGate {
   bool accept(View view, const std::function<void()>& commit);
   // Waits for a plan by which this member begins (anew). Cancelled when the job is over.
   absl::StatusOr<std::shared_ptr<const Plan>> next_start();
-  // Waits for the training thread's signal; for predicates that others make true.
-  absl::Status wait_signal() { return wake_training_.wait(patience_); }
+  // Waits for the training thread's signal; for predicates that others make true. False if none came
+  // for a while: letters get lost with connections, so it is time to ask again.
+  absl::StatusOr<bool> wait_signal();
 
   // The state at which the run began, once resume() has come to its end.
   void set_base(Step base);
@@ -65,6 +67,7 @@ class ViewGate {
  private:
   Signal& wake_training_;
   const absl::Duration patience_;
+  const absl::Duration ask_again_;
   mutable std::mutex mutex_;
   View view_;
   bool is_open_ = false;

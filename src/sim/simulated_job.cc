@@ -53,6 +53,7 @@ MemberOptions member_options(const SimulatedShape& shape, size_t operators, int 
   options.copies.piece_bytes_max = 16;  // a shard has several pieces
   options.copies.bytes_per_second = 1e6;
   options.deadline = absl::Seconds(5);
+  options.ask_again = absl::Milliseconds(100);
   return options;
 }
 
@@ -92,17 +93,15 @@ class SimulatedJob::Link final : public ControlLink {
   Link(SimulatedJob& job, Process& process) : job_(job), process_(process) {}
   void send(MemberMessage message) override {
     if (!job_.network_.lives(process_.number)) return;
+    if (std::holds_alternative<Finished>(message)) job_.digests_[process_.rank] = to_hex(process_.trainer->digest());
     arrival_ = std::max(arrival_, job_.network_.now() + absl::Microseconds(static_cast<int64_t>(job_.network_.draw(
                                       static_cast<uint64_t>(absl::ToInt64Microseconds(kControlDelayMax))))));
     const int64_t life = job_.controller_life_;
     job_.network_.after(arrival_ - job_.network_.now(),
                         [this, life, said = MemberSaid{process_.rank, process_.since, std::move(message)}] {
-      if (const auto* const finished = std::get_if<Finished>(&said.message)) finished_ = finished->step.value >= 0;
       if (life == job_.controller_life_ && job_.controller_ != nullptr) job_.on_event(said);
     });
   }
-  bool finished_ = false;
-
  private:
   SimulatedJob& job_;
   Process& process_;
@@ -127,8 +126,10 @@ SimulatedJob::Process* SimulatedJob::playing(Rank rank) {
 // ---- controller
 
 void SimulatedJob::start_controller() {
+  ControllerOptions options = controller_options(shape_);
+  options.takes_over = controller_life_ > 0;
   ++controller_life_;
-  controller_ = std::make_unique<ControllerCore>(topology_, controller_options(shape_), network_.now());
+  controller_ = std::make_unique<ControllerCore>(topology_, options, network_.now());
   for (int32_t n = 0; n < static_cast<int32_t>(node_lives_.size()); ++n) {
     if (node_lives_[static_cast<size_t>(n)]) to_controller(AgentJoined{Node(n)});
   }
@@ -218,7 +219,6 @@ void SimulatedJob::start_worker(const StartWorker& start) {
     const auto training = [this, &process](Transport& transport) {
       come_to_life(process, transport);
       process.result = process.member->train();
-      if (process.result.ok()) digests_[process.rank] = to_hex(process.trainer->digest());
       thread_ends(process);
     };
     const auto service = [this, &process](Transport& transport) {
@@ -263,6 +263,7 @@ void SimulatedJob::say_joined(Process& process) {
   to_controller(MemberJoined{process.rank, process.since, process.node, SimulatedNetwork::address(process.number),
                              gate.newest_view(), is_open, gate.standing().is_finished, gate.standing().stage_epoch,
                              process.member->newest_commit()});
+  process.member->repeat_trouble();
 }
 
 void SimulatedJob::kill_worker(Rank rank, View since) {
