@@ -118,15 +118,11 @@ bool SimulatedThreads::is_runnable(const SimulatedThread& thread) const {
 }
 
 SimulatedThread* SimulatedThreads::draw_runnable() {
-  uint64_t count = 0;
-  for (const auto& thread : threads_) count += is_runnable(*thread);
-  if (count == 0) return nullptr;
-  uint64_t drawn = draw(count);
+  runnable_.clear();
   for (const auto& thread : threads_) {
-    if (is_runnable(*thread) && drawn-- == 0) return thread.get();
+    if (is_runnable(*thread)) runnable_.push_back(thread.get());
   }
-  CHECK(false) << "unreachable";
-  return nullptr;
+  return runnable_.empty() ? nullptr : runnable_[draw(runnable_.size())];
 }
 
 // The thread to run next; lets virtual time pass until there is one. Null if it is all over.

@@ -121,6 +121,7 @@ class SimulatedThreads {
   std::vector<std::unique_ptr<SimulatedThread>> threads_;  // that have not returned
   std::vector<std::unique_ptr<SimulatedThread>> left_;     // that have; to be joined
   size_t joined_ = 0;                                      // of left_
+  std::vector<SimulatedThread*> runnable_;                 // of draw_runnable()
   SimulatedThread* running_ = nullptr;
   bool in_event_ = false;
   std::function<void()> kill_all_;
