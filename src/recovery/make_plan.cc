@@ -53,7 +53,8 @@ Plan restart_all(Plan plan, std::string reason) {
 const Report* newest_report(const PlanInputs& in) {
   const Report* newest = nullptr;
   for (const Report& report : in.reports) {
-    if (is_fresh(report) || report.base < Step(0)) continue;
+    // One that was still gathering what it needs to go back has no records.
+    if (is_fresh(report) || report.base < Step(0) || report.newest < Commit(0)) continue;
     if (newest == nullptr || report.newest > newest->newest) newest = &report;
   }
   return newest;
@@ -107,7 +108,7 @@ Plan make_plan(const PlanInputs& in) {
   plan.holders = in.holders;
   const Report* const newest = newest_report(in);
   if (!in.restart_reason.empty()) return restart_all(std::move(plan), in.restart_reason);
-  if (newest == nullptr) return restart_all(std::move(plan), "every role begins: the job starts or resumes");
+  if (newest == nullptr) return restart_all(std::move(plan), "every role begins: nobody has a state of this job");
   for (const Report& report : in.reports) {
     if (is_fresh(report) || report.base >= Step(0)) continue;
     return restart_all(std::move(plan), "a failure while the job was resuming: all resume again");

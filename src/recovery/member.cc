@@ -71,9 +71,12 @@ void Member::report_trouble(View view, const absl::Status& status, bool inside_s
   trouble.copies_unusable = copies_unusable;
   trouble.what = std::string(status.message());
   {
+    // Attempts are repeated; the news is told once. Before the view is open the controller does not listen.
     const std::lock_guard lock(mutex_);
-    if (trouble_ && trouble_->view == view) return;
-    trouble_ = trouble;
+    const PlanPointer plan = gate_.plan();
+    const bool is_open = opening_view_ == view || (plan != nullptr && plan->view == view);
+    if (trouble_ && *trouble_ == trouble) return;
+    if (is_open) trouble_ = trouble;
   }
   log_warning(absl::StrCat("view ", view.value, ": ", trouble.what));
   control_.send(std::move(trouble));

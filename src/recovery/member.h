@@ -190,7 +190,8 @@ class Member {
   mutable std::mutex mutex_;  // guards what follows
   std::deque<ControllerMessage> orders_;
   MemberWork work_;
-  std::optional<Trouble> trouble_;             // the newest that was reported
+  View opening_view_;                          // of the newest plan that has come
+  std::optional<Trouble> trouble_;             // the newest that was reported in an open view
   std::optional<SlotLetter> cannot_;           // the newest refusal of a source
   bool released_ = false;
 };

@@ -111,6 +111,10 @@ bool Member::connect(const Plan& plan) {
 
 void Member::open(PlanPointer plan) {
   opening_ = plan;
+  {
+    const std::lock_guard lock(mutex_);
+    opening_view_ = plan->view;
+  }
   if (!connect(*plan)) return;
   opening_ = nullptr;
   fault_point("recovery/connected");

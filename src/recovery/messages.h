@@ -66,6 +66,7 @@ struct Trouble {
   std::optional<Rank> accused;
   bool copies_unusable = false;  // no source had a usable copy of this rank's window
   std::string what;
+  friend bool operator==(const Trouble&, const Trouble&) = default;
 };
 
 // The progress of a recovery, for its timeline.

@@ -19,8 +19,14 @@ void Post::send(Rank to, View view, LetterKind kind, std::span<const std::byte> 
   // Started outside the lock: another thread of this process may run meanwhile.
   Sending sending{view, transport_.start_send(to, Tag{view, kLetterGroup, static_cast<uint32_t>(kind)}, bytes),
                   std::move(owner)};
+  if (transport_.done(*sending.operation)) return finish(std::move(sending));
   const std::lock_guard lock(mutex_);
   sending_.push_back(std::move(sending));
+}
+
+void Post::finish(Sending sending) {
+  const absl::Status status = transport_.wait(std::move(sending.operation), absl::ZeroDuration());
+  if (absl::IsUnavailable(status)) on_failure_(sending.view, status);
 }
 
 size_t Post::reap() {
@@ -34,8 +40,7 @@ size_t Post::reap() {
       ++at;
       continue;
     }
-    const absl::Status status = transport_.wait(std::move(at->operation), absl::ZeroDuration());
-    if (absl::IsUnavailable(status)) on_failure_(at->view, status);
+    finish(std::move(*at));
     at = all.erase(at);
   }
   const size_t left = all.size();

@@ -36,6 +36,8 @@ class Post {
     std::unique_ptr<TransportOperation> operation;
     std::shared_ptr<const void> owner;
   };
+  void finish(Sending sending);
+
   Transport& transport_;
   const OnFailure on_failure_;
   std::mutex mutex_;
