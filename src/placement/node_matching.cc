@@ -24,7 +24,10 @@ std::vector<int> distinct(std::vector<int> experts) {
 std::vector<std::vector<Overlap>> overlaps(const ExpertsOfNodes& held, const ExpertsOfNodes& plan) {
   int experts = 0;
   for (const auto& on_node : plan) {
-    for (const int expert : on_node) experts = std::max(experts, expert + 1);
+    for (const int expert : on_node) {
+      CHECK(expert >= 0) << expert;
+      experts = std::max(experts, expert + 1);
+    }
   }
   std::vector<std::vector<int>> plan_nodes_of(experts);
   for (size_t q = 0; q < plan.size(); ++q) {

@@ -27,7 +27,7 @@ inline constexpr int kMatchingExactNodesMax = 1100;
 // have an expert in common. (The paper maps greedily, which in small cases costs up to 4 times the least.)
 // Beyond, pairs are matched by the most experts in common, and then swapped two by two as long as that helps.
 // Nodes with nothing in common are matched in order; other ties are deterministic.
-// REQUIRES: as many physical nodes as plan nodes.
+// REQUIRES: as many physical nodes as plan nodes, experts >= 0.
 NodeMatching match_nodes(const ExpertsOfNodes& held, const ExpertsOfNodes& plan,
                          int exact_nodes_max = kMatchingExactNodesMax);
 

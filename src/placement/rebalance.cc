@@ -11,7 +11,10 @@ namespace evermoe {
 double expert_slowdown(const ExpertsOfNodes& experts_of, std::span<const double> shares) {
   std::vector<int> replicas(shares.size(), 0);
   for (const auto& on_node : experts_of) {
-    for (const int expert : on_node) ++replicas[expert];
+    for (const int expert : on_node) {
+      CHECK(expert >= 0 && static_cast<size_t>(expert) < shares.size()) << expert << " of " << shares.size();
+      ++replicas[expert];
+    }
   }
   double sum = 0, busiest = 0;
   for (size_t expert = 0; expert < shares.size(); ++expert) {
