@@ -1,5 +1,6 @@
 #include "recovery/findings.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
@@ -50,11 +51,21 @@ void append_all(RecordBytes& bytes, const std::vector<T>& values) {
 
 }  // namespace
 
+WindowRule next_rule(const WindowRule& before, Step state, int wanted_slots) {
+  if (state == before.base || !before.is_first_of_window(state)) return before;
+  if (wanted_slots <= 0 || wanted_slots == before.slots) return before;
+  const bool back_to_back = before.period == before.slots;
+  return {state, wanted_slots, back_to_back ? wanted_slots : std::max(before.period, wanted_slots)};
+}
+
 RecordBytes encode(const Record& record) {
   RecordBytes bytes;
   append_all(bytes, record.combined.sums);
   append_all(bytes, record.combined.minima);
   append(bytes, &record.complete_window.value, 1);
+  append(bytes, &record.rule.base.value, 1);
+  append(bytes, &record.rule.slots, 1);
+  append(bytes, &record.rule.period, 1);
   return bytes;
 }
 
@@ -62,7 +73,9 @@ absl::StatusOr<Record> decode_record(const RecordBytes& bytes) {
   Record record;
   Reader reader(bytes);
   if (!reader.take_all(record.combined.sums) || !reader.take_all(record.combined.minima) ||
-      !reader.take(&record.complete_window.value, 1) || !reader.at_end()) {
+      !reader.take(&record.complete_window.value, 1) || !reader.take(&record.rule.base.value, 1) ||
+      !reader.take(&record.rule.slots, 1) || !reader.take(&record.rule.period, 1) || !reader.at_end() ||
+      record.rule.slots < 1 || record.rule.period < record.rule.slots) {
     return Corrupt("not a record of a commit");
   }
   return record;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "snapshot/capture_schedule.h"
 #include "upstream/record_log.h"
 
 namespace evermoe {
@@ -20,8 +21,13 @@ struct Findings {
 struct Record {
   Findings combined;
   Step complete_window{-1};  // newest window that every rank had complete; -1 for none
+  WindowRule rule;           // of the windows from the state that this commit leads to
   friend bool operator==(const Record&, const Record&) = default;
 };
+
+// The rule after the commit that leads to `state`. It changes only where a window begins, to the largest
+// number of slots that any rank wants (0: no rank wants another). Periods longer than the slots stay.
+WindowRule next_rule(const WindowRule& before, Step state, int wanted_slots);
 
 RecordBytes encode(const Record& record);
 absl::StatusOr<Record> decode_record(const RecordBytes& bytes);  // Corrupt

@@ -16,6 +16,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -39,10 +40,15 @@ namespace evermoe {
 
 struct MemberOptions {
   bool is_protected = true;
-  // Which operators in which slot. The base is set when the job resumes. Unused without protection.
+  // Slots of a window when the run begins, and steps from one window to the next (0: back to back).
   int slots = 1;
-  int period = 1;
-  std::vector<int> slot_of;
+  int period = 0;
+  // In which slot each operator of the stage is taken in full, for a number of slots: the same function
+  // on all lanes of a stage.
+  std::function<std::vector<int>(int slots)> slots_of_operators;
+  // How many slots this rank would like, asked at every commit; 0: it does not mind. Windows get the
+  // largest number that any rank wants, from the next one on.
+  std::function<int()> wanted_slots = [] { return 0; };
   int64_t log_bytes_max = int64_t{1} << 30;
   int64_t snapshot_bytes_max = int64_t{1} << 30;
   SnapshotCopiesOptions copies;
@@ -66,6 +72,7 @@ struct MemberWork {
   int64_t steps_recomputed = 0;  // of these: for commits that the job had made already
   int64_t evaluations = 0;
   int64_t restarts = 0;          // times that it went back
+  int64_t copies_refused = 0;    // by a source whose copy was damaged or gone
 };
 
 class Member {
@@ -124,6 +131,7 @@ class Member {
   absl::Status agree_in_view(const Plan& plan, Findings& findings);
   absl::StatusOr<Record> record_of(Commit commit) const;
   void free_what_is_old(const Record& record);
+  void follow_rule(const WindowRule& rule);
   bool is_catching_up() const;
   void fail_inside_stage(const absl::Status& status);
 

@@ -17,9 +17,10 @@ absl::Status Member::roll_back(const Plan& plan) {
   conversion_.reset();
   copies_.abandon();
   trainer_.join_stage(plan.view);
-  schedule_.rebase(plan.base);
   const Step from = plan.window < Step(0) ? plan.base : plan.window;
   RETURN_IF_ERROR(fetch_records(verdict_commit(from), plan.newest));
+  ASSIGN_OR_RETURN(const Record there, record_of(verdict_commit(from)));
+  follow_rule(there.rule);
   Milestone milestone{plan.view, rank_, Milestone::Kind::kRestored, 0, {}};
   if (plan.window < Step(0)) {
     RETURN_IF_ERROR(trainer_.restore_base(plan.base));
@@ -134,10 +135,11 @@ absl::Status Member::fetch_window(Step window) {
       ASSIGN_OR_RETURN(answered, gate_.wait_signal());
       const std::lock_guard lock(mutex_);
       refused = cannot_ && cannot_->time == SlotTime{window, slot};
+      if (refused) ++work_.copies_refused;
     }
     if (refused) ++next_source;
   }
-  if (view != View(0)) copies_.adopt(window, asked);
+  if (view != View(0)) copies_.adopt(window, schedule_.slots(), asked);
   return absl::OkStatus();
 }
 

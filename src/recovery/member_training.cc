@@ -78,8 +78,9 @@ absl::Status Member::resume(const Plan& plan) {
   RETURN_IF_ERROR(annotate(world_.barrier(), "resuming"));
   ASSIGN_OR_RETURN(const std::string source, trainer_.resume(world_));
   const Step base = trainer_.step();
-  schedule_.rebase(base);
-  RETURN_IF_ERROR(records_.put(verdict_commit(base), encode(Record{})));
+  Record first;
+  first.rule = {base, options_.slots, std::max(options_.period, options_.slots)};
+  RETURN_IF_ERROR(records_.put(verdict_commit(base), encode(first)));
   gate_.set_base(base);
   has_state_ = true;
   caught_up_at_ = verdict_commit(base);
@@ -103,6 +104,10 @@ absl::Status Member::arrive() {
   if (conversion_) RETURN_IF_ERROR(restore_slot());
   const Step step = trainer_.step();
   const Step base = gate_.standing().base;
+  if (options_.is_protected) {
+    ASSIGN_OR_RETURN(const Record here, record_of(verdict_commit(step)));
+    follow_rule(here.rule);
+  }
   const bool is_dense = !conversion_;
   if (is_dense) {
     has_state_ = true;
@@ -187,6 +192,7 @@ absl::StatusOr<Record> Member::agree(Commit commit, const Findings& own) {
     }
     Findings findings = own;
     findings.minima.push_back(options_.is_protected ? copies_.complete_window().value : -1);
+    findings.minima.push_back(-options_.wanted_slots());
     const absl::Status status = agree_in_view(*plan, findings);
     after = plan->view;
     if (!status.ok()) {
@@ -195,8 +201,12 @@ absl::StatusOr<Record> Member::agree(Commit commit, const Findings& own) {
     }
     Record record;
     ASSIGN_OR_RETURN(const Record before, record_of(records_.newest()));
+    const auto wanted_slots = static_cast<int>(-findings.minima.back());
+    findings.minima.pop_back();
     record.complete_window = std::max(before.complete_window, Step(findings.minima.back()));
     findings.minima.pop_back();
+    const bool is_verdict = commit == verdict_commit(step_of(commit)) && !trainer_.is_finished();
+    record.rule = is_verdict ? next_rule(before.rule, step_of(commit), wanted_slots) : before.rule;
     record.combined = std::move(findings);
     absl::Status kept;
     if (gate_.accept(plan->view, [&] { kept = records_.put(commit, encode(record)); })) {
@@ -210,6 +220,10 @@ absl::Status Member::agree_in_view(const Plan& plan, Findings& findings) {
   if (world_.view() != plan.view) world_.restart(plan.view);
   RETURN_IF_ERROR(world_.all_reduce<double>(findings.sums, ReduceOp::kSum));
   return world_.all_reduce<int64_t>(findings.minima, ReduceOp::kMin);
+}
+
+void Member::follow_rule(const WindowRule& rule) {
+  if (schedule_.rule() != rule) schedule_ = CaptureSchedule(rule, options_.slots_of_operators(rule.slots));
 }
 
 absl::StatusOr<Record> Member::record_of(Commit commit) const {

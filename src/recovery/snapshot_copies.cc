@@ -31,7 +31,8 @@ absl::Status SnapshotCopies::capture(SlotTime time) {
                                options_.piece_bytes_max);
   {
     const std::lock_guard lock(mutex_);
-    capture_ = Capture{time, std::move(position), std::move(pieces)};
+    capture_ = Capture{time, in_.schedule->slots(), std::move(position), std::move(pieces)};
+    slots_of_window_[time.window] = in_.schedule->slots();
   }
   in_.post->wake_service();
   return absl::OkStatus();
@@ -122,7 +123,7 @@ Step SnapshotCopies::complete_window() const {
   }
   Step newest(-1);
   for (const auto& [window, count] : slots) {
-    if (count == in_.schedule->slots()) newest = window;
+    if (count == slots_of_window_.at(window)) newest = window;
   }
   return newest;
 }
@@ -150,7 +151,7 @@ void SnapshotCopies::capture_piece() {
     if (!capture_ || (!is_urgent_ && in_.clock->now() < next_capture_)) return;
     const PiecePlan& plan = capture_->pieces[capture_->next];
     header = {.owner = in_.rank, .window = capture_->time.window, .slot = capture_->time.slot,
-              .slots = in_.schedule->slots(), .piece = static_cast<int32_t>(capture_->next),
+              .slots = capture_->slots, .piece = static_cast<int32_t>(capture_->next),
               .pieces = static_cast<int32_t>(capture_->pieces.size()), .operator_index = plan.operator_index,
               .kind = plan.kind, .offset = plan.offset, .size = plan.size};
     reads_now_ = true;
@@ -233,10 +234,11 @@ void SnapshotCopies::set_holders(View view, std::vector<Rank> holders, const std
   }
 }
 
-void SnapshotCopies::adopt(Step window, const std::vector<Rank>& sources) {
+void SnapshotCopies::adopt(Step window, int slots, const std::vector<Rank>& sources) {
   {
     const std::lock_guard lock(mutex_);
-    for (int slot = 0; slot < in_.schedule->slots(); ++slot) {
+    slots_of_window_[window] = slots;
+    for (int slot = 0; slot < slots; ++slot) {
       captured_.insert({window, slot});
       for (Holder& holder : holders_) {
         const bool has_it = std::find(sources.begin(), sources.end(), holder.rank) != sources.end();
@@ -262,6 +264,7 @@ void SnapshotCopies::forget_before(Step window) {
   const std::lock_guard lock(mutex_);
   const auto old = [&](const auto& slot) { return slot.first < window; };
   std::erase_if(captured_, old);
+  slots_of_window_.erase(slots_of_window_.begin(), slots_of_window_.lower_bound(window));
   for (Holder& holder : holders_) std::erase_if(holder.acknowledged, old);
 }
 
@@ -269,6 +272,7 @@ void SnapshotCopies::clear() {
   const std::lock_guard lock(mutex_);
   capture_.reset();
   captured_.clear();
+  slots_of_window_.clear();
   for (Holder& holder : holders_) holder.acknowledged.clear();
   status_ = absl::OkStatus();
 }

@@ -59,7 +59,7 @@ class SnapshotCopies {
   void abandon();
   // This rank's own window has been put into the store from the copies of `sources`: it is as good as
   // captured, and these need not be sent it again.
-  void adopt(Step window, const std::vector<Rank>& sources);
+  void adopt(Step window, int slots, const std::vector<Rank>& sources);
   // First state of the newest window that is captured in full and acknowledged by all holders; -1.
   Step complete_window() const;
 
@@ -81,6 +81,7 @@ class SnapshotCopies {
  private:
   struct Capture {
     SlotTime time;
+    int slots = 1;
     RecordBytes position;
     std::vector<PiecePlan> pieces;
     size_t next = 0;
@@ -111,6 +112,7 @@ class SnapshotCopies {
   bool must_send_again_ = false;
   std::vector<Holder> holders_;
   std::set<std::pair<Step, int>> captured_;  // slots that are complete here
+  std::map<Step, int> slots_of_window_;
   View view_;
   double read_wait_ = 0, copy_wait_ = 0;
   absl::Status status_;

@@ -60,6 +60,8 @@ SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& 
   shape.model.micro_batches = 2 + static_cast<int>(draws.below(4));
   shape.model.evaluate_every = draws.one_in(2) ? 3 : 0;
   shape.model.save_every = draws.one_in(2) ? 4 : 0;
+  shape.changes_windows = draws.one_in(3);
+  shape.restart_all_allowed = !draws.one_in(8);
   shape.network.seed = seed;
   shape.network.time_max = absl::Minutes(3);
   shape.network.switch_at_every_call = draws.one_in(2);
@@ -111,10 +113,41 @@ std::string undisturbed_digest(SimulatedShape shape) {
   return known[key] = outcome.ok ? outcome.digest : "the undisturbed run failed: " + outcome.reason;
 }
 
+// So many roles may be lost, whichever they are and whenever, before all copies of one can be gone.
+bool copies_may_be_gone(const RandomSchedule& schedule, const SimulatedOutcome& outcome) {
+  for (const Disaster& disaster : schedule.disasters) {
+    if (disaster.kind == Disaster::Kind::kCorruptCopies) return true;
+  }
+  size_t lost = 0;
+  int world = 0;
+  for (const RecoveryRecord& record : outcome.recoveries) lost += record.roles.size();
+  for (const int width : schedule.shape.lanes) world += width;
+  return lost > static_cast<size_t>(std::min(schedule.shape.copies, world - 1));
+}
+
+// Going back to a durable state, or a refusal to, has to be justified.
+std::string check_restarts(const RandomSchedule& schedule, const SimulatedOutcome& outcome) {
+  if (copies_may_be_gone(schedule, outcome)) return "";
+  for (const RecoveryRecord& record : outcome.recoveries) {
+    // A failure before anybody has a state leaves nothing to go back to.
+    if (record.restarted_all && record.step > Step(0)) {
+      return absl::StrCat("all went back at step ", record.step.value, " though copies were left: ", absl::StrJoin(record.reasons, "; "));
+    }
+  }
+  return "";
+}
+
 std::string check(const RandomSchedule& schedule, const SimulatedOutcome& outcome) {
   const SimulatedShape& shape = schedule.shape;
   if (!outcome.ended) return "the job never ended";
-  if (!outcome.ok) return absl::StrCat("the job failed: ", outcome.reason);
+  if (std::string problem = check_restarts(schedule, outcome); !problem.empty()) return problem;
+  if (!outcome.ok) {
+    const bool refuses = !shape.restart_all_allowed && outcome.reason.starts_with("cannot go on exactly") &&
+                         copies_may_be_gone(schedule, outcome);
+    return refuses ? "" : absl::StrCat("the job failed: ", outcome.reason);
+  }
+  if (outcome.log_bytes_peak > shape.log_bytes_max) return "the boundary log exceeded its limit";
+  if (outcome.snapshot_bytes_peak > shape.snapshot_bytes_max) return "snapshots exceeded their limit";
   const std::string expected = undisturbed_digest(shape);
   if (outcome.digest != expected) return absl::StrCat("digest ", outcome.digest, " instead of ", expected);
   const int64_t samples = shape.model.steps * shape.model.micro_batches;
@@ -127,9 +160,9 @@ std::string check(const RandomSchedule& schedule, const SimulatedOutcome& outcom
     const bool goes_back = std::find(only.rolled_back_stages.begin(), only.rolled_back_stages.end(),
                                      topology.role_of(Rank(r)).stage) != only.rolled_back_stages.end();
     const int64_t again = outcome.work[static_cast<size_t>(r)].steps_recomputed;
-    const int period = std::max(shape.period, shape.window);
+    const int period = std::max({shape.period, shape.window, shape.changes_windows ? 4 : 1});
     if (!goes_back && again > 0) return absl::StrCat("rank ", r, " ran ", again, " steps again though its stage lost nobody");
-    if (again > period + shape.window) return absl::StrCat("rank ", r, " ran ", again, " steps again with a window of ", shape.window);
+    if (again > 2 * period) return absl::StrCat("rank ", r, " ran ", again, " steps again with a window of ", shape.window);
   }
   return "";
 }

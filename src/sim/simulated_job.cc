@@ -42,14 +42,21 @@ ControllerOptions controller_options(const SimulatedShape& shape) {
   return options;
 }
 
-MemberOptions member_options(const SimulatedShape& shape, size_t operators, int index_offset) {
+MemberOptions member_options(const SimulatedShape& shape, size_t operators, int stage) {
   MemberOptions options;
   options.is_protected = shape.is_protected;
   options.slots = shape.window;
   options.period = std::max(shape.period, shape.window);
-  for (size_t i = 0; i < operators; ++i) {
-    options.slot_of.push_back(static_cast<int>((i + static_cast<size_t>(index_offset)) % static_cast<size_t>(shape.window)));
+  options.slots_of_operators = [=](int slots) {
+    std::vector<int> slot_of;
+    for (size_t i = 0; i < operators; ++i) slot_of.push_back(static_cast<int>((i + static_cast<size_t>(stage)) % static_cast<size_t>(slots)));
+    return slot_of;
+  };
+  if (shape.changes_windows) {
+    options.wanted_slots = [asked = 0]() mutable { return 1 + (++asked * 7 / 3) % 4; };
   }
+  options.log_bytes_max = shape.log_bytes_max;
+  options.snapshot_bytes_max = shape.snapshot_bytes_max;
   options.copies.piece_bytes_max = 16;  // a shard has several pieces
   options.copies.bytes_per_second = 1e6;
   options.deadline = absl::Seconds(5);
@@ -252,6 +259,7 @@ void SimulatedJob::thread_ends(Process& process) {
   outcome_.log_bytes_peak = std::max(outcome_.log_bytes_peak, process.member->log_bytes_peak());
   outcome_.snapshot_bytes_peak = std::max(outcome_.snapshot_bytes_peak, process.member->snapshot_bytes_peak());
   if (process.result.ok()) outcome_.samples = process.trainer->samples();
+  if (process.member->work().copies_refused > 0) outcome_.marks.insert("unusable copy skipped");
   process.member.reset();
   process.trainer.reset();
 }
@@ -378,7 +386,18 @@ SimulatedOutcome SimulatedJob::run() {
   return outcome_;
 }
 
+namespace {
+
+bool has_double_loss_in_a_stage(const RecoveryRecord& record) {
+  std::map<std::string, std::set<std::string>> lanes_of_stage;
+  for (const std::string& role : record.roles) lanes_of_stage[role.substr(0, role.find('.'))].insert(role);
+  return std::any_of(lanes_of_stage.begin(), lanes_of_stage.end(), [](const auto& s) { return s.second.size() > 1; });
+}
+
+}  // namespace
+
 void SimulatedJob::mark_recoveries() {
+  if (outcome_.ended && !outcome_.ok) outcome_.marks.insert("refused");
   for (const RecoveryRecord& record : outcome_.recoveries) {
     const auto segments = segments_of(record.rolled_back_stages);
     if (segments.size() > 1) outcome_.marks.insert("disjoint stages");
@@ -388,6 +407,9 @@ void SimulatedJob::mark_recoveries() {
     if (record.views.size() > 1) outcome_.marks.insert("failure during a recovery");
     if (record.restarted_all) outcome_.marks.insert("restart of all");
     if (record.roles.size() > 1) outcome_.marks.insert("several lost");
+    if (has_double_loss_in_a_stage(record) && record.verified < absl::InfiniteDuration()) {
+      outcome_.marks.insert("survivor of a double loss in one stage");
+    }
     if (record.verified < absl::InfiniteDuration()) outcome_.marks.insert("survivor verified");
     if (!record.sources.empty()) outcome_.marks.insert("restored");
   }

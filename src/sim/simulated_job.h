@@ -46,8 +46,11 @@ struct SimulatedShape {
   int copies = 1;
   int window = 3;                   // slots
   int period = 0;                   // 0: as the window
+  bool changes_windows = false;     // ranks want other windows all the time
   bool is_protected = true;
   bool restart_all_allowed = true;
+  int64_t log_bytes_max = 64 << 10;
+  int64_t snapshot_bytes_max = 256 << 10;
   HashModelOptions model;
   SimulatedNetworkOptions network;
 };

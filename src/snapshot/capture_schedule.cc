@@ -7,17 +7,16 @@
 
 namespace evermoe {
 
-CaptureSchedule::CaptureSchedule(Step base, int slots, int period, std::vector<int> slot_of)
-    : base_(base), slots_(slots), period_(period), slot_of_(std::move(slot_of)) {
-  CHECK(slots_ >= 1 && slots_ <= period_) << slots_ << " slots in " << period_ << " steps";
-  for (const int slot : slot_of_) CHECK(slot >= 0 && slot < slots_) << "slot " << slot << " of " << slots_;
+CaptureSchedule::CaptureSchedule(WindowRule rule, std::vector<int> slot_of) : rule_(rule), slot_of_(std::move(slot_of)) {
+  CHECK(rule_.slots >= 1 && rule_.slots <= rule_.period) << rule_.slots << " slots in " << rule_.period << " steps";
+  for (const int slot : slot_of_) CHECK(slot >= 0 && slot < rule_.slots) << "slot " << slot << " of " << rule_.slots;
 }
 
 std::optional<SlotTime> CaptureSchedule::time_of(Step state) const {
-  if (state < base_) return std::nullopt;
-  const int64_t since = state.value - base_.value;
-  const auto slot = static_cast<int>(since % period_);
-  if (slot >= slots_) return std::nullopt;
+  if (state < rule_.base) return std::nullopt;
+  const int64_t since = state.value - rule_.base.value;
+  const auto slot = static_cast<int>(since % rule_.period);
+  if (slot >= rule_.slots) return std::nullopt;
   return SlotTime{Step(state.value - slot), slot};
 }
 

@@ -37,18 +37,23 @@ struct PiecePlan {
   int64_t size = 0;
 };
 
+// When windows begin and how many slots they have, until further notice.
+struct WindowRule {
+  Step base;       // a window begins with this state
+  int32_t slots = 1;
+  int32_t period = 1;
+  bool is_first_of_window(Step state) const { return state >= base && (state.value - base.value) % period == 0; }
+  friend bool operator==(const WindowRule&, const WindowRule&) = default;
+};
+
 class CaptureSchedule {
  public:
   // slot_of[i] is the slot in which operator i is taken in full. REQUIRES: 1 <= slots <= period,
   // 0 <= slot_of[i] < slots.
-  CaptureSchedule(Step base, int slots, int period, std::vector<int> slot_of);
+  CaptureSchedule(WindowRule rule, std::vector<int> slot_of);
 
-  // Windows are counted from another state: the job has gone back to it.
-  void rebase(Step base) { base_ = base; }
-
-  int slots() const { return slots_; }
-  int period() const { return period_; }
-  Step base() const { return base_; }
+  const WindowRule& rule() const { return rule_; }
+  int slots() const { return rule_.slots; }
   int slot_of(int operator_index) const { return slot_of_[static_cast<size_t>(operator_index)]; }
 
   // What is taken of the state at `state`; nullopt if nothing is.
@@ -61,9 +66,7 @@ class CaptureSchedule {
   bool is_active_after(int operator_index, int slot) const { return slot_of(operator_index) <= slot; }
 
  private:
-  Step base_;
-  int slots_;
-  int period_;
+  WindowRule rule_;
   std::vector<int> slot_of_;
 };
 
