@@ -32,11 +32,17 @@ int64_t cost(const ExpertsOfNodes& held, const ExpertsOfNodes& plan, const std::
 }
 
 int64_t least_cost(const ExpertsOfNodes& held, const ExpertsOfNodes& plan) {
+  std::vector<std::vector<int64_t>> pair_cost(held.size());
+  for (size_t p = 0; p < held.size(); ++p) {
+    for (const auto& shall : plan) pair_cost[p].push_back(cost({held[p]}, {shall}, {0}));
+  }
   std::vector<int> order(held.size());
   std::iota(order.begin(), order.end(), 0);
   int64_t least = std::numeric_limits<int64_t>::max();
   do {
-    least = std::min(least, cost(held, plan, order));
+    int64_t sum = 0;
+    for (size_t p = 0; p < held.size(); ++p) sum += pair_cost[p][order[p]];
+    least = std::min(least, sum);
   } while (std::next_permutation(order.begin(), order.end()));
   return least;
 }
@@ -57,7 +63,7 @@ TEST(NodeMatchingTest, SmallestCaseWhereGreedyPays) {
 
 TEST(NodeMatchingTest, LeastOfAllMappings) {
   TestRandom random(41);
-  for (int trial = 0; trial < 3000; ++trial) {
+  for (int trial = 0; trial < 2000; ++trial) {
     const int nodes = random.integer(1, 6), experts = random.integer(1, 9);
     const ExpertsOfNodes held = random_sets(random, nodes, experts, 4), plan = random_sets(random, nodes, experts, 4);
     const NodeMatching matching = match_nodes(held, plan);
