@@ -1,0 +1,96 @@
+// How a run protects its state and replaces lost nodes, in the numbers that decide what failures cost.
+//
+// All times are seconds of a job that runs at full speed. A *save* fixes the whole state at the end of a
+// step; training may stand still for it, and it can be used only when it has arrived. Sparse capture has
+// no saves: every step captures a part, and recovery catches up.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace evermoe {
+
+// Where the state comes from after a failure, and what is run again.
+enum class StateProtection : uint8_t {
+  kDurable,         // the newest save on disk or remote storage; everybody goes back to it
+  kPeerMemory,      // the newest save in peers' memory (as Gemini); everybody goes back to it
+  kPartialExperts,  // LOSSY: durable saves of K experts per layer (PEC); the others come back older
+  kSparse,          // windows of sparse snapshots at peers; the stages that lost a rank catch up
+  kReplicas,        // live replicas of every expert (as Lazarus); only the step under way is lost
+};
+
+enum class NodeReplacement : uint8_t {
+  kRestart,  // a spare or repaired node is started cold; without one the job waits
+  kStandby,  // a warm standby takes the roles; without one like kRestart
+  kElastic,  // goes on with the nodes there are, slower; grows again when nodes come
+};
+
+struct PeriodicSave {
+  int64_t every_steps = 0;           // after steps that are multiples of this; 0: never
+  double stall_seconds = 0;          // by which training stands still for one
+  double durable_after_seconds = 0;  // of further training, until a failure can go back to it
+  friend bool operator==(const PeriodicSave&, const PeriodicSave&) = default;
+};
+
+struct SparseCapture {
+  int window = 1;     // W
+  int lag_steps = 0;  // by which copies arrive later than the end of the next step
+  // Catch-up to a dense state, if all stages take part: (W - 1) steps less what frozen operators save.
+  double conversion_seconds = 0;
+  friend bool operator==(const SparseCapture&, const SparseCapture&) = default;
+};
+
+struct LossyExperts {
+  int experts = 1;  // per layer
+  int saved = 1;    // K
+  friend bool operator==(const LossyExperts&, const LossyExperts&) = default;
+};
+
+// What an interruption takes apart from work that is done again.
+struct RecoverySeconds {
+  double detect = 0;
+  double restart = 0;      // reschedule, start processes, connect, warm up: nothing was prepared
+  double standby = 0;      // a warm standby takes the roles
+  double reconfigure = 0;  // elastic: go on with other nodes
+  double grow = 0;         // elastic: take in nodes that came
+  double grow_wait = 0;    // elastic: so long after the first came, so that more can come
+  double migrate = 0;      // training pauses while roles move to another node
+  double load_memory = 0;  // state from peers or replicas
+  double load_durable = 0;
+  friend bool operator==(const RecoverySeconds&, const RecoverySeconds&) = default;
+};
+
+struct RunStrategy {
+  std::string name;
+  StateProtection protection = StateProtection::kDurable;
+  NodeReplacement replacement = NodeReplacement::kRestart;
+  bool migrates = false;            // leaves announced nodes by live migration while there are spares
+  int copies = 1;                   // at peers, or further live replicas
+  double step_overhead_share = 0;   // longer step through capture and copies, as a share of it
+  PeriodicSave save;                // durable, at peers, or of partial experts; not sparse, not replicas
+  PeriodicSave fallback;            // durable, below saves at peers, sparse capture and replicas
+  SparseCapture sparse;
+  LossyExperts lossy;
+  RecoverySeconds recovery;
+  friend bool operator==(const RunStrategy&, const RunStrategy&) = default;
+};
+
+const char* to_string(StateProtection protection);
+const char* to_string(NodeReplacement replacement);
+
+// The job as far as failures see it.
+struct TrainedJob {
+  double step_seconds = 1;  // without any protection
+  int nodes = 1;            // at full speed
+  int nodes_least = 1;      // below which an elastic job waits
+  int stages = 1;
+  int rounds = 1;           // of micro-batches per step and stage
+  int racks = 0;            // copies go to nodes of other racks; 0: to other nodes
+
+  // One stage redoes a step in rounds / (rounds + stages - 1) of it; j adjacent ones in this share.
+  double stage_share(int adjacent) const {
+    return static_cast<double>(rounds + adjacent - 1) / (rounds + stages - 1);
+  }
+};
+
+}  // namespace evermoe
