@@ -52,6 +52,10 @@ using ActiveOperators = std::vector<bool>;
 struct StageOperator {
   std::string name;
   OperatorBytes bytes;  // of this rank's shard
+  OperatorBytes whole;  // of all its shards: the same on every lane
+  // How much work a catch-up saves while the operator is frozen, per byte: weight gradients and update,
+  // in any unit. An embedding computes next to nothing, an expert for its share of the tokens only.
+  double work_per_byte = 1;
 };
 
 // Called before an operator's master weights, moments or compute weights change; may block.
@@ -63,6 +67,8 @@ class StageTrainer {
 
   // Every operator of the stage, in the same order on all its lanes.
   virtual const std::vector<StageOperator>& operators() const = 0;
+  // What this rank sends across its stage's boundaries in one step, evaluations included, at most.
+  virtual int64_t boundary_bytes() const { return 0; }
 
   // The communicators inside the stage begin anew, with all messages in `epoch`.
   virtual void join_stage(View epoch) = 0;

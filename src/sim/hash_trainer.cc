@@ -58,7 +58,9 @@ HashTrainer::HashTrainer(const Topology& topology, Transport& transport, Simulat
     op.compute.resize(part == Part::kExpert ? 1 : static_cast<size_t>(lanes_));
     operators_.push_back(op);
     const OperatorBytes bytes = op.is_mine ? OperatorBytes{sizeof(Shard), sizeof(uint64_t)} : OperatorBytes{};
-    inventory_.push_back({absl::StrCat("stage.", role_.stage, ".layer.", layer, ".", name), bytes});
+    const int64_t owners = part == Part::kExpert ? 1 : lanes_;
+    inventory_.push_back({absl::StrCat("stage.", role_.stage, ".layer.", layer, ".", name), bytes,
+                          {owners * static_cast<int64_t>(sizeof(Shard)), owners * static_cast<int64_t>(sizeof(uint64_t))}});
   };
   for (int layer = 0; layer < options_.layers_per_stage; ++layer) {
     add(Part::kBlock, layer, -1, "block");
