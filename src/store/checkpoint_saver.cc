@@ -28,7 +28,7 @@ class Saver : public CheckpointSaver {
       : files_(files),
         options_(std::move(options)),
         publisher_(files, options_.directory, options_.world_size,
-                   {options_.keep_newest, options_.keep_every_steps, options_.keep_best}) {}
+                   {options_.keep_newest, options_.keep_every_steps, options_.keep_best, options_.pinned}) {}
 
   ~Saver() override {
     {
@@ -41,7 +41,7 @@ class Saver : public CheckpointSaver {
 
   absl::Status start() {
     RETURN_IF_ERROR(files_.create_directories(options_.directory));
-    if (options_.rank == 0) RETURN_IF_ERROR(publisher_.recover());
+    if (options_.rank == 0 && !options_.joins_others) RETURN_IF_ERROR(publisher_.recover());
     if (options_.staging_bytes > 0) RETURN_IF_ERROR(staging_.reserve(options_.staging_bytes));
     writer_ = std::thread([this] { write_jobs(); });
     if (options_.rank == 0) publishing_thread_ = std::thread([this] { publish_steps(); });

@@ -48,6 +48,10 @@ struct SaverOptions {
   int64_t keep_newest = 2;
   int64_t keep_every_steps = 0;
   int64_t keep_best = 1;  // by validation loss
+  Step pinned{-1};        // this one stays, too: the run began from it
+  // This process takes the place of one that played the rank before, while others may be saving:
+  // temporary folders are left alone, and publishing what has been published already is ok.
+  bool joins_others = false;
   // What begin() and the copying threads wait at most for an earlier save.
   absl::Duration busy_timeout = absl::Minutes(30);
 
@@ -60,7 +64,7 @@ struct SaverOptions {
 class CheckpointSaver {
  public:
   // Creates the directory; rank 0 removes temporary leftovers of earlier runs. No rank may begin() a
-  // save before rank 0 has opened its saver.
+  // save before rank 0 has opened its saver, unless that joins others.
   static absl::StatusOr<std::unique_ptr<CheckpointSaver>> open(Files& files, SaverOptions options);
   // Finishes what was begun and what was asked to be published.
   virtual ~CheckpointSaver() = default;

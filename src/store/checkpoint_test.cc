@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "env/faulty_files.h"
 #include "store/checkpoint_names.h"
 #include "store/fake_state.h"
 
@@ -237,6 +238,41 @@ TEST_F(CheckpointTest, FirstDifferenceNamesTheElement) {
   later.samples = 1;
   auto moved = saved_elsewhere(state_.shards(0, 1, FakeCut::kEven), later);
   EXPECT_EQ(first_difference(*first, *moved).value()->where, "samples");
+}
+
+// Rank 0 dies at each of its file operations while it publishes; who plays it next hears of the same
+// verdict and publishes again, beside ranks that have long gone on.
+TEST_F(CheckpointTest, ASuccessorFinishesWhatRankZeroWasPublishing) {
+  FakeState newer = state_;
+  newer.seed = 2;
+  SaverOptions joining = options(2);
+  joining.joins_others = true;
+  bool has_failed = true;
+  for (int64_t operation = 0; has_failed; ++operation) {
+    ASSERT_LT(operation, 200);
+    ASSERT_TRUE(remove_tree(files_, folder_.at("out")).ok());
+    ASSERT_TRUE(job(2)->save(state_, Step(7)).ok());  // is replaced
+    ASSERT_TRUE(FakeJob::open(files_, joining).value()->prepare(newer, newer.position(Step(7)), FakeCut::kEven).ok());
+    FaultyFiles failing(files_, {.fault = FileFault::kIoError, .first = operation});
+    const auto predecessor = FakeJob::open(failing, joining);
+    has_failed = !predecessor.ok() || !(*predecessor)->publish(Step(7)).ok();
+    auto successor = FakeJob::open(files_, joining).value();
+    ASSERT_TRUE(successor->publish(Step(7)).ok()) << operation;
+    EXPECT_EQ(successor->rank(0).published(), Step(7));
+    EXPECT_EQ(reader("out/checkpoints/latest")->digest().value(), newer.digest(Step(7))) << operation;
+    EXPECT_THAT(names(), ElementsAre("step-00000007"));
+  }
+}
+
+TEST_F(CheckpointTest, ASuccessorLeavesTheSavesOfOthersAlone) {
+  SaverOptions joining = options(2);
+  joining.joins_others = true;
+  auto first = job(2);
+  ASSERT_TRUE(first->prepare(state_, state_.position(Step(3)), FakeCut::kEven).ok());
+  auto successor = FakeJob::open(files_, joining).value();
+  EXPECT_EQ(successor->rank(0).prepared(), Step(-1));
+  ASSERT_TRUE(successor->publish(Step(3)).ok());
+  EXPECT_EQ(reader()->digest().value(), state_.digest(Step(3)));
 }
 
 }  // namespace

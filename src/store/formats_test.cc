@@ -165,6 +165,11 @@ TEST(RetentionTest, ACheckpointStaysIfAnyRuleWantsIt) {
   EXPECT_THAT(removed({.keep_newest = 9, .keep_every_steps = 0, .keep_best = 0}, all, 50), IsEmpty());
 }
 
+TEST(RetentionTest, ThePinnedOneStays) {
+  const std::vector<RetainedCheckpoint> all = {{Step(10), 3.0}, {Step(20), 1.0}, {Step(30), 2.0}};
+  EXPECT_THAT(removed({.keep_newest = 1, .keep_best = 0, .pinned = Step(10)}, all, 30), ElementsAre(20));
+}
+
 TEST(RetentionTest, ThePublishedOneStaysWhateverTheRules) {
   EXPECT_THAT(removed({.keep_newest = 0, .keep_every_steps = 0, .keep_best = 0}, {{Step(1), -1}}, 1), IsEmpty());
 }

@@ -36,8 +36,13 @@ void CheckpointPublisher::forget(Step step) {
 }
 
 absl::Status CheckpointPublisher::publish(Step step) {
-  const bool prepared = files_.is_directory(path(step, kTemporarySuffix));
+  const std::string temporary = path(step, kTemporarySuffix);
+  const bool prepared = files_.is_directory(temporary);
   if (visible_ != step && !prepared && step == published_) return absl::OkStatus();
+  // A publisher before this one may have come as far as the renaming. What it replaced has the parts of
+  // no rank any more.
+  const bool has_parts = files_.exists(join_path(temporary, rank_part_name(0)));
+  if (!has_parts && files_.exists(path(step))) visible_ = step;
   if (visible_ != step) {
     RETURN_IF_ERROR(write_manifest(step));
     RETURN_IF_ERROR(make_visible(step));

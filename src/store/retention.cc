@@ -26,7 +26,7 @@ std::vector<CheckpointRemoval> checkpoints_to_remove(const RetentionRules& rules
   for (const RetainedCheckpoint& checkpoint : checkpoints) {
     if (checkpoint.readable && checkpoint.step <= published) readable.push_back(checkpoint);
   }
-  std::set<Step> kept = {published};
+  std::set<Step> kept = {published, rules.pinned};
   std::sort(readable.begin(), readable.end(), [](auto& a, auto& b) { return a.step > b.step; });
   keep_first(readable, rules.keep_newest, kept);
   for (const RetainedCheckpoint& checkpoint : readable) {
