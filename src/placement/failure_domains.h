@@ -78,8 +78,8 @@ struct CopyHolders {
 //   3. Under 1 and 2 as few pairs as possible share a stage, and these are spread so that as many ranks
 //      as possible have a holder in another stage (the last by exchanges between pairs of ranks).
 //
-// Deterministic, and a function of the pattern alone: giving every node another number, or swapping a
-// machine for one in a domain of its own where the old one was, changes no holder.
+// Deterministic, and a function of the pattern alone: giving every node another number, or putting another
+// node in a node's place, changes no holder.
 // Above kDomainPairsExactMax pairs of (domain, stage) group and domain, 3 considers only some pairs.
 //
 // node_of_rank[r] is the node of rank r. InvalidInput if copies is negative, a node is unknown, or fewer

@@ -1,6 +1,6 @@
 // Which physical node plays which node of a new plan, so that few experts move (Lazarus 4.3).
 //
-// A plan does not care which machine is which, so the mapping is free; it decides almost everything about
+// A plan does not care which physical node is which, so the mapping is free; it decides almost everything about
 // the cost of a migration (keeping the order of the nodes fetches twice to many times as much as the best).
 // The cost of physical node p as plan node q is |set(q) \ set(p)|, the experts that p must fetch.
 #pragma once

@@ -78,8 +78,8 @@ TEST(ReplicaDispatchTest, WhatIsOverDoesNotPileUp) {
   for (int rank = 0; rank < 16; ++rank) EXPECT_EQ(loads[rank], rank < 8 ? 9 : 0);
 }
 
-// One token is over, and both rank 0 and rank 2 could serve one more of their own. Rank 0's host has room for it anyway,
-// so giving it to rank 2 keeps all tokens on their hosts; in order of ranks one would leave.
+// One token is over, and both rank 0 and rank 2 could serve one more of their own. Rank 0's host has room for it
+// anyway, so giving it to rank 2 keeps all tokens on their hosts; in order of ranks one would leave.
 TEST(ReplicaDispatchTest, WhatIsOverGoesWhereTheHostHasNoRoom) {
   const Exchange exchange{{{2, 0, 2}}, {{1, 1, 1}}, {0, 0, 1}};
   EXPECT_EQ(exchange.counts()[0], (Table{{1, 1, 0}, {0, 0, 0}, {0, 0, 2}}));

@@ -37,7 +37,7 @@ int fetched(const std::vector<int>& held, const std::vector<int>& wanted) {
 // How many nodes of each domain hold each expert, and by how many domains it misses its goal.
 class Spread {
  public:
-  // `placed` is by machine.
+  // `placed` is by physical node.
   Spread(const Sets& placed, const FailureDomains& domains, const DomainGoal& goal) {
     for (int node = 0; node < domains.nodes(); ++node) domain_of_.push_back(domains.domain_of(node, goal.level));
     const int domain_count = domains.count(goal.level), experts = expert_count(placed);
@@ -57,7 +57,7 @@ class Spread {
   int missing(int expert) const { return std::max(0, goal_[expert] - span_[expert]); }
   bool reaches(int expert, int node) const { return nodes_in_[expert][domain_of_[node]] > 0; }
 
-  // By how much all experts together come nearer their goals (negative) when two machines exchange what they have.
+  // By how much all experts together come nearer their goals (negative) when two nodes exchange what they have.
   int exchange(const std::vector<int>& a_has, int a, const std::vector<int>& b_has, int b) {
     int change = 0;
     for (const int expert : a_has) change += move(expert, a, b);
@@ -74,7 +74,7 @@ class Spread {
     return missing(expert) - before;
   }
 
-  std::vector<int> domain_of_;              // by machine
+  std::vector<int> domain_of_;              // by physical node
   std::vector<std::vector<int>> nodes_in_;  // by expert and domain
   std::vector<int> span_;                   // by expert: its domains
   std::vector<int> goal_;                   // by expert
@@ -114,9 +114,9 @@ class DomainRepair {
   int nodes() const { return static_cast<int>(plan_node_of_.size()); }
   const std::vector<int>& at(int node) const { return plan_[plan_node_of_[node]]; }
   Sets placed() const {
-    Sets by_machine;
-    for (int node = 0; node < nodes(); ++node) by_machine.push_back(at(node));
-    return by_machine;
+    Sets by_node;
+    for (int node = 0; node < nodes(); ++node) by_node.push_back(at(node));
+    return by_node;
   }
   // Makes the exchange that helps best. False if none helps.
   bool help(int expert) {
@@ -139,7 +139,7 @@ class DomainRepair {
     return true;
   }
 
-  const Sets held_;  // by machine
+  const Sets held_;  // by physical node
   const Sets plan_;  // by plan node
   std::vector<int> plan_node_of_;
   Spread spread_;

@@ -1,9 +1,9 @@
-// Replicas over racks and switches: which machine plays which node of a plan so that a lost domain does not
+// Replicas over racks and switches: which physical node plays which node of a plan so that a lost domain does not
 // take every replica of an expert.
 //
-// A plan (replica_placement.h) promises distinct nodes. Here its nodes are given to machines so that the replicas of
-// each expert are in several domains too. To ask what a lost rack does to a plan on machines, give
-// experts_of_domains() of survival.h to survival_curve().
+// A plan (replica_placement.h) promises distinct nodes. Here its nodes are given to physical nodes so that the
+// replicas of each expert are in several domains too. To ask what a lost rack does, give experts_of_domains() of
+// survival.h to survival_curve().
 #pragma once
 
 #include <vector>
@@ -25,7 +25,7 @@ struct DomainGoal {
 // of a maximum-rank-overlap group stand side by side in a plan, so playing a new plan in this order spreads them.
 std::vector<int> interleaved_nodes(const FailureDomains& domains, DomainLevel level);
 
-// The experts that miss the goal, ascending. `experts_of` is by machine.
+// The experts that miss the goal, ascending. `experts_of` is by physical node.
 std::vector<int> experts_too_close(const ExpertsOfNodes& experts_of, const FailureDomains& domains,
                                    const DomainGoal& goal);
 
@@ -34,11 +34,11 @@ struct DomainMatching {
   std::vector<int> too_close;  // the experts that miss the goal all the same
 };
 
-// match_nodes(), or interleaved_nodes() where machines and plan have nothing in common, and then exchanges of plan
-// nodes between two machines, each the cheapest (by experts to fetch) of those that best help an expert that misses the
-// goal, as long as one helps. A search without a guarantee, which reached the goal in every small random case tried
+// match_nodes(), or interleaved_nodes() where nothing held is in the plan, and then exchanges of plan nodes between two
+// physical nodes, each the cheapest (by experts to fetch) of those that best help an expert that misses the goal,
+// as long as one helps. A search without a guarantee, which reached the goal in every small random case tried
 // in which some mapping does (thousands). matching.is_exact stays true only if nothing had to be exchanged.
-// REQUIRES: as many machines in `held` and `domains` as nodes in the plan.
+// REQUIRES: as many nodes in `held` and `domains` as in the plan.
 DomainMatching match_nodes_over_domains(const ExpertsOfNodes& held, const ExpertsOfNodes& plan,
                                         const FailureDomains& domains, const DomainGoal& goal);
 
