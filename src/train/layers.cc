@@ -12,6 +12,7 @@ at::ScalarType at_least_fp32(at::ScalarType type) { return type == at::kDouble ?
 }  // namespace
 
 void accumulate_weight_gradient(const Parameter& weight, const at::Tensor& gradient, const at::Tensor& x) {
+  if (weight.is_frozen) return;
   at::Tensor accumulator = weight.gradient;
   if (accumulator.scalar_type() == x.scalar_type()) {
     accumulator.addmm_(gradient.t(), x);
@@ -21,6 +22,7 @@ void accumulate_weight_gradient(const Parameter& weight, const at::Tensor& gradi
 }
 
 void accumulate_bias_gradient(const Parameter& bias, const at::Tensor& gradient) {
+  if (bias.is_frozen) return;
   at::Tensor accumulator = bias.gradient;
   accumulator.add_(gradient.sum(0, /*keepdim=*/false, accumulator.scalar_type()));
 }
@@ -66,7 +68,7 @@ at::Tensor rms_norm(const at::Tensor& x, const Parameter& weight, double epsilon
   }
   return with_gradient(output, {x}, [normal, scale, &weight, to = x.scalar_type()](const at::Tensor& gradient) {
     const at::Tensor wide = gradient.to(normal.scalar_type());
-    accumulate_bias_gradient(weight, wide * normal);  // sums over the rows, like a bias
+    if (!weight.is_frozen) accumulate_bias_gradient(weight, wide * normal);  // sums over the rows, like a bias
     const at::Tensor d_normal = wide * weight.value;
     const at::Tensor along = (d_normal * normal).mean(-1, /*keepdim=*/true);
     return Gradients{((d_normal - normal * along) * scale).to(to)};
@@ -82,8 +84,10 @@ at::Tensor layer_norm(const at::Tensor& x, const Parameter& weight, const Parame
     std::tie(output, mean, scale) = at::native_layer_norm(input, width, weight.value, bias.value, epsilon);
   }
   return with_gradient(output, {x}, [input, mean, scale, width, &weight, &bias](const at::Tensor& gradient) {
+    const bool is_active = !weight.is_frozen;
     auto [d_input, d_weight, d_bias] = at::native_layer_norm_backward(
-        gradient, input, width, mean, scale, weight.value, bias.value, {true, true, true});
+        gradient, input, width, mean, scale, weight.value, bias.value, {true, is_active, is_active});
+    if (!is_active) return Gradients{d_input};
     at::Tensor weight_accumulator = weight.gradient, bias_accumulator = bias.gradient;
     weight_accumulator.add_(d_weight);
     bias_accumulator.add_(d_bias);

@@ -1,5 +1,6 @@
 // The arithmetic of a layer, each with its own backward: weight gradients go straight into the
-// accumulators of their Parameter, and only activation gradients travel through autograd.
+// accumulators of their Parameter, and only activation gradients travel through autograd. Frozen parameters
+// get no gradient, and no work is done for it; all other results have the same bits.
 //
 // Activations are [rows, features] in the compute type. Rows are the tokens of one micro-batch.
 #pragma once
@@ -35,7 +36,7 @@ at::Tensor rotary(const at::Tensor& x, const at::Tensor& cosine, const at::Tenso
 std::pair<at::Tensor, at::Tensor> rotary_tables(int64_t length, int64_t head_dim, double theta,
                                                 at::ScalarType type, at::Device device);
 
-// Adds dW = gradient^T x to a weight's accumulator.
+// Adds dW = gradient^T x to a weight's accumulator, unless it is frozen.
 void accumulate_weight_gradient(const Parameter& weight, const at::Tensor& gradient, const at::Tensor& x);
 void accumulate_bias_gradient(const Parameter& bias, const at::Tensor& gradient);
 

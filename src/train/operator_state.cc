@@ -22,6 +22,11 @@ OperatorState::OperatorState(OperatorSpec spec, Communicator& owners, StateTypes
   }
 }
 
+void OperatorState::set_frozen(bool is_frozen) {
+  is_frozen_ = is_frozen;
+  for (Parameter& parameter : parameters_) parameter.is_frozen = is_frozen;
+}
+
 bool OperatorState::has_parameter(const std::string& name) const {
   for (const ParameterSpec& parameter : spec_.parameters) {
     if (parameter.name == name) return true;
@@ -67,8 +72,11 @@ absl::Status OperatorState::reduce_gradients() {
   return annotate(status, "gradients of " + spec_.name);
 }
 
-absl::Status OperatorState::gather_compute() {
+void OperatorState::cast_master() {
   if (!master_.is_alias_of(compute_)) shard_compute().copy_(master_);
+}
+
+absl::Status OperatorState::gather_compute() {
   if (owners_.size() == 1) return absl::OkStatus();
   std::vector<int64_t> begins = shard_begins();
   for (int64_t& begin : begins) begin *= compute_.element_size();

@@ -14,6 +14,7 @@ namespace evermoe {
 struct Parameter {
   at::Tensor value;     // compute type, shape of the spec
   at::Tensor gradient;  // accumulator in the master type, same shape; backward functions add to it
+  bool is_frozen = false;  // backward functions leave the gradient out, and the work for it
 };
 
 struct StateTypes {
@@ -45,12 +46,18 @@ class OperatorState {
   const at::Tensor& compute() const { return compute_; }
   const at::Tensor& gradient() const { return gradient_; }
 
-  // Master shard := initial weights; moments zero. Call gather_compute() on all owners after it.
+  // A frozen operator computes, and passes gradients of its inputs on, but gets none of its own.
+  void set_frozen(bool is_frozen);
+  bool is_frozen() const { return is_frozen_; }
+
+  // Master shard := initial weights; moments zero. Then cast_master() and, on all owners, gather_compute().
   void initialise(uint64_t seed);
   void clear_gradients() { gradient_.zero_(); }
   // Sums the owners' gradients in role order; shard_gradient() then holds this rank's part.
   absl::Status reduce_gradients();
-  // Casts the master shard to compute weights and gathers everybody's.
+  // This rank's shard of the compute weights := the master shard.
+  void cast_master();
+  // Brings every owner's shard of the compute weights to all of them.
   absl::Status gather_compute();
 
  private:
@@ -65,6 +72,7 @@ class OperatorState {
   at::Tensor exp_avg_;
   at::Tensor exp_avg_sq_;
   std::vector<Parameter> parameters_;  // in the spec's order
+  bool is_frozen_ = false;
 };
 
 }  // namespace evermoe

@@ -15,6 +15,12 @@ bool on_stage(const OperatorSpec& spec, const Topology& topology, int stage) {
 
 }  // namespace
 
+std::vector<OperatorSpec> operators_of_stage(const ModelShape& shape, const Topology& topology, int stage) {
+  std::vector<OperatorSpec> specs = model_operators(shape);
+  std::erase_if(specs, [&](const OperatorSpec& spec) { return !on_stage(spec, topology, stage); });
+  return specs;
+}
+
 StageModel::StageModel(const ModelShape& shape, const Topology& topology, Role role,
                        const ExpertPlacement& placement, StageGroups groups, StateTypes types)
     : shape_(shape), types_(types), placement_(placement) {
@@ -24,8 +30,7 @@ StageModel::StageModel(const ModelShape& shape, const Topology& topology, Role r
     blocks_.push_back(std::make_unique<Block>(std::move(layer), shape_, placement_, *groups.stage, types));
     layer = LayerOperators();
   };
-  for (OperatorSpec& spec : model_operators(shape)) {
-    if (!on_stage(spec, topology, role.stage)) continue;
+  for (OperatorSpec& spec : operators_of_stage(shape, topology, role.stage)) {
     const bool expert = spec.kind == OperatorKind::kExpert;
     if (expert && groups.expert_owners[spec.expert] == nullptr) continue;
     const OperatorKind kind = spec.kind;
@@ -68,6 +73,7 @@ at::Tensor StageModel::embed(const at::Tensor& tokens) const {
 }
 
 void StageModel::embed_backward(const at::Tensor& tokens, const at::Tensor& gradient) {
+  if (embedding_->is_frozen()) return;
   const Parameter& token = embedding_->parameter("token.weight");
   const at::Tensor wide = gradient.to(token.gradient.scalar_type());
   at::Tensor accumulator = token.gradient;

@@ -36,6 +36,9 @@ struct StageGroups {
   std::vector<Communicator*> expert_owners;
 };
 
+// Every operator of a stage in canonical order, whichever lanes hold it.
+std::vector<OperatorSpec> operators_of_stage(const ModelShape& shape, const Topology& topology, int stage);
+
 class StageModel {
  public:
   // Groups must outlive the model.

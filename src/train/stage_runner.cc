@@ -1,23 +1,17 @@
 #include "train/stage_runner.h"
 
+#include <deque>
+#include <memory>
+
 #include "base/error.h"
 #include "base/fault_point.h"
 #include "tensor/host_bytes.h"
 
 namespace evermoe {
-namespace {
 
-// Names of boundary messages: unique among all that can be on their way between two ranks at once.
-uint32_t message_name(uint32_t phase, uint32_t direction, Step step, MicroBatch micro_batch) {
-  return phase << 29 | direction << 28 | static_cast<uint32_t>(step.value & 0xfff) << 16 |
-         static_cast<uint32_t>(micro_batch.value & 0xffff);
-}
-
-}  // namespace
-
-StageRunner::StageRunner(const TrainConfig& train, const Topology& topology, Role role, Communicator& world,
+StageRunner::StageRunner(const TrainConfig& train, const Topology& topology, Role role,
                          const BatchReader& batches, StageModel& model)
-    : train_(train), topology_(topology), role_(role), world_(world), batches_(batches), model_(model),
+    : train_(train), topology_(topology), role_(role), batches_(batches), model_(model),
       order_([&] {
         std::vector<int> widths;
         for (int s = 0; s < topology.stages(); ++s) widths.push_back(topology.lanes(s));
@@ -35,54 +29,52 @@ MicroBatchTokens StageRunner::tokens_of(Phase phase, Step step, MicroBatch micro
   return phase == Phase::kTraining ? batches_.training(step, micro_batch) : batches_.validation(micro_batch);
 }
 
-void StageRunner::send(int stage, uint32_t name, MicroBatch micro_batch, at::Tensor tensor) {
-  const Rank to = topology_.rank_of({stage, micro_batch.value % topology_.lanes(stage)});
-  Sent sent{tensor.detach().contiguous().cpu(), {}};
-  sent.message = world_.start_send(to.value, name, HostReadable(sent.tensor).bytes());
-  sent_.push_back(std::move(sent));
+Rank StageRunner::peer(int stage, MicroBatch micro_batch) const {
+  return topology_.rank_of({stage, micro_batch.value % topology_.lanes(stage)});
 }
 
-at::Tensor StageRunner::receive(int stage, uint32_t name, MicroBatch micro_batch) {
-  const Rank from = topology_.rank_of({stage, micro_batch.value % topology_.lanes(stage)});
+// Sends are not waited for: a stage must never wait for another to take its results, that is what
+// keeps the schedule free of deadlock.
+void StageRunner::send(int stage, BoundaryDirection direction, MicroBatch micro_batch, const at::Tensor& tensor,
+                       Boundary& boundary) const {
+  // Nobody writes to it any more, so the message may keep it.
+  const auto owner = std::make_shared<const at::Tensor>(tensor.detach().contiguous().cpu());
+  throw_if_error(boundary.send(peer(stage, micro_batch), direction, micro_batch, {HostReadable(*owner).bytes(), owner}));
+}
+
+at::Tensor StageRunner::receive(int stage, BoundaryDirection direction, MicroBatch micro_batch,
+                                Boundary& boundary) const {
   at::Tensor tensor = model_.new_boundary(train_.micro_batch_size);
   HostWritable into(tensor);
-  throw_if_error(annotate(world_.start_receive(from.value, name, into.bytes()).wait(), "stage boundary"));
+  throw_if_error(boundary.receive(peer(stage, micro_batch), direction, micro_batch, into.bytes()));
   into.commit();
   return tensor;
 }
 
-void StageRunner::finish_sends() {
-  for (; !sent_.empty(); sent_.pop_front()) {
-    throw_if_error(annotate(sent_.front().message.wait(), "stage boundary"));
-  }
-}
-
-MicroBatchGraph StageRunner::forward(Phase phase, Step step, std::optional<MicroBatch> micro_batch) {
+MicroBatchGraph StageRunner::forward(Phase phase, Step step, std::optional<MicroBatch> micro_batch,
+                                     Boundary& boundary) {
   if (!micro_batch) return model_.forward(0, {}, {}, {});
-  const uint32_t name = message_name(static_cast<uint32_t>(phase), static_cast<uint32_t>(Direction::kActivation),
-                                     step, *micro_batch);
   const MicroBatchTokens tokens = tokens_of(phase, step, *micro_batch);
   at::Tensor input;
-  if (!first()) input = receive(role_.stage - 1, name, *micro_batch);
+  if (!first()) input = receive(role_.stage - 1, BoundaryDirection::kActivation, *micro_batch, boundary);
   MicroBatchGraph graph = model_.forward(train_.micro_batch_size, tokens.inputs, input, tokens.targets);
-  if (!last()) send(role_.stage + 1, name, *micro_batch, graph.output);
+  if (!last()) send(role_.stage + 1, BoundaryDirection::kActivation, *micro_batch, graph.output, boundary);
   return graph;
 }
 
-void StageRunner::backward(Step step, std::optional<MicroBatch> micro_batch, MicroBatchGraph graph, double scale) {
+void StageRunner::backward(std::optional<MicroBatch> micro_batch, MicroBatchGraph graph, double scale,
+                           Boundary& boundary) {
   if (!micro_batch) {
     model_.backward(std::move(graph), {}, scale);
     return;
   }
-  const uint32_t name = message_name(static_cast<uint32_t>(Phase::kTraining),
-                                     static_cast<uint32_t>(Direction::kGradient), step, *micro_batch);
   at::Tensor output_gradient;
-  if (!last()) output_gradient = receive(role_.stage + 1, name, *micro_batch);
+  if (!last()) output_gradient = receive(role_.stage + 1, BoundaryDirection::kGradient, *micro_batch, boundary);
   const at::Tensor input_gradient = model_.backward(std::move(graph), output_gradient, scale);
-  if (!first()) send(role_.stage - 1, name, *micro_batch, input_gradient);
+  if (!first()) send(role_.stage - 1, BoundaryDirection::kGradient, *micro_batch, input_gradient, boundary);
 }
 
-StepFindings StageRunner::run_step(Step step, double loss_scale) {
+StepFindings StageRunner::run_step(Step step, double loss_scale, Boundary& boundary) {
   StepFindings findings;
   std::deque<MicroBatchGraph> held;
   const double scale = loss_scale / static_cast<double>(train_.micro_batches);
@@ -90,7 +82,7 @@ StepFindings StageRunner::run_step(Step step, double loss_scale) {
     const std::optional<MicroBatch> micro_batch = micro_batch_of(operation.round, train_.micro_batches);
     if (operation.kind == RoundOperation::Kind::kForward) {
       fault_point("step/forward");
-      held.push_back(forward(Phase::kTraining, step, micro_batch));
+      held.push_back(forward(Phase::kTraining, step, micro_batch, boundary));
       const MicroBatchGraph& graph = held.back();
       if (!micro_batch) continue;
       findings.load_imbalance_sum += graph.load_imbalance;
@@ -103,23 +95,21 @@ StepFindings StageRunner::run_step(Step step, double loss_scale) {
       fault_point("step/backward");
       MicroBatchGraph graph = std::move(held.front());
       held.pop_front();
-      backward(step, micro_batch, std::move(graph), scale);
+      backward(micro_batch, std::move(graph), scale, boundary);
     }
   }
-  finish_sends();
   return findings;
 }
 
-double StageRunner::run_validation(int64_t micro_batches) {
+double StageRunner::run_validation(int64_t micro_batches, Boundary& boundary) {
   const at::NoGradGuard no_grad;
   double loss_sum = 0;
   const int rounds = round_count(topology_.lanes(role_.stage), static_cast<int>(micro_batches));
   for (int round = 0; round < rounds; ++round) {
     const std::optional<MicroBatch> micro_batch = micro_batch_of(round, micro_batches);
-    const MicroBatchGraph graph = forward(Phase::kValidation, Step(0), micro_batch);
+    const MicroBatchGraph graph = forward(Phase::kValidation, Step(0), micro_batch, boundary);
     if (micro_batch && last()) loss_sum += graph.output.item<double>();
   }
-  finish_sends();
   return loss_sum;
 }
 

@@ -3,25 +3,38 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "train/learning_rate.h"
 
 namespace evermoe {
 
+Findings to_findings(const StepFindings& own) {
+  return {{own.gradient_square_sum, own.loss_sum, own.auxiliary_loss_sum, own.load_imbalance_sum, own.gate_count,
+           own.tokens},
+          {own.prepared.value, own.drain ? 0 : 1, own.published.value}};
+}
+
+StepFindings from_findings(const Findings& combined) {
+  const std::vector<double>& sums = combined.sums;
+  const std::vector<int64_t>& minima = combined.minima;
+  CHECK(sums.size() == 6 && minima.size() == 3) << sums.size() << " sums and " << minima.size() << " minima";
+  return {.gradient_square_sum = sums[0],
+          .loss_sum = sums[1],
+          .auxiliary_loss_sum = sums[2],
+          .load_imbalance_sum = sums[3],
+          .gate_count = sums[4],
+          .tokens = sums[5],
+          .prepared = Step(minima[0]),
+          .drain = minima[1] == 0,
+          .published = Step(minima[2])};
+}
+
 absl::StatusOr<StepFindings> combine(Communicator& world, const StepFindings& own) {
-  double sums[] = {own.gradient_square_sum, own.loss_sum,   own.auxiliary_loss_sum,
-                   own.load_imbalance_sum,  own.gate_count, own.tokens};
-  int64_t minima[] = {own.prepared.value, own.drain ? 0 : 1};
-  RETURN_IF_ERROR(annotate(world.all_reduce<double>(sums, ReduceOp::kSum), "verdict"));
-  RETURN_IF_ERROR(annotate(world.all_reduce<int64_t>(minima, ReduceOp::kMin), "verdict"));
-  return StepFindings{.gradient_square_sum = sums[0],
-                      .loss_sum = sums[1],
-                      .auxiliary_loss_sum = sums[2],
-                      .load_imbalance_sum = sums[3],
-                      .gate_count = sums[4],
-                      .tokens = sums[5],
-                      .prepared = Step(minima[0]),
-                      .drain = minima[1] == 0};
+  Findings findings = to_findings(own);
+  RETURN_IF_ERROR(annotate(world.all_reduce<double>(findings.sums, ReduceOp::kSum), "verdict"));
+  RETURN_IF_ERROR(annotate(world.all_reduce<int64_t>(findings.minima, ReduceOp::kMin), "verdict"));
+  return from_findings(findings);
 }
 
 StepRecord decide(const StepFindings& combined, const TrainConfig& train, const TrainingPosition& before) {

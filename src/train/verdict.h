@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "comm/communicator.h"
 #include "config/job_config.h"
+#include "recovery/findings.h"
 #include "store/training_position.h"
 
 namespace evermoe {
@@ -22,6 +24,9 @@ struct StepFindings {
   // Combined by minimum instead of sum:
   Step prepared;                   // newest checkpoint that this rank has durable; Step(-1) for none
   bool drain = false;              // this rank was asked to stop
+  Step published = kUnknown;       // newest checkpoint that rank 0 has published; the others do not know
+
+  static constexpr Step kUnknown{std::numeric_limits<int64_t>::max()};
 };
 
 // The few scalars that a step consumed and every rank agrees on.
@@ -40,7 +45,11 @@ struct StepRecord {
   bool drain = false;          // some rank was asked to stop
 };
 
-// All-reduces the findings (in role order, so with equal bits everywhere).
+// As vectors to be added, and to be combined by minimum, in role order, so with equal bits everywhere.
+Findings to_findings(const StepFindings& own);
+StepFindings from_findings(const Findings& combined);  // CHECKs the lengths
+
+// All-reduces the findings.
 absl::StatusOr<StepFindings> combine(Communicator& world, const StepFindings& own);
 
 // Pure. `before` is the position that the step started from; `combined` the world's findings.

@@ -1,0 +1,150 @@
+#include "train/rank_model.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/fault_point.h"
+#include "train/optimizer.h"
+
+namespace evermoe {
+namespace {
+
+Topology topology_of(const JobConfig& config) {
+  return Topology(std::vector<int>(config.parallel.lanes.begin(), config.parallel.lanes.end()), config.model.layers);
+}
+
+}  // namespace
+
+StateTypes state_types(Precision precision) {
+  switch (precision) {
+    case Precision::kFp32: return {.compute = at::kFloat, .master = at::kFloat};
+    case Precision::kBf16: return {.compute = at::kBFloat16, .master = at::kFloat};
+    case Precision::kFp16: return {.compute = at::kHalf, .master = at::kFloat};
+    case Precision::kFp64: return {.compute = at::kDouble, .master = at::kDouble};
+  }
+  CHECK(false) << "precision";
+  __builtin_unreachable();
+}
+
+RankModel::RankModel(const JobConfig& config, const TrainerEnvironment& environment, absl::Duration deadline)
+    : config_(config), topology_(topology_of(config)), role_(topology_.role_of(environment.transport->rank())),
+      types_(state_types(config.train.precision)) {
+  CHECK(environment.transport->size() == topology_.world_size()) << environment.transport->size() << " processes";
+  const int lanes = topology_.lanes(role_.stage);
+  const auto placement =
+      ExpertPlacement::uniform(static_cast<int>(config.model.experts), lanes,
+                               static_cast<int>(std::min<int64_t>(config.parallel.expert_replicas, lanes)));
+  const StageGroups groups = join_groups(placement, environment, deadline);
+  batches_ = std::make_unique<BatchReader>(config_, environment.training, environment.validation, types_.device);
+  model_ = std::make_unique<StageModel>(config_.model, topology_, role_, placement, groups, types_);
+  runner_ = std::make_unique<StageRunner>(config_.train, topology_, role_, *batches_, *model_);
+  operators_ = model_->operators();
+}
+
+StageGroups RankModel::join_groups(const ExpertPlacement& placement, const TrainerEnvironment& environment,
+                                   absl::Duration deadline) {
+  uint16_t group = kFirstStageGroup;
+  const std::vector<Rank> stage_ranks = topology_.stage_group(role_.stage);
+  const auto join = [&](uint16_t number, const std::vector<Rank>& members) {
+    return std::make_unique<Communicator>(*environment.transport, members,
+                                          CommunicatorOptions{environment.view, number, deadline});
+  };
+  stage_group_ = join(group++, stage_ranks);
+  // One communicator per distinct set of lanes, numbered in the order of the sets, so that the
+  // members of each agree on its number without talking.
+  std::map<std::vector<int>, Communicator*> by_lanes;
+  for (int expert = 0; expert < placement.experts(); ++expert) by_lanes[placement.lanes_of(expert)] = nullptr;
+  for (auto& [lane_set, communicator] : by_lanes) {
+    const uint16_t number = group++;
+    if (std::find(lane_set.begin(), lane_set.end(), role_.lane) == lane_set.end()) continue;
+    std::vector<Rank> members;
+    for (const int lane : lane_set) members.push_back(stage_ranks[static_cast<size_t>(lane)]);
+    expert_groups_.push_back(join(number, members));
+    communicator = expert_groups_.back().get();
+  }
+  CHECK(kStageGroups.contains(group)) << "too many groups of experts";
+  StageGroups groups{stage_group_.get(), {}};
+  for (int expert = 0; expert < placement.experts(); ++expert) {
+    groups.expert_owners.push_back(by_lanes[placement.lanes_of(expert)]);
+  }
+  return groups;
+}
+
+absl::StatusOr<std::unique_ptr<RankModel>> RankModel::create(const JobConfig& config,
+                                                             const TrainerEnvironment& environment,
+                                                             absl::Duration deadline) {
+  const int64_t length = config.model.sequence_length;
+  if (window_count(environment.training.size(), length) < 1 || window_count(environment.validation.size(), length) < 1) {
+    return InvalidInput(absl::StrCat("data.path: ", environment.training.size(),
+                                     " training and ", environment.validation.size(),
+                                     " validation tokens, but one sequence needs ", length + 1));
+  }
+  std::unique_ptr<RankModel> model;
+  RETURN_IF_ERROR(guard([&] {
+    model.reset(new RankModel(config, environment, deadline));
+    return absl::OkStatus();
+  }));
+  return model;
+}
+
+void RankModel::join(View view) {
+  stage_group_->restart(view);
+  for (const auto& group : expert_groups_) group->restart(view);
+}
+
+absl::StatusOr<StepFindings> RankModel::accumulate_gradients(const TrainingPosition& position, Boundary& boundary) {
+  StepFindings findings;
+  RETURN_IF_ERROR(guard([&]() -> absl::Status {
+    for (OperatorState* state : operators_) {
+      if (!state->is_frozen()) state->clear_gradients();
+    }
+    findings = runner_->run_step(position.step, position.loss_scale, boundary);
+    fault_point("step/accumulated");
+    for (OperatorState* state : operators_) {
+      if (!state->is_frozen()) RETURN_IF_ERROR(state->reduce_gradients());
+    }
+    findings.gradient_square_sum = gradient_square_sum(operators_);
+    return absl::OkStatus();
+  }));
+  return findings;
+}
+
+absl::StatusOr<double> RankModel::validation_loss_sum(Boundary& boundary) {
+  double sum = 0;
+  RETURN_IF_ERROR(guard([&] {
+    sum = runner_->run_validation(config_.evaluate.micro_batches, boundary);
+    return absl::OkStatus();
+  }));
+  return sum;
+}
+
+absl::Status RankModel::update(const StepRecord& record, int64_t updates_applied, const BeforeUpdate& before_write) {
+  return guard([&]() -> absl::Status {
+    const AdamW optimizer(config_.train, record, updates_applied, types_.device);
+    for (OperatorState* state : operators_) {
+      if (state->is_frozen()) continue;
+      RETURN_IF_ERROR(before_write(*state));
+      optimizer.update(*state);
+      state->cast_master();
+    }
+    fault_point("step/updated");
+    for (OperatorState* state : operators_) {
+      if (!state->is_frozen()) RETURN_IF_ERROR(state->gather_compute());
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::Status RankModel::derive_compute() {
+  return guard([&]() -> absl::Status {
+    for (OperatorState* state : operators_) {
+      state->cast_master();
+      RETURN_IF_ERROR(state->gather_compute());
+    }
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace evermoe

@@ -1,0 +1,73 @@
+// One rank's part of the model and what its arithmetic needs: the communicators inside its stage, its
+// layers, its rounds and its data. Knows neither verdicts nor checkpoints; both trainers stand on it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "config/job_config.h"
+#include "placement/expert_placement.h"
+#include "placement/topology.h"
+#include "recovery/stage_trainer.h"
+#include "store/training_position.h"
+#include "train/batch_reader.h"
+#include "train/stage_model.h"
+#include "train/stage_runner.h"
+#include "train/trainer_environment.h"
+#include "train/verdict.h"
+
+namespace evermoe {
+
+StateTypes state_types(Precision precision);
+
+class RankModel {
+ public:
+  // All weights are zero. The configuration has been validated; `deadline` is for every call inside the
+  // stage. InvalidInput if the data is too short.
+  static absl::StatusOr<std::unique_ptr<RankModel>> create(const JobConfig& config,
+                                                           const TrainerEnvironment& environment,
+                                                           absl::Duration deadline);
+
+  const JobConfig& config() const { return config_; }
+  const Topology& topology() const { return topology_; }
+  Role role() const { return role_; }
+  const StateTypes& types() const { return types_; }
+  // In the model's order; valid as long as this.
+  const std::vector<OperatorState*>& operators() const { return operators_; }
+
+  // The communicators inside the stage begin anew in another view.
+  void join(View view);
+
+  // ---- collective inside the stage; operators that are frozen (on all its lanes) are left out
+
+  // Gradients of the step that starts from `position`, reduced, and what the verdict needs of them.
+  absl::StatusOr<StepFindings> accumulate_gradients(const TrainingPosition& position, Boundary& boundary);
+  // This rank's sum of validation losses.
+  absl::StatusOr<double> validation_loss_sum(Boundary& boundary);
+  // Updates masters and moments and gathers the compute weights. `before_write` is called before an
+  // operator changes.
+  using BeforeUpdate = std::function<absl::Status(const OperatorState&)>;
+  absl::Status update(const StepRecord& record, int64_t updates_applied, const BeforeUpdate& before_write);
+  // The compute weights of all operators from their masters.
+  absl::Status derive_compute();
+
+ private:
+  RankModel(const JobConfig& config, const TrainerEnvironment& environment, absl::Duration deadline);
+  StageGroups join_groups(const ExpertPlacement& placement, const TrainerEnvironment& environment,
+                          absl::Duration deadline);
+
+  const JobConfig config_;
+  const Topology topology_;
+  const Role role_;
+  const StateTypes types_;
+  std::unique_ptr<Communicator> stage_group_;
+  std::vector<std::unique_ptr<Communicator>> expert_groups_;
+  std::unique_ptr<BatchReader> batches_;
+  std::unique_ptr<StageModel> model_;
+  std::unique_ptr<StageRunner> runner_;
+  std::vector<OperatorState*> operators_;
+};
+
+}  // namespace evermoe

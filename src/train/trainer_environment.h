@@ -1,0 +1,22 @@
+// What a trainer is given by the process that it runs in.
+#pragma once
+
+#include <string>
+
+#include "comm/transport.h"
+#include "corpus/token_source.h"
+#include "env/files.h"
+
+namespace evermoe {
+
+// What it points to outlives the trainer.
+struct TrainerEnvironment {
+  Transport* transport = nullptr;
+  Files* files = nullptr;
+  std::string checkpoint_directory;
+  TokenPart training;
+  TokenPart validation;
+  View view;
+};
+
+}  // namespace evermoe
