@@ -22,6 +22,7 @@ void add_tokenize_command(CLI::App& app, CommandTable& commands);
 void add_verify_command(CLI::App& app, CommandTable& commands);
 void add_digest_command(CLI::App& app, CommandTable& commands);
 void add_diff_command(CLI::App& app, CommandTable& commands);
+void add_sim_command(CLI::App& app, CommandTable& commands);
 void add_export_command(CLI::App& app, CommandTable& commands);
 
 // Whatever needs the trainer; where it is not built (no_trainer_commands.cc), commands that say so.

@@ -42,6 +42,7 @@ int main(int argc, char** argv) {
   evermoe::add_export_command(app, commands);
   evermoe::add_config_command(app, commands);
   evermoe::add_tokenize_command(app, commands);
+  evermoe::add_sim_command(app, commands);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
