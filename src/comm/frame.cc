@@ -29,7 +29,26 @@ uint32_t checksum(const Layout& layout) {
   return static_cast<uint32_t>(XXH3_64bits(&layout, offsetof(Layout, checksum)));
 }
 
-bool is_known(uint16_t kind) { return kind >= 1 && kind <= 3; }
+bool is_known(uint16_t kind) { return kind >= 1 && kind <= 2; }
+
+constexpr uint32_t kGreetingMagic = 0x474D5645;  // "EVMG"
+constexpr uint16_t kGreetingVersion = 2;
+
+struct GreetingLayout {
+  uint32_t magic;
+  uint16_t version;
+  uint16_t zero;
+  uint32_t rank;
+  uint32_t world_size;
+  uint64_t process;
+  uint32_t since;
+  uint32_t checksum;
+};
+static_assert(sizeof(GreetingLayout) == kGreetingBytes);
+
+uint32_t checksum(const GreetingLayout& layout) {
+  return static_cast<uint32_t>(XXH3_64bits(&layout, offsetof(GreetingLayout, checksum)));
+}
 
 }  // namespace
 
@@ -65,6 +84,38 @@ absl::StatusOr<FrameHeader> decode_frame(std::span<const std::byte> bytes) {
     return Corrupt(absl::StrCat("frame claims ", layout.length, " bytes of payload"));
   }
   return FrameHeader{kind, Tag{View(layout.view), layout.group, layout.purpose}, layout.length};
+}
+
+uint64_t process_number(std::string_view address) { return XXH3_64bits(address.data(), address.size()); }
+
+GreetingBytes encode_greeting(const Greeting& greeting) {
+  GreetingLayout layout{kGreetingMagic,
+                        kGreetingVersion,
+                        0,
+                        static_cast<uint32_t>(greeting.rank.value),
+                        greeting.world_size,
+                        greeting.process,
+                        greeting.since.value,
+                        0};
+  layout.checksum = checksum(layout);
+  GreetingBytes bytes;
+  std::memcpy(bytes.data(), &layout, sizeof(layout));
+  return bytes;
+}
+
+absl::StatusOr<Greeting> decode_greeting(std::span<const std::byte> bytes) {
+  CHECK(bytes.size() == kGreetingBytes);
+  GreetingLayout layout;
+  std::memcpy(&layout, bytes.data(), sizeof(layout));
+  if (layout.magic != kGreetingMagic) return Corrupt("not a greeting");
+  if (layout.checksum != checksum(layout)) return Corrupt("greeting fails its checksum");
+  if (layout.version != kGreetingVersion) {
+    return Unsupported(absl::StrCat("greeting of version ", layout.version, ", not ", kGreetingVersion));
+  }
+  if (layout.zero != 0 || layout.rank >= layout.world_size || layout.world_size > INT32_MAX) {
+    return Corrupt(absl::StrCat("greeting of rank ", layout.rank, " of ", layout.world_size));
+  }
+  return Greeting{Rank(static_cast<int32_t>(layout.rank)), layout.world_size, View(layout.since), layout.process};
 }
 
 }  // namespace evermoe

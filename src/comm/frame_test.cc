@@ -45,5 +45,34 @@ TEST(FrameTest, RandomBytesAreCorrupt) {
   }
 }
 
+const Greeting kSomebody{Rank(3), 8, View(70'000), process_number("unix:machine:name")};
+
+TEST(GreetingTest, GreetingsSurviveTheirEncoding) {
+  const auto decoded = decode_greeting(encode_greeting(kSomebody));
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(*decoded, kSomebody);
+}
+
+TEST(GreetingTest, EveryFlippedBitIsNoticed) {
+  for (size_t bit = 0; bit < kGreetingBytes * 8; ++bit) {
+    GreetingBytes bytes = encode_greeting(kSomebody);
+    bytes[bit / 8] ^= std::byte(1 << bit % 8);
+    EXPECT_TRUE(absl::IsDataLoss(decode_greeting(bytes).status())) << bit;
+  }
+}
+
+TEST(GreetingTest, ARankOutsideItsWorldIsCorrupt) {
+  Greeting greeting = kSomebody;
+  greeting.rank = Rank(8);
+  EXPECT_TRUE(absl::IsDataLoss(decode_greeting(encode_greeting(greeting)).status()));
+  greeting.rank = Rank(-1);
+  EXPECT_TRUE(absl::IsDataLoss(decode_greeting(encode_greeting(greeting)).status()));
+}
+
+TEST(GreetingTest, FramesAndGreetingsAreNotTakenForEachOther) {
+  EXPECT_TRUE(absl::IsDataLoss(decode_greeting(encode_frame(kSome)).status()));
+  EXPECT_TRUE(absl::IsDataLoss(decode_frame(encode_greeting(kSomebody)).status()));
+}
+
 }  // namespace
 }  // namespace evermoe

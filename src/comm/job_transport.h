@@ -22,7 +22,13 @@ struct JobTransportOptions {
   UcxTransportOptions ucx_options;
 };
 
-// All ranks of a job must use the same kind; connect() gives InvalidInput otherwise.
+// All ranks of a job must use the same kind; connect() and meet() give InvalidInput otherwise.
+//
+// With kAuto the addresses decide in connect(), and after open() the first table that names others.
+// The choice is for good, for every process of the job: streams do not take in a process on another
+// machine later (InvalidInput), and where a job on several machines has shrunk to one, a new process
+// has to be started with kUcx. Until the choice has fallen on UCX, letters to oneself that have not
+// been received are lost with it.
 absl::StatusOr<std::unique_ptr<TransportListener>> listen_job(const JobTransportOptions& options);
 
 // "auto", "unix" or "ucx"; InvalidInput for anything else.

@@ -21,6 +21,10 @@ inline std::string kind_name(TransportKind kind) {
   return kind == TransportKind::kUnix ? "Unix" : kind == TransportKind::kUcx ? "Ucx" : "InProcess";
 }
 
+inline const std::vector<TransportKind> kRealTransports = {TransportKind::kUnix, TransportKind::kUcx};
+inline const std::vector<TransportKind> kAllTransports = {TransportKind::kUnix, TransportKind::kUcx,
+                                                          TransportKind::kInProcess};
+
 using RankBody = std::function<void(Transport&)>;
 
 inline std::unique_ptr<TransportListener> listen(TransportKind kind) {

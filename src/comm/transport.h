@@ -109,7 +109,9 @@ class Transport {
   // Takes the oldest letter that has arrived, or waits for one. Letters of one sender come in the order
   // sent; start_send() with kLetterGroup sends one, also to oneself. Timeout (accusing nobody) if none
   // comes in time; Cancelled after close(). Letters of a lost peer that have arrived stay. A peer may
-  // have kLetterBytesMax waiting here; beyond that its sends wait.
+  // have kLetterBytesMax waiting here; beyond that its sends wait (one letter of any size may always
+  // come). Letters to oneself always find room. While this process waits for a letter of its own to
+  // be taken, more of the others' may be let in: two who send before they receive get through.
   // One thread at a time receives letters.
   virtual absl::StatusOr<Letter> receive_letter(absl::Duration timeout) = 0;
   static constexpr size_t kLetterBytesMax = size_t{64} << 20;
@@ -120,13 +122,18 @@ class Transport {
   virtual void revoke(GroupRange groups, View view, absl::Status reason) = 0;
   void revoke(View view, absl::Status reason) { revoke(kAllGroups, view, std::move(reason)); }
 
-  // Connects with the processes of `table` (one entry per rank; this process's own is not looked at)
-  // that it is not connected with yet: the younger of two processes (by `since`; of two equals the
-  // one with the higher rank) calls, the other one accepts, so both have to be in meet(). Pairs that are connected already
-  // are not touched; the former process of a changed entry is dropped, and what is pending with it
-  // fails with PeerLost. An empty address stands for nobody: operations with that rank fail.
-  // PeerLost if a process of the table is dead, Timeout with one that has not answered: what has been
-  // connected stays, and meet() may be called again with the same or a newer table.
+  // Connects with the processes of `table` (one entry per rank) that it is not connected with yet: the
+  // younger of two processes (by `since`; of two equals the one with the higher rank) calls, the other
+  // one accepts, so both have to be in meet(). Pairs that are connected already are not touched; the
+  // former process of a changed entry is dropped with the messages of it that nobody has received, and
+  // what is pending with it fails with PeerLost. A process whose entry has got a later `since` (of its
+  // own entry nothing else is looked at) joins again: it is met anew by everybody.
+  // An empty address stands for nobody: operations with that rank fail with PeerLost, as with ranks
+  // that have not been met yet.
+  // PeerLost if a process of the table is dead or has left, Timeout with one that has not answered,
+  // InvalidInput for addresses that cannot be reached this way and processes that believe in another
+  // number of ranks, Cancelled after close(). What has been connected stays, and meet() may be called
+  // again with the same or a newer table.
   // One thread at a time calls it; others may use the transport meanwhile.
   virtual absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) = 0;
 

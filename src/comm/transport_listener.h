@@ -22,15 +22,15 @@ class TransportListener {
   // A transport that knows nobody yet; connections are made by Transport::meet(), and this process
   // goes on to accept younger ones. `since` is the view in which this process joins. To be called
   // once; the listener may be destroyed afterwards.
+  // InvalidInput if this kind of transport cannot have so many ranks.
   virtual absl::StatusOr<std::unique_ptr<Transport>> open(Rank rank, int size, View since) = 0;
 
-  // open() for a job whose membership never changes, and one meeting of all. Connects with every other rank; addresses[i] is rank i's, and addresses[rank] is this one's.
-  // To be called once; the listener may be destroyed afterwards. Blocks until all have connected or
-  // until `timeout`: Timeout names the missing ranks, PeerLost a rank that has died meanwhile,
+  // open() for a job whose membership never changes, and one meeting of all: addresses[i] is rank
+  // i's, and addresses[rank] is this one's. To be called once, instead of open(). Errors as of open()
+  // and meet(): Timeout names the missing ranks, PeerLost a rank that has died meanwhile,
   // InvalidInput addresses that this kind of transport cannot reach.
-  virtual absl::StatusOr<std::unique_ptr<Transport>> connect(Rank rank,
-                                                             const std::vector<std::string>& addresses,
-                                                             absl::Duration timeout) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Transport>> connect(Rank rank, const std::vector<std::string>& addresses,
+                                                             absl::Duration timeout);
 };
 
 }  // namespace evermoe

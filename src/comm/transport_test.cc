@@ -10,40 +10,13 @@
 #include "comm/communicator.h"
 #include "comm/frame.h"
 #include "comm/job_transport.h"
+#include "comm/host_address.h"
 #include "comm/rank_threads_testing.h"
+#include "comm/transport_testing.h"
 #include "comm/unix_connect.h"
 
 namespace evermoe {
 namespace {
-
-constexpr absl::Duration kPatience = absl::Seconds(30);
-
-Tag tag(uint32_t purpose, uint32_t view = 1) { return {View(view), 0, purpose}; }
-
-std::vector<std::byte> bytes_of(size_t size, int seed) {
-  uint32_t state = static_cast<uint32_t>(seed) + 1;
-  std::vector<std::byte> bytes(size);
-  for (std::byte& byte : bytes) {
-    state = state * 1664525 + 1013904223;
-    byte = std::byte(state >> 24);
-  }
-  return bytes;
-}
-
-absl::Status send(Transport& transport, int to, Tag tag, std::span<const std::byte> bytes) {
-  return transport.wait(transport.start_send(Rank(to), tag, bytes), kPatience);
-}
-
-absl::Status receive(Transport& transport, int from, Tag tag, std::span<std::byte> into,
-                     absl::Duration timeout = kPatience) {
-  return transport.wait(transport.start_receive(Rank(from), tag, into), timeout);
-}
-
-// Whether the next message of this tag is bytes_of(size, seed).
-bool gets(Transport& transport, int from, Tag tag, size_t size, int seed) {
-  std::vector<std::byte> into(size);
-  return receive(transport, from, tag, into).ok() && into == bytes_of(size, seed);
-}
 
 class TransportTest : public testing::TestWithParam<TransportKind> {
  protected:
@@ -234,30 +207,36 @@ TEST_P(ThreadedTransportTest, RevokeWakesAllThreadsThatWait) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, TransportTest,
-                         testing::Values(TransportKind::kUnix, TransportKind::kUcx, TransportKind::kInProcess),
+INSTANTIATE_TEST_SUITE_P(All, TransportTest, testing::ValuesIn(kAllTransports),
                          [](const auto& info) { return kind_name(info.param); });
-INSTANTIATE_TEST_SUITE_P(All, ThreadedTransportTest, testing::Values(TransportKind::kUnix, TransportKind::kUcx),
+INSTANTIATE_TEST_SUITE_P(All, ThreadedTransportTest, testing::ValuesIn(kRealTransports),
                          [](const auto& info) { return kind_name(info.param); });
 
-// A rank 1 that greets properly and then says what the test wants.
+// A rank 1 that greets properly and then, once it is given the word, says what the test wants.
 class FalsePeerTest : public testing::Test {
  protected:
   void meet(const std::vector<std::byte>& speech, const RankBody& rank_zero) {
     auto listener = listen_unix({});
     ASSERT_TRUE(listener.ok());
+    const auto own = listen_on_random_name();
+    const std::string own_address = to_string({"unix", this_machine(), own->name});
     const std::string address = (*listener)->address();
-    const std::string name = address.substr(address.rfind(':') + 1);
     std::thread peer([&] {
-      const auto own = listen_on_random_name();
-      const auto sockets = connect_mesh(own->socket, Rank(1), {name, own->name}, Deadline(kPatience));
-      ASSERT_TRUE(sockets.ok()) << sockets.status();
-      send_all((*sockets)[0].get(), speech, Deadline(kPatience)).IgnoreError();
+      const auto socket = call(Rank(0), parse_address(address)->detail);
+      const auto letters = make_stream_pair();
+      ASSERT_TRUE(socket.ok() && letters.ok());
+      ASSERT_TRUE(send_greeting(*socket, {Rank(1), 2, View(0), process_number(own->name)}, letters->theirs).ok());
+      GreetingBytes answer;
+      ASSERT_TRUE(receive_all(socket->get(), answer, Deadline(kPatience)).ok());
+      FrameBytes word;
+      ASSERT_TRUE(receive_all(socket->get(), word, Deadline(kPatience)).ok());
+      send_all(socket->get(), speech, Deadline(kPatience)).IgnoreError();
       std::byte byte;
-      receive_all((*sockets)[0].get(), {&byte, 1}, Deadline(kPatience)).IgnoreError();
+      receive_all(socket->get(), {&byte, 1}, Deadline(kPatience)).IgnoreError();
     });
-    auto transport = (*listener)->connect(Rank(0), {address, address}, kPatience);
+    auto transport = (*listener)->connect(Rank(0), {address, own_address}, kPatience);
     ASSERT_TRUE(transport.ok()) << transport.status();
+    EXPECT_TRUE(send(**transport, 1, tag(0), {}).ok());  // gives it the word
     rank_zero(**transport);
     transport->reset();
     peer.join();
@@ -280,6 +259,14 @@ TEST_F(FalsePeerTest, AHugeAnnouncementTakesNoMemory) {
     std::byte byte;
     const absl::Status status = receive(transport, 1, tag(2), {&byte, 1});
     EXPECT_FALSE(status.ok());
+  });
+}
+
+TEST_F(FalsePeerTest, ALetterAmongTheMessagesEndsThatPeer) {
+  const FrameBytes header = encode_frame({FrameKind::kData, letter_tag(1), 0});
+  meet({header.begin(), header.end()}, [](Transport& transport) {
+    std::byte byte;
+    EXPECT_TRUE(absl::IsUnavailable(receive(transport, 1, tag(2), {&byte, 1})));
   });
 }
 

@@ -1,29 +1,21 @@
 #include "comm/unix_connect.h"
 
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "comm/frame.h"
 
 namespace evermoe {
 namespace {
-
-// An honest peer greets right after it has connected; a stranger that stays silent must not use up
-// the time of the others.
-constexpr absl::Duration kGreetingMax = absl::Seconds(5);
-// Between two attempts when the peer's queue of connections is full.
-constexpr int kRetryMs = 2;
 
 struct AbstractName {
   sockaddr_un address{};
@@ -45,41 +37,6 @@ absl::StatusOr<FileDescriptor> new_socket() {
   return socket;
 }
 
-absl::Status greet(const FileDescriptor& socket, Rank rank, size_t size, const Deadline& deadline) {
-  const FrameHeader hello{FrameKind::kHello,
-                          Tag{View(static_cast<uint32_t>(size)), 0, static_cast<uint32_t>(rank.value)}, 0};
-  return send_all(socket.get(), encode_frame(hello), deadline);
-}
-
-// The rank that greets from the other end.
-absl::StatusOr<Rank> hear_greeting(const FileDescriptor& socket, size_t size, const Deadline& deadline) {
-  FrameBytes bytes;
-  RETURN_IF_ERROR(receive_all(socket.get(), bytes, deadline));
-  ASSIGN_OR_RETURN(const FrameHeader hello, decode_frame(bytes));
-  if (hello.kind != FrameKind::kHello || hello.tag.purpose >= size) return Corrupt("not a greeting");
-  if (hello.tag.view.value != size) {
-    return InvalidInput(absl::StrCat("rank ", hello.tag.purpose, " believes in ", hello.tag.view.value,
-                                     " ranks, this one in ", size));
-  }
-  return Rank(static_cast<int32_t>(hello.tag.purpose));
-}
-
-absl::StatusOr<FileDescriptor> connect_to(Rank peer, const std::string& name, const Deadline& deadline) {
-  ASSIGN_OR_RETURN(FileDescriptor socket, new_socket());
-  const AbstractName target = abstract_name(name);
-  while (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&target.address), target.size) != 0) {
-    if (errno == ECONNREFUSED) {
-      return PeerLost(peer, absl::StrCat("rank ", peer.value, " no longer listens"));
-    }
-    if (errno != EAGAIN && errno != EINTR) return system_error("connect");
-    if (deadline.passed()) {
-      return Timeout(peer, absl::StrCat("rank ", peer.value, " does not accept connections"));
-    }
-    ::poll(nullptr, 0, kRetryMs);
-  }
-  return socket;
-}
-
 bool same_user(const FileDescriptor& socket) {
   ucred credentials{};
   socklen_t size = sizeof(credentials);
@@ -87,74 +44,18 @@ bool same_user(const FileDescriptor& socket) {
          credentials.uid == ::geteuid();
 }
 
-std::string missing_ranks(const std::vector<FileDescriptor>& sockets, size_t first) {
-  std::vector<size_t> missing;
-  for (size_t rank = first; rank < sockets.size(); ++rank) {
-    if (!sockets[rank]) missing.push_back(rank);
-  }
-  return absl::StrJoin(missing, ", ");
-}
+// Room for one descriptor beside the bytes of a message.
+struct alignas(cmsghdr) Control {
+  std::array<char, CMSG_SPACE(sizeof(int))> bytes{};
+};
 
-size_t first_missing(const std::vector<FileDescriptor>& sockets, size_t first) {
-  while (first < sockets.size() && sockets[first]) ++first;
-  return first;
-}
-
-// Takes one waiting connection, if there is one of a rank that is still missing.
-absl::Status accept_one(const FileDescriptor& listener, Rank rank, const Deadline& deadline,
-                        std::vector<FileDescriptor>& sockets) {
-  FileDescriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (!socket) {
-    return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED ? absl::OkStatus()
-                                                                      : system_error("accept");
+int descriptor_in(msghdr& message) {
+  int fd = -1;
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    std::memcpy(&fd, CMSG_DATA(part), sizeof(fd));
   }
-  if (!same_user(socket)) {
-    log_warning("refused a connection of another user");
-    return absl::OkStatus();
-  }
-  const Deadline greeting(std::min(kGreetingMax, deadline.left()));
-  const auto peer = hear_greeting(socket, sockets.size(), greeting);
-  if (absl::IsInvalidArgument(peer.status())) return peer.status();
-  if (!peer.ok()) {
-    log_warning(absl::StrCat("refused a connection: ", peer.status().ToString()));
-    return absl::OkStatus();
-  }
-  if (*peer <= rank || sockets[static_cast<size_t>(peer->value)]) {
-    return InvalidInput(absl::StrCat("rank ", peer->value, " has connected twice"));
-  }
-  RETURN_IF_ERROR(greet(socket, rank, sockets.size(), deadline));
-  sockets[static_cast<size_t>(peer->value)] = std::move(socket);
-  return absl::OkStatus();
-}
-
-absl::Status accept_higher(const FileDescriptor& listener, Rank rank, const Deadline& deadline,
-                           std::vector<FileDescriptor>& sockets) {
-  const auto first = static_cast<size_t>(rank.value) + 1;
-  while (first_missing(sockets, first) < sockets.size()) {
-    if (absl::IsDeadlineExceeded(wait_for(listener.get(), POLLIN, deadline)) || deadline.passed()) {
-      return Timeout(Rank(static_cast<int32_t>(first_missing(sockets, first))),
-                     absl::StrCat("ranks ", missing_ranks(sockets, first), " have not connected in time"));
-    }
-    RETURN_IF_ERROR(accept_one(listener, rank, deadline, sockets));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status hear_lower(Rank rank, const Deadline& deadline, const std::vector<FileDescriptor>& sockets) {
-  for (int32_t lower = 0; lower < rank.value; ++lower) {
-    const auto heard = hear_greeting(sockets[static_cast<size_t>(lower)], sockets.size(), deadline);
-    if (absl::IsDeadlineExceeded(heard.status())) {
-      return Timeout(Rank(lower), absl::StrCat("rank ", lower, " has not answered our greeting in time"));
-    }
-    if (absl::IsCancelled(heard.status())) {
-      return PeerLost(Rank(lower), absl::StrCat("rank ", lower, " has gone while we connected"));
-    }
-    RETURN_IF_ERROR(heard.status());
-    if (*heard != Rank(lower)) {
-      return InvalidInput(absl::StrCat("rank ", heard->value, " answers at the address of rank ", lower));
-    }
-  }
-  return absl::OkStatus();
+  return fd;
 }
 
 }  // namespace
@@ -173,18 +74,81 @@ absl::StatusOr<ListeningSocket> listen_on_random_name() {
   return result;
 }
 
-absl::StatusOr<std::vector<FileDescriptor>> connect_mesh(const FileDescriptor& listener, Rank rank,
-                                                         const std::vector<std::string>& names,
-                                                         const Deadline& deadline) {
-  std::vector<FileDescriptor> sockets(names.size());
-  for (int32_t lower = 0; lower < rank.value; ++lower) {
-    const auto index = static_cast<size_t>(lower);
-    ASSIGN_OR_RETURN(sockets[index], connect_to(Rank(lower), names[index], deadline));
-    RETURN_IF_ERROR(greet(sockets[index], rank, names.size(), deadline));
+absl::StatusOr<FileDescriptor> call(Rank peer, const std::string& name) {
+  ASSIGN_OR_RETURN(FileDescriptor socket, new_socket());
+  const AbstractName target = abstract_name(name);
+  while (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&target.address), target.size) != 0) {
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN) return FileDescriptor();
+    if (errno == ECONNREFUSED) return PeerLost(peer, absl::StrCat("rank ", peer.value, " no longer listens"));
+    return system_error("connect");
   }
-  RETURN_IF_ERROR(accept_higher(listener, rank, deadline, sockets));
-  RETURN_IF_ERROR(hear_lower(rank, deadline, sockets));
-  return sockets;
+  return socket;
+}
+
+absl::StatusOr<FileDescriptor> accept_call(const FileDescriptor& listener) {
+  FileDescriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!socket) {
+    if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return socket;
+    return system_error("accept");
+  }
+  if (same_user(socket)) return socket;
+  log_warning("refused a connection of another user");
+  return FileDescriptor();
+}
+
+absl::StatusOr<StreamPair> make_stream_pair() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    return system_error("socketpair");
+  }
+  return StreamPair{FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+}
+
+absl::Status send_greeting(const FileDescriptor& socket, const Greeting& greeting, const FileDescriptor& passed) {
+  GreetingBytes bytes = encode_greeting(greeting);
+  iovec part{bytes.data(), bytes.size()};
+  Control control;
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (passed) {
+    message.msg_control = control.bytes.data();
+    message.msg_controllen = control.bytes.size();
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    const int fd = passed.get();
+    std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+  }
+  // A fresh connection takes so little at once.
+  const ssize_t sent = ::sendmsg(socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent == static_cast<ssize_t>(bytes.size())) return absl::OkStatus();
+  if (sent < 0 && (errno == EPIPE || errno == ECONNRESET)) return Cancelled("the other end has closed the connection");
+  return system_error("greeting");
+}
+
+absl::StatusOr<bool> GreetingReader::read(const FileDescriptor& socket) {
+  while (!greeting_) {
+    iovec part{bytes_.data() + count_, bytes_.size() - count_};
+    Control control;
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.bytes.data();
+    message.msg_controllen = control.bytes.size();
+    const ssize_t got = ::recvmsg(socket.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return false;
+    if (got == 0 || (got < 0 && errno == ECONNRESET)) return Cancelled("the other end has closed the connection");
+    if (got < 0) return system_error("greeting");
+    if (const int fd = descriptor_in(message); fd >= 0) passed_ = FileDescriptor(fd);
+    count_ += static_cast<size_t>(got);
+    if (count_ < bytes_.size()) continue;
+    ASSIGN_OR_RETURN(greeting_, decode_greeting(bytes_));
+  }
+  return true;
 }
 
 }  // namespace evermoe

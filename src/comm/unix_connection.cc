@@ -20,8 +20,6 @@ constexpr size_t kStagingBytes = 16 << 10;
 // A payload this large is read alone with its successor's header, so that the successor's payload
 // goes straight to its receive as well.
 constexpr size_t kDirectBytesMin = 16 << 10;
-// Parts of one sendmsg.
-constexpr size_t kPartsMax = 16;
 // recvmsg calls for one peer before the others get their turn.
 constexpr int kReadRoundsMax = 8;
 
@@ -30,25 +28,23 @@ constexpr int kReadRoundsMax = 8;
 std::byte* UnixConnection::Incoming::destination() const {
   if (fate == Fate::kReceive) return receive->target.data() + arrived;
   if (fate == Fate::kKeep) return kept->bytes.get() + arrived;
+  if (fate == Fate::kLetter) return letter.bytes.get() + arrived;
   return nullptr;
 }
 
-UnixConnection::UnixConnection(Rank peer, FileDescriptor socket, const int& send_waiters)
-    : peer_(peer), send_waiters_(send_waiters), socket_(std::move(socket)), staging_(kStagingBytes) {}
+UnixConnection::UnixConnection(Rank peer, FileDescriptor socket, uint32_t number, UnixLaneState& lane)
+    : peer_(peer), number_(number), lane_(lane), socket_(std::move(socket)), outbox_(peer), staging_(kStagingBytes) {}
 
 UnixConnection::~UnixConnection() { fail(Cancelled("the transport was destroyed")); }
 
 void UnixConnection::start_send(PendingOperation* send) {
   if (is_lost()) return send->finish(lost_);
-  if (revoked_ && send->tag.view <= *revoked_) return send->finish(revoke_reason_);
-  send->header = encode_frame({FrameKind::kData, send->tag, send->source.size()});
-  const bool was_idle = outgoing_.empty();
-  outgoing_.push(send);
+  const bool was_idle = outbox_.empty();
+  outbox_.push(send);
   if (was_idle) flush();
 }
 
 void UnixConnection::start_receive(PendingOperation* receive) {
-  if (revoked_ && receive->tag.view <= *revoked_) return receive->finish(revoke_reason_);
   inbox_.post(receive);
   if (receive->finished) return;
   if (is_lost()) {
@@ -76,11 +72,7 @@ void UnixConnection::resume() {
 }
 
 void UnixConnection::withdraw(PendingOperation* operation) {
-  if (operation->kind == PendingOperation::Kind::kSend) {
-    if (operation->written > 0) return detach_front_send(operation);
-    outgoing_.remove(operation);
-    return;
-  }
+  if (operation->kind == PendingOperation::Kind::kSend) return outbox_.withdraw(operation);
   if (inbox_.withdraw(operation)) return;
   if (incoming_ && incoming_->receive == operation) {
     incoming_->receive = nullptr;
@@ -88,56 +80,21 @@ void UnixConnection::withdraw(PendingOperation* operation) {
   }
 }
 
-// The peer has the beginning of this frame and must get the rest, or nothing after it makes sense.
-void UnixConnection::detach_front_send(PendingOperation* send) {
-  CHECK(outgoing_.front() == send) << "only the front of the queue can be half written";
-  orphan_ = std::make_unique<PendingOperation>(PendingOperation::Kind::kSend, peer_, send->tag);
-  orphan_bytes_.reset(new std::byte[send->source.size()]);
-  std::memcpy(orphan_bytes_.get(), send->source.data(), send->source.size());
-  orphan_->source = {orphan_bytes_.get(), send->source.size()};
-  orphan_->header = send->header;
-  orphan_->written = send->written;
-  outgoing_.pop();
-  outgoing_.push_front(orphan_.get());
-}
-
-void UnixConnection::revoke(View last, const absl::Status& reason) {
-  if (revoked_ && *revoked_ >= last) return;
-  revoked_ = last;
-  revoke_reason_ = reason;
-  inbox_.fail_posted(last, reason);
-  inbox_.drop_kept(last);
-  if (incoming_ && incoming_->header.tag.view <= last) {
-    if (incoming_->receive != nullptr) incoming_->receive->finish(reason);
-    incoming_->receive = nullptr;
-    incoming_->kept.reset();
-    incoming_->fate = Incoming::Fate::kDiscard;
-    resume();
-  }
-  if (!outgoing_.empty() && outgoing_.front()->written > 0 && outgoing_.front()->tag.view <= last &&
-      outgoing_.front() != orphan_.get() && outgoing_.front() != goodbye_.get()) {
-    PendingOperation* const begun = outgoing_.front();
-    detach_front_send(begun);
-    begun->finish(reason);
-  }
-  Fifo<PendingOperation> rest;
-  while (!outgoing_.empty()) {
-    PendingOperation* const send = outgoing_.pop();
-    const bool is_ours = send == orphan_.get() || send == goodbye_.get();
-    if (!is_ours && send->tag.view <= last) {
-      send->finish(reason);
-    } else {
-      rest.push(send);
-    }
-  }
-  outgoing_ = rest;
+void UnixConnection::revoke(GroupRange groups, View last, const absl::Status& reason) {
+  inbox_.fail_posted(groups, last, reason);
+  inbox_.drop_kept(groups, last);
+  outbox_.revoke(groups, last, reason);
+  if (!incoming_ || lane_.revocations.find(incoming_->header.tag) == nullptr) return;
+  if (incoming_->receive != nullptr) incoming_->receive->finish(reason);
+  incoming_->receive = nullptr;
+  incoming_->kept.reset();
+  incoming_->fate = Incoming::Fate::kDiscard;
+  resume();
 }
 
 void UnixConnection::say_goodbye() {
-  if (is_lost() || goodbye_) return;
-  goodbye_ = std::make_unique<PendingOperation>(PendingOperation::Kind::kSend, peer_, Tag{});
-  goodbye_->header = encode_frame({FrameKind::kGoodbye, Tag{}, 0});
-  outgoing_.push(goodbye_.get());
+  if (is_lost()) return;
+  outbox_.say_goodbye();
   flush();
 }
 
@@ -147,56 +104,22 @@ void UnixConnection::fail(const absl::Status& reason) {
   socket_.reset();
   inbox_.fail_posted(std::nullopt, reason);
   if (incoming_ && incoming_->receive != nullptr) incoming_->receive->finish(reason);
+  if (incoming_ && incoming_->fate == Incoming::Fate::kLetter) lane_.letters->abandon(incoming_->letter);
   incoming_.reset();
-  while (!outgoing_.empty()) outgoing_.pop()->finish(reason);
+  outbox_.fail(reason);
+}
+
+absl::Status UnixConnection::give_up(const std::string& why) const {
+  return PeerLost(peer_, absl::StrCat("rank ", peer_.value, " is given up, ", why));
 }
 
 void UnixConnection::on_writable() {
   if (wants_write()) flush();
 }
 
+// If the peer is gone, what it sent last says whether it left in peace: reading tells.
 void UnixConnection::flush() {
-  while (wants_write()) {
-    std::array<iovec, kPartsMax> parts;
-    size_t count = 0;
-    size_t offered = 0;
-    const auto add = [&](const std::byte* bytes, size_t size) {
-      if (size == 0) return;
-      parts[count++] = {const_cast<std::byte*>(bytes), size};
-      offered += size;
-    };
-    for (PendingOperation* send = outgoing_.front(); send != nullptr && count + 2 <= kPartsMax;
-         send = send->next) {
-      const size_t header_done = std::min(send->written, kFrameHeaderBytes);
-      add(send->header.data() + header_done, kFrameHeaderBytes - header_done);
-      const size_t payload_done = send->written - header_done;
-      add(send->source.data() + payload_done, send->source.size() - payload_done);
-    }
-    msghdr message{};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = count;
-    const ssize_t written = ::sendmsg(fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      // The peer is gone. Whether in peace or not stands in what it sent last: reading tells.
-      if (errno != EAGAIN) writing_failed_ = hung_up_ = true;
-      return;
-    }
-    advance_outgoing(static_cast<size_t>(written));
-    if (static_cast<size_t>(written) < offered) return;
-  }
-}
-
-void UnixConnection::advance_outgoing(size_t written) {
-  while (!outgoing_.empty()) {
-    PendingOperation* const send = outgoing_.front();
-    const size_t step = std::min(written, kFrameHeaderBytes + send->source.size() - send->written);
-    send->written += step;
-    written -= step;
-    if (send->written < kFrameHeaderBytes + send->source.size()) return;
-    outgoing_.pop();
-    send->finish(absl::OkStatus());
-  }
+  if (!outbox_.flush(fd())) writing_failed_ = hung_up_ = true;
 }
 
 void UnixConnection::on_hang_up() {
@@ -211,13 +134,16 @@ void UnixConnection::on_readable() {
   }
 }
 
-bool UnixConnection::read_once() {
+void UnixConnection::make_room_for_reading() {
   if (staging_begin_ == staging_end_) staging_begin_ = staging_end_ = 0;
-  if (staging_begin_ > 0) {
-    std::memmove(staging_.data(), staging_.data() + staging_begin_, staged());
-    staging_end_ = staged();
-    staging_begin_ = 0;
-  }
+  if (staging_begin_ == 0) return;
+  std::memmove(staging_.data(), staging_.data() + staging_begin_, staged());
+  staging_end_ = staged();
+  staging_begin_ = 0;
+}
+
+bool UnixConnection::read_once() {
+  make_room_for_reading();
   const bool direct = incoming_ && incoming_->destination() != nullptr;
   const size_t payload = direct ? incoming_->missing() : 0;
   const size_t ahead = payload >= kDirectBytesMin ? kFrameHeaderBytes : staging_.size() - staging_end_;
@@ -255,28 +181,20 @@ absl::Status UnixConnection::parse() {
 
 absl::Status UnixConnection::begin_message() {
   const auto header = decode_frame({staging_.data() + staging_begin_, kFrameHeaderBytes});
-  if (!header.ok()) {
-    return PeerLost(peer_, absl::StrCat("rank ", peer_.value, " is given up, its stream is corrupt: ",
-                                        header.status().message()));
-  }
+  if (!header.ok()) return give_up(absl::StrCat("its stream is corrupt: ", header.status().message()));
   staging_begin_ += kFrameHeaderBytes;
-  if (header->kind == FrameKind::kGoodbye) {
-    return Cancelled(absl::StrCat("rank ", peer_.value, " has left"));
-  }
-  if (header->kind != FrameKind::kData) {
-    return PeerLost(peer_, absl::StrCat("rank ", peer_.value, " is given up, it greets twice"));
-  }
+  if (header->kind == FrameKind::kGoodbye) return Cancelled(absl::StrCat("rank ", peer_.value, " has left"));
   Incoming incoming;
   incoming.header = *header;
-  RETURN_IF_ERROR(decide_fate(incoming));
+  RETURN_IF_ERROR(incoming.is_letter() ? decide_fate_of_letter(incoming) : decide_fate(incoming));
   incoming_ = std::move(incoming);
-  end_dangerous_hold();
+  end_hold_if_needed();
   return absl::OkStatus();
 }
 
 absl::Status UnixConnection::decide_fate(Incoming& incoming) {
   const FrameHeader& header = incoming.header;
-  if (revoked_ && header.tag.view <= *revoked_) {
+  if (lane_.revocations.find(header.tag) != nullptr) {
     incoming.fate = Incoming::Fate::kDiscard;
   } else if (PendingOperation* const receive = inbox_.match(header.tag); receive != nullptr) {
     check_length(*receive, header.length);
@@ -294,17 +212,46 @@ absl::Status UnixConnection::decide_fate(Incoming& incoming) {
   return absl::OkStatus();
 }
 
+absl::Status UnixConnection::decide_fate_of_letter(Incoming& incoming) {
+  if (!lane_.letters) return give_up("it sends letters where none are expected");
+  const size_t length = incoming.header.length;
+  if (length > kForcedBytesMax) return NoCapacity(absl::StrCat("rank ", peer_.value, " sent a letter of ", length, " bytes"));
+  if (lane_.letters->has_room(peer_, length)) {
+    take_letter(incoming);
+  } else {
+    incoming.fate = Incoming::Fate::kHold;
+  }
+  return absl::OkStatus();
+}
+
+void UnixConnection::take_letter(Incoming& incoming) {
+  incoming.fate = Incoming::Fate::kLetter;
+  incoming.letter = lane_.letters->expect(peer_, incoming.header.tag, incoming.header.length);
+}
+
 void UnixConnection::reconsider_hold() {
   if (!is_held()) return;
-  end_dangerous_hold();
+  end_hold_if_needed();
   if (!is_held()) resume();
 }
 
-void UnixConnection::end_dangerous_hold() {
+bool UnixConnection::holding_is_dangerous() const {
+  if (incoming_->is_letter()) {
+    const size_t forced = lane_.letters->bytes_from(peer_) + incoming_->header.length;
+    return hung_up_ || (lane_.send_waiters > 0 && forced <= kForcedBytesMax);
+  }
+  return hung_up_ || lane_.send_waiters > 0 || inbox_.posted_count() > 0;
+}
+
+void UnixConnection::end_hold_if_needed() {
   if (!is_held()) return;
-  if (inbox_.posted_count() == 0 && send_waiters_ == 0 && !hung_up_) return;
-  incoming_->kept = std::make_unique<KeptMessage>(incoming_->header.tag, incoming_->header.length);
-  incoming_->fate = Incoming::Fate::kKeep;
+  const FrameHeader& header = incoming_->header;
+  if (incoming_->is_letter()) {
+    if (lane_.letters->has_room(peer_, header.length) || holding_is_dangerous()) take_letter(*incoming_);
+  } else if (holding_is_dangerous()) {
+    incoming_->kept = std::make_unique<KeptMessage>(header.tag, header.length);
+    incoming_->fate = Incoming::Fate::kKeep;
+  }
 }
 
 void UnixConnection::consume(size_t bytes) {
@@ -320,6 +267,7 @@ void UnixConnection::complete_message() {
   incoming_.reset();
   if (done.fate == Incoming::Fate::kReceive) done.receive->finish(absl::OkStatus());
   if (done.fate == Incoming::Fate::kKeep) inbox_.keep(std::move(done.kept));
+  if (done.fate == Incoming::Fate::kLetter) lane_.letters->put(std::move(done.letter));
 }
 
 }  // namespace evermoe

@@ -1,13 +1,11 @@
-// The transport between processes of one machine: one AF_UNIX stream per pair.
+// The transport between processes of one machine: two AF_UNIX streams per pair, one for messages and
+// one for letters.
 //
 // The kernel reports the death of a peer by itself: its stream ends, whatever killed it, and what it
 // has sent until then is still delivered. A stopped peer is only noticed by a timeout.
 //
-// Threads: one mutex guards everything, held over system calls that do not block. Of the threads
-// that wait, one leads: it sleeps in epoll without the mutex and works off what has come for
-// everybody. The others sleep on condition variables until their operation is done or until the
-// leader leaves and one of them takes over. So a thread that waits alone is woken by the kernel
-// directly, and no other thread ever has to run.
+// Each of the two kinds of traffic has a lane of its own (unix_lane.h). A thread that waits alone on
+// its lane is woken by the kernel directly, and no other thread ever has to run.
 #pragma once
 
 #include <memory>
@@ -27,7 +25,7 @@ struct UnixTransportOptions {
 };
 
 // Listens on an abstract socket name, which is random and vanishes with the process.
-// Its connect() gives InvalidInput if a rank is on another machine.
+// meet() gives InvalidInput if a rank is on another machine or believes in another number of ranks.
 absl::StatusOr<std::unique_ptr<TransportListener>> listen_unix(const UnixTransportOptions& options);
 
 }  // namespace evermoe

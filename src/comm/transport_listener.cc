@@ -1,0 +1,16 @@
+#include "comm/transport_listener.h"
+
+#include "base/error.h"
+
+namespace evermoe {
+
+absl::StatusOr<std::unique_ptr<Transport>> TransportListener::connect(Rank rank, const std::vector<std::string>& addresses,
+                                                                      absl::Duration timeout) {
+  ASSIGN_OR_RETURN(auto transport, open(rank, static_cast<int>(addresses.size()), View(0)));
+  std::vector<PeerAddress> table;
+  for (const std::string& other : addresses) table.push_back({other, View(0)});
+  RETURN_IF_ERROR(transport->meet(table, timeout));
+  return transport;
+}
+
+}  // namespace evermoe

@@ -1,0 +1,291 @@
+// Processes that replace each other, as transports of one process; the test ends them without a
+// goodbye. Real deaths are in process_test.cc.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
+#include "base/error.h"
+#include "comm/communicator.h"
+#include "comm/job_transport.h"
+#include "comm/rank_threads_testing.h"
+#include "comm/socket.h"
+#include "comm/transport_testing.h"
+#include "comm/unix_connect.h"
+
+namespace evermoe {
+namespace {
+
+bool accuses(const absl::Status& status, int rank) {
+  return absl::IsUnavailable(status) && accused_rank(status) == Rank(rank);
+}
+
+ptrdiff_t open_files() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+}
+
+// The processes that play the ranks now.
+class Cast {
+ public:
+  Cast(TransportKind kind, int size) : kind_(kind), transports_(static_cast<size_t>(size)), table_(static_cast<size_t>(size)) {}
+
+  // A new process takes the rank's place in the table; what played it before is gone already.
+  void enter(int rank, uint32_t since) {
+    auto listener = listen(kind_);
+    table_[static_cast<size_t>(rank)] = {listener->address(), View(since)};
+    auto transport = listener->open(Rank(rank), size(), View(since));
+    CHECK_OK(transport.status());
+    transports_[static_cast<size_t>(rank)] = *std::move(transport);
+  }
+  // Without a goodbye.
+  void die(int rank) { transports_[static_cast<size_t>(rank)].reset(); }
+
+  int size() const { return static_cast<int>(table_.size()); }
+  Transport& operator[](int rank) { return *transports_[static_cast<size_t>(rank)]; }
+  std::vector<PeerAddress>& table() { return table_; }
+  absl::Status meet(int rank, absl::Duration timeout = kPatience) { return (*this)[rank].meet(table_, timeout); }
+
+  // Everybody who is there meets; the results by rank.
+  std::vector<absl::Status> meet_all(absl::Duration timeout = kPatience) {
+    std::vector<absl::Status> results(table_.size());
+    each([&](Transport& transport) {
+      results[static_cast<size_t>(transport.rank().value)] = transport.meet(table_, timeout);
+    });
+    return results;
+  }
+
+  // Every transport in a thread of its own.
+  void each(const RankBody& body) {
+    std::vector<std::thread> threads;
+    for (const auto& transport : transports_) {
+      if (transport) threads.emplace_back([&] { body(*transport); });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  const TransportKind kind_;
+  std::vector<std::unique_ptr<Transport>> transports_;
+  std::vector<PeerAddress> table_;
+};
+
+bool all_ok(const std::vector<absl::Status>& results) {
+  for (const absl::Status& result : results) {
+    if (!result.ok()) ADD_FAILURE() << result;
+  }
+  return std::all_of(results.begin(), results.end(), [](const absl::Status& result) { return result.ok(); });
+}
+
+// Everybody reduces and sends everybody a letter in this view.
+void expect_traffic(Cast& cast, uint32_t view) {
+  cast.each([&](Transport& transport) {
+    std::vector<Rank> all;
+    for (int i = 0; i < cast.size(); ++i) all.push_back(Rank(i));
+    Communicator world(transport, all, {View(view), 0, kPatience});
+    std::vector<int64_t> values(10'000, transport.rank().value);
+    EXPECT_TRUE(world.all_reduce<int64_t>(values, ReduceOp::kSum).ok());
+    EXPECT_EQ(values.back(), cast.size() * (cast.size() - 1) / 2);
+    for (const Rank other : all) {
+      if (other != transport.rank()) {
+        EXPECT_TRUE(send(transport, other.value, letter_tag(view, view), bytes_of(300, transport.rank().value)).ok());
+      }
+    }
+    for (int i = 1; i < cast.size(); ++i) {
+      const auto letter = transport.receive_letter(kPatience);
+      ASSERT_TRUE(letter.ok()) << letter.status();
+      EXPECT_TRUE(is_letter(letter, letter->from.value, letter_tag(view, view), 300, letter->from.value));
+    }
+    EXPECT_TRUE(world.barrier().ok());
+  });
+}
+
+class MeetingTest : public testing::TestWithParam<TransportKind> {
+ protected:
+  static Cast cast_of(int size, uint32_t since = 1) {
+    Cast cast(GetParam(), size);
+    for (int rank = 0; rank < size; ++rank) cast.enter(rank, since);
+    EXPECT_TRUE(all_ok(cast.meet_all()));
+    return cast;
+  }
+};
+
+TEST_P(MeetingTest, AReplacedRankIsMetAndTheOthersAreNotTouched) {
+  Cast cast = cast_of(3);
+  // A message that nobody will have received, and one that waits for the dead.
+  ASSERT_TRUE(send(cast[1], 0, tag(7), bytes_of(10, 1)).ok());
+  std::byte byte;
+  auto waiting = cast[2].start_receive(Rank(1), tag(8), {&byte, 1});
+  std::atomic<bool> stop = false;
+  std::thread survivors_go_on([&] {
+    for (uint32_t i = 0; !stop; ++i) {
+      const Tag round{View(1), 99, i};
+      auto sending = cast[0].start_send(Rank(2), round, bytes_of(100'000, 1));
+      std::vector<std::byte> into(100'000);
+      EXPECT_TRUE(receive(cast[2], 0, round, into).ok());
+      EXPECT_TRUE(cast[0].wait(std::move(sending), kPatience).ok());
+    }
+  });
+  cast.die(1);
+  EXPECT_TRUE(accuses(cast[2].wait(std::move(waiting), kPatience), 1));
+  EXPECT_TRUE(accuses(receive(cast[0], 1, tag(8), {&byte, 1}), 1));
+  for (const int survivor : {0, 2}) cast[survivor].revoke(GroupRange{0, 9}, View(1), Cancelled("rank 1 died"));
+  cast.enter(1, 2);
+  EXPECT_TRUE(all_ok(cast.meet_all()));
+  expect_traffic(cast, 2);
+  EXPECT_EQ(receive(cast[0], 1, tag(7), {&byte, 1}).message(), "rank 1 died");
+  EXPECT_TRUE(absl::IsDeadlineExceeded(receive(cast[0], 1, tag(7, 2), {&byte, 1}, absl::Milliseconds(5))));
+  stop = true;
+  survivors_go_on.join();
+}
+
+TEST_P(MeetingTest, MeetingAgainChangesNothing) {
+  Cast cast = cast_of(3);
+  std::byte byte;
+  auto waiting = cast[0].start_receive(Rank(1), tag(1), {&byte, 1});
+  EXPECT_TRUE(all_ok(cast.meet_all()));
+  EXPECT_TRUE(cast.meet(2, absl::ZeroDuration()).ok());
+  EXPECT_TRUE(send(cast[1], 0, tag(1), {&byte, 1}).ok());
+  EXPECT_TRUE(cast[0].wait(std::move(waiting), kPatience).ok());
+}
+
+TEST_P(MeetingTest, TwoNewcomersAtOnce) {
+  Cast cast = cast_of(4);
+  cast.die(1);
+  cast.die(2);
+  for (const int survivor : {0, 3}) cast[survivor].revoke(View(1), Cancelled("two died"));
+  cast.enter(2, 2);
+  cast.enter(1, 2);
+  EXPECT_TRUE(all_ok(cast.meet_all()));
+  expect_traffic(cast, 2);
+}
+
+TEST_P(MeetingTest, NobodyIsThereBeforeAMeetingAndWhereTheTableIsEmpty) {
+  Cast cast(GetParam(), 3);
+  std::byte byte;
+  cast.enter(0, 0);
+  cast.enter(2, 0);
+  EXPECT_TRUE(accuses(receive(cast[0], 2, tag(1), {&byte, 1}), 2));
+  EXPECT_TRUE(accuses(send(cast[0], 2, letter_tag(1), {&byte, 1}), 2));
+  EXPECT_TRUE(all_ok({cast.meet_all()}));
+  EXPECT_TRUE(send(cast[0], 2, tag(1), {&byte, 1}).ok());
+  EXPECT_TRUE(receive(cast[2], 0, tag(1), {&byte, 1}).ok());
+  EXPECT_TRUE(accuses(receive(cast[0], 1, tag(1), {&byte, 1}), 1));
+  EXPECT_TRUE(send(cast[0], 0, letter_tag(1), {&byte, 1}).ok());
+  EXPECT_TRUE(cast[0].receive_letter(kPatience).ok());
+  // Who is no longer named is dropped.
+  auto waiting = cast[0].start_receive(Rank(2), tag(3), {&byte, 1});
+  cast.table()[2] = {};
+  EXPECT_TRUE(cast.meet(0).ok());
+  EXPECT_TRUE(accuses(cast[0].wait(std::move(waiting), kPatience), 2));
+}
+
+TEST_P(MeetingTest, ASilentProcessIsATimeoutAndMayStillCome) {
+  Cast cast = cast_of(3);
+  cast.die(1);
+  cast.enter(1, 2);
+  for (const int rank : {0, 2}) {
+    const absl::Status status = cast.meet(rank, absl::Milliseconds(20));
+    EXPECT_TRUE(absl::IsDeadlineExceeded(status) && accused_rank(status) == Rank(1)) << status;
+  }
+  const absl::Status status = cast.meet(1, absl::Milliseconds(20));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_TRUE(all_ok(cast.meet_all()));
+  expect_traffic(cast, 2);
+}
+
+TEST_P(MeetingTest, ANewcomerThatDiesInTheMeetingIsAccusedAndTheNextOneSucceeds) {
+  Cast cast = cast_of(3);
+  for (const uint32_t since : {2u, 3u, 3u}) {
+    cast.die(1);
+    for (const int survivor : {0, 2}) cast[survivor].revoke(View(since - 1), Cancelled("rank 1 died"));
+    cast.enter(1, since);
+    // Rank 2 is not in the meeting yet when the newcomer dies.
+    std::thread zero([&] { cast.meet(0).IgnoreError(); });
+    EXPECT_TRUE(absl::IsDeadlineExceeded(cast.meet(1, absl::Milliseconds(30))));
+    cast.die(1);
+    zero.join();
+    EXPECT_TRUE(accuses(cast.meet(2), 1));
+    EXPECT_TRUE(accuses(cast.meet(0), 1));
+  }
+  cast.enter(1, 4);
+  EXPECT_TRUE(all_ok(cast.meet_all()));
+  expect_traffic(cast, 4);
+}
+
+TEST_P(MeetingTest, TheDeadAreFoundWhileTheMeetingWaits) {
+  Cast cast = cast_of(3);
+  cast.die(1);
+  cast.enter(1, 2);
+  std::vector<absl::Status> results(3);
+  std::thread zero([&] { results[0] = cast.meet(0); });
+  std::thread two([&] { results[2] = cast.meet(2); });
+  EXPECT_TRUE(absl::IsDeadlineExceeded(cast[1].receive_letter(absl::Milliseconds(50)).status()));
+  const Deadline patience(kPatience);
+  cast.die(1);
+  zero.join();
+  two.join();
+  EXPECT_TRUE(accuses(results[0], 1)) << results[0];
+  EXPECT_TRUE(accuses(results[2], 1)) << results[2];
+  EXPECT_GT(patience.left(), kPatience - absl::Seconds(5));
+}
+
+// Two processes whose connection broke though both live.
+TEST_P(MeetingTest, AProcessMayJoinAgainInALaterView) {
+  Cast cast = cast_of(3);
+  cast[0].meet({cast.table()[0], {}, cast.table()[2]}, kPatience).IgnoreError();
+  std::byte byte;
+  EXPECT_TRUE(accuses(receive(cast[1], 0, tag(1), {&byte, 1}), 0));
+  cast.each([](Transport& transport) { transport.revoke(View(1), Cancelled("rank 1 was cut off")); });
+  cast.table()[1].since = View(2);
+  EXPECT_TRUE(all_ok(cast.meet_all()));
+  expect_traffic(cast, 2);
+}
+
+TEST_P(MeetingTest, TwentyReplacementsLeaveNoOpenFile) {
+  Cast cast = cast_of(3);
+  ptrdiff_t before = 0;
+  for (uint32_t view = 2; view < 24; ++view) {
+    const int rank = static_cast<int>(view % 3);
+    cast.die(rank);
+    cast.each([&](Transport& transport) { transport.revoke(View(view - 1), Cancelled("one died")); });
+    cast.enter(rank, view);
+    ASSERT_TRUE(all_ok(cast.meet_all())) << "view " << view;
+    expect_traffic(cast, view);
+    if (view == 4) before = open_files();
+  }
+  EXPECT_LE(open_files(), before);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, MeetingTest, testing::Values(TransportKind::kUnix),
+                         [](const auto& info) { return kind_name(info.param); });
+
+TEST(UnixMeetingTest, AStrangerThatSaysNothingKeepsNobodyUp) {
+  Cast cast(TransportKind::kUnix, 2);
+  cast.enter(0, 0);
+  cast.enter(1, 0);
+  const std::string& address = cast.table()[0].address;
+  std::vector<FileDescriptor> strangers;
+  for (int i = 0; i < 200; ++i) {
+    auto stranger = call(Rank(0), address.substr(address.rfind(':') + 1));
+    ASSERT_TRUE(stranger.ok());
+    const auto babble = bytes_of(static_cast<size_t>(i % 2 * i), i);
+    EXPECT_TRUE(send_all(stranger->get(), babble, Deadline(kPatience)).ok());
+    strangers.push_back(*std::move(stranger));
+  }
+  EXPECT_TRUE(all_ok(cast.meet_all()));
+}
+
+TEST(UnixMeetingTest, ProcessesThatBelieveInDifferentWorldsDoNotMeet) {
+  auto zero = listen_unix({});
+  auto one = listen_unix({});
+  const std::vector<PeerAddress> table = {{(*zero)->address(), View(0)}, {(*one)->address(), View(0)}, {}};
+  auto of_two = (*zero)->open(Rank(0), 2, View(0));
+  auto of_three = (*one)->open(Rank(1), 3, View(0));
+  std::thread other([&] { EXPECT_TRUE(absl::IsInvalidArgument((*of_three)->meet(table, kPatience))); });
+  EXPECT_TRUE(absl::IsInvalidArgument((*of_two)->meet({table[0], table[1]}, kPatience)));
+  other.join();
+}
+
+}  // namespace
+}  // namespace evermoe
