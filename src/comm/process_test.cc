@@ -1,140 +1,17 @@
-// Real processes that are killed and stopped. Each rank is a forked process; the test's own process
-// never touches a transport, so that forking stays safe.
+// Real processes that are killed and stopped.
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
-#include <atomic>
-#include <cstring>
-#include <functional>
-
-#include "absl/strings/str_cat.h"
-#include "base/check.h"
-#include "base/error.h"
 #include "comm/communicator.h"
-#include "comm/deadline.h"
-#include "comm/job_transport.h"
-#include "comm/rank_threads_testing.h"
+#include "comm/process_testing.h"
 
 namespace evermoe {
 namespace {
 
-constexpr int kRanksMax = 8;
-constexpr absl::Duration kPatience = absl::Seconds(20);
 // The promise of transport.h, and what a test waits at most for it on a busy machine. How long the
 // report really took is checked against the promise by its best of several attempts.
 constexpr absl::Duration kReportMax = absl::Milliseconds(100);
 
-// Shared by the processes of one job.
-struct Blackboard {
-  struct Entry {
-    std::atomic<bool> has_address{false};
-    char address[4096];
-    std::atomic<int> progress{0};  // what the test waits for
-    std::atomic<bool> is_told{false};
-    std::atomic<int64_t> failed_at_ns{0};
-    char message[512];
-  };
-  std::array<Entry, kRanksMax> entries;
-};
-
-int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
-
-// Yields until the condition holds; false after kPatience.
-bool eventually(const std::function<bool()>& condition) {
-  const Deadline deadline(kPatience);
-  while (!condition()) {
-    if (deadline.passed()) return false;
-    ::sched_yield();
-  }
-  return true;
-}
-
-// What a rank's body sees.
-class Player {
- public:
-  Player(Transport& transport, Blackboard::Entry& entry) : transport(transport), entry_(entry) {}
-
-  void reach(int progress) { entry_.progress = progress; }
-  bool wait_until_told() {
-    return eventually([this] { return entry_.is_told.load(); });
-  }
-  void report_failure(const absl::Status& status) {
-    entry_.failed_at_ns = now_ns();
-    std::strncpy(entry_.message, std::string(status.message()).c_str(), sizeof(entry_.message) - 1);
-  }
-
-  Transport& transport;
-
- private:
-  Blackboard::Entry& entry_;
-};
-
-// The body returns whether everything was as it should be.
-using PlayerBody = std::function<bool(Player&)>;
-
-class Job {
- public:
-  Job(TransportKind kind, int size, const PlayerBody& body) : size_(size) {
-    void* const memory = ::mmap(nullptr, sizeof(Blackboard), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(memory != MAP_FAILED);
-    board_ = new (memory) Blackboard;
-    for (int i = 0; i < size; ++i) {
-      pids_[static_cast<size_t>(i)] = ::fork();
-      if (pids_[static_cast<size_t>(i)] == 0) ::_exit(play(kind, i, body) ? 0 : 1);
-    }
-  }
-
-  ~Job() {
-    for (int i = 0; i < size_; ++i) {
-      if (pids_[static_cast<size_t>(i)] > 0) send_signal(i, SIGKILL), succeeds(i);
-    }
-    ::munmap(board_, sizeof(Blackboard));
-  }
-
-  Blackboard::Entry& operator[](int rank) { return board_->entries[static_cast<size_t>(rank)]; }
-  bool reaches(int rank, int progress) {
-    return eventually([&] { return (*this)[rank].progress >= progress; });
-  }
-  void send_signal(int rank, int number) { ::kill(pids_[static_cast<size_t>(rank)], number); }
-  void tell(int rank) { (*this)[rank].is_told = true; }
-
-  // Waits for the end of a rank's process: whether its body returned true.
-  bool succeeds(int rank) {
-    int status = 0;
-    ::waitpid(std::exchange(pids_[static_cast<size_t>(rank)], -1), &status, 0);
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  }
-
- private:
-  bool play(TransportKind kind, int rank, const PlayerBody& body) {
-    auto listener = listen(kind);
-    std::strncpy((*this)[rank].address, listener->address().c_str(), sizeof(Blackboard::Entry::address) - 1);
-    (*this)[rank].has_address = true;
-    std::vector<std::string> addresses;
-    for (int i = 0; i < size_; ++i) {
-      if (!eventually([&] { return (*this)[i].has_address.load(); })) return false;
-      addresses.push_back((*this)[i].address);
-    }
-    auto transport = listener->connect(Rank(rank), addresses, kPatience);
-    if (!transport.ok()) return false;
-    Player player(**transport, (*this)[rank]);
-    return body(player);
-  }
-
-  const int size_;
-  Blackboard* board_ = nullptr;
-  std::array<pid_t, kRanksMax> pids_{};
-};
-
 class ProcessTest : public testing::TestWithParam<TransportKind> {};
-
-bool accuses(const absl::Status& status, int rank) {
-  return absl::IsUnavailable(status) && accused_rank(status) == Rank(rank);
-}
 
 // Ranks 0 and 2 exchange 16 MB with rank 1 when it is killed; then they go on without it.
 bool exchange_until_death(Player& player) {
