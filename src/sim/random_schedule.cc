@@ -61,7 +61,7 @@ SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& 
   shape.model.evaluate_every = draws.one_in(2) ? 3 : 0;
   shape.model.save_every = draws.one_in(2) ? 4 : 0;
   shape.changes_windows = draws.one_in(3);
-  shape.restart_all_allowed = !draws.one_in(8);
+  shape.restart_all_allowed = !draws.one_in(2);
   shape.network.seed = seed;
   shape.network.time_max = absl::Minutes(3);
   shape.network.switch_at_every_call = draws.one_in(2);

@@ -57,8 +57,8 @@ MemberOptions member_options(const SimulatedShape& shape, size_t operators, int 
   }
   options.log_bytes_max = shape.log_bytes_max;
   options.snapshot_bytes_max = shape.snapshot_bytes_max;
-  options.copies.piece_bytes_max = 16;  // a shard has several pieces
-  options.copies.bytes_per_second = 1e6;
+  options.copies.piece_bytes_max = shape.piece_bytes_max;
+  options.copies.bytes_per_second = shape.copy_bytes_per_second;
   options.deadline = absl::Seconds(5);
   options.ask_again = absl::Milliseconds(100);
   return options;
@@ -88,7 +88,7 @@ struct SimulatedJob::Process {
   absl::Duration last_order = absl::ZeroDuration();  // when it arrives
   int threads = 2;  // that have not returned
   std::unique_ptr<Link> link;
-  std::unique_ptr<HashTrainer> trainer;
+  std::unique_ptr<StageTrainer> trainer;
   std::unique_ptr<NetworkClock> clock;
   std::unique_ptr<Member> member;
   absl::Status result;
@@ -100,7 +100,7 @@ class SimulatedJob::Link final : public ControlLink {
   Link(SimulatedJob& job, Process& process) : job_(job), process_(process) {}
   void send(MemberMessage message) override {
     if (!job_.network_.lives(process_.number)) return;
-    if (std::holds_alternative<Finished>(message)) job_.digests_[process_.rank] = to_hex(process_.trainer->digest());
+    if (std::holds_alternative<Finished>(message)) job_.digests_[process_.rank] = job_.shape_.digest_of(*process_.trainer);
     arrival_ = std::max(arrival_, job_.network_.now() + absl::Microseconds(static_cast<int64_t>(job_.network_.draw(
                                       static_cast<uint64_t>(absl::ToInt64Microseconds(kControlDelayMax))))));
     const int64_t life = job_.controller_life_;
@@ -119,7 +119,13 @@ SimulatedJob::SimulatedJob(SimulatedShape shape, std::vector<Disaster> disasters
     : shape_(std::move(shape)),
       topology_(shape_.lanes, static_cast<int64_t>(shape_.lanes.size())),
       disasters_(std::move(disasters)), network_(topology_.world_size(), shape_.network),
-      node_lives_(static_cast<size_t>(shape_.nodes + shape_.spares), true) {}
+      node_lives_(static_cast<size_t>(shape_.nodes + shape_.spares), true) {
+  if (shape_.make_trainer != nullptr) return;
+  shape_.make_trainer = [this](const Topology& topology, Transport& transport) {
+    return std::make_unique<HashTrainer>(topology, transport, disk_, shape_.model);
+  };
+  shape_.digest_of = [](StageTrainer& trainer) { return to_hex(static_cast<HashTrainer&>(trainer).digest()); };
+}
 
 SimulatedJob::~SimulatedJob() { arm_fault_points({}); }
 
@@ -245,7 +251,7 @@ void SimulatedJob::start_worker(const StartWorker& start) {
 // By whichever of its threads runs first.
 void SimulatedJob::come_to_life(Process& process, Transport& transport) {
   if (process.member != nullptr || process.threads < 2) return;
-  process.trainer = std::make_unique<HashTrainer>(topology_, transport, disk_, shape_.model);
+  process.trainer = shape_.make_trainer(topology_, transport);
   process.member = std::make_unique<Member>(
       topology_, transport, *process.trainer, *process.link, *process.clock,
       member_options(shape_, process.trainer->operators().size(), topology_.role_of(process.rank).stage));
@@ -258,7 +264,9 @@ void SimulatedJob::thread_ends(Process& process) {
   outcome_.work[static_cast<size_t>(process.rank.value)] = process.member->work();
   outcome_.log_bytes_peak = std::max(outcome_.log_bytes_peak, process.member->log_bytes_peak());
   outcome_.snapshot_bytes_peak = std::max(outcome_.snapshot_bytes_peak, process.member->snapshot_bytes_peak());
-  if (process.result.ok()) outcome_.samples = process.trainer->samples();
+  if (const auto* const hash = dynamic_cast<const HashTrainer*>(process.trainer.get()); hash != nullptr && process.result.ok()) {
+    outcome_.samples = hash->samples();
+  }
   if (process.member->work().copies_refused > 0) outcome_.marks.insert("unusable copy skipped");
   process.member.reset();
   process.trainer.reset();
@@ -332,6 +340,7 @@ void SimulatedJob::strike(const Disaster& disaster) {
     }
     case Disaster::Kind::kCorruptCopies:
       for (const auto& each : processes_) {
+        if (disaster.only_at.value >= 0 && each->rank != disaster.only_at) continue;
         if (each->rank != disaster.rank && network_.lives(each->number) && each->member != nullptr) each->member->corrupt_copies(disaster.rank);
       }
       break;

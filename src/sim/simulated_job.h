@@ -28,6 +28,7 @@ struct Disaster {
   Kind kind = Kind::kKillWorker;
   Rank rank;                       // kKillWorker, kStopWorker, kCut, kCorruptCopies (whose copies)
   Rank other;                      // kCut
+  Rank only_at{-1};                // kCorruptCopies: the holder that is hit; negative: all
   Node node;                       // kKillNode
   // When: at a time, or when a process of `at_rank` (any rank if negative) passes `point` for the
   // `passing`-th time in the job.
@@ -51,7 +52,12 @@ struct SimulatedShape {
   bool restart_all_allowed = true;
   int64_t log_bytes_max = 64 << 10;
   int64_t snapshot_bytes_max = 256 << 10;
+  // The trainer of a process and the digest of its final state; empty: the hash model.
+  std::function<std::unique_ptr<StageTrainer>(const Topology&, Transport&)> make_trainer;
+  std::function<std::string(StageTrainer&)> digest_of;
   HashModelOptions model;
+  int64_t piece_bytes_max = 16;     // a shard of the hash model has several pieces
+  double copy_bytes_per_second = 1e6;
   SimulatedNetworkOptions network;
 };
 
@@ -100,7 +106,7 @@ class SimulatedJob {
   Process* playing(Rank rank);
   void mark_recoveries();
 
-  const SimulatedShape shape_;
+  SimulatedShape shape_;
   const Topology topology_;
   std::vector<Disaster> disasters_;
   SimulatedNetwork network_;

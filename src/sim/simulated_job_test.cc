@@ -1,49 +1,184 @@
+// The disasters that a job has to survive, one scenario each. Every survived one ends with the digest of
+// the undisturbed job.
+#include "sim/simulated_job.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_join.h"
-#include "sim/simulated_job.h"
+#include "base/log.h"
 
 namespace evermoe {
 namespace {
 
-SimulatedOutcome run(const SimulatedShape& shape, std::vector<Disaster> disasters = {}) {
-  return SimulatedJob(shape, std::move(disasters)).run();
-}
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
 
 std::string explain(const SimulatedOutcome& outcome) {
   return outcome.reason + "\n" + absl::StrJoin(outcome.story, "\n") + "\n" + outcome.waiting;
 }
 
-SimulatedShape shape_of(uint64_t seed) {
-  SimulatedShape shape;
-  shape.network.seed = seed;
-  shape.network.time_max = absl::Minutes(2);
-  return shape;
-}
-
-TEST(SimulatedJobTest, UndisturbedRunsAgree) {
-  const SimulatedOutcome first = run(shape_of(1));
-  ASSERT_TRUE(first.ok) << explain(first);
-  const SimulatedOutcome second = run(shape_of(2));
-  ASSERT_TRUE(second.ok) << explain(second);
-  EXPECT_EQ(first.digest, second.digest);
-  EXPECT_EQ(first.samples, 12 * 4);
-  EXPECT_TRUE(first.recoveries.empty());
-}
-
-TEST(SimulatedJobTest, OneKillCostsNoBit) {
-  const SimulatedOutcome expected = run(shape_of(1));
-  for (int32_t rank = 0; rank < 4; ++rank) {
-    const SimulatedOutcome outcome =
-        run(shape_of(static_cast<uint64_t>(rank)), {{.kind = Disaster::Kind::kKillWorker, .rank = Rank(rank), .point = "step/backward",
-                         .at_rank = Rank(rank), .passing = 17}});
-    ASSERT_TRUE(outcome.ok) << explain(outcome);
-    EXPECT_EQ(outcome.digest, expected.digest) << explain(outcome);
-    ASSERT_EQ(outcome.recoveries.size(), 1u) << explain(outcome);
-    EXPECT_FALSE(outcome.recoveries[0].restarted_all) << explain(outcome);
-    EXPECT_THAT(outcome.recoveries[0].rolled_back_stages, testing::ElementsAre(rank / 2));
+class SimulatedJobTest : public testing::Test {
+ protected:
+  SimulatedJobTest() {
+    configure_log("sim", LogLevel::kError);
+    shape_.network.time_max = absl::Minutes(2);
+    shape_.model.evaluate_every = 4;
+    shape_.model.save_every = 5;
   }
+
+  // A disaster when `rank` passes `point` for the `passing`-th time.
+  static Disaster kill(int rank, const std::string& point, int64_t passing) {
+    return {.kind = Disaster::Kind::kKillWorker, .rank = Rank(rank), .point = point, .at_rank = Rank(rank), .passing = passing};
+  }
+  SimulatedOutcome run(std::vector<Disaster> disasters = {}) { return SimulatedJob(shape_, std::move(disasters)).run(); }
+  // Runs it and expects the bits of the undisturbed job.
+  SimulatedOutcome survives(std::vector<Disaster> disasters) {
+    const SimulatedOutcome expected = run();
+    const SimulatedOutcome outcome = run(std::move(disasters));
+    EXPECT_TRUE(expected.ok && outcome.ok) << explain(outcome);
+    EXPECT_EQ(outcome.digest, expected.digest) << explain(outcome);
+    EXPECT_EQ(outcome.samples, shape_.model.steps * shape_.model.micro_batches);
+    return outcome;
+  }
+  static std::vector<int> rolled_back(const SimulatedOutcome& outcome) {
+    EXPECT_FALSE(outcome.recoveries.empty()) << explain(outcome);
+    return outcome.recoveries.empty() ? std::vector<int>() : outcome.recoveries[0].rolled_back_stages;
+  }
+
+  SimulatedShape shape_;
+};
+
+TEST_F(SimulatedJobTest, UndisturbedRunsAgreeWhateverTheDelays) {
+  const SimulatedOutcome first = run();
+  ASSERT_TRUE(first.ok) << explain(first);
+  shape_.network.seed = 99;
+  const SimulatedOutcome second = run();
+  EXPECT_EQ(first.digest, second.digest);
+  EXPECT_TRUE(second.recoveries.empty());
+  shape_.model.seed = 2;
+  EXPECT_NE(run().digest, first.digest);
+}
+
+TEST_F(SimulatedJobTest, AnyRoleMayDie) {
+  for (const std::vector<int>& lanes : {std::vector<int>{4, 4}, std::vector<int>{2, 2, 2, 2}}) {
+    shape_.lanes = lanes;
+    const SimulatedOutcome expected = run();
+    for (int rank = 0; rank < 8; ++rank) {
+      const SimulatedOutcome outcome = run({kill(rank, "step/backward", 9)});
+      ASSERT_TRUE(outcome.ok) << explain(outcome);
+      EXPECT_EQ(outcome.digest, expected.digest) << explain(outcome);
+      EXPECT_THAT(rolled_back(outcome), ElementsAre(rank / lanes[0]));
+      EXPECT_EQ(outcome.processes, 9) << "survivors keep their processes";
+    }
+  }
+}
+
+TEST_F(SimulatedJobTest, TwoLanesOfOneStage) {
+  shape_.lanes = {3, 2};
+  shape_.copies = 2;
+  EXPECT_THAT(rolled_back(survives({kill(0, "step/forward", 13), kill(1, "step/forward", 13)})), ElementsAre(0));
+}
+
+TEST_F(SimulatedJobTest, TwoAdjacentStages) {
+  shape_.lanes = {2, 2, 2};
+  shape_.copies = 2;
+  const SimulatedOutcome outcome = survives({kill(0, "step/forward", 13), kill(2, "step/forward", 13)});
+  EXPECT_THAT(rolled_back(outcome), ElementsAre(0, 1));
+  EXPECT_FALSE(outcome.recoveries[0].restarted_all);
+}
+
+TEST_F(SimulatedJobTest, TwoDisjointStages) {
+  shape_.lanes = {2, 2, 2};
+  shape_.copies = 2;
+  EXPECT_THAT(rolled_back(survives({kill(0, "step/forward", 13), kill(5, "step/forward", 13)})), ElementsAre(0, 2));
+}
+
+TEST_F(SimulatedJobTest, ASecondDeathDuringTheCatchUp) {
+  shape_.copies = 2;
+  const SimulatedOutcome outcome = survives({kill(0, "step/forward", 15), kill(1, "catch_up/step", 2)});
+  EXPECT_THAT(outcome.marks, Contains("failure during a recovery"));
+  EXPECT_FALSE(outcome.recoveries[0].restarted_all);
+}
+
+TEST_F(SimulatedJobTest, ANeighbourDiesDuringTheCatchUp) {
+  shape_.copies = 2;
+  EXPECT_THAT(rolled_back(survives({kill(0, "step/forward", 15), {.kind = Disaster::Kind::kKillWorker, .rank = Rank(2),
+                                     .point = "catch_up/step", .at_rank = Rank(0), .passing = 2}})),
+              ElementsAre(0, 1));
+}
+
+TEST_F(SimulatedJobTest, TheControllerDies) {
+  survives({{.kind = Disaster::Kind::kKillController, .time = absl::Milliseconds(60)}});
+}
+
+TEST_F(SimulatedJobTest, TheControllerDiesWhileAViewOpens) {
+  const SimulatedOutcome outcome = survives({kill(0, "step/forward", 15), {.kind = Disaster::Kind::kKillController,
+                                             .point = "recovery/stopped", .at_rank = Rank(2), .passing = 2}});
+  EXPECT_THAT(outcome.marks, Contains("controller killed while a view opened"));
+}
+
+TEST_F(SimulatedJobTest, AWorkerDiesWhileThereIsNoController) {
+  survives({{.kind = Disaster::Kind::kKillController, .time = absl::Milliseconds(60)},
+            {.kind = Disaster::Kind::kKillWorker, .rank = Rank(1), .time = absl::Milliseconds(70)}});
+}
+
+TEST_F(SimulatedJobTest, ANodeWithTwoWorkers) {
+  shape_.nodes = 2;
+  shape_.spares = 1;
+  const SimulatedOutcome outcome = survives({{.kind = Disaster::Kind::kKillNode, .node = Node(0), .time = absl::Milliseconds(90)}});
+  EXPECT_FALSE(outcome.recoveries[0].restarted_all) << "copies are on other nodes" << explain(outcome);
+}
+
+TEST_F(SimulatedJobTest, AStoppedWorkerIsFoundAndReplaced) {
+  const SimulatedOutcome outcome = survives({{.kind = Disaster::Kind::kStopWorker, .rank = Rank(3), .time = absl::Milliseconds(70)}});
+  EXPECT_THAT(outcome.recoveries[0].causes.front(), HasSubstr("no sign of life"));
+}
+
+TEST_F(SimulatedJobTest, ACutConnection) {
+  survives({{.kind = Disaster::Kind::kCut, .rank = Rank(0), .other = Rank(3), .time = absl::Milliseconds(70)}});
+}
+
+TEST_F(SimulatedJobTest, ADamagedCopyIsSkipped) {
+  shape_.copies = 2;
+  shape_.lanes = {2, 2, 2};
+  // One of the two holders has a damaged copy: the other one's is taken.
+  const SimulatedOutcome outcome = survives({{.kind = Disaster::Kind::kCorruptCopies, .rank = Rank(0), .only_at = Rank(2),
+                                              .point = "step/forward", .at_rank = Rank(0), .passing = 15},
+                                             kill(0, "step/forward", 15)});
+  EXPECT_THAT(outcome.marks, Contains("unusable copy skipped")) << explain(outcome);
+  EXPECT_FALSE(outcome.recoveries[0].restarted_all) << explain(outcome);
+}
+
+TEST_F(SimulatedJobTest, WithoutAnyCopyAllGoBackToTheDurableState) {
+  const SimulatedOutcome outcome = survives({kill(0, "step/forward", 21), kill(1, "step/forward", 21)});
+  EXPECT_TRUE(outcome.recoveries[0].restarted_all);
+}
+
+TEST_F(SimulatedJobTest, OrTheJobIsRefusedWithTheRolesAndWhereTheirCopiesWere) {
+  shape_.restart_all_allowed = false;
+  const SimulatedOutcome outcome = run({kill(0, "step/forward", 21), kill(1, "step/forward", 21)});
+  EXPECT_TRUE(outcome.ended);
+  EXPECT_FALSE(outcome.ok);
+  EXPECT_THAT(outcome.reason, HasSubstr("nobody alive holds window"));
+  EXPECT_THAT(outcome.reason, HasSubstr("its copies were at 0.1"));
+}
+
+TEST_F(SimulatedJobTest, WithoutProtectionEveryLossSendsAllBack) {
+  shape_.is_protected = false;
+  EXPECT_TRUE(survives({kill(0, "step/forward", 21)}).recoveries[0].restarted_all);
+}
+
+TEST_F(SimulatedJobTest, DenseSnapshotsNowAndThen) {
+  shape_.window = 1;
+  shape_.period = 4;
+  EXPECT_FALSE(survives({kill(0, "step/forward", 21)}).recoveries[0].restarted_all);
+}
+
+TEST_F(SimulatedJobTest, ASeedRepeatsExactly) {
+  const auto story = [&] { return absl::StrJoin(run({kill(0, "step/forward", 15), kill(3, "copy/stored", 30)}).story, "\n"); };
+  EXPECT_EQ(story(), story());
 }
 
 }  // namespace
