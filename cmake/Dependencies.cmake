@@ -11,6 +11,7 @@ pkg_check_modules(UCX REQUIRED IMPORTED_TARGET ucx)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(TOMLPLUSPLUS REQUIRED IMPORTED_TARGET tomlplusplus)
 pkg_check_modules(SENTENCEPIECE REQUIRED IMPORTED_TARGET sentencepiece)
+pkg_check_modules(GRPCPP REQUIRED IMPORTED_TARGET grpc++_unsecure)
 
 find_program(EVERMOE_CCACHE ccache)
 if(EVERMOE_CCACHE)

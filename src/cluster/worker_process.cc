@@ -42,7 +42,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::start(const Worker
   spawning.inherited_fds = {pipe[1]};
   if (options.kept_fd >= 0) spawning.inherited_fds.push_back(options.kept_fd);
   spawning.parent_death_signal = SIGKILL;
-  spawning.own_group = true;
+  spawning.own_group = options.own_group;
   absl::StatusOr<std::unique_ptr<ChildProcess>> child = spawn(spawning);
   ::close(pipe[1]);
   if (!child.ok()) {
@@ -97,7 +97,7 @@ void WorkerProcess::signal(int number) { (void)child_->kill(number); }
 void WorkerProcess::kill() {
   if (try_wait()) return;  // Its number may be somebody else's by now.
   (void)child_->kill_group(SIGKILL);
-  // Where the group does not exist yet: between fork and exec.
+  // Where the group does not exist yet, between fork and exec, or is not its own.
   (void)child_->kill(SIGKILL);
 }
 

@@ -23,12 +23,13 @@ struct WorkerProcessOptions {
   std::string log_path;
   Rank rank;
   int kept_fd = -1;  // held open by the worker as long as it lives; -1: none
+  // In a process group of its own the terminal's Ctrl-C does not reach it.
+  bool own_group = true;
 };
 
 // One thread, the one that started it: the worker dies when that thread ends. Destruction kills it.
 class WorkerProcess {
  public:
-  // In a process group of its own: the terminal's Ctrl-C does not reach it.
   static absl::StatusOr<std::unique_ptr<WorkerProcess>> start(const WorkerProcessOptions& options);
   ~WorkerProcess();
   WorkerProcess(const WorkerProcess&) = delete;
@@ -47,7 +48,7 @@ class WorkerProcess {
 
   // Nothing to do for a process that has ended.
   void signal(int number);
-  void kill();  // it and all that it started
+  void kill();  // with a group of its own: it and all that it started
 
   std::vector<std::string> last_lines(size_t lines_max) const { return log_->last_lines(lines_max); }
   const std::string& log_path() const { return log_->path(); }

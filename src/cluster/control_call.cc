@@ -1,0 +1,97 @@
+#include "cluster/control_call.h"
+
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+
+#include "base/check.h"
+#include "cluster/control_outbox.h"
+
+namespace evermoe {
+namespace {
+
+// The library ends a cancelled call by itself, without waiting for anybody.
+constexpr absl::Duration kCancelMax = absl::Seconds(60);
+
+std::shared_ptr<grpc::Channel> channel_to(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(static_cast<int>(kEnvelopeBytesMax));
+  // Every attempt is one of its own: shared connections remember failures and wait longer and longer.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace
+
+class ControlCall::Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  Stream(const std::string& address, StreamNumber number, StreamEvents& events)
+      : number_(number), events_(events), stub_(channel_to(address)) {
+    stub_.PrepareBidiStreamingCall(&context_, kControlMethod, grpc::StubOptions(), this);
+    AddHold();  // for the writes, which begin outside of reactions
+    StartRead(&incoming_);
+    StartCall();
+  }
+  ~Stream() override {
+    is_told_ = true;
+    context_.TryCancel();
+    follow(outbox_.close(/*drop=*/true));
+    std::unique_lock lock(mutex_);
+    CHECK(done_.wait_for(lock, absl::ToChronoSeconds(kCancelMax), [&] { return is_done_; })) << "a cancelled call goes on";
+  }
+
+  bool send(const Envelope& envelope) {
+    const Outbox::Result result = outbox_.add(to_buffer(envelope));
+    if (result == Outbox::Result::kWrite) StartWrite(outbox_.next());
+    return result != Outbox::Result::kFull;
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) return follow(outbox_.close(/*drop=*/true));
+    absl::StatusOr<Envelope> envelope = from_buffer(incoming_);
+    if (!envelope.ok()) {
+      context_.TryCancel();
+      return follow(outbox_.close(/*drop=*/true));
+    }
+    if (!is_told_) events_.on_envelope(number_, *std::move(envelope));
+    StartRead(&incoming_);
+  }
+  void OnWriteDone(bool ok) override { follow(outbox_.on_written(ok)); }
+  void OnDone(const grpc::Status& status) override {
+    const std::string why = status.ok() ? "it has closed the connection" : status.error_message();
+    if (!is_told_.exchange(true)) events_.on_broken(number_, why);
+    const std::lock_guard lock(mutex_);
+    is_done_ = true;
+    done_.notify_all();
+  }
+
+ private:
+  void follow(Outbox::Then then) {
+    if (then == Outbox::Then::kWrite) StartWrite(outbox_.next());
+    if (then == Outbox::Then::kEnd) RemoveHold();
+  }
+
+  const StreamNumber number_;
+  StreamEvents& events_;
+  grpc::GenericStub stub_;
+  grpc::ClientContext context_;
+  Outbox outbox_;
+  grpc::ByteBuffer incoming_;
+  std::atomic<bool> is_told_ = false;
+  std::mutex mutex_;
+  std::condition_variable done_;
+  bool is_done_ = false;
+};
+
+ControlCall::ControlCall(const std::string& address, StreamNumber number, StreamEvents& events)
+    : stream_(std::make_unique<Stream>(address, number, events)) {}
+
+ControlCall::~ControlCall() = default;
+
+bool ControlCall::send(const Envelope& envelope) { return stream_->send(envelope); }
+
+}  // namespace evermoe
