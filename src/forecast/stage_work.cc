@@ -1,0 +1,161 @@
+#include "forecast/stage_work.h"
+
+#include <algorithm>
+
+#include "pipeline/pipeline_schedule.h"
+#include "placement/expert_placement.h"
+#include "placement/topology.h"
+
+namespace evermoe {
+namespace {
+
+// Read master, moments and gradient; write master, moments and compute weight.
+constexpr double kUpdateBytes = 16 + 12 + 2;
+// Kept per token and layer for backward, as multiples of the hidden width (Korthikanti et al. 2022,
+// without attention scores, which are computed again), and per routed token of its expert's width.
+constexpr double kActivationBytesPerHidden = 34;
+constexpr double kActivationBytesPerExpertHidden = 6;
+constexpr double kLogitBytes = 4;
+
+double compute_bytes(Precision precision) {
+  switch (precision) {
+    case Precision::kFp32: return 4;
+    case Precision::kFp64: return 8;
+    default: return 2;
+  }
+}
+
+// Of the BF16 peak.
+double peak_share(Precision precision) {
+  switch (precision) {
+    case Precision::kFp32: return 0.5;
+    case Precision::kFp64: return 1.0 / 16;
+    default: return 1;
+  }
+}
+
+class StageBuilder {
+ public:
+  StageBuilder(const ModelShape& shape, const JobLayout& layout, const ClusterSpec& cluster, const Fabric& fabric, int stage)
+      : shape_(shape), layout_(layout), cluster_(cluster), fabric_(fabric), lanes_(layout.lanes[static_cast<size_t>(stage)]),
+        is_first_(stage == 0), is_last_(stage + 1 == std::ssize(layout.lanes)),
+        placement_(ExpertPlacement::uniform(static_cast<int>(shape.experts), lanes_, layout.expert_replicas)),
+        tokens_(static_cast<double>(layout.micro_batch_size * shape.sequence_length)) {
+    work_.rounds = round_count(lanes_, static_cast<int>(layout.micro_batches));
+    for (int lane = 0; lane < lanes_; ++lane) {
+      if (placement_.experts_on(lane).size() > placement_.experts_on(heaviest_).size()) heaviest_ = lane;
+    }
+  }
+
+  // Operators of the stage in canonical order; experts of other lanes are passed over.
+  void add(const OperatorSpec& spec) {
+    const std::vector<int>& hosted = placement_.experts_on(heaviest_);
+    const bool is_expert = spec.kind == OperatorKind::kExpert;
+    if (is_expert && !std::binary_search(hosted.begin(), hosted.end(), spec.expert)) return;
+    add_compute(spec, is_expert);
+    if (spec.kind == OperatorKind::kGate) add_exchange();
+    if (spec.kind == OperatorKind::kBlock) work_.activation_bytes_per_round += tokens_ * hidden() * kActivationBytesPerHidden * width() / 2;
+    if (spec.kind == OperatorKind::kHead) work_.activation_bytes_per_round += tokens_ * static_cast<double>(shape_.vocabulary) * kLogitBytes;
+  }
+
+  StageWork build() {
+    const double boundary = tokens_ * hidden() * width();
+    const double message = fabric_.across.message(boundary);
+    if (!is_last_) work_.forward_seconds += message;
+    if (!is_first_) work_.backward_seconds += message;
+    work_.sent_bytes_per_round = boundary * (!is_last_ + !is_first_);
+    work_.reduction_seconds = gather_seconds(lanes_, kGradientBytes * dense_, fabric_) + gather_seconds(lanes_, width() * dense_, fabric_);
+    if (layout_.expert_replicas > 1) {
+      // Replicas of an expert are on different nodes.
+      work_.reduction_seconds += ring_gather_seconds(layout_.expert_replicas, (kGradientBytes + width()) * expert_, fabric_.across);
+    }
+    return std::move(work_);
+  }
+
+ private:
+  double hidden() const { return static_cast<double>(shape_.hidden); }
+  double width() const { return compute_bytes(layout_.precision); }
+
+  double tokens_through(bool is_expert) const {
+    if (!is_expert) return tokens_;
+    return tokens_ * static_cast<double>(shape_.top_k) * lanes_ /
+           (static_cast<double>(shape_.experts) * layout_.expert_replicas);
+  }
+
+  void add_compute(const OperatorSpec& spec, bool is_expert) {
+    const double elements = static_cast<double>(spec.flat_size), tokens = tokens_through(is_expert);
+    const double rate = cluster_.gpu.flops * peak_share(layout_.precision) * cluster_.efficiency * (is_expert ? grouped_product_share(tokens) : 1);
+    // No product is faster than its matrix is read.
+    auto seconds = [&](double flops) {
+      return flops == 0 ? 0 : std::max(flops * tokens / rate, width() * elements / cluster_.gpu.memory_bytes_per_second);
+    };
+    const OperatorWork flops = operator_work(spec, shape_);
+    const double forward = seconds(flops.forward), input = seconds(flops.input_gradient), weight = seconds(flops.weight_gradient);
+    work_.forward_seconds += forward;
+    work_.backward_seconds += input + weight;
+    add_state(spec, elements, is_expert, forward + input, weight);
+  }
+
+  void add_state(const OperatorSpec& spec, double elements, bool is_expert, double passing_seconds, double weight_seconds) {
+    const int owners = is_expert ? layout_.expert_replicas : lanes_;
+    const auto shard = static_cast<double>(shard_range(spec.flat_size, owners, 0).size());
+    const double update = kUpdateBytes * shard / cluster_.gpu.memory_bytes_per_second;
+    (is_expert ? expert_ : dense_) += elements;
+    work_.update_seconds += update;
+    work_.weight_bytes += width() * elements;
+    work_.gradient_bytes += kGradientBytes * elements;
+    work_.optimizer_bytes += kOptimizerBytes * shard;
+    OperatorProfile profile{.expert = spec.expert};
+    profile.cost = {static_cast<int64_t>((kOptimizerBytes + width()) * shard), static_cast<int64_t>(width() * shard)};
+    profile.forward_seconds = work_.rounds * passing_seconds;
+    profile.gradient_seconds = work_.rounds * weight_seconds + update;
+    work_.operators.push_back(profile);
+  }
+
+  // Tokens to experts and back, and their gradients the other way.
+  void add_exchange() {
+    const double routed = tokens_ * static_cast<double>(shape_.top_k);
+    const int group = std::max(1, lanes_ / layout_.expert_replicas);
+    const double exchange = 2 * all_to_all_seconds(group, routed * hidden() * width(), fabric_);
+    work_.forward_seconds += exchange;
+    work_.backward_seconds += exchange;
+    work_.activation_bytes_per_round +=
+        routed * (2 * width() * hidden() + kActivationBytesPerExpertHidden * static_cast<double>(shape_.expert_hidden) * width() / 2);
+  }
+
+  const ModelShape& shape_;
+  const JobLayout& layout_;
+  const ClusterSpec& cluster_;
+  const Fabric& fabric_;
+  const int lanes_;
+  const bool is_first_;
+  const bool is_last_;
+  const ExpertPlacement placement_;
+  const double tokens_;  // of a micro-batch
+  int heaviest_ = 0;     // lane
+  double dense_ = 0;     // elements of the rank
+  double expert_ = 0;
+  StageWork work_;
+};
+
+int stage_of(const OperatorSpec& spec, const Topology& topology) {
+  if (spec.kind == OperatorKind::kEmbedding) return 0;
+  if (spec.kind == OperatorKind::kHead) return topology.stages() - 1;
+  int stage = 0;
+  while (topology.first_layer(stage + 1) <= spec.layer) ++stage;
+  return stage;
+}
+
+}  // namespace
+
+std::vector<StageWork> stage_works(const ModelShape& shape, const JobLayout& layout, const ClusterSpec& cluster, const Fabric& fabric) {
+  const Topology topology(layout.lanes, shape.layers);
+  std::vector<StageBuilder> builders;
+  for (int stage = 0; stage < topology.stages(); ++stage) builders.emplace_back(shape, layout, cluster, fabric, stage);
+  for (const OperatorSpec& spec : model_operators(shape)) builders[static_cast<size_t>(stage_of(spec, topology))].add(spec);
+  std::vector<StageWork> works;
+  for (StageBuilder& builder : builders) works.push_back(builder.build());
+  return works;
+}
+
+}  // namespace evermoe

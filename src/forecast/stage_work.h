@@ -1,0 +1,42 @@
+// What the heaviest rank of each stage computes, sends and holds: the parts of a step's forecast.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "checkpoint/ordering.h"
+#include "forecast/cluster_spec.h"
+#include "forecast/collectives.h"
+#include "forecast/operator_work.h"
+#include "forecast/step_forecast.h"
+
+namespace evermoe {
+
+// Bytes per element: master weight and two moments; gradients accumulate in FP32.
+inline constexpr double kOptimizerBytes = 12;
+inline constexpr double kGradientBytes = 4;
+
+struct StageWork {
+  int rounds = 0;
+  // Of one round (a micro-batch on every lane), with communication.
+  double forward_seconds = 0;
+  double backward_seconds = 0;
+  double activation_bytes_per_round = 0;  // kept until the backward round
+  double sent_bytes_per_round = 0;        // over both boundaries
+
+  double reduction_seconds = 0;           // of gradients, and gathering of updated weights; per step
+  double update_seconds = 0;              // per step
+
+  double weight_bytes = 0;
+  double gradient_bytes = 0;
+  double optimizer_bytes = 0;
+  double state_bytes() const { return weight_bytes + gradient_bytes + optimizer_bytes; }
+
+  std::vector<OperatorProfile> operators;  // of the lane with most experts
+};
+
+// By stage. REQUIRES: the layout fits the model and the cluster.
+std::vector<StageWork> stage_works(const ModelShape& shape, const JobLayout& layout, const ClusterSpec& cluster,
+                                   const Fabric& fabric);
+
+}  // namespace evermoe

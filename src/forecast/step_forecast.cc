@@ -1,0 +1,154 @@
+#include "forecast/step_forecast.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/error.h"
+#include "forecast/collectives.h"
+#include "forecast/pipeline_time.h"
+#include "forecast/stage_work.h"
+#include "pipeline/pipeline_schedule.h"
+
+namespace evermoe {
+namespace {
+
+constexpr double kUsableMemory = 0.92;  // the rest is for the framework and fragmentation
+
+Fabric fabric_of(const ClusterSpec& cluster) {
+  return {{cluster.gpu.fabric_bytes_per_second, 3e-6}, {cluster.nic_per_gpu(), cluster.latency_seconds}, cluster.gpus_per_node};
+}
+
+// One world-wide sum of a few numbers: up and down a tree.
+double verdict_seconds(const ClusterSpec& cluster) {
+  return 2 * std::ceil(std::log2(std::max(2, cluster.gpus()))) * cluster.latency_seconds;
+}
+
+absl::Status check_layout(const ModelShape& shape, const JobLayout& layout, const ClusterSpec& cluster) {
+  const auto stages = static_cast<int64_t>(layout.lanes.size());
+  if (stages < 1 || stages > shape.layers) {
+    return InvalidInput(absl::StrCat("layout: found ", stages, " stages, allowed: 1 to ", shape.layers, " (layers)"));
+  }
+  if (layout.gpus() != cluster.gpus()) {
+    return InvalidInput(absl::StrCat("layout: found ", layout.gpus(), " ranks, allowed: the cluster's ", cluster.gpus(), " GPUs (",
+                                     cluster.nodes, " nodes of ", cluster.gpus_per_node, ")"));
+  }
+  const int narrowest = *std::min_element(layout.lanes.begin(), layout.lanes.end());
+  if (layout.expert_replicas < 1 || layout.expert_replicas > narrowest) {
+    return InvalidInput(absl::StrCat("layout: found ", layout.expert_replicas, " expert replicas, allowed: 1 to ", narrowest, " (lanes)"));
+  }
+  if (layout.micro_batches < 1 || layout.micro_batch_size < 1) return InvalidInput("layout: allowed: at least one micro-batch of one sequence");
+  return absl::OkStatus();
+}
+
+StepParts step_parts(const std::vector<StageWork>& stages, const JobLayout& layout, const ClusterSpec& cluster) {
+  StepParts parts;
+  std::vector<double> forward, backward;
+  double busiest = 0;
+  for (const StageWork& stage : stages) {
+    forward.push_back(stage.forward_seconds);
+    backward.push_back(stage.backward_seconds);
+    busiest = std::max(busiest, stage.rounds * (stage.forward_seconds + stage.backward_seconds));
+    parts.reduction_seconds = std::max(parts.reduction_seconds, stage.reduction_seconds);
+    parts.update_seconds = std::max(parts.update_seconds, stage.update_seconds);
+  }
+  parts.pipeline_seconds = pipeline_seconds(layout.lanes, static_cast<int>(layout.micro_batches), forward, backward);
+  parts.bubble_share = 1 - busiest / parts.pipeline_seconds;
+  parts.verdict_seconds = verdict_seconds(cluster);
+  return parts;
+}
+
+JobProfile shape_profile(const ModelShape& shape, const JobLayout& layout, const ClusterSpec& cluster) {
+  JobProfile profile;
+  profile.origin = "modelled from first principles";
+  profile.tokens_per_step = static_cast<double>(layout.micro_batches * layout.micro_batch_size * shape.sequence_length);
+  profile.stages = static_cast<int>(layout.lanes.size());
+  profile.lanes = layout.lanes;
+  profile.gpus_per_node = cluster.gpus_per_node;
+  profile.nodes = cluster.nodes;
+  profile.experts = shape.experts;
+  profile.popularity.assign(static_cast<size_t>(shape.experts), 1);
+  const ParameterCounts counts = count_parameters(shape);
+  profile.state_bytes = kOptimizerBytes * static_cast<double>(counts.total);
+  profile.expert_state_bytes = kOptimizerBytes * static_cast<double>(counts.experts);
+  return profile;
+}
+
+// Memory is that of the stage that needs most, with the rounds that 1F1B keeps in flight there.
+void add_stages(const std::vector<StageWork>& stages, const JobLayout& layout, JobProfile& profile) {
+  const auto orders = pipeline_schedule(layout.lanes, static_cast<int>(layout.micro_batches));
+  for (size_t s = 0; s < stages.size(); ++s) {
+    const StageWork& stage = stages[s];
+    const double activations = stage.activation_bytes_per_round * rounds_in_flight_max(orders[s]);
+    if (stage.state_bytes() + activations > profile.gpu_bytes()) {
+      profile.weight_bytes = stage.weight_bytes;
+      profile.gradient_bytes = stage.gradient_bytes;
+      profile.optimizer_bytes = stage.optimizer_bytes;
+      profile.activation_bytes = activations;
+    }
+    profile.log_bytes = std::max(profile.log_bytes, static_cast<int64_t>(stage.rounds * stage.sent_bytes_per_round));
+    profile.rounds = std::max(profile.rounds, stage.rounds);
+    profile.operators_of_stage.push_back(stage.operators);
+  }
+}
+
+// Micro-batches of 1, 2, 4, ... sequences for so many lanes and stages; none if none divides the batch.
+std::vector<JobLayout> layouts_of(const ModelShape& shape, int stages, int lanes, int64_t sequences, Precision precision) {
+  std::vector<JobLayout> layouts;
+  for (int64_t size = 1; size * lanes <= sequences; size *= 2) {
+    if (sequences % (size * lanes) != 0) continue;
+    JobLayout layout{.lanes = std::vector<int>(static_cast<size_t>(stages), lanes), .micro_batches = sequences / size,
+                     .micro_batch_size = size, .precision = precision};
+    // At least one expert on every lane.
+    layout.expert_replicas = static_cast<int>(std::max<int64_t>(1, lanes / std::max<int64_t>(1, shape.experts)));
+    layouts.push_back(layout);
+  }
+  return layouts;
+}
+
+}  // namespace
+
+int JobLayout::gpus() const { return std::accumulate(lanes.begin(), lanes.end(), 0); }
+
+absl::StatusOr<StepForecast> forecast_step(const ModelShape& shape, const JobLayout& layout, const ClusterSpec& cluster) {
+  RETURN_IF_ERROR(check_layout(shape, layout, cluster));
+  const std::vector<StageWork> stages = stage_works(shape, layout, cluster, fabric_of(cluster));
+  StepForecast result;
+  result.parts = step_parts(stages, layout, cluster);
+  result.profile = shape_profile(shape, layout, cluster);
+  add_stages(stages, layout, result.profile);
+  result.profile.step_seconds = result.parts.step_seconds();
+  result.profile.update_seconds = result.parts.update_seconds;
+  result.parts.used_flops_share = step_work_per_token(shape) * result.profile.tokens_per_step /
+                                  (cluster.gpu.flops * cluster.gpus() * result.parts.step_seconds());
+  return result;
+}
+
+absl::StatusOr<JobLayout> choose_layout(const ModelShape& shape, const ClusterSpec& cluster, int64_t sequences, Precision precision) {
+  std::optional<JobLayout> best;
+  double best_seconds = 0, least_bytes = INFINITY;
+  for (int stages = 1; stages <= std::min<int64_t>(cluster.gpus(), shape.layers); ++stages) {
+    if (cluster.gpus() % stages != 0) continue;
+    for (const JobLayout& layout : layouts_of(shape, stages, cluster.gpus() / stages, sequences, precision)) {
+      ASSIGN_OR_RETURN(const StepForecast forecast, forecast_step(shape, layout, cluster));
+      const double bytes = forecast.profile.gpu_bytes();
+      least_bytes = std::min(least_bytes, bytes);
+      if (bytes > kUsableMemory * cluster.gpu.memory_bytes) continue;
+      if (best && forecast.parts.step_seconds() >= best_seconds) continue;
+      best = layout;
+      best_seconds = forecast.parts.step_seconds();
+    }
+  }
+  if (best) return *best;
+  if (least_bytes == INFINITY) {
+    return InvalidInput(absl::StrCat("batch: found ", sequences, " sequences, allowed: a multiple of the lanes of some layout of ",
+                                     cluster.gpus(), " GPUs over at most ", shape.layers, " stages"));
+  }
+  return NoCapacity(absl::StrFormat("no layout fits: the leanest needs %.1f GB of each GPU, which has %.1f GB to use", least_bytes / 1e9,
+                                    kUsableMemory * cluster.gpu.memory_bytes / 1e9));
+}
+
+}  // namespace evermoe
