@@ -123,21 +123,25 @@ Plan make_plan(const PlanInputs& in) {
     plan.rolled_back.push_back(stage);
     plan.reasons.push_back(std::move(reason));
   }
-  if (plan.rolled_back.empty()) return plan;
-  if (!in.is_protected) return restart_all(std::move(plan), "without protection, a lost worker sends all back");
+  if (!in.is_protected) {
+    if (plan.rolled_back.empty()) return plan;
+    return restart_all(std::move(plan), "without protection, a lost worker sends all back");
+  }
   plan.sources.resize(in.reports.size());
   if (plan.window < Step(0)) {
+    if (plan.rolled_back.empty()) return plan;
     plan.reasons.push_back(absl::StrCat("no window is complete yet: back to the state at step ", plan.base.value,
                                         ", where the job began"));
     return plan;
   }
-  for (const int stage : plan.rolled_back) {
-    for (const Rank rank : in.topology->stage_group(stage)) {
-      if (!add_sources(in, rank, plan)) {
-        const std::string reason = nobody_has(in, rank, plan.window);
-        return restart_all(std::move(plan), reason);
-      }
-    }
+  for (const Report& report : in.reports) {
+    // Also a rank that goes on catching up may still be gathering its window.
+    const bool goes_back = std::find(plan.rolled_back.begin(), plan.rolled_back.end(),
+                                     in.topology->role_of(report.rank).stage) != plan.rolled_back.end();
+    if (!goes_back && holds(report, {report.rank, plan.window})) continue;
+    if (add_sources(in, report.rank, plan)) continue;
+    const std::string reason = nobody_has(in, report.rank, plan.window);
+    return restart_all(std::move(plan), reason);
   }
   return plan;
 }

@@ -124,6 +124,14 @@ void Member::open(PlanPointer plan) {
     transport_.revoke(kStageGroups, View(plan->view.value - 1),
                       Cancelled(absl::StrCat("the stage begins anew in view ", plan->view.value)));
   }
+  if (restarts) copies_.suspend();
+  if (plan->restart_all) {
+    // Before anything of the new run can come: what is left of the old one must not be taken for it.
+    copies_.clear();
+    store_.clear();
+    log_.clear();
+    received_.clear();
+  }
   exchange_.on_view();
   if (options_.is_protected) {
     copies_.set_holders(plan->view, plan->holders[static_cast<size_t>(rank_.value)], plan->table);

@@ -31,6 +31,7 @@ absl::Status SnapshotCopies::capture(SlotTime time) {
                                options_.piece_bytes_max);
   {
     const std::lock_guard lock(mutex_);
+    if (is_suspended_) return Cancelled("this stage goes back");
     capture_ = Capture{time, in_.schedule->slots(), std::move(position), std::move(pieces)};
     slots_of_window_[time.window] = in_.schedule->slots();
   }
@@ -104,6 +105,7 @@ void SnapshotCopies::abandon() {
       const std::lock_guard lock(mutex_);
       if (!reads_now_) {
         capture_.reset();
+        is_suspended_ = false;
         break;
       }
     }
@@ -126,6 +128,13 @@ Step SnapshotCopies::complete_window() const {
     if (count == slots_of_window_.at(window)) newest = window;
   }
   return newest;
+}
+
+void SnapshotCopies::suspend() {
+  outgoing_.clear();
+  const std::lock_guard lock(mutex_);
+  capture_.reset();
+  is_suspended_ = true;
 }
 
 absl::Duration SnapshotCopies::work() {

@@ -49,7 +49,7 @@ class SnapshotCopies {
 
   // ---- training thread
 
-  // The state of `time` is what the trainer holds now.
+  // The state of `time` is what the trainer holds now. Cancelled if the member has to go back.
   absl::Status capture(SlotTime time);
   // Returns when no capture still has to read the operator; at most one capture is ever under way.
   absl::Status wait_read(int operator_index);
@@ -65,6 +65,9 @@ class SnapshotCopies {
 
   // ---- service thread
 
+  // The training thread is about to be sent back: nothing of what it still runs is captured or sent.
+  // Until abandon().
+  void suspend();
   // Does what there is to do, for about one piece. Returns when to be called again at the latest.
   absl::Duration work();
   // A new view: who keeps this rank's copies now. They are sent what they have not acknowledged.
@@ -110,6 +113,7 @@ class SnapshotCopies {
   bool reads_now_ = false;  // the service thread is inside the trainer's capture()
   bool is_urgent_ = false;  // the optimizer waits
   bool must_send_again_ = false;
+  bool is_suspended_ = false;
   std::vector<Holder> holders_;
   std::set<std::pair<Step, int>> captured_;  // slots that are complete here
   std::map<Step, int> slots_of_window_;

@@ -11,22 +11,23 @@
 namespace evermoe {
 namespace {
 
-// Counter-based: the n-th draw of a seed.
+uint64_t mixed(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+// Counter-based: the n-th draw of a seed. The seed is mixed first, or neighbouring seeds would share
+// their draws.
 class Draws {
  public:
-  explicit Draws(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15 + 0x7f4a7c15) {}
-  uint64_t below(uint64_t bound) { return next() % bound; }
+  explicit Draws(uint64_t seed) : state_(mixed(seed + 0x9e3779b97f4a7c15)) {}
+  uint64_t below(uint64_t bound) { return mixed(state_ += 0x9e3779b97f4a7c15) % bound; }
   bool one_in(uint64_t n) { return below(n) == 0; }
   template <typename T>
   const T& of(const std::vector<T>& choices) { return choices[below(choices.size())]; }
 
  private:
-  uint64_t next() {
-    uint64_t x = (state_ += 0x9e3779b97f4a7c15);
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-    return x ^ (x >> 31);
-  }
   uint64_t state_;
 };
 
@@ -61,7 +62,8 @@ SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& 
   shape.model.evaluate_every = draws.one_in(2) ? 3 : 0;
   shape.model.save_every = draws.one_in(2) ? 4 : 0;
   shape.changes_windows = draws.one_in(3);
-  shape.restart_all_allowed = !draws.one_in(2);
+  shape.restart_all_allowed = !draws.one_in(4);
+  shape.copy_bytes_per_second = draws.one_in(3) ? 2e4 : 1e6;
   shape.network.seed = seed;
   shape.network.time_max = absl::Minutes(3);
   shape.network.switch_at_every_call = draws.one_in(2);

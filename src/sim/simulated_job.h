@@ -50,6 +50,7 @@ struct SimulatedShape {
   bool changes_windows = false;     // ranks want other windows all the time
   bool is_protected = true;
   bool restart_all_allowed = true;
+  double copy_bytes_per_second = 1e6;  // small: captures last as long as steps
   int64_t log_bytes_max = 64 << 10;
   int64_t snapshot_bytes_max = 256 << 10;
   // The trainer of a process and the digest of its final state; empty: the hash model.
@@ -57,7 +58,6 @@ struct SimulatedShape {
   std::function<std::string(StageTrainer&)> digest_of;
   HashModelOptions model;
   int64_t piece_bytes_max = 16;     // a shard of the hash model has several pieces
-  double copy_bytes_per_second = 1e6;
   SimulatedNetworkOptions network;
 };
 
