@@ -2,7 +2,7 @@
 
     pip wheel python/ --no-build-isolation --no-deps
 
-EVERMOE_BUILD_DIR: a configured build folder to reuse; by default a fresh one, without torch.
+EVERMOE_BUILD_DIR: a build folder to take the built extension from; by default a fresh one is made, without torch.
 """
 
 import os
@@ -26,7 +26,7 @@ class CMakeBuild(build_ext):
                  "-DCMAKE_BUILD_TYPE=Release", f"-DPython_EXECUTABLE={sys.executable}"],
                 check=True,
             )
-        subprocess.run(["cmake", "--build", build, "--target", "_evermoe"], check=True)
+            subprocess.run(["cmake", "--build", build, "--target", "_evermoe"], check=True)
         built = build / "python" / "evermoe" / f"_evermoe{sysconfig.get_config_var('EXT_SUFFIX')}"
         target = pathlib.Path(self.get_ext_fullpath(extension.name))
         target.parent.mkdir(parents=True, exist_ok=True)

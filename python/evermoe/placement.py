@@ -6,6 +6,7 @@ every expert keeps a replica on a live node.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Literal
 
@@ -71,6 +72,7 @@ def survival(experts_of_nodes: Sequence[Sequence[int]], failures: int, experts: 
     0.6667
     """
     curve = survival_curve(experts_of_nodes, experts)
+    failures = operator.index(failures)
     if not 0 <= failures < len(curve):
         raise ValueError(f"failures: {failures} is not between 0 and {len(curve) - 1} nodes")
     return float(curve[failures])

@@ -75,6 +75,10 @@ class PlaceAndSurvive(unittest.TestCase):
                         placement.survival(plan, failures), survived_by_enumeration(plan, failures)
                     )
 
+    def test_half_a_node_cannot_fail(self):
+        with self.assertRaises(TypeError):
+            placement.survival([[0], [0]], 1.5)
+
     def test_an_expert_on_no_node_is_lost(self):
         self.assertEqual(placement.survival([[0], [0]], 0, experts=2), 0)
 
