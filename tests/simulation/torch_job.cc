@@ -1,0 +1,131 @@
+#include "simulation/torch_job.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "store/checkpoint_reader.h"
+#include "tensor/host_bytes.h"
+#include "train/step_loop.h"
+
+namespace evermoe {
+namespace {
+
+// Masters, moments and compute weights of a rank, and its position.
+std::string digest_of(StageTrainer& trainer) {
+  auto& torch = static_cast<RecoverableTrainer&>(trainer);
+  FingerprintStream stream;
+  for (OperatorState* state : torch.operator_states()) {
+    stream.update(state->spec().name);
+    for (const at::Tensor& part : {state->master(), state->exp_avg(), state->exp_avg_sq(), state->compute()}) {
+      stream.update(HostReadable(part).bytes());
+    }
+  }
+  stream.update(torch.position());
+  return to_hex(stream.finish());
+}
+
+}  // namespace
+
+// A trainer and what was known of its step when it was last asked whether to stop.
+struct TorchJob::Watched {
+  RecoverableTrainer* trainer = nullptr;
+  Rank rank;
+  bool is_again = false;
+  bool is_sparse = false;
+};
+
+std::string TorchOutcome::explain() const {
+  return absl::StrCat(job.reason, "\n", absl::StrJoin(job.story, "\n"), "\n", job.waiting);
+}
+
+TorchJob::TorchJob(const JobConfig& config) : config_(config), cluster_("simulation") {
+  at::set_num_threads(1);
+  shape_.lanes.assign(config.parallel.lanes.begin(), config.parallel.lanes.end());
+  shape_.nodes = static_cast<int>(config.parallel.world_size());
+  shape_.spares = 2;
+  shape_.piece_bytes_max = 50021;  // cuts elements
+  shape_.copy_bytes_per_second = 2e8;
+  shape_.log_bytes_max = shape_.snapshot_bytes_max = int64_t{1} << 30;
+  shape_.network.time_max = absl::Minutes(2);
+  shape_.make_trainer = [this](const Topology&, Transport& transport) { return make_trainer(transport); };
+  shape_.digest_of = digest_of;
+}
+
+std::unique_ptr<StageTrainer> TorchJob::make_trainer(Transport& transport) {
+  TrainerEnvironment environment;
+  environment.transport = &transport;
+  environment.files = &real_files();
+  environment.checkpoint_directory = cluster_.directory() + "/checkpoints";
+  environment.training = cluster_.tokens().training;
+  environment.validation = cluster_.tokens().validation;
+  const auto watched = std::make_shared<Watched>();
+  watched->rank = transport.rank();
+  RecoverableTrainerOptions options;
+  options.waits_for_files = waits_for_files_;
+  options.drain_requested = [this, watched] {
+    watch(*watched);
+    return drain_after_ >= Step(0) && watched->trainer->step() >= drain_after_;
+  };
+  auto trainer = RecoverableTrainer::create(config_, environment, options);
+  CHECK_OK(trainer.status());
+  watched->trainer = trainer->get();
+  return *std::move(trainer);
+}
+
+// Called by every train(), when the step has been computed; the former step has its record.
+void TorchJob::watch(Watched& watched) {
+  const RecoverableTrainer& trainer = *watched.trainer;
+  const StepRecord& former = trainer.last_record();
+  if (watched.is_again && watched.is_sparse && former.step == trainer.step()) {
+    if (!former.applied) ++outcome_.sparse_skipped_again;
+    if (former.applied && former.gradient_divisor > former.loss_scale) ++outcome_.sparse_clipped_again;
+  }
+  const auto& states = trainer.operator_states();
+  watched.is_again = ++trained_[{watched.rank, trainer.step()}] > 1;
+  watched.is_sparse = std::any_of(states.begin(), states.end(), [](const OperatorState* s) { return s->is_frozen(); });
+  if (watched.is_again) ++outcome_.steps_again;
+  if (watched.is_again && watched.is_sparse) ++outcome_.sparse_again;
+}
+
+TorchOutcome TorchJob::run(const std::vector<Disaster>& disasters, uint64_t seed) {
+  outcome_ = {};
+  trained_.clear();
+  shape_.network.seed = seed;
+  outcome_.job = SimulatedJob(shape_, disasters).run();
+  if (outcome_.job.ok) outcome_.stored_digest = stored_digest();
+  return outcome_;
+}
+
+TorchOutcome TorchJob::run_anew(const std::vector<Disaster>& disasters, uint64_t seed) {
+  clear_store();
+  return run(disasters, seed);
+}
+
+std::string TorchJob::stored_digest() const {
+  const auto reader = CheckpointReader::open(real_files(), cluster_.directory() + "/checkpoints/latest");
+  if (!reader.ok()) return reader.status().ToString();
+  const auto problems = (*reader)->verify();
+  if (!problems.empty()) return problems.front();
+  const auto digest = (*reader)->digest();
+  return digest.ok() ? to_hex(*digest) : digest.status().ToString();
+}
+
+std::string TorchJob::ordinary_digest() {
+  clear_store();
+  const StepObserver nobody{[](const StepRecord&) {}, [](Step, double) {}, [](Step) {}};
+  const ClusterResult result = cluster_.run(config_, [&](Trainer& trainer) {
+    return run_steps(trainer, config_, [] { return false; }, nobody).status();
+  });
+  CHECK_OK(result.status);
+  std::string digest = stored_digest();
+  clear_store();
+  return digest;
+}
+
+void TorchJob::clear_store() { std::filesystem::remove_all(cluster_.directory() + "/checkpoints"); }
+
+}  // namespace evermoe

@@ -1,0 +1,62 @@
+// Whole protected jobs with the torch trainer over the simulated network: the controller core, members,
+// snapshots, logs and recovery that run in production, in one process and from one seed.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/simulated_job.h"
+#include "train/recoverable_trainer.h"
+#include "train/training_cluster_testing.h"
+
+namespace evermoe {
+
+// What a job was like and what it left behind.
+struct TorchOutcome {
+  SimulatedOutcome job;
+  std::string stored_digest;  // of the newest durable checkpoint, which has been verified, or an error
+  // Steps that ranks ran again, and of these the ones ...
+  int64_t steps_again = 0;
+  int64_t sparse_again = 0;          // with frozen operators
+  int64_t sparse_skipped_again = 0;  // with frozen operators, whose verdict skipped the update
+  int64_t sparse_clipped_again = 0;  // with frozen operators, whose verdict clipped the gradients
+  std::string explain() const;       // for people
+};
+
+class TorchJob {
+ public:
+  // A configuration as tiny_config() makes it; the topology is taken from it.
+  explicit TorchJob(const JobConfig& config);
+
+  SimulatedShape& shape() { return shape_; }
+  // Files are written beside the run, as in production; runs then do not repeat exactly.
+  void write_in_the_background() { waits_for_files_ = false; }
+  // Every process is asked to stop in the step after this one; Step(-1): never.
+  void drain_after(Step step) { drain_after_ = step; }
+
+  // Goes on from what is in the store, which is empty the first time.
+  TorchOutcome run(const std::vector<Disaster>& disasters, uint64_t seed);
+  // The same with an empty store.
+  TorchOutcome run_anew(const std::vector<Disaster>& disasters, uint64_t seed);
+  // The last checkpoint of the ordinary trainer with this configuration. The store is empty afterwards.
+  std::string ordinary_digest();
+
+ private:
+  struct Watched;
+  std::unique_ptr<StageTrainer> make_trainer(Transport& transport);
+  void watch(Watched& watched);
+  std::string stored_digest() const;
+  void clear_store();
+
+  const JobConfig config_;
+  SimulatedShape shape_;
+  TrainingCluster cluster_;
+  bool waits_for_files_ = true;
+  Step drain_after_{-1};
+  TorchOutcome outcome_;                         // of the run under way
+  std::map<std::pair<Rank, Step>, int> trained_;  // how often
+};
+
+}  // namespace evermoe
