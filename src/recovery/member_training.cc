@@ -123,7 +123,9 @@ absl::Status Member::arrive() {
   }
   if (step <= base) return absl::OkStatus();
   if (trainer_.is_evaluated(step)) RETURN_IF_ERROR(run_evaluation(step));
-  if (!catches_up && trainer_.is_saved(step)) {
+  // Of the closings, too: where they have begun, this rank has saved before, and the files may be in use.
+  const bool is_newest = records_.newest() < verdict_commit(Step(step.value + 1));
+  if (is_newest && trainer_.is_saved(step)) {
     fault_point("step/save");
     RETURN_IF_ERROR(trainer_.save());
   }
@@ -175,8 +177,12 @@ absl::Status Member::train_step() {
 
 absl::Status Member::run_closing() {
   for (int64_t index = 0;; ++index) {
-    ASSIGN_OR_RETURN(const Findings findings, trainer_.close());
-    ASSIGN_OR_RETURN(const Record record, agree(closing_commit(trainer_.step(), index), findings));
+    const Commit commit = closing_commit(trainer_.step(), index);
+    Findings findings;
+    if (!records_.find(commit)) {
+      ASSIGN_OR_RETURN(findings, trainer_.close());
+    }
+    ASSIGN_OR_RETURN(const Record record, agree(commit, findings));
     if (trainer_.is_closed(record.combined)) return absl::OkStatus();
   }
 }

@@ -105,7 +105,9 @@ class StageTrainer {
 
   // Whether the run ends here: the last step, or everybody was asked to stop.
   virtual bool is_finished() const = 0;
-  // What this rank says to a closing commit; closings are repeated until is_closed().
+  // What this rank says to a closing commit; closings are repeated until is_closed(). Not called for
+  // those that have a record already. A process that has come too late for save() saves here, unless a
+  // record said that the files of its predecessor are all that is needed.
   virtual absl::StatusOr<Findings> close() = 0;
   virtual bool is_closed(const Findings& combined) = 0;
 };

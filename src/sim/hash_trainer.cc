@@ -390,7 +390,10 @@ absl::Status HashTrainer::save() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Findings> HashTrainer::close() { return Findings{{0, 0}, {saved_}}; }
+absl::StatusOr<Findings> HashTrainer::close() {
+  if (saved_ < position_.step) RETURN_IF_ERROR(save());
+  return Findings{{0, 0}, {saved_}};
+}
 
 bool HashTrainer::is_closed(const Findings& combined) { return combined.minima[0] >= position_.step; }
 
