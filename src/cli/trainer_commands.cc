@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/run_command.h"
 #include "cli/worker.h"
+#include "cluster/control_processes.h"
 
 namespace evermoe {
 
@@ -24,13 +25,36 @@ void add_worker_command(CLI::App& app, CommandTable& commands) {
   command->add_option("--world-size", options->world_size, "number of workers (else from the environment)");
   command->add_option("--rendezvous", options->rendezvous, "HOST:PORT of the rendezvous (else rank 0 at MASTER_ADDR)");
   command->add_flag("--serve-rendezvous", options->serve_rendezvous, "this worker serves the rendezvous");
+  command->add_option("--agent", options->agent, "where the agent listens that started this member of a protected job");
+  command->add_option("--since", options->since.value, "the view from which this member joins");
   command->add_option("--join-seconds", options->join_seconds, "how long to wait for the other workers");
   command->add_option("--report-fd", options->report_fd, "descriptor on which a supervisor listens");
   commands[command] = [options]() -> absl::StatusOr<int> {
-    RETURN_IF_ERROR(complete_from_environment(*options));
+    if (options->agent.empty()) RETURN_IF_ERROR(complete_from_environment(*options));
     RETURN_IF_ERROR(run_worker(*options));
     return 0;
   };
+}
+
+// Their flags are those of cluster/control_processes.h, which the run gives them.
+void add_control_command(CLI::App& app, CommandTable& commands, const char* name, const char* what,
+                         std::function<absl::Status(const std::vector<std::string>&)> run) {
+  CLI::App* command = app.add_subcommand(name, what);
+  command->prefix_command();
+  commands[command] = [command, run = std::move(run)]() -> absl::StatusOr<int> {
+    RETURN_IF_ERROR(run(command->remaining()));
+    return 0;
+  };
+}
+
+absl::Status controller(const std::vector<std::string>& flags) {
+  ASSIGN_OR_RETURN(const ControllerServerOptions options, parse_controller_flags(flags));
+  return run_controller(options);
+}
+
+absl::Status agent(const std::vector<std::string>& flags) {
+  ASSIGN_OR_RETURN(const AgentProcessOptions options, parse_agent_flags(flags));
+  return run_agent(options);
 }
 
 }  // namespace
@@ -38,6 +62,8 @@ void add_worker_command(CLI::App& app, CommandTable& commands) {
 void add_trainer_commands(CLI::App& app, CommandTable& commands) {
   add_run_command(app, commands);
   add_worker_command(app, commands);
+  add_control_command(app, commands, "controller", "Decide for a protected job (started by run)", controller);
+  add_control_command(app, commands, "agent", "Start and watch the workers of one node (started by run)", agent);
 }
 
 }  // namespace evermoe

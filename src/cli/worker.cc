@@ -11,13 +11,13 @@
 #include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "cli/member_worker.h"
+#include "cli/narrator.h"
 #include "cli/report_channel.h"
 #include "comm/job_transport.h"
 #include "comm/rendezvous.h"
 #include "config/job_config.h"
 #include "corpus/token_source.h"
-#include "env/clock.h"
-#include "metrics/metrics_writer.h"
 #include "tensor/arithmetic_identity.h"
 #include "tensor/host_memory.h"
 #include "train/step_loop.h"
@@ -31,6 +31,8 @@ std::atomic<int> drain_signals{0};
 void on_drain_signal(int signal_number) {
   if (drain_signals.fetch_add(1) > 0) _exit(128 + signal_number);
 }
+
+bool drain_requested() { return drain_signals.load() > 0; }
 
 void install_drain_signals() {
   struct sigaction action {};
@@ -75,73 +77,6 @@ absl::StatusOr<std::unique_ptr<Transport>> join(const WorkerOptions& options, co
   return listener->connect(options.rank, addresses, patience);
 }
 
-WorkerReport step_report(const StepRecord& record, double tokens_per_second) {
-  WorkerReport report{.kind = WorkerReport::Kind::kStep, .step = record.step};
-  report.loss = record.loss;
-  report.gradient_norm = record.gradient_norm;
-  report.learning_rate = record.learning_rate;
-  report.load_imbalance = record.load_imbalance;
-  report.tokens_per_second = tokens_per_second;
-  return report;
-}
-
-StepMetrics step_metrics(const StepRecord& record, double tokens_per_second, double seconds) {
-  StepMetrics metrics;
-  metrics.step = record.step;
-  metrics.loss = record.loss;
-  metrics.auxiliary_loss = record.auxiliary_loss;
-  metrics.gradient_norm = record.gradient_norm;
-  metrics.learning_rate = record.learning_rate;
-  metrics.load_imbalance = record.load_imbalance;
-  metrics.loss_scale = record.loss_scale;
-  metrics.applied = record.applied;
-  metrics.tokens_per_second = tokens_per_second;
-  metrics.seconds = seconds;
-  return metrics;
-}
-
-// Rank 0 tells the supervisor and writes the metrics; the others only step.
-class Narrator {
- public:
-  Narrator(ReportChannel& reports, std::unique_ptr<MetricsWriter> metrics)
-      : reports_(reports), metrics_(std::move(metrics)), step_began_(real_clock().now()) {}
-
-  StepObserver observer() {
-    if (metrics_ == nullptr) {
-      return {[](const StepRecord&) {}, [](Step, double) {}, [](Step) {}};
-    }
-    return {[this](const StepRecord& record) { on_step(record); },
-            [this](Step step, double loss) { on_evaluated(step, loss); },
-            [this](Step step) { reports_.send({.kind = WorkerReport::Kind::kPublished, .step = step}); }};
-  }
-  absl::Status close() { return metrics_ == nullptr ? absl::OkStatus() : metrics_->close(); }
-
- private:
-  void on_step(const StepRecord& record) {
-    const auto now = real_clock().now();
-    const double seconds = absl::ToDoubleSeconds(now - step_began_);
-    step_began_ = now;
-    const double rate = static_cast<double>(record.tokens) / seconds;
-    reports_.send(step_report(record, rate));
-    log_if_error(metrics_->append(step_metrics(record, rate, seconds)));
-  }
-  void on_evaluated(Step step, double loss) {
-    WorkerReport report{.kind = WorkerReport::Kind::kEvaluated, .step = step};
-    report.validation_loss = loss;
-    reports_.send(report);
-    log_if_error(metrics_->append_validation(step, loss));
-    step_began_ = real_clock().now();
-  }
-  // A full disk must not stop the training of a model whose checkpoints may be elsewhere.
-  void log_if_error(const absl::Status& status) {
-    if (!status.ok()) log_warning("metrics: " + std::string(status.message()));
-  }
-
-  ReportChannel& reports_;
-  std::unique_ptr<MetricsWriter> metrics_;
-  absl::Duration step_began_;
-};
-
 absl::Status train(const WorkerOptions& options, const JobConfig& config, Transport& transport,
                    ReportChannel& reports) {
   ASSIGN_OR_RETURN(const TokenParts tokens, open_tokens(config.data, options.out));
@@ -155,13 +90,10 @@ absl::Status train(const WorkerOptions& options, const JobConfig& config, Transp
   ASSIGN_OR_RETURN(const Resumption resumption, trainer->resume());
   for (const std::string& reason : resumption.skipped) log_warning("skipped checkpoint " + reason);
   reports.send({.kind = WorkerReport::Kind::kReady, .step = resumption.step, .text = resumption.source});
-  std::unique_ptr<MetricsWriter> metrics;
-  if (options.rank == Rank(0)) {
-    ASSIGN_OR_RETURN(metrics, MetricsWriter::open(real_files(), options.out, resumption.step));
-  }
-  Narrator narrator(reports, std::move(metrics));
+  Narrator narrator(reports, real_files(), options.out);
+  const StepObserver nobody{[](const StepRecord&) {}, [](Step, double) {}, [](Step) {}};
   ASSIGN_OR_RETURN(const StepLoopResult result,
-                   run_steps(*trainer, config, [] { return drain_signals.load() > 0; }, narrator.observer()));
+                   run_steps(*trainer, config, drain_requested, options.rank == Rank(0) ? narrator.observer() : nobody));
   RETURN_IF_ERROR(narrator.close());
   WorkerReport finished{.kind = WorkerReport::Kind::kFinished, .step = result.step};
   finished.drained = result.drained;
@@ -171,12 +103,16 @@ absl::Status train(const WorkerOptions& options, const JobConfig& config, Transp
 
 absl::Status connect_and_train(const WorkerOptions& options, ReportChannel& reports) {
   ASSIGN_OR_RETURN(const JobConfig config, load_config(options.config_path, options.settings));
-  if (config.parallel.world_size() != options.world_size) {
+  if (options.agent.empty() && config.parallel.world_size() != options.world_size) {
     return InvalidInput(absl::StrCat("parallel.stages and parallel.lanes need ", config.parallel.world_size(),
                                      " workers, but --world-size is ", options.world_size));
   }
   keep_freed_memory();
   set_compute_threads(static_cast<int>(config.run.threads));
+  if (!options.agent.empty()) {
+    ASSIGN_OR_RETURN(const TokenParts tokens, open_tokens(config.data, options.out));
+    return guard([&] { return run_member(options, config, tokens, drain_requested, reports); });
+  }
   std::unique_ptr<RendezvousServer> server;
   if (options.serve_rendezvous) RETURN_IF_ERROR(serve_rendezvous(options, server));
   ASSIGN_OR_RETURN(const auto transport, join(options, config));

@@ -16,9 +16,11 @@ constexpr size_t kUntoldMax = 4096;
 }  // namespace
 
 AgentCore::AgentCore(AgentCoreOptions options, absl::Duration now)
-    : options_(options), now_(now), due_(now), away_since_(now), heard_(now), next_beat_(now) {}
+    : options_(options), time_(now, options.own_standstill), now_(now), due_(now), away_since_(now), heard_(now), next_beat_(now) {}
 
-absl::Duration AgentCore::next_deadline() const {
+absl::Duration AgentCore::next_deadline() const { return next_due() + time_.lost(); }
+
+absl::Duration AgentCore::next_due() const {
   switch (phase_) {
     case Phase::kAway:
       return std::min(due_, away_since_ + options_.away_max);
@@ -35,7 +37,7 @@ absl::Duration AgentCore::next_deadline() const {
 }
 
 AgentActions AgentCore::on_time(absl::Duration now) {
-  now_ = now;
+  now_ = time_.at(now);
   if (phase_ == Phase::kQuitting) return take();
   if (phase_ != Phase::kAway && now_ >= heard_ + options_.silence_max) lose_controller();
   if (has_controller() && now_ >= next_beat_) {
@@ -67,14 +69,13 @@ void AgentCore::lose_controller() {
 }
 
 AgentActions AgentCore::on_controller_broken(absl::Duration now) {
-  now_ = now;
+  now_ = time_.at(now);
   if (phase_ != Phase::kQuitting && phase_ != Phase::kAway) lose_controller();
   return take();
 }
 
 AgentActions AgentCore::on_controller(absl::Duration now, const Envelope& envelope) {
-  now_ = now;
-  heard_ = now;
+  heard_ = now_ = time_.at(now);
   if (phase_ == Phase::kQuitting || phase_ == Phase::kAway) return take();
   std::visit([&](const auto& message) { handle(envelope, message); }, envelope.message);
   return take();
@@ -181,7 +182,7 @@ void AgentCore::spawn_waiting(Rank rank) {
 }
 
 AgentActions AgentCore::on_spawned(absl::Duration now, int64_t start, pid_t pid) {
-  now_ = now;
+  now_ = time_.at(now);
   const auto worker = workers_.find(start);
   if (worker == workers_.end()) return take();
   worker->second.pid = pid;
@@ -190,7 +191,7 @@ AgentActions AgentCore::on_spawned(absl::Duration now, int64_t start, pid_t pid)
 }
 
 AgentActions AgentCore::on_not_spawned(absl::Duration now, int64_t start, const std::string& why) {
-  now_ = now;
+  now_ = time_.at(now);
   const auto node = workers_.extract(start);
   if (node.empty()) return take();
   const Worker& worker = node.mapped();
@@ -201,7 +202,7 @@ AgentActions AgentCore::on_not_spawned(absl::Duration now, int64_t start, const 
 }
 
 AgentActions AgentCore::on_report(absl::Duration now, int64_t start, const WorkerReport& report) {
-  now_ = now;
+  now_ = time_.at(now);
   const auto worker = workers_.find(start);
   if (worker == workers_.end() || report.kind == WorkerReport::Kind::kAlive) return take();
   if (report.kind == WorkerReport::Kind::kFailed) worker->second.failed = report;
@@ -216,7 +217,7 @@ AgentActions AgentCore::on_report(absl::Duration now, int64_t start, const Worke
 }
 
 AgentActions AgentCore::on_exit(absl::Duration now, int64_t start, const ExitStatus& exit, const WorkerWords& words) {
-  now_ = now;
+  now_ = time_.at(now);
   const auto node = workers_.extract(start);
   if (node.empty()) return take();
   const Worker& worker = node.mapped();
@@ -236,7 +237,7 @@ AgentActions AgentCore::on_exit(absl::Duration now, int64_t start, const ExitSta
 // ---- what workers say
 
 AgentActions AgentCore::on_worker(absl::Duration now, StreamNumber from, const Envelope& envelope) {
-  now_ = now;
+  now_ = time_.at(now);
   const auto worker = std::find_if(workers_.begin(), workers_.end(), [&](const auto& w) { return w.second.stream == from; });
   if (worker == workers_.end()) {
     const auto* const hello = std::get_if<WorkerHello>(&envelope.message);
@@ -248,7 +249,7 @@ AgentActions AgentCore::on_worker(absl::Duration now, StreamNumber from, const E
 }
 
 AgentActions AgentCore::on_worker_broken(absl::Duration now, StreamNumber stream) {
-  now_ = now;
+  now_ = time_.at(now);
   for (auto& [start, worker] : workers_) {
     if (worker.stream == stream) worker.stream.reset();
   }

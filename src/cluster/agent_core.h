@@ -22,6 +22,7 @@
 
 #include "cluster/control_messages.h"
 #include "cluster/control_stream.h"
+#include "cluster/own_time.h"
 #include "cluster/worker_report.h"
 #include "env/process.h"
 
@@ -31,7 +32,8 @@ struct AgentCoreOptions {
   Node node;
   pid_t pid = 0;  // the agent's own
   absl::Duration beat = absl::Milliseconds(500);
-  absl::Duration silence_max = absl::Seconds(5);       // of a controller that is taken for gone
+  absl::Duration silence_max = absl::Seconds(10);      // of a controller that is taken for gone
+  absl::Duration own_standstill = absl::Seconds(2);    // own_time.h
   absl::Duration retry = absl::Milliseconds(50);       // between two attempts to find one
   absl::Duration registering_max = absl::Seconds(1);   // workers that have not registered by then are left out
   absl::Duration away_max = absl::Minutes(5);          // without a controller: then all ends here
@@ -115,6 +117,7 @@ class AgentCore {
   }
   void greet(StreamNumber stream, pid_t pid);
   void refuse(Workers::value_type& worker);
+  absl::Duration next_due() const;
   bool speaks_for_itself(const Workers::value_type& worker, Rank rank, View since) const;
 
   void attach();
@@ -132,7 +135,8 @@ class AgentCore {
 
   const AgentCoreOptions options_;
   AgentActions actions_;  // of the call at hand
-  absl::Duration now_;
+  OwnTime time_;
+  absl::Duration now_;        // as all the times below without own standstill
   Phase phase_ = Phase::kAway;
   absl::Duration due_;        // kAway: retry; kRegistering: go on without who is missing
   absl::Duration away_since_;

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "cluster/control_outbox.h"
+#include "cluster/library_log.h"
 
 namespace evermoe {
 namespace {
@@ -88,7 +89,7 @@ class ControlCall::Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffe
 };
 
 ControlCall::ControlCall(const std::string& address, StreamNumber number, StreamEvents& events)
-    : stream_(std::make_unique<Stream>(address, number, events)) {}
+    : stream_((quieten_library(), std::make_unique<Stream>(address, number, events))) {}
 
 ControlCall::~ControlCall() = default;
 

@@ -62,7 +62,7 @@ auto fields(Is<WorkerLine> auto& m) { return std::tie(m.line); }
 auto fields(Is<WorkerWords> auto& m) { return std::tie(m.rank, m.path, m.lines); }
 auto fields(Is<Drain> auto&) { return std::tie(); }
 auto fields(Is<RoleProcess> auto& m) { return std::tie(m.rank, m.pid); }
-auto fields(Is<NodeLost> auto& m) { return std::tie(m.node, m.why); }
+auto fields(Is<NodeLost> auto& m) { return std::tie(m.node, m.agent, m.why); }
 auto fields(Is<RecoveryNote> auto& m) { return std::tie(m.index, m.failed, m.record); }
 auto fields(Is<RecoveryRecord> auto& m) {
   return std::tie(m.roles, m.causes, m.rolled_back_stages, m.restarted_all, m.reasons, m.sources, m.views, m.step,

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "cluster/control_outbox.h"
+#include "cluster/library_log.h"
 
 namespace evermoe {
 namespace {
@@ -164,6 +165,7 @@ ControlListener::ControlListener(std::string address, std::unique_ptr<Service> s
 ControlListener::~ControlListener() = default;
 
 absl::StatusOr<std::unique_ptr<ControlListener>> ControlListener::start(const std::string& address, StreamEvents& events) {
+  quieten_library();
   auto service = std::make_unique<Service>(events);
   const int port = service->listen(address);
   if (port == 0) return Internal(absl::StrCat(address, ": cannot listen for the control plane"));

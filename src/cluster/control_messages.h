@@ -71,6 +71,7 @@ struct RoleProcess {
 };
 struct NodeLost {
   Node node;
+  pid_t agent = 0;  // the one that was lost, which may live
   std::string why;
 };
 struct RecoveryNote {

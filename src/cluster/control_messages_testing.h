@@ -79,7 +79,7 @@ class RandomMessages {
   void make(EndJob& m) { m = {coin(), coin(), text()}; }
   void make(Tell& m) { m = {text()}; }
   void make(RoleProcess& m) { m = {rank(), pid()}; }
-  void make(NodeLost& m) { m = {node(), text()}; }
+  void make(NodeLost& m) { m = {node(), pid(), text()}; }
   void make(RecoveryNote& m) {
     m.index = static_cast<int>(below(1000));
     m.failed = moment();

@@ -28,11 +28,11 @@ RecoveryNote shifted(RecoveryNote note, absl::Duration by) {
 }  // namespace
 
 ControllerRelay::ControllerRelay(Topology topology, const ControllerOptions& core, RelayOptions options, absl::Duration now)
-    : options_(options), nodes_(core.nodes + core.spares), core_(topology, core, now), real_now_(now), now_(now),
-      next_beat_(now), processes_(static_cast<size_t>(topology.world_size())) {}
+    : options_(options), nodes_(core.nodes), spares_(core.spares), spares_wait_until_(now + core.adoption),
+      core_(topology, core, now), time_(now, options.own_standstill), now_(now), next_beat_(now), processes_(static_cast<size_t>(topology.world_size())) {}
 
 std::vector<RelayAction> ControllerRelay::on_envelope(absl::Duration now, StreamNumber from, const Envelope& envelope) {
-  move_to(now);
+  now_ = time_.at(now);
   if (end_) return {};
   Stream& stream = *peers_.try_emplace(from).first;
   stream.second.heard = now_;
@@ -41,7 +41,7 @@ std::vector<RelayAction> ControllerRelay::on_envelope(absl::Duration now, Stream
 }
 
 std::vector<RelayAction> ControllerRelay::on_broken(absl::Duration now, StreamNumber stream, const std::string& why) {
-  move_to(now);
+  now_ = time_.at(now);
   const auto node = peers_.extract(stream);
   if (end_ || node.empty() || node.mapped().kind != Kind::kAgent) return {};
   lose_agent(node.mapped(), why);
@@ -49,21 +49,15 @@ std::vector<RelayAction> ControllerRelay::on_broken(absl::Duration now, StreamNu
 }
 
 std::vector<RelayAction> ControllerRelay::on_time(absl::Duration now) {
-  move_to(now);
+  now_ = time_.at(now);
   if (end_) return {};
   if (now_ >= next_beat_) beat();
+  feed_ready_agents();
   feed(TimePassed{}, now_);
   return take();
 }
 
-absl::Duration ControllerRelay::next_deadline() const { return std::min(core_.next_deadline(), next_beat_) + forgiven_; }
-
-void ControllerRelay::move_to(absl::Duration now) {
-  const absl::Duration gap = now - real_now_;
-  real_now_ = std::max(real_now_, now);
-  if (gap > options_.own_standstill) forgiven_ += gap;
-  now_ = real_now_ - forgiven_;
-}
+absl::Duration ControllerRelay::next_deadline() const { return std::min(core_.next_deadline(), next_beat_) + time_.lost(); }
 
 void ControllerRelay::beat() {
   next_beat_ = now_ + options_.beat;
@@ -79,13 +73,14 @@ void ControllerRelay::beat() {
 // ---- agents and run
 
 void ControllerRelay::handle(Stream& from, const Envelope&, const AgentHello& hello) {
-  if (from.second.kind != Kind::kUnknown || hello.node.value >= nodes_) return refuse(from);
+  if (from.second.kind != Kind::kUnknown || hello.node.value >= nodes_ + spares_) return refuse(from);
   // An agent that has lost its stream may be back before this end of it breaks.
   if (const auto former = agents_.find(hello.node); former != agents_.end()) {
     cut(former->second, "it attaches anew");
   }
   from.second.kind = Kind::kAgent;
   from.second.node = hello.node;
+  from.second.pid = hello.pid;
   agents_[hello.node] = from.first;
   send(from.first, Welcome{options_.life});
 }
@@ -94,7 +89,22 @@ void ControllerRelay::handle(Stream& from, const Envelope&, const AgentReady&) {
   if (from.second.kind != Kind::kAgent) return refuse(from);
   from.second.is_ready = true;
   if (is_draining_) send(from.first, Drain{});
-  feed(AgentJoined{from.second.node}, now_);
+  feed_ready_agents();
+}
+
+void ControllerRelay::feed_ready_agents() {
+  const auto begin = std::count_if(peers_.begin(), peers_.end(), [&](const auto& peer) {
+    return peer.second.is_ready && peer.second.node.value < nodes_;
+  });
+  const bool spares_too = begin == nodes_ || now_ >= spares_wait_until_;
+  std::vector<Node> joined;
+  for (auto& [number, peer] : peers_) {
+    if (!peer.is_ready || peer.is_fed || (peer.node.value >= nodes_ && !spares_too)) continue;
+    peer.is_fed = true;
+    joined.push_back(peer.node);
+  }
+  std::sort(joined.begin(), joined.end());
+  for (const Node node : joined) feed(AgentJoined{node}, now_);
 }
 
 void ControllerRelay::handle(Stream& from, const Envelope&, const RunHello&) {
@@ -104,7 +114,7 @@ void ControllerRelay::handle(Stream& from, const Envelope&, const RunHello&) {
   for (size_t rank = 0; rank < processes_.size(); ++rank) {
     if (processes_[rank].pid != 0) send(from.first, RoleProcess{Rank(static_cast<int32_t>(rank)), processes_[rank].pid});
   }
-  for (const RecoveryNote& note : recoveries_) send(from.first, shifted(note, forgiven_));
+  for (const RecoveryNote& note : recoveries_) send(from.first, shifted(note, time_.lost()));
   for (ControlMessage& message : std::exchange(untold_, {})) send(from.first, std::move(message));
 }
 
@@ -122,7 +132,7 @@ void ControllerRelay::lose_agent(const Peer& agent, const std::string& why) {
   for (size_t rank = 0; rank < processes_.size(); ++rank) {
     if (processes_[rank].node == node && processes_[rank].pid != 0) tell_pid(Rank(static_cast<int32_t>(rank)), 0);
   }
-  tell_run(NodeLost{node, why});
+  tell_run(NodeLost{node, agent.pid, why});
   feed(AgentLost{node, why}, agent.heard);
 }
 
@@ -209,7 +219,7 @@ void ControllerRelay::note_recovery() {
   } else {
     recoveries_.push_back(note);
   }
-  tell_run(shifted(note, forgiven_));
+  tell_run(shifted(note, time_.lost()));
 }
 
 void ControllerRelay::act(const StartWorker& start) {

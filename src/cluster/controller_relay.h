@@ -6,8 +6,8 @@
 //   up, may live on for a while and speak. It is told to end.
 // * The core hears AgentJoined only after what lives on that node has registered, so a new controller
 //   does not start what is there already.
-// * A controller that stood still itself (stopped, or starved) takes nobody for silent: the time that it
-//   lost does not count.
+// * Nor of spare nodes before the others are there, or have had their time: they are not to begin.
+// * A controller that stood still itself takes nobody for silent (own_time.h).
 #pragma once
 
 #include <deque>
@@ -20,16 +20,16 @@
 
 #include "cluster/control_messages.h"
 #include "cluster/control_stream.h"
+#include "cluster/own_time.h"
 
 namespace evermoe {
 
 struct RelayOptions {
   int64_t life = 0;  // how many controllers the job had before this one
   absl::Duration beat = absl::Milliseconds(500);
-  // An agent that is silent for so long is lost, with all its workers.
-  absl::Duration silence_max = absl::Seconds(5);
-  // REQUIRES: longer than any time between two calls of a controller that runs.
-  absl::Duration own_standstill = absl::Seconds(2);
+  // An agent that is silent for so long is lost, with all its workers. One that dies is noticed at once.
+  absl::Duration silence_max = absl::Seconds(10);
+  absl::Duration own_standstill = absl::Seconds(2);  // own_time.h
 };
 
 struct SendEnvelope {
@@ -62,7 +62,9 @@ class ControllerRelay {
   struct Peer {
     Kind kind = Kind::kUnknown;
     Node node;
+    pid_t pid = 0;
     bool is_ready = false;
+    bool is_fed = false;  // the core knows it
     absl::Duration heard;
   };
   // The newest process of a role.
@@ -97,7 +99,6 @@ class ControllerRelay {
   void act(const EndJob& end);
   void act(const Tell& tell);
 
-  void move_to(absl::Duration now);
   bool speaks_for_role(Stream& from, int64_t start, Rank rank, View since);
   // `failed`: since when what the event tells may be so.
   void feed(const ControllerEvent& event, absl::Duration failed);
@@ -107,6 +108,7 @@ class ControllerRelay {
   void send_to_node(Node node, ControlMessage message, int64_t start);
   void tell_run(ControlMessage message);
   void tell_pid(Rank rank, pid_t pid);
+  void feed_ready_agents();
   void cut(StreamNumber stream, const std::string& why);
   void refuse(Stream& from) { cut(from.first, "it says what makes no sense"); }
   void beat();
@@ -114,12 +116,13 @@ class ControllerRelay {
   std::vector<RelayAction> take() { return std::exchange(actions_, {}); }
 
   const RelayOptions options_;
-  const int nodes_;  // with the spares
+  const int nodes_;   // that begin
+  const int spares_;
+  const absl::Duration spares_wait_until_;
   ControllerCore core_;
   std::vector<RelayAction> actions_;  // of the call at hand
-  absl::Duration real_now_;
-  absl::Duration forgiven_ = absl::ZeroDuration();  // how much of the time was own standstill
-  absl::Duration now_;                              // without it
+  OwnTime time_;
+  absl::Duration now_;  // as all the times below without own standstill
   absl::Duration next_beat_;
   absl::Duration failed_;  // of the event at hand
 

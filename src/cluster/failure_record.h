@@ -15,6 +15,22 @@ struct FailureMoment {
   std::string what;  // "noticed", "all stopped", "started again", "ready", "caught up"
 };
 
+// How a protected job went on after a failure without starting again.
+struct LocalRecovery {
+  std::vector<std::string> causes;      // "1.0: killed by signal 9 (Killed)": one line for each lost role
+  std::vector<int> rolled_back_stages;  // that ran steps again
+  int64_t recomputed_steps = 0;         // the most of any rank
+  std::vector<std::string> sources;     // "1.0: window 12 from 0.1"
+  bool restarted_all = false;           // all went back to the newest durable state after all
+  // Seconds from the failure, or from the last moment before it that is known, until
+  std::optional<double> detect;    // the controller knew
+  std::optional<double> view;      // the new view was planned
+  std::optional<double> load;      // the last rank had gathered its state
+  std::optional<double> catch_up;  // the last rank had run its steps again
+  std::optional<double> verify;    // the last survivor had compared its state
+  std::optional<double> resume;    // the job made its next commit; nullopt, like the others: not reached
+};
+
 struct FailureRecord {
   std::vector<std::string> roles;  // "1.0"; empty where it could not be told
   std::string kind;                // "killed by signal 9 (Killed)", "hung: ...", "exit code 1: ..."
@@ -25,6 +41,7 @@ struct FailureRecord {
   // repeated work together. Until the failure was noticed, where the job never came so far again.
   double seconds_lost = 0;
   std::vector<FailureMoment> timeline;  // at most kFailureMomentsMax
+  std::optional<LocalRecovery> recovery;  // of a protected job
 };
 
 inline constexpr size_t kFailureMomentsMax = 32;

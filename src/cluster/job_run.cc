@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "cluster/job_folder.h"
+#include "cluster/protected_run.h"
 #include "placement/topology.h"
 #include "store/checkpoint_names.h"
 #include "store/checkpoint_reader.h"
@@ -79,17 +80,41 @@ SupervisorCoreOptions core_options(const JobConfig& config, Step start) {
   return core;
 }
 
+std::vector<std::string> worker_arguments(const JobFolder& folder) {
+  return {"worker", "--config", folder.config(), "--out", folder.path()};
+}
+
+// Libraries that start threads by themselves take their number from here, before main(). The UCX
+// settings must be there before exec too: without them its hooks crash under sanitizers, and it stops a
+// crashed process to ask for a debugger.
+std::vector<std::pair<std::string, std::string>> worker_environment(const JobConfig& config) {
+  const std::string threads = absl::StrCat(config.run.threads);
+  return {{"OMP_NUM_THREADS", threads}, {"MKL_NUM_THREADS", threads}, {"OPENBLAS_NUM_THREADS", threads},
+          {"OMP_WAIT_POLICY", "passive"}, {"UCX_MEM_EVENTS", "n"}, {"UCX_HANDLE_ERRORS", "none"}};
+}
+
+// For a job whose workers replace each other.
+ProtectedRunOptions protected_options(const JobRunOptions& options, const JobFolder& folder) {
+  const JobConfig& config = options.config;
+  ProtectedRunOptions run;
+  run.program = options.program;
+  run.worker_arguments = worker_arguments(folder);
+  run.environment = worker_environment(config);
+  run.out = folder.path();
+  run.kept_fd = folder.lock_fd();
+  run.steps = Step(config.train.steps);
+  run.controller.lanes.assign(config.parallel.lanes.begin(), config.parallel.lanes.end());
+  run.controller.core.nodes = static_cast<int>(config.run.nodes);
+  run.controller.core.spares = static_cast<int>(config.run.spares);
+  run.controller.core.copies = static_cast<int>(config.protection.copies);
+  return run;
+}
+
 SupervisorOptions supervisor_options(const JobRunOptions& options, const JobFolder& folder) {
-  const std::string threads = absl::StrCat(options.config.run.threads);
   SupervisorOptions supervisor;
   supervisor.program = options.program;
-  supervisor.arguments = {"worker", "--config", folder.config(), "--out", folder.path()};
-  // Libraries that start threads by themselves take their number from here, before main(). The UCX
-  // settings must be there before exec too: without them its hooks crash under sanitizers, and it
-  // stops a crashed process to ask for a debugger.
-  supervisor.environment = {{"OMP_NUM_THREADS", threads}, {"MKL_NUM_THREADS", threads},
-                            {"OPENBLAS_NUM_THREADS", threads}, {"OMP_WAIT_POLICY", "passive"},
-                            {"UCX_MEM_EVENTS", "n"}, {"UCX_HANDLE_ERRORS", "none"}};
+  supervisor.arguments = worker_arguments(folder);
+  supervisor.environment = worker_environment(options.config);
   supervisor.out = folder.path();
   supervisor.kept_fd = folder.lock_fd();
   supervisor.core = core_options(options.config, folder.step());
@@ -174,8 +199,10 @@ absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptio
   std::optional<RunSummary> summary = nothing_to_do(files, options, *folder, observer);
   if (!summary) {
     Listener listener(observer);
+    const bool is_protected = options.config.protection.strategy != ProtectionStrategy::kNone;
     ASSIGN_OR_RETURN(const RunOutcome outcome,
-                     supervise(files, clock, supervisor_options(options, *folder), listener));
+                     is_protected ? run_protected(files, clock, protected_options(options, *folder), listener)
+                                  : supervise(files, clock, supervisor_options(options, *folder), listener));
     summary = summarize(files, *folder, outcome, listener);
   }
   if (!summary->final_loss) summary->final_loss = loss_in_curve(files, folder->curve(), summary->steps);

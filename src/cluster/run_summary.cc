@@ -17,6 +17,19 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json();  // JSON writes infinities and NaN as null too.
 }
 
+Json recovery_json(const LocalRecovery& recovery) {
+  Json json;
+  json["causes"] = recovery.causes;
+  json["rolled_back_stages"] = recovery.rolled_back_stages;
+  json["recomputed_steps"] = recovery.recomputed_steps;
+  json["sources"] = recovery.sources;
+  json["restarted_all"] = recovery.restarted_all;
+  json["seconds"] = {{"detect", or_null(recovery.detect)},     {"view", or_null(recovery.view)},
+                     {"load", or_null(recovery.load)},         {"catch_up", or_null(recovery.catch_up)},
+                     {"verify", or_null(recovery.verify)},     {"resume", or_null(recovery.resume)}};
+  return json;
+}
+
 Json failure_json(const FailureRecord& failure) {
   Json timeline = Json::array();
   for (const FailureMoment& moment : failure.timeline) {
@@ -30,6 +43,7 @@ Json failure_json(const FailureRecord& failure) {
   json["restarted_from_step"] = failure.restarted_from_step ? Json(failure.restarted_from_step->value) : Json();
   json["seconds_lost"] = failure.seconds_lost;
   json["timeline"] = std::move(timeline);
+  json["recovery"] = failure.recovery ? recovery_json(*failure.recovery) : Json();
   return json;
 }
 
@@ -78,9 +92,21 @@ std::string to_text(const RunSummary& summary) {
 std::string to_text(const FailureRecord& failure) {
   std::string text = failure.roles.empty() ? "the job" : absl::StrCat("worker ", absl::StrJoin(failure.roles, ", "));
   absl::StrAppend(&text, " at step ", failure.step.value, ": ", failure.kind);
+  if (failure.recovery) return absl::StrCat(text, "; ", to_text(*failure.recovery));
   if (!failure.restarted_from_step) return text;
   absl::StrAppendFormat(&text, "; started again from step %d, %.1f s lost", failure.restarted_from_step->value,
                         failure.seconds_lost);
+  return text;
+}
+
+std::string to_text(const LocalRecovery& recovery) {
+  std::string text = recovery.restarted_all ? "all started again"
+                     : recovery.rolled_back_stages.empty()
+                         ? "nothing was run again"
+                         : absl::StrCat("stage ", absl::StrJoin(recovery.rolled_back_stages, ", "), " ran ",
+                                        recovery.recomputed_steps, " steps again");
+  if (!recovery.resume) return absl::StrCat(text, ", the job did not go on");
+  absl::StrAppendFormat(&text, ", went on after %.2f s", *recovery.resume);
   return text;
 }
 

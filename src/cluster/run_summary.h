@@ -36,7 +36,10 @@ std::string to_json(const RunSummary& summary);
 // A few lines.
 std::string to_text(const RunSummary& summary);
 // "worker 1.0 at step 25: killed by signal 9 (Killed); started again from step 20, 1.2 s lost".
+// Of a protected job: "worker 1.0 at step 25: killed by signal 9 (Killed); stage 1 ran 3 steps again,
+// went on after 0.42 s".
 std::string to_text(const FailureRecord& failure);
+std::string to_text(const LocalRecovery& recovery);
 
 // 12345 -> "12.3k", 850 -> "850".
 std::string short_number(double value);

@@ -36,6 +36,7 @@ class WorkerProcess {
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
   pid_t pid() const { return child_->pid(); }
+  Rank rank() const { return rank_; }
   // Readable when the process has ended, and when there are reports; report_fd() is -1 after its end.
   int exit_fd() const { return child_->exit_fd(); }
   int report_fd() const { return report_fd_; }

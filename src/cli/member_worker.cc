@@ -1,0 +1,164 @@
+#include "cli/member_worker.h"
+
+#include <unistd.h>
+
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/narrator.h"
+#include "cluster/control_client.h"
+#include "comm/job_transport.h"
+#include "env/clock.h"
+#include "recovery/capture_plan.h"
+#include "recovery/member.h"
+#include "train/recoverable_trainer.h"
+
+namespace evermoe {
+namespace {
+
+// With window = "auto", until steps have been measured.
+constexpr int kFirstSlots = 4;
+
+Topology topology_of(const JobConfig& config) {
+  return Topology(std::vector<int>(config.parallel.lanes.begin(), config.parallel.lanes.end()), config.model.layers);
+}
+
+int first_slots(const ProtectionConfig& protection, size_t operators) {
+  if (protection.strategy == ProtectionStrategy::kDense) return 1;
+  const int64_t wanted = protection.window > 0 ? protection.window : kFirstSlots;
+  return static_cast<int>(std::min<int64_t>(wanted, static_cast<int64_t>(operators)));
+}
+
+absl::StatusOr<MemberOptions> member_options(const JobConfig& config, const StageTrainer& trainer, SlotChooser& chooser) {
+  const ProtectionConfig& protection = config.protection;
+  const std::vector<StageOperator>& operators = trainer.operators();
+  MemberOptions options;
+  options.is_protected = protection.strategy != ProtectionStrategy::kNone;
+  options.slots = first_slots(protection, operators.size());
+  const bool is_dense = protection.strategy == ProtectionStrategy::kDense;
+  options.period = is_dense ? static_cast<int>(protection.dense_every_steps) : options.slots;
+  options.slots_of_operators = [&operators](int slots) { return slots_of_operators(operators, slots); };
+  if (!is_dense && protection.window == 0) options.wanted_slots = [&chooser] { return chooser.wanted(); };
+  options.copies.bytes_per_second = static_cast<double>(protection.copy_bandwidth);
+  const MemoryNeed need = memory_need(operators, options.slots, options.period, static_cast<int>(protection.copies),
+                                      trainer.boundary_bytes());
+  RETURN_IF_ERROR(check_budget(need, protection.memory_budget, options.slots, static_cast<int>(protection.copies)));
+  // What the arithmetic leaves is shared out in its proportions.
+  options.log_bytes_max = protection.memory_budget - need.snapshots - need.copies;
+  options.snapshot_bytes_max = protection.memory_budget - need.log;
+  return options;
+}
+
+// Everything that a worker of a protected job consists of, in the order of construction.
+class MemberProcess {
+ public:
+  MemberProcess(const WorkerOptions& options, const JobConfig& config, ReportChannel& reports)
+      : options_(options), config_(config), topology_(topology_of(config)), reports_(reports),
+        client_({.agent = options.agent, .rank = options.rank, .since = options.since,
+                 .heartbeat = absl::Seconds(config.protection.heartbeat_seconds)}) {
+    if (options.rank == Rank(0)) narrator_.emplace(reports, real_files(), options.out);
+  }
+
+  absl::Status prepare(const TokenParts& tokens, const std::function<bool()>& drain_requested) {
+    JobTransportOptions transport;
+    ASSIGN_OR_RETURN(transport.kind, parse_transport_kind(config_.parallel.transport));
+    ASSIGN_OR_RETURN(listener_, listen_job(transport));
+    ASSIGN_OR_RETURN(transport_, listener_->open(options_.rank, topology_.world_size(), options_.since));
+    TrainerEnvironment environment;
+    environment.transport = transport_.get();
+    environment.files = &real_files();
+    environment.checkpoint_directory = options_.out + "/checkpoints";
+    environment.training = tokens.training;
+    environment.validation = tokens.validation;
+    ASSIGN_OR_RETURN(trainer_, RecoverableTrainer::create(config_, environment, {.drain_requested = drain_requested}));
+    chooser_.emplace(trainer_->operators(), static_cast<double>(config_.protection.copy_bandwidth));
+    ASSIGN_OR_RETURN(MemberOptions member, member_options(config_, *trainer_, *chooser_));
+    member_ = std::make_unique<Member>(topology_, *transport_, *trainer_, client_, real_clock(), std::move(member), observer());
+    return absl::OkStatus();
+  }
+
+  absl::Status run() {
+    client_.attach({.describe = [this] { return describe(); },
+                    .on_registered = [this] { member_->repeat_trouble(); },
+                    .on_order = [this](ControllerMessage order) { member_->receive(std::move(order)); },
+                    .on_lost = [](const std::string& why) {
+                      log_error("the agent is gone: " + why);
+                      _exit(1);
+                    }});
+    reports_.send({.kind = WorkerReport::Kind::kReady, .step = Step(0), .text = "a member of the job"});
+    absl::Status served;
+    std::thread service([&] { served = member_->serve(); });
+    const absl::Status trained = member_->train();
+    service.join();
+    if (!trained.ok()) return trained;
+    RETURN_IF_ERROR(served);
+    if (narrator_) RETURN_IF_ERROR(narrator_->close());
+    WorkerReport finished{.kind = WorkerReport::Kind::kFinished, .step = trainer_->step()};
+    finished.drained = trainer_->is_drained();
+    reports_.send(finished);
+    transport_->close();
+    return absl::OkStatus();
+  }
+
+ private:
+  MemberJoined describe() const {
+    const ViewGate& gate = member_->gate();
+    const auto plan = gate.plan();
+    MemberJoined joined;
+    joined.address = listener_->address();
+    joined.newest_view = gate.newest_view();
+    joined.is_open = plan != nullptr && plan->view == joined.newest_view;
+    joined.has_finished = gate.standing().is_finished;
+    joined.stage_epoch = gate.standing().stage_epoch;
+    joined.newest = member_->newest_commit();
+    return joined;
+  }
+
+  MemberObserver observer() {
+    MemberObserver observer;
+    observer.on_step = [this](const Record&, Step) {
+      const absl::Duration now = real_clock().now();
+      chooser_->add_step(absl::ToDoubleSeconds(now - step_began_));
+      step_began_ = now;
+      if (!narrator_) return;
+      narrator_->on_step(trainer_->last_record());
+      if (trainer_->published() == published_) return;
+      published_ = trainer_->published();
+      narrator_->on_published(published_);
+    };
+    observer.on_evaluated = [this](const Record&, Step step) {
+      if (narrator_) narrator_->on_evaluated(step, trainer_->last_validation_loss());
+    };
+    return observer;
+  }
+
+  const WorkerOptions& options_;
+  const JobConfig& config_;
+  const Topology topology_;
+  ReportChannel& reports_;
+  ControlClient client_;
+  std::optional<Narrator> narrator_;
+  std::unique_ptr<TransportListener> listener_;
+  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<RecoverableTrainer> trainer_;
+  std::optional<SlotChooser> chooser_;
+  std::unique_ptr<Member> member_;
+  absl::Duration step_began_ = real_clock().now();
+  Step published_{-1};
+};
+
+}  // namespace
+
+absl::Status run_member(const WorkerOptions& options, const JobConfig& config, const TokenParts& tokens,
+                        const std::function<bool()>& drain_requested, ReportChannel& reports) {
+  MemberProcess process(options, config, reports);
+  RETURN_IF_ERROR(process.prepare(tokens, drain_requested));
+  return process.run();
+}
+
+}  // namespace evermoe

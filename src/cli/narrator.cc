@@ -1,0 +1,80 @@
+#include "cli/narrator.h"
+
+#include <utility>
+
+#include "base/log.h"
+#include "env/clock.h"
+
+namespace evermoe {
+namespace {
+
+WorkerReport step_report(const StepRecord& record, double tokens_per_second) {
+  WorkerReport report{.kind = WorkerReport::Kind::kStep, .step = record.step};
+  report.loss = record.loss;
+  report.gradient_norm = record.gradient_norm;
+  report.learning_rate = record.learning_rate;
+  report.load_imbalance = record.load_imbalance;
+  report.tokens_per_second = tokens_per_second;
+  return report;
+}
+
+StepMetrics step_metrics(const StepRecord& record, double tokens_per_second, double seconds) {
+  StepMetrics metrics;
+  metrics.step = record.step;
+  metrics.loss = record.loss;
+  metrics.auxiliary_loss = record.auxiliary_loss;
+  metrics.gradient_norm = record.gradient_norm;
+  metrics.learning_rate = record.learning_rate;
+  metrics.load_imbalance = record.load_imbalance;
+  metrics.loss_scale = record.loss_scale;
+  metrics.applied = record.applied;
+  metrics.tokens_per_second = tokens_per_second;
+  metrics.seconds = seconds;
+  return metrics;
+}
+
+}  // namespace
+
+Narrator::Narrator(ReportChannel& reports, Files& files, std::string out)
+    : reports_(reports), files_(files), out_(std::move(out)), step_began_(real_clock().now()) {}
+
+void Narrator::on_step(const StepRecord& record) {
+  if (record.step <= told_) return;
+  told_ = record.step;
+  const auto now = real_clock().now();
+  const double seconds = absl::ToDoubleSeconds(now - step_began_);
+  step_began_ = now;
+  const double rate = static_cast<double>(record.tokens) / seconds;
+  reports_.send(step_report(record, rate));
+  if (metrics_ == nullptr) {
+    auto opened = MetricsWriter::open(files_, out_, Step(record.step.value - 1));
+    warn_if_error(opened.status());
+    if (opened.ok()) metrics_ = *std::move(opened);
+  }
+  if (metrics_ != nullptr) warn_if_error(metrics_->append(step_metrics(record, rate, seconds)));
+}
+
+void Narrator::on_evaluated(Step step, double validation_loss) {
+  if (step != told_ || step <= evaluated_) return;
+  evaluated_ = step;
+  WorkerReport report{.kind = WorkerReport::Kind::kEvaluated, .step = step};
+  report.validation_loss = validation_loss;
+  reports_.send(report);
+  if (metrics_ != nullptr) warn_if_error(metrics_->append_validation(step, validation_loss));
+  step_began_ = real_clock().now();
+}
+
+void Narrator::on_published(Step step) { reports_.send({.kind = WorkerReport::Kind::kPublished, .step = step}); }
+
+absl::Status Narrator::close() { return metrics_ == nullptr ? absl::OkStatus() : metrics_->close(); }
+
+StepObserver Narrator::observer() {
+  return {[this](const StepRecord& record) { on_step(record); },
+          [this](Step step, double loss) { on_evaluated(step, loss); }, [this](Step step) { on_published(step); }};
+}
+
+void Narrator::warn_if_error(const absl::Status& status) {
+  if (!status.ok()) log_warning("metrics: " + std::string(status.message()));
+}
+
+}  // namespace evermoe

@@ -1,0 +1,42 @@
+// Tells the run and the metrics what happens on rank 0.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "cli/report_channel.h"
+#include "metrics/metrics_writer.h"
+#include "train/step_loop.h"
+#include "train/verdict.h"
+
+namespace evermoe {
+
+// Threads: one at a time.
+class Narrator {
+ public:
+  // Writes into the folder `out` from the first step on that it hears of. Both outlive it.
+  Narrator(ReportChannel& reports, Files& files, std::string out);
+
+  // Steps and evaluations that it has heard of before are being run again and are not told twice.
+  void on_step(const StepRecord& record);
+  void on_evaluated(Step step, double validation_loss);
+  void on_published(Step step);
+  absl::Status close();
+
+  StepObserver observer();
+
+ private:
+  // A full disk must not stop the training of a model whose checkpoints may be elsewhere.
+  void warn_if_error(const absl::Status& status);
+
+  ReportChannel& reports_;
+  Files& files_;
+  const std::string out_;
+  std::unique_ptr<MetricsWriter> metrics_;
+  Step told_{-1};
+  Step evaluated_{-1};
+  absl::Duration step_began_;
+};
+
+}  // namespace evermoe

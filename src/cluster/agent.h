@@ -1,0 +1,89 @@
+// The agent of a node as a process: cluster/agent_core.h, worker processes, and its two kinds of streams.
+//
+// Its workers are in its own process group, so one signal to that group ends the node; and they die with
+// it (worker_process.h), so a killed agent is a lost node.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cluster/agent_core.h"
+#include "cluster/control_call.h"
+#include "cluster/control_listener.h"
+#include "cluster/mailbox.h"
+#include "cluster/worker_process.h"
+#include "env/clock.h"
+
+namespace evermoe {
+
+// How a worker is started. "--report-fd FD" is added (worker_report.h).
+struct WorkerCommand {
+  std::string program;
+  std::vector<std::string> arguments;
+  std::string log_path;
+};
+
+struct AgentOptions {
+  std::string controller;               // where it listens
+  std::string address = "127.0.0.1:0";  // for the workers: ControlListener::start()
+  // For a worker that plays `rank` from view `since` on and attaches to this agent at `agent`.
+  std::function<WorkerCommand(Rank rank, View since, const std::string& agent)> command;
+  int kept_fd = -1;  // as in WorkerProcessOptions
+  AgentCoreOptions core;
+};
+
+class Agent final : private StreamEvents {
+ public:
+  // `clock` outlives it.
+  static absl::StatusOr<std::unique_ptr<Agent>> start(AgentOptions options, Clock& clock);
+  ~Agent() override;
+
+  // Until the job ends, or no controller has been there for too long (Timeout). The workers live as long
+  // as the thread that calls it.
+  absl::Status run();
+
+ private:
+  struct Arrived {
+    StreamNumber stream;
+    std::optional<Envelope> envelope;  // nullopt: broken
+    std::string why;
+  };
+  Agent(AgentOptions options, Clock& clock);
+  void on_envelope(StreamNumber stream, Envelope envelope) override;
+  void on_broken(StreamNumber stream, const std::string& why) override;
+
+  void wait();
+  void take_mail();
+  void hear_controller(const Envelope& envelope);
+  void on_controller_broken(const std::string& why);
+  void look_after(int64_t start);
+  void take_reports(int64_t start);
+
+  void apply(AgentActions actions);
+  void act(const AttachController&);
+  void act(const ToController& send);
+  void act(const ToWorker& send);
+  void act(const CutWorker& cut);
+  void act(const SpawnWorker& spawn);
+  void act(const SignalWorker& signal);
+  void act(const QuitAgent& quit);
+
+  const AgentOptions options_;
+  Clock& clock_;
+  AgentCore core_;
+  Mailbox<Arrived> arrived_;
+  std::map<int64_t, std::unique_ptr<WorkerProcess>> workers_;  // by start
+  int64_t calls_ = 0;
+  std::unique_ptr<ControlCall> controller_;
+  std::string last_break_;  // why the last call broke, said once
+  std::unique_ptr<ControlListener> listener_;
+  std::optional<QuitAgent> end_;
+};
+
+}  // namespace evermoe

@@ -1,0 +1,9 @@
+// What gRPC has to say goes to our own log, at its lowest level: its errors come back to us as errors,
+// and a worker's last line is shown to the user.
+#pragma once
+
+namespace evermoe {
+
+void quieten_library();
+
+}  // namespace evermoe

@@ -1,0 +1,47 @@
+// Runs a protected job on this machine: a controller and the agents of its (simulated) nodes as child
+// processes, which start and look after the workers. What happens is decided by the controller; the run
+// keeps the processes of the control plane alive, follows what the controller tells, and passes on the
+// user's wish to stop.
+//
+//   A controller that ends or falls silent is replaced at once; nothing but decisions has to wait for it.
+//   A node whose agent ends stays lost, as a machine would; but when no node is left, it comes back.
+//
+// Logs of all processes are in OUT/logs; OUT/workers.json tells which process plays which role, with the
+// control plane's under "controller" and "agent.<node>".
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cluster/control_processes.h"
+#include "cluster/supervisor.h"
+#include "env/clock.h"
+#include "env/files.h"
+
+namespace evermoe {
+
+struct ProtectedRunOptions {
+  std::string program = "/proc/self/exe";  // its commands `controller` and `agent` take control_processes.h's flags
+  // The first arguments of a worker: "worker", "--config", ...
+  std::vector<std::string> worker_arguments;
+  std::vector<std::pair<std::string, std::string>> environment;  // of all processes
+  std::string out;           // an existing folder
+  int kept_fd = -1;          // held open by every process; -1: none
+  ControllerServerOptions controller;  // address and life are set here
+  AgentCoreOptions agent;              // node and pid are set here
+  Step steps;                // the state that the job is to reach
+  // Controllers and agents, each, that may end without a new step in between.
+  int control_losses_max = 20;
+  // How long a controller may take to come up.
+  absl::Duration control_start_max = absl::Minutes(2);
+};
+
+// Like supervise(): returns when no process of the job runs any more; takes SIGINT, SIGTERM and SIGHUP for
+// itself meanwhile (the first one drains the job, the second one ends it at once); an error only if it
+// cannot begin.
+absl::StatusOr<RunOutcome> run_protected(Files& files, Clock& clock, const ProtectedRunOptions& options,
+                                         RunObserver& observer);
+
+}  // namespace evermoe
