@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/fingerprint.h"
 #include "store/checkpoint_reader.h"
 #include "tensor/host_bytes.h"
 #include "train/step_loop.h"
@@ -29,6 +30,26 @@ std::string digest_of(StageTrainer& trainer) {
 }
 
 }  // namespace
+
+JobConfig torch_job_config(const std::string& style, int64_t steps, const std::vector<std::string>& more) {
+  std::vector<std::string> settings = {"train.micro_batches=4", "train.micro_batch_size=1", "model.sequence_length=64",
+                                       "model.layers=2", "model.experts=4", "model.top_k=2",
+                                       absl::StrCat("train.steps=", steps), "train.warmup_steps=2",
+                                       "train.learning_rate=3e-3", "checkpoint.every_steps=4",
+                                       "evaluate.every_steps=3", "evaluate.micro_batches=2",
+                                       "parallel.stages=2", "parallel.lanes=2"};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return tiny_config(style, settings);
+}
+
+Disaster kill(Rank rank, const std::string& point, int64_t passing) {
+  return {.kind = Disaster::Kind::kKillWorker, .rank = rank, .point = point, .at_rank = rank, .passing = passing};
+}
+
+uint64_t draw(uint64_t seed, const std::string& what, uint64_t bound) {
+  const std::string key = absl::StrCat(seed, "/", what);
+  return fingerprint(std::as_bytes(std::span(key.data(), key.size()))).low % bound;
+}
 
 // A trainer and what was known of its step when it was last asked whether to stop.
 struct TorchJob::Watched {

@@ -13,6 +13,15 @@
 
 namespace evermoe {
 
+// A tiny model of this style on 2 x 2 roles, with evaluations and durable checkpoints; `more` are settings.
+JobConfig torch_job_config(const std::string& style, int64_t steps, const std::vector<std::string>& more);
+
+// The process of `rank` dies when it passes the point for the `passing`-th time in the job.
+Disaster kill(Rank rank, const std::string& point, int64_t passing);
+
+// Below `bound`; a function of its arguments.
+uint64_t draw(uint64_t seed, const std::string& what, uint64_t bound);
+
 // What a job was like and what it left behind.
 struct TorchOutcome {
   SimulatedOutcome job;
