@@ -10,10 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "cli/fault_injector.h"
 #include "cli/narrator.h"
 #include "cluster/control_client.h"
 #include "comm/job_transport.h"
 #include "env/clock.h"
+#include "faults/struck_faults.h"
 #include "recovery/capture_plan.h"
 #include "recovery/member.h"
 #include "train/recoverable_trainer.h"
@@ -34,7 +36,8 @@ int first_slots(const ProtectionConfig& protection, size_t operators) {
   return static_cast<int>(std::min<int64_t>(wanted, static_cast<int64_t>(operators)));
 }
 
-absl::StatusOr<MemberOptions> member_options(const JobConfig& config, const StageTrainer& trainer, SlotChooser& chooser) {
+absl::StatusOr<MemberOptions> member_options(const JobConfig& config, const StageTrainer& trainer, SlotChooser& chooser,
+                                             bool is_rehearsal) {
   const ProtectionConfig& protection = config.protection;
   const std::vector<StageOperator>& operators = trainer.operators();
   MemberOptions options;
@@ -44,6 +47,7 @@ absl::StatusOr<MemberOptions> member_options(const JobConfig& config, const Stag
   options.period = is_dense ? static_cast<int>(protection.dense_every_steps) : options.slots;
   options.slots_of_operators = [&operators](int slots) { return slots_of_operators(operators, slots); };
   if (!is_dense && protection.window == 0) options.wanted_slots = [&chooser] { return chooser.wanted(); };
+  options.is_rehearsal = is_rehearsal;
   options.copies.bytes_per_second = static_cast<double>(protection.copy_bandwidth);
   const MemoryNeed need = memory_need(operators, options.slots, options.period, static_cast<int>(protection.copies),
                                       trainer.boundary_bytes());
@@ -77,9 +81,9 @@ class MemberProcess {
     environment.validation = tokens.validation;
     ASSIGN_OR_RETURN(trainer_, RecoverableTrainer::create(config_, environment, {.drain_requested = drain_requested}));
     chooser_.emplace(trainer_->operators(), static_cast<double>(config_.protection.copy_bandwidth));
-    ASSIGN_OR_RETURN(MemberOptions member, member_options(config_, *trainer_, *chooser_));
+    ASSIGN_OR_RETURN(MemberOptions member, member_options(config_, *trainer_, *chooser_, !options_.faults.empty()));
     member_ = std::make_unique<Member>(topology_, *transport_, *trainer_, client_, real_clock(), std::move(member), observer());
-    return absl::OkStatus();
+    return options_.faults.empty() ? absl::OkStatus() : arm_faults();
   }
 
   absl::Status run() {
@@ -106,6 +110,26 @@ class MemberProcess {
   }
 
  private:
+  absl::Status arm_faults() {
+    const Role role = topology_.role_of(options_.rank);
+    FaultInjectorOptions injector;
+    injector.script = options_.faults;
+    injector.struck = struck_faults_path(options_.faults);
+    injector.control = options_.out + "/control.json";
+    injector.role = {role.stage, role.lane};
+    injector.node = options_.node;
+    injector.job_began = absl::Seconds(options_.faults_began);
+    FaultHands hands;
+    hands.step = [this] { return trainer_->step(); };
+    hands.recovery = [this] { return member_->recovery_under_way(); };
+    hands.cut = [this](FaultRole other) { transport_->cut(topology_.rank_of({other.stage, other.lane})); };
+    hands.spoil_copies = [this] { member_->spoil_copies(); };
+    const FaultLimits limits{{config_.parallel.lanes.begin(), config_.parallel.lanes.end()},
+                             static_cast<int>(config_.run.nodes + config_.run.spares)};
+    ASSIGN_OR_RETURN(injector_, FaultInjector::arm(real_files(), real_clock(), std::move(injector), limits, std::move(hands)));
+    return absl::OkStatus();
+  }
+
   MemberJoined describe() const {
     const ViewGate& gate = member_->gate();
     const auto plan = gate.plan();
@@ -148,6 +172,7 @@ class MemberProcess {
   std::unique_ptr<RecoverableTrainer> trainer_;
   std::optional<SlotChooser> chooser_;
   std::unique_ptr<Member> member_;
+  std::unique_ptr<FaultInjector> injector_;
   absl::Duration step_began_ = real_clock().now();
   Step published_{-1};
 };

@@ -9,10 +9,12 @@
 #include <iostream>
 #include <memory>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "cli/config_arguments.h"
 #include "cli/progress_view.h"
 #include "cluster/job_run.h"
+#include "faults/fault_script.h"
 
 namespace evermoe {
 namespace {
@@ -20,6 +22,9 @@ namespace {
 struct RunOptions {
   ConfigArguments config;
   std::string out;
+  std::string faults;
+  int nodes = 0;    // 0: as configured
+  int spares = -1;  // -1: as configured
   bool json = false;
   bool quiet = false;
 };
@@ -52,9 +57,27 @@ void print_failure(const RunSummary& summary) {
   std::cerr << "evermoe: " << line << "\n";
 }
 
+absl::StatusOr<JobConfig> load(const RunOptions& options) {
+  ConfigArguments config = options.config;
+  if (options.nodes > 0) config.settings.push_back(absl::StrCat("run.nodes=", options.nodes));
+  if (options.spares >= 0) config.settings.push_back(absl::StrCat("run.spares=", options.spares));
+  return config.load();
+}
+
+absl::StatusOr<FaultScript> load_faults(const std::string& path, const JobConfig& config) {
+  if (path.empty()) return FaultScript();
+  if (config.protection.strategy == ProtectionStrategy::kNone) {
+    return InvalidInput("--faults: found protection.strategy \"none\", allowed: \"sparse\", \"dense\"");
+  }
+  const FaultLimits limits{{config.parallel.lanes.begin(), config.parallel.lanes.end()},
+                           static_cast<int>(config.run.nodes + config.run.spares)};
+  return load_fault_script(real_files(), path, limits);
+}
+
 absl::StatusOr<int> run(const RunOptions& options) {
   JobRunOptions job;
-  ASSIGN_OR_RETURN(job.config, options.config.load());
+  ASSIGN_OR_RETURN(job.config, load(options));
+  ASSIGN_OR_RETURN(job.faults, load_faults(options.faults, job.config));
   job.out = options.out.empty() ? default_out(options.config.path) : options.out;
   // With --json the last line of stdout is the result alone.
   ProgressView progress(options.json ? std::cerr : std::cout, real_clock(), progress_options(options, job.config));
@@ -75,6 +98,9 @@ void add_run_command(CLI::App& app, CommandTable& commands) {
   command->add_option("CONFIG", options->config.path, "TOML file")->required();
   options->config.add_settings(*command);
   command->add_option("--out", options->out, "output folder; the job resumes what it finds there (default: out/CONFIG)");
+  command->add_option("--nodes", options->nodes, "simulated nodes, each with an agent (run.nodes)")->check(CLI::PositiveNumber);
+  command->add_option("--spares", options->spares, "nodes more that take over from lost ones (run.spares)")->check(CLI::NonNegativeNumber);
+  command->add_option("--faults", options->faults, "TOML file with faults to rehearse (docs/recovery.md)");
   command->add_flag("--json", options->json, "print the result as one JSON object, and progress on standard error");
   command->add_flag("--quiet", options->quiet, "show no progress");
   commands[command] = [options] { return run(*options); };

@@ -27,6 +27,9 @@ void add_worker_command(CLI::App& app, CommandTable& commands) {
   command->add_flag("--serve-rendezvous", options->serve_rendezvous, "this worker serves the rendezvous");
   command->add_option("--agent", options->agent, "where the agent listens that started this member of a protected job");
   command->add_option("--since", options->since.value, "the view from which this member joins");
+  command->add_option("--node", options->node, "the node of the agent");
+  command->add_option("--faults", options->faults, "file with the faults that are rehearsed");
+  command->add_option("--faults-began", options->faults_began, "when the job began, in seconds of the machine's clock");
   command->add_option("--join-seconds", options->join_seconds, "how long to wait for the other workers");
   command->add_option("--report-fd", options->report_fd, "descriptor on which a supervisor listens");
   commands[command] = [options]() -> absl::StatusOr<int> {

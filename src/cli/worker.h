@@ -21,6 +21,11 @@ struct WorkerOptions {
   // Set for a member of a protected job: where its agent listens, and the view from which it joins.
   std::string agent;
   View since;
+  int node = 0;
+  // Where a rehearsal is written down (cluster/job_folder.h), and when the job began, in seconds of the
+  // machine's clock; empty: none.
+  std::string faults;
+  double faults_began = 0;
   double join_seconds = 120;      // how long to wait for the other ranks to come
 };
 

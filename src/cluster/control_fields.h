@@ -15,11 +15,11 @@ concept Is = std::same_as<std::remove_const_t<M>, T>;
 
 // ---- recovery/messages.h
 
-auto fields(Is<StopOrder> auto& m) { return std::tie(m.view); }
+auto fields(Is<StopOrder> auto& m) { return std::tie(m.view, m.recovery); }
 auto fields(Is<PeerAddress> auto& m) { return std::tie(m.address, m.since); }
 auto fields(Is<Plan> auto& m) {
   return std::tie(m.view, m.table, m.restart_all, m.newest, m.record_source, m.base, m.window, m.rolled_back, m.sources,
-                  m.holders, m.reasons);
+                  m.holders, m.reasons, m.recovery);
 }
 auto fields(Is<ReleaseOrder> auto&) { return std::tie(); }
 auto fields(Is<HeldWindow> auto& m) { return std::tie(m.owner, m.window); }

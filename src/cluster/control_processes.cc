@@ -126,7 +126,8 @@ std::function<WorkerCommand(Rank, View, const std::string&)> command_of(const Ag
     const Role role = Topology(options.lanes, std::ssize(options.lanes)).role_of(rank);
     WorkerCommand command{options.worker, options.worker_arguments, {}};
     for (const std::string& argument : {std::string("--rank"), absl::StrCat(rank.value), std::string("--since"),
-                                        absl::StrCat(since.value), std::string("--agent"), agent}) {
+                                        absl::StrCat(since.value), std::string("--agent"), agent,
+                                        std::string("--node"), absl::StrCat(options.agent.core.node.value)}) {
       command.arguments.push_back(argument);
     }
     command.log_path = join_path(options.logs, absl::StrCat("worker-", role.stage, ".", role.lane, ".log"));

@@ -11,7 +11,7 @@
 //   --losses-max, --beat, --agent-silence-max
 // agent: --node, --controller, --address, --lanes, --logs (a folder), --kept-fd, --beat, --silence-max,
 //   --registering-max, --away-max, --worker (a program); after "--" the first arguments of a worker, which
-//   then gets "--rank R --since VIEW --agent ADDRESS --report-fd FD"
+//   then gets "--rank R --since VIEW --agent ADDRESS --node N --report-fd FD"
 #pragma once
 
 #include <string>

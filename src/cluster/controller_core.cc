@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/check.h"
 
 namespace evermoe {
 
@@ -32,11 +33,6 @@ absl::Duration ControllerCore::next_deadline() const {
   }
   if (suspicion_) next = std::min(next, suspicion_->due);
   return next;
-}
-
-std::string ControllerCore::name_of(Rank rank) const {
-  const Role role = topology_.role_of(rank);
-  return absl::StrCat(role.stage, ".", role.lane);
 }
 
 bool ControllerCore::is_present(Rank rank, View since) const {
@@ -80,24 +76,33 @@ Node ControllerCore::node_for(Rank rank) {
   return best.value_or(Node(-1));
 }
 
-std::vector<std::vector<Rank>> ControllerCore::holders() const {
+CopyHolders ControllerCore::holders() const {
   const int world = topology_.world_size();
-  std::vector<std::vector<Rank>> all(static_cast<size_t>(world));
-  if (!options_.is_protected) return all;
-  // Ranks in other failure domains first, nearest after the owner, so that every rank keeps as many as
-  // it gives; a job on one node has no other domains, and other processes are better than nothing.
+  CopyHolders none;
+  none.holders_of.resize(static_cast<size_t>(world));
+  const int copies = std::min(options_.copies, world - 1);
+  if (!options_.is_protected || copies < 1) return none;
+  std::vector<int> nodes, processes;
   for (int r = 0; r < world; ++r) {
-    const Node own = players_[static_cast<size_t>(r)].node;
-    for (const bool elsewhere : {true, false}) {
-      for (int distance = 1; distance < world; ++distance) {
-        const int other = (r + distance) % world;
-        auto& holders = all[static_cast<size_t>(r)];
-        if (static_cast<int>(holders.size()) >= options_.copies) break;
-        if ((players_[static_cast<size_t>(other)].node != own) == elsewhere) holders.push_back(Rank(other));
-      }
-    }
+    nodes.push_back(players_[static_cast<size_t>(r)].node.value);
+    processes.push_back(r);
   }
-  return all;
+  const int all_nodes = std::max(options_.nodes + options_.spares, *std::max_element(nodes.begin(), nodes.end()) + 1);
+  std::vector<DomainPath> paths(static_cast<size_t>(all_nodes));
+  for (int n = 0; options_.racks > 0 && n < all_nodes; ++n) {
+    paths[static_cast<size_t>(n)].rack = absl::StrCat(int64_t{n} * options_.racks / all_nodes);
+  }
+  const FailureDomains domains(paths);
+  for (auto level = options_.copy_level; level; level = level == DomainLevel::kNode ? std::nullopt : std::optional(DomainLevel::kNode)) {
+    auto chosen = copy_holders(topology_, nodes, domains, {copies, *level});
+    if (chosen.ok()) return *std::move(chosen);
+  }
+  // Too few of them: other processes are better than nothing.
+  auto chosen = copy_holders(topology_, processes, FailureDomains::nodes_only(world), {copies, DomainLevel::kNode});
+  CHECK(chosen.ok()) << chosen.status();
+  chosen->reason = absl::StrCat("copies of every rank at ", copies, copies == 1 ? " other process" : " other processes",
+                                ", for there are too few failure domains");
+  return *std::move(chosen);
 }
 
 void ControllerCore::start_missing() {
@@ -153,7 +158,7 @@ void ControllerCore::handle(const MemberJoined& event) {
     return;
   }
   if (is_open_) return open_next_view(absl::StrCat("role ", name_of(event.rank), " has joined"));
-  actions_.push_back(SendOrder{event.rank, event.since, StopOrder{view_}});
+  actions_.push_back(SendOrder{event.rank, event.since, StopOrder{view_, number_of_recovery()}});
   joined.deadline = now_ + options_.report_max;
 }
 
@@ -230,7 +235,19 @@ void ControllerCore::hear(const Trouble& trouble) {
     return open_next_view(restart_reason_);
   }
   // Its death, if it is one, is about to be reported by somebody who knows.
-  if (!suspicion_) suspicion_ = Suspicion{trouble.accused, now_ + options_.grace, trouble.what};
+  if (!suspicion_) suspicion_ = Suspicion{now_ + options_.grace, trouble.what, {}};
+  suspicion_->blames.insert_or_assign(trouble.rank, trouble.accused);
+}
+
+// Who waits for somebody that waits itself blames the wrong one.
+std::optional<Rank> ControllerCore::accused_of(const Suspicion& suspicion) {
+  std::optional<Rank> accused;
+  for (const auto& [accuser, blamed] : suspicion.blames) {
+    if (!blamed) continue;
+    if (!suspicion.blames.contains(*blamed)) return blamed;
+    if (!accused) accused = blamed;
+  }
+  return accused;
 }
 
 void ControllerCore::hear(const Milestone& milestone) {
@@ -241,6 +258,7 @@ void ControllerCore::hear(const Milestone& milestone) {
       break;
     case Milestone::Kind::kRestored:
       record->restored = now_;
+      note_stage_done(without_state_, milestone.rank, "has a state again");
       for (const std::string& source : milestone.sources) {
         record->sources.push_back(absl::StrCat(name_of(milestone.rank), ": ", source));
       }
@@ -248,14 +266,29 @@ void ControllerCore::hear(const Milestone& milestone) {
     case Milestone::Kind::kCaughtUp:
       record->caught_up = now_;
       record->recomputed_steps = std::max(record->recomputed_steps, milestone.recomputed_steps);
+      note_stage_done(behind_, milestone.rank,
+                      absl::StrCat("has caught up: ", record->recomputed_steps, " steps run again",
+                                   verified_ == 0 ? "" : absl::StrCat(", with the bits they had on ", verified_, " that lived on")));
       break;
     case Milestone::Kind::kVerified:
       record->verified = now_;
+      ++verified_;
       break;
     case Milestone::Kind::kResumed:
       break;
   }
 }
+
+// Told once for each stage: there may be thousands of ranks.
+void ControllerCore::note_stage_done(std::set<Rank>& waiting, Rank rank, const std::string& what) {
+  if (waiting.erase(rank) == 0) return;
+  const int stage = topology_.role_of(rank).stage;
+  const std::vector<Rank> group = topology_.stage_group(stage);
+  if (std::any_of(group.begin(), group.end(), [&](Rank one) { return waiting.contains(one); })) return;
+  actions_.push_back(Tell{absl::StrCat("view ", view_.value, ": stage ", stage, " ", what)});
+}
+
+int ControllerCore::number_of_recovery() { return present_recovery() == nullptr ? 0 : static_cast<int>(recoveries_.size()); }
 
 void ControllerCore::hear(const Progress& progress) {
   if (progress.newest <= newest_) return;
@@ -284,10 +317,11 @@ void ControllerCore::check_deadlines() {
   }
   if (is_open_ && suspicion_ && now_ >= suspicion_->due) {
     const Suspicion suspicion = *std::exchange(suspicion_, std::nullopt);
-    if (!suspicion.accused) return open_next_view(suspicion.what);
-    const Player& accused = player(*suspicion.accused);
-    actions_.push_back(KillWorker{accused.node, *suspicion.accused, accused.since, suspicion.what});
-    lose(*suspicion.accused, absl::StrCat("accused: ", suspicion.what));
+    const std::optional<Rank> rank = accused_of(suspicion);
+    if (!rank) return open_next_view(suspicion.what);
+    const Player& accused = player(*rank);
+    actions_.push_back(KillWorker{accused.node, *rank, accused.since, suspicion.what});
+    lose(*rank, absl::StrCat("accused: ", suspicion.what));
   }
 }
 
@@ -301,7 +335,7 @@ void ControllerCore::open_next_view(const std::string& why) {
     member.report.reset();
     if (member.phase != Player::Phase::kJoined) continue;
     member.deadline = now_ + options_.report_max;
-    actions_.push_back(SendOrder{Rank(r), member.since, StopOrder{view_}});
+    actions_.push_back(SendOrder{Rank(r), member.since, StopOrder{view_, number_of_recovery()}});
   }
 }
 
@@ -334,7 +368,8 @@ void ControllerCore::send_plan() {
   PlanInputs inputs;
   inputs.view = view_;
   inputs.topology = &topology_;
-  inputs.holders = holders();
+  const CopyHolders holders = this->holders();
+  inputs.holders = holders.holders_of;
   inputs.former_holders = former_holders_;
   inputs.is_protected = options_.is_protected;
   for (const Player& player : players_) {
@@ -342,22 +377,17 @@ void ControllerCore::send_plan() {
     inputs.reports.push_back(*player.report);
   }
   inputs.restart_reason = std::exchange(restart_reason_, "");
-  const Plan plan = make_plan(inputs);
+  Plan plan = make_plan(inputs);
+  plan.recovery = number_of_recovery();
   if (plan.restart_all && newest_ > Commit(-1) && !options_.restart_all_allowed) {
     return end(false, absl::StrCat("cannot go on exactly: ", absl::StrJoin(plan.reasons, "; ")));
   }
   for (const int stage : plan.rolled_back) stage_epochs_[static_cast<size_t>(stage)] = view_;
   if (plan.restart_all) std::fill(stage_epochs_.begin(), stage_epochs_.end(), view_);
-  if (RecoveryRecord* const record = present_recovery(); record != nullptr) {
-    record->planned = now_;
-    record->views.push_back(view_);
-    record->restarted_all = record->restarted_all || plan.restart_all;
-    std::set<int> stages(record->rolled_back_stages.begin(), record->rolled_back_stages.end());
-    stages.insert(plan.rolled_back.begin(), plan.rolled_back.end());
-    record->rolled_back_stages.assign(stages.begin(), stages.end());
-    record->reasons.insert(record->reasons.end(), plan.reasons.begin(), plan.reasons.end());
-  }
+  follow_recovery(plan);
   for (const std::string& reason : plan.reasons) actions_.push_back(Tell{absl::StrCat("view ", view_.value, ": ", reason)});
+  if (holders_told_ != holders.reason) actions_.push_back(Tell{absl::StrCat("view ", view_.value, ": ", holders.reason)});
+  holders_told_ = holders.reason;
   is_open_ = true;
   former_holders_ = plan.holders;
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
@@ -366,6 +396,25 @@ void ControllerCore::send_plan() {
     if (plan.restart_all || stage_epochs_[static_cast<size_t>(stage)] == view_) member.finished = false;
     actions_.push_back(SendOrder{Rank(r), member.since, plan});
   }
+}
+
+void ControllerCore::follow_recovery(const Plan& plan) {
+  without_state_.clear();
+  behind_.clear();
+  verified_ = 0;
+  RecoveryRecord* const record = present_recovery();
+  if (record == nullptr) return;
+  record->planned = now_;
+  record->views.push_back(view_);
+  record->restarted_all = record->restarted_all || plan.restart_all;
+  std::set<int> stages(record->rolled_back_stages.begin(), record->rolled_back_stages.end());
+  stages.insert(plan.rolled_back.begin(), plan.rolled_back.end());
+  record->rolled_back_stages.assign(stages.begin(), stages.end());
+  record->reasons.insert(record->reasons.end(), plan.reasons.begin(), plan.reasons.end());
+  for (const int stage : plan.rolled_back) {
+    for (const Rank rank : topology_.stage_group(stage)) without_state_.insert(rank);
+  }
+  behind_ = without_state_;
 }
 
 void ControllerCore::release_if_finished() {

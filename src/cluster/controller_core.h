@@ -13,12 +13,14 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "cluster/recovery_record.h"
+#include "placement/failure_domains.h"
 #include "placement/topology.h"
 #include "recovery/make_plan.h"
 #include "recovery/messages.h"
@@ -101,6 +103,10 @@ struct ControllerOptions {
   int nodes = 1;   // that play roles from the start
   int spares = 0;  // nodes nodes .. nodes + spares - 1, which take over what a lost node played
   int copies = 1;
+  // A rank and the holders of its copies are in different domains of this level, where there are enough
+  // of them; else of the next smaller one. nullopt: any other process will do.
+  std::optional<DomainLevel> copy_level = DomainLevel::kNode;
+  int racks = 0;   // nodes are dealt to racks in order; 0: every node is its own
   bool is_protected = true;
   bool restart_all_allowed = true;  // false: refuse instead of going back to the durable checkpoint
   // Another controller has run this job before: members may live.
@@ -127,8 +133,8 @@ class ControllerCore {
   bool is_open() const { return is_open_; }
   Commit newest() const { return newest_; }
   const std::vector<RecoveryRecord>& recoveries() const { return recoveries_; }
-  // Who keeps the copies of each rank, by rank, with the present nodes.
-  std::vector<std::vector<Rank>> holders() const;
+  // Who keeps the copies of each rank, with the present nodes (placement/failure_domains.h).
+  CopyHolders holders() const;
 
  private:
   struct Player {
@@ -144,9 +150,9 @@ class ControllerCore {
     bool released = false;
   };
   struct Suspicion {
-    std::optional<Rank> accused;
     absl::Duration due;
-    std::string what;
+    std::string what;                          // the first complaint
+    std::map<Rank, std::optional<Rank>> blames;  // who blames whom
   };
 
   void handle(const AgentJoined& event);
@@ -165,9 +171,10 @@ class ControllerCore {
   Player& player(Rank rank) { return players_[static_cast<size_t>(rank.value)]; }
   bool is_present(Rank rank, View since) const;
   bool all_joined() const;
-  std::string name_of(Rank rank) const;
+  std::string name_of(Rank rank) const { return topology_.name_of(rank); }
   int workers_on(Node node) const;
   Node node_for(Rank rank);
+  static std::optional<Rank> accused_of(const Suspicion& suspicion);
   void lose(Rank rank, const std::string& how);
   void note_loss(Rank rank, const std::string& how);
   void lose_the_absent();
@@ -180,6 +187,9 @@ class ControllerCore {
   void release_if_finished();
   void end(bool ok, std::string reason, bool bad_input = false);
   RecoveryRecord* present_recovery();
+  int number_of_recovery();
+  void follow_recovery(const Plan& plan);
+  void note_stage_done(std::set<Rank>& waiting, Rank rank, const std::string& what);
 
   const Topology topology_;
   const ControllerOptions options_;
@@ -198,7 +208,11 @@ class ControllerCore {
   int losses_ = 0;
   std::optional<Suspicion> suspicion_;
   std::vector<std::vector<Rank>> former_holders_;
+  std::string holders_told_;  // why these
   std::vector<RecoveryRecord> recoveries_;
+  // Of the plan in force: ranks that have not gathered their state, or not run their steps, again.
+  std::set<Rank> without_state_, behind_;
+  int verified_ = 0;  // survivors that have compared their state since the plan
   bool has_ended_ = false;
 };
 

@@ -4,6 +4,8 @@
 //   OUT/checkpoints/       store/checkpoint_reader.h
 //   OUT/logs/              what the workers wrote
 //   OUT/workers.json       which process plays which role now
+//   OUT/control.json       of a protected job: "controller", "agent.<node>"
+//   OUT/faults.toml        the faults that are rehearsed; faults.toml.struck: those that have struck
 //   OUT/metrics.jsonl, OUT/loss.csv
 //   OUT/run.lock           held while a run, or a worker that it left behind, lives
 #pragma once
@@ -33,6 +35,7 @@ class JobFolder {
   std::string latest_checkpoint() const { return join_path(path_, "checkpoints/latest"); }
   std::string metrics() const { return join_path(path_, "metrics.jsonl"); }
   std::string curve() const { return join_path(path_, "loss.csv"); }
+  std::string faults() const { return join_path(path_, "faults.toml"); }
   // Keeps the folder locked as long as it is open in any process.
   int lock_fd() const { return lock_->fd(); }
 

@@ -9,6 +9,8 @@
 #include "base/error.h"
 #include "cluster/job_folder.h"
 #include "cluster/protected_run.h"
+#include "faults/fault_script.h"
+#include "faults/struck_faults.h"
 #include "placement/topology.h"
 #include "store/checkpoint_names.h"
 #include "store/checkpoint_reader.h"
@@ -20,6 +22,8 @@ namespace {
 constexpr size_t kSpeedsMax = 4096;
 // The newest lines of the loss curve, in which the last step's is looked for.
 constexpr int64_t kCurveTailBytes = 64 << 10;
+// A worker that misses so many of its signs of life is hung.
+constexpr int kBeatsMissed = 6;
 
 // Passes everything on and remembers what the summary needs.
 class Listener : public RunObserver {
@@ -93,6 +97,28 @@ std::vector<std::pair<std::string, std::string>> worker_environment(const JobCon
           {"OMP_WAIT_POLICY", "passive"}, {"UCX_MEM_EVENTS", "n"}, {"UCX_HANDLE_ERRORS", "none"}};
 }
 
+std::optional<DomainLevel> level_of(FailureDomain domain) {
+  switch (domain) {
+    case FailureDomain::kWorker:
+      return std::nullopt;
+    case FailureDomain::kNode:
+      return DomainLevel::kNode;
+    case FailureDomain::kRack:
+      return DomainLevel::kRack;
+  }
+  return std::nullopt;
+}
+
+// The list of faults that have struck is of this script only.
+absl::Status write_faults(Files& files, const JobFolder& folder, const FaultScript& script) {
+  const std::string text = to_toml(script);
+  const auto there = read_file(files, folder.faults(), kFaultScriptBytesMax);
+  if (there.ok() && *there == text) return absl::OkStatus();
+  const std::string struck = struck_faults_path(folder.faults());
+  if (files.exists(struck)) RETURN_IF_ERROR(files.remove_file(struck));
+  return replace_file(files, folder.faults(), text);
+}
+
 // For a job whose workers replace each other.
 ProtectedRunOptions protected_options(const JobRunOptions& options, const JobFolder& folder) {
   const JobConfig& config = options.config;
@@ -107,6 +133,11 @@ ProtectedRunOptions protected_options(const JobRunOptions& options, const JobFol
   run.controller.core.nodes = static_cast<int>(config.run.nodes);
   run.controller.core.spares = static_cast<int>(config.run.spares);
   run.controller.core.copies = static_cast<int>(config.protection.copies);
+  run.controller.core.racks = static_cast<int>(config.run.racks);
+  run.controller.core.copy_level = level_of(config.protection.failure_domain);
+  run.controller.core.silence_max = std::max(absl::Seconds(1), kBeatsMissed * absl::Seconds(config.protection.heartbeat_seconds));
+  run.faults = options.faults;
+  run.faults_path = folder.faults();
   return run;
 }
 
@@ -199,6 +230,7 @@ absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptio
   std::optional<RunSummary> summary = nothing_to_do(files, options, *folder, observer);
   if (!summary) {
     Listener listener(observer);
+    RETURN_IF_ERROR(write_faults(files, *folder, options.faults));
     const bool is_protected = options.config.protection.strategy != ProtectionStrategy::kNone;
     ASSIGN_OR_RETURN(const RunOutcome outcome,
                      is_protected ? run_protected(files, clock, protected_options(options, *folder), listener)

@@ -9,12 +9,14 @@
 #include "config/job_config.h"
 #include "env/clock.h"
 #include "env/files.h"
+#include "faults/fault.h"
 
 namespace evermoe {
 
 struct JobRunOptions {
   JobConfig config;  // valid
   std::string out;
+  FaultScript faults;  // to rehearse; only for a protected job
   std::string program = "/proc/self/exe";  // its `worker` command plays a role
 };
 

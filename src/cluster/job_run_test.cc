@@ -108,7 +108,7 @@ TEST(JobRun, TheJsonHasWhatScriptsRelyOn) {
   EXPECT_EQ(json["failures"][0]["roles"], nlohmann::json::array({"0.1"}));
   EXPECT_EQ(json["failures"][0]["kind"], "killed by signal 9 (Killed)");
   EXPECT_EQ(json["failures"][0]["restarted_from_step"], 5);
-  EXPECT_EQ(json["failures"][0]["timeline"][0]["what"], "noticed");
+  EXPECT_EQ(json["failures"][0]["moments"][0]["what"], "noticed");
   EXPECT_EQ(to_json(RunSummary()).find('\n'), std::string::npos);
 }
 

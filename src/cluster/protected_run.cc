@@ -14,9 +14,11 @@
 #include "cluster/control_child.h"
 #include "cluster/mailbox.h"
 #include "cluster/own_time.h"
+#include "cluster/process_faults.h"
 #include "cluster/recovery_book.h"
 #include "cluster/signal_inbox.h"
 #include "cluster/workers_file.h"
+#include "faults/struck_faults.h"
 
 namespace evermoe {
 namespace {
@@ -37,10 +39,12 @@ std::string address_at(absl::Duration now) {
 
 class ProtectedRun final : private StreamEvents {
  public:
-  ProtectedRun(Files& files, Clock& clock, const ProtectedRunOptions& options, RunObserver& observer, SignalInbox& signals)
+  ProtectedRun(Files& files, Clock& clock, const ProtectedRunOptions& options, RunObserver& observer, SignalInbox& signals,
+               const std::set<int>& struck)
       : files_(files), clock_(clock), options_(options), observer_(observer), signals_(signals),
         topology_(options.controller.lanes, std::ssize(options.controller.lanes)), arrived_(kArrivedMax),
-        book_(clock.now()), address_(address_at(clock.now())), time_(clock.now(), kOwnStandstill) {}
+        book_(clock.now()), began_(clock.now()), faults_(options.faults, struck, struck_faults_path(options.faults_path), began_),
+        address_(address_at(clock.now())), time_(clock.now(), kOwnStandstill) {}
   ~ProtectedRun() override { call_.reset(); }
 
   RunOutcome run();
@@ -60,6 +64,7 @@ class ProtectedRun final : private StreamEvents {
   void look_after_agents();
   void on_agent_lost(Node node, const std::string& how);
   void on_signal(int number);
+  void strike(const Fault& fault);
 
   void hear(const Welcome& welcome);
   void hear(const Tell& tell) { observer_.on_say(tell.text); }
@@ -90,6 +95,8 @@ class ProtectedRun final : private StreamEvents {
   const Topology topology_;
   Mailbox<Arrived> arrived_;
   RecoveryBook book_;
+  const absl::Duration began_;
+  ProcessFaults faults_;
   const std::string address_;  // of every controller
 
   std::unique_ptr<ControlChild> controller_;
@@ -128,6 +135,7 @@ RunOutcome ProtectedRun::run() {
     look_after_controller();
     look_after_agents();
     look_after_call();
+    faults_.strike_due(clock_.now(), [this](const Fault& fault) { strike(fault); });
   }
   call_.reset();
   agents_.clear();
@@ -147,7 +155,8 @@ void ProtectedRun::wait() {
   std::vector<pollfd> watched{{signals_.fd(), POLLIN, 0}, {arrived_.fd(), POLLIN, 0}};
   if (controller_ != nullptr) watched.push_back({controller_->exit_fd(), POLLIN, 0});
   for (const auto& [node, agent] : agents_) watched.push_back({agent->exit_fd(), POLLIN, 0});
-  const absl::Duration sleep = is_attached_ ? kSleepMax : kRetry;
+  const absl::Duration fault = std::max(faults_.next() - clock_.now(), absl::ZeroDuration());
+  const absl::Duration sleep = std::min(is_attached_ ? kSleepMax : kRetry, fault + absl::Milliseconds(1));
   ::poll(watched.data(), watched.size(), static_cast<int>(absl::ToInt64Milliseconds(sleep)));
 }
 
@@ -160,6 +169,17 @@ void ProtectedRun::on_signal(int number) {
   }
   observer_.on_say(name + ": the workers finish their step, save and end; once more quits at once");
   if (is_attached_) call_->send({0, Drain{}});
+}
+
+void ProtectedRun::strike(const Fault& fault) {
+  observer_.on_say(absl::StrCat("a rehearsed fault strikes: ", to_string(fault)));
+  const auto agent = agents_.find(Node(fault.node));
+  const auto worker = workers_.find(absl::StrCat(fault.role.stage, ".", fault.role.lane));
+  if (fault.kind == FaultKind::kKillController && controller_ != nullptr) controller_->kill_group();
+  if (fault.kind == FaultKind::kKillNode && agent != agents_.end()) agent->second->kill_group();
+  if (worker == workers_.end()) return;
+  if (fault.kind == FaultKind::kKillWorker) ::kill(worker->second, SIGKILL);
+  if (fault.kind == FaultKind::kStopWorker) ::kill(worker->second, SIGSTOP);
 }
 
 void ProtectedRun::fail(int exit_code, std::string reason) {
@@ -227,6 +247,11 @@ void ProtectedRun::start_agent(Node node) {
   own.logs = join_path(options_.out, "logs");
   own.worker = options_.program;
   own.worker_arguments = options_.worker_arguments;
+  if (!options_.faults.faults.empty()) {
+    const std::vector<std::string> rehearsal = {"--faults", options_.faults_path, "--faults-began",
+                                                absl::StrCat(absl::ToDoubleSeconds(began_))};
+    own.worker_arguments.insert(own.worker_arguments.end(), rehearsal.begin(), rehearsal.end());
+  }
   auto child = ControlChild::start(child_options("agent", absl::StrCat("agent-", node.value), to_flags(own)));
   if (!child.ok()) return fail(kExitFailed, absl::StrCat("an agent cannot be started: ", child.status().message()));
   agents_[node] = *std::move(child);
@@ -339,15 +364,15 @@ void ProtectedRun::hear(const EndJob& end) {
 
 std::string ProtectedRun::name_of(Rank rank) const {
   if (rank.value >= topology_.world_size()) return absl::StrCat("rank ", rank.value);
-  const Role role = topology_.role_of(rank);
-  return absl::StrCat(role.stage, ".", role.lane);
+  return topology_.name_of(rank);
 }
 
 void ProtectedRun::write_workers() {
-  std::map<std::string, pid_t> pids = workers_;
-  if (controller_ != nullptr) pids["controller"] = controller_->pid();
-  for (const auto& [node, agent] : agents_) pids[absl::StrCat("agent.", node.value)] = agent->pid();
-  const absl::Status status = write_workers_file(files_, join_path(options_.out, "workers.json"), pids);
+  std::map<std::string, pid_t> control;
+  if (controller_ != nullptr) control["controller"] = controller_->pid();
+  for (const auto& [node, agent] : agents_) control[absl::StrCat("agent.", node.value)] = agent->pid();
+  absl::Status status = write_workers_file(files_, join_path(options_.out, "workers.json"), workers_);
+  status.Update(write_workers_file(files_, join_path(options_.out, "control.json"), control));
   // Nothing depends on the file: a full disk is said once and does not stop the job.
   if (!status.ok() && !workers_file_broken_) observer_.on_say(absl::StrCat("warning: ", status.message()));
   workers_file_broken_ = !status.ok();
@@ -375,7 +400,8 @@ absl::StatusOr<RunOutcome> run_protected(Files& files, Clock& clock, const Prote
                                          RunObserver& observer) {
   RETURN_IF_ERROR(files.create_directories(join_path(options.out, "logs")));
   ASSIGN_OR_RETURN(const std::unique_ptr<SignalInbox> signals, SignalInbox::open());
-  return ProtectedRun(files, clock, options, observer, *signals).run();
+  ASSIGN_OR_RETURN(const std::set<int> struck, read_struck_faults(struck_faults_path(options.faults_path)));
+  return ProtectedRun(files, clock, options, observer, *signals, struck).run();
 }
 
 }  // namespace evermoe

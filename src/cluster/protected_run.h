@@ -6,8 +6,8 @@
 //   A controller that ends or falls silent is replaced at once; nothing but decisions has to wait for it.
 //   A node whose agent ends stays lost, as a machine would; but when no node is left, it comes back.
 //
-// Logs of all processes are in OUT/logs; OUT/workers.json tells which process plays which role, with the
-// control plane's under "controller" and "agent.<node>".
+// Logs of all processes are in OUT/logs; OUT/workers.json tells which process plays which role, and
+// OUT/control.json which ones are "controller" and "agent.<node>".
 #pragma once
 
 #include <string>
@@ -19,6 +19,7 @@
 #include "cluster/supervisor.h"
 #include "env/clock.h"
 #include "env/files.h"
+#include "faults/fault.h"
 
 namespace evermoe {
 
@@ -32,6 +33,9 @@ struct ProtectedRunOptions {
   ControllerServerOptions controller;  // address and life are set here
   AgentCoreOptions agent;              // node and pid are set here
   Step steps;                // the state that the job is to reach
+  // Faults to rehearse, and the file with them that the workers read; the struck ones are kept beside it.
+  FaultScript faults;
+  std::string faults_path;
   // Controllers and agents, each, that may end without a new step in between.
   int control_losses_max = 20;
   // How long a controller may take to come up.

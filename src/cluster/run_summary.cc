@@ -17,23 +17,25 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json();  // JSON writes infinities and NaN as null too.
 }
 
-Json recovery_json(const LocalRecovery& recovery) {
-  Json json;
+// Seconds from the failure until.
+Json timeline_json(const LocalRecovery& recovery) {
+  return {{"detect", or_null(recovery.detect)},     {"view", or_null(recovery.view)},
+          {"load", or_null(recovery.load)},         {"catch_up", or_null(recovery.catch_up)},
+          {"verify", or_null(recovery.verify)},     {"resume", or_null(recovery.resume)}};
+}
+
+void add_recovery(const LocalRecovery& recovery, Json& json) {
   json["causes"] = recovery.causes;
+  json["sources"] = recovery.sources;
   json["rolled_back_stages"] = recovery.rolled_back_stages;
   json["recomputed_steps"] = recovery.recomputed_steps;
-  json["sources"] = recovery.sources;
   json["restarted_all"] = recovery.restarted_all;
-  json["seconds"] = {{"detect", or_null(recovery.detect)},     {"view", or_null(recovery.view)},
-                     {"load", or_null(recovery.load)},         {"catch_up", or_null(recovery.catch_up)},
-                     {"verify", or_null(recovery.verify)},     {"resume", or_null(recovery.resume)}};
-  return json;
 }
 
 Json failure_json(const FailureRecord& failure) {
-  Json timeline = Json::array();
+  Json moments = Json::array();
   for (const FailureMoment& moment : failure.timeline) {
-    timeline.push_back({{"seconds", moment.seconds}, {"what", moment.what}});
+    moments.push_back({{"seconds", moment.seconds}, {"what", moment.what}});
   }
   Json json;
   json["roles"] = failure.roles;
@@ -42,8 +44,9 @@ Json failure_json(const FailureRecord& failure) {
   json["accused"] = or_null(failure.accused);
   json["restarted_from_step"] = failure.restarted_from_step ? Json(failure.restarted_from_step->value) : Json();
   json["seconds_lost"] = failure.seconds_lost;
-  json["timeline"] = std::move(timeline);
-  json["recovery"] = failure.recovery ? recovery_json(*failure.recovery) : Json();
+  add_recovery(failure.recovery.value_or(LocalRecovery{.restarted_all = failure.restarted_from_step.has_value()}), json);
+  json["timeline"] = failure.recovery ? timeline_json(*failure.recovery) : Json();
+  json["moments"] = std::move(moments);
   return json;
 }
 

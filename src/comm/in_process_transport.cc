@@ -30,6 +30,7 @@ class InProcessCluster::RankTransport final : public Transport {
   absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) override {
     return counted().meet(table, timeout);
   }
+  void cut(Rank peer) override { counted().cut(peer); }
   void close() override { counted().close(); }
 
  private:

@@ -90,6 +90,8 @@ class AutoTransport final : public Transport {
                                              : current().meet(tables.anywhere, timeout);
   }
 
+  void cut(Rank peer) override { current().cut(peer); }
+
   void close() override {
     const std::lock_guard lock(mutex_);
     current().close();

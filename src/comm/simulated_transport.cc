@@ -29,6 +29,9 @@ class SimulatedTransport final : public Transport {
   using Transport::revoke;
   void revoke(GroupRange groups, View view, absl::Status reason) override;
   absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) override;
+  void cut(Rank peer) override {
+    if (SimulatedProcess* const other = process_.peer(peer).process; other != nullptr) kernel_.cut(process_, *other);
+  }
   void close() override;
 
  private:

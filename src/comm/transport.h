@@ -137,6 +137,10 @@ class Transport {
   // One thread at a time calls it; others may use the transport meanwhile.
   virtual absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) = 0;
 
+  // Gives up the connection with the process of `peer`, both of which see a lost peer. For rehearsing
+  // disasters.
+  virtual void cut(Rank peer) = 0;
+
   // Says goodbye to the peers, so that our exit is no accusation: their pending operations with us
   // fail with Cancelled instead of PeerLost. Nothing may be started afterwards.
   virtual void close() = 0;

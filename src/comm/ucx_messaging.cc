@@ -127,7 +127,7 @@ void UcxTransport::lose(Peer& peer, const absl::Status& reason) {
 }
 
 // Everything in flight with this peer completes in the progress that follows.
-void UcxTransport::cut(Peer& peer) {
+void UcxTransport::close_endpoint(Peer& peer) {
   if (peer.endpoint == nullptr) return;
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK;
@@ -151,7 +151,7 @@ void UcxTransport::drive() {
     if (peer->lost.ok()) {
       lose(*peer, PeerLost(peer->rank, absl::StrCat("the connection to rank ", peer->rank.value, " has broken")));
     }
-    cut(*peer);
+    close_endpoint(*peer);
     has_changed = true;
   }
   if (has_changed) worker_->progress();

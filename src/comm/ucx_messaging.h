@@ -83,6 +83,7 @@ class UcxTransport final : public Transport {
   using Transport::revoke;
   void revoke(GroupRange groups, View view, absl::Status reason) override;
   absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) override;
+  void cut(Rank peer) override;
   void close() override;
 
  private:
@@ -114,7 +115,7 @@ class UcxTransport final : public Transport {
   void cancel_receives(Rank from);
   void let_go(PendingOperation& operation);
   void lose(Peer& peer, const absl::Status& reason);
-  void cut(Peer& peer);
+  void close_endpoint(Peer& peer);
   void drive();
   void sweep();
   // Takes the messages that nobody has received and whose tags agree in `mask` out of UCX's queues.

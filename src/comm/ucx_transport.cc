@@ -35,7 +35,7 @@ UcxTransport::~UcxTransport() {
   const Lock lock(mutex_);
   for (const auto& peer : peers_) {
     if (peer->lost.ok()) lose(*peer, Cancelled("the transport was destroyed"));
-    cut(*peer);
+    close_endpoint(*peer);
   }
   drive();
   discard_messages(0, 0);
@@ -115,6 +115,11 @@ bool UcxTransport::is_unheard() const {
   return sends || std::any_of(peers_.begin(), peers_.end(), [](const auto& peer) {
            return peer->endpoint != nullptr && peer->lost.ok() && !peer->knows_we_leave;
          });
+}
+
+void UcxTransport::cut(Rank rank) {
+  const Lock lock(mutex_);
+  if (peer(rank).endpoint != nullptr) peer(rank).has_failed = true;
 }
 
 void UcxTransport::close() {

@@ -52,6 +52,11 @@ class UnixTransport final : public Transport {
   using Transport::revoke;
   void revoke(GroupRange groups, View view, absl::Status reason) override { messages_.revoke(groups, view, reason); }
   absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) override;
+  void cut(Rank peer) override {
+    for (UnixLane* const lane : {&messages_, &letters_}) {
+      lane->vacate(peer, PeerLost(peer, absl::StrCat("the connection with rank ", peer.value, " was cut")));
+    }
+  }
   void close() override;
 
  private:

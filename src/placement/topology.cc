@@ -32,6 +32,11 @@ Rank Topology::rank_of(Role role) const {
   return Rank(first_rank_[role.stage] + role.lane);
 }
 
+std::string Topology::name_of(Rank rank) const {
+  const Role role = role_of(rank);
+  return absl::StrCat(role.stage, ".", role.lane);
+}
+
 std::vector<Rank> Topology::stage_group(int stage) const {
   std::vector<Rank> ranks;
   for (int lane = 0; lane < lanes(stage); ++lane) ranks.push_back(rank_of({stage, lane}));

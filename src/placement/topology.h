@@ -31,6 +31,7 @@ class Topology {
 
   Role role_of(Rank rank) const;
   Rank rank_of(Role role) const;
+  std::string name_of(Rank rank) const;  // "STAGE.LANE"
   // The ranks of a stage group in role order.
   std::vector<Rank> stage_group(int stage) const;
 

@@ -27,6 +27,7 @@ enum class LetterKind : uint32_t {
   kWantBoundary,  // BoundaryLetter without bytes
   kBoundary,      // BoundaryLetter with bytes
   kAudit,         // BoundaryLetter whose bytes are the fingerprint of a message computed again
+  kSpoil,         // a rehearsed disaster: damage what you hold of my snapshots; empty
 };
 
 using LetterBytes = std::vector<std::byte>;

@@ -9,11 +9,6 @@
 namespace evermoe {
 namespace {
 
-std::string name_of(const Topology& topology, Rank rank) {
-  const Role role = topology.role_of(rank);
-  return absl::StrCat(role.stage, ".", role.lane);
-}
-
 bool is_fresh(const Report& report) { return report.stage_epoch == View(0); }
 
 // Why the stage has to go back; empty if it does not.
@@ -22,7 +17,7 @@ std::string reason_to_go_back(const PlanInputs& in, int stage) {
   const Report& first = in.reports[static_cast<size_t>(group.front().value)];
   for (const Rank rank : group) {
     const Report& report = in.reports[static_cast<size_t>(rank.value)];
-    const std::string name = name_of(*in.topology, rank);
+    const std::string name = in.topology->name_of(rank);
     if (is_fresh(report)) return absl::StrCat("stage ", stage, " goes back: role ", name, " is played by a new process");
     if (report.is_broken) return absl::StrCat("stage ", stage, " goes back: role ", name, " had to leave its step");
     if (report.stage_epoch != first.stage_epoch) {
@@ -72,19 +67,19 @@ bool add_sources(const PlanInputs& in, Rank rank, Plan& plan) {
   if (sources.empty()) return false;
   if (sources.front() == rank) return true;
   plan.reasons.push_back(absl::StrCat(
-      "role ", name_of(*in.topology, rank), " takes window ", plan.window.value, " from ",
-      absl::StrJoin(sources, ", then ", [&](std::string* out, Rank r) { *out += name_of(*in.topology, r); })));
+      "role ", in.topology->name_of(rank), " takes window ", plan.window.value, " from ",
+      absl::StrJoin(sources, ", then ", [&](std::string* out, Rank r) { *out += in.topology->name_of(r); })));
   return true;
 }
 
 std::string nobody_has(const PlanInputs& in, Rank rank, Step window) {
-  std::string text = absl::StrCat("nobody alive holds window ", window.value, " of role ", name_of(*in.topology, rank));
+  std::string text = absl::StrCat("nobody alive holds window ", window.value, " of role ", in.topology->name_of(rank));
   if (in.former_holders.empty()) return text;
   const auto& former = in.former_holders[static_cast<size_t>(rank.value)];
   return absl::StrCat(text, "; its copies were at ",
                       former.empty() ? "no other role"
                                      : absl::StrJoin(former, ", ", [&](std::string* out, Rank r) {
-                                         *out += name_of(*in.topology, r);
+                                         *out += in.topology->name_of(r);
                                        }));
 }
 

@@ -79,6 +79,14 @@ void Member::report_trouble(View view, const absl::Status& status, bool inside_s
   control_.send(std::move(trouble));
 }
 
+void Member::spoil_copies() {
+  const PlanPointer plan = gate_.plan();
+  if (plan == nullptr || plan->holders.empty()) return;
+  for (const Rank holder : plan->holders[static_cast<size_t>(rank_.value)]) {
+    post_.send(holder, plan->view, LetterKind::kSpoil, {});
+  }
+}
+
 void Member::repeat_trouble() {
   std::optional<Trouble> trouble;
   {

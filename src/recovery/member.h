@@ -58,6 +58,8 @@ struct MemberOptions {
   absl::Duration ask_again = absl::Seconds(1);
   // How long to wait for a new view before giving up: the controller may be away for a while.
   absl::Duration patience = absl::Minutes(10);
+  // Disasters are being rehearsed: peers may ask to damage the copies that are held of them.
+  bool is_rehearsal = false;
 };
 
 // What happened on this rank, for observers of the job. Called on the training thread; must not block.
@@ -93,6 +95,10 @@ class Member {
   void enqueue(ControllerMessage message);
   // Disaster for tests: damages the copies held here of `owner`. Any thread.
   int corrupt_copies(Rank owner) { return store_.corrupt(owner); }
+  // The same for the copies that others hold of this rank. Any thread.
+  void spoil_copies();
+  // The recovery that this member knows to be under way (Plan::recovery); 0: none. Any thread.
+  int recovery_under_way() const { return recovery_; }
 
   // What a member says to a new controller.
   const ViewGate& gate() const { return gate_; }
@@ -139,7 +145,7 @@ class Member {
   absl::Status roll_back(const Plan& plan);
   void set_aside();
   absl::Status fetch_records(Commit first, Commit last);
-  absl::Status fetch_window(Step window);
+  absl::StatusOr<std::vector<std::string>> fetch_window(Step window);
   absl::Status check_own_window(Step window);
   absl::Status restore_slot();
   absl::Status compare_with_aside();
@@ -194,6 +200,8 @@ class Member {
   // Service thread only:
   std::deque<Letter> letters_of_next_view_;
   PlanPointer opening_;  // being connected
+
+  std::atomic<int> recovery_ = 0;
 
   mutable std::mutex mutex_;  // guards what follows
   std::deque<ControllerMessage> orders_;

@@ -27,7 +27,7 @@ absl::Status Member::roll_back(const Plan& plan) {
     active_.assign(active_.size(), true);
     milestone.sources.push_back(absl::StrCat("the state at step ", plan.base.value));
   } else {
-    RETURN_IF_ERROR(fetch_window(plan.window));
+    ASSIGN_OR_RETURN(milestone.sources, fetch_window(plan.window));
     active_.assign(active_.size(), false);
     conversion_ = Conversion{plan.window, 0};
   }
@@ -66,7 +66,7 @@ absl::Status Member::compare_with_aside() {
   if (aside_.step != trainer_.step()) return absl::OkStatus();
   for (size_t i = 0; i < aside_.operators.size(); ++i) {
     if (fingerprints_of(static_cast<int>(i)) == aside_.operators[i]) continue;
-    return Corrupt(absl::StrCat("role ", stage_, ".", topology_.role_of(rank_).lane, ", step ", aside_.step.value,
+    return Corrupt(absl::StrCat("role ", topology_.name_of(rank_), ", step ", aside_.step.value,
                                 ": operator ", trainer_.operators()[i].name,
                                 " was recomputed with other bits than it had: a fault of hardware or software"));
   }
@@ -102,13 +102,21 @@ absl::Status Member::check_own_window(Step window) {
   return absl::OkStatus();
 }
 
-absl::Status Member::fetch_window(Step window) {
+absl::StatusOr<std::vector<std::string>> Member::fetch_window(Step window) {
   RETURN_IF_ERROR(check_own_window(window));
+  std::vector<std::string> taken;  // from where
+  const auto take_from = [&](const std::string& source) {
+    const std::string line = absl::StrCat("window ", window.value, " from ", source);
+    if (taken.empty() || taken.back() != line) taken.push_back(line);
+  };
   std::vector<Rank> asked;  // sources of the newest plan that was needed
   View view;
   size_t next_source = 0;
+  int asked_slot = -1;
   for (int slot = 0; slot < schedule_.slots();) {
     if (store_.has_slot(rank_, {window, slot})) {
+      if (next_source >= asked.size() || asked_slot != slot) take_from("its own memory");
+      else take_from(topology_.name_of(asked[next_source]));
       ++slot;
       continue;
     }
@@ -129,6 +137,7 @@ absl::Status Member::fetch_window(Step window) {
       const std::lock_guard lock(mutex_);
       cannot_.reset();
     }
+    asked_slot = slot;
     bool refused = false, answered = false;
     while (!refused && !store_.has_slot(rank_, {window, slot}) && gate_.newest_view() == view) {
       if (!answered) post_.send(asked[next_source], view, LetterKind::kWantSlot, encode(SlotLetter{rank_, {window, slot}}));
@@ -137,10 +146,13 @@ absl::Status Member::fetch_window(Step window) {
       refused = cannot_ && cannot_->time == SlotTime{window, slot};
       if (refused) ++work_.copies_refused;
     }
-    if (refused) ++next_source;
+    if (refused) {
+      taken.push_back(absl::StrCat("the copy of ", topology_.name_of(asked[next_source]), " was damaged or gone"));
+      ++next_source;
+    }
   }
   if (view != View(0)) copies_.adopt(window, schedule_.slots(), asked);
-  return absl::OkStatus();
+  return taken;
 }
 
 absl::Status Member::restore_slot() {

@@ -78,6 +78,7 @@ void Member::follow_orders() {
 void Member::stop_for(const StopOrder& order) {
   if (!gate_.stop(order.view)) return;
   opening_ = nullptr;
+  recovery_ = order.recovery;
   transport_.revoke(kWorldGroups, View(order.view.value - 1), Cancelled(absl::StrCat("view ", order.view.value, " begins")));
   wake_training_.raise();
   fault_point("recovery/stopped");
@@ -207,6 +208,10 @@ absl::Status Member::on_letter(LetterKind kind, Letter& letter, View view) {
     }
     case LetterKind::kAudit:
       return on_audit(letter);
+    case LetterKind::kSpoil:
+      if (!options_.is_rehearsal) break;
+      store_.corrupt(letter.from);
+      return absl::OkStatus();
     case LetterKind::kWake:
       return absl::OkStatus();
   }

@@ -170,6 +170,7 @@ absl::Status Member::train_step() {
   if (!again) free_what_is_old(record);
   observer_.on_step(record, trainer_.step());
   if (!again) {
+    recovery_ = 0;
     control_.send(Progress{gate_.newest_view(), rank_, commit, record.complete_window, log_.bytes(), store_.bytes()});
   }
   return absl::OkStatus();

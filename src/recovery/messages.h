@@ -19,6 +19,7 @@ namespace evermoe {
 // View `view` is about to open: commit nothing in an older one, and report.
 struct StopOrder {
   View view;
+  int recovery = 0;  // which one is under way, counted from 1 by each controller; 0: none
 };
 
 // View `view` is open.
@@ -36,6 +37,7 @@ struct Plan {
   std::vector<std::vector<Rank>> sources;
   std::vector<std::vector<Rank>> holders;  // by rank: who keeps its copies from now on
   std::vector<std::string> reasons;        // for people
+  int recovery = 0;                        // as in StopOrder
 };
 
 // Everybody has finished: nobody needs this member's logs and copies any more.

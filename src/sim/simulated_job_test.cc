@@ -152,17 +152,17 @@ TEST_F(SimulatedJobTest, ADamagedCopyIsSkipped) {
 }
 
 TEST_F(SimulatedJobTest, WithoutAnyCopyAllGoBackToTheDurableState) {
-  const SimulatedOutcome outcome = survives({kill(0, "step/forward", 21), kill(1, "step/forward", 21)});
+  const SimulatedOutcome outcome = survives({kill(0, "step/forward", 21), kill(2, "step/forward", 21)});
   EXPECT_TRUE(outcome.recoveries[0].restarted_all);
 }
 
 TEST_F(SimulatedJobTest, OrTheJobIsRefusedWithTheRolesAndWhereTheirCopiesWere) {
   shape_.restart_all_allowed = false;
-  const SimulatedOutcome outcome = run({kill(0, "step/forward", 21), kill(1, "step/forward", 21)});
+  const SimulatedOutcome outcome = run({kill(0, "step/forward", 21), kill(2, "step/forward", 21)});
   EXPECT_TRUE(outcome.ended);
   EXPECT_FALSE(outcome.ok);
   EXPECT_THAT(outcome.reason, HasSubstr("nobody alive holds window"));
-  EXPECT_THAT(outcome.reason, HasSubstr("its copies were at 0.1"));
+  EXPECT_THAT(outcome.reason, HasSubstr("its copies were at 1.0"));
 }
 
 TEST_F(SimulatedJobTest, WithoutProtectionEveryLossSendsAllBack) {

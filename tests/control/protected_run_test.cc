@@ -70,8 +70,12 @@ class ProtectedJob : public RunObserver {
   }
 
   Pids pids() const {
-    const std::string text = TestFolder::read(folder_.path("workers.json"));
-    return text.empty() ? Pids() : nlohmann::json::parse(text).get<Pids>();
+    Pids pids;
+    for (const char* const file : {"workers.json", "control.json"}) {
+      const std::string text = TestFolder::read(folder_.path(file));
+      if (!text.empty()) pids.merge(nlohmann::json::parse(text).get<Pids>());
+    }
+    return pids;
   }
   const Pids& before() const { return before_; }
   std::string said() const { return absl::StrJoin(said_, "\n"); }
