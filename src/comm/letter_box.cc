@@ -43,4 +43,8 @@ void LetterBox::fail(const absl::Status& reason) {
   if (waiter_ != nullptr) std::exchange(waiter_, nullptr)->finish(reason);
 }
 
+absl::Status no_letter_within(absl::Duration timeout) {
+  return Timeout(absl::StrCat("no letter within ", absl::FormatDuration(timeout)));
+}
+
 }  // namespace evermoe

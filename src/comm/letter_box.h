@@ -54,4 +54,7 @@ class LetterBox {
   PendingOperation* waiter_ = nullptr;
 };
 
+// What receive_letter() returns where none comes in time: nobody in particular is silent.
+absl::Status no_letter_within(absl::Duration timeout);
+
 }  // namespace evermoe

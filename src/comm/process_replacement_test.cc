@@ -1,7 +1,9 @@
 // Real processes that are killed and replaced while the others go on.
 #include <gtest/gtest.h>
 
+#include <condition_variable>
 #include <filesystem>
+#include <mutex>
 #include <thread>
 
 #include "comm/communicator.h"
@@ -31,20 +33,35 @@ class Service {
     thread_.join();
   }
 
-  std::atomic<uint32_t> answers{0};  // letters that came back
-  std::atomic<uint32_t> wrong{0};    // of a view that was over long before
+  // Blocks until that many letters have come back in all, or the view is over. False after kPatience.
+  bool await_answers(uint32_t count, View view) {
+    std::unique_lock lock(mutex_);
+    return news_.wait_for(lock, absl::ToChronoSeconds(kPatience), [&] { return answers_ >= count || ended_ >= view; });
+  }
+  uint32_t answers() {
+    const std::lock_guard lock(mutex_);
+    return answers_;
+  }
+
+  std::atomic<uint32_t> wrong{0};  // letters of a view that was over long before
 
  private:
+  void note(View ended, uint32_t answers) {
+    const std::lock_guard lock(mutex_);
+    ended_ = std::max(ended_, ended);
+    answers_ += answers;
+    news_.notify_all();
+  }
+
   void serve() {
     while (!stop_) {
-      if (player_.last_ended() > ended_) {
-        ended_ = player_.last_ended();
-        player_.transport.revoke(GroupRange{kWorld, kWorld}, ended_, over_);
-      }
+      const View ended = player_.last_ended();
+      if (ended > View(0)) player_.transport.revoke(GroupRange{kWorld, kWorld}, ended, over_);
+      note(ended, 0);
       auto letter = player_.transport.receive_letter(absl::Milliseconds(2));
       if (!letter.ok()) continue;
-      if (View(letter->tag.view.value + 1) < ended_) ++wrong;
-      if (letter->tag.purpose == 2) ++answers;
+      if (View(letter->tag.view.value + 1) < ended) ++wrong;
+      if (letter->tag.purpose == 2) note(ended, 1);
       if (letter->tag.purpose != 1) continue;
       Tag answer = letter->tag;
       answer.purpose = 2;
@@ -56,8 +73,11 @@ class Service {
   Player& player_;
   // One for all: the thread sanitizer does not see how the library counts who shares a status.
   const absl::Status over_ = Cancelled("the view is over");
-  View ended_;
   std::atomic<bool> stop_ = false;
+  std::mutex mutex_;  // guards the next two
+  View ended_;
+  uint32_t answers_ = 0;
+  std::condition_variable news_;
   std::thread thread_;
 };
 
@@ -74,16 +94,13 @@ absl::Status train(Player& player, Service& service, View view, int& rounds) {
     CHECK(values[0] == kRanks);
     if (values[1] == kRanks) return absl::OkStatus();
     player.reach(++rounds);
-    const uint32_t before = service.answers;
-    uint32_t asked = 0;
+    uint32_t expected = service.answers();
     for (const Rank other : all) {
       if (other == transport.rank()) continue;
       RETURN_IF_ERROR(send(transport, other.value, letter_tag(1, view.value), bytes_of(rounds % 2 ? 64 : 200'000, rounds)));
-      ++asked;
+      ++expected;
     }
-    if (!eventually([&] { return service.answers - before >= asked || player.last_ended() >= view; })) {
-      return Timeout("no answers");
-    }
+    if (!service.await_answers(expected, view)) return Timeout("no answers");
   }
 }
 
@@ -97,7 +114,10 @@ bool train_in_stable_group(Transport& transport, std::atomic<bool>& stop) {
   }
 }
 
-bool play_all_views(Player& player) {
+// UCX 1.13 forgets to close a socket when it calls a process that is dead already.
+int forgotten_files(TransportKind kind, int failed_meetings) { return kind == TransportKind::kUcx ? failed_meetings : 0; }
+
+bool play_all_views(Player& player, TransportKind kind) {
   Transport& transport = player.transport;
   const bool is_stable = transport.rank() == kStableRanks[0] || transport.rank() == kStableRanks[1];
   Service service(player);
@@ -106,6 +126,7 @@ bool play_all_views(Player& player) {
   std::thread stable;
   int rounds = 0;
   absl::Status status;
+  int failed_meetings = 0;
   std::vector<int> files;
   for (View view = std::max(player.since(), View(1));; ++view.value) {
     if (!player.wait_for_view(view)) return false;
@@ -113,8 +134,10 @@ bool play_all_views(Player& player) {
     status = transport.meet(player.table(), kPatience);
     if (status.ok()) {
       if (is_stable && !stable.joinable()) stable = std::thread([&] { stable_ok = train_in_stable_group(transport, stop); });
-      files.push_back(open_files());
+      files.push_back(open_files() - forgotten_files(kind, failed_meetings));
       status = train(player, service, view, rounds);
+    } else {
+      ++failed_meetings;
     }
     if (status.ok()) break;
     player.report_failure(status);
@@ -140,7 +163,7 @@ class ReplacementTest : public testing::TestWithParam<TransportKind> {
 };
 
 TEST_P(ReplacementTest, KilledProcessesAreReplacedAgainAndAgain) {
-  Job job(GetParam(), kRanks, play_all_views, Job::Begin::kAlone);
+  Job job(GetParam(), kRanks, [](Player& player) { return play_all_views(player, GetParam()); }, Job::Begin::kAlone);
   ASSERT_TRUE(job.announce(1));
   uint32_t view = 1;
   for (const std::vector<int>& victims : std::vector<std::vector<int>>{{1}, {2}, {1, 2}, {1}, {2, 1}, {1}, {2}, {1}}) {
@@ -156,7 +179,7 @@ TEST_P(ReplacementTest, KilledProcessesAreReplacedAgainAndAgain) {
 }
 
 TEST_P(ReplacementTest, ANewcomerKilledDuringTheMeetingIsReplacedByTheNext) {
-  Job job(GetParam(), kRanks, play_all_views, Job::Begin::kAlone);
+  Job job(GetParam(), kRanks, [](Player& player) { return play_all_views(player, GetParam()); }, Job::Begin::kAlone);
   ASSERT_TRUE(job.announce(1));
   ASSERT_TRUE(advances(job));
   uint32_t view = 1;
@@ -183,7 +206,7 @@ TEST_P(ReplacementTest, ANewcomerKilledDuringTheMeetingIsReplacedByTheNext) {
   for (int rank = 0; rank < kRanks; ++rank) EXPECT_TRUE(job.succeeds(rank)) << rank << ": " << job[rank].message;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ReplacementTest, testing::Values(TransportKind::kUnix),
+INSTANTIATE_TEST_SUITE_P(All, ReplacementTest, testing::ValuesIn(kRealTransports),
                          [](const auto& info) { return kind_name(info.param); });
 
 }  // namespace

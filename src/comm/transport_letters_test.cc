@@ -250,9 +250,9 @@ TEST_P(ThreadedLettersTest, LettersPassAMessageThatIsHeld) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LettersTest, testing::Values(TransportKind::kUnix, TransportKind::kInProcess),
+INSTANTIATE_TEST_SUITE_P(All, LettersTest, testing::ValuesIn(kAllTransports),
                          [](const auto& info) { return kind_name(info.param); });
-INSTANTIATE_TEST_SUITE_P(All, ThreadedLettersTest, testing::Values(TransportKind::kUnix),
+INSTANTIATE_TEST_SUITE_P(All, ThreadedLettersTest, testing::ValuesIn(kRealTransports),
                          [](const auto& info) { return kind_name(info.param); });
 
 }  // namespace

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "comm/communicator.h"
-#include "comm/job_transport.h"
 #include "comm/rank_threads_testing.h"
 #include "comm/socket.h"
 #include "comm/transport_testing.h"
@@ -117,15 +116,17 @@ TEST_P(MeetingTest, AReplacedRankIsMetAndTheOthersAreNotTouched) {
   std::byte byte;
   auto waiting = cast[2].start_receive(Rank(1), tag(8), {&byte, 1});
   std::atomic<bool> stop = false;
-  std::thread survivors_go_on([&] {
-    for (uint32_t i = 0; !stop; ++i) {
-      const Tag round{View(1), 99, i};
-      auto sending = cast[0].start_send(Rank(2), round, bytes_of(100'000, 1));
-      std::vector<std::byte> into(100'000);
-      EXPECT_TRUE(receive(cast[2], 0, round, into).ok());
-      EXPECT_TRUE(cast[0].wait(std::move(sending), kPatience).ok());
-    }
-  });
+  std::vector<std::thread> survivors_go_on;
+  for (const int survivor : {0, 2}) {
+    survivors_go_on.emplace_back([&, survivor] {
+      Communicator pair(cast[survivor], {Rank(0), Rank(2)}, {View(1), 99, kPatience});
+      for (bool both_stop = false; !both_stop;) {
+        std::vector<int64_t> values(10'000, stop ? 1 : 0);
+        ASSERT_TRUE(pair.all_reduce<int64_t>(values, ReduceOp::kSum).ok());
+        both_stop = values[0] == 2;
+      }
+    });
+  }
   cast.die(1);
   EXPECT_TRUE(accuses(cast[2].wait(std::move(waiting), kPatience), 1));
   EXPECT_TRUE(accuses(receive(cast[0], 1, tag(8), {&byte, 1}), 1));
@@ -136,7 +137,7 @@ TEST_P(MeetingTest, AReplacedRankIsMetAndTheOthersAreNotTouched) {
   EXPECT_EQ(receive(cast[0], 1, tag(7), {&byte, 1}).message(), "rank 1 died");
   EXPECT_TRUE(absl::IsDeadlineExceeded(receive(cast[0], 1, tag(7, 2), {&byte, 1}, absl::Milliseconds(5))));
   stop = true;
-  survivors_go_on.join();
+  for (std::thread& thread : survivors_go_on) thread.join();
 }
 
 TEST_P(MeetingTest, MeetingAgainChangesNothing) {
@@ -257,7 +258,7 @@ TEST_P(MeetingTest, TwentyReplacementsLeaveNoOpenFile) {
   EXPECT_LE(open_files(), before);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, MeetingTest, testing::Values(TransportKind::kUnix),
+INSTANTIATE_TEST_SUITE_P(All, MeetingTest, testing::ValuesIn(kRealTransports),
                          [](const auto& info) { return kind_name(info.param); });
 
 TEST(UnixMeetingTest, AStrangerThatSaysNothingKeepsNobodyUp) {

@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "comm/communicator.h"
 #include "comm/frame.h"
-#include "comm/job_transport.h"
 #include "comm/host_address.h"
 #include "comm/rank_threads_testing.h"
 #include "comm/transport_testing.h"
@@ -270,28 +269,8 @@ TEST_F(FalsePeerTest, ALetterAmongTheMessagesEndsThatPeer) {
   });
 }
 
-TEST(JobTransportTest, AutoUsesStreamsOnOneMachine) {
-  std::vector<std::unique_ptr<TransportListener>> listeners;
-  std::vector<std::string> addresses;
-  for (int i = 0; i < 2; ++i) {
-    auto listener = listen_job({});
-    ASSERT_TRUE(listener.ok()) << listener.status();
-    listeners.push_back(*std::move(listener));
-    addresses.push_back(listeners.back()->address());
-  }
-  std::thread other([&] {
-    auto transport = listeners[1]->connect(Rank(1), addresses, kPatience);
-    ASSERT_TRUE(transport.ok()) << transport.status();
-    EXPECT_TRUE(gets(**transport, 0, tag(1), 100, 1));
-  });
-  auto transport = listeners[0]->connect(Rank(0), addresses, kPatience);
-  ASSERT_TRUE(transport.ok()) << transport.status();
-  EXPECT_TRUE(send(**transport, 1, tag(1), bytes_of(100, 1)).ok());
-  other.join();
-}
-
-TEST(JobTransportTest, ARankThatDoesNotComeIsNamed) {
-  for (const TransportKind kind : {TransportKind::kUnix, TransportKind::kUcx}) {
+TEST(ListenerTest, ARankThatDoesNotComeIsNamed) {
+  for (const TransportKind kind : kRealTransports) {
     auto here = listen(kind);
     auto silent = listen(kind);
     const auto transport = here->connect(Rank(0), {here->address(), silent->address()}, absl::Milliseconds(100));

@@ -1,191 +1,198 @@
 #include "comm/ucx_transport.h"
 
-#include <poll.h>
-
 #include <algorithm>
-#include <array>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/error.h"
-#include "base/log.h"
+#include "comm/frame.h"
 #include "comm/host_address.h"
-#include "comm/ucx_messaging.h"
+#include "comm/meeting_plan.h"
+#include "comm/ucx_lane.h"
 
 namespace evermoe {
 namespace {
 
-// After cutting a connection its messages end within about a millisecond of progress.
-constexpr absl::Duration kCutMax = absl::Seconds(2);
+// Between the addresses of the two workers.
+constexpr char kBetween = '.';
+// While others may wait for the progress of both lanes, they take turns, longer and longer ones.
+constexpr absl::Duration kTurnMin = absl::Milliseconds(1);
+constexpr absl::Duration kTurnMax = absl::Milliseconds(20);
 
-}  // namespace
+// As an address tells of a process.
+struct UcxAddress {
+  std::string messages;  // addresses of the workers, as bytes
+  std::string letters;
+  uint64_t number = 0;
+};
 
-UcxTransport::UcxTransport(Rank rank, int size, std::unique_ptr<UcxWorker> worker,
-                           const UcxTransportOptions& options)
-    : rank_(rank), options_(options), worker_(std::move(worker)), pool_(options.pooled_bytes_max) {
-  for (int32_t i = 0; i < size; ++i) {
-    peers_.push_back(std::make_unique<Peer>());
-    peers_.back()->transport = this;
-    peers_.back()->rank = Rank(i);
+absl::StatusOr<UcxAddress> parse_ucx_address(const std::string& text, size_t rank) {
+  ASSIGN_OR_RETURN(const HostAddress address, parse_address(text));
+  const std::pair<std::string, std::string> both = absl::StrSplit(address.detail, absl::MaxSplits(kBetween, 1));
+  UcxAddress result;
+  if (address.kind != "ucx" || both.second.empty() || !absl::WebSafeBase64Unescape(both.first, &result.messages) ||
+      !absl::WebSafeBase64Unescape(both.second, &result.letters)) {
+    return InvalidInput(absl::StrCat("rank ", rank, " does not use UCX"));
   }
+  result.number = process_number(text);
+  return result;
 }
 
-UcxTransport::~UcxTransport() {
-  const Lock lock(mutex_);
-  for (const auto& peer : peers_) {
-    if (peer->lost.ok()) lose(*peer, Cancelled("the transport was destroyed"));
-    close_endpoint(*peer);
-  }
-  drive();
-  discard_messages(0, 0);
-  const Deadline deadline(kCutMax);
-  while (!flights_.empty() && !deadline.passed()) drive();
-  if (!flights_.empty()) log_error("UCX has not given back every message of a closed transport");
-}
+// Of the two lanes.
+struct UcxWorkers {
+  std::unique_ptr<UcxWorker> messages;
+  std::unique_ptr<UcxWorker> letters;
+};
 
-UcxTransport::Peer& UcxTransport::peer(Rank rank) {
-  CHECK(rank.value >= 0 && rank.value < size()) << "rank " << rank << " of " << size();
-  return *peers_[static_cast<size_t>(rank.value)];
-}
+class UcxTransport final : public Transport {
+ public:
+  UcxTransport(UcxWorkers workers, const std::string& address, Rank rank, int size, View since,
+               const UcxTransportOptions& options)
+      : rank_(rank),
+        options_(options),
+        messages_(rank, size, process_number(address), std::move(workers.messages), UcxLane::Traffic::kMessages, options),
+        letters_(rank, size, process_number(address), std::move(workers.letters), UcxLane::Traffic::kLetters, options),
+        met_(rank, size, since, address) {}
 
-absl::Status UcxTransport::connect(const std::vector<std::string>& worker_addresses, const Deadline& deadline) {
-  RETURN_IF_ERROR(leadership_.start());
-  for (size_t i = 0; i < peers_.size(); ++i) {
-    if (peers_[i]->rank != rank_) RETURN_IF_ERROR(create_endpoint(*peers_[i], worker_addresses[i]));
+  // The only part of construction that can fail.
+  absl::Status start() {
+    RETURN_IF_ERROR(messages_.start());
+    return letters_.start();
   }
-  return greet_all(deadline);
-}
 
-absl::Status UcxTransport::create_endpoint(Peer& peer, const std::string& worker_address) {
-  ucp_ep_params_t params{};
-  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  params.address = reinterpret_cast<const ucp_address_t*>(worker_address.data());
-  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-  params.err_handler = {on_failure, &peer};
-  const auto status = ucp_ep_create(worker_->get(), &params, &peer.endpoint);
-  if (status == UCS_OK) return absl::OkStatus();
-  peer.endpoint = nullptr;
-  return PeerLost(peer.rank, absl::StrCat("rank ", peer.rank.value, " cannot be reached: ", ucs_status_string(status)));
-}
-
-// Establishes every connection, so that later the death of a peer breaks one.
-absl::Status UcxTransport::greet_all(const Deadline& deadline) {
-  std::vector<std::unique_ptr<TransportOperation>> greetings;
-  std::vector<int32_t> sizes(peers_.size());
-  const int32_t own_size = size();
-  for (size_t i = 0; i < peers_.size(); ++i) {
-    const Rank other(static_cast<int32_t>(i));
-    if (other == rank_) continue;
-    greetings.push_back(start_receive(other, kHello, std::as_writable_bytes(std::span(&sizes[i], 1))));
-    greetings.push_back(start_send(other, kHello, std::as_bytes(std::span(&own_size, 1))));
+  Rank rank() const override { return rank_; }
+  int size() const override { return met_.size(); }
+  std::unique_ptr<TransportOperation> start_send(Rank to, Tag tag, std::span<const std::byte> bytes) override {
+    return lane_of(tag).start_send(to, tag, bytes);
   }
-  std::vector<int32_t> silent;
-  absl::Status result;
-  for (auto& greeting : greetings) {
-    const absl::Status status = wait(std::move(greeting), deadline.left());
-    if (absl::IsDeadlineExceeded(status)) silent.push_back(accused_rank(status)->value);
-    if (!status.ok() && (result.ok() || absl::IsUnavailable(status))) result = status;
+  std::unique_ptr<TransportOperation> start_receive(Rank from, Tag tag, std::span<std::byte> into) override {
+    CHECK(tag.group != kLetterGroup) << "letters come by receive_letter()";
+    return messages_.start_receive(from, tag, into);
   }
-  if (absl::IsDeadlineExceeded(result)) {
-    return Timeout(Rank(silent[0]), absl::StrCat("ranks ", absl::StrJoin(silent, ", "), " have not connected in time"));
+  absl::Status wait(std::unique_ptr<TransportOperation> operation, absl::Duration timeout) override {
+    UcxLane& lane = lane_of(static_cast<const PendingOperation&>(*operation).tag);
+    return lane.wait(std::move(operation), timeout);
   }
-  RETURN_IF_ERROR(result);
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (static_cast<int32_t>(i) != rank_.value && sizes[i] != own_size) {
-      return InvalidInput(absl::StrCat("rank ", i, " believes in ", sizes[i], " ranks, this one in ", own_size));
+  bool done(TransportOperation& operation) override {
+    return lane_of(static_cast<const PendingOperation&>(operation).tag).done(operation);
+  }
+  absl::StatusOr<Letter> receive_letter(absl::Duration timeout) override { return letters_.receive_letter(timeout); }
+  using Transport::revoke;
+  void revoke(GroupRange groups, View view, absl::Status reason) override { messages_.revoke(groups, view, reason); }
+  absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) override;
+  void cut(Rank peer) override {
+    for (UcxLane* const lane : {&messages_, &letters_}) {
+      lane->vacate(peer, PeerLost(peer, absl::StrCat("the connection with rank ", peer.value, " was cut")));
     }
   }
-  const Lock lock(mutex_);
-  for (const auto& peer : peers_) {
-    if (peer->rank == rank_) continue;
-    launch_receive(nullptr, peer->rank, kGoodbye, 0);
-    launch_receive(nullptr, peer->rank, kGoodbyeSeen, 0);
+  void close() override;
+
+ private:
+  UcxLane& lane_of(const Tag& tag) { return tag.group == kLetterGroup ? letters_ : messages_; }
+  absl::Status find_dead();
+  absl::Status greet(Rank rank, const WantedProcess& process);
+  absl::Status await_greetings(const Deadline& deadline);
+
+  const Rank rank_;
+  const UcxTransportOptions options_;
+  UcxLane messages_;
+  UcxLane letters_;
+  MetProcesses met_;  // greeted ones; of the thread in meet()
+};
+
+absl::Status UcxTransport::meet(const std::vector<PeerAddress>& table, absl::Duration timeout) {
+  const Deadline deadline(timeout);
+  for (size_t i = 0; i < table.size(); ++i) {
+    if (Rank(static_cast<int32_t>(i)) == rank_ || table[i].address.empty()) continue;
+    RETURN_IF_ERROR(parse_ucx_address(table[i].address, i).status());
+  }
+  const MeetingPlan plan = met_.plan(table);
+  for (const auto& [rank, reason] : plan.dropped) {
+    messages_.vacate(rank, reason);
+    letters_.vacate(rank, reason);
+  }
+  RETURN_IF_ERROR(find_dead());
+  for (const auto& [rank, process] : plan.missing) RETURN_IF_ERROR(greet(rank, process));
+  return await_greetings(deadline);
+}
+
+// Who has left in peace cannot be met any more.
+absl::Status UcxTransport::find_dead() {
+  for (int32_t i = 0; i < size(); ++i) {
+    if (!met_.contains(Rank(i))) continue;
+    for (UcxLane* const lane : {&messages_, &letters_}) {
+      const absl::Status state = lane->state_of(Rank(i));
+      if (!state.ok()) return PeerLost(Rank(i), std::string(state.message()));
+    }
   }
   return absl::OkStatus();
 }
 
-// Whether closing now could take a message or our goodbye away from a peer.
-bool UcxTransport::is_unheard() const {
-  const bool sends = std::any_of(flights_.begin(), flights_.end(), [&](const Flight& flight) {
-    return flight.is_send && flight.request != nullptr &&
-           peers_[static_cast<size_t>(flight.peer.value)]->endpoint != nullptr;
-  });
-  return sends || std::any_of(peers_.begin(), peers_.end(), [](const auto& peer) {
-           return peer->endpoint != nullptr && peer->lost.ok() && !peer->knows_we_leave;
-         });
+absl::Status UcxTransport::greet(Rank rank, const WantedProcess& process) {
+  ASSIGN_OR_RETURN(const UcxAddress address, parse_ucx_address(process.address, static_cast<size_t>(rank.value)));
+  met_.add(rank, process);  // also if it is dead
+  RETURN_IF_ERROR(messages_.greet(rank, {address.messages, address.number, process.since}));
+  return letters_.greet(rank, {address.letters, address.number, process.since});
 }
 
-void UcxTransport::cut(Rank rank) {
-  const Lock lock(mutex_);
-  if (peer(rank).endpoint != nullptr) peer(rank).has_failed = true;
+absl::Status UcxTransport::await_greetings(const Deadline& deadline) {
+  for (absl::Duration turn = kTurnMin;; turn = std::min(2 * turn, kTurnMax)) {
+    const absl::Status messages = messages_.await_greetings(Deadline(std::min(turn, deadline.left())));
+    if (!messages.ok() && !absl::IsDeadlineExceeded(messages)) return messages;
+    const absl::Status letters = letters_.await_greetings(Deadline(std::min(turn, deadline.left())));
+    if (!letters.ok() && !absl::IsDeadlineExceeded(letters)) return letters;
+    if (messages.ok() && letters.ok()) return absl::OkStatus();
+    if (deadline.passed()) return messages.ok() ? letters : messages;
+  }
 }
 
 void UcxTransport::close() {
-  const Lock lock(mutex_);
-  if (closed_) return;
-  closed_ = true;
-  for (const auto& peer : peers_) {
-    if (peer->endpoint != nullptr && peer->lost.ok()) launch_send(nullptr, peer->rank, kGoodbye, {});
-  }
+  messages_.say_goodbye();
+  letters_.say_goodbye();
   const Deadline deadline(options_.close_flush_max);
-  while (is_unheard() && !deadline.passed()) {
-    drive();
-    pollfd watched{worker_->event_fd(), POLLIN, 0};
-    const auto armed = worker_->arm();
-    if (is_unheard() && armed.ok() && *armed) ::poll(&watched, 1, deadline.left_ms());
+  for (bool are_flushed = false; !are_flushed && !deadline.passed();) {
+    are_flushed = messages_.flush(Deadline(std::min(kTurnMin, deadline.left())));
+    are_flushed = letters_.flush(Deadline(std::min(kTurnMin, deadline.left()))) && are_flushed;
   }
-  const absl::Status reason = Cancelled("the transport is closed");
-  for (const auto& peer : peers_) {
-    if (peer->lost.ok()) lose(*peer, reason);
-  }
-  for (Flight& flight : flights_) {
-    if (flight.operation != nullptr) std::exchange(flight.operation, nullptr)->finish(reason);
-  }
-  from_self_.fail_posted(std::nullopt, reason);
-  drive();
-  leadership_.wake_leader();
+  messages_.finish();
+  letters_.finish();
 }
-
-namespace {
 
 class UcxListener final : public TransportListener {
  public:
-  UcxListener(std::unique_ptr<UcxWorker> worker, std::string address, const UcxTransportOptions& options)
-      : options_(options), worker_(std::move(worker)), address_(to_string({"ucx", this_machine(), address})) {}
+  UcxListener(UcxWorkers workers, std::string address, const UcxTransportOptions& options)
+      : options_(options), address_(std::move(address)), workers_(std::move(workers)) {}
 
   const std::string& address() const override { return address_; }
 
-  absl::StatusOr<std::unique_ptr<Transport>> open(Rank, int, View) override { return Unsupported("open"); }
-  absl::StatusOr<std::unique_ptr<Transport>> connect(Rank rank, const std::vector<std::string>& addresses,
-                                                     absl::Duration timeout) override {
-    if (addresses.size() > size_t{1} << kRankBits) {
-      return InvalidInput(absl::StrCat("UCX tags hold ", 1 << kRankBits, " ranks, not ", addresses.size()));
-    }
-    std::vector<std::string> workers;
-    for (const std::string& text : addresses) {
-      ASSIGN_OR_RETURN(const HostAddress address, parse_address(text));
-      if (address.kind != "ucx") return InvalidInput(absl::StrCat("rank ", workers.size(), " does not use UCX"));
-      workers.push_back(absl::HexStringToBytes(address.detail));
-    }
-    auto transport = std::make_unique<UcxTransport>(rank, static_cast<int>(addresses.size()), std::move(worker_), options_);
-    RETURN_IF_ERROR(transport->connect(workers, Deadline(timeout)));
+  absl::StatusOr<std::unique_ptr<Transport>> open(Rank rank, int size, View since) override {
+    CHECK(workers_.messages) << "a listener opens one transport";
+    if (size > 1 << kRankBits) return InvalidInput(absl::StrCat("UCX tags hold ", 1 << kRankBits, " ranks, not ", size));
+    auto transport = std::make_unique<UcxTransport>(std::move(workers_), address_, rank, size, since, options_);
+    RETURN_IF_ERROR(transport->start());
     return transport;
   }
 
  private:
   const UcxTransportOptions options_;
-  std::unique_ptr<UcxWorker> worker_;
   const std::string address_;
+  UcxWorkers workers_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TransportListener>> listen_ucx(const UcxTransportOptions& options) {
-  ASSIGN_OR_RETURN(auto worker, UcxWorker::create(options));
-  ASSIGN_OR_RETURN(std::string address, worker->address());
-  return std::make_unique<UcxListener>(std::move(worker), std::move(address), options);
+  ASSIGN_OR_RETURN(const auto context, UcxContext::create(options));
+  UcxWorkers workers;
+  ASSIGN_OR_RETURN(workers.messages, UcxWorker::create(context));
+  ASSIGN_OR_RETURN(workers.letters, UcxWorker::create(context));
+  ASSIGN_OR_RETURN(const std::string messages, workers.messages->address());
+  ASSIGN_OR_RETURN(const std::string letters, workers.letters->address());
+  const std::string detail =
+      absl::StrCat(absl::WebSafeBase64Escape(messages), std::string(1, kBetween), absl::WebSafeBase64Escape(letters));
+  return std::make_unique<UcxListener>(std::move(workers), to_string({"ucx", this_machine(), detail}), options);
 }
 
 }  // namespace evermoe

@@ -4,14 +4,10 @@
 // every healthy one. UCX reports the death of a peer whose connection breaks; a stopped peer is only
 // noticed by a timeout.
 //
-// Every message passes through memory of the transport on both sides. UCX cannot take back a message
-// that is on its way, except by cutting the connection; with memory of our own a caller gets its
-// buffer back at once, and healthy peers stay connected when a view is revoked.
+// Each of the two kinds of traffic has a worker and a lane of its own (ucx_lane.h).
 //
-// UCX has 64 bits for a tag: 10 for the sender's rank, 11 for the view (modulo 2048), 12 for the
-// group and 31 for the purpose. More of rank, group or purpose is a CHECK.
-//
-// Threads: one mutex guards the worker; the waiting threads drive it as in leadership.h.
+// Ranks must be below 1024, views are told apart modulo 2048 (ucx_tag.h). Letters that UCX sends at
+// once, the small ones, are not held back by Transport::kLetterBytesMax: they wait in its memory.
 #pragma once
 
 #include <memory>

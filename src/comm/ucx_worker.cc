@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <set>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -50,12 +49,17 @@ std::string chosen_devices(const UcxTransportOptions& options) {
   return wanted != nullptr && options.net_devices == "all" ? wanted : options.net_devices;
 }
 
+// TCP connects without blocking: a call to a machine that does not answer would hold the caller far
+// beyond its deadline. And where the called process dies in the middle of a blocking call, UCX 1.13
+// fails an assertion (its endpoint has failed before it counts as one that sends), which ends ours.
 absl::StatusOr<ucp_config_t*> configure(const UcxTransportOptions& options) {
   ucp_config_t* config = nullptr;
   if (const auto status = ucp_config_read(nullptr, nullptr, &config); status != UCS_OK) {
     return ucx_error("ucp_config_read", status);
   }
-  for (const auto& [name, value] : {std::pair{"TLS", chosen_transports(options)}, {"NET_DEVICES", chosen_devices(options)}}) {
+  for (const auto& [name, value] : {std::pair{"TLS", chosen_transports(options)},
+                                    {"NET_DEVICES", chosen_devices(options)},
+                                    {"CONN_NB", std::string("y")}}) {
     if (const auto status = ucp_config_modify(config, name, value.c_str()); status != UCS_OK) {
       ucp_config_release(config);
       return InvalidInput(absl::StrCat("UCX does not take ", name, "=", value));
@@ -92,24 +96,32 @@ void BufferPool::give_back(Buffer buffer) {
   free_.push_back(std::move(buffer));
 }
 
-absl::StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::create(const UcxTransportOptions& options) {
+absl::StatusOr<std::shared_ptr<const UcxContext>> UcxContext::create(const UcxTransportOptions& options) {
   check_environment();
   ASSIGN_OR_RETURN(ucp_config_t* const config, configure(options));
-  std::unique_ptr<UcxWorker> worker(new UcxWorker);
+  const std::shared_ptr<UcxContext> context(new UcxContext);
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
   params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
   params.mt_workers_shared = 1;
-  auto status = ucp_init(&params, config, &worker->context_);
+  const auto status = ucp_init(&params, config, &context->context_);
   ucp_config_release(config);
-  if (status != UCS_OK) {
-    return Unsupported(absl::StrCat("UCX cannot use ", options.transports, " on ", options.net_devices, ": ",
-                                    ucs_status_string(status)));
-  }
-  ucp_worker_params_t worker_params{};
-  worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-  worker_params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-  status = ucp_worker_create(worker->context_, &worker_params, &worker->worker_);
+  if (status == UCS_OK) return context;
+  return Unsupported(absl::StrCat("UCX cannot use ", options.transports, " on ", options.net_devices, ": ",
+                                  ucs_status_string(status)));
+}
+
+UcxContext::~UcxContext() {
+  if (context_ != nullptr) ucp_cleanup(context_);
+}
+
+absl::StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::create(std::shared_ptr<const UcxContext> context) {
+  std::unique_ptr<UcxWorker> worker(new UcxWorker);
+  worker->context_ = std::move(context);
+  ucp_worker_params_t params{};
+  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  auto status = ucp_worker_create(worker->context_->get(), &params, &worker->worker_);
   if (status != UCS_OK) return ucx_error("ucp_worker_create", status);
   status = ucp_worker_get_efd(worker->worker_, &worker->event_fd_);
   if (status != UCS_OK) return ucx_error("ucp_worker_get_efd", status);
@@ -118,7 +130,6 @@ absl::StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::create(const UcxTransportO
 
 UcxWorker::~UcxWorker() {
   if (worker_ != nullptr) ucp_worker_destroy(worker_);
-  if (context_ != nullptr) ucp_cleanup(context_);
 }
 
 absl::StatusOr<std::string> UcxWorker::address() const {
@@ -127,13 +138,15 @@ absl::StatusOr<std::string> UcxWorker::address() const {
   if (const auto status = ucp_worker_get_address(worker_, &address, &size); status != UCS_OK) {
     return ucx_error("ucp_worker_get_address", status);
   }
-  const std::string text = absl::BytesToHexString({reinterpret_cast<const char*>(address), size});
+  std::string bytes(reinterpret_cast<const char*>(address), size);
   ucp_worker_release_address(worker_, address);
-  return text;
+  return bytes;
 }
 
-void UcxWorker::progress() {
-  for (int round = 0; round < kProgressRoundsMax && ucp_worker_progress(worker_) != 0; ++round) continue;
+bool UcxWorker::progress() {
+  int round = 0;
+  while (round < kProgressRoundsMax && ucp_worker_progress(worker_) != 0) ++round;
+  return round > 0;
 }
 
 absl::StatusOr<bool> UcxWorker::arm() {

@@ -193,7 +193,7 @@ absl::StatusOr<Letter> UnixLane::receive_letter(absl::Duration timeout) {
     state_.letters->wake(&arrival);
     block(arrival, deadline, lock);
     state_.letters->wake(nullptr);
-    if (!arrival.finished) arrival.finish(Timeout(absl::StrCat("no letter within ", absl::FormatDuration(timeout))));
+    if (!arrival.finished) arrival.finish(no_letter_within(timeout));
     letter = take_letter();
   }
   if (closed_) return Cancelled("the transport is closed");

@@ -1,13 +1,12 @@
 #include "comm/unix_transport.h"
 
-#include <algorithm>
 #include <map>
-#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "comm/host_address.h"
+#include "comm/meeting_plan.h"
 #include "comm/unix_connect.h"
 #include "comm/unix_lane.h"
 #include "comm/unix_meeting.h"
@@ -17,10 +16,10 @@ namespace {
 
 std::string unix_address(const std::string& name) { return to_string({"unix", this_machine(), name}); }
 
-absl::StatusOr<std::string> name_in(const PeerAddress& entry, size_t rank) {
-  ASSIGN_OR_RETURN(const HostAddress address, parse_address(entry.address));
+absl::StatusOr<std::string> name_in(const std::string& text, size_t rank) {
+  ASSIGN_OR_RETURN(const HostAddress address, parse_address(text));
   if (address.kind != "unix" || address.machine != this_machine()) {
-    return InvalidInput(absl::StrCat("rank ", rank, " at ", entry.address, " is not on this machine"));
+    return InvalidInput(absl::StrCat("rank ", rank, " at ", text, " is not on this machine"));
   }
   return address.detail;
 }
@@ -33,7 +32,7 @@ class UnixTransport final : public Transport {
   absl::Status start();
 
   Rank rank() const override { return rank_; }
-  int size() const override { return static_cast<int>(met_.size()); }
+  int size() const override { return met_.size(); }
   std::unique_ptr<TransportOperation> start_send(Rank to, Tag tag, std::span<const std::byte> bytes) override {
     return lane_of(tag).start_send(to, tag, bytes);
   }
@@ -61,10 +60,7 @@ class UnixTransport final : public Transport {
 
  private:
   UnixLane& lane_of(const Tag& tag) { return tag.group == kLetterGroup ? letters_ : messages_; }
-  absl::StatusOr<std::map<Rank, UnixProcess>> wanted_in(const std::vector<PeerAddress>& table);
-  void leave_former(const std::map<Rank, UnixProcess>& wanted);
-  void vacate(Rank rank, const absl::Status& reason);
-  absl::Status install(Rank rank, const UnixProcess& process, UnixStreams streams);
+  absl::Status install(Rank rank, const WantedProcess& process, UnixStreams streams);
   enum class Left { kIsFine, kIsDead };
   absl::Status find_dead(Left left);
 
@@ -73,9 +69,7 @@ class UnixTransport final : public Transport {
   UnixLane messages_;
   UnixLane letters_;
   UnixMeeting meeting_;
-  // Of the thread in meet():
-  View since_;
-  std::vector<std::optional<UnixProcess>> met_;  // by rank: who is or was connected
+  MetProcesses met_;  // of the thread in meet()
 };
 
 UnixTransport::UnixTransport(ListeningSocket listening, Rank rank, int size, View since,
@@ -85,8 +79,7 @@ UnixTransport::UnixTransport(ListeningSocket listening, Rank rank, int size, Vie
       messages_(rank, size, UnixLane::Traffic::kMessages),
       letters_(rank, size, UnixLane::Traffic::kLetters),
       meeting_(std::move(listening), rank, size),
-      since_(since),
-      met_(static_cast<size_t>(size)) {}
+      met_(rank, size, since, unix_address(meeting_.name())) {}
 
 absl::Status UnixTransport::start() {
   RETURN_IF_ERROR(messages_.start());
@@ -95,64 +88,39 @@ absl::Status UnixTransport::start() {
 }
 
 absl::Status UnixTransport::meet(const std::vector<PeerAddress>& table, absl::Duration timeout) {
-  CHECK(table.size() == met_.size()) << "a table of " << table.size() << " for " << met_.size() << " ranks";
-  ASSIGN_OR_RETURN(auto missing, wanted_in(table));
-  leave_former(missing);
-  std::erase_if(missing, [this](const auto& entry) { return met_[static_cast<size_t>(entry.first.value)].has_value(); });
+  for (size_t i = 0; i < table.size(); ++i) {
+    if (Rank(static_cast<int32_t>(i)) == rank_ || table[i].address.empty()) continue;
+    RETURN_IF_ERROR(name_in(table[i].address, i).status());
+  }
+  const MeetingPlan plan = met_.plan(table);
+  for (const auto& [rank, reason] : plan.dropped) {
+    messages_.vacate(rank, reason);
+    letters_.vacate(rank, reason);
+  }
   RETURN_IF_ERROR(find_dead(Left::kIsDead));
-  const std::map<Rank, UnixProcess> wanted = missing;
+  std::map<Rank, UnixProcess> missing;
+  for (const auto& [rank, process] : plan.missing) {
+    missing[rank] = {parse_address(process.address)->detail, process.since, process.is_older};
+  }
   RETURN_IF_ERROR(meeting_.run(std::move(missing), Deadline(timeout), [&](Rank rank, UnixStreams streams) {
-    return install(rank, wanted.at(rank), std::move(streams));
+    return install(rank, plan.missing.at(rank), std::move(streams));
   }));
   return find_dead(Left::kIsFine);
 }
 
-absl::StatusOr<std::map<Rank, UnixProcess>> UnixTransport::wanted_in(const std::vector<PeerAddress>& table) {
-  const PeerAddress& own = table[static_cast<size_t>(rank_.value)];
-  if (own.address == unix_address(meeting_.name())) since_ = std::max(since_, own.since);
-  std::map<Rank, UnixProcess> wanted;
-  for (size_t i = 0; i < table.size(); ++i) {
-    const Rank rank(static_cast<int32_t>(i));
-    const PeerAddress& entry = table[i];
-    if (rank == rank_ || entry.address.empty()) continue;
-    ASSIGN_OR_RETURN(std::string name, name_in(entry, i));
-    const bool is_older = entry.since != since_ ? entry.since < since_ : rank < rank_;
-    wanted[rank] = {std::move(name), std::max(entry.since, since_), is_older};
-  }
-  return wanted;
-}
-
-void UnixTransport::leave_former(const std::map<Rank, UnixProcess>& wanted) {
-  for (int32_t i = 0; i < size(); ++i) {
-    std::optional<UnixProcess>& met = met_[static_cast<size_t>(i)];
-    const auto next = wanted.find(Rank(i));
-    if (next == wanted.end()) {
-      if (Rank(i) != rank_) vacate(Rank(i), PeerLost(Rank(i), absl::StrCat("nobody plays rank ", i)));
-    } else if (met && *met != next->second) {
-      vacate(Rank(i), PeerLost(Rank(i), absl::StrCat("another process plays rank ", i, " and has not been met yet")));
-    }
-  }
-}
-
-void UnixTransport::vacate(Rank rank, const absl::Status& reason) {
-  met_[static_cast<size_t>(rank.value)].reset();
-  messages_.vacate(rank, reason);
-  letters_.vacate(rank, reason);
-}
-
-absl::Status UnixTransport::install(Rank rank, const UnixProcess& process, UnixStreams streams) {
+absl::Status UnixTransport::install(Rank rank, const WantedProcess& process, UnixStreams streams) {
   RETURN_IF_ERROR(messages_.install(rank, std::move(streams.messages), options_.socket_buffer_bytes));
   RETURN_IF_ERROR(letters_.install(rank, std::move(streams.letters), options_.socket_buffer_bytes));
-  met_[static_cast<size_t>(rank.value)] = process;
+  met_.add(rank, process);
   return absl::OkStatus();
 }
 
 // Of those that have been met. Who has left in peace cannot be met any more; but who meets and then
 // leaves at once has been met.
 absl::Status UnixTransport::find_dead(Left left) {
-  for (size_t i = 0; i < met_.size(); ++i) {
-    if (!met_[i]) continue;
-    const Rank rank(static_cast<int32_t>(i));
+  for (int32_t i = 0; i < size(); ++i) {
+    const Rank rank(i);
+    if (!met_.contains(rank)) continue;
     const absl::Status state = messages_.state_of(rank);
     if (state.ok() || (left == Left::kIsFine && absl::IsCancelled(state))) continue;
     return PeerLost(rank, std::string(state.message()));
