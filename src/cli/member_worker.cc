@@ -41,7 +41,8 @@ absl::StatusOr<MemberOptions> member_options(const JobConfig& config, const Stag
   const ProtectionConfig& protection = config.protection;
   const std::vector<StageOperator>& operators = trainer.operators();
   MemberOptions options;
-  options.is_protected = protection.strategy != ProtectionStrategy::kNone;
+  // A job of one worker has nobody to keep copies.
+  options.is_protected = protection.strategy != ProtectionStrategy::kNone && config.parallel.world_size() > 1;
   options.slots = first_slots(protection, operators.size());
   const bool is_dense = protection.strategy == ProtectionStrategy::kDense;
   options.period = is_dense ? static_cast<int>(protection.dense_every_steps) : options.slots;
@@ -49,6 +50,7 @@ absl::StatusOr<MemberOptions> member_options(const JobConfig& config, const Stag
   if (!is_dense && protection.window == 0) options.wanted_slots = [&chooser] { return chooser.wanted(); };
   options.is_rehearsal = is_rehearsal;
   options.copies.bytes_per_second = static_cast<double>(protection.copy_bandwidth);
+  if (!options.is_protected) return options;
   const MemoryNeed need = memory_need(operators, options.slots, options.period, static_cast<int>(protection.copies),
                                       trainer.boundary_bytes());
   RETURN_IF_ERROR(check_budget(need, protection.memory_budget, options.slots, static_cast<int>(protection.copies)));
@@ -94,13 +96,13 @@ class MemberProcess {
                       log_error("the agent is gone: " + why);
                       _exit(1);
                     }});
-    reports_.send({.kind = WorkerReport::Kind::kReady, .step = Step(0), .text = "a member of the job"});
     absl::Status served;
     std::thread service([&] { served = member_->serve(); });
     const absl::Status trained = member_->train();
     service.join();
     if (!trained.ok()) return trained;
     RETURN_IF_ERROR(served);
+    tell_published();
     if (narrator_) RETURN_IF_ERROR(narrator_->close());
     WorkerReport finished{.kind = WorkerReport::Kind::kFinished, .step = trainer_->step()};
     finished.drained = trainer_->is_drained();
@@ -151,14 +153,22 @@ class MemberProcess {
       step_began_ = now;
       if (!narrator_) return;
       narrator_->on_step(trainer_->last_record());
-      if (trainer_->published() == published_) return;
+      tell_published();
+    };
+    observer.on_resumed = [this](Step step, const std::string& source) {
       published_ = trainer_->published();
-      narrator_->on_published(published_);
+      reports_.send({.kind = WorkerReport::Kind::kReady, .step = step, .text = source});
     };
     observer.on_evaluated = [this](const Record&, Step step) {
       if (narrator_) narrator_->on_evaluated(step, trainer_->last_validation_loss());
     };
     return observer;
+  }
+
+  void tell_published() {
+    if (!narrator_ || trainer_->published() == published_) return;
+    published_ = trainer_->published();
+    narrator_->on_published(published_);
   }
 
   const WorkerOptions& options_;

@@ -133,6 +133,7 @@ ProtectedRunOptions protected_options(const JobRunOptions& options, const JobFol
   run.controller.core.nodes = static_cast<int>(config.run.nodes);
   run.controller.core.spares = static_cast<int>(config.run.spares);
   run.controller.core.copies = static_cast<int>(config.protection.copies);
+  run.controller.core.is_protected = config.parallel.world_size() > 1;
   run.controller.core.racks = static_cast<int>(config.run.racks);
   run.controller.core.copy_level = level_of(config.protection.failure_domain);
   run.controller.core.silence_max = std::max(absl::Seconds(1), kBeatsMissed * absl::Seconds(config.protection.heartbeat_seconds));

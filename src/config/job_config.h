@@ -71,7 +71,7 @@ enum class FailureDomain { kWorker, kNode, kRack };
 
 // How lost workers' state is kept in the memory of their peers. No key of it changes bits.
 struct ProtectionConfig {
-  ProtectionStrategy strategy = ProtectionStrategy::kNone;
+  ProtectionStrategy strategy = ProtectionStrategy::kSparse;
   int64_t copies = 1;                        // of each snapshot, at peers
   int64_t memory_budget = int64_t{4} << 30;  // bytes of a worker for snapshots, copies and logs
   int64_t window = 0;                        // sparse: steps of a window; 0: chosen ("auto" in TOML)

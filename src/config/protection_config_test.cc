@@ -52,7 +52,7 @@ constexpr char kEveryKey[] = R"(
 TEST(ProtectionConfigTest, ByDefaultOneSparseCopyOnAnotherNode) {
   const JobConfig config = parsed("");
   EXPECT_EQ(config.protection, ProtectionConfig{});
-  EXPECT_EQ(config.protection.strategy, ProtectionStrategy::kNone);
+  EXPECT_EQ(config.protection.strategy, ProtectionStrategy::kSparse);
   EXPECT_EQ(config.protection.copies, 1);
   EXPECT_EQ(config.protection.memory_budget, 4 * kGiB);
   EXPECT_EQ(config.protection.copy_bandwidth, kGiB);

@@ -64,6 +64,8 @@ struct MemberOptions {
 
 // What happened on this rank, for observers of the job. Called on the training thread; must not block.
 struct MemberObserver {
+  // The whole job goes on from the state at `step`, of the durable checkpoint `source` or from the beginning.
+  std::function<void(Step step, const std::string& source)> on_resumed = [](Step, const std::string&) {};
   std::function<void(const Record&, Step)> on_step = [](const Record&, Step) {};
   std::function<void(const Record&, Step)> on_evaluated = [](const Record&, Step) {};
 };

@@ -85,6 +85,7 @@ absl::Status Member::resume(const Plan& plan) {
   has_state_ = true;
   caught_up_at_ = verdict_commit(base);
   control_.send(Milestone{plan.view, rank_, Milestone::Kind::kRestored, 0, {source}});
+  observer_.on_resumed(base, source);
   return absl::OkStatus();
 }
 

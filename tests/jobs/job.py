@@ -57,11 +57,14 @@ class Run:
         except (OSError, IndexError, ValueError, KeyError):
             return 0
 
+    def workers(self):
+        """Role to process, as it is now."""
+        with contextlib.suppress(OSError, ValueError):
+            return json.loads((self.out / "workers.json").read_text())
+        return {}
+
     def pid_of(self, role):
-        def pid():
-            with contextlib.suppress(OSError, ValueError):
-                return json.loads((self.out / "workers.json").read_text()).get(role)
-        return wait_for(pid, f"worker {role} in workers.json")
+        return wait_for(lambda: self.workers().get(role), f"worker {role} in workers.json")
 
     def wait_step(self, step):
         wait_for(lambda: self.step() >= step or self.process.poll() is not None, f"step {step}")
@@ -99,8 +102,8 @@ class Job:
         self.settings = list(settings)
 
     @contextlib.contextmanager
-    def start(self, *more):
-        args = [self.config]
+    def start(self, *more, flags=()):
+        args = [self.config, *flags]
         for setting in [*self.settings, *more]:
             args += ["--set", setting]
         run = Run(self.out, args)

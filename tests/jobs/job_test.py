@@ -56,13 +56,13 @@ class SameBits(unittest.TestCase):
 
 
 class Killed(unittest.TestCase):
-    def test_kill_of_a_random_worker_at_a_random_instant(self):
+    def test_without_protection_all_start_again_from_disk(self):
         digest = Undisturbed.digest(self, *SMALL)
         for seed in seeds():
             with self.subTest(seed=seed):
                 random = random_of(seed)
                 role = f"{random.randrange(2)}.{random.randrange(2)}"
-                with Job(self, *SMALL).start() as run:
+                with Job(self, *SMALL, "protection.strategy=none").start() as run:
                     run.kill(role, at_step=random.randrange(1, 20), delay_seconds=random.random() * 0.3)
                 self.assertEqual(run.summary["status"], "finished", run.story())
                 self.assertEqual(run.summary["digest"], digest, run.story())

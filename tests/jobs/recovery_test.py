@@ -1,0 +1,197 @@
+"""Protected jobs of real processes: whatever is killed or stopped, the others keep their processes, one
+stage runs a few steps again, and the end has the bits of the run that was left alone.
+
+With EVERMOE_SEEDS=first..last, as many more random disasters. Campaign is a run for every role of two
+topologies; ./check has them one after the other, in EveryRole.
+"""
+import os
+import signal
+import unittest
+
+from job import Job, random_of, seeds
+
+# Windows of three steps: some operators are frozen while a stage catches up.
+STEPS = 30
+SMALL = (f"train.steps={STEPS}", "checkpoint.every_steps=10", "evaluate.every_steps=10", "evaluate.micro_batches=2",
+         "protection.window=3")
+TWO_BY_FOUR = (*SMALL, "parallel.stages=2", "parallel.lanes=4")
+FOUR_BY_TWO = (*SMALL, "parallel.stages=4", "parallel.lanes=2")
+
+
+def fault(kind, **keys):
+    return "[[fault]]\nkind = \"%s\"\n" % kind + "".join(
+        "%s = %s\n" % (name, f'"{value}"' if isinstance(value, str) else value) for name, value in keys.items())
+
+
+def kill(role, **keys):
+    stage, lane = map(int, role.split("."))
+    return fault("kill_worker", stage=stage, lane=lane, **keys)
+
+
+def roles_of(stages, lanes):
+    return [f"{stage}.{lane}" for stage in range(stages) for lane in range(lanes)]
+
+
+class Protected(unittest.TestCase):
+    known = {}
+
+    def undisturbed(self, settings):
+        if settings not in self.known:
+            summary = Job(self, *settings, "protection.strategy=none").complete()
+            self.assertEqual(summary["status"], "finished", summary)
+            self.known[settings] = summary["digest"]
+        return self.known[settings]
+
+    def assert_exact(self, run, settings):
+        self.assertEqual(run.summary["status"], "finished", run.story())
+        self.assertEqual(run.summary["digest"], self.undisturbed(settings), run.story())
+        self.assertEqual(run.summary["exit_code"], 0)
+
+    def survive(self, settings, *faults, flags=()):
+        """Runs a job with these faults. Gives its summary, and of every role whether it kept its process."""
+        job = Job(self, *settings)
+        script = os.path.join(job.folder, "faults.toml")
+        with open(script, "w") as file:
+            file.write("\n".join(faults))
+        with job.start(flags=["--faults", script, *flags]) as run:
+            run.wait_step(1)
+            before = run.workers()
+            run.wait_step(STEPS - 3)
+            after = run.workers()
+        self.assert_exact(run, settings)
+        self.story = run.story()
+        return run.summary, {role: after.get(role) == pid for role, pid in before.items()}
+
+    def assert_local(self, summary, kept, lost, stages):
+        """Nothing was read from disk, only these stages ran steps again, all others kept their processes."""
+        self.assertEqual(summary["restarts"], 0, self.story)
+        self.assertEqual({role for role, same in kept.items() if not same}, set(lost), self.story)
+        for failure in summary["failures"]:
+            self.assertFalse(failure["restarted_all"])
+            self.assertLessEqual(failure["recomputed_steps"], 2 * 3)
+            self.assertLessEqual(set(failure["rolled_back_stages"]), set(stages))
+            moments = failure["timeline"]
+            self.assertLessEqual(moments["detect"], moments["view"])
+            self.assertLessEqual(moments["load"], moments["resume"])
+        self.assertEqual({stage for f in summary["failures"] for stage in f["rolled_back_stages"]}, set(stages))
+        named = " ".join(source for f in summary["failures"] for source in f["sources"])
+        for role in lost:
+            self.assertIn(f"{role}: window", named)
+
+
+class EveryRole(Protected):
+    """One after the other in one run."""
+
+    def one_after_the_other(self, settings, roles):
+        faults = [kill(role, step=3 + 3 * i, point=("step/forward", "step/backward", "step/before_verdict", "step/updated")[i % 4])
+                  for i, role in enumerate(roles)]
+        summary, kept = self.survive(settings, *faults)
+        self.assertFalse(any(kept.values()))
+        self.assertEqual([f["roles"] for f in summary["failures"]], [[role] for role in roles], self.story)
+        self.assertEqual([f["rolled_back_stages"] for f in summary["failures"]], [[int(role[0])] for role in roles])
+        self.assertEqual(summary["restarts"], 0)
+
+    def test_of_two_stages_with_four_lanes(self):
+        self.one_after_the_other(TWO_BY_FOUR, roles_of(2, 4))
+
+    def test_of_four_stages_with_two_lanes(self):
+        self.one_after_the_other(FOUR_BY_TWO, roles_of(4, 2))
+
+
+class Campaign(Protected):
+    def each(self, settings, roles):
+        for role in roles:
+            with self.subTest(role=role), Job(self, *settings).start() as run:
+                run.wait_step(1)
+                before = run.workers()
+                run.kill(role, at_step=14, delay_seconds=0.05)
+                run.wait_step(STEPS - 3)
+                after = run.workers()
+            self.assert_exact(run, settings)
+            self.story = run.story()
+            self.assert_local(run.summary, {r: after.get(r) == pid for r, pid in before.items()}, [role], [int(role[0])])
+
+    def test_two_stages_with_four_lanes(self):
+        self.each(TWO_BY_FOUR, roles_of(2, 4))
+
+    def test_four_stages_with_two_lanes(self):
+        self.each(FOUR_BY_TWO, roles_of(4, 2))
+
+
+class Several(Protected):
+    def test_two_lanes_of_one_stage(self):
+        lost = ["1.1", "1.2"]
+        summary, kept = self.survive(TWO_BY_FOUR, *[kill(role, step=17) for role in lost])
+        self.assert_local(summary, kept, lost, [1])
+
+    def test_two_adjacent_stages(self):
+        lost = ["1.0", "2.1"]
+        summary, kept = self.survive(FOUR_BY_TWO, *[kill(role, step=17) for role in lost])
+        self.assert_local(summary, kept, lost, [1, 2])
+
+    def test_two_disjoint_stages(self):
+        lost = ["0.0", "2.1"]
+        summary, kept = self.survive(FOUR_BY_TWO, *[kill(role, step=17) for role in lost])
+        self.assert_local(summary, kept, lost, [0, 2])
+
+    def test_a_second_kill_during_catch_up(self):
+        summary, kept = self.survive(TWO_BY_FOUR, kill("1.0", step=17),
+                                     kill("1.3", in_recovery=1, point="catch_up/step"))
+        self.assert_local(summary, kept, ["1.0", "1.3"], [1])
+        self.assertEqual(len(summary["failures"]), 1, "one recovery")
+        self.assertEqual(summary["failures"][0]["roles"], ["1.0", "1.3"])
+
+
+class Control(Protected):
+    def test_the_controller(self):
+        summary, kept = self.survive(TWO_BY_FOUR, fault("kill_controller", step=15))
+        self.assertTrue(all(kept.values()))
+        self.assertEqual(summary["failures"][0]["roles"], ["controller"])
+        self.assertEqual(summary["failures"][0]["rolled_back_stages"], [])
+
+    def test_a_node_with_two_workers(self):
+        summary, kept = self.survive(FOUR_BY_TWO, fault("kill_node", node=2, step=17), flags=["--nodes", "4", "--spares", "1"])
+        self.assert_local(summary, kept, ["2.0", "2.1"], [2])
+        self.assertIn("node 2", summary["failures"][0]["kind"])
+
+    def test_a_stopped_worker(self):
+        with Job(self, *TWO_BY_FOUR).start() as run:
+            run.kill("0.2", at_step=12, with_signal=signal.SIGSTOP)
+        self.assert_exact(run, TWO_BY_FOUR)
+        self.assertEqual(run.summary["failures"][0]["roles"], ["0.2"])
+        self.assertIn("hung", run.summary["failures"][0]["kind"])
+        self.assertEqual(run.summary["restarts"], 0)
+
+    def test_a_cut_connection_and_a_damaged_copy(self):
+        settings = (*TWO_BY_FOUR, "protection.copies=2")
+        summary, _ = self.survive(settings, fault("cut_connection", stage=0, lane=0, other_stage=1, other_lane=3, step=8),
+                                  fault("corrupt_copy", stage=1, lane=0, step=17, point="step/forward"),
+                                  kill("1.0", step=17, point="step/before_verdict"))
+        # Every copy is damaged: all go back to the durable checkpoint, and it is exact still.
+        self.assertTrue(summary["failures"][-1]["restarted_all"], self.story)
+
+
+class Random(Protected):
+    def test_kills_at_any_instant(self):
+        settings = (*SMALL, "protection.copies=2")  # the second may come while the first is repaired
+        for seed in seeds():
+            with self.subTest(seed=seed):
+                random = random_of(seed)
+                with Job(self, *settings).start() as run:
+                    for at_step in sorted(random.sample(range(2, STEPS - 4), 2)):
+                        role = f"{random.randrange(2)}.{random.randrange(2)}"
+                        run.kill(role, at_step=at_step, delay_seconds=random.random() * 0.3)
+                self.assert_exact(run, settings)
+                self.assertEqual(run.summary["restarts"], 0, run.story())
+
+    def test_all_at_once_go_back_to_the_durable_state(self):
+        with Job(self, *SMALL).start() as run:
+            run.wait_step(14)
+            for role in roles_of(2, 2):
+                os.kill(run.pid_of(role), signal.SIGKILL)
+        self.assert_exact(run, SMALL)
+        self.assertTrue(run.summary["failures"][0]["restarted_all"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
