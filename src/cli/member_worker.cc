@@ -147,12 +147,14 @@ class MemberProcess {
 
   MemberObserver observer() {
     MemberObserver observer;
-    observer.on_step = [this](const Record&, Step) {
+    observer.on_step = [this](const Record& record, Step) {
       const absl::Duration now = real_clock().now();
       chooser_->add_step(absl::ToDoubleSeconds(now - step_began_));
       step_began_ = now;
       if (!narrator_) return;
-      narrator_->on_step(trainer_->last_record());
+      const bool is_protected = record.rule.slots > 0 && topology_.world_size() > 1;
+      narrator_->on_step(trainer_->last_record(),
+                         is_protected ? std::optional(member_->protection_state(record)) : std::nullopt);
       tell_published();
     };
     observer.on_resumed = [this](Step step, const std::string& source) {

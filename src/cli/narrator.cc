@@ -33,25 +33,40 @@ StepMetrics step_metrics(const StepRecord& record, double tokens_per_second, dou
   return metrics;
 }
 
+void add_protection(const ProtectionState& former, const ProtectionState& state, StepMetrics& metrics) {
+  metrics.window_steps = state.window_steps;
+  metrics.complete_window = state.complete_window;
+  metrics.log_bytes = state.log_bytes;
+  metrics.snapshot_bytes = state.snapshot_bytes;
+  metrics.read_wait_seconds = state.read_wait_seconds - former.read_wait_seconds;
+  metrics.copy_wait_seconds = state.copy_wait_seconds - former.copy_wait_seconds;
+}
+
 }  // namespace
 
 Narrator::Narrator(ReportChannel& reports, Files& files, std::string out)
     : reports_(reports), files_(files), out_(std::move(out)), step_began_(real_clock().now()) {}
 
-void Narrator::on_step(const StepRecord& record) {
+void Narrator::on_step(const StepRecord& record, const std::optional<ProtectionState>& protection) {
   if (record.step <= told_) return;
   told_ = record.step;
   const auto now = real_clock().now();
   const double seconds = absl::ToDoubleSeconds(now - step_began_);
   step_began_ = now;
   const double rate = static_cast<double>(record.tokens) / seconds;
-  reports_.send(step_report(record, rate));
+  WorkerReport report = step_report(record, rate);
+  report.protection = protection;
+  reports_.send(report);
   if (metrics_ == nullptr) {
     auto opened = MetricsWriter::open(files_, out_, Step(record.step.value - 1));
     warn_if_error(opened.status());
     if (opened.ok()) metrics_ = *std::move(opened);
   }
-  if (metrics_ != nullptr) warn_if_error(metrics_->append(step_metrics(record, rate, seconds)));
+  if (metrics_ == nullptr) return;
+  StepMetrics metrics = step_metrics(record, rate, seconds);
+  if (protection) add_protection(former_, *protection, metrics);
+  warn_if_error(metrics_->append(metrics));
+  if (protection) former_ = *protection;
 }
 
 void Narrator::on_evaluated(Step step, double validation_loss) {

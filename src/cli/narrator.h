@@ -2,11 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/time/time.h"
 #include "cli/report_channel.h"
 #include "metrics/metrics_writer.h"
+#include "recovery/protection_state.h"
 #include "train/step_loop.h"
 #include "train/verdict.h"
 
@@ -19,7 +21,7 @@ class Narrator {
   Narrator(ReportChannel& reports, Files& files, std::string out);
 
   // Steps and evaluations that it has heard of before are being run again and are not told twice.
-  void on_step(const StepRecord& record);
+  void on_step(const StepRecord& record, const std::optional<ProtectionState>& protection = std::nullopt);
   void on_evaluated(Step step, double validation_loss);
   void on_published(Step step);
   absl::Status close();
@@ -37,6 +39,7 @@ class Narrator {
   Step told_{-1};
   Step evaluated_{-1};
   absl::Duration step_began_;
+  ProtectionState former_;
 };
 
 }  // namespace evermoe

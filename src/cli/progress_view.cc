@@ -24,6 +24,13 @@ std::string in_clock_words(double seconds) {
   return absl::StrFormat("%d:%02d", whole / 60, whole % 60);
 }
 
+// "protected from 34 in windows of 4, log 1.2 MiB".
+std::string protection_words(const ProtectionState& state) {
+  if (state.complete_window < Step(0)) return "not protected yet";
+  return absl::StrFormat("protected from %d in windows of %d, log %.1f MiB", state.complete_window.value, state.window_steps,
+                         static_cast<double>(state.log_bytes) / (1 << 20));
+}
+
 }  // namespace
 
 ProgressView::ProgressView(std::ostream& out, Clock& clock, ProgressOptions options)
@@ -86,6 +93,7 @@ std::string ProgressView::status_line(absl::Duration now) const {
   if (!left.empty()) absl::StrAppend(&line, "  left ", left);
   if (step_->load_imbalance > 0) absl::StrAppendFormat(&line, "  imbalance %.2f", step_->load_imbalance);
   if (saved_) absl::StrAppend(&line, "  saved ", saved_->value);
+  if (step_->protection) absl::StrAppend(&line, "  ", protection_words(*step_->protection));
   return line;
 }
 

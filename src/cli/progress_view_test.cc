@@ -72,6 +72,18 @@ TEST(ProgressView, PlainLinesComeAtASensibleRate) {
   EXPECT_THAT(screen.text(), Not(HasSubstr("\x1b")));
 }
 
+TEST(ProgressView, ShowsHowTheJobIsProtected) {
+  Screen screen(/*live=*/false);
+  WorkerReport report{.kind = Kind::kStep, .step = Step(1)};
+  report.protection = ProtectionState{.window_steps = 4};
+  screen.view().on_report(report);
+  EXPECT_THAT(screen.text(), HasSubstr("not protected yet"));
+  report.step = Step(60);
+  report.protection = ProtectionState{.window_steps = 4, .complete_window = Step(52), .log_bytes = 3 << 19};
+  screen.view().on_report(report);
+  EXPECT_THAT(screen.text(), HasSubstr("protected from 52 in windows of 4, log 1.5 MiB"));
+}
+
 TEST(ProgressView, TheLiveLineIsDrawnOverItself) {
   Screen screen(/*live=*/true);
   screen.steps(1, 10, 0.2);

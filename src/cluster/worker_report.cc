@@ -94,6 +94,28 @@ std::optional<Kind> kind_named(const std::string& name) {
   return std::nullopt;
 }
 
+void read_protection(Fields& fields, ProtectionState& state) {
+  StrongId<struct IntegerName, int64_t> window_steps, log_bytes, snapshot_bytes;
+  fields.read("window_steps", window_steps);
+  fields.read("complete_window", state.complete_window);
+  fields.read("log_bytes", log_bytes);
+  fields.read("snapshot_bytes", snapshot_bytes);
+  fields.read("read_wait_seconds", state.read_wait_seconds);
+  fields.read("copy_wait_seconds", state.copy_wait_seconds);
+  state.window_steps = static_cast<int>(window_steps.value);
+  state.log_bytes = log_bytes.value;
+  state.snapshot_bytes = snapshot_bytes.value;
+}
+
+void add_protection(const ProtectionState& state, Json& line) {
+  line["window_steps"] = state.window_steps;
+  line["complete_window"] = state.complete_window.value;
+  line["log_bytes"] = state.log_bytes;
+  line["snapshot_bytes"] = state.snapshot_bytes;
+  line["read_wait_seconds"] = number(state.read_wait_seconds);
+  line["copy_wait_seconds"] = number(state.copy_wait_seconds);
+}
+
 void read_fields(Fields& fields, WorkerReport& report) {
   fields.read("rank", report.rank);
   fields.read("step", report.step);
@@ -108,6 +130,7 @@ void read_fields(Fields& fields, WorkerReport& report) {
       fields.read("gradient_norm", report.gradient_norm);
       fields.read("learning_rate", report.learning_rate);
       fields.read("load_imbalance", report.load_imbalance);
+      if (fields.has("window_steps")) read_protection(fields, report.protection.emplace());
       return fields.read("tokens_per_second", report.tokens_per_second);
     case Kind::kEvaluated:
       return fields.read("validation_loss", report.validation_loss);
@@ -140,6 +163,7 @@ std::string encode(const WorkerReport& report) {
       line["learning_rate"] = number(report.learning_rate);
       line["load_imbalance"] = number(report.load_imbalance);
       line["tokens_per_second"] = number(report.tokens_per_second);
+      if (report.protection) add_protection(*report.protection, line);
       break;
     case Kind::kEvaluated:
       line["validation_loss"] = number(report.validation_loss);

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/ids.h"
+#include "recovery/protection_state.h"
 
 namespace evermoe {
 
@@ -35,6 +36,7 @@ struct WorkerReport {
   double learning_rate = 0;
   double load_imbalance = 0;     // mean over gates of largest / mean expert load
   double tokens_per_second = 0;  // since the step before
+  std::optional<ProtectionState> protection;  // of a protected job
   double validation_loss = -1;   // kEvaluated
   bool drained = false;          // kFinished: before the last step, because it was asked to
 };

@@ -18,6 +18,10 @@ void SimulatedNetwork::kill(ProcessNumber process) { kernel_->kill(kernel_->proc
 void SimulatedNetwork::stop(ProcessNumber process) { kernel_->stop(kernel_->process(process)); }
 void SimulatedNetwork::go_on(ProcessNumber process) { kernel_->go_on(kernel_->process(process)); }
 void SimulatedNetwork::cut(ProcessNumber a, ProcessNumber b) { kernel_->cut(kernel_->process(a), kernel_->process(b)); }
+void SimulatedNetwork::pause(absl::Duration time) {
+  const bool never = false;
+  kernel_->threads().block(never, time, [] { return std::string("a thread pauses"); });
+}
 bool SimulatedNetwork::lives(ProcessNumber process) const { return !kernel_->process(process).ended; }
 
 void SimulatedNetwork::on_end(ProcessNumber process, std::function<void()> what) {

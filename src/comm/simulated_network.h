@@ -86,6 +86,9 @@ class SimulatedNetwork {
   // it was killed (its threads may still be unwinding): what an agent sees.
   void on_end(ProcessNumber process, std::function<void()> what);
 
+  // In a thread of a process: stands still for so long, as one that gets no processor.
+  void pause(absl::Duration time);
+
   // The process whose thread runs now; nullopt inside events.
   std::optional<ProcessNumber> running_process() const;
 

@@ -21,6 +21,7 @@ inline constexpr KnownFaultPoint kFaultPoints[] = {
     {"step/backward", "before the backward of each round"},
     {"step/accumulated", "the gradients of all rounds are accumulated, none is reduced"},
     {"step/before_verdict", "the gradients are reduced, this rank's findings are not sent"},
+    {"commit/reduced", "what the ranks found is added up, for a step or an evaluation; nothing is committed"},
     {"step/after_verdict", "the verdict is known, nothing is updated"},
     {"step/updated", "master weights are updated, compute weights are not gathered"},
     {"step/save", "before the files of a durable checkpoint are written"},

@@ -59,6 +59,15 @@ std::string number(double value) {
   return std::isfinite(value) ? absl::StrFormat("%.9g", value) : "null";
 }
 
+std::string protection_fields(const StepMetrics& m) {
+  if (m.window_steps == 0) return "";
+  return absl::StrFormat(
+      ",\"window_steps\":%d,\"complete_window\":%d,\"log_bytes\":%d,\"snapshot_bytes\":%d,"
+      "\"read_wait_seconds\":%s,\"copy_wait_seconds\":%s",
+      m.window_steps, m.complete_window.value, m.log_bytes, m.snapshot_bytes, number(m.read_wait_seconds),
+      number(m.copy_wait_seconds));
+}
+
 class FileMetricsWriter : public MetricsWriter {
  public:
   FileMetricsWriter(std::unique_ptr<WritableFile> lines, std::unique_ptr<WritableFile> curve)
@@ -67,10 +76,10 @@ class FileMetricsWriter : public MetricsWriter {
   absl::Status append(const StepMetrics& m) override {
     const std::string line = absl::StrFormat(
         "{\"step\":%d,\"loss\":%s,\"auxiliary_loss\":%s,\"gradient_norm\":%s,\"learning_rate\":%s,"
-        "\"load_imbalance\":%s,\"loss_scale\":%s,\"applied\":%s,\"tokens_per_second\":%s,\"seconds\":%s}\n",
+        "\"load_imbalance\":%s,\"loss_scale\":%s,\"applied\":%s,\"tokens_per_second\":%s,\"seconds\":%s%s}\n",
         m.step.value, number(m.loss), number(m.auxiliary_loss), number(m.gradient_norm), number(m.learning_rate),
         number(m.load_imbalance), number(m.loss_scale), m.applied ? "true" : "false", number(m.tokens_per_second),
-        number(m.seconds));
+        number(m.seconds), protection_fields(m));
     RETURN_IF_ERROR(append_text(*lines_, line));
     return append_text(*curve_, absl::StrFormat("%d,%s,\n", m.step.value, number(m.loss)));
   }

@@ -46,6 +46,17 @@ MemberWork Member::work() const {
   return work_;
 }
 
+ProtectionState Member::protection_state(const Record& record) const {
+  ProtectionState state;
+  state.window_steps = static_cast<int>(schedule_.rule().period);
+  state.complete_window = record.complete_window;
+  state.log_bytes = log_.bytes();
+  state.snapshot_bytes = store_.bytes();
+  state.read_wait_seconds = seconds_waited_for_reads();
+  state.copy_wait_seconds = seconds_waited_for_copies();
+  return state;
+}
+
 void Member::receive(ControllerMessage message) {
   enqueue(std::move(message));
   post_.wake_service();

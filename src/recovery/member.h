@@ -31,6 +31,7 @@
 #include "recovery/boundary_exchange.h"
 #include "recovery/messages.h"
 #include "recovery/post.h"
+#include "recovery/protection_state.h"
 #include "recovery/snapshot_copies.h"
 #include "recovery/stage_trainer.h"
 #include "recovery/view_gate.h"
@@ -109,6 +110,8 @@ class Member {
   void repeat_trouble();
 
   MemberWork work() const;
+  // Of the state after the step whose record this is. Training thread.
+  ProtectionState protection_state(const Record& record) const;
   int64_t log_bytes_peak() const { return log_.bytes_peak(); }
   int64_t snapshot_bytes_peak() const { return store_.bytes_peak(); }
   double seconds_waited_for_reads() const { return copies_.seconds_waited_for_reads(); }

@@ -207,6 +207,7 @@ absl::StatusOr<Record> Member::agree(Commit commit, const Findings& own) {
       report_trouble(plan->view, annotate(status, absl::StrCat("commit ", commit.value)), false);
       continue;
     }
+    fault_point("commit/reduced");
     Record record;
     ASSIGN_OR_RETURN(const Record before, record_of(records_.newest()));
     const auto wanted_slots = static_cast<int>(-findings.minima.back());

@@ -39,7 +39,7 @@ struct PointChoice {
 const std::vector<PointChoice>& points() {
   static const std::vector<PointChoice> all = {
       {"step/forward", 150},      {"step/backward", 150},    {"step/accumulated", 50}, {"step/before_verdict", 50},
-      {"step/after_verdict", 50}, {"step/updated", 50},      {"step/save", 10},        {"capture/copied", 400},
+      {"commit/reduced", 60},     {"step/after_verdict", 50}, {"step/updated", 50},      {"step/save", 10},        {"capture/copied", 400},
       {"capture/sent", 400},      {"copy/stored", 400},      {"recovery/stopped", 12}, {"recovery/plan", 6},
       {"recovery/connected", 12}, {"recovery/restored", 6},  {"catch_up/step", 20},    {"catch_up/verified", 4}};
   return all;
@@ -76,8 +76,9 @@ Disaster random_disaster(Draws& draws, const SimulatedShape& shape, const Schedu
   if (options.with_node_kills) kinds.push_back(Kind::kKillNode);
   if (options.with_controller_kills) kinds.push_back(Kind::kKillController);
   if (options.with_stops) kinds.push_back(Kind::kStopWorker);
+  kinds.push_back(Kind::kPause);
   if (options.with_cuts) kinds.push_back(Kind::kCut);
-  if (options.with_corruption) kinds.push_back(Kind::kCorruptCopies);
+  if (options.with_corruption) kinds.insert(kinds.end(), 2, Kind::kCorruptCopies);
   uint64_t world = 0;
   for (const int width : shape.lanes) world += static_cast<uint64_t>(width);
   Disaster disaster;
@@ -87,7 +88,7 @@ Disaster random_disaster(Draws& draws, const SimulatedShape& shape, const Schedu
   if (disaster.other == disaster.rank) disaster.other = Rank(static_cast<int32_t>((draws.below(world - 1) + 1 + static_cast<uint64_t>(disaster.rank.value)) % world));
   if (disaster.other == disaster.rank) disaster.kind = Kind::kKillWorker;
   disaster.node = Node(static_cast<int32_t>(draws.below(static_cast<uint64_t>(shape.nodes))));
-  if (draws.one_in(4)) {
+  if (disaster.kind != Kind::kPause && draws.one_in(4)) {
     disaster.time = absl::Microseconds(static_cast<int64_t>(draws.below(300000)));
     return disaster;
   }

@@ -344,6 +344,9 @@ void SimulatedJob::strike(const Disaster& disaster) {
         if (each->rank != disaster.rank && network_.lives(each->number) && each->member != nullptr) each->member->corrupt_copies(disaster.rank);
       }
       break;
+    case Disaster::Kind::kPause:
+      network_.pause(Disaster::kPauseTime);
+      break;
   }
 }
 

@@ -24,8 +24,9 @@
 namespace evermoe {
 
 struct Disaster {
-  enum class Kind { kKillWorker, kStopWorker, kKillNode, kKillController, kCut, kCorruptCopies };
+  enum class Kind { kKillWorker, kStopWorker, kKillNode, kKillController, kCut, kCorruptCopies, kPause };
   Kind kind = Kind::kKillWorker;
+  // kPause: a thread that passes the point stands still for kPauseTime there.
   Rank rank;                       // kKillWorker, kStopWorker, kCut, kCorruptCopies (whose copies)
   Rank other;                      // kCut
   Rank only_at{-1};                // kCorruptCopies: the holder that is hit; negative: all
@@ -36,6 +37,8 @@ struct Disaster {
   std::string point;
   Rank at_rank{-1};
   int64_t passing = 0;
+
+  static constexpr absl::Duration kPauseTime = absl::Milliseconds(40);
 };
 
 std::string to_string(const Disaster& disaster);

@@ -140,6 +140,20 @@ TEST_F(SimulatedJobTest, ACutConnection) {
   survives({{.kind = Disaster::Kind::kCut, .rank = Rank(0), .other = Rank(3), .time = absl::Milliseconds(70)}});
 }
 
+// Everybody has added up what all have found when one dies and the others are told to stop: none of them
+// may commit what it has reported as not committed.
+TEST_F(SimulatedJobTest, NobodyCommitsAfterAStop) {
+  for (const int victim : {1, 3}) {
+    std::vector<Disaster> disasters = {kill(victim, "commit/reduced", 9)};
+    for (int rank = 0; rank < 4; ++rank) {
+      if (rank == victim) continue;
+      disasters.push_back({.kind = Disaster::Kind::kPause, .rank = Rank(rank), .point = "commit/reduced", .at_rank = Rank(rank), .passing = 9});
+    }
+    const SimulatedOutcome outcome = survives(disasters);
+    EXPECT_THAT(rolled_back(outcome), ElementsAre(victim / 2));
+  }
+}
+
 TEST_F(SimulatedJobTest, ADamagedCopyIsSkipped) {
   shape_.copies = 2;
   shape_.lanes = {2, 2, 2};

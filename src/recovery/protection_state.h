@@ -1,0 +1,20 @@
+// How well a rank is protected at the end of a step, and what that cost it: for people and plots.
+#pragma once
+
+#include <cstdint>
+
+#include "base/ids.h"
+
+namespace evermoe {
+
+struct ProtectionState {
+  int window_steps = 0;           // of the window under way
+  Step complete_window{-1};       // first state of the newest complete window; -1: none yet
+  int64_t log_bytes = 0;          // boundary messages kept for others
+  int64_t snapshot_bytes = 0;     // own snapshots and the copies kept of others
+  double read_wait_seconds = 0;   // that the optimizer has waited for captures, in this process
+  double copy_wait_seconds = 0;   // that steps have waited for copies
+  friend bool operator==(const ProtectionState&, const ProtectionState&) = default;
+};
+
+}  // namespace evermoe
