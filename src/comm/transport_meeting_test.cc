@@ -1,6 +1,7 @@
 // Processes that replace each other, as transports of one process; the test ends them without a
 // goodbye. Real deaths are in process_test.cc.
 #include <gtest/gtest.h>
+#include <time.h>
 
 #include <atomic>
 #include <filesystem>
@@ -8,10 +9,9 @@
 
 #include "base/error.h"
 #include "comm/communicator.h"
+#include "comm/deadline.h"
 #include "comm/rank_threads_testing.h"
-#include "comm/socket.h"
 #include "comm/transport_testing.h"
-#include "comm/unix_connect.h"
 
 namespace evermoe {
 namespace {
@@ -195,6 +195,24 @@ TEST_P(MeetingTest, ASilentProcessIsATimeoutAndMayStillCome) {
   expect_traffic(cast, 2);
 }
 
+absl::Duration processor_time() {
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return absl::DurationFromTimespec(time);
+}
+
+TEST_P(MeetingTest, NobodySpinsWhileAProcessIsSilent) {
+  constexpr absl::Duration kWait = absl::Milliseconds(400);
+  Cast cast = cast_of(2);
+  cast.die(1);
+  cast.enter(1, 2);
+  const absl::Duration before = processor_time();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(cast.meet(0, kWait)));
+  // Nor afterwards, while the call is not answered yet.
+  EXPECT_TRUE(absl::IsDeadlineExceeded(cast[0].receive_letter(kWait).status()));
+  EXPECT_LT(processor_time() - before, kWait / 2);
+}
+
 TEST_P(MeetingTest, ANewcomerThatDiesInTheMeetingIsAccusedAndTheNextOneSucceeds) {
   Cast cast = cast_of(3);
   for (const uint32_t since : {2u, 3u, 3u}) {
@@ -258,35 +276,19 @@ TEST_P(MeetingTest, TwentyReplacementsLeaveNoOpenFile) {
   EXPECT_LE(open_files(), before);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, MeetingTest, testing::ValuesIn(kRealTransports),
-                         [](const auto& info) { return kind_name(info.param); });
-
-TEST(UnixMeetingTest, AStrangerThatSaysNothingKeepsNobodyUp) {
-  Cast cast(TransportKind::kUnix, 2);
-  cast.enter(0, 0);
-  cast.enter(1, 0);
-  const std::string& address = cast.table()[0].address;
-  std::vector<FileDescriptor> strangers;
-  for (int i = 0; i < 200; ++i) {
-    auto stranger = call(Rank(0), address.substr(address.rfind(':') + 1));
-    ASSERT_TRUE(stranger.ok());
-    const auto babble = bytes_of(static_cast<size_t>(i % 2 * i), i);
-    EXPECT_TRUE(send_all(stranger->get(), babble, Deadline(kPatience)).ok());
-    strangers.push_back(*std::move(stranger));
-  }
-  EXPECT_TRUE(all_ok(cast.meet_all()));
-}
-
-TEST(UnixMeetingTest, ProcessesThatBelieveInDifferentWorldsDoNotMeet) {
-  auto zero = listen_unix({});
-  auto one = listen_unix({});
-  const std::vector<PeerAddress> table = {{(*zero)->address(), View(0)}, {(*one)->address(), View(0)}, {}};
-  auto of_two = (*zero)->open(Rank(0), 2, View(0));
-  auto of_three = (*one)->open(Rank(1), 3, View(0));
+TEST_P(MeetingTest, ProcessesThatBelieveInDifferentWorldsDoNotMeet) {
+  auto zero = listen(GetParam());
+  auto one = listen(GetParam());
+  const std::vector<PeerAddress> table = {{zero->address(), View(0)}, {one->address(), View(0)}, {}};
+  auto of_two = zero->open(Rank(0), 2, View(0));
+  auto of_three = one->open(Rank(1), 3, View(0));
   std::thread other([&] { EXPECT_TRUE(absl::IsInvalidArgument((*of_three)->meet(table, kPatience))); });
   EXPECT_TRUE(absl::IsInvalidArgument((*of_two)->meet({table[0], table[1]}, kPatience)));
   other.join();
 }
+
+INSTANTIATE_TEST_SUITE_P(All, MeetingTest, testing::ValuesIn(kRealTransports),
+                         [](const auto& info) { return kind_name(info.param); });
 
 }  // namespace
 }  // namespace evermoe
