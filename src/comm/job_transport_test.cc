@@ -6,11 +6,8 @@
 
 #include <thread>
 
-#include "base/error.h"
-#include "comm/communicator.h"
+#include "comm/cast_testing.h"
 #include "comm/host_address.h"
-#include "comm/rank_threads_testing.h"
-#include "comm/transport_testing.h"
 
 namespace evermoe {
 namespace {
@@ -35,92 +32,37 @@ TEST(JobTransportTest, AutoUsesStreamsOnOneMachine) {
   other.join();
 }
 
-// Processes of "auto" as they see each other: all on one machine, or each on one of its own.
-class AutoCast {
- public:
-  AutoCast(int size, bool is_spread) : is_spread_(is_spread), table_(static_cast<size_t>(size)), transports_(static_cast<size_t>(size)) {}
-
-  void enter(int rank, uint32_t since) {
-    const auto at = static_cast<size_t>(rank);
-    auto listener = listen_job({});
-    CHECK_OK(listener.status());
-    table_[at] = {(*listener)->address(), View(since)};
-    auto transport = (*listener)->open(Rank(rank), static_cast<int>(table_.size()), View(since));
-    CHECK_OK(transport.status());
-    transports_[at] = *std::move(transport);
-  }
-  // Without a goodbye.
-  void die(int rank) { transports_[static_cast<size_t>(rank)].reset(); }
-  Transport& operator[](int rank) { return *transports_[static_cast<size_t>(rank)]; }
-
-  void expect_meeting() {
-    std::vector<std::thread> threads;
-    for (const auto& transport : transports_) {
-      threads.emplace_back([&] {
-        const absl::Status status = transport->meet(table_as_seen_by(transport->rank()), kPatience);
-        EXPECT_TRUE(status.ok()) << status;
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-  }
-
-  // Everybody reduces and sends everybody a letter in this view.
-  void expect_traffic(uint32_t view) {
-    std::vector<Rank> all;
-    for (const auto& transport : transports_) all.push_back(transport->rank());
-    std::vector<std::thread> threads;
-    for (const auto& transport : transports_) {
-      threads.emplace_back([&] {
-        Communicator world(*transport, all, {View(view), 0, kPatience});
-        std::vector<int64_t> values(30'000, 1);
-        EXPECT_TRUE(world.all_reduce<int64_t>(values, ReduceOp::kSum).ok());
-        for (const Rank to : all) EXPECT_TRUE(send(*transport, to.value, letter_tag(1, view), bytes_of(300, to.value)).ok());
-        for (size_t i = 0; i < all.size(); ++i) {
-          const auto letter = transport->receive_letter(kPatience);
-          ASSERT_TRUE(letter.ok()) << letter.status();
-          EXPECT_TRUE(is_letter(letter, letter->from.value, letter_tag(1, view), 300, transport->rank().value));
-        }
-        EXPECT_TRUE(world.barrier().ok());
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-  }
-
- private:
-  std::vector<PeerAddress> table_as_seen_by(Rank rank) const {
-    std::vector<PeerAddress> result = table_;
-    for (size_t i = 0; is_spread_ && i < result.size(); ++i) {
+// Processes of "auto": all on one machine, or each on one of its own.
+Cast cast_of(int size, bool is_spread) {
+  const auto seen_by = [is_spread](std::vector<PeerAddress> table, Rank rank) {
+    for (size_t i = 0; is_spread && i < table.size(); ++i) {
       if (i == static_cast<size_t>(rank.value)) continue;
-      HostAddress address = *parse_address(result[i].address);
+      HostAddress address = *parse_address(table[i].address);
       address.machine = "elsewhere";
-      result[i].address = to_string(address);
+      table[i].address = to_string(address);
     }
-    return result;
-  }
-
-  const bool is_spread_;
-  std::vector<PeerAddress> table_;
-  std::vector<std::unique_ptr<Transport>> transports_;
-};
+    return table;
+  };
+  return Cast([] { return *listen_job({}); }, size, seen_by);
+}
 
 class AutoMeetingTest : public testing::TestWithParam<bool> {};
 
 TEST_P(AutoMeetingTest, NewcomersAreMetAndLettersAndRevocationsArePassedOn) {
-  AutoCast cast(3, GetParam());
+  Cast cast = cast_of(3, GetParam());
   for (int rank = 0; rank < 3; ++rank) cast.enter(rank, 1);
-  cast.expect_meeting();
-  cast.expect_traffic(1);
+  EXPECT_TRUE(all_ok(cast.meet_all()));
+  expect_traffic(cast, 1);
   for (uint32_t view = 2; view < 5; ++view) {
     std::byte byte;
     auto waiting = cast[0].start_receive(Rank(1), tag(1, view - 1), {&byte, 1});
     cast.die(1);
-    const absl::Status lost = cast[0].wait(std::move(waiting), kPatience);
-    EXPECT_TRUE(absl::IsUnavailable(lost) && accused_rank(lost) == Rank(1)) << lost;
+    EXPECT_TRUE(accuses(cast[0].wait(std::move(waiting), kPatience), 1));
     for (const int survivor : {0, 2}) cast[survivor].revoke(View(view - 1), Cancelled("rank 1 died"));
     EXPECT_EQ(send(cast[0], 2, tag(1, view - 1), {}).message(), "rank 1 died");
     cast.enter(1, view);
-    cast.expect_meeting();
-    cast.expect_traffic(view);
+    EXPECT_TRUE(all_ok(cast.meet_all()));
+    expect_traffic(cast, view);
   }
 }
 
@@ -130,13 +72,13 @@ INSTANTIATE_TEST_SUITE_P(All, AutoMeetingTest, testing::Bool(),
 // Before the choice there are only letters to oneself.
 TEST(JobTransportTest, TheChoiceWakesTheThreadThatWaitsForALetter) {
   for (const bool is_spread : {false, true}) {
-    AutoCast cast(2, is_spread);
+    Cast cast = cast_of(2, is_spread);
     cast.enter(0, 0);
     cast.enter(1, 0);
     std::thread service([&] { EXPECT_TRUE(is_letter(cast[1].receive_letter(kPatience), 0, letter_tag(2), 10, 2)); });
     EXPECT_TRUE(send(cast[0], 0, letter_tag(1), bytes_of(10, 1)).ok());
     EXPECT_TRUE(is_letter(cast[0].receive_letter(kPatience), 0, letter_tag(1), 10, 1));
-    cast.expect_meeting();
+    EXPECT_TRUE(all_ok(cast.meet_all()));
     EXPECT_TRUE(send(cast[0], 1, letter_tag(2), bytes_of(10, 2)).ok());
     service.join();
   }

@@ -1,102 +1,20 @@
 // Processes that replace each other, as transports of one process; the test ends them without a
 // goodbye. Real deaths are in process_test.cc.
 #include <gtest/gtest.h>
+#include <time.h>
 
 #include <atomic>
 #include <filesystem>
 #include <thread>
 
-#include "base/error.h"
-#include "comm/communicator.h"
-#include "comm/rank_threads_testing.h"
-#include "comm/socket.h"
-#include "comm/transport_testing.h"
-#include "comm/unix_connect.h"
+#include "comm/cast_testing.h"
+#include "comm/deadline.h"
 
 namespace evermoe {
 namespace {
 
-bool accuses(const absl::Status& status, int rank) {
-  return absl::IsUnavailable(status) && accused_rank(status) == Rank(rank);
-}
-
 ptrdiff_t open_files() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
-}
-
-// The processes that play the ranks now.
-class Cast {
- public:
-  Cast(TransportKind kind, int size) : kind_(kind), transports_(static_cast<size_t>(size)), table_(static_cast<size_t>(size)) {}
-
-  // A new process takes the rank's place in the table; what played it before is gone already.
-  void enter(int rank, uint32_t since) {
-    auto listener = listen(kind_);
-    table_[static_cast<size_t>(rank)] = {listener->address(), View(since)};
-    auto transport = listener->open(Rank(rank), size(), View(since));
-    CHECK_OK(transport.status());
-    transports_[static_cast<size_t>(rank)] = *std::move(transport);
-  }
-  // Without a goodbye.
-  void die(int rank) { transports_[static_cast<size_t>(rank)].reset(); }
-
-  int size() const { return static_cast<int>(table_.size()); }
-  Transport& operator[](int rank) { return *transports_[static_cast<size_t>(rank)]; }
-  std::vector<PeerAddress>& table() { return table_; }
-  absl::Status meet(int rank, absl::Duration timeout = kPatience) { return (*this)[rank].meet(table_, timeout); }
-
-  // Everybody who is there meets; the results by rank.
-  std::vector<absl::Status> meet_all(absl::Duration timeout = kPatience) {
-    std::vector<absl::Status> results(table_.size());
-    each([&](Transport& transport) {
-      results[static_cast<size_t>(transport.rank().value)] = transport.meet(table_, timeout);
-    });
-    return results;
-  }
-
-  // Every transport in a thread of its own.
-  void each(const RankBody& body) {
-    std::vector<std::thread> threads;
-    for (const auto& transport : transports_) {
-      if (transport) threads.emplace_back([&] { body(*transport); });
-    }
-    for (std::thread& thread : threads) thread.join();
-  }
-
- private:
-  const TransportKind kind_;
-  std::vector<std::unique_ptr<Transport>> transports_;
-  std::vector<PeerAddress> table_;
-};
-
-bool all_ok(const std::vector<absl::Status>& results) {
-  for (const absl::Status& result : results) {
-    if (!result.ok()) ADD_FAILURE() << result;
-  }
-  return std::all_of(results.begin(), results.end(), [](const absl::Status& result) { return result.ok(); });
-}
-
-// Everybody reduces and sends everybody a letter in this view.
-void expect_traffic(Cast& cast, uint32_t view) {
-  cast.each([&](Transport& transport) {
-    std::vector<Rank> all;
-    for (int i = 0; i < cast.size(); ++i) all.push_back(Rank(i));
-    Communicator world(transport, all, {View(view), 0, kPatience});
-    std::vector<int64_t> values(10'000, transport.rank().value);
-    EXPECT_TRUE(world.all_reduce<int64_t>(values, ReduceOp::kSum).ok());
-    EXPECT_EQ(values.back(), cast.size() * (cast.size() - 1) / 2);
-    for (const Rank other : all) {
-      if (other != transport.rank()) {
-        EXPECT_TRUE(send(transport, other.value, letter_tag(view, view), bytes_of(300, transport.rank().value)).ok());
-      }
-    }
-    for (int i = 1; i < cast.size(); ++i) {
-      const auto letter = transport.receive_letter(kPatience);
-      ASSERT_TRUE(letter.ok()) << letter.status();
-      EXPECT_TRUE(is_letter(letter, letter->from.value, letter_tag(view, view), 300, letter->from.value));
-    }
-    EXPECT_TRUE(world.barrier().ok());
-  });
 }
 
 class MeetingTest : public testing::TestWithParam<TransportKind> {
@@ -195,6 +113,24 @@ TEST_P(MeetingTest, ASilentProcessIsATimeoutAndMayStillCome) {
   expect_traffic(cast, 2);
 }
 
+absl::Duration processor_time() {
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return absl::DurationFromTimespec(time);
+}
+
+TEST_P(MeetingTest, NobodySpinsWhileAProcessIsSilent) {
+  constexpr absl::Duration kWait = absl::Milliseconds(400);
+  Cast cast = cast_of(2);
+  cast.die(1);
+  cast.enter(1, 2);
+  const absl::Duration before = processor_time();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(cast.meet(0, kWait)));
+  // Nor afterwards, while the call is not answered yet.
+  EXPECT_TRUE(absl::IsDeadlineExceeded(cast[0].receive_letter(kWait).status()));
+  EXPECT_LT(processor_time() - before, kWait / 2);
+}
+
 TEST_P(MeetingTest, ANewcomerThatDiesInTheMeetingIsAccusedAndTheNextOneSucceeds) {
   Cast cast = cast_of(3);
   for (const uint32_t since : {2u, 3u, 3u}) {
@@ -231,6 +167,25 @@ TEST_P(MeetingTest, TheDeadAreFoundWhileTheMeetingWaits) {
   EXPECT_GT(patience.left(), kPatience - absl::Seconds(5));
 }
 
+TEST_P(MeetingTest, TheGreetingOfADeadProcessIsNotItsSuccessors) {
+  Cast cast = cast_of(3);
+  cast.die(1);
+  cast.enter(1, 2);
+  // Rank 0 has not been told of it yet, but what it sends arrives.
+  constexpr absl::Duration kWhile = absl::Milliseconds(60);
+  std::byte byte;
+  std::thread letters([&] { EXPECT_FALSE(cast[0].receive_letter(kWhile).ok()); });
+  std::thread messages([&] { EXPECT_FALSE(receive(cast[0], 2, tag(1), {&byte, 1}, kWhile).ok()); });
+  EXPECT_TRUE(absl::IsDeadlineExceeded(cast.meet(1, kWhile)));
+  letters.join();
+  messages.join();
+  cast.die(1);
+  cast.enter(1, 2);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(cast.meet(0, kWhile)));
+  EXPECT_TRUE(all_ok(cast.meet_all()));
+  expect_traffic(cast, 2);
+}
+
 // Two processes whose connection broke though both live.
 TEST_P(MeetingTest, AProcessMayJoinAgainInALaterView) {
   Cast cast = cast_of(3);
@@ -258,35 +213,19 @@ TEST_P(MeetingTest, TwentyReplacementsLeaveNoOpenFile) {
   EXPECT_LE(open_files(), before);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, MeetingTest, testing::ValuesIn(kRealTransports),
-                         [](const auto& info) { return kind_name(info.param); });
-
-TEST(UnixMeetingTest, AStrangerThatSaysNothingKeepsNobodyUp) {
-  Cast cast(TransportKind::kUnix, 2);
-  cast.enter(0, 0);
-  cast.enter(1, 0);
-  const std::string& address = cast.table()[0].address;
-  std::vector<FileDescriptor> strangers;
-  for (int i = 0; i < 200; ++i) {
-    auto stranger = call(Rank(0), address.substr(address.rfind(':') + 1));
-    ASSERT_TRUE(stranger.ok());
-    const auto babble = bytes_of(static_cast<size_t>(i % 2 * i), i);
-    EXPECT_TRUE(send_all(stranger->get(), babble, Deadline(kPatience)).ok());
-    strangers.push_back(*std::move(stranger));
-  }
-  EXPECT_TRUE(all_ok(cast.meet_all()));
-}
-
-TEST(UnixMeetingTest, ProcessesThatBelieveInDifferentWorldsDoNotMeet) {
-  auto zero = listen_unix({});
-  auto one = listen_unix({});
-  const std::vector<PeerAddress> table = {{(*zero)->address(), View(0)}, {(*one)->address(), View(0)}, {}};
-  auto of_two = (*zero)->open(Rank(0), 2, View(0));
-  auto of_three = (*one)->open(Rank(1), 3, View(0));
+TEST_P(MeetingTest, ProcessesThatBelieveInDifferentWorldsDoNotMeet) {
+  auto zero = listen(GetParam());
+  auto one = listen(GetParam());
+  const std::vector<PeerAddress> table = {{zero->address(), View(0)}, {one->address(), View(0)}, {}};
+  auto of_two = zero->open(Rank(0), 2, View(0));
+  auto of_three = one->open(Rank(1), 3, View(0));
   std::thread other([&] { EXPECT_TRUE(absl::IsInvalidArgument((*of_three)->meet(table, kPatience))); });
   EXPECT_TRUE(absl::IsInvalidArgument((*of_two)->meet({table[0], table[1]}, kPatience)));
   other.join();
 }
+
+INSTANTIATE_TEST_SUITE_P(All, MeetingTest, testing::ValuesIn(kRealTransports),
+                         [](const auto& info) { return kind_name(info.param); });
 
 }  // namespace
 }  // namespace evermoe

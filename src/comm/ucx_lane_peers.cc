@@ -71,8 +71,7 @@ void UcxLane::on_cut(void* request, ucs_status_t, void* peer) {
   ucp_request_free(request);
 }
 
-// Greeting at once establishes the connection, so that the death of the peer breaks one. Who is found
-// dead is not called again: UCX 1.13 leaves a socket open each time.
+// Greeting at once establishes the connection, so that the death of the peer breaks one.
 absl::Status UcxLane::greet(Rank rank, const UcxProcess& process) {
   const Lock lock(mutex_);
   if (closed_) return Cancelled("the transport is closed");

@@ -1,0 +1,112 @@
+// For tests: processes that replace each other, as transports of one process.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "comm/communicator.h"
+#include "comm/rank_threads_testing.h"
+#include "comm/transport_testing.h"
+
+namespace evermoe {
+
+inline bool accuses(const absl::Status& status, int rank) {
+  return absl::IsUnavailable(status) && accused_rank(status) == Rank(rank);
+}
+
+// The processes that play the ranks now.
+class Cast {
+ public:
+  using Listen = std::function<std::unique_ptr<TransportListener>()>;
+  // A table as the process of that rank is given it.
+  using SeenBy = std::function<std::vector<PeerAddress>(std::vector<PeerAddress>, Rank)>;
+
+  Cast(Listen listen, int size, SeenBy seen_by = [](auto table, Rank) { return table; })
+      : listen_(std::move(listen)),
+        seen_by_(std::move(seen_by)),
+        transports_(static_cast<size_t>(size)),
+        table_(static_cast<size_t>(size)) {}
+  Cast(TransportKind kind, int size) : Cast([kind] { return listen(kind); }, size) {}
+
+  // A new process takes the rank's place in the table; what played it before is gone already.
+  void enter(int rank, uint32_t since) {
+    auto listener = listen_();
+    table_[static_cast<size_t>(rank)] = {listener->address(), View(since)};
+    auto transport = listener->open(Rank(rank), size(), View(since));
+    CHECK_OK(transport.status());
+    transports_[static_cast<size_t>(rank)] = *std::move(transport);
+  }
+  // Without a goodbye.
+  void die(int rank) { transports_[static_cast<size_t>(rank)].reset(); }
+
+  int size() const { return static_cast<int>(table_.size()); }
+  Transport& operator[](int rank) { return *transports_[static_cast<size_t>(rank)]; }
+  std::vector<PeerAddress>& table() { return table_; }
+  absl::Status meet(int rank, absl::Duration timeout = kPatience) {
+    return (*this)[rank].meet(seen_by_(table_, Rank(rank)), timeout);
+  }
+
+  // Everybody who is there meets; the results by rank.
+  std::vector<absl::Status> meet_all(absl::Duration timeout = kPatience) {
+    std::vector<absl::Status> results(table_.size());
+    each([&](Transport& transport) {
+      const int rank = transport.rank().value;
+      results[static_cast<size_t>(rank)] = meet(rank, timeout);
+    });
+    return results;
+  }
+
+  // Every transport in a thread of its own.
+  void each(const RankBody& body) {
+    std::vector<std::thread> threads;
+    for (const auto& transport : transports_) {
+      if (transport) threads.emplace_back([&] { body(*transport); });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  const Listen listen_;
+  const SeenBy seen_by_;
+  std::vector<std::unique_ptr<Transport>> transports_;
+  std::vector<PeerAddress> table_;
+};
+
+inline bool all_ok(const std::vector<absl::Status>& results) {
+  for (const absl::Status& result : results) {
+    if (!result.ok()) ADD_FAILURE() << result;
+  }
+  return std::all_of(results.begin(), results.end(), [](const absl::Status& result) { return result.ok(); });
+}
+
+// Everybody reduces and sends everybody a letter in this view.
+inline void expect_traffic(Cast& cast, uint32_t view) {
+  cast.each([&](Transport& transport) {
+    std::vector<Rank> all;
+    for (int i = 0; i < cast.size(); ++i) all.push_back(Rank(i));
+    Communicator world(transport, all, {View(view), 0, kPatience});
+    std::vector<int64_t> values(10'000, transport.rank().value);
+    EXPECT_TRUE(world.all_reduce<int64_t>(values, ReduceOp::kSum).ok());
+    EXPECT_EQ(values.back(), cast.size() * (cast.size() - 1) / 2);
+    for (const Rank other : all) {
+      if (other != transport.rank()) {
+        EXPECT_TRUE(send(transport, other.value, letter_tag(view, view), bytes_of(300, transport.rank().value)).ok());
+      }
+    }
+    for (int i = 1; i < cast.size(); ++i) {
+      const auto letter = transport.receive_letter(kPatience);
+      ASSERT_TRUE(letter.ok()) << letter.status();
+      EXPECT_TRUE(is_letter(letter, letter->from.value, letter_tag(view, view), 300, letter->from.value));
+    }
+    EXPECT_TRUE(world.barrier().ok());
+  });
+}
+
+}  // namespace evermoe
