@@ -67,7 +67,7 @@ MemberOptions member_options(const SimulatedShape& shape, size_t operators, int 
 }  // namespace
 
 std::string to_string(const Disaster& d) {
-  const char* const kinds[] = {"kill worker", "stop worker", "kill node", "kill controller", "cut", "corrupt copies of"};
+  const char* const kinds[] = {"kill worker", "stop worker", "kill node", "kill controller", "cut", "corrupt copies of", "pause"};
   std::string text = kinds[static_cast<int>(d.kind)];
   if (d.kind == Disaster::Kind::kKillNode) absl::StrAppend(&text, " ", d.node.value);
   else if (d.kind != Disaster::Kind::kKillController) absl::StrAppend(&text, " ", d.rank.value);

@@ -151,6 +151,8 @@ TEST_F(SimulatedJobTest, NobodyCommitsAfterAStop) {
     }
     const SimulatedOutcome outcome = survives(disasters);
     EXPECT_THAT(rolled_back(outcome), ElementsAre(victim / 2));
+    // One who did would leave the others waiting for it in the next commit, until another view helps.
+    EXPECT_THAT(outcome.recoveries[0].views, testing::SizeIs(1)) << explain(outcome);
   }
 }
 
