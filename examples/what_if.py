@@ -20,7 +20,7 @@ CLUSTER = {"cluster": {"nodes": 64, "spares": 1}, "links": {"storage_gb_per_seco
 # %%
 print("save every  share of time that trains  stalls  done again  down")
 for steps in (20, 100, 500, 2500):
-    expected = forecast.run(MODEL, CLUSTER, settings={"checkpoint.every_steps": steps}, runs=8)["estimates"]
+    expected = forecast.run(MODEL, CLUSTER, settings={"protection.strategy": "none", "checkpoint.every_steps": steps}, runs=8)["estimates"]
     print(
         f"{steps:10d} {expected['ettr']['mean']:19.2%} +- {expected['ettr']['standard_error']:.2%}"
         f" {expected['protection_share']['mean']:7.2%} {expected['rework_share']['mean']:11.2%} {expected['downtime_share']['mean']:5.2%}"

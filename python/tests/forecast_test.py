@@ -7,7 +7,7 @@ from evermoe import forecast
 
 SOURCES = pathlib.Path(__file__).resolve().parents[2]
 CLUSTER = SOURCES / "examples" / "clusters" / "a100-12x8.toml"
-SPARSE = {"protection.strategy": "sparse", "protection.window": 4, "protection.memory_budget": "64GiB", "protection.copy_bandwidth": "20GiB"}
+SPARSE = {"protection.strategy": "sparse", "protection.window": 4}
 
 
 class OptimalInterval(unittest.TestCase):

@@ -87,11 +87,13 @@ TEST_F(PlannerCommandsTest, ForecastIsTheConfiguredProtection) {
   EXPECT_EQ(Json::parse(first)["strategy"]["window"], 4);
   EXPECT_EQ(first, printed(sparse));
   EXPECT_THAT(printed({"forecast", "gpt-moe-7.3b", "A100-80GB", "--runs", "2", "--set", "cluster.nodes=4"}), HasSubstr("gpt-moe-7.3b on 4 nodes of 8 A100-80GB"));
-  EXPECT_EQ(Json::parse(printed({"forecast", "gpt-moe-7.3b", kCluster, "--runs", "1", "--json", "--set", "checkpoint.every_steps=0"}))["strategy"]["name"], "none");
+  EXPECT_EQ(Json::parse(printed({"forecast", "gpt-moe-7.3b", kCluster, "--runs", "1", "--json", "--set", "protection.strategy=none",
+                                 "--set", "checkpoint.every_steps=0"}))["strategy"]["name"], "none");
 }
 
 TEST_F(PlannerCommandsTest, MoreFailuresMakeLessOfTheTimeTraining) {
-  const Json points = Json::parse(printed({"forecast", "gpt-moe-7.3b", kCluster, "--runs", "2", "--json", "--sweep", "failures.node_mtbf_hours=20,200,2000",
+  const Json points = Json::parse(printed({"forecast", "gpt-moe-7.3b", kCluster, "--runs", "2", "--json", "--set", "protection.strategy=none",
+                                           "--sweep", "failures.node_mtbf_hours=20,200,2000",
                                            "--sweep", "checkpoint.every_steps=50,500"}));
   ASSERT_EQ(points.size(), 6u);
   EXPECT_EQ(points[3]["settings"], (Json{{"failures.node_mtbf_hours", "200"}, {"checkpoint.every_steps", "500"}}));

@@ -1,6 +1,7 @@
 #include "forecast/plan_input.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -39,10 +40,16 @@ bool is_about_layout(const std::string& setting) {
   return absl::StartsWith(setting, "parallel.") || absl::StartsWith(setting, "train.micro_batch");
 }
 
+bool is_set(const std::vector<std::string>& settings, const std::string& key) {
+  return std::any_of(settings.begin(), settings.end(), [&](const std::string& setting) { return absl::StartsWith(setting, key + "="); });
+}
+
 absl::StatusOr<PlannedJob> preset_job(const std::string& name, const std::vector<std::string>& settings) {
   const std::string text = absl::StrCat("[model]\npreset = ", quoted(name), "\n[train]\nprecision = \"bf16\"\n");
   ASSIGN_OR_RETURN(const JobConfig config, parse_config(text, name, ".", settings));
   PlannedJob job{planned_model(config, name), config.protection, config.checkpoint};
+  if (!is_set(settings, "protection.memory_budget")) job.protection.memory_budget = 0;
+  if (!is_set(settings, "protection.copy_bandwidth")) job.protection.copy_bandwidth = std::numeric_limits<int64_t>::max();
   if (std::none_of(settings.begin(), settings.end(), is_about_layout)) {
     job.model.layout.reset();
     job.model.sequences = 0;

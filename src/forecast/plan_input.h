@@ -54,8 +54,9 @@ struct PlannedJob {
 };
 
 // `argument` is the name of a preset, or the path of a job's configuration if it ends in ".toml" (its data is
-// not looked at). `settings` are "key=value" of a configuration (config/job_config.h). A preset has no layout of
-// its own unless a setting is about [parallel] or micro-batches. InvalidInput with one line for anything else.
+// not looked at). `settings` are "key=value" of a configuration (config/job_config.h). A preset has no layout of its own
+// unless a setting is about [parallel] or micro-batches, and no limits unless they are set: memory_budget is then 0 (half of
+// a node's host memory), copy_bandwidth all that a link has. InvalidInput with one line for anything else.
 absl::StatusOr<PlannedJob> load_planned_job(Files& files, const std::string& argument, const std::vector<std::string>& settings);
 absl::StatusOr<PlannedModel> load_planned_model(Files& files, const std::string& argument);
 

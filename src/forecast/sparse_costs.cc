@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "forecast/protection_costs.h"
 
 namespace evermoe {
@@ -108,9 +106,7 @@ Priced price_sparse(const JobProfile& job, const ClusterSpec& cluster, const Pla
   if (job.nodes < 2 && budget.copies > 0) return ProtectionRefused{kName, "there is no other node for copies"};
   const auto stages = different_stages(job);
   const Plans world = plan_world(job, cluster, budget, stages);
-  if (const auto* why = std::get_if<WindowPlanInfeasible>(&world)) {
-    return ProtectionRefused{kName, absl::StrCat(why->reason, " (", why->missing_bytes, " bytes more would do)")};
-  }
+  if (const auto* why = std::get_if<WindowPlanInfeasible>(&world)) return ProtectionRefused{kName, why->reason};
   const auto& plans = std::get<StagePlans>(world);
   PricedProtection priced;
   RunStrategy& strategy = priced.strategy;

@@ -112,11 +112,15 @@ TEST(TraceFitTest, RecordedTracesOfBothFormatsAreRead) {
 }
 
 TEST(PlannedJobTest, SettingsChangeAPresetAndAConfiguration) {
-  const auto job = load_planned_job(real_files(), "mixtral-8x7b", {"protection.strategy=sparse", "protection.window=6"});
+  const auto job = load_planned_job(real_files(), "mixtral-8x7b", {"protection.strategy=sparse", "protection.window=4"});
   ASSERT_TRUE(job.ok()) << job.status();
-  EXPECT_EQ(job->protection.window, 6);
+  EXPECT_EQ(job->protection.window, 4);
   EXPECT_EQ(job->model.precision, Precision::kBf16);
   EXPECT_FALSE(job->model.layout.has_value());
+  // A preset has no limits but those of the cluster and those that are set.
+  EXPECT_EQ(job->protection.memory_budget, 0);
+  EXPECT_TRUE(forecast_run(job->model, job->protection, job->checkpoint, changed(default_cluster(), {"cluster.nodes=8"}, "").value(), {.simulated_runs = 1}).ok());
+  EXPECT_EQ(load_planned_job(real_files(), "mixtral-8x7b", {"protection.memory_budget=2GiB"})->protection.memory_budget, int64_t{2} << 30);
   const auto placed = load_planned_job(real_files(), "mixtral-8x7b", {"parallel.stages=4", "parallel.lanes=8", "train.micro_batches=64"});
   ASSERT_TRUE(placed.ok()) << placed.status();
   EXPECT_EQ(placed->model.layout->lanes, std::vector<int>(4, 8));
