@@ -97,8 +97,9 @@ absl::StatusOr<RunForecast> forecast_run(const PlannedModel& model, const Protec
 std::string to_text(const RunForecast& forecast) {
   const JobProfile& profile = forecast.step.profile;
   const RunEstimates& runs = forecast.estimates;
-  std::string text = absl::StrFormat("%s on %d nodes of %d %s and %d spares, %s, %s\n", forecast.model, forecast.cluster.nodes,
+  std::string text = absl::StrFormat("%s on %d nodes of %d %s and %d %s, %s, %s\n", forecast.model, forecast.cluster.nodes,
                                      forecast.cluster.gpus_per_node, forecast.cluster.gpu.name, forecast.cluster.spares,
+                                     forecast.cluster.spares == 1 ? "spare" : "spares",
                                      forecast.priced.strategy.name, to_string(forecast.priced.strategy.replacement));
   absl::StrAppendFormat(&text, "  step          %s without failures, %s\n", duration_words(profile.step_seconds), profile.origin);
   absl::StrAppendFormat(&text, "  memory        %s of each GPU, %s of the host for each\n", bytes_words(profile.gpu_bytes()),
