@@ -1,4 +1,4 @@
-"""The examples in docstrings and examples/planner.py do what they show."""
+"""The examples in docstrings and examples/ do what they show."""
 
 import contextlib
 import doctest
@@ -9,7 +9,7 @@ import unittest
 
 from evermoe import checkpoint, forecast, placement
 
-EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "planner.py"
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 
 
 class Documentation(unittest.TestCase):
@@ -19,11 +19,12 @@ class Documentation(unittest.TestCase):
             self.assertGreater(result.attempted, 0)
             self.assertEqual(result.failed, 0)
 
-    def test_example(self):
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            runpy.run_path(str(EXAMPLE), run_name="__main__")
-        self.assertIn("1271 s of work", printed.getvalue())
+    def test_examples(self):
+        for example, expected in [("planner.py", "1271 s of work"), ("what_if.py", "131072")]:
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                runpy.run_path(str(EXAMPLES / example), run_name="__main__")
+            self.assertIn(expected, printed.getvalue())
 
 
 if __name__ == "__main__":

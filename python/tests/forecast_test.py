@@ -1,6 +1,13 @@
+import math
+import pathlib
+import tempfile
 import unittest
 
 from evermoe import forecast
+
+SOURCES = pathlib.Path(__file__).resolve().parents[2]
+CLUSTER = SOURCES / "examples" / "clusters" / "a100-12x8.toml"
+SPARSE = {"protection.strategy": "sparse", "protection.window": 4}
 
 
 class OptimalInterval(unittest.TestCase):
@@ -29,6 +36,71 @@ class OptimalInterval(unittest.TestCase):
                 forecast.optimal_interval(*arguments)
         with self.assertRaisesRegex(ValueError, "work_s: 0"):
             forecast.efficiency(0, 10, 100)
+
+
+class Run(unittest.TestCase):
+    def test_a_job_is_forecast_as_configured(self):
+        result = forecast.run("gpt-moe-7.3b", CLUSTER, settings=SPARSE, runs=2)
+        self.assertEqual(result["strategy"]["window"], 4)
+        self.assertEqual(result["gpus"], 96)
+        self.assertEqual(result, forecast.run("gpt-moe-7.3b", str(CLUSTER), settings=SPARSE, runs=2))
+        self.assertNotEqual(result["estimates"], forecast.run("gpt-moe-7.3b", CLUSTER, settings=SPARSE, runs=2, seed=9)["estimates"])
+
+    def test_a_cluster_may_be_a_mapping(self):
+        cluster = {"cluster": {"nodes": 12}, "gpu": {"name": "A100-80GB"}, "links": {"nic_gb_per_second": 25, "storage_gb_per_second": 5},
+                   "failures": {"node_mtbf_hours": 3692.3, "repair_hours": 24}}
+        self.assertEqual(forecast.run("gpt-moe-7.3b", cluster, runs=2), forecast.run("gpt-moe-7.3b", CLUSTER, runs=2))
+        self.assertEqual(cluster["gpu"], {"name": "A100-80GB"})  # not changed
+
+    def test_a_recorded_trace_is_played(self):
+        trace = SOURCES / "data" / "forecast" / "infinitehbd-fault-events.csv"
+        result = forecast.run("gpt-moe-7.3b", CLUSTER, failures=trace)
+        self.assertEqual(result["estimates"]["ettr"]["runs"], 1)
+        self.assertAlmostEqual(result["simulated_seconds"] / 86400, 348, delta=2)
+
+    def test_more_failures_cost_more(self):
+        often, rarely = (forecast.run("gpt-moe-7.3b", CLUSTER, failures=f"node_mtbf_hours={hours},repair_hours=0", runs=2) for hours in (12, 1200))
+        self.assertLess(often["estimates"]["ettr"]["mean"], rarely["estimates"]["ettr"]["mean"])
+        self.assertEqual(often["job_mtbf_seconds"], 3600)
+
+    def test_bad_input(self):
+        for arguments, options, message in [
+            (("nothing", CLUSTER), {}, 'model: found "nothing"'),
+            (("gpt-moe-7.3b", "nothing"), {}, 'cluster: found "nothing"'),
+            (("gpt-moe-7.3b", {"cluster": {"nodes": 0}}), {}, "cluster.nodes: found"),
+            (("gpt-moe-7.3b", CLUSTER), {"settings": {"train.stps": 1}}, "train.stps"),
+            (("gpt-moe-7.3b", CLUSTER), {"runs": 0}, "runs: 0 is not"),
+            (("gpt-moe-7.3b", CLUSTER), {"replacement": "magic"}, 'replacement: "magic"'),
+        ]:
+            with self.assertRaisesRegex(ValueError, message):
+                forecast.run(*arguments, **options)
+        with tempfile.TemporaryDirectory() as folder, self.assertRaisesRegex(ValueError, "no such file"):
+            forecast.run("gpt-moe-7.3b", pathlib.Path(folder) / "none.toml")
+        with self.assertRaisesRegex(RuntimeError, "host memory"):
+            forecast.run("gpt-moe-7.3b", CLUSTER, settings={"protection.strategy": "dense", "protection.memory_budget": "1MiB"})
+
+
+class Plan(unittest.TestCase):
+    def test_the_best_scores_best(self):
+        plan = forecast.plan("gpt-moe-7.3b", CLUSTER, runs=2, window=5, elastic=False)
+        self.assertTrue(plan["reasons"])
+        for other in plan["others"]:
+            self.assertLessEqual(other["score"], plan["best"]["score"])
+            self.assertNotEqual(other["strategy"]["replacement"], "elastic")
+        with self.assertRaisesRegex(ValueError, "copies: found 9"):
+            forecast.plan("gpt-moe-7.3b", CLUSTER, copies=9)
+
+
+class WhatIf(unittest.TestCase):
+    def test_to_131072_gpus(self):
+        rows = forecast.what_if("mixtral-8x7b", "A100-80GB", [1024, 131072], runs=1)
+        self.assertEqual([row["gpus"] for row in rows], [1024, 131072])
+        # 6.5 failures per 1000 node-days.
+        self.assertAlmostEqual(rows[1]["job_mtbf_seconds"], 1000 * 86400 / 6.5 / 16384, delta=1)
+        self.assertGreater(rows[0]["ettr"]["mean"], rows[1]["ettr"]["mean"])
+        self.assertTrue(math.isfinite(rows[1]["tokens_per_second"]))
+        with self.assertRaisesRegex(ValueError, "12"):
+            forecast.what_if("mixtral-8x7b", "A100-80GB", [12])
 
 
 if __name__ == "__main__":

@@ -24,6 +24,10 @@ void add_digest_command(CLI::App& app, CommandTable& commands);
 void add_diff_command(CLI::App& app, CommandTable& commands);
 void add_sim_command(CLI::App& app, CommandTable& commands);
 void add_export_command(CLI::App& app, CommandTable& commands);
+void add_plan_command(CLI::App& app, CommandTable& commands);
+void add_forecast_command(CLI::App& app, CommandTable& commands);
+void add_place_command(CLI::App& app, CommandTable& commands);
+void add_profile_command(CLI::App& app, CommandTable& commands);
 
 // Whatever needs the trainer; where it is not built (no_trainer_commands.cc), commands that say so.
 void add_trainer_commands(CLI::App& app, CommandTable& commands);

@@ -43,6 +43,10 @@ int main(int argc, char** argv) {
   evermoe::add_config_command(app, commands);
   evermoe::add_tokenize_command(app, commands);
   evermoe::add_sim_command(app, commands);
+  evermoe::add_plan_command(app, commands);
+  evermoe::add_forecast_command(app, commands);
+  evermoe::add_place_command(app, commands);
+  evermoe::add_profile_command(app, commands);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

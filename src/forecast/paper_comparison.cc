@@ -202,6 +202,27 @@ std::vector<ScaleComparison> compare_scale(int runs) {
   return result;
 }
 
+TraceComparison compare_six_hours(const PaperTables& tables) {
+  const PaperModelInputs& inputs = tables.inputs_of("Table 3", "DeepSeek-MoE");
+  FailureTrace crashes;
+  crashes.nodes.assign(static_cast<size_t>(inputs.stages), "node");
+  crashes.up_at_start.assign(crashes.nodes.size(), true);
+  for (const FailureTrace::Event& event : tables.six_hours.events) {
+    if (event.kind != AvailabilityEvent::Kind::kDown) continue;
+    const int node = static_cast<int>(crashes.events.size()) % inputs.stages;
+    crashes.events.push_back({event.seconds, AvailabilityEvent::Kind::kCrash, {node}});
+  }
+  const TrainedJob job{.step_seconds = inputs.step_seconds, .nodes = inputs.stages, .stages = inputs.stages, .rounds = inputs.rounds};
+  auto ettr = [&](const RunStrategy& strategy) {
+    return simulate_run(job, strategy, *play_availability(crashes), {.wall_seconds = 6 * 3600}).ettr();
+  };
+  RunStrategy moetion{.protection = StateProtection::kSparse, .copies = inputs.stages - 1};
+  moetion.step_overhead_share = 0.06 / inputs.step_seconds;
+  moetion.sparse = {.window = inputs.window, .conversion_seconds = inputs.step_seconds * (inputs.window - 1)};
+  const PaperEttrRow gemini{.interval_steps = 92, .overhead_seconds = 0.07}, checkfreq{.interval_steps = 124, .overhead_seconds = 0.08};
+  return {static_cast<int>(crashes.events.size()), ettr(moetion), ettr(gemini_strategy(gemini)), ettr(gemini_strategy(checkfreq))};
+}
+
 double dirichlet_skewness(double alpha, int experts) {
   const double expected = (alpha + 1) / (alpha * experts + 1), uniform = 1.0 / experts;
   return (expected - uniform) / (1 - uniform);

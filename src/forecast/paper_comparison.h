@@ -106,6 +106,14 @@ struct ScaleComparison {
 };
 std::vector<ScaleComparison> compare_scale(int runs);
 
+// DeepSeek-MoE through six hours in which 24 failures strike, as in Fig. 10, each taking one node's processes; the
+// printed intervals (124 and 92 steps) and overheads, no other cost. ETTRs of the one run.
+struct TraceComparison {
+  int failures = 0;
+  double moetion = 0, gemini = 0, checkfreq = 0;
+};
+TraceComparison compare_six_hours(const PaperTables& tables);
+
 // The skewness of expert popularity that a symmetric Dirichlet law of this alpha has on average
 // (MoEtion, appendix D): ((alpha + 1) / (alpha E + 1) - 1/E) / (1 - 1/E) = 1 / (alpha E + 1).
 double dirichlet_skewness(double alpha, int experts);

@@ -104,6 +104,7 @@ absl::StatusOr<PaperTables> parse_paper_tables(const PaperTexts& texts) {
   ASSIGN_OR_RETURN(tables.table6, read_rows<PaperMemoryRow>(texts.table6, "table6_memory.csv", read_memory));
   ASSIGN_OR_RETURN(tables.inputs, read_rows<PaperModelInputs>(texts.derived_inputs, "derived_inputs.csv", read_inputs));
   ASSIGN_OR_RETURN(tables.mttf, read_rows<PaperMttfRow>(texts.reported_mttf, "reported-mttf.csv", read_mttf));
+  ASSIGN_OR_RETURN(tables.six_hours, parse_instance_trace(texts.six_hours_trace, "bamboo-g4dn-6h-24instants.csv"));
   RETURN_IF_ERROR(check_inputs(tables, "Table 3", tables.table3));
   RETURN_IF_ERROR(check_inputs(tables, "Table 7", tables.table7));
   return tables;

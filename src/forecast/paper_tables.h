@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "forecast/failure_trace.h"
 
 namespace evermoe {
 
@@ -56,6 +57,7 @@ struct PaperTables {
   std::vector<PaperMemoryRow> table6;
   std::vector<PaperModelInputs> inputs;
   std::vector<PaperMttfRow> mttf;
+  FailureTrace six_hours;   // with 24 instants at which nodes were lost: a stand-in for MoEtion's unpublished one
 
   // REQUIRES: there is one.
   const PaperModelInputs& inputs_of(const std::string& table, const std::string& model) const;
@@ -63,7 +65,7 @@ struct PaperTables {
 
 // The texts of the files in data/forecast.
 struct PaperTexts {
-  std::string table3, table6, table7, derived_inputs, reported_mttf;
+  std::string table3, table6, table7, derived_inputs, reported_mttf, six_hours_trace;
 };
 
 // InvalidInput with file name, line and column for anything that is not such a table.

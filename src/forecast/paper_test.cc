@@ -26,7 +26,7 @@ std::string read(const std::string& name) {
 PaperTexts texts() {
   const std::string folder = "data/forecast/";
   return {read(folder + "table3_ettr.csv"), read(folder + "table6_memory.csv"), read(folder + "table7_low_precision.csv"),
-          read(folder + "derived_inputs.csv"), read(folder + "reported-mttf.csv")};
+          read(folder + "derived_inputs.csv"), read(folder + "reported-mttf.csv"), read(folder + "bamboo-g4dn-6h-24instants.csv")};
 }
 
 const PaperTables& tables() {
@@ -112,6 +112,15 @@ TEST(PaperTest, OrderOfSystemsAtScale) {
     last_ratio = ratio;
   }
   EXPECT_NEAR(last_ratio, 1.55, 0.15);
+}
+
+TEST(PaperTest, OrderOfSystemsOnSixHoursOfFailures) {
+  const TraceComparison trace = compare_six_hours(tables());
+  EXPECT_EQ(trace.failures, 24);
+  EXPECT_GT(trace.moetion, trace.gemini);
+  EXPECT_GT(trace.gemini, trace.checkfreq);
+  EXPECT_NEAR(trace.moetion / trace.checkfreq, 1.25, 0.1);
+  EXPECT_NEAR(trace.moetion / trace.gemini, 1.15, 0.1);
 }
 
 TEST(PaperTest, SkewnessOfDirichletPopularity) {

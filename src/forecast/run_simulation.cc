@@ -65,9 +65,11 @@ class RunSimulation {
   }
 
  private:
-  double speed() const { return static_cast<double>(slots_.filled()) / slots_.slots(); }
+  double speed() const { return job_.speed(slots_.filled()); }
   bool is_elastic() const { return strategy_.replacement == NodeReplacement::kElastic; }
-  bool can_run() const { return slots_.is_full() || (is_elastic() && slots_.filled() >= job_.nodes_least); }
+  bool can_run() const {
+    return slots_.is_full() || (is_elastic() && slots_.filled() >= job_.nodes_least && speed() > 0);
+  }
 
   // --- Time ---
 
@@ -325,7 +327,8 @@ class RunSimulation {
 SimulatedRun simulate_run(const TrainedJob& job, const RunStrategy& strategy, AvailabilitySource& source,
                           const RunLimits& limits) {
   CHECK(limits.wall_seconds < kNever || limits.steps < std::numeric_limits<int64_t>::max());
-  CHECK(job.nodes_least >= 1 && job.nodes_least <= job.nodes && job.stages >= 1 && job.rounds >= 1);
+  CHECK(job.nodes_least >= 1 && job.nodes_least <= job.nodes && job.elastic_unit >= 1);
+  CHECK(job.stages >= 1 && job.rounds >= 1);
   CHECK(strategy.sparse.window >= 1 && strategy.sparse.lag_steps >= 0 && strategy.copies >= 0);
   return RunSimulation(job, strategy, source, limits).run();
 }

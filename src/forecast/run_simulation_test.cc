@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -154,6 +157,15 @@ TEST(RunSimulationTest, ReplicasLoseOnlyTheStepUnderWay) {
   EXPECT_EQ(run.useful_seconds, 10 + 90 + 100);
 }
 
+// 8 nodes in 2 stages of 4: with 7 one stage has 3, and so the other needs no more; with 5 there are 2 and 3.
+TEST(RunSimulationTest, APipelineShrinksByWholeRowsOfNodes) {
+  const RunStrategy strategy{.protection = kReplicas, .replacement = NodeReplacement::kElastic, .copies = 7};
+  const FailureTrace trace = script(8, {{10, Kind::kDown, {7}}, {20, Kind::kDown, {5, 6}}, {30, Kind::kDown, {0, 1, 2, 3}}});
+  const SimulatedRun run = play({.nodes = 8, .elastic_unit = 2}, strategy, trace, 50);
+  EXPECT_EQ(run.shrunk_seconds, 10 * 0.25 + 10 * 0.5);
+  EXPECT_EQ(run.waiting_seconds, 20);  // a stage without a node
+}
+
 TEST(RunSimulationTest, AnElasticJobWaitsBelowItsLeastSize) {
   RunStrategy strategy{.protection = kReplicas, .replacement = NodeReplacement::kElastic, .copies = 3};
   const FailureTrace trace = script(4, {{10, Kind::kDown, {2, 3}}, {20, Kind::kDown, {1}}, {70, Kind::kUp, {1}}});
@@ -191,6 +203,34 @@ TEST(RunSimulationTest, WaitingForEverEndsTheRun) {
   const SimulatedRun run = simulate_run({}, dense(kDurable, 10, 2), *play_availability(trace), {.steps = 40});
   EXPECT_EQ(run.wall_seconds, 15);
   EXPECT_EQ(run.useful_seconds, 13);
+}
+
+// Recorded availability: without costs of its own, an elastic job of 16 nodes trains as fast as the trace has
+// nodes; a job that needs all 16 trains while they are there.
+TEST(RunSimulationTest, ARecordedTraceIsPlayed) {
+  std::ifstream file(std::string(EVERMOE_SOURCE_DIR) + "/data/forecast/bamboo-ec2-p3.csv");
+  std::stringstream text;
+  text << file.rdbuf();
+  const FailureTrace trace = parse_instance_trace(text.str(), "bamboo").value();
+  double elastic = 0, whole = 0, last = 0;
+  int up = static_cast<int>(std::count(trace.up_at_start.begin(), trace.up_at_start.end(), true));
+  auto pass = [&](double until) {
+    elastic += std::min(up, 16) / 16.0 * (until - last);
+    whole += up >= 16 ? until - last : 0;
+    last = until;
+  };
+  for (const FailureTrace::Event& event : trace.events) {
+    pass(event.seconds);
+    up += (event.kind == Kind::kUp ? 1 : -1) * static_cast<int>(event.nodes.size());
+  }
+  pass(trace.end_seconds);
+  RunStrategy strategy{.protection = kReplicas, .replacement = NodeReplacement::kElastic, .copies = 15};
+  // Only the steps under way are lost: very short ones, nearly nothing.
+  const TrainedJob job{.step_seconds = 1e-6, .nodes = 16};
+  EXPECT_NEAR(play(job, strategy, trace, trace.end_seconds).useful_seconds, elastic, 0.01);
+  strategy.replacement = NodeReplacement::kRestart;
+  EXPECT_NEAR(play(job, strategy, trace, trace.end_seconds).useful_seconds, whole, 0.01);
+  EXPECT_GT(elastic, whole);
 }
 
 TEST(TrainingClockTest, PositionsAreTheInverseOfTheClock) {

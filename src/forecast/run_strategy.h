@@ -83,10 +83,17 @@ struct TrainedJob {
   double step_seconds = 1;  // without any protection
   int nodes = 1;            // at full speed
   int nodes_least = 1;      // below which an elastic job waits
+  // Elastic: so many nodes only count together. A pipeline is as fast as its narrowest stage, so a node less
+  // in one stage is of no more use than a node less in each: one per stage. 1 without stages.
+  int elastic_unit = 1;
   int stages = 1;
   int rounds = 1;           // of micro-batches per step and stage
   int racks = 0;            // copies go to nodes of other racks; 0: to other nodes
 
+  // Of full speed, with so many nodes.
+  double speed(int filled) const {
+    return filled == nodes ? 1 : static_cast<double>(filled / elastic_unit * elastic_unit) / nodes;
+  }
   // One stage redoes a step in rounds / (rounds + stages - 1) of it; j adjacent ones in this share.
   double stage_share(int adjacent) const {
     return static_cast<double>(rounds + adjacent - 1) / (rounds + stages - 1);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 #include <optional>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -44,6 +45,21 @@ absl::Status check_layout(const ModelShape& shape, const JobLayout& layout, cons
   return absl::OkStatus();
 }
 
+// The lanes and micro-batches that the pipeline is played with. Where all widths are equal and every round is
+// full, one lane with as many rounds takes as long, and a hundred thousand lanes need not be played.
+struct PlayedPipeline {
+  std::vector<int> lanes;
+  int micro_batches = 0;
+
+  explicit PlayedPipeline(const JobLayout& layout) : lanes(layout.lanes), micro_batches(static_cast<int>(layout.micro_batches)) {
+    const int width = lanes.front();
+    const bool is_even = std::all_of(lanes.begin(), lanes.end(), [&](int other) { return other == width; });
+    if (!is_even || micro_batches % width != 0) return;
+    std::fill(lanes.begin(), lanes.end(), 1);
+    micro_batches /= width;
+  }
+};
+
 StepParts step_parts(const std::vector<StageWork>& stages, const JobLayout& layout, const ClusterSpec& cluster) {
   StepParts parts;
   std::vector<double> forward, backward;
@@ -55,7 +71,8 @@ StepParts step_parts(const std::vector<StageWork>& stages, const JobLayout& layo
     parts.reduction_seconds = std::max(parts.reduction_seconds, stage.reduction_seconds);
     parts.update_seconds = std::max(parts.update_seconds, stage.update_seconds);
   }
-  parts.pipeline_seconds = pipeline_seconds(layout.lanes, static_cast<int>(layout.micro_batches), forward, backward);
+  const PlayedPipeline played(layout);
+  parts.pipeline_seconds = pipeline_seconds(played.lanes, played.micro_batches, forward, backward);
   parts.bubble_share = 1 - busiest / parts.pipeline_seconds;
   parts.verdict_seconds = verdict_seconds(cluster);
   return parts;
@@ -79,7 +96,8 @@ JobProfile shape_profile(const ModelShape& shape, const JobLayout& layout, const
 
 // Memory is that of the stage that needs most, with the rounds that 1F1B keeps in flight there.
 void add_stages(const std::vector<StageWork>& stages, const JobLayout& layout, JobProfile& profile) {
-  const auto orders = pipeline_schedule(layout.lanes, static_cast<int>(layout.micro_batches));
+  const PlayedPipeline played(layout);
+  const auto orders = pipeline_schedule(played.lanes, played.micro_batches);
   for (size_t s = 0; s < stages.size(); ++s) {
     const StageWork& stage = stages[s];
     const double activations = stage.activation_bytes_per_round * rounds_in_flight_max(orders[s]);
@@ -95,16 +113,24 @@ void add_stages(const std::vector<StageWork>& stages, const JobLayout& layout, J
   }
 }
 
+// Experts once or, where lanes are more than experts, on every lane; or once in every node, so that tokens need not
+// leave it.
+std::set<int> replica_choices(const ModelShape& shape, int lanes, int gpus_per_node) {
+  std::set<int> choices{static_cast<int>(std::max<int64_t>(1, lanes / shape.experts))};
+  if (lanes % gpus_per_node == 0) choices.insert(lanes / gpus_per_node);
+  return choices;
+}
+
 // Micro-batches of 1, 2, 4, ... sequences for so many lanes and stages; none if none divides the batch.
-std::vector<JobLayout> layouts_of(const ModelShape& shape, int stages, int lanes, int64_t sequences, Precision precision) {
+std::vector<JobLayout> layouts_of(const ModelShape& shape, int stages, const ClusterSpec& cluster, int64_t sequences, Precision precision) {
   std::vector<JobLayout> layouts;
+  const int lanes = cluster.gpus() / stages;
   for (int64_t size = 1; size * lanes <= sequences; size *= 2) {
     if (sequences % (size * lanes) != 0) continue;
-    JobLayout layout{.lanes = std::vector<int>(static_cast<size_t>(stages), lanes), .micro_batches = sequences / size,
-                     .micro_batch_size = size, .precision = precision};
-    // At least one expert on every lane.
-    layout.expert_replicas = static_cast<int>(std::max<int64_t>(1, lanes / std::max<int64_t>(1, shape.experts)));
-    layouts.push_back(layout);
+    for (const int replicas : replica_choices(shape, lanes, cluster.gpus_per_node)) {
+      layouts.push_back({.lanes = std::vector<int>(static_cast<size_t>(stages), lanes), .expert_replicas = replicas,
+                         .micro_batches = sequences / size, .micro_batch_size = size, .precision = precision});
+    }
   }
   return layouts;
 }
@@ -132,7 +158,7 @@ absl::StatusOr<JobLayout> choose_layout(const ModelShape& shape, const ClusterSp
   double best_seconds = 0, least_bytes = INFINITY;
   for (int stages = 1; stages <= std::min<int64_t>(cluster.gpus(), shape.layers); ++stages) {
     if (cluster.gpus() % stages != 0) continue;
-    for (const JobLayout& layout : layouts_of(shape, stages, cluster.gpus() / stages, sequences, precision)) {
+    for (const JobLayout& layout : layouts_of(shape, stages, cluster, sequences, precision)) {
       ASSIGN_OR_RETURN(const StepForecast forecast, forecast_step(shape, layout, cluster));
       const double bytes = forecast.profile.gpu_bytes();
       least_bytes = std::min(least_bytes, bytes);

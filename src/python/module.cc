@@ -25,4 +25,5 @@ PYBIND11_MODULE(_evermoe, module) {
   evermoe::bind_placement(module);
   evermoe::bind_checkpoint(module);
   evermoe::bind_interval(module);
+  evermoe::bind_forecast(module);
 }

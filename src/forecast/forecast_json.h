@@ -1,0 +1,18 @@
+// The parts that plans and forecasts have in common, as JSON. Numbers are in SI units.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "forecast/estimate.h"
+#include "forecast/run_forecast.h"
+#include "forecast/step_forecast.h"
+
+namespace evermoe {
+
+nlohmann::ordered_json as_json(const Estimate& estimate);
+nlohmann::ordered_json as_json(const RunEstimates& estimates);
+nlohmann::ordered_json as_json(const RunStrategy& strategy);
+nlohmann::ordered_json as_json(const JobLayout& layout, const StepForecast& step);
+nlohmann::ordered_json as_json(const RunForecast& forecast);
+
+}  // namespace evermoe

@@ -1,0 +1,159 @@
+#include "forecast/plan_report.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "config/config_key.h"
+#include "forecast/forecast_json.h"
+#include "forecast/number_words.h"
+
+namespace evermoe {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string job_text(const ProtectionPlan& plan) {
+  const JobProfile& profile = plan.step.profile;
+  std::string text = absl::StrFormat("%s on %d nodes of %d %s\n", plan.model, plan.cluster.nodes, plan.cluster.gpus_per_node, plan.cluster.gpu.name);
+  absl::StrAppendFormat(&text, "  layout        %d stages of %d lanes, %d micro-batches of %d sequences (%s tokens a step)\n", profile.stages,
+                        plan.layout.lanes.front(), plan.layout.micro_batches, plan.layout.micro_batch_size, count_words(profile.tokens_per_step));
+  absl::StrAppendFormat(&text, "  step          %s without failures, %s\n", duration_words(profile.step_seconds), profile.origin);
+  absl::StrAppendFormat(&text, "  GPU memory    %s of %s\n", bytes_words(profile.gpu_bytes()), bytes_words(plan.cluster.gpu.memory_bytes));
+  absl::StrAppendFormat(&text, "  failures      one every %s\n", duration_words(plan.job_mtbf_seconds));
+  return text;
+}
+
+std::string settings_text(const ProtectionPlan& plan) {
+  const RunStrategy& strategy = plan.best.priced.strategy;
+  std::string text;
+  if (strategy.protection == StateProtection::kSparse) {
+    absl::StrAppendFormat(&text, "  window        %d steps\n", strategy.sparse.window);
+  } else {
+    absl::StrAppendFormat(&text, "  saves         every %d steps (%s)\n", strategy.save.every_steps,
+                          duration_words(static_cast<double>(strategy.save.every_steps) * plan.step.profile.step_seconds));
+  }
+  if (plan.best.is_lossy()) absl::StrAppendFormat(&text, "  LOSSY         %d of %d experts a save\n", strategy.lossy.saved, strategy.lossy.experts);
+  if (strategy.copies > 0) absl::StrAppendFormat(&text, "  copies        %d, on other %ss\n", strategy.copies, plan.failure_domain);
+  if (strategy.fallback.every_steps > 0) absl::StrAppendFormat(&text, "  durable saves every %d steps\n", strategy.fallback.every_steps);
+  absl::StrAppendFormat(&text, "  experts       %d of a layer, %d replicas of each in a stage\n", plan.experts.experts, plan.experts.replicas);
+  absl::StrAppendFormat(&text, "  spares        %d nodes (enough %s of the time)\n", plan.best.spares, percent_words(plan.spares_suffice));
+  absl::StrAppendFormat(&text, "  host memory   %s per GPU\n", bytes_words(plan.host_bytes_per_gpu));
+  return text;
+}
+
+std::string expectation_text(const ProtectionPlan& plan) {
+  const RunEstimates& runs = plan.best.estimates;
+  std::string text = absl::StrFormat("expected\n  ETTR          %s\n", percent_words(runs.ettr));
+  absl::StrAppendFormat(&text, "  goodput       %s tokens/s\n", count_words(plan.tokens_per_second));
+  absl::StrAppendFormat(&text, "  downtime      %s a day in %.2g interruptions\n", duration_words(86400 * runs.downtime_share.mean),
+                        runs.interruptions_per_day.mean);
+  absl::StrAppendFormat(&text, "  lost          %s stalls and overhead, %s work done again, %s fewer nodes\n", percent_words(runs.protection_share.mean),
+                        percent_words(runs.rework_share.mean), percent_words(runs.shrunk_share.mean));
+  if (plan.best.is_lossy()) absl::StrAppendFormat(&text, "  LOST TOKENS   %s\n", percent_words(runs.lost_share, 3));
+  return text;
+}
+
+Json candidate_json(const PlanCandidate& candidate) {
+  return {{"strategy", as_json(candidate.priced.strategy)}, {"spares", candidate.spares}, {"score", candidate.score},
+          {"host_bytes_per_gpu", candidate.priced.host_bytes_per_gpu}, {"estimates", as_json(candidate.estimates)}};
+}
+
+Json experts_json(const ExpertPlan& experts) {
+  return {{"experts", experts.experts}, {"replicas", experts.replicas}, {"nodes_of_stage", experts.nodes}, {"slots_of_node", experts.slots},
+          {"distinct_nodes_least", experts.distinct_least}, {"survives_that_many_lost", experts.survives_next}};
+}
+
+}  // namespace
+
+std::string to_text(const ProtectionPlan& plan) {
+  std::string text = absl::StrCat(job_text(plan), "best: ", plan.best.priced.strategy.name, "\n", settings_text(plan), expectation_text(plan), "why\n");
+  for (const std::string& reason : plan.reasons) absl::StrAppend(&text, "  * ", reason, "\n");
+  if (!plan.others.empty()) absl::StrAppend(&text, "also simulated (ETTR; share of all nodes' time)\n");
+  for (const PlanCandidate& other : plan.others) {
+    absl::StrAppendFormat(&text, "  %-36s %s; %s\n", other.priced.strategy.name, percent_words(other.estimates.ettr.mean), percent_words(other.score));
+  }
+  for (const ProtectionRefused& refused : plan.refused) absl::StrAppend(&text, "not possible: ", refused.name, ": ", refused.reason, "\n");
+  return text;
+}
+
+std::string to_json(const ProtectionPlan& plan) {
+  Json json = {{"model", plan.model},
+               {"nodes", plan.cluster.nodes},
+               {"gpus", plan.cluster.gpus()},
+               {"job_mtbf_seconds", plan.job_mtbf_seconds},
+               {"job", as_json(plan.layout, plan.step)},
+               {"best", candidate_json(plan.best)},
+               {"tokens_per_second", plan.tokens_per_second},
+               {"spares_wanted", plan.spares_wanted},
+               {"spares_suffice_probability", plan.spares_suffice},
+               {"experts", experts_json(plan.experts)},
+               {"failure_domain", plan.failure_domain},
+               {"simulated_seconds", plan.simulated_seconds},
+               {"reasons", plan.reasons}};
+  json["others"] = Json::array();
+  for (const PlanCandidate& other : plan.others) json["others"].push_back(candidate_json(other));
+  json["refused"] = Json::array();
+  for (const ProtectionRefused& refused : plan.refused) json["refused"].push_back({{"name", refused.name}, {"reason", refused.reason}});
+  return json.dump(2) + "\n";
+}
+
+namespace {
+
+constexpr int64_t kMebibyte = 1 << 20;
+constexpr int64_t kSparesMax = 4096;  // of run.spares
+
+// What the plan says, in the words of a job's configuration.
+JobConfig configured(const ProtectionPlan& plan) {
+  const RunStrategy& strategy = plan.best.priced.strategy;
+  JobConfig config;
+  ProtectionConfig& protection = config.protection;
+  const bool is_sparse = strategy.protection == StateProtection::kSparse, is_dense = strategy.protection == StateProtection::kPeerMemory;
+  protection.strategy = is_sparse ? ProtectionStrategy::kSparse : is_dense ? ProtectionStrategy::kDense : ProtectionStrategy::kNone;
+  protection.copies = strategy.copies;
+  // A tenth more than expected, in whole MiB.
+  protection.memory_budget = static_cast<int64_t>(std::ceil(1.1 * plan.host_bytes_per_gpu / kMebibyte)) * kMebibyte;
+  protection.window = is_sparse ? strategy.sparse.window : 0;
+  protection.dense_every_steps = is_dense ? strategy.save.every_steps : 1;
+  protection.ordering = plan.best.priced.order == OrderKind::kPopularity ? CaptureOrdering::kPopularity : CaptureOrdering::kRatio;
+  protection.copy_bandwidth = static_cast<int64_t>(plan.cluster.gpu.host_bytes_per_second);
+  protection.mtbf_seconds = std::min(1e9, plan.job_mtbf_seconds);
+  protection.failure_domain = plan.failure_domain == "rack" ? FailureDomain::kRack : FailureDomain::kNode;
+  config.checkpoint.every_steps = is_sparse || is_dense ? strategy.fallback.every_steps : strategy.save.every_steps;
+  config.run.spares = std::min(kSparesMax, int64_t{plan.best.spares} * plan.cluster.gpus_per_node);
+  return config;
+}
+
+void append_keys(const std::string& table, const JobConfig& config, std::string& text) {
+  absl::StrAppend(&text, "[", table, "]\n");
+  for (const ConfigKey& key : config_keys()) {
+    if (!key.name.starts_with(table + ".")) continue;
+    const std::string name = key.name.substr(table.size() + 1), value = key.write(config);
+    const bool is_planned = table == "protection" || name == "every_steps" || name == "spares";
+    if (is_planned && !value.empty()) absl::StrAppend(&text, name, " = ", value, "\n");
+  }
+}
+
+}  // namespace
+
+std::string to_toml(const ProtectionPlan& plan) {
+  const RunStrategy& strategy = plan.best.priced.strategy;
+  std::string text = absl::StrCat("# ", strategy.name, ": ETTR ", percent_words(plan.best.estimates.ettr), "\n");
+  if (plan.best.is_lossy()) {
+    absl::StrAppendFormat(&text, "# LOSSY: K = %d of %d experts of a layer in each save. [protection] has no such strategy: the saves below hold all experts.\n",
+                          strategy.lossy.saved, strategy.lossy.experts);
+  }
+  if (strategy.replacement == NodeReplacement::kElastic) absl::StrAppend(&text, "# elastic: without spares training goes on with the nodes there are.\n");
+  const JobConfig config = configured(plan);
+  append_keys("protection", config, text);
+  text += '\n';
+  append_keys("checkpoint", config, text);
+  if (plan.best.spares > 0) {
+    absl::StrAppendFormat(&text, "\n# %d nodes of %d workers\n", plan.best.spares, plan.cluster.gpus_per_node);
+    append_keys("run", config, text);
+  }
+  return text;
+}
+
+}  // namespace evermoe

@@ -1,0 +1,19 @@
+// A protection plan for people, for programs, and for a job's configuration.
+#pragma once
+
+#include <string>
+
+#include "forecast/protection_plan.h"
+
+namespace evermoe {
+
+std::string to_text(const ProtectionPlan& plan);
+
+// One JSON object, numbers in SI units.
+std::string to_json(const ProtectionPlan& plan);
+
+// The tables [protection], [checkpoint] and, where there are spares, [run] of a job's configuration, which
+// parse_config() reads. What the configuration cannot say (elastic training, LOSSY saves) is a comment.
+std::string to_toml(const ProtectionPlan& plan);
+
+}  // namespace evermoe

@@ -1,0 +1,335 @@
+// Prices of protections, plans, forecasts and what-ifs, and what they say to people and programs.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/error.h"
+#include "checkpoint/interval.h"
+#include "forecast/closed_forms.h"
+#include "forecast/number_words.h"
+#include "forecast/plan_report.h"
+#include "forecast/run_forecast.h"
+#include "forecast/what_if.h"
+
+namespace evermoe {
+namespace {
+
+constexpr double kHour = 3600, kDay = 86400;
+
+// 4 stages of 2 nodes with one GPU each; every stage has 10 operators of 1 GB (12 : 2 bytes), steps of 10 s.
+JobProfile small_job() {
+  JobProfile job;
+  job.step_seconds = 10;
+  job.update_seconds = 0.1;
+  job.tokens_per_step = 1e6;
+  job.stages = 4;
+  job.lanes = {2, 2, 2, 2};
+  job.rounds = 8;
+  job.gpus_per_node = 1;
+  job.nodes = 8;
+  std::vector<OperatorProfile> operators;
+  for (int e = 0; e < 10; ++e) {
+    operators.push_back({.expert = e, .cost = {1'000'000'000, 142'857'142}, .forward_seconds = 0.5, .gradient_seconds = 0.25});
+  }
+  job.operators_of_stage.assign(4, operators);
+  job.popularity.assign(10, 1);
+  job.experts = 10;
+  job.state_bytes = 8 * 10 * 1e9 * 12 / 14;
+  job.expert_state_bytes = job.state_bytes;
+  job.log_bytes = 10'000'000;
+  return job;
+}
+
+ClusterSpec small_cluster(double host_gb_per_second) {
+  ClusterSpec cluster = default_cluster();
+  cluster.nodes = 8;
+  cluster.gpus_per_node = 1;
+  cluster.gpu.host_bytes_per_second = host_gb_per_second * 1e9;
+  cluster.nic_bytes_per_second = 25e9;
+  cluster.host_memory_bytes = 500e9;
+  cluster.failures = {.node_mtbf_seconds = 8 * kHour};
+  cluster.capture_overhead_share = 0;
+  return cluster;
+}
+
+ProtectionPlan planned(const JobProfile& job, const ClusterSpec& cluster, const PlanBudget& budget = {}) {
+  JobLayout layout{.lanes = job.lanes};
+  const auto plan = plan_protection("small", layout, {.profile = job}, cluster, budget);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return *plan;
+}
+
+TEST(ProtectionCostsTest, WhatFitsIntoAStepStallsNothing) {
+  // 10 GB at 2 GB/s take 5 of 9.9 s.
+  const auto fast = std::get<PricedProtection>(price_peer_memory(small_job(), small_cluster(2), {}));
+  EXPECT_EQ(fast.strategy.save.stall_seconds, 0);
+  EXPECT_EQ(fast.strategy.save.every_steps, 1);
+  EXPECT_EQ(fast.strategy.copies, 2);
+  EXPECT_EQ(fast.host_bytes_per_gpu, 2 * 3 * 10e9);
+  // At 0.5 GB/s they take 20 s: 10.1 s of stall, and Young's square root of steps between.
+  const auto slow = std::get<PricedProtection>(price_peer_memory(small_job(), small_cluster(0.5), {.stall_share_max = 1}));
+  EXPECT_NEAR(slow.strategy.save.stall_seconds, 10.1, 1e-9);
+  EXPECT_EQ(slow.strategy.save.every_steps, std::llround(best_interval_seconds({10.1, kHour}) / 10));
+}
+
+TEST(ProtectionCostsTest, LessMemoryFewerCopiesThenARefusal) {
+  PlanBudget budget{.host_bytes_per_gpu = 45e9};
+  EXPECT_EQ(std::get<PricedProtection>(price_peer_memory(small_job(), small_cluster(2), budget)).strategy.copies, 1);
+  budget.host_bytes_per_gpu = 30e9;
+  EXPECT_EQ(std::get<ProtectionRefused>(price_peer_memory(small_job(), small_cluster(2), budget)).reason,
+            "needs 40.0 GB of host memory per GPU, 30.0 GB are allowed");
+  budget = {.stall_share_max = 0.01};
+  EXPECT_NE(std::get<ProtectionRefused>(price_peer_memory(small_job(), small_cluster(0.5), budget)).reason.find("lengthens a mean step by"),
+            std::string::npos);
+}
+
+TEST(ProtectionCostsTest, SparseTakesTheShortestWindowThatDoesNotStall) {
+  // A step has 9.9 s: at 0.5 GB/s 4.95 GB less the log, of 10 GB in all.
+  const auto sparse = std::get<PricedProtection>(price_sparse(small_job(), small_cluster(0.5), {}));
+  EXPECT_EQ(sparse.strategy.sparse.window, 3);
+  EXPECT_EQ(sparse.stall_share, 0);
+  // Conversion: two steps less what frozen operators leave out.
+  EXPECT_LT(sparse.strategy.sparse.conversion_seconds, 20);
+  EXPECT_GT(sparse.strategy.sparse.conversion_seconds, 20 * 0.6);
+  const auto fast = std::get<PricedProtection>(price_sparse(small_job(), small_cluster(5), {}));
+  EXPECT_EQ(fast.strategy.sparse.window, 1);
+  const auto forced = std::get<PricedProtection>(price_sparse(small_job(), small_cluster(0.5), {.window = 6}));
+  EXPECT_EQ(forced.strategy.sparse.window, 6);
+}
+
+TEST(ProtectionCostsTest, StagesShareTheLongestWindow) {
+  JobProfile job = small_job();
+  for (OperatorProfile& op : job.operators_of_stage[2]) {
+    op.cost.full_bytes *= 2;
+    op.cost.compute_bytes *= 2;
+  }
+  const auto sparse = std::get<PricedProtection>(price_sparse(job, small_cluster(0.8), {}));
+  const auto light = std::get<PricedProtection>(price_sparse(small_job(), small_cluster(0.8), {}));
+  EXPECT_GT(sparse.strategy.sparse.window, light.strategy.sparse.window);
+}
+
+TEST(ProtectionCostsTest, WithoutStorageNothingIsDurable) {
+  ClusterSpec cluster = small_cluster(2);
+  cluster.storage_bytes_per_second = 0;
+  EXPECT_EQ(std::get<ProtectionRefused>(price_durable(small_job(), cluster, {})).reason, "there is no durable storage");
+  EXPECT_EQ(price_fallback(small_job(), cluster, 2).every_steps, 0);
+  EXPECT_GT(price_fallback(small_job(), small_cluster(2), 2).every_steps, price_fallback(small_job(), small_cluster(2), 1).every_steps);
+}
+
+// The interval that the price names is the best: no other of the same price does better in simulation.
+TEST(ProtectionCostsTest, PricedIntervalsAreTheBestOfAllSimulated) {
+  const ClusterSpec cluster = small_cluster(0.5);
+  const auto priced = std::get<PricedProtection>(price_durable(small_job(), cluster, {.stall_share_max = 1}));
+  auto ettr = [&](int64_t every) {
+    RunStrategy strategy = priced.strategy;
+    strategy.save.every_steps = every;
+    return dense_ettr(10, strategy.save, 0, strategy.recovery.detect + strategy.recovery.restart + strategy.recovery.load_durable,
+                      cluster.job_mtbf_seconds());
+  };
+  int64_t best = 1;
+  for (int64_t every = 1; every < 200; ++every) {
+    if (ettr(every) > ettr(best)) best = every;
+  }
+  EXPECT_NEAR(static_cast<double>(priced.strategy.save.every_steps), static_cast<double>(best), 1);
+}
+
+TEST(PlanTest, SlowLinksAskForSparseWindows) {
+  const ProtectionPlan plan = planned(small_job(), small_cluster(0.5), {.stall_share_max = 2});
+  EXPECT_EQ(plan.best.priced.strategy.protection, StateProtection::kSparse);
+  EXPECT_EQ(plan.best.priced.strategy.sparse.window, 3);
+  for (const PlanCandidate& other : plan.others) EXPECT_LE(other.score, plan.best.score);
+  // And what it expects is what the exact law says of it.
+  const RunStrategy& strategy = plan.best.priced.strategy;
+  const double fixed = strategy.recovery.detect + strategy.recovery.restart + strategy.recovery.load_memory;
+  const double exact = sparse_ettr(trained_job(small_job(), plan.cluster), strategy.sparse, strategy.step_overhead_share, fixed,
+                                   plan.job_mtbf_seconds, 1);
+  EXPECT_NEAR(plan.best.estimates.ettr.mean, exact, 5 * plan.best.estimates.ettr.error + 0.002);
+}
+
+TEST(PlanTest, NodesThatNeedRepairAskForSpares) {
+  ClusterSpec cluster = small_cluster(2);
+  cluster.failures = {.node_mtbf_seconds = 40 * kDay, .repair_seconds = 2 * kDay};
+  const ProtectionPlan plan = planned(small_job(), cluster, {.elastic = false});
+  EXPECT_EQ(plan.spares_wanted, spares_for(8 / (40 * kDay), 2 * kDay, 0.99));
+  EXPECT_GE(plan.best.spares, 1);
+  EXPECT_NEAR(plan.spares_suffice, poisson_at_most(8 * 2 / 40.0, plan.best.spares), 1e-12);
+  const ProtectionPlan poor = planned(small_job(), cluster, {.spares_max = 0, .elastic = false});
+  EXPECT_EQ(poor.best.spares, 0);
+  EXPECT_LT(poor.best.score, plan.best.score);
+}
+
+TEST(PlanTest, ElasticNeedsTwoNodesForAStage) {
+  ClusterSpec cluster = small_cluster(2);
+  cluster.failures = {.node_mtbf_seconds = 40 * kDay, .repair_seconds = 2 * kDay};
+  bool simulated = false;
+  for (const PlanCandidate& other : planned(small_job(), cluster).others) simulated |= other.priced.strategy.replacement == NodeReplacement::kElastic;
+  EXPECT_TRUE(simulated || planned(small_job(), cluster).best.priced.strategy.replacement == NodeReplacement::kElastic);
+  JobProfile narrow = small_job();
+  narrow.stages = 8;
+  narrow.lanes.assign(8, 1);
+  const ProtectionPlan plan = planned(narrow, cluster);
+  ASSERT_FALSE(plan.refused.empty());
+  EXPECT_EQ(plan.refused.back().name, "elastic");
+}
+
+TEST(PlanTest, LossyOnlyIfTokensMayBeLost) {
+  ClusterSpec cluster = small_cluster(0.5);
+  cluster.storage_bytes_per_second = 50e9;
+  cluster.disk_bytes_per_second = 0;
+  const ProtectionPlan exact = planned(small_job(), cluster);
+  EXPECT_FALSE(exact.best.is_lossy());
+  EXPECT_EQ(exact.refused[0].name == "partial experts" || exact.refused.back().name == "partial experts", true);
+  const ProtectionPlan lossy = planned(small_job(), cluster, {.stall_share_max = 2, .lost_share_max = 0.2, .elastic = false});
+  const auto& partial = lossy.best.is_lossy() ? lossy.best : *std::find_if(lossy.others.begin(), lossy.others.end(), [](const auto& c) { return c.is_lossy(); });
+  EXPECT_GT(partial.estimates.lost_share.mean, 0);
+  EXPECT_LT(partial.estimates.lost_share.mean, 0.2);
+  EXPECT_LT(partial.priced.strategy.lossy.saved, 10);
+}
+
+TEST(PlanTest, NothingPossibleSaysWhyEachIsNot) {
+  const auto plan = plan_protection("small", {.lanes = {2, 2, 2, 2}}, {.profile = small_job()}, small_cluster(2), {.host_bytes_per_gpu = 1e9});
+  ASSERT_FALSE(plan.ok());
+  const std::string why(plan.status().message());
+  for (const char* name : {"sparse", "peer memory needs 40.0 GB", "durable needs 20.0 GB", "partial experts loses tokens"}) {
+    EXPECT_NE(why.find(name), std::string::npos) << why;
+  }
+  EXPECT_EQ(plan_protection("x", {}, {.profile = small_job()}, small_cluster(2), {.copies = 9}).status().message(),
+            "budget: copies: found 9, allowed: 1 to 8");
+}
+
+TEST(PlanTest, WholePlansOfPresetsAreDeterministic) {
+  PlanInput input{.cluster = default_cluster()};
+  input.cluster.nodes = 16;
+  input.model = load_planned_model(real_files(), "qwen1.5-moe-a2.7b").value();
+  const auto plan = plan_protection(input), again = plan_protection(input);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(to_json(*plan), to_json(*again));
+  EXPECT_LT(plan->step.profile.gpu_bytes(), 80e9);
+  EXPECT_GT(plan->best.estimates.ettr.mean, 0.8);
+}
+
+TEST(PlanReportTest, TextSaysWhatWasChosenAgainstWhatAndWhy) {
+  const ProtectionPlan plan = planned(small_job(), small_cluster(0.5), {.stall_share_max = 2});
+  const std::string text = to_text(plan);
+  for (const char* part : {"small on 8 nodes of 1 A100-80GB", "best: sparse", "window        3 steps", "copies        2, on other nodes", "ETTR",
+                           "tokens/s", "also simulated", "peer memory", "not possible: partial experts: loses tokens"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+}
+
+TEST(PlanReportTest, JsonHasTheNumbers) {
+  const ProtectionPlan plan = planned(small_job(), small_cluster(0.5), {.stall_share_max = 2});
+  const auto json = nlohmann::json::parse(to_json(plan));
+  EXPECT_EQ(json["best"]["strategy"]["window"], 3);
+  EXPECT_EQ(json["best"]["estimates"]["ettr"]["mean"], plan.best.estimates.ettr.mean);
+  EXPECT_EQ(json["others"].size(), plan.others.size());
+  EXPECT_EQ(json["refused"].size(), plan.refused.size());
+  EXPECT_EQ(json["job"]["step_seconds"], 10);
+}
+
+TEST(PlanReportTest, TomlIsAConfigurationThatReadsBack) {
+  ClusterSpec cluster = small_cluster(0.5);
+  cluster.racks = 4;
+  cluster.failures = {.node_mtbf_seconds = 10 * kDay, .repair_seconds = kDay, .rack_mtbf_seconds = 1000 * kDay};
+  const ProtectionPlan plan = planned(small_job(), cluster, {.stall_share_max = 2, .elastic = false});
+  const auto config = parse_config(to_toml(plan), "plan", "/", {});
+  ASSERT_TRUE(config.ok()) << config.status() << "\n" << to_toml(plan);
+  EXPECT_EQ(config->protection.strategy, ProtectionStrategy::kSparse);
+  EXPECT_EQ(config->protection.window, plan.best.priced.strategy.sparse.window);
+  EXPECT_EQ(config->protection.copies, plan.best.priced.strategy.copies);
+  EXPECT_EQ(config->protection.failure_domain, FailureDomain::kRack);
+  EXPECT_GE(static_cast<double>(config->protection.memory_budget), plan.host_bytes_per_gpu);
+  EXPECT_EQ(config->checkpoint.every_steps, plan.best.priced.strategy.fallback.every_steps);
+  EXPECT_EQ(config->run.spares, plan.best.spares);
+  EXPECT_NEAR(config->protection.mtbf_seconds, plan.job_mtbf_seconds, 1e-6);
+}
+
+TEST(PlanInputTest, AModelIsAPresetOrAConfiguration) {
+  const auto named = load_planned_model(real_files(), "mixtral-8x7b");
+  ASSERT_TRUE(named.ok());
+  EXPECT_FALSE(named->layout.has_value());
+  const auto file = load_planned_model(real_files(), std::string(EVERMOE_SOURCE_DIR) + "/configs/mixtral-tiny.toml");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(file->layout.has_value());
+  EXPECT_EQ(load_planned_model(real_files(), "no-such").status().message().substr(0, 68),
+            "model: found \"no-such\", allowed: a file ending in .toml, or one of g");
+  EXPECT_EQ(load_planned_model(real_files(), "/no/such.toml").status().message(),
+            "/no/such.toml: no such file, allowed: a job's configuration or the name of a preset");
+}
+
+TEST(PlanInputTest, AConfiguredLayoutMustFitTheCluster) {
+  const auto file = load_planned_model(real_files(), std::string(EVERMOE_SOURCE_DIR) + "/configs/mixtral-tiny.toml");
+  ASSERT_TRUE(file.ok());
+  ClusterSpec cluster = default_cluster();
+  cluster.nodes = 1000;
+  const auto step = plan_step(*file, cluster);
+  ASSERT_FALSE(step.ok());
+  EXPECT_EQ(exit_code(step.status()), 2);
+  cluster.nodes = file->layout->gpus();
+  cluster.gpus_per_node = 1;
+  EXPECT_TRUE(plan_step(*file, cluster).ok());
+}
+
+TEST(RunForecastTest, AsConfigured) {
+  PlannedModel model = load_planned_model(real_files(), "gpt-moe-7.3b").value();
+  ClusterSpec cluster = default_cluster();
+  cluster.nodes = 4;
+  cluster.spares = 1;
+  ProtectionConfig protection{.strategy = ProtectionStrategy::kSparse, .copies = 1, .memory_budget = int64_t{64} << 30, .window = 4,
+                              .copy_bandwidth = 25'000'000'000};
+  const auto sparse = forecast_run(model, protection, {.every_steps = 500}, cluster, {.simulated_runs = 4});
+  ASSERT_TRUE(sparse.ok()) << sparse.status();
+  EXPECT_EQ(sparse->priced.strategy.sparse.window, 4);
+  EXPECT_EQ(sparse->priced.strategy.fallback.every_steps, 500);
+  EXPECT_NE(to_text(*sparse).find("sparse, standby"), std::string::npos) << to_text(*sparse);
+  EXPECT_EQ(nlohmann::json::parse(to_json(*sparse))["strategy"]["window"], 4);
+  protection.strategy = ProtectionStrategy::kDense;
+  protection.dense_every_steps = 7;
+  EXPECT_EQ(forecast_run(model, protection, {}, cluster, {.simulated_runs = 2})->priced.strategy.save.every_steps, 7);
+  protection.strategy = ProtectionStrategy::kNone;
+  const RunStrategy rare = forecast_run(model, protection, {.every_steps = 900}, cluster, {.simulated_runs = 2})->priced.strategy;
+  EXPECT_EQ(rare.save.every_steps, 900);
+  // Links that are busy less often slow steps less; a save is never begun before the last one has arrived.
+  const RunStrategy often = forecast_run(model, protection, {.every_steps = 1}, cluster, {.simulated_runs = 2})->priced.strategy;
+  EXPECT_LT(rare.step_overhead_share, 0.5 * often.step_overhead_share);
+  EXPECT_EQ(often.save.every_steps, std::ceil(often.save.durable_after_seconds / forecast_run(model, protection, {}, cluster, {.simulated_runs = 1})->step.profile.step_seconds));
+  EXPECT_EQ(forecast_run(model, protection, {.every_steps = 0}, cluster, {.simulated_runs = 2})->priced.strategy.name, "none");
+  protection = {.strategy = ProtectionStrategy::kDense, .memory_budget = 1 << 20};
+  EXPECT_EQ(forecast_run(model, protection, {}, cluster, {}).status().code(), NoCapacity("").code());
+}
+
+TEST(WhatIfTest, UpTo131072Gpus) {
+  PlanInput input{.cluster = default_cluster()};
+  input.model = load_planned_model(real_files(), "mixtral-8x7b").value();
+  input.budget.simulated_runs = 2;
+  const std::vector<int> scales{8, 1024, 131072};
+  const auto rows = what_if_scale(input, scales);
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_NE((*rows)[0].refused.find("no layout fits"), std::string::npos);
+  // Meta's 6.5 failures per 1000 node-days: 28.8 h and the "14 minutes".
+  EXPECT_NEAR((*rows)[1].job_mtbf_seconds, 28.8 * kHour, 0.1 * kHour);
+  EXPECT_NEAR((*rows)[2].job_mtbf_seconds, 13.52 * 60, 1);
+  EXPECT_GT((*rows)[1].ettr.mean, (*rows)[2].ettr.mean);
+  EXPECT_GT((*rows)[2].ettr.mean, 0.9);
+  EXPECT_EQ((*rows)[2].spares_wanted, spares_for(16384 * 6.5 / (1000 * kDay), kDay, 0.99));
+  EXPECT_NE(to_text(*rows).find("131072"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(to_json(*rows)).size(), 3u);
+  EXPECT_FALSE(what_if_scale(input, std::vector<int>{12}).ok());
+  EXPECT_EQ(usual_scales(16).front(), 64);
+}
+
+TEST(NumberWordsTest, PeopleReadThreeDigits) {
+  EXPECT_EQ(duration_words(0.0123), "12.3 ms");
+  EXPECT_EQ(duration_words(95), "95 s");
+  EXPECT_EQ(duration_words(811.2), "13.5 min");
+  EXPECT_EQ(duration_words(2.4 * kDay), "2.4 days");
+  EXPECT_EQ(bytes_words(7.79e9), "7.79 GB");
+  EXPECT_EQ(bytes_words(0), "0 B");
+  EXPECT_EQ(count_words(4194304), "4.19 M");
+  EXPECT_EQ(percent_words(0.9731), "97.31 %");
+}
+
+}  // namespace
+}  // namespace evermoe

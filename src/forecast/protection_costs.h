@@ -1,0 +1,65 @@
+// What each way to protect a job costs it, from what it holds and what its links carry.
+//
+// Every function prices one kind of protection: how long steps become, how often to save, what a failure
+// then costs, how much host memory it takes. What does not fit is a reason, not an error: the planner
+// shows it beside what it chose.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "checkpoint/window_plan.h"
+#include "forecast/cluster_spec.h"
+#include "forecast/job_profile.h"
+#include "forecast/plan_input.h"
+#include "forecast/run_strategy.h"
+
+namespace evermoe {
+
+struct PricedProtection {
+  RunStrategy strategy;            // replacement: restart
+  double host_bytes_per_gpu = 0;
+  double stall_share = 0;          // of a mean step, overhead and stalls together
+  std::optional<OrderKind> order;  // of sparse captures
+  std::vector<std::string> reasons;
+};
+
+// Why a protection is not to be had: "needs 96.0 GB of host memory per GPU, 31.3 GB are allowed".
+struct ProtectionRefused {
+  std::string name;
+  std::string reason;
+};
+
+using Priced = std::variant<PricedProtection, ProtectionRefused>;
+
+// Everything is saved to durable storage, in the background after a copy to host memory (as CheckFreq). The
+// interval is the exact optimum for the stall, or the budget's; at least as long as a save is under way.
+Priced price_durable(const JobProfile& job, const ClusterSpec& cluster, const PlanBudget& budget);
+
+// Everything is copied to peers' memory (as Gemini), durable saves below. Fewer copies if memory asks for it.
+Priced price_peer_memory(const JobProfile& job, const ClusterSpec& cluster, const PlanBudget& budget);
+
+// LOSSY. Durable saves of everything but experts and of K experts per layer (PEC). The least K, with its best
+// interval, whose expected loss stays within the budget. Refused if the budget allows no loss.
+Priced price_partial_experts(const JobProfile& job, const ClusterSpec& cluster, const PlanBudget& budget);
+
+// Windows of sparse snapshots at peers (MoEtion), durable saves below: checkpoint/window_plan.h's plan for
+// every different stage, at the longest of their windows.
+Priced price_sparse(const JobProfile& job, const ClusterSpec& cluster, const PlanBudget& budget);
+
+// The durable saves below copies in memory: rare, as they are needed only when copies are lost. Nothing
+// without storage.
+PeriodicSave price_fallback(const JobProfile& job, const ClusterSpec& cluster, int copies);
+
+// Seconds to read the whole state from durable storage; from peers.
+double load_durable_seconds(const JobProfile& job, const ClusterSpec& cluster);
+double load_memory_seconds(const JobProfile& job, const ClusterSpec& cluster);
+
+double host_budget_bytes(const ClusterSpec& cluster, const PlanBudget& budget);
+
+// The job as the simulation wants it.
+TrainedJob trained_job(const JobProfile& job, const ClusterSpec& cluster);
+
+}  // namespace evermoe

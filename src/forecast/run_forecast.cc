@@ -1,0 +1,122 @@
+#include "forecast/run_forecast.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/error.h"
+#include "forecast/forecast_json.h"
+#include "forecast/number_words.h"
+#include "forecast/protection_plan.h"
+
+namespace evermoe {
+namespace {
+
+constexpr double kAnyStall = 1e6;
+
+PlanBudget configured_budget(const ProtectionConfig& protection) {
+  PlanBudget budget;
+  budget.host_bytes_per_gpu = static_cast<double>(protection.memory_budget);
+  budget.stall_share_max = kAnyStall;
+  budget.copies = static_cast<int>(protection.copies);
+  budget.window = static_cast<int>(protection.window);
+  budget.save_every = protection.dense_every_steps;
+  return budget;
+}
+
+// With durable saves below as often as configured.
+Priced with_fallback(Priced priced, int64_t steps) {
+  if (auto* found = std::get_if<PricedProtection>(&priced)) found->strategy.fallback.every_steps = steps;
+  return priced;
+}
+
+// A job that never saves pays nothing, and every failure takes it back to the beginning.
+PricedProtection without_saves(const JobProfile& job, const ClusterSpec& cluster) {
+  PricedProtection priced{.reasons = {"nothing is saved: a failure loses everything"}};
+  priced.strategy = {.name = "none", .protection = StateProtection::kDurable, .copies = 0, .recovery = cluster.recovery};
+  priced.strategy.recovery.load_durable = load_durable_seconds(job, cluster);
+  return priced;
+}
+
+Priced price_saves(const JobProfile& job, const ClusterSpec& cluster, int64_t every_steps) {
+  if (every_steps == 0) return without_saves(job, cluster);
+  return price_durable(job, cluster, {.host_bytes_per_gpu = 1e15, .stall_share_max = kAnyStall, .save_every = every_steps});
+}
+
+void simulate(const ForecastOptions& options, RunForecast& forecast) {
+  const ClusterSpec& cluster = forecast.cluster;
+  const FailureTrace* trace = options.trace;
+  forecast.simulated_seconds = trace != nullptr ? trace->end_seconds : simulated_seconds(cluster);
+  const auto source = [&](uint64_t seed) {
+    return trace != nullptr ? play_availability(*trace) : draw_availability(cluster.failures, cluster.nodes + cluster.spares, cluster.racks, seed);
+  };
+  forecast.estimates = estimate_runs(trained_job(forecast.step.profile, cluster), forecast.priced.strategy, {.wall_seconds = forecast.simulated_seconds},
+                                     source, trace != nullptr ? 1 : options.simulated_runs, options.first_seed);
+}
+
+absl::Status check_trace(const FailureTrace& trace, const ClusterSpec& cluster) {
+  if (trace.end_seconds > 0 && std::ssize(trace.nodes) >= cluster.nodes) return absl::OkStatus();
+  return InvalidInput(absl::StrCat("failure trace: found ", trace.nodes.size(), " nodes in ", trace.end_seconds, " s, allowed: at least cluster.nodes (",
+                                   cluster.nodes, ") and some time"));
+}
+
+}  // namespace
+
+Priced price_configured(const JobProfile& job, const ClusterSpec& cluster, const ProtectionConfig& protection,
+                        const CheckpointConfig& checkpoint) {
+  // A worker may not use more of the link than it is given.
+  ClusterSpec limited = cluster;
+  limited.gpu.host_bytes_per_second = std::min(cluster.gpu.host_bytes_per_second, static_cast<double>(protection.copy_bandwidth));
+  const PlanBudget budget = configured_budget(protection);
+  switch (protection.strategy) {
+    case ProtectionStrategy::kSparse: return with_fallback(price_sparse(job, limited, budget), checkpoint.every_steps);
+    case ProtectionStrategy::kDense: return with_fallback(price_peer_memory(job, limited, budget), checkpoint.every_steps);
+    case ProtectionStrategy::kNone: return price_saves(job, cluster, checkpoint.every_steps);
+  }
+  return ProtectionRefused{"protection", "unknown"};
+}
+
+absl::StatusOr<RunForecast> forecast_run(const PlannedModel& model, const ProtectionConfig& protection, const CheckpointConfig& checkpoint,
+                                         const ClusterSpec& cluster, const ForecastOptions& options) {
+  RETURN_IF_ERROR(check(cluster.failures, cluster.racks));
+  if (options.trace != nullptr) RETURN_IF_ERROR(check_trace(*options.trace, cluster));
+  ASSIGN_OR_RETURN(PlannedStep planned, plan_step(model, cluster));
+  RunForecast forecast{.model = model.name, .cluster = cluster, .layout = planned.layout, .step = std::move(planned.step)};
+  const JobProfile& job = forecast.step.profile;
+  Priced priced = price_configured(job, cluster, protection, checkpoint);
+  if (const auto* refused = std::get_if<ProtectionRefused>(&priced)) {
+    return NoCapacity(absl::StrCat("protection ", refused->name, ": ", refused->reason));
+  }
+  forecast.priced = std::get<PricedProtection>(std::move(priced));
+  forecast.priced.strategy.replacement = options.replacement;
+  forecast.priced.strategy.migrates = options.replacement == NodeReplacement::kStandby && cluster.spares > 0;
+  forecast.job_mtbf_seconds = cluster.job_mtbf_seconds();
+  simulate(options, forecast);
+  forecast.tokens_per_second = forecast.estimates.ettr.mean * job.tokens_per_step / job.step_seconds;
+  return forecast;
+}
+
+std::string to_text(const RunForecast& forecast) {
+  const JobProfile& profile = forecast.step.profile;
+  const RunEstimates& runs = forecast.estimates;
+  std::string text = absl::StrFormat("%s on %d nodes of %d %s and %d %s, %s, %s\n", forecast.model, forecast.cluster.nodes,
+                                     forecast.cluster.gpus_per_node, forecast.cluster.gpu.name, forecast.cluster.spares,
+                                     forecast.cluster.spares == 1 ? "spare" : "spares",
+                                     forecast.priced.strategy.name, to_string(forecast.priced.strategy.replacement));
+  absl::StrAppendFormat(&text, "  step          %s without failures, %s\n", duration_words(profile.step_seconds), profile.origin);
+  absl::StrAppendFormat(&text, "  memory        %s of each GPU, %s of the host for each\n", bytes_words(profile.gpu_bytes()),
+                        bytes_words(forecast.priced.host_bytes_per_gpu));
+  absl::StrAppendFormat(&text, "  failures      one every %s\n", duration_words(forecast.job_mtbf_seconds));
+  absl::StrAppendFormat(&text, "  ETTR          %s\n", percent_words(runs.ettr));
+  absl::StrAppendFormat(&text, "  goodput       %s tokens/s\n", count_words(forecast.tokens_per_second));
+  absl::StrAppendFormat(&text, "  downtime      %s a day in %.2g interruptions\n", duration_words(86400 * runs.downtime_share.mean),
+                        runs.interruptions_per_day.mean);
+  absl::StrAppendFormat(&text, "  of the time   %s waiting for nodes, %s work done again, %s stalls and overhead, %s fewer nodes\n",
+                        percent_words(runs.waiting_share.mean), percent_words(runs.rework_share.mean),
+                        percent_words(runs.protection_share.mean), percent_words(runs.shrunk_share.mean));
+  absl::StrAppendFormat(&text, "  simulated     %d runs of %s, %d interruptions, %d times all copies lost\n", runs.ettr.count,
+                        duration_words(forecast.simulated_seconds), runs.interruptions, runs.fallbacks);
+  return text;
+}
+
+std::string to_json(const RunForecast& forecast) { return as_json(forecast).dump(2) + "\n"; }
+
+}  // namespace evermoe
