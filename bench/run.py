@@ -1,6 +1,6 @@
 """Every benchmark of docs/benchmarks.md, one after the other; one JSON object on stdout.
 
-  .venv/bin/python bench/run.py             the full run, about 25 minutes on 2 quiet cores
+  .venv/bin/python bench/run.py             the full run, about 45 minutes on 2 quiet cores
   .venv/bin/python bench/run.py --quick     toy sizes: shows that nothing has rotted
 
 Needs `cmake --build build` and the packages of requirements-check.txt. Keep the machine quiet.
@@ -31,6 +31,10 @@ def run(name, command):
     return {"command": " ".join(map(str, command[1:])), "result": json.loads(done.stdout[done.stdout.index("{"):])}
 
 
+def quick_times(quick):
+    return ["--benchmark_min_time=0"] if quick else ["--benchmark_repetitions=3"]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
@@ -45,6 +49,11 @@ def main():
                                    *(["--rounds", 1, "--bytes", 64 << 20] if args.quick else [])]),
             "train": run("train", [python, "bench/train/compare_with_torch.py",
                                    *(["--rounds", 1, "--steps", 1, "--precision", "fp32"] if args.quick else [])]),
+            "overhead": run("overhead", [python, "bench/recovery/overhead.py",
+                                         *(["--rounds", 1, "--steps", 1, "--micro-batches", 2, "--shape", "2 stages"] if args.quick else [])]),
+            "recoveries": run("recoveries", [python, "bench/recovery/recoveries.py", *(["--rounds", 1] if args.quick else [])]),
+            "placement": run("placement", ["./build/placement_bench", "--benchmark_format=json", *quick_times(args.quick)]),
+            "forecast": run("forecast", ["./build/forecast_bench", "--benchmark_format=json", *quick_times(args.quick)]),
         }
     print(json.dumps(report))
 

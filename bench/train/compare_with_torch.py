@@ -25,7 +25,7 @@ TARGETS = {"against_torch": 1.0, "scaling_1_to_2": 0.9}
 def ours(evermoe, lanes, steps, settings):
     folder = tempfile.mkdtemp(prefix="evermoe-bench-")
     try:
-        words = [word for s in [*settings, f"parallel.lanes={lanes}", f"train.steps={steps + WARMUP}"] for word in ("--set", s)]
+        words = [word for s in [*settings, "protection.strategy=none", f"parallel.lanes={lanes}", f"train.steps={steps + WARMUP}"] for word in ("--set", s)]
         subprocess.run([evermoe, "run", CONFIG, *words, "--out", folder + "/out", "--json"], check=True,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=900)
         lines = [json.loads(line) for line in open(folder + "/out/metrics.jsonl")]

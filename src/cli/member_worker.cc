@@ -25,6 +25,8 @@ namespace {
 
 // With window = "auto", until steps have been measured.
 constexpr int kFirstSlots = 4;
+// Longer windows cost more work again after a failure than they save.
+constexpr int kSlotsMax = 64;
 
 Topology topology_of(const JobConfig& config) {
   return Topology(std::vector<int>(config.parallel.lanes.begin(), config.parallel.lanes.end()), config.model.layers);
@@ -51,9 +53,17 @@ absl::StatusOr<MemberOptions> member_options(const JobConfig& config, const Stag
   options.is_rehearsal = is_rehearsal;
   options.copies.bytes_per_second = static_cast<double>(protection.copy_bandwidth);
   if (!options.is_protected) return options;
-  const MemoryNeed need = memory_need(operators, options.slots, options.period, static_cast<int>(protection.copies),
-                                      trainer.boundary_bytes());
-  RETURN_IF_ERROR(check_budget(need, protection.memory_budget, options.slots, static_cast<int>(protection.copies)));
+  const int copies = static_cast<int>(protection.copies);
+  const int period = is_dense ? options.period : 0;
+  options.slots_max = longest_window(operators, is_dense ? 1 : kSlotsMax, period, copies, trainer.boundary_bytes(), protection.memory_budget);
+  if (options.slots_max < options.slots) {
+    log_warning(absl::StrCat("windows of ", options.slots, " slots do not fit into protection.memory_budget; at most ",
+                             options.slots_max, " do"));
+  }
+  // Does not fit at all: refused with the arithmetic.
+  const int slots = std::clamp(options.slots, 1, std::max(1, options.slots_max));
+  const MemoryNeed need = memory_need(operators, slots, std::max(period, slots), copies, trainer.boundary_bytes());
+  RETURN_IF_ERROR(check_budget(need, protection.memory_budget, slots, copies));
   // What the arithmetic leaves is shared out in its proportions.
   options.log_bytes_max = protection.memory_budget - need.snapshots - need.copies;
   options.snapshot_bytes_max = protection.memory_budget - need.log;

@@ -38,6 +38,7 @@ void add_protection(const ProtectionState& former, const ProtectionState& state,
   metrics.complete_window = state.complete_window;
   metrics.log_bytes = state.log_bytes;
   metrics.snapshot_bytes = state.snapshot_bytes;
+  metrics.captured_bytes = state.captured_bytes - former.captured_bytes;
   metrics.read_wait_seconds = state.read_wait_seconds - former.read_wait_seconds;
   metrics.copy_wait_seconds = state.copy_wait_seconds - former.copy_wait_seconds;
 }

@@ -378,6 +378,7 @@ void ControllerCore::send_plan() {
   }
   inputs.restart_reason = std::exchange(restart_reason_, "");
   Plan plan = make_plan(inputs);
+  note_unseen_losses(plan);
   plan.recovery = number_of_recovery();
   if (plan.restart_all && newest_ > Commit(-1) && !options_.restart_all_allowed) {
     return end(false, absl::StrCat("cannot go on exactly: ", absl::StrJoin(plan.reasons, "; ")));
@@ -395,6 +396,16 @@ void ControllerCore::send_plan() {
     const int stage = topology_.role_of(Rank(r)).stage;
     if (plan.restart_all || stage_epochs_[static_cast<size_t>(stage)] == view_) member.finished = false;
     actions_.push_back(SendOrder{Rank(r), member.since, plan});
+  }
+}
+
+// Found out by the former controller, which did not live to tell: its replacements are what is left of them.
+void ControllerCore::note_unseen_losses(const Plan& plan) {
+  if (present_recovery() != nullptr || plan.newest < Commit(0)) return;
+  for (const int stage : plan.rolled_back) {
+    for (const Rank rank : topology_.stage_group(stage)) {
+      if (player(rank).report->stage_epoch == View(0)) note_loss(rank, "replaced when the new controller came");
+    }
   }
 }
 

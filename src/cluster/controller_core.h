@@ -188,6 +188,7 @@ class ControllerCore {
   void end(bool ok, std::string reason, bool bad_input = false);
   RecoveryRecord* present_recovery();
   int number_of_recovery();
+  void note_unseen_losses(const Plan& plan);
   void follow_recovery(const Plan& plan);
   void note_stage_done(std::set<Rank>& waiting, Rank rank, const std::string& what);
 

@@ -95,16 +95,18 @@ std::optional<Kind> kind_named(const std::string& name) {
 }
 
 void read_protection(Fields& fields, ProtectionState& state) {
-  StrongId<struct IntegerName, int64_t> window_steps, log_bytes, snapshot_bytes;
+  StrongId<struct IntegerName, int64_t> window_steps, log_bytes, snapshot_bytes, captured_bytes;
   fields.read("window_steps", window_steps);
   fields.read("complete_window", state.complete_window);
   fields.read("log_bytes", log_bytes);
   fields.read("snapshot_bytes", snapshot_bytes);
+  fields.read("captured_bytes", captured_bytes);
   fields.read("read_wait_seconds", state.read_wait_seconds);
   fields.read("copy_wait_seconds", state.copy_wait_seconds);
   state.window_steps = static_cast<int>(window_steps.value);
   state.log_bytes = log_bytes.value;
   state.snapshot_bytes = snapshot_bytes.value;
+  state.captured_bytes = captured_bytes.value;
 }
 
 void add_protection(const ProtectionState& state, Json& line) {
@@ -112,6 +114,7 @@ void add_protection(const ProtectionState& state, Json& line) {
   line["complete_window"] = state.complete_window.value;
   line["log_bytes"] = state.log_bytes;
   line["snapshot_bytes"] = state.snapshot_bytes;
+  line["captured_bytes"] = state.captured_bytes;
   line["read_wait_seconds"] = number(state.read_wait_seconds);
   line["copy_wait_seconds"] = number(state.copy_wait_seconds);
 }

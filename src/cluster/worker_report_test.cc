@@ -59,7 +59,8 @@ WorkerReport decoded(const std::string& line) {
 TEST(WorkerReport, TheStateOfAProtectedJobComesBack) {
   WorkerReport report = step_report();
   report.protection = ProtectionState{.window_steps = 4, .complete_window = Step(-1), .log_bytes = int64_t{1} << 40,
-                                      .snapshot_bytes = 7, .read_wait_seconds = 0.25, .copy_wait_seconds = 1e-9};
+                                      .snapshot_bytes = 7, .captured_bytes = 8,
+                                      .read_wait_seconds = 0.25, .copy_wait_seconds = 1e-9};
   EXPECT_EQ(decoded(encode(report)).protection, report.protection);
 }
 

@@ -23,12 +23,13 @@ struct StepMetrics {
   bool applied = true;
   double tokens_per_second = 0;
   double seconds = 0;
-  // Of a protected job (recovery/protection_state.h); not written where window_steps is 0. The waits are
-  // those of this step.
+  // Of a protected job (recovery/protection_state.h); not written where window_steps is 0. Waits and
+  // captured bytes are those of this step.
   int window_steps = 0;
   Step complete_window{-1};
   int64_t log_bytes = 0;
   int64_t snapshot_bytes = 0;
+  int64_t captured_bytes = 0;
   double read_wait_seconds = 0;
   double copy_wait_seconds = 0;
 };

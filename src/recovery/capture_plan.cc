@@ -84,6 +84,16 @@ MemoryNeed memory_need(std::span<const StageOperator> operators, int slots, int 
   return need;
 }
 
+int longest_window(std::span<const StageOperator> operators, int slots_max, int period, int copies, int64_t boundary_bytes,
+                   int64_t budget) {
+  int slots = 0;
+  while (slots < slots_max &&
+         memory_need(operators, slots + 1, std::max(period, slots + 1), copies, boundary_bytes).total() <= budget) {
+    ++slots;
+  }
+  return slots;
+}
+
 absl::Status check_budget(const MemoryNeed& need, int64_t budget, int slots, int copies) {
   if (need.total() <= budget) return absl::OkStatus();
   return InvalidInput(absl::StrCat(

@@ -59,6 +59,12 @@ struct MemoryNeed {
 MemoryNeed memory_need(std::span<const StageOperator> operators, int slots, int period, int copies,
                        int64_t boundary_bytes);
 
+// The longest window, up to `slots_max` slots, whose need is within `budget`; 0 if not even one slot is.
+// Longer windows need more: whatever is captured late is kept compute-only in every slot before.
+// `period`: 0 if windows follow each other back to back.
+int longest_window(std::span<const StageOperator> operators, int slots_max, int period, int copies, int64_t boundary_bytes,
+                   int64_t budget);
+
 // InvalidInput with the arithmetic unless the need is within `budget`.
 absl::Status check_budget(const MemoryNeed& need, int64_t budget, int slots, int copies);
 

@@ -62,5 +62,18 @@ TEST(CapturePlanTest, MemoryNeedIsTheSumOfItsParts) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr("protection.memory_budget"));
 }
 
+TEST(CapturePlanTest, TheLongestWindowIsTheLastOneThatFits) {
+  std::vector<StageOperator> operators;
+  for (int i = 0; i < 6; ++i) operators.push_back(op(absl::StrCat("expert.", i), 600));
+  const auto need = [&](int slots) { return memory_need(operators, slots, slots, 1, 10).total(); };
+  for (int slots = 1; slots < 6; ++slots) {
+    EXPECT_LT(need(slots), need(slots + 1));
+    EXPECT_EQ(longest_window(operators, 6, 0, 1, 10, need(slots)), slots);
+    EXPECT_EQ(longest_window(operators, 6, 0, 1, 10, need(slots + 1) - 1), slots);
+  }
+  EXPECT_EQ(longest_window(operators, 6, 0, 1, 10, need(1) - 1), 0);
+  EXPECT_EQ(longest_window(operators, 6, 0, 1, 10, 1 << 30), 6);
+}
+
 }  // namespace
 }  // namespace evermoe

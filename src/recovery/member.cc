@@ -52,6 +52,7 @@ ProtectionState Member::protection_state(const Record& record) const {
   state.complete_window = record.complete_window;
   state.log_bytes = log_.bytes();
   state.snapshot_bytes = store_.bytes();
+  state.captured_bytes = copies_.captured_bytes();
   state.read_wait_seconds = seconds_waited_for_reads();
   state.copy_wait_seconds = seconds_waited_for_copies();
   return state;

@@ -41,9 +41,12 @@ namespace evermoe {
 
 struct MemberOptions {
   bool is_protected = true;
-  // Slots of a window when the run begins, and steps from one window to the next (0: back to back).
+  // Slots of a window when the run begins, and steps from one window to the next (0: back to back). Ranks
+  // agree on the fewest.
   int slots = 1;
   int period = 0;
+  // The most slots that this rank has memory for; no window gets more than any rank has.
+  int slots_max = 1 << 20;
   // In which slot each operator of the stage is taken in full, for a number of slots: the same function
   // on all lanes of a stage.
   std::function<std::vector<int>(int slots)> slots_of_operators;
@@ -138,6 +141,7 @@ class Member {
   absl::Status train_step();
   absl::Status run_evaluation(Step step);
   absl::Status run_closing();
+  absl::StatusOr<WindowRule> first_rule(Step base);
   absl::StatusOr<Record> agree(Commit commit, const Findings& own);
   absl::Status agree_in_view(const Plan& plan, Findings& findings);
   absl::StatusOr<Record> record_of(Commit commit) const;

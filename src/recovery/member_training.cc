@@ -1,5 +1,6 @@
 // The training thread of a member: begins by a plan, then runs the job's program.
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -79,7 +80,7 @@ absl::Status Member::resume(const Plan& plan) {
   ASSIGN_OR_RETURN(const std::string source, trainer_.resume(world_));
   const Step base = trainer_.step();
   Record first;
-  first.rule = {base, options_.slots, std::max(options_.period, options_.slots)};
+  ASSIGN_OR_RETURN(first.rule, first_rule(base));
   RETURN_IF_ERROR(records_.put(verdict_commit(base), encode(first)));
   gate_.set_base(base);
   has_state_ = true;
@@ -87,6 +88,13 @@ absl::Status Member::resume(const Plan& plan) {
   control_.send(Milestone{plan.view, rank_, Milestone::Kind::kRestored, 0, {source}});
   observer_.on_resumed(base, source);
   return absl::OkStatus();
+}
+
+absl::StatusOr<WindowRule> Member::first_rule(Step base) {
+  int64_t slots[] = {std::min(options_.slots, options_.slots_max)};
+  RETURN_IF_ERROR(annotate(world_.all_reduce<int64_t>(slots, ReduceOp::kMin), "agreeing on a window"));
+  const auto agreed = static_cast<int>(slots[0]);
+  return WindowRule{base, agreed, std::max(options_.period, agreed)};
 }
 
 bool Member::is_catching_up() const {
@@ -201,6 +209,7 @@ absl::StatusOr<Record> Member::agree(Commit commit, const Findings& own) {
     Findings findings = own;
     findings.minima.push_back(options_.is_protected ? copies_.complete_window().value : -1);
     findings.minima.push_back(-options_.wanted_slots());
+    findings.minima.push_back(options_.slots_max);
     const absl::Status status = agree_in_view(*plan, findings);
     after = plan->view;
     if (!status.ok()) {
@@ -210,7 +219,9 @@ absl::StatusOr<Record> Member::agree(Commit commit, const Findings& own) {
     fault_point("commit/reduced");
     Record record;
     ASSIGN_OR_RETURN(const Record before, record_of(records_.newest()));
-    const auto wanted_slots = static_cast<int>(-findings.minima.back());
+    const auto slots_max = static_cast<int>(findings.minima.back());
+    findings.minima.pop_back();
+    const int wanted_slots = std::min(static_cast<int>(-findings.minima.back()), slots_max);
     findings.minima.pop_back();
     record.complete_window = std::max(before.complete_window, Step(findings.minima.back()));
     findings.minima.pop_back();

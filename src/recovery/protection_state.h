@@ -12,6 +12,7 @@ struct ProtectionState {
   Step complete_window{-1};       // first state of the newest complete window; -1: none yet
   int64_t log_bytes = 0;          // boundary messages kept for others
   int64_t snapshot_bytes = 0;     // own snapshots and the copies kept of others
+  int64_t captured_bytes = 0;     // of snapshots, in this process; as many go to each holder
   double read_wait_seconds = 0;   // that the optimizer has waited for captures, in this process
   double copy_wait_seconds = 0;   // that steps have waited for copies
   friend bool operator==(const ProtectionState&, const ProtectionState&) = default;

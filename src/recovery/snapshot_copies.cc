@@ -174,6 +174,7 @@ void SnapshotCopies::capture_piece() {
   {
     const std::lock_guard lock(mutex_);
     reads_now_ = false;
+    captured_bytes_ += header.size;
     if (++capture_->next == capture_->pieces.size()) {
       capture_.reset();
       is_urgent_ = false;
@@ -289,6 +290,11 @@ void SnapshotCopies::clear() {
 double SnapshotCopies::seconds_waited_for_reads() const {
   const std::lock_guard lock(mutex_);
   return read_wait_;
+}
+
+int64_t SnapshotCopies::captured_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return captured_bytes_;
 }
 
 double SnapshotCopies::seconds_waited_for_copies() const {

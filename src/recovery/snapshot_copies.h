@@ -79,6 +79,7 @@ class SnapshotCopies {
   // Seconds the training thread has waited for captures and for copies.
   double seconds_waited_for_reads() const;
   double seconds_waited_for_copies() const;
+  int64_t captured_bytes() const;  // so far
   absl::Status status() const;  // of capturing: NoCapacity when the store is full
 
  private:
@@ -119,6 +120,7 @@ class SnapshotCopies {
   std::map<Step, int> slots_of_window_;
   View view_;
   double read_wait_ = 0, copy_wait_ = 0;
+  int64_t captured_bytes_ = 0;
   absl::Status status_;
   // Service thread only:
   std::deque<Outgoing> outgoing_;

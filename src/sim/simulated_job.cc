@@ -86,6 +86,7 @@ struct SimulatedJob::Process {
   bool has_ended = false;  // as its agent knows
   bool is_stopped = false;
   absl::Duration last_order = absl::ZeroDuration();  // when it arrives
+  absl::Duration last_word = absl::ZeroDuration();   // likewise, at the controller
   int threads = 2;  // that have not returned
   std::unique_ptr<Link> link;
   std::unique_ptr<StageTrainer> trainer;
@@ -101,18 +102,11 @@ class SimulatedJob::Link final : public ControlLink {
   void send(MemberMessage message) override {
     if (!job_.network_.lives(process_.number)) return;
     if (std::holds_alternative<Finished>(message)) job_.digests_[process_.rank] = job_.shape_.digest_of(*process_.trainer);
-    arrival_ = std::max(arrival_, job_.network_.now() + absl::Microseconds(static_cast<int64_t>(job_.network_.draw(
-                                      static_cast<uint64_t>(absl::ToInt64Microseconds(kControlDelayMax))))));
-    const int64_t life = job_.controller_life_;
-    job_.network_.after(arrival_ - job_.network_.now(),
-                        [this, life, said = MemberSaid{process_.rank, process_.since, std::move(message)}] {
-      if (life == job_.controller_life_ && job_.controller_ != nullptr) job_.on_event(said);
-    });
+    job_.to_controller(MemberSaid{process_.rank, process_.since, std::move(message)}, &process_);
   }
  private:
   SimulatedJob& job_;
   Process& process_;
-  absl::Duration arrival_ = absl::ZeroDuration();
 };
 
 SimulatedJob::SimulatedJob(SimulatedShape shape, std::vector<Disaster> disasters)
@@ -161,10 +155,14 @@ void SimulatedJob::kill_controller() {
   network_.after(kControllerReturns, [this] { start_controller(); });
 }
 
-void SimulatedJob::to_controller(ControllerEvent event) {
+void SimulatedJob::to_controller(ControllerEvent event, Process* about) {
   const int64_t life = controller_life_;
-  const auto delay = absl::Microseconds(static_cast<int64_t>(network_.draw(
+  auto delay = absl::Microseconds(static_cast<int64_t>(network_.draw(
       static_cast<uint64_t>(absl::ToInt64Microseconds(kControlDelayMax)))));
+  if (about != nullptr) {
+    about->last_word = std::max(about->last_word, network_.now() + delay);
+    delay = about->last_word - network_.now();
+  }
   network_.after(delay, [this, life, event = std::move(event)] {
     if (life == controller_life_ && controller_ != nullptr) on_event(event);
   });
@@ -278,7 +276,8 @@ void SimulatedJob::say_joined(Process& process) {
   const bool is_open = plan != nullptr && plan->view == gate.newest_view();
   to_controller(MemberJoined{process.rank, process.since, process.node, SimulatedNetwork::address(process.number),
                              gate.newest_view(), is_open, gate.standing().is_finished, gate.standing().stage_epoch,
-                             process.member->newest_commit()});
+                             process.member->newest_commit()},
+                &process);
   process.member->repeat_trouble();
 }
 
@@ -295,12 +294,12 @@ void SimulatedJob::worker_ended(int64_t index, const std::string& how, bool is_c
   if (process.has_ended) return;
   process.has_ended = true;
   if (!node_lives_[static_cast<size_t>(process.node.value)]) return;  // its agent is gone, too
-  to_controller(WorkerEnded{process.rank, process.since, process.node, how, is_clean});
+  to_controller(WorkerEnded{process.rank, process.since, process.node, how, is_clean}, &process);
 }
 
 void SimulatedJob::beat() {
   for (const auto& process : processes_) {
-    if (network_.lives(process->number) && !process->is_stopped) to_controller(MemberAlive{process->rank, process->since});
+    if (network_.lives(process->number) && !process->is_stopped) to_controller(MemberAlive{process->rank, process->since}, process.get());
   }
   network_.after(kHeartbeat, [this] { beat(); });
 }

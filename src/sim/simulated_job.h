@@ -93,7 +93,8 @@ class SimulatedJob {
 
   void on_event(const ControllerEvent& event);
   void act(const ControllerAction& action);
-  void to_controller(ControllerEvent event);
+  // What one process says, and what its agent says of it, comes in the order said.
+  void to_controller(ControllerEvent event, Process* about = nullptr);
   void start_controller();
   void kill_controller();
   void start_worker(const StartWorker& start);
