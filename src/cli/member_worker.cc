@@ -25,6 +25,7 @@ namespace {
 
 // With window = "auto", until steps have been measured.
 constexpr int kFirstSlots = 4;
+constexpr absl::Duration kMessageMax = absl::Minutes(10);
 // Longer windows cost more work again after a failure than they save.
 constexpr int kSlotsMax = 64;
 
@@ -51,6 +52,8 @@ absl::StatusOr<MemberOptions> member_options(const JobConfig& config, const Stag
   options.slots_of_operators = [&operators](int slots) { return slots_of_operators(operators, slots); };
   if (!is_dense && protection.window == 0) options.wanted_slots = [&chooser] { return chooser.wanted(); };
   options.is_rehearsal = is_rehearsal;
+  // Who hangs is found by the pace of the whole job; a single message may take as long as the longest step.
+  options.deadline = kMessageMax;
   options.copies.bytes_per_second = static_cast<double>(protection.copy_bandwidth);
   if (!options.is_protected) return options;
   const int copies = static_cast<int>(protection.copies);
@@ -100,6 +103,7 @@ class MemberProcess {
 
   absl::Status run() {
     client_.attach({.describe = [this] { return describe(); },
+                    .entered = [this] { return member_->gate().entered_view(); },
                     .on_registered = [this] { member_->repeat_trouble(); },
                     .on_order = [this](ControllerMessage order) { member_->receive(std::move(order)); },
                     .on_lost = [](const std::string& why) {

@@ -69,7 +69,7 @@ void ControlClient::on_broken(StreamNumber, const std::string& why) { handlers_.
 void ControlClient::beat() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    put(MemberAlive{options_.rank, options_.since});
+    put(MemberAlive{options_.rank, options_.since, handlers_.entered()});
     stopping_changed_.wait_for(lock, absl::ToChronoMicroseconds(options_.heartbeat), [this] { return stopping_; });
   }
 }

@@ -41,7 +41,7 @@ auto fields(Is<MemberJoined> auto& m) {
   return std::tie(m.rank, m.since, m.node, m.address, m.newest_view, m.is_open, m.has_finished, m.stage_epoch, m.newest);
 }
 auto fields(Is<MemberSaid> auto& m) { return std::tie(m.rank, m.since, m.message); }
-auto fields(Is<MemberAlive> auto& m) { return std::tie(m.rank, m.since); }
+auto fields(Is<MemberAlive> auto& m) { return std::tie(m.rank, m.since, m.entered); }
 auto fields(Is<WorkerEnded> auto& m) { return std::tie(m.rank, m.since, m.node, m.how, m.is_clean, m.bad_input); }
 auto fields(Is<StartWorker> auto& m) { return std::tie(m.node, m.rank, m.since); }
 auto fields(Is<KillWorker> auto& m) { return std::tie(m.node, m.rank, m.since, m.why); }

@@ -69,7 +69,7 @@ class RandomMessages {
   void make(AgentReady&) {}
   void make(WorkerStarted& m) { m = {rank(), view(), pid()}; }
   void make(MemberJoined& m) { m = {rank(), view(), node(), text(), view(), coin(), coin(), view(), commit()}; }
-  void make(MemberAlive& m) { m = {rank(), view()}; }
+  void make(MemberAlive& m) { m = {rank(), view(), view()}; }
   void make(WorkerEnded& m) { m = {rank(), view(), node(), text(), coin(), coin()}; }
   void make(WorkerLine& m) { m = {text()}; }
   void make(WorkerWords& m) { m = {rank(), text(), texts()}; }

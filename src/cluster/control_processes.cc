@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -26,6 +27,8 @@ std::string to_value(int64_t value) { return absl::StrCat(value); }
 std::string to_value(bool value) { return value ? "1" : "0"; }
 std::string to_value(Node value) { return absl::StrCat(value.value); }
 std::string to_value(absl::Duration value) { return absl::StrFormat("%.9f", absl::ToDoubleSeconds(value)); }
+// "worker": any other one will do.
+std::string to_value(std::optional<DomainLevel> value) { return value ? std::string(to_string(*value)) : "worker"; }
 std::string to_value(const std::vector<int>& value) { return absl::StrJoin(value, ","); }
 
 bool from_value(const std::string& text, std::string& value) {
@@ -44,6 +47,14 @@ bool from_value(const std::string& text, absl::Duration& value) {
   if (!absl::SimpleAtod(text, &seconds) || !(seconds >= 0)) return false;
   value = absl::Seconds(seconds);
   return true;
+}
+bool from_value(const std::string& text, std::optional<DomainLevel>& value) {
+  for (const DomainLevel level : {DomainLevel::kNode, DomainLevel::kRack, DomainLevel::kSwitch}) {
+    value = level;
+    if (text == to_string(level)) return true;
+  }
+  value.reset();
+  return text == "worker";
 }
 bool from_value(const std::string& text, std::vector<int>& value) {
   value.clear();
@@ -64,6 +75,8 @@ void visit_controller_flags(Options& options, Visit visit) {
   visit("--nodes", options.core.nodes);
   visit("--spares", options.core.spares);
   visit("--copies", options.core.copies);
+  visit("--copy-level", options.core.copy_level);
+  visit("--racks", options.core.racks);
   visit("--protected", options.core.is_protected);
   visit("--restart-all", options.core.restart_all_allowed);
   visit("--adoption", options.core.adoption);
@@ -71,6 +84,8 @@ void visit_controller_flags(Options& options, Visit visit) {
   visit("--start-max", options.core.start_max);
   visit("--report-max", options.core.report_max);
   visit("--silence-max", options.core.silence_max);
+  visit("--step-max", options.core.step_max);
+  visit("--probe-min", options.core.probe_min);
   visit("--losses-max", options.core.losses_max);
   visit("--beat", options.relay.beat);
   visit("--agent-silence-max", options.relay.silence_max);

@@ -20,6 +20,7 @@
 
 #include "absl/time/time.h"
 #include "cluster/recovery_record.h"
+#include "cluster/step_pace.h"
 #include "placement/failure_domains.h"
 #include "placement/topology.h"
 #include "recovery/make_plan.h"
@@ -63,9 +64,10 @@ struct MemberSaid {
   View since;
   MemberMessage message;
 };
-struct MemberAlive {  // nothing but a sign of life
+struct MemberAlive {  // a sign of life
   Rank rank;
   View since;
+  View entered;  // ViewGate::entered_view()
 };
 struct TimePassed {};
 using ControllerEvent =
@@ -118,6 +120,11 @@ struct ControllerOptions {
   absl::Duration start_max = absl::Minutes(2);   // from StartWorker until it joins
   absl::Duration report_max = absl::Seconds(10);  // from a StopOrder until the report
   absl::Duration silence_max = absl::Seconds(5);  // between two signs of life
+  // A job that makes no commit for so long, or for StepPace::kMediansMax median steps if that is longer,
+  // stands still though all its workers live. The next view shows who does not move.
+  absl::Duration step_max = absl::Minutes(1);
+  // From that view until those are replaced; a median step if that is longer.
+  absl::Duration probe_min = absl::Seconds(5);
   int losses_max = 50;  // of workers in a row without a new commit
 };
 
@@ -146,6 +153,7 @@ class ControllerCore {
     absl::Duration deadline = absl::InfiniteDuration();  // for joining or reporting
     absl::Duration heard = absl::ZeroDuration();
     std::optional<Report> report;  // of view_
+    View entered;
     bool finished = false;
     bool released = false;
   };
@@ -182,6 +190,9 @@ class ControllerCore {
   void open_next_view(const std::string& why);
   void start_missing();
   void check_deadlines();
+  void watch_pace();
+  absl::Duration pace_deadline() const;
+  std::vector<Rank> who_stands_still() const;
   void reconsider();
   void send_plan();
   void release_if_finished();
@@ -207,6 +218,10 @@ class ControllerCore {
   std::vector<View> stage_epochs_;
   Commit newest_{-1};
   int losses_ = 0;
+  StepPace pace_;
+  std::optional<absl::Duration> committed_;  // when the newest commit of the view in force was made
+  std::optional<absl::Duration> probe_due_;  // this view was opened to see who moves
+  bool is_probing_ = false;
   std::optional<Suspicion> suspicion_;
   std::vector<std::vector<Rank>> former_holders_;
   std::string holders_told_;  // why these

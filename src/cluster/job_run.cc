@@ -137,6 +137,7 @@ ProtectedRunOptions protected_options(const JobRunOptions& options, const JobFol
   run.controller.core.racks = static_cast<int>(config.run.racks);
   run.controller.core.copy_level = level_of(config.protection.failure_domain);
   run.controller.core.silence_max = std::max(absl::Seconds(1), kBeatsMissed * absl::Seconds(config.protection.heartbeat_seconds));
+  run.controller.core.step_max = absl::Seconds(config.run.deadline_seconds);
   run.faults = options.faults;
   run.faults_path = folder.faults();
   return run;

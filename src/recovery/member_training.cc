@@ -178,10 +178,6 @@ absl::Status Member::train_step() {
   fault_point("step/updated");
   if (!again) free_what_is_old(record);
   observer_.on_step(record, trainer_.step());
-  if (!again) {
-    recovery_ = 0;
-    control_.send(Progress{gate_.newest_view(), rank_, commit, record.complete_window, log_.bytes(), store_.bytes()});
-  }
   return absl::OkStatus();
 }
 
@@ -231,6 +227,8 @@ absl::StatusOr<Record> Member::agree(Commit commit, const Findings& own) {
     absl::Status kept;
     if (gate_.accept(plan->view, [&] { kept = records_.put(commit, encode(record)); })) {
       RETURN_IF_ERROR(kept);
+      recovery_ = 0;
+      control_.send(Progress{plan->view, rank_, commit, record.complete_window, log_.bytes(), store_.bytes()});
       return record;
     }
   }

@@ -43,7 +43,10 @@ absl::StatusOr<std::shared_ptr<const Plan>> ViewGate::pass(View after) {
       const std::lock_guard lock(mutex_);
       if (has_ended_) return end_.ok() ? Internal("the job is over") : end_;
       if (must_restart_) return Cancelled(absl::StrCat("this stage goes back in view ", view_.value));
-      if (is_open_ && view_ > after) return plan_;
+      if (is_open_ && view_ > after) {
+        entered_ = view_;
+        return plan_;
+      }
     }
     RETURN_IF_ERROR(wake_training_.wait(patience_));
   }
@@ -73,7 +76,7 @@ absl::StatusOr<std::shared_ptr<const Plan>> ViewGate::next_start() {
         must_restart_ = false;
         is_at_start_ = false;
         is_finished_ = false;
-        stage_epoch_ = plan_->view;
+        stage_epoch_ = entered_ = plan_->view;
         base_ = plan_->restart_all ? Step(-1) : plan_->base;
         return plan_;
       }
@@ -85,6 +88,11 @@ absl::StatusOr<std::shared_ptr<const Plan>> ViewGate::next_start() {
 View ViewGate::newest_view() const {
   const std::lock_guard lock(mutex_);
   return view_;
+}
+
+View ViewGate::entered_view() const {
+  const std::lock_guard lock(mutex_);
+  return entered_;
 }
 
 std::shared_ptr<const Plan> ViewGate::plan() const {

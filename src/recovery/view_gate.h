@@ -62,6 +62,7 @@ class ViewGate {
   Standing standing() const;
   bool has_ended() const;
   View newest_view() const;       // stopped for or open
+  View entered_view() const;      // the newest one whose plan the training thread has taken
   std::shared_ptr<const Plan> plan() const;  // the newest that was opened; null before
 
  private:
@@ -75,6 +76,7 @@ class ViewGate {
   bool is_at_start_ = true;
   bool is_finished_ = false;
   View stage_epoch_;
+  View entered_;
   Step base_{-1};
   bool has_ended_ = false;
   absl::Status end_;

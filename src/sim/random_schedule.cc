@@ -77,6 +77,7 @@ Disaster random_disaster(Draws& draws, const SimulatedShape& shape, const Schedu
   if (options.with_controller_kills) kinds.push_back(Kind::kKillController);
   if (options.with_stops) kinds.push_back(Kind::kStopWorker);
   kinds.push_back(Kind::kPause);
+  kinds.push_back(Kind::kHang);
   if (options.with_cuts) kinds.push_back(Kind::kCut);
   if (options.with_corruption) kinds.insert(kinds.end(), 2, Kind::kCorruptCopies);
   uint64_t world = 0;
@@ -88,7 +89,7 @@ Disaster random_disaster(Draws& draws, const SimulatedShape& shape, const Schedu
   if (disaster.other == disaster.rank) disaster.other = Rank(static_cast<int32_t>((draws.below(world - 1) + 1 + static_cast<uint64_t>(disaster.rank.value)) % world));
   if (disaster.other == disaster.rank) disaster.kind = Kind::kKillWorker;
   disaster.node = Node(static_cast<int32_t>(draws.below(static_cast<uint64_t>(shape.nodes))));
-  if (disaster.kind != Kind::kPause && draws.one_in(4)) {
+  if (disaster.kind != Kind::kPause && disaster.kind != Kind::kHang && draws.one_in(4)) {
     disaster.time = absl::Microseconds(static_cast<int64_t>(draws.below(300000)));
     return disaster;
   }

@@ -39,6 +39,8 @@ ControllerOptions controller_options(const SimulatedShape& shape) {
   options.start_max = absl::Seconds(2);
   options.report_max = absl::Milliseconds(500);
   options.silence_max = absl::Milliseconds(450);
+  options.step_max = absl::Milliseconds(600);
+  options.probe_min = absl::Milliseconds(150);
   return options;
 }
 
@@ -67,7 +69,7 @@ MemberOptions member_options(const SimulatedShape& shape, size_t operators, int 
 }  // namespace
 
 std::string to_string(const Disaster& d) {
-  const char* const kinds[] = {"kill worker", "stop worker", "kill node", "kill controller", "cut", "corrupt copies of", "pause"};
+  const char* const kinds[] = {"kill worker", "stop worker", "kill node", "kill controller", "cut", "corrupt copies of", "pause", "hang"};
   std::string text = kinds[static_cast<int>(d.kind)];
   if (d.kind == Disaster::Kind::kKillNode) absl::StrAppend(&text, " ", d.node.value);
   else if (d.kind != Disaster::Kind::kKillController) absl::StrAppend(&text, " ", d.rank.value);
@@ -299,7 +301,10 @@ void SimulatedJob::worker_ended(int64_t index, const std::string& how, bool is_c
 
 void SimulatedJob::beat() {
   for (const auto& process : processes_) {
-    if (network_.lives(process->number) && !process->is_stopped) to_controller(MemberAlive{process->rank, process->since}, process.get());
+    if (network_.lives(process->number) && !process->is_stopped) {
+      const View entered = process->member == nullptr ? View(0) : process->member->gate().entered_view();
+      to_controller(MemberAlive{process->rank, process->since, entered}, process.get());
+    }
   }
   network_.after(kHeartbeat, [this] { beat(); });
 }
@@ -342,6 +347,9 @@ void SimulatedJob::strike(const Disaster& disaster) {
         if (disaster.only_at.value >= 0 && each->rank != disaster.only_at) continue;
         if (each->rank != disaster.rank && network_.lives(each->number) && each->member != nullptr) each->member->corrupt_copies(disaster.rank);
       }
+      break;
+    case Disaster::Kind::kHang:
+      network_.pause(absl::InfiniteDuration());
       break;
     case Disaster::Kind::kPause:
       network_.pause(Disaster::kPauseTime);

@@ -24,9 +24,9 @@
 namespace evermoe {
 
 struct Disaster {
-  enum class Kind { kKillWorker, kStopWorker, kKillNode, kKillController, kCut, kCorruptCopies, kPause };
+  enum class Kind { kKillWorker, kStopWorker, kKillNode, kKillController, kCut, kCorruptCopies, kPause, kHang };
   Kind kind = Kind::kKillWorker;
-  // kPause: a thread that passes the point stands still for kPauseTime there.
+  // kPause, kHang: the thread that passes the point stands still there, for kPauseTime or for ever.
   Rank rank;                       // kKillWorker, kStopWorker, kCut, kCorruptCopies (whose copies)
   Rank other;                      // kCut
   Rank only_at{-1};                // kCorruptCopies: the holder that is hit; negative: all

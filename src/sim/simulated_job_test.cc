@@ -140,6 +140,16 @@ TEST_F(SimulatedJobTest, ACutConnection) {
   survives({{.kind = Disaster::Kind::kCut, .rank = Rank(0), .other = Rank(3), .time = absl::Milliseconds(70)}});
 }
 
+// It lives and says so, but its training thread never comes back.
+TEST_F(SimulatedJobTest, AWorkerThatHangsIsFoundByThePaceOfTheJob) {
+  for (const int victim : {0, 3}) {
+    const SimulatedOutcome outcome = survives({{.kind = Disaster::Kind::kHang, .rank = Rank(victim), .point = "step/forward", .at_rank = Rank(victim), .passing = 15}});
+    EXPECT_THAT(rolled_back(outcome), ElementsAre(victim / 2));
+    EXPECT_FALSE(outcome.recoveries[0].restarted_all) << explain(outcome);
+    EXPECT_THAT(outcome.recoveries[0].causes, Contains(HasSubstr("its stage does not move")));
+  }
+}
+
 // Everybody has added up what all have found when one dies and the others are told to stop: none of them
 // may commit what it has reported as not committed.
 TEST_F(SimulatedJobTest, NobodyCommitsAfterAStop) {

@@ -152,6 +152,7 @@ class Worker {
       joined.newest = member.newest_commit();
       return joined;
     };
+    handlers.entered = [&member] { return member.gate().entered_view(); };
     handlers.on_registered = [&member] { member.repeat_trouble(); };
     handlers.on_order = [&member](ControllerMessage order) { member.receive(std::move(order)); };
     handlers.on_lost = [](const std::string& why) {

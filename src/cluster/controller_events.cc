@@ -1,0 +1,174 @@
+// What a controller hears: of agents, of processes, and from members.
+
+#include "cluster/controller_core.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace evermoe {
+
+void ControllerCore::handle(const AgentJoined& event) { agents_[event.node] = true; }
+
+void ControllerCore::handle(const AgentLost& event) {
+  agents_[event.node] = false;
+  for (int32_t r = 0; r < topology_.world_size(); ++r) {
+    const Player& player = players_[static_cast<size_t>(r)];
+    if (player.phase != Player::Phase::kNone && player.node == event.node) {
+      lose(Rank(r), absl::StrCat("node ", event.node.value, " is lost: ", event.why));
+    }
+  }
+}
+
+void ControllerCore::handle(const MemberJoined& event) {
+  Player& joined = player(event.rank);
+  if (joined.phase == Player::Phase::kJoined && joined.since == event.since) return;
+  if (joined.phase == Player::Phase::kStarting && joined.since != event.since) return;  // an old one, about to end
+  joined.phase = Player::Phase::kJoined;
+  joined.node = event.node;
+  joined.since = event.since;
+  joined.address = event.address;
+  joined.heard = now_;
+  joined.deadline = absl::InfiniteDuration();
+  joined.finished = event.has_finished;
+  joined.report.reset();
+  newest_ = std::max(newest_, event.newest);
+  View& epoch = stage_epochs_[static_cast<size_t>(topology_.role_of(event.rank).stage)];
+  epoch = std::max(epoch, event.stage_epoch);
+  if (event.newest_view > view_ || (event.newest_view == view_ && !event.is_open)) {
+    is_open_ = false;  // an unfinished view of a former controller: the next one settles it
+    view_ = std::max(view_, event.newest_view);
+  }
+  if (is_adopting_) {
+    // All in one open view: nothing has happened but the change of controllers.
+    if (event.is_open && event.newest_view == view_) is_open_ = true;
+    return;
+  }
+  if (is_open_) return open_next_view(absl::StrCat("role ", name_of(event.rank), " has joined"));
+  actions_.push_back(SendOrder{event.rank, event.since, StopOrder{view_, number_of_recovery()}});
+  joined.deadline = now_ + options_.report_max;
+}
+
+void ControllerCore::handle(const WorkerEnded& event) {
+  Player& ended = player(event.rank);
+  if (ended.phase == Player::Phase::kNone || ended.since != event.since) return;
+  if (event.bad_input) return end(false, event.how, true);
+  if (ended.released && event.is_clean) {
+    ended.phase = Player::Phase::kNone;
+    return end_if_all_gone();
+  }
+  lose(event.rank, event.how);
+}
+
+void ControllerCore::lose(Rank rank, const std::string& how) {
+  Player& lost = player(rank);
+  if (lost.phase == Player::Phase::kNone) return;
+  lost.phase = Player::Phase::kNone;
+  lost.report.reset();
+  lost.deadline = absl::InfiniteDuration();
+  lost.finished = false;
+  if (lost.released) return end_if_all_gone();
+  note_loss(rank, how);
+  if (++losses_ > options_.losses_max) {
+    return end(false, absl::StrCat(losses_, " workers were lost without any progress; the last: ", name_of(rank), ": ", how));
+  }
+  if (is_open_) open_next_view(absl::StrCat("role ", name_of(rank), " is lost"));
+}
+
+// After the release nothing can be lost any more: everything is on disk.
+void ControllerCore::end_if_all_gone() {
+  const bool all = std::all_of(players_.begin(), players_.end(),
+                               [](const Player& player) { return player.phase == Player::Phase::kNone; });
+  if (all) end(true, "finished");
+}
+
+void ControllerCore::note_loss(Rank rank, const std::string& how) {
+  if (present_recovery() == nullptr) {
+    recoveries_.emplace_back();
+    recoveries_.back().noticed = now_;
+    recoveries_.back().step = Step(std::max<int64_t>(newest_.value, 0) / 2);
+  }
+  RecoveryRecord& record = recoveries_.back();
+  record.roles.push_back(name_of(rank));
+  record.causes.push_back(absl::StrCat(name_of(rank), ": ", how));
+  actions_.push_back(Tell{absl::StrCat("worker ", name_of(rank), " is lost: ", how)});
+}
+
+void ControllerCore::handle(const MemberSaid& event) {
+  if (!is_present(event.rank, event.since)) return;
+  player(event.rank).heard = now_;
+  std::visit([this](const auto& message) { hear(message); }, event.message);
+}
+
+void ControllerCore::handle(const MemberAlive& event) {
+  if (!is_present(event.rank, event.since)) return;
+  player(event.rank).heard = now_;
+  player(event.rank).entered = event.entered;
+}
+
+// ---- what members say
+
+void ControllerCore::hear(const Report& report) {
+  if (is_open_ || report.view != view_) return;
+  player(report.rank).report = report;
+  player(report.rank).deadline = absl::InfiniteDuration();
+}
+
+void ControllerCore::hear(const Trouble& trouble) {
+  const auto stage = static_cast<size_t>(topology_.role_of(trouble.rank).stage);
+  if (!is_open_ || trouble.view != view_) return;
+  if (trouble.inside_stage && trouble.stage_epoch != stage_epochs_[stage]) return;  // the present view repairs it
+  actions_.push_back(Tell{absl::StrCat("worker ", name_of(trouble.rank), " reports: ", trouble.what)});
+  if (trouble.copies_unusable) {
+    restart_reason_ = absl::StrCat("role ", name_of(trouble.rank), ": ", trouble.what);
+    return open_next_view(restart_reason_);
+  }
+  // Its death, if it is one, is about to be reported by somebody who knows.
+  if (!suspicion_) suspicion_ = Suspicion{now_ + options_.grace, trouble.what, {}};
+  suspicion_->blames.insert_or_assign(trouble.rank, trouble.accused);
+}
+
+void ControllerCore::hear(const Milestone& milestone) {
+  RecoveryRecord* const record = present_recovery();
+  if (record == nullptr || milestone.view != view_) return;
+  switch (milestone.kind) {
+    case Milestone::Kind::kConnected:
+      break;
+    case Milestone::Kind::kRestored:
+      record->restored = now_;
+      note_stage_done(without_state_, milestone.rank, "has a state again");
+      for (const std::string& source : milestone.sources) {
+        record->sources.push_back(absl::StrCat(name_of(milestone.rank), ": ", source));
+      }
+      break;
+    case Milestone::Kind::kCaughtUp:
+      record->caught_up = now_;
+      record->recomputed_steps = std::max(record->recomputed_steps, milestone.recomputed_steps);
+      note_stage_done(behind_, milestone.rank,
+                      absl::StrCat("has caught up: ", record->recomputed_steps, " steps run again",
+                                   verified_ == 0 ? "" : absl::StrCat(", with the bits they had on ", verified_, " that lived on")));
+      break;
+    case Milestone::Kind::kVerified:
+      record->verified = now_;
+      ++verified_;
+      break;
+    case Milestone::Kind::kResumed:
+      break;
+  }
+}
+
+void ControllerCore::hear(const Progress& progress) {
+  if (progress.newest <= newest_) return;
+  newest_ = progress.newest;
+  losses_ = 0;
+  if (!is_open_ || progress.view != view_) return;
+  if (committed_) pace_.add(now_ - *committed_);
+  committed_ = now_;
+  is_probing_ = false;
+  probe_due_.reset();
+  if (RecoveryRecord* const record = present_recovery(); record != nullptr) record->resumed = now_;
+}
+
+void ControllerCore::hear(const Finished& finished) { player(finished.rank).finished = true; }
+
+}  // namespace evermoe
