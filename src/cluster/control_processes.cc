@@ -85,6 +85,7 @@ void visit_controller_flags(Options& options, Visit visit) {
   visit("--report-max", options.core.report_max);
   visit("--silence-max", options.core.silence_max);
   visit("--step-max", options.core.step_max);
+  visit("--load-max", options.core.load_max);
   visit("--probe-min", options.core.probe_min);
   visit("--losses-max", options.core.losses_max);
   visit("--beat", options.relay.beat);

@@ -54,7 +54,7 @@ void ControllerCore::open_next_view(const std::string& why) {
   view_ = View(view_.value + 1);
   is_open_ = false;
   suspicion_.reset();
-  committed_.reset();
+  was_commit_ = false;
   probe_due_.reset();
   actions_.push_back(Tell{absl::StrCat("view ", view_.value, ": ", why)});
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
@@ -73,8 +73,8 @@ void ControllerCore::reconsider() {
     if (!complete && !expects_nobody && now_ < adoption_ends_) return;
     is_adopting_ = false;
     if (view_ > View(0)) lose_the_absent();
-    if (complete && is_open_) committed_ = now_;
-    else open_next_view(view_ == View(0) ? "the job begins" : "a new controller takes over");
+    moved_ = now_;
+    if (!(complete && is_open_)) open_next_view(view_ == View(0) ? "the job begins" : "a new controller takes over");
   }
   start_missing();
   if (is_open_) return release_if_finished();
@@ -118,10 +118,8 @@ void ControllerCore::send_plan() {
   if (holders_told_ != holders.reason) actions_.push_back(Tell{absl::StrCat("view ", view_.value, ": ", holders.reason)});
   holders_told_ = holders.reason;
   is_open_ = true;
-  // Whoever goes back needs its time.
-  if (std::exchange(is_probing_, false) && !plan.restart_all && plan.rolled_back.empty()) {
-    probe_due_ = now_ + std::max(options_.probe_min, pace_.median());
-  }
+  moved_ = now_;
+  if (std::exchange(is_probing_, false)) probe_due_ = now_ + std::max(options_.probe_min, pace_.median());
   former_holders_ = plan.holders;
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
     Player& member = player(Rank(r));

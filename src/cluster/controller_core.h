@@ -120,9 +120,10 @@ struct ControllerOptions {
   absl::Duration start_max = absl::Minutes(2);   // from StartWorker until it joins
   absl::Duration report_max = absl::Seconds(10);  // from a StopOrder until the report
   absl::Duration silence_max = absl::Seconds(5);  // between two signs of life
-  // A job that makes no commit for so long, or for StepPace::kMediansMax median steps if that is longer,
-  // stands still though all its workers live. The next view shows who does not move.
+  // A job of which nothing is heard for so long, or for StepPace::kMediansMax median steps if that is
+  // longer, stands still though all its workers live. The next view shows who does not move.
   absl::Duration step_max = absl::Minutes(1);
+  absl::Duration load_max = absl::Minutes(10);  // the same while somebody still gathers its state
   // From that view until those are replaced; a median step if that is longer.
   absl::Duration probe_min = absl::Seconds(5);
   int losses_max = 50;  // of workers in a row without a new commit
@@ -201,6 +202,7 @@ class ControllerCore {
   int number_of_recovery();
   void note_unseen_losses(const Plan& plan);
   void follow_recovery(const Plan& plan);
+  void tell_step_again(const Milestone& milestone);
   void note_stage_done(std::set<Rank>& waiting, Rank rank, const std::string& what);
 
   const Topology topology_;
@@ -219,7 +221,8 @@ class ControllerCore {
   Commit newest_{-1};
   int losses_ = 0;
   StepPace pace_;
-  std::optional<absl::Duration> committed_;  // when the newest commit of the view in force was made
+  absl::Duration moved_;      // when the newest commit or milestone came, or the newest plan went out
+  bool was_commit_ = false;   // that was a commit
   std::optional<absl::Duration> probe_due_;  // this view was opened to see who moves
   bool is_probing_ = false;
   std::optional<Suspicion> suspicion_;
@@ -228,6 +231,8 @@ class ControllerCore {
   std::vector<RecoveryRecord> recoveries_;
   // Of the plan in force: ranks that have not gathered their state, or not run their steps, again.
   std::set<Rank> without_state_, behind_;
+  std::set<Rank> untold_state_;  // without a state, for the story
+  absl::Duration told_again_ = -absl::InfiniteDuration();
   int verified_ = 0;  // survivors that have compared their state since the plan
   bool has_ended_ = false;
 };

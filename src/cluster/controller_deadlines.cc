@@ -46,14 +46,15 @@ void ControllerCore::check_deadlines() {
 absl::Duration ControllerCore::pace_deadline() const {
   if (!is_open_ || has_ended_) return absl::InfiniteDuration();
   if (probe_due_) return *probe_due_;
-  return committed_ ? *committed_ + pace_.limit(options_.step_max) : absl::InfiniteDuration();
+  if (is_adopting_) return absl::InfiniteDuration();
+  return moved_ + (without_state_.empty() ? pace_.limit(options_.step_max) : std::max(options_.load_max, pace_.limit(options_.step_max)));
 }
 
 void ControllerCore::watch_pace() {
   if (now_ < pace_deadline()) return;
   if (!probe_due_) {
     is_probing_ = true;
-    return open_next_view(absl::StrCat("no commit for ", absl::FormatDuration(now_ - *committed_), " where a step takes ",
+    return open_next_view(absl::StrCat("nothing has happened for ", absl::FormatDuration(now_ - moved_), "; a step takes ",
                                        absl::FormatDuration(pace_.median())));
   }
   probe_due_.reset();

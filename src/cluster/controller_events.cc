@@ -128,42 +128,14 @@ void ControllerCore::hear(const Trouble& trouble) {
   suspicion_->blames.insert_or_assign(trouble.rank, trouble.accused);
 }
 
-void ControllerCore::hear(const Milestone& milestone) {
-  RecoveryRecord* const record = present_recovery();
-  if (record == nullptr || milestone.view != view_) return;
-  switch (milestone.kind) {
-    case Milestone::Kind::kConnected:
-      break;
-    case Milestone::Kind::kRestored:
-      record->restored = now_;
-      note_stage_done(without_state_, milestone.rank, "has a state again");
-      for (const std::string& source : milestone.sources) {
-        record->sources.push_back(absl::StrCat(name_of(milestone.rank), ": ", source));
-      }
-      break;
-    case Milestone::Kind::kCaughtUp:
-      record->caught_up = now_;
-      record->recomputed_steps = std::max(record->recomputed_steps, milestone.recomputed_steps);
-      note_stage_done(behind_, milestone.rank,
-                      absl::StrCat("has caught up: ", record->recomputed_steps, " steps run again",
-                                   verified_ == 0 ? "" : absl::StrCat(", with the bits they had on ", verified_, " that lived on")));
-      break;
-    case Milestone::Kind::kVerified:
-      record->verified = now_;
-      ++verified_;
-      break;
-    case Milestone::Kind::kResumed:
-      break;
-  }
-}
-
 void ControllerCore::hear(const Progress& progress) {
   if (progress.newest <= newest_) return;
   newest_ = progress.newest;
   losses_ = 0;
   if (!is_open_ || progress.view != view_) return;
-  if (committed_) pace_.add(now_ - *committed_);
-  committed_ = now_;
+  if (was_commit_) pace_.add(now_ - moved_);
+  moved_ = now_;
+  was_commit_ = true;
   is_probing_ = false;
   probe_due_.reset();
   if (RecoveryRecord* const record = present_recovery(); record != nullptr) record->resumed = now_;

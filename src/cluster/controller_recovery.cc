@@ -8,6 +8,50 @@
 #include "absl/strings/str_cat.h"
 
 namespace evermoe {
+namespace {
+
+constexpr absl::Duration kTellEvery = absl::Seconds(2);
+
+}  // namespace
+
+// One of an older view still tells how far its rank is.
+void ControllerCore::hear(const Milestone& milestone) {
+  const Rank rank = milestone.rank;
+  moved_ = now_;
+  was_commit_ = false;
+  if (milestone.kind == Milestone::Kind::kRestored) without_state_.erase(rank);
+  RecoveryRecord* const record = present_recovery();
+  if (record == nullptr) return;
+  record->recomputed_steps = std::max(record->recomputed_steps, milestone.recomputed_steps);
+  switch (milestone.kind) {
+    case Milestone::Kind::kConnected:
+      return;
+    case Milestone::Kind::kRestored:
+      record->restored = now_;
+      for (const std::string& source : milestone.sources) record->sources.push_back(absl::StrCat(name_of(rank), ": ", source));
+      return note_stage_done(untold_state_, rank, "has a state again");
+    case Milestone::Kind::kStepAgain:
+      return tell_step_again(milestone);
+    case Milestone::Kind::kCaughtUp:
+      record->caught_up = now_;
+      return note_stage_done(behind_, rank,
+                             absl::StrCat("has caught up: ", record->recomputed_steps, " steps run again",
+                                          verified_ == 0 ? "" : absl::StrCat(", with the bits they had on ", verified_, " that lived on")));
+    case Milestone::Kind::kVerified:
+      record->verified = now_;
+      ++verified_;
+      return;
+  }
+}
+
+// Only where it takes long enough for somebody to wonder.
+void ControllerCore::tell_step_again(const Milestone& milestone) {
+  const Role role = topology_.role_of(milestone.rank);
+  if (role.lane != 0 || now_ < told_again_ + kTellEvery || now_ < present_recovery()->planned + kTellEvery) return;
+  told_again_ = now_;
+  actions_.push_back(Tell{absl::StrCat("view ", view_.value, ": stage ", role.stage, " catches up, ", milestone.recomputed_steps,
+                                       " steps so far")});
+}
 
 // Told once for each stage: there may be thousands of ranks.
 void ControllerCore::note_stage_done(std::set<Rank>& waiting, Rank rank, const std::string& what) {
@@ -31,8 +75,14 @@ void ControllerCore::note_unseen_losses(const Plan& plan) {
 }
 
 void ControllerCore::follow_recovery(const Plan& plan) {
-  without_state_.clear();
-  behind_.clear();
+  if (plan.restart_all) {
+    behind_.clear();
+    for (int32_t r = 0; r < topology_.world_size(); ++r) without_state_.insert(Rank(r));
+  }
+  for (const int stage : plan.rolled_back) {
+    for (const Rank rank : topology_.stage_group(stage)) without_state_.insert(rank);
+  }
+  untold_state_ = without_state_;
   verified_ = 0;
   RecoveryRecord* const record = present_recovery();
   if (record == nullptr) return;
@@ -43,10 +93,7 @@ void ControllerCore::follow_recovery(const Plan& plan) {
   stages.insert(plan.rolled_back.begin(), plan.rolled_back.end());
   record->rolled_back_stages.assign(stages.begin(), stages.end());
   record->reasons.insert(record->reasons.end(), plan.reasons.begin(), plan.reasons.end());
-  for (const int stage : plan.rolled_back) {
-    for (const Rank rank : topology_.stage_group(stage)) without_state_.insert(rank);
-  }
-  behind_ = without_state_;
+  behind_.insert(without_state_.begin(), without_state_.end());
 }
 
 }  // namespace evermoe

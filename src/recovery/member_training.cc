@@ -166,7 +166,10 @@ absl::Status Member::train_step() {
     ++work_.steps_trained;
     if (again) ++work_.steps_recomputed;
   }
-  if (again) ++recomputed_since_begin_;
+  if (again) {
+    ++recomputed_since_begin_;
+    control_.send(Milestone{gate_.newest_view(), rank_, Milestone::Kind::kStepAgain, recomputed_since_begin_, {}});
+  }
   exchange_.begin(commit);
   ASSIGN_OR_RETURN(const Findings findings, trainer_.train(active_, exchange_));
   exchange_.finish();
