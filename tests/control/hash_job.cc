@@ -33,7 +33,9 @@ std::atomic<bool> asked_to_drain{false};
 // travels with the findings of a step, so that all ranks stop at the same one.
 class PacedTrainer final : public StageTrainer {
  public:
-  PacedTrainer(StageTrainer& inner, absl::Duration step_time) : inner_(inner), step_time_(step_time) {}
+  // `hangs_at`: the step in which the training thread never comes back; -1: none.
+  PacedTrainer(StageTrainer& inner, absl::Duration step_time, int64_t hangs_at)
+      : inner_(inner), step_time_(step_time), hangs_at_(hangs_at) {}
 
   const std::vector<StageOperator>& operators() const override { return inner_.operators(); }
   void join_stage(View epoch) override { inner_.join_stage(epoch); }
@@ -51,6 +53,7 @@ class PacedTrainer final : public StageTrainer {
   absl::Status set_position(const RecordBytes& position) override { return inner_.set_position(position); }
   absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary) override {
     real_clock().sleep_until(real_clock().now() + step_time_);
+    while (inner_.step().value == hangs_at_) real_clock().sleep_until(real_clock().now() + absl::Seconds(1));
     ASSIGN_OR_RETURN(Findings findings, inner_.train(active, boundary));
     findings.minima.push_back(asked_to_drain ? 0 : 1);
     return findings;
@@ -74,6 +77,7 @@ class PacedTrainer final : public StageTrainer {
  private:
   StageTrainer& inner_;
   const absl::Duration step_time_;
+  const int64_t hangs_at_;
   bool is_drained_ = false;
 };
 
@@ -110,7 +114,10 @@ class Worker {
     model.steps = number(flags_, "--steps", 20);
     model.micro_batches = 4;
     HashTrainer hash(topology_, *transport, disk_, model);
-    PacedTrainer trainer(hash, absl::Milliseconds(number(flags_, "--step-ms", 0)));
+    PacedTrainer trainer(hash, absl::Milliseconds(number(flags_, "--step-ms", 0)),
+                         rank_ == Rank(static_cast<int32_t>(number(flags_, "--hang-rank", -1))) && since_ == View(1)
+                             ? number(flags_, "--hang-at", -1)
+                             : -1);
     MemberObserver observer;
     if (rank_ == Rank(0)) observer.on_step = [this](const Record&, Step step) { report({.kind = WorkerReport::Kind::kStep, .step = step}); };
     Member member(topology_, *transport, trainer, client_, real_clock(), member_options(trainer), observer);
@@ -134,7 +141,7 @@ class Worker {
     };
     options.copies.piece_bytes_max = 16;
     options.copies.bytes_per_second = 1e7;
-    options.deadline = absl::Seconds(20);
+    options.deadline = absl::Minutes(5);
     return options;
   }
 

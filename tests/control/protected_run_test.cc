@@ -222,6 +222,21 @@ TEST(ProtectedRun, AStoppedWorkerIsKilledAndReplaced) {
   EXPECT_THAT(outcome.failures[0].recovery->detect, testing::Optional(testing::Gt(1.5)));
 }
 
+// It lives and says so, but it trains no more.
+TEST(ProtectedRun, AWorkerThatHangsIsFoundByThePaceOfTheJob) {
+  ProtectedJob job;
+  job.argument("--hang-rank", "3").argument("--hang-at", "30");
+  job.options().controller.core.step_max = absl::Seconds(2);
+  job.options().controller.core.probe_min = absl::Seconds(1);
+  const RunOutcome outcome = job.run();
+  ASSERT_EQ(outcome.status, RunStatus::kFinished) << outcome.reason << "\n" << job.said();
+  EXPECT_EQ(job.digest(), digest_of_undisturbed()) << job.said();
+  EXPECT_THAT(job.said(), HasSubstr("nothing has happened for"));
+  ASSERT_THAT(outcome.failures, SizeIs(1)) << job.said();
+  EXPECT_THAT(outcome.failures[0].recovery->rolled_back_stages, ElementsAre(1)) << job.said();
+  EXPECT_EQ(outcome.restarts, 0);
+}
+
 TEST(ProtectedRun, AStoppedNodeIsEnded) {
   ProtectedJob job;
   job.options().controller.relay.silence_max = absl::Seconds(1);
