@@ -166,9 +166,15 @@ void SimulatedJob::to_controller(ControllerEvent event, Process* about) {
     about->last_word = std::max(about->last_word, network_.now() + delay);
     delay = about->last_word - network_.now();
   }
-  network_.after(delay, [this, life, event = std::move(event)] {
+  network_.after(delay, [this, life, about, event = std::move(event)] {
+    if (about != nullptr && has_successor(*about)) return;
     if (life == controller_life_ && controller_ != nullptr) on_event(event);
   });
+}
+
+bool SimulatedJob::has_successor(const Process& process) const {
+  return std::any_of(processes_.begin(), processes_.end(),
+                     [&](const auto& other) { return other->rank == process.rank && other->index > process.index; });
 }
 
 void SimulatedJob::on_event(const ControllerEvent& event) {

@@ -93,8 +93,10 @@ class SimulatedJob {
 
   void on_event(const ControllerEvent& event);
   void act(const ControllerAction& action);
-  // What one process says, and what its agent says of it, comes in the order said.
+  // What one process says, and what its agent says of it, comes in the order said; as the controller's relay
+  // does, nothing of a process whose successor has been started.
   void to_controller(ControllerEvent event, Process* about = nullptr);
+  bool has_successor(const Process& process) const;
   void start_controller();
   void kill_controller();
   void start_worker(const StartWorker& start);
