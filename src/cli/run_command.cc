@@ -98,8 +98,8 @@ void add_run_command(CLI::App& app, CommandTable& commands) {
   command->add_option("CONFIG", options->config.path, "TOML file")->required();
   options->config.add_settings(*command);
   command->add_option("--out", options->out, "output folder; the job resumes what it finds there (default: out/CONFIG)");
-  command->add_option("--nodes", options->nodes, "simulated nodes, each with an agent (run.nodes)")->check(CLI::PositiveNumber);
-  command->add_option("--spares", options->spares, "nodes more that take over from lost ones (run.spares)")->check(CLI::NonNegativeNumber);
+  command->add_option("--nodes", options->nodes, "simulated nodes, each with an agent (run.nodes)")->check(CLI::Range(1, 1 << 16));
+  command->add_option("--spares", options->spares, "nodes more that take over from lost ones (run.spares)")->check(CLI::Range(0, 1 << 16));
   command->add_option("--faults", options->faults, "TOML file with faults to rehearse (docs/recovery.md)");
   command->add_flag("--json", options->json, "print the result as one JSON object, and progress on standard error");
   command->add_flag("--quiet", options->quiet, "show no progress");

@@ -10,6 +10,7 @@
 #include "comm/frame.h"
 #include "comm/host_address.h"
 #include "comm/meeting_plan.h"
+#include "comm/two_lane_transport.h"
 #include "comm/ucx_lane.h"
 
 namespace evermoe {
@@ -46,11 +47,12 @@ struct UcxWorkers {
   std::unique_ptr<UcxWorker> letters;
 };
 
-class UcxTransport final : public Transport {
+class UcxTransport final : public TwoLaneTransport<UcxLane> {
  public:
   UcxTransport(UcxWorkers workers, const std::string& address, Rank rank, int size, View since,
                const UcxTransportOptions& options)
-      : rank_(rank),
+      : TwoLaneTransport(rank, size, messages_, letters_),
+        rank_(rank),
         options_(options),
         messages_(rank, size, process_number(address), std::move(workers.messages), UcxLane::Traffic::kMessages, options),
         letters_(rank, size, process_number(address), std::move(workers.letters), UcxLane::Traffic::kLetters, options),
@@ -62,35 +64,10 @@ class UcxTransport final : public Transport {
     return letters_.start();
   }
 
-  Rank rank() const override { return rank_; }
-  int size() const override { return met_.size(); }
-  std::unique_ptr<TransportOperation> start_send(Rank to, Tag tag, std::span<const std::byte> bytes) override {
-    return lane_of(tag).start_send(to, tag, bytes);
-  }
-  std::unique_ptr<TransportOperation> start_receive(Rank from, Tag tag, std::span<std::byte> into) override {
-    CHECK(tag.group != kLetterGroup) << "letters come by receive_letter()";
-    return messages_.start_receive(from, tag, into);
-  }
-  absl::Status wait(std::unique_ptr<TransportOperation> operation, absl::Duration timeout) override {
-    UcxLane& lane = lane_of(static_cast<const PendingOperation&>(*operation).tag);
-    return lane.wait(std::move(operation), timeout);
-  }
-  bool done(TransportOperation& operation) override {
-    return lane_of(static_cast<const PendingOperation&>(operation).tag).done(operation);
-  }
-  absl::StatusOr<Letter> receive_letter(absl::Duration timeout) override { return letters_.receive_letter(timeout); }
-  using Transport::revoke;
-  void revoke(GroupRange groups, View view, absl::Status reason) override { messages_.revoke(groups, view, reason); }
   absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) override;
-  void cut(Rank peer) override {
-    for (UcxLane* const lane : {&messages_, &letters_}) {
-      lane->vacate(peer, PeerLost(peer, absl::StrCat("the connection with rank ", peer.value, " was cut")));
-    }
-  }
   void close() override;
 
  private:
-  UcxLane& lane_of(const Tag& tag) { return tag.group == kLetterGroup ? letters_ : messages_; }
   absl::Status find_dead();
   absl::Status greet(Rank rank, const WantedProcess& process);
   absl::Status await_greetings(const Deadline& deadline);
@@ -109,10 +86,7 @@ absl::Status UcxTransport::meet(const std::vector<PeerAddress>& table, absl::Dur
     RETURN_IF_ERROR(parse_ucx_address(table[i].address, i).status());
   }
   const MeetingPlan plan = met_.plan(table);
-  for (const auto& [rank, reason] : plan.dropped) {
-    messages_.vacate(rank, reason);
-    letters_.vacate(rank, reason);
-  }
+  vacate_dropped(plan);
   RETURN_IF_ERROR(find_dead());
   for (const auto& [rank, process] : plan.missing) RETURN_IF_ERROR(greet(rank, process));
   return await_greetings(deadline);

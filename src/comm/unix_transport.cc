@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "comm/host_address.h"
 #include "comm/meeting_plan.h"
+#include "comm/two_lane_transport.h"
 #include "comm/unix_connect.h"
 #include "comm/unix_lane.h"
 #include "comm/unix_meeting.h"
@@ -24,42 +25,17 @@ absl::StatusOr<std::string> name_in(const std::string& text, size_t rank) {
   return address.detail;
 }
 
-class UnixTransport final : public Transport {
+class UnixTransport final : public TwoLaneTransport<UnixLane> {
  public:
   UnixTransport(ListeningSocket listening, Rank rank, int size, View since, const UnixTransportOptions& options);
 
   // The only part of construction that can fail.
   absl::Status start();
 
-  Rank rank() const override { return rank_; }
-  int size() const override { return met_.size(); }
-  std::unique_ptr<TransportOperation> start_send(Rank to, Tag tag, std::span<const std::byte> bytes) override {
-    return lane_of(tag).start_send(to, tag, bytes);
-  }
-  std::unique_ptr<TransportOperation> start_receive(Rank from, Tag tag, std::span<std::byte> into) override {
-    CHECK(tag.group != kLetterGroup) << "letters come by receive_letter()";
-    return messages_.start_receive(from, tag, into);
-  }
-  absl::Status wait(std::unique_ptr<TransportOperation> operation, absl::Duration timeout) override {
-    UnixLane& lane = lane_of(static_cast<const PendingOperation&>(*operation).tag);
-    return lane.wait(std::move(operation), timeout);
-  }
-  bool done(TransportOperation& operation) override {
-    return lane_of(static_cast<const PendingOperation&>(operation).tag).done(operation);
-  }
-  absl::StatusOr<Letter> receive_letter(absl::Duration timeout) override { return letters_.receive_letter(timeout); }
-  using Transport::revoke;
-  void revoke(GroupRange groups, View view, absl::Status reason) override { messages_.revoke(groups, view, reason); }
   absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) override;
-  void cut(Rank peer) override {
-    for (UnixLane* const lane : {&messages_, &letters_}) {
-      lane->vacate(peer, PeerLost(peer, absl::StrCat("the connection with rank ", peer.value, " was cut")));
-    }
-  }
   void close() override;
 
  private:
-  UnixLane& lane_of(const Tag& tag) { return tag.group == kLetterGroup ? letters_ : messages_; }
   absl::Status install(Rank rank, const WantedProcess& process, UnixStreams streams);
   enum class Left { kIsFine, kIsDead };
   absl::Status find_dead(Left left);
@@ -74,7 +50,8 @@ class UnixTransport final : public Transport {
 
 UnixTransport::UnixTransport(ListeningSocket listening, Rank rank, int size, View since,
                              const UnixTransportOptions& options)
-    : rank_(rank),
+    : TwoLaneTransport(rank, size, messages_, letters_),
+      rank_(rank),
       options_(options),
       messages_(rank, size, UnixLane::Traffic::kMessages),
       letters_(rank, size, UnixLane::Traffic::kLetters),
@@ -93,10 +70,7 @@ absl::Status UnixTransport::meet(const std::vector<PeerAddress>& table, absl::Du
     RETURN_IF_ERROR(name_in(table[i].address, i).status());
   }
   const MeetingPlan plan = met_.plan(table);
-  for (const auto& [rank, reason] : plan.dropped) {
-    messages_.vacate(rank, reason);
-    letters_.vacate(rank, reason);
-  }
+  vacate_dropped(plan);
   RETURN_IF_ERROR(find_dead(Left::kIsDead));
   std::map<Rank, UnixProcess> missing;
   for (const auto& [rank, process] : plan.missing) {
