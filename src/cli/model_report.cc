@@ -4,6 +4,7 @@
 
 #include "operators/operator.h"
 #include "placement/expert_placement.h"
+#include "placement/operator_stage.h"
 #include "placement/topology.h"
 
 namespace evermoe {
@@ -51,14 +52,6 @@ std::vector<ModelReport::PrecisionRow> measure(const std::vector<OperatorSpec>& 
     rows.push_back(row);
   }
   return rows;
-}
-
-int stage_of(const OperatorSpec& spec, const Topology& topology) {
-  if (spec.kind == OperatorKind::kEmbedding) return 0;
-  if (spec.kind == OperatorKind::kHead) return topology.stages() - 1;
-  int stage = 0;
-  while (topology.first_layer(stage + 1) <= spec.layer) ++stage;
-  return stage;
 }
 
 // Adds an operator to every lane that holds it. Its owners share the optimizer state (ZeRO-1).

@@ -4,6 +4,7 @@
 
 #include "pipeline/pipeline_schedule.h"
 #include "placement/expert_placement.h"
+#include "placement/operator_stage.h"
 #include "placement/topology.h"
 
 namespace evermoe {
@@ -137,14 +138,6 @@ class StageBuilder {
   double expert_ = 0;
   StageWork work_;
 };
-
-int stage_of(const OperatorSpec& spec, const Topology& topology) {
-  if (spec.kind == OperatorKind::kEmbedding) return 0;
-  if (spec.kind == OperatorKind::kHead) return topology.stages() - 1;
-  int stage = 0;
-  while (topology.first_layer(stage + 1) <= spec.layer) ++stage;
-  return stage;
-}
 
 }  // namespace
 
