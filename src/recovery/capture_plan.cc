@@ -30,7 +30,8 @@ std::vector<int> capture_order(std::span<const StageOperator> operators) {
   std::vector<int> order(operators.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return operators[static_cast<size_t>(a)].work_per_byte < operators[static_cast<size_t>(b)].work_per_byte;
+    const StageOperator &x = operators[static_cast<size_t>(a)], &y = operators[static_cast<size_t>(b)];
+    return x.tokens + x.update_tokens < y.tokens + y.update_tokens;
   });
   return order;
 }

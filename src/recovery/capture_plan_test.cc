@@ -12,7 +12,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 StageOperator op(const std::string& name, int64_t full, double work = 1) {
-  return {name, {full / 2, full / 12}, {full, full / 6}, work};
+  return {name, {full / 2, full / 12}, {full, full / 6}, -1, work};
 }
 
 TEST(CapturePlanTest, WhoSavesLittleWhileFrozenIsCapturedFirst) {

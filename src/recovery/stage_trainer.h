@@ -53,9 +53,19 @@ struct StageOperator {
   std::string name;
   OperatorBytes bytes;  // of this rank's shard
   OperatorBytes whole;  // of all its shards: the same on every lane
-  // How much work a catch-up saves while the operator is frozen, per byte: weight gradients and update,
-  // in any unit. An embedding computes next to nothing, an expert for its share of the tokens only.
-  double work_per_byte = 1;
+  // Its place in ExpertLoads; -1: no gate chooses it.
+  int expert = -1;
+  // What a step costs it, per byte: tokens that add to its weights' gradients (of an expert: its share if all
+  // get as many; what is counted takes its place), and its update, in tokens that would cost as much. A
+  // catch-up saves both while the operator is frozen.
+  double tokens = 1;
+  double update_tokens = 0;
+};
+
+// What the gates of a stage chose in a step, over all its lanes. Indices: StageOperator::expert.
+struct ExpertLoads {
+  std::vector<int64_t> tokens;      // that went to the expert
+  std::vector<double> probability;  // of the expert, summed over all tokens of the step
 };
 
 // Called before an operator's master weights, moments or compute weights change; may block.
@@ -93,6 +103,8 @@ class StageTrainer {
 
   // Runs the next step's micro-batches and reduces the gradients of active operators.
   virtual absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary) = 0;
+  // Of the last train(), the same on every lane of the stage; both vectors empty if nothing is counted.
+  virtual const ExpertLoads& expert_loads() const = 0;
   // Moves the position on and updates the active operators; collective inside the stage.
   virtual absl::Status apply(const Findings& combined, const ActiveOperators& active, const BeforeWrite& before_write) = 0;
 

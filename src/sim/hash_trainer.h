@@ -63,6 +63,7 @@ class HashTrainer final : public StageTrainer {
   RecordBytes position() const override;
   absl::Status set_position(const RecordBytes& position) override;
   absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary) override;
+  const ExpertLoads& expert_loads() const override { return expert_loads_; }
   absl::Status apply(const Findings& combined, const ActiveOperators& active, const BeforeWrite& before_write) override;
   bool is_evaluated(Step step) const override;
   absl::StatusOr<Findings> evaluate(Boundary& boundary) override;
@@ -136,6 +137,7 @@ class HashTrainer final : public StageTrainer {
   std::vector<Operator> operators_;
   std::vector<StageOperator> inventory_;
   Position position_;
+  ExpertLoads expert_loads_;
   int64_t saved_ = -1;
 };
 

@@ -28,19 +28,18 @@ void for_each_part(std::span<const std::span<std::byte>> parts, int64_t offset, 
   CHECK(offset >= 0 && last <= first) << "bytes " << offset << " to " << last << " of a snapshot of " << first;
 }
 
-// What an update costs a parameter, in tokens whose weight gradient costs as much: it moves 28 bytes
-// where a token makes 2 operations.
+// An update moves 28 bytes of a parameter where a token makes 2 operations.
 constexpr double kUpdateTokens = 32;
 
-// Tokens of a step that add to a parameter's gradient, and its update. Parameters have equally many bytes.
-double work_of(const OperatorSpec& spec, const JobConfig& config) {
+// Tokens of a step that add to a parameter's gradient. Parameters have equally many bytes.
+double tokens_of(const OperatorSpec& spec, const JobConfig& config) {
   const auto tokens = static_cast<double>(config.train.micro_batches * config.train.micro_batch_size *
                                           config.model.sequence_length);
   switch (spec.kind) {
-    case OperatorKind::kEmbedding: return kUpdateTokens;  // it only adds up rows
+    case OperatorKind::kEmbedding: return 0;  // it only adds up rows
     case OperatorKind::kExpert:
-      return kUpdateTokens + tokens * static_cast<double>(config.model.top_k) / static_cast<double>(config.model.experts);
-    default: return kUpdateTokens + tokens;
+      return tokens * static_cast<double>(config.model.top_k) / static_cast<double>(config.model.experts);
+    default: return tokens;
   }
 }
 
@@ -63,7 +62,8 @@ OperatorShards::OperatorShards(const JobConfig& config, const StateTypes& types,
     inventory_.push_back({.name = spec.name,
                           .bytes = {size(shard.full[0]) + size(shard.full[1]) + size(shard.full[2]), size(shard.compute)},
                           .whole = {3 * spec.flat_size * master_bytes, spec.flat_size * compute_bytes},
-                          .work_per_byte = work_of(spec, config)});
+                          .tokens = tokens_of(spec, config),
+                          .update_tokens = kUpdateTokens});
     shards_.push_back(shard);
   }
   CHECK(next == own.size()) << "operators of another stage, or in another order";

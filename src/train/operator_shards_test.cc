@@ -140,7 +140,7 @@ TEST_P(OperatorShardsTest, LanesAgreeOnWholesAndHaveAllOfThem) {
     for (const auto& inventory : inventories) {
       EXPECT_EQ(inventory[i].name, inventories[0][i].name);
       EXPECT_EQ(inventory[i].whole.full, inventories[0][i].whole.full);
-      EXPECT_EQ(inventory[i].work_per_byte, inventories[0][i].work_per_byte);
+      EXPECT_EQ(inventory[i].tokens, inventories[0][i].tokens);
       full += inventory[i].bytes.full;
       compute += inventory[i].bytes.compute;
     }

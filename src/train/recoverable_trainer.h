@@ -49,6 +49,7 @@ class RecoverableTrainer final : public StageTrainer {
   RecordBytes position() const override;
   absl::Status set_position(const RecordBytes& position) override;
   absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary) override;
+  const ExpertLoads& expert_loads() const override { return expert_loads_; }
   absl::Status apply(const Findings& combined, const ActiveOperators& active, const BeforeWrite& before_write) override;
   bool is_evaluated(Step step) const override;
   absl::StatusOr<Findings> evaluate(Boundary& boundary) override;
@@ -88,6 +89,7 @@ class RecoverableTrainer final : public StageTrainer {
   DurableState durable_;
   OperatorShards shards_;
   TrainingPosition position_;
+  ExpertLoads expert_loads_;
   bool is_drained_ = false;
   StepRecord record_;
   Step base_{-1};            // a checkpoint that restore_base() may be asked for

@@ -58,6 +58,7 @@ class PacedTrainer final : public StageTrainer {
     findings.minima.push_back(asked_to_drain ? 0 : 1);
     return findings;
   }
+  const ExpertLoads& expert_loads() const override { return inner_.expert_loads(); }
   absl::Status apply(const Findings& combined, const ActiveOperators& active, const BeforeWrite& before_write) override {
     Findings own = combined;
     is_drained_ = own.minima.back() == 0;
