@@ -26,6 +26,26 @@ void Popularity::add_step(std::span<const int64_t> tokens, std::span<const doubl
   }
 }
 
+std::vector<double> Popularity::state() const {
+  std::vector<double> state{static_cast<double>(steps_), static_cast<double>(steps_with_probability_)};
+  state.insert(state.end(), tokens_.begin(), tokens_.end());
+  state.insert(state.end(), probability_.begin(), probability_.end());
+  state.insert(state.end(), decayed_.begin(), decayed_.end());
+  return state;
+}
+
+void Popularity::set_state(std::span<const double> state) {
+  CHECK(state.size() == state_size()) << state.size() << " numbers for " << tokens_.size() << " experts";
+  steps_ = static_cast<int64_t>(state[0]);
+  steps_with_probability_ = static_cast<int64_t>(state[1]);
+  const size_t experts = tokens_.size();
+  for (size_t e = 0; e < experts; ++e) {
+    tokens_[e] = static_cast<int64_t>(state[2 + e]);
+    probability_[e] = state[2 + experts + e];
+    decayed_[e] = state[2 + 2 * experts + e];
+  }
+}
+
 const std::vector<double>& Popularity::soft() const {
   CHECK(steps_with_probability_ == steps_) << steps_ - steps_with_probability_ << " steps without probabilities";
   return probability_;

@@ -22,6 +22,12 @@ class Popularity {
   // gate's probabilities for the expert over all tokens of the step.
   void add_step(std::span<const int64_t> tokens, std::span<const double> gate_probability = {});
 
+  // All that was counted, as numbers; set_state() takes what state() of one with as many experts gave.
+  // Exact for counts below 2^53.
+  std::vector<double> state() const;
+  void set_state(std::span<const double> state);
+  size_t state_size() const { return 2 + 3 * tokens_.size(); }
+
   int64_t steps() const { return steps_; }
   const std::vector<int64_t>& tokens() const { return tokens_; }
 

@@ -27,7 +27,8 @@ WindowPlan priced_plan(const WindowPlanInput& input, OrderKind kind, const Captu
   WindowPlan plan{.order = order, .order_kind = kind, .window = std::move(window)};
   plan.stall_share = mean_stall_share(plan.window, input.step);
   plan.recovery_seconds = expected_recovery_seconds(input.operators, order, plan.window, input.recovery);
-  plan.cost = plan.stall_share + plan.recovery_seconds / input.recovery.mtbf_seconds;
+  plan.slowdown_share = mean_slowdown_share(plan.window, input.step);
+  plan.cost = plan.stall_share + plan.slowdown_share + plan.recovery_seconds / input.recovery.mtbf_seconds;
   return plan;
 }
 
@@ -179,6 +180,10 @@ int64_t step_budget_bytes(const StepProfile& step) {
 
 double mean_stall_share(const Window& window, const StepProfile& step) {
   return stall_share_at(window, step, step_budget_bytes(step));
+}
+
+double mean_slowdown_share(const Window& window, const StepProfile& step) {
+  return static_cast<double>(window.total_bytes) / window.length() * step.slowdown_seconds_per_byte / step.step_seconds;
 }
 
 double expected_recovery_seconds(std::span<const OperatorProfile> operators, const CaptureOrder& order,

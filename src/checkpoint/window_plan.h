@@ -10,6 +10,7 @@
 //        + phi [(W - 1) F - sum of slot(i) w_i]     catch-up, frozen operators leave out w
 //        + phi [W / 2 + 1 + lag] F                  running again up to the failure, with half a step
 //   J    = mean over slots of max(0, (slot bytes + log bytes) / bandwidth - (T - T_update)) / T
+//        + mean over slots of slot bytes x slowdown per byte / T
 //        + E[R] / MTBF
 //
 // Tried are both orders of ordering.h, as they are and changed as far as the budget needs it, at every
@@ -36,6 +37,9 @@ struct StepProfile {
   double copy_bytes_per_second = 0;  // device to host
   // Boundary activations and gradients that are logged per step, over the same link.
   int64_t log_bytes = 0;
+  // By which a copied byte delays training even where copies keep up: processors that train copy it. 0
+  // where copies have engines of their own.
+  double slowdown_seconds_per_byte = 0;
   // Sustained, to the peers that hold this rank's copies. 0 if unknown: then it is not checked.
   double peer_bytes_per_second = 0;
 };
@@ -86,6 +90,7 @@ struct WindowPlan {
   int copies = 0;
   MemoryUse memory;
   double stall_share = 0;       // first term of J
+  double slowdown_share = 0;    // second
   double recovery_seconds = 0;  // E[R]
   double cost = 0;              // J
   std::vector<std::string> reasons;  // sentences: what was chosen, against what, and what was given up
@@ -102,6 +107,7 @@ struct WindowPlanInfeasible {
 int64_t step_budget_bytes(const StepProfile& step);
 
 double mean_stall_share(const Window& window, const StepProfile& step);
+double mean_slowdown_share(const Window& window, const StepProfile& step);
 
 double expected_recovery_seconds(std::span<const OperatorProfile> operators, const CaptureOrder& order,
                                  const Window& window, const RecoveryProfile& recovery);

@@ -16,8 +16,9 @@
 #include "comm/job_transport.h"
 #include "env/clock.h"
 #include "faults/struck_faults.h"
-#include "recovery/capture_plan.h"
 #include "recovery/member.h"
+#include "recovery/protection_memory.h"
+#include "recovery/window_choice.h"
 #include "train/recoverable_trainer.h"
 
 namespace evermoe {
@@ -39,18 +40,45 @@ int first_slots(const ProtectionConfig& protection, size_t operators) {
   return static_cast<int>(std::min<int64_t>(wanted, static_cast<int64_t>(operators)));
 }
 
-absl::StatusOr<MemberOptions> member_options(const JobConfig& config, const StageTrainer& trainer, SlotChooser& chooser,
-                                             bool is_rehearsal) {
+OrderingOptions ordering_options(const ProtectionConfig& protection) {
+  OrderingOptions options;
+  switch (protection.ordering) {
+    case CaptureOrdering::kAuto: options.by = OrderBy::kExpectedCost; break;
+    case CaptureOrdering::kPopularity: options.by = OrderBy::kPopularity; break;
+    case CaptureOrdering::kSoft: options.by = OrderBy::kSoft; break;
+    case CaptureOrdering::kDecayed: options.by = OrderBy::kDecayed; break;
+    case CaptureOrdering::kCapacity: options.by = OrderBy::kCapacity; break;
+    case CaptureOrdering::kRatio: options.by = OrderBy::kRatio; break;
+  }
+  options.reorder = {100 * protection.reorder_share, 100 * protection.reorder_change};
+  return options;
+}
+
+WindowConditions window_conditions(const JobConfig& config, const StageTrainer& trainer, int slots_max) {
+  const auto stages = static_cast<double>(config.parallel.lanes.size());
+  const auto micro_batches = static_cast<double>(config.train.micro_batches);
+  WindowConditions conditions;
+  conditions.copy_bytes_per_second = static_cast<double>(config.protection.copy_bandwidth);
+  conditions.log_bytes = trainer.boundary_bytes();
+  conditions.recovery.stage_share = micro_batches / (micro_batches + stages - 1);
+  conditions.recovery.lag_steps = 1;
+  // Failures of the job hit its stages in turns.
+  conditions.recovery.mtbf_seconds = stages * config.protection.mtbf_seconds;
+  conditions.slots_max = slots_max;
+  return conditions;
+}
+
+absl::StatusOr<MemberOptions> member_options(const JobConfig& config, const StageTrainer& trainer, bool is_rehearsal) {
   const ProtectionConfig& protection = config.protection;
-  const std::vector<StageOperator>& operators = trainer.operators();
+  std::vector<OperatorBytes> operators;
+  for (const StageOperator& op : trainer.operators()) operators.push_back(op.bytes);
   MemberOptions options;
   // A job of one worker has nobody to keep copies.
   options.is_protected = protection.strategy != ProtectionStrategy::kNone && config.parallel.world_size() > 1;
   options.slots = first_slots(protection, operators.size());
+  options.ordering = ordering_options(protection);
   const bool is_dense = protection.strategy == ProtectionStrategy::kDense;
   options.period = is_dense ? static_cast<int>(protection.dense_every_steps) : options.slots;
-  options.slots_of_operators = [&operators](int slots) { return slots_of_operators(operators, slots); };
-  if (!is_dense && protection.window == 0) options.wanted_slots = [&chooser] { return chooser.wanted(); };
   options.is_rehearsal = is_rehearsal;
   // Who hangs is found by the pace of the whole job; a single message may take as long as the longest step.
   options.deadline = kMessageMax;
@@ -95,8 +123,12 @@ class MemberProcess {
     environment.training = tokens.training;
     environment.validation = tokens.validation;
     ASSIGN_OR_RETURN(trainer_, RecoverableTrainer::create(config_, environment, {.drain_requested = drain_requested}));
-    chooser_.emplace(trainer_->operators(), static_cast<double>(config_.protection.copy_bandwidth));
-    ASSIGN_OR_RETURN(MemberOptions member, member_options(config_, *trainer_, *chooser_, !options_.faults.empty()));
+    ASSIGN_OR_RETURN(MemberOptions member, member_options(config_, *trainer_, !options_.faults.empty()));
+    const ProtectionConfig& protection = config_.protection;
+    if (protection.strategy == ProtectionStrategy::kSparse && protection.window == 0) {
+      chooser_.emplace(window_conditions(config_, *trainer_, member.slots_max));
+      member.wanted_slots = [this](const OperatorOrdering& ordering) { return chooser_->wanted(ordering); };
+    }
     member_ = std::make_unique<Member>(topology_, *transport_, *trainer_, client_, real_clock(), std::move(member), observer());
     return options_.faults.empty() ? absl::OkStatus() : arm_faults();
   }
@@ -163,7 +195,10 @@ class MemberProcess {
     MemberObserver observer;
     observer.on_step = [this](const Record& record, Step) {
       const absl::Duration now = real_clock().now();
-      chooser_->add_step(absl::ToDoubleSeconds(now - step_began_));
+      if (chooser_) {
+        chooser_->add_step(absl::ToDoubleSeconds(now - step_began_), absl::ToDoubleSeconds(member_->service_time()),
+                           member_->captured_bytes());
+      }
       step_began_ = now;
       if (!narrator_) return;
       const bool is_protected = record.rule.slots > 0 && topology_.world_size() > 1;
@@ -174,6 +209,9 @@ class MemberProcess {
     observer.on_resumed = [this](Step step, const std::string& source) {
       published_ = trainer_->published();
       reports_.send({.kind = WorkerReport::Kind::kReady, .step = step, .text = source});
+    };
+    observer.on_reordered = [](Step step, const std::string& why) {
+      log_info(absl::StrCat("step ", step.value, ": a new capture order: ", why));
     };
     observer.on_evaluated = [this](const Record&, Step step) {
       if (narrator_) narrator_->on_evaluated(step, trainer_->last_validation_loss());
@@ -196,7 +234,7 @@ class MemberProcess {
   std::unique_ptr<TransportListener> listener_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<RecoverableTrainer> trainer_;
-  std::optional<SlotChooser> chooser_;
+  std::optional<WindowChooser> chooser_;  // windows are chosen, not configured
   std::unique_ptr<Member> member_;
   std::unique_ptr<FaultInjector> injector_;
   absl::Duration step_began_ = real_clock().now();

@@ -16,6 +16,7 @@ class HandClock : public Clock {
  public:
   absl::Duration now() override { return now_; }
   void sleep_until(absl::Duration deadline) override { now_ = std::max(now_, deadline); }
+  absl::Duration thread_time() override { return absl::ZeroDuration(); }
   absl::Time wall_now() override { return absl::UnixEpoch(); }
   void pass(double seconds) { now_ += absl::Seconds(seconds); }
 

@@ -24,6 +24,7 @@ namespace {
 std::string to_value(const std::string& value) { return value; }
 std::string to_value(int value) { return absl::StrCat(value); }
 std::string to_value(int64_t value) { return absl::StrCat(value); }
+std::string to_value(double value) { return absl::StrFormat("%.17g", value); }
 std::string to_value(bool value) { return value ? "1" : "0"; }
 std::string to_value(Node value) { return absl::StrCat(value.value); }
 std::string to_value(absl::Duration value) { return absl::StrFormat("%.9f", absl::ToDoubleSeconds(value)); }
@@ -37,6 +38,7 @@ bool from_value(const std::string& text, std::string& value) {
 }
 bool from_value(const std::string& text, int& value) { return absl::SimpleAtoi(text, &value); }
 bool from_value(const std::string& text, int64_t& value) { return absl::SimpleAtoi(text, &value) && value >= 0; }
+bool from_value(const std::string& text, double& value) { return absl::SimpleAtod(text, &value) && value > 0; }
 bool from_value(const std::string& text, bool& value) {
   value = text == "1";
   return text == "0" || text == "1";
@@ -85,6 +87,7 @@ void visit_controller_flags(Options& options, Visit visit) {
   visit("--report-max", options.core.report_max);
   visit("--silence-max", options.core.silence_max);
   visit("--step-max", options.core.step_max);
+  visit("--medians-max", options.core.medians_max);
   visit("--load-max", options.core.load_max);
   visit("--probe-min", options.core.probe_min);
   visit("--losses-max", options.core.losses_max);

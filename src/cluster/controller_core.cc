@@ -11,7 +11,7 @@ namespace evermoe {
 ControllerCore::ControllerCore(Topology topology, ControllerOptions options, absl::Duration now)
     : topology_(std::move(topology)), options_(options), now_(now),
       players_(static_cast<size_t>(topology_.world_size())), adoption_ends_(now + options.adoption),
-      stage_epochs_(static_cast<size_t>(topology_.stages())) {}
+      stage_epochs_(static_cast<size_t>(topology_.stages())), pace_(options.medians_max) {}
 
 std::vector<ControllerAction> ControllerCore::on(absl::Duration now, const ControllerEvent& event) {
   now_ = std::max(now_, now);

@@ -120,9 +120,9 @@ struct ControllerOptions {
   absl::Duration start_max = absl::Minutes(2);   // from StartWorker until it joins
   absl::Duration report_max = absl::Seconds(10);  // from a StopOrder until the report
   absl::Duration silence_max = absl::Seconds(5);  // between two signs of life
-  // A job of which nothing is heard for so long, or for StepPace::kMediansMax median steps if that is
-  // longer, stands still though all its workers live. The next view shows who does not move.
+  // A job of which nothing is heard for so long, or for so many median steps if that is longer, stands still though all its workers live. The next view shows who does not move.
   absl::Duration step_max = absl::Minutes(1);
+  double medians_max = 20;
   absl::Duration load_max = absl::Minutes(10);  // the same while somebody still gathers its state
   // From that view until those are replaced; a median step if that is longer.
   absl::Duration probe_min = absl::Seconds(5);

@@ -138,6 +138,9 @@ ProtectedRunOptions protected_options(const JobRunOptions& options, const JobFol
   run.controller.core.copy_level = level_of(config.protection.failure_domain);
   run.controller.core.silence_max = std::max(absl::Seconds(1), kBeatsMissed * absl::Seconds(config.protection.heartbeat_seconds));
   run.controller.core.step_max = absl::Seconds(config.run.deadline_seconds);
+  run.controller.core.medians_max = config.protection.step_deadline_medians;
+  run.controller.core.load_max = absl::Seconds(config.protection.recovery_deadline_seconds);
+  run.controller.core.start_max = std::min(run.controller.core.start_max, run.controller.core.load_max);
   run.faults = options.faults;
   run.faults_path = folder.faults();
   return run;

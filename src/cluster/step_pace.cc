@@ -19,7 +19,7 @@ absl::Duration StepPace::median() const {
 }
 
 absl::Duration StepPace::limit(absl::Duration at_least) const {
-  return std::max(at_least, kMediansMax * median());
+  return std::max(at_least, medians_max_ * median());
 }
 
 }  // namespace evermoe

@@ -10,17 +10,19 @@ namespace evermoe {
 
 class StepPace {
  public:
-  // Steps longer than so many medians are taken for a standstill.
-  static constexpr int kMediansMax = 20;
   static constexpr size_t kWindowSteps = 65;
+
+  // Steps longer than so many medians are taken for a standstill.
+  explicit StepPace(double medians_max = 20) : medians_max_(medians_max) {}
 
   void add(absl::Duration step_time);
   // Zero before the first step.
   absl::Duration median() const;
-  // max(at_least, kMediansMax * median()).
+  // max(at_least, medians_max * median()).
   absl::Duration limit(absl::Duration at_least) const;
 
  private:
+  double medians_max_;
   std::deque<absl::Duration> newest_;  // at most kWindowSteps
 };
 

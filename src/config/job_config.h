@@ -65,7 +65,7 @@ struct ParallelConfig {
 enum class ProtectionStrategy { kSparse, kDense, kNone };
 // What decides which operators of a window are captured first: the expert's popularity (tokens, gate
 // probabilities, recent tokens, tokens over capacity), or time saved per byte.
-enum class CaptureOrdering { kPopularity, kSoft, kDecayed, kCapacity, kRatio };
+enum class CaptureOrdering { kAuto, kPopularity, kSoft, kDecayed, kCapacity, kRatio };
 // What is lost at once; a rank's copies go to peers in other ones.
 enum class FailureDomain { kWorker, kNode, kRack };
 
@@ -76,7 +76,7 @@ struct ProtectionConfig {
   int64_t memory_budget = int64_t{4} << 30;  // bytes of a worker for snapshots, copies and logs
   int64_t window = 0;                        // sparse: steps of a window; 0: chosen ("auto" in TOML)
   int64_t dense_every_steps = 1;             // dense: steps between full snapshots
-  CaptureOrdering ordering = CaptureOrdering::kRatio;
+  CaptureOrdering ordering = CaptureOrdering::kAuto;
   // A new order is made when this share of the experts ...
   double reorder_share = 0.25;
   // ... have changed their popularity by more than this, relative to what it was.
@@ -86,7 +86,7 @@ struct ProtectionConfig {
   FailureDomain failure_domain = FailureDomain::kNode;
   double step_deadline_medians = 20;     // a step of more than so many median steps counts as hung
   double heartbeat_seconds = 0.5;        // between two signs of life of a worker
-  double recovery_deadline_seconds = 60;
+  double recovery_deadline_seconds = 600;  // for a role to come up again, and to gather its state
   friend bool operator==(const ProtectionConfig&, const ProtectionConfig&) = default;
 };
 

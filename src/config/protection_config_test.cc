@@ -86,7 +86,7 @@ TEST(ProtectionConfigTest, EveryKeyIsReadAndWritten) {
 
 TEST(ProtectionConfigTest, EveryChoiceSurvivesTheRoundTrip) {
   for (const char* setting :
-       {"strategy=sparse", "strategy=dense", "strategy=none", "ordering=popularity", "ordering=soft",
+       {"strategy=sparse", "strategy=dense", "strategy=none", "ordering=auto", "ordering=popularity", "ordering=soft",
         "ordering=decayed", "ordering=capacity", "ordering=ratio", "failure_domain=worker",
         "failure_domain=node", "failure_domain=rack", "window=auto", "window=1000",
         "memory_budget=1.5GiB", "memory_budget=1234567", "copy_bandwidth=2 TiB"}) {
@@ -112,7 +112,7 @@ TEST(ProtectionErrorTest, Choices) {
   EXPECT_EQ(setting_error("protection.strategy=full"),
             "protection.strategy: found \"full\", allowed: sparse, dense, none");
   EXPECT_EQ(setting_error("protection.ordering=random"),
-            "protection.ordering: found \"random\", allowed: popularity, soft, decayed, capacity, "
+            "protection.ordering: found \"random\", allowed: auto, popularity, soft, decayed, capacity, "
             "ratio");
   EXPECT_EQ(setting_error("protection.failure_domain=switch"),
             "protection.failure_domain: found \"switch\", allowed: worker, node, rack");

@@ -29,15 +29,16 @@ std::vector<ConfigKey> capture_keys() {
       integer_key("protection.dense_every_steps", Field{&C::protection, &P::dense_every_steps},
                   {1, kStepsMax}, kRun, "dense: steps between full snapshots"),
       choice_key("protection.ordering", Field{&C::protection, &P::ordering},
-                 {{"popularity", CaptureOrdering::kPopularity},
+                 {{"auto", CaptureOrdering::kAuto},
+                  {"popularity", CaptureOrdering::kPopularity},
                   {"soft", CaptureOrdering::kSoft},
                   {"decayed", CaptureOrdering::kDecayed},
                   {"capacity", CaptureOrdering::kCapacity},
                   {"ratio", CaptureOrdering::kRatio}},
                  kRun,
                  "sparse: which operators of a window come first: experts that few tokens choose "
-                 "(counted; by gate probability; mostly of late; over capacity), or what saves least "
-                 "time per byte"),
+                 "(counted; by gate probability; mostly of late; over the lanes that hold them), what saves "
+                 "least time per byte by the tokens counted, or what is better of the first and the last"),
       number_key("protection.reorder_share", Field{&C::protection, &P::reorder_share}, {0, 1, true},
                  kRun, "a new order is made when this share of the experts have changed"),
       number_key("protection.reorder_change", Field{&C::protection, &P::reorder_change},
@@ -65,7 +66,7 @@ std::vector<ConfigKey> failure_keys() {
                  {0.01, 3600}, kRun, "time between two signs of life of a worker"),
       number_key("protection.recovery_deadline_seconds",
                  Field{&C::protection, &P::recovery_deadline_seconds}, {0.1, 86400}, kRun,
-                 "longest time of a recovery before it counts as failed"),
+                 "longest time for a lost role to come up again, and for its state to be gathered"),
   };
 }
 

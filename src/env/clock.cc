@@ -12,11 +12,8 @@ namespace {
 
 class RealClock : public Clock {
  public:
-  absl::Duration now() override {
-    timespec time;
-    CHECK(::clock_gettime(CLOCK_MONOTONIC, &time) == 0);
-    return absl::DurationFromTimespec(time);
-  }
+  absl::Duration now() override { return time_of(CLOCK_MONOTONIC); }
+  absl::Duration thread_time() override { return time_of(CLOCK_THREAD_CPUTIME_ID); }
 
   void sleep_until(absl::Duration deadline) override {
     const timespec time = absl::ToTimespec(deadline);
@@ -26,6 +23,13 @@ class RealClock : public Clock {
   }
 
   absl::Time wall_now() override { return absl::Now(); }
+
+ private:
+  static absl::Duration time_of(clockid_t clock) {
+    timespec time;
+    CHECK(::clock_gettime(clock, &time) == 0);
+    return absl::DurationFromTimespec(time);
+  }
 };
 
 }  // namespace

@@ -14,6 +14,8 @@ class Clock {
   virtual absl::Duration now() = 0;
   // Returns at once where `deadline` (in the time of now()) has passed.
   virtual void sleep_until(absl::Duration deadline) = 0;
+  // Time that the processors have worked for the calling thread.
+  virtual absl::Duration thread_time() = 0;
   // The date, for logs and file names only: it jumps, and must never enter training state.
   virtual absl::Time wall_now() = 0;
 };

@@ -29,7 +29,7 @@ Member::Member(const Topology& topology, Transport& transport, StageTrainer& tra
       options_(std::move(options)), observer_(std::move(observer)), rank_(transport.rank()),
       stage_(topology.role_of(transport.rank()).stage), wake_training_(transport, kTrainingSignal), post_(transport, [this](View view, const absl::Status& s) { report_trouble(view, s, false); }),
       gate_(wake_training_, options_.patience, options_.ask_again), log_(options_.log_bytes_max), store_(options_.snapshot_bytes_max),
-      schedule_(no_schedule(trainer.operators().size())),
+      ordering_(trainer.operators(), options_.ordering), schedule_(no_schedule(trainer.operators().size())),
       exchange_({.transport = &transport_, .post = &post_, .gate = &gate_, .log = &log_, .received = &received_,
                  .report_trouble = [this](View view, const absl::Status& s) { report_trouble(view, s, false); },
                  .keeps_log = options_.is_protected, .deadline = options_.deadline}),

@@ -30,6 +30,7 @@
 #include "placement/topology.h"
 #include "recovery/boundary_exchange.h"
 #include "recovery/messages.h"
+#include "recovery/operator_ordering.h"
 #include "recovery/post.h"
 #include "recovery/protection_state.h"
 #include "recovery/snapshot_copies.h"
@@ -47,12 +48,11 @@ struct MemberOptions {
   int period = 0;
   // The most slots that this rank has memory for; no window gets more than any rank has.
   int slots_max = 1 << 20;
-  // In which slot each operator of the stage is taken in full, for a number of slots: the same function
-  // on all lanes of a stage.
-  std::function<std::vector<int>(int slots)> slots_of_operators;
-  // How many slots this rank would like, asked at every commit; 0: it does not mind. Windows get the
-  // largest number that any rank wants, from the next one on.
-  std::function<int()> wanted_slots = [] { return 0; };
+  // The same on all lanes of a stage.
+  OrderingOptions ordering;
+  // How many slots this rank would like, asked where a window ends; 0: it does not mind. The next windows
+  // get the largest number that any rank wants.
+  std::function<int(const OperatorOrdering&)> wanted_slots = [](const OperatorOrdering&) { return 0; };
   int64_t log_bytes_max = int64_t{1} << 30;
   int64_t snapshot_bytes_max = int64_t{1} << 30;
   SnapshotCopiesOptions copies;
@@ -72,6 +72,8 @@ struct MemberObserver {
   std::function<void(Step step, const std::string& source)> on_resumed = [](Step, const std::string&) {};
   std::function<void(const Record&, Step)> on_step = [](const Record&, Step) {};
   std::function<void(const Record&, Step)> on_evaluated = [](const Record&, Step) {};
+  // Operators are captured in another order from the window on that begins with the state at `step`.
+  std::function<void(Step step, const std::string& why)> on_reordered = [](Step, const std::string&) {};
 };
 
 // Counts of work, for evidence: what a recovery made this rank do again.
@@ -81,6 +83,8 @@ struct MemberWork {
   int64_t evaluations = 0;
   int64_t restarts = 0;          // times that it went back
   int64_t copies_refused = 0;    // by a source whose copy was damaged or gone
+  int64_t reorderings = 0;       // new capture orders
+  int64_t reordered_restores = 0;  // of windows whose order what was counted had decided
 };
 
 class Member {
@@ -117,6 +121,9 @@ class Member {
   ProtectionState protection_state(const Record& record) const;
   int64_t log_bytes_peak() const { return log_.bytes_peak(); }
   int64_t snapshot_bytes_peak() const { return store_.bytes_peak(); }
+  // Processor time of the service thread so far: what copying costs. Any thread.
+  absl::Duration service_time() const { return absl::Nanoseconds(service_nanoseconds_.load()); }
+  int64_t captured_bytes() const { return copies_.captured_bytes(); }
   double seconds_waited_for_reads() const { return copies_.seconds_waited_for_reads(); }
   double seconds_waited_for_copies() const { return copies_.seconds_waited_for_copies(); }
 
@@ -146,7 +153,14 @@ class Member {
   absl::Status agree_in_view(const Plan& plan, Findings& findings);
   absl::StatusOr<Record> record_of(Commit commit) const;
   void free_what_is_old(const Record& record);
+  // What is captured from here on: by this rule, in the order at hand.
   void follow_rule(const WindowRule& rule);
+  void begin_window(Step step);
+  // What the first piece of every slot holds: the trainer's position and the capture order.
+  RecordBytes position() const;
+  // Takes it up, or finds that it is where this rank is (Corrupt if not).
+  absl::Status take_position(std::span<const std::byte> position);
+  absl::Status compare_position(std::span<const std::byte> position) const;
   bool is_catching_up() const;
   void fail_inside_stage(const absl::Status& status);
 
@@ -192,6 +206,7 @@ class Member {
   ReceivedBoundaries received_;
   RecordLog records_;
   SnapshotStore store_;
+  OperatorOrdering ordering_;
   CaptureSchedule schedule_;
   BoundaryExchange exchange_;
   SnapshotCopies copies_;
@@ -211,6 +226,7 @@ class Member {
   PlanPointer opening_;  // being connected
 
   std::atomic<int> recovery_ = 0;
+  std::atomic<int64_t> service_nanoseconds_ = 0;
 
   mutable std::mutex mutex_;  // guards what follows
   std::deque<ControllerMessage> orders_;

@@ -1,6 +1,7 @@
 // How a member goes back: sets its state aside, gathers what it lacks, restores slot after slot, and
 // compares in the end.
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +25,8 @@ absl::Status Member::roll_back(const Plan& plan) {
   Milestone milestone{plan.view, rank_, Milestone::Kind::kRestored, 0, {}};
   if (plan.window < Step(0)) {
     RETURN_IF_ERROR(trainer_.restore_base(plan.base));
+    ordering_.clear();
+    schedule_ = CaptureSchedule(there.rule, ordering_.slots_of_operators(there.rule.slots));
     active_.assign(active_.size(), true);
     milestone.sources.push_back(absl::StrCat("the state at step ", plan.base.value));
   } else {
@@ -155,6 +158,32 @@ absl::StatusOr<std::vector<std::string>> Member::fetch_window(Step window) {
   return taken;
 }
 
+RecordBytes Member::position() const {
+  RecordBytes position = ordering_.state();
+  const RecordBytes of_trainer = trainer_.position();
+  position.insert(position.end(), of_trainer.begin(), of_trainer.end());
+  return position;
+}
+
+absl::Status Member::take_position(std::span<const std::byte> position) {
+  const size_t order_size = ordering_.state().size();
+  if (position.size() < order_size) return Corrupt("not a position of this stage");
+  RETURN_IF_ERROR(ordering_.set_state(position.first(order_size)));
+  schedule_ = CaptureSchedule(schedule_.rule(), ordering_.slots_of_operators(schedule_.slots()));
+  if (ordering_.is_counted()) {
+    const std::lock_guard lock(mutex_);
+    ++work_.reordered_restores;
+  }
+  const auto of_trainer = position.subspan(order_size);
+  return trainer_.set_position({of_trainer.begin(), of_trainer.end()});
+}
+
+absl::Status Member::compare_position(std::span<const std::byte> position) const {
+  const RecordBytes own = this->position();
+  if (std::equal(own.begin(), own.end(), position.begin(), position.end())) return absl::OkStatus();
+  return Corrupt(absl::StrCat("state ", trainer_.step().value, ": the records lead to another position than was captured"));
+}
+
 absl::Status Member::restore_slot() {
   Conversion& conversion = *conversion_;
   const SlotTime time{conversion.window, conversion.next_slot};
@@ -164,12 +193,8 @@ absl::Status Member::restore_slot() {
     RETURN_IF_ERROR(piece.verify());
     const PieceHeader& header = piece.header();
     if (header.operator_index < 0) {
-      const RecordBytes position(piece.body().begin(), piece.body().end());
-      if (time.slot == 0) RETURN_IF_ERROR(trainer_.set_position(position));
-      if (trainer_.position() != position) {
-        return Corrupt(absl::StrCat("window ", time.window.value, ", slot ", time.slot, ", state ", trainer_.step().value,
-                                    ": the records lead to another position than was captured"));
-      }
+      if (time.slot == 0) RETURN_IF_ERROR(take_position(piece.body()));
+      RETURN_IF_ERROR(annotate(compare_position(piece.body()), absl::StrCat("window ", time.window.value, ", slot ", time.slot)));
       continue;
     }
     trainer_.restore(header.operator_index, header.kind, header.offset, piece.body());

@@ -35,6 +35,7 @@ absl::Status Member::serve() {
 
 absl::Status Member::serve_until_ended() {
   while (true) {
+    service_nanoseconds_ = absl::ToInt64Nanoseconds(clock_.thread_time());
     follow_orders();
     if (gate_.has_ended()) return absl::OkStatus();
     absl::Duration next = std::min(copies_.work(), kIdle);

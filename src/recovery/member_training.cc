@@ -69,6 +69,7 @@ absl::Status Member::resume(const Plan& plan) {
   received_.clear();
   records_.clear();
   store_.clear();
+  ordering_.clear();
   conversion_.reset();
   aside_ = {};
   active_.assign(active_.size(), true);
@@ -121,8 +122,9 @@ absl::Status Member::arrive() {
   if (is_dense) {
     has_state_ = true;
     RETURN_IF_ERROR(compare_with_aside());
+    if (options_.is_protected && schedule_.rule().is_first_of_window(step)) begin_window(step);
     const auto time = schedule_.time_of(step);
-    if (options_.is_protected && time && !store_.has_slot(rank_, *time)) RETURN_IF_ERROR(copies_.capture(*time));
+    if (options_.is_protected && time && !store_.has_slot(rank_, *time)) RETURN_IF_ERROR(copies_.capture(*time, position()));
   }
   const bool catches_up = is_catching_up();
   const View view = gate_.newest_view();
@@ -178,6 +180,7 @@ absl::Status Member::train_step() {
   ASSIGN_OR_RETURN(const Record record, agree(commit, findings));
   fault_point("step/after_verdict");
   RETURN_IF_ERROR(trainer_.apply(record.combined, active_, [this](int op) { return copies_.wait_read(op); }));
+  ordering_.add_step(trainer_.expert_loads());
   fault_point("step/updated");
   if (!again) free_what_is_old(record);
   observer_.on_step(record, trainer_.step());
@@ -205,9 +208,12 @@ absl::StatusOr<Record> Member::agree(Commit commit, const Findings& own) {
       RETURN_IF_ERROR(fetch_records(commit, plan->newest));
       continue;
     }
+    ASSIGN_OR_RETURN(const Record before, record_of(records_.newest()));
+    const bool is_verdict = commit == verdict_commit(step_of(commit)) && !trainer_.is_finished();
+    const bool ends_window = is_verdict && before.rule.is_first_of_window(step_of(commit));
     Findings findings = own;
     findings.minima.push_back(options_.is_protected ? copies_.complete_window().value : -1);
-    findings.minima.push_back(-options_.wanted_slots());
+    findings.minima.push_back(ends_window ? -options_.wanted_slots(ordering_) : 0);
     findings.minima.push_back(options_.slots_max);
     const absl::Status status = agree_in_view(*plan, findings);
     after = plan->view;
@@ -217,15 +223,13 @@ absl::StatusOr<Record> Member::agree(Commit commit, const Findings& own) {
     }
     fault_point("commit/reduced");
     Record record;
-    ASSIGN_OR_RETURN(const Record before, record_of(records_.newest()));
     const auto slots_max = static_cast<int>(findings.minima.back());
     findings.minima.pop_back();
     const int wanted_slots = std::min(static_cast<int>(-findings.minima.back()), slots_max);
     findings.minima.pop_back();
     record.complete_window = std::max(before.complete_window, Step(findings.minima.back()));
     findings.minima.pop_back();
-    const bool is_verdict = commit == verdict_commit(step_of(commit)) && !trainer_.is_finished();
-    record.rule = is_verdict ? next_rule(before.rule, step_of(commit), wanted_slots) : before.rule;
+    record.rule = ends_window ? next_rule(before.rule, step_of(commit), wanted_slots) : before.rule;
     record.combined = std::move(findings);
     absl::Status kept;
     if (gate_.accept(plan->view, [&] { kept = records_.put(commit, encode(record)); })) {
@@ -244,7 +248,18 @@ absl::Status Member::agree_in_view(const Plan& plan, Findings& findings) {
 }
 
 void Member::follow_rule(const WindowRule& rule) {
-  if (schedule_.rule() != rule) schedule_ = CaptureSchedule(rule, options_.slots_of_operators(rule.slots));
+  if (schedule_.rule() != rule) schedule_ = CaptureSchedule(rule, ordering_.slots_of_operators(rule.slots));
+}
+
+void Member::begin_window(Step step) {
+  const auto why = ordering_.begin_window();
+  if (!why) return;
+  schedule_ = CaptureSchedule(schedule_.rule(), ordering_.slots_of_operators(schedule_.slots()));
+  {
+    const std::lock_guard lock(mutex_);
+    ++work_.reorderings;
+  }
+  observer_.on_reordered(step, *why);
 }
 
 absl::StatusOr<Record> Member::record_of(Commit commit) const {

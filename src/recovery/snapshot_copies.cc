@@ -21,12 +21,11 @@ std::pair<Step, int> key(SlotTime time) { return {time.window, time.slot}; }
 SnapshotCopies::SnapshotCopies(Surroundings surroundings, SnapshotCopiesOptions options)
     : in_(std::move(surroundings)), options_(options) {}
 
-absl::Status SnapshotCopies::capture(SlotTime time) {
+absl::Status SnapshotCopies::capture(SlotTime time, RecordBytes position) {
   // The former capture has ended with the step that it overlapped, unless that step changed nothing.
   RETURN_IF_ERROR(wait_settled());
   std::vector<OperatorBytes> bytes;
   for (const StageOperator& op : in_.trainer->operators()) bytes.push_back(op.bytes);
-  RecordBytes position = in_.trainer->position();
   auto pieces = pieces_of_slot(*in_.schedule, time.slot, bytes, static_cast<int64_t>(position.size()),
                                options_.piece_bytes_max);
   {

@@ -49,8 +49,8 @@ class SnapshotCopies {
 
   // ---- training thread
 
-  // The state of `time` is what the trainer holds now. Cancelled if the member has to go back.
-  absl::Status capture(SlotTime time);
+  // The state of `time` is what the trainer holds now, at `position`. Cancelled if the member has to go back.
+  absl::Status capture(SlotTime time, RecordBytes position);
   // Returns when no capture still has to read the operator; at most one capture is ever under way.
   absl::Status wait_read(int operator_index);
   // Returns when everything captured so far is at its holders. Cancelled if the member has to go back.

@@ -55,6 +55,7 @@ struct StageOperator {
   OperatorBytes whole;  // of all its shards: the same on every lane
   // Its place in ExpertLoads; -1: no gate chooses it.
   int expert = -1;
+  int lanes = 1;  // that hold it, if it is an expert
   // What a step costs it, per byte: tokens that add to its weights' gradients (of an expert: its share if all
   // get as many; what is counted takes its place), and its update, in tokens that would cost as much. A
   // catch-up saves both while the operator is frozen.

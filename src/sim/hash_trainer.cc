@@ -59,8 +59,11 @@ HashTrainer::HashTrainer(const Topology& topology, Transport& transport, Simulat
     operators_.push_back(op);
     const OperatorBytes bytes = op.is_mine ? OperatorBytes{sizeof(Shard), sizeof(uint64_t)} : OperatorBytes{};
     const int64_t owners = part == Part::kExpert ? 1 : lanes_;
-    inventory_.push_back({absl::StrCat("stage.", role_.stage, ".layer.", layer, ".", name), bytes,
-                          {owners * static_cast<int64_t>(sizeof(Shard)), owners * static_cast<int64_t>(sizeof(uint64_t))}});
+    inventory_.push_back({.name = absl::StrCat("stage.", role_.stage, ".layer.", layer, ".", name),
+                          .bytes = bytes,
+                          .whole = {owners * static_cast<int64_t>(sizeof(Shard)), owners * static_cast<int64_t>(sizeof(uint64_t))},
+                          .expert = part == Part::kExpert ? layer * options_.experts + expert : -1,
+                          .tokens = static_cast<double>(options_.micro_batches)});
   };
   for (int layer = 0; layer < options_.layers_per_stage; ++layer) {
     add(Part::kBlock, layer, -1, "block");
@@ -307,8 +310,16 @@ absl::Status HashTrainer::reduce_gradients(const ActiveOperators& active) {
   return absl::OkStatus();
 }
 
+void HashTrainer::count_choices(const Graph& graph) {
+  if (!graph.is_real) return;
+  for (int layer = 0; layer < options_.layers_per_stage; ++layer) {
+    ++expert_loads_.tokens[static_cast<size_t>(layer * options_.experts + graph.gate_choices[static_cast<size_t>(layer)])];
+  }
+}
+
 absl::StatusOr<Findings> HashTrainer::train(const ActiveOperators& active, Boundary& boundary) {
   for (Operator& op : operators_) op.gradient = 0;
+  expert_loads_.tokens.assign(static_cast<size_t>(options_.layers_per_stage * options_.experts), 0);
   std::deque<Graph> held;
   uint64_t losses = 0;
   for (const RoundOperation& operation : order_) {
@@ -317,6 +328,7 @@ absl::StatusOr<Findings> HashTrainer::train(const ActiveOperators& active, Bound
       fault_point("step/forward");
       ASSIGN_OR_RETURN(Graph graph, forward(true, micro_batch, boundary));
       if (graph.is_real) losses += graph.output & 0xffff;
+      count_choices(graph);
       held.push_back(std::move(graph));
     } else {
       fault_point("step/backward");
@@ -326,6 +338,8 @@ absl::StatusOr<Findings> HashTrainer::train(const ActiveOperators& active, Bound
   }
   fault_point("step/accumulated");
   RETURN_IF_ERROR(reduce_gradients(active));
+  RETURN_IF_ERROR(stage_group_.all_reduce<int64_t>(expert_loads_.tokens, ReduceOp::kSum));
+  expert_loads_.probability.assign(expert_loads_.tokens.begin(), expert_loads_.tokens.end());
   Findings findings{{0, static_cast<double>(losses)}, {saved_}};
   for (const Operator& op : operators_) {
     if (op.is_mine) findings.sums[0] += static_cast<double>(mix(op.gradient) & 0xffffff);

@@ -125,6 +125,7 @@ class HashTrainer final : public StageTrainer {
                         Boundary& boundary);
   std::optional<int> micro_batch_of(int round) const;
   absl::Status reduce_gradients(const ActiveOperators& active);
+  void count_choices(const Graph& graph);
 
   const Topology& topology_;
   Transport& transport_;

@@ -62,6 +62,8 @@ SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& 
   shape.model.evaluate_every = draws.one_in(2) ? 3 : 0;
   shape.model.save_every = draws.one_in(2) ? 4 : 0;
   shape.changes_windows = draws.one_in(3);
+  shape.ordering.by = static_cast<OrderBy>(draws.below(6));
+  if (draws.one_in(2)) shape.ordering.reorder = {0, 0};  // a new order for every window
   shape.restart_all_allowed = !draws.one_in(4);
   shape.copy_bytes_per_second = draws.one_in(3) ? 2e4 : 1e6;
   shape.network.seed = seed;

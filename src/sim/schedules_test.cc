@@ -32,7 +32,8 @@ TEST_P(SchedulesTest, EveryDisasterEndsExactly) {
   // The rare paths are what random schedules are for.
   for (const char* const mark : {"joint segment", "disjoint stages", "failure during a recovery", "restart of all",
                                  "unusable copy skipped", "survivor verified", "survivor of a double loss in one stage",
-                                 "controller killed", "refused"}) {
+                                 "controller killed", "refused", "new capture order",
+                                 "restored in an order that was counted"}) {
     EXPECT_GT(marks[mark], 0) << mark << " was never reached";
   }
 }

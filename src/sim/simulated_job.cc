@@ -21,6 +21,7 @@ class NetworkClock final : public Clock {
   explicit NetworkClock(SimulatedNetwork& network) : network_(network) {}
   absl::Duration now() override { return network_.now(); }
   void sleep_until(absl::Duration) override { CHECK(false) << "members wait in their transport"; }
+  absl::Duration thread_time() override { return absl::ZeroDuration(); }
   absl::Time wall_now() override { return absl::UnixEpoch() + network_.now(); }
 
  private:
@@ -45,18 +46,14 @@ ControllerOptions controller_options(const SimulatedShape& shape) {
   return options;
 }
 
-MemberOptions member_options(const SimulatedShape& shape, size_t operators, int stage) {
+MemberOptions member_options(const SimulatedShape& shape) {
   MemberOptions options;
   options.is_protected = shape.is_protected;
   options.slots = shape.window;
   options.period = std::max(shape.period, shape.window);
-  options.slots_of_operators = [=](int slots) {
-    std::vector<int> slot_of;
-    for (size_t i = 0; i < operators; ++i) slot_of.push_back(static_cast<int>((i + static_cast<size_t>(stage)) % static_cast<size_t>(slots)));
-    return slot_of;
-  };
+  options.ordering = shape.ordering;
   if (shape.changes_windows) {
-    options.wanted_slots = [asked = 0]() mutable { return 1 + (++asked * 7 / 3) % 4; };
+    options.wanted_slots = [asked = 0](const OperatorOrdering&) mutable { return 1 + (++asked * 7 / 3) % 4; };
   }
   options.log_bytes_max = shape.log_bytes_max;
   options.snapshot_bytes_max = shape.snapshot_bytes_max;
@@ -261,7 +258,7 @@ void SimulatedJob::come_to_life(Process& process, Transport& transport) {
   process.trainer = shape_.make_trainer(topology_, transport);
   process.member = std::make_unique<Member>(
       topology_, transport, *process.trainer, *process.link, *process.clock,
-      member_options(shape_, process.trainer->operators().size(), topology_.role_of(process.rank).stage));
+      member_options(shape_));
   say_joined(process);
 }
 
@@ -274,7 +271,10 @@ void SimulatedJob::thread_ends(Process& process) {
   if (const auto* const hash = dynamic_cast<const HashTrainer*>(process.trainer.get()); hash != nullptr && process.result.ok()) {
     outcome_.samples = hash->samples();
   }
-  if (process.member->work().copies_refused > 0) outcome_.marks.insert("unusable copy skipped");
+  const MemberWork work = process.member->work();
+  if (work.copies_refused > 0) outcome_.marks.insert("unusable copy skipped");
+  if (work.reorderings > 1) outcome_.marks.insert("new capture order");
+  if (work.reordered_restores > 0) outcome_.marks.insert("restored in an order that was counted");
   process.member.reset();
   process.trainer.reset();
 }

@@ -51,6 +51,7 @@ struct SimulatedShape {
   int window = 3;                   // slots
   int period = 0;                   // 0: as the window
   bool changes_windows = false;     // ranks want other windows all the time
+  OrderingOptions ordering;
   bool is_protected = true;
   bool restart_all_allowed = true;
   double copy_bytes_per_second = 1e6;  // small: captures last as long as steps

@@ -121,7 +121,7 @@ class Worker {
                              : -1);
     MemberObserver observer;
     if (rank_ == Rank(0)) observer.on_step = [this](const Record&, Step step) { report({.kind = WorkerReport::Kind::kStep, .step = step}); };
-    Member member(topology_, *transport, trainer, client_, real_clock(), member_options(trainer), observer);
+    Member member(topology_, *transport, trainer, client_, real_clock(), member_options(), observer);
     attach(member, address);
     RETURN_IF_ERROR(play(member, *transport));
     RETURN_IF_ERROR(replace_file(real_files(), join_path(flags_.at("--out"), absl::StrCat("digest.", rank_.value)), to_hex(hash.digest())));
@@ -132,14 +132,9 @@ class Worker {
   }
 
  private:
-  MemberOptions member_options(const StageTrainer& trainer) const {
+  MemberOptions member_options() const {
     MemberOptions options;
     options.slots = static_cast<int>(number(flags_, "--window", 3));
-    options.slots_of_operators = [operators = trainer.operators().size()](int slots) {
-      std::vector<int> slot_of;
-      for (size_t i = 0; i < operators; ++i) slot_of.push_back(static_cast<int>(i) % slots);
-      return slot_of;
-    };
     options.copies.piece_bytes_max = 16;
     options.copies.bytes_per_second = 1e7;
     options.deadline = absl::Minutes(5);
