@@ -71,6 +71,8 @@ def compare(evermoe, name, args):
         "seconds_per_step_bare": spread([seconds(lines) for lines in off]),
         "ratio_of_lower_quartiles": round(fast["on"] / fast["off"], 4),
         "ratio": {**spread(ratios), "target": TARGET, "reached": statistics.median(ratios) <= TARGET},
+        # Of one core: low in noise, and where all cores train it is what protection takes from them.
+        "copying_share": sum(line["copying_seconds"] for line in every) / sum(line["seconds"] for line in every),
         "optimizer_waited_share": sum(line["read_wait_seconds"] for line in every) / sum(line["seconds"] for line in every),
         "steps_waited_share": sum(line["copy_wait_seconds"] for line in every) / sum(line["seconds"] for line in every),
         "log_bytes_max": max(line["log_bytes"] for line in every),

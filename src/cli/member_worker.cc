@@ -27,8 +27,9 @@ namespace {
 // With window = "auto", until steps have been measured.
 constexpr int kFirstSlots = 4;
 constexpr absl::Duration kMessageMax = absl::Minutes(10);
-// Longer windows cost more work again after a failure than they save.
-constexpr int kSlotsMax = 64;
+// Longer windows hardly copy less, since what is captured late is kept compute-only in every slot before, but
+// take more memory and more work again after a failure.
+constexpr int kSlotsMax = 12;
 
 Topology topology_of(const JobConfig& config) {
   return Topology(std::vector<int>(config.parallel.lanes.begin(), config.parallel.lanes.end()), config.model.layers);
@@ -64,7 +65,7 @@ WindowConditions window_conditions(const JobConfig& config, const StageTrainer& 
   conditions.recovery.lag_steps = 1;
   // Failures of the job hit its stages in turns.
   conditions.recovery.mtbf_seconds = stages * config.protection.mtbf_seconds;
-  conditions.slots_max = slots_max;
+  conditions.slots_max = std::min(slots_max, kSlotsMax);
   return conditions;
 }
 
@@ -86,7 +87,7 @@ absl::StatusOr<MemberOptions> member_options(const JobConfig& config, const Stag
   if (!options.is_protected) return options;
   const int copies = static_cast<int>(protection.copies);
   const int period = is_dense ? options.period : 0;
-  options.slots_max = longest_window(operators, is_dense ? 1 : kSlotsMax, period, copies, trainer.boundary_bytes(), protection.memory_budget);
+  options.slots_max = longest_window(operators, is_dense ? 1 : std::max(kSlotsMax, options.slots), period, copies, trainer.boundary_bytes(), protection.memory_budget);
   if (options.slots_max < options.slots) {
     log_warning(absl::StrCat("windows of ", options.slots, " slots do not fit into protection.memory_budget; at most ",
                              options.slots_max, " do"));

@@ -41,6 +41,7 @@ void add_protection(const ProtectionState& former, const ProtectionState& state,
   metrics.captured_bytes = state.captured_bytes - former.captured_bytes;
   metrics.read_wait_seconds = state.read_wait_seconds - former.read_wait_seconds;
   metrics.copy_wait_seconds = state.copy_wait_seconds - former.copy_wait_seconds;
+  metrics.copying_seconds = state.copying_seconds - former.copying_seconds;
 }
 
 }  // namespace

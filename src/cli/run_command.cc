@@ -14,6 +14,7 @@
 #include "cli/config_arguments.h"
 #include "cli/progress_view.h"
 #include "cluster/job_run.h"
+#include "cluster/protection_fit.h"
 #include "faults/fault_script.h"
 
 namespace evermoe {
@@ -61,7 +62,12 @@ absl::StatusOr<JobConfig> load(const RunOptions& options) {
   ConfigArguments config = options.config;
   if (options.nodes > 0) config.settings.push_back(absl::StrCat("run.nodes=", options.nodes));
   if (options.spares >= 0) config.settings.push_back(absl::StrCat("run.spares=", options.spares));
-  return config.load();
+  ASSIGN_OR_RETURN(JobConfig loaded, config.load());
+  if (loaded.protection.strategy == ProtectionStrategy::kNone || loaded.parallel.world_size() == 1) return loaded;
+  ASSIGN_OR_RETURN(const ProtectionFit fit, fit_protection(loaded));
+  if (!fit.why.empty()) std::cerr << "evermoe: " << fit.why << "\n";
+  loaded.protection.copies = fit.copies;
+  return loaded;
 }
 
 absl::StatusOr<FaultScript> load_faults(const std::string& path, const JobConfig& config) {

@@ -103,6 +103,7 @@ void read_protection(Fields& fields, ProtectionState& state) {
   fields.read("captured_bytes", captured_bytes);
   fields.read("read_wait_seconds", state.read_wait_seconds);
   fields.read("copy_wait_seconds", state.copy_wait_seconds);
+  fields.read("copying_seconds", state.copying_seconds);
   state.window_steps = static_cast<int>(window_steps.value);
   state.log_bytes = log_bytes.value;
   state.snapshot_bytes = snapshot_bytes.value;
@@ -117,6 +118,7 @@ void add_protection(const ProtectionState& state, Json& line) {
   line["captured_bytes"] = state.captured_bytes;
   line["read_wait_seconds"] = number(state.read_wait_seconds);
   line["copy_wait_seconds"] = number(state.copy_wait_seconds);
+  line["copying_seconds"] = number(state.copying_seconds);
 }
 
 void read_fields(Fields& fields, WorkerReport& report) {

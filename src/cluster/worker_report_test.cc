@@ -60,7 +60,7 @@ TEST(WorkerReport, TheStateOfAProtectedJobComesBack) {
   WorkerReport report = step_report();
   report.protection = ProtectionState{.window_steps = 4, .complete_window = Step(-1), .log_bytes = int64_t{1} << 40,
                                       .snapshot_bytes = 7, .captured_bytes = 8,
-                                      .read_wait_seconds = 0.25, .copy_wait_seconds = 1e-9};
+                                      .read_wait_seconds = 0.25, .copy_wait_seconds = 1e-9, .copying_seconds = 3};
   EXPECT_EQ(decoded(encode(report)).protection, report.protection);
 }
 

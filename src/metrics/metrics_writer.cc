@@ -63,9 +63,9 @@ std::string protection_fields(const StepMetrics& m) {
   if (m.window_steps == 0) return "";
   return absl::StrFormat(
       ",\"window_steps\":%d,\"complete_window\":%d,\"log_bytes\":%d,\"snapshot_bytes\":%d,"
-      "\"captured_bytes\":%d,\"read_wait_seconds\":%s,\"copy_wait_seconds\":%s",
+      "\"captured_bytes\":%d,\"read_wait_seconds\":%s,\"copy_wait_seconds\":%s,\"copying_seconds\":%s",
       m.window_steps, m.complete_window.value, m.log_bytes, m.snapshot_bytes, m.captured_bytes, number(m.read_wait_seconds),
-      number(m.copy_wait_seconds));
+      number(m.copy_wait_seconds), number(m.copying_seconds));
 }
 
 class FileMetricsWriter : public MetricsWriter {

@@ -32,6 +32,7 @@ struct StepMetrics {
   int64_t captured_bytes = 0;
   double read_wait_seconds = 0;
   double copy_wait_seconds = 0;
+  double copying_seconds = 0;
 };
 
 class MetricsWriter {

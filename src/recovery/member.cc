@@ -55,6 +55,7 @@ ProtectionState Member::protection_state(const Record& record) const {
   state.captured_bytes = copies_.captured_bytes();
   state.read_wait_seconds = seconds_waited_for_reads();
   state.copy_wait_seconds = seconds_waited_for_copies();
+  state.copying_seconds = absl::ToDoubleSeconds(service_time());
   return state;
 }
 

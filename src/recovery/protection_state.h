@@ -15,6 +15,7 @@ struct ProtectionState {
   int64_t captured_bytes = 0;     // of snapshots, in this process; as many go to each holder
   double read_wait_seconds = 0;   // that the optimizer has waited for captures, in this process
   double copy_wait_seconds = 0;   // that steps have waited for copies
+  double copying_seconds = 0;     // that a processor has worked on snapshots and copies of this process
   friend bool operator==(const ProtectionState&, const ProtectionState&) = default;
 };
 

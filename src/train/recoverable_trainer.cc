@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "placement/rank_state.h"
 
 namespace evermoe {
 namespace {
@@ -42,15 +43,10 @@ absl::StatusOr<std::unique_ptr<RecoverableTrainer>> RecoverableTrainer::create(c
 
 int64_t RecoverableTrainer::boundary_bytes() const {
   const JobConfig& config = model_->config();
-  const Topology& topology = model_->topology();
-  const int stage = model_->role().stage, lanes = topology.lanes(stage);
   const int64_t message = config.train.micro_batch_size * config.model.sequence_length * config.model.hidden *
                           static_cast<int64_t>(c10::elementSize(model_->types().compute));
-  const auto messages = [&](int64_t micro_batches) { return (micro_batches + lanes - 1) / lanes; };
-  int64_t count = 0;
-  if (!topology.holds_head(stage)) count += messages(config.train.micro_batches) + messages(config.evaluate.micro_batches);
-  if (!topology.holds_embedding(stage)) count += messages(config.train.micro_batches);
-  return count * message;
+  return message * boundary_messages(model_->topology(), model_->role().stage, config.train.micro_batches,
+                                     config.evaluate.micro_batches);
 }
 
 // ---- state

@@ -1,0 +1,23 @@
+// How much of the model one rank holds, and how much it sends, before any process is there. Pure.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "operators/operator.h"
+#include "placement/expert_placement.h"
+#include "placement/topology.h"
+
+namespace evermoe {
+
+// Elements of this role's shard of every operator of its stage, in the order of `operators`, which are
+// those of the whole model. 0 for experts that live on other lanes.
+std::vector<int64_t> shard_sizes(std::span<const OperatorSpec> operators, const Topology& topology, const ExpertPlacement& placement,
+                                 Role role);
+
+// Messages that a lane of `stage` sends across the stage's boundaries in a step of `micro_batches`,
+// followed by an evaluation of `evaluated`; of the lane that has most.
+int64_t boundary_messages(const Topology& topology, int stage, int64_t micro_batches, int64_t evaluated);
+
+}  // namespace evermoe
