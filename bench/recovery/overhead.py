@@ -53,11 +53,12 @@ def compare(evermoe, name, args):
     shape = [*SHAPES[name], f"train.micro_batches={args.micro_batches}"]
     protected = [*shape, f"protection.window={args.window}"]
     bare = [*shape, "protection.strategy=none"]
-    # Until two windows are complete, memory is still being taken from the system for the first time.
-    warmup = 2 * args.window + 3
+    # A window of 4 and one more until the length is chosen, then two of at most 8: until these are complete, memory is
+    # taken from the system for the first time.
+    warmup = 26 if args.window == "auto" else 2 * int(args.window) + 3
     on, off = [], []
     for number in range(args.rounds):
-        turns = [lambda: on.append(run(evermoe, warmup, args.steps, protected)), lambda: off.append(run(evermoe, warmup, args.steps, bare))]
+        turns = [lambda: on.append(run(evermoe, warmup, args.steps, protected)), lambda: off.append(run(evermoe, 3, args.steps, bare))]
         for turn in turns if number % 2 == 0 else reversed(turns):
             turn()
     every = [line for lines in on for line in lines]
@@ -84,10 +85,10 @@ def compare(evermoe, name, args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--evermoe", default="build/evermoe")
-    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--window", type=int, default=4)
-    parser.add_argument("--micro-batches", type=int, default=8)
+    parser.add_argument("--window", default="auto")
+    parser.add_argument("--micro-batches", type=int, default=16)
     parser.add_argument("--shape", action="append", choices=SHAPES)
     args = parser.parse_args()
     evermoe = os.path.abspath(args.evermoe)

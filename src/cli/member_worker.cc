@@ -29,7 +29,7 @@ constexpr int kFirstSlots = 4;
 constexpr absl::Duration kMessageMax = absl::Minutes(10);
 // Longer windows hardly copy less, since what is captured late is kept compute-only in every slot before, but
 // take more memory and more work again after a failure.
-constexpr int kSlotsMax = 12;
+constexpr int kSlotsMax = 8;
 
 Topology topology_of(const JobConfig& config) {
   return Topology(std::vector<int>(config.parallel.lanes.begin(), config.parallel.lanes.end()), config.model.layers);
