@@ -1,24 +1,13 @@
-#include "cluster/protected_run.h"
-
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <map>
-#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "cluster/control_call.h"
-#include "cluster/control_child.h"
-#include "cluster/mailbox.h"
-#include "cluster/own_time.h"
-#include "cluster/process_faults.h"
-#include "cluster/recovery_book.h"
-#include "cluster/signal_inbox.h"
+#include "cluster/protected_run_loop.h"
 #include "cluster/workers_file.h"
-#include "faults/struck_faults.h"
 
 namespace evermoe {
 namespace {
@@ -27,102 +16,20 @@ constexpr size_t kArrivedMax = 1 << 20;
 constexpr absl::Duration kSleepMax = absl::Milliseconds(500);
 constexpr absl::Duration kOwnStandstill = absl::Seconds(2);
 constexpr absl::Duration kRetry = absl::Milliseconds(50);
-// How long controller and agents may take to end by themselves after the job.
-constexpr absl::Duration kFarewellMax = absl::Seconds(10);
-constexpr int kExitFailed = 1;
-constexpr int kExitBadInput = 2;
 
 // A name that vanishes with the process that listens there, so that the next controller can take it.
 std::string address_at(absl::Duration now) {
   return absl::StrCat("unix-abstract:evermoe-", ::getpid(), "-", absl::ToInt64Nanoseconds(now));
 }
 
-class ProtectedRun final : private StreamEvents {
- public:
-  ProtectedRun(Files& files, Clock& clock, const ProtectedRunOptions& options, RunObserver& observer, SignalInbox& signals,
-               const std::set<int>& struck)
-      : files_(files), clock_(clock), options_(options), observer_(observer), signals_(signals),
-        topology_(options.controller.lanes, std::ssize(options.controller.lanes)), arrived_(kArrivedMax),
-        book_(clock.now()), began_(clock.now()), faults_(options.faults, struck, struck_faults_path(options.faults_path), began_),
-        address_(address_at(clock.now())), time_(clock.now(), kOwnStandstill) {}
-  ~ProtectedRun() override { call_.reset(); }
+}  // namespace
 
-  RunOutcome run();
-
- private:
-  struct Arrived {
-    StreamNumber stream;
-    std::optional<Envelope> envelope;  // nullopt: broken
-  };
-  void on_envelope(StreamNumber stream, Envelope envelope) override { arrived_.put({stream, std::move(envelope)}); }
-  void on_broken(StreamNumber stream, const std::string&) override { arrived_.put({stream, std::nullopt}); }
-
-  void wait();
-  void take_mail();
-  void look_after_call();
-  void look_after_controller();
-  void look_after_agents();
-  void on_agent_lost(Node node, const std::string& how);
-  void on_signal(int number);
-  void strike(const Fault& fault);
-
-  void hear(const Welcome& welcome);
-  void hear(const Tell& tell) { observer_.on_say(tell.text); }
-  void hear(const WorkerLine& line);
-  void hear(const WorkerWords& words) { observer_.on_log(name_of(words.rank), words.path, words.lines); }
-  void hear(const RoleProcess& process);
-  void hear(const NodeLost& lost);
-  void hear(const RecoveryNote& note);
-  void hear(const EndJob& end);
-  template <typename Other>
-  void hear(const Other&) {}  // Beat
-  void note(const WorkerReport& report);
-
-  void start_controller();
-  void start_agent(Node node);
-  ControlChildOptions child_options(const std::string& command, const std::string& name, std::vector<std::string> flags) const;
-  void fail(int exit_code, std::string reason);
-  bool is_over() const;
-  void write_workers();
-  std::string name_of(Rank rank) const;
-  RunOutcome outcome() const;
-
-  Files& files_;
-  Clock& clock_;
-  const ProtectedRunOptions& options_;
-  RunObserver& observer_;
-  SignalInbox& signals_;
-  const Topology topology_;
-  Mailbox<Arrived> arrived_;
-  RecoveryBook book_;
-  const absl::Duration began_;
-  ProcessFaults faults_;
-  const std::string address_;  // of every controller
-
-  std::unique_ptr<ControlChild> controller_;
-  int64_t life_ = -1;
-  std::map<Node, std::unique_ptr<ControlChild>> agents_;
-  int64_t agent_starts_ = 0;
-  absl::Duration return_at_;  // of a node, when none is left
-  int controller_losses_ = 0, agent_losses_ = 0;  // since the newest step
-
-  int64_t calls_ = 0;
-  std::unique_ptr<ControlCall> call_;
-  bool is_attached_ = false;
-  absl::Duration retry_at_ = -absl::InfiniteDuration();
-  OwnTime time_;
-  absl::Duration heard_;  // from the controller; when it was started; of own time
-  absl::Duration next_beat_ = -absl::InfiniteDuration();
-
-  std::map<std::string, pid_t> workers_;  // by role
-  bool workers_file_broken_ = false;
-  Step newest_;
-  int signals_seen_ = 0;
-  bool drained_ = false;  // a worker said so
-  std::optional<EndJob> end_;
-  absl::Duration farewell_ends_;
-  std::optional<RunOutcome> failure_;
-};
+ProtectedRun::ProtectedRun(Files& files, Clock& clock, const ProtectedRunOptions& options, RunObserver& observer, SignalInbox& signals,
+                           const std::set<int>& struck)
+    : files_(files), clock_(clock), options_(options), observer_(observer), signals_(signals),
+      topology_(options.controller.lanes, std::ssize(options.controller.lanes)), arrived_(kArrivedMax),
+      book_(clock.now()), began_(clock.now()), faults_(options.faults, struck, struck_faults_path(options.faults_path), began_),
+      address_(address_at(clock.now())), time_(clock.now(), kOwnStandstill) {}
 
 RunOutcome ProtectedRun::run() {
   const auto& core = options_.controller.core;
@@ -187,101 +94,6 @@ void ProtectedRun::fail(int exit_code, std::string reason) {
   failure_.emplace();
   failure_->exit_code = exit_code;
   failure_->reason = std::move(reason);
-}
-
-// ---- processes
-
-ControlChildOptions ProtectedRun::child_options(const std::string& command, const std::string& name,
-                                                std::vector<std::string> flags) const {
-  ControlChildOptions child;
-  child.program = options_.program;
-  child.arguments = {command};
-  child.arguments.insert(child.arguments.end(), flags.begin(), flags.end());
-  child.environment = options_.environment;
-  child.log_path = join_path(options_.out, absl::StrCat("logs/", name, ".log"));
-  child.kept_fd = options_.kept_fd;
-  return child;
-}
-
-void ProtectedRun::start_controller() {
-  ControllerServerOptions own = options_.controller;
-  own.address = address_;
-  own.relay.life = ++life_;
-  auto child = ControlChild::start(child_options("controller", "controller", to_flags(own)));
-  if (!child.ok()) return fail(kExitFailed, absl::StrCat("the controller cannot be started: ", child.status().message()));
-  controller_ = *std::move(child);
-  heard_ = time_.at(clock_.now());
-  write_workers();
-}
-
-void ProtectedRun::look_after_controller() {
-  if (controller_ == nullptr) return;
-  const absl::Duration patience = is_attached_ ? options_.agent.silence_max : options_.control_start_max;
-  if (time_.at(clock_.now()) >= heard_ + patience) {
-    observer_.on_say(absl::StrCat("the controller is hung: no sign of life for ", absl::FormatDuration(patience)));
-    heard_ = time_.at(clock_.now());
-    controller_->kill_group();
-  }
-  if (!controller_->try_wait()) return;
-  const std::string how = controller_->how_it_ended();
-  controller_.reset();
-  is_attached_ = false;
-  if (end_) return;
-  book_.on_controller_end(clock_.now(), how, newest_);
-  if (++controller_losses_ > options_.control_losses_max) {
-    return fail(kExitFailed, absl::StrCat("controllers end again and again; the last: ", how));
-  }
-  observer_.on_say(absl::StrCat("the controller is lost: ", how, "; the next one takes over"));
-  start_controller();
-}
-
-void ProtectedRun::start_agent(Node node) {
-  AgentProcessOptions own;
-  own.agent.core = options_.agent;
-  own.agent.core.node = node;
-  own.agent.controller = address_;
-  // One after the other may be the agent of a node, but each has workers of its own.
-  own.agent.address = absl::StrCat(address_, "-agent-", node.value, "-", ++agent_starts_);
-  own.agent.kept_fd = options_.kept_fd;
-  own.lanes = options_.controller.lanes;
-  own.logs = join_path(options_.out, "logs");
-  own.worker = options_.program;
-  own.worker_arguments = options_.worker_arguments;
-  if (!options_.faults.faults.empty()) {
-    const std::vector<std::string> rehearsal = {"--faults", options_.faults_path, "--faults-began",
-                                                absl::StrCat(absl::ToDoubleSeconds(began_))};
-    own.worker_arguments.insert(own.worker_arguments.end(), rehearsal.begin(), rehearsal.end());
-  }
-  auto child = ControlChild::start(child_options("agent", absl::StrCat("agent-", node.value), to_flags(own)));
-  if (!child.ok()) return fail(kExitFailed, absl::StrCat("an agent cannot be started: ", child.status().message()));
-  agents_[node] = *std::move(child);
-  write_workers();
-}
-
-void ProtectedRun::look_after_agents() {
-  for (auto at = agents_.begin(); at != agents_.end() && !failure_;) {
-    const auto& [node, agent] = *at;
-    const std::optional<ExitStatus> exit = agent->try_wait();
-    if (!exit) {
-      ++at;
-      continue;
-    }
-    // One that ends well may have heard of the end of the job before us.
-    return_at_ = clock_.now() + (exit->ok() ? kFarewellMax : absl::ZeroDuration());
-    if (!end_ && !exit->ok()) on_agent_lost(node, agent->how_it_ended());
-    at = agents_.erase(at);  // and with it whatever lives of the node
-    write_workers();
-  }
-  if (!agents_.empty() || end_ || failure_ || clock_.now() < return_at_) return;
-  observer_.on_say("no node is left: node 0 starts again");
-  start_agent(Node(0));
-}
-
-void ProtectedRun::on_agent_lost(Node node, const std::string& how) {
-  observer_.on_say(absl::StrCat("node ", node.value, " is lost: its agent: ", how));
-  const auto& core = options_.controller.core;
-  if (++agent_losses_ <= options_.control_losses_max + core.nodes + core.spares) return;
-  fail(kExitFailed, absl::StrCat("agents end again and again; the last: ", how));
 }
 
 // ---- the line to the controller
@@ -393,8 +205,6 @@ RunOutcome ProtectedRun::outcome() const {
                             : absl::StrCat("all ", options_.steps.value, " steps are done");
   return outcome;
 }
-
-}  // namespace
 
 absl::StatusOr<RunOutcome> run_protected(Files& files, Clock& clock, const ProtectedRunOptions& options,
                                          RunObserver& observer) {
