@@ -50,6 +50,7 @@ OperatorShards::OperatorShards(const JobConfig& config, const StateTypes& types,
   const auto master_bytes = static_cast<int64_t>(c10::elementSize(types.master));
   const auto compute_bytes = static_cast<int64_t>(c10::elementSize(types.compute));
   size_t next = 0;
+  int experts = 0;
   for (const OperatorSpec& spec : stage) {
     Shard shard;
     if (next < own.size() && own[next]->spec().name == spec.name) {
@@ -62,6 +63,7 @@ OperatorShards::OperatorShards(const JobConfig& config, const StateTypes& types,
     inventory_.push_back({.name = spec.name,
                           .bytes = {size(shard.full[0]) + size(shard.full[1]) + size(shard.full[2]), size(shard.compute)},
                           .whole = {3 * spec.flat_size * master_bytes, spec.flat_size * compute_bytes},
+                          .expert = spec.kind == OperatorKind::kExpert ? experts++ : -1,
                           .tokens = tokens_of(spec, config),
                           .update_tokens = kUpdateTokens});
     shards_.push_back(shard);

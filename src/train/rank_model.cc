@@ -111,6 +111,19 @@ absl::StatusOr<StepFindings> RankModel::accumulate_gradients(const TrainingPosit
   return findings;
 }
 
+absl::StatusOr<ExpertLoads> RankModel::expert_loads() {
+  ExpertLoads loads = runner_->expert_loads();
+  if (stage_group_->size() == 1 || loads.tokens.empty()) return loads;
+  // Numbers of tokens are exact in FP64, and one message is faster than two.
+  const size_t experts = loads.tokens.size();
+  std::vector<double> sums(loads.tokens.begin(), loads.tokens.end());
+  sums.insert(sums.end(), loads.probability.begin(), loads.probability.end());
+  RETURN_IF_ERROR(annotate(stage_group_->all_reduce<double>(std::span(sums), ReduceOp::kSum), "loads of experts"));
+  for (size_t i = 0; i < experts; ++i) loads.tokens[i] = static_cast<int64_t>(sums[i]);
+  loads.probability.assign(sums.begin() + static_cast<std::ptrdiff_t>(experts), sums.end());
+  return loads;
+}
+
 absl::StatusOr<double> RankModel::validation_loss_sum(Boundary& boundary) {
   double sum = 0;
   RETURN_IF_ERROR(guard([&] {

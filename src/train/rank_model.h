@@ -44,6 +44,8 @@ class RankModel {
 
   // Gradients of the step that starts from `position`, reduced, and what the verdict needs of them.
   absl::StatusOr<StepFindings> accumulate_gradients(const TrainingPosition& position, Boundary& boundary);
+  // What the gates chose in the last accumulate_gradients(), over all lanes and with equal bits on them.
+  absl::StatusOr<ExpertLoads> expert_loads();
   // This rank's sum of validation losses.
   absl::StatusOr<double> validation_loss_sum(Boundary& boundary);
   // Updates masters and moments and gathers the compute weights. `before_write` is called before an

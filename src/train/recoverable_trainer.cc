@@ -137,6 +137,7 @@ absl::StatusOr<Findings> RecoverableTrainer::train(const ActiveOperators& active
   RETURN_IF_ERROR(std::exchange(file_status_, absl::OkStatus()));
   freeze_all_but(active);
   ASSIGN_OR_RETURN(StepFindings findings, model_->accumulate_gradients(position_, boundary));
+  ASSIGN_OR_RETURN(expert_loads_, model_->expert_loads());
   findings.prepared = prepared();
   findings.drain = options_.drain_requested();
   return to_findings(findings);
