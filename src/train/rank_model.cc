@@ -137,10 +137,11 @@ absl::Status RankModel::update(const StepRecord& record, int64_t updates_applied
   return guard([&]() -> absl::Status {
     const AdamW optimizer(config_.train, record, updates_applied, types_.device);
     for (OperatorState* state : operators_) {
-      if (state->is_frozen()) continue;
-      RETURN_IF_ERROR(before_write(*state));
-      optimizer.update(*state);
-      state->cast_master();
+      for (const FlatRange range : state->active()) {
+        RETURN_IF_ERROR(before_write(*state, range));
+        optimizer.update(*state, range);
+        state->cast_master(range);
+      }
     }
     fault_point("step/updated");
     for (OperatorState* state : operators_) {
