@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "comm/in_process_transport.h"
 #include "tensor/host_bytes.h"
@@ -187,9 +188,11 @@ TEST_P(OperatorShardsTest, PartsAreSmallEnoughAndMakeUpTheirOperators) {
     const Lane lane(config, transport, 1);
     std::map<std::string, OperatorBytes> wholes;
     std::map<std::string, int64_t> ends;
+    std::map<std::string, std::set<int>> experts;
     for (int op = 0; op < lane.count(); ++op) {
       const StageOperator& part = lane.shards->inventory()[static_cast<size_t>(op)];
       const std::string name = part.name.substr(0, part.name.find('['));
+      experts[name].insert(part.expert);
       wholes[name].full += part.whole.full;
       wholes[name].compute += part.whole.compute;
       EXPECT_EQ(lane.shards->range(op).begin, std::exchange(ends[name], lane.shards->range(op).end)) << part.name;
@@ -199,6 +202,7 @@ TEST_P(OperatorShardsTest, PartsAreSmallEnoughAndMakeUpTheirOperators) {
     }
     ASSERT_EQ(wholes.size(), lane.specs.size());
     for (const OperatorSpec& spec : lane.specs) {
+      EXPECT_EQ(experts[spec.name], std::set<int>{spec.expert}) << spec.name << ", in the only layer";
       EXPECT_EQ(ends[spec.name], spec.flat_size);
       EXPECT_EQ(wholes[spec.name].full, spec.flat_size * 3 * static_cast<int64_t>(c10::elementSize(lane.types.master)));
       EXPECT_EQ(wholes[spec.name].compute, spec.flat_size * static_cast<int64_t>(c10::elementSize(lane.types.compute)));
