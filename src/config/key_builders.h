@@ -124,6 +124,26 @@ ConfigKey auto_integer_key(std::string name, Field<Table, int64_t> field, Intege
   return key;
 }
 
+// The same for an amount of bytes.
+// REQUIRES: range.min >= 1.
+template <typename Table>
+ConfigKey auto_bytes_key(std::string name, Field<Table, int64_t> field, ByteRange range, KeyScope scope,
+                         std::string meaning) {
+  ConfigKey key{std::move(name), "auto, or " + range.to_string(), std::move(meaning), scope};
+  key.read = [=](const FoundValue& found, JobConfig& config) {
+    const std::string* word = std::get_if<std::string>(&found.value);
+    const bool is_auto = word != nullptr && *word == "auto";
+    const std::optional<int64_t> value = is_auto ? std::optional<int64_t>(0) : read_bytes(found);
+    if (!value || (!is_auto && !range.contains(*value))) return false;
+    field.in(config) = *value;
+    return true;
+  };
+  key.write = [=](const JobConfig& config) {
+    return field.in(config) == 0 ? quoted("auto") : bytes_to_toml(field.in(config));
+  };
+  return key;
+}
+
 template <typename Table>
 ConfigKey bool_key(std::string name, Field<Table, bool> field, KeyScope scope, std::string meaning) {
   ConfigKey key{std::move(name), "true or false", std::move(meaning), scope};

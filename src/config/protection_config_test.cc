@@ -34,6 +34,7 @@ constexpr char kEveryKey[] = R"(
     memory_budget = "512MiB"
     window = 7
     dense_every_steps = 5
+    part_bytes = "3MiB"
     ordering = "decayed"
     reorder_share = 0.5
     reorder_change = 1
@@ -58,6 +59,7 @@ TEST(ProtectionConfigTest, ByDefaultOneSparseCopyOnAnotherNode) {
   EXPECT_EQ(config.protection.copy_bandwidth, kGiB);
   EXPECT_EQ(config.protection.failure_domain, FailureDomain::kNode);
   EXPECT_THAT(to_toml(config), HasSubstr("memory_budget = \"4GiB\"\nwindow = \"auto\"\n"));
+  EXPECT_THAT(to_toml(config), HasSubstr("part_bytes = \"auto\"\n"));
 }
 
 TEST(ProtectionConfigTest, EveryKeyIsReadAndWritten) {
@@ -68,6 +70,7 @@ TEST(ProtectionConfigTest, EveryKeyIsReadAndWritten) {
   expected.memory_budget = 512 * kMiB;
   expected.window = 7;
   expected.dense_every_steps = 5;
+  expected.part_bytes = 3 * kMiB;
   expected.ordering = CaptureOrdering::kDecayed;
   expected.reorder_share = 0.5;
   expected.reorder_change = 1;
@@ -89,7 +92,8 @@ TEST(ProtectionConfigTest, EveryChoiceSurvivesTheRoundTrip) {
        {"strategy=sparse", "strategy=dense", "strategy=none", "ordering=auto", "ordering=popularity", "ordering=soft",
         "ordering=decayed", "ordering=capacity", "ordering=ratio", "failure_domain=worker",
         "failure_domain=node", "failure_domain=rack", "window=auto", "window=1000",
-        "memory_budget=1.5GiB", "memory_budget=1234567", "copy_bandwidth=2 TiB"}) {
+        "memory_budget=1.5GiB", "memory_budget=1234567", "copy_bandwidth=2 TiB",
+        "part_bytes=auto", "part_bytes=1024", "part_bytes=1.5MiB"}) {
     const JobConfig config = parsed("", {std::string("protection.") + setting});
     EXPECT_EQ(parsed(to_toml(config)), config) << setting;
   }
@@ -146,6 +150,11 @@ TEST(ProtectionErrorTest, Amounts) {
   }
   EXPECT_EQ(setting_error("protection.copy_bandwidth=1kB"),
             "protection.copy_bandwidth: found \"1kB\"" + allowed);
+  const std::string or_chosen = ", allowed: auto, or " + allowed.substr(std::string(", allowed: ").size());
+  for (const char* found : {"0", "1023", "true", "\"Auto\"", "\"1kB\""}) {
+    EXPECT_EQ(setting_error(std::string("protection.part_bytes=") + found),
+              std::string("protection.part_bytes: found ") + found + or_chosen);
+  }
 }
 
 TEST(ProtectionErrorTest, Numbers) {

@@ -28,6 +28,8 @@ std::vector<ConfigKey> capture_keys() {
                        "sparse: steps in which every operator is captured in full once"),
       integer_key("protection.dense_every_steps", Field{&C::protection, &P::dense_every_steps},
                   {1, kStepsMax}, kRun, "dense: steps between full snapshots"),
+      auto_bytes_key("protection.part_bytes", Field{&C::protection, &P::part_bytes}, kBytes, kRun,
+                     "an operator whose snapshot is larger is captured in parts of at most so many bytes"),
       choice_key("protection.ordering", Field{&C::protection, &P::ordering},
                  {{"auto", CaptureOrdering::kAuto},
                   {"popularity", CaptureOrdering::kPopularity},

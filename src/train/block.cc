@@ -36,7 +36,7 @@ at::Tensor Block::norm(const at::Tensor& x, const std::string& name) const {
 }
 
 at::Tensor Block::mixture(const at::Tensor& x, BlockResult& result) const {
-  const GateChoice choice = choose_experts(x, operators_.gate->parameter("weight"), shape_);
+  GateChoice choice = choose_experts(x, operators_.gate->parameter("weight"), shape_);
   const auto dispatch =
       TokenDispatch::start(group_, placement_, choice.experts, shape_.top_k, x.options());
   const at::Tensor outputs =
@@ -46,6 +46,7 @@ at::Tensor Block::mixture(const at::Tensor& x, BlockResult& result) const {
     const int64_t largest = *std::max_element(choice.load.begin(), choice.load.end());
     result.load_imbalance = static_cast<double>(largest * shape_.experts) / static_cast<double>(choice.experts.size());
   }
+  result.loads = {std::move(choice.load), std::move(choice.probability)};
   return (outputs * choice.weights.unsqueeze(-1)).sum(1).to(x.scalar_type());
 }
 

@@ -8,6 +8,7 @@
 #include "comm/communicator.h"
 #include "model/model_shape.h"
 #include "placement/expert_placement.h"
+#include "recovery/stage_trainer.h"
 #include "tensor/torch.h"
 #include "train/attention.h"
 #include "train/experts.h"
@@ -26,6 +27,7 @@ struct BlockResult {
   at::Tensor output;
   at::Tensor auxiliary_loss;  // undefined in dense layers and for zero rows
   double load_imbalance = 0;  // largest / mean expert load of this micro-batch; 0 in dense layers
+  ExpertLoads loads;          // of this micro-batch, by expert; empty in dense layers
 };
 
 class Block {

@@ -27,7 +27,11 @@ bool is_frozen(const std::string& name, int subset) {
 
 absl::Status compare_subset(Trainer& trainer, const std::map<std::string, at::Tensor>& expected, int subset) {
   for (OperatorState* state : trainer.operators()) {
-    state->set_frozen(is_frozen(state->spec().name, subset));
+    if (is_frozen(state->spec().name, subset)) {
+      state->set_active({});
+    } else {
+      state->set_active({state->whole()});
+    }
     at::Tensor gradient = state->gradient();
     gradient.fill_(kUntouched);
   }

@@ -32,17 +32,26 @@ at::Tensor auxiliary_loss(const at::Tensor& logits, const at::Tensor& probabilit
   return balance * shape.balance_loss + z * shape.z_loss;
 }
 
+// In FP64: sums of many micro-batches are made of them.
+std::vector<double> sums_of(const at::Tensor& probabilities) {
+  const at::Tensor sums = probabilities.detach().sum(0, /*keepdim=*/false, at::kDouble).cpu();
+  const double* values = sums.const_data_ptr<double>();
+  return {values, values + sums.numel()};
+}
+
 }  // namespace
 
 GateChoice choose_experts(const at::Tensor& x, const Parameter& gate, const ModelShape& shape) {
   GateChoice choice;
   choice.load.assign(static_cast<size_t>(shape.experts), 0);
+  choice.probability.assign(static_cast<size_t>(shape.experts), 0);
   const at::Tensor logits = linear_in_fp32(x, gate);
   if (x.size(0) == 0) {
     choice.weights = logits.narrow(1, 0, shape.top_k);
     return choice;
   }
   const at::Tensor probabilities = at::softmax(logits, -1);
+  choice.probability = sums_of(probabilities);
   TopK top = weigh(logits, probabilities, shape);
   choice.weights = top.weights * shape.routed_scale;
   const at::Tensor experts = top.experts.cpu();

@@ -1,5 +1,7 @@
 #include "train/operator_state.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "model/initial_state.h"
 #include "tensor/host_bytes.h"
@@ -8,7 +10,7 @@ namespace evermoe {
 
 OperatorState::OperatorState(OperatorSpec spec, Communicator& owners, StateTypes types)
     : spec_(std::move(spec)), owners_(owners),
-      shard_(shard_range(spec_.flat_size, owners.size(), owners.index())) {
+      shard_(shard_range(spec_.flat_size, owners.size(), owners.index())), active_{whole()} {
   const auto options = at::TensorOptions().device(types.device);
   compute_ = at::zeros({spec_.flat_size}, options.dtype(types.compute));
   gradient_ = at::zeros({spec_.flat_size}, options.dtype(types.master));
@@ -22,9 +24,14 @@ OperatorState::OperatorState(OperatorSpec spec, Communicator& owners, StateTypes
   }
 }
 
-void OperatorState::set_frozen(bool is_frozen) {
-  is_frozen_ = is_frozen;
-  for (Parameter& parameter : parameters_) parameter.is_frozen = is_frozen;
+FlatRange OperatorState::in_shard(FlatRange range) const {
+  const auto inside = [&](int64_t element) { return std::clamp<int64_t>(element - shard_.begin, 0, shard_.size()); };
+  return {inside(range.begin), inside(range.end)};
+}
+
+void OperatorState::set_active(std::vector<FlatRange> ranges) {
+  active_ = std::move(ranges);
+  for (Parameter& parameter : parameters_) parameter.is_frozen = is_frozen();
 }
 
 bool OperatorState::has_parameter(const std::string& name) const {
@@ -72,8 +79,10 @@ absl::Status OperatorState::reduce_gradients() {
   return annotate(status, "gradients of " + spec_.name);
 }
 
-void OperatorState::cast_master() {
-  if (!master_.is_alias_of(compute_)) shard_compute().copy_(master_);
+void OperatorState::cast_master(FlatRange range) {
+  if (master_.is_alias_of(compute_)) return;
+  const FlatRange own = in_shard(range);
+  shard_compute().narrow(0, own.begin, own.size()).copy_(master_.narrow(0, own.begin, own.size()));
 }
 
 absl::Status OperatorState::gather_compute() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "operators/operator.h"
@@ -32,6 +33,9 @@ class OperatorState {
   const OperatorSpec& spec() const { return spec_; }
   Communicator& owners() const { return owners_; }
   FlatRange shard() const { return shard_; }
+  FlatRange whole() const { return {0, spec_.flat_size}; }
+  // What this rank owns of a range of the flat layout, counted from the beginning of its shard.
+  FlatRange in_shard(FlatRange range) const;
   // CHECKs that the operator has a parameter of this name.
   const Parameter& parameter(const std::string& name) const;
   bool has_parameter(const std::string& name) const;
@@ -46,17 +50,21 @@ class OperatorState {
   const at::Tensor& compute() const { return compute_; }
   const at::Tensor& gradient() const { return gradient_; }
 
-  // A frozen operator computes, and passes gradients of its inputs on, but gets none of its own.
-  void set_frozen(bool is_frozen);
-  bool is_frozen() const { return is_frozen_; }
+  // What an update changes: ranges of the flat layout, ascending, cut at multiples of kFlatAlignment; all
+  // of it at first. Gradients are those of the whole operator as soon as there is one range. An operator
+  // without any is frozen: it computes, and passes gradients of its inputs on, but gets none of its own.
+  void set_active(std::vector<FlatRange> ranges);
+  const std::vector<FlatRange>& active() const { return active_; }
+  bool is_frozen() const { return active_.empty(); }
 
   // Master shard := initial weights; moments zero. Then cast_master() and, on all owners, gather_compute().
   void initialise(uint64_t seed);
   void clear_gradients() { gradient_.zero_(); }
   // Sums the owners' gradients in role order; shard_gradient() then holds this rank's part.
   absl::Status reduce_gradients();
-  // This rank's shard of the compute weights := the master shard.
-  void cast_master();
+  // This rank's shard of the compute weights := the master shard, in a range of the flat layout.
+  void cast_master(FlatRange range);
+  void cast_master() { cast_master(whole()); }
   // Brings every owner's shard of the compute weights to all of them.
   absl::Status gather_compute();
 
@@ -72,7 +80,7 @@ class OperatorState {
   at::Tensor exp_avg_;
   at::Tensor exp_avg_sq_;
   std::vector<Parameter> parameters_;  // in the spec's order
-  bool is_frozen_ = false;
+  std::vector<FlatRange> active_;
 };
 
 }  // namespace evermoe

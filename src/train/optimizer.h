@@ -20,15 +20,17 @@ class AdamW {
  public:
   AdamW(const TrainConfig& train, const StepRecord& record, int64_t updates_applied, at::Device device);
 
-  // Divides the gradient shard by record.gradient_divisor and updates master and moments:
+  // In this rank's part of a range of the flat layout, cut at multiples of kFlatAlignment: divides the
+  // gradient shard by record.gradient_divisor and updates master and moments:
   //   m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
   //   w = w (1 - lr decay) - lr (m / (1 - b1^n)) / (sqrt(v / (1 - b2^n)) + epsilon)
   // with n = updates_applied. Weight decay only where the operator says so. The bits do not depend on
-  // which operators are updated, or in which order. Compute weights are cast and gathered afterwards.
-  void update(OperatorState& state) const;
+  // which operators are updated, in which order, or in how many ranges. Compute weights are cast and
+  // gathered afterwards.
+  void update(OperatorState& state, FlatRange range) const;
 
  private:
-  void update(OperatorState& state, int64_t begin, int64_t end, double weight_decay) const;
+  void update_in_shard(OperatorState& state, FlatRange own, double weight_decay) const;
 
   const TrainConfig& train_;
   const double learning_rate_;

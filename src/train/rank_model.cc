@@ -111,6 +111,19 @@ absl::StatusOr<StepFindings> RankModel::accumulate_gradients(const TrainingPosit
   return findings;
 }
 
+absl::StatusOr<ExpertLoads> RankModel::expert_loads() {
+  ExpertLoads loads = runner_->expert_loads();
+  if (stage_group_->size() == 1 || loads.tokens.empty()) return loads;
+  // Numbers of tokens are exact in FP64, and one message is faster than two.
+  const size_t experts = loads.tokens.size();
+  std::vector<double> sums(loads.tokens.begin(), loads.tokens.end());
+  sums.insert(sums.end(), loads.probability.begin(), loads.probability.end());
+  RETURN_IF_ERROR(annotate(stage_group_->all_reduce<double>(std::span(sums), ReduceOp::kSum), "loads of experts"));
+  for (size_t i = 0; i < experts; ++i) loads.tokens[i] = static_cast<int64_t>(sums[i]);
+  loads.probability.assign(sums.begin() + static_cast<std::ptrdiff_t>(experts), sums.end());
+  return loads;
+}
+
 absl::StatusOr<double> RankModel::validation_loss_sum(Boundary& boundary) {
   double sum = 0;
   RETURN_IF_ERROR(guard([&] {
@@ -124,10 +137,11 @@ absl::Status RankModel::update(const StepRecord& record, int64_t updates_applied
   return guard([&]() -> absl::Status {
     const AdamW optimizer(config_.train, record, updates_applied, types_.device);
     for (OperatorState* state : operators_) {
-      if (state->is_frozen()) continue;
-      RETURN_IF_ERROR(before_write(*state));
-      optimizer.update(*state);
-      state->cast_master();
+      for (const FlatRange range : state->active()) {
+        RETURN_IF_ERROR(before_write(*state, range));
+        optimizer.update(*state, range);
+        state->cast_master(range);
+      }
     }
     fault_point("step/updated");
     for (OperatorState* state : operators_) {

@@ -44,11 +44,13 @@ class RankModel {
 
   // Gradients of the step that starts from `position`, reduced, and what the verdict needs of them.
   absl::StatusOr<StepFindings> accumulate_gradients(const TrainingPosition& position, Boundary& boundary);
+  // What the gates chose in the last accumulate_gradients(), over all lanes and with equal bits on them.
+  absl::StatusOr<ExpertLoads> expert_loads();
   // This rank's sum of validation losses.
   absl::StatusOr<double> validation_loss_sum(Boundary& boundary);
-  // Updates masters and moments and gathers the compute weights. `before_write` is called before an
-  // operator changes.
-  using BeforeUpdate = std::function<absl::Status(const OperatorState&)>;
+  // Updates masters and moments of the active ranges and gathers the compute weights. `before_write` is
+  // called before an active range changes.
+  using BeforeUpdate = std::function<absl::Status(const OperatorState&, FlatRange)>;
   absl::Status update(const StepRecord& record, int64_t updates_applied, const BeforeUpdate& before_write);
   // The compute weights of all operators from their masters.
   absl::Status derive_compute();

@@ -89,9 +89,7 @@ void RecoverableTrainer::restore(int operator_index, SnapshotKind kind, int64_t 
 
 absl::Status RecoverableTrainer::complete_restore(const std::vector<int>& operator_indices) {
   return guard([&]() -> absl::Status {
-    for (const int i : operator_indices) {
-      if (OperatorState* const state = shards_.state(i)) RETURN_IF_ERROR(state->gather_compute());
-    }
+    for (OperatorState* const state : shards_.states_of(operator_indices)) RETURN_IF_ERROR(state->gather_compute());
     return absl::OkStatus();
   });
 }
@@ -122,17 +120,11 @@ absl::Status RecoverableTrainer::set_position(const RecordBytes& position) {
 
 // ---- steps
 
-void RecoverableTrainer::freeze_all_but(const ActiveOperators& active) {
-  CHECK(active.size() == operators().size()) << active.size() << " operators";
-  for (size_t i = 0; i < active.size(); ++i) {
-    if (OperatorState* const state = shards_.state(static_cast<int>(i))) state->set_frozen(!active[i]);
-  }
-}
-
 absl::StatusOr<Findings> RecoverableTrainer::train(const ActiveOperators& active, Boundary& boundary) {
   RETURN_IF_ERROR(std::exchange(file_status_, absl::OkStatus()));
-  freeze_all_but(active);
+  shards_.set_active(active);
   ASSIGN_OR_RETURN(StepFindings findings, model_->accumulate_gradients(position_, boundary));
+  ASSIGN_OR_RETURN(expert_loads_, model_->expert_loads());
   findings.prepared = prepared();
   findings.drain = options_.drain_requested();
   return to_findings(findings);
@@ -141,7 +133,7 @@ absl::StatusOr<Findings> RecoverableTrainer::train(const ActiveOperators& active
 absl::Status RecoverableTrainer::apply(const Findings& combined, const ActiveOperators& active,
                                        const BeforeWrite& before_write) {
   const TrainConfig& train = model_->config().train;
-  freeze_all_but(active);
+  shards_.set_active(active);
   record_ = decide(from_findings(combined), train, position_);
   // First, because what follows can fail: a state that is half gathered has all its shards at the new
   // position.
@@ -150,7 +142,7 @@ absl::Status RecoverableTrainer::apply(const Findings& combined, const ActiveOpe
   RETURN_IF_ERROR(note_prepared(record_.prepared));
   if (!record_.applied) return absl::OkStatus();
   return model_->update(record_, position_.updates_applied,
-                        [&](const OperatorState& state) { return before_write(shards_.index_of(state)); });
+                        [&](const OperatorState& state, FlatRange range) { return before_write(shards_.index_of(state, range)); });
 }
 
 bool RecoverableTrainer::is_evaluated(Step step) const {

@@ -75,7 +75,6 @@ class RecoverableTrainer final : public StageTrainer {
  private:
   RecoverableTrainer(const TrainerEnvironment& environment, RecoverableTrainerOptions options,
                      std::unique_ptr<RankModel> model);
-  void freeze_all_but(const ActiveOperators& active);
   // Opens the saver of a process that has not resumed with the others.
   absl::Status open_saver();
   // Every rank has this checkpoint on disk.

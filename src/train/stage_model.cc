@@ -13,6 +13,11 @@ bool on_stage(const OperatorSpec& spec, const Topology& topology, int stage) {
   }
 }
 
+void append(const ExpertLoads& loads, ExpertLoads& all) {
+  all.tokens.insert(all.tokens.end(), loads.tokens.begin(), loads.tokens.end());
+  all.probability.insert(all.probability.end(), loads.probability.begin(), loads.probability.end());
+}
+
 }  // namespace
 
 std::vector<OperatorSpec> operators_of_stage(const ModelShape& shape, const Topology& topology, int stage) {
@@ -116,6 +121,7 @@ MicroBatchGraph StageModel::forward(int64_t batch, const at::Tensor& tokens, con
     BlockResult result = block->forward(x, batch);
     x = result.output;
     graph.load_imbalance += result.load_imbalance;
+    append(result.loads, graph.loads);
     if (!result.auxiliary_loss.defined()) continue;
     ++graph.gates;
     graph.auxiliary_loss =

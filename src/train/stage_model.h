@@ -27,6 +27,7 @@ struct MicroBatchGraph {
   at::Tensor auxiliary_loss;  // sum over this stage's gates, may be undefined
   int64_t gates = 0;          // of this stage, passed by this micro-batch
   double load_imbalance = 0;  // sum over this stage's gates of (largest / mean expert load)
+  ExpertLoads loads;          // one gate's experts after the other's, in the order of layers
 };
 
 // What a stage group shares: its communicator and those of replicated experts.

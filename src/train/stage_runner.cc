@@ -8,6 +8,19 @@
 #include "tensor/host_bytes.h"
 
 namespace evermoe {
+namespace {
+
+// The first addition finds an empty sum.
+void add(const ExpertLoads& loads, ExpertLoads& sum) {
+  sum.tokens.resize(loads.tokens.size());
+  sum.probability.resize(loads.probability.size());
+  for (size_t i = 0; i < loads.tokens.size(); ++i) {
+    sum.tokens[i] += loads.tokens[i];
+    sum.probability[i] += loads.probability[i];
+  }
+}
+
+}  // namespace
 
 StageRunner::StageRunner(const TrainConfig& train, const Topology& topology, Role role,
                          const BatchReader& batches, StageModel& model)
@@ -76,6 +89,7 @@ void StageRunner::backward(std::optional<MicroBatch> micro_batch, MicroBatchGrap
 
 StepFindings StageRunner::run_step(Step step, double loss_scale, Boundary& boundary) {
   StepFindings findings;
+  expert_loads_ = {};
   std::deque<MicroBatchGraph> held;
   const double scale = loss_scale / static_cast<double>(train_.micro_batches);
   for (const RoundOperation& operation : order_) {
@@ -84,6 +98,7 @@ StepFindings StageRunner::run_step(Step step, double loss_scale, Boundary& bound
       fault_point("step/forward");
       held.push_back(forward(Phase::kTraining, step, micro_batch, boundary));
       const MicroBatchGraph& graph = held.back();
+      add(graph.loads, expert_loads_);  // zeros if absent, so that a lane without micro-batches has as many
       if (!micro_batch) continue;
       findings.load_imbalance_sum += graph.load_imbalance;
       findings.gate_count += static_cast<double>(graph.gates);

@@ -22,6 +22,8 @@ class StageRunner {
   // Accumulates the gradients of the step that starts from `step`, each micro-batch's loss weighted
   // with loss_scale / micro_batches. Throws StatusError.
   StepFindings run_step(Step step, double loss_scale, Boundary& boundary);
+  // What this lane's micro-batches of the last run_step() chose, added in their order.
+  const ExpertLoads& expert_loads() const { return expert_loads_; }
 
   // This rank's sum of validation losses over `micro_batches` (non-zero on the last stage only).
   double run_validation(int64_t micro_batches, Boundary& boundary);
@@ -50,6 +52,7 @@ class StageRunner {
   const BatchReader& batches_;
   StageModel& model_;
   const std::vector<RoundOperation> order_;
+  ExpertLoads expert_loads_;
 };
 
 }  // namespace evermoe

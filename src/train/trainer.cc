@@ -56,7 +56,7 @@ absl::StatusOr<StepRecord> Trainer::step(bool drain) {
   fault_point("step/after_verdict");
   position_ = advance(position_, record, config_.train);
   if (record.applied) {
-    RETURN_IF_ERROR(model_->update(record, position_.updates_applied, [](const OperatorState&) { return absl::OkStatus(); }));
+    RETURN_IF_ERROR(model_->update(record, position_.updates_applied, [](const OperatorState&, FlatRange) { return absl::OkStatus(); }));
   }
   durable_.publish(record.prepared);
   return record;

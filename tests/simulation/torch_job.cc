@@ -29,6 +29,16 @@ std::string digest_of(StageTrainer& trainer) {
   return to_hex(stream.finish());
 }
 
+int64_t active_elements(const OperatorState& state) {
+  int64_t elements = 0;
+  for (const FlatRange range : state.active()) elements += range.size();
+  return elements;
+}
+
+bool is_mixed(const OperatorState* state) {
+  return !state->is_frozen() && active_elements(*state) < state->spec().flat_size;
+}
+
 }  // namespace
 
 JobConfig torch_job_config(const std::string& style, int64_t steps, const std::vector<std::string>& more) {
@@ -107,9 +117,10 @@ void TorchJob::watch(Watched& watched) {
   }
   const auto& states = trainer.operator_states();
   watched.is_again = ++trained_[{watched.rank, trainer.step()}] > 1;
-  watched.is_sparse = std::any_of(states.begin(), states.end(), [](const OperatorState* s) { return s->is_frozen(); });
+  watched.is_sparse = std::ranges::any_of(states, [](const OperatorState* s) { return active_elements(*s) < s->spec().flat_size; });
   if (watched.is_again) ++outcome_.steps_again;
   if (watched.is_again && watched.is_sparse) ++outcome_.sparse_again;
+  if (watched.is_again && std::ranges::any_of(states, is_mixed)) ++outcome_.mixed_again;
 }
 
 TorchOutcome TorchJob::run(const std::vector<Disaster>& disasters, uint64_t seed) {

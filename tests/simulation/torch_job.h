@@ -28,7 +28,8 @@ struct TorchOutcome {
   std::string stored_digest;  // of the newest durable checkpoint, which has been verified, or an error
   // Steps that ranks ran again, and of these the ones ...
   int64_t steps_again = 0;
-  int64_t sparse_again = 0;          // with frozen operators
+  int64_t sparse_again = 0;          // with frozen operators or parts of operators
+  int64_t mixed_again = 0;           // with operators of which some parts were frozen and some were not
   int64_t sparse_skipped_again = 0;  // with frozen operators, whose verdict skipped the update
   int64_t sparse_clipped_again = 0;  // with frozen operators, whose verdict clipped the gradients
   std::string explain() const;       // for people

@@ -4,25 +4,28 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "simulation/torch_job.h"
+#include "train/operator_parts.h"
 
 namespace evermoe {
 namespace {
 
-constexpr int64_t kSteps = 8;
-
 // Somewhere in the life of the role.
-Disaster random_kill(uint64_t seed, Rank rank) {
+Disaster random_kill(uint64_t seed, Rank rank, int64_t steps) {
   struct Point {
     const char* name;
     uint64_t passings;  // of an undisturbed run, about
   };
-  constexpr Point kPoints[] = {{"step/forward", 2 * kSteps}, {"step/backward", 2 * kSteps}, {"step/accumulated", kSteps},
-                               {"step/before_verdict", kSteps}, {"step/after_verdict", kSteps}, {"step/updated", kSteps},
-                               {"capture/copied", 100}, {"capture/sent", 100}, {"copy/stored", 100}, {"step/save", 3}};
-  const Point& point = kPoints[draw(seed, "point", std::size(kPoints))];
+  const auto once = static_cast<uint64_t>(steps), twice = 2 * once;
+  const Point points[] = {{"step/forward", twice}, {"step/backward", twice}, {"step/accumulated", once},
+                          {"step/before_verdict", once}, {"step/after_verdict", once}, {"step/updated", once},
+                          {"capture/copied", 100}, {"capture/sent", 100}, {"copy/stored", 100}, {"step/save", 3}};
+  const Point& point = points[draw(seed, "point", std::size(points))];
   return kill(rank, point.name, 1 + static_cast<int64_t>(draw(seed, "passing", point.passings)));
 }
 
@@ -30,13 +33,41 @@ struct Case {
   std::string name;
   std::string style;
   std::vector<std::string> settings;
+  int64_t steps = 8;
+  int window = 3;
   friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 };
 
 class TorchRecoveryTest : public testing::TestWithParam<Case> {
  protected:
-  TorchRecoveryTest() : config_(torch_job_config(GetParam().style, kSteps, GetParam().settings)), job_(config_) {
-    configure_log("simulation", LogLevel::kError);
+  static void SetUpTestSuite() { configure_log("simulation", LogLevel::kError); }
+
+  TorchRecoveryTest()
+      : config_(torch_job_config(GetParam().style, GetParam().steps, GetParam().settings)),
+        digest_without_parts_(digest_without_parts(config_)), job_(config_) {
+    job_.shape().window = GetParam().window;
+  }
+
+  bool has_parts() const { return config_.protection.part_bytes > 0; }
+
+  // Gates are too small.
+  void expect_operators_are_cut() const {
+    const std::vector<OperatorSpec> operators = model_operators(config_.model);
+    const int64_t element_bytes = 3 * (config_.train.precision == Precision::kFp64 ? 8 : 4);
+    std::set<OperatorKind> kinds;
+    for (const OperatorPart& part : cut_operators(operators, element_bytes, config_.protection.part_bytes)) {
+      const OperatorSpec& spec = operators[part.operator_index];
+      if (part.range.size() < spec.flat_size) kinds.insert(spec.kind);
+    }
+    for (const OperatorKind kind : {OperatorKind::kEmbedding, OperatorKind::kBlock, OperatorKind::kExpert, OperatorKind::kHead}) {
+      EXPECT_TRUE(kinds.contains(kind)) << to_string(kind);
+    }
+  }
+
+  // Of a run that is not disturbed, if the case has parts.
+  static std::string digest_without_parts(JobConfig config) {
+    if (std::exchange(config.protection.part_bytes, 0) == 0) return "";
+    return TorchJob(config).run_anew({}, 1).job.digest;
   }
 
   void expect_exact(const std::vector<Disaster>& disasters, uint64_t seed) {
@@ -47,6 +78,7 @@ class TorchRecoveryTest : public testing::TestWithParam<Case> {
     sparse_again_ += outcome.sparse_again;
     skipped_ += outcome.sparse_skipped_again;
     clipped_ += outcome.sparse_clipped_again;
+    mixed_ += outcome.mixed_again;
     for (const RecoveryRecord& record : outcome.job.recoveries) restarts_of_all_ += record.restarted_all ? 1 : 0;
     recoveries_ += static_cast<int>(outcome.job.recoveries.size());
   }
@@ -54,7 +86,7 @@ class TorchRecoveryTest : public testing::TestWithParam<Case> {
   void every_role_at_random_points() {
     for (int32_t rank = 0; rank < world(); ++rank) {
       const uint64_t seed = this->seed("one", rank);
-      expect_exact({random_kill(seed, Rank(rank))}, seed);
+      expect_exact({random_kill(seed, Rank(rank), GetParam().steps)}, seed);
     }
     EXPECT_GE(recoveries_, world() - 1) << "kills came too late";
     EXPECT_EQ(restarts_of_all_, 0);
@@ -62,8 +94,8 @@ class TorchRecoveryTest : public testing::TestWithParam<Case> {
 
   // When a window is complete and the next one is not.
   void the_longest_catch_ups() {
-    expect_exact({kill(Rank(0), "step/before_verdict", 6)}, 7);
-    expect_exact({kill(Rank(world() - 1), "step/before_verdict", 6)}, 8);
+    expect_exact({kill(Rank(0), "step/before_verdict", 2 * GetParam().window)}, 7);
+    expect_exact({kill(Rank(world() - 1), "step/before_verdict", 2 * GetParam().window)}, 8);
   }
 
   void kills_inside_a_recovery() {
@@ -73,13 +105,16 @@ class TorchRecoveryTest : public testing::TestWithParam<Case> {
       const uint64_t seed = this->seed("inside", static_cast<int>(i));
       Disaster inside = kill(any_rank(seed, "second"), kPoints[i], 1 + static_cast<int64_t>(draw(seed, "at", i == 3 ? 4 : 1)));
       inside.at_rank = Rank(-1);
-      expect_exact({kill(any_rank(seed, "first"), "step/backward", 8 + static_cast<int64_t>(draw(seed, "passing", 8))), inside}, seed);
+      const int64_t steps = GetParam().steps;  // passed twice each: in the second half of the run
+      const auto passing = steps + static_cast<int64_t>(draw(seed, "passing", static_cast<uint64_t>(steps)));
+      expect_exact({kill(any_rank(seed, "first"), "step/backward", passing), inside}, seed);
     }
   }
 
   void two_kills() {
     const uint64_t seed = this->seed("two", 0);
-    expect_exact({random_kill(seed + 1, any_rank(seed, "first")), random_kill(seed + 2, any_rank(seed, "second"))}, seed);
+    const int64_t steps = GetParam().steps;
+    expect_exact({random_kill(seed + 1, any_rank(seed, "first"), steps), random_kill(seed + 2, any_rank(seed, "second"), steps)}, seed);
   }
 
   Rank any_rank(uint64_t seed, const std::string& what) const {
@@ -89,10 +124,11 @@ class TorchRecoveryTest : public testing::TestWithParam<Case> {
   uint64_t seed(const std::string& what, int index) const { return draw(0, absl::StrCat(GetParam().name, what, index), 1 << 30); }
 
   const JobConfig config_;
+  const std::string digest_without_parts_;  // before the job, whose folder it uses
   TorchJob job_;
   std::string ordinary_;
   TorchOutcome undisturbed_;
-  int64_t sparse_again_ = 0, skipped_ = 0, clipped_ = 0;
+  int64_t sparse_again_ = 0, skipped_ = 0, clipped_ = 0, mixed_ = 0;
   int recoveries_ = 0, restarts_of_all_ = 0;
 };
 
@@ -101,11 +137,16 @@ TEST_P(TorchRecoveryTest, EveryLossCostsNoBit) {
   undisturbed_ = job_.run_anew({}, 1);
   ASSERT_TRUE(undisturbed_.job.ok) << undisturbed_.explain();
   ASSERT_EQ(undisturbed_.stored_digest, ordinary_) << "the two trainers differ";
+  if (has_parts()) {
+    expect_operators_are_cut();
+    ASSERT_EQ(undisturbed_.job.digest, digest_without_parts_) << "parts change the training";
+  }
   every_role_at_random_points();
   the_longest_catch_ups();
   kills_inside_a_recovery();
   two_kills();
   EXPECT_GT(sparse_again_, 0);
+  EXPECT_EQ(mixed_ > 0, has_parts()) << "steps in a catch-up with operators of which some parts were frozen";
   if (config_.train.precision == Precision::kFp16) {
     EXPECT_GT(skipped_, 0) << "no skipped step in a catch-up";
   }
@@ -124,6 +165,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"clipped", "gpt-moe", {"train.clip_norm=0.05"}},
                     Case{"replicas", "qwen-moe", {"train.precision=bf16", "parallel.expert_replicas=2"}},
                     Case{"unequal_lanes", "mixtral", {"parallel.lanes=[3, 2]", "parallel.expert_replicas=2"}},
+                    // Embedding, head, blocks and experts are cut; there are more slots than operators.
+                    Case{"parts_fp32", "qwen-moe", {"protection.part_bytes=20000"}, 22, 9},
+                    Case{"parts_bf16", "mixtral", {"train.precision=bf16", "protection.part_bytes=20000", "parallel.lanes=[3, 2]", "parallel.expert_replicas=2"}, 22, 9},
+                    Case{"parts_fp16", "deepseek-moe", {"train.precision=fp16", "train.initial_loss_scale=16777216", "train.loss_scale_growth_steps=1", "protection.part_bytes=20000"}},
+                    Case{"parts_fp64", "gpt-moe", {"train.precision=fp64", "protection.part_bytes=9999", "train.clip_norm=0.05"}},
                     Case{"three_stages", "deepseek-moe", {"train.precision=bf16", "model.layers=3", "parallel.stages=3", "parallel.lanes=[1, 2, 1]"}}),
     [](const auto& info) { return info.param.name; });
 
