@@ -10,6 +10,7 @@ namespace evermoe {
 namespace {
 
 constexpr char kAccusedRank[] = "evermoe/accused_rank";
+constexpr char kContradiction[] = "evermoe/contradiction";
 
 absl::Status accuse(absl::Status status, Rank accused) {
   status.SetPayload(kAccusedRank, absl::Cord(absl::StrCat(accused.value)));
@@ -27,6 +28,11 @@ absl::Status Timeout(Rank accused, std::string message) {
 }
 absl::Status Timeout(std::string message) { return absl::DeadlineExceededError(message); }
 absl::Status Corrupt(std::string message) { return absl::DataLossError(message); }
+absl::Status Contradiction(std::string message) {
+  absl::Status status = absl::DataLossError(message);
+  status.SetPayload(kContradiction, absl::Cord());
+  return status;
+}
 absl::Status NotFound(std::string message) { return absl::NotFoundError(message); }
 absl::Status NoCapacity(std::string message) { return absl::ResourceExhaustedError(message); }
 absl::Status Cancelled(std::string message) { return absl::CancelledError(message); }
@@ -39,6 +45,8 @@ std::optional<Rank> accused_rank(const absl::Status& status) {
   if (!payload || !absl::SimpleAtoi(std::string(*payload), &rank)) return std::nullopt;
   return Rank(rank);
 }
+
+bool is_contradiction(const absl::Status& status) { return status.GetPayload(kContradiction).has_value(); }
 
 absl::Status annotate(const absl::Status& status, const std::string& context) {
   if (status.ok()) return status;

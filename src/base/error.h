@@ -7,6 +7,7 @@
 //   PeerLost       a process is gone: ask for a new membership; accused_rank() names it
 //   Timeout        no answer before the deadline, the peer may be alive; accused_rank() names it
 //   Corrupt        bytes are not what was written: use another copy
+//   Contradiction  what was computed twice has other bits: a fault of hardware or software; end, and say so
 //   NotFound       there is no such thing
 //   NoCapacity     disk, memory or a named limit is exhausted
 //   Cancelled      somebody asked to stop
@@ -32,6 +33,7 @@ absl::Status PeerLost(Rank accused, std::string message);
 absl::Status Timeout(Rank accused, std::string message);
 absl::Status Timeout(std::string message);
 absl::Status Corrupt(std::string message);
+absl::Status Contradiction(std::string message);
 absl::Status NotFound(std::string message);
 absl::Status NoCapacity(std::string message);
 absl::Status Cancelled(std::string message);
@@ -41,7 +43,10 @@ absl::Status Internal(std::string message);
 // The rank that a PeerLost or Timeout accuses, where the layer that failed knew it.
 std::optional<Rank> accused_rank(const absl::Status& status);
 
-// The same error with "context: " before its message; code and accused rank are kept.
+// A Contradiction has the code of Corrupt, and this tells it apart.
+bool is_contradiction(const absl::Status& status);
+
+// The same error with "context: " before its message; code, accused rank and kind are kept.
 absl::Status annotate(const absl::Status& status, const std::string& context);
 
 // What the process should exit with: 0 ok, 2 InvalidInput, 1 anything else.

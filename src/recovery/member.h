@@ -155,10 +155,12 @@ class Member {
   void free_what_is_old(const Record& record);
   // What is captured from here on: by this rule, in the order at hand.
   void follow_rule(const WindowRule& rule);
+  // The same at the state where the job began: nothing has been counted.
+  void begin_order(const WindowRule& rule);
   void begin_window(Step step);
   // What the first piece of every slot holds: the trainer's position and the capture order.
   RecordBytes position() const;
-  // Takes it up, or finds that it is where this rank is (Corrupt if not).
+  // Takes it up, or finds that it is where this rank is (Contradiction if not).
   absl::Status take_position(std::span<const std::byte> position);
   absl::Status compare_position(std::span<const std::byte> position) const;
   bool is_catching_up() const;

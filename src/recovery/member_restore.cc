@@ -25,8 +25,7 @@ absl::Status Member::roll_back(const Plan& plan) {
   Milestone milestone{plan.view, rank_, Milestone::Kind::kRestored, 0, {}};
   if (plan.window < Step(0)) {
     RETURN_IF_ERROR(trainer_.restore_base(plan.base));
-    ordering_.clear();
-    schedule_ = CaptureSchedule(there.rule, ordering_.slots_of_operators(there.rule.slots));
+    begin_order(there.rule);
     active_.assign(active_.size(), true);
     milestone.sources.push_back(absl::StrCat("the state at step ", plan.base.value));
   } else {
@@ -69,7 +68,7 @@ absl::Status Member::compare_with_aside() {
   if (aside_.step != trainer_.step()) return absl::OkStatus();
   for (size_t i = 0; i < aside_.operators.size(); ++i) {
     if (fingerprints_of(static_cast<int>(i)) == aside_.operators[i]) continue;
-    return Corrupt(absl::StrCat("role ", topology_.name_of(rank_), ", step ", aside_.step.value,
+    return Contradiction(absl::StrCat("role ", topology_.name_of(rank_), ", step ", aside_.step.value,
                                 ": operator ", trainer_.operators()[i].name,
                                 " was recomputed with other bits than it had: a fault of hardware or software"));
   }
@@ -181,7 +180,7 @@ absl::Status Member::take_position(std::span<const std::byte> position) {
 absl::Status Member::compare_position(std::span<const std::byte> position) const {
   const RecordBytes own = this->position();
   if (std::equal(own.begin(), own.end(), position.begin(), position.end())) return absl::OkStatus();
-  return Corrupt(absl::StrCat("state ", trainer_.step().value, ": the records lead to another position than was captured"));
+  return Contradiction(absl::StrCat("state ", trainer_.step().value, ": the records lead to another position than was captured"));
 }
 
 absl::Status Member::restore_slot() {

@@ -69,7 +69,6 @@ absl::Status Member::resume(const Plan& plan) {
   received_.clear();
   records_.clear();
   store_.clear();
-  ordering_.clear();
   conversion_.reset();
   aside_ = {};
   active_.assign(active_.size(), true);
@@ -82,6 +81,7 @@ absl::Status Member::resume(const Plan& plan) {
   const Step base = trainer_.step();
   Record first;
   ASSIGN_OR_RETURN(first.rule, first_rule(base));
+  begin_order(first.rule);
   RETURN_IF_ERROR(records_.put(verdict_commit(base), encode(first)));
   gate_.set_base(base);
   has_state_ = true;
@@ -249,6 +249,11 @@ absl::Status Member::agree_in_view(const Plan& plan, Findings& findings) {
 
 void Member::follow_rule(const WindowRule& rule) {
   if (schedule_.rule() != rule) schedule_ = CaptureSchedule(rule, ordering_.slots_of_operators(rule.slots));
+}
+
+void Member::begin_order(const WindowRule& rule) {
+  ordering_.clear();
+  schedule_ = CaptureSchedule(rule, ordering_.slots_of_operators(rule.slots));
 }
 
 void Member::begin_window(Step step) {

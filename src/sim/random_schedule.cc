@@ -146,6 +146,7 @@ std::string check_restarts(const RandomSchedule& schedule, const SimulatedOutcom
 std::string check(const RandomSchedule& schedule, const SimulatedOutcome& outcome) {
   const SimulatedShape& shape = schedule.shape;
   if (!outcome.ended) return "the job never ended";
+  if (!outcome.contradictions.empty()) return "something computed again has other bits: " + outcome.contradictions.front();
   if (std::string problem = check_restarts(schedule, outcome); !problem.empty()) return problem;
   if (!outcome.ok) {
     const bool refuses = !shape.restart_all_allowed && outcome.reason.starts_with("cannot go on exactly") &&

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/error.h"
 #include "base/fault_point.h"
 
 namespace evermoe {
@@ -236,12 +237,13 @@ void SimulatedJob::start_worker(const StartWorker& start) {
     const auto training = [this, &process](Transport& transport) {
       come_to_life(process, transport);
       process.result = process.member->train();
-      thread_ends(process);
+      thread_ends(process, process.result);
     };
     const auto service = [this, &process](Transport& transport) {
       come_to_life(process, transport);
-      if (process.member->serve().ok()) transport.close();
-      thread_ends(process);
+      const absl::Status served = process.member->serve();
+      if (served.ok()) transport.close();
+      thread_ends(process, served);
     };
     process.number = network_.start(start.rank, start.since, {training, service});
     network_.on_end(process.number, [this, index = process.index] {
@@ -263,7 +265,8 @@ void SimulatedJob::come_to_life(Process& process, Transport& transport) {
 }
 
 // The last one takes the member down, while the transport is still there.
-void SimulatedJob::thread_ends(Process& process) {
+void SimulatedJob::thread_ends(Process& process, const absl::Status& status) {
+  if (is_contradiction(status)) outcome_.contradictions.push_back(status.ToString());
   if (--process.threads > 0) return;
   outcome_.work[static_cast<size_t>(process.rank.value)] = process.member->work();
   outcome_.log_bytes_peak = std::max(outcome_.log_bytes_peak, process.member->log_bytes_peak());

@@ -74,6 +74,7 @@ struct SimulatedOutcome {
   std::vector<RecoveryRecord> recoveries;
   std::vector<MemberWork> work;    // by rank, of the last process that played it
   std::vector<std::string> story;  // what the controller told, with times
+  std::vector<std::string> contradictions;  // what ranks found that had other bits when computed again
   std::set<std::string> marks;     // rare paths that were really taken
   int64_t log_bytes_peak = 0, snapshot_bytes_peak = 0;
   int processes = 0;       // started in all
@@ -102,7 +103,7 @@ class SimulatedJob {
   void kill_controller();
   void start_worker(const StartWorker& start);
   void come_to_life(Process& process, Transport& transport);
-  void thread_ends(Process& process);
+  void thread_ends(Process& process, const absl::Status& status);
   void kill_worker(Rank rank, View since);
   void worker_ended(int64_t index, const std::string& how, bool is_clean);
   void say_joined(Process& process);

@@ -10,7 +10,7 @@ namespace evermoe {
 namespace {
 
 absl::Status differs(const BoundaryName& name, const Fingerprint& before, const Fingerprint& now) {
-  return Corrupt(absl::StrCat("computed again, ", to_string(name), " has other bits: fingerprint ", to_hex(now),
+  return Contradiction(absl::StrCat("computed again, ", to_string(name), " has other bits: fingerprint ", to_hex(now),
                               " instead of ", to_hex(before)));
 }
 

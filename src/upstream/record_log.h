@@ -21,7 +21,7 @@ using RecordBytes = std::vector<std::byte>;
 
 class RecordLog {
  public:
-  // Keeps a record; one that is there already must have the same bytes (Corrupt).
+  // Keeps a record; one that is there already must have the same bytes (Contradiction).
   absl::Status put(Commit commit, const RecordBytes& record);
   std::optional<RecordBytes> find(Commit commit) const;
   // Every record from `first` on, in order.
