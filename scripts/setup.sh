@@ -1,7 +1,7 @@
 # Brings a machine to where the project builds: Debian packages, PyTorch in .venv, a configured build
 # folder. Sourced by ./quickstart and ./check; does nothing that is done already.
 
-packages_came=no  # and a build folder from before may leave out what they are for
+packages_came=no  # of Debian or Python; a build folder from before may leave out what they are for
 
 say() { printf '\033[1m%s\033[0m\n' "$*" >&2; }
 fail() { printf '%s\n' "$*" >&2; exit 1; }
@@ -35,6 +35,7 @@ install_python() {
   .venv/bin/python -m pip install --quiet --disable-pip-version-check "${files[@]}" 2>&1 | grep -v '^WARNING: Location' >&2 || true
   .venv/bin/python -c 'import torch' || fail "PyTorch did not install into .venv"
   touch "$stamp"
+  packages_came=yes
 }
 
 # build PRESET [TARGET...]: what tests lack is said only where everything is built.
