@@ -32,16 +32,20 @@ WRONG = CALLER + 'placement.place(replicas, 2, 2, method="best")\n'
 
 
 class Types(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = folder.name  # where mypy runs and keeps what it knows of numpy
+
     def run_module(self, *arguments):
-        with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run([sys.executable, "-m", *arguments], cwd=folder, capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-m", *arguments], cwd=self.folder, capture_output=True, text=True)
         return done.returncode, done.stdout + done.stderr
 
     def checked(self, text):
-        with tempfile.TemporaryDirectory() as folder:
-            caller = pathlib.Path(folder) / "caller.py"
-            caller.write_text(text)
-            return self.run_module("mypy", "--strict", str(caller))
+        caller = pathlib.Path(self.folder) / "caller.py"
+        caller.write_text(text)
+        return self.run_module("mypy", "--strict", str(caller))
 
     def test_the_package(self):
         code, said = self.run_module("mypy", "--strict", "-p", "evermoe")
