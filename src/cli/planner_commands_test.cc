@@ -128,7 +128,10 @@ TEST_F(PlannerCommandsTest, AReportIsOnePage) {
   const std::string html = TestFolder::read(page);
   EXPECT_THAT(html, StartsWith("<!doctype html>"));
   EXPECT_THAT(html, HasSubstr("plot1"));
-  EXPECT_THAT(refusal({"forecast", "gpt-moe-7.3b", kCluster, "--runs", "1", "--report", folder_.path("none/x.html")}), StartsWith("evermoe: --report: "));
+  EXPECT_EQ(refusal({"forecast", "gpt-moe-7.3b", kCluster, "--runs", "1", "--report", folder_.path("none/x.html")}),
+            "evermoe: --report: found \"D/none/x.html\", allowed: a file in a folder that exists");
+  EXPECT_THAT(refusal({"forecast", "gpt-moe-7.3b", kCluster, "--runs", "1", "--report", folder_.root()}), StartsWith("evermoe: --report: found "));
+  EXPECT_THAT(refusal({"profile", "--out", folder_.path("none/x.toml")}), StartsWith("evermoe: --out: found "));
 }
 
 TEST_F(PlannerCommandsTest, PlaceShowsNodesAndWhatTheySurvive) {
