@@ -56,9 +56,10 @@ TEST(PlanReportTest, TomlIsAConfigurationThatReadsBack) {
 // What wins may be a forecast: what is pasted runs.
 TEST(PlanReportTest, TomlIsOfTheBestThatRunsToday) {
   ClusterSpec cluster = small_cluster(0.5);
-  cluster.failures = {.node_mtbf_seconds = 10 * kDay, .repair_seconds = kDay};
-  const ProtectionPlan plan = planned(small_job(), cluster, {.stall_share_max = 2}, 2);
-  ASSERT_FALSE(plan.best.runs_today());
+  cluster.capture_overhead_share = 0.05;
+  const ProtectionPlan plan = planned(small_job(), cluster, {.stall_share_max = 5}, 2);
+  ASSERT_EQ(plan.best.priced.strategy.protection, StateProtection::kReplicas);
+  ASSERT_EQ(plan.today->priced.strategy.protection, StateProtection::kSparse);
   const std::string toml = to_toml(plan), text = to_text(plan);
   EXPECT_NE(toml.find("a forecast only: today's runtime has no "), std::string::npos) << toml;
   EXPECT_NE(toml.find("the best that runs today"), std::string::npos) << toml;
@@ -66,6 +67,8 @@ TEST(PlanReportTest, TomlIsOfTheBestThatRunsToday) {
   const auto config = parse_config(toml, "plan", "/", {});
   ASSERT_TRUE(config.ok()) << config.status() << "\n" << toml;
   EXPECT_EQ(config->protection.strategy, ProtectionStrategy::kSparse);
+  EXPECT_EQ(config->protection.window, plan.today->priced.strategy.sparse.window);
+  EXPECT_EQ(config->run.spares, plan.today->spares);
 }
 
 // Durable saves alone are "none" to the runtime, with saves as often as planned.
