@@ -1,6 +1,8 @@
 # Brings a machine to where the project builds: Debian packages, PyTorch in .venv, a configured build
 # folder. Sourced by ./quickstart and ./check; does nothing that is done already.
 
+packages_came=no  # of Debian or Python; a build folder from before may leave out what they are for
+
 say() { printf '\033[1m%s\033[0m\n' "$*" >&2; }
 fail() { printf '%s\n' "$*" >&2; exit 1; }
 
@@ -19,6 +21,7 @@ install_packages() {
   say "installing ${#missing[@]} Debian packages"
   "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -qq
   "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  packages_came=yes
 }
 
 # install_python FILE...: the pinned packages of these requirement files, in .venv.
@@ -32,13 +35,17 @@ install_python() {
   .venv/bin/python -m pip install --quiet --disable-pip-version-check "${files[@]}" 2>&1 | grep -v '^WARNING: Location' >&2 || true
   .venv/bin/python -c 'import torch' || fail "PyTorch did not install into .venv"
   touch "$stamp"
+  packages_came=yes
 }
 
-# build PRESET [TARGET...]
+# build PRESET [TARGET...]: what tests lack is said only where everything is built.
 build() {
   local preset=$1; shift
   local folder=build; [ "$preset" = release ] || folder=build-$preset
-  [ -e "$folder/build.ninja" ] || cmake --preset "$preset" >/dev/null || fail "cmake --preset $preset failed"
+  local warnings=-Wdev; [ $# -eq 0 ] || warnings=-Wno-dev
+  if [ ! -e "$folder/build.ninja" ] || [ $packages_came = yes ]; then
+    cmake --preset "$preset" $warnings >/dev/null || fail "cmake --preset $preset failed"
+  fi
   say "building ($preset)"
   cmake --build "$folder" ${1:+--target "$@"} -- -k 1 >"$folder/build.log" 2>&1 || {
     grep -E 'error|FAILED' -A5 "$folder/build.log" | head -60 >&2

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, TypedDict, Union
+from typing import Any, Literal, TypedDict, Union, cast
 
 from evermoe import _evermoe
 
@@ -73,9 +73,8 @@ def run(
     True
     """
     name, of_cluster = _named(cluster)
-    return json.loads(
-        _evermoe.forecast_run(os.fspath(model), name, os.fspath(failures), of_cluster + _settings(settings), replacement, runs, seed)
-    )
+    text = _evermoe.forecast_run(os.fspath(model), name, os.fspath(failures), of_cluster + _settings(settings), replacement, runs, seed)
+    return cast(dict[str, Any], json.loads(text))
 
 
 def plan(
@@ -91,18 +90,17 @@ def plan(
     elastic: bool = True,
     runs: int = 8,
 ) -> dict[str, Any]:
-    """The best protection, the others that were simulated, and why.
+    """The best protection, the best that ``today``'s runtime can run, the others that were simulated, and why.
 
     copies: wanted of each snapshot. window: steps of a sparse window, 0 to choose. stall_share: by which protection may
     lengthen a mean step. lost_share: of the tokens that may be lost; above 0 LOSSY protections take part.
     elastic: whether training on fewer nodes is acceptable. RuntimeError if nothing fits.
     """
     name, of_cluster = _named(cluster)
-    return json.loads(
-        _evermoe.forecast_plan(
-            os.fspath(model), name, os.fspath(failures), of_cluster + _settings(settings), copies, window, stall_share, lost_share, elastic, runs
-        )
+    text = _evermoe.forecast_plan(
+        os.fspath(model), name, os.fspath(failures), of_cluster + _settings(settings), copies, window, stall_share, lost_share, elastic, runs
     )
+    return cast(dict[str, Any], json.loads(text))
 
 
 def what_if(
@@ -119,7 +117,8 @@ def what_if(
     True
     """
     name, settings = _named(cluster)
-    return json.loads(_evermoe.forecast_what_if(os.fspath(model), name, failures, settings, list(gpus or ()), runs))
+    text = _evermoe.forecast_what_if(os.fspath(model), name, failures, settings, list(gpus or ()), runs)
+    return cast(list[ScaleRow], json.loads(text))
 
 
 def optimal_interval(cost_s: float, mtbf_s: float, restart_s: float = 0, method: Method = "exact") -> float:

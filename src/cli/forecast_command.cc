@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/output_file.h"
 #include "cli/planner_arguments.h"
 #include "env/files.h"
 #include "forecast/html_report.h"
@@ -53,9 +54,7 @@ template <typename Result>
 absl::StatusOr<int> show(const ForecastArguments& arguments, const std::string& title, const Result& result, const std::string& text,
                          const std::string& json) {
   if (!arguments.report.empty()) {
-    const absl::Status written = replace_file(real_files(), arguments.report, to_html(report_page(title, result)));
-    if (absl::IsNotFound(written)) return InvalidInput(absl::StrCat("--report: ", std::string(written.message())));
-    RETURN_IF_ERROR(written);
+    RETURN_IF_ERROR(replace_file(real_files(), arguments.report, to_html(report_page(title, result))));
   }
   std::cout << (arguments.json ? json : text);
   return 0;
@@ -82,6 +81,7 @@ absl::StatusOr<RunForecast> forecast_at(const ForecastArguments& arguments, cons
 }
 
 absl::StatusOr<int> forecast(const ForecastArguments& arguments) {
+  if (!arguments.report.empty()) RETURN_IF_ERROR(check_output_file(real_files(), "--report", arguments.report));
   if (!arguments.scale.empty()) return forecast_scales(arguments);
   const std::string title = absl::StrCat("Forecast: ", arguments.arguments.names.model, " on ", arguments.arguments.names.cluster);
   if (arguments.sweeps.empty()) {

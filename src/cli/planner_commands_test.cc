@@ -44,13 +44,13 @@ class PlannerCommandsTest : public testing::Test {
 
 TEST_F(PlannerCommandsTest, PlanSaysWhatAndWhy) {
   const std::string text = printed({"plan", "gpt-moe-7.3b", kCluster, "--runs", "2"});
-  for (const char* part : {"gpt-moe-7.3b on 12 nodes of 8 A100-80GB", "best: ", "ETTR", "host memory", "spares", "experts", "why", "also simulated"}) {
+  for (const char* part : {"gpt-moe-7.3b on 12 nodes of 8 A100-80GB", "best: ", "ETTR", "host memory", "spares", "experts", "why", "also simulated", "* none, restart"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
 }
 
 TEST_F(PlannerCommandsTest, PlanAsJsonAndTomlSayTheSame) {
-  const std::vector<std::string> plan = {"plan", "gpt-moe-7.3b", kCluster, "--runs", "2", "--failures", "node_mtbf_hours=24,repair_hours=0"};
+  const std::vector<std::string> plan = {"plan", "gpt-moe-7.3b", kCluster, "--runs", "2", "--failures", "node_mtbf_hours=24,repair_hours=1"};
   auto with = [&](const char* flag) {
     std::vector<std::string> arguments = plan;
     arguments.push_back(flag);
@@ -58,11 +58,16 @@ TEST_F(PlannerCommandsTest, PlanAsJsonAndTomlSayTheSame) {
   };
   const Json json = Json::parse(with("--json"));
   EXPECT_EQ(json["job_mtbf_seconds"], 2 * 3600.0);
-  EXPECT_EQ(json["best"]["strategy"]["copies"], 2);
+  const Json& today = json["today"];
+  EXPECT_EQ(today["runs_today"], true);
+  EXPECT_EQ(today["strategy"]["copies"], 2);
   const auto config = parse_config(with("--toml"), "plan", "/", {});
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->protection.copies, 2);
   EXPECT_EQ(config->protection.mtbf_seconds, 2 * 3600.0);
+  EXPECT_EQ(config->run.nodes, 12);
+  EXPECT_EQ(config->run.spares, today["spares"]);  // nodes, as the runtime counts them
+  EXPECT_GT(config->run.spares, 0);
   // And it stands in a job's file.
   const std::string job = TestFolder::read(EVERMOE_SOURCE_DIR "/configs/mixtral-tiny.toml");
   const std::string text = job.substr(0, job.find("[checkpoint]")) + with("--toml");
@@ -123,7 +128,10 @@ TEST_F(PlannerCommandsTest, AReportIsOnePage) {
   const std::string html = TestFolder::read(page);
   EXPECT_THAT(html, StartsWith("<!doctype html>"));
   EXPECT_THAT(html, HasSubstr("plot1"));
-  EXPECT_THAT(refusal({"forecast", "gpt-moe-7.3b", kCluster, "--runs", "1", "--report", folder_.path("none/x.html")}), StartsWith("evermoe: --report: "));
+  EXPECT_EQ(refusal({"forecast", "gpt-moe-7.3b", kCluster, "--runs", "1", "--report", folder_.path("none/x.html")}),
+            "evermoe: --report: found \"D/none/x.html\", allowed: a file in a folder that exists");
+  EXPECT_THAT(refusal({"forecast", "gpt-moe-7.3b", kCluster, "--runs", "1", "--report", folder_.root()}), StartsWith("evermoe: --report: found "));
+  EXPECT_THAT(refusal({"profile", "--out", folder_.path("none/x.toml")}), StartsWith("evermoe: --out: found "));
 }
 
 TEST_F(PlannerCommandsTest, PlaceShowsNodesAndWhatTheySurvive) {

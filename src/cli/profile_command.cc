@@ -7,11 +7,11 @@
 #include <memory>
 #include <thread>
 
-#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/machine_rates.h"
 #include "cli/matrix_rate.h"
+#include "cli/output_file.h"
 #include "env/files.h"
 #include "forecast/measured_cluster.h"
 
@@ -51,11 +51,10 @@ absl::StatusOr<int> profile(const ProfileOptions& options) {
     RETURN_IF_ERROR(echo_messages(options.echo));
     return 0;
   }
+  if (!options.out.empty()) RETURN_IF_ERROR(check_output_file(real_files(), "--out", options.out));
   ASSIGN_OR_RETURN(const MeasuredMachine machine, measure(options));
   if (!options.out.empty()) {
-    const absl::Status written = replace_file(real_files(), options.out, measured_toml(machine));
-    if (absl::IsNotFound(written)) return InvalidInput(absl::StrCat("--out: ", std::string(written.message())));
-    RETURN_IF_ERROR(written);
+    RETURN_IF_ERROR(replace_file(real_files(), options.out, measured_toml(machine)));
   }
   if (options.json || options.out.empty()) {
     std::cout << (options.json ? to_json(machine) : measured_toml(machine));

@@ -277,7 +277,7 @@ std::vector<ConfigKey> run_keys() {
       integer_key("run.nodes", Field{&C::run, &R::nodes}, {1, 4096}, kRun,
                   "nodes simulated on this machine"),
       integer_key("run.spares", Field{&C::run, &R::spares}, {0, 4096}, kRun,
-                  "workers without a role, ready to play a lost one"),
+                  "nodes beside these, which take over from lost ones"),
       integer_key("run.racks", Field{&C::run, &R::racks}, {0, 4096}, kRun,
                   "racks that the nodes are dealt to in order, 0 for one rack for each node"),
   };

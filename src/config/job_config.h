@@ -111,7 +111,7 @@ struct RunConfig {
   double deadline_seconds = 60;      // longest silence of a peer before it counts as hung
   int64_t threads = 1;               // compute threads of a worker; changes bits
   int64_t nodes = 1;                 // simulated on this machine
-  int64_t spares = 0;                // workers without a role, ready to play a lost one
+  int64_t spares = 0;                // nodes beside these, which take over from lost ones
   int64_t racks = 0;                 // 0: every node is its own
 
   // Nodes are dealt to racks in order: neighbours share one, and racks differ by at most one node.

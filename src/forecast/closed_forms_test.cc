@@ -128,7 +128,7 @@ TEST(SimulationMeetsTest, WaitingForNodesIsTheirAvailability) {
   const FailureLaw law{.node_mtbf_seconds = 20 * kDay, .repair_seconds = 12 * kHour};
   const double up = availability(law, 0);
   for (const int spares : {0, 1, 3}) {
-    RunStrategy strategy{.protection = StateProtection::kReplicas, .copies = 9};
+    RunStrategy strategy{.protection = StateProtection::kReplicas, .copies = 29};
     const TrainedJob job{.step_seconds = 1, .nodes = 30};
     const RunEstimates run = estimate_runs(job, strategy, {.wall_seconds = 3000 * kDay},
         [&](uint64_t seed) { return draw_availability(law, 30 + spares, 0, seed); }, 20, 11);

@@ -40,11 +40,12 @@ Json as_json(const RunStrategy& strategy) {
                  {"replacement", to_string(strategy.replacement)},
                  {"lossy", strategy.protection == StateProtection::kPartialExperts},
                  {"copies", strategy.copies},
-                 {"step_overhead_share", strategy.step_overhead_share}};
+                 {"step_overhead_share", strategy.step_overhead_share},
+                 {"missing_in_runtime", missing_in_runtime(strategy)}};
   if (strategy.protection == StateProtection::kSparse) {
     result["window"] = strategy.sparse.window;
     result["lag_steps"] = strategy.sparse.lag_steps;
-  } else {
+  } else if (strategy.protection != StateProtection::kReplicas) {
     result["save"] = save_json(strategy.save);
   }
   if (strategy.protection == StateProtection::kPartialExperts) {

@@ -74,6 +74,14 @@ bool JobSlots::copies_survive(std::span<const int> lost, std::span<const int> ba
   return true;
 }
 
+std::vector<int> JobSlots::filled_slots() const {
+  std::vector<int> filled;
+  for (int slot = 0; slot < slots(); ++slot) {
+    if (node_of_[static_cast<size_t>(slot)] >= 0) filled.push_back(slot);
+  }
+  return filled;
+}
+
 int JobSlots::adjacent_stages(std::span<const int> slots, int stages) const {
   std::set<int> hit;
   const int64_t count = this->slots();
@@ -89,6 +97,24 @@ int JobSlots::adjacent_stages(std::span<const int> slots, int stages) const {
     before = stage;
   }
   return longest;
+}
+
+bool replicas_survive(std::span<const int> holders, std::span<const int> lost, int stages, int replicas, int slots) {
+  const auto count = std::ssize(holders);
+  const auto groups = std::min<int64_t>(stages, count);
+  if (groups == 0) return true;
+  // The narrowest stage has the least room for replicas.
+  const auto rows = count / groups;
+  const int64_t live = std::max<int64_t>(1, std::min(rows, replicas * rows * groups / slots));
+  int64_t group = -1, lost_of_group = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t of = i * groups / count;
+    if (of != group) lost_of_group = 0;
+    group = of;
+    lost_of_group += contains(lost, holders[static_cast<size_t>(i)]);
+    if (lost_of_group >= live) return false;
+  }
+  return true;
 }
 
 }  // namespace evermoe

@@ -33,6 +33,9 @@ class JobSlots {
   // yet). Both ascending.
   bool copies_survive(std::span<const int> lost, std::span<const int> bare, int copies) const;
 
+  // The slots that are played, ascending.
+  std::vector<int> filled_slots() const;
+
   // The longest run of neighbouring stages that the slots belong to, the stages dealt to the slots in order.
   int adjacent_stages(std::span<const int> slots, int stages) const;
 
@@ -44,5 +47,11 @@ class JobSlots {
   int filled_ = 0;
   int stride_ = 1;
 };
+
+// Whether every state that the slots `holders` had live is still there without `lost` of them, both ascending.
+// Holders are dealt to the stages in order. Every state of a stage has live instances on `replicas` of its nodes when all
+// `slots` are played, and with fewer nodes as many as their room allows, so that fewer losses than that in a stage are
+// survived whichever they are (placement/replica_placement.h). What more a placement survives by chance is not counted.
+bool replicas_survive(std::span<const int> holders, std::span<const int> lost, int stages, int replicas, int slots);
 
 }  // namespace evermoe

@@ -22,6 +22,7 @@ class NaiveRun {
       if (source.up_at_start(node)) spare_.insert(node);
     }
     assign();
+    note_holders();
     running_ = enough();
     begin_step();
   }
@@ -188,10 +189,32 @@ class NaiveRun {
     }
     pause_ = false;
     lost_.clear();
+    note_holders();
     plan_growth();
   }
 
+  void note_holders() {
+    holders_.clear();
+    for (size_t slot = 0; slot < player_.size(); ++slot) {
+      if (player_[slot] >= 0) holders_.push_back(static_cast<int>(slot));
+    }
+  }
+
+  // Stage by stage: a state is gone when as many nodes are lost as hold it.
+  bool replicas_live() const {
+    const int count = static_cast<int>(holders_.size()), stages = std::min(job_.stages, count);
+    for (int stage = 0; stage < stages; ++stage) {
+      int lost = 0;
+      for (int i = 0; i < count; ++i) lost += i * stages / count == stage && lost_.contains(holders_[static_cast<size_t>(i)]);
+      int live = 1;  // of a state, in the narrowest stage
+      while (live < count / stages && (live + 1) * job_.nodes <= (strategy_.copies + 1) * (count / stages) * stages) ++live;
+      if (lost >= live) return false;
+    }
+    return true;
+  }
+
   bool copies_live() {
+    if (strategy_.protection == kReplicas) return replicas_live();
     if (bare_for_ <= 1e-9) bare_.clear();
     const int stride = job_.racks > 1 ? (job_.nodes + job_.racks - 1) / job_.racks : 1;
     for (const int slot : lost_) {
@@ -304,6 +327,7 @@ class NaiveRun {
   AvailabilitySource& source_;
   SimulatedRun result_;
   std::vector<int> player_;  // by slot: the node, -1 for none
+  std::vector<int> holders_; // slots that were played when training last ran
   std::set<int> spare_;
   bool running_ = false, recovering_ = false, pause_ = false, warm_ = false, waited_ = false;
   double recovery_left_ = 0, grow_in_ = 1e300;

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -27,15 +31,16 @@ std::string job_text(const ProtectionPlan& plan) {
 
 std::string settings_text(const ProtectionPlan& plan) {
   const RunStrategy& strategy = plan.best.priced.strategy;
+  const bool has_replicas = strategy.protection == StateProtection::kReplicas;
   std::string text;
-  if (strategy.protection == StateProtection::kSparse) {
-    absl::StrAppendFormat(&text, "  window        %d steps\n", strategy.sparse.window);
-  } else {
+  if (strategy.protection == StateProtection::kSparse) absl::StrAppendFormat(&text, "  window        %d steps\n", strategy.sparse.window);
+  if (strategy.save.every_steps > 0) {
     absl::StrAppendFormat(&text, "  saves         every %d steps (%s)\n", strategy.save.every_steps,
                           duration_words(static_cast<double>(strategy.save.every_steps) * plan.step.profile.step_seconds));
   }
   if (plan.best.is_lossy()) absl::StrAppendFormat(&text, "  LOSSY         %d of %d experts a save\n", strategy.lossy.saved, strategy.lossy.experts);
-  if (strategy.copies > 0) absl::StrAppendFormat(&text, "  copies        %d, on other %ss\n", strategy.copies, plan.failure_domain);
+  if (has_replicas) absl::StrAppendFormat(&text, "  live states   on %d nodes of a stage at least\n", strategy.copies + 1);
+  if (strategy.copies > 0 && !has_replicas) absl::StrAppendFormat(&text, "  copies        %d, on other %ss\n", strategy.copies, plan.failure_domain);
   if (strategy.fallback.every_steps > 0) absl::StrAppendFormat(&text, "  durable saves every %d steps\n", strategy.fallback.every_steps);
   absl::StrAppendFormat(&text, "  experts       %d of a layer, %d replicas of each in a stage\n", plan.experts.experts, plan.experts.replicas);
   absl::StrAppendFormat(&text, "  spares        %d nodes (enough %s of the time)\n", plan.best.spares, percent_words(plan.spares_suffice));
@@ -55,8 +60,32 @@ std::string expectation_text(const ProtectionPlan& plan) {
   return text;
 }
 
+// Where most of all nodes' time goes that is not training, the two largest.
+std::string losses_text(const PlanCandidate& candidate, int nodes) {
+  const RunEstimates& runs = candidate.estimates;
+  const double idle = static_cast<double>(candidate.spares) / (nodes + candidate.spares), used = 1 - idle;
+  std::vector<std::pair<double, const char*>> losses = {{idle, "idle spares"},
+                                                        {used * runs.waiting_share.mean, "waiting for nodes"},
+                                                        {used * (runs.downtime_share.mean - runs.waiting_share.mean), "recovery"},
+                                                        {used * runs.rework_share.mean, "work done again"},
+                                                        {used * runs.protection_share.mean, "stalls and overhead"},
+                                                        {used * runs.shrunk_share.mean, "fewer nodes"}};
+  std::stable_sort(losses.begin(), losses.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  return absl::StrFormat("%s %s, %s %s", percent_words(losses[0].first), losses[0].second, percent_words(losses[1].first), losses[1].second);
+}
+
+std::string candidates_text(const ProtectionPlan& plan) {
+  std::string text = "also simulated (ETTR; share of all nodes' time; where most of the rest goes; * = runs today)\n";
+  for (const PlanCandidate& other : plan.others) {
+    absl::StrAppendFormat(&text, "%c %-36s %s; %s; %s\n", other.runs_today() ? '*' : ' ', other.priced.strategy.name,
+                          percent_words(other.estimates.ettr.mean), percent_words(other.score), losses_text(other, plan.cluster.nodes));
+  }
+  return text;
+}
+
 Json candidate_json(const PlanCandidate& candidate) {
   return {{"strategy", as_json(candidate.priced.strategy)}, {"spares", candidate.spares}, {"score", candidate.score},
+          {"runs_today", candidate.runs_today()},
           {"host_bytes_per_gpu", candidate.priced.host_bytes_per_gpu}, {"estimates", as_json(candidate.estimates)}};
 }
 
@@ -70,10 +99,7 @@ Json experts_json(const ExpertPlan& experts) {
 std::string to_text(const ProtectionPlan& plan) {
   std::string text = absl::StrCat(job_text(plan), "best: ", plan.best.priced.strategy.name, "\n", settings_text(plan), expectation_text(plan), "why\n");
   for (const std::string& reason : plan.reasons) absl::StrAppend(&text, "  * ", reason, "\n");
-  if (!plan.others.empty()) absl::StrAppend(&text, "also simulated (ETTR; share of all nodes' time)\n");
-  for (const PlanCandidate& other : plan.others) {
-    absl::StrAppendFormat(&text, "  %-36s %s; %s\n", other.priced.strategy.name, percent_words(other.estimates.ettr.mean), percent_words(other.score));
-  }
+  absl::StrAppend(&text, candidates_text(plan));
   for (const ProtectionRefused& refused : plan.refused) absl::StrAppend(&text, "not possible: ", refused.name, ": ", refused.reason, "\n");
   return text;
 }
@@ -85,6 +111,7 @@ std::string to_json(const ProtectionPlan& plan) {
                {"job_mtbf_seconds", plan.job_mtbf_seconds},
                {"job", as_json(plan.layout, plan.step)},
                {"best", candidate_json(plan.best)},
+               {"today", plan.today ? candidate_json(*plan.today) : Json()},
                {"tokens_per_second", plan.tokens_per_second},
                {"spares_wanted", plan.spares_wanted},
                {"spares_suffice_probability", plan.spares_suffice},
@@ -102,57 +129,60 @@ std::string to_json(const ProtectionPlan& plan) {
 namespace {
 
 constexpr int64_t kMebibyte = 1 << 20;
-constexpr int64_t kSparesMax = 4096;  // of run.spares
+constexpr int64_t kStepsMax = 1'000'000'000;  // of checkpoint.every_steps
+constexpr int kNodesMax = 4096;               // of run.nodes and run.spares
 
-// What the plan says, in the words of a job's configuration.
-JobConfig configured(const ProtectionPlan& plan) {
-  const RunStrategy& strategy = plan.best.priced.strategy;
+// A candidate that runs today, in the words of a job's configuration.
+JobConfig configured(const ProtectionPlan& plan, const PlanCandidate& candidate) {
+  const RunStrategy& strategy = candidate.priced.strategy;
   JobConfig config;
   ProtectionConfig& protection = config.protection;
   const bool is_sparse = strategy.protection == StateProtection::kSparse, is_dense = strategy.protection == StateProtection::kPeerMemory;
   protection.strategy = is_sparse ? ProtectionStrategy::kSparse : is_dense ? ProtectionStrategy::kDense : ProtectionStrategy::kNone;
   protection.copies = strategy.copies;
   // A tenth more than expected, in whole MiB.
-  protection.memory_budget = static_cast<int64_t>(std::ceil(1.1 * plan.host_bytes_per_gpu / kMebibyte)) * kMebibyte;
+  protection.memory_budget = std::max<int64_t>(1, static_cast<int64_t>(std::ceil(1.1 * candidate.priced.host_bytes_per_gpu / kMebibyte))) * kMebibyte;
   protection.window = is_sparse ? strategy.sparse.window : 0;
-  protection.dense_every_steps = is_dense ? strategy.save.every_steps : 1;
-  protection.ordering = plan.best.priced.order == OrderKind::kPopularity ? CaptureOrdering::kPopularity : CaptureOrdering::kRatio;
+  protection.dense_every_steps = is_dense ? std::min(kStepsMax, strategy.save.every_steps) : 1;
+  protection.ordering = candidate.priced.order == OrderKind::kPopularity ? CaptureOrdering::kPopularity : CaptureOrdering::kRatio;
   protection.copy_bandwidth = static_cast<int64_t>(plan.cluster.gpu.host_bytes_per_second);
   protection.mtbf_seconds = std::min(1e9, plan.job_mtbf_seconds);
   protection.failure_domain = plan.failure_domain == "rack" ? FailureDomain::kRack : FailureDomain::kNode;
-  config.checkpoint.every_steps = is_sparse || is_dense ? strategy.fallback.every_steps : strategy.save.every_steps;
-  config.run.spares = std::min(kSparesMax, int64_t{plan.best.spares} * plan.cluster.gpus_per_node);
+  config.checkpoint.every_steps = std::min(kStepsMax, is_sparse || is_dense ? strategy.fallback.every_steps : strategy.save.every_steps);
+  config.run.nodes = plan.cluster.nodes;
+  config.run.racks = plan.cluster.racks;
+  config.run.spares = candidate.spares;
   return config;
 }
 
-void append_keys(const std::string& table, const JobConfig& config, std::string& text) {
-  absl::StrAppend(&text, "[", table, "]\n");
+void append_keys(const std::string& table, const JobConfig& config, const std::set<std::string>& names, std::string& text) {
+  absl::StrAppend(&text, "\n[", table, "]\n");
   for (const ConfigKey& key : config_keys()) {
     if (!key.name.starts_with(table + ".")) continue;
     const std::string name = key.name.substr(table.size() + 1), value = key.write(config);
-    const bool is_planned = table == "protection" || name == "every_steps" || name == "spares";
-    if (is_planned && !value.empty()) absl::StrAppend(&text, name, " = ", value, "\n");
+    if ((names.empty() || names.contains(name)) && !value.empty()) absl::StrAppend(&text, name, " = ", value, "\n");
   }
 }
 
 }  // namespace
 
 std::string to_toml(const ProtectionPlan& plan) {
-  const RunStrategy& strategy = plan.best.priced.strategy;
-  std::string text = absl::StrCat("# ", strategy.name, ": ETTR ", percent_words(plan.best.estimates.ettr), "\n");
-  if (plan.best.is_lossy()) {
-    absl::StrAppendFormat(&text, "# LOSSY: K = %d of %d experts of a layer in each save. [protection] has no such strategy: the saves below hold all experts.\n",
-                          strategy.lossy.saved, strategy.lossy.experts);
+  std::string text;
+  const auto add_line = [&](const PlanCandidate& candidate, const std::string& what) {
+    absl::StrAppend(&text, "# ", candidate.priced.strategy.name, ": ETTR ", percent_words(candidate.estimates.ettr), what, "\n");
+  };
+  if (!plan.best.runs_today()) {
+    add_line(plan.best, absl::StrCat(" - a forecast only: today's runtime has no ", missing_in_runtime(plan.best.priced.strategy)));
   }
-  if (strategy.replacement == NodeReplacement::kElastic) absl::StrAppend(&text, "# elastic: without spares training goes on with the nodes there are.\n");
-  const JobConfig config = configured(plan);
-  append_keys("protection", config, text);
-  text += '\n';
-  append_keys("checkpoint", config, text);
-  if (plan.best.spares > 0) {
-    absl::StrAppendFormat(&text, "\n# %d nodes of %d workers\n", plan.best.spares, plan.cluster.gpus_per_node);
-    append_keys("run", config, text);
+  if (!plan.today) return text + "# Nothing that the runtime has today is to be had on this cluster.\n";
+  add_line(*plan.today, plan.best.runs_today() ? "" : " - the best that runs today");
+  const JobConfig config = configured(plan, *plan.today);
+  append_keys("protection", config, {}, text);
+  append_keys("checkpoint", config, {"every_steps"}, text);
+  if (plan.cluster.nodes > kNodesMax || plan.today->spares > kNodesMax) {
+    return absl::StrCat(text, "\n# [run] has no room for ", plan.cluster.nodes, " nodes and ", plan.today->spares, " spares.\n");
   }
+  append_keys("run", config, {"nodes", "spares", "racks"}, text);
   return text;
 }
 

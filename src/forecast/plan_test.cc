@@ -1,4 +1,4 @@
-// Prices of protections, plans, forecasts and what-ifs, and what they say to people and programs.
+// Prices of protections, plans, forecasts and what-ifs.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,56 +10,12 @@
 #include "forecast/closed_forms.h"
 #include "forecast/number_words.h"
 #include "forecast/plan_report.h"
+#include "forecast/plan_testing.h"
 #include "forecast/run_forecast.h"
 #include "forecast/what_if.h"
 
 namespace evermoe {
 namespace {
-
-constexpr double kHour = 3600, kDay = 86400;
-
-// 4 stages of 2 nodes with one GPU each; every stage has 10 operators of 1 GB (12 : 2 bytes), steps of 10 s.
-JobProfile small_job() {
-  JobProfile job;
-  job.step_seconds = 10;
-  job.update_seconds = 0.1;
-  job.tokens_per_step = 1e6;
-  job.stages = 4;
-  job.lanes = {2, 2, 2, 2};
-  job.rounds = 8;
-  job.gpus_per_node = 1;
-  job.nodes = 8;
-  std::vector<OperatorProfile> operators;
-  for (int e = 0; e < 10; ++e) {
-    operators.push_back({.expert = e, .cost = {1'000'000'000, 142'857'142}, .forward_seconds = 0.5, .gradient_seconds = 0.25});
-  }
-  job.operators_of_stage.assign(4, operators);
-  job.popularity.assign(10, 1);
-  job.experts = 10;
-  job.state_bytes = 8 * 10 * 1e9 * 12 / 14;
-  job.expert_state_bytes = job.state_bytes;
-  job.log_bytes = 10'000'000;
-  return job;
-}
-
-ClusterSpec small_cluster(double host_gb_per_second) {
-  ClusterSpec cluster = default_cluster();
-  cluster.nodes = 8;
-  cluster.gpus_per_node = 1;
-  cluster.gpu.host_bytes_per_second = host_gb_per_second * 1e9;
-  cluster.nic_bytes_per_second = 25e9;
-  cluster.host_memory_bytes = 500e9;
-  cluster.failures = {.node_mtbf_seconds = 8 * kHour};
-  cluster.capture_overhead_share = 0;
-  return cluster;
-}
-
-ProtectionPlan planned(const JobProfile& job, const ClusterSpec& cluster, const PlanBudget& budget = {}) {
-  JobLayout layout{.lanes = job.lanes};
-  const auto plan = plan_protection("small", layout, {.profile = job}, cluster, budget);
-  EXPECT_TRUE(plan.ok()) << plan.status();
-  return *plan;
-}
 
 TEST(ProtectionCostsTest, WhatFitsIntoAStepStallsNothing) {
   // 10 GB at 2 GB/s take 5 of 9.9 s.
@@ -180,7 +136,7 @@ TEST(PlanTest, LossyOnlyIfTokensMayBeLost) {
   cluster.disk_bytes_per_second = 0;
   const ProtectionPlan exact = planned(small_job(), cluster);
   EXPECT_FALSE(exact.best.is_lossy());
-  EXPECT_EQ(exact.refused[0].name == "partial experts" || exact.refused.back().name == "partial experts", true);
+  EXPECT_TRUE(std::any_of(exact.refused.begin(), exact.refused.end(), [](const auto& refused) { return refused.name == "partial experts"; }));
   const ProtectionPlan lossy = planned(small_job(), cluster, {.stall_share_max = 2, .lost_share_max = 0.2, .elastic = false});
   const auto& partial = lossy.best.is_lossy() ? lossy.best : *std::find_if(lossy.others.begin(), lossy.others.end(), [](const auto& c) { return c.is_lossy(); });
   EXPECT_GT(partial.estimates.lost_share.mean, 0);
@@ -192,7 +148,7 @@ TEST(PlanTest, NothingPossibleSaysWhyEachIsNot) {
   const auto plan = plan_protection("small", {.lanes = {2, 2, 2, 2}}, {.profile = small_job()}, small_cluster(2), {.host_bytes_per_gpu = 1e9});
   ASSERT_FALSE(plan.ok());
   const std::string why(plan.status().message());
-  for (const char* name : {"sparse", "peer memory needs 40.0 GB", "durable needs 20.0 GB", "partial experts loses tokens"}) {
+  for (const char* name : {"sparse", "peer memory needs 40.0 GB", "durable needs 20.0 GB", "partial experts loses tokens", "live replicas not every state"}) {
     EXPECT_NE(why.find(name), std::string::npos) << why;
   }
   EXPECT_EQ(plan_protection("x", {}, {.profile = small_job()}, small_cluster(2), {.copies = 9}).status().message(),
@@ -208,42 +164,6 @@ TEST(PlanTest, WholePlansOfPresetsAreDeterministic) {
   EXPECT_EQ(to_json(*plan), to_json(*again));
   EXPECT_LT(plan->step.profile.gpu_bytes(), 80e9);
   EXPECT_GT(plan->best.estimates.ettr.mean, 0.8);
-}
-
-TEST(PlanReportTest, TextSaysWhatWasChosenAgainstWhatAndWhy) {
-  const ProtectionPlan plan = planned(small_job(), small_cluster(0.5), {.stall_share_max = 2});
-  const std::string text = to_text(plan);
-  for (const char* part : {"small on 8 nodes of 1 A100-80GB", "best: sparse", "window        3 steps", "copies        2, on other nodes", "ETTR",
-                           "tokens/s", "also simulated", "peer memory", "not possible: partial experts: loses tokens"}) {
-    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
-  }
-}
-
-TEST(PlanReportTest, JsonHasTheNumbers) {
-  const ProtectionPlan plan = planned(small_job(), small_cluster(0.5), {.stall_share_max = 2});
-  const auto json = nlohmann::json::parse(to_json(plan));
-  EXPECT_EQ(json["best"]["strategy"]["window"], 3);
-  EXPECT_EQ(json["best"]["estimates"]["ettr"]["mean"], plan.best.estimates.ettr.mean);
-  EXPECT_EQ(json["others"].size(), plan.others.size());
-  EXPECT_EQ(json["refused"].size(), plan.refused.size());
-  EXPECT_EQ(json["job"]["step_seconds"], 10);
-}
-
-TEST(PlanReportTest, TomlIsAConfigurationThatReadsBack) {
-  ClusterSpec cluster = small_cluster(0.5);
-  cluster.racks = 4;
-  cluster.failures = {.node_mtbf_seconds = 10 * kDay, .repair_seconds = kDay, .rack_mtbf_seconds = 1000 * kDay};
-  const ProtectionPlan plan = planned(small_job(), cluster, {.stall_share_max = 2, .elastic = false});
-  const auto config = parse_config(to_toml(plan), "plan", "/", {});
-  ASSERT_TRUE(config.ok()) << config.status() << "\n" << to_toml(plan);
-  EXPECT_EQ(config->protection.strategy, ProtectionStrategy::kSparse);
-  EXPECT_EQ(config->protection.window, plan.best.priced.strategy.sparse.window);
-  EXPECT_EQ(config->protection.copies, plan.best.priced.strategy.copies);
-  EXPECT_EQ(config->protection.failure_domain, FailureDomain::kRack);
-  EXPECT_GE(static_cast<double>(config->protection.memory_budget), plan.host_bytes_per_gpu);
-  EXPECT_EQ(config->checkpoint.every_steps, plan.best.priced.strategy.fallback.every_steps);
-  EXPECT_EQ(config->run.spares, plan.best.spares);
-  EXPECT_NEAR(config->protection.mtbf_seconds, plan.job_mtbf_seconds, 1e-6);
 }
 
 TEST(PlanInputTest, AModelIsAPresetOrAConfiguration) {

@@ -55,21 +55,22 @@ RecoverySeconds recovery_of(const JobProfile& job, const ClusterSpec& cluster) {
   return recovery;
 }
 
-std::optional<ProtectionRefused> refuse_memory(const char* name, double needed, double allowed) {
-  if (needed <= allowed) return std::nullopt;
-  return ProtectionRefused{name, absl::StrFormat("needs %.1f GB of host memory per GPU, %.1f GB are allowed", needed / kGigabyte, allowed / kGigabyte)};
-}
-
-std::optional<ProtectionRefused> refuse_stall(const char* name, double share, const PlanBudget& budget) {
-  if (share <= budget.stall_share_max) return std::nullopt;
-  return ProtectionRefused{name, absl::StrFormat("lengthens a mean step by %.1f %%, %.1f %% are allowed", 100 * share, 100 * budget.stall_share_max)};
-}
-
 }  // namespace
 
 double host_budget_bytes(const ClusterSpec& cluster, const PlanBudget& budget) {
   if (budget.host_bytes_per_gpu > 0) return budget.host_bytes_per_gpu;
   return cluster.host_memory_bytes / cluster.gpus_per_node / 2;
+}
+
+std::optional<ProtectionRefused> over_budget(const char* name, const JobProfile& job, const ClusterSpec& cluster, const PlanBudget& budget,
+                                             PricedProtection& priced) {
+  priced.stall_share = stall_share(job, priced.strategy);
+  const double needed = priced.host_bytes_per_gpu, allowed = host_budget_bytes(cluster, budget);
+  if (needed > allowed) {
+    return ProtectionRefused{name, absl::StrFormat("needs %.1f GB of host memory per GPU, %.1f GB are allowed", needed / kGigabyte, allowed / kGigabyte)};
+  }
+  if (priced.stall_share <= budget.stall_share_max) return std::nullopt;
+  return ProtectionRefused{name, absl::StrFormat("lengthens a mean step by %.1f %%, %.1f %% are allowed", 100 * priced.stall_share, 100 * budget.stall_share_max)};
 }
 
 double load_durable_seconds(const JobProfile& job, const ClusterSpec& cluster) {
@@ -108,7 +109,6 @@ Priced price_durable(const JobProfile& job, const ClusterSpec& cluster, const Pl
   if (rate == 0) return ProtectionRefused{kName, "there is no durable storage"};
   const double snapshot = job.rank_state_bytes();
   PricedProtection priced{.host_bytes_per_gpu = 2 * snapshot};
-  if (auto refused = refuse_memory(kName, priced.host_bytes_per_gpu, host_budget_bytes(cluster, budget))) return *refused;
   RunStrategy& strategy = priced.strategy;
   strategy = {.name = kName, .protection = StateProtection::kDurable, .copies = 0};
   strategy.save.stall_seconds = stall_of(job, cluster, snapshot);
@@ -116,8 +116,7 @@ Priced price_durable(const JobProfile& job, const ClusterSpec& cluster, const Pl
   strategy.save.every_steps = best_every(job, cluster, strategy.save.stall_seconds, strategy.save.durable_after_seconds, budget.save_every);
   strategy.step_overhead_share = overhead_of(job, cluster, strategy.save, strategy.save.durable_after_seconds);
   strategy.recovery = recovery_of(job, cluster);
-  priced.stall_share = stall_share(job, strategy);
-  if (auto refused = refuse_stall(kName, priced.stall_share, budget)) return *refused;
+  if (auto refused = over_budget(kName, job, cluster, budget, priced)) return *refused;
   priced.reasons = {absl::StrFormat("a save of %.1f GB takes %.0f s to durable storage and stalls training %.2f s: every %d steps",
                                     durable_bytes(job) / kGigabyte, strategy.save.durable_after_seconds, strategy.save.stall_seconds,
                                     strategy.save.every_steps)};
@@ -133,7 +132,6 @@ Priced price_peer_memory(const JobProfile& job, const ClusterSpec& cluster, cons
   copies = std::min(copies, job.nodes - 1);
   if (copies < 1 && budget.copies > 0) return ProtectionRefused{kName, "there is no other node for copies"};
   PricedProtection priced{.host_bytes_per_gpu = 2 * (1 + copies) * snapshot};
-  if (auto refused = refuse_memory(kName, priced.host_bytes_per_gpu, allowed)) return *refused;
   RunStrategy& strategy = priced.strategy;
   strategy = {.name = kName, .protection = StateProtection::kPeerMemory, .copies = copies};
   strategy.save.stall_seconds = stall_of(job, cluster, snapshot);
@@ -142,11 +140,16 @@ Priced price_peer_memory(const JobProfile& job, const ClusterSpec& cluster, cons
   strategy.step_overhead_share = overhead_of(job, cluster, strategy.save, strategy.save.durable_after_seconds);
   strategy.fallback = price_fallback(job, cluster, copies);
   strategy.recovery = recovery_of(job, cluster);
-  priced.stall_share = stall_share(job, strategy);
-  if (auto refused = refuse_stall(kName, priced.stall_share, budget)) return *refused;
+  if (auto refused = over_budget(kName, job, cluster, budget, priced)) return *refused;
   priced.reasons = {absl::StrFormat("a snapshot of %.2f GB per GPU reaches %d peers in %.2f s and stalls training %.2f s: every %d steps",
                                     snapshot / kGigabyte, copies, strategy.save.durable_after_seconds, strategy.save.stall_seconds,
                                     strategy.save.every_steps)};
+  return priced;
+}
+
+PricedProtection price_nothing(const JobProfile& job, const ClusterSpec& cluster) {
+  PricedProtection priced{.reasons = {"nothing is saved: a failure loses everything"}};
+  priced.strategy = {.name = "none", .protection = StateProtection::kDurable, .copies = 0, .recovery = recovery_of(job, cluster)};
   return priced;
 }
 
@@ -184,9 +187,7 @@ Priced price_partial_experts(const JobProfile& job, const ClusterSpec& cluster, 
     const PartialSave save = partial_save(job, cluster, saved);
     if (save.lost_share > budget.lost_share_max) continue;
     PricedProtection priced{.strategy = save.strategy, .host_bytes_per_gpu = 2 * job.rank_state_bytes()};
-    if (auto refused = refuse_memory(kName, priced.host_bytes_per_gpu, host_budget_bytes(cluster, budget))) return *refused;
-    priced.stall_share = stall_share(job, save.strategy);
-    if (auto refused = refuse_stall(kName, priced.stall_share, budget)) return *refused;
+    if (auto refused = over_budget(kName, job, cluster, budget, priced)) return *refused;
     priced.reasons = {absl::StrFormat("LOSSY: %d of %d experts of a layer every %d steps lose about %.3f %% of the tokens (%.3f %% are allowed)",
                                       saved, job.experts, save.strategy.save.every_steps, 100 * save.lost_share, 100 * budget.lost_share_max)};
     return priced;

@@ -12,6 +12,7 @@
 
 #include "checkpoint/window_plan.h"
 #include "forecast/cluster_spec.h"
+#include "forecast/expert_plan.h"
 #include "forecast/job_profile.h"
 #include "forecast/plan_input.h"
 #include "forecast/run_strategy.h"
@@ -49,6 +50,14 @@ Priced price_partial_experts(const JobProfile& job, const ClusterSpec& cluster, 
 // every different stage, at the longest of their windows.
 Priced price_sparse(const JobProfile& job, const ClusterSpec& cluster, const PlanBudget& budget);
 
+// Live replicas of every state on several nodes of its stage (as Lazarus), durable saves below: nothing is copied, and a
+// failure loses the step under way. But optimizer states cannot be cut into shards that are there once: every rank keeps
+// and updates those of all it holds, and gradients must be whole everywhere. Replicas are those of `experts`.
+Priced price_replicas(const JobProfile& job, const ClusterSpec& cluster, const PlanBudget& budget, const ExpertPlan& experts);
+
+// Nothing is ever saved: costs nothing, and every failure takes the job back to its beginning.
+PricedProtection price_nothing(const JobProfile& job, const ClusterSpec& cluster);
+
 // The durable saves below copies in memory: rare, as they are needed only when copies are lost. Nothing
 // without storage.
 PeriodicSave price_fallback(const JobProfile& job, const ClusterSpec& cluster, int copies);
@@ -58,6 +67,10 @@ double load_durable_seconds(const JobProfile& job, const ClusterSpec& cluster);
 double load_memory_seconds(const JobProfile& job, const ClusterSpec& cluster);
 
 double host_budget_bytes(const ClusterSpec& cluster, const PlanBudget& budget);
+
+// Fills in the stall share of what has its strategy and memory; the reason if the budget does not allow it.
+std::optional<ProtectionRefused> over_budget(const char* name, const JobProfile& job, const ClusterSpec& cluster, const PlanBudget& budget,
+                                             PricedProtection& priced);
 
 // The job as the simulation wants it.
 TrainedJob trained_job(const JobProfile& job, const ClusterSpec& cluster);

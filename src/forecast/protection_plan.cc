@@ -29,11 +29,14 @@ class Planner {
   absl::Status run() {
     plan_.spares_wanted = never_needs_spares(cluster_)
                               ? 0 : spares_for(vacancies_per_second(cluster_), cluster_.failures.repair_seconds, budget_.spares_probability);
+    plan_.experts = plan_experts(job(), plan_.layout);
     const std::vector<PricedProtection> priced = price_all();
     if (priced.empty()) return nothing_fits();
-    const PricedProtection& best = choose_protection(priced);
-    choose_replacement(best);
-    std::sort(plan_.others.begin(), plan_.others.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
+    for (const PricedProtection& one : priced) consider(one, NodeReplacement::kStandby, spares_enough());
+    consider(price_nothing(job(), cluster_), NodeReplacement::kRestart, 0);
+    choose_replacement(best_candidate().priced);
+    choose_elastic(priced);
+    choose_today(priced);
     finish();
     return absl::OkStatus();
   }
@@ -44,7 +47,8 @@ class Planner {
   std::vector<PricedProtection> price_all() {
     std::vector<PricedProtection> priced;
     for (Priced result : {price_sparse(job(), cluster_, budget_), price_peer_memory(job(), cluster_, budget_),
-                          price_durable(job(), cluster_, budget_), price_partial_experts(job(), cluster_, budget_)}) {
+                          price_durable(job(), cluster_, budget_), price_partial_experts(job(), cluster_, budget_),
+                          price_replicas(job(), cluster_, budget_, plan_.experts)}) {
       if (auto* refused = std::get_if<ProtectionRefused>(&result)) {
         plan_.refused.push_back(std::move(*refused));
       } else {
@@ -60,74 +64,96 @@ class Planner {
     return NoCapacity(absl::StrCat("no protection is to be had: ", why));
   }
 
-  PlanCandidate simulate(const PricedProtection& priced, NodeReplacement replacement, int spares) const {
+  // `priced` may be a candidate's: its own replacement does not matter. Standbys without spares are restarts.
+  void consider(const PricedProtection& priced, NodeReplacement wanted, int spares) {
+    const NodeReplacement replacement = wanted == NodeReplacement::kStandby && spares == 0 ? NodeReplacement::kRestart : wanted;
     PlanCandidate candidate{.priced = priced, .spares = spares};
     RunStrategy& strategy = candidate.priced.strategy;
     strategy.replacement = replacement;
-    strategy.migrates = replacement == NodeReplacement::kStandby && spares > 0;
-    strategy.name = absl::StrCat(priced.strategy.name, ", ", to_string(replacement));
+    strategy.migrates = replacement == NodeReplacement::kStandby;
+    strategy.name = absl::StrCat(protection_name(priced), ", ", to_string(replacement));
     if (spares > 0) absl::StrAppend(&strategy.name, ", ", spares, spares == 1 ? " spare" : " spares");
+    if (!known_.insert(strategy.name).second) return;
     const auto source = [&](uint64_t seed) { return draw_availability(cluster_.failures, cluster_.nodes + spares, cluster_.racks, seed); };
     candidate.estimates = estimate_runs(trained_job(job(), cluster_), strategy, {.wall_seconds = plan_.simulated_seconds}, source,
                                         budget_.simulated_runs, 1);
     candidate.score = candidate.estimates.ettr.mean * cluster_.nodes / (cluster_.nodes + spares);
-    return candidate;
+    candidates_.push_back(std::move(candidate));
   }
+
+  static std::string protection_name(const PricedProtection& priced) {
+    return priced.strategy.name.substr(0, priced.strategy.name.find(','));
+  }
+
+  // The first of equals.
+  template <typename Allowed>
+  std::optional<PlanCandidate> best_of(Allowed allowed) const {
+    const PlanCandidate* best = nullptr;
+    for (const PlanCandidate& candidate : candidates_) {
+      if (allowed(candidate) && (best == nullptr || candidate.score > best->score)) best = &candidate;
+    }
+    return best == nullptr ? std::nullopt : std::optional(*best);
+  }
+  PlanCandidate best_candidate() const { return *best_of([](const auto&) { return true; }); }
 
   // The number that suffices with the wanted probability, as far as the budget goes.
   int spares_enough() const { return within_budget(plan_.spares_wanted); }
   int within_budget(int spares) const { return budget_.spares_max < 0 ? spares : std::min(spares, budget_.spares_max); }
 
-  // All with the same standbys, so that only the protections differ.
-  const PricedProtection& choose_protection(const std::vector<PricedProtection>& priced) {
-    std::vector<PlanCandidate> candidates;
-    for (const PricedProtection& one : priced) candidates.push_back(simulate(one, NodeReplacement::kStandby, spares_enough()));
-    const auto best = std::max_element(candidates.begin(), candidates.end(),
-                                       [](const auto& a, const auto& b) { return a.score < b.score; });
-    const auto index = best - candidates.begin();
-    plan_.best = *best;
-    candidates.erase(best);
-    plan_.others = std::move(candidates);
-    return priced[static_cast<size_t>(index)];
-  }
-
-  // Fewer spares wait longer, more idle more; in between lies what is worth it.
-  void choose_replacement(const PricedProtection& priced) {
+  // Numbers of spares to try, besides what is enough. Fewer wait longer, more idle more; in between lies what is worth it.
+  std::set<int> spares_choices() const {
     const int enough = spares_enough();
-    std::set<int> numbers;
-    if (enough > 0) numbers = {0, enough, within_budget(enough + std::max(1, enough / 4)), within_budget(enough + std::max(2, enough / 2))};
+    if (enough == 0) return {0};
+    std::set<int> numbers{0, enough, within_budget(enough + std::max(1, enough / 4)), within_budget(enough + std::max(2, enough / 2))};
     for (int spares = 1; spares < enough; spares *= 2) numbers.insert(spares);
-    for (const int spares : numbers) {
-      if (spares != enough && spares > 0) consider(simulate(priced, NodeReplacement::kStandby, spares));
-    }
-    consider(simulate(priced, NodeReplacement::kRestart, enough));
-    if (enough > 0) consider(simulate(priced, NodeReplacement::kRestart, 0));
-    choose_elastic(priced, enough);
+    return numbers;
   }
 
-  void choose_elastic(const PricedProtection& priced, int enough) {
+  void choose_replacement(const PricedProtection& priced) {
+    for (const int spares : spares_choices()) consider(priced, NodeReplacement::kStandby, spares);
+    consider(priced, NodeReplacement::kRestart, spares_enough());
+  }
+
+  // The best protection so far, and live replicas, which are made for it.
+  void choose_elastic(const std::vector<PricedProtection>& priced) {
     if (!budget_.elastic || never_needs_spares(cluster_)) return;
     const int unit = trained_job(job(), cluster_).elastic_unit;
     if (cluster_.nodes < 2 * unit) {
       plan_.refused.push_back({"elastic", "a stage has one node only: without it the pipeline cannot go on"});
       return;
     }
-    for (const int spares : std::set<int>{0, within_budget(unit), enough}) consider(simulate(priced, NodeReplacement::kElastic, spares));
+    std::vector<PricedProtection> elastic{best_candidate().priced};
+    for (const PricedProtection& one : priced) {
+      if (one.strategy.protection == StateProtection::kReplicas) elastic.push_back(one);
+    }
+    for (const PricedProtection& one : elastic) {
+      for (const int spares : std::set<int>{0, within_budget(unit), spares_enough()}) consider(one, NodeReplacement::kElastic, spares);
+    }
   }
 
-  void consider(PlanCandidate candidate) {
-    if (candidate.score > plan_.best.score) std::swap(candidate, plan_.best);
-    plan_.others.push_back(std::move(candidate));
+  // Protections of the runtime with cold restarts, then the number of spares for the best of them.
+  void choose_today(const std::vector<PricedProtection>& priced) {
+    for (const PricedProtection& one : priced) {
+      if (missing_in_runtime(one.strategy).empty()) consider(one, NodeReplacement::kRestart, spares_enough());
+    }
+    const auto is_today = [](const PlanCandidate& candidate) { return candidate.runs_today() && !candidate.is_unprotected(); };
+    const std::optional<PlanCandidate> best = best_of(is_today);
+    if (!best) return;
+    for (const int spares : spares_choices()) consider(best->priced, NodeReplacement::kRestart, spares);
+    plan_.today = best_of(is_today);
   }
 
   void finish() {
+    plan_.best = best_candidate();
+    std::stable_sort(candidates_.begin(), candidates_.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
+    candidates_.erase(candidates_.begin());
+    plan_.others = std::move(candidates_);
     const PlanCandidate& best = plan_.best;
     const double needing = vacancies_per_second(cluster_) * cluster_.failures.repair_seconds;
     plan_.spares_suffice = never_needs_spares(cluster_) ? 1 : poisson_at_most(needing, best.spares);
     plan_.host_bytes_per_gpu = best.priced.host_bytes_per_gpu;
     plan_.tokens_per_second = best.estimates.ettr.mean * job().tokens_per_step / job().step_seconds;
     plan_.failure_domain = cluster_.racks > 1 && cluster_.failures.rack_mtbf_seconds > 0 ? "rack" : "node";
-    plan_.experts = plan_experts(job(), plan_.layout);
     add_reasons();
   }
 
@@ -143,6 +169,12 @@ class Planner {
     }
     for (const std::string& reason : best.priced.reasons) reasons.push_back(reason);
     reasons.push_back(plan_.experts.reason);
+    if (!best.runs_today()) {
+      reasons.push_back(absl::StrCat("a forecast only, today's runtime has no ", missing_in_runtime(best.priced.strategy),
+                                     plan_.today ? absl::StrFormat("; the best that it runs, %s, keeps %.2f %%", plan_.today->priced.strategy.name,
+                                                                   100 * plan_.today->estimates.ettr.mean)
+                                                 : std::string("; nothing that it runs is to be had")));
+    }
     if (best.spares > 0) {
       reasons.push_back(absl::StrFormat("%d spare nodes suffice until repair %.2f %% of the time (%.1f nodes are under repair on average)",
                                         best.spares, 100 * plan_.spares_suffice,
@@ -154,6 +186,8 @@ class Planner {
   ProtectionPlan& plan_;
   const ClusterSpec& cluster_;
   const PlanBudget& budget_;
+  std::vector<PlanCandidate> candidates_;
+  std::set<std::string> known_;  // their names
 };
 
 }  // namespace

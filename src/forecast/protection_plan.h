@@ -6,8 +6,11 @@
 //   score = ETTR x nodes of the job / (nodes of the job + spares)
 //
 // Protections are compared with warm standbys first; then the winner's replacement is chosen: cold restarts,
-// standbys in several numbers, or going on with fewer nodes. LOSSY strategies take part only if the budget allows
-// lost tokens, and say so.
+// standbys in several numbers, or going on with fewer nodes (which live replicas are always tried with). LOSSY strategies
+// take part only if the budget allows lost tokens, and say so. A job without any protection is simulated for comparison.
+//
+// The best may be a forecast only: `today` is the best of what the runtime can do (missing_in_runtime()), with its
+// replacement chosen in the same way.
 #pragma once
 
 #include <optional>
@@ -28,6 +31,8 @@ struct PlanCandidate {
   RunEstimates estimates;
   double score = 0;
   bool is_lossy() const { return priced.strategy.protection == StateProtection::kPartialExperts; }
+  bool is_unprotected() const { return priced.strategy.protection == StateProtection::kDurable && priced.strategy.save.every_steps == 0; }
+  bool runs_today() const { return missing_in_runtime(priced.strategy).empty(); }
 };
 
 struct ProtectionPlan {
@@ -40,7 +45,8 @@ struct ProtectionPlan {
   double simulated_seconds = 0;              // per run
 
   PlanCandidate best;
-  std::vector<PlanCandidate> others;         // by score, best first
+  std::optional<PlanCandidate> today;        // nothing if none of those that run today is to be had
+  std::vector<PlanCandidate> others;         // all but the best, by score, best first
   std::vector<ProtectionRefused> refused;
   std::vector<std::string> reasons;          // of the choice, one sentence each
 

@@ -28,16 +28,8 @@ Priced with_fallback(Priced priced, int64_t steps) {
   return priced;
 }
 
-// A job that never saves pays nothing, and every failure takes it back to the beginning.
-PricedProtection without_saves(const JobProfile& job, const ClusterSpec& cluster) {
-  PricedProtection priced{.reasons = {"nothing is saved: a failure loses everything"}};
-  priced.strategy = {.name = "none", .protection = StateProtection::kDurable, .copies = 0, .recovery = cluster.recovery};
-  priced.strategy.recovery.load_durable = load_durable_seconds(job, cluster);
-  return priced;
-}
-
 Priced price_saves(const JobProfile& job, const ClusterSpec& cluster, int64_t every_steps) {
-  if (every_steps == 0) return without_saves(job, cluster);
+  if (every_steps == 0) return price_nothing(job, cluster);
   return price_durable(job, cluster, {.host_bytes_per_gpu = 1e15, .stall_share_max = kAnyStall, .save_every = every_steps});
 }
 

@@ -42,6 +42,7 @@ class RunSimulation {
     }
     slots_.add(up);
     slots_.fill();
+    holders_ = slots_.filled_slots();
     phase_ = can_run() ? Phase::kRunning : Phase::kWaiting;
   }
 
@@ -200,6 +201,7 @@ class RunSimulation {
       resumed_at_ = clock_rule_.position(clock_).steps;
     }
     is_interrupted_ = is_orderly_ = false;
+    if (strategy_.protection == StateProtection::kReplicas) holders_ = slots_.filled_slots();
     phase_ = Phase::kRunning;
     plan_growth();
   }
@@ -223,9 +225,7 @@ class RunSimulation {
   // Puts the clock to where training will go on; the seconds to load and to catch up.
   double restore_seconds() {
     if (clock_ >= bare_until_) bare_.clear();
-    if (survives_only_with_copies(strategy_.protection) && !slots_.copies_survive(lost_, bare_, strategy_.copies)) {
-      return fall_back();
-    }
+    if (survives_only_with_copies(strategy_.protection) && !state_survives()) return fall_back();
     switch (strategy_.protection) {
       case StateProtection::kSparse:
         return (has_window() ? strategy_.recovery.load_memory : load_of_base()) + catch_up_seconds();
@@ -244,6 +244,13 @@ class RunSimulation {
         return strategy_.recovery.load_durable;
     }
     return 0;
+  }
+
+  bool state_survives() const {
+    if (strategy_.protection == StateProtection::kReplicas) {
+      return replicas_survive(holders_, lost_, job_.stages, strategy_.copies + 1, slots_.slots());
+    }
+    return slots_.copies_survive(lost_, bare_, strategy_.copies);
   }
 
   double fall_back() {
@@ -313,6 +320,7 @@ class RunSimulation {
   int64_t resumed_at_ = 0;        // steps done when the run last went on
   int64_t base_of_windows_ = 0;   // step from which windows have been captured without a break
   std::vector<int> lost_;         // slots, since training last ran, ascending
+  std::vector<int> holders_;      // live replicas: slots that had their state when training last ran
   std::vector<int> bare_;         // slots that keep no copies yet
   double bare_until_ = 0;         // by the clock of training
   bool is_interrupted_ = false;   // and not yet recovered; a pause to grow or migrate is none

@@ -16,7 +16,7 @@ enum class StateProtection : uint8_t {
   kPeerMemory,      // the newest save in peers' memory (as Gemini); everybody goes back to it
   kPartialExperts,  // LOSSY: durable saves of K experts per layer (PEC); the others come back older
   kSparse,          // windows of sparse snapshots at peers; the stages that lost a rank catch up
-  kReplicas,        // live replicas of every expert (as Lazarus); only the step under way is lost
+  kReplicas,        // live replicas of every state in its stage (as Lazarus); only the step under way is lost
 };
 
 enum class NodeReplacement : uint8_t {
@@ -65,9 +65,9 @@ struct RunStrategy {
   StateProtection protection = StateProtection::kDurable;
   NodeReplacement replacement = NodeReplacement::kRestart;
   bool migrates = false;            // leaves announced nodes by live migration while there are spares
-  int copies = 1;                   // at peers, or further live replicas
+  int copies = 1;                   // at peers; of live replicas: those beside the first, on other nodes of the stage
   double step_overhead_share = 0;   // longer step through capture and copies, as a share of it
-  PeriodicSave save;                // durable, at peers, or of partial experts; not sparse, not replicas
+  PeriodicSave save;                // durable, at peers, or of partial experts; not sparse, not replicas. Never: no protection
   PeriodicSave fallback;            // durable, below saves at peers, sparse capture and replicas
   SparseCapture sparse;
   LossyExperts lossy;
@@ -77,6 +77,9 @@ struct RunStrategy {
 
 const char* to_string(StateProtection protection);
 const char* to_string(NodeReplacement replacement);
+
+// What of a strategy the runtime does not have yet, and so can only be forecast: "warm standbys". Empty if it runs.
+std::string missing_in_runtime(const RunStrategy& strategy);
 
 // The job as far as failures see it.
 struct TrainedJob {

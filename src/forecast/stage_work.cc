@@ -10,8 +10,6 @@
 namespace evermoe {
 namespace {
 
-// Read master, moments and gradient; write master, moments and compute weight.
-constexpr double kUpdateBytes = 16 + 12 + 2;
 // Kept per token and layer for backward, as multiples of the hidden width (Korthikanti et al. 2022,
 // without attention scores, which are computed again), and per routed token of its expert's width.
 constexpr double kActivationBytesPerHidden = 34;

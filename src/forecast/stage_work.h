@@ -15,6 +15,8 @@ namespace evermoe {
 // Bytes per element: master weight and two moments; gradients accumulate in FP32.
 inline constexpr double kOptimizerBytes = 12;
 inline constexpr double kGradientBytes = 4;
+// Of an update: read master, moments and gradient; write master, moments and compute weight.
+inline constexpr double kUpdateBytes = 16 + 12 + 2;
 
 struct StageWork {
   int rounds = 0;

@@ -17,11 +17,7 @@
 namespace evermoe {
 namespace {
 
-constexpr double kUsableMemory = 0.92;  // the rest is for the framework and fragmentation
-
-Fabric fabric_of(const ClusterSpec& cluster) {
-  return {{cluster.gpu.fabric_bytes_per_second, 3e-6}, {cluster.nic_per_gpu(), cluster.latency_seconds}, cluster.gpus_per_node};
-}
+constexpr double kUsableMemory = 0.92;
 
 // One world-wide sum of a few numbers: up and down a tree.
 double verdict_seconds(const ClusterSpec& cluster) {
@@ -137,6 +133,12 @@ std::vector<JobLayout> layouts_of(const ModelShape& shape, int stages, const Clu
 
 }  // namespace
 
+double usable_gpu_bytes(const ClusterSpec& cluster) { return kUsableMemory * cluster.gpu.memory_bytes; }
+
+Fabric fabric_of(const ClusterSpec& cluster) {
+  return {{cluster.gpu.fabric_bytes_per_second, 3e-6}, {cluster.nic_per_gpu(), cluster.latency_seconds}, cluster.gpus_per_node};
+}
+
 int JobLayout::gpus() const { return std::accumulate(lanes.begin(), lanes.end(), 0); }
 
 absl::StatusOr<StepForecast> forecast_step(const ModelShape& shape, const JobLayout& layout, const ClusterSpec& cluster) {
@@ -162,7 +164,7 @@ absl::StatusOr<JobLayout> choose_layout(const ModelShape& shape, const ClusterSp
       ASSIGN_OR_RETURN(const StepForecast forecast, forecast_step(shape, layout, cluster));
       const double bytes = forecast.profile.gpu_bytes();
       least_bytes = std::min(least_bytes, bytes);
-      if (bytes > kUsableMemory * cluster.gpu.memory_bytes) continue;
+      if (bytes > usable_gpu_bytes(cluster)) continue;
       if (best && forecast.parts.step_seconds() >= best_seconds) continue;
       best = layout;
       best_seconds = forecast.parts.step_seconds();
@@ -174,7 +176,7 @@ absl::StatusOr<JobLayout> choose_layout(const ModelShape& shape, const ClusterSp
                                      cluster.gpus(), " GPUs over at most ", shape.layers, " stages"));
   }
   return NoCapacity(absl::StrFormat("no layout fits: the leanest needs %.1f GB of each GPU, which has %.1f GB to use", least_bytes / 1e9,
-                                    kUsableMemory * cluster.gpu.memory_bytes / 1e9));
+                                    usable_gpu_bytes(cluster) / 1e9));
 }
 
 }  // namespace evermoe

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "config/job_config.h"
 #include "forecast/cluster_spec.h"
+#include "forecast/collectives.h"
 #include "forecast/job_profile.h"
 #include "model/model_shape.h"
 
@@ -46,6 +47,11 @@ struct StepForecast {
   StepParts parts;
   JobProfile profile;
 };
+
+// Of a GPU's memory: the rest is for the framework and fragmentation.
+double usable_gpu_bytes(const ClusterSpec& cluster);
+
+Fabric fabric_of(const ClusterSpec& cluster);
 
 // InvalidInput if the layout needs another number of GPUs than the cluster has for the job, or the model
 // cannot be cut that way.

@@ -83,6 +83,14 @@ TEST(ReplicaPlacementPaperTest, Theorem1IsFalseWhereTheLastGroupIsCutShort) {
   EXPECT_DOUBLE_EQ(survived(kMroQ, {2, 2, 3, 3, 3, 3}, 4, 4, 2), 5.0 / 6);
 }
 
+// Where MRO-q is not the best either: the first groups would have to be opened too, which would survive 15 of 35.
+TEST(ReplicaPlacementPaperTest, TheSmallestMissOfMroQ) {
+  EXPECT_DOUBLE_EQ(survived(kMroQ, {2, 3, 3, 3, 3}, 7, 2, 4), 14.0 / 35);
+  int64_t least_lost = 35;
+  for_each_placement({2, 3, 3, 3, 3}, 7, 2, [&](const std::vector<uint32_t>& masks) { least_lost = std::min(least_lost, lost_cases(masks, 5)[4]); });
+  EXPECT_EQ(least_lost, 35 - 15);
+}
+
 TEST(ReplicaPlacementTest, GainsOfMroQ) {
   const Replicas replicas = {7, 7, 7, 7, 8, 8, 8, 8};
   const double mro[] = {.9917, .9667, .9167, .8333, .7000, .4667};
