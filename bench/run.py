@@ -50,7 +50,7 @@ def main():
             "train": run("train", [python, "bench/train/compare_with_torch.py",
                                    *(["--rounds", 1, "--steps", 1, "--precision", "fp32"] if args.quick else [])]),
             "overhead": run("overhead", [python, "bench/recovery/overhead.py",
-                                         *(["--rounds", 1, "--steps", 1, "--micro-batches", 2, "--shape", "2 stages"] if args.quick else [])]),
+                                         *(["--rounds", 1, "--steps", 1, "--blocks", 1, "--micro-batches", 2, "--shape", "2 stages"] if args.quick else [])]),
             "recoveries": run("recoveries", [python, "bench/recovery/recoveries.py", *(["--rounds", 1] if args.quick else [])]),
             "placement": run("placement", ["./build/placement_bench", "--benchmark_format=json", *quick_times(args.quick)]),
             "forecast": run("forecast", ["./build/forecast_bench", "--benchmark_format=json", *quick_times(args.quick)]),

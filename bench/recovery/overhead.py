@@ -1,10 +1,12 @@
-"""What protection costs while nothing fails: steps of a protected job against steps of the same job without.
+"""What protection costs while nothing fails.
 
   .venv/bin/python bench/recovery/overhead.py
 
-Each round runs both jobs, in turns, so that a machine that is slow for a while is slow for both. Prints one
-JSON object: median seconds of a step, medians of the rounds' ratios with least and greatest; of rank 0 what
-was copied, how long the optimizer waited for captures and steps for copies, and the memory that was used.
+Two comparisons. *Inside one run* windows have gaps, so that steps with captures and steps without follow each
+other in the same processes: blocks of one kind against the mean of the two beside them, so that a machine that
+grows slower is slow for both. *Between runs*, in turns, a protected job against the same job without protection.
+Prints one JSON object: ratios of step times with least and greatest; of rank 0 what was copied, the processor
+time of copying, how long the optimizer waited for captures and steps for copies, and the memory that was used.
 Limit: here all cores train, so every byte that is captured, sent, checked and kept takes time from a step.
 """
 import argparse
@@ -49,6 +51,33 @@ def seconds(lines):
     return statistics.median(line["seconds"] for line in lines)
 
 
+def inside_one_run(evermoe, name, args):
+    """Step times with captures against without, block by block."""
+    slots = 8
+    shape = [*SHAPES[name], f"train.micro_batches={args.micro_batches}", f"protection.window={slots}",
+             f"protection.window_every_steps={2 * slots}"]
+    # The capture of a state runs beside the step that follows it.
+    lines = run(evermoe, 4 * slots, 2 * slots * args.blocks + slots, shape)
+    blocks = [lines[at:at + slots] for at in range(0, len(lines) - slots + 1, slots)]
+    with_captures = [b[0]["captured_bytes"] > 0 and b[-1]["captured_bytes"] > 0 for b in blocks]
+    times = [statistics.median(line["seconds"] for line in b) for b in blocks]
+    ratios = []
+    for i in range(1, len(blocks) - 1):
+        if with_captures[i] == with_captures[i - 1] or with_captures[i] == with_captures[i + 1]:
+            continue
+        beside = (times[i - 1] + times[i + 1]) / 2
+        ratios.append(times[i] / beside if with_captures[i] else beside / times[i])
+    captured = [line for b, c in zip(blocks, with_captures) if c for line in b]
+    return {
+        "shape": name,
+        "blocks_of_steps": [slots, len(ratios)],
+        "seconds_per_step": spread(times),
+        "ratio": {**spread(ratios), "target": TARGET, "reached": statistics.median(ratios) <= TARGET},
+        "copying_share": sum(line["copying_seconds"] for line in captured) / sum(line["seconds"] for line in captured),
+        "captured_bytes_per_step": statistics.mean(line["captured_bytes"] for line in captured),
+    }
+
+
 def compare(evermoe, name, args):
     shape = [*SHAPES[name], f"train.micro_batches={args.micro_batches}"]
     protected = [*shape, f"protection.window={args.window}"]
@@ -89,11 +118,14 @@ def main():
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--window", default="auto")
     parser.add_argument("--micro-batches", type=int, default=16)
+    parser.add_argument("--blocks", type=int, default=8, help="of steps with captures, inside one run")
     parser.add_argument("--shape", action="append", choices=SHAPES)
     args = parser.parse_args()
     evermoe = os.path.abspath(args.evermoe)
-    results = [compare(evermoe, name, args) for name in args.shape or SHAPES]
-    print(json.dumps({"benchmark": "overhead", "results": results}))
+    shapes = args.shape or SHAPES
+    inside = [inside_one_run(evermoe, name, args) for name in shapes]
+    between = [compare(evermoe, name, args) for name in shapes] if args.rounds > 0 else []
+    print(json.dumps({"benchmark": "overhead", "inside_one_run": inside, "between_runs": between}))
 
 
 if __name__ == "__main__":

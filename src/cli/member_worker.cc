@@ -79,14 +79,14 @@ absl::StatusOr<MemberOptions> member_options(const JobConfig& config, const Stag
   options.slots = first_slots(protection, operators.size());
   options.ordering = ordering_options(protection);
   const bool is_dense = protection.strategy == ProtectionStrategy::kDense;
-  options.period = is_dense ? static_cast<int>(protection.dense_every_steps) : options.slots;
+  options.period = static_cast<int>(is_dense ? protection.dense_every_steps : std::max<int64_t>(options.slots, protection.window_every_steps));
   options.is_rehearsal = is_rehearsal;
   // Who hangs is found by the pace of the whole job; a single message may take as long as the longest step.
   options.deadline = kMessageMax;
   options.copies.bytes_per_second = static_cast<double>(protection.copy_bandwidth);
   if (!options.is_protected) return options;
   const int copies = static_cast<int>(protection.copies);
-  const int period = is_dense ? options.period : 0;
+  const int period = is_dense || protection.window_every_steps > 0 ? options.period : 0;
   options.slots_max = longest_window(operators, is_dense ? 1 : std::max(kSlotsMax, options.slots), period, copies, trainer.boundary_bytes(), protection.memory_budget);
   if (options.slots_max < options.slots) {
     log_warning(absl::StrCat("windows of ", options.slots, " slots do not fit into protection.memory_budget; at most ",

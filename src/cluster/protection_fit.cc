@@ -28,7 +28,8 @@ MemoryNeed largest_need(const JobConfig& config, int copies) {
   const std::vector<OperatorSpec> model = model_operators(config.model);
   const Precision precision = config.train.precision;
   const bool is_dense = config.protection.strategy == ProtectionStrategy::kDense;
-  const int period = is_dense ? static_cast<int>(config.protection.dense_every_steps) : 1;
+  const int period = is_dense ? static_cast<int>(config.protection.dense_every_steps)
+                              : static_cast<int>(std::max<int64_t>(1, config.protection.window_every_steps));
   const int64_t message = config.train.micro_batch_size * config.model.sequence_length * config.model.hidden * compute_bytes(precision);
   MemoryNeed largest;
   for (int32_t rank = 0; rank < topology.world_size(); ++rank) {

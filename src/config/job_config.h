@@ -75,6 +75,7 @@ struct ProtectionConfig {
   int64_t copies = 1;                        // of each snapshot, at peers
   int64_t memory_budget = int64_t{4} << 30;  // bytes of a worker for snapshots, copies and logs
   int64_t window = 0;                        // sparse: steps of a window; 0: chosen ("auto" in TOML)
+  int64_t window_every_steps = 0;            // sparse: from one window's begin to the next; 0: back to back ("auto")
   int64_t dense_every_steps = 1;             // dense: steps between full snapshots
   int64_t part_bytes = 0;                    // of the parts that operators are cut into, at most; 0: chosen
   CaptureOrdering ordering = CaptureOrdering::kAuto;

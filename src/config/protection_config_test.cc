@@ -33,6 +33,7 @@ constexpr char kEveryKey[] = R"(
     copies = 3
     memory_budget = "512MiB"
     window = 7
+    window_every_steps = 9
     dense_every_steps = 5
     part_bytes = "3MiB"
     ordering = "decayed"
@@ -69,6 +70,7 @@ TEST(ProtectionConfigTest, EveryKeyIsReadAndWritten) {
   expected.copies = 3;
   expected.memory_budget = 512 * kMiB;
   expected.window = 7;
+  expected.window_every_steps = 9;
   expected.dense_every_steps = 5;
   expected.part_bytes = 3 * kMiB;
   expected.ordering = CaptureOrdering::kDecayed;

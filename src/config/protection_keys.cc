@@ -26,6 +26,8 @@ std::vector<ConfigKey> capture_keys() {
                 "most memory of a worker for snapshots, copies and logs"),
       auto_integer_key("protection.window", Field{&C::protection, &P::window}, {1, 1000}, kRun,
                        "sparse: steps in which every operator is captured in full once"),
+      auto_integer_key("protection.window_every_steps", Field{&C::protection, &P::window_every_steps}, {1, kStepsMax}, kRun,
+                       "sparse: steps from the beginning of a window to that of the next; auto: as many as it has"),
       integer_key("protection.dense_every_steps", Field{&C::protection, &P::dense_every_steps},
                   {1, kStepsMax}, kRun, "dense: steps between full snapshots"),
       auto_bytes_key("protection.part_bytes", Field{&C::protection, &P::part_bytes}, kBytes, kRun,
