@@ -14,6 +14,7 @@
 #include "cli/narrator.h"
 #include "cluster/control_client.h"
 #include "comm/job_transport.h"
+#include "config/job_topology.h"
 #include "env/clock.h"
 #include "faults/struck_faults.h"
 #include "recovery/member.h"
@@ -30,10 +31,6 @@ constexpr absl::Duration kMessageMax = absl::Minutes(10);
 // Longer windows hardly copy less, since what is captured late is kept compute-only in every slot before, but
 // take more memory and more work again after a failure.
 constexpr int kSlotsMax = 8;
-
-Topology topology_of(const JobConfig& config) {
-  return Topology(std::vector<int>(config.parallel.lanes.begin(), config.parallel.lanes.end()), config.model.layers);
-}
 
 int first_slots(const ProtectionConfig& protection, size_t operators) {
   if (protection.strategy == ProtectionStrategy::kDense) return 1;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "config/job_topology.h"
 #include "model/model_shape.h"
 #include "placement/rank_state.h"
 #include "recovery/protection_memory.h"
@@ -12,19 +13,9 @@
 namespace evermoe {
 namespace {
 
-int64_t master_bytes(Precision precision) { return precision == Precision::kFp64 ? 8 : 4; }
-
-int64_t compute_bytes(Precision precision) {
-  switch (precision) {
-    case Precision::kFp64: return 8;
-    case Precision::kFp32: return 4;
-    default: return 2;
-  }
-}
-
 // The need of the rank that needs most, with windows of one slot.
 MemoryNeed largest_need(const JobConfig& config, int copies) {
-  const Topology topology(std::vector<int>(config.parallel.lanes.begin(), config.parallel.lanes.end()), config.model.layers);
+  const Topology topology = topology_of(config);
   const std::vector<OperatorSpec> model = model_operators(config.model);
   const Precision precision = config.train.precision;
   const bool is_dense = config.protection.strategy == ProtectionStrategy::kDense;
@@ -34,9 +25,7 @@ MemoryNeed largest_need(const JobConfig& config, int copies) {
   MemoryNeed largest;
   for (int32_t rank = 0; rank < topology.world_size(); ++rank) {
     const Role role = topology.role_of(Rank(rank));
-    const int lanes = topology.lanes(role.stage);
-    const auto placement = ExpertPlacement::uniform(static_cast<int>(config.model.experts), lanes,
-                                                    static_cast<int>(std::min<int64_t>(config.parallel.expert_replicas, lanes)));
+    const ExpertPlacement placement = expert_placement_of(config, topology.lanes(role.stage));
     std::vector<OperatorBytes> operators;
     for (const int64_t size : shard_sizes(model, topology, placement, role)) {
       operators.push_back({3 * size * master_bytes(precision), size * compute_bytes(precision)});

@@ -70,12 +70,13 @@ PendingMessage& PendingMessage::operator=(PendingMessage&& other) noexcept {
   std::swap(transport_, other.transport_);
   std::swap(operation_, other.operation_);
   std::swap(deadline_, other.deadline_);
+  std::swap(meanwhile_, other.meanwhile_);
   return *this;
 }
 
 absl::Status PendingMessage::wait() {
   if (!operation_) return absl::OkStatus();
-  return transport_->wait(std::move(operation_), deadline_);
+  return wait_for_message(*transport_, std::move(operation_), deadline_, *meanwhile_);
 }
 
 Communicator::Communicator(Transport& transport, std::vector<Rank> members, CommunicatorOptions options)
@@ -88,20 +89,21 @@ Tag Communicator::next_collective_tag() {
   return {options_.view, options_.group, kCollective | (collective_count_++ & kNameMask)};
 }
 
-PendingMessage Communicator::send(int to, Tag tag, std::span<const std::byte> bytes) {
+PendingMessage Communicator::pending(std::unique_ptr<TransportOperation> operation) {
   PendingMessage message;
   message.transport_ = &transport_;
+  message.operation_ = std::move(operation);
   message.deadline_ = options_.deadline;
-  message.operation_ = transport_.start_send(rank_of(to), tag, bytes);
+  message.meanwhile_ = &meanwhile_;
   return message;
 }
 
+PendingMessage Communicator::send(int to, Tag tag, std::span<const std::byte> bytes) {
+  return pending(transport_.start_send(rank_of(to), tag, bytes));
+}
+
 PendingMessage Communicator::receive(int from, Tag tag, std::span<std::byte> into) {
-  PendingMessage message;
-  message.transport_ = &transport_;
-  message.deadline_ = options_.deadline;
-  message.operation_ = transport_.start_receive(rank_of(from), tag, into);
-  return message;
+  return pending(transport_.start_receive(rank_of(from), tag, into));
 }
 
 PendingMessage Communicator::start_send(int to, uint32_t name, std::span<const std::byte> bytes) {

@@ -21,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/ids.h"
+#include "comm/meanwhile.h"
 #include "comm/transport.h"
 
 namespace evermoe {
@@ -36,7 +37,8 @@ struct CommunicatorOptions {
   absl::Duration deadline = absl::Seconds(60);
 };
 
-// A point-to-point message in flight; wait() or destruction lets go of its buffer.
+// A point-to-point message in flight; wait() or destruction lets go of its buffer. Not to be waited for
+// after the end of its communicator.
 class PendingMessage {
  public:
   PendingMessage() = default;
@@ -52,6 +54,7 @@ class PendingMessage {
   Transport* transport_ = nullptr;
   std::unique_ptr<TransportOperation> operation_;
   absl::Duration deadline_ = absl::ZeroDuration();
+  const Meanwhile* meanwhile_ = nullptr;
 };
 
 class Communicator {
@@ -64,6 +67,9 @@ class Communicator {
   // members have to do the same.
   void restart(View view);
   View view() const { return options_.view; }
+
+  // What is done while a call waits, by the calling thread; not more calls of this communicator.
+  void set_meanwhile(Meanwhile meanwhile) { meanwhile_ = std::move(meanwhile); }
 
   int index() const { return index_; }
   int size() const { return static_cast<int>(members_.size()); }
@@ -97,6 +103,7 @@ class Communicator {
 
  private:
   Tag next_collective_tag();
+  PendingMessage pending(std::unique_ptr<TransportOperation> operation);
   PendingMessage send(int to, Tag tag, std::span<const std::byte> bytes);
   PendingMessage receive(int from, Tag tag, std::span<std::byte> into);
 
@@ -120,6 +127,7 @@ class Communicator {
   const std::vector<Rank> members_;
   CommunicatorOptions options_;
   const int index_;
+  Meanwhile meanwhile_;
   uint32_t collective_count_ = 0;
 };
 

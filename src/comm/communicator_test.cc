@@ -208,6 +208,31 @@ TEST_P(CommunicatorTest, BroadcastReachesAllFromEveryRoot) {
   });
 }
 
+// The others wait for a message that member 0 sends only from within its own waiting.
+TEST_P(CommunicatorTest, WaitingCallsDoOtherWork) {
+  constexpr uint32_t kGo = 7;
+  run([&](Communicator& world) {
+    std::vector<PendingMessage> gos;
+    int pieces = 0;
+    if (world.index() == 0) {
+      world.set_meanwhile([&] {
+        if (++pieces == 3) {
+          for (int i = 1; i < world.size(); ++i) gos.push_back(world.start_send(i, kGo, {}));
+        }
+        return pieces <= 3;
+      });
+    } else {
+      ASSERT_TRUE(world.start_receive(0, kGo, {}).wait().ok());
+    }
+    std::vector<float> values(1000, static_cast<float>(world.index()));
+    ASSERT_TRUE(world.all_reduce<float>(values, ReduceOp::kSum).ok());
+    EXPECT_EQ(values[0], static_cast<float>(world.size() * (world.size() - 1) / 2));
+    EXPECT_EQ(pieces > 2, world.index() == 0 && world.size() > 1) << pieces;
+    world.set_meanwhile({});
+    for (PendingMessage& go : gos) EXPECT_TRUE(go.wait().ok());
+  });
+}
+
 TEST_P(CommunicatorTest, NamedMessagesAndCollectivesDoNotMeet) {
   run([&](Communicator& world) {
     const int next = (world.index() + 1) % members();

@@ -16,14 +16,6 @@ constexpr double kActivationBytesPerHidden = 34;
 constexpr double kActivationBytesPerExpertHidden = 6;
 constexpr double kLogitBytes = 4;
 
-double compute_bytes(Precision precision) {
-  switch (precision) {
-    case Precision::kFp32: return 4;
-    case Precision::kFp64: return 8;
-    default: return 2;
-  }
-}
-
 // Of the BF16 peak.
 double peak_share(Precision precision) {
   switch (precision) {
@@ -73,7 +65,7 @@ class StageBuilder {
 
  private:
   double hidden() const { return static_cast<double>(shape_.hidden); }
-  double width() const { return compute_bytes(layout_.precision); }
+  double width() const { return static_cast<double>(compute_bytes(layout_.precision)); }
 
   double tokens_through(bool is_expert) const {
     if (!is_expert) return tokens_;

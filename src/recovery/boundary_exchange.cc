@@ -56,7 +56,8 @@ absl::Status BoundaryExchange::receive(Rank from, BoundaryDirection direction, M
 
 absl::Status BoundaryExchange::receive_pushed(const Plan& plan, Rank from, const BoundaryName& name,
                                               std::span<std::byte> into) {
-  return in_.transport->wait(in_.transport->start_receive(from, push_tag(plan.view, name), into), in_.deadline);
+  return wait_for_message(*in_.transport, in_.transport->start_receive(from, push_tag(plan.view, name), into), in_.deadline,
+                          in_.meanwhile);
 }
 
 absl::Status BoundaryExchange::pull(const Plan& plan, Rank from, const BoundaryName& name, std::span<std::byte> into) {

@@ -16,6 +16,7 @@
 #include <optional>
 #include <vector>
 
+#include "comm/meanwhile.h"
 #include "comm/transport.h"
 #include "recovery/post.h"
 #include "recovery/stage_trainer.h"
@@ -35,6 +36,8 @@ class BoundaryExchange final : public Boundary {
     ReceivedBoundaries* received = nullptr;
     // Tells the controller of a failure in this view; called once per failed call.
     std::function<void(View, const absl::Status&)> report_trouble;
+    // Other work of the training thread while a pushed message is on its way.
+    Meanwhile meanwhile;
     bool keeps_log = true;
     absl::Duration deadline = absl::Seconds(60);
   };

@@ -32,7 +32,7 @@ Member::Member(const Topology& topology, Transport& transport, StageTrainer& tra
       ordering_(trainer.operators(), options_.ordering), schedule_(no_schedule(trainer.operators().size())),
       exchange_({.transport = &transport_, .post = &post_, .gate = &gate_, .log = &log_, .received = &received_,
                  .report_trouble = [this](View view, const absl::Status& s) { report_trouble(view, s, false); },
-                 .keeps_log = options_.is_protected, .deadline = options_.deadline}),
+                 .meanwhile = [this] { return trainer_.work_meanwhile(); }, .keeps_log = options_.is_protected, .deadline = options_.deadline}),
       copies_({.rank = rank_, .trainer = &trainer_, .schedule = &schedule_, .store = &store_, .post = &post_,
                .gate = &gate_, .wake_training = &wake_training_, .clock = &clock_},
               options_.copies),

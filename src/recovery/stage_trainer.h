@@ -104,6 +104,9 @@ class StageTrainer {
 
   // Runs the next step's micro-batches and reduces the gradients of active operators.
   virtual absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary) = 0;
+  // Called while train() waits for the boundary: does one piece of what is not urgent in it, of milliseconds;
+  // false if there is none.
+  virtual bool work_meanwhile() { return false; }
   // Of the last train(), the same on every lane of the stage; both vectors empty if nothing is counted.
   virtual const ExpertLoads& expert_loads() const = 0;
   // Moves the position on and updates the active operators; collective inside the stage.

@@ -54,11 +54,27 @@ TEST(ExactnessTest, SameBitsUnderEveryDeliveryOrder) {
   }
 }
 
+class PrecisionTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(PrecisionTest, SameBitsHoweverManyGradientsArePutOff) {
+  const auto with = [&](const std::string& bytes, const std::string& lanes) {
+    return undisturbed(job({"train.precision=" + GetParam(), "train.deferred_bytes=" + bytes, "parallel.lanes=" + lanes}));
+  };
+  for (const std::string lanes : {"2", "[3, 2]"}) {
+    const ClusterResult at_once = with("0B", lanes);
+    ASSERT_TRUE(at_once.status.ok()) << at_once.status;
+    for (const std::string bytes : {"20KiB", "256MiB"}) {
+      const ClusterResult later = with(bytes, lanes);
+      ASSERT_TRUE(later.status.ok()) << later.status;
+      EXPECT_NE(later.transcript, at_once.transcript) << "nothing was put off";
+      EXPECT_EQ(later.digest, at_once.digest) << bytes << ", lanes " << lanes;
+    }
+  }
+}
+
 TEST(ExactnessTest, AnotherSeedOfTrainingGivesOtherBits) {
   EXPECT_NE(undisturbed(job()).digest, undisturbed(job({"train.seed=2"})).digest);
 }
-
-class PrecisionTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(PrecisionTest, ResumedRunEqualsUndisturbedRun) {
   const JobConfig config = job({"train.precision=" + GetParam()});

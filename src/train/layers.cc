@@ -9,16 +9,21 @@ using Gradients = std::vector<at::Tensor>;
 
 at::ScalarType at_least_fp32(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
 
-}  // namespace
-
-void accumulate_weight_gradient(const Parameter& weight, const at::Tensor& gradient, const at::Tensor& x) {
-  if (weight.is_frozen) return;
-  at::Tensor accumulator = weight.gradient;
+void add_product(at::Tensor accumulator, const at::Tensor& gradient, const at::Tensor& x) {
   if (accumulator.scalar_type() == x.scalar_type()) {
     accumulator.addmm_(gradient.t(), x);
   } else {
     accumulator.add_(at::mm(gradient.t(), x));
   }
+}
+
+}  // namespace
+
+void accumulate_weight_gradient(const Parameter& weight, const at::Tensor& gradient, const at::Tensor& x) {
+  if (weight.is_frozen) return;
+  if (weight.deferred == nullptr) return add_product(weight.gradient, gradient, x);
+  const auto bytes = static_cast<int64_t>(gradient.nbytes() + x.nbytes());
+  weight.deferred->add(bytes, [accumulator = weight.gradient, gradient, x] { add_product(accumulator, gradient, x); });
 }
 
 void accumulate_bias_gradient(const Parameter& bias, const at::Tensor& gradient) {

@@ -36,7 +36,8 @@ at::Tensor rotary(const at::Tensor& x, const at::Tensor& cosine, const at::Tenso
 std::pair<at::Tensor, at::Tensor> rotary_tables(int64_t length, int64_t head_dim, double theta,
                                                 at::ScalarType type, at::Device device);
 
-// Adds dW = gradient^T x to a weight's accumulator, unless it is frozen.
+// Adds dW = gradient^T x to a weight's accumulator, now or later (Parameter::deferred), unless it is frozen.
+// Neither tensor may be changed afterwards.
 void accumulate_weight_gradient(const Parameter& weight, const at::Tensor& gradient, const at::Tensor& x);
 void accumulate_bias_gradient(const Parameter& bias, const at::Tensor& gradient);
 

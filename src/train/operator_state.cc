@@ -34,6 +34,10 @@ void OperatorState::set_active(std::vector<FlatRange> ranges) {
   for (Parameter& parameter : parameters_) parameter.is_frozen = is_frozen();
 }
 
+void OperatorState::defer_gradients(DeferredGradients& deferred) {
+  for (Parameter& parameter : parameters_) parameter.deferred = &deferred;
+}
+
 bool OperatorState::has_parameter(const std::string& name) const {
   for (const ParameterSpec& parameter : spec_.parameters) {
     if (parameter.name == name) return true;

@@ -8,6 +8,7 @@
 #include "comm/communicator.h"
 #include "operators/operator.h"
 #include "tensor/torch.h"
+#include "train/deferred_gradients.h"
 
 namespace evermoe {
 
@@ -16,6 +17,7 @@ struct Parameter {
   at::Tensor value;     // compute type, shape of the spec
   at::Tensor gradient;  // accumulator in the master type, same shape; backward functions add to it
   bool is_frozen = false;  // backward functions leave the gradient out, and the work for it
+  DeferredGradients* deferred = nullptr;  // where gradients of matrices wait to be computed; null: they do not
 };
 
 struct StateTypes {
@@ -59,6 +61,8 @@ class OperatorState {
 
   // Master shard := initial weights; moments zero. Then cast_master() and, on all owners, gather_compute().
   void initialise(uint64_t seed);
+  // Gradients of matrices are put off there; it outlives the state.
+  void defer_gradients(DeferredGradients& deferred);
   void clear_gradients() { gradient_.zero_(); }
   // Sums the owners' gradients in role order; shard_gradient() then holds this rank's part.
   absl::Status reduce_gradients();

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <mutex>
 
@@ -21,11 +22,22 @@ std::vector<std::byte> bytes_of(const at::Tensor& tensor) {
   return {host.bytes().begin(), host.bytes().end()};
 }
 
-class PartialUpdateTest : public testing::TestWithParam<std::string> {};
+class PartialUpdateTest : public testing::TestWithParam<std::string> {
+ protected:
+  // `body` on each of the three owners of an operator.
+  void run_owners(const std::function<void(const JobConfig&, Communicator& owners)>& body) {
+    const JobConfig config = tiny_config("qwen-moe", {"train.precision=" + GetParam()});
+    InProcessCluster cluster(3, {.seed = 1});
+    cluster.run([&](Rank, Transport& transport) {
+      at::set_num_threads(1);
+      Communicator owners(transport, {Rank(0), Rank(1), Rank(2)}, {View(1), kFirstStageGroup, absl::Seconds(5)});
+      body(config, owners);
+      transport.close();
+    });
+  }
+};
 
 // ---- one operator
-
-constexpr int kOwners = 3;
 
 OperatorSpec small_operator() {
   OperatorSpec spec;
@@ -69,11 +81,7 @@ std::vector<std::vector<std::byte>> updated(const JobConfig& config, Communicato
 }
 
 TEST_P(PartialUpdateTest, CutsChangeNoBits) {
-  const JobConfig config = tiny_config("qwen-moe", {"train.precision=" + GetParam()});
-  InProcessCluster cluster(kOwners, {.seed = 1});
-  cluster.run([&](Rank, Transport& transport) {
-    at::set_num_threads(1);
-    Communicator owners(transport, {Rank(0), Rank(1), Rank(2)}, {View(1), kFirstStageGroup, absl::Seconds(5)});
+  run_owners([](const JobConfig& config, Communicator& owners) {
     const OperatorSpec spec = small_operator();
     const auto whole = updated(config, owners, {{0, spec.flat_size}});
     ASSERT_NE(whole, updated(config, owners, {})) << "nothing is updated";
@@ -86,16 +94,11 @@ TEST_P(PartialUpdateTest, CutsChangeNoBits) {
       }
     }
     EXPECT_TRUE(is_decay_cut_off) << "no part has elements with and without weight decay";
-    transport.close();
   });
 }
 
 TEST_P(PartialUpdateTest, NothingOutsideTheRangeChanges) {
-  const JobConfig config = tiny_config("qwen-moe", {"train.precision=" + GetParam()});
-  InProcessCluster cluster(kOwners, {.seed = 1});
-  cluster.run([&](Rank, Transport& transport) {
-    at::set_num_threads(1);
-    Communicator owners(transport, {Rank(0), Rank(1), Rank(2)}, {View(1), kFirstStageGroup, absl::Seconds(5)});
+  run_owners([](const JobConfig& config, Communicator& owners) {
     const OperatorSpec spec = small_operator();
     const OperatorState layout(spec, owners, state_types(config.train.precision));
     const auto whole = updated(config, owners, {layout.whole()});
@@ -114,7 +117,6 @@ TEST_P(PartialUpdateTest, NothingOutsideTheRangeChanges) {
         ASSERT_EQ(after[i][at], (is_active ? whole : before)[i][at]) << "tensor " << i << ", element " << element;
       }
     }
-    transport.close();
   });
 }
 

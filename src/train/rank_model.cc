@@ -3,19 +3,14 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/fault_point.h"
+#include "config/job_topology.h"
 #include "train/optimizer.h"
 
 namespace evermoe {
-namespace {
-
-Topology topology_of(const JobConfig& config) {
-  return Topology(std::vector<int>(config.parallel.lanes.begin(), config.parallel.lanes.end()), config.model.layers);
-}
-
-}  // namespace
 
 StateTypes state_types(Precision precision) {
   switch (precision) {
@@ -30,17 +25,20 @@ StateTypes state_types(Precision precision) {
 
 RankModel::RankModel(const JobConfig& config, const TrainerEnvironment& environment, absl::Duration deadline)
     : config_(config), topology_(topology_of(config)), role_(topology_.role_of(environment.transport->rank())),
-      types_(state_types(config.train.precision)) {
+      types_(state_types(config.train.precision)),
+      deferred_(topology_.world_size() == 1 ? 0 : config.train.deferred_bytes) {
   CHECK(environment.transport->size() == topology_.world_size()) << environment.transport->size() << " processes";
-  const int lanes = topology_.lanes(role_.stage);
-  const auto placement =
-      ExpertPlacement::uniform(static_cast<int>(config.model.experts), lanes,
-                               static_cast<int>(std::min<int64_t>(config.parallel.expert_replicas, lanes)));
+  const ExpertPlacement placement = expert_placement_of(config, topology_.lanes(role_.stage));
   const StageGroups groups = join_groups(placement, environment, deadline);
   batches_ = std::make_unique<BatchReader>(config_, environment.training, environment.validation, types_.device);
   model_ = std::make_unique<StageModel>(config_.model, topology_, role_, placement, groups, types_);
   runner_ = std::make_unique<StageRunner>(config_.train, topology_, role_, *batches_, *model_);
   operators_ = model_->operators();
+  for (OperatorState* const state : operators_) {
+    // Not of the head: it is one long piece, and keeps the largest activation of all, the logits' gradient.
+    if (state->spec().kind != OperatorKind::kHead) state->defer_gradients(deferred_);
+  }
+  stage_group_->set_meanwhile([this] { return work_meanwhile(); });
 }
 
 StageGroups RankModel::join_groups(const ExpertPlacement& placement, const TrainerEnvironment& environment,
@@ -96,11 +94,13 @@ void RankModel::join(View view) {
 
 absl::StatusOr<StepFindings> RankModel::accumulate_gradients(const TrainingPosition& position, Boundary& boundary) {
   StepFindings findings;
+  const absl::Cleanup forget = [this] { deferred_.clear(); };  // of a step that fails on its way
   RETURN_IF_ERROR(guard([&]() -> absl::Status {
     for (OperatorState* state : operators_) {
       if (!state->is_frozen()) state->clear_gradients();
     }
     findings = runner_->run_step(position.step, position.loss_scale, boundary);
+    deferred_.run_all();
     fault_point("step/accumulated");
     for (OperatorState* state : operators_) {
       if (!state->is_frozen()) RETURN_IF_ERROR(state->reduce_gradients());

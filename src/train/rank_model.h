@@ -37,6 +37,9 @@ class RankModel {
   // In the model's order; valid as long as this.
   const std::vector<OperatorState*>& operators() const { return operators_; }
 
+  // Computes one of the gradients that are put off, if there is one: for whoever waits for another stage.
+  bool work_meanwhile() { return deferred_.run_one(); }
+
   // The communicators inside the stage begin anew in another view.
   void join(View view);
 
@@ -64,6 +67,7 @@ class RankModel {
   const Topology topology_;
   const Role role_;
   const StateTypes types_;
+  DeferredGradients deferred_;
   std::unique_ptr<Communicator> stage_group_;
   std::vector<std::unique_ptr<Communicator>> expert_groups_;
   std::unique_ptr<BatchReader> batches_;

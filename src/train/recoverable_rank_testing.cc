@@ -36,12 +36,7 @@ absl::Status run_recoverable(const TrainingCluster& cluster, const JobConfig& co
   processes.run([&](Rank rank, Transport& transport) {
     at::set_num_threads(1);
     const auto play = [&]() -> absl::Status {
-      TrainerEnvironment environment;
-      environment.transport = &transport;
-      environment.files = &real_files();
-      environment.checkpoint_directory = cluster.directory() + "/checkpoints";
-      environment.training = cluster.tokens().training;
-      environment.validation = cluster.tokens().validation;
+      const TrainerEnvironment environment = cluster.environment(transport);
       ASSIGN_OR_RETURN(const auto trainer, RecoverableTrainer::create(config, environment, {}));
       std::vector<Rank> ranks;
       for (int r = 0; r < transport.size(); ++r) ranks.push_back(Rank(r));

@@ -21,7 +21,9 @@ std::unique_ptr<Communicator> join_world(Transport& transport, View view, absl::
 Trainer::Trainer(const JobConfig& config, const TrainerEnvironment& environment, std::unique_ptr<RankModel> model)
     : config_(config),
       world_(join_world(*environment.transport, environment.view, absl::Seconds(config.run.deadline_seconds))),
-      boundary_(*world_), model_(std::move(model)), durable_(environment, *model_) {}
+      boundary_(*world_), model_(std::move(model)), durable_(environment, *model_) {
+  world_->set_meanwhile([this] { return model_->work_meanwhile(); });
+}
 
 Trainer::~Trainer() = default;
 

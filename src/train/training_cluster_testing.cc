@@ -74,6 +74,11 @@ TrainingCluster::TrainingCluster(const std::string& name)
 
 TrainingCluster::~TrainingCluster() { std::filesystem::remove_all(directory_); }
 
+TrainerEnvironment TrainingCluster::environment(Transport& transport) const {
+  return {.transport = &transport, .files = &real_files(), .checkpoint_directory = directory_ + "/checkpoints",
+          .training = tokens_.training, .validation = tokens_.validation};
+}
+
 ClusterResult TrainingCluster::run(const JobConfig& config, const std::function<absl::Status(Trainer&)>& body,
                                    const InProcessOptions& options) {
   ClusterResult result;
@@ -81,12 +86,7 @@ ClusterResult TrainingCluster::run(const JobConfig& config, const std::function<
   InProcessCluster cluster(static_cast<int>(config.parallel.world_size()), options);
   cluster.run([&](Rank rank, Transport& transport) {
     at::set_num_threads(1);
-    TrainerEnvironment environment;
-    environment.transport = &transport;
-    environment.files = &real_files();
-    environment.checkpoint_directory = directory_ + "/checkpoints";
-    environment.training = tokens_.training;
-    environment.validation = tokens_.validation;
+    const TrainerEnvironment environment = this->environment(transport);
     std::unique_ptr<Trainer> trainer;
     const auto play = [&]() -> absl::Status {
       ASSIGN_OR_RETURN(trainer, Trainer::create(config, environment));

@@ -40,6 +40,8 @@ class TrainingCluster {
   ClusterResult run(const JobConfig& config, const std::function<absl::Status(Trainer&)>& body,
                     const InProcessOptions& transport = {});
 
+  // For a trainer with this transport, over this directory and these tokens.
+  TrainerEnvironment environment(Transport& transport) const;
   const TokenParts& tokens() const { return tokens_; }
   const std::string& directory() const { return directory_; }
 

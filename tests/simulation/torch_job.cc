@@ -87,12 +87,7 @@ TorchJob::TorchJob(const JobConfig& config) : config_(config), cluster_("simulat
 }
 
 std::unique_ptr<StageTrainer> TorchJob::make_trainer(Transport& transport) {
-  TrainerEnvironment environment;
-  environment.transport = &transport;
-  environment.files = &real_files();
-  environment.checkpoint_directory = cluster_.directory() + "/checkpoints";
-  environment.training = cluster_.tokens().training;
-  environment.validation = cluster_.tokens().validation;
+  const TrainerEnvironment environment = cluster_.environment(transport);
   const auto watched = std::make_shared<Watched>();
   watched->rank = transport.rank();
   RecoverableTrainerOptions options;
