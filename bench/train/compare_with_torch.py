@@ -2,51 +2,40 @@
 
   .venv/bin/python bench/train/compare_with_torch.py
 
-Each round runs everything once, in turns, so that a machine that is slow for a while is slow for all.
-Prints one JSON object: medians of tokens per second, medians of the rounds' ratios with least and
-greatest. Limit: the matrix products; a worker waits for nothing else on one machine.
+All programs train at the same time, in turns of a step (turns.py). Two workers are compared with one; the
+machine's own limit is what two jobs of one worker reach that run at once and do not talk. Prints one JSON
+object: medians of tokens per second, medians of the rounds' ratios with least and greatest. Limit: the matrix
+products; a worker waits for nothing else on one machine.
 """
 import argparse
 import json
 import os
 import pathlib
-import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
+import tomllib
+
+from turns import Contender, ratios, spread, take_turns
 
 HERE = pathlib.Path(__file__).resolve().parent
 CONFIG = HERE / "bench.toml"
-WARMUP = 2
-TARGETS = {"against_torch": 1.0, "scaling_1_to_2": 0.9, "scaling_1_to_2_balanced": 0.9}
-# The same work per token with the same traffic, but every token goes to both experts, so to both lanes: what
-# is lost then is lost by talking, not by routing.
-BALANCED = ["model.experts=2"]
+TARGETS = {"against_torch": 1.0, "scaling_1_to_2": 0.9}
+# Stopped programs must not take each other for dead, and nobody comes to an end.
+ENDLESS = ["train.steps=1000000", "run.deadline_seconds=3600", "protection.strategy=none"]
 
 
-def ours(evermoe, lanes, steps, settings):
-    folder = tempfile.mkdtemp(prefix="evermoe-bench-")
-    try:
-        words = [word for s in [*settings, "protection.strategy=none", f"parallel.lanes={lanes}", f"train.steps={steps + WARMUP}"] for word in ("--set", s)]
-        subprocess.run([evermoe, "run", CONFIG, *words, "--out", folder + "/out", "--json"], check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=900)
-        lines = [json.loads(line) for line in open(folder + "/out/metrics.jsonl")]
-        rates = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line]
-        return statistics.median(rates[WARMUP:])
-    finally:
-        shutil.rmtree(folder)
+def words(settings):
+    return [word for s in settings for word in ("--set", s)]
 
 
-def theirs(evermoe, steps, settings):
-    words = [word for s in settings for word in ("--set", s)]
-    output = subprocess.check_output([sys.executable, HERE / "plain_torch.py", CONFIG, "--evermoe", evermoe, "--steps", str(steps),
-                                      "--warmup", str(WARMUP), *words], text=True, timeout=900)
-    return statistics.median(json.loads(output.strip().splitlines()[-1])["tokens_per_second"])
+def ours(evermoe, settings, jobs=1):
+    commands = [[evermoe, "run", CONFIG, *words([*settings, *ENDLESS]), "--out", f"FOLDER/{job}"] for job in range(jobs)]
+    return lambda: Contender(commands, "FOLDER/0/metrics.jsonl", lambda line: '"seconds"' in line)
 
 
-def spread(values):
-    return {"median": round(statistics.median(values), 3), "min": round(min(values), 3), "max": round(max(values), 3)}
+def theirs(evermoe, settings):
+    return lambda: Contender([[sys.executable, HERE / "plain_torch.py", CONFIG, "--evermoe", evermoe, *words(settings)]])
 
 
 def natural_tokens(evermoe, folder):
@@ -57,27 +46,28 @@ def natural_tokens(evermoe, folder):
     return [f"data.path={tokens}", f"data.tokenizer={model}"]
 
 
-def compare(evermoe, precision, rounds, steps, data):
-    settings = [f"train.precision={precision}", *data]
-    one, two, torch = [], [], []
-    one_balanced, two_balanced = [], []
-    for number in range(rounds):
-        turns = [lambda: one.append(ours(evermoe, 1, steps, settings)),
-                 lambda: torch.append(theirs(evermoe, steps, settings)),
-                 lambda: two.append(ours(evermoe, 2, steps, settings)),
-                 lambda: one_balanced.append(ours(evermoe, 1, steps, settings + BALANCED)),
-                 lambda: two_balanced.append(ours(evermoe, 2, steps, settings + BALANCED))]
-        first = number % len(turns)
-        for turn in turns[first:] + turns[:first]:
-            turn()
+def tokens_per_step(evermoe, settings):
+    config = tomllib.loads(subprocess.check_output([evermoe, "config", CONFIG, "--show", *words(settings)], text=True))
+    return config["train"]["micro_batches"] * config["train"]["micro_batch_size"] * config["model"]["sequence_length"]
+
+
+def compare(evermoe, settings, args):
+    seconds = take_turns({
+        "one_worker": ours(evermoe, settings),
+        "plain_torch": theirs(evermoe, settings),
+        "two_workers": ours(evermoe, [*settings, "parallel.lanes=2"]),
+        "two_workers_nothing_put_off": ours(evermoe, [*settings, "parallel.lanes=2", "train.deferred_bytes=0B"]),
+        "two_jobs_apart": ours(evermoe, settings, jobs=2),
+    }, args.rounds, args.steps, warmup=2)
+    tokens = tokens_per_step(evermoe, settings)
+    half = [s / 2 for s in seconds["one_worker"]]
     result = {
-        "precision": precision,
-        "one_worker_tokens_per_s": spread(one),
-        "two_workers_tokens_per_s": spread(two),
-        "torch_tokens_per_s": spread(torch),
-        "against_torch": spread([a / b for a, b in zip(one, torch)]),
-        "scaling_1_to_2": spread([b / (2 * a) for a, b in zip(one, two)]),
-        "scaling_1_to_2_balanced": spread([b / (2 * a) for a, b in zip(one_balanced, two_balanced)]),
+        "settings": settings,
+        "tokens_per_s": {name: round(tokens / spread(values)["median"], 1) for name, values in seconds.items()},
+        "against_torch": spread(ratios(seconds["plain_torch"], seconds["one_worker"])),
+        "scaling_1_to_2": spread(ratios(half, seconds["two_workers"])),
+        "scaling_1_to_2_nothing_put_off": spread(ratios(half, seconds["two_workers_nothing_put_off"])),
+        "scaling_of_two_jobs_apart": spread(ratios(seconds["one_worker"], seconds["two_jobs_apart"])),
     }
     for name, target in TARGETS.items():
         result[name]["target"] = target
@@ -88,14 +78,15 @@ def compare(evermoe, precision, rounds, steps, data):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--evermoe", default="build/evermoe")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--steps", type=int, default=1, help="of one turn")
     parser.add_argument("--precision", action="append")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of the configuration")
     args = parser.parse_args()
     evermoe = os.path.abspath(args.evermoe)
     with tempfile.TemporaryDirectory(prefix="evermoe-bench-") as folder:
         data = natural_tokens(evermoe, folder)
-        results = [compare(evermoe, p, args.rounds, args.steps, data) for p in args.precision or ["fp32", "bf16"]]
+        results = [compare(evermoe, [f"train.precision={p}", *args.set, *data], args) for p in args.precision or ["fp32", "bf16"]]
     print(json.dumps({"benchmark": "train", "results": results}))
 
 

@@ -1,9 +1,10 @@
 """The model of a configuration as an ordinary PyTorch program: nn.Module, autograd, fused AdamW.
 
-One process, one thread. Prints one JSON object: tokens per second of each measured step.
+One process, one thread. Trains until it is stopped; prints a JSON object for each step.
 The shapes come from `evermoe config CONFIG --show`, so that both programs train the same model.
 """
 import argparse
+import itertools
 import json
 import subprocess
 import time
@@ -119,8 +120,6 @@ def main():
     parser.add_argument("config")
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--evermoe", default="build/evermoe")
-    parser.add_argument("--steps", type=int, default=8)
-    parser.add_argument("--warmup", type=int, default=2)
     args = parser.parse_args()
     settings = [word for s in args.set for word in ("--set", s)]
     config = tomllib.loads(subprocess.check_output([args.evermoe, "config", args.config, "--show", *settings], text=True))
@@ -135,8 +134,7 @@ def main():
         model = model.to(torch.bfloat16)
     optimizer = torch.optim.AdamW(masters or model.parameters(), lr=train["learning_rate"], fused=True)
     shape = (train["micro_batch_size"], m["sequence_length"])
-    rates = []
-    for step in range(args.warmup + args.steps):
+    for step in itertools.count(1):
         began = time.perf_counter()
         for _ in range(train["micro_batches"]):
             tokens = torch.randint(0, m["vocabulary"], shape)
@@ -152,9 +150,7 @@ def main():
             for master, weight in zip(masters, model.parameters()):
                 weight.data.copy_(master.detach())
         optimizer.zero_grad(set_to_none=True)
-        if step >= args.warmup:
-            rates.append(train["micro_batches"] * shape[0] * shape[1] / (time.perf_counter() - began))
-    print(json.dumps({"program": "plain_torch", "tokens_per_second": rates}))
+        print(json.dumps({"step": step, "seconds": time.perf_counter() - began}), flush=True)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,9 @@ import subprocess
 import tempfile
 import time
 
-POLL_SECONDS = 0.001
+# Where all cores train, looking takes time from a step: every millisecond would take a tenth of it.
+POLL_SECONDS = 0.02
+TURN_SECONDS_MAX = 600
 
 
 def session_members(session):
@@ -30,19 +32,29 @@ def session_members(session):
 
 
 class Contender:
-    """One program and its processes; counts its steps by the lines of a file that it writes."""
+    """Programs that run at the same time. Those that `steps_file` belongs to are counted: a line is a step.
 
-    def __init__(self, command, steps_file, is_step=lambda line: True):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="evermoe-bench-"))
-        self.steps_file, self.is_step = self.folder / steps_file, is_step
+    FOLDER in a command and in `steps_file` stands for a folder of its own; standard output goes to FOLDER/output.
+    """
+
+    def __init__(self, commands, steps_file="FOLDER/output", is_step=lambda line: True):
+        self.folder = tempfile.mkdtemp(prefix="evermoe-bench-")
+        self.steps_file, self.is_step = pathlib.Path(self.in_folder(steps_file)), is_step
         self.read_to, self.steps = 0, 0
-        words = [str(word).replace("FOLDER", str(self.folder)) for word in command]
-        self.process = subprocess.Popen(words, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.programs = []
+        with open(self.in_folder("FOLDER/output"), "w") as output:
+            for command in commands:
+                self.programs.append(subprocess.Popen([self.in_folder(word) for word in command], start_new_session=True,
+                                                      stdout=output, stderr=subprocess.DEVNULL))
+
+    def in_folder(self, word):
+        return str(word).replace("FOLDER", self.folder)
 
     def count_steps(self):
-        if self.process.poll() is not None:
-            raise SystemExit(f"{self.process.args} ended with {self.process.returncode} before its turns were over")
-        if self.steps_file.exists():
+        for program in self.programs:
+            if program.poll() is not None:
+                raise SystemExit(f"ended with {program.returncode} before its turns were over: {program.args}")
+        if self.steps_file.exists() and self.steps_file.stat().st_size > self.read_to:
             with open(self.steps_file) as file:
                 file.seek(self.read_to)
                 text = file.read()
@@ -52,26 +64,30 @@ class Contender:
         return self.steps
 
     def signal(self, number):
-        """To every process of its session: workers are in process groups of their own."""
-        for pid in session_members(self.process.pid):
-            try:
-                os.kill(pid, number)
-            except ProcessLookupError:
-                pass  # it has ended meanwhile
+        """To every process of the programs' sessions: workers are in process groups of their own."""
+        for program in self.programs:
+            for pid in session_members(program.pid):
+                try:
+                    os.kill(pid, number)
+                except ProcessLookupError:
+                    pass  # it has ended meanwhile
 
     def turn(self, steps):
         """Lets it do so many steps while the others stand still; seconds per step."""
         self.signal(signal.SIGCONT)
-        began, goal = time.perf_counter(), self.count_steps() + steps
-        while self.count_steps() < goal:
+        began, before = time.perf_counter(), self.count_steps()
+        while self.count_steps() < before + steps:
+            if time.perf_counter() - began > TURN_SECONDS_MAX:
+                raise SystemExit(f"no {steps} steps within {TURN_SECONDS_MAX} s: {self.programs[0].args}")
             time.sleep(POLL_SECONDS)
         seconds = time.perf_counter() - began
         self.signal(signal.SIGSTOP)
-        return seconds / (self.steps - goal + steps)
+        return seconds / (self.steps - before)
 
     def end(self):
         self.signal(signal.SIGKILL)
-        self.process.wait()
+        for program in self.programs:
+            program.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -103,4 +119,4 @@ def spread(values):
 
 def ratios(over, under):
     """Of two lists of the same rounds."""
-    return spread([a / b for a, b in zip(over, under)])
+    return [a / b for a, b in zip(over, under)]
