@@ -2,15 +2,16 @@
 
   .venv/bin/python bench/train/compare_with_torch.py
 
-All programs train at the same time, in turns of a step (turns.py). Two workers are compared with one; the
+What is compared trains at the same time, in turns of a step (turns.py). Two workers are compared with one; the
 machine's own limit is what two jobs of one worker reach that run at once and do not talk. Prints one JSON
-object: medians of tokens per second, medians of the rounds' ratios with least and greatest. Limit: the matrix
+object: medians of the rounds' ratios with least and greatest, and of tokens per second. Limit: the matrix
 products; a worker waits for nothing else on one machine.
 """
 import argparse
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,12 @@ from turns import Contender, ratios, spread, take_turns
 
 HERE = pathlib.Path(__file__).resolve().parent
 CONFIG = HERE / "bench.toml"
+PAIRS = {
+    "against_torch": ("plain_torch", "one_worker", 1),
+    "scaling_1_to_2": ("one_worker", "two_workers", 0.5),
+    "scaling_of_two_jobs_apart": ("one_worker", "two_jobs_apart", 1),
+    "gained_by_putting_off": ("two_workers_nothing_put_off", "two_workers", 1),
+}
 TARGETS = {"against_torch": 1.0, "scaling_1_to_2": 0.9}
 # Stopped programs must not take each other for dead, and nobody comes to an end.
 ENDLESS = ["train.steps=1000000", "run.deadline_seconds=3600", "protection.strategy=none"]
@@ -51,28 +58,30 @@ def tokens_per_step(evermoe, settings):
     return config["train"]["micro_batches"] * config["train"]["micro_batch_size"] * config["model"]["sequence_length"]
 
 
-def compare(evermoe, settings, args):
-    seconds = take_turns({
-        "one_worker": ours(evermoe, settings),
+def contenders(evermoe, settings):
+    return {
         "plain_torch": theirs(evermoe, settings),
+        "one_worker": ours(evermoe, settings),
         "two_workers": ours(evermoe, [*settings, "parallel.lanes=2"]),
         "two_workers_nothing_put_off": ours(evermoe, [*settings, "parallel.lanes=2", "train.deferred_bytes=0B"]),
         "two_jobs_apart": ours(evermoe, settings, jobs=2),
-    }, args.rounds, args.steps, warmup=2)
-    tokens = tokens_per_step(evermoe, settings)
-    half = [s / 2 for s in seconds["one_worker"]]
-    result = {
-        "settings": settings,
-        "tokens_per_s": {name: round(tokens / spread(values)["median"], 1) for name, values in seconds.items()},
-        "against_torch": spread(ratios(seconds["plain_torch"], seconds["one_worker"])),
-        "scaling_1_to_2": spread(ratios(half, seconds["two_workers"])),
-        "scaling_1_to_2_nothing_put_off": spread(ratios(half, seconds["two_workers_nothing_put_off"])),
-        "scaling_of_two_jobs_apart": spread(ratios(seconds["one_worker"], seconds["two_jobs_apart"])),
     }
-    for name, target in TARGETS.items():
-        result[name]["target"] = target
-        result[name]["reached"] = result[name]["median"] >= target
-    return result
+
+
+def compare_pair(tokens, start, pair, args):
+    """How many times as fast as the first the second is, counting `share` of the first's time."""
+    first, second, share = PAIRS[pair]
+    seconds = take_turns({name: start[name] for name in (first, second)}, args.rounds, args.steps, warmup=2)
+    result = spread(ratios([share * s for s in seconds[first]], seconds[second]))
+    if pair in TARGETS:
+        result |= {"target": TARGETS[pair], "reached": result["median"] >= TARGETS[pair]}
+    return result | {"tokens_per_s": {name: round(tokens / statistics.median(values), 1) for name, values in seconds.items()}}
+
+
+def compare(evermoe, settings, args):
+    start, tokens = contenders(evermoe, settings), tokens_per_step(evermoe, settings)
+    pairs = args.pair or PAIRS
+    return {"settings": settings} | {pair: compare_pair(tokens, start, pair, args) for pair in pairs}
 
 
 def main():
@@ -81,6 +90,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--steps", type=int, default=1, help="of one turn")
     parser.add_argument("--precision", action="append")
+    parser.add_argument("--pair", action="append", choices=PAIRS, help="all of them if none is named")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of the configuration")
     args = parser.parse_args()
     evermoe = os.path.abspath(args.evermoe)
