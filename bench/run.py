@@ -1,6 +1,6 @@
 """Every benchmark of docs/benchmarks.md, one after the other; one JSON object on stdout.
 
-  .venv/bin/python bench/run.py             the full run, about 45 minutes on 2 quiet cores
+  .venv/bin/python bench/run.py             the full run, about an hour on 2 quiet cores
   .venv/bin/python bench/run.py --quick     toy sizes: shows that nothing has rotted
 
 Needs `cmake --build build` and the packages of requirements-check.txt. Keep the machine quiet.
@@ -48,7 +48,7 @@ def main():
             "store": run("store", [python, "bench/store/compare.py", "--bench", "build/store_save_load_bench", "--directory", folder,
                                    *(["--rounds", 1, "--bytes", 64 << 20] if args.quick else [])]),
             "train": run("train", [python, "bench/train/compare_with_torch.py",
-                                   *(["--rounds", 1, "--steps", 1, "--precision", "fp32"] if args.quick else [])]),
+                                   *(["--rounds", 1, "--precision", "fp32", "--set", "train.micro_batches=2"] if args.quick else [])]),
             "overhead": run("overhead", [python, "bench/recovery/overhead.py",
                                          *(["--rounds", 1, "--steps", 1, "--blocks", 1, "--micro-batches", 2, "--shape", "2 stages"] if args.quick else [])]),
             "recoveries": run("recoveries", [python, "bench/recovery/recoveries.py", *(["--rounds", 1] if args.quick else [])]),

@@ -87,7 +87,7 @@ def compare(evermoe, settings, args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--evermoe", default="build/evermoe")
-    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--steps", type=int, default=1, help="of one turn")
     parser.add_argument("--precision", action="append")
     parser.add_argument("--pair", action="append", choices=PAIRS, help="all of them if none is named")
