@@ -1,4 +1,4 @@
-"""Programs that train in turns: all are started, all but one are stopped (SIGSTOP), block by block.
+"""Programs that train in turns: all are started, all but one are stopped (SIGSTOP), a few steps each.
 
 A machine that is slow for seconds or minutes is then slow for all of them alike, which runs one after the
 other cannot promise: between such runs this project has seen 30 % of difference where nothing differed.
@@ -94,19 +94,16 @@ class Contender:
 def take_turns(starts, rounds, steps, warmup):
     """`starts`: name -> function that starts a Contender. Returns name -> seconds per step of every round.
 
-    The order changes from round to round, so that nobody always follows the same one.
+    They always follow each other in this order, so that each has the other's leavings in the caches.
     """
     contenders, seconds = {}, {name: [] for name in starts}
     try:
         for name, start in starts.items():
             contenders[name] = start()
             contenders[name].turn(warmup)
-        names = list(contenders)
-        for number in range(rounds):
-            first = number % len(names)
-            order = names[first:] + names[:first]
-            for name in order if number % 2 == 0 else reversed(order):
-                seconds[name].append(contenders[name].turn(steps))
+        for _ in range(rounds):
+            for name, contender in contenders.items():
+                seconds[name].append(contender.turn(steps))
     finally:
         for contender in contenders.values():
             contender.end()
