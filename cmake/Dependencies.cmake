@@ -18,6 +18,8 @@ if(EVERMOE_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
       # Without these ccache refuses to cache a translation unit that uses a precompiled header.
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      # Paths below the source folder count as relative, so that a second clone finds what the first compiled.
+      CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
       ${EVERMOE_CCACHE})
 endif()
 find_program(EVERMOE_MOLD mold)
