@@ -1,11 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <thread>
 #include <vector>
 
 #include "base/check.h"
 #include "base/error.h"
 #include "base/fault_point.h"
 #include "base/fingerprint.h"
+#include "base/mutex.h"
 
 namespace evermoe {
 namespace {
@@ -34,6 +36,26 @@ TEST(ErrorTest, GuardUnwrapsStatusErrorWithoutLoss) {
 TEST(CheckDeathTest, PrintsTheFactsAndAborts) {
   const int lanes = 3;
   EXPECT_DEATH(CHECK(lanes == 2) << "lanes=" << lanes, "CHECK failed: lanes == 2 lanes=3");
+}
+
+TEST(CondVarTest, AWaitEndsWithTheNewsOrAtItsTimeout) {
+  Mutex mutex;
+  CondVar changed;
+  bool is_done = false;
+  {
+    MutexLock lock(mutex);
+    EXPECT_FALSE(changed.wait_for(lock, absl::Milliseconds(1), [&] { return is_done; }));
+  }
+  std::thread other([&] {
+    const MutexLock lock(mutex);
+    is_done = true;
+    changed.notify_all();
+  });
+  {
+    MutexLock lock(mutex);
+    EXPECT_TRUE(changed.wait_for(lock, absl::InfiniteDuration(), [&] { return is_done; }));
+  }
+  other.join();
 }
 
 TEST(FingerprintTest, HexRoundTripsAndRefusesAnythingElse) {

@@ -4,10 +4,9 @@
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 
 #include "base/check.h"
+#include "base/mutex.h"
 #include "cluster/control_outbox.h"
 #include "cluster/library_log.h"
 
@@ -41,8 +40,8 @@ class ControlCall::Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffe
     is_told_ = true;
     context_.TryCancel();
     follow(outbox_.close(/*drop=*/true));
-    std::unique_lock lock(mutex_);
-    CHECK(done_.wait_for(lock, absl::ToChronoSeconds(kCancelMax), [&] { return is_done_; })) << "a cancelled call goes on";
+    MutexLock lock(mutex_);
+    CHECK(done_.wait_for(lock, kCancelMax, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return is_done_; })) << "a cancelled call goes on";
   }
 
   bool send(const Envelope& envelope) {
@@ -65,7 +64,7 @@ class ControlCall::Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffe
   void OnDone(const grpc::Status& status) override {
     const std::string why = status.ok() ? "it has closed the connection" : status.error_message();
     if (!is_told_.exchange(true)) events_.on_broken(number_, why);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     is_done_ = true;
     done_.notify_all();
   }
@@ -83,9 +82,9 @@ class ControlCall::Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffe
   Outbox outbox_;
   grpc::ByteBuffer incoming_;
   std::atomic<bool> is_told_ = false;
-  std::mutex mutex_;
-  std::condition_variable done_;
-  bool is_done_ = false;
+  Mutex mutex_;
+  CondVar done_;
+  bool is_done_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 ControlCall::ControlCall(const std::string& address, StreamNumber number, StreamEvents& events)

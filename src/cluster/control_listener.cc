@@ -4,13 +4,12 @@
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <map>
-#include <mutex>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/mutex.h"
 #include "cluster/control_outbox.h"
 #include "cluster/library_log.h"
 
@@ -23,35 +22,35 @@ class ServerStream;
 class StreamTable {
  public:
   void put(StreamNumber number, std::shared_ptr<ServerStream> stream) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     streams_.emplace(number, std::move(stream));
   }
   std::shared_ptr<ServerStream> find(StreamNumber number) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = streams_.find(number);
     return found == streams_.end() ? nullptr : found->second;
   }
   std::shared_ptr<ServerStream> take(StreamNumber number) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto node = streams_.extract(number);
     if (streams_.empty()) empty_.notify_all();
     return node.empty() ? nullptr : node.mapped();
   }
   std::vector<std::shared_ptr<ServerStream>> all() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::vector<std::shared_ptr<ServerStream>> result;
     for (const auto& [number, stream] : streams_) result.push_back(stream);
     return result;
   }
   void wait_empty(absl::Duration timeout) {
-    std::unique_lock lock(mutex_);
-    empty_.wait_for(lock, absl::ToChronoMilliseconds(timeout), [&] { return streams_.empty(); });
+    MutexLock lock(mutex_);
+    empty_.wait_for(lock, timeout, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return streams_.empty(); });
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable empty_;
-  std::map<StreamNumber, std::shared_ptr<ServerStream>> streams_;
+  Mutex mutex_;
+  CondVar empty_;
+  std::map<StreamNumber, std::shared_ptr<ServerStream>> streams_ ABSL_GUARDED_BY(mutex_);
 };
 
 class ServerStream final : public grpc::ServerGenericBidiReactor {
@@ -72,7 +71,7 @@ class ServerStream final : public grpc::ServerGenericBidiReactor {
     is_told_ = true;
     {
       // A write to somebody who does not read ends only so.
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (context_ != nullptr) context_->TryCancel();
     }
     follow(outbox_.close(/*drop=*/true));
@@ -90,7 +89,7 @@ class ServerStream final : public grpc::ServerGenericBidiReactor {
   void OnCancel() override { break_off("it has gone"); }
   void OnDone() override {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       context_ = nullptr;
     }
     table_.take(number_);
@@ -112,8 +111,8 @@ class ServerStream final : public grpc::ServerGenericBidiReactor {
   Outbox outbox_;
   grpc::ByteBuffer incoming_;
   std::atomic<bool> is_told_ = false;
-  std::mutex mutex_;
-  grpc::GenericCallbackServerContext* context_;  // guarded by mutex_; null when the library is done with it
+  Mutex mutex_;
+  grpc::GenericCallbackServerContext* context_ ABSL_GUARDED_BY(mutex_);  // null when the library is done with it
 };
 
 }  // namespace

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include <grpcpp/support/byte_buffer.h>
 
 #include "base/error.h"
+#include "base/mutex.h"
 #include "cluster/control_codec.h"
 #include "cluster/control_stream.h"
 
@@ -33,7 +33,7 @@ class Outbox {
   enum class Result { kKept, kWrite, kFull, kClosed };
   // kWrite: the caller starts a write of next().
   Result add(grpc::ByteBuffer envelope) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (closing_) return Result::kClosed;
     if (waiting_.size() >= kOutboxMax) return Result::kFull;
     waiting_.push_back(std::move(envelope));
@@ -43,14 +43,14 @@ class Outbox {
   }
   // Stays where it is until on_written(). Only for who has been told to write.
   const grpc::ByteBuffer* next() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return &waiting_.front();
   }
 
   enum class Then { kNothing, kWrite, kEnd };
   // What the reactor does next; kEnd is said once.
   Then on_written(bool ok) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     waiting_.pop_front();
     if (!ok) closing_ = true;
     if (!ok || dropping_) waiting_.clear();
@@ -60,25 +60,25 @@ class Outbox {
   }
   // Nothing more is added; what waits is written first, or dropped.
   Then close(bool drop) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closing_ = true;
     dropping_ = dropping_ || drop;
     return writing_ ? Then::kNothing : end_if_closing();
   }
 
  private:
-  Then end_if_closing() {
+  Then end_if_closing() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!closing_ || ended_) return Then::kNothing;
     ended_ = true;
     return Then::kEnd;
   }
 
-  std::mutex mutex_;
-  std::deque<grpc::ByteBuffer> waiting_;  // references to elements stay valid while others are added
-  bool writing_ = false;
-  bool closing_ = false;
-  bool dropping_ = false;
-  bool ended_ = false;
+  Mutex mutex_;
+  std::deque<grpc::ByteBuffer> waiting_ ABSL_GUARDED_BY(mutex_);  // references to elements stay valid while others are added
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool dropping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace evermoe

@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include <deque>
-#include <mutex>
 #include <utility>
 
 #include "base/check.h"
+#include "base/mutex.h"
 
 namespace evermoe {
 
@@ -30,7 +30,7 @@ class Mailbox {
   // Any thread.
   void put(T item) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       CHECK(items_.size() < size_max_) << "nobody reads the mailbox: " << items_.size() << " messages wait";
       items_.push_back(std::move(item));
     }
@@ -39,15 +39,15 @@ class Mailbox {
   std::deque<T> take() {
     eventfd_t count = 0;
     (void)!::eventfd_read(fd_, &count);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return std::exchange(items_, {});
   }
 
  private:
   const size_t size_max_;
   const int fd_;
-  std::mutex mutex_;
-  std::deque<T> items_;
+  Mutex mutex_;
+  std::deque<T> items_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace evermoe

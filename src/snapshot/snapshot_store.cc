@@ -9,7 +9,7 @@
 namespace evermoe {
 
 absl::Status SnapshotStore::add(Piece piece) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const PieceHeader& header = piece.header();
   const auto size = static_cast<int64_t>(piece.block().size());
   Window& window = windows_[{header.window, header.owner}];
@@ -35,7 +35,7 @@ const SnapshotStore::Slot* SnapshotStore::find(Rank owner, SlotTime time) const 
 }
 
 bool SnapshotStore::has_slot(Rank owner, SlotTime time) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Slot* const slot = find(owner, time);
   return slot != nullptr && slot->complete();
 }
@@ -45,7 +45,7 @@ std::vector<Piece> SnapshotStore::slot(Rank owner, SlotTime time) const {
 }
 
 std::vector<Piece> SnapshotStore::pieces(Rank owner, SlotTime time) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<Piece> pieces;
   const Slot* const slot = find(owner, time);
   if (slot == nullptr) return pieces;
@@ -54,7 +54,7 @@ std::vector<Piece> SnapshotStore::pieces(Rank owner, SlotTime time) const {
 }
 
 std::vector<HeldWindow> SnapshotStore::held() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<HeldWindow> held;
   for (const auto& [key, window] : windows_) {
     const auto complete = std::count_if(window.slots.begin(), window.slots.end(),
@@ -65,7 +65,7 @@ std::vector<HeldWindow> SnapshotStore::held() const {
 }
 
 std::vector<Step> SnapshotStore::windows(Rank owner) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<Step> firsts;
   for (const auto& [key, window] : windows_) {
     if (key.second == owner) firsts.push_back(key.first);
@@ -78,7 +78,7 @@ void SnapshotStore::forget(const Slot& slot) {
 }
 
 void SnapshotStore::free_before(Step window) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto end = windows_.lower_bound({window, Rank(0)});
   for (auto at = windows_.begin(); at != end; at = windows_.erase(at)) {
     for (const auto& [index, slot] : at->second.slots) forget(slot);
@@ -86,10 +86,10 @@ void SnapshotStore::free_before(Step window) {
 }
 
 void SnapshotStore::drop_incomplete(Rank owner) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto& [key, window] : windows_) {
     if (key.second != owner) continue;
-    std::erase_if(window.slots, [&](const auto& slot) {
+    std::erase_if(window.slots, [&](const auto& slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       if (slot.second.complete()) return false;
       forget(slot.second);
       return true;
@@ -98,7 +98,7 @@ void SnapshotStore::drop_incomplete(Rank owner) {
 }
 
 void SnapshotStore::drop(Rank owner, SlotTime time) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto window = windows_.find({time.window, owner});
   if (window == windows_.end()) return;
   const auto slot = window->second.slots.find(time.slot);
@@ -108,13 +108,13 @@ void SnapshotStore::drop(Rank owner, SlotTime time) {
 }
 
 void SnapshotStore::clear() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   windows_.clear();
   bytes_ = 0;
 }
 
 int SnapshotStore::corrupt(Rank owner) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   int count = 0;
   for (auto& [key, window] : windows_) {
     if (key.second != owner) continue;
@@ -130,12 +130,12 @@ int SnapshotStore::corrupt(Rank owner) {
 }
 
 int64_t SnapshotStore::bytes() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return bytes_;
 }
 
 int64_t SnapshotStore::bytes_peak() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return bytes_peak_;
 }
 

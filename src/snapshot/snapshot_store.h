@@ -5,11 +5,11 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "base/ids.h"
+#include "base/mutex.h"
 #include "snapshot/piece.h"
 
 namespace evermoe {
@@ -64,14 +64,14 @@ class SnapshotStore {
   };
   using Key = std::pair<Step, Rank>;  // by window first: freeing takes a range
 
-  const Slot* find(Rank owner, SlotTime time) const;
-  void forget(const Slot& slot);
+  const Slot* find(Rank owner, SlotTime time) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void forget(const Slot& slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int64_t bytes_max_;
-  mutable std::mutex mutex_;
-  std::map<Key, Window> windows_;
-  int64_t bytes_ = 0;
-  int64_t bytes_peak_ = 0;
+  mutable Mutex mutex_;
+  std::map<Key, Window> windows_ ABSL_GUARDED_BY(mutex_);
+  int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t bytes_peak_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace evermoe

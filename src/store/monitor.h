@@ -1,26 +1,19 @@
 // A mutex with the condition that something behind it has changed.
-//
-// The standard library's, because Debian's abseil is built without the annotations that tell
-// ThreadSanitizer about absl::Mutex.
 #pragma once
 
-#include <algorithm>
-#include <chrono>
-#include <condition_variable>
-#include <mutex>
-
 #include "absl/time/time.h"
+#include "base/mutex.h"
 
 namespace evermoe {
 
-class Monitor {
+class ABSL_LOCKABLE Monitor {
  public:
   // Everything that a Monitor guards is touched while one of these exists. Wakes those who wait when
   // it ends, so that no change is forgotten.
-  class Lock {
+  class ABSL_SCOPED_LOCKABLE Lock {
    public:
-    explicit Lock(Monitor& monitor) : monitor_(monitor), lock_(monitor.mutex_) {}
-    ~Lock() {
+    explicit Lock(Monitor& monitor) ABSL_EXCLUSIVE_LOCK_FUNCTION(monitor) : monitor_(monitor), lock_(monitor.mutex_) {}
+    ~Lock() ABSL_UNLOCK_FUNCTION() {
       lock_.unlock();
       monitor_.changed_.notify_all();
     }
@@ -30,9 +23,7 @@ class Monitor {
     // Waits until `condition`; false if it does not hold after `timeout`.
     template <typename Condition>
     bool wait(absl::Duration timeout, Condition condition) {
-      // The library adds it to the present time, which must not overflow.
-      const absl::Duration bounded = std::clamp(timeout, absl::ZeroDuration(), absl::Hours(24 * 365));
-      return monitor_.changed_.wait_for(lock_, absl::ToChronoMilliseconds(bounded), condition);
+      return monitor_.changed_.wait_for(lock_, timeout, condition);
     }
     // For the body of a thread that its owner ends.
     template <typename Condition>
@@ -42,12 +33,12 @@ class Monitor {
 
    private:
     Monitor& monitor_;
-    std::unique_lock<std::mutex> lock_;
+    MutexLock lock_;
   };
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  CondVar changed_;
 };
 
 }  // namespace evermoe

@@ -26,7 +26,7 @@ std::string to_string(const BoundaryName& name) {
 
 absl::StatusOr<std::vector<BoundaryLog::Waiting>> BoundaryLog::put(const BoundaryName& name, BoundaryMessage message) {
   const Fingerprint now = fingerprint(message.bytes);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto size = static_cast<int64_t>(message.bytes.size());
   if (const auto found = kept_.find(name); found != kept_.end()) {
     if (found->second.fingerprint != now) return differs(name, found->second.fingerprint, now);
@@ -44,7 +44,7 @@ absl::StatusOr<std::vector<BoundaryLog::Waiting>> BoundaryLog::put(const Boundar
 }
 
 std::optional<BoundaryMessage> BoundaryLog::find_or_wait(const BoundaryName& name, Waiting waiting) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto found = kept_.find(name); found != kept_.end()) return found->second.message;
   std::vector<Waiting>& all = waiting_[name];
   if (std::find(all.begin(), all.end(), waiting) == all.end()) all.push_back(waiting);
@@ -52,19 +52,19 @@ std::optional<BoundaryMessage> BoundaryLog::find_or_wait(const BoundaryName& nam
 }
 
 std::optional<BoundaryMessage> BoundaryLog::find(const BoundaryName& name) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = kept_.find(name);
   if (found == kept_.end()) return std::nullopt;
   return found->second.message;
 }
 
 void BoundaryLog::forget_waiting() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   waiting_.clear();
 }
 
 void BoundaryLog::free_before(Commit commit) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto end = kept_.lower_bound(first_of(commit));
   for (auto at = kept_.begin(); at != end; at = kept_.erase(at)) {
     bytes_ -= static_cast<int64_t>(at->second.message.bytes.size());
@@ -72,42 +72,42 @@ void BoundaryLog::free_before(Commit commit) {
 }
 
 void BoundaryLog::clear() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   kept_.clear();
   waiting_.clear();
   bytes_ = 0;
 }
 
 int64_t BoundaryLog::bytes() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return bytes_;
 }
 
 int64_t BoundaryLog::bytes_peak() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return bytes_peak_;
 }
 
 absl::Status ReceivedBoundaries::note(const BoundaryName& name, const Fingerprint& fingerprint) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto [at, is_new] = known_.emplace(name, fingerprint);
   return is_new || at->second == fingerprint ? absl::OkStatus() : differs(name, at->second, fingerprint);
 }
 
 absl::Status ReceivedBoundaries::compare(const BoundaryName& name, const Fingerprint& fingerprint) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = known_.find(name);
   return found == known_.end() || found->second == fingerprint ? absl::OkStatus()
                                                                : differs(name, found->second, fingerprint);
 }
 
 void ReceivedBoundaries::free_before(Commit commit) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   known_.erase(known_.begin(), known_.lower_bound(first_of(commit)));
 }
 
 void ReceivedBoundaries::clear() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   known_.clear();
 }
 

@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "base/fingerprint.h"
 #include "base/ids.h"
+#include "base/mutex.h"
 #include "upstream/commit.h"
 
 namespace evermoe {
@@ -80,11 +80,11 @@ class BoundaryLog {
     Fingerprint fingerprint;
   };
   const int64_t bytes_max_;
-  mutable std::mutex mutex_;
-  std::map<BoundaryName, Kept> kept_;
-  std::map<BoundaryName, std::vector<Waiting>> waiting_;
-  int64_t bytes_ = 0;
-  int64_t bytes_peak_ = 0;
+  mutable Mutex mutex_;
+  std::map<BoundaryName, Kept> kept_ ABSL_GUARDED_BY(mutex_);
+  std::map<BoundaryName, std::vector<Waiting>> waiting_ ABSL_GUARDED_BY(mutex_);
+  int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t bytes_peak_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 // What a rank has received across its boundaries, as fingerprints: a neighbour that computes a message
@@ -101,8 +101,8 @@ class ReceivedBoundaries {
   void clear();
 
  private:
-  mutable std::mutex mutex_;
-  std::map<BoundaryName, Fingerprint> known_;
+  mutable Mutex mutex_;
+  std::map<BoundaryName, Fingerprint> known_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace evermoe

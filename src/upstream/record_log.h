@@ -7,12 +7,12 @@
 
 #include <cstddef>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/mutex.h"
 #include "upstream/commit.h"
 
 namespace evermoe {
@@ -32,8 +32,8 @@ class RecordLog {
   void clear();
 
  private:
-  mutable std::mutex mutex_;
-  std::map<Commit, RecordBytes> records_;
+  mutable Mutex mutex_;
+  std::map<Commit, RecordBytes> records_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace evermoe
