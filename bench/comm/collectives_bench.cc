@@ -9,14 +9,9 @@
 // What to expect on 2 cores with 4 processes: a 4 KB all_reduce is 12 messages and about as many
 // switches of processes, 30 to 100 us. A 16 MB all_reduce moves 96 MB through the kernel, in and
 // out: at 4 GB/s per core about 25 to 50 ms.
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -25,8 +20,7 @@
 
 #include "base/check.h"
 #include "comm/communicator.h"
-#include "comm/job_transport.h"
-#include "comm/rendezvous.h"
+#include "rank_processes.h"
 
 namespace evermoe {
 namespace {
@@ -83,11 +77,6 @@ std::function<void()> prepare(const Case& item, Communicator& world) {
   return [&world, floats, received, sends, receives] { CHECK_OK(world.all_to_all(sends, receives)); };
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 double cpu_us() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
@@ -111,19 +100,10 @@ Times measure(const Case& item, const Options& options, Communicator& world) {
   return {median(us), (cpu_us() - cpu_before) / (calls * options.batches)};
 }
 
-void run_rank(Rank rank, const std::string& server, const Options& options) {
-  const auto kind = parse_transport_kind(options.transport);
-  CHECK_OK(kind.status());
-  auto listener = listen_job({.kind = *kind, .unix_options = {}, .ucx_options = {}});
-  CHECK_OK(listener.status());
-  const auto addresses =
-      join_rendezvous({server, rank, options.ranks, (*listener)->address(), ""}, absl::Seconds(30));
-  CHECK_OK(addresses.status());
-  auto transport = (*listener)->connect(rank, *addresses, absl::Seconds(30));
-  CHECK_OK(transport.status());
+void run_rank(Transport& transport, const Options& options) {
   std::vector<Rank> members;
   for (int i = 0; i < options.ranks; ++i) members.push_back(Rank(i));
-  Communicator world(**transport, members, {.view = View(1)});
+  Communicator world(transport, members, {.view = View(1)});
   nlohmann::json results = nlohmann::json::array();
   for (const Case& item : kCases) {
     if (!options.call.empty() && item.call != options.call) continue;
@@ -131,41 +111,13 @@ void run_rank(Rank rank, const std::string& server, const Options& options) {
     results.push_back({{"call", item.call}, {"bytes", item.bytes}, {"us", times.wall_us}, {"cpu_us", times.cpu_us}});
   }
   CHECK_OK(world.barrier());
-  (*transport)->close();
-  if (rank != Rank(0)) return;
+  if (transport.rank() != Rank(0)) return;
   const nlohmann::json report = {{"library", "evermoe"},
                                  {"transport", options.transport},
                                  {"ranks", options.ranks},
                                  {"cores", ::sysconf(_SC_NPROCESSORS_ONLN)},
                                  {"results", results}};
-  puts(report.dump().c_str());
-}
-
-// The server must start after the forks, because it has a thread; so its port comes through a page
-// of shared memory, and the children wait for it in join_rendezvous().
-int run(const Options& options) {
-  auto* const port = static_cast<std::atomic<int>*>(
-      ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  CHECK(port != MAP_FAILED);
-  std::vector<pid_t> children;
-  for (int i = 0; i < options.ranks; ++i) {
-    children.push_back(::fork());
-    if (children.back() != 0) continue;
-    while (port->load() == 0) ::usleep(1000);
-    run_rank(Rank(i), "127.0.0.1:" + std::to_string(port->load()), options);
-    fflush(stdout);
-    ::_exit(0);
-  }
-  const auto server = RendezvousServer::start("127.0.0.1", 0, options.ranks);
-  CHECK_OK(server.status());
-  port->store((*server)->port());
-  int failures = 0;
-  for (const pid_t child : children) {
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    failures += status != 0 ? 1 : 0;
-  }
-  return failures == 0 ? 0 : 1;
+  std::puts(report.dump().c_str());
 }
 
 }  // namespace
@@ -180,5 +132,6 @@ int main(int argc, char** argv) {
   app.add_option("--scale", options.scale)->check(CLI::Range(0.001, 100.0));
   app.add_option("--call", options.call)->check(CLI::IsMember({"all_reduce", "all_gather", "all_to_all"}));
   CLI11_PARSE(app, argc, argv);
-  return evermoe::run(options);
+  return evermoe::run_rank_processes(options.ranks, options.transport,
+                                     [&](evermoe::Transport& transport) { evermoe::run_rank(transport, options); });
 }

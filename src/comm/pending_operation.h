@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -27,8 +28,15 @@ struct PendingOperation : TransportOperation {
 
   void finish(absl::Status result) {
     finished = true;
+    if (counter != nullptr) --*std::exchange(counter, nullptr);
     status = std::move(result);
     if (sleeper != nullptr) sleeper->notify_one();
+  }
+
+  // Counts the operation in `unfinished` until it finishes.
+  void count_in(int& unfinished) {
+    counter = &unfinished;
+    ++unfinished;
   }
 
   const Kind kind;
@@ -41,6 +49,7 @@ struct PendingOperation : TransportOperation {
   bool finished = false;
   absl::Status status;
   std::condition_variable* sleeper = nullptr;  // of the thread in wait(), if it sleeps
+  int* counter = nullptr;                      // that counts it until it finishes
   PendingOperation* next = nullptr;            // in the Fifo that holds it
 };
 

@@ -161,6 +161,75 @@ TEST_P(ProcessTest, ADeathDuringACollectiveEndsItForEverybody) {
   for (int rank = 0; rank < 3; ++rank) EXPECT_TRUE(job.succeeds(rank)) << job[rank].message;
 }
 
+// Occupies a core without a look at the transport.
+template <typename Condition>
+void compute_until(Condition condition) {
+  volatile double value = 1;
+  do {
+    for (int i = 0; i < 100'000; ++i) value = value * 1.0000001;
+  } while (!condition());
+}
+
+constexpr size_t kLarge = 4 << 20;  // many times what the kernel buffers
+constexpr absl::Duration kComputing = absl::Seconds(10);  // what fails, fails after this
+
+TEST_P(ProcessTest, ALargeMessageArrivesWhileItsSenderComputes) {
+  Job job(GetParam(), 2, [](Player& player) {
+    Transport& transport = player.transport;
+    if (transport.rank() == Rank(1)) {
+      std::vector<std::byte> into(kLarge);
+      const bool came = receive(transport, 0, tag(1), into, kComputing).ok() && into == bytes_of(kLarge, 7);
+      player.reach(came ? 2 : 1);
+      return came;
+    }
+    const auto message = bytes_of(kLarge, 7);
+    auto sending = transport.start_send(Rank(1), tag(1), message);
+    compute_until([&] { return player.is_told(); });
+    return transport.wait(std::move(sending), kPatience).ok();
+  });
+  ASSERT_TRUE(job.reaches(1, 1));
+  EXPECT_EQ(job[1].progress, 2);
+  job.tell(0);
+  EXPECT_TRUE(job.succeeds(0) && job.succeeds(1));
+}
+
+TEST_P(ProcessTest, ALargeMessageIsTakenWhileItsReceiverComputes) {
+  Job job(GetParam(), 2, [](Player& player) {
+    Transport& transport = player.transport;
+    if (transport.rank() == Rank(0)) {
+      const bool taken = send(transport, 1, tag(1), bytes_of(kLarge, 7), kComputing).ok();
+      player.reach(taken ? 2 : 1);
+      return taken;
+    }
+    std::vector<std::byte> into(kLarge);
+    auto receiving = transport.start_receive(Rank(0), tag(1), into);
+    compute_until([&] { return player.is_told(); });
+    return transport.wait(std::move(receiving), kPatience).ok() && into == bytes_of(kLarge, 7);
+  });
+  ASSERT_TRUE(job.reaches(0, 1));
+  EXPECT_EQ(job[0].progress, 2);
+  job.tell(1);
+  EXPECT_TRUE(job.succeeds(0) && job.succeeds(1));
+}
+
+TEST_P(ProcessTest, LargeMessagesCrossEachOtherWhileBothEndsCompute) {
+  Job job(GetParam(), 2, [](Player& player) {
+    Transport& transport = player.transport;
+    const int own = transport.rank().value;
+    const auto message = bytes_of(kLarge, own);
+    std::vector<std::byte> into(kLarge);
+    auto receiving = transport.start_receive(Rank(1 - own), tag(1), into);
+    auto sending = transport.start_send(Rank(1 - own), tag(1), message);
+    const Deadline deadline(absl::Seconds(2));
+    compute_until([&] { return deadline.passed(); });
+    // No time to move anything now.
+    const bool is_sent = transport.wait(std::move(sending), absl::ZeroDuration()).ok();
+    const bool has_come = transport.wait(std::move(receiving), absl::ZeroDuration()).ok();
+    return is_sent && has_come && into == bytes_of(kLarge, 1 - own);
+  });
+  EXPECT_TRUE(job.succeeds(0) && job.succeeds(1));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, ProcessTest, testing::Values(TransportKind::kUnix, TransportKind::kUcx),
                          [](const auto& info) { return kind_name(info.param); });
 

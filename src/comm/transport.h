@@ -17,7 +17,8 @@
 //
 // Threads: every method may be called from any thread. The calling thread drives progress itself
 // while it waits (no hop through another thread), asleep in the kernel whenever nothing moves:
-// there are more workers than cores.
+// there are more workers than cores. Messages too large for what the kernel buffers also move while
+// nobody waits, as long as their receive is posted; that costs no thread which is awake without need.
 //
 // Errors: PeerLost (names the rank; within 100 ms of the death of its process), Timeout (names the
 // rank), Cancelled (cancel_all, or the view was revoked). After an error of one peer the operations

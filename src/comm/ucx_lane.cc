@@ -157,7 +157,7 @@ std::unique_ptr<TransportOperation> UcxLane::start_send(Rank to, Tag tag, std::s
     receiver.peer->is_sent_to = true;
     launch_send(send.get(), *receiver.peer, tag, bytes);
     sweep();
-    leadership_.wake_leader();
+    see_to(*send);
   }
   return send;
 }
@@ -178,9 +178,16 @@ std::unique_ptr<TransportOperation> UcxLane::start_receive(Rank from, Tag tag, s
     // What a lost peer has sent before is still delivered; the rest will not come.
     if (!receive->finished && !sender.peer->lost.ok()) cancel_receives(*sender.peer);
     sweep();
-    leadership_.wake_leader();
+    see_to(*receive);
   }
   return receive;
+}
+
+// Whoever sleeps until UCX has something to do has to look again after every call of UCX.
+void UcxLane::see_to(PendingOperation& operation) {
+  leadership_.wake_leader();
+  background_.add(operation);
+  background_.wake_driver();
 }
 
 void UcxLane::send_to_self(PendingOperation& send) {
@@ -214,6 +221,7 @@ absl::Status UcxLane::wait(std::unique_ptr<TransportOperation> operation, absl::
 // While a thread waits for a letter to be taken, more of the others' may come: see unix_connection.h.
 void UcxLane::block(PendingOperation& operation, const Deadline& deadline, Lock& lock) {
   const int change = operation.kind == PendingOperation::Kind::kSend ? 1 : 0;
+  background_.somebody_waits();
   send_waiters_ += change;
   if (send_waiters_ > 0) leadership_.wake_leader();
   leadership_.block(operation, deadline, lock,
@@ -238,6 +246,19 @@ bool UcxLane::work(const Deadline& deadline, Lock& lock) {
   if (count > 0 && watched[0].revents != 0) leadership_.clear_wake_up();
   if (count > 0 && watched[1].revents != 0) ++vain_calls_;
   return !deadline.passed();
+}
+
+ProgressThread::Next UcxLane::drive_in_background() {
+  const Lock lock(mutex_);
+  ProgressThread::Next next;
+  if (!background_.begins(leadership_.has_leader(), next)) return next;
+  ++vain_calls_;
+  drive();
+  const auto armed = worker_->arm();
+  CHECK_OK(armed.status());
+  if (!*armed) return {.look_again = absl::ZeroDuration()};
+  if (vain_calls_ > kVainCallsMax) return {.look_again = kPause};  // see work()
+  return {.event_fd = worker_->event_fd()};
 }
 
 bool UcxLane::drive() {

@@ -6,7 +6,8 @@
 // buffer back at once, and healthy peers stay connected when a view is revoked. A letter is received
 // into its own memory.
 //
-// One mutex guards the worker; the waiting threads drive it as in leadership.h.
+// One mutex guards the worker; the waiting threads drive it as in leadership.h, and the transport's
+// progress thread where none waits and something large is under way.
 //
 // ucx_lane.cc moves messages, ucx_lane_letters.cc letters; ucx_lane_peers.cc brings processes
 // together and apart, ucx_lane_endings.cc revokes and closes.
@@ -26,6 +27,7 @@
 #include "comm/inbox.h"
 #include "comm/leadership.h"
 #include "comm/letter_box.h"
+#include "comm/progress_thread.h"
 #include "comm/revocations.h"
 #include "comm/transport.h"
 #include "comm/ucx_tag.h"
@@ -94,7 +96,7 @@ class UcxLane {
 
   // `own_number` is the process_number() of this process's address.
   UcxLane(Rank rank, int size, uint64_t own_number, std::unique_ptr<UcxWorker> worker, Traffic traffic,
-          const UcxTransportOptions& options);
+          ProgressThread& progress, const UcxTransportOptions& options);
   ~UcxLane();
   // The only part of construction that can fail.
   absl::Status start() { return leadership_.start(); }
@@ -122,6 +124,9 @@ class UcxLane {
   // Ok while the rank's process is connected, as far as is known; else what operations with it fail
   // with. Never blocks.
   absl::Status state_of(Rank rank);
+
+  // Of the progress thread.
+  ProgressThread::Next drive_in_background();
 
   // Starts to say goodbye to everybody; nothing can be started afterwards.
   void say_goodbye();
@@ -161,6 +166,8 @@ class UcxLane {
   bool work(const Deadline& deadline, Lock& lock);
   // Works off what has come for everybody. True if there was something.
   bool drive();
+  // To be called for every operation with another process that has been started.
+  void see_to(PendingOperation& operation);
   void sweep();
 
   // ucx_lane_letters.cc
@@ -210,6 +217,7 @@ class UcxLane {
   int vain_calls_ = 0;  // of UCX's event descriptor, since there was something to do
   bool closed_ = false;
   Leadership leadership_;
+  BackgroundProgress background_;
 };
 
 }  // namespace evermoe

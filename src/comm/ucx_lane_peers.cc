@@ -22,14 +22,15 @@ uint32_t expected_from(const UcxPeer& peer) {
 }  // namespace
 
 UcxLane::UcxLane(Rank rank, int size, uint64_t own_number, std::unique_ptr<UcxWorker> worker, Traffic traffic,
-                 const UcxTransportOptions& options)
+                 ProgressThread& progress, const UcxTransportOptions& options)
     : rank_(rank),
       own_number_(own_number),
       traffic_(traffic),
       worker_(std::move(worker)),
       seats_(static_cast<size_t>(size)),
       pool_(options.pooled_bytes_max),
-      letters_(size) {
+      letters_(size),
+      background_(progress) {
   for (size_t i = 0; i < seats_.size(); ++i) {
     seats_[i].empty = PeerLost(Rank(static_cast<int32_t>(i)), absl::StrCat("rank ", i, " has not been met"));
   }

@@ -10,6 +10,7 @@
 #include "comm/frame.h"
 #include "comm/host_address.h"
 #include "comm/meeting_plan.h"
+#include "comm/progress_thread.h"
 #include "comm/two_lane_transport.h"
 #include "comm/ucx_lane.h"
 
@@ -54,14 +55,19 @@ class UcxTransport final : public TwoLaneTransport<UcxLane> {
       : TwoLaneTransport(rank, size, messages_, letters_),
         rank_(rank),
         options_(options),
-        messages_(rank, size, process_number(address), std::move(workers.messages), UcxLane::Traffic::kMessages, options),
-        letters_(rank, size, process_number(address), std::move(workers.letters), UcxLane::Traffic::kLetters, options),
+        messages_(rank, size, process_number(address), std::move(workers.messages), UcxLane::Traffic::kMessages, progress_,
+                  options),
+        letters_(rank, size, process_number(address), std::move(workers.letters), UcxLane::Traffic::kLetters, progress_,
+                 options),
         met_(rank, size, since, address) {}
+  ~UcxTransport() override { progress_.stop(); }
 
   // The only part of construction that can fail.
   absl::Status start() {
     RETURN_IF_ERROR(messages_.start());
-    return letters_.start();
+    RETURN_IF_ERROR(letters_.start());
+    return progress_.start({[this] { return messages_.drive_in_background(); },
+                            [this] { return letters_.drive_in_background(); }});
   }
 
   absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) override;
@@ -74,6 +80,7 @@ class UcxTransport final : public TwoLaneTransport<UcxLane> {
 
   const Rank rank_;
   const UcxTransportOptions options_;
+  ProgressThread progress_;
   UcxLane messages_;
   UcxLane letters_;
   MetProcesses met_;  // greeted ones; of the thread in meet()
@@ -123,6 +130,7 @@ absl::Status UcxTransport::await_greetings(const Deadline& deadline) {
 }
 
 void UcxTransport::close() {
+  progress_.stop();
   messages_.say_goodbye();
   letters_.say_goodbye();
   const Deadline deadline(options_.close_flush_max);

@@ -25,7 +25,8 @@ uint64_t key_of(const UnixConnection& connection) {
 
 }  // namespace
 
-UnixLane::UnixLane(Rank rank, int size, Traffic traffic) : rank_(rank), seats_(static_cast<size_t>(size)) {
+UnixLane::UnixLane(Rank rank, int size, Traffic traffic, ProgressThread& progress)
+    : rank_(rank), seats_(static_cast<size_t>(size)), background_(progress) {
   if (traffic == Traffic::kLetters) state_.letters.emplace(size);
   for (size_t i = 0; i < seats_.size(); ++i) {
     seats_[i].empty = PeerLost(Rank(static_cast<int32_t>(i)), absl::StrCat("rank ", i, " has not been met"));
@@ -98,6 +99,7 @@ std::unique_ptr<TransportOperation> UnixLane::start_send(Rank to, Tag tag, std::
   } else {
     receiver.connection->start_send(send.get());
     update_interest(*receiver.connection, false);
+    background_.add(*send);
   }
   leadership_.wake_finished_leader();
   return send;
@@ -117,6 +119,7 @@ std::unique_ptr<TransportOperation> UnixLane::start_receive(Rank from, Tag tag, 
   } else {
     sender.connection->start_receive(receive.get());
     update_interest(*sender.connection, false);
+    background_.add(*receive);
   }
   leadership_.wake_finished_leader();
   return receive;
@@ -214,6 +217,7 @@ void UnixLane::count_send_waiter(const PendingOperation& operation, int change) 
 }
 
 void UnixLane::block(PendingOperation& operation, const Deadline& deadline, Lock& lock) {
+  background_.somebody_waits();
   count_send_waiter(operation, 1);
   leadership_.block(operation, deadline, lock, [this](const Deadline& until, Lock& held) {
     std::array<epoll_event, kEventsMax> events;
@@ -231,6 +235,14 @@ void UnixLane::poll_once() {
   std::array<epoll_event, kEventsMax> events;
   const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsMax, 0);
   if (count > 0) handle({events.data(), static_cast<size_t>(count)});
+}
+
+ProgressThread::Next UnixLane::drive_in_background() {
+  const Lock lock(mutex_);
+  ProgressThread::Next next;
+  if (!background_.begins(leadership_.has_leader(), next)) return next;
+  poll_once();
+  return {.event_fd = epoll_.get()};
 }
 
 UnixConnection* UnixLane::find(uint64_t key) {

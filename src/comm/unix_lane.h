@@ -7,7 +7,7 @@
 //
 // One mutex guards everything, held over system calls that do not block. Of the threads that wait on
 // the lane, one leads: it sleeps in epoll without the mutex and works off what has come for
-// everybody.
+// everybody. Where nobody waits, large messages are moved by the transport's progress thread.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "comm/leadership.h"
+#include "comm/progress_thread.h"
 #include "comm/transport.h"
 #include "comm/unix_connection.h"
 
@@ -30,7 +31,7 @@ class UnixLane {
  public:
   enum class Traffic { kMessages, kLetters };
 
-  UnixLane(Rank rank, int size, Traffic traffic);
+  UnixLane(Rank rank, int size, Traffic traffic, ProgressThread& progress);
 
   // The only part of construction that can fail.
   absl::Status start();
@@ -54,6 +55,9 @@ class UnixLane {
   // Ok while the peer's process is connected, as far as has been read; else what operations with it
   // fail with. Never blocks.
   absl::Status state_of(Rank peer);
+
+  // Of the progress thread.
+  ProgressThread::Next drive_in_background();
 
   // Starts to say goodbye to everybody; nothing can be started afterwards.
   void say_goodbye();
@@ -91,6 +95,7 @@ class UnixLane {
   Inbox from_self_;
   bool closed_ = false;
   Leadership leadership_;
+  BackgroundProgress background_;
 };
 
 }  // namespace evermoe

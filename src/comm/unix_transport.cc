@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "comm/host_address.h"
 #include "comm/meeting_plan.h"
+#include "comm/progress_thread.h"
 #include "comm/two_lane_transport.h"
 #include "comm/unix_connect.h"
 #include "comm/unix_lane.h"
@@ -28,6 +29,7 @@ absl::StatusOr<std::string> name_in(const std::string& text, size_t rank) {
 class UnixTransport final : public TwoLaneTransport<UnixLane> {
  public:
   UnixTransport(ListeningSocket listening, Rank rank, int size, View since, const UnixTransportOptions& options);
+  ~UnixTransport() override { progress_.stop(); }
 
   // The only part of construction that can fail.
   absl::Status start();
@@ -42,6 +44,7 @@ class UnixTransport final : public TwoLaneTransport<UnixLane> {
 
   const Rank rank_;
   const UnixTransportOptions options_;
+  ProgressThread progress_;
   UnixLane messages_;
   UnixLane letters_;
   UnixMeeting meeting_;
@@ -53,15 +56,17 @@ UnixTransport::UnixTransport(ListeningSocket listening, Rank rank, int size, Vie
     : TwoLaneTransport(rank, size, messages_, letters_),
       rank_(rank),
       options_(options),
-      messages_(rank, size, UnixLane::Traffic::kMessages),
-      letters_(rank, size, UnixLane::Traffic::kLetters),
+      messages_(rank, size, UnixLane::Traffic::kMessages, progress_),
+      letters_(rank, size, UnixLane::Traffic::kLetters, progress_),
       meeting_(std::move(listening), rank, size),
       met_(rank, size, since, unix_address(meeting_.name())) {}
 
 absl::Status UnixTransport::start() {
   RETURN_IF_ERROR(messages_.start());
   RETURN_IF_ERROR(letters_.start());
-  return meeting_.start();
+  RETURN_IF_ERROR(meeting_.start());
+  return progress_.start({[this] { return messages_.drive_in_background(); },
+                          [this] { return letters_.drive_in_background(); }});
 }
 
 absl::Status UnixTransport::meet(const std::vector<PeerAddress>& table, absl::Duration timeout) {
@@ -104,6 +109,7 @@ absl::Status UnixTransport::find_dead(Left left) {
 
 void UnixTransport::close() {
   meeting_.close();
+  progress_.stop();
   messages_.say_goodbye();
   letters_.say_goodbye();
   const Deadline deadline(options_.close_flush_max);

@@ -55,30 +55,13 @@ double expected_seconds_without_saves(double work_seconds, double recovery_secon
   return mtbf_seconds * std::exp(recovery_seconds / mtbf_seconds) * std::expm1(work_seconds / mtbf_seconds);
 }
 
+double binomial(int nodes, int count, double share) { return std::exp(log_binomial(nodes, count, share)); }
+
 double at_least_up(int nodes, int least, double up) {
   CHECK(nodes >= 0 && up >= 0 && up <= 1);
   double sum = 0;
-  for (int k = std::max(least, 0); k <= nodes; ++k) sum += std::exp(log_binomial(nodes, k, up));
+  for (int k = std::max(least, 0); k <= nodes; ++k) sum += binomial(nodes, k, up);
   return std::min(1.0, sum);
-}
-
-double poisson_at_most(double mean, int most) {
-  CHECK(mean >= 0);
-  double sum = 0;
-  for (int k = 0; k <= most; ++k) {
-    sum += mean == 0 ? k == 0 : std::exp(k * std::log(mean) - mean - std::lgamma(k + 1.0));
-  }
-  return std::min(1.0, sum);
-}
-
-int spares_for(double failures_per_second, double repair_seconds, double probability) {
-  CHECK(0 < probability && probability < 1);
-  const double mean = failures_per_second * repair_seconds;
-  int spares = 0;
-  for (double sum = std::exp(-mean); sum < probability && spares < 10 * mean + 1000; ++spares) {
-    sum = poisson_at_most(mean, spares + 1);
-  }
-  return spares;
 }
 
 }  // namespace evermoe

@@ -37,15 +37,10 @@ double product_ettr(double overhead_share, double recovery_seconds, double mtbf_
 // Nothing is saved: a job of `work` seconds is started again at every failure. M e^(R/M) (e^(work/M) - 1).
 double expected_seconds_without_saves(double work_seconds, double recovery_seconds, double mtbf_seconds);
 
+// The probability of exactly `count` of `nodes` independent events of this probability. 0 <= share <= 1.
+double binomial(int nodes, int count, double share);
+
 // Of `nodes` nodes that are up independently with probability `up`: at least `least` are. 0 <= up <= 1.
 double at_least_up(int nodes, int least, double up);
-
-// P(a Poisson number of this mean is at most `most`).
-double poisson_at_most(double mean, int most);
-
-// Nodes under repair at an instant are Poisson with mean (failures per second) x (mean repair), whatever
-// the law of repairs. The least number of spares that suffices with at least this probability.
-// REQUIRES: 0 < probability < 1.
-int spares_for(double failures_per_second, double repair_seconds, double probability);
 
 }  // namespace evermoe

@@ -248,7 +248,9 @@ FailureTrace::Summary FailureTrace::summary() const {
       ++result.removals;
       result.nodes_removed += count;
     }
-    result.nodes_max = std::max(result.nodes_max, up);
+    if (up <= result.nodes_max) continue;
+    result.nodes_max = up;
+    result.nodes_max_seconds = event.seconds;
   }
   node_seconds += up * (end_seconds - last);
   result.nodes_mean = end_seconds > 0 ? node_seconds / end_seconds : up;

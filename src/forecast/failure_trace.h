@@ -26,9 +26,10 @@ struct FailureTrace {
   std::vector<Event> events;       // times never fall; at one time nodes come before others go
   double end_seconds = 0;          // what was watched, at least the last event's time
 
-  // Most nodes that are up at once, the mean over the time watched, and how often nodes went.
+  // Most nodes that are up at once and when they first are, the mean over the time watched, and how often nodes went.
   struct Summary {
     int nodes_max = 0;
+    double nodes_max_seconds = 0;
     double nodes_mean = 0;
     int removals = 0;         // events in which nodes went
     int nodes_removed = 0;    // their nodes

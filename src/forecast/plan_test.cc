@@ -12,6 +12,7 @@
 #include "forecast/plan_report.h"
 #include "forecast/plan_testing.h"
 #include "forecast/run_forecast.h"
+#include "forecast/spare_demand.h"
 #include "forecast/what_if.h"
 
 namespace evermoe {
@@ -108,12 +109,48 @@ TEST(PlanTest, NodesThatNeedRepairAskForSpares) {
   ClusterSpec cluster = small_cluster(2);
   cluster.failures = {.node_mtbf_seconds = 40 * kDay, .repair_seconds = 2 * kDay};
   const ProtectionPlan plan = planned(small_job(), cluster, {.elastic = false});
-  EXPECT_EQ(plan.spares_wanted, spares_for(8 / (40 * kDay), 2 * kDay, 0.99));
+  EXPECT_EQ(plan.spares_wanted, spares_needed(cluster.failures, 8, 0, 0.99, 100));
   EXPECT_GE(plan.best.spares, 1);
-  EXPECT_NEAR(plan.spares_suffice, poisson_at_most(8 * 2 / 40.0, plan.best.spares), 1e-12);
+  EXPECT_NEAR(plan.spares_suffice, at_least_up(8 + plan.best.spares, 8, 40.0 / 42), 1e-12);
   const ProtectionPlan poor = planned(small_job(), cluster, {.spares_max = 0, .elastic = false});
   EXPECT_EQ(poor.best.spares, 0);
   EXPECT_LT(poor.best.score, plan.best.score);
+}
+
+// Racks take whole groups of nodes: spares for single nodes alone would leave the job waiting most of the time.
+TEST(PlanTest, RackFailuresAskForMoreSpares) {
+  ClusterSpec cluster = small_cluster(2);
+  cluster.racks = 4;
+  cluster.failures = {.node_mtbf_seconds = 40 * kDay, .repair_seconds = kDay, .rack_mtbf_seconds = 10 * kDay, .rack_repair_seconds = kDay};
+  ClusterSpec without = cluster;
+  without.failures.rack_mtbf_seconds = 0;
+  const ProtectionPlan plan = planned(small_job(), cluster, {.elastic = false, .simulated_runs = 16});
+  const ProtectionPlan light = planned(small_job(), without, {.elastic = false});
+  EXPECT_GE(plan.spares_wanted, light.spares_wanted + 2);
+  EXPECT_EQ(plan.spares_wanted, spares_needed(cluster.failures, 8, 4, 0.99, 100));
+  EXPECT_GT(plan.best.spares, light.best.spares);
+  EXPECT_GT(plan.best.estimates.ettr.mean, 0.75);
+  // The probability that is printed is the share of the time that a job with so many spares does not wait.
+  std::vector<PlanCandidate> all = plan.others;
+  all.push_back(plan.best);
+  int compared = 0;
+  for (const PlanCandidate& candidate : all) {
+    if (candidate.priced.strategy.replacement == NodeReplacement::kElastic) continue;
+    const double down_too_many = 1 - at_most_down(cluster.failures, 8 + candidate.spares, 4, candidate.spares);
+    EXPECT_NEAR(candidate.estimates.waiting_share.mean, down_too_many, 0.03) << candidate.priced.strategy.name;
+    ++compared;
+  }
+  EXPECT_GT(compared, 5);
+}
+
+TEST(PlanTest, RacksThatAreDownTooOftenAreNamed) {
+  ClusterSpec cluster = small_cluster(2);
+  cluster.racks = 1;
+  cluster.failures = {.node_mtbf_seconds = 400 * kDay, .repair_seconds = kDay, .rack_mtbf_seconds = 10 * kDay, .rack_repair_seconds = kDay};
+  const ProtectionPlan plan = planned(small_job(), cluster, {.simulated_runs = 2});
+  const auto named = std::find_if(plan.refused.begin(), plan.refused.end(), [](const auto& refused) { return refused.name == "enough spares"; });
+  ASSERT_NE(named, plan.refused.end());
+  EXPECT_EQ(named->reason, "not even 16 make up for all failed nodes 99 % of the time: whole racks are down too often");
 }
 
 TEST(PlanTest, ElasticNeedsTwoNodesForAStage) {
@@ -192,6 +229,39 @@ TEST(PlanInputTest, AConfiguredLayoutMustFitTheCluster) {
   EXPECT_TRUE(plan_step(*file, cluster).ok());
 }
 
+// Twelve nodes by name, but never more than three at once: the job would wait from the start to the end.
+TEST(RunForecastTest, ATraceThatNeverHasEnoughNodesIsRefused) {
+  using Kind = AvailabilityEvent::Kind;
+  FailureTrace trace{.end_seconds = 20 * kHour};
+  for (int node = 0; node < 12; ++node) trace.nodes.push_back(absl::StrCat("n", node));
+  trace.up_at_start.assign(12, false);
+  trace.up_at_start[0] = trace.up_at_start[1] = true;
+  for (int node = 2; node < 12; ++node) {
+    trace.events.push_back({node * kHour, Kind::kUp, {node}});
+    trace.events.push_back({node * kHour + 60, Kind::kDown, {node}});
+  }
+  ClusterSpec cluster = default_cluster();
+  const auto forecast = [&](int nodes, NodeReplacement replacement) {
+    cluster.nodes = nodes;
+    // Two stages, so that two nodes are the least on which it can go on.
+    const std::vector<std::string> layout{"parallel.stages=2", absl::StrCat("parallel.lanes=", 4 * nodes), absl::StrCat("train.micro_batches=", 16 * nodes),
+                                          absl::StrCat("parallel.expert_replicas=", nodes > 8 ? 4 : 1)};
+    const PlannedModel model = load_planned_job(real_files(), "gpt-moe-7.3b", layout)->model;
+    return forecast_run(model, {.strategy = ProtectionStrategy::kNone}, {.every_steps = 50}, cluster, {.replacement = replacement, .trace = &trace});
+  };
+  const auto refused = forecast(4, NodeReplacement::kStandby);
+  EXPECT_EQ(exit_code(refused.status()), 2);
+  EXPECT_EQ(refused.status().message(),
+            "failure trace: never has enough nodes: the job needs 4 at once, the trace has at most 3, first after 2 h of 20 h; "
+            "allowed: a job on at most 3 nodes (cluster.nodes)");
+  EXPECT_TRUE(forecast(4, NodeReplacement::kElastic).ok());
+  EXPECT_NE(forecast(16, NodeReplacement::kElastic).status().message().find("the job needs 8 at once even with fewer nodes, the trace has at most 3"),
+            std::string::npos);
+  const auto runs = forecast(3, NodeReplacement::kRestart);
+  ASSERT_TRUE(runs.ok()) << runs.status();
+  EXPECT_GT(runs->estimates.waiting_share.mean, 0.9);
+}
+
 TEST(RunForecastTest, AsConfigured) {
   PlannedModel model = load_planned_model(real_files(), "gpt-moe-7.3b").value();
   ClusterSpec cluster = default_cluster();
@@ -233,7 +303,7 @@ TEST(WhatIfTest, UpTo131072Gpus) {
   EXPECT_NEAR((*rows)[2].job_mtbf_seconds, 13.52 * 60, 1);
   EXPECT_GT((*rows)[1].ettr.mean, (*rows)[2].ettr.mean);
   EXPECT_GT((*rows)[2].ettr.mean, 0.9);
-  EXPECT_EQ((*rows)[2].spares_wanted, spares_for(16384 * 6.5 / (1000 * kDay), kDay, 0.99));
+  EXPECT_EQ((*rows)[2].spares_wanted, spares_needed(input.cluster.failures, 16384, 0, 0.99, 1000));
   EXPECT_NE(to_text(*rows).find("131072"), std::string::npos);
   EXPECT_EQ(nlohmann::json::parse(to_json(*rows)).size(), 3u);
   EXPECT_FALSE(what_if_scale(input, std::vector<int>{12}).ok());

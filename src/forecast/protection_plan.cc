@@ -8,27 +8,22 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/error.h"
-#include "forecast/closed_forms.h"
+#include "forecast/spare_demand.h"
 
 namespace evermoe {
 namespace {
 
-// Failures that leave a vacancy until repair.
-double vacancies_per_second(const ClusterSpec& cluster) {
-  return (1 - cluster.failures.crash_share) * cluster.nodes / cluster.failures.node_mtbf_seconds;
-}
+// Beyond so many spares for each node of the job nobody looks for more.
+constexpr int kSparesOfNode = 2;
 
-bool never_needs_spares(const ClusterSpec& cluster) {
-  return cluster.failures.repair_seconds == 0 || cluster.failures.crash_share == 1;
-}
+bool never_needs_spares(const ClusterSpec& cluster) { return mean_down(cluster.failures, cluster.nodes, cluster.racks) == 0; }
 
 class Planner {
  public:
   explicit Planner(ProtectionPlan& plan) : plan_(plan), cluster_(plan.cluster), budget_(plan.budget) {}
 
   absl::Status run() {
-    plan_.spares_wanted = never_needs_spares(cluster_)
-                              ? 0 : spares_for(vacancies_per_second(cluster_), cluster_.failures.repair_seconds, budget_.spares_probability);
+    find_spares_wanted();
     plan_.experts = plan_experts(job(), plan_.layout);
     const std::vector<PricedProtection> priced = price_all();
     if (priced.empty()) return nothing_fits();
@@ -43,6 +38,15 @@ class Planner {
 
  private:
   const JobProfile& job() const { return plan_.step.profile; }
+
+  void find_spares_wanted() {
+    const int most = kSparesOfNode * cluster_.nodes;
+    const std::optional<int> spares = spares_needed(cluster_.failures, cluster_.nodes, cluster_.racks, budget_.spares_probability, most);
+    plan_.spares_wanted = spares.value_or(most);
+    if (spares) return;
+    plan_.refused.push_back({"enough spares", absl::StrFormat("not even %d make up for all failed nodes %.4g %% of the time: whole racks are down too often", most,
+                                                              100 * budget_.spares_probability)});
+  }
 
   std::vector<PricedProtection> price_all() {
     std::vector<PricedProtection> priced;
@@ -80,6 +84,8 @@ class Planner {
     candidate.score = candidate.estimates.ettr.mean * cluster_.nodes / (cluster_.nodes + spares);
     candidates_.push_back(std::move(candidate));
   }
+
+  bool racks_fail() const { return cluster_.racks > 0 && cluster_.failures.rack_mtbf_seconds > 0; }
 
   static std::string protection_name(const PricedProtection& priced) {
     return priced.strategy.name.substr(0, priced.strategy.name.find(','));
@@ -149,8 +155,7 @@ class Planner {
     candidates_.erase(candidates_.begin());
     plan_.others = std::move(candidates_);
     const PlanCandidate& best = plan_.best;
-    const double needing = vacancies_per_second(cluster_) * cluster_.failures.repair_seconds;
-    plan_.spares_suffice = never_needs_spares(cluster_) ? 1 : poisson_at_most(needing, best.spares);
+    plan_.spares_suffice = at_most_down(cluster_.failures, cluster_.nodes + best.spares, cluster_.racks, best.spares);
     plan_.host_bytes_per_gpu = best.priced.host_bytes_per_gpu;
     plan_.tokens_per_second = best.estimates.ettr.mean * job().tokens_per_step / job().step_seconds;
     plan_.failure_domain = cluster_.racks > 1 && cluster_.failures.rack_mtbf_seconds > 0 ? "rack" : "node";
@@ -176,9 +181,9 @@ class Planner {
                                                  : std::string("; nothing that it runs is to be had")));
     }
     if (best.spares > 0) {
-      reasons.push_back(absl::StrFormat("%d spare nodes suffice until repair %.2f %% of the time (%.1f nodes are under repair on average)",
-                                        best.spares, 100 * plan_.spares_suffice,
-                                        vacancies_per_second(cluster_) * cluster_.failures.repair_seconds));
+      reasons.push_back(absl::StrFormat("%d spare nodes make up for all failed ones %.2f %% of the time (%.1f nodes are down on average%s)", best.spares,
+                                        100 * plan_.spares_suffice, mean_down(cluster_.failures, cluster_.nodes + best.spares, cluster_.racks),
+                                        racks_fail() ? ", racks included" : ""));
     }
     if (best.is_lossy()) reasons.push_back("LOSSY: experts come back from older states; every exact strategy scores less");
   }
@@ -193,7 +198,8 @@ class Planner {
 }  // namespace
 
 double simulated_seconds(const ClusterSpec& cluster) {
-  return std::max({300 * cluster.job_mtbf_seconds(), 20 * cluster.failures.repair_seconds, 86400.0});
+  const double repair = std::max(cluster.failures.repair_seconds, cluster.failures.rack_repair_seconds);
+  return std::max({300 * cluster.job_mtbf_seconds(), 20 * repair, 86400.0});
 }
 
 absl::StatusOr<ProtectionPlan> plan_protection(const std::string& model, const JobLayout& layout, const StepForecast& step,

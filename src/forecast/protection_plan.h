@@ -50,9 +50,10 @@ struct ProtectionPlan {
   std::vector<ProtectionRefused> refused;
   std::vector<std::string> reasons;          // of the choice, one sentence each
 
-  // Spares: the least number that suffices until repair with the budget's probability, and how sure best.spares is.
+  // The least number of spares that make up for all failed nodes, racks included, with the budget's probability
+  // (spare_demand.h), and the probability with which best.spares do.
   int spares_wanted = 0;
-  double spares_suffice = 1;                 // probability
+  double spares_suffice = 1;
 
   ExpertPlan experts;                        // their placement
   std::string failure_domain;                // "node" or "rack": copies go to other ones
@@ -68,7 +69,7 @@ absl::StatusOr<ProtectionPlan> plan_protection(const PlanInput& input);
 absl::StatusOr<ProtectionPlan> plan_protection(const std::string& model, const JobLayout& layout, const StepForecast& step,
                                                const ClusterSpec& cluster, const PlanBudget& budget);
 
-// How long a simulated run is: 300 failures of the job or 20 repairs, whatever is longer, at least a day.
+// How long a simulated run is: 300 failures of the job or 20 repairs (of nodes or racks), whatever is longer, at least a day.
 double simulated_seconds(const ClusterSpec& cluster);
 
 }  // namespace evermoe

@@ -44,10 +44,18 @@ void simulate(const ForecastOptions& options, RunForecast& forecast) {
                                      source, trace != nullptr ? 1 : options.simulated_runs, options.first_seed);
 }
 
-absl::Status check_trace(const FailureTrace& trace, const ClusterSpec& cluster) {
-  if (trace.end_seconds > 0 && std::ssize(trace.nodes) >= cluster.nodes) return absl::OkStatus();
-  return InvalidInput(absl::StrCat("failure trace: found ", trace.nodes.size(), " nodes in ", trace.end_seconds, " s, allowed: at least cluster.nodes (",
-                                   cluster.nodes, ") and some time"));
+// A job that the trace never has the nodes for would wait from its start to its end.
+absl::Status check_trace(const FailureTrace& trace, const TrainedJob& job, NodeReplacement replacement) {
+  if (trace.end_seconds <= 0) return InvalidInput("failure trace: found no time that was watched, allowed: at least two time stamps");
+  const bool is_elastic = replacement == NodeReplacement::kElastic;
+  const int needed = job.nodes_needed(is_elastic);
+  const FailureTrace::Summary summary = trace.summary();
+  if (summary.nodes_max >= needed) return absl::OkStatus();
+  const std::string when = summary.nodes_max_seconds == 0 ? std::string("at the start") : absl::StrCat("after ", duration_words(summary.nodes_max_seconds));
+  return InvalidInput(absl::StrFormat("failure trace: never has enough nodes: the job needs %d at once%s, the trace has at most %d, first %s of %s; allowed: "
+                                      "a job on at most %d nodes (cluster.nodes)",
+                                      needed, is_elastic ? " even with fewer nodes" : "", summary.nodes_max, when, duration_words(trace.end_seconds),
+                                      summary.nodes_max));
 }
 
 }  // namespace
@@ -69,10 +77,10 @@ Priced price_configured(const JobProfile& job, const ClusterSpec& cluster, const
 absl::StatusOr<RunForecast> forecast_run(const PlannedModel& model, const ProtectionConfig& protection, const CheckpointConfig& checkpoint,
                                          const ClusterSpec& cluster, const ForecastOptions& options) {
   RETURN_IF_ERROR(check(cluster.failures, cluster.racks));
-  if (options.trace != nullptr) RETURN_IF_ERROR(check_trace(*options.trace, cluster));
   ASSIGN_OR_RETURN(PlannedStep planned, plan_step(model, cluster));
   RunForecast forecast{.model = model.name, .cluster = cluster, .layout = planned.layout, .step = std::move(planned.step)};
   const JobProfile& job = forecast.step.profile;
+  if (options.trace != nullptr) RETURN_IF_ERROR(check_trace(*options.trace, trained_job(job, cluster), options.replacement));
   Priced priced = price_configured(job, cluster, protection, checkpoint);
   if (const auto* refused = std::get_if<ProtectionRefused>(&priced)) {
     return NoCapacity(absl::StrCat("protection ", refused->name, ": ", refused->reason));

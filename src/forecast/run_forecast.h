@@ -37,7 +37,8 @@ struct ForecastOptions {
 Priced price_configured(const JobProfile& job, const ClusterSpec& cluster, const ProtectionConfig& protection,
                         const CheckpointConfig& checkpoint);
 
-// Errors as of plan_step() and for a trace with fewer nodes; NoCapacity if what is configured does not fit, with the reason.
+// Errors as of plan_step(); InvalidInput for a trace that never has as many nodes at once as the job needs; NoCapacity if
+// what is configured does not fit, with the reason.
 absl::StatusOr<RunForecast> forecast_run(const PlannedModel& model, const ProtectionConfig& protection, const CheckpointConfig& checkpoint,
                                          const ClusterSpec& cluster, const ForecastOptions& options);
 

@@ -69,7 +69,7 @@ class RunSimulation {
   double speed() const { return job_.speed(slots_.filled()); }
   bool is_elastic() const { return strategy_.replacement == NodeReplacement::kElastic; }
   bool can_run() const {
-    return slots_.is_full() || (is_elastic() && slots_.filled() >= job_.nodes_least && speed() > 0);
+    return slots_.is_full() || slots_.filled() >= job_.nodes_needed(is_elastic());
   }
 
   // --- Time ---

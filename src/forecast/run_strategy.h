@@ -5,6 +5,7 @@
 // no saves: every step captures a part, and recovery catches up.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -93,6 +94,8 @@ struct TrainedJob {
   int rounds = 1;           // of micro-batches per step and stage
   int racks = 0;            // copies go to nodes of other racks; 0: to other nodes
 
+  // The fewest nodes on which it runs at all: all of them, or, elastic, enough for a node in every stage.
+  int nodes_needed(bool is_elastic) const { return is_elastic ? std::min(nodes, std::max(nodes_least, elastic_unit)) : nodes; }
   // Of full speed, with so many nodes.
   double speed(int filled) const {
     return filled == nodes ? 1 : static_cast<double>(filled / elastic_unit * elastic_unit) / nodes;
