@@ -14,7 +14,9 @@ BoundaryExchange::~BoundaryExchange() { finish(); }
 // Unique among all pushes that can be on their way between two ranks at once.
 Tag BoundaryExchange::push_tag(View view, const BoundaryName& name) const {
   CHECK(name.micro_batch.value >= 0 && name.micro_batch.value <= 0xffff) << "micro-batch " << name.micro_batch;
-  const uint32_t purpose = static_cast<uint32_t>(name.commit.value & 0xfff) << 17 |
+  const auto step = static_cast<uint32_t>(step_of(name.commit).value & 0x3f);
+  const auto batch = static_cast<uint32_t>(name.commit.value & 0x3f);
+  const uint32_t purpose = step << 23 | batch << 17 |
                            static_cast<uint32_t>(name.direction) << 16 | static_cast<uint32_t>(name.micro_batch.value);
   return {view, kBoundaryGroup, purpose};
 }

@@ -53,7 +53,7 @@ struct MemberObserver {
 struct MemberWork {
   int64_t steps_trained = 0;     // calls of StageTrainer::train()
   int64_t steps_recomputed = 0;  // of these: for commits that the job had made already
-  int64_t evaluations = 0;
+  int64_t evaluations = 0;       // batches of them
   int64_t restarts = 0;          // times that it went back
   int64_t copies_refused = 0;    // by a source whose copy was damaged or gone
   int64_t reorderings = 0;       // new capture orders

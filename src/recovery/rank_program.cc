@@ -114,18 +114,30 @@ void RankProgram::tell_caught_up(Step step) {
 }
 
 absl::Status RankProgram::evaluate(Step step) {
-  const Commit commit = evaluation_commit(step);
+  Record whole;
+  Findings findings;
+  for (int64_t batch = 0; batch < in_.trainer.evaluation_batches(); ++batch) {
+    ASSIGN_OR_RETURN(whole, evaluate_batch(evaluation_commit(step, batch), batch));
+    combine(whole.combined, findings);
+  }
+  whole.combined = std::move(findings);
+  in_.trainer.apply_evaluation(whole.combined);
+  in_.observer.on_evaluated(whole, step);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Record> RankProgram::evaluate_batch(Commit commit, int64_t batch) {
   Findings findings;
   if (!in_.memory.records.find(commit)) {
     in_.exchange.begin(commit);
-    ASSIGN_OR_RETURN(findings, in_.trainer.evaluate(in_.exchange));
+    ASSIGN_OR_RETURN(findings, in_.trainer.evaluate(batch, in_.exchange));
     in_.exchange.finish();
     in_.counts.add_one(&MemberWork::evaluations);
+    fault_point("evaluate/batch");
   }
-  ASSIGN_OR_RETURN(const Record record, in_.commits.agree(commit, CommitAgreement::Kind::kOther, findings));
-  in_.trainer.apply_evaluation(record.combined);
-  in_.observer.on_evaluated(record, step);
-  return absl::OkStatus();
+  ASSIGN_OR_RETURN(Record record, in_.commits.agree(commit, CommitAgreement::Kind::kOther, findings));
+  in_.memory.free_evaluated(commit);
+  return record;
 }
 
 absl::Status RankProgram::save_if_due(Step step) {

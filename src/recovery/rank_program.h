@@ -53,6 +53,7 @@ class RankProgram {
   absl::Status capture(Step step);
   void tell_caught_up(Step step);
   absl::Status evaluate(Step step);
+  absl::StatusOr<Record> evaluate_batch(Commit commit, int64_t batch);
   absl::Status save_if_due(Step step);
   absl::Status step();
   void count_step(bool again);

@@ -100,11 +100,24 @@ TEST_F(RankProgramTest, StepsEvaluationsSavesAndTheClosingComeInOrder) {
   trainer_.save_every = 2;
   run();
   for (const Process& process : processes_) {
-    EXPECT_THAT(process.calls, ElementsAre("join 1", "resume 0", "train 1", "train 2", "evaluate 2", "evaluated 4", "save 2",
+    EXPECT_THAT(process.calls, ElementsAre("join 1", "resume 0", "train 1", "train 2", "evaluate 20", "evaluated 4", "save 2",
                                            "train 3", "close 3"));
     EXPECT_EQ(process.masters[0], TallyTrainer::after(3, 2));
     EXPECT_EQ(process.work.steps_trained, 3);
     EXPECT_EQ(process.work.steps_recomputed, 0);
+  }
+}
+
+TEST_F(RankProgramTest, AnEvaluationHasACommitForEveryBatchAndOneResult) {
+  trainer_.steps = 2;
+  trainer_.evaluate_every = 2;
+  trainer_.evaluation_batches = 3;
+  run();
+  for (const Process& process : processes_) {
+    EXPECT_THAT(process.calls, ElementsAre("join 1", "resume 0", "train 1", "train 2", "evaluate 20", "evaluate 21",
+                                           "evaluate 22", "evaluated 12", "close 2"));
+    EXPECT_EQ(process.work.evaluations, 3);
+    EXPECT_EQ(process.told.all<Progress>()[4].newest, evaluation_commit(Step(2), 2));
   }
 }
 

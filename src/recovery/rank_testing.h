@@ -29,6 +29,7 @@ class TallyTrainer : public StageTrainer {
     int operators = 3;
     int64_t steps = 6;
     int64_t evaluate_every = 0;  // steps; 0: never
+    int64_t evaluation_batches = 1;
     int64_t save_every = 0;
   };
   explicit TallyTrainer(const Options& options) : options_(options), masters(static_cast<size_t>(options.operators)) {
@@ -92,8 +93,9 @@ class TallyTrainer : public StageTrainer {
     return absl::OkStatus();
   }
   bool is_evaluated(Step step) const override { return is_due(step, options_.evaluate_every); }
-  absl::StatusOr<Findings> evaluate(Boundary&) override {
-    called("evaluate", step_.value);
+  int64_t evaluation_batches() const override { return options_.evaluation_batches; }
+  absl::StatusOr<Findings> evaluate(int64_t batch, Boundary&) override {
+    called("evaluate", 10 * step_.value + batch);
     return Findings{{2}, {0}};
   }
   void apply_evaluation(const Findings& combined) override { called("evaluated", static_cast<int64_t>(combined.sums[0])); }

@@ -32,6 +32,13 @@ struct RecoveryMemory {
     received.free_before(Commit(commit.value + 1));
   }
 
+  // Everybody has come to the record of this evaluation's batch: whoever goes back takes it, and nobody
+  // evaluates it again.
+  void free_evaluated(Commit commit) {
+    log.free(commit);
+    received.free(commit);
+  }
+
   BoundaryLog log;
   ReceivedBoundaries received;
   RecordLog records;
