@@ -30,7 +30,7 @@ MemoryNeed largest_need(const JobConfig& config, int copies) {
     for (const int64_t size : shard_sizes(model, topology, placement, role)) {
       operators.push_back({3 * size * master_bytes(precision), size * compute_bytes(precision)});
     }
-    const int64_t log = message * boundary_messages(topology, role.stage, config.train.micro_batches, config.evaluate.micro_batches);
+    const int64_t log = message * boundary_messages(topology, role.stage, config.train.micro_batches);
     const MemoryNeed need = memory_need(operators, 1, period, copies, log);
     if (need.total() > largest.total()) largest = need;
   }

@@ -24,6 +24,7 @@ inline constexpr KnownFaultPoint kFaultPoints[] = {
     {"commit/reduced", "what the ranks found is added up, for a step or an evaluation; nothing is committed"},
     {"step/after_verdict", "the verdict is known, nothing is updated"},
     {"step/updated", "master weights are updated, compute weights are not gathered"},
+    {"evaluate/batch", "between a batch of an evaluation and its commit"},
     {"step/save", "before the files of a durable checkpoint are written"},
     {"capture/copied", "a piece of a snapshot is copied, nobody else has it"},
     {"capture/sent", "a piece is sent to a peer, which has not acknowledged it"},

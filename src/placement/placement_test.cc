@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "placement/expert_placement.h"
+#include "placement/rank_state.h"
 #include "placement/topology.h"
 
 namespace evermoe {
@@ -29,6 +30,13 @@ TEST(TopologyTest, EveryLayerLivesOnOneStageAndCountsDifferByAtMostOne) {
       }
     }
   }
+}
+
+TEST(EvaluationBatchTest, HasFullRoundsInEveryStageAndNoMoreMicroBatchesThanAStep) {
+  EXPECT_EQ(evaluation_batch(Topology({1, 1}, 2), 5), 5);
+  EXPECT_EQ(evaluation_batch(Topology({2, 2}, 2), 5), 4);
+  EXPECT_EQ(evaluation_batch(Topology({2, 3}, 2), 16), 12);
+  EXPECT_EQ(evaluation_batch(Topology({2, 3}, 2), 5), 5) << "no full rounds of both are that few";
 }
 
 TEST(ExpertPlacementTest, UniformIsEvenAndReplicasAreOnDistinctLanes) {

@@ -1,6 +1,7 @@
 #include "placement/rank_state.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "placement/operator_stage.h"
 
@@ -23,13 +24,18 @@ std::vector<int64_t> shard_sizes(std::span<const OperatorSpec> operators, const 
   return sizes;
 }
 
-int64_t boundary_messages(const Topology& topology, int stage, int64_t micro_batches, int64_t evaluated) {
-  const int lanes = topology.lanes(stage);
-  const auto rounds = [&](int64_t count) { return (count + lanes - 1) / lanes; };
-  int64_t messages = 0;
-  if (!topology.holds_head(stage)) messages += rounds(micro_batches) + rounds(evaluated);
-  if (!topology.holds_embedding(stage)) messages += rounds(micro_batches);
-  return messages;
+int64_t boundary_messages(const Topology& topology, int stage, int64_t micro_batches) {
+  const int64_t rounds = (micro_batches + topology.lanes(stage) - 1) / topology.lanes(stage);
+  const int64_t directions = (topology.holds_head(stage) ? 0 : 1) + (topology.holds_embedding(stage) ? 0 : 1);
+  return directions * rounds;
+}
+
+int64_t evaluation_batch(const Topology& topology, int64_t micro_batches) {
+  int64_t whole_rounds = 1;
+  for (int stage = 0; stage < topology.stages() && whole_rounds <= micro_batches; ++stage) {
+    whole_rounds = std::lcm(whole_rounds, int64_t{topology.lanes(stage)});
+  }
+  return whole_rounds > micro_batches ? micro_batches : micro_batches / whole_rounds * whole_rounds;
 }
 
 }  // namespace evermoe

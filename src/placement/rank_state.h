@@ -16,8 +16,12 @@ namespace evermoe {
 std::vector<int64_t> shard_sizes(std::span<const OperatorSpec> operators, const Topology& topology, const ExpertPlacement& placement,
                                  Role role);
 
-// Messages that a lane of `stage` sends across the stage's boundaries in a step of `micro_batches`,
-// followed by an evaluation of `evaluated`; of the lane that has most.
-int64_t boundary_messages(const Topology& topology, int stage, int64_t micro_batches, int64_t evaluated);
+// Messages that a lane of `stage` sends across the stage's boundaries in a step of `micro_batches`, or in a
+// batch of an evaluation; of the lane that has most.
+int64_t boundary_messages(const Topology& topology, int stage, int64_t micro_batches);
+
+// How many micro-batches of an evaluation run between two commits: at most those of a step, so that their
+// messages take no more memory; full rounds in every stage where so many are enough for one.
+int64_t evaluation_batch(const Topology& topology, int64_t micro_batches);
 
 }  // namespace evermoe

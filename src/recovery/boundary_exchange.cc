@@ -14,29 +14,31 @@ BoundaryExchange::~BoundaryExchange() { finish(); }
 // Unique among all pushes that can be on their way between two ranks at once.
 Tag BoundaryExchange::push_tag(View view, const BoundaryName& name) const {
   CHECK(name.micro_batch.value >= 0 && name.micro_batch.value <= 0xffff) << "micro-batch " << name.micro_batch;
-  const uint32_t purpose = static_cast<uint32_t>(name.commit.value & 0xfff) << 17 |
+  const auto step = static_cast<uint32_t>(step_of(name.commit).value & 0x3f);
+  const auto batch = static_cast<uint32_t>(name.commit.value & 0x3f);
+  const uint32_t purpose = step << 23 | batch << 17 |
                            static_cast<uint32_t>(name.direction) << 16 | static_cast<uint32_t>(name.micro_batch.value);
   return {view, kBoundaryGroup, purpose};
 }
 
 void BoundaryExchange::answer(Rank to, View view, const BoundaryName& name, const BoundaryMessage& message) {
-  in_.post->send(to, view, LetterKind::kBoundary, encode(BoundaryLetter{name, message.bytes}));
+  in_.post.send(to, view, LetterKind::kBoundary, encode(BoundaryLetter{name, message.bytes}));
 }
 
 absl::Status BoundaryExchange::send(Rank to, BoundaryDirection direction, MicroBatch micro_batch,
                                     BoundaryMessage message) {
   const BoundaryName name{commit_, direction, micro_batch};
   // Without waiting: a member whose view is stopped goes on computing until it needs something.
-  const std::shared_ptr<const Plan> plan = in_.gate->plan();
+  const std::shared_ptr<const Plan> plan = in_.gate.plan();
   if (in_.keeps_log) {
-    ASSIGN_OR_RETURN(const auto waiting, in_.log->put(name, message));
+    ASSIGN_OR_RETURN(const auto waiting, in_.log.put(name, message));
     if (commit_ <= plan->newest) {
-      in_.post->send(to, plan->view, LetterKind::kAudit, encode_audit(name, fingerprint(message.bytes)));
+      in_.post.send(to, plan->view, LetterKind::kAudit, encode_audit(name, fingerprint(message.bytes)));
     }
     for (const BoundaryLog::Waiting& request : waiting) answer(request.rank, plan->view, name, message);
     if (is_pulled(*plan)) return absl::OkStatus();
   }
-  pushed_.push_back({in_.transport->start_send(to, push_tag(plan->view, name), message.bytes), message.owner});
+  pushed_.push_back({in_.transport.start_send(to, push_tag(plan->view, name), message.bytes), message.owner});
   return absl::OkStatus();
 }
 
@@ -45,10 +47,10 @@ absl::Status BoundaryExchange::receive(Rank from, BoundaryDirection direction, M
   const BoundaryName name{commit_, direction, micro_batch};
   View after;
   while (true) {
-    ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, in_.gate->pass(after));
+    ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, in_.gate.pass(after));
     const absl::Status status =
         is_pulled(*plan) ? pull(*plan, from, name, into) : receive_pushed(*plan, from, name, into);
-    if (status.ok()) return in_.keeps_log ? in_.received->note(name, fingerprint(into)) : absl::OkStatus();
+    if (status.ok()) return in_.keeps_log ? in_.received.note(name, fingerprint(into)) : absl::OkStatus();
     in_.report_trouble(plan->view, status);
     after = plan->view;
   }
@@ -56,16 +58,16 @@ absl::Status BoundaryExchange::receive(Rank from, BoundaryDirection direction, M
 
 absl::Status BoundaryExchange::receive_pushed(const Plan& plan, Rank from, const BoundaryName& name,
                                               std::span<std::byte> into) {
-  return wait_for_message(*in_.transport, in_.transport->start_receive(from, push_tag(plan.view, name), into), in_.deadline,
+  return wait_for_message(in_.transport, in_.transport.start_receive(from, push_tag(plan.view, name), into), in_.deadline,
                           in_.meanwhile);
 }
 
 absl::Status BoundaryExchange::pull(const Plan& plan, Rank from, const BoundaryName& name, std::span<std::byte> into) {
   bool answered = false;
   while (!take_arrived(name, into)) {
-    if (!answered) in_.post->send(from, plan.view, LetterKind::kWantBoundary, encode(BoundaryLetter{name, {}}));
-    ASSIGN_OR_RETURN(answered, in_.gate->wait_signal());
-    if (in_.gate->newest_view() != plan.view) return Cancelled(absl::StrCat("view ", plan.view.value, " is over"));
+    if (!answered) in_.post.send(from, plan.view, LetterKind::kWantBoundary, encode(BoundaryLetter{name, {}}));
+    ASSIGN_OR_RETURN(answered, in_.gate.wait_signal());
+    if (in_.gate.newest_view() != plan.view) return Cancelled(absl::StrCat("view ", plan.view.value, " is over"));
   }
   return absl::OkStatus();
 }
@@ -84,13 +86,13 @@ bool BoundaryExchange::take_arrived(const BoundaryName& name, std::span<std::byt
 void BoundaryExchange::finish() {
   for (Pushed& pushed : pushed_) {
     // An error is the receiver's affair: it asks again in the next view.
-    (void)in_.transport->wait(std::move(pushed.operation), in_.deadline);
+    (void)in_.transport.wait(std::move(pushed.operation), in_.deadline);
   }
   pushed_.clear();
 }
 
 void BoundaryExchange::on_wanted(Rank from, View view, const BoundaryName& name) {
-  const auto message = in_.log->find_or_wait(name, {from});
+  const auto message = in_.log.find_or_wait(name, {from});
   if (message) answer(from, view, name, *message);
 }
 
@@ -100,7 +102,7 @@ void BoundaryExchange::on_arrived(const BoundaryLetter& letter) {
 }
 
 void BoundaryExchange::on_view() {
-  in_.log->forget_waiting();
+  in_.log.forget_waiting();
   const std::lock_guard lock(mutex_);
   arrived_.clear();
 }

@@ -28,12 +28,12 @@ namespace evermoe {
 class BoundaryExchange final : public Boundary {
  public:
   // What the exchange works with; all of it outlives the exchange.
-  struct Surroundings {
-    Transport* transport = nullptr;
-    Post* post = nullptr;
-    ViewGate* gate = nullptr;
-    BoundaryLog* log = nullptr;
-    ReceivedBoundaries* received = nullptr;
+  struct Dependencies {
+    Transport& transport;
+    Post& post;
+    ViewGate& gate;
+    BoundaryLog& log;
+    ReceivedBoundaries& received;
     // Tells the controller of a failure in this view; called once per failed call.
     std::function<void(View, const absl::Status&)> report_trouble;
     // Other work of the training thread while a pushed message is on its way.
@@ -41,7 +41,7 @@ class BoundaryExchange final : public Boundary {
     bool keeps_log = true;
     absl::Duration deadline = absl::Seconds(60);
   };
-  explicit BoundaryExchange(Surroundings surroundings) : in_(std::move(surroundings)) {}
+  explicit BoundaryExchange(Dependencies dependencies) : in_(std::move(dependencies)) {}
   ~BoundaryExchange() override;
 
   // ---- training thread
@@ -74,7 +74,7 @@ class BoundaryExchange final : public Boundary {
   bool take_arrived(const BoundaryName& name, std::span<std::byte> into);
   absl::Status receive_pushed(const Plan& plan, Rank from, const BoundaryName& name, std::span<std::byte> into);
 
-  const Surroundings in_;
+  const Dependencies in_;
   Commit commit_;
   std::deque<Pushed> pushed_;
   std::mutex mutex_;  // guards what follows

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/check.h"
 #include "base/error.h"
 
 namespace evermoe {
@@ -50,6 +51,16 @@ void append_all(RecordBytes& bytes, const std::vector<T>& values) {
 }
 
 }  // namespace
+
+void combine(const Findings& part, Findings& whole) {
+  if (whole.sums.empty() && whole.minima.empty()) {
+    whole = part;
+    return;
+  }
+  CHECK(part.sums.size() == whole.sums.size() && part.minima.size() == whole.minima.size());
+  for (size_t i = 0; i < part.sums.size(); ++i) whole.sums[i] += part.sums[i];
+  for (size_t i = 0; i < part.minima.size(); ++i) whole.minima[i] = std::min(whole.minima[i], part.minima[i]);
+}
 
 WindowRule next_rule(const WindowRule& before, Step state, int wanted_slots) {
   if (state == before.base || !before.is_first_of_window(state)) return before;

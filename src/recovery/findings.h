@@ -17,6 +17,9 @@ struct Findings {
   friend bool operator==(const Findings&, const Findings&) = default;
 };
 
+// Sums and minima of both. An empty `whole` stands for none so far.
+void combine(const Findings& part, Findings& whole);
+
 // A commit's outcome, equal on every rank.
 struct Record {
   Findings combined;

@@ -2,94 +2,93 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "base/check.h"
-#include "base/error.h"
-#include "base/log.h"
-
 namespace evermoe {
 namespace {
 
 enum : uint32_t { kTrainingSignal = 1 };
 
-std::vector<Rank> all_ranks(int size) {
-  std::vector<Rank> ranks;
-  for (int r = 0; r < size; ++r) ranks.push_back(Rank(r));
-  return ranks;
-}
-
-// Until the first plan says from where.
-CaptureSchedule no_schedule(size_t operators) { return {WindowRule{}, std::vector<int>(operators, 0)}; }
-
 }  // namespace
 
 Member::Member(const Topology& topology, Transport& transport, StageTrainer& trainer, ControlLink& control,
                Clock& clock, MemberOptions options, MemberObserver observer)
-    : topology_(topology), transport_(transport), trainer_(trainer), control_(control), clock_(clock),
-      options_(std::move(options)), observer_(std::move(observer)), rank_(transport.rank()),
-      stage_(topology.role_of(transport.rank()).stage), wake_training_(transport, kTrainingSignal), post_(transport, [this](View view, const absl::Status& s) { report_trouble(view, s, false); }),
-      gate_(wake_training_, options_.patience, options_.ask_again), log_(options_.log_bytes_max), store_(options_.snapshot_bytes_max),
-      ordering_(trainer.operators(), options_.ordering), schedule_(no_schedule(trainer.operators().size())),
-      exchange_({.transport = &transport_, .post = &post_, .gate = &gate_, .log = &log_, .received = &received_,
-                 .report_trouble = [this](View view, const absl::Status& s) { report_trouble(view, s, false); },
-                 .meanwhile = [this] { return trainer_.work_meanwhile(); }, .keeps_log = options_.is_protected, .deadline = options_.deadline}),
-      copies_({.rank = rank_, .trainer = &trainer_, .schedule = &schedule_, .store = &store_, .post = &post_,
-               .gate = &gate_, .wake_training = &wake_training_, .clock = &clock_},
-              options_.copies),
-      world_(transport_, all_ranks(transport.size()), {View(0), kVerdictGroup, options_.deadline}),
-      active_(trainer.operators().size(), true) {}
+    : transport_(transport), control_(control), options_(std::move(options)), observer_(std::move(observer)),
+      rank_(transport.rank()), wake_training_(transport, kTrainingSignal),
+      post_(transport, [this](View view, const absl::Status& status) { troubles_.report(view, status); }),
+      gate_(wake_training_, options_.patience, options_.ask_again), troubles_(rank_, gate_, control),
+      memory_(options_.log_bytes_max, options_.snapshot_bytes_max), window_(trainer, options_.ordering),
+      exchange_(exchange_parts(trainer)), copies_(copies_parts(trainer, clock), options_.copies),
+      commits_(commit_parts()),
+      fetch_({rank_, topology, memory_.store, post_, gate_, troubles_, refused_, counts_}),
+      restorer_(restorer_parts(topology, trainer)), program_(program_parts(trainer)),
+      answers_({rank_, memory_, copies_, exchange_, post_, refused_, wake_training_, options_.is_rehearsal}),
+      follower_(follower_parts(topology)), service_({transport, clock, gate_, copies_, follower_, answers_}) {}
 
-Member::~Member() = default;
-
-MemberWork Member::work() const {
-  const std::lock_guard lock(mutex_);
-  return work_;
+BoundaryExchange::Dependencies Member::exchange_parts(StageTrainer& trainer) {
+  return {.transport = transport_, .post = post_, .gate = gate_, .log = memory_.log, .received = memory_.received,
+          .report_trouble = [this](View view, const absl::Status& status) { troubles_.report(view, status); },
+          .meanwhile = [&trainer] { return trainer.work_meanwhile(); },
+          .keeps_log = options_.is_protected,
+          .deadline = options_.deadline};
 }
 
-ProtectionState Member::protection_state(const Record& record) const {
-  ProtectionState state;
-  state.window_steps = static_cast<int>(schedule_.rule().period);
-  state.complete_window = record.complete_window;
-  state.log_bytes = log_.bytes();
-  state.snapshot_bytes = store_.bytes();
-  state.captured_bytes = copies_.captured_bytes();
-  state.read_wait_seconds = seconds_waited_for_reads();
-  state.copy_wait_seconds = seconds_waited_for_copies();
-  state.copying_seconds = absl::ToDoubleSeconds(service_time());
-  return state;
+SnapshotCopies::Dependencies Member::copies_parts(StageTrainer& trainer, Clock& clock) {
+  return {.rank = rank_, .trainer = trainer, .schedule = window_.schedule(), .store = memory_.store, .post = post_,
+          .gate = gate_, .wake_training = wake_training_, .clock = clock};
+}
+
+CommitAgreement::Dependencies Member::commit_parts() {
+  return {.transport = transport_, .post = post_, .gate = gate_, .records = memory_.records, .troubles = troubles_,
+          .vote = [this](bool ends_window) { return vote(ends_window); },
+          .on_agreed = [this](View view, Commit commit, const Record& record) { on_agreed(view, commit, record); },
+          .deadline = options_.deadline};
+}
+
+Restorer::Dependencies Member::restorer_parts(const Topology& topology, StageTrainer& trainer) {
+  return {.rank = rank_, .topology = topology, .trainer = trainer, .gate = gate_, .control = control_,
+          .commits = commits_, .memory = memory_, .copies = copies_, .window = window_, .fetch = fetch_,
+          .counts = counts_, .bytes_at_once = options_.copies.piece_bytes_max};
+}
+
+RankProgram::Dependencies Member::program_parts(StageTrainer& trainer) {
+  return {.rank = rank_, .options = options_, .observer = observer_, .trainer = trainer, .gate = gate_,
+          .control = control_, .troubles = troubles_, .memory = memory_, .copies = copies_, .exchange = exchange_,
+          .window = window_, .commits = commits_, .restorer = restorer_, .counts = counts_};
+}
+
+OrderFollower::Dependencies Member::follower_parts(const Topology& topology) {
+  return {.rank = rank_, .stage = topology.role_of(rank_).stage, .is_protected = options_.is_protected,
+          .transport = transport_, .wake_training = wake_training_, .orders = orders_, .gate = gate_,
+          .control = control_, .troubles = troubles_, .memory = memory_, .copies = copies_, .exchange = exchange_,
+          .on_opened = [this] { service_.on_opened(); }};
+}
+
+WindowVote Member::vote(bool ends_window) const {
+  return {.complete_window = options_.is_protected ? copies_.complete_window() : Step(-1),
+          .wanted_slots = ends_window ? options_.wanted_slots(window_.ordering()) : 0,
+          .slots_max = options_.slots_max};
+}
+
+void Member::on_agreed(View view, Commit commit, const Record& record) {
+  follower_.on_recovered();
+  control_.send(Progress{view, rank_, commit, record.complete_window, memory_.log.bytes(), memory_.store.bytes()});
+}
+
+absl::Status Member::train() {
+  const absl::Status status = program_.run();
+  gate_.end(status);
+  post_.wake_service();
+  return status;
+}
+
+absl::Status Member::serve() {
+  const absl::Status status = service_.run();
+  gate_.end(status);
+  return status;
 }
 
 void Member::receive(ControllerMessage message) {
   enqueue(std::move(message));
   post_.wake_service();
-}
-
-void Member::enqueue(ControllerMessage message) {
-  const std::lock_guard lock(mutex_);
-  orders_.push_back(std::move(message));
-}
-
-void Member::report_trouble(View view, const absl::Status& status, bool inside_stage, bool copies_unusable) {
-  // A view that is over takes its calls with it: that is how this member learns of it.
-  if (gate_.newest_view() != view) return;
-  Trouble trouble;
-  trouble.view = view;
-  trouble.stage_epoch = gate_.standing().stage_epoch;
-  trouble.rank = rank_;
-  trouble.inside_stage = inside_stage;
-  trouble.accused = accused_rank(status);
-  trouble.copies_unusable = copies_unusable;
-  trouble.what = std::string(status.message());
-  {
-    // Attempts are repeated; the news is told once. Before the view is open the controller does not listen.
-    const std::lock_guard lock(mutex_);
-    const PlanPointer plan = gate_.plan();
-    const bool is_open = opening_view_ == view || (plan != nullptr && plan->view == view);
-    if (trouble_ && *trouble_ == trouble) return;
-    if (is_open) trouble_ = trouble;
-  }
-  log_warning(absl::StrCat("view ", view.value, ": ", trouble.what));
-  control_.send(std::move(trouble));
 }
 
 void Member::spoil_copies() {
@@ -100,13 +99,17 @@ void Member::spoil_copies() {
   }
 }
 
-void Member::repeat_trouble() {
-  std::optional<Trouble> trouble;
-  {
-    const std::lock_guard lock(mutex_);
-    trouble = trouble_;
-  }
-  if (trouble && trouble->view == gate_.newest_view()) control_.send(*std::move(trouble));
+ProtectionState Member::protection_state(const Record& record) const {
+  ProtectionState state;
+  state.window_steps = static_cast<int>(window_.schedule().rule().period);
+  state.complete_window = record.complete_window;
+  state.log_bytes = memory_.log.bytes();
+  state.snapshot_bytes = memory_.store.bytes();
+  state.captured_bytes = captured_bytes();
+  state.read_wait_seconds = seconds_waited_for_reads();
+  state.copy_wait_seconds = seconds_waited_for_copies();
+  state.copying_seconds = absl::ToDoubleSeconds(service_time());
+  return state;
 }
 
 }  // namespace evermoe

@@ -18,23 +18,23 @@ std::pair<Step, int> key(SlotTime time) { return {time.window, time.slot}; }
 
 }  // namespace
 
-SnapshotCopies::SnapshotCopies(Surroundings surroundings, SnapshotCopiesOptions options)
-    : in_(std::move(surroundings)), options_(options) {}
+SnapshotCopies::SnapshotCopies(Dependencies dependencies, SnapshotCopiesOptions options)
+    : in_(std::move(dependencies)), options_(options) {}
 
 absl::Status SnapshotCopies::capture(SlotTime time, RecordBytes position) {
   // The former capture has ended with the step that it overlapped, unless that step changed nothing.
   RETURN_IF_ERROR(wait_settled());
   std::vector<OperatorBytes> bytes;
-  for (const StageOperator& op : in_.trainer->operators()) bytes.push_back(op.bytes);
-  auto pieces = pieces_of_slot(*in_.schedule, time.slot, bytes, static_cast<int64_t>(position.size()),
+  for (const StageOperator& op : in_.trainer.operators()) bytes.push_back(op.bytes);
+  auto pieces = pieces_of_slot(in_.schedule, time.slot, bytes, static_cast<int64_t>(position.size()),
                                options_.piece_bytes_max);
   {
     const std::lock_guard lock(mutex_);
     if (is_suspended_) return Cancelled("this stage goes back");
-    capture_ = Capture{time, in_.schedule->slots(), std::move(position), std::move(pieces)};
-    slots_of_window_[time.window] = in_.schedule->slots();
+    capture_ = Capture{time, in_.schedule.slots(), std::move(position), std::move(pieces)};
+    slots_of_window_[time.window] = in_.schedule.slots();
   }
-  in_.post->wake_service();
+  in_.post.wake_service();
   return absl::OkStatus();
 }
 
@@ -47,20 +47,20 @@ bool SnapshotCopies::is_reading(int operator_index) const {
 }
 
 absl::Status SnapshotCopies::wait_read(int operator_index) {
-  const absl::Duration began = in_.clock->now();
+  const absl::Duration began = in_.clock.now();
   bool has_waited = false;
   while (true) {
     {
       const std::lock_guard lock(mutex_);
       if (!is_reading(operator_index)) {
-        read_wait_ += absl::ToDoubleSeconds(in_.clock->now() - began);
+        read_wait_ += absl::ToDoubleSeconds(in_.clock.now() - began);
         return status_;
       }
       is_urgent_ = true;
     }
-    if (!has_waited) in_.post->wake_service();
+    if (!has_waited) in_.post.wake_service();
     has_waited = true;
-    RETURN_IF_ERROR(in_.gate->wait_signal().status());
+    RETURN_IF_ERROR(in_.gate.wait_signal().status());
   }
 }
 
@@ -75,25 +75,25 @@ bool SnapshotCopies::is_settled() const {
 }
 
 absl::Status SnapshotCopies::wait_settled() {
-  const absl::Duration began = in_.clock->now();
+  const absl::Duration began = in_.clock.now();
   while (true) {
     {
       const std::lock_guard lock(mutex_);
       if (!status_.ok()) return status_;
       if (is_settled()) {
-        copy_wait_ += absl::ToDoubleSeconds(in_.clock->now() - began);
+        copy_wait_ += absl::ToDoubleSeconds(in_.clock.now() - began);
         return absl::OkStatus();
       }
       is_urgent_ = true;
     }
-    RETURN_IF_ERROR(in_.gate->pass().status());
-    ASSIGN_OR_RETURN(const bool moved, in_.gate->wait_signal());
+    RETURN_IF_ERROR(in_.gate.pass().status());
+    ASSIGN_OR_RETURN(const bool moved, in_.gate.wait_signal());
     if (moved) continue;
     {
       const std::lock_guard lock(mutex_);
       must_send_again_ = true;
     }
-    in_.post->wake_service();
+    in_.post.wake_service();
   }
 }
 
@@ -108,9 +108,9 @@ void SnapshotCopies::abandon() {
         break;
       }
     }
-    if (!in_.gate->wait_signal().ok()) return;
+    if (!in_.gate.wait_signal().ok()) return;
   }
-  in_.store->drop_incomplete(in_.rank);
+  in_.store.drop_incomplete(in_.rank);
 }
 
 Step SnapshotCopies::complete_window() const {
@@ -137,7 +137,7 @@ void SnapshotCopies::suspend() {
 }
 
 absl::Duration SnapshotCopies::work() {
-  const size_t in_flight = in_.post->reap();
+  const size_t in_flight = in_.post.reap();
   bool sends_again = false;
   {
     const std::lock_guard lock(mutex_);
@@ -149,14 +149,14 @@ absl::Duration SnapshotCopies::work() {
   if (!outgoing_.empty() && in_flight < static_cast<size_t>(options_.pieces_in_flight_max)) return absl::ZeroDuration();
   if (in_flight > 0 || !outgoing_.empty()) return kPoll;
   if (!capture_) return absl::InfiniteDuration();
-  return is_urgent_ ? absl::ZeroDuration() : std::max(absl::ZeroDuration(), next_capture_ - in_.clock->now());
+  return is_urgent_ ? absl::ZeroDuration() : std::max(absl::ZeroDuration(), next_capture_ - in_.clock.now());
 }
 
 void SnapshotCopies::capture_piece() {
   PieceHeader header;
   {
     const std::lock_guard lock(mutex_);
-    if (!capture_ || (!is_urgent_ && in_.clock->now() < next_capture_)) return;
+    if (!capture_ || (!is_urgent_ && in_.clock.now() < next_capture_)) return;
     const PiecePlan& plan = capture_->pieces[capture_->next];
     header = {.owner = in_.rank, .window = capture_->time.window, .slot = capture_->time.slot,
               .slots = capture_->slots, .piece = static_cast<int32_t>(capture_->next),
@@ -166,7 +166,7 @@ void SnapshotCopies::capture_piece() {
   }
   Piece piece = Piece::make(header);
   if (header.operator_index >= 0) {
-    in_.trainer->capture(header.operator_index, header.kind, header.offset, piece.writable_body());
+    in_.trainer.capture(header.operator_index, header.kind, header.offset, piece.writable_body());
   } else {
     std::memcpy(piece.writable_body().data(), capture_->position.data(), capture_->position.size());
   }
@@ -179,11 +179,11 @@ void SnapshotCopies::capture_piece() {
       is_urgent_ = false;
       captured_.insert({header.window, header.slot});
     }
-    next_capture_ = in_.clock->now() + absl::Seconds(static_cast<double>(header.size) / options_.bytes_per_second);
+    next_capture_ = in_.clock.now() + absl::Seconds(static_cast<double>(header.size) / options_.bytes_per_second);
   }
   piece.seal();
   fault_point("capture/copied");
-  const absl::Status stored = in_.store->add(piece);
+  const absl::Status stored = in_.store.add(piece);
   std::vector<Rank> holders;
   {
     const std::lock_guard lock(mutex_);
@@ -191,7 +191,7 @@ void SnapshotCopies::capture_piece() {
     for (const Holder& holder : holders_) holders.push_back(holder.rank);
   }
   for (const Rank holder : holders) outgoing_.push_back({holder, {header.window, header.slot}, piece});
-  in_.wake_training->raise();
+  in_.wake_training.raise();
 }
 
 bool SnapshotCopies::send_piece() {
@@ -203,7 +203,7 @@ bool SnapshotCopies::send_piece() {
     const std::lock_guard lock(mutex_);
     view = view_;
   }
-  in_.post->send(next.holder, view, LetterKind::kPiece, next.piece.block(), next.piece.owner());
+  in_.post.send(next.holder, view, LetterKind::kPiece, next.piece.block(), next.piece.owner());
   fault_point("capture/sent");
   return true;
 }
@@ -224,7 +224,7 @@ void SnapshotCopies::send_again() {
   }
   outgoing_.clear();
   for (const auto& [holder, time] : missing) {
-    for (Piece& piece : in_.store->pieces(in_.rank, time)) outgoing_.push_back({holder, time, std::move(piece)});
+    for (Piece& piece : in_.store.pieces(in_.rank, time)) outgoing_.push_back({holder, time, std::move(piece)});
   }
 }
 
@@ -256,7 +256,7 @@ void SnapshotCopies::adopt(Step window, int slots, const std::vector<Rank>& sour
     }
     must_send_again_ = true;
   }
-  in_.post->wake_service();
+  in_.post.wake_service();
 }
 
 void SnapshotCopies::on_acknowledged(Rank holder, SlotTime time) {
@@ -266,7 +266,7 @@ void SnapshotCopies::on_acknowledged(Rank holder, SlotTime time) {
       if (known.rank == holder) known.acknowledged.insert(key(time));
     }
   }
-  in_.wake_training->raise();
+  in_.wake_training.raise();
 }
 
 void SnapshotCopies::forget_before(Step window) {

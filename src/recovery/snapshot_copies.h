@@ -35,17 +35,17 @@ struct SnapshotCopiesOptions {
 
 class SnapshotCopies {
  public:
-  struct Surroundings {
+  struct Dependencies {
     Rank rank;
-    const StageTrainer* trainer = nullptr;
-    const CaptureSchedule* schedule = nullptr;
-    SnapshotStore* store = nullptr;
-    Post* post = nullptr;
-    ViewGate* gate = nullptr;
-    Signal* wake_training = nullptr;
-    Clock* clock = nullptr;
+    const StageTrainer& trainer;
+    const CaptureSchedule& schedule;
+    SnapshotStore& store;
+    Post& post;
+    ViewGate& gate;
+    Signal& wake_training;
+    Clock& clock;
   };
-  SnapshotCopies(Surroundings surroundings, SnapshotCopiesOptions options);
+  SnapshotCopies(Dependencies dependencies, SnapshotCopiesOptions options);
 
   // ---- training thread
 
@@ -107,7 +107,7 @@ class SnapshotCopies {
   void send_again();
   bool is_settled() const;
 
-  const Surroundings in_;
+  const Dependencies in_;
   const SnapshotCopiesOptions options_;
   mutable std::mutex mutex_;  // guards what follows; not held while trainer or transport are called
   std::optional<Capture> capture_;

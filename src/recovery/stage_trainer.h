@@ -78,7 +78,7 @@ class StageTrainer {
 
   // Every operator of the stage, in the same order on all its lanes.
   virtual const std::vector<StageOperator>& operators() const = 0;
-  // What this rank sends across its stage's boundaries in one step, evaluations included, at most.
+  // What this rank sends across its stage's boundaries in a step or in a batch of an evaluation, at most.
   virtual int64_t boundary_bytes() const { return 0; }
 
   // The communicators inside the stage begin anew, with all messages in `epoch`.
@@ -113,7 +113,11 @@ class StageTrainer {
   virtual absl::Status apply(const Findings& combined, const ActiveOperators& active, const BeforeWrite& before_write) = 0;
 
   virtual bool is_evaluated(Step step) const = 0;  // is the state at `step` evaluated?
-  virtual absl::StatusOr<Findings> evaluate(Boundary& boundary) = 0;
+  // An evaluation runs in so many batches, each with a commit of its own, so that the messages of one at a
+  // time are kept for a stage that goes back. The same on every rank.
+  virtual int64_t evaluation_batches() const = 0;
+  virtual absl::StatusOr<Findings> evaluate(int64_t batch, Boundary& boundary) = 0;
+  // Of all batches together.
   virtual void apply_evaluation(const Findings& combined) = 0;
 
   virtual bool is_saved(Step step) const = 0;  // is the state at `step` saved durably?

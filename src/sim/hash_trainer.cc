@@ -223,13 +223,13 @@ absl::StatusOr<std::vector<uint64_t>> HashTrainer::exchange(const std::vector<ui
   return received;
 }
 
-absl::StatusOr<HashTrainer::Graph> HashTrainer::forward(bool is_training, std::optional<int> micro_batch,
+absl::StatusOr<HashTrainer::Graph> HashTrainer::forward(uint64_t sample, std::optional<int> micro_batch,
                                                         Boundary& boundary) {
   Graph graph;
   graph.is_real = micro_batch.has_value();
   uint64_t value = 0;
   if (graph.is_real && role_.stage == 0) {
-    value = is_training ? mix(options_.seed, position_.samples + *micro_batch) : mix(options_.seed, 0xe7a1, *micro_batch);
+    value = sample;
   } else if (graph.is_real) {
     ASSIGN_OR_RETURN(value, receive(role_.stage - 1, BoundaryDirection::kActivation, *micro_batch, boundary));
   }
@@ -326,7 +326,8 @@ absl::StatusOr<Findings> HashTrainer::train(const ActiveOperators& active, Bound
     const auto micro_batch = micro_batch_of(operation.round);
     if (operation.kind == RoundOperation::Kind::kForward) {
       fault_point("step/forward");
-      ASSIGN_OR_RETURN(Graph graph, forward(true, micro_batch, boundary));
+      const uint64_t sample = mix(options_.seed, position_.samples + micro_batch.value_or(0));
+      ASSIGN_OR_RETURN(Graph graph, forward(sample, micro_batch, boundary));
       if (graph.is_real) losses += graph.output & 0xffff;
       count_choices(graph);
       held.push_back(std::move(graph));
@@ -376,10 +377,12 @@ bool HashTrainer::is_evaluated(Step step) const {
   return options_.evaluate_every > 0 && step.value % options_.evaluate_every == 0;
 }
 
-absl::StatusOr<Findings> HashTrainer::evaluate(Boundary& boundary) {
+absl::StatusOr<Findings> HashTrainer::evaluate(int64_t batch, Boundary& boundary) {
   uint64_t losses = 0;
   for (int round = 0; round < round_count(lanes_, options_.micro_batches); ++round) {
-    ASSIGN_OR_RETURN(const Graph graph, forward(false, micro_batch_of(round), boundary));
+    const auto micro_batch = micro_batch_of(round);
+    const uint64_t sample = mix(options_.seed, 0xe7a1, batch * options_.micro_batches + micro_batch.value_or(0));
+    ASSIGN_OR_RETURN(const Graph graph, forward(sample, micro_batch, boundary));
     if (graph.is_real) losses += graph.output & 0xffff;
   }
   return Findings{{0, static_cast<double>(losses)}, {saved_}};

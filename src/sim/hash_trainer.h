@@ -31,6 +31,7 @@ struct HashModelOptions {
   int layers_per_stage = 1;
   int experts = 4;             // of every layer
   int64_t evaluate_every = 0;  // steps; 0: never
+  int64_t evaluation_batches = 1;  // of micro_batches each
   int64_t save_every = 0;      // steps; 0: only at the end
   int skip_one_in = 5;         // verdicts that skip the update; 0: none
 };
@@ -66,7 +67,8 @@ class HashTrainer final : public StageTrainer {
   const ExpertLoads& expert_loads() const override { return expert_loads_; }
   absl::Status apply(const Findings& combined, const ActiveOperators& active, const BeforeWrite& before_write) override;
   bool is_evaluated(Step step) const override;
-  absl::StatusOr<Findings> evaluate(Boundary& boundary) override;
+  int64_t evaluation_batches() const override { return options_.evaluation_batches; }
+  absl::StatusOr<Findings> evaluate(int64_t batch, Boundary& boundary) override;
   void apply_evaluation(const Findings& combined) override;
   bool is_saved(Step step) const override;
   absl::Status save() override;
@@ -120,7 +122,8 @@ class HashTrainer final : public StageTrainer {
   absl::Status send(int stage, BoundaryDirection direction, int micro_batch, uint64_t value, Boundary& boundary);
   // Sends one word to every lane and gets one from each.
   absl::StatusOr<std::vector<uint64_t>> exchange(const std::vector<uint64_t>& words);
-  absl::StatusOr<Graph> forward(bool is_training, std::optional<int> micro_batch, Boundary& boundary);
+  // `sample`: what the first stage reads.
+  absl::StatusOr<Graph> forward(uint64_t sample, std::optional<int> micro_batch, Boundary& boundary);
   absl::Status backward(const Graph& graph, std::optional<int> micro_batch, const ActiveOperators& active,
                         Boundary& boundary);
   std::optional<int> micro_batch_of(int round) const;

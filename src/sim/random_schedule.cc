@@ -60,6 +60,7 @@ SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& 
   shape.model.steps = 8 + static_cast<int64_t>(draws.below(8));
   shape.model.micro_batches = 2 + static_cast<int>(draws.below(4));
   shape.model.evaluate_every = draws.one_in(2) ? 3 : 0;
+  shape.model.evaluation_batches = 1 + shape.model.micro_batches % 3;
   shape.model.save_every = draws.one_in(2) ? 4 : 0;
   shape.changes_windows = draws.one_in(3);
   shape.ordering.by = static_cast<OrderBy>(draws.below(6));
@@ -110,7 +111,8 @@ std::string undisturbed_digest(SimulatedShape shape) {
   static std::mutex mutex;
   static std::map<std::string, std::string> known;
   const std::string key = absl::StrCat(absl::StrJoin(shape.lanes, ","), "|", shape.model.seed, "|", shape.model.steps, "|",
-                                       shape.model.micro_batches, "|", shape.model.evaluate_every, "|", shape.model.save_every);
+                                       shape.model.micro_batches, "|", shape.model.evaluate_every, "|",
+                                       shape.model.evaluation_batches, "|", shape.model.save_every);
   const std::lock_guard lock(mutex);
   const auto found = known.find(key);
   if (found != known.end()) return found->second;

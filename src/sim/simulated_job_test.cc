@@ -196,6 +196,36 @@ TEST_F(SimulatedJobTest, WithoutProtectionEveryLossSendsAllBack) {
   EXPECT_TRUE(survives({kill(0, "step/forward", 21)}).recoveries[0].restarted_all);
 }
 
+// However long it is: its messages are kept batch by batch, and a batch has no more than a step.
+TEST_F(SimulatedJobTest, AnEvaluationTakesNoMoreOfTheLogThanAStep) {
+  shape_.model.evaluate_every = 0;
+  const int64_t without = run().log_bytes_peak;
+  shape_.model.evaluate_every = 3;
+  shape_.model.evaluation_batches = 100;
+  const SimulatedOutcome outcome = run();
+  ASSERT_TRUE(outcome.ok) << explain(outcome);
+  EXPECT_LE(outcome.log_bytes_peak, without);
+  EXPECT_EQ(outcome.work[0].evaluations, 100 * (shape_.model.steps / 3));
+}
+
+// Batches that have a commit are never run again, and the batch under way is finished by the survivors.
+TEST_F(SimulatedJobTest, ARankDiesBetweenTheBatchesOfAnEvaluation) {
+  shape_.lanes = {2, 2, 2};
+  shape_.model.evaluation_batches = 7;
+  for (const int victim : {0, 3, 4}) {
+    for (const int64_t batch : {1, 5, 9}) {
+      const SimulatedOutcome outcome = survives({kill(victim, "evaluate/batch", batch)});
+      EXPECT_THAT(rolled_back(outcome), ElementsAre(victim / 2));
+      EXPECT_FALSE(outcome.recoveries[0].restarted_all) << explain(outcome);
+      const int64_t all = 7 * (shape_.model.steps / shape_.model.evaluate_every);
+      for (int rank = 0; rank < 6; ++rank) {
+        if (rank / 2 == victim / 2) continue;
+        EXPECT_EQ(outcome.work[static_cast<size_t>(rank)].evaluations, all) << "rank " << rank << explain(outcome);
+      }
+    }
+  }
+}
+
 TEST_F(SimulatedJobTest, DenseSnapshotsNowAndThen) {
   shape_.window = 1;
   shape_.period = 4;

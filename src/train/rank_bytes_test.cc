@@ -43,7 +43,7 @@ TEST(RankBytesTest, AreThoseOfTheTrainer) {
     }
     const int64_t message = config.train.micro_batch_size * config.model.sequence_length * config.model.hidden * 2;
     EXPECT_EQ(self.trainer().boundary_bytes(),
-              message * boundary_messages(topology, role.stage, config.train.micro_batches, config.evaluate.micro_batches));
+              message * boundary_messages(topology, role.stage, config.train.micro_batches));
     return absl::OkStatus();
   }).ok());
 }

@@ -124,10 +124,10 @@ absl::StatusOr<ExpertLoads> RankModel::expert_loads() {
   return loads;
 }
 
-absl::StatusOr<double> RankModel::validation_loss_sum(Boundary& boundary) {
+absl::StatusOr<double> RankModel::validation_loss_sum(int64_t first, int64_t micro_batches, Boundary& boundary) {
   double sum = 0;
   RETURN_IF_ERROR(guard([&] {
-    sum = runner_->run_validation(config_.evaluate.micro_batches, boundary);
+    sum = runner_->run_validation(first, micro_batches, boundary);
     return absl::OkStatus();
   }));
   return sum;

@@ -50,7 +50,7 @@ class RankModel {
   // What the gates chose in the last accumulate_gradients(), over all lanes and with equal bits on them.
   absl::StatusOr<ExpertLoads> expert_loads();
   // This rank's sum of validation losses.
-  absl::StatusOr<double> validation_loss_sum(Boundary& boundary);
+  absl::StatusOr<double> validation_loss_sum(int64_t first, int64_t micro_batches, Boundary& boundary);
   // Updates masters and moments of the active ranges and gathers the compute weights. `before_write` is
   // called before an active range changes.
   using BeforeUpdate = std::function<absl::Status(const OperatorState&, FlatRange)>;

@@ -45,8 +45,7 @@ int64_t RecoverableTrainer::boundary_bytes() const {
   const JobConfig& config = model_->config();
   const int64_t message = config.train.micro_batch_size * config.model.sequence_length * config.model.hidden *
                           static_cast<int64_t>(c10::elementSize(model_->types().compute));
-  return message * boundary_messages(model_->topology(), model_->role().stage, config.train.micro_batches,
-                                     config.evaluate.micro_batches);
+  return message * boundary_messages(model_->topology(), model_->role().stage, config.train.micro_batches);
 }
 
 // ---- state
@@ -150,9 +149,17 @@ bool RecoverableTrainer::is_evaluated(Step step) const {
   return is_due(step, config.evaluate.every_steps) || step.value >= config.train.steps;
 }
 
-absl::StatusOr<Findings> RecoverableTrainer::evaluate(Boundary& boundary) {
+int64_t RecoverableTrainer::evaluation_batches() const {
+  const int64_t batch = evaluation_batch(model_->topology(), model_->config().train.micro_batches);
+  return (model_->config().evaluate.micro_batches + batch - 1) / batch;
+}
+
+absl::StatusOr<Findings> RecoverableTrainer::evaluate(int64_t batch, Boundary& boundary) {
+  const int64_t size = evaluation_batch(model_->topology(), model_->config().train.micro_batches);
+  const int64_t first = batch * size;
+  const int64_t count = std::min(size, model_->config().evaluate.micro_batches - first);
   StepFindings findings;
-  ASSIGN_OR_RETURN(findings.loss_sum, model_->validation_loss_sum(boundary));
+  ASSIGN_OR_RETURN(findings.loss_sum, model_->validation_loss_sum(first, count, boundary));
   findings.prepared = prepared();
   return to_findings(findings);
 }

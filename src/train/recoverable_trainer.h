@@ -53,7 +53,8 @@ class RecoverableTrainer final : public StageTrainer {
   const ExpertLoads& expert_loads() const override { return expert_loads_; }
   absl::Status apply(const Findings& combined, const ActiveOperators& active, const BeforeWrite& before_write) override;
   bool is_evaluated(Step step) const override;
-  absl::StatusOr<Findings> evaluate(Boundary& boundary) override;
+  int64_t evaluation_batches() const override;
+  absl::StatusOr<Findings> evaluate(int64_t batch, Boundary& boundary) override;
   void apply_evaluation(const Findings& combined) override;
   bool is_saved(Step step) const override;
   absl::Status save() override;

@@ -65,9 +65,10 @@ at::Tensor StageRunner::receive(int stage, BoundaryDirection direction, MicroBat
 }
 
 MicroBatchGraph StageRunner::forward(Phase phase, Step step, std::optional<MicroBatch> micro_batch,
-                                     Boundary& boundary) {
+                                     Boundary& boundary, int64_t first_number) {
   if (!micro_batch) return model_.forward(0, {}, {}, {});
-  const MicroBatchTokens tokens = tokens_of(phase, step, *micro_batch);
+  const auto number = static_cast<int32_t>(first_number + micro_batch->value);
+  const MicroBatchTokens tokens = tokens_of(phase, step, MicroBatch(number));
   at::Tensor input;
   if (!first()) input = receive(role_.stage - 1, BoundaryDirection::kActivation, *micro_batch, boundary);
   MicroBatchGraph graph = model_.forward(train_.micro_batch_size, tokens.inputs, input, tokens.targets);
@@ -116,13 +117,13 @@ StepFindings StageRunner::run_step(Step step, double loss_scale, Boundary& bound
   return findings;
 }
 
-double StageRunner::run_validation(int64_t micro_batches, Boundary& boundary) {
+double StageRunner::run_validation(int64_t first_number, int64_t micro_batches, Boundary& boundary) {
   const at::NoGradGuard no_grad;
   double loss_sum = 0;
   const int rounds = round_count(topology_.lanes(role_.stage), static_cast<int>(micro_batches));
   for (int round = 0; round < rounds; ++round) {
     const std::optional<MicroBatch> micro_batch = micro_batch_of(round, micro_batches);
-    const MicroBatchGraph graph = forward(Phase::kValidation, Step(0), micro_batch, boundary);
+    const MicroBatchGraph graph = forward(Phase::kValidation, Step(0), micro_batch, boundary, first_number);
     if (micro_batch && last()) loss_sum += graph.output.item<double>();
   }
   return loss_sum;

@@ -25,8 +25,9 @@ class StageRunner {
   // What this lane's micro-batches of the last run_step() chose, added in their order.
   const ExpertLoads& expert_loads() const { return expert_loads_; }
 
-  // This rank's sum of validation losses over `micro_batches` (non-zero on the last stage only).
-  double run_validation(int64_t micro_batches, Boundary& boundary);
+  // This rank's sum of validation losses over `micro_batches` from `first_number` on (non-zero on the last stage
+  // only). Their boundary messages count from 0.
+  double run_validation(int64_t first_number, int64_t micro_batches, Boundary& boundary);
 
  private:
   enum class Phase { kTraining, kValidation };
@@ -37,7 +38,9 @@ class StageRunner {
   std::optional<MicroBatch> micro_batch_of(int round, int64_t micro_batches) const;
   MicroBatchTokens tokens_of(Phase phase, Step step, MicroBatch micro_batch) const;
 
-  MicroBatchGraph forward(Phase phase, Step step, std::optional<MicroBatch> micro_batch, Boundary& boundary);
+  // Tokens are those of micro-batch `first_number` + `micro_batch`.
+  MicroBatchGraph forward(Phase phase, Step step, std::optional<MicroBatch> micro_batch, Boundary& boundary,
+                          int64_t first_number = 0);
   void backward(std::optional<MicroBatch> micro_batch, MicroBatchGraph graph, double scale, Boundary& boundary);
 
   // The lane of `stage` that runs this micro-batch.

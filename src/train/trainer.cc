@@ -66,7 +66,7 @@ absl::StatusOr<StepRecord> Trainer::step(bool drain) {
 
 absl::StatusOr<double> Trainer::evaluate() {
   boundary_.begin(evaluation_commit(position_.step));
-  ASSIGN_OR_RETURN(const double own, model_->validation_loss_sum(boundary_));
+  ASSIGN_OR_RETURN(const double own, model_->validation_loss_sum(0, config_.evaluate.micro_batches, boundary_));
   RETURN_IF_ERROR(boundary_.finish());
   double loss[] = {own};
   RETURN_IF_ERROR(annotate(world_->all_reduce<double>(loss, ReduceOp::kSum), "validation loss"));

@@ -15,6 +15,7 @@ absl::Status differs(const BoundaryName& name, const Fingerprint& before, const 
 }
 
 // Names are sorted by commit first.
+Commit next(Commit commit) { return Commit(commit.value + 1); }
 BoundaryName first_of(Commit commit) { return {commit, BoundaryDirection::kActivation, MicroBatch(0)}; }
 
 }  // namespace
@@ -65,8 +66,16 @@ void BoundaryLog::forget_waiting() {
 
 void BoundaryLog::free_before(Commit commit) {
   const MutexLock lock(mutex_);
-  const auto end = kept_.lower_bound(first_of(commit));
-  for (auto at = kept_.begin(); at != end; at = kept_.erase(at)) {
+  forget(kept_.begin(), kept_.lower_bound(first_of(commit)));
+}
+
+void BoundaryLog::free(Commit commit) {
+  const MutexLock lock(mutex_);
+  forget(kept_.lower_bound(first_of(commit)), kept_.lower_bound(first_of(next(commit))));
+}
+
+void BoundaryLog::forget(KeptMap::iterator begin, KeptMap::iterator end) {
+  for (auto at = begin; at != end; at = kept_.erase(at)) {
     bytes_ -= static_cast<int64_t>(at->second.message.bytes.size());
   }
 }
@@ -104,6 +113,11 @@ absl::Status ReceivedBoundaries::compare(const BoundaryName& name, const Fingerp
 void ReceivedBoundaries::free_before(Commit commit) {
   const MutexLock lock(mutex_);
   known_.erase(known_.begin(), known_.lower_bound(first_of(commit)));
+}
+
+void ReceivedBoundaries::free(Commit commit) {
+  const MutexLock lock(mutex_);
+  known_.erase(known_.lower_bound(first_of(commit)), known_.lower_bound(first_of(next(commit))));
 }
 
 void ReceivedBoundaries::clear() {

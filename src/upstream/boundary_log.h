@@ -69,6 +69,8 @@ class BoundaryLog {
   void forget_waiting();
   // Forgets messages of commits before `commit`: nobody will run that work again.
   void free_before(Commit commit);
+  // Forgets the messages of this commit alone.
+  void free(Commit commit);
   void clear();
 
   int64_t bytes() const;
@@ -79,9 +81,12 @@ class BoundaryLog {
     BoundaryMessage message;
     Fingerprint fingerprint;
   };
+  using KeptMap = std::map<BoundaryName, Kept>;
+  void forget(KeptMap::iterator begin, KeptMap::iterator end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   const int64_t bytes_max_;
   mutable Mutex mutex_;
-  std::map<BoundaryName, Kept> kept_ ABSL_GUARDED_BY(mutex_);
+  KeptMap kept_ ABSL_GUARDED_BY(mutex_);
   std::map<BoundaryName, std::vector<Waiting>> waiting_ ABSL_GUARDED_BY(mutex_);
   int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t bytes_peak_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -98,6 +103,7 @@ class ReceivedBoundaries {
   // Corrupt if another fingerprint is known; ok if none is.
   absl::Status compare(const BoundaryName& name, const Fingerprint& fingerprint) const;
   void free_before(Commit commit);
+  void free(Commit commit);
   void clear();
 
  private:

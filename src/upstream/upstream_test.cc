@@ -25,7 +25,17 @@ TEST(CommitTest, AnEvaluationComesBetweenTwoVerdicts) {
   EXPECT_LT(verdict_commit(Step(3)), evaluation_commit(Step(3)));
   EXPECT_LT(evaluation_commit(Step(3)), verdict_commit(Step(4)));
   EXPECT_LT(evaluation_commit(Step(9)), closing_commit(Step(9), 0));
-  EXPECT_EQ(step_of(evaluation_commit(Step(3))), Step(3));
+  EXPECT_LT(evaluation_commit(Step(3), kEvaluationBatchesMax - 1), verdict_commit(Step(4)));
+  EXPECT_EQ(step_of(evaluation_commit(Step(3), 5)), Step(3));
+}
+
+// What is under way belongs to the commit after the newest one, so no more than these are asked for.
+TEST(CommitTest, WhateverFollowsACommitIsUnderWay) {
+  for (const Commit newest : {verdict_commit(Step(3)), evaluation_commit(Step(3)), evaluation_commit(Step(3), 7)}) {
+    EXPECT_LE(Commit(newest.value + 1), last_under_way(newest));
+    EXPECT_EQ(last_under_way(newest), verdict_commit(Step(4)));
+  }
+  EXPECT_LT(last_under_way(Commit(-1)), verdict_commit(Step(0))) << "before the first commit of all";
 }
 
 TEST(BoundaryLogTest, AnswersAtOnceOrWhenTheMessageComes) {
@@ -67,6 +77,18 @@ TEST(BoundaryLogTest, KeepsCountOfItsBytesAndItsLimit) {
   EXPECT_EQ(text_of(log.find(activation(4))), "5678");
   EXPECT_TRUE(log.put(activation(6), message("9")).ok());
   EXPECT_EQ(log.bytes_peak(), 8);
+}
+
+TEST(BoundaryLogTest, ACommitCanBeForgottenAlone) {
+  BoundaryLog log(1000);
+  for (const int64_t commit : {2, 3, 4}) ASSERT_TRUE(log.put(activation(commit), message("1234")).ok());
+  log.free(Commit(3));
+  EXPECT_EQ(log.bytes(), 8);
+  EXPECT_EQ(text_of(log.find(activation(2))), "1234");
+  EXPECT_EQ(text_of(log.find(activation(3))), "none");
+  EXPECT_EQ(text_of(log.find(activation(4))), "1234");
+  log.free(Commit(3));
+  EXPECT_EQ(log.bytes(), 8);
 }
 
 TEST(BoundaryLogTest, WhoHoldsAMessageKeepsItAlive) {

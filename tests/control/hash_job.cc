@@ -66,7 +66,8 @@ class PacedTrainer final : public StageTrainer {
     return inner_.apply(own, active, before_write);
   }
   bool is_evaluated(Step step) const override { return inner_.is_evaluated(step); }
-  absl::StatusOr<Findings> evaluate(Boundary& boundary) override { return inner_.evaluate(boundary); }
+  int64_t evaluation_batches() const override { return inner_.evaluation_batches(); }
+  absl::StatusOr<Findings> evaluate(int64_t batch, Boundary& boundary) override { return inner_.evaluate(batch, boundary); }
   void apply_evaluation(const Findings& combined) override { inner_.apply_evaluation(combined); }
   bool is_saved(Step step) const override { return inner_.is_saved(step); }
   absl::Status save() override { return inner_.save(); }
