@@ -11,6 +11,9 @@
 //
 // Everything is exchanged directly, because a ring or tree would either change the order of the
 // additions or need more steps, and steps cost context switches where processes outnumber cores.
+// Among more than kDirectMembersMax members the number of messages counts for more: barrier and what
+// is small among the rest go over a binomial tree, in 2 log2(n) steps of n - 1 messages in all each
+// way. A reduction gathers the contributions there, n * S bytes at member 0, and adds them in order.
 //
 // All messages of one call have one tag: between two members their order is fixed by the algorithm.
 // Receives are started before sends, in the order in which the messages will come, so that payload
@@ -34,6 +37,10 @@ constexpr uint32_t kNameMask = kCollective - 1;
 
 // Up to here an all_reduce or broadcast takes one step: saving a step saves more than saving bytes.
 constexpr size_t kOneStepBytesMax = 64 << 10;
+// More members than these do not all talk to each other for a few bytes.
+constexpr int kDirectMembersMax = 32;
+// Member 0 gathers up to here; what is larger is exchanged directly.
+constexpr size_t kTreeBytesMax = 4 << 20;
 // Reductions of large parts go chunk by chunk, so that adding overlaps moving and what has been
 // received is still in the cache when it is added.
 constexpr size_t kChunkBytes = 256 << 10;
@@ -50,6 +57,21 @@ absl::Status wait_all(std::vector<PendingMessage>& messages) {
   for (PendingMessage& message : messages) RETURN_IF_ERROR(message.wait());
   return absl::OkStatus();
 }
+
+// A member's place in a binomial tree over all of them. The subtree of a member is a range of
+// indices that begins with its own, so that what it gathers is in index order.
+struct TreePlace {
+  TreePlace(int own, int members) : index(own), end(own == 0 ? members : std::min(members, own + (own & -own))) {}
+  int parent() const { return index & (index - 1); }
+  // The nearest child first.
+  std::vector<TreePlace> children(int members) const {
+    std::vector<TreePlace> result;
+    for (int step = 1; index + step < end; step *= 2) result.emplace_back(index + step, members);
+    return result;
+  }
+  int index;
+  int end;  // of the subtree
+};
 
 // Begins of n parts of `count` elements that differ by at most one in size.
 std::vector<int64_t> even_begins(size_t count, int n) {
@@ -122,6 +144,11 @@ void Communicator::restart(View view) {
 }
 
 absl::Status Communicator::barrier() {
+  if (size() > kDirectMembersMax) {
+    const std::vector<int64_t> begins(members_.size() + 1);
+    RETURN_IF_ERROR(annotate(gather_over_tree(next_collective_tag(), {}, begins), "barrier"));
+    return annotate(broadcast_over_tree(next_collective_tag(), 0, {}), "barrier");
+  }
   const std::vector<std::span<const std::byte>> nothing_to_send(members_.size());
   const std::vector<std::span<std::byte>> nothing_to_receive(members_.size());
   return annotate(exchange(next_collective_tag(), nothing_to_send, nothing_to_receive), "barrier");
@@ -153,12 +180,41 @@ absl::Status Communicator::all_to_all(std::span<const std::span<const std::byte>
   return annotate(exchange(next_collective_tag(), sends, receives), "all_to_all");
 }
 
+// Member 0 ends with all the ranges of `bytes`, each of which its member brings.
+absl::Status Communicator::gather_over_tree(Tag tag, std::span<std::byte> bytes, std::span<const int64_t> begins) {
+  const auto range = [&](const TreePlace& place) {
+    const auto begin = static_cast<size_t>(begins[static_cast<size_t>(place.index)]);
+    return bytes.subspan(begin, static_cast<size_t>(begins[static_cast<size_t>(place.end)]) - begin);
+  };
+  const TreePlace own(index_, size());
+  std::vector<PendingMessage> messages;
+  for (const TreePlace& child : own.children(size())) messages.push_back(receive(child.index, tag, range(child)));
+  RETURN_IF_ERROR(wait_all(messages));
+  return index_ == 0 ? absl::OkStatus() : send(own.parent(), tag, range(own)).wait();
+}
+
+absl::Status Communicator::broadcast_over_tree(Tag tag, int root, std::span<std::byte> bytes) {
+  const TreePlace own((index_ - root + size()) % size(), size());
+  const auto member = [&](int place) { return (place + root) % size(); };
+  if (index_ != root) RETURN_IF_ERROR(receive(member(own.parent()), tag, bytes).wait());
+  std::vector<PendingMessage> messages;
+  for (const TreePlace& child : own.children(size())) messages.push_back(send(member(child.index), tag, bytes));
+  std::reverse(messages.begin(), messages.end());
+  return wait_all(messages);
+}
+
 absl::Status Communicator::all_gather(std::span<std::byte> bytes, std::span<const int64_t> begins) {
+  CHECK(begins.size() == members_.size() + 1);
+  const auto total = static_cast<size_t>(begins.back() - begins.front());
+  if (size() > kDirectMembersMax && total <= kOneStepBytesMax) {
+    RETURN_IF_ERROR(annotate(gather_over_tree(next_collective_tag(), bytes, begins), "all_gather"));
+    const std::span<std::byte> gathered = bytes.subspan(static_cast<size_t>(begins.front()), total);
+    return annotate(broadcast_over_tree(next_collective_tag(), 0, gathered), "all_gather");
+  }
   return annotate(gather_parts(next_collective_tag(), bytes, begins), "all_gather");
 }
 
 absl::Status Communicator::gather_parts(Tag tag, std::span<std::byte> bytes, std::span<const int64_t> begins) {
-  CHECK(begins.size() == members_.size() + 1);
   const auto part = [&](size_t i) {
     return bytes.subspan(static_cast<size_t>(begins[i]), static_cast<size_t>(begins[i + 1] - begins[i]));
   };
@@ -175,6 +231,7 @@ absl::Status Communicator::broadcast(int root, std::span<std::byte> bytes) {
 
 absl::Status Communicator::broadcast_whole(int root, std::span<std::byte> bytes) {
   const Tag tag = next_collective_tag();
+  if (size() > kDirectMembersMax) return broadcast_over_tree(tag, root, bytes);
   if (index_ != root) return receive(root, tag, bytes).wait();
   std::vector<PendingMessage> messages;
   for (int to = 0; to < size(); ++to) {
@@ -265,6 +322,9 @@ template <typename T>
 absl::Status Communicator::all_reduce(std::span<T> values, ReduceOp op) {
   if (size() == 1 || values.empty()) return absl::OkStatus();
   const bool one_step = values.size_bytes() <= kOneStepBytesMax;
+  if (size() > kDirectMembersMax && values.size_bytes() * members_.size() <= kTreeBytesMax) {
+    return annotate(all_reduce_over_tree(values, op), "all_reduce");
+  }
   return annotate(one_step ? all_reduce_whole(values, op) : all_reduce_parts(values, op), "all_reduce");
 }
 
@@ -283,6 +343,21 @@ absl::Status Communicator::all_reduce_whole(std::span<T> values, ReduceOp op) {
   RETURN_IF_ERROR(exchange(next_collective_tag(), sends, receives));
   reduce_in_order<T>(inputs, values.size(), op, values.data());
   return absl::OkStatus();
+}
+
+template <typename T>
+absl::Status Communicator::all_reduce_over_tree(std::span<T> values, ReduceOp op) {
+  const size_t count = values.size();
+  const std::unique_ptr<T[]> gathered(new T[count * members_.size()]);  // only its subtree's part is ever touched
+  std::vector<int64_t> begins;
+  std::vector<const T*> inputs;
+  for (size_t i = 0; i <= members_.size(); ++i) begins.push_back(static_cast<int64_t>(i * values.size_bytes()));
+  for (size_t i = 0; i < members_.size(); ++i) inputs.push_back(&gathered[i * count]);
+  std::copy(values.begin(), values.end(), &gathered[static_cast<size_t>(index_) * count]);
+  const std::span<T> all(gathered.get(), count * members_.size());
+  RETURN_IF_ERROR(gather_over_tree(next_collective_tag(), std::as_writable_bytes(all), begins));
+  if (index_ == 0) reduce_in_order<T>(inputs, count, op, values.data());
+  return broadcast_over_tree(next_collective_tag(), 0, std::as_writable_bytes(values));
 }
 
 // The reduced chunks of a part go out while later chunks of it still come in. Receiving them into

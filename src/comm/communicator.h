@@ -5,6 +5,12 @@
 // ((x0 + x1) + x2) + ... elementwise. Every member must make the same collective calls in the same
 // order. Buffers are host memory; tensor/ brings device tensors there.
 //
+// Among many members a small reduction goes over a tree. It does not add partial sums there, which
+// would be another order: every member's contribution travels whole, in a range of its subtree's, to
+// member 0, which adds all of them in index order and passes the result down. So the bits do not
+// depend on the path, nor on the number of members from which on it is taken. A timeout then names the
+// neighbour in the tree, who may itself wait for somebody.
+//
 // Each call fails with PeerLost, Timeout (after `deadline`) or Cancelled, with the accused rank; the
 // communicator is then of no further use: the contents of receive buffers are undefined.
 //
@@ -110,6 +116,8 @@ class Communicator {
   absl::Status exchange(Tag tag, std::span<const std::span<const std::byte>> sends,
                         std::span<const std::span<std::byte>> receives);
   absl::Status gather_parts(Tag tag, std::span<std::byte> bytes, std::span<const int64_t> begins);
+  absl::Status gather_over_tree(Tag tag, std::span<std::byte> bytes, std::span<const int64_t> begins);
+  absl::Status broadcast_over_tree(Tag tag, int root, std::span<std::byte> bytes);
   absl::Status broadcast_whole(int root, std::span<std::byte> bytes);
   absl::Status broadcast_parts(int root, std::span<std::byte> bytes);
   template <typename T, typename OnChunk>
@@ -118,6 +126,8 @@ class Communicator {
                            OnChunk on_chunk);
   template <typename T>
   absl::Status all_reduce_whole(std::span<T> values, ReduceOp op);
+  template <typename T>
+  absl::Status all_reduce_over_tree(std::span<T> values, ReduceOp op);
   template <typename T>
   absl::Status all_reduce_parts(std::span<T> values, ReduceOp op);
   template <typename T>

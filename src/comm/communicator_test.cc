@@ -257,6 +257,56 @@ std::string test_name(const testing::TestParamInfo<std::tuple<TransportKind, int
   return kind_name(std::get<0>(info.param)) + std::to_string(std::get<1>(info.param));
 }
 
+// Enough members for trees, of sizes at which a tree has ragged edges.
+class ManyMembersTest : public testing::TestWithParam<int> {
+ protected:
+  void run(const std::function<void(Communicator&)>& body) {
+    run_ranks(TransportKind::kInProcess, GetParam(), [&](Transport& transport) {
+      Communicator world(transport, everybody(GetParam()), {.view = View(1), .deadline = absl::Seconds(30)});
+      body(world);
+      EXPECT_TRUE(world.barrier().ok());
+    });
+  }
+};
+
+TEST_P(ManyMembersTest, AllReduceHasTheBitsOfIndexOrder) {
+  for (const size_t count : {1u, 7u, 5000u, 40'000u}) {
+    const std::vector<float> sum = reduced<float>(GetParam(), count, ReduceOp::kSum);
+    run([&](Communicator& world) {
+      std::vector<float> values = values_of<float>(world.index(), count);
+      ASSERT_TRUE(world.all_reduce<float>(values, ReduceOp::kSum).ok());
+      EXPECT_TRUE(same_bits<float>(values, sum)) << count;
+    });
+  }
+}
+
+TEST_P(ManyMembersTest, EverybodyGetsWhatEverybodyBrings) {
+  constexpr size_t kCount = 1000;
+  run([&](Communicator& world) {
+    const auto begins = ragged_begins(GetParam(), kCount);
+    const std::vector<int64_t> values = values_of<int64_t>(0, kCount / sizeof(int64_t));
+    const auto all = std::as_bytes(std::span(values));
+    const std::vector<std::byte> whole(all.begin(), all.end());
+    std::vector<std::byte> bytes(kCount);
+    const auto own = static_cast<size_t>(world.index());
+    std::copy(whole.begin() + begins[own], whole.begin() + begins[own + 1], bytes.begin() + begins[own]);
+    ASSERT_TRUE(world.all_gather(bytes, begins).ok());
+    EXPECT_EQ(bytes, whole);
+  });
+}
+
+TEST_P(ManyMembersTest, ABroadcastReachesEverybodyFromAnyRoot) {
+  run([&](Communicator& world) {
+    for (const int root : {0, 5, GetParam() - 1}) {
+      std::vector<int64_t> values(10, world.index() == root ? 1000 + root : 0);
+      ASSERT_TRUE(world.broadcast(root, std::as_writable_bytes(std::span(values))).ok());
+      EXPECT_EQ(values, std::vector<int64_t>(10, 1000 + root));
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ManyMembersTest, testing::Values(33, 64, 100));
+
 INSTANTIATE_TEST_SUITE_P(All, CommunicatorTest,
                          testing::Combine(testing::Values(TransportKind::kUnix, TransportKind::kUcx,
                                                           TransportKind::kInProcess), testing::Values(1, 2, 3, 4, 5)),

@@ -1,4 +1,4 @@
-// The transport of a job: streams between processes of one machine, UCX between machines.
+// The transport of a job: streams between processes of one machine, UCX between those of different ones.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 namespace evermoe {
 
 enum class JobTransportKind {
-  kAuto,  // kUnix if all ranks are on one machine, else kUcx; costs a UCX start-up either way
+  kAuto,  // for each pair: streams inside a machine, UCX between machines
   kUnix,
   kUcx,
 };
@@ -24,11 +24,8 @@ struct JobTransportOptions {
 
 // All ranks of a job must use the same kind; connect() and meet() give InvalidInput otherwise.
 //
-// With kAuto the addresses decide in connect(), and after open() the first table that names others.
-// The choice is for good, for every process of the job: streams do not take in a process on another
-// machine later (InvalidInput), and where a job on several machines has shrunk to one, a new process
-// has to be started with kUcx. Until the choice has fallen on UCX, letters to oneself that have not
-// been received are lost with it.
+// With kAuto the addresses of a table decide anew at every meeting: a rank may move to another machine,
+// and a job may grow onto a second one. connect() leaves UCX out if all are on one machine.
 absl::StatusOr<std::unique_ptr<TransportListener>> listen_job(const JobTransportOptions& options);
 
 // "auto", "unix" or "ucx"; InvalidInput for anything else.

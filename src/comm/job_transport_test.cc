@@ -1,9 +1,11 @@
-// The transport "auto" passes everything on to the kind that it has chosen. A second machine is an
-// address that names one.
+// The transport "auto" uses streams inside a machine and UCX between machines, in one job. A second
+// machine is an address that names one.
 #include "comm/job_transport.h"
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
 #include <thread>
 
 #include "comm/cast_testing.h"
@@ -32,11 +34,11 @@ TEST(JobTransportTest, AutoUsesStreamsOnOneMachine) {
   other.join();
 }
 
-// Processes of "auto": all on one machine, or each on one of its own.
-Cast cast_of(int size, bool is_spread) {
-  const auto seen_by = [is_spread](std::vector<PeerAddress> table, Rank rank) {
-    for (size_t i = 0; is_spread && i < table.size(); ++i) {
-      if (i == static_cast<size_t>(rank.value)) continue;
+// Processes of "auto", rank i on machine i / per_machine.
+Cast cast_of(int size, int per_machine) {
+  const auto seen_by = [per_machine](std::vector<PeerAddress> table, Rank rank) {
+    for (size_t i = 0; i < table.size(); ++i) {
+      if (static_cast<int>(i) / per_machine == rank.value / per_machine) continue;
       HostAddress address = *parse_address(table[i].address);
       address.machine = "elsewhere";
       table[i].address = to_string(address);
@@ -46,7 +48,7 @@ Cast cast_of(int size, bool is_spread) {
   return Cast([] { return *listen_job({}); }, size, seen_by);
 }
 
-class AutoMeetingTest : public testing::TestWithParam<bool> {};
+class AutoMeetingTest : public testing::TestWithParam<int> {};
 
 TEST_P(AutoMeetingTest, NewcomersAreMetAndLettersAndRevocationsArePassedOn) {
   Cast cast = cast_of(3, GetParam());
@@ -66,22 +68,35 @@ TEST_P(AutoMeetingTest, NewcomersAreMetAndLettersAndRevocationsArePassedOn) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, AutoMeetingTest, testing::Bool(),
-                         [](const auto& info) { return info.param ? "AcrossMachines" : "OnOneMachine"; });
+INSTANTIATE_TEST_SUITE_P(All, AutoMeetingTest, testing::Values(1, 2, 3),
+                         [](const auto& info) { return "Machines" + std::to_string((3 + info.param - 1) / info.param); });
 
-// Before the choice there are only letters to oneself.
-TEST(JobTransportTest, TheChoiceWakesTheThreadThatWaitsForALetter) {
-  for (const bool is_spread : {false, true}) {
-    Cast cast = cast_of(2, is_spread);
-    cast.enter(0, 0);
-    cast.enter(1, 0);
-    std::thread service([&] { EXPECT_TRUE(is_letter(cast[1].receive_letter(kPatience), 0, letter_tag(2), 10, 2)); });
-    EXPECT_TRUE(send(cast[0], 0, letter_tag(1), bytes_of(10, 1)).ok());
-    EXPECT_TRUE(is_letter(cast[0].receive_letter(kPatience), 0, letter_tag(1), 10, 1));
-    EXPECT_TRUE(all_ok(cast.meet_all()));
-    EXPECT_TRUE(send(cast[0], 1, letter_tag(2), bytes_of(10, 2)).ok());
-    service.join();
+// Letters of both kinds and to oneself come to the thread that waits for any.
+TEST_P(AutoMeetingTest, LettersComeFromWhereverTheyAreSent) {
+  Cast cast = cast_of(3, GetParam());
+  for (int rank = 0; rank < 3; ++rank) cast.enter(rank, 0);
+  std::thread service([&] {
+    std::set<int> senders;
+    for (int i = 0; i < 30; ++i) {
+      const auto letter = cast[1].receive_letter(kPatience);
+      ASSERT_TRUE(letter.ok()) << letter.status();
+      EXPECT_TRUE(is_letter(letter, letter->from.value, letter_tag(2), 100'000, letter->from.value));
+      senders.insert(letter->from.value);
+    }
+    EXPECT_EQ(senders, (std::set<int>{0, 1, 2}));
+  });
+  EXPECT_TRUE(all_ok(cast.meet_all()));
+  for (int i = 0; i < 10; ++i) {
+    for (int rank = 0; rank < 3; ++rank) EXPECT_TRUE(send(cast[rank], 1, letter_tag(2), bytes_of(100'000, rank)).ok());
   }
+  service.join();
+}
+
+TEST(JobTransportTest, ALetterToOneselfComesBeforeAnybodyIsMet) {
+  Cast cast = cast_of(2, 1);
+  cast.enter(0, 0);
+  EXPECT_TRUE(send(cast[0], 0, letter_tag(1), bytes_of(10, 1)).ok());
+  EXPECT_TRUE(is_letter(cast[0].receive_letter(kPatience), 0, letter_tag(1), 10, 1));
 }
 
 }  // namespace

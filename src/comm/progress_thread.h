@@ -25,7 +25,7 @@
 namespace evermoe {
 
 // Receives of fewer bytes are left to those who wait for them: the kernel has room for such messages.
-inline constexpr size_t kLargeMessageBytes = size_t{64} << 10;
+inline constexpr size_t kLargeMessageBytes = size_t{128} << 10;
 
 class ProgressThread {
  public:

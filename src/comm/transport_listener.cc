@@ -1,8 +1,15 @@
 #include "comm/transport_listener.h"
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/limits.h"
 
 namespace evermoe {
+
+absl::Status check_ranks(int size) {
+  if (size <= kJobRanksMax) return absl::OkStatus();
+  return InvalidInput(absl::StrCat("a job of ", size, " ranks, allowed: at most ", kJobRanksMax));
+}
 
 absl::StatusOr<std::unique_ptr<Transport>> TransportListener::connect(Rank rank, const std::vector<std::string>& addresses,
                                                                       absl::Duration timeout) {

@@ -12,6 +12,9 @@
 
 namespace evermoe {
 
+// For open(): InvalidInput for more ranks than a job may have.
+absl::Status check_ranks(int size);
+
 class TransportListener {
  public:
   virtual ~TransportListener() = default;
@@ -22,7 +25,7 @@ class TransportListener {
   // A transport that knows nobody yet; connections are made by Transport::meet(), and this process
   // goes on to accept younger ones. `since` is the view in which this process joins. To be called
   // once; the listener may be destroyed afterwards.
-  // InvalidInput if this kind of transport cannot have so many ranks.
+  // InvalidInput if `size` is more than kJobRanksMax (base/limits.h).
   virtual absl::StatusOr<std::unique_ptr<Transport>> open(Rank rank, int size, View since) = 0;
 
   // open() for a job whose membership never changes, and one meeting of all: addresses[i] is rank

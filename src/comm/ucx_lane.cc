@@ -98,7 +98,10 @@ void UcxLane::complete(Flight& flight, ucs_status_t status, size_t received) {
   const bool is_whole = status == UCS_OK && received == flight.size;
   switch (flight.role) {
     case Flight::Role::kSend:
-      if (flight.tag.group == kOwnGroup && flight.tag.purpose == kHello) flight.peer->is_greeted = status == UCS_OK;
+      if (flight.tag.group == kOwnGroup && flight.tag.purpose == kHello) {
+        flight.peer->is_greeted = status == UCS_OK;
+        note(*flight.peer);
+      }
       return finish_operation(flight, status, 0);
     case Flight::Role::kReceive:
       CHECK(status != UCS_ERR_MESSAGE_TRUNCATED && (status != UCS_OK || is_whole))
@@ -119,7 +122,7 @@ void UcxLane::finish_operation(Flight& flight, ucs_status_t status, size_t recei
     return operation.finish(absl::OkStatus());
   }
   UcxPeer& peer = *flight.peer;
-  if (peer.lost.ok()) peer.has_failed = true;
+  if (peer.lost.ok()) peer.has_failed = true, note(peer);
   operation.finish(!peer.lost.ok() ? peer.lost
                                    : PeerLost(peer.rank, absl::StrCat("rank ", peer.rank.value, ": ", ucs_status_string(status))));
 }
@@ -131,7 +134,11 @@ void UcxLane::sweep() {
     flights_.erase(flight);
   }
   completed_.clear();
-  std::erase_if(former_, [](const auto& peer) { return peer->uses == 0; });
+  std::erase_if(former_, [this](const auto& peer) {
+    if (peer->uses > 0) return false;
+    std::erase(noted_, peer.get());
+    return true;
+  });
 }
 
 // Ok if operations of this tag with that rank are possible.
@@ -265,8 +272,7 @@ bool UcxLane::drive() {
   bool has_moved = false;
   for (bool has_acted = true; has_acted;) {
     has_moved = worker_->progress() || has_moved;
-    has_acted = false;
-    for (const Seat& seat : seats_) has_acted = (seat.peer && act_upon(*seat.peer)) || has_acted;
+    has_acted = act_upon_noted();
     has_moved = has_moved || has_acted;
   }
   if (traffic_ == Traffic::kLetters) take_letters();

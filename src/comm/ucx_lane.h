@@ -63,6 +63,7 @@ struct UcxPeer {
   uint32_t world_size = 0;   // it believes in
   bool has_greeted = false;
   bool is_greeted = false;  // our greeting is on its way
+  bool is_noted = false;    // in the lane's list of peers to act upon
   bool has_failed = false;  // reported by a callback; drive() acts upon it
   bool has_left = false;    // its goodbye has come, likewise
   bool knows_we_leave = false;
@@ -185,6 +186,9 @@ class UcxLane {
   void launch_own_send(UcxPeer& peer, uint32_t purpose);
   void listen_to(UcxPeer& peer);
   void own_message_came(Flight& flight, bool is_ok);
+  // drive() is to act upon the peer. Also from inside a callback.
+  void note(UcxPeer& peer);
+  bool act_upon_noted();
   bool act_upon(UcxPeer& peer);
   void cancel_receives(const UcxPeer& from);
   void lose(UcxPeer& peer, const absl::Status& reason);
@@ -205,6 +209,7 @@ class UcxLane {
   std::unique_ptr<UcxWorker> worker_;
   std::vector<Seat> seats_;
   std::vector<std::unique_ptr<UcxPeer>> former_;
+  std::vector<UcxPeer*> noted_;
   BufferPool pool_;
   std::list<Flight> flights_;
   std::vector<std::list<Flight>::iterator> completed_;  // of flights_; freed by sweep()
@@ -214,6 +219,7 @@ class UcxLane {
   int send_waiters_ = 0;        // threads that wait for a send
   Revocations revocations_;
   PendingOperation* meeting_ = nullptr;  // of the thread in await_greetings()
+  bool has_news_of_meeting_ = false;     // since its outcome was looked at
   int vain_calls_ = 0;  // of UCX's event descriptor, since there was something to do
   bool closed_ = false;
   Leadership leadership_;

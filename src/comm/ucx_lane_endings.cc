@@ -47,6 +47,7 @@ void UcxLane::discard_messages(uint64_t tag, uint64_t mask) {
 void UcxLane::say_goodbye() {
   const Lock lock(mutex_);
   if (std::exchange(closed_, true)) return;
+  has_news_of_meeting_ = true;
   for (const Seat& seat : seats_) {
     if (seat.peer && seat.peer->endpoint != nullptr && seat.peer->lost.ok()) launch_own_send(*seat.peer, kGoodbye);
   }

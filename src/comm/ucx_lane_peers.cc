@@ -65,7 +65,11 @@ absl::Status UcxLane::create_endpoint(UcxPeer& peer) {
 }
 
 // Called inside progress: UCX must not be called from here.
-void UcxLane::on_failure(void* data, ucp_ep_h, ucs_status_t) { static_cast<UcxPeer*>(data)->has_failed = true; }
+void UcxLane::on_failure(void* data, ucp_ep_h, ucs_status_t) {
+  UcxPeer& peer = *static_cast<UcxPeer*>(data);
+  peer.has_failed = true;
+  peer.lane->note(peer);
+}
 
 void UcxLane::on_cut(void* request, ucs_status_t, void* peer) {
   --static_cast<UcxPeer*>(peer)->uses;
@@ -83,6 +87,7 @@ absl::Status UcxLane::greet(Rank rank, const UcxProcess& process) {
   peer->lost = create_endpoint(*peer);
   UcxPeer& called = *(seat(rank).peer = std::move(peer));
   if (called.lost.ok()) launch_own_send(called, kHello);
+  note(called);
   drive();
   leadership_.wake_leader();
   // Who has met us and left meanwhile has been met.
@@ -110,6 +115,7 @@ void UcxLane::own_message_came(Flight& flight, bool is_ok) {
   UcxPeer& peer = *flight.peer;
   const uint32_t purpose = flight.tag.purpose;
   peer.listens_for &= ~(1u << purpose);
+  note(peer);
   if (!is_ok) return;
   const auto greeting = decode_greeting({flight.buffer.bytes.get(), kGreetingBytes});
   if (!greeting.ok()) {
@@ -122,6 +128,21 @@ void UcxLane::own_message_came(Flight& flight, bool is_ok) {
   peer.has_left = peer.has_left || purpose == kGoodbye;
   peer.knows_we_leave = peer.knows_we_leave || purpose == kGoodbyeSeen;
   peer.has_failed = peer.has_failed || purpose == kTurnedAway;
+}
+
+void UcxLane::note(UcxPeer& peer) {
+  has_news_of_meeting_ = true;
+  if (!std::exchange(peer.is_noted, true)) noted_.push_back(&peer);
+}
+
+// True if there was something: progress follows.
+bool UcxLane::act_upon_noted() {
+  bool has_acted = false;
+  for (UcxPeer* const peer : std::exchange(noted_, {})) {
+    peer->is_noted = false;
+    has_acted = act_upon(*peer) || has_acted;
+  }
+  return has_acted || !noted_.empty();
 }
 
 // On what callbacks have noted. True if there was something: progress follows.
@@ -152,6 +173,7 @@ void UcxLane::cancel_receives(const UcxPeer& from) {
 
 void UcxLane::lose(UcxPeer& peer, const absl::Status& reason) {
   peer.lost = reason;
+  has_news_of_meeting_ = true;
   cancel_receives(peer);
 }
 
@@ -210,7 +232,8 @@ absl::Status UcxLane::state_of(Rank rank) {
 }
 
 void UcxLane::update_meeting() {
-  if (meeting_ == nullptr || absl::IsDeadlineExceeded(outcome_of_meeting())) return;
+  if (meeting_ == nullptr || !std::exchange(has_news_of_meeting_, false)) return;
+  if (absl::IsDeadlineExceeded(outcome_of_meeting())) return;
   std::exchange(meeting_, nullptr)->finish(absl::OkStatus());
 }
 
@@ -237,6 +260,7 @@ absl::Status UcxLane::await_greetings(const Deadline& deadline) {
   PendingOperation meeting(PendingOperation::Kind::kReceive, rank_, Tag{View(0), kOwnGroup});
   Lock lock(mutex_);
   meeting_ = &meeting;
+  has_news_of_meeting_ = true;
   if (!leadership_.has_leader()) drive();
   update_meeting();
   if (!meeting.finished) leadership_.block(meeting, deadline, lock, [this](const Deadline& until, Lock& held) { return work(until, held); });

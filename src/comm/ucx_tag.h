@@ -1,4 +1,4 @@
-// The 64 bits by which UCX matches messages: 10 for the sender's rank, 11 for the view (modulo 2048),
+// The 64 bits by which UCX matches messages: 12 for the sender's rank, 9 for the view (modulo 512),
 // 12 for the group and 31 for the purpose.
 #pragma once
 
@@ -8,14 +8,16 @@
 
 #include "base/check.h"
 #include "base/ids.h"
+#include "base/limits.h"
 #include "comm/pending_operation.h"
 
 namespace evermoe {
 
 inline constexpr int kPurposeBits = 31;
 inline constexpr int kGroupBits = 12;
-inline constexpr int kViewBits = 11;
-inline constexpr int kRankBits = 10;
+inline constexpr int kViewBits = 9;
+inline constexpr int kRankBits = 12;
+static_assert(1 << kRankBits >= kJobRanksMax);
 static_assert(kPurposeBits + kGroupBits + kViewBits + kRankBits == 64);
 
 // The last group is the transport's own: greetings and goodbyes. Their view is the one in which the

@@ -151,7 +151,7 @@ class UcxListener final : public TransportListener {
 
   absl::StatusOr<std::unique_ptr<Transport>> open(Rank rank, int size, View since) override {
     CHECK(workers_.messages) << "a listener opens one transport";
-    if (size > 1 << kRankBits) return InvalidInput(absl::StrCat("UCX tags hold ", 1 << kRankBits, " ranks, not ", size));
+    RETURN_IF_ERROR(check_ranks(size));
     auto transport = std::make_unique<UcxTransport>(std::move(workers_), address_, rank, size, since, options_);
     RETURN_IF_ERROR(transport->start());
     return transport;

@@ -6,7 +6,7 @@
 //
 // Each of the two kinds of traffic has a worker and a lane of its own (ucx_lane.h).
 //
-// Ranks must be below 1024, views are told apart modulo 2048 (ucx_tag.h). Letters that UCX sends at
+// Views are told apart modulo 512 (ucx_tag.h). Letters that UCX sends at
 // once, the small ones, are not held back by Transport::kLetterBytesMax: they wait in its memory.
 #pragma once
 

@@ -67,6 +67,7 @@ void UnixConnection::start_receive(PendingOperation* receive) {
 }
 
 void UnixConnection::resume() {
+  if (!is_held()) lane_.held.erase(this);
   if (is_lost()) return;
   if (const absl::Status status = parse(); !status.ok()) fail(status);
 }
@@ -101,6 +102,7 @@ void UnixConnection::say_goodbye() {
 void UnixConnection::fail(const absl::Status& reason) {
   if (is_lost()) return;
   lost_ = reason;
+  lane_.held.erase(this);
   socket_.reset();
   inbox_.fail_posted(std::nullopt, reason);
   if (incoming_ && incoming_->receive != nullptr) incoming_->receive->finish(reason);
@@ -189,6 +191,7 @@ absl::Status UnixConnection::begin_message() {
   RETURN_IF_ERROR(incoming.is_letter() ? decide_fate_of_letter(incoming) : decide_fate(incoming));
   incoming_ = std::move(incoming);
   end_hold_if_needed();
+  if (is_held()) lane_.held.insert(this);
   return absl::OkStatus();
 }
 

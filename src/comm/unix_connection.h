@@ -24,6 +24,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "comm/inbox.h"
 #include "comm/letter_box.h"
 #include "comm/pending_operation.h"
@@ -33,10 +34,13 @@
 
 namespace evermoe {
 
+class UnixConnection;
+
 // What the connections of one lane share.
 struct UnixLaneState {
   Revocations revocations;
   int send_waiters = 0;              // threads that wait for a send
+  absl::flat_hash_set<UnixConnection*> held;  // connections with a message that is held
   std::optional<LetterBox> letters;  // where letters go; none: letters do not come on this lane
 };
 

@@ -209,10 +209,10 @@ void UnixLane::count_send_waiter(const PendingOperation& operation, int change) 
   if (operation.kind != PendingOperation::Kind::kSend) return;
   state_.send_waiters += change;
   if (state_.send_waiters == 0 || change < 0) return;
-  for (const Seat& peer : seats_) {
-    if (!peer.connection) continue;
-    peer.connection->reconsider_hold();
-    update_interest(*peer.connection, false);
+  const std::vector<UnixConnection*> held(state_.held.begin(), state_.held.end());
+  for (UnixConnection* const connection : held) {
+    connection->reconsider_hold();
+    update_interest(*connection, false);
   }
 }
 

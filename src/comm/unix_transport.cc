@@ -128,6 +128,7 @@ class UnixListener final : public TransportListener {
 
   absl::StatusOr<std::unique_ptr<Transport>> open(Rank rank, int size, View since) override {
     CHECK(listening_.socket) << "a listener opens one transport";
+    RETURN_IF_ERROR(check_ranks(size));
     auto transport = std::make_unique<UnixTransport>(std::move(listening_), rank, size, since, options_);
     RETURN_IF_ERROR(transport->start());
     return transport;

@@ -5,13 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/limits.h"
 
 namespace evermoe {
 namespace {
 
 // More operators than this would only be a mistake; each costs about a kilobyte of bookkeeping.
 constexpr int64_t kOperatorsMax = 1 << 20;
-constexpr int64_t kWorldMax = 4096;
 
 absl::Status validate_attention(const ModelShape& shape, const KeyPlaces& places) {
   if (shape.heads % shape.kv_heads != 0) {
@@ -75,9 +75,9 @@ absl::Status validate_topology(const JobConfig& config, const KeyPlaces& places)
   for (size_t stage = 0; stage < parallel.lanes.size(); ++stage) {
     RETURN_IF_ERROR(validate_lanes(config, places, stage));
   }
-  if (parallel.world_size() > kWorldMax) {
+  if (parallel.world_size() > kJobRanksMax) {
     return not_allowed(places, "parallel.lanes", absl::StrCat(parallel.world_size(), " in all"),
-                       absl::StrCat("at most ", kWorldMax, " over all stages"));
+                       absl::StrCat("at most ", kJobRanksMax, " over all stages"));
   }
   return absl::OkStatus();
 }

@@ -1,0 +1,9 @@
+// Limits of a job that several modules have to keep alike.
+#pragma once
+
+namespace evermoe {
+
+// Roles of a job, each a rank: what messages can name and what a configuration may ask for.
+inline constexpr int kJobRanksMax = 4096;
+
+}  // namespace evermoe
