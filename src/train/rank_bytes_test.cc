@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "config/job_data.h"
 #include "placement/rank_state.h"
 #include "train/recoverable_rank_testing.h"
 
@@ -42,8 +43,9 @@ TEST(RankBytesTest, AreThoseOfTheTrainer) {
       EXPECT_EQ(held[i].compute, 2 * sizes[i]) << "operator " << i;
     }
     const int64_t message = config.train.micro_batch_size * config.model.sequence_length * config.model.hidden * 2;
+    const int64_t evaluated = evaluation_order(config, cluster.tokens().validation.size()).micro_batches();
     EXPECT_EQ(self.trainer().boundary_bytes(),
-              message * boundary_messages(topology, role.stage, config.train.micro_batches, config.evaluate.micro_batches));
+              message * boundary_messages(topology, role.stage, config.train.micro_batches, evaluated));
     return absl::OkStatus();
   }).ok());
 }

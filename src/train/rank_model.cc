@@ -124,13 +124,13 @@ absl::StatusOr<ExpertLoads> RankModel::expert_loads() {
   return loads;
 }
 
-absl::StatusOr<double> RankModel::validation_loss_sum(Boundary& boundary) {
-  double sum = 0;
+absl::StatusOr<StepFindings> RankModel::evaluate(Boundary& boundary) {
+  StepFindings findings;
   RETURN_IF_ERROR(guard([&] {
-    sum = runner_->run_validation(config_.evaluate.micro_batches, boundary);
+    findings = runner_->run_validation(boundary);
     return absl::OkStatus();
   }));
-  return sum;
+  return findings;
 }
 
 absl::Status RankModel::update(const StepRecord& record, int64_t updates_applied, const BeforeUpdate& before_write) {

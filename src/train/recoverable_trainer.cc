@@ -46,7 +46,7 @@ int64_t RecoverableTrainer::boundary_bytes() const {
   const int64_t message = config.train.micro_batch_size * config.model.sequence_length * config.model.hidden *
                           static_cast<int64_t>(c10::elementSize(model_->types().compute));
   return message * boundary_messages(model_->topology(), model_->role().stage, config.train.micro_batches,
-                                     config.evaluate.micro_batches);
+                                     model_->evaluation().micro_batches());
 }
 
 // ---- state
@@ -151,15 +151,14 @@ bool RecoverableTrainer::is_evaluated(Step step) const {
 }
 
 absl::StatusOr<Findings> RecoverableTrainer::evaluate(Boundary& boundary) {
-  StepFindings findings;
-  ASSIGN_OR_RETURN(findings.loss_sum, model_->validation_loss_sum(boundary));
+  ASSIGN_OR_RETURN(StepFindings findings, model_->evaluate(boundary));
   findings.prepared = prepared();
   return to_findings(findings);
 }
 
 void RecoverableTrainer::apply_evaluation(const Findings& combined) {
-  position_.validation_loss =
-      from_findings(combined).loss_sum / static_cast<double>(model_->config().evaluate.micro_batches);
+  const StepFindings findings = from_findings(combined);
+  position_.validation_loss = findings.loss_sum / findings.tokens;
 }
 
 bool RecoverableTrainer::is_finished() const {

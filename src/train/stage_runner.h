@@ -25,8 +25,9 @@ class StageRunner {
   // What this lane's micro-batches of the last run_step() chose, added in their order.
   const ExpertLoads& expert_loads() const { return expert_loads_; }
 
-  // This rank's sum of validation losses over `micro_batches` (non-zero on the last stage only).
-  double run_validation(int64_t micro_batches, Boundary& boundary);
+  // Runs this lane's micro-batches of an evaluation: loss_sum is over tokens, of which there are `tokens`
+  // (both zero but on the last stage). Throws StatusError.
+  StepFindings run_validation(Boundary& boundary);
 
  private:
   enum class Phase { kTraining, kValidation };
@@ -36,6 +37,7 @@ class StageRunner {
   // The micro-batch of this lane in a round; nullopt if the round has none for it.
   std::optional<MicroBatch> micro_batch_of(int round, int64_t micro_batches) const;
   MicroBatchTokens tokens_of(Phase phase, Step step, MicroBatch micro_batch) const;
+  int64_t sequences_of(Phase phase, MicroBatch micro_batch) const;
 
   MicroBatchGraph forward(Phase phase, Step step, std::optional<MicroBatch> micro_batch, Boundary& boundary);
   void backward(std::optional<MicroBatch> micro_batch, MicroBatchGraph graph, double scale, Boundary& boundary);
@@ -44,7 +46,8 @@ class StageRunner {
   Rank peer(int stage, MicroBatch micro_batch) const;
   void send(int stage, BoundaryDirection direction, MicroBatch micro_batch, const at::Tensor& tensor,
             Boundary& boundary) const;
-  at::Tensor receive(int stage, BoundaryDirection direction, MicroBatch micro_batch, Boundary& boundary) const;
+  at::Tensor receive(int stage, BoundaryDirection direction, MicroBatch micro_batch, int64_t sequences,
+                     Boundary& boundary) const;
 
   const TrainConfig& train_;
   const Topology& topology_;
