@@ -85,6 +85,7 @@ absl::Status Member::resume(const Plan& plan) {
   RETURN_IF_ERROR(records_.put(verdict_commit(base), encode(first)));
   gate_.set_base(base);
   has_state_ = true;
+  if (!options_.is_protected) trainer_.forget_base();
   caught_up_at_ = verdict_commit(base);
   control_.send(Milestone{plan.view, rank_, Milestone::Kind::kRestored, 0, {source}});
   observer_.on_resumed(base, source);
@@ -278,6 +279,7 @@ absl::StatusOr<Record> Member::record_of(Commit commit) const {
 void Member::free_what_is_old(const Record& record) {
   const Step window = record.complete_window;
   if (window < Step(0)) return;
+  trainer_.forget_base();  // whoever goes back does so to a window
   const Commit commit = verdict_commit(window);
   store_.free_before(window);
   copies_.forget_before(window);

@@ -74,6 +74,11 @@ absl::Status RecoverableTrainer::restore_base(Step base) {
   return model_->derive_compute();
 }
 
+void RecoverableTrainer::forget_base() {
+  base_ = Step(-1);
+  if (durable_.is_open()) durable_.saver().unpin();
+}
+
 void RecoverableTrainer::capture(int operator_index, SnapshotKind kind, int64_t offset,
                                  std::span<std::byte> into) const {
   shards_.capture(operator_index, kind, offset, into);
