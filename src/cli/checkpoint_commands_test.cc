@@ -134,7 +134,7 @@ TEST_F(CheckpointCommandsTest, InspectAsJson) {
 
 TEST_F(CheckpointCommandsTest, InspectTakesACheckpointOrAConfiguration) {
   EXPECT_EQ(run({"inspect"}).error,
-            "evermoe: inspect: found neither, allowed: a checkpoint or --config FILE\n");
+            "evermoe: inspect: found nothing to inspect, allowed: a CHECKPOINT or --config FILE\n");
   const std::string out = save("job", 60, 1);
   const Result both = run({"inspect", out, "--config", "x.toml"});
   EXPECT_EQ(both.code, 2);
@@ -198,7 +198,7 @@ TEST_F(CheckpointCommandsTest, VerifyIsOk) {
   const std::string out = save("job", 60, 2);
   const Result result = run({"verify", out});
   EXPECT_EQ(result.code, 0);
-  EXPECT_THAT(result.out, ContainsRegex("^ok: D/job/checkpoints/step-00000060, 2 files, [0-9,]+ bytes in "
+  EXPECT_THAT(result.out, ContainsRegex("^ok: D/job/checkpoints/step-00000060, 2 files, [0-9,]+ bytes read in "
                                         "[0-9.]+ s\n$"));
   EXPECT_EQ(result.error, "");
 }
@@ -211,7 +211,8 @@ TEST_F(CheckpointCommandsTest, VerifyNamesEveryDamagedShard) {
   const Result result = run({"verify", out});
   EXPECT_EQ(result.code, 1);
   const std::vector<std::string> lines = absl::StrSplit(result.out, '\n');
-  ASSERT_EQ(lines.size(), 3u) << result.out;
+  ASSERT_EQ(lines.size(), 4u) << result.out;
+  EXPECT_EQ(lines[2], "damaged: D/job/checkpoints/step-00000060, 2 problems");
   for (size_t i = 0; i < 2; ++i) {
     EXPECT_THAT(lines[i], AllOf(StartsWith("D/job/checkpoints/step-00000060/rank-000"),
                                 HasSubstr("the fingerprint does not match the bytes")));
@@ -227,7 +228,7 @@ TEST_F(CheckpointCommandsTest, VerifyNamesEveryMissingAndCutFile) {
   const Result result = run({"verify", out});
   EXPECT_EQ(result.code, 1);
   const std::vector<std::string> lines = absl::StrSplit(result.out, '\n');
-  ASSERT_EQ(lines.size(), 3u) << result.out;
+  ASSERT_EQ(lines.size(), 4u) << result.out;
   EXPECT_THAT(lines[0], HasSubstr("D/job/checkpoints/step-00000060/rank-0000.safetensors"));
   EXPECT_EQ(lines[1], absl::StrCat("D/job/checkpoints/step-00000060/rank-0002.safetensors: has ", size - 1,
                                    " bytes, the manifest says ", size));
@@ -275,7 +276,7 @@ TEST_F(CheckpointCommandsTest, DigestAndDiffDoNotSeeTheTopology) {
   EXPECT_EQ(run({"digest", three}).out, run({"digest", one}).out);
   const Result result = run({"diff", one, three});
   EXPECT_EQ(result.code, 0);
-  EXPECT_EQ(result.out, "equal\n");
+  EXPECT_EQ(result.out, "equal: the same step, weights, moments and loss scale\n");
 }
 
 TEST_F(CheckpointCommandsTest, DiffNamesTheFirstDifference) {
@@ -283,7 +284,7 @@ TEST_F(CheckpointCommandsTest, DiffNamesTheFirstDifference) {
   const std::string later = save("later", 61, 2);
   Result result = run({"diff", a, later});
   EXPECT_EQ(result.code, 1);
-  EXPECT_EQ(result.out, "step: 60 and 61\n");
+  EXPECT_EQ(result.out, "first difference: step is 60 in A and 61 in B\n");
   EXPECT_EQ(result.error, "");
   // An operator's numbers follow from its place in the list: the first two experts have other ones.
   const auto first = std::find(state_.operators.begin(), state_.operators.end(),
@@ -292,8 +293,8 @@ TEST_F(CheckpointCommandsTest, DiffNamesTheFirstDifference) {
   const std::string b = save("b", 60, 3);
   result = run({"diff", a, b});
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.out, ContainsRegex("^layer\\.0\\.expert\\.0 master element 0: [-0-9.e]+ \\(0x[0-9a-f]{8}\\) "
-                                        "and [-0-9.e]+ \\(0x[0-9a-f]{8}\\)\n$"));
+  EXPECT_THAT(result.out, ContainsRegex("^first difference: layer\\.0\\.expert\\.0 master element 0 is [-0-9.e]+ \\(0x[0-9a-f]{8}\\) "
+                                        "in A and [-0-9.e]+ \\(0x[0-9a-f]{8}\\) in B\n$"));
 }
 
 TEST_F(CheckpointCommandsTest, ExportWritesAFolder) {
@@ -302,13 +303,13 @@ TEST_F(CheckpointCommandsTest, ExportWritesAFolder) {
   const Result result = run({"export", out, "--out", hf + "/"});
   EXPECT_EQ(result.code, 0) << result.error;
   EXPECT_THAT(result.out, AllOf(StartsWith("D/models/hf/: Qwen2MoeForCausalLM of step 60, "),
-                                HasSubstr(" parameters in fp32, 1 file, ")));
+                                HasSubstr(" parameters in fp32, 1 weight file, ")));
   const auto config = nlohmann::json::parse(text(hf + "/config.json"));
   EXPECT_EQ(config["model_type"], "qwen2_moe");
   EXPECT_EQ(config["num_experts"], 4);
   const Result again = run({"export", out, "--out", hf});
   EXPECT_EQ(again.code, 2);
-  EXPECT_EQ(again.error, "evermoe: D/models/hf: exists, allowed: a new or empty folder\n");
+  EXPECT_EQ(again.error, "evermoe: D/models/hf: exists and is not an empty folder, allowed: a new or empty folder\n");
   EXPECT_EQ(run({"export", out, "--out", folder_.at("many"), "--type", "bf16", "--max-file-size", "100kB"}).code, 0);
   EXPECT_TRUE(real_files().exists(folder_.at("many/model.safetensors.index.json")));
 }

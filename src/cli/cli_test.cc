@@ -48,7 +48,7 @@ TEST_F(CliTest, WrongArgumentsAreOneLine) {
   EXPECT_EQ(refusal({"train"}), "evermoe: A subcommand is required (see evermoe --help)");
   EXPECT_EQ(refusal({"config", kTiny, "--shwo"}),
             "evermoe: The following argument was not expected: --shwo (see evermoe --help)");
-  EXPECT_EQ(refusal({"inspect"}), "evermoe: inspect: found neither, allowed: a checkpoint or --config FILE");
+  EXPECT_EQ(refusal({"inspect"}), "evermoe: inspect: found nothing to inspect, allowed: a CHECKPOINT or --config FILE");
   EXPECT_EQ(refusal({"config"}), "evermoe: config: found no CONFIG, allowed: a TOML file, or --keys");
 }
 

@@ -10,7 +10,9 @@
 #include "cli/checkpoint_argument.h"
 #include "cli/commands.h"
 #include "cli/number_text.h"
+#include "corpus/token_source.h"
 #include "export/export_checkpoint.h"
+#include "export/tokenizer_files.h"
 
 namespace evermoe {
 namespace {
@@ -20,6 +22,7 @@ struct ExportArguments {
   std::string out;
   std::string format = "auto";
   std::string type = "fp32";
+  std::string tokenizer = "auto";
   uint64_t file_bytes_max = static_cast<uint64_t>(ExportOptions().file_bytes_max);
 };
 
@@ -42,6 +45,20 @@ absl::StatusOr<ElementType> parse_type(const std::string& name) {
   return InvalidInput(absl::StrCat("--type: found \"", name, "\", allowed: fp32, bf16"));
 }
 
+// The tokenizer of the job's text, unless another is given. Which one made a token file is not known.
+absl::StatusOr<TokenizerFiles> find_tokenizer(const std::string& wanted, const JobConfig& config) {
+  if (wanted == "none") return TokenizerFiles();
+  if (wanted != "auto") return tokenizer_files(wanted, config.model);
+  if (is_token_file(config.data.path)) {
+    TokenizerFiles none;
+    none.why_none = "the job was trained on a token file; --tokenizer names the model that made it";
+    return none;
+  }
+  absl::StatusOr<TokenizerFiles> files = tokenizer_files(config.data.tokenizer, config.model);
+  if (!absl::IsInvalidArgument(files.status())) return files;
+  return InvalidInput(absl::StrCat(files.status().message(), "; --tokenizer names it, or none"));
+}
+
 absl::StatusOr<int> run_export(const ExportArguments& arguments) {
   constexpr auto kBytesMax = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   ASSIGN_OR_RETURN(const ElementType type, parse_type(arguments.type));
@@ -52,14 +69,17 @@ absl::StatusOr<int> run_export(const ExportArguments& arguments) {
   ASSIGN_OR_RETURN(const JobConfig config, stored_configuration(*checkpoint));
   ASSIGN_OR_RETURN(const ExportFormat format, parse_format(arguments.format, config.model));
   ASSIGN_OR_RETURN(const ExportPlan plan, plan_export(config.model, format, type));
+  ASSIGN_OR_RETURN(TokenizerFiles tokenizer, find_tokenizer(arguments.tokenizer, config));
   ASSIGN_OR_RETURN(const ExportSummary summary,
                    export_checkpoint(real_files(), *checkpoint, plan, arguments.out,
-                                     {.file_bytes_max = static_cast<int64_t>(arguments.file_bytes_max)}));
-  std::cout << absl::StrFormat("%s: %s of step %d, %s parameters in %s, %d file%s, %s\n", arguments.out,
+                                     {.file_bytes_max = static_cast<int64_t>(arguments.file_bytes_max),
+                                      .files = std::move(tokenizer.files)}));
+  std::cout << absl::StrFormat("%s: %s of step %d, %s parameters in %s, %d weight file%s, %s\n", arguments.out,
                                architecture_name(format), checkpoint->position().step.value,
                                with_commas(summary.parameters), to_string(type),
                                summary.weight_files.size(), summary.weight_files.size() == 1 ? "" : "s",
                                shown_bytes(summary.bytes));
+  if (!tokenizer.why_none.empty()) std::cout << "without a tokenizer: " << tokenizer.why_none << "\n";
   return 0;
 }
 
@@ -73,6 +93,8 @@ void add_export_command(CLI::App& app, CommandTable& commands) {
   command->add_option("--out", arguments->out, "new folder")->required();
   command->add_option("--format", arguments->format, format_names() + " (auto: the first that fits)");
   command->add_option("--type", arguments->type, "of the weights: fp32, bf16");
+  command->add_option("--tokenizer", arguments->tokenizer,
+                      "whose files are written, too: bytes, a SentencePiece .model file, none, or auto: the job's own");
   command->add_option("--max-file-size", arguments->file_bytes_max, "of one file of weights, such as 5GB")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
   commands[command] = [arguments] { return run_export(*arguments); };

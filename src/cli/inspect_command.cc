@@ -28,15 +28,15 @@ int print(bool json, const Arguments&... report) {
 absl::StatusOr<int> inspect(const InspectOptions& options) {
   if (options.checkpoint.empty() == options.config.path.empty()) {
     return InvalidInput(options.checkpoint.empty()
-                            ? "inspect: found neither, allowed: a checkpoint or --config FILE"
-                            : "inspect: found a checkpoint and --config, allowed: one of them");
+                            ? "inspect: found nothing to inspect, allowed: a CHECKPOINT or --config FILE"
+                            : "inspect: found a CHECKPOINT and --config FILE, allowed: one of them");
   }
   if (options.checkpoint.empty()) {
     ASSIGN_OR_RETURN(const JobConfig config, options.config.load());
     return print(options.json, report_model(config), config);
   }
   if (!options.config.settings.empty()) {
-    return InvalidInput("inspect: found --set with a checkpoint, allowed: --set with --config");
+    return InvalidInput("inspect: found --set with a CHECKPOINT, allowed: --set with --config FILE");
   }
   ASSIGN_OR_RETURN(const auto checkpoint, open_checkpoint(real_files(), options.checkpoint));
   return print(options.json, report_checkpoint(*checkpoint));

@@ -15,6 +15,7 @@
 #include "cli/progress_view.h"
 #include "cluster/job_run.h"
 #include "cluster/protection_fit.h"
+#include "config/job_data.h"
 #include "faults/fault_script.h"
 
 namespace evermoe {
@@ -64,7 +65,12 @@ absl::StatusOr<JobConfig> load(const RunOptions& options) {
   if (options.spares >= 0) config.settings.push_back(absl::StrCat("run.spares=", options.spares));
   ASSIGN_OR_RETURN(JobConfig loaded, config.load());
   if (loaded.protection.strategy == ProtectionStrategy::kNone || loaded.parallel.world_size() == 1) return loaded;
-  ASSIGN_OR_RETURN(const ProtectionFit fit, fit_protection(loaded));
+  // Evaluations fill the log, too: "all" of them counted, if the text says how many that is.
+  JobConfig counted = loaded;
+  if (loaded.evaluate.micro_batches == 0 && loaded.data.tokenizer == "bytes") {
+    ASSIGN_OR_RETURN(counted.evaluate.micro_batches, evaluation_micro_batches_max(loaded));
+  }
+  ASSIGN_OR_RETURN(const ProtectionFit fit, fit_protection(counted));
   if (!fit.why.empty()) std::cerr << "evermoe: " << fit.why << "\n";
   loaded.protection.copies = fit.copies;
   return loaded;

@@ -49,11 +49,14 @@ absl::StatusOr<int> verify(const std::string& argument) {
   const std::vector<std::string> problems = problems_of(real_files(), path, manifest);
   const absl::Duration took = real_clock().now() - began;
   for (const std::string& problem : problems) std::cout << problem << "\n";
-  if (!problems.empty()) return 1;
+  if (!problems.empty()) {
+    std::cout << absl::StrFormat("damaged: %s, %d problem%s\n", path, problems.size(), problems.size() == 1 ? "" : "s");
+    return 1;
+  }
   int64_t bytes = 0;
   for (const ManifestFile& file : manifest.files) bytes += file.bytes;
-  std::cout << absl::StrFormat("ok: %s, %d files, %s bytes in %.2f s\n", path, manifest.files.size(),
-                               with_commas(bytes), absl::ToDoubleSeconds(took));
+  std::cout << absl::StrFormat("ok: %s, %d file%s, %s bytes read in %.2f s\n", path, manifest.files.size(),
+                               manifest.files.size() == 1 ? "" : "s", with_commas(bytes), absl::ToDoubleSeconds(took));
   return 0;
 }
 

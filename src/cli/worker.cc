@@ -17,7 +17,8 @@
 #include "comm/job_transport.h"
 #include "comm/rendezvous.h"
 #include "config/job_config.h"
-#include "corpus/token_source.h"
+#include "config/job_data.h"
+#include "corpus/job_tokens.h"
 #include "tensor/arithmetic_identity.h"
 #include "tensor/host_memory.h"
 #include "train/step_loop.h"
@@ -42,13 +43,12 @@ void install_drain_signals() {
   sigaction(SIGINT, &action, nullptr);
 }
 
-absl::StatusOr<TokenParts> open_tokens(const DataConfig& data, const std::string& out) {
-  const TokenSource source{.path = data.path,
-                           .tokenizer = data.tokenizer,
-                           .validation_path = data.validation_path,
-                           .validation_fraction = data.validation_fraction};
-  ASSIGN_OR_RETURN(const TokenPaths paths, prepare_tokens(source, out + "/cache"));
-  return open_token_parts(paths);
+absl::StatusOr<TokenParts> open_tokens(const DataConfig& data, const WorkerOptions& options) {
+  const std::string cache = join_path(options.out, "cache");
+  const TokenSource source = token_source(data);
+  // For a member, whoever started the job has done it; a launcher only starts workers.
+  if (options.agent.empty()) RETURN_IF_ERROR(prepare_job_tokens(source, cache));
+  return open_job_tokens(source, cache);
 }
 
 absl::Status serve_rendezvous(const WorkerOptions& options, std::unique_ptr<RendezvousServer>& server) {
@@ -79,7 +79,7 @@ absl::StatusOr<std::unique_ptr<Transport>> join(const WorkerOptions& options, co
 
 absl::Status train(const WorkerOptions& options, const JobConfig& config, Transport& transport,
                    ReportChannel& reports) {
-  ASSIGN_OR_RETURN(const TokenParts tokens, open_tokens(config.data, options.out));
+  ASSIGN_OR_RETURN(const TokenParts tokens, open_tokens(config.data, options));
   TrainerEnvironment environment;
   environment.transport = &transport;
   environment.files = &real_files();
@@ -110,7 +110,7 @@ absl::Status connect_and_train(const WorkerOptions& options, ReportChannel& repo
   keep_freed_memory();
   set_compute_threads(static_cast<int>(config.run.threads));
   if (!options.agent.empty()) {
-    ASSIGN_OR_RETURN(const TokenParts tokens, open_tokens(config.data, options.out));
+    ASSIGN_OR_RETURN(const TokenParts tokens, open_tokens(config.data, options));
     return guard([&] { return run_member(options, config, tokens, drain_requested, reports); });
   }
   std::unique_ptr<RendezvousServer> server;

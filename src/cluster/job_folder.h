@@ -2,6 +2,7 @@
 //
 //   OUT/config.toml        the full configuration of the newest run; what its workers read
 //   OUT/checkpoints/       store/checkpoint_reader.h
+//   OUT/cache/             token files, and which files the job's data are (corpus/job_tokens.h)
 //   OUT/logs/              what the workers wrote
 //   OUT/workers.json       which process plays which role now
 //   OUT/control.json       of a protected job: "controller", "agent.<node>"
@@ -33,6 +34,7 @@ class JobFolder {
   const std::string& path() const { return path_; }
   std::string config() const { return join_path(path_, "config.toml"); }
   std::string latest_checkpoint() const { return join_path(path_, "checkpoints/latest"); }
+  std::string token_cache() const { return join_path(path_, "cache"); }
   std::string metrics() const { return join_path(path_, "metrics.jsonl"); }
   std::string curve() const { return join_path(path_, "loss.csv"); }
   std::string faults() const { return join_path(path_, "faults.toml"); }

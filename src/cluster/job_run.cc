@@ -9,6 +9,8 @@
 #include "base/error.h"
 #include "cluster/job_folder.h"
 #include "cluster/protected_run.h"
+#include "config/job_data.h"
+#include "corpus/job_tokens.h"
 #include "faults/fault_script.h"
 #include "faults/struck_faults.h"
 #include "placement/topology.h"
@@ -236,6 +238,7 @@ absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptio
   if (!summary) {
     Listener listener(observer);
     RETURN_IF_ERROR(write_faults(files, *folder, options.faults));
+    RETURN_IF_ERROR(prepare_job_tokens(token_source(options.config.data), folder->token_cache()));
     const bool is_protected = options.config.protection.strategy != ProtectionStrategy::kNone;
     ASSIGN_OR_RETURN(const RunOutcome outcome,
                      is_protected ? run_protected(files, clock, protected_options(options, *folder), listener)

@@ -103,7 +103,7 @@ struct CheckpointConfig {
 
 struct EvaluateConfig {
   int64_t every_steps = 50;  // 0: only at the end
-  int64_t micro_batches = 8;
+  int64_t micro_batches = 8;  // 0: the whole held-out text ("all" in TOML)
   friend bool operator==(const EvaluateConfig&, const EvaluateConfig&) = default;
 };
 

@@ -37,6 +37,15 @@ TEST(JobConfigTest, AnEmptyTextIsTheDefaultPreset) {
   EXPECT_EQ(config.parallel.world_size(), 1);
 }
 
+TEST(JobConfigTest, AnEvaluationMayReadAllOfTheHeldOutText) {
+  const JobConfig config = parsed("", {"evaluate.micro_batches=all"});
+  EXPECT_EQ(config.evaluate.micro_batches, 0);
+  EXPECT_THAT(to_toml(config), HasSubstr("micro_batches = \"all\"\n"));
+  EXPECT_EQ(parsed(to_toml(config)), config);
+  EXPECT_EQ(setting_error("evaluate.micro_batches=0"),
+            "--set evaluate.micro_batches=0: evaluate.micro_batches: found 0, allowed: all, or integer from 1 to 1048576");
+}
+
 TEST(JobConfigTest, ValuesOfEveryKindAreRead) {
   const JobConfig config = parsed(R"(
     [model]

@@ -105,23 +105,30 @@ ConfigKey bytes_key(std::string name, Field<Table, int64_t> field, ByteRange ran
   return key;
 }
 
-// An integer, or "auto" for one that is chosen when the job runs: 0 in JobConfig.
+// An integer, or a word that stands for one the job finds out: 0 in JobConfig.
 // REQUIRES: range.min >= 1.
 template <typename Table>
-ConfigKey auto_integer_key(std::string name, Field<Table, int64_t> field, IntegerRange range,
-                           KeyScope scope, std::string meaning) {
-  ConfigKey key{std::move(name), "auto, or " + range.to_string(), std::move(meaning), scope};
+ConfigKey word_or_integer_key(std::string name, Field<Table, int64_t> field, std::string word, IntegerRange range,
+                              KeyScope scope, std::string meaning) {
+  ConfigKey key{std::move(name), word + ", or " + range.to_string(), std::move(meaning), scope};
   key.read = [=](const FoundValue& found, JobConfig& config) {
-    const std::string* word = std::get_if<std::string>(&found.value);
+    const std::string* text = std::get_if<std::string>(&found.value);
     const int64_t* value = std::get_if<int64_t>(&found.value);
-    const bool allowed = word != nullptr ? *word == "auto" : value != nullptr && range.contains(*value);
-    if (allowed) field.in(config) = word != nullptr ? 0 : *value;
+    const bool allowed = text != nullptr ? *text == word : value != nullptr && range.contains(*value);
+    if (allowed) field.in(config) = text != nullptr ? 0 : *value;
     return allowed;
   };
   key.write = [=](const JobConfig& config) {
-    return field.in(config) == 0 ? quoted("auto") : std::to_string(field.in(config));
+    return field.in(config) == 0 ? quoted(word) : std::to_string(field.in(config));
   };
   return key;
+}
+
+// An integer, or "auto" for one that is chosen when the job runs.
+template <typename Table>
+ConfigKey auto_integer_key(std::string name, Field<Table, int64_t> field, IntegerRange range,
+                           KeyScope scope, std::string meaning) {
+  return word_or_integer_key(std::move(name), field, "auto", range, scope, std::move(meaning));
 }
 
 // The same for an amount of bytes.

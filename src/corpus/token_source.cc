@@ -16,8 +16,6 @@ namespace {
 // Texts are read in pieces of this size, cut after a newline where there is one.
 constexpr int64_t kPieceBytes = 1 << 20;
 
-bool is_token_file(const std::string& path) { return path.ends_with(".tokens"); }
-
 // Calls `use` with pieces that together are the file.
 absl::Status for_each_piece(const std::string& path,
                             const std::function<absl::Status(const std::string&)>& use) {
@@ -96,6 +94,8 @@ TokenPart whole(std::shared_ptr<const TokenFile> file) {
 }
 
 }  // namespace
+
+bool is_token_file(const std::string& path) { return path.ends_with(".tokens"); }
 
 absl::StatusOr<SourceFacts> source_facts(const std::string& path, const std::string& tokenizer) {
   Files& files = real_files();

@@ -18,6 +18,8 @@ struct TokenSource {
   double validation_fraction = 0.1;  // 0 for no validation
 };
 
+bool is_token_file(const std::string& path);
+
 // What is known about a text or token file without reading it.
 struct SourceFacts {
   int64_t tokens_max = 0;  // exact for token files and bytes

@@ -120,6 +120,10 @@ absl::StatusOr<int64_t> FaultyFiles::file_size(const std::string& path) {
   return operate_value<int64_t>(*this, path, [&] { return base_.file_size(path); });
 }
 
+absl::StatusOr<FileIdentity> FaultyFiles::identity(const std::string& path) {
+  return operate_value<FileIdentity>(*this, path, [&] { return base_.identity(path); });
+}
+
 absl::StatusOr<int64_t> FaultyFiles::free_bytes(const std::string& path) {
   return operate_value<int64_t>(*this, path, [&] { return base_.free_bytes(path); });
 }

@@ -44,6 +44,7 @@ class FaultyFiles : public Files {
   bool is_directory(const std::string& path) override { return base_.is_directory(path); }
   bool is_symlink(const std::string& path) override { return base_.is_symlink(path); }
   absl::StatusOr<int64_t> file_size(const std::string& path) override;
+  absl::StatusOr<FileIdentity> identity(const std::string& path) override;
   absl::StatusOr<int64_t> free_bytes(const std::string& path) override;
   absl::StatusOr<std::vector<std::string>> list(const std::string& directory) override;
   absl::Status create_directories(const std::string& path) override;

@@ -57,6 +57,17 @@ class ReadableFile {
   virtual void prefetch(int64_t offset, int64_t size) = 0;
 };
 
+// Tells a file from what was at its path before, or what is after, without reading it: a file that is
+// written to gets new times, one that takes its place another inode. Coarse clocks may miss a change
+// within milliseconds of the look.
+struct FileIdentity {
+  uint64_t inode = 0;
+  int64_t bytes = 0;
+  int64_t modified_ns = 0;  // of the content, since 1970
+  int64_t changed_ns = 0;   // of content or inode: nobody can set it back
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
+};
+
 // A whole file as read-only memory. Truncating a mapped file makes its readers die of SIGBUS.
 class MappedFile {
  public:
@@ -81,6 +92,7 @@ class Files {
   // Does not follow: whether the name itself is a symbolic link.
   virtual bool is_symlink(const std::string& path) = 0;
   virtual absl::StatusOr<int64_t> file_size(const std::string& path) = 0;
+  virtual absl::StatusOr<FileIdentity> identity(const std::string& path) = 0;
   // What an unprivileged process may still write to the file system that holds `path`.
   virtual absl::StatusOr<int64_t> free_bytes(const std::string& path) = 0;
   // Names in a folder, sorted, without "." and "..".

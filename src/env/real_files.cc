@@ -222,6 +222,13 @@ class RealFiles : public Files {
     return static_cast<int64_t>(info.st_size);
   }
 
+  absl::StatusOr<FileIdentity> identity(const std::string& path) override {
+    struct stat info;
+    if (::stat(path.c_str(), &info) != 0) return from_errno(errno, path, "read the times");
+    const auto nanoseconds = [](const timespec& time) { return time.tv_sec * 1'000'000'000 + time.tv_nsec; };
+    return FileIdentity{info.st_ino, info.st_size, nanoseconds(info.st_mtim), nanoseconds(info.st_ctim)};
+  }
+
   absl::StatusOr<int64_t> free_bytes(const std::string& path) override {
     struct statvfs info;
     if (::statvfs(path.c_str(), &info) != 0) return from_errno(errno, path, "read the free space");

@@ -34,7 +34,7 @@ absl::Status check_out(Files& files, const std::string& out) {
     ASSIGN_OR_RETURN(const std::vector<std::string> names, files.list(out));
     if (names.empty()) return absl::OkStatus();
   }
-  return InvalidInput(absl::StrCat(out, ": exists, allowed: a new or empty folder"));
+  return InvalidInput(absl::StrCat(out, ": exists and is not an empty folder, allowed: a new or empty folder"));
 }
 
 absl::Status check_space(Files& files, const std::string& folder, int64_t bytes) {
@@ -59,9 +59,11 @@ absl::Status write_weights(Files& files, CheckpointReader& checkpoint, const Exp
 }
 
 absl::Status write_folder(Files& files, CheckpointReader& checkpoint, const ExportPlan& plan,
-                          const std::string& folder, const std::vector<WeightFile>& layout) {
+                          const std::string& folder, const std::vector<WeightFile>& layout,
+                          const std::vector<ExportFile>& more) {
   int64_t bytes = kSpareBytes;
   for (const WeightFile& file : layout) bytes += file.bytes;
+  for (const ExportFile& file : more) bytes += std::ssize(file.content);
   RETURN_IF_ERROR(check_space(files, folder, bytes));
   RETURN_IF_ERROR(write_weights(files, checkpoint, plan, folder, layout));
   if (layout.size() > 1) {
@@ -72,6 +74,9 @@ absl::Status write_folder(Files& files, CheckpointReader& checkpoint, const Expo
   // Without it transformers guesses the same from config.json, with a warning.
   RETURN_IF_ERROR(write_file_synced(files, join_path(folder, "generation_config.json"),
                                     "{\n  \"_from_model_config\": true\n}\n"));
+  for (const ExportFile& file : more) {
+    RETURN_IF_ERROR(write_file_synced(files, join_path(folder, file.name), file.content));
+  }
   return files.sync_directory(folder);
 }
 
@@ -112,7 +117,7 @@ absl::StatusOr<ExportSummary> export_checkpoint(Files& files, CheckpointReader& 
   const std::string unfinished = out + kUnfinishedSuffix;
   RETURN_IF_ERROR(remove_tree(files, unfinished));
   RETURN_IF_ERROR(files.create_directories(unfinished));
-  absl::Status status = write_folder(files, checkpoint, plan, unfinished, layout);
+  absl::Status status = write_folder(files, checkpoint, plan, unfinished, layout, options.files);
   if (status.ok()) status = make_visible(files, unfinished, out);
   if (!status.ok()) {
     // The first error is the one to report; what cannot be removed is replaced by the next export.

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "env/files.h"
 #include "export/export_plan.h"
+#include "export/tokenizer_files.h"
 #include "store/checkpoint_reader.h"
 
 namespace evermoe {
@@ -20,6 +21,8 @@ struct ExportOptions {
   // A file of weights takes no further tensor beyond this size (a single larger tensor has a file of
   // its own). More than one file: they are numbered and listed in model.safetensors.index.json.
   int64_t file_bytes_max = 5'000'000'000;
+  // Written beside the weights: the tokenizer's.
+  std::vector<ExportFile> files;
 };
 
 struct ExportSummary {
@@ -28,7 +31,7 @@ struct ExportSummary {
   int64_t bytes = 0;       // of the tensors
 };
 
-// Writes config.json, generation_config.json and the weights into the new folder `out`, which appears
+// Writes config.json, generation_config.json, the weights and `options.files` into the new folder `out`, which appears
 // complete under its name or not at all (a folder `out`.exporting that a killed export left is
 // replaced). It is durable when ok is returned.
 //   InvalidInput  `out` exists and is not an empty folder

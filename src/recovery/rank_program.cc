@@ -62,6 +62,7 @@ absl::Status RankProgram::resume(const Plan& plan) {
   in_.window.begin_run(first.rule);
   RETURN_IF_ERROR(in_.memory.records.put(verdict_commit(base), encode(first)));
   in_.gate.set_base(base);
+  if (!in_.options.is_protected) in_.trainer.forget_base();
   in_.control.send(Milestone{plan.view, in_.rank, Milestone::Kind::kRestored, 0, {source}});
   in_.observer.on_resumed(base, source);
   return absl::OkStatus();
@@ -190,6 +191,7 @@ absl::Status RankProgram::close() {
 
 void RankProgram::free_what_is_old(const Record& record) {
   if (record.complete_window < Step(0)) return;
+  in_.trainer.forget_base();  // whoever goes back does so to a window
   in_.memory.free_before(record.complete_window);
   in_.copies.forget_before(record.complete_window);
 }

@@ -89,6 +89,8 @@ class StageTrainer {
   virtual absl::StatusOr<std::string> resume(Communicator& world) = 0;
   // The state at `base` that resume() once came to; collective inside the stage only.
   virtual absl::Status restore_base(Step base) = 0;
+  // Nobody in the job will ask for restore_base() again until the next resume(); may be called often.
+  virtual void forget_base() = 0;
 
   // One piece of this rank's shard of an operator: kFull is master weights and moments, kComputeOnly
   // the compute weights alone.

@@ -123,6 +123,10 @@ absl::StatusOr<std::string> HashTrainer::resume(Communicator& world) {
   return absl::StrCat(newest[0] < 0 ? "initial state" : "durable checkpoint of step ", position_.step);
 }
 
+void HashTrainer::forget_base() {
+  if (transport_.rank() == Rank(0)) disk_.remove_before(disk_.newest(topology_.world_size()));
+}
+
 absl::Status HashTrainer::restore_base(Step base) {
   if (base > Step(0)) {
     RETURN_IF_ERROR(load(disk_.read(base, transport_.rank())));

@@ -43,6 +43,8 @@ class SimulatedDisk {
   // The newest step that all ranks have written; Step(-1).
   Step newest(int world_size) const;
   const std::vector<std::byte>& read(Step step, Rank rank) const { return files_.at(step).at(rank); }
+  // Retention that keeps nothing but what a job must have.
+  void remove_before(Step step) { files_.erase(files_.begin(), files_.lower_bound(step)); }
 
  private:
   std::map<Step, std::map<Rank, std::vector<std::byte>>> files_;
@@ -57,6 +59,7 @@ class HashTrainer final : public StageTrainer {
   void join_stage(View epoch) override;
   absl::StatusOr<std::string> resume(Communicator& world) override;
   absl::Status restore_base(Step base) override;
+  void forget_base() override;
   void capture(int operator_index, SnapshotKind kind, int64_t offset, std::span<std::byte> into) const override;
   void restore(int operator_index, SnapshotKind kind, int64_t offset, std::span<const std::byte> from) override;
   absl::Status complete_restore(const std::vector<int>& operator_indices) override;

@@ -105,6 +105,11 @@ class Saver : public CheckpointSaver {
     return published_;
   }
 
+  void unpin() override {
+    Monitor::Lock lock(monitor_);
+    is_pinned_ = false;
+  }
+
  private:
   static std::vector<ShardShape> shapes_of(std::span<const ShardSource* const> shards) {
     std::vector<ShardShape> shapes;
@@ -183,6 +188,7 @@ class Saver : public CheckpointSaver {
     for (;;) {
       Step step;
       std::set<Step> forgotten;
+      bool is_pinned = true;
       {
         Monitor::Lock lock(monitor_);
         const auto due = [this] { return !to_publish_.empty() || stopping_; };
@@ -190,7 +196,9 @@ class Saver : public CheckpointSaver {
         if (to_publish_.empty()) return;
         step = to_publish_.front();
         forgotten.swap(forgotten_);
+        is_pinned = is_pinned_;
       }
+      if (!is_pinned) publisher_.unpin();
       for (Step again : forgotten) publisher_.forget(again);
       const absl::Status status = guard([&] { return publisher_.publish(step); });
       if (!status.ok()) log_warning(absl::StrCat("checkpoint of step ", step.value, ": ", status.message()));
@@ -221,6 +229,7 @@ class Saver : public CheckpointSaver {
   Step prepared_{-1};
   std::deque<Step> to_publish_;  // the first one is being published
   std::set<Step> forgotten_;  // saved since the publisher last looked
+  bool is_pinned_ = true;     // options_.pinned
   absl::Status publish_error_;
   Step published_{-1};
 };

@@ -48,7 +48,7 @@ struct SaverOptions {
   int64_t keep_newest = 2;
   int64_t keep_every_steps = 0;
   int64_t keep_best = 1;  // by validation loss
-  Step pinned{-1};        // this one stays, too: the run began from it
+  Step pinned{-1};        // until unpin() this one stays, too: the run began from it
   // This process takes the place of one that played the rank before, while others may be saving:
   // temporary folders are left alone, and publishing what has been published already is ok.
   bool joins_others = false;
@@ -90,6 +90,8 @@ class CheckpointSaver {
   virtual absl::Status wait_published(absl::Duration timeout) = 0;
   // Newest step published by this saver; Step(-1) for none.
   virtual Step published() = 0;
+  // From now on SaverOptions::pinned is a checkpoint like others: what is published next may remove it.
+  virtual void unpin() = 0;
 };
 
 }  // namespace evermoe

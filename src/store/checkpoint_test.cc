@@ -209,6 +209,19 @@ TEST_F(CheckpointTest, RetentionKeepsNewestMilestonesAndBest) {
   EXPECT_THAT(names(), ElementsAre("step-00000090", "step-00000080", "step-00000040", "step-00000020"));
 }
 
+TEST_F(CheckpointTest, ThePinnedOneGoesWhenItIsNotNeededAnyMore) {
+  SaverOptions chosen = options(1);
+  chosen.keep_newest = 1;
+  chosen.keep_best = 0;
+  chosen.pinned = Step(10);
+  auto savers = FakeJob::open(files_, chosen).value();
+  for (const int64_t step : {10, 20, 30}) ASSERT_TRUE(savers->save(state_, Step(step)).ok());
+  EXPECT_THAT(names(), ElementsAre("step-00000030", "step-00000010"));
+  savers->rank(0).unpin();
+  ASSERT_TRUE(savers->save(state_, Step(40)).ok());
+  EXPECT_THAT(names(), ElementsAre("step-00000040"));
+}
+
 TEST_F(CheckpointTest, FirstDifferenceNamesTheElement) {
   ASSERT_TRUE(job(2)->save(state_, Step(5)).ok());
   auto first = reader();

@@ -36,6 +36,9 @@ class CheckpointPublisher {
   // A new save of `step` begins: an unfinished publish of the former one is not to be finished.
   void forget(Step step);
 
+  // No checkpoint is pinned any more.
+  void unpin() { rules_.pinned = Step(-1); }
+
   // Newest step that is visible and durable; Step(-1) for none.
   Step published() const { return published_; }
 
@@ -53,7 +56,7 @@ class CheckpointPublisher {
   Files& files_;
   const std::string directory_;
   const int world_size_;
-  const RetentionRules rules_;
+  RetentionRules rules_;
   Step published_{-1};
   std::optional<Step> visible_;  // renamed, but not yet known to be durable
   std::map<Step, RetainedCheckpoint> known_;  // so that a manifest is read once

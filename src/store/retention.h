@@ -14,7 +14,7 @@ struct RetentionRules {
   int64_t keep_newest = 2;       // at least one always stays
   int64_t keep_every_steps = 0;  // steps divisible by this stay for ever; 0: none
   int64_t keep_best = 1;         // by validation loss, the lower the better; the earlier of equals
-  Step pinned{-1};               // this one stays
+  Step pinned{-1};               // this one stays while somebody may need it
 };
 
 struct RetainedCheckpoint {

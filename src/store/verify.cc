@@ -62,7 +62,7 @@ absl::Status verify_shard(const Manifest& manifest, ShardReader& shards, const M
   if (compute.finish() == *shard.compute) return absl::OkStatus();
   return Corrupt(absl::StrCat(shards.path(shard.file), ": operator ", op.name, ", elements ",
                               shard.range.begin, " to ", shard.range.end,
-                              ": the compute weights were not those that follow from the master weights"));
+                              ": the compute weights that the job trained with are not those that follow from its master weights"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "base/ids.h"
 #include "config/job_config.h"
+#include "corpus/evaluation_order.h"
 #include "corpus/sample_order.h"
 #include "corpus/token_source.h"
 #include "tensor/torch.h"
@@ -10,8 +11,9 @@
 namespace evermoe {
 
 struct MicroBatchTokens {
-  at::Tensor inputs;   // [micro_batch_size, sequence_length], int64
-  at::Tensor targets;  // the same, one token later
+  at::Tensor inputs;   // [sequences, sequence_length], int64
+  // One token later: [sequences * sequence_length], or the last of them, if only those count.
+  at::Tensor targets;
 };
 
 // Immutable; keeps the token files mapped.
@@ -21,15 +23,18 @@ class BatchReader {
 
   // A pure function of (seed, step, micro-batch).
   MicroBatchTokens training(Step step, MicroBatch micro_batch) const;
-  // Validation windows in file order, beginning again at the end.
+  // What an evaluation reads.
+  const EvaluationOrder& evaluation() const { return evaluation_; }
   MicroBatchTokens validation(MicroBatch micro_batch) const;
 
  private:
-  MicroBatchTokens read(const TokenPart& range, const std::vector<int64_t>& windows) const;
+  // Sequences that begin there.
+  MicroBatchTokens read(const TokenPart& range, const std::vector<int64_t>& begins) const;
 
   const TokenPart training_;
   const TokenPart validation_;
   const SampleOrder order_;
+  const EvaluationOrder evaluation_;
   const int64_t length_;
   const int64_t batch_;
   const at::Device device_;

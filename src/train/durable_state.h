@@ -39,7 +39,7 @@ class DurableState {
     kAlone,  // no rank saves before rank 0 has opened: what is unfinished is of former runs, and removed
     kAmong,  // others may be saving; what is unfinished is theirs, or was left by who played this rank before
   };
-  // `pinned`, if any, is not removed when newer checkpoints are published.
+  // `pinned`, if any, is not removed when newer checkpoints are published, until saver().unpin().
   absl::Status open(Opening opening, Step pinned);
   // Finishes what was begun.
   void close() { saver_.reset(); }

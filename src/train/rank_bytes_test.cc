@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "config/job_data.h"
 #include "placement/rank_state.h"
 #include "train/recoverable_rank_testing.h"
 

@@ -124,13 +124,13 @@ absl::StatusOr<ExpertLoads> RankModel::expert_loads() {
   return loads;
 }
 
-absl::StatusOr<double> RankModel::validation_loss_sum(int64_t first, int64_t micro_batches, Boundary& boundary) {
-  double sum = 0;
+absl::StatusOr<StepFindings> RankModel::evaluate(int64_t first, int64_t micro_batches, Boundary& boundary) {
+  StepFindings findings;
   RETURN_IF_ERROR(guard([&] {
-    sum = runner_->run_validation(first, micro_batches, boundary);
+    findings = runner_->run_validation(first, micro_batches, boundary);
     return absl::OkStatus();
   }));
-  return sum;
+  return findings;
 }
 
 absl::Status RankModel::update(const StepRecord& record, int64_t updates_applied, const BeforeUpdate& before_write) {

@@ -49,8 +49,10 @@ class RankModel {
   absl::StatusOr<StepFindings> accumulate_gradients(const TrainingPosition& position, Boundary& boundary);
   // What the gates chose in the last accumulate_gradients(), over all lanes and with equal bits on them.
   absl::StatusOr<ExpertLoads> expert_loads();
-  // This rank's sum of validation losses.
-  absl::StatusOr<double> validation_loss_sum(int64_t first, int64_t micro_batches, Boundary& boundary);
+  // This rank's part of `micro_batches` of an evaluation, from number `first` on: loss_sum over its tokens, and
+  // how many there are.
+  absl::StatusOr<StepFindings> evaluate(int64_t first, int64_t micro_batches, Boundary& boundary);
+  const EvaluationOrder& evaluation() const { return batches_->evaluation(); }
   // Updates masters and moments of the active ranges and gathers the compute weights. `before_write` is
   // called before an active range changes.
   using BeforeUpdate = std::function<absl::Status(const OperatorState&, FlatRange)>;

@@ -28,6 +28,15 @@ absl::Status RecoverableRank::steps(int count) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<double> RecoverableRank::evaluate() {
+  boundary_.begin(evaluation_commit(trainer_.step()));
+  ASSIGN_OR_RETURN(const Findings own, trainer_.evaluate(boundary_));
+  RETURN_IF_ERROR(boundary_.finish());
+  ASSIGN_OR_RETURN(const StepFindings combined, combine(world_, from_findings(own)));
+  trainer_.apply_evaluation(to_findings(combined));
+  return trainer_.last_validation_loss();
+}
+
 absl::Status run_recoverable(const TrainingCluster& cluster, const JobConfig& config,
                              const std::function<absl::Status(RecoverableRank&)>& body) {
   std::mutex mutex;

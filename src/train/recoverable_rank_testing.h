@@ -26,6 +26,8 @@ class RecoverableRank {
                     const BeforeWrite& before_write = [](int) { return absl::OkStatus(); });
   // So many, with all operators.
   absl::Status steps(int count);
+  // The validation loss of the present state.
+  absl::StatusOr<double> evaluate();
 
  private:
   RecoverableTrainer& trainer_;

@@ -73,6 +73,11 @@ absl::Status RecoverableTrainer::restore_base(Step base) {
   return model_->derive_compute();
 }
 
+void RecoverableTrainer::forget_base() {
+  base_ = Step(-1);
+  if (durable_.is_open()) durable_.saver().unpin();
+}
+
 void RecoverableTrainer::capture(int operator_index, SnapshotKind kind, int64_t offset,
                                  std::span<std::byte> into) const {
   shards_.capture(operator_index, kind, offset, into);
@@ -151,22 +156,21 @@ bool RecoverableTrainer::is_evaluated(Step step) const {
 
 int64_t RecoverableTrainer::evaluation_batches() const {
   const int64_t batch = evaluation_batch(model_->topology(), model_->config().train.micro_batches);
-  return (model_->config().evaluate.micro_batches + batch - 1) / batch;
+  return (model_->evaluation().micro_batches() + batch - 1) / batch;
 }
 
 absl::StatusOr<Findings> RecoverableTrainer::evaluate(int64_t batch, Boundary& boundary) {
   const int64_t size = evaluation_batch(model_->topology(), model_->config().train.micro_batches);
   const int64_t first = batch * size;
-  const int64_t count = std::min(size, model_->config().evaluate.micro_batches - first);
-  StepFindings findings;
-  ASSIGN_OR_RETURN(findings.loss_sum, model_->validation_loss_sum(first, count, boundary));
+  const int64_t count = std::min(size, model_->evaluation().micro_batches() - first);
+  ASSIGN_OR_RETURN(StepFindings findings, model_->evaluate(first, count, boundary));
   findings.prepared = prepared();
   return to_findings(findings);
 }
 
 void RecoverableTrainer::apply_evaluation(const Findings& combined) {
-  position_.validation_loss =
-      from_findings(combined).loss_sum / static_cast<double>(model_->config().evaluate.micro_batches);
+  const StepFindings findings = from_findings(combined);
+  position_.validation_loss = findings.loss_sum / findings.tokens;
 }
 
 bool RecoverableTrainer::is_finished() const {

@@ -42,6 +42,7 @@ class RecoverableTrainer final : public StageTrainer {
   void join_stage(View epoch) override { model_->join(epoch); }
   absl::StatusOr<std::string> resume(Communicator& world) override;
   absl::Status restore_base(Step base) override;
+  void forget_base() override;
   void capture(int operator_index, SnapshotKind kind, int64_t offset, std::span<std::byte> into) const override;
   void restore(int operator_index, SnapshotKind kind, int64_t offset, std::span<const std::byte> from) override;
   absl::Status complete_restore(const std::vector<int>& operator_indices) override;

@@ -26,7 +26,7 @@ std::vector<std::pair<at::Tensor, at::Tensor>> micro_batches_of(const JobConfig&
   std::vector<std::pair<at::Tensor, at::Tensor>> all;
   for (int32_t m = 0; m < config.train.micro_batches; ++m) {
     const MicroBatchTokens batch = reader.training(step, MicroBatch(m));
-    all.push_back({batch.inputs, batch.targets});
+    all.push_back({batch.inputs, batch.targets.view_as(batch.inputs)});
   }
   return all;
 }

@@ -96,7 +96,7 @@ at::Tensor StageModel::head_loss(const at::Tensor& x, const at::Tensor& targets)
           : layer_norm(x, head_->parameter("norm.weight"), head_->parameter("norm.bias"), shape_.norm_epsilon);
   const at::Tensor logits = linear(normal, head_->parameter("output.weight"), nullptr);
   const at::ScalarType type = types_.master;
-  return at::cross_entropy_loss(logits.to(type), targets.flatten());
+  return at::cross_entropy_loss(logits.to(type), targets);
 }
 
 MicroBatchGraph StageModel::forward(int64_t batch, const at::Tensor& tokens, const at::Tensor& input,
@@ -127,7 +127,12 @@ MicroBatchGraph StageModel::forward(int64_t batch, const at::Tensor& tokens, con
     graph.auxiliary_loss =
         graph.auxiliary_loss.defined() ? graph.auxiliary_loss + result.auxiliary_loss : result.auxiliary_loss;
   }
-  graph.output = head_ != nullptr && graph.present ? head_loss(x, targets) : x;
+  if (head_ != nullptr && graph.present) {
+    // The last rows, if not all count.
+    const int64_t counted = targets.numel();
+    x = head_loss(counted == x.size(0) ? x : x.narrow(0, x.size(0) - counted, counted), targets);
+  }
+  graph.output = x;
   return graph;
 }
 

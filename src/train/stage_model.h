@@ -54,8 +54,8 @@ class StageModel {
   at::Tensor new_boundary(int64_t batch) const;
 
   // Rows of a present micro-batch are batch * sequence_length. First stage: `tokens` [B, T], `input`
-  // undefined; others: `input` from the stage before. Last stage: `targets` [B, T]. An absent
-  // micro-batch has batch 0. Communicates (all-to-all), so throws StatusError.
+  // undefined; others: `input` from the stage before. Last stage: `targets` of the last
+  // targets.numel() rows, the only ones whose loss counts. An absent micro-batch has batch 0. Communicates (all-to-all), so throws StatusError.
   MicroBatchGraph forward(int64_t batch, const at::Tensor& tokens, const at::Tensor& input,
                           const at::Tensor& targets);
 

@@ -42,6 +42,10 @@ MicroBatchTokens StageRunner::tokens_of(Phase phase, Step step, MicroBatch micro
   return phase == Phase::kTraining ? batches_.training(step, micro_batch) : batches_.validation(micro_batch);
 }
 
+int64_t StageRunner::sequences_of(Phase phase, MicroBatch micro_batch) const {
+  return phase == Phase::kTraining ? train_.micro_batch_size : batches_.evaluation().sequences_of(micro_batch);
+}
+
 Rank StageRunner::peer(int stage, MicroBatch micro_batch) const {
   return topology_.rank_of({stage, micro_batch.value % topology_.lanes(stage)});
 }
@@ -55,9 +59,9 @@ void StageRunner::send(int stage, BoundaryDirection direction, MicroBatch micro_
   throw_if_error(boundary.send(peer(stage, micro_batch), direction, micro_batch, {HostReadable(*owner).bytes(), owner}));
 }
 
-at::Tensor StageRunner::receive(int stage, BoundaryDirection direction, MicroBatch micro_batch,
+at::Tensor StageRunner::receive(int stage, BoundaryDirection direction, MicroBatch micro_batch, int64_t sequences,
                                 Boundary& boundary) const {
-  at::Tensor tensor = model_.new_boundary(train_.micro_batch_size);
+  at::Tensor tensor = model_.new_boundary(sequences);
   HostWritable into(tensor);
   throw_if_error(boundary.receive(peer(stage, micro_batch), direction, micro_batch, into.bytes()));
   into.commit();
@@ -67,11 +71,12 @@ at::Tensor StageRunner::receive(int stage, BoundaryDirection direction, MicroBat
 MicroBatchGraph StageRunner::forward(Phase phase, Step step, std::optional<MicroBatch> micro_batch,
                                      Boundary& boundary, int64_t first_number) {
   if (!micro_batch) return model_.forward(0, {}, {}, {});
-  const auto number = static_cast<int32_t>(first_number + micro_batch->value);
-  const MicroBatchTokens tokens = tokens_of(phase, step, MicroBatch(number));
+  const MicroBatch number(static_cast<int32_t>(first_number + micro_batch->value));
+  const MicroBatchTokens tokens = tokens_of(phase, step, number);
+  const int64_t sequences = sequences_of(phase, number);
   at::Tensor input;
-  if (!first()) input = receive(role_.stage - 1, BoundaryDirection::kActivation, *micro_batch, boundary);
-  MicroBatchGraph graph = model_.forward(train_.micro_batch_size, tokens.inputs, input, tokens.targets);
+  if (!first()) input = receive(role_.stage - 1, BoundaryDirection::kActivation, *micro_batch, sequences, boundary);
+  MicroBatchGraph graph = model_.forward(sequences, tokens.inputs, input, tokens.targets);
   if (!last()) send(role_.stage + 1, BoundaryDirection::kActivation, *micro_batch, graph.output, boundary);
   return graph;
 }
@@ -83,7 +88,7 @@ void StageRunner::backward(std::optional<MicroBatch> micro_batch, MicroBatchGrap
     return;
   }
   at::Tensor output_gradient;
-  if (!last()) output_gradient = receive(role_.stage + 1, BoundaryDirection::kGradient, *micro_batch, boundary);
+  if (!last()) output_gradient = receive(role_.stage + 1, BoundaryDirection::kGradient, *micro_batch, train_.micro_batch_size, boundary);
   const at::Tensor input_gradient = model_.backward(std::move(graph), output_gradient, scale);
   if (!first()) send(role_.stage - 1, BoundaryDirection::kGradient, *micro_batch, input_gradient, boundary);
 }
@@ -117,16 +122,20 @@ StepFindings StageRunner::run_step(Step step, double loss_scale, Boundary& bound
   return findings;
 }
 
-double StageRunner::run_validation(int64_t first_number, int64_t micro_batches, Boundary& boundary) {
+StepFindings StageRunner::run_validation(int64_t first_number, int64_t micro_batches, Boundary& boundary) {
   const at::NoGradGuard no_grad;
-  double loss_sum = 0;
+  StepFindings findings;
   const int rounds = round_count(topology_.lanes(role_.stage), static_cast<int>(micro_batches));
   for (int round = 0; round < rounds; ++round) {
     const std::optional<MicroBatch> micro_batch = micro_batch_of(round, micro_batches);
     const MicroBatchGraph graph = forward(Phase::kValidation, Step(0), micro_batch, boundary, first_number);
-    if (micro_batch && last()) loss_sum += graph.output.item<double>();
+    if (!micro_batch || !last()) continue;
+    const MicroBatch number(static_cast<int32_t>(first_number + micro_batch->value));
+    const auto tokens = static_cast<double>(batches_.evaluation().targets_of(number));
+    findings.loss_sum += graph.output.item<double>() * tokens;
+    findings.tokens += tokens;
   }
-  return loss_sum;
+  return findings;
 }
 
 }  // namespace evermoe

@@ -25,9 +25,10 @@ class StageRunner {
   // What this lane's micro-batches of the last run_step() chose, added in their order.
   const ExpertLoads& expert_loads() const { return expert_loads_; }
 
-  // This rank's sum of validation losses over `micro_batches` from `first_number` on (non-zero on the last stage
-  // only). Their boundary messages count from 0.
-  double run_validation(int64_t first_number, int64_t micro_batches, Boundary& boundary);
+  // Runs this lane's part of `micro_batches` of an evaluation, from number `first_number` on: loss_sum is over
+  // tokens, of which there are `tokens` (both zero but on the last stage). Their boundary messages count from 0.
+  // Throws StatusError.
+  StepFindings run_validation(int64_t first_number, int64_t micro_batches, Boundary& boundary);
 
  private:
   enum class Phase { kTraining, kValidation };
@@ -37,6 +38,7 @@ class StageRunner {
   // The micro-batch of this lane in a round; nullopt if the round has none for it.
   std::optional<MicroBatch> micro_batch_of(int round, int64_t micro_batches) const;
   MicroBatchTokens tokens_of(Phase phase, Step step, MicroBatch micro_batch) const;
+  int64_t sequences_of(Phase phase, MicroBatch micro_batch) const;
 
   // Tokens are those of micro-batch `first_number` + `micro_batch`.
   MicroBatchGraph forward(Phase phase, Step step, std::optional<MicroBatch> micro_batch, Boundary& boundary,
@@ -47,7 +49,8 @@ class StageRunner {
   Rank peer(int stage, MicroBatch micro_batch) const;
   void send(int stage, BoundaryDirection direction, MicroBatch micro_batch, const at::Tensor& tensor,
             Boundary& boundary) const;
-  at::Tensor receive(int stage, BoundaryDirection direction, MicroBatch micro_batch, Boundary& boundary) const;
+  at::Tensor receive(int stage, BoundaryDirection direction, MicroBatch micro_batch, int64_t sequences,
+                     Boundary& boundary) const;
 
   const TrainConfig& train_;
   const Topology& topology_;

@@ -66,11 +66,11 @@ absl::StatusOr<StepRecord> Trainer::step(bool drain) {
 
 absl::StatusOr<double> Trainer::evaluate() {
   boundary_.begin(evaluation_commit(position_.step));
-  ASSIGN_OR_RETURN(const double own, model_->validation_loss_sum(0, config_.evaluate.micro_batches, boundary_));
+  ASSIGN_OR_RETURN(const StepFindings own, model_->evaluate(0, model_->evaluation().micro_batches(), boundary_));
   RETURN_IF_ERROR(boundary_.finish());
-  double loss[] = {own};
-  RETURN_IF_ERROR(annotate(world_->all_reduce<double>(loss, ReduceOp::kSum), "validation loss"));
-  position_.validation_loss = loss[0] / static_cast<double>(config_.evaluate.micro_batches);
+  double sums[] = {own.loss_sum, own.tokens};
+  RETURN_IF_ERROR(annotate(world_->all_reduce<double>(sums, ReduceOp::kSum), "validation loss"));
+  position_.validation_loss = sums[0] / sums[1];
   return position_.validation_loss;
 }
 

@@ -38,7 +38,7 @@ class Trainer {
   // record says skipped) and the compute weights are gathered. `drain`: this rank was asked to stop.
   absl::StatusOr<StepRecord> step(bool drain);
 
-  // Mean loss over evaluate.micro_batches validation micro-batches, the same on every rank.
+  // Mean loss over the tokens of an evaluation, the same on every rank.
   absl::StatusOr<double> evaluate();
 
   // Begins a durable checkpoint of the present state; returns when it is copied. It is published

@@ -41,6 +41,7 @@ class PacedTrainer final : public StageTrainer {
   void join_stage(View epoch) override { inner_.join_stage(epoch); }
   absl::StatusOr<std::string> resume(Communicator& world) override { return inner_.resume(world); }
   absl::Status restore_base(Step base) override { return inner_.restore_base(base); }
+  void forget_base() override { inner_.forget_base(); }
   void capture(int index, SnapshotKind kind, int64_t offset, std::span<std::byte> into) const override {
     inner_.capture(index, kind, offset, into);
   }

@@ -6,6 +6,8 @@ validation loss, a plain torch forward of the checkpoint (reference_model.py), a
 import json
 import os
 import pathlib
+import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -119,6 +121,52 @@ class ExportTest(unittest.TestCase):
         for name, tensor in many.state_dict().items():
             self.assertTrue(torch.equal(tensor, one[name]), name)
             self.assertTrue(torch.equal(tensor.bfloat16(), rounded.state_dict()[name]), name)
+
+    def compare_tokenizer(self, exported, *tokenizer):
+        """The tokens that training reads, and those of AutoTokenizer, of texts that are hard to cut."""
+        loaded = transformers.AutoTokenizer.from_pretrained(exported)
+        draw = random.Random(1)
+        hard = [*"  \n\n\t'abcXYZ.,é漢😀▁", "</s>", "<s>", "<unk>", "<0x0A>", "\r\n", "\u2028", "\u00a0", "e\u0301"]
+        texts = [" ", "\n", "a", " a \n b  c\n", (ROOT / "data" / "wikitext2-valid.txt").read_text()[:50_000],
+                 "".join(draw.choices(hard, k=20_000))]
+        self.assertEqual(loaded("")["input_ids"], [])
+        for text in texts:
+            path = self.folder / "text.txt"
+            path.write_bytes(text.encode())
+            evermoe("tokenize", path, "--out", self.folder / "text.tokens", *tokenizer)
+            data = (self.folder / "text.tokens").read_bytes()
+            width = int.from_bytes(data[8:12], "little")
+            ours = [int.from_bytes(data[i:i + width], "little") for i in range(64, len(data), width)]
+            self.assertEqual(loaded(text)["input_ids"], ours, repr(text))
+            if "▁" not in text:  # which SentencePiece takes for a space
+                self.assertEqual(loaded.decode(ours), text)
+
+    def export(self, *arguments):
+        exported = self.folder / "exported"
+        return exported, evermoe("export", self.out, "--out", exported, *arguments)
+
+    def test_tokenizer_of_bytes(self):
+        self.train("tiny.toml", "train.steps=1")
+        self.compare_tokenizer(self.export()[0])
+
+    def test_tokenizer_of_a_model(self):
+        text, model = ROOT / "data" / "tinyshakespeare.txt", self.folder / "a.model"
+        evermoe("tokenize", text, "--train-vocabulary", "512", "--model", model, "--out", self.folder / "a.tokens")
+        # Of every format, because AutoTokenizer looks at the class of the model, too.
+        for config in ("tiny.toml", "mixtral-tiny.toml", "deepseek-moe-tiny.toml"):
+            with self.subTest(config=config):
+                self.train(config, "train.steps=1", f"data.tokenizer={model}", "model.vocabulary=512")
+                exported, _ = self.export()
+                self.compare_tokenizer(exported, "--tokenizer", model)
+                shutil.rmtree(exported)
+                shutil.rmtree(self.out)
+        self.train("tiny.toml", "train.steps=1", f"data.path={self.folder / 'a.tokens'}", "model.vocabulary=512")
+        exported, said = self.export()
+        self.assertIn("without a tokenizer: the job was trained on a token file", said)
+        self.assertFalse((exported / "tokenizer.json").exists())
+        shutil.rmtree(exported)
+        exported, _ = self.export("--tokenizer", model)
+        self.compare_tokenizer(exported, "--tokenizer", model)
 
     def test_generates(self):
         self.train("tiny.toml")

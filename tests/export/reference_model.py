@@ -160,7 +160,7 @@ class ReferenceModel:
 
 
 def validation_windows(configuration):
-    """(inputs, targets) of the run's evaluation: consecutive windows of the held-out end of a text of bytes."""
+    """(inputs, targets) of the run's evaluation: windows spread over the held-out end of a text of bytes."""
     data, train = configuration["data"], configuration["train"]
     assert data["tokenizer"] == "bytes" and not data["validation_path"]
     tokens = torch.frombuffer(bytearray(pathlib.Path(data["path"]).read_bytes()), dtype=torch.uint8).long()
@@ -168,6 +168,7 @@ def validation_windows(configuration):
     length = configuration["model"]["sequence_length"]
     available = (held_out.numel() - 1) // length
     count = configuration["evaluate"]["micro_batches"] * train["micro_batch_size"]
+    assert count < available
     windows = torch.stack([held_out[w * length:w * length + length + 1]
-                           for w in (index % available for index in range(count))])
+                           for w in (index * available // count for index in range(count))])
     return windows[:, :-1], windows[:, 1:]

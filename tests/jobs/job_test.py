@@ -1,6 +1,7 @@
 """Real jobs: same bits on every run, after every kill, hang and drain; bad input is refused early."""
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import unittest
@@ -53,6 +54,12 @@ class SameBits(unittest.TestCase):
         job.complete("train.steps=12")
         summary = job.complete("train.steps=24", "parallel.stages=1", "parallel.lanes=3")
         self.assertEqual((summary["status"], summary["steps"]), ("finished", 24))
+
+    def test_the_checkpoint_that_it_goes_on_from_is_removed_when_no_window_needs_it(self):
+        job = Job(self, *SMALL, "checkpoint.keep_newest=1", "checkpoint.keep_best=0")
+        job.complete("train.steps=12")
+        job.complete("train.steps=24")
+        self.assertEqual(sorted(os.listdir(os.path.join(job.out, "checkpoints"))), ["latest", "step-00000024"])
 
 
 class Killed(unittest.TestCase):
@@ -155,6 +162,17 @@ class BadInput(unittest.TestCase):
         code, _, error = command("run", TINY, "--set", "model.experts=4", "--out", job.out)
         self.assertEqual(code, 2)
         self.assertIn("experts", error)
+
+    def test_a_text_that_changes_under_a_running_job_is_refused(self):
+        job = Job(self, *SMALL)
+        text = pathlib.Path(job.folder) / "text.txt"
+        text.write_bytes((ROOT / "data" / "tinyshakespeare.txt").read_bytes()[:200_000])
+        with job.start(f"data.path={text}") as run:
+            run.wait_step(8)
+            text.write_bytes(text.read_bytes()[::-1])
+            run.kill("1.0", at_step=8)
+        self.assertEqual(run.summary["exit_code"], 2, run.story())
+        self.assertIn(f"{text}: has changed since the job began", run.summary["reason"])
 
 
 if __name__ == "__main__":
