@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_join.h"
 #include "config/key_builders.h"
+#include "config/limits.h"
 #include "config/protection_keys.h"
 
 namespace evermoe {
@@ -72,7 +73,7 @@ std::vector<ConfigKey> size_keys() {
       integer_key("model.head_dim", Field{&C::model, &M::head_dim}, {2, 4096, 2}, kModel,
                   "width of one head; heads * head_dim is a multiple of 64"),
       integer_key("model.dense_hidden", Field{&C::model, &M::dense_hidden}, kWidth, kModel,
-                  "width of the feed-forward of layers that are not MoE"),
+                  "width of the feed-forward network of layers that are not MoE"),
       integer_key("model.expert_hidden", Field{&C::model, &M::expert_hidden}, kWidth, kModel,
                   "width of one expert"),
       integer_key("model.shared_hidden", Field{&C::model, &M::shared_hidden}, {0, kSizeMax, 64},
@@ -82,9 +83,9 @@ std::vector<ConfigKey> size_keys() {
       integer_key("model.top_k", Field{&C::model, &M::top_k}, {1, 1024}, kModel,
                   "experts chosen for each token"),
       integer_key("model.moe_every", Field{&C::model, &M::moe_every}, {1, 4096}, kModel,
-                  "n: every n-th layer is MoE (layers n-1, 2n-1, ... from 0)"),
+                  "n: every n-th layer is an MoE layer (counted from 0: n-1, 2n-1, ...)"),
       integer_key("model.dense_first_layers", Field{&C::model, &M::dense_first_layers}, {0, 4096},
-                  kModel, "so many first layers are not MoE in any case"),
+                  kModel, "how many of the first layers are dense, whatever moe_every says"),
   };
 }
 
@@ -93,44 +94,44 @@ std::vector<ConfigKey> part_keys() {
   return {
       choice_key("model.norm", Field{&C::model, &M::norm},
                  {{"layernorm", NormKind::kLayerNorm}, {"rmsnorm", NormKind::kRmsNorm}}, kModel,
-                 "normalisation before attention, feed-forward and head"),
+                 "normalisation before attention, feed-forward network and head"),
       choice_key("model.activation", Field{&C::model, &M::activation},
                  {{"gelu", ActivationKind::kGelu}, {"swiglu", ActivationKind::kSwiGlu}}, kModel,
-                 "of feed-forwards and experts"),
+                 "activation function of feed-forward networks and experts"),
       choice_key("model.position", Field{&C::model, &M::position},
                  {{"learned", PositionKind::kLearned}, {"rotary", PositionKind::kRotary}}, kModel,
-                 "how a token knows its place"),
+                 "how positions are encoded"),
       choice_key("model.scoring", Field{&C::model, &M::scoring},
                  {{"softmax-then-top-k", ScoringKind::kSoftmaxThenTopK},
                   {"top-k-then-softmax", ScoringKind::kTopKThenSoftmax}},
-                 kModel, "how gate logits become weights of the chosen experts"),
+                 kModel, "how gate logits become the weights of the chosen experts"),
       bool_key("model.normalise_top_k", Field{&C::model, &M::normalise_top_k}, kModel,
-               "whether the weights of the chosen experts are made to sum to 1"),
+               "whether the weights of the chosen experts are scaled to sum to 1"),
       number_key("model.routed_scale", Field{&C::model, &M::routed_scale}, {0, 1000, true}, kModel,
-                 "factor on the sum of the routed experts"),
+                 "factor applied to the sum of the routed experts' outputs"),
       bool_key("model.shared_gate", Field{&C::model, &M::shared_gate}, kModel,
-               "whether a sigmoid gate scales the shared experts"),
+               "whether a sigmoid gate scales the shared experts' output"),
       bool_key("model.linear_bias", Field{&C::model, &M::linear_bias}, kModel,
-               "biases in all linear maps but gate and head"),
+               "whether all linear maps except gate and head have biases"),
       bool_key("model.qkv_bias", Field{&C::model, &M::qkv_bias}, kModel,
-               "biases in query, key and value"),
+               "whether query, key and value projections have biases"),
       number_key("model.rope_theta", Field{&C::model, &M::rope_theta}, {1, 1e9}, kModel,
                  "base of the rotary wavelengths"),
       number_key("model.norm_epsilon", Field{&C::model, &M::norm_epsilon}, {0, 1, true}, kModel,
-                 "added to the variance in norms"),
+                 "added to the variance in normalisation layers"),
       number_key("model.balance_loss", Field{&C::model, &M::balance_loss}, {0, 1000}, kBits,
                  "coefficient of the load-balancing loss"),
       number_key("model.z_loss", Field{&C::model, &M::z_loss}, {0, 1000}, kBits,
                  "coefficient of the router z-loss"),
       number_key("model.init_std", Field{&C::model, &M::init_std}, {0, 10, true}, kBits,
-                 "standard deviation of initial weights"),
+                 "standard deviation of the initial weights"),
   };
 }
 
 ConfigKey loss_scale_key() {
   const Field field{&C::train, &TrainConfig::initial_loss_scale};
   ConfigKey key{"train.initial_loss_scale", "power of two from 1 to 2147483648",
-                "fp16: factor on the loss at the first step", kBits};
+                "fp16: loss scale of the first step", kBits};
   key.read = [=](const FoundValue& found, JobConfig& config) {
     double value = 0;
     int exponent = 0;
@@ -147,44 +148,44 @@ std::vector<ConfigKey> train_keys() {
   using T = TrainConfig;
   return {
       integer_key("train.steps", Field{&C::train, &T::steps}, {1, kCountMax}, kBits,
-                  "optimizer updates of the whole job; the learning rate falls until then"),
+                  "optimizer updates of the whole job; the learning-rate schedule ends there"),
       integer_key("train.seed", Field{&C::train, &T::seed}, {0}, kModel,
-                  "of initial weights and data order"),
+                  "seed of the initial weights and of the data order"),
       choice_key("train.precision", Field{&C::train, &T::precision},
                  {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16},
                   {"fp16", Precision::kFp16}, {"fp64", Precision::kFp64}},
-                 kModel, "compute type; master weights are fp32, with fp64 they are fp64"),
+                 kModel, "type of compute weights and activations; master weights are fp32 (fp64 with fp64)"),
       integer_key("train.micro_batches", Field{&C::train, &T::micro_batches}, {1, 65536}, kModel,
-                  "micro-batches of a step, over all lanes"),
+                  "micro-batches in a step, over all lanes"),
       integer_key("train.micro_batch_size", Field{&C::train, &T::micro_batch_size}, {1, 65536},
-                  kModel, "sequences of a micro-batch"),
+                  kModel, "sequences in a micro-batch"),
       number_key("train.learning_rate", Field{&C::train, &T::learning_rate}, {0, 100}, kBits,
-                 "highest learning rate"),
+                 "peak learning rate"),
       number_key("train.final_learning_rate", Field{&C::train, &T::final_learning_rate}, {0, 100},
                  kBits, "learning rate of the last step"),
       integer_key("train.warmup_steps", Field{&C::train, &T::warmup_steps}, {0, kCountMax}, kBits,
-                  "steps in which the learning rate rises from 0"),
+                  "steps over which the learning rate rises from 0"),
       choice_key("train.schedule", Field{&C::train, &T::schedule},
                  {{"constant", LearningRateShape::kConstant}, {"cosine", LearningRateShape::kCosine},
                   {"wsd", LearningRateShape::kWsd}},
-                 kBits, "how the learning rate falls; wsd: stable, then falling in decay_steps"),
+                 kBits, "how the learning rate falls; wsd: constant, then falling over decay_steps"),
       integer_key("train.decay_steps", Field{&C::train, &T::decay_steps}, {0, kCountMax}, kBits,
-                  "wsd: length of the last, falling part"),
+                  "wsd: steps over which the learning rate falls at the end"),
       number_key("train.beta1", Field{&C::train, &T::beta1}, {0, 1, false, true}, kBits,
-                 "AdamW: decay of the first moment"),
+                 "AdamW: decay rate of the first moment"),
       number_key("train.beta2", Field{&C::train, &T::beta2}, {0, 1, false, true}, kBits,
-                 "AdamW: decay of the second moment"),
+                 "AdamW: decay rate of the second moment"),
       number_key("train.epsilon", Field{&C::train, &T::epsilon}, {0, 1, true}, kBits,
-                 "AdamW: added to the root of the second moment"),
+                 "AdamW: added to the square root of the second moment"),
       number_key("train.weight_decay", Field{&C::train, &T::weight_decay}, {0, 100}, kBits,
-                 "AdamW: of matrices; norms and biases have none"),
+                 "AdamW: weight decay of matrices; norms and biases have none"),
       number_key("train.clip_norm", Field{&C::train, &T::clip_norm}, {0, 1e6}, kBits,
-                 "largest norm of all gradients together, 0 for no clipping"),
+                 "gradients are clipped to this global norm; 0 turns clipping off"),
       loss_scale_key(),
       integer_key("train.loss_scale_growth_steps", Field{&C::train, &T::loss_scale_growth_steps},
-                  {1, kCountMax}, kBits, "fp16: the scale doubles after so many steps without overflow"),
+                  {1, kCountMax}, kBits, "fp16: the loss scale doubles after this many steps without overflow"),
       bytes_key("train.deferred_bytes", Field{&C::train, &T::deferred_bytes}, {0, int64_t{1} << 50}, kRun,
-                  "memory of a rank for gradients of weights that are put off until it waits for others; 0 for none"),
+                  "memory of a rank for weight gradients that it defers until it would wait for others; 0 turns deferring off"),
   };
 }
 
@@ -200,12 +201,12 @@ std::vector<ConfigKey> data_keys() {
                kRun, "what to train on"),
       path_key("data.tokenizer", Field{&C::data, &D::tokenizer},
                "bytes, or a SentencePiece .model file", names_tokenizer, kRun,
-               "how text becomes tokens; a token file has them already"),
+               "how text becomes tokens; ignored for a token file"),
       path_key("data.validation_path", Field{&C::data, &D::validation_path},
                "text file or token file (.tokens), or empty", any_text, kRun,
-               "what to evaluate on; empty: the last part of data.path"),
+               "what to evaluate on; empty: the end of data.path"),
       number_key("data.validation_fraction", Field{&C::data, &D::validation_fraction},
-                 {0, 0.9, true}, kModel, "part of data.path held out where validation_path is empty"),
+                 {0, 0.9, true}, kModel, "share of data.path that is held out if validation_path is empty"),
   };
 }
 
@@ -257,31 +258,31 @@ std::vector<ConfigKey> run_keys() {
   using R = RunConfig;
   return {
       integer_key("checkpoint.every_steps", Field{&C::checkpoint, &K::every_steps}, {0, kCountMax},
-                  kRun, "steps between checkpoints, 0 for one at the end only"),
+                  kRun, "steps between durable checkpoints; 0: only one at the end"),
       integer_key("checkpoint.keep_newest", Field{&C::checkpoint, &K::keep_newest}, {1, kSizeMax},
-                  kRun, "so many newest checkpoints are kept"),
+                  kRun, "how many of the newest checkpoints are kept"),
       integer_key("checkpoint.keep_every_steps", Field{&C::checkpoint, &K::keep_every_steps},
-                  {0, kCountMax}, kRun, "checkpoints at multiples of this are kept too, 0 for none"),
+                  {0, kCountMax}, kRun, "checkpoints at multiples of this step are kept too; 0: none"),
       integer_key("checkpoint.keep_best", Field{&C::checkpoint, &K::keep_best}, {0, kSizeMax}, kRun,
-                  "so many checkpoints with the least validation loss are kept too"),
+                  "how many of the checkpoints with the lowest validation loss are kept too"),
       integer_key("evaluate.every_steps", Field{&C::evaluate, &E::every_steps}, {0, kCountMax}, kRun,
-                  "steps between evaluations, 0 for one at the end only"),
+                  "steps between evaluations; 0: only one at the end"),
       integer_key("evaluate.micro_batches", Field{&C::evaluate, &E::micro_batches}, {1, kSizeMax},
-                  kRun, "micro-batches of one evaluation"),
+                  kRun, "micro-batches in one evaluation"),
       integer_key("run.restarts_max", Field{&C::run, &R::restarts_max}, {0, kSizeMax}, kRun,
                   "restarts in a row without a new checkpoint before the job gives up"),
       number_key("run.backoff_seconds", Field{&C::run, &R::backoff_seconds}, {0, 30}, kRun,
-                 "wait before the first restart; doubled each time, at most 30"),
+                 "wait before the first restart; doubles with each further one, up to 30"),
       number_key("run.deadline_seconds", Field{&C::run, &R::deadline_seconds}, {0.1, 86400}, kRun,
-                 "longest silence of a peer before it counts as hung"),
+                 "a job that makes no progress for this long is searched for a hung worker"),
       integer_key("run.threads", Field{&C::run, &R::threads}, {1, 1024}, kBits,
                   "compute threads of a worker"),
-      integer_key("run.nodes", Field{&C::run, &R::nodes}, {1, 4096}, kRun,
+      integer_key("run.nodes", Field{&C::run, &R::nodes}, {1, kNodesMax}, kRun,
                   "nodes simulated on this machine"),
-      integer_key("run.spares", Field{&C::run, &R::spares}, {0, 4096}, kRun,
-                  "nodes beside these, which take over from lost ones"),
-      integer_key("run.racks", Field{&C::run, &R::racks}, {0, 4096}, kRun,
-                  "racks that the nodes are dealt to in order, 0 for one rack for each node"),
+      integer_key("run.spares", Field{&C::run, &R::spares}, {0, kNodesMax}, kRun,
+                  "spare nodes, which replace failed ones"),
+      integer_key("run.racks", Field{&C::run, &R::racks}, {0, kNodesMax}, kRun,
+                  "racks that the nodes are divided into, in order; 0: each node is its own rack"),
   };
 }
 

@@ -5,13 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "config/limits.h"
 
 namespace evermoe {
 namespace {
 
 // More operators than this would only be a mistake; each costs about a kilobyte of bookkeeping.
 constexpr int64_t kOperatorsMax = 1 << 20;
-constexpr int64_t kWorldMax = 4096;
 
 absl::Status validate_attention(const ModelShape& shape, const KeyPlaces& places) {
   if (shape.heads % shape.kv_heads != 0) {
