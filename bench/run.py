@@ -52,6 +52,7 @@ def main():
             "overhead": run("overhead", [python, "bench/recovery/overhead.py",
                                          *(["--rounds", 1, "--steps", 1, "--blocks", 1, "--micro-batches", 2, "--shape", "2 stages"] if args.quick else [])]),
             "recoveries": run("recoveries", [python, "bench/recovery/recoveries.py", *(["--rounds", 1] if args.quick else [])]),
+            "start": run("start", [python, "bench/control/start.py", "--json", *(["--runs", 1] if args.quick else [])]),
             "placement": run("placement", ["./build/placement_bench", "--benchmark_format=json", *quick_times(args.quick)]),
             "forecast": run("forecast", ["./build/forecast_bench", "--benchmark_format=json", *quick_times(args.quick)]),
         }

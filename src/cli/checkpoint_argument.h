@@ -13,7 +13,7 @@ namespace evermoe {
 
 // What --help says about the argument.
 inline constexpr char kCheckpointHelp[] =
-    "a checkpoint folder, or a job's output folder, its checkpoints folder or latest (the newest)";
+    "a checkpoint folder; or a job's output folder, for its newest checkpoint";
 
 // InvalidInput if `path` leads to no checkpoint: the user named the wrong place. A checkpoint that is
 // there but damaged is Corrupt or, where one of its files is missing, NotFound; both name the file.

@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 constexpr char kAllowed[] =
-    ", allowed: a checkpoint folder, or a job's output folder, its checkpoints folder or latest (the newest)\n";
+    ", allowed: a checkpoint folder; or a job's output folder, for its newest checkpoint\n";
 
 using Result = BinaryResult;
 

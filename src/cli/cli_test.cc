@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "cli/run_binary_testing.h"
 #include "corpus/test_folder.h"
@@ -11,7 +12,10 @@
 namespace evermoe {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 using Result = BinaryResult;
@@ -35,11 +39,48 @@ class CliTest : public testing::Test {
 const std::string kTiny = EVERMOE_SOURCE_DIR "/configs/tiny.toml";
 
 TEST_F(CliTest, SaysItsVersionAndHelps) {
-  EXPECT_EQ(run({"--version"}).out, "evermoe 0.1.0\n");
+  EXPECT_THAT(run({"--version"}).out, MatchesRegex("evermoe 0.1.0-[0-9a-f]{12}\n"));
   const Result help = run({"--help"});
   EXPECT_EQ(help.code, 0);
   for (const char* name : {"run", "config", "inspect", "tokenize"}) {
     EXPECT_THAT(help.out, HasSubstr(name));
+  }
+}
+
+// The commands that `evermoe --help` lists.
+std::vector<std::string> commands_of(const std::string& help) {
+  std::vector<std::string> names;
+  std::istringstream lines(help.substr(help.find("Subcommands:")));
+  std::string line;
+  for (std::getline(lines, line); std::getline(lines, line);) {
+    if (line.size() > 2 && line.compare(0, 2, "  ") == 0 && line[2] != ' ') names.push_back(line.substr(2, line.find(' ', 2) - 2));
+  }
+  return names;
+}
+
+TEST_F(CliTest, EveryCommandExplainsItself) {
+  const std::vector<std::string> commands = commands_of(run({"--help"}).out);
+  EXPECT_GE(commands.size(), 16u);
+  for (const std::string& command : commands) {
+    if (command == "worker") continue;  // hands everything on to evermoe-worker
+    SCOPED_TRACE(command);
+    const std::string help = run({command, "--help"}).out;
+    EXPECT_THAT(help.substr(0, help.find("\n")), MatchesRegex("[A-Z].* .* .*")) << "what it is for";
+    EXPECT_THAT(help, ContainsRegex("\nExamples?:\n  .*evermoe " + command));
+    EXPECT_THAT(help, ContainsRegex("\nExit codes: 0 [a-z].*; 1 [a-z].*; 2 bad input[.]"));
+    // Options that are values say of what kind; the planner's commands name theirs in other words.
+    if (command != "plan" && command != "forecast" && command != "place") {
+      EXPECT_THAT(help, Not(ContainsRegex(" (TEXT|INT|UINT|FLOAT)\\b")));
+    }
+    // No example shows a flag that there is not.
+    std::istringstream words(help.substr(help.find("\nExample")));
+    std::string word;
+    bool is_own = true;
+    while (words >> word && word != "codes:") {
+      if (word == "--" || word == "torchrun") is_own = false;
+      if (word == "evermoe") is_own = true;
+      if (is_own && word.compare(0, 2, "--") == 0) EXPECT_THAT(help.substr(0, help.find("\nExample")), HasSubstr(word));
+    }
   }
 }
 

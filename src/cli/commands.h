@@ -29,7 +29,8 @@ void add_forecast_command(CLI::App& app, CommandTable& commands);
 void add_place_command(CLI::App& app, CommandTable& commands);
 void add_profile_command(CLI::App& app, CommandTable& commands);
 
-// Whatever needs the trainer; where it is not built (no_trainer_commands.cc), commands that say so.
-void add_trainer_commands(CLI::App& app, CommandTable& commands);
+void add_run_command(CLI::App& app, CommandTable& commands);
+// controller, agent and worker.
+void add_process_commands(CLI::App& app, CommandTable& commands);
 
 }  // namespace evermoe

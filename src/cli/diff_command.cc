@@ -34,9 +34,9 @@ absl::StatusOr<int> compare(const DiffOptions& options) {
 void add_diff_command(CLI::App& app, CommandTable& commands) {
   const auto options = std::make_shared<DiffOptions>();
   CLI::App* command = app.add_subcommand(
-      "diff", "Say whether two checkpoints hold the same training state, or where they first differ");
-  command->add_option("A", options->first, kCheckpointHelp)->required();
-  command->add_option("B", options->second, kCheckpointHelp)->required();
+      "diff", "Compare the training state of two checkpoints, and name the first difference.");
+  command->add_option("A", options->first, kCheckpointHelp)->type_name("DIR")->required();
+  command->add_option("B", options->second, kCheckpointHelp)->type_name("DIR")->required();
   commands[command] = [options] { return compare(*options); };
 }
 

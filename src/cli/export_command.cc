@@ -88,14 +88,14 @@ absl::StatusOr<int> run_export(const ExportArguments& arguments) {
 void add_export_command(CLI::App& app, CommandTable& commands) {
   const auto arguments = std::make_shared<ExportArguments>();
   CLI::App* command =
-      app.add_subcommand("export", "Write a checkpoint's model as a folder that Hugging Face transformers loads");
-  command->add_option("CHECKPOINT", arguments->checkpoint, kCheckpointHelp)->required();
-  command->add_option("--out", arguments->out, "new folder")->required();
-  command->add_option("--format", arguments->format, format_names() + " (auto: the first that fits)");
-  command->add_option("--type", arguments->type, "of the weights: fp32, bf16");
+      app.add_subcommand("export", "Write a checkpoint's model as a folder that Hugging Face transformers loads.");
+  command->add_option("CHECKPOINT", arguments->checkpoint, kCheckpointHelp)->type_name("DIR")->required();
+  command->add_option("--out", arguments->out, "folder to create")->type_name("DIR")->required();
+  command->add_option("--format", arguments->format, "model format: " + format_names() + "; auto: the first that fits")->type_name("FORMAT")->capture_default_str();
+  command->add_option("--type", arguments->type, "type of the weights: fp32 or bf16")->type_name("TYPE");
   command->add_option("--tokenizer", arguments->tokenizer,
-                      "whose files are written, too: bytes, a SentencePiece .model file, none, or auto: the job's own");
-  command->add_option("--max-file-size", arguments->file_bytes_max, "of one file of weights, such as 5GB")
+                      "tokenizer to write: bytes, a SentencePiece .model file, none, or auto: the job's own")->type_name("KIND")->capture_default_str();
+  command->add_option("--max-file-size", arguments->file_bytes_max, "largest size of one file of weights, such as 5GB")->type_name("SIZE")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
   commands[command] = [arguments] { return run_export(*arguments); };
 }

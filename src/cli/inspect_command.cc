@@ -47,9 +47,9 @@ absl::StatusOr<int> inspect(const InspectOptions& options) {
 void add_inspect_command(CLI::App& app, CommandTable& commands) {
   const auto options = std::make_shared<InspectOptions>();
   CLI::App* command = app.add_subcommand(
-      "inspect", "Say what is in a checkpoint, or count the parameters and the state of a configuration's model");
-  command->add_option("CHECKPOINT", options->checkpoint, kCheckpointHelp);
-  command->add_option("--config", options->config.path, "TOML file, instead of a checkpoint");
+      "inspect", "Describe a checkpoint, or count the parameters and the memory of a configuration's model.");
+  command->add_option("CHECKPOINT", options->checkpoint, kCheckpointHelp)->type_name("DIR");
+  command->add_option("--config", options->config.path, "a job's configuration, instead of a checkpoint")->type_name("FILE.toml");
   options->config.add_settings(*command);
   command->add_flag("--json", options->json, "print one JSON object");
   commands[command] = [options] { return inspect(*options); };

@@ -1,10 +1,12 @@
-// evermoe: one binary, a subcommand for everything a user does.
+// evermoe: a subcommand for everything a user does. Without libtorch: see worker_main.cc.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 
 #include "base/error.h"
+#include "cli/build_fingerprint.h"
 #include "cli/commands.h"
+#include "cli/help_endings.h"
 
 namespace evermoe {
 namespace {
@@ -31,10 +33,12 @@ int run(const CLI::App& app, const CommandTable& commands) {
 
 int main(int argc, char** argv) {
   CLI::App app("EverMoE trains Mixture-of-Experts models on machines that fail.", "evermoe");
-  app.set_version_flag("--version", "evermoe " EVERMOE_VERSION);
+  app.footer("`evermoe COMMAND --help` explains a command, with an example and its exit codes.");
+  app.set_version_flag("--version", std::string("evermoe ") + evermoe::build_fingerprint());
   app.require_subcommand(1);
   evermoe::CommandTable commands;
-  evermoe::add_trainer_commands(app, commands);
+  evermoe::add_run_command(app, commands);
+  evermoe::add_process_commands(app, commands);
   evermoe::add_inspect_command(app, commands);
   evermoe::add_verify_command(app, commands);
   evermoe::add_digest_command(app, commands);
@@ -47,6 +51,7 @@ int main(int argc, char** argv) {
   evermoe::add_forecast_command(app, commands);
   evermoe::add_place_command(app, commands);
   evermoe::add_profile_command(app, commands);
+  evermoe::add_help_endings(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

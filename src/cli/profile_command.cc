@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/machine_rates.h"
-#include "cli/matrix_rate.h"
 #include "cli/output_file.h"
+#include "cli/product_rate.h"
 #include "env/files.h"
 #include "forecast/measured_cluster.h"
 
@@ -42,7 +42,10 @@ absl::StatusOr<MeasuredMachine> measure(const ProfileOptions& options) {
   machine.stream_latency_seconds = stream.latency_seconds;
   machine.copy_bytes_per_second = memory_copy_rate(kMemoryBytes);
   machine.memory_bytes_per_second = memory_traffic_rate(machine.processors, kMemoryBytes);
-  machine.flops = matrix_rate();
+  // A machine without PyTorch has the other rates all the same.
+  const absl::StatusOr<double> products = product_rate();
+  if (products.ok()) machine.flops = *products;
+  else std::cerr << "evermoe: products of matrices are not measured: " << products.status().message() << "\n";
   return machine;
 }
 
@@ -66,11 +69,11 @@ absl::StatusOr<int> profile(const ProfileOptions& options) {
 
 void add_profile_command(CLI::App& app, CommandTable& commands) {
   const auto options = std::make_shared<ProfileOptions>();
-  CLI::App* command = app.add_subcommand("profile", "Measure this machine: memory, disk, streams, and matrix products where torch is built in");
-  command->add_option("--directory", options->directory, "whose disk is measured")->capture_default_str();
-  command->add_option("--out", options->out, "write the cluster there instead of printing it")->type_name("FILE.toml");
-  command->add_option("--disk-mib", options->disk_mib, "written and read")->check(CLI::Range(4, 1 << 20))->capture_default_str();
-  command->add_option("--stream-mib", options->stream_mib, "sent to another process")->check(CLI::Range(16, 1 << 20))->capture_default_str();
+  CLI::App* command = app.add_subcommand("profile", "Measure this machine (memory, disk, streams, matrix products) as a cluster for plan and forecast.");
+  command->add_option("--directory", options->directory, "folder on the disk to measure")->type_name("DIR")->capture_default_str();
+  command->add_option("--out", options->out, "write the cluster to this file instead of printing it")->type_name("FILE.toml");
+  command->add_option("--disk-mib", options->disk_mib, "how much to write and read, in MiB")->type_name("N")->check(CLI::Range(4, 1 << 20))->capture_default_str();
+  command->add_option("--stream-mib", options->stream_mib, "how much to send to another process, in MiB")->type_name("N")->check(CLI::Range(16, 1 << 20))->capture_default_str();
   command->add_flag("--json", options->json, "print the measurements as one JSON object");
   command->add_option("--echo", options->echo)->group("");  // the other process of the stream
   commands[command] = [options] { return profile(*options); };

@@ -46,7 +46,7 @@ void ProgressView::on_report(const WorkerReport& report) {
       // A new attempt: its pace is measured anew, and the steps that are done again are shown.
       step_.reset();
       moments_.clear();
-      if (report.step > Step(0)) on_say(absl::StrCat("goes on from step ", report.step.value, ": ", report.text));
+      if (report.step > Step(0)) on_say(absl::StrCat("continues from step ", report.step.value, ": ", report.text));
       return;
     case Kind::kStep:
       return on_step(report);
@@ -54,7 +54,7 @@ void ProgressView::on_report(const WorkerReport& report) {
       return on_say(absl::StrFormat("evaluation at step %d: validation loss %.4f", report.step.value, report.validation_loss));
     case Kind::kPublished:
       saved_ = report.step;
-      return on_say(absl::StrCat("checkpoint of step ", report.step.value, " is saved"));
+      return on_say(absl::StrCat("saved the checkpoint of step ", report.step.value));
     case Kind::kAlive:
     case Kind::kFinished:
     case Kind::kFailed:

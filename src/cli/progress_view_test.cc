@@ -91,7 +91,7 @@ TEST(ProgressView, TheLiveLineIsDrawnOverItself) {
   EXPECT_EQ(screen.lines(), 0);
   EXPECT_THAT(screen.text(), HasSubstr("\r\x1b[Kstep 10/60"));
   screen.report(Kind::kPublished, 10);
-  EXPECT_THAT(screen.text(), HasSubstr("\r\x1b[K[    2.0 s] checkpoint of step 10 is saved\n\r\x1b[Kstep 10/60"));
+  EXPECT_THAT(screen.text(), HasSubstr("\r\x1b[K[    2.0 s] saved the checkpoint of step 10\n\r\x1b[Kstep 10/60"));
   screen.view().close();
   EXPECT_THAT(screen.text(), testing::EndsWith("saved 10\r\x1b[K"));
 }
@@ -111,7 +111,7 @@ TEST(ProgressView, WhatHappensIsAStory) {
             "[    1.0 s] step 1/60  loss 5.5000  12.3k tokens/s  imbalance 1.30\n"
             "[    1.0 s] evaluation at step 20: validation loss 2.5000\n"
             "[    1.0 s] worker 1.0 at step 25: killed by signal 9 (Killed)\n"
-            "[    1.0 s] goes on from step 20: checkpoints/step-00000020\n");
+            "[    1.0 s] continues from step 20: checkpoints/step-00000020\n");
 }
 
 TEST(ProgressView, APauseDoesNotSpoilThePaceOfTheNextAttempt) {

@@ -1,6 +1,4 @@
 // evermoe run: a whole job on this machine.
-#include "cli/run_command.h"
-
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -11,8 +9,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/limits.h"
+#include "cli/build_fingerprint.h"
+#include "cli/commands.h"
 #include "cli/config_arguments.h"
+#include "cli/machine_room.h"
 #include "cli/progress_view.h"
+#include "cli/worker_program.h"
 #include "cluster/job_run.h"
 #include "cluster/protection_fit.h"
 #include "config/job_data.h"
@@ -25,6 +28,7 @@ struct RunOptions {
   ConfigArguments config;
   std::string out;
   std::string faults;
+  std::string worker;
   int nodes = 0;    // 0: as configured
   int spares = -1;  // -1: as configured
   bool json = false;
@@ -90,6 +94,9 @@ absl::StatusOr<int> run(const RunOptions& options) {
   JobRunOptions job;
   ASSIGN_OR_RETURN(job.config, load(options));
   ASSIGN_OR_RETURN(job.faults, load_faults(options.faults, job.config));
+  RETURN_IF_ERROR(check_room(job.config, machine_room()));
+  ASSIGN_OR_RETURN(job.worker, find_worker(options.worker));
+  job.build = build_fingerprint();
   job.out = options.out.empty() ? default_out(options.config.path) : options.out;
   // With --json the last line of stdout is the result alone.
   ProgressView progress(options.json ? std::cerr : std::cout, real_clock(), progress_options(options, job.config));
@@ -106,14 +113,15 @@ absl::StatusOr<int> run(const RunOptions& options) {
 
 void add_run_command(CLI::App& app, CommandTable& commands) {
   const auto options = std::make_shared<RunOptions>();
-  CLI::App* command = app.add_subcommand("run", "Train: start or resume a job with all its workers on this machine");
-  command->add_option("CONFIG", options->config.path, "TOML file")->required();
+  CLI::App* command = app.add_subcommand("run", "Train: start or resume a job on this machine, and replace the workers that fail.");
+  command->add_option("CONFIG", options->config.path, "the job's configuration")->type_name("FILE.toml")->required();
   options->config.add_settings(*command);
-  command->add_option("--out", options->out, "output folder; the job resumes what it finds there (default: out/CONFIG)");
-  command->add_option("--nodes", options->nodes, "simulated nodes, each with an agent (run.nodes)")->check(CLI::Range(1, 1 << 16));
-  command->add_option("--spares", options->spares, "nodes more that take over from lost ones (run.spares)")->check(CLI::Range(0, 1 << 16));
-  command->add_option("--faults", options->faults, "TOML file with faults to rehearse (docs/recovery.md)");
-  command->add_flag("--json", options->json, "print the result as one JSON object, and progress on standard error");
+  command->add_option("--out", options->out, "output folder; a job that is found there is resumed (default: out/NAME for NAME.toml)")->type_name("DIR");
+  command->add_option("--nodes", options->nodes, "simulated nodes, each with an agent (run.nodes)")->type_name("N")->check(CLI::Range(1, kJobNodesMax));
+  command->add_option("--spares", options->spares, "spare nodes that replace failed ones (run.spares)")->type_name("N")->check(CLI::Range(0, kJobNodesMax));
+  command->add_option("--faults", options->faults, "faults to rehearse (docs/recovery.md)")->type_name("FILE.toml");
+  command->add_option("--worker", options->worker, "the workers' program (default: evermoe-worker beside evermoe, or EVERMOE_WORKER)")->type_name("PROGRAM");
+  command->add_flag("--json", options->json, "print the summary as one JSON object (docs/run-summary.md), and progress on standard error");
   command->add_flag("--quiet", options->quiet, "show no progress");
   commands[command] = [options] { return run(*options); };
 }

@@ -101,16 +101,16 @@ absl::StatusOr<int> simulate(SimOptions options) {
 void add_sim_command(CLI::App& app, CommandTable& commands) {
   const auto options = std::make_shared<SimOptions>();
   CLI::App* command = app.add_subcommand(
-      "sim", "Run simulated jobs through random disasters and check that they end with the same bits");
-  command->add_option("--seeds", options->seeds, "A..B: one job each; a seed always does the same")->capture_default_str();
-  command->add_option("--stages", options->stages, "stages of every job (default: drawn)")->check(CLI::Range(1, 16));
-  command->add_option("--lanes", options->lanes, "lanes of every stage (default: drawn)")->check(CLI::Range(1, 16));
-  command->add_option("--nodes", options->schedule.nodes, "nodes of every job (default: drawn)")->check(CLI::Range(1, 256));
-  command->add_option("--faults-per-run", options->schedule.faults_max, "disasters of a job: 1 to this many")
+      "sim", "Run simulated jobs through random faults, and check that they end with the bits of the undisturbed job.");
+  command->add_option("--seeds", options->seeds, "one job for each seed; a seed always gives the same job")->type_name("A..B")->capture_default_str();
+  command->add_option("--stages", options->stages, "stages of every job (default: random)")->type_name("N")->check(CLI::Range(1, 16));
+  command->add_option("--lanes", options->lanes, "lanes of every stage (default: random)")->type_name("N")->check(CLI::Range(1, 16));
+  command->add_option("--nodes", options->schedule.nodes, "nodes of every job (default: random)")->type_name("N")->check(CLI::Range(1, 256));
+  command->add_option("--faults-per-run", options->schedule.faults_max, "a job meets 1 to this many faults")->type_name("N")
       ->check(CLI::Range(1, 20))->capture_default_str();
-  command->add_option("--failures-max", options->failures_max, "stop after so many failed seeds")
+  command->add_option("--failures-max", options->failures_max, "stop after this many failed seeds")->type_name("N")
       ->check(CLI::Range(1, 1000000))->capture_default_str();
-  command->add_flag("--transcripts", options->transcripts, "print what happened in every job, not only in those that failed");
+  command->add_flag("--transcripts", options->transcripts, "print what happened in every job, not only in failed ones");
   command->add_flag("--json", options->json, "print the totals as one JSON object");
   commands[command] = [options] { return simulate(*options); };
 }

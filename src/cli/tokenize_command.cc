@@ -60,18 +60,18 @@ absl::StatusOr<int> run_tokenize(const TokenizeOptions& options) {
 
 void add_tokenize_command(CLI::App& app, CommandTable& commands) {
   const auto options = std::make_shared<TokenizeOptions>();
-  CLI::App* command = app.add_subcommand("tokenize", "Turn a text into a token file");
-  command->add_option("TEXT", options->text, "text file")->required();
-  command->add_option("--out", options->out, "token file to write (.tokens)")->required();
+  CLI::App* command = app.add_subcommand("tokenize", "Turn a text into a token file, which jobs read without tokenizing it again.");
+  command->add_option("TEXT", options->text, "the text")->type_name("FILE")->required();
+  command->add_option("--out", options->out, "token file to write")->type_name("FILE.tokens")->required();
   CLI::Option* tokenizer =
-      command->add_option("--tokenizer", options->tokenizer, "bytes, or a SentencePiece .model file")
+      command->add_option("--tokenizer", options->tokenizer, "bytes, or a SentencePiece model")->type_name("bytes|FILE.model")
           ->capture_default_str();
   command
       ->add_option("--train-vocabulary", options->train_vocabulary,
-                   "train a SentencePiece vocabulary of this size on the text first")
+                   "train a SentencePiece vocabulary of this size on the text first")->type_name("N")
       ->check(CLI::Range(1, 1 << 24))
       ->excludes(tokenizer);
-  command->add_option("--model", options->model, "where to write the trained .model file");
+  command->add_option("--model", options->model, "where to write the trained model")->type_name("FILE.model");
   commands[command] = [options] { return run_tokenize(*options); };
 }
 

@@ -64,8 +64,8 @@ absl::StatusOr<int> verify(const std::string& argument) {
 
 void add_verify_command(CLI::App& app, CommandTable& commands) {
   const auto checkpoint = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("verify", "Check every fingerprint of a checkpoint");
-  command->add_option("CHECKPOINT", *checkpoint, kCheckpointHelp)->required();
+  CLI::App* command = app.add_subcommand("verify", "Read a checkpoint and check every fingerprint in it.");
+  command->add_option("CHECKPOINT", *checkpoint, kCheckpointHelp)->type_name("DIR")->required();
   commands[command] = [checkpoint] { return verify(*checkpoint); };
 }
 

@@ -4,8 +4,12 @@
 // before them; alternatives have their number. Both ends of a stream are of the same version: the name of
 // the call says which (control_stream.h), so nothing in here does.
 //
-// Written by hand because protobuf cannot be linked beside libsentencepiece and libtorch: both bring
-// copies of it, of other versions and with the same symbols, and the process dies before main().
+// Written by hand because protobuf cannot be linked beside libsentencepiece, which `evermoe` needs to tokenize and
+// `evermoe-worker` to read texts: Debian's library exports its own protobuf 3.14. A program with one message of the
+// system's protobuf 3.21 and one SentencePieceProcessor, linked in this order, aborts before main() ("compiled against
+// version 3.14.0 ... not compatible with the installed version"); in the other order it ends with a segmentation fault.
+// libtorch_cpu exports 232 symbols of a third copy. A static protobuf with hidden symbols does link, but then one
+// process holds two or three copies of it, for two dozen small messages whose decoder is fuzzed here.
 #pragma once
 
 #include <string>

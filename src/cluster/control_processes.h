@@ -1,47 +1,50 @@
-// The controller and the agents of a job as programs: their options as command lines, and their main
-// functions.
+// The controller and the agents of a job as programs: their command lines, and their main functions.
 //
-//   PROGRAM controller --address 127.0.0.1:7070 --lanes 2,2 --nodes 4 --spares 1
-//   PROGRAM agent --node 0 --controller 127.0.0.1:7070 --lanes 2,2 --logs OUT/logs --worker PROGRAM -- worker --out OUT
+//   PROGRAM controller --config OUT/config.toml --address 127.0.0.1:7070
+//   PROGRAM agent --config OUT/config.toml --out OUT --node 0 --controller 127.0.0.1:7070 --worker WORKER -- train ...
 //
-// Every flag is a name and a value; times are in seconds.
-//
-// controller: --address, --life, --lanes (of each stage, "2,2"), --nodes, --spares, --copies, --copy-level (worker,
-//   node, rack or switch: copies go elsewhere), --racks, --protected
-//   (0 or 1), --restart-all (0 or 1), --adoption, --grace, --start-max, --report-max, --silence-max,
-//   --step-max, --load-max, --probe-min, --losses-max, --beat, --agent-silence-max
-// agent: --node, --controller, --address, --lanes, --logs (a folder), --kept-fd, --beat, --silence-max,
-//   --registering-max, --away-max, --worker (a program); after "--" the first arguments of a worker, which
-//   then gets "--rank R --since VIEW --agent ADDRESS --node N --report-fd FD"
+// What the job's configuration says is not repeated in them (control_options.h).
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "cluster/agent.h"
-#include "cluster/controller_server.h"
+#include "cluster/controller_core.h"
+
+namespace CLI {
+class App;
+}
 
 namespace evermoe {
 
+struct ControllerProcessOptions {
+  std::string config;                   // the job's stored configuration
+  std::string address = "127.0.0.1:0";  // ControlListener::start()
+  int64_t life = 0;                     // how many controllers the job had before this one
+};
+
 struct AgentProcessOptions {
-  AgentOptions agent;  // `command` is made of the rest
-  std::vector<int> lanes = {1};
-  std::string logs;    // an existing folder: worker-<stage>.<lane>.log
-  std::string worker;  // program
+  std::string config;                   // the job's stored configuration
+  std::string out;                      // the job's folder; its logs/ exists
+  Node node;
+  std::string controller;               // where it listens
+  std::string address = "127.0.0.1:0";  // for the workers: ControlListener::start()
+  int kept_fd = -1;                     // held open by every worker; -1: none
+  std::string worker;                   // program
+  // Of every worker; followed by "--rank R --since VIEW --agent ADDRESS --node N --report-fd FD".
   std::vector<std::string> worker_arguments;
 };
 
-std::vector<std::string> to_flags(const ControllerServerOptions& options);
+// Declares the flags, with their help; parsing `app` fills `options`, which outlives it.
+void add_flags(CLI::App& app, ControllerProcessOptions& options);
+void add_flags(CLI::App& app, AgentProcessOptions& options);
+// The flags that parse back to these options.
+std::vector<std::string> to_flags(const ControllerProcessOptions& options);
 std::vector<std::string> to_flags(const AgentProcessOptions& options);
-// InvalidInput names the flag: unknown, without a value, or with one that is none. What is not given has
-// its default.
-absl::StatusOr<ControllerServerOptions> parse_controller_flags(const std::vector<std::string>& flags);
-absl::StatusOr<AgentProcessOptions> parse_agent_flags(const std::vector<std::string>& flags);
 
 // Until the job ends. Ok, InvalidInput (the user's input is wrong) or Internal, as it ended.
-absl::Status run_controller(const ControllerServerOptions& options);
+absl::Status run_controller(const ControllerProcessOptions& options);
 // Until the job ends: Ok, however. Timeout if no controller was there for too long.
 absl::Status run_agent(const AgentProcessOptions& options);
 

@@ -11,6 +11,18 @@ namespace {
 // How long workers of a supervisor that was killed may take to die.
 constexpr absl::Duration kLockPatience = absl::Seconds(10);
 
+// Tried with a file: permissions alone do not tell whether a file system is read-only.
+absl::Status make_writable(Files& files, const std::string& path) {
+  const std::string probe = join_path(path, "run.probe");
+  absl::Status status = files.create_directories(path);
+  if (status.ok()) status = write_file_synced(files, probe, "");
+  if (status.ok()) return files.remove_file(probe);
+  if (!absl::IsInvalidArgument(status)) return status;
+  const std::string message(status.message());
+  return InvalidInput(absl::StrCat("--out: found ", path, ", which cannot be written", message.substr(message.rfind(": ")),
+                                   ", allowed: a folder where you may create files"));
+}
+
 }  // namespace
 
 absl::Status JobFolder::check_newest(Files& files, const JobConfig& config) {
@@ -30,7 +42,7 @@ absl::StatusOr<std::unique_ptr<JobFolder>> JobFolder::prepare(Files& files, cons
   if (files.exists(path) && !files.is_directory(path)) {
     return InvalidInput(absl::StrCat("--out: found ", path, ", which is a file, allowed: a folder or a new name"));
   }
-  RETURN_IF_ERROR(files.create_directories(path));
+  RETURN_IF_ERROR(make_writable(files, path));
   ASSIGN_OR_RETURN(std::unique_ptr<OutputLock> lock, OutputLock::acquire(join_path(path, "run.lock"), kLockPatience));
   auto folder = std::unique_ptr<JobFolder>(new JobFolder(path, std::move(lock)));
   RETURN_IF_ERROR(folder->check_newest(files, config));

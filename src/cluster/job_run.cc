@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
+#include "cluster/control_options.h"
 #include "cluster/job_folder.h"
 #include "cluster/protected_run.h"
 #include "config/job_data.h"
@@ -24,8 +25,6 @@ namespace {
 constexpr size_t kSpeedsMax = 4096;
 // The newest lines of the loss curve, in which the last step's is looked for.
 constexpr int64_t kCurveTailBytes = 64 << 10;
-// A worker that misses so many of its signs of life is hung.
-constexpr int kBeatsMissed = 6;
 
 // Passes everything on and remembers what the summary needs.
 class Listener : public RunObserver {
@@ -86,8 +85,8 @@ SupervisorCoreOptions core_options(const JobConfig& config, Step start) {
   return core;
 }
 
-std::vector<std::string> worker_arguments(const JobFolder& folder) {
-  return {"worker", "--config", folder.config(), "--out", folder.path()};
+std::vector<std::string> worker_arguments(const JobRunOptions& options, const JobFolder& folder) {
+  return {"train", "--build", options.build, "--config", folder.config(), "--out", folder.path()};
 }
 
 // Libraries that start threads by themselves take their number from here, before main(). The UCX
@@ -97,18 +96,6 @@ std::vector<std::pair<std::string, std::string>> worker_environment(const JobCon
   const std::string threads = absl::StrCat(config.run.threads);
   return {{"OMP_NUM_THREADS", threads}, {"MKL_NUM_THREADS", threads}, {"OPENBLAS_NUM_THREADS", threads},
           {"OMP_WAIT_POLICY", "passive"}, {"UCX_MEM_EVENTS", "n"}, {"UCX_HANDLE_ERRORS", "none"}};
-}
-
-std::optional<DomainLevel> level_of(FailureDomain domain) {
-  switch (domain) {
-    case FailureDomain::kWorker:
-      return std::nullopt;
-    case FailureDomain::kNode:
-      return DomainLevel::kNode;
-    case FailureDomain::kRack:
-      return DomainLevel::kRack;
-  }
-  return std::nullopt;
 }
 
 // The list of faults that have struck is of this script only.
@@ -126,23 +113,15 @@ ProtectedRunOptions protected_options(const JobRunOptions& options, const JobFol
   const JobConfig& config = options.config;
   ProtectedRunOptions run;
   run.program = options.program;
-  run.worker_arguments = worker_arguments(folder);
+  run.worker = options.worker;
+  run.worker_arguments = worker_arguments(options, folder);
   run.environment = worker_environment(config);
   run.out = folder.path();
   run.kept_fd = folder.lock_fd();
   run.steps = Step(config.train.steps);
-  run.controller.lanes.assign(config.parallel.lanes.begin(), config.parallel.lanes.end());
-  run.controller.core.nodes = static_cast<int>(config.run.nodes);
-  run.controller.core.spares = static_cast<int>(config.run.spares);
-  run.controller.core.copies = static_cast<int>(config.protection.copies);
-  run.controller.core.is_protected = config.parallel.world_size() > 1;
-  run.controller.core.racks = static_cast<int>(config.run.racks);
-  run.controller.core.copy_level = level_of(config.protection.failure_domain);
-  run.controller.core.silence_max = std::max(absl::Seconds(1), kBeatsMissed * absl::Seconds(config.protection.heartbeat_seconds));
-  run.controller.core.step_max = absl::Seconds(config.run.deadline_seconds);
-  run.controller.core.medians_max = config.protection.step_deadline_medians;
-  run.controller.core.load_max = absl::Seconds(config.protection.recovery_deadline_seconds);
-  run.controller.core.start_max = std::min(run.controller.core.start_max, run.controller.core.load_max);
+  run.config = folder.config();
+  run.controller = controller_options(config);
+  run.agent = agent_options(config);
   run.faults = options.faults;
   run.faults_path = folder.faults();
   return run;
@@ -150,8 +129,8 @@ ProtectedRunOptions protected_options(const JobRunOptions& options, const JobFol
 
 SupervisorOptions supervisor_options(const JobRunOptions& options, const JobFolder& folder) {
   SupervisorOptions supervisor;
-  supervisor.program = options.program;
-  supervisor.arguments = worker_arguments(folder);
+  supervisor.program = options.worker;
+  supervisor.arguments = worker_arguments(options, folder);
   supervisor.environment = worker_environment(options.config);
   supervisor.out = folder.path();
   supervisor.kept_fd = folder.lock_fd();

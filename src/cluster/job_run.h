@@ -17,7 +17,9 @@ struct JobRunOptions {
   JobConfig config;  // valid
   std::string out;
   FaultScript faults;  // to rehearse; only for a protected job
-  std::string program = "/proc/self/exe";  // its `worker` command plays a role
+  std::string program = "/proc/self/exe";  // its commands `controller` and `agent` run the job
+  std::string worker;  // the workers' program
+  std::string build;   // which refuses to run unless it is of this build; empty: it is not asked
 };
 
 // Starts or resumes the job in `out` and returns when it has ended; starts no workers if the newest

@@ -30,7 +30,7 @@ class JobRun : public RunObserver {
     options_.config = *parse_config("[data]\npath = \"text.txt\"\n[train]\nsteps = 20\n[parallel]\nlanes = 2\n[protection]\nstrategy = \"none\"\n",
                                     "test", folder_.root(), {"run.backoff_seconds=0.01"});
     options_.out = folder_.path("out");
-    options_.program = EVERMOE_BINARY_DIR "/tests_bin/scripted_worker";
+    options_.worker = EVERMOE_BINARY_DIR "/tests_bin/scripted_worker";
     real_files().create_directories(options_.out).IgnoreError();
     script("");
   }

@@ -14,7 +14,6 @@ namespace {
 
 constexpr size_t kArrivedMax = 1 << 20;
 constexpr absl::Duration kSleepMax = absl::Milliseconds(500);
-constexpr absl::Duration kOwnStandstill = absl::Seconds(2);
 constexpr absl::Duration kRetry = absl::Milliseconds(50);
 
 // A name that vanishes with the process that listens there, so that the next controller can take it.
@@ -29,7 +28,7 @@ ProtectedRun::ProtectedRun(Files& files, Clock& clock, const ProtectedRunOptions
     : files_(files), clock_(clock), options_(options), observer_(observer), signals_(signals),
       topology_(options.controller.lanes, std::ssize(options.controller.lanes)), arrived_(kArrivedMax),
       book_(clock.now()), began_(clock.now()), faults_(options.faults, struck, struck_faults_path(options.faults_path), began_),
-      address_(address_at(clock.now())), time_(clock.now(), kOwnStandstill) {}
+      address_(address_at(clock.now())), time_(clock.now(), options.agent.own_standstill) {}
 
 RunOutcome ProtectedRun::run() {
   const auto& core = options_.controller.core;

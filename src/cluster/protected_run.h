@@ -15,7 +15,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "cluster/control_processes.h"
+#include "cluster/agent_core.h"
+#include "cluster/controller_server.h"
 #include "cluster/supervisor.h"
 #include "env/clock.h"
 #include "env/files.h"
@@ -25,13 +26,16 @@ namespace evermoe {
 
 struct ProtectedRunOptions {
   std::string program = "/proc/self/exe";  // its commands `controller` and `agent` take control_processes.h's flags
-  // The first arguments of a worker: "worker", "--config", ...
-  std::vector<std::string> worker_arguments;
+  std::string worker;                         // the workers' program
+  std::vector<std::string> worker_arguments;  // the first ones of every worker: "train", "--config", ...
   std::vector<std::pair<std::string, std::string>> environment;  // of all processes
   std::string out;           // an existing folder
   int kept_fd = -1;          // held open by every process; -1: none
-  ControllerServerOptions controller;  // address and life are set here
-  AgentCoreOptions agent;              // node and pid are set here
+  // The job's stored configuration, which controller and agents read, and what it means for them
+  // (control_options.h).
+  std::string config;
+  ControllerServerOptions controller;
+  AgentCoreOptions agent;
   Step steps;                // the state that the job is to reach
   // Faults to rehearse, and the file with them that the workers read; the struck ones are kept beside it.
   FaultScript faults;

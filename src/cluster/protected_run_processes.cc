@@ -1,6 +1,7 @@
 // The controller and the agents as processes: started, watched, started again.
 
 #include "absl/strings/str_cat.h"
+#include "cluster/control_processes.h"
 #include "cluster/protected_run_loop.h"
 
 namespace evermoe {
@@ -18,9 +19,7 @@ ControlChildOptions ProtectedRun::child_options(const std::string& command, cons
 }
 
 void ProtectedRun::start_controller() {
-  ControllerServerOptions own = options_.controller;
-  own.address = address_;
-  own.relay.life = ++life_;
+  const ControllerProcessOptions own{.config = options_.config, .address = address_, .life = ++life_};
   auto child = ControlChild::start(child_options("controller", "controller", to_flags(own)));
   if (!child.ok()) return fail(kExitFailed, absl::StrCat("the controller cannot be started: ", child.status().message()));
   controller_ = *std::move(child);
@@ -51,15 +50,14 @@ void ProtectedRun::look_after_controller() {
 
 void ProtectedRun::start_agent(Node node) {
   AgentProcessOptions own;
-  own.agent.core = options_.agent;
-  own.agent.core.node = node;
-  own.agent.controller = address_;
+  own.config = options_.config;
+  own.out = options_.out;
+  own.node = node;
+  own.controller = address_;
   // One after the other may be the agent of a node, but each has workers of its own.
-  own.agent.address = absl::StrCat(address_, "-agent-", node.value, "-", ++agent_starts_);
-  own.agent.kept_fd = options_.kept_fd;
-  own.lanes = options_.controller.lanes;
-  own.logs = join_path(options_.out, "logs");
-  own.worker = options_.program;
+  own.address = absl::StrCat(address_, "-agent-", node.value, "-", ++agent_starts_);
+  own.kept_fd = options_.kept_fd;
+  own.worker = options_.worker;
   own.worker_arguments = options_.worker_arguments;
   if (!options_.faults.faults.empty()) {
     const std::vector<std::string> rehearsal = {"--faults", options_.faults_path, "--faults-began",

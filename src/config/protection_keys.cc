@@ -18,20 +18,20 @@ std::vector<ConfigKey> capture_keys() {
                   {"dense", ProtectionStrategy::kDense},
                   {"none", ProtectionStrategy::kNone}},
                  kRun,
-                 "what is captured after a step: a part of the operators in full, so that a window has "
-                 "all; all operators; nothing"),
+                 "what is captured after a step; sparse: some operators in full, so that a window covers "
+                 "all of them; dense: all operators; none: nothing"),
       integer_key("protection.copies", Field{&C::protection, &P::copies}, {0, 8}, kRun,
-                  "copies of each snapshot that peers keep"),
+                  "how many peers keep a copy of each snapshot"),
       bytes_key("protection.memory_budget", Field{&C::protection, &P::memory_budget}, kBytes, kRun,
-                "most memory of a worker for snapshots, copies and logs"),
+                "memory that a worker may use for snapshots, copies and logs"),
       auto_integer_key("protection.window", Field{&C::protection, &P::window}, {1, 1000}, kRun,
-                       "sparse: steps in which every operator is captured in full once"),
+                       "sparse: length of a window, in which every operator is captured in full once, in steps; auto: chosen from measured steps"),
       auto_integer_key("protection.window_every_steps", Field{&C::protection, &P::window_every_steps}, {1, kStepsMax}, kRun,
-                       "sparse: steps from the beginning of a window to that of the next; auto: as many as it has"),
+                       "sparse: steps from the start of one window to the start of the next; auto: the window's length"),
       integer_key("protection.dense_every_steps", Field{&C::protection, &P::dense_every_steps},
                   {1, kStepsMax}, kRun, "dense: steps between full snapshots"),
       auto_bytes_key("protection.part_bytes", Field{&C::protection, &P::part_bytes}, kBytes, kRun,
-                     "an operator whose snapshot is larger is captured in parts of at most so many bytes"),
+                     "an operator with a larger snapshot is captured in parts of at most this size; auto: chosen"),
       choice_key("protection.ordering", Field{&C::protection, &P::ordering},
                  {{"auto", CaptureOrdering::kAuto},
                   {"popularity", CaptureOrdering::kPopularity},
@@ -40,37 +40,39 @@ std::vector<ConfigKey> capture_keys() {
                   {"capacity", CaptureOrdering::kCapacity},
                   {"ratio", CaptureOrdering::kRatio}},
                  kRun,
-                 "sparse: which operators of a window come first: experts that few tokens choose "
-                 "(counted; by gate probability; mostly of late; over the lanes that hold them), what saves "
-                 "least time per byte by the tokens counted, or what is better of the first and the last"),
+                 "sparse: which operators a window captures first. Experts that few tokens chose, as counted: popularity; "
+                 "as gate probabilities: soft; with recent tokens weighing more: decayed; relative to the lanes that hold "
+                 "them: capacity. Operators that save the least time per byte during a catch-up: ratio. auto: the better of "
+                 "popularity and ratio"),
       number_key("protection.reorder_share", Field{&C::protection, &P::reorder_share}, {0, 1, true},
-                 kRun, "a new order is made when this share of the experts have changed"),
+                 kRun, "the capture order is made anew when this share of the experts has changed in popularity"),
       number_key("protection.reorder_change", Field{&C::protection, &P::reorder_change},
                  {0, 1, true}, kRun,
-                 "an expert has changed when its popularity is by more than this other than before, "
-                 "relative to what it was"),
+                 "relative change of an expert's popularity from which on it counts as changed"),
       bytes_key("protection.copy_bandwidth", Field{&C::protection, &P::copy_bandwidth}, kBytes, kRun,
-                "bytes per second that a worker may use for captures and copies"),
+                "bytes per second that a worker may spend on captures and copies"),
   };
 }
 
 std::vector<ConfigKey> failure_keys() {
   return {
       number_key("protection.mtbf_seconds", Field{&C::protection, &P::mtbf_seconds}, {0, 1e9, true},
-                 kRun, "expected time between two failures of the job"),
+                 kRun, "expected mean time between failures of the job"),
       choice_key("protection.failure_domain", Field{&C::protection, &P::failure_domain},
                  {{"worker", FailureDomain::kWorker},
                   {"node", FailureDomain::kNode},
                   {"rack", FailureDomain::kRack}},
-                 kRun, "what is lost at once; copies go to peers in other ones"),
+                 kRun, "what fails at once; copies are kept in other failure domains"),
       number_key("protection.step_deadline_medians",
                  Field{&C::protection, &P::step_deadline_medians}, {2, 1e6}, kRun,
-                 "a step that takes more than so many median steps counts as hung"),
+                 "a step that takes more than this many median steps counts as hung"),
       number_key("protection.heartbeat_seconds", Field{&C::protection, &P::heartbeat_seconds},
-                 {0.01, 3600}, kRun, "time between two signs of life of a worker"),
+                 {0.01, 3600}, kRun,
+                 "time between two signs of life of workers, agents and controller; the limits of silence follow from it: 6 of "
+                 "them for a worker, 20 for a node or the controller, never below 1 s"),
       number_key("protection.recovery_deadline_seconds",
                  Field{&C::protection, &P::recovery_deadline_seconds}, {0.1, 86400}, kRun,
-                 "longest time for a lost role to come up again, and for its state to be gathered"),
+                 "longest time for a failed worker's successor to start, and to gather its state"),
   };
 }
 

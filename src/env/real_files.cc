@@ -32,6 +32,10 @@ absl::Status from_errno(int error, const std::string& path, const char* doing) {
     case ENFILE:
     case EFBIG:
       return NoCapacity(std::move(message));
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return InvalidInput(std::move(message));  // whoever named the place has to name another one
     case ENOSYS:
     case EOPNOTSUPP:
       return Unsupported(std::move(message));

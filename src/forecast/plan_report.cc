@@ -130,7 +130,6 @@ namespace {
 
 constexpr int64_t kMebibyte = 1 << 20;
 constexpr int64_t kStepsMax = 1'000'000'000;  // of checkpoint.every_steps
-constexpr int kNodesMax = 4096;               // of run.nodes and run.spares
 
 // A candidate that runs today, in the words of a job's configuration.
 JobConfig configured(const ProtectionPlan& plan, const PlanCandidate& candidate) {
@@ -179,7 +178,7 @@ std::string to_toml(const ProtectionPlan& plan) {
   const JobConfig config = configured(plan, *plan.today);
   append_keys("protection", config, {}, text);
   append_keys("checkpoint", config, {"every_steps"}, text);
-  if (plan.cluster.nodes > kNodesMax || plan.today->spares > kNodesMax) {
+  if (plan.cluster.nodes > kJobNodesMax || plan.today->spares > kJobNodesMax) {
     return absl::StrCat(text, "\n# [run] has no room for ", plan.cluster.nodes, " nodes and ", plan.today->spares, " spares.\n");
   }
   append_keys("run", config, {"nodes", "spares", "racks"}, text);

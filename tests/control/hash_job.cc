@@ -1,12 +1,13 @@
 // The processes of a protected job in one program, without torch: controller and agents as they are, and
 // workers that are real members with the hash model over real streams.
 //
-//   hash_job controller FLAGS | hash_job agent FLAGS | hash_job worker --out OUT --lanes 2,2 ...
+//   hash_job controller FLAGS | hash_job agent FLAGS | hash_job worker --config OUT/config.toml --out OUT ...
 //
 // A worker writes the digest of its final state to OUT/digest.<rank>.
 #include <signal.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <atomic>
 #include <iostream>
 #include <map>
@@ -14,12 +15,13 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "cluster/control_client.h"
+#include "cluster/control_options.h"
 #include "cluster/control_processes.h"
 #include "comm/unix_transport.h"
+#include "config/job_topology.h"
 #include "env/files.h"
 #include "recovery/member.h"
 #include "sim/hash_trainer.h"
@@ -92,21 +94,13 @@ int64_t number(const Flags& flags, const std::string& name, int64_t otherwise) {
   return value;
 }
 
-std::vector<int> lanes_of(const Flags& flags) {
-  std::vector<int> lanes;
-  const std::vector<std::string> parts = absl::StrSplit(flags.at("--lanes"), ',');
-  for (const std::string& part : parts) lanes.push_back(std::stoi(part));
-  return lanes;
-}
-
 class Worker {
  public:
-  explicit Worker(const Flags& flags)
-      : flags_(flags), rank_(static_cast<int32_t>(number(flags, "--rank", -1))),
+  Worker(const Flags& flags, const JobConfig& config)
+      : flags_(flags), steps_(config.train.steps), rank_(static_cast<int32_t>(number(flags, "--rank", -1))),
         since_(static_cast<uint32_t>(number(flags, "--since", 0))),
-        report_fd_(static_cast<int>(number(flags, "--report-fd", -1))), lanes_(lanes_of(flags)),
-        topology_(lanes_, std::ssize(lanes_)),
-        client_({flags.at("--agent"), rank_, since_, absl::Milliseconds(number(flags, "--heartbeat-ms", 100))}) {}
+        report_fd_(static_cast<int>(number(flags, "--report-fd", -1))), topology_(topology_of(config)),
+        client_({flags.at("--agent"), rank_, since_, signs_of_life(config.protection).beat}) {}
 
   absl::Status run() {
     if (flags_.contains("--refuse")) return fail(InvalidInput("data.path: found nothing"));
@@ -114,7 +108,7 @@ class Worker {
     const std::string address = listener->address();
     ASSIGN_OR_RETURN(const auto transport, listener->open(rank_, topology_.world_size(), since_));
     HashModelOptions model;
-    model.steps = number(flags_, "--steps", 20);
+    model.steps = steps_;
     model.micro_batches = 4;
     HashTrainer hash(topology_, *transport, disk_, model);
     PacedTrainer trainer(hash, absl::Milliseconds(number(flags_, "--step-ms", 0)),
@@ -192,28 +186,36 @@ class Worker {
   }
 
   const Flags& flags_;
+  const int64_t steps_;
   const Rank rank_;
   const View since_;
   const int report_fd_;
-  const std::vector<int> lanes_;
   const Topology topology_;
   SimulatedDisk disk_;  // of this process alone: a job that loses everybody begins again
   ControlClient client_;
 };
 
+template <typename Options>
+absl::Status run_process(const std::vector<std::string>& arguments, absl::Status (*run)(const Options&)) {
+  CLI::App app;
+  Options options;
+  add_flags(app, options);
+  try {
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::ParseError& error) {
+    return InvalidInput(error.what());
+  }
+  return run(options);
+}
+
 absl::Status run(const std::string& command, const std::vector<std::string>& arguments) {
-  if (command == "controller") {
-    ASSIGN_OR_RETURN(const auto options, parse_controller_flags(arguments));
-    return run_controller(options);
-  }
-  if (command == "agent") {
-    ASSIGN_OR_RETURN(const auto options, parse_agent_flags(arguments));
-    return run_agent(options);
-  }
+  if (command == "controller") return run_process(arguments, run_controller);
+  if (command == "agent") return run_process(arguments, run_agent);
   signal(SIGTERM, [](int) { asked_to_drain = true; });
   Flags flags;
   for (size_t i = 0; i + 1 < arguments.size(); i += 2) flags[arguments[i]] = arguments[i + 1];
-  return Worker(flags).run();
+  ASSIGN_OR_RETURN(const JobConfig config, load_stored_config(flags.at("--config")));
+  return Worker(flags, config).run();
 }
 
 }  // namespace

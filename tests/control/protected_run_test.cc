@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "cluster/control_options.h"
 #include "corpus/test_folder.h"
 
 namespace evermoe {
@@ -33,12 +34,23 @@ class ProtectedJob : public RunObserver {
     options_.program = EVERMOE_BINARY_DIR "/tests_bin/hash_job";
     options_.out = folder_.root();
     options_.steps = Step(steps);
-    options_.worker_arguments = {"worker", "--out", folder_.root(), "--lanes", "2,2", "--steps", absl::StrCat(steps), "--step-ms", "5"};
-    options_.controller.lanes = {2, 2};
-    options_.controller.core.nodes = 2;
-    options_.controller.core.spares = 1;
-    options_.controller.core.silence_max = absl::Seconds(10);
+    options_.worker = options_.program;
+    options_.config = folder_.path("config.toml");
+    options_.worker_arguments = {"worker", "--config", options_.config, "--out", folder_.root(), "--step-ms", "5"};
+    configure("[train]\nsteps = " + absl::StrCat(steps) +
+              "\n[parallel]\nstages = 2\nlanes = 2\n[run]\nnodes = 2\nspares = 1\n[protection]\nheartbeat_seconds = 1.5\n");
   }
+
+  // What the job's processes read, and what the run takes from it.
+  ProtectedJob& configure(const std::string& text, const std::vector<std::string>& settings = {}) {
+    const auto config = parse_config(text, "test", folder_.root(), settings);
+    EXPECT_TRUE(config.ok()) << config.status();
+    folder_.write("config.toml", to_toml(*config));
+    options_.controller = controller_options(*config);
+    options_.agent = agent_options(*config);
+    return *this;
+  }
+  ProtectedJob& set(const std::string& setting) { return configure(TestFolder::read(options_.config), {setting}); }
 
   // Called once, on the run's thread, when rank 0 has committed this step.
   ProtectedJob& at_step(int64_t step, std::function<void()> act) {
@@ -175,7 +187,7 @@ TEST(ProtectedRun, AKilledControllerStopsNothing) {
 
 TEST(ProtectedRun, AStoppedControllerIsReplaced) {
   ProtectedJob job(400);
-  job.options().agent.silence_max = absl::Seconds(1);
+  job.set("protection.heartbeat_seconds=0.1");
   const RunOutcome outcome = job.kill(50, "controller", SIGSTOP).run();
   ASSERT_EQ(outcome.status, RunStatus::kFinished) << outcome.reason << "\n" << job.said();
   EXPECT_EQ(job.digest(), digest_of_undisturbed(400)) << job.said();
@@ -226,8 +238,7 @@ TEST(ProtectedRun, AStoppedWorkerIsKilledAndReplaced) {
 TEST(ProtectedRun, AWorkerThatHangsIsFoundByThePaceOfTheJob) {
   ProtectedJob job;
   job.argument("--hang-rank", "3").argument("--hang-at", "30");
-  job.options().controller.core.step_max = absl::Seconds(2);
-  job.options().controller.core.probe_min = absl::Seconds(1);
+  job.set("run.deadline_seconds=2");
   const RunOutcome outcome = job.run();
   ASSERT_EQ(outcome.status, RunStatus::kFinished) << outcome.reason << "\n" << job.said();
   EXPECT_EQ(job.digest(), digest_of_undisturbed()) << job.said();
@@ -239,7 +250,7 @@ TEST(ProtectedRun, AWorkerThatHangsIsFoundByThePaceOfTheJob) {
 
 TEST(ProtectedRun, AStoppedNodeIsEnded) {
   ProtectedJob job;
-  job.options().controller.relay.silence_max = absl::Seconds(1);
+  job.set("protection.heartbeat_seconds=0.1");
   job.at_step(30, [&] { ::kill(-job.pids().at("agent.1"), SIGSTOP); });
   const RunOutcome outcome = job.run();
   ASSERT_EQ(outcome.status, RunStatus::kFinished) << outcome.reason << "\n" << job.said();
@@ -249,8 +260,7 @@ TEST(ProtectedRun, AStoppedNodeIsEnded) {
 
 TEST(ProtectedRun, TheOnlyNodeComesBack) {
   ProtectedJob job;
-  job.options().controller.core.nodes = 1;
-  job.options().controller.core.spares = 0;
+  job.set("run.nodes=1").set("run.spares=0");
   const RunOutcome outcome = job.kill(30, "agent.0").run();
   ASSERT_EQ(outcome.status, RunStatus::kFinished) << outcome.reason << "\n" << job.said();
   EXPECT_EQ(job.digest(), digest_of_undisturbed()) << "from the beginning: nobody had copies";

@@ -42,11 +42,11 @@ def command(*args):
 class Run:
     """One `evermoe run`, from its start to its end."""
 
-    def __init__(self, out, args):
+    def __init__(self, out, args, program=EVERMOE):
         self.out = pathlib.Path(out)
         self.log = open(self.out.parent / (self.out.name + ".log"), "a+")
         self.process = subprocess.Popen(
-            [EVERMOE, "run", *args, "--out", str(out), "--json"], stdout=subprocess.PIPE, stderr=self.log, text=True)
+            [str(program), "run", *args, "--out", str(out), "--json"], stdout=subprocess.PIPE, stderr=self.log, text=True)
         self.summary = None
 
     def step(self):
@@ -102,11 +102,11 @@ class Job:
         self.settings = list(settings)
 
     @contextlib.contextmanager
-    def start(self, *more, flags=()):
+    def start(self, *more, flags=(), program=EVERMOE):
         args = [self.config, *flags]
         for setting in [*self.settings, *more]:
             args += ["--set", setting]
-        run = Run(self.out, args)
+        run = Run(self.out, args, program)
         try:
             yield run
             if run.summary is None:

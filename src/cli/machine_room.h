@@ -1,0 +1,25 @@
+// Whether this machine has room for all processes of a job, before any of them starts.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "config/job_config.h"
+
+namespace evermoe {
+
+struct MachineRoom {
+  int64_t memory_bytes = 0;  // available now
+  int64_t threads = 0;       // that may run at once
+  int cores = 1;
+};
+
+// This machine's, as its kernel and this process's control group limit it.
+MachineRoom machine_room();
+
+// InvalidInput with the arithmetic if the job's controller, agents (of nodes and spares) and workers need more memory
+// or threads than there are, or would take longer than a minute to start. Counts the least that they need: a job that
+// passes may still be too large. Pure. REQUIRES: a valid configuration.
+absl::Status check_room(const JobConfig& config, const MachineRoom& room);
+
+}  // namespace evermoe

@@ -1,0 +1,32 @@
+// Where the workers' program is: `evermoe-worker`, the one that links libtorch.
+//
+// Looked for, in this order:
+//   1. the path that --worker gives
+//   2. the path in the environment variable EVERMOE_WORKER
+//   3. evermoe-worker beside this program (a build folder, or bin/ of an installation)
+//   4. ../libexec/evermoe/evermoe-worker from this program (an installation)
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace evermoe {
+
+struct WorkerSearch {
+  std::string option;       // --worker; empty: not given
+  std::string environment;  // EVERMOE_WORKER; empty: not set
+  std::string own_folder;   // of this program
+};
+
+// The first place that `is_program`. A place that was named by hand is the only one then. InvalidInput, one line, says
+// where it was looked for and how to name another place.
+absl::StatusOr<std::string> find_worker(const WorkerSearch& search,
+                                        const std::function<bool(const std::string&)>& is_program);
+
+// The same on this machine.
+absl::StatusOr<std::string> find_worker(const std::string& option);
+
+}  // namespace evermoe
