@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "absl/strings/str_join.h"
+#include "base/limits.h"
 #include "config/key_builders.h"
 #include "config/protection_keys.h"
 

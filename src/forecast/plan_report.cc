@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "config/config_key.h"
+#include "base/limits.h"
 #include "forecast/forecast_json.h"
 #include "forecast/number_words.h"
 
