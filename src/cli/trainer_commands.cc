@@ -31,7 +31,6 @@ void add_worker_command(CLI::App& app, CommandTable& commands) {
   command->add_option("--faults", options->faults, "file with the faults that are rehearsed");
   command->add_option("--faults-began", options->faults_began, "when the job began, in seconds of the machine's clock");
   command->add_option("--join-seconds", options->join_seconds, "how long to wait for the other workers");
-  command->add_option("--report-fd", options->report_fd, "descriptor on which a supervisor listens");
   commands[command] = [options]() -> absl::StatusOr<int> {
     if (options->agent.empty()) RETURN_IF_ERROR(complete_from_environment(*options));
     RETURN_IF_ERROR(run_worker(*options));

@@ -26,6 +26,7 @@ std::string to_value(int value) { return absl::StrCat(value); }
 std::string to_value(int64_t value) { return absl::StrCat(value); }
 std::string to_value(double value) { return absl::StrFormat("%.17g", value); }
 std::string to_value(bool value) { return value ? "1" : "0"; }
+std::string to_value(Step value) { return absl::StrCat(value.value); }
 std::string to_value(Node value) { return absl::StrCat(value.value); }
 std::string to_value(absl::Duration value) { return absl::StrFormat("%.9f", absl::ToDoubleSeconds(value)); }
 // "worker": any other one will do.
@@ -43,6 +44,7 @@ bool from_value(const std::string& text, bool& value) {
   value = text == "1";
   return text == "0" || text == "1";
 }
+bool from_value(const std::string& text, Step& value) { return absl::SimpleAtoi(text, &value.value) && value.value >= 0; }
 bool from_value(const std::string& text, Node& value) { return absl::SimpleAtoi(text, &value.value) && value.value >= 0; }
 bool from_value(const std::string& text, absl::Duration& value) {
   double seconds = 0;
@@ -91,6 +93,13 @@ void visit_controller_flags(Options& options, Visit visit) {
   visit("--load-max", options.core.load_max);
   visit("--probe-min", options.core.probe_min);
   visit("--losses-max", options.core.losses_max);
+  visit("--restarts-max", options.core.restarts_max);
+  visit("--backoff", options.core.backoff);
+  visit("--backoff-max", options.core.backoff_max);
+  visit("--patience", options.core.patience);
+  visit("--steps", options.core.steps);
+  visit("--evaluate-every", options.core.evaluate_every_steps);
+  visit("--checkpoint-every", options.core.checkpoint_every_steps);
   visit("--beat", options.relay.beat);
   visit("--agent-silence-max", options.relay.silence_max);
 }

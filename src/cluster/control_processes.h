@@ -9,10 +9,11 @@
 // controller: --address, --life, --lanes (of each stage, "2,2"), --nodes, --spares, --copies, --copy-level (worker,
 //   node, rack or switch: copies go elsewhere), --racks, --protected
 //   (0 or 1), --restart-all (0 or 1), --adoption, --grace, --start-max, --report-max, --silence-max,
-//   --step-max, --load-max, --probe-min, --losses-max, --beat, --agent-silence-max
+//   --step-max, --load-max, --probe-min, --losses-max, --restarts-max, --backoff, --backoff-max, --patience,
+//   --steps, --evaluate-every, --checkpoint-every, --beat, --agent-silence-max
 // agent: --node, --controller, --address, --lanes, --logs (a folder), --kept-fd, --beat, --silence-max,
 //   --registering-max, --away-max, --worker (a program); after "--" the first arguments of a worker, which
-//   then gets "--rank R --since VIEW --agent ADDRESS --node N --report-fd FD"
+//   then gets "--rank R --since VIEW --agent ADDRESS --node N"
 #pragma once
 
 #include <string>

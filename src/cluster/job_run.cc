@@ -11,7 +11,6 @@
 #include "cluster/protected_run.h"
 #include "faults/fault_script.h"
 #include "faults/struck_faults.h"
-#include "placement/topology.h"
 #include "store/checkpoint_names.h"
 #include "store/checkpoint_reader.h"
 
@@ -24,6 +23,8 @@ constexpr size_t kSpeedsMax = 4096;
 constexpr int64_t kCurveTailBytes = 64 << 10;
 // A worker that misses so many of its signs of life is hung.
 constexpr int kBeatsMissed = 6;
+// What is not a step (a start, an evaluation, a checkpoint, the end) may take so many step deadlines.
+constexpr int kPatience = 10;
 
 // Passes everything on and remembers what the summary needs.
 class Listener : public RunObserver {
@@ -61,29 +62,6 @@ class Listener : public RunObserver {
   std::deque<double> speeds_;
 };
 
-std::vector<std::string> role_names(const JobConfig& config) {
-  std::vector<std::string> names;
-  for (size_t stage = 0; stage < config.parallel.lanes.size(); ++stage) {
-    for (int64_t lane = 0; lane < config.parallel.lanes[stage]; ++lane) names.push_back(absl::StrCat(stage, ".", lane));
-  }
-  return names;
-}
-
-SupervisorCoreOptions core_options(const JobConfig& config, Step start) {
-  SupervisorCoreOptions core;
-  core.blame.role_names = role_names(config);
-  core.steps = Step(config.train.steps);
-  core.start = start;
-  core.evaluate_every_steps = config.evaluate.every_steps;
-  core.checkpoint_every_steps = config.checkpoint.every_steps;
-  core.restarts_max = config.run.restarts_max;
-  core.backoff = absl::Seconds(config.run.backoff_seconds);
-  core.step_deadline = absl::Seconds(config.run.deadline_seconds);
-  // A worker that is stopped is silent at once: there is no need to wait as long as for a slow peer.
-  core.blame.alive_timeout = std::min(core.blame.alive_timeout, core.step_deadline);
-  return core;
-}
-
 std::vector<std::string> worker_arguments(const JobFolder& folder) {
   return {"worker", "--config", folder.config(), "--out", folder.path()};
 }
@@ -119,7 +97,29 @@ absl::Status write_faults(Files& files, const JobFolder& folder, const FaultScri
   return replace_file(files, folder.faults(), text);
 }
 
-// For a job whose workers replace each other.
+ControllerOptions controller_options(const JobConfig& config) {
+  ControllerOptions core;
+  core.nodes = static_cast<int>(config.run.nodes);
+  core.spares = static_cast<int>(config.run.spares);
+  core.copies = static_cast<int>(config.protection.copies);
+  // A job of one worker has nobody to keep copies.
+  core.is_protected = config.protection.strategy != ProtectionStrategy::kNone && config.parallel.world_size() > 1;
+  core.racks = static_cast<int>(config.run.racks);
+  core.copy_level = level_of(config.protection.failure_domain);
+  core.restarts_max = static_cast<int>(config.run.restarts_max);
+  core.backoff = absl::Seconds(config.run.backoff_seconds);
+  core.silence_max = std::max(absl::Seconds(1), kBeatsMissed * absl::Seconds(config.protection.heartbeat_seconds));
+  core.step_max = absl::Seconds(config.run.deadline_seconds);
+  core.medians_max = config.protection.step_deadline_medians;
+  core.steps = Step(config.train.steps);
+  core.evaluate_every_steps = config.evaluate.every_steps;
+  core.checkpoint_every_steps = config.checkpoint.every_steps;
+  core.patience = kPatience;
+  core.load_max = absl::Seconds(config.protection.recovery_deadline_seconds);
+  core.start_max = std::min(core.start_max, core.load_max);
+  return core;
+}
+
 ProtectedRunOptions protected_options(const JobRunOptions& options, const JobFolder& folder) {
   const JobConfig& config = options.config;
   ProtectedRunOptions run;
@@ -130,31 +130,10 @@ ProtectedRunOptions protected_options(const JobRunOptions& options, const JobFol
   run.kept_fd = folder.lock_fd();
   run.steps = Step(config.train.steps);
   run.controller.lanes.assign(config.parallel.lanes.begin(), config.parallel.lanes.end());
-  run.controller.core.nodes = static_cast<int>(config.run.nodes);
-  run.controller.core.spares = static_cast<int>(config.run.spares);
-  run.controller.core.copies = static_cast<int>(config.protection.copies);
-  run.controller.core.is_protected = config.parallel.world_size() > 1;
-  run.controller.core.racks = static_cast<int>(config.run.racks);
-  run.controller.core.copy_level = level_of(config.protection.failure_domain);
-  run.controller.core.silence_max = std::max(absl::Seconds(1), kBeatsMissed * absl::Seconds(config.protection.heartbeat_seconds));
-  run.controller.core.step_max = absl::Seconds(config.run.deadline_seconds);
-  run.controller.core.medians_max = config.protection.step_deadline_medians;
-  run.controller.core.load_max = absl::Seconds(config.protection.recovery_deadline_seconds);
-  run.controller.core.start_max = std::min(run.controller.core.start_max, run.controller.core.load_max);
+  run.controller.core = controller_options(config);
   run.faults = options.faults;
   run.faults_path = folder.faults();
   return run;
-}
-
-SupervisorOptions supervisor_options(const JobRunOptions& options, const JobFolder& folder) {
-  SupervisorOptions supervisor;
-  supervisor.program = options.program;
-  supervisor.arguments = worker_arguments(folder);
-  supervisor.environment = worker_environment(options.config);
-  supervisor.out = folder.path();
-  supervisor.kept_fd = folder.lock_fd();
-  supervisor.core = core_options(options.config, folder.step());
-  return supervisor;
 }
 
 // The loss of `step` in the loss curve of an earlier run; nullopt if it is not there.
@@ -236,10 +215,8 @@ absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptio
   if (!summary) {
     Listener listener(observer);
     RETURN_IF_ERROR(write_faults(files, *folder, options.faults));
-    const bool is_protected = options.config.protection.strategy != ProtectionStrategy::kNone;
     ASSIGN_OR_RETURN(const RunOutcome outcome,
-                     is_protected ? run_protected(files, clock, protected_options(options, *folder), listener)
-                                  : supervise(files, clock, supervisor_options(options, *folder), listener));
+                     run_protected(files, clock, protected_options(options, *folder), listener));
     summary = summarize(files, *folder, outcome, listener);
   }
   if (!summary->final_loss) summary->final_loss = loss_in_curve(files, folder->curve(), summary->steps);

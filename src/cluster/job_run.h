@@ -4,8 +4,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "cluster/run_outcome.h"
 #include "cluster/run_summary.h"
-#include "cluster/supervisor.h"
 #include "config/job_config.h"
 #include "env/clock.h"
 #include "env/files.h"
@@ -16,8 +16,9 @@ namespace evermoe {
 struct JobRunOptions {
   JobConfig config;  // valid
   std::string out;
-  FaultScript faults;  // to rehearse; only for a protected job
-  std::string program = "/proc/self/exe";  // its `worker` command plays a role
+  FaultScript faults;  // to rehearse
+  // Its commands `controller`, `agent` and `worker` are the processes of the job.
+  std::string program = "/proc/self/exe";
 };
 
 // Starts or resumes the job in `out` and returns when it has ended; starts no workers if the newest

@@ -51,8 +51,8 @@ class ProtectedJob : public RunObserver {
       ::kill(before_.at(role), signal);
     });
   }
-  ProtectedJob& argument(const std::string& name, const std::string& value) {
-    options_.worker_arguments.insert(options_.worker_arguments.end(), {name, value});
+  ProtectedJob& script(const std::string& deeds) {
+    folder_.write("script", deeds);
     return *this;
   }
 
@@ -225,7 +225,7 @@ TEST(ProtectedRun, AStoppedWorkerIsKilledAndReplaced) {
 // It lives and says so, but it trains no more.
 TEST(ProtectedRun, AWorkerThatHangsIsFoundByThePaceOfTheJob) {
   ProtectedJob job;
-  job.argument("--hang-rank", "3").argument("--hang-at", "30");
+  job.script("0 3 31 stall");
   job.options().controller.core.step_max = absl::Seconds(2);
   job.options().controller.core.probe_min = absl::Seconds(1);
   const RunOutcome outcome = job.run();
@@ -283,7 +283,7 @@ TEST(ProtectedRun, ASecondSignalQuitsAtOnce) {
 
 TEST(ProtectedRun, BadInputIsNotTriedAgain) {
   ProtectedJob job;
-  const RunOutcome outcome = job.argument("--refuse", "1").run();
+  const RunOutcome outcome = job.script("-1 0 0 refuse\n-1 1 0 refuse\n-1 2 0 refuse\n-1 3 0 refuse").run();
   EXPECT_EQ(outcome.status, RunStatus::kFailed);
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_EQ(outcome.reason, "data.path: found nothing");
