@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "cli/fault_injector.h"
 #include "cli/narrator.h"
-#include "cluster/control_client.h"
 #include "comm/job_transport.h"
 #include "config/job_topology.h"
 #include "env/clock.h"
@@ -99,14 +98,13 @@ absl::StatusOr<MemberOptions> member_options(const JobConfig& config, const Stag
   return options;
 }
 
-// Everything that a worker of a protected job consists of, in the order of construction.
+// Everything that a worker consists of, in the order of construction.
 class MemberProcess {
  public:
-  MemberProcess(const WorkerOptions& options, const JobConfig& config, ReportChannel& reports)
-      : options_(options), config_(config), topology_(topology_of(config)), reports_(reports),
-        client_({.agent = options.agent, .rank = options.rank, .since = options.since,
-                 .heartbeat = absl::Seconds(config.protection.heartbeat_seconds)}) {
-    if (options.rank == Rank(0)) narrator_.emplace(reports, real_files(), options.out);
+  MemberProcess(const WorkerOptions& options, const JobConfig& config, ControlClient& client)
+      : options_(options), config_(config), topology_(topology_of(config)), client_(client) {
+    if (options.rank != Rank(0)) return;
+    narrator_.emplace([this](WorkerReport report) { client_.report(std::move(report)); }, real_files(), options.out);
   }
 
   absl::Status prepare(const TokenParts& tokens, const std::function<bool()>& drain_requested) {
@@ -139,7 +137,8 @@ class MemberProcess {
                     .on_lost = [](const std::string& why) {
                       log_error("the agent is gone: " + why);
                       _exit(1);
-                    }});
+                    }},
+                   absl::Seconds(config_.protection.heartbeat_seconds));
     absl::Status served;
     std::thread service([&] { served = member_->serve(); });
     const absl::Status trained = member_->train();
@@ -150,7 +149,7 @@ class MemberProcess {
     if (narrator_) RETURN_IF_ERROR(narrator_->close());
     WorkerReport finished{.kind = WorkerReport::Kind::kFinished, .step = trainer_->step()};
     finished.drained = trainer_->is_drained();
-    reports_.send(finished);
+    client_.report(finished);
     transport_->close();
     return absl::OkStatus();
   }
@@ -206,7 +205,7 @@ class MemberProcess {
     };
     observer.on_resumed = [this](Step step, const std::string& source) {
       published_ = trainer_->published();
-      reports_.send({.kind = WorkerReport::Kind::kReady, .step = step, .text = source});
+      client_.report({.kind = WorkerReport::Kind::kReady, .step = step, .text = source});
     };
     observer.on_reordered = [](Step step, const std::string& why) {
       log_info(absl::StrCat("step ", step.value, ": a new capture order: ", why));
@@ -226,8 +225,7 @@ class MemberProcess {
   const WorkerOptions& options_;
   const JobConfig& config_;
   const Topology topology_;
-  ReportChannel& reports_;
-  ControlClient client_;
+  ControlClient& client_;
   std::optional<Narrator> narrator_;
   std::unique_ptr<TransportListener> listener_;
   std::unique_ptr<Transport> transport_;
@@ -242,10 +240,24 @@ class MemberProcess {
 }  // namespace
 
 absl::Status run_member(const WorkerOptions& options, const JobConfig& config, const TokenParts& tokens,
-                        const std::function<bool()>& drain_requested, ReportChannel& reports) {
-  MemberProcess process(options, config, reports);
-  RETURN_IF_ERROR(process.prepare(tokens, drain_requested));
-  return process.run();
+                        const std::function<bool()>& drain_requested, ControlClient& client) {
+  MemberProcess process(options, config, client);
+  absl::Status status = guard([&]() -> absl::Status {
+    RETURN_IF_ERROR(process.prepare(tokens, drain_requested));
+    return process.run();
+  });
+  return close_line(client, std::move(status));  // before the member goes, which it may call
+}
+
+absl::Status close_line(ControlClient& client, absl::Status status) {
+  if (!status.ok()) {
+    WorkerReport failed{.kind = WorkerReport::Kind::kFailed, .text = std::string(status.message())};
+    failed.accused = accused_rank(status);
+    failed.bad_input = absl::IsInvalidArgument(status);
+    client.report(std::move(failed));
+  }
+  client.close();
+  return status;
 }
 
 }  // namespace evermoe

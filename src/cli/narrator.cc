@@ -46,8 +46,8 @@ void add_protection(const ProtectionState& former, const ProtectionState& state,
 
 }  // namespace
 
-Narrator::Narrator(ReportChannel& reports, Files& files, std::string out)
-    : reports_(reports), files_(files), out_(std::move(out)), step_began_(real_clock().now()) {}
+Narrator::Narrator(std::function<void(WorkerReport)> report, Files& files, std::string out)
+    : report_(std::move(report)), files_(files), out_(std::move(out)), step_began_(real_clock().now()) {}
 
 void Narrator::on_step(const StepRecord& record, const std::optional<ProtectionState>& protection) {
   if (record.step <= told_) return;
@@ -58,7 +58,7 @@ void Narrator::on_step(const StepRecord& record, const std::optional<ProtectionS
   const double rate = static_cast<double>(record.tokens) / seconds;
   WorkerReport report = step_report(record, rate);
   report.protection = protection;
-  reports_.send(report);
+  report_(report);
   if (metrics_ == nullptr) {
     auto opened = MetricsWriter::open(files_, out_, Step(record.step.value - 1));
     warn_if_error(opened.status());
@@ -76,12 +76,12 @@ void Narrator::on_evaluated(Step step, double validation_loss) {
   evaluated_ = step;
   WorkerReport report{.kind = WorkerReport::Kind::kEvaluated, .step = step};
   report.validation_loss = validation_loss;
-  reports_.send(report);
+  report_(report);
   if (metrics_ != nullptr) warn_if_error(metrics_->append_validation(step, validation_loss));
   step_began_ = real_clock().now();
 }
 
-void Narrator::on_published(Step step) { reports_.send({.kind = WorkerReport::Kind::kPublished, .step = step}); }
+void Narrator::on_published(Step step) { report_({.kind = WorkerReport::Kind::kPublished, .step = step}); }
 
 absl::Status Narrator::close() { return metrics_ == nullptr ? absl::OkStatus() : metrics_->close(); }
 

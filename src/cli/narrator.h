@@ -1,12 +1,14 @@
 // Tells the run and the metrics what happens on rank 0.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/time/time.h"
-#include "cli/report_channel.h"
+#include "cluster/worker_report.h"
+#include "env/files.h"
 #include "metrics/metrics_writer.h"
 #include "recovery/protection_state.h"
 #include "train/step_loop.h"
@@ -17,8 +19,8 @@ namespace evermoe {
 // Threads: one at a time.
 class Narrator {
  public:
-  // Writes into the folder `out` from the first step on that it hears of. Both outlive it.
-  Narrator(ReportChannel& reports, Files& files, std::string out);
+  // Writes into the folder `out` from the first step on that it hears of. `files` outlives it.
+  Narrator(std::function<void(WorkerReport)> report, Files& files, std::string out);
 
   // Steps and evaluations that it has heard of before are being run again and are not told twice.
   void on_step(const StepRecord& record, const std::optional<ProtectionState>& protection = std::nullopt);
@@ -32,7 +34,7 @@ class Narrator {
   // A full disk must not stop the training of a model whose checkpoints may be elsewhere.
   void warn_if_error(const absl::Status& status);
 
-  ReportChannel& reports_;
+  const std::function<void(WorkerReport)> report_;
   Files& files_;
   const std::string out_;
   std::unique_ptr<MetricsWriter> metrics_;

@@ -55,7 +55,6 @@ void ProgressView::on_report(const WorkerReport& report) {
     case Kind::kPublished:
       saved_ = report.step;
       return on_say(absl::StrCat("saved the checkpoint of step ", report.step.value));
-    case Kind::kAlive:
     case Kind::kFinished:
     case Kind::kFailed:
       return;

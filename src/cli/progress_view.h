@@ -12,7 +12,7 @@
 
 #include "absl/time/time.h"
 #include "base/ids.h"
-#include "cluster/supervisor.h"
+#include "cluster/run_outcome.h"
 #include "env/clock.h"
 
 namespace evermoe {

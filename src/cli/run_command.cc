@@ -82,9 +82,6 @@ absl::StatusOr<JobConfig> load(const RunOptions& options) {
 
 absl::StatusOr<FaultScript> load_faults(const std::string& path, const JobConfig& config) {
   if (path.empty()) return FaultScript();
-  if (config.protection.strategy == ProtectionStrategy::kNone) {
-    return InvalidInput("--faults: found protection.strategy \"none\", allowed: \"sparse\", \"dense\"");
-  }
   const FaultLimits limits{{config.parallel.lanes.begin(), config.parallel.lanes.end()},
                            static_cast<int>(config.run.nodes + config.run.spares)};
   return load_fault_script(real_files(), path, limits);

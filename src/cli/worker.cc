@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <optional>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -13,7 +14,6 @@
 #include "base/log.h"
 #include "cli/member_worker.h"
 #include "cli/narrator.h"
-#include "cli/report_channel.h"
 #include "comm/job_transport.h"
 #include "comm/rendezvous.h"
 #include "config/job_config.h"
@@ -77,8 +77,7 @@ absl::StatusOr<std::unique_ptr<Transport>> join(const WorkerOptions& options, co
   return listener->connect(options.rank, addresses, patience);
 }
 
-absl::Status train(const WorkerOptions& options, const JobConfig& config, Transport& transport,
-                   ReportChannel& reports) {
+absl::Status train(const WorkerOptions& options, const JobConfig& config, Transport& transport) {
   ASSIGN_OR_RETURN(const TokenParts tokens, open_tokens(config.data, options));
   TrainerEnvironment environment;
   environment.transport = &transport;
@@ -89,34 +88,29 @@ absl::Status train(const WorkerOptions& options, const JobConfig& config, Transp
   ASSIGN_OR_RETURN(const auto trainer, Trainer::create(config, environment));
   ASSIGN_OR_RETURN(const Resumption resumption, trainer->resume());
   for (const std::string& reason : resumption.skipped) log_warning("skipped checkpoint " + reason);
-  reports.send({.kind = WorkerReport::Kind::kReady, .step = resumption.step, .text = resumption.source});
-  Narrator narrator(reports, real_files(), options.out);
+  Narrator narrator([](const WorkerReport&) {}, real_files(), options.out);
   const StepObserver nobody{[](const StepRecord&) {}, [](Step, double) {}, [](Step) {}};
-  ASSIGN_OR_RETURN(const StepLoopResult result,
-                   run_steps(*trainer, config, drain_requested, options.rank == Rank(0) ? narrator.observer() : nobody));
-  RETURN_IF_ERROR(narrator.close());
-  WorkerReport finished{.kind = WorkerReport::Kind::kFinished, .step = result.step};
-  finished.drained = result.drained;
-  reports.send(finished);
-  return absl::OkStatus();
+  RETURN_IF_ERROR(
+      run_steps(*trainer, config, drain_requested, options.rank == Rank(0) ? narrator.observer() : nobody).status());
+  return narrator.close();
 }
 
-absl::Status connect_and_train(const WorkerOptions& options, ReportChannel& reports) {
+absl::Status connect_and_train(const WorkerOptions& options, ControlClient* client) {
   ASSIGN_OR_RETURN(const JobConfig config, load_config(options.config_path, options.settings));
-  if (options.agent.empty() && config.parallel.world_size() != options.world_size) {
+  if (client == nullptr && config.parallel.world_size() != options.world_size) {
     return InvalidInput(absl::StrCat("parallel.stages and parallel.lanes need ", config.parallel.world_size(),
                                      " workers, but --world-size is ", options.world_size));
   }
   keep_freed_memory();
   set_compute_threads(static_cast<int>(config.run.threads));
-  if (!options.agent.empty()) {
+  if (client != nullptr) {
     ASSIGN_OR_RETURN(const TokenParts tokens, open_tokens(config.data, options));
-    return guard([&] { return run_member(options, config, tokens, drain_requested, reports); });
+    return run_member(options, config, tokens, drain_requested, *client);
   }
   std::unique_ptr<RendezvousServer> server;
   if (options.serve_rendezvous) RETURN_IF_ERROR(serve_rendezvous(options, server));
   ASSIGN_OR_RETURN(const auto transport, join(options, config));
-  const absl::Status status = guard([&] { return train(options, config, *transport, reports); });
+  const absl::Status status = guard([&] { return train(options, config, *transport); });
   // Only a worker that is done says goodbye: to the peers of one that failed, its end is a failure.
   if (status.ok()) transport->close();
   return status;
@@ -127,15 +121,12 @@ absl::Status connect_and_train(const WorkerOptions& options, ReportChannel& repo
 absl::Status run_worker(const WorkerOptions& options) {
   install_drain_signals();
   prctl(PR_SET_NAME, absl::StrCat("evermoe.", options.rank.value).c_str());  // for ps and top
-  ReportChannel reports(options.report_fd, options.rank);
-  const absl::Status status = connect_and_train(options, reports);
+  std::optional<ControlClient> client;
+  if (!options.agent.empty()) client.emplace(ControlClientOptions{options.agent, options.rank, options.since});
+  const absl::Status status = connect_and_train(options, client ? &*client : nullptr);
   if (status.ok()) return status;
   log_error(std::string(status.message()));
-  WorkerReport failed{.kind = WorkerReport::Kind::kFailed, .text = std::string(status.message())};
-  failed.accused = accused_rank(status);
-  failed.bad_input = absl::IsInvalidArgument(status);
-  reports.send(failed);
-  return status;
+  return client ? close_line(*client, status) : status;
 }
 
 }  // namespace evermoe

@@ -17,7 +17,6 @@ struct WorkerOptions {
   int world_size = 0;
   std::string rendezvous;         // host:port
   bool serve_rendezvous = false;  // this process (rank 0) runs the server at that port
-  int report_fd = -1;             // a supervisor listens there; -1: nobody does
   // Set for a member of a protected job: where its agent listens, and the view from which it joins.
   std::string agent;
   View since;

@@ -8,8 +8,9 @@
 #include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "cli/build_fingerprint.h"
-#include "cli/report_channel.h"
+#include "cli/member_worker.h"
 #include "cli/worker.h"
+#include "cluster/control_client.h"
 #include "tensor/product_rate.h"
 
 namespace evermoe {
@@ -46,15 +47,13 @@ void add_train(CLI::App& app, TrainOptions& options) {
   app.add_option("--faults", worker.faults, "the faults that are rehearsed")->type_name("FILE");
   app.add_option("--faults-began", worker.faults_began, "when the job began, in seconds of the machine's clock")->type_name("S");
   app.add_option("--join-seconds", worker.join_seconds, "how long to wait for the other workers")->type_name("S")->capture_default_str();
-  app.add_option("--report-fd", worker.report_fd, "descriptor to which reports are written")->type_name("FD");
   app.add_option("--build", options.build, "refuse to run unless this is the program's build")->type_name("BUILD");
 }
 
 absl::Status refuse(const WorkerOptions& worker, const absl::Status& status) {
-  WorkerReport failed{.kind = WorkerReport::Kind::kFailed, .text = std::string(status.message())};
-  failed.bad_input = true;
-  ReportChannel(worker.report_fd, worker.rank).send(failed);
-  return status;
+  if (worker.agent.empty()) return status;
+  ControlClient client({worker.agent, worker.rank, worker.since});
+  return close_line(client, status);
 }
 
 absl::Status train(TrainOptions options) {

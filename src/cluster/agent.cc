@@ -33,10 +33,10 @@ absl::Status Agent::run() {
   while (!end_) {
     apply(core_.on_time(clock_.now()));
     if (!end_) wait();
+    // Asked for before the mail is taken, so that the last words of a worker come before its end.
+    const auto ended = ended_workers();
     take_mail();
-    std::vector<int64_t> starts;
-    for (const auto& [start, worker] : workers_) starts.push_back(start);
-    for (const int64_t start : starts) look_after(start);
+    for (const auto& [start, exit] : ended) bury(start, exit);
   }
   return end_->ok ? absl::OkStatus() : Timeout(end_->reason);
 }
@@ -45,7 +45,6 @@ void Agent::wait() {
   std::vector<pollfd> watched{{arrived_.fd(), POLLIN, 0}};
   for (const auto& [start, worker] : workers_) {
     watched.push_back({worker->exit_fd(), POLLIN, 0});
-    if (worker->report_fd() >= 0) watched.push_back({worker->report_fd(), POLLIN, 0});
   }
   const absl::Duration left = std::clamp(core_.next_deadline() - clock_.now(), absl::ZeroDuration(), kSleepMax);
   // Rounded up, so that the deadline has passed after the wait.
@@ -85,23 +84,18 @@ void Agent::on_controller_broken(const std::string& why) {
 
 // ---- processes
 
-// Asks for the end first and takes the reports after it: so no report comes after the end.
-void Agent::look_after(int64_t start) {
-  const std::optional<ExitStatus> exit = workers_.at(start)->try_wait();
-  take_reports(start);
-  if (!exit) return;
-  const std::unique_ptr<WorkerProcess> worker = std::move(workers_.extract(start).mapped());
-  const WorkerWords words{worker->rank(), worker->log_path(), worker->last_lines(kShownLinesMax)};
-  apply(core_.on_exit(clock_.now(), start, *exit, words));
+std::vector<std::pair<int64_t, ExitStatus>> Agent::ended_workers() {
+  std::vector<std::pair<int64_t, ExitStatus>> ended;
+  for (const auto& [start, worker] : workers_) {
+    if (const std::optional<ExitStatus> exit = worker->try_wait()) ended.emplace_back(start, *exit);
+  }
+  return ended;
 }
 
-void Agent::take_reports(int64_t start) {
-  const auto reports = workers_.at(start)->take_reports();
-  if (!reports.ok()) {
-    log_error(absl::StrCat("worker of rank ", workers_.at(start)->rank().value, ": ", reports.status().message()));
-    return workers_.at(start)->kill();
-  }
-  for (const WorkerReport& report : *reports) apply(core_.on_report(clock_.now(), start, report));
+void Agent::bury(int64_t start, const ExitStatus& exit) {
+  const std::unique_ptr<WorkerProcess> worker = std::move(workers_.extract(start).mapped());
+  const WorkerWords words{worker->rank(), worker->log_path(), worker->last_lines(kShownLinesMax)};
+  apply(core_.on_exit(clock_.now(), start, exit, words));
 }
 
 // ---- actions
@@ -135,7 +129,6 @@ void Agent::act(const SpawnWorker& spawn) {
   process.log_path = command.log_path;
   process.rank = spawn.rank;
   process.kept_fd = options_.kept_fd;
-  process.own_group = false;
   auto worker = WorkerProcess::start(process);
   const absl::Duration now = clock_.now();
   if (!worker.ok()) return apply(core_.on_not_spawned(now, spawn.start, std::string(worker.status().message())));

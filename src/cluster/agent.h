@@ -22,7 +22,7 @@
 
 namespace evermoe {
 
-// How a worker is started. "--report-fd FD" is added (worker_report.h).
+// How a worker is started.
 struct WorkerCommand {
   std::string program;
   std::vector<std::string> arguments;
@@ -62,8 +62,8 @@ class Agent final : private StreamEvents {
   void take_mail();
   void hear_controller(const Envelope& envelope);
   void on_controller_broken(const std::string& why);
-  void look_after(int64_t start);
-  void take_reports(int64_t start);
+  std::vector<std::pair<int64_t, ExitStatus>> ended_workers();
+  void bury(int64_t start, const ExitStatus& exit);
 
   void apply(AgentActions actions);
   void act(const AttachController&);

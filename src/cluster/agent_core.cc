@@ -112,7 +112,7 @@ void AgentCore::ready_if_all_registered() {
   if (!all && now_ < due_) return;
   phase_ = Phase::kReady;
   tell(AgentReady{});
-  for (WorkerLine& line : std::exchange(untold_, {})) tell(std::move(line));
+  for (Envelope& report : std::exchange(untold_, {})) actions_.emplace_back(ToController{std::move(report)});
 }
 
 void AgentCore::handle(const Envelope& envelope, const StartWorker& start) {
@@ -201,21 +201,6 @@ AgentActions AgentCore::on_not_spawned(absl::Duration now, int64_t start, const 
   return take();
 }
 
-AgentActions AgentCore::on_report(absl::Duration now, int64_t start, const WorkerReport& report) {
-  now_ = time_.at(now);
-  const auto worker = workers_.find(start);
-  if (worker == workers_.end() || report.kind == WorkerReport::Kind::kAlive) return take();
-  if (report.kind == WorkerReport::Kind::kFailed) worker->second.failed = report;
-  WorkerLine line{encode(report)};
-  if (phase_ == Phase::kReady) {
-    tell(std::move(line));
-  } else {
-    untold_.push_back(std::move(line));
-    if (untold_.size() > kUntoldMax) untold_.pop_front();
-  }
-  return take();
-}
-
 AgentActions AgentCore::on_exit(absl::Duration now, int64_t start, const ExitStatus& exit, const WorkerWords& words) {
   now_ = time_.at(now);
   const auto node = workers_.extract(start);
@@ -293,6 +278,15 @@ void AgentCore::hear(Workers::value_type& worker, const MemberSaid& said) {
 void AgentCore::hear(Workers::value_type& worker, const MemberAlive& alive) {
   if (!speaks_for_itself(worker, alive.rank, alive.since)) return refuse(worker);
   if (worker.second.is_registered) tell(alive, worker.first);
+}
+
+void AgentCore::hear(Workers::value_type& worker, const WorkerReport& report) {
+  if (report.rank != worker.second.rank) return refuse(worker);
+  if (report.kind == WorkerReport::Kind::kFailed) worker.second.failed = report;
+  if (worker.second.is_disowned) return;
+  if (phase_ == Phase::kReady) return tell(report, worker.first);
+  untold_.push_back({worker.first, report});
+  if (untold_.size() > kUntoldMax) untold_.pop_front();
 }
 
 }  // namespace evermoe

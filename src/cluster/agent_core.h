@@ -23,7 +23,6 @@
 #include "cluster/control_messages.h"
 #include "cluster/control_stream.h"
 #include "cluster/own_time.h"
-#include "cluster/worker_report.h"
 #include "env/process.h"
 
 namespace evermoe {
@@ -82,7 +81,6 @@ class AgentCore {
 
   AgentActions on_spawned(absl::Duration now, int64_t start, pid_t pid);
   AgentActions on_not_spawned(absl::Duration now, int64_t start, const std::string& why);
-  AgentActions on_report(absl::Duration now, int64_t start, const WorkerReport& report);
   AgentActions on_exit(absl::Duration now, int64_t start, const ExitStatus& exit, const WorkerWords& words);
 
  private:
@@ -111,6 +109,7 @@ class AgentCore {
   void hear(Workers::value_type& worker, const MemberJoined& joined);
   void hear(Workers::value_type& worker, const MemberSaid& said);
   void hear(Workers::value_type& worker, const MemberAlive& alive);
+  void hear(Workers::value_type& worker, const WorkerReport& report);
   template <typename Other>
   void hear(Workers::value_type& worker, const Other&) {
     refuse(worker);  // nobody says that to an agent
@@ -146,7 +145,7 @@ class AgentCore {
   Workers workers_;
   std::map<Rank, std::pair<int64_t, StartWorker>> waiting_;  // for the former process of the role to end
   bool is_draining_ = false;
-  std::deque<WorkerLine> untold_;  // reports while no controller is there
+  std::deque<Envelope> untold_;  // reports while no controller is there
   QuitAgent end_;
 };
 

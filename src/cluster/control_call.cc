@@ -44,6 +44,14 @@ class ControlCall::Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffe
     CHECK(done_.wait_for(lock, kCancelMax, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return is_done_; })) << "a cancelled call goes on";
   }
 
+  bool finish(absl::Duration timeout) {
+    is_told_ = true;
+    is_finishing_ = true;
+    follow(outbox_.close(/*drop=*/false));
+    MutexLock lock(mutex_);
+    return done_.wait_for(lock, timeout, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return is_done_; }) && was_read_;
+  }
+
   bool send(const Envelope& envelope) {
     const Outbox::Result result = outbox_.add(to_buffer(envelope));
     if (result == Outbox::Result::kWrite) StartWrite(outbox_.next());
@@ -61,18 +69,22 @@ class ControlCall::Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffe
     StartRead(&incoming_);
   }
   void OnWriteDone(bool ok) override { follow(outbox_.on_written(ok)); }
+  void OnWritesDoneDone(bool) override { RemoveHold(); }
   void OnDone(const grpc::Status& status) override {
     const std::string why = status.ok() ? "it has closed the connection" : status.error_message();
     if (!is_told_.exchange(true)) events_.on_broken(number_, why);
     const MutexLock lock(mutex_);
     is_done_ = true;
+    was_read_ = status.ok();
     done_.notify_all();
   }
 
  private:
   void follow(Outbox::Then then) {
     if (then == Outbox::Then::kWrite) StartWrite(outbox_.next());
-    if (then == Outbox::Then::kEnd) RemoveHold();
+    if (then != Outbox::Then::kEnd) return;
+    if (is_finishing_) StartWritesDone();  // the other end answers when it has read everything
+    else RemoveHold();
   }
 
   const StreamNumber number_;
@@ -82,15 +94,19 @@ class ControlCall::Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffe
   Outbox outbox_;
   grpc::ByteBuffer incoming_;
   std::atomic<bool> is_told_ = false;
+  std::atomic<bool> is_finishing_ = false;
   Mutex mutex_;
   CondVar done_;
   bool is_done_ ABSL_GUARDED_BY(mutex_) = false;
+  bool was_read_ ABSL_GUARDED_BY(mutex_) = false;  // by the other end, all of it
 };
 
 ControlCall::ControlCall(const std::string& address, StreamNumber number, StreamEvents& events)
     : stream_((quieten_library(), std::make_unique<Stream>(address, number, events))) {}
 
 ControlCall::~ControlCall() = default;
+
+bool ControlCall::finish(absl::Duration timeout) { return stream_->finish(timeout); }
 
 bool ControlCall::send(const Envelope& envelope) { return stream_->send(envelope); }
 

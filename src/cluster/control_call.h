@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/time/time.h"
 #include "cluster/control_stream.h"
 
 namespace evermoe {
@@ -18,6 +19,10 @@ class ControlCall {
   ~ControlCall();
   ControlCall(const ControlCall&) = delete;
   ControlCall& operator=(const ControlCall&) = delete;
+
+  // What has been sent goes out, and the stream ends; true if the other end has read it all within `timeout`.
+  // Nothing is sent afterwards, and no event follows. Not from inside an event.
+  bool finish(absl::Duration timeout);
 
   // Any thread; never blocks. False if kOutboxMax envelopes wait already. On a stream that is broken
   // nothing happens.

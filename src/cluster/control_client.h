@@ -23,7 +23,6 @@ struct ControlClientOptions {
   std::string agent;  // where it listens
   Rank rank;
   View since;
-  absl::Duration heartbeat = absl::Milliseconds(500);
 };
 
 // Called on threads of the library; must not block.
@@ -45,8 +44,14 @@ class ControlClient final : public ControlLink, private StreamEvents {
   explicit ControlClient(ControlClientOptions options);
   ~ControlClient() override;
 
-  // Once. What was sent before is lost: nobody knew this member.
-  void attach(ControlHandlers handlers);
+  // Once, and before any report(). What was sent before is lost: nobody knew this member.
+  void attach(ControlHandlers handlers, absl::Duration heartbeat);
+
+  // What people are told of this worker. Any thread; never blocks. A process that fails before it is a member
+  // says so too.
+  void report(WorkerReport report);
+  // Ends the line. Everything sent before has been read by the agent then, if that is there.
+  void close();
 
   // Any thread; never blocks. An agent that does not read kOutboxMax messages is a CHECK.
   void send(MemberMessage message) override;
@@ -55,11 +60,14 @@ class ControlClient final : public ControlLink, private StreamEvents {
   void on_envelope(StreamNumber, Envelope envelope) override;
   void on_broken(StreamNumber, const std::string& why) override;
   void register_member();
-  void beat();
+  void beat(absl::Duration heartbeat);
+  void stop_beating();
+  void open_line();
   void put(ControlMessage message);
 
   const ControlClientOptions options_;
-  ControlHandlers handlers_;  // constant once attached
+  bool is_member_ = false;    // attached: as handlers_ constant once the line is open
+  ControlHandlers handlers_;
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable stopping_changed_;

@@ -1,6 +1,7 @@
 #include "cluster/control_codec.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "base/error.h"
@@ -27,6 +28,7 @@ bool is_sound(Node node) { return 0 <= node.value && node.value < kRanksMax; }
 bool is_sound(View) { return true; }
 bool is_sound(Step step) { return step.value >= -1; }
 bool is_sound(Commit commit) { return commit.value >= -1; }
+bool is_sound(WorkerReport::Kind kind) { return kind <= WorkerReport::Kind::kFailed; }
 bool is_sound(Milestone::Kind kind) { return kind <= Milestone::Kind::kStepAgain; }
 
 // ---- writing
@@ -41,6 +43,7 @@ class Writer {
     bytes.append(reinterpret_cast<const char*>(&value), sizeof(T));
   }
   void put(bool value) { put(static_cast<uint8_t>(value)); }
+  void put(double value) { put(std::bit_cast<uint64_t>(value)); }
   template <typename Name, typename Value>
   void put(StrongId<Name, Value> id) {
     put(id.value);
@@ -93,6 +96,11 @@ class Reader {
     take(byte);
     expect(byte <= 1);
     value = byte == 1;
+  }
+  void take(double& value) {
+    uint64_t bits = 0;
+    take_raw(bits);
+    value = std::bit_cast<double>(bits);
   }
   template <typename Name, typename Value>
   void take(StrongId<Name, Value>& id) {

@@ -49,6 +49,17 @@ auto fields(Is<SendOrder> auto& m) { return std::tie(m.rank, m.since, m.message)
 auto fields(Is<EndJob> auto& m) { return std::tie(m.ok, m.bad_input, m.reason); }
 auto fields(Is<Tell> auto& m) { return std::tie(m.text); }
 
+// ---- worker_report.h
+
+auto fields(Is<ProtectionState> auto& m) {
+  return std::tie(m.window_steps, m.complete_window, m.log_bytes, m.snapshot_bytes, m.captured_bytes,
+                  m.read_wait_seconds, m.copy_wait_seconds, m.copying_seconds);
+}
+auto fields(Is<WorkerReport> auto& m) {
+  return std::tie(m.kind, m.rank, m.step, m.text, m.accused, m.bad_input, m.loss, m.gradient_norm, m.learning_rate,
+                  m.load_imbalance, m.tokens_per_second, m.protection, m.validation_loss, m.drained);
+}
+
 // ---- control_messages.h
 
 auto fields(Is<Beat> auto&) { return std::tie(); }
@@ -58,14 +69,13 @@ auto fields(Is<RunHello> auto&) { return std::tie(); }
 auto fields(Is<Welcome> auto& m) { return std::tie(m.life); }
 auto fields(Is<AgentReady> auto&) { return std::tie(); }
 auto fields(Is<WorkerStarted> auto& m) { return std::tie(m.rank, m.since, m.pid); }
-auto fields(Is<WorkerLine> auto& m) { return std::tie(m.line); }
 auto fields(Is<WorkerWords> auto& m) { return std::tie(m.rank, m.path, m.lines); }
 auto fields(Is<Drain> auto&) { return std::tie(); }
 auto fields(Is<RoleProcess> auto& m) { return std::tie(m.rank, m.pid); }
 auto fields(Is<NodeLost> auto& m) { return std::tie(m.node, m.agent, m.why); }
 auto fields(Is<RecoveryNote> auto& m) { return std::tie(m.index, m.failed, m.record); }
 auto fields(Is<RecoveryRecord> auto& m) {
-  return std::tie(m.roles, m.causes, m.rolled_back_stages, m.restarted_all, m.reasons, m.sources, m.views, m.step,
+  return std::tie(m.roles, m.causes, m.rolled_back_stages, m.restarted_all, m.restarts, m.reasons, m.sources, m.views, m.step,
                   m.recomputed_steps, m.noticed, m.planned, m.restored, m.caught_up, m.verified, m.resumed);
 }
 auto fields(Is<Envelope> auto& m) { return std::tie(m.start, m.message); }

@@ -1,4 +1,4 @@
-// What the processes of a protected job say to each other.
+// What the processes of a job say to each other.
 //
 //   run <---> controller <---> agent (one per node) <---> worker
 //
@@ -20,6 +20,7 @@
 
 #include "cluster/controller_core.h"
 #include "cluster/recovery_record.h"
+#include "cluster/worker_report.h"
 
 namespace evermoe {
 
@@ -43,15 +44,13 @@ struct AgentReady {};
 // Both ways between controller, agents and run: the line is not silent.
 struct Beat {};
 
-// ---- agent -> controller, besides MemberJoined, MemberSaid, MemberAlive and WorkerEnded
+// ---- agent -> controller, besides MemberJoined, MemberSaid, MemberAlive and WorkerEnded; WorkerReport comes
+// from the worker and goes on to the run
 
 struct WorkerStarted {
   Rank rank;
   View since;
   pid_t pid = 0;
-};
-struct WorkerLine {  // and controller -> run: what a worker reported, cluster/worker_report.h
-  std::string line;
 };
 struct WorkerWords {  // and controller -> run: the last lines of a worker that failed
   Rank rank;
@@ -82,7 +81,7 @@ struct RecoveryNote {
 
 using ControlMessage =
     std::variant<Beat, WorkerHello, AgentHello, RunHello, Welcome, AgentReady, WorkerStarted, MemberJoined, MemberSaid,
-                 MemberAlive, WorkerEnded, WorkerLine, WorkerWords, StartWorker, KillWorker, SendOrder, Drain, EndJob, Tell,
+                 MemberAlive, WorkerEnded, WorkerReport, WorkerWords, StartWorker, KillWorker, SendOrder, Drain, EndJob, Tell,
                  RoleProcess, NodeLost, RecoveryNote>;
 
 struct Envelope {

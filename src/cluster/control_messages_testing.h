@@ -1,6 +1,7 @@
 // Random messages of the control plane for tests: every kind, with every field anywhere in its range.
 #pragma once
 
+#include <bit>
 #include <random>
 #include <string>
 #include <vector>
@@ -44,6 +45,8 @@ class RandomMessages {
   Step step() { return Step(number(-1)); }
   Commit commit() { return Commit(number(-1)); }
   pid_t pid() { return static_cast<pid_t>(random_() & 0x7fffffff); }
+  // Any bits: infinities and what is no number too.
+  double real() { return std::bit_cast<double>((uint64_t{random_()} << 32) ^ random_()); }
   std::string text() {
     std::string result(below(20), '\0');
     for (char& byte : result) byte = static_cast<char>(random_());
@@ -71,7 +74,16 @@ class RandomMessages {
   void make(MemberJoined& m) { m = {rank(), view(), node(), text(), view(), coin(), coin(), view(), commit()}; }
   void make(MemberAlive& m) { m = {rank(), view(), view()}; }
   void make(WorkerEnded& m) { m = {rank(), view(), node(), text(), coin(), coin()}; }
-  void make(WorkerLine& m) { m = {text()}; }
+  void make(WorkerReport& m) {
+    m = {static_cast<WorkerReport::Kind>(below(6)), rank(), step(), text(), std::nullopt, coin()};
+    if (coin()) m.accused = rank();
+    for (double* value : {&m.loss, &m.gradient_norm, &m.learning_rate, &m.load_imbalance, &m.tokens_per_second, &m.validation_loss}) *value = real();
+    if (coin()) make(m.protection.emplace());
+    m.drained = coin();
+  }
+  void make(ProtectionState& m) {
+    m = {static_cast<int>(below(100)), step(), number(0), number(0), number(0), real(), real(), real()};
+  }
   void make(WorkerWords& m) { m = {rank(), text(), texts()}; }
   void make(StartWorker& m) { m = {node(), rank(), view()}; }
   void make(KillWorker& m) { m = {node(), rank(), view(), text()}; }
@@ -87,6 +99,7 @@ class RandomMessages {
     m.record.causes = texts();
     for (uint32_t n = below(3); n > 0; --n) m.record.rolled_back_stages.push_back(static_cast<int>(below(100)));
     m.record.restarted_all = coin();
+    m.record.restarts = static_cast<int>(below(100));
     m.record.reasons = texts();
     m.record.sources = texts();
     for (uint32_t n = below(3); n > 0; --n) m.record.views.push_back(view());

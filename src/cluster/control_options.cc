@@ -14,6 +14,8 @@ constexpr double kControlBeats = 20;
 constexpr double kStandstillBeats = 4;
 constexpr absl::Duration kSilenceMin = absl::Seconds(1);
 constexpr absl::Duration kStandstillMin = absl::Seconds(2);
+// What is not a step (a start, an evaluation, a checkpoint, the end) may take so many step deadlines.
+constexpr int kPatience = 10;
 // How long members have to move in a view that was opened to see who stands still.
 constexpr absl::Duration kProbe = absl::Seconds(5);
 
@@ -51,7 +53,14 @@ ControllerServerOptions controller_options(const JobConfig& config) {
   core.racks = static_cast<int>(config.run.racks);
   core.copies = static_cast<int>(config.protection.copies);
   core.copy_level = level_of(config.protection.failure_domain);
-  core.is_protected = config.parallel.world_size() > 1;
+  // A job of one worker has nobody to keep copies.
+  core.is_protected = config.protection.strategy != ProtectionStrategy::kNone && config.parallel.world_size() > 1;
+  core.restarts_max = static_cast<int>(config.run.restarts_max);
+  core.backoff = absl::Seconds(config.run.backoff_seconds);
+  core.steps = Step(config.train.steps);
+  core.evaluate_every_steps = config.evaluate.every_steps;
+  core.checkpoint_every_steps = config.checkpoint.every_steps;
+  core.patience = kPatience;
   core.silence_max = signs.worker_max;
   core.step_max = absl::Seconds(config.run.deadline_seconds);
   core.medians_max = config.protection.step_deadline_medians;

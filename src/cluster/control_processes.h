@@ -32,7 +32,7 @@ struct AgentProcessOptions {
   std::string address = "127.0.0.1:0";  // for the workers: ControlListener::start()
   int kept_fd = -1;                     // held open by every worker; -1: none
   std::string worker;                   // program
-  // Of every worker; followed by "--rank R --since VIEW --agent ADDRESS --node N --report-fd FD".
+  // Of every worker; followed by "--rank R --since VIEW --agent ADDRESS --node N".
   std::vector<std::string> worker_arguments;
 };
 

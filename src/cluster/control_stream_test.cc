@@ -100,6 +100,21 @@ TEST_P(ControlStreams, TheEndOfACallIsNoticed) {
   EXPECT_FALSE(server_.next().envelope);
 }
 
+// The last words of a process that ends at once.
+TEST_P(ControlStreams, AFinishedCallHasBeenRead) {
+  const auto listener = listen();
+  for (int round = 0; round < 20; ++round) {
+    ControlCall call(listener->address(), StreamNumber(1), client_);
+    for (int i = 0; i < 100; ++i) call.send({0, Tell{absl::StrCat(i)}});
+    EXPECT_TRUE(call.finish(absl::Seconds(20)));
+    for (int i = 0; i < 100; ++i) ASSERT_EQ(server_.next_text(), absl::StrCat(i));
+    EXPECT_FALSE(server_.next().envelope);
+  }
+  ControlCall nobody("127.0.0.1:1", StreamNumber(2), client_);
+  nobody.send({0, Tell{"hello"}});
+  EXPECT_FALSE(nobody.finish(absl::Seconds(20)));
+}
+
 TEST_P(ControlStreams, TheEndOfAListenerIsNoticedAfterItsLastWords) {
   auto listener = listen();
   ControlCall call(listener->address(), StreamNumber(3), client_);

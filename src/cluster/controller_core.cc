@@ -30,6 +30,10 @@ absl::Duration ControllerCore::next_deadline() const {
     if (player.phase == Player::Phase::kJoined) next = std::min(next, player.heard + options_.silence_max);
   }
   if (suspicion_) next = std::min(next, suspicion_->due);
+  const bool is_backing_off = std::any_of(players_.begin(), players_.end(), [](const Player& player) {
+    return player.phase == Player::Phase::kNone && !player.released;
+  });
+  if (is_backing_off && start_at_ > now_) next = std::min(next, start_at_);
   next = std::min(next, pace_deadline());
   return next;
 }
@@ -111,6 +115,16 @@ void ControllerCore::send_plan() {
   if (plan.restart_all && newest_ > Commit(-1) && !options_.restart_all_allowed) {
     return end(false, absl::StrCat("cannot go on exactly: ", absl::StrJoin(plan.reasons, "; ")));
   }
+  if (plan.restart_all) {
+    if (!options_.is_protected && has_planned_ && planned_failures_ == failures_counted_) {
+      count_failure(absl::StrJoin(plan.reasons, "; "));  // nobody was lost
+      if (has_ended_) return;
+    }
+    newest_ = Commit(-1);
+    restarted_ = view_;
+  }
+  has_planned_ = true;
+  planned_failures_ = failures_counted_;
   for (const int stage : plan.rolled_back) stage_epochs_[static_cast<size_t>(stage)] = view_;
   if (plan.restart_all) std::fill(stage_epochs_.begin(), stage_epochs_.end(), view_);
   follow_recovery(plan);
@@ -125,6 +139,7 @@ void ControllerCore::send_plan() {
     Player& member = player(Rank(r));
     const int stage = topology_.role_of(Rank(r)).stage;
     if (plan.restart_all || stage_epochs_[static_cast<size_t>(stage)] == view_) member.finished = false;
+    member.failures_seen = failures_counted_;
     actions_.push_back(SendOrder{Rank(r), member.since, plan});
   }
 }

@@ -1,4 +1,4 @@
-// The controller of a protected job: who plays which role, when a new view opens, and what is done about
+// The controller of a job: who plays which role, when a new view opens, and what is done about
 // every failure. Pure: events and time in, actions out.
 //
 // Its state is soft. Members go on without it, and a new controller learns everything from the members
@@ -11,6 +11,7 @@
 // is nothing special.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -126,7 +127,19 @@ struct ControllerOptions {
   absl::Duration load_max = absl::Minutes(10);  // the same while somebody still gathers its state
   // From that view until those are replaced; a median step if that is longer.
   absl::Duration probe_min = absl::Seconds(5);
-  int losses_max = 50;  // of workers in a row without a new commit
+  int losses_max = 50;  // of workers in a row without progress
+  // Without protection every failure starts the whole job again from its newest durable checkpoint. So many
+  // restarts in a row without progress (a step that was never committed before, or a newer checkpoint) are
+  // allowed; before the n-th one the job waits backoff * 2^(n-1), at most backoff_max.
+  int restarts_max = 50;
+  absl::Duration backoff = absl::ZeroDuration();
+  absl::Duration backoff_max = absl::Seconds(30);
+  // What is not a step (the first one, an evaluation, a checkpoint, the end) may take `patience` times as
+  // long as a step before the job counts as standing still.
+  int patience = 1;
+  Step steps{std::numeric_limits<int64_t>::max()};  // of the whole job
+  int64_t evaluate_every_steps = 0;                 // 0: only at the end
+  int64_t checkpoint_every_steps = 0;
 };
 
 class ControllerCore {
@@ -157,6 +170,7 @@ class ControllerCore {
     View entered;
     bool finished = false;
     bool released = false;
+    int64_t failures_seen = 0;  // failures_counted_ when it was started, or when the newest plan went out
   };
   struct Suspicion {
     absl::Duration due;
@@ -185,6 +199,7 @@ class ControllerCore {
   Node node_for(Rank rank);
   static std::optional<Rank> accused_of(const Suspicion& suspicion);
   void lose(Rank rank, const std::string& how);
+  void count_failure(const std::string& how);
   void note_loss(Rank rank, const std::string& how);
   void lose_the_absent();
   void end_if_all_gone();
@@ -193,6 +208,8 @@ class ControllerCore {
   void check_deadlines();
   void watch_pace();
   absl::Duration pace_deadline() const;
+  bool does_more_than_steps() const;
+  void note_progress(Commit newest);
   std::vector<Rank> who_stands_still() const;
   void reconsider();
   void send_plan();
@@ -218,8 +235,16 @@ class ControllerCore {
   bool is_adopting_ = true;
   absl::Duration adoption_ends_;
   std::vector<View> stage_epochs_;
-  Commit newest_{-1};
+  Commit newest_{-1};    // of the present run: a restart of all begins with none
+  Commit furthest_{-1};  // of all runs
+  View restarted_;       // of the newest restart of all
+  Commit first_{-1};     // the first commit after it, unless the job has come further than ever since
   int losses_ = 0;
+  int64_t failures_counted_ = 0;  // without protection: those that no earlier one explains
+  int failures_in_row_ = 0;       // of these, without progress
+  bool has_planned_ = false;
+  int64_t planned_failures_ = 0;  // failures_counted_ when the newest plan went out
+  absl::Duration start_at_ = -absl::InfiniteDuration();  // the end of a back-off
   StepPace pace_;
   absl::Duration moved_;      // when the newest commit or milestone came, or the newest plan went out
   bool was_commit_ = false;   // that was a commit

@@ -47,7 +47,17 @@ absl::Duration ControllerCore::pace_deadline() const {
   if (!is_open_ || has_ended_) return absl::InfiniteDuration();
   if (probe_due_) return *probe_due_;
   if (is_adopting_) return absl::InfiniteDuration();
-  return moved_ + (without_state_.empty() ? pace_.limit(options_.step_max) : std::max(options_.load_max, pace_.limit(options_.step_max)));
+  const absl::Duration limit = pace_.limit(options_.step_max);
+  if (!without_state_.empty()) return moved_ + std::max(options_.load_max, limit);
+  return moved_ + limit * (does_more_than_steps() ? options_.patience : 1);
+}
+
+// Before the first step nobody knows how long one takes.
+bool ControllerCore::does_more_than_steps() const {
+  const Step step = step_of(newest_);
+  const auto is_due = [&](int64_t every) { return every > 0 && step.value % every == 0; };
+  return pace_.median() == absl::ZeroDuration() || step >= options_.steps || is_due(options_.evaluate_every_steps) ||
+         is_due(options_.checkpoint_every_steps);
 }
 
 void ControllerCore::watch_pace() {

@@ -33,6 +33,7 @@ void ControllerCore::handle(const MemberJoined& event) {
   joined.finished = event.has_finished;
   joined.report.reset();
   newest_ = std::max(newest_, event.newest);
+  furthest_ = std::max(furthest_, newest_);
   View& epoch = stage_epochs_[static_cast<size_t>(topology_.role_of(event.rank).stage)];
   epoch = std::max(epoch, event.stage_epoch);
   if (event.newest_view > view_ || (event.newest_view == view_ && !event.is_open)) {
@@ -72,7 +73,27 @@ void ControllerCore::lose(Rank rank, const std::string& how) {
   if (++losses_ > options_.losses_max) {
     return end(false, absl::StrCat(losses_, " workers were lost without any progress; the last: ", name_of(rank), ": ", how));
   }
+  // Who was lost with others at once, or because of them, is not counted again.
+  if (!options_.is_protected && lost.failures_seen == failures_counted_) {
+    count_failure(absl::StrCat("worker ", name_of(rank), ": ", how));
+    if (has_ended_) return;
+  }
   if (is_open_) open_next_view(absl::StrCat("role ", name_of(rank), " is lost"));
+}
+
+// Of an unprotected job: all will start again.
+void ControllerCore::count_failure(const std::string& how) {
+  ++failures_counted_;
+  const int restarts = failures_in_row_++;
+  if (restarts >= options_.restarts_max) {
+    return end(false, absl::StrCat("given up after ", restarts, " restarts in a row without progress beyond step ",
+                                   step_of(std::max(furthest_, Commit(0))).value, " (run.restarts_max); the last failure: ", how));
+  }
+  const absl::Duration delay = std::min(options_.backoff * (int64_t{1} << std::min(restarts, 30)), options_.backoff_max);
+  start_at_ = now_ + delay;
+  actions_.push_back(Tell{absl::StrCat("restart ", failures_in_row_, " of at most ", options_.restarts_max,
+                                       " in a row without progress, from the newest durable checkpoint, in ",
+                                       absl::FormatDuration(delay))});
 }
 
 // After the release nothing can be lost any more: everything is on disk.
@@ -129,16 +150,31 @@ void ControllerCore::hear(const Trouble& trouble) {
 }
 
 void ControllerCore::hear(const Progress& progress) {
-  if (progress.newest <= newest_) return;
-  newest_ = progress.newest;
-  losses_ = 0;
+  // A commit from before a restart of all may be heard of after it.
+  if (progress.newest <= newest_ || progress.view < restarted_) return;
+  const bool is_new = progress.newest > furthest_;
+  note_progress(progress.newest);
   if (!is_open_ || progress.view != view_) return;
   if (was_commit_) pace_.add(now_ - moved_);
   moved_ = now_;
   was_commit_ = true;
   is_probing_ = false;
   probe_due_.reset();
-  if (RecoveryRecord* const record = present_recovery(); record != nullptr) record->resumed = now_;
+  // After a restart of all the job has to come as far as it was.
+  if (RecoveryRecord* const record = present_recovery(); record != nullptr && is_new) record->resumed = now_;
+}
+
+void ControllerCore::note_progress(Commit newest) {
+  const bool is_first = newest_ < Commit(0);
+  newest_ = newest;
+  if (newest > furthest_) {
+    furthest_ = newest;
+    first_ = Commit(-1);
+    losses_ = failures_in_row_ = 0;
+  } else if (is_first) {
+    if (first_ >= Commit(0) && newest > first_) losses_ = failures_in_row_ = 0;
+    first_ = newest;
+  }
 }
 
 void ControllerCore::hear(const Finished& finished) { player(finished.rank).finished = true; }

@@ -89,6 +89,7 @@ void ControllerCore::follow_recovery(const Plan& plan) {
   record->planned = now_;
   record->views.push_back(view_);
   record->restarted_all = record->restarted_all || plan.restart_all;
+  record->restarts += plan.restart_all ? 1 : 0;
   std::set<int> stages(record->rolled_back_stages.begin(), record->rolled_back_stages.end());
   stages.insert(plan.rolled_back.begin(), plan.rolled_back.end());
   record->rolled_back_stages.assign(stages.begin(), stages.end());

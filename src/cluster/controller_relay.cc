@@ -185,9 +185,9 @@ void ControllerRelay::handle(Stream& from, const Envelope& envelope, const Worke
   feed(event, now_);
 }
 
-void ControllerRelay::handle(Stream& from, const Envelope&, const WorkerLine& line) {
-  if (from.second.kind != Kind::kAgent) return refuse(from);
-  tell_run(line);
+void ControllerRelay::handle(Stream& from, const Envelope& envelope, const WorkerReport& report) {
+  if (from.second.kind != Kind::kAgent || report.rank.value >= std::ssize(processes_)) return refuse(from);
+  if (envelope.start >= process(report.rank).start) tell_run(report);
 }
 
 void ControllerRelay::handle(Stream& from, const Envelope&, const WorkerWords& words) {

@@ -84,7 +84,7 @@ class ControllerRelay {
   void handle(Stream& from, const Envelope& envelope, const MemberSaid& said);
   void handle(Stream& from, const Envelope& envelope, const MemberAlive& alive);
   void handle(Stream& from, const Envelope& envelope, const WorkerEnded& ended);
-  void handle(Stream& from, const Envelope&, const WorkerLine& line);
+  void handle(Stream& from, const Envelope& envelope, const WorkerReport& report);
   void handle(Stream& from, const Envelope&, const WorkerWords& words);
   void handle(Stream& from, const Envelope&, const Drain&);
   void handle(Stream&, const Envelope&, const Beat&) {}

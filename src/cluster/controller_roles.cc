@@ -68,12 +68,14 @@ void ControllerCore::start_missing() {
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
     Player& missing = player(Rank(r));
     if (missing.phase != Player::Phase::kNone || missing.released) continue;
+    if (missing.since != View(0) && now_ < start_at_) continue;
     const Node node = node_for(Rank(r));
     if (node.value < 0) continue;  // waits for an agent
     missing.node = node;
     missing.since = std::max(view_, View(1));
     missing.phase = Player::Phase::kStarting;
     missing.deadline = now_ + options_.start_max;
+    missing.failures_seen = failures_counted_;
     actions_.push_back(StartWorker{node, Rank(r), missing.since});
   }
 }

@@ -22,6 +22,7 @@ struct LocalRecovery {
   int64_t recomputed_steps = 0;         // the most of any rank
   std::vector<std::string> sources;     // "1.0: window 12 from 0.1"
   bool restarted_all = false;           // all went back to the newest durable state after all
+  int restarts = 0;                     // so many times
   // Seconds from the failure, or from the last moment before it that is known, until
   std::optional<double> detect;    // the controller knew
   std::optional<double> view;      // the new view was planned

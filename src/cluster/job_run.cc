@@ -14,7 +14,6 @@
 #include "corpus/job_tokens.h"
 #include "faults/fault_script.h"
 #include "faults/struck_faults.h"
-#include "placement/topology.h"
 #include "store/checkpoint_names.h"
 #include "store/checkpoint_reader.h"
 
@@ -62,29 +61,6 @@ class Listener : public RunObserver {
   std::deque<double> speeds_;
 };
 
-std::vector<std::string> role_names(const JobConfig& config) {
-  std::vector<std::string> names;
-  for (size_t stage = 0; stage < config.parallel.lanes.size(); ++stage) {
-    for (int64_t lane = 0; lane < config.parallel.lanes[stage]; ++lane) names.push_back(absl::StrCat(stage, ".", lane));
-  }
-  return names;
-}
-
-SupervisorCoreOptions core_options(const JobConfig& config, Step start) {
-  SupervisorCoreOptions core;
-  core.blame.role_names = role_names(config);
-  core.steps = Step(config.train.steps);
-  core.start = start;
-  core.evaluate_every_steps = config.evaluate.every_steps;
-  core.checkpoint_every_steps = config.checkpoint.every_steps;
-  core.restarts_max = config.run.restarts_max;
-  core.backoff = absl::Seconds(config.run.backoff_seconds);
-  core.step_deadline = absl::Seconds(config.run.deadline_seconds);
-  // A worker that is stopped is silent at once: there is no need to wait as long as for a slow peer.
-  core.blame.alive_timeout = std::min(core.blame.alive_timeout, core.step_deadline);
-  return core;
-}
-
 std::vector<std::string> worker_arguments(const JobRunOptions& options, const JobFolder& folder) {
   return {"train", "--build", options.build, "--config", folder.config(), "--out", folder.path()};
 }
@@ -108,7 +84,29 @@ absl::Status write_faults(Files& files, const JobFolder& folder, const FaultScri
   return replace_file(files, folder.faults(), text);
 }
 
-// For a job whose workers replace each other.
+ControllerOptions controller_options(const JobConfig& config) {
+  ControllerOptions core;
+  core.nodes = static_cast<int>(config.run.nodes);
+  core.spares = static_cast<int>(config.run.spares);
+  core.copies = static_cast<int>(config.protection.copies);
+  // A job of one worker has nobody to keep copies.
+  core.is_protected = config.protection.strategy != ProtectionStrategy::kNone && config.parallel.world_size() > 1;
+  core.racks = static_cast<int>(config.run.racks);
+  core.copy_level = level_of(config.protection.failure_domain);
+  core.restarts_max = static_cast<int>(config.run.restarts_max);
+  core.backoff = absl::Seconds(config.run.backoff_seconds);
+  core.silence_max = std::max(absl::Seconds(1), kBeatsMissed * absl::Seconds(config.protection.heartbeat_seconds));
+  core.step_max = absl::Seconds(config.run.deadline_seconds);
+  core.medians_max = config.protection.step_deadline_medians;
+  core.steps = Step(config.train.steps);
+  core.evaluate_every_steps = config.evaluate.every_steps;
+  core.checkpoint_every_steps = config.checkpoint.every_steps;
+  core.patience = kPatience;
+  core.load_max = absl::Seconds(config.protection.recovery_deadline_seconds);
+  core.start_max = std::min(core.start_max, core.load_max);
+  return core;
+}
+
 ProtectedRunOptions protected_options(const JobRunOptions& options, const JobFolder& folder) {
   const JobConfig& config = options.config;
   ProtectedRunOptions run;
@@ -125,17 +123,6 @@ ProtectedRunOptions protected_options(const JobRunOptions& options, const JobFol
   run.faults = options.faults;
   run.faults_path = folder.faults();
   return run;
-}
-
-SupervisorOptions supervisor_options(const JobRunOptions& options, const JobFolder& folder) {
-  SupervisorOptions supervisor;
-  supervisor.program = options.worker;
-  supervisor.arguments = worker_arguments(options, folder);
-  supervisor.environment = worker_environment(options.config);
-  supervisor.out = folder.path();
-  supervisor.kept_fd = folder.lock_fd();
-  supervisor.core = core_options(options.config, folder.step());
-  return supervisor;
 }
 
 // The loss of `step` in the loss curve of an earlier run; nullopt if it is not there.
@@ -218,10 +205,8 @@ absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptio
     Listener listener(observer);
     RETURN_IF_ERROR(write_faults(files, *folder, options.faults));
     RETURN_IF_ERROR(prepare_job_tokens(token_source(options.config.data), folder->token_cache()));
-    const bool is_protected = options.config.protection.strategy != ProtectionStrategy::kNone;
     ASSIGN_OR_RETURN(const RunOutcome outcome,
-                     is_protected ? run_protected(files, clock, protected_options(options, *folder), listener)
-                                  : supervise(files, clock, supervisor_options(options, *folder), listener));
+                     run_protected(files, clock, protected_options(options, *folder), listener));
     summary = summarize(files, *folder, outcome, listener);
   }
   if (!summary->final_loss) summary->final_loss = loss_in_curve(files, folder->curve(), summary->steps);

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "cluster/run_outcome.h"
 #include "cluster/run_summary.h"
-#include "cluster/supervisor.h"
 #include "config/job_config.h"
 #include "env/clock.h"
 #include "env/files.h"
@@ -16,7 +16,7 @@ namespace evermoe {
 struct JobRunOptions {
   JobConfig config;  // valid
   std::string out;
-  FaultScript faults;  // to rehearse; only for a protected job
+  FaultScript faults;  // to rehearse
   std::string program = "/proc/self/exe";  // its commands `controller` and `agent` run the job
   std::string worker;  // the workers' program
   std::string build;   // which refuses to run unless it is of this build; empty: it is not asked

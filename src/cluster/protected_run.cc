@@ -129,11 +129,9 @@ void ProtectedRun::hear(const Welcome&) {
   if (signals_seen_ > 0) call_->send({0, Drain{}});
 }
 
-void ProtectedRun::hear(const WorkerLine& line) {
-  const auto report = decode_report(line.line);
-  if (!report.ok()) return observer_.on_say(absl::StrCat("warning: ", report.status().message()));
-  note(*report);
-  observer_.on_report(*report);
+void ProtectedRun::hear(const WorkerReport& report) {
+  note(report);
+  observer_.on_report(report);
 }
 
 void ProtectedRun::note(const WorkerReport& report) {

@@ -17,7 +17,7 @@
 #include "absl/status/statusor.h"
 #include "cluster/agent_core.h"
 #include "cluster/controller_server.h"
-#include "cluster/supervisor.h"
+#include "cluster/run_outcome.h"
 #include "env/clock.h"
 #include "env/files.h"
 #include "faults/fault.h"
@@ -46,7 +46,7 @@ struct ProtectedRunOptions {
   absl::Duration control_start_max = absl::Minutes(2);
 };
 
-// Like supervise(): returns when no process of the job runs any more; takes SIGINT, SIGTERM and SIGHUP for
+// Returns when no process of the job runs any more; takes SIGINT, SIGTERM and SIGHUP for
 // itself meanwhile (the first one drains the job, the second one ends it at once); an error only if it
 // cannot begin.
 absl::StatusOr<RunOutcome> run_protected(Files& files, Clock& clock, const ProtectedRunOptions& options,

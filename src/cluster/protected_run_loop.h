@@ -50,7 +50,7 @@ class ProtectedRun final : private StreamEvents {
 
   void hear(const Welcome& welcome);
   void hear(const Tell& tell) { observer_.on_say(tell.text); }
-  void hear(const WorkerLine& line);
+  void hear(const WorkerReport& report);
   void hear(const WorkerWords& words) { observer_.on_log(name_of(words.rank), words.path, words.lines); }
   void hear(const RoleProcess& process);
   void hear(const NodeLost& lost);

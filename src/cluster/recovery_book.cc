@@ -26,6 +26,7 @@ LocalRecovery recovery_of(const RecoveryNote& note) {
   recovery.recomputed_steps = record.recomputed_steps;
   recovery.sources = record.sources;
   recovery.restarted_all = record.restarted_all;
+  recovery.restarts = record.restarts;
   recovery.detect = seconds_between(note.failed, record.noticed);
   recovery.view = seconds_between(note.failed, record.planned);
   recovery.load = seconds_between(note.failed, record.restored);
@@ -99,9 +100,9 @@ std::vector<FailureRecord> RecoveryBook::failures() const {
 }
 
 int RecoveryBook::restarts() const {
-  return static_cast<int>(std::count_if(entries_.begin(), entries_.end(), [](const Entry& entry) {
-    return entry.failure.recovery && entry.failure.recovery->restarted_all;
-  }));
+  int restarts = 0;
+  for (const Entry& entry : entries_) restarts += entry.failure.recovery ? entry.failure.recovery->restarts : 0;
+  return restarts;
 }
 
 }  // namespace evermoe

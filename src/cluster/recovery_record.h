@@ -15,6 +15,7 @@ struct RecoveryRecord {
   std::vector<std::string> causes;   // one line each: role and how
   std::vector<int> rolled_back_stages;
   bool restarted_all = false;
+  int restarts = 0;                  // of the whole job
   std::vector<std::string> reasons;  // of the plans
   std::vector<std::string> sources;  // "1.0: window 12 from 0.1"
   std::vector<View> views;           // opened for it

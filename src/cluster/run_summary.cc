@@ -56,6 +56,11 @@ void add_line(std::string& text, const std::string& name, const std::string& val
 
 }  // namespace
 
+const char* to_string(RunStatus status) {
+  constexpr const char* kNames[] = {"finished", "drained", "failed", "nothing to do"};
+  return kNames[static_cast<int>(status)];
+}
+
 std::string to_json(const RunSummary& summary) {
   Json failures = Json::array();
   for (const FailureRecord& failure : summary.failures) failures.push_back(failure_json(failure));

@@ -7,7 +7,7 @@
 
 #include "base/ids.h"
 #include "cluster/failure_record.h"
-#include "cluster/supervisor_core.h"
+#include "cluster/run_outcome.h"
 
 namespace evermoe {
 

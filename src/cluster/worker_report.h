@@ -1,22 +1,18 @@
-// What a worker tells the supervisor that started it: one JSON object per line over an inherited
-// file descriptor. A worker started by a cluster's own launcher has nobody to tell and says nothing.
+// What people are told of a worker: a message of the control plane from the worker through its agent and
+// the controller to the run. Nothing is decided by it, but for the reason that a failed worker gives.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
-#include "absl/status/statusor.h"
 #include "base/ids.h"
 #include "recovery/protection_state.h"
 
 namespace evermoe {
 
-inline constexpr int64_t kReportLineBytesMax = 64 << 10;
-
 struct WorkerReport {
-  enum class Kind {
-    kAlive,       // every half second from a thread of its own: the process is not stopped
+  enum class Kind : uint8_t {
     kReady,       // connected and restored; `step` is where training goes on, `text` where from
     kStep,        // a step was committed (rank 0 only)
     kEvaluated,   // validation loss of the state at `step` (rank 0 only)
@@ -24,7 +20,7 @@ struct WorkerReport {
     kFinished,    // everything is done or drained; exits 0 next
     kFailed,      // exits non-zero next; `text` says why, `accused` whom it blames
   };
-  Kind kind = Kind::kAlive;
+  Kind kind = Kind::kReady;
   Rank rank;
   Step step;
   std::string text;
@@ -40,9 +36,5 @@ struct WorkerReport {
   double validation_loss = -1;   // kEvaluated
   bool drained = false;          // kFinished: before the last step, because it was asked to
 };
-
-std::string encode(const WorkerReport& report);  // one line with its newline
-// Corrupt for anything that encode() cannot have written.
-absl::StatusOr<WorkerReport> decode_report(const std::string& line);
 
 }  // namespace evermoe

@@ -1,7 +1,8 @@
-// The processes of a protected job in one program, without torch: controller and agents as they are, and
-// workers that are real members with the hash model over real streams.
+// The processes of a job in one program, without torch: controller and agents as they are, and workers that
+// are real members with the hash model over real streams (scripted_trainer.h).
 //
-//   hash_job controller FLAGS | hash_job agent FLAGS | hash_job worker --config OUT/config.toml --out OUT ...
+//   hash_job controller FLAGS | hash_job agent FLAGS
+//   hash_job train --out OUT --config FILE [--step-ms 5] [--window 3]
 //
 // A worker writes the digest of its final state to OUT/digest.<rank>.
 #include <signal.h>
@@ -24,67 +25,12 @@
 #include "config/job_topology.h"
 #include "env/files.h"
 #include "recovery/member.h"
-#include "sim/hash_trainer.h"
+#include "scripted_trainer.h"
 
 namespace evermoe {
 namespace {
 
 std::atomic<bool> asked_to_drain{false};
-
-// The hash model at the pace of a slow trainer, which ends early when somebody asks for it: the request
-// travels with the findings of a step, so that all ranks stop at the same one.
-class PacedTrainer final : public StageTrainer {
- public:
-  // `hangs_at`: the step in which the training thread never comes back; -1: none.
-  PacedTrainer(StageTrainer& inner, absl::Duration step_time, int64_t hangs_at)
-      : inner_(inner), step_time_(step_time), hangs_at_(hangs_at) {}
-
-  const std::vector<StageOperator>& operators() const override { return inner_.operators(); }
-  void join_stage(View epoch) override { inner_.join_stage(epoch); }
-  absl::StatusOr<std::string> resume(Communicator& world) override { return inner_.resume(world); }
-  absl::Status restore_base(Step base) override { return inner_.restore_base(base); }
-  void forget_base() override { inner_.forget_base(); }
-  void capture(int index, SnapshotKind kind, int64_t offset, std::span<std::byte> into) const override {
-    inner_.capture(index, kind, offset, into);
-  }
-  void restore(int index, SnapshotKind kind, int64_t offset, std::span<const std::byte> from) override {
-    inner_.restore(index, kind, offset, from);
-  }
-  absl::Status complete_restore(const std::vector<int>& indices) override { return inner_.complete_restore(indices); }
-  Step step() const override { return inner_.step(); }
-  RecordBytes position() const override { return inner_.position(); }
-  absl::Status set_position(const RecordBytes& position) override { return inner_.set_position(position); }
-  absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary) override {
-    real_clock().sleep_until(real_clock().now() + step_time_);
-    while (inner_.step().value == hangs_at_) real_clock().sleep_until(real_clock().now() + absl::Seconds(1));
-    ASSIGN_OR_RETURN(Findings findings, inner_.train(active, boundary));
-    findings.minima.push_back(asked_to_drain ? 0 : 1);
-    return findings;
-  }
-  const ExpertLoads& expert_loads() const override { return inner_.expert_loads(); }
-  absl::Status apply(const Findings& combined, const ActiveOperators& active, const BeforeWrite& before_write) override {
-    Findings own = combined;
-    is_drained_ = own.minima.back() == 0;
-    own.minima.pop_back();
-    return inner_.apply(own, active, before_write);
-  }
-  bool is_evaluated(Step step) const override { return inner_.is_evaluated(step); }
-  int64_t evaluation_batches() const override { return inner_.evaluation_batches(); }
-  absl::StatusOr<Findings> evaluate(int64_t batch, Boundary& boundary) override { return inner_.evaluate(batch, boundary); }
-  void apply_evaluation(const Findings& combined) override { inner_.apply_evaluation(combined); }
-  bool is_saved(Step step) const override { return inner_.is_saved(step); }
-  absl::Status save() override { return inner_.save(); }
-  bool is_finished() const override { return is_drained_ || inner_.is_finished(); }
-  absl::StatusOr<Findings> close() override { return inner_.close(); }
-  bool is_closed(const Findings& combined) override { return inner_.is_closed(combined); }
-  bool is_drained() const { return is_drained_; }
-
- private:
-  StageTrainer& inner_;
-  const absl::Duration step_time_;
-  const int64_t hangs_at_;
-  bool is_drained_ = false;
-};
 
 using Flags = std::map<std::string, std::string>;
 
@@ -94,42 +40,86 @@ int64_t number(const Flags& flags, const std::string& name, int64_t otherwise) {
   return value;
 }
 
+HashModelOptions hash_model(const JobConfig& config) {
+  HashModelOptions model;
+  model.micro_batches = 4;
+  model.steps = config.train.steps;
+  model.save_every = config.checkpoint.every_steps;
+  return model;
+}
+
 class Worker {
  public:
-  Worker(const Flags& flags, const JobConfig& config)
-      : flags_(flags), steps_(config.train.steps), rank_(static_cast<int32_t>(number(flags, "--rank", -1))),
-        since_(static_cast<uint32_t>(number(flags, "--since", 0))),
-        report_fd_(static_cast<int>(number(flags, "--report-fd", -1))), topology_(topology_of(config)),
-        client_({flags.at("--agent"), rank_, since_, signs_of_life(config.protection).beat}) {}
+  Worker(const Flags& flags, ControlClient& client, Rank rank, View since, JobConfig config)
+      : flags_(flags), rank_(rank), since_(since), config_(std::move(config)), model_(hash_model(config_)),
+        topology_(topology_of(config_)), client_(client) {}
 
+  // The error has been reported.
   absl::Status run() {
-    if (flags_.contains("--refuse")) return fail(InvalidInput("data.path: found nothing"));
     ASSIGN_OR_RETURN(const auto listener, listen_unix({}));
     const std::string address = listener->address();
     ASSIGN_OR_RETURN(const auto transport, listener->open(rank_, topology_.world_size(), since_));
-    HashModelOptions model;
-    model.steps = steps_;
-    model.micro_batches = 4;
-    HashTrainer hash(topology_, *transport, disk_, model);
-    PacedTrainer trainer(hash, absl::Milliseconds(number(flags_, "--step-ms", 0)),
-                         rank_ == Rank(static_cast<int32_t>(number(flags_, "--hang-rank", -1))) && since_ == View(1)
-                             ? number(flags_, "--hang-at", -1)
-                             : -1);
-    MemberObserver observer;
-    if (rank_ == Rank(0)) observer.on_step = [this](const Record&, Step step) { report({.kind = WorkerReport::Kind::kStep, .step = step}); };
-    Member member(topology_, *transport, trainer, client_, real_clock(), member_options(), observer);
+    HashTrainer hash(topology_, *transport, disk_, model_);
+    ScriptedTrainer trainer(hash, disk_, rank_, topology_.world_size(),
+                            {out(), absl::Milliseconds(number(flags_, "--step-ms", 0)), &asked_to_drain});
+    RETURN_IF_ERROR(trainer.begin());
+    Member member(topology_, *transport, trainer, client_, real_clock(), member_options(), observer(trainer));
     attach(member, address);
-    RETURN_IF_ERROR(play(member, *transport));
-    RETURN_IF_ERROR(replace_file(real_files(), join_path(flags_.at("--out"), absl::StrCat("digest.", rank_.value)), to_hex(hash.digest())));
-    WorkerReport finished{.kind = WorkerReport::Kind::kFinished, .step = trainer.step()};
-    finished.drained = trainer.is_drained();
-    report(finished);
-    return absl::OkStatus();
+    absl::Status status = play(member, *transport);
+    if (status.ok()) status = say_finished(hash, trainer);
+    return close_line(std::move(status));  // before the member goes, which the line may call
+  }
+
+  absl::Status close_line(absl::Status status) {
+    if (!status.ok()) {
+      WorkerReport failed{.kind = WorkerReport::Kind::kFailed, .text = std::string(status.message())};
+      failed.accused = accused_rank(status);
+      failed.bad_input = absl::IsInvalidArgument(status);
+      client_.report(failed);
+    }
+    client_.close();
+    return status;
   }
 
  private:
+  std::string out() const { return flags_.at("--out"); }
+
+  MemberObserver observer(ScriptedTrainer& trainer) {
+    MemberObserver observer;
+    observer.on_resumed = [this](Step step, const std::string& source) {
+      client_.report({.kind = WorkerReport::Kind::kReady, .step = step, .text = source});
+    };
+    if (rank_ != Rank(0)) return observer;
+    observer.on_step = [this, &trainer](const Record&, Step step) {
+      WorkerReport report{.kind = WorkerReport::Kind::kStep, .step = step};
+      report.loss = 1.0 / static_cast<double>(step.value);
+      client_.report(report);
+      if (model_.save_every > 0 && step.value % model_.save_every == 1) say_published(trainer);
+    };
+    return observer;
+  }
+
+  void say_published(ScriptedTrainer& trainer) {
+    const Step newest = trainer.newest_durable();
+    if (newest <= published_) return;
+    published_ = newest;
+    client_.report({.kind = WorkerReport::Kind::kPublished, .step = newest});
+  }
+
+  absl::Status say_finished(const HashTrainer& hash, ScriptedTrainer& trainer) {
+    const std::string path = join_path(out(), absl::StrCat("digest.", rank_.value));
+    RETURN_IF_ERROR(replace_file(real_files(), path, to_hex(hash.digest())));
+    if (rank_ == Rank(0)) say_published(trainer);
+    WorkerReport finished{.kind = WorkerReport::Kind::kFinished, .step = trainer.step()};
+    finished.drained = trainer.is_drained();
+    client_.report(finished);
+    return absl::OkStatus();
+  }
+
   MemberOptions member_options() const {
     MemberOptions options;
+    options.is_protected =
+        config_.protection.strategy != ProtectionStrategy::kNone && topology_.world_size() > 1;
     options.slots = static_cast<int>(number(flags_, "--window", 3));
     options.copies.piece_bytes_max = 16;
     options.copies.bytes_per_second = 1e7;
@@ -158,7 +148,7 @@ class Worker {
       log_error(absl::StrCat("the agent is gone: ", why));
       std::_Exit(1);
     };
-    client_.attach(std::move(handlers));
+    client_.attach(std::move(handlers), signs_of_life(config_.protection).beat);
   }
 
   absl::Status play(Member& member, Transport& transport) {
@@ -166,34 +156,33 @@ class Worker {
     std::thread service([&] { served = member.serve(); });
     const absl::Status trained = member.train();
     service.join();
-    if (!trained.ok()) return fail(trained);
-    if (!served.ok()) return fail(served);
+    if (!trained.ok()) return trained;
+    RETURN_IF_ERROR(served);
     transport.close();
     return absl::OkStatus();
   }
 
-  absl::Status fail(const absl::Status& status) {
-    WorkerReport failed{.kind = WorkerReport::Kind::kFailed, .text = std::string(status.message())};
-    failed.bad_input = absl::IsInvalidArgument(status);
-    report(failed);
-    return status;
-  }
-
-  void report(WorkerReport report) {
-    report.rank = rank_;
-    const std::string line = encode(report);
-    if (report_fd_ >= 0) (void)!::write(report_fd_, line.data(), line.size());
-  }
-
   const Flags& flags_;
-  const int64_t steps_;
   const Rank rank_;
   const View since_;
-  const int report_fd_;
+  const JobConfig config_;
+  const HashModelOptions model_;
   const Topology topology_;
-  SimulatedDisk disk_;  // of this process alone: a job that loses everybody begins again
-  ControlClient client_;
+  SimulatedDisk disk_;
+  ControlClient& client_;
+  Step published_{-1};
 };
+
+absl::Status run_worker(const Flags& flags) {
+  const Rank rank(static_cast<int32_t>(number(flags, "--rank", -1)));
+  const View since(static_cast<uint32_t>(number(flags, "--since", 0)));
+  ControlClient client({flags.at("--agent"), rank, since});
+  const auto config = load_stored_config(flags.at("--config"));
+  Worker worker(flags, client, rank, since, config.value_or(JobConfig{}));
+  if (!config.ok()) return worker.close_line(config.status());
+  const absl::Status status = worker.run();
+  return status.ok() ? status : worker.close_line(status);
+}
 
 template <typename Options>
 absl::Status run_process(const std::vector<std::string>& arguments, absl::Status (*run)(const Options&)) {
@@ -214,8 +203,7 @@ absl::Status run(const std::string& command, const std::vector<std::string>& arg
   signal(SIGTERM, [](int) { asked_to_drain = true; });
   Flags flags;
   for (size_t i = 0; i + 1 < arguments.size(); i += 2) flags[arguments[i]] = arguments[i + 1];
-  ASSIGN_OR_RETURN(const JobConfig config, load_stored_config(flags.at("--config")));
-  return Worker(flags, config).run();
+  return run_worker(flags);
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ class ProtectedJob : public RunObserver {
     options_.steps = Step(steps);
     options_.worker = options_.program;
     options_.config = folder_.path("config.toml");
-    options_.worker_arguments = {"worker", "--config", options_.config, "--out", folder_.root(), "--step-ms", "5"};
+    options_.worker_arguments = {"train", "--config", options_.config, "--out", folder_.root(), "--step-ms", "5"};
     configure("[train]\nsteps = " + absl::StrCat(steps) +
               "\n[parallel]\nstages = 2\nlanes = 2\n[run]\nnodes = 2\nspares = 1\n[protection]\nheartbeat_seconds = 1.5\n");
   }
@@ -63,8 +63,8 @@ class ProtectedJob : public RunObserver {
       ::kill(before_.at(role), signal);
     });
   }
-  ProtectedJob& argument(const std::string& name, const std::string& value) {
-    options_.worker_arguments.insert(options_.worker_arguments.end(), {name, value});
+  ProtectedJob& script(const std::string& deeds) {
+    folder_.write("script", deeds);
     return *this;
   }
 
@@ -237,7 +237,7 @@ TEST(ProtectedRun, AStoppedWorkerIsKilledAndReplaced) {
 // It lives and says so, but it trains no more.
 TEST(ProtectedRun, AWorkerThatHangsIsFoundByThePaceOfTheJob) {
   ProtectedJob job;
-  job.argument("--hang-rank", "3").argument("--hang-at", "30");
+  job.script("0 3 31 stall");
   job.set("run.deadline_seconds=2");
   const RunOutcome outcome = job.run();
   ASSERT_EQ(outcome.status, RunStatus::kFinished) << outcome.reason << "\n" << job.said();
@@ -293,7 +293,7 @@ TEST(ProtectedRun, ASecondSignalQuitsAtOnce) {
 
 TEST(ProtectedRun, BadInputIsNotTriedAgain) {
   ProtectedJob job;
-  const RunOutcome outcome = job.argument("--refuse", "1").run();
+  const RunOutcome outcome = job.script("-1 0 0 refuse\n-1 1 0 refuse\n-1 2 0 refuse\n-1 3 0 refuse").run();
   EXPECT_EQ(outcome.status, RunStatus::kFailed);
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_EQ(outcome.reason, "data.path: found nothing");
