@@ -79,7 +79,8 @@ TEST_F(CliTest, EveryCommandExplainsItself) {
     while (words >> word && word != "codes:") {
       if (word == "--" || word == "torchrun") is_own = false;
       if (word == "evermoe") is_own = true;
-      if (is_own && word.compare(0, 2, "--") == 0) EXPECT_THAT(help.substr(0, help.find("\nExample")), HasSubstr(word));
+      if (!is_own || word.compare(0, 2, "--") != 0) continue;
+      EXPECT_THAT(help.substr(0, help.find("\nExample")), HasSubstr(word));
     }
   }
 }
