@@ -48,7 +48,7 @@ void add_flags(CLI::App& app, AgentProcessOptions& options) {
   app.add_option("--address", options.address, "where to listen for workers")->type_name("HOST:PORT")->capture_default_str();
   app.add_option("--kept-fd", options.kept_fd, "descriptor that every worker keeps open")->type_name("FD");
   app.add_option("--worker", options.worker, "the workers' program")->type_name("PROGRAM")->required();
-  app.add_option("ARGUMENTS", options.worker_arguments, "first arguments of every worker, after --");
+  app.add_option("ARGUMENTS", options.worker_arguments, "first arguments of every worker, after --")->type_name("WORD");
 }
 
 std::vector<std::string> to_flags(const ControllerProcessOptions& options) {

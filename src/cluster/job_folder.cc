@@ -17,7 +17,7 @@ absl::Status make_writable(Files& files, const std::string& path) {
   absl::Status status = files.create_directories(path);
   if (status.ok()) status = write_file_synced(files, probe, "");
   if (status.ok()) return files.remove_file(probe);
-  if (!absl::IsInvalidArgument(status)) return status;
+  if (!absl::IsPermissionDenied(status)) return status;
   const std::string message(status.message());
   return InvalidInput(absl::StrCat("--out: found ", path, ", which cannot be written", message.substr(message.rfind(": ")),
                                    ", allowed: a folder where you may create files"));

@@ -35,7 +35,9 @@ absl::Status from_errno(int error, const std::string& path, const char* doing) {
     case EACCES:
     case EPERM:
     case EROFS:
-      return InvalidInput(std::move(message));  // whoever named the place has to name another one
+      // Not InvalidInput: a disk that becomes read-only while a job runs is nobody's wrong input. Who asks for a place
+      // that a user named says so (JobFolder).
+      return absl::PermissionDeniedError(message);
     case ENOSYS:
     case EOPNOTSUPP:
       return Unsupported(std::move(message));

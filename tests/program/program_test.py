@@ -1,4 +1,7 @@
-"""The programs as a user has them: what they link and load, how they find each other, what they refuse."""
+"""The programs as a user has them.
+
+What they link and load, how they find each other, what they refuse.
+"""
 import json
 import os
 import pathlib
@@ -13,15 +16,21 @@ sys.path[:0] = [str(ROOT / "tests" / "jobs"), str(ROOT / "bench" / "control")]
 from job import EVERMOE, TINY, Job  # noqa: E402
 from start import control_plane  # noqa: E402
 
-WORKER = os.path.join(os.path.dirname(EVERMOE), "evermoe-worker")
-# What only computing processes need. A control plane that maps one of them is large and slow to start.
+BUILD = os.path.dirname(EVERMOE)
+WORKER = os.path.join(BUILD, "evermoe-worker")
+# What only computing processes need. A control plane that maps it is large and slow to start.
 HEAVY = re.compile(r"libtorch|libc10|libuc[pstm]\.|libmkl|libgomp")
 
 
 def program(*command, **options):
     """Runs a program to its end: (exit code, stdout, lines of stderr)."""
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=120, **options)
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120,
+                          **options)
     return done.returncode, done.stdout, done.stderr.splitlines()
+
+
+def maps_of(pid):
+    return pathlib.Path(f"/proc/{pid}/maps").read_text()
 
 
 class Scratch(unittest.TestCase):
@@ -29,10 +38,12 @@ class Scratch(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="evermoe-program-")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
+        self.out = self.folder / "out"
 
-    def refusal(self, *command, **options):
+    def refusal(self, *command, worker=None, **options):
         """The one line of a command that ends with exit code 2 and prints nothing else."""
-        code, out, error = program(*command, **options)
+        environment = {**os.environ, "EVERMOE_WORKER": str(worker)} if worker else None
+        code, out, error = program(*command, env=environment, **options)
         self.assertEqual((code, out, len(error)), (2, "", 1), error)
         return error[0]
 
@@ -47,7 +58,7 @@ class ControlPlane(Scratch):
         controller, agent = control_plane(EVERMOE, self.folder)
         with controller, agent() as agent:
             for started in controller, agent:
-                maps = pathlib.Path(f"/proc/{started.process.pid}/maps").read_text()
+                maps = maps_of(started.process.pid)
                 self.assertIn("evermoe", maps)
                 self.assertEqual(HEAVY.findall(maps), [])
                 # Instrumented programs are larger.
@@ -55,64 +66,69 @@ class ControlPlane(Scratch):
                     self.assertLess(started.facts()["Rss"], 20_000, "kB")
 
 
+class Output(Scratch):
+    """Tried as somebody who may not write: root may write everywhere."""
+    def test_a_folder_that_cannot_be_written_is_bad_input(self):
+        somebody = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
+        there = self.folder / "there"
+        there.mkdir()
+        there.chmod(0o555)
+        self.folder.chmod(0o555)
+        self.addCleanup(self.folder.chmod, 0o755)
+        for out in there, self.folder / "new":
+            line = self.refusal(EVERMOE, "run", TINY, "--out", out, worker="/bin/true", **somebody)
+            self.assertRegex(line, f"^evermoe: --out: found {out}, which cannot be written: .*, "
+                                   "allowed: a folder where you may create files$")
+
+
 class Room(Scratch):
     def test_a_job_that_the_machine_cannot_carry_is_refused_with_the_arithmetic(self):
-        out = self.folder / "out"
-        line = self.refusal(EVERMOE, "run", TINY, "--nodes", "64", "--set", "model.preset=mixtral-8x7b", "--set", "protection.strategy=none",
-                            "--out", out, env={**os.environ, "EVERMOE_WORKER": "/bin/true"})
-        self.assertRegex(line, r"^evermoe: too large for this machine: run.nodes \+ run.spares = 64 agents, 1 controller and 4 workers need at "
-                               r"least 65 x 2 MiB \+ 4 x 80 MiB \+ \d+\.\d GB for the model = \d+\.\d GB, allowed: the \d+\.\d GB of memory that are available$")
-        self.assertFalse(out.exists())
-        line = self.refusal(EVERMOE, "run", TINY, "--nodes", "4097", "--out", out)
+        too_large = ["--nodes", "64", "--set", "model.preset=mixtral-8x7b",
+                     "--set", "model.layers=320", "--set", "protection.strategy=none"]
+        line = self.refusal(EVERMOE, "run", TINY, *too_large, "--out", self.out, worker="/bin/true")
+        self.assertRegex(line, r"^evermoe: too large for this machine: run.nodes \+ run.spares = "
+                               r"64 agents, 1 controller and 4 workers need at least 65 x 2 MiB \+ "
+                               r"4 x 80 MiB \+ \d+\.\d GB for the model = \d+\.\d GB, allowed: the "
+                               r"\d+\.\d GB of memory that are available$")
+        self.assertFalse(self.out.exists())
+        line = self.refusal(EVERMOE, "run", TINY, "--nodes", "4097", "--out", self.out)
         self.assertIn("--nodes", line)
 
 
 class WorkerProgram(Scratch):
     def test_a_missing_one_is_named_before_anything_starts(self):
         none = self.folder / "none"
-        out = self.folder / "out"
-        line = self.refusal(EVERMOE, "run", TINY, "--out", out, env={**os.environ, "EVERMOE_WORKER": str(none)})
-        self.assertEqual(line, f"evermoe: EVERMOE_WORKER: found {none}, which is no program, allowed: the path of evermoe-worker")
+        line = self.refusal(EVERMOE, "run", TINY, "--out", self.out, worker=none)
+        self.assertEqual(line, f"evermoe: EVERMOE_WORKER: found {none}, which is no program, "
+                               "allowed: the path of evermoe-worker")
         alone = self.folder / "evermoe"
         alone.write_bytes(pathlib.Path(EVERMOE).read_bytes())
         alone.chmod(0o755)
-        line = self.refusal(alone, "run", TINY, "--out", out)
+        line = self.refusal(alone, "run", TINY, "--out", self.out)
         self.assertIn(f"found neither {self.folder}/evermoe-worker nor ", line)
-        line = self.refusal(alone, "worker", "--config", TINY, "--out", out)
+        line = self.refusal(alone, "worker", "--config", TINY, "--out", self.out)
         self.assertIn("the program of the workers is missing", line)
-        self.assertFalse(out.exists())
+        self.assertFalse(self.out.exists())
 
     def test_one_of_another_build_is_refused_with_both(self):
         builds = [program(p, "--version")[1].split()[1] for p in (EVERMOE, WORKER)]
         self.assertEqual(builds[0], builds[1])
-        line = self.refusal(WORKER, "train", "--build", "0.0.1-other", "--config", TINY, "--out", self.folder)
-        self.assertIn("evermoe is of build 0.0.1-other, evermoe-worker of build " + builds[1], line)
+        says = f"evermoe is of build 0.0.1-other, evermoe-worker of build {builds[1]}"
+        line = self.refusal(WORKER, "train", "--build", "0.0.1-other", "--config", TINY,
+                            "--out", self.out)
+        self.assertIn(says, line)
         # A worker of another build ends the job; it is not started again and again.
         other = self.folder / "other"
-        other.write_text(f'#!/bin/sh\n[ "$2" = --build ] || exit 9\nshift 3\nexec {WORKER} train --build 0.0.1-other "$@"\n')
+        other.write_text('#!/bin/sh\n[ "$2" = --build ] || exit 9\nshift 3\n'
+                         f'exec {WORKER} train --build 0.0.1-other "$@"\n')
         other.chmod(0o755)
-        code, _, error = program(EVERMOE, "run", TINY, "--worker", other, "--out", self.folder / "out", "--quiet")
+        code, _, error = program(EVERMOE, "run", TINY, "--worker", other, "--out", self.out,
+                                 "--quiet")
         self.assertEqual(code, 2, error)
-        self.assertIn("evermoe is of build 0.0.1-other, evermoe-worker of build " + builds[1], error[-1])
+        self.assertIn(says, error[-1])
 
 
-class Output(Scratch):
-    """Tried as somebody who may not write: root may write everywhere."""
-    def test_a_folder_that_cannot_be_written_is_bad_input(self):
-        somebody = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
-        os.chmod(self.folder, 0o755)
-        there = self.folder / "there"
-        there.mkdir()
-        there.chmod(0o555)
-        self.folder.chmod(0o555)
-        self.addCleanup(self.folder.chmod, 0o755)
-        environment = {**os.environ, "EVERMOE_WORKER": "/bin/true"}
-        for out in there, self.folder / "new":
-            line = self.refusal(EVERMOE, "run", TINY, "--out", out, env=environment, **somebody)
-            self.assertRegex(line, f"^evermoe: --out: found {out}, which cannot be written: .*, allowed: a folder where you may create files$")
-
-
-class Summary(unittest.TestCase):
+class Summary(Scratch):
     def fields(self, value, name=""):
         """Names of everything in a JSON value: "a", "a.b", "a[].b"."""
         if isinstance(value, dict):
@@ -136,39 +152,43 @@ class Summary(unittest.TestCase):
 
 
 class Installed(Scratch):
-    def test_it_trains_without_the_build_folder(self):
-        build = os.path.dirname(EVERMOE)
-        prefix = self.folder / "prefix"
-        code, _, error = program("cmake", "--install", build, "--prefix", prefix)
+    def setUp(self):
+        super().setUp()
+        self.prefix = self.folder / "prefix"
+        code, _, error = program("cmake", "--install", BUILD, "--prefix", self.prefix)
         self.assertEqual(code, 0, error)
-        installed = prefix / "bin" / "evermoe"
-        for name in "evermoe", "evermoe-worker":
-            libraries = program("ldd", prefix / "bin" / name)[1]
-            self.assertNotIn("not found", libraries)
-            self.assertNotIn(build + "/", libraries)
-        for path in "share/doc/evermoe/README.md", "share/doc/evermoe/LICENSE", "share/doc/evermoe/docs/run-summary.md":
-            self.assertTrue((prefix / path).is_file(), path)
-        job = Job(self, "train.steps=12", "evaluate.micro_batches=1", config=str(prefix / "share/evermoe/configs/tiny.toml"))
-        with job.start(program=installed) as run:
-            run.wait_step(3)
-            pids = {**json.loads((run.out / "control.json").read_text()), **run.workers()}
-            for role, pid in pids.items():
-                maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
-                self.assertIn(f"{prefix}/bin/evermoe", maps, role)
-                self.assertNotIn(build + "/", maps, role)
-        self.assertEqual((run.summary["status"], run.summary["exit_code"]), ("finished", 0), run.story())
 
-    def test_the_python_package_is_there(self):
-        build = os.path.dirname(EVERMOE)
-        prefix = self.folder / "prefix"
-        self.assertEqual(program("cmake", "--install", build, "--prefix", prefix)[0], 0)
-        packages = list(prefix.glob("lib*/python*/site-packages"))
-        if not list((pathlib.Path(build) / "python" / "evermoe").glob("_evermoe*.so")):
-            self.assertEqual(packages, [], "the binding is not built")
+    def test_it_trains_without_the_build_folder(self):
+        bin_folder = self.prefix / "bin"
+        for name in "evermoe", "evermoe-worker":
+            libraries = program("ldd", bin_folder / name)[1]
+            self.assertNotIn("not found", libraries)
+            self.assertNotIn(BUILD + "/", libraries)
+        config = self.prefix / "share/evermoe/configs/tiny.toml"
+        job = Job(self, "train.steps=12", "evaluate.micro_batches=1", config=str(config))
+        with job.start(program=bin_folder / "evermoe") as run:
+            run.wait_step(3)
+            control = json.loads((run.out / "control.json").read_text())
+            for role, pid in {**control, **run.workers()}.items():
+                maps = maps_of(pid)
+                self.assertIn(f"{bin_folder}/evermoe", maps, role)
+                self.assertNotIn(BUILD + "/", maps, role)
+        self.assertEqual((run.summary["status"], run.summary["exit_code"]), ("finished", 0),
+                         run.story())
+
+    def test_documents_and_licence_are_there(self):
+        for name in "README.md", "LICENSE", "docs/run-summary.md":
+            self.assertTrue((self.prefix / "share/doc/evermoe" / name).is_file(), name)
+
+    def test_the_python_package_is_there_if_it_is_built(self):
+        packages = list(self.prefix.glob("lib*/**/site-packages"))
+        if not list((pathlib.Path(BUILD) / "python" / "evermoe").glob("_evermoe*.so")):
+            self.assertEqual(packages, [])
             return
-        python = ROOT / ".venv" / "bin" / "python"
-        code, out, error = program(python, "-c", "import evermoe; print(evermoe.__file__)", env={"PYTHONPATH": str(packages[0])})
-        self.assertEqual((code, out.strip()), (0, str(packages[0] / "evermoe" / "__init__.py")), error)
+        code, out, error = program(ROOT / ".venv/bin/python", "-c",
+                                   "import evermoe; print(evermoe.__file__)",
+                                   env={"PYTHONPATH": str(packages[0])})
+        self.assertEqual((code, out.strip()), (0, f"{packages[0]}/evermoe/__init__.py"), error)
 
 
 if __name__ == "__main__":
