@@ -48,7 +48,8 @@ std::vector<ConfigKey> capture_keys() {
                  kRun, "the capture order is made anew when this share of the experts has changed in popularity"),
       number_key("protection.reorder_change", Field{&C::protection, &P::reorder_change},
                  {0, 1, true}, kRun,
-                 "relative change of an expert's popularity from which on it counts as changed"),
+                 "an expert has changed when its popularity differs from the last order's by more than this "
+                 "share of what it was"),
       bytes_key("protection.copy_bandwidth", Field{&C::protection, &P::copy_bandwidth}, kBytes, kRun,
                 "bytes per second that a worker may spend on captures and copies"),
   };
