@@ -13,9 +13,9 @@ namespace evermoe {
 namespace {
 
 // Threads that go from one wait to the next are away for less than this.
-constexpr absl::Duration kPauseMin = absl::Milliseconds(1);
+constexpr absl::Duration kPauseMin = absl::Milliseconds(2);
 // The latest that a lane which nobody waits on any more is noticed.
-constexpr absl::Duration kPauseMax = absl::Milliseconds(4);
+constexpr absl::Duration kPauseMax = absl::Milliseconds(8);
 // So long the next large message is expected: telling the thread costs more than its look.
 constexpr int kIdleLooksMax = 8;
 

@@ -4,7 +4,7 @@
 // Who waits drives progress itself (leadership.h), because a hop through another thread would cost
 // small messages a switch. But a message larger than what the kernel buffers would otherwise stand
 // still while both ends compute. So a lane that has something large under way tells this thread, which
-// looks after the lane as soon as nobody has waited there for about a millisecond, and lets go of it
+// looks after the lane as soon as nobody has waited there for some milliseconds, and lets go of it
 // as soon as somebody does.
 //
 // What is delivered where does not depend on who drives: a receive names its message.

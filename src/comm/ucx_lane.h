@@ -207,6 +207,7 @@ class UcxLane {
 
   std::mutex mutex_;  // guards everything below
   std::unique_ptr<UcxWorker> worker_;
+  BackgroundProgress background_;  // before the peers: their operations are counted there
   std::vector<Seat> seats_;
   std::vector<std::unique_ptr<UcxPeer>> former_;
   std::vector<UcxPeer*> noted_;
@@ -223,7 +224,6 @@ class UcxLane {
   int vain_calls_ = 0;  // of UCX's event descriptor, since there was something to do
   bool closed_ = false;
   Leadership leadership_;
-  BackgroundProgress background_;
 };
 
 }  // namespace evermoe

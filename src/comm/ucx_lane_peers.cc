@@ -27,10 +27,10 @@ UcxLane::UcxLane(Rank rank, int size, uint64_t own_number, std::unique_ptr<UcxWo
       own_number_(own_number),
       traffic_(traffic),
       worker_(std::move(worker)),
+      background_(progress),
       seats_(static_cast<size_t>(size)),
       pool_(options.pooled_bytes_max),
-      letters_(size),
-      background_(progress) {
+      letters_(size) {
   for (size_t i = 0; i < seats_.size(); ++i) {
     seats_[i].empty = PeerLost(Rank(static_cast<int32_t>(i)), absl::StrCat("rank ", i, " has not been met"));
   }

@@ -26,7 +26,7 @@ uint64_t key_of(const UnixConnection& connection) {
 }  // namespace
 
 UnixLane::UnixLane(Rank rank, int size, Traffic traffic, ProgressThread& progress)
-    : rank_(rank), seats_(static_cast<size_t>(size)), background_(progress) {
+    : rank_(rank), background_(progress), seats_(static_cast<size_t>(size)) {
   if (traffic == Traffic::kLetters) state_.letters.emplace(size);
   for (size_t i = 0; i < seats_.size(); ++i) {
     seats_[i].empty = PeerLost(Rank(static_cast<int32_t>(i)), absl::StrCat("rank ", i, " has not been met"));

@@ -90,12 +90,12 @@ class UnixLane {
 
   std::mutex mutex_;     // guards everything below
   UnixLaneState state_;  // before the connections, which refer to it
+  BackgroundProgress background_;  // before them, too: their operations are counted there
   std::vector<Seat> seats_;
   uint32_t connection_count_ = 0;  // ever made
   Inbox from_self_;
   bool closed_ = false;
   Leadership leadership_;
-  BackgroundProgress background_;
 };
 
 }  // namespace evermoe
