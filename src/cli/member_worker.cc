@@ -116,6 +116,7 @@ class MemberProcess {
     environment.transport = transport_.get();
     environment.files = &real_files();
     environment.checkpoint_directory = options_.out + "/checkpoints";
+    environment.divergence_file = options_.out + "/divergence.json";
     environment.training = tokens.training;
     environment.validation = tokens.validation;
     ASSIGN_OR_RETURN(trainer_, RecoverableTrainer::create(config_, environment, {.drain_requested = drain_requested}));

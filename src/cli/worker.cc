@@ -83,6 +83,7 @@ absl::Status train(const WorkerOptions& options, const JobConfig& config, Transp
   environment.transport = &transport;
   environment.files = &real_files();
   environment.checkpoint_directory = options.out + "/checkpoints";
+  environment.divergence_file = options.out + "/divergence.json";
   environment.training = tokens.training;
   environment.validation = tokens.validation;
   ASSIGN_OR_RETURN(const auto trainer, Trainer::create(config, environment));

@@ -184,6 +184,9 @@ std::vector<ConfigKey> train_keys() {
       loss_scale_key(),
       integer_key("train.loss_scale_growth_steps", Field{&C::train, &T::loss_scale_growth_steps},
                   {1, kCountMax}, kBits, "fp16: the loss scale doubles after this many steps without overflow"),
+      integer_key("train.skipped_steps_max", Field{&C::train, &T::skipped_steps_max}, {1, kCountMax}, kRun,
+                  "steps skipped in a row because their loss or gradients are not finite, after which the run ends with "
+                  "an error; fp16: only those at the lowest loss scale count"),
       bytes_key("train.deferred_bytes", Field{&C::train, &T::deferred_bytes}, {0, int64_t{1} << 50}, kRun,
                   "memory of a rank for weight gradients that it defers until it would wait for others; 0 turns deferring off"),
   };

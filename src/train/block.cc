@@ -35,13 +35,17 @@ at::Tensor Block::norm(const at::Tensor& x, const std::string& name) const {
   return layer_norm(x, block.parameter(name + ".weight"), block.parameter(name + ".bias"), shape_.norm_epsilon);
 }
 
-at::Tensor Block::mixture(const at::Tensor& x, BlockResult& result) const {
+at::Tensor Block::mixture(const at::Tensor& x, const FiniteProbe* probe, BlockResult& result) const {
   GateChoice choice = choose_experts(x, operators_.gate->parameter("weight"), shape_);
   const auto dispatch =
       TokenDispatch::start(group_, placement_, choice.experts, shape_.top_k, x.options());
   const at::Tensor outputs =
       dispatch->to_tokens(run_experts(dispatch->to_experts(x), experts_, dispatch->expert_rows()));
   result.auxiliary_loss = choice.auxiliary_loss;
+  if (probe != nullptr) {
+    probe->watch(choice.weights, operators_.gate->spec().name);
+    probe->watch_experts(outputs, choice.experts, operators_.gate->spec().layer);
+  }
   if (!choice.experts.empty()) {
     const int64_t largest = *std::max_element(choice.load.begin(), choice.load.end());
     result.load_imbalance = static_cast<double>(largest * shape_.experts) / static_cast<double>(choice.experts.size());
@@ -50,14 +54,15 @@ at::Tensor Block::mixture(const at::Tensor& x, BlockResult& result) const {
   return (outputs * choice.weights.unsqueeze(-1)).sum(1).to(x.scalar_type());
 }
 
-BlockResult Block::forward(const at::Tensor& x, int64_t batch) const {
+BlockResult Block::forward(const at::Tensor& x, int64_t batch, const FiniteProbe* probe) const {
   BlockResult result;
   const bool moe = operators_.gate != nullptr;
   if (batch == 0) {
-    result.output = moe ? x + mixture(x, result) : x;
+    result.output = moe ? x + mixture(x, probe, result) : x;
     return result;
   }
   const at::Tensor attended = x + attention_.forward(norm(x, "norm1"), batch);
+  if (probe != nullptr) probe->watch(attended, operators_.block->spec().name);
   const at::Tensor normal = norm(attended, "norm2");
   at::Tensor output = attended;
   if (always_ != nullptr) {
@@ -65,9 +70,10 @@ BlockResult Block::forward(const at::Tensor& x, int64_t batch) const {
     if (moe && shape_.shared_gate) {
       always = always * at::sigmoid(linear(normal, operators_.block->parameter("shared_gate.weight"), nullptr));
     }
+    if (probe != nullptr) probe->watch(always, operators_.block->spec().name);
     output = output + always;
   }
-  if (moe) output = output + mixture(normal, result);
+  if (moe) output = output + mixture(normal, probe, result);
   result.output = output;
   return result;
 }

@@ -12,6 +12,7 @@
 #include "tensor/torch.h"
 #include "train/attention.h"
 #include "train/experts.h"
+#include "train/finite_probe.h"
 #include "train/operator_state.h"
 
 namespace evermoe {
@@ -37,12 +38,13 @@ class Block {
 
   std::vector<OperatorState*> operators();
 
-  // x [batch * T, hidden]. With batch 0 only the experts run, for the tokens of other lanes.
-  BlockResult forward(const at::Tensor& x, int64_t batch) const;
+  // x [batch * T, hidden]. With batch 0 only the experts run, for the tokens of other lanes. `probe`
+  // looks on; null: nobody does.
+  BlockResult forward(const at::Tensor& x, int64_t batch, const FiniteProbe* probe) const;
 
  private:
   at::Tensor norm(const at::Tensor& x, const std::string& name) const;
-  at::Tensor mixture(const at::Tensor& x, BlockResult& result) const;
+  at::Tensor mixture(const at::Tensor& x, const FiniteProbe* probe, BlockResult& result) const;
 
   const LayerOperators operators_;
   const ModelShape& shape_;

@@ -1,6 +1,7 @@
 #include "train/rank_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "absl/cleanup/cleanup.h"
@@ -92,14 +93,15 @@ void RankModel::join(View view) {
   for (const auto& group : expert_groups_) group->restart(view);
 }
 
-absl::StatusOr<StepFindings> RankModel::accumulate_gradients(const TrainingPosition& position, Boundary& boundary) {
+absl::StatusOr<StepFindings> RankModel::accumulate_gradients(const TrainingPosition& position, Boundary& boundary,
+                                                             bool probes) {
   StepFindings findings;
   const absl::Cleanup forget = [this] { deferred_.clear(); };  // of a step that fails on its way
   RETURN_IF_ERROR(guard([&]() -> absl::Status {
     for (OperatorState* state : operators_) {
       if (!state->is_frozen()) state->clear_gradients();
     }
-    findings = runner_->run_step(position.step, position.loss_scale, boundary);
+    findings = runner_->run_step(position.step, position.loss_scale, probes, boundary);
     deferred_.run_all();
     fault_point("step/accumulated");
     for (OperatorState* state : operators_) {
@@ -108,7 +110,28 @@ absl::StatusOr<StepFindings> RankModel::accumulate_gradients(const TrainingPosit
     findings.gradient_square_sum = gradient_square_sum(operators_);
     return absl::OkStatus();
   }));
+  if (!std::isfinite(findings.gradient_square_sum)) {
+    const auto gradients = [](OperatorState& state) { return std::vector<at::Tensor>{state.shard_gradient()}; };
+    findings.non_finite = std::min(findings.non_finite, first_non_finite(NonFinitePhase::kWeightGradient, gradients));
+  }
   return findings;
+}
+
+int64_t RankModel::non_finite_state() const {
+  return first_non_finite(NonFinitePhase::kState, [](OperatorState& state) {
+    return std::vector<at::Tensor>{state.master(), state.exp_avg(), state.exp_avg_sq()};
+  });
+}
+
+int64_t RankModel::first_non_finite(NonFinitePhase phase, const TensorsOf& tensors_of) const {
+  NonFiniteLog log(config_.model);
+  for (OperatorState* const state : operators_) {
+    if (phase == NonFinitePhase::kWeightGradient && state->is_frozen()) continue;
+    for (const at::Tensor& tensor : tensors_of(*state)) {
+      if (!is_finite(tensor)) log.add(phase, -1, state->spec().name);
+    }
+  }
+  return log.first();
 }
 
 absl::StatusOr<ExpertLoads> RankModel::expert_loads() {

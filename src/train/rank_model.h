@@ -46,7 +46,9 @@ class RankModel {
   // ---- collective inside the stage; operators that are frozen (on all its lanes) are left out
 
   // Gradients of the step that starts from `position`, reduced, and what the verdict needs of them.
-  absl::StatusOr<StepFindings> accumulate_gradients(const TrainingPosition& position, Boundary& boundary);
+  // `probes`: looks for the first number that is not finite, as after a skipped step.
+  absl::StatusOr<StepFindings> accumulate_gradients(const TrainingPosition& position, Boundary& boundary,
+                                                    bool probes = false);
   // What the gates chose in the last accumulate_gradients(), over all lanes and with equal bits on them.
   absl::StatusOr<ExpertLoads> expert_loads();
   // This rank's part of `micro_batches` of an evaluation, from number `first` on: loss_sum over its tokens, and
@@ -57,10 +59,14 @@ class RankModel {
   // called before an active range changes.
   using BeforeUpdate = std::function<absl::Status(const OperatorState&, FlatRange)>;
   absl::Status update(const StepRecord& record, int64_t updates_applied, const BeforeUpdate& before_write);
+  // The first operator with a master weight or moment on this rank that is not finite, as a key.
+  int64_t non_finite_state() const;
   // The compute weights of all operators from their masters.
   absl::Status derive_compute();
 
  private:
+  using TensorsOf = std::function<std::vector<at::Tensor>(OperatorState&)>;
+  int64_t first_non_finite(NonFinitePhase phase, const TensorsOf& tensors_of) const;
   RankModel(const JobConfig& config, const TrainerEnvironment& environment, absl::Duration deadline);
   StageGroups join_groups(const ExpertPlacement& placement, const TrainerEnvironment& environment,
                           absl::Duration deadline);

@@ -1,9 +1,11 @@
 #include "train/recoverable_trainer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "placement/rank_state.h"
@@ -21,6 +23,7 @@ struct PositionNumbers {
   int64_t updates_applied = 0;
   double loss_scale = 1;
   int64_t loss_scale_good_steps = 0;
+  int64_t skipped_in_row = 0;
   double validation_loss = -1;
   int64_t is_drained = 0;
 };
@@ -58,6 +61,8 @@ absl::StatusOr<std::string> RecoverableTrainer::resume(Communicator& world) {
   for (const std::string& reason : resumption.skipped) log_warning("skipped checkpoint " + reason);
   RETURN_IF_ERROR(model_->derive_compute());
   is_drained_ = false;
+  skipped_in_row_ = 0;
+  non_finite_state_ = kAllFinite;
   base_ = saved_ = position_.step > Step(0) ? position_.step : Step(-1);
   agreed_ = Step(-1);
   file_status_ = absl::OkStatus();
@@ -69,6 +74,7 @@ absl::StatusOr<std::string> RecoverableTrainer::resume(Communicator& world) {
 absl::Status RecoverableTrainer::restore_base(Step base) {
   RETURN_IF_ERROR(durable_.restore(base, position_));
   is_drained_ = false;
+  skipped_in_row_ = 0;
   base_ = base > Step(0) ? base : Step(-1);
   return model_->derive_compute();
 }
@@ -101,8 +107,8 @@ absl::Status RecoverableTrainer::complete_restore(const std::vector<int>& operat
 RecordBytes RecoverableTrainer::position() const {
   const PositionNumbers numbers{position_.step.value,      position_.samples,
                                 position_.updates_applied, position_.loss_scale,
-                                position_.loss_scale_good_steps, position_.validation_loss,
-                                is_drained_ ? 1 : 0};
+                                position_.loss_scale_good_steps, skipped_in_row_,
+                                position_.validation_loss,       is_drained_ ? 1 : 0};
   RecordBytes bytes(sizeof(numbers));
   std::memcpy(bytes.data(), &numbers, sizeof(numbers));
   return bytes;
@@ -117,6 +123,7 @@ absl::Status RecoverableTrainer::set_position(const RecordBytes& position) {
   position_.updates_applied = numbers.updates_applied;
   position_.loss_scale = numbers.loss_scale;
   position_.loss_scale_good_steps = numbers.loss_scale_good_steps;
+  skipped_in_row_ = numbers.skipped_in_row;
   position_.validation_loss = numbers.validation_loss;
   is_drained_ = numbers.is_drained != 0;
   return absl::OkStatus();
@@ -127,10 +134,11 @@ absl::Status RecoverableTrainer::set_position(const RecordBytes& position) {
 absl::StatusOr<Findings> RecoverableTrainer::train(const ActiveOperators& active, Boundary& boundary) {
   RETURN_IF_ERROR(std::exchange(file_status_, absl::OkStatus()));
   shards_.set_active(active);
-  ASSIGN_OR_RETURN(StepFindings findings, model_->accumulate_gradients(position_, boundary));
+  ASSIGN_OR_RETURN(StepFindings findings, model_->accumulate_gradients(position_, boundary, skipped_in_row_ > 0));
   ASSIGN_OR_RETURN(expert_loads_, model_->expert_loads());
   findings.prepared = prepared();
   findings.drain = options_.drain_requested();
+  findings.non_finite = std::min(findings.non_finite, non_finite_state_);
   return to_findings(findings);
 }
 
@@ -142,9 +150,12 @@ absl::Status RecoverableTrainer::apply(const Findings& combined, const ActiveOpe
   // First, because what follows can fail: a state that is half gathered has all its shards at the new
   // position.
   position_ = advance(position_, record_, train);
+  skipped_in_row_ = skipped_in_row(skipped_in_row_, record_, train);
   is_drained_ = is_drained_ || record_.drain;
-  RETURN_IF_ERROR(note_prepared(record_.prepared));
+  if (const auto divergence = find_divergence(record_, skipped_in_row_, train)) return end_diverged(*divergence);
+  // Nothing is published by a skipped step: what was saved last may be what it could not compute with.
   if (!record_.applied) return absl::OkStatus();
+  RETURN_IF_ERROR(note_prepared(record_.prepared));
   return model_->update(record_, position_.updates_applied,
                         [&](const OperatorState& state, FlatRange range) { return before_write(shards_.index_of(state, range)); });
 }
@@ -202,10 +213,33 @@ bool RecoverableTrainer::is_saved(Step step) const {
 absl::Status RecoverableTrainer::save() {
   // Files that all ranks have are being published: they must not change. And the bits would be the same.
   if (position_.step <= std::max(saved_, agreed_)) return absl::OkStatus();
+  if (!is_state_sound()) return absl::OkStatus();  // the next verdict ends the run
   RETURN_IF_ERROR(open_saver());
   RETURN_IF_ERROR(durable_.save(position_));
   saved_ = position_.step;
   return options_.waits_for_files ? durable_.saver().wait_prepared(absl::InfiniteDuration()) : absl::OkStatus();
+}
+
+bool RecoverableTrainer::is_state_sound() {
+  non_finite_state_ = model_->non_finite_state();
+  if (non_finite_state_ == kAllFinite && !std::isfinite(position_.validation_loss)) {
+    const auto operators = static_cast<int32_t>(model_operators(model_->config().model).size());
+    non_finite_state_ = to_key({NonFinitePhase::kValidation, -1, operators - 1});
+  }
+  return non_finite_state_ == kAllFinite;
+}
+
+absl::Status RecoverableTrainer::end_diverged(const Divergence& divergence) const {
+  const ModelShape& shape = model_->config().model;
+  const Step checkpoint = std::max(agreed_, base_);
+  const std::string& file = environment_.divergence_file;
+  if (!file.empty()) {
+    // Every rank writes the same: whichever ends first ends the job.
+    const std::string own = absl::StrCat(file, ".", environment_.transport->rank().value);
+    RETURN_IF_ERROR(write_file_synced(*environment_.files, own, to_json(divergence, shape, checkpoint)));
+    RETURN_IF_ERROR(environment_.files->rename(own, file));
+  }
+  return InvalidInput(describe(divergence, shape, checkpoint, file));
 }
 
 absl::StatusOr<Findings> RecoverableTrainer::close() {
@@ -217,6 +251,7 @@ absl::StatusOr<Findings> RecoverableTrainer::close() {
   const auto wait = [](const absl::Status& status) { return absl::IsDeadlineExceeded(status) ? absl::OkStatus() : status; };
   RETURN_IF_ERROR(wait(durable_.saver().wait_prepared(slice)));
   StepFindings findings;
+  findings.non_finite = non_finite_state_;
   findings.prepared = std::max(prepared(), agreed_);
   if (environment_.transport->rank() == Rank(0)) {
     RETURN_IF_ERROR(wait(durable_.saver().wait_published(slice)));
@@ -227,6 +262,10 @@ absl::StatusOr<Findings> RecoverableTrainer::close() {
 
 bool RecoverableTrainer::is_closed(const Findings& combined) {
   const StepFindings findings = from_findings(combined);
+  if (const auto divergence = find_divergence_at_end(findings.non_finite, position_)) {
+    file_status_ = end_diverged(*divergence);
+    return false;
+  }
   file_status_.Update(note_prepared(findings.prepared));
   return findings.published >= position_.step;
 }

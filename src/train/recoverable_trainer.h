@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "recovery/stage_trainer.h"
+#include "train/divergence.h"
 #include "train/durable_state.h"
 #include "train/operator_shards.h"
 #include "train/rank_model.h"
@@ -84,6 +85,10 @@ class RecoverableTrainer final : public StageTrainer {
   absl::Status note_prepared(Step prepared);
   // Newest checkpoint that this rank knows to have on disk.
   Step prepared() const;
+  // Looks at the state before it is saved: a state that is not finite must not be published.
+  bool is_state_sound();
+  // Leaves the record of it and says so.
+  absl::Status end_diverged(const Divergence& divergence) const;
 
   const TrainerEnvironment environment_;
   const RecoverableTrainerOptions options_;
@@ -92,11 +97,13 @@ class RecoverableTrainer final : public StageTrainer {
   OperatorShards shards_;
   TrainingPosition position_;
   ExpertLoads expert_loads_;
+  int64_t skipped_in_row_ = 0;  // a part of the position, but not of what is saved durably
   bool is_drained_ = false;
   StepRecord record_;
   Step base_{-1};            // a checkpoint that restore_base() may be asked for
   Step saved_{-1};           // newest that this process has begun to save
   Step agreed_{-1};          // newest that a record says all ranks have on disk
+  int64_t non_finite_state_ = kAllFinite;  // what was found in the state, for the next verdict
   absl::Status file_status_;  // of publishing, to be reported by the next call that can
 };
 

@@ -100,7 +100,7 @@ at::Tensor StageModel::head_loss(const at::Tensor& x, const at::Tensor& targets)
 }
 
 MicroBatchGraph StageModel::forward(int64_t batch, const at::Tensor& tokens, const at::Tensor& input,
-                                    const at::Tensor& targets) {
+                                    const at::Tensor& targets, const FiniteProbe* probe) {
   MicroBatchGraph graph;
   graph.present = batch > 0;
   const auto options = at::TensorOptions().dtype(types_.compute).device(types_.device);
@@ -116,9 +116,10 @@ MicroBatchGraph StageModel::forward(int64_t batch, const at::Tensor& tokens, con
   // On every rank, whether or not anything in front of it needs the gradient: otherwise this rank's
   // all-to-all would have no backward and its peers would wait for ever.
   graph.input.requires_grad_(true);
+  if (probe != nullptr && embedding_ != nullptr && graph.present) probe->watch(graph.input, embedding_->spec().name);
   at::Tensor x = graph.input;
   for (const auto& block : blocks_) {
-    BlockResult result = block->forward(x, batch);
+    BlockResult result = block->forward(x, batch, probe);
     x = result.output;
     graph.load_imbalance += result.load_imbalance;
     append(result.loads, graph.loads);

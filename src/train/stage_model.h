@@ -14,6 +14,7 @@
 #include "placement/topology.h"
 #include "tensor/torch.h"
 #include "train/block.h"
+#include "train/finite_probe.h"
 #include "train/operator_state.h"
 
 namespace evermoe {
@@ -54,10 +55,11 @@ class StageModel {
   at::Tensor new_boundary(int64_t batch) const;
 
   // Rows of a present micro-batch are batch * sequence_length. First stage: `tokens` [B, T], `input`
-  // undefined; others: `input` from the stage before. Last stage: `targets` of the last
-  // targets.numel() rows, the only ones whose loss counts. An absent micro-batch has batch 0. Communicates (all-to-all), so throws StatusError.
+  // undefined; others: `input` from the stage before. Last stage: `targets` of the last targets.numel()
+  // rows, the only ones whose loss counts. An absent micro-batch has batch 0. `probe` looks on; null: nobody
+  // does. Communicates (all-to-all), so throws StatusError.
   MicroBatchGraph forward(int64_t batch, const at::Tensor& tokens, const at::Tensor& input,
-                          const at::Tensor& targets);
+                          const at::Tensor& targets, const FiniteProbe* probe);
 
   // Adds weight gradients of `scale` * (loss + auxiliary losses) and returns the gradient of the
   // input (undefined on the first stage). `output_gradient` comes from the stage behind, already

@@ -1,5 +1,6 @@
 #include "train/stage_runner.h"
 
+#include <cmath>
 #include <deque>
 #include <memory>
 
@@ -29,7 +30,8 @@ StageRunner::StageRunner(const TrainConfig& train, const Topology& topology, Rol
         std::vector<int> widths;
         for (int s = 0; s < topology.stages(); ++s) widths.push_back(topology.lanes(s));
         return pipeline_schedule(widths, static_cast<int>(train.micro_batches))[role.stage];
-      }()) {}
+      }()),
+      non_finite_(model.shape()) {}
 
 std::optional<MicroBatch> StageRunner::micro_batch_of(int round, int64_t micro_batches) const {
   const int64_t index = static_cast<int64_t>(round) * topology_.lanes(role_.stage) + role_.lane;
@@ -69,14 +71,15 @@ at::Tensor StageRunner::receive(int stage, BoundaryDirection direction, MicroBat
 }
 
 MicroBatchGraph StageRunner::forward(Phase phase, Step step, std::optional<MicroBatch> micro_batch,
-                                     Boundary& boundary, int64_t first_number) {
-  if (!micro_batch) return model_.forward(0, {}, {}, {});
+                                     bool probes, Boundary& boundary, int64_t first_number) {
+  if (!micro_batch) return model_.forward(0, {}, {}, {}, nullptr);
+  const FiniteProbe probe(non_finite_, *micro_batch);
   const MicroBatch number(static_cast<int32_t>(first_number + micro_batch->value));
   const MicroBatchTokens tokens = tokens_of(phase, step, number);
   const int64_t sequences = sequences_of(phase, number);
   at::Tensor input;
   if (!first()) input = receive(role_.stage - 1, BoundaryDirection::kActivation, *micro_batch, sequences, boundary);
-  MicroBatchGraph graph = model_.forward(sequences, tokens.inputs, input, tokens.targets);
+  MicroBatchGraph graph = model_.forward(sequences, tokens.inputs, input, tokens.targets, probes ? &probe : nullptr);
   if (!last()) send(role_.stage + 1, BoundaryDirection::kActivation, *micro_batch, graph.output, boundary);
   return graph;
 }
@@ -93,8 +96,9 @@ void StageRunner::backward(std::optional<MicroBatch> micro_batch, MicroBatchGrap
   if (!first()) send(role_.stage - 1, BoundaryDirection::kGradient, *micro_batch, input_gradient, boundary);
 }
 
-StepFindings StageRunner::run_step(Step step, double loss_scale, Boundary& boundary) {
+StepFindings StageRunner::run_step(Step step, double loss_scale, bool probes, Boundary& boundary) {
   StepFindings findings;
+  non_finite_.clear();
   expert_loads_ = {};
   std::deque<MicroBatchGraph> held;
   const double scale = loss_scale / static_cast<double>(train_.micro_batches);
@@ -102,7 +106,7 @@ StepFindings StageRunner::run_step(Step step, double loss_scale, Boundary& bound
     const std::optional<MicroBatch> micro_batch = micro_batch_of(operation.round, train_.micro_batches);
     if (operation.kind == RoundOperation::Kind::kForward) {
       fault_point("step/forward");
-      held.push_back(forward(Phase::kTraining, step, micro_batch, boundary));
+      held.push_back(forward(Phase::kTraining, step, micro_batch, probes, boundary));
       const MicroBatchGraph& graph = held.back();
       add(graph.loads, expert_loads_);  // zeros if absent, so that a lane without micro-batches has as many
       if (!micro_batch) continue;
@@ -110,7 +114,9 @@ StepFindings StageRunner::run_step(Step step, double loss_scale, Boundary& bound
       findings.gate_count += static_cast<double>(graph.gates);
       if (graph.auxiliary_loss.defined()) findings.auxiliary_loss_sum += graph.auxiliary_loss.item<double>();
       if (!last()) continue;
-      findings.loss_sum += graph.output.item<double>();
+      const double loss = graph.output.item<double>();
+      if (!std::isfinite(loss)) non_finite_.add(NonFinitePhase::kForward, micro_batch->value, "head");
+      findings.loss_sum += loss;
       findings.tokens += static_cast<double>(train_.micro_batch_size * model_.shape().sequence_length);
     } else {
       fault_point("step/backward");
@@ -119,6 +125,7 @@ StepFindings StageRunner::run_step(Step step, double loss_scale, Boundary& bound
       backward(micro_batch, std::move(graph), scale, boundary);
     }
   }
+  findings.non_finite = non_finite_.first();
   return findings;
 }
 
@@ -128,7 +135,8 @@ StepFindings StageRunner::run_validation(int64_t first_number, int64_t micro_bat
   const int rounds = round_count(topology_.lanes(role_.stage), static_cast<int>(micro_batches));
   for (int round = 0; round < rounds; ++round) {
     const std::optional<MicroBatch> micro_batch = micro_batch_of(round, micro_batches);
-    const MicroBatchGraph graph = forward(Phase::kValidation, Step(0), micro_batch, boundary, first_number);
+    const MicroBatchGraph graph =
+        forward(Phase::kValidation, Step(0), micro_batch, /*probes=*/false, boundary, first_number);
     if (!micro_batch || !last()) continue;
     const MicroBatch number(static_cast<int32_t>(first_number + micro_batch->value));
     const auto tokens = static_cast<double>(batches_.evaluation().targets_of(number));

@@ -8,6 +8,7 @@
 #include "placement/topology.h"
 #include "recovery/stage_trainer.h"
 #include "train/batch_reader.h"
+#include "train/finite_probe.h"
 #include "train/stage_model.h"
 #include "train/verdict.h"
 
@@ -20,8 +21,9 @@ class StageRunner {
               StageModel& model);
 
   // Accumulates the gradients of the step that starts from `step`, each micro-batch's loss weighted
-  // with loss_scale / micro_batches. Throws StatusError.
-  StepFindings run_step(Step step, double loss_scale, Boundary& boundary);
+  // with loss_scale / micro_batches. `probes`: looks for the first number that is not finite. Throws
+  // StatusError.
+  StepFindings run_step(Step step, double loss_scale, bool probes, Boundary& boundary);
   // What this lane's micro-batches of the last run_step() chose, added in their order.
   const ExpertLoads& expert_loads() const { return expert_loads_; }
 
@@ -41,8 +43,8 @@ class StageRunner {
   int64_t sequences_of(Phase phase, MicroBatch micro_batch) const;
 
   // Tokens are those of micro-batch `first_number` + `micro_batch`.
-  MicroBatchGraph forward(Phase phase, Step step, std::optional<MicroBatch> micro_batch, Boundary& boundary,
-                          int64_t first_number = 0);
+  MicroBatchGraph forward(Phase phase, Step step, std::optional<MicroBatch> micro_batch, bool probes,
+                          Boundary& boundary, int64_t first_number = 0);
   void backward(std::optional<MicroBatch> micro_batch, MicroBatchGraph graph, double scale, Boundary& boundary);
 
   // The lane of `stage` that runs this micro-batch.
@@ -59,6 +61,7 @@ class StageRunner {
   StageModel& model_;
   const std::vector<RoundOperation> order_;
   ExpertLoads expert_loads_;
+  NonFiniteLog non_finite_;
 };
 
 }  // namespace evermoe

@@ -14,6 +14,7 @@ struct TrainerEnvironment {
   Transport* transport = nullptr;
   Files* files = nullptr;
   std::string checkpoint_directory;
+  std::string divergence_file;  // where the record of a diverged run goes; empty: nowhere
   TokenPart training;
   TokenPart validation;
   View view;

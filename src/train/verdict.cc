@@ -12,13 +12,13 @@ namespace evermoe {
 Findings to_findings(const StepFindings& own) {
   return {{own.gradient_square_sum, own.loss_sum, own.auxiliary_loss_sum, own.load_imbalance_sum, own.gate_count,
            own.tokens},
-          {own.prepared.value, own.drain ? 0 : 1, own.published.value}};
+          {own.prepared.value, own.drain ? 0 : 1, own.published.value, own.non_finite}};
 }
 
 StepFindings from_findings(const Findings& combined) {
   const std::vector<double>& sums = combined.sums;
   const std::vector<int64_t>& minima = combined.minima;
-  CHECK(sums.size() == 6 && minima.size() == 3) << sums.size() << " sums and " << minima.size() << " minima";
+  CHECK(sums.size() == 6 && minima.size() == 4) << sums.size() << " sums and " << minima.size() << " minima";
   return {.gradient_square_sum = sums[0],
           .loss_sum = sums[1],
           .auxiliary_loss_sum = sums[2],
@@ -27,7 +27,8 @@ StepFindings from_findings(const Findings& combined) {
           .tokens = sums[5],
           .prepared = Step(minima[0]),
           .drain = minima[1] == 0,
-          .published = Step(minima[2])};
+          .published = Step(minima[2]),
+          .non_finite = minima[3]};
 }
 
 absl::StatusOr<StepFindings> combine(Communicator& world, const StepFindings& own) {
@@ -44,7 +45,8 @@ StepRecord decide(const StepFindings& combined, const TrainConfig& train, const 
   record.loss_scale = before.loss_scale;
   record.learning_rate = learning_rate(train, before.step);
   record.gradient_norm = std::sqrt(combined.gradient_square_sum) / before.loss_scale;
-  record.applied = std::isfinite(combined.gradient_square_sum);
+  record.applied = std::isfinite(combined.gradient_square_sum) && std::isfinite(combined.loss_sum) &&
+                   std::isfinite(combined.auxiliary_loss_sum);
   const double clip = train.clip_norm > 0 && record.gradient_norm > train.clip_norm
                           ? train.clip_norm / record.gradient_norm
                           : 1.0;
@@ -55,11 +57,11 @@ StepRecord decide(const StepFindings& combined, const TrainConfig& train, const 
   record.tokens = static_cast<int64_t>(combined.tokens);
   record.prepared = combined.prepared;
   record.drain = combined.drain;
+  record.non_finite = combined.non_finite;
   return record;
 }
 
 TrainingPosition advance(const TrainingPosition& before, const StepRecord& record, const TrainConfig& train) {
-  constexpr double kLossScaleMin = 1, kLossScaleMax = 1 << 24;
   TrainingPosition after = before;
   after.step = record.step;
   after.samples += train.micro_batches * train.micro_batch_size;
@@ -69,7 +71,8 @@ TrainingPosition advance(const TrainingPosition& before, const StepRecord& recor
     after.loss_scale = std::max(before.loss_scale / 2, kLossScaleMin);
     after.loss_scale_good_steps = 0;
   } else if (++after.loss_scale_good_steps >= train.loss_scale_growth_steps) {
-    after.loss_scale = std::min(before.loss_scale * 2, kLossScaleMax);
+    // A scale that began above the limit stays where it is: growth never lowers it.
+    after.loss_scale = std::max(before.loss_scale, std::min(before.loss_scale * 2, kLossScaleMax));
     after.loss_scale_good_steps = 0;
   }
   return after;

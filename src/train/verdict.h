@@ -10,6 +10,7 @@
 #include "config/job_config.h"
 #include "recovery/findings.h"
 #include "store/training_position.h"
+#include "train/non_finite.h"
 
 namespace evermoe {
 
@@ -25,6 +26,7 @@ struct StepFindings {
   Step prepared;                   // newest checkpoint that this rank has durable; Step(-1) for none
   bool drain = false;              // this rank was asked to stop
   Step published = kUnknown;       // newest checkpoint that rank 0 has published; the others do not know
+  int64_t non_finite = kAllFinite;  // key of the first place where this rank met a number that is not finite
 
   static constexpr Step kUnknown{std::numeric_limits<int64_t>::max()};
 };
@@ -32,7 +34,7 @@ struct StepFindings {
 // The few scalars that a step consumed and every rank agrees on.
 struct StepRecord {
   Step step;                   // the state that the step led to
-  bool applied = true;         // false: non-finite gradients, the update was skipped
+  bool applied = true;         // false: loss or gradients were not finite, the update was skipped
   double gradient_norm = 0;    // unscaled, before clipping
   double gradient_divisor = 1; // gradients are divided by this: loss scale / clip factor
   double loss_scale = 1;       // that the step used
@@ -43,6 +45,7 @@ struct StepRecord {
   int64_t tokens = 0;
   Step prepared;               // every rank has this checkpoint durable; Step(-1) for none
   bool drain = false;          // some rank was asked to stop
+  int64_t non_finite = kAllFinite;  // key of the first place that any rank knows
 };
 
 // As vectors to be added, and to be combined by minimum, in role order, so with equal bits everywhere.
@@ -55,8 +58,11 @@ absl::StatusOr<StepFindings> combine(Communicator& world, const StepFindings& ow
 // Pure. `before` is the position that the step started from; `combined` the world's findings.
 StepRecord decide(const StepFindings& combined, const TrainConfig& train, const TrainingPosition& before);
 
+// Of FP16. A run may begin with a larger one.
+inline constexpr double kLossScaleMin = 1, kLossScaleMax = 1 << 24;
+
 // The position after the step: step, samples, updates, loss scale (halved on overflow, doubled after
-// loss_scale_growth_steps good steps; FP16 only).
+// loss_scale_growth_steps good steps, but not beyond kLossScaleMax; FP16 only).
 TrainingPosition advance(const TrainingPosition& before, const StepRecord& record, const TrainConfig& train);
 
 }  // namespace evermoe

@@ -119,6 +119,44 @@ class Drained(unittest.TestCase):
         self.assertEqual(job.complete()["digest"], Undisturbed.digest(self, *SMALL))
 
 
+class Diverged(unittest.TestCase):
+    """A learning rate that multiplies every weight by 10,000 a step."""
+    ABSURD = ("train.steps=400", "train.learning_rate=100", "train.weight_decay=100", "train.schedule=constant",
+              "train.warmup_steps=0", "train.skipped_steps_max=4")
+
+    def test_ends_with_one_line_a_record_and_the_last_good_checkpoint(self):
+        for precision in ("fp32", "bf16"):
+            with self.subTest(precision=precision):
+                job = Job(self, *SMALL, f"train.precision={precision}")
+                good = job.complete("train.steps=6")
+                self.assertEqual(good["status"], "finished", good)
+                with job.start(*self.ABSURD) as run:
+                    pass
+                self.assertEqual((run.summary["status"], run.summary["exit_code"]), ("failed", 2), run.story())
+                self.assertIn("training diverged: 4 skipped steps in a row", run.summary["reason"])
+                self.assertIn("the newest good checkpoint is that of step 6", run.summary["reason"])
+                record = json.loads((run.out / "divergence.json").read_text())
+                self.assertIn(str(run.out / "divergence.json"), run.summary["reason"])
+                self.assertEqual(record["last_step"] - record["first_step"], 3)
+                self.assertEqual((record["checkpoint"], record["loss"]), (6, None))
+                first = record["first_non_finite"]
+                self.assertEqual((first["step"], first["micro_batch"]), (record["last_step"], 0))
+                self.assertIn(f"first in {first['operator']}, {first['phase']}", run.summary["reason"])
+                # Nothing of it was published: a sane run goes on from what was there before.
+                self.assertEqual(command("digest", job.out)[1].strip(), good["digest"])
+                self.assertEqual(command("verify", job.out)[0], 0)
+                self.assertEqual(job.complete("train.steps=8")["status"], "finished")
+
+    def test_a_run_whose_last_state_is_not_finite_fails(self):
+        job = Job(self, *SMALL)
+        with job.start(*self.ABSURD, "train.skipped_steps_max=1000", "train.steps=20", "checkpoint.every_steps=0",
+                       "evaluate.every_steps=0") as run:
+            pass
+        self.assertEqual((run.summary["status"], run.summary["exit_code"]), ("failed", 2), run.story())
+        self.assertIn("the state at step 20 is not finite", run.summary["reason"])
+        self.assertNotEqual(command("digest", job.out)[0], 0)
+
+
 class Launchers(unittest.TestCase):
     def test_workers_started_by_torchrun(self):
         job = Job(self, *SMALL)
