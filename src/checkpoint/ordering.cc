@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
-#include <set>
 
 #include "base/check.h"
 
@@ -38,37 +37,6 @@ CaptureOrder order_by_ratio(std::span<const OperatorProfile> operators) {
                        : profile.gradient_seconds / static_cast<double>(profile.cost.full_bytes));
   }
   return ascending(keys);
-}
-
-CaptureOrder order_within_budget(std::span<const OperatorProfile> operators, const CaptureOrder& order,
-                                 int64_t budget_bytes) {
-  const auto spread = [&](int index) {
-    return operators[index].cost.full_bytes - operators[index].cost.compute_bytes;
-  };
-  CaptureOrder by_spread = order;
-  std::stable_sort(by_spread.begin(), by_spread.end(), [&](int a, int b) { return spread(a) < spread(b); });
-  budget_bytes = std::max(budget_bytes, least_budget_bytes(costs_in_order(operators, by_spread)));
-
-  std::vector<int> position(order.size());
-  int64_t compute_left = 0;
-  for (size_t i = 0; i < order.size(); ++i) {
-    position[order[i]] = static_cast<int>(i);
-    compute_left += operators[order[i]].cost.compute_bytes;
-  }
-  std::set<int> allowed;  // positions in `order`
-  CaptureOrder result;
-  size_t next = 0;  // in by_spread
-  while (result.size() < order.size()) {
-    while (next < by_spread.size() && spread(by_spread[next]) <= budget_bytes - compute_left) {
-      allowed.insert(position[by_spread[next++]]);
-    }
-    // What was allowed stays so, since less is left with every choice.
-    CHECK(!allowed.empty()) << "no order within " << budget_bytes << " bytes";
-    result.push_back(order[*allowed.begin()]);
-    allowed.erase(allowed.begin());
-    compute_left -= operators[result.back()].cost.compute_bytes;
-  }
-  return result;
 }
 
 std::vector<OperatorCost> costs_in_order(std::span<const OperatorProfile> operators, const CaptureOrder& order) {

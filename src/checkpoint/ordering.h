@@ -33,14 +33,6 @@ CaptureOrder order_by_popularity(std::span<const OperatorProfile> operators,
 // Operators without bytes come last: their turn costs nothing. Ties by operator index.
 CaptureOrder order_by_ratio(std::span<const OperatorProfile> operators);
 
-// `order`, changed only as far as a window within `budget_bytes` needs it. An operator can be captured
-// within the budget if A - C <= budget - (C of it and all after it); the first in `order` that meets this
-// takes the next position. So the result has a window within the budget whenever any order has one; if
-// none has, it has the lowest least budget (ascending A - C). Neither of the two orders above has this
-// property: a large operator early in them may make a feasible budget infeasible.
-CaptureOrder order_within_budget(std::span<const OperatorProfile> operators, const CaptureOrder& order,
-                                 int64_t budget_bytes);
-
 // The operators' costs in capture order, as the functions of window.h want them.
 std::vector<OperatorCost> costs_in_order(std::span<const OperatorProfile> operators, const CaptureOrder& order);
 

@@ -67,8 +67,10 @@ std::vector<Slot> fill_backwards(std::span<const OperatorCost> costs, int64_t bu
   return slots;
 }
 
-Window priced(std::span<const OperatorCost> costs, std::vector<Slot> slots) {
-  if (slots.empty()) slots.push_back({0, 0});
+}  // namespace
+
+Window window_with_slots(std::span<const OperatorCost> costs, std::vector<Slot> slots) {
+  CHECK(!slots.empty() && slots.back().end == static_cast<int>(costs.size())) << "not the slots of a window";
   Window window{.slots = std::move(slots)};
   window.step_bytes.resize(window.slots.size());
   int64_t compute_after = 0;
@@ -84,8 +86,6 @@ Window priced(std::span<const OperatorCost> costs, std::vector<Slot> slots) {
   }
   return window;
 }
-
-}  // namespace
 
 int64_t slot_bytes(std::span<const OperatorCost> costs, Slot slot) {
   const int operators = static_cast<int>(costs.size());
@@ -109,7 +109,9 @@ std::variant<Window, WindowInfeasible> minimal_window(std::span<const OperatorCo
     // Nothing to copy fits even into a budget below zero.
     if (!costs.empty()) return why_infeasible(costs, largest, budget_bytes);
   }
-  return priced(costs, fill_backwards(costs, budget_bytes));
+  std::vector<Slot> slots = fill_backwards(costs, budget_bytes);
+  if (slots.empty()) slots.push_back({0, 0});
+  return window_with_slots(costs, std::move(slots));
 }
 
 Window balanced_window(std::span<const OperatorCost> costs, int length) {
@@ -125,37 +127,11 @@ Window balanced_window(std::span<const OperatorCost> costs, int length) {
       low = middle + 1;
     }
   }
-  return padded_window(costs, priced(costs, fill_backwards(costs, low)), length);
-}
-
-Window padded_window(std::span<const OperatorCost> costs, const Window& window, int length) {
-  CHECK(length >= window.length()) << length << " steps for a window of " << window.length();
-  std::vector<Slot> slots(length - window.length(), Slot{0, 0});
-  slots.insert(slots.end(), window.slots.begin(), window.slots.end());
-  return priced(costs, std::move(slots));
-}
-
-std::variant<CommonWindow, CommonWindowInfeasible> common_window(std::span<const RankCosts> ranks) {
-  CommonWindow common;
-  for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    const auto window = minimal_window(ranks[rank].costs, ranks[rank].budget_bytes);
-    if (const auto* why = std::get_if<WindowInfeasible>(&window)) {
-      return CommonWindowInfeasible{static_cast<int>(rank), *why};
-    }
-    common.length = std::max(common.length, std::get<Window>(window).length());
-  }
-  for (const RankCosts& rank : ranks) {
-    common.by_rank.push_back(balanced_window(rank.costs, common.length));
-  }
-  return common;
-}
-
-Captures captures_at(const Window& window, std::span<const int> order, int step_of_window) {
-  CHECK(0 <= step_of_window && step_of_window < window.length()) << "step " << step_of_window;
-  CHECK(window.slots.back().end == static_cast<int>(order.size())) << order.size() << " operators";
-  const Slot slot = window.slots[step_of_window];
-  return {.full = {order.begin() + slot.begin, order.begin() + slot.end},
-          .compute_only = {order.begin() + slot.end, order.end()}};
+  std::vector<Slot> filled = fill_backwards(costs, low);
+  if (filled.empty()) filled.push_back({0, 0});
+  std::vector<Slot> slots(static_cast<size_t>(length) - filled.size(), Slot{0, 0});
+  slots.insert(slots.end(), filled.begin(), filled.end());
+  return window_with_slots(costs, std::move(slots));
 }
 
 std::optional<int> closed_form_window_length(double budget_ratio, double rho) {

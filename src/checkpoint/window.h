@@ -71,35 +71,8 @@ std::variant<Window, WindowInfeasible> minimal_window(std::span<const OperatorCo
 // operator in the latest slot. REQUIRES: length >= 1.
 Window balanced_window(std::span<const OperatorCost> costs, int length);
 
-// `window` with empty slots before it, up to `length` steps. REQUIRES: length >= window.length().
-Window padded_window(std::span<const OperatorCost> costs, const Window& window, int length);
-
-// One rank of a world whose windows begin and end together.
-struct RankCosts {
-  std::vector<OperatorCost> costs;  // in this rank's capture order
-  int64_t budget_bytes = 0;
-};
-
-struct CommonWindow {
-  int length = 1;               // the longest of the ranks' minimal windows
-  std::vector<Window> by_rank;  // each balanced to that length, within its budget
-};
-
-struct CommonWindowInfeasible {
-  int rank = 0;  // the first that has no window
-  WindowInfeasible why;
-};
-
-std::variant<CommonWindow, CommonWindowInfeasible> common_window(std::span<const RankCosts> ranks);
-
-// What the step `step_of_window` (0 <= it < length) captures.
-struct Captures {
-  std::vector<int> full;          // operators, in capture order
-  std::vector<int> compute_only;
-};
-
-// `order[i]` is the operator at position i of the capture order.
-Captures captures_at(const Window& window, std::span<const int> order, int step_of_window);
+// The window of these slots with what they cost one rank. REQUIRES: `slots` as in a Window.
+Window window_with_slots(std::span<const OperatorCost> costs, std::vector<Slot> slots);
 
 // The length of the minimal window of many small equal operators:
 // ceil(ln(b / (b - 1)) / ln(rho / (rho - 1))) with b = budget / (sum of compute bytes) and

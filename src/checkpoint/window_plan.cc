@@ -23,43 +23,28 @@ double stall_share_at(const Window& window, const StepProfile& step, int64_t bud
   return over_bytes / window.length() / step.copy_bytes_per_second / step.step_seconds;
 }
 
-WindowPlan priced_plan(const WindowPlanInput& input, OrderKind kind, const CaptureOrder& order, Window window) {
-  WindowPlan plan{.order = order, .order_kind = kind, .window = std::move(window)};
+// What runs again in a catch-up.
+std::span<const OperatorProfile> whole_operators(const WindowPlanInput& input) {
+  return input.whole.empty() ? input.operators : input.whole;
+}
+
+WindowPlan priced_plan(const WindowPlanInput& input, StageWindow of_stage) {
+  WindowPlan plan{.order = std::move(of_stage.order), .order_kind = of_stage.kind};
+  plan.window = window_with_slots(costs_in_order(input.operators, plan.order), std::move(of_stage.slots));
   plan.stall_share = mean_stall_share(plan.window, input.step);
-  plan.recovery_seconds = expected_recovery_seconds(input.operators, order, plan.window, input.recovery);
   plan.slowdown_share = mean_slowdown_share(plan.window, input.step);
+  plan.recovery_seconds = expected_recovery_seconds(whole_operators(input), plan.order, plan.window, input.recovery);
   plan.cost = plan.stall_share + plan.slowdown_share + plan.recovery_seconds / input.recovery.mtbf_seconds;
   return plan;
 }
 
-struct NamedOrder {
-  OrderKind kind;
-  CaptureOrder order;
-};
-
-std::vector<NamedOrder> orders_to_try(const WindowPlanInput& input) {
-  std::vector<NamedOrder> orders{{OrderKind::kPopularity, order_by_popularity(input.operators, input.popularity)},
-                                 {OrderKind::kRatio, order_by_ratio(input.operators)}};
-  for (int i = 0; i < 2; ++i) {
-    CaptureOrder within = order_within_budget(input.operators, orders[i].order, step_budget_bytes(input.step));
-    if (within != orders[i].order) orders.push_back({orders[i].kind, std::move(within)});
-  }
-  return orders;
-}
-
-// Every order and length, without regard to limits other than the length's. Shorter windows and
-// popularity come first, so that they win ties.
+// Every rule and length, without regard to limits other than the length's. Shorter windows and the first
+// rules come first, so that they win ties.
 std::vector<WindowPlan> all_plans(const WindowPlanInput& input) {
-  const std::vector<NamedOrder> orders = orders_to_try(input);
   std::vector<WindowPlan> plans;
   for (int length = input.limits.length_min; length <= input.limits.length_max; ++length) {
-    for (const auto& [kind, order] : orders) {
-      const auto costs = costs_in_order(input.operators, order);
-      plans.push_back(priced_plan(input, kind, order, balanced_window(costs, length)));
-      const auto minimal = minimal_window(costs, step_budget_bytes(input.step));
-      if (const auto* window = std::get_if<Window>(&minimal); window && window->length() <= length) {
-        plans.push_back(priced_plan(input, kind, order, padded_window(costs, *window, length)));
-      }
+    for (const OrderRule rule : input.rules) {
+      plans.push_back(priced_plan(input, stage_window(whole_operators(input), input.popularity, rule, length)));
     }
   }
   return plans;
@@ -172,6 +157,22 @@ void check_input(const WindowPlanInput& input) {
 }
 
 }  // namespace
+
+StageWindow stage_window(std::span<const OperatorProfile> whole, std::span<const double> popularity, OrderRule rule,
+                         int length) {
+  const auto in_order = [&](OrderKind kind, CaptureOrder order) {
+    std::vector<Slot> slots = balanced_window(costs_in_order(whole, order), length).slots;
+    return StageWindow{kind, std::move(order), std::move(slots)};
+  };
+  StageWindow by_ratio = in_order(OrderKind::kRatio, order_by_ratio(whole));
+  if (rule == OrderRule::kRatio || popularity.empty()) return by_ratio;
+  StageWindow by_popularity = in_order(OrderKind::kPopularity, order_by_popularity(whole, popularity));
+  if (rule == OrderRule::kPopularity) return by_popularity;
+  const auto saved = [&](const StageWindow& window) {
+    return frozen_seconds_saved(whole, window.order, window_with_slots(costs_in_order(whole, window.order), window.slots));
+  };
+  return saved(by_popularity) > saved(by_ratio) ? by_popularity : by_ratio;
+}
 
 int64_t step_budget_bytes(const StepProfile& step) {
   const double seconds = step.step_seconds - step.update_seconds;

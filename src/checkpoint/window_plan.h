@@ -1,4 +1,4 @@
-// The capture order and the window length together, by expected cost.
+// The one planner of windows: capture order and window length together, by expected cost. Pure.
 //
 // A longer window copies less per step but makes recovery longer; the order decides how much work
 // catch-up can leave out. Cost of a plan, as a share of training time (MoEtion sections 3.5 and 3.6 as
@@ -13,10 +13,10 @@
 //        + mean over slots of slot bytes x slowdown per byte / T
 //        + E[R] / MTBF
 //
-// Tried are both orders of ordering.h, as they are and changed as far as the budget needs it, at every
-// allowed length, each with the balanced window and, where one exists, the window that never stalls.
-// The least J wins. Balanced windows need not be optimal for
-// unequal operators; window_plan_test.cc measures how far from the best permutation they are.
+// Tried is at every allowed length the window that a stage really takes by each rule. The least J wins. The
+// runtime (recovery/window_choice.h) and the forecast (forecast/protection_costs.h) plan by this alone, so they
+// come to the same windows. Balanced windows need not be optimal; window_plan_test.cc measures how far from the
+// best permutation and the best cut they are.
 #pragma once
 
 #include <cstdint>
@@ -65,9 +65,34 @@ struct WindowLimits {
   double stall_share_max = 1;
 };
 
+enum class OrderKind : uint8_t { kPopularity, kRatio };
+
+enum class OrderRule : uint8_t {
+  kPopularity,
+  kRatio,
+  kSavesMost,  // whichever of the two saves a catch-up more at the window's length
+};
+
+// How a stage captures its operators in a window. All its lanes must do it alike without a message, so it is a
+// function of what they all know: the whole operators, what the gates chose, the rule and the length.
+struct StageWindow {
+  OrderKind kind = OrderKind::kRatio;
+  CaptureOrder order;
+  std::vector<Slot> slots;  // the balanced window over the whole operators
+};
+
+// `popularity` by OperatorProfile::expert; empty: nothing has been counted, so it says nothing and the order is
+// by ratio. REQUIRES: length >= 1.
+StageWindow stage_window(std::span<const OperatorProfile> whole, std::span<const double> popularity, OrderRule rule,
+                         int length);
+
 struct WindowPlanInput {
+  // As far as this rank owns them: what it copies.
   std::vector<OperatorProfile> operators;
-  std::vector<double> popularity;  // by OperatorProfile::expert
+  // Of all owners together: what decides the order and runs again in a catch-up. Empty: as `operators`.
+  std::vector<OperatorProfile> whole;
+  std::vector<double> popularity;  // as in stage_window()
+  std::vector<OrderRule> rules = {OrderRule::kPopularity, OrderRule::kRatio};  // to choose from
   StepProfile step;
   RecoveryProfile recovery;
   WindowLimits limits;
@@ -80,8 +105,6 @@ struct MemoryUse {
   int64_t log_bytes = 0;     // 2 W + 1 + lag steps: recovery may begin two windows back
   int64_t total_bytes() const { return own_bytes + copies_bytes + log_bytes; }
 };
-
-enum class OrderKind : uint8_t { kPopularity, kRatio };
 
 struct WindowPlan {
   CaptureOrder order;

@@ -172,48 +172,6 @@ TEST(WindowTest, InfeasibleNamesTheOperatorAndTheMissingBytes) {
   EXPECT_EQ(too_many.reason.find("split"), std::string::npos);
 }
 
-TEST(WindowTest, CapturesNameOperatorsInFullThenComputeOnly) {
-  const Window window = std::get<Window>(minimal_window(equal_operators(4, 12, 2), 28));
-  ASSERT_EQ(window.slots, (std::vector<Slot>{{0, 2}, {2, 4}}));
-  const std::vector<int> order{3, 1, 0, 2};
-  const Captures first = captures_at(window, order, 0), second = captures_at(window, order, 1);
-  EXPECT_EQ(first.full, (std::vector<int>{3, 1}));
-  EXPECT_EQ(first.compute_only, (std::vector<int>{0, 2}));
-  EXPECT_EQ(second.full, (std::vector<int>{0, 2}));
-  EXPECT_TRUE(second.compute_only.empty());
-}
-
-TEST(WindowTest, CommonWindowIsTheLongestAndFitsEveryRank) {
-  CounterRandom random(3);
-  int infeasible = 0;
-  for (int trial = 0; trial < 2000; ++trial) {
-    std::vector<RankCosts> ranks(random.integer(1, 4));
-    int longest = 1, first_without = -1;
-    for (size_t r = 0; r < ranks.size(); ++r) {
-      ranks[r] = {random_costs(random, 8), random.integer(30, 160)};
-      const auto window = minimal_window(ranks[r].costs, ranks[r].budget_bytes);
-      if (const auto* feasible = std::get_if<Window>(&window)) {
-        longest = std::max(longest, feasible->length());
-      } else if (first_without < 0) {
-        first_without = static_cast<int>(r);
-      }
-    }
-    const auto answer = common_window(ranks);
-    if (first_without >= 0) {
-      ++infeasible;
-      ASSERT_EQ(std::get<CommonWindowInfeasible>(answer).rank, first_without);
-      continue;
-    }
-    const auto& common = std::get<CommonWindow>(answer);
-    ASSERT_EQ(common.length, longest);
-    for (size_t r = 0; r < ranks.size(); ++r) {
-      ASSERT_EQ(common.by_rank[r].length(), longest);
-      ASSERT_LE(common.by_rank[r].peak_bytes, ranks[r].budget_bytes);
-    }
-  }
-  EXPECT_GT(infeasible, 100);
-}
-
 // MoEtion 3.2: "55 % smaller" is the first slot of six equal operators; the next are 61 % and 67 %.
 TEST(WindowPaperTest, SixEqualOperatorsOfTheExample) {
   const auto costs = equal_operators(6, 12, 2);

@@ -81,26 +81,30 @@ std::vector<OperatorProfile> OperatorOrdering::profiles(double step_seconds, Ope
   return profiles;
 }
 
-CaptureOrder OperatorOrdering::order(int slots) const {
-  const std::vector<OperatorProfile> known = profiles(1, &StageOperator::whole);
-  const CaptureOrder by_ratio = order_by_ratio(known);
-  // Before anything is counted all experts are alike, and popularity says nothing.
-  if (options_.by == OrderBy::kRatio || ordered_by_.steps() == 0) return by_ratio;
-  const CaptureOrder by_popularity = order_by_popularity(known, measure(ordered_by_));
-  if (options_.by != OrderBy::kExpectedCost) return by_popularity;
-  const auto saved = [&](const CaptureOrder& order) {
-    return frozen_seconds_saved(known, order, balanced_window(costs_in_order(known, order), slots));
-  };
-  return saved(by_popularity) > saved(by_ratio) ? by_popularity : by_ratio;
+OrderRule OperatorOrdering::rule() const {
+  switch (options_.by) {
+    case OrderBy::kExpectedCost: return OrderRule::kSavesMost;
+    case OrderBy::kRatio: return OrderRule::kRatio;
+    default: return OrderRule::kPopularity;
+  }
+}
+
+std::vector<double> OperatorOrdering::popularity() const {
+  return ordered_by_.steps() == 0 ? std::vector<double>() : measure(ordered_by_);
+}
+
+StageWindow OperatorOrdering::window(int slots) const {
+  return stage_window(profiles(1, &StageOperator::whole), popularity(), rule(), slots);
 }
 
 std::vector<int> OperatorOrdering::slots_of_operators(int slots) const {
-  const CaptureOrder order = this->order(slots);
-  const Window window = balanced_window(costs_in_order(profiles(1, &StageOperator::whole), order), slots);
+  const StageWindow window = this->window(slots);
   std::vector<int> slot_of(operators_.size(), 0);
-  for (int slot = 0; slot < window.length(); ++slot) {
+  for (int slot = 0; slot < std::ssize(window.slots); ++slot) {
     const Slot range = window.slots[static_cast<size_t>(slot)];
-    for (int at = range.begin; at < range.end; ++at) slot_of[static_cast<size_t>(order[static_cast<size_t>(at)])] = slot;
+    for (int at = range.begin; at < range.end; ++at) {
+      slot_of[static_cast<size_t>(window.order[static_cast<size_t>(at)])] = slot;
+    }
   }
   return slot_of;
 }

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "checkpoint/ordering.h"
 #include "checkpoint/popularity.h"
+#include "checkpoint/window_plan.h"
 #include "recovery/stage_trainer.h"
 
 namespace evermoe {
@@ -47,10 +47,14 @@ class OperatorOrdering {
   // Whether what was counted has decided the order.
   bool is_counted() const { return ordered_by_.steps() > 0; }
 
-  // In which of `slots` slots each operator is captured in full: the balanced window over the whole
-  // operators, so the same on every lane.
+  // How the stage captures its operators in windows of `slots` slots (checkpoint/window_plan.h): from the whole
+  // operators and what was counted, so the same on every lane.
+  StageWindow window(int slots) const;
+  // In which slot each operator is captured in full then.
   std::vector<int> slots_of_operators(int slots) const;
-  CaptureOrder order(int slots) const;
+  // What window() follows from, for whoever plans: the rule, and by expert what was counted; empty: nothing yet.
+  OrderRule rule() const;
+  std::vector<double> popularity() const;
   // What a rank with shards of `bytes` knows of its operators; their seconds add up to `step_seconds`.
   std::vector<OperatorProfile> profiles(double step_seconds, OperatorBytes StageOperator::*bytes) const;
 

@@ -41,7 +41,7 @@ TEST(OperatorOrderingTest, BeforeAnythingIsCountedWhoSavesLittleWhileFrozenComes
     OperatorOrdering ordering(stage(), {.by = by});
     EXPECT_EQ(ordering.begin_window(), std::nullopt);
     EXPECT_FALSE(ordering.is_counted());
-    EXPECT_THAT(ordering.order(3), ElementsAre(1, 2, 3, 4, 5, 0));
+    EXPECT_THAT(ordering.window(3).order, ElementsAre(1, 2, 3, 4, 5, 0));
     EXPECT_THAT(ordering.slots_of_operators(3), ElementsAre(2, 0, 0, 1, 1, 2));
     EXPECT_THAT(ordering.slots_of_operators(1), ElementsAre(0, 0, 0, 0, 0, 0));
   }
@@ -49,11 +49,11 @@ TEST(OperatorOrderingTest, BeforeAnythingIsCountedWhoSavesLittleWhileFrozenComes
 
 TEST(OperatorOrderingTest, EveryKindOrdersByItsOwnMeasure) {
   const std::vector<ExpertLoads> steps = {loads({30, 2, 4, 4}, {1, 9, 20, 10}), loads({1, 20, 9, 10}, {1, 9, 20, 10})};
-  EXPECT_THAT(after(steps, OrderBy::kPopularity).order(3), ElementsAre(4, 5, 3, 2, 0, 1)) << "13, 14, 22 and 31 tokens";
-  EXPECT_THAT(after(steps, OrderBy::kSoft).order(3), ElementsAre(2, 3, 5, 4, 0, 1));
-  EXPECT_THAT(after(steps, OrderBy::kCapacity).order(3), ElementsAre(5, 4, 3, 2, 0, 1)) << "14 tokens for two lanes";
-  EXPECT_THAT(after(steps, OrderBy::kRatio).order(3), ElementsAre(1, 4, 5, 3, 2, 0)) << "the embedding saves nothing";
-  EXPECT_THAT(after({loads({90, 0, 5, 5}), loads({0, 50, 25, 25}), loads({0, 50, 25, 25})}, OrderBy::kDecayed).order(3),
+  EXPECT_THAT(after(steps, OrderBy::kPopularity).window(3).order, ElementsAre(4, 5, 3, 2, 0, 1)) << "13, 14, 22 and 31 tokens";
+  EXPECT_THAT(after(steps, OrderBy::kSoft).window(3).order, ElementsAre(2, 3, 5, 4, 0, 1));
+  EXPECT_THAT(after(steps, OrderBy::kCapacity).window(3).order, ElementsAre(5, 4, 3, 2, 0, 1)) << "14 tokens for two lanes";
+  EXPECT_THAT(after(steps, OrderBy::kRatio).window(3).order, ElementsAre(1, 4, 5, 3, 2, 0)) << "the embedding saves nothing";
+  EXPECT_THAT(after({loads({90, 0, 5, 5}), loads({0, 50, 25, 25}), loads({0, 50, 25, 25})}, OrderBy::kDecayed).window(3).order,
               ElementsAre(4, 5, 2, 3, 0, 1)) << "decay 0.9: 7.3 of expert 0, 9.5 of expert 1, 5.2 of the others";
 }
 
@@ -66,9 +66,9 @@ TEST(OperatorOrderingTest, ExpectedCostIsAtLeastAsGoodAsBothOrders) {
     return frozen_seconds_saved(known, order, balanced_window(costs_in_order(known, order), slots));
   };
   for (int slots = 1; slots <= 6; ++slots) {
-    const double best = saved(ordering.order(slots), slots);
-    EXPECT_GE(best, saved(after(steps, OrderBy::kPopularity).order(slots), slots));
-    EXPECT_GE(best, saved(after(steps, OrderBy::kRatio).order(slots), slots));
+    const double best = saved(ordering.window(slots).order, slots);
+    EXPECT_GE(best, saved(after(steps, OrderBy::kPopularity).window(slots).order, slots));
+    EXPECT_GE(best, saved(after(steps, OrderBy::kRatio).window(slots).order, slots));
   }
 }
 
@@ -91,7 +91,7 @@ TEST(OperatorOrderingTest, OrdersAnewOnlyWhenAQuarterOfTheExpertsMoved) {
   const auto why = ordering.begin_window();
   ASSERT_TRUE(why);
   EXPECT_THAT(*why, HasSubstr("4 of 4 experts"));
-  EXPECT_THAT(ordering.order(2), ElementsAre(2, 3, 4, 5, 0, 1));
+  EXPECT_THAT(ordering.window(2).order, ElementsAre(2, 3, 4, 5, 0, 1));
 }
 
 TEST(OperatorOrderingTest, LanesAgreeWhateverShardsTheyHave) {
@@ -129,7 +129,7 @@ TEST(OperatorOrderingTest, AStageWithoutExpertsKeepsItsOrder) {
   OperatorOrdering ordering({shared("block", 40), shared("embedding", 0)}, {});
   ordering.add_step({});
   EXPECT_EQ(ordering.begin_window(), std::nullopt);
-  EXPECT_THAT(ordering.order(2), ElementsAre(1, 0));
+  EXPECT_THAT(ordering.window(2).order, ElementsAre(1, 0));
 }
 
 }  // namespace

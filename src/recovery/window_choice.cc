@@ -1,56 +1,36 @@
 #include "recovery/window_choice.h"
 
 #include <algorithm>
-#include <numeric>
+#include <limits>
+#include <utility>
+#include <variant>
+
+#include "base/check.h"
 
 namespace evermoe {
 namespace {
-
-// The window of one rank whose operators have these slots, and the order that it comes from.
-Window window_of(const std::vector<int>& slot_of, int slots, const std::vector<OperatorProfile>& operators, CaptureOrder& order) {
-  order.resize(slot_of.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto slot_at = [&](int op) { return slot_of[static_cast<size_t>(op)]; };
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return slot_at(a) < slot_at(b); });
-  const std::vector<OperatorCost> costs = costs_in_order(operators, order);
-  Window window;
-  int begin = 0;
-  for (int slot = 0; slot < slots; ++slot) {
-    int end = begin;
-    while (end < static_cast<int>(order.size()) && slot_at(order[static_cast<size_t>(end)]) == slot) ++end;
-    window.slots.push_back({begin, end});
-    window.step_bytes.push_back(slot_bytes(costs, window.slots.back()));
-    window.peak_bytes = std::max(window.peak_bytes, window.step_bytes.back());
-    window.total_bytes += window.step_bytes.back();
-    begin = end;
-  }
-  return window;
-}
 
 bool has_moved(double from, double to) { return to > 1.25 * from || from > 1.25 * to; }
 
 }  // namespace
 
-WindowPrice price_window(const OperatorOrdering& ordering, int slots, const StepProfile& step, const RecoveryProfile& recovery) {
-  CaptureOrder order;
-  const Window window = window_of(ordering.slots_of_operators(slots), slots,
-                                  ordering.profiles(step.step_seconds, &StageOperator::bytes), order);
-  WindowPrice price{.slots = slots};
-  price.stall_share = mean_stall_share(window, step);
-  price.slowdown_share = mean_slowdown_share(window, step);
-  price.recovery_seconds = expected_recovery_seconds(ordering.profiles(step.step_seconds, &StageOperator::whole), order,
-                                                     window, recovery);
-  price.cost = price.stall_share + price.slowdown_share + price.recovery_seconds / recovery.mtbf_seconds;
-  return price;
+WindowPlanInput plan_input(const OperatorOrdering& ordering, const StepProfile& step, const WindowConditions& conditions) {
+  WindowPlanInput input;
+  input.operators = ordering.profiles(step.step_seconds, &StageOperator::bytes);
+  input.whole = ordering.profiles(step.step_seconds, &StageOperator::whole);
+  input.popularity = ordering.popularity();
+  input.rules = {ordering.rule()};
+  input.step = step;
+  input.recovery = conditions.recovery;
+  input.limits = {.length_min = 1, .length_max = std::max(1, conditions.slots_max), .copies = 0, .copies_min = 0,
+                  .stall_share_max = std::numeric_limits<double>::infinity()};
+  return input;
 }
 
-WindowPrice choose_window(const OperatorOrdering& ordering, const StepProfile& step, const WindowConditions& conditions) {
-  WindowPrice best = price_window(ordering, 1, step, conditions.recovery);
-  for (int slots = 2; slots <= conditions.slots_max; ++slots) {
-    const WindowPrice price = price_window(ordering, slots, step, conditions.recovery);
-    if (price.cost < best.cost) best = price;
-  }
-  return best;
+WindowPlan choose_window(const OperatorOrdering& ordering, const StepProfile& step, const WindowConditions& conditions) {
+  auto plan = plan_window(plan_input(ordering, step, conditions));
+  CHECK(std::holds_alternative<WindowPlan>(plan)) << "nothing limits it";
+  return std::get<WindowPlan>(std::move(plan));
 }
 
 void WindowChooser::add_step(double seconds, double copying_seconds, int64_t captured_bytes) {
@@ -80,10 +60,10 @@ int WindowChooser::wanted(const OperatorOrdering& ordering) {
   const StepProfile now = profile();
   const bool is_known = answered_for_ && !has_moved(answered_for_->step_seconds, now.step_seconds) &&
                         !has_moved(answered_for_->slowdown_seconds_per_byte, now.slowdown_seconds_per_byte);
-  if (is_known) return price_.slots;
+  if (is_known) return plan_.window.length();
   answered_for_ = now;
-  price_ = choose_window(ordering, now, conditions_);
-  return price_.slots;
+  plan_ = choose_window(ordering, now, conditions_);
+  return plan_.window.length();
 }
 
 }  // namespace evermoe

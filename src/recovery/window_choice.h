@@ -1,8 +1,7 @@
 // How long a rank would like its windows to be: what copying costs every step against what a recovery
 // costs now and then. Pure.
 //
-// Window length and capture order are chosen together, by the expected cost of checkpoint/window_plan.h:
-// every length is priced with the order and the slots that it would really have (operator_ordering.h).
+// The planner is checkpoint/window_plan.h, which the forecast uses, too; here it gets what was measured.
 #pragma once
 
 #include <cstdint>
@@ -26,19 +25,13 @@ struct WindowConditions {
   bool copies_slow_training = true;
 };
 
-struct WindowPrice {
-  int slots = 0;
-  double stall_share = 0;     // of training time, for copies that come too late
-  double slowdown_share = 0;  // for the work of copying
-  double recovery_seconds = 0;
-  double cost = 0;            // as a share of training time
-};
+// What the planner has to know. Own bytes count for copying, whole operators for the work that is run again;
+// the rule and the counts are the ordering's, so that the window that is priced is the one that lanes take.
+WindowPlanInput plan_input(const OperatorOrdering& ordering, const StepProfile& step, const WindowConditions& conditions);
 
-// Own bytes count for copying, whole operators for the work that is run again.
-WindowPrice price_window(const OperatorOrdering& ordering, int slots, const StepProfile& step, const RecoveryProfile& recovery);
-
-// The cheapest from 1 to `slots_max`; among equals the shortest.
-WindowPrice choose_window(const OperatorOrdering& ordering, const StepProfile& step, const WindowConditions& conditions);
+// The cheapest from 1 to `slots_max`; among equals the shortest. Memory is no limit here: `slots_max` is what
+// there is memory for.
+WindowPlan choose_window(const OperatorOrdering& ordering, const StepProfile& step, const WindowConditions& conditions);
 
 // Measures steps and answers when there is reason to.
 class WindowChooser {
@@ -51,7 +44,7 @@ class WindowChooser {
   // copying has moved by more than a quarter.
   int wanted(const OperatorOrdering& ordering);
   // Of the last answer.
-  const WindowPrice& price() const { return price_; }
+  const WindowPlan& plan() const { return plan_; }
 
  private:
   static constexpr size_t kStepsMin = 5;
@@ -65,7 +58,7 @@ class WindowChooser {
   const WindowConditions conditions_;
   std::deque<Measured> newest_;
   std::optional<StepProfile> answered_for_;
-  WindowPrice price_;
+  WindowPlan plan_;
 };
 
 }  // namespace evermoe
