@@ -133,7 +133,7 @@ class MemberProcess {
 
   absl::Status run() {
     client_.attach({.describe = [this] { return describe(); },
-                    .entered = [this] { return member_->gate().entered_view(); },
+                    .entered = [this] { return member_->views().entered_view(); },
                     .on_registered = [this] { member_->repeat_trouble(); },
                     .on_order = [this](ControllerMessage order) { member_->receive(std::move(order)); },
                     .on_lost = [](const std::string& why) {
@@ -169,7 +169,7 @@ class MemberProcess {
     hands.step = [this] { return trainer_->step(); };
     hands.recovery = [this] { return member_->recovery_under_way(); };
     hands.cut = [this](FaultRole other) { transport_->cut(topology_.rank_of({other.stage, other.lane})); };
-    hands.spoil_copies = [this] { member_->spoil_copies(); };
+    hands.spoil_copies = [this] { member_->corrupt_copies_at_holders(); };
     const FaultLimits limits{{config_.parallel.lanes.begin(), config_.parallel.lanes.end()},
                              static_cast<int>(config_.run.nodes + config_.run.spares)};
     ASSIGN_OR_RETURN(injector_, FaultInjector::arm(real_files(), real_clock(), std::move(injector), limits, std::move(hands)));
@@ -177,14 +177,14 @@ class MemberProcess {
   }
 
   MemberJoined describe() const {
-    const ViewGate& gate = member_->gate();
-    const auto plan = gate.plan();
+    const MemberViews& views = member_->views();
+    const auto plan = views.plan();
     MemberJoined joined;
     joined.address = listener_->address();
-    joined.newest_view = gate.newest_view();
+    joined.newest_view = views.newest_view();
     joined.is_open = plan != nullptr && plan->view == joined.newest_view;
-    joined.has_finished = gate.standing().is_finished;
-    joined.stage_epoch = gate.standing().stage_epoch;
+    joined.has_finished = views.standing().is_finished;
+    joined.stage_epoch = views.standing().stage_epoch;
     joined.newest = member_->newest_commit();
     return joined;
   }

@@ -31,7 +31,7 @@ struct ControlHandlers {
   // What the member is at this moment; rank, since and node are filled in by others. No message of it is
   // sent meanwhile: what has happened is either in here or said later. It must not send itself.
   std::function<MemberJoined()> describe;
-  // ViewGate::entered_view(), for signs of life.
+  // MemberViews::entered_view(), for signs of life.
   std::function<View()> entered = [] { return View(0); };
   // The member has been registered with another controller (Member::repeat_trouble).
   std::function<void()> on_registered = [] {};

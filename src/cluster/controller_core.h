@@ -67,7 +67,7 @@ struct MemberSaid {
 struct MemberAlive {  // a sign of life
   Rank rank;
   View since;
-  View entered;  // ViewGate::entered_view()
+  View entered;  // MemberViews::entered_view()
 };
 struct TimePassed {};
 using ControllerEvent =

@@ -22,18 +22,18 @@ Tag BoundaryExchange::push_tag(View view, const BoundaryName& name) const {
 }
 
 void BoundaryExchange::answer(Rank to, View view, const BoundaryName& name, const BoundaryMessage& message) {
-  in_.post.send(to, view, LetterKind::kBoundary, encode(BoundaryLetter{name, message.bytes}));
+  in_.sender.send(to, view, MessageKind::kBoundary, encode(NamedBoundary{name, message.bytes}));
 }
 
 absl::Status BoundaryExchange::send(Rank to, BoundaryDirection direction, MicroBatch micro_batch,
                                     BoundaryMessage message) {
   const BoundaryName name{commit_, direction, micro_batch};
   // Without waiting: a member whose view is stopped goes on computing until it needs something.
-  const std::shared_ptr<const Plan> plan = in_.gate.plan();
+  const std::shared_ptr<const Plan> plan = in_.views.plan();
   if (in_.keeps_log) {
     ASSIGN_OR_RETURN(const auto waiting, in_.log.put(name, message));
     if (commit_ <= plan->newest) {
-      in_.post.send(to, plan->view, LetterKind::kAudit, encode_audit(name, fingerprint(message.bytes)));
+      in_.sender.send(to, plan->view, MessageKind::kAudit, encode_audit(name, fingerprint(message.bytes)));
     }
     for (const BoundaryLog::Waiting& request : waiting) answer(request.rank, plan->view, name, message);
     if (is_pulled(*plan)) return absl::OkStatus();
@@ -47,7 +47,7 @@ absl::Status BoundaryExchange::receive(Rank from, BoundaryDirection direction, M
   const BoundaryName name{commit_, direction, micro_batch};
   View after;
   while (true) {
-    ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, in_.gate.pass(after));
+    ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, in_.views.pass(after));
     const absl::Status status =
         is_pulled(*plan) ? pull(*plan, from, name, into) : receive_pushed(*plan, from, name, into);
     if (status.ok()) return in_.keeps_log ? in_.received.note(name, fingerprint(into)) : absl::OkStatus();
@@ -59,15 +59,15 @@ absl::Status BoundaryExchange::receive(Rank from, BoundaryDirection direction, M
 absl::Status BoundaryExchange::receive_pushed(const Plan& plan, Rank from, const BoundaryName& name,
                                               std::span<std::byte> into) {
   return wait_for_message(in_.transport, in_.transport.start_receive(from, push_tag(plan.view, name), into), in_.deadline,
-                          in_.meanwhile);
+                          in_.idle_work);
 }
 
 absl::Status BoundaryExchange::pull(const Plan& plan, Rank from, const BoundaryName& name, std::span<std::byte> into) {
   bool answered = false;
   while (!take_arrived(name, into)) {
-    if (!answered) in_.post.send(from, plan.view, LetterKind::kWantBoundary, encode(BoundaryLetter{name, {}}));
-    ASSIGN_OR_RETURN(answered, in_.gate.wait_signal());
-    if (in_.gate.newest_view() != plan.view) return Cancelled(absl::StrCat("view ", plan.view.value, " is over"));
+    if (!answered) in_.sender.send(from, plan.view, MessageKind::kWantBoundary, encode(NamedBoundary{name, {}}));
+    ASSIGN_OR_RETURN(answered, in_.views.wait_signal());
+    if (in_.views.newest_view() != plan.view) return Cancelled(absl::StrCat("view ", plan.view.value, " is over"));
   }
   return absl::OkStatus();
 }
@@ -96,9 +96,9 @@ void BoundaryExchange::on_wanted(Rank from, View view, const BoundaryName& name)
   if (message) answer(from, view, name, *message);
 }
 
-void BoundaryExchange::on_arrived(const BoundaryLetter& letter) {
+void BoundaryExchange::on_arrived(const NamedBoundary& message) {
   const std::lock_guard lock(mutex_);
-  arrived_[letter.name].assign(letter.bytes.begin(), letter.bytes.end());
+  arrived_[message.name].assign(message.bytes.begin(), message.bytes.end());
 }
 
 void BoundaryExchange::on_view() {

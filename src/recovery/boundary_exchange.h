@@ -18,9 +18,9 @@
 
 #include "comm/meanwhile.h"
 #include "comm/transport.h"
-#include "recovery/post.h"
+#include "recovery/message_sender.h"
 #include "recovery/stage_trainer.h"
-#include "recovery/view_gate.h"
+#include "recovery/member_views.h"
 #include "upstream/boundary_log.h"
 
 namespace evermoe {
@@ -30,14 +30,14 @@ class BoundaryExchange final : public Boundary {
   // What the exchange works with; all of it outlives the exchange.
   struct Dependencies {
     Transport& transport;
-    Post& post;
-    ViewGate& gate;
+    MessageSender& sender;
+    MemberViews& views;
     BoundaryLog& log;
     ReceivedBoundaries& received;
     // Tells the controller of a failure in this view; called once per failed call.
     std::function<void(View, const absl::Status&)> report_trouble;
     // Other work of the training thread while a pushed message is on its way.
-    Meanwhile meanwhile;
+    Meanwhile idle_work;
     bool keeps_log = true;
     absl::Duration deadline = absl::Seconds(60);
   };
@@ -57,7 +57,7 @@ class BoundaryExchange final : public Boundary {
   // ---- service thread
 
   void on_wanted(Rank from, View view, const BoundaryName& name);
-  void on_arrived(const BoundaryLetter& letter);
+  void on_arrived(const NamedBoundary& message);
   // A new view: requests and answers of the old one mean nothing any more.
   void on_view();
 

@@ -41,7 +41,7 @@ absl::StatusOr<Record> CommitAgreement::agree(Commit commit, Kind kind, const Fi
   View after;
   while (true) {
     if (const auto known = in_.records.find(commit)) return decode_record(*known);
-    ASSIGN_OR_RETURN(const PlanPointer plan, in_.gate.pass(after));
+    ASSIGN_OR_RETURN(const PlanPointer plan, in_.views.pass(after));
     if (plan->newest >= commit) {
       RETURN_IF_ERROR(fetch(commit, plan->newest));
       continue;
@@ -64,7 +64,7 @@ absl::StatusOr<Record> CommitAgreement::agree(Commit commit, Kind kind, const Fi
                               : before.rule;
     record.combined = std::move(findings);
     absl::Status kept;
-    if (in_.gate.accept(plan->view, [&] { kept = in_.records.put(commit, encode(record)); })) {
+    if (in_.views.accept(plan->view, [&] { kept = in_.records.put(commit, encode(record)); })) {
       RETURN_IF_ERROR(kept);
       in_.on_agreed(plan->view, commit, record);
       return record;
@@ -93,11 +93,11 @@ absl::StatusOr<WindowRule> CommitAgreement::first_rule(Step base, int slots, int
 absl::Status CommitAgreement::fetch(Commit first, Commit last) {
   View after;
   while (in_.records.newest() < last) {
-    ASSIGN_OR_RETURN(const PlanPointer plan, in_.gate.pass(after));
+    ASSIGN_OR_RETURN(const PlanPointer plan, in_.views.pass(after));
     bool answered = false;
-    while (in_.records.newest() < last && in_.gate.newest_view() == plan->view) {
-      if (!answered) in_.post.send(plan->record_source, plan->view, LetterKind::kWantRecords, encode(first));
-      ASSIGN_OR_RETURN(answered, in_.gate.wait_signal());
+    while (in_.records.newest() < last && in_.views.newest_view() == plan->view) {
+      if (!answered) in_.sender.send(plan->record_source, plan->view, MessageKind::kWantRecords, encode(first));
+      ASSIGN_OR_RETURN(answered, in_.views.wait_signal());
     }
     after = plan->view;
   }

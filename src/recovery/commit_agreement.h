@@ -14,10 +14,10 @@
 #include "absl/status/statusor.h"
 #include "comm/communicator.h"
 #include "recovery/findings.h"
-#include "recovery/post.h"
+#include "recovery/message_sender.h"
 #include "recovery/stage_trainer.h"
 #include "recovery/trouble_reporter.h"
-#include "recovery/view_gate.h"
+#include "recovery/member_views.h"
 #include "upstream/record_log.h"
 
 namespace evermoe {
@@ -32,8 +32,8 @@ class CommitAgreement {
  public:
   struct Dependencies {
     Transport& transport;
-    Post& post;
-    ViewGate& gate;
+    MessageSender& sender;
+    MemberViews& views;
     RecordLog& records;
     TroubleReporter& troubles;
     // What this rank votes; `ends_window`: a window begins at the state that the commit leads to.

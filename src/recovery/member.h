@@ -2,7 +2,7 @@
 // of a rank that was lost.
 //
 // Two threads run it. The training thread runs the rank's program (rank_program.h), which steps the
-// trainer and commits; the service thread answers the letters of other members, takes snapshots and keeps
+// trainer and commits; the service thread answers the messages of other members, takes snapshots and keeps
 // copies, and follows the controller's orders (member_service.h). All they wait for comes through the
 // transport.
 //
@@ -39,18 +39,18 @@ class Member {
   absl::Status serve();
 
   // From the controller. Any thread. enqueue() leaves it to the caller to wake the service thread, by a
-  // letter to this process of the kind kWake.
+  // message to this process of the kind kWake.
   void receive(ControllerMessage message);
   void enqueue(ControllerMessage message) { orders_.push(std::move(message)); }
   // Disaster for tests: damages the copies held here of `owner`. Any thread.
   int corrupt_copies(Rank owner) { return memory_.store.corrupt(owner); }
   // The same for the copies that others hold of this rank. Any thread.
-  void spoil_copies();
+  void corrupt_copies_at_holders();
   // The recovery that this member knows to be under way (Plan::recovery); 0: none. Any thread.
   int recovery_under_way() const { return follower_.recovery_under_way(); }
 
   // What a member says to a new controller.
-  const ViewGate& gate() const { return gate_; }
+  const MemberViews& views() const { return views_; }
   Commit newest_commit() const { return memory_.records.newest(); }
   // After it has registered with a new controller: the former one may have died with the news.
   void repeat_trouble() { troubles_.repeat(); }
@@ -84,8 +84,8 @@ class Member {
 
   // Both threads:
   Signal wake_training_;
-  Post post_;
-  ViewGate gate_;
+  MessageSender sender_;
+  MemberViews views_;
   TroubleReporter troubles_;
   WorkCounts counts_;
   OrderQueue orders_;
@@ -102,7 +102,7 @@ class Member {
   Restorer restorer_;
   RankProgram program_;
   // Service thread:
-  LetterAnswers answers_;
+  MessageAnswers answers_;
   OrderFollower follower_;
   MemberService service_;
 };

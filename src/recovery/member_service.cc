@@ -13,7 +13,7 @@ namespace {
 
 // How long to sleep when nothing is due.
 constexpr absl::Duration kIdle = absl::Seconds(10);
-constexpr size_t kLettersOfNextViewMax = 1 << 16;
+constexpr size_t kMessagesOfNextViewMax = 1 << 16;
 
 }  // namespace
 
@@ -21,12 +21,12 @@ absl::Status MemberService::run() {
   while (true) {
     nanoseconds_ = absl::ToInt64Nanoseconds(in_.clock.thread_time());
     in_.orders.follow();
-    if (in_.gate.has_ended()) return absl::OkStatus();
-    absl::StatusOr<Letter> letter = in_.transport.receive_letter(work());
-    if (letter.ok()) {
-      handle(*std::move(letter));
-    } else if (!absl::IsDeadlineExceeded(letter.status())) {
-      return letter.status();
+    if (in_.views.has_ended()) return absl::OkStatus();
+    absl::StatusOr<Letter> message = in_.transport.receive_letter(work());
+    if (message.ok()) {
+      handle(*std::move(message));
+    } else if (!absl::IsDeadlineExceeded(message.status())) {
+      return message.status();
     }
   }
 }
@@ -39,28 +39,28 @@ absl::Duration MemberService::work() {
 }
 
 void MemberService::on_opened() {
-  std::deque<Letter> letters;
-  letters.swap(of_next_view_);
-  for (Letter& letter : letters) handle(std::move(letter));
+  std::deque<Letter> messages;
+  messages.swap(of_next_view_);
+  for (Letter& message : messages) handle(std::move(message));
 }
 
-void MemberService::handle(Letter letter) {
-  if (static_cast<LetterKind>(letter.tag.purpose) == LetterKind::kWake) return;
-  const PlanPointer plan = in_.gate.plan();
-  const View newest = in_.gate.newest_view();
+void MemberService::handle(Letter message) {
+  if (static_cast<MessageKind>(message.tag.purpose) == MessageKind::kWake) return;
+  const PlanPointer plan = in_.views.plan();
+  const View newest = in_.views.newest_view();
   const bool is_open = plan != nullptr && plan->view == newest;
-  if (letter.tag.view < newest) return;
-  if (letter.tag.view == newest && is_open) return answer(std::move(letter), newest);
-  if (of_next_view_.size() < kLettersOfNextViewMax) of_next_view_.push_back(std::move(letter));
+  if (message.tag.view < newest) return;
+  if (message.tag.view == newest && is_open) return answer(std::move(message), newest);
+  if (of_next_view_.size() < kMessagesOfNextViewMax) of_next_view_.push_back(std::move(message));
 }
 
-void MemberService::answer(Letter letter, View view) {
-  const Rank from = letter.from;
-  const absl::Status status = in_.answers.on_letter(std::move(letter), view);
+void MemberService::answer(Letter message, View view) {
+  const Rank from = message.from;
+  const absl::Status status = in_.answers.on_message(std::move(message), view);
   if (status.ok()) return;
-  const absl::Status named = annotate(status, absl::StrCat("letter from rank ", from.value));
+  const absl::Status named = annotate(status, absl::StrCat("message from rank ", from.value));
   log_error(std::string(named.message()));
-  in_.gate.end(named);
+  in_.views.end(named);
 }
 
 }  // namespace evermoe

@@ -1,7 +1,7 @@
-// The service thread of a member: follows the controller, answers letters, takes snapshots and keeps copies,
+// The service thread of a member: follows the controller, answers messages, takes snapshots and keeps copies,
 // until the job is over.
 //
-// A letter of an older view is dropped: who sent it has asked, or will ask, again. One of a view that this
+// A message of an older view is dropped: who sent it has asked, or will ask, again. One of a view that this
 // member is about to open waits for that.
 #pragma once
 
@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "comm/transport.h"
 #include "env/clock.h"
-#include "recovery/letter_answers.h"
+#include "recovery/message_answers.h"
 #include "recovery/order_follower.h"
 
 namespace evermoe {
@@ -23,10 +23,10 @@ class MemberService {
   struct Dependencies {
     Transport& transport;
     Clock& clock;
-    ViewGate& gate;
+    MemberViews& views;
     SnapshotCopies& copies;
     OrderFollower& orders;
-    LetterAnswers& answers;
+    MessageAnswers& answers;
   };
   explicit MemberService(Dependencies dependencies) : in_(std::move(dependencies)) {}
 
@@ -39,9 +39,9 @@ class MemberService {
   absl::Duration time() const { return absl::Nanoseconds(nanoseconds_.load()); }
 
  private:
-  absl::Duration work();  // returns how long to wait for a letter
-  void handle(Letter letter);
-  void answer(Letter letter, View view);
+  absl::Duration work();  // returns how long to wait for a message
+  void handle(Letter message);
+  void answer(Letter message, View view);
 
   const Dependencies in_;
   std::deque<Letter> of_next_view_;

@@ -1,4 +1,4 @@
-// What a member answers to its controller and to other members: order_follower.h, letter_answers.h and
+// What a member answers to its controller and to other members: order_follower.h, message_answers.h and
 // member_service.h.
 #include "recovery/member_service.h"
 
@@ -17,12 +17,12 @@ using testing::SizeIs;
 
 constexpr absl::Duration kMoment = absl::Milliseconds(50);
 
-Piece piece_of(Rank owner, int number = 0, int pieces = 1) {
-  Piece piece = Piece::make({.owner = owner, .window = Step(0), .slot = 0, .slots = 1, .piece = number, .pieces = pieces,
+Chunk chunk_of(Rank owner, int number = 0, int chunks = 1) {
+  Chunk chunk = Chunk::make({.owner = owner, .window = Step(0), .slot = 0, .slots = 1, .chunk = number, .chunks = chunks,
                              .operator_index = 0, .size = 8});
-  std::fill(piece.writable_body().begin(), piece.writable_body().end(), std::byte{3});
-  piece.seal();
-  return piece;
+  std::fill(chunk.writable_body().begin(), chunk.writable_body().end(), std::byte{3});
+  chunk.seal();
+  return chunk;
 }
 
 class MemberServiceTest : public RankTest {
@@ -38,16 +38,16 @@ class MemberServiceTest : public RankTest {
       pause(kMoment);
     });
   }
-  static void send(RankParts& rank, LetterKind kind, LetterBytes bytes) {
-    rank.post.send(Rank(0), rank.gate.newest_view(), kind, std::move(bytes));
+  static void send(RankParts& rank, MessageKind kind, MessageBytes bytes) {
+    rank.sender.send(Rank(0), rank.views.newest_view(), kind, std::move(bytes));
   }
-  static LetterBytes bytes_of(const Piece& piece) { return {piece.block().begin(), piece.block().end()}; }
+  static MessageBytes bytes_of(const Chunk& chunk) { return {chunk.block().begin(), chunk.block().end()}; }
 };
 
 TEST_F(MemberServiceTest, AStopIsAnsweredWithAReport) {
   run(1, [&](RankParts& rank) {
     rank.begin_run(1);
-    ASSERT_TRUE(rank.memory.store.add(piece_of(Rank(0))).ok());
+    ASSERT_TRUE(rank.memory.store.add(chunk_of(Rank(0))).ok());
     rank.order(StopOrder{View(3), /*recovery=*/2});
     pause(kMoment);
     const auto reports = rank.told.all<Report>();
@@ -68,17 +68,17 @@ TEST_F(MemberServiceTest, APlanOfAnOlderViewIsNotFollowed) {
     rank.order(StopOrder{View(3)});
     rank.order(plan(2).plan());
     pause(kMoment);
-    EXPECT_EQ(rank.gate.plan(), nullptr);
+    EXPECT_EQ(rank.views.plan(), nullptr);
     rank.order(plan(3).plan());
     pause(kMoment);
-    EXPECT_EQ(rank.gate.plan()->view, View(3));
+    EXPECT_EQ(rank.views.plan()->view, View(3));
     EXPECT_EQ(rank.told.all<Milestone>().back().kind, Milestone::Kind::kConnected);
   });
 }
 
 TEST_F(MemberServiceTest, ARestartOfAllLeavesNothingOfTheOldRun) {
   run(1, [&](RankParts& rank) {
-    ASSERT_TRUE(rank.memory.store.add(piece_of(Rank(0))).ok());
+    ASSERT_TRUE(rank.memory.store.add(chunk_of(Rank(0))).ok());
     ASSERT_TRUE(rank.memory.log.put({Commit(2), {}, MicroBatch(0)}, {}).ok());
     ASSERT_TRUE(rank.begin(plan(1).restarting_all()).ok());
     EXPECT_THAT(rank.memory.store.held(), IsEmpty());
@@ -87,18 +87,18 @@ TEST_F(MemberServiceTest, ARestartOfAllLeavesNothingOfTheOldRun) {
 }
 
 TEST_F(MemberServiceTest, ACopyIsAcknowledgedWhenTheSlotIsWhole) {
-  run_pair([&](RankParts& rank) { send(rank, LetterKind::kPiece, bytes_of(piece_of(Rank(1), 0, 2))); },
+  run_pair([&](RankParts& rank) { send(rank, MessageKind::kChunk, bytes_of(chunk_of(Rank(1), 0, 2))); },
            [&](RankParts& rank) { EXPECT_FALSE(rank.memory.store.has_slot(Rank(1), {Step(0), 0})); });
   run_pair([&](RankParts& rank) {
-    for (const int number : {0, 1}) send(rank, LetterKind::kPiece, bytes_of(piece_of(Rank(1), number, 2)));
+    for (const int number : {0, 1}) send(rank, MessageKind::kChunk, bytes_of(chunk_of(Rank(1), number, 2)));
   }, [&](RankParts& rank) { EXPECT_TRUE(rank.memory.store.has_slot(Rank(1), {Step(0), 0})); });
 }
 
 TEST_F(MemberServiceTest, ACopyThatCameDamagedIsNotKept) {
   run_pair([&](RankParts& rank) {
-    LetterBytes bytes = bytes_of(piece_of(Rank(1)));
+    MessageBytes bytes = bytes_of(chunk_of(Rank(1)));
     bytes.back() ^= std::byte{1};
-    send(rank, LetterKind::kPiece, bytes);
+    send(rank, MessageKind::kChunk, bytes);
   }, [&](RankParts& rank) { EXPECT_FALSE(rank.memory.store.has_slot(Rank(1), {Step(0), 0})); });
 }
 
@@ -106,11 +106,11 @@ TEST_F(MemberServiceTest, ACopyThatCameDamagedIsNotKept) {
 TEST_F(MemberServiceTest, WhoAsksGetsTheCopyOrIsRefused) {
   run(2, [&](RankParts& rank) {
     if (rank.rank() == Rank(0)) {
-      ASSERT_TRUE(rank.memory.store.add(piece_of(Rank(1))).ok());
+      ASSERT_TRUE(rank.memory.store.add(chunk_of(Rank(1))).ok());
     }
     ASSERT_TRUE(rank.enter(plan(1)).ok());
-    if (rank.rank() == Rank(1)) send(rank, LetterKind::kWantSlot, encode(SlotLetter{Rank(1), {Step(0), 0}}));
-    if (rank.rank() == Rank(1)) send(rank, LetterKind::kWantSlot, encode(SlotLetter{Rank(1), {Step(5), 0}}));
+    if (rank.rank() == Rank(1)) send(rank, MessageKind::kWantSlot, encode(SlotMessage{Rank(1), {Step(0), 0}}));
+    if (rank.rank() == Rank(1)) send(rank, MessageKind::kWantSlot, encode(SlotMessage{Rank(1), {Step(5), 0}}));
     pause(kMoment);
     if (rank.rank() == Rank(0)) return pause(kMoment);
     EXPECT_TRUE(rank.memory.store.has_slot(Rank(1), {Step(0), 0}));
@@ -122,22 +122,22 @@ TEST_F(MemberServiceTest, WhoAsksGetsTheCopyOrIsRefused) {
 TEST_F(MemberServiceTest, RecordsAreHandedOut) {
   run_pair([&](RankParts& rank) {
     rank.memory.records.clear();
-    send(rank, LetterKind::kWantRecords, encode(verdict_commit(Step(0))));
+    send(rank, MessageKind::kWantRecords, encode(verdict_commit(Step(0))));
     pause(kMoment);
     EXPECT_EQ(rank.memory.records.newest(), verdict_commit(Step(0)));
   }, [](RankParts&) {});
 }
 
-TEST_F(MemberServiceTest, ALetterOfAnOlderViewIsDroppedOneOfTheNextWaits) {
+TEST_F(MemberServiceTest, AMessageOfAnOlderViewIsDroppedOneOfTheNextWaits) {
   run(2, [&](RankParts& rank) {
     ASSERT_TRUE(rank.enter(plan(2)).ok());
     if (rank.rank() == Rank(1)) {
-      rank.post.send(Rank(0), View(1), LetterKind::kPiece, bytes_of(piece_of(Rank(1), 0, 2)));
-      rank.post.send(Rank(0), View(3), LetterKind::kPiece, bytes_of(piece_of(Rank(1), 1, 2)));
+      rank.sender.send(Rank(0), View(1), MessageKind::kChunk, bytes_of(chunk_of(Rank(1), 0, 2)));
+      rank.sender.send(Rank(0), View(3), MessageKind::kChunk, bytes_of(chunk_of(Rank(1), 1, 2)));
     }
     pause(kMoment);
     if (rank.rank() == Rank(1)) return pause(3 * kMoment);
-    const auto held = [&] { return rank.memory.store.pieces(Rank(1), {Step(0), 0}).size(); };
+    const auto held = [&] { return rank.memory.store.chunks(Rank(1), {Step(0), 0}).size(); };
     EXPECT_EQ(held(), 0u);
     ASSERT_TRUE(rank.enter(plan(3)).ok());
     pause(kMoment);
@@ -152,31 +152,31 @@ TEST_F(MemberServiceTest, ABoundaryMessageComputedAgainMustHaveTheSameBits) {
     run(2, [&](RankParts& rank) {
       ASSERT_TRUE(rank.memory.received.note(name, {1, 2}).ok());
       ASSERT_TRUE(rank.enter(plan(1)).ok());
-      if (rank.rank() == Rank(1)) send(rank, LetterKind::kAudit, encode_audit(name, {1, is_same ? 2u : 3u}));
+      if (rank.rank() == Rank(1)) send(rank, MessageKind::kAudit, encode_audit(name, {1, is_same ? 2u : 3u}));
       pause(kMoment);
-      if (rank.rank() == Rank(0)) ended = std::string(rank.gate.pass(View(1)).status().message());
+      if (rank.rank() == Rank(0)) ended = std::string(rank.views.pass(View(1)).status().message());
       if (rank.rank() == Rank(1)) pause(kMoment);
     }, /*ends_well=*/is_same);
     if (!is_same) {
-      EXPECT_THAT(ended, HasSubstr("letter from rank 1: computed again"));
+      EXPECT_THAT(ended, HasSubstr("message from rank 1: computed again"));
     }
   }
 }
 
 TEST_F(MemberServiceTest, OnlyARehearsalMayDamageCopies) {
   run_pair([&](RankParts& rank) {
-    send(rank, LetterKind::kPiece, bytes_of(piece_of(Rank(1))));
+    send(rank, MessageKind::kChunk, bytes_of(chunk_of(Rank(1))));
     pause(kMoment / 2);
-    send(rank, LetterKind::kSpoil, {});
+    send(rank, MessageKind::kCorrupt, {});
   }, [&](RankParts& rank) {
-    const auto pieces = rank.memory.store.slot(Rank(1), {Step(0), 0});
-    ASSERT_THAT(pieces, SizeIs(1));
-    EXPECT_FALSE(pieces[0].verify().ok());
-    LetterAnswers in_earnest({rank.rank(), rank.memory, rank.copies, rank.exchange, rank.post, rank.refused, rank.wake,
+    const auto chunks = rank.memory.store.slot(Rank(1), {Step(0), 0});
+    ASSERT_THAT(chunks, SizeIs(1));
+    EXPECT_FALSE(chunks[0].verify().ok());
+    MessageAnswers in_earnest({rank.rank(), rank.memory, rank.copies, rank.exchange, rank.sender, rank.refused, rank.wake,
                               /*is_rehearsal=*/false});
-    Letter spoil;
-    spoil.tag.purpose = static_cast<uint32_t>(LetterKind::kSpoil);
-    EXPECT_TRUE(absl::IsDataLoss(in_earnest.on_letter(std::move(spoil), View(1))));
+    Letter corrupt;
+    corrupt.tag.purpose = static_cast<uint32_t>(MessageKind::kCorrupt);
+    EXPECT_TRUE(absl::IsDataLoss(in_earnest.on_message(std::move(corrupt), View(1))));
   });
 }
 

@@ -25,15 +25,15 @@ void OrderFollower::follow() {
   while (const auto order = in_.orders.pop()) {
     std::visit(Overloaded{[&](const StopOrder& stop) { this->stop(stop); },
                           [&](const Plan& plan) {
-                            if (plan.view == in_.gate.newest_view()) open(std::make_shared<const Plan>(plan));
+                            if (plan.view == in_.views.newest_view()) open(std::make_shared<const Plan>(plan));
                           },
-                          [&](const ReleaseOrder&) { in_.gate.end(absl::OkStatus()); }},
+                          [&](const ReleaseOrder&) { in_.views.end(absl::OkStatus()); }},
                *order);
   }
 }
 
 void OrderFollower::stop(const StopOrder& order) {
-  if (!in_.gate.stop(order.view)) return;
+  if (!in_.views.stop(order.view)) return;
   opening_ = nullptr;
   recovery_ = order.recovery;
   in_.transport.revoke(kWorldGroups, before(order.view), Cancelled(absl::StrCat("view ", order.view.value, " begins")));
@@ -43,7 +43,7 @@ void OrderFollower::stop(const StopOrder& order) {
 }
 
 Report OrderFollower::report(View view) const {
-  const ViewGate::Standing standing = in_.gate.standing();
+  const MemberViews::Standing standing = in_.views.standing();
   Report report;
   report.view = view;
   report.rank = in_.rank;
@@ -98,7 +98,7 @@ void OrderFollower::open_if_reachable() {
   if (in_.is_protected) {
     in_.copies.set_holders(plan->view, plan->holders[static_cast<size_t>(in_.rank.value)], plan->table);
   }
-  in_.gate.open(plan, restarts);
+  in_.views.open(plan, restarts);
   in_.control.send(Milestone{plan->view, in_.rank, Milestone::Kind::kConnected, 0, {}});
   in_.on_opened();
 }

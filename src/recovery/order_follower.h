@@ -15,7 +15,7 @@
 #include "recovery/recovery_memory.h"
 #include "recovery/snapshot_copies.h"
 #include "recovery/trouble_reporter.h"
-#include "recovery/view_gate.h"
+#include "recovery/member_views.h"
 
 namespace evermoe {
 
@@ -49,7 +49,7 @@ class OrderFollower {
     Transport& transport;
     Signal& wake_training;
     OrderQueue& orders;
-    ViewGate& gate;
+    MemberViews& views;
     ControlLink& control;
     TroubleReporter& troubles;
     RecoveryMemory& memory;
@@ -64,7 +64,7 @@ class OrderFollower {
   void follow();
   // A plan has come whose processes could not all be reached yet.
   bool is_opening() const { return opening_ != nullptr; }
-  // Tries for kMeeting at most: letters wait meanwhile. REQUIRES: is_opening()
+  // Tries for kMeeting at most: messages wait meanwhile. REQUIRES: is_opening()
   void open_if_reachable();
   static constexpr absl::Duration kMeeting = absl::Milliseconds(20);
 

@@ -22,18 +22,18 @@ Step after(Step step) { return Step(step.value + 1); }
 
 absl::Status RankProgram::run() {
   while (true) {
-    ASSIGN_OR_RETURN(const PlanPointer plan, in_.gate.next_start());
+    ASSIGN_OR_RETURN(const PlanPointer plan, in_.views.next_start());
     if (plan == nullptr) return absl::OkStatus();
     absl::Status status = begin(*plan);
     if (status.ok()) status = play();
     if (status.ok()) {
-      in_.gate.set_finished();
+      in_.views.set_finished();
       in_.control.send(Finished{in_.rank, in_.trainer.step()});
       continue;  // others may still need what this member holds, or its stage may have to go back
     }
     in_.exchange.finish();
     if (!is_repairable(status)) return status;
-    in_.troubles.report_inside_stage(in_.gate.newest_view(), status);
+    in_.troubles.report_inside_stage(in_.views.newest_view(), status);
   }
 }
 
@@ -61,7 +61,7 @@ absl::Status RankProgram::resume(const Plan& plan) {
   ASSIGN_OR_RETURN(first.rule, in_.commits.first_rule(base, slots, in_.options.period));
   in_.window.begin_run(first.rule);
   RETURN_IF_ERROR(in_.memory.records.put(verdict_commit(base), encode(first)));
-  in_.gate.set_base(base);
+  in_.views.set_base(base);
   in_.control.send(Milestone{plan.view, in_.rank, Milestone::Kind::kRestored, 0, {source}});
   in_.observer.on_resumed(base, source);
   return absl::OkStatus();
@@ -87,7 +87,7 @@ absl::Status RankProgram::arrive() {
     if (in_.options.is_protected) RETURN_IF_ERROR(capture(step));
     tell_caught_up(step);
   }
-  if (step <= in_.gate.standing().base) return absl::OkStatus();
+  if (step <= in_.views.standing().base) return absl::OkStatus();
   if (in_.trainer.is_evaluated(step)) RETURN_IF_ERROR(evaluate(step));
   return save_if_due(step);
 }
@@ -107,8 +107,8 @@ absl::Status RankProgram::capture(Step step) {
 // Once in every view by which this rank's stage began.
 void RankProgram::tell_caught_up(Step step) {
   const bool catches_up = !in_.trainer.is_finished() && is_known(after(step));
-  const View view = in_.gate.newest_view();
-  if (catches_up || announced_ >= in_.gate.standing().stage_epoch) return;
+  const View view = in_.views.newest_view();
+  if (catches_up || announced_ >= in_.views.standing().stage_epoch) return;
   announced_ = view;
   in_.control.send(Milestone{view, in_.rank, Milestone::Kind::kCaughtUp, recomputed_since_begin_, {}});
 }
@@ -152,7 +152,7 @@ void RankProgram::count_step(bool again) {
   if (!again) return;
   in_.counts.add_one(&MemberWork::steps_recomputed);
   ++recomputed_since_begin_;
-  in_.control.send(Milestone{in_.gate.newest_view(), in_.rank, Milestone::Kind::kStepAgain, recomputed_since_begin_, {}});
+  in_.control.send(Milestone{in_.views.newest_view(), in_.rank, Milestone::Kind::kStepAgain, recomputed_since_begin_, {}});
 }
 
 absl::Status RankProgram::step() {

@@ -26,7 +26,7 @@ class RankProgram {
     const MemberOptions& options;
     const MemberObserver& observer;
     StageTrainer& trainer;
-    ViewGate& gate;
+    MemberViews& views;
     ControlLink& control;
     TroubleReporter& troubles;
     RecoveryMemory& memory;

@@ -82,7 +82,7 @@ class RankProgramTest : public testing::Test {
     for (Process& process : processes_) {
       if (process.member == nullptr) continue;
       process.member->enqueue(message);
-      network_->deliver(process.number, {View(0), kLetterGroup, static_cast<uint32_t>(LetterKind::kWake)}, {});
+      network_->deliver(process.number, {View(0), kLetterGroup, static_cast<uint32_t>(MessageKind::kWake)}, {});
     }
   }
 
@@ -147,7 +147,7 @@ TEST_F(RankProgramTest, CommitsThatTheJobHasMadeAreAnsweredFromTheRecords) {
 TEST_F(RankProgramTest, AProtectedRankKeepsCopiesOfWindowAfterWindow) {
   trainer_.steps = 7;
   options_.slots = 2;
-  options_.copies.piece_bytes_max = 16;
+  options_.copies.chunk_bytes_max = 16;
   run();
   for (const Process& process : processes_) {
     const auto progress = process.told.all<Progress>();

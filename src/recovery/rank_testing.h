@@ -182,49 +182,49 @@ class PlanOf {
 struct RankParts {
   RankParts(const Topology& topology, Transport& transport, const TallyTrainer::Options& options)
       : topology(topology), transport(transport), trainer(options), wake(transport, 1),
-        post(transport, [this](View view, const absl::Status& status) { troubles.report(view, status); }),
-        gate(wake, absl::Minutes(1), absl::Milliseconds(100)), troubles(transport.rank(), gate, told),
+        sender(transport, [this](View view, const absl::Status& status) { troubles.report(view, status); }),
+        views(wake, absl::Minutes(1), absl::Milliseconds(100)), troubles(transport.rank(), views, told),
         memory(1 << 20, 1 << 20), window(trainer, {}),
-        exchange({.transport = transport, .post = post, .gate = gate, .log = memory.log, .received = memory.received,
+        exchange({.transport = transport, .sender = sender, .views = views, .log = memory.log, .received = memory.received,
                   .report_trouble = [this](View view, const absl::Status& status) { troubles.report(view, status); }}),
-        copies({.rank = rank(), .trainer = trainer, .schedule = window.schedule(), .store = memory.store, .post = post,
-                .gate = gate, .wake_training = wake, .clock = clock},
-               {.piece_bytes_max = 16}),
-        commits({.transport = transport, .post = post, .gate = gate, .records = memory.records, .troubles = troubles,
+        copies({.rank = rank(), .trainer = trainer, .schedule = window.schedule(), .store = memory.store, .sender = sender,
+                .views = views, .wake_training = wake, .clock = clock},
+               {.chunk_bytes_max = 16}),
+        commits({.transport = transport, .sender = sender, .views = views, .records = memory.records, .troubles = troubles,
                  .vote = [this](bool ends_window) { return vote(ends_window); },
                  .on_agreed = [this](View, Commit commit, const Record&) { agreed.push_back(commit); },
                  .deadline = absl::Seconds(5)}),
-        fetch({rank(), topology, memory.store, post, gate, troubles, refused, counts}),
-        restorer({.rank = rank(), .topology = topology, .trainer = trainer, .gate = gate, .control = told,
+        fetch({rank(), topology, memory.store, sender, views, troubles, refused, counts}),
+        restorer({.rank = rank(), .topology = topology, .trainer = trainer, .views = views, .control = told,
                   .commits = commits, .memory = memory, .copies = copies, .window = window, .fetch = fetch,
                   .counts = counts, .bytes_at_once = 16}),
-        answers({rank(), memory, copies, exchange, post, refused, wake, /*is_rehearsal=*/true}),
+        answers({rank(), memory, copies, exchange, sender, refused, wake, /*is_rehearsal=*/true}),
         follower({.rank = rank(), .stage = topology.role_of(rank()).stage, .is_protected = true, .transport = transport,
-                  .wake_training = wake, .orders = orders, .gate = gate, .control = told, .troubles = troubles,
+                  .wake_training = wake, .orders = orders, .views = views, .control = told, .troubles = troubles,
                   .memory = memory, .copies = copies, .exchange = exchange,
                   .on_opened = [this] { service.on_opened(); }}),
-        service({transport, clock, gate, copies, follower, answers}) {}
+        service({transport, clock, views, copies, follower, answers}) {}
 
   Rank rank() const { return transport.rank(); }
   // What the controller orders. Followed by the service thread.
   void order(ControllerMessage message) {
     orders.push(std::move(message));
-    post.wake_service();
+    sender.wake_service();
   }
   // Stops for the plan's view, opens it, and returns when this thread has entered it.
   absl::Status enter(const PlanOf& plan) {
-    const View before = gate.newest_view();
+    const View before = views.newest_view();
     order(StopOrder{plan.plan().view});
     order(plan.plan());
-    return gate.pass(before).status();
+    return views.pass(before).status();
   }
   // The same for a plan by which this rank begins anew.
   absl::Status begin(const PlanOf& plan) {
     order(StopOrder{plan.plan().view});
     order(plan.plan());
-    return gate.next_start().status();
+    return views.next_start().status();
   }
-  void end() { gate.end(absl::OkStatus()), post.wake_service(); }
+  void end() { views.end(absl::OkStatus()), sender.wake_service(); }
   // The run begins at step 0: window after window of `slots` slots.
   void begin_run(int slots) {
     Record first;
@@ -249,8 +249,8 @@ struct RankParts {
   std::vector<Commit> agreed;
   std::function<WindowVote(bool ends_window)> vote = [](bool) { return WindowVote{}; };
   Signal wake;
-  Post post;
-  ViewGate gate;
+  MessageSender sender;
+  MemberViews views;
   TroubleReporter troubles;
   WorkCounts counts;
   OrderQueue orders;
@@ -262,7 +262,7 @@ struct RankParts {
   CommitAgreement commits;
   WindowFetch fetch;
   Restorer restorer;
-  LetterAnswers answers;
+  MessageAnswers answers;
   OrderFollower follower;
   MemberService service;
 };

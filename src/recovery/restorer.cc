@@ -63,13 +63,13 @@ absl::Status Restorer::restore_next_slot() {
   const SlotTime time{restoring_->window, restoring_->next_slot};
   CHECK(time.slot == 0 || in_.trainer.step() == in_.window.schedule().state_of(time))
       << "slot " << time.slot << " at " << in_.trainer.step();
-  for (const Piece& piece : in_.memory.store.slot(in_.rank, time)) {
-    RETURN_IF_ERROR(piece.verify());
-    const PieceHeader& header = piece.header();
+  for (const Chunk& chunk : in_.memory.store.slot(in_.rank, time)) {
+    RETURN_IF_ERROR(chunk.verify());
+    const ChunkHeader& header = chunk.header();
     if (header.operator_index < 0) {
-      RETURN_IF_ERROR(restore_position(piece.body(), time));
+      RETURN_IF_ERROR(restore_position(chunk.body(), time));
     } else {
-      in_.trainer.restore(header.operator_index, header.kind, header.offset, piece.body());
+      in_.trainer.restore(header.operator_index, header.kind, header.offset, chunk.body());
     }
   }
   const CaptureSchedule& schedule = in_.window.schedule();
@@ -89,7 +89,7 @@ absl::Status Restorer::on_dense_state() {
   if (!is_verified.ok()) return annotate(is_verified.status(), absl::StrCat("role ", in_.topology.name_of(in_.rank)));
   if (!*is_verified) return absl::OkStatus();
   fault_point("catch_up/verified");
-  in_.control.send(Milestone{in_.gate.newest_view(), in_.rank, Milestone::Kind::kVerified, 0, {}});
+  in_.control.send(Milestone{in_.views.newest_view(), in_.rank, Milestone::Kind::kVerified, 0, {}});
   return absl::OkStatus();
 }
 

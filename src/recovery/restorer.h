@@ -27,7 +27,7 @@ class Restorer {
     Rank rank;
     const Topology& topology;
     StageTrainer& trainer;
-    ViewGate& gate;
+    MemberViews& views;
     ControlLink& control;
     CommitAgreement& commits;
     RecoveryMemory& memory;

@@ -164,7 +164,7 @@ TEST_F(RestorerTest, WithoutAUsableCopyTheControllerHasToFindAnotherWay) {
     EXPECT_TRUE(absl::IsCancelled(rank.restorer.roll_back(rollback_plan().plan()))) << "it has to go back again";
     EXPECT_EQ(rank.counts.work().copies_refused, 1);
     EXPECT_THAT(rank.told.all<Trouble>(), SizeIs(1));
-    const auto next = rank.gate.next_start();
+    const auto next = rank.views.next_start();
     ASSERT_TRUE(next.ok() && *next != nullptr);
     ASSERT_TRUE(rank.restorer.roll_back(**next).ok());
     EXPECT_THAT(rank.told.all<Milestone>().back().sources, ElementsAre("the state at step 0"));

@@ -11,7 +11,7 @@
 namespace evermoe {
 namespace {
 
-// How soon to look again while pieces are on their way.
+// How soon to look again while chunks are on their way.
 constexpr absl::Duration kPoll = absl::Milliseconds(1);
 
 std::pair<Step, int> key(SlotTime time) { return {time.window, time.slot}; }
@@ -26,22 +26,22 @@ absl::Status SnapshotCopies::capture(SlotTime time, RecordBytes position) {
   RETURN_IF_ERROR(wait_settled());
   std::vector<OperatorBytes> bytes;
   for (const StageOperator& op : in_.trainer.operators()) bytes.push_back(op.bytes);
-  auto pieces = pieces_of_slot(in_.schedule, time.slot, bytes, static_cast<int64_t>(position.size()),
-                               options_.piece_bytes_max);
+  auto chunks = chunks_of_slot(in_.schedule, time.slot, bytes, static_cast<int64_t>(position.size()),
+                               options_.chunk_bytes_max);
   {
     const std::lock_guard lock(mutex_);
     if (is_suspended_) return Cancelled("this stage goes back");
-    capture_ = Capture{time, in_.schedule.slots(), std::move(position), std::move(pieces)};
+    capture_ = Capture{time, in_.schedule.slots(), std::move(position), std::move(chunks)};
     slots_of_window_[time.window] = in_.schedule.slots();
   }
-  in_.post.wake_service();
+  in_.sender.wake_service();
   return absl::OkStatus();
 }
 
 bool SnapshotCopies::is_reading(int operator_index) const {
   if (!capture_) return false;
-  for (size_t i = capture_->next; i < capture_->pieces.size(); ++i) {
-    if (capture_->pieces[i].operator_index == operator_index) return true;
+  for (size_t i = capture_->next; i < capture_->chunks.size(); ++i) {
+    if (capture_->chunks[i].operator_index == operator_index) return true;
   }
   return false;
 }
@@ -58,9 +58,9 @@ absl::Status SnapshotCopies::wait_read(int operator_index) {
       }
       is_urgent_ = true;
     }
-    if (!has_waited) in_.post.wake_service();
+    if (!has_waited) in_.sender.wake_service();
     has_waited = true;
-    RETURN_IF_ERROR(in_.gate.wait_signal().status());
+    RETURN_IF_ERROR(in_.views.wait_signal().status());
   }
 }
 
@@ -86,19 +86,19 @@ absl::Status SnapshotCopies::wait_settled() {
       }
       is_urgent_ = true;
     }
-    RETURN_IF_ERROR(in_.gate.pass().status());
-    ASSIGN_OR_RETURN(const bool moved, in_.gate.wait_signal());
+    RETURN_IF_ERROR(in_.views.pass().status());
+    ASSIGN_OR_RETURN(const bool moved, in_.views.wait_signal());
     if (moved) continue;
     {
       const std::lock_guard lock(mutex_);
       must_send_again_ = true;
     }
-    in_.post.wake_service();
+    in_.sender.wake_service();
   }
 }
 
 void SnapshotCopies::abandon() {
-  // The service thread holds the mutex of `reads_now_` only for moments; a read takes one piece's time.
+  // The service thread holds the mutex of `reads_now_` only for moments; a read takes one chunk's time.
   while (true) {
     {
       const std::lock_guard lock(mutex_);
@@ -108,7 +108,7 @@ void SnapshotCopies::abandon() {
         break;
       }
     }
-    if (!in_.gate.wait_signal().ok()) return;
+    if (!in_.views.wait_signal().ok()) return;
   }
   in_.store.drop_incomplete(in_.rank);
 }
@@ -137,64 +137,64 @@ void SnapshotCopies::suspend() {
 }
 
 absl::Duration SnapshotCopies::work() {
-  const size_t in_flight = in_.post.reap();
+  const size_t in_flight = in_.sender.reap();
   bool sends_again = false;
   {
     const std::lock_guard lock(mutex_);
     sends_again = must_send_again_;
   }
   if (sends_again) send_again();
-  if (in_flight < static_cast<size_t>(options_.pieces_in_flight_max) && !send_piece()) capture_piece();
+  if (in_flight < static_cast<size_t>(options_.chunks_in_flight_max) && !send_chunk()) capture_chunk();
   const std::lock_guard lock(mutex_);
-  if (!outgoing_.empty() && in_flight < static_cast<size_t>(options_.pieces_in_flight_max)) return absl::ZeroDuration();
+  if (!outgoing_.empty() && in_flight < static_cast<size_t>(options_.chunks_in_flight_max)) return absl::ZeroDuration();
   if (in_flight > 0 || !outgoing_.empty()) return kPoll;
   if (!capture_) return absl::InfiniteDuration();
   return is_urgent_ ? absl::ZeroDuration() : std::max(absl::ZeroDuration(), next_capture_ - in_.clock.now());
 }
 
-void SnapshotCopies::capture_piece() {
-  PieceHeader header;
+void SnapshotCopies::capture_chunk() {
+  ChunkHeader header;
   {
     const std::lock_guard lock(mutex_);
     if (!capture_ || (!is_urgent_ && in_.clock.now() < next_capture_)) return;
-    const PiecePlan& plan = capture_->pieces[capture_->next];
+    const ChunkRange& plan = capture_->chunks[capture_->next];
     header = {.owner = in_.rank, .window = capture_->time.window, .slot = capture_->time.slot,
-              .slots = capture_->slots, .piece = static_cast<int32_t>(capture_->next),
-              .pieces = static_cast<int32_t>(capture_->pieces.size()), .operator_index = plan.operator_index,
+              .slots = capture_->slots, .chunk = static_cast<int32_t>(capture_->next),
+              .chunks = static_cast<int32_t>(capture_->chunks.size()), .operator_index = plan.operator_index,
               .kind = plan.kind, .offset = plan.offset, .size = plan.size};
     reads_now_ = true;
   }
-  Piece piece = Piece::make(header);
+  Chunk chunk = Chunk::make(header);
   if (header.operator_index >= 0) {
-    in_.trainer.capture(header.operator_index, header.kind, header.offset, piece.writable_body());
+    in_.trainer.capture(header.operator_index, header.kind, header.offset, chunk.writable_body());
   } else {
-    std::memcpy(piece.writable_body().data(), capture_->position.data(), capture_->position.size());
+    std::memcpy(chunk.writable_body().data(), capture_->position.data(), capture_->position.size());
   }
   {
     const std::lock_guard lock(mutex_);
     reads_now_ = false;
     captured_bytes_ += header.size;
-    if (++capture_->next == capture_->pieces.size()) {
+    if (++capture_->next == capture_->chunks.size()) {
       capture_.reset();
       is_urgent_ = false;
       captured_.insert({header.window, header.slot});
     }
     next_capture_ = in_.clock.now() + absl::Seconds(static_cast<double>(header.size) / options_.bytes_per_second);
   }
-  piece.seal();
+  chunk.seal();
   fault_point("capture/copied");
-  const absl::Status stored = in_.store.add(piece);
+  const absl::Status stored = in_.store.add(chunk);
   std::vector<Rank> holders;
   {
     const std::lock_guard lock(mutex_);
     status_.Update(stored);
     for (const Holder& holder : holders_) holders.push_back(holder.rank);
   }
-  for (const Rank holder : holders) outgoing_.push_back({holder, {header.window, header.slot}, piece});
+  for (const Rank holder : holders) outgoing_.push_back({holder, {header.window, header.slot}, chunk});
   in_.wake_training.raise();
 }
 
-bool SnapshotCopies::send_piece() {
+bool SnapshotCopies::send_chunk() {
   if (outgoing_.empty()) return false;
   const Outgoing next = std::move(outgoing_.front());
   outgoing_.pop_front();
@@ -203,12 +203,12 @@ bool SnapshotCopies::send_piece() {
     const std::lock_guard lock(mutex_);
     view = view_;
   }
-  in_.post.send(next.holder, view, LetterKind::kPiece, next.piece.block(), next.piece.owner());
+  in_.sender.send(next.holder, view, MessageKind::kChunk, next.chunk.block(), next.chunk.owner());
   fault_point("capture/sent");
   return true;
 }
 
-// Every piece that a holder has not acknowledged, also those of a capture under way.
+// Every chunk that a holder has not acknowledged, also those of a capture under way.
 void SnapshotCopies::send_again() {
   std::vector<std::pair<Rank, SlotTime>> missing;
   {
@@ -224,7 +224,7 @@ void SnapshotCopies::send_again() {
   }
   outgoing_.clear();
   for (const auto& [holder, time] : missing) {
-    for (Piece& piece : in_.store.pieces(in_.rank, time)) outgoing_.push_back({holder, time, std::move(piece)});
+    for (Chunk& chunk : in_.store.chunks(in_.rank, time)) outgoing_.push_back({holder, time, std::move(chunk)});
   }
 }
 
@@ -256,7 +256,7 @@ void SnapshotCopies::adopt(Step window, int slots, const std::vector<Rank>& sour
     }
     must_send_again_ = true;
   }
-  in_.post.wake_service();
+  in_.sender.wake_service();
 }
 
 void SnapshotCopies::on_acknowledged(Rank holder, SlotTime time) {

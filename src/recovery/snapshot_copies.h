@@ -1,7 +1,7 @@
 // Takes a rank's snapshots while it trains, keeps their copies at peers, and knows what is complete.
 //
 // The training thread says what to capture and goes on; the service thread reads operator after
-// operator, piece by piece at a limited pace, stores each piece and sends it to the rank's holders. The
+// operator, chunk by chunk at a limited pace, stores each chunk and sends it to the rank's holders. The
 // optimizer waits, per operator, for a capture that still reads it, and the step after a capture is not
 // committed before its copies have arrived: a window is complete one step after its last slot at the
 // latest, which bounds the work of a recovery (at most twice the window).
@@ -20,17 +20,17 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "env/clock.h"
-#include "recovery/post.h"
+#include "recovery/message_sender.h"
 #include "recovery/stage_trainer.h"
-#include "recovery/view_gate.h"
+#include "recovery/member_views.h"
 #include "snapshot/snapshot_store.h"
 
 namespace evermoe {
 
 struct SnapshotCopiesOptions {
-  int64_t piece_bytes_max = Piece::kBytesMax;
+  int64_t chunk_bytes_max = Chunk::kBytesMax;
   double bytes_per_second = 1 << 30;  // pace of captures, unless the optimizer waits
-  int pieces_in_flight_max = 8;
+  int chunks_in_flight_max = 8;
 };
 
 class SnapshotCopies {
@@ -40,8 +40,8 @@ class SnapshotCopies {
     const StageTrainer& trainer;
     const CaptureSchedule& schedule;
     SnapshotStore& store;
-    Post& post;
-    ViewGate& gate;
+    MessageSender& sender;
+    MemberViews& views;
     Signal& wake_training;
     Clock& clock;
   };
@@ -68,7 +68,7 @@ class SnapshotCopies {
   // The training thread is about to be sent back: nothing of what it still runs is captured or sent.
   // Until abandon().
   void suspend();
-  // Does what there is to do, for about one piece. Returns when to be called again at the latest.
+  // Does what there is to do, for about one chunk. Returns when to be called again at the latest.
   absl::Duration work();
   // A new view: who keeps this rank's copies now. They are sent what they have not acknowledged.
   void set_holders(View view, std::vector<Rank> holders, const std::vector<PeerAddress>& table);
@@ -87,13 +87,13 @@ class SnapshotCopies {
     SlotTime time;
     int slots = 1;
     RecordBytes position;
-    std::vector<PiecePlan> pieces;
+    std::vector<ChunkRange> chunks;
     size_t next = 0;
   };
   struct Outgoing {
     Rank holder;
     SlotTime time;
-    Piece piece;
+    Chunk chunk;
   };
   struct Holder {
     Rank rank;
@@ -102,8 +102,8 @@ class SnapshotCopies {
   };
 
   bool is_reading(int operator_index) const;
-  void capture_piece();
-  bool send_piece();
+  void capture_chunk();
+  bool send_chunk();
   void send_again();
   bool is_settled() const;
 

@@ -90,11 +90,11 @@ class StageTrainer {
   // The state at `base` that resume() once came to; collective inside the stage only.
   virtual absl::Status restore_base(Step base) = 0;
 
-  // One piece of this rank's shard of an operator: kFull is master weights and moments, kComputeOnly
+  // One chunk of this rank's shard of an operator: kFull is master weights and moments, kComputeOnly
   // the compute weights alone.
   virtual void capture(int operator_index, SnapshotKind kind, int64_t offset, std::span<std::byte> into) const = 0;
   virtual void restore(int operator_index, SnapshotKind kind, int64_t offset, std::span<const std::byte> from) = 0;
-  // After all pieces of these operators have been restored on all lanes: the compute weights of the
+  // After all chunks of these operators have been restored on all lanes: the compute weights of the
   // whole operators; collective inside the stage.
   virtual absl::Status complete_restore(const std::vector<int>& operator_indices) = 0;
 
@@ -104,9 +104,9 @@ class StageTrainer {
 
   // Runs the next step's micro-batches and reduces the gradients of active operators.
   virtual absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary) = 0;
-  // Called while train() waits for the boundary: does one piece of what is not urgent in it, of milliseconds;
+  // Called while train() waits for the boundary: does one chunk of what is not urgent in it, of milliseconds;
   // false if there is none.
-  virtual bool work_meanwhile() { return false; }
+  virtual bool do_idle_work() { return false; }
   // Of the last train(), the same on every lane of the stage; both vectors empty if nothing is counted.
   virtual const ExpertLoads& expert_loads() const = 0;
   // Moves the position on and updates the active operators; collective inside the stage.

@@ -10,13 +10,13 @@
 namespace evermoe {
 
 void TroubleReporter::send(View view, const absl::Status& status, Trouble trouble) {
-  if (gate_.newest_view() != view) return;
+  if (views_.newest_view() != view) return;
   trouble.view = view;
-  trouble.stage_epoch = gate_.standing().stage_epoch;
+  trouble.stage_epoch = views_.standing().stage_epoch;
   trouble.rank = rank_;
   trouble.accused = accused_rank(status);
   trouble.what = std::string(status.message());
-  const PlanPointer plan = gate_.plan();
+  const PlanPointer plan = views_.plan();
   {
     const std::lock_guard lock(mutex_);
     const bool is_open = opening_ == view || (plan != nullptr && plan->view == view);
@@ -38,7 +38,7 @@ void TroubleReporter::repeat() {
     const std::lock_guard lock(mutex_);
     trouble = newest_;
   }
-  if (trouble && trouble->view == gate_.newest_view()) control_.send(*std::move(trouble));
+  if (trouble && trouble->view == views_.newest_view()) control_.send(*std::move(trouble));
 }
 
 }  // namespace evermoe

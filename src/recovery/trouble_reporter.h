@@ -8,14 +8,14 @@
 
 #include "absl/status/status.h"
 #include "recovery/messages.h"
-#include "recovery/view_gate.h"
+#include "recovery/member_views.h"
 
 namespace evermoe {
 
 class TroubleReporter {
  public:
-  TroubleReporter(Rank rank, const ViewGate& gate, ControlLink& control)
-      : rank_(rank), gate_(gate), control_(control) {}
+  TroubleReporter(Rank rank, const MemberViews& views, ControlLink& control)
+      : rank_(rank), views_(views), control_(control) {}
 
   // A call of `view` failed between stages, or with the whole world. Nothing happens if that view is over:
   // it takes its calls with it, and that is how this member learns of it.
@@ -35,7 +35,7 @@ class TroubleReporter {
   void send(View view, const absl::Status& status, Trouble trouble);
 
   const Rank rank_;
-  const ViewGate& gate_;
+  const MemberViews& views_;
   ControlLink& control_;
   std::mutex mutex_;  // guards what follows; not held while the controller is told
   View opening_;                    // of the newest plan that has come

@@ -15,8 +15,8 @@ void WindowFetch::Progress::take_from(Step window, const std::string& source) {
 // Slots that are not what was captured.
 void WindowFetch::drop_damaged(Step window, int slots) {
   for (int slot = 0; slot < slots; ++slot) {
-    for (const Piece& piece : in_.store.slot(in_.rank, {window, slot})) {
-      if (piece.verify().ok()) continue;
+    for (const Chunk& chunk : in_.store.slot(in_.rank, {window, slot})) {
+      if (chunk.verify().ok()) continue;
       in_.store.drop(in_.rank, {window, slot});
       break;
     }
@@ -41,7 +41,7 @@ absl::StatusOr<WindowFetch::Fetched> WindowFetch::fetch(Step window, int slots) 
 }
 
 absl::Status WindowFetch::fetch_slot(SlotTime time, Progress& progress) {
-  ASSIGN_OR_RETURN(const PlanPointer plan, in_.gate.pass());
+  ASSIGN_OR_RETURN(const PlanPointer plan, in_.views.pass());
   if (plan->view != progress.view) {
     progress.view = plan->view;
     progress.next_source = 0;
@@ -52,7 +52,7 @@ absl::Status WindowFetch::fetch_slot(SlotTime time, Progress& progress) {
     in_.troubles.report_copies_unusable(
         progress.view,
         NotFound(absl::StrCat("no source has a usable copy of window ", time.window.value, ", slot ", time.slot)));
-    return in_.gate.pass(progress.view).status();
+    return in_.views.pass(progress.view).status();
   }
   progress.asked_slot = time.slot;
   const Rank source = progress.asked[progress.next_source];
@@ -66,9 +66,9 @@ absl::Status WindowFetch::fetch_slot(SlotTime time, Progress& progress) {
 absl::StatusOr<bool> WindowFetch::ask(Rank source, View view, SlotTime time) {
   in_.refused.clear();
   bool answered = false;
-  while (!in_.store.has_slot(in_.rank, time) && in_.gate.newest_view() == view) {
-    if (!answered) in_.post.send(source, view, LetterKind::kWantSlot, encode(SlotLetter{in_.rank, time}));
-    ASSIGN_OR_RETURN(answered, in_.gate.wait_signal());
+  while (!in_.store.has_slot(in_.rank, time) && in_.views.newest_view() == view) {
+    if (!answered) in_.sender.send(source, view, MessageKind::kWantSlot, encode(SlotMessage{in_.rank, time}));
+    ASSIGN_OR_RETURN(answered, in_.views.wait_signal());
     if (!in_.refused.is(time)) continue;
     in_.counts.add_one(&MemberWork::copies_refused);
     return true;

@@ -10,11 +10,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "placement/topology.h"
-#include "recovery/letters.h"
+#include "recovery/member_messages.h"
 #include "recovery/member_options.h"
-#include "recovery/post.h"
+#include "recovery/message_sender.h"
 #include "recovery/trouble_reporter.h"
-#include "recovery/view_gate.h"
+#include "recovery/member_views.h"
 #include "snapshot/snapshot_store.h"
 
 namespace evermoe {
@@ -22,7 +22,7 @@ namespace evermoe {
 // The newest refusal of a source: it has no usable copy of a slot. Threads: any.
 class RefusedSlot {
  public:
-  void set(const SlotLetter& slot) {
+  void set(const SlotMessage& slot) {
     const std::lock_guard lock(mutex_);
     refused_ = slot;
   }
@@ -37,7 +37,7 @@ class RefusedSlot {
 
  private:
   mutable std::mutex mutex_;
-  std::optional<SlotLetter> refused_;
+  std::optional<SlotMessage> refused_;
 };
 
 // Threads: training thread only.
@@ -47,8 +47,8 @@ class WindowFetch {
     Rank rank;
     const Topology& topology;
     SnapshotStore& store;
-    Post& post;
-    ViewGate& gate;
+    MessageSender& sender;
+    MemberViews& views;
     TroubleReporter& troubles;
     RefusedSlot& refused;
     WorkCounts& counts;

@@ -1,7 +1,7 @@
 // What a rank captures from here on: by which window rule, in which order, and the position that goes with
 // every slot. The rule comes from the records, the order from what the gates chose (operator_ordering.h).
 //
-// The position is the capture order's state and the trainer's: the first piece of every slot holds it. A
+// The position is the capture order's state and the trainer's: the first chunk of every slot holds it. A
 // stage that goes back takes it up with slot 0 and proves it with every later slot.
 //
 // Threads: training thread only.

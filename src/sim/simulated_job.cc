@@ -58,7 +58,7 @@ MemberOptions member_options(const SimulatedShape& shape) {
   }
   options.log_bytes_max = shape.log_bytes_max;
   options.snapshot_bytes_max = shape.snapshot_bytes_max;
-  options.copies.piece_bytes_max = shape.piece_bytes_max;
+  options.copies.chunk_bytes_max = shape.chunk_bytes_max;
   options.copies.bytes_per_second = shape.copy_bytes_per_second;
   options.deadline = absl::Seconds(5);
   options.ask_again = absl::Milliseconds(100);
@@ -205,7 +205,7 @@ void SimulatedJob::act(const ControllerAction& action) {
       network_.after(process->last_order - network_.now(), [this, process = process.get(), message = order->message] {
         if (!network_.lives(process->number) || process->member == nullptr) return;
         process->member->enqueue(message);
-        network_.deliver(process->number, {View(0), kLetterGroup, static_cast<uint32_t>(LetterKind::kWake)}, {});
+        network_.deliver(process->number, {View(0), kLetterGroup, static_cast<uint32_t>(MessageKind::kWake)}, {});
       });
     }
   } else if (const auto* const tell = std::get_if<Tell>(&action)) {
@@ -283,11 +283,11 @@ void SimulatedJob::thread_ends(Process& process, const absl::Status& status) {
 }
 
 void SimulatedJob::say_joined(Process& process) {
-  const ViewGate& gate = process.member->gate();
-  const auto plan = gate.plan();
-  const bool is_open = plan != nullptr && plan->view == gate.newest_view();
+  const MemberViews& views = process.member->views();
+  const auto plan = views.plan();
+  const bool is_open = plan != nullptr && plan->view == views.newest_view();
   to_controller(MemberJoined{process.rank, process.since, process.node, SimulatedNetwork::address(process.number),
-                             gate.newest_view(), is_open, gate.standing().is_finished, gate.standing().stage_epoch,
+                             views.newest_view(), is_open, views.standing().is_finished, views.standing().stage_epoch,
                              process.member->newest_commit()},
                 &process);
   process.member->repeat_trouble();
@@ -312,7 +312,7 @@ void SimulatedJob::worker_ended(int64_t index, const std::string& how, bool is_c
 void SimulatedJob::beat() {
   for (const auto& process : processes_) {
     if (network_.lives(process->number) && !process->is_stopped) {
-      const View entered = process->member == nullptr ? View(0) : process->member->gate().entered_view();
+      const View entered = process->member == nullptr ? View(0) : process->member->views().entered_view();
       to_controller(MemberAlive{process->rank, process->since, entered}, process.get());
     }
   }

@@ -61,7 +61,7 @@ struct SimulatedShape {
   std::function<std::unique_ptr<StageTrainer>(const Topology&, Transport&)> make_trainer;
   std::function<std::string(StageTrainer&)> digest_of;
   HashModelOptions model;
-  int64_t piece_bytes_max = 16;     // a shard of the hash model has several pieces
+  int64_t chunk_bytes_max = 16;     // a shard of the hash model has several chunks
   SimulatedNetworkOptions network;
 };
 

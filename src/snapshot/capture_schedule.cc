@@ -26,19 +26,19 @@ std::optional<SnapshotKind> CaptureSchedule::kind_in(int operator_index, int slo
   return own == slot ? SnapshotKind::kFull : SnapshotKind::kComputeOnly;
 }
 
-std::vector<PiecePlan> pieces_of_slot(const CaptureSchedule& schedule, int slot,
+std::vector<ChunkRange> chunks_of_slot(const CaptureSchedule& schedule, int slot,
                                       const std::vector<OperatorBytes>& operators, int64_t position_bytes,
-                                      int64_t piece_bytes_max) {
-  std::vector<PiecePlan> pieces{{.size = position_bytes}};
+                                      int64_t chunk_bytes_max) {
+  std::vector<ChunkRange> chunks{{.size = position_bytes}};
   for (size_t i = 0; i < operators.size(); ++i) {
     const auto kind = schedule.kind_in(static_cast<int>(i), slot);
     if (!kind) continue;
     const int64_t bytes = *kind == SnapshotKind::kFull ? operators[i].full : operators[i].compute;
-    for (int64_t offset = 0; offset < bytes; offset += piece_bytes_max) {
-      pieces.push_back({static_cast<int>(i), *kind, offset, std::min(piece_bytes_max, bytes - offset)});
+    for (int64_t offset = 0; offset < bytes; offset += chunk_bytes_max) {
+      chunks.push_back({static_cast<int>(i), *kind, offset, std::min(chunk_bytes_max, bytes - offset)});
     }
   }
-  return pieces;
+  return chunks;
 }
 
 }  // namespace evermoe

@@ -29,8 +29,8 @@ struct SlotTime {
   friend bool operator==(const SlotTime&, const SlotTime&) = default;
 };
 
-// Piece `index` of a slot: a part of one operator's snapshot, small enough to be moved at once.
-struct PiecePlan {
+// Chunk `index` of a slot: a part of one operator's snapshot, small enough to be moved at once.
+struct ChunkRange {
   int operator_index = -1;  // -1: the trainer's position, first in every slot
   SnapshotKind kind = SnapshotKind::kFull;
   int64_t offset = 0;       // bytes from the beginning of the operator's snapshot
@@ -70,10 +70,10 @@ class CaptureSchedule {
   std::vector<int> slot_of_;
 };
 
-// The pieces of a slot on the rank with these shards: the position (`position_bytes` long), then the
-// operators in order, each cut into pieces of at most `piece_bytes_max`.
-std::vector<PiecePlan> pieces_of_slot(const CaptureSchedule& schedule, int slot,
+// The chunks of a slot on the rank with these shards: the position (`position_bytes` long), then the
+// operators in order, each cut into chunks of at most `chunk_bytes_max`.
+std::vector<ChunkRange> chunks_of_slot(const CaptureSchedule& schedule, int slot,
                                       const std::vector<OperatorBytes>& operators, int64_t position_bytes,
-                                      int64_t piece_bytes_max);
+                                      int64_t chunk_bytes_max);
 
 }  // namespace evermoe

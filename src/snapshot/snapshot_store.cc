@@ -8,20 +8,20 @@
 
 namespace evermoe {
 
-absl::Status SnapshotStore::add(Piece piece) {
+absl::Status SnapshotStore::add(Chunk chunk) {
   const std::lock_guard lock(mutex_);
-  const PieceHeader& header = piece.header();
-  const auto size = static_cast<int64_t>(piece.block().size());
+  const ChunkHeader& header = chunk.header();
+  const auto size = static_cast<int64_t>(chunk.block().size());
   Window& window = windows_[{header.window, header.owner}];
   window.expected = header.slots;
   Slot& slot = window.slots[header.slot];
-  slot.expected = header.pieces;
-  if (slot.pieces.contains(header.piece)) return absl::OkStatus();
+  slot.expected = header.chunks;
+  if (slot.chunks.contains(header.chunk)) return absl::OkStatus();
   if (bytes_ + size > bytes_max_) {
     return NoCapacity(absl::StrCat("snapshots and copies would take ", bytes_ + size, " bytes, more than the limit of ",
                                    bytes_max_));
   }
-  slot.pieces.emplace(header.piece, std::move(piece));
+  slot.chunks.emplace(header.chunk, std::move(chunk));
   bytes_ += size;
   bytes_peak_ = std::max(bytes_peak_, bytes_);
   return absl::OkStatus();
@@ -40,17 +40,17 @@ bool SnapshotStore::has_slot(Rank owner, SlotTime time) const {
   return slot != nullptr && slot->complete();
 }
 
-std::vector<Piece> SnapshotStore::slot(Rank owner, SlotTime time) const {
-  return has_slot(owner, time) ? pieces(owner, time) : std::vector<Piece>();
+std::vector<Chunk> SnapshotStore::slot(Rank owner, SlotTime time) const {
+  return has_slot(owner, time) ? chunks(owner, time) : std::vector<Chunk>();
 }
 
-std::vector<Piece> SnapshotStore::pieces(Rank owner, SlotTime time) const {
+std::vector<Chunk> SnapshotStore::chunks(Rank owner, SlotTime time) const {
   const std::lock_guard lock(mutex_);
-  std::vector<Piece> pieces;
+  std::vector<Chunk> chunks;
   const Slot* const slot = find(owner, time);
-  if (slot == nullptr) return pieces;
-  for (const auto& [index, piece] : slot->pieces) pieces.push_back(piece);
-  return pieces;
+  if (slot == nullptr) return chunks;
+  for (const auto& [index, chunk] : slot->chunks) chunks.push_back(chunk);
+  return chunks;
 }
 
 std::vector<HeldWindow> SnapshotStore::held() const {
@@ -74,7 +74,7 @@ std::vector<Step> SnapshotStore::windows(Rank owner) const {
 }
 
 void SnapshotStore::forget(const Slot& slot) {
-  for (const auto& [index, piece] : slot.pieces) bytes_ -= static_cast<int64_t>(piece.block().size());
+  for (const auto& [index, chunk] : slot.chunks) bytes_ -= static_cast<int64_t>(chunk.block().size());
 }
 
 void SnapshotStore::free_before(Step window) {
@@ -119,9 +119,9 @@ int SnapshotStore::corrupt(Rank owner) {
   for (auto& [key, window] : windows_) {
     if (key.second != owner) continue;
     for (auto& [index, slot] : window.slots) {
-      for (auto& [number, piece] : slot.pieces) {
-        if (piece.body().empty()) continue;
-        piece.writable_body()[piece.body().size() / 2] ^= std::byte{4};
+      for (auto& [number, chunk] : slot.chunks) {
+        if (chunk.body().empty()) continue;
+        chunk.writable_body()[chunk.body().size() / 2] ^= std::byte{4};
         ++count;
       }
     }

@@ -1,6 +1,6 @@
 // The snapshots that a process holds in memory: its own, and the copies of its peers.
 //
-// Threads: any. The bytes of stored pieces never change (but for corrupt(), which tests disasters).
+// Threads: any. The bytes of stored chunks never change (but for corrupt(), which tests disasters).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "base/ids.h"
-#include "snapshot/piece.h"
+#include "snapshot/chunk.h"
 
 namespace evermoe {
 
@@ -25,14 +25,14 @@ class SnapshotStore {
  public:
   explicit SnapshotStore(int64_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // Keeps a piece; one that is there already is kept as it was. NoCapacity beyond the limit.
-  absl::Status add(Piece piece);
+  // Keeps a chunk; one that is there already is kept as it was. NoCapacity beyond the limit.
+  absl::Status add(Chunk chunk);
 
   bool has_slot(Rank owner, SlotTime time) const;
-  // The pieces of a complete slot in order; empty if it is not complete.
-  std::vector<Piece> slot(Rank owner, SlotTime time) const;
+  // The chunks of a complete slot in order; empty if it is not complete.
+  std::vector<Chunk> slot(Rank owner, SlotTime time) const;
   // What is there of a slot, complete or not, in order.
-  std::vector<Piece> pieces(Rank owner, SlotTime time) const;
+  std::vector<Chunk> chunks(Rank owner, SlotTime time) const;
   // Windows of which every slot is complete, in order.
   std::vector<HeldWindow> held() const;
   // First states of the windows of which anything is held, in order.
@@ -45,7 +45,7 @@ class SnapshotStore {
   void drop(Rank owner, SlotTime time);
   void clear();
 
-  // A disaster for tests: flips a bit in every piece held of `owner`. Returns how many.
+  // A disaster for tests: flips a bit in every chunk held of `owner`. Returns how many.
   int corrupt(Rank owner);
 
   int64_t bytes() const;
@@ -54,9 +54,9 @@ class SnapshotStore {
 
  private:
   struct Slot {
-    std::map<int, Piece> pieces;
+    std::map<int, Chunk> chunks;
     int expected = 0;
-    bool complete() const { return expected > 0 && static_cast<int>(pieces.size()) == expected; }
+    bool complete() const { return expected > 0 && static_cast<int>(chunks.size()) == expected; }
   };
   struct Window {
     std::map<int, Slot> slots;

@@ -38,7 +38,7 @@ RankModel::RankModel(const JobConfig& config, const TrainerEnvironment& environm
     // Not of the head: it is one long piece, and keeps the largest activation of all, the logits' gradient.
     if (state->spec().kind != OperatorKind::kHead) state->defer_gradients(deferred_);
   }
-  stage_group_->set_meanwhile([this] { return work_meanwhile(); });
+  stage_group_->set_meanwhile([this] { return do_idle_work(); });
 }
 
 StageGroups RankModel::join_groups(const ExpertPlacement& placement, const TrainerEnvironment& environment,

@@ -38,7 +38,7 @@ class RankModel {
   const std::vector<OperatorState*>& operators() const { return operators_; }
 
   // Computes one of the gradients that are put off, if there is one: for whoever waits for another stage.
-  bool work_meanwhile() { return deferred_.run_one(); }
+  bool do_idle_work() { return deferred_.run_one(); }
 
   // The communicators inside the stage begin anew in another view.
   void join(View view);

@@ -49,7 +49,7 @@ class RecoverableTrainer final : public StageTrainer {
   RecordBytes position() const override;
   absl::Status set_position(const RecordBytes& position) override;
   absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary) override;
-  bool work_meanwhile() override { return model_->work_meanwhile(); }
+  bool do_idle_work() override { return model_->do_idle_work(); }
   const ExpertLoads& expert_loads() const override { return expert_loads_; }
   absl::Status apply(const Findings& combined, const ActiveOperators& active, const BeforeWrite& before_write) override;
   bool is_evaluated(Step step) const override;

@@ -22,7 +22,7 @@ Trainer::Trainer(const JobConfig& config, const TrainerEnvironment& environment,
     : config_(config),
       world_(join_world(*environment.transport, environment.view, absl::Seconds(config.run.deadline_seconds))),
       boundary_(*world_), model_(std::move(model)), durable_(environment, *model_) {
-  world_->set_meanwhile([this] { return model_->work_meanwhile(); });
+  world_->set_meanwhile([this] { return model_->do_idle_work(); });
 }
 
 Trainer::~Trainer() = default;

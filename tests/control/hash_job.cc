@@ -136,7 +136,7 @@ class Worker {
   MemberOptions member_options() const {
     MemberOptions options;
     options.slots = static_cast<int>(number(flags_, "--window", 3));
-    options.copies.piece_bytes_max = 16;
+    options.copies.chunk_bytes_max = 16;
     options.copies.bytes_per_second = 1e7;
     options.deadline = absl::Minutes(5);
     return options;
@@ -145,18 +145,18 @@ class Worker {
   void attach(Member& member, const std::string& address) {
     ControlHandlers handlers;
     handlers.describe = [&member, address] {
-      const ViewGate& gate = member.gate();
-      const auto plan = gate.plan();
+      const MemberViews& views = member.views();
+      const auto plan = views.plan();
       MemberJoined joined;
       joined.address = address;
-      joined.newest_view = gate.newest_view();
+      joined.newest_view = views.newest_view();
       joined.is_open = plan != nullptr && plan->view == joined.newest_view;
-      joined.has_finished = gate.standing().is_finished;
-      joined.stage_epoch = gate.standing().stage_epoch;
+      joined.has_finished = views.standing().is_finished;
+      joined.stage_epoch = views.standing().stage_epoch;
       joined.newest = member.newest_commit();
       return joined;
     };
-    handlers.entered = [&member] { return member.gate().entered_view(); };
+    handlers.entered = [&member] { return member.views().entered_view(); };
     handlers.on_registered = [&member] { member.repeat_trouble(); };
     handlers.on_order = [&member](ControllerMessage order) { member.receive(std::move(order)); };
     handlers.on_lost = [](const std::string& why) {

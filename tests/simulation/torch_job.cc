@@ -78,7 +78,7 @@ TorchJob::TorchJob(const JobConfig& config) : config_(config), cluster_("simulat
   shape_.lanes.assign(config.parallel.lanes.begin(), config.parallel.lanes.end());
   shape_.nodes = static_cast<int>(config.parallel.world_size());
   shape_.spares = 2;
-  shape_.piece_bytes_max = 50021;  // cuts elements
+  shape_.chunk_bytes_max = 50021;  // cuts elements
   shape_.copy_bytes_per_second = 2e8;
   shape_.log_bytes_max = shape_.snapshot_bytes_max = int64_t{1} << 30;
   shape_.network.time_max = absl::Minutes(2);

@@ -15,13 +15,13 @@
 
 namespace evermoe {
 
-class ViewGate {
+class MemberViews {
  public:
   using Standing = ViewState::Standing;
 
   // `wake_training` is raised whenever the training thread should look again. `patience` limits every
   // single wait for a new view.
-  ViewGate(Signal& wake_training, absl::Duration patience, absl::Duration ask_again)
+  MemberViews(Signal& wake_training, absl::Duration patience, absl::Duration ask_again)
       : wake_training_(wake_training), patience_(patience), ask_again_(ask_again) {}
 
   // ---- service thread
@@ -39,7 +39,7 @@ class ViewGate {
   // Waits for a plan by which this member begins (anew). Null when the job is over.
   absl::StatusOr<PlanPointer> next_start();
   // Waits for the training thread's signal; for predicates that others make true. False if none came
-  // for a while: letters get lost with connections, so it is time to ask again.
+  // for a while: messages get lost with connections, so it is time to ask again.
   absl::StatusOr<bool> wait_signal();
   void set_base(Step base);
   void set_finished();

@@ -1,20 +1,20 @@
-#include "recovery/post.h"
+#include "recovery/message_sender.h"
 
 #include <utility>
 
 namespace evermoe {
 
-Post::~Post() {
+MessageSender::~MessageSender() {
   for (Sending& sending : sending_) (void)transport_.wait(std::move(sending.operation), absl::ZeroDuration());
 }
 
-void Post::send(Rank to, View view, LetterKind kind, LetterBytes bytes) {
-  auto owner = std::make_shared<LetterBytes>(std::move(bytes));
+void MessageSender::send(Rank to, View view, MessageKind kind, MessageBytes bytes) {
+  auto owner = std::make_shared<MessageBytes>(std::move(bytes));
   const std::span<const std::byte> span = *owner;
   send(to, view, kind, span, std::move(owner));
 }
 
-void Post::send(Rank to, View view, LetterKind kind, std::span<const std::byte> bytes,
+void MessageSender::send(Rank to, View view, MessageKind kind, std::span<const std::byte> bytes,
                 std::shared_ptr<const void> owner) {
   // Started outside the lock: another thread of this process may run meanwhile.
   Sending sending{view, transport_.start_send(to, Tag{view, kLetterGroup, static_cast<uint32_t>(kind)}, bytes),
@@ -24,12 +24,12 @@ void Post::send(Rank to, View view, LetterKind kind, std::span<const std::byte> 
   sending_.push_back(std::move(sending));
 }
 
-void Post::finish(Sending sending) {
+void MessageSender::finish(Sending sending) {
   const absl::Status status = transport_.wait(std::move(sending.operation), absl::ZeroDuration());
   if (absl::IsUnavailable(status)) on_failure_(sending.view, status);
 }
 
-size_t Post::reap() {
+size_t MessageSender::reap() {
   std::list<Sending> all;
   {
     const std::lock_guard lock(mutex_);

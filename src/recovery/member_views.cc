@@ -1,4 +1,4 @@
-#include "recovery/view_gate.h"
+#include "recovery/member_views.h"
 
 #include <utility>
 
@@ -6,12 +6,12 @@
 
 namespace evermoe {
 
-bool ViewGate::stop(View view) {
+bool MemberViews::stop(View view) {
   const std::lock_guard lock(mutex_);
   return state_.stop(view);
 }
 
-void ViewGate::open(PlanPointer plan, bool restarts) {
+void MemberViews::open(PlanPointer plan, bool restarts) {
   {
     const std::lock_guard lock(mutex_);
     state_.open(std::move(plan), restarts);
@@ -19,7 +19,7 @@ void ViewGate::open(PlanPointer plan, bool restarts) {
   wake_training_.raise();
 }
 
-void ViewGate::end(absl::Status status) {
+void MemberViews::end(absl::Status status) {
   {
     const std::lock_guard lock(mutex_);
     if (!state_.end(std::move(status))) return;
@@ -27,7 +27,7 @@ void ViewGate::end(absl::Status status) {
   wake_training_.raise();
 }
 
-absl::StatusOr<PlanPointer> ViewGate::pass(View after) {
+absl::StatusOr<PlanPointer> MemberViews::pass(View after) {
   while (true) {
     {
       const std::lock_guard lock(mutex_);
@@ -37,7 +37,7 @@ absl::StatusOr<PlanPointer> ViewGate::pass(View after) {
   }
 }
 
-absl::StatusOr<PlanPointer> ViewGate::next_start() {
+absl::StatusOr<PlanPointer> MemberViews::next_start() {
   while (true) {
     {
       const std::lock_guard lock(mutex_);
@@ -49,51 +49,51 @@ absl::StatusOr<PlanPointer> ViewGate::next_start() {
   }
 }
 
-absl::StatusOr<bool> ViewGate::wait_signal() {
+absl::StatusOr<bool> MemberViews::wait_signal() {
   const absl::Status status = wake_training_.wait(ask_again_);
   if (absl::IsDeadlineExceeded(status)) return false;
   RETURN_IF_ERROR(status);
   return true;
 }
 
-bool ViewGate::accept(View view, const std::function<void()>& commit) {
+bool MemberViews::accept(View view, const std::function<void()>& commit) {
   const std::lock_guard lock(mutex_);
   if (!state_.accepts(view)) return false;
   commit();
   return true;
 }
 
-void ViewGate::set_base(Step base) {
+void MemberViews::set_base(Step base) {
   const std::lock_guard lock(mutex_);
   state_.set_base(base);
 }
 
-void ViewGate::set_finished() {
+void MemberViews::set_finished() {
   const std::lock_guard lock(mutex_);
   state_.set_finished();
 }
 
-ViewGate::Standing ViewGate::standing() const {
+MemberViews::Standing MemberViews::standing() const {
   const std::lock_guard lock(mutex_);
   return state_.standing();
 }
 
-bool ViewGate::has_ended() const {
+bool MemberViews::has_ended() const {
   const std::lock_guard lock(mutex_);
   return state_.has_ended();
 }
 
-View ViewGate::newest_view() const {
+View MemberViews::newest_view() const {
   const std::lock_guard lock(mutex_);
   return state_.newest();
 }
 
-View ViewGate::entered_view() const {
+View MemberViews::entered_view() const {
   const std::lock_guard lock(mutex_);
   return state_.entered();
 }
 
-PlanPointer ViewGate::plan() const {
+PlanPointer MemberViews::plan() const {
   const std::lock_guard lock(mutex_);
   return state_.plan();
 }

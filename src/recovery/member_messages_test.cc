@@ -1,30 +1,30 @@
-#include "recovery/letters.h"
+#include "recovery/member_messages.h"
 
 #include <gtest/gtest.h>
 
 #include "recovery/findings.h"
-#include "snapshot/piece.h"
+#include "snapshot/chunk.h"
 
 namespace evermoe {
 namespace {
 
-TEST(LettersTest, ComeBackAsTheyWere) {
-  const auto slot = decode_slot_letter(encode(SlotLetter{Rank(3), {Step(40), 2}}));
+TEST(MemberMessagesTest, ComeBackAsTheyWere) {
+  const auto slot = decode_slot_message(encode(SlotMessage{Rank(3), {Step(40), 2}}));
   ASSERT_TRUE(slot.ok());
   EXPECT_EQ(slot->owner, Rank(3));
   EXPECT_EQ(slot->time, (SlotTime{Step(40), 2}));
-  EXPECT_EQ(*decode_commit_letter(encode(Commit(77))), Commit(77));
+  EXPECT_EQ(*decode_commit_message(encode(Commit(77))), Commit(77));
   const Records records = {{Commit(4), {std::byte{1}, std::byte{2}}}, {Commit(5), {}}};
-  EXPECT_EQ(*decode_records_letter(encode(records)), records);
+  EXPECT_EQ(*decode_records_message(encode(records)), records);
   const BoundaryName name{Commit(9), BoundaryDirection::kGradient, MicroBatch(3)};
   const std::vector<std::byte> bytes(5, std::byte{7});
-  const LetterBytes letter = encode(BoundaryLetter{name, bytes});
-  const auto boundary = decode_boundary_letter(letter);
+  const MessageBytes message = encode(NamedBoundary{name, bytes});
+  const auto boundary = decode_named_boundary(message);
   ASSERT_TRUE(boundary.ok());
   EXPECT_EQ(boundary->name, name);
   EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), boundary->bytes.begin(), boundary->bytes.end()));
-  const LetterBytes audit = encode_audit(name, {5, 6});
-  EXPECT_EQ(*decode_audited(*decode_boundary_letter(audit)), (Fingerprint{5, 6}));
+  const MessageBytes audit = encode_audit(name, {5, 6});
+  EXPECT_EQ(*decode_audited(*decode_named_boundary(audit)), (Fingerprint{5, 6}));
 }
 
 TEST(RecordTest, ComesBackAsItWas) {
@@ -41,31 +41,31 @@ TEST(RecordTest, RulesChangeOnlyWhereAWindowBegins) {
 }
 
 // Every decoder takes any bytes without harm; what it accepts encodes to the same again.
-TEST(LettersTest, DecodersSurviveAnything) {
+TEST(MemberMessagesTest, DecodersSurviveAnything) {
   uint64_t state = 1;
   const auto draw = [&] { return state = state * 6364136223846793005ULL + 1442695040888963407ULL, state >> 33; };
-  Piece piece = Piece::make({.owner = Rank(1), .window = Step(8), .slot = 1, .slots = 2, .piece = 0, .pieces = 1,
+  Chunk chunk = Chunk::make({.owner = Rank(1), .window = Step(8), .slot = 1, .slots = 2, .chunk = 0, .chunks = 1,
                              .operator_index = 0, .size = 40});
-  piece.seal();
-  const std::vector<LetterBytes> seeds = {encode(SlotLetter{Rank(3), {Step(40), 2}}), encode(Commit(7)),
+  chunk.seal();
+  const std::vector<MessageBytes> seeds = {encode(SlotMessage{Rank(3), {Step(40), 2}}), encode(Commit(7)),
                                           encode(Records{{Commit(4), {std::byte{1}}}}),
                                           encode_audit({Commit(9), BoundaryDirection::kGradient, MicroBatch(3)}, {5, 6}),
                                           encode(Record{{{1.5}, {2}}, Step(1), {}}),
-                                          LetterBytes(piece.block().begin(), piece.block().end())};
+                                          MessageBytes(chunk.block().begin(), chunk.block().end())};
   for (int trial = 0; trial < 20000; ++trial) {
-    LetterBytes bytes = seeds[draw() % seeds.size()];
+    MessageBytes bytes = seeds[draw() % seeds.size()];
     for (uint64_t flips = draw() % 4; flips > 0 && !bytes.empty(); --flips) bytes[draw() % bytes.size()] ^= std::byte(1 << draw() % 8);
     if (draw() % 3 == 0) bytes.resize(draw() % 160);
-    if (const auto slot = decode_slot_letter(bytes); slot.ok()) {
+    if (const auto slot = decode_slot_message(bytes); slot.ok()) {
       EXPECT_EQ(encode(*slot), bytes);
     }
-    if (const auto commit = decode_commit_letter(bytes); commit.ok()) {
+    if (const auto commit = decode_commit_message(bytes); commit.ok()) {
       EXPECT_EQ(encode(*commit), bytes);
     }
-    if (const auto records = decode_records_letter(bytes); records.ok()) {
+    if (const auto records = decode_records_message(bytes); records.ok()) {
       EXPECT_EQ(encode(*records), bytes);
     }
-    if (const auto boundary = decode_boundary_letter(bytes); boundary.ok()) {
+    if (const auto boundary = decode_named_boundary(bytes); boundary.ok()) {
       EXPECT_EQ(encode(*boundary), bytes);
     }
     if (const auto record = decode_record(bytes); record.ok()) {
@@ -73,20 +73,20 @@ TEST(LettersTest, DecodersSurviveAnything) {
     }
     auto block = std::make_shared<std::byte[]>(bytes.size());
     std::copy(bytes.begin(), bytes.end(), block.get());
-    const auto decoded = Piece::from_block(block, bytes.size());
+    const auto decoded = Chunk::from_block(block, bytes.size());
     if (decoded.ok()) {
       EXPECT_EQ(decoded->header().size, 40);
     }
   }
 }
 
-TEST(PieceTest, DamageIsFound) {
-  Piece piece = Piece::make({.owner = Rank(1), .window = Step(8), .slots = 1, .pieces = 1, .operator_index = 0, .size = 64});
-  std::fill(piece.writable_body().begin(), piece.writable_body().end(), std::byte{3});
-  piece.seal();
-  EXPECT_TRUE(piece.verify().ok());
-  piece.writable_body()[63] ^= std::byte{1};
-  EXPECT_TRUE(absl::IsDataLoss(piece.verify()));
+TEST(ChunkTest, DamageIsFound) {
+  Chunk chunk = Chunk::make({.owner = Rank(1), .window = Step(8), .slots = 1, .chunks = 1, .operator_index = 0, .size = 64});
+  std::fill(chunk.writable_body().begin(), chunk.writable_body().end(), std::byte{3});
+  chunk.seal();
+  EXPECT_TRUE(chunk.verify().ok());
+  chunk.writable_body()[63] ^= std::byte{1};
+  EXPECT_TRUE(absl::IsDataLoss(chunk.verify()));
 }
 
 }  // namespace
