@@ -42,6 +42,42 @@ absl::Status BoundaryExchange::send(Rank to, BoundaryDirection direction, MicroB
   return absl::OkStatus();
 }
 
+void BoundaryExchange::begin(Commit commit) {
+  forget_expected();
+  commit_ = commit;
+}
+
+void BoundaryExchange::expect(Rank from, BoundaryDirection direction, MicroBatch micro_batch, std::span<std::byte> into,
+                              std::shared_ptr<const void> owner) {
+  const BoundaryName name{commit_, direction, micro_batch};
+  // As for sends; what is expected in a view that ends is received in another way.
+  const std::shared_ptr<const Plan> plan = in_.views.plan();
+  if (is_pulled(*plan) || expected_.contains(name)) return;
+  expected_[name] = {plan->view, in_.transport.start_receive(from, push_tag(plan->view, name), into), into, std::move(owner)};
+}
+
+std::unique_ptr<TransportOperation> BoundaryExchange::take_expected(View view, const BoundaryName& name,
+                                                                    std::span<std::byte> into) {
+  const auto found = expected_.find(name);
+  if (found == expected_.end()) return nullptr;
+  Expected& expected = found->second;
+  CHECK(expected.into.data() == into.data() && expected.into.size() == into.size())
+      << to_string(name) << " was expected elsewhere";
+  std::unique_ptr<TransportOperation> operation = std::move(expected.operation);
+  const bool is_of_view = expected.view == view;
+  expected_.erase(found);
+  if (is_of_view) return operation;
+  (void)in_.transport.wait(std::move(operation), absl::ZeroDuration());
+  return nullptr;
+}
+
+void BoundaryExchange::forget_expected() {
+  for (auto& [name, expected] : expected_) {
+    (void)in_.transport.wait(std::move(expected.operation), absl::ZeroDuration());
+  }
+  expected_.clear();
+}
+
 absl::Status BoundaryExchange::receive(Rank from, BoundaryDirection direction, MicroBatch micro_batch,
                                        std::span<std::byte> into) {
   const BoundaryName name{commit_, direction, micro_batch};
@@ -58,11 +94,13 @@ absl::Status BoundaryExchange::receive(Rank from, BoundaryDirection direction, M
 
 absl::Status BoundaryExchange::receive_pushed(const Plan& plan, Rank from, const BoundaryName& name,
                                               std::span<std::byte> into) {
-  return wait_for_message(in_.transport, in_.transport.start_receive(from, push_tag(plan.view, name), into), in_.deadline,
-                          in_.idle_work);
+  std::unique_ptr<TransportOperation> operation = take_expected(plan.view, name, into);
+  if (!operation) operation = in_.transport.start_receive(from, push_tag(plan.view, name), into);
+  return wait_for_message(in_.transport, std::move(operation), in_.deadline, in_.idle_work);
 }
 
 absl::Status BoundaryExchange::pull(const Plan& plan, Rank from, const BoundaryName& name, std::span<std::byte> into) {
+  CHECK(take_expected(plan.view, name, into) == nullptr) << to_string(name) << " is pulled in the view in which it was expected";
   bool answered = false;
   while (!take_arrived(name, into)) {
     if (!answered) in_.sender.send(from, plan.view, MessageKind::kWantBoundary, encode(NamedBoundary{name, {}}));
@@ -84,6 +122,7 @@ bool BoundaryExchange::take_arrived(const BoundaryName& name, std::span<std::byt
 }
 
 void BoundaryExchange::finish() {
+  forget_expected();
   for (Pushed& pushed : pushed_) {
     // An error is the receiver's affair: it asks again in the next view.
     (void)in_.transport.wait(std::move(pushed.operation), in_.deadline);

@@ -47,11 +47,13 @@ class BoundaryExchange final : public Boundary {
   // ---- training thread
 
   // The messages that follow belong to the work that leads to `commit`.
-  void begin(Commit commit) { commit_ = commit; }
+  void begin(Commit commit);
   absl::Status send(Rank to, BoundaryDirection direction, MicroBatch micro_batch, BoundaryMessage message) override;
+  void expect(Rank from, BoundaryDirection direction, MicroBatch micro_batch, std::span<std::byte> into,
+              std::shared_ptr<const void> owner) override;
   absl::Status receive(Rank from, BoundaryDirection direction, MicroBatch micro_batch,
                        std::span<std::byte> into) override;
-  // Waits until the transport has let go of everything pushed.
+  // Waits until the transport has let go of everything pushed and expected.
   void finish();
 
   // ---- service thread
@@ -67,16 +69,29 @@ class BoundaryExchange final : public Boundary {
     std::shared_ptr<const void> owner;
   };
 
+  // A receive that has been started before the trainer asks for its message.
+  struct Expected {
+    View view;
+    std::unique_ptr<TransportOperation> operation;
+    std::span<std::byte> into;
+    std::shared_ptr<const void> owner;
+  };
+
   bool is_pulled(const Plan& plan) const { return in_.keeps_log && commit_ <= last_under_way(plan.newest); }
   Tag push_tag(View view, const BoundaryName& name) const;
   void answer(Rank to, View view, const BoundaryName& name, const BoundaryMessage& message);
   absl::Status pull(const Plan& plan, Rank from, const BoundaryName& name, std::span<std::byte> into);
   bool take_arrived(const BoundaryName& name, std::span<std::byte> into);
+  // The receive that was started for this message in `view`; null if there is none. One of another view
+  // has failed with it and is given up.
+  std::unique_ptr<TransportOperation> take_expected(View view, const BoundaryName& name, std::span<std::byte> into);
+  void forget_expected();
   absl::Status receive_pushed(const Plan& plan, Rank from, const BoundaryName& name, std::span<std::byte> into);
 
   const Dependencies in_;
   Commit commit_;
   std::deque<Pushed> pushed_;
+  std::map<BoundaryName, Expected> expected_;
   std::mutex mutex_;  // guards what follows
   std::map<BoundaryName, std::vector<std::byte>> arrived_;
 };

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -41,6 +42,11 @@ class Boundary {
   virtual ~Boundary() = default;
   // Never waits for the receiver. The bytes must never change afterwards.
   virtual absl::Status send(Rank to, BoundaryDirection direction, MicroBatch micro_batch, BoundaryMessage message) = 0;
+  // The receive() of this message will follow, with the same `into`, whose memory `owner` keeps: the
+  // bytes may come there from now on, while this rank computes. What is not received by the end of the
+  // work under way is forgotten.
+  virtual void expect(Rank from, BoundaryDirection direction, MicroBatch micro_batch, std::span<std::byte> into,
+                      std::shared_ptr<const void> owner) {}
   virtual absl::Status receive(Rank from, BoundaryDirection direction, MicroBatch micro_batch,
                                std::span<std::byte> into) = 0;
 };

@@ -197,13 +197,26 @@ std::optional<int> HashTrainer::micro_batch_of(int round) const {
   return index < options_.micro_batches ? std::optional(index) : std::nullopt;
 }
 
+void HashTrainer::expect(const RoundOperation& operation, Boundary& boundary) {
+  const bool is_forward = operation.kind == RoundOperation::Kind::kForward;
+  const auto direction = is_forward ? BoundaryDirection::kActivation : BoundaryDirection::kGradient;
+  const int stage = role_.stage + (is_forward ? -1 : 1);
+  const auto micro_batch = micro_batch_of(operation.round);
+  if (!micro_batch || stage < 0 || stage >= topology_.stages()) return;
+  const auto message = std::make_shared<Message>();
+  expected_[{direction, *micro_batch}] = message;
+  const Rank from = topology_.rank_of({stage, *micro_batch % topology_.lanes(stage)});
+  boundary.expect(from, direction, MicroBatch(*micro_batch), std::as_writable_bytes(std::span(*message)), message);
+}
+
 absl::StatusOr<uint64_t> HashTrainer::receive(int stage, BoundaryDirection direction, int micro_batch,
                                               Boundary& boundary) {
-  Message message;
+  const auto expected = expected_.extract({direction, micro_batch});
+  const std::shared_ptr<Message> message = expected ? expected.mapped() : std::make_shared<Message>();
   const Rank from = topology_.rank_of({stage, micro_batch % topology_.lanes(stage)});
-  RETURN_IF_ERROR(boundary.receive(from, direction, MicroBatch(micro_batch), std::as_writable_bytes(std::span(message))));
+  RETURN_IF_ERROR(boundary.receive(from, direction, MicroBatch(micro_batch), std::as_writable_bytes(std::span(*message))));
   uint64_t value = 0;
-  for (const uint64_t word : message) value = mix(value, word);
+  for (const uint64_t word : *message) value = mix(value, word);
   return value;
 }
 
@@ -326,7 +339,10 @@ absl::StatusOr<Findings> HashTrainer::train(const ActiveOperators& active, Bound
   expert_loads_.tokens.assign(static_cast<size_t>(options_.layers_per_stage * options_.experts), 0);
   std::deque<Graph> held;
   uint64_t losses = 0;
-  for (const RoundOperation& operation : order_) {
+  expected_.clear();
+  for (size_t i = 0; i < order_.size(); ++i) {
+    const RoundOperation& operation = order_[i];
+    if (i + 1 < order_.size()) expect(order_[i + 1], boundary);
     const auto micro_batch = micro_batch_of(operation.round);
     if (operation.kind == RoundOperation::Kind::kForward) {
       fault_point("step/forward");

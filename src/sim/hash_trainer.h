@@ -121,6 +121,8 @@ class HashTrainer final : public StageTrainer {
   absl::Status load(std::span<const std::byte> state);
   absl::Status gather(const std::vector<int>& operator_indices);
 
+  // Tells the boundary what this operation will receive, if anything.
+  void expect(const RoundOperation& operation, Boundary& boundary);
   absl::StatusOr<uint64_t> receive(int stage, BoundaryDirection direction, int micro_batch, Boundary& boundary);
   absl::Status send(int stage, BoundaryDirection direction, int micro_batch, uint64_t value, Boundary& boundary);
   // Sends one word to every lane and gets one from each.
@@ -141,6 +143,7 @@ class HashTrainer final : public StageTrainer {
   const int lanes_;
   Communicator stage_group_;
   std::vector<RoundOperation> order_;
+  std::map<std::pair<BoundaryDirection, int>, std::shared_ptr<Message>> expected_;  // by micro-batch
   std::vector<Operator> operators_;
   std::vector<StageOperator> inventory_;
   Position position_;
