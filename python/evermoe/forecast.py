@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Union, cast
 
 from evermoe import _evermoe
 
 Method = Literal["exact", "young", "daly", "daly_higher"]
 Replacement = Literal["restart", "standby", "elastic"]
+Recompute = Literal["auto", "none", "experts", "layer"]
 Setting = Union[str, int, float, bool]
 Cluster = Union[str, "os.PathLike[str]", Mapping[str, Mapping[str, Setting]]]
 
@@ -58,6 +60,9 @@ def run(
     *,
     settings: Mapping[str, Setting] | None = None,
     failures: Union[str, "os.PathLike[str]"] = "",
+    sequences: int = 0,
+    tensor_parallel: int = 0,
+    recompute: Recompute = "auto",
     replacement: Replacement = "standby",
     runs: int = 16,
     seed: int = 1,
@@ -66,14 +71,17 @@ def run(
 
     settings: keys of the configuration (``{"protection.strategy": "sparse"}``) or of the cluster.
     failures: ``"KEY=VALUE,..."`` of the cluster's [failures], or the path of a recorded failure trace (.csv), which is
-      played once. replacement: of lost nodes. runs: simulated, from ``seed`` on.
+      played once. replacement: of failed nodes. runs: simulated, from ``seed`` on.
+    sequences: of one step, with a preset; 0: about 8192 tokens per GPU, so it grows with the cluster.
+    tensor_parallel: GPUs of each lane, 0 to choose. recompute: activations that are computed again instead of kept.
 
     >>> forecast = run("gpt-moe-7.3b", {"cluster": {"nodes": 12, "spares": 2}}, runs=2)
     >>> 0.9 < forecast["estimates"]["ettr"]["mean"] < 1
     True
     """
     name, of_cluster = _named(cluster)
-    text = _evermoe.forecast_run(os.fspath(model), name, os.fspath(failures), of_cluster + _settings(settings), replacement, runs, seed)
+    wishes = (sequences, tensor_parallel, recompute)
+    text = _evermoe.forecast_run(os.fspath(model), name, os.fspath(failures), of_cluster + _settings(settings), wishes, replacement, runs, seed)
     return cast(dict[str, Any], json.loads(text))
 
 
@@ -83,6 +91,9 @@ def plan(
     *,
     settings: Mapping[str, Setting] | None = None,
     failures: Union[str, "os.PathLike[str]"] = "",
+    sequences: int = 0,
+    tensor_parallel: int = 0,
+    recompute: Recompute = "auto",
     copies: int = 2,
     window: int = 0,
     stall_share: float = 0.05,
@@ -92,13 +103,15 @@ def plan(
 ) -> dict[str, Any]:
     """The best protection, the best that ``today``'s runtime can run, the others that were simulated, and why.
 
+    sequences, tensor_parallel, recompute: as of ``run()``.
     copies: wanted of each snapshot. window: steps of a sparse window, 0 to choose. stall_share: by which protection may
     lengthen a mean step. lost_share: of the tokens that may be lost; above 0 LOSSY protections take part.
     elastic: whether training on fewer nodes is acceptable. RuntimeError if nothing fits.
     """
     name, of_cluster = _named(cluster)
+    wishes = (sequences, tensor_parallel, recompute)
     text = _evermoe.forecast_plan(
-        os.fspath(model), name, os.fspath(failures), of_cluster + _settings(settings), copies, window, stall_share, lost_share, elastic, runs
+        os.fspath(model), name, os.fspath(failures), of_cluster + _settings(settings), wishes, copies, window, stall_share, lost_share, elastic, runs
     )
     return cast(dict[str, Any], json.loads(text))
 
@@ -138,6 +151,56 @@ def optimal_interval(cost_s: float, mtbf_s: float, restart_s: float = 0, method:
 def efficiency(work_s: float, cost_s: float, mtbf_s: float, restart_s: float = 0) -> float:
     """The exact share of wall time that remains as training with ``work_s`` seconds of work between saves."""
     return _evermoe.efficiency(work_s, cost_s, mtbf_s, restart_s)
+
+
+@dataclass(frozen=True)
+class Tier:
+    """Where checkpoints go: peers' memory, a local disk, remote storage."""
+
+    name: str
+    save_s: float      # by which training stands still for a save
+    restart_s: float   # detect, restart and load from here
+    shortest_s: float  # the shortest work between two saves: how long one takes in the background, or one step
+
+
+@dataclass(frozen=True)
+class Failure:
+    name: str
+    mtbf_s: float
+    survived_by: str  # the weakest tier that does
+
+
+@dataclass(frozen=True)
+class TierInterval:
+    tier: str
+    work_s: float  # between two saves
+    every: int     # so many saves of the tier below that is in use; 1 for the weakest
+
+
+@dataclass(frozen=True)
+class TierPlan:
+    intervals: list[TierInterval]  # of the tiers in use, weakest first
+    waste: float                   # expected share of time that is lost, to first order
+    reasons: list[str]
+
+
+def tier_intervals(tiers: Sequence[Tier], failures: Sequence[Failure]) -> TierPlan:
+    """How often to save to each of several tiers, weakest first, where failures differ in what they destroy.
+
+    >>> plan = tier_intervals([Tier("peers", 0.5, 20, 2), Tier("storage", 30, 300, 120)],
+    ...                       [Failure("node", 7200, "peers"), Failure("whole job", 864000, "storage")])
+    >>> [interval.tier for interval in plan.intervals]
+    ['peers', 'storage']
+    """
+    names = [tier.name for tier in tiers]
+    for failure in failures:
+        if failure.survived_by not in names:
+            raise ValueError(f'{failure.name}: survived_by: "{failure.survived_by}" is not one of the tiers')
+    intervals, waste, reasons = _evermoe.tier_intervals(
+        [(tier.name, tier.save_s, tier.restart_s, tier.shortest_s) for tier in tiers],
+        [(failure.name, failure.mtbf_s, names.index(failure.survived_by)) for failure in failures],
+    )
+    return TierPlan([TierInterval(names[tier], work, every) for tier, work, every in intervals], waste, reasons)
 
 
 def _text(value: Setting) -> str:

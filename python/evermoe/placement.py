@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,10 +41,13 @@ def place(
 ) -> list[list[int]]:
     """By node: the experts it holds, ascending, as often as it has replicas of them.
 
-    method: "mro_q" (maximum rank overlap with its last groups repaired; never worse than "mro"), "mro" (as
-      Lazarus has it), or, for comparison, "spread" (round robin) and "compact" (as few nodes as possible).
-    faults: with "mro_q", put every expert on at least so many distinct nodes; 0: as many as the least
-      replicated expert can have.
+    method: "mro_q" (maximum rank overlap with its last groups repaired), "mro" (as Lazarus has it), or, for
+      comparison, "spread" (round robin) and "compact" (as few nodes as possible).
+    faults: with "mro_q", put every expert on at least so many distinct nodes, so that fewer failures never lose
+      one; 0: as many as the least replicated expert can have. Where that takes other groups than the best, many
+      failures are survived less often, and some numbers of them less often than by "mro" (5 experts of 3 replicas
+      on 5 nodes survive any 2 failures, but 3 of them with probability 0.5 instead of 0.6). With ``faults=1``
+      "mro_q" is never worse than "mro", whatever the number of failures.
     Raises ValueError unless every count is positive and they sum to ``nodes * slots``.
 
     >>> place([2, 2, 2], nodes=3, slots=2, method="mro")
@@ -57,7 +61,7 @@ def survival_curve(experts_of_nodes: Sequence[Sequence[int]], experts: int | Non
 
     experts_of_nodes: as ``place()`` returns it.
     experts: how many there are; by default the highest id, plus one. One that is on no node is always lost.
-    Raises RuntimeError for plans too tangled to count exactly (never those of "mro" and "mro_q").
+    Raises RuntimeError for plans with too many combinations to count exactly (never those of "mro" and "mro_q").
     """
     rows = [integers(ids, "experts_of_nodes", 1).tolist() for ids in experts_of_nodes]
     if experts is None:
@@ -100,3 +104,104 @@ def dispatch(tokens: ArrayLike, replicas: ArrayLike, hosts: ArrayLike | None = N
     counts = np.zeros((experts, ranks, ranks), dtype=np.int64)
     counts[expert, source, destination] = count
     return counts
+
+
+class Transfer(NamedTuple):
+    """One expert's state on its way. In a round no node sends or receives more than one."""
+
+    round: int
+    source: int
+    destination: int
+    expert: int
+
+
+class Fetch(NamedTuple):
+    """What no live node holds: it must come from a snapshot or a checkpoint."""
+
+    expert: int
+    node: int
+
+
+@dataclass(frozen=True)
+class Migration:
+    """How a placement becomes another one."""
+
+    transfers: list[Transfer]
+    unavailable: list[Fetch]
+    experts_of_nodes: list[list[int]]  # afterwards, by node
+
+    @property
+    def rounds(self) -> int:
+        return 1 + max((transfer.round for transfer in self.transfers), default=-1)
+
+
+def migration(
+    held: Sequence[Sequence[int]], wanted: Sequence[Sequence[int]], *, keeps_nodes: bool = False
+) -> Migration:
+    """Who sends which expert to whom, and when, so that nodes which hold ``held`` come to hold ``wanted``.
+
+    Every node fetches what it shall hold and does not. The busiest sender sends as little as possible, and there are as
+    many rounds as the busiest sender or receiver has transfers: no schedule with these sources is shorter.
+
+    held: by node, the experts it has; nothing for a node that just joined. wanted: as ``place()`` returns it.
+    keeps_nodes: node n of ``wanted`` is node n; otherwise the nodes of the plan are given to those that hold most of them.
+
+    >>> moved = migration([[0, 1], [0, 1], []], [[1, 2], [0, 1], [0, 1]])
+    >>> moved.experts_of_nodes, moved.transfers, moved.unavailable
+    ([[0, 1], [0, 1], [1, 2]], [Transfer(round=0, source=0, destination=2, expert=1)], [Fetch(expert=2, node=2)])
+    """
+    now, then = ([integers(ids, name, 1).tolist() for ids in rows] for name, rows in (("held", held), ("wanted", wanted)))
+    transfers, unavailable, experts_of_nodes = _evermoe.migration(now, then, keeps_nodes)
+    return Migration([Transfer(*one) for one in transfers], [Fetch(*one) for one in unavailable], experts_of_nodes)
+
+
+def slowdown(experts_of_nodes: Sequence[Sequence[int]], loads: ArrayLike) -> float:
+    """The busiest node's load over the mean, if each replica of an expert gets the same part of its load: at least 1.
+
+    >>> slowdown([[0, 1], [0, 2]], [4, 1, 3])
+    1.25
+    """
+    rows = [integers(ids, "experts_of_nodes", 1).tolist() for ids in experts_of_nodes]
+    return _evermoe.slowdown(rows, [float(load) for load in np.asarray(loads, dtype=np.float64)])
+
+
+@dataclass(frozen=True)
+class RebalanceState:
+    """What a decision leaves for the next one."""
+
+    moved: int = 0  # step of the last move
+    count: int = 0  # evaluations that counted for moving
+
+
+@dataclass(frozen=True)
+class RebalanceDecision:
+    move: bool
+    state: RebalanceState
+    reason: str
+
+
+def decide_rebalance(
+    now: int,
+    state: RebalanceState,
+    *,
+    slowdown_now: float,
+    slowdown_after: float,
+    balanced_s: float,
+    migration_s: float,
+    gain_start: float = 1.10,
+    gain_stop: float = 1.05,
+    evaluations: int = 2,
+    pause_steps: int = 100,
+    payback_steps: int = 500,
+) -> RebalanceDecision:
+    """Whether experts should move now, at step ``now``, to a plan with another slowdown.
+
+    balanced_s: seconds of a step's expert work at slowdown 1. migration_s: seconds for which training would wait.
+    A gain (slowdown_now / slowdown_after) of gain_start counts for moving, one below gain_stop starts the count anew;
+    ``evaluations`` must have counted, ``pause_steps`` passed since the last move, and the migration must have paid for
+    itself after ``payback_steps``.
+    """
+    move, moved, count, reason = _evermoe.rebalance(
+        now, state.moved, state.count, slowdown_now, slowdown_after, balanced_s, migration_s, gain_start, gain_stop, evaluations, pause_steps, payback_steps
+    )
+    return RebalanceDecision(move, RebalanceState(moved, count), reason)

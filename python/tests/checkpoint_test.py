@@ -108,5 +108,85 @@ class SelectExperts(unittest.TestCase):
                 call()
 
 
+
+class Lost(unittest.TestCase):
+    """Against counting every token of every step by itself."""
+
+    def test_counters_are_the_tokens_of_all_steps(self):
+        random = np.random.default_rng(5)
+        for _ in range(50):
+            layers, experts = (int(n) for n in random.integers(1, 4, 2))
+            counters = checkpoint.LostTokens(layers, experts)
+            steps, saved_at, committed, version = [], np.zeros((layers, experts), dtype=int), 0, 0
+            start = 0
+            for _ in range(30):
+                tokens = random.integers(0, 9, (layers, experts))
+                steps.append(tokens)
+                counters.add_step(tokens)
+                if random.random() < 0.4:
+                    version += 1
+                    counters.snapshot(version)
+                    if random.random() < 0.2:
+                        counters.discard(version)
+                        continue
+                    saved = [sorted(random.choice(experts, random.integers(1, experts + 1), replace=False).tolist()) for _ in range(layers)]
+                    expected = sum(int(steps[s][layer][e]) for layer in range(layers) for e in range(experts) if e not in saved[layer]
+                                   for s in range(max(saved_at[layer][e], start), len(steps)))
+                    self.assertEqual(counters.exposed_after(version, saved), expected)
+                    counters.commit(version, saved)
+                    self.assertEqual(counters.exposed(), expected)
+                    committed = len(steps)
+                    for layer in range(layers):
+                        saved_at[layer][saved[layer]] = committed
+                elif random.random() < 0.1:
+                    self.assertEqual(counters.fault(), counters_lost(steps, saved_at, start, committed))
+                    steps = steps[:committed]
+                    start = committed
+
+    def test_bad_input(self):
+        counters = checkpoint.LostTokens(1, 2)
+        counters.snapshot(3)
+        for call, message in [
+            (lambda: checkpoint.LostTokens(0, 1), "layers: 0 is not between"),
+            (lambda: counters.add_step([[1, 2, 3]]), "a layer has 3 experts instead of 2"),
+            (lambda: counters.add_step([[1, -2]]), "-2 is not between"),
+            (lambda: counters.snapshot(3), "version: 3 is not above 3"),
+            (lambda: counters.commit(4, [[0]]), "version: 4 has no snapshot under way"),
+            (lambda: counters.commit(3, [[2]]), "saved: expert 2 is not one of 2"),
+            (lambda: counters.commit(3, []), "saved: 0 layers instead of 1"),
+            (lambda: checkpoint.lost_token_share(1, 0), "expected lost >= 0 and total >= 1"),
+        ]:
+            with self.assertRaisesRegex(ValueError, message):
+                call()
+
+
+def counters_lost(steps, saved_at, start, committed):
+    layers, experts = saved_at.shape
+    return sum(int(steps[s][layer][e]) for layer in range(layers) for e in range(experts) for s in range(max(saved_at[layer][e], start), committed))
+
+
+class HowManyExperts(unittest.TestCase):
+    def test_the_guard_keeps_the_loss_below_the_maximum(self):
+        state, lost = checkpoint.DynamicK(k=1), 0
+        for exposed in (100, 250, 90, 400, 10):
+            state, reason = checkpoint.guarded_k(state, lambda k: exposed * (8 - k) // 7, experts=8, lost_tokens_max=500)
+            self.assertIn("K", reason)
+            now = exposed * (8 - state.k) // 7
+            lost += now
+            state, _ = checkpoint.k_after_fault(state, now, experts=8, lost_tokens_max=500)
+            self.assertEqual(state.lost, lost)
+            self.assertLessEqual(lost, 500)
+
+    def test_bad_input(self):
+        state = checkpoint.DynamicK(k=1)
+        for call, message in [
+            (lambda: checkpoint.k_after_fault(checkpoint.DynamicK(k=9), 1, experts=8, lost_tokens_max=1), "k: 9 is not between 1 and 8"),
+            (lambda: checkpoint.k_after_fault(state, -1, experts=8, lost_tokens_max=1), "lost_now: -1"),
+            (lambda: checkpoint.guarded_k(state, lambda k: 7, experts=8, lost_tokens_max=1), "must be 0 where all experts are saved"),
+        ]:
+            with self.assertRaisesRegex(ValueError, message):
+                call()
+
+
 if __name__ == "__main__":
     unittest.main()

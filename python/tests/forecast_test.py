@@ -38,6 +38,32 @@ class OptimalInterval(unittest.TestCase):
             forecast.efficiency(0, 10, 100)
 
 
+class Tiers(unittest.TestCase):
+    PEERS, STORAGE = forecast.Tier("peers", 0.5, 20, 2), forecast.Tier("storage", 30, 300, 120)
+
+    def test_alone_a_tier_has_youngs_interval(self):
+        plan = forecast.tier_intervals([self.STORAGE], [forecast.Failure("any", 36000, "storage")])
+        self.assertEqual([interval.tier for interval in plan.intervals], ["storage"])
+        self.assertAlmostEqual(plan.intervals[0].work_s, math.sqrt(2 * 30 * 36000), delta=1)
+        self.assertTrue(plan.reasons)
+
+    def test_saves_nest(self):
+        plan = forecast.tier_intervals([self.PEERS, self.STORAGE], [forecast.Failure("node", 7200, "peers"), forecast.Failure("whole job", 864000, "storage")])
+        peers, storage = plan.intervals
+        self.assertAlmostEqual(storage.work_s, storage.every * peers.work_s)
+        self.assertLess(plan.waste, 0.1)
+
+    def test_bad_input(self):
+        for tiers, failures, message in [
+            ([], [forecast.Failure("any", 1, "x")], '"x" is not one of the tiers'),
+            ([self.PEERS], [], "failures: none given"),
+            ([forecast.Tier("peers", -1, 0, 1)], [forecast.Failure("any", 10, "peers")], "peers.save_s: -1"),
+            ([self.PEERS], [forecast.Failure("any", 0, "peers")], "any.mtbf_s: 0 is not a positive time"),
+        ]:
+            with self.assertRaisesRegex(ValueError, message):
+                forecast.tier_intervals(tiers, failures)
+
+
 class Run(unittest.TestCase):
     def test_a_job_is_forecast_as_configured(self):
         result = forecast.run("gpt-moe-7.3b", CLUSTER, settings=SPARSE, runs=2)
@@ -59,7 +85,7 @@ class Run(unittest.TestCase):
         self.assertAlmostEqual(result["simulated_seconds"] / 86400, 348, delta=2)
 
     def test_more_failures_cost_more(self):
-        often, rarely = (forecast.run("gpt-moe-7.3b", CLUSTER, failures=f"node_mtbf_hours={hours},repair_hours=0", runs=2) for hours in (12, 1200))
+        often, rarely = (forecast.run("gpt-moe-7.3b", CLUSTER, failures=f"node_mtbf_hours={hours},repair_hours=0,whole_job_node_hours=0", runs=2) for hours in (12, 1200))
         self.assertLess(often["estimates"]["ettr"]["mean"], rarely["estimates"]["ettr"]["mean"])
         self.assertEqual(often["job_mtbf_seconds"], 3600)
 
@@ -91,9 +117,17 @@ class Plan(unittest.TestCase):
             forecast.plan("gpt-moe-7.3b", CLUSTER, copies=9)
 
 
+    def test_a_layout_may_be_wished_for(self):
+        plan = forecast.plan("qwen1.5-moe-a2.7b", {"cluster": {"nodes": 4}}, runs=1, sequences=256, tensor_parallel=2, recompute="layer")
+        self.assertEqual((plan["job"]["tensor_parallel"], plan["job"]["recompute"], plan["batch"]), (2, "layer", "as given"))
+        self.assertIsNone(plan["today"])
+        with self.assertRaisesRegex(ValueError, 'recompute: found "some"'):
+            forecast.run("gpt-moe-7.3b", CLUSTER, recompute="some")
+
+
 class WhatIf(unittest.TestCase):
     def test_to_131072_gpus(self):
-        rows = forecast.what_if("mixtral-8x7b", "A100-80GB", [1024, 131072], runs=1)
+        rows = forecast.what_if("mixtral-8x7b", {"failures": {"whole_job_node_hours": 0}}, [1024, 131072], runs=1)
         self.assertEqual([row["gpus"] for row in rows], [1024, 131072])
         # 6.5 failures per 1000 node-days.
         self.assertAlmostEqual(rows[1]["job_mtbf_seconds"], 1000 * 86400 / 6.5 / 16384, delta=1)

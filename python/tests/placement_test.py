@@ -142,5 +142,90 @@ class Dispatch(unittest.TestCase):
             self.assertIn(message, str(caught.exception))
 
 
+
+class Promises(unittest.TestCase):
+    """What place()'s documentation says of faults, on every small case."""
+
+    def cases(self):
+        for nodes in range(2, 6):
+            for slots in range(1, 4):
+                for experts in range(1, min(nodes * slots, 5) + 1):
+                    for counts in itertools.combinations_with_replacement(range(1, nodes * slots + 1), experts):
+                        if sum(counts) == nodes * slots:
+                            yield list(counts), nodes, slots
+
+    def test_no_faults_given_means_as_many_nodes_as_possible(self):
+        for counts, nodes, slots in self.cases():
+            plan = placement.place(counts, nodes, slots)
+            distinct = [sum(expert in held for held in plan) for expert in range(len(counts))]
+            self.assertGreaterEqual(min(distinct), min(min(counts), nodes), counts)
+
+    def test_one_fault_is_never_worse_than_mro(self):
+        for counts, nodes, slots in self.cases():
+            best = placement.survival_curve(placement.place(counts, nodes, slots, faults=1), len(counts))
+            plain = placement.survival_curve(placement.place(counts, nodes, slots, method="mro"), len(counts))
+            self.assertTrue((best >= plain - 1e-12).all(), counts)
+
+    def test_the_example_of_the_price(self):
+        any_two = placement.place([3] * 5, 5, 3)
+        self.assertEqual(placement.survival_curve(any_two)[2:4].tolist(), [1.0, 0.5])
+        plain = placement.place([3] * 5, 5, 3, method="mro")
+        self.assertAlmostEqual(placement.survival(plain, 3), 0.6)
+
+
+
+class Migrations(unittest.TestCase):
+    def test_every_node_comes_to_hold_what_it_shall(self):
+        random = np.random.default_rng(2)
+        for _ in range(100):
+            nodes, slots, experts = 6, 3, 7
+            held = [random.integers(0, experts, slots).tolist() for _ in range(nodes)]
+            held[0] = []  # just joined
+            wanted = placement.place(placement.allocate(random.integers(1, 90, experts), nodes, slots), nodes, slots)
+            moved = placement.migration(held, wanted)
+            self.assertEqual(sorted(map(tuple, moved.experts_of_nodes)), sorted(map(tuple, wanted)))
+            have = [set(ids) for ids in held]
+            for transfer in moved.transfers:
+                self.assertIn(transfer.expert, held[transfer.source])
+                have[transfer.destination].add(transfer.expert)
+            for fetch in moved.unavailable:
+                self.assertFalse(any(fetch.expert in ids for ids in held))
+                have[fetch.node].add(fetch.expert)
+            for node, ids in enumerate(moved.experts_of_nodes):
+                self.assertLessEqual(set(ids), have[node])
+            for turn in range(moved.rounds):
+                for side in ("source", "destination"):
+                    ends = [getattr(transfer, side) for transfer in moved.transfers if transfer.round == turn]
+                    self.assertEqual(len(ends), len(set(ends)))
+            kept = placement.migration(held, wanted, keeps_nodes=True)
+            self.assertEqual(kept.experts_of_nodes, wanted)
+            self.assertLessEqual(len(moved.transfers) + len(moved.unavailable), len(kept.transfers) + len(kept.unavailable))
+
+    def test_slowdown_is_the_busiest_node_over_the_mean(self):
+        self.assertEqual(placement.slowdown([[0], [1]], [3, 1]), 1.5)
+        self.assertEqual(placement.slowdown([[0], [1]], [0, 0]), 1)
+
+    def test_a_move_must_pay(self):
+        state = placement.RebalanceState()
+        gain = {"slowdown_now": 1.5, "slowdown_after": 1.1, "balanced_s": 1.0}
+        first = placement.decide_rebalance(1000, state, migration_s=10, **gain)
+        self.assertEqual((first.move, first.state.count), (False, 1))
+        second = placement.decide_rebalance(1010, first.state, migration_s=10, **gain)
+        self.assertTrue(second.move, second.reason)
+        self.assertEqual(second.state, placement.RebalanceState(moved=1010))
+        self.assertFalse(placement.decide_rebalance(1010, first.state, migration_s=1e6, **gain).move)
+
+    def test_bad_input(self):
+        for call, message in [
+            (lambda: placement.migration([[0]], [[0], [0]]), "wanted: 2 nodes, but held has 1"),
+            (lambda: placement.migration([[-1]], [[0]]), "held: -1 is no expert"),
+            (lambda: placement.slowdown([[0]], [1, 2]), "expert 1 has load and is on no node"),
+            (lambda: placement.slowdown([[5]], [1]), "experts_of_nodes: 5 is no expert"),
+            (lambda: placement.decide_rebalance(1, placement.RebalanceState(), slowdown_now=0.5, slowdown_after=1, balanced_s=1, migration_s=1), "at least 1"),
+        ]:
+            with self.assertRaisesRegex(ValueError, message):
+                call()
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -102,15 +102,16 @@ absl::StatusOr<int> forecast(const ForecastArguments& arguments) {
 
 void add_forecast_command(CLI::App& app, CommandTable& commands) {
   const auto arguments = std::make_shared<ForecastArguments>();
-  CLI::App* command = app.add_subcommand("forecast", "Say what a job will do on a cluster that fails: time trained, lost and waited");
+  CLI::App* command = app.add_subcommand("forecast", "Say what a configured job will do on a cluster that fails: time trained, lost and waited.\n"
+                                                "Example: evermoe forecast gpt-moe-7.3b A100-80GB --set cluster.nodes=12 --report forecast.html");
   arguments->arguments.add(*command);
-  command->add_option("--sweep", arguments->sweeps, "KEY=A,B,... or KEY=A..B (doubling); every combination if given again")->allow_extra_args(false);
-  command->add_option("--scale", arguments->scale, "GPUS,... or usual (8 to 131,072): the best plan at each size");
-  command->add_option("--replacement", arguments->replacement, "of lost nodes: restart, standby or elastic")->capture_default_str();
-  command->add_option("--runs", arguments->options.simulated_runs, "simulated")->check(CLI::Range(1, 1000))->capture_default_str();
-  command->add_option("--seed", arguments->options.first_seed, "of the first run")->capture_default_str();
-  command->add_option("--report", arguments->report, "write a page with plots")->type_name("FILE.html");
-  command->add_flag("--json", arguments->json, "print JSON");
+  command->add_option("--sweep", arguments->sweeps, "repeat for KEY=A,B,... or KEY=A..B (doubling); given twice, for every combination")->allow_extra_args(false);
+  command->add_option("--scale", arguments->scale, "numbers of GPUs, or usual (8 to 131,072): make the best plan at each size");
+  command->add_option("--replacement", arguments->replacement, "what replaces failed nodes: restart, standby or elastic")->capture_default_str();
+  command->add_option("--runs", arguments->options.simulated_runs, "simulated runs")->check(CLI::Range(1, 1000))->capture_default_str();
+  command->add_option("--seed", arguments->options.first_seed, "seed of the first run")->capture_default_str();
+  command->add_option("--report", arguments->report, "write a page with figures, plots and tables")->type_name("FILE.html");
+  command->add_flag("--json", arguments->json, "print one JSON object, or an array for --sweep and --scale");
   commands[command] = [arguments] { return forecast(*arguments); };
 }
 

@@ -67,15 +67,16 @@ absl::StatusOr<int> place(const PlaceOptions& options) {
 
 void add_place_command(CLI::App& app, CommandTable& commands) {
   const auto options = std::make_shared<PlaceOptions>();
-  CLI::App* command = app.add_subcommand("place", "Place replicas of experts on nodes that fail, and say what is survived");
-  command->add_option("--experts", options->experts, "experts of equal load")->check(CLI::Range(1, kExpertsMax));
-  command->add_option("--loads", options->loads, "tokens of each expert: T,T,..., or a file with them");
-  command->add_option("--nodes", options->request.nodes, "nodes")->required();
-  command->add_option("--slots", options->request.slots, "experts that a node holds")->required();
-  command->add_option("--faults", options->request.faults, "replicas of every expert at least, as far as they fit")->capture_default_str();
-  command->add_option("--racks", options->request.racks, "that the nodes are dealt to in order, 0 if not known")->capture_default_str();
-  command->add_option("--method", options->method, "mro_q, mro, spread or compact")->capture_default_str();
-  command->add_flag("--explain", options->explain, "say why, instead of what each node holds");
+  CLI::App* command = app.add_subcommand("place", "Decide how many replicas each expert gets and which nodes hold them, and say which failures that survives.\n"
+                                             "Example: evermoe place --experts 64 --nodes 16 --slots 8 --explain");
+  command->add_option("--experts", options->experts, "number of experts, all with the same load")->check(CLI::Range(1, kExpertsMax));
+  command->add_option("--loads", options->loads, "tokens of each expert as T,T,..., or a file with them");
+  command->add_option("--nodes", options->request.nodes, "number of nodes")->required();
+  command->add_option("--slots", options->request.slots, "experts that each node holds")->required();
+  command->add_option("--faults", options->request.faults, "fewest replicas of every expert, as far as they fit")->capture_default_str();
+  command->add_option("--racks", options->request.racks, "racks, to which the nodes are dealt in order; 0 if not known")->capture_default_str();
+  command->add_option("--method", options->method, "how to place: mro_q, mro, spread or compact")->capture_default_str();
+  command->add_flag("--explain", options->explain, "explain the placement instead of listing what each node holds");
   command->add_flag("--json", options->json, "print one JSON object");
   commands[command] = [options] { return place(*options); };
 }

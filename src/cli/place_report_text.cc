@@ -25,17 +25,19 @@ std::string ranges(const std::vector<int>& ids) {
   return absl::StrJoin(parts, " ");
 }
 
-std::string chance(double lost) { return lost == 0 ? "never" : lost == 1 ? "always" : absl::StrFormat("%.3g", lost); }
+std::string chance(double lost) {
+  return lost == 0 ? "never" : lost == 1 ? "always" : lost < 1e-4 ? absl::StrFormat("%.2g %%", 100 * lost) : absl::StrFormat("%.3g %%", 100 * lost);
+}
 
-// "1 never, 2 0.333, 3 always": from the last loss that cannot hurt on, in steps that grow, to the first that always does.
+// "1: never, 2: 33.3 %, 3: always": from the last loss that cannot hurt on, in steps that grow, to the first that always does.
 std::string curve_text(const std::optional<SurvivalCurve>& curve) {
-  if (!curve) return "too tangled to count\n";
+  if (!curve) return "too many combinations to count\n";
   const std::vector<double>& lost = curve->lost;
   size_t count = 1;
   while (count + 1 < lost.size() && lost[count + 1] == 0) ++count;
   std::vector<std::string> parts;
   while (count < lost.size() && parts.size() < kLossesShown) {
-    parts.push_back(absl::StrCat(count, " ", chance(lost[count])));
+    parts.push_back(absl::StrCat(count, ": ", chance(lost[count])));
     if (lost[count] == 1) break;
     count = parts.size() < 3 ? count + 1 : std::max(count + 1, count * 3 / 2);
   }
@@ -47,11 +49,11 @@ std::string head_text(const PlaceReport& report) {
   std::string text = absl::StrFormat("%d experts on %d nodes of %d slots, %s: ", request.loads.size(), request.nodes, request.slots,
                                      to_string(request.method));
   const int sure = report.placement.distinct_least - 1;
-  absl::StrAppend(&text, sure == 0 ? "one lost node can lose an expert"
-                         : sure == 1 ? "any lost node leaves every expert" : absl::StrCat("any ", sure, " lost nodes leave every expert"), "\n");
+  absl::StrAppend(&text, sure == 0 ? "one failed node can lose an expert"
+                         : sure == 1 ? "every expert survives any one failed node" : absl::StrCat("every expert survives any ", sure, " failed nodes"), "\n");
   absl::StrAppendFormat(&text, "  busiest node  %.3f times the mean load\n", report.slowdown);
-  absl::StrAppend(&text, "  an expert is lost with so many nodes, with probability: ", curve_text(report.survival));
-  if (request.racks > 0) absl::StrAppend(&text, "  with so many racks: ", curve_text(report.rack_survival));
+  absl::StrAppend(&text, "  chance that some expert is lost, by failed nodes: ", curve_text(report.survival));
+  if (request.racks > 0) absl::StrAppend(&text, "  the same by failed racks: ", curve_text(report.rack_survival));
   if (!report.too_close.empty()) absl::StrAppend(&text, "  in one rack   experts ", ranges(report.too_close), "\n");
   return text;
 }
@@ -67,8 +69,8 @@ std::string replicas_text(const PlaceReport& report) {
     if (load_of(e) > load_of(busiest)) busiest = e;
   }
   const double even = static_cast<double>(total) / (static_cast<double>(report.request.nodes) * report.request.slots);
-  std::string text = absl::StrFormat("why so many replicas: %d for every expert first (%d asked for), then one at a time to whichever\n"
-                                     "  leaves most tokens on a replica; the most is %.4g (expert %d), a perfectly even share would be %.4g\n",
+  std::string text = absl::StrFormat("replicas: every expert gets %d first (%d asked for), then the next one goes to the expert with most tokens\n"
+                                     "  per replica; the most is %.4g (expert %d), a perfectly even share would be %.4g\n",
                                      report.allocation.faults, report.request.faults, load_of(busiest), busiest, even);
   absl::StrAppendFormat(&text, "  %8s %12s %9s %18s %18s\n", "expert", "load", "replicas", "on each", "with one fewer");
   for (size_t e = 0; e < loads.size(); ++e) {
@@ -85,9 +87,9 @@ std::string groups_text(const PlaceReport& report) {
   }
   std::map<std::set<int>, std::vector<int>> groups;
   for (size_t e = 0; e < nodes_of.size(); ++e) groups[nodes_of[e]].push_back(static_cast<int>(e));
-  std::string text = "why these nodes: experts that share the same nodes are lost only with all of them, so the fewer different sets of nodes, the\n"
-                     "  fewer ways to lose one (maximum rank overlap)\n";
-  if (report.placement.wraps_around) text += "  the last groups wrap around their nodes: otherwise an expert would be on too few\n";
+  std::string text = "nodes: experts on the same set of nodes are lost only if all of its nodes fail, so fewer different sets\n"
+                     "  leave fewer ways to lose an expert (maximum rank overlap)\n";
+  if (report.placement.wraps_around) text += "  the last groups wrap around: otherwise some expert would be on too few nodes\n";
   for (const auto& [nodes, experts] : groups) {
     absl::StrAppendFormat(&text, "  nodes %s hold experts %s\n", ranges(std::vector<int>(nodes.begin(), nodes.end())), ranges(experts));
   }
@@ -95,7 +97,7 @@ std::string groups_text(const PlaceReport& report) {
 }
 
 std::string methods_text(const PlaceReport& report) {
-  std::string text = "what other placements of the same replicas survive for sure, and with so many nodes an expert is lost with probability\n";
+  std::string text = "other placements of the same replicas: failed nodes that are always survived; chance that some expert is lost, by failed nodes\n";
   for (const PlaceReport::Method& other : report.methods) {
     absl::StrAppendFormat(&text, "  %-8s %4d; %s", to_string(other.method), other.distinct_least - 1, curve_text(other.survival));
   }

@@ -50,7 +50,7 @@ TEST_F(PlannerCommandsTest, PlanSaysWhatAndWhy) {
 }
 
 TEST_F(PlannerCommandsTest, PlanAsJsonAndTomlSayTheSame) {
-  const std::vector<std::string> plan = {"plan", "gpt-moe-7.3b", kCluster, "--runs", "2", "--failures", "node_mtbf_hours=24,repair_hours=1"};
+  const std::vector<std::string> plan = {"plan", "gpt-moe-7.3b", kCluster, "--runs", "2", "--failures", "node_mtbf_hours=24,repair_hours=1,whole_job_node_hours=0"};
   auto with = [&](const char* flag) {
     std::vector<std::string> arguments = plan;
     arguments.push_back(flag);
@@ -134,10 +134,34 @@ TEST_F(PlannerCommandsTest, AReportIsOnePage) {
   EXPECT_THAT(refusal({"profile", "--out", folder_.path("none/x.toml")}), StartsWith("evermoe: --out: found "));
 }
 
+TEST_F(PlannerCommandsTest, DeepSeekV3FitsItsOwnCluster) {
+  const Json json = Json::parse(printed({"plan", "deepseek-v3", "H800", "--set", "cluster.nodes=256", "--set", "links.nic_gb_per_second=400",
+                                         "--sequences", "15360", "--runs", "1", "--json"}));
+  EXPECT_EQ(json["gpus"], 2048);
+  EXPECT_EQ(json["job"]["tensor_parallel"], 1);
+  EXPECT_NE(json["job"]["recompute"], "none");
+  EXPECT_LT(json["job"]["gpu_bytes"].get<double>(), 80e9);
+  EXPECT_EQ(json["today"], nullptr);
+  EXPECT_THAT(refusal({"inspect", "--config", folder_.write("v3.toml", "[model]\npreset = \"deepseek-v3\"\n")}),
+              HasSubstr("model.preset: found \"deepseek-v3\", allowed: "));
+}
+
+TEST_F(PlannerCommandsTest, ATraceThatNeverHasEnoughNodesIsOneLine) {
+  EXPECT_EQ(refusal({"forecast", "gpt-moe-7.3b", "H100", "--set", "cluster.nodes=40", "--failures", EVERMOE_SOURCE_DIR "/data/forecast/bamboo-ec2-p3.csv"}),
+            "evermoe: failure trace: never has enough nodes: the job needs 40 at once, the trace has at most 32, first after 25 min of 11.4 h; allowed: "
+            "a job on at most 32 nodes (cluster.nodes)");
+}
+
+TEST_F(PlannerCommandsTest, APlanAsAPage) {
+  const std::string page = folder_.path("plan.html");
+  printed({"plan", "gpt-moe-7.3b", kCluster, "--runs", "1", "--report", page});
+  EXPECT_THAT(TestFolder::read(page), HasSubstr("All candidates"));
+}
+
 TEST_F(PlannerCommandsTest, PlaceShowsNodesAndWhatTheySurvive) {
   const std::string text = printed({"place", "--experts", "3", "--nodes", "3", "--slots", "2"});
-  EXPECT_THAT(text, StartsWith("3 experts on 3 nodes of 2 slots, mro_q: any lost node leaves every expert\n"));
-  EXPECT_THAT(text, HasSubstr("with probability: 1 never, 2 always\n"));
+  EXPECT_THAT(text, StartsWith("3 experts on 3 nodes of 2 slots, mro_q: every expert survives any one failed node\n"));
+  EXPECT_THAT(text, HasSubstr("chance that some expert is lost, by failed nodes: 1: never, 2: always\n"));
   const Json json = Json::parse(printed({"place", "--loads", "0,3,5", "--nodes", "2", "--slots", "3", "--faults", "1", "--json"}));
   EXPECT_THAT(json["replicas"], ElementsAre(1, 2, 3));
   EXPECT_EQ(json["experts_of_nodes"].size(), 2u);
@@ -150,7 +174,7 @@ TEST_F(PlannerCommandsTest, PlaceShowsNodesAndWhatTheySurvive) {
 TEST_F(PlannerCommandsTest, PlaceExplains) {
   const std::string loads = folder_.write("loads.txt", "100 200\n400, 100\n");
   const std::string text = printed({"place", "--loads", loads, "--nodes", "4", "--slots", "2", "--explain", "--racks", "2"});
-  for (const char* part : {"why so many replicas: 2 for every expert first", "not allowed", "why these nodes", "hold experts", "what other placements", "compact", "so many racks: 1 never"}) {
+  for (const char* part : {"replicas: every expert gets 2 first", "not allowed", "nodes: experts on the same set", "hold experts", "other placements", "compact", "by failed racks: 1: never"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
 }

@@ -66,11 +66,12 @@ absl::StatusOr<int> profile(const ProfileOptions& options) {
 
 void add_profile_command(CLI::App& app, CommandTable& commands) {
   const auto options = std::make_shared<ProfileOptions>();
-  CLI::App* command = app.add_subcommand("profile", "Measure this machine: memory, disk, streams, and matrix products where torch is built in");
-  command->add_option("--directory", options->directory, "whose disk is measured")->capture_default_str();
-  command->add_option("--out", options->out, "write the cluster there instead of printing it")->type_name("FILE.toml");
-  command->add_option("--disk-mib", options->disk_mib, "written and read")->check(CLI::Range(4, 1 << 20))->capture_default_str();
-  command->add_option("--stream-mib", options->stream_mib, "sent to another process")->check(CLI::Range(16, 1 << 20))->capture_default_str();
+  CLI::App* command = app.add_subcommand("profile", "Measure this machine (memory, disk, loopback, and matrix products where torch is built in) and write it as a cluster.\n"
+                                               "Example: evermoe profile --out machine.toml");
+  command->add_option("--directory", options->directory, "folder on the disk to measure")->capture_default_str();
+  command->add_option("--out", options->out, "write the cluster to this file instead of printing it")->type_name("FILE.toml");
+  command->add_option("--disk-mib", options->disk_mib, "MiB to write to disk and read back")->check(CLI::Range(4, 1 << 20))->capture_default_str();
+  command->add_option("--stream-mib", options->stream_mib, "MiB to send to another process")->check(CLI::Range(16, 1 << 20))->capture_default_str();
   command->add_flag("--json", options->json, "print the measurements as one JSON object");
   command->add_option("--echo", options->echo)->group("");  // the other process of the stream
   commands[command] = [options] { return profile(*options); };

@@ -47,8 +47,8 @@ std::vector<ConfigKey> capture_keys() {
                  kRun, "a new order is made when this share of the experts have changed"),
       number_key("protection.reorder_change", Field{&C::protection, &P::reorder_change},
                  {0, 1, true}, kRun,
-                 "an expert has changed when its popularity is by more than this other than before, "
-                 "relative to what it was"),
+                 "an expert has changed when its popularity differs from the last order's by more than this "
+                 "share of what it was"),
       bytes_key("protection.copy_bandwidth", Field{&C::protection, &P::copy_bandwidth}, kBytes, kRun,
                 "bytes per second that a worker may use for captures and copies"),
   };

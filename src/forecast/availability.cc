@@ -13,7 +13,7 @@ namespace {
 
 using Kind = AvailabilityEvent::Kind;
 
-// Lives of nodes and racks, as alternating times of being up and being repaired.
+// Lives of nodes, racks and what all of them share, as alternating times of being up and being repaired.
 class DrawnAvailability : public AvailabilitySource {
  public:
   DrawnAvailability(const FailureLaw& law, int nodes, int racks, uint64_t seed)
@@ -21,7 +21,8 @@ class DrawnAvailability : public AvailabilitySource {
         scale_(law.node_mtbf_seconds / std::tgamma(1 + 1 / law.shape)),
         causes_(static_cast<size_t>(nodes), 0) {
     std::vector<Turn> turns;
-    for (int unit = 0; unit < nodes_ + racks_; ++unit) {
+    const int units = nodes_ + racks_ + (law.whole_job_node_seconds > 0);
+    for (int unit = 0; unit < units; ++unit) {
       random_.emplace_back(seed, static_cast<uint64_t>(unit));
       turns.push_back({first_life(unit), unit, false});
     }
@@ -53,10 +54,12 @@ class DrawnAvailability : public AvailabilitySource {
     }
   };
 
-  bool is_rack(int unit) const { return unit >= nodes_; }
+  bool is_rack(int unit) const { return unit >= nodes_ && unit < nodes_ + racks_; }
+  bool is_all(int unit) const { return unit == nodes_ + racks_; }
   RandomStream& random(int unit) { return random_[static_cast<size_t>(unit)]; }
 
   double life(int unit) {
+    if (is_all(unit)) return random(unit).exponential(law_.whole_job_node_seconds / nodes_);
     if (is_rack(unit)) return random(unit).exponential(law_.rack_mtbf_seconds);
     return random(unit).weibull(law_.shape, scale_);
   }
@@ -64,7 +67,7 @@ class DrawnAvailability : public AvailabilitySource {
   // The rest of a life that is under way at a random instant: a uniform part of a life drawn with
   // probability proportional to its length.
   double first_life(int unit) {
-    if (is_rack(unit) || !law_.aged || law_.shape == 1) return life(unit);
+    if (unit >= nodes_ || !law_.aged || law_.shape == 1) return life(unit);
     const double long_life = scale_ * std::pow(random(unit).gamma(1 + 1 / law_.shape), 1 / law_.shape);
     return random(unit).uniform() * long_life;
   }
@@ -84,8 +87,7 @@ class DrawnAvailability : public AvailabilitySource {
     const std::optional<Kind> kind = kind_of_failure(turn.unit);
     if (kind == Kind::kCrash) {
       turns_.push({turn.seconds + life(turn.unit), turn.unit, false});
-      touched_.clear();
-      if (causes_[static_cast<size_t>(turn.unit)] == 0) touched_.push_back(turn.unit);
+      touch_those_up(is_all(turn.unit) ? 0 : turn.unit, is_all(turn.unit) ? nodes_ : turn.unit + 1);
     } else {
       turns_.push({turn.seconds + repair(turn.unit), turn.unit, true});
       add_cause(turn.unit, 1);
@@ -94,11 +96,19 @@ class DrawnAvailability : public AvailabilitySource {
   }
 
   std::optional<Kind> kind_of_failure(int unit) {
+    if (is_all(unit)) return Kind::kCrash;
     if (is_rack(unit)) return Kind::kDown;
     if (law_.repair_seconds == 0) return Kind::kCrash;
     if (law_.crash_share > 0 && random(unit).uniform() < law_.crash_share) return Kind::kCrash;
     if (law_.announced_share > 0 && random(unit).uniform() < law_.announced_share) return Kind::kAnnounced;
     return Kind::kDown;
+  }
+
+  void touch_those_up(int begin, int end) {
+    touched_.clear();
+    for (int node = begin; node < end; ++node) {
+      if (causes_[static_cast<size_t>(node)] == 0) touched_.push_back(node);
+    }
   }
 
   // One cause more or less for the unit's nodes to be down; those that change are touched.
@@ -122,7 +132,7 @@ class DrawnAvailability : public AvailabilitySource {
   const int nodes_;
   const int racks_;
   const double scale_;
-  std::vector<RandomStream> random_;  // by unit: nodes, then racks
+  std::vector<RandomStream> random_;  // by unit: nodes, then racks, then what all share
   std::vector<int> causes_;           // by node: why it is down
   std::priority_queue<Turn, std::vector<Turn>, Later> turns_;
   std::vector<int> touched_;

@@ -42,7 +42,7 @@ class AvailabilitySource {
 int rack_of(int node, int nodes, int racks);
 
 // Draws from the law; all nodes are up at the start. Stream n of the seed is node n's life, stream
-// nodes + r that of rack r. O(log nodes) per event, O(nodes) memory.
+// nodes + r that of rack r, the one after the racks' that of what all share: then every node that is up crashes. O(log nodes) per event, O(nodes) memory.
 // REQUIRES: nodes >= 1, racks >= 0, check(law, racks) is ok.
 std::unique_ptr<AvailabilitySource> draw_availability(const FailureLaw& law, int nodes, int racks, uint64_t seed);
 

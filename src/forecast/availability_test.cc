@@ -73,6 +73,17 @@ TEST(AvailabilityTest, PoissonFailuresComeAtTheirRate) {
   EXPECT_NEAR(std::sqrt(squares / n - mean * mean) / mean, 1, 0.04);
 }
 
+TEST(AvailabilityTest, TheWholeJobFailsAtOnce) {
+  const FailureLaw law{.node_mtbf_seconds = 1e11, .repair_seconds = kDay, .whole_job_node_seconds = 500 * kDay};
+  EXPECT_DOUBLE_EQ(whole_job_failure_rate(law, 50) * kDay, 0.1);
+  EXPECT_NEAR(failure_rate(law, 50, 0) * kDay, 0.1, 1e-4);
+  EXPECT_DOUBLE_EQ(whole_job_failure_rate(scaled(law, 2), 50) * kDay, 0.2);
+  const Watched seen = watch(*draw_availability(law, 50, 0, 3), 10000 * kDay);
+  EXPECT_NEAR(seen.events.at(Kind::kCrash), 1000, 4 * 32);
+  // All that are up crash: nearly all.
+  EXPECT_NEAR(seen.nodes.at(Kind::kCrash) / seen.events.at(Kind::kCrash), 50, 1);
+}
+
 TEST(AvailabilityTest, SharesOfCrashesAndAnnouncements) {
   const FailureLaw law{.node_mtbf_seconds = kDay, .repair_seconds = 3600, .crash_share = 0.25, .announced_share = 0.4};
   const auto source = draw_availability(law, 50, 0, 6);
@@ -150,7 +161,7 @@ TEST(AvailabilityTest, RacksAreConsecutiveAndEven) {
 
 TEST(AvailabilityTest, LawsOutOfRangeAreRefusedByName) {
   EXPECT_EQ(check({.node_mtbf_seconds = 0}, 0).message(),
-            "failure law: node_mtbf_seconds: found 0, allowed: 0.001 to 1e12");
+            "failures.node_mtbf_hours: found 0, allowed: 2.77778e-07 to 1e+09");
   EXPECT_FALSE(check({.node_mtbf_seconds = 1, .crash_share = 1.5}, 0).ok());
   EXPECT_FALSE(check({.node_mtbf_seconds = 1, .rack_mtbf_seconds = 5}, 0).ok());
   EXPECT_TRUE(check({.node_mtbf_seconds = 1, .rack_mtbf_seconds = 5}, 2).ok());

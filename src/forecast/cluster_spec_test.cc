@@ -30,7 +30,7 @@ nic_gb_per_second = 50
   EXPECT_EQ(cluster->gpu.flops, 500e12);       // changed, wherever it stands
   EXPECT_EQ(cluster->failures.node_mtbf_seconds, 5000 * 3600.0);
   EXPECT_EQ(cluster->nic_per_gpu(), 12.5e9);
-  EXPECT_EQ(cluster->job_mtbf_seconds(), 5000 * 3600.0 / 16);
+  EXPECT_NEAR(1 / cluster->job_mtbf_seconds(), 16 / (5000 * 3600.0) + 1 / cluster->whole_job_mtbf_seconds(), 1e-15);
   EXPECT_EQ(cluster->recovery.standby, 20);    // a default
 }
 
@@ -76,7 +76,7 @@ TEST(ClusterSpecTest, ErrorsAreOneLineThatSaysWhereWhatAndWhy) {
             "c.toml:1:1: failures.gpu_mtbf_hours: found node_mtbf_hours as well, allowed: one of the two");
   EXPECT_EQ(why("[cluster]\nnodes = 2\nracks = 3\n"), "c.toml:1:1: cluster.racks: found 3, allowed: at most cluster.nodes (2)");
   EXPECT_EQ(why("[failures]\nrack_mtbf_hours = 3\n"),
-            "c.toml: failure law: rack_mtbf_seconds: found a value, allowed: 0 where there are no racks");
+            "c.toml: failures.rack_mtbf_hours: found 3, allowed: 0 where cluster.racks does not say how many racks there are");
   EXPECT_EQ(why("[cluster\n").substr(0, 24), "c.toml:1:9: not TOML: Er");
   for (const char* text : {"[cluster]\nnodes = []\n", "[cluster]\nnodes = 1979-05-27\n", "[[cluster]]\n", "[gpu]\nname = 3\n"}) {
     EXPECT_EQ(why(text).find('\n'), std::string::npos) << text;

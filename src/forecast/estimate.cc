@@ -78,6 +78,9 @@ RunEstimates estimate_runs(const TrainedJob& job, const RunStrategy& strategy, c
   RunEstimates result;
   result.ettr = share([](const SimulatedRun& run) { return run.useful_seconds; });
   result.downtime_share = share([](const SimulatedRun& run) { return run.downtime_seconds(); });
+  result.detection_share = share([](const SimulatedRun& run) { return run.detection_seconds; });
+  result.change_share = share([](const SimulatedRun& run) { return run.change_seconds; });
+  result.restore_share = share([](const SimulatedRun& run) { return run.restore_seconds(); });
   result.waiting_share = share([](const SimulatedRun& run) { return run.waiting_seconds; });
   result.rework_share = share([](const SimulatedRun& run) { return run.rework_seconds; });
   result.protection_share = share([](const SimulatedRun& run) { return run.protection_seconds; });

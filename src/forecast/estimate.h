@@ -35,7 +35,10 @@ double student_t_95(int degrees);
 struct RunEstimates {
   Estimate ettr;
   Estimate downtime_share;       // recovering and waiting, of the wall time
-  Estimate waiting_share;
+  Estimate detection_share;      // of the downtime
+  Estimate change_share;         // of the downtime: restarts, standbys, other nodes
+  Estimate restore_share;        // of the downtime: loading and catching up
+  Estimate waiting_share;        // of the downtime
   Estimate rework_share;
   Estimate protection_share;
   Estimate shrunk_share;

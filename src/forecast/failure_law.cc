@@ -7,25 +7,33 @@
 namespace evermoe {
 namespace {
 
-absl::Status in_range(const char* name, double value, double least, double most, const char* allowed) {
-  if (value >= least && value <= most) return absl::OkStatus();
-  return InvalidInput(absl::StrCat("failure law: ", name, ": found ", value, ", allowed: ", allowed));
+constexpr double kHour = 3600, kSecondsMax = 3.6e12, kLifeLeast = 1e-3;
+
+// `seconds` in hours, as the key of a cluster's file has it.
+absl::Status hours_in_range(const char* key, double seconds, double least_seconds) {
+  if (seconds >= least_seconds && seconds <= kSecondsMax) return absl::OkStatus();
+  return InvalidInput(absl::StrCat("failures.", key, ": found ", seconds / kHour, ", allowed: ", least_seconds / kHour, " to ", kSecondsMax / kHour));
 }
 
-constexpr double kSecondsMax = 1e12;
+absl::Status in_range(const char* key, double value, double least, double most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  return InvalidInput(absl::StrCat("failures.", key, ": found ", value, ", allowed: ", least, " to ", most));
+}
 
 }  // namespace
 
 absl::Status check(const FailureLaw& law, int racks) {
-  RETURN_IF_ERROR(in_range("node_mtbf_seconds", law.node_mtbf_seconds, 1e-3, kSecondsMax, "0.001 to 1e12"));
-  RETURN_IF_ERROR(in_range("shape", law.shape, 0.1, 20, "0.1 to 20"));
-  RETURN_IF_ERROR(in_range("repair_seconds", law.repair_seconds, 0, kSecondsMax, "0 to 1e12"));
-  RETURN_IF_ERROR(in_range("crash_share", law.crash_share, 0, 1, "0 to 1"));
-  RETURN_IF_ERROR(in_range("announced_share", law.announced_share, 0, 1, "0 to 1"));
-  RETURN_IF_ERROR(in_range("rack_mtbf_seconds", law.rack_mtbf_seconds, 0, kSecondsMax, "0 to 1e12"));
-  RETURN_IF_ERROR(in_range("rack_repair_seconds", law.rack_repair_seconds, 0, kSecondsMax, "0 to 1e12"));
+  RETURN_IF_ERROR(hours_in_range("node_mtbf_hours", law.node_mtbf_seconds, kLifeLeast));
+  RETURN_IF_ERROR(in_range("shape", law.shape, 0.1, 20));
+  RETURN_IF_ERROR(hours_in_range("repair_hours", law.repair_seconds, 0));
+  RETURN_IF_ERROR(in_range("crash_share", law.crash_share, 0, 1));
+  RETURN_IF_ERROR(in_range("announced_share", law.announced_share, 0, 1));
+  RETURN_IF_ERROR(hours_in_range("rack_mtbf_hours", law.rack_mtbf_seconds, 0));
+  RETURN_IF_ERROR(hours_in_range("rack_repair_hours", law.rack_repair_seconds, 0));
+  RETURN_IF_ERROR(hours_in_range("whole_job_node_hours", law.whole_job_node_seconds, 0));
   if (law.rack_mtbf_seconds > 0 && racks < 1) {
-    return InvalidInput("failure law: rack_mtbf_seconds: found a value, allowed: 0 where there are no racks");
+    return InvalidInput(absl::StrCat("failures.rack_mtbf_hours: found ", law.rack_mtbf_seconds / kHour,
+                                     ", allowed: 0 where cluster.racks does not say how many racks there are"));
   }
   return absl::OkStatus();
 }
@@ -33,13 +41,18 @@ absl::Status check(const FailureLaw& law, int racks) {
 double failure_rate(const FailureLaw& law, int nodes, int racks) {
   CHECK(law.node_mtbf_seconds > 0);
   const double of_racks = law.rack_mtbf_seconds > 0 ? racks / law.rack_mtbf_seconds : 0;
-  return nodes / law.node_mtbf_seconds + of_racks;
+  return nodes / law.node_mtbf_seconds + of_racks + whole_job_failure_rate(law, nodes);
+}
+
+double whole_job_failure_rate(const FailureLaw& law, int nodes) {
+  return law.whole_job_node_seconds > 0 ? nodes / law.whole_job_node_seconds : 0;
 }
 
 FailureLaw scaled(FailureLaw law, double factor) {
   CHECK(factor > 0) << factor;
   law.node_mtbf_seconds /= factor;
   law.rack_mtbf_seconds /= factor;
+  law.whole_job_node_seconds /= factor;
   return law;
 }
 

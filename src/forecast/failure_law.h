@@ -29,14 +29,19 @@ struct FailureLaw {
 
   double rack_mtbf_seconds = 0;      // of each rack; 0: racks never fail
   double rack_repair_seconds = 0;
+
+  // Of the whole job, for one node: n nodes fail together every whole_job_node_seconds / n. 0: never.
+  double whole_job_node_seconds = 0;
   friend bool operator==(const FailureLaw&, const FailureLaw&) = default;
 };
 
-// InvalidInput for a value outside its range. `racks`: how many there are.
+// InvalidInput for a value outside its range, named as in a cluster's file. `racks`: how many there are.
 absl::Status check(const FailureLaw& law, int racks);
 
-// Failures per second of a job of so many nodes over so many racks, as long as all are up.
+// Failures per second of a job of so many nodes over so many racks, as long as all are up: of any kind, and of the whole
+// job at once.
 double failure_rate(const FailureLaw& law, int nodes, int racks);
+double whole_job_failure_rate(const FailureLaw& law, int nodes);
 
 // The same law with every rate multiplied by `factor` > 0.
 FailureLaw scaled(FailureLaw law, double factor);

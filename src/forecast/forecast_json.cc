@@ -1,5 +1,7 @@
 #include "forecast/forecast_json.h"
 
+#include <nlohmann/json.hpp>
+
 namespace evermoe {
 
 using Json = nlohmann::ordered_json;
@@ -12,6 +14,9 @@ Json as_json(const Estimate& estimate) {
 Json as_json(const RunEstimates& estimates) {
   Json result = {{"ettr", as_json(estimates.ettr)},
                  {"downtime_share", as_json(estimates.downtime_share)},
+                 {"detection_share", as_json(estimates.detection_share)},
+                 {"restart_share", as_json(estimates.change_share)},
+                 {"restore_share", as_json(estimates.restore_share)},
                  {"waiting_share", as_json(estimates.waiting_share)},
                  {"rework_share", as_json(estimates.rework_share)},
                  {"protection_share", as_json(estimates.protection_share)},
@@ -61,6 +66,8 @@ Json as_json(const JobLayout& layout, const StepForecast& step) {
   const JobProfile& profile = step.profile;
   return {{"origin", profile.origin},
           {"lanes", layout.lanes},
+          {"tensor_parallel", layout.tensor_parallel},
+          {"recompute", to_string(layout.recompute)},
           {"expert_replicas", layout.expert_replicas},
           {"micro_batches", layout.micro_batches},
           {"micro_batch_size", layout.micro_batch_size},
@@ -85,13 +92,16 @@ Json as_json(const RunForecast& forecast) {
           {"spares", forecast.cluster.spares},
           {"gpus", forecast.cluster.gpus()},
           {"job_mtbf_seconds", forecast.job_mtbf_seconds},
+          {"whole_job_mtbf_seconds", forecast.cluster.whole_job_mtbf_seconds()},
           {"job", as_json(forecast.layout, forecast.step)},
+          {"batch", forecast.batch},
           {"strategy", as_json(forecast.priced.strategy)},
           {"host_bytes_per_gpu", forecast.priced.host_bytes_per_gpu},
           {"estimates", as_json(forecast.estimates)},
           {"tokens_per_second", forecast.tokens_per_second},
           {"simulated_seconds", forecast.simulated_seconds},
-          {"reasons", forecast.priced.reasons}};
+          {"reasons", forecast.priced.reasons},
+          {"fallback_reason", forecast.priced.fallback_reason}};
 }
 
 }  // namespace evermoe

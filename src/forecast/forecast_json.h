@@ -1,7 +1,7 @@
 // The parts that plans and forecasts have in common, as JSON. Numbers are in SI units.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "forecast/estimate.h"
 #include "forecast/run_forecast.h"

@@ -22,7 +22,7 @@ struct JobProfile {
   int stages = 1;
   std::vector<int> lanes = {1};     // by stage
   int rounds = 1;                   // of micro-batches per step
-  int gpus_per_node = 8;
+  int lanes_per_node = 8;           // fewer than GPUs with tensor parallelism
   int nodes = 1;
 
   // By stage: the operators of its heaviest rank, with their bytes and times per step.

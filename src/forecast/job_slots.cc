@@ -28,6 +28,10 @@ void JobSlots::add(std::span<const int> nodes) {
   }
 }
 
+int JobSlots::spares_among(std::span<const int> nodes) const {
+  return static_cast<int>(std::count_if(nodes.begin(), nodes.end(), [&](int node) { return spares_.contains(node); }));
+}
+
 std::vector<int> JobSlots::slots_of(std::span<const int> nodes) const {
   std::vector<int> slots;
   for (const int node : nodes) {

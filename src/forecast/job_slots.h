@@ -24,6 +24,8 @@ class JobSlots {
   void add(std::span<const int> nodes);
   // The nodes are gone: their slots, now vacant, ascending. Unknown nodes are passed over.
   std::vector<int> remove(std::span<const int> nodes);
+  // How many of these nodes are idle spares.
+  int spares_among(std::span<const int> nodes) const;
   // The slots that these nodes play, ascending.
   std::vector<int> slots_of(std::span<const int> nodes) const;
   // Gives vacant slots to spare nodes, the lowest first, as far as they go.

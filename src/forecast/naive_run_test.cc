@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -64,6 +65,7 @@ Case random_case(uint64_t seed) {
     c.law.rack_mtbf_seconds = 3000;
     c.law.rack_repair_seconds = 60;
   }
+  if (random.below(4) == 0) c.law.whole_job_node_seconds = 800.0 * c.nodes;
   c.wall_seconds = 2000;
   return c;
 }
@@ -84,8 +86,30 @@ void expect_equal(const SimulatedRun& fast, const SimulatedRun& naive, const std
   EXPECT_NEAR(fast.protection_seconds, naive.protection_seconds, 1e-5) << what;
   EXPECT_NEAR(fast.rework_seconds, naive.rework_seconds, 1e-5) << what;
   EXPECT_NEAR(fast.recovery_seconds, naive.recovery_seconds, 1e-5) << what;
+  EXPECT_NEAR(fast.detection_seconds, naive.detection_seconds, 1e-5) << what;
+  EXPECT_NEAR(fast.change_seconds, naive.change_seconds, 1e-5) << what;
   EXPECT_NEAR(fast.waiting_seconds, naive.waiting_seconds, 1e-5) << what;
   EXPECT_NEAR(fast.shrunk_seconds, naive.shrunk_seconds, 1e-5) << what;
+}
+
+// The spans fill the run and show what it counts. (Lost training is counted by the clock of training, and shown by that of
+// the wall: as long only at full speed.)
+void expect_spans_of(const SimulatedRun& run, const std::vector<RunSpan>& spans, const std::string& what) {
+  std::map<RunSpan::Kind, double> seconds;
+  double end = 0;
+  for (const RunSpan& span : spans) {
+    EXPECT_EQ(span.begin_seconds, end) << what;
+    EXPECT_GT(span.end_seconds, span.begin_seconds) << what;
+    end = span.end_seconds;
+    seconds[span.kind] += span.end_seconds - span.begin_seconds;
+  }
+  EXPECT_NEAR(end, run.wall_seconds, 1e-9) << what;
+  EXPECT_NEAR(seconds[RunSpan::Kind::kWaiting], run.waiting_seconds, 1e-5) << what;
+  EXPECT_NEAR(seconds[RunSpan::Kind::kDetecting], run.detection_seconds, 1e-5) << what;
+  EXPECT_NEAR(seconds[RunSpan::Kind::kChanging], run.change_seconds, 1e-5) << what;
+  EXPECT_NEAR(seconds[RunSpan::Kind::kRestoring], run.restore_seconds(), 1e-5) << what;
+  EXPECT_GE(seconds[RunSpan::Kind::kLost], run.rework_seconds - 1e-5) << what;
+  if (run.shrinks == 0) { EXPECT_NEAR(seconds[RunSpan::Kind::kLost], run.rework_seconds, 1e-5) << what; }
 }
 
 TEST(NaiveRunTest, EveryStepPlayedGivesTheSameRun) {
@@ -94,9 +118,11 @@ TEST(NaiveRunTest, EveryStepPlayedGivesTheSameRun) {
     const Case c = random_case(seed);
     const auto fast_source = draw_availability(c.law, c.nodes, c.racks, seed);
     const auto naive_source = draw_availability(c.law, c.nodes, c.racks, seed);
-    const SimulatedRun fast = simulate_run(c.job, c.strategy, *fast_source, {.wall_seconds = c.wall_seconds});
+    std::vector<RunSpan> spans;
+    const SimulatedRun fast = simulate_run(c.job, c.strategy, *fast_source, {.wall_seconds = c.wall_seconds}, &spans);
     const SimulatedRun naive = naive_run(c.job, c.strategy, *naive_source, {.wall_seconds = c.wall_seconds});
     expect_equal(fast, naive, describe(c, seed));
+    expect_spans_of(fast, spans, describe(c, seed));
     interruptions += fast.interruptions;
     fallbacks += fast.fallbacks;
     shrinks += fast.shrinks;

@@ -79,6 +79,11 @@ class NaiveRun {
     result_.wall_seconds += seconds;
     if (recovering_) {
       result_.recovery_seconds += seconds;
+      const double detected = std::min(detecting_for_, seconds), changed = std::min(changing_for_, seconds - detected);
+      detecting_for_ -= detected;
+      changing_for_ -= changed;
+      result_.detection_seconds += detected;
+      result_.change_seconds += changed;
       recovery_left_ -= seconds;
       if (recovery_left_ <= 1e-9) end_recovery();
     } else if (!running_) {
@@ -142,7 +147,7 @@ class NaiveRun {
     end_saves(saves_, strategy_.save.durable_after_seconds);
     end_saves(fallbacks_, strategy_.fallback.durable_after_seconds);
     lost_.insert(hit.begin(), hit.end());
-    warm_ = !spare_.empty();
+    warm_ = std::any_of(spare_.begin(), spare_.end(), [&](int node) { return std::count(event.nodes.begin(), event.nodes.end(), node) == 0; });
     waited_ = false;
     running_ = recovering_ = false;
     grow_in_ = 1e300;
@@ -156,6 +161,8 @@ class NaiveRun {
     grow_in_ = 1e300;
     assign();
     pause_ = true;
+    detecting_for_ = 0;
+    changing_for_ = strategy_.recovery.grow;
     start_recovery(strategy_.recovery.grow);
   }
 
@@ -170,6 +177,8 @@ class NaiveRun {
     const RecoverySeconds& r = strategy_.recovery;
     double change = strategy_.replacement == NodeReplacement::kStandby && warm_ && !waited_ ? r.standby : r.restart;
     if (elastic()) change = r.reconfigure;
+    detecting_for_ = r.detect;
+    changing_for_ = change;
     start_recovery(r.detect + change + restore());
   }
   void start_recovery(double seconds) {
@@ -330,7 +339,7 @@ class NaiveRun {
   std::vector<int> holders_; // slots that were played when training last ran
   std::set<int> spare_;
   bool running_ = false, recovering_ = false, pause_ = false, warm_ = false, waited_ = false;
-  double recovery_left_ = 0, grow_in_ = 1e300;
+  double recovery_left_ = 0, detecting_for_ = 0, changing_for_ = 0, grow_in_ = 1e300;
 
   int64_t done_ = 0;                     // steps
   int stalls_ = 0;                       // of the step under way that have begun

@@ -47,4 +47,25 @@ std::string percent_words(const Estimate& share, int digits) {
   return absl::StrFormat("%.*f %% (%.*f to %.*f)", digits, 100 * share.mean, digits, 100 * share.low, digits, 100 * share.high);
 }
 
+std::string layout_words(const JobLayout& layout) {
+  const auto stages = layout.lanes.size();
+  std::string text = absl::StrCat(stages, stages == 1 ? " stage of " : " stages of ", layout.lanes.front(), layout.lanes.front() == 1 ? " lane" : " lanes");
+  if (layout.tensor_parallel > 1) absl::StrAppend(&text, ", each of ", layout.tensor_parallel, " GPUs (tensor parallel)");
+  absl::StrAppend(&text, ", ", layout.expert_replicas, layout.expert_replicas == 1 ? " replica" : " replicas", " of each expert");
+  if (layout.recompute == ActivationRecompute::kExperts) text += ", activations of experts recomputed";
+  if (layout.recompute == ActivationRecompute::kLayer) text += ", activations of whole layers recomputed";
+  return text;
+}
+
+std::string batch_words(const JobLayout& layout, double tokens_per_step, const std::string& origin) {
+  return absl::StrCat(layout.micro_batches, layout.micro_batches == 1 ? " micro-batch of " : " micro-batches of ", layout.micro_batch_size,
+                      layout.micro_batch_size == 1 ? " sequence, " : " sequences, ", count_words(tokens_per_step), " tokens a step (", origin, ")");
+}
+
+std::string failures_words(const ClusterSpec& cluster) {
+  const std::string text = absl::StrCat("one every ", duration_words(cluster.job_mtbf_seconds()));
+  const double whole = cluster.whole_job_mtbf_seconds();
+  return whole > 0 ? absl::StrCat(text, ", of the whole job at once every ", duration_words(whole)) : text;
+}
+
 }  // namespace evermoe

@@ -13,23 +13,23 @@ double matrix_elements(const OperatorSpec& spec) {
 
 }  // namespace
 
-OperatorWork operator_work(const OperatorSpec& spec, const ModelShape& shape) {
+OperatorWork operator_work(const OperatorSpec& spec, const CostShape& shape) {
   if (spec.kind == OperatorKind::kEmbedding) return {};
   const double product = 2 * matrix_elements(spec);
   OperatorWork work{product, product, product};
   if (spec.kind == OperatorKind::kBlock) {
-    // Scores and weighted values, over half of the sequence on average.
-    const double attention = 4.0 * static_cast<double>(shape.heads * shape.head_dim) *
-                             static_cast<double>(shape.sequence_length + 1) / 2;
+    const double attention = shape.attention_work();
     work.forward += attention;
     work.input_gradient += 2 * attention;
   }
   return work;
 }
 
-double step_work_per_token(const ModelShape& shape) {
+double step_work_per_token(const CostShape& shape) { return step_work_per_token(cost_operators(shape), shape); }
+
+double step_work_per_token(const std::vector<OperatorSpec>& operators, const CostShape& shape) {
   double sum = 0;
-  for (const OperatorSpec& spec : model_operators(shape)) {
+  for (const OperatorSpec& spec : operators) {
     const double share = spec.kind == OperatorKind::kExpert
                              ? static_cast<double>(shape.top_k) / static_cast<double>(shape.experts) : 1;
     sum += share * operator_work(spec, shape).total();

@@ -6,7 +6,7 @@
 // small beside these and left out; an embedding is a look-up.
 #pragma once
 
-#include "model/model_shape.h"
+#include "forecast/cost_shape.h"
 #include "operators/operator.h"
 
 namespace evermoe {
@@ -18,10 +18,11 @@ struct OperatorWork {
   double total() const { return forward + input_gradient + weight_gradient; }
 };
 
-OperatorWork operator_work(const OperatorSpec& spec, const ModelShape& shape);
+OperatorWork operator_work(const OperatorSpec& spec, const CostShape& shape);
 
 // Of a whole step per token of the batch: experts count top_k / experts of their work each. About 6 times the
-// active parameters, plus attention.
-double step_work_per_token(const ModelShape& shape);
+// active parameters, plus attention. Without what is computed again to save memory.
+double step_work_per_token(const CostShape& shape);
+double step_work_per_token(const std::vector<OperatorSpec>& operators, const CostShape& shape);
 
 }  // namespace evermoe

@@ -10,18 +10,31 @@
 #include "config/job_config.h"
 #include "env/files.h"
 #include "forecast/cluster_spec.h"
+#include "forecast/cost_shape.h"
 #include "forecast/step_forecast.h"
-#include "model/model_shape.h"
 
 namespace evermoe {
 
 struct PlannedModel {
   std::string name;                 // the preset or file that was named
-  ModelShape shape;
+  CostShape shape;
   Precision precision = Precision::kBf16;
   int64_t sequences = 0;            // of one step; 0: about 8192 tokens for each GPU
   std::optional<JobLayout> layout;  // none: chosen for the cluster
+  int tensor_parallel = 0;          // GPUs of a lane; 0: as the layout has it, or chosen
+  std::optional<ActivationRecompute> recompute = std::nullopt;  // none: as the layout has it, or chosen
 };
+
+// What a person may ask of the layout. InvalidInput where the model's configuration has another batch, or for wrong values.
+struct LayoutWishes {
+  int64_t sequences = 0;           // 0: as the model has it
+  int tensor_parallel = 0;         // 0: chosen
+  std::string recompute = "auto";  // or none, experts, layer
+};
+absl::Status apply_layout(const LayoutWishes& wishes, PlannedModel& model);
+
+// What of a model the runtime cannot train on this layout, and so can only be forecast. Empty if it can.
+std::string missing_in_runtime(const PlannedModel& model, const JobLayout& layout);
 
 struct PlanBudget {
   double host_bytes_per_gpu = 0;    // for snapshots, copies and logs; 0: half of the node's memory
@@ -65,6 +78,7 @@ absl::StatusOr<PlannedModel> load_planned_model(Files& files, const std::string&
 struct PlannedStep {
   JobLayout layout;
   StepForecast step;
+  std::string batch;  // who chose it: "as given", or that it was chosen and grows with the cluster
 };
 absl::StatusOr<PlannedStep> plan_step(const PlannedModel& model, const ClusterSpec& cluster);
 

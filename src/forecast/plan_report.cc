@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 #include <vector>
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -21,11 +22,10 @@ using Json = nlohmann::ordered_json;
 std::string job_text(const ProtectionPlan& plan) {
   const JobProfile& profile = plan.step.profile;
   std::string text = absl::StrFormat("%s on %d nodes of %d %s\n", plan.model, plan.cluster.nodes, plan.cluster.gpus_per_node, plan.cluster.gpu.name);
-  absl::StrAppendFormat(&text, "  layout        %d stages of %d lanes, %d micro-batches of %d sequences (%s tokens a step)\n", profile.stages,
-                        plan.layout.lanes.front(), plan.layout.micro_batches, plan.layout.micro_batch_size, count_words(profile.tokens_per_step));
+  absl::StrAppendFormat(&text, "  layout        %s\n  batch         %s\n", layout_words(plan.layout), batch_words(plan.layout, profile.tokens_per_step, plan.batch));
   absl::StrAppendFormat(&text, "  step          %s without failures, %s\n", duration_words(profile.step_seconds), profile.origin);
   absl::StrAppendFormat(&text, "  GPU memory    %s of %s\n", bytes_words(profile.gpu_bytes()), bytes_words(plan.cluster.gpu.memory_bytes));
-  absl::StrAppendFormat(&text, "  failures      one every %s\n", duration_words(plan.job_mtbf_seconds));
+  absl::StrAppendFormat(&text, "  failures      %s\n", failures_words(plan.cluster));
   return text;
 }
 
@@ -41,7 +41,10 @@ std::string settings_text(const ProtectionPlan& plan) {
   if (plan.best.is_lossy()) absl::StrAppendFormat(&text, "  LOSSY         %d of %d experts a save\n", strategy.lossy.saved, strategy.lossy.experts);
   if (has_replicas) absl::StrAppendFormat(&text, "  live states   on %d nodes of a stage at least\n", strategy.copies + 1);
   if (strategy.copies > 0 && !has_replicas) absl::StrAppendFormat(&text, "  copies        %d, on other %ss\n", strategy.copies, plan.failure_domain);
-  if (strategy.fallback.every_steps > 0) absl::StrAppendFormat(&text, "  durable saves every %d steps\n", strategy.fallback.every_steps);
+  if (strategy.fallback.every_steps > 0) {
+    absl::StrAppendFormat(&text, "  durable saves every %d steps (%s)\n", strategy.fallback.every_steps,
+                          duration_words(static_cast<double>(strategy.fallback.every_steps) * plan.step.profile.step_seconds));
+  }
   absl::StrAppendFormat(&text, "  experts       %d of a layer, %d replicas of each in a stage\n", plan.experts.experts, plan.experts.replicas);
   absl::StrAppendFormat(&text, "  spares        %d nodes (enough %s of the time)\n", plan.best.spares, percent_words(plan.spares_suffice));
   absl::StrAppendFormat(&text, "  host memory   %s per GPU\n", bytes_words(plan.host_bytes_per_gpu));
@@ -85,7 +88,7 @@ std::string candidates_text(const ProtectionPlan& plan) {
 
 Json candidate_json(const PlanCandidate& candidate) {
   return {{"strategy", as_json(candidate.priced.strategy)}, {"spares", candidate.spares}, {"score", candidate.score},
-          {"runs_today", candidate.runs_today()},
+          {"runs_today", candidate.runs_today()}, {"missing_in_runtime", candidate.missing},
           {"host_bytes_per_gpu", candidate.priced.host_bytes_per_gpu}, {"estimates", as_json(candidate.estimates)}};
 }
 
@@ -109,7 +112,9 @@ std::string to_json(const ProtectionPlan& plan) {
                {"nodes", plan.cluster.nodes},
                {"gpus", plan.cluster.gpus()},
                {"job_mtbf_seconds", plan.job_mtbf_seconds},
+               {"whole_job_mtbf_seconds", plan.cluster.whole_job_mtbf_seconds()},
                {"job", as_json(plan.layout, plan.step)},
+               {"batch", plan.batch},
                {"best", candidate_json(plan.best)},
                {"today", plan.today ? candidate_json(*plan.today) : Json()},
                {"tokens_per_second", plan.tokens_per_second},
@@ -172,11 +177,12 @@ std::string to_toml(const ProtectionPlan& plan) {
     absl::StrAppend(&text, "# ", candidate.priced.strategy.name, ": ETTR ", percent_words(candidate.estimates.ettr), what, "\n");
   };
   if (!plan.best.runs_today()) {
-    add_line(plan.best, absl::StrCat(" - a forecast only: today's runtime has no ", missing_in_runtime(plan.best.priced.strategy)));
+    add_line(plan.best, absl::StrCat(" - a forecast only: today's runtime has no ", plan.best.missing));
   }
   if (!plan.today) return text + "# Nothing that the runtime has today is to be had on this cluster.\n";
   add_line(*plan.today, plan.best.runs_today() ? "" : " - the best that runs today");
   const JobConfig config = configured(plan, *plan.today);
+  if (plan.layout.recompute != ActivationRecompute::kNone) absl::StrAppend(&text, "\n[train]\nrecompute = ", quoted(to_string(plan.layout.recompute)), "\n");
   append_keys("protection", config, {}, text);
   append_keys("checkpoint", config, {"every_steps"}, text);
   if (plan.cluster.nodes > kNodesMax || plan.today->spares > kNodesMax) {

@@ -75,6 +75,76 @@ TEST(ProtectionCostsTest, WithoutStorageNothingIsDurable) {
   EXPECT_GT(price_fallback(small_job(), small_cluster(2), 2).every_steps, price_fallback(small_job(), small_cluster(2), 1).every_steps);
 }
 
+// What all nodes share fails, too, and only durable saves are left then: the interval is the exact optimum for that.
+TEST(ProtectionCostsTest, FailuresOfTheWholeJobAskForDurableSaves) {
+  ClusterSpec cluster = small_cluster(0.5);
+  cluster.failures.whole_job_node_seconds = 0;
+  const MemoryLoss rare = memory_loss(small_job(), cluster, 2);
+  EXPECT_EQ(rare.whole_job_mtbf_seconds, 0);
+  cluster.failures.whole_job_node_seconds = 8 * 10 * kHour;
+  const MemoryLoss loss = memory_loss(small_job(), cluster, 2);
+  EXPECT_EQ(loss.whole_job_mtbf_seconds, 10 * kHour);
+  EXPECT_EQ(loss.copies_mtbf_seconds, rare.copies_mtbf_seconds);
+  const PeriodicSave save = price_fallback(small_job(), cluster, 2);
+  EXPECT_NEAR(static_cast<double>(save.every_steps), best_interval_seconds({save.stall_seconds + 1e-3, loss.mtbf_seconds()}) / 10, 1);
+  // No other interval does better under failures of the whole job alone.
+  const auto ettr = [&](double steps) {
+    const PeriodicSave other{static_cast<int64_t>(steps), save.stall_seconds, save.durable_after_seconds};
+    return dense_ettr(10, other, 0, 0, loss.mtbf_seconds());
+  };
+  const auto best = static_cast<double>(save.every_steps);
+  for (const double times : {0.5, 0.8, 1.25, 2.0}) EXPECT_LT(ettr(times * best), ettr(best)) << times;
+  const auto priced = std::get<PricedProtection>(price_sparse(small_job(), cluster, {}));
+  EXPECT_NE(priced.fallback_reason.find("the whole job every 10 h, all copies of a state every"), std::string::npos) << priced.fallback_reason;
+}
+
+TEST(ProtectionCostsTest, ADayBetweenDurableSavesIsSaid) {
+  ClusterSpec cluster = small_cluster(2);
+  cluster.failures.node_mtbf_seconds = 1e9;
+  EXPECT_EQ(price_fallback(small_job(), cluster, 2).every_steps, 8640);
+  const auto priced = std::get<PricedProtection>(price_peer_memory(small_job(), cluster, {}));
+  EXPECT_NE(priced.fallback_reason.find("failures would allow longer, a day is the most"), std::string::npos) << priced.fallback_reason;
+}
+
+// The default is Llama 3's: 35 switches and cables in 54 days on 2,048 nodes.
+TEST(PlanTest, FailuresOfTheWholeJobAreReported) {
+  PlanInput input{.cluster = default_cluster()};
+  input.cluster.nodes = 2048;
+  EXPECT_NEAR(input.cluster.whole_job_mtbf_seconds(), 54 * kDay / 35, 1);
+  input.cluster.nodes = 16;
+  input.budget.simulated_runs = 1;
+  input.model = load_planned_model(real_files(), "qwen1.5-moe-a2.7b").value();
+  const auto plan = plan_protection(input);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_NE(to_text(*plan).find(", of the whole job at once every 197 days"), std::string::npos) << to_text(*plan);
+  EXPECT_NEAR(nlohmann::json::parse(to_json(*plan))["whole_job_mtbf_seconds"].get<double>(), 128 * 54 * kDay / 35, 100);
+}
+
+TEST(PlanTest, WhatTheRuntimeCannotTrainIsAForecastOnly) {
+  PlanInput input{.cluster = default_cluster()};
+  input.cluster.nodes = 4;
+  input.budget.simulated_runs = 1;
+  input.model = load_planned_model(real_files(), "qwen1.5-moe-a2.7b").value();
+  input.model.tensor_parallel = 2;
+  const auto plan = plan_protection(input);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_FALSE(plan->today.has_value());
+  EXPECT_NE(to_text(*plan).find("each of 2 GPUs (tensor parallel)"), std::string::npos);
+  EXPECT_NE(to_text(*plan).find("today's runtime has no tensor parallelism"), std::string::npos) << to_text(*plan);
+  EXPECT_NE(to_text(*plan).find("(chosen: about 8192 tokens for each GPU, so that it grows with the cluster; --sequences fixes it)"), std::string::npos);
+}
+
+TEST(PlanInputTest, WishesForTheLayoutAreChecked) {
+  PlannedModel model = load_planned_model(real_files(), "deepseek-v3").value();
+  EXPECT_TRUE(model.shape.latent.has_value());
+  EXPECT_TRUE(apply_layout({.sequences = 15360, .tensor_parallel = 2, .recompute = "layer"}, model).ok());
+  EXPECT_EQ(model.sequences, 15360);
+  EXPECT_EQ(model.recompute, ActivationRecompute::kLayer);
+  EXPECT_EQ(apply_layout({.recompute = "some"}, model).message(), "recompute: found \"some\", allowed: none, experts, layer, auto");
+  PlannedModel configured = load_planned_model(real_files(), std::string(EVERMOE_SOURCE_DIR) + "/configs/mixtral-tiny.toml").value();
+  EXPECT_EQ(apply_layout({.sequences = 5}, configured).message(), "sequences: found a configured batch as well, allowed: with a preset");
+}
+
 // The interval that the price names is the best: no other of the same price does better in simulation.
 TEST(ProtectionCostsTest, PricedIntervalsAreTheBestOfAllSimulated) {
   const ClusterSpec cluster = small_cluster(0.5);
@@ -292,6 +362,7 @@ TEST(RunForecastTest, AsConfigured) {
 
 TEST(WhatIfTest, UpTo131072Gpus) {
   PlanInput input{.cluster = default_cluster()};
+  input.cluster.failures.whole_job_node_seconds = 0;
   input.model = load_planned_model(real_files(), "mixtral-8x7b").value();
   input.budget.simulated_runs = 2;
   const std::vector<int> scales{8, 1024, 131072};

@@ -18,7 +18,7 @@ inline JobProfile small_job() {
   job.stages = 4;
   job.lanes = {2, 2, 2, 2};
   job.rounds = 8;
-  job.gpus_per_node = 1;
+  job.lanes_per_node = 1;
   job.nodes = 8;
   std::vector<OperatorProfile> operators;
   for (int e = 0; e < 10; ++e) {

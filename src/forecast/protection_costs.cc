@@ -11,7 +11,6 @@ namespace evermoe {
 namespace {
 
 constexpr double kGigabyte = 1e9;
-constexpr double kFallbackLongest = 24 * 3600;
 
 // Bytes of a rank's full snapshots that durable storage needs: the compute weights follow from the masters.
 double durable_bytes(const JobProfile& job) { return job.state_bytes; }
@@ -57,6 +56,8 @@ RecoverySeconds recovery_of(const JobProfile& job, const ClusterSpec& cluster) {
 
 }  // namespace
 
+double save_stall_seconds(const JobProfile& job, const ClusterSpec& cluster) { return stall_of(job, cluster, job.rank_state_bytes()); }
+
 double host_budget_bytes(const ClusterSpec& cluster, const PlanBudget& budget) {
   if (budget.host_bytes_per_gpu > 0) return budget.host_bytes_per_gpu;
   return cluster.host_memory_bytes / cluster.gpus_per_node / 2;
@@ -85,22 +86,6 @@ double load_memory_seconds(const JobProfile& job, const ClusterSpec& cluster) {
 TrainedJob trained_job(const JobProfile& job, const ClusterSpec& cluster) {
   return {.step_seconds = job.step_seconds, .nodes = job.nodes, .nodes_least = (job.nodes + 1) / 2,
           .elastic_unit = std::min(job.stages, job.nodes), .stages = job.stages, .rounds = job.rounds, .racks = cluster.racks};
-}
-
-// Copies are lost if all `copies` holders of a failed node fail before they hold copies again, or a rack
-// that holds all of them; the first is about job MTBF / (2 x window of danger / node MTBF)^copies.
-PeriodicSave price_fallback(const JobProfile& job, const ClusterSpec& cluster, int copies) {
-  const double rate = cluster.durable_bytes_per_second();
-  if (rate == 0) return {};
-  PeriodicSave save{.durable_after_seconds = durable_bytes(job) / rate};
-  save.stall_seconds = stall_of(job, cluster, job.rank_state_bytes());
-  const double danger = 2 * (cluster.recovery.restart + 10 * job.step_seconds) / cluster.failures.node_mtbf_seconds;
-  double loss_mtbf = cluster.job_mtbf_seconds() / std::pow(std::min(0.5, danger), copies);
-  if (cluster.failures.rack_mtbf_seconds > 0 && cluster.racks < 2) loss_mtbf = std::min(loss_mtbf, cluster.failures.rack_mtbf_seconds);
-  const double cost = save.stall_seconds + cluster.capture_overhead_share * save.durable_after_seconds + 1e-3;
-  const double work = std::sqrt(2 * cost * loss_mtbf);
-  save.every_steps = steps_for(job, std::max(save.durable_after_seconds, std::min(work, kFallbackLongest)));
-  return save;
 }
 
 Priced price_durable(const JobProfile& job, const ClusterSpec& cluster, const PlanBudget& budget) {
@@ -138,7 +123,7 @@ Priced price_peer_memory(const JobProfile& job, const ClusterSpec& cluster, cons
   strategy.save.durable_after_seconds = copies * snapshot / cluster.nic_per_gpu();
   strategy.save.every_steps = best_every(job, cluster, strategy.save.stall_seconds, strategy.save.durable_after_seconds, budget.save_every);
   strategy.step_overhead_share = overhead_of(job, cluster, strategy.save, strategy.save.durable_after_seconds);
-  strategy.fallback = price_fallback(job, cluster, copies);
+  add_fallback(job, cluster, priced);
   strategy.recovery = recovery_of(job, cluster);
   if (auto refused = over_budget(kName, job, cluster, budget, priced)) return *refused;
   priced.reasons = {absl::StrFormat("a snapshot of %.2f GB per GPU reaches %d peers in %.2f s and stalls training %.2f s: every %d steps",

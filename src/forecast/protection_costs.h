@@ -25,6 +25,7 @@ struct PricedProtection {
   double stall_share = 0;          // of a mean step, overhead and stalls together
   std::optional<OrderKind> order;  // of sparse captures
   std::vector<std::string> reasons;
+  std::string fallback_reason;     // why durable saves below copies in memory are as often; empty without
 };
 
 // Why a protection is not to be had: "needs 96.0 GB of host memory per GPU, 31.3 GB are allowed".
@@ -58,13 +59,28 @@ Priced price_replicas(const JobProfile& job, const ClusterSpec& cluster, const P
 // Nothing is ever saved: costs nothing, and every failure takes the job back to its beginning.
 PricedProtection price_nothing(const JobProfile& job, const ClusterSpec& cluster);
 
-// The durable saves below copies in memory: rare, as they are needed only when copies are lost. Nothing
-// without storage.
+// What takes all copies of a state in memory, so that only durable saves are left. Mean seconds between, 0 for never.
+struct MemoryLoss {
+  double copies_mtbf_seconds = 0;     // all holders of one state, before they hold copies again (an estimate)
+  double rack_mtbf_seconds = 0;       // the rack, where there is only one
+  double whole_job_mtbf_seconds = 0;  // storage, switches, power
+  double mtbf_seconds() const;        // of any of them
+};
+MemoryLoss memory_loss(const JobProfile& job, const ClusterSpec& cluster, int copies);
+
+// The durable saves below copies in memory, needed only when those are lost: the interval is the exact optimum for that
+// (checkpoint/interval.h), no longer than kFallbackLongestSeconds and no shorter than a save takes. Nothing without storage.
+inline constexpr double kFallbackLongestSeconds = 24 * 3600;
 PeriodicSave price_fallback(const JobProfile& job, const ClusterSpec& cluster, int copies);
+// The same for a priced protection, with its copies and the reason.
+void add_fallback(const JobProfile& job, const ClusterSpec& cluster, PricedProtection& priced);
 
 // Seconds to read the whole state from durable storage; from peers.
 double load_durable_seconds(const JobProfile& job, const ClusterSpec& cluster);
 double load_memory_seconds(const JobProfile& job, const ClusterSpec& cluster);
+
+// By which a save of all that a rank holds outlasts the time before its next update.
+double save_stall_seconds(const JobProfile& job, const ClusterSpec& cluster);
 
 double host_budget_bytes(const ClusterSpec& cluster, const PlanBudget& budget);
 

@@ -78,6 +78,7 @@ class Planner {
     strategy.name = absl::StrCat(protection_name(priced), ", ", to_string(replacement));
     if (spares > 0) absl::StrAppend(&strategy.name, ", ", spares, spares == 1 ? " spare" : " spares");
     if (!known_.insert(strategy.name).second) return;
+    candidate.missing = together(plan_.job_missing, missing_in_runtime(strategy));
     const auto source = [&](uint64_t seed) { return draw_availability(cluster_.failures, cluster_.nodes + spares, cluster_.racks, seed); };
     candidate.estimates = estimate_runs(trained_job(job(), cluster_), strategy, {.wall_seconds = plan_.simulated_seconds}, source,
                                         budget_.simulated_runs, 1);
@@ -86,6 +87,8 @@ class Planner {
   }
 
   bool racks_fail() const { return cluster_.racks > 0 && cluster_.failures.rack_mtbf_seconds > 0; }
+
+  static std::string together(const std::string& a, const std::string& b) { return a.empty() || b.empty() ? a + b : absl::StrCat(a, " and ", b); }
 
   static std::string protection_name(const PricedProtection& priced) {
     return priced.strategy.name.substr(0, priced.strategy.name.find(','));
@@ -173,9 +176,10 @@ class Planner {
                                         100 * next.estimates.ettr.mean, 100 * (best.score - next.score)));
     }
     for (const std::string& reason : best.priced.reasons) reasons.push_back(reason);
+    if (!best.priced.fallback_reason.empty()) reasons.push_back(best.priced.fallback_reason);
     reasons.push_back(plan_.experts.reason);
     if (!best.runs_today()) {
-      reasons.push_back(absl::StrCat("a forecast only, today's runtime has no ", missing_in_runtime(best.priced.strategy),
+      reasons.push_back(absl::StrCat("a forecast only, today's runtime has no ", best.missing,
                                      plan_.today ? absl::StrFormat("; the best that it runs, %s, keeps %.2f %%", plan_.today->priced.strategy.name,
                                                                    100 * plan_.today->estimates.ettr.mean)
                                                  : std::string("; nothing that it runs is to be had")));
@@ -202,21 +206,30 @@ double simulated_seconds(const ClusterSpec& cluster) {
   return std::max({300 * cluster.job_mtbf_seconds(), 20 * repair, 86400.0});
 }
 
-absl::StatusOr<ProtectionPlan> plan_protection(const std::string& model, const JobLayout& layout, const StepForecast& step,
-                                               const ClusterSpec& cluster, const PlanBudget& budget) {
-  RETURN_IF_ERROR(check(budget));
-  RETURN_IF_ERROR(check(cluster.failures, cluster.racks));
-  ProtectionPlan plan{.model = model, .cluster = cluster, .layout = layout, .step = step, .budget = budget};
-  plan.job_mtbf_seconds = cluster.job_mtbf_seconds();
-  plan.simulated_seconds = simulated_seconds(cluster);
+namespace {
+
+absl::StatusOr<ProtectionPlan> completed(ProtectionPlan plan) {
+  RETURN_IF_ERROR(check(plan.budget));
+  RETURN_IF_ERROR(check(plan.cluster.failures, plan.cluster.racks));
+  plan.job_mtbf_seconds = plan.cluster.job_mtbf_seconds();
+  plan.simulated_seconds = simulated_seconds(plan.cluster);
   RETURN_IF_ERROR(Planner(plan).run());
   return plan;
 }
 
+}  // namespace
+
+absl::StatusOr<ProtectionPlan> plan_protection(const std::string& model, const JobLayout& layout, const StepForecast& step,
+                                               const ClusterSpec& cluster, const PlanBudget& budget) {
+  return completed({.model = model, .cluster = cluster, .layout = layout, .step = step, .batch = "as given", .budget = budget});
+}
+
 absl::StatusOr<ProtectionPlan> plan_protection(const PlanInput& input) {
   RETURN_IF_ERROR(check(input.budget));
-  ASSIGN_OR_RETURN(const PlannedStep planned, plan_step(input.model, input.cluster));
-  return plan_protection(input.model.name, planned.layout, planned.step, input.cluster, input.budget);
+  ASSIGN_OR_RETURN(PlannedStep planned, plan_step(input.model, input.cluster));
+  std::string missing = missing_in_runtime(input.model, planned.layout);
+  return completed({.model = input.model.name, .cluster = input.cluster, .layout = planned.layout, .step = std::move(planned.step),
+                    .batch = std::move(planned.batch), .job_missing = std::move(missing), .budget = input.budget});
 }
 
 }  // namespace evermoe

@@ -32,7 +32,8 @@ struct PlanCandidate {
   double score = 0;
   bool is_lossy() const { return priced.strategy.protection == StateProtection::kPartialExperts; }
   bool is_unprotected() const { return priced.strategy.protection == StateProtection::kDurable && priced.strategy.save.every_steps == 0; }
-  bool runs_today() const { return missing_in_runtime(priced.strategy).empty(); }
+  std::string missing;  // what the runtime lacks for it, the job's own wants included; empty if it runs today
+  bool runs_today() const { return missing.empty(); }
 };
 
 struct ProtectionPlan {
@@ -40,6 +41,8 @@ struct ProtectionPlan {
   ClusterSpec cluster;
   JobLayout layout;
   StepForecast step;
+  std::string batch;                         // who chose it
+  std::string job_missing;                   // what the runtime lacks for the job, however it is protected
   PlanBudget budget;
   double job_mtbf_seconds = 0;
   double simulated_seconds = 0;              // per run

@@ -46,7 +46,7 @@ HeldState most_held(const JobProfile& job, int replicas) {
 // reduction is gradients instead of new weights.
 double longer_seconds(const JobProfile& job, const ClusterSpec& cluster, const HeldState& held, int replicas) {
   const double update = kUpdateBytes * held.elements() / cluster.gpu.memory_bytes_per_second;
-  const Fabric fabric = fabric_of(cluster);
+  const Fabric fabric = lane_fabric(cluster, job.lanes_per_node);
   const double wider = kGradientBytes * held.elements() / held.weight_bytes();
   const int lanes = *std::max_element(job.lanes.begin(), job.lanes.end());
   const auto gathers = [&](double times) {
@@ -75,7 +75,7 @@ Priced price_replicas(const JobProfile& job, const ClusterSpec& cluster, const P
   strategy = {.name = kName, .protection = StateProtection::kReplicas, .copies = experts.distinct_least - 1};
   const double longer = longer_seconds(job, cluster, held, experts.replicas);
   strategy.step_overhead_share = longer / job.step_seconds;
-  strategy.fallback = price_fallback(job, cluster, strategy.copies);
+  add_fallback(job, cluster, priced);
   strategy.recovery = cluster.recovery;
   strategy.recovery.load_memory = held.state_bytes() / std::min(cluster.nic_per_gpu(), cluster.gpu.host_bytes_per_second);
   strategy.recovery.load_durable = load_durable_seconds(job, cluster);

@@ -1,5 +1,7 @@
 #include "forecast/run_forecast.h"
 
+#include <nlohmann/json.hpp>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/error.h"
@@ -24,7 +26,10 @@ PlanBudget configured_budget(const ProtectionConfig& protection) {
 
 // With durable saves below as often as configured.
 Priced with_fallback(Priced priced, int64_t steps) {
-  if (auto* found = std::get_if<PricedProtection>(&priced)) found->strategy.fallback.every_steps = steps;
+  auto* found = std::get_if<PricedProtection>(&priced);
+  if (found == nullptr) return priced;
+  found->strategy.fallback.every_steps = steps;
+  found->fallback_reason = absl::StrCat("as configured (checkpoint.every_steps = ", steps, "); the best: ", found->fallback_reason);
   return priced;
 }
 
@@ -40,8 +45,10 @@ void simulate(const ForecastOptions& options, RunForecast& forecast) {
   const auto source = [&](uint64_t seed) {
     return trace != nullptr ? play_availability(*trace) : draw_availability(cluster.failures, cluster.nodes + cluster.spares, cluster.racks, seed);
   };
-  forecast.estimates = estimate_runs(trained_job(forecast.step.profile, cluster), forecast.priced.strategy, {.wall_seconds = forecast.simulated_seconds},
-                                     source, trace != nullptr ? 1 : options.simulated_runs, options.first_seed);
+  const TrainedJob job = trained_job(forecast.step.profile, cluster);
+  const RunLimits limits{.wall_seconds = forecast.simulated_seconds};
+  forecast.estimates = estimate_runs(job, forecast.priced.strategy, limits, source, trace != nullptr ? 1 : options.simulated_runs, options.first_seed);
+  simulate_run(job, forecast.priced.strategy, *source(options.first_seed), limits, &forecast.first_run);
 }
 
 // A job that the trace never has the nodes for would wait from its start to its end.
@@ -78,7 +85,8 @@ absl::StatusOr<RunForecast> forecast_run(const PlannedModel& model, const Protec
                                          const ClusterSpec& cluster, const ForecastOptions& options) {
   RETURN_IF_ERROR(check(cluster.failures, cluster.racks));
   ASSIGN_OR_RETURN(PlannedStep planned, plan_step(model, cluster));
-  RunForecast forecast{.model = model.name, .cluster = cluster, .layout = planned.layout, .step = std::move(planned.step)};
+  RunForecast forecast{.model = model.name, .cluster = cluster, .layout = planned.layout, .step = std::move(planned.step), .batch = std::move(planned.batch),
+                       .missing = missing_in_runtime(model, planned.layout)};
   const JobProfile& job = forecast.step.profile;
   if (options.trace != nullptr) RETURN_IF_ERROR(check_trace(*options.trace, trained_job(job, cluster), options.replacement));
   Priced priced = price_configured(job, cluster, protection, checkpoint);
@@ -101,10 +109,13 @@ std::string to_text(const RunForecast& forecast) {
                                      forecast.cluster.gpus_per_node, forecast.cluster.gpu.name, forecast.cluster.spares,
                                      forecast.cluster.spares == 1 ? "spare" : "spares",
                                      forecast.priced.strategy.name, to_string(forecast.priced.strategy.replacement));
+  absl::StrAppendFormat(&text, "  layout        %s\n  batch         %s\n", layout_words(forecast.layout),
+                        batch_words(forecast.layout, profile.tokens_per_step, forecast.batch));
   absl::StrAppendFormat(&text, "  step          %s without failures, %s\n", duration_words(profile.step_seconds), profile.origin);
   absl::StrAppendFormat(&text, "  memory        %s of each GPU, %s of the host for each\n", bytes_words(profile.gpu_bytes()),
                         bytes_words(forecast.priced.host_bytes_per_gpu));
-  absl::StrAppendFormat(&text, "  failures      one every %s\n", duration_words(forecast.job_mtbf_seconds));
+  absl::StrAppendFormat(&text, "  failures      %s\n", failures_words(forecast.cluster));
+  if (!forecast.priced.fallback_reason.empty()) absl::StrAppendFormat(&text, "  durable       %s\n", forecast.priced.fallback_reason);
   absl::StrAppendFormat(&text, "  ETTR          %s\n", percent_words(runs.ettr));
   absl::StrAppendFormat(&text, "  goodput       %s tokens/s\n", count_words(forecast.tokens_per_second));
   absl::StrAppendFormat(&text, "  downtime      %s a day in %.2g interruptions\n", duration_words(86400 * runs.downtime_share.mean),
@@ -112,6 +123,7 @@ std::string to_text(const RunForecast& forecast) {
   absl::StrAppendFormat(&text, "  of the time   %s waiting for nodes, %s work done again, %s stalls and overhead, %s fewer nodes\n",
                         percent_words(runs.waiting_share.mean), percent_words(runs.rework_share.mean),
                         percent_words(runs.protection_share.mean), percent_words(runs.shrunk_share.mean));
+  if (!forecast.missing.empty()) absl::StrAppendFormat(&text, "  forecast only the runtime has no %s\n", forecast.missing);
   absl::StrAppendFormat(&text, "  simulated     %d runs of %s, %d interruptions, %d times all copies lost\n", runs.ettr.count,
                         duration_words(forecast.simulated_seconds), runs.interruptions, runs.fallbacks);
   return text;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "config/job_config.h"
@@ -17,10 +18,13 @@ struct RunForecast {
   ClusterSpec cluster;
   JobLayout layout;
   StepForecast step;
+  std::string batch;    // who chose it
+  std::string missing;  // what the runtime lacks for it; empty if it runs today
   PricedProtection priced;
   double job_mtbf_seconds = 0;
   double simulated_seconds = 0;  // per run
   RunEstimates estimates;
+  std::vector<RunSpan> first_run;  // what the first of the runs did
   double tokens_per_second = 0;  // expected, failures included
 };
 

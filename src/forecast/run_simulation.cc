@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "forecast/job_slots.h"
 #include "forecast/lossy_ages.h"
+#include "forecast/run_spans.h"
 #include "forecast/training_clock.h"
 
 namespace evermoe {
@@ -28,14 +29,23 @@ bool survives_only_with_copies(StateProtection protection) {
   return protection != StateProtection::kDurable && protection != StateProtection::kPartialExperts;
 }
 
+// A recovery under way, in the order of its parts.
+struct RecoveryParts {
+  double detect = 0;
+  double change = 0;   // of nodes
+  double restore = 0;  // load and catch up
+  double total() const { return detect + change + restore; }
+};
+
 class RunSimulation {
  public:
-  RunSimulation(const TrainedJob& job, const RunStrategy& strategy, AvailabilitySource& source, const RunLimits& limits)
+  RunSimulation(const TrainedJob& job, const RunStrategy& strategy, AvailabilitySource& source, const RunLimits& limits,
+                std::vector<RunSpan>* spans)
       : job_(job), strategy_(strategy), source_(source), limits_(limits),
         clock_rule_(job.step_seconds * (1 + strategy.step_overhead_share),
                     has_saves(strategy.protection) ? strategy.save : PeriodicSave{},
                     survives_only_with_copies(strategy.protection) ? strategy.fallback : PeriodicSave{}),
-        slots_(job.nodes, source.nodes(), job.racks), ages_(strategy.lossy) {
+        slots_(job.nodes, source.nodes(), job.racks), ages_(strategy.lossy), spans_(spans) {
     std::vector<int> up;
     for (int node = 0; node < source.nodes(); ++node) {
       if (source.up_at_start(node)) up.push_back(node);
@@ -93,10 +103,26 @@ class RunSimulation {
       // Not by adding up, where the end of the run is reached: it should be exactly at(steps).
       clock_ = until == finish() ? clock_rule_.at(limits_.steps) : clock_ + seconds * speed();
       result_.shrunk_seconds += seconds * (1 - speed());
+      spans_.add(RunSpan::Kind::kTraining, until, seconds * speed());
+    } else if (phase_ == Phase::kRecovering) {
+      result_.recovery_seconds += seconds;
+      pass_recovering(seconds);
     } else {
-      (phase_ == Phase::kRecovering ? result_.recovery_seconds : result_.waiting_seconds) += seconds;
+      result_.waiting_seconds += seconds;
+      spans_.add(RunSpan::Kind::kWaiting, until);
     }
     now_ = until;
+  }
+
+  void pass_recovering(double seconds) {
+    const double detected = std::min(seconds, recovery_.detect), changed = std::min(seconds - detected, recovery_.change);
+    recovery_.detect -= detected;
+    recovery_.change -= changed;
+    result_.detection_seconds += detected;
+    result_.change_seconds += changed;
+    spans_.add(RunSpan::Kind::kDetecting, now_ + detected);
+    spans_.add(RunSpan::Kind::kChanging, now_ + detected + changed);
+    spans_.add(RunSpan::Kind::kRestoring, now_ + seconds);
   }
 
   void take_own_event() {
@@ -112,8 +138,8 @@ class RunSimulation {
   void take(const AvailabilityEvent& event) {
     switch (event.kind) {
       case Kind::kUp: return come(event.nodes);
-      case Kind::kCrash: return interrupt(slots_.slots_of(event.nodes));
-      case Kind::kDown: return interrupt(slots_.remove(event.nodes));
+      case Kind::kCrash: return interrupt(slots_.slots_of(event.nodes), slots_.spares_among(event.nodes));
+      case Kind::kDown: return interrupt(slots_.remove(event.nodes), 0);
       case Kind::kAnnounced: return leave(event.nodes);
     }
   }
@@ -124,35 +150,36 @@ class RunSimulation {
     if (phase_ == Phase::kRunning) plan_growth();
   }
 
-  void interrupt(const std::vector<int>& slots) {
+  // `cold_spares` crashed at the same time: they are no warm standbys.
+  void interrupt(const std::vector<int>& slots, int cold_spares) {
     if (slots.empty()) return;
     std::vector<int> lost;
     std::set_union(lost_.begin(), lost_.end(), slots.begin(), slots.end(), std::back_inserter(lost));
     lost_ = std::move(lost);
-    stop(/*is_orderly=*/false);
+    stop(/*is_orderly=*/false, cold_spares);
   }
 
   // Announced: while the job runs, nothing but time is lost, by migration or by a save in the last moment.
   void leave(std::span<const int> nodes) {
     const bool was_running = phase_ == Phase::kRunning;
     const std::vector<int> slots = slots_.remove(nodes);
-    if (!was_running || slots.empty()) return interrupt(slots);
+    if (!was_running || slots.empty()) return interrupt(slots, 0);
     if (strategy_.migrates && slots_.spares() >= std::ssize(slots)) {
       ++result_.migrations;
       slots_.fill();
-      return recover_for(strategy_.recovery.migrate);
+      return recover_in({.change = strategy_.recovery.migrate});
     }
-    stop(/*is_orderly=*/true);
+    stop(/*is_orderly=*/true, 0);
   }
 
-  void stop(bool is_orderly) {
+  void stop(bool is_orderly, int cold_spares) {
     ++result_.interruptions;
     note_saves();
     is_interrupted_ = true;
     is_orderly_ = is_orderly;
     has_waited_ = false;
     grow_at_ = kNever;
-    had_spare_ = slots_.spares() > 0;
+    had_warm_spare_ = slots_.spares() > cold_spares;
     phase_ = Phase::kWaiting;
     recover_if_possible();
   }
@@ -166,7 +193,7 @@ class RunSimulation {
   void grow() {
     grow_at_ = kNever;
     slots_.fill();
-    recover_for(strategy_.recovery.grow);
+    recover_in({.change = strategy_.recovery.grow});
   }
 
   // --- Recovery ---
@@ -181,15 +208,17 @@ class RunSimulation {
     if (!slots_.is_full()) ++result_.shrinks;
     if (is_orderly_) {
       const double save = std::max(strategy_.save.stall_seconds, strategy_.fallback.stall_seconds);
-      recover_for(save + switch_seconds() + strategy_.recovery.load_durable);
+      recover_in({.change = switch_seconds(), .restore = save + strategy_.recovery.load_durable});
     } else {
-      recover_for(strategy_.recovery.detect + switch_seconds() + restore_seconds());
+      const double detect = strategy_.recovery.detect, change = switch_seconds();
+      recover_in({detect, change, restore_seconds()});
     }
   }
 
-  void recover_for(double seconds) {
+  void recover_in(const RecoveryParts& parts) {
     phase_ = Phase::kRecovering;
-    recovered_at_ = now_ + seconds;
+    recovery_ = parts;
+    recovered_at_ = now_ + parts.total();
   }
 
   void end_recovery() {
@@ -209,7 +238,7 @@ class RunSimulation {
   double switch_seconds() const {
     const RecoverySeconds& times = strategy_.recovery;
     if (is_elastic()) return times.reconfigure;
-    const bool is_warm = strategy_.replacement == NodeReplacement::kStandby && had_spare_ && !has_waited_;
+    const bool is_warm = strategy_.replacement == NodeReplacement::kStandby && had_warm_spare_ && !has_waited_;
     return is_warm ? times.standby : times.restart;
   }
 
@@ -274,6 +303,7 @@ class RunSimulation {
   void go_back_to(int64_t steps) {
     const double clock = std::min(clock_, clock_rule_.at(steps));
     result_.rework_seconds += clock_ - clock;
+    spans_.lose(clock_ - clock);
     clock_ = clock;
   }
 
@@ -309,11 +339,13 @@ class RunSimulation {
   const TrainingClock clock_rule_;
   JobSlots slots_;
   LossyAges ages_;
+  RunSpans spans_;
 
   double now_ = 0;
   double clock_ = 0;              // of training, by clock_rule_
   Phase phase_ = Phase::kRunning;
   double recovered_at_ = kNever;  // while recovering
+  RecoveryParts recovery_;        // what is left of it
   double grow_at_ = kNever;       // while running
   int64_t saved_ = 0;             // newest usable save at the last interruption
   int64_t base_ = 0;              // the same of durable saves below copies
@@ -326,19 +358,19 @@ class RunSimulation {
   bool is_interrupted_ = false;   // and not yet recovered; a pause to grow or migrate is none
   bool is_orderly_ = false;       // the state was brought to safety before the interruption
   bool has_waited_ = false;       // for nodes, since the interruption
-  bool had_spare_ = false;        // at the interruption
+  bool had_warm_spare_ = false;   // at the interruption
   SimulatedRun result_;
 };
 
 }  // namespace
 
 SimulatedRun simulate_run(const TrainedJob& job, const RunStrategy& strategy, AvailabilitySource& source,
-                          const RunLimits& limits) {
+                          const RunLimits& limits, std::vector<RunSpan>* spans) {
   CHECK(limits.wall_seconds < kNever || limits.steps < std::numeric_limits<int64_t>::max());
   CHECK(job.nodes_least >= 1 && job.nodes_least <= job.nodes && job.elastic_unit >= 1);
   CHECK(job.stages >= 1 && job.rounds >= 1);
   CHECK(strategy.sparse.window >= 1 && strategy.sparse.lag_steps >= 0 && strategy.copies >= 0);
-  return RunSimulation(job, strategy, source, limits).run();
+  return RunSimulation(job, strategy, source, limits, spans).run();
 }
 
 }  // namespace evermoe

@@ -57,6 +57,34 @@ TEST(RunSimulationTest, ACrashGoesBackToTheNewestSave) {
   EXPECT_EQ(run.wall_seconds, 150);
 }
 
+// What all nodes share fails: the copies are gone with everything else, and the spare is no warm standby.
+TEST(RunSimulationTest, AFailureOfTheWholeJobLeavesDurableSavesOnly) {
+  RunStrategy strategy = dense(kPeerMemory, 1, 0);
+  strategy.replacement = NodeReplacement::kStandby;
+  strategy.copies = 2;
+  strategy.fallback = {40, 0, 0};
+  const TrainedJob job{.step_seconds = 1, .nodes = 4};
+  const SimulatedRun one = play(job, strategy, script(5, {{100, Kind::kCrash, {1}}}), 200);
+  EXPECT_EQ(one.fallbacks, 0);
+  EXPECT_EQ(one.recovery_seconds, 1 + 2 + 3);
+  const SimulatedRun all = play(job, strategy, script(5, {{100, Kind::kCrash, {0, 1, 2, 3, 4}}}), 200);
+  EXPECT_EQ(all.fallbacks, 1);
+  EXPECT_EQ(all.rework_seconds, 20);
+  EXPECT_EQ(all.detection_seconds, 1);
+  EXPECT_EQ(all.change_seconds, 10);
+  EXPECT_EQ(all.restore_seconds(), 20);
+}
+
+TEST(RunSimulationTest, SpansShowWhatWasLostAndWhy) {
+  std::vector<RunSpan> spans;
+  const FailureTrace trace = script(1, {{31, Kind::kDown, {0}}, {50, Kind::kUp, {0}}});
+  simulate_run({}, dense(kDurable, 10, 2), *play_availability(trace), {.wall_seconds = 100}, &spans);
+  using enum RunSpan::Kind;
+  const std::vector<RunSpan> expected{{kTraining, 0, 24}, {kLost, 24, 31}, {kWaiting, 31, 50}, {kDetecting, 50, 51},
+                                      {kChanging, 51, 61}, {kRestoring, 61, 81}, {kTraining, 81, 100}};
+  EXPECT_EQ(spans, expected);
+}
+
 TEST(RunSimulationTest, AFailureDuringTheRecoveryStartsItAgain) {
   const SimulatedRun run = play({}, dense(kDurable, 10, 2), script(1, {{31, Kind::kCrash, {0}}, {41, Kind::kCrash, {0}}}), 73);
   EXPECT_EQ(run.interruptions, 2);

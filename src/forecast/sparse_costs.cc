@@ -124,7 +124,7 @@ Priced price_sparse(const JobProfile& job, const ClusterSpec& cluster, const Pla
     strategy.sparse.lag_steps = std::max(strategy.sparse.lag_steps, peak > job.step_seconds ? 1 : 0);
   }
   strategy.step_overhead_share = priced.stall_share + cluster.capture_overhead_share * std::min(1.0, busiest / job.step_seconds);
-  strategy.fallback = price_fallback(job, cluster, strategy.copies);
+  add_fallback(job, cluster, priced);
   strategy.recovery = cluster.recovery;
   strategy.recovery.load_memory = load_memory_seconds(job, cluster);
   strategy.recovery.load_durable = load_durable_seconds(job, cluster);

@@ -24,10 +24,15 @@ double verdict_seconds(const ClusterSpec& cluster) {
   return 2 * std::ceil(std::log2(std::max(2, cluster.gpus()))) * cluster.latency_seconds;
 }
 
-absl::Status check_layout(const ModelShape& shape, const JobLayout& layout, const ClusterSpec& cluster) {
+absl::Status check_layout(const CostShape& shape, const JobLayout& layout, const ClusterSpec& cluster) {
   const auto stages = static_cast<int64_t>(layout.lanes.size());
   if (stages < 1 || stages > shape.layers) {
     return InvalidInput(absl::StrCat("layout: found ", stages, " stages, allowed: 1 to ", shape.layers, " (layers)"));
+  }
+  const int64_t degree = layout.tensor_parallel;
+  if (degree < 1 || cluster.gpus_per_node % degree != 0 || shape.heads % degree != 0) {
+    return InvalidInput(absl::StrCat("layout: found tensor parallelism of degree ", degree, ", allowed: divisors of the GPUs of a node (",
+                                     cluster.gpus_per_node, ") and of the heads (", shape.heads, ")"));
   }
   if (layout.gpus() != cluster.gpus()) {
     return InvalidInput(absl::StrCat("layout: found ", layout.gpus(), " ranks, allowed: the cluster's ", cluster.gpus(), " GPUs (",
@@ -74,17 +79,17 @@ StepParts step_parts(const std::vector<StageWork>& stages, const JobLayout& layo
   return parts;
 }
 
-JobProfile shape_profile(const ModelShape& shape, const JobLayout& layout, const ClusterSpec& cluster) {
+JobProfile shape_profile(const CostShape& shape, const std::vector<OperatorSpec>& operators, const JobLayout& layout, const ClusterSpec& cluster) {
   JobProfile profile;
   profile.origin = "modelled from first principles";
   profile.tokens_per_step = static_cast<double>(layout.micro_batches * layout.micro_batch_size * shape.sequence_length);
   profile.stages = static_cast<int>(layout.lanes.size());
   profile.lanes = layout.lanes;
-  profile.gpus_per_node = cluster.gpus_per_node;
+  profile.lanes_per_node = cluster.gpus_per_node / layout.tensor_parallel;
   profile.nodes = cluster.nodes;
   profile.experts = shape.experts;
   profile.popularity.assign(static_cast<size_t>(shape.experts), 1);
-  const ParameterCounts counts = count_parameters(shape);
+  const ParameterCounts counts = count_parameters(operators, shape);
   profile.state_bytes = kOptimizerBytes * static_cast<double>(counts.total);
   profile.expert_state_bytes = kOptimizerBytes * static_cast<double>(counts.experts);
   return profile;
@@ -96,7 +101,7 @@ void add_stages(const std::vector<StageWork>& stages, const JobLayout& layout, J
   const auto orders = pipeline_schedule(played.lanes, played.micro_batches);
   for (size_t s = 0; s < stages.size(); ++s) {
     const StageWork& stage = stages[s];
-    const double activations = stage.activation_bytes_per_round * rounds_in_flight_max(orders[s]);
+    const double activations = stage.activation_bytes_per_round * rounds_in_flight_max(orders[s]) + stage.activation_bytes_again;
     if (stage.state_bytes() + activations > profile.gpu_bytes()) {
       profile.weight_bytes = stage.weight_bytes;
       profile.gradient_bytes = stage.gradient_bytes;
@@ -111,25 +116,95 @@ void add_stages(const std::vector<StageWork>& stages, const JobLayout& layout, J
 
 // Experts once or, where lanes are more than experts, on every lane; or once in every node, so that tokens need not
 // leave it.
-std::set<int> replica_choices(const ModelShape& shape, int lanes, int gpus_per_node) {
+std::set<int> replica_choices(const CostShape& shape, int lanes, int lanes_per_node) {
   std::set<int> choices{static_cast<int>(std::max<int64_t>(1, lanes / shape.experts))};
-  if (lanes % gpus_per_node == 0) choices.insert(lanes / gpus_per_node);
+  if (lanes % lanes_per_node == 0) choices.insert(lanes / lanes_per_node);
   return choices;
 }
 
-// Micro-batches of 1, 2, 4, ... sequences for so many lanes and stages; none if none divides the batch.
-std::vector<JobLayout> layouts_of(const ModelShape& shape, int stages, const ClusterSpec& cluster, int64_t sequences, Precision precision) {
+// Micro-batches of 1, 2, 4, ... sequences for so many stages; none if none divides the batch.
+std::vector<JobLayout> layouts_of(const CostShape& shape, int stages, int degree, const ClusterSpec& cluster, const LayoutChoice& choice) {
   std::vector<JobLayout> layouts;
-  const int lanes = cluster.gpus() / stages;
-  for (int64_t size = 1; size * lanes <= sequences; size *= 2) {
-    if (sequences % (size * lanes) != 0) continue;
-    for (const int replicas : replica_choices(shape, lanes, cluster.gpus_per_node)) {
-      layouts.push_back({.lanes = std::vector<int>(static_cast<size_t>(stages), lanes), .expert_replicas = replicas,
-                         .micro_batches = sequences / size, .micro_batch_size = size, .precision = precision});
+  const int lanes = cluster.gpus() / stages / degree;
+  for (int64_t size = 1; size * lanes <= choice.sequences; size *= 2) {
+    if (choice.sequences % (size * lanes) != 0) continue;
+    for (const int replicas : replica_choices(shape, lanes, cluster.gpus_per_node / degree)) {
+      layouts.push_back({.lanes = std::vector<int>(static_cast<size_t>(stages), lanes), .tensor_parallel = degree, .expert_replicas = replicas,
+                         .micro_batches = choice.sequences / size, .micro_batch_size = size, .precision = choice.precision});
     }
   }
   return layouts;
 }
+
+StepForecast step_of(const CostShape& shape, const std::vector<OperatorSpec>& operators, const JobLayout& layout, const ClusterSpec& cluster) {
+  const std::vector<StageWork> stages = stage_works(shape, operators, layout, cluster);
+  StepForecast result;
+  result.parts = step_parts(stages, layout, cluster);
+  result.profile = shape_profile(shape, operators, layout, cluster);
+  add_stages(stages, layout, result.profile);
+  result.profile.step_seconds = result.parts.step_seconds();
+  result.profile.update_seconds = result.parts.update_seconds;
+  result.parts.used_flops_share = step_work_per_token(operators, shape) * result.profile.tokens_per_step /
+                                  (cluster.gpu.flops * cluster.gpus() * result.parts.step_seconds());
+  return result;
+}
+
+constexpr ActivationRecompute kRecomputes[] = {ActivationRecompute::kNone, ActivationRecompute::kExperts, ActivationRecompute::kLayer};
+
+// Looks at one layout after the other.
+class LayoutSearch {
+ public:
+  LayoutSearch(const CostShape& shape, const ClusterSpec& cluster, const LayoutChoice& choice)
+      : shape_(shape), cluster_(cluster), choice_(choice), operators_(cost_operators(shape)) {}
+
+  absl::Status try_degree(int degree) {
+    const int64_t lanes_max = cluster_.gpus() / degree;
+    for (int stages = 1; stages <= std::min(lanes_max, shape_.layers); ++stages) {
+      if (lanes_max % stages != 0) continue;
+      for (const JobLayout& layout : layouts_of(shape_, stages, degree, cluster_, choice_)) RETURN_IF_ERROR(try_layout(layout));
+    }
+    return absl::OkStatus();
+  }
+
+  const std::optional<JobLayout>& best() const { return best_; }
+  bool has_layouts() const { return least_bytes_ < INFINITY; }
+
+  absl::Status nothing_fits() const {
+    if (!has_layouts()) {
+      return InvalidInput(absl::StrCat("batch: found ", choice_.sequences, " sequences, allowed: a multiple of the lanes of some layout of ",
+                                       cluster_.gpus(), " GPUs over at most ", shape_.layers, " stages"));
+    }
+    return NoCapacity(absl::StrFormat("no layout fits: the leanest needs %.1f GB of each GPU, which has %.1f GB to use", least_bytes_ / 1e9,
+                                      usable_gpu_bytes(cluster_) / 1e9));
+  }
+
+ private:
+  // The less is computed again, the shorter the step: the first that fits is the best of them.
+  absl::Status try_layout(JobLayout layout) {
+    for (const ActivationRecompute recompute : kRecomputes) {
+      if (choice_.recompute && *choice_.recompute != recompute) continue;
+      layout.recompute = recompute;
+      RETURN_IF_ERROR(check_layout(shape_, layout, cluster_));
+      const StepForecast forecast = step_of(shape_, operators_, layout, cluster_);
+      const double bytes = forecast.profile.gpu_bytes();
+      least_bytes_ = std::min(least_bytes_, bytes);
+      if (bytes > usable_gpu_bytes(cluster_)) continue;
+      if (!best_ || forecast.parts.step_seconds() < best_seconds_) {
+        best_ = layout;
+        best_seconds_ = forecast.parts.step_seconds();
+      }
+      break;
+    }
+    return absl::OkStatus();
+  }
+
+  const CostShape& shape_;
+  const ClusterSpec& cluster_;
+  const LayoutChoice& choice_;
+  const std::vector<OperatorSpec> operators_;
+  std::optional<JobLayout> best_;
+  double best_seconds_ = 0, least_bytes_ = INFINITY;
+};
 
 }  // namespace
 
@@ -139,44 +214,45 @@ Fabric fabric_of(const ClusterSpec& cluster) {
   return {{cluster.gpu.fabric_bytes_per_second, 3e-6}, {cluster.nic_per_gpu(), cluster.latency_seconds}, cluster.gpus_per_node};
 }
 
-int JobLayout::gpus() const { return std::accumulate(lanes.begin(), lanes.end(), 0); }
-
-absl::StatusOr<StepForecast> forecast_step(const ModelShape& shape, const JobLayout& layout, const ClusterSpec& cluster) {
-  RETURN_IF_ERROR(check_layout(shape, layout, cluster));
-  const std::vector<StageWork> stages = stage_works(shape, layout, cluster, fabric_of(cluster));
-  StepForecast result;
-  result.parts = step_parts(stages, layout, cluster);
-  result.profile = shape_profile(shape, layout, cluster);
-  add_stages(stages, layout, result.profile);
-  result.profile.step_seconds = result.parts.step_seconds();
-  result.profile.update_seconds = result.parts.update_seconds;
-  result.parts.used_flops_share = step_work_per_token(shape) * result.profile.tokens_per_step /
-                                  (cluster.gpu.flops * cluster.gpus() * result.parts.step_seconds());
-  return result;
+Fabric lane_fabric(const ClusterSpec& cluster, int lanes_per_node) {
+  Fabric fabric = fabric_of(cluster);
+  fabric.gpus_per_node = lanes_per_node;
+  return fabric;
 }
 
-absl::StatusOr<JobLayout> choose_layout(const ModelShape& shape, const ClusterSpec& cluster, int64_t sequences, Precision precision) {
-  std::optional<JobLayout> best;
-  double best_seconds = 0, least_bytes = INFINITY;
-  for (int stages = 1; stages <= std::min<int64_t>(cluster.gpus(), shape.layers); ++stages) {
-    if (cluster.gpus() % stages != 0) continue;
-    for (const JobLayout& layout : layouts_of(shape, stages, cluster, sequences, precision)) {
-      ASSIGN_OR_RETURN(const StepForecast forecast, forecast_step(shape, layout, cluster));
-      const double bytes = forecast.profile.gpu_bytes();
-      least_bytes = std::min(least_bytes, bytes);
-      if (bytes > usable_gpu_bytes(cluster)) continue;
-      if (best && forecast.parts.step_seconds() >= best_seconds) continue;
-      best = layout;
-      best_seconds = forecast.parts.step_seconds();
-    }
+const char* to_string(ActivationRecompute recompute) {
+  switch (recompute) {
+    case ActivationRecompute::kNone: return "none";
+    case ActivationRecompute::kExperts: return "experts";
+    case ActivationRecompute::kLayer: return "layer";
   }
-  if (best) return *best;
-  if (least_bytes == INFINITY) {
-    return InvalidInput(absl::StrCat("batch: found ", sequences, " sequences, allowed: a multiple of the lanes of some layout of ",
-                                     cluster.gpus(), " GPUs over at most ", shape.layers, " stages"));
+  return "";
+}
+
+absl::StatusOr<ActivationRecompute> parse_recompute(const std::string& name) {
+  for (const ActivationRecompute recompute : kRecomputes) {
+    if (name == to_string(recompute)) return recompute;
   }
-  return NoCapacity(absl::StrFormat("no layout fits: the leanest needs %.1f GB of each GPU, which has %.1f GB to use", least_bytes / 1e9,
-                                    usable_gpu_bytes(cluster) / 1e9));
+  return InvalidInput(absl::StrCat("recompute: found \"", name, "\", allowed: none, experts, layer"));
+}
+
+int JobLayout::gpus() const { return tensor_parallel * std::accumulate(lanes.begin(), lanes.end(), 0); }
+
+absl::StatusOr<StepForecast> forecast_step(const CostShape& shape, const JobLayout& layout, const ClusterSpec& cluster) {
+  RETURN_IF_ERROR(check_layout(shape, layout, cluster));
+  return step_of(shape, cost_operators(shape), layout, cluster);
+}
+
+absl::StatusOr<JobLayout> choose_layout(const CostShape& shape, const ClusterSpec& cluster, const LayoutChoice& choice) {
+  LayoutSearch search(shape, cluster, choice);
+  for (int degree = std::max(1, choice.tensor_parallel); degree <= cluster.gpus_per_node && !search.best(); degree *= 2) {
+    const bool fits_node = cluster.gpus_per_node % degree == 0 && shape.heads % degree == 0;
+    if (fits_node || choice.tensor_parallel > 0) RETURN_IF_ERROR(search.try_degree(degree));
+    // More GPUs for a lane help where memory is short, not where the batch cannot be dealt.
+    if (choice.tensor_parallel > 0 || !search.has_layouts()) break;
+  }
+  if (!search.best()) return search.nothing_fits();
+  return *search.best();
 }
 
 }  // namespace evermoe

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
@@ -83,10 +84,16 @@ absl::StatusOr<Sweep> sweep(std::vector<SweepAxis> axes,
 
 std::string to_text(const Sweep& sweep) {
   std::string text;
-  for (const SweepAxis& axis : sweep.axes) absl::StrAppendFormat(&text, "%24s", axis.key);
+  std::vector<int> widths;
+  for (size_t a = 0; a < sweep.axes.size(); ++a) {
+    size_t width = sweep.axes[a].key.size();
+    for (const std::string& value : sweep.axes[a].values) width = std::max(width, value.size());
+    widths.push_back(static_cast<int>(width) + 2);
+    absl::StrAppendFormat(&text, "%*s", widths.back(), sweep.axes[a].key);
+  }
   absl::StrAppendFormat(&text, " %13s %9s %18s %12s %14s  %s\n", "one failure", "step", "ETTR", "tokens/s", "downtime a day", "strategy");
   for (const SweepPoint& point : sweep.points) {
-    for (const std::string& value : point.values) absl::StrAppendFormat(&text, "%24s", value);
+    for (size_t a = 0; a < point.values.size(); ++a) absl::StrAppendFormat(&text, "%*s", widths[a], point.values[a]);
     if (!point.forecast) {
       absl::StrAppend(&text, "  ", point.refused, "\n");
       continue;

@@ -13,12 +13,14 @@
 #include "forecast/expert_plan.h"
 #include "forecast/failure_trace.h"
 #include "forecast/html_report.h"
+#include "forecast/plan_testing.h"
+#include "forecast/report_charts.h"
+#include "forecast/time_shares.h"
 #include "forecast/measured_cluster.h"
 
 namespace evermoe {
 namespace {
 
-constexpr double kDay = 86400;
 
 std::string message_of(const absl::Status& status) {
   EXPECT_EQ(exit_code(status), 2);
@@ -177,29 +179,74 @@ TEST(HtmlReportTest, ThePageHoldsEverythingAndTextsCannotLeaveTheirPlace) {
   EXPECT_NE(html.find("default-src 'none'"), std::string::npos);
 }
 
+std::vector<nlohmann::json> plots_of(const ReportPage& page) {
+  std::vector<nlohmann::json> plots;
+  for (const ReportBlock& block : page.blocks) {
+    if (const auto* chart = std::get_if<ReportChart>(&block)) plots.push_back(nlohmann::json::parse(chart->config));
+  }
+  return plots;
+}
+
 TEST(HtmlReportTest, RefusedPointsAreGaps) {
-  const Sweep result = sweep({{"n", {"1", "2"}}}, pretended).value();
-  const ReportPage page = report_page("t", result);
-  ASSERT_EQ(page.charts.size(), 2u);
-  const auto& datasets = page.charts[0].config["data"]["datasets"];
+  const auto plots = plots_of(report_page("t", sweep({{"n", {"1", "2"}}}, pretended).value()));
+  ASSERT_EQ(plots.size(), 2u);
+  const auto& datasets = plots[0]["data"]["datasets"];
   ASSERT_EQ(datasets.size(), 3u);  // mean and both ends of its interval
   EXPECT_DOUBLE_EQ(datasets[0]["data"][0].get<double>(), 90);
   EXPECT_DOUBLE_EQ(datasets[2]["data"][0].get<double>(), 91);
   EXPECT_TRUE(datasets[0]["data"][1].is_null());
 }
 
+TEST(HtmlReportTest, WordsAreBarsAndNumbersAreLines) {
+  EXPECT_EQ(plots_of(report_page("t", sweep({{"n", {"1", "3"}}}, pretended).value()))[0]["type"], "line");
+  EXPECT_EQ(plots_of(report_page("t", sweep({{"protection.strategy", {"dense", "sparse"}}}, pretended).value()))[0]["type"], "bar");
+}
+
+TEST(HtmlReportTest, AxesHaveUnits) {
+  EXPECT_EQ(axis_words("failures.node_mtbf_hours"), "failures.node_mtbf_hours (hours)");
+  EXPECT_EQ(axis_words("links.nic_gb_per_second"), "links.nic_gb_per_second (GB/s)");
+  EXPECT_EQ(axis_words("protection.strategy"), "protection.strategy");
+  for (const auto& plot : plots_of(report_page("t", sweep({{"cluster.nodes", {"1", "3"}}}, pretended).value()))) {
+    EXPECT_EQ(plot["options"]["scales"]["x"]["title"]["text"], "cluster.nodes (nodes)");
+    EXPECT_NE(plot["options"]["scales"]["y"]["title"]["text"].get<std::string>().find("% of wall time"), std::string::npos);
+  }
+}
+
+// The causes are all of the time, in the runs of a real plan.
+TEST(TimeSharesTest, TheyAddUpToOne) {
+  const ProtectionPlan plan = planned(small_job(), small_cluster(2));
+  double sum = 0;
+  for (const TimeCause& cause : time_causes()) sum += cause.share(plan.best.estimates);
+  EXPECT_NEAR(sum, 1, 1e-9);
+}
+
+TEST(WhatIfTest, ARiseWithTheSizeIsExplained) {
+  ScaleRow small{.gpus = 64, .nodes = 8, .strategy = "durable, restart", .ettr = {.mean = 0.9, .low = 0.89, .high = 0.91}};
+  ScaleRow large{.gpus = 512, .nodes = 64, .strategy = "sparse, standby, 2 spares", .ettr = {.mean = 0.95, .low = 0.94, .high = 0.96}, .spares = 2};
+  small.estimates.rework_share.mean = 0.08;
+  large.estimates.rework_share.mean = 0.01;
+  const std::vector<ScaleRow> rows{small, large};
+  const auto why = explain_rises(rows);
+  ASSERT_EQ(why.size(), 1u);
+  EXPECT_EQ(why[0], "From 64 to 512 GPUs the ETTR rises from 90.00 % to 95.00 %: the most is saved on lost work (8.00 % to 1.00 %), because another plan is "
+                    "the best: sparse, standby, 2 spares instead of durable, restart. Idle spares are 3.03 % of all nodes (0.00 % before), which the ETTR does "
+                    "not count.");
+  EXPECT_NE(to_text(rows).find("The batch grows with the GPUs"), std::string::npos);
+  EXPECT_TRUE(explain_rises(std::vector<ScaleRow>{large, small}).empty());
+}
+
 TEST(ExpertPlanTest, ReplicasOverTheNodesOfAStage) {
   // 8 nodes of 8 lanes in one stage, 8 experts with 8 replicas: each node has each expert.
-  const ExpertPlan everywhere = plan_experts({.gpus_per_node = 8, .experts = 8}, {.lanes = {64}, .expert_replicas = 8});
+  const ExpertPlan everywhere = plan_experts({.lanes_per_node = 8, .experts = 8}, {.lanes = {64}, .expert_replicas = 8});
   EXPECT_EQ(everywhere.slots, 8);
   EXPECT_EQ(everywhere.distinct_least, 8);
   EXPECT_EQ(everywhere.survives_next, 0);
   // 4 nodes, 16 experts twice: 8 slots, two groups of two nodes each; of 6 pairs of nodes 2 lose a group.
-  const ExpertPlan twice = plan_experts({.gpus_per_node = 1, .experts = 16}, {.lanes = {4, 4}, .expert_replicas = 2});
+  const ExpertPlan twice = plan_experts({.lanes_per_node = 1, .experts = 16}, {.lanes = {4, 4}, .expert_replicas = 2});
   EXPECT_EQ(twice.distinct_least, 2);
   EXPECT_NEAR(twice.survives_next, 4.0 / 6, 1e-12);
-  EXPECT_NE(twice.reason.find("any lost node of a stage leaves every expert, 2 lost ones with probability 0.6667"), std::string::npos);
-  EXPECT_EQ(plan_experts({.gpus_per_node = 8, .experts = 8}, {.lanes = {4}}).distinct_least, 1);
+  EXPECT_NE(twice.reason.find("every expert survives any failed node of a stage; after 2 failed nodes all experts are still there with probability 0.6667"), std::string::npos);
+  EXPECT_EQ(plan_experts({.lanes_per_node = 8, .experts = 8}, {.lanes = {4}}).distinct_least, 1);
 }
 
 }  // namespace

@@ -18,8 +18,11 @@ struct ScaleRow {
   int nodes = 0;
   double job_mtbf_seconds = 0;
   double step_seconds = 0;
+  double tokens_per_step = 0;  // the batch
+  std::string layout;          // in words
   std::string strategy;
   Estimate ettr;
+  RunEstimates estimates;      // where the rest of the time goes
   double tokens_per_second = 0;
   int spares = 0;             // chosen
   int spares_wanted = 0;      // suffice until repair with the budget's probability
@@ -35,6 +38,12 @@ absl::StatusOr<std::vector<ScaleRow>> what_if_scale(const PlanInput& input, std:
 
 // 8, 64, 512, 1024, 4096, 16384, 65536, 131072: those of them that are whole numbers of nodes.
 std::vector<int> usual_scales(int gpus_per_node);
+
+// What a reader of rows must know: the batch is not the same in all of them.
+inline constexpr char kBatchGrows[] = "The batch grows with the GPUs (weak scaling), so that a step takes about as long at every size.";
+
+// One sentence for every size at which the ETTR is higher than at the size before: why.
+std::vector<std::string> explain_rises(std::span<const ScaleRow> rows);
 
 std::string to_text(std::span<const ScaleRow> rows);
 // A JSON array.

@@ -11,6 +11,7 @@ namespace evermoe {
 
 void bind_placement(pybind11::module_& module);
 void bind_checkpoint(pybind11::module_& module);
+void bind_lossy(pybind11::module_& module);
 void bind_interval(pybind11::module_& module);
 void bind_forecast(pybind11::module_& module);
 

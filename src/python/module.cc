@@ -24,6 +24,7 @@ PYBIND11_MODULE(_evermoe, module) {
   pybind11::register_exception_translator(&translate_status);
   evermoe::bind_placement(module);
   evermoe::bind_checkpoint(module);
+  evermoe::bind_lossy(module);
   evermoe::bind_interval(module);
   evermoe::bind_forecast(module);
 }
