@@ -2,9 +2,9 @@
 // (env/faulty_files.h).
 //
 // Every error names the path. Codes: NotFound where a file or folder is missing; NoCapacity for a
-// full disk, quota or file table; Corrupt for a file that ends before the bytes asked for; Internal
-// for everything else the operating system refuses. No call retries or waits; all block for as long
-// as the disk does.
+// full disk, quota or file table; PermissionDenied for what may not be read or written; Corrupt for a
+// file that ends before the bytes asked for; Internal for everything else the operating system
+// refuses. No call retries or waits; all block for as long as the disk does.
 //
 // Nothing is durable before sync() of the file, and its name not before sync_directory() of the
 // folder that holds it.
