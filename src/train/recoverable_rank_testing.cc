@@ -29,11 +29,15 @@ absl::Status RecoverableRank::steps(int count) {
 }
 
 absl::StatusOr<double> RecoverableRank::evaluate() {
-  boundary_.begin(evaluation_commit(trainer_.step()));
-  ASSIGN_OR_RETURN(const Findings own, trainer_.evaluate(boundary_));
-  RETURN_IF_ERROR(boundary_.finish());
-  ASSIGN_OR_RETURN(const StepFindings combined, combine(world_, from_findings(own)));
-  trainer_.apply_evaluation(to_findings(combined));
+  Findings total;
+  for (int64_t batch = 0; batch < trainer_.evaluation_batches(); ++batch) {
+    boundary_.begin(evaluation_commit(trainer_.step(), batch));
+    ASSIGN_OR_RETURN(const Findings own, trainer_.evaluate(batch, boundary_));
+    RETURN_IF_ERROR(boundary_.finish());
+    ASSIGN_OR_RETURN(const StepFindings combined, combine(world_, from_findings(own)));
+    combine(to_findings(combined), total);
+  }
+  trainer_.apply_evaluation(total);
   return trainer_.last_validation_loss();
 }
 
