@@ -186,6 +186,10 @@ std::vector<ConfigKey> train_keys() {
       integer_key("train.skipped_steps_max", Field{&C::train, &T::skipped_steps_max}, {1, kCountMax}, kRun,
                   "skipped steps in a row, their loss or gradients not finite, after which the run ends with an "
                   "error; fp16: only those with the lowest loss scale count"),
+      choice_key("train.recompute", Field{&C::train, &T::recompute},
+                 {{"none", Recompute::kNone}, {"experts", Recompute::kExperts}, {"layer", Recompute::kLayer}},
+                 kRun, "activations computed again in the backward pass instead of being kept: none, those inside "
+                 "routed experts, or whole layers, whose tokens then travel twice"),
       bytes_key("train.deferred_bytes", Field{&C::train, &T::deferred_bytes}, {0, int64_t{1} << 50}, kRun,
                   "memory of a rank for gradients of weights that are put off until it waits for others; 0 for none"),
   };

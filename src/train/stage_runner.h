@@ -39,9 +39,9 @@ class StageRunner {
   std::optional<MicroBatch> micro_batch_of(int round, int64_t micro_batches) const;
   MicroBatchTokens tokens_of(Phase phase, Step step, MicroBatch micro_batch) const;
 
-  MicroBatchGraph forward(Phase phase, Step step, std::optional<MicroBatch> micro_batch, bool probes,
-                          Boundary& boundary);
-  void backward(std::optional<MicroBatch> micro_batch, MicroBatchGraph graph, double scale, Boundary& boundary);
+  MicroBatchGraph forward(Phase phase, Step step, std::optional<MicroBatch> micro_batch, double scale,
+                          bool probes, Boundary& boundary);
+  void backward(std::optional<MicroBatch> micro_batch, MicroBatchGraph graph, Boundary& boundary);
 
   // The lane of `stage` that runs this micro-batch.
   Rank peer(int stage, MicroBatch micro_batch) const;
