@@ -17,4 +17,6 @@ target_include_directories(evermoe_libtorch SYSTEM INTERFACE
 target_link_libraries(evermoe_libtorch INTERFACE
   ${EVERMOE_TORCH_DIR}/lib/libtorch.so ${EVERMOE_TORCH_DIR}/lib/libtorch_cpu.so ${EVERMOE_TORCH_DIR}/lib/libc10.so)
 target_link_options(evermoe_libtorch INTERFACE -Wl,-rpath,${EVERMOE_TORCH_DIR}/lib)
+# libtorch has oneDNN inside, but neither shows it nor offers BF16 products with FP32 results on CPUs.
+find_library(EVERMOE_ONEDNN dnnl REQUIRED)
 target_compile_definitions(evermoe_libtorch INTERFACE EVERMOE_TORCH_VERSION="${EVERMOE_TORCH_VERSION}")

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "config/job_topology.h"
+#include "model/activation_bytes.h"
 #include "operators/operator.h"
+#include "pipeline/pipeline_schedule.h"
 #include "placement/operator_stage.h"
 
 namespace evermoe {
@@ -63,6 +65,34 @@ void add_to_lanes(const OperatorSpec& spec, const ExpertPlacement& placement, Pr
   }
 }
 
+KeptActivations kept_with(Recompute recompute) {
+  switch (recompute) {
+    case Recompute::kNone: return KeptActivations::kAll;
+    case Recompute::kExperts: return KeptActivations::kOutsideExperts;
+    case Recompute::kLayer: return KeptActivations::kLayerInputs;
+  }
+  return KeptActivations::kAll;
+}
+
+void add_activations(const JobConfig& config, const Topology& topology, int stage, ModelReport::StageRow& row) {
+  const TrainConfig& train = config.train;
+  std::vector<int> widths;
+  for (int s = 0; s < topology.stages(); ++s) widths.push_back(topology.lanes(s));
+  const auto order = pipeline_schedule(widths, static_cast<int>(train.micro_batches))[static_cast<size_t>(stage)];
+  const ActivationBytes bytes = activation_bytes(
+      config.model, {.micro_batch_size = train.micro_batch_size,
+                     .element_bytes = compute_bytes(train.precision),
+                     .kept = kept_with(train.recompute),
+                     .first_layer = row.first_layer,
+                     .end_layer = row.end_layer,
+                     .holds_head = topology.holds_head(stage),
+                     .rounds_in_flight = rounds_in_flight_max(order),
+                     .micro_batches = round_count(topology.lanes(stage), static_cast<int>(train.micro_batches))});
+  row.activations = bytes.peak();
+  // A job of one worker never waits, so it puts nothing off.
+  if (topology.world_size() > 1) row.deferred = std::min(bytes.deferred, train.deferred_bytes);
+}
+
 ModelReport::StageRow measure_stage(const std::vector<OperatorSpec>& operators,
                                     const JobConfig& config, const Topology& topology, int stage) {
   ModelReport::StageRow row;
@@ -84,6 +114,7 @@ ModelReport::StageRow measure_stage(const std::vector<OperatorSpec>& operators,
   row.rank_max = *std::max_element(
       lanes.begin(), lanes.end(),
       [](const StateBytes& a, const StateBytes& b) { return a.sum() < b.sum(); });
+  add_activations(config, topology, stage, row);
   return row;
 }
 

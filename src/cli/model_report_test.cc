@@ -59,5 +59,21 @@ TEST(ModelReportTest, LanesShareExpertsAndOptimizerState) {
   EXPECT_LT(four.stages[0].rank_max.weights, one.stages[0].rank_max.weights);
 }
 
+TEST(ModelReportTest, ActivationsFollowRoundsInFlightAndWhatIsKept) {
+  const auto of = [](const std::vector<std::string>& more) {
+    std::vector<std::string> settings = {"parallel.stages=2", "train.micro_batches=8"};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return report_model(config_of(settings)).stages;
+  };
+  const auto all = of({});
+  // The first stage holds two rounds and no head.
+  EXPECT_GT(all[0].activations, all[1].activations);
+  EXPECT_LT(of({"train.recompute=experts"})[0].activations, all[0].activations);
+  EXPECT_LT(of({"train.recompute=layer"})[0].activations, of({"train.recompute=experts"})[0].activations);
+  EXPECT_LT(of({"train.precision=bf16"})[0].activations, all[0].activations);
+  EXPECT_EQ(of({"train.deferred_bytes=1MiB"})[0].deferred, 1 << 20);
+  EXPECT_EQ(report_model(config_of({"parallel.stages=1"})).stages[0].deferred, 0);
+}
+
 }  // namespace
 }  // namespace evermoe

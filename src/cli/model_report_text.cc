@@ -52,13 +52,16 @@ std::string to_text(const ModelReport& report, const JobConfig& config) {
   }
   absl::StrAppendFormat(&text, "\n%5s %9s %5s %8s %16s ", "stage", "layers", "lanes", "experts",
                         "parameters");
-  absl::StrAppendFormat(&text, kColumns, "weights", "gradients", "optimizer", "sum per rank");
+  absl::StrAppendFormat(&text, "%12s %12s %12s %12s %12s %12s\n", "weights", "gradients", "optimizer", "activations",
+                        "deferred", "sum per rank");
   for (size_t stage = 0; stage < report.stages.size(); ++stage) {
     const ModelReport::StageRow& row = report.stages[stage];
-    absl::StrAppendFormat(&text, "%5d %9s %5d %8d %16s %s\n", stage,
+    absl::StrAppendFormat(&text, "%5d %9s %5d %8d %16s %12s %12s %12s %12s %12s %12s\n", stage,
                           absl::StrCat(row.first_layer, "-", row.end_layer - 1), row.lanes,
                           row.experts_per_lane_max, with_commas(row.parameters),
-                          columns(row.rank_max));
+                          shown_bytes(row.rank_max.weights), shown_bytes(row.rank_max.gradients),
+                          shown_bytes(row.rank_max.optimizer), shown_bytes(row.activations), shown_bytes(row.deferred),
+                          shown_bytes(row.rank_sum()));
   }
   return text;
 }
@@ -81,7 +84,9 @@ std::string to_json(const ModelReport& report, const JobConfig& config) {
                               {"lanes", row.lanes},
                               {"experts_per_lane", row.experts_per_lane_max},
                               {"parameters", row.parameters},
-                              {"rank_state_bytes", to_json(row.rank_max)}});
+                              {"rank_state_bytes", to_json(row.rank_max)},
+                              {"rank_activation_bytes", row.activations},
+                              {"rank_deferred_bytes", row.deferred}});
   }
   return json.dump();
 }

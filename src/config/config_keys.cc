@@ -187,6 +187,10 @@ std::vector<ConfigKey> train_keys() {
       integer_key("train.skipped_steps_max", Field{&C::train, &T::skipped_steps_max}, {1, kCountMax}, kRun,
                   "steps skipped in a row because their loss or gradients are not finite, after which the run ends with "
                   "an error; fp16: only those at the lowest loss scale count"),
+      choice_key("train.recompute", Field{&C::train, &T::recompute},
+                  {{"none", Recompute::kNone}, {"experts", Recompute::kExperts}, {"layer", Recompute::kLayer}},
+                  kRun, "activations computed again in the backward pass instead of being kept: none, those inside "
+                  "routed experts, or whole layers, whose tokens then travel twice"),
       bytes_key("train.deferred_bytes", Field{&C::train, &T::deferred_bytes}, {0, int64_t{1} << 50}, kRun,
                   "memory of a rank for weight gradients that it defers until it would wait for others; 0 turns deferring off"),
   };

@@ -5,8 +5,8 @@
 
 namespace evermoe {
 
-// Lines "key=value": PyTorch version, CPU capability that the kernels were chosen for, compute
-// threads. Different values give different bits (often in gradients only), so workers that differ
+// Lines "key=value": PyTorch version, CPU capability that the kernels were chosen for, oneDNN version,
+// compute threads. Different values give different bits (often in gradients only), so workers that differ
 // must not train together.
 std::string arithmetic_identity();
 

@@ -5,29 +5,36 @@ namespace {
 
 class FunctionNode : public torch::autograd::Node {
  public:
-  explicit FunctionNode(BackwardFunction backward) : backward_(std::move(backward)) {}
+  explicit FunctionNode(BackwardOfMany backward) : backward_(std::move(backward)) {}
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     const at::NoGradGuard no_grad;
-    const BackwardFunction backward = std::move(backward_);
+    const BackwardOfMany backward = std::move(backward_);
     backward_ = nullptr;
     TORCH_CHECK(backward, "backward ran twice through one node");
-    return backward(gradients[0]);
+    return backward(gradients);
   }
 
  private:
-  BackwardFunction backward_;
+  BackwardOfMany backward_;
 };
 
 }  // namespace
 
 at::Tensor with_gradient(at::Tensor output, const std::vector<at::Tensor>& inputs,
                          BackwardFunction backward) {
-  if (!torch::autograd::compute_requires_grad(inputs)) return output;
+  return with_gradients({std::move(output)}, inputs, [backward = std::move(backward)](const auto& gradients) {
+    return backward(gradients[0]);
+  })[0];
+}
+
+std::vector<at::Tensor> with_gradients(std::vector<at::Tensor> outputs, const std::vector<at::Tensor>& inputs,
+                                       BackwardOfMany backward) {
+  if (!torch::autograd::compute_requires_grad(inputs)) return outputs;
   auto node = c10::make_intrusive<FunctionNode>(std::move(backward));
   node->set_next_edges(torch::autograd::collect_next_edges(inputs));
-  torch::autograd::set_history(output, node);
-  return output;
+  for (at::Tensor& output : outputs) torch::autograd::set_history(output, node);
+  return outputs;
 }
 
 }  // namespace evermoe

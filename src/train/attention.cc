@@ -9,11 +9,24 @@ const Parameter* optional_parameter(const OperatorState& state, const std::strin
   return state.has_parameter(name) ? &state.parameter(name) : nullptr;
 }
 
-// [B, T, kv, d] -> [B, T, kv * times, d]: every key/value head serves `times` neighbouring queries.
-at::Tensor repeat_heads(const at::Tensor& x, int64_t times) {
-  if (times == 1) return x;
-  return x.unsqueeze(3).expand({x.size(0), x.size(1), x.size(2), times, x.size(3)})
-      .reshape({x.size(0), x.size(1), x.size(2) * times, x.size(3)});
+// [B, T, heads, d] of each -> the same.
+at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+  return at::scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), /*attn_mask=*/{},
+                                          /*dropout_p=*/0.0, /*is_causal=*/true)
+      .transpose(1, 2);
+}
+
+// Every head of k and v serves `times` neighbouring heads of q. Head by head, so that they are repeated
+// by a view and not in memory. (The kernel's own grouping gives gradients with other bits.)
+at::Tensor attend_in_groups(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t times) {
+  if (times == 1) return attend(q, k, v);
+  const std::vector<at::Tensor> queries = q.split(times, 2), keys = k.split(1, 2), values = v.split(1, 2);
+  std::vector<at::Tensor> attended;
+  for (size_t head = 0; head < keys.size(); ++head) {
+    const auto repeated = [&](const at::Tensor& x) { return x.expand({x.size(0), x.size(1), times, x.size(3)}); };
+    attended.push_back(attend(queries[head], repeated(keys[head]), repeated(values[head])));
+  }
+  return at::cat(attended, 2);
 }
 
 }  // namespace
@@ -41,11 +54,8 @@ at::Tensor Attention::forward(const at::Tensor& x, int64_t batch) const {
     k = rotary(k, cosine_, sine_);
   }
   const int64_t times = shape_.heads / shape_.kv_heads;
-  const at::Tensor attended = at::scaled_dot_product_attention(
-      q.transpose(1, 2), repeat_heads(k, times).transpose(1, 2), repeat_heads(v, times).transpose(1, 2),
-      /*attn_mask=*/{}, /*dropout_p=*/0.0, /*is_causal=*/true);
-  return linear(attended.transpose(1, 2).reshape({batch * length, shape_.heads * shape_.head_dim}), out_,
-                out_bias_);
+  const at::Tensor attended = attend_in_groups(q, k, v, times);
+  return linear(attended.reshape({batch * length, shape_.heads * shape_.head_dim}), out_, out_bias_);
 }
 
 }  // namespace evermoe

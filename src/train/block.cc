@@ -1,17 +1,19 @@
 #include "train/block.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "dispatch/token_dispatch.h"
+#include "tensor/gradient_node.h"
 #include "train/gate.h"
 #include "train/layers.h"
 
 namespace evermoe {
 
 Block::Block(LayerOperators operators, const ModelShape& shape, const ExpertPlacement& placement,
-             Communicator& stage_group, StateTypes types)
+             Communicator& stage_group, StateTypes types, Recompute recompute)
     : operators_(std::move(operators)), shape_(shape), placement_(placement), group_(stage_group),
-      attention_(*operators_.block, shape, types) {
+      recompute_(recompute), attention_(*operators_.block, shape, types) {
   for (const auto& expert : operators_.experts) experts_.emplace_back(*expert, "", shape.activation);
   if (operators_.gate == nullptr) {
     always_ = std::make_unique<FeedForward>(*operators_.block, "ffn.", shape.activation);
@@ -40,7 +42,8 @@ at::Tensor Block::mixture(const at::Tensor& x, const FiniteProbe* probe, BlockRe
   const auto dispatch =
       TokenDispatch::start(group_, placement_, choice.experts, shape_.top_k, x.options());
   const at::Tensor outputs =
-      dispatch->to_tokens(run_experts(dispatch->to_experts(x), experts_, dispatch->expert_rows()));
+      dispatch->to_tokens(run_experts(dispatch->to_experts(x), experts_, dispatch->expert_rows(),
+                                      recompute_ == Recompute::kExperts));
   result.auxiliary_loss = choice.auxiliary_loss;
   if (probe != nullptr) {
     probe->watch(choice.weights, operators_.gate->spec().name);
@@ -55,6 +58,39 @@ at::Tensor Block::mixture(const at::Tensor& x, const FiniteProbe* probe, BlockRe
 }
 
 BlockResult Block::forward(const at::Tensor& x, int64_t batch, const FiniteProbe* probe) const {
+  const bool does_nothing = batch == 0 && operators_.gate == nullptr;
+  const bool twice = recompute_ == Recompute::kLayer && at::GradMode::is_enabled() && !does_nothing;
+  return twice ? compute_twice(x, batch, probe) : compute(x, batch, probe);
+}
+
+BlockResult Block::compute_twice(const at::Tensor& x, int64_t batch, const FiniteProbe* probe) const {
+  const at::Tensor input = x.detach();
+  BlockResult result;
+  {
+    const at::NoGradGuard no_grad;
+    result = compute(input, batch, probe);
+  }
+  std::vector<at::Tensor> outputs = {result.output};
+  if (result.auxiliary_loss.defined()) outputs.push_back(result.auxiliary_loss);
+  const auto probe_again = probe != nullptr ? std::optional(*probe) : std::nullopt;
+  outputs = with_gradients(std::move(outputs), {x}, [=, this](const std::vector<at::Tensor>& gradients) {
+    const at::Tensor leaf = input.detach().requires_grad_(true);
+    torch::autograd::variable_list roots;
+    {
+      const at::AutoGradMode with_graph(true);
+      const BlockResult again = compute(leaf, batch, probe_again ? &*probe_again : nullptr);
+      roots = {again.output};
+      if (gradients.size() > 1) roots.push_back(again.auxiliary_loss);
+    }
+    torch::autograd::backward(roots, gradients);
+    return std::vector<at::Tensor>{leaf.grad()};
+  });
+  result.output = outputs[0];
+  if (outputs.size() > 1) result.auxiliary_loss = outputs[1];
+  return result;
+}
+
+BlockResult Block::compute(const at::Tensor& x, int64_t batch, const FiniteProbe* probe) const {
   BlockResult result;
   const bool moe = operators_.gate != nullptr;
   if (batch == 0) {

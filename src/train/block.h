@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "config/job_config.h"
 #include "model/model_shape.h"
 #include "placement/expert_placement.h"
 #include "recovery/stage_trainer.h"
@@ -34,7 +35,7 @@ struct BlockResult {
 class Block {
  public:
   Block(LayerOperators operators, const ModelShape& shape, const ExpertPlacement& placement,
-        Communicator& stage_group, StateTypes types);
+        Communicator& stage_group, StateTypes types, Recompute recompute);
 
   std::vector<OperatorState*> operators();
 
@@ -43,6 +44,10 @@ class Block {
   BlockResult forward(const at::Tensor& x, int64_t batch, const FiniteProbe* probe) const;
 
  private:
+  BlockResult compute(const at::Tensor& x, int64_t batch, const FiniteProbe* probe) const;
+  // Keeps x alone and computes the layer again in the backward pass. Its tokens travel again, too: all
+  // lanes do that at the same place of the same round, so no message is without its partner.
+  BlockResult compute_twice(const at::Tensor& x, int64_t batch, const FiniteProbe* probe) const;
   at::Tensor norm(const at::Tensor& x, const std::string& name) const;
   at::Tensor mixture(const at::Tensor& x, const FiniteProbe* probe, BlockResult& result) const;
 
@@ -50,6 +55,7 @@ class Block {
   const ModelShape& shape_;
   const ExpertPlacement& placement_;
   Communicator& group_;
+  const Recompute recompute_;
   const Attention attention_;
   std::vector<FeedForward> experts_;  // routed, hosted here
   std::unique_ptr<FeedForward> always_;  // the dense part, or the shared experts

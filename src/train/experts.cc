@@ -28,13 +28,20 @@ at::Tensor activate_backward(const FeedForward& expert, const at::Tensor& gradie
 struct Kept {
   const FeedForward* expert;
   ExpertRows rows;
-  at::Tensor up;         // before the activation
+  at::Tensor up;         // before the activation; both undefined if they are computed again
   at::Tensor activated;  // after it
 };
 
-void backward_one(const Kept& kept, const at::Tensor& input, const at::Tensor& output_gradient,
+void compute_inside(Kept& one, const at::Tensor& input) {
+  const FeedForward& expert = *one.expert;
+  one.up = affine(input.narrow(0, one.rows.begin, one.rows.padded), *expert.up, expert.up_bias);
+  one.activated = activate(expert, one.up);
+}
+
+void backward_one(Kept kept, const at::Tensor& input, const at::Tensor& output_gradient,
                   at::Tensor& input_gradient) {
   const FeedForward& expert = *kept.expert;
+  if (!kept.up.defined()) compute_inside(kept, input);
   const at::Tensor x = input.narrow(0, kept.rows.begin, kept.rows.padded);
   const at::Tensor gradient = output_gradient.narrow(0, kept.rows.begin, kept.rows.padded);
   accumulate(*expert.down, expert.down_bias, gradient, kept.activated);
@@ -64,7 +71,7 @@ at::Tensor FeedForward::forward(const at::Tensor& x) const {
 }
 
 at::Tensor run_experts(const at::Tensor& layout, const std::vector<FeedForward>& experts,
-                       const std::vector<ExpertRows>& rows) {
+                       const std::vector<ExpertRows>& rows, bool recomputes) {
   const at::Tensor input = layout.detach();
   at::Tensor output;
   std::vector<Kept> kept;
@@ -73,11 +80,11 @@ at::Tensor run_experts(const at::Tensor& layout, const std::vector<FeedForward>&
     output = at::empty_like(input);
     for (size_t i = 0; i < experts.size(); ++i) {
       if (rows[i].rows == 0) continue;
-      const at::Tensor x = input.narrow(0, rows[i].begin, rows[i].padded);
-      Kept one{&experts[i], rows[i], affine(x, *experts[i].up, experts[i].up_bias), {}};
-      one.activated = activate(experts[i], one.up);
+      Kept one{&experts[i], rows[i], {}, {}};
+      compute_inside(one, input);
       output.narrow(0, rows[i].begin, rows[i].padded)
           .copy_(affine(one.activated, *experts[i].down, experts[i].down_bias));
+      if (recomputes) one.up = one.activated = at::Tensor();
       kept.push_back(std::move(one));
     }
   }

@@ -1,6 +1,7 @@
 #include "train/layers.h"
 
 #include "tensor/gradient_node.h"
+#include "tensor/wide_product.h"
 
 namespace evermoe {
 namespace {
@@ -9,21 +10,13 @@ using Gradients = std::vector<at::Tensor>;
 
 at::ScalarType at_least_fp32(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
 
-void add_product(at::Tensor accumulator, const at::Tensor& gradient, const at::Tensor& x) {
-  if (accumulator.scalar_type() == x.scalar_type()) {
-    accumulator.addmm_(gradient.t(), x);
-  } else {
-    accumulator.add_(at::mm(gradient.t(), x));
-  }
-}
-
 }  // namespace
 
 void accumulate_weight_gradient(const Parameter& weight, const at::Tensor& gradient, const at::Tensor& x) {
   if (weight.is_frozen) return;
-  if (weight.deferred == nullptr) return add_product(weight.gradient, gradient, x);
+  if (weight.deferred == nullptr) return add_weight_gradient(weight.gradient, gradient, x);
   const auto bytes = static_cast<int64_t>(gradient.nbytes() + x.nbytes());
-  weight.deferred->add(bytes, [accumulator = weight.gradient, gradient, x] { add_product(accumulator, gradient, x); });
+  weight.deferred->add(bytes, [accumulator = weight.gradient, gradient, x] { add_weight_gradient(accumulator, gradient, x); });
 }
 
 void accumulate_bias_gradient(const Parameter& bias, const at::Tensor& gradient) {
@@ -83,16 +76,25 @@ at::Tensor rms_norm(const at::Tensor& x, const Parameter& weight, double epsilon
 at::Tensor layer_norm(const at::Tensor& x, const Parameter& weight, const Parameter& bias, double epsilon) {
   const at::Tensor input = x.detach();
   const std::vector<int64_t> width = {x.size(-1)};
+  // Weights in FP32 make the kernel keep its statistics in FP32, too.
+  const at::ScalarType type = at_least_fp32(x.scalar_type());
+  const at::Tensor factor = weight.value.to(type), shift = bias.value.to(type);
   at::Tensor output, mean, scale;
   {
     const at::NoGradGuard no_grad;
-    std::tie(output, mean, scale) = at::native_layer_norm(input, width, weight.value, bias.value, epsilon);
+    std::tie(output, mean, scale) = at::native_layer_norm(input, width, factor, shift, epsilon);
   }
-  return with_gradient(output, {x}, [input, mean, scale, width, &weight, &bias](const at::Tensor& gradient) {
-    const bool is_active = !weight.is_frozen;
+  return with_gradient(output, {x}, [=, &weight, &bias](const at::Tensor& gradient) {
+    const bool is_active = !weight.is_frozen, is_narrow = type != input.scalar_type();
+    const bool by_kernel = is_active && !is_narrow;  // which sums in the type of the input
     auto [d_input, d_weight, d_bias] = at::native_layer_norm_backward(
-        gradient, input, width, mean, scale, weight.value, bias.value, {true, is_active, is_active});
+        gradient, input, width, mean, scale, factor, shift, {true, by_kernel, by_kernel});
     if (!is_active) return Gradients{d_input};
+    if (is_narrow) {
+      accumulate_bias_gradient(weight, gradient.to(type) * ((input.to(type) - mean) * scale));
+      accumulate_bias_gradient(bias, gradient);
+      return Gradients{d_input};
+    }
     at::Tensor weight_accumulator = weight.gradient, bias_accumulator = bias.gradient;
     weight_accumulator.add_(d_weight);
     bias_accumulator.add_(d_bias);
@@ -132,8 +134,8 @@ at::Tensor gelu_tanh(const at::Tensor& x) { return at::gelu(x, "tanh"); }
 namespace {
 
 at::Tensor rotate(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine) {
-  const std::vector<at::Tensor> halves = x.chunk(2, -1);
-  return at::cat({halves[0] * cosine - halves[1] * sine, halves[1] * cosine + halves[0] * sine}, -1);
+  const std::vector<at::Tensor> halves = x.to(cosine.scalar_type()).chunk(2, -1);
+  return at::cat({halves[0] * cosine - halves[1] * sine, halves[1] * cosine + halves[0] * sine}, -1).to(x.scalar_type());
 }
 
 }  // namespace
@@ -155,7 +157,7 @@ std::pair<at::Tensor, at::Tensor> rotary_tables(int64_t length, int64_t head_dim
   const at::Tensor exponent = at::arange(0, head_dim, 2, options) / head_dim;
   const at::Tensor frequency = 1.0 / at::pow(theta, exponent);
   const at::Tensor angle = at::outer(at::arange(length, options), frequency).unsqueeze(1);
-  return {at::cos(angle).to(type).to(device), at::sin(angle).to(type).to(device)};
+  return {at::cos(angle).to(device), at::sin(angle).to(device)};
 }
 
 }  // namespace evermoe

@@ -19,7 +19,7 @@ at::Tensor linear_in_fp32(const at::Tensor& x, const Parameter& weight);
 // x / sqrt(mean(x^2) + epsilon) * weight over the last dimension; statistics in at least FP32.
 at::Tensor rms_norm(const at::Tensor& x, const Parameter& weight, double epsilon);
 
-// (x - mean) / sqrt(var + epsilon) * weight + bias over the last dimension.
+// (x - mean) / sqrt(var + epsilon) * weight + bias over the last dimension; statistics in at least FP32.
 at::Tensor layer_norm(const at::Tensor& x, const Parameter& weight, const Parameter& bias, double epsilon);
 
 // up [N, 2 F] holds gate columns, then up columns: silu(gate) * up -> [N, F].
@@ -31,7 +31,8 @@ at::Tensor swiglu_forward(const at::Tensor& up);
 at::Tensor swiglu_backward(const at::Tensor& gradient, const at::Tensor& up);
 
 // Rotates pairs (i, i + head_dim / 2) of x [B, T, heads, head_dim] by position * theta^(-2 i / head_dim).
-// `cosine` and `sine` are [T, 1, head_dim / 2] tables (rotary_tables).
+// `cosine` and `sine` are [T, 1, head_dim / 2] tables (rotary_tables), in at least FP32, as is the
+// rotation; `type` is that of x.
 at::Tensor rotary(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine);
 std::pair<at::Tensor, at::Tensor> rotary_tables(int64_t length, int64_t head_dim, double theta,
                                                 at::ScalarType type, at::Device device);

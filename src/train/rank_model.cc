@@ -32,13 +32,11 @@ RankModel::RankModel(const JobConfig& config, const TrainerEnvironment& environm
   const ExpertPlacement placement = expert_placement_of(config, topology_.lanes(role_.stage));
   const StageGroups groups = join_groups(placement, environment, deadline);
   batches_ = std::make_unique<BatchReader>(config_, environment.training, environment.validation, types_.device);
-  model_ = std::make_unique<StageModel>(config_.model, topology_, role_, placement, groups, types_);
+  model_ = std::make_unique<StageModel>(config_.model, topology_, role_, placement, groups, types_,
+                                        config_.train.recompute);
   runner_ = std::make_unique<StageRunner>(config_.train, topology_, role_, *batches_, *model_);
   operators_ = model_->operators();
-  for (OperatorState* const state : operators_) {
-    // Not of the head: it is one long piece, and keeps the largest activation of all, the logits' gradient.
-    if (state->spec().kind != OperatorKind::kHead) state->defer_gradients(deferred_);
-  }
+  for (OperatorState* const state : operators_) state->defer_gradients(deferred_);
   stage_group_->set_meanwhile([this] { return do_idle_work(); });
 }
 

@@ -1,5 +1,6 @@
 #include "train/stage_model.h"
 
+#include "train/head_loss.h"
 #include "train/layers.h"
 
 namespace evermoe {
@@ -27,12 +28,12 @@ std::vector<OperatorSpec> operators_of_stage(const ModelShape& shape, const Topo
 }
 
 StageModel::StageModel(const ModelShape& shape, const Topology& topology, Role role,
-                       const ExpertPlacement& placement, StageGroups groups, StateTypes types)
+                       const ExpertPlacement& placement, StageGroups groups, StateTypes types, Recompute recompute)
     : shape_(shape), types_(types), placement_(placement) {
   LayerOperators layer;
   const auto finish_layer = [&] {
     if (layer.block == nullptr) return;
-    blocks_.push_back(std::make_unique<Block>(std::move(layer), shape_, placement_, *groups.stage, types));
+    blocks_.push_back(std::make_unique<Block>(std::move(layer), shape_, placement_, *groups.stage, types, recompute));
     layer = LayerOperators();
   };
   for (OperatorSpec& spec : operators_of_stage(shape, topology, role.stage)) {
@@ -89,19 +90,18 @@ void StageModel::embed_backward(const at::Tensor& tokens, const at::Tensor& grad
   }
 }
 
-at::Tensor StageModel::head_loss(const at::Tensor& x, const at::Tensor& targets) const {
+at::Tensor StageModel::loss_of(const at::Tensor& x, const at::Tensor& targets, double scale) const {
   const at::Tensor normal =
       shape_.norm == NormKind::kRmsNorm
           ? rms_norm(x, head_->parameter("norm.weight"), shape_.norm_epsilon)
           : layer_norm(x, head_->parameter("norm.weight"), head_->parameter("norm.bias"), shape_.norm_epsilon);
-  const at::Tensor logits = linear(normal, head_->parameter("output.weight"), nullptr);
-  const at::ScalarType type = types_.master;
-  return at::cross_entropy_loss(logits.to(type), targets);
+  return head_loss(normal, head_->parameter("output.weight"), targets.flatten(), types_.master, scale);
 }
 
 MicroBatchGraph StageModel::forward(int64_t batch, const at::Tensor& tokens, const at::Tensor& input,
-                                    const at::Tensor& targets, const FiniteProbe* probe) {
+                                    const at::Tensor& targets, double scale, const FiniteProbe* probe) {
   MicroBatchGraph graph;
+  graph.scale = scale;
   graph.present = batch > 0;
   const auto options = at::TensorOptions().dtype(types_.compute).device(types_.device);
   if (!graph.present) {
@@ -128,28 +128,28 @@ MicroBatchGraph StageModel::forward(int64_t batch, const at::Tensor& tokens, con
     graph.auxiliary_loss =
         graph.auxiliary_loss.defined() ? graph.auxiliary_loss + result.auxiliary_loss : result.auxiliary_loss;
   }
+  graph.output = x;
   if (head_ != nullptr && graph.present) {
     // The last rows, if not all count.
     const int64_t counted = targets.numel();
-    x = head_loss(counted == x.size(0) ? x : x.narrow(0, x.size(0) - counted, counted), targets);
+    graph.output = loss_of(counted == x.size(0) ? x : x.narrow(0, x.size(0) - counted, counted), targets, scale);
   }
-  graph.output = x;
   return graph;
 }
 
-at::Tensor StageModel::backward(MicroBatchGraph graph, const at::Tensor& output_gradient, double scale) {
+at::Tensor StageModel::backward(MicroBatchGraph graph, const at::Tensor& output_gradient) {
   torch::autograd::variable_list roots = {graph.output};
   torch::autograd::variable_list gradients;
   if (!graph.present) {
     gradients.push_back(at::zeros_like(graph.output));
   } else if (head_ != nullptr) {
-    gradients.push_back(at::full_like(graph.output, scale));
+    gradients.push_back(at::full_like(graph.output, graph.scale));
   } else {
     gradients.push_back(output_gradient);
   }
   if (graph.auxiliary_loss.defined()) {
     roots.push_back(graph.auxiliary_loss);
-    gradients.push_back(at::full_like(graph.auxiliary_loss, scale));
+    gradients.push_back(at::full_like(graph.auxiliary_loss, graph.scale));
   }
   const at::Tensor input = graph.input;
   const at::Tensor tokens = graph.tokens;

@@ -26,6 +26,7 @@ struct MicroBatchGraph {
   at::Tensor input;           // leaf of the graph, [B * T, hidden]
   at::Tensor output;          // [B * T, hidden], or the mean loss on the last stage
   at::Tensor auxiliary_loss;  // sum over this stage's gates, may be undefined
+  double scale = 1;           // of the losses in the backward pass
   int64_t gates = 0;          // of this stage, passed by this micro-batch
   double load_imbalance = 0;  // sum over this stage's gates of (largest / mean expert load)
   ExpertLoads loads;          // one gate's experts after the other's, in the order of layers
@@ -45,7 +46,7 @@ class StageModel {
  public:
   // Groups must outlive the model.
   StageModel(const ModelShape& shape, const Topology& topology, Role role,
-             const ExpertPlacement& placement, StageGroups groups, StateTypes types);
+             const ExpertPlacement& placement, StageGroups groups, StateTypes types, Recompute recompute);
 
   // Operators of this rank in canonical order.
   std::vector<OperatorState*> operators();
@@ -56,20 +57,21 @@ class StageModel {
 
   // Rows of a present micro-batch are batch * sequence_length. First stage: `tokens` [B, T], `input`
   // undefined; others: `input` from the stage before. Last stage: `targets` of the last targets.numel()
-  // rows, the only ones whose loss counts. An absent micro-batch has batch 0. `probe` looks on; null: nobody
-  // does. Communicates (all-to-all), so throws StatusError.
+  // rows, the only ones whose loss counts. An absent micro-batch has batch 0. Gradients are those of `scale` *
+  // (loss + auxiliary losses). `probe` looks on; null: nobody does. Communicates (all-to-all), so throws
+  // StatusError.
   MicroBatchGraph forward(int64_t batch, const at::Tensor& tokens, const at::Tensor& input,
-                          const at::Tensor& targets, const FiniteProbe* probe);
+                          const at::Tensor& targets, double scale, const FiniteProbe* probe);
 
-  // Adds weight gradients of `scale` * (loss + auxiliary losses) and returns the gradient of the
-  // input (undefined on the first stage). `output_gradient` comes from the stage behind, already
+  // Adds weight gradients, as far as forward() has not done so already (head), and returns the gradient of
+  // the input (undefined on the first stage). `output_gradient` comes from the stage behind, already
   // scaled; undefined on the last stage. Throws StatusError.
-  at::Tensor backward(MicroBatchGraph graph, const at::Tensor& output_gradient, double scale);
+  at::Tensor backward(MicroBatchGraph graph, const at::Tensor& output_gradient);
 
  private:
   at::Tensor embed(const at::Tensor& tokens) const;
   void embed_backward(const at::Tensor& tokens, const at::Tensor& gradient);
-  at::Tensor head_loss(const at::Tensor& x, const at::Tensor& targets) const;
+  at::Tensor loss_of(const at::Tensor& x, const at::Tensor& targets, double scale) const;
 
   const ModelShape shape_;
   const StateTypes types_;

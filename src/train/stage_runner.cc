@@ -71,28 +71,31 @@ at::Tensor StageRunner::receive(int stage, BoundaryDirection direction, MicroBat
 }
 
 MicroBatchGraph StageRunner::forward(Phase phase, Step step, std::optional<MicroBatch> micro_batch,
-                                     bool probes, Boundary& boundary, int64_t first_number) {
-  if (!micro_batch) return model_.forward(0, {}, {}, {}, nullptr);
+                                     double scale, bool probes, Boundary& boundary, int64_t first_number) {
+  if (!micro_batch) return model_.forward(0, {}, {}, {}, scale, nullptr);
   const FiniteProbe probe(non_finite_, *micro_batch);
   const MicroBatch number(static_cast<int32_t>(first_number + micro_batch->value));
   const MicroBatchTokens tokens = tokens_of(phase, step, number);
   const int64_t sequences = sequences_of(phase, number);
   at::Tensor input;
   if (!first()) input = receive(role_.stage - 1, BoundaryDirection::kActivation, *micro_batch, sequences, boundary);
-  MicroBatchGraph graph = model_.forward(sequences, tokens.inputs, input, tokens.targets, probes ? &probe : nullptr);
+  MicroBatchGraph graph =
+      model_.forward(sequences, tokens.inputs, input, tokens.targets, scale, probes ? &probe : nullptr);
   if (!last()) send(role_.stage + 1, BoundaryDirection::kActivation, *micro_batch, graph.output, boundary);
   return graph;
 }
 
-void StageRunner::backward(std::optional<MicroBatch> micro_batch, MicroBatchGraph graph, double scale,
-                           Boundary& boundary) {
+void StageRunner::backward(std::optional<MicroBatch> micro_batch, MicroBatchGraph graph, Boundary& boundary) {
   if (!micro_batch) {
-    model_.backward(std::move(graph), {}, scale);
+    model_.backward(std::move(graph), {});
     return;
   }
   at::Tensor output_gradient;
-  if (!last()) output_gradient = receive(role_.stage + 1, BoundaryDirection::kGradient, *micro_batch, train_.micro_batch_size, boundary);
-  const at::Tensor input_gradient = model_.backward(std::move(graph), output_gradient, scale);
+  if (!last()) {
+    output_gradient =
+        receive(role_.stage + 1, BoundaryDirection::kGradient, *micro_batch, train_.micro_batch_size, boundary);
+  }
+  const at::Tensor input_gradient = model_.backward(std::move(graph), output_gradient);
   if (!first()) send(role_.stage - 1, BoundaryDirection::kGradient, *micro_batch, input_gradient, boundary);
 }
 
@@ -106,7 +109,7 @@ StepFindings StageRunner::run_step(Step step, double loss_scale, bool probes, Bo
     const std::optional<MicroBatch> micro_batch = micro_batch_of(operation.round, train_.micro_batches);
     if (operation.kind == RoundOperation::Kind::kForward) {
       fault_point("step/forward");
-      held.push_back(forward(Phase::kTraining, step, micro_batch, probes, boundary));
+      held.push_back(forward(Phase::kTraining, step, micro_batch, scale, probes, boundary));
       const MicroBatchGraph& graph = held.back();
       add(graph.loads, expert_loads_);  // zeros if absent, so that a lane without micro-batches has as many
       if (!micro_batch) continue;
@@ -122,7 +125,7 @@ StepFindings StageRunner::run_step(Step step, double loss_scale, bool probes, Bo
       fault_point("step/backward");
       MicroBatchGraph graph = std::move(held.front());
       held.pop_front();
-      backward(micro_batch, std::move(graph), scale, boundary);
+      backward(micro_batch, std::move(graph), boundary);
     }
   }
   findings.non_finite = non_finite_.first();
@@ -136,7 +139,7 @@ StepFindings StageRunner::run_validation(int64_t first_number, int64_t micro_bat
   for (int round = 0; round < rounds; ++round) {
     const std::optional<MicroBatch> micro_batch = micro_batch_of(round, micro_batches);
     const MicroBatchGraph graph =
-        forward(Phase::kValidation, Step(0), micro_batch, /*probes=*/false, boundary, first_number);
+        forward(Phase::kValidation, Step(0), micro_batch, /*scale=*/1, /*probes=*/false, boundary, first_number);
     if (!micro_batch || !last()) continue;
     const MicroBatch number(static_cast<int32_t>(first_number + micro_batch->value));
     const auto tokens = static_cast<double>(batches_.evaluation().targets_of(number));

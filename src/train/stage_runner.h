@@ -43,9 +43,9 @@ class StageRunner {
   int64_t sequences_of(Phase phase, MicroBatch micro_batch) const;
 
   // Tokens are those of micro-batch `first_number` + `micro_batch`.
-  MicroBatchGraph forward(Phase phase, Step step, std::optional<MicroBatch> micro_batch, bool probes,
+  MicroBatchGraph forward(Phase phase, Step step, std::optional<MicroBatch> micro_batch, double scale, bool probes,
                           Boundary& boundary, int64_t first_number = 0);
-  void backward(std::optional<MicroBatch> micro_batch, MicroBatchGraph graph, double scale, Boundary& boundary);
+  void backward(std::optional<MicroBatch> micro_batch, MicroBatchGraph graph, Boundary& boundary);
 
   // The lane of `stage` that runs this micro-batch.
   Rank peer(int stage, MicroBatch micro_batch) const;

@@ -1,0 +1,26 @@
+// Matrix products that ATen does not offer on CPUs: BF16 factors, FP32 sums and result. By oneDNN.
+//
+// Knows nothing of torch, whose wheel ships headers of another version of oneDNN.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace evermoe {
+
+struct ProductSizes {
+  int64_t out = 0;
+  int64_t in = 0;
+  int64_t rows = 0;
+};
+
+// sum [out, in] += a^T b of a [rows, out] and b [rows, in], BF16 by their bits; rows of a and b begin so many
+// elements after each other. False if this CPU cannot: nothing has been done then.
+// Threads: any, each with its own sum; computes with OpenMP's number of threads.
+bool add_bf16_product(ProductSizes sizes, const uint16_t* a, int64_t a_stride, const uint16_t* b, int64_t b_stride,
+                      float* sum);
+
+// "2.6.3": part of what workers must have in common.
+std::string product_library_version();
+
+}  // namespace evermoe
