@@ -27,9 +27,8 @@ absl::Duration ControllerCore::next_deadline() const {
   absl::Duration next = is_adopting_ ? adoption_ends_ : absl::InfiniteDuration();
   for (const Player& player : players_) {
     next = std::min(next, player.deadline);
-    if (player.phase == Player::Phase::kJoined) next = std::min(next, player.heard + options_.silence_max);
   }
-  if (suspicion_) next = std::min(next, suspicion_->due);
+  if (is_open_ && suspicion_) next = std::min(next, suspicion_->due);
   next = std::min(next, pace_deadline());
   return next;
 }
@@ -51,7 +50,7 @@ RecoveryRecord* ControllerCore::present_recovery() {
 // ---- decisions
 
 void ControllerCore::open_next_view(const std::string& why) {
-  view_ = View(view_.value + 1);
+  view_ = View(std::max(view_, options_.views_after).value + 1);
   is_open_ = false;
   suspicion_.reset();
   was_commit_ = false;
