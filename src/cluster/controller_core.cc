@@ -27,9 +27,8 @@ absl::Duration ControllerCore::next_deadline() const {
   absl::Duration next = is_adopting_ ? adoption_ends_ : absl::InfiniteDuration();
   for (const Player& player : players_) {
     next = std::min(next, player.deadline);
-    if (player.phase == Player::Phase::kJoined) next = std::min(next, player.heard + options_.silence_max);
   }
-  if (suspicion_) next = std::min(next, suspicion_->due);
+  if (is_open_ && suspicion_) next = std::min(next, suspicion_->due);
   const bool is_backing_off = std::any_of(players_.begin(), players_.end(), [](const Player& player) {
     return player.phase == Player::Phase::kNone && !player.released;
   });
@@ -55,7 +54,7 @@ RecoveryRecord* ControllerCore::present_recovery() {
 // ---- decisions
 
 void ControllerCore::open_next_view(const std::string& why) {
-  view_ = View(view_.value + 1);
+  view_ = View(std::max(view_, options_.views_after).value + 1);
   is_open_ = false;
   suspicion_.reset();
   was_commit_ = false;

@@ -40,6 +40,9 @@ struct AgentLost {  // and with it every worker of its node
   Node node;
   std::string why;
 };
+struct AgentAlive {  // a sign of life
+  Node node;
+};
 // A worker has come to life, or has found a new controller.
 struct MemberJoined {
   Rank rank;
@@ -72,7 +75,7 @@ struct MemberAlive {  // a sign of life
 };
 struct TimePassed {};
 using ControllerEvent =
-    std::variant<AgentJoined, AgentLost, MemberJoined, WorkerEnded, MemberSaid, MemberAlive, TimePassed>;
+    std::variant<AgentJoined, AgentLost, AgentAlive, MemberJoined, WorkerEnded, MemberSaid, MemberAlive, TimePassed>;
 
 // ---- actions
 
@@ -114,20 +117,24 @@ struct ControllerOptions {
   bool restart_all_allowed = true;  // false: refuse instead of going back to the durable checkpoint
   // Another controller has run this job before: members may live.
   bool takes_over = false;
-  // Then it waits so long for members to find it before it takes them for lost.
+  // All views that it opens are newer: of members that it never hears of, former controllers may have opened
+  // some, and no two plans may have one number.
+  View views_after;
+  // If it takes over it waits so long for members to find it before it takes them for lost.
   absl::Duration adoption = absl::Seconds(2);
   // From an accusation until the accused is taken for lost though nobody saw it die.
   absl::Duration grace = absl::Milliseconds(500);
   absl::Duration start_max = absl::Minutes(2);   // from StartWorker until it joins
   absl::Duration report_max = absl::Seconds(10);  // from a StopOrder until the report
-  absl::Duration silence_max = absl::Seconds(5);  // between two signs of life
+  // Between two signs of life, while its agent is heard: when it is not, nothing is known of its workers.
+  absl::Duration silence_max = absl::Seconds(5);
   // A job of which nothing is heard for so long, or for so many median steps if that is longer, stands still though all its workers live. The next view shows who does not move.
   absl::Duration step_max = absl::Minutes(1);
   double medians_max = 20;
   absl::Duration load_max = absl::Minutes(10);  // the same while somebody still gathers its state
   // From that view until those are replaced; a median step if that is longer.
   absl::Duration probe_min = absl::Seconds(5);
-  int losses_max = 50;  // of workers in a row without progress
+  int losses_max = 50;  // in a row without progress; a node with all its workers is one
   // Without protection every failure starts the whole job again from its newest durable checkpoint. So many
   // restarts in a row without progress (a step that was never committed before, or a newer checkpoint) are
   // allowed; before the n-th one the job waits backoff * 2^(n-1), at most backoff_max.
@@ -180,6 +187,7 @@ class ControllerCore {
 
   void handle(const AgentJoined& event);
   void handle(const AgentLost& event);
+  void handle(const AgentAlive& event);
   void handle(const MemberJoined& event);
   void handle(const WorkerEnded& event);
   void handle(const MemberSaid& event);
@@ -198,7 +206,9 @@ class ControllerCore {
   int workers_on(Node node) const;
   Node node_for(Rank rank);
   static std::optional<Rank> accused_of(const Suspicion& suspicion);
-  void lose(Rank rank, const std::string& how);
+  bool is_silent(const Player& player) const;
+  // `is_same_loss`: with the one before it, which has been counted.
+  void lose(Rank rank, const std::string& how, bool is_same_loss = false);
   void count_failure(const std::string& how);
   void note_loss(Rank rank, const std::string& how);
   void lose_the_absent();
@@ -229,6 +239,7 @@ class ControllerCore {
 
   std::vector<Player> players_;  // by rank
   std::map<Node, bool> agents_;  // alive
+  std::map<Node, absl::Duration> agents_heard_;
   View view_;
   bool is_open_ = false;
   std::string restart_reason_;  // why the whole job has to go back in the next view; empty: it need not

@@ -20,10 +20,17 @@ std::optional<Rank> ControllerCore::accused_of(const Suspicion& suspicion) {
   return accused;
 }
 
+// The line to its node may be broken or slow: only what its agent says, and it does not, tells of a worker.
+bool ControllerCore::is_silent(const Player& player) const {
+  const auto agent = agents_heard_.find(player.node);
+  return player.phase == Player::Phase::kJoined && agent != agents_heard_.end() &&
+         agent->second >= player.heard + options_.silence_max;
+}
+
 void ControllerCore::check_deadlines() {
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
     Player& late = player(Rank(r));
-    const bool silent = late.phase == Player::Phase::kJoined && now_ >= late.heard + options_.silence_max;
+    const bool silent = is_silent(late);
     if (!silent && now_ < late.deadline) continue;
     const std::string why = silent ? absl::StrCat("hung: no sign of life for ", absl::FormatDuration(options_.silence_max))
                             : late.phase == Player::Phase::kStarting ? "did not come up in time"
@@ -77,7 +84,7 @@ void ControllerCore::watch_pace() {
   for (const Rank rank : still) {
     const std::string why = "hung: its stage does not move";
     actions_.push_back(KillWorker{player(rank).node, rank, player(rank).since, why});
-    lose(rank, why);
+    lose(rank, why, /*is_same_loss=*/rank != still.front());
     if (has_ended_) return;
   }
 }

@@ -3,19 +3,35 @@
 #include "cluster/controller_core.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace evermoe {
 
-void ControllerCore::handle(const AgentJoined& event) { agents_[event.node] = true; }
+void ControllerCore::handle(const AgentJoined& event) {
+  agents_[event.node] = true;
+  agents_heard_[event.node] = now_;
+}
+
+void ControllerCore::handle(const AgentAlive& event) {
+  absl::Duration& heard = agents_heard_[event.node];
+  // After a silence of the line its workers have their time anew: what they said meanwhile may still come.
+  if (now_ - heard > options_.silence_max / 2) {
+    for (Player& player : players_) {
+      if (player.node == event.node) player.heard = now_;
+    }
+  }
+  heard = now_;
+}
 
 void ControllerCore::handle(const AgentLost& event) {
   agents_[event.node] = false;
+  bool is_same_loss = false;
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
     const Player& player = players_[static_cast<size_t>(r)];
     if (player.phase != Player::Phase::kNone && player.node == event.node) {
-      lose(Rank(r), absl::StrCat("node ", event.node.value, " is lost: ", event.why));
+      lose(Rank(r), absl::StrCat("node ", event.node.value, " is lost: ", event.why), std::exchange(is_same_loss, true));
     }
   }
 }
@@ -61,7 +77,7 @@ void ControllerCore::handle(const WorkerEnded& event) {
   lose(event.rank, event.how);
 }
 
-void ControllerCore::lose(Rank rank, const std::string& how) {
+void ControllerCore::lose(Rank rank, const std::string& how, bool is_same_loss) {
   Player& lost = player(rank);
   if (lost.phase == Player::Phase::kNone) return;
   lost.phase = Player::Phase::kNone;
@@ -70,8 +86,8 @@ void ControllerCore::lose(Rank rank, const std::string& how) {
   lost.finished = false;
   if (lost.released) return end_if_all_gone();
   note_loss(rank, how);
-  if (++losses_ > options_.losses_max) {
-    return end(false, absl::StrCat(losses_, " workers were lost without any progress; the last: ", name_of(rank), ": ", how));
+  if (!is_same_loss && ++losses_ > options_.losses_max) {
+    return end(false, absl::StrCat(losses_, " losses without any progress; the last: ", name_of(rank), ": ", how));
   }
   // Who was lost with others at once, or because of them, is not counted again.
   if (!options_.is_protected && lost.failures_seen == failures_counted_) {

@@ -14,6 +14,15 @@ constexpr size_t kUntoldMax = 4096;
 
 bool is_same(const RecoveryNote& a, const RecoveryNote& b) { return encode({0, a}) == encode({0, b}); }
 
+// So that all views of a controller are newer than those of the ones before it. One that opens more than
+// these has been met by those whom they concern.
+constexpr int64_t kViewsOfOne = 1000;
+
+ControllerOptions with_own_views(ControllerOptions core, int64_t life) {
+  core.views_after = View(static_cast<uint32_t>(life * kViewsOfOne));
+  return core;
+}
+
 // As the clock of this machine shows it.
 RecoveryNote shifted(RecoveryNote note, absl::Duration by) {
   RecoveryRecord& record = note.record;
@@ -29,11 +38,14 @@ RecoveryNote shifted(RecoveryNote note, absl::Duration by) {
 
 ControllerRelay::ControllerRelay(Topology topology, const ControllerOptions& core, RelayOptions options, absl::Duration now)
     : options_(options), nodes_(core.nodes), spares_(core.spares), spares_wait_until_(now + core.adoption),
-      core_(topology, core, now), time_(now, options.own_standstill), now_(now), next_beat_(now), processes_(static_cast<size_t>(topology.world_size())) {}
+      core_(topology, with_own_views(core, options.life), now), time_(now, options.own_standstill), now_(now), next_beat_(now), processes_(static_cast<size_t>(topology.world_size())) {}
 
 std::vector<RelayAction> ControllerRelay::on_envelope(absl::Duration now, StreamNumber from, const Envelope& envelope) {
   now_ = time_.at(now);
-  if (end_) return {};
+  if (end_) {
+    say_farewell(from, envelope.message);
+    return take();
+  }
   Stream& stream = *peers_.try_emplace(from).first;
   stream.second.heard = now_;
   std::visit([&](const auto& message) { handle(stream, envelope, message); }, envelope.message);
@@ -90,6 +102,10 @@ void ControllerRelay::handle(Stream& from, const Envelope&, const AgentReady&) {
   from.second.is_ready = true;
   if (is_draining_) send(from.first, Drain{});
   feed_ready_agents();
+}
+
+void ControllerRelay::handle(Stream& from, const Envelope&, const Beat&) {
+  if (from.second.is_fed) feed(AgentAlive{from.second.node}, now_);
 }
 
 void ControllerRelay::feed_ready_agents() {
@@ -250,8 +266,17 @@ void ControllerRelay::act(const EndJob& end) {
   actions_.emplace_back(LogLine{absl::StrCat("the job ends: ", end.reason)});
   for (const auto& [number, peer] : peers_) {
     if (peer.kind != Kind::kUnknown) send(number, end);
+    has_told_run_ = has_told_run_ || peer.kind == Kind::kRun;
   }
   end_ = end;
+}
+
+void ControllerRelay::say_farewell(StreamNumber to, const ControlMessage& hello) {
+  const bool is_run = std::holds_alternative<RunHello>(hello);
+  if (!is_run && !std::holds_alternative<AgentHello>(hello)) return;
+  peers_.try_emplace(to);  // until it goes
+  has_told_run_ = has_told_run_ || is_run;
+  send(to, *end_);
 }
 
 // ---- the way out

@@ -53,9 +53,10 @@ class ControllerRelay {
   std::vector<RelayAction> on_time(absl::Duration now);
   absl::Duration next_deadline() const;
 
-  // How the job ended; all have been told. Nothing more happens then.
+  // How the job ended; all have been told. Nothing more happens then, but that who comes late is told, too.
   const std::optional<EndJob>& end() const { return end_; }
-  bool has_peers() const { return !peers_.empty(); }
+  // After the end: somebody who was told is still there, or no run has been told yet.
+  bool is_awaited() const { return !peers_.empty() || !has_told_run_; }
 
  private:
   enum class Kind { kUnknown, kAgent, kRun };
@@ -87,7 +88,7 @@ class ControllerRelay {
   void handle(Stream& from, const Envelope& envelope, const WorkerReport& report);
   void handle(Stream& from, const Envelope&, const WorkerWords& words);
   void handle(Stream& from, const Envelope&, const Drain&);
-  void handle(Stream&, const Envelope&, const Beat&) {}
+  void handle(Stream& from, const Envelope&, const Beat&);
   template <typename Other>
   void handle(Stream& from, const Envelope&, const Other&) {
     refuse(from);  // nobody says that to a controller
@@ -103,6 +104,7 @@ class ControllerRelay {
   // `failed`: since when what the event tells may be so.
   void feed(const ControllerEvent& event, absl::Duration failed);
   void note_recovery();
+  void say_farewell(StreamNumber to, const ControlMessage& hello);
   void lose_agent(const Peer& agent, const std::string& why);
   void send(StreamNumber to, ControlMessage message, int64_t start = 0);
   void send_to_node(Node node, ControlMessage message, int64_t start);
@@ -132,6 +134,7 @@ class ControllerRelay {
   int64_t starts_ = 0;
   bool is_draining_ = false;
   std::optional<EndJob> end_;
+  bool has_told_run_ = false;  // of the end
   std::vector<RecoveryNote> recoveries_;
   std::deque<ControlMessage> untold_;  // what happened while no run listened
 };

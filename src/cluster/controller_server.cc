@@ -51,7 +51,7 @@ EndJob ControllerServer::run() {
     act(relay_.on_time(clock_.now()));
   }
   const absl::Duration deadline = clock_.now() + kFarewellMax;
-  while (relay_.has_peers() && clock_.now() < deadline) {
+  while (relay_.is_awaited() && clock_.now() < deadline) {
     wait_until(deadline);
     work_off();
   }

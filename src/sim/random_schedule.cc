@@ -11,6 +11,9 @@
 namespace evermoe {
 namespace {
 
+constexpr size_t kQueueMax = 2000;
+constexpr absl::Duration kDurationMax = absl::Minutes(1);
+
 uint64_t mixed(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
   x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
@@ -70,19 +73,30 @@ SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& 
   shape.network.seed = seed;
   shape.network.time_max = absl::Minutes(3);
   shape.network.switch_at_every_call = draws.one_in(2);
+  shape.ends_lost_nodes = !draws.one_in(3);
   return shape;
+}
+
+// As long as a hiccup, almost as long as silence is tolerated, or longer.
+absl::Duration random_time(Draws& draws) {
+  static const std::vector<int> kMilliseconds = {40, 150, 350, 600, 900, 1300, 2500};
+  return absl::Milliseconds(draws.of(kMilliseconds)) + absl::Microseconds(static_cast<int64_t>(draws.below(50000)));
 }
 
 Disaster random_disaster(Draws& draws, const SimulatedShape& shape, const ScheduleOptions& options) {
   using Kind = Disaster::Kind;
   std::vector<Kind> kinds(5, Kind::kKillWorker);
-  if (options.with_node_kills) kinds.push_back(Kind::kKillNode);
+  if (options.with_node_kills) kinds.insert(kinds.end(), 2, Kind::kKillNode);
   if (options.with_controller_kills) kinds.push_back(Kind::kKillController);
   if (options.with_stops) kinds.push_back(Kind::kStopWorker);
   kinds.push_back(Kind::kPause);
   kinds.push_back(Kind::kHang);
   if (options.with_cuts) kinds.push_back(Kind::kCut);
   if (options.with_corruption) kinds.insert(kinds.end(), 2, Kind::kCorruptCopies);
+  if (options.with_control_faults) {
+    kinds.insert(kinds.end(), {Kind::kStopAgent, Kind::kStopController, Kind::kCutLine, Kind::kMuteNode, Kind::kDeafNode,
+                               Kind::kSlowLine, Kind::kBreakLine, Kind::kBreakLine});
+  }
   uint64_t world = 0;
   for (const int width : shape.lanes) world += static_cast<uint64_t>(width);
   Disaster disaster;
@@ -91,7 +105,11 @@ Disaster random_disaster(Draws& draws, const SimulatedShape& shape, const Schedu
   disaster.other = Rank(static_cast<int32_t>(draws.below(world)));
   if (disaster.other == disaster.rank) disaster.other = Rank(static_cast<int32_t>((draws.below(world - 1) + 1 + static_cast<uint64_t>(disaster.rank.value)) % world));
   if (disaster.other == disaster.rank) disaster.kind = Kind::kKillWorker;
-  disaster.node = Node(static_cast<int32_t>(draws.below(static_cast<uint64_t>(shape.nodes))));
+  disaster.node = Node(static_cast<int32_t>(draws.below(static_cast<uint64_t>(shape.nodes + shape.spares))));
+  if (disaster.kind >= Kind::kCutLine && draws.one_in(4)) disaster.node = Node(-1);
+  if (disaster.kind > Kind::kKillNode && disaster.kind != Kind::kKillController) disaster.lasts = random_time(draws);
+  if (disaster.kind == Kind::kKillNode && draws.one_in(2)) disaster.lasts = random_time(draws);
+  disaster.agent_is_late = disaster.kind == Kind::kBreakLine && draws.one_in(2);
   if (disaster.kind != Kind::kPause && disaster.kind != Kind::kHang && draws.one_in(4)) {
     disaster.time = absl::Microseconds(static_cast<int64_t>(draws.below(300000)));
     return disaster;
@@ -126,6 +144,8 @@ bool copies_may_be_gone(const RandomSchedule& schedule, const SimulatedOutcome& 
   for (const Disaster& disaster : schedule.disasters) {
     if (disaster.kind == Disaster::Kind::kCorruptCopies) return true;
   }
+  // A controller that hears of nobody in time begins anew.
+  if (outcome.marks.contains("begun anew by a later controller")) return true;
   size_t lost = 0;
   int world = 0;
   for (const RecoveryRecord& record : outcome.recoveries) lost += record.roles.size();
@@ -148,6 +168,9 @@ std::string check_restarts(const RandomSchedule& schedule, const SimulatedOutcom
 std::string check(const RandomSchedule& schedule, const SimulatedOutcome& outcome) {
   const SimulatedShape& shape = schedule.shape;
   if (!outcome.ended) return "the job never ended";
+  if (!outcome.violations.empty()) return "a rule of views is broken: " + outcome.violations.front();
+  if (outcome.longest_queue > kQueueMax) return absl::StrCat(outcome.longest_queue, " envelopes waited in one stream");
+  if (outcome.duration > kDurationMax) return "it took " + absl::FormatDuration(outcome.duration);
   if (!outcome.contradictions.empty()) return "something computed again has other bits: " + outcome.contradictions.front();
   if (std::string problem = check_restarts(schedule, outcome); !problem.empty()) return problem;
   if (!outcome.ok) {
@@ -183,7 +206,13 @@ RandomSchedule random_schedule(uint64_t seed, const ScheduleOptions& options) {
   RandomSchedule schedule;
   schedule.shape = random_shape(seed, draws, options);
   const uint64_t count = 1 + draws.below(static_cast<uint64_t>(std::max(1, options.faults_max)));
-  for (uint64_t i = 0; i < count; ++i) schedule.disasters.push_back(random_disaster(draws, schedule.shape, options));
+  for (uint64_t i = 0; i < count; ++i) {
+    Disaster disaster = random_disaster(draws, schedule.shape, options);
+    schedule.disasters.push_back(disaster);
+    if (disaster.kind != Disaster::Kind::kCorruptCopies || !draws.one_in(2)) continue;
+    disaster.kind = Disaster::Kind::kKillWorker;  // else damaged copies are hardly ever needed
+    schedule.disasters.push_back(disaster);
+  }
   return schedule;
 }
 

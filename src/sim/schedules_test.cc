@@ -33,7 +33,13 @@ TEST_P(SchedulesTest, EveryDisasterEndsExactly) {
   for (const char* const mark : {"joint segment", "disjoint stages", "failure during a recovery", "restart of all",
                                  "unusable copy skipped", "survivor verified", "survivor of a double loss in one stage",
                                  "controller killed", "refused", "new capture order",
-                                 "restored in an order that was counted"}) {
+                                 "restored in an order that was counted",
+                                 // Of the control plane.
+                                 "controller stopped and back", "controller hung", "worker shown to a new controller",
+                                 "not adopted", "agent stopped and back", "agent lost for its silence",
+                                 "agent lost with its line", "agent attaches before its old line breaks",
+                                 "living node given up", "former process of a role told to end", "spare takes over",
+                                 "node lost and back", "no node was left", "words lost with a line", "call failed"}) {
     EXPECT_GT(marks[mark], 0) << mark << " was never reached";
   }
 }

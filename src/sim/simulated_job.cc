@@ -1,5 +1,7 @@
 #include "sim/simulated_job.h"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -7,14 +9,15 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/fault_point.h"
+#include "cluster/control_codec.h"
+#include "sim/worker_line.h"
 
 namespace evermoe {
 namespace {
 
 constexpr absl::Duration kHeartbeat = absl::Milliseconds(100);
-constexpr absl::Duration kControllerReturns = absl::Milliseconds(300);
-constexpr absl::Duration kControlDelayMax = absl::Milliseconds(2);
 constexpr absl::Duration kStartDelayMax = absl::Milliseconds(20);
+constexpr absl::Duration kSlowDelayMax = absl::Milliseconds(150);
 
 // The simulated network's time, as a Clock for members.
 class NetworkClock final : public Clock {
@@ -47,6 +50,20 @@ ControllerOptions controller_options(const SimulatedShape& shape) {
   return options;
 }
 
+// A tenth of what they are in production, or less, as those of the controller.
+ControlPlaneOptions plane_options(const SimulatedShape& shape) {
+  ControlPlaneOptions options;
+  options.controller = controller_options(shape);
+  options.relay.beat = options.agent.beat = absl::Milliseconds(50);
+  options.relay.silence_max = options.agent.silence_max = absl::Seconds(1);
+  options.relay.own_standstill = options.agent.own_standstill = absl::Milliseconds(200);
+  options.agent.retry = absl::Milliseconds(5);
+  options.agent.registering_max = absl::Milliseconds(100);
+  options.agent.away_max = absl::Seconds(30);
+  options.ends_lost_nodes = shape.ends_lost_nodes;
+  return options;
+}
+
 MemberOptions member_options(const SimulatedShape& shape) {
   MemberOptions options;
   options.is_protected = shape.is_protected;
@@ -68,53 +85,67 @@ MemberOptions member_options(const SimulatedShape& shape) {
 }  // namespace
 
 std::string to_string(const Disaster& d) {
-  const char* const kinds[] = {"kill worker", "stop worker", "kill node", "kill controller", "cut", "corrupt copies of", "pause", "hang"};
+  using Kind = Disaster::Kind;
+  const char* const kinds[] = {"kill worker", "stop worker", "cut", "corrupt copies of", "pause", "hang", "kill node",
+                               "stop agent", "kill controller", "stop controller", "cut the line of node",
+                               "mute node", "deafen node", "slow the line of node", "break the line of node"};
   std::string text = kinds[static_cast<int>(d.kind)];
-  if (d.kind == Disaster::Kind::kKillNode) absl::StrAppend(&text, " ", d.node.value);
-  else if (d.kind != Disaster::Kind::kKillController) absl::StrAppend(&text, " ", d.rank.value);
-  if (d.kind == Disaster::Kind::kCut) absl::StrAppend(&text, " from ", d.other.value);
+  const bool is_about_node = d.kind >= Kind::kKillNode && d.kind != Kind::kKillController && d.kind != Kind::kStopController;
+  if (is_about_node) absl::StrAppend(&text, " ", d.node.value < 0 ? "each" : absl::StrCat(d.node.value));
+  if (d.kind < Kind::kKillNode) absl::StrAppend(&text, " ", d.rank.value);
+  if (d.kind == Kind::kCut) absl::StrAppend(&text, " from ", d.other.value);
+  if (d.lasts > absl::ZeroDuration()) absl::StrAppend(&text, " for ", absl::FormatDuration(d.lasts));
+  if (d.agent_is_late) absl::StrAppend(&text, " unnoticed by its agent");
   if (d.point.empty()) return absl::StrCat(text, " at ", absl::FormatDuration(d.time));
   return absl::StrCat(text, " when ", d.at_rank.value < 0 ? "any rank" : absl::StrCat("rank ", d.at_rank.value), " passes ",
                       d.point, " for time ", d.passing);
 }
 
 struct SimulatedJob::Process {
-  int64_t index = 0;
-  ProcessNumber number;
+  pid_t pid = 0;
+  std::optional<ProcessNumber> number;  // once it has begun
   Rank rank;
   View since;
   Node node;
-  bool has_ended = false;  // as its agent knows
-  bool is_stopped = false;
-  absl::Duration last_order = absl::ZeroDuration();  // when it arrives
-  absl::Duration last_word = absl::ZeroDuration();   // likewise, at the controller
+  std::string agent;  // where it listens
+  bool was_killed = false;
   int threads = 2;  // that have not returned
-  std::unique_ptr<Link> link;
+  std::unique_ptr<Line> line;
   std::unique_ptr<StageTrainer> trainer;
   std::unique_ptr<NetworkClock> clock;
   std::unique_ptr<Member> member;
+  View opened;       // the newest view
+  std::string plan;  // by which
   absl::Status result;
 };
 
-// A member's channel to the controller: messages arrive later, in order, unless one end is gone.
-class SimulatedJob::Link final : public ControlLink {
+// The member's way to the controller, and what is looked at on it.
+class SimulatedJob::Line final : public ControlLink {
  public:
-  Link(SimulatedJob& job, Process& process) : job_(job), process_(process) {}
+  Line(SimulatedJob& job, Process& process)
+      : job_(job), process_(process),
+        control_(job.control_, Machine(process.node.value),
+                 {.agent = process.agent, .rank = process.rank, .since = process.since, .heartbeat = kHeartbeat}) {}
   void send(MemberMessage message) override {
-    if (!job_.network_.lives(process_.number)) return;
-    if (std::holds_alternative<Finished>(message)) job_.digests_[process_.rank] = job_.shape_.digest_of(*process_.trainer);
-    job_.to_controller(MemberSaid{process_.rank, process_.since, std::move(message)}, &process_);
+    if (process_.was_killed) return;
+    if (std::holds_alternative<Finished>(message)) job_.note_finished(process_);
+    job_.watch_rules(process_, message);
+    control_.send(std::move(message));
   }
+  WorkerControlLine& control() { return control_; }
+
  private:
   SimulatedJob& job_;
   Process& process_;
+  WorkerControlLine control_;
 };
 
 SimulatedJob::SimulatedJob(SimulatedShape shape, std::vector<Disaster> disasters)
     : shape_(std::move(shape)),
       topology_(shape_.lanes, static_cast<int64_t>(shape_.lanes.size())),
-      disasters_(std::move(disasters)), network_(topology_.world_size(), shape_.network),
-      node_lives_(static_cast<size_t>(shape_.nodes + shape_.spares), true) {
+      disasters_(std::move(disasters)), network_(topology_.world_size(), shape_.network), control_(network_, shape_.control),
+      plane_(network_, control_, topology_, plane_options(shape_), *this, [this](const std::string& text) { tell(text); },
+             [this](const std::string& mark) { outcome_.marks.insert(mark); }) {
   if (shape_.make_trainer != nullptr) return;
   shape_.make_trainer = [this](const Topology& topology, Transport& transport) {
     return std::make_unique<HashTrainer>(topology, transport, disk_, shape_.model);
@@ -124,246 +155,220 @@ SimulatedJob::SimulatedJob(SimulatedShape shape, std::vector<Disaster> disasters
 
 SimulatedJob::~SimulatedJob() { arm_fault_points({}); }
 
+void SimulatedJob::tell(const std::string& text) {
+  outcome_.story.push_back(absl::StrCat(absl::FormatDuration(network_.now()), "  ", text));
+}
+
+// ---- workers
+
 SimulatedJob::Process* SimulatedJob::playing(Rank rank) {
   for (auto at = processes_.rbegin(); at != processes_.rend(); ++at) {
-    if ((*at)->rank == rank && network_.lives((*at)->number)) return at->get();
+    if ((*at)->rank == rank && (*at)->number && network_.lives(*(*at)->number)) return at->get();
   }
   return nullptr;
 }
 
-// ---- controller
-
-void SimulatedJob::start_controller() {
-  ControllerOptions options = controller_options(shape_);
-  options.takes_over = controller_life_ > 0;
-  ++controller_life_;
-  controller_ = std::make_unique<ControllerCore>(topology_, options, network_.now());
-  for (int32_t n = 0; n < static_cast<int32_t>(node_lives_.size()); ++n) {
-    if (node_lives_[static_cast<size_t>(n)]) to_controller(AgentJoined{Node(n)});
-  }
-  for (const auto& process : processes_) {
-    if (network_.lives(process->number) && process->member != nullptr) say_joined(*process);
-  }
-  schedule_deadline();
-}
-
-void SimulatedJob::kill_controller() {
-  if (controller_ == nullptr) return;
-  for (const RecoveryRecord& record : controller_->recoveries()) outcome_.recoveries.push_back(record);
-  outcome_.marks.insert(controller_->is_open() ? "controller killed" : "controller killed while a view opened");
-  controller_.reset();
-  ++controller_life_;
-  network_.after(kControllerReturns, [this] { start_controller(); });
-}
-
-void SimulatedJob::to_controller(ControllerEvent event, Process* about) {
-  const int64_t life = controller_life_;
-  auto delay = absl::Microseconds(static_cast<int64_t>(network_.draw(
-      static_cast<uint64_t>(absl::ToInt64Microseconds(kControlDelayMax)))));
-  if (about != nullptr) {
-    about->last_word = std::max(about->last_word, network_.now() + delay);
-    delay = about->last_word - network_.now();
-  }
-  network_.after(delay, [this, life, about, event = std::move(event)] {
-    if (about != nullptr && has_successor(*about)) return;
-    if (life == controller_life_ && controller_ != nullptr) on_event(event);
-  });
-}
-
-bool SimulatedJob::has_successor(const Process& process) const {
-  return std::any_of(processes_.begin(), processes_.end(),
-                     [&](const auto& other) { return other->rank == process.rank && other->index > process.index; });
-}
-
-void SimulatedJob::on_event(const ControllerEvent& event) {
-  for (const ControllerAction& action : controller_->on(network_.now(), event)) act(action);
-  if (controller_ != nullptr) schedule_deadline();
-}
-
-void SimulatedJob::schedule_deadline() {
-  const absl::Duration next = controller_->next_deadline();
-  if (next == absl::InfiniteDuration()) return;
-  const int64_t life = controller_life_;
-  network_.after(std::max(next - network_.now(), absl::ZeroDuration()), [this, life, next] {
-    if (life != controller_life_ || controller_ == nullptr || controller_->next_deadline() > next) return;
-    on_event(TimePassed{});
-  });
-}
-
-void SimulatedJob::act(const ControllerAction& action) {
-  if (const auto* const start = std::get_if<StartWorker>(&action)) {
-    start_worker(*start);
-  } else if (const auto* const kill = std::get_if<KillWorker>(&action)) {
-    kill_worker(kill->rank, kill->since);
-  } else if (const auto* const order = std::get_if<SendOrder>(&action)) {
-    for (const auto& process : processes_) {
-      if (process->rank != order->rank || process->since != order->since || !network_.lives(process->number)) continue;
-      // In order: every process has one stream of orders.
-      const auto delay = absl::Microseconds(static_cast<int64_t>(network_.draw(
-          static_cast<uint64_t>(absl::ToInt64Microseconds(kControlDelayMax)))));
-      process->last_order = std::max(process->last_order, network_.now() + delay);
-      network_.after(process->last_order - network_.now(), [this, process = process.get(), message = order->message] {
-        if (!network_.lives(process->number) || process->member == nullptr) return;
-        process->member->enqueue(message);
-        network_.deliver(process->number, {View(0), kLetterGroup, static_cast<uint32_t>(MessageKind::kWake)}, {});
-      });
-    }
-  } else if (const auto* const tell = std::get_if<Tell>(&action)) {
-    outcome_.story.push_back(absl::StrCat(absl::FormatDuration(network_.now()), "  ", tell->text));
-  } else if (const auto* const end = std::get_if<EndJob>(&action)) {
-    outcome_.ended = true;
-    outcome_.ok = end->ok;
-    outcome_.reason = end->reason;
-    network_.end();
-  }
-}
-
-// ---- agents and workers
-
-void SimulatedJob::start_worker(const StartWorker& start) {
+pid_t SimulatedJob::spawn(const SpawnWorker& worker, Node node, const std::string& agent) {
+  processes_.push_back(std::make_unique<Process>());
+  Process& process = *processes_.back();
+  process.pid = static_cast<pid_t>(processes_.size());
+  process.rank = worker.rank;
+  process.since = worker.since;
+  process.node = node;
+  process.agent = agent;
+  process.line = std::make_unique<Line>(*this, process);
+  process.clock = std::make_unique<NetworkClock>(network_);
   const auto delay = absl::Microseconds(static_cast<int64_t>(network_.draw(
       static_cast<uint64_t>(absl::ToInt64Microseconds(kStartDelayMax)))));
-  network_.after(delay, [this, start] {
-    if (!node_lives_[static_cast<size_t>(start.node.value)] || playing(start.rank) != nullptr) return;
-    auto owned = std::make_unique<Process>();
-    Process& process = *owned;
-    process.index = static_cast<int64_t>(processes_.size());
-    process.rank = start.rank;
-    process.since = start.since;
-    process.node = start.node;
-    process.link = std::make_unique<Link>(*this, process);
-    process.clock = std::make_unique<NetworkClock>(network_);
-    processes_.push_back(std::move(owned));
-    const auto training = [this, &process](Transport& transport) {
-      come_to_life(process, transport);
-      process.result = process.member->train();
-      thread_ends(process, process.result);
-    };
-    const auto service = [this, &process](Transport& transport) {
-      come_to_life(process, transport);
-      const absl::Status served = process.member->serve();
-      if (served.ok()) transport.close();
-      thread_ends(process, served);
-    };
-    process.number = network_.start(start.rank, start.since, {training, service});
-    network_.on_end(process.number, [this, index = process.index] {
-      Process& ended = *processes_[static_cast<size_t>(index)];
-      worker_ended(index, ended.result.ok() ? "exit code 0" : std::string(ended.result.message()), ended.result.ok());
-    });
-    ++outcome_.processes;
+  network_.after(delay, [this, &process] {
+    if (!process.was_killed) start(process);
   });
+  ++outcome_.processes;
+  return process.pid;
+}
+
+void SimulatedJob::start(Process& process) {
+  const auto training = [this, &process](Transport& transport) {
+    come_to_life(process, transport);
+    process.result = process.member->train();
+    thread_ends(process, process.result);
+  };
+  const auto service = [this, &process](Transport& transport) {
+    come_to_life(process, transport);
+    const absl::Status served = process.member->serve();
+    if (served.ok()) transport.close();
+    thread_ends(process, served);
+  };
+  process.number = network_.start(process.rank, process.since, {training, service});
+  network_.on_end(*process.number, [this, &process] { tell_agent(process); });
 }
 
 // By whichever of its threads runs first.
 void SimulatedJob::come_to_life(Process& process, Transport& transport) {
   if (process.member != nullptr || process.threads < 2) return;
   process.trainer = shape_.make_trainer(topology_, transport);
-  process.member = std::make_unique<Member>(
-      topology_, transport, *process.trainer, *process.link, *process.clock,
-      member_options(shape_));
-  say_joined(process);
+  process.member = std::make_unique<Member>(topology_, transport, *process.trainer, *process.line, *process.clock,
+                                            member_options(shape_));
+  attach(process);
+}
+
+// As MemberProcess does (cli/member_worker.cc).
+void SimulatedJob::attach(Process& process) {
+  ControlHandlers handlers;
+  handlers.describe = [this, &process] { return describe(process); };
+  handlers.entered = [&process] { return process.member == nullptr ? View(0) : process.member->views().entered_view(); };
+  handlers.on_registered = [&process] {
+    if (process.member != nullptr) process.member->repeat_trouble();
+  };
+  handlers.on_order = [this, &process](ControllerMessage order) {
+    if (!network_.lives(*process.number) || process.member == nullptr) return;
+    process.member->enqueue(std::move(order));
+    network_.deliver(*process.number, {View(0), kLetterGroup, static_cast<uint32_t>(MessageKind::kWake)}, {});
+  };
+  handlers.on_lost = [this, &process](const std::string&) { kill(process); };
+  process.line->control().attach(process.pid, std::move(handlers));
+}
+
+MemberJoined SimulatedJob::describe(const Process& process) const {
+  MemberJoined joined;
+  joined.address = SimulatedNetwork::address(*process.number);
+  if (process.member == nullptr) return joined;
+  const MemberViews& views = process.member->views();
+  const auto plan = views.plan();
+  joined.newest_view = views.newest_view();
+  joined.is_open = plan != nullptr && plan->view == joined.newest_view;
+  joined.has_finished = views.standing().is_finished;
+  joined.stage_epoch = views.standing().stage_epoch;
+  joined.newest = process.member->newest_commit();
+  return joined;
 }
 
 // The last one takes the member down, while the transport is still there.
 void SimulatedJob::thread_ends(Process& process, const absl::Status& status) {
   if (is_contradiction(status)) outcome_.contradictions.push_back(status.ToString());
   if (--process.threads > 0) return;
-  outcome_.work[static_cast<size_t>(process.rank.value)] = process.member->work();
+  const MemberWork work = process.member->work();
+  outcome_.work[static_cast<size_t>(process.rank.value)] = work;
   outcome_.log_bytes_peak = std::max(outcome_.log_bytes_peak, process.member->log_bytes_peak());
   outcome_.snapshot_bytes_peak = std::max(outcome_.snapshot_bytes_peak, process.member->snapshot_bytes_peak());
-  if (const auto* const hash = dynamic_cast<const HashTrainer*>(process.trainer.get()); hash != nullptr && process.result.ok()) {
-    outcome_.samples = hash->samples();
-  }
-  const MemberWork work = process.member->work();
   if (work.copies_refused > 0) outcome_.marks.insert("unusable copy skipped");
   if (work.reorderings > 1) outcome_.marks.insert("new capture order");
   if (work.reordered_restores > 0) outcome_.marks.insert("restored in an order that was counted");
   process.member.reset();
   process.trainer.reset();
+  control_.end(process.line->control().process());
 }
 
-void SimulatedJob::say_joined(Process& process) {
-  const MemberViews& views = process.member->views();
-  const auto plan = views.plan();
-  const bool is_open = plan != nullptr && plan->view == views.newest_view();
-  to_controller(MemberJoined{process.rank, process.since, process.node, SimulatedNetwork::address(process.number),
-                             views.newest_view(), is_open, views.standing().is_finished, views.standing().stage_epoch,
-                             process.member->newest_commit()},
-                &process);
-  process.member->repeat_trouble();
-}
+void SimulatedJob::kill(pid_t pid) { kill(*processes_[static_cast<size_t>(pid - 1)]); }
 
-void SimulatedJob::kill_worker(Rank rank, View since) {
+void SimulatedJob::kill_all_of(const std::string& agent) {
   for (const auto& process : processes_) {
-    if (process->rank == rank && process->since == since && network_.lives(process->number)) {
-      network_.kill(process->number);
-    }
+    if (process->agent == agent) kill(*process);
   }
 }
 
-void SimulatedJob::worker_ended(int64_t index, const std::string& how, bool is_clean) {
-  Process& process = *processes_[static_cast<size_t>(index)];
-  if (process.has_ended) return;
-  process.has_ended = true;
-  if (!node_lives_[static_cast<size_t>(process.node.value)]) return;  // its agent is gone, too
-  to_controller(WorkerEnded{process.rank, process.since, process.node, how, is_clean}, &process);
+void SimulatedJob::kill(Process& process) {
+  if (process.was_killed || (process.number && !network_.lives(*process.number))) return;
+  process.was_killed = true;
+  control_.end(process.line->control().process());
+  if (process.number) return network_.kill(*process.number);
+  network_.after(absl::ZeroDuration(), [this, &process] { tell_agent(process); });
 }
 
-void SimulatedJob::beat() {
-  for (const auto& process : processes_) {
-    if (network_.lives(process->number) && !process->is_stopped) {
-      const View entered = process->member == nullptr ? View(0) : process->member->views().entered_view();
-      to_controller(MemberAlive{process->rank, process->since, entered}, process.get());
-    }
+void SimulatedJob::tell_agent(Process& process) {
+  ExitStatus exit;
+  if (process.was_killed) exit.signal = SIGKILL;
+  else if (!process.result.ok()) exit.code = 1;
+  plane_.on_worker_exit(process.agent, process.pid, exit);
+}
+
+void SimulatedJob::note_finished(const Process& process) {
+  digests_[process.rank] = shape_.digest_of(*process.trainer);
+  if (const auto* const hash = dynamic_cast<const HashTrainer*>(process.trainer.get())) outcome_.samples = hash->samples();
+}
+
+// Of the processes that live, at most one per role acts in a view, all in a view follow one plan, and none
+// returns to an older view. (When nobody is left, the next controller counts views from 1 again.)
+void SimulatedJob::watch_rules(Process& process, const MemberMessage& message) {
+  const auto* const milestone = std::get_if<Milestone>(&message);
+  const auto* const progress = std::get_if<Progress>(&message);
+  if (progress == nullptr && (milestone == nullptr || milestone->kind != Milestone::Kind::kConnected)) return;
+  const View view = progress != nullptr ? progress->view : milestone->view;
+  const auto violated = [&](const std::string& how) {
+    outcome_.violations.push_back(absl::StrCat("rank ", process.rank.value, " in view ", view.value, " ", how));
+  };
+  if (milestone != nullptr) {
+    if (view <= process.opened) violated(absl::StrCat("was in view ", process.opened.value, " already"));
+    process.opened = view;
+    process.plan = encode({0, SendOrder{Rank(0), View(0), *process.member->views().plan()}});
   }
-  network_.after(kHeartbeat, [this] { beat(); });
+  for (const auto& other : processes_) {
+    if (other.get() == &process || other->opened != view || other->was_killed || !network_.lives(*other->number)) continue;
+    if (other->rank == process.rank) violated("is played by two processes");
+    if (other->plan != process.plan) violated("follows another plan than others");
+  }
 }
 
 // ---- disasters
 
 void SimulatedJob::strike(const Disaster& disaster) {
-  outcome_.story.push_back(absl::StrCat(absl::FormatDuration(network_.now()), "  DISASTER: ", to_string(disaster)));
-  Process* const process = playing(disaster.rank);
+  using Kind = Disaster::Kind;
+  tell(absl::StrCat("DISASTER: ", to_string(disaster)));
   switch (disaster.kind) {
-    case Disaster::Kind::kKillWorker:
-      if (process != nullptr) network_.kill(process->number);
-      break;
-    case Disaster::Kind::kStopWorker:
-      if (process == nullptr) break;
-      process->is_stopped = true;
-      network_.stop(process->number);
-      break;
-    case Disaster::Kind::kKillNode: {
-      const auto node = static_cast<size_t>(disaster.node.value);
-      const auto alive = std::count(node_lives_.begin(), node_lives_.end(), true);
-      if (!node_lives_[node] || alive == 1) break;
-      node_lives_[node] = false;
-      for (const auto& each : processes_) {
-        if (each->node == disaster.node && network_.lives(each->number)) network_.kill(each->number);
-      }
-      to_controller(AgentLost{disaster.node, "its agent is gone"});
-      break;
+    case Kind::kKillNode: return strike_node(disaster);
+    case Kind::kStopAgent: return plane_.stop_agent(disaster.node, disaster.lasts);
+    case Kind::kKillController: return plane_.kill_controller();
+    case Kind::kStopController: return plane_.stop_controller(disaster.lasts);
+    default: return disaster.kind >= Kind::kCutLine ? strike_line(disaster) : strike_worker(disaster);
+  }
+}
+
+void SimulatedJob::strike_node(const Disaster& disaster) {
+  plane_.kill_agent(disaster.node);
+  if (disaster.lasts == absl::ZeroDuration()) return;
+  network_.after(disaster.lasts, [this, node = disaster.node] {
+    if (plane_.is_up(node)) return;
+    outcome_.marks.insert("node lost and back");
+    plane_.start_agent(node);
+  });
+}
+
+void SimulatedJob::strike_worker(const Disaster& disaster) {
+  using Kind = Disaster::Kind;
+  Process* const process = playing(disaster.rank);
+  if (disaster.kind == Kind::kHang) return network_.pause(absl::InfiniteDuration());
+  if (disaster.kind == Kind::kPause) return network_.pause(Disaster::kPauseTime);
+  if (disaster.kind == Kind::kCorruptCopies) {
+    for (const auto& each : processes_) {
+      if (disaster.only_at.value >= 0 && each->rank != disaster.only_at) continue;
+      if (each->rank != disaster.rank && !each->was_killed && each->member != nullptr) each->member->corrupt_copies(disaster.rank);
     }
-    case Disaster::Kind::kKillController:
-      kill_controller();
-      break;
-    case Disaster::Kind::kCut: {
-      Process* const other = playing(disaster.other);
-      if (process != nullptr && other != nullptr) network_.cut(process->number, other->number);
-      break;
+    return;
+  }
+  if (process == nullptr) return;
+  if (disaster.kind == Kind::kKillWorker) return kill(*process);
+  if (disaster.kind == Kind::kStopWorker) {
+    control_.stop(process->line->control().process());
+    return network_.stop(*process->number);
+  }
+  Process* const other = playing(disaster.other);
+  if (other != nullptr) network_.cut(*process->number, *other->number);
+}
+
+void SimulatedJob::strike_line(const Disaster& disaster) {
+  using Kind = Disaster::Kind;
+  for (int32_t n = 0; n < shape_.nodes + shape_.spares; ++n) {
+    if (disaster.node.value >= 0 && disaster.node != Node(n)) continue;
+    const Machine node(n);
+    if (disaster.kind == Kind::kCutLine || disaster.kind == Kind::kMuteNode) control_.block(node, kHeadMachine, disaster.lasts);
+    if (disaster.kind == Kind::kCutLine || disaster.kind == Kind::kDeafNode) control_.block(kHeadMachine, node, disaster.lasts);
+    if (disaster.kind == Kind::kSlowLine) {
+      control_.slow(node, kHeadMachine, kSlowDelayMax, disaster.lasts);
+      control_.slow(kHeadMachine, node, kSlowDelayMax, disaster.lasts);
     }
-    case Disaster::Kind::kCorruptCopies:
-      for (const auto& each : processes_) {
-        if (disaster.only_at.value >= 0 && each->rank != disaster.only_at) continue;
-        if (each->rank != disaster.rank && network_.lives(each->number) && each->member != nullptr) each->member->corrupt_copies(disaster.rank);
-      }
-      break;
-    case Disaster::Kind::kHang:
-      network_.pause(absl::InfiniteDuration());
-      break;
-    case Disaster::Kind::kPause:
-      network_.pause(Disaster::kPauseTime);
-      break;
+    if (disaster.kind != Kind::kBreakLine) continue;
+    if (disaster.agent_is_late) control_.break_streams(kHeadMachine, node, disaster.lasts);
+    else control_.break_streams(node, kHeadMachine, disaster.lasts);
   }
 }
 
@@ -394,10 +399,7 @@ void SimulatedJob::pass_point(const char* point) {
 SimulatedOutcome SimulatedJob::run() {
   outcome_.work.resize(static_cast<size_t>(topology_.world_size()));
   arm_fault_points([this](const char* point, int64_t) { pass_point(point); });
-  network_.after(absl::ZeroDuration(), [this] {
-    start_controller();
-    beat();
-  });
+  network_.after(absl::ZeroDuration(), [this] { plane_.begin(); });
   for (const Disaster& disaster : disasters_) {
     if (disaster.point.empty()) network_.after(disaster.time, [this, disaster] { strike(disaster); });
   }
@@ -405,8 +407,15 @@ SimulatedOutcome SimulatedJob::run() {
   arm_fault_points({});
   if (!by_itself) outcome_.waiting = network_.waiting();
   outcome_.duration = network_.now();
-  if (controller_ != nullptr) {
-    for (const RecoveryRecord& record : controller_->recoveries()) outcome_.recoveries.push_back(record);
+  outcome_.recoveries = plane_.recoveries();
+  outcome_.controllers = plane_.lives();
+  outcome_.longest_queue = control_.longest_queue();
+  if (control_.words_lost() > 0) outcome_.marks.insert("words lost with a line");
+  if (control_.calls_failed() > 0) outcome_.marks.insert("call failed");
+  if (plane_.end()) {
+    outcome_.ended = plane_.is_over();
+    outcome_.ok = plane_.end()->ok;
+    outcome_.reason = plane_.end()->reason;
   }
   mark_recoveries();
   if (outcome_.ok) {

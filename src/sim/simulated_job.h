@@ -1,11 +1,13 @@
-// A whole protected job in one process, from one seed: the real controller core, members, snapshots,
-// logs and recovery over the simulated network, with the hash model or any other trainer, and disasters.
+// A whole protected job in one process, from one seed: the real controller with its relay, agents, members,
+// snapshots, logs and recovery over simulated networks, with the hash model or any other trainer, and
+// disasters.
 //
 //   SimulatedJob job(shape, disasters);
 //   const SimulatedOutcome outcome = job.run();
 //
-// What is simulated: machines, processes, time and the channel between controller, agents and members
-// (delays, loss with its ends). What runs is the code that runs in production.
+// What is simulated: machines, processes, time, the network of the members (comm/simulated_network.h) and
+// that of the control plane (control_network.h), and the thin shells around the cores (control_shells.h,
+// control_plane.h, worker_line.h). What runs is the code that runs in production.
 #pragma once
 
 #include <functional>
@@ -16,21 +18,35 @@
 #include <string>
 #include <vector>
 
-#include "cluster/controller_core.h"
 #include "comm/simulated_network.h"
 #include "recovery/member.h"
+#include "sim/control_plane.h"
 #include "sim/hash_trainer.h"
 
 namespace evermoe {
 
 struct Disaster {
-  enum class Kind { kKillWorker, kStopWorker, kKillNode, kKillController, kCut, kCorruptCopies, kPause, kHang };
+  enum class Kind {
+    kKillWorker, kStopWorker, kCut, kCorruptCopies,
+    kPause, kHang,  // the thread that passes the point stands still there, for kPauseTime or for ever
+    kKillNode,      // its agent dies, and with it the node's workers; if it `lasts` so long, a new agent comes
+    kStopAgent,     // for `lasts`, but not its workers
+    kKillController,
+    kStopController,  // for `lasts`
+    // The line between a node and the controller, or those of all nodes if `node` is negative.
+    kCutLine,    // both directions, for `lasts`
+    kMuteNode,   // nothing comes from the node, for `lasts`
+    kDeafNode,   // nothing comes to the node, for `lasts`
+    kSlowLine,   // for `lasts`
+    kBreakLine,  // both ends live; the controller notices `lasts` later, or the agent if `agent_is_late`
+  };
   Kind kind = Kind::kKillWorker;
-  // kPause, kHang: the thread that passes the point stands still there, for kPauseTime or for ever.
   Rank rank;                       // kKillWorker, kStopWorker, kCut, kCorruptCopies (whose copies)
   Rank other;                      // kCut
   Rank only_at{-1};                // kCorruptCopies: the holder that is hit; negative: all
-  Node node;                       // kKillNode
+  Node node;                       // from kKillNode on
+  absl::Duration lasts;
+  bool agent_is_late = false;      // kBreakLine
   // When: at a time, or when a process of `at_rank` (any rank if negative) passes `point` for the
   // `passing`-th time in the job.
   absl::Duration time = absl::InfiniteDuration();
@@ -63,10 +79,12 @@ struct SimulatedShape {
   HashModelOptions model;
   int64_t chunk_bytes_max = 16;     // a shard of the hash model has several chunks
   SimulatedNetworkOptions network;
+  ControlNetworkOptions control;
+  bool ends_lost_nodes = true;      // ControlPlaneOptions
 };
 
 struct SimulatedOutcome {
-  bool ended = false;      // the controller ended the job: no deadlock, no endless recovery
+  bool ended = false;      // the run heard that the job has ended: no deadlock, no endless recovery
   bool ok = false;
   std::string reason;      // of the end
   std::string digest;      // of all ranks' final states; empty unless ok
@@ -75,57 +93,62 @@ struct SimulatedOutcome {
   std::vector<MemberWork> work;    // by rank, of the last process that played it
   std::vector<std::string> story;  // what the controller told, with times
   std::vector<std::string> contradictions;  // what ranks found that had other bits when computed again
+  std::vector<std::string> violations;      // of the rules of views: watch_rules()
   std::set<std::string> marks;     // rare paths that were really taken
   int64_t log_bytes_peak = 0, snapshot_bytes_peak = 0;
-  int processes = 0;       // started in all
+  int processes = 0;       // workers started in all
+  int64_t controllers = 0; // likewise
+  size_t longest_queue = 0;  // of envelopes, in any stream at any moment
   absl::Duration duration = absl::ZeroDuration();
   std::string waiting;     // who waited for what, unless ended
 };
 
-class SimulatedJob {
+class SimulatedJob final : private WorkerHost {
  public:
   SimulatedJob(SimulatedShape shape, std::vector<Disaster> disasters);
-  ~SimulatedJob();
+  ~SimulatedJob() override;
   // To be called once.
   SimulatedOutcome run();
 
  private:
   struct Process;
-  class Link;
+  class Line;
 
-  void on_event(const ControllerEvent& event);
-  void act(const ControllerAction& action);
-  // What one process says, and what its agent says of it, comes in the order said; as the controller's relay
-  // does, nothing of a process whose successor has been started.
-  void to_controller(ControllerEvent event, Process* about = nullptr);
-  bool has_successor(const Process& process) const;
-  void start_controller();
-  void kill_controller();
-  void start_worker(const StartWorker& start);
+  // ---- WorkerHost
+  pid_t spawn(const SpawnWorker& worker, Node node, const std::string& agent) override;
+  void kill(pid_t pid) override;
+  void kill_all_of(const std::string& agent) override;
+
+  void start(Process& process);
   void come_to_life(Process& process, Transport& transport);
+  void attach(Process& process);
   void thread_ends(Process& process, const absl::Status& status);
-  void kill_worker(Rank rank, View since);
-  void worker_ended(int64_t index, const std::string& how, bool is_clean);
-  void say_joined(Process& process);
-  void beat();
+  void kill(Process& process);
+  void tell_agent(Process& process);
+  MemberJoined describe(const Process& process) const;
+  void note_finished(const Process& process);
+  void watch_rules(Process& process, const MemberMessage& message);
+
   void strike(const Disaster& disaster);
+  void strike_node(const Disaster& disaster);
+  void strike_worker(const Disaster& disaster);
+  void strike_line(const Disaster& disaster);
   void pass_point(const char* point);
-  void schedule_deadline();
   Process* playing(Rank rank);
   void mark_recoveries();
+  void tell(const std::string& text);
 
   SimulatedShape shape_;
   const Topology topology_;
   std::vector<Disaster> disasters_;
   SimulatedNetwork network_;
   SimulatedDisk disk_;
-  std::unique_ptr<ControllerCore> controller_;
-  int64_t controller_life_ = 0;
-  std::vector<bool> node_lives_;
-  std::vector<std::unique_ptr<Process>> processes_;
+  ControlNetwork control_;
+  std::vector<std::unique_ptr<Process>> processes_;  // the pid is the index + 1
   std::map<std::pair<std::string, int32_t>, int64_t> passings_;  // by point and rank; rank -1: any
   std::map<Rank, std::string> digests_;
   SimulatedOutcome outcome_;
+  ControlPlane plane_;  // last: its agents end their workers
 };
 
 }  // namespace evermoe

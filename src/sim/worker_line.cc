@@ -1,0 +1,34 @@
+#include "sim/worker_line.h"
+
+#include <utility>
+
+namespace evermoe {
+
+void WorkerControlLine::attach(pid_t pid, ControlHandlers handlers) {
+  handlers_ = std::move(handlers);
+  call_ = network_.call(process_, options_.agent);
+  put(WorkerHello{pid});
+  beat();
+}
+
+void WorkerControlLine::put(ControlMessage message) {
+  if (call_.value > 0 && network_.lives(process_)) network_.send(process_, call_, {0, std::move(message)});
+}
+
+void WorkerControlLine::on_envelope(StreamNumber, Envelope envelope) {
+  if (std::holds_alternative<Welcome>(envelope.message)) {
+    MemberJoined joined = handlers_.describe();
+    joined.rank = options_.rank;
+    joined.since = options_.since;
+    put(std::move(joined));
+    return handlers_.on_registered();
+  }
+  if (auto* const order = std::get_if<SendOrder>(&envelope.message)) handlers_.on_order(std::move(order->message));
+}
+
+void WorkerControlLine::beat() {
+  put(MemberAlive{options_.rank, options_.since, handlers_.entered()});
+  network_.after(process_, options_.heartbeat, [this] { beat(); });
+}
+
+}  // namespace evermoe

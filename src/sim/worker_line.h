@@ -1,0 +1,35 @@
+// A simulated worker's line to its agent: does with a ControlNetwork what ControlClient does with a
+// ControlCall (cluster/control_client.h, whose handlers it takes).
+#pragma once
+
+#include "cluster/control_client.h"
+#include "sim/control_network.h"
+
+namespace evermoe {
+
+class WorkerControlLine final : public ControlLink, private StreamEvents {
+ public:
+  // `network` outlives it.
+  WorkerControlLine(ControlNetwork& network, Machine machine, ControlClientOptions options)
+      : network_(network), options_(std::move(options)), process_(network.begin(machine, *this)) {}
+  ~WorkerControlLine() override { network_.end(process_); }
+
+  void attach(pid_t pid, ControlHandlers handlers);
+  void send(MemberMessage message) override { put(MemberSaid{options_.rank, options_.since, std::move(message)}); }
+
+  ControlProcess process() const { return process_; }
+
+ private:
+  void on_envelope(StreamNumber, Envelope envelope) override;
+  void on_broken(StreamNumber, const std::string& why) override { handlers_.on_lost(why); }
+  void put(ControlMessage message);
+  void beat();
+
+  ControlNetwork& network_;
+  const ControlClientOptions options_;
+  const ControlProcess process_;
+  ControlHandlers handlers_;
+  StreamNumber call_;  // 0: not attached yet
+};
+
+}  // namespace evermoe
