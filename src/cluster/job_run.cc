@@ -84,29 +84,6 @@ absl::Status write_faults(Files& files, const JobFolder& folder, const FaultScri
   return replace_file(files, folder.faults(), text);
 }
 
-ControllerOptions controller_options(const JobConfig& config) {
-  ControllerOptions core;
-  core.nodes = static_cast<int>(config.run.nodes);
-  core.spares = static_cast<int>(config.run.spares);
-  core.copies = static_cast<int>(config.protection.copies);
-  // A job of one worker has nobody to keep copies.
-  core.is_protected = config.protection.strategy != ProtectionStrategy::kNone && config.parallel.world_size() > 1;
-  core.racks = static_cast<int>(config.run.racks);
-  core.copy_level = level_of(config.protection.failure_domain);
-  core.restarts_max = static_cast<int>(config.run.restarts_max);
-  core.backoff = absl::Seconds(config.run.backoff_seconds);
-  core.silence_max = std::max(absl::Seconds(1), kBeatsMissed * absl::Seconds(config.protection.heartbeat_seconds));
-  core.step_max = absl::Seconds(config.run.deadline_seconds);
-  core.medians_max = config.protection.step_deadline_medians;
-  core.steps = Step(config.train.steps);
-  core.evaluate_every_steps = config.evaluate.every_steps;
-  core.checkpoint_every_steps = config.checkpoint.every_steps;
-  core.patience = kPatience;
-  core.load_max = absl::Seconds(config.protection.recovery_deadline_seconds);
-  core.start_max = std::min(core.start_max, core.load_max);
-  return core;
-}
-
 ProtectedRunOptions protected_options(const JobRunOptions& options, const JobFolder& folder) {
   const JobConfig& config = options.config;
   ProtectedRunOptions run;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "train/recoverable_rank_testing.h"
 
 namespace evermoe {

@@ -61,13 +61,28 @@ void StageRunner::send(int stage, BoundaryDirection direction, MicroBatch micro_
   throw_if_error(boundary.send(peer(stage, micro_batch), direction, micro_batch, {HostReadable(*owner).bytes(), owner}));
 }
 
+std::shared_ptr<StageRunner::Landing> StageRunner::new_landing(int64_t sequences) const {
+  return std::make_shared<Landing>(model_.new_boundary(sequences));
+}
+
+void StageRunner::expect(const RoundOperation& operation, Boundary& boundary) {
+  const bool is_forward = operation.kind == RoundOperation::Kind::kForward;
+  const std::optional<MicroBatch> micro_batch = micro_batch_of(operation.round, train_.micro_batches);
+  if (!micro_batch || (is_forward ? first() : last())) return;
+  const auto direction = is_forward ? BoundaryDirection::kActivation : BoundaryDirection::kGradient;
+  const std::shared_ptr<Landing> landing = new_landing(train_.micro_batch_size);
+  expected_[{direction, *micro_batch}] = landing;
+  const Rank from = peer(role_.stage + (is_forward ? -1 : 1), *micro_batch);
+  boundary.expect(from, direction, *micro_batch, landing->into.bytes(), landing);
+}
+
 at::Tensor StageRunner::receive(int stage, BoundaryDirection direction, MicroBatch micro_batch, int64_t sequences,
-                                Boundary& boundary) const {
-  at::Tensor tensor = model_.new_boundary(sequences);
-  HostWritable into(tensor);
-  throw_if_error(boundary.receive(peer(stage, micro_batch), direction, micro_batch, into.bytes()));
-  into.commit();
-  return tensor;
+                                Boundary& boundary) {
+  const auto expected = expected_.extract({direction, micro_batch});
+  const std::shared_ptr<Landing> landing = expected ? expected.mapped() : new_landing(sequences);
+  throw_if_error(boundary.receive(peer(stage, micro_batch), direction, micro_batch, landing->into.bytes()));
+  landing->into.commit();
+  return landing->tensor;
 }
 
 MicroBatchGraph StageRunner::forward(Phase phase, Step step, std::optional<MicroBatch> micro_batch,
@@ -105,7 +120,10 @@ StepFindings StageRunner::run_step(Step step, double loss_scale, bool probes, Bo
   expert_loads_ = {};
   std::deque<MicroBatchGraph> held;
   const double scale = loss_scale / static_cast<double>(train_.micro_batches);
-  for (const RoundOperation& operation : order_) {
+  expected_.clear();
+  for (size_t i = 0; i < order_.size(); ++i) {
+    const RoundOperation& operation = order_[i];
+    if (i + 1 < order_.size()) expect(order_[i + 1], boundary);
     const std::optional<MicroBatch> micro_batch = micro_batch_of(operation.round, train_.micro_batches);
     if (operation.kind == RoundOperation::Kind::kForward) {
       fault_point("step/forward");
@@ -134,6 +152,7 @@ StepFindings StageRunner::run_step(Step step, double loss_scale, bool probes, Bo
 
 StepFindings StageRunner::run_validation(int64_t first_number, int64_t micro_batches, Boundary& boundary) {
   const at::NoGradGuard no_grad;
+  expected_.clear();
   StepFindings findings;
   const int rounds = round_count(topology_.lanes(role_.stage), static_cast<int>(micro_batches));
   for (int round = 0; round < rounds; ++round) {

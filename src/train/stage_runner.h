@@ -1,12 +1,16 @@
 // Runs one stage's rounds of a step: which micro-batch, from whom, to whom, in which order.
 #pragma once
 
+#include <map>
+#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "pipeline/pipeline_schedule.h"
 #include "placement/topology.h"
 #include "recovery/stage_trainer.h"
+#include "tensor/host_bytes.h"
 #include "train/batch_reader.h"
 #include "train/finite_probe.h"
 #include "train/stage_model.h"
@@ -51,8 +55,17 @@ class StageRunner {
   Rank peer(int stage, MicroBatch micro_batch) const;
   void send(int stage, BoundaryDirection direction, MicroBatch micro_batch, const at::Tensor& tensor,
             Boundary& boundary) const;
+  // Where a message of a neighbour stage comes to.
+  struct Landing {
+    explicit Landing(at::Tensor memory) : tensor(std::move(memory)), into(tensor) {}
+    at::Tensor tensor;
+    HostWritable into;
+  };
+  std::shared_ptr<Landing> new_landing(int64_t sequences) const;
+  // Lets the message that an operation of the step will receive come while this rank computes.
+  void expect(const RoundOperation& operation, Boundary& boundary);
   at::Tensor receive(int stage, BoundaryDirection direction, MicroBatch micro_batch, int64_t sequences,
-                     Boundary& boundary) const;
+                     Boundary& boundary);
 
   const TrainConfig& train_;
   const Topology& topology_;
@@ -61,6 +74,7 @@ class StageRunner {
   StageModel& model_;
   const std::vector<RoundOperation> order_;
   ExpertLoads expert_loads_;
+  std::map<std::pair<BoundaryDirection, MicroBatch>, std::shared_ptr<Landing>> expected_;
   NonFiniteLog non_finite_;
 };
 
