@@ -125,7 +125,7 @@ class SimulatedJob::Line final : public ControlLink {
   Line(SimulatedJob& job, Process& process)
       : job_(job), process_(process),
         control_(job.control_, Machine(process.node.value),
-                 {.agent = process.agent, .rank = process.rank, .since = process.since, .heartbeat = kHeartbeat}) {}
+                 {.agent = process.agent, .rank = process.rank, .since = process.since}) {}
   void send(MemberMessage message) override {
     if (process_.was_killed) return;
     if (std::holds_alternative<Finished>(message)) job_.note_finished(process_);
@@ -226,7 +226,7 @@ void SimulatedJob::attach(Process& process) {
     network_.deliver(*process.number, {View(0), kLetterGroup, static_cast<uint32_t>(MessageKind::kWake)}, {});
   };
   handlers.on_lost = [this, &process](const std::string&) { kill(process); };
-  process.line->control().attach(process.pid, std::move(handlers));
+  process.line->control().attach(process.pid, std::move(handlers), kHeartbeat);
 }
 
 MemberJoined SimulatedJob::describe(const Process& process) const {

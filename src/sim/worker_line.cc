@@ -4,7 +4,8 @@
 
 namespace evermoe {
 
-void WorkerControlLine::attach(pid_t pid, ControlHandlers handlers) {
+void WorkerControlLine::attach(pid_t pid, ControlHandlers handlers, absl::Duration heartbeat) {
+  heartbeat_ = heartbeat;
   handlers_ = std::move(handlers);
   call_ = network_.call(process_, options_.agent);
   put(WorkerHello{pid});
@@ -28,7 +29,7 @@ void WorkerControlLine::on_envelope(StreamNumber, Envelope envelope) {
 
 void WorkerControlLine::beat() {
   put(MemberAlive{options_.rank, options_.since, handlers_.entered()});
-  network_.after(process_, options_.heartbeat, [this] { beat(); });
+  network_.after(process_, heartbeat_, [this] { beat(); });
 }
 
 }  // namespace evermoe

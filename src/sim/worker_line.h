@@ -14,7 +14,7 @@ class WorkerControlLine final : public ControlLink, private StreamEvents {
       : network_(network), options_(std::move(options)), process_(network.begin(machine, *this)) {}
   ~WorkerControlLine() override { network_.end(process_); }
 
-  void attach(pid_t pid, ControlHandlers handlers);
+  void attach(pid_t pid, ControlHandlers handlers, absl::Duration heartbeat);
   void send(MemberMessage message) override { put(MemberSaid{options_.rank, options_.since, std::move(message)}); }
 
   ControlProcess process() const { return process_; }
@@ -29,6 +29,7 @@ class WorkerControlLine final : public ControlLink, private StreamEvents {
   const ControlClientOptions options_;
   const ControlProcess process_;
   ControlHandlers handlers_;
+  absl::Duration heartbeat_;
   StreamNumber call_;  // 0: not attached yet
 };
 
