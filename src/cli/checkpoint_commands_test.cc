@@ -138,7 +138,7 @@ TEST_F(CheckpointCommandsTest, InspectTakesACheckpointOrAConfiguration) {
   const std::string out = save("job", 60, 1);
   const Result both = run({"inspect", out, "--config", "x.toml"});
   EXPECT_EQ(both.code, 2);
-  EXPECT_EQ(both.error, "evermoe: inspect: found a checkpoint and --config, allowed: one of them\n");
+  EXPECT_EQ(both.error, "evermoe: inspect: found a CHECKPOINT and --config FILE, allowed: one of them\n");
   EXPECT_EQ(run({"inspect", out, "--set", "train.steps=3"}).code, 2);
 }
 
@@ -252,7 +252,7 @@ TEST_F(CheckpointCommandsTest, DamageIsNotBadInput) {
   const auto manifest = nlohmann::json::parse(text(out + "/checkpoints/latest/manifest.json"));
   flip(file, manifest["files"][1]["header_bytes"]);  // a master weight: export does not look at moments
   for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
-           {"digest", out}, {"diff", good, out}, {"export", out, "--out", hf}}) {
+           {"digest", out}, {"diff", good, out}, {"export", out, "--out", hf, "--tokenizer", "none"}}) {
     const Result result = run(command);
     EXPECT_EQ(result.code, 1) << command[0];
     EXPECT_EQ(result.out, "") << command[0];
@@ -300,17 +300,17 @@ TEST_F(CheckpointCommandsTest, DiffNamesTheFirstDifference) {
 TEST_F(CheckpointCommandsTest, ExportWritesAFolder) {
   const std::string out = save("job", 60, 2);
   const std::string hf = folder_.at("models/hf");
-  const Result result = run({"export", out, "--out", hf + "/"});
+  const Result result = run({"export", out, "--out", hf + "/", "--tokenizer", "none"});
   EXPECT_EQ(result.code, 0) << result.error;
   EXPECT_THAT(result.out, AllOf(StartsWith("D/models/hf/: Qwen2MoeForCausalLM of step 60, "),
                                 HasSubstr(" parameters in fp32, 1 weight file, ")));
   const auto config = nlohmann::json::parse(text(hf + "/config.json"));
   EXPECT_EQ(config["model_type"], "qwen2_moe");
   EXPECT_EQ(config["num_experts"], 4);
-  const Result again = run({"export", out, "--out", hf});
+  const Result again = run({"export", out, "--out", hf, "--tokenizer", "none"});
   EXPECT_EQ(again.code, 2);
   EXPECT_EQ(again.error, "evermoe: D/models/hf: exists and is not an empty folder, allowed: a new or empty folder\n");
-  EXPECT_EQ(run({"export", out, "--out", folder_.at("many"), "--type", "bf16", "--max-file-size", "100kB"}).code, 0);
+  EXPECT_EQ(run({"export", out, "--out", folder_.at("many"), "--tokenizer", "none", "--type", "bf16", "--max-file-size", "100kB"}).code, 0);
   EXPECT_TRUE(real_files().exists(folder_.at("many/model.safetensors.index.json")));
 }
 

@@ -102,8 +102,7 @@ absl::StatusOr<int> forecast(const ForecastArguments& arguments) {
 
 void add_forecast_command(CLI::App& app, CommandTable& commands) {
   const auto arguments = std::make_shared<ForecastArguments>();
-  CLI::App* command = app.add_subcommand("forecast", "Say what a configured job will do on a cluster that fails: time trained, lost and waited.\n"
-                                                "Example: evermoe forecast gpt-moe-7.3b A100-80GB --set cluster.nodes=12 --report forecast.html");
+  CLI::App* command = app.add_subcommand("forecast", "Say what a configured job will do on a cluster that fails: time trained, lost and waited.");
   arguments->arguments.add(*command);
   command->add_option("--sweep", arguments->sweeps, "repeat for KEY=A,B,... or KEY=A..B (doubling); given twice, for every combination")->allow_extra_args(false);
   command->add_option("--scale", arguments->scale, "numbers of GPUs, or usual (8 to 131,072): make the best plan at each size");

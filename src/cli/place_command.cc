@@ -67,8 +67,7 @@ absl::StatusOr<int> place(const PlaceOptions& options) {
 
 void add_place_command(CLI::App& app, CommandTable& commands) {
   const auto options = std::make_shared<PlaceOptions>();
-  CLI::App* command = app.add_subcommand("place", "Decide how many replicas each expert gets and which nodes hold them, and say which failures that survives.\n"
-                                             "Example: evermoe place --experts 64 --nodes 16 --slots 8 --explain");
+  CLI::App* command = app.add_subcommand("place", "Decide how many replicas each expert gets and which nodes hold them, and say which failures that survives.");
   command->add_option("--experts", options->experts, "number of experts, all with the same load")->check(CLI::Range(1, kExpertsMax));
   command->add_option("--loads", options->loads, "tokens of each expert as T,T,..., or a file with them");
   command->add_option("--nodes", options->request.nodes, "number of nodes")->required();

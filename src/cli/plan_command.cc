@@ -58,8 +58,7 @@ void add_budget(CLI::App& command, PlanOptions& options) {
 
 void add_plan_command(CLI::App& app, CommandTable& commands) {
   const auto options = std::make_shared<PlanOptions>();
-  CLI::App* command = app.add_subcommand("plan", "Choose the best protection for a job on a cluster that fails, and say what it costs and why the others lose.\n"
-                                            "Example: evermoe plan mixtral-8x7b H100 --set cluster.nodes=64");
+  CLI::App* command = app.add_subcommand("plan", "Choose the best protection for a job on a cluster that fails, and say what it costs and why the others lose.");
   options->arguments.add(*command);
   add_budget(*command, *options);
   command->add_option("--report", options->report, "write a page that compares all candidates")->type_name("FILE.html");

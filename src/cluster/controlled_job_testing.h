@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,7 +35,10 @@ class ControlledJob {
   static constexpr int kWorkers = 4;
 
   explicit ControlledJob(ControllerOptions options) : topology_({2, 2}, 2), core_(topology_, options, now_) {
-    for (int32_t node = 0; node < options.nodes + options.spares; ++node) feed(AgentJoined{Node(node)});
+    for (int32_t node = 0; node < options.nodes + options.spares; ++node) {
+      feed(AgentJoined{Node(node)});
+      agents_.insert(Node(node));
+    }
   }
   // Without protection, as `evermoe run` sets it up.
   static ControllerOptions unprotected() {
@@ -112,6 +116,7 @@ class ControlledJob {
   }
   ControlledJob& loses_node(int32_t node) {
     for (Member& member : members_) member.lives = member.lives && member.node != Node(node);
+    agents_.erase(Node(node));
     return feed(AgentLost{Node(node), "its agent is gone"});
   }
   ControlledJob& wait(double seconds) {
@@ -119,6 +124,7 @@ class ControlledJob {
     while (now_ < until && !end_) {
       now_ = std::min({until, now_ + absl::Milliseconds(250), std::max(now_ + absl::Milliseconds(1), core_.next_deadline())});
       for (int rank = 0; rank < kWorkers; ++rank) live_on(rank);
+      for (const Node node : agents_) feed(AgentAlive{node});
       feed(TimePassed{});
     }
     return *this;
@@ -207,6 +213,7 @@ class ControlledJob {
   absl::Duration now_ = absl::Seconds(1000);
   const Topology topology_;
   std::vector<Member> members_{kWorkers};
+  std::set<Node> agents_;  // that give signs of life
   Step durable_;
   std::vector<std::string> did_, said_;
   std::optional<EndJob> end_;

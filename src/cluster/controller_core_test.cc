@@ -188,7 +188,7 @@ TEST(ControllerCore, ASilentWorkerIsKilledAndNamed) {
   job.begins().commits(1, 2).worker(1).stops().did();
   job.wait(4.7);
   EXPECT_EQ(job.did(), "");
-  job.wait(0.6);
+  job.wait(0.9);  // a sign of life of its agent, and the back-off
   EXPECT_EQ(job.did(), "kill 0.1, start 0.1, restart all in view 2");
   EXPECT_THAT(job.recovery().causes, ElementsAre("0.1: hung: no sign of life for 5s"));
 }

@@ -123,7 +123,7 @@ void ControllerCore::note_loss(Rank rank, const std::string& how) {
   if (present_recovery() == nullptr) {
     recoveries_.emplace_back();
     recoveries_.back().noticed = now_;
-    recoveries_.back().step = Step(std::max<int64_t>(newest_.value, 0) / 2);
+    recoveries_.back().step = step_of(std::max(newest_, Commit(0)));
   }
   RecoveryRecord& record = recoveries_.back();
   record.roles.push_back(name_of(rank));

@@ -52,7 +52,7 @@ class TallyTrainer : public StageTrainer {
     compute = masters;
     return absl::OkStatus();
   }
-  void forget_base() override { called("forget base", step_.value); }
+  void forget_base() override {}
   void capture(int index, SnapshotKind kind, int64_t offset, std::span<std::byte> into) const override {
     const int64_t full[] = {masters[static_cast<size_t>(index)], -masters[static_cast<size_t>(index)]};
     const int64_t* const from = kind == SnapshotKind::kFull ? full : &compute[static_cast<size_t>(index)];
