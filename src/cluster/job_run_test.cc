@@ -27,6 +27,7 @@ using ::testing::IsEmpty;
 class JobRun : public RunObserver {
  public:
   JobRun() {
+    folder_.write("text.txt", std::string(10'000, 'x'));
     options_.config = *parse_config("[data]\npath = \"text.txt\"\n[train]\nsteps = 20\n[parallel]\nlanes = 2\n[protection]\nstrategy = \"none\"\n",
                                     "test", folder_.root(),
                                     {"run.backoff_seconds=0.01", "checkpoint.every_steps=5"});
