@@ -7,7 +7,7 @@
 namespace evermoe {
 
 void add_trainer_commands(CLI::App& app, CommandTable& commands) {
-  for (const char* name : {"run", "worker"}) {
+  for (const char* name : {"run", "node", "worker"}) {
     CLI::App* command = app.add_subcommand(name, "Not in this build (EVERMOE_TORCH=OFF)");
     command->allow_extras();
     commands[command] = []() -> absl::StatusOr<int> {

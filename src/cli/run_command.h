@@ -6,5 +6,6 @@
 namespace evermoe {
 
 void add_run_command(CLI::App& app, CommandTable& commands);
+void add_node_command(CLI::App& app, CommandTable& commands);
 
 }  // namespace evermoe

@@ -1,4 +1,5 @@
-// The commands that train: `run` on this machine, `worker` for a cluster's own launcher.
+// The commands that train: `run` on this machine, `node` on the machines of a cluster, and the processes that
+// they start.
 #include <CLI/CLI.hpp>
 #include <memory>
 
@@ -15,24 +16,16 @@ namespace {
 
 void add_worker_command(CLI::App& app, CommandTable& commands) {
   const auto options = std::make_shared<WorkerOptions>();
-  options->rank = Rank(-1);
-  CLI::App* command = app.add_subcommand(
-      "worker", "Play one role of a job; for launchers (torchrun, srun, mpirun) that start one per rank");
+  CLI::App* command = app.add_subcommand("worker", "Play one role of a job (started by an agent)");
   command->add_option("--config", options->config_path, "TOML file")->required();
-  command->add_option("--set", options->settings, "key=value, changes the configuration")->take_all();
-  command->add_option("--out", options->out, "output directory of the job, seen by all workers")->required();
-  command->add_option("--rank", options->rank.value, "this worker's rank (else from the launcher's environment)");
-  command->add_option("--world-size", options->world_size, "number of workers (else from the environment)");
-  command->add_option("--rendezvous", options->rendezvous, "HOST:PORT of the rendezvous (else rank 0 at MASTER_ADDR)");
-  command->add_flag("--serve-rendezvous", options->serve_rendezvous, "this worker serves the rendezvous");
-  command->add_option("--agent", options->agent, "where the agent listens that started this member of a protected job");
-  command->add_option("--since", options->since.value, "the view from which this member joins");
+  command->add_option("--out", options->out, "output folder of the job")->required();
+  command->add_option("--rank", options->rank.value, "the role")->required();
+  command->add_option("--since", options->since.value, "the view from which this worker joins")->required();
+  command->add_option("--agent", options->agent, "where its agent listens")->required();
   command->add_option("--node", options->node, "the node of the agent");
   command->add_option("--faults", options->faults, "file with the faults that are rehearsed");
   command->add_option("--faults-began", options->faults_began, "when the job began, in seconds of the machine's clock");
-  command->add_option("--join-seconds", options->join_seconds, "how long to wait for the other workers");
   commands[command] = [options]() -> absl::StatusOr<int> {
-    if (options->agent.empty()) RETURN_IF_ERROR(complete_from_environment(*options));
     RETURN_IF_ERROR(run_worker(*options));
     return 0;
   };
@@ -63,6 +56,7 @@ absl::Status agent(const std::vector<std::string>& flags) {
 
 void add_trainer_commands(CLI::App& app, CommandTable& commands) {
   add_run_command(app, commands);
+  add_node_command(app, commands);
   add_worker_command(app, commands);
   add_control_command(app, commands, "controller", "Decide for a protected job (started by run)", controller);
   add_control_command(app, commands, "agent", "Start and watch the workers of one node (started by run)", agent);

@@ -149,6 +149,8 @@ class Parser {
   absl::Status status_;
 };
 
+}  // namespace
+
 std::function<WorkerCommand(Rank, View, const std::string&)> command_of(const AgentProcessOptions& options) {
   return [options](Rank rank, View since, const std::string& agent) {
     const Role role = Topology(options.lanes, std::ssize(options.lanes)).role_of(rank);
@@ -162,8 +164,6 @@ std::function<WorkerCommand(Rank, View, const std::string&)> command_of(const Ag
     return command;
   };
 }
-
-}  // namespace
 
 std::vector<std::string> to_flags(const ControllerServerOptions& options) {
   std::vector<std::string> flags;

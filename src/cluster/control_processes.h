@@ -16,6 +16,7 @@
 //   then gets "--rank R --since VIEW --agent ADDRESS --node N"
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,9 @@ std::vector<std::string> to_flags(const AgentProcessOptions& options);
 // its default.
 absl::StatusOr<ControllerServerOptions> parse_controller_flags(const std::vector<std::string>& flags);
 absl::StatusOr<AgentProcessOptions> parse_agent_flags(const std::vector<std::string>& flags);
+
+// How the agent starts its workers.
+std::function<WorkerCommand(Rank, View, const std::string& agent)> command_of(const AgentProcessOptions& options);
 
 // Until the job ends. Ok, InvalidInput (the user's input is wrong) or Internal, as it ended.
 absl::Status run_controller(const ControllerServerOptions& options);

@@ -62,19 +62,6 @@ class Listener : public RunObserver {
   std::deque<double> speeds_;
 };
 
-std::vector<std::string> worker_arguments(const JobFolder& folder) {
-  return {"worker", "--config", folder.config(), "--out", folder.path()};
-}
-
-// Libraries that start threads by themselves take their number from here, before main(). The UCX
-// settings must be there before exec too: without them its hooks crash under sanitizers, and it stops a
-// crashed process to ask for a debugger.
-std::vector<std::pair<std::string, std::string>> worker_environment(const JobConfig& config) {
-  const std::string threads = absl::StrCat(config.run.threads);
-  return {{"OMP_NUM_THREADS", threads}, {"MKL_NUM_THREADS", threads}, {"OPENBLAS_NUM_THREADS", threads},
-          {"OMP_WAIT_POLICY", "passive"}, {"UCX_MEM_EVENTS", "n"}, {"UCX_HANDLE_ERRORS", "none"}};
-}
-
 std::optional<DomainLevel> level_of(FailureDomain domain) {
   switch (domain) {
     case FailureDomain::kWorker:
@@ -124,11 +111,12 @@ ProtectedRunOptions protected_options(const JobRunOptions& options, const JobFol
   const JobConfig& config = options.config;
   ProtectedRunOptions run;
   run.program = options.program;
-  run.worker_arguments = worker_arguments(folder);
-  run.environment = worker_environment(config);
+  run.worker_arguments = worker_arguments(folder.path());
+  run.environment = process_environment(config);
   run.out = folder.path();
   run.kept_fd = folder.lock_fd();
   run.steps = Step(config.train.steps);
+  run.address = options.address;
   run.controller.lanes.assign(config.parallel.lanes.begin(), config.parallel.lanes.end());
   run.controller.core = controller_options(config);
   run.faults = options.faults;
@@ -206,6 +194,19 @@ RunSummary summarize(Files& files, const JobFolder& folder, const RunOutcome& ou
 }
 
 }  // namespace
+
+std::vector<std::string> worker_arguments(const std::string& out) {
+  return {"worker", "--config", join_path(out, "config.toml"), "--out", out};
+}
+
+// Libraries that start threads by themselves take their number from here, before main(). The UCX
+// settings must be there before exec too: without them its hooks crash under sanitizers, and it stops a
+// crashed process to ask for a debugger.
+std::vector<std::pair<std::string, std::string>> process_environment(const JobConfig& config) {
+  const std::string threads = absl::StrCat(config.run.threads);
+  return {{"OMP_NUM_THREADS", threads}, {"MKL_NUM_THREADS", threads}, {"OPENBLAS_NUM_THREADS", threads},
+          {"OMP_WAIT_POLICY", "passive"}, {"UCX_MEM_EVENTS", "n"}, {"UCX_HANDLE_ERRORS", "none"}};
+}
 
 absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptions& options, RunObserver& observer) {
   const absl::Duration began = clock.now();

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "cluster/run_outcome.h"
@@ -19,7 +21,14 @@ struct JobRunOptions {
   FaultScript faults;  // to rehearse
   // Its commands `controller`, `agent` and `worker` are the processes of the job.
   std::string program = "/proc/self/exe";
+  // HOST:PORT of the controller if the other nodes are elsewhere (node_run.h); empty: all are here.
+  std::string address;
 };
+
+// What every process of a job has in its environment.
+std::vector<std::pair<std::string, std::string>> process_environment(const JobConfig& config);
+// The first arguments of a worker of the job in the folder `out`.
+std::vector<std::string> worker_arguments(const std::string& out);
 
 // Starts or resumes the job in `out` and returns when it has ended; starts no workers if the newest
 // checkpoint has all steps already. InvalidInput as JobFolder::prepare(). However the run ends, that
