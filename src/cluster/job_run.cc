@@ -61,19 +61,6 @@ class Listener : public RunObserver {
   std::deque<double> speeds_;
 };
 
-std::vector<std::string> worker_arguments(const JobRunOptions& options, const JobFolder& folder) {
-  return {"train", "--build", options.build, "--config", folder.config(), "--out", folder.path()};
-}
-
-// Libraries that start threads by themselves take their number from here, before main(). The UCX
-// settings must be there before exec too: without them its hooks crash under sanitizers, and it stops a
-// crashed process to ask for a debugger.
-std::vector<std::pair<std::string, std::string>> worker_environment(const JobConfig& config) {
-  const std::string threads = absl::StrCat(config.run.threads);
-  return {{"OMP_NUM_THREADS", threads}, {"MKL_NUM_THREADS", threads}, {"OPENBLAS_NUM_THREADS", threads},
-          {"OMP_WAIT_POLICY", "passive"}, {"UCX_MEM_EVENTS", "n"}, {"UCX_HANDLE_ERRORS", "none"}};
-}
-
 // The list of faults that have struck is of this script only.
 absl::Status write_faults(Files& files, const JobFolder& folder, const FaultScript& script) {
   const std::string text = to_toml(script);
@@ -84,39 +71,17 @@ absl::Status write_faults(Files& files, const JobFolder& folder, const FaultScri
   return replace_file(files, folder.faults(), text);
 }
 
-ControllerOptions controller_options(const JobConfig& config) {
-  ControllerOptions core;
-  core.nodes = static_cast<int>(config.run.nodes);
-  core.spares = static_cast<int>(config.run.spares);
-  core.copies = static_cast<int>(config.protection.copies);
-  // A job of one worker has nobody to keep copies.
-  core.is_protected = config.protection.strategy != ProtectionStrategy::kNone && config.parallel.world_size() > 1;
-  core.racks = static_cast<int>(config.run.racks);
-  core.copy_level = level_of(config.protection.failure_domain);
-  core.restarts_max = static_cast<int>(config.run.restarts_max);
-  core.backoff = absl::Seconds(config.run.backoff_seconds);
-  core.silence_max = std::max(absl::Seconds(1), kBeatsMissed * absl::Seconds(config.protection.heartbeat_seconds));
-  core.step_max = absl::Seconds(config.run.deadline_seconds);
-  core.medians_max = config.protection.step_deadline_medians;
-  core.steps = Step(config.train.steps);
-  core.evaluate_every_steps = config.evaluate.every_steps;
-  core.checkpoint_every_steps = config.checkpoint.every_steps;
-  core.patience = kPatience;
-  core.load_max = absl::Seconds(config.protection.recovery_deadline_seconds);
-  core.start_max = std::min(core.start_max, core.load_max);
-  return core;
-}
-
 ProtectedRunOptions protected_options(const JobRunOptions& options, const JobFolder& folder) {
   const JobConfig& config = options.config;
   ProtectedRunOptions run;
   run.program = options.program;
   run.worker = options.worker;
-  run.worker_arguments = worker_arguments(options, folder);
-  run.environment = worker_environment(config);
+  run.worker_arguments = worker_arguments(folder.path(), options.build);
+  run.environment = process_environment(config);
   run.out = folder.path();
   run.kept_fd = folder.lock_fd();
   run.steps = Step(config.train.steps);
+  run.address = options.address;
   run.config = folder.config();
   run.controller = controller_options(config);
   run.agent = agent_options(config);
@@ -195,6 +160,19 @@ RunSummary summarize(Files& files, const JobFolder& folder, const RunOutcome& ou
 }
 
 }  // namespace
+
+std::vector<std::string> worker_arguments(const std::string& out, const std::string& build) {
+  return {"train", "--build", build, "--config", join_path(out, "config.toml"), "--out", out};
+}
+
+// Libraries that start threads by themselves take their number from here, before main(). The UCX
+// settings must be there before exec too: without them its hooks crash under sanitizers, and it stops a
+// crashed process to ask for a debugger.
+std::vector<std::pair<std::string, std::string>> process_environment(const JobConfig& config) {
+  const std::string threads = absl::StrCat(config.run.threads);
+  return {{"OMP_NUM_THREADS", threads}, {"MKL_NUM_THREADS", threads}, {"OPENBLAS_NUM_THREADS", threads},
+          {"OMP_WAIT_POLICY", "passive"}, {"UCX_MEM_EVENTS", "n"}, {"UCX_HANDLE_ERRORS", "none"}};
+}
 
 absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptions& options, RunObserver& observer) {
   const absl::Duration began = clock.now();
