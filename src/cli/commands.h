@@ -30,7 +30,8 @@ void add_place_command(CLI::App& app, CommandTable& commands);
 void add_profile_command(CLI::App& app, CommandTable& commands);
 
 void add_run_command(CLI::App& app, CommandTable& commands);
-// controller, agent and worker.
+void add_node_command(CLI::App& app, CommandTable& commands);
+// controller and agent.
 void add_process_commands(CLI::App& app, CommandTable& commands);
 
 }  // namespace evermoe

@@ -22,7 +22,9 @@ const std::map<std::string, Ending>& endings() {
       {"run", {{"evermoe run configs/tiny.toml --out out/tiny --set train.steps=200",
                 "evermoe run configs/tiny.toml --nodes 4 --spares 1 --json"},
                "finished, stopped by the user, or nothing to do", "the job failed; 128 + N: signal N came twice"}},
-      {"worker", {{"torchrun --nproc-per-node=4 --no-python evermoe worker --config job.toml --out out/job"}}},
+      {"node", {{"srun -N 5 --ntasks-per-node 1 --kill-on-bad-exit=0 evermoe node job.toml --out /shared/job --spares 1",
+                 "evermoe node job.toml --out /shared/job --node 0 --nodes 2 --join 10.0.0.1:29600"},
+                "finished, stopped by the user, or nothing to do", "the job or this node failed"}},
       {"controller", {{"evermoe controller --config out/job/config.toml --address 127.0.0.1:7070"}, "the job has ended well", "the job failed"}},
       {"agent", {{"evermoe agent --config out/job/config.toml --out out/job --node 0 --controller 127.0.0.1:7070 "
                   "--worker evermoe-worker -- train --config out/job/config.toml --out out/job"},

@@ -38,6 +38,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   evermoe::CommandTable commands;
   evermoe::add_run_command(app, commands);
+  evermoe::add_node_command(app, commands);
   evermoe::add_process_commands(app, commands);
   evermoe::add_inspect_command(app, commands);
   evermoe::add_verify_command(app, commands);

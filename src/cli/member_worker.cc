@@ -19,6 +19,7 @@
 #include "recovery/member.h"
 #include "recovery/protection_memory.h"
 #include "recovery/window_choice.h"
+#include "tensor/arithmetic_identity.h"
 #include "train/recoverable_trainer.h"
 
 namespace evermoe {
@@ -186,6 +187,7 @@ class MemberProcess {
     joined.has_finished = views.standing().is_finished;
     joined.stage_epoch = views.standing().stage_epoch;
     joined.newest = member_->newest_commit();
+    joined.arithmetic = arithmetic_identity();
     return joined;
   }
 

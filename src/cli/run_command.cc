@@ -1,10 +1,5 @@
 // evermoe run: a whole job on this machine.
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <iostream>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -13,12 +8,9 @@
 #include "cli/build_fingerprint.h"
 #include "cli/commands.h"
 #include "cli/config_arguments.h"
+#include "cli/job_view.h"
 #include "cli/machine_room.h"
-#include "cli/progress_view.h"
 #include "cli/worker_program.h"
-#include "cluster/job_run.h"
-#include "cluster/protection_fit.h"
-#include "config/job_data.h"
 #include "faults/fault_script.h"
 
 namespace evermoe {
@@ -42,42 +34,12 @@ std::string default_out(const std::string& config_path) {
   return join_path("out", dot == std::string::npos || dot == 0 ? name : name.substr(0, dot));
 }
 
-int terminal_columns(int fd) {
-  winsize size = {};
-  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
-ProgressOptions progress_options(const RunOptions& options, const JobConfig& config) {
-  const int fd = options.json ? STDERR_FILENO : STDOUT_FILENO;
-  ProgressOptions progress;
-  progress.live = ::isatty(fd) == 1;
-  progress.quiet = options.quiet;
-  progress.columns = [fd] { return terminal_columns(fd); };
-  progress.steps = Step(config.train.steps);
-  return progress;
-}
-
-void print_failure(const RunSummary& summary) {
-  std::string line = summary.reason;
-  std::replace(line.begin(), line.end(), '\n', ' ');
-  std::cerr << "evermoe: " << line << "\n";
-}
-
 absl::StatusOr<JobConfig> load(const RunOptions& options) {
   ConfigArguments config = options.config;
   if (options.nodes > 0) config.settings.push_back(absl::StrCat("run.nodes=", options.nodes));
   if (options.spares >= 0) config.settings.push_back(absl::StrCat("run.spares=", options.spares));
   ASSIGN_OR_RETURN(JobConfig loaded, config.load());
-  if (loaded.protection.strategy == ProtectionStrategy::kNone || loaded.parallel.world_size() == 1) return loaded;
-  // Evaluations fill the log, too: "all" of them counted, if the text says how many that is.
-  JobConfig counted = loaded;
-  if (loaded.evaluate.micro_batches == 0 && loaded.data.tokenizer == "bytes") {
-    ASSIGN_OR_RETURN(counted.evaluate.micro_batches, evaluation_micro_batches_max(loaded));
-  }
-  ASSIGN_OR_RETURN(const ProtectionFit fit, fit_protection(counted));
-  if (!fit.why.empty()) std::cerr << "evermoe: " << fit.why << "\n";
-  loaded.protection.copies = fit.copies;
-  return loaded;
+  return fitted(std::move(loaded));
 }
 
 absl::StatusOr<FaultScript> load_faults(const std::string& path, const JobConfig& config) {
@@ -95,15 +57,8 @@ absl::StatusOr<int> run(const RunOptions& options) {
   ASSIGN_OR_RETURN(job.worker, find_worker(options.worker));
   job.build = build_fingerprint();
   job.out = options.out.empty() ? default_out(options.config.path) : options.out;
-  // With --json the last line of stdout is the result alone.
-  ProgressView progress(options.json ? std::cerr : std::cout, real_clock(), progress_options(options, job.config));
-  const absl::StatusOr<RunSummary> summary = run_job(real_files(), real_clock(), job, progress);
-  progress.close();
-  if (!summary.ok()) return summary.status();
-  if (summary->status == RunStatus::kFailed) print_failure(*summary);
-  if (options.json) std::cout << to_json(*summary) << "\n";
-  else if (!options.quiet && summary->exit_code != 2) std::cout << to_text(*summary);
-  return summary->exit_code;
+  ASSIGN_OR_RETURN(const RunSummary summary, run_and_show(job, {options.json, options.quiet}));
+  return summary.exit_code;
 }
 
 }  // namespace

@@ -32,34 +32,23 @@ absl::Status check_build(const std::string& build) {
 
 void add_train(CLI::App& app, TrainOptions& options) {
   WorkerOptions& worker = options.worker;
-  worker.rank = Rank(-1);
-  app.add_option("--config", worker.config_path, "the job's configuration")->type_name("FILE")->required();
-  app.add_option("--set", worker.settings, "change a key of the configuration")->type_name("KEY=VALUE")->allow_extra_args(false);
+  app.add_option("--config", worker.config_path, "the job's stored configuration")->type_name("FILE")->required();
   app.add_option("--out", worker.out, "output folder of the job, seen by all workers")->type_name("DIR")->required();
-  app.add_option("--rank", worker.rank.value, "this worker's rank (default: from the launcher's environment)")->type_name("N");
-  app.add_option("--world-size", worker.world_size, "number of workers (default: from the launcher's environment)")->type_name("N");
-  app.add_option("--rendezvous", worker.rendezvous, "where the workers find each other (default: rank 0 at MASTER_ADDR)")
-      ->type_name("HOST:PORT");
-  app.add_flag("--serve-rendezvous", worker.serve_rendezvous, "this worker serves the rendezvous");
-  app.add_option("--agent", worker.agent, "where the agent listens that started this worker")->type_name("HOST:PORT");
-  app.add_option("--since", worker.since.value, "the view from which this worker joins")->type_name("N");
+  app.add_option("--rank", worker.rank.value, "the role")->type_name("N")->check(CLI::NonNegativeNumber)->required();
+  app.add_option("--since", worker.since.value, "the view from which this worker joins")->type_name("N")->required();
+  app.add_option("--agent", worker.agent, "where the agent listens that started this worker")->type_name("HOST:PORT")->required();
   app.add_option("--node", worker.node, "the node of the agent")->type_name("N");
   app.add_option("--faults", worker.faults, "the faults that are rehearsed")->type_name("FILE");
   app.add_option("--faults-began", worker.faults_began, "when the job began, in seconds of the machine's clock")->type_name("S");
-  app.add_option("--join-seconds", worker.join_seconds, "how long to wait for the other workers")->type_name("S")->capture_default_str();
   app.add_option("--build", options.build, "refuse to run unless this is the program's build")->type_name("BUILD");
 }
 
-absl::Status refuse(const WorkerOptions& worker, const absl::Status& status) {
-  if (worker.agent.empty()) return status;
+absl::Status train(const TrainOptions& options) {
+  const WorkerOptions& worker = options.worker;
+  const absl::Status same = check_build(options.build);
+  if (same.ok()) return run_worker(worker);
   ControlClient client({worker.agent, worker.rank, worker.since});
-  return close_line(client, status);
-}
-
-absl::Status train(TrainOptions options) {
-  if (const absl::Status same = check_build(options.build); !same.ok()) return refuse(options.worker, same);
-  if (options.worker.agent.empty()) RETURN_IF_ERROR(complete_from_environment(options.worker));
-  return run_worker(options.worker);
+  return close_line(client, same);
 }
 
 absl::Status print_product_rate() {

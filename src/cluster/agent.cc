@@ -34,6 +34,7 @@ absl::Status Agent::run() {
     apply(core_.on_time(clock_.now()));
     if (!end_) wait();
     // Asked for before the mail is taken, so that the last words of a worker come before its end.
+    take_signals();
     const auto ended = ended_workers();
     take_mail();
     for (const auto& [start, exit] : ended) bury(start, exit);
@@ -43,6 +44,7 @@ absl::Status Agent::run() {
 
 void Agent::wait() {
   std::vector<pollfd> watched{{arrived_.fd(), POLLIN, 0}};
+  if (options_.signals != nullptr) watched.push_back({options_.signals->fd(), POLLIN, 0});
   for (const auto& [start, worker] : workers_) {
     watched.push_back({worker->exit_fd(), POLLIN, 0});
   }
@@ -68,10 +70,21 @@ void Agent::take_mail() {
   }
 }
 
+void Agent::take_signals() {
+  if (options_.signals == nullptr) return;
+  for (const int number : options_.signals->take()) {
+    log_info(absl::StrCat("signal ", number));
+    if (++signals_seen_ > 1) end_ = QuitAgent{false, absl::StrCat("signal ", number, " again: quit at once")};
+    else if (controller_ != nullptr) controller_->send({0, Drain{}});
+  }
+}
+
 void Agent::hear_controller(const Envelope& envelope) {
+  if (const auto* const end = std::get_if<EndJob>(&envelope.message)) job_end_ = *end;
   if (const auto* const welcome = std::get_if<Welcome>(&envelope.message)) {
     log_info(absl::StrCat("attached to controller ", welcome->life));
     last_break_.clear();
+    if (signals_seen_ > 0) controller_->send({0, Drain{}});
   }
   apply(core_.on_controller(clock_.now(), envelope));
 }

@@ -17,6 +17,7 @@
 #include "cluster/control_call.h"
 #include "cluster/control_listener.h"
 #include "cluster/mailbox.h"
+#include "cluster/signal_inbox.h"
 #include "cluster/worker_process.h"
 #include "env/clock.h"
 
@@ -35,6 +36,9 @@ struct AgentOptions {
   // For a worker that plays `rank` from view `since` on and attaches to this agent at `agent`.
   std::function<WorkerCommand(Rank rank, View since, const std::string& agent)> command;
   int kept_fd = -1;  // as in WorkerProcessOptions
+  // Of this process, which outlives the agent: the first one asks for the end of the job, the second one
+  // ends the node at once. Null: signals are not looked at.
+  SignalInbox* signals = nullptr;
   AgentCoreOptions core;
 };
 
@@ -47,6 +51,8 @@ class Agent final : private StreamEvents {
   // Until the job ends, or no controller has been there for too long (Timeout). The workers live as long
   // as the thread that calls it.
   absl::Status run();
+  // What the controller said of the end of the job, if it did.
+  const std::optional<EndJob>& job_end() const { return job_end_; }
 
  private:
   struct Arrived {
@@ -60,6 +66,7 @@ class Agent final : private StreamEvents {
 
   void wait();
   void take_mail();
+  void take_signals();
   void hear_controller(const Envelope& envelope);
   void on_controller_broken(const std::string& why);
   std::vector<std::pair<int64_t, ExitStatus>> ended_workers();
@@ -83,6 +90,8 @@ class Agent final : private StreamEvents {
   std::unique_ptr<ControlCall> controller_;
   std::string last_break_;  // why the last call broke, said once
   std::unique_ptr<ControlListener> listener_;
+  int signals_seen_ = 0;
+  std::optional<EndJob> job_end_;
   std::optional<QuitAgent> end_;
 };
 

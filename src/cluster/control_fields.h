@@ -38,7 +38,8 @@ auto fields(Is<Finished> auto& m) { return std::tie(m.rank, m.step); }
 // ---- controller_core.h
 
 auto fields(Is<MemberJoined> auto& m) {
-  return std::tie(m.rank, m.since, m.node, m.address, m.newest_view, m.is_open, m.has_finished, m.stage_epoch, m.newest);
+  return std::tie(m.rank, m.since, m.node, m.address, m.newest_view, m.is_open, m.has_finished, m.stage_epoch, m.newest,
+                  m.arithmetic);
 }
 auto fields(Is<MemberSaid> auto& m) { return std::tie(m.rank, m.since, m.message); }
 auto fields(Is<MemberAlive> auto& m) { return std::tie(m.rank, m.since, m.entered); }

@@ -60,7 +60,8 @@ struct WorkerWords {  // and controller -> run: the last lines of a worker that 
 
 // ---- controller -> agent, besides StartWorker, KillWorker, SendOrder and EndJob
 
-struct Drain {};  // and run -> controller: all workers finish their step, save and end
+// And from the run, or an agent whose node is asked to stop, to the controller: all workers finish their step, save and end.
+struct Drain {};
 
 // ---- controller -> run, besides Tell and EndJob
 

@@ -71,7 +71,7 @@ class RandomMessages {
   void make(Welcome& m) { m = {number(0)}; }
   void make(AgentReady&) {}
   void make(WorkerStarted& m) { m = {rank(), view(), pid()}; }
-  void make(MemberJoined& m) { m = {rank(), view(), node(), text(), view(), coin(), coin(), view(), commit()}; }
+  void make(MemberJoined& m) { m = {rank(), view(), node(), text(), view(), coin(), coin(), view(), commit(), text()}; }
   void make(MemberAlive& m) { m = {rank(), view(), view()}; }
   void make(WorkerEnded& m) { m = {rank(), view(), node(), text(), coin(), coin()}; }
   void make(WorkerReport& m) {

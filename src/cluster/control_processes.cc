@@ -15,8 +15,6 @@
 #include "env/files.h"
 
 namespace evermoe {
-namespace {
-
 std::function<WorkerCommand(Rank, View, const std::string&)> command_of(const AgentProcessOptions& options,
                                                                          const Topology& topology) {
   return [options, topology](Rank rank, View since, const std::string& agent) {
@@ -30,8 +28,6 @@ std::function<WorkerCommand(Rank, View, const std::string&)> command_of(const Ag
     return command;
   };
 }
-
-}  // namespace
 
 void add_flags(CLI::App& app, ControllerProcessOptions& options) {
   app.add_option("--config", options.config, "the job's stored configuration, OUT/config.toml")->type_name("FILE")->required();

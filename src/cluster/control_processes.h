@@ -6,11 +6,14 @@
 // What the job's configuration says is not repeated in them (control_options.h).
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cluster/agent.h"
 #include "cluster/controller_core.h"
+#include "placement/topology.h"
 
 namespace CLI {
 class App;
@@ -42,6 +45,10 @@ void add_flags(CLI::App& app, AgentProcessOptions& options);
 // The flags that parse back to these options.
 std::vector<std::string> to_flags(const ControllerProcessOptions& options);
 std::vector<std::string> to_flags(const AgentProcessOptions& options);
+
+// How an agent of these options starts the worker of a role.
+std::function<WorkerCommand(Rank, View, const std::string& agent)> command_of(const AgentProcessOptions& options,
+                                                                            const Topology& topology);
 
 // Until the job ends. Ok, InvalidInput (the user's input is wrong) or Internal, as it ended.
 absl::Status run_controller(const ControllerProcessOptions& options);

@@ -28,6 +28,7 @@ class ControlledJob {
     Commit newest{-1};
     Step base{-1};
     bool lives = false, has_joined = false, comes_up = true;
+    std::string arithmetic;
     bool is_stopped = false, hangs = false, is_broken = false;
   };
 
@@ -64,6 +65,7 @@ class ControlledJob {
     ControlledJob& hangs() { return member().hangs = true, job_; }
     // From now on no process of the role comes up.
     ControlledJob& never_comes_up() { return member().comes_up = false, job_; }
+    ControlledJob& computes_with(const std::string& arithmetic) { return member().arithmetic = arithmetic, job_; }
     ControlledJob& finishes(int64_t step) { return say(Finished{Rank(rank_), Step(step)}); }
     ControlledJob& accuses(int other) {
       Trouble trouble{.view = job_.core_.view(), .stage_epoch = member().epoch, .rank = Rank(rank_)};
@@ -155,7 +157,10 @@ class ControlledJob {
     if (!member.lives || member.is_stopped || !member.comes_up) return;
     if (!member.has_joined) {
       member.has_joined = true;
-      feed(MemberJoined{.rank = Rank(rank), .since = member.since, .node = member.node, .address = absl::StrCat("address ", rank)});
+      MemberJoined joined{.rank = Rank(rank), .since = member.since, .node = member.node};
+      joined.address = absl::StrCat("address ", rank);
+      joined.arithmetic = member.arithmetic;
+      feed(joined);
     }
     if (!member.hangs) member.entered = core_.view();
     feed(MemberAlive{Rank(rank), member.since, member.entered});

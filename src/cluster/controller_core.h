@@ -54,6 +54,8 @@ struct MemberJoined {
   bool has_finished = false;
   View stage_epoch;
   Commit newest{-1};
+  // Lines "key=value" of what determines the bits of its arithmetic (tensor/arithmetic_identity.h).
+  std::string arithmetic;
 };
 struct WorkerEnded {
   Rank rank;
@@ -201,6 +203,7 @@ class ControllerCore {
 
   Player& player(Rank rank) { return players_[static_cast<size_t>(rank.value)]; }
   bool is_present(Rank rank, View since) const;
+  bool computes_alike(const MemberJoined& event);
   bool all_joined() const;
   std::string name_of(Rank rank) const { return topology_.name_of(rank); }
   int workers_on(Node node) const;
@@ -238,6 +241,7 @@ class ControllerCore {
   std::vector<ControllerAction> actions_;
 
   std::vector<Player> players_;  // by rank
+  std::optional<MemberJoined> first_joined_;  // with whose arithmetic all others have to agree
   std::map<Node, bool> agents_;  // alive
   std::map<Node, absl::Duration> agents_heard_;
   View view_;

@@ -169,6 +169,14 @@ TEST(ControllerCore, BadInputEndsTheJobWithoutRestart) {
   EXPECT_TRUE(job.core().recoveries().empty());
 }
 
+TEST(ControllerCore, AWorkerThatComputesOtherBitsIsRefused) {
+  Job job = unprotected();
+  for (int rank = 0; rank < Job::kWorkers; ++rank) job.worker(rank).computes_with(rank == 3 ? "cpu=AVX2\n" : "cpu=AVX512\n");
+  job.begins();
+  EXPECT_THAT(job.did(), testing::EndsWith("refuse"));
+  EXPECT_EQ(job.end().reason, "worker 1.1 on node 0 would compute other bits than worker 0.0 on node 0: cpu is AVX512 there and AVX2 here");
+}
+
 TEST(ControllerCore, EndingTooEarlyIsAFailure) {
   Job job = unprotected();
   job.begins().commits(1, 5).worker(2).leaves();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "config/identity.h"
 
 namespace evermoe {
 
@@ -40,6 +41,7 @@ void ControllerCore::handle(const MemberJoined& event) {
   Player& joined = player(event.rank);
   if (joined.phase == Player::Phase::kJoined && joined.since == event.since) return;
   if (joined.phase == Player::Phase::kStarting && joined.since != event.since) return;  // an old one, about to end
+  if (!computes_alike(event)) return;
   joined.phase = Player::Phase::kJoined;
   joined.node = event.node;
   joined.since = event.since;
@@ -64,6 +66,17 @@ void ControllerCore::handle(const MemberJoined& event) {
   if (is_open_) return open_next_view(absl::StrCat("role ", name_of(event.rank), " has joined"));
   actions_.push_back(SendOrder{event.rank, event.since, StopOrder{view_, number_of_recovery()}});
   joined.deadline = now_ + options_.report_max;
+}
+
+// Machines that differ give bits that differ, often in a few gradients only.
+bool ControllerCore::computes_alike(const MemberJoined& event) {
+  if (!first_joined_) first_joined_ = event;
+  if (event.arithmetic == first_joined_->arithmetic) return true;
+  end(false, absl::StrCat("worker ", name_of(event.rank), " on node ", event.node.value, " would compute other bits than worker ",
+                          name_of(first_joined_->rank), " on node ", first_joined_->node.value, ": ",
+                          identity_difference(first_joined_->arithmetic, event.arithmetic)),
+      /*bad_input=*/true);
+  return false;
 }
 
 void ControllerCore::handle(const WorkerEnded& event) {

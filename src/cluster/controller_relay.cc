@@ -135,7 +135,7 @@ void ControllerRelay::handle(Stream& from, const Envelope&, const RunHello&) {
 }
 
 void ControllerRelay::handle(Stream& from, const Envelope&, const Drain&) {
-  if (from.second.kind != Kind::kRun) return refuse(from);
+  if (from.second.kind == Kind::kUnknown) return refuse(from);
   is_draining_ = true;
   for (const auto& [number, peer] : peers_) {
     if (peer.is_ready) send(number, Drain{});

@@ -61,19 +61,6 @@ class Listener : public RunObserver {
   std::deque<double> speeds_;
 };
 
-std::vector<std::string> worker_arguments(const JobRunOptions& options, const JobFolder& folder) {
-  return {"train", "--build", options.build, "--config", folder.config(), "--out", folder.path()};
-}
-
-// Libraries that start threads by themselves take their number from here, before main(). The UCX
-// settings must be there before exec too: without them its hooks crash under sanitizers, and it stops a
-// crashed process to ask for a debugger.
-std::vector<std::pair<std::string, std::string>> worker_environment(const JobConfig& config) {
-  const std::string threads = absl::StrCat(config.run.threads);
-  return {{"OMP_NUM_THREADS", threads}, {"MKL_NUM_THREADS", threads}, {"OPENBLAS_NUM_THREADS", threads},
-          {"OMP_WAIT_POLICY", "passive"}, {"UCX_MEM_EVENTS", "n"}, {"UCX_HANDLE_ERRORS", "none"}};
-}
-
 // The list of faults that have struck is of this script only.
 absl::Status write_faults(Files& files, const JobFolder& folder, const FaultScript& script) {
   const std::string text = to_toml(script);
@@ -89,11 +76,12 @@ ProtectedRunOptions protected_options(const JobRunOptions& options, const JobFol
   ProtectedRunOptions run;
   run.program = options.program;
   run.worker = options.worker;
-  run.worker_arguments = worker_arguments(options, folder);
-  run.environment = worker_environment(config);
+  run.worker_arguments = worker_arguments(folder.path(), options.build);
+  run.environment = process_environment(config);
   run.out = folder.path();
   run.kept_fd = folder.lock_fd();
   run.steps = Step(config.train.steps);
+  run.address = options.address;
   run.config = folder.config();
   run.controller = controller_options(config);
   run.agent = agent_options(config);
@@ -172,6 +160,19 @@ RunSummary summarize(Files& files, const JobFolder& folder, const RunOutcome& ou
 }
 
 }  // namespace
+
+std::vector<std::string> worker_arguments(const std::string& out, const std::string& build) {
+  return {"train", "--build", build, "--config", join_path(out, "config.toml"), "--out", out};
+}
+
+// Libraries that start threads by themselves take their number from here, before main(). The UCX
+// settings must be there before exec too: without them its hooks crash under sanitizers, and it stops a
+// crashed process to ask for a debugger.
+std::vector<std::pair<std::string, std::string>> process_environment(const JobConfig& config) {
+  const std::string threads = absl::StrCat(config.run.threads);
+  return {{"OMP_NUM_THREADS", threads}, {"MKL_NUM_THREADS", threads}, {"OPENBLAS_NUM_THREADS", threads},
+          {"OMP_WAIT_POLICY", "passive"}, {"UCX_MEM_EVENTS", "n"}, {"UCX_HANDLE_ERRORS", "none"}};
+}
 
 absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptions& options, RunObserver& observer) {
   const absl::Duration began = clock.now();

@@ -28,12 +28,14 @@ ProtectedRun::ProtectedRun(Files& files, Clock& clock, const ProtectedRunOptions
     : files_(files), clock_(clock), options_(options), observer_(observer), signals_(signals),
       topology_(options.controller.lanes, std::ssize(options.controller.lanes)), arrived_(kArrivedMax),
       book_(clock.now()), began_(clock.now()), faults_(options.faults, struck, struck_faults_path(options.faults_path), began_),
-      address_(address_at(clock.now())), time_(clock.now(), options.agent.own_standstill) {}
+      local_address_(address_at(clock.now())),
+      address_(options.address.empty() ? local_address_ : options.address), time_(clock.now(), options.agent.own_standstill) {}
 
 RunOutcome ProtectedRun::run() {
   const auto& core = options_.controller.core;
   start_controller();
-  for (int32_t node = 0; node < core.nodes + core.spares && !failure_; ++node) start_agent(Node(node));
+  const int here = options_.address.empty() ? core.nodes + core.spares : 1;
+  for (int32_t node = 0; node < here && !failure_; ++node) start_agent(Node(node));
   while (!is_over()) {
     wait();
     for (const int number : signals_.take()) on_signal(number);

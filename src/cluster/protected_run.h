@@ -37,6 +37,9 @@ struct ProtectedRunOptions {
   ControllerServerOptions controller;
   AgentCoreOptions agent;
   Step steps;                // the state that the job is to reach
+  // Where the controller listens, for the agents of other machines: HOST:PORT. This run starts the agent of
+  // node 0 only then. Empty: all nodes are simulated here.
+  std::string address;
   // Faults to rehearse, and the file with them that the workers read; the struck ones are kept beside it.
   FaultScript faults;
   std::string faults_path;

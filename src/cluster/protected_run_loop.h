@@ -84,7 +84,8 @@ class ProtectedRun final : private StreamEvents {
   RecoveryBook book_;
   const absl::Duration began_;
   ProcessFaults faults_;
-  const std::string address_;  // of every controller
+  const std::string local_address_;  // what addresses that only this machine needs begin with
+  const std::string address_;        // of every controller
 
   std::unique_ptr<ControlChild> controller_;
   int64_t life_ = -1;

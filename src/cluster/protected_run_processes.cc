@@ -55,7 +55,7 @@ void ProtectedRun::start_agent(Node node) {
   own.node = node;
   own.controller = address_;
   // One after the other may be the agent of a node, but each has workers of its own.
-  own.address = absl::StrCat(address_, "-agent-", node.value, "-", ++agent_starts_);
+  own.address = absl::StrCat(local_address_, "-agent-", node.value, "-", ++agent_starts_);
   own.kept_fd = options_.kept_fd;
   own.worker = options_.worker;
   own.worker_arguments = options_.worker_arguments;
@@ -85,7 +85,7 @@ void ProtectedRun::look_after_agents() {
     write_workers();
   }
   if (!agents_.empty() || end_ || failure_ || clock_.now() < return_at_) return;
-  observer_.on_say("no node is left: node 0 starts again");
+  observer_.on_say(options_.address.empty() ? "no node is left: node 0 starts again" : "node 0 starts again");
   start_agent(Node(0));
 }
 

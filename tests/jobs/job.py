@@ -12,6 +12,7 @@ import pathlib
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -89,6 +90,49 @@ class Run:
 
     def story(self):
         return pathlib.Path(self.log.name).read_text()[-8000:]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Nodes(Run):
+    """The nodes of one job, each a process of its own. A context: its end waits for all of them."""
+
+    def __init__(self, test, count, *settings, out=None, flags=()):
+        if out is None:
+            folder = tempfile.mkdtemp(prefix="evermoe-job-")
+            test.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+            out = os.path.join(folder, "out")
+        self.out = pathlib.Path(out)
+        self.log = open(str(out) + ".log", "a+")
+        words = [word for s in settings for word in ("--set", s)]
+        address = f"127.0.0.1:{free_port()}"
+        self.processes = [subprocess.Popen(
+            [EVERMOE, "node", TINY, *words, "--out", str(out), "--node", str(node), "--nodes", str(count), "--join", address,
+             "--json", *flags], stdout=subprocess.PIPE, stderr=self.log, text=True) for node in range(count)]
+        self.process = self.processes[0]
+        self.summary = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        try:
+            if kind is None:
+                out, _ = self.process.communicate(timeout=DEADLINE_SECONDS)
+                self.summary = json.loads(out.strip().splitlines()[-1]) if out.strip() else None
+                for process in self.processes[1:]:
+                    process.wait(timeout=DEADLINE_SECONDS)
+        finally:
+            for process in self.processes:
+                if process.poll() is None:
+                    process.kill()
+                    process.wait()
+                process.stdout.close()
+            self.log.close()
 
 
 class Job:

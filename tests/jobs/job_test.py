@@ -6,7 +6,7 @@ import signal
 import subprocess
 import unittest
 
-from job import EVERMOE, ROOT, TINY, Job, command, random_of, seeds
+from job import EVERMOE, ROOT, TINY, Job, Nodes, command, free_port, random_of, seeds
 
 SMALL = ("train.steps=24", "checkpoint.every_steps=6", "evaluate.every_steps=12", "evaluate.micro_batches=2")
 
@@ -158,14 +158,54 @@ class Diverged(unittest.TestCase):
 
 
 class Launchers(unittest.TestCase):
-    def test_workers_started_by_torchrun(self):
+    """Nodes that a launcher has started: each an `evermoe node`, all on this machine's loopback."""
+
+    def settings(self):
+        return [word for s in SMALL for word in ("--set", s)]
+
+    def test_torchrun_with_one_node_for_each_rank(self):
         job = Job(self, *SMALL)
-        settings = [word for s in SMALL for word in ("--set", s)]
         torchrun = ROOT / ".venv" / "bin" / "torchrun"
-        environment = dict(os.environ, UCX_MEM_EVENTS="n", UCX_HANDLE_ERRORS="none")
-        subprocess.run([torchrun, "--nproc-per-node=4", "--master-port=29720", "--no-python", EVERMOE, "worker", "--config", TINY,
-                        *settings, "--out", job.out], check=True, capture_output=True, timeout=200, env=environment)
+        subprocess.run([torchrun, "--nproc-per-node=4", f"--master-port={free_port()}", "--no-python", EVERMOE, "node", TINY,
+                        *self.settings(), "--out", job.out], check=True, capture_output=True, timeout=200)
         self.assertEqual(command("digest", job.out)[1].strip(), Undisturbed.digest(self, *SMALL))
+
+    def test_a_lost_worker_and_a_lost_node_cost_a_few_steps_of_a_stage(self):
+        with Nodes(self, 3, *SMALL, "train.steps=60", flags=["--spares", "1"]) as nodes:
+            nodes.wait_step(8)
+            os.kill(nodes.pid_of("0.1"), signal.SIGKILL)
+            nodes.wait_step(25)
+            nodes.processes[1].kill()
+        summary = nodes.summary
+        self.assertEqual(summary["status"], "finished", nodes.story())
+        self.assertEqual(summary["digest"], Undisturbed.digest(self, *SMALL, "train.steps=60"), nodes.story())
+        self.assertEqual(summary["restarts"], 0, nodes.story())
+        self.assertEqual([f["roles"] for f in summary["failures"]], [["0.1"], ["1.0", "1.1"]], nodes.story())
+        self.assertEqual([p.returncode for p in nodes.processes], [0, -signal.SIGKILL, 0], nodes.story())
+
+    def test_a_signal_to_any_node_drains_the_job(self):
+        with Nodes(self, 2, *SMALL) as nodes:
+            nodes.wait_step(7)
+            nodes.processes[1].send_signal(signal.SIGTERM)
+        self.assertEqual(nodes.summary["status"], "drained", nodes.story())
+        self.assertEqual([p.returncode for p in nodes.processes], [0, 0], nodes.story())
+        with Nodes(self, 2, *SMALL, out=nodes.out) as again:
+            pass
+        self.assertEqual(again.summary["digest"], Undisturbed.digest(self, *SMALL), again.story())
+        with Nodes(self, 2, *SMALL, out=nodes.out) as done:
+            pass
+        self.assertEqual(done.summary["status"], "nothing to do", done.story())
+        self.assertEqual([p.returncode for p in done.processes], [0, 0], done.story())
+
+    def test_bad_input_ends_all_nodes(self):
+        with Nodes(self, 2, *SMALL, "train.steps=2") as nodes:
+            pass
+        # Found by every node itself, and by node 0 alone.
+        for settings, words in [(("train.stepz=3",), "train.stepz"), (("model.experts=4",), "experts")]:
+            with Nodes(self, 2, *SMALL, *settings, out=nodes.out) as refused:
+                pass
+            self.assertEqual([p.returncode for p in refused.processes], [2, 2], refused.story())
+            self.assertIn(words, refused.story())
 
 
 class BadInput(unittest.TestCase):

@@ -106,7 +106,7 @@ class WorkerProgram(Scratch):
         alone.chmod(0o755)
         line = self.refusal(alone, "run", TINY, "--out", self.out)
         self.assertIn(f"found neither {self.folder}/evermoe-worker nor ", line)
-        line = self.refusal(alone, "worker", "--config", TINY, "--out", self.out)
+        line = self.refusal(alone, "node", TINY, "--out", self.out, "--node", "0", "--nodes", "1")
         self.assertIn("the program of the workers is missing", line)
         self.assertFalse(self.out.exists())
 
@@ -114,9 +114,6 @@ class WorkerProgram(Scratch):
         builds = [program(p, "--version")[1].split()[1] for p in (EVERMOE, WORKER)]
         self.assertEqual(builds[0], builds[1])
         says = f"evermoe is of build 0.0.1-other, evermoe-worker of build {builds[1]}"
-        line = self.refusal(WORKER, "train", "--build", "0.0.1-other", "--config", TINY,
-                            "--out", self.out)
-        self.assertIn(says, line)
         # A worker of another build ends the job; it is not started again and again.
         other = self.folder / "other"
         other.write_text('#!/bin/sh\n[ "$2" = --build ] || exit 9\nshift 3\n'
