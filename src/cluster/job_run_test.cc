@@ -33,7 +33,6 @@ class JobRun : public RunObserver {
                                     {"run.backoff_seconds=0.01", "checkpoint.every_steps=5"});
     options_.out = folder_.path("out");
     options_.program = options_.worker = EVERMOE_BINARY_DIR "/tests_bin/hash_job";
-    folder_.write("text.txt", std::string(10000, 'a'));
     real_files().create_directories(options_.out).IgnoreError();
   }
 
