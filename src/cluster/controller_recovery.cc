@@ -36,7 +36,7 @@ void ControllerCore::hear(const Milestone& milestone) {
       record->caught_up = now_;
       return note_stage_done(behind_, rank,
                              absl::StrCat("has caught up: ", record->recomputed_steps, " steps run again",
-                                          verified_ == 0 ? "" : absl::StrCat(", with the bits they had on ", verified_, " that lived on")));
+                                          verified_ == 0 ? "" : absl::StrCat("; ", verified_, verified_ == 1 ? " survivor" : " survivors", " verified bit-identical")));
     case Milestone::Kind::kVerified:
       record->verified = now_;
       ++verified_;
