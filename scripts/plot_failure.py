@@ -14,7 +14,8 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-SECONDS_SHOWN = 3.0  # before the failure and after the job went on
+SECONDS_SHOWN_MIN = 0.5  # before the failure and after the job went on; as long as the recovery if that is longer
+LABEL_GAP = 0.025  # of the width, between two labelled commits
 LOST = "#b04a3a"
 PHASES = {  # color, words of the legend
     "train": ("#8fb4d9", "trains"),
@@ -33,9 +34,13 @@ def commits(summary, failure):
     """(second, step) of every commit, on the clock of the failure's moments."""
     lines = [json.loads(line) for line in open(summary["metrics"])]
     steps = [line for line in lines if "loss" in line]
-    # The first step after the failure is committed when the job goes on.
-    anchor = next(i for i, s in enumerate(steps) if s["step"] > failure["step"])
+    # The longest of the steps about the failure is the one that the recovery held up: its commit is when the
+    # job went on.
+    about = [i for i, s in enumerate(steps) if failure["step"] <= s["step"] <= failure["step"] + 3]
+    anchor = max(about, key=lambda i: steps[i]["seconds"])
     moments = {m["what"]: m["seconds"] for m in failure["moments"]}
+    if steps[anchor]["seconds"] < moments["resumed"] - moments["failed"]:
+        raise SystemExit("the failure fell into an evaluation or a save, of which no step tells the time: draw another")
     times = [0.0] * len(steps)
     times[anchor] = moments["resumed"]
     for i in range(anchor, 0, -1):
@@ -48,7 +53,8 @@ def commits(summary, failure):
 def draw(summary, failure, axes):
     times, moments = commits(summary, failure)
     at = {what: seconds - moments["failed"] for what, seconds in moments.items()}
-    first, last = -SECONDS_SHOWN, at["resumed"] + SECONDS_SHOWN
+    shown = max(SECONDS_SHOWN_MIN, at["resumed"])
+    first, last = -shown, at["resumed"] + shown
     stages = sorted({0, 1} | set(failure["rolled_back_stages"]), reverse=True)
 
     def bar(row, start, end, phase):
@@ -64,14 +70,18 @@ def draw(summary, failure, axes):
         bar(row, at["planned"], at["restored"], "restore")
         bar(row, at["restored"], at["caught up"], "catch up")
         bar(row, at["caught up"], at["resumed"], "train")
+    labelled = first - (last - first)
     for second, step in times:
         x = second - moments["failed"]
-        if first <= x <= last:
-            axes.plot([x, x], [len(stages) - 0.25, len(stages) - 0.05], color="#1f4e79", linewidth=1)
+        if not first <= x <= last:
+            continue
+        axes.plot([x, x], [len(stages) - 0.25, len(stages) - 0.05], color="#1f4e79", linewidth=1)
+        if x - labelled >= LABEL_GAP * (last - first):
             axes.text(x, len(stages) + 0.02, str(step), ha="center", fontsize=6.5, color="#1f4e79")
+            labelled = x
     axes.set_yticks(range(len(stages) + 1), [f"stage {stage}" for stage in stages] + ["steps committed"])
     axes.axvline(0, color=LOST, linewidth=1.5)
-    axes.text(0.04, -0.62, f"kill -9 of worker {', '.join(failure['roles'])}", color=LOST, fontsize=8.5)
+    axes.text(0.01 * (last - first), -0.62, f"kill -9 of worker {', '.join(failure['roles'])}", color=LOST, fontsize=8.5)
     axes.set_xlim(first, last)
     axes.set_ylim(-0.75, len(stages) + 0.3)
     axes.set_xlabel("seconds since the failure")
