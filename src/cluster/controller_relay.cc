@@ -130,8 +130,12 @@ void ControllerRelay::handle(Stream& from, const Envelope&, const RunHello&) {
   for (size_t rank = 0; rank < processes_.size(); ++rank) {
     if (processes_[rank].pid != 0) send(from.first, RoleProcess{Rank(static_cast<int32_t>(rank)), processes_[rank].pid});
   }
-  for (const RecoveryNote& note : recoveries_) send(from.first, shifted(note, time_.lost()));
-  for (ControlMessage& message : std::exchange(untold_, {})) send(from.first, std::move(message));
+  tell_what_happened(from.first);
+}
+
+void ControllerRelay::tell_what_happened(StreamNumber run) {
+  for (const RecoveryNote& note : recoveries_) send(run, shifted(note, time_.lost()));
+  for (ControlMessage& message : std::exchange(untold_, {})) send(run, std::move(message));
 }
 
 void ControllerRelay::handle(Stream& from, const Envelope&, const Drain&) {
@@ -276,6 +280,7 @@ void ControllerRelay::say_farewell(StreamNumber to, const ControlMessage& hello)
   if (!is_run && !std::holds_alternative<AgentHello>(hello)) return;
   peers_.try_emplace(to);  // until it goes
   has_told_run_ = has_told_run_ || is_run;
+  if (is_run) tell_what_happened(to);
   send(to, *end_);
 }
 

@@ -104,6 +104,8 @@ class ControllerRelay {
   // `failed`: since when what the event tells may be so.
   void feed(const ControllerEvent& event, absl::Duration failed);
   void note_recovery();
+  // To a run that has just come: recoveries, and what nobody was there to hear.
+  void tell_what_happened(StreamNumber run);
   void say_farewell(StreamNumber to, const ControlMessage& hello);
   void lose_agent(const Peer& agent, const std::string& why);
   void send(StreamNumber to, ControlMessage message, int64_t start = 0);

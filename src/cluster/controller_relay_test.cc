@@ -338,5 +338,14 @@ TEST(ControllerRelay, WhoComesAfterTheEndIsToldOfIt) {
   EXPECT_FALSE(relay.relay().is_awaited());
 }
 
+// A short job is over before its run has found the controller.
+TEST(ControllerRelay, ARunThatComesAfterTheEndHearsWhatHappenedFirst) {
+  TestRelay relay;
+  relay.job_runs();
+  relay.hears(1, WorkerWords{Rank(0), "log", {"last words"}});
+  relay.hears(1, WorkerEnded{Rank(0), View(1), Node(0), "no such file", false, true}, 1).did();
+  EXPECT_EQ(relay.run_attaches().did(), "run: words, run: end: no such file");
+}
+
 }  // namespace
 }  // namespace evermoe

@@ -151,7 +151,8 @@ TEST(JobRun, ADoneJobHasNothingToDo) {
 
 TEST(JobRun, MoreStepsGoOnFromTheCheckpoint) {
   JobRun job;
-  job.run();
+  const RunSummary first = job.run();
+  EXPECT_EQ(first.status, RunStatus::kFinished) << first.reason << "\n" << job.said();
   job.config().train.steps = 30;
   Step began;
   job.also = [&](const WorkerReport& report) {
