@@ -45,7 +45,7 @@ def main():
             "machine": {"processor": processor(), "cores": len(__import__("os").sched_getaffinity(0)), "system": platform.platform()},
             "collectives": run("collectives", [python, "bench/comm/compare_with_gloo.py", "build/collectives_bench",
                                                *(["--rounds", 1, "--scale", 0.05] if args.quick else ["--rounds", 5])]),
-            "store": run("store", [python, "bench/store/compare.py", "--bench", "build/store_save_load_bench", "--directory", folder,
+            "store": run("store", [python, "bench/checkpoint/compare.py", "--bench", "build/save_load_bench", "--directory", folder,
                                    *(["--rounds", 1, "--bytes", 64 << 20] if args.quick else [])]),
             "train": run("train", [python, "bench/train/compare_with_torch.py",
                                    *(["--rounds", 1, "--precision", "fp32", "--set", "train.micro_batches=2"] if args.quick else [])]),

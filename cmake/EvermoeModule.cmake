@@ -3,7 +3,7 @@
 set(EVERMOE_WARNINGS -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Werror)
 
 # evermoe_module(NAME SOURCES a.cc ... DEPS module|target ... [TORCH])
-# A module is a static library evermoe_NAME; include paths are folder paths ("comm/transport.h").
+# A module is a static library evermoe_NAME; include paths are folder paths ("comm/transport/transport.h").
 # TORCH lets it see libtorch's headers, through the one shared precompiled header.
 function(evermoe_module name)
   cmake_parse_arguments(ARG "TORCH" "" "SOURCES;DEPS" ${ARGN})

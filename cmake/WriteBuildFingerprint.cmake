@@ -11,7 +11,7 @@ endforeach()
 string(SHA256 hash "${hashes}")
 string(SUBSTRING ${hash} 0 12 hash)
 file(CONFIGURE OUTPUT ${OUT} CONTENT [[
-#include "cli/build_fingerprint.h"
+#include "base/build_fingerprint.h"
 
 namespace evermoe {
 

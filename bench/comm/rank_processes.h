@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "comm/job_transport.h"
-#include "comm/rendezvous.h"
+#include "comm/transport/job_transport.h"
+#include "comm/rendezvous/rendezvous.h"
 
 namespace evermoe {
 

@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "store/checkpoint_directory.h"
-#include "store/checkpoint_names.h"
+#include "checkpoint/format/checkpoint_names.h"
+#include "checkpoint/read/checkpoint_directory.h"
 
 namespace evermoe {
 

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "checkpoint/read/checkpoint_reader.h"
 #include "config/job_config.h"
 #include "env/files.h"
-#include "store/checkpoint_reader.h"
 
 namespace evermoe {
 

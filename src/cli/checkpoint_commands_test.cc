@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_split.h"
+#include "checkpoint/fake_state.h"
 #include "cli/run_binary_testing.h"
 #include "config/job_config.h"
-#include "store/fake_state.h"
 
 namespace evermoe {
 namespace {

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "cli/run_binary_testing.h"
-#include "corpus/test_folder.h"
+#include "data/test_folder.h"
 
 namespace evermoe {
 namespace {

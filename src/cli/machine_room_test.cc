@@ -1,4 +1,4 @@
-#include "cli/machine_room.h"
+#include "cli/commands/machine_room.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

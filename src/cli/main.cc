@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <iostream>
 
+#include "base/build_fingerprint.h"
 #include "base/error.h"
-#include "cli/build_fingerprint.h"
-#include "cli/commands.h"
-#include "cli/help_endings.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/help_endings.h"
 
 namespace evermoe {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/model_report.h"
+#include "cli/reports/model_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

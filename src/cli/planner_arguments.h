@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "forecast/planner_input.h"
+#include "planner/plan/planner_input.h"
 
 namespace CLI {
 class App;

@@ -7,7 +7,7 @@
 
 #include "cli/run_binary_testing.h"
 #include "config/job_config.h"
-#include "corpus/test_folder.h"
+#include "data/test_folder.h"
 
 namespace evermoe {
 namespace {
@@ -18,7 +18,7 @@ using ::testing::StartsWith;
 using Json = nlohmann::json;
 
 const std::string kCluster = EVERMOE_SOURCE_DIR "/examples/clusters/a100-12x8.toml";
-const std::string kTrace = EVERMOE_SOURCE_DIR "/data/forecast/infinitehbd-fault-events.csv";
+const std::string kTrace = EVERMOE_SOURCE_DIR "/data/planner/infinitehbd-fault-events.csv";
 
 class PlannerCommandsTest : public testing::Test {
  protected:
@@ -147,7 +147,7 @@ TEST_F(PlannerCommandsTest, DeepSeekV3FitsItsOwnCluster) {
 }
 
 TEST_F(PlannerCommandsTest, ATraceThatNeverHasEnoughNodesIsOneLine) {
-  EXPECT_EQ(refusal({"forecast", "gpt-moe-7.3b", "H100", "--set", "cluster.nodes=40", "--failures", EVERMOE_SOURCE_DIR "/data/forecast/bamboo-ec2-p3.csv"}),
+  EXPECT_EQ(refusal({"forecast", "gpt-moe-7.3b", "H100", "--set", "cluster.nodes=40", "--failures", EVERMOE_SOURCE_DIR "/data/planner/bamboo-ec2-p3.csv"}),
             "evermoe: failure trace: never has enough nodes: the job needs 40 at once, the trace has at most 32, first after 25 min of 11.4 h; allowed: "
             "a job on at most 32 nodes (cluster.nodes)");
 }

@@ -1,4 +1,4 @@
-#include "cli/progress_view.h"
+#include "cli/reports/progress_view.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

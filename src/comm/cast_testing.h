@@ -12,8 +12,8 @@
 
 #include "base/error.h"
 #include "comm/communicator.h"
-#include "comm/rank_threads_testing.h"
-#include "comm/transport_testing.h"
+#include "comm/transport/rank_threads_testing.h"
+#include "comm/transport/transport_testing.h"
 
 namespace evermoe {
 

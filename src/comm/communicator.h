@@ -28,7 +28,7 @@
 #include "absl/time/time.h"
 #include "base/ids.h"
 #include "comm/meanwhile.h"
-#include "comm/transport.h"
+#include "comm/transport/transport.h"
 
 namespace evermoe {
 

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <random>
 
-#include "comm/rank_threads_testing.h"
+#include "comm/transport/rank_threads_testing.h"
 
 namespace evermoe {
 namespace {

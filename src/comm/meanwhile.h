@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "comm/transport.h"
+#include "comm/transport/transport.h"
 
 namespace evermoe {
 

@@ -41,7 +41,7 @@ struct TrainConfig {
   double clip_norm = 1.0;         // 0: no clipping
   double initial_loss_scale = 65536;     // fp16 only, a power of two
   int64_t loss_scale_growth_steps = 200;  // fp16: doubled after so many steps without overflow
-  int64_t skipped_steps_max = 100;  // the run ends after so many in a row; see train/divergence.h
+  int64_t skipped_steps_max = 100;  // the run ends after so many in a row; see train/step/divergence.h
   Recompute recompute = Recompute::kNone;
   int64_t deferred_bytes = int64_t{256} << 20;  // activations kept for gradients of weights that are put off
   friend bool operator==(const TrainConfig&, const TrainConfig&) = default;

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "corpus/test_folder.h"
-#include "corpus/token_file.h"
+#include "data/test_folder.h"
+#include "data/token_file.h"
 
 namespace evermoe {
 namespace {

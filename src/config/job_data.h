@@ -3,8 +3,8 @@
 
 #include "absl/status/statusor.h"
 #include "config/job_config.h"
-#include "corpus/evaluation_order.h"
-#include "corpus/token_source.h"
+#include "data/evaluation_order.h"
+#include "data/token_source.h"
 
 namespace evermoe {
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "config/job_config.h"
-#include "placement/expert_placement.h"
-#include "placement/topology.h"
+#include "experts/placement/expert_placement.h"
+#include "parallel/topology.h"
 
 namespace evermoe {
 

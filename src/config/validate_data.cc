@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "config/config_key.h"
 #include "config/validate_config.h"
-#include "corpus/token_source.h"
+#include "data/token_source.h"
 #include "env/files.h"
 
 namespace evermoe {

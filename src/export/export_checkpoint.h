@@ -10,10 +10,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "checkpoint/read/checkpoint_reader.h"
 #include "env/files.h"
 #include "export/export_plan.h"
 #include "export/tokenizer_files.h"
-#include "store/checkpoint_reader.h"
 
 namespace evermoe {
 

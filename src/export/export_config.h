@@ -3,9 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/format/element_type.h"
 #include "export/export_format.h"
 #include "model/model_shape.h"
-#include "store/element_type.h"
 
 namespace evermoe {
 

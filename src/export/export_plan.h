@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "checkpoint/format/element_type.h"
 #include "export/export_format.h"
 #include "model/model_shape.h"
-#include "operators/operator.h"
-#include "store/element_type.h"
+#include "model/operator.h"
 
 namespace evermoe {
 

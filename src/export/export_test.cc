@@ -8,11 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "checkpoint/fake_state.h"
+#include "checkpoint/format/casts.h"
+#include "checkpoint/format/safetensors.h"
 #include "env/faulty_files.h"
 #include "export/export_checkpoint.h"
-#include "store/casts.h"
-#include "store/fake_state.h"
-#include "store/safetensors.h"
 
 namespace evermoe {
 namespace {

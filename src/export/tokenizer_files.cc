@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "corpus/sentencepiece_spec.h"
-#include "corpus/tokenizer.h"
+#include "data/sentencepiece_spec.h"
+#include "data/tokenizer.h"
 #include "env/files.h"
 
 namespace evermoe {

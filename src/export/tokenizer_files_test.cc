@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "corpus/sentencepiece_spec.h"
-#include "corpus/test_folder.h"
-#include "corpus/tokenizer.h"
+#include "data/sentencepiece_spec.h"
+#include "data/test_folder.h"
+#include "data/tokenizer.h"
 
 namespace evermoe {
 namespace {

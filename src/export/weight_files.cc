@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/error.h"
-#include "store/casts.h"
+#include "checkpoint/format/casts.h"
 
 namespace evermoe {
 namespace {

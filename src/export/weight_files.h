@@ -8,9 +8,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "checkpoint/format/safetensors.h"
 #include "env/files.h"
 #include "export/export_plan.h"
-#include "store/safetensors.h"
 
 namespace evermoe {
 

@@ -29,7 +29,7 @@ inline constexpr FaultKind kFaultKinds[] = {FaultKind::kKillWorker,    FaultKind
                                             FaultKind::kStopWorker,    FaultKind::kCutConnection,
                                             FaultKind::kCorruptCopy,   FaultKind::kKillController};
 
-// Who a worker is, as fault scripts say it: placement/topology.h's Role, which is not below this.
+// Who a worker is, as fault scripts say it: parallel/topology.h's Role, which is not below this.
 struct FaultRole {
   int stage = 0;
   int lane = 0;

@@ -23,7 +23,7 @@ struct StepMetrics {
   bool applied = true;
   double tokens_per_second = 0;
   double seconds = 0;
-  // Of a protected job (recovery/protection_state.h); not written where window_steps is 0. Waits and
+  // Of a protected job (recovery/plan/protection_state.h); not written where window_steps is 0. Waits and
   // captured bytes are those of this step.
   int window_steps = 0;
   Step complete_window{-1};

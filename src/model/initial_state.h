@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "operators/operator.h"
+#include "model/operator.h"
 
 namespace evermoe {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "operators/operator.h"
+#include "model/operator.h"
 
 namespace evermoe {
 

@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "checkpoint/partial_experts.h"
-#include "checkpoint/window.h"
+#include "protection/partial_experts/partial_experts.h"
+#include "protection/schedule/window.h"
 #include "python/bindings.h"
 #include "python/narrow.h"
 

@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "checkpoint/interval.h"
-#include "checkpoint/tier_intervals.h"
+#include "protection/interval/interval.h"
+#include "protection/interval/tier_intervals.h"
 #include "python/bindings.h"
 
 namespace evermoe {

@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "checkpoint/dynamic_k.h"
-#include "checkpoint/lost_tokens.h"
+#include "protection/partial_experts/dynamic_k.h"
+#include "protection/partial_experts/lost_tokens.h"
 #include "python/bindings.h"
 #include "python/narrow.h"
 

@@ -14,11 +14,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "comm/simulated_network.h"
+#include "comm/simulated/simulated_network.h"
 #include "env/clock.h"
-#include "recovery/commit_agreement.h"
-#include "recovery/member_service.h"
-#include "recovery/restorer.h"
+#include "recovery/member/restore/restorer.h"
+#include "recovery/member/serve/member_service.h"
+#include "recovery/member/train/commit_agreement.h"
 
 namespace evermoe {
 

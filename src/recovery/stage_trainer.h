@@ -23,9 +23,9 @@
 #include "absl/status/statusor.h"
 #include "base/ids.h"
 #include "comm/communicator.h"
-#include "recovery/findings.h"
-#include "snapshot/capture_schedule.h"
-#include "upstream/boundary_log.h"
+#include "protection/logs/boundary_log.h"
+#include "protection/schedule/capture_schedule.h"
+#include "recovery/protocol/findings.h"
 
 namespace evermoe {
 

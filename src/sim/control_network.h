@@ -1,5 +1,5 @@
 // The network of the control plane, simulated: streams of envelopes between processes, as
-// cluster/control_stream.h has them, in the virtual time of a SimulatedNetwork and from its seed.
+// control/wire/control_stream.h has them, in the virtual time of a SimulatedNetwork and from its seed.
 //
 // What a stream does:
 // * Envelopes come in the order sent, each once, after a drawn delay, while the stream lives.
@@ -30,8 +30,8 @@
 #include <utility>
 #include <vector>
 
-#include "cluster/control_stream.h"
-#include "comm/simulated_network.h"
+#include "comm/simulated/simulated_network.h"
+#include "control/wire/control_stream.h"
 
 namespace evermoe {
 

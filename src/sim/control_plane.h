@@ -1,5 +1,5 @@
 // A whole simulated control plane: controllers, one after the other, the agents of the nodes, and the run
-// that keeps them alive as ProtectedRun does (cluster/protected_run.h): a controller that ends or falls
+// that keeps them alive as ProtectedRun does (control/launch/protected_run.h): a controller that ends or falls
 // silent is replaced at once; of a node that the controller has given up the run ends the agent; when no
 // agent is left, node 0 starts again.
 //
@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "cluster/own_time.h"
+#include "control/controller/own_time.h"
 #include "sim/control_shells.h"
 
 namespace evermoe {

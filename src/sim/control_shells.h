@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "cluster/agent_core.h"
-#include "cluster/controller_relay.h"
+#include "control/agent/agent_core.h"
+#include "control/controller/controller_relay.h"
 #include "sim/control_network.h"
 
 namespace evermoe {

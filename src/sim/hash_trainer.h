@@ -18,8 +18,8 @@
 
 #include "base/fingerprint.h"
 #include "comm/communicator.h"
-#include "pipeline/pipeline_schedule.h"
-#include "placement/topology.h"
+#include "parallel/pipeline_schedule.h"
+#include "parallel/topology.h"
 #include "recovery/stage_trainer.h"
 
 namespace evermoe {

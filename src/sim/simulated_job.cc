@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/fault_point.h"
-#include "cluster/control_codec.h"
+#include "control/wire/control_codec.h"
 #include "sim/worker_line.h"
 
 namespace evermoe {
@@ -212,7 +212,7 @@ void SimulatedJob::come_to_life(Process& process, Transport& transport) {
   attach(process);
 }
 
-// As MemberProcess does (cli/member_worker.cc).
+// As MemberProcess does (worker/member_worker.cc).
 void SimulatedJob::attach(Process& process) {
   ControlHandlers handlers;
   handlers.describe = [this, &process] { return describe(process); };

@@ -5,7 +5,7 @@
 //   SimulatedJob job(shape, disasters);
 //   const SimulatedOutcome outcome = job.run();
 //
-// What is simulated: machines, processes, time, the network of the members (comm/simulated_network.h) and
+// What is simulated: machines, processes, time, the network of the members (comm/simulated/simulated_network.h) and
 // that of the control plane (control_network.h), and the thin shells around the cores (control_shells.h,
 // control_plane.h, worker_line.h). What runs is the code that runs in production.
 #pragma once
@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "comm/simulated_network.h"
-#include "recovery/member.h"
+#include "comm/simulated/simulated_network.h"
+#include "recovery/member/member.h"
 #include "sim/control_plane.h"
 #include "sim/hash_trainer.h"
 

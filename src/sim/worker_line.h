@@ -1,8 +1,8 @@
 // A simulated worker's line to its agent: does with a ControlNetwork what ControlClient does with a
-// ControlCall (cluster/control_client.h, whose handlers it takes).
+// ControlCall (control/wire/control_client.h, whose handlers it takes).
 #pragma once
 
-#include "cluster/control_client.h"
+#include "control/wire/control_client.h"
 #include "sim/control_network.h"
 
 namespace evermoe {

@@ -18,13 +18,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "cluster/control_client.h"
-#include "cluster/control_options.h"
-#include "cluster/control_processes.h"
-#include "comm/unix_transport.h"
+#include "control/wire/control_client.h"
+#include "control/controller/control_options.h"
+#include "control/launch/control_processes.h"
+#include "comm/unix/unix_transport.h"
 #include "config/job_topology.h"
 #include "env/files.h"
-#include "recovery/member.h"
+#include "recovery/member/member.h"
 #include "scripted_trainer.h"
 
 namespace evermoe {

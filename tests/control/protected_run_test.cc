@@ -1,6 +1,6 @@
 // Protected jobs of real processes: real SIGKILL and SIGSTOP for workers, agents and the controller, and
 // in the end the same bits as the job that was left alone.
-#include "cluster/protected_run.h"
+#include "control/launch/protected_run.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "cluster/control_options.h"
-#include "corpus/test_folder.h"
+#include "control/controller/control_options.h"
+#include "data/test_folder.h"
 
 namespace evermoe {
 namespace {

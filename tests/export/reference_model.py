@@ -1,6 +1,6 @@
 """The model of a checkpoint in plain torch, read through Python's own safetensors.
 
-Written from the words of src/model/model_shape.h and src/operators/operator.h, not from the trainer's
+Written from the words of src/model/model_shape.h and src/model/operator.h, not from the trainer's
 code, so that both can be compared with what transformers computes.
 """
 import json

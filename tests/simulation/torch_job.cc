@@ -8,9 +8,9 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/fingerprint.h"
-#include "store/checkpoint_reader.h"
+#include "checkpoint/read/checkpoint_reader.h"
 #include "tensor/host_bytes.h"
-#include "train/step_loop.h"
+#include "train/step/step_loop.h"
 
 namespace evermoe {
 namespace {

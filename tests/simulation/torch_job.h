@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "sim/simulated_job.h"
-#include "train/recoverable_trainer.h"
-#include "train/training_cluster_testing.h"
+#include "train/step/recoverable_trainer.h"
+#include "train/step/training_cluster_testing.h"
 
 namespace evermoe {
 

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "simulation/torch_job.h"
-#include "train/operator_parts.h"
+#include "train/state/operator_parts.h"
 
 namespace evermoe {
 namespace {

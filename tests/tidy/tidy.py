@@ -10,20 +10,15 @@ import sys
 
 LEVELS = {
     "base": 0,
-    "env": 1, "operators": 1, "tensor": 1,
-    "metrics": 2, "placement": 2, "pipeline": 2, "model": 2, "corpus": 2, "faults": 2,
-    "comm": 3, "config": 3, "checkpoint": 3, "upstream": 3,
-    "store": 4, "dispatch": 4, "snapshot": 4,
-    "export": 5, "recovery": 5,
-    "train": 6, "cluster": 6,
-    "sim": 7, "forecast": 7,
-    "cli": 8, "python": 8,
+    "env": 1, "model": 1, "tensor": 1,
+    "metrics": 2, "data": 2, "faults": 2, "parallel": 2, "comm": 2, "protection": 2,
+    "experts": 3, "checkpoint": 3,
+    "config": 4, "recovery": 4,
+    "export": 5, "train": 5, "control": 5,
+    "planner": 6, "sim": 6,
+    "worker": 7, "cli": 7, "python": 7,
 }
-# Modules of one level that may include each other all the same, with the reason.
-SAME_LEVEL = {
-    ("model", "operators"),
-}
-TORCH_FOLDERS = {"tensor", "dispatch", "train", "python"}
+TORCH_FOLDERS = {"tensor", "train", "worker", "python"}
 BANNED = [
     # (pattern, folders where it is allowed, reason)
     (r"\bstd::chrono::system_clock\b|\babsl::Now\(", {"env", "comm"}, "time comes from env/clock.h"),
@@ -31,6 +26,9 @@ BANNED = [
     (r"\bthrow (?!;)", {"base", "tests"}, "errors are absl::Status; only StatusError is thrown, in base/"),
     (r"\bstd::random_device\b|\bmt19937\b|\brand\(\)", {"tests", "comm"}, "random numbers are counter-based (comm: socket names)"),
 ]
+FILES_MAX = 40  # of one folder: more than that has rooms that nobody has named
+CODE_COLUMNS_MAX = 100
+TEXT_COLUMNS_MAX = 120
 BAD_NAMES = re.compile(r"(^|[_/])(utils?|helpers?|manager)([_./]|$)")
 
 
@@ -51,7 +49,7 @@ def check_includes(path, module, text):
             continue
         if other not in LEVELS:
             continue  # a library's header
-        if LEVELS[other] >= LEVELS[module] and (module, other) not in SAME_LEVEL:
+        if LEVELS[other] >= LEVELS[module]:
             yield f"includes {included}: level {LEVELS[other]} is not below {module}'s level {LEVELS[module]}"
     if module not in TORCH_FOLDERS and re.search(r"#include <(torch|ATen|c10)/", text):
         yield "includes torch outside " + ", ".join(sorted(TORCH_FOLDERS))
@@ -66,9 +64,30 @@ def check_text(path, module, text):
             yield f"{re.search(pattern, code).group(0)!r}: {reason}"
 
 
+def check_folders(root):
+    for folder in sorted({path.parent for path in sources(root)}):
+        files = [path for path in folder.iterdir() if path.is_file()]
+        if len(files) > FILES_MAX:
+            yield f"{folder.relative_to(root)}: {len(files)} files; a folder has at most {FILES_MAX}"
+
+
+def check_columns(root):
+    for path in sources(root):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            # A string that is one long word, an include and a URL cannot be broken.
+            if len(line) > CODE_COLUMNS_MAX and " " in line.strip()[:CODE_COLUMNS_MAX] and not re.search(r'#include|https?://|R"|"[^" ]{40,}', line):
+                yield f"{path.relative_to(root)}:{number}: {len(line)} columns; clang-format wraps at {CODE_COLUMNS_MAX}"
+    for path in [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").rglob("*.md"))]:
+        is_code = False
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            is_code ^= line.startswith("```")
+            if len(line) > TEXT_COLUMNS_MAX and not is_code and not line.startswith(("|", "![", "[")) and " " in line.strip("-* ")[:TEXT_COLUMNS_MAX]:
+                yield f"{path.relative_to(root)}:{number}: {len(line)} columns; texts wrap at {TEXT_COLUMNS_MAX}"
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
-    problems = []
+    problems = list(check_folders(root)) + list(check_columns(root))
     for path in sources(root):
         module = path.relative_to(root / "src").parts[0]
         name = path.relative_to(root)

@@ -1,0 +1,145 @@
+#include "checkpoint/fake_state.h"
+
+#include <stdlib.h>
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "checkpoint/format/casts.h"
+#include "checkpoint/read/state_digest.h"
+
+namespace evermoe {
+namespace {
+
+constexpr absl::Duration kDeadline = absl::Minutes(2);
+
+uint64_t mix(uint64_t value) {  // splitmix64
+  value += 0x9e3779b97f4a7c15;
+  value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9;
+  value = (value ^ value >> 27) * 0x94d049bb133111eb;
+  return value ^ value >> 31;
+}
+
+// Owner `rank`'s share of an operator.
+FlatRange share(FakeCut cut, size_t op, int64_t flat_size, int rank, int world) {
+  switch (cut) {
+    case FakeCut::kEven:
+      return shard_range(flat_size, world, rank);
+    case FakeCut::kWhole:
+      return static_cast<int>(op) % world == rank ? FlatRange{0, flat_size} : FlatRange{};
+    case FakeCut::kLopsided: {
+      const int64_t first = flat_size - (world > 1 ? kFlatAlignment / 2 : 0);
+      if (rank == 0) return {0, first};
+      return rank == 1 ? FlatRange{first, flat_size} : FlatRange{};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::byte> FakeState::bytes(size_t op, StatePart part) const {
+  const int64_t count = operators[op].second;
+  std::vector<float> values(static_cast<size_t>(count));
+  const uint64_t stream = mix(seed * 1000 + op * 3 + static_cast<uint64_t>(part));
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(static_cast<int32_t>(mix(stream + i))) * 0x1p-31f;
+  }
+  std::vector<std::byte> result(static_cast<size_t>(count * element_bytes(state_type)));
+  cast_elements(ElementType::kFp32, std::as_bytes(std::span(values)), state_type, result);
+  return result;
+}
+
+std::vector<std::byte> FakeState::compute_bytes(size_t op) const {
+  std::vector<std::byte> result(static_cast<size_t>(operators[op].second * element_bytes(compute_type)));
+  cast_elements(state_type, bytes(op, StatePart::kMaster), compute_type, result);
+  return result;
+}
+
+TrainingPosition FakeState::position(Step step) const {
+  TrainingPosition result;
+  result.step = step;
+  result.samples = step.value * 8;
+  result.updates_applied = step.value - 1;
+  result.loss_scale = 0.1 * static_cast<double>(seed);
+  result.loss_scale_good_steps = 3;
+  result.model_identity = "fake";
+  result.configuration = "[train]\nsteps = 60  # \"quoted\" and \xc3\xa4\n";
+  return result;
+}
+
+Fingerprint FakeState::digest(Step step) const {
+  StateDigest digest;
+  for (size_t op = 0; op < operators.size(); ++op) {
+    digest.begin_operator(operators[op].first, operators[op].second);
+    for (StatePart part : kStateParts) digest.update(bytes(op, part));
+    digest.update(compute_bytes(op));
+  }
+  return digest.finish(position(step));
+}
+
+std::vector<ShardSource> FakeState::shards(int rank, int world, FakeCut cut) const {
+  std::vector<ShardSource> result;
+  for (size_t op = 0; op < operators.size(); ++op) {
+    const auto& [name, flat_size] = operators[op];
+    const FlatRange range = share(cut, op, flat_size, rank, world);
+    const size_t unit = static_cast<size_t>(element_bytes(state_type));
+    const size_t compute_unit = static_cast<size_t>(element_bytes(compute_type));
+    const auto begin = static_cast<size_t>(range.begin);
+    const auto size = static_cast<size_t>(range.size());
+    result.push_back({name, flat_size, range,
+                      [=, this](StatePart part, std::span<std::byte> into) {
+                        CHECK(into.size() == size * unit);
+                        std::memcpy(into.data(), bytes(op, part).data() + begin * unit, into.size());
+                      },
+                      [=, this] {
+                        const std::vector<std::byte> all = compute_bytes(op);
+                        return fingerprint(std::span(all).subspan(begin * compute_unit, size * compute_unit));
+                      }});
+  }
+  return result;
+}
+
+absl::StatusOr<std::unique_ptr<FakeJob>> FakeJob::open(Files& files, SaverOptions options) {
+  auto job = std::make_unique<FakeJob>();
+  for (options.rank = 0; options.rank < options.world_size; ++options.rank) {
+    ASSIGN_OR_RETURN(std::unique_ptr<CheckpointSaver> saver, CheckpointSaver::open(files, options));
+    job->savers_.push_back(std::move(saver));
+  }
+  return job;
+}
+
+absl::Status FakeJob::prepare(const FakeState& state, const TrainingPosition& position, FakeCut cut) {
+  const int world = static_cast<int>(savers_.size());
+  absl::Status first;
+  for (int rank = 0; rank < world; ++rank) {
+    first.Update(savers_[static_cast<size_t>(rank)]->begin(position, state.shards(rank, world, cut)));
+  }
+  for (auto& saver : savers_) first.Update(saver->wait_prepared(kDeadline));
+  return first;
+}
+
+absl::Status FakeJob::publish(Step step) {
+  savers_[0]->publish(step);
+  return savers_[0]->wait_published(kDeadline);
+}
+
+absl::Status FakeJob::save(const FakeState& state, Step step, FakeCut cut) {
+  RETURN_IF_ERROR(prepare(state, state.position(step), cut));
+  return publish(step);
+}
+
+ScratchFolder::ScratchFolder(const std::string& preferred) {
+  const char* configured = ::getenv("TMPDIR");
+  const std::string base = !preferred.empty() && real_files().is_directory(preferred) ? preferred
+                           : configured != nullptr                                    ? configured
+                                                                                      : "/tmp";
+  path_ = base + "/evermoe_store.XXXXXX";
+  CHECK(::mkdtemp(path_.data()) != nullptr) << path_;
+}
+
+ScratchFolder::~ScratchFolder() { (void)remove_tree(real_files(), path_); }
+
+}  // namespace evermoe

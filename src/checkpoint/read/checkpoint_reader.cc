@@ -1,0 +1,100 @@
+#include "checkpoint/read/checkpoint_reader.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "checkpoint/format/casts.h"
+#include "checkpoint/format/checkpoint_names.h"
+#include "checkpoint/read/checkpoint_directory.h"
+#include "checkpoint/read/shard_reader.h"
+#include "checkpoint/read/state_digest.h"
+#include "checkpoint/read/verify.h"
+
+namespace evermoe {
+namespace {
+
+class Reader : public CheckpointReader {
+ public:
+  Reader(Files& files, std::string path, Manifest manifest)
+      : path_(std::move(path)), manifest_(std::move(manifest)), shards_(files, path_, manifest_) {}
+
+  const std::string& path() const override { return path_; }
+  const Manifest& manifest() const override { return manifest_; }
+  const TrainingPosition& position() const override { return manifest_.position; }
+
+  absl::Status read(const std::string& operator_name, StatePart part, FlatRange range,
+                    std::span<std::byte> into) override {
+    const ManifestOperator* op = manifest_.find(operator_name);
+    if (op == nullptr) return NotFound(absl::StrCat(path_, ": has no operator ", operator_name));
+    if (range.begin < 0 || range.begin > range.end || range.end > op->flat_size) {
+      return InvalidInput(absl::StrCat(path_, ": operator ", operator_name, " has ", op->flat_size,
+                                       " elements, asked for ", range.begin, " to ", range.end));
+    }
+    const int64_t unit = element_bytes(manifest_.state_type);
+    CHECK(static_cast<int64_t>(into.size()) == range.size() * unit) << operator_name;
+    for (const ManifestShard& shard : op->shards) {
+      const int64_t begin = std::max(range.begin, shard.range.begin);
+      const int64_t end = std::min(range.end, shard.range.end);
+      if (begin >= end) continue;
+      RETURN_IF_ERROR(shards_.read(*op, shard, part, (begin - shard.range.begin) * unit,
+                                   into.subspan(static_cast<size_t>((begin - range.begin) * unit),
+                                                static_cast<size_t>((end - begin) * unit))));
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<std::string> verify() override { return verify_checkpoint(manifest_, shards_); }
+
+  absl::StatusOr<Fingerprint> digest() override {
+    StateDigest digest;
+    std::vector<std::byte> cast;
+    for (const ManifestOperator& op : manifest_.operators) {
+      digest.begin_operator(op.name, op.flat_size);
+      for (StatePart part : kStateParts) {
+        RETURN_IF_ERROR(stream(op, part, [&](int64_t, auto piece) { digest.update(piece); }));
+      }
+      RETURN_IF_ERROR(stream(op, StatePart::kMaster, [&](int64_t, auto piece) {
+        digest.update(cast_piece(manifest_, piece, cast));
+      }));
+    }
+    return digest.finish(manifest_.position);
+  }
+
+ private:
+  absl::Status stream(const ManifestOperator& op, StatePart part, const ShardReader::TakePiece& take) {
+    for (const ManifestShard& shard : op.shards) RETURN_IF_ERROR(shards_.stream(op, shard, part, take));
+    return absl::OkStatus();
+  }
+
+  const std::string path_;
+  const Manifest manifest_;
+  ShardReader shards_;
+};
+
+absl::Status check_files(Files& files, const std::string& path, const Manifest& manifest) {
+  for (const ManifestFile& file : manifest.files) {
+    const std::string name = join_path(path, file.name);
+    ASSIGN_OR_RETURN(const int64_t bytes, files.file_size(name));
+    if (bytes == file.bytes) continue;
+    return Corrupt(absl::StrCat(name, ": has ", bytes, " bytes, the manifest says ", file.bytes));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::open(Files& files,
+                                                                         const std::string& path) {
+  const std::vector<std::string> candidates = candidate_checkpoints(files, path);
+  if (candidates.empty()) return NotFound(absl::StrCat(path, ": holds no checkpoint"));
+  const std::string& chosen = candidates.front();
+  const std::string manifest_path = join_path(chosen, kManifestName);
+  ASSIGN_OR_RETURN(const std::string text, read_file(files, manifest_path, kManifestBytesMax));
+  ASSIGN_OR_RETURN(Manifest manifest, parse_manifest(text, ManifestKind::kCheckpoint, manifest_path));
+  RETURN_IF_ERROR(check_files(files, chosen, manifest));
+  return std::make_unique<Reader>(files, chosen, std::move(manifest));
+}
+
+}  // namespace evermoe

@@ -1,0 +1,96 @@
+#include "checkpoint/read/verify.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "checkpoint/format/casts.h"
+#include "checkpoint/format/safetensors.h"
+#include "checkpoint/write/shard_file.h"
+
+namespace evermoe {
+namespace {
+
+// What a file's header must say, by the manifest.
+std::vector<SafetensorsTensor> expected_tensors(const Manifest& manifest, int file) {
+  const int64_t data = manifest.files[static_cast<size_t>(file)].header_bytes;
+  std::vector<SafetensorsTensor> expected;
+  for (const ManifestOperator& op : manifest.operators) {
+    for (const ManifestShard& shard : op.shards) {
+      if (shard.file != file) continue;
+      for (StatePart part : kStateParts) {
+        const int64_t begin = shard.parts[static_cast<size_t>(part)].offset - data;
+        expected.push_back({tensor_name(op.name, part), safetensors_name(manifest.state_type),
+                            {shard.range.size()}, begin, begin + manifest.tensor_bytes(shard)});
+      }
+    }
+  }
+  std::sort(expected.begin(), expected.end(),
+            [](const auto& a, const auto& b) { return a.begin < b.begin; });
+  return expected;
+}
+
+absl::Status verify_header(const Manifest& manifest, ShardReader& shards, int index) {
+  const std::string path = shards.path(index);
+  const ManifestFile& entry = manifest.files[static_cast<size_t>(index)];
+  ASSIGN_OR_RETURN(ReadableFile* const file, shards.file(index));
+  std::vector<std::byte> bytes(static_cast<size_t>(
+      std::min(entry.header_bytes, kSafetensorsHeaderBytesMax + int64_t{8})));
+  RETURN_IF_ERROR(file->read_at(0, bytes));
+  if (fingerprint(bytes) != entry.header) {
+    return Corrupt(absl::StrCat(path, ": the fingerprint of the header does not match"));
+  }
+  ASSIGN_OR_RETURN(const SafetensorsHeader header,
+                   parse_safetensors_header(bytes, file->size(), path));
+  if (header.header_bytes == entry.header_bytes && header.tensors == expected_tensors(manifest, index)) {
+    return absl::OkStatus();
+  }
+  return Corrupt(absl::StrCat(path, ": its tensors are not those of the manifest"));
+}
+
+absl::Status verify_shard(const Manifest& manifest, ShardReader& shards, const ManifestOperator& op,
+                          const ManifestShard& shard, StatePart part) {
+  if (part != StatePart::kMaster || !shard.compute) {
+    return shards.stream(op, shard, part, [](int64_t, auto) {});
+  }
+  FingerprintStream compute;
+  std::vector<std::byte> memory;
+  RETURN_IF_ERROR(shards.stream(op, shard, part, [&](int64_t, auto piece) {
+    compute.update(cast_piece(manifest, piece, memory));
+  }));
+  if (compute.finish() == *shard.compute) return absl::OkStatus();
+  return Corrupt(absl::StrCat(shards.path(shard.file), ": operator ", op.name, ", elements ",
+                              shard.range.begin, " to ", shard.range.end,
+                              ": the compute weights that the job trained with are not those that follow from its master weights"));
+}
+
+}  // namespace
+
+std::span<const std::byte> cast_piece(const Manifest& manifest, std::span<const std::byte> piece,
+                                      std::vector<std::byte>& memory) {
+  if (manifest.compute_type == manifest.state_type) return piece;
+  const int64_t count = static_cast<int64_t>(piece.size()) / element_bytes(manifest.state_type);
+  memory.resize(static_cast<size_t>(count * element_bytes(manifest.compute_type)));
+  cast_elements(manifest.state_type, piece, manifest.compute_type, memory);
+  return memory;
+}
+
+std::vector<std::string> verify_checkpoint(const Manifest& manifest, ShardReader& shards) {
+  std::vector<std::string> problems;
+  const auto note = [&](const absl::Status& status) {
+    if (!status.ok()) problems.push_back(std::string(status.message()));
+  };
+  note(check_complete(manifest));
+  for (int file = 0; file < static_cast<int>(manifest.files.size()); ++file) {
+    note(verify_header(manifest, shards, file));
+  }
+  for (const ManifestOperator& op : manifest.operators) {
+    for (const ManifestShard& shard : op.shards) {
+      for (StatePart part : kStateParts) note(verify_shard(manifest, shards, op, shard, part));
+    }
+  }
+  return problems;
+}
+
+}  // namespace evermoe

@@ -1,0 +1,179 @@
+#include "checkpoint/write/publisher.h"
+
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "checkpoint/format/checkpoint_names.h"
+
+namespace evermoe {
+
+std::string CheckpointPublisher::path(Step step, const char* suffix) const {
+  return absl::StrCat(join_path(directory_, step_directory_name(step)), suffix);
+}
+
+absl::Status CheckpointPublisher::recover() {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.list(directory_));
+  for (const std::string& name : names) {
+    const std::string full = join_path(directory_, name);
+    const std::optional<Step> replaced = parse_step_directory(name, kReplacedSuffix);
+    if (replaced && !files_.exists(path(*replaced))) {
+      RETURN_IF_ERROR(files_.rename(full, path(*replaced)));
+    } else if (replaced || parse_step_directory(name, kTemporarySuffix) ||
+               parse_step_directory(name, kRemovedSuffix) ||
+               name == absl::StrCat(kLatestName, kTemporarySuffix)) {
+      RETURN_IF_ERROR(remove_tree(files_, full));
+    }
+  }
+  return files_.sync_directory(directory_);
+}
+
+void CheckpointPublisher::forget(Step step) {
+  if (visible_ == step) visible_.reset();
+  known_.erase(step);
+}
+
+absl::Status CheckpointPublisher::publish(Step step) {
+  const std::string temporary = path(step, kTemporarySuffix);
+  const bool prepared = files_.is_directory(temporary);
+  if (visible_ != step && !prepared && step == published_) return absl::OkStatus();
+  // A publisher before this one may have come as far as the renaming. What it replaced has the parts of
+  // no rank any more.
+  const bool has_parts = files_.exists(join_path(temporary, rank_part_name(0)));
+  if (!has_parts && files_.exists(path(step))) visible_ = step;
+  if (visible_ != step) {
+    RETURN_IF_ERROR(write_manifest(step));
+    RETURN_IF_ERROR(make_visible(step));
+    visible_ = step;
+  }
+  RETURN_IF_ERROR(files_.sync_directory(directory_));
+  RETURN_IF_ERROR(replace_symlink(files_, step_directory_name(step), join_path(directory_, kLatestName)));
+  RETURN_IF_ERROR(files_.sync_directory(directory_));
+  visible_.reset();
+  published_ = step;
+  return annotate(clean_up(step), absl::StrCat("step ", step.value, " is published, but cleaning up failed"));
+}
+
+absl::StatusOr<Manifest> CheckpointPublisher::merge_parts(const std::string& folder) {
+  std::vector<Manifest> parts;
+  for (int rank = 0; rank < world_size_; ++rank) {
+    const std::string name = join_path(folder, rank_part_name(rank));
+    ASSIGN_OR_RETURN(const std::string text, read_file(files_, name, kManifestBytesMax));
+    ASSIGN_OR_RETURN(Manifest part, parse_manifest(text, ManifestKind::kRankPart, name));
+    if (part.world_size != world_size_) {
+      return Corrupt(absl::StrCat(name, ": saved by a job of ", part.world_size, " ranks, this one has ",
+                                  world_size_));
+    }
+    parts.push_back(std::move(part));
+  }
+  absl::StatusOr<Manifest> merged = merge_manifests(parts);
+  if (!merged.ok()) return annotate(merged.status(), folder);
+  for (const ManifestFile& file : merged->files) {
+    const std::string name = join_path(folder, file.name);
+    ASSIGN_OR_RETURN(const int64_t bytes, files_.file_size(name));
+    if (bytes == file.bytes) continue;
+    return Corrupt(absl::StrCat(name, ": has ", bytes, " bytes, ", file.bytes, " were written"));
+  }
+  return merged;
+}
+
+absl::Status CheckpointPublisher::write_manifest(Step step) {
+  const std::string folder = path(step, kTemporarySuffix);
+  ASSIGN_OR_RETURN(const Manifest manifest, merge_parts(folder));
+  if (manifest.position.step != step) {
+    return Corrupt(absl::StrCat(folder, ": holds step ", manifest.position.step.value));
+  }
+  ASSIGN_OR_RETURN(const std::string text, manifest_text(manifest, ManifestKind::kCheckpoint));
+  RETURN_IF_ERROR(write_file_synced(files_, join_path(folder, kManifestName), text));
+  RETURN_IF_ERROR(files_.sync_directory(folder));
+  known_[step] = {step, manifest.position.validation_loss, true};
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointPublisher::make_visible(Step step) {
+  if (!files_.exists(path(step))) return files_.rename(path(step, kTemporarySuffix), path(step));
+  const absl::Status exchanged = files_.exchange(path(step, kTemporarySuffix), path(step));
+  return absl::IsUnimplemented(exchanged) ? replace(step) : exchanged;
+}
+
+// Where names cannot be swapped. Between the two renames the former checkpoint goes by its .old name,
+// which readers know.
+absl::Status CheckpointPublisher::replace(Step step) {
+  const std::string old = path(step, kReplacedSuffix);
+  RETURN_IF_ERROR(remove_tree(files_, old));
+  RETURN_IF_ERROR(files_.rename(path(step), old));
+  const absl::Status renamed = files_.rename(path(step, kTemporarySuffix), path(step));
+  if (!renamed.ok()) (void)files_.rename(old, path(step));
+  return renamed;
+}
+
+absl::Status CheckpointPublisher::clean_up(Step step) {
+  RETURN_IF_ERROR(remove_tree(files_, path(step, kTemporarySuffix)));
+  RETURN_IF_ERROR(remove_tree(files_, path(step, kReplacedSuffix)));
+  RETURN_IF_ERROR(remove_strangers(step));
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.list(directory_));
+  for (const std::string& name : names) {
+    // Saves that never became complete: ranks save in the order of steps, so nobody works on them.
+    const std::optional<Step> unfinished = parse_step_directory(name, kTemporarySuffix);
+    const bool stale = unfinished && *unfinished < step;
+    if (stale || parse_step_directory(name, kRemovedSuffix)) {
+      RETURN_IF_ERROR(remove_tree(files_, join_path(directory_, name)));
+    }
+  }
+  return apply_retention(step);
+}
+
+// The ranks' parts, which the manifest replaces, and files of an earlier attempt with more ranks.
+absl::Status CheckpointPublisher::remove_strangers(Step step) {
+  std::set<std::string> belong = {kManifestName};
+  for (int rank = 0; rank < world_size_; ++rank) belong.insert(rank_file_name(rank));
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.list(path(step)));
+  for (const std::string& name : names) {
+    if (!belong.contains(name)) RETURN_IF_ERROR(remove_tree(files_, join_path(path(step), name)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RetainedCheckpoint> CheckpointPublisher::retained(Step step) {
+  const auto known = known_.find(step);
+  if (known != known_.end()) return known->second;
+  const std::string name = join_path(path(step), kManifestName);
+  const absl::StatusOr<std::string> text = read_file(files_, name, kManifestBytesMax);
+  const absl::StatusOr<Manifest> manifest =
+      text.ok() ? parse_manifest(*text, ManifestKind::kCheckpoint, name) : text.status();
+  RetainedCheckpoint result{step, -1, true};
+  if (manifest.ok()) {
+    result.validation_loss = manifest->position.validation_loss;
+  } else if (absl::IsDataLoss(manifest.status()) || absl::IsNotFound(manifest.status())) {
+    result.readable = false;
+  } else if (!absl::IsUnimplemented(manifest.status())) {
+    // Neither a disk that hiccups nor a newer program's format is a reason to delete.
+    return manifest.status();
+  }
+  known_[step] = result;
+  return result;
+}
+
+absl::Status CheckpointPublisher::apply_retention(Step step) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.list(directory_));
+  std::vector<RetainedCheckpoint> checkpoints;
+  for (const std::string& name : names) {
+    const std::optional<Step> found = parse_step_directory(name);
+    if (!found) continue;
+    ASSIGN_OR_RETURN(const RetainedCheckpoint checkpoint, retained(*found));
+    checkpoints.push_back(checkpoint);
+  }
+  for (const CheckpointRemoval& removal : checkpoints_to_remove(rules_, checkpoints, step)) {
+    log_info(absl::StrCat("removing ", path(removal.step), ": ", removal.reason));
+    // Under another name first, so that a half-removed checkpoint is never taken for one.
+    const std::string doomed = path(removal.step, kRemovedSuffix);
+    RETURN_IF_ERROR(files_.rename(path(removal.step), doomed));
+    RETURN_IF_ERROR(remove_tree(files_, doomed));
+    known_.erase(removal.step);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace evermoe

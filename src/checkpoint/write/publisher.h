@@ -1,0 +1,65 @@
+// Phase 2 of a save: from files that every rank has made durable to a checkpoint with a name.
+//
+// What must hold at every instant, whatever dies (docs/formats/checkpoint.md, "Crashes"):
+//   * a folder step-N (or step-N.old while there is no step-N) holds a complete checkpoint;
+//   * its name appears by one rename, after everything in it is durable;
+//   * nothing published is removed before what replaces it is durable.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "checkpoint/format/manifest.h"
+#include "checkpoint/write/retention.h"
+#include "env/files.h"
+
+namespace evermoe {
+
+// Rank 0's. One thread at a time.
+class CheckpointPublisher {
+ public:
+  CheckpointPublisher(Files& files, std::string directory, int world_size, RetentionRules rules)
+      : files_(files), directory_(std::move(directory)), world_size_(world_size), rules_(rules) {}
+
+  // Removes what interrupted runs left, and finishes a replacement that was cut in two.
+  absl::Status recover();
+
+  // Merges the ranks' parts, makes the checkpoint visible and durable, points `latest` to it, then
+  // cleans up and applies retention. If only the cleaning fails, the error is returned although the
+  // checkpoint is published. May be called again after an error.
+  absl::Status publish(Step step);
+
+  // A new save of `step` begins: an unfinished publish of the former one is not to be finished.
+  void forget(Step step);
+
+  // No checkpoint is pinned any more.
+  void unpin() { rules_.pinned = Step(-1); }
+
+  // Newest step that is visible and durable; Step(-1) for none.
+  Step published() const { return published_; }
+
+ private:
+  std::string path(Step step, const char* suffix = "") const;
+  absl::StatusOr<Manifest> merge_parts(const std::string& folder);
+  absl::Status write_manifest(Step step);
+  absl::Status make_visible(Step step);
+  absl::Status replace(Step step);
+  absl::Status clean_up(Step step);
+  absl::Status remove_strangers(Step step);
+  absl::Status apply_retention(Step step);
+  absl::StatusOr<RetainedCheckpoint> retained(Step step);
+
+  Files& files_;
+  const std::string directory_;
+  const int world_size_;
+  RetentionRules rules_;
+  Step published_{-1};
+  std::optional<Step> visible_;  // renamed, but not yet known to be durable
+  std::map<Step, RetainedCheckpoint> known_;  // so that a manifest is read once
+};
+
+}  // namespace evermoe

@@ -1,0 +1,109 @@
+#include "checkpoint/write/save_job.h"
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "checkpoint/format/checkpoint_names.h"
+#include "checkpoint/format/manifest.h"
+
+namespace evermoe {
+namespace {
+
+// Of one shard, as soon as its bytes are there.
+absl::StatusOr<ManifestShard> describe_shard(SaveJob& job, size_t index, ElementType state_type) {
+  ManifestShard shard{.file = 0, .range = job.shards[index].range, .parts = {}, .compute = {}};
+  const int64_t bytes = shard.range.size() * element_bytes(state_type);
+  for (size_t part = 0; part < kStatePartCount; ++part) {
+    const int64_t offset = job.layout.offsets[index][part];
+    RETURN_IF_ERROR(job.progress.wait_for(offset + bytes));
+    const std::span<const std::byte> content =
+        job.staging.subspan(static_cast<size_t>(offset), static_cast<size_t>(bytes));
+    shard.parts[part] = {offset, fingerprint(content)};
+  }
+  shard.compute = job.compute[index];
+  return shard;
+}
+
+// This rank's part of the manifest.
+absl::StatusOr<Manifest> describe(const SaverOptions& options, SaveJob& job) {
+  Manifest part;
+  part.position = job.position;
+  part.world_size = options.world_size;
+  part.topology = options.topology;
+  part.state_type = options.state_type;
+  part.compute_type = options.compute_type;
+  const std::string& header = job.layout.header;
+  part.files.push_back({rank_file_name(options.rank), options.rank, job.layout.file_bytes,
+                        static_cast<int64_t>(header.size()),
+                        fingerprint(std::as_bytes(std::span(header)))});
+  for (size_t i = 0; i < job.shards.size(); ++i) {
+    ASSIGN_OR_RETURN(const ManifestShard shard, describe_shard(job, i, options.state_type));
+    part.operators.push_back({job.shards[i].operator_name, job.shards[i].flat_size, {shard}});
+  }
+  std::sort(part.operators.begin(), part.operators.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  return part;
+}
+
+// Writes the rank's file and takes the fingerprints beside it: the writing waits for the disk most
+// of the time.
+absl::StatusOr<Manifest> write_and_describe(Files& files, const SaverOptions& options, SaveJob& job,
+                                            const std::string& path) {
+  absl::StatusOr<Manifest> part = Internal("not described");
+  absl::Status thrown;
+  std::thread describing([&] {
+    thrown = guard([&] {
+      part = describe(options, job);
+      return absl::OkStatus();
+    });
+  });
+  const absl::Status written =
+      write_staged_file(files, path, job.staging, job.layout.file_bytes, job.progress,
+                        {options.piece_bytes, options.write_threads});
+  describing.join();
+  RETURN_IF_ERROR(written);
+  RETURN_IF_ERROR(thrown);
+  return part;
+}
+
+absl::Status write_files(Files& files, const SaverOptions& options, SaveJob& job,
+                         const std::string& folder, const std::string& path) {
+  const std::string part_path = join_path(folder, rank_part_name(options.rank));
+  RETURN_IF_ERROR(files.create_directories(folder));
+  RETURN_IF_ERROR(remove_tree(files, part_path));  // of an earlier attempt
+  ASSIGN_OR_RETURN(const Manifest part, write_and_describe(files, options, job, path));
+  ASSIGN_OR_RETURN(const std::string text, manifest_text(part, ManifestKind::kRankPart));
+  RETURN_IF_ERROR(write_file_synced(files, part_path, text));
+  return files.sync_directory(folder);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<SaveJob>> make_save_job(const SaverOptions& options,
+                                                       const TrainingPosition& position,
+                                                       std::vector<ShardShape> shards) {
+  if (position.step < Step(0) || !std::isfinite(position.loss_scale)) {
+    return InvalidInput(absl::StrCat("a checkpoint of step ", position.step.value, " with loss scale ",
+                                     position.loss_scale, " cannot be saved"));
+  }
+  auto job = std::make_shared<SaveJob>();
+  job->position = position;
+  job->compute.resize(shards.size());
+  job->shards = std::move(shards);
+  ASSIGN_OR_RETURN(job->layout, lay_out_shard_file(job->shards, options.state_type));
+  return job;
+}
+
+absl::Status write_save_job(Files& files, const SaverOptions& options, SaveJob& job) {
+  const std::string folder = absl::StrCat(
+      join_path(options.directory, step_directory_name(job.position.step)), kTemporarySuffix);
+  const std::string path = join_path(folder, rank_file_name(options.rank));
+  const absl::Status written = write_files(files, options, job, folder, path);
+  if (!written.ok()) (void)files.remove_file(path);
+  return written;
+}
+
+}  // namespace evermoe

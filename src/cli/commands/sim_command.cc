@@ -1,0 +1,118 @@
+// evermoe sim: whole jobs with disasters in one process, thousands of them, from seeds.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/commands/commands.h"
+#include "env/clock.h"
+#include "sim/random_schedule.h"
+
+namespace evermoe {
+namespace {
+
+struct SimOptions {
+  std::string seeds = "1..200";
+  int stages = 0;
+  int lanes = 0;
+  ScheduleOptions schedule;
+  int failures_max = 5;
+  bool json = false;
+  bool transcripts = false;
+};
+
+struct SeedRange {
+  uint64_t first = 0;
+  uint64_t last = 0;
+};
+
+absl::StatusOr<SeedRange> parse_seeds(const std::string& text) {
+  const std::vector<std::string> ends = absl::StrSplit(text, "..");
+  SeedRange range;
+  const bool numbers = !ends.empty() && ends.size() <= 2 && absl::SimpleAtoi(ends.front(), &range.first) &&
+                       absl::SimpleAtoi(ends.back(), &range.last);
+  if (numbers && range.first <= range.last) return range;
+  return InvalidInput(absl::StrCat("sim: --seeds is '", text, "', not A..B with A <= B"));
+}
+
+struct SimTotals {
+  int64_t runs = 0;
+  int64_t failed = 0;
+  int64_t recoveries = 0;
+  std::map<std::string, int64_t> marks;
+  std::vector<uint64_t> failed_seeds;
+};
+
+void print_progress(const SimTotals& totals, uint64_t seed, const SeedRange& range) {
+  if (::isatty(STDERR_FILENO) != 1 || seed % 50 != 0) return;
+  std::fprintf(stderr, "\rseed %llu of %llu, %lld failed", static_cast<unsigned long long>(seed),
+               static_cast<unsigned long long>(range.last), static_cast<long long>(totals.failed));
+}
+
+void print_totals(const SimOptions& options, const SimTotals& totals, double seconds) {
+  if (options.json) {
+    nlohmann::json json = {{"runs", totals.runs}, {"failed", totals.failed}, {"recoveries", totals.recoveries},
+                           {"marks", totals.marks}, {"failed_seeds", totals.failed_seeds}, {"seconds", seconds}};
+    std::cout << json.dump() << "\n";
+    return;
+  }
+  std::cout << absl::StrFormat("%d runs, %d failed, %d recoveries, %.1f s\n", totals.runs, totals.failed,
+                               totals.recoveries, seconds);
+  for (const auto& [mark, count] : totals.marks) std::cout << absl::StrFormat("%8d  %s\n", count, mark);
+}
+
+absl::StatusOr<int> simulate(SimOptions options) {
+  ASSIGN_OR_RETURN(const SeedRange range, parse_seeds(options.seeds));
+  if ((options.stages > 0) != (options.lanes > 0)) return InvalidInput("sim: --stages and --lanes go together");
+  if (options.stages > 0) options.schedule.lanes.assign(static_cast<size_t>(options.stages), options.lanes);
+  if (options.stages * options.lanes == 1) return InvalidInput("sim: one worker alone has nobody to keep its copies");
+  configure_log("sim", LogLevel::kError);  // members tell of every broken connection
+  SimTotals totals;
+  const absl::Duration began = real_clock().now();
+  for (uint64_t seed = range.first; seed <= range.last; ++seed) {
+    const ScheduleResult result = run_schedule(seed, options.schedule);
+    ++totals.runs;
+    totals.recoveries += static_cast<int64_t>(result.outcome.recoveries.size());
+    for (const std::string& mark : result.outcome.marks) ++totals.marks[mark];
+    if (options.transcripts || !result.passed) std::cout << result.transcript() << "\n";
+    if (!result.passed) {
+      ++totals.failed;
+      totals.failed_seeds.push_back(seed);
+      if (totals.failed >= options.failures_max) break;
+    }
+    print_progress(totals, seed, range);
+  }
+  print_totals(options, totals, absl::ToDoubleSeconds(real_clock().now() - began));
+  return totals.failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+void add_sim_command(CLI::App& app, CommandTable& commands) {
+  const auto options = std::make_shared<SimOptions>();
+  CLI::App* command = app.add_subcommand(
+      "sim", "Run simulated jobs through random faults, and check that they end with the bits of the undisturbed job.");
+  command->add_option("--seeds", options->seeds, "one job for each seed; a seed always gives the same job")->type_name("A..B")->capture_default_str();
+  command->add_option("--stages", options->stages, "stages of every job (default: random)")->type_name("N")->check(CLI::Range(1, 16));
+  command->add_option("--lanes", options->lanes, "lanes of every stage (default: random)")->type_name("N")->check(CLI::Range(1, 16));
+  command->add_option("--nodes", options->schedule.nodes, "nodes of every job (default: random)")->type_name("N")->check(CLI::Range(1, 256));
+  command->add_option("--faults-per-run", options->schedule.faults_max, "a job meets 1 to this many faults")->type_name("N")
+      ->check(CLI::Range(1, 20))->capture_default_str();
+  command->add_option("--failures-max", options->failures_max, "stop after this many failed seeds")->type_name("N")
+      ->check(CLI::Range(1, 1000000))->capture_default_str();
+  command->add_flag("--transcripts", options->transcripts, "print what happened in every job, not only in failed ones");
+  command->add_flag("--json", options->json, "print the totals as one JSON object");
+  commands[command] = [options] { return simulate(*options); };
+}
+
+}  // namespace evermoe

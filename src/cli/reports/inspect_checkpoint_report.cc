@@ -1,0 +1,61 @@
+#include "cli/reports/inspect_checkpoint_report.h"
+
+#include <map>
+
+#include "absl/strings/str_split.h"
+#include "cli/checkpoint_argument.h"
+#include "model/operator.h"
+
+namespace evermoe {
+namespace {
+
+// From names as in OperatorSpec::name. nullopt for strangers.
+std::optional<OperatorKind> kind_of(const std::string& name) {
+  if (name == "embedding") return OperatorKind::kEmbedding;
+  if (name == "head") return OperatorKind::kHead;
+  const std::vector<std::string> words = absl::StrSplit(name, '.');
+  if (words.size() < 3 || words[0] != "layer") return std::nullopt;
+  if (words.size() == 3 && words[2] == "block") return OperatorKind::kBlock;
+  if (words.size() == 3 && words[2] == "gate") return OperatorKind::kGate;
+  if (words.size() == 4 && words[2] == "expert") return OperatorKind::kExpert;
+  return std::nullopt;
+}
+
+std::vector<CheckpointReport::Kind> count_kinds(const Manifest& manifest) {
+  constexpr int kOther = 1 << 8;
+  std::map<int, CheckpointReport::Kind> kinds;
+  for (const ManifestOperator& op : manifest.operators) {
+    const std::optional<OperatorKind> known = kind_of(op.name);
+    CheckpointReport::Kind& kind = kinds[known ? static_cast<int>(*known) : kOther];
+    kind.name = known ? to_string(*known) : "other";
+    ++kind.operators;
+    kind.elements += op.flat_size;
+    kind.bytes += op.flat_size * element_bytes(manifest.state_type) * kStatePartCount;
+  }
+  std::vector<CheckpointReport::Kind> result;
+  for (auto& [order, kind] : kinds) result.push_back(std::move(kind));
+  return result;
+}
+
+}  // namespace
+
+CheckpointReport report_checkpoint(const CheckpointReader& checkpoint) {
+  CheckpointReport report;
+  report.path = checkpoint.path();
+  report.manifest = checkpoint.manifest();
+  report.kinds = count_kinds(report.manifest);
+  for (const ManifestFile& file : report.manifest.files) {
+    report.files.push_back({file.name, file.rank, 0, file.bytes});
+    report.bytes += file.bytes;
+  }
+  for (const ManifestOperator& op : report.manifest.operators) {
+    for (const ManifestShard& shard : op.shards) ++report.files[static_cast<size_t>(shard.file)].shards;
+    report.shards += static_cast<int64_t>(op.shards.size());
+  }
+  absl::StatusOr<JobConfig> config = stored_configuration(checkpoint);
+  if (config.ok()) report.config = *std::move(config);
+  else report.config_problem = std::string(config.status().message());
+  return report;
+}
+
+}  // namespace evermoe

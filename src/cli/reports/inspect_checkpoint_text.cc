@@ -1,0 +1,120 @@
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/reports/inspect_checkpoint_report.h"
+#include "cli/reports/number_text.h"
+
+namespace evermoe {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void add_position(const CheckpointReport& report, std::string& text) {
+  const Manifest& manifest = report.manifest;
+  const TrainingPosition& position = manifest.position;
+  absl::StrAppend(&text, "checkpoint  ", report.path, "\n");
+  absl::StrAppend(&text, "step        ", with_commas(position.step.value), ", ",
+                  with_commas(position.updates_applied), " updates applied, ",
+                  with_commas(position.samples), " samples consumed\n");
+  absl::StrAppend(&text, "saved by    ", manifest.world_size,
+                  manifest.world_size == 1 ? " rank" : " ranks",
+                  manifest.topology.empty() ? "" : ": ", manifest.topology, "\n");
+  absl::StrAppend(&text, "precision   ", to_string(manifest.compute_type), ", master weights and moments ",
+                  to_string(manifest.state_type));
+  if (manifest.compute_type == ElementType::kFp16) {
+    absl::StrAppendFormat(&text, ", loss scale %g since %d steps", position.loss_scale,
+                          position.loss_scale_good_steps);
+  }
+  absl::StrAppend(&text, "\n");
+  if (position.validation_loss < 0) absl::StrAppend(&text, "validation  not evaluated\n");
+  else absl::StrAppendFormat(&text, "validation  loss %.6g\n", position.validation_loss);
+}
+
+void add_model(const CheckpointReport& report, std::string& text) {
+  if (!report.config) {
+    absl::StrAppend(&text, "model       unknown: ", report.config_problem, "\n");
+    return;
+  }
+  const ModelShape& shape = report.config->model;
+  const ParameterCounts counts = count_parameters(shape);
+  absl::StrAppendFormat(&text, "model       %s, %d layers, hidden %d, top-%d of %d experts\n", shape.style,
+                        shape.layers, shape.hidden, shape.top_k, shape.experts);
+  absl::StrAppend(&text, "parameters  ", with_commas(counts.total), ", of which a token uses ",
+                  with_commas(counts.active), ", in experts ", with_commas(counts.experts), "\n");
+}
+
+Json model_json(const CheckpointReport& report) {
+  if (!report.config) return nullptr;
+  const ModelShape& shape = report.config->model;
+  const ParameterCounts counts = count_parameters(shape);
+  return {{"style", shape.style},
+          {"layers", shape.layers},
+          {"hidden", shape.hidden},
+          {"vocabulary", shape.vocabulary},
+          {"sequence_length", shape.sequence_length},
+          {"experts", shape.experts},
+          {"top_k", shape.top_k},
+          {"parameters",
+           {{"total", counts.total}, {"active", counts.active}, {"experts", counts.experts}}}};
+}
+
+Json position_json(const CheckpointReport& report) {
+  const TrainingPosition& position = report.manifest.position;
+  Json json = {{"path", report.path},
+               {"step", position.step.value},
+               {"samples", position.samples},
+               {"updates_applied", position.updates_applied},
+               {"loss_scale", position.loss_scale},
+               {"loss_scale_good_steps", position.loss_scale_good_steps},
+               {"validation_loss", nullptr}};
+  if (position.validation_loss >= 0) json["validation_loss"] = position.validation_loss;
+  return json;
+}
+
+}  // namespace
+
+std::string to_text(const CheckpointReport& report) {
+  std::string text;
+  add_position(report, text);
+  add_model(report, text);
+  absl::StrAppendFormat(&text, "\n%-22s %10s %18s %12s\n", "operators", "count", "elements", "bytes");
+  for (const CheckpointReport::Kind& kind : report.kinds) {
+    absl::StrAppendFormat(&text, "%-22s %10s %18s %12s\n", kind.name, with_commas(kind.operators),
+                          with_commas(kind.elements), shown_bytes(kind.bytes));
+  }
+  absl::StrAppendFormat(&text, "\n%-22s %10s %18s %12s\n", "files", "rank", "shards", "bytes");
+  for (const CheckpointReport::File& file : report.files) {
+    absl::StrAppendFormat(&text, "%-22s %10d %18s %12s\n", file.name, file.rank, with_commas(file.shards),
+                          shown_bytes(file.bytes));
+  }
+  absl::StrAppendFormat(&text, "%-22s %10s %18s %12s\n", "all", "", with_commas(report.shards),
+                        shown_bytes(report.bytes));
+  return text;
+}
+
+std::string to_json(const CheckpointReport& report) {
+  const Manifest& manifest = report.manifest;
+  Json json = position_json(report);
+  json["world_size"] = manifest.world_size;
+  json["topology"] = manifest.topology;
+  json["state_type"] = to_string(manifest.state_type);
+  json["compute_type"] = to_string(manifest.compute_type);
+  json["model"] = model_json(report);
+  if (!report.config) json["model_problem"] = report.config_problem;
+  json["operators"] = Json::object();
+  for (const CheckpointReport::Kind& kind : report.kinds) {
+    json["operators"][kind.name] = {
+        {"count", kind.operators}, {"elements", kind.elements}, {"bytes", kind.bytes}};
+  }
+  json["shards"] = report.shards;
+  json["bytes"] = report.bytes;
+  json["files"] = Json::array();
+  for (const CheckpointReport::File& file : report.files) {
+    json["files"].push_back(
+        {{"name", file.name}, {"rank", file.rank}, {"shards", file.shards}, {"bytes", file.bytes}});
+  }
+  return json.dump();
+}
+
+}  // namespace evermoe

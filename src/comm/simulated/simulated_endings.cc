@@ -1,0 +1,118 @@
+// How processes and connections of a SimulatedKernel end, and who notices when.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "comm/simulated/simulated_kernel.h"
+
+namespace evermoe {
+
+using State = SimulatedPeer::State;
+
+// Those who are connected with it or want to be notice at different times.
+void SimulatedKernel::announce_end(SimulatedProcess& ended, const absl::Status& why) {
+  for (SimulatedProcess* const process : present_) {
+    if (process == &ended || !process->is_alive()) continue;
+    const SimulatedPeer& peer = process->peer(ended.rank);
+    if (peer.process == &ended) schedule_loss(*process, ended, peer.link, why);
+  }
+}
+
+// Noticed after the last message has arrived.
+void SimulatedKernel::schedule_loss(SimulatedProcess& process, SimulatedProcess& lost,
+                                    std::shared_ptr<SimulatedLink> link, const absl::Status& why) {
+  absl::Duration time = threads_.now();
+  if (link != nullptr && !link->is_cut) time = std::max(time, link->towards(process).last);
+  time += threads_.draw_delay(options_.discovery_max);
+  threads_.at(time, [this, &process, &lost, link = std::move(link), why] { notice_loss(process, lost, link, why); });
+}
+
+void SimulatedKernel::notice_loss(SimulatedProcess& process, SimulatedProcess& lost,
+                                  const std::shared_ptr<SimulatedLink>& link, const absl::Status& why) {
+  if (!process.is_alive()) return;
+  if (postpone(process, [this, &process, &lost, link, why] { notice_loss(process, lost, link, why); })) return;
+  const SimulatedPeer& peer = process.peer(lost.rank);
+  if (peer.process != &lost || peer.link != link) return;  // turned to another one meanwhile
+  if (peer.state != State::kWanted && peer.state != State::kConnected) return;
+  threads_.record('n', process.group.number, lost.group.number);
+  process.lose(lost.rank, why);
+}
+
+void SimulatedKernel::cut(SimulatedProcess& a, SimulatedProcess& b) {
+  if (!a.is_alive() || !b.is_alive()) return;
+  const auto link = a.peer(b.rank).process == &b ? a.peer(b.rank).link : nullptr;
+  if (link == nullptr || link->is_cut) return;
+  threads_.record('x', a.group.number, b.group.number);
+  link->is_cut = true;
+  schedule_loss(a, b, link, PeerLost(b.rank, absl::StrCat("the connection with rank ", b.rank.value, " broke")));
+  schedule_loss(b, a, link, PeerLost(a.rank, absl::StrCat("the connection with rank ", a.rank.value, " broke")));
+}
+
+void SimulatedKernel::kill(SimulatedProcess& process) {
+  if (process.ended) return;
+  const bool was_alive = process.is_alive();
+  process.ended = true;
+  process.group.killed = true;
+  std::erase(present_, &process);
+  threads_.record('k', process.group.number);
+  const absl::Status reason = Cancelled(absl::StrCat("rank ", process.rank.value, " was killed"));
+  process.stop_for_good(reason);
+  for (const auto& flight : std::exchange(process.sending, {})) {
+    flight->is_dropped = true;
+    flight->to->forget_held(flight);
+    std::exchange(flight->large_send, nullptr)->finish(reason);
+  }
+  process.postponed.clear();
+  if (was_alive) announce_end(process, PeerLost(process.rank, std::string(reason.message())));
+  schedule_on_end(process, threads_.draw_delay(options_.discovery_max));
+}
+
+void SimulatedKernel::kill_all() {
+  for (const auto& process : processes_) kill(*process);
+}
+
+void SimulatedKernel::stop(SimulatedProcess& process) {
+  if (process.ended) return;
+  threads_.record('p', process.group.number);
+  process.group.paused = true;
+}
+
+void SimulatedKernel::go_on(SimulatedProcess& process) {
+  if (process.ended || !process.group.paused) return;
+  threads_.record('g', process.group.number);
+  process.group.paused = false;
+  for (const auto& what : std::exchange(process.postponed, {})) what();
+}
+
+void SimulatedKernel::say_goodbye(SimulatedProcess& process) {
+  process.stop_for_good(Cancelled("the transport is closed"));
+  announce_end(process, Cancelled(absl::StrCat("rank ", process.rank.value, " has left")));
+}
+
+void SimulatedKernel::thread_has_returned(SimulatedProcess& process) {
+  if (--process.threads_left > 0) return;
+  if (!process.ended) {
+    process.ended = true;
+    std::erase(present_, &process);
+    if (process.is_alive()) {
+      process.stop_for_good(Cancelled("the process has exited"));
+      announce_end(process, PeerLost(process.rank, absl::StrCat("rank ", process.rank.value,
+                                                                " has exited without a goodbye")));
+    }
+    schedule_on_end(process, absl::ZeroDuration());
+  }
+  process.clear();
+}
+
+void SimulatedKernel::on_end(SimulatedProcess& process, std::function<void()> what) {
+  process.on_end.push_back(std::move(what));
+  if (process.ended) schedule_on_end(process, absl::ZeroDuration());
+}
+
+void SimulatedKernel::schedule_on_end(SimulatedProcess& process, absl::Duration after) {
+  threads_.at(threads_.now() + after, [&process] {
+    for (const auto& what : std::exchange(process.on_end, {})) what();
+  });
+}
+
+}  // namespace evermoe

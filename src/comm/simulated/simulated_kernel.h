@@ -1,0 +1,68 @@
+// The processes of a SimulatedNetwork and the wire between them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/simulated/simulated_network.h"
+#include "comm/simulated/simulated_process.h"
+#include "comm/simulated/simulated_threads.h"
+
+namespace evermoe {
+
+// Threads: every method is called by whoever holds the baton of threads().
+class SimulatedKernel {
+ public:
+  SimulatedKernel(int ranks, SimulatedNetworkOptions options);
+
+  SimulatedThreads& threads() { return threads_; }
+  const SimulatedThreads& threads() const { return threads_; }
+  const SimulatedNetworkOptions& options() const { return options_; }
+  int ranks() const { return ranks_; }
+
+  SimulatedProcess& start(Rank rank, View since, std::vector<SimulatedNetwork::Thread> threads);
+  SimulatedProcess& process(ProcessNumber number);
+  SimulatedProcess& process_at(const std::string& address);
+  SimulatedProcess* running_process();
+
+  void kill(SimulatedProcess& process);
+  void kill_all();
+  void stop(SimulatedProcess& process);
+  void go_on(SimulatedProcess& process);
+  void cut(SimulatedProcess& a, SimulatedProcess& b);
+  void on_end(SimulatedProcess& process, std::function<void()> what);
+
+  // What the transport of a process does. begin_call() counts a call and is ok, or why the process can
+  // do nothing more.
+  absl::Status begin_call(SimulatedProcess& process, char name, Rank peer, const Tag& tag, size_t bytes);
+  void send(SimulatedProcess& process, PendingOperation& send);
+  void meet(SimulatedProcess& process, const std::vector<PeerAddress>& table);
+  void say_goodbye(SimulatedProcess& process);
+
+ private:
+  void launch(SimulatedProcess& from, SimulatedPeer& peer, PendingOperation& send);
+  void arrive(const std::shared_ptr<SimulatedFlight>& flight);
+  void want(SimulatedProcess& process, Rank rank, const PeerAddress& entry, View own_since);
+  void forget_former(SimulatedProcess& process, Rank rank);
+  void connect_if_both_want(SimulatedProcess& process, SimulatedPeer& peer);
+  void become_connected(SimulatedProcess& process, SimulatedProcess& other,
+                        const std::shared_ptr<SimulatedLink>& link);
+  void announce_end(SimulatedProcess& ended, const absl::Status& why);
+  void schedule_loss(SimulatedProcess& process, SimulatedProcess& lost, std::shared_ptr<SimulatedLink> link,
+                     const absl::Status& why);
+  void notice_loss(SimulatedProcess& process, SimulatedProcess& lost, const std::shared_ptr<SimulatedLink>& link,
+                   const absl::Status& why);
+  void thread_has_returned(SimulatedProcess& process);
+  void schedule_on_end(SimulatedProcess& process, absl::Duration after);
+  // True if the process is stopped and `what` waits until it goes on.
+  bool postpone(SimulatedProcess& process, std::function<void()> what);
+
+  const int ranks_;
+  const SimulatedNetworkOptions options_;
+  std::vector<std::unique_ptr<SimulatedProcess>> processes_;  // by number
+  std::vector<SimulatedProcess*> present_;                    // those that have not ended
+  SimulatedThreads threads_;  // last: its threads end before what they use
+};
+
+}  // namespace evermoe

@@ -1,0 +1,83 @@
+// For tests: a simulated network whose membership the test decides, and numbers as messages.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "comm/simulated/simulated_network.h"
+
+namespace evermoe {
+
+inline constexpr absl::Duration kForEver = absl::InfiniteDuration();
+
+inline Tag tag(uint32_t purpose, uint32_t view = 1, uint16_t group = 0) { return {View(view), group, purpose}; }
+inline Tag letter_tag(uint32_t purpose = 0) { return {View(0), kLetterGroup, purpose}; }
+
+inline absl::Status send(Transport& transport, int to, Tag tag, std::span<const std::byte> bytes,
+                  absl::Duration timeout = kForEver) {
+  return transport.wait(transport.start_send(Rank(to), tag, bytes), timeout);
+}
+
+inline absl::Status receive(Transport& transport, int from, Tag tag, std::span<std::byte> into,
+                     absl::Duration timeout = kForEver) {
+  return transport.wait(transport.start_receive(Rank(from), tag, into), timeout);
+}
+
+inline absl::Status send_number(Transport& transport, int to, Tag tag, int64_t number) {
+  return send(transport, to, tag, std::as_bytes(std::span(&number, 1)));
+}
+
+inline absl::StatusOr<int64_t> receive_number(Transport& transport, int from, Tag tag, absl::Duration timeout = kForEver) {
+  int64_t number = 0;
+  RETURN_IF_ERROR(receive(transport, from, tag, std::as_writable_bytes(std::span(&number, 1)), timeout));
+  return number;
+}
+
+inline int64_t number_in(const Letter& letter) {
+  CHECK(letter.size == sizeof(int64_t));
+  int64_t number;
+  std::copy(letter.bytes.get(), letter.bytes.get() + letter.size, reinterpret_cast<std::byte*>(&number));
+  return number;
+}
+
+inline bool accuses(const absl::Status& status, int rank) {
+  return absl::IsUnavailable(status) && accused_rank(status) == Rank(rank);
+}
+
+// A network whose membership the test decides: table() names the processes started last.
+class SimulatedNetworkTest : public testing::Test {
+ protected:
+  void make(int ranks, SimulatedNetworkOptions options = {}) {
+    network_ = std::make_unique<SimulatedNetwork>(ranks, options);
+    table_.assign(static_cast<size_t>(ranks), {});
+    process_.assign(static_cast<size_t>(ranks), {});
+  }
+  ProcessNumber start(int rank, std::vector<SimulatedNetwork::Thread> threads, uint32_t since = 1) {
+    const ProcessNumber process = network_->start(Rank(rank), View(since), std::move(threads));
+    table_[static_cast<size_t>(rank)] = {SimulatedNetwork::address(process), View(since)};
+    return process_[static_cast<size_t>(rank)] = process;
+  }
+  absl::Status meet(Transport& transport, absl::Duration timeout = kForEver) { return transport.meet(table_, timeout); }
+  // Rank i runs bodies[i] once all have met.
+  void start_met(std::vector<SimulatedNetwork::Thread> bodies) {
+    for (size_t i = 0; i < bodies.size(); ++i) {
+      start(static_cast<int>(i), {[this, body = std::move(bodies[i])](Transport& transport) {
+              EXPECT_TRUE(meet(transport).ok());
+              body(transport);
+            }});
+    }
+  }
+  void run() { EXPECT_TRUE(network_->run()) << network_->waiting(); }
+
+  std::unique_ptr<SimulatedNetwork> network_;
+  std::vector<PeerAddress> table_;
+  std::vector<ProcessNumber> process_;
+};
+
+}  // namespace evermoe

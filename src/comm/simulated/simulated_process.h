@@ -1,0 +1,140 @@
+// One simulated process: what its transport knows, and what happens to it when something arrives.
+// Nothing here takes time or draws; the wire between processes is in simulated_kernel.h.
+#pragma once
+
+#include <array>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "comm/simulated/simulated_threads.h"
+#include "comm/transport/inbox.h"
+#include "comm/transport/transport.h"
+
+namespace evermoe {
+
+class SimulatedProcess;
+
+// The connection of two processes. Each pair that meets anew gets a new one, and what travels on a
+// former one does not arrive any more.
+struct SimulatedLink {
+  // What has been sent to one end.
+  struct Stream {
+    absl::flat_hash_map<Tag, absl::Duration, TagHash> last_of_tag;  // arrival; the past is cleared out
+    size_t clear_at = 64;
+    absl::Duration open_at;  // when this end is connected
+    absl::Duration last;     // arrival of all, or open_at
+  };
+
+  Stream& towards(const SimulatedProcess& process) { return &process == ends[0] ? to[0] : to[1]; }
+
+  std::array<const SimulatedProcess*, 2> ends{};
+  std::array<Stream, 2> to;
+  bool is_cut = false;  // whatever travels is lost
+};
+
+// A message that travels.
+struct SimulatedFlight {
+  std::shared_ptr<SimulatedLink> link;
+  SimulatedProcess* from = nullptr;
+  SimulatedProcess* to = nullptr;
+  std::unique_ptr<KeptMessage> message;
+  PendingOperation* large_send = nullptr;  // finished when the message has arrived
+  bool is_dropped = false;                 // its sender died in the middle of it
+};
+
+// What a process knows of the process that plays a rank.
+struct SimulatedPeer {
+  enum class State {
+    kNobody,     // nobody plays it, or we have not met yet
+    kWanted,     // we are in meet() with it, or have given up waiting
+    kConnected,
+    kLost,
+  };
+
+  void set_state(State s, absl::Status reason) {
+    state = s;
+    why = std::move(reason);
+  }
+
+  State state = State::kNobody;
+  absl::Status why;  // of operations failing; ok while connected
+  SimulatedProcess* process = nullptr;
+  View since;                           // of the younger one of the two
+  std::shared_ptr<SimulatedLink> link;  // as soon as both want each other
+  Inbox inbox;
+  size_t letter_bytes = 0;                                    // in our box
+  std::deque<std::shared_ptr<SimulatedFlight>> held_letters;  // that wait for room in it
+};
+
+class SimulatedProcess {
+ public:
+  SimulatedProcess(int64_t number, Rank rank, View since, int ranks);
+
+  SimulatedPeer& peer(Rank of);
+  const SimulatedPeer& peer(Rank of) const { return const_cast<SimulatedProcess*>(this)->peer(of); }
+
+  // Why operations of this tag fail whoever the peer is; ok if they do not.
+  const absl::Status& revoked(const Tag& tag) const;
+  void revoke(GroupRange groups, View view, const absl::Status& reason);
+
+  void receive(PendingOperation& receive);
+  void withdraw(PendingOperation& operation);
+  // A message or letter of the present process of its rank.
+  void arrive(const std::shared_ptr<SimulatedFlight>& flight);
+  void put_letter(Rank from, Tag tag, std::span<const std::byte> bytes);
+  Letter take_letter();
+  // Of a letter that waits for room: its sender has died.
+  void forget_held(const std::shared_ptr<SimulatedFlight>& flight);
+
+  // Ends the pending operations with one rank, or all.
+  void fail_operations(Rank with, const absl::Status& reason);
+  void lose(Rank rank, const absl::Status& why);
+  // Forgets the connection with the process that has played `rank` so far.
+  void drop_former(Rank rank);
+  // Nothing works any more, for this reason.
+  void stop_for_good(const absl::Status& reason);
+  // The memory of a process whose threads have returned.
+  void clear();
+
+  bool is_alive() const { return stopped.ok(); }
+  void update_meeting();
+
+  const Rank rank;
+  SimulatedThreadGroup group;
+  View since;                // in which it joined, and later rejoined
+  const View started_since;  // no message of it is older
+  absl::Status stopped;      // why it can do nothing more: killed, closed or ended
+  bool ended = false;        // killed, or all threads have returned
+  int threads_left = 0;
+  int64_t calls = 0;
+  int64_t calls_after_death = 0;
+
+  bool has_letter = false;  // or will never have one
+  bool receives_letter = false;
+  bool is_meeting = false;
+  bool meeting_is_settled = false;
+
+  std::vector<std::shared_ptr<SimulatedFlight>> sending;  // with large_send set
+  std::vector<std::function<void()>> postponed;           // while the group is paused
+  std::vector<std::function<void()>> on_end;
+  std::unique_ptr<Transport> transport;
+
+ private:
+  struct Revocation {
+    GroupRange groups;
+    View view;
+    absl::Status reason;
+  };
+
+  void accept_letter(SimulatedFlight& flight);
+
+  std::vector<SimulatedPeer> peers_;
+  std::deque<Letter> letters_;
+  std::vector<Revocation> revocations_;
+};
+
+}  // namespace evermoe

@@ -1,0 +1,175 @@
+#include "comm/simulated/simulated_transport.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/error.h"
+
+namespace evermoe {
+namespace {
+
+using State = SimulatedPeer::State;
+
+// Waiting takes at least this much virtual time, so that a loop of polls passes time.
+constexpr absl::Duration kPoll = absl::Microseconds(1);
+
+class SimulatedTransport final : public Transport {
+ public:
+  SimulatedTransport(SimulatedKernel& kernel, SimulatedProcess& process)
+      : kernel_(kernel), threads_(kernel.threads()), process_(process) {}
+
+  Rank rank() const override { return process_.rank; }
+  int size() const override { return kernel_.ranks(); }
+  std::unique_ptr<TransportOperation> start_send(Rank to, Tag tag, std::span<const std::byte> bytes) override;
+  std::unique_ptr<TransportOperation> start_receive(Rank from, Tag tag, std::span<std::byte> into) override;
+  absl::Status wait(std::unique_ptr<TransportOperation> operation, absl::Duration timeout) override;
+  bool done(TransportOperation& operation) override;
+  absl::StatusOr<Letter> receive_letter(absl::Duration timeout) override;
+  using Transport::revoke;
+  void revoke(GroupRange groups, View view, absl::Status reason) override;
+  absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) override;
+  void cut(Rank peer) override {
+    if (SimulatedProcess* const other = process_.peer(peer).process; other != nullptr) kernel_.cut(process_, *other);
+  }
+  void close() override;
+
+ private:
+  void offer_switch() {
+    if (kernel_.options().switch_at_every_call) threads_.offer_switch();
+  }
+  void block(const PendingOperation& operation, absl::Duration timeout);
+  absl::Status outcome_of_meeting() const;
+  std::string describe_meeting() const;
+
+  SimulatedKernel& kernel_;
+  SimulatedThreads& threads_;
+  SimulatedProcess& process_;
+};
+
+std::unique_ptr<TransportOperation> SimulatedTransport::start_send(Rank to, Tag tag,
+                                                                   std::span<const std::byte> bytes) {
+  auto send = std::make_unique<PendingOperation>(PendingOperation::Kind::kSend, to, tag);
+  send->source = bytes;
+  const absl::Status able = kernel_.begin_call(process_, 'S', to, tag, bytes.size());
+  if (able.ok()) {
+    kernel_.send(process_, *send);
+    offer_switch();
+  } else {
+    send->finish(able);
+  }
+  return send;
+}
+
+std::unique_ptr<TransportOperation> SimulatedTransport::start_receive(Rank from, Tag tag,
+                                                                      std::span<std::byte> into) {
+  CHECK(tag.group != kLetterGroup) << "letters come by receive_letter()";
+  auto receive = std::make_unique<PendingOperation>(PendingOperation::Kind::kReceive, from, tag);
+  receive->target = into;
+  const absl::Status able = kernel_.begin_call(process_, 'R', from, tag, into.size());
+  if (able.ok()) {
+    process_.receive(*receive);
+    offer_switch();
+  } else {
+    receive->finish(able);
+  }
+  return receive;
+}
+
+void SimulatedTransport::block(const PendingOperation& operation, absl::Duration timeout) {
+  threads_.block(operation.finished, std::max(timeout, kPoll), [this, &operation] {
+    const char* const what = operation.kind == PendingOperation::Kind::kSend ? " sends to rank " : " receives from rank ";
+    return absl::StrCat("rank ", process_.rank.value, what, operation.peer.value, " (", describe(operation.tag), ")");
+  });
+}
+
+absl::Status SimulatedTransport::wait(std::unique_ptr<TransportOperation> operation, absl::Duration timeout) {
+  auto& pending = static_cast<PendingOperation&>(*operation);
+  const absl::Status able = kernel_.begin_call(process_, 'W', pending.peer, pending.tag, 0);
+  if (able.ok() && !pending.finished) block(pending, timeout);
+  if (!pending.finished) {
+    process_.withdraw(pending);
+    pending.finish(able.ok() ? timeout_of(pending, timeout) : able);
+  }
+  if (process_.group.killed) return process_.stopped;
+  return able.ok() ? pending.status : able;
+}
+
+bool SimulatedTransport::done(TransportOperation& operation) {
+  auto& pending = static_cast<PendingOperation&>(operation);
+  const absl::Status able = kernel_.begin_call(process_, 'D', pending.peer, pending.tag, 0);
+  if (able.ok() && !pending.finished) block(pending, kPoll);
+  return pending.finished || !process_.stopped.ok();
+}
+
+absl::StatusOr<Letter> SimulatedTransport::receive_letter(absl::Duration timeout) {
+  RETURN_IF_ERROR(kernel_.begin_call(process_, 'L', process_.rank, {}, 0));
+  CHECK(!std::exchange(process_.receives_letter, true)) << "two threads receive letters";
+  if (process_.has_letter) {
+    offer_switch();
+  } else {
+    threads_.block(process_.has_letter, std::max(timeout, kPoll),
+                   [this] { return absl::StrCat("rank ", process_.rank.value, " receives letters"); });
+  }
+  process_.receives_letter = false;
+  RETURN_IF_ERROR(process_.stopped);
+  if (!process_.has_letter) return Timeout(absl::StrCat("no letter within ", absl::FormatDuration(timeout)));
+  return process_.take_letter();
+}
+
+void SimulatedTransport::revoke(GroupRange groups, View view, absl::Status reason) {
+  const absl::Status able = kernel_.begin_call(process_, 'V', process_.rank, Tag{view, groups.first, groups.last}, 0);
+  if (able.ok()) process_.revoke(groups, view, reason);
+}
+
+absl::Status SimulatedTransport::meet(const std::vector<PeerAddress>& table, absl::Duration timeout) {
+  RETURN_IF_ERROR(kernel_.begin_call(process_, 'M', process_.rank, {}, table.size()));
+  CHECK(!std::exchange(process_.is_meeting, true)) << "two threads meet";
+  kernel_.meet(process_, table);
+  process_.update_meeting();
+  if (process_.meeting_is_settled) {
+    offer_switch();
+  } else {
+    threads_.block(process_.meeting_is_settled, std::max(timeout, kPoll), [this] { return describe_meeting(); });
+  }
+  process_.is_meeting = false;
+  RETURN_IF_ERROR(process_.stopped);
+  return outcome_of_meeting();
+}
+
+// A death is worse news than a silence.
+absl::Status SimulatedTransport::outcome_of_meeting() const {
+  absl::Status result;
+  for (int32_t i = 0; i < size(); ++i) {
+    const SimulatedPeer& peer = process_.peer(Rank(i));
+    if (peer.state == State::kLost) return PeerLost(Rank(i), std::string(peer.why.message()));
+    if (peer.state == State::kWanted && result.ok()) {
+      result = Timeout(Rank(i), absl::StrCat("rank ", i, " has not come to the meeting in time"));
+    }
+  }
+  return result;
+}
+
+std::string SimulatedTransport::describe_meeting() const {
+  std::string text = absl::StrCat("rank ", process_.rank.value, " meets");
+  for (int32_t i = 0; i < size(); ++i) {
+    const SimulatedPeer& peer = process_.peer(Rank(i));
+    if (peer.state != State::kWanted) continue;
+    absl::StrAppend(&text, " rank ", i, " (process ", peer.process->group.number, ", view ", peer.since.value,
+                    peer.link != nullptr ? ", connecting)" : ")");
+  }
+  return text;
+}
+
+void SimulatedTransport::close() {
+  const absl::Status able = kernel_.begin_call(process_, 'C', process_.rank, {}, 0);
+  if (able.ok()) kernel_.say_goodbye(process_);
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> make_simulated_transport(SimulatedKernel& kernel, SimulatedProcess& process) {
+  return std::make_unique<SimulatedTransport>(kernel, process);
+}
+
+}  // namespace evermoe

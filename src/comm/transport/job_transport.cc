@@ -1,0 +1,256 @@
+#include "comm/transport/job_transport.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "comm/transport/deadline.h"
+#include "comm/transport/host_address.h"
+#include "comm/transport/pending_operation.h"
+
+namespace evermoe {
+namespace {
+
+// Between the two addresses in the detail of an "auto" address; neither contains it.
+constexpr char kBetween = '|';
+// While processes of both kinds are met the two take turns, longer and longer ones.
+constexpr absl::Duration kTurnMin = absl::Milliseconds(5);
+constexpr absl::Duration kTurnMax = absl::Milliseconds(80);
+
+// What a table says to the two kinds: each sees the processes that it connects, and this one.
+struct SplitTable {
+  std::vector<PeerAddress> near;  // on this machine
+  std::vector<PeerAddress> far;
+  std::vector<bool> is_far;
+  bool has_far = false;
+};
+
+absl::StatusOr<SplitTable> split(Rank rank, const std::vector<PeerAddress>& table) {
+  SplitTable result;
+  for (size_t i = 0; i < table.size(); ++i) {
+    PeerAddress near{"", table[i].since}, far{"", table[i].since};
+    const bool is_own = i == static_cast<size_t>(rank.value);
+    bool is_far = false;
+    if (!table[i].address.empty()) {
+      ASSIGN_OR_RETURN(const HostAddress address, parse_address(table[i].address));
+      const std::pair<std::string, std::string> both = absl::StrSplit(address.detail, absl::MaxSplits(kBetween, 1));
+      if (address.kind != "auto" || both.second.empty()) {
+        return InvalidInput(absl::StrCat("rank ", i, " does not use the transport \"auto\""));
+      }
+      is_far = !is_own && address.machine != this_machine();
+      if (is_own || !is_far) near.address = both.first;
+      if (is_own || is_far) far.address = both.second;
+    }
+    result.near.push_back(std::move(near));
+    result.far.push_back(std::move(far));
+    result.is_far.push_back(is_far);
+    result.has_far = result.has_far || is_far;
+  }
+  return result;
+}
+
+// Brings the letters of other machines to where those of this machine come.
+//
+// A thread takes them and tells the receiver by a letter of this process to itself. It holds as many
+// bytes as a sender may have waiting; the rest stays where it is.
+class FarLetters {
+ public:
+  FarLetters(Transport& near, Transport& far) : near_(near), far_(far) {}
+  ~FarLetters() { stop(); }
+
+  void start() {
+    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  }
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopped_ = true;
+    }
+    room_.notify_all();
+    tell_self(far_);
+    if (thread_.joinable()) thread_.join();
+  }
+
+  // No letter of anybody's has this view.
+  static bool is_notice(const Letter& letter, Rank own) { return letter.from == own && letter.tag == kNotice; }
+
+  // The oldest one. There is one for every notice.
+  Letter take() {
+    const std::lock_guard lock(mutex_);
+    CHECK(!letters_.empty());
+    Letter letter = std::move(letters_.front());
+    letters_.pop_front();
+    bytes_ -= letter.size;
+    room_.notify_all();
+    return letter;
+  }
+
+ private:
+  static constexpr Tag kNotice{View(~uint32_t{0}), kLetterGroup, 0};
+
+  void run() {
+    while (true) {
+      absl::StatusOr<Letter> letter = far_.receive_letter(absl::Hours(1));
+      if (absl::IsDeadlineExceeded(letter.status())) continue;
+      std::unique_lock lock(mutex_);
+      if (stopped_ || !letter.ok()) return;
+      room_.wait(lock, [&] { return stopped_ || bytes_ == 0 || bytes_ + letter->size <= Transport::kLetterBytesMax; });
+      if (stopped_) return;
+      bytes_ += letter->size;
+      letters_.push_back(*std::move(letter));
+      lock.unlock();
+      tell_self(near_);
+    }
+  }
+
+  // Letters to oneself always find room.
+  static void tell_self(Transport& transport) {
+    transport.wait(transport.start_send(transport.rank(), kNotice, {}), absl::ZeroDuration()).IgnoreError();
+  }
+
+  Transport& near_;
+  Transport& far_;
+  std::mutex mutex_;  // guards everything below but the thread
+  std::condition_variable room_;
+  std::deque<Letter> letters_;
+  size_t bytes_ = 0;
+  bool stopped_ = false;
+  std::thread thread_;
+};
+
+// Streams to processes of this machine, UCX to those of others.
+class PairedTransport final : public Transport {
+ public:
+  PairedTransport(std::unique_ptr<Transport> near, std::unique_ptr<Transport> far)
+      : near_(std::move(near)), far_(std::move(far)), far_letters_(*near_, *far_), is_far_(static_cast<size_t>(near_->size())) {}
+  ~PairedTransport() override { far_letters_.stop(); }
+
+  Rank rank() const override { return near_->rank(); }
+  int size() const override { return near_->size(); }
+  std::unique_ptr<TransportOperation> start_send(Rank to, Tag tag, std::span<const std::byte> bytes) override {
+    return way_to(to).start_send(to, tag, bytes);
+  }
+  std::unique_ptr<TransportOperation> start_receive(Rank from, Tag tag, std::span<std::byte> into) override {
+    return way_to(from).start_receive(from, tag, into);
+  }
+  // Where a rank has moved to another machine, what was under way is finished, and any transport can
+  // give it back.
+  absl::Status wait(std::unique_ptr<TransportOperation> operation, absl::Duration timeout) override {
+    Transport& way = way_of(*operation);
+    return way.wait(std::move(operation), timeout);
+  }
+  bool done(TransportOperation& operation) override { return way_of(operation).done(operation); }
+
+  using Transport::revoke;
+  void revoke(GroupRange groups, View view, absl::Status reason) override {
+    near_->revoke(groups, view, reason);
+    far_->revoke(groups, view, std::move(reason));
+  }
+
+  absl::StatusOr<Letter> receive_letter(absl::Duration timeout) override {
+    ASSIGN_OR_RETURN(Letter letter, near_->receive_letter(timeout));
+    return FarLetters::is_notice(letter, rank()) ? far_letters_.take() : std::move(letter);
+  }
+
+  absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) override;
+  void cut(Rank peer) override { way_to(peer).cut(peer); }
+
+  void close() override {
+    far_->close();
+    far_letters_.stop();
+    near_->close();
+  }
+
+ private:
+  Transport& way_to(Rank peer) const { return is_far_[static_cast<size_t>(peer.value)] ? *far_ : *near_; }
+  Transport& way_of(const TransportOperation& operation) const {
+    return way_to(static_cast<const PendingOperation&>(operation).peer);
+  }
+
+  const std::unique_ptr<Transport> near_;
+  const std::unique_ptr<Transport> far_;
+  FarLetters far_letters_;
+  std::vector<std::atomic<bool>> is_far_;  // by rank; changed by the thread in meet()
+};
+
+absl::Status PairedTransport::meet(const std::vector<PeerAddress>& table, absl::Duration timeout) {
+  const Deadline deadline(timeout);
+  ASSIGN_OR_RETURN(const SplitTable tables, split(rank(), table));
+  // First those are dropped who have moved: what is under way with them is finished before it can come
+  // to the other transport. What fails here fails again below.
+  near_->meet(tables.near, absl::ZeroDuration()).IgnoreError();
+  far_->meet(tables.far, absl::ZeroDuration()).IgnoreError();
+  for (size_t i = 0; i < table.size(); ++i) is_far_[i] = tables.is_far[i];
+  if (tables.has_far) far_letters_.start();
+  for (absl::Duration turn = kTurnMin;; turn = std::min(2 * turn, kTurnMax)) {
+    const absl::Duration longest = tables.has_far ? std::min(turn, deadline.left()) : deadline.left();
+    const absl::Status near = near_->meet(tables.near, longest);
+    if (!near.ok() && !absl::IsDeadlineExceeded(near)) return near;
+    const absl::Status far = far_->meet(tables.far, std::min(longest, deadline.left()));
+    if (!far.ok() && !absl::IsDeadlineExceeded(far)) return far;
+    if (near.ok() && far.ok()) return absl::OkStatus();
+    if (deadline.passed()) return near.ok() ? far : near;
+  }
+}
+
+// Offers both kinds.
+class AutoListener final : public TransportListener {
+ public:
+  AutoListener(std::unique_ptr<TransportListener> same_machine, std::unique_ptr<TransportListener> any_machine)
+      : same_machine_(std::move(same_machine)),
+        any_machine_(std::move(any_machine)),
+        address_(to_string({"auto", this_machine(),
+                            absl::StrCat(same_machine_->address(), std::string(1, kBetween), any_machine_->address())})) {}
+
+  const std::string& address() const override { return address_; }
+
+  absl::StatusOr<std::unique_ptr<Transport>> open(Rank rank, int size, View since) override {
+    ASSIGN_OR_RETURN(auto same_machine, same_machine_->open(rank, size, since));
+    ASSIGN_OR_RETURN(auto any_machine, any_machine_->open(rank, size, since));
+    return std::make_unique<PairedTransport>(std::move(same_machine), std::move(any_machine));
+  }
+
+  // A job whose membership never changes needs no UCX on one machine.
+  absl::StatusOr<std::unique_ptr<Transport>> connect(Rank rank, const std::vector<std::string>& addresses,
+                                                     absl::Duration timeout) override {
+    std::vector<PeerAddress> table;
+    for (const std::string& address : addresses) table.push_back({address, View(0)});
+    ASSIGN_OR_RETURN(const SplitTable tables, split(rank, table));
+    if (tables.has_far) return TransportListener::connect(rank, addresses, timeout);
+    std::vector<std::string> near;
+    for (const PeerAddress& entry : tables.near) near.push_back(entry.address);
+    return same_machine_->connect(rank, near, timeout);
+  }
+
+ private:
+  const std::unique_ptr<TransportListener> same_machine_;
+  const std::unique_ptr<TransportListener> any_machine_;
+  const std::string address_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TransportListener>> listen_job(const JobTransportOptions& options) {
+  if (options.kind == JobTransportKind::kUnix) return listen_unix(options.unix_options);
+  if (options.kind == JobTransportKind::kUcx) return listen_ucx(options.ucx_options);
+  ASSIGN_OR_RETURN(auto same_machine, listen_unix(options.unix_options));
+  ASSIGN_OR_RETURN(auto any_machine, listen_ucx(options.ucx_options));
+  return std::make_unique<AutoListener>(std::move(same_machine), std::move(any_machine));
+}
+
+absl::StatusOr<JobTransportKind> parse_transport_kind(const std::string& name) {
+  if (name == "auto") return JobTransportKind::kAuto;
+  if (name == "unix") return JobTransportKind::kUnix;
+  if (name == "ucx") return JobTransportKind::kUcx;
+  return InvalidInput(absl::StrCat("transport \"", name, "\" is none of auto, unix, ucx"));
+}
+
+}  // namespace evermoe

@@ -1,0 +1,68 @@
+// Which of the threads that wait on one transport drives it.
+//
+// One leads: it does the transport's work and sleeps in the kernel without the mutex. The others
+// sleep on condition variables until their operation is finished, or until the leader leaves and one
+// of them takes over. A thread that waits alone always leads, so the kernel wakes it directly.
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <mutex>
+#include <vector>
+
+#include "comm/transport/deadline.h"
+#include "comm/transport/pending_operation.h"
+#include "comm/transport/socket.h"
+
+namespace evermoe {
+
+// Guarded by the transport's mutex, which `Lock` holds in every call.
+class Leadership {
+ public:
+  using Lock = std::unique_lock<std::mutex>;
+
+  // Makes the descriptor that interrupts the leader's sleep.
+  absl::Status start();
+  int wake_up_fd() const { return wake_up_.get(); }
+  void clear_wake_up();
+
+  // Blocks until the operation is finished or the deadline has passed. While this thread leads it
+  // calls work(deadline, lock) again and again, which sleeps unlocked at most until the deadline and
+  // returns false once it has passed.
+  template <typename Work>
+  void block(PendingOperation& operation, const Deadline& deadline, Lock& lock, Work work) {
+    std::condition_variable sleeper;
+    operation.sleeper = &sleeper;
+    while (!operation.finished && !deadline.passed()) {
+      if (leading_for_ != nullptr) {
+        follow(deadline, sleeper, lock);
+        continue;
+      }
+      leading_for_ = &operation;
+      while (!operation.finished && work(deadline, lock)) continue;
+      leading_for_ = nullptr;
+    }
+    operation.sleeper = nullptr;
+    hand_over();
+  }
+
+  bool has_leader() const { return leading_for_ != nullptr; }
+  bool leader_is_finished() const { return leading_for_ != nullptr && leading_for_->finished; }
+
+  // To be called after finishing operations outside block(): the leader may sleep for one of them.
+  void wake_finished_leader();
+  // Interrupts the leader's sleep whatever it waits for.
+  void wake_leader();
+
+ private:
+  void follow(const Deadline& deadline, std::condition_variable& sleeper, Lock& lock);
+  // Whoever leaves sees to it that somebody leads as long as anybody waits.
+  void hand_over();
+
+  FileDescriptor wake_up_;
+  PendingOperation* leading_for_ = nullptr;
+  std::vector<std::condition_variable*> followers_;
+};
+
+}  // namespace evermoe

@@ -1,0 +1,53 @@
+// For tests: short words for what a rank does with its transport.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "comm/transport/transport.h"
+
+namespace evermoe {
+
+inline constexpr absl::Duration kPatience = absl::Seconds(30);
+
+inline Tag tag(uint32_t purpose, uint32_t view = 1) { return {View(view), 0, purpose}; }
+
+// Words of a simple sequence, which also slow (instrumented) builds make fast.
+inline std::vector<std::byte> bytes_of(size_t size, int seed) {
+  uint64_t state = static_cast<uint64_t>(seed) + 1;
+  std::vector<uint64_t> words(size / sizeof(uint64_t) + 1);
+  for (uint64_t& word : words) word = state = state * 6364136223846793005 + 1442695040888963407;
+  std::vector<std::byte> bytes(size);
+  if (size > 0) std::memcpy(bytes.data(), words.data(), size);
+  return bytes;
+}
+
+inline absl::Status send(Transport& transport, int to, Tag tag, std::span<const std::byte> bytes,
+                         absl::Duration timeout = kPatience) {
+  return transport.wait(transport.start_send(Rank(to), tag, bytes), timeout);
+}
+
+inline absl::Status receive(Transport& transport, int from, Tag tag, std::span<std::byte> into,
+                            absl::Duration timeout = kPatience) {
+  return transport.wait(transport.start_receive(Rank(from), tag, into), timeout);
+}
+
+// Whether the next message of this tag is bytes_of(size, seed).
+inline bool gets(Transport& transport, int from, Tag tag, size_t size, int seed) {
+  std::vector<std::byte> into(size);
+  return receive(transport, from, tag, into).ok() && into == bytes_of(size, seed);
+}
+
+inline Tag letter_tag(uint32_t purpose, uint32_t view = 1) { return {View(view), kLetterGroup, purpose}; }
+
+inline bool is_letter(const absl::StatusOr<Letter>& letter, int from, Tag tag, size_t size, int seed) {
+  if (!letter.ok() || letter->from != Rank(from) || letter->tag != tag || letter->size != size) return false;
+  return size == 0 || std::memcmp(bytes_of(size, seed).data(), letter->bytes.get(), size) == 0;
+}
+
+}  // namespace evermoe

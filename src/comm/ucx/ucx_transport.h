@@ -1,0 +1,46 @@
+// The transport between machines: UCX tag matching over TCP (and RDMA where there is any).
+//
+// Never over UCX's own shared memory: a killed or stopped sender can block a receiver there for
+// every healthy one. UCX reports the death of a peer whose connection breaks; a stopped peer is only
+// noticed by a timeout.
+//
+// Each of the two kinds of traffic has a worker and a lane of its own (ucx_lane.h).
+//
+// Views are told apart modulo 512 (ucx_tag.h). Letters that UCX sends at
+// once, the small ones, are not held back by Transport::kLetterBytesMax: they wait in its memory.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "comm/transport/transport_listener.h"
+
+namespace evermoe {
+
+struct UcxTransportOptions {
+  // What UCX may use, never shared memory. UCX_TLS in the environment comes first ("rc,ud,tcp,self"
+  // adds RDMA), unless it names shared memory.
+  std::string transports = "tcp,self";
+
+  // Network devices that UCX may choose from: "all", an interface, or "lo" on one machine alone.
+  // UCX_NET_DEVICES in the environment comes before "all".
+  std::string net_devices = "all";
+
+  // How long close() waits for peers that do not read to take our last messages and goodbye.
+  absl::Duration close_flush_max = absl::Seconds(1);
+
+  // Memory kept for the messages of later calls; more is allocated as needed and given back.
+  size_t pooled_bytes_max = size_t{256} << 20;
+};
+
+// Variables that must be in the environment before the process starts, or UCX hooks memory
+// management and signal handlers: {"UCX_MEM_EVENTS", "n"}, ...
+std::vector<std::pair<std::string, std::string>> ucx_environment();
+
+// Starts UCX and gets an address. Unsupported if UCX has no such transport or device here.
+absl::StatusOr<std::unique_ptr<TransportListener>> listen_ucx(const UcxTransportOptions& options);
+
+}  // namespace evermoe

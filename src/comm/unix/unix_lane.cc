@@ -1,0 +1,318 @@
+#include "comm/unix/unix_lane.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/error.h"
+
+namespace evermoe {
+namespace {
+
+constexpr uint64_t kWakeUp = ~uint64_t{0};  // epoll data of the event descriptor
+constexpr int kEventsMax = 64;
+
+// Epoll data of a connection. The number makes events of a former process, which a leader may have
+// collected just before it was replaced, miss the new one.
+uint64_t key_of(const UnixConnection& connection) {
+  return uint64_t{connection.number()} << 32 | static_cast<uint32_t>(connection.peer().value);
+}
+
+}  // namespace
+
+UnixLane::UnixLane(Rank rank, int size, Traffic traffic, ProgressThread& progress)
+    : rank_(rank), background_(progress), seats_(static_cast<size_t>(size)) {
+  if (traffic == Traffic::kLetters) state_.letters.emplace(size);
+  for (size_t i = 0; i < seats_.size(); ++i) {
+    seats_[i].empty = PeerLost(Rank(static_cast<int32_t>(i)), absl::StrCat("rank ", i, " has not been met"));
+  }
+}
+
+absl::Status UnixLane::start() {
+  epoll_ = FileDescriptor(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_) return system_error("epoll_create");
+  RETURN_IF_ERROR(leadership_.start());
+  epoll_event event{EPOLLIN, {.u64 = kWakeUp}};
+  const bool added = ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, leadership_.wake_up_fd(), &event) == 0;
+  return added ? absl::OkStatus() : system_error("epoll_ctl");
+}
+
+UnixLane::Seat& UnixLane::seat(Rank rank) {
+  CHECK(rank.value >= 0 && rank.value < static_cast<int32_t>(seats_.size())) << "rank " << rank << " of " << seats_.size();
+  return seats_[static_cast<size_t>(rank.value)];
+}
+
+absl::Status UnixLane::install(Rank peer, FileDescriptor socket, int buffer_bytes) {
+  const Lock lock(mutex_);
+  if (closed_) return Cancelled("the transport is closed");
+  if (buffer_bytes > 0) {
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof(buffer_bytes));
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &buffer_bytes, sizeof(buffer_bytes));
+  }
+  auto connection = std::make_unique<UnixConnection>(peer, std::move(socket), connection_count_++, state_);
+  epoll_event event{EPOLLIN, {.u64 = key_of(*connection)}};
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection->fd(), &event) != 0) return system_error("epoll_ctl");
+  connection->armed_events = EPOLLIN;
+  seat(peer).connection = std::move(connection);
+  return absl::OkStatus();
+}
+
+void UnixLane::vacate(Rank peer, const absl::Status& reason) {
+  const Lock lock(mutex_);
+  Seat& left = seat(peer);
+  left.empty = reason;
+  if (!left.connection) return;
+  left.connection->fail(reason);
+  left.connection.reset();
+  leadership_.wake_finished_leader();
+}
+
+absl::Status UnixLane::state_of(Rank peer) {
+  const Lock lock(mutex_);
+  if (!leadership_.has_leader()) poll_once();
+  const Seat& asked = seat(peer);
+  return asked.connection ? asked.connection->lost() : asked.empty;
+}
+
+absl::Status UnixLane::refusal(const Tag& tag) const {
+  if (closed_) return Cancelled("the transport is closed");
+  const absl::Status* const reason = state_.revocations.find(tag);
+  return reason != nullptr ? *reason : absl::OkStatus();
+}
+
+std::unique_ptr<TransportOperation> UnixLane::start_send(Rank to, Tag tag, std::span<const std::byte> bytes) {
+  auto send = std::make_unique<PendingOperation>(PendingOperation::Kind::kSend, to, tag);
+  send->source = bytes;
+  const Lock lock(mutex_);
+  const Seat& receiver = seat(to);
+  if (absl::Status refused = refusal(tag); !refused.ok()) {
+    send->finish(std::move(refused));
+  } else if (to == rank_) {
+    send_to_self(*send);
+  } else if (!receiver.connection) {
+    send->finish(receiver.empty);
+  } else {
+    receiver.connection->start_send(send.get());
+    update_interest(*receiver.connection, false);
+    background_.add(*send);
+  }
+  leadership_.wake_finished_leader();
+  return send;
+}
+
+std::unique_ptr<TransportOperation> UnixLane::start_receive(Rank from, Tag tag, std::span<std::byte> into) {
+  auto receive = std::make_unique<PendingOperation>(PendingOperation::Kind::kReceive, from, tag);
+  receive->target = into;
+  const Lock lock(mutex_);
+  const Seat& sender = seat(from);
+  if (absl::Status refused = refusal(tag); !refused.ok()) {
+    receive->finish(std::move(refused));
+  } else if (from == rank_) {
+    from_self_.post(receive.get());
+  } else if (!sender.connection) {
+    receive->finish(sender.empty);
+  } else {
+    sender.connection->start_receive(receive.get());
+    update_interest(*sender.connection, false);
+    background_.add(*receive);
+  }
+  leadership_.wake_finished_leader();
+  return receive;
+}
+
+void UnixLane::send_to_self(PendingOperation& send) {
+  const auto copy_to = [&](std::byte* target) { std::copy(send.source.begin(), send.source.end(), target); };
+  if (state_.letters) {
+    Letter letter = state_.letters->expect(rank_, send.tag, send.source.size());
+    copy_to(letter.bytes.get());
+    state_.letters->put(std::move(letter));
+  } else if (PendingOperation* const receive = from_self_.match(send.tag); receive != nullptr) {
+    deliver(send.source, *receive);
+  } else {
+    auto message = std::make_unique<KeptMessage>(send.tag, send.source.size());
+    copy_to(message->bytes.get());
+    from_self_.keep(std::move(message));
+  }
+  send.finish(absl::OkStatus());
+}
+
+void UnixLane::withdraw(PendingOperation& operation) {
+  if (operation.peer == rank_) {
+    from_self_.withdraw(&operation);
+  } else {
+    seat(operation.peer).connection->withdraw(&operation);
+  }
+}
+
+absl::Status UnixLane::wait(std::unique_ptr<TransportOperation> operation, absl::Duration timeout) {
+  auto& pending = static_cast<PendingOperation&>(*operation);
+  Lock lock(mutex_);
+  if (!pending.finished) block(pending, Deadline(timeout), lock);
+  if (!pending.finished) {
+    withdraw(pending);
+    pending.finish(timeout_of(pending, timeout));
+  }
+  return pending.status;
+}
+
+bool UnixLane::done(TransportOperation& operation) {
+  auto& pending = static_cast<PendingOperation&>(operation);
+  const Lock lock(mutex_);
+  if (pending.finished || leadership_.has_leader()) return pending.finished;
+  count_send_waiter(pending, 1);
+  poll_once();
+  count_send_waiter(pending, -1);
+  return pending.finished;
+}
+
+std::optional<Letter> UnixLane::take_letter() {
+  std::optional<Letter> letter = state_.letters->take();
+  if (!letter) return letter;
+  UnixConnection* const sender = seat(letter->from).connection.get();
+  if (sender == nullptr) return letter;
+  sender->reconsider_hold();
+  update_interest(*sender, false);
+  leadership_.wake_finished_leader();
+  return letter;
+}
+
+absl::StatusOr<Letter> UnixLane::receive_letter(absl::Duration timeout) {
+  const Deadline deadline(timeout);
+  PendingOperation arrival(PendingOperation::Kind::kReceive, rank_, Tag{View(0), kLetterGroup});
+  Lock lock(mutex_);
+  std::optional<Letter> letter = take_letter();
+  if (!letter && !closed_ && deadline.passed() && !leadership_.has_leader()) {
+    poll_once();
+    letter = take_letter();
+  }
+  if (letter || closed_) {
+    arrival.finish(absl::OkStatus());
+  } else {
+    state_.letters->wake(&arrival);
+    block(arrival, deadline, lock);
+    state_.letters->wake(nullptr);
+    if (!arrival.finished) arrival.finish(no_letter_within(timeout));
+    letter = take_letter();
+  }
+  if (closed_) return Cancelled("the transport is closed");
+  RETURN_IF_ERROR(arrival.status);
+  return *std::move(letter);
+}
+
+// While a thread waits for a send, every message has to be read: its receiver may be waiting for us.
+void UnixLane::count_send_waiter(const PendingOperation& operation, int change) {
+  if (operation.kind != PendingOperation::Kind::kSend) return;
+  state_.send_waiters += change;
+  if (state_.send_waiters == 0 || change < 0) return;
+  const std::vector<UnixConnection*> held(state_.held.begin(), state_.held.end());
+  for (UnixConnection* const connection : held) {
+    connection->reconsider_hold();
+    update_interest(*connection, false);
+  }
+}
+
+void UnixLane::block(PendingOperation& operation, const Deadline& deadline, Lock& lock) {
+  background_.somebody_waits();
+  count_send_waiter(operation, 1);
+  leadership_.block(operation, deadline, lock, [this](const Deadline& until, Lock& held) {
+    std::array<epoll_event, kEventsMax> events;
+    const int timeout_ms = until.left_ms();
+    held.unlock();
+    const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsMax, timeout_ms);
+    held.lock();
+    if (count > 0) handle({events.data(), static_cast<size_t>(count)});
+    return !until.passed();  // also when others keep us busy
+  });
+  count_send_waiter(operation, -1);
+}
+
+void UnixLane::poll_once() {
+  std::array<epoll_event, kEventsMax> events;
+  const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsMax, 0);
+  if (count > 0) handle({events.data(), static_cast<size_t>(count)});
+}
+
+ProgressThread::Next UnixLane::drive_in_background() {
+  const Lock lock(mutex_);
+  ProgressThread::Next next;
+  if (!background_.begins(leadership_.has_leader(), next)) return next;
+  poll_once();
+  return {.event_fd = epoll_.get()};
+}
+
+UnixConnection* UnixLane::find(uint64_t key) {
+  UnixConnection* const connection = seat(Rank(static_cast<int32_t>(key & 0xFFFFFFFF))).connection.get();
+  return connection != nullptr && key_of(*connection) == key && !connection->is_lost() ? connection : nullptr;
+}
+
+void UnixLane::handle(std::span<const epoll_event> events) {
+  for (const epoll_event& event : events) {
+    if (event.data.u64 == kWakeUp) {
+      leadership_.clear_wake_up();
+      continue;
+    }
+    UnixConnection* const connection = find(event.data.u64);
+    if (connection == nullptr) continue;
+    if (event.events & EPOLLOUT) connection->on_writable();
+    if (event.events & (EPOLLHUP | EPOLLERR)) {
+      connection->on_hang_up();
+    } else if (event.events & EPOLLIN) {
+      connection->on_readable();
+    }
+    update_interest(*connection, true);
+  }
+}
+
+// Reading is disarmed only when epoll has just reported something unread: most holds end before.
+void UnixLane::update_interest(UnixConnection& connection, bool disarm_reading) {
+  if (connection.is_lost()) return;
+  uint32_t wanted = connection.wants_write() ? uint32_t{EPOLLOUT} : 0;
+  if (connection.wants_read() || (!disarm_reading && (connection.armed_events & EPOLLIN))) wanted |= EPOLLIN;
+  if (wanted == connection.armed_events) return;
+  epoll_event event{wanted, {.u64 = key_of(connection)}};
+  CHECK(::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.fd(), &event) == 0);
+  connection.armed_events = wanted;
+}
+
+void UnixLane::revoke(GroupRange groups, View view, const absl::Status& reason) {
+  const Lock lock(mutex_);
+  if (!state_.revocations.add(groups, view, reason)) return;
+  from_self_.fail_posted(groups, view, reason);
+  from_self_.drop_kept(groups, view);
+  for (const Seat& peer : seats_) {
+    if (!peer.connection) continue;
+    peer.connection->revoke(groups, view, reason);
+    update_interest(*peer.connection, false);
+  }
+  leadership_.wake_finished_leader();
+}
+
+void UnixLane::say_goodbye() {
+  const Lock lock(mutex_);
+  closed_ = true;
+  for (const Seat& peer : seats_) {
+    if (peer.connection) peer.connection->say_goodbye();
+  }
+}
+
+void UnixLane::finish(const Deadline& deadline) {
+  const Lock lock(mutex_);
+  const absl::Status reason = Cancelled("the transport is closed");
+  for (const Seat& peer : seats_) {
+    if (!peer.connection) continue;
+    while (peer.connection->wants_write() && wait_for(peer.connection->fd(), POLLOUT, deadline).ok()) {
+      peer.connection->on_writable();
+    }
+    peer.connection->fail(reason);
+  }
+  from_self_.fail_posted(std::nullopt, reason);
+  if (state_.letters) state_.letters->fail(reason);
+  leadership_.wake_finished_leader();
+}
+
+}  // namespace evermoe

@@ -1,0 +1,98 @@
+// How the processes of one machine find each other: calls to older ones, calls of younger ones.
+//
+// A caller greets and then waits for the answer, which the called process gives once its own table
+// names the caller: the greeting carries who it is (frame.h), and a caller that is not named, or that
+// says nothing, waits without being in anybody's way. Whoever waits for a younger process keeps an
+// idle connection to it meanwhile: it breaks when that process dies.
+//
+// Sockets are only looked at inside run(), by the calling thread; between runs callers wait in the
+// kernel's queue.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <list>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "base/ids.h"
+#include "comm/transport/deadline.h"
+#include "comm/unix/unix_connect.h"
+
+struct pollfd;
+
+namespace evermoe {
+
+// A process to be met.
+struct UnixProcess {
+  std::string name;           // it listens at
+  View since;                 // of the younger one of the two: both ends know the same
+  bool we_call = false;       // else it calls us
+  friend bool operator==(const UnixProcess&, const UnixProcess&) = default;
+};
+
+struct UnixStreams {
+  FileDescriptor messages;
+  FileDescriptor letters;
+};
+
+class UnixMeeting {
+ public:
+  using Connected = std::function<absl::Status(Rank, UnixStreams)>;
+
+  UnixMeeting(ListeningSocket listening, Rank rank, int size);
+  absl::Status start();
+  const std::string& name() const { return listening_.name; }
+
+  // Connects with the processes of `missing`, and calls `connected` for each; an error of that ends the
+  // run. PeerLost as soon as one of them is found dead, Timeout naming the others at the deadline,
+  // InvalidInput if one believes in another world, Cancelled after close(). Calls that were not
+  // answered are kept for the next run, if that still wants the same process. One thread at a time.
+  absl::Status run(std::map<Rank, UnixProcess> missing, const Deadline& deadline, const Connected& connected);
+
+  // Ends a run and stops listening. From any thread.
+  void close();
+
+ private:
+  struct Caller {
+    FileDescriptor socket;
+    GreetingReader reader;
+  };
+  // Our connection to a missing process: a call that waits for its answer, or the idle one.
+  struct Contact {
+    UnixProcess process;
+    FileDescriptor socket;
+    FileDescriptor letters;  // of a call: our end
+    GreetingReader answer;
+  };
+
+  absl::Status meet_all(const Deadline& deadline, const Connected& connected);
+  absl::Status contact_missing();
+  absl::StatusOr<Contact> make_contact(Rank rank, const UnixProcess& process);
+  Greeting own_greeting(View since) const;
+  absl::Status answer_callers(const Connected& connected);
+  absl::Status answer(Caller& caller, const UnixProcess& process, const Connected& connected);
+  absl::Status wait_for_events(const Deadline& deadline, const Connected& connected);
+  absl::Status accept_callers();
+  void hear(Caller& caller);
+  absl::Status hear_answer(Rank rank, Contact& contact, const Connected& connected);
+  absl::Status check_world(Rank rank, uint32_t world_size) const;
+  absl::Status timeout() const;
+
+  ListeningSocket listening_;
+  const Rank rank_;
+  const uint32_t size_;
+  const uint64_t process_;
+  FileDescriptor wake_up_;
+  std::atomic<bool> closed_ = false;
+
+  std::mutex mutex_;  // guards everything below, and the listening socket
+  std::map<Rank, UnixProcess> missing_;
+  std::map<Rank, Contact> contacts_;  // of missing processes only
+  std::list<Caller> callers_;
+  Deadline next_attempt_{absl::ZeroDuration()};  // before it nobody is called again
+};
+
+}  // namespace evermoe

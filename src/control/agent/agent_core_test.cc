@@ -1,0 +1,328 @@
+// What the agent of a node decides, in a language of its own: times are seconds, numbers of starts and
+// streams are plain, and what the agent does is one line of text.
+#include "control/agent/agent_core.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace evermoe {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr pid_t kAgentPid = 77;
+
+struct Words {
+  std::string operator()(const AttachController&) const { return "attach"; }
+  std::string operator()(const ToController& to) const {
+    const int64_t start = to.envelope.start;
+    const auto of = [&](const std::string& what) { return absl::StrCat(what, " ", start); };
+    return std::visit(
+        [&](const auto& message) -> std::string {
+          using Message = std::decay_t<decltype(message)>;
+          if constexpr (std::is_same_v<Message, AgentHello>) return absl::StrCat("hello of ", message.node.value);
+          if constexpr (std::is_same_v<Message, AgentReady>) return "ready";
+          if constexpr (std::is_same_v<Message, Beat>) return "beat";
+          if constexpr (std::is_same_v<Message, WorkerStarted>) return of("started");
+          if constexpr (std::is_same_v<Message, MemberJoined>) return of("joined");
+          if constexpr (std::is_same_v<Message, MemberSaid>) return of("said");
+          if constexpr (std::is_same_v<Message, MemberAlive>) return of("alive");
+          if constexpr (std::is_same_v<Message, WorkerEnded>) return absl::StrCat(of("ended"), " (", message.how, ")");
+          if constexpr (std::is_same_v<Message, WorkerWords>) return "words";
+          return "something else";
+        },
+        to.envelope.message);
+  }
+  std::string operator()(const ToWorker& to) const {
+    const auto* const welcome = std::get_if<Welcome>(&to.envelope.message);
+    return absl::StrCat(welcome != nullptr ? absl::StrCat("welcome ", welcome->life) : "order", " to ", to.to.value);
+  }
+  std::string operator()(const CutWorker& cut) const { return absl::StrCat("cut ", cut.stream.value); }
+  std::string operator()(const SpawnWorker& spawn) const { return absl::StrCat("spawn ", spawn.start); }
+  std::string operator()(const SignalWorker& signal) const {
+    return absl::StrCat(signal.signal == SIGKILL ? "kill " : "ask to drain ", signal.start);
+  }
+  std::string operator()(const QuitAgent& quit) const { return absl::StrCat(quit.ok ? "quit: " : "fail: ", quit.reason); }
+};
+
+// The agent of node 1. A worker's stream has the number of its start, and so has its pid.
+class TestAgent {
+ public:
+  TestAgent() : core_(options(), absl::ZeroDuration()) {}
+
+  // Time passes as it does for a process that runs: it is looked at often.
+  TestAgent& wait(double seconds) {
+    const absl::Duration end = now_ + absl::Seconds(seconds);
+    while (now_ < end) {
+      now_ = std::min({end, std::max(core_.next_deadline(), now_ + absl::Milliseconds(1)), now_ + absl::Seconds(1)});
+      note(core_.on_time(now_));
+    }
+    return *this;
+  }
+  // The process itself stands still.
+  TestAgent& stand_still(double seconds) {
+    now_ += absl::Seconds(seconds);
+    note(core_.on_time(now_));
+    return *this;
+  }
+  TestAgent& tick() { return stand_still(0); }
+
+  TestAgent& welcome(int64_t life) { return from_controller(Welcome{life}); }
+  TestAgent& broken() { return note(core_.on_controller_broken(now_)); }
+  TestAgent& start(int64_t start, int rank) { return from_controller(StartWorker{Node(1), Rank(rank), View(1)}, start); }
+  TestAgent& told_to_kill(int64_t start, int rank) {
+    return from_controller(KillWorker{Node(1), Rank(rank), View(1), "why"}, start);
+  }
+  TestAgent& order(int64_t start, int rank) {
+    return from_controller(SendOrder{Rank(rank), View(1), StopOrder{View(2)}}, start);
+  }
+  TestAgent& from_controller(ControlMessage message, int64_t start = 0) {
+    return note(core_.on_controller(now_, {start, std::move(message)}));
+  }
+
+  TestAgent& attaches(int64_t start) { return from_worker(start, WorkerHello{static_cast<pid_t>(start)}); }
+  TestAgent& joins(int64_t start, int rank) {
+    MemberJoined joined;
+    joined.rank = Rank(rank);
+    joined.since = View(1);
+    return from_worker(start, joined);
+  }
+  TestAgent& says(int64_t start, int rank) {
+    return from_worker(start, MemberSaid{Rank(rank), View(1), Finished{Rank(rank), Step(3)}});
+  }
+  TestAgent& lives(int64_t start, int rank) { return from_worker(start, MemberAlive{Rank(rank), View(1), View(1)}); }
+  TestAgent& from_worker(int64_t stream, ControlMessage message) {
+    return note(core_.on_worker(now_, StreamNumber(stream), {0, std::move(message)}));
+  }
+  TestAgent& line_breaks(int64_t start) { return note(core_.on_worker_broken(now_, StreamNumber(start))); }
+  TestAgent& exits(int64_t start, ExitStatus how, std::vector<std::string> words = {}) {
+    return note(core_.on_exit(now_, start, how, WorkerWords{Rank(0), "log", std::move(words)}));
+  }
+  TestAgent& killed(int64_t start) { return exits(start, {.signal = SIGKILL}); }
+  TestAgent& cannot_spawn() {
+    spawns_ = false;
+    return *this;
+  }
+
+  // A worker of this rank lives and is known to the controller.
+  TestAgent& runs(int64_t number, int rank) { return start(number, rank).attaches(number).joins(number, rank); }
+
+  // What it did since the last call.
+  std::string did() { return absl::StrJoin(std::exchange(did_, {}), ", "); }
+
+ private:
+  static AgentCoreOptions options() {
+    AgentCoreOptions options;
+    options.node = Node(1);
+    options.pid = kAgentPid;
+    return options;
+  }
+  TestAgent& note(const AgentActions& actions) {
+    for (const AgentAction& action : actions) {
+      const std::string words = std::visit(Words(), action);
+      if (words != "beat") did_.push_back(words);
+      const auto* const spawn = std::get_if<SpawnWorker>(&action);
+      if (spawn == nullptr) continue;
+      if (spawns_) note(core_.on_spawned(now_, spawn->start, static_cast<pid_t>(spawn->start)));
+      else note(core_.on_not_spawned(now_, spawn->start, "no memory"));
+    }
+    return *this;
+  }
+
+  absl::Duration now_;
+  AgentCore core_;
+  bool spawns_ = true;
+  std::vector<std::string> did_;
+};
+
+TestAgent ready_agent() {
+  TestAgent agent;
+  agent.tick().welcome(0).did();
+  return agent;
+}
+
+TEST(AgentCore, AttachesAndIsReadyAtOnceWhereNobodyLives) {
+  TestAgent agent;
+  EXPECT_EQ(agent.tick().did(), "attach, hello of 1");
+  EXPECT_EQ(agent.welcome(0).did(), "ready");
+}
+
+TEST(AgentCore, StartsAWorkerAndHandsOnWhatItSays) {
+  TestAgent agent = ready_agent();
+  EXPECT_EQ(agent.start(5, 0).did(), "spawn 5, started 5");
+  EXPECT_EQ(agent.attaches(5).did(), "welcome 0 to 5");
+  EXPECT_EQ(agent.joins(5, 0).says(5, 0).lives(5, 0).did(), "joined 5, said 5, alive 5");
+  EXPECT_EQ(agent.order(5, 0).did(), "order to 5");
+  EXPECT_EQ(agent.exits(5, {.code = 0}).did(), "ended 5 (ended before its work was done)");
+}
+
+TEST(AgentCore, AWorkerThatTheControllerDoesNotKnowYetIsNotHeard) {
+  TestAgent agent = ready_agent();
+  agent.start(5, 0).attaches(5).did();
+  EXPECT_EQ(agent.says(5, 0).lives(5, 0).did(), "");
+}
+
+TEST(AgentCore, OrdersGoToTheProcessThatIsMeantOrToNobody) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).did();
+  EXPECT_EQ(agent.order(4, 0).order(6, 0).did(), "");
+  EXPECT_EQ(agent.line_breaks(5).order(5, 0).did(), "") << "it is about to end";
+}
+
+TEST(AgentCore, AProcessThatCannotBeStartedHasEnded) {
+  TestAgent agent = ready_agent();
+  EXPECT_EQ(agent.cannot_spawn().start(5, 0).did(), "spawn 5, ended 5 (cannot be started: no memory)");
+}
+
+// ---- one process per role
+
+TEST(AgentCore, TheNextProcessOfARoleWaitsUntilTheFormerHasEnded) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).did();
+  EXPECT_EQ(agent.start(6, 0).did(), "kill 5");
+  EXPECT_EQ(agent.says(5, 0).did(), "said 5") << "it still lives; the controller knows better";
+  EXPECT_EQ(agent.killed(5).did(), "spawn 6, started 6") << "and nobody is told of an end that was ordered";
+}
+
+TEST(AgentCore, OnlyTheLastOneWaits) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).start(6, 0).start(7, 0).did();
+  EXPECT_EQ(agent.killed(5).did(), "spawn 7, started 7");
+}
+
+TEST(AgentCore, WhoWaitsToBeStartedCanBeKilled) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).start(6, 0).told_to_kill(6, 0).did();
+  EXPECT_EQ(agent.killed(5).did(), "");
+}
+
+TEST(AgentCore, AKillIsOfOneProcessNotOfARole) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).did();
+  EXPECT_EQ(agent.told_to_kill(4, 0).did(), "");
+  EXPECT_EQ(agent.told_to_kill(5, 0).did(), "kill 5");
+  EXPECT_EQ(agent.killed(5).did(), "ended 5 (killed by signal 9 (Killed))");
+}
+
+TEST(AgentCore, AStrangerIsCutOff) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).did();
+  EXPECT_EQ(agent.from_worker(9, WorkerHello{99}).did(), "cut 9");
+  EXPECT_EQ(agent.from_worker(9, WorkerHello{5}).did(), "cut 9") << "process 5 has its line";
+  EXPECT_EQ(agent.from_worker(9, Beat{}).did(), "cut 9") << "who does not say who it is";
+}
+
+TEST(AgentCore, AWorkerThatSpeaksForAnotherRoleIsEnded) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).did();
+  EXPECT_EQ(agent.says(5, 1).did(), "kill 5");
+  EXPECT_EQ(agent.from_worker(5, Drain{}).did(), "kill 5");
+}
+
+// ---- controllers come and go
+
+TEST(AgentCore, WorkersGoOnWithoutAControllerAndRegisterWithTheNext) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).runs(6, 1).did();
+  EXPECT_EQ(agent.broken().says(5, 0).did(), "") << "there is nobody to tell";
+  EXPECT_EQ(agent.wait(0.06).did(), "attach, hello of 1");
+  EXPECT_EQ(agent.welcome(1).did(), "started 5, welcome 1 to 5, started 6, welcome 1 to 6");
+  EXPECT_EQ(agent.joins(5, 0).did(), "joined 5");
+  EXPECT_EQ(agent.joins(6, 1).did(), "joined 6, ready") << "not before all have registered";
+}
+
+TEST(AgentCore, WhoDoesNotRegisterInTimeIsNotWaitedFor) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).runs(6, 1).broken().wait(0.06).welcome(1).joins(5, 0).did();
+  EXPECT_EQ(agent.wait(0.9).did(), "");
+  EXPECT_EQ(agent.wait(0.2).did(), "ready");
+  EXPECT_EQ(agent.joins(6, 1).did(), "joined 6") << "it may still come";
+}
+
+TEST(AgentCore, WhoHasNotAttachedYetIsNotWaitedFor) {
+  TestAgent agent = ready_agent();
+  agent.start(5, 0).broken().wait(0.06).did();
+  EXPECT_EQ(agent.welcome(1).did(), "started 5, ready");
+}
+
+TEST(AgentCore, AnEndWhileTheControllerIsAwayIsSeenByWhatIsMissing) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).runs(6, 1).broken().killed(5).wait(0.06).did();
+  EXPECT_EQ(agent.welcome(1).joins(6, 1).did(), "started 6, welcome 1 to 6, joined 6, ready");
+}
+
+// It took the node for lost, and others may play its roles.
+TEST(AgentCore, AControllerMetAgainWantsNoneOfTheWorkers) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).runs(6, 1).broken().wait(0.06).did();
+  EXPECT_EQ(agent.welcome(0).did(), "kill 5, kill 6, ready");
+  EXPECT_EQ(agent.says(5, 0).killed(5).killed(6).did(), "") << "and hears nothing of them";
+  EXPECT_EQ(agent.start(7, 0).did(), "spawn 7, started 7");
+}
+
+TEST(AgentCore, AttemptsGoOnUntilOneSucceeds) {
+  TestAgent agent;
+  agent.tick().did();
+  EXPECT_EQ(agent.broken().wait(0.06).broken().wait(0.06).did(), "attach, hello of 1, attach, hello of 1");
+}
+
+TEST(AgentCore, ASilentControllerIsLeft) {
+  TestAgent agent = ready_agent();
+  EXPECT_EQ(agent.wait(9.9).did(), "");
+  EXPECT_EQ(agent.wait(0.2).did(), "attach, hello of 1");
+}
+
+TEST(AgentCore, OneThatStoodStillItselfTakesNobodyForSilent) {
+  TestAgent agent = ready_agent();
+  agent.wait(3);
+  EXPECT_EQ(agent.stand_still(60).wait(6).did(), "");
+  EXPECT_EQ(agent.wait(1.2).did(), "attach, hello of 1");
+}
+
+TEST(AgentCore, WithoutAControllerForTooLongAllEndsHere) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).broken().did();
+  for (int i = 0; i < 29; ++i) agent.wait(10).broken();
+  agent.did();
+  EXPECT_THAT(agent.wait(11).did(), HasSubstr("kill 5"));
+  EXPECT_EQ(agent.killed(5).did(), "fail: no controller for 5m");
+}
+
+// ---- the end
+
+TEST(AgentCore, QuitsWhenTheLastWorkerHasEnded) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).runs(6, 1).start(7, 1).did();
+  EXPECT_EQ(agent.from_controller(EndJob{true, false, "finished"}).did(), "kill 5, kill 6");
+  EXPECT_EQ(agent.killed(6).did(), "") << "and nobody takes its place";
+  EXPECT_EQ(agent.killed(5).did(), "quit: finished");
+  EXPECT_EQ(agent.start(8, 0).broken().wait(20).did(), "");
+}
+
+TEST(AgentCore, AnAgentWithoutWorkersQuitsAtOnce) {
+  TestAgent agent = ready_agent();
+  EXPECT_EQ(agent.from_controller(EndJob{false, false, "refused"}).did(), "quit: refused");
+}
+
+TEST(AgentCore, WorkersAreAskedToDrainOnce) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).start(6, 1).did();
+  EXPECT_EQ(agent.from_controller(Drain{}).did(), "ask to drain 5") << "a program that has just begun does not listen yet";
+  EXPECT_EQ(agent.attaches(6).did(), "ask to drain 6, welcome 0 to 6");
+  EXPECT_EQ(agent.from_controller(Drain{}).did(), "") << "a second signal means something else";
+}
+
+TEST(AgentCore, LastWordsAreToldOfWhoFailedByItself) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).runs(6, 1).runs(7, 2).did();
+  EXPECT_EQ(agent.exits(5, {.code = 1}, {"the disk is full"}).did(), "ended 5 (exit code 1: the disk is full), words");
+  EXPECT_EQ(agent.exits(6, {.signal = SIGKILL}, {"step 7"}).did(), "ended 6 (killed by signal 9 (Killed))");
+  EXPECT_EQ(agent.exits(7, {.code = 0}, {"done"}).did(), "ended 7 (ended before its work was done: done)");
+}
+
+}  // namespace
+}  // namespace evermoe

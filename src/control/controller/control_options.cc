@@ -1,0 +1,90 @@
+#include "control/controller/control_options.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.h"
+#include "env/files.h"
+
+namespace evermoe {
+namespace {
+
+constexpr double kWorkerBeats = 6;
+constexpr double kControlBeats = 20;
+constexpr double kStandstillBeats = 4;
+constexpr absl::Duration kSilenceMin = absl::Seconds(1);
+constexpr absl::Duration kStandstillMin = absl::Seconds(2);
+// What is not a step (a start, an evaluation, a checkpoint, the end) may take so many step deadlines.
+constexpr int kPatience = 10;
+// How long members have to move in a view that was opened to see who stands still.
+constexpr absl::Duration kProbe = absl::Seconds(5);
+
+std::optional<DomainLevel> level_of(FailureDomain domain) {
+  switch (domain) {
+    case FailureDomain::kWorker:
+      return std::nullopt;
+    case FailureDomain::kNode:
+      return DomainLevel::kNode;
+    case FailureDomain::kRack:
+      return DomainLevel::kRack;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+SignsOfLife signs_of_life(const ProtectionConfig& protection) {
+  const absl::Duration beat = absl::Seconds(protection.heartbeat_seconds);
+  const absl::Duration control = std::max(kSilenceMin, kControlBeats * beat);
+  return {.beat = beat,
+          .worker_max = std::max(kSilenceMin, kWorkerBeats * beat),
+          .node_max = control,
+          .controller_max = control,
+          .standstill = std::max(kStandstillMin, kStandstillBeats * beat)};
+}
+
+ControllerServerOptions controller_options(const JobConfig& config) {
+  const SignsOfLife signs = signs_of_life(config.protection);
+  ControllerServerOptions options;
+  options.lanes.assign(config.parallel.lanes.begin(), config.parallel.lanes.end());
+  ControllerOptions& core = options.core;
+  core.nodes = static_cast<int>(config.run.nodes);
+  core.spares = static_cast<int>(config.run.spares);
+  core.racks = static_cast<int>(config.run.racks);
+  core.copies = static_cast<int>(config.protection.copies);
+  core.copy_level = level_of(config.protection.failure_domain);
+  // A job of one worker has nobody to keep copies.
+  core.is_protected = config.protection.strategy != ProtectionStrategy::kNone && config.parallel.world_size() > 1;
+  core.restarts_max = static_cast<int>(config.run.restarts_max);
+  core.backoff = absl::Seconds(config.run.backoff_seconds);
+  core.steps = Step(config.train.steps);
+  core.evaluate_every_steps = config.evaluate.every_steps;
+  core.checkpoint_every_steps = config.checkpoint.every_steps;
+  core.patience = kPatience;
+  core.silence_max = signs.worker_max;
+  core.step_max = absl::Seconds(config.run.deadline_seconds);
+  core.medians_max = config.protection.step_deadline_medians;
+  core.probe_min = std::min(kProbe, core.step_max / 2);
+  core.load_max = absl::Seconds(config.protection.recovery_deadline_seconds);
+  core.start_max = std::min(core.start_max, core.load_max);
+  options.relay.beat = signs.beat;
+  options.relay.silence_max = signs.node_max;
+  options.relay.own_standstill = signs.standstill;
+  return options;
+}
+
+AgentCoreOptions agent_options(const JobConfig& config) {
+  const SignsOfLife signs = signs_of_life(config.protection);
+  AgentCoreOptions options;
+  options.beat = signs.beat;
+  options.silence_max = signs.controller_max;
+  options.own_standstill = signs.standstill;
+  return options;
+}
+
+absl::StatusOr<JobConfig> load_stored_config(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, read_file(real_files(), path, kConfigBytesMax));
+  return parse_config(text, path, parent_directory(path), {});
+}
+
+}  // namespace evermoe

@@ -1,0 +1,228 @@
+// The language of the controller core's tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "control/controller/controller_core.h"
+
+namespace evermoe {
+
+// A job of 2 stages x 2 lanes in invented time. Its workers come up when they are started, answer the
+// controller's orders and give signs of life, except for what the test says:
+//
+//   job.begins().commits(1, 20).saves(20).worker(2).dies("killed by signal 9 (Killed)");
+//   EXPECT_EQ(job.did(), "start 1.0, restart all in view 2");
+class ControlledJob {
+  struct Member {
+    View since, epoch, entered;
+    Node node;
+    Commit newest{-1};
+    Step base{-1};
+    bool lives = false, has_joined = false, comes_up = true;
+    std::string arithmetic;
+    bool is_stopped = false, hangs = false, is_broken = false;
+  };
+
+ public:
+  static constexpr int kWorkers = 4;
+
+  explicit ControlledJob(ControllerOptions options) : topology_({2, 2}, 2), core_(topology_, options, now_) {
+    for (int32_t node = 0; node < options.nodes + options.spares; ++node) {
+      feed(AgentJoined{Node(node)});
+      agents_.insert(Node(node));
+    }
+  }
+  // Without protection, as `evermoe run` sets it up.
+  static ControllerOptions unprotected() {
+    ControllerOptions options;
+    options.is_protected = false;
+    options.restarts_max = 3;
+    options.backoff = absl::Milliseconds(200);
+    options.patience = 10;
+    options.steps = Step(60);
+    options.evaluate_every_steps = options.checkpoint_every_steps = 20;
+    return options;
+  }
+
+  class Worker {
+   public:
+    Worker(ControlledJob& job, int rank) : job_(job), rank_(rank) {}
+    ControlledJob& dies(const std::string& how = "killed by signal 9 (Killed)") { return ends({.how = how}); }
+    ControlledJob& refuses(const std::string& why) { return ends({.how = why, .bad_input = true}); }
+    ControlledJob& leaves() { return ends({.how = "ended before its work was done", .is_clean = true}); }
+    // Gives no sign of life and answers nothing any more.
+    ControlledJob& stops() { return member().is_stopped = true, job_; }
+    // Gives signs of life, but never enters another view.
+    ControlledJob& hangs() { return member().hangs = true, job_; }
+    // From now on no process of the role comes up.
+    ControlledJob& never_comes_up() { return member().comes_up = false, job_; }
+    ControlledJob& computes_with(const std::string& arithmetic) { return member().arithmetic = arithmetic, job_; }
+    ControlledJob& finishes(int64_t step) { return say(Finished{Rank(rank_), Step(step)}); }
+    ControlledJob& accuses(int other) {
+      Trouble trouble{.view = job_.core_.view(), .stage_epoch = member().epoch, .rank = Rank(rank_)};
+      trouble.accused = Rank(other);
+      trouble.what = "peer lost";
+      return say(trouble);
+    }
+    // Had to leave its step; nobody has died.
+    ControlledJob& breaks_off() {
+      member().is_broken = true;
+      return say(Trouble{.view = job_.core_.view(), .stage_epoch = member().epoch, .rank = Rank(rank_),
+                         .inside_stage = true, .accused = std::nullopt, .what = "connection cut"});
+    }
+
+   private:
+    friend class ControlledJob;
+    Member& member() const { return job_.members_[static_cast<size_t>(rank_)]; }
+    ControlledJob& say(MemberMessage message) {
+      return job_.feed(MemberSaid{Rank(rank_), member().since, std::move(message)});
+    }
+    ControlledJob& ends(WorkerEnded ended) {
+      ended.rank = Rank(rank_);
+      ended.since = member().since;
+      member().lives = false;
+      return job_.feed(ended);
+    }
+    ControlledJob& job_;
+    const int rank_;
+  };
+  Worker worker(int rank) { return Worker(*this, rank); }
+
+  // All workers have come up and the first view is open.
+  ControlledJob& begins() { return wait(0.1); }
+  ControlledJob& commits(int64_t first, int64_t last, double seconds_each = 0.1) {
+    for (int64_t step = first; step <= last; ++step) {
+      wait(seconds_each);
+      commit(verdict_commit(Step(step)));
+    }
+    return *this;
+  }
+  ControlledJob& evaluates(int64_t step) { return commit(evaluation_commit(Step(step))); }
+  // The checkpoint that the next restart begins with.
+  ControlledJob& saves(int64_t step) {
+    durable_ = Step(step);
+    return *this;
+  }
+  ControlledJob& all_finish(int64_t step) {
+    for (int rank = 0; rank < kWorkers; ++rank) worker(rank).finishes(step);
+    return *this;
+  }
+  ControlledJob& loses_node(int32_t node) {
+    for (Member& member : members_) member.lives = member.lives && member.node != Node(node);
+    agents_.erase(Node(node));
+    return feed(AgentLost{Node(node), "its agent is gone"});
+  }
+  ControlledJob& wait(double seconds) {
+    const absl::Duration until = now_ + absl::Seconds(seconds);
+    while (now_ < until && !end_) {
+      now_ = std::min({until, now_ + absl::Milliseconds(250), std::max(now_ + absl::Milliseconds(1), core_.next_deadline())});
+      for (int rank = 0; rank < kWorkers; ++rank) live_on(rank);
+      for (const Node node : agents_) feed(AgentAlive{node});
+      feed(TimePassed{});
+    }
+    return *this;
+  }
+
+  // What the controller did since the last call: starts, kills, plans and the end.
+  std::string did() { return absl::StrJoin(std::exchange(did_, {}), ", "); }
+  std::string said() const { return absl::StrJoin(said_, "\n"); }
+  const EndJob& end() const { return *end_; }
+  bool has_ended() const { return end_.has_value(); }
+  const RecoveryRecord& recovery() const { return core_.recoveries().back(); }
+  const ControllerCore& core() const { return core_; }
+  double now() const { return absl::ToDoubleSeconds(now_); }
+
+ private:
+  ControlledJob& commit(Commit commit) {
+    for (int rank = 0; rank < kWorkers; ++rank) {
+      Member& member = members_[static_cast<size_t>(rank)];
+      if (!member.has_joined) continue;
+      member.newest = commit;
+      worker(rank).say(Progress{core_.view(), Rank(rank), commit});
+    }
+    return *this;
+  }
+
+  void live_on(int rank) {
+    Member& member = members_[static_cast<size_t>(rank)];
+    if (!member.lives || member.is_stopped || !member.comes_up) return;
+    if (!member.has_joined) {
+      member.has_joined = true;
+      MemberJoined joined{.rank = Rank(rank), .since = member.since, .node = member.node};
+      joined.address = absl::StrCat("address ", rank);
+      joined.arithmetic = member.arithmetic;
+      feed(joined);
+    }
+    if (!member.hangs) member.entered = core_.view();
+    feed(MemberAlive{Rank(rank), member.since, member.entered});
+  }
+
+  ControlledJob& feed(const ControllerEvent& event) {
+    if (end_) return *this;
+    for (const ControllerAction& action : core_.on(now_, event)) {
+      std::visit([this](const auto& one) { on(one); }, action);
+    }
+    return *this;
+  }
+  std::string name(Rank rank) const { return topology_.name_of(rank); }
+
+  void on(const StartWorker& start) {
+    did_.push_back(absl::StrCat("start ", name(start.rank), start.node == Node(0) ? "" : absl::StrCat(" on ", start.node.value)));
+    Member fresh{.since = start.since, .node = start.node, .lives = true};
+    Member& member = members_[static_cast<size_t>(start.rank.value)];
+    fresh.comes_up = member.comes_up;
+    member = fresh;
+  }
+  void on(const KillWorker& kill) {
+    did_.push_back("kill " + name(kill.rank));
+    members_[static_cast<size_t>(kill.rank.value)].lives = false;
+  }
+  void on(const SendOrder& order) {
+    Member& member = members_[static_cast<size_t>(order.rank.value)];
+    if (!member.lives || member.is_stopped) return;
+    std::visit([&](const auto& message) { obey(order.rank, member, message); }, order.message);
+  }
+  void obey(Rank rank, const Member& member, const StopOrder& stop) {
+    Report report{.view = stop.view, .rank = rank, .stage_epoch = member.epoch, .is_broken = member.is_broken};
+    report.newest = member.newest;
+    report.base = member.base;
+    feed(MemberSaid{rank, member.since, report});
+  }
+  void obey(Rank rank, Member& member, const Plan& plan) {
+    if (rank == Rank(0)) did_.push_back(absl::StrCat(plan.restart_all ? "restart all in view " : "go on in view ", plan.view.value));
+    if (!plan.restart_all) return;
+    member.epoch = plan.view;
+    member.is_broken = false;
+    member.base = durable_;
+    member.newest = verdict_commit(durable_);
+    feed(MemberSaid{rank, member.since, Milestone{plan.view, rank, Milestone::Kind::kRestored}});
+  }
+  void obey(Rank rank, const Member&, const ReleaseOrder&) {
+    if (rank == Rank(0)) did_.push_back("release");
+  }
+  void on(const EndJob& end) {
+    did_.push_back(end.ok ? "end" : end.bad_input ? "refuse" : "fail");
+    end_ = end;
+  }
+  void on(const Tell& tell) { said_.push_back(tell.text); }
+
+  absl::Duration now_ = absl::Seconds(1000);
+  const Topology topology_;
+  std::vector<Member> members_{kWorkers};
+  std::set<Node> agents_;  // that give signs of life
+  Step durable_;
+  std::vector<std::string> did_, said_;
+  std::optional<EndJob> end_;
+  ControllerCore core_;
+};
+
+}  // namespace evermoe

@@ -1,0 +1,299 @@
+// What the controller decides when workers die, hang or fail. The recovery of protected jobs is tested with
+// real members in sim/; here are the decisions that need no state: restarts, limits, deadlines, ends.
+#include "control/controller/controller_core.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "absl/strings/match.h"
+#include "control/controller/controlled_job_testing.h"
+
+namespace evermoe {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+using Job = ControlledJob;
+
+Job unprotected() { return Job(Job::unprotected()); }
+
+TEST(ControllerCore, AnUndisturbedJobFinishes) {
+  Job job = unprotected();
+  job.begins();
+  EXPECT_EQ(job.did(), "start 0.0, start 0.1, start 1.0, start 1.1, restart all in view 1");
+  job.commits(1, 60).evaluates(60).all_finish(60);
+  EXPECT_EQ(job.did(), "release");
+  for (int rank = 0; rank < Job::kWorkers; ++rank) job.worker(rank).leaves();
+  EXPECT_EQ(job.did(), "end");
+  EXPECT_TRUE(job.end().ok);
+  EXPECT_TRUE(job.core().recoveries().empty());
+}
+
+TEST(ControllerCore, WithoutProtectionALostWorkerSendsAllBack) {
+  Job job = unprotected();
+  job.begins().commits(1, 20).saves(20).commits(21, 25).did();
+  job.worker(2).dies();
+  EXPECT_EQ(job.did(), "") << "not before the back-off is over";
+  job.wait(0.3);
+  EXPECT_EQ(job.did(), "start 1.0, restart all in view 2") << "the others keep their processes";
+  EXPECT_THAT(job.said(), HasSubstr("worker 1.0 is lost: killed by signal 9 (Killed)"));
+  EXPECT_THAT(job.said(), HasSubstr("restart 1 of at most 3 in a row without progress"));
+}
+
+TEST(ControllerCore, ARestartIsRecordedWithItsCost) {
+  Job job = unprotected();
+  job.begins().commits(1, 20).saves(20).commits(21, 25).worker(1).dies().wait(0.3).commits(21, 25);
+  EXPECT_FALSE(job.recovery().is_over()) << "it is not yet where it was";
+  job.commits(26, 26);
+  const RecoveryRecord& record = job.recovery();
+  EXPECT_THAT(record.roles, ElementsAre("0.1"));
+  EXPECT_THAT(record.causes, ElementsAre("0.1: killed by signal 9 (Killed)"));
+  EXPECT_EQ(record.step, Step(25));
+  EXPECT_TRUE(record.restarted_all);
+  EXPECT_EQ(record.restarts, 1);
+  EXPECT_NEAR(absl::ToDoubleSeconds(record.resumed - record.noticed), 0.3 + 6 * 0.1, 1e-6)
+      << "back-off, five steps done again and the next one";
+}
+
+// The steps between the checkpoint and the failure may take longer than a single step may.
+TEST(ControllerCore, StepsThatAreDoneAgainAreMovement) {
+  Job job = unprotected();
+  job.begins().commits(1, 50, 10).worker(3).dies().wait(0.3).did();
+  job.commits(1, 49, 10);
+  EXPECT_EQ(job.did(), "");
+  EXPECT_THAT(job.said(), Not(HasSubstr("nothing has happened")));
+}
+
+TEST(ControllerCore, TwoDeathsAtOnceAreOneRestart) {
+  Job job = unprotected();
+  job.begins().commits(1, 5).did();
+  job.worker(1).dies().worker(3).dies().wait(0.3);
+  EXPECT_EQ(job.did(), "start 0.1, start 1.1, restart all in view 2");
+  EXPECT_THAT(job.recovery().roles, ElementsAre("0.1", "1.1"));
+  EXPECT_EQ(job.recovery().restarts, 1);
+  EXPECT_THAT(job.said(), Not(HasSubstr("restart 2 of")));
+}
+
+TEST(ControllerCore, RestartsWithoutProgressAreLimited) {
+  Job job = unprotected();
+  job.begins().commits(1, 5);
+  for (int i = 0; i < 3; ++i) job.worker(0).dies().wait(1).commits(1, 5);
+  job.did();
+  job.worker(0).dies("exit code 1: the disk is full");
+  EXPECT_EQ(job.did(), "kill 0.1, kill 1.0, kill 1.1, fail");
+  EXPECT_EQ(job.end().reason,
+            "given up after 3 restarts in a row without progress beyond step 5 (run.restarts_max); the last failure: "
+            "worker 0.0: exit code 1: the disk is full");
+  EXPECT_EQ(job.recovery().restarts, 3);
+}
+
+TEST(ControllerCore, DifferentWorkersThatDieInTurnsAreLimitedTogether) {
+  Job job = unprotected();
+  job.begins().commits(1, 5);
+  for (int i = 0; i < 3; ++i) job.worker(i).dies().wait(1).commits(1, 3);
+  job.worker(3).dies();
+  EXPECT_TRUE(job.has_ended());
+}
+
+// Nobody comes so far that there could be a plan.
+TEST(ControllerCore, AWorkerThatDiesAtOnceIsGivenUp) {
+  Job job = unprotected();
+  for (int i = 0; i < 4; ++i) job.worker(1).dies("cannot be started: no such file").wait(1);
+  EXPECT_TRUE(job.has_ended());
+  EXPECT_THAT(job.end().reason, HasSubstr("given up after 3 restarts in a row"));
+  EXPECT_THAT(job.end().reason, HasSubstr("worker 0.1: cannot be started: no such file"));
+}
+
+TEST(ControllerCore, ProgressForgivesEarlierRestarts) {
+  Job job = unprotected();
+  job.begins();
+  for (int i = 1; i <= 20; ++i) job.commits(1, i).worker(0).dies().wait(1);
+  EXPECT_FALSE(job.has_ended()) << job.end().reason;
+}
+
+TEST(ControllerCore, ANewerCheckpointIsProgressToo) {
+  Job job = unprotected();
+  job.begins().commits(1, 30);
+  for (int i = 1; i <= 20; ++i) job.worker(0).dies().saves(i).wait(1).commits(i + 1, i + 1);
+  EXPECT_FALSE(job.has_ended()) << job.end().reason;
+}
+
+TEST(ControllerCore, TheSameCheckpointIsNone) {
+  Job job = unprotected();
+  job.begins().commits(1, 30).saves(20);
+  for (int i = 1; i <= 4; ++i) job.worker(0).dies().wait(1).commits(21, 25);
+  EXPECT_TRUE(job.has_ended());
+}
+
+TEST(ControllerCore, BackOffDoubles) {
+  Job job = unprotected();
+  job.begins().commits(1, 5);
+  std::vector<double> delays;
+  for (int i = 0; i < 3; ++i) {
+    job.worker(0).dies();
+    delays.push_back(absl::ToDoubleSeconds(job.core().next_deadline()) - job.now());
+    job.wait(1);
+  }
+  EXPECT_THAT(delays, ::testing::Pointwise(::testing::DoubleNear(1e-6), {0.2, 0.4, 0.8}));
+}
+
+TEST(ControllerCore, WithoutRestartsTheFirstFailureIsTheLast) {
+  ControllerOptions options = Job::unprotected();
+  options.restarts_max = 0;
+  Job job(options);
+  job.begins().did();
+  job.worker(0).dies();
+  EXPECT_EQ(job.did(), "kill 0.1, kill 1.0, kill 1.1, fail");
+}
+
+// A broken connection between live workers, again and again.
+TEST(ControllerCore, RestartsWithoutALossAreLimitedToo) {
+  Job job = unprotected();
+  job.begins().commits(1, 5).did();
+  job.worker(0).breaks_off().wait(1);
+  EXPECT_EQ(job.did(), "restart all in view 2");
+  for (int i = 0; i < 3; ++i) job.commits(1, 5).worker(0).breaks_off().wait(1);
+  EXPECT_TRUE(job.has_ended());
+  EXPECT_THAT(job.end().reason, HasSubstr("given up after 3 restarts in a row"));
+}
+
+TEST(ControllerCore, BadInputEndsTheJobWithoutRestart) {
+  Job job = unprotected();
+  job.worker(0).refuses("data.path: no such file");
+  EXPECT_THAT(job.did(), testing::EndsWith("refuse"));
+  EXPECT_EQ(job.end().reason, "data.path: no such file");
+  EXPECT_TRUE(job.core().recoveries().empty());
+}
+
+TEST(ControllerCore, AWorkerThatComputesOtherBitsIsRefused) {
+  Job job = unprotected();
+  for (int rank = 0; rank < Job::kWorkers; ++rank) job.worker(rank).computes_with(rank == 3 ? "cpu=AVX2\n" : "cpu=AVX512\n");
+  job.begins();
+  EXPECT_THAT(job.did(), testing::EndsWith("refuse"));
+  EXPECT_EQ(job.end().reason, "worker 1.1 on node 0 would compute other bits than worker 0.0 on node 0: cpu is AVX512 there and AVX2 here");
+}
+
+TEST(ControllerCore, EndingTooEarlyIsAFailure) {
+  Job job = unprotected();
+  job.begins().commits(1, 5).worker(2).leaves();
+  EXPECT_THAT(job.recovery().causes, ElementsAre("1.0: ended before its work was done"));
+}
+
+TEST(ControllerCore, ACrashAfterTheReleaseIsNoFailure) {
+  Job job = unprotected();
+  job.begins().commits(1, 60).all_finish(60);
+  job.worker(0).dies("killed by signal 11 (Segmentation fault)").worker(1).dies().worker(2).leaves().worker(3).leaves();
+  EXPECT_TRUE(job.end().ok);
+  EXPECT_TRUE(job.core().recoveries().empty());
+}
+
+TEST(ControllerCore, ASilentWorkerIsKilledAndNamed) {
+  Job job = unprotected();
+  job.begins().commits(1, 2).worker(1).stops().did();
+  job.wait(4.7);
+  EXPECT_EQ(job.did(), "");
+  job.wait(0.9);  // a sign of life of its agent, and the back-off
+  EXPECT_EQ(job.did(), "kill 0.1, start 0.1, restart all in view 2");
+  EXPECT_THAT(job.recovery().causes, ElementsAre("0.1: hung: no sign of life for 5s"));
+}
+
+TEST(ControllerCore, AWorkerThatNeverComesUpIsNamed) {
+  Job job = unprotected();
+  job.worker(3).never_comes_up().wait(119);
+  EXPECT_TRUE(job.core().recoveries().empty());
+  job.wait(2);
+  EXPECT_THAT(job.recovery().causes, ElementsAre("1.1: did not come up in time"));
+}
+
+// Who waits for a lost worker fails by it; the death itself is about to be known.
+TEST(ControllerCore, WhoReportsALostPeerIsNotTheCause) {
+  Job job = unprotected();
+  job.begins().commits(1, 3).worker(0).accuses(2).wait(0.4).did();
+  job.worker(2).dies();
+  EXPECT_THAT(job.recovery().roles, ElementsAre("1.0"));
+}
+
+TEST(ControllerCore, AnAccusedWorkerThatNobodySeesDieIsReplaced) {
+  Job job = unprotected();
+  job.begins().commits(1, 3).worker(0).accuses(1).worker(1).accuses(3).did();
+  job.wait(0.8);
+  EXPECT_EQ(job.did(), "kill 1.1, start 1.1, restart all in view 2") << "accusations are followed to their end";
+}
+
+TEST(ControllerCore, AccusationsInACircleBlameOneOfIt) {
+  Job job = unprotected();
+  job.begins().worker(0).accuses(1).worker(1).accuses(0).wait(0.8);
+  EXPECT_EQ(job.recovery().roles.size(), 1u);
+}
+
+TEST(ControllerCore, AliveButWithoutStepsIsHung) {
+  Job job = unprotected();
+  job.begins().commits(1, 5).worker(2).hangs().worker(3).hangs().did();
+  job.wait(59);
+  EXPECT_EQ(job.did(), "");
+  job.wait(8);
+  EXPECT_EQ(job.did(), "go on in view 2, kill 1.0, kill 1.1, start 1.0, start 1.1, restart all in view 3");
+  EXPECT_THAT(job.said(), HasSubstr("nothing has happened for 1m;"));
+}
+
+TEST(ControllerCore, SlowStepsAreNoStandstill) {
+  Job job = unprotected();
+  job.begins().commits(1, 10, 30).did();
+  job.wait(30 * 20 - 1);
+  EXPECT_EQ(job.did(), "");
+  job.wait(2);
+  EXPECT_THAT(job.did(), HasSubstr("go on in view 2")) << "to see who moves";
+}
+
+TEST(ControllerCore, WhatIsNoStepMayTakeLong) {
+  for (const int64_t step : {int64_t{0}, int64_t{20}, int64_t{60}}) {
+    SCOPED_TRACE(step);  // the first step; an evaluation and a checkpoint; the end
+    Job job = unprotected();
+    job.begins().commits(1, step).did();
+    job.wait(599);
+    EXPECT_EQ(job.did(), "");
+    job.wait(2);
+    EXPECT_THAT(job.did(), HasSubstr("go on in view 2"));
+  }
+}
+
+TEST(ControllerCore, ALostNodeIsOneFailureAndASpareTakesOver) {
+  ControllerOptions options = Job::unprotected();
+  options.spares = 1;
+  Job job(options);
+  job.begins().commits(1, 5).did();
+  job.loses_node(0).wait(0.5);
+  EXPECT_EQ(job.did(), "start 0.0 on 1, start 0.1 on 1, start 1.0 on 1, start 1.1 on 1, restart all in view 2");
+  EXPECT_THAT(job.said(), Not(HasSubstr("restart 2 of")));
+}
+
+// Whatever happens, a job whose workers fail without progress comes to its end.
+TEST(ControllerCore, RandomFailuresAlwaysComeToAnEnd) {
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    Job job = unprotected();
+    int failures = 0;
+    for (; failures < 200 && !job.has_ended(); ++failures) {
+      const int victim = static_cast<int>(random() % 4);
+      switch (random() % 5) {
+        case 0: job.worker(victim).dies(); break;
+        case 1: job.worker(victim).stops().wait(6); break;
+        case 2: job.worker(victim).accuses(static_cast<int>(random() % 4)); break;
+        case 3: job.worker(victim).leaves(); break;
+        case 4: job.worker(victim).dies().worker(static_cast<int>(random() % 4)).dies(); break;
+      }
+      job.wait(static_cast<double>(random() % 30) / 10);
+    }
+    EXPECT_TRUE(job.has_ended());
+    EXPECT_LE(failures, 60);
+    EXPECT_FALSE(job.end().ok);
+  }
+}
+
+}  // namespace
+}  // namespace evermoe

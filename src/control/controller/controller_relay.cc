@@ -1,0 +1,320 @@
+#include "control/controller/controller_relay.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "control/wire/control_codec.h"
+
+namespace evermoe {
+namespace {
+
+// What a run that comes late still hears; the oldest is forgotten first.
+constexpr size_t kUntoldMax = 4096;
+
+bool is_same(const RecoveryNote& a, const RecoveryNote& b) { return encode({0, a}) == encode({0, b}); }
+
+// So that all views of a controller are newer than those of the ones before it. One that opens more than
+// these has been met by those whom they concern.
+constexpr int64_t kViewsOfOne = 1000;
+
+ControllerOptions with_own_views(ControllerOptions core, int64_t life) {
+  core.views_after = View(static_cast<uint32_t>(life * kViewsOfOne));
+  return core;
+}
+
+// As the clock of this machine shows it.
+RecoveryNote shifted(RecoveryNote note, absl::Duration by) {
+  RecoveryRecord& record = note.record;
+  for (absl::Duration* moment : {&record.noticed, &record.planned, &record.restored, &record.caught_up,
+                                 &record.verified, &record.resumed}) {
+    *moment += by;
+  }
+  note.failed += by;
+  return note;
+}
+
+}  // namespace
+
+ControllerRelay::ControllerRelay(Topology topology, const ControllerOptions& core, RelayOptions options, absl::Duration now)
+    : options_(options), nodes_(core.nodes), spares_(core.spares), spares_wait_until_(now + core.adoption),
+      core_(topology, with_own_views(core, options.life), now), time_(now, options.own_standstill), now_(now), next_beat_(now), processes_(static_cast<size_t>(topology.world_size())) {}
+
+std::vector<RelayAction> ControllerRelay::on_envelope(absl::Duration now, StreamNumber from, const Envelope& envelope) {
+  now_ = time_.at(now);
+  if (end_) {
+    say_farewell(from, envelope.message);
+    return take();
+  }
+  Stream& stream = *peers_.try_emplace(from).first;
+  stream.second.heard = now_;
+  std::visit([&](const auto& message) { handle(stream, envelope, message); }, envelope.message);
+  return take();
+}
+
+std::vector<RelayAction> ControllerRelay::on_broken(absl::Duration now, StreamNumber stream, const std::string& why) {
+  now_ = time_.at(now);
+  const auto node = peers_.extract(stream);
+  if (end_ || node.empty() || node.mapped().kind != Kind::kAgent) return {};
+  lose_agent(node.mapped(), why);
+  return take();
+}
+
+std::vector<RelayAction> ControllerRelay::on_time(absl::Duration now) {
+  now_ = time_.at(now);
+  if (end_) return {};
+  if (now_ >= next_beat_) beat();
+  feed_ready_agents();
+  feed(TimePassed{}, now_);
+  return take();
+}
+
+absl::Duration ControllerRelay::next_deadline() const { return std::min(core_.next_deadline(), next_beat_) + time_.lost(); }
+
+void ControllerRelay::beat() {
+  next_beat_ = now_ + options_.beat;
+  std::vector<StreamNumber> silent;
+  for (const auto& [number, peer] : peers_) {
+    if (now_ >= peer.heard + options_.silence_max) silent.push_back(number);
+    else send(number, Beat{});
+  }
+  const std::string why = absl::StrCat("no sign of life for ", absl::FormatDuration(options_.silence_max));
+  for (const StreamNumber number : silent) cut(number, why);
+}
+
+// ---- agents and run
+
+void ControllerRelay::handle(Stream& from, const Envelope&, const AgentHello& hello) {
+  if (from.second.kind != Kind::kUnknown || hello.node.value >= nodes_ + spares_) return refuse(from);
+  // An agent that has lost its stream may be back before this end of it breaks.
+  if (const auto former = agents_.find(hello.node); former != agents_.end()) {
+    cut(former->second, "it attaches anew");
+  }
+  from.second.kind = Kind::kAgent;
+  from.second.node = hello.node;
+  from.second.pid = hello.pid;
+  agents_[hello.node] = from.first;
+  send(from.first, Welcome{options_.life});
+}
+
+void ControllerRelay::handle(Stream& from, const Envelope&, const AgentReady&) {
+  if (from.second.kind != Kind::kAgent) return refuse(from);
+  from.second.is_ready = true;
+  if (is_draining_) send(from.first, Drain{});
+  feed_ready_agents();
+}
+
+void ControllerRelay::handle(Stream& from, const Envelope&, const Beat&) {
+  if (from.second.is_fed) feed(AgentAlive{from.second.node}, now_);
+}
+
+void ControllerRelay::feed_ready_agents() {
+  const auto begin = std::count_if(peers_.begin(), peers_.end(), [&](const auto& peer) {
+    return peer.second.is_ready && peer.second.node.value < nodes_;
+  });
+  const bool spares_too = begin == nodes_ || now_ >= spares_wait_until_;
+  std::vector<Node> joined;
+  for (auto& [number, peer] : peers_) {
+    if (!peer.is_ready || peer.is_fed || (peer.node.value >= nodes_ && !spares_too)) continue;
+    peer.is_fed = true;
+    joined.push_back(peer.node);
+  }
+  std::sort(joined.begin(), joined.end());
+  for (const Node node : joined) feed(AgentJoined{node}, now_);
+}
+
+void ControllerRelay::handle(Stream& from, const Envelope&, const RunHello&) {
+  if (from.second.kind != Kind::kUnknown) return refuse(from);
+  from.second.kind = Kind::kRun;
+  send(from.first, Welcome{options_.life});
+  for (size_t rank = 0; rank < processes_.size(); ++rank) {
+    if (processes_[rank].pid != 0) send(from.first, RoleProcess{Rank(static_cast<int32_t>(rank)), processes_[rank].pid});
+  }
+  tell_what_happened(from.first);
+}
+
+void ControllerRelay::tell_what_happened(StreamNumber run) {
+  for (const RecoveryNote& note : recoveries_) send(run, shifted(note, time_.lost()));
+  for (ControlMessage& message : std::exchange(untold_, {})) send(run, std::move(message));
+}
+
+void ControllerRelay::handle(Stream& from, const Envelope&, const Drain&) {
+  if (from.second.kind == Kind::kUnknown) return refuse(from);
+  is_draining_ = true;
+  for (const auto& [number, peer] : peers_) {
+    if (peer.is_ready) send(number, Drain{});
+  }
+}
+
+void ControllerRelay::lose_agent(const Peer& agent, const std::string& why) {
+  const Node node = agent.node;
+  agents_.erase(node);
+  for (size_t rank = 0; rank < processes_.size(); ++rank) {
+    if (processes_[rank].node == node && processes_[rank].pid != 0) tell_pid(Rank(static_cast<int32_t>(rank)), 0);
+  }
+  tell_run(NodeLost{node, agent.pid, why});
+  feed(AgentLost{node, why}, agent.heard);
+}
+
+// ---- workers
+
+// Starts are numbered through the lives of all controllers, so the newest process has the largest.
+bool ControllerRelay::speaks_for_role(Stream& from, int64_t start, Rank rank, View since) {
+  const Peer& peer = from.second;
+  if (peer.kind != Kind::kAgent || rank.value >= std::ssize(processes_)) {
+    refuse(from);
+    return false;
+  }
+  Process& newest = process(rank);
+  if (start < newest.start) {
+    send(from.first, KillWorker{peer.node, rank, since, "another process plays its role"}, start);
+    return false;
+  }
+  if (start > newest.start) newest = {start, peer.node, 0, now_};
+  newest.heard = now_;
+  return true;
+}
+
+void ControllerRelay::handle(Stream& from, const Envelope& envelope, const WorkerStarted& started) {
+  if (speaks_for_role(from, envelope.start, started.rank, started.since)) tell_pid(started.rank, started.pid);
+}
+
+void ControllerRelay::handle(Stream& from, const Envelope& envelope, const MemberJoined& joined) {
+  if (!speaks_for_role(from, envelope.start, joined.rank, joined.since)) return;
+  MemberJoined event = joined;
+  event.node = from.second.node;
+  feed(event, now_);
+}
+
+void ControllerRelay::handle(Stream& from, const Envelope& envelope, const MemberSaid& said) {
+  if (!speaks_for_role(from, envelope.start, said.rank, said.since)) return;
+  const Rank inside = std::visit([](const auto& message) { return message.rank; }, said.message);
+  if (inside != said.rank) return refuse(from);
+  feed(said, now_);
+}
+
+void ControllerRelay::handle(Stream& from, const Envelope& envelope, const MemberAlive& alive) {
+  if (speaks_for_role(from, envelope.start, alive.rank, alive.since)) feed(alive, now_);
+}
+
+void ControllerRelay::handle(Stream& from, const Envelope& envelope, const WorkerEnded& ended) {
+  if (!speaks_for_role(from, envelope.start, ended.rank, ended.since)) return;
+  tell_pid(ended.rank, 0);
+  WorkerEnded event = ended;
+  event.node = from.second.node;
+  feed(event, now_);
+}
+
+void ControllerRelay::handle(Stream& from, const Envelope& envelope, const WorkerReport& report) {
+  if (from.second.kind != Kind::kAgent || report.rank.value >= std::ssize(processes_)) return refuse(from);
+  if (envelope.start >= process(report.rank).start) tell_run(report);
+}
+
+void ControllerRelay::handle(Stream& from, const Envelope&, const WorkerWords& words) {
+  if (from.second.kind != Kind::kAgent) return refuse(from);
+  tell_run(words);
+}
+
+// ---- the core
+
+void ControllerRelay::feed(const ControllerEvent& event, absl::Duration failed) {
+  if (end_) return;
+  failed_ = failed;
+  for (const ControllerAction& action : core_.on(now_, event)) {
+    std::visit([this](const auto& a) { act(a); }, action);
+  }
+  note_recovery();
+}
+
+// Only the newest recovery changes.
+void ControllerRelay::note_recovery() {
+  const std::vector<RecoveryRecord>& records = core_.recoveries();
+  if (records.empty()) return;
+  RecoveryNote note{static_cast<int>(records.size()) - 1, failed_, records.back()};
+  if (recoveries_.size() == records.size()) {
+    if (recoveries_.back().record.is_over()) return;
+    note.failed = recoveries_.back().failed;
+    if (is_same(recoveries_.back(), note)) return;
+    recoveries_.back() = note;
+  } else {
+    recoveries_.push_back(note);
+  }
+  tell_run(shifted(note, time_.lost()));
+}
+
+void ControllerRelay::act(const StartWorker& start) {
+  Process& newest = process(start.rank);
+  if (newest.pid != 0 && newest.node != start.node) {
+    send_to_node(newest.node, KillWorker{newest.node, start.rank, start.since, "another process plays its role"}, newest.start);
+  }
+  newest = {(options_.life << 32) + ++starts_, start.node, 0, now_};
+  send_to_node(start.node, start, newest.start);
+}
+
+void ControllerRelay::act(const KillWorker& kill) {
+  failed_ = std::min(failed_, process(kill.rank).heard);
+  send_to_node(kill.node, kill, process(kill.rank).start);
+}
+
+void ControllerRelay::act(const SendOrder& order) {
+  const Process& newest = process(order.rank);
+  send_to_node(newest.node, order, newest.start);
+}
+
+void ControllerRelay::act(const Tell& tell) {
+  actions_.emplace_back(LogLine{tell.text});
+  tell_run(tell);
+}
+
+void ControllerRelay::act(const EndJob& end) {
+  actions_.emplace_back(LogLine{absl::StrCat("the job ends: ", end.reason)});
+  for (const auto& [number, peer] : peers_) {
+    if (peer.kind != Kind::kUnknown) send(number, end);
+    has_told_run_ = has_told_run_ || peer.kind == Kind::kRun;
+  }
+  end_ = end;
+}
+
+void ControllerRelay::say_farewell(StreamNumber to, const ControlMessage& hello) {
+  const bool is_run = std::holds_alternative<RunHello>(hello);
+  if (!is_run && !std::holds_alternative<AgentHello>(hello)) return;
+  peers_.try_emplace(to);  // until it goes
+  has_told_run_ = has_told_run_ || is_run;
+  if (is_run) tell_what_happened(to);
+  send(to, *end_);
+}
+
+// ---- the way out
+
+void ControllerRelay::send(StreamNumber to, ControlMessage message, int64_t start) {
+  actions_.emplace_back(SendEnvelope{to, {start, std::move(message)}});
+}
+
+void ControllerRelay::send_to_node(Node node, ControlMessage message, int64_t start) {
+  if (const auto agent = agents_.find(node); agent != agents_.end()) send(agent->second, std::move(message), start);
+}
+
+void ControllerRelay::tell_run(ControlMessage message) {
+  bool is_told = false;
+  for (const auto& [number, peer] : peers_) {
+    if (peer.kind != Kind::kRun) continue;
+    send(number, message);
+    is_told = true;
+  }
+  if (is_told || std::holds_alternative<RecoveryNote>(message) || std::holds_alternative<RoleProcess>(message)) return;
+  untold_.push_back(std::move(message));
+  if (untold_.size() > kUntoldMax) untold_.pop_front();
+}
+
+void ControllerRelay::tell_pid(Rank rank, pid_t pid) {
+  process(rank).pid = pid;
+  tell_run(RoleProcess{rank, pid});
+}
+
+void ControllerRelay::cut(StreamNumber stream, const std::string& why) {
+  actions_.emplace_back(CutStream{stream});
+  const auto node = peers_.extract(stream);
+  if (!node.empty() && node.mapped().kind == Kind::kAgent) lose_agent(node.mapped(), why);
+}
+
+}  // namespace evermoe

@@ -1,0 +1,144 @@
+// What stands between the streams of a controller and its core: who is at the other end of which stream,
+// which process of a role is meant, who has to hear what. Pure: envelopes and time in, envelopes out.
+//
+// Invariants:
+// * The core hears only of the newest process of every role: one whose node was lost, or that was given
+//   up, may live on for a while and speak. It is told to end.
+// * The core hears AgentJoined only after what lives on that node has registered, so a new controller
+//   does not start what is there already.
+// * Nor of spare nodes before the others are there, or have had their time: they are not to begin.
+// * A controller that stood still itself takes nobody for silent (own_time.h).
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "control/controller/own_time.h"
+#include "control/wire/control_messages.h"
+#include "control/wire/control_stream.h"
+
+namespace evermoe {
+
+struct RelayOptions {
+  int64_t life = 0;  // how many controllers the job had before this one
+  absl::Duration beat = absl::Milliseconds(500);
+  // An agent that is silent for so long is lost, with all its workers. One that dies is noticed at once.
+  absl::Duration silence_max = absl::Seconds(10);
+  absl::Duration own_standstill = absl::Seconds(2);  // own_time.h
+};
+
+struct SendEnvelope {
+  StreamNumber to;
+  Envelope envelope;
+};
+struct CutStream {
+  StreamNumber stream;
+};
+struct LogLine {
+  std::string text;
+};
+using RelayAction = std::variant<SendEnvelope, CutStream, LogLine>;
+
+class ControllerRelay {
+ public:
+  ControllerRelay(Topology topology, const ControllerOptions& core, RelayOptions options, absl::Duration now);
+
+  std::vector<RelayAction> on_envelope(absl::Duration now, StreamNumber from, const Envelope& envelope);
+  std::vector<RelayAction> on_broken(absl::Duration now, StreamNumber stream, const std::string& why);
+  std::vector<RelayAction> on_time(absl::Duration now);
+  absl::Duration next_deadline() const;
+
+  // How the job ended; all have been told. Nothing more happens then, but that who comes late is told, too.
+  const std::optional<EndJob>& end() const { return end_; }
+  // After the end: somebody who was told is still there, or no run has been told yet.
+  bool is_awaited() const { return !peers_.empty() || !has_told_run_; }
+
+ private:
+  enum class Kind { kUnknown, kAgent, kRun };
+  struct Peer {
+    Kind kind = Kind::kUnknown;
+    Node node;
+    pid_t pid = 0;
+    bool is_ready = false;
+    bool is_fed = false;  // the core knows it
+    absl::Duration heard;
+  };
+  // The newest process of a role.
+  struct Process {
+    int64_t start = 0;
+    Node node;
+    pid_t pid = 0;
+    absl::Duration heard = absl::ZeroDuration();
+  };
+  using Stream = std::pair<const StreamNumber, Peer>;
+
+  void handle(Stream& from, const Envelope&, const AgentHello& hello);
+  void handle(Stream& from, const Envelope&, const RunHello&);
+  void handle(Stream& from, const Envelope&, const AgentReady&);
+  void handle(Stream& from, const Envelope& envelope, const WorkerStarted& started);
+  void handle(Stream& from, const Envelope& envelope, const MemberJoined& joined);
+  void handle(Stream& from, const Envelope& envelope, const MemberSaid& said);
+  void handle(Stream& from, const Envelope& envelope, const MemberAlive& alive);
+  void handle(Stream& from, const Envelope& envelope, const WorkerEnded& ended);
+  void handle(Stream& from, const Envelope& envelope, const WorkerReport& report);
+  void handle(Stream& from, const Envelope&, const WorkerWords& words);
+  void handle(Stream& from, const Envelope&, const Drain&);
+  void handle(Stream& from, const Envelope&, const Beat&);
+  template <typename Other>
+  void handle(Stream& from, const Envelope&, const Other&) {
+    refuse(from);  // nobody says that to a controller
+  }
+
+  void act(const StartWorker& start);
+  void act(const KillWorker& kill);
+  void act(const SendOrder& order);
+  void act(const EndJob& end);
+  void act(const Tell& tell);
+
+  bool speaks_for_role(Stream& from, int64_t start, Rank rank, View since);
+  // `failed`: since when what the event tells may be so.
+  void feed(const ControllerEvent& event, absl::Duration failed);
+  void note_recovery();
+  // To a run that has just come: recoveries, and what nobody was there to hear.
+  void tell_what_happened(StreamNumber run);
+  void say_farewell(StreamNumber to, const ControlMessage& hello);
+  void lose_agent(const Peer& agent, const std::string& why);
+  void send(StreamNumber to, ControlMessage message, int64_t start = 0);
+  void send_to_node(Node node, ControlMessage message, int64_t start);
+  void tell_run(ControlMessage message);
+  void tell_pid(Rank rank, pid_t pid);
+  void feed_ready_agents();
+  void cut(StreamNumber stream, const std::string& why);
+  void refuse(Stream& from) { cut(from.first, "it says what makes no sense"); }
+  void beat();
+  Process& process(Rank rank) { return processes_[static_cast<size_t>(rank.value)]; }
+  std::vector<RelayAction> take() { return std::exchange(actions_, {}); }
+
+  const RelayOptions options_;
+  const int nodes_;   // that begin
+  const int spares_;
+  const absl::Duration spares_wait_until_;
+  ControllerCore core_;
+  std::vector<RelayAction> actions_;  // of the call at hand
+  OwnTime time_;
+  absl::Duration now_;  // as all the times below without own standstill
+  absl::Duration next_beat_;
+  absl::Duration failed_;  // of the event at hand
+
+  std::map<StreamNumber, Peer> peers_;
+  std::map<Node, StreamNumber> agents_;
+  std::vector<Process> processes_;  // by rank
+  int64_t starts_ = 0;
+  bool is_draining_ = false;
+  std::optional<EndJob> end_;
+  bool has_told_run_ = false;  // of the end
+  std::vector<RecoveryNote> recoveries_;
+  std::deque<ControlMessage> untold_;  // what happened while no run listened
+};
+
+}  // namespace evermoe

@@ -1,0 +1,59 @@
+#include "control/controller/protection_fit.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "config/job_topology.h"
+#include "experts/placement/rank_state.h"
+#include "model/model_shape.h"
+#include "recovery/plan/protection_memory.h"
+
+namespace evermoe {
+namespace {
+
+// The need of the rank that needs most, with windows of one slot.
+MemoryNeed largest_need(const JobConfig& config, int copies) {
+  const Topology topology = topology_of(config);
+  const std::vector<OperatorSpec> model = model_operators(config.model);
+  const Precision precision = config.train.precision;
+  const bool is_dense = config.protection.strategy == ProtectionStrategy::kDense;
+  const int period = is_dense ? static_cast<int>(config.protection.dense_every_steps)
+                              : static_cast<int>(std::max<int64_t>(1, config.protection.window_every_steps));
+  const int64_t message = config.train.micro_batch_size * config.model.sequence_length * config.model.hidden * compute_bytes(precision);
+  MemoryNeed largest;
+  for (int32_t rank = 0; rank < topology.world_size(); ++rank) {
+    const Role role = topology.role_of(Rank(rank));
+    const ExpertPlacement placement = expert_placement_of(config, topology.lanes(role.stage));
+    std::vector<OperatorBytes> operators;
+    for (const int64_t size : shard_sizes(model, topology, placement, role)) {
+      operators.push_back({3 * size * master_bytes(precision), size * compute_bytes(precision)});
+    }
+    const int64_t log = message * boundary_messages(topology, role.stage, config.train.micro_batches);
+    const MemoryNeed need = memory_need(operators, 1, period, copies, log);
+    if (need.total() > largest.total()) largest = need;
+  }
+  return largest;
+}
+
+}  // namespace
+
+absl::StatusOr<ProtectionFit> fit_protection(const JobConfig& config) {
+  const int64_t budget = config.protection.memory_budget;
+  const auto wanted = static_cast<int>(config.protection.copies);
+  absl::Status status;
+  for (int copies = wanted; copies >= std::min(wanted, 1); --copies) {
+    const absl::Status fits = check_budget(largest_need(config, copies), budget, 1, copies);
+    if (fits.ok()) {
+      std::string why;
+      if (copies < wanted) why = absl::StrCat("copies of each snapshot: ", copies, " instead of ", wanted, "; ", status.message());
+      return ProtectionFit{copies, why};
+    }
+    // What is refused in the end is the least that there is.
+    if (status.ok() || copies == std::min(wanted, 1)) status = fits;
+  }
+  return status;
+}
+
+}  // namespace evermoe

@@ -1,0 +1,58 @@
+// The controller and the agents of a job as programs: their command lines, and their main functions.
+//
+//   PROGRAM controller --config OUT/config.toml --address 127.0.0.1:7070
+//   PROGRAM agent --config OUT/config.toml --out OUT --node 0 --controller 127.0.0.1:7070 --worker WORKER -- train ...
+//
+// What the job's configuration says is not repeated in them (control_options.h).
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "control/agent/agent.h"
+#include "control/controller/controller_core.h"
+#include "parallel/topology.h"
+
+namespace CLI {
+class App;
+}
+
+namespace evermoe {
+
+struct ControllerProcessOptions {
+  std::string config;                   // the job's stored configuration
+  std::string address = "127.0.0.1:0";  // ControlListener::start()
+  int64_t life = 0;                     // how many controllers the job had before this one
+};
+
+struct AgentProcessOptions {
+  std::string config;                   // the job's stored configuration
+  std::string out;                      // the job's folder; its logs/ exists
+  Node node;
+  std::string controller;               // where it listens
+  std::string address = "127.0.0.1:0";  // for the workers: ControlListener::start()
+  int kept_fd = -1;                     // held open by every worker; -1: none
+  std::string worker;                   // program
+  // Of every worker; followed by "--rank R --since VIEW --agent ADDRESS --node N".
+  std::vector<std::string> worker_arguments;
+};
+
+// Declares the flags, with their help; parsing `app` fills `options`, which outlives it.
+void add_flags(CLI::App& app, ControllerProcessOptions& options);
+void add_flags(CLI::App& app, AgentProcessOptions& options);
+// The flags that parse back to these options.
+std::vector<std::string> to_flags(const ControllerProcessOptions& options);
+std::vector<std::string> to_flags(const AgentProcessOptions& options);
+
+// How an agent of these options starts the worker of a role.
+std::function<WorkerCommand(Rank, View, const std::string& agent)> command_of(const AgentProcessOptions& options,
+                                                                            const Topology& topology);
+
+// Until the job ends. Ok, InvalidInput (the user's input is wrong) or Internal, as it ended.
+absl::Status run_controller(const ControllerProcessOptions& options);
+// Until the job ends: Ok, however. Timeout if no controller was there for too long.
+absl::Status run_agent(const AgentProcessOptions& options);
+
+}  // namespace evermoe

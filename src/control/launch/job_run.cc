@@ -1,0 +1,198 @@
+#include "control/launch/job_run.h"
+
+#include <algorithm>
+#include <deque>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/error.h"
+#include "checkpoint/format/checkpoint_names.h"
+#include "checkpoint/read/checkpoint_reader.h"
+#include "config/job_data.h"
+#include "control/controller/control_options.h"
+#include "control/launch/job_folder.h"
+#include "control/launch/protected_run.h"
+#include "data/job_tokens.h"
+#include "faults/fault_script.h"
+#include "faults/struck_faults.h"
+
+namespace evermoe {
+namespace {
+
+// Speeds of so many newest steps make the median.
+constexpr size_t kSpeedsMax = 4096;
+// The newest lines of the loss curve, in which the last step's is looked for.
+constexpr int64_t kCurveTailBytes = 64 << 10;
+
+// Passes everything on and remembers what the summary needs.
+class Listener : public RunObserver {
+ public:
+  explicit Listener(RunObserver& next) : next_(next) {}
+
+  void on_say(const std::string& line) override { next_.on_say(line); }
+  void on_log(const std::string& role, const std::string& path, const std::vector<std::string>& lines) override {
+    next_.on_log(role, path, lines);
+  }
+  void on_report(const WorkerReport& report) override {
+    if (report.kind == WorkerReport::Kind::kStep) {
+      loss_ = report.loss;
+      speeds_.push_back(report.tokens_per_second);
+      if (speeds_.size() > kSpeedsMax) speeds_.pop_front();
+    }
+    if (report.kind == WorkerReport::Kind::kEvaluated) validation_loss_ = report.validation_loss;
+    next_.on_report(report);
+  }
+
+  void fill(RunSummary& summary) const {
+    if (loss_) summary.final_loss = loss_;
+    if (validation_loss_) summary.validation_loss = validation_loss_;
+    if (speeds_.empty()) return;
+    std::vector<double> speeds(speeds_.begin(), speeds_.end());
+    const auto middle = speeds.begin() + std::ssize(speeds) / 2;
+    std::nth_element(speeds.begin(), middle, speeds.end());
+    summary.tokens_per_second = *middle;
+  }
+
+ private:
+  RunObserver& next_;
+  std::optional<double> loss_;
+  std::optional<double> validation_loss_;
+  std::deque<double> speeds_;
+};
+
+// The list of faults that have struck is of this script only.
+absl::Status write_faults(Files& files, const JobFolder& folder, const FaultScript& script) {
+  const std::string text = to_toml(script);
+  const auto there = read_file(files, folder.faults(), kFaultScriptBytesMax);
+  if (there.ok() && *there == text) return absl::OkStatus();
+  const std::string struck = struck_faults_path(folder.faults());
+  if (files.exists(struck)) RETURN_IF_ERROR(files.remove_file(struck));
+  return replace_file(files, folder.faults(), text);
+}
+
+ProtectedRunOptions protected_options(const JobRunOptions& options, const JobFolder& folder) {
+  const JobConfig& config = options.config;
+  ProtectedRunOptions run;
+  run.program = options.program;
+  run.worker = options.worker;
+  run.worker_arguments = worker_arguments(folder.path(), options.build);
+  run.environment = process_environment(config);
+  run.out = folder.path();
+  run.kept_fd = folder.lock_fd();
+  run.steps = Step(config.train.steps);
+  run.address = options.address;
+  run.config = folder.config();
+  run.controller = controller_options(config);
+  run.agent = agent_options(config);
+  run.faults = options.faults;
+  run.faults_path = folder.faults();
+  return run;
+}
+
+// The loss of `step` in the loss curve of an earlier run; nullopt if it is not there.
+std::optional<double> loss_in_curve(Files& files, const std::string& path, Step step) {
+  const auto file = files.open(path);
+  if (!file.ok()) return std::nullopt;
+  const int64_t from = std::max<int64_t>(0, (*file)->size() - kCurveTailBytes);
+  std::string tail(static_cast<size_t>((*file)->size() - from), '\0');
+  if (!(*file)->read_at(from, std::as_writable_bytes(std::span(tail))).ok()) return std::nullopt;
+  std::optional<double> found;
+  const std::vector<std::string> lines = absl::StrSplit(tail, '\n');
+  for (const std::string& line : lines) {
+    const std::vector<std::string> cells = absl::StrSplit(line, ',');
+    double loss = 0;
+    if (cells.size() == 3 && cells[0] == absl::StrCat(step.value) && absl::SimpleAtod(cells[1], &loss)) found = loss;
+  }
+  return found;
+}
+
+// Step, digest and place of the newest checkpoint.
+absl::Status describe_checkpoint(Files& files, const JobFolder& folder, RunSummary& summary) {
+  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::open(files, folder.latest_checkpoint()));
+  ASSIGN_OR_RETURN(const Fingerprint digest, reader->digest());
+  summary.digest = to_hex(digest);
+  summary.steps = reader->position().step;
+  // By its own name: `latest` will point to something else one day.
+  summary.checkpoint = join_path(parent_directory(folder.latest_checkpoint()), step_directory_name(summary.steps));
+  if (!summary.validation_loss && reader->position().validation_loss >= 0) {
+    summary.validation_loss = reader->position().validation_loss;
+  }
+  return absl::OkStatus();
+}
+
+// nullopt if there is something to do: steps are missing, or the checkpoint that has them is damaged.
+std::optional<RunSummary> nothing_to_do(Files& files, const JobRunOptions& options, const JobFolder& folder,
+                                        RunObserver& observer) {
+  if (folder.step() < Step(std::max<int64_t>(1, options.config.train.steps))) return std::nullopt;
+  RunSummary summary;
+  if (const absl::Status status = describe_checkpoint(files, folder, summary); !status.ok()) {
+    observer.on_say(absl::StrCat("the newest checkpoint cannot be used: ", status.message()));
+    return std::nullopt;
+  }
+  summary.status = RunStatus::kNothingToDo;
+  summary.exit_code = 0;
+  summary.reason = absl::StrCat("the newest checkpoint has ", summary.steps.value, " of ", options.config.train.steps, " steps");
+  return summary;
+}
+
+RunSummary summarize(Files& files, const JobFolder& folder, const RunOutcome& outcome, const Listener& listener) {
+  RunSummary summary;
+  summary.status = outcome.status;
+  summary.exit_code = outcome.exit_code;
+  summary.reason = outcome.reason;
+  summary.restarts = outcome.restarts;
+  summary.failures = outcome.failures;
+  listener.fill(summary);
+  absl::Status status = describe_checkpoint(files, folder, summary);
+  if (status.ok() && outcome.status == RunStatus::kFinished && summary.steps < outcome.steps) {
+    status = NotFound(absl::StrCat("it is of step ", summary.steps.value, ", not of step ", outcome.steps.value));
+  }
+  if (outcome.status == RunStatus::kFailed) summary.steps = outcome.steps;
+  // Stopped before the first checkpoint: nothing is wrong, there just is none.
+  const bool may_be_missing = outcome.status != RunStatus::kFinished && absl::IsNotFound(status);
+  if (!status.ok() && !may_be_missing && outcome.exit_code == 0) {
+    summary.status = RunStatus::kFailed;
+    summary.exit_code = 1;
+    summary.reason = absl::StrCat("the newest checkpoint is not the one to end with: ", status.message());
+  }
+  return summary;
+}
+
+}  // namespace
+
+std::vector<std::string> worker_arguments(const std::string& out, const std::string& build) {
+  return {"train", "--build", build, "--config", join_path(out, "config.toml"), "--out", out};
+}
+
+// Libraries that start threads by themselves take their number from here, before main(). The UCX
+// settings must be there before exec too: without them its hooks crash under sanitizers, and it stops a
+// crashed process to ask for a debugger.
+std::vector<std::pair<std::string, std::string>> process_environment(const JobConfig& config) {
+  const std::string threads = absl::StrCat(config.run.threads);
+  return {{"OMP_NUM_THREADS", threads}, {"MKL_NUM_THREADS", threads}, {"OPENBLAS_NUM_THREADS", threads},
+          {"OMP_WAIT_POLICY", "passive"}, {"UCX_MEM_EVENTS", "n"}, {"UCX_HANDLE_ERRORS", "none"}};
+}
+
+absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptions& options, RunObserver& observer) {
+  const absl::Duration began = clock.now();
+  ASSIGN_OR_RETURN(const std::unique_ptr<JobFolder> folder, JobFolder::prepare(files, options.config, options.out));
+  for (const std::string& skipped : folder->skipped()) observer.on_say("skipped checkpoint: " + skipped);
+  std::optional<RunSummary> summary = nothing_to_do(files, options, *folder, observer);
+  if (!summary) {
+    Listener listener(observer);
+    RETURN_IF_ERROR(write_faults(files, *folder, options.faults));
+    RETURN_IF_ERROR(prepare_job_tokens(token_source(options.config.data), folder->token_cache()));
+    ASSIGN_OR_RETURN(const RunOutcome outcome,
+                     run_protected(files, clock, protected_options(options, *folder), listener));
+    summary = summarize(files, *folder, outcome, listener);
+  }
+  if (!summary->final_loss) summary->final_loss = loss_in_curve(files, folder->curve(), summary->steps);
+  summary->out = folder->path();
+  summary->metrics = folder->metrics();
+  summary->curve = folder->curve();
+  summary->seconds = absl::ToDoubleSeconds(clock.now() - began);
+  return *std::move(summary);
+}
+
+}  // namespace evermoe

@@ -1,0 +1,36 @@
+// What a run tells while it goes on, and how it ended.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "control/controller/failure_record.h"
+#include "control/wire/worker_report.h"
+
+namespace evermoe {
+
+enum class RunStatus { kFinished, kDrained, kFailed, kNothingToDo };
+const char* to_string(RunStatus status);  // "finished", "drained", "failed", "nothing to do"
+
+struct RunOutcome {
+  RunStatus status = RunStatus::kFailed;
+  int exit_code = 1;
+  std::string reason;
+  Step steps;        // the newest committed one
+  int restarts = 0;  // of the whole job
+  std::vector<FailureRecord> failures;
+};
+
+// Is told what happens, on the thread of the run, which does not go on before it returns.
+class RunObserver {
+ public:
+  virtual ~RunObserver() = default;
+  virtual void on_say(const std::string& line) = 0;
+  virtual void on_report(const WorkerReport& report) = 0;
+  // The last lines that a failed worker wrote.
+  virtual void on_log(const std::string& role, const std::string& path,
+                      const std::vector<std::string>& lines) = 0;
+};
+
+}  // namespace evermoe

@@ -1,0 +1,128 @@
+#include "control/launch/run_summary.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace evermoe {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();  // JSON writes infinities and NaN as null too.
+}
+
+// Seconds from the failure until.
+Json timeline_json(const LocalRecovery& recovery) {
+  return {{"detect", or_null(recovery.detect)},     {"view", or_null(recovery.view)},
+          {"load", or_null(recovery.load)},         {"catch_up", or_null(recovery.catch_up)},
+          {"verify", or_null(recovery.verify)},     {"resume", or_null(recovery.resume)}};
+}
+
+void add_recovery(const LocalRecovery& recovery, Json& json) {
+  json["causes"] = recovery.causes;
+  json["sources"] = recovery.sources;
+  json["rolled_back_stages"] = recovery.rolled_back_stages;
+  json["recomputed_steps"] = recovery.recomputed_steps;
+  json["restarted_all"] = recovery.restarted_all;
+}
+
+Json failure_json(const FailureRecord& failure) {
+  Json moments = Json::array();
+  for (const FailureMoment& moment : failure.timeline) {
+    moments.push_back({{"seconds", moment.seconds}, {"what", moment.what}});
+  }
+  Json json;
+  json["roles"] = failure.roles;
+  json["kind"] = failure.kind;
+  json["step"] = failure.step.value;
+  json["accused"] = or_null(failure.accused);
+  json["restarted_from_step"] = failure.restarted_from_step ? Json(failure.restarted_from_step->value) : Json();
+  json["seconds_lost"] = failure.seconds_lost;
+  add_recovery(failure.recovery.value_or(LocalRecovery{.restarted_all = failure.restarted_from_step.has_value()}), json);
+  json["timeline"] = failure.recovery ? timeline_json(*failure.recovery) : Json();
+  json["moments"] = std::move(moments);
+  return json;
+}
+
+void add_line(std::string& text, const std::string& name, const std::string& value) {
+  absl::StrAppendFormat(&text, "  %-12s%s\n", name, value);
+}
+
+}  // namespace
+
+const char* to_string(RunStatus status) {
+  constexpr const char* kNames[] = {"finished", "drained", "failed", "nothing to do"};
+  return kNames[static_cast<int>(status)];
+}
+
+std::string to_json(const RunSummary& summary) {
+  Json failures = Json::array();
+  for (const FailureRecord& failure : summary.failures) failures.push_back(failure_json(failure));
+  Json json;
+  json["status"] = to_string(summary.status);
+  json["steps"] = summary.steps.value;
+  json["digest"] = or_null(summary.digest);
+  json["restarts"] = summary.restarts;
+  json["final_loss"] = or_null(summary.final_loss);
+  json["validation_loss"] = or_null(summary.validation_loss);
+  json["tokens_per_s"] = or_null(summary.tokens_per_second);
+  json["failures"] = std::move(failures);
+  json["reason"] = summary.reason;
+  json["seconds"] = summary.seconds;
+  json["out"] = summary.out;
+  json["checkpoint"] = or_null(summary.checkpoint);
+  json["metrics"] = summary.metrics;
+  json["curve"] = summary.curve;
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string to_text(const RunSummary& summary) {
+  std::string text = absl::StrFormat("%s: step %d after %.1f s", to_string(summary.status), summary.steps.value, summary.seconds);
+  if (summary.restarts > 0) absl::StrAppend(&text, ", ", summary.restarts, summary.restarts == 1 ? " restart" : " restarts");
+  absl::StrAppend(&text, "\n");
+  if (summary.final_loss) add_line(text, "loss", absl::StrFormat("%.4f", *summary.final_loss));
+  if (summary.validation_loss) add_line(text, "validation", absl::StrFormat("%.4f", *summary.validation_loss));
+  if (summary.tokens_per_second) add_line(text, "speed", short_number(*summary.tokens_per_second) + " tokens/s");
+  for (const FailureRecord& failure : summary.failures) add_line(text, "failure", to_text(failure));
+  if (summary.checkpoint) add_line(text, "checkpoint", *summary.checkpoint);
+  if (summary.digest) add_line(text, "digest", *summary.digest);
+  add_line(text, "metrics", summary.metrics);
+  add_line(text, "loss curve", summary.curve);
+  return text;
+}
+
+std::string to_text(const FailureRecord& failure) {
+  std::string text = failure.roles.empty() ? "the job" : absl::StrCat("worker ", absl::StrJoin(failure.roles, ", "));
+  absl::StrAppend(&text, " at step ", failure.step.value, ": ", failure.kind);
+  if (failure.recovery) return absl::StrCat(text, "; ", to_text(*failure.recovery));
+  if (!failure.restarted_from_step) return text;
+  absl::StrAppendFormat(&text, "; started again from step %d, %.1f s lost", failure.restarted_from_step->value,
+                        failure.seconds_lost);
+  return text;
+}
+
+std::string to_text(const LocalRecovery& recovery) {
+  std::string text = recovery.restarted_all ? "all started again"
+                     : recovery.rolled_back_stages.empty()
+                         ? "nothing was run again"
+                         : absl::StrCat("stage ", absl::StrJoin(recovery.rolled_back_stages, ", "), " ran ",
+                                        recovery.recomputed_steps, " steps again");
+  if (!recovery.resume) return absl::StrCat(text, ", the job did not go on");
+  absl::StrAppendFormat(&text, ", went on after %.2f s", *recovery.resume);
+  return text;
+}
+
+std::string short_number(double value) {
+  if (!std::isfinite(value)) return "-";
+  if (value >= 1e6) return absl::StrFormat("%.1fM", value / 1e6);
+  if (value >= 1e4) return absl::StrFormat("%.1fk", value / 1e3);
+  return absl::StrFormat("%.0f", value);
+}
+
+}  // namespace evermoe

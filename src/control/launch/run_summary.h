@@ -1,0 +1,47 @@
+// How a run ended, for people and for scripts.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "control/controller/failure_record.h"
+#include "control/launch/run_outcome.h"
+
+namespace evermoe {
+
+struct RunSummary {
+  RunStatus status = RunStatus::kFailed;
+  int exit_code = 1;
+  std::string reason;
+  Step steps;           // finished, drained, nothing to do: of the checkpoint; failed: the newest committed
+  std::optional<std::string> digest;  // of the newest checkpoint: 32 hexadecimal digits
+  int restarts = 0;
+  std::optional<double> final_loss;         // of the newest step
+  std::optional<double> validation_loss;    // the newest
+  std::optional<double> tokens_per_second;  // median over the newest steps of this run
+  double seconds = 0;                       // of this run
+  std::vector<FailureRecord> failures;
+  std::string out;
+  std::optional<std::string> checkpoint;
+  std::string metrics;
+  std::string curve;
+};
+
+// One line without its newline: the fields that scripts rely on (status, steps, digest, restarts,
+// final_loss, validation_loss, tokens_per_s, failures), then reason, seconds and paths. What is not
+// known is null.
+std::string to_json(const RunSummary& summary);
+// A few lines.
+std::string to_text(const RunSummary& summary);
+// "worker 1.0 at step 25: killed by signal 9 (Killed); started again from step 20, 1.2 s lost".
+// Of a protected job: "worker 1.0 at step 25: killed by signal 9 (Killed); stage 1 ran 3 steps again,
+// went on after 0.42 s".
+std::string to_text(const FailureRecord& failure);
+std::string to_text(const LocalRecovery& recovery);
+
+// 12345 -> "12.3k", 850 -> "850".
+std::string short_number(double value);
+
+}  // namespace evermoe

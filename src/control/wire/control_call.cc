@@ -1,0 +1,113 @@
+#include "control/wire/control_call.h"
+
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+
+#include "base/check.h"
+#include "base/mutex.h"
+#include "control/wire/control_outbox.h"
+#include "control/wire/library_log.h"
+
+namespace evermoe {
+namespace {
+
+// The library ends a cancelled call by itself, without waiting for anybody.
+constexpr absl::Duration kCancelMax = absl::Seconds(60);
+
+std::shared_ptr<grpc::Channel> channel_to(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(static_cast<int>(kEnvelopeBytesMax));
+  // Every attempt is one of its own: shared connections remember failures and wait longer and longer.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace
+
+class ControlCall::Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  Stream(const std::string& address, StreamNumber number, StreamEvents& events)
+      : number_(number), events_(events), stub_(channel_to(address)) {
+    stub_.PrepareBidiStreamingCall(&context_, kControlMethod, grpc::StubOptions(), this);
+    AddHold();  // for the writes, which begin outside of reactions
+    StartRead(&incoming_);
+    StartCall();
+  }
+  ~Stream() override {
+    is_told_ = true;
+    context_.TryCancel();
+    follow(outbox_.close(/*drop=*/true));
+    MutexLock lock(mutex_);
+    CHECK(done_.wait_for(lock, kCancelMax, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return is_done_; })) << "a cancelled call goes on";
+  }
+
+  bool finish(absl::Duration timeout) {
+    is_told_ = true;
+    is_finishing_ = true;
+    follow(outbox_.close(/*drop=*/false));
+    MutexLock lock(mutex_);
+    return done_.wait_for(lock, timeout, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return is_done_; }) && was_read_;
+  }
+
+  bool send(const Envelope& envelope) {
+    const Outbox::Result result = outbox_.add(to_buffer(envelope));
+    if (result == Outbox::Result::kWrite) StartWrite(outbox_.next());
+    return result != Outbox::Result::kFull;
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) return follow(outbox_.close(/*drop=*/true));
+    absl::StatusOr<Envelope> envelope = from_buffer(incoming_);
+    if (!envelope.ok()) {
+      context_.TryCancel();
+      return follow(outbox_.close(/*drop=*/true));
+    }
+    if (!is_told_) events_.on_envelope(number_, *std::move(envelope));
+    StartRead(&incoming_);
+  }
+  void OnWriteDone(bool ok) override { follow(outbox_.on_written(ok)); }
+  void OnWritesDoneDone(bool) override { RemoveHold(); }
+  void OnDone(const grpc::Status& status) override {
+    const std::string why = status.ok() ? "it has closed the connection" : status.error_message();
+    if (!is_told_.exchange(true)) events_.on_broken(number_, why);
+    const MutexLock lock(mutex_);
+    is_done_ = true;
+    was_read_ = status.ok();
+    done_.notify_all();
+  }
+
+ private:
+  void follow(Outbox::Then then) {
+    if (then == Outbox::Then::kWrite) StartWrite(outbox_.next());
+    if (then != Outbox::Then::kEnd) return;
+    if (is_finishing_) StartWritesDone();  // the other end answers when it has read everything
+    else RemoveHold();
+  }
+
+  const StreamNumber number_;
+  StreamEvents& events_;
+  grpc::GenericStub stub_;
+  grpc::ClientContext context_;
+  Outbox outbox_;
+  grpc::ByteBuffer incoming_;
+  std::atomic<bool> is_told_ = false;
+  std::atomic<bool> is_finishing_ = false;
+  Mutex mutex_;
+  CondVar done_;
+  bool is_done_ ABSL_GUARDED_BY(mutex_) = false;
+  bool was_read_ ABSL_GUARDED_BY(mutex_) = false;  // by the other end, all of it
+};
+
+ControlCall::ControlCall(const std::string& address, StreamNumber number, StreamEvents& events)
+    : stream_((quieten_library(), std::make_unique<Stream>(address, number, events))) {}
+
+ControlCall::~ControlCall() = default;
+
+bool ControlCall::finish(absl::Duration timeout) { return stream_->finish(timeout); }
+
+bool ControlCall::send(const Envelope& envelope) { return stream_->send(envelope); }
+
+}  // namespace evermoe

@@ -1,0 +1,112 @@
+#include "control/wire/control_client.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace evermoe {
+namespace {
+
+// For an agent that has stopped.
+constexpr absl::Duration kFarewellMax = absl::Seconds(5);
+
+}  // namespace
+
+ControlClient::ControlClient(ControlClientOptions options) : options_(std::move(options)) {}
+
+ControlClient::~ControlClient() {
+  stop_beating();
+  std::unique_ptr<ControlCall> call;
+  {
+    const std::lock_guard lock(mutex_);
+    call = std::move(call_);
+  }
+  call.reset();  // not under the lock: it waits for events that may want it
+}
+
+void ControlClient::stop_beating() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  stopping_changed_.notify_all();
+  if (heart_.joinable()) heart_.join();
+}
+
+void ControlClient::attach(ControlHandlers handlers, absl::Duration heartbeat) {
+  handlers_ = std::move(handlers);
+  is_member_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    CHECK(call_ == nullptr) << "attached already";
+    open_line();
+  }
+  heart_ = std::thread([this, heartbeat] { beat(heartbeat); });
+}
+
+// REQUIRES: mutex_ is held: events of the call wait until it is there.
+void ControlClient::open_line() {
+  call_.reset(new ControlCall(options_.agent, StreamNumber(1), *this));
+  put(WorkerHello{::getpid()});
+}
+
+void ControlClient::report(WorkerReport report) {
+  report.rank = options_.rank;
+  const std::lock_guard lock(mutex_);
+  if (call_ == nullptr && !stopping_) open_line();
+  put(std::move(report));
+}
+
+void ControlClient::close() {
+  stop_beating();
+  std::unique_ptr<ControlCall> call;
+  {
+    const std::lock_guard lock(mutex_);
+    call = std::move(call_);
+  }
+  if (call != nullptr) (void)call->finish(kFarewellMax);
+}
+
+// REQUIRES: mutex_ is held.
+void ControlClient::put(ControlMessage message) {
+  if (call_ == nullptr) return;
+  CHECK(call_->send({0, std::move(message)})) << "the agent does not read what it is sent";
+}
+
+void ControlClient::send(MemberMessage message) {
+  const std::lock_guard lock(mutex_);
+  put(MemberSaid{options_.rank, options_.since, std::move(message)});
+}
+
+void ControlClient::on_envelope(StreamNumber, Envelope envelope) {
+  if (!is_member_) return;
+  if (std::holds_alternative<Welcome>(envelope.message)) return register_member();
+  if (auto* const order = std::get_if<SendOrder>(&envelope.message)) handlers_.on_order(std::move(order->message));
+}
+
+void ControlClient::register_member() {
+  {
+    const std::lock_guard lock(mutex_);
+    MemberJoined joined = handlers_.describe();
+    joined.rank = options_.rank;
+    joined.since = options_.since;
+    put(std::move(joined));
+  }
+  handlers_.on_registered();
+}
+
+void ControlClient::on_broken(StreamNumber, const std::string& why) {
+  if (is_member_) handlers_.on_lost(why);
+}
+
+void ControlClient::beat(absl::Duration heartbeat) {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    put(MemberAlive{options_.rank, options_.since, handlers_.entered()});
+    stopping_changed_.wait_for(lock, absl::ToChronoMicroseconds(heartbeat), [this] { return stopping_; });
+  }
+}
+
+}  // namespace evermoe

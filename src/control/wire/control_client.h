@@ -1,0 +1,80 @@
+// A worker's line to its agent, and through it to the controller.
+//
+//   ControlClient client(options);
+//   Member member(..., client, ...);
+//   client.attach({.describe = ..., .on_order = [&](auto order) { member.receive(std::move(order)); }, ...});
+//
+// It registers the member with every controller that the agent finds, and says that the process is alive.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "control/wire/control_call.h"
+#include "control/wire/control_messages.h"
+
+namespace evermoe {
+
+struct ControlClientOptions {
+  std::string agent;  // where it listens
+  Rank rank;
+  View since;
+};
+
+// Called on threads of the library; must not block.
+struct ControlHandlers {
+  // What the member is at this moment; rank, since and node are filled in by others. No message of it is
+  // sent meanwhile: what has happened is either in here or said later. It must not send itself.
+  std::function<MemberJoined()> describe;
+  // MemberViews::entered_view(), for signs of life.
+  std::function<View()> entered = [] { return View(0); };
+  // The member has been registered with another controller (Member::repeat_trouble).
+  std::function<void()> on_registered = [] {};
+  std::function<void(ControllerMessage)> on_order;
+  // The agent is gone. The process has to end: nobody can start a successor while it lives.
+  std::function<void(const std::string& why)> on_lost;
+};
+
+class ControlClient final : public ControlLink, private StreamEvents {
+ public:
+  explicit ControlClient(ControlClientOptions options);
+  ~ControlClient() override;
+
+  // Once, and before any report(). What was sent before is lost: nobody knew this member.
+  void attach(ControlHandlers handlers, absl::Duration heartbeat);
+
+  // What people are told of this worker. Any thread; never blocks. A process that fails before it is a member
+  // says so too.
+  void report(WorkerReport report);
+  // Ends the line. Everything sent before has been read by the agent then, if that is there.
+  void close();
+
+  // Any thread; never blocks. An agent that does not read kOutboxMax messages is a CHECK.
+  void send(MemberMessage message) override;
+
+ private:
+  void on_envelope(StreamNumber, Envelope envelope) override;
+  void on_broken(StreamNumber, const std::string& why) override;
+  void register_member();
+  void beat(absl::Duration heartbeat);
+  void stop_beating();
+  void open_line();
+  void put(ControlMessage message);
+
+  const ControlClientOptions options_;
+  bool is_member_ = false;    // attached: as handlers_ constant once the line is open
+  ControlHandlers handlers_;
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable stopping_changed_;
+  bool stopping_ = false;
+  std::unique_ptr<ControlCall> call_;
+
+  std::thread heart_;
+};
+
+}  // namespace evermoe

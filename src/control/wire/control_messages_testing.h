@@ -1,0 +1,160 @@
+// Random messages of the control plane for tests: every kind, with every field anywhere in its range.
+#pragma once
+
+#include <bit>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "control/wire/control_messages.h"
+
+namespace evermoe {
+
+class RandomMessages {
+ public:
+  explicit RandomMessages(uint32_t seed) : random_(seed) {}
+
+  // Kinds are the alternatives of ControlMessage.
+  static constexpr size_t kKinds = std::variant_size_v<ControlMessage>;
+  Envelope envelope(size_t kind) {
+    Envelope result;
+    result.start = number(0);
+    fill<0>(kind, result.message);
+    return result;
+  }
+
+ private:
+  template <size_t I>
+  void fill(size_t kind, ControlMessage& into) {
+    if constexpr (I < kKinds) {
+      if (kind != I) return fill<I + 1>(kind, into);
+      make(into.emplace<I>());
+    }
+  }
+
+  uint32_t below(uint32_t n) { return static_cast<uint32_t>(random_()) % n; }
+  bool coin() { return below(2) == 1; }
+  // Small ones, and now and then any.
+  int64_t number(int64_t least) {
+    if (below(4) > 0) return least + below(100);
+    return static_cast<int64_t>((uint64_t{random_()} << 31) ^ random_());
+  }
+  Rank rank() { return Rank(static_cast<int32_t>(below(kRanksMax))); }
+  Node node() { return Node(static_cast<int32_t>(below(kRanksMax))); }
+  View view() { return View(static_cast<uint32_t>(random_())); }
+  Step step() { return Step(number(-1)); }
+  Commit commit() { return Commit(number(-1)); }
+  pid_t pid() { return static_cast<pid_t>(random_() & 0x7fffffff); }
+  // Any bits: infinities and what is no number too.
+  double real() { return std::bit_cast<double>((uint64_t{random_()} << 32) ^ random_()); }
+  std::string text() {
+    std::string result(below(20), '\0');
+    for (char& byte : result) byte = static_cast<char>(random_());
+    return result;
+  }
+  std::vector<std::string> texts() {
+    std::vector<std::string> result(below(4));
+    for (std::string& one : result) one = text();
+    return result;
+  }
+  std::vector<Rank> ranks() {
+    std::vector<Rank> result(below(4));
+    for (Rank& one : result) one = rank();
+    return result;
+  }
+  absl::Duration moment() { return coin() ? absl::InfiniteDuration() : absl::Nanoseconds(number(0)); }
+
+  void make(Beat&) {}
+  void make(WorkerHello& m) { m = {pid()}; }
+  void make(AgentHello& m) { m = {node(), pid()}; }
+  void make(RunHello&) {}
+  void make(Welcome& m) { m = {number(0)}; }
+  void make(AgentReady&) {}
+  void make(WorkerStarted& m) { m = {rank(), view(), pid()}; }
+  void make(MemberJoined& m) { m = {rank(), view(), node(), text(), view(), coin(), coin(), view(), commit(), text()}; }
+  void make(MemberAlive& m) { m = {rank(), view(), view()}; }
+  void make(WorkerEnded& m) { m = {rank(), view(), node(), text(), coin(), coin()}; }
+  void make(WorkerReport& m) {
+    m = {static_cast<WorkerReport::Kind>(below(6)), rank(), step(), text(), std::nullopt, coin()};
+    if (coin()) m.accused = rank();
+    for (double* value : {&m.loss, &m.gradient_norm, &m.learning_rate, &m.load_imbalance, &m.tokens_per_second, &m.validation_loss}) *value = real();
+    if (coin()) make(m.protection.emplace());
+    m.drained = coin();
+  }
+  void make(ProtectionState& m) {
+    m = {static_cast<int>(below(100)), step(), number(0), number(0), number(0), real(), real(), real()};
+  }
+  void make(WorkerWords& m) { m = {rank(), text(), texts()}; }
+  void make(StartWorker& m) { m = {node(), rank(), view()}; }
+  void make(KillWorker& m) { m = {node(), rank(), view(), text()}; }
+  void make(Drain&) {}
+  void make(EndJob& m) { m = {coin(), coin(), text()}; }
+  void make(Tell& m) { m = {text()}; }
+  void make(RoleProcess& m) { m = {rank(), pid()}; }
+  void make(NodeLost& m) { m = {node(), pid(), text()}; }
+  void make(RecoveryNote& m) {
+    m.index = static_cast<int>(below(1000));
+    m.failed = moment();
+    m.record.roles = texts();
+    m.record.causes = texts();
+    for (uint32_t n = below(3); n > 0; --n) m.record.rolled_back_stages.push_back(static_cast<int>(below(100)));
+    m.record.restarted_all = coin();
+    m.record.restarts = static_cast<int>(below(100));
+    m.record.reasons = texts();
+    m.record.sources = texts();
+    for (uint32_t n = below(3); n > 0; --n) m.record.views.push_back(view());
+    m.record.step = step();
+    m.record.recomputed_steps = number(0);
+    for (auto* time : {&m.record.noticed, &m.record.planned, &m.record.restored, &m.record.caught_up,
+                       &m.record.verified, &m.record.resumed}) {
+      *time = moment();
+    }
+  }
+  void make(MemberSaid& m) {
+    m.rank = rank();
+    m.since = view();
+    switch (below(5)) {
+      case 0: return make(m.message.emplace<Report>());
+      case 1: return make(m.message.emplace<Trouble>());
+      case 2: return make(m.message.emplace<Milestone>());
+      case 3: return make(m.message.emplace<Progress>());
+      default: m.message = Finished{rank(), step()};
+    }
+  }
+  void make(SendOrder& m) {
+    m.rank = rank();
+    m.since = view();
+    switch (below(3)) {
+      case 0: m.message = StopOrder{view()}; return;
+      case 1: return make(m.message.emplace<Plan>());
+      default: m.message = ReleaseOrder{};
+    }
+  }
+  void make(Report& m) {
+    m = {view(), rank(), view(), coin(), commit(), step(), step(), {}};
+    for (uint32_t n = below(5); n > 0; --n) m.held.push_back({rank(), step()});
+  }
+  void make(Trouble& m) {
+    m = {view(), view(), rank(), coin(), std::nullopt, coin(), text()};
+    if (coin()) m.accused = rank();
+  }
+  void make(Milestone& m) { m = {view(), rank(), static_cast<Milestone::Kind>(below(5)), number(0), texts()}; }
+  void make(Progress& m) { m = {view(), rank(), commit(), step(), number(0), number(0)}; }
+  void make(Plan& m) {
+    m.view = view();
+    for (uint32_t n = below(4); n > 0; --n) m.table.push_back({text(), view()});
+    m.restart_all = coin();
+    m.newest = commit();
+    m.record_source = rank();
+    m.base = step();
+    m.window = step();
+    for (uint32_t n = below(3); n > 0; --n) m.rolled_back.push_back(static_cast<int>(below(100)));
+    for (uint32_t n = below(3); n > 0; --n) m.sources.push_back(ranks());
+    for (uint32_t n = below(3); n > 0; --n) m.holders.push_back(ranks());
+    m.reasons = texts();
+  }
+
+  std::mt19937 random_;
+};
+
+}  // namespace evermoe

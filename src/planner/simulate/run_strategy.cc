@@ -1,0 +1,39 @@
+#include "planner/simulate/run_strategy.h"
+
+#include <vector>
+
+#include "absl/strings/str_join.h"
+
+namespace evermoe {
+
+const char* to_string(StateProtection protection) {
+  switch (protection) {
+    case StateProtection::kDurable: return "durable";
+    case StateProtection::kPeerMemory: return "peer memory";
+    case StateProtection::kPartialExperts: return "partial experts (lossy)";
+    case StateProtection::kSparse: return "sparse";
+    case StateProtection::kReplicas: return "live replicas";
+  }
+  return "";
+}
+
+const char* to_string(NodeReplacement replacement) {
+  switch (replacement) {
+    case NodeReplacement::kRestart: return "restart";
+    case NodeReplacement::kStandby: return "standby";
+    case NodeReplacement::kElastic: return "elastic";
+  }
+  return "";
+}
+
+std::string missing_in_runtime(const RunStrategy& strategy) {
+  std::vector<std::string> missing;
+  if (strategy.protection == StateProtection::kPartialExperts) missing.push_back("saves of some experts only");
+  if (strategy.protection == StateProtection::kReplicas) missing.push_back("recovery from live replicas");
+  if (strategy.replacement == NodeReplacement::kStandby) missing.push_back("warm standbys");
+  if (strategy.replacement == NodeReplacement::kElastic) missing.push_back("training on fewer nodes");
+  if (strategy.migrates) missing.push_back("live migration");
+  return absl::StrJoin(missing, " and ");
+}
+
+}  // namespace evermoe

@@ -1,0 +1,142 @@
+#include "protection/snapshots/snapshot_store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+
+namespace evermoe {
+
+absl::Status SnapshotStore::add(Chunk chunk) {
+  const MutexLock lock(mutex_);
+  const ChunkHeader& header = chunk.header();
+  const auto size = static_cast<int64_t>(chunk.block().size());
+  Window& window = windows_[{header.window, header.owner}];
+  window.expected = header.slots;
+  Slot& slot = window.slots[header.slot];
+  slot.expected = header.chunks;
+  if (slot.chunks.contains(header.chunk)) return absl::OkStatus();
+  if (bytes_ + size > bytes_max_) {
+    return NoCapacity(absl::StrCat("snapshots and copies would take ", bytes_ + size, " bytes, more than the limit of ",
+                                   bytes_max_));
+  }
+  slot.chunks.emplace(header.chunk, std::move(chunk));
+  bytes_ += size;
+  bytes_peak_ = std::max(bytes_peak_, bytes_);
+  return absl::OkStatus();
+}
+
+const SnapshotStore::Slot* SnapshotStore::find(Rank owner, SlotTime time) const {
+  const auto window = windows_.find({time.window, owner});
+  if (window == windows_.end()) return nullptr;
+  const auto slot = window->second.slots.find(time.slot);
+  return slot == window->second.slots.end() ? nullptr : &slot->second;
+}
+
+bool SnapshotStore::has_slot(Rank owner, SlotTime time) const {
+  const MutexLock lock(mutex_);
+  const Slot* const slot = find(owner, time);
+  return slot != nullptr && slot->complete();
+}
+
+std::vector<Chunk> SnapshotStore::slot(Rank owner, SlotTime time) const {
+  return has_slot(owner, time) ? chunks(owner, time) : std::vector<Chunk>();
+}
+
+std::vector<Chunk> SnapshotStore::chunks(Rank owner, SlotTime time) const {
+  const MutexLock lock(mutex_);
+  std::vector<Chunk> chunks;
+  const Slot* const slot = find(owner, time);
+  if (slot == nullptr) return chunks;
+  for (const auto& [index, chunk] : slot->chunks) chunks.push_back(chunk);
+  return chunks;
+}
+
+std::vector<HeldWindow> SnapshotStore::held() const {
+  const MutexLock lock(mutex_);
+  std::vector<HeldWindow> held;
+  for (const auto& [key, window] : windows_) {
+    const auto complete = std::count_if(window.slots.begin(), window.slots.end(),
+                                        [](const auto& slot) { return slot.second.complete(); });
+    if (window.expected > 0 && complete == window.expected) held.push_back({key.second, key.first});
+  }
+  return held;
+}
+
+std::vector<Step> SnapshotStore::windows(Rank owner) const {
+  const MutexLock lock(mutex_);
+  std::vector<Step> firsts;
+  for (const auto& [key, window] : windows_) {
+    if (key.second == owner) firsts.push_back(key.first);
+  }
+  return firsts;
+}
+
+void SnapshotStore::forget(const Slot& slot) {
+  for (const auto& [index, chunk] : slot.chunks) bytes_ -= static_cast<int64_t>(chunk.block().size());
+}
+
+void SnapshotStore::free_before(Step window) {
+  const MutexLock lock(mutex_);
+  const auto end = windows_.lower_bound({window, Rank(0)});
+  for (auto at = windows_.begin(); at != end; at = windows_.erase(at)) {
+    for (const auto& [index, slot] : at->second.slots) forget(slot);
+  }
+}
+
+void SnapshotStore::drop_incomplete(Rank owner) {
+  const MutexLock lock(mutex_);
+  for (auto& [key, window] : windows_) {
+    if (key.second != owner) continue;
+    std::erase_if(window.slots, [&](const auto& slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      if (slot.second.complete()) return false;
+      forget(slot.second);
+      return true;
+    });
+  }
+}
+
+void SnapshotStore::drop(Rank owner, SlotTime time) {
+  const MutexLock lock(mutex_);
+  const auto window = windows_.find({time.window, owner});
+  if (window == windows_.end()) return;
+  const auto slot = window->second.slots.find(time.slot);
+  if (slot == window->second.slots.end()) return;
+  forget(slot->second);
+  window->second.slots.erase(slot);
+}
+
+void SnapshotStore::clear() {
+  const MutexLock lock(mutex_);
+  windows_.clear();
+  bytes_ = 0;
+}
+
+int SnapshotStore::corrupt(Rank owner) {
+  const MutexLock lock(mutex_);
+  int count = 0;
+  for (auto& [key, window] : windows_) {
+    if (key.second != owner) continue;
+    for (auto& [index, slot] : window.slots) {
+      for (auto& [number, chunk] : slot.chunks) {
+        if (chunk.body().empty()) continue;
+        chunk.writable_body()[chunk.body().size() / 2] ^= std::byte{4};
+        ++count;
+      }
+    }
+  }
+  return count;
+}
+
+int64_t SnapshotStore::bytes() const {
+  const MutexLock lock(mutex_);
+  return bytes_;
+}
+
+int64_t SnapshotStore::bytes_peak() const {
+  const MutexLock lock(mutex_);
+  return bytes_peak_;
+}
+
+}  // namespace evermoe

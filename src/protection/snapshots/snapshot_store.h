@@ -1,0 +1,77 @@
+// The snapshots that a process holds in memory: its own, and the copies of its peers.
+//
+// Threads: any. The bytes of stored chunks never change (but for corrupt(), which tests disasters).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/ids.h"
+#include "base/mutex.h"
+#include "protection/snapshots/chunk.h"
+
+namespace evermoe {
+
+// A window that is held in full.
+struct HeldWindow {
+  Rank owner;
+  Step window;
+  friend auto operator<=>(const HeldWindow&, const HeldWindow&) = default;
+};
+
+class SnapshotStore {
+ public:
+  explicit SnapshotStore(int64_t bytes_max) : bytes_max_(bytes_max) {}
+
+  // Keeps a chunk; one that is there already is kept as it was. NoCapacity beyond the limit.
+  absl::Status add(Chunk chunk);
+
+  bool has_slot(Rank owner, SlotTime time) const;
+  // The chunks of a complete slot in order; empty if it is not complete.
+  std::vector<Chunk> slot(Rank owner, SlotTime time) const;
+  // What is there of a slot, complete or not, in order.
+  std::vector<Chunk> chunks(Rank owner, SlotTime time) const;
+  // Windows of which every slot is complete, in order.
+  std::vector<HeldWindow> held() const;
+  // First states of the windows of which anything is held, in order.
+  std::vector<Step> windows(Rank owner) const;
+
+  // Forgets windows that begin before `window`, of all owners.
+  void free_before(Step window);
+  // Forgets slots that are not complete: their capture was broken off.
+  void drop_incomplete(Rank owner);
+  void drop(Rank owner, SlotTime time);
+  void clear();
+
+  // A disaster for tests: flips a bit in every chunk held of `owner`. Returns how many.
+  int corrupt(Rank owner);
+
+  int64_t bytes() const;
+  int64_t bytes_peak() const;
+  int64_t bytes_max() const { return bytes_max_; }
+
+ private:
+  struct Slot {
+    std::map<int, Chunk> chunks;
+    int expected = 0;
+    bool complete() const { return expected > 0 && static_cast<int>(chunks.size()) == expected; }
+  };
+  struct Window {
+    std::map<int, Slot> slots;
+    int expected = 0;
+  };
+  using Key = std::pair<Step, Rank>;  // by window first: freeing takes a range
+
+  const Slot* find(Rank owner, SlotTime time) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void forget(const Slot& slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const int64_t bytes_max_;
+  mutable Mutex mutex_;
+  std::map<Key, Window> windows_ ABSL_GUARDED_BY(mutex_);
+  int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t bytes_peak_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace evermoe

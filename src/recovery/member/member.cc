@@ -1,0 +1,115 @@
+#include "recovery/member/member.h"
+
+#include <utility>
+
+namespace evermoe {
+namespace {
+
+enum : uint32_t { kTrainingSignal = 1 };
+
+}  // namespace
+
+Member::Member(const Topology& topology, Transport& transport, StageTrainer& trainer, ControlLink& control,
+               Clock& clock, MemberOptions options, MemberObserver observer)
+    : transport_(transport), control_(control), options_(std::move(options)), observer_(std::move(observer)),
+      rank_(transport.rank()), wake_training_(transport, kTrainingSignal),
+      sender_(transport, [this](View view, const absl::Status& status) { troubles_.report(view, status); }),
+      views_(wake_training_, options_.patience, options_.ask_again), troubles_(rank_, views_, control),
+      memory_(options_.log_bytes_max, options_.snapshot_bytes_max), window_(trainer, options_.ordering),
+      exchange_(exchange_parts(trainer)), copies_(copies_parts(trainer, clock), options_.copies),
+      commits_(commit_parts()),
+      fetch_({rank_, topology, memory_.store, sender_, views_, troubles_, refused_, counts_}),
+      restorer_(restorer_parts(topology, trainer)), program_(program_parts(trainer)),
+      answers_({rank_, memory_, copies_, exchange_, sender_, refused_, wake_training_, options_.is_rehearsal}),
+      follower_(follower_parts(topology)), service_({transport, clock, views_, copies_, follower_, answers_}) {}
+
+BoundaryExchange::Dependencies Member::exchange_parts(StageTrainer& trainer) {
+  return {.transport = transport_, .sender = sender_, .views = views_, .log = memory_.log, .received = memory_.received,
+          .report_trouble = [this](View view, const absl::Status& status) { troubles_.report(view, status); },
+          .idle_work = [&trainer] { return trainer.do_idle_work(); },
+          .keeps_log = options_.is_protected,
+          .deadline = options_.deadline};
+}
+
+SnapshotCopies::Dependencies Member::copies_parts(StageTrainer& trainer, Clock& clock) {
+  return {.rank = rank_, .trainer = trainer, .schedule = window_.schedule(), .store = memory_.store, .sender = sender_,
+          .views = views_, .wake_training = wake_training_, .clock = clock};
+}
+
+CommitAgreement::Dependencies Member::commit_parts() {
+  return {.transport = transport_, .sender = sender_, .views = views_, .records = memory_.records, .troubles = troubles_,
+          .vote = [this](bool ends_window) { return vote(ends_window); },
+          .on_agreed = [this](View view, Commit commit, const Record& record) { on_agreed(view, commit, record); },
+          .deadline = options_.deadline};
+}
+
+Restorer::Dependencies Member::restorer_parts(const Topology& topology, StageTrainer& trainer) {
+  return {.rank = rank_, .topology = topology, .trainer = trainer, .views = views_, .control = control_,
+          .commits = commits_, .memory = memory_, .copies = copies_, .window = window_, .fetch = fetch_,
+          .counts = counts_, .bytes_at_once = options_.copies.chunk_bytes_max};
+}
+
+RankProgram::Dependencies Member::program_parts(StageTrainer& trainer) {
+  return {.rank = rank_, .options = options_, .observer = observer_, .trainer = trainer, .views = views_,
+          .control = control_, .troubles = troubles_, .memory = memory_, .copies = copies_, .exchange = exchange_,
+          .window = window_, .commits = commits_, .restorer = restorer_, .counts = counts_};
+}
+
+OrderFollower::Dependencies Member::follower_parts(const Topology& topology) {
+  return {.rank = rank_, .stage = topology.role_of(rank_).stage, .is_protected = options_.is_protected,
+          .transport = transport_, .wake_training = wake_training_, .orders = orders_, .views = views_,
+          .control = control_, .troubles = troubles_, .memory = memory_, .copies = copies_, .exchange = exchange_,
+          .on_opened = [this] { service_.on_opened(); }};
+}
+
+WindowVote Member::vote(bool ends_window) const {
+  return {.complete_window = options_.is_protected ? copies_.complete_window() : Step(-1),
+          .wanted_slots = ends_window ? options_.wanted_slots(window_.ordering()) : 0,
+          .slots_max = options_.slots_max};
+}
+
+void Member::on_agreed(View view, Commit commit, const Record& record) {
+  follower_.on_recovered();
+  control_.send(Progress{view, rank_, commit, record.complete_window, memory_.log.bytes(), memory_.store.bytes()});
+}
+
+absl::Status Member::train() {
+  const absl::Status status = program_.run();
+  views_.end(status);
+  sender_.wake_service();
+  return status;
+}
+
+absl::Status Member::serve() {
+  const absl::Status status = service_.run();
+  views_.end(status);
+  return status;
+}
+
+void Member::receive(ControllerMessage message) {
+  enqueue(std::move(message));
+  sender_.wake_service();
+}
+
+void Member::corrupt_copies_at_holders() {
+  const PlanPointer plan = views_.plan();
+  if (plan == nullptr || plan->holders.empty()) return;
+  for (const Rank holder : plan->holders[static_cast<size_t>(rank_.value)]) {
+    sender_.send(holder, plan->view, MessageKind::kCorrupt, {});
+  }
+}
+
+ProtectionState Member::protection_state(const Record& record) const {
+  ProtectionState state;
+  state.window_steps = static_cast<int>(window_.schedule().rule().period);
+  state.complete_window = record.complete_window;
+  state.log_bytes = memory_.log.bytes();
+  state.snapshot_bytes = memory_.store.bytes();
+  state.captured_bytes = captured_bytes();
+  state.read_wait_seconds = seconds_waited_for_reads();
+  state.copy_wait_seconds = seconds_waited_for_copies();
+  state.copying_seconds = absl::ToDoubleSeconds(service_time());
+  return state;
+}
+
+}  // namespace evermoe

@@ -1,0 +1,110 @@
+// One process of a protected job: plays a rank, survives the failures of others, and can take the place
+// of a rank that was lost.
+//
+// Two threads run it. The training thread runs the rank's program (rank_program.h), which steps the
+// trainer and commits; the service thread answers the messages of other members, takes snapshots and keeps
+// copies, and follows the controller's orders (member_service.h). All they wait for comes through the
+// transport.
+//
+//   Member member(...);
+//   thread: member.serve();    // until released, or the process has to end
+//   member.train();            // likewise
+//
+// A member decides nothing itself: it owns the parts and connects them. What both threads use has a mutex
+// of its own: the views, the memory for recoveries, copies, orders, troubles, counts.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "comm/transport/signal.h"
+#include "env/clock.h"
+#include "parallel/topology.h"
+#include "recovery/member/member_options.h"
+#include "recovery/member/serve/member_service.h"
+#include "recovery/member/train/rank_program.h"
+#include "recovery/plan/protection_state.h"
+
+namespace evermoe {
+
+class Member {
+ public:
+  // All arguments outlive the member.
+  Member(const Topology& topology, Transport& transport, StageTrainer& trainer, ControlLink& control, Clock& clock,
+         MemberOptions options, MemberObserver observer = {});
+
+  // The training thread. Ok when the job is over; an error if this process has to end.
+  absl::Status train();
+  // The service thread, likewise.
+  absl::Status serve();
+
+  // From the controller. Any thread. enqueue() leaves it to the caller to wake the service thread, by a
+  // message to this process of the kind kWake.
+  void receive(ControllerMessage message);
+  void enqueue(ControllerMessage message) { orders_.push(std::move(message)); }
+  // Disaster for tests: damages the copies held here of `owner`. Any thread.
+  int corrupt_copies(Rank owner) { return memory_.store.corrupt(owner); }
+  // The same for the copies that others hold of this rank. Any thread.
+  void corrupt_copies_at_holders();
+  // The recovery that this member knows to be under way (Plan::recovery); 0: none. Any thread.
+  int recovery_under_way() const { return follower_.recovery_under_way(); }
+
+  // What a member says to a new controller.
+  const MemberViews& views() const { return views_; }
+  Commit newest_commit() const { return memory_.records.newest(); }
+  // After it has registered with a new controller: the former one may have died with the news.
+  void repeat_trouble() { troubles_.repeat(); }
+
+  MemberWork work() const { return counts_.work(); }
+  // Of the state after the step whose record this is. Training thread.
+  ProtectionState protection_state(const Record& record) const;
+  int64_t log_bytes_peak() const { return memory_.log.bytes_peak(); }
+  int64_t snapshot_bytes_peak() const { return memory_.store.bytes_peak(); }
+  // Processor time of the service thread so far: what copying costs. Any thread.
+  absl::Duration service_time() const { return service_.time(); }
+  int64_t captured_bytes() const { return copies_.captured_bytes(); }
+  double seconds_waited_for_reads() const { return copies_.seconds_waited_for_reads(); }
+  double seconds_waited_for_copies() const { return copies_.seconds_waited_for_copies(); }
+
+ private:
+  BoundaryExchange::Dependencies exchange_parts(StageTrainer& trainer);
+  SnapshotCopies::Dependencies copies_parts(StageTrainer& trainer, Clock& clock);
+  CommitAgreement::Dependencies commit_parts();
+  Restorer::Dependencies restorer_parts(const Topology& topology, StageTrainer& trainer);
+  RankProgram::Dependencies program_parts(StageTrainer& trainer);
+  OrderFollower::Dependencies follower_parts(const Topology& topology);
+  WindowVote vote(bool ends_window) const;
+  void on_agreed(View view, Commit commit, const Record& record);
+
+  Transport& transport_;
+  ControlLink& control_;
+  const MemberOptions options_;
+  const MemberObserver observer_;
+  const Rank rank_;
+
+  // Both threads:
+  Signal wake_training_;
+  MessageSender sender_;
+  MemberViews views_;
+  TroubleReporter troubles_;
+  WorkCounts counts_;
+  OrderQueue orders_;
+  RefusedSlot refused_;
+  RecoveryMemory memory_;
+  // Training thread:
+  WindowState window_;
+  // Both:
+  BoundaryExchange exchange_;
+  SnapshotCopies copies_;
+  // Training thread:
+  CommitAgreement commits_;
+  WindowFetch fetch_;
+  Restorer restorer_;
+  RankProgram program_;
+  // Service thread:
+  MessageAnswers answers_;
+  OrderFollower follower_;
+  MemberService service_;
+};
+
+}  // namespace evermoe

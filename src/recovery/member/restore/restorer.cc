@@ -1,0 +1,96 @@
+#include "recovery/member/restore/restorer.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "base/fault_point.h"
+
+namespace evermoe {
+
+Restorer::Restorer(Dependencies dependencies)
+    : in_(std::move(dependencies)), active_(in_.trainer.operators().size(), true),
+      before_(in_.trainer, in_.bytes_at_once) {}
+
+void Restorer::begin_run() {
+  restoring_.reset();
+  before_.forget();
+  has_state_ = false;
+  active_.assign(active_.size(), true);
+}
+
+absl::Status Restorer::roll_back(const Plan& plan) {
+  // A state that was itself being recomputed proves nothing; then what was noted before stays.
+  if (has_state_) before_.note();
+  has_state_ = false;
+  restoring_.reset();
+  in_.copies.abandon();
+  in_.trainer.join_stage(plan.view);
+  const bool has_window = plan.window >= Step(0);
+  const Commit there = verdict_commit(has_window ? plan.window : plan.base);
+  RETURN_IF_ERROR(in_.commits.fetch(there, plan.newest));
+  ASSIGN_OR_RETURN(const Record record, in_.commits.record_of(there));
+  in_.window.follow(record.rule);
+  Milestone milestone{plan.view, in_.rank, Milestone::Kind::kRestored, 0, {}};
+  if (has_window) {
+    ASSIGN_OR_RETURN(WindowFetch::Fetched fetched, in_.fetch.fetch(plan.window, record.rule.slots));
+    if (fetched.asked) in_.copies.adopt(plan.window, record.rule.slots, *fetched.asked);
+    milestone.sources = std::move(fetched.sources);
+    active_.assign(active_.size(), false);
+    restoring_ = Restoring{plan.window, 0};
+  } else {
+    RETURN_IF_ERROR(in_.trainer.restore_base(plan.base));
+    in_.window.begin_run(record.rule);
+    active_.assign(active_.size(), true);
+    milestone.sources.push_back(absl::StrCat("the state at step ", plan.base.value));
+  }
+  fault_point("recovery/restored");
+  in_.control.send(std::move(milestone));
+  return absl::OkStatus();
+}
+
+absl::Status Restorer::restore_position(std::span<const std::byte> position, SlotTime time) {
+  if (time.slot == 0) {
+    RETURN_IF_ERROR(in_.window.take_position(position));
+    if (in_.window.ordering().is_counted()) in_.counts.add_one(&MemberWork::reordered_restores);
+  }
+  return annotate(in_.window.compare_position(position), absl::StrCat("window ", time.window.value, ", slot ", time.slot));
+}
+
+absl::Status Restorer::restore_next_slot() {
+  const SlotTime time{restoring_->window, restoring_->next_slot};
+  CHECK(time.slot == 0 || in_.trainer.step() == in_.window.schedule().state_of(time))
+      << "slot " << time.slot << " at " << in_.trainer.step();
+  for (const Chunk& chunk : in_.memory.store.slot(in_.rank, time)) {
+    RETURN_IF_ERROR(chunk.verify());
+    const ChunkHeader& header = chunk.header();
+    if (header.operator_index < 0) {
+      RETURN_IF_ERROR(restore_position(chunk.body(), time));
+    } else {
+      in_.trainer.restore(header.operator_index, header.kind, header.offset, chunk.body());
+    }
+  }
+  const CaptureSchedule& schedule = in_.window.schedule();
+  std::vector<int> restored;
+  for (int i = 0; i < static_cast<int>(active_.size()); ++i) {
+    if (schedule.kind_in(i, time.slot)) restored.push_back(i);
+    active_[static_cast<size_t>(i)] = schedule.is_active_after(i, time.slot);
+  }
+  RETURN_IF_ERROR(in_.trainer.complete_restore(restored));
+  if (++restoring_->next_slot == schedule.slots()) restoring_.reset();
+  return absl::OkStatus();
+}
+
+absl::Status Restorer::on_dense_state() {
+  has_state_ = true;
+  const absl::StatusOr<bool> is_verified = before_.compare();
+  if (!is_verified.ok()) return annotate(is_verified.status(), absl::StrCat("role ", in_.topology.name_of(in_.rank)));
+  if (!*is_verified) return absl::OkStatus();
+  fault_point("catch_up/verified");
+  in_.control.send(Milestone{in_.views.newest_view(), in_.rank, Milestone::Kind::kVerified, 0, {}});
+  return absl::OkStatus();
+}
+
+}  // namespace evermoe

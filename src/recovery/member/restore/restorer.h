@@ -1,0 +1,70 @@
+// How a rank goes back: it notes the state it has, gathers records and snapshots that it lacks, restores slot
+// after slot while the program runs the steps between them, and compares in the end.
+//
+//   roll_back(plan)                       at the base, or at the window before its first slot
+//   restore_next_slot(), a step, ...      until is_restoring() is false
+//   on_dense_state()                      at the end of every step from then on
+//
+// Threads: training thread only.
+#pragma once
+
+#include <optional>
+
+#include "absl/status/status.h"
+#include "parallel/topology.h"
+#include "recovery/member/restore/state_before_rollback.h"
+#include "recovery/member/restore/window_fetch.h"
+#include "recovery/member/serve/snapshot_copies.h"
+#include "recovery/member/train/commit_agreement.h"
+#include "recovery/member/train/window_state.h"
+#include "recovery/plan/recovery_memory.h"
+
+namespace evermoe {
+
+class Restorer {
+ public:
+  struct Dependencies {
+    Rank rank;
+    const Topology& topology;
+    StageTrainer& trainer;
+    MemberViews& views;
+    ControlLink& control;
+    CommitAgreement& commits;
+    RecoveryMemory& memory;
+    SnapshotCopies& copies;
+    WindowState& window;
+    WindowFetch& fetch;
+    WorkCounts& counts;
+    int64_t bytes_at_once;  // read of an operator for its fingerprint
+  };
+  explicit Restorer(Dependencies dependencies);
+
+  // The whole job goes back to a durable state, which will be dense.
+  void begin_run();
+  // By a plan in which this rank's stage goes back. Cancelled if it has to go back again.
+  absl::Status roll_back(const Plan& plan);
+  // Slots of the window are still to come: some operators are frozen.
+  bool is_restoring() const { return restoring_.has_value(); }
+  // REQUIRES: is_restoring(), and the trainer is at the state of that slot.
+  absl::Status restore_next_slot();
+  // The state at hand is dense. Contradiction if this rank had it before with other bits.
+  absl::Status on_dense_state();
+
+  const ActiveOperators& active() const { return active_; }
+
+ private:
+  // Which slot comes next.
+  struct Restoring {
+    Step window;
+    int next_slot = 0;
+  };
+  absl::Status restore_position(std::span<const std::byte> position, SlotTime time);
+
+  const Dependencies in_;
+  ActiveOperators active_;
+  std::optional<Restoring> restoring_;
+  StateBeforeRollback before_;
+  bool has_state_ = false;  // dense and at a step's end
+};
+
+}  // namespace evermoe

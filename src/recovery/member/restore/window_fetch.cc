@@ -1,0 +1,79 @@
+#include "recovery/member/restore/window_fetch.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+
+namespace evermoe {
+
+void WindowFetch::Progress::take_from(Step window, const std::string& source) {
+  std::string line = absl::StrCat("window ", window.value, " from ", source);
+  if (sources.empty() || sources.back() != line) sources.push_back(std::move(line));
+}
+
+// Slots that are not what was captured.
+void WindowFetch::drop_damaged(Step window, int slots) {
+  for (int slot = 0; slot < slots; ++slot) {
+    for (const Chunk& chunk : in_.store.slot(in_.rank, {window, slot})) {
+      if (chunk.verify().ok()) continue;
+      in_.store.drop(in_.rank, {window, slot});
+      break;
+    }
+  }
+}
+
+absl::StatusOr<WindowFetch::Fetched> WindowFetch::fetch(Step window, int slots) {
+  drop_damaged(window, slots);
+  Progress progress;
+  for (int slot = 0; slot < slots;) {
+    if (!in_.store.has_slot(in_.rank, {window, slot})) {
+      RETURN_IF_ERROR(fetch_slot({window, slot}, progress));
+      continue;
+    }
+    const bool was_asked = progress.next_source < progress.asked.size() && progress.asked_slot == slot;
+    progress.take_from(window, was_asked ? in_.topology.name_of(progress.asked[progress.next_source]) : "its own memory");
+    ++slot;
+  }
+  Fetched fetched{std::move(progress.sources), std::nullopt};
+  if (progress.view != View(0)) fetched.asked = std::move(progress.asked);
+  return fetched;
+}
+
+absl::Status WindowFetch::fetch_slot(SlotTime time, Progress& progress) {
+  ASSIGN_OR_RETURN(const PlanPointer plan, in_.views.pass());
+  if (plan->view != progress.view) {
+    progress.view = plan->view;
+    progress.next_source = 0;
+    progress.asked = plan->sources.empty() ? std::vector<Rank>() : plan->sources[static_cast<size_t>(in_.rank.value)];
+    std::erase(progress.asked, in_.rank);
+  }
+  if (progress.next_source >= progress.asked.size()) {
+    in_.troubles.report_copies_unusable(
+        progress.view,
+        NotFound(absl::StrCat("no source has a usable copy of window ", time.window.value, ", slot ", time.slot)));
+    return in_.views.pass(progress.view).status();
+  }
+  progress.asked_slot = time.slot;
+  const Rank source = progress.asked[progress.next_source];
+  ASSIGN_OR_RETURN(const bool refused, ask(source, progress.view, time));
+  if (!refused) return absl::OkStatus();
+  progress.sources.push_back(absl::StrCat("the copy of ", in_.topology.name_of(source), " was damaged or gone"));
+  ++progress.next_source;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> WindowFetch::ask(Rank source, View view, SlotTime time) {
+  in_.refused.clear();
+  bool answered = false;
+  while (!in_.store.has_slot(in_.rank, time) && in_.views.newest_view() == view) {
+    if (!answered) in_.sender.send(source, view, MessageKind::kWantSlot, encode(SlotMessage{in_.rank, time}));
+    ASSIGN_OR_RETURN(answered, in_.views.wait_signal());
+    if (!in_.refused.is(time)) continue;
+    in_.counts.add_one(&MemberWork::copies_refused);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace evermoe

@@ -1,0 +1,87 @@
+// Gathers a window of this rank's own snapshots in its store: what is there and sound stays, the rest comes
+// from the sources that the plan names, best first.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "parallel/topology.h"
+#include "protection/snapshots/snapshot_store.h"
+#include "recovery/member/member_options.h"
+#include "recovery/member/member_views.h"
+#include "recovery/member/trouble_reporter.h"
+#include "recovery/protocol/member_messages.h"
+#include "recovery/protocol/message_sender.h"
+
+namespace evermoe {
+
+// The newest refusal of a source: it has no usable copy of a slot. Threads: any.
+class RefusedSlot {
+ public:
+  void set(const SlotMessage& slot) {
+    const std::lock_guard lock(mutex_);
+    refused_ = slot;
+  }
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    refused_.reset();
+  }
+  bool is(SlotTime time) const {
+    const std::lock_guard lock(mutex_);
+    return refused_ && refused_->time == time;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::optional<SlotMessage> refused_;
+};
+
+// Threads: training thread only.
+class WindowFetch {
+ public:
+  struct Dependencies {
+    Rank rank;
+    const Topology& topology;
+    SnapshotStore& store;
+    MessageSender& sender;
+    MemberViews& views;
+    TroubleReporter& troubles;
+    RefusedSlot& refused;
+    WorkCounts& counts;
+  };
+  struct Fetched {
+    std::vector<std::string> sources;  // for people: where slots came from, in order
+    // Whom the newest plan that was needed names; nullopt if all was in this process's own memory.
+    std::optional<std::vector<Rank>> asked;
+  };
+
+  explicit WindowFetch(Dependencies dependencies) : in_(std::move(dependencies)) {}
+
+  // Returns when every slot is in the store. Where no source has a usable copy it tells the controller and
+  // goes on by the next plan. Cancelled if the member has to go back.
+  absl::StatusOr<Fetched> fetch(Step window, int slots);
+
+ private:
+  // What one fetch() has come to.
+  struct Progress {
+    std::vector<std::string> sources;
+    std::vector<Rank> asked;
+    View view;  // of the plan that named them
+    size_t next_source = 0;
+    int asked_slot = -1;
+    void take_from(Step window, const std::string& source);
+  };
+
+  void drop_damaged(Step window, int slots);
+  absl::Status fetch_slot(SlotTime time, Progress& progress);
+  // True if the source refused.
+  absl::StatusOr<bool> ask(Rank source, View view, SlotTime time);
+
+  const Dependencies in_;
+};
+
+}  // namespace evermoe

@@ -1,0 +1,66 @@
+#include "recovery/member/serve/member_service.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/log.h"
+
+namespace evermoe {
+namespace {
+
+// How long to sleep when nothing is due.
+constexpr absl::Duration kIdle = absl::Seconds(10);
+constexpr size_t kMessagesOfNextViewMax = 1 << 16;
+
+}  // namespace
+
+absl::Status MemberService::run() {
+  while (true) {
+    nanoseconds_ = absl::ToInt64Nanoseconds(in_.clock.thread_time());
+    in_.orders.follow();
+    if (in_.views.has_ended()) return absl::OkStatus();
+    absl::StatusOr<Letter> message = in_.transport.receive_letter(work());
+    if (message.ok()) {
+      handle(*std::move(message));
+    } else if (!absl::IsDeadlineExceeded(message.status())) {
+      return message.status();
+    }
+  }
+}
+
+absl::Duration MemberService::work() {
+  const absl::Duration next = std::min(in_.copies.work(), kIdle);
+  if (!in_.orders.is_opening()) return next;
+  in_.orders.open_if_reachable();
+  return in_.orders.is_opening() ? std::min(next, OrderFollower::kMeeting) : next;
+}
+
+void MemberService::on_opened() {
+  std::deque<Letter> messages;
+  messages.swap(of_next_view_);
+  for (Letter& message : messages) handle(std::move(message));
+}
+
+void MemberService::handle(Letter message) {
+  if (static_cast<MessageKind>(message.tag.purpose) == MessageKind::kWake) return;
+  const PlanPointer plan = in_.views.plan();
+  const View newest = in_.views.newest_view();
+  const bool is_open = plan != nullptr && plan->view == newest;
+  if (message.tag.view < newest) return;
+  if (message.tag.view == newest && is_open) return answer(std::move(message), newest);
+  if (of_next_view_.size() < kMessagesOfNextViewMax) of_next_view_.push_back(std::move(message));
+}
+
+void MemberService::answer(Letter message, View view) {
+  const Rank from = message.from;
+  const absl::Status status = in_.answers.on_message(std::move(message), view);
+  if (status.ok()) return;
+  const absl::Status named = annotate(status, absl::StrCat("message from rank ", from.value));
+  log_error(std::string(named.message()));
+  in_.views.end(named);
+}
+
+}  // namespace evermoe

@@ -1,0 +1,51 @@
+// Answers what other members of the job write: keeps copies of their snapshots, sends back what it keeps, and
+// takes what this rank has asked for.
+//
+// Threads: service thread only.
+#pragma once
+
+#include "absl/status/status.h"
+#include "comm/transport/signal.h"
+#include "recovery/member/restore/window_fetch.h"
+#include "recovery/member/serve/snapshot_copies.h"
+#include "recovery/member/train/boundary_exchange.h"
+#include "recovery/plan/recovery_memory.h"
+#include "recovery/protocol/member_messages.h"
+#include "recovery/protocol/message_sender.h"
+
+namespace evermoe {
+
+class MessageAnswers {
+ public:
+  struct Dependencies {
+    Rank rank;
+    RecoveryMemory& memory;
+    SnapshotCopies& copies;
+    BoundaryExchange& exchange;
+    MessageSender& sender;
+    RefusedSlot& refused;
+    Signal& wake_training;
+    bool is_rehearsal;  // peers may ask to damage the copies held of them
+  };
+  explicit MessageAnswers(Dependencies dependencies) : in_(std::move(dependencies)) {}
+
+  // A message of `view`, which is open. Corrupt or Contradiction if it cannot be right: this process has to
+  // end. NoCapacity if a copy does not fit.
+  absl::Status on_message(Letter message, View view);
+
+ private:
+  absl::Status on_chunk(Letter message, View view);
+  absl::Status on_damaged_chunk(Rank from, View view, Rank owner, SlotTime time);
+  absl::Status on_want_slot(const Letter& message, View view);
+  absl::Status on_acknowledged(const Letter& message);
+  absl::Status on_refused(const Letter& message);
+  absl::Status on_want_records(const Letter& message, View view);
+  absl::Status on_records(const Letter& message);
+  absl::Status on_want_boundary(const Letter& message, View view);
+  absl::Status on_boundary(const Letter& message);
+  absl::Status on_audit(const Letter& message) const;
+
+  const Dependencies in_;
+};
+
+}  // namespace evermoe

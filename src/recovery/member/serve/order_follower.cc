@@ -1,0 +1,106 @@
+#include "recovery/member/serve/order_follower.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/fault_point.h"
+
+namespace evermoe {
+namespace {
+
+template <typename... Handlers>
+struct Overloaded : Handlers... {
+  using Handlers::operator()...;
+};
+template <typename... Handlers>
+Overloaded(Handlers...) -> Overloaded<Handlers...>;
+
+View before(View view) { return View(view.value - 1); }
+
+}  // namespace
+
+void OrderFollower::follow() {
+  while (const auto order = in_.orders.pop()) {
+    std::visit(Overloaded{[&](const StopOrder& stop) { this->stop(stop); },
+                          [&](const Plan& plan) {
+                            if (plan.view == in_.views.newest_view()) open(std::make_shared<const Plan>(plan));
+                          },
+                          [&](const ReleaseOrder&) { in_.views.end(absl::OkStatus()); }},
+               *order);
+  }
+}
+
+void OrderFollower::stop(const StopOrder& order) {
+  if (!in_.views.stop(order.view)) return;
+  opening_ = nullptr;
+  recovery_ = order.recovery;
+  in_.transport.revoke(kWorldGroups, before(order.view), Cancelled(absl::StrCat("view ", order.view.value, " begins")));
+  in_.wake_training.raise();
+  fault_point("recovery/stopped");
+  in_.control.send(report(order.view));
+}
+
+Report OrderFollower::report(View view) const {
+  const MemberViews::Standing standing = in_.views.standing();
+  Report report;
+  report.view = view;
+  report.rank = in_.rank;
+  report.stage_epoch = standing.stage_epoch;
+  report.is_broken = standing.is_broken;
+  report.base = standing.base;
+  report.newest = in_.memory.records.newest();
+  if (const auto newest = in_.memory.records.find(report.newest)) {
+    const auto record = decode_record(*newest);
+    if (record.ok()) report.complete_window = record->complete_window;
+  }
+  report.held = in_.memory.store.held();
+  return report;
+}
+
+// False if not everybody could be reached yet.
+bool OrderFollower::connect(const Plan& plan) {
+  const absl::Status status = in_.transport.meet(plan.table, kMeeting);
+  if (status.ok()) return true;
+  if (!absl::IsDeadlineExceeded(status)) in_.troubles.report(plan.view, status);
+  return false;
+}
+
+bool OrderFollower::goes_back(const Plan& plan) const {
+  const auto& stages = plan.rolled_back;
+  return plan.restart_all || std::find(stages.begin(), stages.end(), in_.stage) != stages.end();
+}
+
+void OrderFollower::open(PlanPointer plan) {
+  opening_ = std::move(plan);
+  in_.troubles.on_opening(opening_->view);
+  open_if_reachable();
+}
+
+void OrderFollower::open_if_reachable() {
+  const PlanPointer plan = opening_;
+  if (!connect(*plan)) return;
+  opening_ = nullptr;
+  fault_point("recovery/connected");
+  const bool restarts = goes_back(*plan);
+  if (restarts) {
+    in_.transport.revoke(kStageGroups, before(plan->view),
+                         Cancelled(absl::StrCat("the stage begins anew in view ", plan->view.value)));
+    in_.copies.suspend();
+  }
+  if (plan->restart_all) {
+    // Before anything of the new run can come.
+    in_.copies.clear();
+    in_.memory.clear_boundaries_and_snapshots();
+  }
+  in_.exchange.on_view();
+  if (in_.is_protected) {
+    in_.copies.set_holders(plan->view, plan->holders[static_cast<size_t>(in_.rank.value)], plan->table);
+  }
+  in_.views.open(plan, restarts);
+  in_.control.send(Milestone{plan->view, in_.rank, Milestone::Kind::kConnected, 0, {}});
+  in_.on_opened();
+}
+
+}  // namespace evermoe

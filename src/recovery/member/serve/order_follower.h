@@ -1,0 +1,88 @@
+// Does what the controller orders: stops for a view and reports, opens it when its plan comes, ends when
+// everybody has finished.
+//
+// A view opens when every process of its plan can be reached; until then open_if_reachable() is tried again.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+
+#include "comm/transport/signal.h"
+#include "recovery/member/member_views.h"
+#include "recovery/member/serve/snapshot_copies.h"
+#include "recovery/member/train/boundary_exchange.h"
+#include "recovery/member/trouble_reporter.h"
+#include "recovery/plan/recovery_memory.h"
+
+namespace evermoe {
+
+// Orders that have come and were not followed yet. Threads: any.
+class OrderQueue {
+ public:
+  void push(ControllerMessage order) {
+    const std::lock_guard lock(mutex_);
+    orders_.push_back(std::move(order));
+  }
+  std::optional<ControllerMessage> pop() {
+    const std::lock_guard lock(mutex_);
+    if (orders_.empty()) return std::nullopt;
+    ControllerMessage order = std::move(orders_.front());
+    orders_.pop_front();
+    return order;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<ControllerMessage> orders_;
+};
+
+// Threads: service thread only, but recovery_under_way().
+class OrderFollower {
+ public:
+  struct Dependencies {
+    Rank rank;
+    int stage;
+    bool is_protected;
+    Transport& transport;
+    Signal& wake_training;
+    OrderQueue& orders;
+    MemberViews& views;
+    ControlLink& control;
+    TroubleReporter& troubles;
+    RecoveryMemory& memory;
+    SnapshotCopies& copies;
+    BoundaryExchange& exchange;
+    // A view has just been opened.
+    std::function<void()> on_opened;
+  };
+  explicit OrderFollower(Dependencies dependencies) : in_(std::move(dependencies)) {}
+
+  // Follows every order that has come.
+  void follow();
+  // A plan has come whose processes could not all be reached yet.
+  bool is_opening() const { return opening_ != nullptr; }
+  // Tries for kMeeting at most: messages wait meanwhile. REQUIRES: is_opening()
+  void open_if_reachable();
+  static constexpr absl::Duration kMeeting = absl::Milliseconds(20);
+
+  // The recovery that this member knows to be under way (Plan::recovery); 0: none. Any thread.
+  int recovery_under_way() const { return recovery_; }
+  // A commit has been made. Any thread.
+  void on_recovered() { recovery_ = 0; }
+
+ private:
+  void stop(const StopOrder& order);
+  void open(PlanPointer plan);
+  Report report(View view) const;
+  bool connect(const Plan& plan);
+  bool goes_back(const Plan& plan) const;
+
+  const Dependencies in_;
+  PlanPointer opening_;
+  std::atomic<int> recovery_ = 0;
+};
+
+}  // namespace evermoe

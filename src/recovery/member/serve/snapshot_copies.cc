@@ -1,0 +1,309 @@
+#include "recovery/member/serve/snapshot_copies.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/fault_point.h"
+
+namespace evermoe {
+namespace {
+
+// How soon to look again while chunks are on their way.
+constexpr absl::Duration kPoll = absl::Milliseconds(1);
+
+std::pair<Step, int> key(SlotTime time) { return {time.window, time.slot}; }
+
+}  // namespace
+
+SnapshotCopies::SnapshotCopies(Dependencies dependencies, SnapshotCopiesOptions options)
+    : in_(std::move(dependencies)), options_(options) {}
+
+absl::Status SnapshotCopies::capture(SlotTime time, RecordBytes position) {
+  // The former capture has ended with the step that it overlapped, unless that step changed nothing.
+  RETURN_IF_ERROR(wait_settled());
+  std::vector<OperatorBytes> bytes;
+  for (const StageOperator& op : in_.trainer.operators()) bytes.push_back(op.bytes);
+  auto chunks = chunks_of_slot(in_.schedule, time.slot, bytes, static_cast<int64_t>(position.size()),
+                               options_.chunk_bytes_max);
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_suspended_) return Cancelled("this stage goes back");
+    capture_ = Capture{time, in_.schedule.slots(), std::move(position), std::move(chunks)};
+    slots_of_window_[time.window] = in_.schedule.slots();
+  }
+  in_.sender.wake_service();
+  return absl::OkStatus();
+}
+
+bool SnapshotCopies::is_reading(int operator_index) const {
+  if (!capture_) return false;
+  for (size_t i = capture_->next; i < capture_->chunks.size(); ++i) {
+    if (capture_->chunks[i].operator_index == operator_index) return true;
+  }
+  return false;
+}
+
+absl::Status SnapshotCopies::wait_read(int operator_index) {
+  const absl::Duration began = in_.clock.now();
+  bool has_waited = false;
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!is_reading(operator_index)) {
+        read_wait_ += absl::ToDoubleSeconds(in_.clock.now() - began);
+        return status_;
+      }
+      is_urgent_ = true;
+    }
+    if (!has_waited) in_.sender.wake_service();
+    has_waited = true;
+    RETURN_IF_ERROR(in_.views.wait_signal().status());
+  }
+}
+
+bool SnapshotCopies::is_settled() const {
+  if (capture_) return false;
+  for (const Holder& holder : holders_) {
+    if (!std::includes(holder.acknowledged.begin(), holder.acknowledged.end(), captured_.begin(), captured_.end())) {
+      return false;
+    }
+  }
+  return true;
+}
+
+absl::Status SnapshotCopies::wait_settled() {
+  const absl::Duration began = in_.clock.now();
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!status_.ok()) return status_;
+      if (is_settled()) {
+        copy_wait_ += absl::ToDoubleSeconds(in_.clock.now() - began);
+        return absl::OkStatus();
+      }
+      is_urgent_ = true;
+    }
+    RETURN_IF_ERROR(in_.views.pass().status());
+    ASSIGN_OR_RETURN(const bool moved, in_.views.wait_signal());
+    if (moved) continue;
+    {
+      const std::lock_guard lock(mutex_);
+      must_send_again_ = true;
+    }
+    in_.sender.wake_service();
+  }
+}
+
+void SnapshotCopies::abandon() {
+  // The service thread holds the mutex of `reads_now_` only for moments; a read takes one chunk's time.
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!reads_now_) {
+        capture_.reset();
+        is_suspended_ = false;
+        break;
+      }
+    }
+    if (!in_.views.wait_signal().ok()) return;
+  }
+  in_.store.drop_incomplete(in_.rank);
+}
+
+Step SnapshotCopies::complete_window() const {
+  const std::lock_guard lock(mutex_);
+  std::map<Step, int> slots;
+  for (const auto& slot : captured_) {
+    const bool everywhere = std::all_of(holders_.begin(), holders_.end(), [&](const Holder& holder) {
+      return holder.acknowledged.contains(slot);
+    });
+    if (everywhere) ++slots[slot.first];
+  }
+  Step newest(-1);
+  for (const auto& [window, count] : slots) {
+    if (count == slots_of_window_.at(window)) newest = window;
+  }
+  return newest;
+}
+
+void SnapshotCopies::suspend() {
+  outgoing_.clear();
+  const std::lock_guard lock(mutex_);
+  capture_.reset();
+  is_suspended_ = true;
+}
+
+absl::Duration SnapshotCopies::work() {
+  const size_t in_flight = in_.sender.reap();
+  bool sends_again = false;
+  {
+    const std::lock_guard lock(mutex_);
+    sends_again = must_send_again_;
+  }
+  if (sends_again) send_again();
+  if (in_flight < static_cast<size_t>(options_.chunks_in_flight_max) && !send_chunk()) capture_chunk();
+  const std::lock_guard lock(mutex_);
+  if (!outgoing_.empty() && in_flight < static_cast<size_t>(options_.chunks_in_flight_max)) return absl::ZeroDuration();
+  if (in_flight > 0 || !outgoing_.empty()) return kPoll;
+  if (!capture_) return absl::InfiniteDuration();
+  return is_urgent_ ? absl::ZeroDuration() : std::max(absl::ZeroDuration(), next_capture_ - in_.clock.now());
+}
+
+void SnapshotCopies::capture_chunk() {
+  ChunkHeader header;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!capture_ || (!is_urgent_ && in_.clock.now() < next_capture_)) return;
+    const ChunkRange& plan = capture_->chunks[capture_->next];
+    header = {.owner = in_.rank, .window = capture_->time.window, .slot = capture_->time.slot,
+              .slots = capture_->slots, .chunk = static_cast<int32_t>(capture_->next),
+              .chunks = static_cast<int32_t>(capture_->chunks.size()), .operator_index = plan.operator_index,
+              .kind = plan.kind, .offset = plan.offset, .size = plan.size};
+    reads_now_ = true;
+  }
+  Chunk chunk = Chunk::make(header);
+  if (header.operator_index >= 0) {
+    in_.trainer.capture(header.operator_index, header.kind, header.offset, chunk.writable_body());
+  } else {
+    std::memcpy(chunk.writable_body().data(), capture_->position.data(), capture_->position.size());
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    reads_now_ = false;
+    captured_bytes_ += header.size;
+    if (++capture_->next == capture_->chunks.size()) {
+      capture_.reset();
+      is_urgent_ = false;
+      captured_.insert({header.window, header.slot});
+    }
+    next_capture_ = in_.clock.now() + absl::Seconds(static_cast<double>(header.size) / options_.bytes_per_second);
+  }
+  chunk.seal();
+  fault_point("capture/copied");
+  const absl::Status stored = in_.store.add(chunk);
+  std::vector<Rank> holders;
+  {
+    const std::lock_guard lock(mutex_);
+    status_.Update(stored);
+    for (const Holder& holder : holders_) holders.push_back(holder.rank);
+  }
+  for (const Rank holder : holders) outgoing_.push_back({holder, {header.window, header.slot}, chunk});
+  in_.wake_training.raise();
+}
+
+bool SnapshotCopies::send_chunk() {
+  if (outgoing_.empty()) return false;
+  const Outgoing next = std::move(outgoing_.front());
+  outgoing_.pop_front();
+  View view;
+  {
+    const std::lock_guard lock(mutex_);
+    view = view_;
+  }
+  in_.sender.send(next.holder, view, MessageKind::kChunk, next.chunk.block(), next.chunk.owner());
+  fault_point("capture/sent");
+  return true;
+}
+
+// Every chunk that a holder has not acknowledged, also those of a capture under way.
+void SnapshotCopies::send_again() {
+  std::vector<std::pair<Rank, SlotTime>> missing;
+  {
+    const std::lock_guard lock(mutex_);
+    must_send_again_ = false;
+    std::set<std::pair<Step, int>> slots = captured_;
+    if (capture_) slots.insert(key(capture_->time));
+    for (const Holder& holder : holders_) {
+      for (const auto& slot : slots) {
+        if (!holder.acknowledged.contains(slot)) missing.emplace_back(holder.rank, SlotTime{slot.first, slot.second});
+      }
+    }
+  }
+  outgoing_.clear();
+  for (const auto& [holder, time] : missing) {
+    for (Chunk& chunk : in_.store.chunks(in_.rank, time)) outgoing_.push_back({holder, time, std::move(chunk)});
+  }
+}
+
+void SnapshotCopies::set_holders(View view, std::vector<Rank> holders, const std::vector<PeerAddress>& table) {
+  const std::lock_guard lock(mutex_);
+  view_ = view;
+  must_send_again_ = true;  // what was under way in the old view is dropped by its receivers
+  std::vector<Holder> before;
+  before.swap(holders_);
+  for (const Rank rank : holders) {
+    Holder holder{rank, table[static_cast<size_t>(rank.value)], {}};
+    for (Holder& former : before) {
+      if (former.rank == rank && former.address == holder.address) holder.acknowledged = std::move(former.acknowledged);
+    }
+    holders_.push_back(std::move(holder));
+  }
+}
+
+void SnapshotCopies::adopt(Step window, int slots, const std::vector<Rank>& sources) {
+  {
+    const std::lock_guard lock(mutex_);
+    slots_of_window_[window] = slots;
+    for (int slot = 0; slot < slots; ++slot) {
+      captured_.insert({window, slot});
+      for (Holder& holder : holders_) {
+        const bool has_it = std::find(sources.begin(), sources.end(), holder.rank) != sources.end();
+        if (has_it) holder.acknowledged.insert({window, slot});
+      }
+    }
+    must_send_again_ = true;
+  }
+  in_.sender.wake_service();
+}
+
+void SnapshotCopies::on_acknowledged(Rank holder, SlotTime time) {
+  {
+    const std::lock_guard lock(mutex_);
+    for (Holder& known : holders_) {
+      if (known.rank == holder) known.acknowledged.insert(key(time));
+    }
+  }
+  in_.wake_training.raise();
+}
+
+void SnapshotCopies::forget_before(Step window) {
+  const std::lock_guard lock(mutex_);
+  const auto old = [&](const auto& slot) { return slot.first < window; };
+  std::erase_if(captured_, old);
+  slots_of_window_.erase(slots_of_window_.begin(), slots_of_window_.lower_bound(window));
+  for (Holder& holder : holders_) std::erase_if(holder.acknowledged, old);
+}
+
+void SnapshotCopies::clear() {
+  const std::lock_guard lock(mutex_);
+  capture_.reset();
+  captured_.clear();
+  slots_of_window_.clear();
+  for (Holder& holder : holders_) holder.acknowledged.clear();
+  status_ = absl::OkStatus();
+}
+
+double SnapshotCopies::seconds_waited_for_reads() const {
+  const std::lock_guard lock(mutex_);
+  return read_wait_;
+}
+
+int64_t SnapshotCopies::captured_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return captured_bytes_;
+}
+
+double SnapshotCopies::seconds_waited_for_copies() const {
+  const std::lock_guard lock(mutex_);
+  return copy_wait_;
+}
+
+absl::Status SnapshotCopies::status() const {
+  const std::lock_guard lock(mutex_);
+  return status_;
+}
+
+}  // namespace evermoe

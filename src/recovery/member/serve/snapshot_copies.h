@@ -1,0 +1,130 @@
+// Takes a rank's snapshots while it trains, keeps their copies at peers, and knows what is complete.
+//
+// The training thread says what to capture and goes on; the service thread reads operator after
+// operator, chunk by chunk at a limited pace, stores each chunk and sends it to the rank's holders. The
+// optimizer waits, per operator, for a capture that still reads it, and the step after a capture is not
+// committed before its copies have arrived: a window is complete one step after its last slot at the
+// latest, which bounds the work of a recovery (at most twice the window).
+//
+// Threads: as said at each method.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "env/clock.h"
+#include "protection/snapshots/snapshot_store.h"
+#include "recovery/member/member_views.h"
+#include "recovery/protocol/message_sender.h"
+#include "recovery/stage_trainer.h"
+
+namespace evermoe {
+
+struct SnapshotCopiesOptions {
+  int64_t chunk_bytes_max = Chunk::kBytesMax;
+  double bytes_per_second = 1 << 30;  // pace of captures, unless the optimizer waits
+  int chunks_in_flight_max = 8;
+};
+
+class SnapshotCopies {
+ public:
+  struct Dependencies {
+    Rank rank;
+    const StageTrainer& trainer;
+    const CaptureSchedule& schedule;
+    SnapshotStore& store;
+    MessageSender& sender;
+    MemberViews& views;
+    Signal& wake_training;
+    Clock& clock;
+  };
+  SnapshotCopies(Dependencies dependencies, SnapshotCopiesOptions options);
+
+  // ---- training thread
+
+  // The state of `time` is what the trainer holds now, at `position`. Cancelled if the member has to go back.
+  absl::Status capture(SlotTime time, RecordBytes position);
+  // Returns when no capture still has to read the operator; at most one capture is ever under way.
+  absl::Status wait_read(int operator_index);
+  // Returns when everything captured so far is at its holders. Cancelled if the member has to go back.
+  absl::Status wait_settled();
+  // Drops the capture under way: the state it would read is about to go.
+  void abandon();
+  // This rank's own window has been put into the store from the copies of `sources`: it is as good as
+  // captured, and these need not be sent it again.
+  void adopt(Step window, int slots, const std::vector<Rank>& sources);
+  // First state of the newest window that is captured in full and acknowledged by all holders; -1.
+  Step complete_window() const;
+
+  // ---- service thread
+
+  // The training thread is about to be sent back: nothing of what it still runs is captured or sent.
+  // Until abandon().
+  void suspend();
+  // Does what there is to do, for about one chunk. Returns when to be called again at the latest.
+  absl::Duration work();
+  // A new view: who keeps this rank's copies now. They are sent what they have not acknowledged.
+  void set_holders(View view, std::vector<Rank> holders, const std::vector<PeerAddress>& table);
+  void on_acknowledged(Rank holder, SlotTime time);
+  void forget_before(Step window);
+  void clear();
+
+  // Seconds the training thread has waited for captures and for copies.
+  double seconds_waited_for_reads() const;
+  double seconds_waited_for_copies() const;
+  int64_t captured_bytes() const;  // so far
+  absl::Status status() const;  // of capturing: NoCapacity when the store is full
+
+ private:
+  struct Capture {
+    SlotTime time;
+    int slots = 1;
+    RecordBytes position;
+    std::vector<ChunkRange> chunks;
+    size_t next = 0;
+  };
+  struct Outgoing {
+    Rank holder;
+    SlotTime time;
+    Chunk chunk;
+  };
+  struct Holder {
+    Rank rank;
+    PeerAddress address;
+    std::set<std::pair<Step, int>> acknowledged;  // window and slot
+  };
+
+  bool is_reading(int operator_index) const;
+  void capture_chunk();
+  bool send_chunk();
+  void send_again();
+  bool is_settled() const;
+
+  const Dependencies in_;
+  const SnapshotCopiesOptions options_;
+  mutable std::mutex mutex_;  // guards what follows; not held while trainer or transport are called
+  std::optional<Capture> capture_;
+  bool reads_now_ = false;  // the service thread is inside the trainer's capture()
+  bool is_urgent_ = false;  // the optimizer waits
+  bool must_send_again_ = false;
+  bool is_suspended_ = false;
+  std::vector<Holder> holders_;
+  std::set<std::pair<Step, int>> captured_;  // slots that are complete here
+  std::map<Step, int> slots_of_window_;
+  View view_;
+  double read_wait_ = 0, copy_wait_ = 0;
+  int64_t captured_bytes_ = 0;
+  absl::Status status_;
+  // Service thread only:
+  std::deque<Outgoing> outgoing_;
+  absl::Duration next_capture_ = absl::ZeroDuration();
+};
+
+}  // namespace evermoe

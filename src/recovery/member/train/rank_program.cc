@@ -1,0 +1,199 @@
+#include "recovery/member/train/rank_program.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/fault_point.h"
+
+namespace evermoe {
+namespace {
+
+// What a new view can repair. Everything else ends the process.
+bool is_repairable(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status);
+}
+
+Step after(Step step) { return Step(step.value + 1); }
+
+}  // namespace
+
+absl::Status RankProgram::run() {
+  while (true) {
+    ASSIGN_OR_RETURN(const PlanPointer plan, in_.views.next_start());
+    if (plan == nullptr) return absl::OkStatus();
+    absl::Status status = begin(*plan);
+    if (status.ok()) status = play();
+    if (status.ok()) {
+      in_.views.set_finished();
+      in_.control.send(Finished{in_.rank, in_.trainer.step()});
+      continue;  // others may still need what this member holds, or its stage may have to go back
+    }
+    in_.exchange.finish();
+    if (!is_repairable(status)) return status;
+    in_.troubles.report_inside_stage(in_.views.newest_view(), status);
+  }
+}
+
+absl::Status RankProgram::begin(const Plan& plan) {
+  in_.counts.add_one(&MemberWork::restarts);
+  fault_point("recovery/plan");
+  recomputed_since_begin_ = 0;
+  return plan.restart_all ? resume(plan) : in_.restorer.roll_back(plan);
+}
+
+absl::Status RankProgram::resume(const Plan& plan) {
+  in_.copies.abandon();
+  in_.copies.clear();
+  in_.memory.clear_boundaries_and_snapshots();
+  in_.memory.records.clear();
+  in_.restorer.begin_run();
+  in_.trainer.join_stage(plan.view);
+  Communicator& world = in_.commits.world_in(plan.view);
+  // Nobody's new copies may come before everybody has thrown away the old ones.
+  RETURN_IF_ERROR(annotate(world.barrier(), "resuming"));
+  ASSIGN_OR_RETURN(const std::string source, in_.trainer.resume(world));
+  const Step base = in_.trainer.step();
+  Record first;
+  const int slots = std::min(in_.options.slots, in_.options.slots_max);
+  ASSIGN_OR_RETURN(first.rule, in_.commits.first_rule(base, slots, in_.options.period));
+  in_.window.begin_run(first.rule);
+  RETURN_IF_ERROR(in_.memory.records.put(verdict_commit(base), encode(first)));
+  in_.views.set_base(base);
+  if (!in_.options.is_protected) in_.trainer.forget_base();
+  in_.control.send(Milestone{plan.view, in_.rank, Milestone::Kind::kRestored, 0, {source}});
+  in_.observer.on_resumed(base, source);
+  return absl::OkStatus();
+}
+
+absl::Status RankProgram::play() {
+  while (true) {
+    RETURN_IF_ERROR(arrive());
+    if (in_.trainer.is_finished()) return close();
+    RETURN_IF_ERROR(step());
+  }
+}
+
+absl::Status RankProgram::arrive() {
+  if (in_.restorer.is_restoring()) RETURN_IF_ERROR(in_.restorer.restore_next_slot());
+  const Step step = in_.trainer.step();
+  if (in_.options.is_protected) {
+    ASSIGN_OR_RETURN(const Record here, in_.commits.record_of(verdict_commit(step)));
+    in_.window.follow(here.rule);
+  }
+  if (!in_.restorer.is_restoring()) {
+    RETURN_IF_ERROR(in_.restorer.on_dense_state());
+    if (in_.options.is_protected) RETURN_IF_ERROR(capture(step));
+    tell_caught_up(step);
+  }
+  if (step <= in_.views.standing().base) return absl::OkStatus();
+  if (in_.trainer.is_evaluated(step)) RETURN_IF_ERROR(evaluate(step));
+  return save_if_due(step);
+}
+
+absl::Status RankProgram::capture(Step step) {
+  if (in_.window.schedule().rule().is_first_of_window(step)) {
+    if (const auto why = in_.window.begin_window()) {
+      in_.counts.add_one(&MemberWork::reorderings);
+      in_.observer.on_reordered(step, *why);
+    }
+  }
+  const auto time = in_.window.schedule().time_of(step);
+  if (!time || in_.memory.store.has_slot(in_.rank, *time)) return absl::OkStatus();
+  return in_.copies.capture(*time, in_.window.position());
+}
+
+// Once in every view by which this rank's stage began.
+void RankProgram::tell_caught_up(Step step) {
+  const bool catches_up = !in_.trainer.is_finished() && is_known(after(step));
+  const View view = in_.views.newest_view();
+  if (catches_up || announced_ >= in_.views.standing().stage_epoch) return;
+  announced_ = view;
+  in_.control.send(Milestone{view, in_.rank, Milestone::Kind::kCaughtUp, recomputed_since_begin_, {}});
+}
+
+absl::Status RankProgram::evaluate(Step step) {
+  Record whole;
+  Findings findings;
+  for (int64_t batch = 0; batch < in_.trainer.evaluation_batches(); ++batch) {
+    ASSIGN_OR_RETURN(whole, evaluate_batch(evaluation_commit(step, batch), batch));
+    combine(whole.combined, findings);
+  }
+  whole.combined = std::move(findings);
+  in_.trainer.apply_evaluation(whole.combined);
+  in_.observer.on_evaluated(whole, step);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Record> RankProgram::evaluate_batch(Commit commit, int64_t batch) {
+  Findings findings;
+  if (!in_.memory.records.find(commit)) {
+    in_.exchange.begin(commit);
+    ASSIGN_OR_RETURN(findings, in_.trainer.evaluate(batch, in_.exchange));
+    in_.exchange.finish();
+    in_.counts.add_one(&MemberWork::evaluations);
+    fault_point("evaluate/batch");
+  }
+  ASSIGN_OR_RETURN(Record record, in_.commits.agree(commit, CommitAgreement::Kind::kOther, findings));
+  in_.memory.free_evaluated(commit);
+  return record;
+}
+
+absl::Status RankProgram::save_if_due(Step step) {
+  // Where closings have begun, too, this rank has saved before, and the files may be in use.
+  if (is_known(after(step)) || !in_.trainer.is_saved(step)) return absl::OkStatus();
+  fault_point("step/save");
+  return in_.trainer.save();
+}
+
+void RankProgram::count_step(bool again) {
+  in_.counts.add_one(&MemberWork::steps_trained);
+  if (!again) return;
+  in_.counts.add_one(&MemberWork::steps_recomputed);
+  ++recomputed_since_begin_;
+  in_.control.send(Milestone{in_.views.newest_view(), in_.rank, Milestone::Kind::kStepAgain, recomputed_since_begin_, {}});
+}
+
+absl::Status RankProgram::step() {
+  const Commit commit = verdict_commit(after(in_.trainer.step()));
+  const bool again = in_.commits.is_known(commit);
+  if (again) fault_point("catch_up/step");
+  count_step(again);
+  in_.exchange.begin(commit);
+  ASSIGN_OR_RETURN(const Findings findings, in_.trainer.train(in_.restorer.active(), in_.exchange));
+  in_.exchange.finish();
+  if (!again && in_.options.is_protected) RETURN_IF_ERROR(in_.copies.wait_settled());
+  fault_point("step/before_verdict");
+  ASSIGN_OR_RETURN(const Record record, in_.commits.agree(commit, CommitAgreement::Kind::kStep, findings));
+  fault_point("step/after_verdict");
+  RETURN_IF_ERROR(in_.trainer.apply(record.combined, in_.restorer.active(),
+                                    [this](int op) { return in_.copies.wait_read(op); }));
+  in_.window.add_step(in_.trainer.expert_loads());
+  fault_point("step/updated");
+  if (!again) free_what_is_old(record);
+  in_.observer.on_step(record, in_.trainer.step());
+  return absl::OkStatus();
+}
+
+absl::Status RankProgram::close() {
+  for (int64_t index = 0;; ++index) {
+    const Commit commit = closing_commit(in_.trainer.step(), index);
+    Findings findings;
+    if (!in_.memory.records.find(commit)) {
+      ASSIGN_OR_RETURN(findings, in_.trainer.close());
+    }
+    ASSIGN_OR_RETURN(const Record record, in_.commits.agree(commit, CommitAgreement::Kind::kOther, findings));
+    if (in_.trainer.is_closed(record.combined)) return absl::OkStatus();
+  }
+}
+
+void RankProgram::free_what_is_old(const Record& record) {
+  if (record.complete_window < Step(0)) return;
+  in_.trainer.forget_base();  // whoever goes back does so to a window
+  in_.memory.free_before(record.complete_window);
+  in_.copies.forget_before(record.complete_window);
+}
+
+}  // namespace evermoe

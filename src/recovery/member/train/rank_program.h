@@ -1,0 +1,70 @@
+// The program of a rank: begin by a plan, then step after step what the job's configuration asks for, until
+// everybody has closed. It says what to run next; the trainer runs it, the restorer brings back what is lost.
+//
+// A process that was just started and one whose stage lost a rank do the same thing: begin by the plan of
+// the view, from a window of snapshots, and run the program from there; commits that the job has made
+// already are answered from the records.
+//
+// Threads: training thread only.
+#pragma once
+
+#include "absl/status/status.h"
+#include "recovery/member/member_options.h"
+#include "recovery/member/restore/restorer.h"
+#include "recovery/member/serve/snapshot_copies.h"
+#include "recovery/member/train/boundary_exchange.h"
+#include "recovery/member/train/commit_agreement.h"
+#include "recovery/member/train/window_state.h"
+#include "recovery/plan/recovery_memory.h"
+
+namespace evermoe {
+
+class RankProgram {
+ public:
+  struct Dependencies {
+    Rank rank;
+    const MemberOptions& options;
+    const MemberObserver& observer;
+    StageTrainer& trainer;
+    MemberViews& views;
+    ControlLink& control;
+    TroubleReporter& troubles;
+    RecoveryMemory& memory;
+    SnapshotCopies& copies;
+    BoundaryExchange& exchange;
+    WindowState& window;
+    CommitAgreement& commits;
+    Restorer& restorer;
+    WorkCounts& counts;
+  };
+  explicit RankProgram(Dependencies dependencies) : in_(std::move(dependencies)) {}
+
+  // Ok when the job is over; an error if this process has to end. Whatever a new view can repair is told to
+  // the controller and waited for.
+  absl::Status run();
+
+ private:
+  absl::Status begin(const Plan& plan);
+  // By a plan that sends everybody back to the newest durable state.
+  absl::Status resume(const Plan& plan);
+  absl::Status play();
+  // At a state: restore, verify, capture, evaluate, save.
+  absl::Status arrive();
+  absl::Status capture(Step step);
+  void tell_caught_up(Step step);
+  absl::Status evaluate(Step step);
+  absl::StatusOr<Record> evaluate_batch(Commit commit, int64_t batch);
+  absl::Status save_if_due(Step step);
+  absl::Status step();
+  void count_step(bool again);
+  absl::Status close();
+  void free_what_is_old(const Record& record);
+
+  bool is_known(Step step) const { return in_.commits.is_known(verdict_commit(step)); }
+
+  const Dependencies in_;
+  int64_t recomputed_since_begin_ = 0;
+  View announced_;  // view of the last kCaughtUp
+};
+
+}  // namespace evermoe

@@ -1,0 +1,161 @@
+// The program of a rank, run by whole members under a controller of a few lines.
+#include "recovery/member/train/rank_program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "recovery/member/member.h"
+#include "recovery/rank_testing.h"
+
+namespace evermoe {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+
+// Two members, each a stage of its own. When both have finished, they are released.
+class RankProgramTest : public testing::Test {
+ protected:
+  struct Process {
+    ProcessNumber number;
+    std::unique_ptr<TallyTrainer> trainer;
+    std::unique_ptr<Member> member;
+    ToldController told;
+    int threads = 2;
+    std::vector<std::string> calls;
+    std::vector<int64_t> masters;
+    MemberWork work;
+    absl::Status result;
+  };
+  RankProgramTest() { configure_log("test", LogLevel::kError); }
+
+  // Opens view 1, in which all begin; `on_told` may answer what members say with more orders.
+  void run(std::function<void(const MemberMessage&)> on_told = {}) {
+    constexpr int ranks = 2;
+    const Topology topology({1, 1}, ranks);
+    SimulatedNetwork network(ranks, {.time_max = absl::Minutes(10)});
+    network_ = &network;
+    processes_ = std::vector<Process>(static_cast<size_t>(ranks));
+    int finished = 0;
+    const auto of = [&](Transport& transport) -> Process& {
+      Process& own = processes_[static_cast<size_t>(transport.rank().value)];
+      if (own.member != nullptr) return own;
+      own.trainer = std::make_unique<TallyTrainer>(trainer_);
+      own.member = std::make_unique<Member>(topology, transport, *own.trainer, own.told, real_clock(), options_);
+      own.told.on_message = [&, on_told](const MemberMessage& message) {
+        if (on_told) on_told(message);
+        if (std::holds_alternative<Finished>(message) && ++finished == ranks) order_all(ReleaseOrder{});
+      };
+      own.member->receive(StopOrder{View(1)});
+      own.member->receive(plan(1).restarting_all().plan());
+      return own;
+    };
+    const auto leave = [&](Process& own) {
+      if (--own.threads > 0) return;
+      own.calls = own.trainer->calls;
+      own.masters = own.trainer->masters;
+      own.work = own.member->work();
+      own.member.reset();
+    };
+    table_.clear();
+    for (int r = 0; r < ranks; ++r) {
+      const ProcessNumber number = network.start(Rank(r), View(1), {[&](Transport& transport) {
+        Process& own = of(transport);
+        own.result = own.member->train();
+        leave(own);
+      }, [&](Transport& transport) {
+        Process& own = of(transport);
+        EXPECT_TRUE(own.member->serve().ok());
+        leave(own);
+      }});
+      processes_[static_cast<size_t>(r)].number = number;
+      table_.push_back({SimulatedNetwork::address(number), View(1)});
+    }
+    EXPECT_TRUE(network.run()) << network.waiting();
+    for (const Process& process : processes_) EXPECT_TRUE(process.result.ok()) << process.result;
+  }
+  // Each of two ranks keeps the other one's copies.
+  PlanOf plan(uint32_t view) const {
+    return PlanOf(view, static_cast<int>(table_.size())).at(table_).held_by(0, 1).held_by(1, 0);
+  }
+  void order_all(const ControllerMessage& message) {
+    for (Process& process : processes_) {
+      if (process.member == nullptr) continue;
+      process.member->enqueue(message);
+      network_->deliver(process.number, {View(0), kLetterGroup, static_cast<uint32_t>(MessageKind::kWake)}, {});
+    }
+  }
+
+  TallyTrainer::Options trainer_{.operators = 2, .steps = 3};
+  MemberOptions options_;
+  std::vector<Process> processes_;
+
+ private:
+  std::vector<PeerAddress> table_;
+  SimulatedNetwork* network_ = nullptr;
+};
+
+TEST_F(RankProgramTest, StepsEvaluationsSavesAndTheClosingComeInOrder) {
+  trainer_.evaluate_every = 2;
+  trainer_.save_every = 2;
+  run();
+  for (const Process& process : processes_) {
+    EXPECT_THAT(process.calls, ElementsAre("join 1", "resume 0", "train 1", "train 2", "evaluate 20", "evaluated 4", "save 2",
+                                           "train 3", "close 3"));
+    EXPECT_EQ(process.masters[0], TallyTrainer::after(3, 2));
+    EXPECT_EQ(process.work.steps_trained, 3);
+    EXPECT_EQ(process.work.steps_recomputed, 0);
+  }
+}
+
+TEST_F(RankProgramTest, AnEvaluationHasACommitForEveryBatchAndOneResult) {
+  trainer_.steps = 2;
+  trainer_.evaluate_every = 2;
+  trainer_.evaluation_batches = 3;
+  run();
+  for (const Process& process : processes_) {
+    EXPECT_THAT(process.calls, ElementsAre("join 1", "resume 0", "train 1", "train 2", "evaluate 20", "evaluate 21",
+                                           "evaluate 22", "evaluated 12", "close 2"));
+    EXPECT_EQ(process.work.evaluations, 3);
+    EXPECT_EQ(process.told.all<Progress>()[4].newest, evaluation_commit(Step(2), 2));
+  }
+}
+
+// Rank 1 has made step 2 and its evaluation when its stage has to go back to the beginning.
+TEST_F(RankProgramTest, CommitsThatTheJobHasMadeAreAnsweredFromTheRecords) {
+  options_.slots = 2;
+  trainer_.evaluate_every = 2;
+  trainer_.save_every = 2;
+  bool has_stopped = false;
+  run([&](const MemberMessage& message) {
+    const auto* const progress = std::get_if<Progress>(&message);
+    if (progress == nullptr || progress->newest < evaluation_commit(Step(2)) || has_stopped) return;
+    has_stopped = true;
+    order_all(StopOrder{View(2)});
+    order_all(plan(2).up_to(evaluation_commit(Step(2)), progress->rank.value).back_to_base({1}).plan());
+  });
+  EXPECT_TRUE(has_stopped);
+  const Process& kept = processes_[0];
+  const Process& went_back = processes_[1];
+  EXPECT_EQ(kept.work.steps_recomputed, 0) << "its stage never left its step";
+  EXPECT_EQ(went_back.work.steps_recomputed, 2);
+  EXPECT_EQ(went_back.work.evaluations, kept.work.evaluations) << "its record was there";
+  EXPECT_THAT(went_back.calls, Contains("evaluated 4"));
+  EXPECT_EQ(went_back.masters, kept.masters);
+}
+
+TEST_F(RankProgramTest, AProtectedRankKeepsCopiesOfWindowAfterWindow) {
+  trainer_.steps = 7;
+  options_.slots = 2;
+  options_.copies.chunk_bytes_max = 16;
+  run();
+  for (const Process& process : processes_) {
+    const auto progress = process.told.all<Progress>();
+    EXPECT_GE(progress.back().complete_window, Step(4)) << "complete one step after its last slot at the latest";
+    EXPECT_GT(progress.back().snapshot_bytes, 0);
+  }
+}
+
+
+}  // namespace
+}  // namespace evermoe

@@ -1,0 +1,144 @@
+#include "recovery/plan/make_plan.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/check.h"
+
+namespace evermoe {
+namespace {
+
+bool is_fresh(const Report& report) { return report.stage_epoch == View(0); }
+
+// Why the stage has to go back; empty if it does not.
+std::string reason_to_go_back(const PlanInputs& in, int stage) {
+  const std::vector<Rank> group = in.topology->stage_group(stage);
+  const Report& first = in.reports[static_cast<size_t>(group.front().value)];
+  for (const Rank rank : group) {
+    const Report& report = in.reports[static_cast<size_t>(rank.value)];
+    const std::string name = in.topology->name_of(rank);
+    if (is_fresh(report)) return absl::StrCat("stage ", stage, " goes back: role ", name, " is played by a new process");
+    if (report.is_broken) return absl::StrCat("stage ", stage, " goes back: role ", name, " had to leave its step");
+    if (report.stage_epoch != first.stage_epoch) {
+      return absl::StrCat("stage ", stage, " goes back: its roles joined it in different views");
+    }
+  }
+  return "";
+}
+
+bool holds(const Report& report, const HeldWindow& window) {
+  return std::binary_search(report.held.begin(), report.held.end(), window,
+                            [](const HeldWindow& a, const HeldWindow& b) {
+                              return std::pair(a.window, a.owner) < std::pair(b.window, b.owner);
+                            });
+}
+
+Plan restart_all(Plan plan, std::string reason) {
+  plan.restart_all = true;
+  plan.newest = Commit(-1);  // what was committed is gone with it
+  plan.window = plan.base = Step(-1);
+  plan.rolled_back.clear();
+  plan.sources.clear();
+  plan.reasons.push_back(std::move(reason));
+  return plan;
+}
+
+// Empty if no live rank knows how far the job was.
+const Report* newest_report(const PlanInputs& in) {
+  const Report* newest = nullptr;
+  for (const Report& report : in.reports) {
+    // One that was still gathering what it needs to go back has no records.
+    if (is_fresh(report) || report.base < Step(0) || report.newest < Commit(0)) continue;
+    if (newest == nullptr || report.newest > newest->newest) newest = &report;
+  }
+  return newest;
+}
+
+// The sources of one rank; false if nobody has its window.
+bool add_sources(const PlanInputs& in, Rank rank, Plan& plan) {
+  const HeldWindow window{rank, plan.window};
+  std::vector<Rank>& sources = plan.sources[static_cast<size_t>(rank.value)];
+  for (const Report& report : in.reports) {
+    if (holds(report, window)) sources.push_back(report.rank);
+  }
+  // Its own memory comes first: it costs nothing.
+  std::stable_partition(sources.begin(), sources.end(), [&](Rank holder) { return holder == rank; });
+  if (sources.empty()) return false;
+  if (sources.front() == rank) return true;
+  plan.reasons.push_back(absl::StrCat(
+      "role ", in.topology->name_of(rank), " takes window ", plan.window.value, " from ",
+      absl::StrJoin(sources, ", then ", [&](std::string* out, Rank r) { *out += in.topology->name_of(r); })));
+  return true;
+}
+
+std::string nobody_has(const PlanInputs& in, Rank rank, Step window) {
+  std::string text = absl::StrCat("nobody alive holds window ", window.value, " of role ", in.topology->name_of(rank));
+  if (in.former_holders.empty()) return text;
+  const auto& former = in.former_holders[static_cast<size_t>(rank.value)];
+  return absl::StrCat(text, "; its copies were at ",
+                      former.empty() ? "no other role"
+                                     : absl::StrJoin(former, ", ", [&](std::string* out, Rank r) {
+                                         *out += in.topology->name_of(r);
+                                       }));
+}
+
+}  // namespace
+
+std::vector<std::vector<int>> segments_of(std::vector<int> stages) {
+  std::sort(stages.begin(), stages.end());
+  std::vector<std::vector<int>> segments;
+  for (const int stage : stages) {
+    if (segments.empty() || segments.back().back() + 1 != stage) segments.emplace_back();
+    segments.back().push_back(stage);
+  }
+  return segments;
+}
+
+Plan make_plan(const PlanInputs& in) {
+  CHECK(in.topology->world_size() == static_cast<int>(in.reports.size())) << in.reports.size() << " reports";
+  Plan plan;
+  plan.view = in.view;
+  plan.table = in.table;
+  plan.holders = in.holders;
+  const Report* const newest = newest_report(in);
+  if (!in.restart_reason.empty()) return restart_all(std::move(plan), in.restart_reason);
+  if (newest == nullptr) return restart_all(std::move(plan), "every role begins: nobody has a state of this job");
+  for (const Report& report : in.reports) {
+    if (is_fresh(report) || report.base >= Step(0)) continue;
+    return restart_all(std::move(plan), "a failure while the job was resuming: all resume again");
+  }
+  plan.newest = newest->newest;
+  plan.record_source = newest->rank;
+  plan.base = newest->base;
+  plan.window = newest->complete_window;
+  for (int stage = 0; stage < in.topology->stages(); ++stage) {
+    std::string reason = reason_to_go_back(in, stage);
+    if (reason.empty()) continue;
+    plan.rolled_back.push_back(stage);
+    plan.reasons.push_back(std::move(reason));
+  }
+  if (!in.is_protected) {
+    if (plan.rolled_back.empty()) return plan;
+    return restart_all(std::move(plan), "without protection, a lost worker sends all back");
+  }
+  plan.sources.resize(in.reports.size());
+  if (plan.window < Step(0)) {
+    if (plan.rolled_back.empty()) return plan;
+    plan.reasons.push_back(absl::StrCat("no window is complete yet: back to the state at step ", plan.base.value,
+                                        ", where the job began"));
+    return plan;
+  }
+  for (const Report& report : in.reports) {
+    // Also a rank that goes on catching up may still be gathering its window.
+    const bool goes_back = std::find(plan.rolled_back.begin(), plan.rolled_back.end(),
+                                     in.topology->role_of(report.rank).stage) != plan.rolled_back.end();
+    if (!goes_back && holds(report, {report.rank, plan.window})) continue;
+    if (add_sources(in, report.rank, plan)) continue;
+    const std::string reason = nobody_has(in, report.rank, plan.window);
+    return restart_all(std::move(plan), reason);
+  }
+  return plan;
+}
+
+}  // namespace evermoe

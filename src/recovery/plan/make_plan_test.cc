@@ -1,0 +1,126 @@
+// Scenarios of failures as readable transcripts: who reports what, and what the plan says.
+#include "recovery/plan/make_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_join.h"
+
+namespace evermoe {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// A job of 3 stages x 2 lanes at step 20, whose window 16 is complete; each rank's copies are at the next.
+class Scenario {
+ public:
+  Scenario() : topology_({2, 2, 2}, 3) {
+    for (int r = 0; r < 6; ++r) {
+      Report report;
+      report.view = View(2);
+      report.rank = Rank(r);
+      report.stage_epoch = View(1);
+      report.newest = verdict_commit(Step(20));
+      report.base = Step(0);
+      report.complete_window = Step(16);
+      report.held = {{Rank(r), Step(16)}, {Rank((r + 5) % 6), Step(16)}};
+      std::sort(report.held.begin(), report.held.end(), [](auto& a, auto& b) { return a.owner < b.owner; });
+      reports_.push_back(report);
+    }
+  }
+  Scenario& lost(int rank) {
+    const Rank r(rank);
+    reports_[static_cast<size_t>(rank)] = Report{.view = View(2), .rank = r};
+    return *this;
+  }
+  Scenario& is_broken(int rank) { return reports_[static_cast<size_t>(rank)].is_broken = true, *this; }
+  Scenario& has_verdict(int rank, int64_t step) {
+    return reports_[static_cast<size_t>(rank)].newest = verdict_commit(Step(step)), *this;
+  }
+  Scenario& joined_in(int rank, uint32_t view) { return reports_[static_cast<size_t>(rank)].stage_epoch = View(view), *this; }
+  Scenario& resuming(int rank) { return reports_[static_cast<size_t>(rank)].base = Step(-1), *this; }
+  Scenario& no_window() {
+    for (Report& report : reports_) report.complete_window = Step(-1), report.held.clear();
+    return *this;
+  }
+  Scenario& unprotected() { return is_protected_ = false, *this; }
+  Plan plan() const {
+    PlanInputs inputs;
+    inputs.view = View(2);
+    inputs.topology = &topology_;
+    inputs.table.resize(6);
+    inputs.reports = reports_;
+    inputs.holders.resize(6);
+    for (int r = 0; r < 6; ++r) inputs.former_holders.push_back({Rank((r + 1) % 6)});
+    inputs.is_protected = is_protected_;
+    return make_plan(inputs);
+  }
+
+ private:
+  Topology topology_;
+  std::vector<Report> reports_;
+  bool is_protected_ = true;
+};
+
+std::string story(const Plan& plan) { return absl::StrJoin(plan.reasons, "\n"); }
+
+TEST(MakePlanTest, OneLostRankSendsItsStageBackAndNobodyElse) {
+  const Plan plan = Scenario().lost(2).plan();
+  EXPECT_FALSE(plan.restart_all);
+  EXPECT_THAT(plan.rolled_back, ElementsAre(1));
+  EXPECT_EQ(plan.window, Step(16));
+  EXPECT_EQ(plan.newest, verdict_commit(Step(20)));
+  EXPECT_THAT(plan.sources[2], ElementsAre(Rank(3)));
+  EXPECT_THAT(plan.sources[3], ElementsAre(Rank(3), Rank(4))) << "its own memory first";
+  EXPECT_THAT(plan.sources[0], IsEmpty());
+  EXPECT_THAT(story(plan), HasSubstr("role 1.0 takes window 16 from 1.1"));
+}
+
+TEST(MakePlanTest, TheVerdictOfOneIsEverybodys) {
+  const Plan plan = Scenario().lost(2).has_verdict(5, 21).plan();
+  EXPECT_EQ(plan.newest, verdict_commit(Step(21)));
+  EXPECT_EQ(plan.record_source, Rank(5));
+}
+
+TEST(MakePlanTest, DisjointAndAdjacentStages) {
+  EXPECT_THAT(Scenario().lost(0).lost(4).plan().rolled_back, ElementsAre(0, 2));
+  EXPECT_THAT(segments_of({2, 0}), ElementsAre(ElementsAre(0), ElementsAre(2)));
+  EXPECT_THAT(segments_of({1, 2, 0, 5}), ElementsAre(ElementsAre(0, 1, 2), ElementsAre(5)));
+}
+
+TEST(MakePlanTest, AStageThatCatchesUpGoesOnWhenAnotherFails) {
+  const Plan plan = Scenario().joined_in(0, 2).joined_in(1, 2).lost(4).plan();
+  EXPECT_THAT(plan.rolled_back, ElementsAre(2));
+}
+
+TEST(MakePlanTest, ABrokenStepOrAHalfJoinedStageGoesBack) {
+  EXPECT_THAT(Scenario().is_broken(3).plan().rolled_back, ElementsAre(1));
+  EXPECT_THAT(Scenario().joined_in(3, 2).plan().rolled_back, ElementsAre(1));
+}
+
+TEST(MakePlanTest, NothingLostNothingGoesBack) { EXPECT_THAT(Scenario().plan().rolled_back, IsEmpty()); }
+
+TEST(MakePlanTest, BeforeTheFirstWindowTheSourceIsWhereTheJobBegan) {
+  const Plan plan = Scenario().no_window().lost(2).plan();
+  EXPECT_FALSE(plan.restart_all);
+  EXPECT_EQ(plan.window, Step(-1));
+  EXPECT_EQ(plan.base, Step(0));
+}
+
+TEST(MakePlanTest, WhereOwnerAndHolderAreLostAllGoBack) {
+  const Plan plan = Scenario().lost(1).lost(2).plan();
+  EXPECT_TRUE(plan.restart_all);
+  EXPECT_THAT(story(plan), HasSubstr("nobody alive holds window 16 of role 0.1; its copies were at 1.0"));
+  EXPECT_EQ(plan.newest, Commit(-1));
+}
+
+TEST(MakePlanTest, AFailureWhileResumingResumesAgain) { EXPECT_TRUE(Scenario().resuming(0).lost(4).plan().restart_all); }
+
+TEST(MakePlanTest, WithoutProtectionAllGoBack) { EXPECT_TRUE(Scenario().unprotected().lost(2).plan().restart_all); }
+
+}  // namespace
+}  // namespace evermoe

@@ -1,0 +1,38 @@
+// What ranks contribute to a commit and what the job makes of it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "protection/logs/record_log.h"
+#include "protection/schedule/capture_schedule.h"
+
+namespace evermoe {
+
+// The lengths are the same on every rank and at every commit of one trainer.
+struct Findings {
+  std::vector<double> sums;
+  std::vector<int64_t> minima;
+  friend bool operator==(const Findings&, const Findings&) = default;
+};
+
+// Sums and minima of both. An empty `whole` stands for none so far.
+void combine(const Findings& part, Findings& whole);
+
+// A commit's outcome, equal on every rank.
+struct Record {
+  Findings combined;
+  Step complete_window{-1};  // newest window that every rank had complete; -1 for none
+  WindowRule rule;           // of the windows from the state that this commit leads to
+  friend bool operator==(const Record&, const Record&) = default;
+};
+
+// The rule after the commit that leads to `state`. It changes only where a window begins, to the largest
+// number of slots that any rank wants (0: no rank wants another). Periods longer than the slots stay.
+WindowRule next_rule(const WindowRule& before, Step state, int wanted_slots);
+
+RecordBytes encode(const Record& record);
+absl::StatusOr<Record> decode_record(const RecordBytes& bytes);  // Corrupt
+
+}  // namespace evermoe

@@ -1,0 +1,123 @@
+#include "recovery/protocol/member_messages.h"
+
+#include <cstring>
+
+#include "base/error.h"
+
+namespace evermoe {
+namespace {
+
+template <typename T>
+void put(MessageBytes& bytes, const T& value) {
+  const size_t at = bytes.size();
+  bytes.resize(at + sizeof(T));
+  std::memcpy(bytes.data() + at, &value, sizeof(T));
+}
+
+template <typename T>
+bool take(std::span<const std::byte>& bytes, T& value) {
+  if (bytes.size() < sizeof(T)) return false;
+  std::memcpy(&value, bytes.data(), sizeof(T));
+  bytes = bytes.subspan(sizeof(T));
+  return true;
+}
+
+void put_name(MessageBytes& bytes, const BoundaryName& name) {
+  put(bytes, name.commit.value);
+  put(bytes, static_cast<uint32_t>(name.direction));
+  put(bytes, name.micro_batch.value);
+}
+
+}  // namespace
+
+MessageBytes encode(const SlotMessage& message) {
+  MessageBytes bytes;
+  put(bytes, message.owner.value);
+  put(bytes, int32_t{message.time.slot});
+  put(bytes, message.time.window.value);
+  return bytes;
+}
+
+absl::StatusOr<SlotMessage> decode_slot_message(std::span<const std::byte> bytes) {
+  SlotMessage message;
+  int32_t slot = 0;
+  if (!take(bytes, message.owner.value) || !take(bytes, slot) || !take(bytes, message.time.window.value) ||
+      !bytes.empty() || message.owner.value < 0 || slot < 0 || message.time.window.value < 0) {
+    return Corrupt("not a message about a slot");
+  }
+  message.time.slot = slot;
+  return message;
+}
+
+MessageBytes encode(Commit commit) {
+  MessageBytes bytes;
+  put(bytes, commit.value);
+  return bytes;
+}
+
+absl::StatusOr<Commit> decode_commit_message(std::span<const std::byte> bytes) {
+  Commit commit;
+  if (!take(bytes, commit.value) || !bytes.empty()) return Corrupt("not a message about a commit");
+  return commit;
+}
+
+MessageBytes encode(const Records& records) {
+  MessageBytes bytes;
+  for (const auto& [commit, record] : records) {
+    put(bytes, commit.value);
+    put(bytes, static_cast<uint32_t>(record.size()));
+    bytes.insert(bytes.end(), record.begin(), record.end());
+  }
+  return bytes;
+}
+
+absl::StatusOr<Records> decode_records_message(std::span<const std::byte> bytes) {
+  Records records;
+  while (!bytes.empty()) {
+    Commit commit;
+    uint32_t size = 0;
+    if (!take(bytes, commit.value) || !take(bytes, size) || bytes.size() < size) return Corrupt("not a message of records");
+    records.emplace_back(commit, RecordBytes(bytes.begin(), bytes.begin() + size));
+    bytes = bytes.subspan(size);
+  }
+  return records;
+}
+
+MessageBytes encode(const NamedBoundary& message) {
+  MessageBytes bytes;
+  bytes.reserve(16 + message.bytes.size());
+  put_name(bytes, message.name);
+  bytes.insert(bytes.end(), message.bytes.begin(), message.bytes.end());
+  return bytes;
+}
+
+absl::StatusOr<NamedBoundary> decode_named_boundary(std::span<const std::byte> bytes) {
+  NamedBoundary message;
+  uint32_t direction = 0;
+  if (!take(bytes, message.name.commit.value) || !take(bytes, direction) ||
+      !take(bytes, message.name.micro_batch.value) || direction > static_cast<uint32_t>(BoundaryDirection::kGradient)) {
+    return Corrupt("not a message about a boundary");
+  }
+  message.name.direction = static_cast<BoundaryDirection>(direction);
+  message.bytes = bytes;
+  return message;
+}
+
+MessageBytes encode_audit(const BoundaryName& name, const Fingerprint& fingerprint) {
+  MessageBytes bytes;
+  put_name(bytes, name);
+  put(bytes, fingerprint.high);
+  put(bytes, fingerprint.low);
+  return bytes;
+}
+
+absl::StatusOr<Fingerprint> decode_audited(const NamedBoundary& message) {
+  std::span<const std::byte> bytes = message.bytes;
+  Fingerprint fingerprint;
+  if (!take(bytes, fingerprint.high) || !take(bytes, fingerprint.low) || !bytes.empty()) {
+    return Corrupt("not a message about a fingerprint");
+  }
+  return fingerprint;
+}
+
+}  // namespace evermoe

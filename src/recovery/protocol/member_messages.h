@@ -1,0 +1,60 @@
+// The messages that the members of a job write to each other: requests, answers, copies. The kind is the
+// message's Tag::purpose, the view its Tag::view.
+//
+// Numbers are little-endian. A decoder gives Corrupt for anything that its encoder cannot have written.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/fingerprint.h"
+#include "protection/logs/boundary_log.h"
+#include "protection/logs/record_log.h"
+#include "protection/schedule/capture_schedule.h"
+
+namespace evermoe {
+
+enum class MessageKind : uint32_t {
+  kWake,          // to oneself: look around; empty
+  kChunk,         // a chunk of a snapshot: Chunk::block()
+  kAcknowledge,   // SlotMessage: all chunks of that slot have come and are sound
+  kWantSlot,      // SlotMessage: send me the chunks of that slot
+  kCannot,        // SlotMessage: I have no usable copy of that slot
+  kWantRecords,   // Commit: send me all records from that commit on
+  kRecords,       // Records
+  kWantBoundary,  // NamedBoundary without bytes
+  kBoundary,      // NamedBoundary with bytes
+  kAudit,         // NamedBoundary whose bytes are the fingerprint of a message computed again
+  kCorrupt,       // a rehearsed disaster: damage what you hold of my snapshots; empty
+};
+
+using MessageBytes = std::vector<std::byte>;
+
+struct SlotMessage {
+  Rank owner;
+  SlotTime time;
+};
+MessageBytes encode(const SlotMessage& message);
+absl::StatusOr<SlotMessage> decode_slot_message(std::span<const std::byte> bytes);
+
+MessageBytes encode(Commit commit);
+absl::StatusOr<Commit> decode_commit_message(std::span<const std::byte> bytes);
+
+using Records = std::vector<std::pair<Commit, RecordBytes>>;
+MessageBytes encode(const Records& records);
+absl::StatusOr<Records> decode_records_message(std::span<const std::byte> bytes);
+
+// A view into the message.
+struct NamedBoundary {
+  BoundaryName name;
+  std::span<const std::byte> bytes;
+};
+MessageBytes encode(const NamedBoundary& message);
+absl::StatusOr<NamedBoundary> decode_named_boundary(std::span<const std::byte> bytes);
+
+MessageBytes encode_audit(const BoundaryName& name, const Fingerprint& fingerprint);
+absl::StatusOr<Fingerprint> decode_audited(const NamedBoundary& message);
+
+}  // namespace evermoe

@@ -1,0 +1,52 @@
+#include "recovery/protocol/message_sender.h"
+
+#include <utility>
+
+namespace evermoe {
+
+MessageSender::~MessageSender() {
+  for (Sending& sending : sending_) (void)transport_.wait(std::move(sending.operation), absl::ZeroDuration());
+}
+
+void MessageSender::send(Rank to, View view, MessageKind kind, MessageBytes bytes) {
+  auto owner = std::make_shared<MessageBytes>(std::move(bytes));
+  const std::span<const std::byte> span = *owner;
+  send(to, view, kind, span, std::move(owner));
+}
+
+void MessageSender::send(Rank to, View view, MessageKind kind, std::span<const std::byte> bytes,
+                std::shared_ptr<const void> owner) {
+  // Started outside the lock: another thread of this process may run meanwhile.
+  Sending sending{view, transport_.start_send(to, Tag{view, kLetterGroup, static_cast<uint32_t>(kind)}, bytes),
+                  std::move(owner)};
+  if (transport_.done(*sending.operation)) return finish(std::move(sending));
+  const std::lock_guard lock(mutex_);
+  sending_.push_back(std::move(sending));
+}
+
+void MessageSender::finish(Sending sending) {
+  const absl::Status status = transport_.wait(std::move(sending.operation), absl::ZeroDuration());
+  if (absl::IsUnavailable(status)) on_failure_(sending.view, status);
+}
+
+size_t MessageSender::reap() {
+  std::list<Sending> all;
+  {
+    const std::lock_guard lock(mutex_);
+    all.swap(sending_);
+  }
+  for (auto at = all.begin(); at != all.end();) {
+    if (!transport_.done(*at->operation)) {
+      ++at;
+      continue;
+    }
+    finish(std::move(*at));
+    at = all.erase(at);
+  }
+  const size_t left = all.size();
+  const std::lock_guard lock(mutex_);
+  sending_.splice(sending_.begin(), all);
+  return left;
+}
+
+}  // namespace evermoe

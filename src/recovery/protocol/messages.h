@@ -1,0 +1,107 @@
+// What members of a job and its controller say to each other. Plain values; cluster/ puts them on the
+// wire. Every message of a member carries the view that it speaks of.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/ids.h"
+#include "comm/transport/transport.h"
+#include "protection/logs/commit.h"
+#include "protection/snapshots/snapshot_store.h"
+
+namespace evermoe {
+
+// ---- from the controller
+
+// View `view` is about to open: commit nothing in an older one, and report.
+struct StopOrder {
+  View view;
+  int recovery = 0;  // which one is under way, counted from 1 by each controller; 0: none
+};
+
+// View `view` is open.
+struct Plan {
+  View view;
+  std::vector<PeerAddress> table;  // by rank
+  // The whole job goes back to its newest durable state; everything below is empty.
+  bool restart_all = false;
+  Commit newest{-1};               // newest commit that any live rank has
+  Rank record_source;              // a rank that has every record up to it
+  Step base{-1};                   // the state that the job resumed from
+  Step window{-1};                 // stages that roll back do so to this window; -1: to `base`
+  std::vector<int> rolled_back;    // stages
+  // By rank, for those that roll back and do not hold their own window: who has it, best first.
+  std::vector<std::vector<Rank>> sources;
+  std::vector<std::vector<Rank>> holders;  // by rank: who keeps its copies from now on
+  std::vector<std::string> reasons;        // for people
+  int recovery = 0;                        // as in StopOrder
+};
+
+// Everybody has finished: nobody needs this member's logs and copies any more.
+struct ReleaseOrder {};
+
+using ControllerMessage = std::variant<StopOrder, Plan, ReleaseOrder>;
+
+// ---- from a member
+
+// The answer to a StopOrder. From here on the member accepts no commit of an older view.
+struct Report {
+  View view;
+  Rank rank;
+  View stage_epoch;            // the view in which it last joined its stage group; 0: never, it is fresh
+  bool is_broken = false;      // it had to leave the step under way and waits to be rolled back
+  Commit newest{-1};
+  Step base{-1};               // -1 with a stage_epoch: it has not come to the end of resuming
+  Step complete_window{-1};    // of the newest record
+  std::vector<HeldWindow> held;
+};
+
+// Something failed that a new view has to repair.
+struct Trouble {
+  View view;                   // in force when it failed
+  View stage_epoch;            // of the stage group; relevant if inside_stage
+  Rank rank;
+  bool inside_stage = false;
+  std::optional<Rank> accused;
+  bool copies_unusable = false;  // no source had a usable copy of this rank's window
+  std::string what;
+  friend bool operator==(const Trouble&, const Trouble&) = default;
+};
+
+// The progress of a recovery, for its timeline.
+struct Milestone {
+  enum class Kind : uint8_t { kConnected, kRestored, kCaughtUp, kVerified, kStepAgain };
+  View view;
+  Rank rank;
+  Kind kind = Kind::kConnected;
+  int64_t recomputed_steps = 0;  // kStepAgain, kCaughtUp: steps that this rank ran again
+  std::vector<std::string> sources;  // kRestored: "window 12, slots 0-3 from rank 4"
+};
+
+struct Progress {
+  View view;
+  Rank rank;
+  Commit newest;
+  Step complete_window{-1};
+  int64_t log_bytes = 0;
+  int64_t snapshot_bytes = 0;
+};
+
+struct Finished {
+  Rank rank;
+  Step step;
+};
+
+using MemberMessage = std::variant<Report, Trouble, Milestone, Progress, Finished>;
+
+// The member's way to the controller. Any thread; never blocks.
+class ControlLink {
+ public:
+  virtual ~ControlLink() = default;
+  virtual void send(MemberMessage message) = 0;
+};
+
+}  // namespace evermoe

@@ -1,8 +1,0 @@
-#include <cstdint>
-
-#include "store/fuzz_entries.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  evermoe::fuzz_safetensors_header(std::as_bytes(std::span(data, size)));
-  return 0;
-}

@@ -1,0 +1,27 @@
+// Causal self-attention with grouped queries and, where the model wants it, rotary positions.
+#pragma once
+
+#include "model/model_shape.h"
+#include "tensor/torch.h"
+#include "train/state/operator_state.h"
+
+namespace evermoe {
+
+class Attention {
+ public:
+  Attention(const OperatorState& block, const ModelShape& shape, StateTypes types);
+
+  // x [batch * T, hidden], T = shape.sequence_length -> the same shape.
+  at::Tensor forward(const at::Tensor& x, int64_t batch) const;
+
+ private:
+  const ModelShape& shape_;
+  const Parameter& qkv_;
+  const Parameter* qkv_bias_;
+  const Parameter& out_;
+  const Parameter* out_bias_;
+  at::Tensor cosine_;  // undefined with learned positions
+  at::Tensor sine_;
+};
+
+}  // namespace evermoe

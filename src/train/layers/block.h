@@ -1,0 +1,64 @@
+// One transformer layer: attention and a feed-forward part that is dense or a mixture of experts.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "config/job_config.h"
+#include "experts/placement/expert_placement.h"
+#include "model/model_shape.h"
+#include "recovery/stage_trainer.h"
+#include "tensor/torch.h"
+#include "train/layers/attention.h"
+#include "train/layers/experts.h"
+#include "train/layers/finite_probe.h"
+#include "train/state/operator_state.h"
+
+namespace evermoe {
+
+// The operators of one layer on this rank.
+struct LayerOperators {
+  std::unique_ptr<OperatorState> block;
+  std::unique_ptr<OperatorState> gate;                  // MoE layers
+  std::vector<std::unique_ptr<OperatorState>> experts;  // hosted ones, ascending
+};
+
+struct BlockResult {
+  at::Tensor output;
+  at::Tensor auxiliary_loss;  // undefined in dense layers and for zero rows
+  double load_imbalance = 0;  // largest / mean expert load of this micro-batch; 0 in dense layers
+  ExpertLoads loads;          // of this micro-batch, by expert; empty in dense layers
+};
+
+class Block {
+ public:
+  Block(LayerOperators operators, const ModelShape& shape, const ExpertPlacement& placement,
+        Communicator& stage_group, StateTypes types, Recompute recompute);
+
+  std::vector<OperatorState*> operators();
+
+  // x [batch * T, hidden]. With batch 0 only the experts run, for the tokens of other lanes. `probe`
+  // looks on; null: nobody does.
+  BlockResult forward(const at::Tensor& x, int64_t batch, const FiniteProbe* probe) const;
+
+ private:
+  BlockResult compute(const at::Tensor& x, int64_t batch, const FiniteProbe* probe) const;
+  // Keeps x alone and computes the layer again in the backward pass. Its tokens travel again, too: all
+  // lanes do that at the same place of the same round, so no message is without its partner.
+  BlockResult compute_twice(const at::Tensor& x, int64_t batch, const FiniteProbe* probe) const;
+  at::Tensor norm(const at::Tensor& x, const std::string& name) const;
+  at::Tensor mixture(const at::Tensor& x, const FiniteProbe* probe, BlockResult& result) const;
+
+  const LayerOperators operators_;
+  const ModelShape& shape_;
+  const ExpertPlacement& placement_;
+  Communicator& group_;
+  const Recompute recompute_;
+  const Attention attention_;
+  std::vector<FeedForward> experts_;  // routed, hosted here
+  std::unique_ptr<FeedForward> always_;  // the dense part, or the shared experts
+};
+
+}  // namespace evermoe

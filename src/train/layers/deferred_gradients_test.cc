@@ -1,0 +1,115 @@
+// What is put off is computed once, in order, and never needs more memory than it may.
+#include "train/layers/deferred_gradients.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "train/layers/layers.h"
+
+namespace evermoe {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class DeferredGradientsTest : public testing::Test {
+ protected:
+  void put_off(int number, int64_t bytes) {
+    deferred_.add(bytes, [this, number] { computed_.push_back(number); });
+    EXPECT_LE(deferred_.bytes(), deferred_.bytes_max());
+  }
+
+  DeferredGradients deferred_{100};
+  std::vector<int> computed_;
+};
+
+TEST_F(DeferredGradientsTest, OldestComesFirst) {
+  for (const int number : {1, 2, 3}) put_off(number, 10);
+  EXPECT_THAT(computed_, IsEmpty());
+  EXPECT_TRUE(deferred_.run_one());
+  EXPECT_THAT(computed_, ElementsAre(1));
+  deferred_.run_all();
+  EXPECT_THAT(computed_, ElementsAre(1, 2, 3));
+  EXPECT_FALSE(deferred_.run_one());
+  EXPECT_EQ(deferred_.bytes(), 0);
+}
+
+TEST_F(DeferredGradientsTest, TheOldestMakeRoom) {
+  for (const int number : {1, 2, 3}) put_off(number, 30);
+  put_off(4, 50);
+  EXPECT_THAT(computed_, ElementsAre(1, 2));
+  EXPECT_EQ(deferred_.bytes(), 80);
+}
+
+TEST_F(DeferredGradientsTest, MoreThanTheLimitIsComputedAtOnceAfterAllBefore) {
+  put_off(1, 30);
+  put_off(2, 101);
+  put_off(3, 30);
+  EXPECT_THAT(computed_, ElementsAre(1, 2));
+}
+
+TEST_F(DeferredGradientsTest, WhatIsForgottenIsNeverComputed) {
+  put_off(1, 30);
+  deferred_.clear();
+  EXPECT_EQ(deferred_.bytes(), 0);
+  put_off(2, 100);
+  deferred_.run_all();
+  EXPECT_THAT(computed_, ElementsAre(2));
+}
+
+TEST_F(DeferredGradientsTest, AnErrorLeavesNothingToComputeTwice) {
+  deferred_.add(10, [] { throw std::runtime_error("out of memory"); });
+  put_off(2, 10);
+  EXPECT_THROW(deferred_.run_all(), std::runtime_error);
+  deferred_.run_all();
+  EXPECT_THAT(computed_, ElementsAre(2));
+}
+
+TEST(DeferredGradientsLimitTest, NothingIsPutOffWithoutMemory) {
+  DeferredGradients none(0);
+  int computed = 0;
+  for (const int64_t bytes : {0, 10}) none.add(bytes, [&] { ++computed; });
+  EXPECT_EQ(computed, 2);
+}
+
+TEST(DeferredGradientsLimitTest, WorkRecordsNoGraph) {
+  DeferredGradients deferred(100);
+  bool is_recorded = true;
+  deferred.add(1, [&] { is_recorded = at::GradMode::is_enabled(); });
+  deferred.run_all();
+  EXPECT_FALSE(is_recorded);
+}
+
+// Gradients of two matrices from several micro-batches; `waits` says how many are computed after each.
+std::vector<at::Tensor> accumulated(at::ScalarType type, DeferredGradients* deferred, const std::vector<int>& waits) {
+  const auto generator = at::detail::createCPUGenerator(/*seed=*/5);
+  std::vector<Parameter> weights;
+  for (int i = 0; i < 2; ++i) weights.push_back({at::zeros({8, 16}, type), at::zeros({8, 16}), false, deferred});
+  for (const int wait : waits) {
+    for (const Parameter& weight : weights) {
+      const auto draw = [&](int64_t width) { return at::randn({32, width}, generator, at::kFloat).to(type); };
+      const at::Tensor gradient = draw(8), x = draw(16);
+      accumulate_weight_gradient(weight, gradient, x);
+    }
+    for (int i = 0; i < wait; ++i) deferred->run_one();
+  }
+  if (deferred != nullptr) deferred->run_all();
+  return {weights[0].gradient, weights[1].gradient};
+}
+
+TEST(DeferredGradientsBitsTest, SumsHaveTheSameBitsWheneverTheyAreComputed) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const std::vector<at::Tensor> at_once = accumulated(type, nullptr, {0, 0, 0, 0, 0});
+    for (const std::vector<int>& waits : {std::vector<int>{0, 0, 0, 0, 0}, {1, 0, 3, 0, 1}, {0, 3, 2, 2, 0}}) {
+      DeferredGradients deferred(1 << 20);
+      const std::vector<at::Tensor> later = accumulated(type, &deferred, waits);
+      for (size_t i = 0; i < later.size(); ++i) EXPECT_TRUE(at::equal(later[i], at_once[i])) << type;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace evermoe

@@ -1,0 +1,99 @@
+#include "train/layers/experts.h"
+
+#include "tensor/gradient_node.h"
+#include "train/layers/layers.h"
+
+namespace evermoe {
+namespace {
+
+at::Tensor affine(const at::Tensor& x, const Parameter& weight, const Parameter* bias) {
+  return bias != nullptr ? at::linear(x, weight.value, bias->value) : at::linear(x, weight.value);
+}
+
+void accumulate(const Parameter& weight, const Parameter* bias, const at::Tensor& gradient, const at::Tensor& x) {
+  accumulate_weight_gradient(weight, gradient, x);
+  if (bias != nullptr) accumulate_bias_gradient(*bias, gradient);
+}
+
+at::Tensor activate(const FeedForward& expert, const at::Tensor& up) {
+  return expert.activation == ActivationKind::kSwiGlu ? swiglu_forward(up) : at::gelu(up, "tanh");
+}
+
+at::Tensor activate_backward(const FeedForward& expert, const at::Tensor& gradient, const at::Tensor& up) {
+  return expert.activation == ActivationKind::kSwiGlu ? swiglu_backward(gradient, up)
+                                                      : at::gelu_backward(gradient, up, "tanh");
+}
+
+// What one expert keeps from its forward for its backward.
+struct Kept {
+  const FeedForward* expert;
+  ExpertRows rows;
+  at::Tensor up;         // before the activation; both undefined if they are computed again
+  at::Tensor activated;  // after it
+};
+
+void compute_inside(Kept& one, const at::Tensor& input) {
+  const FeedForward& expert = *one.expert;
+  one.up = affine(input.narrow(0, one.rows.begin, one.rows.padded), *expert.up, expert.up_bias);
+  one.activated = activate(expert, one.up);
+}
+
+void backward_one(Kept kept, const at::Tensor& input, const at::Tensor& output_gradient,
+                  at::Tensor& input_gradient) {
+  const FeedForward& expert = *kept.expert;
+  if (!kept.up.defined()) compute_inside(kept, input);
+  const at::Tensor x = input.narrow(0, kept.rows.begin, kept.rows.padded);
+  const at::Tensor gradient = output_gradient.narrow(0, kept.rows.begin, kept.rows.padded);
+  accumulate(*expert.down, expert.down_bias, gradient, kept.activated);
+  const at::Tensor d_up = activate_backward(expert, at::mm(gradient, expert.down->value), kept.up);
+  accumulate(*expert.up, expert.up_bias, d_up, x);
+  at::Tensor into = input_gradient.narrow(0, kept.rows.begin, kept.rows.padded);
+  at::mm_out(into, d_up, expert.up->value);
+}
+
+}  // namespace
+
+FeedForward::FeedForward(const OperatorState& state, const std::string& prefix, ActivationKind kind)
+    : activation(kind) {
+  const auto find = [&](const std::string& name) {
+    return state.has_parameter(prefix + name) ? &state.parameter(prefix + name) : nullptr;
+  };
+  up = find("up.weight");
+  up_bias = find("up.bias");
+  down = find("down.weight");
+  down_bias = find("down.bias");
+  CHECK(up != nullptr && down != nullptr) << state.spec().name << " " << prefix;
+}
+
+at::Tensor FeedForward::forward(const at::Tensor& x) const {
+  const at::Tensor widened = linear(x, *up, up_bias);
+  return linear(activation == ActivationKind::kSwiGlu ? swiglu(widened) : gelu_tanh(widened), *down, down_bias);
+}
+
+at::Tensor run_experts(const at::Tensor& layout, const std::vector<FeedForward>& experts,
+                       const std::vector<ExpertRows>& rows, bool recomputes) {
+  const at::Tensor input = layout.detach();
+  at::Tensor output;
+  std::vector<Kept> kept;
+  {
+    const at::NoGradGuard no_grad;
+    output = at::empty_like(input);
+    for (size_t i = 0; i < experts.size(); ++i) {
+      if (rows[i].rows == 0) continue;
+      Kept one{&experts[i], rows[i], {}, {}};
+      compute_inside(one, input);
+      output.narrow(0, rows[i].begin, rows[i].padded)
+          .copy_(affine(one.activated, *experts[i].down, experts[i].down_bias));
+      if (recomputes) one.up = one.activated = at::Tensor();
+      kept.push_back(std::move(one));
+    }
+  }
+  return with_gradient(output, {layout}, [input, kept = std::move(kept)](const at::Tensor& gradient) {
+    at::Tensor input_gradient = at::empty_like(input);
+    const at::Tensor rows_gradient = gradient.contiguous();
+    for (const Kept& one : kept) backward_one(one, input, rows_gradient, input_gradient);
+    return std::vector<at::Tensor>{input_gradient};
+  });
+}
+
+}  // namespace evermoe

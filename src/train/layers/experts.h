@@ -1,0 +1,32 @@
+// The feed-forward networks: dense, shared and routed experts.
+#pragma once
+
+#include <vector>
+
+#include "experts/dispatch/dispatch_plan.h"
+#include "model/model_shape.h"
+#include "tensor/torch.h"
+#include "train/state/operator_state.h"
+
+namespace evermoe {
+
+// A feed-forward network's parameters inside an operator, names beginning with `prefix`.
+struct FeedForward {
+  FeedForward(const OperatorState& state, const std::string& prefix, ActivationKind activation);
+  const Parameter* up = nullptr;
+  const Parameter* up_bias = nullptr;  // null without biases
+  const Parameter* down = nullptr;
+  const Parameter* down_bias = nullptr;
+  ActivationKind activation;
+
+  // x [N, hidden] -> [N, hidden]
+  at::Tensor forward(const at::Tensor& x) const;
+};
+
+// Runs every hosted expert on its rows of the expert layout: one graph node for all of them, weight
+// gradients added expert by expert. `experts[i]` serves `rows[i]`. `recomputes`: what is inside the experts
+// is computed again in the backward pass, with the same bits, instead of being kept.
+at::Tensor run_experts(const at::Tensor& layout, const std::vector<FeedForward>& experts,
+                       const std::vector<ExpertRows>& rows, bool recomputes);
+
+}  // namespace evermoe

@@ -1,0 +1,84 @@
+// The layers that one rank holds, and what they do with one micro-batch: forward to the stage's
+// output, backward to its input. Knows nothing of the pipeline's order or of other stages.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "config/job_config.h"
+#include "experts/placement/expert_placement.h"
+#include "model/model_shape.h"
+#include "parallel/topology.h"
+#include "tensor/torch.h"
+#include "train/layers/block.h"
+#include "train/layers/finite_probe.h"
+#include "train/state/operator_state.h"
+
+namespace evermoe {
+
+// Everything kept of a micro-batch between its forward and its backward on this rank.
+struct MicroBatchGraph {
+  bool present = true;        // false: this lane only serves its experts in this round
+  at::Tensor tokens;          // first stage: [B, T] inputs
+  at::Tensor input;           // leaf of the graph, [B * T, hidden]
+  at::Tensor output;          // [B * T, hidden], or the mean loss on the last stage
+  at::Tensor auxiliary_loss;  // sum over this stage's gates, may be undefined
+  double scale = 1;           // of the losses in the backward pass
+  int64_t gates = 0;          // of this stage, passed by this micro-batch
+  double load_imbalance = 0;  // sum over this stage's gates of (largest / mean expert load)
+  ExpertLoads loads;          // one gate's experts after the other's, in the order of layers
+};
+
+// What a stage group shares: its communicator and those of replicated experts.
+struct StageGroups {
+  Communicator* stage = nullptr;
+  // The owners of an expert on this lane, by expert; only for hosted experts.
+  std::vector<Communicator*> expert_owners;
+};
+
+// Every operator of a stage in canonical order, whichever lanes hold it.
+std::vector<OperatorSpec> operators_of_stage(const ModelShape& shape, const Topology& topology, int stage);
+
+class StageModel {
+ public:
+  // Groups must outlive the model.
+  StageModel(const ModelShape& shape, const Topology& topology, Role role,
+             const ExpertPlacement& placement, StageGroups groups, StateTypes types, Recompute recompute);
+
+  // Operators of this rank in canonical order.
+  std::vector<OperatorState*> operators();
+
+  const ModelShape& shape() const { return shape_; }
+  // Memory for the activations or gradients of one micro-batch at a stage boundary.
+  at::Tensor new_boundary(int64_t batch) const;
+
+  // Rows of a present micro-batch are batch * sequence_length. First stage: `tokens` [B, T], `input`
+  // undefined; others: `input` from the stage before. Last stage: `targets` of the last targets.numel()
+  // rows, the only ones whose loss counts. An absent micro-batch has batch 0. Gradients are those of `scale` *
+  // (loss + auxiliary losses). `probe` looks on; null: nobody does. Communicates (all-to-all), so throws
+  // StatusError.
+  MicroBatchGraph forward(int64_t batch, const at::Tensor& tokens, const at::Tensor& input,
+                          const at::Tensor& targets, double scale, const FiniteProbe* probe);
+
+  // Adds weight gradients, as far as forward() has not done so already (head), and returns the gradient of
+  // the input (undefined on the first stage). `output_gradient` comes from the stage behind, already
+  // scaled; undefined on the last stage. Throws StatusError.
+  at::Tensor backward(MicroBatchGraph graph, const at::Tensor& output_gradient);
+
+ private:
+  at::Tensor embed(const at::Tensor& tokens) const;
+  void embed_backward(const at::Tensor& tokens, const at::Tensor& gradient);
+  at::Tensor loss_of(const at::Tensor& x, const at::Tensor& targets, double scale) const;
+
+  const ModelShape shape_;
+  const StateTypes types_;
+  const ExpertPlacement placement_;
+  std::unique_ptr<OperatorState> embedding_;  // first stage
+  std::vector<std::unique_ptr<Block>> blocks_;
+  std::unique_ptr<OperatorState> head_;       // last stage
+};
+
+}  // namespace evermoe

@@ -1,0 +1,170 @@
+#include "train/state/durable_state.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/error.h"
+#include "checkpoint/format/checkpoint_names.h"
+#include "checkpoint/read/checkpoint_reader.h"
+#include "config/identity.h"
+#include "train/state/state_transfer.h"
+
+namespace evermoe {
+namespace {
+
+constexpr size_t kAgreedTextBytesMax = 64 << 10;
+constexpr size_t kReasonBytesMax = 512;
+
+// Rank 0's text, on every rank; cut at kAgreedTextBytesMax.
+absl::StatusOr<std::string> broadcast_text(Communicator& world, const std::string& own) {
+  std::vector<std::byte> buffer(kAgreedTextBytesMax);
+  std::memcpy(buffer.data(), own.data(), std::min(own.size(), buffer.size() - 1));
+  RETURN_IF_ERROR(world.broadcast(0, buffer));
+  return std::string(reinterpret_cast<const char*>(buffer.data()));
+}
+
+// The first non-empty text by rank, on every rank; each cut at kReasonBytesMax.
+absl::StatusOr<std::string> first_reason(Communicator& world, const std::string& own) {
+  std::vector<std::byte> all(kReasonBytesMax * world.size());
+  std::vector<int64_t> begins;
+  for (int r = 0; r <= world.size(); ++r) begins.push_back(static_cast<int64_t>(kReasonBytesMax) * r);
+  std::memcpy(all.data() + begins[world.index()], own.data(), std::min(own.size(), kReasonBytesMax - 1));
+  RETURN_IF_ERROR(world.all_gather(all, begins));
+  for (int r = 0; r < world.size(); ++r) {
+    const std::string reason(reinterpret_cast<const char*>(all.data() + begins[r]));
+    if (!reason.empty()) return reason;
+  }
+  return std::string("unknown reason");
+}
+
+absl::Status compare_identity(const TrainingPosition& position, const std::string& own, const std::string& path) {
+  const std::string difference = identity_difference(position.model_identity, own);
+  if (difference.empty()) return absl::OkStatus();
+  return InvalidInput(absl::StrCat(path, " is of another model or other data: ", difference,
+                                   "; use the same values, or another --out"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> DurableState::agreed_candidates(Communicator& world) const {
+  std::string own;
+  if (world.index() == 0) {
+    const auto found = list_checkpoints(*environment_.files, environment_.checkpoint_directory);
+    if (found.ok()) own = absl::StrJoin(*found, "\n");
+  }
+  ASSIGN_OR_RETURN(const std::string agreed, broadcast_text(world, own));
+  if (agreed.empty()) return std::vector<std::string>();
+  return std::vector<std::string>(absl::StrSplit(agreed, '\n'));
+}
+
+std::string DurableState::identity() const {
+  const TokenPart& part = environment_.training;
+  return absl::StrCat(model_identity(model_.config()), "data.contents=", to_hex(part.file->contents()), "\ndata.part=",
+                      part.begin, "..", part.end, "\n");
+}
+
+void DurableState::initialise(TrainingPosition& position) {
+  const TrainConfig& train = model_.config().train;
+  for (OperatorState* state : model_.operators()) state->initialise(train.seed);
+  position = TrainingPosition();
+  if (train.precision == Precision::kFp16) position.loss_scale = train.initial_loss_scale;
+}
+
+absl::Status DurableState::restore(const std::string& path, TrainingPosition& position) {
+  ASSIGN_OR_RETURN(const auto checkpoint, CheckpointReader::open(*environment_.files, path));
+  RETURN_IF_ERROR(compare_identity(checkpoint->position(), identity(), path));
+  RETURN_IF_ERROR(guard([&] { return load_shards(*checkpoint, model_.operators()); }));
+  position = checkpoint->position();
+  const TrainConfig& train = model_.config().train;
+  if (train.precision == Precision::kFp16 && position.loss_scale < 1) position.loss_scale = train.initial_loss_scale;
+  return absl::OkStatus();
+}
+
+absl::Status DurableState::restore_on_all_ranks(Communicator& world, const std::string& path,
+                                                TrainingPosition& position) {
+  const absl::Status own = restore(path, position);
+  // 0: this rank can use it; 1: damaged, try an older one; 2: the user has to decide.
+  int64_t worst[] = {own.ok() ? 0 : absl::IsInvalidArgument(own) ? 2 : 1};
+  RETURN_IF_ERROR(annotate(world.all_reduce<int64_t>(worst, ReduceOp::kMax), "resume"));
+  if (worst[0] == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string reason, first_reason(world, std::string(own.message())));
+  return worst[0] == 2 ? InvalidInput(reason) : Corrupt(reason);
+}
+
+absl::StatusOr<Resumption> DurableState::resume(Communicator& world, TrainingPosition& position) {
+  Resumption resumption;
+  ASSIGN_OR_RETURN(const std::vector<std::string> candidates, agreed_candidates(world));
+  for (const std::string& path : candidates) {
+    const absl::Status status = restore_on_all_ranks(world, path, position);
+    if (status.ok()) {
+      resumption.source = path;
+      resumption.step = position.step;
+      return resumption;
+    }
+    if (!absl::IsDataLoss(status)) return status;
+    resumption.skipped.push_back(absl::StrCat(path, ": ", std::string(status.message())));
+  }
+  resumption.source = "initial state";
+  RETURN_IF_ERROR(guard([&] {
+    initialise(position);
+    return absl::OkStatus();
+  }));
+  return resumption;
+}
+
+absl::Status DurableState::restore(Step step, TrainingPosition& position) {
+  if (step > Step(0)) {
+    return restore(join_path(environment_.checkpoint_directory, step_directory_name(step)), position);
+  }
+  return guard([&] {
+    initialise(position);
+    return absl::OkStatus();
+  });
+}
+
+// ---- saving
+
+Step DurableState::newest_visible() const {
+  const auto found = list_checkpoints(*environment_.files, environment_.checkpoint_directory);
+  if (!found.ok() || found->empty()) return Step(-1);
+  return parse_step_directory(base_name(found->front())).value_or(Step(-1));
+}
+
+absl::Status DurableState::open(Opening opening, Step pinned) {
+  const JobConfig& config = model_.config();
+  SaverOptions options;
+  options.directory = environment_.checkpoint_directory;
+  options.rank = environment_.transport->rank().value;
+  options.world_size = environment_.transport->size();
+  options.state_type = element_type(model_.types().master);
+  options.compute_type = element_type(model_.types().compute);
+  options.topology = model_.topology().to_string();
+  options.keep_newest = config.checkpoint.keep_newest;
+  options.keep_every_steps = config.checkpoint.keep_every_steps;
+  options.keep_best = config.checkpoint.keep_best;
+  options.pinned = pinned;
+  options.joins_others = opening == Opening::kAmong;
+  ASSIGN_OR_RETURN(saver_, CheckpointSaver::open(*environment_.files, options));
+  publish_requested_ = Step(-1);
+  // A predecessor may have died while it published the newest one: that is done again. Older ones, of
+  // which the records of a catch-up tell, are history.
+  if (opening == Opening::kAmong && is_publisher()) publish_requested_ = Step(newest_visible().value - 1);
+  return absl::OkStatus();
+}
+
+absl::Status DurableState::save(TrainingPosition position) {
+  position.model_identity = identity();
+  position.configuration = to_toml(model_.config());
+  return saver_->begin(position, shard_sources(model_.operators()));
+}
+
+void DurableState::publish(Step prepared) {
+  if (prepared <= publish_requested_) return;
+  publish_requested_ = prepared;
+  if (is_publisher()) saver_->publish(prepared);
+}
+
+}  // namespace evermoe

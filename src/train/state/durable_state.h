@@ -1,0 +1,72 @@
+// The durable store as one rank of a job uses it: what a run goes on from, and what it leaves behind.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpoint/format/training_position.h"
+#include "checkpoint/write/checkpoint_saver.h"
+#include "comm/communicator.h"
+#include "train/step/rank_model.h"
+#include "train/step/trainer_environment.h"
+
+namespace evermoe {
+
+// Where a run goes on, and why there.
+struct Resumption {
+  Step step;
+  std::string source;                // path of a checkpoint, or "initial state"
+  std::vector<std::string> skipped;  // newer checkpoints that could not be used, and why
+};
+
+class DurableState {
+ public:
+  // Both outlive this. Nothing is saved before open().
+  DurableState(const TrainerEnvironment& environment, RankModel& model) : environment_(environment), model_(model) {}
+
+  // ---- reading. Masters and moments only: compute weights have to be derived from them afterwards.
+
+  // The newest checkpoint that every rank can read, in whatever topology it was written, or the initial
+  // state if there is none. InvalidInput if it belongs to another model. Collective over `world`.
+  absl::StatusOr<Resumption> resume(Communicator& world, TrainingPosition& position);
+  // The state at `step`, which resume() has come to once in the life of the job.
+  absl::Status restore(Step step, TrainingPosition& position);
+
+  // ---- saving
+
+  enum class Opening {
+    kAlone,  // no rank saves before rank 0 has opened: what is unfinished is of former runs, and removed
+    kAmong,  // others may be saving; what is unfinished is theirs, or was left by who played this rank before
+  };
+  // `pinned`, if any, is not removed when newer checkpoints are published, until saver().unpin().
+  absl::Status open(Opening opening, Step pinned);
+  // Finishes what was begun.
+  void close() { saver_.reset(); }
+  bool is_open() const { return saver_ != nullptr; }
+  // REQUIRES: is_open() for all that follows.
+
+  // Begins a durable checkpoint of the present state; returns when it is copied.
+  absl::Status save(TrainingPosition position);
+  // All ranks have prepared this step, so rank 0 publishes it.
+  void publish(Step prepared);
+  CheckpointSaver& saver() const { return *saver_; }
+
+ private:
+  // What must not change between a checkpoint and the run that continues it: model, order of the
+  // samples and the tokens themselves.
+  std::string identity() const;
+  bool is_publisher() const { return environment_.transport->rank() == Rank(0); }
+  Step newest_visible() const;
+  void initialise(TrainingPosition& position);
+  absl::Status restore(const std::string& path, TrainingPosition& position);
+  absl::Status restore_on_all_ranks(Communicator& world, const std::string& path, TrainingPosition& position);
+  absl::StatusOr<std::vector<std::string>> agreed_candidates(Communicator& world) const;
+
+  const TrainerEnvironment environment_;
+  RankModel& model_;
+  std::unique_ptr<CheckpointSaver> saver_;
+  Step publish_requested_{-1};
+};
+
+}  // namespace evermoe

@@ -1,0 +1,102 @@
+#include "train/state/operator_state.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "model/initial_state.h"
+#include "tensor/host_bytes.h"
+
+namespace evermoe {
+
+OperatorState::OperatorState(OperatorSpec spec, Communicator& owners, StateTypes types)
+    : spec_(std::move(spec)), owners_(owners),
+      shard_(shard_range(spec_.flat_size, owners.size(), owners.index())), active_{whole()} {
+  const auto options = at::TensorOptions().device(types.device);
+  compute_ = at::zeros({spec_.flat_size}, options.dtype(types.compute));
+  gradient_ = at::zeros({spec_.flat_size}, options.dtype(types.master));
+  master_ = types.compute == types.master ? shard_compute()
+                                          : at::zeros({shard_.size()}, options.dtype(types.master));
+  exp_avg_ = at::zeros({shard_.size()}, options.dtype(types.master));
+  exp_avg_sq_ = at::zeros({shard_.size()}, options.dtype(types.master));
+  for (const ParameterSpec& parameter : spec_.parameters) {
+    parameters_.push_back({compute_.narrow(0, parameter.offset, parameter.numel()).view(parameter.shape),
+                           gradient_.narrow(0, parameter.offset, parameter.numel()).view(parameter.shape)});
+  }
+}
+
+FlatRange OperatorState::in_shard(FlatRange range) const {
+  const auto inside = [&](int64_t element) { return std::clamp<int64_t>(element - shard_.begin, 0, shard_.size()); };
+  return {inside(range.begin), inside(range.end)};
+}
+
+void OperatorState::set_active(std::vector<FlatRange> ranges) {
+  active_ = std::move(ranges);
+  for (Parameter& parameter : parameters_) parameter.is_frozen = is_frozen();
+}
+
+void OperatorState::defer_gradients(DeferredGradients& deferred) {
+  for (Parameter& parameter : parameters_) parameter.deferred = &deferred;
+}
+
+bool OperatorState::has_parameter(const std::string& name) const {
+  for (const ParameterSpec& parameter : spec_.parameters) {
+    if (parameter.name == name) return true;
+  }
+  return false;
+}
+
+const Parameter& OperatorState::parameter(const std::string& name) const {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (spec_.parameters[i].name == name) return parameters_[i];
+  }
+  CHECK(false) << spec_.name << " has no parameter " << name;
+  __builtin_unreachable();
+}
+
+void OperatorState::initialise(uint64_t seed) {
+  at::Tensor host = at::empty({shard_.size()}, at::kFloat);
+  fill_initial_weights(spec_, seed, shard_,
+                       {host.mutable_data_ptr<float>(), static_cast<size_t>(shard_.size())});
+  master_.copy_(host);
+  exp_avg_.zero_();
+  exp_avg_sq_.zero_();
+}
+
+std::vector<int64_t> OperatorState::shard_begins() const {
+  std::vector<int64_t> begins;
+  for (int i = 0; i < owners_.size(); ++i) {
+    begins.push_back(shard_range(spec_.flat_size, owners_.size(), i).begin);
+  }
+  begins.push_back(spec_.flat_size);
+  return begins;
+}
+
+absl::Status OperatorState::reduce_gradients() {
+  if (owners_.size() == 1) return absl::OkStatus();
+  const HostReadable all(gradient_);
+  HostWritable own(shard_gradient());
+  absl::Status status =
+      gradient_.scalar_type() == at::kDouble
+          ? owners_.reduce_scatter<double>(all.values<double>(), shard_begins(), own.values<double>(), ReduceOp::kSum)
+          : owners_.reduce_scatter<float>(all.values<float>(), shard_begins(), own.values<float>(), ReduceOp::kSum);
+  own.commit();
+  return annotate(status, "gradients of " + spec_.name);
+}
+
+void OperatorState::cast_master(FlatRange range) {
+  if (master_.is_alias_of(compute_)) return;
+  const FlatRange own = in_shard(range);
+  shard_compute().narrow(0, own.begin, own.size()).copy_(master_.narrow(0, own.begin, own.size()));
+}
+
+absl::Status OperatorState::gather_compute() {
+  if (owners_.size() == 1) return absl::OkStatus();
+  std::vector<int64_t> begins = shard_begins();
+  for (int64_t& begin : begins) begin *= compute_.element_size();
+  HostWritable all(compute_, HostWritable::Contents::kLoaded);
+  const absl::Status status = owners_.all_gather(all.bytes(), begins);
+  all.commit();
+  return annotate(status, "weights of " + spec_.name);
+}
+
+}  // namespace evermoe

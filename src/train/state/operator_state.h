@@ -1,0 +1,90 @@
+// One operator's live state on one rank: compute weights and gradients in full, master weights and
+// moments for the shard that this rank owns (ZeRO-1 over the operator's owners).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "model/operator.h"
+#include "tensor/torch.h"
+#include "train/layers/deferred_gradients.h"
+
+namespace evermoe {
+
+// A parameter as the layers see it: views into the operator's flat compute weights and gradients.
+struct Parameter {
+  at::Tensor value;     // compute type, shape of the spec
+  at::Tensor gradient;  // accumulator in the master type, same shape; backward functions add to it
+  bool is_frozen = false;  // backward functions leave the gradient out, and the work for it
+  DeferredGradients* deferred = nullptr;  // where gradients of matrices wait to be computed; null: they do not
+};
+
+struct StateTypes {
+  at::ScalarType compute = at::kFloat;
+  at::ScalarType master = at::kFloat;  // of masters, moments and gradient accumulators
+  at::Device device = at::kCPU;
+};
+
+class OperatorState {
+ public:
+  // `owners` is the group of lanes that hold this operator (the whole stage group, or the lanes of
+  // an expert's replicas); it must outlive the state. All tensors start as zero.
+  OperatorState(OperatorSpec spec, Communicator& owners, StateTypes types);
+
+  const OperatorSpec& spec() const { return spec_; }
+  Communicator& owners() const { return owners_; }
+  FlatRange shard() const { return shard_; }
+  FlatRange whole() const { return {0, spec_.flat_size}; }
+  // What this rank owns of a range of the flat layout, counted from the beginning of its shard.
+  FlatRange in_shard(FlatRange range) const;
+  // CHECKs that the operator has a parameter of this name.
+  const Parameter& parameter(const std::string& name) const;
+  bool has_parameter(const std::string& name) const;
+
+  // This rank's shard: 1-D tensors of shard().size() elements. In FP32 and FP64 the master is the
+  // shard of the compute weights itself.
+  at::Tensor& master() { return master_; }
+  at::Tensor& exp_avg() { return exp_avg_; }
+  at::Tensor& exp_avg_sq() { return exp_avg_sq_; }
+  at::Tensor shard_gradient() const { return gradient_.narrow(0, shard_.begin, shard_.size()); }
+  at::Tensor shard_compute() const { return compute_.narrow(0, shard_.begin, shard_.size()); }
+  const at::Tensor& compute() const { return compute_; }
+  const at::Tensor& gradient() const { return gradient_; }
+
+  // What an update changes: ranges of the flat layout, ascending, cut at multiples of kFlatAlignment; all
+  // of it at first. Gradients are those of the whole operator as soon as there is one range. An operator
+  // without any is frozen: it computes, and passes gradients of its inputs on, but gets none of its own.
+  void set_active(std::vector<FlatRange> ranges);
+  const std::vector<FlatRange>& active() const { return active_; }
+  bool is_frozen() const { return active_.empty(); }
+
+  // Master shard := initial weights; moments zero. Then cast_master() and, on all owners, gather_compute().
+  void initialise(uint64_t seed);
+  // Gradients of matrices are put off there; it outlives the state.
+  void defer_gradients(DeferredGradients& deferred);
+  void clear_gradients() { gradient_.zero_(); }
+  // Sums the owners' gradients in role order; shard_gradient() then holds this rank's part.
+  absl::Status reduce_gradients();
+  // This rank's shard of the compute weights := the master shard, in a range of the flat layout.
+  void cast_master(FlatRange range);
+  void cast_master() { cast_master(whole()); }
+  // Brings every owner's shard of the compute weights to all of them.
+  absl::Status gather_compute();
+
+ private:
+  std::vector<int64_t> shard_begins() const;
+
+  const OperatorSpec spec_;
+  Communicator& owners_;
+  const FlatRange shard_;
+  at::Tensor compute_;
+  at::Tensor gradient_;
+  at::Tensor master_;
+  at::Tensor exp_avg_;
+  at::Tensor exp_avg_sq_;
+  std::vector<Parameter> parameters_;  // in the spec's order
+  std::vector<FlatRange> active_;
+};
+
+}  // namespace evermoe

@@ -1,0 +1,22 @@
+// Between live operators and the durable store: which shards a rank saves, and how a rank fills its
+// shards from a checkpoint of any topology.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "checkpoint/read/checkpoint_reader.h"
+#include "checkpoint/write/checkpoint_saver.h"
+#include "train/state/operator_state.h"
+
+namespace evermoe {
+
+ElementType element_type(at::ScalarType type);
+
+// One source per non-empty shard; they refer to the operators.
+std::vector<ShardSource> shard_sources(const std::vector<OperatorState*>& operators);
+
+// Reads master and moments of this rank's shards. Compute weights have to be gathered afterwards.
+absl::Status load_shards(CheckpointReader& checkpoint, const std::vector<OperatorState*>& operators);
+
+}  // namespace evermoe

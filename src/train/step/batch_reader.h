@@ -1,0 +1,43 @@
+// Token tensors of micro-batches.
+#pragma once
+
+#include "base/ids.h"
+#include "config/job_config.h"
+#include "data/evaluation_order.h"
+#include "data/sample_order.h"
+#include "data/token_source.h"
+#include "tensor/torch.h"
+
+namespace evermoe {
+
+struct MicroBatchTokens {
+  at::Tensor inputs;   // [sequences, sequence_length], int64
+  // One token later: [sequences * sequence_length], or the last of them, if only those count.
+  at::Tensor targets;
+};
+
+// Immutable; keeps the token files mapped.
+class BatchReader {
+ public:
+  BatchReader(const JobConfig& config, TokenPart training, TokenPart validation, at::Device device);
+
+  // A pure function of (seed, step, micro-batch).
+  MicroBatchTokens training(Step step, MicroBatch micro_batch) const;
+  // What an evaluation reads.
+  const EvaluationOrder& evaluation() const { return evaluation_; }
+  MicroBatchTokens validation(MicroBatch micro_batch) const;
+
+ private:
+  // Sequences that begin there.
+  MicroBatchTokens read(const TokenPart& range, const std::vector<int64_t>& begins) const;
+
+  const TokenPart training_;
+  const TokenPart validation_;
+  const SampleOrder order_;
+  const EvaluationOrder evaluation_;
+  const int64_t length_;
+  const int64_t batch_;
+  const at::Device device_;
+};
+
+}  // namespace evermoe

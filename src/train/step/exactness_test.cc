@@ -1,0 +1,181 @@
+// The promise: same configuration, same bits, on every run, under every delivery order, and after
+// every restart; and a checkpoint is the same state in every topology.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "checkpoint/read/checkpoint_reader.h"
+#include "train/step/step_loop.h"
+#include "train/step/training_cluster_testing.h"
+
+namespace evermoe {
+namespace {
+
+JobConfig job(const std::vector<std::string>& more = {}) {
+  std::vector<std::string> settings = {"train.micro_batches=5", "train.micro_batch_size=1", "train.steps=6",
+                                       "model.sequence_length=64", "checkpoint.every_steps=2",
+                                       "checkpoint.keep_newest=10", "evaluate.every_steps=3",
+                                       "evaluate.micro_batches=3", "parallel.stages=2", "parallel.lanes=2"};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return tiny_config("qwen-moe", settings);
+}
+
+absl::Status to_the_end(Trainer& trainer, const JobConfig& config) {
+  const StepObserver nobody{[](const StepRecord&) {}, [](Step, double) {}, [](Step) {}};
+  return run_steps(trainer, config, [] { return false; }, nobody).status();
+}
+
+ClusterResult undisturbed(const JobConfig& config, uint64_t seed = 0) {
+  TrainingCluster cluster("undisturbed");
+  return cluster.run(config, [&](Trainer& t) { return to_the_end(t, config); }, {.seed = seed});
+}
+
+std::string stored_digest(const std::string& directory) {
+  const auto reader = CheckpointReader::open(real_files(), directory + "/checkpoints");
+  CHECK_OK(reader.status());
+  const auto problems = (*reader)->verify();
+  CHECK(problems.empty()) << problems.front();
+  const auto digest = (*reader)->digest();
+  CHECK_OK(digest.status());
+  return to_hex(*digest);
+}
+
+TEST(ExactnessTest, SameBitsUnderEveryDeliveryOrder) {
+  const JobConfig config = job();
+  const ClusterResult first = undisturbed(config, 1);
+  ASSERT_TRUE(first.status.ok()) << first.status;
+  for (uint64_t seed = 2; seed < 8; ++seed) {
+    const ClusterResult other = undisturbed(config, seed);
+    ASSERT_TRUE(other.status.ok()) << other.status;
+    EXPECT_NE(other.transcript, first.transcript) << "the seed changed nothing";
+    EXPECT_EQ(other.digest, first.digest) << "seed " << seed;
+  }
+}
+
+class PrecisionTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(PrecisionTest, SameBitsHoweverManyGradientsArePutOff) {
+  const auto with = [&](const std::string& bytes, const std::string& lanes) {
+    return undisturbed(job({"train.precision=" + GetParam(), "train.deferred_bytes=" + bytes, "parallel.lanes=" + lanes}));
+  };
+  for (const std::string lanes : {"2", "[3, 2]"}) {
+    const ClusterResult at_once = with("0B", lanes);
+    ASSERT_TRUE(at_once.status.ok()) << at_once.status;
+    for (const std::string bytes : {"20KiB", "256MiB"}) {
+      const ClusterResult later = with(bytes, lanes);
+      ASSERT_TRUE(later.status.ok()) << later.status;
+      EXPECT_NE(later.transcript, at_once.transcript) << "nothing was put off";
+      EXPECT_EQ(later.digest, at_once.digest) << bytes << ", lanes " << lanes;
+    }
+  }
+}
+
+TEST(ExactnessTest, AnotherSeedOfTrainingGivesOtherBits) {
+  EXPECT_NE(undisturbed(job()).digest, undisturbed(job({"train.seed=2"})).digest);
+}
+
+TEST_P(PrecisionTest, ResumedRunEqualsUndisturbedRun) {
+  const JobConfig config = job({"train.precision=" + GetParam()});
+  const ClusterResult expected = undisturbed(config);
+  ASSERT_TRUE(expected.status.ok()) << expected.status;
+  TrainingCluster cluster("resumed");
+  // The first process life ends after step 5, with the checkpoint of step 4 behind it.
+  const ClusterResult broken = cluster.run(config, [&](Trainer& trainer) -> absl::Status {
+    for (int i = 0; i < 5; ++i) {
+      if (i == 4) RETURN_IF_ERROR(trainer.save());
+      RETURN_IF_ERROR(trainer.step(false).status());
+    }
+    return trainer.finish();
+  });
+  ASSERT_TRUE(broken.status.ok()) << broken.status;
+  EXPECT_NE(broken.digest, expected.digest);
+  const ClusterResult resumed = cluster.run(config, [&](Trainer& trainer) -> absl::Status {
+    CHECK(trainer.position().step == Step(4)) << trainer.position().step;
+    return to_the_end(trainer, config);
+  });
+  ASSERT_TRUE(resumed.status.ok()) << resumed.status;
+  EXPECT_EQ(resumed.digest, expected.digest);
+}
+INSTANTIATE_TEST_SUITE_P(All, PrecisionTest, testing::Values("fp32", "bf16", "fp16", "fp64"),
+                         [](const auto& info) { return info.param; });
+
+TEST(ExactnessTest, AKilledRankNeverChangesTheBitsOfTheResumedRun) {
+  const JobConfig config = job();
+  const ClusterResult expected = undisturbed(config);
+  for (int trial = 0; trial < 6; ++trial) {
+    TrainingCluster cluster("killed");
+    InProcessOptions options{.seed = static_cast<uint64_t>(trial)};
+    options.kills.push_back({Rank(trial % 4), 60 + 170 * trial});
+    const ClusterResult killed =
+        cluster.run(config, [&](Trainer& t) { return to_the_end(t, config); }, options);
+    EXPECT_FALSE(killed.status.ok()) << "the kill came too late";
+    const ClusterResult resumed = cluster.run(config, [&](Trainer& t) { return to_the_end(t, config); });
+    ASSERT_TRUE(resumed.status.ok()) << resumed.status;
+    EXPECT_EQ(resumed.digest, expected.digest) << "trial " << trial;
+  }
+}
+
+TEST(ExactnessTest, CheckpointsSurviveEveryTopology) {
+  TrainingCluster cluster("reshape");
+  const auto in_topology = [&](const std::vector<std::string>& topology) {
+    std::vector<std::string> settings = topology;
+    settings.push_back("model.layers=4");
+    return job(settings);
+  };
+  const JobConfig first = in_topology({"parallel.stages=1", "parallel.lanes=1"});
+  ClusterResult result = cluster.run(first, [&](Trainer& trainer) -> absl::Status {
+    for (int i = 0; i < 2; ++i) RETURN_IF_ERROR(trainer.step(false).status());
+    RETURN_IF_ERROR(trainer.save());
+    return trainer.finish();
+  });
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  const std::string digest = stored_digest(cluster.directory());
+  for (const std::vector<std::string>& topology :
+       {std::vector<std::string>{"parallel.stages=2", "parallel.lanes=4"},
+        std::vector<std::string>{"parallel.stages=4", "parallel.lanes=2"},
+        std::vector<std::string>{"parallel.stages=3", "parallel.lanes=1"},
+        std::vector<std::string>{"parallel.stages=2", "parallel.lanes=[3, 2]", "parallel.expert_replicas=2"},
+        std::vector<std::string>{"parallel.stages=1", "parallel.lanes=1"}}) {
+    result = cluster.run(in_topology(topology), [&](Trainer& trainer) -> absl::Status {
+      CHECK(trainer.position().step == Step(2));
+      RETURN_IF_ERROR(trainer.save());  // over the one it came from
+      return trainer.finish();
+    });
+    ASSERT_TRUE(result.status.ok()) << result.status;
+    EXPECT_EQ(stored_digest(cluster.directory()), digest) << topology[0] << " " << topology[1];
+  }
+}
+
+TEST(ExactnessTest, Fp16SkipsStepsThatOverflowAndHalvesTheScale) {
+  const JobConfig config = job({"train.precision=fp16", "train.initial_loss_scale=16777216"});
+  TrainingCluster cluster("overflow");
+  std::atomic<int> skipped = 0;
+  const ClusterResult result = cluster.run(config, [&](Trainer& trainer) -> absl::Status {
+    for (int i = 0; i < 6; ++i) {
+      ASSIGN_OR_RETURN(const StepRecord record, trainer.step(false));
+      if (!record.applied) ++skipped;
+    }
+    CHECK(trainer.position().loss_scale < 16777216);
+    CHECK(trainer.position().updates_applied < trainer.position().step.value);
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_GT(skipped, 0);
+}
+
+TEST(ExactnessTest, ADifferentModelIsRefusedByName) {
+  TrainingCluster cluster("identity");
+  const auto save = [](Trainer& trainer) -> absl::Status {
+    RETURN_IF_ERROR(trainer.save());
+    return trainer.finish();
+  };
+  ASSERT_TRUE(cluster.run(job(), save).status.ok());
+  const ClusterResult other = cluster.run(job({"model.top_k=1"}), save);
+  EXPECT_TRUE(absl::IsInvalidArgument(other.status)) << other.status;
+  EXPECT_THAT(std::string(other.status.message()), testing::HasSubstr("top_k"));
+}
+
+}  // namespace
+}  // namespace evermoe

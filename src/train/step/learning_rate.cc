@@ -1,0 +1,28 @@
+#include "train/step/learning_rate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace evermoe {
+
+double learning_rate(const TrainConfig& train, Step step) {
+  const double peak = train.learning_rate, low = train.final_learning_rate;
+  if (step.value < train.warmup_steps) {
+    return peak * static_cast<double>(step.value + 1) / static_cast<double>(train.warmup_steps);
+  }
+  // Progress of the falling part, 0 at its first step and 1 at the last step of the run.
+  const auto progress = [&](int64_t first) {
+    const int64_t span = std::max<int64_t>(train.steps - 1 - first, 1);
+    return std::clamp(static_cast<double>(step.value - first) / static_cast<double>(span), 0.0, 1.0);
+  };
+  switch (train.schedule) {
+    case LearningRateShape::kConstant: return peak;
+    case LearningRateShape::kCosine:
+      return low + (peak - low) * 0.5 * (1 + std::cos(std::numbers::pi * progress(train.warmup_steps)));
+    case LearningRateShape::kWsd: return peak + (low - peak) * progress(train.steps - train.decay_steps);
+  }
+  return peak;
+}
+
+}  // namespace evermoe

@@ -1,0 +1,110 @@
+// The trainer of a job that goes on when processes are lost: recovery's StageTrainer with torch.
+//
+// It decides nothing: recovery/member/member.h says what to run, what to restore and which record a commit
+// had. Same configuration, same bits as Trainer, which is for jobs that start again.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "recovery/stage_trainer.h"
+#include "train/state/durable_state.h"
+#include "train/state/operator_shards.h"
+#include "train/step/divergence.h"
+#include "train/step/rank_model.h"
+#include "train/step/trainer_environment.h"
+#include "train/step/verdict.h"
+
+namespace evermoe {
+
+struct RecoverableTrainerOptions {
+  // Of every call inside the stage. Whoever is lost is reported at once and whoever hangs by the
+  // controller, so this is for the case that neither is there.
+  absl::Duration stage_deadline = absl::Minutes(10);
+  // Asked once a step on the training thread: is this process asked to stop?
+  std::function<bool()> drain_requested = [] { return false; };
+  // Saving and publishing return when they are done, so that a simulated run repeats exactly.
+  bool waits_for_files = false;
+};
+
+class RecoverableTrainer final : public StageTrainer {
+ public:
+  // The configuration has been validated; what the environment points to outlives the trainer. All
+  // weights are zero and nothing is saved before resume() or a restore. InvalidInput if the data is
+  // too short.
+  static absl::StatusOr<std::unique_ptr<RecoverableTrainer>> create(const JobConfig& config,
+                                                                    const TrainerEnvironment& environment,
+                                                                    RecoverableTrainerOptions options);
+
+  const std::vector<StageOperator>& operators() const override { return shards_.inventory(); }
+  int64_t boundary_bytes() const override;
+  void join_stage(View epoch) override { model_->join(epoch); }
+  absl::StatusOr<std::string> resume(Communicator& world) override;
+  absl::Status restore_base(Step base) override;
+  void forget_base() override;
+  void capture(int operator_index, SnapshotKind kind, int64_t offset, std::span<std::byte> into) const override;
+  void restore(int operator_index, SnapshotKind kind, int64_t offset, std::span<const std::byte> from) override;
+  absl::Status complete_restore(const std::vector<int>& operator_indices) override;
+  Step step() const override { return position_.step; }
+  RecordBytes position() const override;
+  absl::Status set_position(const RecordBytes& position) override;
+  absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary) override;
+  bool do_idle_work() override { return model_->do_idle_work(); }
+  const ExpertLoads& expert_loads() const override { return expert_loads_; }
+  absl::Status apply(const Findings& combined, const ActiveOperators& active, const BeforeWrite& before_write) override;
+  bool is_evaluated(Step step) const override;
+  int64_t evaluation_batches() const override;
+  absl::StatusOr<Findings> evaluate(int64_t batch, Boundary& boundary) override;
+  void apply_evaluation(const Findings& combined) override;
+  bool is_saved(Step step) const override;
+  absl::Status save() override;
+  bool is_finished() const override;
+  absl::StatusOr<Findings> close() override;
+  bool is_closed(const Findings& combined) override;
+
+  // ---- for observers of the job, on the training thread
+
+  const StepRecord& last_record() const { return record_; }  // of the last apply()
+  double last_validation_loss() const { return position_.validation_loss; }
+  // Whether the run ends here because somebody was asked to stop.
+  bool is_drained() const { return is_drained_ && position_.step.value < model_->config().train.steps; }
+  const TrainingPosition& training_position() const { return position_; }
+  // Newest checkpoint that this process has published (rank 0 only); Step(-1) for none.
+  Step published() const { return durable_.is_open() ? durable_.saver().published() : Step(-1); }
+  // This rank's operators, for tests and tools.
+  const std::vector<OperatorState*>& operator_states() const { return model_->operators(); }
+
+ private:
+  RecoverableTrainer(const TrainerEnvironment& environment, RecoverableTrainerOptions options,
+                     std::unique_ptr<RankModel> model);
+  // Opens the saver of a process that has not resumed with the others.
+  absl::Status open_saver();
+  // Every rank has this checkpoint on disk.
+  absl::Status note_prepared(Step prepared);
+  // Newest checkpoint that this rank knows to have on disk.
+  Step prepared() const;
+  // Looks at the state before it is saved: a state that is not finite must not be published.
+  bool is_state_sound();
+  // Leaves the record of it and says so.
+  absl::Status end_diverged(const Divergence& divergence) const;
+
+  const TrainerEnvironment environment_;
+  const RecoverableTrainerOptions options_;
+  std::unique_ptr<RankModel> model_;
+  DurableState durable_;
+  OperatorShards shards_;
+  TrainingPosition position_;
+  ExpertLoads expert_loads_;
+  int64_t skipped_in_row_ = 0;  // a part of the position, but not of what is saved durably
+  bool is_drained_ = false;
+  StepRecord record_;
+  Step base_{-1};            // a checkpoint that restore_base() may be asked for
+  Step saved_{-1};           // newest that this process has begun to save
+  Step agreed_{-1};          // newest that a record says all ranks have on disk
+  int64_t non_finite_state_ = kAllFinite;  // what was found in the state, for the next verdict
+  absl::Status file_status_;  // of publishing, to be reported by the next call that can
+};
+
+}  // namespace evermoe

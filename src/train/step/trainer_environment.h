@@ -1,0 +1,23 @@
+// What a trainer is given by the process that it runs in.
+#pragma once
+
+#include <string>
+
+#include "comm/transport/transport.h"
+#include "data/token_source.h"
+#include "env/files.h"
+
+namespace evermoe {
+
+// What it points to outlives the trainer.
+struct TrainerEnvironment {
+  Transport* transport = nullptr;
+  Files* files = nullptr;
+  std::string checkpoint_directory;
+  std::string divergence_file;  // where the record of a diverged run goes; empty: nowhere
+  TokenPart training;
+  TokenPart validation;
+  View view;
+};
+
+}  // namespace evermoe

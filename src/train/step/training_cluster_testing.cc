@@ -1,0 +1,116 @@
+#include "train/step/training_cluster_testing.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "tensor/host_bytes.h"
+
+namespace evermoe {
+namespace {
+
+constexpr int64_t kTestTokens = 20000;
+
+// Text-like bytes: a small grammar's worth of structure, so that losses move.
+std::vector<int32_t> test_tokens() {
+  std::vector<int32_t> tokens;
+  uint64_t state = 12345;
+  for (int64_t i = 0; i < kTestTokens; ++i) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    const auto draw = static_cast<int32_t>(state >> 60);
+    tokens.push_back(i % 7 == 0 ? 32 : 97 + (draw * (static_cast<int32_t>(i) % 5)) % 26);
+  }
+  return tokens;
+}
+
+void collect(Trainer& trainer, ClusterResult& result) {
+  for (OperatorState* state : trainer.operators()) {
+    const OperatorSpec& spec = state->spec();
+    const FlatRange shard = state->shard();
+    const auto into = [&](std::map<std::string, at::Tensor>& all, const at::Tensor& part) {
+      if (!all.contains(spec.name)) all[spec.name] = at::zeros({spec.flat_size}, part.options());
+      all[spec.name].narrow(0, shard.begin, shard.size()).copy_(part);
+    };
+    into(result.weights, state->master());
+    into(result.gradients, state->shard_gradient());
+    // Every owner's compute weights must be the whole and the same; the shard's owner contributes
+    // masters and moments.
+    into(result.exp_avgs, state->exp_avg());
+    into(result.exp_avg_sqs, state->exp_avg_sq());
+    const at::Tensor& compute = state->compute();
+    if (!result.compute.contains(spec.name)) result.compute[spec.name] = compute.clone();
+    if (!at::equal(result.compute[spec.name], compute)) {
+      result.status.Update(Internal("compute weights of " + spec.name + " differ between owners"));
+    }
+  }
+}
+
+std::string digest(const ClusterResult& result) {
+  FingerprintStream stream;
+  for (const auto* part : {&result.weights, &result.exp_avgs, &result.exp_avg_sqs, &result.compute}) {
+    for (const auto& [name, tensor] : *part) {
+      stream.update(name);
+      stream.update(HostReadable(tensor).bytes());
+    }
+  }
+  return to_hex(stream.finish());
+}
+
+}  // namespace
+
+TrainingCluster::TrainingCluster(const std::string& name)
+    : directory_(absl::StrCat(std::filesystem::temp_directory_path().string(), "/evermoe-", name, "-", getpid())) {
+  std::filesystem::remove_all(directory_);
+  std::filesystem::create_directories(directory_);
+  const std::string path = directory_ + "/test.tokens";
+  CHECK_OK(write_token_file(path, 256, test_tokens()));
+  auto parts = open_token_parts({.training = path, .validation = "", .validation_fraction = 0.1});
+  CHECK_OK(parts.status());
+  tokens_ = *std::move(parts);
+}
+
+TrainingCluster::~TrainingCluster() { std::filesystem::remove_all(directory_); }
+
+TrainerEnvironment TrainingCluster::environment(Transport& transport) const {
+  return {.transport = &transport, .files = &real_files(), .checkpoint_directory = directory_ + "/checkpoints",
+          .training = tokens_.training, .validation = tokens_.validation};
+}
+
+ClusterResult TrainingCluster::run(const JobConfig& config, const std::function<absl::Status(Trainer&)>& body,
+                                   const InProcessOptions& options) {
+  ClusterResult result;
+  std::mutex mutex;
+  InProcessCluster cluster(static_cast<int>(config.parallel.world_size()), options);
+  cluster.run([&](Rank rank, Transport& transport) {
+    at::set_num_threads(1);
+    const TrainerEnvironment environment = this->environment(transport);
+    std::unique_ptr<Trainer> trainer;
+    const auto play = [&]() -> absl::Status {
+      ASSIGN_OR_RETURN(trainer, Trainer::create(config, environment));
+      RETURN_IF_ERROR(trainer->resume().status());
+      return body(*trainer);
+    };
+    const absl::Status status = play();
+    const std::lock_guard lock(mutex);
+    if (!status.ok()) {
+      result.status.Update(annotate(status, absl::StrCat("rank ", rank.value)));
+    } else {
+      collect(*trainer, result);
+    }
+    transport.close();
+  });
+  result.digest = digest(result);
+  result.transcript = cluster.transcript();
+  return result;
+}
+
+JobConfig tiny_config(const std::string& style, const std::vector<std::string>& settings) {
+  auto config = parse_config(absl::StrCat("[model]\npreset = \"", style, "-tiny\"\n"), "test", ".", settings);
+  CHECK_OK(config.status());
+  return *config;
+}
+
+}  // namespace evermoe

@@ -1,0 +1,59 @@
+#include "worker/worker.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "config/job_config.h"
+#include "config/job_data.h"
+#include "data/job_tokens.h"
+#include "tensor/arithmetic_identity.h"
+#include "tensor/host_memory.h"
+#include "worker/member_worker.h"
+
+namespace evermoe {
+namespace {
+
+std::atomic<int> drain_signals{0};
+
+void on_drain_signal(int signal_number) {
+  if (drain_signals.fetch_add(1) > 0) _exit(128 + signal_number);
+}
+
+bool drain_requested() { return drain_signals.load() > 0; }
+
+void install_drain_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_drain_signal;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGINT, &action, nullptr);
+}
+
+absl::Status train(const WorkerOptions& options, ControlClient& client) {
+  ASSIGN_OR_RETURN(const JobConfig config, load_config(options.config_path, {}));
+  keep_freed_memory();
+  set_compute_threads(static_cast<int>(config.run.threads));
+  // Whoever started the job has prepared them.
+  ASSIGN_OR_RETURN(const TokenParts tokens, open_job_tokens(token_source(config.data), join_path(options.out, "cache")));
+  return run_member(options, config, tokens, drain_requested, client);
+}
+
+}  // namespace
+
+absl::Status run_worker(const WorkerOptions& options) {
+  install_drain_signals();
+  prctl(PR_SET_NAME, absl::StrCat("evermoe.", options.rank.value).c_str());  // for ps and top
+  ControlClient client({options.agent, options.rank, options.since});
+  const absl::Status status = train(options, client);
+  if (status.ok()) return status;
+  log_error(std::string(status.message()));
+  return close_line(client, status);
+}
+
+}  // namespace evermoe

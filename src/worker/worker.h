@@ -1,0 +1,28 @@
+// The life of one worker process: build the trainer, join the others, train, report.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "base/ids.h"
+
+namespace evermoe {
+
+struct WorkerOptions {
+  std::string config_path;
+  std::string out;    // the job's output folder
+  Rank rank;
+  View since;         // from which it joins
+  std::string agent;  // where its agent listens
+  int node = 0;
+  // Where a rehearsal is written down (control/launch/job_folder.h), and when the job began, in seconds of the
+  // machine's clock; empty: none.
+  std::string faults;
+  double faults_began = 0;
+};
+
+// Runs to the end of training or to a drain (SIGTERM or SIGINT; a second one ends the process at
+// once). The error has been reported and logged when this returns.
+absl::Status run_worker(const WorkerOptions& options);
+
+}  // namespace evermoe
