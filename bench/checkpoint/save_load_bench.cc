@@ -3,10 +3,11 @@
 //   save_load_bench --directory D --ranks R --bytes N --rounds K [--threads T --piece BYTES]
 //
 // R processes hold N bytes of random optimizer state together. In each round they save it (stall =
-// the slowest begin(); save = from the call until the checkpoint is published and durable), then load
-// it into memory that exists already, first with a cold page cache, then with a warm one. Prints one
-// JSON line per round. Beside training nothing but the copy to staging must be seen; the copy runs
-// at 5 to 10 GB/s, and the save at the disk's own speed because it is written while it is copied.
+// the slowest begin(); save = from the call until the checkpoint is published and durable), then
+// load it into memory that exists already, first with a cold page cache, then with a warm one.
+// Prints one JSON line per round. Beside training nothing but the copy to staging must be seen; the
+// copy runs at 5 to 10 GB/s, and the save at the disk's own speed because it is written while it is
+// copied.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -20,10 +21,10 @@
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/log.h"
-#include "env/clock.h"
-#include "env/process.h"
 #include "checkpoint/read/checkpoint_reader.h"
 #include "checkpoint/write/checkpoint_saver.h"
+#include "env/clock.h"
+#include "env/process.h"
 
 namespace evermoe {
 namespace {
@@ -66,17 +67,20 @@ class Line {
   int out_;
 };
 
-double seconds_since(absl::Duration start) { return absl::ToDoubleSeconds(real_clock().now() - start); }
+double seconds_since(absl::Duration start) {
+  return absl::ToDoubleSeconds(real_clock().now() - start);
+}
 
 // One rank's state: `kOperators` operators, each shared evenly by all ranks.
 class RankState {
  public:
   explicit RankState(const Options& options) : options_(options) {
-    flat_size_ = options.bytes / (kOperators * kStatePartCount * 4) / (kFlatAlignment * options.ranks) *
-                 (kFlatAlignment * options.ranks);
+    flat_size_ = options.bytes / (kOperators * kStatePartCount * 4) /
+                 (kFlatAlignment * options.ranks) * (kFlatAlignment * options.ranks);
     range_ = shard_range(flat_size_, options.ranks, options.rank);
     size_ = static_cast<size_t>(kOperators * kStatePartCount * range_.size() * 4);
-    void* memory = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* memory =
+        ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(memory != MAP_FAILED);
     bytes_ = {static_cast<std::byte*>(memory), size_};
     uint64_t value = 88172645463325252u + static_cast<uint64_t>(options.rank);
@@ -90,7 +94,8 @@ class RankState {
   static std::string name(int op) { return absl::StrFormat("layer.%02d.expert.0", op); }
   std::span<std::byte> part(int op, StatePart part) {
     const size_t each = static_cast<size_t>(range_.size() * 4);
-    return bytes_.subspan((static_cast<size_t>(op) * kStatePartCount + static_cast<size_t>(part)) * each, each);
+    return bytes_.subspan(
+        (static_cast<size_t>(op) * kStatePartCount + static_cast<size_t>(part)) * each, each);
   }
   std::vector<ShardSource> shards() {
     std::vector<ShardSource> result;
@@ -168,9 +173,12 @@ RankProcess start_rank(const Options& options, int rank) {
   CHECK(::pipe2(orders, O_CLOEXEC) == 0 && ::pipe2(answers, O_CLOEXEC) == 0);
   SpawnOptions spawning;
   spawning.program = "/proc/self/exe";
-  spawning.arguments = {"--directory", options.directory, "--rank", absl::StrCat(rank), "--ranks",
-                        absl::StrCat(options.ranks), "--bytes", absl::StrCat(options.bytes), "--threads",
-                        absl::StrCat(options.threads), "--piece", absl::StrCat(options.piece)};
+  spawning.arguments = {"--directory", options.directory,
+                        "--rank",      absl::StrCat(rank),
+                        "--ranks",     absl::StrCat(options.ranks),
+                        "--bytes",     absl::StrCat(options.bytes),
+                        "--threads",   absl::StrCat(options.threads),
+                        "--piece",     absl::StrCat(options.piece)};
   spawning.stdin_fd = orders[0];
   spawning.stdout_fd = answers[1];
   spawning.parent_death_signal = 9;
@@ -182,7 +190,8 @@ RankProcess start_rank(const Options& options, int rank) {
 }
 
 void drop_page_cache(const std::string& directory) {
-  for (const std::string& name : real_files().list(directory).value_or(std::vector<std::string>())) {
+  for (const std::string& name :
+       real_files().list(directory).value_or(std::vector<std::string>())) {
     const int fd = ::open(join_path(directory, name).c_str(), O_RDONLY);
     if (fd < 0) continue;
     ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
@@ -210,9 +219,11 @@ void measure_round(const Options& options, std::vector<RankProcess>& ranks, int 
   drop_page_cache(join_path(options.directory, "latest"));
   const double cold = timed_load(ranks);
   const double warm = timed_load(ranks);
-  std::printf("{\"round\": %d, \"ranks\": %d, \"bytes\": %lld, \"save_s\": %.4f, \"stall_s\": %.4f, "
-              "\"prepared_s\": %.4f, \"load_cold_s\": %.4f, \"load_warm_s\": %.4f}\n",
-              round, options.ranks, static_cast<long long>(options.bytes), save, stall, prepared, cold, warm);
+  std::printf(
+      "{\"round\": %d, \"ranks\": %d, \"bytes\": %lld, \"save_s\": %.4f, \"stall_s\": %.4f, "
+      "\"prepared_s\": %.4f, \"load_cold_s\": %.4f, \"load_warm_s\": %.4f}\n",
+      round, options.ranks, static_cast<long long>(options.bytes), save, stall, prepared, cold,
+      warm);
   std::fflush(stdout);
 }
 

@@ -1,10 +1,12 @@
 // How long does a collective take among processes of one machine?
 //
-//   collectives_bench [--ranks 4] [--transport unix|ucx] [--batches 9] [--scale 1] [--call all_reduce]
+//   collectives_bench [--ranks 4] [--transport unix|ucx] [--batches 9] [--scale 1] [--call
+//   all_reduce]
 //
 // Real processes, one thread each. For every call and size: a warm-up, then `batches` batches of
 // calls with a barrier before each; printed is the median over batches of the time per call on
-// rank 0, in microseconds, and its processor time alone, which other load disturbs less. `--scale 0.1` makes a tenth of the calls, for a quick check.
+// rank 0, in microseconds, and its processor time alone, which other load disturbs less. `--scale
+// 0.1` makes a tenth of the calls, for a quick check.
 //
 // What to expect on 2 cores with 4 processes: a 4 KB all_reduce is 12 messages and about as many
 // switches of processes, 30 to 100 us. A 16 MB all_reduce moves 96 MB through the kernel, in and
@@ -45,7 +47,7 @@ struct Case {
 };
 
 const std::vector<Case> kCases = {
-    {"all_reduce", 4 << 10, 300}, {"all_reduce", 256 << 10, 60}, {"all_reduce", 16 << 20, 3},
+    {"all_reduce", 4 << 10, 300},  {"all_reduce", 256 << 10, 60}, {"all_reduce", 16 << 20, 3},
     {"all_gather", 256 << 10, 60}, {"all_to_all", 256 << 10, 60},
 };
 
@@ -74,13 +76,16 @@ std::function<void()> prepare(const Case& item, Communicator& world) {
       CHECK_OK(world.all_gather(std::as_writable_bytes(std::span(*floats)), begins));
     };
   }
-  return [&world, floats, received, sends, receives] { CHECK_OK(world.all_to_all(sends, receives)); };
+  return
+      [&world, floats, received, sends, receives] { CHECK_OK(world.all_to_all(sends, receives)); };
 }
 
 double cpu_us() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
-  const auto us = [](const timeval& time) { return 1e6 * static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec); };
+  const auto us = [](const timeval& time) {
+    return 1e6 * static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec);
+  };
   return us(usage.ru_utime) + us(usage.ru_stime);
 }
 
@@ -108,7 +113,10 @@ void run_rank(Transport& transport, const Options& options) {
   for (const Case& item : kCases) {
     if (!options.call.empty() && item.call != options.call) continue;
     const Times times = measure(item, options, world);
-    results.push_back({{"call", item.call}, {"bytes", item.bytes}, {"us", times.wall_us}, {"cpu_us", times.cpu_us}});
+    results.push_back({{"call", item.call},
+                       {"bytes", item.bytes},
+                       {"us", times.wall_us},
+                       {"cpu_us", times.cpu_us}});
   }
   CHECK_OK(world.barrier());
   if (transport.rank() != Rank(0)) return;
@@ -130,8 +138,10 @@ int main(int argc, char** argv) {
   app.add_option("--transport", options.transport)->check(CLI::IsMember({"unix", "ucx", "auto"}));
   app.add_option("--batches", options.batches)->check(CLI::Range(1, 1000));
   app.add_option("--scale", options.scale)->check(CLI::Range(0.001, 100.0));
-  app.add_option("--call", options.call)->check(CLI::IsMember({"all_reduce", "all_gather", "all_to_all"}));
+  app.add_option("--call", options.call)
+      ->check(CLI::IsMember({"all_reduce", "all_gather", "all_to_all"}));
   CLI11_PARSE(app, argc, argv);
-  return evermoe::run_rank_processes(options.ranks, options.transport,
-                                     [&](evermoe::Transport& transport) { evermoe::run_rank(transport, options); });
+  return evermoe::run_rank_processes(
+      options.ranks, options.transport,
+      [&](evermoe::Transport& transport) { evermoe::run_rank(transport, options); });
 }

@@ -2,20 +2,20 @@
 //
 //   overlap_bench [--transport unix|ucx] [--rounds 15] [--compute-ms 200]
 //
-// Two processes with a thread each that computes (products of small matrices, always the same number
-// of them). A round measures four things of each size one after the other, so that a machine that is
-// slow for a while is slow for all of them:
+// Two processes with a thread each that computes (products of small matrices, always the same
+// number of them). A round measures four things of each size one after the other, so that a machine
+// that is slow for a while is slow for all of them:
 //   blocking  both do nothing else: from the start until the receiver has the message
 //   compute   both compute, and no message is under way
 //   both      the sender starts to send, the receiver to receive, both compute, then both wait
 //   lopsided  only the sender computes: when does the receiver, which waits, have the message?
 // hidden = 1 - (longest wait after computing) / blocking; median over the rounds. What moving the
-// bytes takes from the cores (a copy into the kernel and one out of it) is no wait but work: it is in
-// cpu_ms, the processor time of both processes beyond that of computing.
+// bytes takes from the cores (a copy into the kernel and one out of it) is no wait but work: it is
+// in cpu_ms, the processor time of both processes beyond that of computing.
 //
 // What to expect: AF_UNIX moves 2 to 4 GB/s, 1 to 2 ms for 4 MiB, which 200 ms of computing hide
-// wholly if anybody moves them meanwhile. If bytes moved in wait() only, all but a socket buffer would
-// be left: nothing hidden, and the lopsided receiver would wait for the sender's 200 ms.
+// wholly if anybody moves them meanwhile. If bytes moved in wait() only, all but a socket buffer
+// would be left: nothing hidden, and the lopsided receiver would wait for the sender's 200 ms.
 #include <sys/resource.h>
 #include <sys/utsname.h>
 
@@ -39,13 +39,17 @@ struct Options {
 };
 
 double now_ms() {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration<double, std::milli>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 double cpu_ms() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
-  const auto ms = [](const timeval& time) { return 1e3 * static_cast<double>(time.tv_sec) + 1e-3 * static_cast<double>(time.tv_usec); };
+  const auto ms = [](const timeval& time) {
+    return 1e3 * static_cast<double>(time.tv_sec) + 1e-3 * static_cast<double>(time.tv_usec);
+  };
   return ms(usage.ru_utime) + ms(usage.ru_stime);
 }
 
@@ -73,7 +77,8 @@ class Work {
       for (int k = 0; k < kSide; ++k) {
         const float factor = a_[static_cast<size_t>(row * kSide + k)];
         const float* const in = &b_[static_cast<size_t>(k * kSide)];
-        for (int column = 0; column < kSide; ++column) out[column] = out[column] * 0.5f + factor * in[column];
+        for (int column = 0; column < kSide; ++column)
+          out[column] = out[column] * 0.5f + factor * in[column];
       }
     }
   }
@@ -98,7 +103,8 @@ class Measurement {
       : world_(world), work_(work), products_(products), buffer_(bytes) {}
 
   Round round() {
-    return {sample(true, false, false), sample(false, true, true), sample(true, true, true), sample(true, true, false)};
+    return {sample(true, false, false), sample(false, true, true), sample(true, true, true),
+            sample(true, true, false)};
   }
 
  private:
@@ -107,7 +113,8 @@ class Measurement {
     CHECK_OK(world_.barrier());
     const double start = now_ms(), cpu_start = cpu_ms();
     PendingMessage message;
-    if (has_message) message = is_sender ? world_.start_send(1, 1, buffer_) : world_.start_receive(0, 1, buffer_);
+    if (has_message)
+      message = is_sender ? world_.start_send(1, 1, buffer_) : world_.start_receive(0, 1, buffer_);
     if (is_sender ? sender_computes : receiver_computes) work_.run(products_);
     const double computed = now_ms();
     CHECK_OK(message.wait());
@@ -172,10 +179,11 @@ void run_rank(Transport& transport, const Options& options) {
   ::uname(&system);
   double load[1] = {0};
   ::getloadavg(load, 1);
-  const nlohmann::json report = {{"benchmark", "overlap"},  {"transport", options.transport},
-                                 {"system", system.release}, {"cores", ::sysconf(_SC_NPROCESSORS_ONLN)},
-                                 {"load", load[0]},          {"rounds", options.rounds},
-                                 {"goal_hidden", 0.9},       {"results", results}};
+  const nlohmann::json report = {
+      {"benchmark", "overlap"},   {"transport", options.transport},
+      {"system", system.release}, {"cores", ::sysconf(_SC_NPROCESSORS_ONLN)},
+      {"load", load[0]},          {"rounds", options.rounds},
+      {"goal_hidden", 0.9},       {"results", results}};
   std::puts(report.dump().c_str());
 }
 
@@ -190,6 +198,7 @@ int main(int argc, char** argv) {
   app.add_option("--compute-ms", options.compute_ms)->check(CLI::Range(1, 10000));
   app.add_option("--bytes", options.bytes)->check(CLI::Range(1, 1 << 30));
   CLI11_PARSE(app, argc, argv);
-  return evermoe::run_rank_processes(2, options.transport,
-                                     [&](evermoe::Transport& transport) { evermoe::run_rank(transport, options); });
+  return evermoe::run_rank_processes(2, options.transport, [&](evermoe::Transport& transport) {
+    evermoe::run_rank(transport, options);
+  });
 }

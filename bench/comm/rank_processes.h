@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "comm/transport/job_transport.h"
 #include "comm/rendezvous/rendezvous.h"
+#include "comm/transport/job_transport.h"
 
 namespace evermoe {
 
@@ -23,13 +23,15 @@ inline double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-inline void enter_rank(Rank rank, int ranks, const std::string& server, const std::string& transport_name,
-                     const std::function<void(Transport&)>& body) {
+inline void enter_rank(Rank rank, int ranks, const std::string& server,
+                       const std::string& transport_name,
+                       const std::function<void(Transport&)>& body) {
   const auto kind = parse_transport_kind(transport_name);
   CHECK_OK(kind.status());
   auto listener = listen_job({.kind = *kind, .unix_options = {}, .ucx_options = {}});
   CHECK_OK(listener.status());
-  const auto addresses = join_rendezvous({server, rank, ranks, (*listener)->address(), ""}, absl::Seconds(30));
+  const auto addresses =
+      join_rendezvous({server, rank, ranks, (*listener)->address(), ""}, absl::Seconds(30));
   CHECK_OK(addresses.status());
   auto transport = (*listener)->connect(rank, *addresses, absl::Seconds(30));
   CHECK_OK(transport.status());
@@ -39,9 +41,10 @@ inline void enter_rank(Rank rank, int ranks, const std::string& server, const st
 
 // Runs `body` in a process per rank; 0 if all of them have succeeded.
 //
-// The server must start after the forks, because it has a thread; so its port comes through a page of
-// shared memory, and the children wait for it in join_rendezvous().
-inline int run_rank_processes(int ranks, const std::string& transport_name, const std::function<void(Transport&)>& body) {
+// The server must start after the forks, because it has a thread; so its port comes through a page
+// of shared memory, and the children wait for it in join_rendezvous().
+inline int run_rank_processes(int ranks, const std::string& transport_name,
+                              const std::function<void(Transport&)>& body) {
   auto* const port = static_cast<std::atomic<int>*>(
       ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   CHECK(port != MAP_FAILED);

@@ -1,12 +1,14 @@
 // How well do expert loads forecast themselves, and how much time does the forecast save?
 //
-// Reads a recorded routing: CSV with a header and rows "iteration,layer,tokens of expert 0,tokens of expert 1,...",
-// iterations ascending. Without one it invents 4 layers of 32 experts that wander (seed 1). Every `ahead` records
-// each forecaster predicts the mean shares of the next `ahead` records; experts are placed by it, as many slots as
-// 16 nodes of 4 have. Prints one JSON object, means over layers and forecasts after the first `skip` records:
+// Reads a recorded routing: CSV with a header and rows "iteration,layer,tokens of expert 0,tokens
+// of expert 1,...", iterations ascending. Without one it invents 4 layers of 32 experts that wander
+// (seed 1). Every `ahead` records each forecaster predicts the mean shares of the next `ahead`
+// records; experts are placed by it, as many slots as 16 nodes of 4 have. Prints one JSON object,
+// means over layers and forecasts after the first `skip` records:
 //
-//   error      half the L1 distance between expected and actual shares (0 exact, 1 all tokens elsewhere)
-//   slowdown   the busiest node's load over the mean, under the placement made for the forecast
+//   error      half the L1 distance between expected and actual shares (0 exact, 1 all tokens
+//   elsewhere) slowdown   the busiest node's load over the mean, under the placement made for the
+//   forecast
 //
 //   load_forecast_bench --loads FILE --ahead 20 --skip 50
 #include <CLI/CLI.hpp>
@@ -61,7 +63,8 @@ std::map<int64_t, Records> invented_loads() {
       auto& record = layers[layer].emplace_back();
       for (double& value : popularity) {
         value += 0.05 * (random.uniform() - 0.5);
-        record.push_back(static_cast<int64_t>(1e5 * std::exp(value + 0.3 * (random.uniform() - 0.5))));
+        record.push_back(
+            static_cast<int64_t>(1e5 * std::exp(value + 0.3 * (random.uniform() - 0.5))));
       }
     }
   }
@@ -71,7 +74,8 @@ std::map<int64_t, Records> invented_loads() {
 std::vector<double> mean_shares(const Records& records, size_t begin, size_t end) {
   std::vector<double> mean(records[begin].size(), 0);
   for (size_t t = begin; t < end; ++t) {
-    const auto sum = static_cast<double>(std::accumulate(records[t].begin(), records[t].end(), int64_t{0}));
+    const auto sum =
+        static_cast<double>(std::accumulate(records[t].begin(), records[t].end(), int64_t{0}));
     const double weight = 1 / (sum * static_cast<double>(end - begin));
     for (size_t e = 0; e < mean.size(); ++e) mean[e] += static_cast<double>(records[t][e]) * weight;
   }
@@ -97,13 +101,15 @@ struct Judgement {
   }
 };
 
-void judge(const Records& records, const LoadForecastOptions& options, size_t ahead, size_t skip, Judgement& into) {
+void judge(const Records& records, const LoadForecastOptions& options, size_t ahead, size_t skip,
+           Judgement& into) {
   auto forecast = LoadForecast::create(static_cast<int>(records[0].size()), options);
   CHECK(forecast.ok()) << forecast.status();
   for (size_t t = 0; t + ahead < records.size(); ++t) {
     forecast->observe(records[t]);
     if (t >= skip && (t - skip) % ahead == 0) {
-      into.add(forecast->shares(static_cast<int>(ahead)), mean_shares(records, t + 1, t + 1 + ahead));
+      into.add(forecast->shares(static_cast<int>(ahead)),
+               mean_shares(records, t + 1, t + 1 + ahead));
     }
   }
 }
@@ -126,8 +132,8 @@ int run(const std::string& path, size_t ahead, size_t skip) {
   std::printf("{\"layers\": %zu, \"records\": %zu, \"ahead\": %zu, \"skip\": %zu", layers.size(),
               layers.begin()->second.size(), ahead, skip);
   for (const auto& [name, it] : judgements) {
-    std::printf(", \"%s\": {\"error\": %.5f, \"slowdown\": %.4f}", name.c_str(), it.error / it.count,
-                it.slowdown / it.count);
+    std::printf(", \"%s\": {\"error\": %.5f, \"slowdown\": %.4f}", name.c_str(),
+                it.error / it.count, it.slowdown / it.count);
   }
   std::printf("}\n");
   return 0;
@@ -140,7 +146,8 @@ int main(int argc, char** argv) {
   CLI::App app("How well expert loads forecast themselves");
   std::string loads;
   size_t ahead = 20, skip = 50;
-  app.add_option("--loads", loads, "a recorded routing (CSV); invented loads if absent")->check(CLI::ExistingFile);
+  app.add_option("--loads", loads, "a recorded routing (CSV); invented loads if absent")
+      ->check(CLI::ExistingFile);
   app.add_option("--ahead", ahead, "records that a forecast is for")->check(CLI::PositiveNumber);
   app.add_option("--skip", skip, "records before the first forecast");
   CLI11_PARSE(app, argc, argv);

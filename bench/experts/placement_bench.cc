@@ -1,15 +1,18 @@
 // How long do the decisions about experts on nodes take at the size of the largest open models?
 //
-//   plan_layers        replica counts and MRO-q placement of 58 layers of 256 experts, 1024 nodes of 4 slots.
-//                      Target 50 ms. 58 layers x 4096 replicas = 240k heap steps of about 0.1 us: 25 ms.
-//   dispatch_of_rank   one rank's part of the exchange of a layer, 1024 ranks x 256 experts, from the gathered
+//   plan_layers        replica counts and MRO-q placement of 58 layers of 256 experts, 1024 nodes
+//   of 4 slots.
+//                      Target 50 ms. 58 layers x 4096 replicas = 240k heap steps of about 0.1 us:
+//                      25 ms.
+//   dispatch_of_rank   one rank's part of the exchange of a layer, 1024 ranks x 256 experts, from
+//   the gathered
 //                      counts. Target 5 ms. 262k cells passed a few times: about 1 ms.
 //   dispatch_hosts     the same with 8 ranks to a host
-//   survival           every survival probability of a layer's plan. N^2 / 2 steps of a convolution: a few ms.
-//   match_exact        which node plays which plan node after the loads drifted, by minimum-cost flow
-//   match_greedy       the same, greedily with swaps
-//   transfers          sources and rounds of that migration
-//   copy_holders       the holders of 2 copies, 16 stages of 512 lanes on 1024 nodes of 8 ranks
+//   survival           every survival probability of a layer's plan. N^2 / 2 steps of a
+//   convolution: a few ms. match_exact        which node plays which plan node after the loads
+//   drifted, by minimum-cost flow match_greedy       the same, greedily with swaps transfers
+//   sources and rounds of that migration copy_holders       the holders of 2 copies, 16 stages of
+//   512 lanes on 1024 nodes of 8 ranks
 //
 //   placement_bench --benchmark_format=json
 #include <benchmark/benchmark.h>
@@ -20,13 +23,13 @@
 #include <vector>
 
 #include "base/check.h"
+#include "experts/dispatch/replica_dispatch.h"
 #include "experts/migration/expert_transfer.h"
-#include "parallel/failure_domains.h"
 #include "experts/migration/node_matching.h"
 #include "experts/placement/replica_allocation.h"
-#include "experts/dispatch/replica_dispatch.h"
 #include "experts/placement/replica_placement.h"
 #include "experts/placement/survival.h"
+#include "parallel/failure_domains.h"
 #include "parallel/test_random.h"
 
 namespace evermoe {
@@ -38,11 +41,13 @@ constexpr int kLayers = 58, kExperts = 256, kNodes = 1024, kSlots = 4, kFaults =
 std::vector<int64_t> layer_loads(uint64_t layer) {
   TestRandom random(layer + 1);
   std::vector<int64_t> loads;
-  for (int e = 0; e < kExperts; ++e) loads.push_back(static_cast<int64_t>(1000 / std::sqrt(1 - random.uniform())));
+  for (int e = 0; e < kExperts; ++e)
+    loads.push_back(static_cast<int64_t>(1000 / std::sqrt(1 - random.uniform())));
   return loads;
 }
 
-ReplicaPlacement layer_plan(const std::vector<int64_t>& loads, std::span<const int> previous_order = {}) {
+ReplicaPlacement layer_plan(const std::vector<int64_t>& loads,
+                            std::span<const int> previous_order = {}) {
   const auto allocation = allocate_replicas(loads, kNodes, kSlots, kFaults);
   CHECK(allocation.ok());
   auto placement = place_replicas(allocation->replicas, kNodes, kSlots,
@@ -72,7 +77,8 @@ struct DispatchTables {
     TestRandom random(99);
     for (int rank = 0; rank < kNodes; ++rank) {
       for (int i = 0; i < 1024 * 8; ++i) {
-        const auto drawn = static_cast<int64_t>(random.uniform() * static_cast<double>(until.back()));
+        const auto drawn =
+            static_cast<int64_t>(random.uniform() * static_cast<double>(until.back()));
         const auto at = std::upper_bound(until.begin(), until.end(), drawn);
         ++tokens[rank * kExperts + (at - until.begin())];
       }
@@ -90,8 +96,11 @@ void dispatch(benchmark::State& state, int ranks_per_host) {
   for (int rank = 0; rank < kNodes; ++rank) host_of.push_back(rank / ranks_per_host);
   int rank = 0;
   for (auto _ : state) {
-    const auto dispatch = ReplicaDispatch::create({.ranks = kNodes, .experts = kExperts, .tokens = tables.tokens,
-                                                   .replicas = tables.replicas, .host_of = host_of});
+    const auto dispatch = ReplicaDispatch::create({.ranks = kNodes,
+                                                   .experts = kExperts,
+                                                   .tokens = tables.tokens,
+                                                   .replicas = tables.replicas,
+                                                   .host_of = host_of});
     CHECK(dispatch.ok());
     benchmark::DoNotOptimize(dispatch->of_rank(rank));
     rank = (rank + 37) % kNodes;
@@ -116,7 +125,8 @@ struct Drift {
     std::vector<int64_t> loads = layer_loads(0);
     before = layer_plan(loads);
     TestRandom random(7);
-    for (int64_t& load : loads) load = static_cast<int64_t>(static_cast<double>(load) * (0.7 + 0.6 * random.uniform()));
+    for (int64_t& load : loads)
+      load = static_cast<int64_t>(static_cast<double>(load) * (0.7 + 0.6 * random.uniform()));
     after = layer_plan(loads, before.order);
   }
 };
@@ -124,7 +134,8 @@ struct Drift {
 void match(benchmark::State& state, int exact_nodes_max) {
   const Drift drift;
   for (auto _ : state) {
-    const NodeMatching matching = match_nodes(drift.before.experts_of, drift.after.experts_of, exact_nodes_max);
+    const NodeMatching matching =
+        match_nodes(drift.before.experts_of, drift.after.experts_of, exact_nodes_max);
     state.counters["fetched"] = static_cast<double>(matching.fetched);
   }
 }
@@ -135,8 +146,8 @@ BENCHMARK(match_greedy)->Unit(benchmark::kMillisecond);
 
 void transfers(benchmark::State& state) {
   const Drift drift;
-  const ExpertsOfNodes wanted = on_physical_nodes(drift.after.experts_of,
-                                                  match_nodes(drift.before.experts_of, drift.after.experts_of));
+  const ExpertsOfNodes wanted = on_physical_nodes(
+      drift.after.experts_of, match_nodes(drift.before.experts_of, drift.after.experts_of));
   for (auto _ : state) {
     const TransferPlan plan = plan_transfers(drift.before.experts_of, wanted);
     state.counters["rounds"] = plan.rounds;
@@ -149,7 +160,8 @@ void holders(benchmark::State& state) {
   std::vector<int> node_of_rank;
   for (int rank = 0; rank < topology.world_size(); ++rank) node_of_rank.push_back(rank / 8);
   const FailureDomains domains = FailureDomains::nodes_only(kNodes);
-  for (auto _ : state) benchmark::DoNotOptimize(copy_holders(topology, node_of_rank, domains, {.copies = 2}));
+  for (auto _ : state)
+    benchmark::DoNotOptimize(copy_holders(topology, node_of_rank, domains, {.copies = 2}));
 }
 BENCHMARK(holders)->Name("copy_holders")->Unit(benchmark::kMillisecond);
 

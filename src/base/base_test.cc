@@ -27,7 +27,8 @@ TEST(ErrorTest, ExitCodeSeparatesBadInputFromTheRest) {
 }
 
 TEST(ErrorTest, GuardUnwrapsStatusErrorWithoutLoss) {
-  const absl::Status status = guard([]() -> absl::Status { throw StatusError(PeerLost(Rank(1), "gone")); });
+  const absl::Status status =
+      guard([]() -> absl::Status { throw StatusError(PeerLost(Rank(1), "gone")); });
   EXPECT_EQ(accused_rank(status), Rank(1));
   EXPECT_TRUE(absl::IsInternal(guard([]() -> absl::Status { throw std::runtime_error("odd"); })));
   EXPECT_TRUE(absl::IsResourceExhausted(guard([]() -> absl::Status { throw std::bad_alloc(); })));

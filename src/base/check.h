@@ -26,13 +26,13 @@ struct Voidify {
 
 }  // namespace evermoe::internal
 
-#define CHECK(condition)                                                                    \
-  (condition) ? (void)0                                                                     \
-              : ::evermoe::internal::Voidify() &                                            \
+#define CHECK(condition)                         \
+  (condition) ? (void)0                          \
+              : ::evermoe::internal::Voidify() & \
                     ::evermoe::internal::CheckFailure(__FILE__, __LINE__, #condition).stream()
 
-#define CHECK_OK(expression)                                                                \
-  do {                                                                                      \
-    const auto evermoe_check_status = (expression);                                         \
-    CHECK(evermoe_check_status.ok()) << evermoe_check_status;                               \
+#define CHECK_OK(expression)                                  \
+  do {                                                        \
+    const auto evermoe_check_status = (expression);           \
+    CHECK(evermoe_check_status.ok()) << evermoe_check_status; \
   } while (false)

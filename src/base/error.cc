@@ -46,12 +46,15 @@ std::optional<Rank> accused_rank(const absl::Status& status) {
   return Rank(rank);
 }
 
-bool is_contradiction(const absl::Status& status) { return status.GetPayload(kContradiction).has_value(); }
+bool is_contradiction(const absl::Status& status) {
+  return status.GetPayload(kContradiction).has_value();
+}
 
 absl::Status annotate(const absl::Status& status, const std::string& context) {
   if (status.ok()) return status;
   absl::Status annotated(status.code(), absl::StrCat(context, ": ", status.message()));
-  status.ForEachPayload([&](auto url, const absl::Cord& value) { annotated.SetPayload(url, value); });
+  status.ForEachPayload(
+      [&](auto url, const absl::Cord& value) { annotated.SetPayload(url, value); });
   return annotated;
 }
 

@@ -7,12 +7,10 @@
 //   PeerLost       a process is gone: ask for a new membership; accused_rank() names it
 //   Timeout        no answer before the deadline, the peer may be alive; accused_rank() names it
 //   Corrupt        bytes are not what was written: use another copy
-//   Contradiction  what was computed twice has other bits: a fault of hardware or software; end, and say so
-//   NotFound       there is no such thing
-//   NoCapacity     disk, memory or a named limit is exhausted
-//   Cancelled      somebody asked to stop
-//   Unsupported    this build or machine cannot do it
-//   Internal       a library failed in a way that has no better answer
+//   Contradiction  what was computed twice has other bits: a fault of hardware or software; end,
+//   and say so NotFound       there is no such thing NoCapacity     disk, memory or a named limit
+//   is exhausted Cancelled      somebody asked to stop Unsupported    this build or machine cannot
+//   do it Internal       a library failed in a way that has no better answer
 //
 // A bug is none of these: it is a CHECK.
 #pragma once
@@ -69,10 +67,10 @@ absl::Status guard(const std::function<absl::Status()>& body) noexcept;
 
 }  // namespace evermoe
 
-#define RETURN_IF_ERROR(expression)                            \
-  do {                                                         \
-    absl::Status evermoe_status = (expression);                \
-    if (!evermoe_status.ok()) return evermoe_status;           \
+#define RETURN_IF_ERROR(expression)                  \
+  do {                                               \
+    absl::Status evermoe_status = (expression);      \
+    if (!evermoe_status.ok()) return evermoe_status; \
   } while (false)
 
 #define EVERMOE_CONCAT_INNER(a, b) a##b

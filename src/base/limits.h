@@ -1,5 +1,5 @@
-// Limits of a job that several modules have to keep alike. What a machine can carry is asked when a job
-// starts.
+// Limits of a job that several modules have to keep alike. What a machine can carry is asked when a
+// job starts.
 #pragma once
 
 namespace evermoe {

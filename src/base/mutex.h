@@ -1,5 +1,6 @@
-// std::mutex and std::condition_variable with clang's thread-safety annotations: what is GUARDED_BY a
-// mutex may be touched only where the compiler sees that the mutex is held (tests/tidy/thread_safety.py).
+// std::mutex and std::condition_variable with clang's thread-safety annotations: what is GUARDED_BY
+// a mutex may be touched only where the compiler sees that the mutex is held
+// (tests/tidy/thread_safety.py).
 //
 //   Mutex mutex_;
 //   std::deque<Item> items_ ABSL_GUARDED_BY(mutex_);
@@ -7,7 +8,8 @@
 //   const MutexLock lock(mutex_);
 //   items_.push_back(item);
 //
-// Not abseil's Mutex: Debian builds it without ThreadSanitizer's annotations, so races would be missed.
+// Not abseil's Mutex: Debian builds it without ThreadSanitizer's annotations, so races would be
+// missed.
 #pragma once
 
 #include <algorithm>
@@ -27,8 +29,8 @@ class ABSL_LOCKABLE Mutex {
 
   void lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
   void unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
-  // Tells the analysis that the caller's caller holds the lock, where it cannot see that: a predicate of
-  // a wait, a call through a std::function. Checks nothing.
+  // Tells the analysis that the caller's caller holds the lock, where it cannot see that: a
+  // predicate of a wait, a call through a std::function. Checks nothing.
   void assert_held() const ABSL_ASSERT_EXCLUSIVE_LOCK() {}
 
  private:
@@ -52,8 +54,8 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   std::unique_lock<std::mutex> lock_;
 };
 
-// A condition over what a mutex guards. Predicates are called with the mutex held; a lambda that reads
-// guarded fields says so: `[this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return done_; }`.
+// A condition over what a mutex guards. Predicates are called with the mutex held; a lambda that
+// reads guarded fields says so: `[this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return done_; }`.
 class CondVar {
  public:
   void notify_one() { changed_.notify_one(); }

@@ -33,7 +33,8 @@ class CheckpointTest : public ::testing::Test {
   }
   std::vector<std::string> names() {
     std::vector<std::string> result;
-    const std::vector<std::string> paths = list_checkpoints(files_, folder_.at("out/checkpoints")).value();
+    const std::vector<std::string> paths =
+        list_checkpoints(files_, folder_.at("out/checkpoints")).value();
     for (const std::string& path : paths) result.push_back(base_name(path));
     return result;
   }
@@ -45,8 +46,10 @@ class CheckpointTest : public ::testing::Test {
 
 TEST_F(CheckpointTest, DigestDoesNotDependOnTheTopology) {
   for (const auto& [state_type, compute_type] :
-       {std::pair(ElementType::kFp32, ElementType::kBf16), std::pair(ElementType::kFp32, ElementType::kFp32),
-        std::pair(ElementType::kFp32, ElementType::kFp16), std::pair(ElementType::kFp64, ElementType::kFp64)}) {
+       {std::pair(ElementType::kFp32, ElementType::kBf16),
+        std::pair(ElementType::kFp32, ElementType::kFp32),
+        std::pair(ElementType::kFp32, ElementType::kFp16),
+        std::pair(ElementType::kFp64, ElementType::kFp64)}) {
     state_.state_type = state_type;
     state_.compute_type = compute_type;
     for (int world : {1, 2, 3, 8}) {
@@ -97,7 +100,8 @@ TEST_F(CheckpointTest, EveryPathLeadsToTheNewest) {
 
 TEST_F(CheckpointTest, OnlyWhatBelongsIsInThePublishedFolder) {
   ASSERT_TRUE(job(2)->save(state_, Step(5)).ok());
-  EXPECT_THAT(files_.list(folder_.at("out/checkpoints")).value(), ElementsAre("latest", "step-00000005"));
+  EXPECT_THAT(files_.list(folder_.at("out/checkpoints")).value(),
+              ElementsAre("latest", "step-00000005"));
   EXPECT_THAT(files_.list(folder_.at("out/checkpoints/step-00000005")).value(),
               ElementsAre("manifest.json", "rank-0000.safetensors", "rank-0001.safetensors"));
 }
@@ -109,7 +113,8 @@ TEST_F(CheckpointTest, SavingAStepAgainReplacesIt) {
   other.seed = 2;
   ASSERT_TRUE(savers->save(other, Step(5), FakeCut::kWhole).ok());
   EXPECT_EQ(reader()->digest().value(), other.digest(Step(5)));
-  EXPECT_THAT(files_.list(folder_.at("out/checkpoints")).value(), ElementsAre("latest", "step-00000005"));
+  EXPECT_THAT(files_.list(folder_.at("out/checkpoints")).value(),
+              ElementsAre("latest", "step-00000005"));
 }
 
 TEST_F(CheckpointTest, PreparedAndPublishedSayWhereASaveStands) {
@@ -133,7 +138,9 @@ TEST_F(CheckpointTest, ManySavesInARowReuseTheSaver) {
     state_.seed = static_cast<uint64_t>(step);
     // No waiting in between: begin() does it.
     for (int rank : {0, 1}) {
-      ASSERT_TRUE(savers->rank(rank).begin(state_.position(Step(step)), state_.shards(rank, 2, FakeCut::kEven)).ok());
+      ASSERT_TRUE(savers->rank(rank)
+                      .begin(state_.position(Step(step)), state_.shards(rank, 2, FakeCut::kEven))
+                      .ok());
     }
     for (int rank : {0, 1}) ASSERT_TRUE(savers->rank(rank).wait_prepared(absl::Minutes(1)).ok());
     savers->rank(0).publish(Step(step));
@@ -148,7 +155,8 @@ TEST_F(CheckpointTest, NothingIsPublishedUnlessEveryElementIsThereOnce) {
   const TrainingPosition position = state_.position(Step(1));
   const auto publish = [&](int rank_of_second) {
     EXPECT_TRUE(savers->rank(0).begin(position, state_.shards(0, 2, FakeCut::kEven)).ok());
-    EXPECT_TRUE(savers->rank(1).begin(position, state_.shards(rank_of_second, 3, FakeCut::kEven)).ok());
+    EXPECT_TRUE(
+        savers->rank(1).begin(position, state_.shards(rank_of_second, 3, FakeCut::kEven)).ok());
     for (int rank : {0, 1}) EXPECT_TRUE(savers->rank(rank).wait_prepared(absl::Minutes(1)).ok());
     return std::string(savers->publish(Step(1)).message());
   };
@@ -159,7 +167,8 @@ TEST_F(CheckpointTest, NothingIsPublishedUnlessEveryElementIsThereOnce) {
   EXPECT_TRUE(savers->rank(0).begin(position, state_.shards(0, 2, FakeCut::kEven)).ok());
   EXPECT_TRUE(savers->rank(1).begin(elsewhere, state_.shards(1, 2, FakeCut::kEven)).ok());
   for (int rank : {0, 1}) EXPECT_TRUE(savers->rank(rank).wait_prepared(absl::Minutes(1)).ok());
-  EXPECT_THAT(std::string(savers->publish(Step(1)).message()), HasSubstr("different training positions"));
+  EXPECT_THAT(std::string(savers->publish(Step(1)).message()),
+              HasSubstr("different training positions"));
   EXPECT_THAT(names(), IsEmpty());
   EXPECT_TRUE(savers->save(state_, Step(1)).ok()) << "and a good save still works";
 }
@@ -176,7 +185,9 @@ TEST_F(CheckpointTest, WhatCannotBeSavedIsRefusedAtOnce) {
   shards[0].range.end = shards[0].flat_size + 1;
   EXPECT_TRUE(absl::IsInvalidArgument(savers->rank(0).begin(position, shards)));
   shards = state_.shards(0, 1, FakeCut::kEven);
-  shards[2].copy = [](StatePart, std::span<std::byte>) { throw StatusError(Unsupported("device is gone")); };
+  shards[2].copy = [](StatePart, std::span<std::byte>) {
+    throw StatusError(Unsupported("device is gone"));
+  };
   EXPECT_TRUE(absl::IsUnimplemented(savers->rank(0).begin(position, shards)));
   position.configuration = "\xff";
   EXPECT_TRUE(savers->rank(0).begin(position, state_.shards(0, 1, FakeCut::kEven)).ok());
@@ -191,7 +202,8 @@ TEST_F(CheckpointTest, VerifyProvesTheComputeWeights) {
   ASSERT_TRUE(savers->rank(0).begin(state_.position(Step(1)), shards).ok());
   ASSERT_TRUE(savers->rank(0).wait_prepared(absl::Minutes(1)).ok());
   ASSERT_TRUE(savers->publish(Step(1)).ok());
-  EXPECT_THAT(reader()->verify(), ElementsAre(HasSubstr("operator head, elements 0 to 1280: the compute weights")));
+  EXPECT_THAT(reader()->verify(),
+              ElementsAre(HasSubstr("operator head, elements 0 to 1280: the compute weights")));
 }
 
 TEST_F(CheckpointTest, RetentionKeepsNewestMilestonesAndBest) {
@@ -206,7 +218,8 @@ TEST_F(CheckpointTest, RetentionKeepsNewestMilestonesAndBest) {
     ASSERT_TRUE(savers->prepare(state_, position, FakeCut::kEven).ok());
     ASSERT_TRUE(savers->publish(Step(step)).ok());
   }
-  EXPECT_THAT(names(), ElementsAre("step-00000090", "step-00000080", "step-00000040", "step-00000020"));
+  EXPECT_THAT(names(),
+              ElementsAre("step-00000090", "step-00000080", "step-00000040", "step-00000020"));
 }
 
 TEST_F(CheckpointTest, ThePinnedOneGoesWhenItIsNotNeededAnyMore) {
@@ -253,8 +266,8 @@ TEST_F(CheckpointTest, FirstDifferenceNamesTheElement) {
   EXPECT_EQ(first_difference(*first, *moved).value()->where, "samples");
 }
 
-// Rank 0 dies at each of its file operations while it publishes; who plays it next hears of the same
-// verdict and publishes again, beside ranks that have long gone on.
+// Rank 0 dies at each of its file operations while it publishes; who plays it next hears of the
+// same verdict and publishes again, beside ranks that have long gone on.
 TEST_F(CheckpointTest, ASuccessorFinishesWhatRankZeroWasPublishing) {
   FakeState newer = state_;
   newer.seed = 2;
@@ -265,14 +278,18 @@ TEST_F(CheckpointTest, ASuccessorFinishesWhatRankZeroWasPublishing) {
     ASSERT_LT(operation, 200);
     ASSERT_TRUE(remove_tree(files_, folder_.at("out")).ok());
     ASSERT_TRUE(job(2)->save(state_, Step(7)).ok());  // is replaced
-    ASSERT_TRUE(FakeJob::open(files_, joining).value()->prepare(newer, newer.position(Step(7)), FakeCut::kEven).ok());
+    ASSERT_TRUE(FakeJob::open(files_, joining)
+                    .value()
+                    ->prepare(newer, newer.position(Step(7)), FakeCut::kEven)
+                    .ok());
     FaultyFiles failing(files_, {.fault = FileFault::kIoError, .first = operation});
     const auto predecessor = FakeJob::open(failing, joining);
     has_failed = !predecessor.ok() || !(*predecessor)->publish(Step(7)).ok();
     auto successor = FakeJob::open(files_, joining).value();
     ASSERT_TRUE(successor->publish(Step(7)).ok()) << operation;
     EXPECT_EQ(successor->rank(0).published(), Step(7));
-    EXPECT_EQ(reader("out/checkpoints/latest")->digest().value(), newer.digest(Step(7))) << operation;
+    EXPECT_EQ(reader("out/checkpoints/latest")->digest().value(), newer.digest(Step(7)))
+        << operation;
     EXPECT_THAT(names(), ElementsAre("step-00000007"));
   }
 }

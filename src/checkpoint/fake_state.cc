@@ -25,8 +25,7 @@ uint64_t mix(uint64_t value) {  // splitmix64
 // Owner `rank`'s share of an operator.
 FlatRange share(FakeCut cut, size_t op, int64_t flat_size, int rank, int world) {
   switch (cut) {
-    case FakeCut::kEven:
-      return shard_range(flat_size, world, rank);
+    case FakeCut::kEven: return shard_range(flat_size, world, rank);
     case FakeCut::kWhole:
       return static_cast<int>(op) % world == rank ? FlatRange{0, flat_size} : FlatRange{};
     case FakeCut::kLopsided: {
@@ -53,7 +52,8 @@ std::vector<std::byte> FakeState::bytes(size_t op, StatePart part) const {
 }
 
 std::vector<std::byte> FakeState::compute_bytes(size_t op) const {
-  std::vector<std::byte> result(static_cast<size_t>(operators[op].second * element_bytes(compute_type)));
+  std::vector<std::byte> result(
+      static_cast<size_t>(operators[op].second * element_bytes(compute_type)));
   cast_elements(state_type, bytes(op, StatePart::kMaster), compute_type, result);
   return result;
 }
@@ -89,15 +89,16 @@ std::vector<ShardSource> FakeState::shards(int rank, int world, FakeCut cut) con
     const size_t compute_unit = static_cast<size_t>(element_bytes(compute_type));
     const auto begin = static_cast<size_t>(range.begin);
     const auto size = static_cast<size_t>(range.size());
-    result.push_back({name, flat_size, range,
-                      [=, this](StatePart part, std::span<std::byte> into) {
-                        CHECK(into.size() == size * unit);
-                        std::memcpy(into.data(), bytes(op, part).data() + begin * unit, into.size());
-                      },
-                      [=, this] {
-                        const std::vector<std::byte> all = compute_bytes(op);
-                        return fingerprint(std::span(all).subspan(begin * compute_unit, size * compute_unit));
-                      }});
+    result.push_back(
+        {name, flat_size, range,
+         [=, this](StatePart part, std::span<std::byte> into) {
+           CHECK(into.size() == size * unit);
+           std::memcpy(into.data(), bytes(op, part).data() + begin * unit, into.size());
+         },
+         [=, this] {
+           const std::vector<std::byte> all = compute_bytes(op);
+           return fingerprint(std::span(all).subspan(begin * compute_unit, size * compute_unit));
+         }});
   }
   return result;
 }
@@ -111,11 +112,13 @@ absl::StatusOr<std::unique_ptr<FakeJob>> FakeJob::open(Files& files, SaverOption
   return job;
 }
 
-absl::Status FakeJob::prepare(const FakeState& state, const TrainingPosition& position, FakeCut cut) {
+absl::Status FakeJob::prepare(const FakeState& state, const TrainingPosition& position,
+                              FakeCut cut) {
   const int world = static_cast<int>(savers_.size());
   absl::Status first;
   for (int rank = 0; rank < world; ++rank) {
-    first.Update(savers_[static_cast<size_t>(rank)]->begin(position, state.shards(rank, world, cut)));
+    first.Update(
+        savers_[static_cast<size_t>(rank)]->begin(position, state.shards(rank, world, cut)));
   }
   for (auto& saver : savers_) first.Update(saver->wait_prepared(kDeadline));
   return first;

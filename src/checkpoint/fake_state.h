@@ -15,15 +15,17 @@ namespace evermoe {
 
 // How operators are dealt to ranks.
 enum class FakeCut {
-  kEven,        // every operator over all ranks
-  kWhole,       // operator i whole on rank i mod world
-  kLopsided,    // rank 0 has most of everything; the last rank may have nothing
+  kEven,      // every operator over all ranks
+  kWhole,     // operator i whole on rank i mod world
+  kLopsided,  // rank 0 has most of everything; the last rank may have nothing
 };
 
 struct FakeState {
-  std::vector<std::pair<std::string, int64_t>> operators = {
-      {"embedding", 640}, {"head", 1280}, {"layer.0.block", 4096}, {"layer.0.expert.0", 64},
-      {"layer.0.expert.1", 1024}};
+  std::vector<std::pair<std::string, int64_t>> operators = {{"embedding", 640},
+                                                            {"head", 1280},
+                                                            {"layer.0.block", 4096},
+                                                            {"layer.0.expert.0", 64},
+                                                            {"layer.0.expert.1", 1024}};
   ElementType state_type = ElementType::kFp32;
   ElementType compute_type = ElementType::kBf16;
   uint64_t seed = 1;  // of the content

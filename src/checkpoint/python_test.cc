@@ -1,4 +1,5 @@
-// Python's safetensors reads our files, and torch casts as we do (tests/store_safetensors_check.py).
+// Python's safetensors reads our files, and torch casts as we do
+// (tests/store_safetensors_check.py).
 #include <gtest/gtest.h>
 
 #include <random>

@@ -16,7 +16,8 @@ absl::StatusOr<std::string> find_checkpoint(Files& files, const std::string& pat
   return InvalidInput(absl::StrCat(path, ": ", what, ", allowed: ", kCheckpointHelp));
 }
 
-absl::StatusOr<std::unique_ptr<CheckpointReader>> open_checkpoint(Files& files, const std::string& path) {
+absl::StatusOr<std::unique_ptr<CheckpointReader>> open_checkpoint(Files& files,
+                                                                  const std::string& path) {
   ASSIGN_OR_RETURN(const std::string found, find_checkpoint(files, path));
   return CheckpointReader::open(files, found);
 }

@@ -15,9 +15,11 @@ namespace evermoe {
 inline constexpr char kCheckpointHelp[] =
     "a checkpoint folder; or a job's output folder, for its newest checkpoint";
 
-// InvalidInput if `path` leads to no checkpoint: the user named the wrong place. A checkpoint that is
-// there but damaged is Corrupt or, where one of its files is missing, NotFound; both name the file.
-absl::StatusOr<std::unique_ptr<CheckpointReader>> open_checkpoint(Files& files, const std::string& path);
+// InvalidInput if `path` leads to no checkpoint: the user named the wrong place. A checkpoint that
+// is there but damaged is Corrupt or, where one of its files is missing, NotFound; both name the
+// file.
+absl::StatusOr<std::unique_ptr<CheckpointReader>> open_checkpoint(Files& files,
+                                                                  const std::string& path);
 
 // The folder that open_checkpoint() takes for `path`; InvalidInput as above.
 absl::StatusOr<std::string> find_checkpoint(Files& files, const std::string& path);

@@ -75,7 +75,8 @@ class CheckpointCommandsTest : public testing::Test {
   // "D" stands for the test's folder in what is returned.
   Result run(const std::vector<std::string>& arguments) {
     const Result result = run_binary(arguments, folder_.path());
-    return {result.code, without_folder(result.out, folder_.path()), without_folder(result.error, folder_.path())};
+    return {result.code, without_folder(result.out, folder_.path()),
+            without_folder(result.error, folder_.path())};
   }
 
   std::string text(const std::string& path) const {
@@ -138,7 +139,8 @@ TEST_F(CheckpointCommandsTest, InspectTakesACheckpointOrAConfiguration) {
   const std::string out = save("job", 60, 1);
   const Result both = run({"inspect", out, "--config", "x.toml"});
   EXPECT_EQ(both.code, 2);
-  EXPECT_EQ(both.error, "evermoe: inspect: found a CHECKPOINT and --config FILE, allowed: one of them\n");
+  EXPECT_EQ(both.error,
+            "evermoe: inspect: found a CHECKPOINT and --config FILE, allowed: one of them\n");
   EXPECT_EQ(run({"inspect", out, "--set", "train.steps=3"}).code, 2);
 }
 
@@ -147,8 +149,9 @@ TEST_F(CheckpointCommandsTest, InspectWorksWithoutAReadableConfiguration) {
   const std::string out = save("job", 60, 1);
   const Result result = run({"inspect", out});
   EXPECT_EQ(result.code, 0);
-  EXPECT_THAT(result.out, HasSubstr("\nmodel       unknown: D/job/checkpoints/step-00000060/manifest.json: "
-                                    "the stored configuration:"));
+  EXPECT_THAT(result.out,
+              HasSubstr("\nmodel       unknown: D/job/checkpoints/step-00000060/manifest.json: "
+                        "the stored configuration:"));
   EXPECT_TRUE(nlohmann::json::parse(run({"inspect", "--json", out}).out)["model"].is_null());
   const Result exported = run({"export", out, "--out", folder_.at("hf")});
   EXPECT_EQ(exported.code, 1);
@@ -159,11 +162,13 @@ TEST_F(CheckpointCommandsTest, EveryWayToNameACheckpoint) {
   save("job", 40, 1);
   const std::string out = save("job", 60, 1);
   const std::string newest = to_hex(state_.digest(Step(60))) + "\n";
-  for (const std::string& path : {out, out + "/", out + "/checkpoints", out + "/checkpoints/latest",
-                                  out + "/checkpoints/step-00000060", out + "/checkpoints/step-00000060/"}) {
+  for (const std::string& path :
+       {out, out + "/", out + "/checkpoints", out + "/checkpoints/latest",
+        out + "/checkpoints/step-00000060", out + "/checkpoints/step-00000060/"}) {
     EXPECT_EQ(run({"digest", path}).out, newest) << path;
   }
-  EXPECT_EQ(run({"digest", out + "/checkpoints/step-00000040"}).out, to_hex(state_.digest(Step(40))) + "\n");
+  EXPECT_EQ(run({"digest", out + "/checkpoints/step-00000040"}).out,
+            to_hex(state_.digest(Step(40))) + "\n");
   std::filesystem::rename(out + "/checkpoints/step-00000060", folder_.at("moved"));
   EXPECT_EQ(run({"digest", folder_.at("moved")}).out, newest);
 }
@@ -198,8 +203,9 @@ TEST_F(CheckpointCommandsTest, VerifyIsOk) {
   const std::string out = save("job", 60, 2);
   const Result result = run({"verify", out});
   EXPECT_EQ(result.code, 0);
-  EXPECT_THAT(result.out, ContainsRegex("^ok: D/job/checkpoints/step-00000060, 2 files, [0-9,]+ bytes read in "
-                                        "[0-9.]+ s\n$"));
+  EXPECT_THAT(result.out,
+              ContainsRegex("^ok: D/job/checkpoints/step-00000060, 2 files, [0-9,]+ bytes read in "
+                            "[0-9.]+ s\n$"));
   EXPECT_EQ(result.error, "");
 }
 
@@ -230,8 +236,8 @@ TEST_F(CheckpointCommandsTest, VerifyNamesEveryMissingAndCutFile) {
   const std::vector<std::string> lines = absl::StrSplit(result.out, '\n');
   ASSERT_EQ(lines.size(), 4u) << result.out;
   EXPECT_THAT(lines[0], HasSubstr("D/job/checkpoints/step-00000060/rank-0000.safetensors"));
-  EXPECT_EQ(lines[1], absl::StrCat("D/job/checkpoints/step-00000060/rank-0002.safetensors: has ", size - 1,
-                                   " bytes, the manifest says ", size));
+  EXPECT_EQ(lines[1], absl::StrCat("D/job/checkpoints/step-00000060/rank-0002.safetensors: has ",
+                                   size - 1, " bytes, the manifest says ", size));
 }
 
 TEST_F(CheckpointCommandsTest, VerifyNamesTheManifest) {
@@ -250,14 +256,19 @@ TEST_F(CheckpointCommandsTest, DamageIsNotBadInput) {
   const std::string hf = folder_.at("hf");
   const std::string file = out + "/checkpoints/step-00000060/rank-0001.safetensors";
   const auto manifest = nlohmann::json::parse(text(out + "/checkpoints/latest/manifest.json"));
-  flip(file, manifest["files"][1]["header_bytes"]);  // a master weight: export does not look at moments
-  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
-           {"digest", out}, {"diff", good, out}, {"export", out, "--out", hf, "--tokenizer", "none"}}) {
+  flip(file,
+       manifest["files"][1]["header_bytes"]);  // a master weight: export does not look at moments
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"digest", out},
+                                             {"diff", good, out},
+                                             {"export", out, "--out", hf, "--tokenizer", "none"}}) {
     const Result result = run(command);
     EXPECT_EQ(result.code, 1) << command[0];
     EXPECT_EQ(result.out, "") << command[0];
-    EXPECT_THAT(result.error, AllOf(StartsWith("evermoe: D/job/checkpoints/step-00000060/rank-0001.safetensors: "),
-                                    HasSubstr("fingerprint")));
+    EXPECT_THAT(
+        result.error,
+        AllOf(StartsWith("evermoe: D/job/checkpoints/step-00000060/rank-0001.safetensors: "),
+              HasSubstr("fingerprint")));
   }
   EXPECT_FALSE(real_files().exists(hf));
   EXPECT_FALSE(real_files().exists(hf + ".exporting"));
@@ -293,7 +304,8 @@ TEST_F(CheckpointCommandsTest, DiffNamesTheFirstDifference) {
   const std::string b = save("b", 60, 3);
   result = run({"diff", a, b});
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.out, ContainsRegex("^first difference: layer\\.0\\.expert\\.0 master element 0 is [-0-9.e]+ \\(0x[0-9a-f]{8}\\) "
+  EXPECT_THAT(result.out, ContainsRegex("^first difference: layer\\.0\\.expert\\.0 master element "
+                                        "0 is [-0-9.e]+ \\(0x[0-9a-f]{8}\\) "
                                         "in A and [-0-9.e]+ \\(0x[0-9a-f]{8}\\) in B\n$"));
 }
 
@@ -309,8 +321,13 @@ TEST_F(CheckpointCommandsTest, ExportWritesAFolder) {
   EXPECT_EQ(config["num_experts"], 4);
   const Result again = run({"export", out, "--out", hf, "--tokenizer", "none"});
   EXPECT_EQ(again.code, 2);
-  EXPECT_EQ(again.error, "evermoe: D/models/hf: exists and is not an empty folder, allowed: a new or empty folder\n");
-  EXPECT_EQ(run({"export", out, "--out", folder_.at("many"), "--tokenizer", "none", "--type", "bf16", "--max-file-size", "100kB"}).code, 0);
+  EXPECT_EQ(
+      again.error,
+      "evermoe: D/models/hf: exists and is not an empty folder, allowed: a new or empty folder\n");
+  EXPECT_EQ(run({"export", out, "--out", folder_.at("many"), "--tokenizer", "none", "--type",
+                 "bf16", "--max-file-size", "100kB"})
+                .code,
+            0);
   EXPECT_TRUE(real_files().exists(folder_.at("many/model.safetensors.index.json")));
 }
 
@@ -327,10 +344,13 @@ TEST_F(CheckpointCommandsTest, ExportRefusesWhatItCannotExpress) {
     EXPECT_FALSE(real_files().exists(hf + ".exporting"));
     return result.error;
   };
-  EXPECT_THAT(refusal({}), StartsWith("evermoe: no class of transformers computes this model: it has model.norm = "
-                                      "layernorm (only rmsnorm), "));
-  EXPECT_THAT(refusal({"--format", "mixtral"}),
-              StartsWith("evermoe: MixtralForCausalLM does not compute this model: it has model.norm"));
+  EXPECT_THAT(
+      refusal({}),
+      StartsWith("evermoe: no class of transformers computes this model: it has model.norm = "
+                 "layernorm (only rmsnorm), "));
+  EXPECT_THAT(
+      refusal({"--format", "mixtral"}),
+      StartsWith("evermoe: MixtralForCausalLM does not compute this model: it has model.norm"));
   EXPECT_EQ(refusal({"--format", "gguf"}),
             "evermoe: --format: found \"gguf\", allowed: auto, qwen2-moe, mixtral, ernie4.5-moe\n");
   EXPECT_EQ(refusal({"--type", "fp16"}), "evermoe: --type: found \"fp16\", allowed: fp32, bf16\n");

@@ -22,7 +22,9 @@ using Result = BinaryResult;
 
 class CliTest : public testing::Test {
  protected:
-  Result run(const std::vector<std::string>& arguments) { return run_binary(arguments, folder_.root()); }
+  Result run(const std::vector<std::string>& arguments) {
+    return run_binary(arguments, folder_.root());
+  }
 
   // Expects bad input: exit code 2, nothing on stdout; the line on stderr, with "D" for the folder.
   std::string refusal(const std::vector<std::string>& arguments) {
@@ -53,7 +55,8 @@ std::vector<std::string> commands_of(const std::string& help) {
   std::istringstream lines(help.substr(help.find("Subcommands:")));
   std::string line;
   for (std::getline(lines, line); std::getline(lines, line);) {
-    if (line.size() > 2 && line.compare(0, 2, "  ") == 0 && line[2] != ' ') names.push_back(line.substr(2, line.find(' ', 2) - 2));
+    if (line.size() > 2 && line.compare(0, 2, "  ") == 0 && line[2] != ' ')
+      names.push_back(line.substr(2, line.find(' ', 2) - 2));
   }
   return names;
 }
@@ -89,8 +92,10 @@ TEST_F(CliTest, WrongArgumentsAreOneLine) {
   EXPECT_EQ(refusal({"train"}), "evermoe: A subcommand is required (see evermoe --help)");
   EXPECT_EQ(refusal({"config", kTiny, "--shwo"}),
             "evermoe: The following argument was not expected: --shwo (see evermoe --help)");
-  EXPECT_EQ(refusal({"inspect"}), "evermoe: inspect: found nothing to inspect, allowed: a CHECKPOINT or --config FILE");
-  EXPECT_EQ(refusal({"config"}), "evermoe: config: found no CONFIG, allowed: a TOML file, or --keys");
+  EXPECT_EQ(refusal({"inspect"}),
+            "evermoe: inspect: found nothing to inspect, allowed: a CHECKPOINT or --config FILE");
+  EXPECT_EQ(refusal({"config"}),
+            "evermoe: config: found no CONFIG, allowed: a TOML file, or --keys");
 }
 
 TEST_F(CliTest, ConfigShowsACompleteConfiguration) {
@@ -118,12 +123,14 @@ TEST_F(CliTest, BadConfigurationsAreRefused) {
   EXPECT_EQ(refusal({"config", kTiny, "--set", "parallel.stages=9"}),
             "evermoe: --set parallel.stages=9: parallel.stages: found 9, allowed: at most "
             "model.layers (4), so that each stage has a layer");
-  EXPECT_EQ(refusal({"inspect", "--config", kTiny, "--set", "model.hidden=x"}),
-            "evermoe: --set model.hidden=x: model.hidden: found \"x\", allowed: multiple of 64 from "
-            "64 to 1048576");
-  EXPECT_EQ(refusal({"inspect", "--config", kTiny, "--set", "data.path=" + folder_.path("none")}),
-            "evermoe: --set data.path=D/none: data.path: found \"D/none\" (no such file), allowed: an "
-            "existing text file or token file (.tokens)");
+  EXPECT_EQ(
+      refusal({"inspect", "--config", kTiny, "--set", "model.hidden=x"}),
+      "evermoe: --set model.hidden=x: model.hidden: found \"x\", allowed: multiple of 64 from "
+      "64 to 1048576");
+  EXPECT_EQ(
+      refusal({"inspect", "--config", kTiny, "--set", "data.path=" + folder_.path("none")}),
+      "evermoe: --set data.path=D/none: data.path: found \"D/none\" (no such file), allowed: an "
+      "existing text file or token file (.tokens)");
 }
 
 TEST_F(CliTest, EveryShippedConfigurationIsValid) {
@@ -161,7 +168,8 @@ TEST_F(CliTest, TokenizeWritesWhatConfigurationsAccept) {
 
 TEST_F(CliTest, TokenizeTrainsAVocabulary) {
   const std::string text = folder_.write(
-      "text.txt", TestFolder::read(EVERMOE_SOURCE_DIR "/data/tinyshakespeare.txt").substr(0, 100'000));
+      "text.txt",
+      TestFolder::read(EVERMOE_SOURCE_DIR "/data/tinyshakespeare.txt").substr(0, 100'000));
   const std::string out = folder_.path("text.tokens");
   const std::string model = folder_.path("a.model");
   const Result result =

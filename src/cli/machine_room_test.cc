@@ -17,28 +17,37 @@ std::string refusal(const std::string& config, const MachineRoom& room) {
 }
 
 TEST(MachineRoomTest, AnOrdinaryJobFits) {
-  EXPECT_EQ(refusal("[run]\nnodes = 4\nspares = 1\n", {.memory_bytes = 2 * kGiB, .threads = 1000, .cores = 2}), "");
+  EXPECT_EQ(refusal("[run]\nnodes = 4\nspares = 1\n",
+                    {.memory_bytes = 2 * kGiB, .threads = 1000, .cores = 2}),
+            "");
 }
 
 TEST(MachineRoomTest, MemoryIsCountedOverAllProcesses) {
-  const std::string config = "[model]\npreset = \"mixtral-8x7b\"\n[parallel]\nlanes = 2\n[run]\nnodes = 2\n";
+  const std::string config =
+      "[model]\npreset = \"mixtral-8x7b\"\n[parallel]\nlanes = 2\n[run]\nnodes = 2\n";
   // 47 billion parameters in FP32: 16 bytes each, non-experts on both lanes.
-  EXPECT_THAT(refusal(config, {.memory_bytes = 64 * kGiB, .threads = 1000, .cores = 2}),
-              testing::MatchesRegex("too large for this machine: run.nodes \\+ run.spares = 2 agents, 1 controller and 2 workers need at least 3 x 2 MiB \\+ "
-                                    "2 x 80 MiB \\+ [0-9.]+ GB for the model = [0-9.]+ GB, allowed: the 68.7 GB of memory that are available"));
+  EXPECT_THAT(
+      refusal(config, {.memory_bytes = 64 * kGiB, .threads = 1000, .cores = 2}),
+      testing::MatchesRegex("too large for this machine: run.nodes \\+ run.spares = 2 agents, 1 "
+                            "controller and 2 workers need at least 3 x 2 MiB \\+ "
+                            "2 x 80 MiB \\+ [0-9.]+ GB for the model = [0-9.]+ GB, allowed: the "
+                            "68.7 GB of memory that are available"));
   EXPECT_EQ(refusal(config, {.memory_bytes = 1024 * kGiB, .threads = 1000, .cores = 2}), "");
 }
 
 TEST(MachineRoomTest, ThreadsAreCounted) {
-  EXPECT_EQ(refusal("[run]\nnodes = 4096\n", {.memory_bytes = 100 * kGiB, .threads = 32768, .cores = 2}),
-            "too large for this machine: run.nodes + run.spares = 4096 agents, 1 controller and 1 worker need 4097 x 11 + 1 x 12 = 45079 threads, "
-            "allowed: the 32768 that the system lets run");
+  EXPECT_EQ(
+      refusal("[run]\nnodes = 4096\n", {.memory_bytes = 100 * kGiB, .threads = 32768, .cores = 2}),
+      "too large for this machine: run.nodes + run.spares = 4096 agents, 1 controller and 1 worker "
+      "need 4097 x 11 + 1 x 12 = 45079 threads, "
+      "allowed: the 32768 that the system lets run");
 }
 
 TEST(MachineRoomTest, TheTimeToStartIsCounted) {
   const std::string config = "[run]\nnodes = 3000\nspares = 1000\n";
   EXPECT_EQ(refusal(config, {.memory_bytes = 100 * kGiB, .threads = 1 << 20, .cores = 2}),
-            "too large for this machine: run.nodes + run.spares = 4000 agents, 1 controller and 1 worker take (4001 x 0.05 s + 1 x 0.5 s) / 2 cores "
+            "too large for this machine: run.nodes + run.spares = 4000 agents, 1 controller and 1 "
+            "worker take (4001 x 0.05 s + 1 x 0.5 s) / 2 cores "
             "= 100 s to start, allowed: at most 60 s");
   EXPECT_EQ(refusal(config, {.memory_bytes = 100 * kGiB, .threads = 1 << 20, .cores = 64}), "");
 }

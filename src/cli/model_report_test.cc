@@ -11,9 +11,10 @@ JobConfig config_of(const std::vector<std::string>& settings) {
 }
 
 TEST(ModelReportTest, KindsAndStagesAddUpToTheModel) {
-  for (const char* preset : {"qwen-moe-tiny", "gpt-moe-tiny", "deepseek-moe-tiny", "mixtral-8x7b"}) {
-    const ModelReport report = report_model(
-        config_of({std::string("model.preset=") + preset, "parallel.stages=3", "parallel.lanes=2"}));
+  for (const char* preset :
+       {"qwen-moe-tiny", "gpt-moe-tiny", "deepseek-moe-tiny", "mixtral-8x7b"}) {
+    const ModelReport report = report_model(config_of(
+        {std::string("model.preset=") + preset, "parallel.stages=3", "parallel.lanes=2"}));
     int64_t in_kinds = 0, in_stages = 0;
     for (const auto& kind : report.kinds) in_kinds += kind.parameters;
     for (const auto& stage : report.stages) in_stages += stage.parameters;
@@ -43,7 +44,7 @@ TEST(ModelReportTest, BytesOfEachPrecision) {
     return static_cast<double>(report.precisions[row].bytes.*part) /
            (static_cast<double>(report.precisions[0].bytes.weights) / 4);
   };
-  EXPECT_EQ(per_element(0, &StateBytes::optimizer), 8);   // the master weights are the weights
+  EXPECT_EQ(per_element(0, &StateBytes::optimizer), 8);  // the master weights are the weights
   EXPECT_EQ(per_element(1, &StateBytes::weights), 2);
   EXPECT_EQ(per_element(1, &StateBytes::gradients), 4);
   EXPECT_EQ(per_element(1, &StateBytes::optimizer), 12);
@@ -69,7 +70,8 @@ TEST(ModelReportTest, ActivationsFollowRoundsInFlightAndWhatIsKept) {
   // The first stage holds two rounds and no head.
   EXPECT_GT(all[0].activations, all[1].activations);
   EXPECT_LT(of({"train.recompute=experts"})[0].activations, all[0].activations);
-  EXPECT_LT(of({"train.recompute=layer"})[0].activations, of({"train.recompute=experts"})[0].activations);
+  EXPECT_LT(of({"train.recompute=layer"})[0].activations,
+            of({"train.recompute=experts"})[0].activations);
   EXPECT_LT(of({"train.precision=bf16"})[0].activations, all[0].activations);
   EXPECT_EQ(of({"train.deferred_bytes=1MiB"})[0].deferred, 1 << 20);
   EXPECT_EQ(report_model(config_of({"parallel.stages=1"})).stages[0].deferred, 0);

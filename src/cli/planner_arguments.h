@@ -16,7 +16,7 @@ namespace evermoe {
 
 struct PlannerArguments {
   PlannerNames names;
-  int64_t sequences = 0;            // of one step; 0: as the model has it
+  int64_t sequences = 0;  // of one step; 0: as the model has it
   int tensor_parallel = 0;
   std::string recompute = "auto";
 

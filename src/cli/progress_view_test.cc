@@ -27,7 +27,8 @@ class HandClock : public Clock {
 class Screen {
  public:
   explicit Screen(bool live, bool quiet = false)
-      : view_(out_, clock_, {.live = live, .quiet = quiet, .columns = [] { return 100; }, .steps = Step(60)}) {}
+      : view_(out_, clock_,
+              {.live = live, .quiet = quiet, .columns = [] { return 100; }, .steps = Step(60)}) {}
 
   Screen& steps(int64_t first, int64_t last, double seconds_each) {
     for (int64_t step = first; step <= last; ++step) {
@@ -67,7 +68,8 @@ TEST(ProgressView, PlainLinesComeAtASensibleRate) {
   Screen screen(/*live=*/false);
   screen.steps(1, 60, 0.5);
   EXPECT_EQ(screen.lines(), 16) << "first, last, and every two seconds:\n" << screen.text();
-  EXPECT_THAT(screen.text(), HasSubstr("[    0.5 s] step 1/60  loss 5.5000  12.3k tokens/s  imbalance 1.30\n"));
+  EXPECT_THAT(screen.text(),
+              HasSubstr("[    0.5 s] step 1/60  loss 5.5000  12.3k tokens/s  imbalance 1.30\n"));
   EXPECT_THAT(screen.text(), HasSubstr("step 5/60  loss 5.5000  12.3k tokens/s  left 0:28"));
   EXPECT_THAT(screen.text(), HasSubstr("step 60/60"));
   EXPECT_THAT(screen.text(), Not(HasSubstr("\x1b")));
@@ -80,7 +82,8 @@ TEST(ProgressView, ShowsHowTheJobIsProtected) {
   screen.view().on_report(report);
   EXPECT_THAT(screen.text(), HasSubstr("not protected yet"));
   report.step = Step(60);
-  report.protection = ProtectionState{.window_steps = 4, .complete_window = Step(52), .log_bytes = 3 << 19};
+  report.protection =
+      ProtectionState{.window_steps = 4, .complete_window = Step(52), .log_bytes = 3 << 19};
   screen.view().on_report(report);
   EXPECT_THAT(screen.text(), HasSubstr("protected from 52 in windows of 4, log 1.5 MiB"));
 }
@@ -91,7 +94,8 @@ TEST(ProgressView, TheLiveLineIsDrawnOverItself) {
   EXPECT_EQ(screen.lines(), 0);
   EXPECT_THAT(screen.text(), HasSubstr("\r\x1b[Kstep 10/60"));
   screen.report(Kind::kPublished, 10);
-  EXPECT_THAT(screen.text(), HasSubstr("\r\x1b[K[    2.0 s] saved the checkpoint of step 10\n\r\x1b[Kstep 10/60"));
+  EXPECT_THAT(screen.text(),
+              HasSubstr("\r\x1b[K[    2.0 s] saved the checkpoint of step 10\n\r\x1b[Kstep 10/60"));
   screen.view().close();
   EXPECT_THAT(screen.text(), testing::EndsWith("saved 10\r\x1b[K"));
 }
@@ -100,12 +104,15 @@ TEST(ProgressView, ALiveLineNeverWraps) {
   Screen screen(/*live=*/true);
   screen.report(Kind::kPublished, 1).steps(1, 30, 100000);
   std::istringstream pieces(screen.text());
-  for (std::string piece; std::getline(pieces, piece, '\r');) EXPECT_LE(piece.size(), 99 + 3) << piece;
+  for (std::string piece; std::getline(pieces, piece, '\r');)
+    EXPECT_LE(piece.size(), 99 + 3) << piece;
 }
 
 TEST(ProgressView, WhatHappensIsAStory) {
   Screen screen(/*live=*/false);
-  screen.steps(1, 1, 1).report(Kind::kEvaluated, 20, 2.5).say("worker 1.0 at step 25: killed by signal 9 (Killed)");
+  screen.steps(1, 1, 1)
+      .report(Kind::kEvaluated, 20, 2.5)
+      .say("worker 1.0 at step 25: killed by signal 9 (Killed)");
   screen.report(Kind::kReady, 20);
   EXPECT_EQ(screen.text(),
             "[    1.0 s] step 1/60  loss 5.5000  12.3k tokens/s  imbalance 1.30\n"

@@ -21,12 +21,14 @@ struct BinaryResult {
 
 // Everything in `text` that names `folder` becomes "D".
 inline std::string without_folder(std::string text, const std::string& folder) {
-  for (size_t at; (at = text.find(folder)) != std::string::npos;) text.replace(at, folder.size(), "D");
+  for (size_t at; (at = text.find(folder)) != std::string::npos;)
+    text.replace(at, folder.size(), "D");
   return text;
 }
 
 // `scratch` is an existing folder for what the program prints.
-inline BinaryResult run_binary(const std::vector<std::string>& arguments, const std::string& scratch) {
+inline BinaryResult run_binary(const std::vector<std::string>& arguments,
+                               const std::string& scratch) {
   constexpr int64_t kOutputBytesMax = 1 << 24;
   SpawnOptions options;
   options.program = EVERMOE_BINARY_DIR "/evermoe";

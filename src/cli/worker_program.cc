@@ -18,7 +18,8 @@ constexpr char kName[] = "evermoe-worker";
 
 bool is_program(const std::string& path) {
   struct stat found {};
-  return ::stat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode) && ::access(path.c_str(), X_OK) == 0;
+  return ::stat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode) &&
+         ::access(path.c_str(), X_OK) == 0;
 }
 
 std::string own_folder() {
@@ -28,14 +29,16 @@ std::string own_folder() {
 }
 
 absl::Status not_there(const std::string& who, const std::string& path) {
-  return InvalidInput(absl::StrCat(who, ": found ", path, ", which is no program, allowed: the path of ", kName));
+  return InvalidInput(
+      absl::StrCat(who, ": found ", path, ", which is no program, allowed: the path of ", kName));
 }
 
 }  // namespace
 
 absl::StatusOr<std::string> find_worker(const WorkerSearch& search,
                                         const std::function<bool(const std::string&)>& is_program) {
-  const std::pair<std::string, std::string> named[] = {{"--worker", search.option}, {"EVERMOE_WORKER", search.environment}};
+  const std::pair<std::string, std::string> named[] = {{"--worker", search.option},
+                                                       {"EVERMOE_WORKER", search.environment}};
   for (const auto& [who, path] : named) {
     if (path.empty()) continue;
     if (!is_program(path)) return not_there(who, path);
@@ -47,8 +50,9 @@ absl::StatusOr<std::string> find_worker(const WorkerSearch& search,
   for (const std::string& place : places) {
     if (is_program(place)) return place;
   }
-  return InvalidInput(absl::StrCat("the program of the workers is missing: found neither ", absl::StrJoin(places, " nor "),
-                                   "; build it with -DEVERMOE_TORCH=ON, or name it with EVERMOE_WORKER"));
+  return InvalidInput(absl::StrCat(
+      "the program of the workers is missing: found neither ", absl::StrJoin(places, " nor "),
+      "; build it with -DEVERMOE_TORCH=ON, or name it with EVERMOE_WORKER"));
 }
 
 absl::StatusOr<std::string> find_worker(const std::string& option) {

@@ -21,8 +21,8 @@ struct WorkerSearch {
   std::string own_folder;   // of this program
 };
 
-// The first place that `is_program`. A place that was named by hand is the only one then. InvalidInput, one line, says
-// where it was looked for and how to name another place.
+// The first place that `is_program`. A place that was named by hand is the only one then.
+// InvalidInput, one line, says where it was looked for and how to name another place.
 absl::StatusOr<std::string> find_worker(const WorkerSearch& search,
                                         const std::function<bool(const std::string&)>& is_program);
 

@@ -28,7 +28,8 @@ class Cast {
   // A table as the process of that rank is given it.
   using SeenBy = std::function<std::vector<PeerAddress>(std::vector<PeerAddress>, Rank)>;
 
-  Cast(Listen listen, int size, SeenBy seen_by = [](auto table, Rank) { return table; })
+  Cast(
+      Listen listen, int size, SeenBy seen_by = [](auto table, Rank) { return table; })
       : listen_(std::move(listen)),
         seen_by_(std::move(seen_by)),
         transports_(static_cast<size_t>(size)),
@@ -83,10 +84,11 @@ inline bool all_ok(const std::vector<absl::Status>& results) {
   for (const absl::Status& result : results) {
     if (!result.ok()) ADD_FAILURE() << result;
   }
-  return std::all_of(results.begin(), results.end(), [](const absl::Status& result) { return result.ok(); });
+  return std::all_of(results.begin(), results.end(),
+                     [](const absl::Status& result) { return result.ok(); });
 }
 
-// Everybody reduces and sends everybody a letter in this view.
+// Everybody reduces and sends everybody a service message in this view.
 inline void expect_traffic(Cast& cast, uint32_t view) {
   cast.each([&](Transport& transport) {
     std::vector<Rank> all;
@@ -97,13 +99,16 @@ inline void expect_traffic(Cast& cast, uint32_t view) {
     EXPECT_EQ(values.back(), cast.size() * (cast.size() - 1) / 2);
     for (const Rank other : all) {
       if (other != transport.rank()) {
-        EXPECT_TRUE(send(transport, other.value, letter_tag(view, view), bytes_of(300, transport.rank().value)).ok());
+        EXPECT_TRUE(send(transport, other.value, service_tag(view, view),
+                         bytes_of(300, transport.rank().value))
+                        .ok());
       }
     }
     for (int i = 1; i < cast.size(); ++i) {
-      const auto letter = transport.receive_letter(kPatience);
-      ASSERT_TRUE(letter.ok()) << letter.status();
-      EXPECT_TRUE(is_letter(letter, letter->from.value, letter_tag(view, view), 300, letter->from.value));
+      const auto service_message = transport.receive_service_message(kPatience);
+      ASSERT_TRUE(service_message.ok()) << service_message.status();
+      EXPECT_TRUE(is_service_message(service_message, service_message->from.value,
+                                     service_tag(view, view), 300, service_message->from.value));
     }
     EXPECT_TRUE(world.barrier().ok());
   });

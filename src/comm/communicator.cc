@@ -7,13 +7,15 @@
 //   broadcast, large          2       root: S, everyone: (n - 1) / n * S
 //   reduce_scatter            1       S - own part
 //   all_reduce, small         1       (n - 1) * S; everyone reduces everything
-//   all_reduce, large         2       2 * (n - 1) / n * S; everyone reduces one part and passes it on
+//   all_reduce, large         2       2 * (n - 1) / n * S; everyone reduces one part and passes it
+//   on
 //
 // Everything is exchanged directly, because a ring or tree would either change the order of the
 // additions or need more steps, and steps cost context switches where processes outnumber cores.
-// Among more than kDirectMembersMax members the number of messages counts for more: barrier and what
-// is small among the rest go over a binomial tree, in 2 log2(n) steps of n - 1 messages in all each
-// way. A reduction gathers the contributions there, n * S bytes at member 0, and adds them in order.
+// Among more than kDirectMembersMax members the number of messages counts for more: barrier and
+// what is small among the rest go over a binomial tree, in 2 log2(n) steps of n - 1 messages in all
+// each way. A reduction gathers the contributions there, n * S bytes at member 0, and adds them in
+// order.
 //
 // All messages of one call have one tag: between two members their order is fixed by the algorithm.
 // Receives are started before sends, in the order in which the messages will come, so that payload
@@ -61,7 +63,8 @@ absl::Status wait_all(std::vector<PendingMessage>& messages) {
 // A member's place in a binomial tree over all of them. The subtree of a member is a range of
 // indices that begins with its own, so that what it gathers is in index order.
 struct TreePlace {
-  TreePlace(int own, int members) : index(own), end(own == 0 ? members : std::min(members, own + (own & -own))) {}
+  TreePlace(int own, int members)
+      : index(own), end(own == 0 ? members : std::min(members, own + (own & -own))) {}
   int parent() const { return index & (index - 1); }
   // The nearest child first.
   std::vector<TreePlace> children(int members) const {
@@ -92,16 +95,17 @@ PendingMessage& PendingMessage::operator=(PendingMessage&& other) noexcept {
   std::swap(transport_, other.transport_);
   std::swap(operation_, other.operation_);
   std::swap(deadline_, other.deadline_);
-  std::swap(meanwhile_, other.meanwhile_);
+  std::swap(idle_work_, other.idle_work_);
   return *this;
 }
 
 absl::Status PendingMessage::wait() {
   if (!operation_) return absl::OkStatus();
-  return wait_for_message(*transport_, std::move(operation_), deadline_, *meanwhile_);
+  return wait_for_message(*transport_, std::move(operation_), deadline_, *idle_work_);
 }
 
-Communicator::Communicator(Transport& transport, std::vector<Rank> members, CommunicatorOptions options)
+Communicator::Communicator(Transport& transport, std::vector<Rank> members,
+                           CommunicatorOptions options)
     : transport_(transport),
       members_(std::move(members)),
       options_(options),
@@ -116,7 +120,7 @@ PendingMessage Communicator::pending(std::unique_ptr<TransportOperation> operati
   message.transport_ = &transport_;
   message.operation_ = std::move(operation);
   message.deadline_ = options_.deadline;
-  message.meanwhile_ = &meanwhile_;
+  message.idle_work_ = &idle_work_;
   return message;
 }
 
@@ -181,14 +185,17 @@ absl::Status Communicator::all_to_all(std::span<const std::span<const std::byte>
 }
 
 // Member 0 ends with all the ranges of `bytes`, each of which its member brings.
-absl::Status Communicator::gather_over_tree(Tag tag, std::span<std::byte> bytes, std::span<const int64_t> begins) {
+absl::Status Communicator::gather_over_tree(Tag tag, std::span<std::byte> bytes,
+                                            std::span<const int64_t> begins) {
   const auto range = [&](const TreePlace& place) {
     const auto begin = static_cast<size_t>(begins[static_cast<size_t>(place.index)]);
-    return bytes.subspan(begin, static_cast<size_t>(begins[static_cast<size_t>(place.end)]) - begin);
+    return bytes.subspan(begin,
+                         static_cast<size_t>(begins[static_cast<size_t>(place.end)]) - begin);
   };
   const TreePlace own(index_, size());
   std::vector<PendingMessage> messages;
-  for (const TreePlace& child : own.children(size())) messages.push_back(receive(child.index, tag, range(child)));
+  for (const TreePlace& child : own.children(size()))
+    messages.push_back(receive(child.index, tag, range(child)));
   RETURN_IF_ERROR(wait_all(messages));
   return index_ == 0 ? absl::OkStatus() : send(own.parent(), tag, range(own)).wait();
 }
@@ -198,7 +205,8 @@ absl::Status Communicator::broadcast_over_tree(Tag tag, int root, std::span<std:
   const auto member = [&](int place) { return (place + root) % size(); };
   if (index_ != root) RETURN_IF_ERROR(receive(member(own.parent()), tag, bytes).wait());
   std::vector<PendingMessage> messages;
-  for (const TreePlace& child : own.children(size())) messages.push_back(send(member(child.index), tag, bytes));
+  for (const TreePlace& child : own.children(size()))
+    messages.push_back(send(member(child.index), tag, bytes));
   std::reverse(messages.begin(), messages.end());
   return wait_all(messages);
 }
@@ -214,19 +222,23 @@ absl::Status Communicator::all_gather(std::span<std::byte> bytes, std::span<cons
   return annotate(gather_parts(next_collective_tag(), bytes, begins), "all_gather");
 }
 
-absl::Status Communicator::gather_parts(Tag tag, std::span<std::byte> bytes, std::span<const int64_t> begins) {
+absl::Status Communicator::gather_parts(Tag tag, std::span<std::byte> bytes,
+                                        std::span<const int64_t> begins) {
   const auto part = [&](size_t i) {
-    return bytes.subspan(static_cast<size_t>(begins[i]), static_cast<size_t>(begins[i + 1] - begins[i]));
+    return bytes.subspan(static_cast<size_t>(begins[i]),
+                         static_cast<size_t>(begins[i + 1] - begins[i]));
   };
   std::vector<std::span<std::byte>> receives;
   for (size_t i = 0; i < members_.size(); ++i) receives.push_back(part(i));
-  const std::vector<std::span<const std::byte>> sends(members_.size(), part(static_cast<size_t>(index_)));
+  const std::vector<std::span<const std::byte>> sends(members_.size(),
+                                                      part(static_cast<size_t>(index_)));
   return exchange(tag, sends, receives);
 }
 
 absl::Status Communicator::broadcast(int root, std::span<std::byte> bytes) {
   const bool one_step = bytes.size() <= kOneStepBytesMax || size() == 2;
-  return annotate(one_step ? broadcast_whole(root, bytes) : broadcast_parts(root, bytes), "broadcast");
+  return annotate(one_step ? broadcast_whole(root, bytes) : broadcast_parts(root, bytes),
+                  "broadcast");
 }
 
 absl::Status Communicator::broadcast_whole(int root, std::span<std::byte> bytes) {
@@ -245,7 +257,8 @@ absl::Status Communicator::broadcast_parts(int root, std::span<std::byte> bytes)
   const std::vector<int64_t> begins = even_begins(bytes.size(), size());
   const auto part = [&](int i) {
     const auto at = static_cast<size_t>(i);
-    return bytes.subspan(static_cast<size_t>(begins[at]), static_cast<size_t>(begins[at + 1] - begins[at]));
+    return bytes.subspan(static_cast<size_t>(begins[at]),
+                         static_cast<size_t>(begins[at + 1] - begins[at]));
   };
   std::vector<PendingMessage> messages;
   for (int to = 0; index_ == root && to < size(); ++to) {
@@ -265,15 +278,17 @@ absl::Status Communicator::broadcast_parts(int root, std::span<std::byte> bytes)
 // positions within the part, for each piece that is complete. The sends go to `sends`: they may
 // still be in flight when this returns.
 template <typename T, typename OnChunk>
-absl::Status Communicator::reduce_part(Tag tag, std::span<const T> values, std::span<const int64_t> begins,
-                                       std::span<T> into, ReduceOp op, std::vector<PendingMessage>& sends,
+absl::Status Communicator::reduce_part(Tag tag, std::span<const T> values,
+                                       std::span<const int64_t> begins, std::span<T> into,
+                                       ReduceOp op, std::vector<PendingMessage>& sends,
                                        OnChunk on_chunk) {
   constexpr size_t kChunk = kChunkBytes / sizeof(T);
   for (int i = 1; i < size(); ++i) {
     const int to = (index_ + i) % size();
     const auto part = part_of(values, begins, to);
     for (size_t first = 0; first < part.size(); first += kChunk) {
-      sends.push_back(send(to, tag, std::as_bytes(part.subspan(first, std::min(kChunk, part.size() - first)))));
+      sends.push_back(
+          send(to, tag, std::as_bytes(part.subspan(first, std::min(kChunk, part.size() - first)))));
     }
   }
   const auto own = part_of(values, begins, index_);
@@ -306,8 +321,9 @@ absl::Status Communicator::reduce_part(Tag tag, std::span<const T> values, std::
 }
 
 template <typename T>
-absl::Status Communicator::reduce_scatter(std::span<const T> values, std::span<const int64_t> begins,
-                                          std::span<T> into, ReduceOp op) {
+absl::Status Communicator::reduce_scatter(std::span<const T> values,
+                                          std::span<const int64_t> begins, std::span<T> into,
+                                          ReduceOp op) {
   CHECK(begins.size() == members_.size() + 1 && begins[0] >= 0);
   CHECK(begins.back() <= static_cast<int64_t>(values.size()));
   CHECK(into.size() == part_of(values, begins, index_).size());
@@ -325,7 +341,8 @@ absl::Status Communicator::all_reduce(std::span<T> values, ReduceOp op) {
   if (size() > kDirectMembersMax && values.size_bytes() * members_.size() <= kTreeBytesMax) {
     return annotate(all_reduce_over_tree(values, op), "all_reduce");
   }
-  return annotate(one_step ? all_reduce_whole(values, op) : all_reduce_parts(values, op), "all_reduce");
+  return annotate(one_step ? all_reduce_whole(values, op) : all_reduce_parts(values, op),
+                  "all_reduce");
 }
 
 template <typename T>
@@ -348,10 +365,12 @@ absl::Status Communicator::all_reduce_whole(std::span<T> values, ReduceOp op) {
 template <typename T>
 absl::Status Communicator::all_reduce_over_tree(std::span<T> values, ReduceOp op) {
   const size_t count = values.size();
-  const std::unique_ptr<T[]> gathered(new T[count * members_.size()]);  // only its subtree's part is ever touched
+  const std::unique_ptr<T[]> gathered(
+      new T[count * members_.size()]);  // only its subtree's part is ever touched
   std::vector<int64_t> begins;
   std::vector<const T*> inputs;
-  for (size_t i = 0; i <= members_.size(); ++i) begins.push_back(static_cast<int64_t>(i * values.size_bytes()));
+  for (size_t i = 0; i <= members_.size(); ++i)
+    begins.push_back(static_cast<int64_t>(i * values.size_bytes()));
   for (size_t i = 0; i < members_.size(); ++i) inputs.push_back(&gathered[i * count]);
   std::copy(values.begin(), values.end(), &gathered[static_cast<size_t>(index_) * count]);
   const std::span<T> all(gathered.get(), count * members_.size());
@@ -371,11 +390,13 @@ absl::Status Communicator::all_reduce_parts(std::span<T> values, ReduceOp op) {
                                           part_of(contribution, begins, index_).size());
   const Tag tag = next_collective_tag();
   std::vector<PendingMessage> messages;
-  RETURN_IF_ERROR(reduce_part(tag, contribution, begins, own, op, messages, [&](size_t first, size_t last) {
-    for (int i = 1; i < size(); ++i) {
-      messages.push_back(send((index_ + i) % size(), tag, std::as_bytes(own.subspan(first, last - first))));
-    }
-  }));
+  RETURN_IF_ERROR(
+      reduce_part(tag, contribution, begins, own, op, messages, [&](size_t first, size_t last) {
+        for (int i = 1; i < size(); ++i) {
+          messages.push_back(
+              send((index_ + i) % size(), tag, std::as_bytes(own.subspan(first, last - first))));
+        }
+      }));
   constexpr size_t kChunk = kChunkBytes / sizeof(T);
   for (int i = 1; i < size(); ++i) {
     const int from = (index_ + size() - i) % size();
@@ -391,13 +412,15 @@ absl::Status Communicator::all_reduce_parts(std::span<T> values, ReduceOp op) {
 }
 
 template <typename T>
-std::span<const T> Communicator::part_of(std::span<const T> values, std::span<const int64_t> begins, int i) {
+std::span<const T> Communicator::part_of(std::span<const T> values, std::span<const int64_t> begins,
+                                         int i) {
   const auto at = static_cast<size_t>(i);
-  return values.subspan(static_cast<size_t>(begins[at]), static_cast<size_t>(begins[at + 1] - begins[at]));
+  return values.subspan(static_cast<size_t>(begins[at]),
+                        static_cast<size_t>(begins[at + 1] - begins[at]));
 }
 
-#define EVERMOE_INSTANTIATE(T)                                                                \
-  template absl::Status Communicator::all_reduce(std::span<T>, ReduceOp);                     \
+#define EVERMOE_INSTANTIATE(T)                                                                     \
+  template absl::Status Communicator::all_reduce(std::span<T>, ReduceOp);                          \
   template absl::Status Communicator::reduce_scatter(std::span<const T>, std::span<const int64_t>, \
                                                      std::span<T>, ReduceOp);
 EVERMOE_INSTANTIATE(float)

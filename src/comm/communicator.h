@@ -6,13 +6,13 @@
 // order. Buffers are host memory; tensor/ brings device tensors there.
 //
 // Among many members a small reduction goes over a tree. It does not add partial sums there, which
-// would be another order: every member's contribution travels whole, in a range of its subtree's, to
-// member 0, which adds all of them in index order and passes the result down. So the bits do not
-// depend on the path, nor on the number of members from which on it is taken. A timeout then names the
-// neighbour in the tree, who may itself wait for somebody.
+// would be another order: every member's contribution travels whole, in a range of its subtree's,
+// to member 0, which adds all of them in index order and passes the result down. So the bits do not
+// depend on the path, nor on the number of members from which on it is taken. A timeout then names
+// the neighbour in the tree, who may itself wait for somebody.
 //
-// Each call fails with PeerLost, Timeout (after `deadline`) or Cancelled, with the accused rank; the
-// communicator is then of no further use: the contents of receive buffers are undefined.
+// Each call fails with PeerLost, Timeout (after `deadline`) or Cancelled, with the accused rank;
+// the communicator is then of no further use: the contents of receive buffers are undefined.
 //
 // Threads: one thread at a time uses a communicator. Several communicators over one transport may
 // be used by several threads.
@@ -27,7 +27,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/ids.h"
-#include "comm/meanwhile.h"
+#include "comm/idle_work.h"
 #include "comm/transport/transport.h"
 
 namespace evermoe {
@@ -43,8 +43,8 @@ struct CommunicatorOptions {
   absl::Duration deadline = absl::Seconds(60);
 };
 
-// A point-to-point message in flight; wait() or destruction lets go of its buffer. Not to be waited for
-// after the end of its communicator.
+// A point-to-point message in flight; wait() or destruction lets go of its buffer. Not to be waited
+// for after the end of its communicator.
 class PendingMessage {
  public:
   PendingMessage() = default;
@@ -60,7 +60,7 @@ class PendingMessage {
   Transport* transport_ = nullptr;
   std::unique_ptr<TransportOperation> operation_;
   absl::Duration deadline_ = absl::ZeroDuration();
-  const Meanwhile* meanwhile_ = nullptr;
+  const IdleWork* idle_work_ = nullptr;
 };
 
 class Communicator {
@@ -75,7 +75,7 @@ class Communicator {
   View view() const { return options_.view; }
 
   // What is done while a call waits, by the calling thread; not more calls of this communicator.
-  void set_meanwhile(Meanwhile meanwhile) { meanwhile_ = std::move(meanwhile); }
+  void set_idle_work(IdleWork idle_work) { idle_work_ = std::move(idle_work); }
 
   int index() const { return index_; }
   int size() const { return static_cast<int>(members_.size()); }
@@ -102,8 +102,8 @@ class Communicator {
   // Member i contributes the bytes [begins[i], begins[i + 1]) of `bytes`; all end with all of them.
   absl::Status all_gather(std::span<std::byte> bytes, std::span<const int64_t> begins);
 
-  // sends[i] goes to member i, receives[i] comes from member i (sizes agreed beforehand, 0 allowed).
-  // sends[index()] is copied to receives[index()].
+  // sends[i] goes to member i, receives[i] comes from member i (sizes agreed beforehand, 0
+  // allowed). sends[index()] is copied to receives[index()].
   absl::Status all_to_all(std::span<const std::span<const std::byte>> sends,
                           std::span<const std::span<std::byte>> receives);
 
@@ -116,7 +116,8 @@ class Communicator {
   absl::Status exchange(Tag tag, std::span<const std::span<const std::byte>> sends,
                         std::span<const std::span<std::byte>> receives);
   absl::Status gather_parts(Tag tag, std::span<std::byte> bytes, std::span<const int64_t> begins);
-  absl::Status gather_over_tree(Tag tag, std::span<std::byte> bytes, std::span<const int64_t> begins);
+  absl::Status gather_over_tree(Tag tag, std::span<std::byte> bytes,
+                                std::span<const int64_t> begins);
   absl::Status broadcast_over_tree(Tag tag, int root, std::span<std::byte> bytes);
   absl::Status broadcast_whole(int root, std::span<std::byte> bytes);
   absl::Status broadcast_parts(int root, std::span<std::byte> bytes);
@@ -131,13 +132,14 @@ class Communicator {
   template <typename T>
   absl::Status all_reduce_parts(std::span<T> values, ReduceOp op);
   template <typename T>
-  static std::span<const T> part_of(std::span<const T> values, std::span<const int64_t> begins, int i);
+  static std::span<const T> part_of(std::span<const T> values, std::span<const int64_t> begins,
+                                    int i);
 
   Transport& transport_;
   const std::vector<Rank> members_;
   CommunicatorOptions options_;
   const int index_;
-  Meanwhile meanwhile_;
+  IdleWork idle_work_;
   uint32_t collective_count_ = 0;
 };
 

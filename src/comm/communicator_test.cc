@@ -57,14 +57,16 @@ std::vector<T> reduced(int members, size_t count, ReduceOp op) {
 
 template <typename T>
 bool same_bits(std::span<const T> a, std::span<const T> b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
 // Uneven parts, some of them empty.
 std::vector<int64_t> ragged_begins(int members, size_t count) {
   std::vector<int64_t> begins{0};
   for (int i = 1; i < members; ++i) {
-    begins.push_back(static_cast<int64_t>(i % 2 == 1 ? count / 2 : count * static_cast<size_t>(i) / static_cast<size_t>(members)));
+    begins.push_back(static_cast<int64_t>(
+        i % 2 == 1 ? count / 2 : count * static_cast<size_t>(i) / static_cast<size_t>(members)));
     begins.back() = std::max(begins.back(), begins[begins.size() - 2]);
   }
   begins.push_back(static_cast<int64_t>(count));
@@ -77,7 +79,8 @@ class CommunicatorTest : public testing::TestWithParam<std::tuple<TransportKind,
 
   void run(const std::function<void(Communicator&)>& body) {
     run_ranks(std::get<0>(GetParam()), members(), [&](Transport& transport) {
-      Communicator world(transport, everybody(members()), {.view = View(1), .deadline = absl::Seconds(30)});
+      Communicator world(transport, everybody(members()),
+                         {.view = View(1), .deadline = absl::Seconds(30)});
       body(world);
       EXPECT_TRUE(world.barrier().ok());
     });
@@ -96,9 +99,15 @@ class CommunicatorTest : public testing::TestWithParam<std::tuple<TransportKind,
   }
 };
 
-TEST_P(CommunicatorTest, AllReduceOfFloatsHasTheBitsOfIndexOrder) { expect_reductions<float>(ReduceOp::kSum); }
-TEST_P(CommunicatorTest, AllReduceOfDoublesHasTheBitsOfIndexOrder) { expect_reductions<double>(ReduceOp::kSum); }
-TEST_P(CommunicatorTest, AllReduceOfIntegersWrapsAround) { expect_reductions<int64_t>(ReduceOp::kSum); }
+TEST_P(CommunicatorTest, AllReduceOfFloatsHasTheBitsOfIndexOrder) {
+  expect_reductions<float>(ReduceOp::kSum);
+}
+TEST_P(CommunicatorTest, AllReduceOfDoublesHasTheBitsOfIndexOrder) {
+  expect_reductions<double>(ReduceOp::kSum);
+}
+TEST_P(CommunicatorTest, AllReduceOfIntegersWrapsAround) {
+  expect_reductions<int64_t>(ReduceOp::kSum);
+}
 TEST_P(CommunicatorTest, AllReduceFindsTheLeast) { expect_reductions<float>(ReduceOp::kMin); }
 TEST_P(CommunicatorTest, AllReduceFindsTheGreatest) { expect_reductions<int64_t>(ReduceOp::kMax); }
 
@@ -160,7 +169,8 @@ TEST_P(CommunicatorTest, AllGatherCollectsRaggedParts) {
       const auto begins = ragged_begins(members(), count);
       std::vector<std::byte> bytes(count);
       const auto own = static_cast<size_t>(world.index());
-      std::fill(bytes.begin() + begins[own], bytes.begin() + begins[own + 1], std::byte(world.index() + 1));
+      std::fill(bytes.begin() + begins[own], bytes.begin() + begins[own + 1],
+                std::byte(world.index() + 1));
       ASSERT_TRUE(world.all_gather(bytes, begins).ok());
       for (size_t i = 0; i + 1 < begins.size(); ++i) {
         for (auto at = begins[i]; at < begins[i + 1]; ++at) {
@@ -174,7 +184,9 @@ TEST_P(CommunicatorTest, AllGatherCollectsRaggedParts) {
 TEST_P(CommunicatorTest, AllToAllDeliversEveryPairItsOwnSize) {
   run([&](Communicator& world) {
     // Member i sends j a message of 37 * i * j bytes, large for one pair.
-    const auto size_of = [](int i, int j) { return static_cast<size_t>(37 * i * j + (i == 1 && j == 0 ? 300'000 : 0)); };
+    const auto size_of = [](int i, int j) {
+      return static_cast<size_t>(37 * i * j + (i == 1 && j == 0 ? 300'000 : 0));
+    };
     std::vector<std::vector<std::byte>> out, in;
     std::vector<std::span<const std::byte>> sends;
     std::vector<std::span<std::byte>> receives;
@@ -215,7 +227,7 @@ TEST_P(CommunicatorTest, WaitingCallsDoOtherWork) {
     std::vector<PendingMessage> gos;
     int pieces = 0;
     if (world.index() == 0) {
-      world.set_meanwhile([&] {
+      world.set_idle_work([&] {
         if (++pieces == 3) {
           for (int i = 1; i < world.size(); ++i) gos.push_back(world.start_send(i, kGo, {}));
         }
@@ -228,7 +240,7 @@ TEST_P(CommunicatorTest, WaitingCallsDoOtherWork) {
     ASSERT_TRUE(world.all_reduce<float>(values, ReduceOp::kSum).ok());
     EXPECT_EQ(values[0], static_cast<float>(world.size() * (world.size() - 1) / 2));
     EXPECT_EQ(pieces > 2, world.index() == 0 && world.size() > 1) << pieces;
-    world.set_meanwhile({});
+    world.set_idle_work({});
     for (PendingMessage& go : gos) EXPECT_TRUE(go.wait().ok());
   });
 }
@@ -243,7 +255,8 @@ TEST_P(CommunicatorTest, NamedMessagesAndCollectivesDoNotMeet) {
     auto send_two = world.start_send(next, 0, std::as_bytes(std::span(&mine, 1)));
     int64_t sum = world.index();
     ASSERT_TRUE(world.all_reduce<int64_t>(std::span(&sum, 1), ReduceOp::kSum).ok());
-    auto receive_two = world.start_receive(before, 0, std::as_writable_bytes(std::span(&second, 1)));
+    auto receive_two =
+        world.start_receive(before, 0, std::as_writable_bytes(std::span(&second, 1)));
     auto receive_one = world.start_receive(before, 5, std::as_writable_bytes(std::span(&first, 1)));
     EXPECT_TRUE(receive_one.wait().ok() && receive_two.wait().ok());
     EXPECT_TRUE(send_one.wait().ok() && send_two.wait().ok());
@@ -262,7 +275,8 @@ class ManyMembersTest : public testing::TestWithParam<int> {
  protected:
   void run(const std::function<void(Communicator&)>& body) {
     run_ranks(TransportKind::kInProcess, GetParam(), [&](Transport& transport) {
-      Communicator world(transport, everybody(GetParam()), {.view = View(1), .deadline = absl::Seconds(30)});
+      Communicator world(transport, everybody(GetParam()),
+                         {.view = View(1), .deadline = absl::Seconds(30)});
       body(world);
       EXPECT_TRUE(world.barrier().ok());
     });
@@ -289,7 +303,8 @@ TEST_P(ManyMembersTest, EverybodyGetsWhatEverybodyBrings) {
     const std::vector<std::byte> whole(all.begin(), all.end());
     std::vector<std::byte> bytes(kCount);
     const auto own = static_cast<size_t>(world.index());
-    std::copy(whole.begin() + begins[own], whole.begin() + begins[own + 1], bytes.begin() + begins[own]);
+    std::copy(whole.begin() + begins[own], whole.begin() + begins[own + 1],
+              bytes.begin() + begins[own]);
     ASSERT_TRUE(world.all_gather(bytes, begins).ok());
     EXPECT_EQ(bytes, whole);
   });
@@ -309,7 +324,8 @@ INSTANTIATE_TEST_SUITE_P(All, ManyMembersTest, testing::Values(33, 64, 100));
 
 INSTANTIATE_TEST_SUITE_P(All, CommunicatorTest,
                          testing::Combine(testing::Values(TransportKind::kUnix, TransportKind::kUcx,
-                                                          TransportKind::kInProcess), testing::Values(1, 2, 3, 4, 5)),
+                                                          TransportKind::kInProcess),
+                                          testing::Values(1, 2, 3, 4, 5)),
                          test_name);
 
 }  // namespace

@@ -58,12 +58,9 @@ template <typename T>
 void reduce_in_order(std::span<const T* const> inputs, size_t count, ReduceOp op, T* out) {
   CHECK(!inputs.empty());
   switch (op) {
-    case ReduceOp::kSum:
-      return fold(inputs, count, Sum(), out);
-    case ReduceOp::kMin:
-      return fold(inputs, count, Min(), out);
-    case ReduceOp::kMax:
-      return fold(inputs, count, Max(), out);
+    case ReduceOp::kSum: return fold(inputs, count, Sum(), out);
+    case ReduceOp::kMin: return fold(inputs, count, Min(), out);
+    case ReduceOp::kMax: return fold(inputs, count, Max(), out);
   }
 }
 

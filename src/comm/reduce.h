@@ -8,7 +8,8 @@
 
 namespace evermoe {
 
-// out[k] = ((in[0][k] op in[1][k]) op in[2][k]) op ... for k < count. `out` may be one of the inputs.
+// out[k] = ((in[0][k] op in[1][k]) op in[2][k]) op ... for k < count. `out` may be one of the
+// inputs.
 //
 // The bits depend on the inputs and their order alone, not on `count` or alignment. kMin and kMax
 // keep the earlier value where the comparison is false (equal values, NaN).

@@ -34,7 +34,8 @@ std::string shown_key(const std::string& name) {
 }
 
 std::string one_line(std::string text) {
-  std::replace_if(text.begin(), text.end(), [](unsigned char c) { return c < 0x20; }, ' ');
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < 0x20; }, ' ');
   return text;
 }
 
@@ -46,7 +47,8 @@ std::string text_of(const toml::node& node) {
   if (const auto* text = node.as_string()) return shortened(quoted(text->get()));
   if (const auto* value = node.as_boolean()) return value->get() ? "true" : "false";
   // The library shows 1.9 as 1.8999999999999999.
-  if (const auto* value = node.as_floating_point(); value != nullptr && std::isfinite(value->get())) {
+  if (const auto* value = node.as_floating_point();
+      value != nullptr && std::isfinite(value->get())) {
     return number_to_toml(value->get());
   }
   if (node.is_table()) return "a table";
@@ -88,17 +90,16 @@ absl::StatusOr<toml::table> parse_toml(const std::string& text, const std::strin
   try {
     return toml::parse(text, origin);
   } catch (const toml::parse_error& error) {
-    return InvalidInput(absl::StrCat(place(origin, error.source().begin), ": not TOML: ",
-                                     one_line(std::string(error.description()))));
+    return InvalidInput(absl::StrCat(place(origin, error.source().begin),
+                                     ": not TOML: ", one_line(std::string(error.description()))));
   }
 }
 
 absl::Status unknown_key(const std::string& where, const std::string& name) {
   const std::string nearest = nearest_config_key(name);
-  return InvalidInput(absl::StrCat(
-      where, ": ", shown_key(name), ": unknown key, ",
-      nearest.empty() ? "allowed: those of `evermoe config --keys`"
-                      : absl::StrCat("did you mean ", nearest, "?")));
+  return InvalidInput(absl::StrCat(where, ": ", shown_key(name), ": unknown key, ",
+                                   nearest.empty() ? "allowed: those of `evermoe config --keys`"
+                                                   : absl::StrCat("did you mean ", nearest, "?")));
 }
 
 absl::StatusOr<Assignment> assignment(const std::string& name, const toml::node& node,
@@ -154,11 +155,11 @@ absl::StatusOr<std::vector<Assignment>> parse_assignments(const std::string& tex
     if (known && node.is_table()) {
       RETURN_IF_ERROR(add_table(name, *node.as_table(), origin, result));
     } else if (known) {
-      return InvalidInput(absl::StrCat(where, ": ", name, ": found ", text_of(node),
-                                       ", allowed: a table"));
+      return InvalidInput(
+          absl::StrCat(where, ": ", name, ": found ", text_of(node), ", allowed: a table"));
     } else if (node.is_table()) {
-      return InvalidInput(absl::StrCat(where, ": ", shown_key(name), ": unknown table, allowed: ",
-                                       absl::StrJoin(tables, ", ")));
+      return InvalidInput(absl::StrCat(where, ": ", shown_key(name),
+                                       ": unknown table, allowed: ", absl::StrJoin(tables, ", ")));
     } else {
       return unknown_key(where, name);
     }

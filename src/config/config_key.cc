@@ -76,7 +76,8 @@ std::string nearest_config_key(const std::string& name) {
   size_t least = std::max<size_t>(2, name.size() / 4) + 1;
   for (const ConfigKey& key : config_keys()) {
     // The right key in the wrong table, or without one, is one mistake.
-    const size_t distance = field_of(key.name) == field_of(name) ? 1 : edit_distance(name, key.name);
+    const size_t distance =
+        field_of(key.name) == field_of(name) ? 1 : edit_distance(name, key.name);
     if (distance >= least) continue;
     least = distance;
     nearest = key.name;
@@ -99,13 +100,14 @@ std::string config_keys_as_markdown() {
   for (const ConfigKey& key : config_keys()) {
     if (table_of(key.name) != table) {
       table = table_of(key.name);
-      absl::StrAppend(&text, "\n## [", table, "]\n\n",
-                      "| key | meaning | allowed | default | determines |\n| --- | --- | --- | --- | --- |\n");
+      absl::StrAppend(
+          &text, "\n## [", table, "]\n\n",
+          "| key | meaning | allowed | default | determines |\n| --- | --- | --- | --- | --- |\n");
     }
     const std::string value = key.write(defaults);
-    absl::StrAppend(&text, "| `", field_of(key.name), "` | ", key.meaning, " | ", key.allowed, " | ",
-                    value.empty() ? "" : absl::StrCat("`", value, "`"), " | ", to_string(key.scope),
-                    " |\n");
+    absl::StrAppend(&text, "| `", field_of(key.name), "` | ", key.meaning, " | ", key.allowed,
+                    " | ", value.empty() ? "" : absl::StrCat("`", value, "`"), " | ",
+                    to_string(key.scope), " |\n");
   }
   return text;
 }

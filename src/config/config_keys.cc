@@ -35,10 +35,11 @@ ConfigKey preset_key() {
 }
 
 ConfigKey style_key() {
-  ConfigKey key{"model.style", absl::StrJoin(style_names(), ", "),
-                "sets norm, activation, position, scoring, normalise_top_k, the biases, shared_gate "
-                "and, unless it is given too, shared_hidden",
-                kModel, KeyPhase::kStyle};
+  ConfigKey key{
+      "model.style", absl::StrJoin(style_names(), ", "),
+      "sets norm, activation, position, scoring, normalise_top_k, the biases, shared_gate "
+      "and, unless it is given too, shared_hidden",
+      kModel, KeyPhase::kStyle};
   key.is_text = true;
   key.read = [](const FoundValue& found, JobConfig& config) {
     const std::string* name = std::get_if<std::string>(&found.value);
@@ -66,8 +67,7 @@ std::vector<ConfigKey> size_keys() {
                   "number of layers"),
       integer_key("model.hidden", Field{&C::model, &M::hidden}, kWidth, kModel,
                   "width of the residual stream"),
-      integer_key("model.heads", Field{&C::model, &M::heads}, {1, 4096}, kModel,
-                  "attention heads"),
+      integer_key("model.heads", Field{&C::model, &M::heads}, {1, 4096}, kModel, "attention heads"),
       integer_key("model.kv_heads", Field{&C::model, &M::kv_heads}, {1, 4096}, kModel,
                   "key and value heads, a divisor of heads"),
       integer_key("model.head_dim", Field{&C::model, &M::head_dim}, {2, 4096, 2}, kModel,
@@ -151,10 +151,14 @@ std::vector<ConfigKey> train_keys() {
                   "optimizer updates of the whole job; the learning-rate schedule ends there"),
       integer_key("train.seed", Field{&C::train, &T::seed}, {0}, kModel,
                   "seed of the initial weights and of the data order"),
-      choice_key("train.precision", Field{&C::train, &T::precision},
-                 {{"fp32", Precision::kFp32}, {"bf16", Precision::kBf16},
-                  {"fp16", Precision::kFp16}, {"fp64", Precision::kFp64}},
-                 kModel, "type of compute weights and activations; master weights are fp32 (fp64 with fp64)"),
+      choice_key(
+          "train.precision", Field{&C::train, &T::precision},
+          {{"fp32", Precision::kFp32},
+           {"bf16", Precision::kBf16},
+           {"fp16", Precision::kFp16},
+           {"fp64", Precision::kFp64}},
+          kModel,
+          "type of compute weights and activations; master weights are fp32 (fp64 with fp64)"),
       integer_key("train.micro_batches", Field{&C::train, &T::micro_batches}, {1, 65536}, kModel,
                   "micro-batches in a step, over all lanes"),
       integer_key("train.micro_batch_size", Field{&C::train, &T::micro_batch_size}, {1, 65536},
@@ -166,9 +170,11 @@ std::vector<ConfigKey> train_keys() {
       integer_key("train.warmup_steps", Field{&C::train, &T::warmup_steps}, {0, kCountMax}, kBits,
                   "steps over which the learning rate rises from 0"),
       choice_key("train.schedule", Field{&C::train, &T::schedule},
-                 {{"constant", LearningRateShape::kConstant}, {"cosine", LearningRateShape::kCosine},
+                 {{"constant", LearningRateShape::kConstant},
+                  {"cosine", LearningRateShape::kCosine},
                   {"wsd", LearningRateShape::kWsd}},
-                 kBits, "how the learning rate falls; wsd: constant, then falling over decay_steps"),
+                 kBits,
+                 "how the learning rate falls; wsd: constant, then falling over decay_steps"),
       integer_key("train.decay_steps", Field{&C::train, &T::decay_steps}, {0, kCountMax}, kBits,
                   "wsd: steps over which the learning rate falls at the end"),
       number_key("train.beta1", Field{&C::train, &T::beta1}, {0, 1, false, true}, kBits,
@@ -183,16 +189,25 @@ std::vector<ConfigKey> train_keys() {
                  "gradients are clipped to this global norm; 0 turns clipping off"),
       loss_scale_key(),
       integer_key("train.loss_scale_growth_steps", Field{&C::train, &T::loss_scale_growth_steps},
-                  {1, kCountMax}, kBits, "fp16: the loss scale doubles after this many steps without overflow"),
-      integer_key("train.skipped_steps_max", Field{&C::train, &T::skipped_steps_max}, {1, kCountMax}, kRun,
-                  "steps skipped in a row because their loss or gradients are not finite, after which the run ends with "
+                  {1, kCountMax}, kBits,
+                  "fp16: the loss scale doubles after this many steps without overflow"),
+      integer_key("train.skipped_steps_max", Field{&C::train, &T::skipped_steps_max},
+                  {1, kCountMax}, kRun,
+                  "steps skipped in a row because their loss or gradients are not finite, after "
+                  "which the run ends with "
                   "an error; fp16: only those at the lowest loss scale count"),
       choice_key("train.recompute", Field{&C::train, &T::recompute},
-                  {{"none", Recompute::kNone}, {"experts", Recompute::kExperts}, {"layer", Recompute::kLayer}},
-                  kRun, "activations computed again in the backward pass instead of being kept: none, those inside "
-                  "routed experts, or whole layers, whose tokens then travel twice"),
-      bytes_key("train.deferred_bytes", Field{&C::train, &T::deferred_bytes}, {0, int64_t{1} << 50}, kRun,
-                  "memory of a rank for weight gradients that it defers until it would wait for others; 0 turns deferring off"),
+                 {{"none", Recompute::kNone},
+                  {"experts", Recompute::kExperts},
+                  {"layer", Recompute::kLayer}},
+                 kRun,
+                 "activations computed again in the backward pass instead of being kept: none, "
+                 "those inside "
+                 "routed experts, or whole layers, whose tokens then travel twice"),
+      bytes_key("train.deferred_bytes", Field{&C::train, &T::deferred_bytes}, {0, int64_t{1} << 50},
+                kRun,
+                "memory of a rank for weight gradients that it defers until it would wait for "
+                "others; 0 turns deferring off"),
   };
 }
 
@@ -204,8 +219,8 @@ bool names_tokenizer(const std::string& text) {
 std::vector<ConfigKey> data_keys() {
   using D = DataConfig;
   return {
-      path_key("data.path", Field{&C::data, &D::path}, "text file or token file (.tokens)", any_text,
-               kRun, "what to train on"),
+      path_key("data.path", Field{&C::data, &D::path}, "text file or token file (.tokens)",
+               any_text, kRun, "what to train on"),
       path_key("data.tokenizer", Field{&C::data, &D::tokenizer},
                "bytes, or a SentencePiece .model file", names_tokenizer, kRun,
                "how text becomes tokens; ignored for a token file"),
@@ -213,7 +228,8 @@ std::vector<ConfigKey> data_keys() {
                "text file or token file (.tokens), or empty", any_text, kRun,
                "what to evaluate on; empty: the end of data.path"),
       number_key("data.validation_fraction", Field{&C::data, &D::validation_fraction},
-                 {0, 0.9, true}, kModel, "share of data.path that is held out if validation_path is empty"),
+                 {0, 0.9, true}, kModel,
+                 "share of data.path that is held out if validation_path is empty"),
   };
 }
 
@@ -269,14 +285,16 @@ std::vector<ConfigKey> run_keys() {
       integer_key("checkpoint.keep_newest", Field{&C::checkpoint, &K::keep_newest}, {1, kSizeMax},
                   kRun, "how many of the newest checkpoints are kept"),
       integer_key("checkpoint.keep_every_steps", Field{&C::checkpoint, &K::keep_every_steps},
-                  {0, kCountMax}, kRun, "checkpoints at multiples of this step are kept too; 0: none"),
+                  {0, kCountMax}, kRun,
+                  "checkpoints at multiples of this step are kept too; 0: none"),
       integer_key("checkpoint.keep_best", Field{&C::checkpoint, &K::keep_best}, {0, kSizeMax}, kRun,
                   "how many of the checkpoints with the lowest validation loss are kept too"),
-      integer_key("evaluate.every_steps", Field{&C::evaluate, &E::every_steps}, {0, kCountMax}, kRun,
-                  "steps between evaluations; 0: only one at the end"),
+      integer_key("evaluate.every_steps", Field{&C::evaluate, &E::every_steps}, {0, kCountMax},
+                  kRun, "steps between evaluations; 0: only one at the end"),
       word_or_integer_key("evaluate.micro_batches", Field{&C::evaluate, &E::micro_batches}, "all",
                           {1, kSizeMax}, kRun,
-                          "micro-batches of one evaluation, spread over the held-out text; all: the whole text once"),
+                          "micro-batches of one evaluation, spread over the held-out text; all: "
+                          "the whole text once"),
       integer_key("run.restarts_max", Field{&C::run, &R::restarts_max}, {0, kSizeMax}, kRun,
                   "restarts in a row without a new checkpoint before the job gives up"),
       number_key("run.backoff_seconds", Field{&C::run, &R::backoff_seconds}, {0, 30}, kRun,

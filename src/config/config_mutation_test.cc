@@ -8,8 +8,8 @@
 namespace evermoe {
 namespace {
 
-// Whole lines are repeated, dropped and joined, and bytes changed: most mutants stay close enough to
-// TOML to reach the keys.
+// Whole lines are repeated, dropped and joined, and bytes changed: most mutants stay close enough
+// to TOML to reach the keys.
 std::string mutated(const std::string& text, std::mt19937_64& random) {
   static const std::string kBytes = "=[]{}\"'.,#-+_0123456789eainf \n\t\\x\xff";
   std::string result = text;

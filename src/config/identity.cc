@@ -28,7 +28,8 @@ std::string identity_difference(const std::string& there, const std::string& her
   for (const auto& [key, now] : by_key(here)) {
     const auto found = old_values.find(key);
     const std::string before = found == old_values.end() ? "not set" : found->second;
-    if (before != now) differences.push_back(absl::StrCat(key, " is ", before, " there and ", now, " here"));
+    if (before != now)
+      differences.push_back(absl::StrCat(key, " is ", before, " there and ", now, " here"));
   }
   return absl::StrJoin(differences, ", ");
 }

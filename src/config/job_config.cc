@@ -57,8 +57,9 @@ absl::Status spread_lanes(ParallelConfig& parallel, const KeyPlaces& places) {
   const auto stages = static_cast<size_t>(parallel.stages);
   if (parallel.lanes.size() == 1) parallel.lanes.assign(stages, parallel.lanes[0]);
   if (parallel.lanes.size() == stages) return absl::OkStatus();
-  return not_allowed(places, "parallel.lanes", absl::StrCat(parallel.lanes.size(), " entries"),
-                     absl::StrCat("one integer, or one for each of parallel.stages (", stages, ")"));
+  return not_allowed(
+      places, "parallel.lanes", absl::StrCat(parallel.lanes.size(), " entries"),
+      absl::StrCat("one integer, or one for each of parallel.stages (", stages, ")"));
 }
 
 absl::StatusOr<JobConfig> parse(const std::string& text, const std::string& directory,

@@ -1,10 +1,10 @@
 // A job's configuration: everything that determines its bits, and how it is run.
 //
 // The text form is TOML with the tables [model] [train] [data] [parallel] [protection] [checkpoint]
-// [evaluate] [run]; keys are the field names below (docs/configuration.md lists them all). `model.preset` names
-// the shape that the other model keys then change, `model.style` the parts it is made of: in the file
-// and again among the settings the preset comes first, then the style, then all other keys. Unknown
-// keys, wrong types, values out of range and impossible combinations are
+// [evaluate] [run]; keys are the field names below (docs/configuration.md lists them all).
+// `model.preset` names the shape that the other model keys then change, `model.style` the parts it
+// is made of: in the file and again among the settings the preset comes first, then the style, then
+// all other keys. Unknown keys, wrong types, values out of range and impossible combinations are
 // InvalidInput with one line that says file and line (or "--set"), the key, what was found and what
 // is allowed.
 #pragma once
@@ -27,30 +27,32 @@ struct TrainConfig {
   int64_t steps = 100;
   uint64_t seed = 1;
   Precision precision = Precision::kFp32;
-  int64_t micro_batches = 8;      // of a whole step, over all lanes
-  int64_t micro_batch_size = 2;   // sequences in one micro-batch
-  double learning_rate = 1e-3;    // peak
+  int64_t micro_batches = 8;     // of a whole step, over all lanes
+  int64_t micro_batch_size = 2;  // sequences in one micro-batch
+  double learning_rate = 1e-3;   // peak
   double final_learning_rate = 1e-4;
   int64_t warmup_steps = 10;
   LearningRateShape schedule = LearningRateShape::kCosine;
-  int64_t decay_steps = 0;        // wsd: length of the last, falling part
+  int64_t decay_steps = 0;  // wsd: length of the last, falling part
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
   double weight_decay = 0.1;
-  double clip_norm = 1.0;         // 0: no clipping
-  double initial_loss_scale = 65536;     // fp16 only, a power of two
+  double clip_norm = 1.0;                 // 0: no clipping
+  double initial_loss_scale = 65536;      // fp16 only, a power of two
   int64_t loss_scale_growth_steps = 200;  // fp16: doubled after so many steps without overflow
-  int64_t skipped_steps_max = 100;  // the run ends after so many in a row; see train/step/divergence.h
+  int64_t skipped_steps_max =
+      100;  // the run ends after so many in a row; see train/step/divergence.h
   Recompute recompute = Recompute::kNone;
-  int64_t deferred_bytes = int64_t{256} << 20;  // activations kept for gradients of weights that are put off
+  int64_t deferred_bytes = int64_t{256}
+                           << 20;  // activations kept for gradients of weights that are put off
   friend bool operator==(const TrainConfig&, const TrainConfig&) = default;
 };
 
 struct DataConfig {
-  std::string path;                  // text file or token file (".tokens"); relative to the configuration file
-  std::string tokenizer = "bytes";   // "bytes", or a SentencePiece .model file
-  std::string validation_path;       // empty: the last part of `path` is held out
+  std::string path;  // text file or token file (".tokens"); relative to the configuration file
+  std::string tokenizer = "bytes";  // "bytes", or a SentencePiece .model file
+  std::string validation_path;      // empty: the last part of `path` is held out
   double validation_fraction = 0.1;
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };
@@ -68,8 +70,8 @@ struct ParallelConfig {
 
 // Which snapshots are captured after a step: of some operators, of all, or of none.
 enum class ProtectionStrategy { kSparse, kDense, kNone };
-// What decides which operators of a window are captured first: the expert's popularity (tokens, gate
-// probabilities, recent tokens, tokens over capacity), or time saved per byte.
+// What decides which operators of a window are captured first: the expert's popularity (tokens,
+// gate probabilities, recent tokens, tokens over capacity), or time saved per byte.
 enum class CaptureOrdering { kAuto, kPopularity, kSoft, kDecayed, kCapacity, kRatio };
 // What is lost at once; a rank's copies go to peers in other ones.
 enum class FailureDomain { kWorker, kNode, kRack };
@@ -79,26 +81,28 @@ struct ProtectionConfig {
   ProtectionStrategy strategy = ProtectionStrategy::kSparse;
   int64_t copies = 1;                        // of each snapshot, at peers
   int64_t memory_budget = int64_t{4} << 30;  // bytes of a worker for snapshots, copies and logs
-  int64_t window = 0;                        // sparse: steps of a window; 0: chosen ("auto" in TOML)
-  int64_t window_every_steps = 0;            // sparse: from one window's begin to the next; 0: back to back ("auto")
-  int64_t dense_every_steps = 1;             // dense: steps between full snapshots
-  int64_t part_bytes = 0;                    // of the parts that operators are cut into, at most; 0: chosen
+  int64_t window = 0;  // sparse: steps of a window; 0: chosen ("auto" in TOML)
+  int64_t window_every_steps =
+      0;  // sparse: from one window's begin to the next; 0: back to back ("auto")
+  int64_t dense_every_steps = 1;  // dense: steps between full snapshots
+  int64_t part_bytes = 0;         // of the parts that operators are cut into, at most; 0: chosen
   CaptureOrdering ordering = CaptureOrdering::kAuto;
   // A new order is made when this share of the experts ...
   double reorder_share = 0.25;
   // ... have changed their popularity by more than this, relative to what it was.
   double reorder_change = 0.10;
-  int64_t copy_bandwidth = int64_t{1} << 30;  // bytes per second of a worker for captures and copies
-  double mtbf_seconds = 3600;                 // expected between two failures of the job
+  int64_t copy_bandwidth = int64_t{1}
+                           << 30;  // bytes per second of a worker for captures and copies
+  double mtbf_seconds = 3600;      // expected between two failures of the job
   FailureDomain failure_domain = FailureDomain::kNode;
-  double step_deadline_medians = 20;     // a step of more than so many median steps counts as hung
-  double heartbeat_seconds = 0.5;        // between two signs of life of a worker
+  double step_deadline_medians = 20;  // a step of more than so many median steps counts as hung
+  double heartbeat_seconds = 0.5;     // between two signs of life of a worker
   double recovery_deadline_seconds = 600;  // for a role to come up again, and to gather its state
   friend bool operator==(const ProtectionConfig&, const ProtectionConfig&) = default;
 };
 
 struct CheckpointConfig {
-  int64_t every_steps = 50;      // 0: only at the end
+  int64_t every_steps = 50;  // 0: only at the end
   int64_t keep_newest = 2;
   int64_t keep_every_steps = 0;  // also keep steps that are multiples of this; 0: none
   int64_t keep_best = 1;         // also keep the n best by validation loss
@@ -106,19 +110,19 @@ struct CheckpointConfig {
 };
 
 struct EvaluateConfig {
-  int64_t every_steps = 50;  // 0: only at the end
+  int64_t every_steps = 50;   // 0: only at the end
   int64_t micro_batches = 8;  // 0: the whole held-out text ("all" in TOML)
   friend bool operator==(const EvaluateConfig&, const EvaluateConfig&) = default;
 };
 
 struct RunConfig {
-  int64_t restarts_max = 3;          // in a row without a new checkpoint
-  double backoff_seconds = 0.2;      // before the first restart, doubled each time, at most 30
-  double deadline_seconds = 60;      // longest silence of a peer before it counts as hung
-  int64_t threads = 1;               // compute threads of a worker; changes bits
-  int64_t nodes = 1;                 // simulated on this machine
-  int64_t spares = 0;                // nodes beside these, which take over from lost ones
-  int64_t racks = 0;                 // 0: every node is its own
+  int64_t restarts_max = 3;      // in a row without a new checkpoint
+  double backoff_seconds = 0.2;  // before the first restart, doubled each time, at most 30
+  double deadline_seconds = 60;  // longest silence of a peer before it counts as hung
+  int64_t threads = 1;           // compute threads of a worker; changes bits
+  int64_t nodes = 1;             // simulated on this machine
+  int64_t spares = 0;            // nodes beside these, which take over from lost ones
+  int64_t racks = 0;             // 0: every node is its own
 
   // Nodes are dealt to racks in order: neighbours share one, and racks differ by at most one node.
   // REQUIRES: 0 <= node < nodes.
@@ -147,8 +151,8 @@ inline constexpr int64_t kConfigBytesMax = 1 << 20;
 // relative paths are taken from the current folder.
 absl::StatusOr<JobConfig> load_config(const std::string& path,
                                       const std::vector<std::string>& settings);
-// The same for TOML text, without a look at the data; `origin` names it in errors, relative paths in
-// it are taken from `directory`. All paths of the result are absolute.
+// The same for TOML text, without a look at the data; `origin` names it in errors, relative paths
+// in it are taken from `directory`. All paths of the result are absolute.
 absl::StatusOr<JobConfig> parse_config(const std::string& text, const std::string& origin,
                                        const std::string& directory,
                                        const std::vector<std::string>& settings);

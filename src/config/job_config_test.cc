@@ -1,5 +1,5 @@
-#include "config/identity.h"
 #include "config/job_config.h"
+#include "config/identity.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -43,7 +43,8 @@ TEST(JobConfigTest, AnEvaluationMayReadAllOfTheHeldOutText) {
   EXPECT_THAT(to_toml(config), HasSubstr("micro_batches = \"all\"\n"));
   EXPECT_EQ(parsed(to_toml(config)), config);
   EXPECT_EQ(setting_error("evaluate.micro_batches=0"),
-            "--set evaluate.micro_batches=0: evaluate.micro_batches: found 0, allowed: all, or integer from 1 to 1048576");
+            "--set evaluate.micro_batches=0: evaluate.micro_batches: found 0, allowed: all, or "
+            "integer from 1 to 1048576");
 }
 
 TEST(JobConfigTest, ValuesOfEveryKindAreRead) {
@@ -80,9 +81,9 @@ TEST(JobConfigTest, ValuesOfEveryKindAreRead) {
 
 TEST(JobConfigTest, SettingsApplyAfterTheTextAndInOrder) {
   const JobConfig config =
-      parsed("train.steps = 5", {"train.steps=6", "train.precision=fp16", "train.steps=7",
-                                 "data.path=/a b.txt", "train.schedule=\"wsd\"",
-                                 "parallel.stages=3", "parallel.lanes=[1,2,1]"});
+      parsed("train.steps = 5",
+             {"train.steps=6", "train.precision=fp16", "train.steps=7", "data.path=/a b.txt",
+              "train.schedule=\"wsd\"", "parallel.stages=3", "parallel.lanes=[1,2,1]"});
   EXPECT_EQ(config.train.steps, 7);
   EXPECT_EQ(config.train.precision, Precision::kFp16);
   EXPECT_EQ(config.train.schedule, LearningRateShape::kWsd);
@@ -114,8 +115,9 @@ TEST(JobConfigTest, PresetThenStyleThenTheRestWhateverTheOrder) {
 
 TEST(JobConfigTest, AStyleSizesItsSharedExpertsUnlessTold) {
   const std::string gpt = "model.preset = \"gpt-moe-tiny\"\n";
-  EXPECT_EQ(parsed(gpt, {"model.style=deepseek-moe", "model.expert_hidden=192"}).model.shared_hidden,
-            384);
+  EXPECT_EQ(
+      parsed(gpt, {"model.style=deepseek-moe", "model.expert_hidden=192"}).model.shared_hidden,
+      384);
   EXPECT_EQ(parsed(gpt, {"model.style=deepseek-moe", "model.shared_hidden=64"}).model.shared_hidden,
             64);
   // The preset's own style changes nothing.
@@ -131,15 +133,17 @@ TEST(JobConfigTest, EveryPresetSurvivesTheRoundTrip) {
 }
 
 TEST(JobConfigTest, OddValuesSurviveTheRoundTrip) {
-  JobConfig config = parsed("", {"data.path=/a \"quoted\" \\ \xc3\xa9.txt", "parallel.stages=2",
-                                 "parallel.lanes=[1,2]", "train.learning_rate=1e-300",
-                                 "train.epsilon=0.1", "train.initial_loss_scale=1"});
+  JobConfig config = parsed(
+      "", {"data.path=/a \"quoted\" \\ \xc3\xa9.txt", "parallel.stages=2", "parallel.lanes=[1,2]",
+           "train.learning_rate=1e-300", "train.epsilon=0.1", "train.initial_loss_scale=1"});
   EXPECT_EQ(parsed(to_toml(config)), config);
 }
 
 TEST(JobConfigTest, IdentitiesHoldWhatTheyPromise) {
   const JobConfig base = parsed("", {"train.steps=5"});
-  const auto with = [&](const std::string& setting) { return parsed("", {"train.steps=5", setting}); };
+  const auto with = [&](const std::string& setting) {
+    return parsed("", {"train.steps=5", setting});
+  };
   for (const char* setting : {"model.layers=5", "train.seed=2", "train.micro_batches=9"}) {
     EXPECT_NE(model_identity(with(setting)), model_identity(base)) << setting;
     EXPECT_NE(bits_identity(with(setting)), bits_identity(base)) << setting;
@@ -162,17 +166,19 @@ TEST(ConfigErrorTest, BadTomlHasAPlace) {
 TEST(ConfigErrorTest, UnknownNames) {
   EXPECT_EQ(error_of("[train]\nstesp = 3"),
             "job.toml:2:1: train.stesp: unknown key, did you mean train.steps?");
-  EXPECT_EQ(error_of("[data]\nfrobnicate = 3"),
-            "job.toml:2:1: data.frobnicate: unknown key, allowed: those of `evermoe config --keys`");
-  EXPECT_EQ(error_of("[modle]\nlayers = 3"),
-            "job.toml:1:2: modle: unknown table, allowed: model, train, data, parallel, protection, "
-            "checkpoint, evaluate, run");
-  EXPECT_EQ(error_of("layers = 3"), "job.toml:1:1: layers: unknown key, did you mean model.layers?");
+  EXPECT_EQ(
+      error_of("[data]\nfrobnicate = 3"),
+      "job.toml:2:1: data.frobnicate: unknown key, allowed: those of `evermoe config --keys`");
+  EXPECT_EQ(
+      error_of("[modle]\nlayers = 3"),
+      "job.toml:1:2: modle: unknown table, allowed: model, train, data, parallel, protection, "
+      "checkpoint, evaluate, run");
+  EXPECT_EQ(error_of("layers = 3"),
+            "job.toml:1:1: layers: unknown key, did you mean model.layers?");
   EXPECT_EQ(error_of("model = 3"), "job.toml:1:1: model: found 3, allowed: a table");
   EXPECT_EQ(setting_error("train.stesp=3"),
             "--set train.stesp=3: train.stesp: unknown key, did you mean train.steps?");
-  EXPECT_EQ(setting_error("train.steps"),
-            "--set train.steps: found no \"=\", allowed: key=value");
+  EXPECT_EQ(setting_error("train.steps"), "--set train.steps: found no \"=\", allowed: key=value");
   EXPECT_EQ(error_of("\"a\\nb\" = 3"),
             "job.toml:1:1: \"a\\u000Ab\": unknown key, allowed: those of `evermoe config --keys`");
 }
@@ -188,17 +194,20 @@ TEST(ConfigErrorTest, WrongTypes) {
             "job.toml:2:1: train.beta1: found true, allowed: number x with 0 <= x < 1");
   EXPECT_EQ(error_of("[model]\nqkv_bias = 1"),
             "job.toml:2:1: model.qkv_bias: found 1, allowed: true or false");
-  EXPECT_EQ(error_of("[data]\npath = 2020-01-02"),
-            "job.toml:2:1: data.path: found 2020-01-02, allowed: text file or token file (.tokens)");
-  EXPECT_EQ(error_of("[parallel]\nlanes = [1, \"x\"]"),
-            "job.toml:2:1: parallel.lanes: found an array of 2, allowed: integer from 1 to 1024, or "
-            "an array with one for each stage");
+  EXPECT_EQ(
+      error_of("[data]\npath = 2020-01-02"),
+      "job.toml:2:1: data.path: found 2020-01-02, allowed: text file or token file (.tokens)");
+  EXPECT_EQ(
+      error_of("[parallel]\nlanes = [1, \"x\"]"),
+      "job.toml:2:1: parallel.lanes: found an array of 2, allowed: integer from 1 to 1024, or "
+      "an array with one for each stage");
   EXPECT_EQ(setting_error("train.steps=many"),
             "--set train.steps=many: train.steps: found \"many\", allowed: integer from 1 to "
             "1000000000");
   EXPECT_EQ(setting_error("train.steps="),
             "--set train.steps=: train.steps: found \"\", allowed: integer from 1 to 1000000000");
-  EXPECT_THAT(setting_error("data.path=\xff"), HasSubstr(": data.path: the value is not UTF-8 text"));
+  EXPECT_THAT(setting_error("data.path=\xff"),
+              HasSubstr(": data.path: the value is not UTF-8 text"));
 }
 
 TEST(ConfigErrorTest, ValuesOutOfRange) {
@@ -212,9 +221,10 @@ TEST(ConfigErrorTest, ValuesOutOfRange) {
   EXPECT_EQ(setting_error("train.precision=fp8"),
             "--set train.precision=fp8: train.precision: found \"fp8\", allowed: fp32, bf16, fp16, "
             "fp64");
-  EXPECT_EQ(setting_error("train.learning_rate=nan"),
-            "--set train.learning_rate=nan: train.learning_rate: found nan, allowed: number x with 0 "
-            "<= x <= 100");
+  EXPECT_EQ(
+      setting_error("train.learning_rate=nan"),
+      "--set train.learning_rate=nan: train.learning_rate: found nan, allowed: number x with 0 "
+      "<= x <= 100");
   EXPECT_EQ(setting_error("train.initial_loss_scale=1000"),
             "--set train.initial_loss_scale=1000: train.initial_loss_scale: found 1000, allowed: "
             "power of two from 1 to 2147483648");
@@ -232,9 +242,10 @@ TEST(ConfigErrorTest, ValuesOutOfRange) {
   EXPECT_EQ(setting_error("data.tokenizer=words"),
             "--set data.tokenizer=words: data.tokenizer: found \"words\", allowed: bytes, or a "
             "SentencePiece .model file");
-  EXPECT_EQ(setting_error("parallel.lanes=[]"),
-            "--set parallel.lanes=[]: parallel.lanes: found [], allowed: integer from 1 to 1024, or "
-            "an array with one for each stage");
+  EXPECT_EQ(
+      setting_error("parallel.lanes=[]"),
+      "--set parallel.lanes=[]: parallel.lanes: found [], allowed: integer from 1 to 1024, or "
+      "an array with one for each stage");
 }
 
 TEST(ConfigErrorTest, ImpossibleShapes) {
@@ -242,12 +253,14 @@ TEST(ConfigErrorTest, ImpossibleShapes) {
             "--set model.top_k=9: model.top_k: found 9, allowed: at most model.experts (8)");
   EXPECT_EQ(setting_error("model.heads=7"),
             "job.toml: model.kv_heads: found 2, allowed: a divisor of model.heads (7)");
-  EXPECT_EQ(setting_error("model.head_dim=18"),
-            "--set model.head_dim=18: model.head_dim: found 18, allowed: a width whose product with "
-            "model.heads (4) is a multiple of 64");
-  EXPECT_EQ(setting_error("model.moe_every=5"),
-            "--set model.moe_every=5: model.moe_every: found 5, allowed: a value that leaves an MoE "
-            "layer among model.layers (4)");
+  EXPECT_EQ(
+      setting_error("model.head_dim=18"),
+      "--set model.head_dim=18: model.head_dim: found 18, allowed: a width whose product with "
+      "model.heads (4) is a multiple of 64");
+  EXPECT_EQ(
+      setting_error("model.moe_every=5"),
+      "--set model.moe_every=5: model.moe_every: found 5, allowed: a value that leaves an MoE "
+      "layer among model.layers (4)");
   EXPECT_EQ(setting_error("model.dense_first_layers=4"),
             "--set model.dense_first_layers=4: model.dense_first_layers: found 4, allowed: a value "
             "that leaves an MoE layer among model.layers (4)");
@@ -256,20 +269,23 @@ TEST(ConfigErrorTest, ImpossibleShapes) {
 }
 
 TEST(ConfigErrorTest, ImpossibleTopologies) {
-  EXPECT_EQ(setting_error("parallel.stages=5"),
-            "--set parallel.stages=5: parallel.stages: found 5, allowed: at most model.layers (4), so "
-            "that each stage has a layer");
-  EXPECT_EQ(error_of("[parallel]\nstages = 3\nlanes = [1, 2]"),
-            "job.toml:3:1: parallel.lanes: found 2 entries, allowed: one integer, or one for each of "
-            "parallel.stages (3)");
+  EXPECT_EQ(
+      setting_error("parallel.stages=5"),
+      "--set parallel.stages=5: parallel.stages: found 5, allowed: at most model.layers (4), so "
+      "that each stage has a layer");
+  EXPECT_EQ(
+      error_of("[parallel]\nstages = 3\nlanes = [1, 2]"),
+      "job.toml:3:1: parallel.lanes: found 2 entries, allowed: one integer, or one for each of "
+      "parallel.stages (3)");
   EXPECT_EQ(setting_error("parallel.lanes=9"),
             "--set parallel.lanes=9: parallel.lanes: found 9 for stage 0, allowed: at most "
             "model.experts * parallel.expert_replicas (8), so that each lane has an expert");
   EXPECT_EQ(error_of("[parallel]\nstages = 2\nlanes = [2, 1]\nexpert_replicas = 2"),
             "job.toml:4:1: parallel.expert_replicas: found 2, allowed: at most the lanes of every "
             "stage (stage 1 has 1)");
-  EXPECT_EQ(error_of("[model]\nexperts = 1024\nlayers = 8\n[parallel]\nstages = 8\nlanes = 1024"),
-            "job.toml:6:1: parallel.lanes: found 8192 in all, allowed: at most 4096 over all stages");
+  EXPECT_EQ(
+      error_of("[model]\nexperts = 1024\nlayers = 8\n[parallel]\nstages = 8\nlanes = 1024"),
+      "job.toml:6:1: parallel.lanes: found 8192 in all, allowed: at most 4096 over all stages");
 }
 
 class LoadConfigTest : public testing::Test {
@@ -302,8 +318,9 @@ TEST_F(LoadConfigTest, DataIsFoundBesideTheFile) {
 TEST_F(LoadConfigTest, MissingFilesAreNamed) {
   EXPECT_EQ(load_config("/none.toml", {}).status().message(),
             "/none.toml: no such file, allowed: a TOML configuration");
-  EXPECT_EQ(error_of(""), "D/job.toml: data.path: found \"\", allowed: an existing text file or "
-                          "token file (.tokens)");
+  EXPECT_EQ(error_of(""),
+            "D/job.toml: data.path: found \"\", allowed: an existing text file or "
+            "token file (.tokens)");
   EXPECT_EQ(error_of("[data]\npath = \"none.txt\""),
             "D/job.toml:2:1: data.path: found \"D/none.txt\" (no such file), allowed: an existing "
             "text file or token file (.tokens)");
@@ -311,9 +328,10 @@ TEST_F(LoadConfigTest, MissingFilesAreNamed) {
   EXPECT_EQ(error_of("[data]\npath = \"text.txt\"\nvalidation_path = \"b.txt\""),
             "D/job.toml:3:1: data.validation_path: found \"D/b.txt\" (no such file), allowed: an "
             "existing text file or token file (.tokens)");
-  EXPECT_EQ(error_of("[data]\npath = \"text.txt\"\ntokenizer = \"b.model\""),
-            "D/job.toml:3:1: data.tokenizer: found \"D/b.model\" (no such file), allowed: bytes, or "
-            "an existing SentencePiece .model file");
+  EXPECT_EQ(
+      error_of("[data]\npath = \"text.txt\"\ntokenizer = \"b.model\""),
+      "D/job.toml:3:1: data.tokenizer: found \"D/b.model\" (no such file), allowed: bytes, or "
+      "an existing SentencePiece .model file");
 }
 
 TEST_F(LoadConfigTest, DataMustBeLongEnough) {
@@ -322,9 +340,10 @@ TEST_F(LoadConfigTest, DataMustBeLongEnough) {
   EXPECT_EQ(error_of(text, {"data.validation_fraction=0.08"}),
             "--set data.validation_fraction=0.08: data.validation_fraction: found 56 tokens, "
             "allowed: at least model.sequence_length + 1 (65)");
-  EXPECT_EQ(error_of(text, {"model.sequence_length=700"}),
-            "D/job.toml:2:1: data.path: found 630 tokens, allowed: at least model.sequence_length + "
-            "1 (701)");
+  EXPECT_EQ(
+      error_of(text, {"model.sequence_length=700"}),
+      "D/job.toml:2:1: data.path: found 630 tokens, allowed: at least model.sequence_length + "
+      "1 (701)");
 }
 
 TEST_F(LoadConfigTest, DataMustFitTheVocabulary) {

@@ -21,8 +21,10 @@ EvaluationOrder evaluation_order(const JobConfig& config, int64_t held_out_token
 absl::StatusOr<int64_t> evaluation_micro_batches_max(const JobConfig& config) {
   const DataConfig& data = config.data;
   const bool is_apart = !data.validation_path.empty();
-  ASSIGN_OR_RETURN(const SourceFacts facts, source_facts(is_apart ? data.validation_path : data.path, data.tokenizer));
-  const int64_t held_out = is_apart ? facts.tokens_max : held_out_tokens(facts.tokens_max, data.validation_fraction);
+  ASSIGN_OR_RETURN(const SourceFacts facts,
+                   source_facts(is_apart ? data.validation_path : data.path, data.tokenizer));
+  const int64_t held_out =
+      is_apart ? facts.tokens_max : held_out_tokens(facts.tokens_max, data.validation_fraction);
   return evaluation_order(config, held_out).micro_batches();
 }
 

@@ -5,7 +5,8 @@
 namespace evermoe {
 
 Topology topology_of(const JobConfig& config) {
-  return Topology(std::vector<int>(config.parallel.lanes.begin(), config.parallel.lanes.end()), config.model.layers);
+  return Topology(std::vector<int>(config.parallel.lanes.begin(), config.parallel.lanes.end()),
+                  config.model.layers);
 }
 
 ExpertPlacement expert_placement_of(const JobConfig& config, int lanes) {

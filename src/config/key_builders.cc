@@ -29,8 +29,7 @@ std::string whole_units(int64_t bytes) {
 }  // namespace
 
 std::string IntegerRange::to_string() const {
-  const std::string kind =
-      multiple_of == 1 ? "integer" : absl::StrCat("multiple of ", multiple_of);
+  const std::string kind = multiple_of == 1 ? "integer" : absl::StrCat("multiple of ", multiple_of);
   if (max == std::numeric_limits<int64_t>::max()) return absl::StrCat(kind, ", at least ", min);
   return absl::StrCat(kind, " from ", min, " to ", max);
 }
@@ -42,8 +41,8 @@ bool NumberRange::contains(double value) const {
 }
 
 std::string NumberRange::to_string() const {
-  return absl::StrCat("number x with ", min, min_open ? " < x" : " <= x", max_open ? " < " : " <= ",
-                      max);
+  return absl::StrCat("number x with ", min, min_open ? " < x" : " <= x",
+                      max_open ? " < " : " <= ", max);
 }
 
 std::string number_to_toml(double value) {

@@ -62,8 +62,8 @@ ConfigKey integer_key(std::string name, Field<Table, Value> field, IntegerRange 
 }
 
 template <typename Table>
-ConfigKey number_key(std::string name, Field<Table, double> field, NumberRange range, KeyScope scope,
-                     std::string meaning) {
+ConfigKey number_key(std::string name, Field<Table, double> field, NumberRange range,
+                     KeyScope scope, std::string meaning) {
   ConfigKey key{std::move(name), range.to_string(), std::move(meaning), scope};
   key.read = [=](const FoundValue& found, JobConfig& config) {
     double value = 0;
@@ -108,13 +108,14 @@ ConfigKey bytes_key(std::string name, Field<Table, int64_t> field, ByteRange ran
 // An integer, or a word that stands for one the job finds out: 0 in JobConfig.
 // REQUIRES: range.min >= 1.
 template <typename Table>
-ConfigKey word_or_integer_key(std::string name, Field<Table, int64_t> field, std::string word, IntegerRange range,
-                              KeyScope scope, std::string meaning) {
+ConfigKey word_or_integer_key(std::string name, Field<Table, int64_t> field, std::string word,
+                              IntegerRange range, KeyScope scope, std::string meaning) {
   ConfigKey key{std::move(name), word + ", or " + range.to_string(), std::move(meaning), scope};
   key.read = [=](const FoundValue& found, JobConfig& config) {
     const std::string* text = std::get_if<std::string>(&found.value);
     const int64_t* value = std::get_if<int64_t>(&found.value);
-    const bool allowed = text != nullptr ? *text == word : value != nullptr && range.contains(*value);
+    const bool allowed =
+        text != nullptr ? *text == word : value != nullptr && range.contains(*value);
     if (allowed) field.in(config) = text != nullptr ? 0 : *value;
     return allowed;
   };
@@ -134,8 +135,8 @@ ConfigKey auto_integer_key(std::string name, Field<Table, int64_t> field, Intege
 // The same for an amount of bytes.
 // REQUIRES: range.min >= 1.
 template <typename Table>
-ConfigKey auto_bytes_key(std::string name, Field<Table, int64_t> field, ByteRange range, KeyScope scope,
-                         std::string meaning) {
+ConfigKey auto_bytes_key(std::string name, Field<Table, int64_t> field, ByteRange range,
+                         KeyScope scope, std::string meaning) {
   ConfigKey key{std::move(name), "auto, or " + range.to_string(), std::move(meaning), scope};
   key.read = [=](const FoundValue& found, JobConfig& config) {
     const std::string* word = std::get_if<std::string>(&found.value);
@@ -152,7 +153,8 @@ ConfigKey auto_bytes_key(std::string name, Field<Table, int64_t> field, ByteRang
 }
 
 template <typename Table>
-ConfigKey bool_key(std::string name, Field<Table, bool> field, KeyScope scope, std::string meaning) {
+ConfigKey bool_key(std::string name, Field<Table, bool> field, KeyScope scope,
+                   std::string meaning) {
   ConfigKey key{std::move(name), "true or false", std::move(meaning), scope};
   key.read = [=](const FoundValue& found, JobConfig& config) {
     const bool* value = std::get_if<bool>(&found.value);

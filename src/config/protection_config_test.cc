@@ -91,11 +91,13 @@ TEST(ProtectionConfigTest, EveryKeyIsReadAndWritten) {
 
 TEST(ProtectionConfigTest, EveryChoiceSurvivesTheRoundTrip) {
   for (const char* setting :
-       {"strategy=sparse", "strategy=dense", "strategy=none", "ordering=auto", "ordering=popularity", "ordering=soft",
-        "ordering=decayed", "ordering=capacity", "ordering=ratio", "failure_domain=worker",
-        "failure_domain=node", "failure_domain=rack", "window=auto", "window=1000",
-        "memory_budget=1.5GiB", "memory_budget=1234567", "copy_bandwidth=2 TiB",
-        "part_bytes=auto", "part_bytes=1024", "part_bytes=1.5MiB"}) {
+       {"strategy=sparse",       "strategy=dense",       "strategy=none",
+        "ordering=auto",         "ordering=popularity",  "ordering=soft",
+        "ordering=decayed",      "ordering=capacity",    "ordering=ratio",
+        "failure_domain=worker", "failure_domain=node",  "failure_domain=rack",
+        "window=auto",           "window=1000",          "memory_budget=1.5GiB",
+        "memory_budget=1234567", "copy_bandwidth=2 TiB", "part_bytes=auto",
+        "part_bytes=1024",       "part_bytes=1.5MiB"}) {
     const JobConfig config = parsed("", {std::string("protection.") + setting});
     EXPECT_EQ(parsed(to_toml(config)), config) << setting;
   }
@@ -117,9 +119,10 @@ TEST(ProtectionConfigTest, NeighbouringNodesShareARack) {
 TEST(ProtectionErrorTest, Choices) {
   EXPECT_EQ(setting_error("protection.strategy=full"),
             "protection.strategy: found \"full\", allowed: sparse, dense, none");
-  EXPECT_EQ(setting_error("protection.ordering=random"),
-            "protection.ordering: found \"random\", allowed: auto, popularity, soft, decayed, capacity, "
-            "ratio");
+  EXPECT_EQ(
+      setting_error("protection.ordering=random"),
+      "protection.ordering: found \"random\", allowed: auto, popularity, soft, decayed, capacity, "
+      "ratio");
   EXPECT_EQ(setting_error("protection.failure_domain=switch"),
             "protection.failure_domain: found \"switch\", allowed: worker, node, rack");
 }
@@ -135,7 +138,8 @@ TEST(ProtectionErrorTest, Integers) {
   EXPECT_EQ(setting_error("protection.dense_every_steps=0"),
             "protection.dense_every_steps: found 0, allowed: integer from 1 to 1000000000");
   EXPECT_EQ(setting_error("run.nodes=0"), "run.nodes: found 0, allowed: integer from 1 to 4096");
-  EXPECT_EQ(setting_error("run.spares=-1"), "run.spares: found -1, allowed: integer from 0 to 4096");
+  EXPECT_EQ(setting_error("run.spares=-1"),
+            "run.spares: found -1, allowed: integer from 0 to 4096");
   EXPECT_EQ(setting_error("run.racks=4097"),
             "run.racks: found 4097, allowed: integer from 0 to 4096");
   EXPECT_EQ(setting_error("run.racks=2"), "run.racks: found 2, allowed: at most run.nodes (1)");
@@ -144,15 +148,17 @@ TEST(ProtectionErrorTest, Integers) {
 TEST(ProtectionErrorTest, Amounts) {
   const std::string allowed =
       ", allowed: integer of bytes, or text such as \"512MiB\" or \"1.5GiB\", from 1KiB to 1024TiB";
-  for (const char* found : {"0", "1023", "-1", "4.5", "true", "\"\"", "\"4\"", "\"GiB\"", "\"4GB\"",
-                            "\"-4GiB\"", "\"4  GiB\"", "\"4gib\"", "\"1.2.3GiB\"", "\"1e3GiB\"",
-                            "\"infGiB\"", "\"1023B\"", "\"1025TiB\"", "\"99999999999999999999TiB\""}) {
+  for (const char* found :
+       {"0", "1023", "-1", "4.5", "true", "\"\"", "\"4\"", "\"GiB\"", "\"4GB\"", "\"-4GiB\"",
+        "\"4  GiB\"", "\"4gib\"", "\"1.2.3GiB\"", "\"1e3GiB\"", "\"infGiB\"", "\"1023B\"",
+        "\"1025TiB\"", "\"99999999999999999999TiB\""}) {
     EXPECT_EQ(setting_error(std::string("protection.memory_budget=") + found),
               std::string("protection.memory_budget: found ") + found + allowed);
   }
   EXPECT_EQ(setting_error("protection.copy_bandwidth=1kB"),
             "protection.copy_bandwidth: found \"1kB\"" + allowed);
-  const std::string or_chosen = ", allowed: auto, or " + allowed.substr(std::string(", allowed: ").size());
+  const std::string or_chosen =
+      ", allowed: auto, or " + allowed.substr(std::string(", allowed: ").size());
   for (const char* found : {"0", "1023", "true", "\"Auto\"", "\"1kB\""}) {
     EXPECT_EQ(setting_error(std::string("protection.part_bytes=") + found),
               std::string("protection.part_bytes: found ") + found + or_chosen);

@@ -13,25 +13,30 @@ constexpr ByteRange kBytes{1024, int64_t{1} << 50};
 
 std::vector<ConfigKey> capture_keys() {
   return {
-      choice_key("protection.strategy", Field{&C::protection, &P::strategy},
-                 {{"sparse", ProtectionStrategy::kSparse},
-                  {"dense", ProtectionStrategy::kDense},
-                  {"none", ProtectionStrategy::kNone}},
-                 kRun,
-                 "what is captured after a step; sparse: some operators in full, so that a window covers "
-                 "all of them; dense: all operators; none: nothing"),
+      choice_key(
+          "protection.strategy", Field{&C::protection, &P::strategy},
+          {{"sparse", ProtectionStrategy::kSparse},
+           {"dense", ProtectionStrategy::kDense},
+           {"none", ProtectionStrategy::kNone}},
+          kRun,
+          "what is captured after a step; sparse: some operators in full, so that a window covers "
+          "all of them; dense: all operators; none: nothing"),
       integer_key("protection.copies", Field{&C::protection, &P::copies}, {0, 8}, kRun,
                   "how many peers keep a copy of each snapshot"),
       bytes_key("protection.memory_budget", Field{&C::protection, &P::memory_budget}, kBytes, kRun,
                 "memory that a worker may use for snapshots, copies and logs"),
       auto_integer_key("protection.window", Field{&C::protection, &P::window}, {1, 1000}, kRun,
-                       "sparse: length of a window, in which every operator is captured in full once, in steps; auto: chosen from measured steps"),
-      auto_integer_key("protection.window_every_steps", Field{&C::protection, &P::window_every_steps}, {1, kStepsMax}, kRun,
-                       "sparse: steps from the start of one window to the start of the next; auto: the window's length"),
+                       "sparse: length of a window, in which every operator is captured in full "
+                       "once, in steps; auto: chosen from measured steps"),
+      auto_integer_key("protection.window_every_steps",
+                       Field{&C::protection, &P::window_every_steps}, {1, kStepsMax}, kRun,
+                       "sparse: steps from the start of one window to the start of the next; auto: "
+                       "the window's length"),
       integer_key("protection.dense_every_steps", Field{&C::protection, &P::dense_every_steps},
                   {1, kStepsMax}, kRun, "dense: steps between full snapshots"),
       auto_bytes_key("protection.part_bytes", Field{&C::protection, &P::part_bytes}, kBytes, kRun,
-                     "an operator with a larger snapshot is captured in parts of at most this size; auto: chosen"),
+                     "an operator with a larger snapshot is captured in parts of at most this "
+                     "size; auto: chosen"),
       choice_key("protection.ordering", Field{&C::protection, &P::ordering},
                  {{"auto", CaptureOrdering::kAuto},
                   {"popularity", CaptureOrdering::kPopularity},
@@ -40,18 +45,24 @@ std::vector<ConfigKey> capture_keys() {
                   {"capacity", CaptureOrdering::kCapacity},
                   {"ratio", CaptureOrdering::kRatio}},
                  kRun,
-                 "sparse: which operators a window captures first. Experts that few tokens chose, as counted: popularity; "
-                 "as gate probabilities: soft; with recent tokens weighing more: decayed; relative to the lanes that hold "
-                 "them: capacity. Operators that save the least time per byte during a catch-up: ratio. auto: the better of "
+                 "sparse: which operators a window captures first. Experts that few tokens chose, "
+                 "as counted: popularity; "
+                 "as gate probabilities: soft; with recent tokens weighing more: decayed; relative "
+                 "to the lanes that hold "
+                 "them: capacity. Operators that save the least time per byte during a catch-up: "
+                 "ratio. auto: the better of "
                  "popularity and ratio"),
       number_key("protection.reorder_share", Field{&C::protection, &P::reorder_share}, {0, 1, true},
-                 kRun, "the capture order is made anew when this share of the experts has changed in popularity"),
+                 kRun,
+                 "the capture order is made anew when this share of the experts has changed in "
+                 "popularity"),
       number_key("protection.reorder_change", Field{&C::protection, &P::reorder_change},
                  {0, 1, true}, kRun,
-                 "an expert has changed when its popularity differs from the last order's by more than this "
+                 "an expert has changed when its popularity differs from the last order's by more "
+                 "than this "
                  "share of what it was"),
-      bytes_key("protection.copy_bandwidth", Field{&C::protection, &P::copy_bandwidth}, kBytes, kRun,
-                "bytes per second that a worker may spend on captures and copies"),
+      bytes_key("protection.copy_bandwidth", Field{&C::protection, &P::copy_bandwidth}, kBytes,
+                kRun, "bytes per second that a worker may spend on captures and copies"),
   };
 }
 
@@ -69,7 +80,8 @@ std::vector<ConfigKey> failure_keys() {
                  "a step that takes more than this many median steps counts as hung"),
       number_key("protection.heartbeat_seconds", Field{&C::protection, &P::heartbeat_seconds},
                  {0.01, 3600}, kRun,
-                 "time between two signs of life of workers, agents and controller; the limits of silence follow from it: 6 of "
+                 "time between two signs of life of workers, agents and controller; the limits of "
+                 "silence follow from it: 6 of "
                  "them for a worker, 20 for a node or the controller, never below 1 s"),
       number_key("protection.recovery_deadline_seconds",
                  Field{&C::protection, &P::recovery_deadline_seconds}, {0.1, 86400}, kRun,

@@ -41,9 +41,9 @@ absl::Status validate_moe(const ModelShape& shape, const KeyPlaces& places) {
         absl::StrCat("a value that leaves an MoE layer among model.layers (", shape.layers, ")"));
   }
   if (moe_layers * shape.experts > kOperatorsMax) {
-    return not_allowed(places, "model.experts", absl::StrCat(shape.experts),
-                       absl::StrCat("at most ", kOperatorsMax / moe_layers, " with ", moe_layers,
-                                    " MoE layers"));
+    return not_allowed(
+        places, "model.experts", absl::StrCat(shape.experts),
+        absl::StrCat("at most ", kOperatorsMax / moe_layers, " with ", moe_layers, " MoE layers"));
   }
   return absl::OkStatus();
 }
@@ -52,9 +52,9 @@ absl::Status validate_lanes(const JobConfig& config, const KeyPlaces& places, si
   const int64_t lanes = config.parallel.lanes[stage];
   const int64_t replicas = config.parallel.expert_replicas;
   if (replicas > lanes) {
-    return not_allowed(places, "parallel.expert_replicas", absl::StrCat(replicas),
-                       absl::StrCat("at most the lanes of every stage (stage ", stage, " has ",
-                                    lanes, ")"));
+    return not_allowed(
+        places, "parallel.expert_replicas", absl::StrCat(replicas),
+        absl::StrCat("at most the lanes of every stage (stage ", stage, " has ", lanes, ")"));
   }
   if (lanes > config.model.experts * replicas) {
     return not_allowed(

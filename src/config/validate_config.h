@@ -20,8 +20,8 @@ struct KeyPlaces {
 absl::Status not_allowed(const KeyPlaces& places, const std::string& key, const std::string& found,
                          const std::string& allowed);
 
-// Shape, topology and nodes. REQUIRES: every value is inside its own key's range, lanes has one entry per
-// stage.
+// Shape, topology and nodes. REQUIRES: every value is inside its own key's range, lanes has one
+// entry per stage.
 absl::Status validate_config(const JobConfig& config, const KeyPlaces& places);
 
 // The files of [data]: that they are there, fit the vocabulary and suffice for one sequence.

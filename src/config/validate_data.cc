@@ -25,16 +25,16 @@ absl::StatusOr<SourceFacts> facts_of(const DataConfig& data, const char* key,
   absl::StatusOr<SourceFacts> facts = source_facts(path, data.tokenizer);
   if (facts.ok()) return facts;
   return InvalidInput(absl::StrCat(places.of(key), ": ", key, ": ",
-                                   std::string(facts.status().message()), ", allowed: ",
-                                   kAllowedSource));
+                                   std::string(facts.status().message()),
+                                   ", allowed: ", kAllowedSource));
 }
 
 absl::Status check_vocabulary(const JobConfig& config, const SourceFacts& facts,
                               const std::string& path, const KeyPlaces& places) {
   if (facts.vocabulary <= config.model.vocabulary) return absl::OkStatus();
-  return not_allowed(places, "model.vocabulary", absl::StrCat(config.model.vocabulary),
-                     absl::StrCat("at least the vocabulary of ", quoted(path), " (",
-                                  facts.vocabulary, ")"));
+  return not_allowed(
+      places, "model.vocabulary", absl::StrCat(config.model.vocabulary),
+      absl::StrCat("at least the vocabulary of ", quoted(path), " (", facts.vocabulary, ")"));
 }
 
 // A window has the inputs of one sequence and the target of its last token.

@@ -6,14 +6,18 @@ namespace evermoe {
 
 bool EvaluationOrder::reads_all() const {
   const int64_t all = whole_windows() + (rest() > 0 ? 1 : 0);
-  return micro_batches_max == 0 || micro_batches_max >= (all + micro_batch_size - 1) / micro_batch_size;
+  return micro_batches_max == 0 ||
+         micro_batches_max >= (all + micro_batch_size - 1) / micro_batch_size;
 }
 
 int64_t EvaluationOrder::sequences() const {
-  return reads_all() ? whole_windows() + (rest() > 0 ? 1 : 0) : micro_batches_max * micro_batch_size;
+  return reads_all() ? whole_windows() + (rest() > 0 ? 1 : 0)
+                     : micro_batches_max * micro_batch_size;
 }
 
-int64_t EvaluationOrder::micro_batches() const { return (sequences() + micro_batch_size - 1) / micro_batch_size; }
+int64_t EvaluationOrder::micro_batches() const {
+  return (sequences() + micro_batch_size - 1) / micro_batch_size;
+}
 
 int64_t EvaluationOrder::sequences_of(MicroBatch micro_batch) const {
   return std::min(micro_batch_size, sequences() - micro_batch.value * micro_batch_size);
@@ -25,7 +29,9 @@ std::vector<int64_t> EvaluationOrder::begins_of(MicroBatch micro_batch) const {
   for (int64_t i = first; i < first + sequences_of(micro_batch); ++i) {
     if (!reads_all()) {
       // Evenly spread: sequences are fewer than windows, so no two get the same one.
-      begins.push_back(static_cast<int64_t>(static_cast<__int128>(i) * whole_windows() / sequences()) * sequence_length);
+      begins.push_back(
+          static_cast<int64_t>(static_cast<__int128>(i) * whole_windows() / sequences()) *
+          sequence_length);
     } else if (i < whole_windows()) {
       begins.push_back(i * sequence_length);
     } else {

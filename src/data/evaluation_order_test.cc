@@ -26,7 +26,8 @@ std::vector<int> counts(const EvaluationOrder& order) {
     }
     EXPECT_EQ(std::ssize(begins), order.sequences_of(MicroBatch(m)));
     const int64_t skipped = std::ssize(targets) - order.targets_of(MicroBatch(m));
-    for (size_t i = static_cast<size_t>(skipped); i < targets.size(); ++i) ++counted[static_cast<size_t>(targets[i])];
+    for (size_t i = static_cast<size_t>(skipped); i < targets.size(); ++i)
+      ++counted[static_cast<size_t>(targets[i])];
   }
   return counted;
 }
@@ -45,15 +46,18 @@ TEST(EvaluationOrderTest, AllIsEveryTargetOnce) {
 }
 
 TEST(EvaluationOrderTest, TheLastMicroBatchHasWhatIsLeft) {
-  const EvaluationOrder order{.tokens = 23, .sequence_length = 4, .micro_batch_size = 4, .micro_batches_max = 0};
+  const EvaluationOrder order{
+      .tokens = 23, .sequence_length = 4, .micro_batch_size = 4, .micro_batches_max = 0};
   EXPECT_EQ(order.micro_batches(), 2);
   EXPECT_EQ(order.sequences_of(MicroBatch(1)), 2);
-  EXPECT_THAT(order.begins_of(MicroBatch(1)), ElementsAre(18, 16));  // targets 19 to 22, of which two count
+  EXPECT_THAT(order.begins_of(MicroBatch(1)),
+              ElementsAre(18, 16));  // targets 19 to 22, of which two count
   EXPECT_EQ(order.targets_of(MicroBatch(1)), 6);
 }
 
 TEST(EvaluationOrderTest, FewMicroBatchesAreSpreadOverTheText) {
-  const EvaluationOrder order{.tokens = 1001, .sequence_length = 10, .micro_batch_size = 2, .micro_batches_max = 2};
+  const EvaluationOrder order{
+      .tokens = 1001, .sequence_length = 10, .micro_batch_size = 2, .micro_batches_max = 2};
   EXPECT_THAT(order.begins_of(MicroBatch(0)), ElementsAre(0, 250));
   EXPECT_THAT(order.begins_of(MicroBatch(1)), ElementsAre(500, 750));
 }
@@ -66,15 +70,18 @@ TEST(EvaluationOrderTest, NoWindowIsReadTwice) {
       EXPECT_LE(*std::max_element(counted.begin(), counted.end()), 1);
       EXPECT_LE(order.micro_batches(), wanted);
       int64_t targets = 0;
-      for (int32_t m = 0; m < order.micro_batches(); ++m) targets += order.targets_of(MicroBatch(m));
+      for (int32_t m = 0; m < order.micro_batches(); ++m)
+        targets += order.targets_of(MicroBatch(m));
       EXPECT_EQ(targets, std::accumulate(counted.begin(), counted.end(), int64_t{0}));
     }
   }
 }
 
 TEST(EvaluationOrderTest, MoreMicroBatchesThanTheTextHasAreTheWholeTextOnce) {
-  const EvaluationOrder all{.tokens = 95, .sequence_length = 10, .micro_batch_size = 4, .micro_batches_max = 0};
-  const EvaluationOrder more{.tokens = 95, .sequence_length = 10, .micro_batch_size = 4, .micro_batches_max = 100};
+  const EvaluationOrder all{
+      .tokens = 95, .sequence_length = 10, .micro_batch_size = 4, .micro_batches_max = 0};
+  const EvaluationOrder more{
+      .tokens = 95, .sequence_length = 10, .micro_batch_size = 4, .micro_batches_max = 100};
   EXPECT_EQ(all.micro_batches(), 3);
   EXPECT_EQ(more.micro_batches(), 3);
   EXPECT_EQ(counts(more), counts(all));

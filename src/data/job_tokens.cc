@@ -92,14 +92,16 @@ absl::StatusOr<TokenRecord> refresh(const TokenRecord& written, const TokenSourc
   return record;
 }
 
-absl::Status compare(const TokenRecord& began_with, const TokenRecord& now, const std::string& record_path) {
+absl::Status compare(const TokenRecord& began_with, const TokenRecord& now,
+                     const std::string& record_path) {
   for (size_t i = 0; i < now.size(); ++i) {
     const std::string before = i < began_with.size() ? to_hex(began_with[i].contents) : "none";
     if (before == to_hex(now[i].contents)) continue;
-    return InvalidInput(absl::StrCat(now[i].source.path, ": has changed since the job began: its tokens have fingerprint ",
-                                     to_hex(now[i].contents), ", the job's have ", before,
-                                     "; put the file back, or begin a new job with another --out (the job's data are in ",
-                                     record_path, ")"));
+    return InvalidInput(absl::StrCat(
+        now[i].source.path, ": has changed since the job began: its tokens have fingerprint ",
+        to_hex(now[i].contents), ", the job's have ", before,
+        "; put the file back, or begin a new job with another --out (the job's data are in ",
+        record_path, ")"));
   }
   return absl::OkStatus();
 }
@@ -108,7 +110,8 @@ absl::Status compare(const TokenRecord& began_with, const TokenRecord& now, cons
 TokenRecord record_or_none(const std::string& cache_directory) {
   absl::StatusOr<TokenRecord> record = read_record(cache_directory);
   if (record.ok()) return *std::move(record);
-  if (!absl::IsNotFound(record.status())) log_warning(absl::StrCat("reading the data again: ", record.status().message()));
+  if (!absl::IsNotFound(record.status()))
+    log_warning(absl::StrCat("reading the data again: ", record.status().message()));
   return {};
 }
 
@@ -120,11 +123,13 @@ absl::Status prepare_job_tokens(const TokenSource& source, const std::string& ca
   return record == written ? absl::OkStatus() : write_record(cache_directory, record);
 }
 
-absl::StatusOr<TokenParts> open_job_tokens(const TokenSource& source, const std::string& cache_directory) {
+absl::StatusOr<TokenParts> open_job_tokens(const TokenSource& source,
+                                           const std::string& cache_directory) {
   const TokenRecord written = record_or_none(cache_directory);
   ASSIGN_OR_RETURN(const TokenRecord record, refresh(written, source, cache_directory));
   if (record != written) {
-    if (!written.empty()) RETURN_IF_ERROR(compare(written, record, join_path(cache_directory, kRecordName)));
+    if (!written.empty())
+      RETURN_IF_ERROR(compare(written, record, join_path(cache_directory, kRecordName)));
     RETURN_IF_ERROR(write_record(cache_directory, record));
   }
   const TokenPaths paths{.training = record.front().tokens.path,

@@ -1,10 +1,10 @@
-// The tokens of a job, prepared once: hashed and tokenized when the job begins, mapped by every process
-// that comes later.
+// The tokens of a job, prepared once: hashed and tokenized when the job begins, mapped by every
+// process that comes later.
 //
-// Reading a corpus costs about a second per gigabyte, which a worker that takes over from a lost one
-// must not spend. So what was found is kept in CACHE/tokens.json: which files were read, how the file
-// system told them apart (size, inode, times), and the fingerprint of their tokens. Whoever finds the
-// files as they are written there need not read them.
+// Reading a corpus costs about a second per gigabyte, which a worker that takes over from a lost
+// one must not spend. So what was found is kept in CACHE/tokens.json: which files were read, how
+// the file system told them apart (size, inode, times), and the fingerprint of their tokens.
+// Whoever finds the files as they are written there need not read them.
 #pragma once
 
 #include <string>
@@ -46,9 +46,10 @@ absl::StatusOr<TokenRecord> parse_token_record(const std::string& text);
 // rewrites the record. Codes of prepare_tokens().
 absl::Status prepare_job_tokens(const TokenSource& source, const std::string& cache_directory);
 
-// In a worker: maps what the record names. Prepares it first where there is no record, as for workers
-// that a launcher started. Where a file has changed since, its tokens are made and compared:
-// InvalidInput if they are not the tokens that the job began with.
-absl::StatusOr<TokenParts> open_job_tokens(const TokenSource& source, const std::string& cache_directory);
+// In a worker: maps what the record names. Prepares it first where there is no record, as for
+// workers that a launcher started. Where a file has changed since, its tokens are made and
+// compared: InvalidInput if they are not the tokens that the job began with.
+absl::StatusOr<TokenParts> open_job_tokens(const TokenSource& source,
+                                           const std::string& cache_directory);
 
 }  // namespace evermoe

@@ -51,7 +51,8 @@ class JobTokensTest : public testing::Test {
 TEST_F(JobTokensTest, AWorkerDoesNotReadWhatIsWrittenDown) {
   const TokenSource source{folder_.write("a.txt", "0123")};
   begin(source);
-  // Tokens that do not have their fingerprint, in a file that the record takes for the one prepared.
+  // Tokens that do not have their fingerprint, in a file that the record takes for the one
+  // prepared.
   TokenRecord record = this->record();
   change_secretly(record[0].tokens.path, '9', kTokenFileHeaderBytes);
   record[0].tokens.identity = real_files().identity(record[0].tokens.path).value();
@@ -66,8 +67,10 @@ TEST_F(JobTokensTest, AChangedTextIsRefused) {
   change_secretly(source.path, '9', 0);
   const absl::Status refused = text_of(source).status();
   EXPECT_TRUE(absl::IsInvalidArgument(refused));
-  EXPECT_THAT(std::string(refused.message()), HasSubstr(source.path + ": has changed since the job began"));
-  EXPECT_FALSE(text_of(source).ok()) << "the second worker must not take the first one's finding for the job's";
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr(source.path + ": has changed since the job began"));
+  EXPECT_FALSE(text_of(source).ok())
+      << "the second worker must not take the first one's finding for the job's";
   change_secretly(source.path, '0', 0);
   EXPECT_EQ(text_of(source).value(), "0123");
 }
@@ -79,7 +82,8 @@ TEST_F(JobTokensTest, AChangedTokenFileIsRefused) {
   begin(source);
   EXPECT_TRUE(text_of(source).ok());
   change_secretly(source.path, 8, kTokenFileHeaderBytes + 1);
-  EXPECT_TRUE(absl::IsDataLoss(text_of(source).status())) << "it does not have its own fingerprint any more";
+  EXPECT_TRUE(absl::IsDataLoss(text_of(source).status()))
+      << "it does not have its own fingerprint any more";
   const std::vector<int32_t> others = {5, 8, 7};
   ASSERT_TRUE(write_token_file(source.path, 10, others).ok());
   EXPECT_TRUE(absl::IsInvalidArgument(text_of(source).status()));
@@ -182,7 +186,8 @@ TEST_F(TokenRecordTest, DamageIsFound) {
 }
 
 TEST_F(TokenRecordTest, OtherVersionsAreNamed) {
-  EXPECT_EQ(parse_token_record(R"({"version": 7})").status().message(), "format version 7, this build reads 1");
+  EXPECT_EQ(parse_token_record(R"({"version": 7})").status().message(),
+            "format version 7, this build reads 1");
   EXPECT_EQ(parse_token_record("[]").status().message(), "not a record of prepared tokens");
 }
 

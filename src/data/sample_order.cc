@@ -45,7 +45,8 @@ int64_t permuted(int64_t index, int64_t count, uint64_t seed, uint64_t epoch) {
   const int bits = std::bit_width(static_cast<uint64_t>(count - 1));
   const Feistel permutation{std::max(1, (bits + 1) / 2), mix(mix(seed) ^ epoch)};
   // The network's domain is less than four times count (four when count is 1): walking its cycle
-  // until it comes back below count takes few turns, and it must come back, to `index` at the latest.
+  // until it comes back below count takes few turns, and it must come back, to `index` at the
+  // latest.
   auto value = static_cast<uint64_t>(index);
   do {
     value = permutation(value);
@@ -58,8 +59,7 @@ int64_t SampleOrder::window_of(Step step, MicroBatch micro_batch, int64_t row) c
         row < micro_batch_size && step.value >= 0)
       << "windows=" << windows << " step=" << step << " micro_batch=" << micro_batch
       << " row=" << row;
-  const int64_t sample =
-      (step.value * micro_batches + micro_batch.value) * micro_batch_size + row;
+  const int64_t sample = (step.value * micro_batches + micro_batch.value) * micro_batch_size + row;
   return permuted(sample % windows, windows, seed, static_cast<uint64_t>(sample / windows));
 }
 

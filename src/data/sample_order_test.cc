@@ -48,7 +48,8 @@ TEST(PermutedTest, NeighboursLandFarApart) {
   constexpr int64_t kCount = 10000;
   double distance = 0;
   for (int64_t i = 1; i < kCount; ++i) {
-    distance += std::abs(static_cast<double>(permuted(i, kCount, 9, 0) - permuted(i - 1, kCount, 9, 0)));
+    distance +=
+        std::abs(static_cast<double>(permuted(i, kCount, 9, 0) - permuted(i - 1, kCount, 9, 0)));
   }
   // A third of the range for a random permutation; its standard error is 0.24 % of the range.
   EXPECT_NEAR(distance / kCount / kCount, 1.0 / 3, 0.012);

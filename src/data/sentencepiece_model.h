@@ -1,6 +1,6 @@
 // SentencePiece behind a wall: its headers declare an absl::string_view of their own, so they and
-// abseil's must not meet in one translation unit. Hence no absl::Status here: an `error` that is not
-// empty is one line that says what failed.
+// abseil's must not meet in one translation unit. Hence no absl::Status here: an `error` that is
+// not empty is one line that says what failed.
 #pragma once
 
 #include <cstdint>

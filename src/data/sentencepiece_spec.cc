@@ -63,7 +63,8 @@ bool for_each_field(std::string_view message, const std::function<bool(const Pro
 bool read_piece(std::string_view message, SentencePiece& piece) {
   return for_each_field(message, [&](const ProtoField& field) {
     if (field.number == 1) piece.text = std::string(field.bytes);
-    if (field.number == 2 && field.bytes.size() == sizeof(float)) std::memcpy(&piece.score, field.bytes.data(), sizeof(float));
+    if (field.number == 2 && field.bytes.size() == sizeof(float))
+      std::memcpy(&piece.score, field.bytes.data(), sizeof(float));
     if (field.number == 3 && (field.value < 1 || field.value > 6)) return false;
     if (field.number == 3) piece.kind = static_cast<SentencePiece::Kind>(field.value);
     return true;

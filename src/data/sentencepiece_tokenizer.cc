@@ -92,8 +92,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> open_sentencepiece(const std::string&
     return Corrupt(absl::StrCat(model_path, ": has no token that can stand for a newline"));
   }
   const Fingerprint contents = fingerprint(std::as_bytes(std::span(bytes)));
-  return std::make_unique<SentencePieceTokenizer>(
-      std::move(model), *newline, absl::StrCat("sentencepiece-", to_hex(contents)));
+  return std::make_unique<SentencePieceTokenizer>(std::move(model), *newline,
+                                                  absl::StrCat("sentencepiece-", to_hex(contents)));
 }
 
 absl::Status train_sentencepiece(const std::string& text_path, int64_t vocabulary,

@@ -18,7 +18,8 @@ constexpr size_t kUsedHeaderBytes = 40;
 
 uint64_t load(std::span<const std::byte> bytes, size_t offset, size_t size) {
   uint64_t value = 0;
-  for (size_t i = 0; i < size; ++i) value |= std::to_integer<uint64_t>(bytes[offset + i]) << (8 * i);
+  for (size_t i = 0; i < size; ++i)
+    value |= std::to_integer<uint64_t>(bytes[offset + i]) << (8 * i);
   return value;
 }
 
@@ -121,8 +122,8 @@ std::string encode_token_file_header(const TokenFileHeader& header) {
 absl::StatusOr<TokenFileHeader> decode_token_file_header(std::span<const std::byte> bytes,
                                                          int64_t file_bytes) {
   if (std::ssize(bytes) < kTokenFileHeaderBytes) {
-    return Corrupt(absl::StrCat("has ", bytes.size(), " bytes, a header has ",
-                                kTokenFileHeaderBytes));
+    return Corrupt(
+        absl::StrCat("has ", bytes.size(), " bytes, a header has ", kTokenFileHeaderBytes));
   }
   RETURN_IF_ERROR(check_magic(bytes));
   const uint64_t bytes_per_token = load(bytes, 8, 4);
@@ -136,15 +137,16 @@ absl::StatusOr<TokenFileHeader> decode_token_file_header(std::span<const std::by
   if (file_bytes != expected) {
     return Corrupt(absl::StrCat("has ", file_bytes, " bytes, its header promises ", expected));
   }
-  return TokenFileHeader{static_cast<int64_t>(bytes_per_token), static_cast<int64_t>(vocabulary),
-                         static_cast<int64_t>(tokens), {load(bytes, 24, 8), load(bytes, 32, 8)}};
+  return TokenFileHeader{static_cast<int64_t>(bytes_per_token),
+                         static_cast<int64_t>(vocabulary),
+                         static_cast<int64_t>(tokens),
+                         {load(bytes, 24, 8), load(bytes, 32, 8)}};
 }
 
 absl::StatusOr<std::unique_ptr<TokenFile>> TokenFile::open(const std::string& path) {
   ASSIGN_OR_RETURN(std::unique_ptr<MappedFile> map, real_files().map(path));
   const std::span<const std::byte> bytes = map->bytes();
-  const absl::StatusOr<TokenFileHeader> header =
-      decode_token_file_header(bytes, std::ssize(bytes));
+  const absl::StatusOr<TokenFileHeader> header = decode_token_file_header(bytes, std::ssize(bytes));
   if (!header.ok()) return annotate(header.status(), path);
   return std::make_unique<MappedTokenFile>(path, std::move(map), *header);
 }

@@ -2,8 +2,8 @@
 // turned into them.
 //
 // Format (docs/formats/token-file.md): 8 bytes "EVERTOK1", u32 bytes per token (1, 2 or 4), u32
-// vocabulary, u64 token count, 16 bytes XXH3-128 of the tokens (high half first), zero padding to 64
-// bytes, then the tokens. All numbers are little-endian.
+// vocabulary, u64 token count, 16 bytes XXH3-128 of the tokens (high half first), zero padding to
+// 64 bytes, then the tokens. All numbers are little-endian.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,9 @@ class TokenFile {
   static absl::StatusOr<std::unique_ptr<TokenFile>> open(const std::string& path);
   virtual ~TokenFile() = default;
 
-  virtual int64_t size() const = 0;              // tokens
+  virtual int64_t size() const = 0;  // tokens
   virtual int64_t vocabulary() const = 0;
-  virtual Fingerprint contents() const = 0;      // as stored in the header
+  virtual Fingerprint contents() const = 0;  // as stored in the header
   // Recomputes it and looks for tokens outside the vocabulary: Corrupt. Reads the whole file.
   virtual absl::Status verify() const = 0;
   // Copies tokens [begin, begin + into.size()). REQUIRES: they exist.

@@ -111,11 +111,9 @@ TEST_F(TokenFileTest, DamagedHeadersSayWhatIsWrong) {
   EXPECT_EQ(error_of(with(0, 'e')), ": not a token file");
   EXPECT_EQ(error_of(with(7, '2')), ": format version byte 50, this build reads 49 ('1')");
   EXPECT_EQ(error_of(with(8, 3)), ": 3 bytes per token, allowed: 1, 2, 4");
-  EXPECT_EQ(error_of(with(13, 2)),
-            ": vocabulary 512, allowed: 1 to 256 with 1 bytes per token");
+  EXPECT_EQ(error_of(with(13, 2)), ": vocabulary 512, allowed: 1 to 256 with 1 bytes per token");
   EXPECT_EQ(error_of(with(13, 0)), ": vocabulary 0, allowed: 1 to 256 with 1 bytes per token");
-  EXPECT_EQ(error_of(with(23, 1)),
-            ": 72057594037927939 tokens, allowed: at most 1099511627776");
+  EXPECT_EQ(error_of(with(23, 1)), ": 72057594037927939 tokens, allowed: at most 1099511627776");
   EXPECT_EQ(error_of(with(50, 1)), ": padding of the header is not zero");
 }
 

@@ -38,8 +38,8 @@ class Writer : public TokenFileWriter {
     bytes.reserve(tokens.size() * static_cast<size_t>(header_.bytes_per_token));
     for (const int32_t token : tokens) {
       if (token < 0 || token >= header_.vocabulary) {
-        return InvalidInput(absl::StrCat(path_, ": token ", token, ", allowed: 0 to ",
-                                         header_.vocabulary - 1));
+        return InvalidInput(
+            absl::StrCat(path_, ": token ", token, ", allowed: 0 to ", header_.vocabulary - 1));
       }
       for (int64_t i = 0; i < header_.bytes_per_token; ++i) {
         bytes += static_cast<char>(token >> (8 * i) & 0xff);
@@ -75,8 +75,8 @@ class Writer : public TokenFileWriter {
 absl::StatusOr<std::unique_ptr<TokenFileWriter>> TokenFileWriter::create(const std::string& path,
                                                                          int64_t vocabulary) {
   if (vocabulary < 1 || vocabulary > kTokenVocabularyMax) {
-    return InvalidInput(absl::StrCat(path, ": vocabulary ", vocabulary, ", allowed: 1 to ",
-                                     kTokenVocabularyMax));
+    return InvalidInput(
+        absl::StrCat(path, ": vocabulary ", vocabulary, ", allowed: 1 to ", kTokenVocabularyMax));
   }
   const std::string temporary = temporary_name(path);
   ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, real_files().create(temporary, {}));

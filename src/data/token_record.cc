@@ -52,7 +52,8 @@ bool read(const Json& json, KnownFile& into) {
 
 bool read(const Json& json, PreparedTokens& into) {
   std::string contents;
-  if (!read(entry(json, "source"), into.source) || !read(entry(json, "tokenizer"), into.tokenizer) ||
+  if (!read(entry(json, "source"), into.source) ||
+      !read(entry(json, "tokenizer"), into.tokenizer) ||
       !read(entry(json, "tokens"), into.tokens) || !read(entry(json, "contents"), contents)) {
     return false;
   }
@@ -77,7 +78,8 @@ std::string token_record_text(const TokenRecord& record) {
                        {"tokens", to_json(one.tokens)},
                        {"contents", to_hex(one.contents)}});
   }
-  const Json json = {{"version", kRecordVersion}, {"sources", sources}, {"fingerprint", seal(sources)}};
+  const Json json = {
+      {"version", kRecordVersion}, {"sources", sources}, {"fingerprint", seal(sources)}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -95,9 +97,11 @@ absl::StatusOr<TokenRecord> parse_token_record(const std::string& text) {
   }
   TokenRecord record;
   for (const Json& one : sources) {
-    if (!read(one, record.emplace_back())) return Corrupt(absl::StrCat("source ", record.size() - 1, " is incomplete"));
+    if (!read(one, record.emplace_back()))
+      return Corrupt(absl::StrCat("source ", record.size() - 1, " is incomplete"));
   }
-  if (record.empty() || record.size() > 2) return Corrupt(absl::StrCat(record.size(), " sources, allowed: 1 or 2"));
+  if (record.empty() || record.size() > 2)
+    return Corrupt(absl::StrCat(record.size(), " sources, allowed: 1 or 2"));
   return record;
 }
 

@@ -1,5 +1,5 @@
-// What a fuzzer does with arbitrary bytes as the record of prepared tokens; shared by libFuzzer and the
-// unit tests.
+// What a fuzzer does with arbitrary bytes as the record of prepared tokens; shared by libFuzzer and
+// the unit tests.
 #pragma once
 
 #include <cstddef>

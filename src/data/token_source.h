@@ -12,7 +12,7 @@
 namespace evermoe {
 
 struct TokenSource {
-  std::string path;             // a text, or a token file (".tokens")
+  std::string path;  // a text, or a token file (".tokens")
   std::string tokenizer = "bytes";
   std::string validation_path = "";  // the same; empty: the last part of `path` is held out
   double validation_fraction = 0.1;  // 0 for no validation
@@ -35,8 +35,8 @@ struct TokenPaths {
 };
 
 // Token files of the source. Token files are taken as they are; texts are tokenized into
-// `cache_directory` under a name made of the fingerprints of text and tokenizer, unless that file is
-// there and whole. Any number of processes may do this at once for the same cache. Every file is
+// `cache_directory` under a name made of the fingerprints of text and tokenizer, unless that file
+// is there and whole. Any number of processes may do this at once for the same cache. Every file is
 // verified. InvalidInput for a missing source, otherwise the codes of TokenFile and env/files.h.
 absl::StatusOr<TokenPaths> prepare_tokens(const TokenSource& source,
                                           const std::string& cache_directory);

@@ -33,9 +33,9 @@ class Tokenizer {
 
 inline constexpr int64_t kByteVocabulary = 256;
 
-// Trains a SentencePiece model (unigram, with bytes for rare characters, no normalisation) on a text
-// file and writes it to `model_path` atomically. InvalidInput where the text is missing or too small
-// for the vocabulary; says what would be allowed. Takes seconds per megabyte.
+// Trains a SentencePiece model (unigram, with bytes for rare characters, no normalisation) on a
+// text file and writes it to `model_path` atomically. InvalidInput where the text is missing or too
+// small for the vocabulary; says what would be allowed. Takes seconds per megabyte.
 absl::Status train_sentencepiece(const std::string& text_path, int64_t vocabulary,
                                  const std::string& model_path);
 

@@ -81,9 +81,8 @@ TEST_F(SentencePieceTest, WrongInputIsNamed) {
   const std::string text = folder_->path("text.txt");
   EXPECT_THAT(std::string(train_sentencepiece(text, 100, folder_->path("x.model")).message()),
               HasSubstr(text + ": no vocabulary of 100: "));
-  EXPECT_THAT(
-      std::string(train_sentencepiece(text, 1'000'000, folder_->path("x.model")).message()),
-      HasSubstr("<="));
+  EXPECT_THAT(std::string(train_sentencepiece(text, 1'000'000, folder_->path("x.model")).message()),
+              HasSubstr("<="));
   EXPECT_EQ(train_sentencepiece(folder_->path("none"), 512, folder_->path("x.model")).message(),
             folder_->path("none") + ": cannot be read, allowed: a text file");
   EXPECT_TRUE(absl::IsNotFound(Tokenizer::open(folder_->path("none.model")).status()));

@@ -20,12 +20,14 @@ class FaultyWritableFile : public WritableFile {
       : owner_(owner), base_(std::move(base)), path_(std::move(path)) {}
 
   absl::Status append(std::span<const std::byte> bytes) override {
-    return owner_.operate(path_, [&] { return base_->append(bytes); },
-                          [&] { (void)base_->append(bytes.first(bytes.size() / 2)); });
+    return owner_.operate(
+        path_, [&] { return base_->append(bytes); },
+        [&] { (void)base_->append(bytes.first(bytes.size() / 2)); });
   }
   absl::Status write_at(int64_t offset, std::span<const std::byte> bytes) override {
-    return owner_.operate(path_, [&] { return base_->write_at(offset, bytes); },
-                          [&] { (void)base_->write_at(offset, bytes.first(bytes.size() / 2)); });
+    return owner_.operate(
+        path_, [&] { return base_->write_at(offset, bytes); },
+        [&] { (void)base_->write_at(offset, bytes.first(bytes.size() / 2)); });
   }
   absl::Status truncate(int64_t size) override {
     return owner_.operate(path_, [&] { return base_->truncate(size); });
@@ -78,8 +80,8 @@ absl::StatusOr<Value> operate_value(FaultyFiles& owner, const std::string& path,
 absl::Status FaultyFiles::operate(const std::string& path, const std::function<absl::Status()>& act,
                                   const std::function<void()>& half) {
   const int64_t number = count_.fetch_add(1);
-  const bool struck = number >= plan_.first && number <= plan_.last;
-  if (!struck || plan_.fault == FileFault::kNone) return act();
+  const bool injected = number >= plan_.first && number <= plan_.last;
+  if (!injected || plan_.fault == FileFault::kNone) return act();
   faults_.fetch_add(1);
   if (plan_.fault == FileFault::kKill) die();
   if (plan_.fault == FileFault::kTear) {

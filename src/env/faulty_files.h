@@ -1,8 +1,8 @@
 // Files that fail on purpose: counts every operation and does something bad at a chosen one.
 //
 // Operations are numbered from 0 in the order in which they arrive, over all threads: every virtual
-// call of Files and of the files it hands out, close() included. Hints (prefetch) and questions that
-// cannot fail (exists, is_directory, is_symlink, size) do not count.
+// call of Files and of the files it hands out, close() included. Hints (prefetch) and questions
+// that cannot fail (exists, is_directory, is_symlink, size) do not count.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ enum class FileFault {
 
 struct FileFaultPlan {
   FileFault fault = FileFault::kNone;
-  // Operations [first, last] are struck. Errors only: a disk that stays full has last = max.
+  // Operations [first, last] are injected. Errors only: a disk that stays full has last = max.
   int64_t first = 0;
   int64_t last = std::numeric_limits<int64_t>::max();
   bool no_exchange = false;  // besides: the file system cannot swap two names

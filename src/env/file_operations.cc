@@ -29,7 +29,8 @@ std::string base_name(const std::string& path) {
 absl::StatusOr<std::string> read_file(Files& files, const std::string& path, int64_t bytes_max) {
   ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.open(path));
   if (file->size() > bytes_max) {
-    return NoCapacity(absl::StrCat(path, ": has ", file->size(), " bytes, the limit is ", bytes_max));
+    return NoCapacity(
+        absl::StrCat(path, ": has ", file->size(), " bytes, the limit is ", bytes_max));
   }
   std::string content(static_cast<size_t>(file->size()), '\0');
   RETURN_IF_ERROR(file->read_at(0, std::as_writable_bytes(std::span(content))));

@@ -2,8 +2,8 @@
 // (env/faulty_files.h).
 //
 // Every error names the path. Codes: NotFound where a file or folder is missing; NoCapacity for a
-// full disk, quota or file table; PermissionDenied for what may not be read or written; Corrupt for a
-// file that ends before the bytes asked for; Internal for everything else the operating system
+// full disk, quota or file table; PermissionDenied for what may not be read or written; Corrupt for
+// a file that ends before the bytes asked for; Internal for everything else the operating system
 // refuses. No call retries or waits; all block for as long as the disk does.
 //
 // Nothing is durable before sync() of the file, and its name not before sync_directory() of the
@@ -26,8 +26,8 @@ namespace evermoe {
 inline constexpr int64_t kDirectAlignment = 4096;
 
 struct CreateOptions {
-  // Ask for writes that bypass the page cache. Where the file system cannot, they are ordinary ones.
-  // write_at() with anything not aligned to kDirectAlignment is an ordinary write either way.
+  // Ask for writes that bypass the page cache. Where the file system cannot, they are ordinary
+  // ones. write_at() with anything not aligned to kDirectAlignment is an ordinary write either way.
   bool direct = false;
   // Reserve this much space first, so that a full disk is found before anything is written and
   // parallel writers do not extend the file. The file then has this size until truncate().
@@ -57,9 +57,9 @@ class ReadableFile {
   virtual void prefetch(int64_t offset, int64_t size) = 0;
 };
 
-// Tells a file from what was at its path before, or what is after, without reading it: a file that is
-// written to gets new times, one that takes its place another inode. Coarse clocks may miss a change
-// within milliseconds of the look.
+// Tells a file from what was at its path before, or what is after, without reading it: a file that
+// is written to gets new times, one that takes its place another inode. Coarse clocks may miss a
+// change within milliseconds of the look.
 struct FileIdentity {
   uint64_t inode = 0;
   int64_t bytes = 0;

@@ -13,7 +13,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
 
 class FilesTest : public ::testing::Test {
  protected:
@@ -101,7 +103,7 @@ TEST_F(FilesTest, NamesAreSwappedReplacedAndRemoved) {
   EXPECT_GT(files_.free_bytes(root_).value(), 0);
 }
 
-TEST_F(FilesTest, FaultsStrikeTheChosenOperationAndAreCounted) {
+TEST_F(FilesTest, FaultsFireTheChosenOperationAndAreCounted) {
   FaultyFiles faulty(files_, {.fault = FileFault::kNoSpace, .first = 1, .last = 1});
   auto file = faulty.create(at("x"), {}).value();
   const absl::Status full = file->append(bytes_of("12345678"));

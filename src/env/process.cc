@@ -166,20 +166,22 @@ class RealChildProcess : public ChildProcess {
     while (!try_wait()) {
       const absl::Duration left = deadline - real_clock().now();
       if (left <= absl::ZeroDuration()) {
-        return Timeout(absl::StrCat("process ", pid_, " still runs after ",
-                                    absl::FormatDuration(timeout)));
+        return Timeout(
+            absl::StrCat("process ", pid_, " still runs after ", absl::FormatDuration(timeout)));
       }
       pollfd waiting{exit_fd_, POLLIN, 0};
       // Rounded up, and in slices so that an endless timeout fits poll's int.
-      ::poll(&waiting, 1, static_cast<int>(absl::ToInt64Milliseconds(
-                              std::min(left, absl::Minutes(10)) + absl::Milliseconds(1))));
+      ::poll(&waiting, 1,
+             static_cast<int>(absl::ToInt64Milliseconds(std::min(left, absl::Minutes(10)) +
+                                                        absl::Milliseconds(1))));
     }
     return *ended_;
   }
 
   absl::Status kill(int signal) override {
     // Over the descriptor: the number could belong to somebody else by now.
-    if (::syscall(SYS_pidfd_send_signal, exit_fd_, signal, nullptr, 0) == 0) return absl::OkStatus();
+    if (::syscall(SYS_pidfd_send_signal, exit_fd_, signal, nullptr, 0) == 0)
+      return absl::OkStatus();
     return signal_error();
   }
 
@@ -219,8 +221,7 @@ absl::Status launch_error(const SpawnOptions& options, const Failure& failure) {
       return Internal(absl::StrCat(options.program, ": cannot pass descriptors: ", reason));
     case Stage::kFolder:
       return InvalidInput(absl::StrCat(options.working_directory, ": cannot enter: ", reason));
-    case Stage::kExec:
-      break;
+    case Stage::kExec: break;
   }
   return NotFound(absl::StrCat(options.program, ": cannot execute: ", reason));
 }
@@ -257,7 +258,8 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> spawn(const SpawnOptions& options)
   launch.options = &options;
   launch.parent = ::getpid();
   int report[2];
-  if (::pipe2(report, O_CLOEXEC) != 0) return NoCapacity("no descriptor is left to start a process");
+  if (::pipe2(report, O_CLOEXEC) != 0)
+    return NoCapacity("no descriptor is left to start a process");
   launch.report_fd = report[1];
   const pid_t pid = fork_quietly(launch);
   const int fork_error = errno;

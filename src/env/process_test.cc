@@ -67,7 +67,8 @@ TEST(ProcessTest, WhatCannotStartIsAnErrorHere) {
 TEST(ProcessTest, EnvironmentIsAddedAndReplaced) {
   ::setenv("EVERMOE_TEST_KEPT", "kept", 1);
   ::setenv("EVERMOE_TEST_REPLACED", "old", 1);
-  SpawnOptions options = shell("echo $EVERMOE_TEST_KEPT $EVERMOE_TEST_REPLACED $EVERMOE_TEST_NEW; pwd");
+  SpawnOptions options =
+      shell("echo $EVERMOE_TEST_KEPT $EVERMOE_TEST_REPLACED $EVERMOE_TEST_NEW; pwd");
   options.environment = {{"EVERMOE_TEST_REPLACED", "new"}, {"EVERMOE_TEST_NEW", "1=2"}};
   options.working_directory = "/";
   EXPECT_EQ(output_of(options), "kept new 1=2\n/\n");
@@ -122,7 +123,8 @@ TEST(ProcessTest, ChildDiesWithItsParent) {
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   const pid_t parent = ::fork();
   if (parent == 0) {
-    SpawnOptions options{.program = "sleep", .arguments = {"100"}};  // no shell: its child would live on
+    SpawnOptions options{.program = "sleep",
+                         .arguments = {"100"}};  // no shell: its child would live on
     options.parent_death_signal = SIGKILL;
     options.inherited_fds = {ends[1]};
     auto child = spawn(options);

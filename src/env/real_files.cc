@@ -24,25 +24,21 @@ namespace {
 absl::Status from_errno(int error, const std::string& path, const char* doing) {
   std::string message = absl::StrCat(path, ": cannot ", doing, ": ", std::strerror(error));
   switch (error) {
-    case ENOENT:
-      return NotFound(std::move(message));
+    case ENOENT: return NotFound(std::move(message));
     case ENOSPC:
     case EDQUOT:
     case EMFILE:
     case ENFILE:
-    case EFBIG:
-      return NoCapacity(std::move(message));
+    case EFBIG: return NoCapacity(std::move(message));
     case EACCES:
     case EPERM:
     case EROFS:
-      // Not InvalidInput: a disk that becomes read-only while a job runs is nobody's wrong input. Who asks for a place
-      // that a user named says so (JobFolder).
+      // Not InvalidInput: a disk that becomes read-only while a job runs is nobody's wrong input.
+      // Who asks for a place that a user named says so (JobFolder).
       return absl::PermissionDeniedError(message);
     case ENOSYS:
-    case EOPNOTSUPP:
-      return Unsupported(std::move(message));
-    default:
-      return Internal(std::move(message));
+    case EOPNOTSUPP: return Unsupported(std::move(message));
+    default: return Internal(std::move(message));
   }
 }
 
@@ -86,12 +82,13 @@ class RealWritableFile : public WritableFile {
   }
 
   absl::Status write_at(int64_t offset, std::span<const std::byte> bytes) override {
-    const uint64_t together = static_cast<uint64_t>(offset) | bytes.size() |
-                              reinterpret_cast<uintptr_t>(bytes.data());
+    const uint64_t together =
+        static_cast<uint64_t>(offset) | bytes.size() | reinterpret_cast<uintptr_t>(bytes.data());
     if (direct_works_ && together % kDirectAlignment == 0) {
       if (write_all(direct_.get(), offset, bytes)) return absl::OkStatus();
       if (errno != EINVAL) return file_.failed("write");
-      direct_works_ = false;  // This disk wants more than our alignment; ordinary writes always work.
+      direct_works_ =
+          false;  // This disk wants more than our alignment; ordinary writes always work.
     }
     if (!write_all(file_.get(), offset, bytes)) return file_.failed("write");
     return absl::OkStatus();
@@ -231,8 +228,11 @@ class RealFiles : public Files {
   absl::StatusOr<FileIdentity> identity(const std::string& path) override {
     struct stat info;
     if (::stat(path.c_str(), &info) != 0) return from_errno(errno, path, "read the times");
-    const auto nanoseconds = [](const timespec& time) { return time.tv_sec * 1'000'000'000 + time.tv_nsec; };
-    return FileIdentity{info.st_ino, info.st_size, nanoseconds(info.st_mtim), nanoseconds(info.st_ctim)};
+    const auto nanoseconds = [](const timespec& time) {
+      return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+    };
+    return FileIdentity{info.st_ino, info.st_size, nanoseconds(info.st_mtim),
+                        nanoseconds(info.st_ctim)};
   }
 
   absl::StatusOr<int64_t> free_bytes(const std::string& path) override {
@@ -302,8 +302,9 @@ class RealFiles : public Files {
   }
 
   absl::Status create_symlink(const std::string& target, const std::string& path) override {
-    return ::symlink(target.c_str(), path.c_str()) == 0 ? absl::OkStatus()
-                                                        : from_errno(errno, path, "create the link");
+    return ::symlink(target.c_str(), path.c_str()) == 0
+               ? absl::OkStatus()
+               : from_errno(errno, path, "create the link");
   }
 
   absl::StatusOr<std::string> read_symlink(const std::string& path) override {

@@ -13,19 +13,20 @@ constexpr int64_t kSpareBytes = 1 << 20;
 
 absl::Status check_operators(const CheckpointReader& checkpoint, const ExportPlan& plan) {
   const auto differs = [&](const std::string& what) {
-    return Corrupt(absl::StrCat(checkpoint.path(), ": its operators are not those of its configuration: ",
-                                what));
+    return Corrupt(absl::StrCat(checkpoint.path(),
+                                ": its operators are not those of its configuration: ", what));
   };
   const Manifest& manifest = checkpoint.manifest();
   for (const ExportOperator& op : plan.operators) {
     const ManifestOperator* found = manifest.find(op.name);
     if (found == nullptr) return differs(absl::StrCat(op.name, " is missing"));
     if (found->flat_size == op.flat_size) continue;
-    return differs(absl::StrCat(op.name, " has ", found->flat_size, " elements instead of ", op.flat_size));
+    return differs(
+        absl::StrCat(op.name, " has ", found->flat_size, " elements instead of ", op.flat_size));
   }
   if (manifest.operators.size() == plan.operators.size()) return absl::OkStatus();
-  return differs(absl::StrCat("there are ", manifest.operators.size(), " instead of ",
-                              plan.operators.size()));
+  return differs(
+      absl::StrCat("there are ", manifest.operators.size(), " instead of ", plan.operators.size()));
 }
 
 absl::Status check_out(Files& files, const std::string& out) {
@@ -34,13 +35,15 @@ absl::Status check_out(Files& files, const std::string& out) {
     ASSIGN_OR_RETURN(const std::vector<std::string> names, files.list(out));
     if (names.empty()) return absl::OkStatus();
   }
-  return InvalidInput(absl::StrCat(out, ": exists and is not an empty folder, allowed: a new or empty folder"));
+  return InvalidInput(
+      absl::StrCat(out, ": exists and is not an empty folder, allowed: a new or empty folder"));
 }
 
 absl::Status check_space(Files& files, const std::string& folder, int64_t bytes) {
   ASSIGN_OR_RETURN(const int64_t free, files.free_bytes(folder));
   if (free >= bytes) return absl::OkStatus();
-  return NoCapacity(absl::StrCat(folder, ": the export needs ", bytes, " bytes, the disk has ", free));
+  return NoCapacity(
+      absl::StrCat(folder, ": the export needs ", bytes, " bytes, the disk has ", free));
 }
 
 absl::Status write_weights(Files& files, CheckpointReader& checkpoint, const ExportPlan& plan,
@@ -70,7 +73,8 @@ absl::Status write_folder(Files& files, CheckpointReader& checkpoint, const Expo
     RETURN_IF_ERROR(write_file_synced(files, join_path(folder, "model.safetensors.index.json"),
                                       weight_index(layout)));
   }
-  RETURN_IF_ERROR(write_file_synced(files, join_path(folder, "config.json"), plan.config.dump(2) + "\n"));
+  RETURN_IF_ERROR(
+      write_file_synced(files, join_path(folder, "config.json"), plan.config.dump(2) + "\n"));
   // Without it transformers guesses the same from config.json, with a warning.
   RETURN_IF_ERROR(write_file_synced(files, join_path(folder, "generation_config.json"),
                                     "{\n  \"_from_model_config\": true\n}\n"));
@@ -111,9 +115,9 @@ absl::StatusOr<ExportSummary> export_checkpoint(Files& files, CheckpointReader& 
   const std::string out = without_trailing_slashes(path);
   RETURN_IF_ERROR(check_operators(checkpoint, plan));
   RETURN_IF_ERROR(check_out(files, out));
-  ASSIGN_OR_RETURN(const std::vector<WeightFile> layout,
-                   lay_out_weight_files(plan, options.file_bytes_max,
-                                        checkpoint.position().step.value));
+  ASSIGN_OR_RETURN(
+      const std::vector<WeightFile> layout,
+      lay_out_weight_files(plan, options.file_bytes_max, checkpoint.position().step.value));
   const std::string unfinished = out + kUnfinishedSuffix;
   RETURN_IF_ERROR(remove_tree(files, unfinished));
   RETURN_IF_ERROR(files.create_directories(unfinished));

@@ -18,8 +18,8 @@
 namespace evermoe {
 
 struct ExportOptions {
-  // A file of weights takes no further tensor beyond this size (a single larger tensor has a file of
-  // its own). More than one file: they are numbered and listed in model.safetensors.index.json.
+  // A file of weights takes no further tensor beyond this size (a single larger tensor has a file
+  // of its own). More than one file: they are numbered and listed in model.safetensors.index.json.
   int64_t file_bytes_max = 5'000'000'000;
   // Written beside the weights: the tokenizer's.
   std::vector<ExportFile> files;
@@ -31,9 +31,9 @@ struct ExportSummary {
   int64_t bytes = 0;       // of the tensors
 };
 
-// Writes config.json, generation_config.json, the weights and `options.files` into the new folder `out`, which appears
-// complete under its name or not at all (a folder `out`.exporting that a killed export left is
-// replaced). It is durable when ok is returned.
+// Writes config.json, generation_config.json, the weights and `options.files` into the new folder
+// `out`, which appears complete under its name or not at all (a folder `out`.exporting that a
+// killed export left is replaced). It is durable when ok is returned.
 //   InvalidInput  `out` exists and is not an empty folder
 //   NoCapacity    the disk cannot hold it; found before anything is read
 //   Corrupt       the checkpoint's operators are not those of the plan, or are damaged

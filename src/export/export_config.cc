@@ -47,7 +47,8 @@ void add_qwen2(const ModelShape& shape, Json& config) {
   config["norm_topk_prob"] = normalises_top_k(shape);
   config["decoder_sparse_step"] = shape.moe_every;
   config["mlp_only_layers"] = dense_layers;
-  // Always: the class had the biases before it had the setting. They are zeros if the model has none.
+  // Always: the class had the biases before it had the setting. They are zeros if the model has
+  // none.
   config["qkv_bias"] = true;
   config["use_sliding_window"] = false;
 }
@@ -78,18 +79,13 @@ void add_ernie(const ModelShape& shape, Json& config) {
 
 }  // namespace
 
-nlohmann::ordered_json export_config(const ModelShape& shape, ExportFormat format, ElementType type) {
+nlohmann::ordered_json export_config(const ModelShape& shape, ExportFormat format,
+                                     ElementType type) {
   Json config = common_config(shape, format, type);
   switch (format) {
-    case ExportFormat::kQwen2Moe:
-      add_qwen2(shape, config);
-      break;
-    case ExportFormat::kMixtral:
-      add_mixtral(shape, config);
-      break;
-    case ExportFormat::kErnie45Moe:
-      add_ernie(shape, config);
-      break;
+    case ExportFormat::kQwen2Moe: add_qwen2(shape, config); break;
+    case ExportFormat::kMixtral: add_mixtral(shape, config); break;
+    case ExportFormat::kErnie45Moe: add_ernie(shape, config); break;
   }
   return config;
 }

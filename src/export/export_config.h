@@ -10,6 +10,7 @@
 namespace evermoe {
 
 // REQUIRES: the format fits.
-nlohmann::ordered_json export_config(const ModelShape& shape, ExportFormat format, ElementType type);
+nlohmann::ordered_json export_config(const ModelShape& shape, ExportFormat format,
+                                     ElementType type);
 
 }  // namespace evermoe

@@ -49,14 +49,15 @@ void add_mixtral_misfits(const ModelShape& shape, Misfits& found) {
     found.push_back(absl::StrCat("model.moe_every = ", shape.moe_every, " (only 1)"));
   }
   if (shape.dense_first_layers != 0) {
-    found.push_back(absl::StrCat("model.dense_first_layers = ", shape.dense_first_layers, " (only 0)"));
+    found.push_back(
+        absl::StrCat("model.dense_first_layers = ", shape.dense_first_layers, " (only 0)"));
   }
 }
 
 void add_ernie_misfits(const ModelShape& shape, Misfits& found) {
   if (shape.shared_hidden % shape.expert_hidden != 0) {
-    found.push_back(shared_misfit(shape, absl::StrCat("multiples of model.expert_hidden, ",
-                                                      shape.expert_hidden).c_str()));
+    found.push_back(shared_misfit(
+        shape, absl::StrCat("multiples of model.expert_hidden, ", shape.expert_hidden).c_str()));
   }
   if (shape.shared_hidden != 0 && shape.shared_gate) {
     found.push_back("model.shared_gate = true (only false)");
@@ -98,15 +99,9 @@ bool normalises_top_k(const ModelShape& shape) {
 std::vector<std::string> misfits(const ModelShape& shape, ExportFormat format) {
   Misfits found = common_misfits(shape);
   switch (format) {
-    case ExportFormat::kQwen2Moe:
-      add_qwen2_misfits(shape, found);
-      break;
-    case ExportFormat::kMixtral:
-      add_mixtral_misfits(shape, found);
-      break;
-    case ExportFormat::kErnie45Moe:
-      add_ernie_misfits(shape, found);
-      break;
+    case ExportFormat::kQwen2Moe: add_qwen2_misfits(shape, found); break;
+    case ExportFormat::kMixtral: add_mixtral_misfits(shape, found); break;
+    case ExportFormat::kErnie45Moe: add_ernie_misfits(shape, found); break;
   }
   return found;
 }
@@ -124,14 +119,15 @@ absl::StatusOr<ExportFormat> choose_format(const ModelShape& shape) {
     reasons.push_back(absl::StrCat("not ", architecture_name(format), " because of ",
                                    absl::StrJoin(found, ", ")));
   }
-  return InvalidInput(absl::StrCat("no class of transformers computes this model: ",
-                                   absl::StrJoin(reasons, "; ")));
+  return InvalidInput(
+      absl::StrCat("no class of transformers computes this model: ", absl::StrJoin(reasons, "; ")));
 }
 
 absl::Status check_format(const ModelShape& shape, ExportFormat format) {
   const Misfits found = misfits(shape, format);
   if (found.empty()) return absl::OkStatus();
-  return InvalidInput(absl::StrCat(architecture_name(format), " does not compute this model: it has ",
+  return InvalidInput(absl::StrCat(architecture_name(format),
+                                   " does not compute this model: it has ",
                                    absl::StrJoin(found, ", ")));
 }
 

@@ -16,7 +16,8 @@ namespace evermoe {
 enum class ExportFormat {
   kQwen2Moe,    // Qwen2MoeForCausalLM: shared expert scaled by a gate, dense layers
   kMixtral,     // MixtralForCausalLM: every layer MoE, none shared, weights normalised
-  kErnie45Moe,  // Ernie4_5_MoeForCausalLM: shared experts without a gate, dense layers (DeepSeek-MoE)
+  kErnie45Moe,  // Ernie4_5_MoeForCausalLM: shared experts without a gate, dense layers
+                // (DeepSeek-MoE)
 };
 inline constexpr ExportFormat kExportFormats[] = {ExportFormat::kQwen2Moe, ExportFormat::kMixtral,
                                                   ExportFormat::kErnie45Moe};
@@ -25,8 +26,8 @@ const char* to_string(ExportFormat format);          // "qwen2-moe"
 const char* architecture_name(ExportFormat format);  // "Qwen2MoeForCausalLM"
 std::optional<ExportFormat> export_format_from_string(const std::string& text);
 
-// What of the model the class cannot express, as "model.key = value" with what it could; empty if the
-// format fits.
+// What of the model the class cannot express, as "model.key = value" with what it could; empty if
+// the format fits.
 std::vector<std::string> misfits(const ModelShape& shape, ExportFormat format);
 
 // The first format that fits. InvalidInput says for each class what does not fit.

@@ -10,18 +10,20 @@ namespace {
 
 // Names in which the classes differ.
 struct FormatNames {
-  const char* moe;           // of the module that holds gate and experts
-  const char* expert_gate;   // an expert's three matrices
+  const char* moe;          // of the module that holds gate and experts
+  const char* expert_gate;  // an expert's three matrices
   const char* expert_up;
   const char* expert_down;
-  const char* shared;        // the shared experts' module
+  const char* shared;  // the shared experts' module
 };
 
 FormatNames names_of(ExportFormat format) {
   switch (format) {
-    case ExportFormat::kQwen2Moe: return {"mlp", "gate_proj", "up_proj", "down_proj", "shared_expert"};
+    case ExportFormat::kQwen2Moe:
+      return {"mlp", "gate_proj", "up_proj", "down_proj", "shared_expert"};
     case ExportFormat::kMixtral: return {"block_sparse_moe", "w1", "w3", "w2", nullptr};
-    case ExportFormat::kErnie45Moe: return {"mlp", "gate_proj", "up_proj", "down_proj", "shared_experts"};
+    case ExportFormat::kErnie45Moe:
+      return {"mlp", "gate_proj", "up_proj", "down_proj", "shared_experts"};
   }
   return {};
 }
@@ -30,7 +32,10 @@ FormatNames names_of(ExportFormat format) {
 class OperatorCutter {
  public:
   OperatorCutter(const ModelShape& shape, ExportFormat format, const OperatorSpec& spec)
-      : shape_(shape), format_(format), names_(names_of(format)), spec_(spec),
+      : shape_(shape),
+        format_(format),
+        names_(names_of(format)),
+        spec_(spec),
         layer_(absl::StrCat("model.layers.", spec.layer, ".")) {
     result_.name = spec.name;
     result_.flat_size = spec.flat_size;
@@ -38,19 +43,13 @@ class OperatorCutter {
 
   ExportOperator cut() {
     switch (spec_.kind) {
-      case OperatorKind::kEmbedding:
-        whole("token.weight", "model.embed_tokens.weight");
-        break;
+      case OperatorKind::kEmbedding: whole("token.weight", "model.embed_tokens.weight"); break;
       case OperatorKind::kHead:
         whole("norm.weight", "model.norm.weight");
         whole("output.weight", "lm_head.weight");
         break;
-      case OperatorKind::kBlock:
-        cut_block();
-        break;
-      case OperatorKind::kGate:
-        cut_gate();
-        break;
+      case OperatorKind::kBlock: cut_block(); break;
+      case OperatorKind::kGate: cut_gate(); break;
       case OperatorKind::kExpert:
         cut_feed_forward("", absl::StrCat(layer_, names_.moe, ".experts.", spec_.expert, "."),
                          names_.expert_gate, names_.expert_up, names_.expert_down);
@@ -130,8 +129,10 @@ class OperatorCutter {
       if (rotated) weight.interleaved_head_dim = interleaved;
       if (format_ != ExportFormat::kQwen2Moe) return;
       const std::string bias = absl::StrCat(to, name, "_proj.bias");
-      if (shape_.qkv_bias) rows("attention.qkv.bias", begin, count, bias);
-      else zeros(bias, {count});
+      if (shape_.qkv_bias)
+        rows("attention.qkv.bias", begin, count, bias);
+      else
+        zeros(bias, {count});
     };
     cut("q", 0, q, true);
     cut("k", q, kv, true);
@@ -164,7 +165,8 @@ int64_t ExportTensor::numel() const {
   return count;
 }
 
-absl::StatusOr<ExportPlan> plan_export(const ModelShape& shape, ExportFormat format, ElementType type) {
+absl::StatusOr<ExportPlan> plan_export(const ModelShape& shape, ExportFormat format,
+                                       ElementType type) {
   CHECK(type == ElementType::kFp32 || type == ElementType::kBf16) << to_string(type);
   RETURN_IF_ERROR(check_format(shape, format));
   ExportPlan plan{format, type, {}, export_config(shape, format, type)};

@@ -45,7 +45,8 @@ class ExportTest : public testing::Test {
       state_.operators.emplace_back(spec.name, spec.flat_size);
     }
     std::sort(state_.operators.begin(), state_.operators.end());
-    auto job = FakeJob::open(real_files(), {.directory = folder_.at("checkpoints"), .world_size = 2,
+    auto job = FakeJob::open(real_files(), {.directory = folder_.at("checkpoints"),
+                                            .world_size = 2,
                                             .state_type = state_.state_type,
                                             .compute_type = state_.compute_type});
     ASSERT_TRUE(job.ok()) << job.status();
@@ -110,9 +111,9 @@ const ExportTensor& find(const ExportPlan& plan, const std::string& name) {
 
 TEST(ExportFormatTest, EveryPresetHasItsClassOrAReason) {
   const std::map<std::string, std::string> classes = {
-      {"qwen-moe-tiny", "qwen2-moe"},         {"qwen1.5-moe-a2.7b", "qwen2-moe"},
-      {"qwen2-57b-a14b", "qwen2-moe"},        {"mixtral-tiny", "mixtral"},
-      {"mixtral-8x7b", "mixtral"},            {"deepseek-moe-tiny", "ernie4.5-moe"},
+      {"qwen-moe-tiny", "qwen2-moe"},      {"qwen1.5-moe-a2.7b", "qwen2-moe"},
+      {"qwen2-57b-a14b", "qwen2-moe"},     {"mixtral-tiny", "mixtral"},
+      {"mixtral-8x7b", "mixtral"},         {"deepseek-moe-tiny", "ernie4.5-moe"},
       {"deepseek-moe-16b", "ernie4.5-moe"}};
   for (const auto& [name, expected] : classes) {
     const auto format = choose_format(preset(name).value());
@@ -121,10 +122,11 @@ TEST(ExportFormatTest, EveryPresetHasItsClassOrAReason) {
   }
   const absl::Status gpt = choose_format(preset("gpt-moe-tiny").value()).status();
   EXPECT_EQ(exit_code(gpt), 2);
-  EXPECT_EQ(gpt.message(),
-            "no class of transformers computes this model: it has model.norm = layernorm (only rmsnorm), "
-            "model.activation = gelu (only swiglu), model.position = learned (only rotary), "
-            "model.linear_bias = true (only false)");
+  EXPECT_EQ(
+      gpt.message(),
+      "no class of transformers computes this model: it has model.norm = layernorm (only rmsnorm), "
+      "model.activation = gelu (only swiglu), model.position = learned (only rotary), "
+      "model.linear_bias = true (only false)");
 }
 
 TEST(ExportFormatTest, NamesWhatDoesNotFitEachClass) {
@@ -140,12 +142,14 @@ TEST(ExportFormatTest, NamesWhatDoesNotFitEachClass) {
   shape = small_shape("deepseek-moe");
   shape.shared_hidden = 192;
   shape.expert_hidden = 128;
-  EXPECT_THAT(misfits(shape, ExportFormat::kErnie45Moe),
-              ElementsAre("model.shared_hidden = 192 (only multiples of model.expert_hidden, 128)"));
+  EXPECT_THAT(
+      misfits(shape, ExportFormat::kErnie45Moe),
+      ElementsAre("model.shared_hidden = 192 (only multiples of model.expert_hidden, 128)"));
   shape = small_shape("qwen-moe");
   shape.routed_scale = 2.5;
-  EXPECT_EQ(plan_export(shape, ExportFormat::kQwen2Moe, ElementType::kFp32).status().message(),
-            "Qwen2MoeForCausalLM does not compute this model: it has model.routed_scale = 2.5 (only 1)");
+  EXPECT_EQ(
+      plan_export(shape, ExportFormat::kQwen2Moe, ElementType::kFp32).status().message(),
+      "Qwen2MoeForCausalLM does not compute this model: it has model.routed_scale = 2.5 (only 1)");
 }
 
 TEST(ExportPlanTest, CutsFusedParameters) {
@@ -182,7 +186,8 @@ TEST(ExportPlanTest, EveryParameterIsExportedOnce) {
         covered += tensor.source.size();
       }
       std::sort(ranges.begin(), ranges.end());
-      for (size_t i = 1; i < ranges.size(); ++i) EXPECT_LE(ranges[i - 1].second, ranges[i].first) << op.name;
+      for (size_t i = 1; i < ranges.size(); ++i)
+        EXPECT_LE(ranges[i - 1].second, ranges[i].first) << op.name;
     }
     EXPECT_EQ(covered, count_parameters(shape).total) << style;
   }
@@ -198,7 +203,8 @@ TEST(ExportPlanTest, DenseLayersAreSaidInEachClassesWords) {
   EXPECT_EQ(qwen["decoder_sparse_step"], 2);
   shape.shared_gate = false;
   shape.qkv_bias = false;
-  const auto ernie = plan_export(shape, ExportFormat::kErnie45Moe, ElementType::kBf16).value().config;
+  const auto ernie =
+      plan_export(shape, ExportFormat::kErnie45Moe, ElementType::kBf16).value().config;
   EXPECT_EQ(ernie["moe_layer_start_index"], 3);
   EXPECT_EQ(ernie["moe_layer_interval"], 2);
   EXPECT_EQ(ernie["moe_norm_min"], 1.0);
@@ -225,10 +231,13 @@ TEST_F(ExportTest, WritesTheMasterWeights) {
 TEST_F(ExportTest, RowsOfRotatedHeadsAreInterleaved) {
   const ModelShape shape = small_shape("deepseek-moe");
   save(shape);
-  ASSERT_TRUE(write(plan_export(shape, ExportFormat::kErnie45Moe, ElementType::kFp32).value()).ok());
+  ASSERT_TRUE(
+      write(plan_export(shape, ExportFormat::kErnie45Moe, ElementType::kFp32).value()).ok());
   const std::vector<float> block = master("layer.0.block");  // begins with attention.qkv.weight
-  const std::vector<float> q = floats("model.safetensors", "model.layers.0.self_attn.q_proj.weight");
-  const std::vector<float> v = floats("model.safetensors", "model.layers.0.self_attn.v_proj.weight");
+  const std::vector<float> q =
+      floats("model.safetensors", "model.layers.0.self_attn.q_proj.weight");
+  const std::vector<float> v =
+      floats("model.safetensors", "model.layers.0.self_attn.v_proj.weight");
   const int stored[] = {0, 8, 1, 9};  // head_dim 16: the pairs (i, i + 8) become neighbours
   for (int head = 0; head < 4; ++head) {
     for (int row = 0; row < 4; ++row) {
@@ -248,7 +257,8 @@ TEST_F(ExportTest, RoundsToBf16LikeTheTrainer) {
   save(shape);
   ASSERT_TRUE(write(plan_export(shape, ExportFormat::kMixtral, ElementType::kBf16).value()).ok());
   const std::vector<float> gate = master("layer.1.gate");
-  const std::string bytes = tensor("model.safetensors", "model.layers.1.block_sparse_moe.gate.weight");
+  const std::string bytes =
+      tensor("model.safetensors", "model.layers.1.block_sparse_moe.gate.weight");
   ASSERT_EQ(bytes.size(), 2 * 64 * sizeof(uint16_t));
   for (size_t i = 0; i < 2 * 64; ++i) {
     uint16_t bits = 0;
@@ -264,8 +274,8 @@ TEST_F(ExportTest, LargeModelsAreDealtToFiles) {
   const int64_t limit = 40'000;  // two matrices of 64 x 64
   const auto summary = write(plan, {.file_bytes_max = limit});
   ASSERT_TRUE(summary.ok()) << summary.status();
-  const auto index =
-      nlohmann::json::parse(read_file(real_files(), join_path(out_, "model.safetensors.index.json"), 1 << 20).value());
+  const auto index = nlohmann::json::parse(
+      read_file(real_files(), join_path(out_, "model.safetensors.index.json"), 1 << 20).value());
   EXPECT_EQ(index["metadata"]["total_size"], summary->bytes);
   size_t tensors = 0;
   for (const ExportOperator& op : plan.operators) {
@@ -288,8 +298,9 @@ TEST_F(ExportTest, RefusesOperatorsOfAnotherModel) {
   shape.layers = 3;
   const auto result = write(plan_export(shape, ExportFormat::kMixtral, ElementType::kFp32).value());
   EXPECT_EQ(exit_code(result.status()), 1);
-  EXPECT_THAT(std::string(result.status().message()),
-              HasSubstr("its operators are not those of its configuration: layer.2.block is missing"));
+  EXPECT_THAT(
+      std::string(result.status().message()),
+      HasSubstr("its operators are not those of its configuration: layer.2.block is missing"));
   EXPECT_FALSE(real_files().exists(out_));
 }
 
@@ -321,7 +332,9 @@ TEST_F(ExportTest, ReplacesWhatAKilledExportLeft) {
   const ModelShape shape = small_shape("mixtral");
   save(shape);
   ASSERT_TRUE(real_files().create_directories(out_ + ".exporting").ok());
-  ASSERT_TRUE(write_file_synced(real_files(), out_ + ".exporting/model-00001-of-00009.safetensors", "x").ok());
+  ASSERT_TRUE(
+      write_file_synced(real_files(), out_ + ".exporting/model-00001-of-00009.safetensors", "x")
+          .ok());
   ASSERT_TRUE(real_files().create_directories(out_).ok());  // an empty folder may be filled
   ASSERT_TRUE(write(plan_export(shape, ExportFormat::kMixtral, ElementType::kFp32).value()).ok());
   EXPECT_EQ(real_files().list(out_)->size(), 3u);

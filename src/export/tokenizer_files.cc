@@ -46,7 +46,8 @@ std::string utf8(int code) {
   return {static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 0x3f))};
 }
 
-// Byte-level tokenizers write every byte as a visible character: itself, or the next one from U+0100 on.
+// Byte-level tokenizers write every byte as a visible character: itself, or the next one from
+// U+0100 on.
 Json byte_vocabulary() {
   Json vocabulary = Json::object();
   int next = 0x100;
@@ -58,8 +59,10 @@ Json byte_vocabulary() {
 }
 
 Json byte_tokenizer_json() {
-  const Json byte_level = {
-      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
+  const Json byte_level = {{"type", "ByteLevel"},
+                           {"add_prefix_space", false},
+                           {"trim_offsets", true},
+                           {"use_regex", false}};
   return tokenizer_json(nullptr, byte_level, byte_level,
                         {{"type", "BPE"}, {"vocab", byte_vocabulary()}, {"merges", Json::array()}});
 }
@@ -81,8 +84,9 @@ size_t first_character_bytes(const std::string& utf8) {
   return bytes;
 }
 
-// Cuts the text so that no token crosses the cuts: around newlines, because the model sees single lines,
-// and behind the first character of whatever reads like the name of a piece that text never becomes.
+// Cuts the text so that no token crosses the cuts: around newlines, because the model sees single
+// lines, and behind the first character of whatever reads like the name of a piece that text never
+// becomes.
 std::string cuts(const SentencePieceSpec& spec) {
   std::string pattern = "\n";
   if (spec.has_byte_fallback) pattern += "|<(?=0x[0-9A-F]{2}>)";
@@ -90,7 +94,8 @@ std::string cuts(const SentencePieceSpec& spec) {
     const bool is_text = piece.kind == Kind::kNormal || piece.kind == Kind::kByte;
     if (is_text || first_character_bytes(piece.text) == piece.text.size()) continue;
     const size_t first = first_character_bytes(piece.text);
-    absl::StrAppend(&pattern, "|", escaped(piece.text.substr(0, first)), "(?=", escaped(piece.text.substr(first)), ")");
+    absl::StrAppend(&pattern, "|", escaped(piece.text.substr(0, first)),
+                    "(?=", escaped(piece.text.substr(first)), ")");
   }
   return pattern;
 }
@@ -123,7 +128,10 @@ Json sentencepiece_json(const SentencePieceSpec& spec) {
     if (piece.kind == Kind::kUnknown) unknown = std::ssize(vocabulary);
     vocabulary.push_back({piece.text, piece.score});
   }
-  const Json split = {{"type", "Split"}, {"pattern", regex(cuts(spec))}, {"behavior", "Isolated"}, {"invert", false}};
+  const Json split = {{"type", "Split"},
+                      {"pattern", regex(cuts(spec))},
+                      {"behavior", "Isolated"},
+                      {"invert", false}};
   return tokenizer_json(line_normalizer(spec), split, line_decoder(spec),
                         {{"type", "Unigram"},
                          {"unk_id", unknown},
@@ -134,14 +142,16 @@ Json sentencepiece_json(const SentencePieceSpec& spec) {
 // What of the model the form above cannot express; nullopt if nothing.
 std::optional<std::string> misfit(const SentencePieceSpec& spec) {
   const auto has = [&](Kind kind, const std::string& text) {
-    return std::any_of(spec.pieces.begin(), spec.pieces.end(),
-                       [&](const SentencePiece& piece) { return piece.kind == kind && (text.empty() || piece.text == text); });
+    return std::any_of(spec.pieces.begin(), spec.pieces.end(), [&](const SentencePiece& piece) {
+      return piece.kind == kind && (text.empty() || piece.text == text);
+    });
   };
   if (spec.algorithm != SentencePieceSpec::Algorithm::kUnigram) return "it is not a unigram model";
   if (spec.rewrites_characters) return "it rewrites characters (such as NFKC) before it cuts them";
   if (spec.ends_words_with_space || !spec.escapes_spaces) return "it treats spaces in another way";
   if (has(Kind::kUserDefined, "")) return "it has symbols that its user defined";
-  if (!has(Kind::kNormal, "\n") && !has(Kind::kByte, "<0x0A>")) return "it has no token of its own for a newline";
+  if (!has(Kind::kNormal, "\n") && !has(Kind::kByte, "<0x0A>"))
+    return "it has no token of its own for a newline";
   return std::nullopt;
 }
 
@@ -154,19 +164,24 @@ std::string config_text(const ModelShape& shape) {
   return config.dump(2) + "\n";
 }
 
-absl::Status check_vocabulary(const std::string& tokenizer, int64_t vocabulary, const ModelShape& shape) {
+absl::Status check_vocabulary(const std::string& tokenizer, int64_t vocabulary,
+                              const ModelShape& shape) {
   if (vocabulary <= shape.vocabulary) return absl::OkStatus();
-  return InvalidInput(absl::StrCat(tokenizer, ": found ", vocabulary, " tokens, allowed: at most the model's vocabulary (",
+  return InvalidInput(absl::StrCat(tokenizer, ": found ", vocabulary,
+                                   " tokens, allowed: at most the model's vocabulary (",
                                    shape.vocabulary, "): it is another tokenizer than the job's"));
 }
 
 }  // namespace
 
-absl::StatusOr<TokenizerFiles> tokenizer_files(const std::string& tokenizer, const ModelShape& shape) {
+absl::StatusOr<TokenizerFiles> tokenizer_files(const std::string& tokenizer,
+                                               const ModelShape& shape) {
   const absl::StatusOr<std::unique_ptr<Tokenizer>> opened = Tokenizer::open(tokenizer);
   if (absl::IsNotFound(opened.status())) {
-    return InvalidInput(absl::StrCat(tokenizer, ": no such file, allowed: the SentencePiece model that the job's text was "
-                                     "tokenized with"));
+    return InvalidInput(
+        absl::StrCat(tokenizer,
+                     ": no such file, allowed: the SentencePiece model that the job's text was "
+                     "tokenized with"));
   }
   RETURN_IF_ERROR(opened.status());
   RETURN_IF_ERROR(check_vocabulary(tokenizer, (*opened)->vocabulary(), shape));

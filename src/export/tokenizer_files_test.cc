@@ -1,4 +1,5 @@
-// What is written of a tokenizer, and when nothing is. tests/export asks transformers for its tokens.
+// What is written of a tokenizer, and when nothing is. tests/export asks transformers for its
+// tokens.
 #include "export/tokenizer_files.h"
 
 #include <gmock/gmock.h>
@@ -65,23 +66,27 @@ TEST_F(TokenizerFilesTest, AModelKeepsItsTokens) {
   ASSERT_EQ(vocabulary.size(), spec.pieces.size());
   ASSERT_EQ(spec.pieces.size(), 300u);
   for (size_t i = 0; i < spec.pieces.size(); ++i) EXPECT_EQ(vocabulary[i][0], spec.pieces[i].text);
-  EXPECT_EQ(Json::parse(file(files, "tokenizer_config.json"))["tokenizer_class"], "PreTrainedTokenizerFast");
+  EXPECT_EQ(Json::parse(file(files, "tokenizer_config.json"))["tokenizer_class"],
+            "PreTrainedTokenizerFast");
 }
 
 TEST_F(TokenizerFilesTest, OtherTokenizersThanTheJobsAreRefused) {
   const absl::Status larger = tokenizer_files(model(), shape_of(256)).status();
   EXPECT_EQ(exit_code(larger), 2);
-  EXPECT_THAT(std::string(larger.message()), HasSubstr("found 300 tokens, allowed: at most the model's vocabulary (256)"));
+  EXPECT_THAT(std::string(larger.message()),
+              HasSubstr("found 300 tokens, allowed: at most the model's vocabulary (256)"));
   const absl::Status missing = tokenizer_files(folder_.path("none.model"), shape_of(256)).status();
   EXPECT_EQ(exit_code(missing), 2);
-  EXPECT_THAT(std::string(missing.message()), StartsWith(folder_.path("none.model") + ": no such file"));
+  EXPECT_THAT(std::string(missing.message()),
+              StartsWith(folder_.path("none.model") + ": no such file"));
 }
 
 TEST_F(TokenizerFilesTest, WhatTheFormCannotExpressHasNoFiles) {
   std::string bytes = folder_.read(model());
   // Protobuf messages add up: a second trainer_spec with model_type = 2 makes it a BPE model.
   bytes += std::string("\x12\x02\x18\x02", 4);
-  const TokenizerFiles files = tokenizer_files(folder_.write("bpe.model", bytes), shape_of(320)).value();
+  const TokenizerFiles files =
+      tokenizer_files(folder_.write("bpe.model", bytes), shape_of(320)).value();
   EXPECT_TRUE(files.files.empty());
   EXPECT_EQ(files.why_none, folder_.path("bpe.model") + ": it is not a unigram model");
 }
@@ -90,7 +95,8 @@ TEST_F(TokenizerFilesTest, DamagedModelsAreRefused) {
   const std::string good = folder_.read(model());
   EXPECT_TRUE(absl::IsDataLoss(parse_sentencepiece_spec("").status()));
   // Whatever is read of the beginning of a model, it is not read beyond it.
-  for (size_t size = 0; size < good.size(); size += 7) (void)parse_sentencepiece_spec(good.substr(0, size));
+  for (size_t size = 0; size < good.size(); size += 7)
+    (void)parse_sentencepiece_spec(good.substr(0, size));
   EXPECT_TRUE(absl::IsDataLoss(parse_sentencepiece_spec(good.substr(0, good.size() - 1)).status()));
 }
 

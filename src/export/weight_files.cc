@@ -84,7 +84,8 @@ absl::Status WeightFileWriter::add(const ExportTensor& tensor, ElementType from_
   if (tensor.interleaved_head_dim == 0) return append_cast(from_type, source, to_type);
   const size_t row_bytes = source.size() / static_cast<size_t>(tensor.shape[0]);
   for (int64_t row = 0; row < tensor.shape[0]; ++row) {
-    const size_t from = static_cast<size_t>(stored_row(row, tensor.interleaved_head_dim)) * row_bytes;
+    const size_t from =
+        static_cast<size_t>(stored_row(row, tensor.interleaved_head_dim)) * row_bytes;
     RETURN_IF_ERROR(append_cast(from_type, source.subspan(from, row_bytes), to_type));
   }
   return absl::OkStatus();
@@ -98,7 +99,8 @@ absl::Status WeightFileWriter::finish() {
 
 absl::Status WeightFileWriter::open_next() {
   const WeightFile& file = layout_[file_index_];
-  ASSIGN_OR_RETURN(open_, files_.create(join_path(folder_, file.name), {.reserve_bytes = file.bytes}));
+  ASSIGN_OR_RETURN(open_,
+                   files_.create(join_path(folder_, file.name), {.reserve_bytes = file.bytes}));
   tensor_index_ = 0;
   return append(std::as_bytes(std::span(file.header)));
 }
@@ -135,7 +137,8 @@ absl::Status WeightFileWriter::append_cast(ElementType from_type, std::span<cons
 absl::Status WeightFileWriter::append_zeros(int64_t bytes) {
   const std::vector<std::byte> zeros(static_cast<size_t>(std::min(bytes, kWriteBytes)));
   for (int64_t left = bytes; left > 0; left -= kWriteBytes) {
-    RETURN_IF_ERROR(append(std::span(zeros).first(static_cast<size_t>(std::min(left, kWriteBytes)))));
+    RETURN_IF_ERROR(
+        append(std::span(zeros).first(static_cast<size_t>(std::min(left, kWriteBytes)))));
   }
   return absl::OkStatus();
 }

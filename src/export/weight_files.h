@@ -19,7 +19,7 @@ struct WeightFile {
   std::string name;    // "model.safetensors" or "model-00001-of-00003.safetensors"
   std::string header;  // safetensors header
   std::vector<SafetensorsTensor> tensors;
-  int64_t bytes = 0;   // of the whole file
+  int64_t bytes = 0;  // of the whole file
 };
 
 // Deals the plan's tensors to files of at most `file_bytes_max` bytes of data where a file has more
@@ -38,8 +38,8 @@ class WeightFileWriter {
       : files_(files), folder_(std::move(folder)), layout_(layout) {}
 
   // The next tensor, from its operator's flat master weights in `from_type`.
-  absl::Status add(const ExportTensor& tensor, ElementType from_type, std::span<const std::byte> flat,
-                   ElementType to_type);
+  absl::Status add(const ExportTensor& tensor, ElementType from_type,
+                   std::span<const std::byte> flat, ElementType to_type);
   // After the last tensor: everything is on the disk, but for the folder's names.
   absl::Status finish();
 
@@ -47,7 +47,8 @@ class WeightFileWriter {
   absl::Status open_next();
   absl::Status close_open();
   absl::Status append(std::span<const std::byte> bytes);
-  absl::Status append_cast(ElementType from_type, std::span<const std::byte> from, ElementType to_type);
+  absl::Status append_cast(ElementType from_type, std::span<const std::byte> from,
+                           ElementType to_type);
   absl::Status append_zeros(int64_t bytes);
   absl::Status flush();
 

@@ -35,7 +35,8 @@ std::string to_string(const Fault& fault) {
   const bool is_controller = fault.kind == FaultKind::kKillController;
   std::string text(to_string(fault.kind));
   if (fault.kind == FaultKind::kKillNode) absl::StrAppend(&text, " ", fault.node);
-  if (fault.kind != FaultKind::kKillNode && !is_controller) absl::StrAppend(&text, shown(fault.role));
+  if (fault.kind != FaultKind::kKillNode && !is_controller)
+    absl::StrAppend(&text, shown(fault.role));
   if (fault.kind == FaultKind::kCutConnection) absl::StrAppend(&text, " to", shown(fault.other));
   if (is_controller && fault.moment) absl::StrAppend(&text, " with", shown(fault.role));
   if (fault.moment) return text + shown(*fault.moment);

@@ -1,8 +1,8 @@
-// One fault: what is struck, and when.
+// One fault: what is injected, and when.
 //
-// A fault strikes at most once in the life of a job, although the worker it struck is replaced by a
-// process that passes the same point again. Whoever strikes records fault.index, durably and before
-// the blow, and hands all recorded indices to every new trigger.
+// A fault fires at most once in the life of a job, although the worker it hit is replaced by a
+// process that passes the same point again. Whoever injects it records fault.index, durably and
+// before the blow, and hands all recorded indices to every new trigger.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,9 @@ enum class FaultKind {
 
 // "kill_worker", "kill_node", ...
 const char* to_string(FaultKind kind);
-inline constexpr FaultKind kFaultKinds[] = {FaultKind::kKillWorker,    FaultKind::kKillNode,
-                                            FaultKind::kStopWorker,    FaultKind::kCutConnection,
-                                            FaultKind::kCorruptCopy,   FaultKind::kKillController};
+inline constexpr FaultKind kFaultKinds[] = {FaultKind::kKillWorker,  FaultKind::kKillNode,
+                                            FaultKind::kStopWorker,  FaultKind::kCutConnection,
+                                            FaultKind::kCorruptCopy, FaultKind::kKillController};
 
 // Who a worker is, as fault scripts say it: parallel/topology.h's Role, which is not below this.
 struct FaultRole {
@@ -38,17 +38,17 @@ struct FaultRole {
 
 // A worker passing a point, where the fault is not one by time.
 struct FaultMoment {
-  std::string point;             // a known one
-  std::optional<Step> step;      // that is under way, Step(1) being the first; empty: any
-  std::optional<int> recovery;   // of the job, counted from 1, that is under way; empty: any or none
-  int64_t reached = 0;           // earlier passings of the point that meet the conditions above
+  std::string point;            // a known one
+  std::optional<Step> step;     // that is under way, Step(1) being the first; empty: any
+  std::optional<int> recovery;  // of the job, counted from 1, that is under way; empty: any or none
+  int64_t reached = 0;          // earlier passings of the point that meet the conditions above
   friend bool operator==(const FaultMoment&, const FaultMoment&) = default;
 };
 
 struct Fault {
   int index = 0;  // place in the script, from 0
   FaultKind kind = FaultKind::kKillWorker;
-  // Whom it strikes, and whose passing of the point counts. kKillController: only the latter.
+  // Whom it hits, and whose passing of the point counts. kKillController: only the latter.
   // kKillNode: (0, 0), since any worker of the node counts.
   FaultRole role;
   FaultRole other;  // kCutConnection: the other end

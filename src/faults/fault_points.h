@@ -1,4 +1,4 @@
-// The named points (base/fault_point.h) at which a fault script can strike.
+// The named points (base/fault_point.h) at which a fault script can fire.
 //
 // A step is under way from its first forward until the next step's, so an evaluation and a durable
 // checkpoint after step n still belong to step n.
@@ -21,7 +21,8 @@ inline constexpr KnownFaultPoint kFaultPoints[] = {
     {"step/backward", "before the backward of each round"},
     {"step/accumulated", "the gradients of all rounds are accumulated, none is reduced"},
     {"step/before_verdict", "the gradients are reduced, this rank's findings are not sent"},
-    {"commit/reduced", "what the ranks found is added up, for a step or an evaluation; nothing is committed"},
+    {"commit/reduced",
+     "what the ranks found is added up, for a step or an evaluation; nothing is committed"},
     {"step/after_verdict", "the verdict is known, nothing is updated"},
     {"step/updated", "master weights are updated, compute weights are not gathered"},
     {"evaluate/batch", "between a batch of an evaluation and its commit"},

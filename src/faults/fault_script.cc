@@ -22,9 +22,8 @@ constexpr double kSecondsMax = 1e9;
 constexpr char kFirstPoint[] = "step/forward";
 constexpr char kFirstPointOfRecovery[] = "recovery/stopped";
 
-constexpr const char* kKeys[] = {"kind",        "stage", "lane",  "other_stage", "other_lane",
-                                 "node",        "step",  "point", "reached",     "in_recovery",
-                                 "after_seconds"};
+constexpr const char* kKeys[] = {"kind", "stage", "lane",    "other_stage", "other_lane",   "node",
+                                 "step", "point", "reached", "in_recovery", "after_seconds"};
 
 absl::StatusOr<FaultKind> read_kind(const FaultTable& table) {
   std::string allowed;
@@ -137,7 +136,8 @@ absl::StatusOr<toml::table> parse_document(const std::string& text, const std::s
     return toml::parse(text, origin);
   } catch (const toml::parse_error& error) {
     std::string why(error.description());
-    std::replace_if(why.begin(), why.end(), [](unsigned char c) { return c < 0x20; }, ' ');
+    std::replace_if(
+        why.begin(), why.end(), [](unsigned char c) { return c < 0x20; }, ' ');
     return InvalidInput(absl::StrCat(script_place(origin, error.source()), ": not TOML: ", why));
   }
 }
@@ -145,7 +145,8 @@ absl::StatusOr<toml::table> parse_document(const std::string& text, const std::s
 absl::StatusOr<FaultScript> read_faults(const toml::node& node, const toml::key& key,
                                         const std::string& origin, const FaultLimits& limits) {
   const toml::array* array = node.as_array();
-  const bool are_tables = array != nullptr && (array->empty() || array->is_homogeneous<toml::table>());
+  const bool are_tables =
+      array != nullptr && (array->empty() || array->is_homogeneous<toml::table>());
   if (!are_tables || std::ssize(*array) > kFaultsMax) {
     return InvalidInput(absl::StrCat(script_place(origin, key.source()), ": fault: found ",
                                      found_in_script(node), ", allowed: at most ", kFaultsMax,
@@ -200,7 +201,8 @@ absl::StatusOr<FaultScript> parse_fault_script(const std::string& text, const st
   for (const auto& [key, node] : document) {
     if (key.str() != "fault") {
       return InvalidInput(absl::StrCat(script_place(origin, key.source()), ": ",
-                                       shown_script_key(std::string(key.str())), ": unknown key, allowed: fault"));
+                                       shown_script_key(std::string(key.str())),
+                                       ": unknown key, allowed: fault"));
     }
     ASSIGN_OR_RETURN(script, read_faults(node, key, origin, limits));
   }

@@ -155,11 +155,13 @@ TEST(FaultScriptError, NotAnArrayOfTables) {
 
 TEST(FaultScriptError, Kinds) {
   const std::string allowed =
-      ", allowed: kill_worker, kill_node, stop_worker, cut_connection, corrupt_copy, kill_controller";
+      ", allowed: kill_worker, kill_node, stop_worker, cut_connection, corrupt_copy, "
+      "kill_controller";
   EXPECT_EQ(fault_error("stage = 0"), "faults.toml:1:1: fault.kind: found nothing" + allowed);
   EXPECT_EQ(fault_error("kind = \"explode\""),
             "faults.toml:2:1: fault.kind: found \"explode\"" + allowed);
-  EXPECT_EQ(fault_error("kind = 2020-01-02"), "faults.toml:2:1: fault.kind: found 2020-01-02" + allowed);
+  EXPECT_EQ(fault_error("kind = 2020-01-02"),
+            "faults.toml:2:1: fault.kind: found 2020-01-02" + allowed);
   EXPECT_EQ(fault_error("kind = \"" + std::string(79, 'x') + "\xc3\xa9\""),
             "faults.toml:2:1: fault.kind: found \"" + std::string(79, 'x') + "...\"" + allowed);
 }
@@ -181,9 +183,11 @@ TEST(FaultScriptError, Targets) {
             "faults.toml:5:1: fault.other_lane: found 0, allowed: only with kind cut_connection");
   EXPECT_EQ(fault_error("kind = \"cut_connection\"\nstage = 0\nlane = 0\nother_lane = 0"),
             "faults.toml:1:1: fault.other_stage: found nothing, allowed: integer from 0 to 1");
-  EXPECT_EQ(fault_error("kind = \"cut_connection\"\nstage = 0\nlane = 0\nother_stage = 0\nother_lane = 0"),
-            "faults.toml:6:1: fault.other_lane: found 0, allowed: another worker than that of stage "
-            "and lane");
+  EXPECT_EQ(
+      fault_error(
+          "kind = \"cut_connection\"\nstage = 0\nlane = 0\nother_stage = 0\nother_lane = 0"),
+      "faults.toml:6:1: fault.other_lane: found 0, allowed: another worker than that of stage "
+      "and lane");
   EXPECT_EQ(fault_error("kind = \"kill_controller\"\nstage = 0\nstep = 1"),
             "faults.toml:1:1: fault.lane: found nothing, allowed: integer from 0 to 1");
   EXPECT_EQ(fault_error("kind = \"kill_controller\"\nstage = 0\nafter_seconds = 1"),
@@ -226,8 +230,9 @@ TEST(FaultScriptError, Limits) {
   std::string many;
   for (int i = 0; i < 1000; ++i) many += one;
   EXPECT_EQ(parsed(many).faults.size(), 1000);
-  EXPECT_EQ(error_of(many + one),
-            "faults.toml:1:3: fault: found an array of 1001, allowed: at most 1000 tables [[fault]]");
+  EXPECT_EQ(
+      error_of(many + one),
+      "faults.toml:1:3: fault: found an array of 1001, allowed: at most 1000 tables [[fault]]");
   EXPECT_EQ(error_of(std::string(kFaultScriptBytesMax + 1, '\n')),
             "faults.toml: found 1048577 bytes, allowed: at most 1048576");
 }
@@ -238,7 +243,8 @@ TEST(FaultScriptFile, IsLoaded) {
   const auto script = load_fault_script(real_files(), path, kLimits);
   ASSERT_TRUE(script.ok()) << script.status();
   EXPECT_EQ(*script, parsed(kWholeScript));
-  ASSERT_TRUE(write_file_synced(real_files(), path, std::string(kFaultScriptBytesMax + 1, '\n')).ok());
+  ASSERT_TRUE(
+      write_file_synced(real_files(), path, std::string(kFaultScriptBytesMax + 1, '\n')).ok());
   EXPECT_EQ(load_fault_script(real_files(), path, kLimits).status().message(),
             path + ": has 1048577 bytes, the limit is 1048576");
   ASSERT_TRUE(real_files().remove_file(path).ok());

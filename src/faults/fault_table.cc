@@ -67,8 +67,8 @@ absl::Status FaultTable::check_keys(std::span<const char* const> known) const {
   for (const auto& [key, node] : table_) {
     if (std::find(known.begin(), known.end(), key.str()) != known.end()) continue;
     return InvalidInput(absl::StrCat(script_place(origin_, key.source()), ": fault.",
-                                     shown_script_key(std::string(key.str())), ": unknown key, allowed: ",
-                                     absl::StrJoin(known, ", ")));
+                                     shown_script_key(std::string(key.str())),
+                                     ": unknown key, allowed: ", absl::StrJoin(known, ", ")));
   }
   return absl::OkStatus();
 }
@@ -77,7 +77,8 @@ absl::Status FaultTable::refuse(const std::string& key, const std::string& allow
   return has(key) ? not_allowed(key, allowed) : absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> FaultTable::integer(const std::string& key, int64_t min, int64_t max) const {
+absl::StatusOr<int64_t> FaultTable::integer(const std::string& key, int64_t min,
+                                            int64_t max) const {
   const auto* value = table_[key].as_integer();
   if (value != nullptr && min <= value->get() && value->get() <= max) return value->get();
   return not_allowed(key, absl::StrCat("integer from ", min, " to ", max));
@@ -92,7 +93,8 @@ absl::StatusOr<double> FaultTable::number(const std::string& key, double min, do
   return not_allowed(key, absl::StrCat("number x with ", min, " <= x <= ", max));
 }
 
-absl::StatusOr<std::string> FaultTable::word(const std::string& key, const std::string& allowed) const {
+absl::StatusOr<std::string> FaultTable::word(const std::string& key,
+                                             const std::string& allowed) const {
   const std::vector<std::string> words = absl::StrSplit(allowed, ", ");
   const auto* text = table_[key].as_string();
   if (text != nullptr && std::find(words.begin(), words.end(), text->get()) != words.end()) {

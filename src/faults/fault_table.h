@@ -1,4 +1,5 @@
-// One [[fault]] table of a script, whose errors say file, line, key, what was found and what is allowed.
+// One [[fault]] table of a script, whose errors say file, line, key, what was found and what is
+// allowed.
 #pragma once
 
 #include <toml++/toml.h>
@@ -22,7 +23,8 @@ std::string shown_script_key(const std::string& key);
 // Keeps references to both; they must live longer.
 class FaultTable {
  public:
-  FaultTable(const toml::table& table, const std::string& origin) : table_(table), origin_(origin) {}
+  FaultTable(const toml::table& table, const std::string& origin)
+      : table_(table), origin_(origin) {}
 
   bool has(const std::string& key) const { return table_.contains(key); }
   // InvalidInput for the first key that is not in `known`.

@@ -1,4 +1,4 @@
-// When a fault strikes in one worker: a pure function of the points it passes.
+// When a fault fires in one worker: a pure function of the points it passes.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@ namespace evermoe {
 // threads, so the caller holds a lock.
 class FaultTrigger {
  public:
-  // `struck`: indices of the faults that have struck before in the life of the job.
-  FaultTrigger(const FaultScript& script, FaultRole role, int node, const std::set<int>& struck);
+  // `injected`: indices of the faults that have fired before in the life of the job.
+  FaultTrigger(const FaultScript& script, FaultRole role, int node, const std::set<int>& injected);
 
-  // The faults that strike now, in the script's order, each once. `step_under_way` as
-  // faults/fault_points.h defines it; `recovery_number` counts the recoveries of the job from 1 and is
-  // 0 while none is under way. Earlier passings are counted in this process alone, over all attempts
-  // at the step.
+  // The faults that fire now, in the script's order, each once. `step_under_way` as
+  // faults/fault_points.h defines it; `recovery_number` counts the recoveries of the job from 1 and
+  // is 0 while none is under way. Earlier passings are counted in this process alone, over all
+  // attempts at the step.
   std::vector<Fault> on_point(const char* point, Step step_under_way, int recovery_number);
 
-  // Nothing can strike any more: fault points may be disarmed.
+  // Nothing can fire any more: fault points may be disarmed.
   bool is_spent() const { return pending_.empty(); }
 
  private:

@@ -40,15 +40,15 @@ Indices indices(const std::vector<Fault>& faults) {
 // One worker on its way through its points.
 struct Worker {
   explicit Worker(const FaultScript& script, FaultRole role = kHere, int node = kNode,
-                  const std::set<int>& struck = {})
-      : trigger(script, role, node, struck) {}
+                  const std::set<int>& injected = {})
+      : trigger(script, role, node, injected) {}
   Indices pass(const char* point, int64_t step, int recovery = 0) {
     return indices(trigger.on_point(point, Step(step), recovery));
   }
   FaultTrigger trigger;
 };
 
-TEST(FaultTrigger, StrikesAtTheStepAndPointOnce) {
+TEST(FaultTrigger, FiresAtTheStepAndPointOnce) {
   Worker worker(kill("step = 3\npoint = \"step/backward\""));
   EXPECT_THAT(worker.pass("step/backward", 2), IsEmpty());
   EXPECT_THAT(worker.pass("step/forward", 3), IsEmpty());
@@ -77,7 +77,7 @@ TEST(FaultTrigger, PassingsOfThePointAreCountedWithinTheStep) {
   EXPECT_THAT(worker.pass("step/forward", 2), ElementsAre(0));
 }
 
-TEST(FaultTrigger, AFreshProcessIsNotStruckAgain) {
+TEST(FaultTrigger, AFreshProcessIsNotHitAgain) {
   const FaultScript script = kill("step = 3");
   EXPECT_THAT(Worker(script).pass("step/forward", 3), ElementsAre(0));
   Worker replaced(script, kHere, kNode, {0});
@@ -106,7 +106,7 @@ TEST(FaultTrigger, WithoutARecoveryNamedInAnyOrNone) {
   EXPECT_THAT(Worker(kill("step = 5")).pass("step/forward", 5, 7), ElementsAre(0));
 }
 
-TEST(FaultTrigger, FaultsOfOneMomentStrikeTogetherInOrder) {
+TEST(FaultTrigger, FaultsOfOneMomentFireTogetherInOrder) {
   const std::string at = "stage = 0\nlane = 1\nstep = 2\n";
   Worker worker(script_of("[[fault]]\nkind = \"corrupt_copy\"\n" + at +
                           "[[fault]]\nkind = \"kill_worker\"\n" + at + "reached = 1\n" +
@@ -126,15 +126,16 @@ TEST(FaultTrigger, OneWorkersPassingKillsTheController) {
   const std::string text = "[[fault]]\nkind = \"kill_controller\"\nstep = 1\n";
   EXPECT_THAT(Worker(script_of(text), {0, 0}).pass("step/forward", 1), ElementsAre(0));
   EXPECT_THAT(Worker(script_of(text), kHere).pass("step/forward", 1), IsEmpty());
-  EXPECT_THAT(Worker(script_of(text + "stage = 0\nlane = 1")).pass("step/forward", 1), ElementsAre(0));
+  EXPECT_THAT(Worker(script_of(text + "stage = 0\nlane = 1")).pass("step/forward", 1),
+              ElementsAre(0));
 }
 
 TEST(FaultTrigger, FaultsByTimeAreNotItsBusiness) {
   EXPECT_TRUE(Worker(kill("after_seconds = 0")).trigger.is_spent());
 }
 
-// The trigger against the sentence that defines it: a fault strikes at the passing of its point, under
-// its conditions, that has `reached` earlier ones.
+// The trigger against the sentence that defines it: a fault fires at the passing of its point,
+// under its conditions, that has `reached` earlier ones.
 TEST(FaultTrigger, AgreesWithCountingOnRandomWalks) {
   const char* points[] = {"step/forward", "capture/sent", "catch_up/step"};
   for (uint32_t seed = 0; seed < 300; ++seed) {
@@ -158,8 +159,10 @@ TEST(FaultTrigger, AgreesWithCountingOnRandomWalks) {
       Indices expected;
       for (const Fault& fault : script.faults) {
         const FaultMoment& moment = *fault.moment;
-        if (fault.role == kHere && moment.point == point && moment.step.value_or(Step(step)) == Step(step) &&
-            moment.recovery.value_or(recovery) == recovery && met[fault.index]++ == moment.reached) {
+        if (fault.role == kHere && moment.point == point &&
+            moment.step.value_or(Step(step)) == Step(step) &&
+            moment.recovery.value_or(recovery) == recovery &&
+            met[fault.index]++ == moment.reached) {
           expected.push_back(fault.index);
         }
       }
@@ -176,7 +179,7 @@ FaultScript timed_script() {
       "[[fault]]\nkind = \"stop_worker\"\nstage = 0\nlane = 0\nafter_seconds = 5\n");
 }
 
-TEST(TimedFaults, StrikeWhenTheirTimeHasComeOnce) {
+TEST(TimedFaults, FireWhenTheirTimeHasComeOnce) {
   TimedFaults faults(timed_script(), {});
   EXPECT_EQ(faults.next_seconds(), 2.5);
   EXPECT_THAT(faults.due(2.4), IsEmpty());
@@ -192,7 +195,7 @@ TEST(TimedFaults, TheEarliestComesFirst) {
   EXPECT_THAT(indices(faults.due(10)), ElementsAre(1, 0, 3));
 }
 
-TEST(TimedFaults, AControllerStartedAgainDoesNotStrikeAgain) {
+TEST(TimedFaults, AControllerStartedAgainDoesNotFireAgain) {
   TimedFaults faults(timed_script(), {0, 1});
   EXPECT_THAT(indices(faults.due(10)), ElementsAre(3));
 }

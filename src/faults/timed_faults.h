@@ -1,4 +1,4 @@
-// The faults of a script that strike by time, for whoever watches over the whole job.
+// The faults of a script that fire by time, for whoever watches over the whole job.
 #pragma once
 
 #include <optional>
@@ -12,13 +12,13 @@ namespace evermoe {
 // One thread at a time.
 class TimedFaults {
  public:
-  // `struck`: indices of the faults that have struck before in the life of the job.
-  TimedFaults(const FaultScript& script, const std::set<int>& struck);
+  // `injected`: indices of the faults that have fired before in the life of the job.
+  TimedFaults(const FaultScript& script, const std::set<int>& injected);
 
   // The faults whose time has come and that were not returned before, earliest first, the script's
   // order among equals. Seconds since the job began, also in a controller that was started again.
   std::vector<Fault> due(double seconds);
-  // When the next one strikes.
+  // When the next one fires.
   std::optional<double> next_seconds() const;
 
  private:

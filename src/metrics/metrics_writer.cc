@@ -22,12 +22,14 @@ int64_t step_of(const std::string& line, bool csv) {
     return end != line.c_str() && *end == ',' ? step : -1;
   }
   const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer()) return -1;
+  if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer())
+    return -1;
   return object["step"].get<int64_t>();
 }
 
 // What of an earlier run's file still holds when the run goes on from `resumed`.
-absl::StatusOr<std::string> kept_lines(Files& files, const std::string& path, Step resumed, bool csv) {
+absl::StatusOr<std::string> kept_lines(Files& files, const std::string& path, Step resumed,
+                                       bool csv) {
   if (!files.exists(path)) return std::string();
   ASSIGN_OR_RETURN(const std::string old, read_file(files, path, kMetricsBytesMax));
   std::string kept;
@@ -63,9 +65,10 @@ std::string protection_fields(const StepMetrics& m) {
   if (m.window_steps == 0) return "";
   return absl::StrFormat(
       ",\"window_steps\":%d,\"complete_window\":%d,\"log_bytes\":%d,\"snapshot_bytes\":%d,"
-      "\"captured_bytes\":%d,\"read_wait_seconds\":%s,\"copy_wait_seconds\":%s,\"copying_seconds\":%s",
-      m.window_steps, m.complete_window.value, m.log_bytes, m.snapshot_bytes, m.captured_bytes, number(m.read_wait_seconds),
-      number(m.copy_wait_seconds), number(m.copying_seconds));
+      "\"captured_bytes\":%d,\"read_wait_seconds\":%s,\"copy_wait_seconds\":%s,\"copying_seconds\":"
+      "%s",
+      m.window_steps, m.complete_window.value, m.log_bytes, m.snapshot_bytes, m.captured_bytes,
+      number(m.read_wait_seconds), number(m.copy_wait_seconds), number(m.copying_seconds));
 }
 
 class FileMetricsWriter : public MetricsWriter {
@@ -76,16 +79,19 @@ class FileMetricsWriter : public MetricsWriter {
   absl::Status append(const StepMetrics& m) override {
     const std::string line = absl::StrFormat(
         "{\"step\":%d,\"loss\":%s,\"auxiliary_loss\":%s,\"gradient_norm\":%s,\"learning_rate\":%s,"
-        "\"load_imbalance\":%s,\"loss_scale\":%s,\"applied\":%s,\"tokens_per_second\":%s,\"seconds\":%s%s}\n",
-        m.step.value, number(m.loss), number(m.auxiliary_loss), number(m.gradient_norm), number(m.learning_rate),
-        number(m.load_imbalance), number(m.loss_scale), m.applied ? "true" : "false", number(m.tokens_per_second),
-        number(m.seconds), protection_fields(m));
+        "\"load_imbalance\":%s,\"loss_scale\":%s,\"applied\":%s,\"tokens_per_second\":%s,"
+        "\"seconds\":%s%s}\n",
+        m.step.value, number(m.loss), number(m.auxiliary_loss), number(m.gradient_norm),
+        number(m.learning_rate), number(m.load_imbalance), number(m.loss_scale),
+        m.applied ? "true" : "false", number(m.tokens_per_second), number(m.seconds),
+        protection_fields(m));
     RETURN_IF_ERROR(append_text(*lines_, line));
     return append_text(*curve_, absl::StrFormat("%d,%s,\n", m.step.value, number(m.loss)));
   }
 
   absl::Status append_validation(Step step, double loss) override {
-    RETURN_IF_ERROR(append_text(*lines_, absl::StrFormat("{\"step\":%d,\"validation_loss\":%s}\n", step.value, number(loss))));
+    RETURN_IF_ERROR(append_text(*lines_, absl::StrFormat("{\"step\":%d,\"validation_loss\":%s}\n",
+                                                         step.value, number(loss))));
     return append_text(*curve_, absl::StrFormat("%d,,%s\n", step.value, number(loss)));
   }
 
@@ -101,7 +107,8 @@ class FileMetricsWriter : public MetricsWriter {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<MetricsWriter>> MetricsWriter::open(Files& files, const std::string& directory,
+absl::StatusOr<std::unique_ptr<MetricsWriter>> MetricsWriter::open(Files& files,
+                                                                   const std::string& directory,
                                                                    Step resumed) {
   RETURN_IF_ERROR(files.create_directories(directory));
   const std::string lines_path = join_path(directory, "metrics.jsonl");

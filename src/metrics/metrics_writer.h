@@ -1,5 +1,5 @@
-// The record of a run for people and plots: OUT/metrics.jsonl (one object per step) and OUT/loss.csv
-// (step,loss,validation_loss), written by rank 0's worker.
+// The record of a run for people and plots: OUT/metrics.jsonl (one object per step) and
+// OUT/loss.csv (step,loss,validation_loss), written by rank 0's worker.
 #pragma once
 
 #include <memory>
@@ -23,8 +23,8 @@ struct StepMetrics {
   bool applied = true;
   double tokens_per_second = 0;
   double seconds = 0;
-  // Of a protected job (recovery/plan/protection_state.h); not written where window_steps is 0. Waits and
-  // captured bytes are those of this step.
+  // Of a protected job (recovery/plan/protection_state.h); not written where window_steps is 0.
+  // Waits and captured bytes are those of this step.
   int window_steps = 0;
   Step complete_window{-1};
   int64_t log_bytes = 0;
@@ -39,7 +39,8 @@ class MetricsWriter {
  public:
   // Drops what the files say of steps after `resumed` (it will be written again) and a torn last
   // line, atomically.
-  static absl::StatusOr<std::unique_ptr<MetricsWriter>> open(Files& files, const std::string& directory,
+  static absl::StatusOr<std::unique_ptr<MetricsWriter>> open(Files& files,
+                                                             const std::string& directory,
                                                              Step resumed);
   virtual ~MetricsWriter() = default;
   virtual absl::Status append(const StepMetrics& metrics) = 0;

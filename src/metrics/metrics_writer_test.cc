@@ -35,8 +35,8 @@ class MetricsWriterTest : public testing::Test {
     std::ofstream(directory_ + "/" + name, std::ios::app) << tail;
   }
 
-  const std::string directory_ =
-      std::filesystem::temp_directory_path().string() + "/evermoe-metrics-" + std::to_string(getpid());
+  const std::string directory_ = std::filesystem::temp_directory_path().string() +
+                                 "/evermoe-metrics-" + std::to_string(getpid());
 };
 
 TEST_F(MetricsWriterTest, AResumedRunWritesLaterStepsAgainOnce) {

@@ -1,7 +1,7 @@
 // The memory that activations take on a rank, counted without computing any. Pure.
 //
-// What is counted is what the layers of train/ keep for their backward pass; whoever changes what is kept
-// there changes it here, and a test compares both with what real runs allocate.
+// What is counted is what the layers of train/ keep for their backward pass; whoever changes what
+// is kept there changes it here, and a test compares both with what real runs allocate.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +25,17 @@ struct ActivationShape {
 };
 
 struct ActivationBytes {
-  int64_t kept = 0;       // from forward to backward, of all rounds in flight
-  int64_t working = 0;    // at most beside them, inside one layer or the head
-  int64_t deferred = 0;   // of all gradients of weights in a step, if nothing limits them
+  int64_t kept = 0;      // from forward to backward, of all rounds in flight
+  int64_t working = 0;   // at most beside them, inside one layer or the head
+  int64_t deferred = 0;  // of all gradients of weights in a step, if nothing limits them
   int64_t peak() const { return kept + working; }
 };
 
 ActivationBytes activation_bytes(const ModelShape& shape, const ActivationShape& activations);
 
-// Rows of logits that are computed at a time: a function of the vocabulary alone, because more than one
-// chunk gives the weight's gradient other bits than one. `element_bytes`: of the loss, at least 4.
+// Rows of logits that are computed at a time: a function of the vocabulary alone, because more than
+// one chunk gives the weight's gradient other bits than one. `element_bytes`: of the loss, at
+// least 4.
 int64_t logits_rows(int64_t vocabulary, int64_t element_bytes);
 
 }  // namespace evermoe

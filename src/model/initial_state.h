@@ -11,8 +11,8 @@ namespace evermoe {
 
 // Writes the initial master weights of `range` of the operator's flat layout. Gaps become zero.
 //
-// Normal deviates are sums of twelve counter-based uniforms less six (Irwin-Hall), made with integer
-// arithmetic and one rounding: the same bits on every machine, which no libm promises.
+// Normal deviates are sums of twelve counter-based uniforms less six (Irwin-Hall), made with
+// integer arithmetic and one rounding: the same bits on every machine, which no libm promises.
 void fill_initial_weights(const OperatorSpec& spec, uint64_t seed, FlatRange range,
                           std::span<float> into);
 

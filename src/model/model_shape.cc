@@ -38,7 +38,8 @@ class OperatorBuilder {
   }
   void norm(const std::string& name) {
     constant(absl::StrCat(name, ".weight"), shape_.hidden, 1);
-    if (shape_.norm == NormKind::kLayerNorm) constant(absl::StrCat(name, ".bias"), shape_.hidden, 0);
+    if (shape_.norm == NormKind::kLayerNorm)
+      constant(absl::StrCat(name, ".bias"), shape_.hidden, 0);
   }
   // up and down projections; `prefix` is "ffn.", "shared." or empty.
   void feed_forward(const std::string& prefix, int64_t width) {

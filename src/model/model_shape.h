@@ -24,14 +24,14 @@ struct ModelShape {
   int64_t vocabulary = 256;        // rows of the embedding, a multiple of 64
   int64_t sequence_length = 128;   // tokens of one training sequence; rows of learned positions
   int64_t layers = 4;
-  int64_t hidden = 128;            // a multiple of 64
+  int64_t hidden = 128;  // a multiple of 64
   int64_t heads = 4;
-  int64_t kv_heads = 4;            // divides heads (grouped-query attention)
+  int64_t kv_heads = 4;  // divides heads (grouped-query attention)
   int64_t head_dim = 32;
-  int64_t dense_hidden = 256;      // width of a dense feed-forward, a multiple of 64
-  int64_t expert_hidden = 128;     // width of one expert, a multiple of 64
-  int64_t shared_hidden = 0;       // total width of the shared experts, 0 for none
-  bool shared_gate = false;        // shared experts scaled by a sigmoid gate (Qwen-MoE)
+  int64_t dense_hidden = 256;   // width of a dense feed-forward, a multiple of 64
+  int64_t expert_hidden = 128;  // width of one expert, a multiple of 64
+  int64_t shared_hidden = 0;    // total width of the shared experts, 0 for none
+  bool shared_gate = false;     // shared experts scaled by a sigmoid gate (Qwen-MoE)
   int64_t experts = 8;
   int64_t top_k = 2;
   int64_t moe_every = 1;           // every n-th layer is MoE (layers n-1, 2n-1, ...)
@@ -41,13 +41,13 @@ struct ModelShape {
   PositionKind position = PositionKind::kRotary;
   ScoringKind scoring = ScoringKind::kSoftmaxThenTopK;
   bool normalise_top_k = false;
-  double routed_scale = 1.0;       // factor on the routed experts' sum
-  bool linear_bias = false;        // biases in all linear maps but gate and head (GPT)
-  bool qkv_bias = false;           // biases in query, key, value only (Qwen)
+  double routed_scale = 1.0;  // factor on the routed experts' sum
+  bool linear_bias = false;   // biases in all linear maps but gate and head (GPT)
+  bool qkv_bias = false;      // biases in query, key, value only (Qwen)
   double rope_theta = 10000;
   double norm_epsilon = 1e-5;
-  double balance_loss = 0.01;      // coefficient of the load-balancing loss
-  double z_loss = 0.001;           // coefficient of the router z-loss
+  double balance_loss = 0.01;  // coefficient of the load-balancing loss
+  double z_loss = 0.001;       // coefficient of the router z-loss
   double init_std = 0.02;
 
   // Layer index from 0.
@@ -59,16 +59,17 @@ struct ModelShape {
 
 // All operators of the model in canonical order: embedding; for each layer block, gate, experts;
 // head. Parameter names and shapes ([out, in] for matrices):
-//   embedding  token.weight [vocabulary, hidden]; position.weight [sequence_length, hidden] (learned)
-//   block      norm1.weight, norm2.weight [hidden] (.bias with LayerNorm)
+//   embedding  token.weight [vocabulary, hidden]; position.weight [sequence_length, hidden]
+//   (learned) block      norm1.weight, norm2.weight [hidden] (.bias with LayerNorm)
 //              attention.qkv.weight [(heads + 2 kv_heads) head_dim, hidden] (.bias)
 //              attention.out.weight [hidden, heads head_dim] (.bias)
-//              dense layers: ffn.up.weight [2 dense_hidden, hidden] for SwiGLU (gate rows first, then
-//              up rows), [dense_hidden, hidden] for GELU (.bias); ffn.down.weight (.bias)
-//              shared experts: shared.up.weight, shared.down.weight like ffn; shared_gate.weight [1, hidden]
+//              dense layers: ffn.up.weight [2 dense_hidden, hidden] for SwiGLU (gate rows first,
+//              then up rows), [dense_hidden, hidden] for GELU (.bias); ffn.down.weight (.bias)
+//              shared experts: shared.up.weight, shared.down.weight like ffn; shared_gate.weight
+//              [1, hidden]
 //   gate       weight [experts, hidden]
-//   expert     up.weight [2 expert_hidden or expert_hidden, hidden], down.weight [hidden, expert_hidden] (.bias)
-//   head       norm.weight (.bias), output.weight [vocabulary, hidden]
+//   expert     up.weight [2 expert_hidden or expert_hidden, hidden], down.weight [hidden,
+//   expert_hidden] (.bias) head       norm.weight (.bias), output.weight [vocabulary, hidden]
 // Norm weights and all biases are not decayed; norm weights start at 1, biases at 0; attention.out
 // and every down.weight start with init_std / sqrt(2 layers), the rest with init_std.
 std::vector<OperatorSpec> model_operators(const ModelShape& shape);
@@ -80,8 +81,9 @@ struct ParameterCounts {
 };
 ParameterCounts count_parameters(const ModelShape& shape);
 
-// Names of the built-in shapes, and one of them. Real ones follow the papers' models; the "tiny" and
-// "small" ones train on a laptop in seconds and minutes. InvalidInput for an unknown name lists them.
+// Names of the built-in shapes, and one of them. Real ones follow the papers' models; the "tiny"
+// and "small" ones train on a laptop in seconds and minutes. InvalidInput for an unknown name lists
+// them.
 std::vector<std::string> preset_names();
 absl::StatusOr<ModelShape> preset(const std::string& name);
 

@@ -60,17 +60,21 @@ TEST(ModelShapeTest, QwenPartsHaveTheDocumentedShapes) {
   ModelShape shape = with_style(three_layers(), "qwen-moe").value();
   shape.kv_heads = 2;
   EXPECT_EQ(parameters(shape, "embedding"), (Shapes{{"token.weight", {256, 128}}}));
-  EXPECT_EQ(parameters(shape, "layer.0.block"),
-            (Shapes{{"norm1.weight", {128}}, {"norm2.weight", {128}},
-                    {"attention.qkv.weight", {256, 128}}, {"attention.qkv.bias", {256}},
-                    {"attention.out.weight", {128, 128}},
-                    {"ffn.up.weight", {512, 128}}, {"ffn.down.weight", {128, 256}}}));
-  EXPECT_EQ(parameters(shape, "layer.1.block"),
-            (Shapes{{"norm1.weight", {128}}, {"norm2.weight", {128}},
-                    {"attention.qkv.weight", {256, 128}}, {"attention.qkv.bias", {256}},
-                    {"attention.out.weight", {128, 128}},
-                    {"shared.up.weight", {1024, 128}}, {"shared.down.weight", {128, 512}},
-                    {"shared_gate.weight", {1, 128}}}));
+  EXPECT_EQ(parameters(shape, "layer.0.block"), (Shapes{{"norm1.weight", {128}},
+                                                        {"norm2.weight", {128}},
+                                                        {"attention.qkv.weight", {256, 128}},
+                                                        {"attention.qkv.bias", {256}},
+                                                        {"attention.out.weight", {128, 128}},
+                                                        {"ffn.up.weight", {512, 128}},
+                                                        {"ffn.down.weight", {128, 256}}}));
+  EXPECT_EQ(parameters(shape, "layer.1.block"), (Shapes{{"norm1.weight", {128}},
+                                                        {"norm2.weight", {128}},
+                                                        {"attention.qkv.weight", {256, 128}},
+                                                        {"attention.qkv.bias", {256}},
+                                                        {"attention.out.weight", {128, 128}},
+                                                        {"shared.up.weight", {1024, 128}},
+                                                        {"shared.down.weight", {128, 512}},
+                                                        {"shared_gate.weight", {1, 128}}}));
   EXPECT_EQ(parameters(shape, "layer.1.gate"), (Shapes{{"weight", {2, 128}}}));
   EXPECT_EQ(parameters(shape, "layer.2.expert.1"),
             (Shapes{{"up.weight", {256, 128}}, {"down.weight", {128, 128}}}));
@@ -82,16 +86,22 @@ TEST(ModelShapeTest, GptPartsHaveTheDocumentedShapes) {
   const ModelShape shape = with_style(three_layers(), "gpt-moe").value();
   EXPECT_EQ(parameters(shape, "embedding"),
             (Shapes{{"token.weight", {256, 128}}, {"position.weight", {128, 128}}}));
-  EXPECT_EQ(parameters(shape, "layer.0.block"),
-            (Shapes{{"norm1.weight", {128}}, {"norm1.bias", {128}},
-                    {"norm2.weight", {128}}, {"norm2.bias", {128}},
-                    {"attention.qkv.weight", {384, 128}}, {"attention.qkv.bias", {384}},
-                    {"attention.out.weight", {128, 128}}, {"attention.out.bias", {128}},
-                    {"ffn.up.weight", {256, 128}}, {"ffn.up.bias", {256}},
-                    {"ffn.down.weight", {128, 256}}, {"ffn.down.bias", {128}}}));
-  EXPECT_EQ(parameters(shape, "layer.1.expert.0"),
-            (Shapes{{"up.weight", {128, 128}}, {"up.bias", {128}},
-                    {"down.weight", {128, 128}}, {"down.bias", {128}}}));
+  EXPECT_EQ(parameters(shape, "layer.0.block"), (Shapes{{"norm1.weight", {128}},
+                                                        {"norm1.bias", {128}},
+                                                        {"norm2.weight", {128}},
+                                                        {"norm2.bias", {128}},
+                                                        {"attention.qkv.weight", {384, 128}},
+                                                        {"attention.qkv.bias", {384}},
+                                                        {"attention.out.weight", {128, 128}},
+                                                        {"attention.out.bias", {128}},
+                                                        {"ffn.up.weight", {256, 128}},
+                                                        {"ffn.up.bias", {256}},
+                                                        {"ffn.down.weight", {128, 256}},
+                                                        {"ffn.down.bias", {128}}}));
+  EXPECT_EQ(parameters(shape, "layer.1.expert.0"), (Shapes{{"up.weight", {128, 128}},
+                                                           {"up.bias", {128}},
+                                                           {"down.weight", {128, 128}},
+                                                           {"down.bias", {128}}}));
   EXPECT_EQ(parameters(shape, "head"),
             (Shapes{{"norm.weight", {128}}, {"norm.bias", {128}}, {"output.weight", {256, 128}}}));
 }
@@ -101,14 +111,15 @@ TEST(ModelShapeTest, OnlyMatricesAreDecayedAndResidualOnesStartSmaller) {
   for (const OperatorSpec& spec : model_operators(shape)) {
     for (const ParameterSpec& parameter : spec.parameters) {
       const bool matrix = parameter.shape.size() == 2;
-      const bool residual = parameter.name.ends_with("down.weight") ||
-                            parameter.name == "attention.out.weight";
+      const bool residual =
+          parameter.name.ends_with("down.weight") || parameter.name == "attention.out.weight";
       EXPECT_EQ(parameter.decayed, matrix) << spec.name << "." << parameter.name;
-      EXPECT_DOUBLE_EQ(parameter.init_std,
-                       !matrix ? 0 : residual ? 0.02 / std::sqrt(6.0) : 0.02)
+      EXPECT_DOUBLE_EQ(parameter.init_std, !matrix    ? 0
+                                           : residual ? 0.02 / std::sqrt(6.0)
+                                                      : 0.02)
           << spec.name << "." << parameter.name;
-      const bool norm_weight = parameter.name.find("norm") != std::string::npos &&
-                               parameter.name.ends_with(".weight");
+      const bool norm_weight =
+          parameter.name.find("norm") != std::string::npos && parameter.name.ends_with(".weight");
       EXPECT_EQ(parameter.init_constant, norm_weight ? 1 : 0) << parameter.name;
     }
   }

@@ -27,7 +27,7 @@ struct ParameterSpec {
   bool decayed = true;         // whether AdamW's weight decay applies
   double init_std = 0;         // normal with this deviation; 0 means the constant below
   double init_constant = 0;
-  int64_t offset = 0;          // first element in the flat layout, set by OperatorSpec::layout()
+  int64_t offset = 0;  // first element in the flat layout, set by OperatorSpec::layout()
 
   int64_t numel() const;
 };
@@ -35,8 +35,8 @@ struct ParameterSpec {
 struct OperatorSpec {
   std::string name;  // "embedding", "layer.3.block", "layer.3.gate", "layer.3.expert.17", "head"
   OperatorKind kind = OperatorKind::kBlock;
-  int layer = -1;    // -1 for embedding and head
-  int expert = -1;   // -1 unless an expert
+  int layer = -1;   // -1 for embedding and head
+  int expert = -1;  // -1 unless an expert
   std::vector<ParameterSpec> parameters;
   int64_t flat_size = 0;     // elements, a multiple of kFlatAlignment
   int64_t decayed_size = 0;  // elements of the leading part that weight decay applies to

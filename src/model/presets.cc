@@ -102,7 +102,8 @@ ModelShape mixtral_8x7b() {
   return shape;
 }
 
-// MoEtion's QWen-MoE: its table counts the width of the shared experts as 4 more experts (64, top-8).
+// MoEtion's QWen-MoE: its table counts the width of the shared experts as 4 more experts (64,
+// top-8).
 ModelShape qwen_a2_7b() {
   ModelShape shape = make("qwen-moe", {151936, 2048, 24, 2048, 16, 16, 128, 5632, 1408, 60, 4});
   shape.rope_theta = 1e6;
@@ -121,14 +122,16 @@ ModelShape qwen_a14b() {
 // MoEtion's DeepSeek-MoE. The published model chooses 6 routed experts (2.8B active); MoEtion's
 // table says 8 and 3.7B.
 ModelShape deepseek_16b() {
-  ModelShape shape = make("deepseek-moe", {102400, 4096, 28, 2048, 16, 16, 128, 10944, 1408, 64, 6});
+  ModelShape shape =
+      make("deepseek-moe", {102400, 4096, 28, 2048, 16, 16, 128, 10944, 1408, 64, 6});
   shape.dense_first_layers = 1;
   shape.norm_epsilon = 1e-6;
   return shape;
 }
 
 // The language model of MoE-LLaVA-StableLM-1.6B-4e-top2 (2.9B / 2.0B, the totals in MoEtion's
-// table), without the vision tower. Its rotary positions turn a quarter of each head; here all of it.
+// table), without the vision tower. Its rotary positions turn a quarter of each head; here all of
+// it.
 ModelShape moe_llava_language() {
   ModelShape shape = make("mixtral", {100352, 2048, 24, 2048, 32, 32, 64, 5632, 5632, 4, 2});
   shape.norm = NormKind::kLayerNorm;
@@ -143,17 +146,13 @@ ModelShape gpt_moe_tiny() {
   shape.moe_every = 2;
   return shape;
 }
-ModelShape qwen_moe_tiny() {
-  return make("qwen-moe", {256, 64, 4, 64, 4, 2, 16, 192, 64, 8, 2});
-}
+ModelShape qwen_moe_tiny() { return make("qwen-moe", {256, 64, 4, 64, 4, 2, 16, 192, 64, 8, 2}); }
 ModelShape deepseek_moe_tiny() {
   ModelShape shape = make("deepseek-moe", {256, 64, 4, 64, 4, 4, 16, 192, 64, 16, 4});
   shape.dense_first_layers = 1;
   return shape;
 }
-ModelShape mixtral_tiny() {
-  return make("mixtral", {256, 64, 4, 64, 4, 2, 16, 192, 128, 8, 2});
-}
+ModelShape mixtral_tiny() { return make("mixtral", {256, 64, 4, 64, 4, 2, 16, 192, 128, 8, 2}); }
 
 // Small: minutes on two cores.
 ModelShape gpt_moe_small() {
@@ -169,9 +168,7 @@ ModelShape deepseek_moe_small() {
   shape.dense_first_layers = 1;
   return shape;
 }
-ModelShape mixtral_small() {
-  return make("mixtral", {256, 128, 8, 256, 8, 4, 32, 768, 384, 8, 2});
-}
+ModelShape mixtral_small() { return make("mixtral", {256, 128, 8, 256, 8, 4, 32, 768, 384, 8, 2}); }
 
 struct Preset {
   const char* name;
@@ -207,8 +204,8 @@ absl::StatusOr<ModelShape> preset(const std::string& name) {
   for (const Preset& preset : kPresets) {
     if (name == preset.name) return preset.shape();
   }
-  return InvalidInput(absl::StrCat("no preset \"", name, "\", allowed: ",
-                                   absl::StrJoin(preset_names(), ", ")));
+  return InvalidInput(
+      absl::StrCat("no preset \"", name, "\", allowed: ", absl::StrJoin(preset_names(), ", ")));
 }
 
 std::vector<std::string> style_names() {
@@ -220,8 +217,8 @@ std::vector<std::string> style_names() {
 absl::StatusOr<ModelShape> with_style(ModelShape shape, const std::string& style) {
   const Style* found = find_style(style);
   if (found == nullptr) {
-    return InvalidInput(absl::StrCat("no style \"", style, "\", allowed: ",
-                                     absl::StrJoin(style_names(), ", ")));
+    return InvalidInput(
+        absl::StrCat("no style \"", style, "\", allowed: ", absl::StrJoin(style_names(), ", ")));
   }
   apply(*found, shape);
   return shape;

@@ -1,10 +1,11 @@
 // copy_holders() of failure_domains.h.
 //
-// The ranks of one stage in one domain form a *group*; within a group all are alike. A minimum-cost flow
-// decides how many copies go from each group to each other group: a group of n ranks sends at most n
-// into one domain, takes at most n * kept_max, and a copy inside a stage costs 1. Because of the first
-// limit, dealing a group's copies to its ranks in turn, domain by domain, gives every rank different
-// domains; because of the second, dealing a group's intake to its ranks in turn loads none too much.
+// The ranks of one stage in one domain form a *group*; within a group all are alike. A minimum-cost
+// flow decides how many copies go from each group to each other group: a group of n ranks sends at
+// most n into one domain, takes at most n * kept_max, and a copy inside a stage costs 1. Because of
+// the first limit, dealing a group's copies to its ranks in turn, domain by domain, gives every
+// rank different domains; because of the second, dealing a group's intake to its ranks in turn
+// loads none too much.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -33,8 +34,8 @@ struct Shipment {
 
 class HolderSearch {
  public:
-  HolderSearch(const Topology& topology, std::span<const int> node_of_rank, const FailureDomains& domains,
-               CopyPolicy policy);
+  HolderSearch(const Topology& topology, std::span<const int> node_of_rank,
+               const FailureDomains& domains, CopyPolicy policy);
 
   int domain_count() const { return static_cast<int>(groups_in_.size()); }
   CopyHolders run();
@@ -42,7 +43,8 @@ class HolderSearch {
  private:
   int ranks() const { return static_cast<int>(domain_of_.size()); }
   std::vector<Shipment> least_shipments() const;
-  std::optional<std::vector<Shipment>> shipments(int64_t kept_max, const std::set<int>& offsets) const;
+  std::optional<std::vector<Shipment>> shipments(int64_t kept_max,
+                                                 const std::set<int>& offsets) const;
   std::set<int> all_offsets() const;
   std::set<int> some_offsets() const;
   void deal(const std::vector<Shipment>& shipments);
@@ -68,10 +70,12 @@ HolderSearch::HolderSearch(const Topology& topology, std::span<const int> node_o
   std::map<std::pair<int, int>, int> group_of;
   for (int rank = 0; rank < topology.world_size(); ++rank) {
     const int known_as = domains.domain_of(node_of_rank[rank], policy_.level);
-    const int domain = domains_seen.try_emplace(known_as, static_cast<int>(domains_seen.size())).first->second;
+    const int domain =
+        domains_seen.try_emplace(known_as, static_cast<int>(domains_seen.size())).first->second;
     const int stage = topology.role_of(Rank(rank)).stage;
     groups_in_.resize(domains_seen.size());
-    const auto [group, is_new] = group_of.try_emplace({domain, stage}, static_cast<int>(groups_.size()));
+    const auto [group, is_new] =
+        group_of.try_emplace({domain, stage}, static_cast<int>(groups_.size()));
     if (is_new) {
       groups_in_[domain].push_back(group->second);
       groups_.push_back({.domain = domain, .stage = stage});
@@ -89,8 +93,8 @@ std::set<int> HolderSearch::all_offsets() const {
   return offsets;
 }
 
-// Near and far around the ring of domains, with a step that shares no period with a regular layout of
-// stages.
+// Near and far around the ring of domains, with a step that shares no period with a regular layout
+// of stages.
 std::set<int> HolderSearch::some_offsets() const {
   std::set<int> offsets;
   for (int i = 1; i <= 16; ++i) {
@@ -100,7 +104,8 @@ std::set<int> HolderSearch::some_offsets() const {
   return offsets;
 }
 
-std::optional<std::vector<Shipment>> HolderSearch::shipments(int64_t kept_max, const std::set<int>& offsets) const {
+std::optional<std::vector<Shipment>> HolderSearch::shipments(int64_t kept_max,
+                                                             const std::set<int>& offsets) const {
   FlowNetwork network;
   std::vector<int> sender, keeper;
   for (const Group& group : groups_) {
@@ -118,7 +123,8 @@ std::optional<std::vector<Shipment>> HolderSearch::shipments(int64_t kept_max, c
   for (int from = 0; from < static_cast<int>(groups_.size()); ++from) {
     const auto width = static_cast<int64_t>(groups_[from].ranks.size());
     for (const int offset : offsets) {
-      const std::vector<int>& targets = groups_in_[(groups_[from].domain + offset) % domain_count()];
+      const std::vector<int>& targets =
+          groups_in_[(groups_[from].domain + offset) % domain_count()];
       int gate = sender[from];  // where the limit of one domain applies
       if (targets.size() > 1) {
         gate = network.add_node();
@@ -164,7 +170,8 @@ void HolderSearch::deal(const std::vector<Shipment>& shipments) {
   // By sending group: the group each copy goes to, domain by domain.
   std::vector<std::vector<int>> sent(groups_.size());
   for (const Shipment& shipment : shipments) {
-    sent[shipment.from].insert(sent[shipment.from].end(), static_cast<size_t>(shipment.copies), shipment.to);
+    sent[shipment.from].insert(sent[shipment.from].end(), static_cast<size_t>(shipment.copies),
+                               shipment.to);
   }
   std::vector<std::vector<int>> target_groups(domain_of_.size());
   for (size_t from = 0; from < groups_.size(); ++from) {
@@ -183,8 +190,9 @@ void HolderSearch::deal(const std::vector<Shipment>& shipments) {
 }
 
 int HolderSearch::outside_count(int rank) const {
-  return static_cast<int>(std::count_if(holders_[rank].begin(), holders_[rank].end(),
-                                        [&](int holder) { return stage_of_[holder] != stage_of_[rank]; }));
+  return static_cast<int>(
+      std::count_if(holders_[rank].begin(), holders_[rank].end(),
+                    [&](int holder) { return stage_of_[holder] != stage_of_[rank]; }));
 }
 
 // Whether `holder` may take the place of `leaving` among the holders of `rank`.
@@ -195,7 +203,8 @@ bool HolderSearch::fits(int rank, int leaving, int holder) const {
   });
 }
 
-// Exchanges a holder of `rank` for one of `donor` that is outside the stage of `rank`. True if it could.
+// Exchanges a holder of `rank` for one of `donor` that is outside the stage of `rank`. True if it
+// could.
 bool HolderSearch::give_outside_holder(int rank, int donor) {
   for (int& mine : holders_[rank]) {
     for (int& theirs : holders_[donor]) {
@@ -209,8 +218,8 @@ bool HolderSearch::give_outside_holder(int rank, int donor) {
   return false;
 }
 
-// Costs no pair: the holder that `rank` gives away was inside its stage, so at worst it now is inside the
-// donor's, who has another one outside.
+// Costs no pair: the holder that `rank` gives away was inside its stage, so at worst it now is
+// inside the donor's, who has another one outside.
 void HolderSearch::spread_stages() {
   std::vector<int> donors;
   for (int rank = 0; rank < ranks(); ++rank) {
@@ -240,11 +249,13 @@ CopyHolders HolderSearch::result() const {
       result.kept_by[holder].push_back(Rank(rank));
     }
   }
-  for (const auto& kept : result.kept_by) result.kept_max = std::max(result.kept_max, static_cast<int>(kept.size()));
-  result.reason = absl::StrCat(policy_.copies, policy_.copies == 1 ? " copy" : " copies", " of ", ranks(),
-                               " ranks over ", domain_count(), " failure domains (",
-                               std::string(to_string(policy_.level)), "), at most ", result.kept_max, " on a rank, ",
-                               result.ranks_in_stage, " ranks have all theirs in their own stage");
+  for (const auto& kept : result.kept_by)
+    result.kept_max = std::max(result.kept_max, static_cast<int>(kept.size()));
+  result.reason = absl::StrCat(policy_.copies, policy_.copies == 1 ? " copy" : " copies", " of ",
+                               ranks(), " ranks over ", domain_count(), " failure domains (",
+                               std::string(to_string(policy_.level)), "), at most ",
+                               result.kept_max, " on a rank, ", result.ranks_in_stage,
+                               " ranks have all theirs in their own stage");
   return result;
 }
 
@@ -258,22 +269,26 @@ CopyHolders HolderSearch::run() {
 
 }  // namespace
 
-absl::StatusOr<CopyHolders> copy_holders(const Topology& topology, std::span<const int> node_of_rank,
+absl::StatusOr<CopyHolders> copy_holders(const Topology& topology,
+                                         std::span<const int> node_of_rank,
                                          const FailureDomains& domains, const CopyPolicy& policy) {
-  CHECK(node_of_rank.size() == static_cast<size_t>(topology.world_size())) << node_of_rank.size() << " nodes named";
-  if (policy.copies < 0) return InvalidInput(absl::StrCat("copies is ", policy.copies, ", must be at least 0"));
+  CHECK(node_of_rank.size() == static_cast<size_t>(topology.world_size()))
+      << node_of_rank.size() << " nodes named";
+  if (policy.copies < 0)
+    return InvalidInput(absl::StrCat("copies is ", policy.copies, ", must be at least 0"));
   for (size_t rank = 0; rank < node_of_rank.size(); ++rank) {
     if (node_of_rank[rank] < 0 || node_of_rank[rank] >= domains.nodes()) {
-      return InvalidInput(absl::StrCat("rank ", rank, " is on node ", node_of_rank[rank], ", but there are ",
-                                       domains.nodes(), " nodes"));
+      return InvalidInput(absl::StrCat("rank ", rank, " is on node ", node_of_rank[rank],
+                                       ", but there are ", domains.nodes(), " nodes"));
     }
   }
   HolderSearch search(topology, node_of_rank, domains, policy);
   if (search.domain_count() <= policy.copies) {
-    return InvalidInput(absl::StrCat(policy.copies, policy.copies == 1 ? " copy" : " copies", " of every rank need ",
-                                     policy.copies + 1, " failure domains (", std::string(to_string(policy.level)),
-                                     ") with ranks, there ", search.domain_count() == 1 ? "is " : "are ",
-                                     search.domain_count()));
+    return InvalidInput(
+        absl::StrCat(policy.copies, policy.copies == 1 ? " copy" : " copies",
+                     " of every rank need ", policy.copies + 1, " failure domains (",
+                     std::string(to_string(policy.level)), ") with ranks, there ",
+                     search.domain_count() == 1 ? "is " : "are ", search.domain_count()));
   }
   return search.run();
 }

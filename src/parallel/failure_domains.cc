@@ -35,7 +35,8 @@ absl::StatusOr<DomainPath> DomainPath::parse(std::string_view text) {
   std::vector<std::string> parts = absl::StrSplit(absl::string_view(text.data(), text.size()), '/');
   for (const std::string& part : parts) {
     if (part.empty() || parts.size() > 2) {
-      return InvalidInput(absl::StrCat("failure domain \"", std::string(text), "\": expected RACK or SWITCH/RACK"));
+      return InvalidInput(
+          absl::StrCat("failure domain \"", std::string(text), "\": expected RACK or SWITCH/RACK"));
     }
   }
   if (parts.size() == 1) return DomainPath{.switch_name = "", .rack = parts[0]};
@@ -50,7 +51,8 @@ FailureDomains::FailureDomains(const std::vector<DomainPath>& path_of_node) {
     const DomainPath& path = path_of_node[node];
     const Key rack{{path.switch_name, path.rack}, path.rack.empty() ? node : -1};
     rack_of_.push_back(number(racks, rack));
-    switch_of_.push_back(number(switches, path.switch_name.empty() ? rack : Key{{path.switch_name, ""}, -1}));
+    switch_of_.push_back(
+        number(switches, path.switch_name.empty() ? rack : Key{{path.switch_name, ""}, -1}));
   }
 }
 
@@ -71,9 +73,9 @@ std::vector<Rank> ranks_without_copy(const CopyHolders& holders, std::span<const
   std::vector<Rank> gone;
   for (size_t rank = 0; rank < node_of_rank.size(); ++rank) {
     const auto& of = holders.holders_of[rank];
-    const bool lost = failed[node_of_rank[rank]] && std::all_of(of.begin(), of.end(), [&](Rank holder) {
-                        return failed[node_of_rank[holder.value]];
-                      });
+    const bool lost = failed[node_of_rank[rank]] &&
+                      std::all_of(of.begin(), of.end(),
+                                  [&](Rank holder) { return failed[node_of_rank[holder.value]]; });
     if (lost) gone.push_back(Rank(static_cast<int32_t>(rank)));
   }
   return gone;

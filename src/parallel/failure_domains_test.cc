@@ -45,7 +45,8 @@ TEST(FailureDomainsTest, RacksOfOneNameOnTwoSwitchesDiffer) {
 TEST(FailureDomainsTest, WhatIsNotKnownIsAlone) {
   const FailureDomains domains({path(""), path(""), path("r1"), path("r1"), path("r2")});
   EXPECT_EQ(domains.count(DomainLevel::kRack), 4);
-  EXPECT_EQ(domains.count(DomainLevel::kSwitch), 4);  // a rack's switch is known as far as the rack is
+  EXPECT_EQ(domains.count(DomainLevel::kSwitch),
+            4);  // a rack's switch is known as far as the rack is
   EXPECT_TRUE(domains.share(2, 3, DomainLevel::kSwitch));
   EXPECT_EQ(FailureDomains::nodes_only(3).count(DomainLevel::kSwitch), 3);
 }
@@ -55,7 +56,8 @@ TEST(FailureDomainsTest, LevelsAreNested) {
   const char* paths[] = {"", "a", "b", "s/a", "s/b", "t/a"};
   for (int trial = 0; trial < 500; ++trial) {
     std::vector<DomainPath> of;
-    for (int node = random.integer(1, 9); node > 0; --node) of.push_back(path(paths[random.integer(0, 5)]));
+    for (int node = random.integer(1, 9); node > 0; --node)
+      of.push_back(path(paths[random.integer(0, 5)]));
     const FailureDomains domains(of);
     for (int a = 0; a < domains.nodes(); ++a) {
       for (int b = 0; b < domains.nodes(); ++b) {
@@ -76,7 +78,9 @@ struct World {
 
   Topology topology() const { return Topology(lanes, static_cast<int64_t>(lanes.size())); }
   FailureDomains domains() const { return FailureDomains(paths); }
-  absl::StatusOr<CopyHolders> holders() const { return copy_holders(topology(), node_of_rank, domains(), policy); }
+  absl::StatusOr<CopyHolders> holders() const {
+    return copy_holders(topology(), node_of_rank, domains(), policy);
+  }
   int ranks() const { return topology().world_size(); }
   std::vector<int> stages() const {
     std::vector<int> of;
@@ -93,12 +97,14 @@ struct World {
 
 World regular(int stages, int lanes, int ranks_per_node, int copies) {
   World world{.lanes = std::vector<int>(stages, lanes), .policy = {.copies = copies}};
-  for (int rank = 0; rank < stages * lanes; ++rank) world.node_of_rank.push_back(rank / ranks_per_node);
+  for (int rank = 0; rank < stages * lanes; ++rank)
+    world.node_of_rank.push_back(rank / ranks_per_node);
   world.paths.resize(world.node_of_rank.back() + 1);
   return world;
 }
 
-World random_world(TestRandom& random, int ranks_max, int stages_max, int domains_max, int copies_max) {
+World random_world(TestRandom& random, int ranks_max, int stages_max, int domains_max,
+                   int copies_max) {
   World world;
   const int ranks = random.integer(1, ranks_max);
   for (int left = ranks; left > 0;) {
@@ -110,7 +116,8 @@ World random_world(TestRandom& random, int ranks_max, int stages_max, int domain
   for (int node = 0; node < nodes; ++node) {
     world.paths.push_back(path("r" + std::to_string(random.integer(0, domains_max - 1))));
   }
-  for (int rank = 0; rank < ranks; ++rank) world.node_of_rank.push_back(random.integer(0, nodes - 1));
+  for (int rank = 0; rank < ranks; ++rank)
+    world.node_of_rank.push_back(random.integer(0, nodes - 1));
   world.policy = {.copies = random.integer(1, copies_max),
                   .level = random.integer(0, 1) == 0 ? DomainLevel::kNode : DomainLevel::kRack};
   return world;
@@ -151,7 +158,10 @@ void expect_sound(const World& world, const CopyHolders& plan) {
 class AllChoices {
  public:
   explicit AllChoices(const World& world)
-      : copies_(world.policy.copies), stage_(world.stages()), domain_(world.rank_domains()), kept_(stage_.size(), 0) {
+      : copies_(world.policy.copies),
+        stage_(world.stages()),
+        domain_(world.rank_domains()),
+        kept_(stage_.size(), 0) {
     choose(0, 0, uint32_t{1} << domain_[0], 0, 0);
   }
   std::tuple<int, int, int> best() const { return best_; }
@@ -163,7 +173,8 @@ class AllChoices {
       pairs_ += same;
       inside_ += same == copies_;
       if (rank + 1 == stage_.size()) {
-        best_ = std::min(best_, std::tuple(*std::max_element(kept_.begin(), kept_.end()), pairs_, inside_));
+        best_ = std::min(
+            best_, std::tuple(*std::max_element(kept_.begin(), kept_.end()), pairs_, inside_));
       } else {
         choose(rank + 1, 0, uint32_t{1} << domain_[rank + 1], 0, 0);
       }
@@ -175,7 +186,8 @@ class AllChoices {
       const uint32_t domain = uint32_t{1} << domain_[holder];
       if ((domains_used & domain) || kept_[holder] + 1 > std::get<0>(best_)) continue;
       ++kept_[holder];
-      choose(rank, holder + 1, domains_used | domain, chosen + 1, same + (stage_[holder] == stage_[rank]));
+      choose(rank, holder + 1, domains_used | domain, chosen + 1,
+             same + (stage_[holder] == stage_[rank]));
       --kept_[holder];
     }
   }
@@ -199,7 +211,8 @@ TEST(CopyHoldersTest, AsGoodAsTheBestOfAllChoices) {
     }
     ASSERT_TRUE(plan.ok()) << plan.status();
     expect_sound(world, *plan);
-    EXPECT_EQ(std::tuple(plan->kept_max, plan->pairs_in_stage, plan->ranks_in_stage), AllChoices(world).best())
+    EXPECT_EQ(std::tuple(plan->kept_max, plan->pairs_in_stage, plan->ranks_in_stage),
+              AllChoices(world).best())
         << "trial " << trial;
     ++compared;
   }
@@ -218,7 +231,8 @@ TEST(CopyHoldersTest, EveryRankKeepsAsManyAsItGivesWhereNodesAreAlike) {
           if (!plan.ok()) continue;
           expect_sound(world, *plan);
           EXPECT_EQ(plan->kept_max, copies);
-          for (const auto& kept : plan->kept_by) EXPECT_EQ(kept.size(), static_cast<size_t>(copies));
+          for (const auto& kept : plan->kept_by)
+            EXPECT_EQ(kept.size(), static_cast<size_t>(copies));
         }
       }
     }
@@ -226,7 +240,8 @@ TEST(CopyHoldersTest, EveryRankKeepsAsManyAsItGivesWhereNodesAreAlike) {
 }
 
 TEST(CopyHoldersTest, LosingAnyNodeOrAnyStageLosesNoShardWithItsCopies) {
-  for (const auto& [stages, lanes, per_node] : {std::tuple(2, 4, 2), std::tuple(4, 4, 4), std::tuple(3, 4, 1)}) {
+  for (const auto& [stages, lanes, per_node] :
+       {std::tuple(2, 4, 2), std::tuple(4, 4, 4), std::tuple(3, 4, 1)}) {
     const World world = regular(stages, lanes, per_node, 1);
     const auto plan = world.holders();
     ASSERT_TRUE(plan.ok());
@@ -239,8 +254,10 @@ TEST(CopyHoldersTest, LosingAnyNodeOrAnyStageLosesNoShardWithItsCopies) {
     }
     for (int stage = 0; stage < stages; ++stage) {
       std::vector<bool> failed(world.paths.size(), false);
-      for (int lane = 0; lane < lanes; ++lane) failed[world.node_of_rank[stage * lanes + lane]] = true;
-      EXPECT_TRUE(ranks_without_copy(*plan, world.node_of_rank, failed).empty()) << "stage " << stage;
+      for (int lane = 0; lane < lanes; ++lane)
+        failed[world.node_of_rank[stage * lanes + lane]] = true;
+      EXPECT_TRUE(ranks_without_copy(*plan, world.node_of_rank, failed).empty())
+          << "stage " << stage;
     }
   }
 }
@@ -260,7 +277,8 @@ TEST(CopyHoldersTest, AnyAsManyLostDomainsAsThereAreCopiesLoseNothing) {
       order.resize(std::min<size_t>(order.size(), static_cast<size_t>(world.policy.copies)));
       std::vector<bool> failed;
       for (int node = 0; node < domains.nodes(); ++node) {
-        failed.push_back(std::count(order.begin(), order.end(), domains.domain_of(node, world.policy.level)) > 0);
+        failed.push_back(std::count(order.begin(), order.end(),
+                                    domains.domain_of(node, world.policy.level)) > 0);
       }
       EXPECT_TRUE(ranks_without_copy(*plan, world.node_of_rank, failed).empty());
     }
@@ -276,7 +294,8 @@ TEST(CopyHoldersTest, HoldersDependOnThePatternNotOnTheNumbersOfNodes) {
     std::iota(number.begin(), number.end(), 0);
     random.shuffle(number);
     World renamed = world;
-    for (size_t node = 0; node < number.size(); ++node) renamed.paths[number[node]] = world.paths[node];
+    for (size_t node = 0; node < number.size(); ++node)
+      renamed.paths[number[node]] = world.paths[node];
     for (int& node : renamed.node_of_rank) node = number[node];
     const auto after = renamed.holders();
     ASSERT_EQ(before.ok(), after.ok());
@@ -306,7 +325,9 @@ TEST(CopyHoldersTest, RefusesWithTheReason) {
 
 TEST(CopyHoldersTest, UnevenDomainsAreAsEvenAsTheyCanBe) {
   // Five ranks in rack a can only give to the two ranks elsewhere.
-  World world{.lanes = {7}, .node_of_rank = {0, 0, 0, 0, 0, 1, 2}, .paths = {path("a"), path("b"), path("c")}};
+  World world{.lanes = {7},
+              .node_of_rank = {0, 0, 0, 0, 0, 1, 2},
+              .paths = {path("a"), path("b"), path("c")}};
   const auto plan = world.holders();
   ASSERT_TRUE(plan.ok());
   expect_sound(world, *plan);
@@ -316,7 +337,8 @@ TEST(CopyHoldersTest, UnevenDomainsAreAsEvenAsTheyCanBe) {
 TEST(CopyHoldersTest, ManyDomainsAreBalancedAndLeaveTheStage) {
   for (const bool interleaved : {false, true}) {
     const int stages = 8, nodes = 512, copies = 2;
-    World world{.lanes = std::vector<int>(stages, nodes / stages), .paths = std::vector<DomainPath>(nodes),
+    World world{.lanes = std::vector<int>(stages, nodes / stages),
+                .paths = std::vector<DomainPath>(nodes),
                 .policy = {.copies = copies}};
     for (int rank = 0; rank < nodes; ++rank) {
       const int lane = rank % (nodes / stages), stage = rank / (nodes / stages);

@@ -31,7 +31,8 @@ bool FlowNetwork::solve() {
   for (const Arc& arc : arcs_) graph.addArc(graph.nodeFromId(arc.from), graph.nodeFromId(arc.to));
 
   Graph::NodeMap<int64_t> supply(graph);
-  for (size_t node = 0; node < supply_.size(); ++node) supply[graph.nodeFromId(static_cast<int>(node))] = supply_[node];
+  for (size_t node = 0; node < supply_.size(); ++node)
+    supply[graph.nodeFromId(static_cast<int>(node))] = supply_[node];
   Graph::ArcMap<int64_t> capacity(graph), cost(graph);
   for (size_t i = 0; i < arcs_.size(); ++i) {
     capacity[graph.arcFromId(static_cast<int>(i))] = arcs_[i].capacity;
@@ -43,7 +44,8 @@ bool FlowNetwork::solve() {
   if (simplex.run() != Simplex::OPTIMAL) return false;
 
   flow_.resize(arcs_.size());
-  for (size_t i = 0; i < arcs_.size(); ++i) flow_[i] = simplex.flow(graph.arcFromId(static_cast<int>(i)));
+  for (size_t i = 0; i < arcs_.size(); ++i)
+    flow_[i] = simplex.flow(graph.arcFromId(static_cast<int>(i)));
   cost_ = simplex.totalCost();
   return true;
 }

@@ -1,7 +1,7 @@
 // Minimum-cost flow on a directed network with integer capacities and costs.
 //
-// Exact, by LEMON's network simplex. The same network built in the same order gives the same flow, so
-// ties are deterministic.
+// Exact, by LEMON's network simplex. The same network built in the same order gives the same flow,
+// so ties are deterministic.
 #pragma once
 
 #include <cstddef>

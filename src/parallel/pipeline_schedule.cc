@@ -14,8 +14,13 @@ using Kind = RoundOperation::Kind;
 class Simulation {
  public:
   Simulation(const std::vector<int>& widths, int micro_batches)
-      : widths_(widths), micro_batches_(micro_batches), stages_(static_cast<int>(widths.size())),
-        forward_(stages_, 0), backward_(stages_, 0), orders_(stages_), limit_(stages_) {
+      : widths_(widths),
+        micro_batches_(micro_batches),
+        stages_(static_cast<int>(widths.size())),
+        forward_(stages_, 0),
+        backward_(stages_, 0),
+        orders_(stages_),
+        limit_(stages_) {
     int behind = 0;
     for (int s = stages_ - 1; s >= 0; --s) {
       behind += widths_[s];
@@ -45,7 +50,8 @@ class Simulation {
 
   bool forward_ready(int s) const {
     if (forward_[s] >= rounds(s)) return false;
-    return s == 0 || micro_batches_in(s - 1, forward_[s - 1]) >= micro_batches_in(s, forward_[s] + 1);
+    return s == 0 ||
+           micro_batches_in(s - 1, forward_[s - 1]) >= micro_batches_in(s, forward_[s] + 1);
   }
   bool backward_ready(int s) const {
     if (backward_[s] >= forward_[s]) return false;
@@ -92,17 +98,18 @@ class Simulation {
   const std::vector<int>& widths_;
   const int micro_batches_;
   const int stages_;
-  std::vector<int> forward_;   // rounds done, by stage
+  std::vector<int> forward_;  // rounds done, by stage
   std::vector<int> backward_;
   std::vector<std::vector<RoundOperation>> orders_;
-  std::vector<int> limit_;     // rounds in flight
+  std::vector<int> limit_;  // rounds in flight
 };
 
 }  // namespace
 
 std::vector<std::vector<RoundOperation>> pipeline_schedule(const std::vector<int>& widths,
                                                            int micro_batches) {
-  CHECK(!widths.empty() && micro_batches >= 1 && *std::min_element(widths.begin(), widths.end()) >= 1);
+  CHECK(!widths.empty() && micro_batches >= 1 &&
+        *std::min_element(widths.begin(), widths.end()) >= 1);
   return Simulation(widths, micro_batches).run();
 }
 

@@ -2,8 +2,8 @@
 // rounds and to stages of different widths.
 //
 // A round of a stage is the set of micro-batches its lanes run at the same time: round r of a stage
-// with w lanes runs micro-batches r w, ..., r w + w - 1 (those that exist), lane l the l-th of them.
-// All lanes of a stage follow the same order, so that expert all-to-all meets.
+// with w lanes runs micro-batches r w, ..., r w + w - 1 (those that exist), lane l the l-th of
+// them. All lanes of a stage follow the same order, so that expert all-to-all meets.
 //
 // The orders are taken from one simulated run of the whole pipeline. They are therefore free of
 // deadlock by construction, provided that sends do not block: executing the operations in the

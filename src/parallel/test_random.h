@@ -18,7 +18,9 @@ class TestRandom {
     return z ^ (z >> 31);
   }
   // low .. high, both included.
-  int integer(int low, int high) { return low + static_cast<int>(next() % static_cast<uint64_t>(high - low + 1)); }
+  int integer(int low, int high) {
+    return low + static_cast<int>(next() % static_cast<uint64_t>(high - low + 1));
+  }
   // In [0, 1).
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 

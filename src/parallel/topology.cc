@@ -15,7 +15,8 @@ Topology::Topology(std::vector<int> lanes, int64_t layers) : lanes_(std::move(la
   for (int s = 0; s < stages(); ++s) {
     CHECK(lanes_[s] >= 1) << "stage " << s << " has " << lanes_[s] << " lanes";
     first_rank_.push_back(first_rank_.back() + lanes_[s]);
-    first_layer_.push_back(first_layer_.back() + layers / stages() + (s < layers % stages() ? 1 : 0));
+    first_layer_.push_back(first_layer_.back() + layers / stages() +
+                           (s < layers % stages() ? 1 : 0));
   }
 }
 

@@ -1,5 +1,5 @@
-// Random numbers for tests: the i-th number is a function of (seed, i), so that a case is the same on
-// every machine and can be repeated alone.
+// Random numbers for tests: the i-th number is a function of (seed, i), so that a case is the same
+// on every machine and can be repeated alone.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,10 @@
-// The planner for Python: each function adds one part's functions to the extension module `_evermoe`.
+// The planner for Python: each function adds one part's functions to the extension module
+// `_evermoe`.
 //
-// Lists of numbers in, lists of numbers out; numpy, defaults and documentation are in python/evermoe/. Errors
-// leave as StatusError: module.cc makes ValueError of InvalidInput and RuntimeError of everything else. Whatever
-// the planner REQUIRES is checked here first, because a CHECK would take the interpreter down.
+// Lists of numbers in, lists of numbers out; numpy, defaults and documentation are in
+// python/evermoe/. Errors leave as StatusError: module.cc makes ValueError of InvalidInput and
+// RuntimeError of everything else. Whatever the planner REQUIRES is checked here first, because a
+// CHECK would take the interpreter down.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -29,9 +29,11 @@ T value_or_throw(absl::StatusOr<T> result) {
   return *std::move(result);
 }
 
-PlannerInput input_of(const std::string& model, const std::string& cluster, const std::string& failures,
-                      const std::vector<std::string>& settings, const LayoutWishes& wishes) {
-  PlannerInput input = value_or_throw(load_planner_input(real_files(), {model, cluster, failures, settings}));
+PlannerInput input_of(const std::string& model, const std::string& cluster,
+                      const std::string& failures, const std::vector<std::string>& settings,
+                      const LayoutWishes& wishes) {
+  PlannerInput input =
+      value_or_throw(load_planner_input(real_files(), {model, cluster, failures, settings}));
   throw_if_error(apply_layout(wishes, input.job.model));
   return input;
 }
@@ -44,41 +46,58 @@ LayoutWishes wishes_of(const Wishes& wishes) {
 }
 
 int checked_runs(int64_t runs) {
-  if (runs < 1 || runs > kRunsMax) throw_if_error(InvalidInput(absl::StrCat("runs: ", runs, " is not between 1 and ", kRunsMax)));
+  if (runs < 1 || runs > kRunsMax)
+    throw_if_error(InvalidInput(absl::StrCat("runs: ", runs, " is not between 1 and ", kRunsMax)));
   return static_cast<int>(runs);
 }
 
 NodeReplacement replacement_of(const std::string& name) {
-  for (const NodeReplacement replacement : {NodeReplacement::kRestart, NodeReplacement::kStandby, NodeReplacement::kElastic}) {
+  for (const NodeReplacement replacement :
+       {NodeReplacement::kRestart, NodeReplacement::kStandby, NodeReplacement::kElastic}) {
     if (name == to_string(replacement)) return replacement;
   }
-  throw_if_error(InvalidInput(absl::StrCat("replacement: \"", name, "\" is not restart, standby or elastic")));
+  throw_if_error(
+      InvalidInput(absl::StrCat("replacement: \"", name, "\" is not restart, standby or elastic")));
   return {};
 }
 
 // JSON: the package makes dictionaries of it.
-std::string run(const std::string& model, const std::string& cluster, const std::string& failures, const std::vector<std::string>& settings,
-                const Wishes& wishes, const std::string& replacement, int64_t runs, uint64_t seed) {
+std::string run(const std::string& model, const std::string& cluster, const std::string& failures,
+                const std::vector<std::string>& settings, const Wishes& wishes,
+                const std::string& replacement, int64_t runs, uint64_t seed) {
   const PlannerInput input = input_of(model, cluster, failures, settings, wishes_of(wishes));
-  const ForecastOptions options{.simulated_runs = checked_runs(runs), .first_seed = seed, .replacement = replacement_of(replacement),
+  const ForecastOptions options{.simulated_runs = checked_runs(runs),
+                                .first_seed = seed,
+                                .replacement = replacement_of(replacement),
                                 .trace = input.trace ? &*input.trace : nullptr};
-  return to_json(value_or_throw(forecast_run(input.job.model, input.job.protection, input.job.checkpoint, input.cluster, options)));
+  return to_json(value_or_throw(forecast_run(input.job.model, input.job.protection,
+                                             input.job.checkpoint, input.cluster, options)));
 }
 
-std::string plan(const std::string& model, const std::string& cluster, const std::string& failures, const std::vector<std::string>& settings,
-                 const Wishes& wishes, int64_t copies, int64_t window, double stall_share, double lost_share, bool elastic, int64_t runs) {
+std::string plan(const std::string& model, const std::string& cluster, const std::string& failures,
+                 const std::vector<std::string>& settings, const Wishes& wishes, int64_t copies,
+                 int64_t window, double stall_share, double lost_share, bool elastic,
+                 int64_t runs) {
   const PlannerInput input = input_of(model, cluster, failures, settings, wishes_of(wishes));
-  PlanBudget budget{.stall_share_max = stall_share, .lost_share_max = lost_share, .copies = narrow(copies, "copies"), .window = narrow(window, "window"),
-                    .elastic = elastic, .simulated_runs = checked_runs(runs)};
+  PlanBudget budget{.stall_share_max = stall_share,
+                    .lost_share_max = lost_share,
+                    .copies = narrow(copies, "copies"),
+                    .window = narrow(window, "window"),
+                    .elastic = elastic,
+                    .simulated_runs = checked_runs(runs)};
   return to_json(value_or_throw(plan_protection({input.job.model, input.cluster, budget})));
 }
 
-std::string what_if(const std::string& model, const std::string& cluster, const std::string& failures, const std::vector<std::string>& settings,
+std::string what_if(const std::string& model, const std::string& cluster,
+                    const std::string& failures, const std::vector<std::string>& settings,
                     const std::vector<int64_t>& gpus, int64_t runs) {
   const PlannerInput input = input_of(model, cluster, failures, settings, {});
-  const std::vector<int> counts = gpus.empty() ? usual_scales(input.cluster.gpus_per_node) : narrow_all(gpus, "gpus");
+  const std::vector<int> counts =
+      gpus.empty() ? usual_scales(input.cluster.gpus_per_node) : narrow_all(gpus, "gpus");
   for (const int count : counts) {
-    if (count < 1 || count > kGpusMax) throw_if_error(InvalidInput(absl::StrCat("gpus: ", count, " is not between 1 and ", kGpusMax)));
+    if (count < 1 || count > kGpusMax)
+      throw_if_error(
+          InvalidInput(absl::StrCat("gpus: ", count, " is not between 1 and ", kGpusMax)));
   }
   PlanInput request{input.job.model, input.cluster, {}};
   request.budget.simulated_runs = checked_runs(runs);
@@ -89,12 +108,15 @@ std::string what_if(const std::string& model, const std::string& cluster, const 
 
 void bind_forecast(py::module_& module) {
   using Release = py::call_guard<py::gil_scoped_release>;
-  module.def("forecast_run", &run, py::arg("model"), py::arg("cluster"), py::arg("failures"), py::arg("settings"), py::arg("wishes"),
-             py::arg("replacement"), py::arg("runs"), py::arg("seed"), Release());
-  module.def("forecast_plan", &plan, py::arg("model"), py::arg("cluster"), py::arg("failures"), py::arg("settings"), py::arg("wishes"),
-             py::arg("copies"), py::arg("window"), py::arg("stall_share"), py::arg("lost_share"), py::arg("elastic"), py::arg("runs"), Release());
-  module.def("forecast_what_if", &what_if, py::arg("model"), py::arg("cluster"), py::arg("failures"), py::arg("settings"), py::arg("gpus"),
-             py::arg("runs"), Release());
+  module.def("forecast_run", &run, py::arg("model"), py::arg("cluster"), py::arg("failures"),
+             py::arg("settings"), py::arg("wishes"), py::arg("replacement"), py::arg("runs"),
+             py::arg("seed"), Release());
+  module.def("forecast_plan", &plan, py::arg("model"), py::arg("cluster"), py::arg("failures"),
+             py::arg("settings"), py::arg("wishes"), py::arg("copies"), py::arg("window"),
+             py::arg("stall_share"), py::arg("lost_share"), py::arg("elastic"), py::arg("runs"),
+             Release());
+  module.def("forecast_what_if", &what_if, py::arg("model"), py::arg("cluster"),
+             py::arg("failures"), py::arg("settings"), py::arg("gpus"), py::arg("runs"), Release());
 }
 
 }  // namespace evermoe

@@ -20,7 +20,9 @@ void translate_status(std::exception_ptr error) {
 }  // namespace
 
 PYBIND11_MODULE(_evermoe, module) {
-  module.doc() = "The planner's C++ functions; use evermoe.placement, evermoe.checkpoint and evermoe.forecast.";
+  module.doc() =
+      "The planner's C++ functions; use evermoe.placement, evermoe.checkpoint and "
+      "evermoe.forecast.";
   pybind11::register_exception_translator(&translate_status);
   evermoe::bind_placement(module);
   evermoe::bind_checkpoint(module);

@@ -1,5 +1,5 @@
-// Python's integers, as 64 bit, to the planner's int. Throws StatusError(InvalidInput) "name: ..." where one
-// does not fit.
+// Python's integers, as 64 bit, to the planner's int. Throws StatusError(InvalidInput) "name: ..."
+// where one does not fit.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// For tests: ranks made of the real parts of a member, over a simulated network whose views the test decides,
-// with a trainer whose arithmetic one can do in one's head.
+// For tests: ranks made of the real parts of a member, over a simulated network whose views the
+// test decides, with a trainer whose arithmetic one can do in one's head.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -32,9 +32,11 @@ class TallyTrainer : public StageTrainer {
     int64_t evaluation_batches = 1;
     int64_t save_every = 0;
   };
-  explicit TallyTrainer(const Options& options) : options_(options), masters(static_cast<size_t>(options.operators)) {
+  explicit TallyTrainer(const Options& options)
+      : options_(options), masters(static_cast<size_t>(options.operators)) {
     for (int i = 0; i < options.operators; ++i) {
-      operators_.push_back({.name = absl::StrCat("operator.", i), .bytes = {16, 8}, .whole = {16, 8}});
+      operators_.push_back(
+          {.name = absl::StrCat("operator.", i), .bytes = {16, 8}, .whole = {16, 8}});
     }
     compute = masters;
   }
@@ -53,17 +55,23 @@ class TallyTrainer : public StageTrainer {
     return absl::OkStatus();
   }
   void forget_base() override {}
-  void capture(int index, SnapshotKind kind, int64_t offset, std::span<std::byte> into) const override {
-    const int64_t full[] = {masters[static_cast<size_t>(index)], -masters[static_cast<size_t>(index)]};
-    const int64_t* const from = kind == SnapshotKind::kFull ? full : &compute[static_cast<size_t>(index)];
+  void capture(int index, SnapshotKind kind, int64_t offset,
+               std::span<std::byte> into) const override {
+    const int64_t full[] = {masters[static_cast<size_t>(index)],
+                            -masters[static_cast<size_t>(index)]};
+    const int64_t* const from =
+        kind == SnapshotKind::kFull ? full : &compute[static_cast<size_t>(index)];
     std::memcpy(into.data(), reinterpret_cast<const std::byte*>(from) + offset, into.size());
   }
-  void restore(int index, SnapshotKind kind, int64_t offset, std::span<const std::byte> from) override {
+  void restore(int index, SnapshotKind kind, int64_t offset,
+               std::span<const std::byte> from) override {
     const auto at = static_cast<size_t>(index);
     int64_t& into = kind == SnapshotKind::kFull ? masters[at] : compute[at];
     if (offset == 0 && from.size() >= 8) std::memcpy(&into, from.data(), 8);
-    if (kind == SnapshotKind::kFull) compute[at] = masters[at];
-    else masters[at] = -1;  // stale values must not help
+    if (kind == SnapshotKind::kFull)
+      compute[at] = masters[at];
+    else
+      masters[at] = -1;  // stale values must not help
   }
   absl::Status complete_restore(const std::vector<int>& indices) override {
     called("restored", std::ssize(indices));
@@ -84,7 +92,8 @@ class TallyTrainer : public StageTrainer {
     return Findings{{1}, {0}};
   }
   const ExpertLoads& expert_loads() const override { return loads_; }
-  absl::Status apply(const Findings& combined, const ActiveOperators& active, const BeforeWrite& before_write) override {
+  absl::Status apply(const Findings& combined, const ActiveOperators& active,
+                     const BeforeWrite& before_write) override {
     step_ = Step(step_.value + 1);
     for (size_t i = 0; i < masters.size(); ++i) {
       if (!active[i]) continue;
@@ -99,7 +108,9 @@ class TallyTrainer : public StageTrainer {
     called("evaluate", 10 * step_.value + batch);
     return Findings{{2}, {0}};
   }
-  void apply_evaluation(const Findings& combined) override { called("evaluated", static_cast<int64_t>(combined.sums[0])); }
+  void apply_evaluation(const Findings& combined) override {
+    called("evaluated", static_cast<int64_t>(combined.sums[0]));
+  }
   bool is_saved(Step step) const override { return is_due(step, options_.save_every); }
   absl::Status save() override {
     called("save", step_.value);
@@ -116,7 +127,9 @@ class TallyTrainer : public StageTrainer {
   static int64_t after(int64_t step, int64_t ranks) { return ranks * step * (step + 1) / 2; }
 
  private:
-  void called(const std::string& what, int64_t number) { calls.push_back(absl::StrCat(what, " ", number)); }
+  void called(const std::string& what, int64_t number) {
+    calls.push_back(absl::StrCat(what, " ", number));
+  }
   static bool is_due(Step step, int64_t every) { return every > 0 && step.value % every == 0; }
 
   const Options options_;
@@ -162,14 +175,21 @@ class PlanOf {
     plan_.record_source = Rank(record_source);
     return *this;
   }
-  PlanOf& back_to_base(std::vector<int> stages) { return plan_.rolled_back = std::move(stages), *this; }
-  PlanOf& back_to_window(int window, std::vector<int> stages) { return plan_.window = Step(window), back_to_base(std::move(stages)); }
+  PlanOf& back_to_base(std::vector<int> stages) {
+    return plan_.rolled_back = std::move(stages), *this;
+  }
+  PlanOf& back_to_window(int window, std::vector<int> stages) {
+    return plan_.window = Step(window), back_to_base(std::move(stages));
+  }
   PlanOf& from(int rank, const std::vector<int>& sources) {
     plan_.sources.resize(ranks_);
-    for (const int source : sources) plan_.sources[static_cast<size_t>(rank)].push_back(Rank(source));
+    for (const int source : sources)
+      plan_.sources[static_cast<size_t>(rank)].push_back(Rank(source));
     return *this;
   }
-  PlanOf& held_by(int rank, int holder) { return plan_.holders[static_cast<size_t>(rank)] = {Rank(holder)}, *this; }
+  PlanOf& held_by(int rank, int holder) {
+    return plan_.holders[static_cast<size_t>(rank)] = {Rank(holder)}, *this;
+  }
   PlanOf& at(std::vector<PeerAddress> table) { return plan_.table = std::move(table), *this; }
   const Plan& plan() const { return plan_; }
   operator PlanPointer() const { return std::make_shared<const Plan>(plan_); }
@@ -182,27 +202,68 @@ class PlanOf {
 // All parts of a member but its program. The test takes the training thread's part.
 struct RankParts {
   RankParts(const Topology& topology, Transport& transport, const TallyTrainer::Options& options)
-      : topology(topology), transport(transport), trainer(options), wake(transport, 1),
-        sender(transport, [this](View view, const absl::Status& status) { troubles.report(view, status); }),
-        views(wake, absl::Minutes(1), absl::Milliseconds(100)), troubles(transport.rank(), views, told),
-        memory(1 << 20, 1 << 20), window(trainer, {}),
-        exchange({.transport = transport, .sender = sender, .views = views, .log = memory.log, .received = memory.received,
-                  .report_trouble = [this](View view, const absl::Status& status) { troubles.report(view, status); }}),
-        copies({.rank = rank(), .trainer = trainer, .schedule = window.schedule(), .store = memory.store, .sender = sender,
-                .views = views, .wake_training = wake, .clock = clock},
+      : topology(topology),
+        transport(transport),
+        trainer(options),
+        wake(transport, 1),
+        sender(transport,
+               [this](View view, const absl::Status& status) { troubles.report(view, status); }),
+        views(wake, absl::Minutes(1), absl::Milliseconds(100)),
+        troubles(transport.rank(), views, told),
+        memory(1 << 20, 1 << 20),
+        window(trainer, {}),
+        exchange(
+            {.transport = transport,
+             .sender = sender,
+             .views = views,
+             .log = memory.log,
+             .received = memory.received,
+             .report_trouble =
+                 [this](View view, const absl::Status& status) { troubles.report(view, status); }}),
+        copies({.rank = rank(),
+                .trainer = trainer,
+                .schedule = window.schedule(),
+                .store = memory.store,
+                .sender = sender,
+                .views = views,
+                .wake_training = wake,
+                .clock = clock},
                {.chunk_bytes_max = 16}),
-        commits({.transport = transport, .sender = sender, .views = views, .records = memory.records, .troubles = troubles,
-                 .vote = [this](bool ends_window) { return vote(ends_window); },
-                 .on_agreed = [this](View, Commit commit, const Record&) { agreed.push_back(commit); },
-                 .deadline = absl::Seconds(5)}),
+        commits(
+            {.transport = transport,
+             .sender = sender,
+             .views = views,
+             .records = memory.records,
+             .troubles = troubles,
+             .vote = [this](bool ends_window) { return vote(ends_window); },
+             .on_agreed = [this](View, Commit commit, const Record&) { agreed.push_back(commit); },
+             .deadline = absl::Seconds(5)}),
         fetch({rank(), topology, memory.store, sender, views, troubles, refused, counts}),
-        restorer({.rank = rank(), .topology = topology, .trainer = trainer, .views = views, .control = told,
-                  .commits = commits, .memory = memory, .copies = copies, .window = window, .fetch = fetch,
-                  .counts = counts, .bytes_at_once = 16}),
+        restorer({.rank = rank(),
+                  .topology = topology,
+                  .trainer = trainer,
+                  .views = views,
+                  .control = told,
+                  .commits = commits,
+                  .memory = memory,
+                  .copies = copies,
+                  .window = window,
+                  .fetch = fetch,
+                  .counts = counts,
+                  .bytes_at_once = 16}),
         answers({rank(), memory, copies, exchange, sender, refused, wake, /*is_rehearsal=*/true}),
-        follower({.rank = rank(), .stage = topology.role_of(rank()).stage, .is_protected = true, .transport = transport,
-                  .wake_training = wake, .orders = orders, .views = views, .control = told, .troubles = troubles,
-                  .memory = memory, .copies = copies, .exchange = exchange,
+        follower({.rank = rank(),
+                  .stage = topology.role_of(rank()).stage,
+                  .is_protected = true,
+                  .transport = transport,
+                  .wake_training = wake,
+                  .orders = orders,
+                  .views = views,
+                  .control = told,
+                  .troubles = troubles,
+                  .memory = memory,
+                  .copies = copies,
+                  .exchange = exchange,
                   .on_opened = [this] { service.on_opened(); }}),
         service({transport, clock, views, copies, follower, answers}) {}
 
@@ -239,7 +300,9 @@ struct RankParts {
     const auto findings = trainer.train(active, exchange);
     const auto record = commits.agree(commit, CommitAgreement::Kind::kStep, *findings);
     ASSERT_TRUE(record.ok()) << record.status();
-    EXPECT_TRUE(trainer.apply(record->combined, active, [this](int op) { return copies.wait_read(op); }).ok());
+    EXPECT_TRUE(
+        trainer.apply(record->combined, active, [this](int op) { return copies.wait_read(op); })
+            .ok());
   }
 
   const Topology& topology;
@@ -292,22 +355,27 @@ class RankTest : public testing::Test {
     network_ = &network;
     table_.clear();
     for (int r = 0; r < ranks; ++r) {
-      const ProcessNumber number = network.start(Rank(r), View(1), {[&](Transport& transport) {
-        body(of(transport));
-        of(transport).end();
-        leave(transport);
-      }, [&](Transport& transport) {
-        const absl::Status served = of(transport).service.run();
-        EXPECT_TRUE(!ends_well || served.ok()) << served;
-        leave(transport);
-      }});
+      const ProcessNumber number =
+          network.start(Rank(r), View(1),
+                        {[&](Transport& transport) {
+                           body(of(transport));
+                           of(transport).end();
+                           leave(transport);
+                         },
+                         [&](Transport& transport) {
+                           const absl::Status served = of(transport).service.run();
+                           EXPECT_TRUE(!ends_well || served.ok()) << served;
+                           leave(transport);
+                         }});
       table_.push_back({SimulatedNetwork::address(number), View(1)});
     }
     EXPECT_TRUE(network.run()) << network.waiting();
   }
   // The training thread does nothing for so long; the service thread goes on.
   void pause(absl::Duration time) { network_->pause(time); }
-  PlanOf plan(uint32_t view) const { return PlanOf(view, static_cast<int>(table_.size())).at(table_); }
+  PlanOf plan(uint32_t view) const {
+    return PlanOf(view, static_cast<int>(table_.size())).at(table_);
+  }
 
   TallyTrainer::Options trainer_;
 

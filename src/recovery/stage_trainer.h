@@ -1,11 +1,12 @@
 // What recovery needs from a trainer: one rank's part of a model, driven step by step.
 //
-// train/ implements it with torch. sim/ implements it with the hash model, whose state is folded with
-// every input that reached it, so that one wrong, missing, stale or doubled input shows for ever.
+// train/ implements it with torch. sim/ implements it with the hash model, whose state is folded
+// with every input that reached it, so that one wrong, missing, stale or doubled input shows for
+// ever.
 //
-// The trainer keeps the promise that makes recovery exact: what train(), apply() and evaluate() do is
-// a function of the state, the position, the boundary messages, the other lanes of the stage and the
-// combined findings, to the bit; random streams and data are functions of the position.
+// The trainer keeps the promise that makes recovery exact: what train(), apply() and evaluate() do
+// is a function of the state, the position, the boundary messages, the other lanes of the stage and
+// the combined findings, to the bit; random streams and data are functions of the position.
 //
 // Threads: the training thread calls everything but capture(), which the service thread calls while
 // the training thread may read, but does not write, that operator.
@@ -36,17 +37,19 @@ inline constexpr uint16_t kVerdictGroup = 0;
 inline constexpr uint16_t kBoundaryGroup = 1;
 inline constexpr uint16_t kFirstStageGroup = kStageGroups.first;
 
-// The way out of a stage. Messages are named by the work under way, the direction and the micro-batch.
+// The way out of a stage. Messages are named by the work under way, the direction and the
+// micro-batch.
 class Boundary {
  public:
   virtual ~Boundary() = default;
   // Never waits for the receiver. The bytes must never change afterwards.
-  virtual absl::Status send(Rank to, BoundaryDirection direction, MicroBatch micro_batch, BoundaryMessage message) = 0;
-  // The receive() of this message will follow, with the same `into`, whose memory `owner` keeps: the
-  // bytes may come there from now on, while this rank computes. What is not received by the end of the
-  // work under way is forgotten.
-  virtual void expect(Rank from, BoundaryDirection direction, MicroBatch micro_batch, std::span<std::byte> into,
-                      std::shared_ptr<const void> owner) {}
+  virtual absl::Status send(Rank to, BoundaryDirection direction, MicroBatch micro_batch,
+                            BoundaryMessage message) = 0;
+  // The receive() of this message will follow, with the same `into`, whose memory `owner` keeps:
+  // the bytes may come there from now on, while this rank computes. What is not received by the end
+  // of the work under way is forgotten.
+  virtual void expect(Rank from, BoundaryDirection direction, MicroBatch micro_batch,
+                      std::span<std::byte> into, std::shared_ptr<const void> owner) {}
   virtual absl::Status receive(Rank from, BoundaryDirection direction, MicroBatch micro_batch,
                                std::span<std::byte> into) = 0;
 };
@@ -62,9 +65,9 @@ struct StageOperator {
   // Its place in ExpertLoads; -1: no gate chooses it.
   int expert = -1;
   int lanes = 1;  // that hold it, if it is an expert
-  // What a step costs it, per byte: tokens that add to its weights' gradients (of an expert: its share if all
-  // get as many; what is counted takes its place), and its update, in tokens that would cost as much. A
-  // catch-up saves both while the operator is frozen.
+  // What a step costs it, per byte: tokens that add to its weights' gradients (of an expert: its
+  // share if all get as many; what is counted takes its place), and its update, in tokens that
+  // would cost as much. A catch-up saves both while the operator is frozen.
   double tokens = 1;
   double update_tokens = 0;
 };
@@ -84,24 +87,28 @@ class StageTrainer {
 
   // Every operator of the stage, in the same order on all its lanes.
   virtual const std::vector<StageOperator>& operators() const = 0;
-  // What this rank sends across its stage's boundaries in a step or in a batch of an evaluation, at most.
+  // What this rank sends across its stage's boundaries in a step or in a batch of an evaluation, at
+  // most.
   virtual int64_t boundary_bytes() const { return 0; }
 
   // The communicators inside the stage begin anew, with all messages in `epoch`.
   virtual void join_stage(View epoch) = 0;
 
-  // The newest durable state, or the initial one: collective over the world, whose ranks agree on it.
-  // Returns where it came from.
+  // The newest durable state, or the initial one: collective over the world, whose ranks agree on
+  // it. Returns where it came from.
   virtual absl::StatusOr<std::string> resume(Communicator& world) = 0;
   // The state at `base` that resume() once came to; collective inside the stage only.
   virtual absl::Status restore_base(Step base) = 0;
-  // Nobody in the job will ask for restore_base() again until the next resume(); may be called often.
+  // Nobody in the job will ask for restore_base() again until the next resume(); may be called
+  // often.
   virtual void forget_base() = 0;
 
-  // One chunk of this rank's shard of an operator: kFull is master weights and moments, kComputeOnly
-  // the compute weights alone.
-  virtual void capture(int operator_index, SnapshotKind kind, int64_t offset, std::span<std::byte> into) const = 0;
-  virtual void restore(int operator_index, SnapshotKind kind, int64_t offset, std::span<const std::byte> from) = 0;
+  // One chunk of this rank's shard of an operator: kFull is master weights and moments,
+  // kComputeOnly the compute weights alone.
+  virtual void capture(int operator_index, SnapshotKind kind, int64_t offset,
+                       std::span<std::byte> into) const = 0;
+  virtual void restore(int operator_index, SnapshotKind kind, int64_t offset,
+                       std::span<const std::byte> from) = 0;
   // After all chunks of these operators have been restored on all lanes: the compute weights of the
   // whole operators; collective inside the stage.
   virtual absl::Status complete_restore(const std::vector<int>& operator_indices) = 0;
@@ -112,17 +119,19 @@ class StageTrainer {
 
   // Runs the next step's micro-batches and reduces the gradients of active operators.
   virtual absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary) = 0;
-  // Called while train() waits for the boundary: does one chunk of what is not urgent in it, of milliseconds;
-  // false if there is none.
+  // Called while train() waits for the boundary: does one chunk of what is not urgent in it, of
+  // milliseconds; false if there is none.
   virtual bool do_idle_work() { return false; }
-  // Of the last train(), the same on every lane of the stage; both vectors empty if nothing is counted.
+  // Of the last train(), the same on every lane of the stage; both vectors empty if nothing is
+  // counted.
   virtual const ExpertLoads& expert_loads() const = 0;
   // Moves the position on and updates the active operators; collective inside the stage.
-  virtual absl::Status apply(const Findings& combined, const ActiveOperators& active, const BeforeWrite& before_write) = 0;
+  virtual absl::Status apply(const Findings& combined, const ActiveOperators& active,
+                             const BeforeWrite& before_write) = 0;
 
   virtual bool is_evaluated(Step step) const = 0;  // is the state at `step` evaluated?
-  // An evaluation runs in so many batches, each with a commit of its own, so that the messages of one at a
-  // time are kept for a stage that goes back. The same on every rank.
+  // An evaluation runs in so many batches, each with a commit of its own, so that the messages of
+  // one at a time are kept for a stage that goes back. The same on every rank.
   virtual int64_t evaluation_batches() const = 0;
   virtual absl::StatusOr<Findings> evaluate(int64_t batch, Boundary& boundary) = 0;
   // Of all batches together.
@@ -133,9 +142,9 @@ class StageTrainer {
 
   // Whether the run ends here: the last step, or everybody was asked to stop.
   virtual bool is_finished() const = 0;
-  // What this rank says to a closing commit; closings are repeated until is_closed(). Not called for
-  // those that have a record already. A process that has come too late for save() saves here, unless a
-  // record said that the files of its predecessor are all that is needed.
+  // What this rank says to a closing commit; closings are repeated until is_closed(). Not called
+  // for those that have a record already. A process that has come too late for save() saves here,
+  // unless a record said that the files of its predecessor are all that is needed.
   virtual absl::StatusOr<Findings> close() = 0;
   virtual bool is_closed(const Findings& combined) = 0;
 };

@@ -9,7 +9,8 @@
 namespace evermoe {
 
 absl::Duration ControlNetwork::draw(absl::Duration max) {
-  return absl::Nanoseconds(static_cast<int64_t>(time_.draw(static_cast<uint64_t>(absl::ToInt64Nanoseconds(max)) + 1)));
+  return absl::Nanoseconds(
+      static_cast<int64_t>(time_.draw(static_cast<uint64_t>(absl::ToInt64Nanoseconds(max)) + 1)));
 }
 
 // ---- processes
@@ -21,7 +22,9 @@ ControlProcess ControlNetwork::begin(Machine machine, StreamEvents& events) {
   return ControlProcess(std::ssize(processes_) - 1);
 }
 
-void ControlNetwork::listen(ControlProcess process, const std::string& address) { listeners_[address] = process; }
+void ControlNetwork::listen(ControlProcess process, const std::string& address) {
+  listeners_[address] = process;
+}
 
 void ControlNetwork::end(ControlProcess number) {
   Process& process = processes_[index(number)];
@@ -53,15 +56,19 @@ void ControlNetwork::go_on(ControlProcess number) {
     if (stream->second.empty()) process.held.erase(stream);
     hand_over(number, next);
   }
-  for (const auto& timer : std::exchange(process.resting, {})) after(number, absl::ZeroDuration(), timer);
+  for (const auto& timer : std::exchange(process.resting, {}))
+    after(number, absl::ZeroDuration(), timer);
 }
 
-void ControlNetwork::after(ControlProcess number, absl::Duration delay, std::function<void()> what) {
+void ControlNetwork::after(ControlProcess number, absl::Duration delay,
+                           std::function<void()> what) {
   time_.after(std::max(delay, absl::ZeroDuration()), [this, number, what = std::move(what)] {
     Process& process = processes_[index(number)];
     if (!process.lives) return;
-    if (process.is_stopped) process.resting.push_back(what);
-    else what();
+    if (process.is_stopped)
+      process.resting.push_back(what);
+    else
+      what();
   });
 }
 
@@ -90,7 +97,8 @@ void ControlNetwork::connect(StreamNumber number) {
   }
   const absl::Duration blocked = std::max(blocked_until(here, there), blocked_until(there, here));
   if (blocked > time_.now()) {  // it is tried again and again
-    time_.after(blocked - time_.now() + draw(options_.connect_max), [this, number] { connect(number); });
+    time_.after(blocked - time_.now() + draw(options_.connect_max),
+                [this, number] { connect(number); });
     return;
   }
   stream.ends[1] = listener->second;
@@ -104,13 +112,14 @@ void ControlNetwork::send(ControlProcess from, StreamNumber number, Envelope env
   Stream& stream = found->second;
   const int towards = stream.ends[0] == from ? 1 : 0;
   if (stream.is_broken) {
-    ++words_lost_;
+    ++envelopes_lost_;
     return;
   }
   Direction& direction = stream.to[static_cast<size_t>(towards)];
   absl::Duration longest = options_.delay_max;
   if (stream.is_connected) {
-    const Condition& on_the_way = condition(machine_of(from), machine_of(stream.ends[static_cast<size_t>(towards)]));
+    const Condition& on_the_way =
+        condition(machine_of(from), machine_of(stream.ends[static_cast<size_t>(towards)]));
     if (on_the_way.slow_until > time_.now()) longest = on_the_way.delay_max;
   }
   direction.last = std::max(direction.last, time_.now() + draw(longest));
@@ -126,9 +135,10 @@ void ControlNetwork::close(ControlProcess end, StreamNumber number) {
 }
 
 // Of what is under way the oldest still comes.
-void ControlNetwork::break_direction(Direction& direction, absl::Duration lateness, const std::string& why) {
+void ControlNetwork::break_direction(Direction& direction, absl::Duration lateness,
+                                     const std::string& why) {
   const size_t kept = static_cast<size_t>(time_.draw(direction.queue.size() + 1));
-  words_lost_ += static_cast<int64_t>(direction.queue.size() - kept);
+  envelopes_lost_ += static_cast<int64_t>(direction.queue.size() - kept);
   direction.queue.resize(kept);
   direction.breaks_at = time_.now() + lateness + draw(options_.notice_max);
   direction.why = why;
@@ -146,7 +156,8 @@ void ControlNetwork::break_stream(StreamNumber number, int by, const std::string
     streams_.erase(number);
     return;
   }
-  pump_later(number, other, direction.queue.empty() ? *direction.breaks_at : direction.queue.front().due);
+  pump_later(number, other,
+             direction.queue.empty() ? *direction.breaks_at : direction.queue.front().due);
 }
 
 void ControlNetwork::break_streams(Machine early, Machine late, absl::Duration lateness) {
@@ -159,7 +170,8 @@ void ControlNetwork::break_streams(Machine early, Machine late, absl::Duration l
       Direction& direction = stream.to[static_cast<size_t>(i)];
       const bool is_late = machine_of(stream.ends[static_cast<size_t>(i)]) == late;
       break_direction(direction, is_late ? lateness : absl::ZeroDuration(), "the connection broke");
-      pump_later(number, i, direction.queue.empty() ? *direction.breaks_at : direction.queue.front().due);
+      pump_later(number, i,
+                 direction.queue.empty() ? *direction.breaks_at : direction.queue.front().due);
     }
   }
 }
@@ -171,7 +183,8 @@ void ControlNetwork::pump_later(StreamNumber number, int towards, absl::Duration
   direction.pump_at = at;
   time_.after(at - time_.now(), [this, number, towards, at] {
     const auto found = streams_.find(number);
-    if (found == streams_.end() || found->second.to[static_cast<size_t>(towards)].pump_at != at) return;
+    if (found == streams_.end() || found->second.to[static_cast<size_t>(towards)].pump_at != at)
+      return;
     found->second.to[static_cast<size_t>(towards)].pump_at = absl::InfiniteDuration();
     pump(number, towards);
   });
@@ -186,9 +199,11 @@ void ControlNetwork::pump(StreamNumber number, int towards) {
     Direction& direction = stream.to[static_cast<size_t>(towards)];
     const ControlProcess to = stream.ends[static_cast<size_t>(towards)];
     if (direction.queue.empty() && !direction.breaks_at) return;
-    absl::Duration due = direction.queue.empty() ? *direction.breaks_at : direction.queue.front().due;
+    absl::Duration due =
+        direction.queue.empty() ? *direction.breaks_at : direction.queue.front().due;
     if (stream.is_connected) {
-      due = std::max(due, blocked_until(machine_of(stream.ends[static_cast<size_t>(1 - towards)]), machine_of(to)));
+      due = std::max(due, blocked_until(machine_of(stream.ends[static_cast<size_t>(1 - towards)]),
+                                        machine_of(to)));
     }
     if (due > time_.now()) return pump_later(number, towards, due);
     if (direction.queue.empty()) {

@@ -1,24 +1,30 @@
 // The network of the control plane, simulated: streams of envelopes between processes, as
-// control/wire/control_stream.h has them, in the virtual time of a SimulatedNetwork and from its seed.
+// control/wire/control_stream.h has them, in the virtual time of a SimulatedNetwork and from its
+// seed.
 //
 // What a stream does:
 // * Envelopes come in the order sent, each once, after a drawn delay, while the stream lives.
-// * It breaks when a process at one end ends or closes it, or when the network breaks it. Of what was
-//   under way a drawn share, the oldest, still comes; then the other end hears on_broken(), a drawn time
-//   later. So whoever attaches anew cannot know whether its last words were heard.
-// * A break by the network may be noticed by one end much later than by the other: what the late one
+// * It breaks when a process at one end ends or closes it, or when the network breaks it. Of what
+// was
+//   under way a drawn share, the oldest, still comes; then the other end hears on_broken(), a drawn
+//   time later. So whoever attaches anew cannot know whether its last words were heard.
+// * A break by the network may be noticed by one end much later than by the other: what the late
+// one
 //   sends meanwhile is lost, and the early one may have attached anew.
-// * Between two machines either direction can be blocked for a while: nothing arrives then, not even
-//   news of a break, and everything arrives afterwards, in order. Both directions: a partition. New calls
-//   wait for its end. A direction can be slow instead: delays are drawn from a longer range.
-// * A call takes a drawn time to connect, and fails if nobody listens; between machines some fail for no
+// * Between two machines either direction can be blocked for a while: nothing arrives then, not
+// even
+//   news of a break, and everything arrives afterwards, in order. Both directions: a partition. New
+//   calls wait for its end. A direction can be slow instead: delays are drawn from a longer range.
+// * A call takes a drawn time to connect, and fails if nobody listens; between machines some fail
+// for no
 //   reason at all.
 // * A process that is stopped hears nothing and its timers rest. Afterwards all comes at once: the
 //   envelopes of each stream in order, the streams drawn against each other.
 //
-// What it does not do: lose, double or reorder envelopes inside a living stream (nor does gRPC), damage
-// them (the codec's tests do), limit bytes, or push back: the longest queue is measured instead.
-// Processes of one machine, the workers and their agent, are never blocked from each other.
+// What it does not do: lose, double or reorder envelopes inside a living stream (nor does gRPC),
+// damage them (the codec's tests do), limit bytes, or push back: the longest queue is measured
+// instead. Processes of one machine, the workers and their agent, are never blocked from each
+// other.
 #pragma once
 
 #include <array>
@@ -48,10 +54,11 @@ struct ControlNetworkOptions {
 class ControlNetwork {
  public:
   // `time` outlives it and everything that was called with it.
-  ControlNetwork(SimulatedNetwork& time, ControlNetworkOptions options) : time_(time), options_(options) {}
+  ControlNetwork(SimulatedNetwork& time, ControlNetworkOptions options)
+      : time_(time), options_(options) {}
 
-  // A process begins; `events` live until it has ended. They are called as events of `time`, or from
-  // inside go_on().
+  // A process begins; `events` live until it has ended. They are called as events of `time`, or
+  // from inside go_on().
   ControlProcess begin(Machine machine, StreamEvents& events);
   void listen(ControlProcess process, const std::string& address);
   // Killed, or gone by itself.
@@ -78,7 +85,9 @@ class ControlNetwork {
   const ControlNetworkOptions& options() const { return options_; }
   size_t longest_queue() const { return longest_queue_; }
   int64_t calls_failed() const { return calls_failed_; }  // for no reason
-  int64_t words_lost() const { return words_lost_; }  // envelopes that a break has swallowed
+  int64_t envelopes_lost() const {
+    return envelopes_lost_;
+  }  // envelopes that a break has swallowed
 
  private:
   struct Held {  // for a stopped process
@@ -100,7 +109,7 @@ class ControlNetwork {
   };
   struct Direction {
     std::deque<Travelling> queue;
-    absl::Duration last;              // arrival of the newest
+    absl::Duration last;  // arrival of the newest
     std::optional<absl::Duration> breaks_at;
     std::string why;
     absl::Duration pump_at = absl::InfiniteDuration();  // the earliest event that looks after it
@@ -141,7 +150,7 @@ class ControlNetwork {
   int64_t last_stream_ = 0;
   size_t longest_queue_ = 0;
   int64_t calls_failed_ = 0;
-  int64_t words_lost_ = 0;
+  int64_t envelopes_lost_ = 0;
 };
 
 }  // namespace evermoe

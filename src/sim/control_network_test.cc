@@ -44,9 +44,12 @@ class ControlNetworkTest : public testing::Test {
     call_ = network_.call(client_process_, "there");
   }
   void say(int64_t first, int64_t last) {
-    for (int64_t word = first; word <= last; ++word) network_.send(client_process_, call_, {0, Welcome{word}});
+    for (int64_t word = first; word <= last; ++word)
+      network_.send(client_process_, call_, {0, Welcome{word}});
   }
-  void at(double milliseconds, std::function<void()> what) { time_.after(absl::Milliseconds(milliseconds), std::move(what)); }
+  void at(double milliseconds, std::function<void()> what) {
+    time_.after(absl::Milliseconds(milliseconds), std::move(what));
+  }
   static SimulatedNetworkOptions seeded() {
     SimulatedNetworkOptions options;
     options.seed = 3;
@@ -76,7 +79,7 @@ TEST_F(ControlNetworkTest, AKilledProcessIsNoticedAndItsLastWordsMayBeLost) {
   });
   ASSERT_TRUE(time_.run());
   EXPECT_THAT(server_.heard(), HasSubstr("broken"));
-  EXPECT_EQ(static_cast<int64_t>(server_.heard_.size()) + network_.words_lost(), 51);
+  EXPECT_EQ(static_cast<int64_t>(server_.heard_.size()) + network_.envelopes_lost(), 51);
   EXPECT_EQ(server_.heard_.back(), "broken");
   EXPECT_LE(server_.broken_at_, absl::Milliseconds(27));
 }
@@ -144,7 +147,8 @@ TEST_F(ControlNetworkTest, OneEndOfABrokenStreamMayNoticeLate) {
   });
   ASSERT_TRUE(time_.run());
   EXPECT_EQ(client_.heard(), "broken") << "what the late one sends is lost";
-  EXPECT_EQ(server_.heard(), "1 2 broken") << "it hears of the new stream before it knows of the old one";
+  EXPECT_EQ(server_.heard(), "1 2 broken")
+      << "it hears of the new stream before it knows of the old one";
   EXPECT_GE(server_.broken_at_, absl::Milliseconds(2020));
 }
 

@@ -14,21 +14,30 @@ constexpr char kControllerAddress[] = "controller";
 
 }  // namespace
 
-ControlPlane::ControlPlane(SimulatedNetwork& time, ControlNetwork& network, const Topology& topology,
-                           ControlPlaneOptions options, WorkerHost& host, std::function<void(std::string)> tell,
+ControlPlane::ControlPlane(SimulatedNetwork& time, ControlNetwork& network,
+                           const Topology& topology, ControlPlaneOptions options, WorkerHost& host,
+                           std::function<void(std::string)> tell,
                            std::function<void(const std::string&)> mark)
-    : time_(time), network_(network), topology_(topology), options_(std::move(options)), host_(host),
-      tell_(std::move(tell)), mark_(std::move(mark)), run_(network.begin(kHeadMachine, *this)) {}
+    : time_(time),
+      network_(network),
+      topology_(topology),
+      options_(std::move(options)),
+      host_(host),
+      tell_(std::move(tell)),
+      mark_(std::move(mark)),
+      run_(network.begin(kHeadMachine, *this)) {}
 
 ControlPlane::~ControlPlane() = default;
 
 absl::Duration ControlPlane::draw(absl::Duration max) {
-  return absl::Microseconds(static_cast<int64_t>(time_.draw(static_cast<uint64_t>(absl::ToInt64Microseconds(max)) + 1)));
+  return absl::Microseconds(
+      static_cast<int64_t>(time_.draw(static_cast<uint64_t>(absl::ToInt64Microseconds(max)) + 1)));
 }
 
 void ControlPlane::begin() {
   start_controller();
-  for (int32_t n = 0; n < options_.controller.nodes + options_.controller.spares; ++n) start_agent(Node(n));
+  for (int32_t n = 0; n < options_.controller.nodes + options_.controller.spares; ++n)
+    start_agent(Node(n));
   look();
 }
 
@@ -40,11 +49,13 @@ void ControlPlane::start_controller() {
   const int64_t life = ++life_;
   network_.after(run_, draw(options_.start_max), [this, life] {
     if (life != life_ || end_) return;
-    SimulatedController::Options own{kControllerAddress, options_.controller, options_.relay, options_.farewell_max};
+    SimulatedController::Options own{kControllerAddress, options_.controller, options_.relay,
+                                     options_.farewell_max};
     own.core.takes_over = life > 0;
     own.relay.life = life;
-    controller_ = std::make_unique<SimulatedController>(time_, network_, kHeadMachine, topology_, own,
-                                                        [this](const RelayAction& action) { watch(action); });
+    controller_ =
+        std::make_unique<SimulatedController>(time_, network_, kHeadMachine, topology_, own,
+                                              [this](const RelayAction& action) { watch(action); });
   });
 }
 
@@ -78,11 +89,12 @@ void ControlPlane::stop_controller(absl::Duration time) {
 
 void ControlPlane::start_agent(Node node) {
   if (agents_.contains(node) || end_) return;
-  SimulatedAgent::Options own{kControllerAddress, absl::StrCat("agent-", node.value, "-", ++pids_), options_.agent};
+  SimulatedAgent::Options own{kControllerAddress, absl::StrCat("agent-", node.value, "-", ++pids_),
+                              options_.agent};
   own.core.node = node;
   own.core.pid = pids_;
-  agents_[node] = std::make_unique<SimulatedAgent>(time_, network_, own, host_,
-                                                   [this](const AgentAction& action) { watch(action); });
+  agents_[node] = std::make_unique<SimulatedAgent>(
+      time_, network_, own, host_, [this](const AgentAction& action) { watch(action); });
 }
 
 void ControlPlane::kill_agent(Node node) {
@@ -92,7 +104,8 @@ void ControlPlane::kill_agent(Node node) {
   host_.kill_all_of(agent->second->address());
   ended_.push_back(std::move(agent->second));
   agents_.erase(agent);
-  network_.after(run_, draw(network_.options().notice_max), [this, node] { on_agent_end(node, "killed by signal 9 (Killed)"); });
+  network_.after(run_, draw(network_.options().notice_max),
+                 [this, node] { on_agent_end(node, "killed by signal 9 (Killed)"); });
 }
 
 void ControlPlane::on_agent_end(Node node, const std::string& how) {
@@ -112,7 +125,8 @@ void ControlPlane::stop_agent(Node node, absl::Duration time) {
   });
 }
 
-void ControlPlane::on_worker_exit(const std::string& address, pid_t worker, const ExitStatus& exit) {
+void ControlPlane::on_worker_exit(const std::string& address, pid_t worker,
+                                  const ExitStatus& exit) {
   for (const auto& [node, agent] : agents_) {
     if (agent->address() == address) agent->on_exit(worker, exit);
   }
@@ -143,7 +157,8 @@ void ControlPlane::look_after_controller() {
     if (!end_) start_controller();
     return;
   }
-  const absl::Duration patience = is_attached_ ? options_.agent.silence_max : 12 * options_.agent.silence_max;
+  const absl::Duration patience =
+      is_attached_ ? options_.agent.silence_max : 12 * options_.agent.silence_max;
   if (time_.now() < heard_ + patience) return;
   mark_("controller hung");
   replace_controller(absl::StrCat("hung: no sign of life for ", absl::FormatDuration(patience)));
@@ -171,7 +186,8 @@ void ControlPlane::look_after_nodes() {
     }
     const QuitAgent quit = *at->second->end();
     // One that ends well may have heard of the end of the job before us.
-    return_at_ = std::max(return_at_, time_.now() + (quit.ok ? options_.farewell_max : absl::ZeroDuration()));
+    return_at_ = std::max(return_at_,
+                          time_.now() + (quit.ok ? options_.farewell_max : absl::ZeroDuration()));
     if (!quit.ok) on_agent_end(at->first, quit.reason);
     network_.end(at->second->process());
     ended_.push_back(std::move(at->second));
@@ -229,7 +245,8 @@ std::vector<RecoveryRecord> ControlPlane::recoveries() const {
 void ControlPlane::watch(const RelayAction& action) {
   if (const auto* const send = std::get_if<SendEnvelope>(&action)) {
     if (const auto* const kill = std::get_if<KillWorker>(&send->envelope.message)) {
-      if (kill->why == "another process plays its role") mark_("former process of a role told to end");
+      if (kill->why == "another process plays its role")
+        mark_("former process of a role told to end");
     }
     if (const auto* const order = std::get_if<SendOrder>(&send->envelope.message)) {
       is_opening_ = std::holds_alternative<StopOrder>(order->message);
@@ -239,19 +256,24 @@ void ControlPlane::watch(const RelayAction& action) {
     }
   }
   if (const auto* const line = std::get_if<LogLine>(&action)) {
-    if (absl::StrContains(line->text, "it attaches anew")) mark_("agent attaches before its old line breaks");
-    if (absl::StrContains(line->text, "is lost: no sign of life")) mark_("agent lost for its silence");
+    if (absl::StrContains(line->text, "it attaches anew"))
+      mark_("agent attaches before its old line breaks");
+    if (absl::StrContains(line->text, "is lost: no sign of life"))
+      mark_("agent lost for its silence");
     if (absl::StrContains(line->text, "the connection broke")) mark_("agent lost with its line");
-    if (life_ > 0 && absl::StrContains(line->text, "the job begins")) mark_("begun anew by a later controller");
+    if (life_ > 0 && absl::StrContains(line->text, "the job begins"))
+      mark_("begun anew by a later controller");
     if (absl::StrContains(line->text, "gone when the new controller came")) mark_("not adopted");
   }
 }
 
 void ControlPlane::watch(const AgentAction& action) {
   if (const auto* const send = std::get_if<ToController>(&action)) {
-    if (std::holds_alternative<WorkerStarted>(send->envelope.message) && life_ > 0) mark_("worker shown to a new controller");
+    if (std::holds_alternative<WorkerStarted>(send->envelope.message) && life_ > 0)
+      mark_("worker shown to a new controller");
   }
-  if (const auto* const quit = std::get_if<QuitAgent>(&action); quit != nullptr && !quit->ok) mark_("agent gives up");
+  if (const auto* const quit = std::get_if<QuitAgent>(&action); quit != nullptr && !quit->ok)
+    mark_("agent gives up");
 }
 
 }  // namespace evermoe

@@ -1,10 +1,10 @@
-// A whole simulated control plane: controllers, one after the other, the agents of the nodes, and the run
-// that keeps them alive as ProtectedRun does (control/launch/protected_run.h): a controller that ends or falls
-// silent is replaced at once; of a node that the controller has given up the run ends the agent; when no
-// agent is left, node 0 starts again.
+// A whole simulated control plane: controllers, one after the other, the agents of the nodes, and
+// the run that keeps them alive as ProtectedRun does (control/launch/protected_run.h): a controller
+// that ends or falls silent is replaced at once; of a node that the controller has given up the run
+// ends the agent; when no agent is left, node 0 starts again.
 //
-// Different from ProtectedRun: it never gives up, however often they end, and `ends_lost_nodes` can leave
-// nodes that were given up alone, as where nobody can reach them.
+// Different from ProtectedRun: it never gives up, however often they end, and `ends_lost_nodes` can
+// leave nodes that were given up alone, as where nobody can reach them.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "control/controller/own_time.h"
+#include "control/controller/stall_adjusted_clock.h"
 #include "sim/control_shells.h"
 
 namespace evermoe {
@@ -27,7 +27,8 @@ struct ControlPlaneOptions {
   AgentCoreOptions agent;        // node and pid are set here
   bool ends_lost_nodes = true;
   absl::Duration start_max = absl::Milliseconds(30);  // from the start of a process until it works
-  absl::Duration farewell_max = absl::Seconds(1);     // from the end of the job until what is left is killed
+  absl::Duration farewell_max =
+      absl::Seconds(1);  // from the end of the job until what is left is killed
 };
 
 // Where controllers and the run are.
@@ -36,15 +37,16 @@ inline constexpr Machine kHeadMachine{-1};
 class ControlPlane final : private StreamEvents {
  public:
   // `tell`: a line of the story. `mark`: a rare path was taken.
-  ControlPlane(SimulatedNetwork& time, ControlNetwork& network, const Topology& topology, ControlPlaneOptions options,
-               WorkerHost& host, std::function<void(std::string)> tell, std::function<void(const std::string&)> mark);
+  ControlPlane(SimulatedNetwork& time, ControlNetwork& network, const Topology& topology,
+               ControlPlaneOptions options, WorkerHost& host, std::function<void(std::string)> tell,
+               std::function<void(const std::string&)> mark);
   ~ControlPlane() override;
 
   void begin();
   // Told by the host; an agent that has ended hears nothing.
   void on_worker_exit(const std::string& agent, pid_t worker, const ExitStatus& exit);
 
-  // ---- disasters
+  // ---- faults
   void kill_controller();
   void stop_controller(absl::Duration time);
   void kill_agent(Node node);
@@ -71,7 +73,7 @@ class ControlPlane final : private StreamEvents {
   void look_after_controller();
   void look_after_nodes();
   void hear(const Welcome& welcome);
-  void hear(const Tell& tell) { tell_(tell.text); }
+  void hear(const JobEvent& tell) { tell_(tell.text); }
   void hear(const NodeLost& lost);
   void hear(const RecoveryNote& note) { notes_[{met_, note.index}] = note.record; }
   void hear(const EndJob& end);
@@ -94,7 +96,8 @@ class ControlPlane final : private StreamEvents {
   std::map<Node, std::unique_ptr<SimulatedAgent>> agents_;
   std::vector<std::unique_ptr<ControlShell>> ended_;  // until nothing can be on their stacks
   int64_t life_ = -1;
-  bool is_opening_ = false;  // a view: members have been told to stop, but not by which plan to go on
+  bool is_opening_ =
+      false;  // a view: members have been told to stop, but not by which plan to go on
   pid_t pids_ = 1'000'000;  // of agents; those of workers are smaller
 
   // As ProtectedRun has them.

@@ -8,8 +8,12 @@
 
 namespace evermoe {
 
-ControlShell::ControlShell(SimulatedNetwork& time, ControlNetwork& network, Machine machine, absl::Duration sleep_max)
-    : time_(time), network_(network), sleep_max_(sleep_max), process_(network.begin(machine, *this)) {}
+ControlShell::ControlShell(SimulatedNetwork& time, ControlNetwork& network, Machine machine,
+                           absl::Duration sleep_max)
+    : time_(time),
+      network_(network),
+      sleep_max_(sleep_max),
+      process_(network.begin(machine, *this)) {}
 
 void ControlShell::on_envelope(StreamNumber stream, Envelope envelope) {
   arrived_.push_back({stream, std::move(envelope), ""});
@@ -26,8 +30,8 @@ void ControlShell::wake() {
   network_.after(process_, absl::ZeroDuration(), [this] { work(); });
 }
 
-// Mail first: it may hold the sign of life of somebody who would else be late. A process that stood still
-// may find the time first.
+// Mail first: it may hold the sign of life of somebody who would else be late. A process that stood
+// still may find the time first.
 void ControlShell::work() {
   is_awake_ = false;
   while (!arrived_.empty()) {
@@ -50,11 +54,14 @@ void ControlShell::sleep() {
 
 // ---- controller
 
-SimulatedController::SimulatedController(SimulatedNetwork& time, ControlNetwork& network, Machine machine,
-                                         const Topology& topology, const Options& options,
+SimulatedController::SimulatedController(SimulatedNetwork& time, ControlNetwork& network,
+                                         Machine machine, const Topology& topology,
+                                         const Options& options,
                                          std::function<void(const RelayAction&)> watch)
-    : ControlShell(time, network, machine, options.relay.own_standstill / 2), farewell_max_(options.farewell_max),
-      relay_(topology, options.core, options.relay, time.now()), watch_(std::move(watch)) {
+    : ControlShell(time, network, machine, options.relay.own_standstill / 2),
+      farewell_max_(options.farewell_max),
+      relay_(topology, options.core, options.relay, time.now()),
+      watch_(std::move(watch)) {
   network_.listen(process(), options.address);
   wake();
 }
@@ -81,17 +88,24 @@ absl::Duration SimulatedController::next_deadline() const {
 void SimulatedController::act(const std::vector<RelayAction>& actions) {
   for (const RelayAction& action : actions) {
     watch_(action);
-    if (const auto* const send = std::get_if<SendEnvelope>(&action)) network_.send(process(), send->to, send->envelope);
-    if (const auto* const cut = std::get_if<CutStream>(&action)) network_.close(process(), cut->stream);
+    if (const auto* const send = std::get_if<SendEnvelope>(&action))
+      network_.send(process(), send->to, send->envelope);
+    if (const auto* const cut = std::get_if<CutStream>(&action))
+      network_.close(process(), cut->stream);
   }
 }
 
 // ---- agent
 
-SimulatedAgent::SimulatedAgent(SimulatedNetwork& time, ControlNetwork& network, const Options& options, WorkerHost& host,
+SimulatedAgent::SimulatedAgent(SimulatedNetwork& time, ControlNetwork& network,
+                               const Options& options, WorkerHost& host,
                                std::function<void(const AgentAction&)> watch)
-    : ControlShell(time, network, Machine(options.core.node.value), options.core.own_standstill / 2), options_(options),
-      host_(host), watch_(std::move(watch)), core_(options.core, time.now()) {
+    : ControlShell(time, network, Machine(options.core.node.value),
+                   options.core.own_standstill / 2),
+      options_(options),
+      host_(host),
+      watch_(std::move(watch)),
+      core_(options.core, time.now()) {
   network_.listen(process(), options_.address);
   wake();
 }
@@ -105,9 +119,11 @@ void SimulatedAgent::take(const Arrived& mail) {
   if (end_) return;
   const absl::Duration now = time_.now();
   if (mail.stream == controller_) {
-    apply(mail.envelope ? core_.on_controller(now, *mail.envelope) : core_.on_controller_broken(now));
+    apply(mail.envelope ? core_.on_controller(now, *mail.envelope)
+                        : core_.on_controller_broken(now));
   } else if (mail.stream.value > 0 && !calls_.contains(mail.stream)) {
-    apply(mail.envelope ? core_.on_worker(now, mail.stream, *mail.envelope) : core_.on_worker_broken(now, mail.stream));
+    apply(mail.envelope ? core_.on_worker(now, mail.stream, *mail.envelope)
+                        : core_.on_worker_broken(now, mail.stream));
   }
 }
 
@@ -116,16 +132,19 @@ void SimulatedAgent::on_time() {
   while (!exits_.empty() && !end_) {
     const auto [pid, exit] = exits_.front();
     exits_.pop_front();
-    const auto worker = std::find_if(workers_.begin(), workers_.end(), [&](const auto& w) { return w.second == pid; });
+    const auto worker = std::find_if(workers_.begin(), workers_.end(),
+                                     [&](const auto& w) { return w.second == pid; });
     if (worker == workers_.end()) continue;
     const int64_t start = worker->first;
     workers_.erase(worker);
-    apply(core_.on_exit(time_.now(), start, exit, WorkerWords{}));
+    apply(core_.on_exit(time_.now(), start, exit, WorkerLogTail{}));
   }
   if (!end_) apply(core_.on_time(time_.now()));
 }
 
-absl::Duration SimulatedAgent::next_deadline() const { return end_ ? absl::InfiniteDuration() : core_.next_deadline(); }
+absl::Duration SimulatedAgent::next_deadline() const {
+  return end_ ? absl::InfiniteDuration() : core_.next_deadline();
+}
 
 void SimulatedAgent::apply(AgentActions actions) {
   for (const AgentAction& action : actions) {
@@ -140,7 +159,9 @@ void SimulatedAgent::act(const AttachController&) {
   calls_.insert(controller_);
 }
 
-void SimulatedAgent::act(const ToController& send) { network_.send(process(), controller_, send.envelope); }
+void SimulatedAgent::act(const ToController& send) {
+  network_.send(process(), controller_, send.envelope);
+}
 
 void SimulatedAgent::act(const SpawnWorker& spawn) {
   const pid_t pid = host_.spawn(spawn, options_.core.node, options_.address);

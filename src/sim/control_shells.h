@@ -1,5 +1,5 @@
-// The processes of a simulated control plane: what agent.h and controller_server.h are to sockets and
-// child processes, these are to a ControlNetwork. Each drives the real core of its kind.
+// The processes of a simulated control plane: what agent.h and controller_server.h are to sockets
+// and child processes, these are to a ControlNetwork. Each drives the real core of its kind.
 #pragma once
 
 #include <deque>
@@ -20,7 +20,8 @@ namespace evermoe {
 // A process with a mailbox and a clock, which wakes up for what has come and for its next deadline.
 class ControlShell : protected StreamEvents {
  public:
-  ControlShell(SimulatedNetwork& time, ControlNetwork& network, Machine machine, absl::Duration sleep_max);
+  ControlShell(SimulatedNetwork& time, ControlNetwork& network, Machine machine,
+               absl::Duration sleep_max);
   ~ControlShell() override { network_.end(process_); }
   ControlShell(const ControlShell&) = delete;
   ControlShell& operator=(const ControlShell&) = delete;
@@ -67,8 +68,9 @@ class SimulatedController final : public ControlShell {
     absl::Duration farewell_max;
   };
   // `watch` sees what the relay does.
-  SimulatedController(SimulatedNetwork& time, ControlNetwork& network, Machine machine, const Topology& topology,
-                      const Options& options, std::function<void(const RelayAction&)> watch);
+  SimulatedController(SimulatedNetwork& time, ControlNetwork& network, Machine machine,
+                      const Topology& topology, const Options& options,
+                      std::function<void(const RelayAction&)> watch);
 
   // The job has ended and everybody has been told and gone, or has had the time to.
   bool is_over() const;
@@ -89,7 +91,8 @@ class SimulatedController final : public ControlShell {
 class WorkerHost {
  public:
   virtual ~WorkerHost() = default;
-  // Nothing is not started. The worker attaches to `agent`; its end is told to SimulatedAgent::on_exit().
+  // Nothing is not started. The worker attaches to `agent`; its end is told to
+  // SimulatedAgent::on_exit().
   virtual pid_t spawn(const SpawnWorker& worker, Node node, const std::string& agent) = 0;
   virtual void kill(pid_t pid) = 0;
   // An agent has ended: with it every worker that it started.
@@ -102,8 +105,8 @@ class SimulatedAgent final : public ControlShell {
     std::string controller, address;
     AgentCoreOptions core;
   };
-  SimulatedAgent(SimulatedNetwork& time, ControlNetwork& network, const Options& options, WorkerHost& host,
-                 std::function<void(const AgentAction&)> watch);
+  SimulatedAgent(SimulatedNetwork& time, ControlNetwork& network, const Options& options,
+                 WorkerHost& host, std::function<void(const AgentAction&)> watch);
   ~SimulatedAgent() override { host_.kill_all_of(options_.address); }
 
   pid_t pid() const { return options_.core.pid; }
@@ -129,9 +132,10 @@ class SimulatedAgent final : public ControlShell {
   WorkerHost& host_;
   std::function<void(const AgentAction&)> watch_;
   AgentCore core_;
-  StreamNumber controller_;            // the newest call; 0: none
-  std::set<StreamNumber> calls_;       // all of them: what comes late of a former one is nothing to anybody
-  std::map<int64_t, pid_t> workers_;   // by start
+  StreamNumber controller_;  // the newest call; 0: none
+  std::set<StreamNumber>
+      calls_;  // all of them: what comes late of a former one is nothing to anybody
+  std::map<int64_t, pid_t> workers_;  // by start
   std::deque<std::pair<pid_t, ExitStatus>> exits_;
   std::optional<QuitAgent> end_;
 };

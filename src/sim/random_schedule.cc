@@ -20,15 +20,17 @@ uint64_t mixed(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Counter-based: the n-th draw of a seed. The seed is mixed first, or neighbouring seeds would share
-// their draws.
+// Counter-based: the n-th draw of a seed. The seed is mixed first, or neighbouring seeds would
+// share their draws.
 class Draws {
  public:
   explicit Draws(uint64_t seed) : state_(mixed(seed + 0x9e3779b97f4a7c15)) {}
   uint64_t below(uint64_t bound) { return mixed(state_ += 0x9e3779b97f4a7c15) % bound; }
   bool one_in(uint64_t n) { return below(n) == 0; }
   template <typename T>
-  const T& of(const std::vector<T>& choices) { return choices[below(choices.size())]; }
+  const T& of(const std::vector<T>& choices) {
+    return choices[below(choices.size())];
+  }
 
  private:
   uint64_t state_;
@@ -41,20 +43,24 @@ struct PointChoice {
 
 const std::vector<PointChoice>& points() {
   static const std::vector<PointChoice> all = {
-      {"step/forward", 150},      {"step/backward", 150},    {"step/accumulated", 50}, {"step/before_verdict", 50},
-      {"commit/reduced", 60},     {"step/after_verdict", 50}, {"step/updated", 50},      {"step/save", 10},        {"capture/copied", 400},
-      {"capture/sent", 400},      {"copy/stored", 400},      {"recovery/stopped", 12}, {"recovery/plan", 6},
-      {"recovery/connected", 12}, {"recovery/restored", 6},  {"catch_up/step", 20},    {"catch_up/verified", 4}};
+      {"step/forward", 150},       {"step/backward", 150},     {"step/accumulated", 50},
+      {"step/before_verdict", 50}, {"commit/reduced", 60},     {"step/after_verdict", 50},
+      {"step/updated", 50},        {"step/save", 10},          {"capture/copied", 400},
+      {"capture/sent", 400},       {"copy/stored", 400},       {"recovery/stopped", 12},
+      {"recovery/plan", 6},        {"recovery/connected", 12}, {"recovery/restored", 6},
+      {"catch_up/step", 20},       {"catch_up/verified", 4}};
   return all;
 }
 
 SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& options) {
   SimulatedShape shape;
-  static const std::vector<std::vector<int>> kLanes = {{2, 2}, {2, 2}, {1, 1, 1}, {2, 1, 2}, {3, 2}, {1, 2}, {4}, {2, 2, 2}, {1, 1, 1, 1}};
+  static const std::vector<std::vector<int>> kLanes = {
+      {2, 2}, {2, 2}, {1, 1, 1}, {2, 1, 2}, {3, 2}, {1, 2}, {4}, {2, 2, 2}, {1, 1, 1, 1}};
   shape.lanes = options.lanes.empty() ? draws.of(kLanes) : options.lanes;
   int world = 0;
   for (const int width : shape.lanes) world += width;
-  shape.nodes = options.nodes > 0 ? options.nodes : 1 + static_cast<int>(draws.below(static_cast<uint64_t>(world)));
+  shape.nodes = options.nodes > 0 ? options.nodes
+                                  : 1 + static_cast<int>(draws.below(static_cast<uint64_t>(world)));
   shape.spares = static_cast<int>(draws.below(3));
   shape.copies = 1 + static_cast<int>(draws.below(2));
   shape.window = 1 + static_cast<int>(draws.below(4));
@@ -80,11 +86,13 @@ SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& 
 // As long as a hiccup, almost as long as silence is tolerated, or longer.
 absl::Duration random_time(Draws& draws) {
   static const std::vector<int> kMilliseconds = {40, 150, 350, 600, 900, 1300, 2500};
-  return absl::Milliseconds(draws.of(kMilliseconds)) + absl::Microseconds(static_cast<int64_t>(draws.below(50000)));
+  return absl::Milliseconds(draws.of(kMilliseconds)) +
+         absl::Microseconds(static_cast<int64_t>(draws.below(50000)));
 }
 
-Disaster random_disaster(Draws& draws, const SimulatedShape& shape, const ScheduleOptions& options) {
-  using Kind = Disaster::Kind;
+SimulatedFault random_fault(Draws& draws, const SimulatedShape& shape,
+                            const ScheduleOptions& options) {
+  using Kind = SimulatedFault::Kind;
   std::vector<Kind> kinds(5, Kind::kKillWorker);
   if (options.with_node_kills) kinds.insert(kinds.end(), 2, Kind::kKillNode);
   if (options.with_controller_kills) kinds.push_back(Kind::kKillController);
@@ -94,43 +102,49 @@ Disaster random_disaster(Draws& draws, const SimulatedShape& shape, const Schedu
   if (options.with_cuts) kinds.push_back(Kind::kCut);
   if (options.with_corruption) kinds.insert(kinds.end(), 2, Kind::kCorruptCopies);
   if (options.with_control_faults) {
-    kinds.insert(kinds.end(), {Kind::kStopAgent, Kind::kStopController, Kind::kCutLine, Kind::kMuteNode, Kind::kDeafNode,
-                               Kind::kSlowLine, Kind::kBreakLine, Kind::kBreakLine});
+    kinds.insert(kinds.end(),
+                 {Kind::kStopAgent, Kind::kStopController, Kind::kCutLine, Kind::kMuteNode,
+                  Kind::kDeafNode, Kind::kSlowLine, Kind::kBreakLine, Kind::kBreakLine});
   }
   uint64_t world = 0;
   for (const int width : shape.lanes) world += static_cast<uint64_t>(width);
-  Disaster disaster;
-  disaster.kind = draws.of(kinds);
-  disaster.rank = Rank(static_cast<int32_t>(draws.below(world)));
-  disaster.other = Rank(static_cast<int32_t>(draws.below(world)));
-  if (disaster.other == disaster.rank) disaster.other = Rank(static_cast<int32_t>((draws.below(world - 1) + 1 + static_cast<uint64_t>(disaster.rank.value)) % world));
-  if (disaster.other == disaster.rank) disaster.kind = Kind::kKillWorker;
-  disaster.node = Node(static_cast<int32_t>(draws.below(static_cast<uint64_t>(shape.nodes + shape.spares))));
-  if (disaster.kind >= Kind::kCutLine && draws.one_in(4)) disaster.node = Node(-1);
-  if (disaster.kind > Kind::kKillNode && disaster.kind != Kind::kKillController) disaster.lasts = random_time(draws);
-  if (disaster.kind == Kind::kKillNode && draws.one_in(2)) disaster.lasts = random_time(draws);
-  disaster.agent_is_late = disaster.kind == Kind::kBreakLine && draws.one_in(2);
-  if (disaster.kind != Kind::kPause && disaster.kind != Kind::kHang && draws.one_in(4)) {
-    disaster.time = absl::Microseconds(static_cast<int64_t>(draws.below(300000)));
-    return disaster;
+  SimulatedFault fault;
+  fault.kind = draws.of(kinds);
+  fault.rank = Rank(static_cast<int32_t>(draws.below(world)));
+  fault.other = Rank(static_cast<int32_t>(draws.below(world)));
+  if (fault.other == fault.rank)
+    fault.other = Rank(static_cast<int32_t>(
+        (draws.below(world - 1) + 1 + static_cast<uint64_t>(fault.rank.value)) % world));
+  if (fault.other == fault.rank) fault.kind = Kind::kKillWorker;
+  fault.node =
+      Node(static_cast<int32_t>(draws.below(static_cast<uint64_t>(shape.nodes + shape.spares))));
+  if (fault.kind >= Kind::kCutLine && draws.one_in(4)) fault.node = Node(-1);
+  if (fault.kind > Kind::kKillNode && fault.kind != Kind::kKillController)
+    fault.lasts = random_time(draws);
+  if (fault.kind == Kind::kKillNode && draws.one_in(2)) fault.lasts = random_time(draws);
+  fault.agent_is_late = fault.kind == Kind::kBreakLine && draws.one_in(2);
+  if (fault.kind != Kind::kPause && fault.kind != Kind::kHang && draws.one_in(4)) {
+    fault.time = absl::Microseconds(static_cast<int64_t>(draws.below(300000)));
+    return fault;
   }
   const PointChoice& point = draws.of(points());
-  disaster.point = point.name;
-  disaster.passing = 1 + static_cast<int64_t>(draws.below(point.passings));
-  if (disaster.kind == Kind::kKillWorker && draws.one_in(2)) {
-    disaster.rank = Rank(-1);  // whoever passes
-    disaster.at_rank = Rank(-1);
+  fault.point = point.name;
+  fault.passing = 1 + static_cast<int64_t>(draws.below(point.passings));
+  if (fault.kind == Kind::kKillWorker && draws.one_in(2)) {
+    fault.rank = Rank(-1);  // whoever passes
+    fault.at_rank = Rank(-1);
   }
-  return disaster;
+  return fault;
 }
 
 // Undisturbed digests by shape: thousands of schedules share a few.
 std::string undisturbed_digest(SimulatedShape shape) {
   static std::mutex mutex;
   static std::map<std::string, std::string> known;
-  const std::string key = absl::StrCat(absl::StrJoin(shape.lanes, ","), "|", shape.model.seed, "|", shape.model.steps, "|",
-                                       shape.model.micro_batches, "|", shape.model.evaluate_every, "|",
-                                       shape.model.evaluation_batches, "|", shape.model.save_every);
+  const std::string key =
+      absl::StrCat(absl::StrJoin(shape.lanes, ","), "|", shape.model.seed, "|", shape.model.steps,
+                   "|", shape.model.micro_batches, "|", shape.model.evaluate_every, "|",
+                   shape.model.evaluation_batches, "|", shape.model.save_every);
   const std::lock_guard lock(mutex);
   const auto found = known.find(key);
   if (found != known.end()) return found->second;
@@ -141,8 +155,8 @@ std::string undisturbed_digest(SimulatedShape shape) {
 
 // So many roles may be lost, whichever they are and whenever, before all copies of one can be gone.
 bool copies_may_be_gone(const RandomSchedule& schedule, const SimulatedOutcome& outcome) {
-  for (const Disaster& disaster : schedule.disasters) {
-    if (disaster.kind == Disaster::Kind::kCorruptCopies) return true;
+  for (const SimulatedFault& fault : schedule.faults) {
+    if (fault.kind == SimulatedFault::Kind::kCorruptCopies) return true;
   }
   // A controller that hears of nobody in time begins anew.
   if (outcome.marks.contains("begun anew by a later controller")) return true;
@@ -159,7 +173,8 @@ std::string check_restarts(const RandomSchedule& schedule, const SimulatedOutcom
   for (const RecoveryRecord& record : outcome.recoveries) {
     // A failure before anybody has a state leaves nothing to go back to.
     if (record.restarted_all && record.step > Step(0)) {
-      return absl::StrCat("all went back at step ", record.step.value, " though copies were left: ", absl::StrJoin(record.reasons, "; "));
+      return absl::StrCat("all went back at step ", record.step.value,
+                          " though copies were left: ", absl::StrJoin(record.reasons, "; "));
     }
   }
   return "";
@@ -168,33 +183,44 @@ std::string check_restarts(const RandomSchedule& schedule, const SimulatedOutcom
 std::string check(const RandomSchedule& schedule, const SimulatedOutcome& outcome) {
   const SimulatedShape& shape = schedule.shape;
   if (!outcome.ended) return "the job never ended";
-  if (!outcome.violations.empty()) return "a rule of views is broken: " + outcome.violations.front();
-  if (outcome.longest_queue > kQueueMax) return absl::StrCat(outcome.longest_queue, " envelopes waited in one stream");
+  if (!outcome.violations.empty())
+    return "a rule of views is broken: " + outcome.violations.front();
+  if (outcome.longest_queue > kQueueMax)
+    return absl::StrCat(outcome.longest_queue, " envelopes waited in one stream");
   if (outcome.duration > kDurationMax) return "it took " + absl::FormatDuration(outcome.duration);
-  if (!outcome.contradictions.empty()) return "something computed again has other bits: " + outcome.contradictions.front();
+  if (!outcome.contradictions.empty())
+    return "something computed again has other bits: " + outcome.contradictions.front();
   if (std::string problem = check_restarts(schedule, outcome); !problem.empty()) return problem;
   if (!outcome.ok) {
-    const bool refuses = !shape.restart_all_allowed && outcome.reason.starts_with("cannot go on exactly") &&
+    const bool refuses = !shape.restart_all_allowed &&
+                         outcome.reason.starts_with("cannot go on exactly") &&
                          copies_may_be_gone(schedule, outcome);
     return refuses ? "" : absl::StrCat("the job failed: ", outcome.reason);
   }
   if (outcome.log_bytes_peak > shape.log_bytes_max) return "the boundary log exceeded its limit";
-  if (outcome.snapshot_bytes_peak > shape.snapshot_bytes_max) return "snapshots exceeded their limit";
+  if (outcome.snapshot_bytes_peak > shape.snapshot_bytes_max)
+    return "snapshots exceeded their limit";
   const std::string expected = undisturbed_digest(shape);
-  if (outcome.digest != expected) return absl::StrCat("digest ", outcome.digest, " instead of ", expected);
+  if (outcome.digest != expected)
+    return absl::StrCat("digest ", outcome.digest, " instead of ", expected);
   const int64_t samples = shape.model.steps * shape.model.micro_batches;
-  if (outcome.samples != samples) return absl::StrCat(outcome.samples, " samples instead of ", samples);
+  if (outcome.samples != samples)
+    return absl::StrCat(outcome.samples, " samples instead of ", samples);
   const Topology topology(shape.lanes, static_cast<int64_t>(shape.lanes.size()));
   if (outcome.recoveries.size() != 1 || outcome.recoveries[0].views.size() != 1) return "";
   const RecoveryRecord& only = outcome.recoveries[0];
   if (only.restarted_all) return "";
   for (int32_t r = 0; r < topology.world_size(); ++r) {
-    const bool goes_back = std::find(only.rolled_back_stages.begin(), only.rolled_back_stages.end(),
-                                     topology.role_of(Rank(r)).stage) != only.rolled_back_stages.end();
+    const bool goes_back =
+        std::find(only.rolled_back_stages.begin(), only.rolled_back_stages.end(),
+                  topology.role_of(Rank(r)).stage) != only.rolled_back_stages.end();
     const int64_t again = outcome.work[static_cast<size_t>(r)].steps_recomputed;
     const int period = std::max({shape.period, shape.window, shape.changes_windows ? 4 : 1});
-    if (!goes_back && again > 0) return absl::StrCat("rank ", r, " ran ", again, " steps again though its stage lost nobody");
-    if (again > 2 * period) return absl::StrCat("rank ", r, " ran ", again, " steps again with a window of ", shape.window);
+    if (!goes_back && again > 0)
+      return absl::StrCat("rank ", r, " ran ", again, " steps again though its stage lost nobody");
+    if (again > 2 * period)
+      return absl::StrCat("rank ", r, " ran ", again, " steps again with a window of ",
+                          shape.window);
   }
   return "";
 }
@@ -207,11 +233,11 @@ RandomSchedule random_schedule(uint64_t seed, const ScheduleOptions& options) {
   schedule.shape = random_shape(seed, draws, options);
   const uint64_t count = 1 + draws.below(static_cast<uint64_t>(std::max(1, options.faults_max)));
   for (uint64_t i = 0; i < count; ++i) {
-    Disaster disaster = random_disaster(draws, schedule.shape, options);
-    schedule.disasters.push_back(disaster);
-    if (disaster.kind != Disaster::Kind::kCorruptCopies || !draws.one_in(2)) continue;
-    disaster.kind = Disaster::Kind::kKillWorker;  // else damaged copies are hardly ever needed
-    schedule.disasters.push_back(disaster);
+    SimulatedFault fault = random_fault(draws, schedule.shape, options);
+    schedule.faults.push_back(fault);
+    if (fault.kind != SimulatedFault::Kind::kCorruptCopies || !draws.one_in(2)) continue;
+    fault.kind = SimulatedFault::Kind::kKillWorker;  // else damaged copies are hardly ever needed
+    schedule.faults.push_back(fault);
   }
   return schedule;
 }
@@ -220,15 +246,16 @@ ScheduleResult run_schedule(uint64_t seed, const ScheduleOptions& options) {
   const RandomSchedule schedule = random_schedule(seed, options);
   ScheduleResult result;
   result.seed = seed;
-  for (const Disaster& disaster : schedule.disasters) result.disasters.push_back(to_string(disaster));
-  result.outcome = SimulatedJob(schedule.shape, schedule.disasters).run();
+  for (const SimulatedFault& fault : schedule.faults) result.faults.push_back(to_string(fault));
+  result.outcome = SimulatedJob(schedule.shape, schedule.faults).run();
   result.problem = check(schedule, result.outcome);
   result.passed = result.problem.empty();
   return result;
 }
 
 std::string ScheduleResult::transcript() const {
-  return absl::StrCat("seed ", seed, ": ", passed ? "passed" : problem, "\n  planned: ", absl::StrJoin(disasters, "; "), "\n  ",
+  return absl::StrCat("seed ", seed, ": ", passed ? "passed" : problem,
+                      "\n  planned: ", absl::StrJoin(faults, "; "), "\n  ",
                       absl::StrJoin(outcome.story, "\n  "), "\n", outcome.waiting);
 }
 

@@ -1,4 +1,4 @@
-// Thousands of random disasters, and single ones where they hurt most. `evermoe sim` runs more.
+// Thousands of random faults, and single ones where they hurt most. `evermoe sim` runs more.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 // A quarter of the daily schedules in each process of the test runner.
 class SchedulesTest : public testing::TestWithParam<int> {};
 
-TEST_P(SchedulesTest, EveryDisasterEndsExactly) {
+TEST_P(SchedulesTest, EveryFaultEndsExactly) {
   constexpr uint64_t kSeedsPerPart = 500;
   configure_log("sim", LogLevel::kError);
   int failures = 0;
@@ -30,16 +30,17 @@ TEST_P(SchedulesTest, EveryDisasterEndsExactly) {
   }
   for (const auto& [mark, count] : marks) std::printf("%6d  %s\n", count, mark.c_str());
   // The rare paths are what random schedules are for.
-  for (const char* const mark : {"joint segment", "disjoint stages", "failure during a recovery", "restart of all",
-                                 "unusable copy skipped", "survivor verified", "survivor of a double loss in one stage",
-                                 "controller killed", "refused", "new capture order",
-                                 "restored in an order that was counted",
-                                 // Of the control plane.
-                                 "controller stopped and back", "controller hung", "worker shown to a new controller",
-                                 "not adopted", "agent stopped and back", "agent lost for its silence",
-                                 "agent lost with its line", "agent attaches before its old line breaks",
-                                 "living node given up", "former process of a role told to end", "spare takes over",
-                                 "node lost and back", "no node was left", "words lost with a line", "call failed"}) {
+  for (const char* const mark :
+       {"joint segment", "disjoint stages", "failure during a recovery", "restart of all",
+        "unusable copy skipped", "survivor verified", "survivor of a double loss in one stage",
+        "controller killed", "refused", "new capture order",
+        "restored in an order that was counted",
+        // Of the control plane.
+        "controller stopped and back", "controller hung", "worker shown to a new controller",
+        "not adopted", "agent stopped and back", "agent lost for its silence",
+        "agent lost with its line", "agent attaches before its old line breaks",
+        "living node given up", "former process of a role told to end", "spare takes over",
+        "node lost and back", "no node was left", "words lost with a line", "call failed"}) {
     EXPECT_GT(marks[mark], 0) << mark << " was never reached";
   }
 }

@@ -71,7 +71,9 @@ MemberOptions member_options(const SimulatedShape& shape) {
   options.period = std::max(shape.period, shape.window);
   options.ordering = shape.ordering;
   if (shape.changes_windows) {
-    options.wanted_slots = [asked = 0](const OperatorOrdering&) mutable { return 1 + (++asked * 7 / 3) % 4; };
+    options.wanted_slots = [asked = 0](const OperatorOrdering&) mutable {
+      return 1 + (++asked * 7 / 3) % 4;
+    };
   }
   options.log_bytes_max = shape.log_bytes_max;
   options.snapshot_bytes_max = shape.snapshot_bytes_max;
@@ -84,21 +86,37 @@ MemberOptions member_options(const SimulatedShape& shape) {
 
 }  // namespace
 
-std::string to_string(const Disaster& d) {
-  using Kind = Disaster::Kind;
-  const char* const kinds[] = {"kill worker", "stop worker", "cut", "corrupt copies of", "pause", "hang", "kill node",
-                               "stop agent", "kill controller", "stop controller", "cut the line of node",
-                               "mute node", "deafen node", "slow the line of node", "break the line of node"};
+std::string to_string(const SimulatedFault& d) {
+  using Kind = SimulatedFault::Kind;
+  const char* const kinds[] = {"kill worker",
+                               "stop worker",
+                               "cut",
+                               "corrupt copies of",
+                               "pause",
+                               "hang",
+                               "kill node",
+                               "stop agent",
+                               "kill controller",
+                               "stop controller",
+                               "cut the line of node",
+                               "mute node",
+                               "deafen node",
+                               "slow the line of node",
+                               "break the line of node"};
   std::string text = kinds[static_cast<int>(d.kind)];
-  const bool is_about_node = d.kind >= Kind::kKillNode && d.kind != Kind::kKillController && d.kind != Kind::kStopController;
-  if (is_about_node) absl::StrAppend(&text, " ", d.node.value < 0 ? "each" : absl::StrCat(d.node.value));
+  const bool is_about_node = d.kind >= Kind::kKillNode && d.kind != Kind::kKillController &&
+                             d.kind != Kind::kStopController;
+  if (is_about_node)
+    absl::StrAppend(&text, " ", d.node.value < 0 ? "each" : absl::StrCat(d.node.value));
   if (d.kind < Kind::kKillNode) absl::StrAppend(&text, " ", d.rank.value);
   if (d.kind == Kind::kCut) absl::StrAppend(&text, " from ", d.other.value);
-  if (d.lasts > absl::ZeroDuration()) absl::StrAppend(&text, " for ", absl::FormatDuration(d.lasts));
+  if (d.lasts > absl::ZeroDuration())
+    absl::StrAppend(&text, " for ", absl::FormatDuration(d.lasts));
   if (d.agent_is_late) absl::StrAppend(&text, " unnoticed by its agent");
   if (d.point.empty()) return absl::StrCat(text, " at ", absl::FormatDuration(d.time));
-  return absl::StrCat(text, " when ", d.at_rank.value < 0 ? "any rank" : absl::StrCat("rank ", d.at_rank.value), " passes ",
-                      d.point, " for time ", d.passing);
+  return absl::StrCat(text, " when ",
+                      d.at_rank.value < 0 ? "any rank" : absl::StrCat("rank ", d.at_rank.value),
+                      " passes ", d.point, " for time ", d.passing);
 }
 
 struct SimulatedJob::Process {
@@ -123,7 +141,8 @@ struct SimulatedJob::Process {
 class SimulatedJob::Line final : public ControlLink {
  public:
   Line(SimulatedJob& job, Process& process)
-      : job_(job), process_(process),
+      : job_(job),
+        process_(process),
         control_(job.control_, Machine(process.node.value),
                  {.agent = process.agent, .rank = process.rank, .since = process.since}) {}
   void send(MemberMessage message) override {
@@ -140,17 +159,23 @@ class SimulatedJob::Line final : public ControlLink {
   WorkerControlLine control_;
 };
 
-SimulatedJob::SimulatedJob(SimulatedShape shape, std::vector<Disaster> disasters)
+SimulatedJob::SimulatedJob(SimulatedShape shape, std::vector<SimulatedFault> faults)
     : shape_(std::move(shape)),
       topology_(shape_.lanes, static_cast<int64_t>(shape_.lanes.size())),
-      disasters_(std::move(disasters)), network_(topology_.world_size(), shape_.network), control_(network_, shape_.control),
-      plane_(network_, control_, topology_, plane_options(shape_), *this, [this](const std::string& text) { tell(text); },
-             [this](const std::string& mark) { outcome_.marks.insert(mark); }) {
+      faults_(std::move(faults)),
+      network_(topology_.world_size(), shape_.network),
+      control_(network_, shape_.control),
+      plane_(
+          network_, control_, topology_, plane_options(shape_), *this,
+          [this](const std::string& text) { tell(text); },
+          [this](const std::string& mark) { outcome_.marks.insert(mark); }) {
   if (shape_.make_trainer != nullptr) return;
   shape_.make_trainer = [this](const Topology& topology, Transport& transport) {
     return std::make_unique<HashTrainer>(topology, transport, disk_, shape_.model);
   };
-  shape_.digest_of = [](StageTrainer& trainer) { return to_hex(static_cast<HashTrainer&>(trainer).digest()); };
+  shape_.digest_of = [](StageTrainer& trainer) {
+    return to_hex(static_cast<HashTrainer&>(trainer).digest());
+  };
 }
 
 SimulatedJob::~SimulatedJob() { arm_fault_points({}); }
@@ -178,8 +203,8 @@ pid_t SimulatedJob::spawn(const SpawnWorker& worker, Node node, const std::strin
   process.agent = agent;
   process.line = std::make_unique<Line>(*this, process);
   process.clock = std::make_unique<NetworkClock>(network_);
-  const auto delay = absl::Microseconds(static_cast<int64_t>(network_.draw(
-      static_cast<uint64_t>(absl::ToInt64Microseconds(kStartDelayMax)))));
+  const auto delay = absl::Microseconds(static_cast<int64_t>(
+      network_.draw(static_cast<uint64_t>(absl::ToInt64Microseconds(kStartDelayMax)))));
   network_.after(delay, [this, &process] {
     if (!process.was_killed) start(process);
   });
@@ -207,8 +232,8 @@ void SimulatedJob::start(Process& process) {
 void SimulatedJob::come_to_life(Process& process, Transport& transport) {
   if (process.member != nullptr || process.threads < 2) return;
   process.trainer = shape_.make_trainer(topology_, transport);
-  process.member = std::make_unique<Member>(topology_, transport, *process.trainer, *process.line, *process.clock,
-                                            member_options(shape_));
+  process.member = std::make_unique<Member>(topology_, transport, *process.trainer, *process.line,
+                                            *process.clock, member_options(shape_));
   attach(process);
 }
 
@@ -216,14 +241,17 @@ void SimulatedJob::come_to_life(Process& process, Transport& transport) {
 void SimulatedJob::attach(Process& process) {
   ControlHandlers handlers;
   handlers.describe = [this, &process] { return describe(process); };
-  handlers.entered = [&process] { return process.member == nullptr ? View(0) : process.member->views().entered_view(); };
+  handlers.entered = [&process] {
+    return process.member == nullptr ? View(0) : process.member->views().entered_view();
+  };
   handlers.on_registered = [&process] {
     if (process.member != nullptr) process.member->repeat_trouble();
   };
   handlers.on_order = [this, &process](ControllerMessage order) {
     if (!network_.lives(*process.number) || process.member == nullptr) return;
     process.member->enqueue(std::move(order));
-    network_.deliver(*process.number, {View(0), kLetterGroup, static_cast<uint32_t>(MessageKind::kWake)}, {});
+    network_.deliver(*process.number,
+                     {View(0), kServiceGroup, static_cast<uint32_t>(MessageKind::kWake)}, {});
   };
   handlers.on_lost = [this, &process](const std::string&) { kill(process); };
   process.line->control().attach(process.pid, std::move(handlers), kHeartbeat);
@@ -250,7 +278,8 @@ void SimulatedJob::thread_ends(Process& process, const absl::Status& status) {
   const MemberWork work = process.member->work();
   outcome_.work[static_cast<size_t>(process.rank.value)] = work;
   outcome_.log_bytes_peak = std::max(outcome_.log_bytes_peak, process.member->log_bytes_peak());
-  outcome_.snapshot_bytes_peak = std::max(outcome_.snapshot_bytes_peak, process.member->snapshot_bytes_peak());
+  outcome_.snapshot_bytes_peak =
+      std::max(outcome_.snapshot_bytes_peak, process.member->snapshot_bytes_peak());
   if (work.copies_refused > 0) outcome_.marks.insert("unusable copy skipped");
   if (work.reorderings > 1) outcome_.marks.insert("new capture order");
   if (work.reordered_restores > 0) outcome_.marks.insert("restored in an order that was counted");
@@ -277,119 +306,136 @@ void SimulatedJob::kill(Process& process) {
 
 void SimulatedJob::tell_agent(Process& process) {
   ExitStatus exit;
-  if (process.was_killed) exit.signal = SIGKILL;
-  else if (!process.result.ok()) exit.code = 1;
+  if (process.was_killed)
+    exit.signal = SIGKILL;
+  else if (!process.result.ok())
+    exit.code = 1;
   plane_.on_worker_exit(process.agent, process.pid, exit);
 }
 
 void SimulatedJob::note_finished(const Process& process) {
   digests_[process.rank] = shape_.digest_of(*process.trainer);
-  if (const auto* const hash = dynamic_cast<const HashTrainer*>(process.trainer.get())) outcome_.samples = hash->samples();
+  if (const auto* const hash = dynamic_cast<const HashTrainer*>(process.trainer.get()))
+    outcome_.samples = hash->samples();
 }
 
-// Of the processes that live, at most one per role acts in a view, all in a view follow one plan, and none
-// returns to an older view. (When nobody is left, the next controller counts views from 1 again.)
+// Of the processes that live, at most one per role acts in a view, all in a view follow one plan,
+// and none returns to an older view. (When nobody is left, the next controller counts views from 1
+// again.)
 void SimulatedJob::watch_rules(Process& process, const MemberMessage& message) {
   const auto* const milestone = std::get_if<Milestone>(&message);
   const auto* const progress = std::get_if<Progress>(&message);
-  if (progress == nullptr && (milestone == nullptr || milestone->kind != Milestone::Kind::kConnected)) return;
+  if (progress == nullptr &&
+      (milestone == nullptr || milestone->kind != Milestone::Kind::kConnected))
+    return;
   const View view = progress != nullptr ? progress->view : milestone->view;
   const auto violated = [&](const std::string& how) {
-    outcome_.violations.push_back(absl::StrCat("rank ", process.rank.value, " in view ", view.value, " ", how));
+    outcome_.violations.push_back(
+        absl::StrCat("rank ", process.rank.value, " in view ", view.value, " ", how));
   };
   if (milestone != nullptr) {
-    if (view <= process.opened) violated(absl::StrCat("was in view ", process.opened.value, " already"));
+    if (view <= process.opened)
+      violated(absl::StrCat("was in view ", process.opened.value, " already"));
     process.opened = view;
     process.plan = encode({0, SendOrder{Rank(0), View(0), *process.member->views().plan()}});
   }
   for (const auto& other : processes_) {
-    if (other.get() == &process || other->opened != view || other->was_killed || !network_.lives(*other->number)) continue;
+    if (other.get() == &process || other->opened != view || other->was_killed ||
+        !network_.lives(*other->number))
+      continue;
     if (other->rank == process.rank) violated("is played by two processes");
     if (other->plan != process.plan) violated("follows another plan than others");
   }
 }
 
-// ---- disasters
+// ---- faults
 
-void SimulatedJob::strike(const Disaster& disaster) {
-  using Kind = Disaster::Kind;
-  tell(absl::StrCat("DISASTER: ", to_string(disaster)));
-  switch (disaster.kind) {
-    case Kind::kKillNode: return strike_node(disaster);
-    case Kind::kStopAgent: return plane_.stop_agent(disaster.node, disaster.lasts);
+void SimulatedJob::inject(const SimulatedFault& fault) {
+  using Kind = SimulatedFault::Kind;
+  tell(absl::StrCat("FAULT: ", to_string(fault)));
+  switch (fault.kind) {
+    case Kind::kKillNode: return inject_node_fault(fault);
+    case Kind::kStopAgent: return plane_.stop_agent(fault.node, fault.lasts);
     case Kind::kKillController: return plane_.kill_controller();
-    case Kind::kStopController: return plane_.stop_controller(disaster.lasts);
-    default: return disaster.kind >= Kind::kCutLine ? strike_line(disaster) : strike_worker(disaster);
+    case Kind::kStopController: return plane_.stop_controller(fault.lasts);
+    default:
+      return fault.kind >= Kind::kCutLine ? inject_line_fault(fault) : inject_worker_fault(fault);
   }
 }
 
-void SimulatedJob::strike_node(const Disaster& disaster) {
-  plane_.kill_agent(disaster.node);
-  if (disaster.lasts == absl::ZeroDuration()) return;
-  network_.after(disaster.lasts, [this, node = disaster.node] {
+void SimulatedJob::inject_node_fault(const SimulatedFault& fault) {
+  plane_.kill_agent(fault.node);
+  if (fault.lasts == absl::ZeroDuration()) return;
+  network_.after(fault.lasts, [this, node = fault.node] {
     if (plane_.is_up(node)) return;
     outcome_.marks.insert("node lost and back");
     plane_.start_agent(node);
   });
 }
 
-void SimulatedJob::strike_worker(const Disaster& disaster) {
-  using Kind = Disaster::Kind;
-  Process* const process = playing(disaster.rank);
-  if (disaster.kind == Kind::kHang) return network_.pause(absl::InfiniteDuration());
-  if (disaster.kind == Kind::kPause) return network_.pause(Disaster::kPauseTime);
-  if (disaster.kind == Kind::kCorruptCopies) {
+void SimulatedJob::inject_worker_fault(const SimulatedFault& fault) {
+  using Kind = SimulatedFault::Kind;
+  Process* const process = playing(fault.rank);
+  if (fault.kind == Kind::kHang) return network_.pause(absl::InfiniteDuration());
+  if (fault.kind == Kind::kPause) return network_.pause(SimulatedFault::kPauseTime);
+  if (fault.kind == Kind::kCorruptCopies) {
     for (const auto& each : processes_) {
-      if (disaster.only_at.value >= 0 && each->rank != disaster.only_at) continue;
-      if (each->rank != disaster.rank && !each->was_killed && each->member != nullptr) each->member->corrupt_copies(disaster.rank);
+      if (fault.only_at.value >= 0 && each->rank != fault.only_at) continue;
+      if (each->rank != fault.rank && !each->was_killed && each->member != nullptr)
+        each->member->corrupt_copies(fault.rank);
     }
     return;
   }
   if (process == nullptr) return;
-  if (disaster.kind == Kind::kKillWorker) return kill(*process);
-  if (disaster.kind == Kind::kStopWorker) {
+  if (fault.kind == Kind::kKillWorker) return kill(*process);
+  if (fault.kind == Kind::kStopWorker) {
     control_.stop(process->line->control().process());
     return network_.stop(*process->number);
   }
-  Process* const other = playing(disaster.other);
+  Process* const other = playing(fault.other);
   if (other != nullptr) network_.cut(*process->number, *other->number);
 }
 
-void SimulatedJob::strike_line(const Disaster& disaster) {
-  using Kind = Disaster::Kind;
+void SimulatedJob::inject_line_fault(const SimulatedFault& fault) {
+  using Kind = SimulatedFault::Kind;
   for (int32_t n = 0; n < shape_.nodes + shape_.spares; ++n) {
-    if (disaster.node.value >= 0 && disaster.node != Node(n)) continue;
+    if (fault.node.value >= 0 && fault.node != Node(n)) continue;
     const Machine node(n);
-    if (disaster.kind == Kind::kCutLine || disaster.kind == Kind::kMuteNode) control_.block(node, kHeadMachine, disaster.lasts);
-    if (disaster.kind == Kind::kCutLine || disaster.kind == Kind::kDeafNode) control_.block(kHeadMachine, node, disaster.lasts);
-    if (disaster.kind == Kind::kSlowLine) {
-      control_.slow(node, kHeadMachine, kSlowDelayMax, disaster.lasts);
-      control_.slow(kHeadMachine, node, kSlowDelayMax, disaster.lasts);
+    if (fault.kind == Kind::kCutLine || fault.kind == Kind::kMuteNode)
+      control_.block(node, kHeadMachine, fault.lasts);
+    if (fault.kind == Kind::kCutLine || fault.kind == Kind::kDeafNode)
+      control_.block(kHeadMachine, node, fault.lasts);
+    if (fault.kind == Kind::kSlowLine) {
+      control_.slow(node, kHeadMachine, kSlowDelayMax, fault.lasts);
+      control_.slow(kHeadMachine, node, kSlowDelayMax, fault.lasts);
     }
-    if (disaster.kind != Kind::kBreakLine) continue;
-    if (disaster.agent_is_late) control_.break_streams(kHeadMachine, node, disaster.lasts);
-    else control_.break_streams(node, kHeadMachine, disaster.lasts);
+    if (fault.kind != Kind::kBreakLine) continue;
+    if (fault.agent_is_late)
+      control_.break_streams(kHeadMachine, node, fault.lasts);
+    else
+      control_.break_streams(node, kHeadMachine, fault.lasts);
   }
 }
 
 void SimulatedJob::pass_point(const char* point) {
   const auto number = network_.running_process();
   if (!number || !network_.lives(*number)) return;
-  const auto found = std::find_if(processes_.begin(), processes_.end(), [&](const auto& p) { return p->number == *number; });
+  const auto found = std::find_if(processes_.begin(), processes_.end(),
+                                  [&](const auto& p) { return p->number == *number; });
   if (found == processes_.end()) return;
   const Rank rank = (*found)->rank;
   const int64_t any = ++passings_[{point, -1}];
   const int64_t own = ++passings_[{point, rank.value}];
-  for (Disaster& disaster : disasters_) {
-    if (disaster.point != point) continue;
-    if (disaster.passing != (disaster.at_rank.value < 0 ? any : own)) continue;
-    if (disaster.at_rank.value >= 0 && disaster.at_rank != rank) continue;
-    if (disaster.kind == Disaster::Kind::kKillWorker && disaster.rank.value < 0) {
-      Disaster here = disaster;
+  for (SimulatedFault& fault : faults_) {
+    if (fault.point != point) continue;
+    if (fault.passing != (fault.at_rank.value < 0 ? any : own)) continue;
+    if (fault.at_rank.value >= 0 && fault.at_rank != rank) continue;
+    if (fault.kind == SimulatedFault::Kind::kKillWorker && fault.rank.value < 0) {
+      SimulatedFault here = fault;
       here.rank = rank;
-      strike(here);
+      inject(here);
     } else {
-      strike(disaster);
+      inject(fault);
     }
   }
 }
@@ -400,8 +446,8 @@ SimulatedOutcome SimulatedJob::run() {
   outcome_.work.resize(static_cast<size_t>(topology_.world_size()));
   arm_fault_points([this](const char* point, int64_t) { pass_point(point); });
   network_.after(absl::ZeroDuration(), [this] { plane_.begin(); });
-  for (const Disaster& disaster : disasters_) {
-    if (disaster.point.empty()) network_.after(disaster.time, [this, disaster] { strike(disaster); });
+  for (const SimulatedFault& fault : faults_) {
+    if (fault.point.empty()) network_.after(fault.time, [this, fault] { inject(fault); });
   }
   const bool by_itself = network_.run();
   arm_fault_points({});
@@ -410,7 +456,7 @@ SimulatedOutcome SimulatedJob::run() {
   outcome_.recoveries = plane_.recoveries();
   outcome_.controllers = plane_.lives();
   outcome_.longest_queue = control_.longest_queue();
-  if (control_.words_lost() > 0) outcome_.marks.insert("words lost with a line");
+  if (control_.envelopes_lost() > 0) outcome_.marks.insert("words lost with a line");
   if (control_.calls_failed() > 0) outcome_.marks.insert("call failed");
   if (plane_.end()) {
     outcome_.ended = plane_.is_over();
@@ -419,7 +465,8 @@ SimulatedOutcome SimulatedJob::run() {
   }
   mark_recoveries();
   if (outcome_.ok) {
-    for (const auto& [rank, digest] : digests_) absl::StrAppend(&outcome_.digest, digest.substr(0, 8));
+    for (const auto& [rank, digest] : digests_)
+      absl::StrAppend(&outcome_.digest, digest.substr(0, 8));
   }
   return outcome_;
 }
@@ -428,8 +475,10 @@ namespace {
 
 bool has_double_loss_in_a_stage(const RecoveryRecord& record) {
   std::map<std::string, std::set<std::string>> lanes_of_stage;
-  for (const std::string& role : record.roles) lanes_of_stage[role.substr(0, role.find('.'))].insert(role);
-  return std::any_of(lanes_of_stage.begin(), lanes_of_stage.end(), [](const auto& s) { return s.second.size() > 1; });
+  for (const std::string& role : record.roles)
+    lanes_of_stage[role.substr(0, role.find('.'))].insert(role);
+  return std::any_of(lanes_of_stage.begin(), lanes_of_stage.end(),
+                     [](const auto& s) { return s.second.size() > 1; });
 }
 
 }  // namespace

@@ -13,7 +13,8 @@ void WorkerControlLine::attach(pid_t pid, ControlHandlers handlers, absl::Durati
 }
 
 void WorkerControlLine::put(ControlMessage message) {
-  if (call_.value > 0 && network_.lives(process_)) network_.send(process_, call_, {0, std::move(message)});
+  if (call_.value > 0 && network_.lives(process_))
+    network_.send(process_, call_, {0, std::move(message)});
 }
 
 void WorkerControlLine::on_envelope(StreamNumber, Envelope envelope) {
@@ -24,7 +25,8 @@ void WorkerControlLine::on_envelope(StreamNumber, Envelope envelope) {
     put(std::move(joined));
     return handlers_.on_registered();
   }
-  if (auto* const order = std::get_if<SendOrder>(&envelope.message)) handlers_.on_order(std::move(order->message));
+  if (auto* const order = std::get_if<SendOrder>(&envelope.message))
+    handlers_.on_order(std::move(order->message));
 }
 
 void WorkerControlLine::beat() {

@@ -15,7 +15,9 @@ class WorkerControlLine final : public ControlLink, private StreamEvents {
   ~WorkerControlLine() override { network_.end(process_); }
 
   void attach(pid_t pid, ControlHandlers handlers, absl::Duration heartbeat);
-  void send(MemberMessage message) override { put(MemberSaid{options_.rank, options_.since, std::move(message)}); }
+  void send(MemberMessage message) override {
+    put(MemberSaid{options_.rank, options_.since, std::move(message)});
+  }
 
   ControlProcess process() const { return process_; }
 

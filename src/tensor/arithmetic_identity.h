@@ -5,9 +5,9 @@
 
 namespace evermoe {
 
-// Lines "key=value": PyTorch version, CPU capability that the kernels were chosen for, oneDNN version,
-// compute threads. Different values give different bits (often in gradients only), so workers that differ
-// must not train together.
+// Lines "key=value": PyTorch version, CPU capability that the kernels were chosen for, oneDNN
+// version, compute threads. Different values give different bits (often in gradients only), so
+// workers that differ must not train together.
 std::string arithmetic_identity();
 
 // One compute thread pool of this size for the process. Call before any tensor work.

@@ -20,18 +20,24 @@ dnnl::primitive_attr adding_to_result() {
   return attributes;
 }
 
-memory memory_of(const memory::desc& desc, const void* data) { return {desc, cpu(), const_cast<void*>(data)}; }
+memory memory_of(const memory::desc& desc, const void* data) {
+  return {desc, cpu(), const_cast<void*>(data)};
+}
 
 }  // namespace
 
-bool add_bf16_product(ProductSizes sizes, const uint16_t* a, int64_t a_stride, const uint16_t* b, int64_t b_stride,
-                      float* sum) {
-  const memory::desc left({sizes.out, sizes.rows}, memory::data_type::bf16, memory::dims{1, a_stride});
-  const memory::desc right({sizes.rows, sizes.in}, memory::data_type::bf16, memory::dims{b_stride, 1});
-  const memory::desc result({sizes.out, sizes.in}, memory::data_type::f32, memory::dims{sizes.in, 1});
+bool add_bf16_product(ProductSizes sizes, const uint16_t* a, int64_t a_stride, const uint16_t* b,
+                      int64_t b_stride, float* sum) {
+  const memory::desc left({sizes.out, sizes.rows}, memory::data_type::bf16,
+                          memory::dims{1, a_stride});
+  const memory::desc right({sizes.rows, sizes.in}, memory::data_type::bf16,
+                           memory::dims{b_stride, 1});
+  const memory::desc result({sizes.out, sizes.in}, memory::data_type::f32,
+                            memory::dims{sizes.in, 1});
   static const dnnl::primitive_attr attributes = adding_to_result();
   // The library keeps what it has generated for these sizes.
-  const dnnl::matmul::primitive_desc product(dnnl::matmul::desc(left, right, result), attributes, cpu(),
+  const dnnl::matmul::primitive_desc product(dnnl::matmul::desc(left, right, result), attributes,
+                                             cpu(),
                                              /*allow_empty=*/true);
   if (!product) return false;
   dnnl::stream stream(cpu());
@@ -44,7 +50,8 @@ bool add_bf16_product(ProductSizes sizes, const uint16_t* a, int64_t a_stride, c
 
 std::string product_library_version() {
   const dnnl_version_t& version = *dnnl::version();
-  return std::to_string(version.major) + "." + std::to_string(version.minor) + "." + std::to_string(version.patch);
+  return std::to_string(version.major) + "." + std::to_string(version.minor) + "." +
+         std::to_string(version.patch);
 }
 
 }  // namespace evermoe

@@ -23,12 +23,14 @@ class FunctionNode : public torch::autograd::Node {
 
 at::Tensor with_gradient(at::Tensor output, const std::vector<at::Tensor>& inputs,
                          BackwardFunction backward) {
-  return with_gradients({std::move(output)}, inputs, [backward = std::move(backward)](const auto& gradients) {
-    return backward(gradients[0]);
-  })[0];
+  return with_gradients({std::move(output)}, inputs,
+                        [backward = std::move(backward)](const auto& gradients) {
+                          return backward(gradients[0]);
+                        })[0];
 }
 
-std::vector<at::Tensor> with_gradients(std::vector<at::Tensor> outputs, const std::vector<at::Tensor>& inputs,
+std::vector<at::Tensor> with_gradients(std::vector<at::Tensor> outputs,
+                                       const std::vector<at::Tensor>& inputs,
                                        BackwardOfMany backward) {
   if (!torch::autograd::compute_requires_grad(inputs)) return outputs;
   auto node = c10::make_intrusive<FunctionNode>(std::move(backward));

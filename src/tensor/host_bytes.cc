@@ -4,7 +4,8 @@
 
 namespace evermoe {
 
-HostReadable::HostReadable(const at::Tensor& tensor) : host_(tensor.is_cpu() ? tensor : tensor.cpu()) {
+HostReadable::HostReadable(const at::Tensor& tensor)
+    : host_(tensor.is_cpu() ? tensor : tensor.cpu()) {
   CHECK(host_.is_contiguous());
 }
 

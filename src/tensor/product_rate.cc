@@ -19,7 +19,8 @@ double fp32_product_rate(int threads) {
   for (int round = 0; round < kRounds; ++round) {
     const auto began = std::chrono::steady_clock::now();
     at::mm_out(product, a, b);
-    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+    seconds.push_back(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
   }
   std::nth_element(seconds.begin(), seconds.begin() + kRounds / 2, seconds.end());
   return 2.0 * kSize * kSize * kSize / seconds[kRounds / 2];

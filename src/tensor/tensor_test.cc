@@ -26,17 +26,17 @@ TEST(GradientNodeTest, BackwardRunsOnceAndFeedsTheGraphBehindIt) {
 TEST(GradientNodeTest, WithoutGradientsThereIsNoNode) {
   const at::NoGradGuard no_grad;
   at::Tensor x = at::ones({3}).requires_grad_(true);
-  const at::Tensor y = with_gradient(x.detach() + 1, {x}, [](const at::Tensor& g) {
-    return std::vector<at::Tensor>{g};
-  });
+  const at::Tensor y = with_gradient(
+      x.detach() + 1, {x}, [](const at::Tensor& g) { return std::vector<at::Tensor>{g}; });
   EXPECT_FALSE(y.requires_grad());
 }
 
 TEST(GradientNodeTest, AStatusThrownInBackwardReachesTheCallerWithItsRank) {
   at::Tensor x = at::ones({3}).requires_grad_(true);
-  const at::Tensor y = with_gradient(at::ones({3}), {x}, [](const at::Tensor&) -> std::vector<at::Tensor> {
-    throw StatusError(PeerLost(Rank(2), "all-to-all"));
-  });
+  const at::Tensor y =
+      with_gradient(at::ones({3}), {x}, [](const at::Tensor&) -> std::vector<at::Tensor> {
+        throw StatusError(PeerLost(Rank(2), "all-to-all"));
+      });
   const absl::Status status = guard([&] {
     y.sum().backward();
     return absl::OkStatus();

@@ -6,14 +6,19 @@ namespace evermoe {
 namespace {
 
 // Rows that lie one after the other, whatever their distance.
-at::Tensor by_rows(const at::Tensor& x) { return x.stride(1) == 1 && x.stride(0) >= x.size(1) ? x : x.contiguous(); }
+at::Tensor by_rows(const at::Tensor& x) {
+  return x.stride(1) == 1 && x.stride(0) >= x.size(1) ? x : x.contiguous();
+}
 
-const uint16_t* bits_of(const at::Tensor& x) { return static_cast<const uint16_t*>(x.const_data_ptr()); }
+const uint16_t* bits_of(const at::Tensor& x) {
+  return static_cast<const uint16_t*>(x.const_data_ptr());
+}
 
 bool add_bf16(at::Tensor& accumulator, const at::Tensor& gradient, const at::Tensor& x) {
   const at::Tensor a = by_rows(gradient), b = by_rows(x);
-  return add_bf16_product({.out = a.size(1), .in = b.size(1), .rows = a.size(0)}, bits_of(a), a.stride(0), bits_of(b),
-                          b.stride(0), accumulator.mutable_data_ptr<float>());
+  return add_bf16_product({.out = a.size(1), .in = b.size(1), .rows = a.size(0)}, bits_of(a),
+                          a.stride(0), bits_of(b), b.stride(0),
+                          accumulator.mutable_data_ptr<float>());
 }
 
 }  // namespace

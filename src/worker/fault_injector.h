@@ -1,4 +1,5 @@
-// Strikes this worker, or others on its behalf, as a fault script says (`evermoe run --faults`).
+// Injects faults into this worker, or into others on its behalf, as a fault script says (`evermoe
+// run --faults`).
 #pragma once
 
 #include <atomic>
@@ -19,38 +20,41 @@
 namespace evermoe {
 
 struct FaultInjectorOptions {
-  std::string script;  // of a JobFolder, with the list of struck faults beside it
-  std::string struck;
-  std::string control; // OUT/control.json, for the controller's process
+  std::string script;  // of a JobFolder, with the list of injected faults beside it
+  std::string injected;
+  std::string control;  // OUT/control.json, for the controller's process
   FaultRole role;
   int node = 0;
   absl::Duration job_began;  // by the machine's clock
 };
 
 // What the injector asks of its process. Called at fault points, in any thread.
-struct FaultHands {
-  std::function<Step()> step;             // the last one that is done; asked on the training thread only
-  std::function<int()> recovery;          // that is under way, from 1; 0: none
-  std::function<void(FaultRole)> cut;     // the connection with the process that plays this role
-  std::function<void()> spoil_copies;     // that others hold of this role's snapshots
+struct FaultActions {
+  std::function<Step()> step;     // the last one that is done; asked on the training thread only
+  std::function<int()> recovery;  // that is under way, from 1; 0: none
+  std::function<void(FaultRole)> cut;    // the connection with the process that plays this role
+  std::function<void()> corrupt_copies;  // that others hold of this role's snapshots
 };
 
 // While it lives, the fault points of this process are armed.
 class FaultInjector {
  public:
   // InvalidInput if a file cannot be read.
-  static absl::StatusOr<std::unique_ptr<FaultInjector>> arm(Files& files, Clock& clock, FaultInjectorOptions options,
-                                                            FaultLimits limits, FaultHands hands);
+  static absl::StatusOr<std::unique_ptr<FaultInjector>> arm(Files& files, Clock& clock,
+                                                            FaultInjectorOptions options,
+                                                            FaultLimits limits,
+                                                            FaultActions actions);
   ~FaultInjector();
 
  private:
-  FaultInjector(Clock& clock, FaultInjectorOptions options, FaultHands hands, const FaultScript& script, const std::set<int>& struck);
+  FaultInjector(Clock& clock, FaultInjectorOptions options, FaultActions actions,
+                const FaultScript& script, const std::set<int>& injected);
   void on_point(const char* point);
-  void strike(const Fault& fault);
+  void inject(const Fault& fault);
 
   Clock& clock_;
   const FaultInjectorOptions options_;
-  const FaultHands hands_;
+  const FaultActions actions_;
   std::atomic<int64_t> step_under_way_ = 0;
   std::mutex mutex_;  // guards what follows
   FaultTrigger trigger_;

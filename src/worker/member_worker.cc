@@ -13,14 +13,14 @@
 #include "comm/transport/job_transport.h"
 #include "config/job_topology.h"
 #include "env/clock.h"
-#include "faults/struck_faults.h"
+#include "faults/injected_faults.h"
 #include "recovery/member/member.h"
 #include "recovery/plan/protection_memory.h"
 #include "recovery/plan/window_choice.h"
 #include "tensor/arithmetic_identity.h"
 #include "train/step/recoverable_trainer.h"
 #include "worker/fault_injector.h"
-#include "worker/narrator.h"
+#include "worker/worker_reporter.h"
 
 namespace evermoe {
 namespace {
@@ -28,8 +28,8 @@ namespace {
 // With window = "auto", until steps have been measured.
 constexpr int kFirstSlots = 4;
 constexpr absl::Duration kMessageMax = absl::Minutes(10);
-// Longer windows hardly copy less, since what is captured late is kept compute-only in every slot before, but
-// take more memory and more work again after a failure.
+// Longer windows hardly copy less, since what is captured late is kept compute-only in every slot
+// before, but take more memory and more work again after a failure.
 constexpr int kSlotsMax = 8;
 
 int first_slots(const ProtectionConfig& protection, size_t operators) {
@@ -52,7 +52,8 @@ OrderingOptions ordering_options(const ProtectionConfig& protection) {
   return options;
 }
 
-WindowConditions window_conditions(const JobConfig& config, const StageTrainer& trainer, int slots_max) {
+WindowConditions window_conditions(const JobConfig& config, const StageTrainer& trainer,
+                                   int slots_max) {
   const auto stages = static_cast<double>(config.parallel.lanes.size());
   const auto micro_batches = static_cast<double>(config.train.micro_batches);
   WindowConditions conditions;
@@ -66,32 +67,41 @@ WindowConditions window_conditions(const JobConfig& config, const StageTrainer& 
   return conditions;
 }
 
-absl::StatusOr<MemberOptions> member_options(const JobConfig& config, const StageTrainer& trainer, bool is_rehearsal) {
+absl::StatusOr<MemberOptions> member_options(const JobConfig& config, const StageTrainer& trainer,
+                                             bool is_rehearsal) {
   const ProtectionConfig& protection = config.protection;
   std::vector<OperatorBytes> operators;
   for (const StageOperator& op : trainer.operators()) operators.push_back(op.bytes);
   MemberOptions options;
   // A job of one worker has nobody to keep copies.
-  options.is_protected = protection.strategy != ProtectionStrategy::kNone && config.parallel.world_size() > 1;
+  options.is_protected =
+      protection.strategy != ProtectionStrategy::kNone && config.parallel.world_size() > 1;
   options.slots = first_slots(protection, operators.size());
   options.ordering = ordering_options(protection);
   const bool is_dense = protection.strategy == ProtectionStrategy::kDense;
-  options.period = static_cast<int>(is_dense ? protection.dense_every_steps : std::max<int64_t>(options.slots, protection.window_every_steps));
+  options.period =
+      static_cast<int>(is_dense ? protection.dense_every_steps
+                                : std::max<int64_t>(options.slots, protection.window_every_steps));
   options.is_rehearsal = is_rehearsal;
-  // Who hangs is found by the pace of the whole job; a single message may take as long as the longest step.
+  // Who hangs is found by the pace of the whole job; a single message may take as long as the
+  // longest step.
   options.deadline = kMessageMax;
   options.copies.bytes_per_second = static_cast<double>(protection.copy_bandwidth);
   if (!options.is_protected) return options;
   const int copies = static_cast<int>(protection.copies);
   const int period = is_dense || protection.window_every_steps > 0 ? options.period : 0;
-  options.slots_max = longest_window(operators, is_dense ? 1 : std::max(kSlotsMax, options.slots), period, copies, trainer.boundary_bytes(), protection.memory_budget);
+  options.slots_max =
+      longest_window(operators, is_dense ? 1 : std::max(kSlotsMax, options.slots), period, copies,
+                     trainer.boundary_bytes(), protection.memory_budget);
   if (options.slots_max < options.slots) {
-    log_warning(absl::StrCat("windows of ", options.slots, " slots do not fit into protection.memory_budget; at most ",
+    log_warning(absl::StrCat("windows of ", options.slots,
+                             " slots do not fit into protection.memory_budget; at most ",
                              options.slots_max, " do"));
   }
   // Does not fit at all: refused with the arithmetic.
   const int slots = std::clamp(options.slots, 1, std::max(1, options.slots_max));
-  const MemoryNeed need = memory_need(operators, slots, std::max(period, slots), copies, trainer.boundary_bytes());
+  const MemoryNeed need =
+      memory_need(operators, slots, std::max(period, slots), copies, trainer.boundary_bytes());
   RETURN_IF_ERROR(check_budget(need, protection.memory_budget, slots, copies));
   // What the arithmetic leaves is shared out in its proportions.
   options.log_bytes_max = protection.memory_budget - need.snapshots - need.copies;
@@ -105,14 +115,16 @@ class MemberProcess {
   MemberProcess(const WorkerOptions& options, const JobConfig& config, ControlClient& client)
       : options_(options), config_(config), topology_(topology_of(config)), client_(client) {
     if (options.rank != Rank(0)) return;
-    narrator_.emplace([this](WorkerReport report) { client_.report(std::move(report)); }, real_files(), options.out);
+    worker_reporter_.emplace([this](WorkerReport report) { client_.report(std::move(report)); },
+                             real_files(), options.out);
   }
 
   absl::Status prepare(const TokenParts& tokens, const std::function<bool()>& drain_requested) {
     JobTransportOptions transport;
     ASSIGN_OR_RETURN(transport.kind, parse_transport_kind(config_.parallel.transport));
     ASSIGN_OR_RETURN(listener_, listen_job(transport));
-    ASSIGN_OR_RETURN(transport_, listener_->open(options_.rank, topology_.world_size(), options_.since));
+    ASSIGN_OR_RETURN(transport_,
+                     listener_->open(options_.rank, topology_.world_size(), options_.since));
     TrainerEnvironment environment;
     environment.transport = transport_.get();
     environment.files = &real_files();
@@ -120,27 +132,34 @@ class MemberProcess {
     environment.divergence_file = options_.out + "/divergence.json";
     environment.training = tokens.training;
     environment.validation = tokens.validation;
-    ASSIGN_OR_RETURN(trainer_, RecoverableTrainer::create(config_, environment, {.drain_requested = drain_requested}));
-    ASSIGN_OR_RETURN(MemberOptions member, member_options(config_, *trainer_, !options_.faults.empty()));
+    ASSIGN_OR_RETURN(trainer_, RecoverableTrainer::create(config_, environment,
+                                                          {.drain_requested = drain_requested}));
+    ASSIGN_OR_RETURN(MemberOptions member,
+                     member_options(config_, *trainer_, !options_.faults.empty()));
     const ProtectionConfig& protection = config_.protection;
     if (protection.strategy == ProtectionStrategy::kSparse && protection.window == 0) {
       chooser_.emplace(window_conditions(config_, *trainer_, member.slots_max));
-      member.wanted_slots = [this](const OperatorOrdering& ordering) { return chooser_->wanted(ordering); };
+      member.wanted_slots = [this](const OperatorOrdering& ordering) {
+        return chooser_->wanted(ordering);
+      };
     }
-    member_ = std::make_unique<Member>(topology_, *transport_, *trainer_, client_, real_clock(), std::move(member), observer());
+    member_ = std::make_unique<Member>(topology_, *transport_, *trainer_, client_, real_clock(),
+                                       std::move(member), observer());
     return options_.faults.empty() ? absl::OkStatus() : arm_faults();
   }
 
   absl::Status run() {
-    client_.attach({.describe = [this] { return describe(); },
-                    .entered = [this] { return member_->views().entered_view(); },
-                    .on_registered = [this] { member_->repeat_trouble(); },
-                    .on_order = [this](ControllerMessage order) { member_->receive(std::move(order)); },
-                    .on_lost = [](const std::string& why) {
-                      log_error("the agent is gone: " + why);
-                      _exit(1);
-                    }},
-                   absl::Seconds(config_.protection.heartbeat_seconds));
+    client_.attach(
+        {.describe = [this] { return describe(); },
+         .entered = [this] { return member_->views().entered_view(); },
+         .on_registered = [this] { member_->repeat_trouble(); },
+         .on_order = [this](ControllerMessage order) { member_->receive(std::move(order)); },
+         .on_lost =
+             [](const std::string& why) {
+               log_error("the agent is gone: " + why);
+               _exit(1);
+             }},
+        absl::Seconds(config_.protection.heartbeat_seconds));
     absl::Status served;
     std::thread service([&] { served = member_->serve(); });
     const absl::Status trained = member_->train();
@@ -148,7 +167,7 @@ class MemberProcess {
     if (!trained.ok()) return trained;
     RETURN_IF_ERROR(served);
     tell_published();
-    if (narrator_) RETURN_IF_ERROR(narrator_->close());
+    if (worker_reporter_) RETURN_IF_ERROR(worker_reporter_->close());
     WorkerReport finished{.kind = WorkerReport::Kind::kFinished, .step = trainer_->step()};
     finished.drained = trainer_->is_drained();
     client_.report(finished);
@@ -161,19 +180,22 @@ class MemberProcess {
     const Role role = topology_.role_of(options_.rank);
     FaultInjectorOptions injector;
     injector.script = options_.faults;
-    injector.struck = struck_faults_path(options_.faults);
+    injector.injected = injected_faults_path(options_.faults);
     injector.control = options_.out + "/control.json";
     injector.role = {role.stage, role.lane};
     injector.node = options_.node;
     injector.job_began = absl::Seconds(options_.faults_began);
-    FaultHands hands;
-    hands.step = [this] { return trainer_->step(); };
-    hands.recovery = [this] { return member_->recovery_under_way(); };
-    hands.cut = [this](FaultRole other) { transport_->cut(topology_.rank_of({other.stage, other.lane})); };
-    hands.spoil_copies = [this] { member_->corrupt_copies_at_holders(); };
+    FaultActions actions;
+    actions.step = [this] { return trainer_->step(); };
+    actions.recovery = [this] { return member_->recovery_under_way(); };
+    actions.cut = [this](FaultRole other) {
+      transport_->cut(topology_.rank_of({other.stage, other.lane}));
+    };
+    actions.corrupt_copies = [this] { member_->corrupt_copies_at_holders(); };
     const FaultLimits limits{{config_.parallel.lanes.begin(), config_.parallel.lanes.end()},
                              static_cast<int>(config_.run.nodes + config_.run.spares)};
-    ASSIGN_OR_RETURN(injector_, FaultInjector::arm(real_files(), real_clock(), std::move(injector), limits, std::move(hands)));
+    ASSIGN_OR_RETURN(injector_, FaultInjector::arm(real_files(), real_clock(), std::move(injector),
+                                                   limits, std::move(actions)));
     return absl::OkStatus();
   }
 
@@ -196,14 +218,16 @@ class MemberProcess {
     observer.on_step = [this](const Record& record, Step) {
       const absl::Duration now = real_clock().now();
       if (chooser_) {
-        chooser_->add_step(absl::ToDoubleSeconds(now - step_began_), absl::ToDoubleSeconds(member_->service_time()),
+        chooser_->add_step(absl::ToDoubleSeconds(now - step_began_),
+                           absl::ToDoubleSeconds(member_->service_time()),
                            member_->captured_bytes());
       }
       step_began_ = now;
-      if (!narrator_) return;
+      if (!worker_reporter_) return;
       const bool is_protected = record.rule.slots > 0 && topology_.world_size() > 1;
-      narrator_->on_step(trainer_->last_record(),
-                         is_protected ? std::optional(member_->protection_state(record)) : std::nullopt);
+      worker_reporter_->on_step(
+          trainer_->last_record(),
+          is_protected ? std::optional(member_->protection_state(record)) : std::nullopt);
       tell_published();
     };
     observer.on_resumed = [this](Step step, const std::string& source) {
@@ -214,22 +238,22 @@ class MemberProcess {
       log_info(absl::StrCat("step ", step.value, ": a new capture order: ", why));
     };
     observer.on_evaluated = [this](const Record&, Step step) {
-      if (narrator_) narrator_->on_evaluated(step, trainer_->last_validation_loss());
+      if (worker_reporter_) worker_reporter_->on_evaluated(step, trainer_->last_validation_loss());
     };
     return observer;
   }
 
   void tell_published() {
-    if (!narrator_ || trainer_->published() == published_) return;
+    if (!worker_reporter_ || trainer_->published() == published_) return;
     published_ = trainer_->published();
-    narrator_->on_published(published_);
+    worker_reporter_->on_published(published_);
   }
 
   const WorkerOptions& options_;
   const JobConfig& config_;
   const Topology topology_;
   ControlClient& client_;
-  std::optional<Narrator> narrator_;
+  std::optional<WorkerReporter> worker_reporter_;
   std::unique_ptr<TransportListener> listener_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<RecoverableTrainer> trainer_;
@@ -242,8 +266,9 @@ class MemberProcess {
 
 }  // namespace
 
-absl::Status run_member(const WorkerOptions& options, const JobConfig& config, const TokenParts& tokens,
-                        const std::function<bool()>& drain_requested, ControlClient& client) {
+absl::Status run_member(const WorkerOptions& options, const JobConfig& config,
+                        const TokenParts& tokens, const std::function<bool()>& drain_requested,
+                        ControlClient& client) {
   MemberProcess process(options, config, client);
   absl::Status status = guard([&]() -> absl::Status {
     RETURN_IF_ERROR(process.prepare(tokens, drain_requested));

@@ -11,9 +11,11 @@
 
 namespace evermoe {
 
-// Until the job is over or this process has to end. `drain_requested` is asked once a step. Closes the client.
-absl::Status run_member(const WorkerOptions& options, const JobConfig& config, const TokenParts& tokens,
-                        const std::function<bool()>& drain_requested, ControlClient& client);
+// Until the job is over or this process has to end. `drain_requested` is asked once a step. Closes
+// the client.
+absl::Status run_member(const WorkerOptions& options, const JobConfig& config,
+                        const TokenParts& tokens, const std::function<bool()>& drain_requested,
+                        ControlClient& client);
 
 // Tells people why the worker fails, unless it is ok, and closes the client.
 absl::Status close_line(ControlClient& client, absl::Status status);

@@ -40,7 +40,8 @@ absl::Status train(const WorkerOptions& options, ControlClient& client) {
   keep_freed_memory();
   set_compute_threads(static_cast<int>(config.run.threads));
   // Whoever started the job has prepared them.
-  ASSIGN_OR_RETURN(const TokenParts tokens, open_job_tokens(token_source(config.data), join_path(options.out, "cache")));
+  ASSIGN_OR_RETURN(const TokenParts tokens,
+                   open_job_tokens(token_source(config.data), join_path(options.out, "cache")));
   return run_member(options, config, tokens, drain_requested, client);
 }
 

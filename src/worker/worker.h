@@ -10,13 +10,13 @@ namespace evermoe {
 
 struct WorkerOptions {
   std::string config_path;
-  std::string out;    // the job's output folder
+  std::string out;  // the job's output folder
   Rank rank;
   View since;         // from which it joins
   std::string agent;  // where its agent listens
   int node = 0;
-  // Where a rehearsal is written down (control/launch/job_folder.h), and when the job began, in seconds of the
-  // machine's clock; empty: none.
+  // Where a rehearsal is written down (control/launch/job_folder.h), and when the job began, in
+  // seconds of the machine's clock; empty: none.
   std::string faults;
   double faults_began = 0;
 };

@@ -1,4 +1,5 @@
-// evermoe-worker: the program that computes. It alone links libtorch; agents start one for every role.
+// evermoe-worker: the program that computes. It alone links libtorch; agents start one for every
+// role.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
@@ -23,24 +24,39 @@ struct TrainOptions {
   std::string build;  // of the program that starts this one; empty: not compared
 };
 
-// Programs of different builds would not understand each other, or would and compute something else.
+// Programs of different builds would not understand each other, or would and compute something
+// else.
 absl::Status check_build(const std::string& build) {
   if (build.empty() || build == build_fingerprint()) return absl::OkStatus();
-  return InvalidInput(absl::StrCat("evermoe is of build ", build, ", evermoe-worker of build ", build_fingerprint(),
-                                   "; install both from one build"));
+  return InvalidInput(absl::StrCat("evermoe is of build ", build, ", evermoe-worker of build ",
+                                   build_fingerprint(), "; install both from one build"));
 }
 
 void add_train(CLI::App& app, TrainOptions& options) {
   WorkerOptions& worker = options.worker;
-  app.add_option("--config", worker.config_path, "the job's stored configuration")->type_name("FILE")->required();
-  app.add_option("--out", worker.out, "output folder of the job, seen by all workers")->type_name("DIR")->required();
-  app.add_option("--rank", worker.rank.value, "the role")->type_name("N")->check(CLI::NonNegativeNumber)->required();
-  app.add_option("--since", worker.since.value, "the view from which this worker joins")->type_name("N")->required();
-  app.add_option("--agent", worker.agent, "where the agent listens that started this worker")->type_name("HOST:PORT")->required();
+  app.add_option("--config", worker.config_path, "the job's stored configuration")
+      ->type_name("FILE")
+      ->required();
+  app.add_option("--out", worker.out, "output folder of the job, seen by all workers")
+      ->type_name("DIR")
+      ->required();
+  app.add_option("--rank", worker.rank.value, "the role")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber)
+      ->required();
+  app.add_option("--since", worker.since.value, "the view from which this worker joins")
+      ->type_name("N")
+      ->required();
+  app.add_option("--agent", worker.agent, "where the agent listens that started this worker")
+      ->type_name("HOST:PORT")
+      ->required();
   app.add_option("--node", worker.node, "the node of the agent")->type_name("N");
   app.add_option("--faults", worker.faults, "the faults that are rehearsed")->type_name("FILE");
-  app.add_option("--faults-began", worker.faults_began, "when the job began, in seconds of the machine's clock")->type_name("S");
-  app.add_option("--build", options.build, "refuse to run unless this is the program's build")->type_name("BUILD");
+  app.add_option("--faults-began", worker.faults_began,
+                 "when the job began, in seconds of the machine's clock")
+      ->type_name("S");
+  app.add_option("--build", options.build, "refuse to run unless this is the program's build")
+      ->type_name("BUILD");
 }
 
 absl::Status train(const TrainOptions& options) {
@@ -52,7 +68,8 @@ absl::Status train(const TrainOptions& options) {
 }
 
 absl::Status print_product_rate() {
-  std::cout << absl::StrFormat("%.17g\n", fp32_product_rate(static_cast<int>(std::thread::hardware_concurrency())));
+  std::cout << absl::StrFormat(
+      "%.17g\n", fp32_product_rate(static_cast<int>(std::thread::hardware_concurrency())));
   std::cout.flush();
   return std::cout ? absl::OkStatus() : Internal("standard output cannot be written");
 }
@@ -68,13 +85,16 @@ int fail(int code, std::string message) {
 
 int main(int argc, char** argv) {
   using namespace evermoe;
-  CLI::App app("The program of EverMoE's workers. People use `evermoe`, which starts it.", "evermoe-worker");
+  CLI::App app("The program of EverMoE's workers. People use `evermoe`, which starts it.",
+               "evermoe-worker");
   app.set_version_flag("--version", absl::StrCat("evermoe-worker ", build_fingerprint()));
   app.require_subcommand(1);
   TrainOptions options;
   CLI::App* train_command = app.add_subcommand("train", "Play one role of a job.");
   add_train(*train_command, options);
-  app.add_subcommand("product-rate", "Print how many floating-point operations per second FP32 products reach here.");
+  app.add_subcommand(
+      "product-rate",
+      "Print how many floating-point operations per second FP32 products reach here.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,5 +1,5 @@
-// The processes of a job in one program, without torch: controller and agents as they are, and workers that
-// are real members with the hash model over real streams (scripted_trainer.h).
+// The processes of a job in one program, without torch: controller and agents as they are, and
+// workers that are real members with the hash model over real streams (scripted_trainer.h).
 //
 //   hash_job controller FLAGS | hash_job agent FLAGS
 //   hash_job train --out OUT --config FILE [--step-ms 5] [--window 3]
@@ -18,11 +18,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "control/wire/control_client.h"
-#include "control/controller/control_options.h"
-#include "control/launch/control_processes.h"
 #include "comm/unix/unix_transport.h"
 #include "config/job_topology.h"
+#include "control/controller/control_options.h"
+#include "control/launch/control_processes.h"
+#include "control/wire/control_client.h"
 #include "env/files.h"
 #include "recovery/member/member.h"
 #include "scripted_trainer.h"
@@ -36,7 +36,9 @@ using Flags = std::map<std::string, std::string>;
 
 int64_t number(const Flags& flags, const std::string& name, int64_t otherwise) {
   int64_t value = otherwise;
-  if (const auto flag = flags.find(name); flag != flags.end() && !absl::SimpleAtoi(flag->second, &value)) std::_Exit(2);
+  if (const auto flag = flags.find(name);
+      flag != flags.end() && !absl::SimpleAtoi(flag->second, &value))
+    std::_Exit(2);
   return value;
 }
 
@@ -51,8 +53,13 @@ HashModelOptions hash_model(const JobConfig& config) {
 class Worker {
  public:
   Worker(const Flags& flags, ControlClient& client, Rank rank, View since, JobConfig config)
-      : flags_(flags), rank_(rank), since_(since), config_(std::move(config)), model_(hash_model(config_)),
-        topology_(topology_of(config_)), client_(client) {}
+      : flags_(flags),
+        rank_(rank),
+        since_(since),
+        config_(std::move(config)),
+        model_(hash_model(config_)),
+        topology_(topology_of(config_)),
+        client_(client) {}
 
   // The error has been reported.
   absl::Status run() {
@@ -60,10 +67,12 @@ class Worker {
     const std::string address = listener->address();
     ASSIGN_OR_RETURN(const auto transport, listener->open(rank_, topology_.world_size(), since_));
     HashTrainer hash(topology_, *transport, disk_, model_);
-    ScriptedTrainer trainer(hash, disk_, rank_, topology_.world_size(),
-                            {out(), absl::Milliseconds(number(flags_, "--step-ms", 0)), &asked_to_drain});
+    ScriptedTrainer trainer(
+        hash, disk_, rank_, topology_.world_size(),
+        {out(), absl::Milliseconds(number(flags_, "--step-ms", 0)), &asked_to_drain});
     RETURN_IF_ERROR(trainer.begin());
-    Member member(topology_, *transport, trainer, client_, real_clock(), member_options(), observer(trainer));
+    Member member(topology_, *transport, trainer, client_, real_clock(), member_options(),
+                  observer(trainer));
     attach(member, address);
     absl::Status status = play(member, *transport);
     if (status.ok()) status = say_finished(hash, trainer);
@@ -72,7 +81,8 @@ class Worker {
 
   absl::Status close_line(absl::Status status) {
     if (!status.ok()) {
-      WorkerReport failed{.kind = WorkerReport::Kind::kFailed, .text = std::string(status.message())};
+      WorkerReport failed{.kind = WorkerReport::Kind::kFailed,
+                          .text = std::string(status.message())};
       failed.accused = accused_rank(status);
       failed.bad_input = absl::IsInvalidArgument(status);
       client_.report(failed);
@@ -185,7 +195,8 @@ absl::Status run_worker(const Flags& flags) {
 }
 
 template <typename Options>
-absl::Status run_process(const std::vector<std::string>& arguments, absl::Status (*run)(const Options&)) {
+absl::Status run_process(const std::vector<std::string>& arguments,
+                         absl::Status (*run)(const Options&)) {
   CLI::App app;
   Options options;
   add_flags(app, options);
@@ -210,7 +221,8 @@ absl::Status run(const std::string& command, const std::vector<std::string>& arg
 }  // namespace evermoe
 
 int main(int argc, char** argv) {
-  const absl::Status status = evermoe::run(argc > 1 ? argv[1] : "", {argv + std::min(argc, 2), argv + argc});
+  const absl::Status status =
+      evermoe::run(argc > 1 ? argv[1] : "", {argv + std::min(argc, 2), argv + argc});
   if (!status.ok()) std::cerr << status.message() << std::endl;
   return evermoe::exit_code(status);
 }

@@ -1,5 +1,5 @@
-// Protected jobs of real processes: real SIGKILL and SIGSTOP for workers, agents and the controller, and
-// in the end the same bits as the job that was left alone.
+// Protected jobs of real processes: real SIGKILL and SIGSTOP for workers, agents and the
+// controller, and in the end the same bits as the job that was left alone.
 #include "control/launch/protected_run.h"
 
 #include <gmock/gmock.h>
@@ -36,9 +36,11 @@ class ProtectedJob : public RunObserver {
     options_.steps = Step(steps);
     options_.worker = options_.program;
     options_.config = folder_.path("config.toml");
-    options_.worker_arguments = {"train", "--config", options_.config, "--out", folder_.root(), "--step-ms", "5"};
+    options_.worker_arguments = {"train",     "--config", options_.config, "--out", folder_.root(),
+                                 "--step-ms", "5"};
     configure("[train]\nsteps = " + absl::StrCat(steps) +
-              "\n[parallel]\nstages = 2\nlanes = 2\n[run]\nnodes = 2\nspares = 1\n[protection]\nheartbeat_seconds = 1.5\n");
+              "\n[parallel]\nstages = 2\nlanes = 2\n[run]\nnodes = 2\nspares = "
+              "1\n[protection]\nheartbeat_seconds = 1.5\n");
   }
 
   // What the job's processes read, and what the run takes from it.
@@ -50,7 +52,9 @@ class ProtectedJob : public RunObserver {
     options_.agent = agent_options(*config);
     return *this;
   }
-  ProtectedJob& set(const std::string& setting) { return configure(TestFolder::read(options_.config), {setting}); }
+  ProtectedJob& set(const std::string& setting) {
+    return configure(TestFolder::read(options_.config), {setting});
+  }
 
   // Called once, on the run's thread, when rank 0 has committed this step.
   ProtectedJob& at_step(int64_t step, std::function<void()> act) {
@@ -77,7 +81,9 @@ class ProtectedJob : public RunObserver {
   // Of all ranks' final states.
   std::string digest() const {
     std::string all;
-    for (int rank = 0; rank < 4; ++rank) absl::StrAppend(&all, TestFolder::read(folder_.path(absl::StrCat("digest.", rank))).substr(0, 8));
+    for (int rank = 0; rank < 4; ++rank)
+      absl::StrAppend(&all,
+                      TestFolder::read(folder_.path(absl::StrCat("digest.", rank))).substr(0, 8));
     return all;
   }
 
@@ -91,7 +97,9 @@ class ProtectedJob : public RunObserver {
   }
   const Pids& before() const { return before_; }
   std::string said() const { return absl::StrJoin(said_, "\n"); }
-  std::string log(const std::string& name) const { return TestFolder::read(folder_.path("logs/" + name + ".log")); }
+  std::string log(const std::string& name) const {
+    return TestFolder::read(folder_.path("logs/" + name + ".log"));
+  }
   ProtectedRunOptions& options() { return options_; }
 
   ProtectedJob& at_line(const std::string& line, std::function<void()> act) {
@@ -110,7 +118,8 @@ class ProtectedJob : public RunObserver {
     const auto at = at_step_.find(report.step.value);
     if (at != at_step_.end()) std::exchange(at->second, [] {})();
   }
-  void on_log(const std::string& role, const std::string&, const std::vector<std::string>& lines) override {
+  void on_log(const std::string& role, const std::string&,
+              const std::vector<std::string>& lines) override {
     for (const std::string& line : lines) said_.push_back(absl::StrCat("    ", role, " | ", line));
   }
 
@@ -164,8 +173,10 @@ TEST(ProtectedRun, AKilledWorkerIsReplacedAndTheOthersStay) {
     EXPECT_THAT(failure.recovery->rolled_back_stages, ElementsAre(role[0] - '0'));
     EXPECT_EQ(outcome.restarts, 0);
     for (const auto& [name, pid] : job.before()) {
-      if (name == role) EXPECT_NE(after[name], pid);
-      else EXPECT_EQ(after[name], pid) << name;
+      if (name == role)
+        EXPECT_NE(after[name], pid);
+      else
+        EXPECT_EQ(after[name], pid) << name;
     }
   }
 }
@@ -173,15 +184,18 @@ TEST(ProtectedRun, AKilledWorkerIsReplacedAndTheOthersStay) {
 TEST(ProtectedRun, AKilledControllerStopsNothing) {
   ProtectedJob job(200);
   Pids after;
-  const RunOutcome outcome = job.kill(50, "controller").at_step(195, [&] { after = job.pids(); }).run();
+  const RunOutcome outcome =
+      job.kill(50, "controller").at_step(195, [&] { after = job.pids(); }).run();
   ASSERT_EQ(outcome.status, RunStatus::kFinished) << outcome.reason << "\n" << job.said();
   EXPECT_EQ(job.digest(), digest_of_undisturbed(200)) << job.said();
   ASSERT_THAT(outcome.failures, SizeIs(1)) << job.said();
   EXPECT_THAT(outcome.failures[0].roles, ElementsAre("controller"));
   EXPECT_EQ(outcome.failures[0].kind, "killed by signal 9 (Killed)");
   for (const auto& [name, pid] : job.before()) {
-    if (name == "controller") EXPECT_NE(after[name], pid);
-    else EXPECT_EQ(after[name], pid) << name;
+    if (name == "controller")
+      EXPECT_NE(after[name], pid);
+    else
+      EXPECT_EQ(after[name], pid) << name;
   }
 }
 
@@ -293,7 +307,8 @@ TEST(ProtectedRun, ASecondSignalQuitsAtOnce) {
 
 TEST(ProtectedRun, BadInputIsNotTriedAgain) {
   ProtectedJob job;
-  const RunOutcome outcome = job.script("-1 0 0 refuse\n-1 1 0 refuse\n-1 2 0 refuse\n-1 3 0 refuse").run();
+  const RunOutcome outcome =
+      job.script("-1 0 0 refuse\n-1 1 0 refuse\n-1 2 0 refuse\n-1 3 0 refuse").run();
   EXPECT_EQ(outcome.status, RunStatus::kFailed);
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_EQ(outcome.reason, "data.path: found nothing");

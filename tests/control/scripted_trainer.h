@@ -1,9 +1,9 @@
-// The hash model at the pace of a slow trainer, with durable checkpoints in a folder and with deeds to do:
-// what tests of whole jobs put in the place of the torch trainer.
+// The hash model at the pace of a slow trainer, with durable checkpoints in a folder and with deeds
+// to do: what tests of whole jobs put in the place of the torch trainer.
 //
-// OUT/script, if it is there, holds lines "START RANK STEP WHAT": before its step STEP the process of this
-// rank that was started as number START (from 0; -1: each) does WHAT: die, crash, stop, stall, leave or
-// fail. Step 0 is before it joins the others.
+// OUT/script, if it is there, holds lines "START RANK STEP WHAT": before its step STEP the process
+// of this rank that was started as number START (from 0; -1: each) does WHAT: die, crash, stop,
+// stall, leave or fail. Step 0 is before it joins the others.
 #pragma once
 
 #include <signal.h>
@@ -61,8 +61,8 @@ class Deeds {
   std::map<int64_t, std::string> deeds_;  // by step
 };
 
-// Ends early when somebody asks for it: the request travels with the findings of a step, so that all ranks
-// stop at the same one.
+// Ends early when somebody asks for it: the request travels with the findings of a step, so that
+// all ranks stop at the same one.
 class ScriptedTrainer final : public StageTrainer {
  public:
   struct Options {
@@ -71,8 +71,13 @@ class ScriptedTrainer final : public StageTrainer {
     const std::atomic<bool>* asked_to_drain = nullptr;
   };
   // `disk` is the inner trainer's.
-  ScriptedTrainer(HashTrainer& inner, SimulatedDisk& disk, Rank rank, int world_size, Options options)
-      : inner_(inner), disk_(disk), rank_(rank), world_size_(world_size), options_(std::move(options)),
+  ScriptedTrainer(HashTrainer& inner, SimulatedDisk& disk, Rank rank, int world_size,
+                  Options options)
+      : inner_(inner),
+        disk_(disk),
+        rank_(rank),
+        world_size_(world_size),
+        options_(std::move(options)),
         deeds_(options_.out, rank) {}
 
   absl::Status begin() const { return deeds_.do_before(0); }
@@ -95,16 +100,22 @@ class ScriptedTrainer final : public StageTrainer {
     return inner_.restore_base(base);
   }
   void forget_base() override { inner_.forget_base(); }
-  void capture(int index, SnapshotKind kind, int64_t offset, std::span<std::byte> into) const override {
+  void capture(int index, SnapshotKind kind, int64_t offset,
+               std::span<std::byte> into) const override {
     inner_.capture(index, kind, offset, into);
   }
-  void restore(int index, SnapshotKind kind, int64_t offset, std::span<const std::byte> from) override {
+  void restore(int index, SnapshotKind kind, int64_t offset,
+               std::span<const std::byte> from) override {
     inner_.restore(index, kind, offset, from);
   }
-  absl::Status complete_restore(const std::vector<int>& indices) override { return inner_.complete_restore(indices); }
+  absl::Status complete_restore(const std::vector<int>& indices) override {
+    return inner_.complete_restore(indices);
+  }
   Step step() const override { return inner_.step(); }
   RecordBytes position() const override { return inner_.position(); }
-  absl::Status set_position(const RecordBytes& position) override { return inner_.set_position(position); }
+  absl::Status set_position(const RecordBytes& position) override {
+    return inner_.set_position(position);
+  }
   absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary) override {
     real_clock().sleep_until(real_clock().now() + options_.step_time);
     RETURN_IF_ERROR(deeds_.do_before(inner_.step().value + 1));
@@ -113,7 +124,8 @@ class ScriptedTrainer final : public StageTrainer {
     return findings;
   }
   const ExpertLoads& expert_loads() const override { return inner_.expert_loads(); }
-  absl::Status apply(const Findings& combined, const ActiveOperators& active, const BeforeWrite& before_write) override {
+  absl::Status apply(const Findings& combined, const ActiveOperators& active,
+                     const BeforeWrite& before_write) override {
     Findings own = combined;
     is_drained_ = own.minima.back() == 0;
     own.minima.pop_back();
@@ -121,7 +133,9 @@ class ScriptedTrainer final : public StageTrainer {
   }
   bool is_evaluated(Step step) const override { return inner_.is_evaluated(step); }
   int64_t evaluation_batches() const override { return inner_.evaluation_batches(); }
-  absl::StatusOr<Findings> evaluate(int64_t batch, Boundary& boundary) override { return inner_.evaluate(batch, boundary); }
+  absl::StatusOr<Findings> evaluate(int64_t batch, Boundary& boundary) override {
+    return inner_.evaluate(batch, boundary);
+  }
   void apply_evaluation(const Findings& combined) override { inner_.apply_evaluation(combined); }
   bool is_saved(Step step) const override { return inner_.is_saved(step); }
   absl::Status save() override {
@@ -144,7 +158,9 @@ class ScriptedTrainer final : public StageTrainer {
     RETURN_IF_ERROR(real_files().create_directories(folder()));
     const std::vector<std::byte>& bytes = disk_.read(step(), rank_);
     const std::string path = join_path(folder(), absl::StrCat(step().value, ".", rank_.value));
-    RETURN_IF_ERROR(replace_file(real_files(), path, std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())));
+    RETURN_IF_ERROR(
+        replace_file(real_files(), path,
+                     std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())));
     written_ = step();
     return absl::OkStatus();
   }
@@ -156,7 +172,9 @@ class ScriptedTrainer final : public StageTrainer {
     for (const std::string& name : *names) {
       long long step = 0;
       int rank = 0, end = 0;
-      if (std::sscanf(name.c_str(), "%lld.%d%n", &step, &rank, &end) != 2 || end != std::ssize(name)) continue;
+      if (std::sscanf(name.c_str(), "%lld.%d%n", &step, &rank, &end) != 2 ||
+          end != std::ssize(name))
+        continue;
       const auto bytes = read_file(real_files(), join_path(folder(), name), 1 << 20);
       if (!bytes.ok()) continue;
       const auto* const first = reinterpret_cast<const std::byte*>(bytes->data());

@@ -1,7 +1,7 @@
 """Protected jobs of real processes: whatever is killed or stopped, the others keep their processes, one
 stage runs a few steps again, and the end has the bits of the run that was left alone.
 
-With EVERMOE_SEEDS=first..last, as many more random disasters. Campaign is a run for every role of two
+With EVERMOE_SEEDS=first..last, as many more random faults. Campaign is a run for every role of two
 topologies; ./check has them one after the other, in EveryRole.
 """
 import os

@@ -17,7 +17,8 @@ const std::vector<PaperEttrRow>& rows_of(const PaperTables& tables, const std::s
   return table == "Table 3" ? tables.table3 : tables.table7;
 }
 
-std::vector<PaperEttrRow> rows_of(const PaperTables& tables, const std::string& table, const std::string& system) {
+std::vector<PaperEttrRow> rows_of(const PaperTables& tables, const std::string& table,
+                                  const std::string& system) {
   std::vector<PaperEttrRow> rows;
   for (const PaperEttrRow& row : rows_of(tables, table)) {
     if (row.system == system) rows.push_back(row);
@@ -25,8 +26,9 @@ std::vector<PaperEttrRow> rows_of(const PaperTables& tables, const std::string& 
   return rows;
 }
 
-// A job whose nodes together fail as often as the table says; each failure is a crash of one of several nodes
-// that all keep copies, so that none are ever lost: the papers' formulas know no such loss.
+// A job whose nodes together fail as often as the table says; each failure is a crash of one of
+// several nodes that all keep copies, so that none are ever lost: the papers' formulas know no such
+// loss.
 RunEstimates simulate(TrainedJob job, RunStrategy strategy, double mtbf_seconds, int runs) {
   job.nodes = job.stages * (job.stages < 8 ? 8 : 1);
   strategy.copies = job.nodes - 1;
@@ -36,11 +38,13 @@ RunEstimates simulate(TrainedJob job, RunStrategy strategy, double mtbf_seconds,
   return estimate_runs(job, strategy, {.wall_seconds = kPaperRunSeconds}, source, runs, 1);
 }
 
-Estimate simulate_moetion(const PaperModelInputs& inputs, const PaperEttrRow& row, const MoetionReading& reading,
-                          int runs) {
+Estimate simulate_moetion(const PaperModelInputs& inputs, const PaperEttrRow& row,
+                          const MoetionReading& reading, int runs) {
   RunStrategy strategy{.protection = StateProtection::kSparse};
-  strategy.step_overhead_share = row.overhead_seconds / inputs.step_seconds + reading.extra_overhead_share;
-  strategy.sparse = {.window = row.window, .conversion_seconds = inputs.step_seconds * (row.window - 1)};
+  strategy.step_overhead_share =
+      row.overhead_seconds / inputs.step_seconds + reading.extra_overhead_share;
+  strategy.sparse = {.window = row.window,
+                     .conversion_seconds = inputs.step_seconds * (row.window - 1)};
   strategy.recovery.restart = reading.fixed_seconds;
   TrainedJob job{.step_seconds = inputs.step_seconds};
   if (reading.only_failed_stage) {
@@ -53,13 +57,16 @@ Estimate simulate_moetion(const PaperModelInputs& inputs, const PaperEttrRow& ro
 RunStrategy gemini_strategy(const PaperEttrRow& row) {
   RunStrategy strategy;
   const auto every = static_cast<int64_t>(row.interval_steps);
-  strategy.save = {.every_steps = every, .stall_seconds = row.interval_steps * row.overhead_seconds};
+  strategy.save = {.every_steps = every,
+                   .stall_seconds = row.interval_steps * row.overhead_seconds};
   return strategy;
 }
 
-Deviation dense_deviation(const PaperModelInputs& inputs, std::span<const PaperEttrRow> rows, double d, double c) {
+Deviation dense_deviation(const PaperModelInputs& inputs, std::span<const PaperEttrRow> rows,
+                          double d, double c) {
   std::vector<double> differences;
-  for (const PaperEttrRow& row : rows) differences.push_back(dense_row_ettr(inputs, row, d, c) - row.ettr);
+  for (const PaperEttrRow& row : rows)
+    differences.push_back(dense_row_ettr(inputs, row, d, c) - row.ettr);
   return deviation_of(differences);
 }
 
@@ -95,7 +102,8 @@ std::vector<EttrComparison> compare_moetion(const PaperTables& tables, const std
                                             const MoetionReading& reading, int runs) {
   std::vector<EttrComparison> result;
   for (const PaperEttrRow& row : rows_of(tables, table, "MoEtion")) {
-    result.push_back({row, simulate_moetion(tables.inputs_of(table, row.model), row, reading, runs)});
+    result.push_back(
+        {row, simulate_moetion(tables.inputs_of(table, row.model), row, reading, runs)});
   }
   return result;
 }
@@ -123,9 +131,12 @@ std::vector<RecoveryComparison> compare_gemini_recovery(const PaperTables& table
     if (row.model != "DeepSeek-MoE") continue;
     const double step = tables.inputs_of("Table 3", row.model).step_seconds;
     const double failures = kPaperRunSeconds / row.mtbf_seconds;
-    RecoveryComparison next{.paper = row, .formula_seconds = failures * row.interval_steps * step / 2};
-    next.ours = simulate({.step_seconds = step}, gemini_strategy(row), row.mtbf_seconds, runs).rework_share;
-    for (double* value : {&next.ours.mean, &next.ours.deviation, &next.ours.error, &next.ours.low, &next.ours.high}) {
+    RecoveryComparison next{.paper = row,
+                            .formula_seconds = failures * row.interval_steps * step / 2};
+    next.ours =
+        simulate({.step_seconds = step}, gemini_strategy(row), row.mtbf_seconds, runs).rework_share;
+    for (double* value : {&next.ours.mean, &next.ours.deviation, &next.ours.error, &next.ours.low,
+                          &next.ours.high}) {
       *value *= kPaperRunSeconds;
     }
     result.push_back(next);
@@ -143,7 +154,8 @@ std::vector<IntervalComparison> compare_gemini_intervals(const PaperTables& tabl
   std::vector<IntervalComparison> result;
   for (const PaperEttrRow& row : rows) {
     const double save = estimate_mean(implied[row.model]).mean;
-    const double work = best_interval_seconds({.save_seconds = save, .mtbf_seconds = row.mtbf_seconds});
+    const double work =
+        best_interval_seconds({.save_seconds = save, .mtbf_seconds = row.mtbf_seconds});
     result.push_back({row, save, work / tables.inputs_of("Table 3", row.model).step_seconds});
   }
   return result;
@@ -152,10 +164,12 @@ std::vector<IntervalComparison> compare_gemini_intervals(const PaperTables& tabl
 std::vector<WindowComparison> compare_windows(const PaperTables& tables, double bandwidth) {
   std::vector<WindowComparison> result;
   for (const PaperModelInputs& inputs : tables.inputs) {
-    const double budget = inputs.step_seconds * bandwidth / (inputs.frozen_bytes * inputs.parameters);
+    const double budget =
+        inputs.step_seconds * bandwidth / (inputs.frozen_bytes * inputs.parameters);
     const double rho = inputs.active_bytes / inputs.frozen_bytes;
     WindowComparison next{.paper = inputs};
-    if (budget > 1) next.algorithm1 = std::max(1, static_cast<int>(std::ceil((rho - 1) / (budget - 1))));
+    if (budget > 1)
+      next.algorithm1 = std::max(1, static_cast<int>(std::ceil((rho - 1) / (budget - 1))));
     next.minimal = closed_form_window_length(budget, rho).value_or(0);
     result.push_back(next);
   }
@@ -176,16 +190,18 @@ std::vector<MemoryComparison> compare_memory(const PaperTables& tables) {
   std::vector<MemoryComparison> result;
   for (const PaperMemoryRow& row : tables.table6) {
     const PaperModelInputs& inputs = tables.inputs_of("Table 3", row.model);
-    result.push_back({.paper = row,
-                      .gemini_per_parameter = row.gemini_bytes / inputs.parameters,
-                      .sparse_extra = (row.moetion_checkpoint_bytes - row.gemini_bytes) / inputs.parameters,
-                      .sparse_extra_expected = inputs.window - 1.0});
+    result.push_back(
+        {.paper = row,
+         .gemini_per_parameter = row.gemini_bytes / inputs.parameters,
+         .sparse_extra = (row.moetion_checkpoint_bytes - row.gemini_bytes) / inputs.parameters,
+         .sparse_extra_expected = inputs.window - 1.0});
   }
   return result;
 }
 
-// 64 stages, 16 rounds (one stage alone redoes a step in a fifth of it), steps of 40 s, 36 s per failure for
-// both. MoEtion: W = 4, 2 % overhead. Gemini: a dense save of 99 s, of which 59 s stall, at its own optimum.
+// 64 stages, 16 rounds (one stage alone redoes a step in a fifth of it), steps of 40 s, 36 s per
+// failure for both. MoEtion: W = 4, 2 % overhead. Gemini: a dense save of 99 s, of which 59 s
+// stall, at its own optimum.
 std::vector<ScaleComparison> compare_scale(int runs) {
   const double step = 40, restart = 36, stall = 59;
   std::vector<ScaleComparison> result;
@@ -194,10 +210,12 @@ std::vector<ScaleComparison> compare_scale(int runs) {
     moetion.sparse = {.window = 4, .conversion_seconds = 3 * step};
     RunStrategy gemini;
     const double work = best_interval_seconds({.save_seconds = stall, .mtbf_seconds = mtbf});
-    gemini.save = {.every_steps = std::max<int64_t>(1, std::llround(work / step)), .stall_seconds = stall};
+    gemini.save = {.every_steps = std::max<int64_t>(1, std::llround(work / step)),
+                   .stall_seconds = stall};
     moetion.recovery.restart = gemini.recovery.restart = restart;
     const TrainedJob job{.step_seconds = step, .stages = 64, .rounds = 16};
-    result.push_back({mtbf, simulate(job, moetion, mtbf, runs).ettr, simulate(job, gemini, mtbf, runs).ettr});
+    result.push_back(
+        {mtbf, simulate(job, moetion, mtbf, runs).ettr, simulate(job, gemini, mtbf, runs).ettr});
   }
   return result;
 }
@@ -212,15 +230,22 @@ TraceComparison compare_six_hours(const PaperTables& tables) {
     const int node = static_cast<int>(crashes.events.size()) % inputs.stages;
     crashes.events.push_back({event.seconds, AvailabilityEvent::Kind::kCrash, {node}});
   }
-  const TrainedJob job{.step_seconds = inputs.step_seconds, .nodes = inputs.stages, .stages = inputs.stages, .rounds = inputs.rounds};
+  const TrainedJob job{.step_seconds = inputs.step_seconds,
+                       .nodes = inputs.stages,
+                       .stages = inputs.stages,
+                       .rounds = inputs.rounds};
   auto ettr = [&](const RunStrategy& strategy) {
-    return simulate_run(job, strategy, *play_availability(crashes), {.wall_seconds = 6 * 3600}).ettr();
+    return simulate_run(job, strategy, *play_availability(crashes), {.wall_seconds = 6 * 3600})
+        .ettr();
   };
   RunStrategy moetion{.protection = StateProtection::kSparse, .copies = inputs.stages - 1};
   moetion.step_overhead_share = 0.06 / inputs.step_seconds;
-  moetion.sparse = {.window = inputs.window, .conversion_seconds = inputs.step_seconds * (inputs.window - 1)};
-  const PaperEttrRow gemini{.interval_steps = 92, .overhead_seconds = 0.07}, checkfreq{.interval_steps = 124, .overhead_seconds = 0.08};
-  return {static_cast<int>(crashes.events.size()), ettr(moetion), ettr(gemini_strategy(gemini)), ettr(gemini_strategy(checkfreq))};
+  moetion.sparse = {.window = inputs.window,
+                    .conversion_seconds = inputs.step_seconds * (inputs.window - 1)};
+  const PaperEttrRow gemini{.interval_steps = 92, .overhead_seconds = 0.07},
+      checkfreq{.interval_steps = 124, .overhead_seconds = 0.08};
+  return {static_cast<int>(crashes.events.size()), ettr(moetion), ettr(gemini_strategy(gemini)),
+          ettr(gemini_strategy(checkfreq))};
 }
 
 double dirichlet_skewness(double alpha, int experts) {

@@ -1,8 +1,8 @@
 // What papers print against what follows from their own inputs here.
 //
-// No number is tuned unless it is called *fitted*. "Ours" is the simulation's mean over many 12-hour
-// runs, or an exact law. Which differences are fair to expect, and which rows cannot be met by any
-// model because they contradict each other, is for paper_page.h to say.
+// No number is tuned unless it is called *fitted*. "Ours" is the simulation's mean over many
+// 12-hour runs, or an exact law. Which differences are fair to expect, and which rows cannot be met
+// by any model because they contradict each other, is for paper_page.h to say.
 #pragma once
 
 #include <span>
@@ -49,15 +49,16 @@ double dense_row_ettr(const PaperModelInputs& inputs, const PaperEttrRow& row, d
 struct DenseFit {
   std::string system;
   std::string model;
-  Deviation printed;      // with d = c = 0
-  double overhead = 0;    // fitted d
-  double seconds = 0;     // fitted c
+  Deviation printed;    // with d = c = 0
+  double overhead = 0;  // fitted d
+  double seconds = 0;   // fitted c
   Deviation fitted;
 };
 // One row for each system (Gemini, CheckFreq) and model of the table, least squares over a grid.
 std::vector<DenseFit> fit_dense(const PaperTables& tables, const std::string& table);
 
-// Gemini's recovery column for DeepSeek-MoE (Table 3), the only dense cells that follow from their row.
+// Gemini's recovery column for DeepSeek-MoE (Table 3), the only dense cells that follow from their
+// row.
 struct RecoveryComparison {
   PaperEttrRow paper;
   double formula_seconds = 0;  // N I T / 2, N = 12 h / MTBF
@@ -97,8 +98,8 @@ struct MemoryComparison {
 };
 std::vector<MemoryComparison> compare_memory(const PaperTables& tables);
 
-// MoEtion and Gemini at the size of Fig. 11 (671B, 16384 GPUs), under parameters that the paper does not
-// give and that are chosen here.
+// MoEtion and Gemini at the size of Fig. 11 (671B, 16384 GPUs), under parameters that the paper
+// does not give and that are chosen here.
 struct ScaleComparison {
   double mtbf_seconds = 0;
   Estimate moetion;
@@ -106,8 +107,9 @@ struct ScaleComparison {
 };
 std::vector<ScaleComparison> compare_scale(int runs);
 
-// DeepSeek-MoE through six hours in which 24 failures strike, as in Fig. 10, each taking one node's processes; the
-// printed intervals (124 and 92 steps) and overheads, no other cost. ETTRs of the one run.
+// DeepSeek-MoE through six hours in which 24 failures fire, as in Fig. 10, each taking one node's
+// processes; the printed intervals (124 and 92 steps) and overheads, no other cost. ETTRs of the
+// one run.
 struct TraceComparison {
   int failures = 0;
   double moetion = 0, gemini = 0, checkfreq = 0;

@@ -1,5 +1,5 @@
-// docs/forecast-vs-papers.md: every table that the forecast is compared with, with the difference and
-// what can be expected of it.
+// docs/forecast-vs-papers.md: every table that the forecast is compared with, with the difference
+// and what can be expected of it.
 #pragma once
 
 #include <string>

@@ -14,7 +14,8 @@ constexpr double kGigabyte = 1e9;
 
 // `read` fills one row.
 template <typename Result, typename Read>
-absl::StatusOr<std::vector<Result>> read_rows(const std::string& text, const std::string& name, Read read) {
+absl::StatusOr<std::vector<Result>> read_rows(const std::string& text, const std::string& name,
+                                              Read read) {
   ASSIGN_OR_RETURN(const CsvTable table, CsvTable::parse(text, name));
   std::vector<Result> rows;
   for (int i = 0; i < table.rows(); ++i) {
@@ -44,7 +45,8 @@ PaperEttrRow read_table3(CsvTable::Row& row) {
 
 PaperEttrRow read_table7(CsvTable::Row& row) {
   PaperEttrRow result = read_ettr(row);
-  result.model = absl::StrCat(row.text("compute_weight"), "/", row.text("master_weight"), "/", row.text("optimizer_state"));
+  result.model = absl::StrCat(row.text("compute_weight"), "/", row.text("master_weight"), "/",
+                              row.text("optimizer_state"));
   return result;
 }
 
@@ -76,20 +78,24 @@ PaperMttfRow read_mttf(CsvTable::Row& row) {
           .kind = row.text("kind")};
 }
 
-absl::Status check_inputs(const PaperTables& tables, const std::string& table, const std::vector<PaperEttrRow>& rows) {
+absl::Status check_inputs(const PaperTables& tables, const std::string& table,
+                          const std::vector<PaperEttrRow>& rows) {
   for (const PaperEttrRow& row : rows) {
-    const bool has_inputs = std::any_of(tables.inputs.begin(), tables.inputs.end(), [&](const PaperModelInputs& inputs) {
-      return inputs.table == table && inputs.model == row.model;
-    });
+    const bool has_inputs = std::any_of(tables.inputs.begin(), tables.inputs.end(),
+                                        [&](const PaperModelInputs& inputs) {
+                                          return inputs.table == table && inputs.model == row.model;
+                                        });
     if (has_inputs) continue;
-    return InvalidInput(absl::StrCat("derived_inputs.csv: found no ", row.model, ", allowed: all of ", table));
+    return InvalidInput(
+        absl::StrCat("derived_inputs.csv: found no ", row.model, ", allowed: all of ", table));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-const PaperModelInputs& PaperTables::inputs_of(const std::string& table, const std::string& model) const {
+const PaperModelInputs& PaperTables::inputs_of(const std::string& table,
+                                               const std::string& model) const {
   for (const PaperModelInputs& row : inputs) {
     if (row.table == table && row.model == model) return row;
   }
@@ -99,12 +105,18 @@ const PaperModelInputs& PaperTables::inputs_of(const std::string& table, const s
 
 absl::StatusOr<PaperTables> parse_paper_tables(const PaperTexts& texts) {
   PaperTables tables;
-  ASSIGN_OR_RETURN(tables.table3, read_rows<PaperEttrRow>(texts.table3, "table3_ettr.csv", read_table3));
-  ASSIGN_OR_RETURN(tables.table7, read_rows<PaperEttrRow>(texts.table7, "table7_low_precision.csv", read_table7));
-  ASSIGN_OR_RETURN(tables.table6, read_rows<PaperMemoryRow>(texts.table6, "table6_memory.csv", read_memory));
-  ASSIGN_OR_RETURN(tables.inputs, read_rows<PaperModelInputs>(texts.derived_inputs, "derived_inputs.csv", read_inputs));
-  ASSIGN_OR_RETURN(tables.mttf, read_rows<PaperMttfRow>(texts.reported_mttf, "reported-mttf.csv", read_mttf));
-  ASSIGN_OR_RETURN(tables.six_hours, parse_instance_trace(texts.six_hours_trace, "bamboo-g4dn-6h-24instants.csv"));
+  ASSIGN_OR_RETURN(tables.table3,
+                   read_rows<PaperEttrRow>(texts.table3, "table3_ettr.csv", read_table3));
+  ASSIGN_OR_RETURN(tables.table7,
+                   read_rows<PaperEttrRow>(texts.table7, "table7_low_precision.csv", read_table7));
+  ASSIGN_OR_RETURN(tables.table6,
+                   read_rows<PaperMemoryRow>(texts.table6, "table6_memory.csv", read_memory));
+  ASSIGN_OR_RETURN(tables.inputs, read_rows<PaperModelInputs>(texts.derived_inputs,
+                                                              "derived_inputs.csv", read_inputs));
+  ASSIGN_OR_RETURN(tables.mttf,
+                   read_rows<PaperMttfRow>(texts.reported_mttf, "reported-mttf.csv", read_mttf));
+  ASSIGN_OR_RETURN(tables.six_hours,
+                   parse_instance_trace(texts.six_hours_trace, "bamboo-g4dn-6h-24instants.csv"));
   RETURN_IF_ERROR(check_inputs(tables, "Table 3", tables.table3));
   RETURN_IF_ERROR(check_inputs(tables, "Table 7", tables.table7));
   return tables;

@@ -14,7 +14,9 @@
 namespace evermoe {
 namespace {
 
-std::string source_path(const std::string& name) { return std::string(EVERMOE_SOURCE_DIR) + "/" + name; }
+std::string source_path(const std::string& name) {
+  return std::string(EVERMOE_SOURCE_DIR) + "/" + name;
+}
 
 std::string read(const std::string& name) {
   std::ifstream file(source_path(name));
@@ -25,8 +27,10 @@ std::string read(const std::string& name) {
 
 PaperTexts texts() {
   const std::string folder = "data/planner/";
-  return {read(folder + "table3_ettr.csv"), read(folder + "table6_memory.csv"), read(folder + "table7_low_precision.csv"),
-          read(folder + "derived_inputs.csv"), read(folder + "reported-mttf.csv"), read(folder + "bamboo-g4dn-6h-24instants.csv")};
+  return {
+      read(folder + "table3_ettr.csv"),          read(folder + "table6_memory.csv"),
+      read(folder + "table7_low_precision.csv"), read(folder + "derived_inputs.csv"),
+      read(folder + "reported-mttf.csv"),        read(folder + "bamboo-g4dn-6h-24instants.csv")};
 }
 
 const PaperTables& tables() {
@@ -59,7 +63,8 @@ TEST(PaperTest, MoetionTable7) {
 TEST(PaperTest, GeminiRecoveryOfDeepSeek) {
   for (const RecoveryComparison& row : compare_gemini_recovery(tables(), 200)) {
     EXPECT_NEAR(row.paper.recovery_seconds / row.formula_seconds, 1, 0.01) << row.paper.mtbf;
-    // The interval with its stalls is what a failure cuts in half; a bit less, as failures come early.
+    // The interval with its stalls is what a failure cuts in half; a bit less, as failures come
+    // early.
     const double step = tables().inputs_of("Table 3", "DeepSeek-MoE").step_seconds;
     const double longer = row.formula_seconds * (1 + row.paper.overhead_seconds / step);
     EXPECT_NEAR(row.ours.mean, longer, 4 * row.ours.error + 0.04 * longer) << row.paper.mtbf;
@@ -68,7 +73,8 @@ TEST(PaperTest, GeminiRecoveryOfDeepSeek) {
 
 TEST(PaperTest, GeminiIntervals) {
   for (const IntervalComparison& row : compare_gemini_intervals(tables())) {
-    EXPECT_NEAR(row.interval_steps / row.paper.interval_steps, 1, 0.15) << row.paper.model << " " << row.paper.mtbf;
+    EXPECT_NEAR(row.interval_steps / row.paper.interval_steps, 1, 0.15)
+        << row.paper.model << " " << row.paper.mtbf;
   }
 }
 
@@ -87,13 +93,15 @@ TEST(PaperTest, WindowsByOneBandwidth) {
   }
   EXPECT_EQ(agree, 6);
   // Real hardware: 96 GPUs of 25 GB/s.
-  for (const WindowComparison& row : compare_windows(tables(), 96 * 25e9)) EXPECT_EQ(row.minimal, 1);
+  for (const WindowComparison& row : compare_windows(tables(), 96 * 25e9))
+    EXPECT_EQ(row.minimal, 1);
 }
 
 TEST(PaperTest, MocStallsByOneBandwidth) {
   const auto rows = compare_moc_stalls(tables());
   ASSERT_EQ(rows.size(), 5u);
-  for (const StallComparison& row : rows) EXPECT_NEAR(row.seconds_per_byte, 1.084, 0.0022) << row.paper.model;
+  for (const StallComparison& row : rows)
+    EXPECT_NEAR(row.seconds_per_byte, 1.084, 0.0022) << row.paper.model;
 }
 
 TEST(PaperTest, HostMemory) {
@@ -126,14 +134,16 @@ TEST(PaperTest, OrderOfSystemsOnSixHoursOfFailures) {
 TEST(PaperTest, SkewnessOfDirichletPopularity) {
   EXPECT_NEAR(dirichlet_skewness(0.0469, 64), 0.25, 0.001);
   EXPECT_NEAR(dirichlet_skewness(0.000158, 64), 0.99, 0.001);
-  for (const double alpha : {0.001, 0.1, 3.0}) EXPECT_NEAR(dirichlet_skewness(alpha, 64), 1 / (64 * alpha + 1), 1e-12);
+  for (const double alpha : {0.001, 0.1, 3.0})
+    EXPECT_NEAR(dirichlet_skewness(alpha, 64), 1 / (64 * alpha + 1), 1e-12);
 }
 
 TEST(PaperPageTest, TheCommittedPageIsTheGeneratedOne) {
   const std::string page = forecast_vs_papers(tables());
   const std::string name = "docs/forecast-vs-papers.md";
   if (std::getenv("EVERMOE_WRITE_DOCS") != nullptr) std::ofstream(source_path(name)) << page;
-  EXPECT_EQ(read(name), page) << "EVERMOE_WRITE_DOCS=1 forecast_test --gtest_filter=PaperPageTest.* writes it";
+  EXPECT_EQ(read(name), page)
+      << "EVERMOE_WRITE_DOCS=1 forecast_test --gtest_filter=PaperPageTest.* writes it";
 }
 
 TEST(PaperTablesTest, WrongTablesAreNamed) {
@@ -157,13 +167,17 @@ TEST(CsvTableTest, QuotesHoldCommasAndQuotes) {
   CsvTable::Row empty = table->row(1);
   EXPECT_EQ(empty.number_or("a", 7), 7);
   empty.number("c");
-  EXPECT_EQ(empty.status().message(), "t:4: found no field in column c, allowed: a table with this column");
+  EXPECT_EQ(empty.status().message(),
+            "t:4: found no field in column c, allowed: a table with this column");
 }
 
 TEST(CsvTableTest, WrongTextsAreNamed) {
-  EXPECT_EQ(CsvTable::parse("a,b\n1\n", "t").status().message(), "t:2: found 1 fields, allowed: 2 as in the header");
-  EXPECT_EQ(CsvTable::parse("a,a\n", "t").status().message(), "t:1: found \"a\", allowed: each column once");
-  EXPECT_EQ(CsvTable::parse("a\n\"x\n", "t").status().message(), "t:2: found \"\\\"x\", allowed: closed quotes");
+  EXPECT_EQ(CsvTable::parse("a,b\n1\n", "t").status().message(),
+            "t:2: found 1 fields, allowed: 2 as in the header");
+  EXPECT_EQ(CsvTable::parse("a,a\n", "t").status().message(),
+            "t:1: found \"a\", allowed: each column once");
+  EXPECT_EQ(CsvTable::parse("a\n\"x\n", "t").status().message(),
+            "t:2: found \"\\\"x\", allowed: closed quotes");
   EXPECT_FALSE(CsvTable::parse("", "t").ok());
 }
 

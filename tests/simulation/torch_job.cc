@@ -21,7 +21,8 @@ std::string digest_of(StageTrainer& trainer) {
   FingerprintStream stream;
   for (OperatorState* state : torch.operator_states()) {
     stream.update(state->spec().name);
-    for (const at::Tensor& part : {state->master(), state->exp_avg(), state->exp_avg_sq(), state->compute()}) {
+    for (const at::Tensor& part :
+         {state->master(), state->exp_avg(), state->exp_avg_sq(), state->compute()}) {
       stream.update(HostReadable(part).bytes());
     }
   }
@@ -41,19 +42,32 @@ bool is_mixed(const OperatorState* state) {
 
 }  // namespace
 
-JobConfig torch_job_config(const std::string& style, int64_t steps, const std::vector<std::string>& more) {
-  std::vector<std::string> settings = {"train.micro_batches=4", "train.micro_batch_size=1", "model.sequence_length=64",
-                                       "model.layers=2", "model.experts=4", "model.top_k=2",
-                                       absl::StrCat("train.steps=", steps), "train.warmup_steps=2",
-                                       "train.learning_rate=3e-3", "checkpoint.every_steps=4",
-                                       "evaluate.every_steps=3", "evaluate.micro_batches=2",
-                                       "parallel.stages=2", "parallel.lanes=2"};
+JobConfig torch_job_config(const std::string& style, int64_t steps,
+                           const std::vector<std::string>& more) {
+  std::vector<std::string> settings = {"train.micro_batches=4",
+                                       "train.micro_batch_size=1",
+                                       "model.sequence_length=64",
+                                       "model.layers=2",
+                                       "model.experts=4",
+                                       "model.top_k=2",
+                                       absl::StrCat("train.steps=", steps),
+                                       "train.warmup_steps=2",
+                                       "train.learning_rate=3e-3",
+                                       "checkpoint.every_steps=4",
+                                       "evaluate.every_steps=3",
+                                       "evaluate.micro_batches=2",
+                                       "parallel.stages=2",
+                                       "parallel.lanes=2"};
   settings.insert(settings.end(), more.begin(), more.end());
   return tiny_config(style, settings);
 }
 
-Disaster kill(Rank rank, const std::string& point, int64_t passing) {
-  return {.kind = Disaster::Kind::kKillWorker, .rank = rank, .point = point, .at_rank = rank, .passing = passing};
+SimulatedFault kill(Rank rank, const std::string& point, int64_t passing) {
+  return {.kind = SimulatedFault::Kind::kKillWorker,
+          .rank = rank,
+          .point = point,
+          .at_rank = rank,
+          .passing = passing};
 }
 
 uint64_t draw(uint64_t seed, const std::string& what, uint64_t bound) {
@@ -82,7 +96,9 @@ TorchJob::TorchJob(const JobConfig& config) : config_(config), cluster_("simulat
   shape_.copy_bytes_per_second = 2e8;
   shape_.log_bytes_max = shape_.snapshot_bytes_max = int64_t{1} << 30;
   shape_.network.time_max = absl::Minutes(2);
-  shape_.make_trainer = [this](const Topology&, Transport& transport) { return make_trainer(transport); };
+  shape_.make_trainer = [this](const Topology&, Transport& transport) {
+    return make_trainer(transport);
+  };
   shape_.digest_of = digest_of;
 }
 
@@ -108,32 +124,35 @@ void TorchJob::watch(Watched& watched) {
   const StepRecord& former = trainer.last_record();
   if (watched.is_again && watched.is_sparse && former.step == trainer.step()) {
     if (!former.applied) ++outcome_.sparse_skipped_again;
-    if (former.applied && former.gradient_divisor > former.loss_scale) ++outcome_.sparse_clipped_again;
+    if (former.applied && former.gradient_divisor > former.loss_scale)
+      ++outcome_.sparse_clipped_again;
   }
   const auto& states = trainer.operator_states();
   watched.is_again = ++trained_[{watched.rank, trainer.step()}] > 1;
-  watched.is_sparse = std::ranges::any_of(states, [](const OperatorState* s) { return active_elements(*s) < s->spec().flat_size; });
+  watched.is_sparse = std::ranges::any_of(
+      states, [](const OperatorState* s) { return active_elements(*s) < s->spec().flat_size; });
   if (watched.is_again) ++outcome_.steps_again;
   if (watched.is_again && watched.is_sparse) ++outcome_.sparse_again;
   if (watched.is_again && std::ranges::any_of(states, is_mixed)) ++outcome_.mixed_again;
 }
 
-TorchOutcome TorchJob::run(const std::vector<Disaster>& disasters, uint64_t seed) {
+TorchOutcome TorchJob::run(const std::vector<SimulatedFault>& faults, uint64_t seed) {
   outcome_ = {};
   trained_.clear();
   shape_.network.seed = seed;
-  outcome_.job = SimulatedJob(shape_, disasters).run();
+  outcome_.job = SimulatedJob(shape_, faults).run();
   if (outcome_.job.ok) outcome_.stored_digest = stored_digest();
   return outcome_;
 }
 
-TorchOutcome TorchJob::run_anew(const std::vector<Disaster>& disasters, uint64_t seed) {
+TorchOutcome TorchJob::run_anew(const std::vector<SimulatedFault>& faults, uint64_t seed) {
   clear_store();
-  return run(disasters, seed);
+  return run(faults, seed);
 }
 
 std::string TorchJob::stored_digest() const {
-  const auto reader = CheckpointReader::open(real_files(), cluster_.directory() + "/checkpoints/latest");
+  const auto reader =
+      CheckpointReader::open(real_files(), cluster_.directory() + "/checkpoints/latest");
   if (!reader.ok()) return reader.status().ToString();
   const auto problems = (*reader)->verify();
   if (!problems.empty()) return problems.front();
@@ -145,7 +164,9 @@ std::string TorchJob::ordinary_digest() {
   clear_store();
   const StepObserver nobody{[](const StepRecord&) {}, [](Step, double) {}, [](Step) {}};
   const ClusterResult result = cluster_.run(config_, [&](Trainer& trainer) {
-    return run_steps(trainer, config_, [] { return false; }, nobody).status();
+    return run_steps(
+               trainer, config_, [] { return false; }, nobody)
+        .status();
   });
   CHECK_OK(result.status);
   std::string digest = stored_digest();

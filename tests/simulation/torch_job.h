@@ -1,5 +1,5 @@
-// Whole protected jobs with the torch trainer over the simulated network: the controller core, members,
-// snapshots, logs and recovery that run in production, in one process and from one seed.
+// Whole protected jobs with the torch trainer over the simulated network: the controller core,
+// members, snapshots, logs and recovery that run in production, in one process and from one seed.
 #pragma once
 
 #include <map>
@@ -13,11 +13,13 @@
 
 namespace evermoe {
 
-// A tiny model of this style on 2 x 2 roles, with evaluations and durable checkpoints; `more` are settings.
-JobConfig torch_job_config(const std::string& style, int64_t steps, const std::vector<std::string>& more);
+// A tiny model of this style on 2 x 2 roles, with evaluations and durable checkpoints; `more` are
+// settings.
+JobConfig torch_job_config(const std::string& style, int64_t steps,
+                           const std::vector<std::string>& more);
 
 // The process of `rank` dies when it passes the point for the `passing`-th time in the job.
-Disaster kill(Rank rank, const std::string& point, int64_t passing);
+SimulatedFault kill(Rank rank, const std::string& point, int64_t passing);
 
 // Below `bound`; a function of its arguments.
 uint64_t draw(uint64_t seed, const std::string& what, uint64_t bound);
@@ -25,11 +27,12 @@ uint64_t draw(uint64_t seed, const std::string& what, uint64_t bound);
 // What a job was like and what it left behind.
 struct TorchOutcome {
   SimulatedOutcome job;
-  std::string stored_digest;  // of the newest durable checkpoint, which has been verified, or an error
+  std::string
+      stored_digest;  // of the newest durable checkpoint, which has been verified, or an error
   // Steps that ranks ran again, and of these the ones ...
   int64_t steps_again = 0;
-  int64_t sparse_again = 0;          // with frozen operators or parts of operators
-  int64_t mixed_again = 0;           // with operators of which some parts were frozen and some were not
+  int64_t sparse_again = 0;  // with frozen operators or parts of operators
+  int64_t mixed_again = 0;   // with operators of which some parts were frozen and some were not
   int64_t sparse_skipped_again = 0;  // with frozen operators, whose verdict skipped the update
   int64_t sparse_clipped_again = 0;  // with frozen operators, whose verdict clipped the gradients
   std::string explain() const;       // for people
@@ -47,10 +50,11 @@ class TorchJob {
   void drain_after(Step step) { drain_after_ = step; }
 
   // Goes on from what is in the store, which is empty the first time.
-  TorchOutcome run(const std::vector<Disaster>& disasters, uint64_t seed);
+  TorchOutcome run(const std::vector<SimulatedFault>& faults, uint64_t seed);
   // The same with an empty store.
-  TorchOutcome run_anew(const std::vector<Disaster>& disasters, uint64_t seed);
-  // The last checkpoint of the ordinary trainer with this configuration. The store is empty afterwards.
+  TorchOutcome run_anew(const std::vector<SimulatedFault>& faults, uint64_t seed);
+  // The last checkpoint of the ordinary trainer with this configuration. The store is empty
+  // afterwards.
   std::string ordinary_digest();
 
  private:
@@ -65,7 +69,7 @@ class TorchJob {
   TrainingCluster cluster_;
   bool waits_for_files_ = true;
   Step drain_after_{-1};
-  TorchOutcome outcome_;                         // of the run under way
+  TorchOutcome outcome_;                          // of the run under way
   std::map<std::pair<Rank, Step>, int> trained_;  // how often
 };
 

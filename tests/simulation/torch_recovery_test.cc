@@ -1,6 +1,6 @@
-// The promise with the real arithmetic: whichever role is lost at whichever point, and whatever is lost
-// while that is repaired, every master weight, moment and compute weight is in the end bit-equal to the
-// run that never failed. Tolerance zero.
+// The promise with the real arithmetic: whichever role is lost at whichever point, and whatever is
+// lost while that is repaired, every master weight, moment and compute weight is in the end
+// bit-equal to the run that never failed. Tolerance zero.
 
 #include <gtest/gtest.h>
 
@@ -16,15 +16,17 @@ namespace evermoe {
 namespace {
 
 // Somewhere in the life of the role.
-Disaster random_kill(uint64_t seed, Rank rank, int64_t steps) {
+SimulatedFault random_kill(uint64_t seed, Rank rank, int64_t steps) {
   struct Point {
     const char* name;
     uint64_t passings;  // of an undisturbed run, about
   };
   const auto once = static_cast<uint64_t>(steps), twice = 2 * once;
-  const Point points[] = {{"step/forward", twice}, {"step/backward", twice}, {"step/accumulated", once},
-                          {"step/before_verdict", once}, {"step/after_verdict", once}, {"step/updated", once},
-                          {"capture/copied", 100}, {"capture/sent", 100}, {"copy/stored", 100}, {"step/save", 3}};
+  const Point points[] = {{"step/forward", twice},      {"step/backward", twice},
+                          {"step/accumulated", once},   {"step/before_verdict", once},
+                          {"step/after_verdict", once}, {"step/updated", once},
+                          {"capture/copied", 100},      {"capture/sent", 100},
+                          {"copy/stored", 100},         {"step/save", 3}};
   const Point& point = points[draw(seed, "point", std::size(points))];
   return kill(rank, point.name, 1 + static_cast<int64_t>(draw(seed, "passing", point.passings)));
 }
@@ -44,7 +46,8 @@ class TorchRecoveryTest : public testing::TestWithParam<Case> {
 
   TorchRecoveryTest()
       : config_(torch_job_config(GetParam().style, GetParam().steps, GetParam().settings)),
-        digest_without_parts_(digest_without_parts(config_)), job_(config_) {
+        digest_without_parts_(digest_without_parts(config_)),
+        job_(config_) {
     job_.shape().window = GetParam().window;
     job_.shape().ordering.reorder = {0, 0};  // every window has an order of its own
   }
@@ -56,11 +59,13 @@ class TorchRecoveryTest : public testing::TestWithParam<Case> {
     const std::vector<OperatorSpec> operators = model_operators(config_.model);
     const int64_t element_bytes = 3 * (config_.train.precision == Precision::kFp64 ? 8 : 4);
     std::set<OperatorKind> kinds;
-    for (const OperatorPart& part : cut_operators(operators, element_bytes, config_.protection.part_bytes)) {
+    for (const OperatorPart& part :
+         cut_operators(operators, element_bytes, config_.protection.part_bytes)) {
       const OperatorSpec& spec = operators[part.operator_index];
       if (part.range.size() < spec.flat_size) kinds.insert(spec.kind);
     }
-    for (const OperatorKind kind : {OperatorKind::kEmbedding, OperatorKind::kBlock, OperatorKind::kExpert, OperatorKind::kHead}) {
+    for (const OperatorKind kind : {OperatorKind::kEmbedding, OperatorKind::kBlock,
+                                    OperatorKind::kExpert, OperatorKind::kHead}) {
       EXPECT_TRUE(kinds.contains(kind)) << to_string(kind);
     }
   }
@@ -71,8 +76,8 @@ class TorchRecoveryTest : public testing::TestWithParam<Case> {
     return TorchJob(config).run_anew({}, 1).job.digest;
   }
 
-  void expect_exact(const std::vector<Disaster>& disasters, uint64_t seed) {
-    const TorchOutcome outcome = job_.run_anew(disasters, seed);
+  void expect_exact(const std::vector<SimulatedFault>& faults, uint64_t seed) {
+    const TorchOutcome outcome = job_.run_anew(faults, seed);
     ASSERT_TRUE(outcome.job.ok) << outcome.explain();
     EXPECT_EQ(outcome.job.digest, undisturbed_.job.digest) << outcome.explain();
     EXPECT_EQ(outcome.stored_digest, ordinary_) << outcome.explain();
@@ -81,7 +86,8 @@ class TorchRecoveryTest : public testing::TestWithParam<Case> {
     clipped_ += outcome.sparse_clipped_again;
     mixed_ += outcome.mixed_again;
     counted_orders_ += outcome.job.marks.contains("restored in an order that was counted") ? 1 : 0;
-    for (const RecoveryRecord& record : outcome.job.recoveries) restarts_of_all_ += record.restarted_all ? 1 : 0;
+    for (const RecoveryRecord& record : outcome.job.recoveries)
+      restarts_of_all_ += record.restarted_all ? 1 : 0;
     recoveries_ += static_cast<int>(outcome.job.recoveries.size());
   }
 
@@ -101,14 +107,17 @@ class TorchRecoveryTest : public testing::TestWithParam<Case> {
   }
 
   void kills_inside_a_recovery() {
-    constexpr const char* kPoints[] = {"recovery/stopped", "recovery/connected", "recovery/restored", "catch_up/step"};
+    constexpr const char* kPoints[] = {"recovery/stopped", "recovery/connected",
+                                       "recovery/restored", "catch_up/step"};
     const auto point = draw(this->seed("inside", 0), "point", 3);
     for (const size_t i : {size_t{3}, static_cast<size_t>(point)}) {
       const uint64_t seed = this->seed("inside", static_cast<int>(i));
-      Disaster inside = kill(any_rank(seed, "second"), kPoints[i], 1 + static_cast<int64_t>(draw(seed, "at", i == 3 ? 4 : 1)));
+      SimulatedFault inside = kill(any_rank(seed, "second"), kPoints[i],
+                                   1 + static_cast<int64_t>(draw(seed, "at", i == 3 ? 4 : 1)));
       inside.at_rank = Rank(-1);
       const int64_t steps = GetParam().steps;  // passed twice each: in the second half of the run
-      const auto passing = steps + static_cast<int64_t>(draw(seed, "passing", static_cast<uint64_t>(steps)));
+      const auto passing =
+          steps + static_cast<int64_t>(draw(seed, "passing", static_cast<uint64_t>(steps)));
       expect_exact({kill(any_rank(seed, "first"), "step/backward", passing), inside}, seed);
     }
   }
@@ -116,14 +125,18 @@ class TorchRecoveryTest : public testing::TestWithParam<Case> {
   void two_kills() {
     const uint64_t seed = this->seed("two", 0);
     const int64_t steps = GetParam().steps;
-    expect_exact({random_kill(seed + 1, any_rank(seed, "first"), steps), random_kill(seed + 2, any_rank(seed, "second"), steps)}, seed);
+    expect_exact({random_kill(seed + 1, any_rank(seed, "first"), steps),
+                  random_kill(seed + 2, any_rank(seed, "second"), steps)},
+                 seed);
   }
 
   Rank any_rank(uint64_t seed, const std::string& what) const {
     return Rank(static_cast<int32_t>(draw(seed, what, static_cast<uint64_t>(world()))));
   }
   int32_t world() const { return static_cast<int32_t>(config_.parallel.world_size()); }
-  uint64_t seed(const std::string& what, int index) const { return draw(0, absl::StrCat(GetParam().name, what, index), 1 << 30); }
+  uint64_t seed(const std::string& what, int index) const {
+    return draw(0, absl::StrCat(GetParam().name, what, index), 1 << 30);
+  }
 
   const JobConfig config_;
   const std::string digest_without_parts_;  // before the job, whose folder it uses
@@ -149,7 +162,8 @@ TEST_P(TorchRecoveryTest, EveryLossCostsNoBit) {
   two_kills();
   EXPECT_GT(sparse_again_, 0);
   EXPECT_GT(counted_orders_, 0) << "no window was restored whose order the gates had decided";
-  EXPECT_EQ(mixed_ > 0, has_parts()) << "steps in a catch-up with operators of which some parts were frozen";
+  EXPECT_EQ(mixed_ > 0, has_parts())
+      << "steps in a catch-up with operators of which some parts were frozen";
   if (config_.train.precision == Precision::kFp16) {
     EXPECT_GT(skipped_, 0) << "no skipped step in a catch-up";
   }
@@ -160,20 +174,39 @@ TEST_P(TorchRecoveryTest, EveryLossCostsNoBit) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, TorchRecoveryTest,
-    testing::Values(Case{"fp32", "qwen-moe", {}},
-                    Case{"bf16", "mixtral", {"train.precision=bf16"}},
-                    // The loss scale is halved until nothing overflows and doubled after every good step.
-                    Case{"fp16", "deepseek-moe", {"train.precision=fp16", "train.initial_loss_scale=16777216", "train.loss_scale_growth_steps=1"}},
-                    Case{"fp64_one_stage", "qwen-moe", {"train.precision=fp64", "parallel.stages=1", "parallel.lanes=3", "model.experts=5"}},
-                    Case{"clipped", "gpt-moe", {"train.clip_norm=0.05"}},
-                    Case{"replicas", "qwen-moe", {"train.precision=bf16", "parallel.expert_replicas=2"}},
-                    Case{"unequal_lanes", "mixtral", {"parallel.lanes=[3, 2]", "parallel.expert_replicas=2"}},
-                    // Embedding, head, blocks and experts are cut; there are more slots than operators.
-                    Case{"parts_fp32", "qwen-moe", {"protection.part_bytes=20000"}, 22, 9},
-                    Case{"parts_bf16", "mixtral", {"train.precision=bf16", "protection.part_bytes=20000", "parallel.lanes=[3, 2]", "parallel.expert_replicas=2"}, 22, 9},
-                    Case{"parts_fp16", "deepseek-moe", {"train.precision=fp16", "train.initial_loss_scale=16777216", "train.loss_scale_growth_steps=1", "protection.part_bytes=20000"}, 11},
-                    Case{"parts_fp64", "gpt-moe", {"train.precision=fp64", "protection.part_bytes=9999", "train.clip_norm=0.05"}},
-                    Case{"three_stages", "deepseek-moe", {"train.precision=bf16", "model.layers=3", "parallel.stages=3", "parallel.lanes=[1, 2, 1]"}}),
+    testing::Values(
+        Case{"fp32", "qwen-moe", {}}, Case{"bf16", "mixtral", {"train.precision=bf16"}},
+        // The loss scale is halved until nothing overflows and doubled after every good step.
+        Case{"fp16",
+             "deepseek-moe",
+             {"train.precision=fp16", "train.initial_loss_scale=16777216",
+              "train.loss_scale_growth_steps=1"}},
+        Case{"fp64_one_stage",
+             "qwen-moe",
+             {"train.precision=fp64", "parallel.stages=1", "parallel.lanes=3", "model.experts=5"}},
+        Case{"clipped", "gpt-moe", {"train.clip_norm=0.05"}},
+        Case{"replicas", "qwen-moe", {"train.precision=bf16", "parallel.expert_replicas=2"}},
+        Case{"unequal_lanes", "mixtral", {"parallel.lanes=[3, 2]", "parallel.expert_replicas=2"}},
+        // Embedding, head, blocks and experts are cut; there are more slots than operators.
+        Case{"parts_fp32", "qwen-moe", {"protection.part_bytes=20000"}, 22, 9},
+        Case{"parts_bf16",
+             "mixtral",
+             {"train.precision=bf16", "protection.part_bytes=20000", "parallel.lanes=[3, 2]",
+              "parallel.expert_replicas=2"},
+             22,
+             9},
+        Case{"parts_fp16",
+             "deepseek-moe",
+             {"train.precision=fp16", "train.initial_loss_scale=16777216",
+              "train.loss_scale_growth_steps=1", "protection.part_bytes=20000"},
+             11},
+        Case{"parts_fp64",
+             "gpt-moe",
+             {"train.precision=fp64", "protection.part_bytes=9999", "train.clip_norm=0.05"}},
+        Case{"three_stages",
+             "deepseek-moe",
+             {"train.precision=bf16", "model.layers=3", "parallel.stages=3",
+              "parallel.lanes=[1, 2, 1]"}}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -45,14 +45,10 @@ void cast_array(std::span<const std::byte> from, std::span<std::byte> to) {
 template <typename From>
 void cast_from(std::span<const std::byte> from, ElementType to_type, std::span<std::byte> to) {
   switch (to_type) {
-    case ElementType::kFp32:
-      return cast_array<From, float>(from, to);
-    case ElementType::kFp64:
-      return cast_array<From, double>(from, to);
-    case ElementType::kBf16:
-      return cast_array<From, Bf16>(from, to);
-    case ElementType::kFp16:
-      return cast_array<From, Fp16>(from, to);
+    case ElementType::kFp32: return cast_array<From, float>(from, to);
+    case ElementType::kFp64: return cast_array<From, double>(from, to);
+    case ElementType::kBf16: return cast_array<From, Bf16>(from, to);
+    case ElementType::kFp16: return cast_array<From, Fp16>(from, to);
   }
 }
 
@@ -86,7 +82,8 @@ uint16_t fp16_from_float(float value) {
 float float_from_fp16(uint16_t bits) {
   const uint32_t sign = uint32_t{bits & 0x8000u} << 16;
   const uint32_t magnitude = bits & 0x7fff;
-  if (magnitude >= 0x7c00) return std::bit_cast<float>(sign | 0x7f800000 | (magnitude & 0x3ff) << 13);
+  if (magnitude >= 0x7c00)
+    return std::bit_cast<float>(sign | 0x7f800000 | (magnitude & 0x3ff) << 13);
   if (magnitude >= 0x400) return std::bit_cast<float>(sign | ((magnitude << 13) + 0x38000000));
   const float value = static_cast<float>(magnitude) * 0x1p-24f;
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(value));
@@ -100,14 +97,10 @@ void cast_elements(ElementType from_type, std::span<const std::byte> from, Eleme
     return;
   }
   switch (from_type) {
-    case ElementType::kFp32:
-      return cast_from<float>(from, to_type, to);
-    case ElementType::kFp64:
-      return cast_from<double>(from, to_type, to);
-    case ElementType::kBf16:
-      return cast_from<Bf16>(from, to_type, to);
-    case ElementType::kFp16:
-      return cast_from<Fp16>(from, to_type, to);
+    case ElementType::kFp32: return cast_from<float>(from, to_type, to);
+    case ElementType::kFp64: return cast_from<double>(from, to_type, to);
+    case ElementType::kBf16: return cast_from<Bf16>(from, to_type, to);
+    case ElementType::kFp16: return cast_from<Fp16>(from, to_type, to);
   }
 }
 

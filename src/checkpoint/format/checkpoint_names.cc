@@ -11,10 +11,12 @@ std::string rank_part_name(int rank) { return absl::StrFormat("rank-%04d.json", 
 
 std::optional<Step> parse_step_directory(const std::string& name, const std::string& suffix) {
   const std::string prefix = "step-";
-  if (name.size() <= prefix.size() + suffix.size() || name.rfind(prefix, 0) != 0) return std::nullopt;
+  if (name.size() <= prefix.size() + suffix.size() || name.rfind(prefix, 0) != 0)
+    return std::nullopt;
   const size_t digits = name.size() - prefix.size() - suffix.size();
   int64_t value = 0;
-  if (!absl::SimpleAtoi(name.substr(prefix.size(), digits), &value) || value < 0) return std::nullopt;
+  if (!absl::SimpleAtoi(name.substr(prefix.size(), digits), &value) || value < 0)
+    return std::nullopt;
   // Only the canonical spelling, so that no two names mean one step.
   if (name != step_directory_name(Step(value)) + suffix) return std::nullopt;
   return Step(value);

@@ -41,12 +41,9 @@ std::optional<ElementType> element_type_from_string(const std::string& text) {
 
 const char* to_string(StatePart part) {
   switch (part) {
-    case StatePart::kMaster:
-      return "master";
-    case StatePart::kExpAvg:
-      return "exp_avg";
-    case StatePart::kExpAvgSq:
-      return "exp_avg_sq";
+    case StatePart::kMaster: return "master";
+    case StatePart::kExpAvg: return "exp_avg";
+    case StatePart::kExpAvgSq: return "exp_avg_sq";
   }
   CHECK(false) << "state part " << static_cast<int>(part);
   return "";

@@ -24,7 +24,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
 
 // A header around this JSON, for a file with `data` bytes of tensors.
 std::string parse_error(const std::string& json, int64_t data) {
@@ -32,17 +34,21 @@ std::string parse_error(const std::string& json, int64_t data) {
   text[0] = static_cast<char>(json.size());
   text[1] = static_cast<char>(json.size() >> 8);
   text += json;
-  const auto parsed = parse_safetensors_header(bytes_of(text), static_cast<int64_t>(text.size()) + data, "x");
+  const auto parsed =
+      parse_safetensors_header(bytes_of(text), static_cast<int64_t>(text.size()) + data, "x");
   EXPECT_TRUE(parsed.ok() || absl::IsDataLoss(parsed.status())) << parsed.status();
   return parsed.ok() ? "" : std::string(parsed.status().message());
 }
 
 TEST(SafetensorsTest, RoundTripsAndAligns) {
-  std::vector<SafetensorsTensor> tensors = {{"b", "F32", {3}, 0, 0}, {"a", "BF16", {2, 5}, 0, 0},
-                                            {"empty", "U8", {0, 7}, 0, 0}};
-  const std::string header = make_safetensors_header(tensors, {{"k", "\xc3\xa4\"\n"}}, 4096).value();
+  std::vector<SafetensorsTensor> tensors = {
+      {"b", "F32", {3}, 0, 0}, {"a", "BF16", {2, 5}, 0, 0}, {"empty", "U8", {0, 7}, 0, 0}};
+  const std::string header =
+      make_safetensors_header(tensors, {{"k", "\xc3\xa4\"\n"}}, 4096).value();
   EXPECT_EQ(header.size() % 4096, 0u);
-  const auto parsed = parse_safetensors_header(bytes_of(header), static_cast<int64_t>(header.size()) + 32, "x").value();
+  const auto parsed =
+      parse_safetensors_header(bytes_of(header), static_cast<int64_t>(header.size()) + 32, "x")
+          .value();
   EXPECT_EQ(parsed.header_bytes, static_cast<int64_t>(header.size()));
   EXPECT_EQ(parsed.metadata.at("k"), "\xc3\xa4\"\n");
   EXPECT_EQ(parsed.tensors, tensors);
@@ -62,14 +68,19 @@ TEST(SafetensorsTest, RefusesWhatDoesNotFit) {
   EXPECT_THAT(with("[2]", "[-2]"), HasSubstr("natural numbers"));
   EXPECT_THAT(with("[0,8]", "[8,0]"), HasSubstr("lies outside"));
   EXPECT_THAT(with("[0,8]", "[0,8,9]"), HasSubstr("pair of data offsets"));
-  EXPECT_THAT(with("[0,8]", "[18446744073709551608,18446744073709551615]"), HasSubstr("pair of data offsets"));
+  EXPECT_THAT(with("[0,8]", "[18446744073709551608,18446744073709551615]"),
+              HasSubstr("pair of data offsets"));
   EXPECT_THAT(with("\"a\"", "1"), HasSubstr("not valid JSON"));
   EXPECT_THAT(parse_error("[]", 0), HasSubstr("not an object"));
   EXPECT_THAT(parse_error("[[[[[[[[[[[[", 0), HasSubstr("nested deeper"));
   EXPECT_THAT(parse_error(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},
-                              "b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})", 3), HasSubstr("begins at 1"));
+                              "b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
+                          3),
+              HasSubstr("begins at 1"));
   EXPECT_THAT(parse_error(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},
-                              "a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})", 0), HasSubstr("twice"));
+                              "a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
+                          0),
+              HasSubstr("twice"));
   EXPECT_THAT(parse_error(R"({"__metadata__":{"a":1}})", 0), HasSubstr("not a text"));
 }
 
@@ -87,9 +98,12 @@ Manifest small_manifest() {
   manifest.position.validation_loss = 2.5;
   manifest.position.configuration = "x = \"1\"\n";
   manifest.world_size = 2;
-  manifest.files = {{rank_file_name(0), 0, 5000, 4096, {1, 2}}, {rank_file_name(1), 1, 5000, 4096, {3, 4}}};
-  const std::array<ManifestTensor, 3> parts = {ManifestTensor{4096, {5, 6}}, {4352, {7, 8}}, {4608, {9, 10}}};
-  manifest.operators = {{"gate", 128, {{0, {0, 64}, parts, Fingerprint{11, 12}}, {1, {64, 128}, parts, {}}}}};
+  manifest.files = {{rank_file_name(0), 0, 5000, 4096, {1, 2}},
+                    {rank_file_name(1), 1, 5000, 4096, {3, 4}}};
+  const std::array<ManifestTensor, 3> parts = {
+      ManifestTensor{4096, {5, 6}}, {4352, {7, 8}}, {4608, {9, 10}}};
+  manifest.operators = {
+      {"gate", 128, {{0, {0, 64}, parts, Fingerprint{11, 12}}, {1, {64, 128}, parts, {}}}}};
   return manifest;
 }
 
@@ -109,7 +123,8 @@ TEST(ManifestTest, EveryFlippedBitIsFound) {
   for (size_t bit = 0; bit < text.size() * 8; ++bit) {
     std::string flipped = text;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ 1 << bit % 8);
-    EXPECT_TRUE(absl::IsDataLoss(parse_manifest(flipped, ManifestKind::kCheckpoint, "m").status())) << bit;
+    EXPECT_TRUE(absl::IsDataLoss(parse_manifest(flipped, ManifestKind::kCheckpoint, "m").status()))
+        << bit;
   }
 }
 
@@ -128,14 +143,22 @@ TEST(ManifestTest, StrictAboutContent) {
               HasSubstr("UNIMPLEMENTED: m: has version 2, this program reads version 1"));
   EXPECT_THAT(error_with("rank-0001.safetensors", "../../etc/passwd"), HasSubstr("is named"));
   EXPECT_THAT(error_with("\"begin\":64", "\"begin\":32"), HasSubstr("ranks 0 and 1 both hold"));
-  EXPECT_THAT(error_with("\"begin\":64", "\"begin\":96"), HasSubstr("no rank holds elements 64 to 96"));
-  EXPECT_THAT(error_with("\"flat_size\":128", "\"flat_size\":192"), HasSubstr("no rank holds elements 128 to 192"));
-  EXPECT_THAT(error_with("\"offset\":4608", "\"offset\":4800"), HasSubstr("beyond the end of rank-0000"));
-  EXPECT_THAT(error_with("\"offset\":4352", "\"offset\":0"), HasSubstr("\"offset\" is not an integer from 4096"));
-  EXPECT_THAT(error_with("\"file\":1", "\"file\":2"), HasSubstr("\"file\" is not an integer from 0 to 1"));
-  EXPECT_THAT(error_with("\"state_type\":\"fp32\"", "\"state_type\":\"fp31\""), HasSubstr("no element type"));
-  EXPECT_THAT(error_with("\"world_size\":2", "\"world_size\":3"), HasSubstr("files of 2 of 3 ranks"));
-  EXPECT_THAT(error_with("\"samples\":0", "\"samples\":18446744073709551615"), HasSubstr("samples"));
+  EXPECT_THAT(error_with("\"begin\":64", "\"begin\":96"),
+              HasSubstr("no rank holds elements 64 to 96"));
+  EXPECT_THAT(error_with("\"flat_size\":128", "\"flat_size\":192"),
+              HasSubstr("no rank holds elements 128 to 192"));
+  EXPECT_THAT(error_with("\"offset\":4608", "\"offset\":4800"),
+              HasSubstr("beyond the end of rank-0000"));
+  EXPECT_THAT(error_with("\"offset\":4352", "\"offset\":0"),
+              HasSubstr("\"offset\" is not an integer from 4096"));
+  EXPECT_THAT(error_with("\"file\":1", "\"file\":2"),
+              HasSubstr("\"file\" is not an integer from 0 to 1"));
+  EXPECT_THAT(error_with("\"state_type\":\"fp32\"", "\"state_type\":\"fp31\""),
+              HasSubstr("no element type"));
+  EXPECT_THAT(error_with("\"world_size\":2", "\"world_size\":3"),
+              HasSubstr("files of 2 of 3 ranks"));
+  EXPECT_THAT(error_with("\"samples\":0", "\"samples\":18446744073709551615"),
+              HasSubstr("samples"));
   EXPECT_THAT(error_with("\"samples\"", "\"simples\""), HasSubstr("has no \"samples\""));
 }
 
@@ -144,12 +167,14 @@ TEST(NamesTest, OnlyCanonicalNamesAreSteps) {
   EXPECT_EQ(parse_step_directory("step-00000060"), Step(60));
   EXPECT_EQ(parse_step_directory("step-1234567890"), Step(1234567890));
   EXPECT_EQ(parse_step_directory("step-00000060.tmp", ".tmp"), Step(60));
-  for (const char* name : {"step-60", "step-000000060", "step-00000060.tmp", "step--0000001", "step-", "latest"}) {
+  for (const char* name :
+       {"step-60", "step-000000060", "step-00000060.tmp", "step--0000001", "step-", "latest"}) {
     EXPECT_FALSE(parse_step_directory(name).has_value()) << name;
   }
 }
 
-std::vector<int64_t> removed(const RetentionRules& rules, std::vector<RetainedCheckpoint> all, int64_t published) {
+std::vector<int64_t> removed(const RetentionRules& rules, std::vector<RetainedCheckpoint> all,
+                             int64_t published) {
   std::vector<int64_t> steps;
   for (const CheckpointRemoval& removal : checkpoints_to_remove(rules, all, Step(published))) {
     steps.push_back(removal.step.value);
@@ -158,25 +183,33 @@ std::vector<int64_t> removed(const RetentionRules& rules, std::vector<RetainedCh
 }
 
 TEST(RetentionTest, ACheckpointStaysIfAnyRuleWantsIt) {
-  const std::vector<RetainedCheckpoint> all = {{Step(10), 3.0}, {Step(20), 1.0}, {Step(30), 2.0},
-                                               {Step(40), -1}, {Step(50), 4.0}};
-  EXPECT_THAT(removed({.keep_newest = 1, .keep_every_steps = 0, .keep_best = 0}, all, 50), ElementsAre(10, 20, 30, 40));
-  EXPECT_THAT(removed({.keep_newest = 2, .keep_every_steps = 30, .keep_best = 1}, all, 50), ElementsAre(10));
-  EXPECT_THAT(removed({.keep_newest = 9, .keep_every_steps = 0, .keep_best = 0}, all, 50), IsEmpty());
+  const std::vector<RetainedCheckpoint> all = {
+      {Step(10), 3.0}, {Step(20), 1.0}, {Step(30), 2.0}, {Step(40), -1}, {Step(50), 4.0}};
+  EXPECT_THAT(removed({.keep_newest = 1, .keep_every_steps = 0, .keep_best = 0}, all, 50),
+              ElementsAre(10, 20, 30, 40));
+  EXPECT_THAT(removed({.keep_newest = 2, .keep_every_steps = 30, .keep_best = 1}, all, 50),
+              ElementsAre(10));
+  EXPECT_THAT(removed({.keep_newest = 9, .keep_every_steps = 0, .keep_best = 0}, all, 50),
+              IsEmpty());
 }
 
 TEST(RetentionTest, ThePinnedOneStays) {
   const std::vector<RetainedCheckpoint> all = {{Step(10), 3.0}, {Step(20), 1.0}, {Step(30), 2.0}};
-  EXPECT_THAT(removed({.keep_newest = 1, .keep_best = 0, .pinned = Step(10)}, all, 30), ElementsAre(20));
+  EXPECT_THAT(removed({.keep_newest = 1, .keep_best = 0, .pinned = Step(10)}, all, 30),
+              ElementsAre(20));
 }
 
 TEST(RetentionTest, ThePublishedOneStaysWhateverTheRules) {
-  EXPECT_THAT(removed({.keep_newest = 0, .keep_every_steps = 0, .keep_best = 0}, {{Step(1), -1}}, 1), IsEmpty());
+  EXPECT_THAT(
+      removed({.keep_newest = 0, .keep_every_steps = 0, .keep_best = 0}, {{Step(1), -1}}, 1),
+      IsEmpty());
 }
 
 TEST(RetentionTest, DamagedOnesCountForNothingAndTheAbandonedFutureIsLeftAlone) {
-  const std::vector<RetainedCheckpoint> all = {{Step(10)}, {Step(20), -1, false}, {Step(30)}, {Step(60)}};
-  EXPECT_THAT(removed({.keep_newest = 2, .keep_every_steps = 0, .keep_best = 0}, all, 30), ElementsAre(20));
+  const std::vector<RetainedCheckpoint> all = {
+      {Step(10)}, {Step(20), -1, false}, {Step(30)}, {Step(60)}};
+  EXPECT_THAT(removed({.keep_newest = 2, .keep_every_steps = 0, .keep_best = 0}, all, 30),
+              ElementsAre(20));
 }
 
 // Rounding by search among all 65536 values, for floats whose neighbours are far from its range.
@@ -184,10 +217,13 @@ TEST(CastsTest, NearestEvenAgainstADumbSearch) {
   std::mt19937_64 random(7);
   for (int i = 0; i < 3000; ++i) {
     uint32_t bits = static_cast<uint32_t>(random());
-    if (i % 2 == 0) bits = (bits & 0x80007fff) | (0x66 + static_cast<uint32_t>(random() % 0x30)) << 23 | (bits & 0x7fe000);
+    if (i % 2 == 0)
+      bits = (bits & 0x80007fff) | (0x66 + static_cast<uint32_t>(random() % 0x30)) << 23 |
+             (bits & 0x7fe000);
     const float value = std::bit_cast<float>(bits);
     if (!std::isfinite(value)) continue;
-    for (auto [cast, back] : {std::pair(&bf16_from_float, &float_from_bf16), std::pair(&fp16_from_float, &float_from_fp16)}) {
+    for (auto [cast, back] : {std::pair(&bf16_from_float, &float_from_bf16),
+                              std::pair(&fp16_from_float, &float_from_fp16)}) {
       const uint16_t got = cast(value);
       if (std::isinf(back(got))) continue;  // checked below
       const double error = std::fabs(double{back(got)} - value);

@@ -14,13 +14,13 @@ absl::Status check_cover(const Manifest& manifest, const ManifestOperator& op) {
   const ManifestShard* before = nullptr;
   for (const ManifestShard& shard : op.shards) {
     if (shard.range.begin < covered) {
-      return Corrupt(absl::StrCat("operator ", op.name, ": ranks ", manifest.files[before->file].rank,
-                                  " and ", manifest.files[shard.file].rank,
-                                  " both hold elements from ", shard.range.begin, " on"));
+      return Corrupt(absl::StrCat(
+          "operator ", op.name, ": ranks ", manifest.files[before->file].rank, " and ",
+          manifest.files[shard.file].rank, " both hold elements from ", shard.range.begin, " on"));
     }
     if (shard.range.begin > covered) {
-      return Corrupt(absl::StrCat("operator ", op.name, ": no rank holds elements ", covered, " to ",
-                                  shard.range.begin));
+      return Corrupt(absl::StrCat("operator ", op.name, ": no rank holds elements ", covered,
+                                  " to ", shard.range.begin));
     }
     covered = shard.range.end;
     before = &shard;
@@ -50,8 +50,9 @@ absl::Status check_agreement(const Manifest& first, const Manifest& part, size_t
 
 absl::Status add_operators(const Manifest& part, int file, Manifest& merged) {
   for (const ManifestOperator& op : part.operators) {
-    auto at = std::lower_bound(merged.operators.begin(), merged.operators.end(), op.name,
-                               [](const auto& known, const auto& name) { return known.name < name; });
+    auto at =
+        std::lower_bound(merged.operators.begin(), merged.operators.end(), op.name,
+                         [](const auto& known, const auto& name) { return known.name < name; });
     if (at == merged.operators.end() || at->name != op.name) {
       at = merged.operators.insert(at, ManifestOperator{op.name, op.flat_size, {}});
     }
@@ -96,9 +97,8 @@ absl::StatusOr<Manifest> merge_manifests(std::span<const Manifest> parts) {
     RETURN_IF_ERROR(add_operators(parts[rank], static_cast<int>(rank), merged));
   }
   for (ManifestOperator& op : merged.operators) {
-    std::stable_sort(op.shards.begin(), op.shards.end(), [](const auto& a, const auto& b) {
-      return a.range.begin < b.range.begin;
-    });
+    std::stable_sort(op.shards.begin(), op.shards.end(),
+                     [](const auto& a, const auto& b) { return a.range.begin < b.range.begin; });
   }
   RETURN_IF_ERROR(check_complete(merged));
   return merged;

@@ -80,8 +80,8 @@ struct Manifest {
 
 enum class ManifestKind { kCheckpoint, kRankPart };
 
-// InvalidInput if a text in it is not UTF-8. REQUIRES: loss_scale is finite. A validation loss that is
-// not finite is written as "none".
+// InvalidInput if a text in it is not UTF-8. REQUIRES: loss_scale is finite. A validation loss that
+// is not finite is written as "none".
 absl::StatusOr<std::string> manifest_text(const Manifest& manifest, ManifestKind kind);
 
 // The manifest's text from its JSON without the opening brace: puts the line with the fingerprint

@@ -44,7 +44,8 @@ json shard_json(const ManifestShard& shard) {
   json result = {{"file", shard.file}, {"begin", shard.range.begin}, {"end", shard.range.end}};
   for (StatePart part : kStateParts) {
     const ManifestTensor& tensor = shard.parts[static_cast<size_t>(part)];
-    result[to_string(part)] = {{"offset", tensor.offset}, {"fingerprint", to_hex(tensor.fingerprint)}};
+    result[to_string(part)] = {{"offset", tensor.offset},
+                               {"fingerprint", to_hex(tensor.fingerprint)}};
   }
   result["compute"] = shard.compute ? json(to_hex(*shard.compute)) : json(nullptr);
   return result;
@@ -128,16 +129,16 @@ ManifestTensor read_tensor(JsonFields fields, const ManifestFile& file, int64_t 
 ManifestShard read_shard(JsonFields fields, const std::string& where, const Manifest& manifest,
                          int64_t flat_size, absl::Status& status) {
   ManifestShard shard;
-  shard.file = static_cast<int>(
-      fields.integer("file", 0, static_cast<int64_t>(manifest.files.size()) - 1));
+  shard.file =
+      static_cast<int>(fields.integer("file", 0, static_cast<int64_t>(manifest.files.size()) - 1));
   shard.range.begin = fields.integer("begin", 0, flat_size - 1);
   shard.range.end = fields.integer("end", shard.range.begin + 1, flat_size);
   if (!fields.is_null("compute")) shard.compute = fields.fingerprint("compute");
   if (fields.status().ok()) {
     for (StatePart part : kStateParts) {
-      shard.parts[static_cast<size_t>(part)] =
-          read_tensor(JsonFields(fields.object(to_string(part)), absl::StrCat(where, " ", to_string(part))),
-                      manifest.files[static_cast<size_t>(shard.file)], manifest.tensor_bytes(shard), status);
+      shard.parts[static_cast<size_t>(part)] = read_tensor(
+          JsonFields(fields.object(to_string(part)), absl::StrCat(where, " ", to_string(part))),
+          manifest.files[static_cast<size_t>(shard.file)], manifest.tensor_bytes(shard), status);
     }
   }
   status.Update(fields.status());
@@ -152,9 +153,11 @@ ManifestOperator read_operator(JsonFields fields, const std::string& name, const
   op.flat_size = fields.integer("flat_size", 1, kFlatSizeMax);
   const std::string where = absl::StrCat(name, ": operator ", op.name);
   for (const json& shard : fields.array("shards")) {
-    op.shards.push_back(read_shard(JsonFields(shard, where), where, manifest, op.flat_size, status));
+    op.shards.push_back(
+        read_shard(JsonFields(shard, where), where, manifest, op.flat_size, status));
     if (!status.ok()) break;
-    if (op.shards.size() > 1 && op.shards.back().range.begin < op.shards[op.shards.size() - 2].range.begin) {
+    if (op.shards.size() > 1 &&
+        op.shards.back().range.begin < op.shards[op.shards.size() - 2].range.begin) {
       fields.problem("shards are not in order");
     }
   }
@@ -165,7 +168,8 @@ ManifestOperator read_operator(JsonFields fields, const std::string& name, const
 absl::Status read_lists(JsonFields& fields, const std::string& name, Manifest& manifest) {
   absl::Status status;
   for (const json& file : fields.array("files")) {
-    manifest.files.push_back(read_file_entry(JsonFields(file, absl::StrCat(name, ": files")), status));
+    manifest.files.push_back(
+        read_file_entry(JsonFields(file, absl::StrCat(name, ": files")), status));
     RETURN_IF_ERROR(status);
     const size_t count = manifest.files.size();
     if (count > 1 && manifest.files[count - 2].rank >= manifest.files[count - 1].rank) {
@@ -205,7 +209,8 @@ absl::Status check_format(JsonFields& fields, ManifestKind kind, const std::stri
   const int64_t version = fields.integer("version", 0, INT64_MAX);
   RETURN_IF_ERROR(fields.status());
   if (format != format_name(kind)) {
-    return Corrupt(absl::StrCat(name, ": its format is \"", format, "\", not \"", format_name(kind), "\""));
+    return Corrupt(
+        absl::StrCat(name, ": its format is \"", format, "\", not \"", format_name(kind), "\""));
   }
   if (version == kManifestVersion) return absl::OkStatus();
   return Unsupported(absl::StrCat(name, ": has version ", version, ", this program reads version ",
@@ -219,7 +224,8 @@ absl::StatusOr<std::string> manifest_text(const Manifest& manifest, ManifestKind
   try {
     body = manifest_json(manifest, kind).dump();
   } catch (const json::exception& error) {  // the library's way to refuse bytes that are not UTF-8
-    return InvalidInput(absl::StrCat("a text in the checkpoint's manifest is not UTF-8: ", error.what()));
+    return InvalidInput(
+        absl::StrCat("a text in the checkpoint's manifest is not UTF-8: ", error.what()));
   }
   return seal_manifest(absl::StrCat(body.substr(1), "\n"));
 }
@@ -236,8 +242,8 @@ absl::StatusOr<Manifest> parse_manifest(const std::string& text, ManifestKind ki
   RETURN_IF_ERROR(check_format(fields, kind, name));
   Manifest manifest;
   absl::Status status;
-  manifest.position =
-      read_position(JsonFields(fields.object("position"), absl::StrCat(name, ": position")), status);
+  manifest.position = read_position(
+      JsonFields(fields.object("position"), absl::StrCat(name, ": position")), status);
   RETURN_IF_ERROR(status);
   manifest.world_size = static_cast<int>(fields.integer("world_size", 1, kManifestRanksMax));
   manifest.topology = fields.text("topology", kTextBytesMax);

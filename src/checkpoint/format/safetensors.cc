@@ -22,13 +22,14 @@ struct TypeRow {
   const char* name;
   int64_t bytes;
 };
-constexpr TypeRow kTypes[] = {{"BOOL", 1}, {"U8", 1},  {"I8", 1},   {"F8_E5M2", 1}, {"F8_E4M3", 1},
-                              {"I16", 2},  {"U16", 2}, {"F16", 2},  {"BF16", 2},    {"I32", 4},
-                              {"U32", 4},  {"F32", 4}, {"F64", 8},  {"I64", 8},     {"U64", 8}};
+constexpr TypeRow kTypes[] = {{"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1},
+                              {"I16", 2},  {"U16", 2}, {"F16", 2}, {"BF16", 2},    {"I32", 4},
+                              {"U32", 4},  {"F32", 4}, {"F64", 8}, {"I64", 8},     {"U64", 8}};
 
 uint64_t read_length(std::span<const std::byte> bytes) {
   uint64_t length = 0;
-  for (int i = 7; i >= 0; --i) length = length << 8 | static_cast<uint8_t>(bytes[static_cast<size_t>(i)]);
+  for (int i = 7; i >= 0; --i)
+    length = length << 8 | static_cast<uint8_t>(bytes[static_cast<size_t>(i)]);
   return length;
 }
 
@@ -60,8 +61,10 @@ absl::StatusOr<SafetensorsTensor> read_tensor(const std::string& key, const json
     return value.is_number_unsigned() && value.get<uint64_t>() <= uint64_t{INT64_MAX};
   };
   for (const json& extent : shape) {
-    if (!natural(extent)) fields.problem("has a shape that is no list of natural numbers");
-    else tensor.shape.push_back(extent.get<int64_t>());
+    if (!natural(extent))
+      fields.problem("has a shape that is no list of natural numbers");
+    else
+      tensor.shape.push_back(extent.get<int64_t>());
   }
   const json& offsets = fields.array("data_offsets");
   if (offsets.size() != 2 || !natural(offsets[0]) || !natural(offsets[1])) {
@@ -71,7 +74,8 @@ absl::StatusOr<SafetensorsTensor> read_tensor(const std::string& key, const json
   RETURN_IF_ERROR(fields.status());
   tensor.begin = offsets[0].get<int64_t>();
   tensor.end = offsets[1].get<int64_t>();
-  if (tensor.begin > tensor.end || tensor.end > data_bytes) fields.problem("lies outside the file");
+  if (tensor.begin > tensor.end || tensor.end > data_bytes)
+    fields.problem("lies outside the file");
   else if (tensor.end - tensor.begin != byte_count(tensor)) {
     fields.problem("has a size that does not follow from its type and shape");
   }
@@ -81,7 +85,8 @@ absl::StatusOr<SafetensorsTensor> read_tensor(const std::string& key, const json
 
 absl::Status read_metadata(const json& entry, const std::string& name,
                            std::map<std::string, std::string>& metadata) {
-  if (!entry.is_object()) return Corrupt(absl::StrCat(name, ": ", kMetadataKey, " is not an object"));
+  if (!entry.is_object())
+    return Corrupt(absl::StrCat(name, ": ", kMetadataKey, " is not an object"));
   for (const auto& [key, value] : entry.items()) {
     if (!value.is_string()) {
       return Corrupt(absl::StrCat(name, ": ", kMetadataKey, " \"", key, "\" is not a text"));
@@ -102,14 +107,16 @@ absl::Status check_without_gaps(const SafetensorsHeader& header, int64_t data_by
     end = tensor.end;
   }
   if (end == data_bytes) return absl::OkStatus();
-  return Corrupt(absl::StrCat(name, ": has ", data_bytes, " bytes of data, its tensors have ", end));
+  return Corrupt(
+      absl::StrCat(name, ": has ", data_bytes, " bytes of data, its tensors have ", end));
 }
 
 // Length of the JSON, checked against the file and the limit.
 absl::StatusOr<int64_t> checked_length(std::span<const std::byte> beginning, int64_t file_bytes,
                                        const std::string& name) {
   if (file_bytes < kLengthBytes || beginning.size() < static_cast<size_t>(kLengthBytes)) {
-    return Corrupt(absl::StrCat(name, ": ", file_bytes, " bytes are too few for a safetensors file"));
+    return Corrupt(
+        absl::StrCat(name, ": ", file_bytes, " bytes are too few for a safetensors file"));
   }
   const uint64_t length = read_length(beginning);
   if (length > static_cast<uint64_t>(kSafetensorsHeaderBytesMax) ||
@@ -128,9 +135,9 @@ int64_t safetensors_element_bytes(const std::string& dtype) {
   return 0;
 }
 
-absl::StatusOr<std::string> make_safetensors_header(std::vector<SafetensorsTensor>& tensors,
-                                                    const std::map<std::string, std::string>& metadata,
-                                                    int64_t alignment) {
+absl::StatusOr<std::string> make_safetensors_header(
+    std::vector<SafetensorsTensor>& tensors, const std::map<std::string, std::string>& metadata,
+    int64_t alignment) {
   json document = json::object();
   if (!metadata.empty()) document[kMetadataKey] = metadata;
   int64_t offset = 0;
@@ -152,7 +159,8 @@ absl::StatusOr<std::string> make_safetensors_header(std::vector<SafetensorsTenso
   const size_t unit = static_cast<size_t>(alignment);
   text.resize((text.size() + unit - 1) / unit * unit, ' ');
   if (static_cast<int64_t>(text.size()) - kLengthBytes > kSafetensorsHeaderBytesMax) {
-    return InvalidInput(absl::StrCat("a header of ", text.size(), " bytes is too long for safetensors"));
+    return InvalidInput(
+        absl::StrCat("a header of ", text.size(), " bytes is too long for safetensors"));
   }
   write_length(text.size() - kLengthBytes, text);
   return text;
@@ -187,7 +195,8 @@ absl::StatusOr<SafetensorsHeader> parse_safetensors_header(std::span<const std::
   return header;
 }
 
-absl::StatusOr<SafetensorsHeader> read_safetensors_header(ReadableFile& file, const std::string& name) {
+absl::StatusOr<SafetensorsHeader> read_safetensors_header(ReadableFile& file,
+                                                          const std::string& name) {
   std::vector<std::byte> bytes(static_cast<size_t>(std::min(file.size(), kLengthBytes)));
   RETURN_IF_ERROR(file.read_at(0, bytes));
   ASSIGN_OR_RETURN(const int64_t length, checked_length(bytes, file.size(), name));

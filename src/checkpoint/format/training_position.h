@@ -9,14 +9,14 @@
 namespace evermoe {
 
 struct TrainingPosition {
-  Step step;                      // optimizer updates decided (applied or skipped)
-  int64_t samples = 0;            // sequences consumed; the next step starts with this one
-  int64_t updates_applied = 0;    // AdamW's own step count: skipped steps do not count
-  double loss_scale = 1;          // fp16
+  Step step;                    // optimizer updates decided (applied or skipped)
+  int64_t samples = 0;          // sequences consumed; the next step starts with this one
+  int64_t updates_applied = 0;  // AdamW's own step count: skipped steps do not count
+  double loss_scale = 1;        // fp16
   int64_t loss_scale_good_steps = 0;
-  double validation_loss = -1;    // newest evaluation, -1 for none; for retention only, not digested
-  std::string model_identity;     // config/job_config.h; compared on load
-  std::string configuration;      // complete TOML, to inspect and export without other files
+  double validation_loss = -1;  // newest evaluation, -1 for none; for retention only, not digested
+  std::string model_identity;   // config/job_config.h; compared on load
+  std::string configuration;    // complete TOML, to inspect and export without other files
 
   friend bool operator==(const TrainingPosition&, const TrainingPosition&) = default;
 };

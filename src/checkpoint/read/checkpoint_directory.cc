@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "checkpoint/read/checkpoint_directory.h"
 #include "checkpoint/format/checkpoint_names.h"
+#include "checkpoint/read/checkpoint_directory.h"
 #include "checkpoint/read/checkpoint_reader.h"
 
 namespace evermoe {
@@ -18,7 +18,8 @@ std::vector<std::string> found_in(Files& files, const std::string& directory) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> list_checkpoints(Files& files, const std::string& directory) {
+absl::StatusOr<std::vector<std::string>> list_checkpoints(Files& files,
+                                                          const std::string& directory) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files.list(directory));
   std::map<Step, std::string, std::greater<>> found;
   for (const std::string& name : names) {
@@ -52,7 +53,8 @@ std::vector<std::string> candidate_checkpoints(Files& files, const std::string& 
 GoodCheckpoint open_newest_good(Files& files, const std::string& path, bool verify_contents) {
   GoodCheckpoint result;
   for (const std::string& candidate : candidate_checkpoints(files, path)) {
-    absl::StatusOr<std::unique_ptr<CheckpointReader>> reader = CheckpointReader::open(files, candidate);
+    absl::StatusOr<std::unique_ptr<CheckpointReader>> reader =
+        CheckpointReader::open(files, candidate);
     if (!reader.ok()) {
       result.skipped.push_back(std::string(reader.status().message()));
       continue;
@@ -63,9 +65,9 @@ GoodCheckpoint open_newest_good(Files& files, const std::string& path, bool veri
       result.reader = *std::move(reader);
       return result;
     }
-    result.skipped.push_back(problems.size() == 1
-                                 ? problems[0]
-                                 : absl::StrCat(problems[0], " (and ", problems.size() - 1, " more)"));
+    result.skipped.push_back(
+        problems.size() == 1 ? problems[0]
+                             : absl::StrCat(problems[0], " (and ", problems.size() - 1, " more)"));
   }
   return result;
 }

@@ -63,8 +63,10 @@ class Reader : public CheckpointReader {
   }
 
  private:
-  absl::Status stream(const ManifestOperator& op, StatePart part, const ShardReader::TakePiece& take) {
-    for (const ManifestShard& shard : op.shards) RETURN_IF_ERROR(shards_.stream(op, shard, part, take));
+  absl::Status stream(const ManifestOperator& op, StatePart part,
+                      const ShardReader::TakePiece& take) {
+    for (const ManifestShard& shard : op.shards)
+      RETURN_IF_ERROR(shards_.stream(op, shard, part, take));
     return absl::OkStatus();
   }
 
@@ -92,7 +94,8 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::open(Files& 
   const std::string& chosen = candidates.front();
   const std::string manifest_path = join_path(chosen, kManifestName);
   ASSIGN_OR_RETURN(const std::string text, read_file(files, manifest_path, kManifestBytesMax));
-  ASSIGN_OR_RETURN(Manifest manifest, parse_manifest(text, ManifestKind::kCheckpoint, manifest_path));
+  ASSIGN_OR_RETURN(Manifest manifest,
+                   parse_manifest(text, ManifestKind::kCheckpoint, manifest_path));
   RETURN_IF_ERROR(check_files(files, chosen, manifest));
   return std::make_unique<Reader>(files, chosen, std::move(manifest));
 }

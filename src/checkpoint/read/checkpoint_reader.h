@@ -19,16 +19,18 @@ namespace evermoe {
 
 // The published checkpoints in a directory (OUT/checkpoints), newest first by step, as paths.
 // Temporary ones are not listed; damaged ones are. NotFound if there is no such directory.
-absl::StatusOr<std::vector<std::string>> list_checkpoints(Files& files, const std::string& directory);
+absl::StatusOr<std::vector<std::string>> list_checkpoints(Files& files,
+                                                          const std::string& directory);
 
 // Immutable after open; one thread at a time.
 class CheckpointReader {
  public:
   // `path` is a checkpoint directory, or OUT, OUT/checkpoints or `latest` (the newest is taken; a
   // damaged one is an error here, see open_newest_good()).
-  // Reads and checks the manifest and the presence and size of every file; Corrupt and NotFound name
-  // the file. Shard contents are checked when they are read.
-  static absl::StatusOr<std::unique_ptr<CheckpointReader>> open(Files& files, const std::string& path);
+  // Reads and checks the manifest and the presence and size of every file; Corrupt and NotFound
+  // name the file. Shard contents are checked when they are read.
+  static absl::StatusOr<std::unique_ptr<CheckpointReader>> open(Files& files,
+                                                                const std::string& path);
   virtual ~CheckpointReader() = default;
 
   virtual const std::string& path() const = 0;
@@ -45,9 +47,9 @@ class CheckpointReader {
   // line each; empty means good.
   virtual std::vector<std::string> verify() = 0;
 
-  // One hash of the whole training state: per operator (by name) master weights, moments and compute
-  // weights in the flat layout, then step, samples, updates applied and loss scale. Does not depend
-  // on topology, file layout or retention.
+  // One hash of the whole training state: per operator (by name) master weights, moments and
+  // compute weights in the flat layout, then step, samples, updates applied and loss scale. Does
+  // not depend on topology, file layout or retention.
   virtual absl::StatusOr<Fingerprint> digest() = 0;
 };
 
@@ -63,7 +65,7 @@ GoodCheckpoint open_newest_good(Files& files, const std::string& path, bool veri
 
 // The first difference between two checkpoints, for people; nullopt if the digests are equal.
 struct CheckpointDifference {
-  std::string where;   // "layer.3.expert.5 exp_avg element 1234" or "step"
+  std::string where;  // "layer.3.expert.5 exp_avg element 1234" or "step"
   std::string first;
   std::string second;
 };

@@ -110,7 +110,8 @@ TEST_F(DamageTest, AFileOfAnotherStepIsFound) {
 TEST_F(DamageTest, AnotherVersionIsNamed) {
   const std::string text = content(newest(kManifestName));
   const std::string body = text.substr(text.find('\n') + 1);
-  write(newest(kManifestName), seal_manifest(absl::StrReplaceAll(body, {{"\"version\":1", "\"version\":7"}})));
+  write(newest(kManifestName),
+        seal_manifest(absl::StrReplaceAll(body, {{"\"version\":1", "\"version\":7"}})));
   expect_fallback(kManifestName);
   const absl::Status opened = CheckpointReader::open(files_, folder_.path()).status();
   EXPECT_TRUE(absl::IsUnimplemented(opened));
@@ -124,7 +125,8 @@ TEST_F(DamageTest, ReadingNamesFileOperatorAndPart) {
   auto reader = CheckpointReader::open(files_, folder_.path()).value();
   std::vector<std::byte> into(64 * 4);
   EXPECT_TRUE(reader->read("layer.0.expert.1", StatePart::kMaster, {960, 1024}, into).ok());
-  const absl::Status read = reader->read("layer.0.expert.1", StatePart::kExpAvgSq, {960, 1024}, into);
+  const absl::Status read =
+      reader->read("layer.0.expert.1", StatePart::kExpAvgSq, {960, 1024}, into);
   EXPECT_TRUE(absl::IsDataLoss(read));
   EXPECT_THAT(std::string(read.message()),
               HasSubstr(newest(names_[2]) + ": operator layer.0.expert.1 exp_avg_sq"));
@@ -133,7 +135,8 @@ TEST_F(DamageTest, ReadingNamesFileOperatorAndPart) {
 
 TEST_F(DamageTest, NothingGoodLeftIsSaid) {
   for (Step step : {Step(1), Step(2)}) {
-    ASSERT_TRUE(files_.remove_file(join_path(folder_.at(step_directory_name(step)), kManifestName)).ok());
+    ASSERT_TRUE(
+        files_.remove_file(join_path(folder_.at(step_directory_name(step)), kManifestName)).ok());
   }
   const GoodCheckpoint found = open_newest_good(files_, folder_.path(), false);
   EXPECT_EQ(found.reader, nullptr);

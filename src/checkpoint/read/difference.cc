@@ -21,18 +21,10 @@ std::string element_text(ElementType type, const std::byte* at) {
   std::memcpy(&bits, at, static_cast<size_t>(element_bytes(type)));
   double value = 0;
   switch (type) {
-    case ElementType::kFp32:
-      value = std::bit_cast<float>(static_cast<uint32_t>(bits));
-      break;
-    case ElementType::kFp64:
-      value = std::bit_cast<double>(bits);
-      break;
-    case ElementType::kBf16:
-      value = float_from_bf16(static_cast<uint16_t>(bits));
-      break;
-    case ElementType::kFp16:
-      value = float_from_fp16(static_cast<uint16_t>(bits));
-      break;
+    case ElementType::kFp32: value = std::bit_cast<float>(static_cast<uint32_t>(bits)); break;
+    case ElementType::kFp64: value = std::bit_cast<double>(bits); break;
+    case ElementType::kBf16: value = float_from_bf16(static_cast<uint16_t>(bits)); break;
+    case ElementType::kFp16: value = float_from_fp16(static_cast<uint16_t>(bits)); break;
   }
   return absl::StrFormat("%.9g (0x%0*x)", value, static_cast<int>(2 * element_bytes(type)), bits);
 }
@@ -54,8 +46,10 @@ Difference scalar_difference(const Manifest& a, const Manifest& b) {
         differing("samples", first.samples, second.samples),
         differing("updates applied", first.updates_applied, second.updates_applied),
         differing("loss scale", first.loss_scale, second.loss_scale),
-        differing("loss scale good steps", first.loss_scale_good_steps, second.loss_scale_good_steps),
-        differing("state type", types[0], types[1]), differing("compute type", types[2], types[3])}) {
+        differing("loss scale good steps", first.loss_scale_good_steps,
+                  second.loss_scale_good_steps),
+        differing("state type", types[0], types[1]),
+        differing("compute type", types[2], types[3])}) {
     if (difference) return difference;
   }
   return std::nullopt;
@@ -72,7 +66,8 @@ std::set<int64_t> cuts(const ManifestOperator& a, const ManifestOperator& b) {
 }
 
 absl::StatusOr<Difference> range_difference(CheckpointReader& a, CheckpointReader& b,
-                                            const std::string& name, StatePart part, FlatRange range) {
+                                            const std::string& name, StatePart part,
+                                            FlatRange range) {
   const ElementType type = a.manifest().state_type;
   const size_t unit = static_cast<size_t>(element_bytes(type));
   std::vector<std::byte> first(static_cast<size_t>(range.size()) * unit);
@@ -82,9 +77,10 @@ absl::StatusOr<Difference> range_difference(CheckpointReader& a, CheckpointReade
   const auto at = std::mismatch(first.begin(), first.end(), second.begin()).first;
   if (at == first.end()) return Difference();
   const size_t index = static_cast<size_t>(at - first.begin()) / unit;
-  return CheckpointDifference{
-      absl::StrCat(name, " ", to_string(part), " element ", range.begin + static_cast<int64_t>(index)),
-      element_text(type, &first[index * unit]), element_text(type, &second[index * unit])};
+  return CheckpointDifference{absl::StrCat(name, " ", to_string(part), " element ",
+                                           range.begin + static_cast<int64_t>(index)),
+                              element_text(type, &first[index * unit]),
+                              element_text(type, &second[index * unit])};
 }
 
 absl::StatusOr<Difference> operator_difference(CheckpointReader& a, CheckpointReader& b,
@@ -96,7 +92,8 @@ absl::StatusOr<Difference> operator_difference(CheckpointReader& a, CheckpointRe
   const std::set<int64_t> points = cuts(first, second);
   for (StatePart part : kStateParts) {
     for (auto from = points.begin(), to = std::next(from); to != points.end(); ++from, ++to) {
-      ASSIGN_OR_RETURN(const Difference found, range_difference(a, b, first.name, part, {*from, *to}));
+      ASSIGN_OR_RETURN(const Difference found,
+                       range_difference(a, b, first.name, part, {*from, *to}));
       if (found) return found;
     }
   }

@@ -37,7 +37,8 @@ absl::Status ShardReader::read_piece(OpenFile& source, int64_t offset, std::span
   const int64_t end = offset + static_cast<int64_t>(into.size());
   const bool goes_on = offset == source.read_to;
   source.read_to = end;
-  // A single small tensor does not drag in its neighbours: only the second piece of a run looks ahead.
+  // A single small tensor does not drag in its neighbours: only the second piece of a run looks
+  // ahead.
   if (!goes_on) source.fetched_to = end;
   const int64_t wanted = std::min(end + kAheadBytes, source.file->size());
   if (goes_on && source.fetched_to < wanted && source.fetched_to < end + kAheadBytes / 2) {
@@ -51,8 +52,8 @@ absl::Status ShardReader::read_piece(OpenFile& source, int64_t offset, std::span
 absl::Status ShardReader::check(const ManifestOperator& op, const ManifestShard& shard,
                                 StatePart part, const Fingerprint& found) const {
   if (found == shard.parts[static_cast<size_t>(part)].fingerprint) return absl::OkStatus();
-  return Corrupt(absl::StrCat(path(shard.file), ": operator ", op.name, " ", to_string(part), ", elements ",
-                              shard.range.begin, " to ", shard.range.end,
+  return Corrupt(absl::StrCat(path(shard.file), ": operator ", op.name, " ", to_string(part),
+                              ", elements ", shard.range.begin, " to ", shard.range.end,
                               ": the fingerprint does not match the bytes"));
 }
 
@@ -73,8 +74,8 @@ absl::Status ShardReader::stream(const ManifestOperator& op, const ManifestShard
   return check(op, shard, part, hash.finish());
 }
 
-absl::Status ShardReader::read(const ManifestOperator& op, const ManifestShard& shard, StatePart part,
-                               int64_t skip, std::span<std::byte> into) {
+absl::Status ShardReader::read(const ManifestOperator& op, const ManifestShard& shard,
+                               StatePart part, int64_t skip, std::span<std::byte> into) {
   const int64_t wanted = static_cast<int64_t>(into.size());
   CHECK(skip >= 0 && skip + wanted <= manifest_.tensor_bytes(shard)) << op.name;
   if (wanted == manifest_.tensor_bytes(shard)) return read_all(op, shard, part, into);

@@ -15,7 +15,8 @@
 
 namespace evermoe {
 
-// Bytes read at a time: large enough for the disk, small enough to be hashed while they are in cache.
+// Bytes read at a time: large enough for the disk, small enough to be hashed while they are in
+// cache.
 inline constexpr int64_t kReadPieceBytes = 1 << 20;
 
 // One thread at a time. `manifest` must outlive it.

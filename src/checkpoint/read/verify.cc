@@ -21,8 +21,11 @@ std::vector<SafetensorsTensor> expected_tensors(const Manifest& manifest, int fi
       if (shard.file != file) continue;
       for (StatePart part : kStateParts) {
         const int64_t begin = shard.parts[static_cast<size_t>(part)].offset - data;
-        expected.push_back({tensor_name(op.name, part), safetensors_name(manifest.state_type),
-                            {shard.range.size()}, begin, begin + manifest.tensor_bytes(shard)});
+        expected.push_back({tensor_name(op.name, part),
+                            safetensors_name(manifest.state_type),
+                            {shard.range.size()},
+                            begin,
+                            begin + manifest.tensor_bytes(shard)});
       }
     }
   }
@@ -35,15 +38,16 @@ absl::Status verify_header(const Manifest& manifest, ShardReader& shards, int in
   const std::string path = shards.path(index);
   const ManifestFile& entry = manifest.files[static_cast<size_t>(index)];
   ASSIGN_OR_RETURN(ReadableFile* const file, shards.file(index));
-  std::vector<std::byte> bytes(static_cast<size_t>(
-      std::min(entry.header_bytes, kSafetensorsHeaderBytesMax + int64_t{8})));
+  std::vector<std::byte> bytes(
+      static_cast<size_t>(std::min(entry.header_bytes, kSafetensorsHeaderBytesMax + int64_t{8})));
   RETURN_IF_ERROR(file->read_at(0, bytes));
   if (fingerprint(bytes) != entry.header) {
     return Corrupt(absl::StrCat(path, ": the fingerprint of the header does not match"));
   }
   ASSIGN_OR_RETURN(const SafetensorsHeader header,
                    parse_safetensors_header(bytes, file->size(), path));
-  if (header.header_bytes == entry.header_bytes && header.tensors == expected_tensors(manifest, index)) {
+  if (header.header_bytes == entry.header_bytes &&
+      header.tensors == expected_tensors(manifest, index)) {
     return absl::OkStatus();
   }
   return Corrupt(absl::StrCat(path, ": its tensors are not those of the manifest"));
@@ -62,7 +66,8 @@ absl::Status verify_shard(const Manifest& manifest, ShardReader& shards, const M
   if (compute.finish() == *shard.compute) return absl::OkStatus();
   return Corrupt(absl::StrCat(shards.path(shard.file), ": operator ", op.name, ", elements ",
                               shard.range.begin, " to ", shard.range.end,
-                              ": the compute weights that the job trained with are not those that follow from its master weights"));
+                              ": the compute weights that the job trained with are not those that "
+                              "follow from its master weights"));
 }
 
 }  // namespace

@@ -28,7 +28,8 @@ class Saver : public CheckpointSaver {
       : files_(files),
         options_(std::move(options)),
         publisher_(files, options_.directory, options_.world_size,
-                   {options_.keep_newest, options_.keep_every_steps, options_.keep_best, options_.pinned}) {}
+                   {options_.keep_newest, options_.keep_every_steps, options_.keep_best,
+                    options_.pinned}) {}
 
   ~Saver() override {
     {
@@ -94,7 +95,8 @@ class Saver : public CheckpointSaver {
     Monitor::Lock lock(monitor_);
     const auto idle = [this] { return to_publish_.empty(); };
     if (!lock.wait(timeout, idle)) {
-      return Timeout(absl::StrCat(options_.directory, ": publishing a checkpoint takes longer than ",
+      return Timeout(absl::StrCat(options_.directory,
+                                  ": publishing a checkpoint takes longer than ",
                                   absl::FormatDuration(timeout)));
     }
     return take(publish_error_);
@@ -156,7 +158,8 @@ class Saver : public CheckpointSaver {
       const int64_t bytes = shards[i]->range.size() * element_bytes(options_.state_type);
       for (StatePart part : kStateParts) {
         const int64_t offset = job.layout.offsets[i][static_cast<size_t>(part)];
-        shards[i]->copy(part, job.staging.subspan(static_cast<size_t>(offset), static_cast<size_t>(bytes)));
+        shards[i]->copy(
+            part, job.staging.subspan(static_cast<size_t>(offset), static_cast<size_t>(bytes)));
         job.progress.advance(offset + bytes);
       }
     }
@@ -201,9 +204,11 @@ class Saver : public CheckpointSaver {
       if (!is_pinned) publisher_.unpin();
       for (Step again : forgotten) publisher_.forget(again);
       const absl::Status status = guard([&] { return publisher_.publish(step); });
-      if (!status.ok()) log_warning(absl::StrCat("checkpoint of step ", step.value, ": ", status.message()));
+      if (!status.ok())
+        log_warning(absl::StrCat("checkpoint of step ", step.value, ": ", status.message()));
       Monitor::Lock lock(monitor_);
-      if (publish_error_.ok()) publish_error_ = annotate(status, absl::StrCat("publishing step ", step.value));
+      if (publish_error_.ok())
+        publish_error_ = annotate(status, absl::StrCat("publishing step ", step.value));
       published_ = publisher_.published();
       if (published_ == step && prepared_ == step) prepared_ = Step(-1);
       to_publish_.pop_front();
@@ -228,15 +233,16 @@ class Saver : public CheckpointSaver {
   absl::Status write_error_;
   Step prepared_{-1};
   std::deque<Step> to_publish_;  // the first one is being published
-  std::set<Step> forgotten_;  // saved since the publisher last looked
-  bool is_pinned_ = true;     // options_.pinned
+  std::set<Step> forgotten_;     // saved since the publisher last looked
+  bool is_pinned_ = true;        // options_.pinned
   absl::Status publish_error_;
   Step published_{-1};
 };
 
 absl::Status check_options(const SaverOptions& options) {
   if (options.world_size < 1 || options.rank < 0 || options.rank >= options.world_size) {
-    return InvalidInput(absl::StrCat("rank ", options.rank, " of ", options.world_size, " cannot save"));
+    return InvalidInput(
+        absl::StrCat("rank ", options.rank, " of ", options.world_size, " cannot save"));
   }
   if (options.piece_bytes < kDirectAlignment || options.piece_bytes % kDirectAlignment != 0) {
     return InvalidInput(absl::StrCat("piece_bytes ", options.piece_bytes, " is not a multiple of ",

@@ -41,9 +41,9 @@ struct SaverOptions {
   std::string directory;  // OUT/checkpoints; all ranks see the same one
   int rank = 0;
   int world_size = 1;
-  ElementType state_type = ElementType::kFp32;    // of masters and moments
+  ElementType state_type = ElementType::kFp32;  // of masters and moments
   ElementType compute_type = ElementType::kFp32;
-  std::string topology;   // for people and `inspect`: "2 stages, lanes 2 2"
+  std::string topology;  // for people and `inspect`: "2 stages, lanes 2 2"
   // Retention: a published checkpoint stays if any rule wants it. The newest always stays.
   int64_t keep_newest = 2;
   int64_t keep_every_steps = 0;
@@ -56,15 +56,15 @@ struct SaverOptions {
   absl::Duration busy_timeout = absl::Minutes(30);
 
   // Performance only.
-  int64_t staging_bytes = 0;      // staging memory to allocate in open() instead of the first begin()
+  int64_t staging_bytes = 0;  // staging memory to allocate in open() instead of the first begin()
   int64_t piece_bytes = 8 << 20;  // of one write; a multiple of 4096
   int write_threads = 2;          // writes in flight; with one, a fast disk idles between writes
 };
 
 class CheckpointSaver {
  public:
-  // Creates the directory; rank 0 removes temporary leftovers of earlier runs. No rank may begin() a
-  // save before rank 0 has opened its saver, unless that joins others.
+  // Creates the directory; rank 0 removes temporary leftovers of earlier runs. No rank may begin()
+  // a save before rank 0 has opened its saver, unless that joins others.
   static absl::StatusOr<std::unique_ptr<CheckpointSaver>> open(Files& files, SaverOptions options);
   // Finishes what was begun and what was asked to be published.
   virtual ~CheckpointSaver() = default;
@@ -85,12 +85,13 @@ class CheckpointSaver {
   // Phase 2, rank 0 only, after every rank prepared `step`; runs in the background.
   // Publishing the same step twice is ok. A step published before replaces the old directory.
   virtual void publish(Step step) = 0;
-  // Blocks until every publish has finished; returns the first error, once. An error of removing old
-  // checkpoints is reported too, but published() then shows the step.
+  // Blocks until every publish has finished; returns the first error, once. An error of removing
+  // old checkpoints is reported too, but published() then shows the step.
   virtual absl::Status wait_published(absl::Duration timeout) = 0;
   // Newest step published by this saver; Step(-1) for none.
   virtual Step published() = 0;
-  // From now on SaverOptions::pinned is a checkpoint like others: what is published next may remove it.
+  // From now on SaverOptions::pinned is a checkpoint like others: what is published next may remove
+  // it.
   virtual void unpin() = 0;
 };
 

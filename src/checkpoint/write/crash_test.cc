@@ -51,7 +51,8 @@ class CrashTest : public ::testing::TestWithParam<CrashCase> {
     return result;
   }
 
-  absl::Status save(Files& files, const ScratchFolder& folder, const FakeState& state, Step step) const {
+  absl::Status save(Files& files, const ScratchFolder& folder, const FakeState& state,
+                    Step step) const {
     auto job = FakeJob::open(files, options(folder));
     return job.ok() ? (*job)->save(state, step) : job.status();
   }
@@ -75,7 +76,8 @@ class CrashTest : public ::testing::TestWithParam<CrashCase> {
 
   // The newest checkpoint is complete and is the old or the new one; returns whether the new one.
   bool new_one_is_there(const ScratchFolder& folder, Step step) const {
-    const GoodCheckpoint found = open_newest_good(real_files(), folder.path(), /*verify_contents=*/true);
+    const GoodCheckpoint found =
+        open_newest_good(real_files(), folder.path(), /*verify_contents=*/true);
     EXPECT_THAT(found.skipped, ElementsAre()) << "a half checkpoint is visible";
     if (found.reader == nullptr) {
       ADD_FAILURE() << "no checkpoint is left";
@@ -109,7 +111,8 @@ TEST_P(CrashTest, TheNewestCompleteCheckpointAlwaysLoads) {
     SCOPED_TRACE(absl::StrCat("killed at file operation ", n));
     const ScratchFolder folder(kMemoryFolder);
     ASSERT_TRUE(save(real_files(), folder, old_, Step(1)).ok());
-    done = survives({.fault = game.fault, .first = n, .no_exchange = game.no_exchange}, folder, game.step);
+    done = survives({.fault = game.fault, .first = n, .no_exchange = game.no_exchange}, folder,
+                    game.step);
     const bool is_new = new_one_is_there(folder, game.step);
     if (done) {
       EXPECT_TRUE(is_new);
@@ -145,7 +148,8 @@ TEST_F(CrashInRecoveryTest, RecoveryMayDieToo) {
     ASSERT_LT(n, kOperationsMax);
     const ScratchFolder folder(kMemoryFolder);
     ASSERT_TRUE(save(real_files(), folder, old_, Step(1)).ok());
-    ASSERT_FALSE(survives({.fault = FileFault::kKill, .first = n, .no_exchange = true}, folder, Step(1)));
+    ASSERT_FALSE(
+        survives({.fault = FileFault::kKill, .first = n, .no_exchange = true}, folder, Step(1)));
     if (!real_files().exists(folder.at("step-00000001"))) between = n;
   }
   bool done = false;
@@ -153,7 +157,8 @@ TEST_F(CrashInRecoveryTest, RecoveryMayDieToo) {
     SCOPED_TRACE(absl::StrCat("killed again at file operation ", m));
     const ScratchFolder folder(kMemoryFolder);
     ASSERT_TRUE(save(real_files(), folder, old_, Step(1)).ok());
-    ASSERT_FALSE(survives({.fault = FileFault::kKill, .first = between, .no_exchange = true}, folder, Step(1)));
+    ASSERT_FALSE(survives({.fault = FileFault::kKill, .first = between, .no_exchange = true},
+                          folder, Step(1)));
     EXPECT_FALSE(new_one_is_there(folder, Step(1)));
     done = survives({.fault = FileFault::kKill, .first = m, .no_exchange = true}, folder, Step(2));
     new_one_is_there(folder, Step(2));
@@ -166,20 +171,22 @@ TEST_F(CrashInRecoveryTest, RecoveryMayDieToo) {
 class DiskErrorTest : public CrashTest {
  protected:
   // One operation fails; the same job then saves the next step.
-  void strikes(FileFault fault, Step step, bool stays) {
+  void fires(FileFault fault, Step step, bool stays) {
     bool done = false;
     for (int64_t n = 0; n < kOperationsMax && !done; ++n) {
       SCOPED_TRACE(absl::StrCat("file operation ", n, " fails"));
       const ScratchFolder folder(kMemoryFolder);
       ASSERT_TRUE(save(real_files(), folder, old_, Step(1)).ok());
-      FaultyFiles faulty(real_files(), {.fault = fault, .first = n,
-                                        .last = stays ? std::numeric_limits<int64_t>::max() : n});
+      FaultyFiles faulty(
+          real_files(),
+          {.fault = fault, .first = n, .last = stays ? std::numeric_limits<int64_t>::max() : n});
       const absl::Status saved = save(faulty, folder, new_, step);
       done = faulty.fault_count() == 0;
       EXPECT_EQ(saved.ok(), done) << saved;
       if (!done) {
         EXPECT_EQ(saved.code(), fault == FileFault::kNoSpace ? absl::StatusCode::kResourceExhausted
-                                                             : absl::StatusCode::kInternal) << saved;
+                                                             : absl::StatusCode::kInternal)
+            << saved;
         EXPECT_THAT(std::string(saved.message()), HasSubstr(folder.path())) << "which file?";
       }
       new_one_is_there(folder, step);
@@ -190,10 +197,12 @@ class DiskErrorTest : public CrashTest {
   }
 };
 
-TEST_F(DiskErrorTest, FullDiskForAMoment) { strikes(FileFault::kNoSpace, Step(2), false); }
-TEST_F(DiskErrorTest, FullDiskForGood) { strikes(FileFault::kNoSpace, Step(2), true); }
-TEST_F(DiskErrorTest, ReadOrWriteError) { strikes(FileFault::kIoError, Step(2), false); }
-TEST_F(DiskErrorTest, ReadOrWriteErrorWhileReplacing) { strikes(FileFault::kIoError, Step(1), false); }
+TEST_F(DiskErrorTest, FullDiskForAMoment) { fires(FileFault::kNoSpace, Step(2), false); }
+TEST_F(DiskErrorTest, FullDiskForGood) { fires(FileFault::kNoSpace, Step(2), true); }
+TEST_F(DiskErrorTest, ReadOrWriteError) { fires(FileFault::kIoError, Step(2), false); }
+TEST_F(DiskErrorTest, ReadOrWriteErrorWhileReplacing) {
+  fires(FileFault::kIoError, Step(1), false);
+}
 
 TEST_F(DiskErrorTest, TheSameJobGoesOnAfterAnError) {
   bool done = false;

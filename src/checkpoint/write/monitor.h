@@ -8,11 +8,12 @@ namespace evermoe {
 
 class ABSL_LOCKABLE Monitor {
  public:
-  // Everything that a Monitor guards is touched while one of these exists. Wakes those who wait when
-  // it ends, so that no change is forgotten.
+  // Everything that a Monitor guards is touched while one of these exists. Wakes those who wait
+  // when it ends, so that no change is forgotten.
   class ABSL_SCOPED_LOCKABLE Lock {
    public:
-    explicit Lock(Monitor& monitor) ABSL_EXCLUSIVE_LOCK_FUNCTION(monitor) : monitor_(monitor), lock_(monitor.mutex_) {}
+    explicit Lock(Monitor& monitor) ABSL_EXCLUSIVE_LOCK_FUNCTION(monitor)
+        : monitor_(monitor), lock_(monitor.mutex_) {}
     ~Lock() ABSL_UNLOCK_FUNCTION() {
       lock_.unlock();
       monitor_.changed_.notify_all();

@@ -39,8 +39,8 @@ absl::Status CheckpointPublisher::publish(Step step) {
   const std::string temporary = path(step, kTemporarySuffix);
   const bool prepared = files_.is_directory(temporary);
   if (visible_ != step && !prepared && step == published_) return absl::OkStatus();
-  // A publisher before this one may have come as far as the renaming. What it replaced has the parts of
-  // no rank any more.
+  // A publisher before this one may have come as far as the renaming. What it replaced has the
+  // parts of no rank any more.
   const bool has_parts = files_.exists(join_path(temporary, rank_part_name(0)));
   if (!has_parts && files_.exists(path(step))) visible_ = step;
   if (visible_ != step) {
@@ -49,11 +49,13 @@ absl::Status CheckpointPublisher::publish(Step step) {
     visible_ = step;
   }
   RETURN_IF_ERROR(files_.sync_directory(directory_));
-  RETURN_IF_ERROR(replace_symlink(files_, step_directory_name(step), join_path(directory_, kLatestName)));
+  RETURN_IF_ERROR(
+      replace_symlink(files_, step_directory_name(step), join_path(directory_, kLatestName)));
   RETURN_IF_ERROR(files_.sync_directory(directory_));
   visible_.reset();
   published_ = step;
-  return annotate(clean_up(step), absl::StrCat("step ", step.value, " is published, but cleaning up failed"));
+  return annotate(clean_up(step),
+                  absl::StrCat("step ", step.value, " is published, but cleaning up failed"));
 }
 
 absl::StatusOr<Manifest> CheckpointPublisher::merge_parts(const std::string& folder) {
@@ -63,8 +65,8 @@ absl::StatusOr<Manifest> CheckpointPublisher::merge_parts(const std::string& fol
     ASSIGN_OR_RETURN(const std::string text, read_file(files_, name, kManifestBytesMax));
     ASSIGN_OR_RETURN(Manifest part, parse_manifest(text, ManifestKind::kRankPart, name));
     if (part.world_size != world_size_) {
-      return Corrupt(absl::StrCat(name, ": saved by a job of ", part.world_size, " ranks, this one has ",
-                                  world_size_));
+      return Corrupt(absl::StrCat(name, ": saved by a job of ", part.world_size,
+                                  " ranks, this one has ", world_size_));
     }
     parts.push_back(std::move(part));
   }
@@ -98,8 +100,8 @@ absl::Status CheckpointPublisher::make_visible(Step step) {
   return absl::IsUnimplemented(exchanged) ? replace(step) : exchanged;
 }
 
-// Where names cannot be swapped. Between the two renames the former checkpoint goes by its .old name,
-// which readers know.
+// Where names cannot be swapped. Between the two renames the former checkpoint goes by its .old
+// name, which readers know.
 absl::Status CheckpointPublisher::replace(Step step) {
   const std::string old = path(step, kReplacedSuffix);
   RETURN_IF_ERROR(remove_tree(files_, old));

@@ -58,7 +58,7 @@ class CheckpointPublisher {
   const int world_size_;
   RetentionRules rules_;
   Step published_{-1};
-  std::optional<Step> visible_;  // renamed, but not yet known to be durable
+  std::optional<Step> visible_;               // renamed, but not yet known to be durable
   std::map<Step, RetainedCheckpoint> known_;  // so that a manifest is read once
 };
 

@@ -19,9 +19,8 @@ void keep_first(const Candidates& sorted, int64_t count, std::set<Step>& kept) {
 
 }  // namespace
 
-std::vector<CheckpointRemoval> checkpoints_to_remove(const RetentionRules& rules,
-                                                     std::span<const RetainedCheckpoint> checkpoints,
-                                                     Step published) {
+std::vector<CheckpointRemoval> checkpoints_to_remove(
+    const RetentionRules& rules, std::span<const RetainedCheckpoint> checkpoints, Step published) {
   Candidates readable;
   for (const RetainedCheckpoint& checkpoint : checkpoints) {
     if (checkpoint.readable && checkpoint.step <= published) readable.push_back(checkpoint);
@@ -43,11 +42,11 @@ std::vector<CheckpointRemoval> checkpoints_to_remove(const RetentionRules& rules
   std::vector<CheckpointRemoval> removals;
   for (const RetainedCheckpoint& checkpoint : checkpoints) {
     if (checkpoint.step > published || kept.contains(checkpoint.step)) continue;
-    removals.push_back({checkpoint.step, checkpoint.readable
-                                             ? absl::StrCat("not among the newest ", rules.keep_newest,
-                                                            ", the best ", rules.keep_best,
-                                                            " or the milestones")
-                                             : "its manifest cannot be read"});
+    removals.push_back(
+        {checkpoint.step, checkpoint.readable
+                              ? absl::StrCat("not among the newest ", rules.keep_newest,
+                                             ", the best ", rules.keep_best, " or the milestones")
+                              : "its manifest cannot be read"});
   }
   return removals;
 }

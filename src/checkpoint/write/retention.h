@@ -32,8 +32,7 @@ struct CheckpointRemoval {
 // `published` belong to a future that was abandoned (the run resumed from an older one): they are
 // neither counted nor removed, publishing their step again replaces them. Unreadable ones count for
 // no rule.
-std::vector<CheckpointRemoval> checkpoints_to_remove(const RetentionRules& rules,
-                                                     std::span<const RetainedCheckpoint> checkpoints,
-                                                     Step published);
+std::vector<CheckpointRemoval> checkpoints_to_remove(
+    const RetentionRules& rules, std::span<const RetainedCheckpoint> checkpoints, Step published);
 
 }  // namespace evermoe

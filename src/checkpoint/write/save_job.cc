@@ -86,8 +86,8 @@ absl::StatusOr<std::shared_ptr<SaveJob>> make_save_job(const SaverOptions& optio
                                                        const TrainingPosition& position,
                                                        std::vector<ShardShape> shards) {
   if (position.step < Step(0) || !std::isfinite(position.loss_scale)) {
-    return InvalidInput(absl::StrCat("a checkpoint of step ", position.step.value, " with loss scale ",
-                                     position.loss_scale, " cannot be saved"));
+    return InvalidInput(absl::StrCat("a checkpoint of step ", position.step.value,
+                                     " with loss scale ", position.loss_scale, " cannot be saved"));
   }
   auto job = std::make_shared<SaveJob>();
   job->position = position;

@@ -16,8 +16,8 @@
 
 namespace evermoe {
 
-// The saver's begin() fills the staging memory while the writer thread empties it; `progress` orders
-// the two. compute[i] is set before any byte of shard i is announced.
+// The saver's begin() fills the staging memory while the writer thread empties it; `progress`
+// orders the two. compute[i] is set before any byte of shard i is announced.
 struct SaveJob {
   TrainingPosition position;
   std::vector<ShardShape> shards;

@@ -17,14 +17,15 @@ namespace {
 absl::Status check_shape(const ShardShape& shard) {
   const std::string& name = shard.operator_name;
   if (name.empty() || static_cast<int64_t>(name.size()) > kOperatorNameBytesMax) {
-    return InvalidInput(absl::StrCat("an operator's name has ", name.size(), " bytes, allowed are 1 to ",
-                                     kOperatorNameBytesMax));
+    return InvalidInput(absl::StrCat("an operator's name has ", name.size(),
+                                     " bytes, allowed are 1 to ", kOperatorNameBytesMax));
   }
   const bool inside = shard.range.begin >= 0 && shard.range.begin < shard.range.end &&
                       shard.range.end <= shard.flat_size && shard.flat_size <= kFlatSizeMax;
   if (inside) return absl::OkStatus();
   return InvalidInput(absl::StrCat("operator ", name, ": the shard ", shard.range.begin, " to ",
-                                   shard.range.end, " does not lie in its ", shard.flat_size, " elements"));
+                                   shard.range.end, " does not lie in its ", shard.flat_size,
+                                   " elements"));
 }
 
 // The threads that write one file share this.
@@ -37,7 +38,8 @@ class PieceWriter {
   absl::Status run(int threads) {
     const int64_t pieces = (size() + piece_bytes_ - 1) / piece_bytes_;
     std::vector<std::thread> helpers;
-    for (int i = 1; i < std::min<int64_t>(threads, pieces); ++i) helpers.emplace_back([this] { work(); });
+    for (int i = 1; i < std::min<int64_t>(threads, pieces); ++i)
+      helpers.emplace_back([this] { work(); });
     work();
     for (std::thread& helper : helpers) helper.join();
     Monitor::Lock lock(monitor_);
@@ -89,7 +91,8 @@ absl::StatusOr<ShardFileLayout> lay_out_shard_file(std::span<const ShardShape> s
   for (const ShardShape& shard : shards) {
     RETURN_IF_ERROR(check_shape(shard));
     if (!names.insert(shard.operator_name).second) {
-      return InvalidInput(absl::StrCat("operator ", shard.operator_name, ": two shards on one rank"));
+      return InvalidInput(
+          absl::StrCat("operator ", shard.operator_name, ": two shards on one rank"));
     }
     metadata[absl::StrCat(shard.operator_name, "/range")] = absl::StrCat(
         "begin=", shard.range.begin, " end=", shard.range.end, " flat_size=", shard.flat_size);
@@ -115,7 +118,8 @@ absl::StatusOr<ShardFileLayout> lay_out_shard_file(std::span<const ShardShape> s
 absl::Status write_staged_file(Files& files, const std::string& path,
                                std::span<const std::byte> staging, int64_t file_bytes,
                                StagingProgress& progress, const ShardWriteOptions& options) {
-  CHECK(options.piece_bytes > 0 && options.piece_bytes % kDirectAlignment == 0) << options.piece_bytes;
+  CHECK(options.piece_bytes > 0 && options.piece_bytes % kDirectAlignment == 0)
+      << options.piece_bytes;
   const int64_t padded = static_cast<int64_t>(staging.size());
   CHECK(padded >= file_bytes && padded % kDirectAlignment == 0) << padded;
   ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file,

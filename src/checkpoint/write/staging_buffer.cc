@@ -30,13 +30,14 @@ void StagingBuffer::release() {
 absl::Status StagingBuffer::reserve(int64_t bytes) {
   if (bytes <= static_cast<int64_t>(bytes_.size())) return absl::OkStatus();
   release();
-  const size_t size = static_cast<size_t>((bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes);
+  const size_t size =
+      static_cast<size_t>((bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes);
   void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
     return NoCapacity(absl::StrCat("no memory for ", size, " bytes of checkpoint staging"));
   }
   bytes_ = {static_cast<std::byte*>(memory), size};
-  ::madvise(memory, size, MADV_HUGEPAGE);  // a wish
+  ::madvise(memory, size, MADV_HUGEPAGE);                   // a wish
   if (::madvise(memory, size, MADV_POPULATE_WRITE) != 0) {  // kernels before 5.14
     std::fill(bytes_.begin(), bytes_.end(), std::byte{0});
   }

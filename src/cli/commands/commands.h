@@ -12,8 +12,9 @@ class App;
 
 namespace evermoe {
 
-// What each subcommand does once its options are parsed: returns the process's exit code, or an error,
-// which is printed as one line on stderr and exits with 2 where the input is wrong, else with 1.
+// What each subcommand does once its options are parsed: returns the process's exit code, or an
+// error, which is printed as one line on stderr and exits with 2 where the input is wrong, else
+// with 1.
 using CommandTable = std::map<const CLI::App*, std::function<absl::StatusOr<int>()>>;
 
 void add_config_command(CLI::App& app, CommandTable& commands);

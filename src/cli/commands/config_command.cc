@@ -34,11 +34,15 @@ absl::StatusOr<int> run_config(const ConfigOptions& options) {
 
 void add_config_command(CLI::App& app, CommandTable& commands) {
   const auto options = std::make_shared<ConfigOptions>();
-  CLI::App* command = app.add_subcommand("config", "Check a job's configuration, show it in full, or list all keys.");
-  command->add_option("CONFIG", options->config.path, "the job's configuration")->type_name("FILE.toml");
+  CLI::App* command = app.add_subcommand(
+      "config", "Check a job's configuration, show it in full, or list all keys.");
+  command->add_option("CONFIG", options->config.path, "the job's configuration")
+      ->type_name("FILE.toml");
   options->config.add_settings(*command);
-  command->add_flag("--show", options->show, "print the complete configuration as TOML, defaults included");
-  command->add_flag("--keys", options->keys, "print all keys as Markdown: meaning, allowed values, default");
+  command->add_flag("--show", options->show,
+                    "print the complete configuration as TOML, defaults included");
+  command->add_flag("--keys", options->keys,
+                    "print all keys as Markdown: meaning, allowed values, default");
   commands[command] = [options] { return run_config(*options); };
 }
 

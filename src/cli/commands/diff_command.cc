@@ -20,12 +20,14 @@ struct DiffOptions {
 absl::StatusOr<int> compare(const DiffOptions& options) {
   ASSIGN_OR_RETURN(const auto first, open_checkpoint(real_files(), options.first));
   ASSIGN_OR_RETURN(const auto second, open_checkpoint(real_files(), options.second));
-  ASSIGN_OR_RETURN(const std::optional<CheckpointDifference> difference, first_difference(*first, *second));
+  ASSIGN_OR_RETURN(const std::optional<CheckpointDifference> difference,
+                   first_difference(*first, *second));
   if (!difference) {
     std::cout << "equal: the same step, weights, moments and loss scale\n";
     return 0;
   }
-  std::cout << "first difference: " << difference->where << " is " << difference->first << " in A and " << difference->second << " in B\n";
+  std::cout << "first difference: " << difference->where << " is " << difference->first
+            << " in A and " << difference->second << " in B\n";
   return kDifferent;
 }
 

@@ -22,7 +22,8 @@ absl::StatusOr<int> print_digest(const std::string& path) {
 void add_digest_command(CLI::App& app, CommandTable& commands) {
   const auto checkpoint = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand(
-      "digest", "Print one hash of a checkpoint's training state; it does not depend on topology or files.");
+      "digest",
+      "Print one hash of a checkpoint's training state; it does not depend on topology or files.");
   command->add_option("CHECKPOINT", *checkpoint, kCheckpointHelp)->type_name("DIR")->required();
   commands[command] = [checkpoint] { return print_digest(*checkpoint); };
 }

@@ -45,7 +45,8 @@ absl::StatusOr<ElementType> parse_type(const std::string& name) {
   return InvalidInput(absl::StrCat("--type: found \"", name, "\", allowed: fp32, bf16"));
 }
 
-// The tokenizer of the job's text, unless another is given. Which one made a token file is not known.
+// The tokenizer of the job's text, unless another is given. Which one made a token file is not
+// known.
 absl::StatusOr<TokenizerFiles> find_tokenizer(const std::string& wanted, const JobConfig& config) {
   if (wanted == "none") return TokenizerFiles();
   if (wanted != "auto") return tokenizer_files(wanted, config.model);
@@ -70,16 +71,18 @@ absl::StatusOr<int> run_export(const ExportArguments& arguments) {
   ASSIGN_OR_RETURN(const ExportFormat format, parse_format(arguments.format, config.model));
   ASSIGN_OR_RETURN(const ExportPlan plan, plan_export(config.model, format, type));
   ASSIGN_OR_RETURN(TokenizerFiles tokenizer, find_tokenizer(arguments.tokenizer, config));
-  ASSIGN_OR_RETURN(const ExportSummary summary,
-                   export_checkpoint(real_files(), *checkpoint, plan, arguments.out,
-                                     {.file_bytes_max = static_cast<int64_t>(arguments.file_bytes_max),
-                                      .files = std::move(tokenizer.files)}));
-  std::cout << absl::StrFormat("%s: %s of step %d, %s parameters in %s, %d weight file%s, %s\n", arguments.out,
-                               architecture_name(format), checkpoint->position().step.value,
-                               with_commas(summary.parameters), to_string(type),
-                               summary.weight_files.size(), summary.weight_files.size() == 1 ? "" : "s",
-                               shown_bytes(summary.bytes));
-  if (!tokenizer.why_none.empty()) std::cout << "without a tokenizer: " << tokenizer.why_none << "\n";
+  ASSIGN_OR_RETURN(
+      const ExportSummary summary,
+      export_checkpoint(real_files(), *checkpoint, plan, arguments.out,
+                        {.file_bytes_max = static_cast<int64_t>(arguments.file_bytes_max),
+                         .files = std::move(tokenizer.files)}));
+  std::cout << absl::StrFormat(
+      "%s: %s of step %d, %s parameters in %s, %d weight file%s, %s\n", arguments.out,
+      architecture_name(format), checkpoint->position().step.value, with_commas(summary.parameters),
+      to_string(type), summary.weight_files.size(), summary.weight_files.size() == 1 ? "" : "s",
+      shown_bytes(summary.bytes));
+  if (!tokenizer.why_none.empty())
+    std::cout << "without a tokenizer: " << tokenizer.why_none << "\n";
   return 0;
 }
 
@@ -87,15 +90,29 @@ absl::StatusOr<int> run_export(const ExportArguments& arguments) {
 
 void add_export_command(CLI::App& app, CommandTable& commands) {
   const auto arguments = std::make_shared<ExportArguments>();
-  CLI::App* command =
-      app.add_subcommand("export", "Write a checkpoint's model as a folder that Hugging Face transformers loads.");
-  command->add_option("CHECKPOINT", arguments->checkpoint, kCheckpointHelp)->type_name("DIR")->required();
+  CLI::App* command = app.add_subcommand(
+      "export", "Write a checkpoint's model as a folder that Hugging Face transformers loads.");
+  command->add_option("CHECKPOINT", arguments->checkpoint, kCheckpointHelp)
+      ->type_name("DIR")
+      ->required();
   command->add_option("--out", arguments->out, "folder to create")->type_name("DIR")->required();
-  command->add_option("--format", arguments->format, "model format: " + format_names() + "; auto: the first that fits")->type_name("FORMAT")->capture_default_str();
-  command->add_option("--type", arguments->type, "type of the weights: fp32 or bf16")->type_name("TYPE");
-  command->add_option("--tokenizer", arguments->tokenizer,
-                      "tokenizer to write: bytes, a SentencePiece .model file, none, or auto: the job's own")->type_name("KIND")->capture_default_str();
-  command->add_option("--max-file-size", arguments->file_bytes_max, "largest size of one file of weights, such as 5GB")->type_name("SIZE")
+  command
+      ->add_option("--format", arguments->format,
+                   "model format: " + format_names() + "; auto: the first that fits")
+      ->type_name("FORMAT")
+      ->capture_default_str();
+  command->add_option("--type", arguments->type, "type of the weights: fp32 or bf16")
+      ->type_name("TYPE");
+  command
+      ->add_option(
+          "--tokenizer", arguments->tokenizer,
+          "tokenizer to write: bytes, a SentencePiece .model file, none, or auto: the job's own")
+      ->type_name("KIND")
+      ->capture_default_str();
+  command
+      ->add_option("--max-file-size", arguments->file_bytes_max,
+                   "largest size of one file of weights, such as 5GB")
+      ->type_name("SIZE")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
   commands[command] = [arguments] { return run_export(*arguments); };
 }

@@ -1,4 +1,5 @@
-// evermoe forecast: what a configured job will do on a cluster, for one setting or many, or at every scale.
+// evermoe forecast: what a configured job will do on a cluster, for one setting or many, or at
+// every scale.
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
@@ -30,10 +31,12 @@ struct ForecastArguments {
 };
 
 absl::StatusOr<NodeReplacement> parse_replacement(const std::string& name) {
-  for (const NodeReplacement replacement : {NodeReplacement::kRestart, NodeReplacement::kStandby, NodeReplacement::kElastic}) {
+  for (const NodeReplacement replacement :
+       {NodeReplacement::kRestart, NodeReplacement::kStandby, NodeReplacement::kElastic}) {
     if (name == to_string(replacement)) return replacement;
   }
-  return InvalidInput(absl::StrCat("--replacement: found \"", name, "\", allowed: restart, standby, elastic"));
+  return InvalidInput(
+      absl::StrCat("--replacement: found \"", name, "\", allowed: restart, standby, elastic"));
 }
 
 absl::StatusOr<std::vector<int>> parse_scale(const std::string& text, int gpus_per_node) {
@@ -42,7 +45,9 @@ absl::StatusOr<std::vector<int>> parse_scale(const std::string& text, int gpus_p
   for (const auto part : absl::StrSplit(text, ',')) {
     int count = 0;
     if (!absl::SimpleAtoi(part, &count) || count < 1 || count > (1 << 23)) {
-      return InvalidInput(absl::StrCat("--scale: found \"", std::string(part), "\", allowed: usual, or numbers of GPUs from 1 to ", 1 << 23));
+      return InvalidInput(absl::StrCat("--scale: found \"", std::string(part),
+                                       "\", allowed: usual, or numbers of GPUs from 1 to ",
+                                       1 << 23));
     }
     gpus.push_back(count);
   }
@@ -51,39 +56,48 @@ absl::StatusOr<std::vector<int>> parse_scale(const std::string& text, int gpus_p
 
 // Prints it, and writes the page if one is asked for.
 template <typename Result>
-absl::StatusOr<int> show(const ForecastArguments& arguments, const std::string& title, const Result& result, const std::string& text,
-                         const std::string& json) {
+absl::StatusOr<int> show(const ForecastArguments& arguments, const std::string& title,
+                         const Result& result, const std::string& text, const std::string& json) {
   if (!arguments.report.empty()) {
-    RETURN_IF_ERROR(replace_file(real_files(), arguments.report, to_html(report_page(title, result))));
+    RETURN_IF_ERROR(
+        replace_file(real_files(), arguments.report, to_html(report_page(title, result))));
   }
   std::cout << (arguments.json ? json : text);
   return 0;
 }
 
 absl::StatusOr<int> forecast_scales(const ForecastArguments& arguments) {
-  if (!arguments.sweeps.empty()) return InvalidInput("forecast: found --scale and --sweep, allowed: one of them");
+  if (!arguments.sweeps.empty())
+    return InvalidInput("forecast: found --scale and --sweep, allowed: one of them");
   ASSIGN_OR_RETURN(const PlannerInput input, arguments.arguments.load());
-  if (input.trace) return InvalidInput("forecast: found --scale with a failure trace, allowed: with a law");
-  ASSIGN_OR_RETURN(const std::vector<int> gpus, parse_scale(arguments.scale, input.cluster.gpus_per_node));
+  if (input.trace)
+    return InvalidInput("forecast: found --scale with a failure trace, allowed: with a law");
+  ASSIGN_OR_RETURN(const std::vector<int> gpus,
+                   parse_scale(arguments.scale, input.cluster.gpus_per_node));
   PlanInput plan{input.job.model, input.cluster, {}};
   plan.budget.simulated_runs = arguments.options.simulated_runs;
   ASSIGN_OR_RETURN(const std::vector<ScaleRow> rows, what_if_scale(plan, gpus));
   const std::span<const ScaleRow> view(rows);
-  return show(arguments, absl::StrCat("What if: ", input.job.model.name, " at every scale"), view, to_text(view), to_json(view));
+  return show(arguments, absl::StrCat("What if: ", input.job.model.name, " at every scale"), view,
+              to_text(view), to_json(view));
 }
 
-absl::StatusOr<RunForecast> forecast_at(const ForecastArguments& arguments, const std::vector<std::string>& settings) {
+absl::StatusOr<RunForecast> forecast_at(const ForecastArguments& arguments,
+                                        const std::vector<std::string>& settings) {
   ASSIGN_OR_RETURN(const PlannerInput input, arguments.arguments.load(settings));
   ForecastOptions options = arguments.options;
   ASSIGN_OR_RETURN(options.replacement, parse_replacement(arguments.replacement));
   options.trace = input.trace ? &*input.trace : nullptr;
-  return forecast_run(input.job.model, input.job.protection, input.job.checkpoint, input.cluster, options);
+  return forecast_run(input.job.model, input.job.protection, input.job.checkpoint, input.cluster,
+                      options);
 }
 
 absl::StatusOr<int> forecast(const ForecastArguments& arguments) {
-  if (!arguments.report.empty()) RETURN_IF_ERROR(check_output_file(real_files(), "--report", arguments.report));
+  if (!arguments.report.empty())
+    RETURN_IF_ERROR(check_output_file(real_files(), "--report", arguments.report));
   if (!arguments.scale.empty()) return forecast_scales(arguments);
-  const std::string title = absl::StrCat("Forecast: ", arguments.arguments.names.model, " on ", arguments.arguments.names.cluster);
+  const std::string title = absl::StrCat("Forecast: ", arguments.arguments.names.model, " on ",
+                                         arguments.arguments.names.cluster);
   if (arguments.sweeps.empty()) {
     ASSIGN_OR_RETURN(RunForecast run, forecast_at(arguments, {}));
     const std::string text = to_text(run), json = to_json(run);
@@ -94,7 +108,9 @@ absl::StatusOr<int> forecast(const ForecastArguments& arguments) {
     ASSIGN_OR_RETURN(SweepAxis axis, parse_sweep(sweep));
     axes.push_back(std::move(axis));
   }
-  ASSIGN_OR_RETURN(const Sweep result, sweep(std::move(axes), [&](const auto& settings) { return forecast_at(arguments, settings); }));
+  ASSIGN_OR_RETURN(const Sweep result, sweep(std::move(axes), [&](const auto& settings) {
+                     return forecast_at(arguments, settings);
+                   }));
   return show(arguments, title, result, to_text(result), to_json(result));
 }
 
@@ -102,15 +118,30 @@ absl::StatusOr<int> forecast(const ForecastArguments& arguments) {
 
 void add_forecast_command(CLI::App& app, CommandTable& commands) {
   const auto arguments = std::make_shared<ForecastArguments>();
-  CLI::App* command = app.add_subcommand("forecast", "Say what a configured job will do on a cluster that fails: time trained, lost and waited.");
+  CLI::App* command = app.add_subcommand(
+      "forecast",
+      "Say what a configured job will do on a cluster that fails: time trained, lost and waited.");
   arguments->arguments.add(*command);
-  command->add_option("--sweep", arguments->sweeps, "repeat for KEY=A,B,... or KEY=A..B (doubling); given twice, for every combination")->allow_extra_args(false);
-  command->add_option("--scale", arguments->scale, "numbers of GPUs, or usual (8 to 131,072): make the best plan at each size");
-  command->add_option("--replacement", arguments->replacement, "what replaces failed nodes: restart, standby or elastic")->capture_default_str();
-  command->add_option("--runs", arguments->options.simulated_runs, "simulated runs")->check(CLI::Range(1, 1000))->capture_default_str();
-  command->add_option("--seed", arguments->options.first_seed, "seed of the first run")->capture_default_str();
-  command->add_option("--report", arguments->report, "write a page with figures, plots and tables")->type_name("FILE.html");
-  command->add_flag("--json", arguments->json, "print one JSON object, or an array for --sweep and --scale");
+  command
+      ->add_option(
+          "--sweep", arguments->sweeps,
+          "repeat for KEY=A,B,... or KEY=A..B (doubling); given twice, for every combination")
+      ->allow_extra_args(false);
+  command->add_option("--scale", arguments->scale,
+                      "numbers of GPUs, or usual (8 to 131,072): make the best plan at each size");
+  command
+      ->add_option("--replacement", arguments->replacement,
+                   "what replaces failed nodes: restart, standby or elastic")
+      ->capture_default_str();
+  command->add_option("--runs", arguments->options.simulated_runs, "simulated runs")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--seed", arguments->options.first_seed, "seed of the first run")
+      ->capture_default_str();
+  command->add_option("--report", arguments->report, "write a page with figures, plots and tables")
+      ->type_name("FILE.html");
+  command->add_flag("--json", arguments->json,
+                    "print one JSON object, or an array for --sweep and --scale");
   commands[command] = [arguments] { return forecast(*arguments); };
 }
 

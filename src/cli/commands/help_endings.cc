@@ -13,32 +13,60 @@ namespace {
 
 struct Ending {
   std::vector<const char*> examples;
-  const char* success = "success";   // exit code 0
-  const char* failure = "failure";   // exit code 1
+  const char* success = "success";  // exit code 0
+  const char* failure = "failure";  // exit code 1
 };
 
 const std::map<std::string, Ending>& endings() {
   static const std::map<std::string, Ending> kEndings = {
-      {"run", {{"evermoe run configs/tiny.toml --out out/tiny --set train.steps=200",
-                "evermoe run configs/tiny.toml --nodes 4 --spares 1 --json"},
-               "finished, stopped by the user, or nothing to do", "the job failed; 128 + N: signal N came twice"}},
-      {"node", {{"srun -N 5 --ntasks-per-node 1 --kill-on-bad-exit=0 evermoe node job.toml --out /shared/job --spares 1",
-                 "evermoe node job.toml --out /shared/job --node 0 --nodes 2 --join 10.0.0.1:29600"},
-                "finished, stopped by the user, or nothing to do", "the job or this node failed"}},
-      {"controller", {{"evermoe controller --config out/job/config.toml --address 127.0.0.1:7070"}, "the job has ended well", "the job failed"}},
-      {"agent", {{"evermoe agent --config out/job/config.toml --out out/job --node 0 --controller 127.0.0.1:7070 "
-                  "--worker evermoe-worker -- train --config out/job/config.toml --out out/job"},
-                 "the job has ended", "no controller was there for five minutes"}},
-      {"inspect", {{"evermoe inspect out/tiny", "evermoe inspect --config configs/mixtral-tiny.toml --json"}, "success", "the checkpoint is damaged"}},
-      {"verify", {{"evermoe verify out/tiny/checkpoints/step-00000100"}, "every fingerprint is right", "the checkpoint is damaged"}},
+      {"run",
+       {{"evermoe run configs/tiny.toml --out out/tiny --set train.steps=200",
+         "evermoe run configs/tiny.toml --nodes 4 --spares 1 --json"},
+        "finished, stopped by the user, or nothing to do",
+        "the job failed; 128 + N: signal N came twice"}},
+      {"node",
+       {{"srun -N 5 --ntasks-per-node 1 --kill-on-bad-exit=0 evermoe node job.toml --out "
+         "/shared/job --spares 1",
+         "evermoe node job.toml --out /shared/job --node 0 --nodes 2 --join 10.0.0.1:29600"},
+        "finished, stopped by the user, or nothing to do",
+        "the job or this node failed"}},
+      {"controller",
+       {{"evermoe controller --config out/job/config.toml --address 127.0.0.1:7070"},
+        "the job has ended well",
+        "the job failed"}},
+      {"agent",
+       {{"evermoe agent --config out/job/config.toml --out out/job --node 0 --controller "
+         "127.0.0.1:7070 "
+         "--worker evermoe-worker -- train --config out/job/config.toml --out out/job"},
+        "the job has ended",
+        "no controller was there for five minutes"}},
+      {"inspect",
+       {{"evermoe inspect out/tiny", "evermoe inspect --config configs/mixtral-tiny.toml --json"},
+        "success",
+        "the checkpoint is damaged"}},
+      {"verify",
+       {{"evermoe verify out/tiny/checkpoints/step-00000100"},
+        "every fingerprint is right",
+        "the checkpoint is damaged"}},
       {"digest", {{"evermoe digest out/tiny"}, "success", "the checkpoint is damaged"}},
-      {"diff", {{"evermoe diff out/first out/second"}, "the same state", "different states, or a checkpoint is damaged"}},
+      {"diff",
+       {{"evermoe diff out/first out/second"},
+        "the same state",
+        "different states, or a checkpoint is damaged"}},
       {"export", {{"evermoe export out/tiny --out out/tiny-hf --type bf16"}}},
-      {"config", {{"evermoe config job.toml --set parallel.lanes=4", "evermoe config --keys"}, "the configuration is valid"}},
-      {"tokenize", {{"evermoe tokenize text.txt --out text.tokens --train-vocabulary 4096 --model text.model"}}},
-      {"sim", {{"evermoe sim --seeds 1..1000"}, "every job ended with the bits of the undisturbed one", "a job did not"}},
+      {"config",
+       {{"evermoe config job.toml --set parallel.lanes=4", "evermoe config --keys"},
+        "the configuration is valid"}},
+      {"tokenize",
+       {{"evermoe tokenize text.txt --out text.tokens --train-vocabulary 4096 --model "
+         "text.model"}}},
+      {"sim",
+       {{"evermoe sim --seeds 1..1000"},
+        "every job ended with the bits of the undisturbed one",
+        "a job did not"}},
       {"plan", {{"evermoe plan gpt-moe-7.3b examples/clusters/a100-12x8.toml"}}},
-      {"forecast", {{"evermoe forecast gpt-moe-7.3b examples/clusters/a100-12x8.toml --report forecast.html"}}},
+      {"forecast",
+       {{"evermoe forecast gpt-moe-7.3b examples/clusters/a100-12x8.toml --report forecast.html"}}},
       {"place", {{"evermoe place --experts 16 --nodes 8 --slots 4 --explain"}}},
       {"profile", {{"evermoe profile --out machine.toml"}}},
   };
@@ -48,7 +76,8 @@ const std::map<std::string, Ending>& endings() {
 std::string to_text(const Ending& ending) {
   std::string text = ending.examples.size() == 1 ? "Example:" : "Examples:";
   for (const char* const example : ending.examples) absl::StrAppend(&text, "\n  ", example);
-  return absl::StrCat(text, "\nExit codes: 0 ", ending.success, "; 1 ", ending.failure, "; 2 bad input.\n");
+  return absl::StrCat(text, "\nExit codes: 0 ", ending.success, "; 1 ", ending.failure,
+                      "; 2 bad input.\n");
 }
 
 }  // namespace

@@ -44,22 +44,26 @@ double copy_seconds(int64_t bytes) {
 }
 
 absl::Status write_blocks(WritableFile& file, std::span<const std::byte> block, int64_t bytes) {
-  for (int64_t at = 0; at < bytes; at += std::ssize(block)) RETURN_IF_ERROR(file.write_at(at, block));
+  for (int64_t at = 0; at < bytes; at += std::ssize(block))
+    RETURN_IF_ERROR(file.write_at(at, block));
   return file.sync();
 }
 
 absl::Status read_blocks(ReadableFile& file, std::span<std::byte> block, int64_t bytes) {
-  for (int64_t at = 0; at < bytes; at += std::ssize(block)) RETURN_IF_ERROR(file.read_at(at, block));
+  for (int64_t at = 0; at < bytes; at += std::ssize(block))
+    RETURN_IF_ERROR(file.read_at(at, block));
   return absl::OkStatus();
 }
 
 absl::StatusOr<DiskRates> rates_of_file(const std::string& path, int64_t bytes) {
   bytes = std::max<int64_t>(1, bytes / kBlockBytes) * kBlockBytes;
   // Aligned, so that it can bypass the page cache.
-  const std::unique_ptr<void, void (*)(void*)> memory(std::aligned_alloc(kDirectAlignment, kBlockBytes), std::free);
+  const std::unique_ptr<void, void (*)(void*)> memory(
+      std::aligned_alloc(kDirectAlignment, kBlockBytes), std::free);
   std::memset(memory.get(), 0x5a, kBlockBytes);
   const std::span<std::byte> block(static_cast<std::byte*>(memory.get()), kBlockBytes);
-  ASSIGN_OR_RETURN(const auto written, real_files().create(path, {.direct = true, .reserve_bytes = bytes}));
+  ASSIGN_OR_RETURN(const auto written,
+                   real_files().create(path, {.direct = true, .reserve_bytes = bytes}));
   absl::Status status;
   const double write = seconds_of([&] { status = write_blocks(*written, block, bytes); });
   RETURN_IF_ERROR(status);
@@ -78,7 +82,8 @@ double memory_copy_rate(int64_t bytes) { return static_cast<double>(bytes) / cop
 double memory_traffic_rate(int processors, int64_t bytes) {
   std::vector<double> rates(static_cast<size_t>(processors));
   std::vector<std::thread> threads;
-  for (double& rate : rates) threads.emplace_back([&rate, bytes] { rate = 2 * memory_copy_rate(bytes); });
+  for (double& rate : rates)
+    threads.emplace_back([&rate, bytes] { rate = 2 * memory_copy_rate(bytes); });
   double total = 0;
   for (size_t i = 0; i < threads.size(); ++i) {
     threads[i].join();
@@ -89,9 +94,12 @@ double memory_traffic_rate(int processors, int64_t bytes) {
 
 absl::StatusOr<DiskRates> disk_rates(const std::string& directory, int64_t bytes) {
   if (!real_files().is_directory(directory)) {
-    return InvalidInput(absl::StrCat("--directory: found \"", directory, "\", allowed: an existing folder"));
+    return InvalidInput(
+        absl::StrCat("--directory: found \"", directory, "\", allowed: an existing folder"));
   }
-  const std::string path = join_path(directory, absl::StrCat("evermoe-profile-", absl::ToUnixNanos(real_clock().wall_now()), ".tmp"));
+  const std::string path = join_path(
+      directory,
+      absl::StrCat("evermoe-profile-", absl::ToUnixNanos(real_clock().wall_now()), ".tmp"));
   absl::StatusOr<DiskRates> rates = rates_of_file(path, bytes);
   const absl::Status removed = remove_tree(real_files(), path);
   if (rates.ok() && !removed.ok()) return removed;

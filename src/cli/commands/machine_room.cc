@@ -21,8 +21,8 @@ namespace {
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 constexpr double kStartSecondsMax = 60;
 
-// What one process needs at least: memory that it shares with no other, threads, and seconds of a core to start.
-// Measured with bench/control/start.py, and in jobs of configs/tiny.toml.
+// What one process needs at least: memory that it shares with no other, threads, and seconds of a
+// core to start. Measured with bench/control/start.py, and in jobs of configs/tiny.toml.
 struct Need {
   int64_t bytes;
   int64_t threads;
@@ -34,13 +34,17 @@ constexpr Need kWorker{int64_t{80} << 20, 12, 0.5};  // without the model
 // Weights, gradients and optimizer of all ranks.
 int64_t state_bytes(const JobConfig& config) {
   int64_t bytes = 0;
-  for (const ModelReport::StageRow& stage : report_model(config).stages) bytes += stage.lanes * stage.rank_max.sum();
+  for (const ModelReport::StageRow& stage : report_model(config).stages)
+    bytes += stage.lanes * stage.rank_max.sum();
   return bytes;
 }
 
-std::string gigabytes(int64_t bytes) { return absl::StrFormat("%.1f GB", static_cast<double>(bytes) / 1e9); }
+std::string gigabytes(int64_t bytes) {
+  return absl::StrFormat("%.1f GB", static_cast<double>(bytes) / 1e9);
+}
 
-// The first number of a file, of its line that starts with `key`; kUnlimited for "max", or if there is none.
+// The first number of a file, of its line that starts with `key`; kUnlimited for "max", or if there
+// is none.
 int64_t number_in(const std::string& path, const std::string& key = "") {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -59,7 +63,8 @@ int64_t left_in_group(const std::string& what) {
     if (line.compare(0, 3, "0::") != 0) continue;
     const std::string folder = absl::StrCat("/sys/fs/cgroup", line.substr(3), "/", what);
     const int64_t limit = number_in(folder + ".max"), used = number_in(folder + ".current");
-    return limit == kUnlimited || used == kUnlimited ? kUnlimited : std::max<int64_t>(0, limit - used);
+    return limit == kUnlimited || used == kUnlimited ? kUnlimited
+                                                     : std::max<int64_t>(0, limit - used);
   }
   return kUnlimited;
 }
@@ -67,7 +72,8 @@ int64_t left_in_group(const std::string& what) {
 // The system's superuser is not bound by it.
 int64_t thread_limit_of_user() {
   rlimit limit{};
-  if (::geteuid() == 0 || ::getrlimit(RLIMIT_NPROC, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kUnlimited;
+  if (::geteuid() == 0 || ::getrlimit(RLIMIT_NPROC, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return kUnlimited;
   return static_cast<int64_t>(limit.rlim_cur);
 }
 
@@ -76,9 +82,11 @@ int64_t thread_limit_of_user() {
 MachineRoom machine_room() {
   const int64_t available = number_in("/proc/meminfo", "MemAvailable:");
   MachineRoom room;
-  room.memory_bytes = std::min(available == kUnlimited ? kUnlimited : available * 1024, left_in_group("memory"));
-  room.threads = std::min({number_in("/proc/sys/kernel/pid_max"), number_in("/proc/sys/kernel/threads-max"),
-                           left_in_group("pids"), thread_limit_of_user()});
+  room.memory_bytes =
+      std::min(available == kUnlimited ? kUnlimited : available * 1024, left_in_group("memory"));
+  room.threads =
+      std::min({number_in("/proc/sys/kernel/pid_max"), number_in("/proc/sys/kernel/threads-max"),
+                left_in_group("pids"), thread_limit_of_user()});
   room.cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   return room;
 }
@@ -86,23 +94,33 @@ MachineRoom machine_room() {
 absl::Status check_room(const JobConfig& config, const MachineRoom& room) {
   const int64_t agents = config.run.nodes + config.run.spares, control = agents + 1;
   const int64_t workers = config.parallel.world_size(), state = state_bytes(config);
-  const std::string who = absl::StrCat("too large for this machine: run.nodes + run.spares = ", agents, agents == 1 ? " agent" : " agents",
-                                       ", 1 controller and ", workers, workers == 1 ? " worker" : " workers");
+  const std::string who =
+      absl::StrCat("too large for this machine: run.nodes + run.spares = ", agents,
+                   agents == 1 ? " agent" : " agents", ", 1 controller and ", workers,
+                   workers == 1 ? " worker" : " workers");
   const int64_t bytes = control * kControlProcess.bytes + workers * kWorker.bytes + state;
   if (bytes > room.memory_bytes) {
-    return InvalidInput(absl::StrCat(who, " need at least ", control, " x ", kControlProcess.bytes >> 20, " MiB + ", workers, " x ",
-                                     kWorker.bytes >> 20, " MiB + ", gigabytes(state), " for the model = ", gigabytes(bytes),
-                                     ", allowed: the ", gigabytes(room.memory_bytes), " of memory that are available"));
+    return InvalidInput(
+        absl::StrCat(who, " need at least ", control, " x ", kControlProcess.bytes >> 20, " MiB + ",
+                     workers, " x ", kWorker.bytes >> 20, " MiB + ", gigabytes(state),
+                     " for the model = ", gigabytes(bytes), ", allowed: the ",
+                     gigabytes(room.memory_bytes), " of memory that are available"));
   }
   const int64_t threads = control * kControlProcess.threads + workers * kWorker.threads;
   if (threads > room.threads) {
-    return InvalidInput(absl::StrCat(who, " need ", control, " x ", kControlProcess.threads, " + ", workers, " x ", kWorker.threads,
-                                     " = ", threads, " threads, allowed: the ", room.threads, " that the system lets run"));
+    return InvalidInput(absl::StrCat(who, " need ", control, " x ", kControlProcess.threads, " + ",
+                                     workers, " x ", kWorker.threads, " = ", threads,
+                                     " threads, allowed: the ", room.threads,
+                                     " that the system lets run"));
   }
-  const double seconds = (static_cast<double>(control) * kControlProcess.start_seconds + static_cast<double>(workers) * kWorker.start_seconds) / room.cores;
+  const double seconds = (static_cast<double>(control) * kControlProcess.start_seconds +
+                          static_cast<double>(workers) * kWorker.start_seconds) /
+                         room.cores;
   if (seconds > kStartSecondsMax) {
-    return InvalidInput(absl::StrFormat("%s take (%d x %.2f s + %d x %.1f s) / %d cores = %.0f s to start, allowed: at most %.0f s", who, control,
-                                        kControlProcess.start_seconds, workers, kWorker.start_seconds, room.cores, seconds, kStartSecondsMax));
+    return InvalidInput(absl::StrFormat(
+        "%s take (%d x %.2f s + %d x %.1f s) / %d cores = %.0f s to start, allowed: at most %.0f s",
+        who, control, kControlProcess.start_seconds, workers, kWorker.start_seconds, room.cores,
+        seconds, kStartSecondsMax));
   }
   return absl::OkStatus();
 }

@@ -17,9 +17,10 @@ struct MachineRoom {
 // This machine's, as its kernel and this process's control group limit it.
 MachineRoom machine_room();
 
-// InvalidInput with the arithmetic if the job's controller, agents (of nodes and spares) and workers need more memory
-// or threads than there are, or would take longer than a minute to start. Counts the least that they need: a job that
-// passes may still be too large. Pure. REQUIRES: a valid configuration.
+// InvalidInput with the arithmetic if the job's controller, agents (of nodes and spares) and
+// workers need more memory or threads than there are, or would take longer than a minute to start.
+// Counts the least that they need: a job that passes may still be too large. Pure. REQUIRES: a
+// valid configuration.
 absl::Status check_room(const JobConfig& config, const MachineRoom& room);
 
 }  // namespace evermoe

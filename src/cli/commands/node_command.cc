@@ -38,13 +38,15 @@ absl::StatusOr<RunSummary> train(const NodeCommand& command, const JobConfig& co
   return run_and_show(job, command.view);
 }
 
-// Node 0 knows how the job ended, or why it did not begin; who waits for its controller is told here.
+// Node 0 knows how the job ended, or why it did not begin; who waits for its controller is told
+// here.
 absl::StatusOr<int> run_first(const NodeCommand& command, const JobConfig& config) {
   const absl::StatusOr<RunSummary> summary = train(command, config);
   const int others = command.place.nodes - 1;
   const absl::Status& status = summary.status();
   if (others > 0 && !status.ok()) {
-    tell_nodes(command.place.listen, others, {false, absl::IsInvalidArgument(status), std::string(status.message())});
+    tell_nodes(command.place.listen, others,
+               {false, absl::IsInvalidArgument(status), std::string(status.message())});
   } else if (others > 0 && summary->status == RunStatus::kNothingToDo) {
     tell_nodes(command.place.listen, others, {true, false, summary->reason});
   }
@@ -77,21 +79,41 @@ absl::StatusOr<int> run(NodeCommand command) {
 void add_node_command(CLI::App& app, CommandTable& commands) {
   const auto options = std::make_shared<NodeCommand>();
   CLI::App* command = app.add_subcommand(
-      "node", "Train as one node of a cluster: start it on every machine, under torchrun, srun or mpirun.");
-  command->add_option("CONFIG", options->config.path, "the job's configuration, the same on all nodes")->type_name("FILE.toml")->required();
+      "node",
+      "Train as one node of a cluster: start it on every machine, under torchrun, srun or mpirun.");
+  command
+      ->add_option("CONFIG", options->config.path, "the job's configuration, the same on all nodes")
+      ->type_name("FILE.toml")
+      ->required();
   options->config.add_settings(*command);
-  command->add_option("--out", options->out, "output folder of the job, seen by all nodes")->type_name("DIR")->required();
-  command->add_option("--node", options->place.node, "number of this node, from 0 (default: the launcher's)")
-      ->type_name("N")->check(CLI::Range(0, kJobNodesMax));
+  command->add_option("--out", options->out, "output folder of the job, seen by all nodes")
+      ->type_name("DIR")
+      ->required();
+  command
+      ->add_option("--node", options->place.node,
+                   "number of this node, from 0 (default: the launcher's)")
+      ->type_name("N")
+      ->check(CLI::Range(0, kJobNodesMax));
   command->add_option("--nodes", options->place.nodes, "nodes in all (default: the launcher's)")
-      ->type_name("N")->check(CLI::Range(1, kJobNodesMax));
+      ->type_name("N")
+      ->check(CLI::Range(1, kJobNodesMax));
   command->add_option("--spares", options->spares, "of these, spare nodes that replace failed ones")
-      ->type_name("N")->check(CLI::Range(0, kJobNodesMax));
-  command->add_option("--join", options->place.join, "where node 0 is (default: MASTER_ADDR:MASTER_PORT)")->type_name("HOST:PORT");
-  command->add_option("--listen", options->place.listen, "where node 0 listens (default: as --join)")->type_name("HOST:PORT");
-  command->add_option("--worker", options->worker, "the workers' program (default: evermoe-worker beside evermoe, or EVERMOE_WORKER)")
+      ->type_name("N")
+      ->check(CLI::Range(0, kJobNodesMax));
+  command
+      ->add_option("--join", options->place.join,
+                   "where node 0 is (default: MASTER_ADDR:MASTER_PORT)")
+      ->type_name("HOST:PORT");
+  command
+      ->add_option("--listen", options->place.listen, "where node 0 listens (default: as --join)")
+      ->type_name("HOST:PORT");
+  command
+      ->add_option(
+          "--worker", options->worker,
+          "the workers' program (default: evermoe-worker beside evermoe, or EVERMOE_WORKER)")
       ->type_name("PROGRAM");
-  command->add_flag("--json", options->view.json, "node 0 prints the summary as one JSON object, and progress on standard error");
+  command->add_flag("--json", options->view.json,
+                    "node 0 prints the summary as one JSON object, and progress on standard error");
   command->add_flag("--quiet", options->view.quiet, "show no progress");
   commands[command] = [options] { return run(*options); };
 }

@@ -21,9 +21,11 @@ std::string first_set(std::initializer_list<const char*> names) {
 
 absl::Status take_number(int& into, const std::string& text, const std::string& what) {
   if (text.empty()) {
-    return InvalidInput(absl::StrCat("node: no ", what, ": give the flag, or start under torchrun, srun or mpirun"));
+    return InvalidInput(absl::StrCat("node: no ", what,
+                                     ": give the flag, or start under torchrun, srun or mpirun"));
   }
-  if (!absl::SimpleAtoi(text, &into)) return InvalidInput(absl::StrCat("node: ", what, " is '", text, "', not a number"));
+  if (!absl::SimpleAtoi(text, &into))
+    return InvalidInput(absl::StrCat("node: ", what, " is '", text, "', not a number"));
   return absl::OkStatus();
 }
 
@@ -44,15 +46,18 @@ absl::Status find_controller(NodePlace& place) {
 
 absl::Status complete_from_environment(NodePlace& place) {
   if (place.node < 0) {
-    RETURN_IF_ERROR(take_number(place.node, first_set({"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"}),
-                                "--node (RANK, OMPI_COMM_WORLD_RANK, SLURM_PROCID)"));
+    RETURN_IF_ERROR(take_number(
+        place.node, first_set({"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"}),
+        "--node (RANK, OMPI_COMM_WORLD_RANK, SLURM_PROCID)"));
   }
   if (place.nodes <= 0) {
-    RETURN_IF_ERROR(take_number(place.nodes, first_set({"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}),
+    RETURN_IF_ERROR(take_number(place.nodes,
+                                first_set({"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}),
                                 "--nodes (WORLD_SIZE, OMPI_COMM_WORLD_SIZE, SLURM_NTASKS)"));
   }
   if (place.node < 0 || place.node >= place.nodes) {
-    return InvalidInput(absl::StrCat("--node: found ", place.node, ", allowed: integer from 0 to ", place.nodes - 1));
+    return InvalidInput(absl::StrCat("--node: found ", place.node, ", allowed: integer from 0 to ",
+                                     place.nodes - 1));
   }
   if (place.join.empty() && place.nodes > 1) RETURN_IF_ERROR(find_controller(place));
   if (place.listen.empty()) place.listen = place.join;

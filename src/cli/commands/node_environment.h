@@ -15,8 +15,8 @@ struct NodePlace {
 };
 
 // What flags left open is taken from the environment of torchrun (RANK, WORLD_SIZE, MASTER_ADDR,
-// MASTER_PORT), Slurm (SLURM_PROCID, SLURM_NTASKS) or Open MPI (OMPI_COMM_WORLD_RANK, _SIZE). A single node
-// needs no address. InvalidInput says which variable or flag is missing.
+// MASTER_PORT), Slurm (SLURM_PROCID, SLURM_NTASKS) or Open MPI (OMPI_COMM_WORLD_RANK, _SIZE). A
+// single node needs no address. InvalidInput says which variable or flag is missing.
 absl::Status complete_from_environment(NodePlace& place);
 
 }  // namespace evermoe

@@ -28,17 +28,21 @@ struct PlaceOptions {
   bool json = false;
 };
 
-absl::StatusOr<std::vector<int64_t>> parse_loads(const std::string& text, const std::string& origin) {
+absl::StatusOr<std::vector<int64_t>> parse_loads(const std::string& text,
+                                                 const std::string& origin) {
   std::vector<int64_t> loads;
   for (const auto part : absl::StrSplit(text, absl::ByAnyChar(", \t\r\n"), absl::SkipEmpty())) {
     int64_t load = 0;
     if (!absl::SimpleAtoi(part, &load) || load < 0 || load > kLoadMax) {
-      return InvalidInput(absl::StrCat(origin, ": found \"", absl::Utf8SafeCEscape(part.substr(0, 40)), "\", allowed: numbers of tokens, or a file with them"));
+      return InvalidInput(absl::StrCat(origin, ": found \"",
+                                       absl::Utf8SafeCEscape(part.substr(0, 40)),
+                                       "\", allowed: numbers of tokens, or a file with them"));
     }
     loads.push_back(load);
   }
   if (loads.empty() || loads.size() > kExpertsMax) {
-    return InvalidInput(absl::StrCat(origin, ": found ", loads.size(), " loads, allowed: 1 to ", kExpertsMax));
+    return InvalidInput(
+        absl::StrCat(origin, ": found ", loads.size(), " loads, allowed: 1 to ", kExpertsMax));
   }
   return loads;
 }
@@ -67,15 +71,28 @@ absl::StatusOr<int> place(const PlaceOptions& options) {
 
 void add_place_command(CLI::App& app, CommandTable& commands) {
   const auto options = std::make_shared<PlaceOptions>();
-  CLI::App* command = app.add_subcommand("place", "Decide how many replicas each expert gets and which nodes hold them, and say which failures that survives.");
-  command->add_option("--experts", options->experts, "number of experts, all with the same load")->check(CLI::Range(1, kExpertsMax));
-  command->add_option("--loads", options->loads, "tokens of each expert as T,T,..., or a file with them");
+  CLI::App* command = app.add_subcommand("place",
+                                         "Decide how many replicas each expert gets and which "
+                                         "nodes hold them, and say which failures that survives.");
+  command->add_option("--experts", options->experts, "number of experts, all with the same load")
+      ->check(CLI::Range(1, kExpertsMax));
+  command->add_option("--loads", options->loads,
+                      "tokens of each expert as T,T,..., or a file with them");
   command->add_option("--nodes", options->request.nodes, "number of nodes")->required();
-  command->add_option("--slots", options->request.slots, "experts that each node holds")->required();
-  command->add_option("--faults", options->request.faults, "fewest replicas of every expert, as far as they fit")->capture_default_str();
-  command->add_option("--racks", options->request.racks, "racks, to which the nodes are dealt in order; 0 if not known")->capture_default_str();
-  command->add_option("--method", options->method, "how to place: mro_q, mro, spread or compact")->capture_default_str();
-  command->add_flag("--explain", options->explain, "explain the placement instead of listing what each node holds");
+  command->add_option("--slots", options->request.slots, "experts that each node holds")
+      ->required();
+  command
+      ->add_option("--faults", options->request.faults,
+                   "fewest replicas of every expert, as far as they fit")
+      ->capture_default_str();
+  command
+      ->add_option("--racks", options->request.racks,
+                   "racks, to which the nodes are dealt in order; 0 if not known")
+      ->capture_default_str();
+  command->add_option("--method", options->method, "how to place: mro_q, mro, spread or compact")
+      ->capture_default_str();
+  command->add_flag("--explain", options->explain,
+                    "explain the placement instead of listing what each node holds");
   command->add_flag("--json", options->json, "print one JSON object");
   commands[command] = [options] { return place(*options); };
 }

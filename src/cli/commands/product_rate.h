@@ -5,8 +5,8 @@
 
 namespace evermoe {
 
-// FP32 operations per second on all processors. Takes a few seconds, at most a minute. InvalidInput if the program is
-// not there (worker_program.h).
+// FP32 operations per second on all processors. Takes a few seconds, at most a minute. InvalidInput
+// if the program is not there (worker_program.h).
 absl::StatusOr<double> product_rate();
 
 }  // namespace evermoe

@@ -34,18 +34,23 @@ absl::StatusOr<MeasuredMachine> measure(const ProfileOptions& options) {
   MeasuredMachine machine;
   machine.processors = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   machine.memory_bytes = static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
-  ASSIGN_OR_RETURN(const DiskRates disk, disk_rates(options.directory, options.disk_mib * kMebibyte));
+  ASSIGN_OR_RETURN(const DiskRates disk,
+                   disk_rates(options.directory, options.disk_mib * kMebibyte));
   machine.disk_write_bytes_per_second = disk.write_bytes_per_second;
   machine.disk_read_bytes_per_second = disk.read_bytes_per_second;
-  ASSIGN_OR_RETURN(const StreamRates stream, stream_rates("/proc/self/exe", options.stream_mib * kMebibyte));
+  ASSIGN_OR_RETURN(const StreamRates stream,
+                   stream_rates("/proc/self/exe", options.stream_mib * kMebibyte));
   machine.stream_bytes_per_second = stream.bytes_per_second;
   machine.stream_latency_seconds = stream.latency_seconds;
   machine.copy_bytes_per_second = memory_copy_rate(kMemoryBytes);
   machine.memory_bytes_per_second = memory_traffic_rate(machine.processors, kMemoryBytes);
   // A machine without PyTorch has the other rates all the same.
   const absl::StatusOr<double> products = product_rate();
-  if (products.ok()) machine.flops = *products;
-  else std::cerr << "evermoe: products of matrices are not measured: " << products.status().message() << "\n";
+  if (products.ok())
+    machine.flops = *products;
+  else
+    std::cerr << "evermoe: products of matrices are not measured: " << products.status().message()
+              << "\n";
   return machine;
 }
 
@@ -69,11 +74,25 @@ absl::StatusOr<int> profile(const ProfileOptions& options) {
 
 void add_profile_command(CLI::App& app, CommandTable& commands) {
   const auto options = std::make_shared<ProfileOptions>();
-  CLI::App* command = app.add_subcommand("profile", "Measure this machine (memory, disk, streams, matrix products) as a cluster for plan and forecast.");
-  command->add_option("--directory", options->directory, "folder on the disk to measure")->type_name("DIR")->capture_default_str();
-  command->add_option("--out", options->out, "write the cluster to this file instead of printing it")->type_name("FILE.toml");
-  command->add_option("--disk-mib", options->disk_mib, "how much to write and read, in MiB")->type_name("N")->check(CLI::Range(4, 1 << 20))->capture_default_str();
-  command->add_option("--stream-mib", options->stream_mib, "how much to send to another process, in MiB")->type_name("N")->check(CLI::Range(16, 1 << 20))->capture_default_str();
+  CLI::App* command = app.add_subcommand("profile",
+                                         "Measure this machine (memory, disk, streams, matrix "
+                                         "products) as a cluster for plan and forecast.");
+  command->add_option("--directory", options->directory, "folder on the disk to measure")
+      ->type_name("DIR")
+      ->capture_default_str();
+  command
+      ->add_option("--out", options->out, "write the cluster to this file instead of printing it")
+      ->type_name("FILE.toml");
+  command->add_option("--disk-mib", options->disk_mib, "how much to write and read, in MiB")
+      ->type_name("N")
+      ->check(CLI::Range(4, 1 << 20))
+      ->capture_default_str();
+  command
+      ->add_option("--stream-mib", options->stream_mib,
+                   "how much to send to another process, in MiB")
+      ->type_name("N")
+      ->check(CLI::Range(16, 1 << 20))
+      ->capture_default_str();
   command->add_flag("--json", options->json, "print the measurements as one JSON object");
   command->add_option("--echo", options->echo)->group("");  // the other process of the stream
   commands[command] = [options] { return profile(*options); };

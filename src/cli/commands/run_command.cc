@@ -65,15 +65,34 @@ absl::StatusOr<int> run(const RunOptions& options) {
 
 void add_run_command(CLI::App& app, CommandTable& commands) {
   const auto options = std::make_shared<RunOptions>();
-  CLI::App* command = app.add_subcommand("run", "Train: start or resume a job on this machine, and replace the workers that fail.");
-  command->add_option("CONFIG", options->config.path, "the job's configuration")->type_name("FILE.toml")->required();
+  CLI::App* command = app.add_subcommand(
+      "run", "Train: start or resume a job on this machine, and replace the workers that fail.");
+  command->add_option("CONFIG", options->config.path, "the job's configuration")
+      ->type_name("FILE.toml")
+      ->required();
   options->config.add_settings(*command);
-  command->add_option("--out", options->out, "output folder; a job that is found there is resumed (default: out/NAME for NAME.toml)")->type_name("DIR");
-  command->add_option("--nodes", options->nodes, "simulated nodes, each with an agent (run.nodes)")->type_name("N")->check(CLI::Range(1, kJobNodesMax));
-  command->add_option("--spares", options->spares, "spare nodes that replace failed ones (run.spares)")->type_name("N")->check(CLI::Range(0, kJobNodesMax));
-  command->add_option("--faults", options->faults, "faults to rehearse (docs/recovery.md)")->type_name("FILE.toml");
-  command->add_option("--worker", options->worker, "the workers' program (default: evermoe-worker beside evermoe, or EVERMOE_WORKER)")->type_name("PROGRAM");
-  command->add_flag("--json", options->json, "print the summary as one JSON object (docs/run-summary.md), and progress on standard error");
+  command
+      ->add_option(
+          "--out", options->out,
+          "output folder; a job that is found there is resumed (default: out/NAME for NAME.toml)")
+      ->type_name("DIR");
+  command->add_option("--nodes", options->nodes, "simulated nodes, each with an agent (run.nodes)")
+      ->type_name("N")
+      ->check(CLI::Range(1, kJobNodesMax));
+  command
+      ->add_option("--spares", options->spares, "spare nodes that replace failed ones (run.spares)")
+      ->type_name("N")
+      ->check(CLI::Range(0, kJobNodesMax));
+  command->add_option("--faults", options->faults, "faults to rehearse (docs/recovery.md)")
+      ->type_name("FILE.toml");
+  command
+      ->add_option(
+          "--worker", options->worker,
+          "the workers' program (default: evermoe-worker beside evermoe, or EVERMOE_WORKER)")
+      ->type_name("PROGRAM");
+  command->add_flag(
+      "--json", options->json,
+      "print the summary as one JSON object (docs/run-summary.md), and progress on standard error");
   command->add_flag("--quiet", options->quiet, "show no progress");
   commands[command] = [options] { return run(*options); };
 }

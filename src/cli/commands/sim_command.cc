@@ -1,4 +1,4 @@
-// evermoe sim: whole jobs with disasters in one process, thousands of them, from seeds.
+// evermoe sim: whole jobs with faults in one process, thousands of them, from seeds.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -39,7 +39,8 @@ struct SeedRange {
 absl::StatusOr<SeedRange> parse_seeds(const std::string& text) {
   const std::vector<std::string> ends = absl::StrSplit(text, "..");
   SeedRange range;
-  const bool numbers = !ends.empty() && ends.size() <= 2 && absl::SimpleAtoi(ends.front(), &range.first) &&
+  const bool numbers = !ends.empty() && ends.size() <= 2 &&
+                       absl::SimpleAtoi(ends.front(), &range.first) &&
                        absl::SimpleAtoi(ends.back(), &range.last);
   if (numbers && range.first <= range.last) return range;
   return InvalidInput(absl::StrCat("sim: --seeds is '", text, "', not A..B with A <= B"));
@@ -61,21 +62,29 @@ void print_progress(const SimTotals& totals, uint64_t seed, const SeedRange& ran
 
 void print_totals(const SimOptions& options, const SimTotals& totals, double seconds) {
   if (options.json) {
-    nlohmann::json json = {{"runs", totals.runs}, {"failed", totals.failed}, {"recoveries", totals.recoveries},
-                           {"marks", totals.marks}, {"failed_seeds", totals.failed_seeds}, {"seconds", seconds}};
+    nlohmann::json json = {{"runs", totals.runs},
+                           {"failed", totals.failed},
+                           {"recoveries", totals.recoveries},
+                           {"marks", totals.marks},
+                           {"failed_seeds", totals.failed_seeds},
+                           {"seconds", seconds}};
     std::cout << json.dump() << "\n";
     return;
   }
-  std::cout << absl::StrFormat("%d runs, %d failed, %d recoveries, %.1f s\n", totals.runs, totals.failed,
-                               totals.recoveries, seconds);
-  for (const auto& [mark, count] : totals.marks) std::cout << absl::StrFormat("%8d  %s\n", count, mark);
+  std::cout << absl::StrFormat("%d runs, %d failed, %d recoveries, %.1f s\n", totals.runs,
+                               totals.failed, totals.recoveries, seconds);
+  for (const auto& [mark, count] : totals.marks)
+    std::cout << absl::StrFormat("%8d  %s\n", count, mark);
 }
 
 absl::StatusOr<int> simulate(SimOptions options) {
   ASSIGN_OR_RETURN(const SeedRange range, parse_seeds(options.seeds));
-  if ((options.stages > 0) != (options.lanes > 0)) return InvalidInput("sim: --stages and --lanes go together");
-  if (options.stages > 0) options.schedule.lanes.assign(static_cast<size_t>(options.stages), options.lanes);
-  if (options.stages * options.lanes == 1) return InvalidInput("sim: one worker alone has nobody to keep its copies");
+  if ((options.stages > 0) != (options.lanes > 0))
+    return InvalidInput("sim: --stages and --lanes go together");
+  if (options.stages > 0)
+    options.schedule.lanes.assign(static_cast<size_t>(options.stages), options.lanes);
+  if (options.stages * options.lanes == 1)
+    return InvalidInput("sim: one worker alone has nobody to keep its copies");
   configure_log("sim", LogLevel::kError);  // members tell of every broken connection
   SimTotals totals;
   const absl::Duration began = real_clock().now();
@@ -100,17 +109,35 @@ absl::StatusOr<int> simulate(SimOptions options) {
 
 void add_sim_command(CLI::App& app, CommandTable& commands) {
   const auto options = std::make_shared<SimOptions>();
-  CLI::App* command = app.add_subcommand(
-      "sim", "Run simulated jobs through random faults, and check that they end with the bits of the undisturbed job.");
-  command->add_option("--seeds", options->seeds, "one job for each seed; a seed always gives the same job")->type_name("A..B")->capture_default_str();
-  command->add_option("--stages", options->stages, "stages of every job (default: random)")->type_name("N")->check(CLI::Range(1, 16));
-  command->add_option("--lanes", options->lanes, "lanes of every stage (default: random)")->type_name("N")->check(CLI::Range(1, 16));
-  command->add_option("--nodes", options->schedule.nodes, "nodes of every job (default: random)")->type_name("N")->check(CLI::Range(1, 256));
-  command->add_option("--faults-per-run", options->schedule.faults_max, "a job meets 1 to this many faults")->type_name("N")
-      ->check(CLI::Range(1, 20))->capture_default_str();
-  command->add_option("--failures-max", options->failures_max, "stop after this many failed seeds")->type_name("N")
-      ->check(CLI::Range(1, 1000000))->capture_default_str();
-  command->add_flag("--transcripts", options->transcripts, "print what happened in every job, not only in failed ones");
+  CLI::App* command = app.add_subcommand("sim",
+                                         "Run simulated jobs through random faults, and check that "
+                                         "they end with the bits of the undisturbed job.");
+  command
+      ->add_option("--seeds", options->seeds,
+                   "one job for each seed; a seed always gives the same job")
+      ->type_name("A..B")
+      ->capture_default_str();
+  command->add_option("--stages", options->stages, "stages of every job (default: random)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 16));
+  command->add_option("--lanes", options->lanes, "lanes of every stage (default: random)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 16));
+  command->add_option("--nodes", options->schedule.nodes, "nodes of every job (default: random)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 256));
+  command
+      ->add_option("--faults-per-run", options->schedule.faults_max,
+                   "a job meets 1 to this many faults")
+      ->type_name("N")
+      ->check(CLI::Range(1, 20))
+      ->capture_default_str();
+  command->add_option("--failures-max", options->failures_max, "stop after this many failed seeds")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  command->add_flag("--transcripts", options->transcripts,
+                    "print what happened in every job, not only in failed ones");
   command->add_flag("--json", options->json, "print the totals as one JSON object");
   commands[command] = [options] { return simulate(*options); };
 }

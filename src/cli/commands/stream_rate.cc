@@ -35,7 +35,8 @@ absl::StatusOr<Ends> connected_pair() {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
   auto* where = reinterpret_cast<sockaddr*>(&address);
-  if (!listener || ::bind(listener.get(), where, size) != 0 || ::listen(listener.get(), 1) != 0 || ::getsockname(listener.get(), where, &size) != 0) {
+  if (!listener || ::bind(listener.get(), where, size) != 0 || ::listen(listener.get(), 1) != 0 ||
+      ::getsockname(listener.get(), where, &size) != 0) {
     return system_error("loopback");
   }
   FileDescriptor near(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -44,8 +45,10 @@ absl::StatusOr<Ends> connected_pair() {
   if (!far) return system_error("loopback");
   const int on = 1;
   for (const int fd : {near.get(), far.get()}) {
-    if (::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0) return system_error("loopback");
-    if (::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK) != 0) return system_error("loopback");
+    if (::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0)
+      return system_error("loopback");
+    if (::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK) != 0)
+      return system_error("loopback");
   }
   return Ends(std::move(near), std::move(far));
 }
@@ -86,13 +89,15 @@ absl::StatusOr<StreamRates> measure(int fd, int64_t bytes) {
 
 absl::StatusOr<StreamRates> stream_rates(const std::string& program, int64_t bytes) {
   ASSIGN_OR_RETURN(Ends ends, connected_pair());
-  SpawnOptions options{.program = program, .arguments = {"profile", "--echo", absl::StrCat(ends.second.get())}};
+  SpawnOptions options{.program = program,
+                       .arguments = {"profile", "--echo", absl::StrCat(ends.second.get())}};
   options.inherited_fds = {ends.second.get()};
   ASSIGN_OR_RETURN(const auto child, spawn(options));
   ends.second.reset();  // so that its end is noticed
   ASSIGN_OR_RETURN(const StreamRates rates, measure(ends.first.get(), bytes));
   ASSIGN_OR_RETURN(const ExitStatus status, child->wait(kPatience));
-  if (!status.ok()) return Internal(absl::StrCat("the other process of the stream: ", to_string(status)));
+  if (!status.ok())
+    return Internal(absl::StrCat("the other process of the stream: ", to_string(status)));
   return rates;
 }
 
@@ -104,7 +109,8 @@ absl::Status echo_messages(int fd) {
     RETURN_IF_ERROR(receive_all(fd, std::as_writable_bytes(std::span(&length, 1)), deadline));
     if (length == 0) return absl::OkStatus();
     if (length < 0 || length > kMessageBytes) return InvalidInput("echo: no such message");
-    RETURN_IF_ERROR(receive_all(fd, std::span(message).first(static_cast<size_t>(length)), deadline));
+    RETURN_IF_ERROR(
+        receive_all(fd, std::span(message).first(static_cast<size_t>(length)), deadline));
     const std::byte answer{1};
     RETURN_IF_ERROR(send_all(fd, {&answer, 1}, deadline));
   }

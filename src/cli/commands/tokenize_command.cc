@@ -29,11 +29,12 @@ absl::Status as_input_error(const absl::Status& status) {
 
 absl::Status check_options(const TokenizeOptions& options) {
   if (!options.out.ends_with(".tokens")) {
-    return InvalidInput(absl::StrCat("--out: found \"", options.out,
-                                     "\", allowed: a name that ends with .tokens"));
+    return InvalidInput(
+        absl::StrCat("--out: found \"", options.out, "\", allowed: a name that ends with .tokens"));
   }
   if (!real_files().exists(options.text) || real_files().is_directory(options.text)) {
-    return InvalidInput(absl::StrCat("TEXT: found \"", options.text, "\", allowed: an existing text file"));
+    return InvalidInput(
+        absl::StrCat("TEXT: found \"", options.text, "\", allowed: an existing text file"));
   }
   if ((options.train_vocabulary > 0) == options.model.empty()) {
     return InvalidInput("--train-vocabulary and --model: found one, allowed: both or neither");
@@ -52,7 +53,8 @@ absl::StatusOr<int> run_tokenize(const TokenizeOptions& options) {
   const absl::StatusOr<int64_t> count = tokenize_file(options.text, tokenizer, options.out);
   if (!count.ok()) return as_input_error(count.status());
   ASSIGN_OR_RETURN(const std::unique_ptr<TokenFile> file, TokenFile::open(options.out));
-  std::cout << options.out << ": " << *count << " tokens, vocabulary of " << file->vocabulary() << "\n";
+  std::cout << options.out << ": " << *count << " tokens, vocabulary of " << file->vocabulary()
+            << "\n";
   return 0;
 }
 
@@ -60,18 +62,24 @@ absl::StatusOr<int> run_tokenize(const TokenizeOptions& options) {
 
 void add_tokenize_command(CLI::App& app, CommandTable& commands) {
   const auto options = std::make_shared<TokenizeOptions>();
-  CLI::App* command = app.add_subcommand("tokenize", "Turn a text into a token file, which jobs read without tokenizing it again.");
+  CLI::App* command = app.add_subcommand(
+      "tokenize", "Turn a text into a token file, which jobs read without tokenizing it again.");
   command->add_option("TEXT", options->text, "the text")->type_name("FILE")->required();
-  command->add_option("--out", options->out, "token file to write")->type_name("FILE.tokens")->required();
+  command->add_option("--out", options->out, "token file to write")
+      ->type_name("FILE.tokens")
+      ->required();
   CLI::Option* tokenizer =
-      command->add_option("--tokenizer", options->tokenizer, "bytes, or a SentencePiece model")->type_name("bytes|FILE.model")
+      command->add_option("--tokenizer", options->tokenizer, "bytes, or a SentencePiece model")
+          ->type_name("bytes|FILE.model")
           ->capture_default_str();
   command
       ->add_option("--train-vocabulary", options->train_vocabulary,
-                   "train a SentencePiece vocabulary of this size on the text first")->type_name("N")
+                   "train a SentencePiece vocabulary of this size on the text first")
+      ->type_name("N")
       ->check(CLI::Range(1, 1 << 24))
       ->excludes(tokenizer);
-  command->add_option("--model", options->model, "where to write the trained model")->type_name("FILE.model");
+  command->add_option("--model", options->model, "where to write the trained model")
+      ->type_name("FILE.model");
   commands[command] = [options] { return run_tokenize(*options); };
 }
 

@@ -50,13 +50,15 @@ absl::StatusOr<int> verify(const std::string& argument) {
   const absl::Duration took = real_clock().now() - began;
   for (const std::string& problem : problems) std::cout << problem << "\n";
   if (!problems.empty()) {
-    std::cout << absl::StrFormat("damaged: %s, %d problem%s\n", path, problems.size(), problems.size() == 1 ? "" : "s");
+    std::cout << absl::StrFormat("damaged: %s, %d problem%s\n", path, problems.size(),
+                                 problems.size() == 1 ? "" : "s");
     return 1;
   }
   int64_t bytes = 0;
   for (const ManifestFile& file : manifest.files) bytes += file.bytes;
-  std::cout << absl::StrFormat("ok: %s, %d file%s, %s bytes read in %.2f s\n", path, manifest.files.size(),
-                               manifest.files.size() == 1 ? "" : "s", with_commas(bytes), absl::ToDoubleSeconds(took));
+  std::cout << absl::StrFormat("ok: %s, %d file%s, %s bytes read in %.2f s\n", path,
+                               manifest.files.size(), manifest.files.size() == 1 ? "" : "s",
+                               with_commas(bytes), absl::ToDoubleSeconds(took));
   return 0;
 }
 
@@ -64,7 +66,8 @@ absl::StatusOr<int> verify(const std::string& argument) {
 
 void add_verify_command(CLI::App& app, CommandTable& commands) {
   const auto checkpoint = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("verify", "Read a checkpoint and check every fingerprint in it.");
+  CLI::App* command =
+      app.add_subcommand("verify", "Read a checkpoint and check every fingerprint in it.");
   command->add_option("CHECKPOINT", *checkpoint, kCheckpointHelp)->type_name("DIR")->required();
   commands[command] = [checkpoint] { return verify(*checkpoint); };
 }

@@ -49,12 +49,15 @@ CheckpointReport report_checkpoint(const CheckpointReader& checkpoint) {
     report.bytes += file.bytes;
   }
   for (const ManifestOperator& op : report.manifest.operators) {
-    for (const ManifestShard& shard : op.shards) ++report.files[static_cast<size_t>(shard.file)].shards;
+    for (const ManifestShard& shard : op.shards)
+      ++report.files[static_cast<size_t>(shard.file)].shards;
     report.shards += static_cast<int64_t>(op.shards.size());
   }
   absl::StatusOr<JobConfig> config = stored_configuration(checkpoint);
-  if (config.ok()) report.config = *std::move(config);
-  else report.config_problem = std::string(config.status().message());
+  if (config.ok())
+    report.config = *std::move(config);
+  else
+    report.config_problem = std::string(config.status().message());
   return report;
 }
 

@@ -20,15 +20,17 @@ void add_position(const CheckpointReport& report, std::string& text) {
   absl::StrAppend(&text, "saved by    ", manifest.world_size,
                   manifest.world_size == 1 ? " rank" : " ranks",
                   manifest.topology.empty() ? "" : ": ", manifest.topology, "\n");
-  absl::StrAppend(&text, "precision   ", to_string(manifest.compute_type), ", master weights and moments ",
-                  to_string(manifest.state_type));
+  absl::StrAppend(&text, "precision   ", to_string(manifest.compute_type),
+                  ", master weights and moments ", to_string(manifest.state_type));
   if (manifest.compute_type == ElementType::kFp16) {
     absl::StrAppendFormat(&text, ", loss scale %g since %d steps", position.loss_scale,
                           position.loss_scale_good_steps);
   }
   absl::StrAppend(&text, "\n");
-  if (position.validation_loss < 0) absl::StrAppend(&text, "validation  not evaluated\n");
-  else absl::StrAppendFormat(&text, "validation  loss %.6g\n", position.validation_loss);
+  if (position.validation_loss < 0)
+    absl::StrAppend(&text, "validation  not evaluated\n");
+  else
+    absl::StrAppendFormat(&text, "validation  loss %.6g\n", position.validation_loss);
 }
 
 void add_model(const CheckpointReport& report, std::string& text) {
@@ -38,8 +40,8 @@ void add_model(const CheckpointReport& report, std::string& text) {
   }
   const ModelShape& shape = report.config->model;
   const ParameterCounts counts = count_parameters(shape);
-  absl::StrAppendFormat(&text, "model       %s, %d layers, hidden %d, top-%d of %d experts\n", shape.style,
-                        shape.layers, shape.hidden, shape.top_k, shape.experts);
+  absl::StrAppendFormat(&text, "model       %s, %d layers, hidden %d, top-%d of %d experts\n",
+                        shape.style, shape.layers, shape.hidden, shape.top_k, shape.experts);
   absl::StrAppend(&text, "parameters  ", with_commas(counts.total), ", of which a token uses ",
                   with_commas(counts.active), ", in experts ", with_commas(counts.experts), "\n");
 }
@@ -78,15 +80,16 @@ std::string to_text(const CheckpointReport& report) {
   std::string text;
   add_position(report, text);
   add_model(report, text);
-  absl::StrAppendFormat(&text, "\n%-22s %10s %18s %12s\n", "operators", "count", "elements", "bytes");
+  absl::StrAppendFormat(&text, "\n%-22s %10s %18s %12s\n", "operators", "count", "elements",
+                        "bytes");
   for (const CheckpointReport::Kind& kind : report.kinds) {
     absl::StrAppendFormat(&text, "%-22s %10s %18s %12s\n", kind.name, with_commas(kind.operators),
                           with_commas(kind.elements), shown_bytes(kind.bytes));
   }
   absl::StrAppendFormat(&text, "\n%-22s %10s %18s %12s\n", "files", "rank", "shards", "bytes");
   for (const CheckpointReport::File& file : report.files) {
-    absl::StrAppendFormat(&text, "%-22s %10d %18s %12s\n", file.name, file.rank, with_commas(file.shards),
-                          shown_bytes(file.bytes));
+    absl::StrAppendFormat(&text, "%-22s %10d %18s %12s\n", file.name, file.rank,
+                          with_commas(file.shards), shown_bytes(file.bytes));
   }
   absl::StrAppendFormat(&text, "%-22s %10s %18s %12s\n", "all", "", with_commas(report.shards),
                         shown_bytes(report.bytes));

@@ -38,19 +38,23 @@ void print_failure(const RunSummary& summary) {
 }  // namespace
 
 absl::StatusOr<RunSummary> run_and_show(const JobRunOptions& job, const JobViewOptions& options) {
-  ProgressView progress(options.json ? std::cerr : std::cout, real_clock(), progress_options(options, job.config));
+  ProgressView progress(options.json ? std::cerr : std::cout, real_clock(),
+                        progress_options(options, job.config));
   absl::StatusOr<RunSummary> summary = run_job(real_files(), real_clock(), job, progress);
   progress.close();
   if (!summary.ok()) return summary;
   if (summary->status == RunStatus::kFailed) print_failure(*summary);
-  if (options.json) std::cout << to_json(*summary) << "\n";
-  else if (!options.quiet && summary->exit_code != 2) std::cout << to_text(*summary);
+  if (options.json)
+    std::cout << to_json(*summary) << "\n";
+  else if (!options.quiet && summary->exit_code != 2)
+    std::cout << to_text(*summary);
   std::cout.flush();
   return summary;
 }
 
 absl::StatusOr<JobConfig> fitted(JobConfig config) {
-  if (config.protection.strategy == ProtectionStrategy::kNone || config.parallel.world_size() == 1) return config;
+  if (config.protection.strategy == ProtectionStrategy::kNone || config.parallel.world_size() == 1)
+    return config;
   // Evaluations fill the log, too: "all" of them counted, if the text says how many that is.
   JobConfig counted = config;
   if (config.evaluate.micro_batches == 0 && config.data.tokenizer == "bytes") {

@@ -7,7 +7,8 @@
 namespace evermoe {
 
 struct JobViewOptions {
-  bool json = false;   // the last line of standard output is the result alone, progress goes to standard error
+  bool json = false;   // the last line of standard output is the result alone, progress goes to
+                       // standard error
   bool quiet = false;  // no progress
 };
 

@@ -12,11 +12,13 @@
 namespace evermoe {
 namespace {
 
-constexpr std::pair<const char*, Precision> kPrecisions[] = {
-    {"fp32", Precision::kFp32}, {"bf16", Precision::kBf16}, {"fp16", Precision::kFp16}, {"fp64", Precision::kFp64}};
+constexpr std::pair<const char*, Precision> kPrecisions[] = {{"fp32", Precision::kFp32},
+                                                             {"bf16", Precision::kBf16},
+                                                             {"fp16", Precision::kFp16},
+                                                             {"fp64", Precision::kFp64}};
 
-// An operator of `flat_size` elements of which `shard_size` are this rank's to update. Where both types are
-// the same, the master weights are the compute weights.
+// An operator of `flat_size` elements of which `shard_size` are this rank's to update. Where both
+// types are the same, the master weights are the compute weights.
 void add(StateBytes& bytes, Precision precision, int64_t flat_size, int64_t shard_size) {
   const int64_t master = master_bytes(precision), compute = compute_bytes(precision);
   bytes.weights += compute * flat_size;
@@ -26,8 +28,9 @@ void add(StateBytes& bytes, Precision precision, int64_t flat_size, int64_t shar
 
 std::vector<ModelReport::Kind> count_kinds(const std::vector<OperatorSpec>& operators) {
   std::vector<ModelReport::Kind> kinds;
-  for (const OperatorKind kind : {OperatorKind::kEmbedding, OperatorKind::kBlock, OperatorKind::kGate,
-                                  OperatorKind::kExpert, OperatorKind::kHead}) {
+  for (const OperatorKind kind :
+       {OperatorKind::kEmbedding, OperatorKind::kBlock, OperatorKind::kGate, OperatorKind::kExpert,
+        OperatorKind::kHead}) {
     ModelReport::Kind row{to_string(kind)};
     for (const OperatorSpec& spec : operators) {
       if (spec.kind != kind) continue;
@@ -43,7 +46,8 @@ std::vector<ModelReport::PrecisionRow> measure(const std::vector<OperatorSpec>& 
   std::vector<ModelReport::PrecisionRow> rows;
   for (const auto& [name, precision] : kPrecisions) {
     ModelReport::PrecisionRow row{name, {}};
-    for (const OperatorSpec& spec : operators) add(row.bytes, precision, spec.flat_size, spec.flat_size);
+    for (const OperatorSpec& spec : operators)
+      add(row.bytes, precision, spec.flat_size, spec.flat_size);
     rows.push_back(row);
   }
   return rows;
@@ -74,20 +78,23 @@ KeptActivations kept_with(Recompute recompute) {
   return KeptActivations::kAll;
 }
 
-void add_activations(const JobConfig& config, const Topology& topology, int stage, ModelReport::StageRow& row) {
+void add_activations(const JobConfig& config, const Topology& topology, int stage,
+                     ModelReport::StageRow& row) {
   const TrainConfig& train = config.train;
   std::vector<int> widths;
   for (int s = 0; s < topology.stages(); ++s) widths.push_back(topology.lanes(s));
-  const auto order = pipeline_schedule(widths, static_cast<int>(train.micro_batches))[static_cast<size_t>(stage)];
+  const auto order =
+      pipeline_schedule(widths, static_cast<int>(train.micro_batches))[static_cast<size_t>(stage)];
   const ActivationBytes bytes = activation_bytes(
-      config.model, {.micro_batch_size = train.micro_batch_size,
-                     .element_bytes = compute_bytes(train.precision),
-                     .kept = kept_with(train.recompute),
-                     .first_layer = row.first_layer,
-                     .end_layer = row.end_layer,
-                     .holds_head = topology.holds_head(stage),
-                     .rounds_in_flight = rounds_in_flight_max(order),
-                     .micro_batches = round_count(topology.lanes(stage), static_cast<int>(train.micro_batches))});
+      config.model,
+      {.micro_batch_size = train.micro_batch_size,
+       .element_bytes = compute_bytes(train.precision),
+       .kept = kept_with(train.recompute),
+       .first_layer = row.first_layer,
+       .end_layer = row.end_layer,
+       .holds_head = topology.holds_head(stage),
+       .rounds_in_flight = rounds_in_flight_max(order),
+       .micro_batches = round_count(topology.lanes(stage), static_cast<int>(train.micro_batches))});
   row.activations = bytes.peak();
   // A job of one worker never waits, so it puts nothing off.
   if (topology.world_size() > 1) row.deferred = std::min(bytes.deferred, train.deferred_bytes);
@@ -111,9 +118,9 @@ ModelReport::StageRow measure_stage(const std::vector<OperatorSpec>& operators,
       row.experts_per_lane_max = std::max(row.experts_per_lane_max, experts);
     }
   }
-  row.rank_max = *std::max_element(
-      lanes.begin(), lanes.end(),
-      [](const StateBytes& a, const StateBytes& b) { return a.sum() < b.sum(); });
+  row.rank_max =
+      *std::max_element(lanes.begin(), lanes.end(),
+                        [](const StateBytes& a, const StateBytes& b) { return a.sum() < b.sum(); });
   add_activations(config, topology, stage, row);
   return row;
 }

@@ -34,8 +34,8 @@ struct ModelReport {
     int64_t parameters = 0;
     int64_t experts_per_lane_max = 0;  // of one layer
     StateBytes rank_max;               // of the lane that holds most, in the configured precision
-    int64_t activations = 0;           // of a rank at the peak of a step, experts' rows evenly shared
-    int64_t deferred = 0;              // beside them, kept for gradients of weights that are put off
+    int64_t activations = 0;  // of a rank at the peak of a step, experts' rows evenly shared
+    int64_t deferred = 0;     // beside them, kept for gradients of weights that are put off
     int64_t rank_sum() const { return rank_max.sum() + activations + deferred; }
   };
   ParameterCounts counts;

@@ -11,7 +11,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json to_json(const StateBytes& bytes) {
-  return {{"weights", bytes.weights}, {"gradients", bytes.gradients}, {"optimizer", bytes.optimizer}};
+  return {
+      {"weights", bytes.weights}, {"gradients", bytes.gradients}, {"optimizer", bytes.optimizer}};
 }
 
 std::string columns(const StateBytes& bytes) {
@@ -40,9 +41,9 @@ void add_counts(const ModelReport& report, std::string& text) {
 
 std::string to_text(const ModelReport& report, const JobConfig& config) {
   const ModelShape& shape = config.model;
-  std::string text = absl::StrFormat(
-      "model       %s, %d layers, hidden %d, top-%d of %d experts\n", shape.style, shape.layers,
-      shape.hidden, shape.top_k, shape.experts);
+  std::string text =
+      absl::StrFormat("model       %s, %d layers, hidden %d, top-%d of %d experts\n", shape.style,
+                      shape.layers, shape.hidden, shape.top_k, shape.experts);
   add_counts(report, text);
   constexpr char kColumns[] = "%12s %12s %12s %12s\n";
   absl::StrAppendFormat(&text, "\n%-12s ", "state");
@@ -52,16 +53,16 @@ std::string to_text(const ModelReport& report, const JobConfig& config) {
   }
   absl::StrAppendFormat(&text, "\n%5s %9s %5s %8s %16s ", "stage", "layers", "lanes", "experts",
                         "parameters");
-  absl::StrAppendFormat(&text, "%12s %12s %12s %12s %12s %12s\n", "weights", "gradients", "optimizer", "activations",
-                        "deferred", "sum per rank");
+  absl::StrAppendFormat(&text, "%12s %12s %12s %12s %12s %12s\n", "weights", "gradients",
+                        "optimizer", "activations", "deferred", "sum per rank");
   for (size_t stage = 0; stage < report.stages.size(); ++stage) {
     const ModelReport::StageRow& row = report.stages[stage];
     absl::StrAppendFormat(&text, "%5d %9s %5d %8d %16s %12s %12s %12s %12s %12s %12s\n", stage,
                           absl::StrCat(row.first_layer, "-", row.end_layer - 1), row.lanes,
                           row.experts_per_lane_max, with_commas(row.parameters),
                           shown_bytes(row.rank_max.weights), shown_bytes(row.rank_max.gradients),
-                          shown_bytes(row.rank_max.optimizer), shown_bytes(row.activations), shown_bytes(row.deferred),
-                          shown_bytes(row.rank_sum()));
+                          shown_bytes(row.rank_max.optimizer), shown_bytes(row.activations),
+                          shown_bytes(row.deferred), shown_bytes(row.rank_sum()));
   }
   return text;
 }

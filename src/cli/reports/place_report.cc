@@ -14,18 +14,24 @@ namespace evermoe {
 namespace {
 
 absl::Status wrong(const char* name, int64_t found, int64_t least, int64_t most) {
-  return InvalidInput(absl::StrCat("place: ", name, ": found ", found, ", allowed: ", least, " to ", most));
+  return InvalidInput(
+      absl::StrCat("place: ", name, ": found ", found, ", allowed: ", least, " to ", most));
 }
 
 absl::Status check(const PlaceRequest& request) {
-  if (request.loads.empty()) return InvalidInput("place: found no experts, allowed: --experts or --loads");
-  if (request.nodes < 1 || request.nodes > kSurvivalNodesMax) return wrong("--nodes", request.nodes, 1, kSurvivalNodesMax);
+  if (request.loads.empty())
+    return InvalidInput("place: found no experts, allowed: --experts or --loads");
+  if (request.nodes < 1 || request.nodes > kSurvivalNodesMax)
+    return wrong("--nodes", request.nodes, 1, kSurvivalNodesMax);
   const auto experts = static_cast<int64_t>(request.loads.size());
   const int64_t slots_least = (experts + request.nodes - 1) / request.nodes;
   const int64_t slots_most = kPlacedSlotsMax / request.nodes;
-  if (request.slots < slots_least || request.slots > slots_most) return wrong("--slots", request.slots, slots_least, slots_most);
-  if (request.faults < 1 || request.faults > request.nodes) return wrong("--faults", request.faults, 1, request.nodes);
-  if (request.racks < 0 || request.racks > request.nodes) return wrong("--racks", request.racks, 0, request.nodes);
+  if (request.slots < slots_least || request.slots > slots_most)
+    return wrong("--slots", request.slots, slots_least, slots_most);
+  if (request.faults < 1 || request.faults > request.nodes)
+    return wrong("--faults", request.faults, 1, request.nodes);
+  if (request.racks < 0 || request.racks > request.nodes)
+    return wrong("--racks", request.racks, 0, request.nodes);
   return absl::OkStatus();
 }
 
@@ -35,7 +41,9 @@ std::optional<SurvivalCurve> curve_of(const ExpertsOfNodes& experts_of, size_t e
   return *std::move(curve);
 }
 
-absl::StatusOr<ReplicaPlacement> placed_by(const PlaceRequest& request, const std::vector<int>& replicas, PlacementMethod method) {
+absl::StatusOr<ReplicaPlacement> placed_by(const PlaceRequest& request,
+                                           const std::vector<int>& replicas,
+                                           PlacementMethod method) {
   return place_replicas(replicas, request.nodes, request.slots, {.method = method});
 }
 
@@ -50,10 +58,12 @@ void spread_over_racks(PlaceReport& report) {
   }
   const FailureDomains domains(paths);
   const ExpertsOfNodes plan = report.placement.experts_of;
-  const DomainMatching matched = match_nodes_over_domains(ExpertsOfNodes(plan.size()), plan, domains, {.level = DomainLevel::kRack, .domains = 2});
+  const DomainMatching matched = match_nodes_over_domains(
+      ExpertsOfNodes(plan.size()), plan, domains, {.level = DomainLevel::kRack, .domains = 2});
   report.placement.experts_of = on_physical_nodes(plan, matched.matching);
   report.too_close = matched.too_close;
-  report.rack_survival = curve_of(experts_of_domains(report.placement.experts_of, rack_of_node), report.request.loads.size());
+  report.rack_survival = curve_of(experts_of_domains(report.placement.experts_of, rack_of_node),
+                                  report.request.loads.size());
 }
 
 nlohmann::ordered_json probabilities(const std::optional<SurvivalCurve>& curve) {
@@ -65,10 +75,14 @@ nlohmann::ordered_json probabilities(const std::optional<SurvivalCurve>& curve) 
 absl::StatusOr<PlaceReport> report_placement(const PlaceRequest& request) {
   RETURN_IF_ERROR(check(request));
   PlaceReport report{.request = request};
-  ASSIGN_OR_RETURN(report.allocation, allocate_replicas(request.loads, request.nodes, request.slots, request.faults));
-  for (const PlacementMethod method : {PlacementMethod::kMroQ, PlacementMethod::kMro, PlacementMethod::kSpread, PlacementMethod::kCompact}) {
-    ASSIGN_OR_RETURN(ReplicaPlacement placed, placed_by(request, report.allocation.replicas, method));
-    report.methods.push_back({method, placed.distinct_least, curve_of(placed.experts_of, request.loads.size())});
+  ASSIGN_OR_RETURN(report.allocation,
+                   allocate_replicas(request.loads, request.nodes, request.slots, request.faults));
+  for (const PlacementMethod method : {PlacementMethod::kMroQ, PlacementMethod::kMro,
+                                       PlacementMethod::kSpread, PlacementMethod::kCompact}) {
+    ASSIGN_OR_RETURN(ReplicaPlacement placed,
+                     placed_by(request, report.allocation.replicas, method));
+    report.methods.push_back(
+        {method, placed.distinct_least, curve_of(placed.experts_of, request.loads.size())});
     if (method == request.method) report.placement = std::move(placed);
   }
   if (request.racks > 0) spread_over_racks(report);
@@ -89,14 +103,17 @@ std::string to_json(const PlaceReport& report) {
                                  {"slowdown", report.slowdown},
                                  {"experts_of_nodes", report.placement.experts_of},
                                  {"survival_by_lost_nodes", probabilities(report.survival)}};
-  if (report.survival) json["loss_by_lost_nodes"] = report.survival->lost;  // exact where survival is 1 to the last digit
+  if (report.survival)
+    json["loss_by_lost_nodes"] =
+        report.survival->lost;  // exact where survival is 1 to the last digit
   if (report.request.racks > 0) {
     json["survival_by_lost_racks"] = probabilities(report.rack_survival);
     json["experts_in_one_rack"] = report.too_close;
   }
   for (const PlaceReport::Method& other : report.methods) {
-    json["methods"][std::string(to_string(other.method))] = {{"distinct_nodes_least", other.distinct_least},
-                                                             {"survival_by_lost_nodes", probabilities(other.survival)}};
+    json["methods"][std::string(to_string(other.method))] = {
+        {"distinct_nodes_least", other.distinct_least},
+        {"survival_by_lost_nodes", probabilities(other.survival)}};
   }
   return json.dump(2) + "\n";
 }

@@ -16,9 +16,9 @@ namespace evermoe {
 struct PlaceRequest {
   std::vector<int64_t> loads;  // tokens, by expert
   int nodes = 0;
-  int slots = 0;               // experts that a node holds
-  int faults = 2;              // replicas of every expert at least, as far as they fit
-  int racks = 0;               // that nodes are dealt to in order; 0: not known
+  int slots = 0;   // experts that a node holds
+  int faults = 2;  // replicas of every expert at least, as far as they fit
+  int racks = 0;   // that nodes are dealt to in order; 0: not known
   PlacementMethod method = PlacementMethod::kMroQ;
 };
 
@@ -31,12 +31,12 @@ struct PlaceReport {
 
   PlaceRequest request;
   ReplicaAllocation allocation;
-  ReplicaPlacement placement;           // its experts_of is by physical node
-  double slowdown = 1;                  // the busiest node's load over the mean
+  ReplicaPlacement placement;  // its experts_of is by physical node
+  double slowdown = 1;         // the busiest node's load over the mean
   std::optional<SurvivalCurve> survival;
   std::optional<SurvivalCurve> rack_survival;
-  std::vector<int> too_close;           // experts in one rack only, although racks are known
-  std::vector<Method> methods;          // all of them, for comparison
+  std::vector<int> too_close;   // experts in one rack only, although racks are known
+  std::vector<Method> methods;  // all of them, for comparison
 };
 
 inline constexpr int64_t kPlacedSlotsMax = int64_t{1} << 24;
@@ -44,7 +44,8 @@ inline constexpr int64_t kPlacedSlotsMax = int64_t{1} << 24;
 // InvalidInput with one line for what cannot be placed.
 absl::StatusOr<PlaceReport> report_placement(const PlaceRequest& request);
 
-// With `explain`: why each expert has its replicas, which experts share nodes and why, and what other methods survive.
+// With `explain`: why each expert has its replicas, which experts share nodes and why, and what
+// other methods survive.
 std::string to_text(const PlaceReport& report, bool explain);
 std::string to_json(const PlaceReport& report);
 

@@ -26,10 +26,14 @@ std::string ranges(const std::vector<int>& ids) {
 }
 
 std::string chance(double lost) {
-  return lost == 0 ? "never" : lost == 1 ? "always" : lost < 1e-4 ? absl::StrFormat("%.2g %%", 100 * lost) : absl::StrFormat("%.3g %%", 100 * lost);
+  return lost == 0     ? "never"
+         : lost == 1   ? "always"
+         : lost < 1e-4 ? absl::StrFormat("%.2g %%", 100 * lost)
+                       : absl::StrFormat("%.3g %%", 100 * lost);
 }
 
-// "1: never, 2: 33.3 %, 3: always": from the last loss that cannot hurt on, in steps that grow, to the first that always does.
+// "1: never, 2: 33.3 %, 3: always": from the last loss that cannot hurt on, in steps that grow, to
+// the first that always does.
 std::string curve_text(const std::optional<SurvivalCurve>& curve) {
   if (!curve) return "too many combinations to count\n";
   const std::vector<double>& lost = curve->lost;
@@ -46,15 +50,22 @@ std::string curve_text(const std::optional<SurvivalCurve>& curve) {
 
 std::string head_text(const PlaceReport& report) {
   const PlaceRequest& request = report.request;
-  std::string text = absl::StrFormat("%d experts on %d nodes of %d slots, %s: ", request.loads.size(), request.nodes, request.slots,
-                                     to_string(request.method));
+  std::string text =
+      absl::StrFormat("%d experts on %d nodes of %d slots, %s: ", request.loads.size(),
+                      request.nodes, request.slots, to_string(request.method));
   const int sure = report.placement.distinct_least - 1;
-  absl::StrAppend(&text, sure == 0 ? "one failed node can lose an expert"
-                         : sure == 1 ? "every expert survives any one failed node" : absl::StrCat("every expert survives any ", sure, " failed nodes"), "\n");
+  absl::StrAppend(&text,
+                  sure == 0   ? "one failed node can lose an expert"
+                  : sure == 1 ? "every expert survives any one failed node"
+                              : absl::StrCat("every expert survives any ", sure, " failed nodes"),
+                  "\n");
   absl::StrAppendFormat(&text, "  busiest node  %.3f times the mean load\n", report.slowdown);
-  absl::StrAppend(&text, "  chance that some expert is lost, by failed nodes: ", curve_text(report.survival));
-  if (request.racks > 0) absl::StrAppend(&text, "  the same by failed racks: ", curve_text(report.rack_survival));
-  if (!report.too_close.empty()) absl::StrAppend(&text, "  in one rack   experts ", ranges(report.too_close), "\n");
+  absl::StrAppend(
+      &text, "  chance that some expert is lost, by failed nodes: ", curve_text(report.survival));
+  if (request.racks > 0)
+    absl::StrAppend(&text, "  the same by failed racks: ", curve_text(report.rack_survival));
+  if (!report.too_close.empty())
+    absl::StrAppend(&text, "  in one rack   experts ", ranges(report.too_close), "\n");
   return text;
 }
 
@@ -63,19 +74,29 @@ std::string replicas_text(const PlaceReport& report) {
   const std::vector<int>& replicas = report.allocation.replicas;
   int64_t total = 0;
   size_t busiest = 0;
-  auto load_of = [&](size_t expert) { return static_cast<double>(loads[expert]) / replicas[expert]; };
+  auto load_of = [&](size_t expert) {
+    return static_cast<double>(loads[expert]) / replicas[expert];
+  };
   for (size_t e = 0; e < loads.size(); ++e) {
     total += loads[e];
     if (load_of(e) > load_of(busiest)) busiest = e;
   }
-  const double even = static_cast<double>(total) / (static_cast<double>(report.request.nodes) * report.request.slots);
-  std::string text = absl::StrFormat("replicas: every expert gets %d first (%d asked for), then the next one goes to the expert with most tokens\n"
-                                     "  per replica; the most is %.4g (expert %d), a perfectly even share would be %.4g\n",
-                                     report.allocation.faults, report.request.faults, load_of(busiest), busiest, even);
-  absl::StrAppendFormat(&text, "  %8s %12s %9s %18s %18s\n", "expert", "load", "replicas", "on each", "with one fewer");
+  const double even = static_cast<double>(total) /
+                      (static_cast<double>(report.request.nodes) * report.request.slots);
+  std::string text = absl::StrFormat(
+      "replicas: every expert gets %d first (%d asked for), then the next one goes to the expert "
+      "with most tokens\n"
+      "  per replica; the most is %.4g (expert %d), a perfectly even share would be %.4g\n",
+      report.allocation.faults, report.request.faults, load_of(busiest), busiest, even);
+  absl::StrAppendFormat(&text, "  %8s %12s %9s %18s %18s\n", "expert", "load", "replicas",
+                        "on each", "with one fewer");
   for (size_t e = 0; e < loads.size(); ++e) {
-    const std::string fewer = replicas[e] > report.allocation.faults ? absl::StrFormat("%.4g", static_cast<double>(loads[e]) / (replicas[e] - 1)) : "not allowed";
-    absl::StrAppendFormat(&text, "  %8d %12d %9d %18.4g %18s\n", e, loads[e], replicas[e], load_of(e), fewer);
+    const std::string fewer =
+        replicas[e] > report.allocation.faults
+            ? absl::StrFormat("%.4g", static_cast<double>(loads[e]) / (replicas[e] - 1))
+            : "not allowed";
+    absl::StrAppendFormat(&text, "  %8d %12d %9d %18.4g %18s\n", e, loads[e], replicas[e],
+                          load_of(e), fewer);
   }
   return text;
 }
@@ -83,23 +104,31 @@ std::string replicas_text(const PlaceReport& report) {
 std::string groups_text(const PlaceReport& report) {
   std::vector<std::set<int>> nodes_of(report.request.loads.size());
   for (size_t node = 0; node < report.placement.experts_of.size(); ++node) {
-    for (const int expert : report.placement.experts_of[node]) nodes_of[static_cast<size_t>(expert)].insert(static_cast<int>(node));
+    for (const int expert : report.placement.experts_of[node])
+      nodes_of[static_cast<size_t>(expert)].insert(static_cast<int>(node));
   }
   std::map<std::set<int>, std::vector<int>> groups;
   for (size_t e = 0; e < nodes_of.size(); ++e) groups[nodes_of[e]].push_back(static_cast<int>(e));
-  std::string text = "nodes: experts on the same set of nodes are lost only if all of its nodes fail, so fewer different sets\n"
-                     "  leave fewer ways to lose an expert (maximum rank overlap)\n";
-  if (report.placement.wraps_around) text += "  the last groups wrap around: otherwise some expert would be on too few nodes\n";
+  std::string text =
+      "nodes: experts on the same set of nodes are lost only if all of its nodes fail, so fewer "
+      "different sets\n"
+      "  leave fewer ways to lose an expert (maximum rank overlap)\n";
+  if (report.placement.wraps_around)
+    text += "  the last groups wrap around: otherwise some expert would be on too few nodes\n";
   for (const auto& [nodes, experts] : groups) {
-    absl::StrAppendFormat(&text, "  nodes %s hold experts %s\n", ranges(std::vector<int>(nodes.begin(), nodes.end())), ranges(experts));
+    absl::StrAppendFormat(&text, "  nodes %s hold experts %s\n",
+                          ranges(std::vector<int>(nodes.begin(), nodes.end())), ranges(experts));
   }
   return text;
 }
 
 std::string methods_text(const PlaceReport& report) {
-  std::string text = "other placements of the same replicas: failed nodes that are always survived; chance that some expert is lost, by failed nodes\n";
+  std::string text =
+      "other placements of the same replicas: failed nodes that are always survived; chance that "
+      "some expert is lost, by failed nodes\n";
   for (const PlaceReport::Method& other : report.methods) {
-    absl::StrAppendFormat(&text, "  %-8s %4d; %s", to_string(other.method), other.distinct_least - 1, curve_text(other.survival));
+    absl::StrAppendFormat(&text, "  %-8s %4d; %s", to_string(other.method),
+                          other.distinct_least - 1, curve_text(other.survival));
   }
   return text;
 }
@@ -108,9 +137,11 @@ std::string methods_text(const PlaceReport& report) {
 
 std::string to_text(const PlaceReport& report, bool explain) {
   std::string text = head_text(report);
-  if (explain) return absl::StrCat(text, replicas_text(report), groups_text(report), methods_text(report));
+  if (explain)
+    return absl::StrCat(text, replicas_text(report), groups_text(report), methods_text(report));
   for (size_t node = 0; node < report.placement.experts_of.size(); ++node) {
-    absl::StrAppendFormat(&text, "  node %-8d %s\n", node, absl::StrJoin(report.placement.experts_of[node], " "));
+    absl::StrAppendFormat(&text, "  node %-8d %s\n", node,
+                          absl::StrJoin(report.placement.experts_of[node], " "));
   }
   return text;
 }

@@ -18,16 +18,18 @@ constexpr int kPlainPeriodShare = 20;
 constexpr size_t kPaceSteps = 32;
 constexpr char kClearLine[] = "\r\x1b[K";
 
-std::string in_clock_words(double seconds) {
+std::string in_clock_text(double seconds) {
   const int64_t whole = static_cast<int64_t>(seconds + 0.5);
-  if (whole >= 3600) return absl::StrFormat("%d:%02d:%02d", whole / 3600, whole / 60 % 60, whole % 60);
+  if (whole >= 3600)
+    return absl::StrFormat("%d:%02d:%02d", whole / 3600, whole / 60 % 60, whole % 60);
   return absl::StrFormat("%d:%02d", whole / 60, whole % 60);
 }
 
 // "protected from 34 in windows of 4, log 1.2 MiB".
-std::string protection_words(const ProtectionState& state) {
+std::string protection_text(const ProtectionState& state) {
   if (state.complete_window < Step(0)) return "not protected yet";
-  return absl::StrFormat("protected from %d in windows of %d, log %.1f MiB", state.complete_window.value, state.window_steps,
+  return absl::StrFormat("protected from %d in windows of %d, log %.1f MiB",
+                         state.complete_window.value, state.window_steps,
                          static_cast<double>(state.log_bytes) / (1 << 20));
 }
 
@@ -36,7 +38,9 @@ std::string protection_words(const ProtectionState& state) {
 ProgressView::ProgressView(std::ostream& out, Clock& clock, ProgressOptions options)
     : out_(out), clock_(clock), options_(std::move(options)), began_(clock.now()) {}
 
-void ProgressView::on_say(const std::string& line) { print_line(clock_prefix(clock_.now()) + line); }
+void ProgressView::on_say(const std::string& line) {
+  print_line(clock_prefix(clock_.now()) + line);
+}
 
 void ProgressView::on_report(const WorkerReport& report) {
   using Kind = WorkerReport::Kind;
@@ -46,18 +50,18 @@ void ProgressView::on_report(const WorkerReport& report) {
       // A new attempt: its pace is measured anew, and the steps that are done again are shown.
       step_.reset();
       moments_.clear();
-      if (report.step > Step(0)) on_say(absl::StrCat("continues from step ", report.step.value, ": ", report.text));
+      if (report.step > Step(0))
+        on_say(absl::StrCat("continues from step ", report.step.value, ": ", report.text));
       return;
-    case Kind::kStep:
-      return on_step(report);
+    case Kind::kStep: return on_step(report);
     case Kind::kEvaluated:
-      return on_say(absl::StrFormat("evaluation at step %d: validation loss %.4f", report.step.value, report.validation_loss));
+      return on_say(absl::StrFormat("evaluation at step %d: validation loss %.4f",
+                                    report.step.value, report.validation_loss));
     case Kind::kPublished:
       saved_ = report.step;
       return on_say(absl::StrCat("saved the checkpoint of step ", report.step.value));
     case Kind::kFinished:
-    case Kind::kFailed:
-      return;
+    case Kind::kFailed: return;
   }
 }
 
@@ -78,7 +82,8 @@ bool ProgressView::due(absl::Duration now) const {
   return now - *shown_ >= (options_.live ? kRedrawPeriod : plain);
 }
 
-void ProgressView::on_log(const std::string& role, const std::string& path, const std::vector<std::string>& lines) {
+void ProgressView::on_log(const std::string& role, const std::string& path,
+                          const std::vector<std::string>& lines) {
   for (const std::string& line : lines) print_line(absl::StrCat("    ", role, " | ", line));
   print_line(absl::StrCat("    (", path, ")"));
 }
@@ -86,20 +91,23 @@ void ProgressView::on_log(const std::string& role, const std::string& path, cons
 void ProgressView::close() { clear(); }
 
 std::string ProgressView::status_line(absl::Duration now) const {
-  std::string line = absl::StrFormat("step %d/%d  loss %.4f  %s tokens/s", step_->step.value, options_.steps.value,
-                                     step_->loss, short_number(step_->tokens_per_second));
+  std::string line =
+      absl::StrFormat("step %d/%d  loss %.4f  %s tokens/s", step_->step.value, options_.steps.value,
+                      step_->loss, short_number(step_->tokens_per_second));
   const std::string left = time_left();
   if (!left.empty()) absl::StrAppend(&line, "  left ", left);
-  if (step_->load_imbalance > 0) absl::StrAppendFormat(&line, "  imbalance %.2f", step_->load_imbalance);
+  if (step_->load_imbalance > 0)
+    absl::StrAppendFormat(&line, "  imbalance %.2f", step_->load_imbalance);
   if (saved_) absl::StrAppend(&line, "  saved ", saved_->value);
-  if (step_->protection) absl::StrAppend(&line, "  ", protection_words(*step_->protection));
+  if (step_->protection) absl::StrAppend(&line, "  ", protection_text(*step_->protection));
   return line;
 }
 
 std::string ProgressView::time_left() const {
   if (moments_.size() < 2 || step_->step >= options_.steps) return "";
-  const double pace = absl::ToDoubleSeconds(moments_.back() - moments_.front()) / static_cast<double>(moments_.size() - 1);
-  return in_clock_words(pace * static_cast<double>(options_.steps.value - step_->step.value));
+  const double pace = absl::ToDoubleSeconds(moments_.back() - moments_.front()) /
+                      static_cast<double>(moments_.size() - 1);
+  return in_clock_text(pace * static_cast<double>(options_.steps.value - step_->step.value));
 }
 
 std::string ProgressView::clock_prefix(absl::Duration now) const {

@@ -1,6 +1,7 @@
 // Shows a run to the person who started it: in a terminal one live line that is drawn again and
-// again, elsewhere plain lines now and then; what happens (a worker lost, a restart, a checkpoint, an
-// evaluation) is a line of its own with the time since the start, so that the whole reads as a story.
+// again, elsewhere plain lines now and then; what happens (a worker lost, a restart, a checkpoint,
+// an evaluation) is a line of its own with the time since the start, so that the whole reads as a
+// story.
 #pragma once
 
 #include <deque>
@@ -18,10 +19,10 @@
 namespace evermoe {
 
 struct ProgressOptions {
-  bool live = false;     // `out` is a terminal
-  bool quiet = false;    // show nothing
+  bool live = false;                                 // `out` is a terminal
+  bool quiet = false;                                // show nothing
   std::function<int()> columns = [] { return 80; };  // width of the terminal now
-  Step steps;            // of the whole job
+  Step steps;                                        // of the whole job
 };
 
 class ProgressView : public RunObserver {
@@ -31,7 +32,8 @@ class ProgressView : public RunObserver {
 
   void on_say(const std::string& line) override;
   void on_report(const WorkerReport& report) override;
-  void on_log(const std::string& role, const std::string& path, const std::vector<std::string>& lines) override;
+  void on_log(const std::string& role, const std::string& path,
+              const std::vector<std::string>& lines) override;
   // Removes the live line. Nothing may follow.
   void close();
 
@@ -49,8 +51,8 @@ class ProgressView : public RunObserver {
   Clock& clock_;
   const ProgressOptions options_;
   const absl::Duration began_;
-  std::optional<WorkerReport> step_;     // the newest of this attempt
-  std::deque<absl::Duration> moments_;   // when the newest steps were committed
+  std::optional<WorkerReport> step_;    // the newest of this attempt
+  std::deque<absl::Duration> moments_;  // when the newest steps were committed
   std::optional<Step> saved_;
   std::optional<absl::Duration> shown_;  // when a status line was last shown
   bool drawn_ = false;                   // the live line stands in the terminal

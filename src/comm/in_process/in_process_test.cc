@@ -33,12 +33,14 @@ Outcome reduce_with(InProcessOptions options, size_t count = 1000) {
   outcome.statuses.resize(kRanks);
   InProcessCluster cluster(kRanks, std::move(options));
   cluster.run([&](Rank rank, Transport& transport) {
-    Communicator world(transport, everybody(transport), {.view = View(1), .deadline = absl::Seconds(10)});
+    Communicator world(transport, everybody(transport),
+                       {.view = View(1), .deadline = absl::Seconds(10)});
     const auto at = static_cast<size_t>(rank.value);
     std::vector<float>& values = outcome.sums[at];
     for (size_t k = 0; k < count; ++k) values.push_back(1.0f / static_cast<float>(k + at + 1));
     absl::Status& status = outcome.statuses[at];
-    for (int round = 0; round < 3 && status.ok(); ++round) status = world.all_reduce<float>(values, ReduceOp::kSum);
+    for (int round = 0; round < 3 && status.ok(); ++round)
+      status = world.all_reduce<float>(values, ReduceOp::kSum);
     if (status.ok()) status = world.barrier();
     if (status.ok()) transport.close();
   });
@@ -91,10 +93,12 @@ TEST(InProcessTest, TheOthersGoOnAfterADeath) {
       EXPECT_FALSE(transport.wait(transport.start_send(Rank(0), {}, {}), absl::Seconds(1)).ok());
       return;
     }
-    const absl::Status lost = transport.wait(transport.start_receive(Rank(1), {}, {}), absl::Seconds(1));
+    const absl::Status lost =
+        transport.wait(transport.start_receive(Rank(1), {}, {}), absl::Seconds(1));
     EXPECT_TRUE(absl::IsUnavailable(lost));
     EXPECT_EQ(accused_rank(lost), Rank(1));
-    Communicator survivors(transport, {Rank(0), Rank(2)}, {.view = View(2), .deadline = absl::Seconds(1)});
+    Communicator survivors(transport, {Rank(0), Rank(2)},
+                           {.view = View(2), .deadline = absl::Seconds(1)});
     EXPECT_TRUE(survivors.barrier().ok());
     transport.close();
   });
@@ -107,7 +111,8 @@ TEST(InProcessTest, ADeadlockIsATimeoutOfTheEarliestDeadline) {
     const Rank other(1 - rank.value);
     std::byte byte;
     const absl::Duration patience = rank == Rank(0) ? absl::Hours(1) : absl::Hours(2);
-    const absl::Status status = transport.wait(transport.start_receive(other, {}, {&byte, 1}), patience);
+    const absl::Status status =
+        transport.wait(transport.start_receive(other, {}, {&byte, 1}), patience);
     if (rank == Rank(0)) {
       EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
       EXPECT_EQ(accused_rank(status), other);
@@ -137,7 +142,8 @@ TEST(InProcessTest, ALargeSendIsDoneOnlyWhenItArrives) {
   cluster.run([&](Rank rank, Transport& transport) {
     std::vector<std::byte> bytes(1 << 20);
     if (rank == Rank(0)) {
-      EXPECT_TRUE(absl::IsDeadlineExceeded(transport.wait(transport.start_send(Rank(1), {}, bytes), absl::ZeroDuration())));
+      EXPECT_TRUE(absl::IsDeadlineExceeded(
+          transport.wait(transport.start_send(Rank(1), {}, bytes), absl::ZeroDuration())));
     }
     transport.close();
   });

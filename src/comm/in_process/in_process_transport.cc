@@ -12,17 +12,22 @@ class InProcessCluster::RankTransport final : public Transport {
 
   Rank rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
-  std::unique_ptr<TransportOperation> start_send(Rank to, Tag tag, std::span<const std::byte> bytes) override {
+  std::unique_ptr<TransportOperation> start_send(Rank to, Tag tag,
+                                                 std::span<const std::byte> bytes) override {
     return counted().start_send(to, tag, bytes);
   }
-  std::unique_ptr<TransportOperation> start_receive(Rank from, Tag tag, std::span<std::byte> into) override {
+  std::unique_ptr<TransportOperation> start_receive(Rank from, Tag tag,
+                                                    std::span<std::byte> into) override {
     return counted().start_receive(from, tag, into);
   }
-  absl::Status wait(std::unique_ptr<TransportOperation> operation, absl::Duration timeout) override {
+  absl::Status wait(std::unique_ptr<TransportOperation> operation,
+                    absl::Duration timeout) override {
     return counted().wait(std::move(operation), timeout);
   }
   bool done(TransportOperation& operation) override { return counted().done(operation); }
-  absl::StatusOr<Letter> receive_letter(absl::Duration timeout) override { return counted().receive_letter(timeout); }
+  absl::StatusOr<ServiceMessage> receive_service_message(absl::Duration timeout) override {
+    return counted().receive_service_message(timeout);
+  }
   using Transport::revoke;
   void revoke(GroupRange groups, View view, absl::Status reason) override {
     counted().revoke(groups, view, std::move(reason));
@@ -72,15 +77,17 @@ void InProcessCluster::run(const Body& body) {
 void InProcessCluster::meet_all(Transport& transport) {
   CHECK_OK(transport.meet(table_, absl::InfiniteDuration()));
   if (++met_ == transport.size()) {
-    for (const ProcessNumber process : processes_) network_.deliver(process, {View(0), kLetterGroup, 0}, {});
+    for (const ProcessNumber process : processes_)
+      network_.deliver(process, {View(0), kServiceGroup, 0}, {});
   }
-  CHECK_OK(transport.receive_letter(absl::InfiniteDuration()).status());
+  CHECK_OK(transport.receive_service_message(absl::InfiniteDuration()).status());
 }
 
 void InProcessCluster::count_call(Rank rank) {
   const int64_t call = calls_[static_cast<size_t>(rank.value)]++;
   for (const InProcessOptions::Kill& kill : options_.kills) {
-    if (kill.rank == rank && kill.at_call == call) network_.kill(processes_[static_cast<size_t>(rank.value)]);
+    if (kill.rank == rank && kill.at_call == call)
+      network_.kill(processes_[static_cast<size_t>(rank.value)]);
   }
 }
 

@@ -1,9 +1,9 @@
 // A whole job in one process, from one seed: every rank is a thread, exactly one of them runs at a
 // time, and time is virtual.
 //
-// This is a SimulatedNetwork (simulated_network.h) whose membership never changes: one thread per rank,
-// all of them connected before the bodies start. A job in which nobody can ever move ends with a
-// Timeout for the waiter with the earliest deadline, at once in real time.
+// This is a SimulatedNetwork (simulated_network.h) whose membership never changes: one thread per
+// rank, all of them connected before the bodies start. A job in which nobody can ever move ends
+// with a Timeout for the waiter with the earliest deadline, at once in real time.
 #pragma once
 
 #include <cstdint>
@@ -43,9 +43,9 @@ struct InProcessOptions {
 
 class InProcessCluster {
  public:
-  // Called in a thread of its own for each rank. A body that returns without Transport::close() is a
-  // process that exits without a goodbye: its peers get PeerLost. The transport is for the thread of
-  // the body alone and dies with it.
+  // Called in a thread of its own for each rank. A body that returns without Transport::close() is
+  // a process that exits without a goodbye: its peers get PeerLost. The transport is for the thread
+  // of the body alone and dies with it.
   using Body = std::function<void(Rank, Transport&)>;
 
   InProcessCluster(int size, InProcessOptions options);

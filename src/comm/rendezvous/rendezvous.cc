@@ -23,7 +23,8 @@ constexpr int kRetryMs = 20;
 absl::StatusOr<FileDescriptor> connect_once(const sockaddr_in& server, const Deadline& deadline) {
   FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) return system_error("socket");
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&server), sizeof(server)) == 0) return socket;
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&server), sizeof(server)) == 0)
+    return socket;
   if (errno != EINPROGRESS) return NotFound("nobody listens");
   RETURN_IF_ERROR(wait_for(socket.get(), POLLOUT, deadline));
   int error = 0;
@@ -33,7 +34,8 @@ absl::StatusOr<FileDescriptor> connect_once(const sockaddr_in& server, const Dea
   return socket;
 }
 
-absl::StatusOr<FileDescriptor> connect_to_server(const RendezvousRequest& request, const Deadline& deadline) {
+absl::StatusOr<FileDescriptor> connect_to_server(const RendezvousRequest& request,
+                                                 const Deadline& deadline) {
   ASSIGN_OR_RETURN(const sockaddr_in server, resolve(request.server));
   while (true) {
     auto socket = connect_once(server, deadline);
@@ -63,9 +65,10 @@ absl::Status explain(const absl::Status& status, const RendezvousRequest& reques
     return Cancelled(absl::StrCat("the rendezvous server at ", request.server, " has stopped"));
   }
   if (!absl::IsDeadlineExceeded(status)) return status;
-  if (missing.empty()) return Timeout(absl::StrCat("the rendezvous server at ", request.server, " is silent"));
-  return Timeout(Rank(missing.front()),
-                 absl::StrCat("ranks ", absl::StrJoin(missing, ", "), " have not come to the rendezvous"));
+  if (missing.empty())
+    return Timeout(absl::StrCat("the rendezvous server at ", request.server, " is silent"));
+  return Timeout(Rank(missing.front()), absl::StrCat("ranks ", absl::StrJoin(missing, ", "),
+                                                     " have not come to the rendezvous"));
 }
 
 }  // namespace
@@ -73,14 +76,16 @@ absl::Status explain(const absl::Status& status, const RendezvousRequest& reques
 absl::StatusOr<std::vector<std::string>> join_rendezvous(const RendezvousRequest& request,
                                                          absl::Duration timeout) {
   const Deadline deadline(timeout);
-  const std::string join =
-      encode(JoinMessage{request.rank.value, request.world_size, request.address, request.fingerprint});
+  const std::string join = encode(
+      JoinMessage{request.rank.value, request.world_size, request.address, request.fingerprint});
   if (join.size() > kJoinBytesMax) {
-    return InvalidInput(absl::StrCat("address and fingerprint of ", join.size(), " bytes are too long"));
+    return InvalidInput(
+        absl::StrCat("address and fingerprint of ", join.size(), " bytes are too long"));
   }
   ASSIGN_OR_RETURN(const FileDescriptor socket, connect_to_server(request, deadline));
   std::vector<int> missing;
-  if (const auto sent = send_all(socket.get(), std::as_bytes(std::span(join)), deadline); !sent.ok()) {
+  if (const auto sent = send_all(socket.get(), std::as_bytes(std::span(join)), deadline);
+      !sent.ok()) {
     return explain(sent, request, missing);
   }
   while (true) {

@@ -26,10 +26,10 @@ class RendezvousServer {
 };
 
 struct RendezvousRequest {
-  std::string server;       // "host:port"
+  std::string server;  // "host:port"
   Rank rank;
   int world_size = 0;
-  std::string address;      // this process's transport address, opaque
+  std::string address;  // this process's transport address, opaque
   // What must be equal on all members for their arithmetic to agree: configuration, binary, wheel,
   // CPU capability. A difference is InvalidInput on every member, naming the ranks that differ.
   std::string fingerprint;

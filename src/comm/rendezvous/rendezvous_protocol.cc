@@ -81,7 +81,8 @@ std::string differences(const std::string& reference, const std::string& other, 
     const std::string here = shown(found, key);
     const std::string there = shown(expected, key);
     if (here != there) {
-      parts.push_back(absl::StrCat(key, " is ", here, " on rank ", rank, " and ", there, " on rank 0"));
+      parts.push_back(
+          absl::StrCat(key, " is ", here, " on rank ", rank, " and ", there, " on rank 0"));
     }
   }
   return absl::StrJoin(parts, ", ");
@@ -125,7 +126,8 @@ absl::StatusOr<ReplyMessage> decode_reply(const std::string& body) {
 
 size_t decode_length(const char* bytes) {
   size_t length = 0;
-  for (size_t i = 0; i < kLengthBytes; ++i) length = length << 8 | static_cast<unsigned char>(bytes[i]);
+  for (size_t i = 0; i < kLengthBytes; ++i)
+    length = length << 8 | static_cast<unsigned char>(bytes[i]);
   return length;
 }
 
@@ -138,8 +140,8 @@ absl::Status compare_fingerprints(const std::vector<std::string>& by_rank) {
     reasons.push_back(differences(by_rank[0], by_rank[rank], rank));
   }
   if (ranks.empty()) return absl::OkStatus();
-  return InvalidInput(absl::StrCat("ranks ", absl::StrJoin(ranks, ", "), " differ from rank 0: ",
-                                   absl::StrJoin(reasons, "; ")));
+  return InvalidInput(absl::StrCat("ranks ", absl::StrJoin(ranks, ", "),
+                                   " differ from rank 0: ", absl::StrJoin(reasons, "; ")));
 }
 
 }  // namespace evermoe

@@ -123,7 +123,8 @@ void Server::read(Member& member) {
   member.received.append(chunk, 0, static_cast<size_t>(got));
   if (member.received.size() < kLengthBytes) return;
   const size_t length = decode_length(member.received.data());
-  if (length > kJoinBytesMax) return refuse(member, absl::StrCat("a join of ", length, " bytes is too long"));
+  if (length > kJoinBytesMax)
+    return refuse(member, absl::StrCat("a join of ", length, " bytes is too long"));
   if (member.received.size() < kLengthBytes + length) return;
   join(member, member.received.substr(kLengthBytes, length));
 }
@@ -153,11 +154,13 @@ absl::Status Server::admit(const JoinMessage& join) const {
                                      " ranks, the rendezvous is for ", joins_.size()));
   }
   if (join.rank < 0 || join.rank >= join.world_size) {
-    return InvalidInput(absl::StrCat("rank ", join.rank, " of ", join.world_size, " does not exist"));
+    return InvalidInput(
+        absl::StrCat("rank ", join.rank, " of ", join.world_size, " does not exist"));
   }
   if (complete_) return InvalidInput("this rendezvous is complete already");
   if (joins_[static_cast<size_t>(join.rank)]) {
-    return InvalidInput(absl::StrCat("rank ", join.rank, " has come twice, the second time from ", join.address));
+    return InvalidInput(
+        absl::StrCat("rank ", join.rank, " has come twice, the second time from ", join.address));
   }
   return absl::OkStatus();
 }
@@ -225,7 +228,8 @@ void Server::drop_finished() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::start(const std::string& host, int port,
+absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::start(const std::string& host,
+                                                                          int port,
                                                                           int world_size) {
   if (world_size < 1) return InvalidInput(absl::StrCat("a job of ", world_size, " ranks"));
   ASSIGN_OR_RETURN(sockaddr_in address, resolve(host, port));
@@ -241,7 +245,8 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::start(const 
   }
   FileDescriptor stop(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!stop) return system_error("eventfd");
-  return std::make_unique<Server>(std::move(listener), std::move(stop), ntohs(address.sin_port), world_size);
+  return std::make_unique<Server>(std::move(listener), std::move(stop), ntohs(address.sin_port),
+                                  world_size);
 }
 
 }  // namespace evermoe

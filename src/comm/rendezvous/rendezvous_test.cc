@@ -32,7 +32,8 @@ class RendezvousTest : public testing::Test {
     world_size_ = world_size;
   }
 
-  Result come(int rank, std::string fingerprint = "cpu=a\nwheel=1", absl::Duration timeout = absl::Seconds(20)) {
+  Result come(int rank, std::string fingerprint = "cpu=a\nwheel=1",
+              absl::Duration timeout = absl::Seconds(20)) {
     return join_rendezvous({absl::StrCat("localhost:", port_), Rank(rank), world_size_,
                             absl::StrCat("address-", rank), std::move(fingerprint)},
                            timeout);
@@ -53,7 +54,8 @@ class RendezvousTest : public testing::Test {
   FileDescriptor stranger() {
     FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const auto address = resolve("127.0.0.1", port_);
-    CHECK(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) == 0);
+    CHECK(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) ==
+          0);
     return socket;
   }
 
@@ -94,7 +96,8 @@ TEST_F(RendezvousTest, OneRankAloneIsComplete) {
 
 TEST_F(RendezvousTest, DifferingFingerprintsNameRanksAndKeysToEverybody) {
   serve(3);
-  for (const Result& result : come_all({"cpu=avx512\nwheel=1", "cpu=avx2\nwheel=1", "cpu=avx512\nwheel=1"})) {
+  for (const Result& result :
+       come_all({"cpu=avx512\nwheel=1", "cpu=avx2\nwheel=1", "cpu=avx512\nwheel=1"})) {
     ASSERT_TRUE(absl::IsInvalidArgument(result.status())) << result.status();
     const std::string message(result.status().message());
     EXPECT_THAT(message, HasSubstr("ranks 1 differ from rank 0"));
@@ -150,7 +153,8 @@ TEST_F(RendezvousTest, NoServerIsATimeout) {
 }
 
 TEST_F(RendezvousTest, UnknownHostsAndPortsAreInvalid) {
-  EXPECT_TRUE(absl::IsInvalidArgument(join_rendezvous({"nonsense", Rank(0), 1, "a", "f"}, absl::Seconds(1)).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      join_rendezvous({"nonsense", Rank(0), 1, "a", "f"}, absl::Seconds(1)).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(resolve("127.0.0.1", 70000).status()));
 }
 
@@ -177,7 +181,8 @@ TEST(RendezvousProtocolTest, MessagesSurviveTheirEncoding) {
 }
 
 TEST(RendezvousProtocolTest, DamagedMessagesAreCorruptAndOtherVersionsInvalid) {
-  for (const char* body : {"", "[]", "{", "{}", R"({"version":"1"})", R"({"version":1})", R"({"version":1,"rank":"x"})"}) {
+  for (const char* body : {"", "[]", "{", "{}", R"({"version":"1"})", R"({"version":1})",
+                           R"({"version":1,"rank":"x"})"}) {
     EXPECT_TRUE(absl::IsDataLoss(decode_join(body).status())) << body;
     EXPECT_TRUE(absl::IsDataLoss(decode_reply(body).status())) << body;
   }

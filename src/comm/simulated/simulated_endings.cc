@@ -24,13 +24,18 @@ void SimulatedKernel::schedule_loss(SimulatedProcess& process, SimulatedProcess&
   absl::Duration time = threads_.now();
   if (link != nullptr && !link->is_cut) time = std::max(time, link->towards(process).last);
   time += threads_.draw_delay(options_.discovery_max);
-  threads_.at(time, [this, &process, &lost, link = std::move(link), why] { notice_loss(process, lost, link, why); });
+  threads_.at(time, [this, &process, &lost, link = std::move(link), why] {
+    notice_loss(process, lost, link, why);
+  });
 }
 
 void SimulatedKernel::notice_loss(SimulatedProcess& process, SimulatedProcess& lost,
-                                  const std::shared_ptr<SimulatedLink>& link, const absl::Status& why) {
+                                  const std::shared_ptr<SimulatedLink>& link,
+                                  const absl::Status& why) {
   if (!process.is_alive()) return;
-  if (postpone(process, [this, &process, &lost, link, why] { notice_loss(process, lost, link, why); })) return;
+  if (postpone(process,
+               [this, &process, &lost, link, why] { notice_loss(process, lost, link, why); }))
+    return;
   const SimulatedPeer& peer = process.peer(lost.rank);
   if (peer.process != &lost || peer.link != link) return;  // turned to another one meanwhile
   if (peer.state != State::kWanted && peer.state != State::kConnected) return;
@@ -44,8 +49,12 @@ void SimulatedKernel::cut(SimulatedProcess& a, SimulatedProcess& b) {
   if (link == nullptr || link->is_cut) return;
   threads_.record('x', a.group.number, b.group.number);
   link->is_cut = true;
-  schedule_loss(a, b, link, PeerLost(b.rank, absl::StrCat("the connection with rank ", b.rank.value, " broke")));
-  schedule_loss(b, a, link, PeerLost(a.rank, absl::StrCat("the connection with rank ", a.rank.value, " broke")));
+  schedule_loss(
+      a, b, link,
+      PeerLost(b.rank, absl::StrCat("the connection with rank ", b.rank.value, " broke")));
+  schedule_loss(
+      b, a, link,
+      PeerLost(a.rank, absl::StrCat("the connection with rank ", a.rank.value, " broke")));
 }
 
 void SimulatedKernel::kill(SimulatedProcess& process) {

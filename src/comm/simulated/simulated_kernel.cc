@@ -21,12 +21,17 @@ constexpr int64_t kCallsAfterDeathMax = 1'000'000;
 
 }  // namespace
 
-std::string SimulatedNetwork::address(ProcessNumber process) { return absl::StrCat(kScheme, process.value); }
+std::string SimulatedNetwork::address(ProcessNumber process) {
+  return absl::StrCat(kScheme, process.value);
+}
 
 SimulatedKernel::SimulatedKernel(int ranks, SimulatedNetworkOptions options)
-    : ranks_(ranks), options_(options), threads_(options.seed, options.time_max, options.one_core) {}
+    : ranks_(ranks),
+      options_(options),
+      threads_(options.seed, options.time_max, options.one_core) {}
 
-SimulatedProcess& SimulatedKernel::start(Rank rank, View since, std::vector<SimulatedNetwork::Thread> threads) {
+SimulatedProcess& SimulatedKernel::start(Rank rank, View since,
+                                         std::vector<SimulatedNetwork::Thread> threads) {
   CHECK(!threads.empty()) << "a process without threads";
   const auto number = static_cast<int64_t>(processes_.size());
   processes_.push_back(std::make_unique<SimulatedProcess>(number, rank, since, ranks_));
@@ -36,17 +41,19 @@ SimulatedProcess& SimulatedKernel::start(Rank rank, View since, std::vector<Simu
   process.threads_left = static_cast<int>(threads.size());
   threads_.record('s', number, rank.value, since.value);
   for (int i = 0; i < process.threads_left; ++i) {
-    threads_.add(process.group, i, [this, &process, body = std::move(threads[static_cast<size_t>(i)])] {
-      if (!process.group.killed) body(*process.transport);
-      thread_has_returned(process);
-    });
+    threads_.add(process.group, i,
+                 [this, &process, body = std::move(threads[static_cast<size_t>(i)])] {
+                   if (!process.group.killed) body(*process.transport);
+                   thread_has_returned(process);
+                 });
   }
   if (threads_.is_closing()) kill(process);
   return process;
 }
 
 SimulatedProcess& SimulatedKernel::process(ProcessNumber number) {
-  CHECK(number.value >= 0 && static_cast<size_t>(number.value) < processes_.size()) << "there is no process " << number;
+  CHECK(number.value >= 0 && static_cast<size_t>(number.value) < processes_.size())
+      << "there is no process " << number;
   return *processes_[static_cast<size_t>(number.value)];
 }
 
@@ -63,25 +70,27 @@ SimulatedProcess* SimulatedKernel::running_process() {
   return thread == nullptr ? nullptr : &process(ProcessNumber(thread->group.number));
 }
 
-absl::Status SimulatedKernel::begin_call(SimulatedProcess& process, char name, Rank peer, const Tag& tag,
-                                         size_t bytes) {
-  CHECK(running_process() == &process) << "the transport of process " << process.group.number
-                                       << " is used outside its threads";
+absl::Status SimulatedKernel::begin_call(SimulatedProcess& process, char name, Rank peer,
+                                         const Tag& tag, size_t bytes) {
+  CHECK(running_process() == &process)
+      << "the transport of process " << process.group.number << " is used outside its threads";
   threads_.await_turn();
   threads_.record(name, process.group.number, peer.value, tag.view.value, tag.group, tag.purpose,
                   static_cast<int64_t>(bytes));
   ++process.calls;
   if (process.group.killed) {
-    CHECK(++process.calls_after_death < kCallsAfterDeathMax) << "rank " << process.rank << " was killed and goes on";
+    CHECK(++process.calls_after_death < kCallsAfterDeathMax)
+        << "rank " << process.rank << " was killed and goes on";
   }
   return process.stopped;
 }
 
 void SimulatedKernel::send(SimulatedProcess& process, PendingOperation& send) {
   SimulatedPeer& peer = process.peer(send.peer);
-  const bool is_letter = send.tag.group == kLetterGroup;
-  CHECK(is_letter || send.peer == process.rank || send.tag.view >= process.started_since)
-      << "rank " << process.rank << " joined in view " << process.started_since << " and sends in view " << send.tag.view;
+  const bool is_service_message = send.tag.group == kServiceGroup;
+  CHECK(is_service_message || send.peer == process.rank || send.tag.view >= process.started_since)
+      << "rank " << process.rank << " joined in view " << process.started_since
+      << " and sends in view " << send.tag.view;
   if (const absl::Status& reason = process.revoked(send.tag); !reason.ok()) {
     send.finish(reason);
   } else if (peer.state != State::kConnected) {
@@ -94,12 +103,13 @@ void SimulatedKernel::send(SimulatedProcess& process, PendingOperation& send) {
 namespace {
 
 // The time of arrival that keeps the order of a stream, given the one that was drawn.
-absl::Duration next_arrival(SimulatedLink::Stream& stream, const Tag& tag, absl::Duration now, absl::Duration drawn) {
+absl::Duration next_arrival(SimulatedLink::Stream& stream, const Tag& tag, absl::Duration now,
+                            absl::Duration drawn) {
   if (stream.last_of_tag.size() >= stream.clear_at) {
     absl::erase_if(stream.last_of_tag, [&](const auto& entry) { return entry.second < now; });
     stream.clear_at = 2 * stream.last_of_tag.size() + 64;
   }
-  const Tag key = tag.group == kLetterGroup ? Tag{View(0), kLetterGroup, 0} : tag;
+  const Tag key = tag.group == kServiceGroup ? Tag{View(0), kServiceGroup, 0} : tag;
   absl::Duration& last = stream.last_of_tag[key];
   last = std::max(last, drawn);
   stream.last = std::max(stream.last, last);
@@ -125,15 +135,17 @@ void SimulatedKernel::launch(SimulatedProcess& from, SimulatedPeer& peer, Pendin
   SimulatedLink::Stream& stream = peer.link->towards(*peer.process);
   const absl::Duration now = threads_.now();
   // Nothing arrives before the other end is connected.
-  const absl::Duration drawn = std::max(now + threads_.draw_delay(options_.delay_max), stream.open_at);
+  const absl::Duration drawn =
+      std::max(now + threads_.draw_delay(options_.delay_max), stream.open_at);
   threads_.at(next_arrival(stream, send.tag, now, drawn), [this, flight] { arrive(flight); });
 }
 
 void SimulatedKernel::arrive(const std::shared_ptr<SimulatedFlight>& flight) {
   if (flight->is_dropped || flight->link->is_cut || !flight->to->is_alive()) return;
   if (postpone(*flight->to, [this, flight] { arrive(flight); })) return;
-  threads_.record('a', flight->to->group.number, flight->from->group.number, flight->message->tag.view.value,
-                  flight->message->tag.group, flight->message->tag.purpose);
+  threads_.record('a', flight->to->group.number, flight->from->group.number,
+                  flight->message->tag.view.value, flight->message->tag.group,
+                  flight->message->tag.purpose);
   flight->to->arrive(flight);
 }
 
@@ -143,17 +155,20 @@ bool SimulatedKernel::postpone(SimulatedProcess& process, std::function<void()> 
 }
 
 void SimulatedKernel::meet(SimulatedProcess& process, const std::vector<PeerAddress>& table) {
-  CHECK(table.size() == static_cast<size_t>(ranks_)) << "a table of " << table.size() << " for " << ranks_ << " ranks";
+  CHECK(table.size() == static_cast<size_t>(ranks_))
+      << "a table of " << table.size() << " for " << ranks_ << " ranks";
   const PeerAddress& own = table[static_cast<size_t>(process.rank.value)];
   if (own.address == SimulatedNetwork::address(ProcessNumber(process.group.number))) {
     process.since = std::max(process.since, own.since);
   }
   for (int32_t i = 0; i < ranks_; ++i) {
-    if (Rank(i) != process.rank) want(process, Rank(i), table[static_cast<size_t>(i)], process.since);
+    if (Rank(i) != process.rank)
+      want(process, Rank(i), table[static_cast<size_t>(i)], process.since);
   }
 }
 
-void SimulatedKernel::want(SimulatedProcess& process, Rank rank, const PeerAddress& entry, View own_since) {
+void SimulatedKernel::want(SimulatedProcess& process, Rank rank, const PeerAddress& entry,
+                           View own_since) {
   SimulatedPeer& peer = process.peer(rank);
   if (entry.address.empty()) {
     if (peer.process != nullptr) forget_former(process, rank);
@@ -167,7 +182,8 @@ void SimulatedKernel::want(SimulatedProcess& process, Rank rank, const PeerAddre
     if (peer.process != nullptr) forget_former(process, rank);
     peer.process = &other;
     peer.since = since;
-    peer.set_state(State::kWanted, PeerLost(rank, absl::StrCat("rank ", rank.value, " has not been met yet")));
+    peer.set_state(State::kWanted,
+                   PeerLost(rank, absl::StrCat("rank ", rank.value, " has not been met yet")));
   }
   if (peer.state == State::kWanted && peer.link == nullptr) connect_if_both_want(process, peer);
 }
@@ -177,7 +193,8 @@ void SimulatedKernel::forget_former(SimulatedProcess& process, Rank rank) {
   SimulatedPeer& former = process.peer(rank);
   if (former.link != nullptr) {
     schedule_loss(*former.process, process, former.link,
-                  PeerLost(process.rank, absl::StrCat("rank ", process.rank.value, " has turned to another process")));
+                  PeerLost(process.rank, absl::StrCat("rank ", process.rank.value,
+                                                      " has turned to another process")));
   }
   process.drop_former(rank);
 }
@@ -186,7 +203,8 @@ void SimulatedKernel::connect_if_both_want(SimulatedProcess& process, SimulatedP
   SimulatedProcess& other = *peer.process;
   if (!other.is_alive()) {
     schedule_loss(process, other, nullptr,
-                  PeerLost(other.rank, absl::StrCat("rank ", other.rank.value, " is dead: it cannot be met")));
+                  PeerLost(other.rank,
+                           absl::StrCat("rank ", other.rank.value, " is dead: it cannot be met")));
     return;
   }
   SimulatedPeer& back = other.peer(process.rank);
@@ -199,14 +217,16 @@ void SimulatedKernel::connect_if_both_want(SimulatedProcess& process, SimulatedP
     SimulatedLink::Stream& stream = link->towards(*end);
     stream.open_at = stream.last = threads_.now() + threads_.draw_delay(options_.delay_max);
     SimulatedProcess& far_end = end == &process ? other : process;
-    threads_.at(stream.open_at, [this, end, &far_end, link] { become_connected(*end, far_end, link); });
+    threads_.at(stream.open_at,
+                [this, end, &far_end, link] { become_connected(*end, far_end, link); });
   }
 }
 
 void SimulatedKernel::become_connected(SimulatedProcess& process, SimulatedProcess& other,
                                        const std::shared_ptr<SimulatedLink>& link) {
   if (!process.is_alive()) return;
-  if (postpone(process, [this, &process, &other, link] { become_connected(process, other, link); })) return;
+  if (postpone(process, [this, &process, &other, link] { become_connected(process, other, link); }))
+    return;
   SimulatedPeer& peer = process.peer(other.rank);
   if (peer.link != link || peer.state != State::kWanted) return;
   threads_.record('c', process.group.number, other.group.number);

@@ -33,9 +33,10 @@ class SimulatedKernel {
   void cut(SimulatedProcess& a, SimulatedProcess& b);
   void on_end(SimulatedProcess& process, std::function<void()> what);
 
-  // What the transport of a process does. begin_call() counts a call and is ok, or why the process can
-  // do nothing more.
-  absl::Status begin_call(SimulatedProcess& process, char name, Rank peer, const Tag& tag, size_t bytes);
+  // What the transport of a process does. begin_call() counts a call and is ok, or why the process
+  // can do nothing more.
+  absl::Status begin_call(SimulatedProcess& process, char name, Rank peer, const Tag& tag,
+                          size_t bytes);
   void send(SimulatedProcess& process, PendingOperation& send);
   void meet(SimulatedProcess& process, const std::vector<PeerAddress>& table);
   void say_goodbye(SimulatedProcess& process);
@@ -49,10 +50,10 @@ class SimulatedKernel {
   void become_connected(SimulatedProcess& process, SimulatedProcess& other,
                         const std::shared_ptr<SimulatedLink>& link);
   void announce_end(SimulatedProcess& ended, const absl::Status& why);
-  void schedule_loss(SimulatedProcess& process, SimulatedProcess& lost, std::shared_ptr<SimulatedLink> link,
-                     const absl::Status& why);
-  void notice_loss(SimulatedProcess& process, SimulatedProcess& lost, const std::shared_ptr<SimulatedLink>& link,
-                   const absl::Status& why);
+  void schedule_loss(SimulatedProcess& process, SimulatedProcess& lost,
+                     std::shared_ptr<SimulatedLink> link, const absl::Status& why);
+  void notice_loss(SimulatedProcess& process, SimulatedProcess& lost,
+                   const std::shared_ptr<SimulatedLink>& link, const absl::Status& why);
   void thread_has_returned(SimulatedProcess& process);
   void schedule_on_end(SimulatedProcess& process, absl::Duration after);
   // True if the process is stopped and `what` waits until it goes on.

@@ -17,12 +17,16 @@ ProcessNumber SimulatedNetwork::start(Rank rank, View since, std::vector<Thread>
 void SimulatedNetwork::kill(ProcessNumber process) { kernel_->kill(kernel_->process(process)); }
 void SimulatedNetwork::stop(ProcessNumber process) { kernel_->stop(kernel_->process(process)); }
 void SimulatedNetwork::go_on(ProcessNumber process) { kernel_->go_on(kernel_->process(process)); }
-void SimulatedNetwork::cut(ProcessNumber a, ProcessNumber b) { kernel_->cut(kernel_->process(a), kernel_->process(b)); }
+void SimulatedNetwork::cut(ProcessNumber a, ProcessNumber b) {
+  kernel_->cut(kernel_->process(a), kernel_->process(b));
+}
 void SimulatedNetwork::pause(absl::Duration time) {
   const bool never = false;
   kernel_->threads().block(never, time, [] { return std::string("a thread pauses"); });
 }
-bool SimulatedNetwork::lives(ProcessNumber process) const { return !kernel_->process(process).ended; }
+bool SimulatedNetwork::lives(ProcessNumber process) const {
+  return !kernel_->process(process).ended;
+}
 
 void SimulatedNetwork::on_end(ProcessNumber process, std::function<void()> what) {
   kernel_->on_end(kernel_->process(process), std::move(what));
@@ -35,12 +39,12 @@ std::optional<ProcessNumber> SimulatedNetwork::running_process() const {
 }
 
 void SimulatedNetwork::deliver(ProcessNumber process, Tag tag, std::span<const std::byte> bytes) {
-  CHECK(tag.group == kLetterGroup) << "only letters are delivered";
+  CHECK(tag.group == kServiceGroup) << "only service messages are delivered";
   SimulatedProcess& to = kernel_->process(process);
   if (!to.is_alive()) return;
   kernel_->threads().record('d', process.value, 0, tag.view.value, tag.group, tag.purpose);
   kernel_->threads().record(bytes);
-  to.put_letter(to.rank, tag, bytes);
+  to.put_service_message(to.rank, tag, bytes);
 }
 
 void SimulatedNetwork::after(absl::Duration after, std::function<void()> event) {
@@ -54,7 +58,9 @@ bool SimulatedNetwork::run() {
 void SimulatedNetwork::end() { kernel_->threads().end(); }
 absl::Duration SimulatedNetwork::now() const { return kernel_->threads().now(); }
 uint64_t SimulatedNetwork::draw(uint64_t bound) { return kernel_->threads().draw(bound); }
-int64_t SimulatedNetwork::calls(ProcessNumber process) const { return kernel_->process(process).calls; }
+int64_t SimulatedNetwork::calls(ProcessNumber process) const {
+  return kernel_->process(process).calls;
+}
 Fingerprint SimulatedNetwork::transcript() const { return kernel_->threads().transcript(); }
 std::string SimulatedNetwork::waiting() const { return kernel_->threads().waiting(); }
 int64_t SimulatedNetwork::switches() const { return kernel_->threads().switches(); }

@@ -1,27 +1,28 @@
-// The machines of a job in one operating-system process: threads, messages, kills and time, all from
-// one seed.
+// The machines of a job in one operating-system process: threads, messages, kills and time, all
+// from one seed.
 //
-// A simulated process plays one rank and has any number of threads, which share one Transport. Of all
-// threads exactly one runs at a time; it can change only inside calls of a Transport. Who runs next,
-// how long each message travels and when a death is noticed come from the seed, so a run repeats
-// exactly: same seed, same interleaving, same transcript. Computing takes no virtual time. When every
-// thread waits, the clock jumps to the next delivery, event or deadline.
+// A simulated process plays one rank and has any number of threads, which share one Transport. Of
+// all threads exactly one runs at a time; it can change only inside calls of a Transport. Who runs
+// next, how long each message travels and when a death is noticed come from the seed, so a run
+// repeats exactly: same seed, same interleaving, same transcript. Computing takes no virtual time.
+// When every thread waits, the clock jumps to the next delivery, event or deadline.
 //
-// Messages of one pair and one tag stay in order; messages of different tags may overtake each other
-// (letters of one pair are one stream). Messages of up to `eager_bytes_max` are sent at once, larger
-// ones when they arrive. What a process has sent before it dies is still delivered; a large message
-// that it was still sending is not. Messages to oneself travel, too. A call that has to wait takes at
-// least 1 us, so that a loop of polls passes time.
+// Messages of one pair and one tag stay in order; messages of different tags may overtake each
+// other (service messages of one pair are one stream). Messages of up to `eager_bytes_max` are sent
+// at once, larger ones when they arrive. What a process has sent before it dies is still delivered;
+// a large message that it was still sending is not. Messages to oneself travel, too. A call that
+// has to wait takes at least 1 us, so that a loop of polls passes time.
 //
-// The two ends of a pair are connected a drawn time after both have called meet() with tables that agree
-// about both: same processes, same views in which they joined. One of them may have given up waiting.
-// A process that has met and ends while others still wait for somebody is a loss in their meeting.
+// The two ends of a pair are connected a drawn time after both have called meet() with tables that
+// agree about both: same processes, same views in which they joined. One of them may have given up
+// waiting. A process that has met and ends while others still wait for somebody is a loss in their
+// meeting.
 //
-// A thread must not call its Transport while it holds a std::mutex that other threads want: it may hand
-// over there, and then nobody ever runs again.
+// A thread must not call its Transport while it holds a std::mutex that other threads want: it may
+// hand over there, and then nobody ever runs again.
 //
 // Events are functions that run at a virtual time, outside any simulated process: the place of
-// controllers, agents, disasters and checks. They and the threads exclude each other, so they need no
+// controllers, agents, faults and checks. They and the threads exclude each other, so they need no
 // locks. They do not call Transports.
 #pragma once
 
@@ -42,12 +43,16 @@ namespace evermoe {
 
 struct SimulatedNetworkOptions {
   uint64_t seed = 0;
-  absl::Duration delay_max = absl::Milliseconds(1);      // travel time, drawn evenly from 0
-  absl::Duration discovery_max = absl::Milliseconds(5);  // from a death to its discovery by each peer
+  absl::Duration delay_max = absl::Milliseconds(1);  // travel time, drawn evenly from 0
+  absl::Duration discovery_max =
+      absl::Milliseconds(5);  // from a death to its discovery by each peer
   size_t eager_bytes_max = size_t{64} << 10;
-  bool switch_at_every_call = true;  // may starting an operation hand over, too, and not only waiting?
-  absl::Duration time_max = absl::Hours(24);  // run() ends then: a job that never ends is a bug to report
-  bool one_core = true;  // keep all threads on one core: handing over is much faster; not for much computing
+  bool switch_at_every_call =
+      true;  // may starting an operation hand over, too, and not only waiting?
+  absl::Duration time_max =
+      absl::Hours(24);  // run() ends then: a job that never ends is a bug to report
+  bool one_core =
+      true;  // keep all threads on one core: handing over is much faster; not for much computing
 };
 
 // One life of a process; numbers are never used twice.
@@ -62,10 +67,10 @@ class SimulatedNetwork {
   SimulatedNetwork(int ranks, SimulatedNetworkOptions options);
   ~SimulatedNetwork();
 
-  // Starts a process with these threads. It is connected with nobody until it calls meet(); its address
-  // there is address(number). Threads that return without Transport::close() having been called end
-  // the process without a goodbye once the last one has returned. To be called from events, from
-  // threads, or before run().
+  // Starts a process with these threads. It is connected with nobody until it calls meet(); its
+  // address there is address(number). Threads that return without Transport::close() having been
+  // called end the process without a goodbye once the last one has returned. To be called from
+  // events, from threads, or before run().
   ProcessNumber start(Rank rank, View since, std::vector<Thread> threads);
   static std::string address(ProcessNumber process);
 
@@ -73,17 +78,17 @@ class SimulatedNetwork {
   // return; nothing they do is seen by anybody. Peers get PeerLost after a while. `on_end` of the
   // process, if set, runs as an event after that. Threads that have not had a turn never run.
   void kill(ProcessNumber process);
-  // SIGSTOP and SIGCONT: its threads do not run; messages to it wait, and so do the larger ones' senders.
-  // A thread that stops its own process stops at its next call.
+  // SIGSTOP and SIGCONT: its threads do not run; messages to it wait, and so do the larger ones'
+  // senders. A thread that stops its own process stops at its next call.
   void stop(ProcessNumber process);
   void go_on(ProcessNumber process);
-  // Breaks the connection of two processes: what travels is lost, and both get PeerLost, though both
-  // live. A later meet() with a table in which either has a newer `since` joins them again; so here a
-  // process does look at its own entry (if that holds its own address).
+  // Breaks the connection of two processes: what travels is lost, and both get PeerLost, though
+  // both live. A later meet() with a table in which either has a newer `since` joins them again; so
+  // here a process does look at its own entry (if that holds its own address).
   void cut(ProcessNumber a, ProcessNumber b);
   bool lives(ProcessNumber process) const;  // neither killed nor ended
-  // Called as an event when the last thread of a process has returned, or `discovery_max` or less after
-  // it was killed (its threads may still be unwinding): what an agent sees.
+  // Called as an event when the last thread of a process has returned, or `discovery_max` or less
+  // after it was killed (its threads may still be unwinding): what an agent sees.
   void on_end(ProcessNumber process, std::function<void()> what);
 
   // In a thread of a process: stands still for so long, as one that gets no processor.
@@ -92,22 +97,23 @@ class SimulatedNetwork {
   // The process whose thread runs now; nullopt inside events.
   std::optional<ProcessNumber> running_process() const;
 
-  // Puts a letter into a process's box, as from itself (Letter::from is its own rank): what its control
-  // channel does. Dropped if the process has ended or closed its transport. `tag` is of kLetterGroup.
+  // Puts a service message into a process's box, as from itself (ServiceMessage::from is its own
+  // rank): what its control channel does. Dropped if the process has ended or closed its transport.
+  // `tag` is of kServiceGroup.
   void deliver(ProcessNumber process, Tag tag, std::span<const std::byte> bytes);
 
   // Runs `event` at virtual time now() + `after`; events of one time run in order of creation.
   void after(absl::Duration after, std::function<void()> event);
 
   // Runs until every thread has returned and no event is left, or end() was called, or time_max.
-  // After end() or time_max all processes are killed and their threads joined; events do not run any
-  // more. True if it ended by itself or by end(); false at time_max, and if all threads wait for ever and
-  // no event is left: waiting() then says who waited for what. To be called once.
+  // After end() or time_max all processes are killed and their threads joined; events do not run
+  // any more. True if it ended by itself or by end(); false at time_max, and if all threads wait
+  // for ever and no event is left: waiting() then says who waited for what. To be called once.
   bool run();
   void end();
 
   absl::Duration now() const;
-  uint64_t draw(uint64_t bound);  // from the seed: 0 .. bound - 1; for events and disasters
+  uint64_t draw(uint64_t bound);  // from the seed: 0 .. bound - 1; for events and faults
   int64_t calls(ProcessNumber process) const;  // of its Transport, so far
   Fingerprint transcript() const;              // of everything that happened
 

@@ -1,5 +1,5 @@
-// The simulated network: messages, letters, threads, events, kills and how runs end. Stops, cuts and
-// random disasters are in simulated_faults_test.cc.
+// The simulated network: messages, service messages, threads, events, kills and how runs end.
+// Stops, cuts and random faults are in simulated_faults_test.cc.
 #include "comm/simulated/simulated_network_testing.h"
 
 namespace evermoe {
@@ -31,51 +31,57 @@ TEST_F(SimulatedNetworkTest, WithoutAMeetingNobodyIsThere) {
   run();
 }
 
-TEST_F(SimulatedNetworkTest, LettersComeFromAnybodyInOrderOfEachSender) {
+TEST_F(SimulatedNetworkTest, ServiceMessagesComeFromAnybodyInOrderOfEachSender) {
   make(3, {.seed = 2});
-  constexpr int kLetters = 20;
+  constexpr int kService = 20;
   const auto write = [](Transport& transport) {
-    for (int64_t i = 0; i < kLetters; ++i) {
+    for (int64_t i = 0; i < kService; ++i) {
       const std::vector<int64_t> number{100 * transport.rank().value + i};
-      EXPECT_TRUE(send(transport, 0, letter_tag(static_cast<uint32_t>(i)), std::as_bytes(std::span(number))).ok());
+      EXPECT_TRUE(send(transport, 0, service_tag(static_cast<uint32_t>(i)),
+                       std::as_bytes(std::span(number)))
+                      .ok());
     }
     if (transport.rank() != Rank(0)) transport.close();
   };
   std::vector<std::vector<int64_t>> from(3);
   start_met({[&](Transport& transport) {
                write(transport);
-               for (int i = 0; i < 3 * kLetters; ++i) {
-                 const auto letter = transport.receive_letter(kForEver);
-                 ASSERT_TRUE(letter.ok()) << letter.status();
-                 EXPECT_EQ(number_in(*letter) % 100, letter->tag.purpose);
-                 from[static_cast<size_t>(letter->from.value)].push_back(number_in(*letter));
+               for (int i = 0; i < 3 * kService; ++i) {
+                 const auto service_message = transport.receive_service_message(kForEver);
+                 ASSERT_TRUE(service_message.ok()) << service_message.status();
+                 EXPECT_EQ(number_in(*service_message) % 100, service_message->tag.purpose);
+                 from[static_cast<size_t>(service_message->from.value)].push_back(
+                     number_in(*service_message));
                }
-               EXPECT_TRUE(absl::IsDeadlineExceeded(transport.receive_letter(absl::Seconds(1)).status()));
+               EXPECT_TRUE(absl::IsDeadlineExceeded(
+                   transport.receive_service_message(absl::Seconds(1)).status()));
              },
              write, write});
   run();
   for (int rank = 0; rank < 3; ++rank) {
-    ASSERT_EQ(from[static_cast<size_t>(rank)].size(), size_t{kLetters});
-    for (size_t i = 0; i < kLetters; ++i) EXPECT_EQ(from[static_cast<size_t>(rank)][i], 100 * rank + static_cast<int>(i));
+    ASSERT_EQ(from[static_cast<size_t>(rank)].size(), size_t{kService});
+    for (size_t i = 0; i < kService; ++i)
+      EXPECT_EQ(from[static_cast<size_t>(rank)][i], 100 * rank + static_cast<int>(i));
   }
 }
 
-TEST_F(SimulatedNetworkTest, EventsDeliverLetters) {
+TEST_F(SimulatedNetworkTest, EventsDeliverServiceMessages) {
   make(1);
   const ProcessNumber process = start(0, {[&](Transport& transport) {
-    EXPECT_EQ(network_->running_process(), process_[0]);
-    const auto letter = transport.receive_letter(kForEver);
-    ASSERT_TRUE(letter.ok());
-    EXPECT_EQ(letter->from, Rank(0));
-    EXPECT_EQ(letter->tag, letter_tag(9));
-    EXPECT_EQ(letter->size, 3u);
-    EXPECT_EQ(network_->now(), absl::Seconds(2));
-  }});
+                                        EXPECT_EQ(network_->running_process(), process_[0]);
+                                        const auto service_message =
+                                            transport.receive_service_message(kForEver);
+                                        ASSERT_TRUE(service_message.ok());
+                                        EXPECT_EQ(service_message->from, Rank(0));
+                                        EXPECT_EQ(service_message->tag, service_tag(9));
+                                        EXPECT_EQ(service_message->size, 3u);
+                                        EXPECT_EQ(network_->now(), absl::Seconds(2));
+                                      }});
   network_->after(absl::Seconds(2), [&] {
     EXPECT_EQ(network_->running_process(), std::nullopt);
-    network_->deliver(process, letter_tag(9), std::vector<std::byte>(3));
+    network_->deliver(process, service_tag(9), std::vector<std::byte>(3));
   });
-  network_->after(absl::Seconds(3), [&] { network_->deliver(process, letter_tag(9), {}); });
+  network_->after(absl::Seconds(3), [&] { network_->deliver(process, service_tag(9), {}); });
   run();
 }
 
@@ -112,7 +118,9 @@ TEST_F(SimulatedNetworkTest, AKillWakesItsThreadsAndItsPeers) {
               cancelled += absl::IsCancelled(receive(transport, 1, tag(2), {}));
               cancelled += absl::IsCancelled(send(transport, 1, tag(1), {}));
             },
-            [&](Transport& transport) { cancelled += absl::IsCancelled(transport.receive_letter(kForEver).status()); }});
+            [&](Transport& transport) {
+              cancelled += absl::IsCancelled(transport.receive_service_message(kForEver).status());
+            }});
   start(1, {[&](Transport& transport) {
           EXPECT_TRUE(meet(transport).ok());
           EXPECT_TRUE(accuses(receive(transport, 0, tag(9), {}), 0));
@@ -169,10 +177,12 @@ TEST_F(SimulatedNetworkTest, AReplacementJoinsAndGetsNothingOfTheFormer) {
           start(1, {[&](Transport& replacement) {
                   EXPECT_TRUE(meet(replacement).ok());
                   EXPECT_EQ(*receive_number(replacement, 0, tag(5, 2)), 2);
-                  EXPECT_TRUE(absl::IsDeadlineExceeded(receive(replacement, 0, tag(5), {}, absl::Seconds(1))));
+                  EXPECT_TRUE(absl::IsDeadlineExceeded(
+                      receive(replacement, 0, tag(5), {}, absl::Seconds(1))));
                   EXPECT_TRUE(send_number(replacement, 0, tag(6, 2), 3).ok());
                   replacement.close();
-                }}, 2);
+                }},
+                2);
           transport.revoke(View(1), Cancelled("view 1 is over"));
           EXPECT_TRUE(meet(transport).ok());
           EXPECT_TRUE(send_number(transport, 1, tag(5, 2), 2).ok());
@@ -198,9 +208,11 @@ TEST_F(SimulatedNetworkTest, MeetingTheDeadAccusesThemAndTheSilentAreATimeout) {
           EXPECT_EQ(*receive_number(transport, 2, tag(1)), 4);
           transport.close();
         }});
-  start(1, {[](Transport& transport) { transport.receive_letter(kForEver).IgnoreError(); }});
+  start(1,
+        {[](Transport& transport) { transport.receive_service_message(kForEver).IgnoreError(); }});
   start(2, {[&](Transport& transport) {
-          EXPECT_TRUE(absl::IsDeadlineExceeded(transport.receive_letter(absl::Seconds(5)).status()));
+          EXPECT_TRUE(absl::IsDeadlineExceeded(
+              transport.receive_service_message(absl::Seconds(5)).status()));
           EXPECT_TRUE(transport.meet({table_[0], {}, table_[2]}, kForEver).ok());
           EXPECT_TRUE(send_number(transport, 0, tag(1), 4).ok());
           transport.close();
@@ -217,8 +229,10 @@ TEST_F(SimulatedNetworkTest, TwoNewcomersMeetAtOnce) {
       const bool first = transport.rank() == Rank(0);
       for (int dead : {2, 3}) EXPECT_TRUE(accuses(receive(transport, dead, tag(1), {}), dead));
       const auto everybody = [&](Transport& self) {
-        for (int other = 0; other < 4; ++other) EXPECT_TRUE(send_number(self, other, tag(2, 2), self.rank().value).ok());
-        for (int other = 0; other < 4; ++other) EXPECT_EQ(*receive_number(self, other, tag(2, 2)), other);
+        for (int other = 0; other < 4; ++other)
+          EXPECT_TRUE(send_number(self, other, tag(2, 2), self.rank().value).ok());
+        for (int other = 0; other < 4; ++other)
+          EXPECT_EQ(*receive_number(self, other, tag(2, 2)), other);
         self.close();
       };
       const auto newcomer = [&, everybody](Transport& self) {
@@ -237,7 +251,8 @@ TEST_F(SimulatedNetworkTest, TwoNewcomersMeetAtOnce) {
     };
     const auto victim = [&](Transport& transport) {
       EXPECT_TRUE(meet(transport).ok());
-      EXPECT_FALSE(transport.receive_letter(absl::Seconds(1)).ok());  // the others are still meeting
+      EXPECT_FALSE(transport.receive_service_message(absl::Seconds(1))
+                       .ok());  // the others are still meeting
     };
     start(0, {veteran});
     start(1, {veteran});
@@ -250,8 +265,12 @@ TEST_F(SimulatedNetworkTest, TwoNewcomersMeetAtOnce) {
 TEST_F(SimulatedNetworkTest, EventsRunInOrderAndEndStopsEverything) {
   make(1);
   std::vector<int> order;
-  start(0, {[](Transport& transport) { EXPECT_TRUE(absl::IsCancelled(transport.receive_letter(kForEver).status())); },
-            [](Transport& transport) { EXPECT_TRUE(absl::IsCancelled(receive(transport, 0, tag(1), {}))); }});
+  start(0, {[](Transport& transport) {
+              EXPECT_TRUE(absl::IsCancelled(transport.receive_service_message(kForEver).status()));
+            },
+            [](Transport& transport) {
+              EXPECT_TRUE(absl::IsCancelled(receive(transport, 0, tag(1), {})));
+            }});
   network_->after(absl::Seconds(2), [&] { order.push_back(3); });
   network_->after(absl::Seconds(1), [&] {
     order.push_back(1);
@@ -268,7 +287,9 @@ TEST_F(SimulatedNetworkTest, EventsRunInOrderAndEndStopsEverything) {
 TEST_F(SimulatedNetworkTest, AJobWithoutEndEndsAtTheLongestTime) {
   make(1, {.time_max = absl::Seconds(1)});
   start(0, {[](Transport& transport) {
-          while (!absl::IsCancelled(transport.receive_letter(absl::Milliseconds(1)).status())) continue;
+          while (
+              !absl::IsCancelled(transport.receive_service_message(absl::Milliseconds(1)).status()))
+            continue;
         }});
   EXPECT_FALSE(network_->run());
   EXPECT_LE(network_->now(), absl::Seconds(1));
@@ -277,11 +298,15 @@ TEST_F(SimulatedNetworkTest, AJobWithoutEndEndsAtTheLongestTime) {
 TEST_F(SimulatedNetworkTest, ADeadlockIsReported) {
   make(2);
   start_met({[](Transport& transport) { EXPECT_FALSE(receive(transport, 1, tag(77), {}).ok()); },
-             [](Transport& transport) { EXPECT_FALSE(transport.receive_letter(kForEver).ok()); }});
+             [](Transport& transport) {
+               EXPECT_FALSE(transport.receive_service_message(kForEver).ok());
+             }});
   EXPECT_FALSE(network_->run());
-  EXPECT_NE(network_->waiting().find("rank 0 receives from rank 1 (view 1, group 0, purpose 77)"), std::string::npos)
+  EXPECT_NE(network_->waiting().find("rank 0 receives from rank 1 (view 1, group 0, purpose 77)"),
+            std::string::npos)
       << network_->waiting();
-  EXPECT_NE(network_->waiting().find("rank 1 receives letters"), std::string::npos) << network_->waiting();
+  EXPECT_NE(network_->waiting().find("rank 1 receives service messages"), std::string::npos)
+      << network_->waiting();
 }
 
 TEST_F(SimulatedNetworkTest, ANetworkThatIsNeverRunIsDestroyed) {

@@ -16,16 +16,18 @@ namespace evermoe {
 
 inline constexpr absl::Duration kForEver = absl::InfiniteDuration();
 
-inline Tag tag(uint32_t purpose, uint32_t view = 1, uint16_t group = 0) { return {View(view), group, purpose}; }
-inline Tag letter_tag(uint32_t purpose = 0) { return {View(0), kLetterGroup, purpose}; }
+inline Tag tag(uint32_t purpose, uint32_t view = 1, uint16_t group = 0) {
+  return {View(view), group, purpose};
+}
+inline Tag service_tag(uint32_t purpose = 0) { return {View(0), kServiceGroup, purpose}; }
 
 inline absl::Status send(Transport& transport, int to, Tag tag, std::span<const std::byte> bytes,
-                  absl::Duration timeout = kForEver) {
+                         absl::Duration timeout = kForEver) {
   return transport.wait(transport.start_send(Rank(to), tag, bytes), timeout);
 }
 
 inline absl::Status receive(Transport& transport, int from, Tag tag, std::span<std::byte> into,
-                     absl::Duration timeout = kForEver) {
+                            absl::Duration timeout = kForEver) {
   return transport.wait(transport.start_receive(Rank(from), tag, into), timeout);
 }
 
@@ -33,16 +35,19 @@ inline absl::Status send_number(Transport& transport, int to, Tag tag, int64_t n
   return send(transport, to, tag, std::as_bytes(std::span(&number, 1)));
 }
 
-inline absl::StatusOr<int64_t> receive_number(Transport& transport, int from, Tag tag, absl::Duration timeout = kForEver) {
+inline absl::StatusOr<int64_t> receive_number(Transport& transport, int from, Tag tag,
+                                              absl::Duration timeout = kForEver) {
   int64_t number = 0;
-  RETURN_IF_ERROR(receive(transport, from, tag, std::as_writable_bytes(std::span(&number, 1)), timeout));
+  RETURN_IF_ERROR(
+      receive(transport, from, tag, std::as_writable_bytes(std::span(&number, 1)), timeout));
   return number;
 }
 
-inline int64_t number_in(const Letter& letter) {
-  CHECK(letter.size == sizeof(int64_t));
+inline int64_t number_in(const ServiceMessage& service_message) {
+  CHECK(service_message.size == sizeof(int64_t));
   int64_t number;
-  std::copy(letter.bytes.get(), letter.bytes.get() + letter.size, reinterpret_cast<std::byte*>(&number));
+  std::copy(service_message.bytes.get(), service_message.bytes.get() + service_message.size,
+            reinterpret_cast<std::byte*>(&number));
   return number;
 }
 
@@ -63,7 +68,9 @@ class SimulatedNetworkTest : public testing::Test {
     table_[static_cast<size_t>(rank)] = {SimulatedNetwork::address(process), View(since)};
     return process_[static_cast<size_t>(rank)] = process;
   }
-  absl::Status meet(Transport& transport, absl::Duration timeout = kForEver) { return transport.meet(table_, timeout); }
+  absl::Status meet(Transport& transport, absl::Duration timeout = kForEver) {
+    return transport.meet(table_, timeout);
+  }
   // Rank i runs bodies[i] once all have met.
   void start_met(std::vector<SimulatedNetwork::Thread> bodies) {
     for (size_t i = 0; i < bodies.size(); ++i) {

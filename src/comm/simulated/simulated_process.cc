@@ -11,7 +11,10 @@ namespace evermoe {
 using State = SimulatedPeer::State;
 
 SimulatedProcess::SimulatedProcess(int64_t number, Rank own, View from_view, int ranks)
-    : rank(own), group{.number = number}, since(from_view), started_since(from_view),
+    : rank(own),
+      group{.number = number},
+      since(from_view),
+      started_since(from_view),
       peers_(static_cast<size_t>(ranks)) {
   for (int32_t i = 0; i < ranks; ++i) {
     peer(Rank(i)).why = PeerLost(Rank(i), absl::StrCat("rank ", i, " has not been met"));
@@ -23,22 +26,25 @@ SimulatedProcess::SimulatedProcess(int64_t number, Rank own, View from_view, int
 }
 
 SimulatedPeer& SimulatedProcess::peer(Rank of) {
-  CHECK(of.value >= 0 && static_cast<size_t>(of.value) < peers_.size()) << "rank " << of << " of " << peers_.size();
+  CHECK(of.value >= 0 && static_cast<size_t>(of.value) < peers_.size())
+      << "rank " << of << " of " << peers_.size();
   return peers_[static_cast<size_t>(of.value)];
 }
 
 const absl::Status& SimulatedProcess::revoked(const Tag& tag) const {
   static const absl::Status* const kOk = new absl::Status();
-  if (tag.group == kLetterGroup) return *kOk;
+  if (tag.group == kServiceGroup) return *kOk;
   for (const Revocation& revocation : revocations_) {
-    if (revocation.groups.contains(tag.group) && tag.view <= revocation.view) return revocation.reason;
+    if (revocation.groups.contains(tag.group) && tag.view <= revocation.view)
+      return revocation.reason;
   }
   return *kOk;
 }
 
 void SimulatedProcess::revoke(GroupRange groups, View view, const absl::Status& reason) {
-  const auto known = std::find_if(revocations_.begin(), revocations_.end(),
-                                  [&](const Revocation& revocation) { return revocation.groups == groups; });
+  const auto known =
+      std::find_if(revocations_.begin(), revocations_.end(),
+                   [&](const Revocation& revocation) { return revocation.groups == groups; });
   if (known == revocations_.end()) {
     revocations_.push_back({groups, view, reason});
   } else if (known->view >= view) {
@@ -59,7 +65,8 @@ void SimulatedProcess::revoke(GroupRange groups, View view, const absl::Status& 
 }
 
 void SimulatedProcess::receive(PendingOperation& receive) {
-  if (const absl::Status& reason = revoked(receive.tag); !reason.ok()) return receive.finish(reason);
+  if (const absl::Status& reason = revoked(receive.tag); !reason.ok())
+    return receive.finish(reason);
   SimulatedPeer& from = peer(receive.peer);
   from.inbox.post(&receive);
   if (receive.finished || from.state == State::kConnected) return;
@@ -93,9 +100,9 @@ void SimulatedProcess::arrive(const std::shared_ptr<SimulatedFlight>& flight) {
   SimulatedPeer& from = peer(flight->from->rank);
   if (from.link != flight->link) return;
   const Tag& tag = flight->message->tag;
-  if (tag.group == kLetterGroup) {
-    from.held_letters.push_back(flight);
-    if (from.held_letters.size() == 1) accept_letter(*flight);
+  if (tag.group == kServiceGroup) {
+    from.held_service_messages.push_back(flight);
+    if (from.held_service_messages.size() == 1) accept_service_message(*flight);
     return;
   }
   finish_large_send(flight);
@@ -107,44 +114,48 @@ void SimulatedProcess::arrive(const std::shared_ptr<SimulatedFlight>& flight) {
   }
 }
 
-// Moves the first letter that is held into the box if there is room. One's own always find it.
-void SimulatedProcess::accept_letter(SimulatedFlight& first) {
+// Moves the first service message that is held into the box if there is room. One's own always find
+// it.
+void SimulatedProcess::accept_service_message(SimulatedFlight& first) {
   SimulatedPeer& from = peer(first.from->rank);
   const size_t size = first.message->size;
-  const bool fits = from.letter_bytes == 0 || from.letter_bytes + size <= Transport::kLetterBytesMax;
+  const bool fits =
+      from.service_bytes == 0 || from.service_bytes + size <= Transport::kServiceBytesMax;
   if (!fits && first.from != this) return;
-  const auto flight = std::move(from.held_letters.front());
-  from.held_letters.pop_front();
+  const auto flight = std::move(from.held_service_messages.front());
+  from.held_service_messages.pop_front();
   finish_large_send(flight);
-  from.letter_bytes += size;
-  letters_.push_back({first.from->rank, flight->message->tag, size, std::move(flight->message->bytes)});
-  has_letter = true;
+  from.service_bytes += size;
+  service_messages_.push_back(
+      {first.from->rank, flight->message->tag, size, std::move(flight->message->bytes)});
+  has_service_message = true;
 }
 
-void SimulatedProcess::put_letter(Rank from, Tag tag, std::span<const std::byte> bytes) {
-  Letter letter{from, tag, bytes.size(), std::make_unique<std::byte[]>(bytes.size())};
-  std::copy(bytes.begin(), bytes.end(), letter.bytes.get());
-  peer(from).letter_bytes += bytes.size();
-  letters_.push_back(std::move(letter));
-  has_letter = true;
+void SimulatedProcess::put_service_message(Rank from, Tag tag, std::span<const std::byte> bytes) {
+  ServiceMessage service_message{from, tag, bytes.size(),
+                                 std::make_unique<std::byte[]>(bytes.size())};
+  std::copy(bytes.begin(), bytes.end(), service_message.bytes.get());
+  peer(from).service_bytes += bytes.size();
+  service_messages_.push_back(std::move(service_message));
+  has_service_message = true;
 }
 
-Letter SimulatedProcess::take_letter() {
-  Letter letter = std::move(letters_.front());
-  letters_.pop_front();
-  SimulatedPeer& from = peer(letter.from);
-  from.letter_bytes -= letter.size;
-  while (!from.held_letters.empty()) {
-    const size_t before = from.held_letters.size();
-    accept_letter(*from.held_letters.front());
-    if (from.held_letters.size() == before) break;
+ServiceMessage SimulatedProcess::take_service_message() {
+  ServiceMessage service_message = std::move(service_messages_.front());
+  service_messages_.pop_front();
+  SimulatedPeer& from = peer(service_message.from);
+  from.service_bytes -= service_message.size;
+  while (!from.held_service_messages.empty()) {
+    const size_t before = from.held_service_messages.size();
+    accept_service_message(*from.held_service_messages.front());
+    if (from.held_service_messages.size() == before) break;
   }
-  has_letter = !letters_.empty();
-  return letter;
+  has_service_message = !service_messages_.empty();
+  return service_message;
 }
 
 void SimulatedProcess::forget_held(const std::shared_ptr<SimulatedFlight>& flight) {
-  if (is_alive()) std::erase(peer(flight->from->rank).held_letters, flight);
+  if (is_alive()) std::erase(peer(flight->from->rank).held_service_messages, flight);
 }
 
 void SimulatedProcess::fail_operations(Rank with, const absl::Status& reason) {
@@ -164,29 +175,32 @@ void SimulatedProcess::lose(Rank lost, const absl::Status& why) {
 
 void SimulatedProcess::drop_former(Rank of) {
   SimulatedPeer& former = peer(of);
-  former.set_state(State::kNobody, PeerLost(of, absl::StrCat("rank ", of.value, " has not been met")));
-  fail_operations(of, PeerLost(of, absl::StrCat("the former process of rank ", of.value, " is dropped")));
+  former.set_state(State::kNobody,
+                   PeerLost(of, absl::StrCat("rank ", of.value, " has not been met")));
+  fail_operations(
+      of, PeerLost(of, absl::StrCat("the former process of rank ", of.value, " is dropped")));
   former.link.reset();
-  former.held_letters.clear();
+  former.held_service_messages.clear();
 }
 
 void SimulatedProcess::stop_for_good(const absl::Status& reason) {
   stopped = reason;
   for (SimulatedPeer& peer : peers_) peer.inbox.fail_posted(std::nullopt, reason);
-  has_letter = true;
+  has_service_message = true;
   update_meeting();
 }
 
 void SimulatedProcess::clear() {
   peers_.clear();
-  letters_.clear();
+  service_messages_.clear();
   postponed.clear();
 }
 
 void SimulatedProcess::update_meeting() {
   if (!is_meeting) return;
   const auto is_in = [this](State state) {
-    return std::any_of(peers_.begin(), peers_.end(), [&](const SimulatedPeer& peer) { return peer.state == state; });
+    return std::any_of(peers_.begin(), peers_.end(),
+                       [&](const SimulatedPeer& peer) { return peer.state == state; });
   };
   meeting_is_settled = !stopped.ok() || is_in(State::kLost) || !is_in(State::kWanted);
 }

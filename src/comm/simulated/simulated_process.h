@@ -23,7 +23,8 @@ class SimulatedProcess;
 struct SimulatedLink {
   // What has been sent to one end.
   struct Stream {
-    absl::flat_hash_map<Tag, absl::Duration, TagHash> last_of_tag;  // arrival; the past is cleared out
+    absl::flat_hash_map<Tag, absl::Duration, TagHash>
+        last_of_tag;  // arrival; the past is cleared out
     size_t clear_at = 64;
     absl::Duration open_at;  // when this end is connected
     absl::Duration last;     // arrival of all, or open_at
@@ -49,8 +50,8 @@ struct SimulatedFlight {
 // What a process knows of the process that plays a rank.
 struct SimulatedPeer {
   enum class State {
-    kNobody,     // nobody plays it, or we have not met yet
-    kWanted,     // we are in meet() with it, or have given up waiting
+    kNobody,  // nobody plays it, or we have not met yet
+    kWanted,  // we are in meet() with it, or have given up waiting
     kConnected,
     kLost,
   };
@@ -66,8 +67,8 @@ struct SimulatedPeer {
   View since;                           // of the younger one of the two
   std::shared_ptr<SimulatedLink> link;  // as soon as both want each other
   Inbox inbox;
-  size_t letter_bytes = 0;                                    // in our box
-  std::deque<std::shared_ptr<SimulatedFlight>> held_letters;  // that wait for room in it
+  size_t service_bytes = 0;                                            // in our box
+  std::deque<std::shared_ptr<SimulatedFlight>> held_service_messages;  // that wait for room in it
 };
 
 class SimulatedProcess {
@@ -83,11 +84,11 @@ class SimulatedProcess {
 
   void receive(PendingOperation& receive);
   void withdraw(PendingOperation& operation);
-  // A message or letter of the present process of its rank.
+  // A message or service message of the present process of its rank.
   void arrive(const std::shared_ptr<SimulatedFlight>& flight);
-  void put_letter(Rank from, Tag tag, std::span<const std::byte> bytes);
-  Letter take_letter();
-  // Of a letter that waits for room: its sender has died.
+  void put_service_message(Rank from, Tag tag, std::span<const std::byte> bytes);
+  ServiceMessage take_service_message();
+  // Of a service message that waits for room: its sender has died.
   void forget_held(const std::shared_ptr<SimulatedFlight>& flight);
 
   // Ends the pending operations with one rank, or all.
@@ -113,8 +114,8 @@ class SimulatedProcess {
   int64_t calls = 0;
   int64_t calls_after_death = 0;
 
-  bool has_letter = false;  // or will never have one
-  bool receives_letter = false;
+  bool has_service_message = false;  // or will never have one
+  bool receives_service_message = false;
   bool is_meeting = false;
   bool meeting_is_settled = false;
 
@@ -130,10 +131,10 @@ class SimulatedProcess {
     absl::Status reason;
   };
 
-  void accept_letter(SimulatedFlight& flight);
+  void accept_service_message(SimulatedFlight& flight);
 
   std::vector<SimulatedPeer> peers_;
-  std::deque<Letter> letters_;
+  std::deque<ServiceMessage> service_messages_;
   std::vector<Revocation> revocations_;
 };
 

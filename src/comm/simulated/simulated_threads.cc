@@ -51,7 +51,8 @@ bool SimulatedThreads::run(std::function<void()> kill_all) {
 
 // Joins the threads that have left; the one that is just leaving and runs events comes later.
 void SimulatedThreads::join_left() {
-  for (; joined_ < left_.size() && left_[joined_].get() != running_; ++joined_) left_[joined_]->thread.join();
+  for (; joined_ < left_.size() && left_[joined_].get() != running_; ++joined_)
+    left_[joined_]->thread.join();
 }
 
 void SimulatedThreads::resume(SimulatedThread* thread) {
@@ -67,7 +68,8 @@ void SimulatedThreads::play(SimulatedThread& thread) {
     cpu_set_t cores;
     CPU_ZERO(&cores);
     CPU_SET(static_cast<size_t>(core_), &cores);
-    ::pthread_setaffinity_np(::pthread_self(), sizeof(cores), &cores);  // only faster: no matter if it fails
+    ::pthread_setaffinity_np(::pthread_self(), sizeof(cores),
+                             &cores);  // only faster: no matter if it fails
   }
   thread.baton.acquire();
   thread.body();
@@ -78,7 +80,8 @@ void SimulatedThreads::play(SimulatedThread& thread) {
 void SimulatedThreads::leave() {
   SimulatedThread* const self = running_;
   record('l', self->group.number, self->index);
-  const auto at = std::find_if(threads_.begin(), threads_.end(), [&](const auto& t) { return t.get() == self; });
+  const auto at = std::find_if(threads_.begin(), threads_.end(),
+                               [&](const auto& t) { return t.get() == self; });
   left_.push_back(std::move(*at));
   threads_.erase(at);
   if (SimulatedThread* const next = choose(); next != nullptr) return resume(next);
@@ -128,7 +131,8 @@ SimulatedThread* SimulatedThreads::draw_runnable() {
 // The thread to run next; lets virtual time pass until there is one. Null if it is all over.
 SimulatedThread* SimulatedThreads::choose() {
   while (true) {
-    if (++steps_at_this_time_ > kStepsAtOneTimeMax && !closing_) give_up("time stands still: a loop without end");
+    if (++steps_at_this_time_ > kStepsAtOneTimeMax && !closing_)
+      give_up("time stands still: a loop without end");
     if (ending_ && !closing_) {
       closing_ = true;
       events_.clear();
@@ -171,22 +175,27 @@ void SimulatedThreads::give_up(std::string why) {
 }
 
 absl::Duration SimulatedThreads::draw_delay(absl::Duration longest) {
-  return absl::Nanoseconds(static_cast<int64_t>(draw(static_cast<uint64_t>(absl::ToInt64Nanoseconds(longest)) + 1)));
+  return absl::Nanoseconds(
+      static_cast<int64_t>(draw(static_cast<uint64_t>(absl::ToInt64Nanoseconds(longest)) + 1)));
 }
 
-void SimulatedThreads::record(char what, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e, int64_t f) {
+void SimulatedThreads::record(char what, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e,
+                              int64_t f) {
   const std::array<int64_t, 8> entry{what, absl::ToInt64Nanoseconds(now_), a, b, c, d, e, f};
   transcript_.update(std::as_bytes(std::span(entry)));
 }
 
 std::string SimulatedThreads::waiting() const {
   if (!stuck_.empty()) return stuck_;
-  std::string text = absl::StrCat("at ", absl::FormatDuration(now_), ", ", events_.size(), " events to come\n");
+  std::string text =
+      absl::StrCat("at ", absl::FormatDuration(now_), ", ", events_.size(), " events to come\n");
   for (const auto& thread : threads_) {
     const bool waits = thread->awaited != nullptr && !*thread->awaited;
     absl::StrAppend(&text, "process ", thread->group.number, " thread ", thread->index,
-                    thread->group.killed ? " (killed)" : thread->group.paused ? " (stopped)" : "", ": ",
-                    waits ? thread->waits_for() : "can run");
+                    thread->group.killed   ? " (killed)"
+                    : thread->group.paused ? " (stopped)"
+                                           : "",
+                    ": ", waits ? thread->waits_for() : "can run");
     if (waits) absl::StrAppend(&text, ", until ", absl::FormatDuration(thread->wakes_at));
     text += "\n";
   }

@@ -42,8 +42,8 @@ struct SimulatedThread {
   const bool* awaited = nullptr;  // it waits until this is true or until wakes_at
   absl::Duration wakes_at;
   std::function<std::string()> waits_for;  // for people
-  std::thread thread;     // from its first turn on
-  std::binary_semaphore baton{0};  // given to it by the thread that ran before
+  std::thread thread;                      // from its first turn on
+  std::binary_semaphore baton{0};          // given to it by the thread that ran before
 };
 
 class SimulatedThreads {
@@ -77,7 +77,8 @@ class SimulatedThreads {
   absl::Duration draw_delay(absl::Duration longest);
 
   // Adds to the transcript.
-  void record(char what, int64_t a, int64_t b = 0, int64_t c = 0, int64_t d = 0, int64_t e = 0, int64_t f = 0);
+  void record(char what, int64_t a, int64_t b = 0, int64_t c = 0, int64_t d = 0, int64_t e = 0,
+              int64_t f = 0);
   void record(std::span<const std::byte> bytes) { transcript_.update(bytes); }
   Fingerprint transcript() const { return transcript_.finish(); }
   int64_t switches() const { return switches_; }

@@ -21,16 +21,19 @@ class SimulatedTransport final : public Transport {
 
   Rank rank() const override { return process_.rank; }
   int size() const override { return kernel_.ranks(); }
-  std::unique_ptr<TransportOperation> start_send(Rank to, Tag tag, std::span<const std::byte> bytes) override;
-  std::unique_ptr<TransportOperation> start_receive(Rank from, Tag tag, std::span<std::byte> into) override;
+  std::unique_ptr<TransportOperation> start_send(Rank to, Tag tag,
+                                                 std::span<const std::byte> bytes) override;
+  std::unique_ptr<TransportOperation> start_receive(Rank from, Tag tag,
+                                                    std::span<std::byte> into) override;
   absl::Status wait(std::unique_ptr<TransportOperation> operation, absl::Duration timeout) override;
   bool done(TransportOperation& operation) override;
-  absl::StatusOr<Letter> receive_letter(absl::Duration timeout) override;
+  absl::StatusOr<ServiceMessage> receive_service_message(absl::Duration timeout) override;
   using Transport::revoke;
   void revoke(GroupRange groups, View view, absl::Status reason) override;
   absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) override;
   void cut(Rank peer) override {
-    if (SimulatedProcess* const other = process_.peer(peer).process; other != nullptr) kernel_.cut(process_, *other);
+    if (SimulatedProcess* const other = process_.peer(peer).process; other != nullptr)
+      kernel_.cut(process_, *other);
   }
   void close() override;
 
@@ -47,8 +50,8 @@ class SimulatedTransport final : public Transport {
   SimulatedProcess& process_;
 };
 
-std::unique_ptr<TransportOperation> SimulatedTransport::start_send(Rank to, Tag tag,
-                                                                   std::span<const std::byte> bytes) {
+std::unique_ptr<TransportOperation> SimulatedTransport::start_send(
+    Rank to, Tag tag, std::span<const std::byte> bytes) {
   auto send = std::make_unique<PendingOperation>(PendingOperation::Kind::kSend, to, tag);
   send->source = bytes;
   const absl::Status able = kernel_.begin_call(process_, 'S', to, tag, bytes.size());
@@ -63,7 +66,7 @@ std::unique_ptr<TransportOperation> SimulatedTransport::start_send(Rank to, Tag 
 
 std::unique_ptr<TransportOperation> SimulatedTransport::start_receive(Rank from, Tag tag,
                                                                       std::span<std::byte> into) {
-  CHECK(tag.group != kLetterGroup) << "letters come by receive_letter()";
+  CHECK(tag.group != kServiceGroup) << "service messages come by receive_service_message()";
   auto receive = std::make_unique<PendingOperation>(PendingOperation::Kind::kReceive, from, tag);
   receive->target = into;
   const absl::Status able = kernel_.begin_call(process_, 'R', from, tag, into.size());
@@ -78,12 +81,16 @@ std::unique_ptr<TransportOperation> SimulatedTransport::start_receive(Rank from,
 
 void SimulatedTransport::block(const PendingOperation& operation, absl::Duration timeout) {
   threads_.block(operation.finished, std::max(timeout, kPoll), [this, &operation] {
-    const char* const what = operation.kind == PendingOperation::Kind::kSend ? " sends to rank " : " receives from rank ";
-    return absl::StrCat("rank ", process_.rank.value, what, operation.peer.value, " (", describe(operation.tag), ")");
+    const char* const what = operation.kind == PendingOperation::Kind::kSend
+                                 ? " sends to rank "
+                                 : " receives from rank ";
+    return absl::StrCat("rank ", process_.rank.value, what, operation.peer.value, " (",
+                        describe(operation.tag), ")");
   });
 }
 
-absl::Status SimulatedTransport::wait(std::unique_ptr<TransportOperation> operation, absl::Duration timeout) {
+absl::Status SimulatedTransport::wait(std::unique_ptr<TransportOperation> operation,
+                                      absl::Duration timeout) {
   auto& pending = static_cast<PendingOperation&>(*operation);
   const absl::Status able = kernel_.begin_call(process_, 'W', pending.peer, pending.tag, 0);
   if (able.ok() && !pending.finished) block(pending, timeout);
@@ -102,27 +109,32 @@ bool SimulatedTransport::done(TransportOperation& operation) {
   return pending.finished || !process_.stopped.ok();
 }
 
-absl::StatusOr<Letter> SimulatedTransport::receive_letter(absl::Duration timeout) {
+absl::StatusOr<ServiceMessage> SimulatedTransport::receive_service_message(absl::Duration timeout) {
   RETURN_IF_ERROR(kernel_.begin_call(process_, 'L', process_.rank, {}, 0));
-  CHECK(!std::exchange(process_.receives_letter, true)) << "two threads receive letters";
-  if (process_.has_letter) {
+  CHECK(!std::exchange(process_.receives_service_message, true))
+      << "two threads receive service messages";
+  if (process_.has_service_message) {
     offer_switch();
   } else {
-    threads_.block(process_.has_letter, std::max(timeout, kPoll),
-                   [this] { return absl::StrCat("rank ", process_.rank.value, " receives letters"); });
+    threads_.block(process_.has_service_message, std::max(timeout, kPoll), [this] {
+      return absl::StrCat("rank ", process_.rank.value, " receives service messages");
+    });
   }
-  process_.receives_letter = false;
+  process_.receives_service_message = false;
   RETURN_IF_ERROR(process_.stopped);
-  if (!process_.has_letter) return Timeout(absl::StrCat("no letter within ", absl::FormatDuration(timeout)));
-  return process_.take_letter();
+  if (!process_.has_service_message)
+    return Timeout(absl::StrCat("no service message within ", absl::FormatDuration(timeout)));
+  return process_.take_service_message();
 }
 
 void SimulatedTransport::revoke(GroupRange groups, View view, absl::Status reason) {
-  const absl::Status able = kernel_.begin_call(process_, 'V', process_.rank, Tag{view, groups.first, groups.last}, 0);
+  const absl::Status able =
+      kernel_.begin_call(process_, 'V', process_.rank, Tag{view, groups.first, groups.last}, 0);
   if (able.ok()) process_.revoke(groups, view, reason);
 }
 
-absl::Status SimulatedTransport::meet(const std::vector<PeerAddress>& table, absl::Duration timeout) {
+absl::Status SimulatedTransport::meet(const std::vector<PeerAddress>& table,
+                                      absl::Duration timeout) {
   RETURN_IF_ERROR(kernel_.begin_call(process_, 'M', process_.rank, {}, table.size()));
   CHECK(!std::exchange(process_.is_meeting, true)) << "two threads meet";
   kernel_.meet(process_, table);
@@ -130,7 +142,8 @@ absl::Status SimulatedTransport::meet(const std::vector<PeerAddress>& table, abs
   if (process_.meeting_is_settled) {
     offer_switch();
   } else {
-    threads_.block(process_.meeting_is_settled, std::max(timeout, kPoll), [this] { return describe_meeting(); });
+    threads_.block(process_.meeting_is_settled, std::max(timeout, kPoll),
+                   [this] { return describe_meeting(); });
   }
   process_.is_meeting = false;
   RETURN_IF_ERROR(process_.stopped);
@@ -155,8 +168,8 @@ std::string SimulatedTransport::describe_meeting() const {
   for (int32_t i = 0; i < size(); ++i) {
     const SimulatedPeer& peer = process_.peer(Rank(i));
     if (peer.state != State::kWanted) continue;
-    absl::StrAppend(&text, " rank ", i, " (process ", peer.process->group.number, ", view ", peer.since.value,
-                    peer.link != nullptr ? ", connecting)" : ")");
+    absl::StrAppend(&text, " rank ", i, " (process ", peer.process->group.number, ", view ",
+                    peer.since.value, peer.link != nullptr ? ", connecting)" : ")");
   }
   return text;
 }
@@ -168,7 +181,8 @@ void SimulatedTransport::close() {
 
 }  // namespace
 
-std::unique_ptr<Transport> make_simulated_transport(SimulatedKernel& kernel, SimulatedProcess& process) {
+std::unique_ptr<Transport> make_simulated_transport(SimulatedKernel& kernel,
+                                                    SimulatedProcess& process) {
   return std::make_unique<SimulatedTransport>(kernel, process);
 }
 

@@ -7,6 +7,7 @@
 
 namespace evermoe {
 
-std::unique_ptr<Transport> make_simulated_transport(SimulatedKernel& kernel, SimulatedProcess& process);
+std::unique_ptr<Transport> make_simulated_transport(SimulatedKernel& kernel,
+                                                    SimulatedProcess& process);
 
 }  // namespace evermoe

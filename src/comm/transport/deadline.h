@@ -16,7 +16,8 @@ class Deadline {
   static constexpr absl::Duration kLongest = absl::Hours(24 * 30);
 
   explicit Deadline(absl::Duration timeout)
-      : at_(Clock::now() + absl::ToChronoNanoseconds(std::clamp(timeout, absl::ZeroDuration(), kLongest))) {}
+      : at_(Clock::now() +
+            absl::ToChronoNanoseconds(std::clamp(timeout, absl::ZeroDuration(), kLongest))) {}
 
   Clock::time_point at() const { return at_; }
   bool passed() const { return Clock::now() >= at_; }
@@ -26,7 +27,8 @@ class Deadline {
   // For poll() and epoll_wait(): rounded up, so that a wait never ends before the deadline, and at
   // most an hour at a time.
   int left_ms() const {
-    return static_cast<int>(std::min<int64_t>(3600'000, absl::ToInt64Milliseconds(left() + absl::Nanoseconds(999'999))));
+    return static_cast<int>(std::min<int64_t>(
+        3600'000, absl::ToInt64Milliseconds(left() + absl::Nanoseconds(999'999))));
   }
 
  private:

@@ -86,7 +86,9 @@ absl::StatusOr<FrameHeader> decode_frame(std::span<const std::byte> bytes) {
   return FrameHeader{kind, Tag{View(layout.view), layout.group, layout.purpose}, layout.length};
 }
 
-uint64_t process_number(std::string_view address) { return XXH3_64bits(address.data(), address.size()); }
+uint64_t process_number(std::string_view address) {
+  return XXH3_64bits(address.data(), address.size());
+}
 
 GreetingBytes encode_greeting(const Greeting& greeting) {
   GreetingLayout layout{kGreetingMagic,
@@ -110,12 +112,14 @@ absl::StatusOr<Greeting> decode_greeting(std::span<const std::byte> bytes) {
   if (layout.magic != kGreetingMagic) return Corrupt("not a greeting");
   if (layout.checksum != checksum(layout)) return Corrupt("greeting fails its checksum");
   if (layout.version != kGreetingVersion) {
-    return Unsupported(absl::StrCat("greeting of version ", layout.version, ", not ", kGreetingVersion));
+    return Unsupported(
+        absl::StrCat("greeting of version ", layout.version, ", not ", kGreetingVersion));
   }
   if (layout.zero != 0 || layout.rank >= layout.world_size || layout.world_size > INT32_MAX) {
     return Corrupt(absl::StrCat("greeting of rank ", layout.rank, " of ", layout.world_size));
   }
-  return Greeting{Rank(static_cast<int32_t>(layout.rank)), layout.world_size, View(layout.since), layout.process};
+  return Greeting{Rank(static_cast<int32_t>(layout.rank)), layout.world_size, View(layout.since),
+                  layout.process};
 }
 
 }  // namespace evermoe

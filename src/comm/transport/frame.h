@@ -42,8 +42,8 @@ using FrameBytes = std::array<std::byte, kFrameHeaderBytes>;
 
 FrameBytes encode_frame(const FrameHeader& header);
 
-// REQUIRES: bytes.size() == kFrameHeaderBytes. Any bytes are allowed; those that encode_frame() does
-// not produce give Corrupt.
+// REQUIRES: bytes.size() == kFrameHeaderBytes. Any bytes are allowed; those that encode_frame()
+// does not produce give Corrupt.
 absl::StatusOr<FrameHeader> decode_frame(std::span<const std::byte> bytes);
 
 // Who speaks. The rank alone does not say: processes that play a rank follow each other.
@@ -63,8 +63,8 @@ uint64_t process_number(std::string_view address);
 
 GreetingBytes encode_greeting(const Greeting& greeting);
 
-// REQUIRES: bytes.size() == kGreetingBytes. Any bytes are allowed; those that encode_greeting() does
-// not produce give Corrupt, and Unsupported if they are a greeting of another version.
+// REQUIRES: bytes.size() == kGreetingBytes. Any bytes are allowed; those that encode_greeting()
+// does not produce give Corrupt, and Unsupported if they are a greeting of another version.
 absl::StatusOr<Greeting> decode_greeting(std::span<const std::byte> bytes);
 
 }  // namespace evermoe

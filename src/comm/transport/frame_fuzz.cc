@@ -1,5 +1,6 @@
-// libFuzzer: whatever decode_frame() and decode_greeting() accept, their encoders write again in the
-// same bytes. The input is tried as it is, and as the fields of a header whose checksum is right.
+// libFuzzer: whatever decode_frame() and decode_greeting() accept, their encoders write again in
+// the same bytes. The input is tried as it is, and as the fields of a header whose checksum is
+// right.
 #include "comm/transport/frame.h"
 
 #include <algorithm>

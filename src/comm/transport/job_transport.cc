@@ -41,7 +41,8 @@ absl::StatusOr<SplitTable> split(Rank rank, const std::vector<PeerAddress>& tabl
     bool is_far = false;
     if (!table[i].address.empty()) {
       ASSIGN_OR_RETURN(const HostAddress address, parse_address(table[i].address));
-      const std::pair<std::string, std::string> both = absl::StrSplit(address.detail, absl::MaxSplits(kBetween, 1));
+      const std::pair<std::string, std::string> both =
+          absl::StrSplit(address.detail, absl::MaxSplits(kBetween, 1));
       if (address.kind != "auto" || both.second.empty()) {
         return InvalidInput(absl::StrCat("rank ", i, " does not use the transport \"auto\""));
       }
@@ -57,14 +58,14 @@ absl::StatusOr<SplitTable> split(Rank rank, const std::vector<PeerAddress>& tabl
   return result;
 }
 
-// Brings the letters of other machines to where those of this machine come.
+// Brings the service messages of other machines to where those of this machine come.
 //
-// A thread takes them and tells the receiver by a letter of this process to itself. It holds as many
-// bytes as a sender may have waiting; the rest stays where it is.
-class FarLetters {
+// A thread takes them and tells the receiver by a service message of this process to itself. It
+// holds as many bytes as a sender may have waiting; the rest stays where it is.
+class FarServiceMessages {
  public:
-  FarLetters(Transport& near, Transport& far) : near_(near), far_(far) {}
-  ~FarLetters() { stop(); }
+  FarServiceMessages(Transport& near, Transport& far) : near_(near), far_(far) {}
+  ~FarServiceMessages() { stop(); }
 
   void start() {
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
@@ -79,48 +80,54 @@ class FarLetters {
     if (thread_.joinable()) thread_.join();
   }
 
-  // No letter of anybody's has this view.
-  static bool is_notice(const Letter& letter, Rank own) { return letter.from == own && letter.tag == kNotice; }
+  // No service message of anybody's has this view.
+  static bool is_notice(const ServiceMessage& service_message, Rank own) {
+    return service_message.from == own && service_message.tag == kNotice;
+  }
 
   // The oldest one. There is one for every notice.
-  Letter take() {
+  ServiceMessage take() {
     const std::lock_guard lock(mutex_);
-    CHECK(!letters_.empty());
-    Letter letter = std::move(letters_.front());
-    letters_.pop_front();
-    bytes_ -= letter.size;
+    CHECK(!service_messages_.empty());
+    ServiceMessage service_message = std::move(service_messages_.front());
+    service_messages_.pop_front();
+    bytes_ -= service_message.size;
     room_.notify_all();
-    return letter;
+    return service_message;
   }
 
  private:
-  static constexpr Tag kNotice{View(~uint32_t{0}), kLetterGroup, 0};
+  static constexpr Tag kNotice{View(~uint32_t{0}), kServiceGroup, 0};
 
   void run() {
     while (true) {
-      absl::StatusOr<Letter> letter = far_.receive_letter(absl::Hours(1));
-      if (absl::IsDeadlineExceeded(letter.status())) continue;
+      absl::StatusOr<ServiceMessage> service_message = far_.receive_service_message(absl::Hours(1));
+      if (absl::IsDeadlineExceeded(service_message.status())) continue;
       std::unique_lock lock(mutex_);
-      if (stopped_ || !letter.ok()) return;
-      room_.wait(lock, [&] { return stopped_ || bytes_ == 0 || bytes_ + letter->size <= Transport::kLetterBytesMax; });
+      if (stopped_ || !service_message.ok()) return;
+      room_.wait(lock, [&] {
+        return stopped_ || bytes_ == 0 ||
+               bytes_ + service_message->size <= Transport::kServiceBytesMax;
+      });
       if (stopped_) return;
-      bytes_ += letter->size;
-      letters_.push_back(*std::move(letter));
+      bytes_ += service_message->size;
+      service_messages_.push_back(*std::move(service_message));
       lock.unlock();
       tell_self(near_);
     }
   }
 
-  // Letters to oneself always find room.
+  // Service messages to oneself always find room.
   static void tell_self(Transport& transport) {
-    transport.wait(transport.start_send(transport.rank(), kNotice, {}), absl::ZeroDuration()).IgnoreError();
+    transport.wait(transport.start_send(transport.rank(), kNotice, {}), absl::ZeroDuration())
+        .IgnoreError();
   }
 
   Transport& near_;
   Transport& far_;
   std::mutex mutex_;  // guards everything below but the thread
   std::condition_variable room_;
-  std::deque<Letter> letters_;
+  std::deque<ServiceMessage> service_messages_;
   size_t bytes_ = 0;
   bool stopped_ = false;
   std::thread thread_;
@@ -130,20 +137,26 @@ class FarLetters {
 class PairedTransport final : public Transport {
  public:
   PairedTransport(std::unique_ptr<Transport> near, std::unique_ptr<Transport> far)
-      : near_(std::move(near)), far_(std::move(far)), far_letters_(*near_, *far_), is_far_(static_cast<size_t>(near_->size())) {}
-  ~PairedTransport() override { far_letters_.stop(); }
+      : near_(std::move(near)),
+        far_(std::move(far)),
+        far_service_messages_(*near_, *far_),
+        is_far_(static_cast<size_t>(near_->size())) {}
+  ~PairedTransport() override { far_service_messages_.stop(); }
 
   Rank rank() const override { return near_->rank(); }
   int size() const override { return near_->size(); }
-  std::unique_ptr<TransportOperation> start_send(Rank to, Tag tag, std::span<const std::byte> bytes) override {
+  std::unique_ptr<TransportOperation> start_send(Rank to, Tag tag,
+                                                 std::span<const std::byte> bytes) override {
     return way_to(to).start_send(to, tag, bytes);
   }
-  std::unique_ptr<TransportOperation> start_receive(Rank from, Tag tag, std::span<std::byte> into) override {
+  std::unique_ptr<TransportOperation> start_receive(Rank from, Tag tag,
+                                                    std::span<std::byte> into) override {
     return way_to(from).start_receive(from, tag, into);
   }
-  // Where a rank has moved to another machine, what was under way is finished, and any transport can
-  // give it back.
-  absl::Status wait(std::unique_ptr<TransportOperation> operation, absl::Duration timeout) override {
+  // Where a rank has moved to another machine, what was under way is finished, and any transport
+  // can give it back.
+  absl::Status wait(std::unique_ptr<TransportOperation> operation,
+                    absl::Duration timeout) override {
     Transport& way = way_of(*operation);
     return way.wait(std::move(operation), timeout);
   }
@@ -155,9 +168,10 @@ class PairedTransport final : public Transport {
     far_->revoke(groups, view, std::move(reason));
   }
 
-  absl::StatusOr<Letter> receive_letter(absl::Duration timeout) override {
-    ASSIGN_OR_RETURN(Letter letter, near_->receive_letter(timeout));
-    return FarLetters::is_notice(letter, rank()) ? far_letters_.take() : std::move(letter);
+  absl::StatusOr<ServiceMessage> receive_service_message(absl::Duration timeout) override {
+    ASSIGN_OR_RETURN(ServiceMessage service_message, near_->receive_service_message(timeout));
+    return FarServiceMessages::is_notice(service_message, rank()) ? far_service_messages_.take()
+                                                                  : std::move(service_message);
   }
 
   absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) override;
@@ -165,33 +179,36 @@ class PairedTransport final : public Transport {
 
   void close() override {
     far_->close();
-    far_letters_.stop();
+    far_service_messages_.stop();
     near_->close();
   }
 
  private:
-  Transport& way_to(Rank peer) const { return is_far_[static_cast<size_t>(peer.value)] ? *far_ : *near_; }
+  Transport& way_to(Rank peer) const {
+    return is_far_[static_cast<size_t>(peer.value)] ? *far_ : *near_;
+  }
   Transport& way_of(const TransportOperation& operation) const {
     return way_to(static_cast<const PendingOperation&>(operation).peer);
   }
 
   const std::unique_ptr<Transport> near_;
   const std::unique_ptr<Transport> far_;
-  FarLetters far_letters_;
+  FarServiceMessages far_service_messages_;
   std::vector<std::atomic<bool>> is_far_;  // by rank; changed by the thread in meet()
 };
 
 absl::Status PairedTransport::meet(const std::vector<PeerAddress>& table, absl::Duration timeout) {
   const Deadline deadline(timeout);
   ASSIGN_OR_RETURN(const SplitTable tables, split(rank(), table));
-  // First those are dropped who have moved: what is under way with them is finished before it can come
-  // to the other transport. What fails here fails again below.
+  // First those are dropped who have moved: what is under way with them is finished before it can
+  // come to the other transport. What fails here fails again below.
   near_->meet(tables.near, absl::ZeroDuration()).IgnoreError();
   far_->meet(tables.far, absl::ZeroDuration()).IgnoreError();
   for (size_t i = 0; i < table.size(); ++i) is_far_[i] = tables.is_far[i];
-  if (tables.has_far) far_letters_.start();
+  if (tables.has_far) far_service_messages_.start();
   for (absl::Duration turn = kTurnMin;; turn = std::min(2 * turn, kTurnMax)) {
-    const absl::Duration longest = tables.has_far ? std::min(turn, deadline.left()) : deadline.left();
+    const absl::Duration longest =
+        tables.has_far ? std::min(turn, deadline.left()) : deadline.left();
     const absl::Status near = near_->meet(tables.near, longest);
     if (!near.ok() && !absl::IsDeadlineExceeded(near)) return near;
     const absl::Status far = far_->meet(tables.far, std::min(longest, deadline.left()));
@@ -204,11 +221,13 @@ absl::Status PairedTransport::meet(const std::vector<PeerAddress>& table, absl::
 // Offers both kinds.
 class AutoListener final : public TransportListener {
  public:
-  AutoListener(std::unique_ptr<TransportListener> same_machine, std::unique_ptr<TransportListener> any_machine)
+  AutoListener(std::unique_ptr<TransportListener> same_machine,
+               std::unique_ptr<TransportListener> any_machine)
       : same_machine_(std::move(same_machine)),
         any_machine_(std::move(any_machine)),
         address_(to_string({"auto", this_machine(),
-                            absl::StrCat(same_machine_->address(), std::string(1, kBetween), any_machine_->address())})) {}
+                            absl::StrCat(same_machine_->address(), std::string(1, kBetween),
+                                         any_machine_->address())})) {}
 
   const std::string& address() const override { return address_; }
 
@@ -219,7 +238,8 @@ class AutoListener final : public TransportListener {
   }
 
   // A job whose membership never changes needs no UCX on one machine.
-  absl::StatusOr<std::unique_ptr<Transport>> connect(Rank rank, const std::vector<std::string>& addresses,
+  absl::StatusOr<std::unique_ptr<Transport>> connect(Rank rank,
+                                                     const std::vector<std::string>& addresses,
                                                      absl::Duration timeout) override {
     std::vector<PeerAddress> table;
     for (const std::string& address : addresses) table.push_back({address, View(0)});

@@ -1,4 +1,5 @@
-// The transport of a job: streams between processes of one machine, UCX between those of different ones.
+// The transport of a job: streams between processes of one machine, UCX between those of different
+// ones.
 #pragma once
 
 #include <memory>
@@ -24,8 +25,9 @@ struct JobTransportOptions {
 
 // All ranks of a job must use the same kind; connect() and meet() give InvalidInput otherwise.
 //
-// With kAuto the addresses of a table decide anew at every meeting: a rank may move to another machine,
-// and a job may grow onto a second one. connect() leaves UCX out if all are on one machine.
+// With kAuto the addresses of a table decide anew at every meeting: a rank may move to another
+// machine, and a job may grow onto a second one. connect() leaves UCX out if all are on one
+// machine.
 absl::StatusOr<std::unique_ptr<TransportListener>> listen_job(const JobTransportOptions& options);
 
 // "auto", "unix" or "ucx"; InvalidInput for anything else.

@@ -50,7 +50,7 @@ Cast cast_of(int size, int per_machine) {
 
 class AutoMeetingTest : public testing::TestWithParam<int> {};
 
-TEST_P(AutoMeetingTest, NewcomersAreMetAndLettersAndRevocationsArePassedOn) {
+TEST_P(AutoMeetingTest, NewcomersAreMetAndServiceMessagesAndRevocationsArePassedOn) {
   Cast cast = cast_of(3, GetParam());
   for (int rank = 0; rank < 3; ++rank) cast.enter(rank, 1);
   EXPECT_TRUE(all_ok(cast.meet_all()));
@@ -60,7 +60,8 @@ TEST_P(AutoMeetingTest, NewcomersAreMetAndLettersAndRevocationsArePassedOn) {
     auto waiting = cast[0].start_receive(Rank(1), tag(1, view - 1), {&byte, 1});
     cast.die(1);
     EXPECT_TRUE(accuses(cast[0].wait(std::move(waiting), kPatience), 1));
-    for (const int survivor : {0, 2}) cast[survivor].revoke(View(view - 1), Cancelled("rank 1 died"));
+    for (const int survivor : {0, 2})
+      cast[survivor].revoke(View(view - 1), Cancelled("rank 1 died"));
     EXPECT_EQ(send(cast[0], 2, tag(1, view - 1), {}).message(), "rank 1 died");
     cast.enter(1, view);
     EXPECT_TRUE(all_ok(cast.meet_all()));
@@ -68,35 +69,39 @@ TEST_P(AutoMeetingTest, NewcomersAreMetAndLettersAndRevocationsArePassedOn) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, AutoMeetingTest, testing::Values(1, 2, 3),
-                         [](const auto& info) { return "Machines" + std::to_string((3 + info.param - 1) / info.param); });
+INSTANTIATE_TEST_SUITE_P(All, AutoMeetingTest, testing::Values(1, 2, 3), [](const auto& info) {
+  return "Machines" + std::to_string((3 + info.param - 1) / info.param);
+});
 
-// Letters of both kinds and to oneself come to the thread that waits for any.
-TEST_P(AutoMeetingTest, LettersComeFromWhereverTheyAreSent) {
+// Service messages of both kinds and to oneself come to the thread that waits for any.
+TEST_P(AutoMeetingTest, ServiceMessagesComeFromWhereverTheyAreSent) {
   Cast cast = cast_of(3, GetParam());
   for (int rank = 0; rank < 3; ++rank) cast.enter(rank, 0);
   std::thread service([&] {
     std::set<int> senders;
     for (int i = 0; i < 30; ++i) {
-      const auto letter = cast[1].receive_letter(kPatience);
-      ASSERT_TRUE(letter.ok()) << letter.status();
-      EXPECT_TRUE(is_letter(letter, letter->from.value, letter_tag(2), 100'000, letter->from.value));
-      senders.insert(letter->from.value);
+      const auto service_message = cast[1].receive_service_message(kPatience);
+      ASSERT_TRUE(service_message.ok()) << service_message.status();
+      EXPECT_TRUE(is_service_message(service_message, service_message->from.value, service_tag(2),
+                                     100'000, service_message->from.value));
+      senders.insert(service_message->from.value);
     }
     EXPECT_EQ(senders, (std::set<int>{0, 1, 2}));
   });
   EXPECT_TRUE(all_ok(cast.meet_all()));
   for (int i = 0; i < 10; ++i) {
-    for (int rank = 0; rank < 3; ++rank) EXPECT_TRUE(send(cast[rank], 1, letter_tag(2), bytes_of(100'000, rank)).ok());
+    for (int rank = 0; rank < 3; ++rank)
+      EXPECT_TRUE(send(cast[rank], 1, service_tag(2), bytes_of(100'000, rank)).ok());
   }
   service.join();
 }
 
-TEST(JobTransportTest, ALetterToOneselfComesBeforeAnybodyIsMet) {
+TEST(JobTransportTest, AServiceMessageToOneselfComesBeforeAnybodyIsMet) {
   Cast cast = cast_of(2, 1);
   cast.enter(0, 0);
-  EXPECT_TRUE(send(cast[0], 0, letter_tag(1), bytes_of(10, 1)).ok());
-  EXPECT_TRUE(is_letter(cast[0].receive_letter(kPatience), 0, letter_tag(1), 10, 1));
+  EXPECT_TRUE(send(cast[0], 0, service_tag(1), bytes_of(10, 1)).ok());
+  EXPECT_TRUE(
+      is_service_message(cast[0].receive_service_message(kPatience), 0, service_tag(1), 10, 1));
 }
 
 }  // namespace

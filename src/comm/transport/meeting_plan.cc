@@ -15,7 +15,8 @@ MetProcesses::MetProcesses(Rank rank, int size, View since, std::string address)
 }
 
 MeetingPlan MetProcesses::plan(const std::vector<PeerAddress>& table) {
-  CHECK(table.size() == met_.size()) << "a table of " << table.size() << " for " << met_.size() << " ranks";
+  CHECK(table.size() == met_.size())
+      << "a table of " << table.size() << " for " << met_.size() << " ranks";
   const PeerAddress& own = table[static_cast<size_t>(rank_.value)];
   if (own.address == address_) since_ = std::max(since_, own.since);
   MeetingPlan plan;
@@ -33,13 +34,16 @@ MeetingPlan MetProcesses::plan(const std::vector<PeerAddress>& table) {
     WantedProcess wanted{entry.address, std::max(entry.since, since_), is_older};
     if (met && met->address == wanted.address && met->since >= wanted.since) continue;
     if (std::exchange(met, std::nullopt)) {
-      plan.dropped[rank] = PeerLost(rank, absl::StrCat("another process plays rank ", i, " and has not been met yet"));
+      plan.dropped[rank] = PeerLost(
+          rank, absl::StrCat("another process plays rank ", i, " and has not been met yet"));
     }
     plan.missing[rank] = std::move(wanted);
   }
   return plan;
 }
 
-void MetProcesses::add(Rank rank, WantedProcess process) { met_[static_cast<size_t>(rank.value)] = std::move(process); }
+void MetProcesses::add(Rank rank, WantedProcess process) {
+  met_[static_cast<size_t>(rank.value)] = std::move(process);
+}
 
 }  // namespace evermoe

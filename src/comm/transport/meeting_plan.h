@@ -1,4 +1,5 @@
-// What a table of Transport::meet() means to one process: whom to drop, whom to meet, and who calls.
+// What a table of Transport::meet() means to one process: whom to drop, whom to meet, and who
+// calls.
 #pragma once
 
 #include <map>
@@ -15,7 +16,7 @@ namespace evermoe {
 // A process as another one sees it.
 struct WantedProcess {
   std::string address;
-  View since;            // of the younger one of the two: both ends know the same
+  View since;             // of the younger one of the two: both ends know the same
   bool is_older = false;  // then we call it
   friend bool operator==(const WantedProcess&, const WantedProcess&) = default;
 };

@@ -59,12 +59,16 @@ inline std::string describe(const Tag& tag) {
 
 // What wait() returns for an operation that did not finish in time.
 inline absl::Status timeout_of(const PendingOperation& operation, absl::Duration timeout) {
-  const char* const what = operation.kind == PendingOperation::Kind::kSend ? "nothing taken by rank " : "nothing from rank ";
-  return Timeout(operation.peer, absl::StrCat(what, operation.peer.value, " within ", absl::FormatDuration(timeout),
-                                              " (", describe(operation.tag), ")"));
+  const char* const what = operation.kind == PendingOperation::Kind::kSend
+                               ? "nothing taken by rank "
+                               : "nothing from rank ";
+  return Timeout(operation.peer,
+                 absl::StrCat(what, operation.peer.value, " within ", absl::FormatDuration(timeout),
+                              " (", describe(operation.tag), ")"));
 }
 
-// An intrusive queue: no allocation per element. T has a field `next`; each is in one queue at most.
+// An intrusive queue: no allocation per element. T has a field `next`; each is in one queue at
+// most.
 template <typename T>
 class Fifo {
  public:

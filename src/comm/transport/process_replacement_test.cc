@@ -19,31 +19,34 @@ constexpr uint16_t kStable = 50;
 constexpr std::array kStableRanks = {Rank(0), Rank(3)};
 
 int open_files() {
-  return static_cast<int>(
-      std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator()));
+  return static_cast<int>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                                        std::filesystem::directory_iterator()));
 }
 
-// Answers the letters of the others, and ends the views that the test says are over.
+// Answers the service messages of the others, and ends the views that the test says are over.
 class Service {
  public:
-  explicit Service(Player& player) : player_(player), thread_([this] { serve(); }) {}
+  explicit Service(Participant& participant)
+      : participant_(participant), thread_([this] { serve(); }) {}
   ~Service() {
     stop_ = true;
-    (void)send(player_.transport, player_.transport.rank().value, letter_tag(0), {});
+    (void)send(participant_.transport, participant_.transport.rank().value, service_tag(0), {});
     thread_.join();
   }
 
-  // Blocks until that many letters have come back in all, or the view is over. False after kPatience.
+  // Blocks until that many service messages have come back in all, or the view is over. False after
+  // kPatience.
   bool await_answers(uint32_t count, View view) {
     std::unique_lock lock(mutex_);
-    return news_.wait_for(lock, absl::ToChronoSeconds(kPatience), [&] { return answers_ >= count || ended_ >= view; });
+    return news_.wait_for(lock, absl::ToChronoSeconds(kPatience),
+                          [&] { return answers_ >= count || ended_ >= view; });
   }
   uint32_t answers() {
     const std::lock_guard lock(mutex_);
     return answers_;
   }
 
-  std::atomic<uint32_t> wrong{0};  // letters of a view that was over long before
+  std::atomic<uint32_t> wrong{0};  // service messages of a view that was over long before
 
  private:
   void note(View ended, uint32_t answers) {
@@ -55,22 +58,23 @@ class Service {
 
   void serve() {
     while (!stop_) {
-      const View ended = player_.last_ended();
-      if (ended > View(0)) player_.transport.revoke(GroupRange{kWorld, kWorld}, ended, over_);
+      const View ended = participant_.last_ended();
+      if (ended > View(0)) participant_.transport.revoke(GroupRange{kWorld, kWorld}, ended, over_);
       note(ended, 0);
-      auto letter = player_.transport.receive_letter(absl::Milliseconds(2));
-      if (!letter.ok()) continue;
-      if (View(letter->tag.view.value + 1) < ended) ++wrong;
-      if (letter->tag.purpose == 2) note(ended, 1);
-      if (letter->tag.purpose != 1) continue;
-      Tag answer = letter->tag;
+      auto service_message = participant_.transport.receive_service_message(absl::Milliseconds(2));
+      if (!service_message.ok()) continue;
+      if (View(service_message->tag.view.value + 1) < ended) ++wrong;
+      if (service_message->tag.purpose == 2) note(ended, 1);
+      if (service_message->tag.purpose != 1) continue;
+      Tag answer = service_message->tag;
       answer.purpose = 2;
       // The asker may be dead by now.
-      (void)send(player_.transport, letter->from.value, answer, letter->span());
+      (void)send(participant_.transport, service_message->from.value, answer,
+                 service_message->span());
     }
   }
 
-  Player& player_;
+  Participant& participant_;
   // One for all: the thread sanitizer does not see how the library counts who shares a status.
   const absl::Status over_ = Cancelled("the view is over");
   std::atomic<bool> stop_ = false;
@@ -82,22 +86,23 @@ class Service {
 };
 
 // Everybody reduces and asks everybody for a copy, round after round, until the view ends.
-absl::Status train(Player& player, Service& service, View view, int& rounds) {
-  Transport& transport = player.transport;
+absl::Status train(Participant& participant, Service& service, View view, int& rounds) {
+  Transport& transport = participant.transport;
   std::vector<Rank> all;
   for (int i = 0; i < kRanks; ++i) all.push_back(Rank(i));
   Communicator world(transport, all, {view, kWorld, kPatience});
   while (true) {
     std::vector<int64_t> values(20'000, 1);
-    values[1] = player.is_told();
+    values[1] = participant.is_told();
     RETURN_IF_ERROR(world.all_reduce<int64_t>(values, ReduceOp::kSum));
     CHECK(values[0] == kRanks);
     if (values[1] == kRanks) return absl::OkStatus();
-    player.reach(++rounds);
+    participant.reach(++rounds);
     uint32_t expected = service.answers();
     for (const Rank other : all) {
       if (other == transport.rank()) continue;
-      RETURN_IF_ERROR(send(transport, other.value, letter_tag(1, view.value), bytes_of(rounds % 2 ? 64 : 200'000, rounds)));
+      RETURN_IF_ERROR(send(transport, other.value, service_tag(1, view.value),
+                           bytes_of(rounds % 2 ? 64 : 200'000, rounds)));
       ++expected;
     }
     if (!service.await_answers(expected, view)) return Timeout("no answers");
@@ -106,7 +111,8 @@ absl::Status train(Player& player, Service& service, View view, int& rounds) {
 
 // Between the ranks that stay nothing is ever interrupted.
 bool train_in_stable_group(Transport& transport, std::atomic<bool>& stop) {
-  Communicator stable(transport, {kStableRanks.begin(), kStableRanks.end()}, {View(1), kStable, kPatience});
+  Communicator stable(transport, {kStableRanks.begin(), kStableRanks.end()},
+                      {View(1), kStable, kPatience});
   while (true) {
     std::vector<int64_t> values(5'000, stop);
     if (!stable.all_reduce<int64_t>(values, ReduceOp::kSum).ok()) return false;
@@ -114,34 +120,37 @@ bool train_in_stable_group(Transport& transport, std::atomic<bool>& stop) {
   }
 }
 
-bool play_all_views(Player& player) {
-  Transport& transport = player.transport;
+bool play_all_views(Participant& participant) {
+  Transport& transport = participant.transport;
   const bool is_stable = transport.rank() == kStableRanks[0] || transport.rank() == kStableRanks[1];
-  Service service(player);
+  Service service(participant);
   std::atomic<bool> stop = false;
   std::atomic<bool> stable_ok = true;
   std::thread stable;
   int rounds = 0;
   absl::Status status;
   std::vector<int> files;
-  for (View view = std::max(player.since(), View(1));; ++view.value) {
-    if (!player.wait_for_view(view)) return false;
-    if (player.last_ended() >= view) continue;  // it failed before it began
-    status = transport.meet(player.table(), kPatience);
+  for (View view = std::max(participant.since(), View(1));; ++view.value) {
+    if (!participant.wait_for_view(view)) return false;
+    if (participant.last_ended() >= view) continue;  // it failed before it began
+    status = transport.meet(participant.table(), kPatience);
     if (status.ok()) {
-      if (is_stable && !stable.joinable()) stable = std::thread([&] { stable_ok = train_in_stable_group(transport, stop); });
+      if (is_stable && !stable.joinable())
+        stable = std::thread([&] { stable_ok = train_in_stable_group(transport, stop); });
       files.push_back(open_files());
-      status = train(player, service, view, rounds);
+      status = train(participant, service, view, rounds);
     }
     if (status.ok()) break;
-    player.report_failure(status);
-    if (!eventually([&] { return player.last_ended() >= view; })) return false;
+    participant.report_failure(status);
+    if (!eventually([&] { return participant.last_ended() >= view; })) return false;
   }
   stop = true;
   if (stable.joinable()) stable.join();
   const bool leaks = files.size() > 3 && files.back() > files[2];
-  if (leaks) player.report_failure(Internal(absl::StrCat(files[2], " files became ", files.back())));
-  if (service.wrong > 0) player.report_failure(Internal("letters of views long over"));
+  if (leaks)
+    participant.report_failure(Internal(absl::StrCat(files[2], " files became ", files.back())));
+  if (service.wrong > 0)
+    participant.report_failure(Internal("service messages of views long over"));
   return stable_ok && !leaks && service.wrong == 0;
 }
 
@@ -160,7 +169,8 @@ TEST_P(ReplacementTest, KilledProcessesAreReplacedAgainAndAgain) {
   Job job(GetParam(), kRanks, play_all_views, Job::Begin::kAlone);
   ASSERT_TRUE(job.announce(1));
   uint32_t view = 1;
-  for (const std::vector<int>& victims : std::vector<std::vector<int>>{{1}, {2}, {1, 2}, {1}, {2, 1}, {1}, {2}, {1}}) {
+  for (const std::vector<int>& victims :
+       std::vector<std::vector<int>>{{1}, {2}, {1, 2}, {1}, {2, 1}, {1}, {2}, {1}}) {
     ASSERT_TRUE(advances(job)) << "view " << view;
     for (const int victim : victims) job.kill(victim);
     job.end_views(view++);
@@ -169,7 +179,8 @@ TEST_P(ReplacementTest, KilledProcessesAreReplacedAgainAndAgain) {
   }
   ASSERT_TRUE(advances(job));
   for (int rank = 0; rank < kRanks; ++rank) job.tell(rank);
-  for (int rank = 0; rank < kRanks; ++rank) EXPECT_TRUE(job.succeeds(rank)) << rank << ": " << job[rank].message;
+  for (int rank = 0; rank < kRanks; ++rank)
+    EXPECT_TRUE(job.succeeds(rank)) << rank << ": " << job[rank].message;
 }
 
 TEST_P(ReplacementTest, ANewcomerKilledDuringTheMeetingIsReplacedByTheNext) {
@@ -189,7 +200,8 @@ TEST_P(ReplacementTest, ANewcomerKilledDuringTheMeetingIsReplacedByTheNext) {
     const int64_t announced_at = now_ns();
     EXPECT_TRUE(eventually([&] { return round % 3 != 0 || now_ns() - announced_at > 50'000'000; }));
     if (round % 3 != 1) job.kill(1);
-    ASSERT_TRUE(eventually([&] { return job[0].failed_at_ns > announced_at && job[2].failed_at_ns > announced_at; }));
+    ASSERT_TRUE(eventually(
+        [&] { return job[0].failed_at_ns > announced_at && job[2].failed_at_ns > announced_at; }));
     EXPECT_LT(job[0].failed_at_ns - announced_at, 10'000'000'000);
     job.end_views(view++);
     job.start(1, view);
@@ -197,7 +209,8 @@ TEST_P(ReplacementTest, ANewcomerKilledDuringTheMeetingIsReplacedByTheNext) {
     ASSERT_TRUE(advances(job)) << "view " << view;
   }
   for (int rank = 0; rank < kRanks; ++rank) job.tell(rank);
-  for (int rank = 0; rank < kRanks; ++rank) EXPECT_TRUE(job.succeeds(rank)) << rank << ": " << job[rank].message;
+  for (int rank = 0; rank < kRanks; ++rank)
+    EXPECT_TRUE(job.succeeds(rank)) << rank << ": " << job[rank].message;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ReplacementTest, testing::ValuesIn(kRealTransports),

@@ -14,14 +14,14 @@ constexpr absl::Duration kReportMax = absl::Milliseconds(100);
 class ProcessTest : public testing::TestWithParam<TransportKind> {};
 
 // Ranks 0 and 2 exchange 16 MB with rank 1 when it is killed; then they go on without it.
-bool exchange_until_death(Player& player) {
-  Transport& transport = player.transport;
+bool exchange_until_death(Participant& participant) {
+  Transport& transport = participant.transport;
   const int own = transport.rank().value;
   std::vector<std::byte> out(16 << 20, std::byte(own));
   std::vector<std::byte> in(out.size());
   Communicator world(transport, {Rank(0), Rank(1), Rank(2)}, {View(1), 0, kPatience});
   for (int round = 1;; ++round) {
-    player.reach(round);
+    participant.reach(round);
     const int peer = own == 1 ? round % 2 * 2 : 1;
     absl::Status status;
     if (own == 1 || round % 2 * 2 == own) {
@@ -31,13 +31,14 @@ bool exchange_until_death(Player& player) {
       if (status.ok()) status = sending.wait();
     }
     if (status.ok()) continue;
-    player.report_failure(status);
+    participant.report_failure(status);
     if (!accuses(status, 1)) return false;
     break;
   }
   Communicator survivors(transport, {Rank(0), Rank(2)}, {View(2), 0, kPatience});
   std::vector<int64_t> values(100'000, 1);
-  if (!survivors.all_reduce<int64_t>(values, ReduceOp::kSum).ok() || values[99'999] != 2) return false;
+  if (!survivors.all_reduce<int64_t>(values, ReduceOp::kSum).ok() || values[99'999] != 2)
+    return false;
   if (!survivors.barrier().ok()) return false;
   transport.close();
   return true;
@@ -55,18 +56,20 @@ TEST_P(ProcessTest, AKilledPeerIsReportedWithinThePromiseAndTheOthersGoOn) {
     const int64_t reported_at = std::max(job[0].failed_at_ns.load(), job[2].failed_at_ns.load());
     ASSERT_GT(reported_at, killed_at);
     fastest = std::min(fastest, absl::Nanoseconds(reported_at - killed_at));
-    RecordProperty(absl::StrCat("report_us_", attempt), static_cast<int>((reported_at - killed_at) / 1000));
+    RecordProperty(absl::StrCat("report_us_", attempt),
+                   static_cast<int>((reported_at - killed_at) / 1000));
   }
   EXPECT_LT(fastest, kReportMax);
 }
 
 TEST_P(ProcessTest, AnIdlePeersDeathIsReportedToAWaiter) {
-  Job job(GetParam(), 2, [](Player& player) {
+  Job job(GetParam(), 2, [](Participant& participant) {
     std::byte byte;
-    auto receiving = player.transport.start_receive(Rank(1 - player.transport.rank().value), Tag{View(1)}, {&byte, 1});
-    player.reach(1);
-    const absl::Status status = player.transport.wait(std::move(receiving), kPatience);
-    player.report_failure(status);
+    auto receiving = participant.transport.start_receive(
+        Rank(1 - participant.transport.rank().value), Tag{View(1)}, {&byte, 1});
+    participant.reach(1);
+    const absl::Status status = participant.transport.wait(std::move(receiving), kPatience);
+    participant.report_failure(status);
     return accuses(status, 1);
   });
   ASSERT_TRUE(job.reaches(0, 1) && job.reaches(1, 1));
@@ -75,20 +78,23 @@ TEST_P(ProcessTest, AnIdlePeersDeathIsReportedToAWaiter) {
 }
 
 TEST_P(ProcessTest, AnExitWithoutGoodbyeIsADeathAndWhatWasSentStillArrives) {
-  Job job(GetParam(), 2, [](Player& player) {
-    Transport& transport = player.transport;
+  Job job(GetParam(), 2, [](Participant& participant) {
+    Transport& transport = participant.transport;
     std::byte byte{5};
     if (transport.rank() == Rank(1)) {
-      const bool sent = transport.wait(transport.start_send(Rank(0), Tag{View(1)}, {&byte, 1}), kPatience).ok();
-      player.reach(1);
+      const bool sent =
+          transport.wait(transport.start_send(Rank(0), Tag{View(1)}, {&byte, 1}), kPatience).ok();
+      participant.reach(1);
       // Until the message has been read: UCX loses what a dying process has sent last.
-      if (!player.wait_until_told()) return false;
+      if (!participant.wait_until_told()) return false;
       ::_exit(sent ? 0 : 1);
     }
-    if (!transport.wait(transport.start_receive(Rank(1), Tag{View(1)}, {&byte, 1}), kPatience).ok()) return false;
-    player.reach(1);
-    const absl::Status status = transport.wait(transport.start_receive(Rank(1), Tag{View(1)}, {&byte, 1}), kPatience);
-    player.report_failure(status);
+    if (!transport.wait(transport.start_receive(Rank(1), Tag{View(1)}, {&byte, 1}), kPatience).ok())
+      return false;
+    participant.reach(1);
+    const absl::Status status =
+        transport.wait(transport.start_receive(Rank(1), Tag{View(1)}, {&byte, 1}), kPatience);
+    participant.report_failure(status);
     return accuses(status, 1) && byte == std::byte(5);
   });
   ASSERT_TRUE(job.reaches(0, 1));
@@ -98,19 +104,19 @@ TEST_P(ProcessTest, AnExitWithoutGoodbyeIsADeathAndWhatWasSentStillArrives) {
 }
 
 TEST_P(ProcessTest, AStoppedPeerIsATimeoutThatNamesIt) {
-  Job job(GetParam(), 3, [](Player& player) {
-    Transport& transport = player.transport;
-    player.reach(1);
-    if (transport.rank() == Rank(1)) return player.wait_until_told();
-    if (!player.wait_until_told()) return false;
+  Job job(GetParam(), 3, [](Participant& participant) {
+    Transport& transport = participant.transport;
+    participant.reach(1);
+    if (transport.rank() == Rank(1)) return participant.wait_until_told();
+    if (!participant.wait_until_told()) return false;
     // In the middle of a large message, and again for one that never begins.
     std::vector<std::byte> large(16 << 20);
     auto sending = transport.start_send(Rank(1), Tag{View(1)}, large);
     const absl::Status status = transport.wait(std::move(sending), absl::Milliseconds(50));
     std::byte byte;
-    const absl::Status silent =
-        transport.wait(transport.start_receive(Rank(1), Tag{View(1)}, {&byte, 1}), absl::Milliseconds(50));
-    player.report_failure(status);
+    const absl::Status silent = transport.wait(
+        transport.start_receive(Rank(1), Tag{View(1)}, {&byte, 1}), absl::Milliseconds(50));
+    participant.report_failure(status);
     Communicator others(transport, {Rank(0), Rank(2)}, {View(2), 0, kPatience});
     if (!others.barrier().ok()) return false;
     return absl::IsDeadlineExceeded(status) && accused_rank(status) == Rank(1) &&
@@ -125,15 +131,16 @@ TEST_P(ProcessTest, AStoppedPeerIsATimeoutThatNamesIt) {
 }
 
 TEST_P(ProcessTest, ACleanCloseAccusesNobody) {
-  Job job(GetParam(), 3, [](Player& player) {
-    Transport& transport = player.transport;
+  Job job(GetParam(), 3, [](Participant& participant) {
+    Transport& transport = participant.transport;
     if (transport.rank() == Rank(1)) {
       transport.close();
       return true;
     }
     std::byte byte;
-    const absl::Status status = transport.wait(transport.start_receive(Rank(1), Tag{View(1)}, {&byte, 1}), kPatience);
-    player.report_failure(status);
+    const absl::Status status =
+        transport.wait(transport.start_receive(Rank(1), Tag{View(1)}, {&byte, 1}), kPatience);
+    participant.report_failure(status);
     Communicator others(transport, {Rank(0), Rank(2)}, {View(1), 0, kPatience});
     const bool goes_on = others.barrier().ok();
     transport.close();
@@ -143,16 +150,17 @@ TEST_P(ProcessTest, ACleanCloseAccusesNobody) {
 }
 
 TEST_P(ProcessTest, ADeathDuringACollectiveEndsItForEverybody) {
-  Job job(GetParam(), 4, [](Player& player) {
-    Communicator world(player.transport, {Rank(0), Rank(1), Rank(2), Rank(3)}, {View(1), 0, kPatience});
+  Job job(GetParam(), 4, [](Participant& participant) {
+    Communicator world(participant.transport, {Rank(0), Rank(1), Rank(2), Rank(3)},
+                       {View(1), 0, kPatience});
     std::vector<float> values(1'000'000, 1.0f);
     for (int round = 1;; ++round) {
-      player.reach(round);
+      participant.reach(round);
       const absl::Status status = world.all_reduce<float>(values, ReduceOp::kMax);
       if (status.ok()) continue;
-      player.report_failure(status);
+      participant.report_failure(status);
       // Rank 3 itself, or a survivor that had given up and left before.
-      if (accuses(status, 3)) return player.transport.revoke(View(1), status), true;
+      if (accuses(status, 3)) return participant.transport.revoke(View(1), status), true;
       return absl::IsUnavailable(status);
     }
   });
@@ -170,21 +178,22 @@ void compute_until(Condition condition) {
   } while (!condition());
 }
 
-constexpr size_t kLarge = 4 << 20;  // many times what the kernel buffers
+constexpr size_t kLarge = 4 << 20;                        // many times what the kernel buffers
 constexpr absl::Duration kComputing = absl::Seconds(10);  // what fails, fails after this
 
 TEST_P(ProcessTest, ALargeMessageArrivesWhileItsSenderComputes) {
-  Job job(GetParam(), 2, [](Player& player) {
-    Transport& transport = player.transport;
+  Job job(GetParam(), 2, [](Participant& participant) {
+    Transport& transport = participant.transport;
     if (transport.rank() == Rank(1)) {
       std::vector<std::byte> into(kLarge);
-      const bool came = receive(transport, 0, tag(1), into, kComputing).ok() && into == bytes_of(kLarge, 7);
-      player.reach(came ? 2 : 1);
+      const bool came =
+          receive(transport, 0, tag(1), into, kComputing).ok() && into == bytes_of(kLarge, 7);
+      participant.reach(came ? 2 : 1);
       return came;
     }
     const auto message = bytes_of(kLarge, 7);
     auto sending = transport.start_send(Rank(1), tag(1), message);
-    compute_until([&] { return player.is_told(); });
+    compute_until([&] { return participant.is_told(); });
     return transport.wait(std::move(sending), kPatience).ok();
   });
   ASSERT_TRUE(job.reaches(1, 1));
@@ -194,16 +203,16 @@ TEST_P(ProcessTest, ALargeMessageArrivesWhileItsSenderComputes) {
 }
 
 TEST_P(ProcessTest, ALargeMessageIsTakenWhileItsReceiverComputes) {
-  Job job(GetParam(), 2, [](Player& player) {
-    Transport& transport = player.transport;
+  Job job(GetParam(), 2, [](Participant& participant) {
+    Transport& transport = participant.transport;
     if (transport.rank() == Rank(0)) {
       const bool taken = send(transport, 1, tag(1), bytes_of(kLarge, 7), kComputing).ok();
-      player.reach(taken ? 2 : 1);
+      participant.reach(taken ? 2 : 1);
       return taken;
     }
     std::vector<std::byte> into(kLarge);
     auto receiving = transport.start_receive(Rank(0), tag(1), into);
-    compute_until([&] { return player.is_told(); });
+    compute_until([&] { return participant.is_told(); });
     return transport.wait(std::move(receiving), kPatience).ok() && into == bytes_of(kLarge, 7);
   });
   ASSERT_TRUE(job.reaches(0, 1));
@@ -213,8 +222,8 @@ TEST_P(ProcessTest, ALargeMessageIsTakenWhileItsReceiverComputes) {
 }
 
 TEST_P(ProcessTest, LargeMessagesCrossEachOtherWhileBothEndsCompute) {
-  Job job(GetParam(), 2, [](Player& player) {
-    Transport& transport = player.transport;
+  Job job(GetParam(), 2, [](Participant& participant) {
+    Transport& transport = participant.transport;
     const int own = transport.rank().value;
     const auto message = bytes_of(kLarge, own);
     std::vector<std::byte> into(kLarge);
@@ -230,7 +239,8 @@ TEST_P(ProcessTest, LargeMessagesCrossEachOtherWhileBothEndsCompute) {
   EXPECT_TRUE(job.succeeds(0) && job.succeeds(1));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ProcessTest, testing::Values(TransportKind::kUnix, TransportKind::kUcx),
+INSTANTIATE_TEST_SUITE_P(All, ProcessTest,
+                         testing::Values(TransportKind::kUnix, TransportKind::kUcx),
                          [](const auto& info) { return kind_name(info.param); });
 
 }  // namespace

@@ -1,5 +1,5 @@
-// For tests: a job of real processes that can be killed, stopped and replaced. Each rank is a forked
-// process; the test's own process never touches a transport, so that forking stays safe.
+// For tests: a job of real processes that can be killed, stopped and replaced. Each rank is a
+// forked process; the test's own process never touches a transport, so that forking stays safe.
 #pragma once
 
 #include <poll.h>
@@ -62,10 +62,12 @@ inline bool accuses(const absl::Status& status, int rank) {
 }
 
 // What a rank's body sees.
-class Player {
+class Participant {
  public:
-  Player(Transport& own_transport, Blackboard& board)
-      : transport(own_transport), board_(board), entry_(board.entries[static_cast<size_t>(transport.rank().value)]) {}
+  Participant(Transport& own_transport, Blackboard& board)
+      : transport(own_transport),
+        board_(board),
+        entry_(board.entries[static_cast<size_t>(transport.rank().value)]) {}
 
   void reach(int progress) { entry_.progress = progress; }
   bool is_told() const { return entry_.is_told; }
@@ -100,16 +102,17 @@ class Player {
 };
 
 // The body returns whether everything was as it should be.
-using PlayerBody = std::function<bool(Player&)>;
+using ParticipantBody = std::function<bool(Participant&)>;
 
 class Job {
  public:
   // Bodies begin connected with everybody, or knowing nobody.
   enum class Begin { kConnected, kAlone };
 
-  Job(TransportKind kind, int size, PlayerBody body, Begin begin = Begin::kConnected)
+  Job(TransportKind kind, int size, ParticipantBody body, Begin begin = Begin::kConnected)
       : kind_(kind), size_(size), body_(std::move(body)), begin_(begin) {
-    void* const memory = ::mmap(nullptr, sizeof(Blackboard), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* const memory = ::mmap(nullptr, sizeof(Blackboard), PROT_READ | PROT_WRITE,
+                                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(memory != MAP_FAILED);
     board_ = new (memory) Blackboard;
     for (int i = 0; i < size; ++i) start(i, 0);
@@ -173,13 +176,14 @@ class Job {
     entry.has_address = true;
     auto transport = enter(*listener, rank);
     if (!transport.ok()) return false;
-    Player player(**transport, *board_);
-    return body_(player);
+    Participant participant(**transport, *board_);
+    return body_(participant);
   }
 
   absl::StatusOr<std::unique_ptr<Transport>> enter(TransportListener& listener, int rank) {
     if (begin_ == Begin::kAlone) return listener.open(Rank(rank), size_, View((*this)[rank].since));
-    if (!eventually([this] { return has_all_addresses(); })) return Timeout("not everybody has an address");
+    if (!eventually([this] { return has_all_addresses(); }))
+      return Timeout("not everybody has an address");
     std::vector<std::string> addresses;
     for (int i = 0; i < size_; ++i) addresses.push_back((*this)[i].address);
     return listener.connect(Rank(rank), addresses, kPatience);
@@ -187,7 +191,7 @@ class Job {
 
   const TransportKind kind_;
   const int size_;
-  const PlayerBody body_;
+  const ParticipantBody body_;
   const Begin begin_;
   Blackboard* board_ = nullptr;
   std::array<pid_t, kRanksMax> pids_{};

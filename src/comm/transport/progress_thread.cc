@@ -14,7 +14,7 @@ namespace {
 
 // Threads that go from one wait to the next are away for less than this.
 constexpr absl::Duration kPauseMin = absl::Milliseconds(2);
-// The latest that a lane which nobody waits on any more is noticed.
+// The latest that a channel which nobody waits on any more is noticed.
 constexpr absl::Duration kPauseMax = absl::Milliseconds(8);
 // So long the next large message is expected: telling the thread costs more than its look.
 constexpr int kIdleLooksMax = 8;
@@ -66,12 +66,14 @@ void ProgressThread::run() {
     const timespec timeout = absl::ToTimespec(longest);
     ::ppoll(watched.data(), watched.size(), &timeout, nullptr);
     uint64_t count = 0;
-    if (watched[0].revents != 0) [[maybe_unused]] const ssize_t got = ::read(told_.get(), &count, sizeof(count));
+    if (watched[0].revents != 0) [[maybe_unused]]
+      const ssize_t got = ::read(told_.get(), &count, sizeof(count));
   }
 }
 
 void BackgroundProgress::add(PendingOperation& operation) {
-  const bool is_large = operation.kind == PendingOperation::Kind::kSend || operation.target.size() >= kLargeMessageBytes;
+  const bool is_large = operation.kind == PendingOperation::Kind::kSend ||
+                        operation.target.size() >= kLargeMessageBytes;
   if (operation.finished || !is_large) return;
   operation.count_in(large_);
   if (state_ != State::kSleeps) return;

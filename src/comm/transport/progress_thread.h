@@ -1,11 +1,11 @@
-// Moves large messages while no thread of the process waits: one thread per transport, asleep in the
-// kernel as long as nothing large is under way or somebody waits.
+// Moves large messages while no thread of the process waits: one thread per transport, asleep in
+// the kernel as long as nothing large is under way or somebody waits.
 //
-// Who waits drives progress itself (leadership.h), because a hop through another thread would cost
-// small messages a switch. But a message larger than what the kernel buffers would otherwise stand
-// still while both ends compute. So a lane that has something large under way tells this thread, which
-// looks after the lane as soon as nobody has waited there for some milliseconds, and lets go of it
-// as soon as somebody does.
+// Who waits drives progress itself (progress_driver.h), because a hop through another thread would
+// cost small messages a switch. But a message larger than what the kernel buffers would otherwise
+// stand still while both ends compute. So a channel that has something large under way tells this
+// thread, which looks after the channel as soon as nobody has waited there for some milliseconds,
+// and lets go of it as soon as somebody does.
 //
 // What is delivered where does not depend on who drives: a receive names its message.
 #pragma once
@@ -24,12 +24,14 @@
 
 namespace evermoe {
 
-// Receives of fewer bytes are left to those who wait for them: the kernel has room for such messages.
+// Receives of fewer bytes are left to those who wait for them: the kernel has room for such
+// messages.
 inline constexpr size_t kLargeMessageBytes = size_t{128} << 10;
 
 class ProgressThread {
  public:
-  // What the thread waits for before it looks after a lane again: an event, a time, or to be told.
+  // What the thread waits for before it looks after a channel again: an event, a time, or to be
+  // told.
   struct Next {
     int event_fd = -1;
     absl::Duration look_again = absl::InfiniteDuration();
@@ -38,13 +40,13 @@ class ProgressThread {
 
   ~ProgressThread() { stop(); }
 
-  // `drives`, one for each lane, are called by the thread only, until stop() returns.
+  // `drives`, one for each channel, are called by the thread only, until stop() returns.
   absl::Status start(std::vector<Drive> drives);
 
-  // Have all lanes looked after now. From any thread, also while holding a lane's mutex.
+  // Have all channels looked after now. From any thread, also while holding a channel's mutex.
   void tell();
 
-  // Returns when the thread has ended. Not while holding a lane's mutex.
+  // Returns when the thread has ended. Not while holding a channel's mutex.
   void stop();
 
  private:
@@ -57,7 +59,8 @@ class ProgressThread {
   std::thread thread_;
 };
 
-// What one lane knows of the thread that drives it in the background. Guarded by the lane's mutex.
+// What one channel knows of the thread that drives it in the background. Guarded by the channel's
+// mutex.
 class BackgroundProgress {
  public:
   explicit BackgroundProgress(ProgressThread& thread) : thread_(thread) {}
@@ -66,14 +69,15 @@ class BackgroundProgress {
   // told if it is a large one that has not finished.
   void add(PendingOperation& operation);
 
-  // A thread begins to wait on the lane.
+  // A thread begins to wait on the channel.
   void somebody_waits() { ++waits_; }
 
-  // What the lane's Drive begins with: true if the lane is to be driven now, else what to wait for is
-  // in `next`.
+  // What the channel's Drive begins with: true if the channel is to be driven now, else what to
+  // wait for is in `next`.
   bool begins(bool somebody_leads, ProgressThread::Next& next);
 
-  // For lanes whose events do not tell everything: the thread looks again if it drives the lane.
+  // For channels whose events do not tell everything: the thread looks again if it drives the
+  // channel.
   void wake_driver() {
     if (state_ == State::kDrives) thread_.tell();
   }

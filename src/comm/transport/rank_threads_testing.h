@@ -21,7 +21,8 @@ inline std::string kind_name(TransportKind kind) {
   return kind == TransportKind::kUnix ? "Unix" : kind == TransportKind::kUcx ? "Ucx" : "InProcess";
 }
 
-inline const std::vector<TransportKind> kRealTransports = {TransportKind::kUnix, TransportKind::kUcx};
+inline const std::vector<TransportKind> kRealTransports = {TransportKind::kUnix,
+                                                           TransportKind::kUcx};
 inline const std::vector<TransportKind> kAllTransports = {TransportKind::kUnix, TransportKind::kUcx,
                                                           TransportKind::kInProcess};
 
@@ -52,7 +53,8 @@ inline void run_ranks(TransportKind kind, int size, const RankBody& body) {
   std::vector<std::thread> threads;
   for (int i = 0; i < size; ++i) {
     threads.emplace_back([&, i] {
-      auto transport = listeners[static_cast<size_t>(i)]->connect(Rank(i), addresses, absl::Seconds(30));
+      auto transport =
+          listeners[static_cast<size_t>(i)]->connect(Rank(i), addresses, absl::Seconds(30));
       CHECK_OK(transport.status());
       body(**transport);
       (*transport)->close();

@@ -9,8 +9,8 @@
 
 namespace evermoe {
 
-// InvalidInput if the host is unknown or the port impossible. Blocks as long as the system's resolver
-// does; dotted addresses do not block.
+// InvalidInput if the host is unknown or the port impossible. Blocks as long as the system's
+// resolver does; dotted addresses do not block.
 absl::StatusOr<sockaddr_in> resolve(const std::string& host, int port);
 
 // Of "host:port".

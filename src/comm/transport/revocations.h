@@ -15,7 +15,8 @@ class Revocations {
  public:
   // False if that much of the range was over before.
   bool add(GroupRange groups, View last, absl::Status reason) {
-    CHECK(groups.first <= groups.last && groups.last < kLetterGroup) << "groups " << groups.first << " to " << groups.last;
+    CHECK(groups.first <= groups.last && groups.last < kServiceGroup)
+        << "groups " << groups.first << " to " << groups.last;
     CHECK(!reason.ok()) << "a view ends for a reason";
     for (Entry& entry : entries_) {
       if (entry.groups == groups) {
@@ -23,13 +24,14 @@ class Revocations {
         entry = {groups, last, std::move(reason)};
         return true;
       }
-      CHECK(entry.groups.last < groups.first || groups.last < entry.groups.first) << "ranges overlap";
+      CHECK(entry.groups.last < groups.first || groups.last < entry.groups.first)
+          << "ranges overlap";
     }
     entries_.push_back({groups, last, std::move(reason)});
     return true;
   }
 
-  // Why operations of this tag fail; null if they do not. Never for letters.
+  // Why operations of this tag fail; null if they do not. Never for service messages.
   const absl::Status* find(const Tag& tag) const {
     for (const Entry& entry : entries_) {
       if (entry.groups.contains(tag.group) && tag.view <= entry.last) return &entry.reason;

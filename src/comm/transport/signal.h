@@ -18,17 +18,19 @@ class Signal {
   // `number` tells the signals of one transport apart. The transport must outlive it.
   Signal(Transport& transport, uint32_t number) : transport_(transport), number_(number) {}
 
-  // Any thread; not while holding a mutex that another thread of the process may want. Raising a raised
-  // signal does nothing.
+  // Any thread; not while holding a mutex that another thread of the process may want. Raising a
+  // raised signal does nothing.
   void raise() {
     if (raised_.exchange(true)) return;
-    (void)transport_.wait(transport_.start_send(transport_.rank(), tag(), {}), absl::ZeroDuration());
+    (void)transport_.wait(transport_.start_send(transport_.rank(), tag(), {}),
+                          absl::ZeroDuration());
   }
 
-  // Waits until the signal is raised, and lowers it: the caller then looks whether what it waits for has
-  // come. One thread at a time. Timeout, or Cancelled when the transport is closed.
+  // Waits until the signal is raised, and lowers it: the caller then looks whether what it waits
+  // for has come. One thread at a time. Timeout, or Cancelled when the transport is closed.
   absl::Status wait(absl::Duration timeout) {
-    const absl::Status status = transport_.wait(transport_.start_receive(transport_.rank(), tag(), {}), timeout);
+    const absl::Status status =
+        transport_.wait(transport_.start_receive(transport_.rank(), tag(), {}), timeout);
     if (status.ok()) raised_ = false;
     return status;
   }

@@ -38,8 +38,8 @@ absl::Status system_error(const std::string& what);
 // Blocks until `fd` has one of the poll events, or Timeout (which accuses nobody).
 absl::Status wait_for(int fd, short events, const Deadline& deadline);
 
-// Moves all bytes over a non-blocking socket before the deadline. Timeout, or Cancelled if the other
-// end has closed.
+// Moves all bytes over a non-blocking socket before the deadline. Timeout, or Cancelled if the
+// other end has closed.
 absl::Status send_all(int fd, std::span<const std::byte> bytes, const Deadline& deadline);
 absl::Status receive_all(int fd, std::span<std::byte> bytes, const Deadline& deadline);
 

@@ -8,17 +8,18 @@
 // A message may arrive before its receive is posted: it is kept, up to a named limit of the
 // implementation; beyond that the sender waits.
 //
-// Membership changes: meet() exchanges the process that plays a rank for another one. A process joins
-// in a view, and all its messages carry that view or a later one; so whoever has revoked the views
-// before can never take a message of the former process for one of the new.
+// Membership changes: meet() exchanges the process that plays a rank for another one. A process
+// joins in a view, and all its messages carry that view or a later one; so whoever has revoked the
+// views before can never take a message of the former process for one of the new.
 //
-// Letters are the other kind of message: from anyone, of any length, not announced by a receive. They
-// carry requests and copies between the service threads of the processes.
+// Service messages are the other kind of message: from anyone, of any length, not announced by a
+// receive. They carry requests and copies between the service threads of the processes.
 //
 // Threads: every method may be called from any thread. The calling thread drives progress itself
 // while it waits (no hop through another thread), asleep in the kernel whenever nothing moves:
 // there are more workers than cores. Messages too large for what the kernel buffers also move while
-// nobody waits, as long as their receive is posted; that costs no thread which is awake without need.
+// nobody waits, as long as their receive is posted; that costs no thread which is awake without
+// need.
 //
 // Errors: PeerLost (names the rank; within 100 ms of the death of its process), Timeout (names the
 // rank), Cancelled (cancel_all, or the view was revoked). After an error of one peer the operations
@@ -55,13 +56,13 @@ struct GroupRange {
   friend bool operator==(const GroupRange&, const GroupRange&) = default;
 };
 
-// Tags of this group name letters. The views of letters mean nothing to the transport: it neither
-// revokes nor drops them.
-inline constexpr uint16_t kLetterGroup = 4094;
-inline constexpr GroupRange kAllGroups{0, kLetterGroup - 1};
+// Tags of this group name service messages. The views of service messages mean nothing to the
+// transport: it neither revokes nor drops them.
+inline constexpr uint16_t kServiceGroup = 4094;
+inline constexpr GroupRange kAllGroups{0, kServiceGroup - 1};
 
-// Bytes of a letter; not zeroed before they are filled.
-struct Letter {
+// Bytes of a service message; not zeroed before they are filled.
+struct ServiceMessage {
   Rank from;
   Tag tag;
   size_t size = 0;
@@ -107,39 +108,39 @@ class Transport {
   // True if wait() would return at once. Drives progress, never blocks.
   virtual bool done(TransportOperation& operation) = 0;
 
-  // Takes the oldest letter that has arrived, or waits for one. Letters of one sender come in the order
-  // sent; start_send() with kLetterGroup sends one, also to oneself. Timeout (accusing nobody) if none
-  // comes in time; Cancelled after close(). Letters of a lost peer that have arrived stay. A peer may
-  // have kLetterBytesMax waiting here; beyond that its sends wait (one letter of any size may always
-  // come). Letters to oneself always find room. While this process waits for a letter of its own to
-  // be taken, more of the others' may be let in: two who send before they receive get through.
-  // One thread at a time receives letters.
-  virtual absl::StatusOr<Letter> receive_letter(absl::Duration timeout) = 0;
-  static constexpr size_t kLetterBytesMax = size_t{64} << 20;
+  // Takes the oldest service message that has arrived, or waits for one. Service messages of one
+  // sender come in the order sent; start_send() with kServiceGroup sends one, also to oneself.
+  // Timeout (accusing nobody) if none comes in time; Cancelled after close(). Service messages of a
+  // lost peer that have arrived stay. A peer may have kServiceBytesMax waiting here; beyond that
+  // its sends wait (one service message of any size may always come). Service messages to oneself
+  // always find room. While this process waits for a service message of its own to be taken, more
+  // of the others' may be let in: two who send before they receive get through. One thread at a
+  // time receives service messages.
+  virtual absl::StatusOr<ServiceMessage> receive_service_message(absl::Duration timeout) = 0;
+  static constexpr size_t kServiceBytesMax = size_t{64} << 20;
 
-  // Fails every pending and every later operation of `groups` in views up to and including `view` with
-  // `reason`, in all threads, and drops the messages of those that nobody received. Ranges given to
-  // one transport are equal or disjoint.
+  // Fails every pending and every later operation of `groups` in views up to and including `view`
+  // with `reason`, in all threads, and drops the messages of those that nobody received. Ranges
+  // given to one transport are equal or disjoint.
   virtual void revoke(GroupRange groups, View view, absl::Status reason) = 0;
   void revoke(View view, absl::Status reason) { revoke(kAllGroups, view, std::move(reason)); }
 
-  // Connects with the processes of `table` (one entry per rank) that it is not connected with yet: the
-  // younger of two processes (by `since`; of two equals the one with the higher rank) calls, the other
-  // one accepts, so both have to be in meet(). Pairs that are connected already are not touched; the
-  // former process of a changed entry is dropped with the messages of it that nobody has received, and
-  // what is pending with it fails with PeerLost. A process whose entry has got a later `since` (of its
-  // own entry nothing else is looked at) joins again: it is met anew by everybody.
-  // An empty address stands for nobody: operations with that rank fail with PeerLost, as with ranks
-  // that have not been met yet.
-  // PeerLost if a process of the table is dead or has left, Timeout with one that has not answered,
-  // InvalidInput for addresses that cannot be reached this way and processes that believe in another
-  // number of ranks, Cancelled after close(). What has been connected stays, and meet() may be called
-  // again with the same or a newer table.
-  // One thread at a time calls it; others may use the transport meanwhile.
+  // Connects with the processes of `table` (one entry per rank) that it is not connected with yet:
+  // the younger of two processes (by `since`; of two equals the one with the higher rank) calls,
+  // the other one accepts, so both have to be in meet(). Pairs that are connected already are not
+  // touched; the former process of a changed entry is dropped with the messages of it that nobody
+  // has received, and what is pending with it fails with PeerLost. A process whose entry has got a
+  // later `since` (of its own entry nothing else is looked at) joins again: it is met anew by
+  // everybody. An empty address stands for nobody: operations with that rank fail with PeerLost, as
+  // with ranks that have not been met yet. PeerLost if a process of the table is dead or has left,
+  // Timeout with one that has not answered, InvalidInput for addresses that cannot be reached this
+  // way and processes that believe in another number of ranks, Cancelled after close(). What has
+  // been connected stays, and meet() may be called again with the same or a newer table. One thread
+  // at a time calls it; others may use the transport meanwhile.
   virtual absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) = 0;
 
-  // Gives up the connection with the process of `peer`, both of which see a lost peer. For rehearsing
-  // disasters.
+  // Gives up the connection with the process of `peer`, both of which see a lost peer. For
+  // rehearsing faults.
   virtual void cut(Rank peer) = 0;
 
   // Says goodbye to the peers, so that our exit is no accusation: their pending operations with us

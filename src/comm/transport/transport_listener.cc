@@ -11,8 +11,8 @@ absl::Status check_ranks(int size) {
   return InvalidInput(absl::StrCat("a job of ", size, " ranks, allowed: at most ", kJobRanksMax));
 }
 
-absl::StatusOr<std::unique_ptr<Transport>> TransportListener::connect(Rank rank, const std::vector<std::string>& addresses,
-                                                                      absl::Duration timeout) {
+absl::StatusOr<std::unique_ptr<Transport>> TransportListener::connect(
+    Rank rank, const std::vector<std::string>& addresses, absl::Duration timeout) {
   ASSIGN_OR_RETURN(auto transport, open(rank, static_cast<int>(addresses.size()), View(0)));
   std::vector<PeerAddress> table;
   for (const std::string& other : addresses) table.push_back({other, View(0)});

@@ -29,11 +29,11 @@ class TransportListener {
   virtual absl::StatusOr<std::unique_ptr<Transport>> open(Rank rank, int size, View since) = 0;
 
   // open() for a job whose membership never changes, and one meeting of all: addresses[i] is rank
-  // i's, and addresses[rank] is this one's. To be called once, instead of open(). Errors as of open()
-  // and meet(): Timeout names the missing ranks, PeerLost a rank that has died meanwhile,
+  // i's, and addresses[rank] is this one's. To be called once, instead of open(). Errors as of
+  // open() and meet(): Timeout names the missing ranks, PeerLost a rank that has died meanwhile,
   // InvalidInput addresses that this kind of transport cannot reach.
-  virtual absl::StatusOr<std::unique_ptr<Transport>> connect(Rank rank, const std::vector<std::string>& addresses,
-                                                             absl::Duration timeout);
+  virtual absl::StatusOr<std::unique_ptr<Transport>> connect(
+      Rank rank, const std::vector<std::string>& addresses, absl::Duration timeout);
 };
 
 }  // namespace evermoe

@@ -14,7 +14,8 @@ namespace evermoe {
 namespace {
 
 ptrdiff_t open_files() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                       std::filesystem::directory_iterator());
 }
 
 class MeetingTest : public testing::TestWithParam<TransportKind> {
@@ -48,12 +49,14 @@ TEST_P(MeetingTest, AReplacedRankIsMetAndTheOthersAreNotTouched) {
   cast.die(1);
   EXPECT_TRUE(accuses(cast[2].wait(std::move(waiting), kPatience), 1));
   EXPECT_TRUE(accuses(receive(cast[0], 1, tag(8), {&byte, 1}), 1));
-  for (const int survivor : {0, 2}) cast[survivor].revoke(GroupRange{0, 9}, View(1), Cancelled("rank 1 died"));
+  for (const int survivor : {0, 2})
+    cast[survivor].revoke(GroupRange{0, 9}, View(1), Cancelled("rank 1 died"));
   cast.enter(1, 2);
   EXPECT_TRUE(all_ok(cast.meet_all()));
   expect_traffic(cast, 2);
   EXPECT_EQ(receive(cast[0], 1, tag(7), {&byte, 1}).message(), "rank 1 died");
-  EXPECT_TRUE(absl::IsDeadlineExceeded(receive(cast[0], 1, tag(7, 2), {&byte, 1}, absl::Milliseconds(5))));
+  EXPECT_TRUE(
+      absl::IsDeadlineExceeded(receive(cast[0], 1, tag(7, 2), {&byte, 1}, absl::Milliseconds(5))));
   stop = true;
   for (std::thread& thread : survivors_go_on) thread.join();
 }
@@ -85,13 +88,13 @@ TEST_P(MeetingTest, NobodyIsThereBeforeAMeetingAndWhereTheTableIsEmpty) {
   cast.enter(0, 0);
   cast.enter(2, 0);
   EXPECT_TRUE(accuses(receive(cast[0], 2, tag(1), {&byte, 1}), 2));
-  EXPECT_TRUE(accuses(send(cast[0], 2, letter_tag(1), {&byte, 1}), 2));
+  EXPECT_TRUE(accuses(send(cast[0], 2, service_tag(1), {&byte, 1}), 2));
   EXPECT_TRUE(all_ok({cast.meet_all()}));
   EXPECT_TRUE(send(cast[0], 2, tag(1), {&byte, 1}).ok());
   EXPECT_TRUE(receive(cast[2], 0, tag(1), {&byte, 1}).ok());
   EXPECT_TRUE(accuses(receive(cast[0], 1, tag(1), {&byte, 1}), 1));
-  EXPECT_TRUE(send(cast[0], 0, letter_tag(1), {&byte, 1}).ok());
-  EXPECT_TRUE(cast[0].receive_letter(kPatience).ok());
+  EXPECT_TRUE(send(cast[0], 0, service_tag(1), {&byte, 1}).ok());
+  EXPECT_TRUE(cast[0].receive_service_message(kPatience).ok());
   // Who is no longer named is dropped.
   auto waiting = cast[0].start_receive(Rank(2), tag(3), {&byte, 1});
   cast.table()[2] = {};
@@ -127,7 +130,7 @@ TEST_P(MeetingTest, NobodySpinsWhileAProcessIsSilent) {
   const absl::Duration before = processor_time();
   EXPECT_TRUE(absl::IsDeadlineExceeded(cast.meet(0, kWait)));
   // Nor afterwards, while the call is not answered yet.
-  EXPECT_TRUE(absl::IsDeadlineExceeded(cast[0].receive_letter(kWait).status()));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(cast[0].receive_service_message(kWait).status()));
   EXPECT_LT(processor_time() - before, kWait / 2);
 }
 
@@ -135,7 +138,8 @@ TEST_P(MeetingTest, ANewcomerThatDiesInTheMeetingIsAccusedAndTheNextOneSucceeds)
   Cast cast = cast_of(3);
   for (const uint32_t since : {2u, 3u, 3u}) {
     cast.die(1);
-    for (const int survivor : {0, 2}) cast[survivor].revoke(View(since - 1), Cancelled("rank 1 died"));
+    for (const int survivor : {0, 2})
+      cast[survivor].revoke(View(since - 1), Cancelled("rank 1 died"));
     cast.enter(1, since);
     // Rank 2 is not in the meeting yet when the newcomer dies.
     std::thread zero([&] { cast.meet(0).IgnoreError(); });
@@ -157,7 +161,8 @@ TEST_P(MeetingTest, TheDeadAreFoundWhileTheMeetingWaits) {
   std::vector<absl::Status> results(3);
   std::thread zero([&] { results[0] = cast.meet(0); });
   std::thread two([&] { results[2] = cast.meet(2); });
-  EXPECT_TRUE(absl::IsDeadlineExceeded(cast[1].receive_letter(absl::Milliseconds(50)).status()));
+  EXPECT_TRUE(
+      absl::IsDeadlineExceeded(cast[1].receive_service_message(absl::Milliseconds(50)).status()));
   const Deadline patience(kPatience);
   cast.die(1);
   zero.join();
@@ -174,10 +179,10 @@ TEST_P(MeetingTest, TheGreetingOfADeadProcessIsNotItsSuccessors) {
   // Rank 0 has not been told of it yet, but what it sends arrives.
   constexpr absl::Duration kWhile = absl::Milliseconds(60);
   std::byte byte;
-  std::thread letters([&] { EXPECT_FALSE(cast[0].receive_letter(kWhile).ok()); });
+  std::thread service_messages([&] { EXPECT_FALSE(cast[0].receive_service_message(kWhile).ok()); });
   std::thread messages([&] { EXPECT_FALSE(receive(cast[0], 2, tag(1), {&byte, 1}, kWhile).ok()); });
   EXPECT_TRUE(absl::IsDeadlineExceeded(cast.meet(1, kWhile)));
-  letters.join();
+  service_messages.join();
   messages.join();
   cast.die(1);
   cast.enter(1, 2);
@@ -192,7 +197,8 @@ TEST_P(MeetingTest, AProcessMayJoinAgainInALaterView) {
   cast[0].meet({cast.table()[0], {}, cast.table()[2]}, kPatience).IgnoreError();
   std::byte byte;
   EXPECT_TRUE(accuses(receive(cast[1], 0, tag(1), {&byte, 1}), 0));
-  cast.each([](Transport& transport) { transport.revoke(View(1), Cancelled("rank 1 was cut off")); });
+  cast.each(
+      [](Transport& transport) { transport.revoke(View(1), Cancelled("rank 1 was cut off")); });
   cast.table()[1].since = View(2);
   EXPECT_TRUE(all_ok(cast.meet_all()));
   expect_traffic(cast, 2);
@@ -204,7 +210,8 @@ TEST_P(MeetingTest, TwentyReplacementsLeaveNoOpenFile) {
   for (uint32_t view = 2; view < 24; ++view) {
     const int rank = static_cast<int>(view % 3);
     cast.die(rank);
-    cast.each([&](Transport& transport) { transport.revoke(View(view - 1), Cancelled("one died")); });
+    cast.each(
+        [&](Transport& transport) { transport.revoke(View(view - 1), Cancelled("one died")); });
     cast.enter(rank, view);
     ASSERT_TRUE(all_ok(cast.meet_all())) << "view " << view;
     expect_traffic(cast, view);
@@ -216,10 +223,12 @@ TEST_P(MeetingTest, TwentyReplacementsLeaveNoOpenFile) {
 TEST_P(MeetingTest, ProcessesThatBelieveInDifferentWorldsDoNotMeet) {
   auto zero = listen(GetParam());
   auto one = listen(GetParam());
-  const std::vector<PeerAddress> table = {{zero->address(), View(0)}, {one->address(), View(0)}, {}};
+  const std::vector<PeerAddress> table = {
+      {zero->address(), View(0)}, {one->address(), View(0)}, {}};
   auto of_two = zero->open(Rank(0), 2, View(0));
   auto of_three = one->open(Rank(1), 3, View(0));
-  std::thread other([&] { EXPECT_TRUE(absl::IsInvalidArgument((*of_three)->meet(table, kPatience))); });
+  std::thread other(
+      [&] { EXPECT_TRUE(absl::IsInvalidArgument((*of_three)->meet(table, kPatience))); });
   EXPECT_TRUE(absl::IsInvalidArgument((*of_two)->meet({table[0], table[1]}, kPatience)));
   other.join();
 }

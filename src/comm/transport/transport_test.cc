@@ -1,4 +1,5 @@
-// The contract of transport.h, over all transports within one process. Deaths are in process_test.cc.
+// The contract of transport.h, over all transports within one process. Deaths are in
+// process_test.cc.
 #include "comm/transport/transport.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +22,8 @@ class TransportTest : public testing::TestWithParam<TransportKind> {
  protected:
   // Rank 0 and rank 1 run different bodies.
   void run_pair(const RankBody& zero, const RankBody& one) {
-    run_ranks(GetParam(), 2, [&](Transport& transport) { (transport.rank() == Rank(0) ? zero : one)(transport); });
+    run_ranks(GetParam(), 2,
+              [&](Transport& transport) { (transport.rank() == Rank(0) ? zero : one)(transport); });
   }
 };
 // Transports that are used by several threads of a rank.
@@ -30,10 +32,12 @@ class ThreadedTransportTest : public TransportTest {};
 TEST_P(TransportTest, MessagesOfOneTagArriveInTheOrderSent) {
   run_pair(
       [](Transport& transport) {
-        for (int i = 0; i < 200; ++i) EXPECT_TRUE(send(transport, 1, tag(1), bytes_of(static_cast<size_t>(i * 37), i)).ok());
+        for (int i = 0; i < 200; ++i)
+          EXPECT_TRUE(send(transport, 1, tag(1), bytes_of(static_cast<size_t>(i * 37), i)).ok());
       },
       [](Transport& transport) {
-        for (int i = 0; i < 200; ++i) EXPECT_TRUE(gets(transport, 0, tag(1), static_cast<size_t>(i * 37), i)) << i;
+        for (int i = 0; i < 200; ++i)
+          EXPECT_TRUE(gets(transport, 0, tag(1), static_cast<size_t>(i * 37), i)) << i;
       });
 }
 
@@ -42,13 +46,18 @@ TEST_P(TransportTest, MessagesMayBeTakenInAnotherOrderThanSent) {
       [](Transport& transport) {
         std::vector<std::vector<std::byte>> messages;
         std::vector<std::unique_ptr<TransportOperation>> sends;
-        for (uint32_t i = 0; i < 20; ++i) messages.push_back(bytes_of(i % 3 == 0 ? 500'000 : 100 * i, static_cast<int>(i)));
-        for (uint32_t i = 0; i < 20; ++i) sends.push_back(transport.start_send(Rank(1), tag(i), messages[i]));
-        for (auto& operation : sends) EXPECT_TRUE(transport.wait(std::move(operation), kPatience).ok());
+        for (uint32_t i = 0; i < 20; ++i)
+          messages.push_back(bytes_of(i % 3 == 0 ? 500'000 : 100 * i, static_cast<int>(i)));
+        for (uint32_t i = 0; i < 20; ++i)
+          sends.push_back(transport.start_send(Rank(1), tag(i), messages[i]));
+        for (auto& operation : sends)
+          EXPECT_TRUE(transport.wait(std::move(operation), kPatience).ok());
       },
       [](Transport& transport) {
         for (uint32_t i = 20; i-- > 0;) {
-          EXPECT_TRUE(gets(transport, 0, tag(i), i % 3 == 0 ? 500'000 : 100 * i, static_cast<int>(i))) << i;
+          EXPECT_TRUE(
+              gets(transport, 0, tag(i), i % 3 == 0 ? 500'000 : 100 * i, static_cast<int>(i)))
+              << i;
         }
       });
 }
@@ -58,8 +67,8 @@ TEST_P(TransportTest, TwoRanksThatBothSendMuchBeforeTheyReceiveGetThrough) {
     const int own = transport.rank().value;
     const auto message = bytes_of(20 << 20, own);
     if (GetParam() == TransportKind::kUcx) {
-      // UCX moves a large message only once its receive is posted; sending first is fine there, too,
-      // as long as nobody waits for it.
+      // UCX moves a large message only once its receive is posted; sending first is fine there,
+      // too, as long as nobody waits for it.
       auto sending = transport.start_send(Rank(1 - own), tag(1), message);
       EXPECT_TRUE(gets(transport, 1 - own, tag(1), message.size(), 1 - own));
       EXPECT_TRUE(transport.wait(std::move(sending), kPatience).ok());
@@ -101,7 +110,8 @@ TEST_P(TransportTest, TimeoutNamesTheSilentRankAndTheMessageMayStillCome) {
   run_pair(
       [](Transport& transport) {
         std::byte byte;
-        const absl::Status status = receive(transport, 1, tag(1), {&byte, 1}, absl::Milliseconds(20));
+        const absl::Status status =
+            receive(transport, 1, tag(1), {&byte, 1}, absl::Milliseconds(20));
         EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
         EXPECT_EQ(accused_rank(status), Rank(1));
         EXPECT_TRUE(send(transport, 1, tag(2), {}).ok());
@@ -114,15 +124,16 @@ TEST_P(TransportTest, TimeoutNamesTheSilentRankAndTheMessageMayStillCome) {
 }
 
 TEST_P(TransportTest, WhatWasSentBeforeTheGoodbyeArrivesAndThenTheRankHasLeft) {
-  run_pair([](Transport& transport) { EXPECT_TRUE(send(transport, 1, tag(1), bytes_of(5000, 1)).ok()); },
-           [](Transport& transport) {
-             std::byte byte;
-             const absl::Status left = receive(transport, 0, tag(9), {&byte, 1});
-             EXPECT_TRUE(absl::IsCancelled(left)) << left;
-             EXPECT_TRUE(gets(transport, 0, tag(1), 5000, 1));
-             EXPECT_TRUE(absl::IsCancelled(receive(transport, 0, tag(1), {&byte, 1})));
-             EXPECT_TRUE(absl::IsCancelled(send(transport, 0, tag(1), {&byte, 1})));
-           });
+  run_pair(
+      [](Transport& transport) { EXPECT_TRUE(send(transport, 1, tag(1), bytes_of(5000, 1)).ok()); },
+      [](Transport& transport) {
+        std::byte byte;
+        const absl::Status left = receive(transport, 0, tag(9), {&byte, 1});
+        EXPECT_TRUE(absl::IsCancelled(left)) << left;
+        EXPECT_TRUE(gets(transport, 0, tag(1), 5000, 1));
+        EXPECT_TRUE(absl::IsCancelled(receive(transport, 0, tag(1), {&byte, 1})));
+        EXPECT_TRUE(absl::IsCancelled(send(transport, 0, tag(1), {&byte, 1})));
+      });
 }
 
 TEST_P(TransportTest, ARevokedViewIsOverAndLaterViewsWork) {
@@ -171,7 +182,8 @@ TEST_P(TransportTest, DoneDrivesProgress) {
 TEST_P(ThreadedTransportTest, TwoThreadsWithTwoCommunicatorsDoNotInterfere) {
   run_ranks(GetParam(), 3, [](Transport& transport) {
     const auto reduce = [&](uint16_t group) {
-      Communicator communicator(transport, {Rank(0), Rank(1), Rank(2)}, {View(1), group, kPatience});
+      Communicator communicator(transport, {Rank(0), Rank(1), Rank(2)},
+                                {View(1), group, kPatience});
       for (int round = 0; round < 100; ++round) {
         std::vector<int64_t> values(round % 10 == 0 ? 40'000 : 10, group * 1000 + round);
         ASSERT_TRUE(communicator.all_reduce<int64_t>(values, ReduceOp::kSum).ok());
@@ -193,7 +205,8 @@ TEST_P(ThreadedTransportTest, RevokeWakesAllThreadsThatWait) {
     for (uint32_t i = 0; i < 3; ++i) {
       threads.emplace_back([&, i] {
         std::byte byte;
-        const absl::Status status = receive(transport, 1 - transport.rank().value, tag(i), {&byte, 1});
+        const absl::Status status =
+            receive(transport, 1 - transport.rank().value, tag(i), {&byte, 1});
         EXPECT_EQ(status.message(), "stop") << status;
         ++woken;
       });
@@ -222,9 +235,11 @@ class FalsePeerTest : public testing::Test {
     const std::string address = (*listener)->address();
     std::thread peer([&] {
       const auto socket = call(Rank(0), parse_address(address)->detail);
-      const auto letters = make_stream_pair();
-      ASSERT_TRUE(socket.ok() && letters.ok());
-      ASSERT_TRUE(send_greeting(*socket, {Rank(1), 2, View(0), process_number(own->name)}, letters->theirs).ok());
+      const auto service_messages = make_stream_pair();
+      ASSERT_TRUE(socket.ok() && service_messages.ok());
+      ASSERT_TRUE(send_greeting(*socket, {Rank(1), 2, View(0), process_number(own->name)},
+                                service_messages->theirs)
+                      .ok());
       GreetingBytes answer;
       ASSERT_TRUE(receive_all(socket->get(), answer, Deadline(kPatience)).ok());
       FrameBytes word;
@@ -261,8 +276,8 @@ TEST_F(FalsePeerTest, AHugeAnnouncementTakesNoMemory) {
   });
 }
 
-TEST_F(FalsePeerTest, ALetterAmongTheMessagesEndsThatPeer) {
-  const FrameBytes header = encode_frame({FrameKind::kData, letter_tag(1), 0});
+TEST_F(FalsePeerTest, AServiceMessageAmongTheMessagesEndsThatPeer) {
+  const FrameBytes header = encode_frame({FrameKind::kData, service_tag(1), 0});
   meet({header.begin(), header.end()}, [](Transport& transport) {
     std::byte byte;
     EXPECT_TRUE(absl::IsUnavailable(receive(transport, 1, tag(2), {&byte, 1})));
@@ -273,7 +288,8 @@ TEST(ListenerTest, ARankThatDoesNotComeIsNamed) {
   for (const TransportKind kind : kRealTransports) {
     auto here = listen(kind);
     auto silent = listen(kind);
-    const auto transport = here->connect(Rank(0), {here->address(), silent->address()}, absl::Milliseconds(100));
+    const auto transport =
+        here->connect(Rank(0), {here->address(), silent->address()}, absl::Milliseconds(100));
     EXPECT_TRUE(absl::IsDeadlineExceeded(transport.status())) << transport.status();
     EXPECT_EQ(accused_rank(transport.status()), Rank(1));
   }

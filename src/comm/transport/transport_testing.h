@@ -43,11 +43,17 @@ inline bool gets(Transport& transport, int from, Tag tag, size_t size, int seed)
   return receive(transport, from, tag, into).ok() && into == bytes_of(size, seed);
 }
 
-inline Tag letter_tag(uint32_t purpose, uint32_t view = 1) { return {View(view), kLetterGroup, purpose}; }
+inline Tag service_tag(uint32_t purpose, uint32_t view = 1) {
+  return {View(view), kServiceGroup, purpose};
+}
 
-inline bool is_letter(const absl::StatusOr<Letter>& letter, int from, Tag tag, size_t size, int seed) {
-  if (!letter.ok() || letter->from != Rank(from) || letter->tag != tag || letter->size != size) return false;
-  return size == 0 || std::memcmp(bytes_of(size, seed).data(), letter->bytes.get(), size) == 0;
+inline bool is_service_message(const absl::StatusOr<ServiceMessage>& service_message, int from,
+                               Tag tag, size_t size, int seed) {
+  if (!service_message.ok() || service_message->from != Rank(from) || service_message->tag != tag ||
+      service_message->size != size)
+    return false;
+  return size == 0 ||
+         std::memcmp(bytes_of(size, seed).data(), service_message->bytes.get(), size) == 0;
 }
 
 }  // namespace evermoe

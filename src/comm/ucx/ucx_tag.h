@@ -23,7 +23,7 @@ static_assert(kPurposeBits + kGroupBits + kViewBits + kRankBits == 64);
 // The last group is the transport's own: greetings and goodbyes. Their view is the one in which the
 // younger of the two processes joined.
 inline constexpr uint16_t kOwnGroup = (1 << kGroupBits) - 1;
-static_assert(kLetterGroup < kOwnGroup);
+static_assert(kServiceGroup < kOwnGroup);
 inline constexpr uint32_t kHello = 1;
 inline constexpr uint32_t kGoodbye = 2;
 // Answers a goodbye: who leaves before it has arrived may take it away again by closing the socket.
@@ -41,19 +41,24 @@ inline uint64_t ucx_tag(Rank sender, const Tag& tag) {
 
 inline constexpr uint64_t kExactly = ~uint64_t{0};
 inline constexpr uint64_t kRankMask = ~uint64_t{0} << (kViewBits + kGroupBits + kPurposeBits);
-inline constexpr uint64_t kViewMask = ((uint64_t{1} << kViewBits) - 1) << (kGroupBits + kPurposeBits);
+inline constexpr uint64_t kViewMask = ((uint64_t{1} << kViewBits) - 1)
+                                      << (kGroupBits + kPurposeBits);
 inline constexpr uint64_t kGroupMask = ((uint64_t{1} << kGroupBits) - 1) << kPurposeBits;
 
-inline Rank rank_in(uint64_t bits) { return Rank(static_cast<int32_t>(bits >> (kViewBits + kGroupBits + kPurposeBits))); }
-inline uint32_t purpose_in(uint64_t bits) { return static_cast<uint32_t>(bits & ((uint64_t{1} << kPurposeBits) - 1)); }
+inline Rank rank_in(uint64_t bits) {
+  return Rank(static_cast<int32_t>(bits >> (kViewBits + kGroupBits + kPurposeBits)));
+}
+inline uint32_t purpose_in(uint64_t bits) {
+  return static_cast<uint32_t>(bits & ((uint64_t{1} << kPurposeBits) - 1));
+}
 
-// Follows a letter's own bytes: what its tag has no room for (little endian).
-struct LetterEnd {
-  uint32_t view = 0;    // of the letter's tag, whole
+// Follows a service message's own bytes: what its tag has no room for (little endian).
+struct ServiceMessageEnd {
+  uint32_t view = 0;  // of the service message's tag, whole
   uint32_t zero = 0;
   uint64_t sender = 0;  // number of its process
 };
-static_assert(sizeof(LetterEnd) == 16);
+static_assert(sizeof(ServiceMessageEnd) == 16);
 
 // A range of groups as few tags with masks: visit(first group, mask of the group bits) for aligned
 // blocks of 2^n groups.

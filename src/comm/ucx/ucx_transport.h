@@ -1,13 +1,13 @@
 // The transport between machines: UCX tag matching over TCP (and RDMA where there is any).
 //
 // Never over UCX's own shared memory: a killed or stopped sender can block a receiver there for
-// every healthy one. UCX reports the death of a peer whose connection breaks; a stopped peer is only
-// noticed by a timeout.
+// every healthy one. UCX reports the death of a peer whose connection breaks; a stopped peer is
+// only noticed by a timeout.
 //
-// Each of the two kinds of traffic has a worker and a lane of its own (ucx_lane.h).
+// Each of the two kinds of traffic has a worker and a channel of its own (ucx_channel.h).
 //
-// Views are told apart modulo 512 (ucx_tag.h). Letters that UCX sends at
-// once, the small ones, are not held back by Transport::kLetterBytesMax: they wait in its memory.
+// Views are told apart modulo 512 (ucx_tag.h). Service messages that UCX sends at
+// once, the small ones, are not held back by Transport::kServiceBytesMax: they wait in its memory.
 #pragma once
 
 #include <memory>

@@ -34,10 +34,12 @@ void check_environment() {
 std::string chosen_transports(const UcxTransportOptions& options) {
   const char* wanted = std::getenv("UCX_TLS");
   if (wanted == nullptr) return options.transports;
-  const std::set<std::string> safe = {"self", "tcp", "ib", "rc", "rc_v", "rc_x", "dc", "dc_x", "ud", "ud_v", "ud_x"};
+  const std::set<std::string> safe = {"self", "tcp",  "ib", "rc",   "rc_v", "rc_x",
+                                      "dc",   "dc_x", "ud", "ud_v", "ud_x"};
   for (const std::string& name : std::vector<std::string>(absl::StrSplit(wanted, ','))) {
     if (!safe.contains(name)) {
-      log_warning(absl::StrCat("UCX_TLS=", wanted, " is not used: ", name, " is not among ", absl::StrJoin(safe, ",")));
+      log_warning(absl::StrCat("UCX_TLS=", wanted, " is not used: ", name, " is not among ",
+                               absl::StrJoin(safe, ",")));
       return options.transports;
     }
   }
@@ -96,7 +98,8 @@ void BufferPool::give_back(Buffer buffer) {
   free_.push_back(std::move(buffer));
 }
 
-absl::StatusOr<std::shared_ptr<const UcxContext>> UcxContext::create(const UcxTransportOptions& options) {
+absl::StatusOr<std::shared_ptr<const UcxContext>> UcxContext::create(
+    const UcxTransportOptions& options) {
   check_environment();
   ASSIGN_OR_RETURN(ucp_config_t* const config, configure(options));
   const std::shared_ptr<UcxContext> context(new UcxContext);
@@ -107,15 +110,16 @@ absl::StatusOr<std::shared_ptr<const UcxContext>> UcxContext::create(const UcxTr
   const auto status = ucp_init(&params, config, &context->context_);
   ucp_config_release(config);
   if (status == UCS_OK) return context;
-  return Unsupported(absl::StrCat("UCX cannot use ", options.transports, " on ", options.net_devices, ": ",
-                                  ucs_status_string(status)));
+  return Unsupported(absl::StrCat("UCX cannot use ", options.transports, " on ",
+                                  options.net_devices, ": ", ucs_status_string(status)));
 }
 
 UcxContext::~UcxContext() {
   if (context_ != nullptr) ucp_cleanup(context_);
 }
 
-absl::StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::create(std::shared_ptr<const UcxContext> context) {
+absl::StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::create(
+    std::shared_ptr<const UcxContext> context) {
   std::unique_ptr<UcxWorker> worker(new UcxWorker);
   worker->context_ = std::move(context);
   ucp_worker_params_t params{};

@@ -36,7 +36,8 @@ class BufferPool {
 // What UCX may use. Its workers may be used by different threads at a time.
 class UcxContext {
  public:
-  static absl::StatusOr<std::shared_ptr<const UcxContext>> create(const UcxTransportOptions& options);
+  static absl::StatusOr<std::shared_ptr<const UcxContext>> create(
+      const UcxTransportOptions& options);
   ~UcxContext();
   UcxContext(const UcxContext&) = delete;
   UcxContext& operator=(const UcxContext&) = delete;
@@ -47,10 +48,11 @@ class UcxContext {
   ucp_context_h context_ = nullptr;
 };
 
-// Not synchronised: the mutex of its lane guards it.
+// Not synchronised: the mutex of its channel guards it.
 class UcxWorker {
  public:
-  static absl::StatusOr<std::unique_ptr<UcxWorker>> create(std::shared_ptr<const UcxContext> context);
+  static absl::StatusOr<std::unique_ptr<UcxWorker>> create(
+      std::shared_ptr<const UcxContext> context);
   ~UcxWorker();
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;

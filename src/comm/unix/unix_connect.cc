@@ -51,7 +51,8 @@ struct alignas(cmsghdr) Control {
 
 int descriptor_in(msghdr& message) {
   int fd = -1;
-  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
+       part = CMSG_NXTHDR(&message, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
     std::memcpy(&fd, CMSG_DATA(part), sizeof(fd));
   }
@@ -67,7 +68,8 @@ absl::StatusOr<ListeningSocket> listen_on_random_name() {
                              absl::Hex(random()));
   ASSIGN_OR_RETURN(result.socket, new_socket());
   const AbstractName name = abstract_name(result.name);
-  if (::bind(result.socket.get(), reinterpret_cast<const sockaddr*>(&name.address), name.size) != 0) {
+  if (::bind(result.socket.get(), reinterpret_cast<const sockaddr*>(&name.address), name.size) !=
+      0) {
     return system_error("bind");
   }
   if (::listen(result.socket.get(), SOMAXCONN) != 0) return system_error("listen");
@@ -77,10 +79,12 @@ absl::StatusOr<ListeningSocket> listen_on_random_name() {
 absl::StatusOr<FileDescriptor> call(Rank peer, const std::string& name) {
   ASSIGN_OR_RETURN(FileDescriptor socket, new_socket());
   const AbstractName target = abstract_name(name);
-  while (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&target.address), target.size) != 0) {
+  while (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&target.address), target.size) !=
+         0) {
     if (errno == EINTR) continue;
     if (errno == EAGAIN) return FileDescriptor();
-    if (errno == ECONNREFUSED) return PeerLost(peer, absl::StrCat("rank ", peer.value, " no longer listens"));
+    if (errno == ECONNREFUSED)
+      return PeerLost(peer, absl::StrCat("rank ", peer.value, " no longer listens"));
     return system_error("connect");
   }
   return socket;
@@ -105,7 +109,8 @@ absl::StatusOr<StreamPair> make_stream_pair() {
   return StreamPair{FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
-absl::Status send_greeting(const FileDescriptor& socket, const Greeting& greeting, const FileDescriptor& passed) {
+absl::Status send_greeting(const FileDescriptor& socket, const Greeting& greeting,
+                           const FileDescriptor& passed) {
   GreetingBytes bytes = encode_greeting(greeting);
   iovec part{bytes.data(), bytes.size()};
   Control control;
@@ -125,7 +130,8 @@ absl::Status send_greeting(const FileDescriptor& socket, const Greeting& greetin
   // A fresh connection takes so little at once.
   const ssize_t sent = ::sendmsg(socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent == static_cast<ssize_t>(bytes.size())) return absl::OkStatus();
-  if (sent < 0 && (errno == EPIPE || errno == ECONNRESET)) return Cancelled("the other end has closed the connection");
+  if (sent < 0 && (errno == EPIPE || errno == ECONNRESET))
+    return Cancelled("the other end has closed the connection");
   return system_error("greeting");
 }
 
@@ -141,7 +147,8 @@ absl::StatusOr<bool> GreetingReader::read(const FileDescriptor& socket) {
     const ssize_t got = ::recvmsg(socket.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return false;
-    if (got == 0 || (got < 0 && errno == ECONNRESET)) return Cancelled("the other end has closed the connection");
+    if (got == 0 || (got < 0 && errno == ECONNRESET))
+      return Cancelled("the other end has closed the connection");
     if (got < 0) return system_error("greeting");
     if (const int fd = descriptor_in(message); fd >= 0) passed_ = FileDescriptor(fd);
     count_ += static_cast<size_t>(got);

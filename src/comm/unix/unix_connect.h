@@ -1,4 +1,5 @@
-// The sockets of processes that meet: names to listen at, calls, and greetings with a second stream.
+// The sockets of processes that meet: names to listen at, calls, and greetings with a second
+// stream.
 //
 // A pair of processes has two streams. The caller connects the first one to the other's name, makes
 // the second one itself, and passes one end of it along with its greeting.
@@ -37,13 +38,14 @@ absl::StatusOr<StreamPair> make_stream_pair();
 
 // Sends a greeting over a fresh connection, with a descriptor if `passed` has one. Cancelled if the
 // other end has closed.
-absl::Status send_greeting(const FileDescriptor& socket, const Greeting& greeting, const FileDescriptor& passed);
+absl::Status send_greeting(const FileDescriptor& socket, const Greeting& greeting,
+                           const FileDescriptor& passed);
 
 // Reads one greeting and what is passed along, in as many parts as it comes.
 class GreetingReader {
  public:
-  // Reads what is there without blocking. True once the greeting is complete. Cancelled if the other
-  // end has closed before, and as decode_greeting().
+  // Reads what is there without blocking. True once the greeting is complete. Cancelled if the
+  // other end has closed before, and as decode_greeting().
   absl::StatusOr<bool> read(const FileDescriptor& socket);
 
   bool has_begun() const { return count_ > 0; }

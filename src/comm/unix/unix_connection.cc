@@ -28,12 +28,18 @@ constexpr int kReadRoundsMax = 8;
 std::byte* UnixConnection::Incoming::destination() const {
   if (fate == Fate::kReceive) return receive->target.data() + arrived;
   if (fate == Fate::kKeep) return kept->bytes.get() + arrived;
-  if (fate == Fate::kLetter) return letter.bytes.get() + arrived;
+  if (fate == Fate::kService) return service_message.bytes.get() + arrived;
   return nullptr;
 }
 
-UnixConnection::UnixConnection(Rank peer, FileDescriptor socket, uint32_t number, UnixLaneState& lane)
-    : peer_(peer), number_(number), lane_(lane), socket_(std::move(socket)), outbox_(peer), staging_(kStagingBytes) {}
+UnixConnection::UnixConnection(Rank peer, FileDescriptor socket, uint32_t number,
+                               UnixChannelState& channel)
+    : peer_(peer),
+      number_(number),
+      channel_(channel),
+      socket_(std::move(socket)),
+      outbox_(peer),
+      staging_(kStagingBytes) {}
 
 UnixConnection::~UnixConnection() { fail(Cancelled("the transport was destroyed")); }
 
@@ -51,9 +57,9 @@ void UnixConnection::start_receive(PendingOperation* receive) {
     inbox_.withdraw(receive);
     return receive->finish(lost_);
   }
-  const bool takes_incoming = incoming_ && incoming_->header.tag == receive->tag &&
-                              (incoming_->fate == Incoming::Fate::kHold ||
-                               incoming_->fate == Incoming::Fate::kKeep);
+  const bool takes_incoming =
+      incoming_ && incoming_->header.tag == receive->tag &&
+      (incoming_->fate == Incoming::Fate::kHold || incoming_->fate == Incoming::Fate::kKeep);
   if (!takes_incoming) return reconsider_hold();
   PendingOperation* const matched = inbox_.match(receive->tag);
   check_length(*matched, incoming_->header.length);
@@ -67,7 +73,7 @@ void UnixConnection::start_receive(PendingOperation* receive) {
 }
 
 void UnixConnection::resume() {
-  if (!is_held()) lane_.held.erase(this);
+  if (!is_held()) channel_.held.erase(this);
   if (is_lost()) return;
   if (const absl::Status status = parse(); !status.ok()) fail(status);
 }
@@ -85,7 +91,7 @@ void UnixConnection::revoke(GroupRange groups, View last, const absl::Status& re
   inbox_.fail_posted(groups, last, reason);
   inbox_.drop_kept(groups, last);
   outbox_.revoke(groups, last, reason);
-  if (!incoming_ || lane_.revocations.find(incoming_->header.tag) == nullptr) return;
+  if (!incoming_ || channel_.revocations.find(incoming_->header.tag) == nullptr) return;
   if (incoming_->receive != nullptr) incoming_->receive->finish(reason);
   incoming_->receive = nullptr;
   incoming_->kept.reset();
@@ -102,11 +108,12 @@ void UnixConnection::say_goodbye() {
 void UnixConnection::fail(const absl::Status& reason) {
   if (is_lost()) return;
   lost_ = reason;
-  lane_.held.erase(this);
+  channel_.held.erase(this);
   socket_.reset();
   inbox_.fail_posted(std::nullopt, reason);
   if (incoming_ && incoming_->receive != nullptr) incoming_->receive->finish(reason);
-  if (incoming_ && incoming_->fate == Incoming::Fate::kLetter) lane_.letters->abandon(incoming_->letter);
+  if (incoming_ && incoming_->fate == Incoming::Fate::kService)
+    channel_.service_messages->abandon(incoming_->service_message);
   incoming_.reset();
   outbox_.fail(reason);
 }
@@ -148,7 +155,8 @@ bool UnixConnection::read_once() {
   make_room_for_reading();
   const bool direct = incoming_ && incoming_->destination() != nullptr;
   const size_t payload = direct ? incoming_->missing() : 0;
-  const size_t ahead = payload >= kDirectBytesMin ? kFrameHeaderBytes : staging_.size() - staging_end_;
+  const size_t ahead =
+      payload >= kDirectBytesMin ? kFrameHeaderBytes : staging_.size() - staging_end_;
   std::array<iovec, 2> parts{{{direct ? incoming_->destination() : nullptr, payload},
                               {staging_.data() + staging_end_, ahead}}};
   msghdr message{};
@@ -157,7 +165,8 @@ bool UnixConnection::read_once() {
   const ssize_t got = ::recvmsg(fd(), &message, MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   if (got <= 0) {
-    fail(PeerLost(peer_, absl::StrCat("rank ", peer_.value, " has closed its connection without a goodbye")));
+    fail(PeerLost(
+        peer_, absl::StrCat("rank ", peer_.value, " has closed its connection without a goodbye")));
     return false;
   }
   const size_t direct_got = std::min(static_cast<size_t>(got), payload);
@@ -183,31 +192,36 @@ absl::Status UnixConnection::parse() {
 
 absl::Status UnixConnection::begin_message() {
   const auto header = decode_frame({staging_.data() + staging_begin_, kFrameHeaderBytes});
-  if (!header.ok()) return give_up(absl::StrCat("its stream is corrupt: ", header.status().message()));
+  if (!header.ok())
+    return give_up(absl::StrCat("its stream is corrupt: ", header.status().message()));
   staging_begin_ += kFrameHeaderBytes;
-  if (header->kind == FrameKind::kGoodbye) return Cancelled(absl::StrCat("rank ", peer_.value, " has left"));
+  if (header->kind == FrameKind::kGoodbye)
+    return Cancelled(absl::StrCat("rank ", peer_.value, " has left"));
   Incoming incoming;
   incoming.header = *header;
-  RETURN_IF_ERROR(incoming.is_letter() ? decide_fate_of_letter(incoming) : decide_fate(incoming));
+  RETURN_IF_ERROR(incoming.is_service_message() ? decide_fate_of_service_message(incoming)
+                                                : decide_fate(incoming));
   incoming_ = std::move(incoming);
   end_hold_if_needed();
-  if (is_held()) lane_.held.insert(this);
+  if (is_held()) channel_.held.insert(this);
   return absl::OkStatus();
 }
 
 absl::Status UnixConnection::decide_fate(Incoming& incoming) {
   const FrameHeader& header = incoming.header;
-  if (lane_.revocations.find(header.tag) != nullptr) {
+  if (channel_.revocations.find(header.tag) != nullptr) {
     incoming.fate = Incoming::Fate::kDiscard;
   } else if (PendingOperation* const receive = inbox_.match(header.tag); receive != nullptr) {
     check_length(*receive, header.length);
     incoming.fate = Incoming::Fate::kReceive;
     incoming.receive = receive;
-  } else if (header.length <= kEagerBytesMax && inbox_.kept_bytes() + header.length <= kKeptBytesMax) {
+  } else if (header.length <= kEagerBytesMax &&
+             inbox_.kept_bytes() + header.length <= kKeptBytesMax) {
     incoming.fate = Incoming::Fate::kKeep;
     incoming.kept = std::make_unique<KeptMessage>(header.tag, header.length);
   } else if (inbox_.kept_bytes() + header.length > kForcedBytesMax) {
-    return NoCapacity(absl::StrCat("rank ", peer_.value, " sent ", inbox_.kept_bytes() + header.length,
+    return NoCapacity(absl::StrCat("rank ", peer_.value, " sent ",
+                                   inbox_.kept_bytes() + header.length,
                                    " bytes that nobody receives"));
   } else {
     incoming.fate = Incoming::Fate::kHold;
@@ -215,21 +229,25 @@ absl::Status UnixConnection::decide_fate(Incoming& incoming) {
   return absl::OkStatus();
 }
 
-absl::Status UnixConnection::decide_fate_of_letter(Incoming& incoming) {
-  if (!lane_.letters) return give_up("it sends letters where none are expected");
+absl::Status UnixConnection::decide_fate_of_service_message(Incoming& incoming) {
+  if (!channel_.service_messages)
+    return give_up("it sends service messages where none are expected");
   const size_t length = incoming.header.length;
-  if (length > kForcedBytesMax) return NoCapacity(absl::StrCat("rank ", peer_.value, " sent a letter of ", length, " bytes"));
-  if (lane_.letters->has_room(peer_, length)) {
-    take_letter(incoming);
+  if (length > kForcedBytesMax)
+    return NoCapacity(
+        absl::StrCat("rank ", peer_.value, " sent a service message of ", length, " bytes"));
+  if (channel_.service_messages->has_room(peer_, length)) {
+    take_service_message(incoming);
   } else {
     incoming.fate = Incoming::Fate::kHold;
   }
   return absl::OkStatus();
 }
 
-void UnixConnection::take_letter(Incoming& incoming) {
-  incoming.fate = Incoming::Fate::kLetter;
-  incoming.letter = lane_.letters->expect(peer_, incoming.header.tag, incoming.header.length);
+void UnixConnection::take_service_message(Incoming& incoming) {
+  incoming.fate = Incoming::Fate::kService;
+  incoming.service_message =
+      channel_.service_messages->expect(peer_, incoming.header.tag, incoming.header.length);
 }
 
 void UnixConnection::reconsider_hold() {
@@ -239,18 +257,19 @@ void UnixConnection::reconsider_hold() {
 }
 
 bool UnixConnection::holding_is_dangerous() const {
-  if (incoming_->is_letter()) {
-    const size_t forced = lane_.letters->bytes_from(peer_) + incoming_->header.length;
-    return hung_up_ || (lane_.send_waiters > 0 && forced <= kForcedBytesMax);
+  if (incoming_->is_service_message()) {
+    const size_t forced = channel_.service_messages->bytes_from(peer_) + incoming_->header.length;
+    return hung_up_ || (channel_.send_waiters > 0 && forced <= kForcedBytesMax);
   }
-  return hung_up_ || lane_.send_waiters > 0 || inbox_.posted_count() > 0;
+  return hung_up_ || channel_.send_waiters > 0 || inbox_.posted_count() > 0;
 }
 
 void UnixConnection::end_hold_if_needed() {
   if (!is_held()) return;
   const FrameHeader& header = incoming_->header;
-  if (incoming_->is_letter()) {
-    if (lane_.letters->has_room(peer_, header.length) || holding_is_dangerous()) take_letter(*incoming_);
+  if (incoming_->is_service_message()) {
+    if (channel_.service_messages->has_room(peer_, header.length) || holding_is_dangerous())
+      take_service_message(*incoming_);
   } else if (holding_is_dangerous()) {
     incoming_->kept = std::make_unique<KeptMessage>(header.tag, header.length);
     incoming_->fate = Incoming::Fate::kKeep;
@@ -270,7 +289,8 @@ void UnixConnection::complete_message() {
   incoming_.reset();
   if (done.fate == Incoming::Fate::kReceive) done.receive->finish(absl::OkStatus());
   if (done.fate == Incoming::Fate::kKeep) inbox_.keep(std::move(done.kept));
-  if (done.fate == Incoming::Fate::kLetter) lane_.letters->put(std::move(done.letter));
+  if (done.fate == Incoming::Fate::kService)
+    channel_.service_messages->put(std::move(done.service_message));
 }
 
 }  // namespace evermoe

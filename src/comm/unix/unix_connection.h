@@ -2,20 +2,20 @@
 //
 // Writing: a send is attempted at once; what the kernel does not take is queued in order.
 //
-// Reading: payload goes straight into the posted receive, or into the letter that it is. A message
-// that nobody has posted a receive for is kept on the heap if it is small (kEagerBytesMax) and the
-// peer has less than kKeptBytesMax kept already. Otherwise it is *held*, and so is a letter that the
-// box has no room for: its payload stays in the kernel and the sender waits, because that costs no
-// memory and no copy.
+// Reading: payload goes straight into the posted receive, or into the service message that it is. A
+// message that nobody has posted a receive for is kept on the heap if it is small (kEagerBytesMax)
+// and the peer has less than kKeptBytesMax kept already. Otherwise it is *held*, and so is a
+// service message that the box has no room for: its payload stays in the kernel and the sender
+// waits, because that costs no memory and no copy.
 //
 // A hold ends when the receive is posted or the box has room. It also ends, into the heap, when
 // holding on could deadlock: a receive is posted for a message behind it, a thread of this process
-// waits for a send on this lane (its peer may in turn wait for us to read), or the peer has hung up
-// and has to be read to its end. So a rank that waits never refuses to read what it waits for, and
-// two ranks that both send before they receive get through. Only in these cases may more than the
-// limits be kept, up to kForcedBytesMax: there the peer is given up with NoCapacity.
+// waits for a send on this channel (its peer may in turn wait for us to read), or the peer has hung
+// up and has to be read to its end. So a rank that waits never refuses to read what it waits for,
+// and two ranks that both send before they receive get through. Only in these cases may more than
+// the limits be kept, up to kForcedBytesMax: there the peer is given up with NoCapacity.
 //
-// Not synchronised: the lane's mutex guards it. It finishes operations, never deletes them.
+// Not synchronised: the channel's mutex guards it. It finishes operations, never deletes them.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +26,9 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "comm/transport/inbox.h"
-#include "comm/transport/letter_box.h"
 #include "comm/transport/pending_operation.h"
 #include "comm/transport/revocations.h"
+#include "comm/transport/service_inbox.h"
 #include "comm/transport/socket.h"
 #include "comm/unix/unix_outbox.h"
 
@@ -36,12 +36,13 @@ namespace evermoe {
 
 class UnixConnection;
 
-// What the connections of one lane share.
-struct UnixLaneState {
+// What the connections of one channel share.
+struct UnixChannelState {
   Revocations revocations;
-  int send_waiters = 0;              // threads that wait for a send
-  absl::flat_hash_set<UnixConnection*> held;  // connections with a message that is held
-  std::optional<LetterBox> letters;  // where letters go; none: letters do not come on this lane
+  int send_waiters = 0;                          // threads that wait for a send
+  absl::flat_hash_set<UnixConnection*> held;     // connections with a message that is held
+  std::optional<ServiceInbox> service_messages;  // where service messages go; none: service
+                                                 // messages do not come on this channel
 };
 
 class UnixConnection {
@@ -50,19 +51,20 @@ class UnixConnection {
   static constexpr size_t kKeptBytesMax = size_t{64} << 20;
   static constexpr size_t kForcedBytesMax = size_t{4} << 30;
 
-  // `lane` must outlive this. `number` tells the connections of a lane apart, also former ones.
-  UnixConnection(Rank peer, FileDescriptor socket, uint32_t number, UnixLaneState& lane);
+  // `channel` must outlive this. `number` tells the connections of a channel apart, also former
+  // ones.
+  UnixConnection(Rank peer, FileDescriptor socket, uint32_t number, UnixChannelState& channel);
   ~UnixConnection();
 
   // Of tags that are not revoked.
   void start_send(PendingOperation* send);
   void start_receive(PendingOperation* receive);
 
-  // Takes an unfinished operation back; what was already on the way goes on from a copy (send) or is
-  // thrown away (receive).
+  // Takes an unfinished operation back; what was already on the way goes on from a copy (send) or
+  // is thrown away (receive).
   void withdraw(PendingOperation* operation);
 
-  // The lane's revocations have got a new entry.
+  // The channel's revocations have got a new entry.
   void revoke(GroupRange groups, View last, const absl::Status& reason);
 
   // What epoll reported. After a failure the socket is closed and every operation has failed.
@@ -87,21 +89,21 @@ class UnixConnection {
   Rank peer() const { return peer_; }
   uint32_t number() const { return number_; }
 
-  uint32_t armed_events = 0;  // what the lane's epoll watches this socket for
+  uint32_t armed_events = 0;  // what the channel's epoll watches this socket for
 
  private:
   // The message whose header has been read and whose payload has not.
   struct Incoming {
-    enum class Fate { kReceive, kKeep, kLetter, kDiscard, kHold };
+    enum class Fate { kReceive, kKeep, kService, kDiscard, kHold };
     Fate fate = Fate::kDiscard;
     FrameHeader header;
     size_t arrived = 0;
     PendingOperation* receive = nullptr;
     std::unique_ptr<KeptMessage> kept;
-    Letter letter;
+    ServiceMessage service_message;
 
     size_t missing() const { return header.length - arrived; }
-    bool is_letter() const { return header.tag.group == kLetterGroup; }
+    bool is_service_message() const { return header.tag.group == kServiceGroup; }
     std::byte* destination() const;
   };
 
@@ -117,8 +119,8 @@ class UnixConnection {
   absl::Status parse();
   absl::Status begin_message();
   absl::Status decide_fate(Incoming& incoming);
-  absl::Status decide_fate_of_letter(Incoming& incoming);
-  void take_letter(Incoming& incoming);
+  absl::Status decide_fate_of_service_message(Incoming& incoming);
+  void take_service_message(Incoming& incoming);
   bool holding_is_dangerous() const;
   void end_hold_if_needed();
   void consume(size_t bytes);
@@ -127,7 +129,7 @@ class UnixConnection {
 
   const Rank peer_;
   const uint32_t number_;
-  UnixLaneState& lane_;
+  UnixChannelState& channel_;
   FileDescriptor socket_;
   absl::Status lost_;
 

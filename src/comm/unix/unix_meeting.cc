@@ -36,7 +36,8 @@ absl::Status UnixMeeting::start() {
   return wake_up_ ? absl::OkStatus() : system_error("eventfd");
 }
 
-absl::Status UnixMeeting::run(std::map<Rank, UnixProcess> missing, const Deadline& deadline, const Connected& connected) {
+absl::Status UnixMeeting::run(std::map<Rank, UnixProcess> missing, const Deadline& deadline,
+                              const Connected& connected) {
   const std::lock_guard lock(mutex_);
   missing_ = std::move(missing);
   std::erase_if(contacts_, [this](const auto& entry) {
@@ -64,7 +65,8 @@ absl::Status UnixMeeting::meet_all(const Deadline& deadline, const Connected& co
 absl::Status UnixMeeting::timeout() const {
   std::vector<int32_t> ranks;
   for (const auto& [rank, process] : missing_) ranks.push_back(rank.value);
-  return Timeout(Rank(ranks[0]), absl::StrCat("ranks ", absl::StrJoin(ranks, ", "), " have not connected in time"));
+  return Timeout(Rank(ranks[0]),
+                 absl::StrCat("ranks ", absl::StrJoin(ranks, ", "), " have not connected in time"));
 }
 
 Greeting UnixMeeting::own_greeting(View since) const { return {rank_, size_, since, process_}; }
@@ -83,15 +85,17 @@ absl::Status UnixMeeting::contact_missing() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<UnixMeeting::Contact> UnixMeeting::make_contact(Rank rank, const UnixProcess& process) {
+absl::StatusOr<UnixMeeting::Contact> UnixMeeting::make_contact(Rank rank,
+                                                               const UnixProcess& process) {
   Contact contact{process, {}, {}, {}};
   ASSIGN_OR_RETURN(contact.socket, call(rank, process.name));
   if (!contact.socket || !process.we_call) return contact;
-  ASSIGN_OR_RETURN(StreamPair letters, make_stream_pair());
-  const absl::Status greeted = send_greeting(contact.socket, own_greeting(process.since), letters.theirs);
+  ASSIGN_OR_RETURN(StreamPair service_messages, make_stream_pair());
+  const absl::Status greeted =
+      send_greeting(contact.socket, own_greeting(process.since), service_messages.theirs);
   if (absl::IsCancelled(greeted)) contact.socket.reset();
   if (!greeted.ok() && !absl::IsCancelled(greeted)) return greeted;
-  contact.letters = std::move(letters.ours);
+  contact.service_messages = std::move(service_messages.ours);
   return contact;
 }
 
@@ -111,12 +115,13 @@ absl::Status UnixMeeting::answer_callers(const Connected& connected) {
 }
 
 // Takes the caller's sockets in any case: they become the connection or are closed.
-absl::Status UnixMeeting::answer(Caller& caller, const UnixProcess& process, const Connected& connected) {
+absl::Status UnixMeeting::answer(Caller& caller, const UnixProcess& process,
+                                 const Connected& connected) {
   const Greeting greeting = *caller.reader.greeting();
   UnixStreams streams{std::move(caller.socket), caller.reader.take_passed()};
   const absl::Status sent = send_greeting(streams.messages, own_greeting(process.since), {});
   RETURN_IF_ERROR(check_world(greeting.rank, greeting.world_size));
-  if (!sent.ok() || !streams.letters) {
+  if (!sent.ok() || !streams.service_messages) {
     log_warning(absl::StrCat("rank ", greeting.rank.value, " has called and gone"));
     return absl::OkStatus();
   }
@@ -127,19 +132,23 @@ absl::Status UnixMeeting::answer(Caller& caller, const UnixProcess& process, con
 
 absl::Status UnixMeeting::check_world(Rank rank, uint32_t world_size) const {
   if (world_size == size_) return absl::OkStatus();
-  return InvalidInput(absl::StrCat("rank ", rank.value, " believes in ", world_size, " ranks, this one in ", size_));
+  return InvalidInput(absl::StrCat("rank ", rank.value, " believes in ", world_size,
+                                   " ranks, this one in ", size_));
 }
 
 absl::Status UnixMeeting::wait_for_events(const Deadline& deadline, const Connected& connected) {
   std::vector<pollfd> watched{{wake_up_.get(), POLLIN, 0}, {listening_.socket.get(), POLLIN, 0}};
   for (const Caller& caller : callers_) {
-    watched.push_back({caller.socket.get(), static_cast<short>(caller.reader.greeting() ? 0 : POLLIN), 0});
+    watched.push_back(
+        {caller.socket.get(), static_cast<short>(caller.reader.greeting() ? 0 : POLLIN), 0});
   }
   for (const auto& [rank, contact] : contacts_) {
-    watched.push_back({contact.socket.get(), static_cast<short>(contact.process.we_call ? POLLIN : 0), 0});
+    watched.push_back(
+        {contact.socket.get(), static_cast<short>(contact.process.we_call ? POLLIN : 0), 0});
   }
   const bool all_contacted = contacts_.size() == missing_.size();
-  const int timeout_ms = all_contacted ? deadline.left_ms() : std::min(deadline.left_ms(), next_attempt_.left_ms());
+  const int timeout_ms =
+      all_contacted ? deadline.left_ms() : std::min(deadline.left_ms(), next_attempt_.left_ms());
   if (::poll(watched.data(), watched.size(), timeout_ms) < 0) {
     return errno == EINTR ? absl::OkStatus() : system_error("poll");
   }
@@ -163,35 +172,42 @@ absl::Status UnixMeeting::accept_callers() {
     callers_.push_back({std::move(socket), {}});
     hear(callers_.back());
     if (callers_.size() <= size_ + kStrangersMax) continue;
-    const auto silent = std::find_if(callers_.begin(), callers_.end(), [](const Caller& c) { return !c.reader.greeting(); });
+    const auto silent = std::find_if(callers_.begin(), callers_.end(),
+                                     [](const Caller& c) { return !c.reader.greeting(); });
     callers_.erase(silent == callers_.end() ? callers_.begin() : silent);
   }
 }
 
 // Who has greeted says nothing more before we have answered: it can only have hung up.
 void UnixMeeting::hear(Caller& caller) {
-  const auto heard = caller.reader.greeting() ? Cancelled("hung up") : caller.reader.read(caller.socket);
+  const auto heard =
+      caller.reader.greeting() ? Cancelled("hung up") : caller.reader.read(caller.socket);
   if (heard.ok()) return;
-  if (absl::IsUnimplemented(heard.status())) send_greeting(caller.socket, own_greeting(View(0)), {}).IgnoreError();
-  if (!absl::IsCancelled(heard.status())) log_warning(absl::StrCat("refused a connection: ", heard.status().ToString()));
+  if (absl::IsUnimplemented(heard.status()))
+    send_greeting(caller.socket, own_greeting(View(0)), {}).IgnoreError();
+  if (!absl::IsCancelled(heard.status()))
+    log_warning(absl::StrCat("refused a connection: ", heard.status().ToString()));
   caller.socket.reset();
 }
 
 // A contact that breaks is made again: if its process is dead, that fails.
 absl::Status UnixMeeting::hear_answer(Rank rank, Contact& contact, const Connected& connected) {
-  const auto heard = contact.process.we_call ? contact.answer.read(contact.socket) : Cancelled("the idle connection broke");
+  const auto heard = contact.process.we_call ? contact.answer.read(contact.socket)
+                                             : Cancelled("the idle connection broke");
   if (absl::IsCancelled(heard.status())) {
     contact.socket.reset();
     next_attempt_ = Deadline(kRetryPause);
     return absl::OkStatus();
   }
-  if (!heard.ok()) return annotate(heard.status(), absl::StrCat("the answer at the address of rank ", rank.value));
+  if (!heard.ok())
+    return annotate(heard.status(), absl::StrCat("the answer at the address of rank ", rank.value));
   if (!*heard) return absl::OkStatus();
   const Greeting& greeting = *contact.answer.greeting();
-  UnixStreams streams{std::move(contact.socket), std::move(contact.letters)};
+  UnixStreams streams{std::move(contact.socket), std::move(contact.service_messages)};
   RETURN_IF_ERROR(check_world(rank, greeting.world_size));
   if (greeting.rank != rank || greeting.process != process_number(contact.process.name)) {
-    return InvalidInput(absl::StrCat("rank ", greeting.rank.value, " answers at the address of rank ", rank.value));
+    return InvalidInput(
+        absl::StrCat("rank ", greeting.rank.value, " answers at the address of rank ", rank.value));
   }
   missing_.erase(rank);
   return connected(rank, std::move(streams));

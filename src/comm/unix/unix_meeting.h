@@ -1,9 +1,9 @@
 // How the processes of one machine find each other: calls to older ones, calls of younger ones.
 //
 // A caller greets and then waits for the answer, which the called process gives once its own table
-// names the caller: the greeting carries who it is (frame.h), and a caller that is not named, or that
-// says nothing, waits without being in anybody's way. Whoever waits for a younger process keeps an
-// idle connection to it meanwhile: it breaks when that process dies.
+// names the caller: the greeting carries who it is (frame.h), and a caller that is not named, or
+// that says nothing, waits without being in anybody's way. Whoever waits for a younger process
+// keeps an idle connection to it meanwhile: it breaks when that process dies.
 //
 // Sockets are only looked at inside run(), by the calling thread; between runs callers wait in the
 // kernel's queue.
@@ -27,15 +27,15 @@ namespace evermoe {
 
 // A process to be met.
 struct UnixProcess {
-  std::string name;           // it listens at
-  View since;                 // of the younger one of the two: both ends know the same
-  bool we_call = false;       // else it calls us
+  std::string name;      // it listens at
+  View since;            // of the younger one of the two: both ends know the same
+  bool we_call = false;  // else it calls us
   friend bool operator==(const UnixProcess&, const UnixProcess&) = default;
 };
 
 struct UnixStreams {
   FileDescriptor messages;
-  FileDescriptor letters;
+  FileDescriptor service_messages;
 };
 
 class UnixMeeting {
@@ -46,11 +46,13 @@ class UnixMeeting {
   absl::Status start();
   const std::string& name() const { return listening_.name; }
 
-  // Connects with the processes of `missing`, and calls `connected` for each; an error of that ends the
-  // run. PeerLost as soon as one of them is found dead, Timeout naming the others at the deadline,
-  // InvalidInput if one believes in another world, Cancelled after close(). Calls that were not
-  // answered are kept for the next run, if that still wants the same process. One thread at a time.
-  absl::Status run(std::map<Rank, UnixProcess> missing, const Deadline& deadline, const Connected& connected);
+  // Connects with the processes of `missing`, and calls `connected` for each; an error of that ends
+  // the run. PeerLost as soon as one of them is found dead, Timeout naming the others at the
+  // deadline, InvalidInput if one believes in another world, Cancelled after close(). Calls that
+  // were not answered are kept for the next run, if that still wants the same process. One thread
+  // at a time.
+  absl::Status run(std::map<Rank, UnixProcess> missing, const Deadline& deadline,
+                   const Connected& connected);
 
   // Ends a run and stops listening. From any thread.
   void close();
@@ -64,7 +66,7 @@ class UnixMeeting {
   struct Contact {
     UnixProcess process;
     FileDescriptor socket;
-    FileDescriptor letters;  // of a call: our end
+    FileDescriptor service_messages;  // of a call: our end
     GreetingReader answer;
   };
 

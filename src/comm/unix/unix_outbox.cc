@@ -62,7 +62,8 @@ void UnixOutbox::detach_front(PendingOperation* send) {
   CHECK(queue_.front() == send) << "only the front of the queue can be half written";
   orphan_ = std::make_unique<PendingOperation>(PendingOperation::Kind::kSend, peer_, send->tag);
   orphan_bytes_.reset(new std::byte[send->source.size()]);
-  if (!send->source.empty()) std::memcpy(orphan_bytes_.get(), send->source.data(), send->source.size());
+  if (!send->source.empty())
+    std::memcpy(orphan_bytes_.get(), send->source.data(), send->source.size());
   orphan_->source = {orphan_bytes_.get(), send->source.size()};
   orphan_->header = send->header;
   orphan_->written = send->written;
@@ -72,7 +73,8 @@ void UnixOutbox::detach_front(PendingOperation* send) {
 
 void UnixOutbox::revoke(GroupRange groups, View last, const absl::Status& reason) {
   const auto is_over = [&](const PendingOperation* send) {
-    return send != orphan_.get() && send != goodbye_.get() && groups.contains(send->tag.group) && send->tag.view <= last;
+    return send != orphan_.get() && send != goodbye_.get() && groups.contains(send->tag.group) &&
+           send->tag.view <= last;
   };
   if (!queue_.empty() && queue_.front()->written > 0 && is_over(queue_.front())) {
     PendingOperation* const begun = queue_.front();
@@ -101,7 +103,8 @@ void UnixOutbox::say_goodbye() {
 bool UnixOutbox::flush(int fd) {
   while (!queue_.empty()) {
     Parts parts;
-    for (const PendingOperation* send = queue_.front(); send != nullptr && parts.has_room(); send = send->next) {
+    for (const PendingOperation* send = queue_.front(); send != nullptr && parts.has_room();
+         send = send->next) {
       parts.add_rest(*send);
     }
     const ssize_t written = parts.send_to(fd);

@@ -3,7 +3,7 @@
 // A frame that was begun must be finished, or the peer could make no sense of what follows: where
 // its send is taken back meanwhile, the rest is written from a copy.
 //
-// Not synchronised: the lane's mutex guards it. It finishes operations, never deletes them.
+// Not synchronised: the channel's mutex guards it. It finishes operations, never deletes them.
 #pragma once
 
 #include <cstddef>

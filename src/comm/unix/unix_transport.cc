@@ -8,15 +8,17 @@
 #include "comm/transport/host_address.h"
 #include "comm/transport/meeting_plan.h"
 #include "comm/transport/progress_thread.h"
-#include "comm/transport/two_lane_transport.h"
+#include "comm/transport/two_channel_transport.h"
+#include "comm/unix/unix_channel.h"
 #include "comm/unix/unix_connect.h"
-#include "comm/unix/unix_lane.h"
 #include "comm/unix/unix_meeting.h"
 
 namespace evermoe {
 namespace {
 
-std::string unix_address(const std::string& name) { return to_string({"unix", this_machine(), name}); }
+std::string unix_address(const std::string& name) {
+  return to_string({"unix", this_machine(), name});
+}
 
 absl::StatusOr<std::string> name_in(const std::string& text, size_t rank) {
   ASSIGN_OR_RETURN(const HostAddress address, parse_address(text));
@@ -26,9 +28,10 @@ absl::StatusOr<std::string> name_in(const std::string& text, size_t rank) {
   return address.detail;
 }
 
-class UnixTransport final : public TwoLaneTransport<UnixLane> {
+class UnixTransport final : public TwoChannelTransport<UnixChannel> {
  public:
-  UnixTransport(ListeningSocket listening, Rank rank, int size, View since, const UnixTransportOptions& options);
+  UnixTransport(ListeningSocket listening, Rank rank, int size, View since,
+                const UnixTransportOptions& options);
   ~UnixTransport() override { progress_.stop(); }
 
   // The only part of construction that can fail.
@@ -45,28 +48,28 @@ class UnixTransport final : public TwoLaneTransport<UnixLane> {
   const Rank rank_;
   const UnixTransportOptions options_;
   ProgressThread progress_;
-  UnixLane messages_;
-  UnixLane letters_;
+  UnixChannel messages_;
+  UnixChannel service_messages_;
   UnixMeeting meeting_;
   MetProcesses met_;  // of the thread in meet()
 };
 
 UnixTransport::UnixTransport(ListeningSocket listening, Rank rank, int size, View since,
                              const UnixTransportOptions& options)
-    : TwoLaneTransport(rank, size, messages_, letters_),
+    : TwoChannelTransport(rank, size, messages_, service_messages_),
       rank_(rank),
       options_(options),
-      messages_(rank, size, UnixLane::Traffic::kMessages, progress_),
-      letters_(rank, size, UnixLane::Traffic::kLetters, progress_),
+      messages_(rank, size, UnixChannel::Traffic::kMessages, progress_),
+      service_messages_(rank, size, UnixChannel::Traffic::kService, progress_),
       meeting_(std::move(listening), rank, size),
       met_(rank, size, since, unix_address(meeting_.name())) {}
 
 absl::Status UnixTransport::start() {
   RETURN_IF_ERROR(messages_.start());
-  RETURN_IF_ERROR(letters_.start());
+  RETURN_IF_ERROR(service_messages_.start());
   RETURN_IF_ERROR(meeting_.start());
   return progress_.start({[this] { return messages_.drive_in_background(); },
-                          [this] { return letters_.drive_in_background(); }});
+                          [this] { return service_messages_.drive_in_background(); }});
 }
 
 absl::Status UnixTransport::meet(const std::vector<PeerAddress>& table, absl::Duration timeout) {
@@ -81,15 +84,18 @@ absl::Status UnixTransport::meet(const std::vector<PeerAddress>& table, absl::Du
   for (const auto& [rank, process] : plan.missing) {
     missing[rank] = {parse_address(process.address)->detail, process.since, process.is_older};
   }
-  RETURN_IF_ERROR(meeting_.run(std::move(missing), Deadline(timeout), [&](Rank rank, UnixStreams streams) {
-    return install(rank, plan.missing.at(rank), std::move(streams));
-  }));
+  RETURN_IF_ERROR(
+      meeting_.run(std::move(missing), Deadline(timeout), [&](Rank rank, UnixStreams streams) {
+        return install(rank, plan.missing.at(rank), std::move(streams));
+      }));
   return find_dead(Left::kIsFine);
 }
 
 absl::Status UnixTransport::install(Rank rank, const WantedProcess& process, UnixStreams streams) {
-  RETURN_IF_ERROR(messages_.install(rank, std::move(streams.messages), options_.socket_buffer_bytes));
-  RETURN_IF_ERROR(letters_.install(rank, std::move(streams.letters), options_.socket_buffer_bytes));
+  RETURN_IF_ERROR(
+      messages_.install(rank, std::move(streams.messages), options_.socket_buffer_bytes));
+  RETURN_IF_ERROR(service_messages_.install(rank, std::move(streams.service_messages),
+                                            options_.socket_buffer_bytes));
   met_.add(rank, process);
   return absl::OkStatus();
 }
@@ -111,10 +117,10 @@ void UnixTransport::close() {
   meeting_.close();
   progress_.stop();
   messages_.say_goodbye();
-  letters_.say_goodbye();
+  service_messages_.say_goodbye();
   const Deadline deadline(options_.close_flush_max);
   messages_.finish(deadline);
-  letters_.finish(deadline);
+  service_messages_.finish(deadline);
 }
 
 class UnixListener final : public TransportListener {
@@ -129,7 +135,8 @@ class UnixListener final : public TransportListener {
   absl::StatusOr<std::unique_ptr<Transport>> open(Rank rank, int size, View since) override {
     CHECK(listening_.socket) << "a listener opens one transport";
     RETURN_IF_ERROR(check_ranks(size));
-    auto transport = std::make_unique<UnixTransport>(std::move(listening_), rank, size, since, options_);
+    auto transport =
+        std::make_unique<UnixTransport>(std::move(listening_), rank, size, since, options_);
     RETURN_IF_ERROR(transport->start());
     return transport;
   }
@@ -142,7 +149,8 @@ class UnixListener final : public TransportListener {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TransportListener>> listen_unix(const UnixTransportOptions& options) {
+absl::StatusOr<std::unique_ptr<TransportListener>> listen_unix(
+    const UnixTransportOptions& options) {
   ASSIGN_OR_RETURN(ListeningSocket listening, listen_on_random_name());
   return std::make_unique<UnixListener>(std::move(listening), options);
 }

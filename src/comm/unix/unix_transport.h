@@ -1,11 +1,11 @@
-// The transport between processes of one machine: two AF_UNIX streams per pair, one for messages and
-// one for letters.
+// The transport between processes of one machine: two AF_UNIX streams per pair, one for messages
+// and one for service messages.
 //
-// The kernel reports the death of a peer by itself: its stream ends, whatever killed it, and what it
-// has sent until then is still delivered. A stopped peer is only noticed by a timeout.
+// The kernel reports the death of a peer by itself: its stream ends, whatever killed it, and what
+// it has sent until then is still delivered. A stopped peer is only noticed by a timeout.
 //
-// Each of the two kinds of traffic has a lane of its own (unix_lane.h). A thread that waits alone on
-// its lane is woken by the kernel directly, and no other thread ever has to run.
+// Each of the two kinds of traffic has a channel of its own (unix_channel.h). A thread that waits
+// alone on its channel is woken by the kernel directly, and no other thread ever has to run.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,8 @@ namespace evermoe {
 
 struct UnixTransportOptions {
   // Bytes in flight between two processes. Small: more switches between the processes for large
-  // messages; large: what is copied in has left the cache when it is copied out. 0 keeps the kernel's.
+  // messages; large: what is copied in has left the cache when it is copied out. 0 keeps the
+  // kernel's.
   int socket_buffer_bytes = 256 << 10;
 
   // How long close() tries to get goodbyes out to peers that do not read.

@@ -19,7 +19,10 @@ constexpr size_t kShownLinesMax = 8;
 }  // namespace
 
 Agent::Agent(AgentOptions options, Clock& clock)
-    : options_(std::move(options)), clock_(clock), core_(options_.core, clock.now()), arrived_(kArrivedMax) {}
+    : options_(std::move(options)),
+      clock_(clock),
+      core_(options_.core, clock.now()),
+      arrived_(kArrivedMax) {}
 
 Agent::~Agent() = default;
 
@@ -48,24 +51,33 @@ void Agent::wait() {
   for (const auto& [start, worker] : workers_) {
     watched.push_back({worker->exit_fd(), POLLIN, 0});
   }
-  const absl::Duration left = std::clamp(core_.next_deadline() - clock_.now(), absl::ZeroDuration(), kSleepMax);
+  const absl::Duration left =
+      std::clamp(core_.next_deadline() - clock_.now(), absl::ZeroDuration(), kSleepMax);
   // Rounded up, so that the deadline has passed after the wait.
-  ::poll(watched.data(), watched.size(), static_cast<int>(absl::ToInt64Milliseconds(left + absl::Nanoseconds(999'999))));
+  ::poll(watched.data(), watched.size(),
+         static_cast<int>(absl::ToInt64Milliseconds(left + absl::Nanoseconds(999'999))));
 }
 
 // ---- streams: those of workers are numbered upwards from 1, the calls to the controller downwards
 
-void Agent::on_envelope(StreamNumber stream, Envelope envelope) { arrived_.put({stream, std::move(envelope), ""}); }
-void Agent::on_broken(StreamNumber stream, const std::string& why) { arrived_.put({stream, std::nullopt, why}); }
+void Agent::on_envelope(StreamNumber stream, Envelope envelope) {
+  arrived_.put({stream, std::move(envelope), ""});
+}
+void Agent::on_broken(StreamNumber stream, const std::string& why) {
+  arrived_.put({stream, std::nullopt, why});
+}
 
 void Agent::take_mail() {
   for (const Arrived& one : arrived_.take()) {
     const absl::Duration now = clock_.now();
     if (one.stream.value > 0) {
-      apply(one.envelope ? core_.on_worker(now, one.stream, *one.envelope) : core_.on_worker_broken(now, one.stream));
+      apply(one.envelope ? core_.on_worker(now, one.stream, *one.envelope)
+                         : core_.on_worker_broken(now, one.stream));
     } else if (one.stream.value == -calls_) {
-      if (one.envelope) hear_controller(*one.envelope);
-      else on_controller_broken(one.why);
+      if (one.envelope)
+        hear_controller(*one.envelope);
+      else
+        on_controller_broken(one.why);
     }
   }
 }
@@ -74,8 +86,10 @@ void Agent::take_signals() {
   if (options_.signals == nullptr) return;
   for (const int number : options_.signals->take()) {
     log_info(absl::StrCat("signal ", number));
-    if (++signals_seen_ > 1) end_ = QuitAgent{false, absl::StrCat("signal ", number, " again: quit at once")};
-    else if (controller_ != nullptr) controller_->send({0, Drain{}});
+    if (++signals_seen_ > 1)
+      end_ = QuitAgent{false, absl::StrCat("signal ", number, " again: quit at once")};
+    else if (controller_ != nullptr)
+      controller_->send({0, Drain{}});
   }
 }
 
@@ -107,7 +121,7 @@ std::vector<std::pair<int64_t, ExitStatus>> Agent::ended_workers() {
 
 void Agent::bury(int64_t start, const ExitStatus& exit) {
   const std::unique_ptr<WorkerProcess> worker = std::move(workers_.extract(start).mapped());
-  const WorkerWords words{worker->rank(), worker->log_path(), worker->last_lines(kShownLinesMax)};
+  const WorkerLogTail words{worker->rank(), worker->log_path(), worker->last_lines(kShownLinesMax)};
   apply(core_.on_exit(clock_.now(), start, exit, words));
 }
 
@@ -144,9 +158,11 @@ void Agent::act(const SpawnWorker& spawn) {
   process.kept_fd = options_.kept_fd;
   auto worker = WorkerProcess::start(process);
   const absl::Duration now = clock_.now();
-  if (!worker.ok()) return apply(core_.on_not_spawned(now, spawn.start, std::string(worker.status().message())));
+  if (!worker.ok())
+    return apply(core_.on_not_spawned(now, spawn.start, std::string(worker.status().message())));
   const pid_t pid = (*worker)->pid();
-  log_info(absl::StrCat("worker of rank ", spawn.rank.value, " since view ", spawn.since.value, ": process ", pid));
+  log_info(absl::StrCat("worker of rank ", spawn.rank.value, " since view ", spawn.since.value,
+                        ": process ", pid));
   workers_[spawn.start] = *std::move(worker);
   apply(core_.on_spawned(now, spawn.start, pid));
 }
@@ -154,8 +170,10 @@ void Agent::act(const SpawnWorker& spawn) {
 void Agent::act(const SignalWorker& signal) {
   const auto worker = workers_.find(signal.start);
   if (worker == workers_.end()) return;
-  if (signal.signal == SIGKILL) worker->second->kill();
-  else worker->second->signal(signal.signal);
+  if (signal.signal == SIGKILL)
+    worker->second->kill();
+  else
+    worker->second->signal(signal.signal);
 }
 
 void Agent::act(const QuitAgent& quit) { end_ = quit; }

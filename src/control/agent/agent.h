@@ -1,7 +1,8 @@
-// The agent of a node as a process: control/agent/agent_core.h, worker processes, and its two kinds of streams.
+// The agent of a node as a process: control/agent/agent_core.h, worker processes, and its two kinds
+// of streams.
 //
-// Its workers are in its own process group, so one signal to that group ends the node; and they die with
-// it (worker_process.h), so a killed agent is a lost node.
+// Its workers are in its own process group, so one signal to that group ends the node; and they die
+// with it (worker_process.h), so a killed agent is a lost node.
 #pragma once
 
 #include <functional>
@@ -36,8 +37,8 @@ struct AgentOptions {
   // For a worker that plays `rank` from view `since` on and attaches to this agent at `agent`.
   std::function<WorkerCommand(Rank rank, View since, const std::string& agent)> command;
   int kept_fd = -1;  // as in WorkerProcessOptions
-  // Of this process, which outlives the agent: the first one asks for the end of the job, the second one
-  // ends the node at once. Null: signals are not looked at.
+  // Of this process, which outlives the agent: the first one asks for the end of the job, the
+  // second one ends the node at once. Null: signals are not looked at.
   SignalInbox* signals = nullptr;
   AgentCoreOptions core;
 };
@@ -48,8 +49,8 @@ class Agent final : private StreamEvents {
   static absl::StatusOr<std::unique_ptr<Agent>> start(AgentOptions options, Clock& clock);
   ~Agent() override;
 
-  // Until the job ends, or no controller has been there for too long (Timeout). The workers live as long
-  // as the thread that calls it.
+  // Until the job ends, or no controller has been there for too long (Timeout). The workers live as
+  // long as the thread that calls it.
   absl::Status run();
   // What the controller said of the end of the job, if it did.
   const std::optional<EndJob>& job_end() const { return job_end_; }

@@ -16,22 +16,23 @@ constexpr size_t kUntoldMax = 4096;
 }  // namespace
 
 AgentCore::AgentCore(AgentCoreOptions options, absl::Duration now)
-    : options_(options), time_(now, options.own_standstill), now_(now), due_(now), away_since_(now), heard_(now), next_beat_(now) {}
+    : options_(options),
+      time_(now, options.own_standstill),
+      now_(now),
+      due_(now),
+      away_since_(now),
+      heard_(now),
+      next_beat_(now) {}
 
 absl::Duration AgentCore::next_deadline() const { return next_due() + time_.lost(); }
 
 absl::Duration AgentCore::next_due() const {
   switch (phase_) {
-    case Phase::kAway:
-      return std::min(due_, away_since_ + options_.away_max);
-    case Phase::kAttaching:
-      return heard_ + options_.silence_max;
-    case Phase::kRegistering:
-      return std::min({due_, next_beat_, heard_ + options_.silence_max});
-    case Phase::kReady:
-      return std::min(next_beat_, heard_ + options_.silence_max);
-    case Phase::kQuitting:
-      break;
+    case Phase::kAway: return std::min(due_, away_since_ + options_.away_max);
+    case Phase::kAttaching: return heard_ + options_.silence_max;
+    case Phase::kRegistering: return std::min({due_, next_beat_, heard_ + options_.silence_max});
+    case Phase::kReady: return std::min(next_beat_, heard_ + options_.silence_max);
+    case Phase::kQuitting: break;
   }
   return absl::InfiniteDuration();
 }
@@ -104,7 +105,8 @@ void AgentCore::disown_all() {
   }
 }
 
-// A worker that has not attached yet is not waited for: it knows nothing that a controller has to know.
+// A worker that has not attached yet is not waited for: it knows nothing that a controller has to
+// know.
 void AgentCore::ready_if_all_registered() {
   const bool all = std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) {
     return worker.second.is_registered || worker.second.is_disowned || !worker.second.stream;
@@ -112,7 +114,8 @@ void AgentCore::ready_if_all_registered() {
   if (!all && now_ < due_) return;
   phase_ = Phase::kReady;
   tell(AgentReady{});
-  for (Envelope& report : std::exchange(untold_, {})) actions_.emplace_back(ToController{std::move(report)});
+  for (Envelope& report : std::exchange(untold_, {}))
+    actions_.emplace_back(ToController{std::move(report)});
 }
 
 void AgentCore::handle(const Envelope& envelope, const StartWorker& start) {
@@ -123,15 +126,19 @@ void AgentCore::handle(const Envelope& envelope, const StartWorker& start) {
     worker.is_disowned = true;
     actions_.emplace_back(SignalWorker{number, SIGKILL});
   }
-  if (must_wait) waiting_[start.rank] = {envelope.start, start};
-  else spawn(envelope.start, start);
+  if (must_wait)
+    waiting_[start.rank] = {envelope.start, start};
+  else
+    spawn(envelope.start, start);
 }
 
 void AgentCore::handle(const Envelope& envelope, const KillWorker& kill) {
-  if (const auto waiting = waiting_.find(kill.rank); waiting != waiting_.end() && waiting->second.first == envelope.start) {
+  if (const auto waiting = waiting_.find(kill.rank);
+      waiting != waiting_.end() && waiting->second.first == envelope.start) {
     waiting_.erase(waiting);
   }
-  if (workers_.contains(envelope.start)) actions_.emplace_back(SignalWorker{envelope.start, SIGKILL});
+  if (workers_.contains(envelope.start))
+    actions_.emplace_back(SignalWorker{envelope.start, SIGKILL});
 }
 
 void AgentCore::handle(const Envelope& envelope, const SendOrder& order) {
@@ -145,8 +152,8 @@ void AgentCore::handle(const Envelope&, const Drain&) {
   for (auto& worker : workers_) ask_to_drain(worker);
 }
 
-// Once, because a second signal means something else; and not before it has attached, because a program
-// that has just begun does not listen to signals yet.
+// Once, because a second signal means something else; and not before it has attached, because a
+// program that has just begun does not listen to signals yet.
 void AgentCore::ask_to_drain(Workers::value_type& worker) {
   if (!worker.second.stream || std::exchange(worker.second.is_asked_to_drain, true)) return;
   actions_.emplace_back(SignalWorker{worker.first, SIGTERM});
@@ -173,7 +180,8 @@ void AgentCore::spawn(int64_t start, const StartWorker& order) {
 }
 
 void AgentCore::spawn_waiting(Rank rank) {
-  const bool must_wait = std::any_of(workers_.begin(), workers_.end(), [&](const auto& w) { return w.second.rank == rank; });
+  const bool must_wait = std::any_of(workers_.begin(), workers_.end(),
+                                     [&](const auto& w) { return w.second.rank == rank; });
   const auto waiting = waiting_.find(rank);
   if (must_wait || waiting == waiting_.end()) return;
   const auto [start, order] = waiting->second;
@@ -195,19 +203,22 @@ AgentActions AgentCore::on_not_spawned(absl::Duration now, int64_t start, const 
   const auto node = workers_.extract(start);
   if (node.empty()) return take();
   const Worker& worker = node.mapped();
-  WorkerEnded ended{worker.rank, worker.since, options_.node, absl::StrCat("cannot be started: ", why)};
+  WorkerEnded ended{worker.rank, worker.since, options_.node,
+                    absl::StrCat("cannot be started: ", why)};
   if (has_controller() && !worker.is_disowned) tell(std::move(ended), start);
   quit_if_alone();
   return take();
 }
 
-AgentActions AgentCore::on_exit(absl::Duration now, int64_t start, const ExitStatus& exit, const WorkerWords& words) {
+AgentActions AgentCore::on_exit(absl::Duration now, int64_t start, const ExitStatus& exit,
+                                const WorkerLogTail& words) {
   now_ = time_.at(now);
   const auto node = workers_.extract(start);
   if (node.empty()) return take();
   const Worker& worker = node.mapped();
   if (has_controller() && !worker.is_disowned) {
-    WorkerEnded ended = describe_end(exit, worker.failed, words.lines.empty() ? "" : words.lines.back());
+    WorkerEnded ended =
+        describe_end(exit, worker.failed, words.lines.empty() ? "" : words.lines.back());
     ended.rank = worker.rank;
     ended.since = worker.since;
     ended.node = options_.node;
@@ -223,7 +234,8 @@ AgentActions AgentCore::on_exit(absl::Duration now, int64_t start, const ExitSta
 
 AgentActions AgentCore::on_worker(absl::Duration now, StreamNumber from, const Envelope& envelope) {
   now_ = time_.at(now);
-  const auto worker = std::find_if(workers_.begin(), workers_.end(), [&](const auto& w) { return w.second.stream == from; });
+  const auto worker = std::find_if(workers_.begin(), workers_.end(),
+                                   [&](const auto& w) { return w.second.stream == from; });
   if (worker == workers_.end()) {
     const auto* const hello = std::get_if<WorkerHello>(&envelope.message);
     greet(from, hello == nullptr ? -1 : hello->pid);
@@ -243,7 +255,8 @@ AgentActions AgentCore::on_worker_broken(absl::Duration now, StreamNumber stream
 }
 
 void AgentCore::greet(StreamNumber stream, pid_t pid) {
-  const auto worker = std::find_if(workers_.begin(), workers_.end(), [&](const auto& w) { return w.second.pid == pid; });
+  const auto worker = std::find_if(workers_.begin(), workers_.end(),
+                                   [&](const auto& w) { return w.second.pid == pid; });
   if (worker == workers_.end() || worker->second.stream) {
     actions_.emplace_back(CutWorker{stream});
     return;

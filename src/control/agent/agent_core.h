@@ -1,13 +1,14 @@
-// What the agent of a node decides: which worker processes run here, and what is handed on between them
-// and the controller. Pure: events and time in, actions out.
+// What the agent of a node decides: which worker processes run here, and what is handed on between
+// them and the controller. Pure: events and time in, actions out.
 //
 //   away --(retry)--> attaching --(Welcome)--> registering --(all workers have)--> ready
 //    ^                    |                         |                                |
 //    +--------------------+----- broken, silent ----+--------------------------------+
 //
-// Workers go on while the controller is away. With a controller that it has not met before, the agent
-// brings together what lives here: every worker registers anew. A controller that it meets again has
-// taken this node for lost meanwhile, and others may play its roles already: the agent ends its workers.
+// Workers go on while the controller is away. With a controller that it has not met before, the
+// agent brings together what lives here: every worker registers anew. A controller that it meets
+// again has taken this node for lost meanwhile, and others may play its roles already: the agent
+// ends its workers.
 //
 // Invariant: at most one process per role runs here; the next one waits until the former has ended.
 #pragma once
@@ -20,7 +21,7 @@
 #include <variant>
 #include <vector>
 
-#include "control/controller/own_time.h"
+#include "control/controller/stall_adjusted_clock.h"
 #include "control/wire/control_messages.h"
 #include "control/wire/control_stream.h"
 #include "env/process.h"
@@ -31,11 +32,12 @@ struct AgentCoreOptions {
   Node node;
   pid_t pid = 0;  // the agent's own
   absl::Duration beat = absl::Milliseconds(500);
-  absl::Duration silence_max = absl::Seconds(10);      // of a controller that is taken for gone
-  absl::Duration own_standstill = absl::Seconds(2);    // own_time.h
-  absl::Duration retry = absl::Milliseconds(50);       // between two attempts to find one
-  absl::Duration registering_max = absl::Seconds(1);   // workers that have not registered by then are left out
-  absl::Duration away_max = absl::Minutes(5);          // without a controller: then all ends here
+  absl::Duration silence_max = absl::Seconds(10);    // of a controller that is taken for gone
+  absl::Duration own_standstill = absl::Seconds(2);  // stall_adjusted_clock.h
+  absl::Duration retry = absl::Milliseconds(50);     // between two attempts to find one
+  absl::Duration registering_max =
+      absl::Seconds(1);  // workers that have not registered by then are left out
+  absl::Duration away_max = absl::Minutes(5);  // without a controller: then all ends here
 };
 
 struct AttachController {};  // on a new stream, instead of the present one
@@ -62,8 +64,8 @@ struct QuitAgent {  // no worker runs any more
   bool ok = false;
   std::string reason;
 };
-using AgentAction =
-    std::variant<AttachController, ToController, ToWorker, CutWorker, SpawnWorker, SignalWorker, QuitAgent>;
+using AgentAction = std::variant<AttachController, ToController, ToWorker, CutWorker, SpawnWorker,
+                                 SignalWorker, QuitAgent>;
 using AgentActions = std::vector<AgentAction>;
 
 class AgentCore {
@@ -81,7 +83,8 @@ class AgentCore {
 
   AgentActions on_spawned(absl::Duration now, int64_t start, pid_t pid);
   AgentActions on_not_spawned(absl::Duration now, int64_t start, const std::string& why);
-  AgentActions on_exit(absl::Duration now, int64_t start, const ExitStatus& exit, const WorkerWords& words);
+  AgentActions on_exit(absl::Duration now, int64_t start, const ExitStatus& exit,
+                       const WorkerLogTail& words);
 
  private:
   enum class Phase { kAway, kAttaching, kRegistering, kReady, kQuitting };
@@ -92,7 +95,7 @@ class AgentCore {
     std::optional<StreamNumber> stream;
     bool is_registered = false;  // with the present controller
     bool is_asked_to_drain = false;
-    bool is_disowned = false;    // no controller wants to hear of it any more
+    bool is_disowned = false;  // no controller wants to hear of it any more
     std::optional<WorkerReport> failed;
   };
   using Workers = std::map<int64_t, Worker>;  // by start
@@ -129,21 +132,24 @@ class AgentCore {
   void quit(bool ok, const std::string& reason);
   void quit_if_alone();
   bool has_controller() const { return phase_ == Phase::kRegistering || phase_ == Phase::kReady; }
-  void tell(ControlMessage message, int64_t start = 0) { actions_.emplace_back(ToController{{start, std::move(message)}}); }
+  void tell(ControlMessage message, int64_t start = 0) {
+    actions_.emplace_back(ToController{{start, std::move(message)}});
+  }
   AgentActions take() { return std::exchange(actions_, {}); }
 
   const AgentCoreOptions options_;
   AgentActions actions_;  // of the call at hand
-  OwnTime time_;
-  absl::Duration now_;        // as all the times below without own standstill
+  StallAdjustedClock time_;
+  absl::Duration now_;  // as all the times below without own standstill
   Phase phase_ = Phase::kAway;
-  absl::Duration due_;        // kAway: retry; kRegistering: go on without who is missing
+  absl::Duration due_;  // kAway: retry; kRegistering: go on without who is missing
   absl::Duration away_since_;
-  absl::Duration heard_;      // from the controller
+  absl::Duration heard_;  // from the controller
   absl::Duration next_beat_;
   std::optional<int64_t> life_;  // of the newest controller met
   Workers workers_;
-  std::map<Rank, std::pair<int64_t, StartWorker>> waiting_;  // for the former process of the role to end
+  std::map<Rank, std::pair<int64_t, StartWorker>>
+      waiting_;  // for the former process of the role to end
   bool is_draining_ = false;
   std::deque<Envelope> untold_;  // reports while no controller is there
   QuitAgent end_;

@@ -1,5 +1,5 @@
-// What the agent of a node decides, in a language of its own: times are seconds, numbers of starts and
-// streams are plain, and what the agent does is one line of text.
+// What the agent of a node decides, in a language of its own: times are seconds, numbers of starts
+// and streams are plain, and what the agent does is one line of text.
 #include "control/agent/agent_core.h"
 
 #include <gmock/gmock.h>
@@ -24,29 +24,38 @@ struct Words {
     return std::visit(
         [&](const auto& message) -> std::string {
           using Message = std::decay_t<decltype(message)>;
-          if constexpr (std::is_same_v<Message, AgentHello>) return absl::StrCat("hello of ", message.node.value);
+          if constexpr (std::is_same_v<Message, AgentHello>)
+            return absl::StrCat("hello of ", message.node.value);
           if constexpr (std::is_same_v<Message, AgentReady>) return "ready";
           if constexpr (std::is_same_v<Message, Beat>) return "beat";
           if constexpr (std::is_same_v<Message, WorkerStarted>) return of("started");
           if constexpr (std::is_same_v<Message, MemberJoined>) return of("joined");
           if constexpr (std::is_same_v<Message, MemberSaid>) return of("said");
           if constexpr (std::is_same_v<Message, MemberAlive>) return of("alive");
-          if constexpr (std::is_same_v<Message, WorkerEnded>) return absl::StrCat(of("ended"), " (", message.how, ")");
-          if constexpr (std::is_same_v<Message, WorkerWords>) return "words";
+          if constexpr (std::is_same_v<Message, WorkerEnded>)
+            return absl::StrCat(of("ended"), " (", message.how, ")");
+          if constexpr (std::is_same_v<Message, WorkerLogTail>) return "words";
           return "something else";
         },
         to.envelope.message);
   }
   std::string operator()(const ToWorker& to) const {
     const auto* const welcome = std::get_if<Welcome>(&to.envelope.message);
-    return absl::StrCat(welcome != nullptr ? absl::StrCat("welcome ", welcome->life) : "order", " to ", to.to.value);
+    return absl::StrCat(welcome != nullptr ? absl::StrCat("welcome ", welcome->life) : "order",
+                        " to ", to.to.value);
   }
-  std::string operator()(const CutWorker& cut) const { return absl::StrCat("cut ", cut.stream.value); }
-  std::string operator()(const SpawnWorker& spawn) const { return absl::StrCat("spawn ", spawn.start); }
+  std::string operator()(const CutWorker& cut) const {
+    return absl::StrCat("cut ", cut.stream.value);
+  }
+  std::string operator()(const SpawnWorker& spawn) const {
+    return absl::StrCat("spawn ", spawn.start);
+  }
   std::string operator()(const SignalWorker& signal) const {
     return absl::StrCat(signal.signal == SIGKILL ? "kill " : "ask to drain ", signal.start);
   }
-  std::string operator()(const QuitAgent& quit) const { return absl::StrCat(quit.ok ? "quit: " : "fail: ", quit.reason); }
+  std::string operator()(const QuitAgent& quit) const {
+    return absl::StrCat(quit.ok ? "quit: " : "fail: ", quit.reason);
+  }
 };
 
 // The agent of node 1. A worker's stream has the number of its start, and so has its pid.
@@ -58,7 +67,8 @@ class TestAgent {
   TestAgent& wait(double seconds) {
     const absl::Duration end = now_ + absl::Seconds(seconds);
     while (now_ < end) {
-      now_ = std::min({end, std::max(core_.next_deadline(), now_ + absl::Milliseconds(1)), now_ + absl::Seconds(1)});
+      now_ = std::min({end, std::max(core_.next_deadline(), now_ + absl::Milliseconds(1)),
+                       now_ + absl::Seconds(1)});
       note(core_.on_time(now_));
     }
     return *this;
@@ -73,7 +83,9 @@ class TestAgent {
 
   TestAgent& welcome(int64_t life) { return from_controller(Welcome{life}); }
   TestAgent& broken() { return note(core_.on_controller_broken(now_)); }
-  TestAgent& start(int64_t start, int rank) { return from_controller(StartWorker{Node(1), Rank(rank), View(1)}, start); }
+  TestAgent& start(int64_t start, int rank) {
+    return from_controller(StartWorker{Node(1), Rank(rank), View(1)}, start);
+  }
   TestAgent& told_to_kill(int64_t start, int rank) {
     return from_controller(KillWorker{Node(1), Rank(rank), View(1), "why"}, start);
   }
@@ -84,7 +96,9 @@ class TestAgent {
     return note(core_.on_controller(now_, {start, std::move(message)}));
   }
 
-  TestAgent& attaches(int64_t start) { return from_worker(start, WorkerHello{static_cast<pid_t>(start)}); }
+  TestAgent& attaches(int64_t start) {
+    return from_worker(start, WorkerHello{static_cast<pid_t>(start)});
+  }
   TestAgent& joins(int64_t start, int rank) {
     MemberJoined joined;
     joined.rank = Rank(rank);
@@ -94,13 +108,17 @@ class TestAgent {
   TestAgent& says(int64_t start, int rank) {
     return from_worker(start, MemberSaid{Rank(rank), View(1), Finished{Rank(rank), Step(3)}});
   }
-  TestAgent& lives(int64_t start, int rank) { return from_worker(start, MemberAlive{Rank(rank), View(1), View(1)}); }
+  TestAgent& lives(int64_t start, int rank) {
+    return from_worker(start, MemberAlive{Rank(rank), View(1), View(1)});
+  }
   TestAgent& from_worker(int64_t stream, ControlMessage message) {
     return note(core_.on_worker(now_, StreamNumber(stream), {0, std::move(message)}));
   }
-  TestAgent& line_breaks(int64_t start) { return note(core_.on_worker_broken(now_, StreamNumber(start))); }
+  TestAgent& line_breaks(int64_t start) {
+    return note(core_.on_worker_broken(now_, StreamNumber(start)));
+  }
   TestAgent& exits(int64_t start, ExitStatus how, std::vector<std::string> words = {}) {
-    return note(core_.on_exit(now_, start, how, WorkerWords{Rank(0), "log", std::move(words)}));
+    return note(core_.on_exit(now_, start, how, WorkerLogTail{Rank(0), "log", std::move(words)}));
   }
   TestAgent& killed(int64_t start) { return exits(start, {.signal = SIGKILL}); }
   TestAgent& cannot_spawn() {
@@ -109,7 +127,9 @@ class TestAgent {
   }
 
   // A worker of this rank lives and is known to the controller.
-  TestAgent& runs(int64_t number, int rank) { return start(number, rank).attaches(number).joins(number, rank); }
+  TestAgent& runs(int64_t number, int rank) {
+    return start(number, rank).attaches(number).joins(number, rank);
+  }
 
   // What it did since the last call.
   std::string did() { return absl::StrJoin(std::exchange(did_, {}), ", "); }
@@ -127,8 +147,10 @@ class TestAgent {
       if (words != "beat") did_.push_back(words);
       const auto* const spawn = std::get_if<SpawnWorker>(&action);
       if (spawn == nullptr) continue;
-      if (spawns_) note(core_.on_spawned(now_, spawn->start, static_cast<pid_t>(spawn->start)));
-      else note(core_.on_not_spawned(now_, spawn->start, "no memory"));
+      if (spawns_)
+        note(core_.on_spawned(now_, spawn->start, static_cast<pid_t>(spawn->start)));
+      else
+        note(core_.on_not_spawned(now_, spawn->start, "no memory"));
     }
     return *this;
   }
@@ -175,7 +197,8 @@ TEST(AgentCore, OrdersGoToTheProcessThatIsMeantOrToNobody) {
 
 TEST(AgentCore, AProcessThatCannotBeStartedHasEnded) {
   TestAgent agent = ready_agent();
-  EXPECT_EQ(agent.cannot_spawn().start(5, 0).did(), "spawn 5, ended 5 (cannot be started: no memory)");
+  EXPECT_EQ(agent.cannot_spawn().start(5, 0).did(),
+            "spawn 5, ended 5 (cannot be started: no memory)");
 }
 
 // ---- one process per role
@@ -185,7 +208,8 @@ TEST(AgentCore, TheNextProcessOfARoleWaitsUntilTheFormerHasEnded) {
   agent.runs(5, 0).did();
   EXPECT_EQ(agent.start(6, 0).did(), "kill 5");
   EXPECT_EQ(agent.says(5, 0).did(), "said 5") << "it still lives; the controller knows better";
-  EXPECT_EQ(agent.killed(5).did(), "spawn 6, started 6") << "and nobody is told of an end that was ordered";
+  EXPECT_EQ(agent.killed(5).did(), "spawn 6, started 6")
+      << "and nobody is told of an end that was ordered";
 }
 
 TEST(AgentCore, OnlyTheLastOneWaits) {
@@ -267,7 +291,8 @@ TEST(AgentCore, AControllerMetAgainWantsNoneOfTheWorkers) {
 TEST(AgentCore, AttemptsGoOnUntilOneSucceeds) {
   TestAgent agent;
   agent.tick().did();
-  EXPECT_EQ(agent.broken().wait(0.06).broken().wait(0.06).did(), "attach, hello of 1, attach, hello of 1");
+  EXPECT_EQ(agent.broken().wait(0.06).broken().wait(0.06).did(),
+            "attach, hello of 1, attach, hello of 1");
 }
 
 TEST(AgentCore, ASilentControllerIsLeft) {
@@ -311,7 +336,8 @@ TEST(AgentCore, AnAgentWithoutWorkersQuitsAtOnce) {
 TEST(AgentCore, WorkersAreAskedToDrainOnce) {
   TestAgent agent = ready_agent();
   agent.runs(5, 0).start(6, 1).did();
-  EXPECT_EQ(agent.from_controller(Drain{}).did(), "ask to drain 5") << "a program that has just begun does not listen yet";
+  EXPECT_EQ(agent.from_controller(Drain{}).did(), "ask to drain 5")
+      << "a program that has just begun does not listen yet";
   EXPECT_EQ(agent.attaches(6).did(), "ask to drain 6, welcome 0 to 6");
   EXPECT_EQ(agent.from_controller(Drain{}).did(), "") << "a second signal means something else";
 }
@@ -319,9 +345,12 @@ TEST(AgentCore, WorkersAreAskedToDrainOnce) {
 TEST(AgentCore, LastWordsAreToldOfWhoFailedByItself) {
   TestAgent agent = ready_agent();
   agent.runs(5, 0).runs(6, 1).runs(7, 2).did();
-  EXPECT_EQ(agent.exits(5, {.code = 1}, {"the disk is full"}).did(), "ended 5 (exit code 1: the disk is full), words");
-  EXPECT_EQ(agent.exits(6, {.signal = SIGKILL}, {"step 7"}).did(), "ended 6 (killed by signal 9 (Killed))");
-  EXPECT_EQ(agent.exits(7, {.code = 0}, {"done"}).did(), "ended 7 (ended before its work was done: done)");
+  EXPECT_EQ(agent.exits(5, {.code = 1}, {"the disk is full"}).did(),
+            "ended 5 (exit code 1: the disk is full), words");
+  EXPECT_EQ(agent.exits(6, {.signal = SIGKILL}, {"step 7"}).did(),
+            "ended 6 (killed by signal 9 (Killed))");
+  EXPECT_EQ(agent.exits(7, {.code = 0}, {"done"}).did(),
+            "ended 7 (ended before its work was done: done)");
 }
 
 }  // namespace

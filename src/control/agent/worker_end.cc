@@ -10,24 +10,25 @@ namespace {
 // Exit code of a program that found the user's input wrong (base/error.h).
 constexpr int kExitBadInput = 2;
 
-std::string with_words(const std::string& kind, const std::string& words) {
+std::string with_detail(const std::string& kind, const std::string& words) {
   return words.empty() ? kind : absl::StrCat(kind, ": ", words);
 }
 
 }  // namespace
 
-WorkerEnded describe_end(const ExitStatus& exit, const std::optional<WorkerReport>& failed, const std::string& last_words) {
+WorkerEnded describe_end(const ExitStatus& exit, const std::optional<WorkerReport>& failed,
+                         const std::string& last_words) {
   WorkerEnded ended;
   ended.is_clean = exit.ok();
   const std::string words = failed ? failed->text : last_words;
   if (exit.signal != 0) {
     // Who aborts itself has said why: a failed CHECK, an exception that nobody caught.
-    ended.how = with_words(to_string(exit), exit.signal == SIGABRT ? words : "");
+    ended.how = with_detail(to_string(exit), exit.signal == SIGABRT ? words : "");
     return ended;
   }
   ended.bad_input = failed ? failed->bad_input : exit.code == kExitBadInput;
   const std::string kind = exit.ok() ? "ended before its work was done" : to_string(exit);
-  ended.how = ended.bad_input && failed ? words : with_words(kind, words);
+  ended.how = ended.bad_input && failed ? words : with_detail(kind, words);
   return ended;
 }
 

@@ -10,8 +10,9 @@
 
 namespace evermoe {
 
-// `failed`: its own last report, if it made one; `last_words`: the last line of its log. Rank, view and
-// node are left to the caller. For bad input `how` is the line for the user alone.
-WorkerEnded describe_end(const ExitStatus& exit, const std::optional<WorkerReport>& failed, const std::string& last_words);
+// `failed`: its own last report, if it made one; `last_words`: the last line of its log. Rank, view
+// and node are left to the caller. For bad input `how` is the line for the user alone.
+WorkerEnded describe_end(const ExitStatus& exit, const std::optional<WorkerReport>& failed,
+                         const std::string& last_words);
 
 }  // namespace evermoe

@@ -41,7 +41,8 @@ std::vector<std::string> WorkerLog::last_lines(size_t lines_max) const {
   const ssize_t got = ::pread(fd_, text.data(), text.size(), from);
   text.resize(got > 0 ? static_cast<size_t>(got) : 0);
   std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipWhitespace());
-  if (lines.size() > lines_max) lines.erase(lines.begin(), lines.end() - static_cast<ptrdiff_t>(lines_max));
+  if (lines.size() > lines_max)
+    lines.erase(lines.begin(), lines.end() - static_cast<ptrdiff_t>(lines_max));
   return lines;
 }
 

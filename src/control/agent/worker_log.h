@@ -23,7 +23,8 @@ class WorkerLog {
   std::vector<std::string> last_lines(size_t lines_max) const;
 
  private:
-  WorkerLog(std::string path, int fd, int64_t begin) : path_(std::move(path)), fd_(fd), begin_(begin) {}
+  WorkerLog(std::string path, int fd, int64_t begin)
+      : path_(std::move(path)), fd_(fd), begin_(begin) {}
   const std::string path_;
   const int fd_;
   const int64_t begin_;  // size when it was opened

@@ -17,7 +17,8 @@ struct OwnedFd {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::start(const WorkerProcessOptions& options) {
+absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::start(
+    const WorkerProcessOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<WorkerLog> log, WorkerLog::open(options.log_path));
   // A background process that reads the terminal would be stopped.
   const OwnedFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -29,7 +30,8 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::start(const Worker
   if (options.kept_fd >= 0) spawning.inherited_fds.push_back(options.kept_fd);
   spawning.parent_death_signal = SIGKILL;
   ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> child, spawn(spawning));
-  return std::unique_ptr<WorkerProcess>(new WorkerProcess(std::move(child), std::move(log), options.rank));
+  return std::unique_ptr<WorkerProcess>(
+      new WorkerProcess(std::move(child), std::move(log), options.rank));
 }
 
 WorkerProcess::~WorkerProcess() {

@@ -22,8 +22,8 @@ struct WorkerProcessOptions {
   int kept_fd = -1;  // held open by the worker as long as it lives; -1: none
 };
 
-// In the process group of who starts it. One thread, the one that started it: the worker dies when that
-// thread ends. Destruction kills it.
+// In the process group of who starts it. One thread, the one that started it: the worker dies when
+// that thread ends. Destruction kills it.
 class WorkerProcess {
  public:
   static absl::StatusOr<std::unique_ptr<WorkerProcess>> start(const WorkerProcessOptions& options);
@@ -42,7 +42,9 @@ class WorkerProcess {
   void signal(int number);
   void kill();
 
-  std::vector<std::string> last_lines(size_t lines_max) const { return log_->last_lines(lines_max); }
+  std::vector<std::string> last_lines(size_t lines_max) const {
+    return log_->last_lines(lines_max);
+  }
   const std::string& log_path() const { return log_->path(); }
 
  private:

@@ -14,19 +14,17 @@ constexpr double kControlBeats = 20;
 constexpr double kStandstillBeats = 4;
 constexpr absl::Duration kSilenceMin = absl::Seconds(1);
 constexpr absl::Duration kStandstillMin = absl::Seconds(2);
-// What is not a step (a start, an evaluation, a checkpoint, the end) may take so many step deadlines.
+// What is not a step (a start, an evaluation, a checkpoint, the end) may take so many step
+// deadlines.
 constexpr int kPatience = 10;
 // How long members have to move in a view that was opened to see who stands still.
 constexpr absl::Duration kProbe = absl::Seconds(5);
 
 std::optional<DomainLevel> level_of(FailureDomain domain) {
   switch (domain) {
-    case FailureDomain::kWorker:
-      return std::nullopt;
-    case FailureDomain::kNode:
-      return DomainLevel::kNode;
-    case FailureDomain::kRack:
-      return DomainLevel::kRack;
+    case FailureDomain::kWorker: return std::nullopt;
+    case FailureDomain::kNode: return DomainLevel::kNode;
+    case FailureDomain::kRack: return DomainLevel::kRack;
   }
   return std::nullopt;
 }
@@ -54,7 +52,8 @@ ControllerServerOptions controller_options(const JobConfig& config) {
   core.copies = static_cast<int>(config.protection.copies);
   core.copy_level = level_of(config.protection.failure_domain);
   // A job of one worker has nobody to keep copies.
-  core.is_protected = config.protection.strategy != ProtectionStrategy::kNone && config.parallel.world_size() > 1;
+  core.is_protected =
+      config.protection.strategy != ProtectionStrategy::kNone && config.parallel.world_size() > 1;
   core.restarts_max = static_cast<int>(config.run.restarts_max);
   core.backoff = absl::Seconds(config.run.backoff_seconds);
   core.steps = Step(config.train.steps);

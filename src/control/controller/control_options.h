@@ -1,15 +1,17 @@
-// What a job's configuration means for the processes of its control plane. The one place where keys of
-// OUT/config.toml become options of the controller, the agents and the run.
+// What a job's configuration means for the processes of its control plane. The one place where keys
+// of OUT/config.toml become options of the controller, the agents and the run.
 //
 // Signs of life, all from protection.heartbeat_seconds (h):
 //
 //   who says it            to whom           every  is taken for lost after a silence of
 //   worker                 controller          h     6 h
-//   agent                  controller          h    20 h   (a whole node goes with it, so more patience)
-//   controller             agents, the run     h    20 h   (its end is noticed at once; this is for one that hangs)
+//   agent                  controller          h    20 h   (a whole node goes with it, so more
+//   patience) controller             agents, the run     h    20 h   (its end is noticed at once;
+//   this is for one that hangs)
 //
-//   No limit is below a second: a busy machine keeps a process from running for so long now and then.
-//   Who has stood still itself for longer than 4 h, at least 2 s, takes nobody for lost because of it (own_time.h).
+//   No limit is below a second: a busy machine keeps a process from running for so long now and
+//   then. Who has stood still itself for longer than 4 h, at least 2 s, takes nobody for lost
+//   because of it (stall_adjusted_clock.h).
 #pragma once
 
 #include <string>
@@ -23,9 +25,9 @@
 namespace evermoe {
 
 struct SignsOfLife {
-  absl::Duration beat;            // between two signs of life of any process
-  absl::Duration worker_max;      // silence after which the controller replaces a worker
-  absl::Duration node_max;        // silence after which the controller gives up an agent and its node
+  absl::Duration beat;        // between two signs of life of any process
+  absl::Duration worker_max;  // silence after which the controller replaces a worker
+  absl::Duration node_max;    // silence after which the controller gives up an agent and its node
   absl::Duration controller_max;  // silence after which agents and the run give up a controller
   absl::Duration standstill;      // AgentCoreOptions::own_standstill
 };
@@ -36,7 +38,8 @@ ControllerServerOptions controller_options(const JobConfig& config);
 // All but node and pid.
 AgentCoreOptions agent_options(const JobConfig& config);
 
-// A job's stored configuration, OUT/config.toml, without a look at the data: only workers read that.
+// A job's stored configuration, OUT/config.toml, without a look at the data: only workers read
+// that.
 absl::StatusOr<JobConfig> load_stored_config(const std::string& path);
 
 }  // namespace evermoe

@@ -12,7 +12,9 @@
 namespace evermoe {
 namespace {
 
-JobConfig configured(const std::string& text) { return parse_config(text, "test", "/", {}).value(); }
+JobConfig configured(const std::string& text) {
+  return parse_config(text, "test", "/", {}).value();
+}
 
 TEST(SignsOfLifeTest, EveryLimitFollowsFromTheHeartbeat) {
   struct Row {
@@ -71,7 +73,8 @@ TEST(ControlOptionsTest, TheControllerFollowsTheConfiguration) {
   EXPECT_EQ(core.probe_min, absl::Seconds(2));
   EXPECT_EQ(core.medians_max, 7);
   EXPECT_EQ(core.load_max, absl::Seconds(30));
-  EXPECT_EQ(core.start_max, absl::Seconds(30)) << "no role may take longer to come up than to be recovered";
+  EXPECT_EQ(core.start_max, absl::Seconds(30))
+      << "no role may take longer to come up than to be recovered";
 }
 
 TEST(ControlOptionsTest, AStoredConfigurationNeedsNoData) {
@@ -94,20 +97,28 @@ Options reparsed(const Options& options) {
 }
 
 TEST(ControlProcessesTest, FlagsParseBack) {
-  const ControllerProcessOptions controller = reparsed(ControllerProcessOptions{"/o/config.toml", "unix-abstract:x", 3});
+  const ControllerProcessOptions controller =
+      reparsed(ControllerProcessOptions{"/o/config.toml", "unix-abstract:x", 3});
   EXPECT_EQ(controller.config, "/o/config.toml");
   EXPECT_EQ(controller.address, "unix-abstract:x");
   EXPECT_EQ(controller.life, 3);
   const AgentProcessOptions agent = reparsed(AgentProcessOptions{
-      .config = "/o/config.toml", .out = "/o", .node = Node(7), .controller = "h:1", .address = "h:2", .kept_fd = 5,
-      .worker = "/bin/w", .worker_arguments = {"train", "--config", "/o/config.toml", "--out", "/o"}});
+      .config = "/o/config.toml",
+      .out = "/o",
+      .node = Node(7),
+      .controller = "h:1",
+      .address = "h:2",
+      .kept_fd = 5,
+      .worker = "/bin/w",
+      .worker_arguments = {"train", "--config", "/o/config.toml", "--out", "/o"}});
   EXPECT_EQ(agent.out, "/o");
   EXPECT_EQ(agent.node, Node(7));
   EXPECT_EQ(agent.controller, "h:1");
   EXPECT_EQ(agent.address, "h:2");
   EXPECT_EQ(agent.kept_fd, 5);
   EXPECT_EQ(agent.worker, "/bin/w");
-  EXPECT_THAT(agent.worker_arguments, testing::ElementsAre("train", "--config", "/o/config.toml", "--out", "/o"))
+  EXPECT_THAT(agent.worker_arguments,
+              testing::ElementsAre("train", "--config", "/o/config.toml", "--out", "/o"))
       << "a worker's flags are not the agent's";
 }
 

@@ -16,8 +16,8 @@
 
 namespace evermoe {
 
-// A job of 2 stages x 2 lanes in invented time. Its workers come up when they are started, answer the
-// controller's orders and give signs of life, except for what the test says:
+// A job of 2 stages x 2 lanes in invented time. Its workers come up when they are started, answer
+// the controller's orders and give signs of life, except for what the test says:
 //
 //   job.begins().commits(1, 20).saves(20).worker(2).dies("killed by signal 9 (Killed)");
 //   EXPECT_EQ(job.did(), "start 1.0, restart all in view 2");
@@ -35,7 +35,8 @@ class ControlledJob {
  public:
   static constexpr int kWorkers = 4;
 
-  explicit ControlledJob(ControllerOptions options) : topology_({2, 2}, 2), core_(topology_, options, now_) {
+  explicit ControlledJob(ControllerOptions options)
+      : topology_({2, 2}, 2), core_(topology_, options, now_) {
     for (int32_t node = 0; node < options.nodes + options.spares; ++node) {
       feed(AgentJoined{Node(node)});
       agents_.insert(Node(node));
@@ -56,19 +57,26 @@ class ControlledJob {
   class Worker {
    public:
     Worker(ControlledJob& job, int rank) : job_(job), rank_(rank) {}
-    ControlledJob& dies(const std::string& how = "killed by signal 9 (Killed)") { return ends({.how = how}); }
+    ControlledJob& dies(const std::string& how = "killed by signal 9 (Killed)") {
+      return ends({.how = how});
+    }
     ControlledJob& refuses(const std::string& why) { return ends({.how = why, .bad_input = true}); }
-    ControlledJob& leaves() { return ends({.how = "ended before its work was done", .is_clean = true}); }
+    ControlledJob& leaves() {
+      return ends({.how = "ended before its work was done", .is_clean = true});
+    }
     // Gives no sign of life and answers nothing any more.
     ControlledJob& stops() { return member().is_stopped = true, job_; }
     // Gives signs of life, but never enters another view.
     ControlledJob& hangs() { return member().hangs = true, job_; }
     // From now on no process of the role comes up.
     ControlledJob& never_comes_up() { return member().comes_up = false, job_; }
-    ControlledJob& computes_with(const std::string& arithmetic) { return member().arithmetic = arithmetic, job_; }
+    ControlledJob& computes_with(const std::string& arithmetic) {
+      return member().arithmetic = arithmetic, job_;
+    }
     ControlledJob& finishes(int64_t step) { return say(Finished{Rank(rank_), Step(step)}); }
     ControlledJob& accuses(int other) {
-      Trouble trouble{.view = job_.core_.view(), .stage_epoch = member().epoch, .rank = Rank(rank_)};
+      Trouble trouble{
+          .view = job_.core_.view(), .stage_epoch = member().epoch, .rank = Rank(rank_)};
       trouble.accused = Rank(other);
       trouble.what = "peer lost";
       return say(trouble);
@@ -76,8 +84,12 @@ class ControlledJob {
     // Had to leave its step; nobody has died.
     ControlledJob& breaks_off() {
       member().is_broken = true;
-      return say(Trouble{.view = job_.core_.view(), .stage_epoch = member().epoch, .rank = Rank(rank_),
-                         .inside_stage = true, .accused = std::nullopt, .what = "connection cut"});
+      return say(Trouble{.view = job_.core_.view(),
+                         .stage_epoch = member().epoch,
+                         .rank = Rank(rank_),
+                         .inside_stage = true,
+                         .accused = std::nullopt,
+                         .what = "connection cut"});
     }
 
    private:
@@ -124,7 +136,8 @@ class ControlledJob {
   ControlledJob& wait(double seconds) {
     const absl::Duration until = now_ + absl::Seconds(seconds);
     while (now_ < until && !end_) {
-      now_ = std::min({until, now_ + absl::Milliseconds(250), std::max(now_ + absl::Milliseconds(1), core_.next_deadline())});
+      now_ = std::min({until, now_ + absl::Milliseconds(250),
+                       std::max(now_ + absl::Milliseconds(1), core_.next_deadline())});
       for (int rank = 0; rank < kWorkers; ++rank) live_on(rank);
       for (const Node node : agents_) feed(AgentAlive{node});
       feed(TimePassed{});
@@ -176,7 +189,9 @@ class ControlledJob {
   std::string name(Rank rank) const { return topology_.name_of(rank); }
 
   void on(const StartWorker& start) {
-    did_.push_back(absl::StrCat("start ", name(start.rank), start.node == Node(0) ? "" : absl::StrCat(" on ", start.node.value)));
+    did_.push_back(
+        absl::StrCat("start ", name(start.rank),
+                     start.node == Node(0) ? "" : absl::StrCat(" on ", start.node.value)));
     Member fresh{.since = start.since, .node = start.node, .lives = true};
     Member& member = members_[static_cast<size_t>(start.rank.value)];
     fresh.comes_up = member.comes_up;
@@ -192,13 +207,18 @@ class ControlledJob {
     std::visit([&](const auto& message) { obey(order.rank, member, message); }, order.message);
   }
   void obey(Rank rank, const Member& member, const StopOrder& stop) {
-    Report report{.view = stop.view, .rank = rank, .stage_epoch = member.epoch, .is_broken = member.is_broken};
+    Report report{.view = stop.view,
+                  .rank = rank,
+                  .stage_epoch = member.epoch,
+                  .is_broken = member.is_broken};
     report.newest = member.newest;
     report.base = member.base;
     feed(MemberSaid{rank, member.since, report});
   }
   void obey(Rank rank, Member& member, const Plan& plan) {
-    if (rank == Rank(0)) did_.push_back(absl::StrCat(plan.restart_all ? "restart all in view " : "go on in view ", plan.view.value));
+    if (rank == Rank(0))
+      did_.push_back(absl::StrCat(plan.restart_all ? "restart all in view " : "go on in view ",
+                                  plan.view.value));
     if (!plan.restart_all) return;
     member.epoch = plan.view;
     member.is_broken = false;
@@ -213,7 +233,7 @@ class ControlledJob {
     did_.push_back(end.ok ? "end" : end.bad_input ? "refuse" : "fail");
     end_ = end;
   }
-  void on(const Tell& tell) { said_.push_back(tell.text); }
+  void on(const JobEvent& tell) { said_.push_back(tell.text); }
 
   absl::Duration now_ = absl::Seconds(1000);
   const Topology topology_;

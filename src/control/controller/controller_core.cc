@@ -9,9 +9,13 @@
 namespace evermoe {
 
 ControllerCore::ControllerCore(Topology topology, ControllerOptions options, absl::Duration now)
-    : topology_(std::move(topology)), options_(options), now_(now),
-      players_(static_cast<size_t>(topology_.world_size())), adoption_ends_(now + options.adoption),
-      stage_epochs_(static_cast<size_t>(topology_.stages())), pace_(options.medians_max) {}
+    : topology_(std::move(topology)),
+      options_(options),
+      now_(now),
+      role_states_(static_cast<size_t>(topology_.world_size())),
+      adoption_ends_(now + options.adoption),
+      stage_epochs_(static_cast<size_t>(topology_.stages())),
+      pace_(options.medians_max) {}
 
 std::vector<ControllerAction> ControllerCore::on(absl::Duration now, const ControllerEvent& event) {
   now_ = std::max(now_, now);
@@ -25,26 +29,28 @@ std::vector<ControllerAction> ControllerCore::on(absl::Duration now, const Contr
 
 absl::Duration ControllerCore::next_deadline() const {
   absl::Duration next = is_adopting_ ? adoption_ends_ : absl::InfiniteDuration();
-  for (const Player& player : players_) {
-    next = std::min(next, player.deadline);
+  for (const RoleState& role_state : role_states_) {
+    next = std::min(next, role_state.deadline);
   }
   if (is_open_ && suspicion_) next = std::min(next, suspicion_->due);
-  const bool is_backing_off = std::any_of(players_.begin(), players_.end(), [](const Player& player) {
-    return player.phase == Player::Phase::kNone && !player.released;
-  });
+  const bool is_backing_off =
+      std::any_of(role_states_.begin(), role_states_.end(), [](const RoleState& role_state) {
+        return role_state.phase == RoleState::Phase::kNone && !role_state.released;
+      });
   if (is_backing_off && start_at_ > now_) next = std::min(next, start_at_);
   next = std::min(next, pace_deadline());
   return next;
 }
 
 bool ControllerCore::is_present(Rank rank, View since) const {
-  const Player& player = players_[static_cast<size_t>(rank.value)];
-  return player.phase == Player::Phase::kJoined && player.since == since;
+  const RoleState& role_state = role_states_[static_cast<size_t>(rank.value)];
+  return role_state.phase == RoleState::Phase::kJoined && role_state.since == since;
 }
 
 bool ControllerCore::all_joined() const {
-  return std::all_of(players_.begin(), players_.end(),
-                     [](const Player& player) { return player.phase == Player::Phase::kJoined; });
+  return std::all_of(role_states_.begin(), role_states_.end(), [](const RoleState& role_state) {
+    return role_state.phase == RoleState::Phase::kJoined;
+  });
 }
 
 RecoveryRecord* ControllerCore::present_recovery() {
@@ -59,11 +65,11 @@ void ControllerCore::open_next_view(const std::string& why) {
   suspicion_.reset();
   was_commit_ = false;
   probe_due_.reset();
-  actions_.push_back(Tell{absl::StrCat("view ", view_.value, ": ", why)});
+  actions_.push_back(JobEvent{absl::StrCat("view ", view_.value, ": ", why)});
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
-    Player& member = player(Rank(r));
+    RoleState& member = role_state(Rank(r));
     member.report.reset();
-    if (member.phase != Player::Phase::kJoined) continue;
+    if (member.phase != RoleState::Phase::kJoined) continue;
     member.deadline = now_ + options_.report_max;
     actions_.push_back(SendOrder{Rank(r), member.since, StopOrder{view_, number_of_recovery()}});
   }
@@ -72,25 +78,28 @@ void ControllerCore::open_next_view(const std::string& why) {
 void ControllerCore::reconsider() {
   if (is_adopting_) {
     const bool complete = all_joined();
-    const bool expects_nobody = !options_.takes_over && static_cast<int>(agents_.size()) >= options_.nodes;
+    const bool expects_nobody =
+        !options_.takes_over && static_cast<int>(agents_.size()) >= options_.nodes;
     if (!complete && !expects_nobody && now_ < adoption_ends_) return;
     is_adopting_ = false;
     if (view_ > View(0)) lose_the_absent();
     moved_ = now_;
-    if (!(complete && is_open_)) open_next_view(view_ == View(0) ? "the job begins" : "a new controller takes over");
+    if (!(complete && is_open_))
+      open_next_view(view_ == View(0) ? "the job begins" : "a new controller takes over");
   }
   start_missing();
   if (is_open_) return release_if_finished();
-  const bool ready = std::all_of(players_.begin(), players_.end(), [](const Player& player) {
-    return player.phase == Player::Phase::kJoined && player.report.has_value();
-  });
+  const bool ready =
+      std::all_of(role_states_.begin(), role_states_.end(), [](const RoleState& role_state) {
+        return role_state.phase == RoleState::Phase::kJoined && role_state.report.has_value();
+      });
   if (ready) send_plan();
 }
 
 // Roles that were lost while no controller looked.
 void ControllerCore::lose_the_absent() {
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
-    if (player(Rank(r)).phase != Player::Phase::kNone) continue;
+    if (role_state(Rank(r)).phase != RoleState::Phase::kNone) continue;
     note_loss(Rank(r), "gone when the new controller came");
   }
 }
@@ -103,9 +112,9 @@ void ControllerCore::send_plan() {
   inputs.holders = holders.holders_of;
   inputs.former_holders = former_holders_;
   inputs.is_protected = options_.is_protected;
-  for (const Player& player : players_) {
-    inputs.table.push_back({player.address, player.since});
-    inputs.reports.push_back(*player.report);
+  for (const RoleState& role_state : role_states_) {
+    inputs.table.push_back({role_state.address, role_state.since});
+    inputs.reports.push_back(*role_state.report);
   }
   inputs.restart_reason = std::exchange(restart_reason_, "");
   Plan plan = make_plan(inputs);
@@ -127,30 +136,36 @@ void ControllerCore::send_plan() {
   for (const int stage : plan.rolled_back) stage_epochs_[static_cast<size_t>(stage)] = view_;
   if (plan.restart_all) std::fill(stage_epochs_.begin(), stage_epochs_.end(), view_);
   follow_recovery(plan);
-  for (const std::string& reason : plan.reasons) actions_.push_back(Tell{absl::StrCat("view ", view_.value, ": ", reason)});
-  if (holders_told_ != holders.reason) actions_.push_back(Tell{absl::StrCat("view ", view_.value, ": ", holders.reason)});
+  for (const std::string& reason : plan.reasons)
+    actions_.push_back(JobEvent{absl::StrCat("view ", view_.value, ": ", reason)});
+  if (holders_told_ != holders.reason)
+    actions_.push_back(JobEvent{absl::StrCat("view ", view_.value, ": ", holders.reason)});
   holders_told_ = holders.reason;
   is_open_ = true;
   moved_ = now_;
-  if (std::exchange(is_probing_, false)) probe_due_ = now_ + std::max(options_.probe_min, pace_.median());
+  if (std::exchange(is_probing_, false))
+    probe_due_ = now_ + std::max(options_.probe_min, pace_.median());
   former_holders_ = plan.holders;
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
-    Player& member = player(Rank(r));
+    RoleState& member = role_state(Rank(r));
     const int stage = topology_.role_of(Rank(r)).stage;
-    if (plan.restart_all || stage_epochs_[static_cast<size_t>(stage)] == view_) member.finished = false;
+    if (plan.restart_all || stage_epochs_[static_cast<size_t>(stage)] == view_)
+      member.finished = false;
     member.failures_seen = failures_counted_;
     actions_.push_back(SendOrder{Rank(r), member.since, plan});
   }
 }
 
 void ControllerCore::release_if_finished() {
-  const bool all = std::all_of(players_.begin(), players_.end(), [](const Player& player) {
-    return player.phase == Player::Phase::kJoined && player.finished && !player.released;
-  });
+  const bool all =
+      std::all_of(role_states_.begin(), role_states_.end(), [](const RoleState& role_state) {
+        return role_state.phase == RoleState::Phase::kJoined && role_state.finished &&
+               !role_state.released;
+      });
   if (!all) return;
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
-    player(Rank(r)).released = true;
-    actions_.push_back(SendOrder{Rank(r), player(Rank(r)).since, ReleaseOrder{}});
+    role_state(Rank(r)).released = true;
+    actions_.push_back(SendOrder{Rank(r), role_state(Rank(r)).since, ReleaseOrder{}});
   }
   if (RecoveryRecord* const record = present_recovery(); record != nullptr) record->resumed = now_;
 }
@@ -158,8 +173,9 @@ void ControllerCore::release_if_finished() {
 void ControllerCore::end(bool ok, std::string reason, bool bad_input) {
   has_ended_ = true;
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
-    const Player& left = players_[static_cast<size_t>(r)];
-    if (left.phase != Player::Phase::kNone) actions_.push_back(KillWorker{left.node, Rank(r), left.since, "the job ends"});
+    const RoleState& left = role_states_[static_cast<size_t>(r)];
+    if (left.phase != RoleState::Phase::kNone)
+      actions_.push_back(KillWorker{left.node, Rank(r), left.since, "the job ends"});
   }
   actions_.push_back(EndJob{ok, bad_input, std::move(reason)});
 }

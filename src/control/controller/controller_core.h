@@ -1,14 +1,14 @@
 // The controller of a job: who plays which role, when a new view opens, and what is done about
 // every failure. Pure: events and time in, actions out.
 //
-// Its state is soft. Members go on without it, and a new controller learns everything from the members
-// and agents that register with it: if all roles are played in one open view it adopts that view, else
-// it opens the next one.
+// Its state is soft. Members go on without it, and a new controller learns everything from the
+// members and agents that register with it: if all roles are played in one open view it adopts that
+// view, else it opens the next one.
 //
-// A view opens in two moves. All members are told to stop (no commit of the old view counts any more)
-// and report; when every role is played and has reported, the plan goes out. A failure before the plan
-// changes what the plan will be; a failure after it opens the next view. So a failure during a recovery
-// is nothing special.
+// A view opens in two moves. All members are told to stop (no commit of the old view counts any
+// more) and report; when every role is played and has reported, the plan goes out. A failure before
+// the plan changes what the plan will be; a failure after it opens the next view. So a failure
+// during a recovery is nothing special.
 #pragma once
 
 #include <limits>
@@ -46,10 +46,10 @@ struct AgentAlive {  // a sign of life
 // A worker has come to life, or has found a new controller.
 struct MemberJoined {
   Rank rank;
-  View since;          // as given by StartWorker
+  View since;  // as given by StartWorker
   Node node;
-  std::string address; // of its transport
-  View newest_view;    // 0 for a fresh one
+  std::string address;  // of its transport
+  View newest_view;     // 0 for a fresh one
   bool is_open = false;
   bool has_finished = false;
   View stage_epoch;
@@ -61,7 +61,7 @@ struct WorkerEnded {
   Rank rank;
   View since;
   Node node;
-  std::string how;     // "killed by signal 9 (Killed)"
+  std::string how;         // "killed by signal 9 (Killed)"
   bool is_clean = false;   // exit code 0
   bool bad_input = false;  // no restart can help; `how` is the line for the user
 };
@@ -76,8 +76,8 @@ struct MemberAlive {  // a sign of life
   View entered;  // MemberViews::entered_view()
 };
 struct TimePassed {};
-using ControllerEvent =
-    std::variant<AgentJoined, AgentLost, AgentAlive, MemberJoined, WorkerEnded, MemberSaid, MemberAlive, TimePassed>;
+using ControllerEvent = std::variant<AgentJoined, AgentLost, AgentAlive, MemberJoined, WorkerEnded,
+                                     MemberSaid, MemberAlive, TimePassed>;
 
 // ---- actions
 
@@ -102,49 +102,52 @@ struct EndJob {
   bool bad_input = false;
   std::string reason;
 };
-struct Tell {  // a line of the story, for people
+struct JobEvent {  // a line of the story, for people
   std::string text;
 };
-using ControllerAction = std::variant<StartWorker, KillWorker, SendOrder, EndJob, Tell>;
+using ControllerAction = std::variant<StartWorker, KillWorker, SendOrder, EndJob, JobEvent>;
 
 struct ControllerOptions {
   int nodes = 1;   // that play roles from the start
   int spares = 0;  // nodes nodes .. nodes + spares - 1, which take over what a lost node played
   int copies = 1;
-  // A rank and the holders of its copies are in different domains of this level, where there are enough
-  // of them; else of the next smaller one. nullopt: any other process will do.
+  // A rank and the holders of its copies are in different domains of this level, where there are
+  // enough of them; else of the next smaller one. nullopt: any other process will do.
   std::optional<DomainLevel> copy_level = DomainLevel::kNode;
-  int racks = 0;   // nodes are dealt to racks in order; 0: every node is its own
+  int racks = 0;  // nodes are dealt to racks in order; 0: every node is its own
   bool is_protected = true;
   bool restart_all_allowed = true;  // false: refuse instead of going back to the durable checkpoint
   // Another controller has run this job before: members may live.
   bool takes_over = false;
-  // All views that it opens are newer: of members that it never hears of, former controllers may have opened
-  // some, and no two plans may have one number.
+  // All views that it opens are newer: of members that it never hears of, former controllers may
+  // have opened some, and no two plans may have one number.
   View views_after;
   // If it takes over it waits so long for members to find it before it takes them for lost.
   absl::Duration adoption = absl::Seconds(2);
   // From an accusation until the accused is taken for lost though nobody saw it die.
   absl::Duration grace = absl::Milliseconds(500);
-  absl::Duration start_max = absl::Minutes(2);   // from StartWorker until it joins
+  absl::Duration start_max = absl::Minutes(2);    // from StartWorker until it joins
   absl::Duration report_max = absl::Seconds(10);  // from a StopOrder until the report
-  // Between two signs of life, while its agent is heard: when it is not, nothing is known of its workers.
+  // Between two signs of life, while its agent is heard: when it is not, nothing is known of its
+  // workers.
   absl::Duration silence_max = absl::Seconds(5);
-  // A job of which nothing is heard for so long, or for so many median steps if that is longer, stands still though all its workers live. The next view shows who does not move.
+  // A job of which nothing is heard for so long, or for so many median steps if that is longer,
+  // stands still though all its workers live. The next view shows who does not move.
   absl::Duration step_max = absl::Minutes(1);
   double medians_max = 20;
   absl::Duration load_max = absl::Minutes(10);  // the same while somebody still gathers its state
   // From that view until those are replaced; a median step if that is longer.
   absl::Duration probe_min = absl::Seconds(5);
   int losses_max = 50;  // in a row without progress; a node with all its workers is one
-  // Without protection every failure starts the whole job again from its newest durable checkpoint. So many
-  // restarts in a row without progress (a step that was never committed before, or a newer checkpoint) are
-  // allowed; before the n-th one the job waits backoff * 2^(n-1), at most backoff_max.
+  // Without protection every failure starts the whole job again from its newest durable checkpoint.
+  // So many restarts in a row without progress (a step that was never committed before, or a newer
+  // checkpoint) are allowed; before the n-th one the job waits backoff * 2^(n-1), at most
+  // backoff_max.
   int restarts_max = 50;
   absl::Duration backoff = absl::ZeroDuration();
   absl::Duration backoff_max = absl::Seconds(30);
-  // What is not a step (the first one, an evaluation, a checkpoint, the end) may take `patience` times as
-  // long as a step before the job counts as standing still.
+  // What is not a step (the first one, an evaluation, a checkpoint, the end) may take `patience`
+  // times as long as a step before the job counts as standing still.
   int patience = 1;
   Step steps{std::numeric_limits<int64_t>::max()};  // of the whole job
   int64_t evaluate_every_steps = 0;                 // 0: only at the end
@@ -167,7 +170,7 @@ class ControllerCore {
   CopyHolders holders() const;
 
  private:
-  struct Player {
+  struct RoleState {
     enum class Phase { kNone, kStarting, kJoined };
     Phase phase = Phase::kNone;
     Node node;
@@ -179,11 +182,12 @@ class ControllerCore {
     View entered;
     bool finished = false;
     bool released = false;
-    int64_t failures_seen = 0;  // failures_counted_ when it was started, or when the newest plan went out
+    int64_t failures_seen =
+        0;  // failures_counted_ when it was started, or when the newest plan went out
   };
   struct Suspicion {
     absl::Duration due;
-    std::string what;                          // the first complaint
+    std::string what;                            // the first complaint
     std::map<Rank, std::optional<Rank>> blames;  // who blames whom
   };
 
@@ -201,7 +205,7 @@ class ControllerCore {
   void hear(const Progress& progress);
   void hear(const Finished& finished);
 
-  Player& player(Rank rank) { return players_[static_cast<size_t>(rank.value)]; }
+  RoleState& role_state(Rank rank) { return role_states_[static_cast<size_t>(rank.value)]; }
   bool is_present(Rank rank, View since) const;
   bool computes_alike(const MemberJoined& event);
   bool all_joined() const;
@@ -209,7 +213,7 @@ class ControllerCore {
   int workers_on(Node node) const;
   Node node_for(Rank rank);
   static std::optional<Rank> accused_of(const Suspicion& suspicion);
-  bool is_silent(const Player& player) const;
+  bool is_silent(const RoleState& role_state) const;
   // `is_same_loss`: with the one before it, which has been counted.
   void lose(Rank rank, const std::string& how, bool is_same_loss = false);
   void count_failure(const std::string& how);
@@ -240,20 +244,21 @@ class ControllerCore {
   absl::Duration now_;
   std::vector<ControllerAction> actions_;
 
-  std::vector<Player> players_;  // by rank
+  std::vector<RoleState> role_states_;        // by rank
   std::optional<MemberJoined> first_joined_;  // with whose arithmetic all others have to agree
-  std::map<Node, bool> agents_;  // alive
+  std::map<Node, bool> agents_;               // alive
   std::map<Node, absl::Duration> agents_heard_;
   View view_;
   bool is_open_ = false;
-  std::string restart_reason_;  // why the whole job has to go back in the next view; empty: it need not
+  std::string
+      restart_reason_;  // why the whole job has to go back in the next view; empty: it need not
   bool is_adopting_ = true;
   absl::Duration adoption_ends_;
   std::vector<View> stage_epochs_;
   Commit newest_{-1};    // of the present run: a restart of all begins with none
   Commit furthest_{-1};  // of all runs
   View restarted_;       // of the newest restart of all
-  Commit first_{-1};     // the first commit after it, unless the job has come further than ever since
+  Commit first_{-1};  // the first commit after it, unless the job has come further than ever since
   int losses_ = 0;
   int64_t failures_counted_ = 0;  // without protection: those that no earlier one explains
   int failures_in_row_ = 0;       // of these, without progress
@@ -261,8 +266,8 @@ class ControllerCore {
   int64_t planned_failures_ = 0;  // failures_counted_ when the newest plan went out
   absl::Duration start_at_ = -absl::InfiniteDuration();  // the end of a back-off
   StepPace pace_;
-  absl::Duration moved_;      // when the newest commit or milestone came, or the newest plan went out
-  bool was_commit_ = false;   // that was a commit
+  absl::Duration moved_;  // when the newest commit or milestone came, or the newest plan went out
+  bool was_commit_ = false;                  // that was a commit
   std::optional<absl::Duration> probe_due_;  // this view was opened to see who moves
   bool is_probing_ = false;
   std::optional<Suspicion> suspicion_;

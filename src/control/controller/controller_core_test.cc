@@ -1,5 +1,6 @@
-// What the controller decides when workers die, hang or fail. The recovery of protected jobs is tested with
-// real members in sim/; here are the decisions that need no state: restarts, limits, deadlines, ends.
+// What the controller decides when workers die, hang or fail. The recovery of protected jobs is
+// tested with real members in sim/; here are the decisions that need no state: restarts, limits,
+// deadlines, ends.
 #include "control/controller/controller_core.h"
 
 #include <gmock/gmock.h>
@@ -86,7 +87,8 @@ TEST(ControllerCore, RestartsWithoutProgressAreLimited) {
   job.worker(0).dies("exit code 1: the disk is full");
   EXPECT_EQ(job.did(), "kill 0.1, kill 1.0, kill 1.1, fail");
   EXPECT_EQ(job.end().reason,
-            "given up after 3 restarts in a row without progress beyond step 5 (run.restarts_max); the last failure: "
+            "given up after 3 restarts in a row without progress beyond step 5 (run.restarts_max); "
+            "the last failure: "
             "worker 0.0: exit code 1: the disk is full");
   EXPECT_EQ(job.recovery().restarts, 3);
 }
@@ -171,10 +173,13 @@ TEST(ControllerCore, BadInputEndsTheJobWithoutRestart) {
 
 TEST(ControllerCore, AWorkerThatComputesOtherBitsIsRefused) {
   Job job = unprotected();
-  for (int rank = 0; rank < Job::kWorkers; ++rank) job.worker(rank).computes_with(rank == 3 ? "cpu=AVX2\n" : "cpu=AVX512\n");
+  for (int rank = 0; rank < Job::kWorkers; ++rank)
+    job.worker(rank).computes_with(rank == 3 ? "cpu=AVX2\n" : "cpu=AVX512\n");
   job.begins();
   EXPECT_THAT(job.did(), testing::EndsWith("refuse"));
-  EXPECT_EQ(job.end().reason, "worker 1.1 on node 0 would compute other bits than worker 0.0 on node 0: cpu is AVX512 there and AVX2 here");
+  EXPECT_EQ(job.end().reason,
+            "worker 1.1 on node 0 would compute other bits than worker 0.0 on node 0: cpu is "
+            "AVX512 there and AVX2 here");
 }
 
 TEST(ControllerCore, EndingTooEarlyIsAFailure) {
@@ -186,7 +191,14 @@ TEST(ControllerCore, EndingTooEarlyIsAFailure) {
 TEST(ControllerCore, ACrashAfterTheReleaseIsNoFailure) {
   Job job = unprotected();
   job.begins().commits(1, 60).all_finish(60);
-  job.worker(0).dies("killed by signal 11 (Segmentation fault)").worker(1).dies().worker(2).leaves().worker(3).leaves();
+  job.worker(0)
+      .dies("killed by signal 11 (Segmentation fault)")
+      .worker(1)
+      .dies()
+      .worker(2)
+      .leaves()
+      .worker(3)
+      .leaves();
   EXPECT_TRUE(job.end().ok);
   EXPECT_TRUE(job.core().recoveries().empty());
 }
@@ -221,7 +233,8 @@ TEST(ControllerCore, AnAccusedWorkerThatNobodySeesDieIsReplaced) {
   Job job = unprotected();
   job.begins().commits(1, 3).worker(0).accuses(1).worker(1).accuses(3).did();
   job.wait(0.8);
-  EXPECT_EQ(job.did(), "kill 1.1, start 1.1, restart all in view 2") << "accusations are followed to their end";
+  EXPECT_EQ(job.did(), "kill 1.1, start 1.1, restart all in view 2")
+      << "accusations are followed to their end";
 }
 
 TEST(ControllerCore, AccusationsInACircleBlameOneOfIt) {
@@ -236,7 +249,8 @@ TEST(ControllerCore, AliveButWithoutStepsIsHung) {
   job.wait(59);
   EXPECT_EQ(job.did(), "");
   job.wait(8);
-  EXPECT_EQ(job.did(), "go on in view 2, kill 1.0, kill 1.1, start 1.0, start 1.1, restart all in view 3");
+  EXPECT_EQ(job.did(),
+            "go on in view 2, kill 1.0, kill 1.1, start 1.0, start 1.1, restart all in view 3");
   EXPECT_THAT(job.said(), HasSubstr("nothing has happened for 1m;"));
 }
 
@@ -267,7 +281,9 @@ TEST(ControllerCore, ALostNodeIsOneFailureAndASpareTakesOver) {
   Job job(options);
   job.begins().commits(1, 5).did();
   job.loses_node(0).wait(0.5);
-  EXPECT_EQ(job.did(), "start 0.0 on 1, start 0.1 on 1, start 1.0 on 1, start 1.1 on 1, restart all in view 2");
+  EXPECT_EQ(
+      job.did(),
+      "start 0.0 on 1, start 0.1 on 1, start 1.0 on 1, start 1.1 on 1, restart all in view 2");
   EXPECT_THAT(job.said(), Not(HasSubstr("restart 2 of")));
 }
 

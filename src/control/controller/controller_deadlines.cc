@@ -20,21 +20,23 @@ std::optional<Rank> ControllerCore::accused_of(const Suspicion& suspicion) {
   return accused;
 }
 
-// The line to its node may be broken or slow: only what its agent says, and it does not, tells of a worker.
-bool ControllerCore::is_silent(const Player& player) const {
-  const auto agent = agents_heard_.find(player.node);
-  return player.phase == Player::Phase::kJoined && agent != agents_heard_.end() &&
-         agent->second >= player.heard + options_.silence_max;
+// The line to its node may be broken or slow: only what its agent says, and it does not, tells of a
+// worker.
+bool ControllerCore::is_silent(const RoleState& role_state) const {
+  const auto agent = agents_heard_.find(role_state.node);
+  return role_state.phase == RoleState::Phase::kJoined && agent != agents_heard_.end() &&
+         agent->second >= role_state.heard + options_.silence_max;
 }
 
 void ControllerCore::check_deadlines() {
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
-    Player& late = player(Rank(r));
+    RoleState& late = role_state(Rank(r));
     const bool silent = is_silent(late);
     if (!silent && now_ < late.deadline) continue;
-    const std::string why = silent ? absl::StrCat("hung: no sign of life for ", absl::FormatDuration(options_.silence_max))
-                            : late.phase == Player::Phase::kStarting ? "did not come up in time"
-                                                                     : "did not report in time";
+    const std::string why = silent ? absl::StrCat("hung: no sign of life for ",
+                                                  absl::FormatDuration(options_.silence_max))
+                            : late.phase == RoleState::Phase::kStarting ? "did not come up in time"
+                                                                        : "did not report in time";
     actions_.push_back(KillWorker{late.node, Rank(r), late.since, why});
     lose(Rank(r), why);
     if (has_ended_) return;
@@ -43,7 +45,7 @@ void ControllerCore::check_deadlines() {
     const Suspicion suspicion = *std::exchange(suspicion_, std::nullopt);
     const std::optional<Rank> rank = accused_of(suspicion);
     if (!rank) return open_next_view(suspicion.what);
-    const Player& accused = player(*rank);
+    const RoleState& accused = role_state(*rank);
     actions_.push_back(KillWorker{accused.node, *rank, accused.since, suspicion.what});
     lose(*rank, absl::StrCat("accused: ", suspicion.what));
   }
@@ -63,15 +65,16 @@ absl::Duration ControllerCore::pace_deadline() const {
 bool ControllerCore::does_more_than_steps() const {
   const Step step = step_of(newest_);
   const auto is_due = [&](int64_t every) { return every > 0 && step.value % every == 0; };
-  return pace_.median() == absl::ZeroDuration() || step >= options_.steps || is_due(options_.evaluate_every_steps) ||
-         is_due(options_.checkpoint_every_steps);
+  return pace_.median() == absl::ZeroDuration() || step >= options_.steps ||
+         is_due(options_.evaluate_every_steps) || is_due(options_.checkpoint_every_steps);
 }
 
 void ControllerCore::watch_pace() {
   if (now_ < pace_deadline()) return;
   if (!probe_due_) {
     is_probing_ = true;
-    return open_next_view(absl::StrCat("nothing has happened for ", absl::FormatDuration(now_ - moved_), "; a step takes ",
+    return open_next_view(absl::StrCat("nothing has happened for ",
+                                       absl::FormatDuration(now_ - moved_), "; a step takes ",
                                        absl::FormatDuration(pace_.median())));
   }
   probe_due_.reset();
@@ -83,24 +86,26 @@ void ControllerCore::watch_pace() {
   }
   for (const Rank rank : still) {
     const std::string why = "hung: its stage does not move";
-    actions_.push_back(KillWorker{player(rank).node, rank, player(rank).since, why});
+    actions_.push_back(KillWorker{role_state(rank).node, rank, role_state(rank).since, why});
     lose(rank, why, /*is_same_loss=*/rank != still.front());
     if (has_ended_) return;
   }
 }
 
-// In a stage that moves somebody waits for another stage, and enters the view at once. Inside the stage of
-// one that hangs all wait for it and cannot be told from it.
+// In a stage that moves somebody waits for another stage, and enters the view at once. Inside the
+// stage of one that hangs all wait for it and cannot be told from it.
 std::vector<Rank> ControllerCore::who_stands_still() const {
   std::vector<Rank> stages, ranks;
   const auto moves = [&](Rank rank) {
-    const Player& player = players_[static_cast<size_t>(rank.value)];
-    return player.finished || player.entered == view_;
+    const RoleState& role_state = role_states_[static_cast<size_t>(rank.value)];
+    return role_state.finished || role_state.entered == view_;
   };
   for (int stage = 0; stage < topology_.stages(); ++stage) {
     const std::vector<Rank> group = topology_.stage_group(stage);
-    if (std::none_of(group.begin(), group.end(), moves)) stages.insert(stages.end(), group.begin(), group.end());
-    std::copy_if(group.begin(), group.end(), std::back_inserter(ranks), [&](Rank rank) { return !moves(rank); });
+    if (std::none_of(group.begin(), group.end(), moves))
+      stages.insert(stages.end(), group.begin(), group.end());
+    std::copy_if(group.begin(), group.end(), std::back_inserter(ranks),
+                 [&](Rank rank) { return !moves(rank); });
   }
   return stages.empty() ? ranks : stages;
 }

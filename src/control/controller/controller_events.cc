@@ -17,10 +17,11 @@ void ControllerCore::handle(const AgentJoined& event) {
 
 void ControllerCore::handle(const AgentAlive& event) {
   absl::Duration& heard = agents_heard_[event.node];
-  // After a silence of the line its workers have their time anew: what they said meanwhile may still come.
+  // After a silence of the line its workers have their time anew: what they said meanwhile may
+  // still come.
   if (now_ - heard > options_.silence_max / 2) {
-    for (Player& player : players_) {
-      if (player.node == event.node) player.heard = now_;
+    for (RoleState& role_state : role_states_) {
+      if (role_state.node == event.node) role_state.heard = now_;
     }
   }
   heard = now_;
@@ -30,19 +31,21 @@ void ControllerCore::handle(const AgentLost& event) {
   agents_[event.node] = false;
   bool is_same_loss = false;
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
-    const Player& player = players_[static_cast<size_t>(r)];
-    if (player.phase != Player::Phase::kNone && player.node == event.node) {
-      lose(Rank(r), absl::StrCat("node ", event.node.value, " is lost: ", event.why), std::exchange(is_same_loss, true));
+    const RoleState& role_state = role_states_[static_cast<size_t>(r)];
+    if (role_state.phase != RoleState::Phase::kNone && role_state.node == event.node) {
+      lose(Rank(r), absl::StrCat("node ", event.node.value, " is lost: ", event.why),
+           std::exchange(is_same_loss, true));
     }
   }
 }
 
 void ControllerCore::handle(const MemberJoined& event) {
-  Player& joined = player(event.rank);
-  if (joined.phase == Player::Phase::kJoined && joined.since == event.since) return;
-  if (joined.phase == Player::Phase::kStarting && joined.since != event.since) return;  // an old one, about to end
+  RoleState& joined = role_state(event.rank);
+  if (joined.phase == RoleState::Phase::kJoined && joined.since == event.since) return;
+  if (joined.phase == RoleState::Phase::kStarting && joined.since != event.since)
+    return;  // an old one, about to end
   if (!computes_alike(event)) return;
-  joined.phase = Player::Phase::kJoined;
+  joined.phase = RoleState::Phase::kJoined;
   joined.node = event.node;
   joined.since = event.since;
   joined.address = event.address;
@@ -72,35 +75,38 @@ void ControllerCore::handle(const MemberJoined& event) {
 bool ControllerCore::computes_alike(const MemberJoined& event) {
   if (!first_joined_) first_joined_ = event;
   if (event.arithmetic == first_joined_->arithmetic) return true;
-  end(false, absl::StrCat("worker ", name_of(event.rank), " on node ", event.node.value, " would compute other bits than worker ",
-                          name_of(first_joined_->rank), " on node ", first_joined_->node.value, ": ",
-                          identity_difference(first_joined_->arithmetic, event.arithmetic)),
+  end(false,
+      absl::StrCat("worker ", name_of(event.rank), " on node ", event.node.value,
+                   " would compute other bits than worker ", name_of(first_joined_->rank),
+                   " on node ", first_joined_->node.value, ": ",
+                   identity_difference(first_joined_->arithmetic, event.arithmetic)),
       /*bad_input=*/true);
   return false;
 }
 
 void ControllerCore::handle(const WorkerEnded& event) {
-  Player& ended = player(event.rank);
-  if (ended.phase == Player::Phase::kNone || ended.since != event.since) return;
+  RoleState& ended = role_state(event.rank);
+  if (ended.phase == RoleState::Phase::kNone || ended.since != event.since) return;
   if (event.bad_input) return end(false, event.how, true);
   if (ended.released && event.is_clean) {
-    ended.phase = Player::Phase::kNone;
+    ended.phase = RoleState::Phase::kNone;
     return end_if_all_gone();
   }
   lose(event.rank, event.how);
 }
 
 void ControllerCore::lose(Rank rank, const std::string& how, bool is_same_loss) {
-  Player& lost = player(rank);
-  if (lost.phase == Player::Phase::kNone) return;
-  lost.phase = Player::Phase::kNone;
+  RoleState& lost = role_state(rank);
+  if (lost.phase == RoleState::Phase::kNone) return;
+  lost.phase = RoleState::Phase::kNone;
   lost.report.reset();
   lost.deadline = absl::InfiniteDuration();
   lost.finished = false;
   if (lost.released) return end_if_all_gone();
   note_loss(rank, how);
   if (!is_same_loss && ++losses_ > options_.losses_max) {
-    return end(false, absl::StrCat(losses_, " losses without any progress; the last: ", name_of(rank), ": ", how));
+    return end(false, absl::StrCat(losses_, " losses without any progress; the last: ",
+                                   name_of(rank), ": ", how));
   }
   // Who was lost with others at once, or because of them, is not counted again.
   if (!options_.is_protected && lost.failures_seen == failures_counted_) {
@@ -115,20 +121,25 @@ void ControllerCore::count_failure(const std::string& how) {
   ++failures_counted_;
   const int restarts = failures_in_row_++;
   if (restarts >= options_.restarts_max) {
-    return end(false, absl::StrCat("given up after ", restarts, " restarts in a row without progress beyond step ",
-                                   step_of(std::max(furthest_, Commit(0))).value, " (run.restarts_max); the last failure: ", how));
+    return end(false, absl::StrCat("given up after ", restarts,
+                                   " restarts in a row without progress beyond step ",
+                                   step_of(std::max(furthest_, Commit(0))).value,
+                                   " (run.restarts_max); the last failure: ", how));
   }
-  const absl::Duration delay = std::min(options_.backoff * (int64_t{1} << std::min(restarts, 30)), options_.backoff_max);
+  const absl::Duration delay =
+      std::min(options_.backoff * (int64_t{1} << std::min(restarts, 30)), options_.backoff_max);
   start_at_ = now_ + delay;
-  actions_.push_back(Tell{absl::StrCat("restart ", failures_in_row_, " of at most ", options_.restarts_max,
-                                       " in a row without progress, from the newest durable checkpoint, in ",
-                                       absl::FormatDuration(delay))});
+  actions_.push_back(
+      JobEvent{absl::StrCat("restart ", failures_in_row_, " of at most ", options_.restarts_max,
+                            " in a row without progress, from the newest durable checkpoint, in ",
+                            absl::FormatDuration(delay))});
 }
 
 // After the release nothing can be lost any more: everything is on disk.
 void ControllerCore::end_if_all_gone() {
-  const bool all = std::all_of(players_.begin(), players_.end(),
-                               [](const Player& player) { return player.phase == Player::Phase::kNone; });
+  const bool all = std::all_of(
+      role_states_.begin(), role_states_.end(),
+      [](const RoleState& role_state) { return role_state.phase == RoleState::Phase::kNone; });
   if (all) end(true, "finished");
 }
 
@@ -141,34 +152,36 @@ void ControllerCore::note_loss(Rank rank, const std::string& how) {
   RecoveryRecord& record = recoveries_.back();
   record.roles.push_back(name_of(rank));
   record.causes.push_back(absl::StrCat(name_of(rank), ": ", how));
-  actions_.push_back(Tell{absl::StrCat("worker ", name_of(rank), " is lost: ", how)});
+  actions_.push_back(JobEvent{absl::StrCat("worker ", name_of(rank), " is lost: ", how)});
 }
 
 void ControllerCore::handle(const MemberSaid& event) {
   if (!is_present(event.rank, event.since)) return;
-  player(event.rank).heard = now_;
+  role_state(event.rank).heard = now_;
   std::visit([this](const auto& message) { hear(message); }, event.message);
 }
 
 void ControllerCore::handle(const MemberAlive& event) {
   if (!is_present(event.rank, event.since)) return;
-  player(event.rank).heard = now_;
-  player(event.rank).entered = event.entered;
+  role_state(event.rank).heard = now_;
+  role_state(event.rank).entered = event.entered;
 }
 
 // ---- what members say
 
 void ControllerCore::hear(const Report& report) {
   if (is_open_ || report.view != view_) return;
-  player(report.rank).report = report;
-  player(report.rank).deadline = absl::InfiniteDuration();
+  role_state(report.rank).report = report;
+  role_state(report.rank).deadline = absl::InfiniteDuration();
 }
 
 void ControllerCore::hear(const Trouble& trouble) {
   const auto stage = static_cast<size_t>(topology_.role_of(trouble.rank).stage);
   if (!is_open_ || trouble.view != view_) return;
-  if (trouble.inside_stage && trouble.stage_epoch != stage_epochs_[stage]) return;  // the present view repairs it
-  actions_.push_back(Tell{absl::StrCat("worker ", name_of(trouble.rank), " reports: ", trouble.what)});
+  if (trouble.inside_stage && trouble.stage_epoch != stage_epochs_[stage])
+    return;  // the present view repairs it
+  actions_.push_back(
+      JobEvent{absl::StrCat("worker ", name_of(trouble.rank), " reports: ", trouble.what)});
   if (trouble.copies_unusable) {
     restart_reason_ = absl::StrCat("role ", name_of(trouble.rank), ": ", trouble.what);
     return open_next_view(restart_reason_);
@@ -190,7 +203,8 @@ void ControllerCore::hear(const Progress& progress) {
   is_probing_ = false;
   probe_due_.reset();
   // After a restart of all the job has to come as far as it was.
-  if (RecoveryRecord* const record = present_recovery(); record != nullptr && is_new) record->resumed = now_;
+  if (RecoveryRecord* const record = present_recovery(); record != nullptr && is_new)
+    record->resumed = now_;
 }
 
 void ControllerCore::note_progress(Commit newest) {
@@ -206,6 +220,6 @@ void ControllerCore::note_progress(Commit newest) {
   }
 }
 
-void ControllerCore::hear(const Finished& finished) { player(finished.rank).finished = true; }
+void ControllerCore::hear(const Finished& finished) { role_state(finished.rank).finished = true; }
 
 }  // namespace evermoe

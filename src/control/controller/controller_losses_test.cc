@@ -44,7 +44,8 @@ class Losses : public testing::Test {
   void on(const ControllerEvent& event) {
     for (const ControllerAction& action : core_->on(now_, event)) {
       if (const auto* const start = std::get_if<StartWorker>(&action)) started_.push_back(*start);
-      if (const auto* const kill = std::get_if<KillWorker>(&action)) killed_.push_back(absl::StrCat(kill->rank.value, ": ", kill->why));
+      if (const auto* const kill = std::get_if<KillWorker>(&action))
+        killed_.push_back(absl::StrCat(kill->rank.value, ": ", kill->why));
       if (const auto* const end = std::get_if<EndJob>(&action)) end_ = end->reason;
     }
   }
@@ -55,7 +56,8 @@ class Losses : public testing::Test {
       now_ += absl::Milliseconds(500);
       for (const int agent : agents) on(AgentAlive{Node(agent)});
       for (int rank = 0; rank < lanes_; ++rank) {
-        if (std::count(nodes.begin(), nodes.end(), node_[rank].value) > 0) on(MemberAlive{Rank(rank), since_[rank], core_->view()});
+        if (std::count(nodes.begin(), nodes.end(), node_[rank].value) > 0)
+          on(MemberAlive{Rank(rank), since_[rank], core_->view()});
       }
       on(TimePassed{});
     }
@@ -96,7 +98,8 @@ TEST_F(Losses, AWorkerThatIsSilentWhileItsAgentSpeaksIsHung) {
   EXPECT_THAT(killed_[0], HasSubstr("0: hung: no sign of life for 5s"));
 }
 
-// What is silent then is the line. If it stays so the agent is lost, and that is for others to find out.
+// What is silent then is the line. If it stays so the agent is lost, and that is for others to find
+// out.
 TEST_F(Losses, NobodyIsHungBecauseHisAgentIsNotHeard) {
   begin(2);
   wait(8, {1}, {1});

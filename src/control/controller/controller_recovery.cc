@@ -24,19 +24,22 @@ void ControllerCore::hear(const Milestone& milestone) {
   if (record == nullptr) return;
   record->recomputed_steps = std::max(record->recomputed_steps, milestone.recomputed_steps);
   switch (milestone.kind) {
-    case Milestone::Kind::kConnected:
-      return;
+    case Milestone::Kind::kConnected: return;
     case Milestone::Kind::kRestored:
       record->restored = now_;
-      for (const std::string& source : milestone.sources) record->sources.push_back(absl::StrCat(name_of(rank), ": ", source));
+      for (const std::string& source : milestone.sources)
+        record->sources.push_back(absl::StrCat(name_of(rank), ": ", source));
       return note_stage_done(untold_state_, rank, "has a state again");
-    case Milestone::Kind::kStepAgain:
-      return tell_step_again(milestone);
+    case Milestone::Kind::kStepAgain: return tell_step_again(milestone);
     case Milestone::Kind::kCaughtUp:
       record->caught_up = now_;
-      return note_stage_done(behind_, rank,
-                             absl::StrCat("has caught up: ", record->recomputed_steps, " steps run again",
-                                          verified_ == 0 ? "" : absl::StrCat("; ", verified_, verified_ == 1 ? " survivor" : " survivors", " verified bit-identical")));
+      return note_stage_done(
+          behind_, rank,
+          absl::StrCat("has caught up: ", record->recomputed_steps, " steps run again",
+                       verified_ == 0 ? ""
+                                      : absl::StrCat("; ", verified_,
+                                                     verified_ == 1 ? " survivor" : " survivors",
+                                                     " verified bit-identical")));
     case Milestone::Kind::kVerified:
       record->verified = now_;
       ++verified_;
@@ -47,10 +50,13 @@ void ControllerCore::hear(const Milestone& milestone) {
 // Only where it takes long enough for somebody to wonder.
 void ControllerCore::tell_step_again(const Milestone& milestone) {
   const Role role = topology_.role_of(milestone.rank);
-  if (role.lane != 0 || now_ < told_again_ + kTellEvery || now_ < present_recovery()->planned + kTellEvery) return;
+  if (role.lane != 0 || now_ < told_again_ + kTellEvery ||
+      now_ < present_recovery()->planned + kTellEvery)
+    return;
   told_again_ = now_;
-  actions_.push_back(Tell{absl::StrCat("view ", view_.value, ": stage ", role.stage, " catches up, ", milestone.recomputed_steps,
-                                       " steps so far")});
+  actions_.push_back(
+      JobEvent{absl::StrCat("view ", view_.value, ": stage ", role.stage, " catches up, ",
+                            milestone.recomputed_steps, " steps so far")});
 }
 
 // Told once for each stage: there may be thousands of ranks.
@@ -58,18 +64,23 @@ void ControllerCore::note_stage_done(std::set<Rank>& waiting, Rank rank, const s
   if (waiting.erase(rank) == 0) return;
   const int stage = topology_.role_of(rank).stage;
   const std::vector<Rank> group = topology_.stage_group(stage);
-  if (std::any_of(group.begin(), group.end(), [&](Rank one) { return waiting.contains(one); })) return;
-  actions_.push_back(Tell{absl::StrCat("view ", view_.value, ": stage ", stage, " ", what)});
+  if (std::any_of(group.begin(), group.end(), [&](Rank one) { return waiting.contains(one); }))
+    return;
+  actions_.push_back(JobEvent{absl::StrCat("view ", view_.value, ": stage ", stage, " ", what)});
 }
 
-int ControllerCore::number_of_recovery() { return present_recovery() == nullptr ? 0 : static_cast<int>(recoveries_.size()); }
+int ControllerCore::number_of_recovery() {
+  return present_recovery() == nullptr ? 0 : static_cast<int>(recoveries_.size());
+}
 
-// Found out by the former controller, which did not live to tell: its replacements are what is left of them.
+// Found out by the former controller, which did not live to tell: its replacements are what is left
+// of them.
 void ControllerCore::note_unseen_losses(const Plan& plan) {
   if (present_recovery() != nullptr || plan.newest < Commit(0)) return;
   for (const int stage : plan.rolled_back) {
     for (const Rank rank : topology_.stage_group(stage)) {
-      if (player(rank).report->stage_epoch == View(0)) note_loss(rank, "replaced when the new controller came");
+      if (role_state(rank).report->stage_epoch == View(0))
+        note_loss(rank, "replaced when the new controller came");
     }
   }
 }

@@ -12,10 +12,12 @@ namespace {
 // What a run that comes late still hears; the oldest is forgotten first.
 constexpr size_t kUntoldMax = 4096;
 
-bool is_same(const RecoveryNote& a, const RecoveryNote& b) { return encode({0, a}) == encode({0, b}); }
+bool is_same(const RecoveryNote& a, const RecoveryNote& b) {
+  return encode({0, a}) == encode({0, b});
+}
 
-// So that all views of a controller are newer than those of the ones before it. One that opens more than
-// these has been met by those whom they concern.
+// So that all views of a controller are newer than those of the ones before it. One that opens more
+// than these has been met by those whom they concern.
 constexpr int64_t kViewsOfOne = 1000;
 
 ControllerOptions with_own_views(ControllerOptions core, int64_t life) {
@@ -26,8 +28,8 @@ ControllerOptions with_own_views(ControllerOptions core, int64_t life) {
 // As the clock of this machine shows it.
 RecoveryNote shifted(RecoveryNote note, absl::Duration by) {
   RecoveryRecord& record = note.record;
-  for (absl::Duration* moment : {&record.noticed, &record.planned, &record.restored, &record.caught_up,
-                                 &record.verified, &record.resumed}) {
+  for (absl::Duration* moment : {&record.noticed, &record.planned, &record.restored,
+                                 &record.caught_up, &record.verified, &record.resumed}) {
     *moment += by;
   }
   note.failed += by;
@@ -36,11 +38,20 @@ RecoveryNote shifted(RecoveryNote note, absl::Duration by) {
 
 }  // namespace
 
-ControllerRelay::ControllerRelay(Topology topology, const ControllerOptions& core, RelayOptions options, absl::Duration now)
-    : options_(options), nodes_(core.nodes), spares_(core.spares), spares_wait_until_(now + core.adoption),
-      core_(topology, with_own_views(core, options.life), now), time_(now, options.own_standstill), now_(now), next_beat_(now), processes_(static_cast<size_t>(topology.world_size())) {}
+ControllerRelay::ControllerRelay(Topology topology, const ControllerOptions& core,
+                                 RelayOptions options, absl::Duration now)
+    : options_(options),
+      nodes_(core.nodes),
+      spares_(core.spares),
+      spares_wait_until_(now + core.adoption),
+      core_(topology, with_own_views(core, options.life), now),
+      time_(now, options.own_standstill),
+      now_(now),
+      next_beat_(now),
+      processes_(static_cast<size_t>(topology.world_size())) {}
 
-std::vector<RelayAction> ControllerRelay::on_envelope(absl::Duration now, StreamNumber from, const Envelope& envelope) {
+std::vector<RelayAction> ControllerRelay::on_envelope(absl::Duration now, StreamNumber from,
+                                                      const Envelope& envelope) {
   now_ = time_.at(now);
   if (end_) {
     say_farewell(from, envelope.message);
@@ -52,7 +63,8 @@ std::vector<RelayAction> ControllerRelay::on_envelope(absl::Duration now, Stream
   return take();
 }
 
-std::vector<RelayAction> ControllerRelay::on_broken(absl::Duration now, StreamNumber stream, const std::string& why) {
+std::vector<RelayAction> ControllerRelay::on_broken(absl::Duration now, StreamNumber stream,
+                                                    const std::string& why) {
   now_ = time_.at(now);
   const auto node = peers_.extract(stream);
   if (end_ || node.empty() || node.mapped().kind != Kind::kAgent) return {};
@@ -69,23 +81,29 @@ std::vector<RelayAction> ControllerRelay::on_time(absl::Duration now) {
   return take();
 }
 
-absl::Duration ControllerRelay::next_deadline() const { return std::min(core_.next_deadline(), next_beat_) + time_.lost(); }
+absl::Duration ControllerRelay::next_deadline() const {
+  return std::min(core_.next_deadline(), next_beat_) + time_.lost();
+}
 
 void ControllerRelay::beat() {
   next_beat_ = now_ + options_.beat;
   std::vector<StreamNumber> silent;
   for (const auto& [number, peer] : peers_) {
-    if (now_ >= peer.heard + options_.silence_max) silent.push_back(number);
-    else send(number, Beat{});
+    if (now_ >= peer.heard + options_.silence_max)
+      silent.push_back(number);
+    else
+      send(number, Beat{});
   }
-  const std::string why = absl::StrCat("no sign of life for ", absl::FormatDuration(options_.silence_max));
+  const std::string why =
+      absl::StrCat("no sign of life for ", absl::FormatDuration(options_.silence_max));
   for (const StreamNumber number : silent) cut(number, why);
 }
 
 // ---- agents and run
 
 void ControllerRelay::handle(Stream& from, const Envelope&, const AgentHello& hello) {
-  if (from.second.kind != Kind::kUnknown || hello.node.value >= nodes_ + spares_) return refuse(from);
+  if (from.second.kind != Kind::kUnknown || hello.node.value >= nodes_ + spares_)
+    return refuse(from);
   // An agent that has lost its stream may be back before this end of it breaks.
   if (const auto former = agents_.find(hello.node); former != agents_.end()) {
     cut(former->second, "it attaches anew");
@@ -128,7 +146,8 @@ void ControllerRelay::handle(Stream& from, const Envelope&, const RunHello&) {
   from.second.kind = Kind::kRun;
   send(from.first, Welcome{options_.life});
   for (size_t rank = 0; rank < processes_.size(); ++rank) {
-    if (processes_[rank].pid != 0) send(from.first, RoleProcess{Rank(static_cast<int32_t>(rank)), processes_[rank].pid});
+    if (processes_[rank].pid != 0)
+      send(from.first, RoleProcess{Rank(static_cast<int32_t>(rank)), processes_[rank].pid});
   }
   tell_what_happened(from.first);
 }
@@ -150,7 +169,8 @@ void ControllerRelay::lose_agent(const Peer& agent, const std::string& why) {
   const Node node = agent.node;
   agents_.erase(node);
   for (size_t rank = 0; rank < processes_.size(); ++rank) {
-    if (processes_[rank].node == node && processes_[rank].pid != 0) tell_pid(Rank(static_cast<int32_t>(rank)), 0);
+    if (processes_[rank].node == node && processes_[rank].pid != 0)
+      tell_pid(Rank(static_cast<int32_t>(rank)), 0);
   }
   tell_run(NodeLost{node, agent.pid, why});
   feed(AgentLost{node, why}, agent.heard);
@@ -176,7 +196,8 @@ bool ControllerRelay::speaks_for_role(Stream& from, int64_t start, Rank rank, Vi
 }
 
 void ControllerRelay::handle(Stream& from, const Envelope& envelope, const WorkerStarted& started) {
-  if (speaks_for_role(from, envelope.start, started.rank, started.since)) tell_pid(started.rank, started.pid);
+  if (speaks_for_role(from, envelope.start, started.rank, started.since))
+    tell_pid(started.rank, started.pid);
 }
 
 void ControllerRelay::handle(Stream& from, const Envelope& envelope, const MemberJoined& joined) {
@@ -206,11 +227,12 @@ void ControllerRelay::handle(Stream& from, const Envelope& envelope, const Worke
 }
 
 void ControllerRelay::handle(Stream& from, const Envelope& envelope, const WorkerReport& report) {
-  if (from.second.kind != Kind::kAgent || report.rank.value >= std::ssize(processes_)) return refuse(from);
+  if (from.second.kind != Kind::kAgent || report.rank.value >= std::ssize(processes_))
+    return refuse(from);
   if (envelope.start >= process(report.rank).start) tell_run(report);
 }
 
-void ControllerRelay::handle(Stream& from, const Envelope&, const WorkerWords& words) {
+void ControllerRelay::handle(Stream& from, const Envelope&, const WorkerLogTail& words) {
   if (from.second.kind != Kind::kAgent) return refuse(from);
   tell_run(words);
 }
@@ -245,7 +267,9 @@ void ControllerRelay::note_recovery() {
 void ControllerRelay::act(const StartWorker& start) {
   Process& newest = process(start.rank);
   if (newest.pid != 0 && newest.node != start.node) {
-    send_to_node(newest.node, KillWorker{newest.node, start.rank, start.since, "another process plays its role"}, newest.start);
+    send_to_node(newest.node,
+                 KillWorker{newest.node, start.rank, start.since, "another process plays its role"},
+                 newest.start);
   }
   newest = {(options_.life << 32) + ++starts_, start.node, 0, now_};
   send_to_node(start.node, start, newest.start);
@@ -261,7 +285,7 @@ void ControllerRelay::act(const SendOrder& order) {
   send_to_node(newest.node, order, newest.start);
 }
 
-void ControllerRelay::act(const Tell& tell) {
+void ControllerRelay::act(const JobEvent& tell) {
   actions_.emplace_back(LogLine{tell.text});
   tell_run(tell);
 }
@@ -291,7 +315,8 @@ void ControllerRelay::send(StreamNumber to, ControlMessage message, int64_t star
 }
 
 void ControllerRelay::send_to_node(Node node, ControlMessage message, int64_t start) {
-  if (const auto agent = agents_.find(node); agent != agents_.end()) send(agent->second, std::move(message), start);
+  if (const auto agent = agents_.find(node); agent != agents_.end())
+    send(agent->second, std::move(message), start);
 }
 
 void ControllerRelay::tell_run(ControlMessage message) {
@@ -301,7 +326,9 @@ void ControllerRelay::tell_run(ControlMessage message) {
     send(number, message);
     is_told = true;
   }
-  if (is_told || std::holds_alternative<RecoveryNote>(message) || std::holds_alternative<RoleProcess>(message)) return;
+  if (is_told || std::holds_alternative<RecoveryNote>(message) ||
+      std::holds_alternative<RoleProcess>(message))
+    return;
   untold_.push_back(std::move(message));
   if (untold_.size() > kUntoldMax) untold_.pop_front();
 }

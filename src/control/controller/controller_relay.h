@@ -1,13 +1,16 @@
-// What stands between the streams of a controller and its core: who is at the other end of which stream,
-// which process of a role is meant, who has to hear what. Pure: envelopes and time in, envelopes out.
+// What stands between the streams of a controller and its core: who is at the other end of which
+// stream, which process of a role is meant, who has to hear what. Pure: envelopes and time in,
+// envelopes out.
 //
 // Invariants:
-// * The core hears only of the newest process of every role: one whose node was lost, or that was given
+// * The core hears only of the newest process of every role: one whose node was lost, or that was
+// given
 //   up, may live on for a while and speak. It is told to end.
-// * The core hears AgentJoined only after what lives on that node has registered, so a new controller
+// * The core hears AgentJoined only after what lives on that node has registered, so a new
+// controller
 //   does not start what is there already.
 // * Nor of spare nodes before the others are there, or have had their time: they are not to begin.
-// * A controller that stood still itself takes nobody for silent (own_time.h).
+// * A controller that stood still itself takes nobody for silent (stall_adjusted_clock.h).
 #pragma once
 
 #include <deque>
@@ -18,7 +21,7 @@
 #include <variant>
 #include <vector>
 
-#include "control/controller/own_time.h"
+#include "control/controller/stall_adjusted_clock.h"
 #include "control/wire/control_messages.h"
 #include "control/wire/control_stream.h"
 
@@ -27,9 +30,10 @@ namespace evermoe {
 struct RelayOptions {
   int64_t life = 0;  // how many controllers the job had before this one
   absl::Duration beat = absl::Milliseconds(500);
-  // An agent that is silent for so long is lost, with all its workers. One that dies is noticed at once.
+  // An agent that is silent for so long is lost, with all its workers. One that dies is noticed at
+  // once.
   absl::Duration silence_max = absl::Seconds(10);
-  absl::Duration own_standstill = absl::Seconds(2);  // own_time.h
+  absl::Duration own_standstill = absl::Seconds(2);  // stall_adjusted_clock.h
 };
 
 struct SendEnvelope {
@@ -46,14 +50,18 @@ using RelayAction = std::variant<SendEnvelope, CutStream, LogLine>;
 
 class ControllerRelay {
  public:
-  ControllerRelay(Topology topology, const ControllerOptions& core, RelayOptions options, absl::Duration now);
+  ControllerRelay(Topology topology, const ControllerOptions& core, RelayOptions options,
+                  absl::Duration now);
 
-  std::vector<RelayAction> on_envelope(absl::Duration now, StreamNumber from, const Envelope& envelope);
-  std::vector<RelayAction> on_broken(absl::Duration now, StreamNumber stream, const std::string& why);
+  std::vector<RelayAction> on_envelope(absl::Duration now, StreamNumber from,
+                                       const Envelope& envelope);
+  std::vector<RelayAction> on_broken(absl::Duration now, StreamNumber stream,
+                                     const std::string& why);
   std::vector<RelayAction> on_time(absl::Duration now);
   absl::Duration next_deadline() const;
 
-  // How the job ended; all have been told. Nothing more happens then, but that who comes late is told, too.
+  // How the job ended; all have been told. Nothing more happens then, but that who comes late is
+  // told, too.
   const std::optional<EndJob>& end() const { return end_; }
   // After the end: somebody who was told is still there, or no run has been told yet.
   bool is_awaited() const { return !peers_.empty() || !has_told_run_; }
@@ -86,7 +94,7 @@ class ControllerRelay {
   void handle(Stream& from, const Envelope& envelope, const MemberAlive& alive);
   void handle(Stream& from, const Envelope& envelope, const WorkerEnded& ended);
   void handle(Stream& from, const Envelope& envelope, const WorkerReport& report);
-  void handle(Stream& from, const Envelope&, const WorkerWords& words);
+  void handle(Stream& from, const Envelope&, const WorkerLogTail& words);
   void handle(Stream& from, const Envelope&, const Drain&);
   void handle(Stream& from, const Envelope&, const Beat&);
   template <typename Other>
@@ -98,7 +106,7 @@ class ControllerRelay {
   void act(const KillWorker& kill);
   void act(const SendOrder& order);
   void act(const EndJob& end);
-  void act(const Tell& tell);
+  void act(const JobEvent& tell);
 
   bool speaks_for_role(Stream& from, int64_t start, Rank rank, View since);
   // `failed`: since when what the event tells may be so.
@@ -120,12 +128,12 @@ class ControllerRelay {
   std::vector<RelayAction> take() { return std::exchange(actions_, {}); }
 
   const RelayOptions options_;
-  const int nodes_;   // that begin
+  const int nodes_;  // that begin
   const int spares_;
   const absl::Duration spares_wait_until_;
   ControllerCore core_;
   std::vector<RelayAction> actions_;  // of the call at hand
-  OwnTime time_;
+  StallAdjustedClock time_;
   absl::Duration now_;  // as all the times below without own standstill
   absl::Duration next_beat_;
   absl::Duration failed_;  // of the event at hand

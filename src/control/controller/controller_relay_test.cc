@@ -1,5 +1,5 @@
-// What stands between the streams of a controller and its core, in a language of its own: node n attaches
-// on stream n + 1, times are seconds, and what is sent is one line of text.
+// What stands between the streams of a controller and its core, in a language of its own: node n
+// attaches on stream n + 1, times are seconds, and what is sent is one line of text.
 #include "control/controller/controller_relay.h"
 
 #include <gmock/gmock.h>
@@ -26,20 +26,23 @@ std::string words_of(const ControlMessage& message, int64_t start) {
         using Message = std::decay_t<decltype(what)>;
         if constexpr (std::is_same_v<Message, Welcome>) return absl::StrCat("welcome ", what.life);
         if constexpr (std::is_same_v<Message, Beat>) return "beat";
-        if constexpr (std::is_same_v<Message, StartWorker>) return absl::StrCat("start rank ", what.rank.value);
-        if constexpr (std::is_same_v<Message, KillWorker>) return absl::StrCat("kill ", start & 0xffff, " of rank ", what.rank.value);
+        if constexpr (std::is_same_v<Message, StartWorker>)
+          return absl::StrCat("start rank ", what.rank.value);
+        if constexpr (std::is_same_v<Message, KillWorker>)
+          return absl::StrCat("kill ", start & 0xffff, " of rank ", what.rank.value);
         if constexpr (std::is_same_v<Message, SendOrder>) {
           const char* const orders[] = {"stop", "plan", "release"};
           return absl::StrCat(orders[what.message.index()], " rank ", what.rank.value);
         }
         if constexpr (std::is_same_v<Message, Drain>) return "drain";
         if constexpr (std::is_same_v<Message, EndJob>) return absl::StrCat("end: ", what.reason);
-        if constexpr (std::is_same_v<Message, Tell>) return "";
-        if constexpr (std::is_same_v<Message, RoleProcess>) return absl::StrCat("rank ", what.rank.value, " is ", what.pid);
+        if constexpr (std::is_same_v<Message, JobEvent>) return "";
+        if constexpr (std::is_same_v<Message, RoleProcess>)
+          return absl::StrCat("rank ", what.rank.value, " is ", what.pid);
         if constexpr (std::is_same_v<Message, NodeLost>) {
           return absl::StrCat("node ", what.node.value, " (", what.agent, ") lost: ", what.why);
         }
-        if constexpr (std::is_same_v<Message, WorkerWords>) return "words";
+        if constexpr (std::is_same_v<Message, WorkerLogTail>) return "words";
         return "";
       },
       message);
@@ -49,13 +52,17 @@ std::string words_of(const ControlMessage& message, int64_t start) {
 class TestRelay {
  public:
   explicit TestRelay(int64_t life = 0, int nodes = 2)
-      : relay_(Topology({1, 1}, 2), core(life, nodes), RelayOptions{.life = life}, absl::ZeroDuration()), life_(life) {}
+      : relay_(Topology({1, 1}, 2), core(life, nodes), RelayOptions{.life = life},
+               absl::ZeroDuration()),
+        life_(life) {}
 
   TestRelay& wait(double seconds) {
     const absl::Duration end = now_ + absl::Seconds(seconds);
     while (now_ < end) {
-      now_ = std::min({end, std::max(relay_.next_deadline(), now_ + absl::Milliseconds(1)), now_ + absl::Seconds(0.4)});
-      for (const int64_t stream : beating_) note(relay_.on_envelope(now_, StreamNumber(stream), {0, Beat{}}));
+      now_ = std::min({end, std::max(relay_.next_deadline(), now_ + absl::Milliseconds(1)),
+                       now_ + absl::Seconds(0.4)});
+      for (const int64_t stream : beating_)
+        note(relay_.on_envelope(now_, StreamNumber(stream), {0, Beat{}}));
       for (const auto& [rank, start] : living_) alive(rank, start);
       note(relay_.on_time(now_));
     }
@@ -89,7 +96,9 @@ class TestRelay {
     return *this;
   }
 
-  TestRelay& alive(int rank, int64_t start) { return hears(rank + 1, MemberAlive{Rank(rank), View(1), view_}, start); }
+  TestRelay& alive(int rank, int64_t start) {
+    return hears(rank + 1, MemberAlive{Rank(rank), View(1), view_}, start);
+  }
   // A process of the rank, on the node of the same number, fresh or in `view`.
   TestRelay& started(int rank, int64_t start) {
     return hears(rank + 1, WorkerStarted{Rank(rank), View(1), 10 + rank}, start);
@@ -111,7 +120,9 @@ class TestRelay {
   }
   TestRelay& ended(int rank, int64_t start) {
     living_.erase(rank);
-    return hears(rank + 1, WorkerEnded{Rank(rank), View(1), Node(rank), "killed by signal 9", false, false}, start);
+    return hears(rank + 1,
+                 WorkerEnded{Rank(rank), View(1), Node(rank), "killed by signal 9", false, false},
+                 start);
   }
 
   // Both nodes are there and ready and both ranks run in view 1.
@@ -143,7 +154,9 @@ class TestRelay {
       if (const auto* const send = std::get_if<SendEnvelope>(&action)) {
         const std::string words = words_of(send->envelope.message, send->envelope.start);
         if (!words.empty() && words != "beat") {
-          did_.push_back(absl::StrCat(send->to == StreamNumber(kRunStream) ? "run" : absl::StrCat(send->to.value), ": ", words));
+          did_.push_back(absl::StrCat(
+              send->to == StreamNumber(kRunStream) ? "run" : absl::StrCat(send->to.value), ": ",
+              words));
         }
       } else if (const auto* const cut = std::get_if<CutStream>(&action)) {
         did_.push_back(absl::StrCat("cut ", cut->stream.value));
@@ -158,8 +171,8 @@ class TestRelay {
   ControllerRelay relay_;
   const int64_t life_;
   View view_;
-  std::set<int64_t> beating_;       // streams that give signs of life
-  std::map<int, int64_t> living_;   // ranks that do, and their starts
+  std::set<int64_t> beating_;      // streams that give signs of life
+  std::map<int, int64_t> living_;  // ranks that do, and their starts
   std::vector<std::string> did_, logged_;
 };
 
@@ -170,8 +183,10 @@ TEST(ControllerRelay, TheJobBeginsWhenTheNodesAreReady) {
   EXPECT_EQ(relay.agent(0).agent(1).did(), "1: welcome 0, 2: welcome 0");
   EXPECT_EQ(relay.ready(1).did(), "");
   EXPECT_EQ(relay.ready(2).did(), "1: start rank 0, 2: start rank 1");
-  EXPECT_EQ(relay.started(0, 1).joined(0, 1).started(1, 2).joined(1, 2).did(), "1: stop rank 0, 2: stop rank 1");
-  EXPECT_EQ(relay.reports(0, 1, View(1)).reports(1, 2, View(1)).did(), "1: plan rank 0, 2: plan rank 1");
+  EXPECT_EQ(relay.started(0, 1).joined(0, 1).started(1, 2).joined(1, 2).did(),
+            "1: stop rank 0, 2: stop rank 1");
+  EXPECT_EQ(relay.reports(0, 1, View(1)).reports(1, 2, View(1)).did(),
+            "1: plan rank 0, 2: plan rank 1");
 }
 
 TEST(ControllerRelay, ASpareWaitsForTheOthers) {
@@ -221,9 +236,13 @@ TEST(ControllerRelay, WhoSpeaksOutOfTurnIsCutOff) {
   EXPECT_EQ(relay.hears(7, AgentReady{}).did(), "cut 7") << "no hello";
   EXPECT_EQ(relay.hears(8, MemberAlive{Rank(0), View(1), View(1)}, 1).did(), "cut 8");
   EXPECT_EQ(relay.hears(9, Welcome{3}).did(), "cut 9") << "nobody says that to a controller";
-  EXPECT_EQ(relay.run_attaches().hears(kRunStream, RunHello{}).did(), absl::StrCat("run: welcome 0, cut ", kRunStream));
-  EXPECT_EQ(relay.agent(0).hears(1, WorkerStarted{Rank(2), View(1), 1}, 1).did(), "1: welcome 0, cut 1") << "no such rank";
-  EXPECT_EQ(relay.agent(1).hears(2, Drain{}).did(), "2: welcome 0") << "a signal to any node drains the job";
+  EXPECT_EQ(relay.run_attaches().hears(kRunStream, RunHello{}).did(),
+            absl::StrCat("run: welcome 0, cut ", kRunStream));
+  EXPECT_EQ(relay.agent(0).hears(1, WorkerStarted{Rank(2), View(1), 1}, 1).did(),
+            "1: welcome 0, cut 1")
+      << "no such rank";
+  EXPECT_EQ(relay.agent(1).hears(2, Drain{}).did(), "2: welcome 0")
+      << "a signal to any node drains the job";
 }
 
 TEST(ControllerRelay, AMemberSpeaksOfItselfAlone) {
@@ -266,8 +285,10 @@ TEST(ControllerRelay, OrdersAreForTheNewestProcess) {
 
 TEST(ControllerRelay, ANewControllerAdoptsWhatLives) {
   TestRelay relay(1);
-  for (const int node : {0, 1}) relay.agent(node).started(node, node + 1).joined(node, node + 1, View(4)).ready(node + 1);
-  EXPECT_EQ(relay.did(), "1: welcome 1, 2: welcome 1") << "nothing has happened but the change of controllers";
+  for (const int node : {0, 1})
+    relay.agent(node).started(node, node + 1).joined(node, node + 1, View(4)).ready(node + 1);
+  EXPECT_EQ(relay.did(), "1: welcome 1, 2: welcome 1")
+      << "nothing has happened but the change of controllers";
   EXPECT_EQ(relay.wait(4).did(), "");
 }
 
@@ -291,15 +312,16 @@ TEST(ControllerRelay, ItsStartsAreNewerThanThoseOfTheFormer) {
 TEST(ControllerRelay, ARunThatComesLateHearsWhatHappened) {
   TestRelay relay;
   relay.job_runs();
-  relay.hears(1, WorkerWords{Rank(0), "log", {"last words"}});
-  EXPECT_EQ(relay.run_attaches().did(), "run: welcome 0, run: rank 0 is 10, run: rank 1 is 11, run: words");
+  relay.hears(1, WorkerLogTail{Rank(0), "log", {"last words"}});
+  EXPECT_EQ(relay.run_attaches().did(),
+            "run: welcome 0, run: rank 0 is 10, run: rank 1 is 11, run: words");
   EXPECT_EQ(relay.ended(1, 2).did(), "run: rank 1 is 0, 1: stop rank 0, 2: start rank 1");
 }
 
 TEST(ControllerRelay, WhatNobodyHearsIsKeptWithinALimit) {
   TestRelay relay;
   relay.agent(0);
-  for (int i = 0; i < 5000; ++i) relay.hears(1, WorkerWords{Rank(0), "log", {}});
+  for (int i = 0; i < 5000; ++i) relay.hears(1, WorkerLogTail{Rank(0), "log", {}});
   relay.did();
   const std::string did = relay.run_attaches().did();
   EXPECT_EQ(std::count(did.begin(), did.end(), ','), 4096);
@@ -317,7 +339,8 @@ TEST(ControllerRelay, AllAreToldOfTheEndAndNothingHappensAfterIt) {
   relay.run_attaches().job_runs();
   WorkerEnded ended{Rank(0), View(1), Node(0), "no such file", false, true};
   const std::string did = relay.hears(1, ended, 1).did();
-  for (const char* const who : {"1: ", "2: ", "run: "}) EXPECT_THAT(did, HasSubstr(absl::StrCat(who, "end: no such file")));
+  for (const char* const who : {"1: ", "2: ", "run: "})
+    EXPECT_THAT(did, HasSubstr(absl::StrCat(who, "end: no such file")));
   ASSERT_TRUE(relay.relay().end().has_value());
   EXPECT_TRUE(relay.relay().end()->bad_input);
   EXPECT_EQ(relay.alive(1, 2).wait(20).did(), "");
@@ -330,7 +353,10 @@ TEST(ControllerRelay, AllAreToldOfTheEndAndNothingHappensAfterIt) {
 TEST(ControllerRelay, WhoComesAfterTheEndIsToldOfIt) {
   TestRelay relay;
   relay.job_runs();
-  relay.hears(1, WorkerEnded{Rank(0), View(1), Node(0), "no such file", false, true}, 1).breaks(1).breaks(2).did();
+  relay.hears(1, WorkerEnded{Rank(0), View(1), Node(0), "no such file", false, true}, 1)
+      .breaks(1)
+      .breaks(2)
+      .did();
   EXPECT_TRUE(relay.relay().is_awaited()) << "the run has not heard of it";
   EXPECT_EQ(relay.run_attaches().agent(0, 7).did(), "run: end: no such file, 7: end: no such file");
   EXPECT_TRUE(relay.relay().is_awaited()) << "what is sent has to arrive";
@@ -342,7 +368,7 @@ TEST(ControllerRelay, WhoComesAfterTheEndIsToldOfIt) {
 TEST(ControllerRelay, ARunThatComesAfterTheEndHearsWhatHappenedFirst) {
   TestRelay relay;
   relay.job_runs();
-  relay.hears(1, WorkerWords{Rank(0), "log", {"last words"}});
+  relay.hears(1, WorkerLogTail{Rank(0), "log", {"last words"}});
   relay.hears(1, WorkerEnded{Rank(0), View(1), Node(0), "no such file", false, true}, 1).did();
   EXPECT_EQ(relay.run_attaches().did(), "run: words, run: end: no such file");
 }

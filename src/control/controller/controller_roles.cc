@@ -11,21 +11,24 @@
 namespace evermoe {
 
 int ControllerCore::workers_on(Node node) const {
-  return static_cast<int>(std::count_if(players_.begin(), players_.end(), [&](const Player& player) {
-    return player.phase != Player::Phase::kNone && player.node == node;
-  }));
+  return static_cast<int>(
+      std::count_if(role_states_.begin(), role_states_.end(), [&](const RoleState& role_state) {
+        return role_state.phase != RoleState::Phase::kNone && role_state.node == node;
+      }));
 }
 
-// The node it was on, if that lives; at the start, blocks of neighbouring ranks per node; else the spare
-// or the node with the fewest workers.
+// The node it was on, if that lives; at the start, blocks of neighbouring ranks per node; else the
+// spare or the node with the fewest workers.
 Node ControllerCore::node_for(Rank rank) {
   const auto lives = [&](Node node) {
     const auto found = agents_.find(node);
     return found != agents_.end() && found->second;
   };
-  const Node home(static_cast<int32_t>(int64_t{rank.value} * options_.nodes / topology_.world_size()));
-  if (player(rank).since == View(0) && lives(home)) return home;
-  if (player(rank).since != View(0) && lives(player(rank).node)) return player(rank).node;
+  const Node home(
+      static_cast<int32_t>(int64_t{rank.value} * options_.nodes / topology_.world_size()));
+  if (role_state(rank).since == View(0) && lives(home)) return home;
+  if (role_state(rank).since != View(0) && lives(role_state(rank).node))
+    return role_state(rank).node;
   std::optional<Node> best;
   for (const auto& [node, is_alive] : agents_) {
     if (!is_alive) continue;
@@ -43,37 +46,41 @@ CopyHolders ControllerCore::holders() const {
   if (!options_.is_protected || copies < 1) return none;
   std::vector<int> nodes, processes;
   for (int r = 0; r < world; ++r) {
-    nodes.push_back(players_[static_cast<size_t>(r)].node.value);
+    nodes.push_back(role_states_[static_cast<size_t>(r)].node.value);
     processes.push_back(r);
   }
-  const int all_nodes = std::max(options_.nodes + options_.spares, *std::max_element(nodes.begin(), nodes.end()) + 1);
+  const int all_nodes =
+      std::max(options_.nodes + options_.spares, *std::max_element(nodes.begin(), nodes.end()) + 1);
   std::vector<DomainPath> paths(static_cast<size_t>(all_nodes));
   for (int n = 0; options_.racks > 0 && n < all_nodes; ++n) {
     paths[static_cast<size_t>(n)].rack = absl::StrCat(int64_t{n} * options_.racks / all_nodes);
   }
   const FailureDomains domains(paths);
-  for (auto level = options_.copy_level; level; level = level == DomainLevel::kNode ? std::nullopt : std::optional(DomainLevel::kNode)) {
+  for (auto level = options_.copy_level; level;
+       level = level == DomainLevel::kNode ? std::nullopt : std::optional(DomainLevel::kNode)) {
     auto chosen = copy_holders(topology_, nodes, domains, {copies, *level});
     if (chosen.ok()) return *std::move(chosen);
   }
   // Too few of them: other processes are better than nothing.
-  auto chosen = copy_holders(topology_, processes, FailureDomains::nodes_only(world), {copies, DomainLevel::kNode});
+  auto chosen = copy_holders(topology_, processes, FailureDomains::nodes_only(world),
+                             {copies, DomainLevel::kNode});
   CHECK(chosen.ok()) << chosen.status();
-  chosen->reason = absl::StrCat("copies of every rank at ", copies, copies == 1 ? " other process" : " other processes",
+  chosen->reason = absl::StrCat("copies of every rank at ", copies,
+                                copies == 1 ? " other process" : " other processes",
                                 ", for there are too few failure domains");
   return *std::move(chosen);
 }
 
 void ControllerCore::start_missing() {
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
-    Player& missing = player(Rank(r));
-    if (missing.phase != Player::Phase::kNone || missing.released) continue;
+    RoleState& missing = role_state(Rank(r));
+    if (missing.phase != RoleState::Phase::kNone || missing.released) continue;
     if (missing.since != View(0) && now_ < start_at_) continue;
     const Node node = node_for(Rank(r));
     if (node.value < 0) continue;  // waits for an agent
     missing.node = node;
     missing.since = std::max(view_, View(1));
-    missing.phase = Player::Phase::kStarting;
+    missing.phase = RoleState::Phase::kStarting;
     missing.deadline = now_ + options_.start_max;
     missing.failures_seen = failures_counted_;
     actions_.push_back(StartWorker{node, Rank(r), missing.since});

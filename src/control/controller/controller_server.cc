@@ -26,13 +26,14 @@ Topology topology_of(const std::vector<int>& lanes) { return Topology(lanes, std
 }  // namespace
 
 ControllerServer::ControllerServer(const ControllerServerOptions& options, Clock& clock)
-    : clock_(clock), relay_(topology_of(options.lanes), core_options(options), options.relay, clock.now()),
+    : clock_(clock),
+      relay_(topology_of(options.lanes), core_options(options), options.relay, clock.now()),
       arrived_(kArrivedMax) {}
 
 ControllerServer::~ControllerServer() = default;
 
-absl::StatusOr<std::unique_ptr<ControllerServer>> ControllerServer::start(const ControllerServerOptions& options,
-                                                                          Clock& clock) {
+absl::StatusOr<std::unique_ptr<ControllerServer>> ControllerServer::start(
+    const ControllerServerOptions& options, Clock& clock) {
   std::unique_ptr<ControllerServer> server(new ControllerServer(options, clock));
   ASSIGN_OR_RETURN(server->listener_, ControlListener::start(options.address, *server));
   return server;
@@ -42,7 +43,9 @@ void ControllerServer::on_envelope(StreamNumber stream, Envelope envelope) {
   arrived_.put({stream, std::move(envelope), ""});
 }
 
-void ControllerServer::on_broken(StreamNumber stream, const std::string& why) { arrived_.put({stream, std::nullopt, why}); }
+void ControllerServer::on_broken(StreamNumber stream, const std::string& why) {
+  arrived_.put({stream, std::nullopt, why});
+}
 
 EndJob ControllerServer::run() {
   while (!relay_.end()) {
@@ -62,11 +65,12 @@ void ControllerServer::wait_until(absl::Duration deadline) {
   const absl::Duration left = std::clamp(deadline - clock_.now(), absl::ZeroDuration(), kSleepMax);
   pollfd waiting{arrived_.fd(), POLLIN, 0};
   // Rounded up, so that the deadline has passed after the wait.
-  ::poll(&waiting, 1, static_cast<int>(absl::ToInt64Milliseconds(left + absl::Nanoseconds(999'999))));
+  ::poll(&waiting, 1,
+         static_cast<int>(absl::ToInt64Milliseconds(left + absl::Nanoseconds(999'999))));
 }
 
-// Everything that has come before the time is looked at: it may hold the sign of life of somebody who
-// would else be late.
+// Everything that has come before the time is looked at: it may hold the sign of life of somebody
+// who would else be late.
 void ControllerServer::work_off() {
   for (const Arrived& one : arrived_.take()) {
     act(one.envelope ? relay_.on_envelope(clock_.now(), one.stream, *one.envelope)

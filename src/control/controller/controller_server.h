@@ -1,7 +1,8 @@
-// The controller of a protected job as a process: control/controller/controller_core.h behind a listener.
+// The controller of a protected job as a process: control/controller/controller_core.h behind a
+// listener.
 //
-// It may die and be started again at the same address while agents and workers live: they come back to
-// it and register, and the job goes on.
+// It may die and be started again at the same address while agents and workers live: they come back
+// to it and register, and the job goes on.
 #pragma once
 
 #include <memory>
@@ -26,7 +27,8 @@ struct ControllerServerOptions {
 class ControllerServer final : private StreamEvents {
  public:
   // `clock` outlives it.
-  static absl::StatusOr<std::unique_ptr<ControllerServer>> start(const ControllerServerOptions& options, Clock& clock);
+  static absl::StatusOr<std::unique_ptr<ControllerServer>> start(
+      const ControllerServerOptions& options, Clock& clock);
   ~ControllerServer() override;
 
   const std::string& address() const { return listener_->address(); }

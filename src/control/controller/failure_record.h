@@ -17,7 +17,8 @@ struct FailureMoment {
 
 // How a protected job went on after a failure without starting again.
 struct LocalRecovery {
-  std::vector<std::string> causes;      // "1.0: killed by signal 9 (Killed)": one line for each lost role
+  std::vector<std::string>
+      causes;  // "1.0: killed by signal 9 (Killed)": one line for each lost role
   std::vector<int> rolled_back_stages;  // that ran steps again
   int64_t recomputed_steps = 0;         // the most of any rank
   std::vector<std::string> sources;     // "1.0: window 12 from 0.1"
@@ -29,19 +30,20 @@ struct LocalRecovery {
   std::optional<double> load;      // the last rank had gathered its state
   std::optional<double> catch_up;  // the last rank had run its steps again
   std::optional<double> verify;    // the last survivor had compared its state
-  std::optional<double> resume;    // the job made its next commit; nullopt, like the others: not reached
+  std::optional<double>
+      resume;  // the job made its next commit; nullopt, like the others: not reached
 };
 
 struct FailureRecord {
   std::vector<std::string> roles;  // "1.0"; empty where it could not be told
   std::string kind;                // "killed by signal 9 (Killed)", "hung: ...", "exit code 1: ..."
   Step step;                       // the newest committed one when the failure was noticed
-  std::optional<std::string> accused;        // the role that the other workers blame
-  std::optional<Step> restarted_from_step;   // nullopt: there was no restart
+  std::optional<std::string> accused;       // the role that the other workers blame
+  std::optional<Step> restarted_from_step;  // nullopt: there was no restart
   // From the last sign that the job moved on until it stood at `step` again: detection, restart and
   // repeated work together. Until the failure was noticed, where the job never came so far again.
   double seconds_lost = 0;
-  std::vector<FailureMoment> timeline;  // at most kFailureMomentsMax
+  std::vector<FailureMoment> timeline;    // at most kFailureMomentsMax
   std::optional<LocalRecovery> recovery;  // of a protected job
 };
 

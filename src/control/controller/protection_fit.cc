@@ -19,9 +19,11 @@ MemoryNeed largest_need(const JobConfig& config, int copies) {
   const std::vector<OperatorSpec> model = model_operators(config.model);
   const Precision precision = config.train.precision;
   const bool is_dense = config.protection.strategy == ProtectionStrategy::kDense;
-  const int period = is_dense ? static_cast<int>(config.protection.dense_every_steps)
-                              : static_cast<int>(std::max<int64_t>(1, config.protection.window_every_steps));
-  const int64_t message = config.train.micro_batch_size * config.model.sequence_length * config.model.hidden * compute_bytes(precision);
+  const int period =
+      is_dense ? static_cast<int>(config.protection.dense_every_steps)
+               : static_cast<int>(std::max<int64_t>(1, config.protection.window_every_steps));
+  const int64_t message = config.train.micro_batch_size * config.model.sequence_length *
+                          config.model.hidden * compute_bytes(precision);
   MemoryNeed largest;
   for (int32_t rank = 0; rank < topology.world_size(); ++rank) {
     const Role role = topology.role_of(Rank(rank));
@@ -30,7 +32,8 @@ MemoryNeed largest_need(const JobConfig& config, int copies) {
     for (const int64_t size : shard_sizes(model, topology, placement, role)) {
       operators.push_back({3 * size * master_bytes(precision), size * compute_bytes(precision)});
     }
-    const int64_t log = message * boundary_messages(topology, role.stage, config.train.micro_batches);
+    const int64_t log =
+        message * boundary_messages(topology, role.stage, config.train.micro_batches);
     const MemoryNeed need = memory_need(operators, 1, period, copies, log);
     if (need.total() > largest.total()) largest = need;
   }
@@ -47,7 +50,9 @@ absl::StatusOr<ProtectionFit> fit_protection(const JobConfig& config) {
     const absl::Status fits = check_budget(largest_need(config, copies), budget, 1, copies);
     if (fits.ok()) {
       std::string why;
-      if (copies < wanted) why = absl::StrCat("copies of each snapshot: ", copies, " instead of ", wanted, "; ", status.message());
+      if (copies < wanted)
+        why = absl::StrCat("copies of each snapshot: ", copies, " instead of ", wanted, "; ",
+                           status.message());
       return ProtectionFit{copies, why};
     }
     // What is refused in the end is the least that there is.

@@ -1,5 +1,5 @@
-// Whether what a configuration wants protected fits into the memory that it allows, before any worker
-// starts. Pure.
+// Whether what a configuration wants protected fits into the memory that it allows, before any
+// worker starts. Pure.
 #pragma once
 
 #include <string>
@@ -14,8 +14,9 @@ struct ProtectionFit {
   std::string why;     // a sentence, if they are fewer than wanted
 };
 
-// Windows get shorter before copies get fewer; with one copy and windows of one slot that do not fit,
-// InvalidInput with the arithmetic of the rank that needs most. REQUIRES: a valid, protected job.
+// Windows get shorter before copies get fewer; with one copy and windows of one slot that do not
+// fit, InvalidInput with the arithmetic of the rank that needs most. REQUIRES: a valid, protected
+// job.
 absl::StatusOr<ProtectionFit> fit_protection(const JobConfig& config);
 
 }  // namespace evermoe

@@ -40,7 +40,8 @@ TEST(ProtectionFitTest, CopiesGetFewerBeforeTheJobIsRefused) {
   const auto fewer = fit_protection(job(two - 1));
   ASSERT_TRUE(fewer.ok());
   EXPECT_EQ(fewer->copies, 1);
-  EXPECT_THAT(fewer->why, HasSubstr("copies of each snapshot: 1 instead of 2; protection.memory_budget"));
+  EXPECT_THAT(fewer->why,
+              HasSubstr("copies of each snapshot: 1 instead of 2; protection.memory_budget"));
   const auto refused = fit_protection(job(one - 1));
   EXPECT_TRUE(absl::IsInvalidArgument(refused.status()));
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("the copies kept for 1 peers"));

@@ -38,7 +38,8 @@ LocalRecovery recovery_of(const RecoveryNote& note) {
 
 // "killed by signal 9 (Killed)" for one role; for several each with its name.
 std::string kind_of(const RecoveryRecord& record) {
-  if (record.causes.size() != 1 || record.roles.size() != 1) return absl::StrJoin(record.causes, "; ");
+  if (record.causes.size() != 1 || record.roles.size() != 1)
+    return absl::StrJoin(record.causes, "; ");
   return std::string(absl::StripPrefix(record.causes[0], record.roles[0] + ": "));
 }
 
@@ -53,10 +54,12 @@ FailureRecord RecoveryBook::failure_of(const RecoveryNote& note) const {
   failure.recovery = recovery_of(note);
   failure.seconds_lost = failure.recovery->resume.value_or(0);
   const std::pair<absl::Duration, const char*> moments[] = {
-      {note.failed, "failed"},       {record.noticed, "noticed"},    {record.planned, "planned"}, {record.restored, "restored"},
-      {record.caught_up, "caught up"}, {record.verified, "verified"}, {record.resumed, "resumed"}};
+      {note.failed, "failed"},       {record.noticed, "noticed"},     {record.planned, "planned"},
+      {record.restored, "restored"}, {record.caught_up, "caught up"}, {record.verified, "verified"},
+      {record.resumed, "resumed"}};
   for (const auto& [moment, what] : moments) {
-    if (has_come(moment)) failure.timeline.push_back({absl::ToDoubleSeconds(moment - began_), what});
+    if (has_come(moment))
+      failure.timeline.push_back({absl::ToDoubleSeconds(moment - began_), what});
   }
   return failure;
 }
@@ -70,7 +73,8 @@ std::optional<std::string> RecoveryBook::on_note(int64_t life, const RecoveryNot
   failure = failure_of(note);
   failure.restarted_from_step = restarted_from;
   if (was_over || !failure.recovery->resume) return std::nullopt;
-  return absl::StrCat("recovered from the failure at step ", failure.step.value, ": ", to_text(*failure.recovery));
+  return absl::StrCat("recovered from the failure at step ", failure.step.value, ": ",
+                      to_text(*failure.recovery));
 }
 
 void RecoveryBook::on_controller_end(absl::Duration now, const std::string& how, Step step) {
@@ -86,14 +90,16 @@ void RecoveryBook::on_restarted_from(Step step) {
   for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry) {
     FailureRecord& failure = entry->failure;
     if (!failure.recovery) continue;
-    if (failure.recovery->restarted_all && !failure.recovery->resume) failure.restarted_from_step = step;
+    if (failure.recovery->restarted_all && !failure.recovery->resume)
+      failure.restarted_from_step = step;
     return;
   }
 }
 
 std::vector<FailureRecord> RecoveryBook::failures() const {
   std::vector<Entry> entries = entries_;
-  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.noticed < b.noticed; });
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const Entry& a, const Entry& b) { return a.noticed < b.noticed; });
   std::vector<FailureRecord> failures;
   for (Entry& entry : entries) failures.push_back(std::move(entry.failure));
   return failures;
@@ -101,7 +107,8 @@ std::vector<FailureRecord> RecoveryBook::failures() const {
 
 int RecoveryBook::restarts() const {
   int restarts = 0;
-  for (const Entry& entry : entries_) restarts += entry.failure.recovery ? entry.failure.recovery->restarts : 0;
+  for (const Entry& entry : entries_)
+    restarts += entry.failure.recovery ? entry.failure.recovery->restarts : 0;
   return restarts;
 }
 

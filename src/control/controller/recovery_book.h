@@ -1,5 +1,5 @@
-// What a run remembers of its failures and of how the job went on: made of the notes of all controllers
-// that it had.
+// What a run remembers of its failures and of how the job went on: made of the notes of all
+// controllers that it had.
 #pragma once
 
 #include <map>

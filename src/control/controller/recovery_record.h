@@ -1,5 +1,5 @@
-// What a job remembers of one recovery: from the first failure that was noticed until the job made new
-// commits again. Further failures on the way belong to the same record.
+// What a job remembers of one recovery: from the first failure that was noticed until the job made
+// new commits again. Further failures on the way belong to the same record.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 namespace evermoe {
 
 struct RecoveryRecord {
-  std::vector<std::string> roles;    // "1.0": lost, in the order noticed
-  std::vector<std::string> causes;   // one line each: role and how
+  std::vector<std::string> roles;   // "1.0": lost, in the order noticed
+  std::vector<std::string> causes;  // one line each: role and how
   std::vector<int> rolled_back_stages;
   bool restarted_all = false;
   int restarts = 0;                  // of the whole job

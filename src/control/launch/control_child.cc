@@ -9,7 +9,8 @@
 
 namespace evermoe {
 
-absl::StatusOr<std::unique_ptr<ControlChild>> ControlChild::start(const ControlChildOptions& options) {
+absl::StatusOr<std::unique_ptr<ControlChild>> ControlChild::start(
+    const ControlChildOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<WorkerLog> log, WorkerLog::open(options.log_path));
   const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   SpawnOptions spawning;

@@ -21,8 +21,8 @@ struct ControlChildOptions {
   int kept_fd = -1;  // stays open in it and may be handed on; -1: none
 };
 
-// It leads a process group of its own, and dies with the thread that started it. Destruction kills the
-// whole group.
+// It leads a process group of its own, and dies with the thread that started it. Destruction kills
+// the whole group.
 class ControlChild {
  public:
   static absl::StatusOr<std::unique_ptr<ControlChild>> start(const ControlChildOptions& options);

@@ -15,47 +15,70 @@
 #include "env/files.h"
 
 namespace evermoe {
-std::function<WorkerCommand(Rank, View, const std::string&)> command_of(const AgentProcessOptions& options,
-                                                                         const Topology& topology) {
+std::function<WorkerCommand(Rank, View, const std::string&)> command_of(
+    const AgentProcessOptions& options, const Topology& topology) {
   return [options, topology](Rank rank, View since, const std::string& agent) {
     WorkerCommand command{options.worker, options.worker_arguments, {}};
-    for (const std::string& argument : {std::string("--rank"), absl::StrCat(rank.value), std::string("--since"),
-                                        absl::StrCat(since.value), std::string("--agent"), agent,
-                                        std::string("--node"), absl::StrCat(options.node.value)}) {
+    for (const std::string& argument :
+         {std::string("--rank"), absl::StrCat(rank.value), std::string("--since"),
+          absl::StrCat(since.value), std::string("--agent"), agent, std::string("--node"),
+          absl::StrCat(options.node.value)}) {
       command.arguments.push_back(argument);
     }
-    command.log_path = join_path(options.out, absl::StrCat("logs/worker-", topology.name_of(rank), ".log"));
+    command.log_path =
+        join_path(options.out, absl::StrCat("logs/worker-", topology.name_of(rank), ".log"));
     return command;
   };
 }
 
 void add_flags(CLI::App& app, ControllerProcessOptions& options) {
-  app.add_option("--config", options.config, "the job's stored configuration, OUT/config.toml")->type_name("FILE")->required();
-  app.add_option("--address", options.address, "where to listen")->type_name("HOST:PORT")->capture_default_str();
+  app.add_option("--config", options.config, "the job's stored configuration, OUT/config.toml")
+      ->type_name("FILE")
+      ->required();
+  app.add_option("--address", options.address, "where to listen")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
   app.add_option("--life", options.life, "how many controllers the job had before this one")
-      ->type_name("N")->check(CLI::NonNegativeNumber)->capture_default_str();
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
 }
 
 void add_flags(CLI::App& app, AgentProcessOptions& options) {
-  app.add_option("--config", options.config, "the job's stored configuration, OUT/config.toml")->type_name("FILE")->required();
+  app.add_option("--config", options.config, "the job's stored configuration, OUT/config.toml")
+      ->type_name("FILE")
+      ->required();
   app.add_option("--out", options.out, "the job's output folder")->type_name("DIR")->required();
-  app.add_option("--node", options.node.value, "the node's number")->type_name("N")->check(CLI::NonNegativeNumber)->required();
-  app.add_option("--controller", options.controller, "where the controller listens")->type_name("HOST:PORT")->required();
-  app.add_option("--address", options.address, "where to listen for workers")->type_name("HOST:PORT")->capture_default_str();
-  app.add_option("--kept-fd", options.kept_fd, "descriptor that every worker keeps open")->type_name("FD");
-  app.add_option("--worker", options.worker, "the workers' program")->type_name("PROGRAM")->required();
-  app.add_option("ARGUMENTS", options.worker_arguments, "first arguments of every worker, after --")->type_name("WORD");
+  app.add_option("--node", options.node.value, "the node's number")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber)
+      ->required();
+  app.add_option("--controller", options.controller, "where the controller listens")
+      ->type_name("HOST:PORT")
+      ->required();
+  app.add_option("--address", options.address, "where to listen for workers")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  app.add_option("--kept-fd", options.kept_fd, "descriptor that every worker keeps open")
+      ->type_name("FD");
+  app.add_option("--worker", options.worker, "the workers' program")
+      ->type_name("PROGRAM")
+      ->required();
+  app.add_option("ARGUMENTS", options.worker_arguments, "first arguments of every worker, after --")
+      ->type_name("WORD");
 }
 
 std::vector<std::string> to_flags(const ControllerProcessOptions& options) {
-  return {"--config", options.config, "--address", options.address, "--life", absl::StrCat(options.life)};
+  return {"--config",      options.config, "--address",
+          options.address, "--life",       absl::StrCat(options.life)};
 }
 
 std::vector<std::string> to_flags(const AgentProcessOptions& options) {
-  std::vector<std::string> flags = {"--config",     options.config,     "--out",     options.out,
-                                    "--node",       absl::StrCat(options.node.value),
-                                    "--controller", options.controller, "--address", options.address,
-                                    "--worker",     options.worker};
+  std::vector<std::string> flags = {
+      "--config",      options.config,     "--out",
+      options.out,     "--node",           absl::StrCat(options.node.value),
+      "--controller",  options.controller, "--address",
+      options.address, "--worker",         options.worker};
   if (options.kept_fd >= 0) flags.insert(flags.end(), {"--kept-fd", absl::StrCat(options.kept_fd)});
   flags.push_back("--");
   flags.insert(flags.end(), options.worker_arguments.begin(), options.worker_arguments.end());

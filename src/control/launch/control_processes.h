@@ -1,7 +1,9 @@
-// The controller and the agents of a job as programs: their command lines, and their main functions.
+// The controller and the agents of a job as programs: their command lines, and their main
+// functions.
 //
 //   PROGRAM controller --config OUT/config.toml --address 127.0.0.1:7070
-//   PROGRAM agent --config OUT/config.toml --out OUT --node 0 --controller 127.0.0.1:7070 --worker WORKER -- train ...
+//   PROGRAM agent --config OUT/config.toml --out OUT --node 0 --controller 127.0.0.1:7070 --worker
+//   WORKER -- train ...
 //
 // What the job's configuration says is not repeated in them (control_options.h).
 #pragma once
@@ -28,8 +30,8 @@ struct ControllerProcessOptions {
 };
 
 struct AgentProcessOptions {
-  std::string config;                   // the job's stored configuration
-  std::string out;                      // the job's folder; its logs/ exists
+  std::string config;  // the job's stored configuration
+  std::string out;     // the job's folder; its logs/ exists
   Node node;
   std::string controller;               // where it listens
   std::string address = "127.0.0.1:0";  // for the workers: ControlListener::start()
@@ -47,8 +49,8 @@ std::vector<std::string> to_flags(const ControllerProcessOptions& options);
 std::vector<std::string> to_flags(const AgentProcessOptions& options);
 
 // How an agent of these options starts the worker of a role.
-std::function<WorkerCommand(Rank, View, const std::string& agent)> command_of(const AgentProcessOptions& options,
-                                                                            const Topology& topology);
+std::function<WorkerCommand(Rank, View, const std::string& agent)> command_of(
+    const AgentProcessOptions& options, const Topology& topology);
 
 // Until the job ends. Ok, InvalidInput (the user's input is wrong) or Internal, as it ended.
 absl::Status run_controller(const ControllerProcessOptions& options);

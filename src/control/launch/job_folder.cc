@@ -19,14 +19,16 @@ absl::Status make_writable(Files& files, const std::string& path) {
   if (status.ok()) return files.remove_file(probe);
   if (!absl::IsPermissionDenied(status)) return status;
   const std::string message(status.message());
-  return InvalidInput(absl::StrCat("--out: found ", path, ", which cannot be written", message.substr(message.rfind(": ")),
+  return InvalidInput(absl::StrCat("--out: found ", path, ", which cannot be written",
+                                   message.substr(message.rfind(": ")),
                                    ", allowed: a folder where you may create files"));
 }
 
 }  // namespace
 
 absl::Status JobFolder::check_newest(Files& files, const JobConfig& config) {
-  GoodCheckpoint newest = open_newest_good(files, join_path(path_, "checkpoints"), /*verify_contents=*/false);
+  GoodCheckpoint newest =
+      open_newest_good(files, join_path(path_, "checkpoints"), /*verify_contents=*/false);
   skipped_ = std::move(newest.skipped);
   if (newest.reader == nullptr) return absl::OkStatus();
   step_ = newest.reader->position().step;
@@ -40,10 +42,12 @@ absl::Status JobFolder::check_newest(Files& files, const JobConfig& config) {
 absl::StatusOr<std::unique_ptr<JobFolder>> JobFolder::prepare(Files& files, const JobConfig& config,
                                                               const std::string& path) {
   if (files.exists(path) && !files.is_directory(path)) {
-    return InvalidInput(absl::StrCat("--out: found ", path, ", which is a file, allowed: a folder or a new name"));
+    return InvalidInput(
+        absl::StrCat("--out: found ", path, ", which is a file, allowed: a folder or a new name"));
   }
   RETURN_IF_ERROR(make_writable(files, path));
-  ASSIGN_OR_RETURN(std::unique_ptr<OutputLock> lock, OutputLock::acquire(join_path(path, "run.lock"), kLockPatience));
+  ASSIGN_OR_RETURN(std::unique_ptr<OutputLock> lock,
+                   OutputLock::acquire(join_path(path, "run.lock"), kLockPatience));
   auto folder = std::unique_ptr<JobFolder>(new JobFolder(path, std::move(lock)));
   RETURN_IF_ERROR(folder->check_newest(files, config));
   RETURN_IF_ERROR(replace_file(files, folder->config(), to_toml(config)));

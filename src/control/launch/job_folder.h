@@ -6,9 +6,9 @@
 //   OUT/logs/              what the workers wrote
 //   OUT/workers.json       which process plays which role now
 //   OUT/control.json       of a protected job: "controller", "agent.<node>"
-//   OUT/faults.toml        the faults that are rehearsed; faults.toml.struck: those that have struck
-//   OUT/metrics.jsonl, OUT/loss.csv
-//   OUT/run.lock           held while a run, or a worker that it left behind, lives
+//   OUT/faults.toml        the faults that are rehearsed; faults.toml.injected: those that have
+//   injected OUT/metrics.jsonl, OUT/loss.csv OUT/run.lock           held while a run, or a worker
+//   that it left behind, lives
 #pragma once
 
 #include <memory>
@@ -25,9 +25,10 @@ namespace evermoe {
 
 class JobFolder {
  public:
-  // Creates and locks the folder, then writes config.toml. InvalidInput if it cannot be written, if another run holds it, or
-  // if its newest readable checkpoint is of another model or data order: names the keys that differ,
-  // and config.toml is left as it was. Topology, train.steps and the like may differ.
+  // Creates and locks the folder, then writes config.toml. InvalidInput if it cannot be written, if
+  // another run holds it, or if its newest readable checkpoint is of another model or data order:
+  // names the keys that differ, and config.toml is left as it was. Topology, train.steps and the
+  // like may differ.
   static absl::StatusOr<std::unique_ptr<JobFolder>> prepare(Files& files, const JobConfig& config,
                                                             const std::string& path);
 
@@ -47,7 +48,8 @@ class JobFolder {
   const std::vector<std::string>& skipped() const { return skipped_; }
 
  private:
-  JobFolder(std::string path, std::unique_ptr<OutputLock> lock) : path_(std::move(path)), lock_(std::move(lock)) {}
+  JobFolder(std::string path, std::unique_ptr<OutputLock> lock)
+      : path_(std::move(path)), lock_(std::move(lock)) {}
   absl::Status check_newest(Files& files, const JobConfig& config);
 
   const std::string path_;

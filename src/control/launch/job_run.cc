@@ -15,7 +15,7 @@
 #include "control/launch/protected_run.h"
 #include "data/job_tokens.h"
 #include "faults/fault_script.h"
-#include "faults/struck_faults.h"
+#include "faults/injected_faults.h"
 
 namespace evermoe {
 namespace {
@@ -31,7 +31,8 @@ class Listener : public RunObserver {
   explicit Listener(RunObserver& next) : next_(next) {}
 
   void on_say(const std::string& line) override { next_.on_say(line); }
-  void on_log(const std::string& role, const std::string& path, const std::vector<std::string>& lines) override {
+  void on_log(const std::string& role, const std::string& path,
+              const std::vector<std::string>& lines) override {
     next_.on_log(role, path, lines);
   }
   void on_report(const WorkerReport& report) override {
@@ -61,13 +62,13 @@ class Listener : public RunObserver {
   std::deque<double> speeds_;
 };
 
-// The list of faults that have struck is of this script only.
+// The list of faults that have injected is of this script only.
 absl::Status write_faults(Files& files, const JobFolder& folder, const FaultScript& script) {
   const std::string text = to_toml(script);
   const auto there = read_file(files, folder.faults(), kFaultScriptBytesMax);
   if (there.ok() && *there == text) return absl::OkStatus();
-  const std::string struck = struck_faults_path(folder.faults());
-  if (files.exists(struck)) RETURN_IF_ERROR(files.remove_file(struck));
+  const std::string injected = injected_faults_path(folder.faults());
+  if (files.exists(injected)) RETURN_IF_ERROR(files.remove_file(injected));
   return replace_file(files, folder.faults(), text);
 }
 
@@ -102,7 +103,9 @@ std::optional<double> loss_in_curve(Files& files, const std::string& path, Step 
   for (const std::string& line : lines) {
     const std::vector<std::string> cells = absl::StrSplit(line, ',');
     double loss = 0;
-    if (cells.size() == 3 && cells[0] == absl::StrCat(step.value) && absl::SimpleAtod(cells[1], &loss)) found = loss;
+    if (cells.size() == 3 && cells[0] == absl::StrCat(step.value) &&
+        absl::SimpleAtod(cells[1], &loss))
+      found = loss;
   }
   return found;
 }
@@ -114,16 +117,18 @@ absl::Status describe_checkpoint(Files& files, const JobFolder& folder, RunSumma
   summary.digest = to_hex(digest);
   summary.steps = reader->position().step;
   // By its own name: `latest` will point to something else one day.
-  summary.checkpoint = join_path(parent_directory(folder.latest_checkpoint()), step_directory_name(summary.steps));
+  summary.checkpoint =
+      join_path(parent_directory(folder.latest_checkpoint()), step_directory_name(summary.steps));
   if (!summary.validation_loss && reader->position().validation_loss >= 0) {
     summary.validation_loss = reader->position().validation_loss;
   }
   return absl::OkStatus();
 }
 
-// nullopt if there is something to do: steps are missing, or the checkpoint that has them is damaged.
-std::optional<RunSummary> nothing_to_do(Files& files, const JobRunOptions& options, const JobFolder& folder,
-                                        RunObserver& observer) {
+// nullopt if there is something to do: steps are missing, or the checkpoint that has them is
+// damaged.
+std::optional<RunSummary> nothing_to_do(Files& files, const JobRunOptions& options,
+                                        const JobFolder& folder, RunObserver& observer) {
   if (folder.step() < Step(std::max<int64_t>(1, options.config.train.steps))) return std::nullopt;
   RunSummary summary;
   if (const absl::Status status = describe_checkpoint(files, folder, summary); !status.ok()) {
@@ -132,11 +137,13 @@ std::optional<RunSummary> nothing_to_do(Files& files, const JobRunOptions& optio
   }
   summary.status = RunStatus::kNothingToDo;
   summary.exit_code = 0;
-  summary.reason = absl::StrCat("the newest checkpoint has ", summary.steps.value, " of ", options.config.train.steps, " steps");
+  summary.reason = absl::StrCat("the newest checkpoint has ", summary.steps.value, " of ",
+                                options.config.train.steps, " steps");
   return summary;
 }
 
-RunSummary summarize(Files& files, const JobFolder& folder, const RunOutcome& outcome, const Listener& listener) {
+RunSummary summarize(Files& files, const JobFolder& folder, const RunOutcome& outcome,
+                     const Listener& listener) {
   RunSummary summary;
   summary.status = outcome.status;
   summary.exit_code = outcome.exit_code;
@@ -146,7 +153,8 @@ RunSummary summarize(Files& files, const JobFolder& folder, const RunOutcome& ou
   listener.fill(summary);
   absl::Status status = describe_checkpoint(files, folder, summary);
   if (status.ok() && outcome.status == RunStatus::kFinished && summary.steps < outcome.steps) {
-    status = NotFound(absl::StrCat("it is of step ", summary.steps.value, ", not of step ", outcome.steps.value));
+    status = NotFound(
+        absl::StrCat("it is of step ", summary.steps.value, ", not of step ", outcome.steps.value));
   }
   if (outcome.status == RunStatus::kFailed) summary.steps = outcome.steps;
   // Stopped before the first checkpoint: nothing is wrong, there just is none.
@@ -154,7 +162,8 @@ RunSummary summarize(Files& files, const JobFolder& folder, const RunOutcome& ou
   if (!status.ok() && !may_be_missing && outcome.exit_code == 0) {
     summary.status = RunStatus::kFailed;
     summary.exit_code = 1;
-    summary.reason = absl::StrCat("the newest checkpoint is not the one to end with: ", status.message());
+    summary.reason =
+        absl::StrCat("the newest checkpoint is not the one to end with: ", status.message());
   }
   return summary;
 }
@@ -166,18 +175,22 @@ std::vector<std::string> worker_arguments(const std::string& out, const std::str
 }
 
 // Libraries that start threads by themselves take their number from here, before main(). The UCX
-// settings must be there before exec too: without them its hooks crash under sanitizers, and it stops a
-// crashed process to ask for a debugger.
+// settings must be there before exec too: without them its hooks crash under sanitizers, and it
+// stops a crashed process to ask for a debugger.
 std::vector<std::pair<std::string, std::string>> process_environment(const JobConfig& config) {
   const std::string threads = absl::StrCat(config.run.threads);
-  return {{"OMP_NUM_THREADS", threads}, {"MKL_NUM_THREADS", threads}, {"OPENBLAS_NUM_THREADS", threads},
-          {"OMP_WAIT_POLICY", "passive"}, {"UCX_MEM_EVENTS", "n"}, {"UCX_HANDLE_ERRORS", "none"}};
+  return {{"OMP_NUM_THREADS", threads},      {"MKL_NUM_THREADS", threads},
+          {"OPENBLAS_NUM_THREADS", threads}, {"OMP_WAIT_POLICY", "passive"},
+          {"UCX_MEM_EVENTS", "n"},           {"UCX_HANDLE_ERRORS", "none"}};
 }
 
-absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptions& options, RunObserver& observer) {
+absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptions& options,
+                                   RunObserver& observer) {
   const absl::Duration began = clock.now();
-  ASSIGN_OR_RETURN(const std::unique_ptr<JobFolder> folder, JobFolder::prepare(files, options.config, options.out));
-  for (const std::string& skipped : folder->skipped()) observer.on_say("skipped checkpoint: " + skipped);
+  ASSIGN_OR_RETURN(const std::unique_ptr<JobFolder> folder,
+                   JobFolder::prepare(files, options.config, options.out));
+  for (const std::string& skipped : folder->skipped())
+    observer.on_say("skipped checkpoint: " + skipped);
   std::optional<RunSummary> summary = nothing_to_do(files, options, *folder, observer);
   if (!summary) {
     Listener listener(observer);
@@ -187,7 +200,8 @@ absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptio
                      run_protected(files, clock, protected_options(options, *folder), listener));
     summary = summarize(files, *folder, outcome, listener);
   }
-  if (!summary->final_loss) summary->final_loss = loss_in_curve(files, folder->curve(), summary->steps);
+  if (!summary->final_loss)
+    summary->final_loss = loss_in_curve(files, folder->curve(), summary->steps);
   summary->out = folder->path();
   summary->metrics = folder->metrics();
   summary->curve = folder->curve();

@@ -18,10 +18,10 @@ namespace evermoe {
 struct JobRunOptions {
   JobConfig config;  // valid
   std::string out;
-  FaultScript faults;  // to rehearse
+  FaultScript faults;                      // to rehearse
   std::string program = "/proc/self/exe";  // its commands `controller` and `agent` run the job
-  std::string worker;  // the workers' program
-  std::string build;   // which refuses to run unless it is of this build; empty: it is not asked
+  std::string worker;                      // the workers' program
+  std::string build;  // which refuses to run unless it is of this build; empty: it is not asked
   // HOST:PORT of the controller if the other nodes are elsewhere (node_run.h); empty: all are here.
   std::string address;
 };
@@ -32,8 +32,9 @@ std::vector<std::pair<std::string, std::string>> process_environment(const JobCo
 std::vector<std::string> worker_arguments(const std::string& out, const std::string& build);
 
 // Starts or resumes the job in `out` and returns when it has ended; starts no workers if the newest
-// checkpoint has all steps already. InvalidInput as JobFolder::prepare(). However the run ends, that
-// is a summary.
-absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptions& options, RunObserver& observer);
+// checkpoint has all steps already. InvalidInput as JobFolder::prepare(). However the run ends,
+// that is a summary.
+absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptions& options,
+                                   RunObserver& observer);
 
 }  // namespace evermoe

@@ -1,5 +1,5 @@
-// Whole runs of real processes with the hash model (tests/control/hash_job.cc) in a real output folder; the
-// test itself saves the checkpoints that they claim to have published.
+// Whole runs of real processes with the hash model (tests/control/hash_job.cc) in a real output
+// folder; the test itself saves the checkpoints that they claim to have published.
 #include "control/launch/job_run.h"
 
 #include <gmock/gmock.h>
@@ -28,9 +28,10 @@ class JobRun : public RunObserver {
  public:
   JobRun() {
     folder_.write("text.txt", std::string(10'000, 'x'));
-    options_.config = *parse_config("[data]\npath = \"text.txt\"\n[train]\nsteps = 20\n[parallel]\nlanes = 2\n[protection]\nstrategy = \"none\"\n",
-                                    "test", folder_.root(),
-                                    {"run.backoff_seconds=0.01", "checkpoint.every_steps=5"});
+    options_.config = *parse_config(
+        "[data]\npath = \"text.txt\"\n[train]\nsteps = 20\n[parallel]\nlanes = "
+        "2\n[protection]\nstrategy = \"none\"\n",
+        "test", folder_.root(), {"run.backoff_seconds=0.01", "checkpoint.every_steps=5"});
     options_.out = folder_.path("out");
     options_.program = options_.worker = EVERMOE_BINARY_DIR "/tests_bin/hash_job";
     real_files().create_directories(options_.out).IgnoreError();
@@ -41,7 +42,9 @@ class JobRun : public RunObserver {
     folder_.write("out/script", deeds);
     return *this;
   }
-  absl::StatusOr<RunSummary> try_run() { return run_job(real_files(), real_clock(), options_, *this); }
+  absl::StatusOr<RunSummary> try_run() {
+    return run_job(real_files(), real_clock(), options_, *this);
+  }
   RunSummary run() {
     const auto summary = try_run();
     EXPECT_TRUE(summary.ok()) << summary.status();
@@ -51,7 +54,9 @@ class JobRun : public RunObserver {
   JobConfig& config() { return options_.config; }
   std::string out(const std::string& name) const { return folder_.path("out/" + name); }
   std::string said() const { return absl::StrJoin(said_, "\n"); }
-  void write(const std::string& name, const std::string& content) { folder_.write("out/" + name, content); }
+  void write(const std::string& name, const std::string& content) {
+    folder_.write("out/" + name, content);
+  }
   std::function<void(const WorkerReport&)> also = [](const WorkerReport&) {};
 
   void save(Step step) {
@@ -69,7 +74,8 @@ class JobRun : public RunObserver {
   std::string digest(Step step) const { return to_hex(state_.digest(step)); }
 
   void on_say(const std::string& line) override { said_.push_back(line); }
-  void on_log(const std::string& role, const std::string&, const std::vector<std::string>& lines) override {
+  void on_log(const std::string& role, const std::string&,
+              const std::vector<std::string>& lines) override {
     for (const std::string& line : lines) said_.push_back(role + " | " + line);
   }
   void on_report(const WorkerReport& report) override {
@@ -93,7 +99,8 @@ TEST(JobRun, AFinishedJobTellsItsDigest) {
   EXPECT_EQ(summary.digest, job.digest(Step(20)));
   EXPECT_EQ(summary.final_loss, 1.0 / 20);
   EXPECT_EQ(summary.checkpoint, job.out("checkpoints/step-00000020"));
-  EXPECT_EQ(parse_config(TestFolder::read(job.out("config.toml")), "config.toml", "/", {}).value(), job.config());
+  EXPECT_EQ(parse_config(TestFolder::read(job.out("config.toml")), "config.toml", "/", {}).value(),
+            job.config());
 }
 
 TEST(JobRun, TheJsonHasWhatScriptsRelyOn) {
@@ -126,7 +133,8 @@ TEST(JobRun, BadInputOfAWorkerIsOneLine) {
 TEST(JobRun, EveryKindOfEndIsSurvived) {
   JobRun job;
   job.config().train.steps = 40;
-  const RunSummary summary = job.script("0 0 6 crash\n0 1 11 leave\n1 1 16 fail\n1 0 21 die\n2 1 21 die").run();
+  const RunSummary summary =
+      job.script("0 0 6 crash\n0 1 11 leave\n1 1 16 fail\n1 0 21 die\n2 1 21 die").run();
   ASSERT_EQ(summary.status, RunStatus::kFinished) << summary.reason << "\n" << job.said();
   // Whether a failure is a record of its own depends on what was committed again before it.
   std::string causes;
@@ -190,7 +198,8 @@ TEST(JobRun, ALockedFolderIsRefusedWithThePid) {
   const auto lock = OutputLock::acquire(job.out("run.lock"), absl::ZeroDuration());
   const auto refused = job.try_run();
   EXPECT_TRUE(absl::IsInvalidArgument(refused.status())) << refused.status();
-  EXPECT_THAT(std::string(refused.status().message()), HasSubstr(absl::StrCat("process ", ::getpid())));
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr(absl::StrCat("process ", ::getpid())));
 }
 
 TEST(JobRun, AFileInPlaceOfTheFolderIsRefused) {
@@ -223,7 +232,8 @@ TEST(JobRun, AFailedJobStillDescribesItsCheckpoint) {
   EXPECT_EQ(summary.exit_code, 1);
   EXPECT_EQ(summary.digest, job.digest(Step(5)));
   EXPECT_EQ(summary.restarts, 3);
-  EXPECT_THAT(summary.reason, HasSubstr("given up after 3 restarts in a row without progress beyond step 7"));
+  EXPECT_THAT(summary.reason,
+              HasSubstr("given up after 3 restarts in a row without progress beyond step 7"));
   EXPECT_THAT(to_text(summary), HasSubstr("exit code 1: the disk is full"));
 }
 

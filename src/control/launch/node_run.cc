@@ -43,7 +43,9 @@ class Farewell final : public StreamEvents {
   }
 
  private:
-  void on_envelope(StreamNumber stream, Envelope envelope) override { arrived_.put({stream, std::move(envelope)}); }
+  void on_envelope(StreamNumber stream, Envelope envelope) override {
+    arrived_.put({stream, std::move(envelope)});
+  }
   void on_broken(StreamNumber, const std::string&) override {}
 
   const EndJob end_;
@@ -72,7 +74,8 @@ AgentOptions options_of_agent(const NodeOptions& options, SignalInbox& signals) 
 absl::Status deal_nodes(int nodes, int spares, JobConfig& config) {
   const int64_t begin = std::min<int64_t>(nodes - spares, config.parallel.world_size());
   if (begin < 1) {
-    return InvalidInput(absl::StrCat("--spares: found ", spares, ", allowed: fewer than the nodes there are (", nodes, ")"));
+    return InvalidInput(absl::StrCat("--spares: found ", spares,
+                                     ", allowed: fewer than the nodes there are (", nodes, ")"));
   }
   config.run.nodes = begin;
   config.run.spares = nodes - begin;
@@ -84,7 +87,8 @@ absl::Status deal_nodes(int nodes, int spares, JobConfig& config) {
 absl::StatusOr<EndJob> run_node(Clock& clock, const NodeOptions& options) {
   configure_log(absl::StrCat("node ", options.node), LogLevel::kInfo);
   // Workers inherit it.
-  for (const auto& [name, value] : process_environment(options.config)) ::setenv(name.c_str(), value.c_str(), 1);
+  for (const auto& [name, value] : process_environment(options.config))
+    ::setenv(name.c_str(), value.c_str(), 1);
   ASSIGN_OR_RETURN(const auto signals, SignalInbox::open());
   RETURN_IF_ERROR(real_files().create_directories(join_path(options.out, "logs")));
   ASSIGN_OR_RETURN(const auto agent, Agent::start(options_of_agent(options, *signals), clock));

@@ -32,13 +32,15 @@ bool lives(pid_t pid) { return pid > 0 && (::kill(pid, 0) == 0 || errno == EPERM
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<OutputLock>> OutputLock::acquire(const std::string& path, absl::Duration patience) {
+absl::StatusOr<std::unique_ptr<OutputLock>> OutputLock::acquire(const std::string& path,
+                                                                absl::Duration patience) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) return Internal(absl::StrCat(path, ": ", std::strerror(errno)));
   auto lock = std::unique_ptr<OutputLock>(new OutputLock(fd));
   const absl::Duration deadline = real_clock().now() + patience;
   while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR) return Internal(absl::StrCat(path, ": flock: ", std::strerror(errno)));
+    if (errno != EWOULDBLOCK && errno != EINTR)
+      return Internal(absl::StrCat(path, ": flock: ", std::strerror(errno)));
     const pid_t pid = owner(fd);
     if (lives(pid) || real_clock().now() >= deadline) {
       return InvalidInput(absl::StrCat(path, ": another run is using this folder, process ", pid,

@@ -17,7 +17,8 @@ class OutputLock {
   // Writes this process's id into the file `path` and locks it (flock, as Files has no locks).
   // InvalidInput, with the id of the process that runs there, if somebody else holds it: at once if
   // that process lives, else after `patience`.
-  static absl::StatusOr<std::unique_ptr<OutputLock>> acquire(const std::string& path, absl::Duration patience);
+  static absl::StatusOr<std::unique_ptr<OutputLock>> acquire(const std::string& path,
+                                                             absl::Duration patience);
   ~OutputLock();
   OutputLock(const OutputLock&) = delete;
   OutputLock& operator=(const OutputLock&) = delete;

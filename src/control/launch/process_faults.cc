@@ -1,7 +1,7 @@
 #include "control/launch/process_faults.h"
 
 #include "base/log.h"
-#include "faults/struck_faults.h"
+#include "faults/injected_faults.h"
 
 namespace evermoe {
 namespace {
@@ -9,21 +9,27 @@ namespace {
 FaultScript of_processes(const FaultScript& script) {
   FaultScript own;
   for (const Fault& fault : script.faults) {
-    if (fault.kind != FaultKind::kCutConnection && fault.kind != FaultKind::kCorruptCopy) own.faults.push_back(fault);
+    if (fault.kind != FaultKind::kCutConnection && fault.kind != FaultKind::kCorruptCopy)
+      own.faults.push_back(fault);
   }
   return own;
 }
 
 }  // namespace
 
-ProcessFaults::ProcessFaults(const FaultScript& script, const std::set<int>& struck, std::string struck_path, absl::Duration began)
-    : struck_path_(std::move(struck_path)), began_(began), timed_(of_processes(script), struck) {}
+ProcessFaults::ProcessFaults(const FaultScript& script, const std::set<int>& injected,
+                             std::string injected_path, absl::Duration began)
+    : injected_path_(std::move(injected_path)),
+      began_(began),
+      timed_(of_processes(script), injected) {}
 
-void ProcessFaults::strike_due(absl::Duration now, const std::function<void(const Fault&)>& strike) {
+void ProcessFaults::inject_due(absl::Duration now, const std::function<void(const Fault&)>& fire) {
   for (const Fault& fault : timed_.due(absl::ToDoubleSeconds(now - began_))) {
-    const absl::Status kept = add_struck_fault(struck_path_, fault.index);
-    if (kept.ok()) strike(fault);
-    else log_error("a fault is left out: " + std::string(kept.message()));
+    const absl::Status kept = add_injected_fault(injected_path_, fault.index);
+    if (kept.ok())
+      inject(fault);
+    else
+      log_error("a fault is left out: " + std::string(kept.message()));
   }
 }
 

@@ -16,20 +16,30 @@ constexpr size_t kArrivedMax = 1 << 20;
 constexpr absl::Duration kSleepMax = absl::Milliseconds(500);
 constexpr absl::Duration kRetry = absl::Milliseconds(50);
 
-// A name that vanishes with the process that listens there, so that the next controller can take it.
+// A name that vanishes with the process that listens there, so that the next controller can take
+// it.
 std::string address_at(absl::Duration now) {
   return absl::StrCat("unix-abstract:evermoe-", ::getpid(), "-", absl::ToInt64Nanoseconds(now));
 }
 
 }  // namespace
 
-ProtectedRun::ProtectedRun(Files& files, Clock& clock, const ProtectedRunOptions& options, RunObserver& observer, SignalInbox& signals,
-                           const std::set<int>& struck)
-    : files_(files), clock_(clock), options_(options), observer_(observer), signals_(signals),
-      topology_(options.controller.lanes, std::ssize(options.controller.lanes)), arrived_(kArrivedMax),
-      book_(clock.now()), began_(clock.now()), faults_(options.faults, struck, struck_faults_path(options.faults_path), began_),
+ProtectedRun::ProtectedRun(Files& files, Clock& clock, const ProtectedRunOptions& options,
+                           RunObserver& observer, SignalInbox& signals,
+                           const std::set<int>& injected)
+    : files_(files),
+      clock_(clock),
+      options_(options),
+      observer_(observer),
+      signals_(signals),
+      topology_(options.controller.lanes, std::ssize(options.controller.lanes)),
+      arrived_(kArrivedMax),
+      book_(clock.now()),
+      began_(clock.now()),
+      faults_(options.faults, injected, injected_faults_path(options.faults_path), began_),
       local_address_(address_at(clock.now())),
-      address_(options.address.empty() ? local_address_ : options.address), time_(clock.now(), options.agent.own_standstill) {}
+      address_(options.address.empty() ? local_address_ : options.address),
+      time_(clock.now(), options.agent.own_standstill) {}
 
 RunOutcome ProtectedRun::run() {
   const auto& core = options_.controller.core;
@@ -43,7 +53,7 @@ RunOutcome ProtectedRun::run() {
     look_after_controller();
     look_after_agents();
     look_after_call();
-    faults_.strike_due(clock_.now(), [this](const Fault& fault) { strike(fault); });
+    faults_.inject_due(clock_.now(), [this](const Fault& fault) { inject(fault); });
   }
   call_.reset();
   agents_.clear();
@@ -64,7 +74,8 @@ void ProtectedRun::wait() {
   if (controller_ != nullptr) watched.push_back({controller_->exit_fd(), POLLIN, 0});
   for (const auto& [node, agent] : agents_) watched.push_back({agent->exit_fd(), POLLIN, 0});
   const absl::Duration fault = std::max(faults_.next() - clock_.now(), absl::ZeroDuration());
-  const absl::Duration sleep = std::min(is_attached_ ? kSleepMax : kRetry, fault + absl::Milliseconds(1));
+  const absl::Duration sleep =
+      std::min(is_attached_ ? kSleepMax : kRetry, fault + absl::Milliseconds(1));
   ::poll(watched.data(), watched.size(), static_cast<int>(absl::ToInt64Milliseconds(sleep)));
 }
 
@@ -79,8 +90,8 @@ void ProtectedRun::on_signal(int number) {
   if (is_attached_) call_->send({0, Drain{}});
 }
 
-void ProtectedRun::strike(const Fault& fault) {
-  observer_.on_say(absl::StrCat("a rehearsed fault strikes: ", to_string(fault)));
+void ProtectedRun::inject(const Fault& fault) {
+  observer_.on_say(absl::StrCat("a rehearsed fault fires: ", to_string(fault)));
   const auto agent = agents_.find(Node(fault.node));
   const auto worker = workers_.find(absl::StrCat(fault.role.stage, ".", fault.role.lane));
   if (fault.kind == FaultKind::kKillController && controller_ != nullptr) controller_->kill_group();
@@ -147,15 +158,18 @@ void ProtectedRun::note(const WorkerReport& report) {
 
 void ProtectedRun::hear(const RoleProcess& process) {
   const std::string role = name_of(process.rank);
-  if (process.pid == 0) workers_.erase(role);
-  else workers_[role] = process.pid;
+  if (process.pid == 0)
+    workers_.erase(role);
+  else
+    workers_[role] = process.pid;
   write_workers();
 }
 
 // A node that the controller has given up must not go on, not even when it was only stopped.
 void ProtectedRun::hear(const NodeLost& lost) {
   const auto agent = agents_.find(lost.node);
-  if (agent == agents_.end() || agent->second->pid() != lost.agent || agent->second->try_wait()) return;
+  if (agent == agents_.end() || agent->second->pid() != lost.agent || agent->second->try_wait())
+    return;
   observer_.on_say(absl::StrCat("node ", lost.node.value, " is ended: ", lost.why));
   agent->second->kill_group();
 }
@@ -181,11 +195,14 @@ std::string ProtectedRun::name_of(Rank rank) const {
 void ProtectedRun::write_workers() {
   std::map<std::string, pid_t> control;
   if (controller_ != nullptr) control["controller"] = controller_->pid();
-  for (const auto& [node, agent] : agents_) control[absl::StrCat("agent.", node.value)] = agent->pid();
-  absl::Status status = write_workers_file(files_, join_path(options_.out, "workers.json"), workers_);
+  for (const auto& [node, agent] : agents_)
+    control[absl::StrCat("agent.", node.value)] = agent->pid();
+  absl::Status status =
+      write_workers_file(files_, join_path(options_.out, "workers.json"), workers_);
   status.Update(write_workers_file(files_, join_path(options_.out, "control.json"), control));
   // Nothing depends on the file: a full disk is said once and does not stop the job.
-  if (!status.ok() && !workers_file_broken_) observer_.on_say(absl::StrCat("warning: ", status.message()));
+  if (!status.ok() && !workers_file_broken_)
+    observer_.on_say(absl::StrCat("warning: ", status.message()));
   workers_file_broken_ = !status.ok();
 }
 
@@ -205,12 +222,14 @@ RunOutcome ProtectedRun::outcome() const {
   return outcome;
 }
 
-absl::StatusOr<RunOutcome> run_protected(Files& files, Clock& clock, const ProtectedRunOptions& options,
+absl::StatusOr<RunOutcome> run_protected(Files& files, Clock& clock,
+                                         const ProtectedRunOptions& options,
                                          RunObserver& observer) {
   RETURN_IF_ERROR(files.create_directories(join_path(options.out, "logs")));
   ASSIGN_OR_RETURN(const std::unique_ptr<SignalInbox> signals, SignalInbox::open());
-  ASSIGN_OR_RETURN(const std::set<int> struck, read_struck_faults(struck_faults_path(options.faults_path)));
-  return ProtectedRun(files, clock, options, observer, *signals, struck).run();
+  ASSIGN_OR_RETURN(const std::set<int> injected,
+                   read_injected_faults(injected_faults_path(options.faults_path)));
+  return ProtectedRun(files, clock, options, observer, *signals, injected).run();
 }
 
 }  // namespace evermoe

@@ -1,10 +1,11 @@
-// Runs a protected job on this machine: a controller and the agents of its (simulated) nodes as child
-// processes, which start and look after the workers. What happens is decided by the controller; the run
-// keeps the processes of the control plane alive, follows what the controller tells, and passes on the
-// user's wish to stop.
+// Runs a protected job on this machine: a controller and the agents of its (simulated) nodes as
+// child processes, which start and look after the workers. What happens is decided by the
+// controller; the run keeps the processes of the control plane alive, follows what the controller
+// tells, and passes on the user's wish to stop.
 //
-//   A controller that ends or falls silent is replaced at once; nothing but decisions has to wait for it.
-//   A node whose agent ends stays lost, as a machine would; but when no node is left, it comes back.
+//   A controller that ends or falls silent is replaced at once; nothing but decisions has to wait
+//   for it. A node whose agent ends stays lost, as a machine would; but when no node is left, it
+//   comes back.
 //
 // Logs of all processes are in OUT/logs; OUT/workers.json tells which process plays which role, and
 // OUT/control.json which ones are "controller" and "agent.<node>".
@@ -25,22 +26,25 @@
 namespace evermoe {
 
 struct ProtectedRunOptions {
-  std::string program = "/proc/self/exe";  // its commands `controller` and `agent` take control_processes.h's flags
-  std::string worker;                         // the workers' program
-  std::vector<std::string> worker_arguments;  // the first ones of every worker: "train", "--config", ...
+  std::string program =
+      "/proc/self/exe";  // its commands `controller` and `agent` take control_processes.h's flags
+  std::string worker;    // the workers' program
+  std::vector<std::string>
+      worker_arguments;  // the first ones of every worker: "train", "--config", ...
   std::vector<std::pair<std::string, std::string>> environment;  // of all processes
-  std::string out;           // an existing folder
-  int kept_fd = -1;          // held open by every process; -1: none
+  std::string out;                                               // an existing folder
+  int kept_fd = -1;  // held open by every process; -1: none
   // The job's stored configuration, which controller and agents read, and what it means for them
   // (control_options.h).
   std::string config;
   ControllerServerOptions controller;
   AgentCoreOptions agent;
-  Step steps;                // the state that the job is to reach
-  // Where the controller listens, for the agents of other machines: HOST:PORT. This run starts the agent of
-  // node 0 only then. Empty: all nodes are simulated here.
+  Step steps;  // the state that the job is to reach
+  // Where the controller listens, for the agents of other machines: HOST:PORT. This run starts the
+  // agent of node 0 only then. Empty: all nodes are simulated here.
   std::string address;
-  // Faults to rehearse, and the file with them that the workers read; the struck ones are kept beside it.
+  // Faults to rehearse, and the file with them that the workers read; the injected ones are kept
+  // beside it.
   FaultScript faults;
   std::string faults_path;
   // Controllers and agents, each, that may end without a new step in between.
@@ -50,9 +54,9 @@ struct ProtectedRunOptions {
 };
 
 // Returns when no process of the job runs any more; takes SIGINT, SIGTERM and SIGHUP for
-// itself meanwhile (the first one drains the job, the second one ends it at once); an error only if it
-// cannot begin.
-absl::StatusOr<RunOutcome> run_protected(Files& files, Clock& clock, const ProtectedRunOptions& options,
-                                         RunObserver& observer);
+// itself meanwhile (the first one drains the job, the second one ends it at once); an error only if
+// it cannot begin.
+absl::StatusOr<RunOutcome> run_protected(Files& files, Clock& clock,
+                                         const ProtectedRunOptions& options, RunObserver& observer);
 
 }  // namespace evermoe

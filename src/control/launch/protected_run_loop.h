@@ -1,5 +1,5 @@
-// The process of `evermoe run` while its protected job runs: looks after controller and agents, passes on
-// what they say, and knows how it ended. Private to protected_run*.cc.
+// The process of `evermoe run` while its protected job runs: looks after controller and agents,
+// passes on what they say, and knows how it ended. Private to protected_run*.cc.
 #pragma once
 
 #include <map>
@@ -9,22 +9,22 @@
 #include <string>
 #include <vector>
 
-#include "control/controller/own_time.h"
 #include "control/controller/recovery_book.h"
+#include "control/controller/stall_adjusted_clock.h"
 #include "control/launch/control_child.h"
 #include "control/launch/process_faults.h"
 #include "control/launch/protected_run.h"
 #include "control/launch/signal_inbox.h"
 #include "control/wire/control_call.h"
 #include "control/wire/mailbox.h"
-#include "faults/struck_faults.h"
+#include "faults/injected_faults.h"
 
 namespace evermoe {
 
 class ProtectedRun final : private StreamEvents {
  public:
-  ProtectedRun(Files& files, Clock& clock, const ProtectedRunOptions& options, RunObserver& observer, SignalInbox& signals,
-               const std::set<int>& struck);
+  ProtectedRun(Files& files, Clock& clock, const ProtectedRunOptions& options,
+               RunObserver& observer, SignalInbox& signals, const std::set<int>& injected);
   ~ProtectedRun() override { call_.reset(); }
 
   RunOutcome run();
@@ -38,20 +38,26 @@ class ProtectedRun final : private StreamEvents {
     StreamNumber stream;
     std::optional<Envelope> envelope;  // nullopt: broken
   };
-  void on_envelope(StreamNumber stream, Envelope envelope) override { arrived_.put({stream, std::move(envelope)}); }
-  void on_broken(StreamNumber stream, const std::string&) override { arrived_.put({stream, std::nullopt}); }
+  void on_envelope(StreamNumber stream, Envelope envelope) override {
+    arrived_.put({stream, std::move(envelope)});
+  }
+  void on_broken(StreamNumber stream, const std::string&) override {
+    arrived_.put({stream, std::nullopt});
+  }
 
   // ---- protected_run.cc
   void wait();
   void take_mail();
   void look_after_call();
   void on_signal(int number);
-  void strike(const Fault& fault);
+  void inject(const Fault& fault);
 
   void hear(const Welcome& welcome);
-  void hear(const Tell& tell) { observer_.on_say(tell.text); }
+  void hear(const JobEvent& tell) { observer_.on_say(tell.text); }
   void hear(const WorkerReport& report);
-  void hear(const WorkerWords& words) { observer_.on_log(name_of(words.rank), words.path, words.lines); }
+  void hear(const WorkerLogTail& words) {
+    observer_.on_log(name_of(words.rank), words.path, words.lines);
+  }
   void hear(const RoleProcess& process);
   void hear(const NodeLost& lost);
   void hear(const RecoveryNote& note);
@@ -72,7 +78,8 @@ class ProtectedRun final : private StreamEvents {
   void look_after_controller();
   void look_after_agents();
   void on_agent_lost(Node node, const std::string& how);
-  ControlChildOptions child_options(const std::string& command, const std::string& name, std::vector<std::string> flags) const;
+  ControlChildOptions child_options(const std::string& command, const std::string& name,
+                                    std::vector<std::string> flags) const;
 
   Files& files_;
   Clock& clock_;
@@ -91,14 +98,14 @@ class ProtectedRun final : private StreamEvents {
   int64_t life_ = -1;
   std::map<Node, std::unique_ptr<ControlChild>> agents_;
   int64_t agent_starts_ = 0;
-  absl::Duration return_at_;  // of a node, when none is left
+  absl::Duration return_at_;                      // of a node, when none is left
   int controller_losses_ = 0, agent_losses_ = 0;  // since the newest step
 
   int64_t calls_ = 0;
   std::unique_ptr<ControlCall> call_;
   bool is_attached_ = false;
   absl::Duration retry_at_ = -absl::InfiniteDuration();
-  OwnTime time_;
+  StallAdjustedClock time_;
   absl::Duration heard_;  // from the controller; when it was started; of own time
   absl::Duration next_beat_ = -absl::InfiniteDuration();
 

@@ -19,9 +19,12 @@ ControlChildOptions ProtectedRun::child_options(const std::string& command, cons
 }
 
 void ProtectedRun::start_controller() {
-  const ControllerProcessOptions own{.config = options_.config, .address = address_, .life = ++life_};
+  const ControllerProcessOptions own{
+      .config = options_.config, .address = address_, .life = ++life_};
   auto child = ControlChild::start(child_options("controller", "controller", to_flags(own)));
-  if (!child.ok()) return fail(kExitFailed, absl::StrCat("the controller cannot be started: ", child.status().message()));
+  if (!child.ok())
+    return fail(kExitFailed,
+                absl::StrCat("the controller cannot be started: ", child.status().message()));
   controller_ = *std::move(child);
   heard_ = time_.at(clock_.now());
   write_workers();
@@ -29,9 +32,11 @@ void ProtectedRun::start_controller() {
 
 void ProtectedRun::look_after_controller() {
   if (controller_ == nullptr) return;
-  const absl::Duration patience = is_attached_ ? options_.agent.silence_max : options_.control_start_max;
+  const absl::Duration patience =
+      is_attached_ ? options_.agent.silence_max : options_.control_start_max;
   if (time_.at(clock_.now()) >= heard_ + patience) {
-    observer_.on_say(absl::StrCat("the controller is hung: no sign of life for ", absl::FormatDuration(patience)));
+    observer_.on_say(absl::StrCat("the controller is hung: no sign of life for ",
+                                  absl::FormatDuration(patience)));
     heard_ = time_.at(clock_.now());
     controller_->kill_group();
   }
@@ -64,8 +69,11 @@ void ProtectedRun::start_agent(Node node) {
                                                 absl::StrCat(absl::ToDoubleSeconds(began_))};
     own.worker_arguments.insert(own.worker_arguments.end(), rehearsal.begin(), rehearsal.end());
   }
-  auto child = ControlChild::start(child_options("agent", absl::StrCat("agent-", node.value), to_flags(own)));
-  if (!child.ok()) return fail(kExitFailed, absl::StrCat("an agent cannot be started: ", child.status().message()));
+  auto child = ControlChild::start(
+      child_options("agent", absl::StrCat("agent-", node.value), to_flags(own)));
+  if (!child.ok())
+    return fail(kExitFailed,
+                absl::StrCat("an agent cannot be started: ", child.status().message()));
   agents_[node] = *std::move(child);
   write_workers();
 }
@@ -85,7 +93,8 @@ void ProtectedRun::look_after_agents() {
     write_workers();
   }
   if (!agents_.empty() || end_ || failure_ || clock_.now() < return_at_) return;
-  observer_.on_say(options_.address.empty() ? "no node is left: node 0 starts again" : "node 0 starts again");
+  observer_.on_say(options_.address.empty() ? "no node is left: node 0 starts again"
+                                            : "node 0 starts again");
   start_agent(Node(0));
 }
 

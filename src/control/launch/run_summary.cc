@@ -19,9 +19,9 @@ Json or_null(const std::optional<T>& value) {
 
 // Seconds from the failure until.
 Json timeline_json(const LocalRecovery& recovery) {
-  return {{"detect", or_null(recovery.detect)},     {"view", or_null(recovery.view)},
-          {"load", or_null(recovery.load)},         {"catch_up", or_null(recovery.catch_up)},
-          {"verify", or_null(recovery.verify)},     {"resume", or_null(recovery.resume)}};
+  return {{"detect", or_null(recovery.detect)}, {"view", or_null(recovery.view)},
+          {"load", or_null(recovery.load)},     {"catch_up", or_null(recovery.catch_up)},
+          {"verify", or_null(recovery.verify)}, {"resume", or_null(recovery.resume)}};
 }
 
 void add_recovery(const LocalRecovery& recovery, Json& json) {
@@ -42,9 +42,12 @@ Json failure_json(const FailureRecord& failure) {
   json["kind"] = failure.kind;
   json["step"] = failure.step.value;
   json["accused"] = or_null(failure.accused);
-  json["restarted_from_step"] = failure.restarted_from_step ? Json(failure.restarted_from_step->value) : Json();
+  json["restarted_from_step"] =
+      failure.restarted_from_step ? Json(failure.restarted_from_step->value) : Json();
   json["seconds_lost"] = failure.seconds_lost;
-  add_recovery(failure.recovery.value_or(LocalRecovery{.restarted_all = failure.restarted_from_step.has_value()}), json);
+  add_recovery(failure.recovery.value_or(
+                   LocalRecovery{.restarted_all = failure.restarted_from_step.has_value()}),
+               json);
   json["timeline"] = failure.recovery ? timeline_json(*failure.recovery) : Json();
   json["moments"] = std::move(moments);
   return json;
@@ -83,12 +86,17 @@ std::string to_json(const RunSummary& summary) {
 }
 
 std::string to_text(const RunSummary& summary) {
-  std::string text = absl::StrFormat("%s: step %d after %.1f s", to_string(summary.status), summary.steps.value, summary.seconds);
-  if (summary.restarts > 0) absl::StrAppend(&text, ", ", summary.restarts, summary.restarts == 1 ? " restart" : " restarts");
+  std::string text = absl::StrFormat("%s: step %d after %.1f s", to_string(summary.status),
+                                     summary.steps.value, summary.seconds);
+  if (summary.restarts > 0)
+    absl::StrAppend(&text, ", ", summary.restarts,
+                    summary.restarts == 1 ? " restart" : " restarts");
   absl::StrAppend(&text, "\n");
   if (summary.final_loss) add_line(text, "loss", absl::StrFormat("%.4f", *summary.final_loss));
-  if (summary.validation_loss) add_line(text, "validation", absl::StrFormat("%.4f", *summary.validation_loss));
-  if (summary.tokens_per_second) add_line(text, "speed", short_number(*summary.tokens_per_second) + " tokens/s");
+  if (summary.validation_loss)
+    add_line(text, "validation", absl::StrFormat("%.4f", *summary.validation_loss));
+  if (summary.tokens_per_second)
+    add_line(text, "speed", short_number(*summary.tokens_per_second) + " tokens/s");
   for (const FailureRecord& failure : summary.failures) add_line(text, "failure", to_text(failure));
   if (summary.checkpoint) add_line(text, "checkpoint", *summary.checkpoint);
   if (summary.digest) add_line(text, "digest", *summary.digest);
@@ -98,12 +106,14 @@ std::string to_text(const RunSummary& summary) {
 }
 
 std::string to_text(const FailureRecord& failure) {
-  std::string text = failure.roles.empty() ? "the job" : absl::StrCat("worker ", absl::StrJoin(failure.roles, ", "));
+  std::string text = failure.roles.empty()
+                         ? "the job"
+                         : absl::StrCat("worker ", absl::StrJoin(failure.roles, ", "));
   absl::StrAppend(&text, " at step ", failure.step.value, ": ", failure.kind);
   if (failure.recovery) return absl::StrCat(text, "; ", to_text(*failure.recovery));
   if (!failure.restarted_from_step) return text;
-  absl::StrAppendFormat(&text, "; started again from step %d, %.1f s lost", failure.restarted_from_step->value,
-                        failure.seconds_lost);
+  absl::StrAppendFormat(&text, "; started again from step %d, %.1f s lost",
+                        failure.restarted_from_step->value, failure.seconds_lost);
   return text;
 }
 
@@ -111,8 +121,8 @@ std::string to_text(const LocalRecovery& recovery) {
   std::string text = recovery.restarted_all ? "all started again"
                      : recovery.rolled_back_stages.empty()
                          ? "nothing was run again"
-                         : absl::StrCat("stage ", absl::StrJoin(recovery.rolled_back_stages, ", "), " ran ",
-                                        recovery.recomputed_steps, " steps again");
+                         : absl::StrCat("stage ", absl::StrJoin(recovery.rolled_back_stages, ", "),
+                                        " ran ", recovery.recomputed_steps, " steps again");
   if (!recovery.resume) return absl::StrCat(text, ", the job did not go on");
   absl::StrAppendFormat(&text, ", went on after %.2f s", *recovery.resume);
   return text;

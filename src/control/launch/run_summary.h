@@ -15,7 +15,7 @@ struct RunSummary {
   RunStatus status = RunStatus::kFailed;
   int exit_code = 1;
   std::string reason;
-  Step steps;           // finished, drained, nothing to do: of the checkpoint; failed: the newest committed
+  Step steps;  // finished, drained, nothing to do: of the checkpoint; failed: the newest committed
   std::optional<std::string> digest;  // of the newest checkpoint: 32 hexadecimal digits
   int restarts = 0;
   std::optional<double> final_loss;         // of the newest step
@@ -36,8 +36,8 @@ std::string to_json(const RunSummary& summary);
 // A few lines.
 std::string to_text(const RunSummary& summary);
 // "worker 1.0 at step 25: killed by signal 9 (Killed); started again from step 20, 1.2 s lost".
-// Of a protected job: "worker 1.0 at step 25: killed by signal 9 (Killed); stage 1 ran 3 steps again,
-// went on after 0.42 s".
+// Of a protected job: "worker 1.0 at step 25: killed by signal 9 (Killed); stage 1 ran 3 steps
+// again, went on after 0.42 s".
 std::string to_text(const FailureRecord& failure);
 std::string to_text(const LocalRecovery& recovery);
 

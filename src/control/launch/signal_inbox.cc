@@ -39,7 +39,8 @@ SignalInbox::~SignalInbox() {
 std::vector<int> SignalInbox::take() {
   std::vector<int> numbers;
   signalfd_siginfo info;
-  while (::read(fd_, &info, sizeof(info)) == sizeof(info)) numbers.push_back(static_cast<int>(info.ssi_signo));
+  while (::read(fd_, &info, sizeof(info)) == sizeof(info))
+    numbers.push_back(static_cast<int>(info.ssi_signo));
   return numbers;
 }
 

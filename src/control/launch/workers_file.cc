@@ -7,7 +7,8 @@
 
 namespace evermoe {
 
-absl::Status write_workers_file(Files& files, const std::string& path, const std::map<std::string, pid_t>& workers) {
+absl::Status write_workers_file(Files& files, const std::string& path,
+                                const std::map<std::string, pid_t>& workers) {
   const std::string temporary = path + ".tmp";
   const std::string text = nlohmann::json(workers).dump() + "\n";
   ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file, files.create(temporary, {}));

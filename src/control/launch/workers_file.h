@@ -1,4 +1,5 @@
-// OUT/workers.json and OUT/control.json: which process plays which role at this moment, for people and scripts.
+// OUT/workers.json and OUT/control.json: which process plays which role at this moment, for people
+// and scripts.
 #pragma once
 
 #include <sys/types.h>
@@ -13,6 +14,7 @@ namespace evermoe {
 
 // {"0.0": 4711, "0.1": 4712}: every name that has a live process, and its id. Replaces
 // the file atomically. Not synced: after a crash of the machine the processes are gone too.
-absl::Status write_workers_file(Files& files, const std::string& path, const std::map<std::string, pid_t>& workers);
+absl::Status write_workers_file(Files& files, const std::string& path,
+                                const std::map<std::string, pid_t>& workers);
 
 }  // namespace evermoe

@@ -19,7 +19,8 @@ constexpr absl::Duration kCancelMax = absl::Seconds(60);
 std::shared_ptr<grpc::Channel> channel_to(const std::string& address) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(static_cast<int>(kEnvelopeBytesMax));
-  // Every attempt is one of its own: shared connections remember failures and wait longer and longer.
+  // Every attempt is one of its own: shared connections remember failures and wait longer and
+  // longer.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
@@ -27,7 +28,8 @@ std::shared_ptr<grpc::Channel> channel_to(const std::string& address) {
 
 }  // namespace
 
-class ControlCall::Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+class ControlCall::Stream final
+    : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   Stream(const std::string& address, StreamNumber number, StreamEvents& events)
       : number_(number), events_(events), stub_(channel_to(address)) {
@@ -41,7 +43,9 @@ class ControlCall::Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffe
     context_.TryCancel();
     follow(outbox_.close(/*drop=*/true));
     MutexLock lock(mutex_);
-    CHECK(done_.wait_for(lock, kCancelMax, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return is_done_; })) << "a cancelled call goes on";
+    CHECK(done_.wait_for(lock, kCancelMax, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return is_done_;
+    })) << "a cancelled call goes on";
   }
 
   bool finish(absl::Duration timeout) {
@@ -49,7 +53,9 @@ class ControlCall::Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffe
     is_finishing_ = true;
     follow(outbox_.close(/*drop=*/false));
     MutexLock lock(mutex_);
-    return done_.wait_for(lock, timeout, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return is_done_; }) && was_read_;
+    return done_.wait_for(lock, timeout, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return is_done_;
+    }) && was_read_;
   }
 
   bool send(const Envelope& envelope) {
@@ -83,8 +89,10 @@ class ControlCall::Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffe
   void follow(Outbox::Then then) {
     if (then == Outbox::Then::kWrite) StartWrite(outbox_.next());
     if (then != Outbox::Then::kEnd) return;
-    if (is_finishing_) StartWritesDone();  // the other end answers when it has read everything
-    else RemoveHold();
+    if (is_finishing_)
+      StartWritesDone();  // the other end answers when it has read everything
+    else
+      RemoveHold();
   }
 
   const StreamNumber number_;

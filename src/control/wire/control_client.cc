@@ -83,7 +83,8 @@ void ControlClient::send(MemberMessage message) {
 void ControlClient::on_envelope(StreamNumber, Envelope envelope) {
   if (!is_member_) return;
   if (std::holds_alternative<Welcome>(envelope.message)) return register_member();
-  if (auto* const order = std::get_if<SendOrder>(&envelope.message)) handlers_.on_order(std::move(order->message));
+  if (auto* const order = std::get_if<SendOrder>(&envelope.message))
+    handlers_.on_order(std::move(order->message));
 }
 
 void ControlClient::register_member() {
@@ -105,7 +106,8 @@ void ControlClient::beat(absl::Duration heartbeat) {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     put(MemberAlive{options_.rank, options_.since, handlers_.entered()});
-    stopping_changed_.wait_for(lock, absl::ToChronoMicroseconds(heartbeat), [this] { return stopping_; });
+    stopping_changed_.wait_for(lock, absl::ToChronoMicroseconds(heartbeat),
+                               [this] { return stopping_; });
   }
 }
 

@@ -2,9 +2,11 @@
 //
 //   ControlClient client(options);
 //   Member member(..., client, ...);
-//   client.attach({.describe = ..., .on_order = [&](auto order) { member.receive(std::move(order)); }, ...});
+//   client.attach({.describe = ..., .on_order = [&](auto order) { member.receive(std::move(order));
+//   }, ...});
 //
-// It registers the member with every controller that the agent finds, and says that the process is alive.
+// It registers the member with every controller that the agent finds, and says that the process is
+// alive.
 #pragma once
 
 #include <condition_variable>
@@ -27,8 +29,9 @@ struct ControlClientOptions {
 
 // Called on threads of the library; must not block.
 struct ControlHandlers {
-  // What the member is at this moment; rank, since and node are filled in by others. No message of it is
-  // sent meanwhile: what has happened is either in here or said later. It must not send itself.
+  // What the member is at this moment; rank, since and node are filled in by others. No message of
+  // it is sent meanwhile: what has happened is either in here or said later. It must not send
+  // itself.
   std::function<MemberJoined()> describe;
   // MemberViews::entered_view(), for signs of life.
   std::function<View()> entered = [] { return View(0); };
@@ -47,8 +50,8 @@ class ControlClient final : public ControlLink, private StreamEvents {
   // Once, and before any report(). What was sent before is lost: nobody knew this member.
   void attach(ControlHandlers handlers, absl::Duration heartbeat);
 
-  // What people are told of this worker. Any thread; never blocks. A process that fails before it is a member
-  // says so too.
+  // What people are told of this worker. Any thread; never blocks. A process that fails before it
+  // is a member says so too.
   void report(WorkerReport report);
   // Ends the line. Everything sent before has been read by the agent then, if that is there.
   void close();
@@ -66,7 +69,7 @@ class ControlClient final : public ControlLink, private StreamEvents {
   void put(ControlMessage message);
 
   const ControlClientOptions options_;
-  bool is_member_ = false;    // attached: as handlers_ constant once the line is open
+  bool is_member_ = false;  // attached: as handlers_ constant once the line is open
   ControlHandlers handlers_;
 
   std::mutex mutex_;  // guards what follows

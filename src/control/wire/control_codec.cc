@@ -13,7 +13,9 @@ namespace {
 using control_fields::fields;
 
 template <typename T>
-concept Message = requires(T& value) { fields(value); };
+concept Message = requires(T& value) {
+  fields(value);
+};
 
 // What stands for a moment that has not come.
 constexpr int64_t kNever = -1;
@@ -21,7 +23,9 @@ constexpr int64_t kNever = -1;
 // ---- which values are sound
 
 template <typename T>
-bool is_sound(T value) { return value >= 0; }  // counts, numbers of processes and stages
+bool is_sound(T value) {
+  return value >= 0;
+}  // counts, numbers of processes and stages
 bool is_sound(uint32_t) { return true; }
 bool is_sound(Rank rank) { return 0 <= rank.value && rank.value < kRanksMax; }
 bool is_sound(Node node) { return 0 <= node.value && node.value < kRanksMax; }
@@ -38,10 +42,8 @@ class Writer {
   std::string bytes;
 
   template <typename T>
-    requires std::is_integral_v<T> || std::is_enum_v<T>
-  void put(T value) {
-    bytes.append(reinterpret_cast<const char*>(&value), sizeof(T));
-  }
+  requires std::is_integral_v<T> || std::is_enum_v<T>
+  void put(T value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof(T)); }
   void put(bool value) { put(static_cast<uint8_t>(value)); }
   void put(double value) { put(std::bit_cast<uint64_t>(value)); }
   template <typename Name, typename Value>
@@ -87,7 +89,7 @@ class Reader {
   bool is_at_end() const { return left_ == 0; }
 
   template <typename T>
-    requires std::is_integral_v<T> || std::is_enum_v<T>
+  requires std::is_integral_v<T> || std::is_enum_v<T>
   void take(T& value) {
     if (take_raw(value)) expect(is_sound(value));
   }

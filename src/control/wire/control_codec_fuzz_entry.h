@@ -1,5 +1,5 @@
-// What a fuzzer does with arbitrary bytes as a message of the control plane; shared by libFuzzer and
-// unit tests.
+// What a fuzzer does with arbitrary bytes as a message of the control plane; shared by libFuzzer
+// and unit tests.
 #pragma once
 
 #include <cstddef>

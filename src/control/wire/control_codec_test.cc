@@ -14,7 +14,9 @@ Envelope decoded(const Envelope& envelope) {
   return result.ok() ? *result : Envelope();
 }
 
-bool is_refused(const Envelope& envelope) { return absl::IsDataLoss(decode_envelope(encode(envelope)).status()); }
+bool is_refused(const Envelope& envelope) {
+  return absl::IsDataLoss(decode_envelope(encode(envelope)).status());
+}
 
 TEST(ControlCodec, EveryKindComesBack) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
@@ -31,8 +33,10 @@ TEST(ControlCodec, EveryKindComesBack) {
 
 // The encodings being equal says nothing about fields that are not encoded at all.
 TEST(ControlCodec, TheFieldsOfAReportComeBack) {
-  const Report report{View(3), Rank(1), View(2), true, Commit(8), Step(2), Step(4), {{Rank(1), Step(4)}, {Rank(0), Step(7)}}};
-  const auto said = std::get<MemberSaid>(decoded({7, MemberSaid{Rank(1), View(2), report}}).message);
+  const Report report{View(3),   Rank(1), View(2), true,
+                      Commit(8), Step(2), Step(4), {{Rank(1), Step(4)}, {Rank(0), Step(7)}}};
+  const auto said =
+      std::get<MemberSaid>(decoded({7, MemberSaid{Rank(1), View(2), report}}).message);
   EXPECT_EQ(said.rank, Rank(1));
   EXPECT_EQ(said.since, View(2));
   const auto& again = std::get<Report>(said.message);
@@ -77,7 +81,9 @@ TEST(ControlCodec, WhoAccusesNobodyAccusesNobody) {
   Trouble trouble;
   trouble.accused = Rank(0);
   const auto round = [](const Trouble& t) {
-    return std::get<Trouble>(std::get<MemberSaid>(decoded({0, MemberSaid{Rank(1), View(1), t}}).message).message).accused;
+    return std::get<Trouble>(
+               std::get<MemberSaid>(decoded({0, MemberSaid{Rank(1), View(1), t}}).message).message)
+        .accused;
   };
   EXPECT_EQ(round(trouble), Rank(0));
   trouble.accused.reset();
@@ -102,8 +108,11 @@ TEST(ControlCodec, NonsenseIsRefused) {
   EXPECT_TRUE(is_refused({0, AgentHello{Node(-1), 1}}));
   EXPECT_TRUE(is_refused({0, WorkerHello{-1}}));
   EXPECT_TRUE(is_refused({0, MemberSaid{Rank(0), View(1), Finished{Rank(0), Step(-2)}}}));
-  EXPECT_TRUE(is_refused({0, MemberSaid{Rank(0), View(1), Milestone{View(1), Rank(0), static_cast<Milestone::Kind>(5), 0, {}}}}));
-  EXPECT_TRUE(is_refused({0, MemberSaid{Rank(0), View(1), Progress{View(1), Rank(0), Commit(-2), Step(0), 0, 0}}}));
+  EXPECT_TRUE(is_refused(
+      {0, MemberSaid{Rank(0), View(1),
+                     Milestone{View(1), Rank(0), static_cast<Milestone::Kind>(5), 0, {}}}}));
+  EXPECT_TRUE(is_refused(
+      {0, MemberSaid{Rank(0), View(1), Progress{View(1), Rank(0), Commit(-2), Step(0), 0, 0}}}));
   Plan plan;
   plan.holders.assign(1, {Rank(-5)});
   EXPECT_TRUE(is_refused({0, SendOrder{Rank(0), View(1), plan}}));
@@ -121,15 +130,17 @@ TEST(ControlCodec, ListsHaveALimit) {
 
 // Whoever claims a long list has to send it.
 TEST(ControlCodec, ASizeWithoutItsBytesIsRefused) {
-  std::string bytes = encode({0, Tell{"hello"}});
-  for (size_t size = 0; size < bytes.size(); ++size) EXPECT_FALSE(decode_envelope(bytes.substr(0, size)).ok());
+  std::string bytes = encode({0, JobEvent{"hello"}});
+  for (size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_FALSE(decode_envelope(bytes.substr(0, size)).ok());
   EXPECT_FALSE(decode_envelope(bytes + "x").ok());
   bytes[9] = '\xff';
   EXPECT_FALSE(decode_envelope(bytes).ok());
 }
 
 TEST(ControlCodec, ALongTextIsCut) {
-  const auto tell = std::get<Tell>(decoded({0, Tell{std::string(kTextBytesMax + 5, 'x')}}).message);
+  const auto tell =
+      std::get<JobEvent>(decoded({0, JobEvent{std::string(kTextBytesMax + 5, 'x')}}).message);
   EXPECT_EQ(tell.text.size(), kTextBytesMax);
 }
 

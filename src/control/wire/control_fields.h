@@ -18,18 +18,22 @@ concept Is = std::same_as<std::remove_const_t<M>, T>;
 auto fields(Is<StopOrder> auto& m) { return std::tie(m.view, m.recovery); }
 auto fields(Is<PeerAddress> auto& m) { return std::tie(m.address, m.since); }
 auto fields(Is<Plan> auto& m) {
-  return std::tie(m.view, m.table, m.restart_all, m.newest, m.record_source, m.base, m.window, m.rolled_back, m.sources,
-                  m.holders, m.reasons, m.recovery);
+  return std::tie(m.view, m.table, m.restart_all, m.newest, m.record_source, m.base, m.window,
+                  m.rolled_back, m.sources, m.holders, m.reasons, m.recovery);
 }
 auto fields(Is<ReleaseOrder> auto&) { return std::tie(); }
 auto fields(Is<HeldWindow> auto& m) { return std::tie(m.owner, m.window); }
 auto fields(Is<Report> auto& m) {
-  return std::tie(m.view, m.rank, m.stage_epoch, m.is_broken, m.newest, m.base, m.complete_window, m.held);
+  return std::tie(m.view, m.rank, m.stage_epoch, m.is_broken, m.newest, m.base, m.complete_window,
+                  m.held);
 }
 auto fields(Is<Trouble> auto& m) {
-  return std::tie(m.view, m.stage_epoch, m.rank, m.inside_stage, m.accused, m.copies_unusable, m.what);
+  return std::tie(m.view, m.stage_epoch, m.rank, m.inside_stage, m.accused, m.copies_unusable,
+                  m.what);
 }
-auto fields(Is<Milestone> auto& m) { return std::tie(m.view, m.rank, m.kind, m.recomputed_steps, m.sources); }
+auto fields(Is<Milestone> auto& m) {
+  return std::tie(m.view, m.rank, m.kind, m.recomputed_steps, m.sources);
+}
 auto fields(Is<Progress> auto& m) {
   return std::tie(m.view, m.rank, m.newest, m.complete_window, m.log_bytes, m.snapshot_bytes);
 }
@@ -38,27 +42,30 @@ auto fields(Is<Finished> auto& m) { return std::tie(m.rank, m.step); }
 // ---- controller_core.h
 
 auto fields(Is<MemberJoined> auto& m) {
-  return std::tie(m.rank, m.since, m.node, m.address, m.newest_view, m.is_open, m.has_finished, m.stage_epoch, m.newest,
-                  m.arithmetic);
+  return std::tie(m.rank, m.since, m.node, m.address, m.newest_view, m.is_open, m.has_finished,
+                  m.stage_epoch, m.newest, m.arithmetic);
 }
 auto fields(Is<MemberSaid> auto& m) { return std::tie(m.rank, m.since, m.message); }
 auto fields(Is<MemberAlive> auto& m) { return std::tie(m.rank, m.since, m.entered); }
-auto fields(Is<WorkerEnded> auto& m) { return std::tie(m.rank, m.since, m.node, m.how, m.is_clean, m.bad_input); }
+auto fields(Is<WorkerEnded> auto& m) {
+  return std::tie(m.rank, m.since, m.node, m.how, m.is_clean, m.bad_input);
+}
 auto fields(Is<StartWorker> auto& m) { return std::tie(m.node, m.rank, m.since); }
 auto fields(Is<KillWorker> auto& m) { return std::tie(m.node, m.rank, m.since, m.why); }
 auto fields(Is<SendOrder> auto& m) { return std::tie(m.rank, m.since, m.message); }
 auto fields(Is<EndJob> auto& m) { return std::tie(m.ok, m.bad_input, m.reason); }
-auto fields(Is<Tell> auto& m) { return std::tie(m.text); }
+auto fields(Is<JobEvent> auto& m) { return std::tie(m.text); }
 
 // ---- worker_report.h
 
 auto fields(Is<ProtectionState> auto& m) {
-  return std::tie(m.window_steps, m.complete_window, m.log_bytes, m.snapshot_bytes, m.captured_bytes,
-                  m.read_wait_seconds, m.copy_wait_seconds, m.copying_seconds);
+  return std::tie(m.window_steps, m.complete_window, m.log_bytes, m.snapshot_bytes,
+                  m.captured_bytes, m.read_wait_seconds, m.copy_wait_seconds, m.copying_seconds);
 }
 auto fields(Is<WorkerReport> auto& m) {
-  return std::tie(m.kind, m.rank, m.step, m.text, m.accused, m.bad_input, m.loss, m.gradient_norm, m.learning_rate,
-                  m.load_imbalance, m.tokens_per_second, m.protection, m.validation_loss, m.drained);
+  return std::tie(m.kind, m.rank, m.step, m.text, m.accused, m.bad_input, m.loss, m.gradient_norm,
+                  m.learning_rate, m.load_imbalance, m.tokens_per_second, m.protection,
+                  m.validation_loss, m.drained);
 }
 
 // ---- control_messages.h
@@ -70,14 +77,15 @@ auto fields(Is<RunHello> auto&) { return std::tie(); }
 auto fields(Is<Welcome> auto& m) { return std::tie(m.life); }
 auto fields(Is<AgentReady> auto&) { return std::tie(); }
 auto fields(Is<WorkerStarted> auto& m) { return std::tie(m.rank, m.since, m.pid); }
-auto fields(Is<WorkerWords> auto& m) { return std::tie(m.rank, m.path, m.lines); }
+auto fields(Is<WorkerLogTail> auto& m) { return std::tie(m.rank, m.path, m.lines); }
 auto fields(Is<Drain> auto&) { return std::tie(); }
 auto fields(Is<RoleProcess> auto& m) { return std::tie(m.rank, m.pid); }
 auto fields(Is<NodeLost> auto& m) { return std::tie(m.node, m.agent, m.why); }
 auto fields(Is<RecoveryNote> auto& m) { return std::tie(m.index, m.failed, m.record); }
 auto fields(Is<RecoveryRecord> auto& m) {
-  return std::tie(m.roles, m.causes, m.rolled_back_stages, m.restarted_all, m.restarts, m.reasons, m.sources, m.views, m.step,
-                  m.recomputed_steps, m.noticed, m.planned, m.restored, m.caught_up, m.verified, m.resumed);
+  return std::tie(m.roles, m.causes, m.rolled_back_stages, m.restarted_all, m.restarts, m.reasons,
+                  m.sources, m.views, m.step, m.recomputed_steps, m.noticed, m.planned, m.restored,
+                  m.caught_up, m.verified, m.resumed);
 }
 auto fields(Is<Envelope> auto& m) { return std::tie(m.start, m.message); }
 

@@ -44,7 +44,8 @@ class StreamTable {
   }
   void wait_empty(absl::Duration timeout) {
     MutexLock lock(mutex_);
-    empty_.wait_for(lock, timeout, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return streams_.empty(); });
+    empty_.wait_for(lock, timeout,
+                    [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return streams_.empty(); });
   }
 
  private:
@@ -55,7 +56,8 @@ class StreamTable {
 
 class ServerStream final : public grpc::ServerGenericBidiReactor {
  public:
-  ServerStream(StreamNumber number, grpc::GenericCallbackServerContext* context, StreamEvents& events, StreamTable& table)
+  ServerStream(StreamNumber number, grpc::GenericCallbackServerContext* context,
+               StreamEvents& events, StreamTable& table)
       : number_(number), events_(events), table_(table), context_(context) {}
 
   void send(const Envelope& envelope) {
@@ -112,7 +114,8 @@ class ServerStream final : public grpc::ServerGenericBidiReactor {
   grpc::ByteBuffer incoming_;
   std::atomic<bool> is_told_ = false;
   Mutex mutex_;
-  grpc::GenericCallbackServerContext* context_ ABSL_GUARDED_BY(mutex_);  // null when the library is done with it
+  grpc::GenericCallbackServerContext* context_
+      ABSL_GUARDED_BY(mutex_);  // null when the library is done with it
 };
 
 }  // namespace
@@ -142,8 +145,10 @@ class ControlListener::Service final : public grpc::CallbackGenericService {
 
   std::shared_ptr<ServerStream> find(StreamNumber number) { return table_.find(number); }
 
-  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override {
-    if (context->method() != kControlMethod) return grpc::CallbackGenericService::CreateReactor(context);
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override {
+    if (context->method() != kControlMethod)
+      return grpc::CallbackGenericService::CreateReactor(context);
     const StreamNumber number(++last_);
     const auto stream = std::make_shared<ServerStream>(number, context, events_, table_);
     table_.put(number, stream);
@@ -163,13 +168,15 @@ ControlListener::ControlListener(std::string address, std::unique_ptr<Service> s
 
 ControlListener::~ControlListener() = default;
 
-absl::StatusOr<std::unique_ptr<ControlListener>> ControlListener::start(const std::string& address, StreamEvents& events) {
+absl::StatusOr<std::unique_ptr<ControlListener>> ControlListener::start(const std::string& address,
+                                                                        StreamEvents& events) {
   quieten_library();
   auto service = std::make_unique<Service>(events);
   const int port = service->listen(address);
   if (port == 0) return Internal(absl::StrCat(address, ": cannot listen for the control plane"));
   std::string own = address;
-  if (!absl::StartsWith(address, "unix")) own = absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
+  if (!absl::StartsWith(address, "unix"))
+    own = absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
   return std::unique_ptr<ControlListener>(new ControlListener(std::move(own), std::move(service)));
 }
 

@@ -3,12 +3,13 @@
 //   run <---> controller <---> agent (one per node) <---> worker
 //
 // Streams of envelopes, one per pair, in order. Who attaches speaks first (a hello); the controller
-// answers with a Welcome, which the agent hands on to its workers: everybody registers anew with every
-// controller, because a controller remembers nothing of the one before.
+// answers with a Welcome, which the agent hands on to its workers: everybody registers anew with
+// every controller, because a controller remembers nothing of the one before.
 //
-// Workers speak only to their agent, which knows their processes and adds what the controller needs to
-// tell them apart: Envelope::start. A role may be played by several processes in the life of a job, and
-// for a moment even two of them live; the number of the start says of which one a message speaks.
+// Workers speak only to their agent, which knows their processes and adds what the controller needs
+// to tell them apart: Envelope::start. A role may be played by several processes in the life of a
+// job, and for a moment even two of them live; the number of the start says of which one a message
+// speaks.
 #pragma once
 
 #include <sys/types.h>
@@ -34,8 +35,8 @@ struct AgentHello {  // agent -> controller
   pid_t pid = 0;
 };
 struct RunHello {};  // run -> controller
-// From a controller to everybody. An agent that meets the same controller twice has been taken for lost
-// in between, and its workers with it: it ends them.
+// From a controller to everybody. An agent that meets the same controller twice has been taken for
+// lost in between, and its workers with it: it ends them.
 struct Welcome {
   int64_t life = 0;  // how many controllers the job had before this one
 };
@@ -44,15 +45,15 @@ struct AgentReady {};
 // Both ways between controller, agents and run: the line is not silent.
 struct Beat {};
 
-// ---- agent -> controller, besides MemberJoined, MemberSaid, MemberAlive and WorkerEnded; WorkerReport comes
-// from the worker and goes on to the run
+// ---- agent -> controller, besides MemberJoined, MemberSaid, MemberAlive and WorkerEnded;
+// WorkerReport comes from the worker and goes on to the run
 
 struct WorkerStarted {
   Rank rank;
   View since;
   pid_t pid = 0;
 };
-struct WorkerWords {  // and controller -> run: the last lines of a worker that failed
+struct WorkerLogTail {  // and controller -> run: the last lines of a worker that failed
   Rank rank;
   std::string path;
   std::vector<std::string> lines;
@@ -60,10 +61,11 @@ struct WorkerWords {  // and controller -> run: the last lines of a worker that 
 
 // ---- controller -> agent, besides StartWorker, KillWorker, SendOrder and EndJob
 
-// And from the run, or an agent whose node is asked to stop, to the controller: all workers finish their step, save and end.
+// And from the run, or an agent whose node is asked to stop, to the controller: all workers finish
+// their step, save and end.
 struct Drain {};
 
-// ---- controller -> run, besides Tell and EndJob
+// ---- controller -> run, besides JobEvent and EndJob
 
 struct RoleProcess {
   Rank rank;
@@ -75,15 +77,18 @@ struct NodeLost {
   std::string why;
 };
 struct RecoveryNote {
-  int index = 0;  // among the recoveries of this controller; a later note of the same one replaces it
-  absl::Duration failed = absl::InfiniteDuration();  // the failure itself, or the last moment before it
+  int index =
+      0;  // among the recoveries of this controller; a later note of the same one replaces it
+  absl::Duration failed =
+      absl::InfiniteDuration();  // the failure itself, or the last moment before it
   RecoveryRecord record;
 };
 
 using ControlMessage =
-    std::variant<Beat, WorkerHello, AgentHello, RunHello, Welcome, AgentReady, WorkerStarted, MemberJoined, MemberSaid,
-                 MemberAlive, WorkerEnded, WorkerReport, WorkerWords, StartWorker, KillWorker, SendOrder, Drain, EndJob, Tell,
-                 RoleProcess, NodeLost, RecoveryNote>;
+    std::variant<Beat, WorkerHello, AgentHello, RunHello, Welcome, AgentReady, WorkerStarted,
+                 MemberJoined, MemberSaid, MemberAlive, WorkerEnded, WorkerReport, WorkerLogTail,
+                 StartWorker, KillWorker, SendOrder, Drain, EndJob, JobEvent, RoleProcess, NodeLost,
+                 RecoveryNote>;
 
 struct Envelope {
   int64_t start = 0;  // of the process that the message speaks of; 0 where it speaks of none

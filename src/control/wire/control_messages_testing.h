@@ -1,4 +1,5 @@
-// Random messages of the control plane for tests: every kind, with every field anywhere in its range.
+// Random messages of the control plane for tests: every kind, with every field anywhere in its
+// range.
 #pragma once
 
 #include <bit>
@@ -62,7 +63,9 @@ class RandomMessages {
     for (Rank& one : result) one = rank();
     return result;
   }
-  absl::Duration moment() { return coin() ? absl::InfiniteDuration() : absl::Nanoseconds(number(0)); }
+  absl::Duration moment() {
+    return coin() ? absl::InfiniteDuration() : absl::Nanoseconds(number(0));
+  }
 
   void make(Beat&) {}
   void make(WorkerHello& m) { m = {pid()}; }
@@ -71,25 +74,36 @@ class RandomMessages {
   void make(Welcome& m) { m = {number(0)}; }
   void make(AgentReady&) {}
   void make(WorkerStarted& m) { m = {rank(), view(), pid()}; }
-  void make(MemberJoined& m) { m = {rank(), view(), node(), text(), view(), coin(), coin(), view(), commit(), text()}; }
+  void make(MemberJoined& m) {
+    m = {rank(), view(), node(), text(), view(), coin(), coin(), view(), commit(), text()};
+  }
   void make(MemberAlive& m) { m = {rank(), view(), view()}; }
   void make(WorkerEnded& m) { m = {rank(), view(), node(), text(), coin(), coin()}; }
   void make(WorkerReport& m) {
     m = {static_cast<WorkerReport::Kind>(below(6)), rank(), step(), text(), std::nullopt, coin()};
     if (coin()) m.accused = rank();
-    for (double* value : {&m.loss, &m.gradient_norm, &m.learning_rate, &m.load_imbalance, &m.tokens_per_second, &m.validation_loss}) *value = real();
+    for (double* value : {&m.loss, &m.gradient_norm, &m.learning_rate, &m.load_imbalance,
+                          &m.tokens_per_second, &m.validation_loss})
+      *value = real();
     if (coin()) make(m.protection.emplace());
     m.drained = coin();
   }
   void make(ProtectionState& m) {
-    m = {static_cast<int>(below(100)), step(), number(0), number(0), number(0), real(), real(), real()};
+    m = {static_cast<int>(below(100)),
+         step(),
+         number(0),
+         number(0),
+         number(0),
+         real(),
+         real(),
+         real()};
   }
-  void make(WorkerWords& m) { m = {rank(), text(), texts()}; }
+  void make(WorkerLogTail& m) { m = {rank(), text(), texts()}; }
   void make(StartWorker& m) { m = {node(), rank(), view()}; }
   void make(KillWorker& m) { m = {node(), rank(), view(), text()}; }
   void make(Drain&) {}
   void make(EndJob& m) { m = {coin(), coin(), text()}; }
-  void make(Tell& m) { m = {text()}; }
+  void make(JobEvent& m) { m = {text()}; }
   void make(RoleProcess& m) { m = {rank(), pid()}; }
   void make(NodeLost& m) { m = {node(), pid(), text()}; }
   void make(RecoveryNote& m) {
@@ -97,7 +111,8 @@ class RandomMessages {
     m.failed = moment();
     m.record.roles = texts();
     m.record.causes = texts();
-    for (uint32_t n = below(3); n > 0; --n) m.record.rolled_back_stages.push_back(static_cast<int>(below(100)));
+    for (uint32_t n = below(3); n > 0; --n)
+      m.record.rolled_back_stages.push_back(static_cast<int>(below(100)));
     m.record.restarted_all = coin();
     m.record.restarts = static_cast<int>(below(100));
     m.record.reasons = texts();
@@ -105,8 +120,8 @@ class RandomMessages {
     for (uint32_t n = below(3); n > 0; --n) m.record.views.push_back(view());
     m.record.step = step();
     m.record.recomputed_steps = number(0);
-    for (auto* time : {&m.record.noticed, &m.record.planned, &m.record.restored, &m.record.caught_up,
-                       &m.record.verified, &m.record.resumed}) {
+    for (auto* time : {&m.record.noticed, &m.record.planned, &m.record.restored,
+                       &m.record.caught_up, &m.record.verified, &m.record.resumed}) {
       *time = moment();
     }
   }
@@ -138,7 +153,9 @@ class RandomMessages {
     m = {view(), view(), rank(), coin(), std::nullopt, coin(), text()};
     if (coin()) m.accused = rank();
   }
-  void make(Milestone& m) { m = {view(), rank(), static_cast<Milestone::Kind>(below(5)), number(0), texts()}; }
+  void make(Milestone& m) {
+    m = {view(), rank(), static_cast<Milestone::Kind>(below(5)), number(0), texts()};
+  }
   void make(Progress& m) { m = {view(), rank(), commit(), step(), number(0), number(0)}; }
   void make(Plan& m) {
     m.view = view();

@@ -26,8 +26,9 @@ inline absl::StatusOr<Envelope> from_buffer(const grpc::ByteBuffer& buffer) {
   return decode_envelope(std::string(reinterpret_cast<const char*>(slice.begin()), slice.size()));
 }
 
-// A reactor's operations are started outside the lock: its reactions may come on other threads at once.
-// `writing_` keeps them apart: one write is under way at a time, and the end comes only between two.
+// A reactor's operations are started outside the lock: its reactions may come on other threads at
+// once. `writing_` keeps them apart: one write is under way at a time, and the end comes only
+// between two.
 class Outbox {
  public:
   enum class Result { kKept, kWrite, kFull, kClosed };
@@ -74,7 +75,8 @@ class Outbox {
   }
 
   Mutex mutex_;
-  std::deque<grpc::ByteBuffer> waiting_ ABSL_GUARDED_BY(mutex_);  // references to elements stay valid while others are added
+  std::deque<grpc::ByteBuffer> waiting_
+      ABSL_GUARDED_BY(mutex_);  // references to elements stay valid while others are added
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   bool dropping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -1,8 +1,8 @@
 // Streams of envelopes between two processes (gRPC), without gRPC in sight.
 //
-// The end that listens is a ControlListener (control_listener.h), the one that attaches a ControlCall
-// (control_call.h). Either end learns within milliseconds when the process at the other end dies; that
-// it has stopped, or that a cable is cut, only silence tells.
+// The end that listens is a ControlListener (control_listener.h), the one that attaches a
+// ControlCall (control_call.h). Either end learns within milliseconds when the process at the other
+// end dies; that it has stopped, or that a cable is cut, only silence tells.
 #pragma once
 
 #include <string>
@@ -19,12 +19,13 @@ class StreamEvents {
  public:
   virtual ~StreamEvents() = default;
   virtual void on_envelope(StreamNumber stream, Envelope envelope) = 0;
-  // The last event of a stream; not for one that this end has closed. Also for one that never came about.
+  // The last event of a stream; not for one that this end has closed. Also for one that never came
+  // about.
   virtual void on_broken(StreamNumber stream, const std::string& why) = 0;
 };
 
-// The name of the one call there is. To be raised with every change of a message: processes of different
-// versions do not understand each other, and find out before the first word.
+// The name of the one call there is. To be raised with every change of a message: processes of
+// different versions do not understand each other, and find out before the first word.
 inline constexpr char kControlMethod[] = "/evermoe.Control.2/Attach";
 
 // Envelopes that wait in one stream for an other end that does not read.

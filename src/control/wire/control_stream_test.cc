@@ -22,8 +22,12 @@ struct Happened {
 
 class Events final : public StreamEvents {
  public:
-  void on_envelope(StreamNumber stream, Envelope envelope) override { box_.put({stream, std::move(envelope), ""}); }
-  void on_broken(StreamNumber stream, const std::string& why) override { box_.put({stream, std::nullopt, why}); }
+  void on_envelope(StreamNumber stream, Envelope envelope) override {
+    box_.put({stream, std::move(envelope), ""});
+  }
+  void on_broken(StreamNumber stream, const std::string& why) override {
+    box_.put({stream, std::nullopt, why});
+  }
 
   // The next event; fails the test after a while without one.
   Happened next() {
@@ -41,7 +45,7 @@ class Events final : public StreamEvents {
   }
   std::string next_text() {
     const Happened one = next();
-    return one.envelope ? std::get<Tell>(one.envelope->message).text : "broken: " + one.why;
+    return one.envelope ? std::get<JobEvent>(one.envelope->message).text : "broken: " + one.why;
   }
 
  private:
@@ -53,7 +57,8 @@ class ControlStreams : public testing::TestWithParam<const char*> {
  protected:
   std::string where() const {
     const std::string name = GetParam();
-    return name == "tcp" ? "127.0.0.1:0" : absl::StrCat("unix-abstract:evermoe-test-", ::getpid(), "-", name);
+    return name == "tcp" ? "127.0.0.1:0"
+                         : absl::StrCat("unix-abstract:evermoe-test-", ::getpid(), "-", name);
   }
   std::unique_ptr<ControlListener> listen() {
     auto listener = ControlListener::start(where(), server_);
@@ -67,15 +72,15 @@ class ControlStreams : public testing::TestWithParam<const char*> {
 TEST_P(ControlStreams, CarryEnvelopesBothWaysInOrder) {
   const auto listener = listen();
   ControlCall call(listener->address(), StreamNumber(7), client_);
-  for (int i = 0; i < 1000; ++i) call.send({0, Tell{absl::StrCat("up ", i)}});
+  for (int i = 0; i < 1000; ++i) call.send({0, JobEvent{absl::StrCat("up ", i)}});
   StreamNumber number;
   for (int i = 0; i < 1000; ++i) {
     const Happened one = server_.next();
     ASSERT_TRUE(one.envelope) << one.why;
-    ASSERT_EQ(std::get<Tell>(one.envelope->message).text, absl::StrCat("up ", i));
+    ASSERT_EQ(std::get<JobEvent>(one.envelope->message).text, absl::StrCat("up ", i));
     number = one.stream;
   }
-  for (int i = 0; i < 1000; ++i) listener->send(number, {0, Tell{absl::StrCat("down ", i)}});
+  for (int i = 0; i < 1000; ++i) listener->send(number, {0, JobEvent{absl::StrCat("down ", i)}});
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(client_.next_text(), absl::StrCat("down ", i));
 }
 
@@ -94,7 +99,7 @@ TEST_P(ControlStreams, TheEndOfACallIsNoticed) {
   const auto listener = listen();
   {
     ControlCall call(listener->address(), StreamNumber(1), client_);
-    call.send({0, Tell{"hello"}});
+    call.send({0, JobEvent{"hello"}});
     EXPECT_EQ(server_.next_text(), "hello");
   }
   EXPECT_FALSE(server_.next().envelope);
@@ -105,21 +110,21 @@ TEST_P(ControlStreams, AFinishedCallHasBeenRead) {
   const auto listener = listen();
   for (int round = 0; round < 20; ++round) {
     ControlCall call(listener->address(), StreamNumber(1), client_);
-    for (int i = 0; i < 100; ++i) call.send({0, Tell{absl::StrCat(i)}});
+    for (int i = 0; i < 100; ++i) call.send({0, JobEvent{absl::StrCat(i)}});
     EXPECT_TRUE(call.finish(absl::Seconds(20)));
     for (int i = 0; i < 100; ++i) ASSERT_EQ(server_.next_text(), absl::StrCat(i));
     EXPECT_FALSE(server_.next().envelope);
   }
   ControlCall nobody("127.0.0.1:1", StreamNumber(2), client_);
-  nobody.send({0, Tell{"hello"}});
+  nobody.send({0, JobEvent{"hello"}});
   EXPECT_FALSE(nobody.finish(absl::Seconds(20)));
 }
 
 TEST_P(ControlStreams, TheEndOfAListenerIsNoticedAfterItsLastWords) {
   auto listener = listen();
   ControlCall call(listener->address(), StreamNumber(3), client_);
-  call.send({0, Tell{"hello"}});
-  listener->send(server_.next().stream, {0, Tell{"farewell"}});
+  call.send({0, JobEvent{"hello"}});
+  listener->send(server_.next().stream, {0, JobEvent{"farewell"}});
   listener.reset();
   EXPECT_EQ(client_.next_text(), "farewell");
   const Happened end = client_.next();
@@ -130,20 +135,20 @@ TEST_P(ControlStreams, TheEndOfAListenerIsNoticedAfterItsLastWords) {
 TEST_P(ControlStreams, AStreamThatIsClosedBreaksAtTheOtherEndOnly) {
   const auto listener = listen();
   ControlCall first(listener->address(), StreamNumber(1), client_);
-  first.send({0, Tell{"first"}});
+  first.send({0, JobEvent{"first"}});
   const StreamNumber number = server_.next().stream;
   listener->close(number);
   EXPECT_FALSE(client_.next().envelope);
-  listener->send(number, {0, Tell{"nobody hears it"}});
+  listener->send(number, {0, JobEvent{"nobody hears it"}});
   ControlCall second(listener->address(), StreamNumber(2), client_);
-  second.send({0, Tell{"second"}});
+  second.send({0, JobEvent{"second"}});
   EXPECT_EQ(server_.next_text(), "second") << "and not the end of the first";
 }
 
 TEST_P(ControlStreams, WhereNobodyListensACallBreaks) {
   const std::string address = listen()->address();
   ControlCall call(address, StreamNumber(5), client_);
-  call.send({0, Tell{"hello"}});
+  call.send({0, JobEvent{"hello"}});
   const Happened end = client_.next();
   EXPECT_FALSE(end.envelope);
   EXPECT_FALSE(end.why.empty());
@@ -157,7 +162,7 @@ TEST_P(ControlStreams, AnAddressCanBeTakenAgain) {
   const auto again = ControlListener::start(address, server_);
   ASSERT_TRUE(again.ok()) << again.status();
   ControlCall call(address, StreamNumber(1), client_);
-  call.send({0, Tell{"again"}});
+  call.send({0, JobEvent{"again"}});
   EXPECT_EQ(server_.next_text(), "again");
 }
 

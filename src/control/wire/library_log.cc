@@ -8,7 +8,8 @@
 namespace evermoe {
 
 void quieten_library() {
-  gpr_set_log_function([](gpr_log_func_args* said) { log_debug(absl::StrCat("grpc: ", said->message)); });
+  gpr_set_log_function(
+      [](gpr_log_func_args* said) { log_debug(absl::StrCat("grpc: ", said->message)); });
 }
 
 }  // namespace evermoe

@@ -17,7 +17,8 @@ template <typename T>
 class Mailbox {
  public:
   // More than `size_max` waiting is a bug: somebody does not take what he gets.
-  explicit Mailbox(size_t size_max) : size_max_(size_max), fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  explicit Mailbox(size_t size_max)
+      : size_max_(size_max), fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
     CHECK(fd_ >= 0) << "no descriptor is left";
   }
   ~Mailbox() { ::close(fd_); }
@@ -31,7 +32,8 @@ class Mailbox {
   void put(T item) {
     {
       const MutexLock lock(mutex_);
-      CHECK(items_.size() < size_max_) << "nobody reads the mailbox: " << items_.size() << " messages wait";
+      CHECK(items_.size() < size_max_)
+          << "nobody reads the mailbox: " << items_.size() << " messages wait";
       items_.push_back(std::move(item));
     }
     (void)!::eventfd_write(fd_, 1);

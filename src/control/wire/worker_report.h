@@ -1,5 +1,6 @@
-// What people are told of a worker: a message of the control plane from the worker through its agent and
-// the controller to the run. Nothing is decided by it, but for the reason that a failed worker gives.
+// What people are told of a worker: a message of the control plane from the worker through its
+// agent and the controller to the run. Nothing is decided by it, but for the reason that a failed
+// worker gives.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +14,28 @@ namespace evermoe {
 
 struct WorkerReport {
   enum class Kind : uint8_t {
-    kReady,       // connected and restored; `step` is where training goes on, `text` where from
-    kStep,        // a step was committed (rank 0 only)
-    kEvaluated,   // validation loss of the state at `step` (rank 0 only)
-    kPublished,   // the checkpoint of `step` is complete on disk (rank 0 only)
-    kFinished,    // everything is done or drained; exits 0 next
-    kFailed,      // exits non-zero next; `text` says why, `accused` whom it blames
+    kReady,      // connected and restored; `step` is where training goes on, `text` where from
+    kStep,       // a step was committed (rank 0 only)
+    kEvaluated,  // validation loss of the state at `step` (rank 0 only)
+    kPublished,  // the checkpoint of `step` is complete on disk (rank 0 only)
+    kFinished,   // everything is done or drained; exits 0 next
+    kFailed,     // exits non-zero next; `text` says why, `accused` whom it blames
   };
   Kind kind = Kind::kReady;
   Rank rank;
   Step step;
   std::string text;
   std::optional<Rank> accused;
-  bool bad_input = false;        // kFailed: the user's input is wrong, a restart cannot help
+  bool bad_input = false;  // kFailed: the user's input is wrong, a restart cannot help
   // kStep
   double loss = 0;
   double gradient_norm = 0;
   double learning_rate = 0;
-  double load_imbalance = 0;     // mean over gates of largest / mean expert load
-  double tokens_per_second = 0;  // since the step before
+  double load_imbalance = 0;                  // mean over gates of largest / mean expert load
+  double tokens_per_second = 0;               // since the step before
   std::optional<ProtectionState> protection;  // of a protected job
-  double validation_loss = -1;   // kEvaluated
-  bool drained = false;          // kFinished: before the last step, because it was asked to
+  double validation_loss = -1;                // kEvaluated
+  bool drained = false;  // kFinished: before the last step, because it was asked to
 };
 
 }  // namespace evermoe

@@ -15,13 +15,15 @@ int64_t padded_rows(int64_t rows, int64_t multiple) {
 
 }  // namespace
 
-SendPlan plan_send(std::span<const int64_t> experts, int own_lane, const ExpertPlacement& placement) {
+SendPlan plan_send(std::span<const int64_t> experts, int own_lane,
+                   const ExpertPlacement& placement) {
   SendPlan plan;
   const int lanes = placement.lane_count();
   // Buckets in send order: for each lane its hosted experts.
   std::vector<int64_t> first_bucket(lanes + 1, 0);
   for (int lane = 0; lane < lanes; ++lane) {
-    first_bucket[lane + 1] = first_bucket[lane] + static_cast<int64_t>(placement.experts_on(lane).size());
+    first_bucket[lane + 1] =
+        first_bucket[lane] + static_cast<int64_t>(placement.experts_on(lane).size());
   }
   std::vector<int64_t> bucket_of(placement.experts());
   for (int expert = 0; expert < placement.experts(); ++expert) {
@@ -48,7 +50,8 @@ SendPlan plan_send(std::span<const int64_t> experts, int own_lane, const ExpertP
   for (int lane = 0; lane < lanes; ++lane) {
     plan.counts.emplace_back(bucket_rows.begin() + first_bucket[lane],
                              bucket_rows.begin() + first_bucket[lane + 1]);
-    plan.rows_to.push_back(std::accumulate(plan.counts.back().begin(), plan.counts.back().end(), int64_t{0}));
+    plan.rows_to.push_back(
+        std::accumulate(plan.counts.back().begin(), plan.counts.back().end(), int64_t{0}));
   }
   return plan;
 }
@@ -73,7 +76,8 @@ ReceivePlan plan_receive(const std::vector<std::vector<int64_t>>& counts_from, i
     ExpertRows rows{.expert = hosted[i], .begin = plan.layout_rows};
     for (int lane = 0; lane < lanes; ++lane) {
       for (int64_t row = 0; row < counts_from[lane][i]; ++row) {
-        plan.layout_position[piece_begin[lane][i] + row] = static_cast<int64_t>(plan.layout_source.size());
+        plan.layout_position[piece_begin[lane][i] + row] =
+            static_cast<int64_t>(plan.layout_source.size());
         plan.layout_source.push_back(piece_begin[lane][i] + row);
       }
       rows.rows += counts_from[lane][i];

@@ -1,12 +1,12 @@
 // Who sends which token rows to which lane, and where they go there: the index arithmetic of expert
 // parallelism, pure and on host integers.
 //
-// A *slot* is one (token, choice) pair: slot = token * top_k + choice. The sender orders its slots by
-// (serving lane, expert, slot); the receiver regroups what it got from all lanes by (expert, source
-// lane, arrival), which is micro-batch order within an expert. Nothing is dropped or padded on the
-// wire. In the receiver's *expert layout* an expert with 1 to 3 rows is padded to 4, because fp32
-// matrix kernels give rows other bits when there are fewer than 4 of them; and the caller may ask for
-// multiples of more, because some kernels are generated anew for every number of rows.
+// A *slot* is one (token, choice) pair: slot = token * top_k + choice. The sender orders its slots
+// by (serving lane, expert, slot); the receiver regroups what it got from all lanes by (expert,
+// source lane, arrival), which is micro-batch order within an expert. Nothing is dropped or padded
+// on the wire. In the receiver's *expert layout* an expert with 1 to 3 rows is padded to 4, because
+// fp32 matrix kernels give rows other bits when there are fewer than 4 of them; and the caller may
+// ask for multiples of more, because some kernels are generated anew for every number of rows.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,8 @@ struct SendPlan {
 };
 
 // `experts` holds the chosen expert of every slot of this lane's micro-batch.
-SendPlan plan_send(std::span<const int64_t> experts, int own_lane, const ExpertPlacement& placement);
+SendPlan plan_send(std::span<const int64_t> experts, int own_lane,
+                   const ExpertPlacement& placement);
 
 struct ExpertRows {
   int expert = 0;

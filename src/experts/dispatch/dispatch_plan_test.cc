@@ -62,7 +62,8 @@ TEST(DispatchPlanTest, EverySlotArrivesOnceAtItsExpertAndComesBack) {
     for (int lane = 0; lane < lanes; ++lane) {
       sent += chosen[lane].size();
       for (size_t slot = 0; slot < chosen[lane].size(); ++slot) {
-        ASSERT_EQ(sends[lane].slot_order[sends[lane].slot_position[slot]], static_cast<int64_t>(slot));
+        ASSERT_EQ(sends[lane].slot_order[sends[lane].slot_position[slot]],
+                  static_cast<int64_t>(slot));
       }
     }
     ASSERT_EQ(arrived, sent);

@@ -11,7 +11,8 @@ namespace {
 size_t index_on(const ExpertPlacement& placement, int lane, int expert) {
   const std::vector<int>& hosted = placement.experts_on(lane);
   const auto at = std::lower_bound(hosted.begin(), hosted.end(), expert);
-  CHECK(at != hosted.end() && *at == expert) << "lane " << lane << " has no replica of expert " << expert;
+  CHECK(at != hosted.end() && *at == expert)
+      << "lane " << lane << " has no replica of expert " << expert;
   return static_cast<size_t>(at - hosted.begin());
 }
 
@@ -19,7 +20,8 @@ size_t index_on(const ExpertPlacement& placement, int lane, int expert) {
 
 SendPlan plan_replica_send(std::span<const int64_t> experts, const RankDispatch& dispatch,
                            const ExpertPlacement& placement) {
-  // A run and the positions of its rows in the send buffer: the order of the runs is that of the buffer.
+  // A run and the positions of its rows in the send buffer: the order of the runs is that of the
+  // buffer.
   struct Stretch {
     int64_t next = 0;
     int64_t end = 0;
@@ -37,7 +39,8 @@ SendPlan plan_replica_send(std::span<const int64_t> experts, const RankDispatch&
     stretches_of[run.expert].push_back({rows, rows + run.tokens});
     rows += run.tokens;
   }
-  CHECK(rows == static_cast<int64_t>(experts.size())) << rows << " rows planned for " << experts.size() << " slots";
+  CHECK(rows == static_cast<int64_t>(experts.size()))
+      << rows << " rows planned for " << experts.size() << " slots";
 
   plan.slot_order.resize(experts.size());
   plan.slot_position.resize(experts.size());
@@ -45,10 +48,12 @@ SendPlan plan_replica_send(std::span<const int64_t> experts, const RankDispatch&
   for (size_t slot = 0; slot < experts.size(); ++slot) {
     const auto expert = static_cast<size_t>(experts[slot]);
     auto& stretches = stretches_of[expert];
-    while (stretch[expert] < stretches.size() && stretches[stretch[expert]].next == stretches[stretch[expert]].end) {
+    while (stretch[expert] < stretches.size() &&
+           stretches[stretch[expert]].next == stretches[stretch[expert]].end) {
       ++stretch[expert];
     }
-    CHECK(stretch[expert] < stretches.size()) << "more slots of expert " << expert << " than planned";
+    CHECK(stretch[expert] < stretches.size())
+        << "more slots of expert " << expert << " than planned";
     const int64_t position = stretches[stretch[expert]].next++;
     plan.slot_order[position] = static_cast<int64_t>(slot);
     plan.slot_position[slot] = position;
@@ -58,8 +63,8 @@ SendPlan plan_replica_send(std::span<const int64_t> experts, const RankDispatch&
 
 std::vector<std::vector<int64_t>> replica_receive_counts(const RankDispatch& dispatch, int own_lane,
                                                          const ExpertPlacement& placement) {
-  std::vector<std::vector<int64_t>> counts(placement.lane_count(),
-                                           std::vector<int64_t>(placement.experts_on(own_lane).size(), 0));
+  std::vector<std::vector<int64_t>> counts(
+      placement.lane_count(), std::vector<int64_t>(placement.experts_on(own_lane).size(), 0));
   for (const TokenRun& run : dispatch.receives) {
     counts[run.peer][index_on(placement, own_lane, run.expert)] = run.tokens;
   }

@@ -1,5 +1,5 @@
-// The exchange of replica_dispatch.h as positions in buffers: the plans of dispatch_plan.h with any number of
-// serving lanes for each expert and source. Lanes are ranks.
+// The exchange of replica_dispatch.h as positions in buffers: the plans of dispatch_plan.h with any
+// number of serving lanes for each expert and source. Lanes are ranks.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,13 @@
 namespace evermoe {
 
 // `experts` holds the chosen expert of every slot of this lane's micro-batch.
-// REQUIRES: as many slots of each expert as `dispatch` was made for; the placement has the lanes with replicas.
+// REQUIRES: as many slots of each expert as `dispatch` was made for; the placement has the lanes
+// with replicas.
 SendPlan plan_replica_send(std::span<const int64_t> experts, const RankDispatch& dispatch,
                            const ExpertPlacement& placement);
 
-// The first argument of plan_receive(): rows by source lane and index among the experts of own_lane.
+// The first argument of plan_receive(): rows by source lane and index among the experts of
+// own_lane.
 std::vector<std::vector<int64_t>> replica_receive_counts(const RankDispatch& dispatch, int own_lane,
                                                          const ExpertPlacement& placement);
 

@@ -12,21 +12,27 @@ namespace {
 
 absl::Status check_input(const DispatchProblem& problem) {
   const auto cells = static_cast<size_t>(problem.ranks) * static_cast<size_t>(problem.experts);
-  if (problem.ranks < 1 || problem.experts < 0 || problem.tokens.size() != cells || problem.replicas.size() != cells) {
-    return InvalidInput(absl::StrCat("tables of ", problem.tokens.size(), " and ", problem.replicas.size(),
-                                     " entries for ", problem.ranks, " ranks and ", problem.experts, " experts"));
+  if (problem.ranks < 1 || problem.experts < 0 || problem.tokens.size() != cells ||
+      problem.replicas.size() != cells) {
+    return InvalidInput(absl::StrCat("tables of ", problem.tokens.size(), " and ",
+                                     problem.replicas.size(), " entries for ", problem.ranks,
+                                     " ranks and ", problem.experts, " experts"));
   }
   if (!problem.host_of.empty() && problem.host_of.size() != static_cast<size_t>(problem.ranks)) {
-    return InvalidInput(absl::StrCat(problem.host_of.size(), " hosts named for ", problem.ranks, " ranks"));
+    return InvalidInput(
+        absl::StrCat(problem.host_of.size(), " hosts named for ", problem.ranks, " ranks"));
   }
   for (const int host : problem.host_of) {
     if (host >= 0 && host < problem.ranks) continue;
     return InvalidInput(absl::StrCat("host ", host, " of ", problem.ranks, " ranks"));
   }
   for (size_t i = 0; i < cells; ++i) {
-    if (problem.tokens[i] >= 0 && problem.tokens[i] <= kDispatchTokensMax && problem.replicas[i] >= 0) continue;
-    return InvalidInput(absl::StrCat("rank ", i / problem.experts, ", expert ", i % problem.experts, ": ",
-                                     problem.tokens[i], " tokens, ", problem.replicas[i], " replicas"));
+    if (problem.tokens[i] >= 0 && problem.tokens[i] <= kDispatchTokensMax &&
+        problem.replicas[i] >= 0)
+      continue;
+    return InvalidInput(absl::StrCat("rank ", i / problem.experts, ", expert ", i % problem.experts,
+                                     ": ", problem.tokens[i], " tokens, ", problem.replicas[i],
+                                     " replicas"));
   }
   return absl::OkStatus();
 }
@@ -39,7 +45,8 @@ std::vector<int64_t> transposed(std::span<const int64_t> table, int ranks, int e
     const int rank_end = std::min(ranks, rank_begin + kBlock);
     for (int expert = 0; expert < experts; ++expert) {
       for (int rank = rank_begin; rank < rank_end; ++rank) {
-        turned[static_cast<size_t>(expert) * ranks + rank] = table[static_cast<size_t>(rank) * experts + expert];
+        turned[static_cast<size_t>(expert) * ranks + rank] =
+            table[static_cast<size_t>(rank) * experts + expert];
       }
     }
   }
@@ -59,19 +66,24 @@ absl::StatusOr<ReplicaDispatch> ReplicaDispatch::create(const DispatchProblem& p
     std::iota(dispatch.host_of_.begin(), dispatch.host_of_.end(), 0);
   }
   dispatch.ranks_of_.resize(problem.ranks);
-  for (int rank = 0; rank < problem.ranks; ++rank) dispatch.ranks_of_[dispatch.host_of_[rank]].push_back(rank);
+  for (int rank = 0; rank < problem.ranks; ++rank)
+    dispatch.ranks_of_[dispatch.host_of_[rank]].push_back(rank);
 
   dispatch.holders_of_.resize(problem.experts);
   for (int rank = 0; rank < problem.ranks; ++rank) {
     for (int expert = 0; expert < problem.experts; ++expert) {
       const int replicas = problem.replicas[static_cast<size_t>(rank) * problem.experts + expert];
-      if (replicas > 0) dispatch.holders_of_[expert].push_back({.rank = rank, .replicas = replicas});
+      if (replicas > 0)
+        dispatch.holders_of_[expert].push_back({.rank = rank, .replicas = replicas});
     }
   }
   for (int expert = 0; expert < problem.experts; ++expert) {
     auto& holders = dispatch.holders_of_[expert];
-    const auto is_before = [&](const Holder& holder) { return holder.rank < expert % problem.ranks; };
-    std::rotate(holders.begin(), std::partition_point(holders.begin(), holders.end(), is_before), holders.end());
+    const auto is_before = [&](const Holder& holder) {
+      return holder.rank < expert % problem.ranks;
+    };
+    std::rotate(holders.begin(), std::partition_point(holders.begin(), holders.end(), is_before),
+                holders.end());
     const auto tokens = dispatch.tokens_of(expert);
     const int64_t sum = std::accumulate(tokens.begin(), tokens.end(), int64_t{0});
     if (!holders.empty()) {
@@ -83,9 +95,10 @@ absl::StatusOr<ReplicaDispatch> ReplicaDispatch::create(const DispatchProblem& p
   return dispatch;
 }
 
-// Sets the capacities: t / r for each replica, and of what is over at most one more for each. What is over goes where
-// it keeps a token on its rank; of these first where it keeps one on its host too, which it does not where
-// the host has room already; then where it keeps one on its host; then anywhere. Each time in order.
+// Sets the capacities: t / r for each replica, and of what is over at most one more for each. What
+// is over goes where it keeps a token on its rank; of these first where it keeps one on its host
+// too, which it does not where the host has room already; then where it keeps one on its host; then
+// anywhere. Each time in order.
 void ReplicaDispatch::share_out(int expert, int64_t sum) {
   const auto tokens = tokens_of(expert);
   std::vector<Holder>& holders = holders_of_[expert];
@@ -121,7 +134,8 @@ void ReplicaDispatch::share_out(int expert, int64_t sum) {
   for (Holder& holder : holders) add(holder, over);
 }
 
-// Matches open sends with open receives: both laid end to end, in order, and served where they overlap.
+// Matches open sends with open receives: both laid end to end, in order, and served where they
+// overlap.
 template <typename Emit>
 class ReplicaDispatch::Match {
  public:
@@ -171,7 +185,8 @@ void ReplicaDispatch::serve_locally(int expert, Open& open, const Emit& emit) co
     const int host = host_of_[holder.rank];
     const std::vector<int>& neighbours = ranks_of_[host];
     if (neighbours.size() == 1 || open.receives[holder.rank] == 0) continue;
-    // The first holder of a host does this for all; afterwards nobody there has both tokens and room.
+    // The first holder of a host does this for all; afterwards nobody there has both tokens and
+    // room.
     Match match(open, emit);
     for (const Holder& other : holders) {
       if (host_of_[other.rank] == host) match.add_receiver(other.rank);
@@ -192,7 +207,8 @@ void ReplicaDispatch::serve_globally(int expert, Open& open, const Emit& emit) c
 
 // The part of serve_globally() that `source` sends.
 template <typename Emit>
-void ReplicaDispatch::serve_globally_from(int source, int expert, Open& open, const Emit& emit) const {
+void ReplicaDispatch::serve_globally_from(int source, int expert, Open& open,
+                                          const Emit& emit) const {
   Match match(open, emit);
   for (const Holder& holder : holders_of_[expert]) match.add_receiver(holder.rank);
   const auto first = open.sends.begin() + expert % ranks_, own = open.sends.begin() + source;
@@ -204,7 +220,8 @@ void ReplicaDispatch::serve_globally_from(int source, int expert, Open& open, co
 
 bool ReplicaDispatch::is_holder(int rank, int expert) const {
   const auto& holders = holders_of_[expert];
-  return std::any_of(holders.begin(), holders.end(), [&](const Holder& holder) { return holder.rank == rank; });
+  return std::any_of(holders.begin(), holders.end(),
+                     [&](const Holder& holder) { return holder.rank == rank; });
 }
 
 RankDispatch ReplicaDispatch::of_rank(int rank) const {
@@ -214,8 +231,10 @@ RankDispatch ReplicaDispatch::of_rank(int rank) const {
   for (int expert = 0; expert < static_cast<int>(holders_of_.size()); ++expert) {
     const size_t sends_begin = dispatch.sends.size();
     const auto note = [&](int source, int destination, int64_t tokens) {
-      if (source == rank) dispatch.sends.push_back({.peer = destination, .expert = expert, .tokens = tokens});
-      if (destination == rank) dispatch.receives.push_back({.peer = source, .expert = expert, .tokens = tokens});
+      if (source == rank)
+        dispatch.sends.push_back({.peer = destination, .expert = expert, .tokens = tokens});
+      if (destination == rank)
+        dispatch.receives.push_back({.peer = source, .expert = expert, .tokens = tokens});
     };
     serve_locally(expert, open, note);
     if (is_holder(rank, expert)) {

@@ -1,17 +1,19 @@
 // Which tokens go to which replicas (Lazarus 4.2, Algorithm 1, corrected), exactly and in integers.
 //
-// Every rank knows the number of tokens that each rank routes to each expert and the replicas that each rank
-// holds. From these alone it derives the whole exchange, so nothing more has to be said. The paper's fractions do
-// not conserve tokens as printed, and lose up to 5 % of them to rounding when repaired. Here, for each expert:
+// Every rank knows the number of tokens that each rank routes to each expert and the replicas that
+// each rank holds. From these alone it derives the whole exchange, so nothing more has to be said.
+// The paper's fractions do not conserve tokens as printed, and lose up to 5 % of them to rounding
+// when repaired. Here, for each expert:
 //
 //   * every token goes to exactly one rank,
 //   * t tokens on r replicas give each replica t / r of them, rounded down or up,
-//   * a rank serves as many of its own tokens as this balance allows, and a host as many of its own ranks'
+//   * a rank serves as many of its own tokens as this balance allows, and a host as many of its own
+//   ranks'
 //     as that allows; only the rest crosses between hosts,
 //   * at most 2N - 1 pairs of ranks exchange tokens where every rank is a host of its own.
 //
-// What is over by rounding goes round robin, starting at rank (expert modulo N), so it does not pile up on rank 0.
-// replica_buffers.h turns the counts into positions in buffers.
+// What is over by rounding goes round robin, starting at rank (expert modulo N), so it does not
+// pile up on rank 0. replica_buffers.h turns the counts into positions in buffers.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +29,7 @@ struct DispatchProblem {
   int experts = 0;
   std::span<const int64_t> tokens;  // [rank * experts + expert]
   std::span<const int> replicas;    // [rank * experts + expert]
-  std::span<const int> host_of;     // by rank, numbered from 0; empty: every rank is a host of its own
+  std::span<const int> host_of;  // by rank, numbered from 0; empty: every rank is a host of its own
 };
 
 inline constexpr int64_t kDispatchTokensMax = int64_t{1} << 40;  // from one rank to one expert
@@ -41,8 +43,8 @@ struct DispatchCell {
   friend auto operator<=>(const DispatchCell&, const DispatchCell&) = default;
 };
 
-// A run of consecutive tokens. The tokens that a rank routed to an expert are taken in input order; the runs
-// for ascending destinations follow each other.
+// A run of consecutive tokens. The tokens that a rank routed to an expert are taken in input order;
+// the runs for ascending destinations follow each other.
 struct TokenRun {
   int peer = 0;  // destination or source; the rank itself included
   int expert = 0;
@@ -52,14 +54,15 @@ struct TokenRun {
 };
 
 struct RankDispatch {
-  std::vector<TokenRun> sends;     // by (destination, expert): the order of the send buffer
-  std::vector<TokenRun> receives;  // by (source, expert): the order of the receive buffer; `first` is 0
+  std::vector<TokenRun> sends;  // by (destination, expert): the order of the send buffer
+  std::vector<TokenRun>
+      receives;  // by (source, expert): the order of the receive buffer; `first` is 0
 };
 
 class ReplicaDispatch {
  public:
-  // InvalidInput if a table has the wrong size, a number is negative or too large, or an expert with tokens has no
-  // replica. Copies what it needs. O(ranks * experts).
+  // InvalidInput if a table has the wrong size, a number is negative or too large, or an expert
+  // with tokens has no replica. Copies what it needs. O(ranks * experts).
   static absl::StatusOr<ReplicaDispatch> create(const DispatchProblem& problem);
 
   // What `rank` sends and receives. O(ranks * experts), the same for every rank.

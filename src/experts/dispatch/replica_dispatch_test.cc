@@ -31,15 +31,19 @@ struct Exchange {
         flat_replicas.push_back(static_cast<int>(replicas[expert][rank]));
       }
     }
-    return ReplicaDispatch::create({.ranks = ranks(), .experts = experts(), .tokens = flat_tokens,
-                                    .replicas = flat_replicas, .host_of = host_of});
+    return ReplicaDispatch::create({.ranks = ranks(),
+                                    .experts = experts(),
+                                    .tokens = flat_tokens,
+                                    .replicas = flat_replicas,
+                                    .host_of = host_of});
   }
   // counts[expert][source][destination].
   std::vector<Table> counts() const {
     const auto made = dispatch();
     EXPECT_TRUE(made.ok()) << made.status();
     std::vector<Table> counts(experts(), Table(ranks(), std::vector<int64_t>(ranks(), 0)));
-    for (const DispatchCell& cell : made->all()) counts[cell.expert][cell.source][cell.destination] += cell.tokens;
+    for (const DispatchCell& cell : made->all())
+      counts[cell.expert][cell.source][cell.destination] += cell.tokens;
     return counts;
   }
 };
@@ -53,15 +57,17 @@ std::vector<int64_t> received(const Table& counts) {
 }
 
 TEST(ReplicaDispatchTest, WorkedExamples) {
-  EXPECT_EQ((Exchange{{{5, 0, 2}}, {{1, 1, 1}}}.counts()[0]), (Table{{3, 2, 0}, {0, 0, 0}, {0, 0, 2}}));
-  EXPECT_EQ((Exchange{{{10, 0, 1}}, {{0, 1, 2}}}.counts()[0]), (Table{{0, 4, 6}, {0, 0, 0}, {0, 0, 1}}));
+  EXPECT_EQ((Exchange{{{5, 0, 2}}, {{1, 1, 1}}}.counts()[0]),
+            (Table{{3, 2, 0}, {0, 0, 0}, {0, 0, 2}}));
+  EXPECT_EQ((Exchange{{{10, 0, 1}}, {{0, 1, 2}}}.counts()[0]),
+            (Table{{0, 4, 6}, {0, 0, 0}, {0, 0, 1}}));
   const auto two = Exchange{{{3, 3, 3}, {1, 0, 7}}, {{2, 1, 0}, {0, 1, 2}}}.counts();
   EXPECT_EQ(two[0], (Table{{3, 0, 0}, {0, 3, 0}, {3, 0, 0}}));
   EXPECT_EQ(two[1], (Table{{0, 1, 0}, {0, 0, 0}, {0, 1, 6}}));
 }
 
-// 8 experts with a replica on each of ranks 0 .. 7 of 16; 9 tokens for each expert, all at rank 8. Without the
-// rotation rank 0 would get what is over of every expert, 16 in all, and the others 8.
+// 8 experts with a replica on each of ranks 0 .. 7 of 16; 9 tokens for each expert, all at rank 8.
+// Without the rotation rank 0 would get what is over of every expert, 16 in all, and the others 8.
 TEST(ReplicaDispatchTest, WhatIsOverDoesNotPileUp) {
   Exchange exchange;
   for (int expert = 0; expert < 8; ++expert) {
@@ -78,14 +84,16 @@ TEST(ReplicaDispatchTest, WhatIsOverDoesNotPileUp) {
   for (int rank = 0; rank < 16; ++rank) EXPECT_EQ(loads[rank], rank < 8 ? 9 : 0);
 }
 
-// One token is over, and both rank 0 and rank 2 could serve one more of their own. Rank 0's host has room for it
-// anyway, so giving it to rank 2 keeps all tokens on their hosts; in order of ranks one would leave.
+// One token is over, and both rank 0 and rank 2 could serve one more of their own. Rank 0's host
+// has room for it anyway, so giving it to rank 2 keeps all tokens on their hosts; in order of ranks
+// one would leave.
 TEST(ReplicaDispatchTest, WhatIsOverGoesWhereTheHostHasNoRoom) {
   const Exchange exchange{{{2, 0, 2}}, {{1, 1, 1}}, {0, 0, 1}};
   EXPECT_EQ(exchange.counts()[0], (Table{{1, 1, 0}, {0, 0, 0}, {0, 0, 2}}));
 }
 
-Exchange random_exchange(TestRandom& random, int ranks_max, int experts_max, int tokens_max, bool with_hosts) {
+Exchange random_exchange(TestRandom& random, int ranks_max, int experts_max, int tokens_max,
+                         bool with_hosts) {
   const int ranks = random.integer(1, ranks_max), experts = random.integer(1, experts_max);
   Exchange exchange;
   for (int expert = 0; expert < experts; ++expert) {
@@ -99,12 +107,15 @@ Exchange random_exchange(TestRandom& random, int ranks_max, int experts_max, int
   }
   if (with_hosts) {
     const int hosts = random.integer(1, ranks);
-    for (int rank = 0; rank < ranks; ++rank) exchange.host_of.push_back(random.integer(0, hosts - 1));
+    for (int rank = 0; rank < ranks; ++rank)
+      exchange.host_of.push_back(random.integer(0, hosts - 1));
   }
   return exchange;
 }
 
-int64_t sum_of(const std::vector<int64_t>& values) { return std::accumulate(values.begin(), values.end(), int64_t{0}); }
+int64_t sum_of(const std::vector<int64_t>& values) {
+  return std::accumulate(values.begin(), values.end(), int64_t{0});
+}
 
 struct Locality {
   int64_t own = 0;   // tokens served where they are
@@ -127,7 +138,8 @@ Locality best_locality(const Exchange& exchange, int expert) {
       for (size_t j = 0; j < tokens.size(); ++j) {
         const int64_t capacity = each * replicas[j] + extra[j];
         locality.own += std::min(tokens[j], capacity);
-        auto& [demand, room] = host[exchange.host_of.empty() ? static_cast<int>(j) : exchange.host_of[j]];
+        auto& [demand, room] =
+            host[exchange.host_of.empty() ? static_cast<int>(j) : exchange.host_of[j]];
         demand += tokens[j];
         room += capacity;
       }
@@ -153,7 +165,8 @@ TEST(ReplicaDispatchTest, ConservesBalancesAndStaysAsLocalAsPossible) {
     for (int expert = 0; expert < exchange.experts(); ++expert) {
       const auto& tokens = exchange.tokens[expert];
       const auto& replicas = exchange.replicas[expert];
-      const int64_t each = sum_of(tokens) / sum_of(replicas), rounded_up = sum_of(tokens) % sum_of(replicas) > 0;
+      const int64_t each = sum_of(tokens) / sum_of(replicas),
+                    rounded_up = sum_of(tokens) % sum_of(replicas) > 0;
       const auto sums = received(counts[expert]);
       Locality locality;
       int pairs = 0;
@@ -163,7 +176,8 @@ TEST(ReplicaDispatchTest, ConservesBalancesAndStaysAsLocalAsPossible) {
         ASSERT_LE(sums[i], (each + rounded_up) * replicas[i]);
         for (int j = 0; j < exchange.ranks(); ++j) {
           const int64_t n = counts[expert][i][j];
-          const bool one_host = exchange.host_of.empty() ? i == j : exchange.host_of[i] == exchange.host_of[j];
+          const bool one_host =
+              exchange.host_of.empty() ? i == j : exchange.host_of[i] == exchange.host_of[j];
           locality.own += i == j ? n : 0;
           locality.host += one_host ? n : 0;
           pairs += n > 0;
@@ -251,7 +265,8 @@ TEST(ReplicaDispatchTest, EverySlotArrivesOnceAtAReplicaOfItsExpert) {
         ASSERT_EQ(counts[source], sends[source].counts[lane]) << "both ends agree";
         const auto& rows_to = sends[source].rows_to;
         const int64_t begin = std::accumulate(rows_to.begin(), rows_to.begin() + lane, int64_t{0});
-        for (int64_t i = 0; i < rows_to[lane]; ++i) buffer.push_back({source, sends[source].slot_order[begin + i]});
+        for (int64_t i = 0; i < rows_to[lane]; ++i)
+          buffer.push_back({source, sends[source].slot_order[begin + i]});
       }
       const ReceivePlan plan = plan_receive(counts, lane, placement, 1);
       ASSERT_EQ(plan.received, static_cast<int64_t>(buffer.size()));
@@ -266,7 +281,8 @@ TEST(ReplicaDispatchTest, EverySlotArrivesOnceAtAReplicaOfItsExpert) {
         }
       }
       for (size_t slot = 0; slot < chosen[lane].size(); ++slot) {
-        ASSERT_EQ(sends[lane].slot_order[sends[lane].slot_position[slot]], static_cast<int64_t>(slot));
+        ASSERT_EQ(sends[lane].slot_order[sends[lane].slot_position[slot]],
+                  static_cast<int64_t>(slot));
       }
     }
     ASSERT_EQ(arrived, sent);
@@ -274,13 +290,17 @@ TEST(ReplicaDispatchTest, EverySlotArrivesOnceAtAReplicaOfItsExpert) {
 }
 
 TEST(ReplicaDispatchTest, RefusesInOneLine) {
-  EXPECT_EQ((Exchange{{{0, 1}}, {{0, 0}}}.dispatch().status().message()), "expert 0 has 1 tokens and no replica");
+  EXPECT_EQ((Exchange{{{0, 1}}, {{0, 0}}}.dispatch().status().message()),
+            "expert 0 has 1 tokens and no replica");
   EXPECT_TRUE((Exchange{{{0, 0}}, {{0, 0}}}.dispatch().ok()));
-  EXPECT_EQ((Exchange{{{0, -1}}, {{1, 0}}}.dispatch().status().message()), "rank 1, expert 0: -1 tokens, 0 replicas");
+  EXPECT_EQ((Exchange{{{0, -1}}, {{1, 0}}}.dispatch().status().message()),
+            "rank 1, expert 0: -1 tokens, 0 replicas");
   EXPECT_EQ((Exchange{{{0, int64_t{1} << 41}}, {{1, 0}}}.dispatch().status().message()),
             "rank 1, expert 0: 2199023255552 tokens, 0 replicas");
-  EXPECT_EQ((Exchange{{{0, 1}}, {{1, 0}}, {0}}.dispatch().status().message()), "1 hosts named for 2 ranks");
-  EXPECT_EQ((Exchange{{{0, 1}}, {{1, 0}}, {0, 2}}.dispatch().status().message()), "host 2 of 2 ranks");
+  EXPECT_EQ((Exchange{{{0, 1}}, {{1, 0}}, {0}}.dispatch().status().message()),
+            "1 hosts named for 2 ranks");
+  EXPECT_EQ((Exchange{{{0, 1}}, {{1, 0}}, {0, 2}}.dispatch().status().message()),
+            "host 2 of 2 ranks");
   EXPECT_EQ(ReplicaDispatch::create({.ranks = 2, .experts = 1}).status().message(),
             "tables of 0 and 0 entries for 2 ranks and 1 experts");
 }

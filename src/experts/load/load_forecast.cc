@@ -31,8 +31,9 @@ absl::StatusOr<LoadForecast> LoadForecast::create(int experts, const LoadForecas
   const auto is_share = [](double value) { return value >= 0 && value <= 1; };
   if (!is_share(options.level_gain) || options.level_gain == 0 || !is_share(options.trend_gain) ||
       !is_share(options.trend_damping)) {
-    return InvalidInput(absl::StrCat("load forecast: gains ", options.level_gain, " and ", options.trend_gain,
-                                     ", damping ", options.trend_damping, " must be between 0 and 1"));
+    return InvalidInput(absl::StrCat("load forecast: gains ", options.level_gain, " and ",
+                                     options.trend_gain, ", damping ", options.trend_damping,
+                                     " must be between 0 and 1"));
   }
   return LoadForecast(experts, options);
 }
@@ -41,7 +42,8 @@ LoadForecast::LoadForecast(int experts, const LoadForecastOptions& options)
     : options_(options), level_(experts, 1.0 / experts), trend_(experts, 0.0) {}
 
 void LoadForecast::observe(std::span<const int64_t> tokens) {
-  CHECK(tokens.size() == level_.size()) << tokens.size() << " loads of " << level_.size() << " experts";
+  CHECK(tokens.size() == level_.size())
+      << tokens.size() << " loads of " << level_.size() << " experts";
   CHECK(std::all_of(tokens.begin(), tokens.end(), [](int64_t load) { return load >= 0; }));
   std::vector<double> seen(tokens.begin(), tokens.end());
   if (std::accumulate(seen.begin(), seen.end(), 0.0) == 0) return;
@@ -51,7 +53,8 @@ void LoadForecast::observe(std::span<const int64_t> tokens) {
     return;
   }
   const double missed = half_distance(seen, shares(1));
-  error_ = records_ == 2 ? missed : options_.level_gain * missed + (1 - options_.level_gain) * error_;
+  error_ =
+      records_ == 2 ? missed : options_.level_gain * missed + (1 - options_.level_gain) * error_;
   for (size_t e = 0; e < level_.size(); ++e) {
     const double before = level_[e], drift = options_.trend_damping * trend_[e];
     level_[e] = options_.level_gain * seen[e] + (1 - options_.level_gain) * (before + drift);

@@ -49,8 +49,8 @@ double mean_error(const Records& records, const LoadForecastOptions& options, in
   return sum / count;
 }
 
-// 24 experts whose popularity is a random walk in the logarithm, seen through the noise of single records:
-// what recorded routings look like once training has settled.
+// 24 experts whose popularity is a random walk in the logarithm, seen through the noise of single
+// records: what recorded routings look like once training has settled.
 Records wandering_loads(uint64_t seed, int length, double step, double noise) {
   TestRandom random(seed);
   std::vector<double> log_popularity(24, 0);
@@ -60,7 +60,8 @@ Records wandering_loads(uint64_t seed, int length, double step, double noise) {
     auto& record = records.emplace_back();
     for (double& value : log_popularity) {
       value += step * (random.uniform() - 0.5);
-      record.push_back(static_cast<int64_t>(1e6 * std::exp(value + noise * (random.uniform() - 0.5))));
+      record.push_back(
+          static_cast<int64_t>(1e6 * std::exp(value + noise * (random.uniform() - 0.5))));
     }
   }
   return records;
@@ -80,7 +81,8 @@ TEST(LoadForecastTest, KnowsNothingBeforeTheFirstRecord) {
 
 TEST(LoadForecastTest, ConstantLoadsAreForecastExactly) {
   LoadForecast it = forecast(3);
-  for (int t = 0; t < 50; ++t) it.observe(std::vector<int64_t>{10 + t % 2 * 10, 20 + t % 2 * 20, 70 + t % 2 * 70});
+  for (int t = 0; t < 50; ++t)
+    it.observe(std::vector<int64_t>{10 + t % 2 * 10, 20 + t % 2 * 20, 70 + t % 2 * 70});
   for (const int ahead : {1, 20}) {
     const std::vector<double> shares = it.shares(ahead);
     EXPECT_NEAR(shares[0], 0.1, 1e-12);
@@ -96,7 +98,8 @@ TEST(LoadForecastTest, OneRecordByHand) {
   EXPECT_DOUBLE_EQ(it.error(), 0.25);
   EXPECT_DOUBLE_EQ(it.shares(1)[0], 0.625 + 0.5 * 0.0625);
   EXPECT_DOUBLE_EQ(it.shares(2)[0], 0.625 + (0.5 + 0.75) / 2 * 0.0625);
-  it.observe(std::vector<int64_t>{1, 0});  // level 0.5 + 0.5 * (0.625 + 0.03125), trend 0.5 * 0.203125 + 0.25 * 0.0625
+  it.observe(std::vector<int64_t>{
+      1, 0});  // level 0.5 + 0.5 * (0.625 + 0.03125), trend 0.5 * 0.203125 + 0.25 * 0.0625
   EXPECT_DOUBLE_EQ(it.shares(1)[0], 0.828125 + 0.5 * (0.1015625 + 0.015625));
 }
 
@@ -104,11 +107,13 @@ TEST(LoadForecastTest, SharesAreAlwaysShares) {
   TestRandom random(71);
   for (int trial = 0; trial < 300; ++trial) {
     const int experts = random.integer(1, 8);
-    LoadForecast it = forecast(experts, {.level_gain = 0.05 + 0.95 * random.uniform(), .trend_gain = random.uniform(),
+    LoadForecast it = forecast(experts, {.level_gain = 0.05 + 0.95 * random.uniform(),
+                                         .trend_gain = random.uniform(),
                                          .trend_damping = random.uniform()});
     for (int t = 0; t < 30; ++t) {
       std::vector<int64_t> record;
-      for (int e = 0; e < experts; ++e) record.push_back(random.integer(0, 2) == 0 ? 0 : random.integer(0, 1000));
+      for (int e = 0; e < experts; ++e)
+        record.push_back(random.integer(0, 2) == 0 ? 0 : random.integer(0, 1000));
       it.observe(record);
       const std::vector<double> shares = it.shares(random.integer(1, 30));
       EXPECT_NEAR(std::accumulate(shares.begin(), shares.end(), 0.0), 1, 1e-12);
@@ -121,7 +126,8 @@ TEST(LoadForecastTest, SharesAreAlwaysShares) {
 
 TEST(LoadForecastTest, SmoothingBeatsTheLastRecordUnderNoise) {
   const Records records = wandering_loads(72, 400, 0.02, 0.2);
-  const double smoothed = mean_error(records, {}, 20, 50), last = mean_error(records, kLastRecord, 20, 50);
+  const double smoothed = mean_error(records, {}, 20, 50),
+               last = mean_error(records, kLastRecord, 20, 50);
   EXPECT_LT(smoothed, 0.75 * last);
 }
 

@@ -33,12 +33,13 @@ std::vector<ExpertFetch> missing_experts(const ExpertsOfNodes& held, const Exper
   return fetches;
 }
 
-// Chooses a source for each fetch. Greedy first; then, as long as the busiest source can pass a transfer
-// on along a chain of sources to one that has two fewer, it does. Without such a chain the sources that it
-// reaches have to send everything that they do, so the busiest cannot send less.
+// Chooses a source for each fetch. Greedy first; then, as long as the busiest source can pass a
+// transfer on along a chain of sources to one that has two fewer, it does. Without such a chain the
+// sources that it reaches have to send everything that they do, so the busiest cannot send less.
 class SourceChoice {
  public:
-  SourceChoice(const std::vector<ExpertFetch>& fetches, const std::vector<std::vector<int>>& owners, size_t nodes)
+  SourceChoice(const std::vector<ExpertFetch>& fetches, const std::vector<std::vector<int>>& owners,
+               size_t nodes)
       : fetches_(fetches), owners_(owners), source_of_(fetches.size(), -1), sends_(nodes) {}
 
   void choose(size_t enough);
@@ -72,8 +73,9 @@ void SourceChoice::choose(size_t enough) {
 }
 
 int SourceChoice::busiest() const {
-  const auto at = std::max_element(sends_.begin(), sends_.end(),
-                                   [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  const auto at = std::max_element(sends_.begin(), sends_.end(), [](const auto& a, const auto& b) {
+    return a.size() < b.size();
+  });
   return static_cast<int>(at - sends_.begin());
 }
 
@@ -107,10 +109,11 @@ bool SourceChoice::relieve(int source) {
   return false;
 }
 
-// Puts transfers into rounds: a colouring of the edges of the bipartite graph of senders and receivers with as many
-// colours as its greatest degree (Koenig). A round in which both ends are free may not exist; then the
-// rounds a (free for the sender) and b (free for the receiver) are exchanged along the chain of
-// transfers that starts at the receiver. The chain cannot come back to the sender, whose a is free.
+// Puts transfers into rounds: a colouring of the edges of the bipartite graph of senders and
+// receivers with as many colours as its greatest degree (Koenig). A round in which both ends are
+// free may not exist; then the rounds a (free for the sender) and b (free for the receiver) are
+// exchanged along the chain of transfers that starts at the receiver. The chain cannot come back to
+// the sender, whose a is free.
 class Rounds {
  public:
   Rounds(std::vector<ExpertTransfer>& transfers, size_t nodes, int rounds)
@@ -196,7 +199,8 @@ TransferPlan plan_transfers(const ExpertsOfNodes& held, const ExpertsOfNodes& wa
   plan.rounds = std::max(plan.sent_max, plan.received_max);
   for (size_t i = 0; i < fetches.size(); ++i) {
     const int source = choice.source_of()[i];
-    plan.transfers.push_back({.source = source, .destination = fetches[i].node, .expert = fetches[i].expert});
+    plan.transfers.push_back(
+        {.source = source, .destination = fetches[i].node, .expert = fetches[i].expert});
   }
   Rounds rounds(plan.transfers, held.size(), plan.rounds);
   for (size_t i = 0; i < plan.transfers.size(); ++i) rounds.add(static_cast<int>(i));

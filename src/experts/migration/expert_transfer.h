@@ -1,12 +1,13 @@
 // Who sends which expert's state to whom in a migration, and when (Lazarus 4.3).
 //
-// Every node fetches the experts that it shall hold and does not. Sources are chosen so that the busiest
-// sender sends as little as possible, and the transfers are put into rounds in which no node sends or receives
-// more than one expert. There are exactly as many rounds as the busiest sender or receiver has transfers: no
-// schedule with these sources is shorter, and no link waits for another.
+// Every node fetches the experts that it shall hold and does not. Sources are chosen so that the
+// busiest sender sends as little as possible, and the transfers are put into rounds in which no
+// node sends or receives more than one expert. There are exactly as many rounds as the busiest
+// sender or receiver has transfers: no schedule with these sources is shorter, and no link waits
+// for another.
 //
-// "Expert" may be any numbered piece of state of equal size: to move all layers in one schedule, number expert e of
-// layer l as l * experts + e.
+// "Expert" may be any numbered piece of state of equal size: to move all layers in one schedule,
+// number expert e of layer l as l * experts + e.
 #pragma once
 
 #include <vector>
@@ -38,9 +39,10 @@ struct TransferPlan {
   std::vector<ExpertFetch> unavailable;
 };
 
-// `held[n]` is what node n has, `wanted[n]` what it shall have. The busiest source sends as little as any choice
-// of sources allows, or no more than the busiest destination receives. Deterministic.
-// REQUIRES: as many entries in both, experts >= 0. O(T * (N + rounds)) for T transfers, and usually far less.
+// `held[n]` is what node n has, `wanted[n]` what it shall have. The busiest source sends as little
+// as any choice of sources allows, or no more than the busiest destination receives. Deterministic.
+// REQUIRES: as many entries in both, experts >= 0. O(T * (N + rounds)) for T transfers, and usually
+// far less.
 TransferPlan plan_transfers(const ExpertsOfNodes& held, const ExpertsOfNodes& wanted);
 
 }  // namespace evermoe

@@ -15,7 +15,8 @@ namespace {
 ExpertsOfNodes random_sets(TestRandom& random, int nodes, int experts, int slots_max) {
   ExpertsOfNodes sets(nodes);
   for (auto& on_node : sets) {
-    for (int i = random.integer(0, slots_max); i > 0; --i) on_node.push_back(random.integer(0, experts - 1));
+    for (int i = random.integer(0, slots_max); i > 0; --i)
+      on_node.push_back(random.integer(0, experts - 1));
   }
   return sets;
 }
@@ -24,7 +25,8 @@ bool holds(const ExpertsOfNodes& sets, int node, int expert) {
   return std::count(sets[node].begin(), sets[node].end(), expert) > 0;
 }
 
-void expect_sound(const ExpertsOfNodes& held, const ExpertsOfNodes& wanted, const TransferPlan& plan) {
+void expect_sound(const ExpertsOfNodes& held, const ExpertsOfNodes& wanted,
+                  const TransferPlan& plan) {
   std::multiset<std::pair<int, int>> got;  // (node, expert)
   std::set<std::pair<int, int>> sending, receiving;
   std::map<int, int> sent, received;
@@ -38,7 +40,8 @@ void expect_sound(const ExpertsOfNodes& held, const ExpertsOfNodes& wanted, cons
     got.insert({it.destination, it.expert});
   }
   for (const ExpertFetch& fetch : plan.unavailable) {
-    for (size_t node = 0; node < held.size(); ++node) ASSERT_FALSE(holds(held, static_cast<int>(node), fetch.expert));
+    for (size_t node = 0; node < held.size(); ++node)
+      ASSERT_FALSE(holds(held, static_cast<int>(node), fetch.expert));
     got.insert({fetch.node, fetch.expert});
   }
   for (int node = 0; node < static_cast<int>(held.size()); ++node) {
@@ -78,10 +81,12 @@ TEST(ExpertTransferTest, NoChoiceOfSourcesNeedsFewerRounds) {
   int bound_by_sources = 0;
   for (int trial = 0; trial < 3000; ++trial) {
     const int nodes = random.integer(1, 6), experts = random.integer(1, 6);
-    const ExpertsOfNodes held = random_sets(random, nodes, experts, 2), wanted = random_sets(random, nodes, experts, 3);
+    const ExpertsOfNodes held = random_sets(random, nodes, experts, 2),
+                         wanted = random_sets(random, nodes, experts, 3);
     const TransferPlan plan = plan_transfers(held, wanted);
     expect_sound(held, wanted, plan);
-    ASSERT_EQ(plan.rounds, std::max(plan.received_max, least_sent_max(held, plan))) << "trial " << trial;
+    ASSERT_EQ(plan.rounds, std::max(plan.received_max, least_sent_max(held, plan)))
+        << "trial " << trial;
     bound_by_sources += plan.sent_max > plan.received_max;
   }
   EXPECT_GT(bound_by_sources, 100);
@@ -108,7 +113,9 @@ TEST(ExpertTransferTest, OwnersShareTheWork) {
 TEST(ExpertTransferTest, WhatNobodyHoldsIsNamed) {
   const TransferPlan plan = plan_transfers({{1}, {}}, {{2, 2, 1}, {1, 3}});
   EXPECT_EQ(plan.unavailable, (std::vector<ExpertFetch>{{2, 0}, {3, 1}}));
-  EXPECT_EQ(plan.transfers, (std::vector<ExpertTransfer>{{.round = 0, .source = 0, .destination = 1, .expert = 1}}));
+  EXPECT_EQ(
+      plan.transfers,
+      (std::vector<ExpertTransfer>{{.round = 0, .source = 0, .destination = 1, .expert = 1}}));
   EXPECT_EQ(plan_transfers({{1}}, {{1}}).rounds, 0);
 }
 

@@ -79,8 +79,9 @@ class Matcher {
 
 int Matcher::common(int node, int plan_node) const {
   const auto& of = overlaps_[node];
-  const auto at = std::lower_bound(of.begin(), of.end(), plan_node,
-                                   [](const Overlap& overlap, int q) { return overlap.plan_node < q; });
+  const auto at =
+      std::lower_bound(of.begin(), of.end(), plan_node,
+                       [](const Overlap& overlap, int q) { return overlap.plan_node < q; });
   return at != of.end() && at->plan_node == plan_node ? at->common : 0;
 }
 
@@ -90,8 +91,8 @@ int64_t Matcher::common() const {
   return sum;
 }
 
-// The sizes of the plan's sets are given, so the least cost is the most experts in common. Pairs with none go
-// through one hub, which keeps the network as sparse as the overlaps are.
+// The sizes of the plan's sets are given, so the least cost is the most experts in common. Pairs
+// with none go through one hub, which keeps the network as sparse as the overlaps are.
 void Matcher::match_exactly() {
   FlowNetwork network;
   for (int node = 0; node < nodes(); ++node) network.add_node(1);
@@ -124,11 +125,14 @@ void Matcher::match_greedily() {
   };
   std::vector<Pair> pairs;
   for (int node = 0; node < nodes(); ++node) {
-    for (const Overlap& overlap : overlaps_[node]) pairs.push_back({overlap.common, node, overlap.plan_node});
+    for (const Overlap& overlap : overlaps_[node])
+      pairs.push_back({overlap.common, node, overlap.plan_node});
   }
-  std::stable_sort(pairs.begin(), pairs.end(), [](const Pair& a, const Pair& b) { return a.common > b.common; });
+  std::stable_sort(pairs.begin(), pairs.end(),
+                   [](const Pair& a, const Pair& b) { return a.common > b.common; });
   for (const Pair& pair : pairs) {
-    if (plan_node_of_[pair.node] < 0 && player_of_[pair.plan_node] < 0) assign(pair.node, pair.plan_node);
+    if (plan_node_of_[pair.node] < 0 && player_of_[pair.plan_node] < 0)
+      assign(pair.node, pair.plan_node);
   }
   match_the_rest();
   while (swap_once()) {
@@ -165,7 +169,8 @@ bool Matcher::swap_once() {
 
 }  // namespace
 
-NodeMatching match_nodes(const ExpertsOfNodes& held, const ExpertsOfNodes& plan, int exact_nodes_max) {
+NodeMatching match_nodes(const ExpertsOfNodes& held, const ExpertsOfNodes& plan,
+                         int exact_nodes_max) {
   CHECK(held.size() == plan.size()) << held.size() << " nodes for a plan of " << plan.size();
   const std::vector<std::vector<Overlap>> found = overlaps(held, plan);
   Matcher matcher(found);
@@ -176,7 +181,8 @@ NodeMatching match_nodes(const ExpertsOfNodes& held, const ExpertsOfNodes& plan,
     matcher.match_greedily();
   }
   matching.plan_node_of = matcher.plan_node_of();
-  for (const auto& on_node : plan) matching.fetched += static_cast<int64_t>(distinct(on_node).size());
+  for (const auto& on_node : plan)
+    matching.fetched += static_cast<int64_t>(distinct(on_node).size());
   matching.fetched -= matcher.common();
   return matching;
 }

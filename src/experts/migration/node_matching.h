@@ -1,8 +1,9 @@
 // Which physical node plays which node of a new plan, so that few experts move (Lazarus 4.3).
 //
-// A plan does not care which physical node is which, so the mapping is free; it decides almost everything about
-// the cost of a migration (keeping the order of the nodes fetches twice to many times as much as the best).
-// The cost of physical node p as plan node q is |set(q) \ set(p)|, the experts that p must fetch.
+// A plan does not care which physical node is which, so the mapping is free; it decides almost
+// everything about the cost of a migration (keeping the order of the nodes fetches twice to many
+// times as much as the best). The cost of physical node p as plan node q is |set(q) \ set(p)|, the
+// experts that p must fetch.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +21,15 @@ struct NodeMatching {
 
 inline constexpr int kMatchingExactNodesMax = 1100;
 
-// `held[p]` is what live physical node p has (nothing, if it just joined), `plan[q]` what plan node q shall
-// have; replicas of an expert on one node count once. Failed nodes are left out by the caller.
+// `held[p]` is what live physical node p has (nothing, if it just joined), `plan[q]` what plan node
+// q shall have; replicas of an expert on one node count once. Failed nodes are left out by the
+// caller.
 //
-// Up to `exact_nodes_max` nodes the cost is the least of all mappings, by minimum-cost flow over the pairs that
-// have an expert in common. (The paper maps greedily, which in small cases costs up to 4 times the least.)
-// Beyond, pairs are matched by the most experts in common, and then swapped two by two as long as that helps.
-// Nodes with nothing in common are matched in order; other ties are deterministic.
+// Up to `exact_nodes_max` nodes the cost is the least of all mappings, by minimum-cost flow over
+// the pairs that have an expert in common. (The paper maps greedily, which in small cases costs up
+// to 4 times the least.) Beyond, pairs are matched by the most experts in common, and then swapped
+// two by two as long as that helps. Nodes with nothing in common are matched in order; other ties
+// are deterministic.
 // REQUIRES: as many physical nodes as plan nodes, experts >= 0.
 NodeMatching match_nodes(const ExpertsOfNodes& held, const ExpertsOfNodes& plan,
                          int exact_nodes_max = kMatchingExactNodesMax);

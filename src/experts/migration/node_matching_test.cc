@@ -16,17 +16,20 @@ namespace {
 ExpertsOfNodes random_sets(TestRandom& random, int nodes, int experts, int slots_max) {
   ExpertsOfNodes sets(nodes);
   for (auto& on_node : sets) {
-    for (int i = random.integer(0, slots_max); i > 0; --i) on_node.push_back(random.integer(0, experts - 1));
+    for (int i = random.integer(0, slots_max); i > 0; --i)
+      on_node.push_back(random.integer(0, experts - 1));
   }
   return sets;
 }
 
-int64_t cost(const ExpertsOfNodes& held, const ExpertsOfNodes& plan, const std::vector<int>& plan_node_of) {
+int64_t cost(const ExpertsOfNodes& held, const ExpertsOfNodes& plan,
+             const std::vector<int>& plan_node_of) {
   int64_t fetched = 0;
   for (size_t p = 0; p < held.size(); ++p) {
     const std::set<int> has(held[p].begin(), held[p].end());
     const auto& shall = plan[plan_node_of[p]];
-    for (const int expert : std::set<int>(shall.begin(), shall.end())) fetched += !has.count(expert);
+    for (const int expert : std::set<int>(shall.begin(), shall.end()))
+      fetched += !has.count(expert);
   }
   return fetched;
 }
@@ -65,7 +68,8 @@ TEST(NodeMatchingTest, LeastOfAllMappings) {
   TestRandom random(41);
   for (int trial = 0; trial < 2000; ++trial) {
     const int nodes = random.integer(1, 6), experts = random.integer(1, 9);
-    const ExpertsOfNodes held = random_sets(random, nodes, experts, 4), plan = random_sets(random, nodes, experts, 4);
+    const ExpertsOfNodes held = random_sets(random, nodes, experts, 4),
+                         plan = random_sets(random, nodes, experts, 4);
     const NodeMatching matching = match_nodes(held, plan);
     expect_permutation(matching);
     ASSERT_EQ(matching.fetched, cost(held, plan, matching.plan_node_of));
@@ -78,7 +82,8 @@ TEST(NodeMatchingTest, GreedyWithSwapsIsSoundAndCannotBeSwappedBetter) {
   int64_t greedy_sum = 0, exact_sum = 0;
   for (int trial = 0; trial < 500; ++trial) {
     const int nodes = random.integer(2, 12), experts = random.integer(4, 16);
-    const ExpertsOfNodes held = random_sets(random, nodes, experts, 6), plan = random_sets(random, nodes, experts, 6);
+    const ExpertsOfNodes held = random_sets(random, nodes, experts, 6),
+                         plan = random_sets(random, nodes, experts, 6);
     const NodeMatching greedy = match_nodes(held, plan, 0), exact = match_nodes(held, plan);
     expect_permutation(greedy);
     ASSERT_FALSE(greedy.is_exact);
@@ -121,19 +126,22 @@ TEST(NodeMatchingTest, AJoinedNodeTakesWhatNobodyElseWants) {
   EXPECT_EQ(match_nodes({{}, {}}, {{1}, {2}}).plan_node_of, (std::vector<int>{0, 1}));
 }
 
-// One of 32 nodes fails: keeping the rest in order fetches more than twice as much as the best mapping.
+// One of 32 nodes fails: keeping the rest in order fetches more than twice as much as the best
+// mapping.
 TEST(NodeMatchingTest, AfterAFailureOfOneNodeLittleMoves) {
   TestRandom random(44);
   int64_t in_order = 0, best = 0;
   for (int trial = 0; trial < 20; ++trial) {
     const int nodes = 32, slots = 8, experts = 64;
     std::vector<int64_t> loads;
-    for (int e = 0; e < experts; ++e) loads.push_back(static_cast<int64_t>(1000 / (1 - random.uniform())));
-    const auto before = place_replicas(allocate_replicas(loads, nodes, slots, 2)->replicas, nodes, slots);
+    for (int e = 0; e < experts; ++e)
+      loads.push_back(static_cast<int64_t>(1000 / (1 - random.uniform())));
+    const auto before =
+        place_replicas(allocate_replicas(loads, nodes, slots, 2)->replicas, nodes, slots);
     ExpertsOfNodes held = before->experts_of;
     held.erase(held.begin() + random.integer(0, nodes - 1));
-    const auto after = place_replicas(allocate_replicas(loads, nodes - 1, slots, 2)->replicas, nodes - 1, slots,
-                                      {.previous_order = before->order});
+    const auto after = place_replicas(allocate_replicas(loads, nodes - 1, slots, 2)->replicas,
+                                      nodes - 1, slots, {.previous_order = before->order});
     std::vector<int> identity(nodes - 1);
     std::iota(identity.begin(), identity.end(), 0);
     in_order += cost(held, after->experts_of, identity);

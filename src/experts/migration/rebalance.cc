@@ -12,13 +12,15 @@ double expert_slowdown(const ExpertsOfNodes& experts_of, std::span<const double>
   std::vector<int> replicas(shares.size(), 0);
   for (const auto& on_node : experts_of) {
     for (const int expert : on_node) {
-      CHECK(expert >= 0 && static_cast<size_t>(expert) < shares.size()) << expert << " of " << shares.size();
+      CHECK(expert >= 0 && static_cast<size_t>(expert) < shares.size())
+          << expert << " of " << shares.size();
       ++replicas[expert];
     }
   }
   double sum = 0, busiest = 0;
   for (size_t expert = 0; expert < shares.size(); ++expert) {
-    CHECK(shares[expert] <= 0 || replicas[expert] > 0) << "expert " << expert << " has load and no replica";
+    CHECK(shares[expert] <= 0 || replicas[expert] > 0)
+        << "expert " << expert << " has load and no replica";
     sum += shares[expert];
   }
   if (sum <= 0) return 1;
@@ -30,15 +32,16 @@ double expert_slowdown(const ExpertsOfNodes& experts_of, std::span<const double>
   return std::max(1.0, busiest * static_cast<double>(experts_of.size()) / sum);
 }
 
-RebalanceDecision decide_rebalance(Step now, const RebalanceState& state, const RebalanceOutlook& outlook,
+RebalanceDecision decide_rebalance(Step now, const RebalanceState& state,
+                                   const RebalanceOutlook& outlook,
                                    const RebalanceOptions& options) {
   CHECK(outlook.slowdown_now >= 1 && outlook.slowdown_after >= 1);
   const auto move = [&](std::string reason) {
     return RebalanceDecision{.move = true, .state = {.moved = now}, .reason = std::move(reason)};
   };
   if (outlook.distinct_now < outlook.distinct_promised) {
-    return move(absl::StrFormat("move: an expert is on %d nodes, %d are promised", outlook.distinct_now,
-                                outlook.distinct_promised));
+    return move(absl::StrFormat("move: an expert is on %d nodes, %d are promised",
+                                outlook.distinct_now, outlook.distinct_promised));
   }
   RebalanceState next = state;
   const auto stay = [&](std::string reason) {
@@ -51,20 +54,23 @@ RebalanceDecision decide_rebalance(Step now, const RebalanceState& state, const 
   }
   if (gain >= options.gain_start) next.count = std::min(next.count + 1, options.evaluations);
   if (next.count < options.evaluations) {
-    return stay(absl::StrFormat("stay: a gain of %.3f, %d of %d evaluations at least %.3f", gain, next.count,
-                                options.evaluations, options.gain_start));
+    return stay(absl::StrFormat("stay: a gain of %.3f, %d of %d evaluations at least %.3f", gain,
+                                next.count, options.evaluations, options.gain_start));
   }
   const int64_t since = now.value - state.moved.value;
   if (since < options.pause_steps) {
-    return stay(absl::StrFormat("stay: %d steps since the last move, %d are the least", since, options.pause_steps));
+    return stay(absl::StrFormat("stay: %d steps since the last move, %d are the least", since,
+                                options.pause_steps));
   }
   const double saved = (outlook.slowdown_now - outlook.slowdown_after) * outlook.balanced_seconds;
   if (saved * static_cast<double>(options.payback_steps) < outlook.migration_seconds) {
-    return stay(absl::StrFormat("stay: saves %.3g s a step, the migration takes %.3g s and must pay within %d steps",
-                                saved, outlook.migration_seconds, options.payback_steps));
+    return stay(absl::StrFormat(
+        "stay: saves %.3g s a step, the migration takes %.3g s and must pay within %d steps", saved,
+        outlook.migration_seconds, options.payback_steps));
   }
-  return move(absl::StrFormat("move: slowdown %.3f to %.3f saves %.3g s a step, the migration takes %.3g s",
-                              outlook.slowdown_now, outlook.slowdown_after, saved, outlook.migration_seconds));
+  return move(absl::StrFormat(
+      "move: slowdown %.3f to %.3f saves %.3g s a step, the migration takes %.3g s",
+      outlook.slowdown_now, outlook.slowdown_after, saved, outlook.migration_seconds));
 }
 
 }  // namespace evermoe

@@ -19,13 +19,16 @@ TEST(ExpertSlowdownTest, PlansForTheLoadAreBetterThanPlansForNone) {
   TestRandom random(81);
   double planned = 0, uniform = 0;
   for (int trial = 0; trial < 200; ++trial) {
-    const int nodes = random.integer(4, 32), slots = random.integer(2, 6), experts = nodes * slots / 4;
+    const int nodes = random.integer(4, 32), slots = random.integer(2, 6),
+              experts = nodes * slots / 4;
     std::vector<int64_t> loads;
-    for (int e = 0; e < experts; ++e) loads.push_back(static_cast<int64_t>(1000 / (1 - random.uniform())));
+    for (int e = 0; e < experts; ++e)
+      loads.push_back(static_cast<int64_t>(1000 / (1 - random.uniform())));
     const std::vector<double> shares(loads.begin(), loads.end());
     const auto slowdown = [&](const std::vector<int64_t>& planned_for) {
       const auto allocation = allocate_replicas(planned_for, nodes, slots, 1);
-      const double value = expert_slowdown(place_replicas(allocation->replicas, nodes, slots)->experts_of, shares);
+      const double value =
+          expert_slowdown(place_replicas(allocation->replicas, nodes, slots)->experts_of, shares);
       EXPECT_GE(value, 1);
       return value;
     };
@@ -41,11 +44,12 @@ class Job {
   explicit Job(const RebalanceOptions& options = {}) : options_(options) {}
 
   bool at(int64_t step, double gain, double migration_seconds = 0) {
-    const RebalanceDecision decision = decide_rebalance(
-        Step(step), state_,
-        {.slowdown_now = 1.5 * gain, .slowdown_after = 1.5, .balanced_seconds = 1,
-         .migration_seconds = migration_seconds},
-        options_);
+    const RebalanceDecision decision = decide_rebalance(Step(step), state_,
+                                                        {.slowdown_now = 1.5 * gain,
+                                                         .slowdown_after = 1.5,
+                                                         .balanced_seconds = 1,
+                                                         .migration_seconds = migration_seconds},
+                                                        options_);
     state_ = decision.state;
     reason_ = decision.reason;
     EXPECT_EQ(decision.move, reason_.starts_with("move: "));
@@ -65,7 +69,8 @@ TEST(RebalanceTest, OneGoodEvaluationIsNotEnough) {
   EXPECT_FALSE(job.at(200, 1.2));
   EXPECT_EQ(job.reason(), "stay: a gain of 1.200, 1 of 2 evaluations at least 1.100");
   EXPECT_TRUE(job.at(220, 1.2));
-  EXPECT_EQ(job.reason(), "move: slowdown 1.800 to 1.500 saves 0.3 s a step, the migration takes 0 s");
+  EXPECT_EQ(job.reason(),
+            "move: slowdown 1.800 to 1.500 saves 0.3 s a step, the migration takes 0 s");
   EXPECT_EQ(job.state().moved, Step(220));
   EXPECT_EQ(job.state().count, 0);
 }
@@ -97,13 +102,15 @@ TEST(RebalanceTest, AMigrationMustPay) {
   Job job;
   job.at(200, 1.2, 151);
   EXPECT_FALSE(job.at(210, 1.2, 151));  // 0.3 s a step for 500 steps are 150 s
-  EXPECT_EQ(job.reason(), "stay: saves 0.3 s a step, the migration takes 151 s and must pay within 500 steps");
+  EXPECT_EQ(job.reason(),
+            "stay: saves 0.3 s a step, the migration takes 151 s and must pay within 500 steps");
   EXPECT_TRUE(job.at(220, 1.2, 149));
 }
 
 TEST(RebalanceTest, ABrokenPromiseDoesNotWait) {
-  const RebalanceDecision decision = decide_rebalance(
-      Step(3), {.moved = Step(2)}, {.migration_seconds = 1e9, .distinct_now = 1, .distinct_promised = 2});
+  const RebalanceDecision decision =
+      decide_rebalance(Step(3), {.moved = Step(2)},
+                       {.migration_seconds = 1e9, .distinct_now = 1, .distinct_promised = 2});
   EXPECT_TRUE(decision.move);
   EXPECT_EQ(decision.reason, "move: an expert is on 1 nodes, 2 are promised");
 }

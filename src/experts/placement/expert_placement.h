@@ -10,9 +10,9 @@ class ExpertPlacement {
   // lanes_of[e] lists the lanes with a replica of expert e, ascending, at least one.
   ExpertPlacement(std::vector<std::vector<int>> lanes_of, int lane_count);
 
-  // Every expert `replicas` times, spread evenly: the numbers of experts on two lanes differ by at most
-  // one. Without replication each lane holds one contiguous block of experts; with it, expert e's
-  // replicas sit on the lanes (e * replicas + i) modulo lane_count.
+  // Every expert `replicas` times, spread evenly: the numbers of experts on two lanes differ by at
+  // most one. Without replication each lane holds one contiguous block of experts; with it, expert
+  // e's replicas sit on the lanes (e * replicas + i) modulo lane_count.
   // REQUIRES: 1 <= replicas <= lane_count.
   static ExpertPlacement uniform(int experts, int lane_count, int replicas);
 

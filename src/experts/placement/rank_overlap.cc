@@ -19,7 +19,9 @@ RankOverlap::RankOverlap(const std::vector<int>& sorted, int nodes, int slots)
 
 int RankOverlap::width(int group) const { return std::min(sorted_[group * slots_], nodes_); }
 
-int RankOverlap::missing(int position) const { return tail_nodes_ - std::min(sorted_[position], tail_nodes_); }
+int RankOverlap::missing(int position) const {
+  return tail_nodes_ - std::min(sorted_[position], tail_nodes_);
+}
 
 bool RankOverlap::is_cut_short() const {
   int64_t wanted = 0;
@@ -34,7 +36,8 @@ int RankOverlap::place_groups(ExpertsOfNodes& nodes, int groups) const {
     const int end = std::min(begin + width(group), nodes_);
     const int last = std::min((group + 1) * slots_, experts());
     for (int node = begin; node < end; ++node) {
-      for (int position = group * slots_; position < last; ++position) nodes[node].push_back(position);
+      for (int position = group * slots_; position < last; ++position)
+        nodes[node].push_back(position);
     }
     begin = end;
   }
@@ -47,13 +50,15 @@ ExpertsOfNodes RankOverlap::plain() const {
   return nodes;
 }
 
-// The sizes J_1 .. J_q of the parts: of the admissible q the one whose sizes, largest first, are least.
+// The sizes J_1 .. J_q of the parts: of the admissible q the one whose sizes, largest first, are
+// least.
 std::vector<int> RankOverlap::part_sizes() const {
   const int block = experts() - (group_count() - 1) * slots_;
   const int first_nodes = sorted_[tail_first_];
   std::vector<int> best, best_descending, least;
   for (int q = 1; q * block <= slots_ && q * block < experts() - tail_first_; ++q) {
-    least.push_back(missing(experts() - q * block));  // the least replicated expert of the q-th block
+    least.push_back(
+        missing(experts() - q * block));  // the least replicated expert of the q-th block
     std::vector<int> sizes = least;
     for (int sum = std::accumulate(sizes.begin(), sizes.end(), 0); sum < first_nodes; ++sum) {
       ++*std::min_element(sizes.begin(), sizes.end());
@@ -87,9 +92,10 @@ ExpertsOfNodes RankOverlap::cover_blocks() const {
   }
   const int blocks_first = experts() - static_cast<int>(sizes.size()) * block;
   for (int k = 0; k < tail_nodes_; ++k) {
-    for (int position = k < first_nodes ? tail_first_ : blocks_first; position < experts(); ++position) {
-      const bool is_missed =
-          k < first_nodes && position >= blocks_first && misses[k][(experts() - 1 - position) / block];
+    for (int position = k < first_nodes ? tail_first_ : blocks_first; position < experts();
+         ++position) {
+      const bool is_missed = k < first_nodes && position >= blocks_first &&
+                             misses[k][(experts() - 1 - position) / block];
       if (!is_missed) nodes[tail_begin_ + k].push_back(position);
     }
   }
@@ -103,7 +109,8 @@ ExpertsOfNodes RankOverlap::wrap_around() const {
   for (int position = tail_first_; position < experts(); ++position) {
     const int held = tail_nodes_ - missing(position);
     begin = (begin + missing(position)) % tail_nodes_;  // the arc it misses ends here
-    for (int k = 0; k < held; ++k) nodes[tail_begin_ + (begin + k) % tail_nodes_].push_back(position);
+    for (int k = 0; k < held; ++k)
+      nodes[tail_begin_ + (begin + k) % tail_nodes_].push_back(position);
   }
   return nodes;
 }

@@ -7,8 +7,8 @@
 
 namespace evermoe {
 
-std::vector<int64_t> shard_sizes(std::span<const OperatorSpec> operators, const Topology& topology, const ExpertPlacement& placement,
-                                 Role role) {
+std::vector<int64_t> shard_sizes(std::span<const OperatorSpec> operators, const Topology& topology,
+                                 const ExpertPlacement& placement, Role role) {
   std::vector<int64_t> sizes;
   for (const OperatorSpec& spec : operators) {
     if (stage_of(spec, topology) != role.stage) continue;
@@ -19,14 +19,18 @@ std::vector<int64_t> shard_sizes(std::span<const OperatorSpec> operators, const 
     const std::vector<int>& owners = placement.lanes_of(spec.expert);
     const auto own = std::find(owners.begin(), owners.end(), role.lane);
     const auto index = static_cast<int>(own - owners.begin());
-    sizes.push_back(own == owners.end() ? 0 : shard_range(spec.flat_size, static_cast<int>(owners.size()), index).size());
+    sizes.push_back(
+        own == owners.end()
+            ? 0
+            : shard_range(spec.flat_size, static_cast<int>(owners.size()), index).size());
   }
   return sizes;
 }
 
 int64_t boundary_messages(const Topology& topology, int stage, int64_t micro_batches) {
   const int64_t rounds = (micro_batches + topology.lanes(stage) - 1) / topology.lanes(stage);
-  const int64_t directions = (topology.holds_head(stage) ? 0 : 1) + (topology.holds_embedding(stage) ? 0 : 1);
+  const int64_t directions =
+      (topology.holds_head(stage) ? 0 : 1) + (topology.holds_embedding(stage) ? 0 : 1);
   return directions * rounds;
 }
 

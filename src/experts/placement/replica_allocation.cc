@@ -17,10 +17,13 @@ struct Claim {
   int position = 0;  // among the experts ascending by (load, id)
 };
 
-// Whether `a` gets the next replica later than `b`: by load per replica, fewer replicas, then position.
+// Whether `a` gets the next replica later than `b`: by load per replica, fewer replicas, then
+// position.
 bool later(const Claim& a, const Claim& b) {
-  const absl::uint128 ours = absl::uint128(static_cast<uint64_t>(a.load)) * static_cast<uint64_t>(b.replicas);
-  const absl::uint128 theirs = absl::uint128(static_cast<uint64_t>(b.load)) * static_cast<uint64_t>(a.replicas);
+  const absl::uint128 ours =
+      absl::uint128(static_cast<uint64_t>(a.load)) * static_cast<uint64_t>(b.replicas);
+  const absl::uint128 theirs =
+      absl::uint128(static_cast<uint64_t>(b.load)) * static_cast<uint64_t>(a.replicas);
   if (ours != theirs) return ours < theirs;
   if (a.replicas != b.replicas) return a.replicas > b.replicas;
   return a.position < b.position;
@@ -28,7 +31,8 @@ bool later(const Claim& a, const Claim& b) {
 
 absl::Status check_input(std::span<const int64_t> loads, int nodes, int slots, int faults) {
   if (nodes < 1 || slots < 1) {
-    return InvalidInput(absl::StrCat("no room for experts: ", nodes, " nodes of ", slots, " slots"));
+    return InvalidInput(
+        absl::StrCat("no room for experts: ", nodes, " nodes of ", slots, " slots"));
   }
   const int64_t room = static_cast<int64_t>(nodes) * slots;
   if (room > kReplicaSlotsMax) {
@@ -36,18 +40,22 @@ absl::Status check_input(std::span<const int64_t> loads, int nodes, int slots, i
   }
   if (loads.empty()) return InvalidInput("there are no experts to place");
   if (static_cast<int64_t>(loads.size()) > room) {
-    return InvalidInput(absl::StrCat(loads.size(), " experts do not fit in ", nodes, " nodes of ", slots, " slots"));
+    return InvalidInput(absl::StrCat(loads.size(), " experts do not fit in ", nodes, " nodes of ",
+                                     slots, " slots"));
   }
-  if (faults < 0) return InvalidInput(absl::StrCat("the fault threshold is ", faults, ", must be at least 0"));
+  if (faults < 0)
+    return InvalidInput(absl::StrCat("the fault threshold is ", faults, ", must be at least 0"));
   for (size_t expert = 0; expert < loads.size(); ++expert) {
-    if (loads[expert] < 0) return InvalidInput(absl::StrCat("expert ", expert, " has load ", loads[expert]));
+    if (loads[expert] < 0)
+      return InvalidInput(absl::StrCat("expert ", expert, " has load ", loads[expert]));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<ReplicaAllocation> allocate_replicas(std::span<const int64_t> loads, int nodes, int slots, int faults) {
+absl::StatusOr<ReplicaAllocation> allocate_replicas(std::span<const int64_t> loads, int nodes,
+                                                    int slots, int faults) {
   RETURN_IF_ERROR(check_input(loads, nodes, slots, faults));
   const int experts = static_cast<int>(loads.size());
   const int room = nodes * slots;

@@ -28,7 +28,8 @@ TEST(ReplicaAllocationTest, WorkedExamples) {
   EXPECT_EQ(allocate_replicas(Loads{1, 2, 3, 4}, 3, 2, 2)->faults, 1);
   EXPECT_EQ(allocated({7, 1, 4}, 2, 4, 5), (Replicas{4, 2, 2}));
   EXPECT_EQ(allocate_replicas(Loads{7, 1, 4}, 2, 4, 5)->faults, 2);
-  EXPECT_EQ(allocated({10, 20, 30, 40, 50, 60, 70, 720}, 10, 6, 2), (Replicas{2, 2, 2, 3, 3, 4, 4, 40}));
+  EXPECT_EQ(allocated({10, 20, 30, 40, 50, 60, 70, 720}, 10, 6, 2),
+            (Replicas{2, 2, 2, 3, 3, 4, 4, 40}));
   EXPECT_EQ(allocated({0, 3, 5}, 2, 3, 1), (Replicas{1, 2, 3}));
   // Equation (1) in doubles gives the first of 49 equal experts 1 replica and the last 3.
   EXPECT_EQ(allocated(Loads(49, 1), 7, 14, 1), Replicas(49, 2));
@@ -43,14 +44,17 @@ TEST(ReplicaAllocationTest, RefusesInOneLine) {
   EXPECT_EQ(message({}, 2, 2, 1), "there are no experts to place");
   EXPECT_EQ(message({1}, 0, 2, 1), "no room for experts: 0 nodes of 2 slots");
   EXPECT_EQ(message({1}, 2, 2, -1), "the fault threshold is -1, must be at least 0");
-  EXPECT_EQ(message({1}, 1 << 20, 1 << 20, 1), "1099511627776 replica slots are more than 1073741824");
+  EXPECT_EQ(message({1}, 1 << 20, 1 << 20, 1),
+            "1099511627776 replica slots are more than 1073741824");
 }
 
 // t / r as a fraction that compares exactly.
 struct Share {
   int64_t tokens = 0;
   int64_t replicas = 1;
-  friend bool operator<(const Share& a, const Share& b) { return a.tokens * b.replicas < b.tokens * a.replicas; }
+  friend bool operator<(const Share& a, const Share& b) {
+    return a.tokens * b.replicas < b.tokens * a.replicas;
+  }
 };
 
 std::vector<Share> shares_descending(const Loads& loads, const Replicas& replicas) {
@@ -68,7 +72,8 @@ std::vector<Share> best_of_all(const Loads& loads, int room, int least) {
     if (expert + 1 == loads.size()) {
       replicas[expert] = least + left;
       const auto shares = shares_descending(loads, replicas);
-      if (best.empty() || std::lexicographical_compare(shares.begin(), shares.end(), best.begin(), best.end())) {
+      if (best.empty() ||
+          std::lexicographical_compare(shares.begin(), shares.end(), best.begin(), best.end())) {
         best = shares;
       }
       return;
@@ -86,14 +91,16 @@ TEST(ReplicaAllocationTest, TheWholeVectorOfSharesIsTheLeastOfAllAllocations) {
   TestRandom random(11);
   for (int trial = 0; trial < 4000; ++trial) {
     const int nodes = random.integer(1, 4), slots = random.integer(1, 4);
-    const int experts = random.integer(1, std::min(5, nodes * slots)), faults = random.integer(0, 4);
+    const int experts = random.integer(1, std::min(5, nodes * slots)),
+              faults = random.integer(0, 4);
     Loads loads;
     for (int e = 0; e < experts; ++e) loads.push_back(random.integer(0, trial % 3 == 0 ? 3 : 60));
     const auto allocation = allocate_replicas(loads, nodes, slots, faults);
     ASSERT_TRUE(allocation.ok());
     const auto ours = shares_descending(loads, allocation->replicas);
     const auto best = best_of_all(loads, nodes * slots, allocation->faults);
-    ASSERT_FALSE(std::lexicographical_compare(best.begin(), best.end(), ours.begin(), ours.end())) << "trial " << trial;
+    ASSERT_FALSE(std::lexicographical_compare(best.begin(), best.end(), ours.begin(), ours.end()))
+        << "trial " << trial;
   }
 }
 
@@ -101,7 +108,8 @@ TEST(ReplicaAllocationTest, ExactSumThresholdAndOrderOnLargeLoads) {
   TestRandom random(12);
   for (int trial = 0; trial < 500; ++trial) {
     const int nodes = random.integer(1, 64), slots = random.integer(1, 16);
-    const int experts = random.integer(1, std::min(64, nodes * slots)), faults = random.integer(0, 6);
+    const int experts = random.integer(1, std::min(64, nodes * slots)),
+              faults = random.integer(0, 6);
     Loads loads;
     for (int e = 0; e < experts; ++e) {
       const int64_t heavy = std::numeric_limits<int64_t>::max() >> random.integer(0, 62);

@@ -39,7 +39,8 @@ class Spread {
  public:
   // `placed` is by physical node.
   Spread(const Sets& placed, const FailureDomains& domains, const DomainGoal& goal) {
-    for (int node = 0; node < domains.nodes(); ++node) domain_of_.push_back(domains.domain_of(node, goal.level));
+    for (int node = 0; node < domains.nodes(); ++node)
+      domain_of_.push_back(domains.domain_of(node, goal.level));
     const int domain_count = domains.count(goal.level), experts = expert_count(placed);
     nodes_in_.assign(experts, std::vector<int>(domain_count, 0));
     span_.assign(experts, 0);
@@ -50,14 +51,16 @@ class Spread {
         add(expert, domain_of_[node]);
       }
     }
-    for (const int on_nodes : nodes) goal_.push_back(std::min({goal.domains, on_nodes, domain_count}));
+    for (const int on_nodes : nodes)
+      goal_.push_back(std::min({goal.domains, on_nodes, domain_count}));
   }
 
   int experts() const { return static_cast<int>(span_.size()); }
   int missing(int expert) const { return std::max(0, goal_[expert] - span_[expert]); }
   bool reaches(int expert, int node) const { return nodes_in_[expert][domain_of_[node]] > 0; }
 
-  // By how much all experts together come nearer their goals (negative) when two nodes exchange what they have.
+  // By how much all experts together come nearer their goals (negative) when two nodes exchange
+  // what they have.
   int exchange(const std::vector<int>& a_has, int a, const std::vector<int>& b_has, int b) {
     int change = 0;
     for (const int expert : a_has) change += move(expert, a, b);
@@ -82,9 +85,11 @@ class Spread {
 
 class DomainRepair {
  public:
-  DomainRepair(const ExpertsOfNodes& held, const ExpertsOfNodes& plan, std::vector<int> plan_node_of,
-               const FailureDomains& domains, const DomainGoal& goal)
-      : held_(as_sets(held)), plan_(as_sets(plan)), plan_node_of_(std::move(plan_node_of)),
+  DomainRepair(const ExpertsOfNodes& held, const ExpertsOfNodes& plan,
+               std::vector<int> plan_node_of, const FailureDomains& domains, const DomainGoal& goal)
+      : held_(as_sets(held)),
+        plan_(as_sets(plan)),
+        plan_node_of_(std::move(plan_node_of)),
         spread_(placed(), domains, goal) {}
 
   // Ends, because every exchange takes away from what is missing in all.
@@ -149,7 +154,8 @@ class DomainRepair {
 
 std::vector<int> interleaved_nodes(const FailureDomains& domains, DomainLevel level) {
   std::vector<std::vector<int>> left(domains.count(level));  // by domain: its nodes, descending
-  for (int node = domains.nodes() - 1; node >= 0; --node) left[domains.domain_of(node, level)].push_back(node);
+  for (int node = domains.nodes() - 1; node >= 0; --node)
+    left[domains.domain_of(node, level)].push_back(node);
   std::vector<int> order;
   int last = -1;
   while (static_cast<int>(order.size()) < domains.nodes()) {
@@ -177,7 +183,8 @@ std::vector<int> experts_too_close(const ExpertsOfNodes& experts_of, const Failu
 
 DomainMatching match_nodes_over_domains(const ExpertsOfNodes& held, const ExpertsOfNodes& plan,
                                         const FailureDomains& domains, const DomainGoal& goal) {
-  CHECK(static_cast<int>(plan.size()) == domains.nodes()) << plan.size() << " plan nodes, " << domains.nodes();
+  CHECK(static_cast<int>(plan.size()) == domains.nodes())
+      << plan.size() << " plan nodes, " << domains.nodes();
   DomainMatching result{.matching = match_nodes(held, plan)};
   NodeMatching& matching = result.matching;
   int64_t wanted = 0;

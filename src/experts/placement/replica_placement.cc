@@ -20,9 +20,11 @@ constexpr std::array<std::pair<std::string_view, PlacementMethod>, 4> kMethods =
     {"compact", PlacementMethod::kCompact},
 }};
 
-absl::Status check_input(std::span<const int> replicas, int nodes, int slots, const PlacementOptions& options) {
+absl::Status check_input(std::span<const int> replicas, int nodes, int slots,
+                         const PlacementOptions& options) {
   if (nodes < 1 || slots < 1) {
-    return InvalidInput(absl::StrCat("no room for experts: ", nodes, " nodes of ", slots, " slots"));
+    return InvalidInput(
+        absl::StrCat("no room for experts: ", nodes, " nodes of ", slots, " slots"));
   }
   int64_t sum = 0;
   for (size_t expert = 0; expert < replicas.size(); ++expert) {
@@ -32,13 +34,15 @@ absl::Status check_input(std::span<const int> replicas, int nodes, int slots, co
     sum += replicas[expert];
   }
   if (sum != static_cast<int64_t>(nodes) * slots) {
-    return InvalidInput(absl::StrCat(sum, " replicas do not fill ", nodes, " nodes of ", slots, " slots exactly"));
+    return InvalidInput(
+        absl::StrCat(sum, " replicas do not fill ", nodes, " nodes of ", slots, " slots exactly"));
   }
   std::vector<int> sorted(options.previous_order.begin(), options.previous_order.end());
   std::sort(sorted.begin(), sorted.end());
   for (size_t i = 0; i < sorted.size(); ++i) {
     if (sorted.size() != replicas.size() || sorted[i] != static_cast<int>(i)) {
-      return InvalidInput(absl::StrCat("the previous order is no permutation of ", replicas.size(), " experts"));
+      return InvalidInput(
+          absl::StrCat("the previous order is no permutation of ", replicas.size(), " experts"));
     }
   }
   return absl::OkStatus();
@@ -50,7 +54,8 @@ std::vector<int> ascending_order(std::span<const int> replicas, std::span<const 
     order.resize(replicas.size());
     std::iota(order.begin(), order.end(), 0);
   }
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return replicas[a] < replicas[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return replicas[a] < replicas[b]; });
   return order;
 }
 
@@ -65,20 +70,22 @@ ExpertsOfNodes deal(std::span<const int> replicas, int nodes, NodeOf node_of) {
   return experts_of;
 }
 
-// Fills vacant slots node by node: an expert that is not on the node first, then the one with most replicas
-// left, then the one that comes first. Full groups leave nothing of their representative over, so
-// this does not change what survives; it only balances.
+// Fills vacant slots node by node: an expert that is not on the node first, then the one with most
+// replicas left, then the one that comes first. Full groups leave nothing of their representative
+// over, so this does not change what survives; it only balances.
 class VacancyFiller {
  public:
   explicit VacancyFiller(const std::vector<int>& left) {
-    for (int expert = 0; expert < static_cast<int>(left.size()); ++expert) put_back({left[expert], -expert});
+    for (int expert = 0; expert < static_cast<int>(left.size()); ++expert)
+      put_back({left[expert], -expert});
   }
 
   void fill(std::vector<int>& on_node, size_t slots) {
     while (on_node.size() < slots) {
       CHECK(!waiting_.empty()) << "fewer replicas than slots";
       std::vector<Entry> passed_over;
-      while (!waiting_.empty() && contains(on_node, -waiting_.top().second)) passed_over.push_back(take());
+      while (!waiting_.empty() && contains(on_node, -waiting_.top().second))
+        passed_over.push_back(take());
       Entry chosen;
       if (waiting_.empty()) {
         chosen = passed_over.front();
@@ -112,8 +119,8 @@ class VacancyFiller {
 };
 
 // Completes a skeleton in positions of `order` and renames positions to experts.
-ExpertsOfNodes complete(ExpertsOfNodes skeleton, const std::vector<int>& sorted, const std::vector<int>& order,
-                        int slots) {
+ExpertsOfNodes complete(ExpertsOfNodes skeleton, const std::vector<int>& sorted,
+                        const std::vector<int>& order, int slots) {
   std::vector<int> left = sorted;
   for (const auto& on_node : skeleton) {
     for (const int position : on_node) --left[position];
@@ -133,12 +140,13 @@ int least_distinct(const ExpertsOfNodes& experts_of, int experts) {
 }
 
 // MRO or MRO-q, with the fallback for the latter.
-void place_by_overlap(ReplicaPlacement& placement, const std::vector<int>& sorted, int nodes, int slots,
-                      const PlacementOptions& options) {
+void place_by_overlap(ReplicaPlacement& placement, const std::vector<int>& sorted, int nodes,
+                      int slots, const PlacementOptions& options) {
   const int experts = static_cast<int>(sorted.size());
   const RankOverlap overlap(sorted, nodes, slots);
   const bool is_plain = options.method == PlacementMethod::kMro;
-  placement.experts_of = complete(is_plain ? overlap.plain() : overlap.cover_blocks(), sorted, placement.order, slots);
+  placement.experts_of =
+      complete(is_plain ? overlap.plain() : overlap.cover_blocks(), sorted, placement.order, slots);
   placement.distinct_least = least_distinct(placement.experts_of, experts);
   const int possible = std::min(sorted.front(), nodes);
   const int promised = options.faults > 0 ? std::min(options.faults, possible) : possible;
@@ -146,7 +154,8 @@ void place_by_overlap(ReplicaPlacement& placement, const std::vector<int>& sorte
   placement.experts_of = complete(overlap.wrap_around(), sorted, placement.order, slots);
   placement.distinct_least = least_distinct(placement.experts_of, experts);
   placement.wraps_around = true;
-  CHECK(placement.distinct_least >= promised) << placement.distinct_least << " distinct nodes of " << promised;
+  CHECK(placement.distinct_least >= promised)
+      << placement.distinct_least << " distinct nodes of " << promised;
 }
 
 }  // namespace
@@ -163,8 +172,8 @@ absl::StatusOr<PlacementMethod> parse_placement_method(std::string_view name) {
   for (const auto& [known, value] : kMethods) {
     if (known == name) return value;
   }
-  return InvalidInput(
-      absl::StrCat("placement method \"", std::string(name), "\": expected mro, mro_q, spread or compact"));
+  return InvalidInput(absl::StrCat("placement method \"", std::string(name),
+                                   "\": expected mro, mro_q, spread or compact"));
 }
 
 std::vector<int> distinct_nodes(const ExpertsOfNodes& experts_of, int experts) {
@@ -199,7 +208,8 @@ absl::StatusOr<ReplicaPlacement> place_replicas(std::span<const int> replicas, i
       placement.experts_of = deal(replicas, nodes, [&](int64_t i) { return i / slots; });
       break;
   }
-  placement.distinct_least = least_distinct(placement.experts_of, static_cast<int>(replicas.size()));
+  placement.distinct_least =
+      least_distinct(placement.experts_of, static_cast<int>(replicas.size()));
   return placement;
 }
 

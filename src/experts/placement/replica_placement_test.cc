@@ -16,7 +16,8 @@ namespace {
 
 using Replicas = std::vector<int>;
 
-ReplicaPlacement placed(const Replicas& replicas, int nodes, int slots, const PlacementOptions& options = {}) {
+ReplicaPlacement placed(const Replicas& replicas, int nodes, int slots,
+                        const PlacementOptions& options = {}) {
   auto placement = place_replicas(replicas, nodes, slots, options);
   EXPECT_TRUE(placement.ok()) << placement.status();
   return placement.ok() ? *std::move(placement) : ReplicaPlacement{};
@@ -28,7 +29,8 @@ double survived(const ExpertsOfNodes& plan, int experts, int failures) {
   return curve.ok() ? curve->survived[failures] : -1;
 }
 
-double survived(PlacementMethod method, const Replicas& replicas, int nodes, int slots, int failures) {
+double survived(PlacementMethod method, const Replicas& replicas, int nodes, int slots,
+                int failures) {
   const ReplicaPlacement placement = placed(replicas, nodes, slots, {.method = method});
   return survived(placement.experts_of, static_cast<int>(replicas.size()), failures);
 }
@@ -58,14 +60,17 @@ Replicas random_replicas(TestRandom& random, int experts, int room, bool skewed)
 // Lazarus figures 4 and 5: the survival of three failures on five nodes.
 TEST(ReplicaPlacementPaperTest, Figures4And5) {
   EXPECT_DOUBLE_EQ(survived(kMro, {2, 3, 3, 12}, 5, 4, 3), 0.7);
-  EXPECT_DOUBLE_EQ(survived({{0, 2, 3, 3}, {0, 1, 3, 3}, {1, 3, 3, 3}, {1, 2, 3, 3}, {2, 3, 3, 3}}, 4, 3), 0.5);
+  EXPECT_DOUBLE_EQ(
+      survived({{0, 2, 3, 3}, {0, 1, 3, 3}, {1, 3, 3, 3}, {1, 2, 3, 3}, {2, 3, 3, 3}}, 4, 3), 0.5);
   EXPECT_DOUBLE_EQ(survived(kMro, {2, 2, 3, 3}, 5, 2, 3), 1 - 0.4);
   EXPECT_DOUBLE_EQ(survived({{0, 1}, {0, 3}, {1, 2}, {2, 3}, {2, 3}}, 4, 3), 1 - 0.7);
 }
 
-// Theorem 1 says that MRO is optimal. These are counterexamples; MRO-q reaches the optimum in all of them.
+// Theorem 1 says that MRO is optimal. These are counterexamples; MRO-q reaches the optimum in all
+// of them.
 TEST(ReplicaPlacementPaperTest, Theorem1IsFalseWhereTheLastGroupIsCutShort) {
-  EXPECT_EQ(placed({2, 2, 2}, 3, 2, {.method = kMro}).experts_of, (ExpertsOfNodes{{0, 1}, {0, 1}, {2, 2}}));
+  EXPECT_EQ(placed({2, 2, 2}, 3, 2, {.method = kMro}).experts_of,
+            (ExpertsOfNodes{{0, 1}, {0, 1}, {2, 2}}));
   EXPECT_EQ(placed({2, 2, 2}, 3, 2).experts_of, (ExpertsOfNodes{{0, 1}, {0, 2}, {1, 2}}));
   EXPECT_DOUBLE_EQ(survived(kMro, {2, 2, 2}, 3, 2, 1), 2.0 / 3);
   EXPECT_DOUBLE_EQ(survived(kMroQ, {2, 2, 2}, 3, 2, 1), 1);
@@ -83,11 +88,14 @@ TEST(ReplicaPlacementPaperTest, Theorem1IsFalseWhereTheLastGroupIsCutShort) {
   EXPECT_DOUBLE_EQ(survived(kMroQ, {2, 2, 3, 3, 3, 3}, 4, 4, 2), 5.0 / 6);
 }
 
-// Where MRO-q is not the best either: the first groups would have to be opened too, which would survive 15 of 35.
+// Where MRO-q is not the best either: the first groups would have to be opened too, which would
+// survive 15 of 35.
 TEST(ReplicaPlacementPaperTest, TheSmallestMissOfMroQ) {
   EXPECT_DOUBLE_EQ(survived(kMroQ, {2, 3, 3, 3, 3}, 7, 2, 4), 14.0 / 35);
   int64_t least_lost = 35;
-  for_each_placement({2, 3, 3, 3, 3}, 7, 2, [&](const std::vector<uint32_t>& masks) { least_lost = std::min(least_lost, lost_cases(masks, 5)[4]); });
+  for_each_placement({2, 3, 3, 3, 3}, 7, 2, [&](const std::vector<uint32_t>& masks) {
+    least_lost = std::min(least_lost, lost_cases(masks, 5)[4]);
+  });
   EXPECT_EQ(least_lost, 35 - 15);
 }
 
@@ -115,7 +123,11 @@ TEST(ReplicaPlacementTest, AgainstEveryPlacement) {
   for (int nodes = 2; nodes <= 7; ++nodes) {
     for (int slots = 1; slots <= 4; ++slots) {
       // As far as it takes a second.
-      const int most = nodes * slots > 20 ? 0 : nodes == 7 ? 6 : nodes == 6 ? 8 - slots : nodes == 5 ? 9 - slots : 6;
+      const int most = nodes * slots > 20 ? 0
+                       : nodes == 7       ? 6
+                       : nodes == 6       ? 8 - slots
+                       : nodes == 5       ? 9 - slots
+                                          : 6;
       if ((nodes == 7 && slots > 2) || (nodes == 6 && slots > 3)) continue;
       for (int experts = 2; experts <= std::min(most, nodes * slots); ++experts) {
         for (const Replicas& replicas : ascending_counts(experts, nodes * slots)) {
@@ -126,11 +138,13 @@ TEST(ReplicaPlacementTest, AgainstEveryPlacement) {
             for (size_t k = 0; k < lost.size(); ++k) best[k] = std::min(best[k], lost[k]);
           });
           int wanted = 0;
-          for (int first = 0; first < experts; first += slots) wanted += std::min(replicas[first], nodes);
+          for (int first = 0; first < experts; first += slots)
+            wanted += std::min(replicas[first], nodes);
           const ReplicaPlacement mro = placed(replicas, nodes, slots, {.method = kMro});
           const ReplicaPlacement unguarded = placed(replicas, nodes, slots, {.faults = 1});
           const ReplicaPlacement guarded = placed(replicas, nodes, slots);
-          const auto lost = lost_cases(mro.experts_of, experts), lost_q = lost_cases(unguarded.experts_of, experts);
+          const auto lost = lost_cases(mro.experts_of, experts),
+                     lost_q = lost_cases(unguarded.experts_of, experts);
           const int promised = std::min(replicas[0], nodes);
           ASSERT_GE(guarded.distinct_least, promised);
           if (wanted <= nodes) {
@@ -155,8 +169,8 @@ TEST(ReplicaPlacementTest, AgainstEveryPlacement) {
   EXPECT_GT(mro_breaks, 20);
   EXPECT_EQ(wraps, 1);  // (3, 3, 3, 3, 3)
   // The only ones where MRO-q is not optimal for every number of failures.
-  EXPECT_THAT(misses,
-              ::testing::ElementsAre(Replicas{3, 3, 3, 3, 3}, Replicas{3, 3, 4, 4, 4}, Replicas{2, 3, 3, 3, 3}));
+  EXPECT_THAT(misses, ::testing::ElementsAre(Replicas{3, 3, 3, 3, 3}, Replicas{3, 3, 4, 4, 4},
+                                             Replicas{2, 3, 3, 3, 3}));
 }
 
 // The fallback keeps the promise for two failures and pays for it at three.
@@ -188,8 +202,10 @@ TEST(ReplicaPlacementTest, CountsGuaranteeAndDominanceOnRandomPlans) {
     ASSERT_GE(guarded.distinct_least, std::min(least, nodes)) << "trial " << trial;
     wrapped += guarded.wraps_around;
     if (guarded.wraps_around || nodes > 12) continue;
-    const auto lost = lost_cases(mro.experts_of, experts), lost_q = lost_cases(guarded.experts_of, experts);
-    for (size_t k = 0; k < lost.size(); ++k) ASSERT_LE(lost_q[k], lost[k]) << "trial " << trial << " k " << k;
+    const auto lost = lost_cases(mro.experts_of, experts),
+               lost_q = lost_cases(guarded.experts_of, experts);
+    for (size_t k = 0; k < lost.size(); ++k)
+      ASSERT_LE(lost_q[k], lost[k]) << "trial " << trial << " k " << k;
     better += lost != lost_q;
   }
   EXPECT_GT(wrapped, 0);
@@ -246,14 +262,16 @@ TEST(ReplicaPlacementTest, KeepsTheOldOrderAmongEqualCounts) {
 }
 
 TEST(ReplicaPlacementTest, RefusesInOneLine) {
-  const auto message = [](const Replicas& replicas, int nodes, int slots, const PlacementOptions& options = {}) {
+  const auto message = [](const Replicas& replicas, int nodes, int slots,
+                          const PlacementOptions& options = {}) {
     return std::string(place_replicas(replicas, nodes, slots, options).status().message());
   };
   EXPECT_EQ(message({1, 1}, 2, 2), "2 replicas do not fill 2 nodes of 2 slots exactly");
   EXPECT_EQ(message({0, 4}, 2, 2), "expert 0 has 0 replicas");
   EXPECT_EQ(message({4}, 0, 2), "no room for experts: 0 nodes of 2 slots");
   const std::vector<int> twice = {0, 0};
-  EXPECT_EQ(message({2, 2}, 2, 2, {.previous_order = twice}), "the previous order is no permutation of 2 experts");
+  EXPECT_EQ(message({2, 2}, 2, 2, {.previous_order = twice}),
+            "the previous order is no permutation of 2 experts");
 }
 
 TEST(ReplicaPlacementTest, MethodsHaveNames) {

@@ -13,8 +13,8 @@
 namespace evermoe {
 namespace {
 
-// Counts of sets reach C(16000, 8000) = 1e4814; 64 bits of mantissa keep sums of 1e4 rounded terms exact to
-// more than a double shows.
+// Counts of sets reach C(16000, 8000) = 1e4814; 64 bits of mantissa keep sums of 1e4 rounded terms
+// exact to more than a double shows.
 using Count = long double;
 static_assert(std::numeric_limits<Count>::max_exponent10 > 4900);
 
@@ -59,8 +59,8 @@ std::vector<NodeSet> minimal_sets(const ExpertsOfNodes& experts_of, int experts)
                    [](const NodeSet& a, const NodeSet& b) { return size_of(a) < size_of(b); });
   std::vector<NodeSet> minimal;
   for (const NodeSet& set : sets) {
-    const bool is_covered =
-        std::any_of(minimal.begin(), minimal.end(), [&](const NodeSet& part) { return contains(set, part); });
+    const bool is_covered = std::any_of(minimal.begin(), minimal.end(),
+                                        [&](const NodeSet& part) { return contains(set, part); });
     if (!is_covered) minimal.push_back(set);
   }
   return minimal;
@@ -102,8 +102,9 @@ std::vector<Part> connected_parts(const std::vector<NodeSet>& sets) {
   return parts;
 }
 
-// The signed number of subfamilies with each union: +1 for odd ones, -1 for even ones, the empty one left out. A
-// set of live nodes loses if it avoids some S_e, and sum over families T of +-[it avoids all of T] counts that once.
+// The signed number of subfamilies with each union: +1 for odd ones, -1 for even ones, the empty
+// one left out. A set of live nodes loses if it avoids some S_e, and sum over families T of +-[it
+// avoids all of T] counts that once.
 absl::StatusOr<absl::flat_hash_map<NodeSet, int64_t>> signed_unions(const Part& part) {
   absl::flat_hash_map<NodeSet, int64_t> unions;
   for (const NodeSet& set : part.sets) {
@@ -117,8 +118,9 @@ absl::StatusOr<absl::flat_hash_map<NodeSet, int64_t>> signed_unions(const Part& 
     }
     for (const auto& [both, sign] : more) unions[both] += sign;
     if (unions.size() > kUnionsMax) {
-      return Unsupported(absl::StrCat("no exact survival: ", part.sets.size(), " experts' nodes overlap on ",
-                                      size_of(part.nodes), " nodes in more than ", kUnionsMax, " ways"));
+      return Unsupported(absl::StrCat("no exact survival: ", part.sets.size(),
+                                      " experts' nodes overlap on ", size_of(part.nodes),
+                                      " nodes in more than ", kUnionsMax, " ways"));
     }
   }
   return unions;
@@ -133,7 +135,8 @@ absl::StatusOr<Tally> tally_part(const Part& part) {
   for (int size = 0; size <= nodes; ++size) {
     if (families[size] == 0) continue;
     const std::vector<Count> live = binomials(nodes - size);
-    for (int s = 0; s <= nodes - size; ++s) tally.lost[s] += static_cast<Count>(families[size]) * live[s];
+    for (int s = 0; s <= nodes - size; ++s)
+      tally.lost[s] += static_cast<Count>(families[size]) * live[s];
   }
   for (int s = 0; s <= nodes; ++s) {
     tally.lost[s] = std::clamp(tally.lost[s], Count{0}, tally.kept[s]);
@@ -159,11 +162,13 @@ Tally join(const Tally& a, const Tally& b) {
 absl::Status check_input(const ExpertsOfNodes& experts_of, int experts) {
   if (experts_of.empty()) return InvalidInput("there are no nodes");
   if (experts_of.size() > static_cast<size_t>(kSurvivalNodesMax)) {
-    return InvalidInput(absl::StrCat(experts_of.size(), " nodes are more than ", kSurvivalNodesMax));
+    return InvalidInput(
+        absl::StrCat(experts_of.size(), " nodes are more than ", kSurvivalNodesMax));
   }
   for (const auto& on_node : experts_of) {
     for (const int expert : on_node) {
-      if (expert < 0 || expert >= experts) return InvalidInput(absl::StrCat("expert ", expert, " of ", experts));
+      if (expert < 0 || expert >= experts)
+        return InvalidInput(absl::StrCat("expert ", expert, " of ", experts));
     }
   }
   return absl::OkStatus();
@@ -180,7 +185,8 @@ absl::StatusOr<SurvivalCurve> survival_curve(const ExpertsOfNodes& experts_of, i
     all = join(all, tally);
   }
   const int free_nodes = nodes - static_cast<int>(all.lost.size()) + 1;
-  all = join(all, {.lost = std::vector<Count>(static_cast<size_t>(free_nodes) + 1, 0), .kept = binomials(free_nodes)});
+  all = join(all, {.lost = std::vector<Count>(static_cast<size_t>(free_nodes) + 1, 0),
+                   .kept = binomials(free_nodes)});
 
   SurvivalCurve curve;
   for (int failed = 0; failed <= nodes; ++failed) {
@@ -191,8 +197,10 @@ absl::StatusOr<SurvivalCurve> survival_curve(const ExpertsOfNodes& experts_of, i
   return curve;
 }
 
-ExpertsOfNodes experts_of_domains(const ExpertsOfNodes& experts_of, const std::vector<int>& domain_of_node) {
-  CHECK(experts_of.size() == domain_of_node.size()) << experts_of.size() << " nodes, " << domain_of_node.size();
+ExpertsOfNodes experts_of_domains(const ExpertsOfNodes& experts_of,
+                                  const std::vector<int>& domain_of_node) {
+  CHECK(experts_of.size() == domain_of_node.size())
+      << experts_of.size() << " nodes, " << domain_of_node.size();
   ExpertsOfNodes united;
   for (size_t node = 0; node < experts_of.size(); ++node) {
     const auto domain = static_cast<size_t>(domain_of_node[node]);

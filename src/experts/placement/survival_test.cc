@@ -48,7 +48,8 @@ TEST(SurvivalTest, EqualsEnumerationOnArbitraryPlans) {
     const int slots = random.integer(1, 5);
     ExpertsOfNodes plan(nodes);
     for (auto& on_node : plan) {
-      for (int i = random.integer(0, slots); i > 0; --i) on_node.push_back(random.integer(0, experts - 1));
+      for (int i = random.integer(0, slots); i > 0; --i)
+        on_node.push_back(random.integer(0, experts - 1));
     }
     const SurvivalCurve curve = curve_of(plan, experts);
     const std::vector<int64_t> lost = lost_cases(plan, experts);
@@ -87,8 +88,8 @@ TEST(SurvivalTest, EqualsExactRationalsFor1024Nodes) {
   expect_relative(few.survived[1020], 0.0005269510269027694, 1e-14);
 }
 
-// MRO-q on 1000 nodes of 6 slots with 8 equal experts: every node misses one of four pairs of experts, so a loss
-// takes all live nodes inside one of four sets of 250.
+// MRO-q on 1000 nodes of 6 slots with 8 equal experts: every node misses one of four pairs of
+// experts, so a loss takes all live nodes inside one of four sets of 250.
 TEST(SurvivalTest, EqualsTheClosedFormOfOverlappingSets) {
   const auto placement = place_replicas(std::vector<int>(8, 750), 1000, 6);
   ASSERT_TRUE(placement.ok());
@@ -138,8 +139,10 @@ TEST(SurvivalTest, AnExpertOnNoNodeIsAlwaysLost) {
 TEST(SurvivalTest, RefusesWhatItCannotDo) {
   EXPECT_EQ(survival_curve({}, 1).status().message(), "there are no nodes");
   EXPECT_EQ(survival_curve({{0, 3}}, 3).status().message(), "expert 3 of 3");
-  EXPECT_EQ(survival_curve(ExpertsOfNodes(16'001), 0).status().message(), "16001 nodes are more than 16000");
-  // A long chain of experts on neighbouring pairs of nodes: unions of pairs are every way to cut it.
+  EXPECT_EQ(survival_curve(ExpertsOfNodes(16'001), 0).status().message(),
+            "16001 nodes are more than 16000");
+  // A long chain of experts on neighbouring pairs of nodes: unions of pairs are every way to cut
+  // it.
   ExpertsOfNodes chain(60);
   for (int node = 0; node < 60; ++node) chain[node] = {node, (node + 1) % 60};
   const auto tangled = survival_curve(chain, 60);

@@ -34,14 +34,15 @@ inline std::vector<int64_t> lost_cases(const ExpertsOfNodes& plan, int experts) 
   return lost_cases(masks, experts);
 }
 
-// Calls `visit` with the masks of every placement of `left` on `nodes` nodes of `slots` slots, each multiset
-// of nodes once.
+// Calls `visit` with the masks of every placement of `left` on `nodes` nodes of `slots` slots, each
+// multiset of nodes once.
 inline void for_each_placement(std::vector<int> left, int nodes, int slots,
                                const std::function<void(const std::vector<uint32_t>&)>& visit) {
   std::vector<uint32_t> masks;
   std::vector<std::vector<int>> contents;  // of the nodes so far, non-decreasing
   std::function<void()> next_node;
-  std::function<void(size_t, std::vector<int>&)> fill = [&](size_t expert, std::vector<int>& on_node) {
+  std::function<void(size_t, std::vector<int>&)> fill = [&](size_t expert,
+                                                            std::vector<int>& on_node) {
     if (static_cast<int>(on_node.size()) == slots) {
       if (!contents.empty() && on_node < contents.back()) return;
       uint32_t mask = 0;

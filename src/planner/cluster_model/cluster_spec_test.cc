@@ -7,7 +7,9 @@
 namespace evermoe {
 namespace {
 
-std::string why(const std::string& text) { return std::string(parse_cluster(text, "c.toml").status().message()); }
+std::string why(const std::string& text) {
+  return std::string(parse_cluster(text, "c.toml").status().message());
+}
 
 TEST(ClusterSpecTest, ATextSetsWhatItNames) {
   const auto cluster = parse_cluster(R"(
@@ -23,18 +25,22 @@ tflops = 500
 name = "H100"
 [links]
 nic_gb_per_second = 50
-)", "c.toml");
+)",
+                                     "c.toml");
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   EXPECT_EQ(cluster->gpus(), 64);
   EXPECT_EQ(cluster->gpu.memory_bytes, 80e9);  // the name's
   EXPECT_EQ(cluster->gpu.flops, 500e12);       // changed, wherever it stands
   EXPECT_EQ(cluster->failures.node_mtbf_seconds, 5000 * 3600.0);
   EXPECT_EQ(cluster->nic_per_gpu(), 12.5e9);
-  EXPECT_NEAR(1 / cluster->job_mtbf_seconds(), 16 / (5000 * 3600.0) + 1 / cluster->whole_job_mtbf_seconds(), 1e-15);
-  EXPECT_EQ(cluster->recovery.standby, 20);    // a default
+  EXPECT_NEAR(1 / cluster->job_mtbf_seconds(),
+              16 / (5000 * 3600.0) + 1 / cluster->whole_job_mtbf_seconds(), 1e-15);
+  EXPECT_EQ(cluster->recovery.standby, 20);  // a default
 }
 
-TEST(ClusterSpecTest, AnEmptyTextIsTheDefault) { EXPECT_EQ(*parse_cluster("", "c.toml"), default_cluster()); }
+TEST(ClusterSpecTest, AnEmptyTextIsTheDefault) {
+  EXPECT_EQ(*parse_cluster("", "c.toml"), default_cluster());
+}
 
 TEST(ClusterSpecTest, WrittenAndReadAgainItIsEqual) {
   ClusterSpec cluster = default_cluster();
@@ -63,22 +69,34 @@ TEST(ClusterSpecTest, EveryKeyCanBeWrittenReadAndRefused) {
 }
 
 TEST(ClusterSpecTest, ErrorsAreOneLineThatSaysWhereWhatAndWhy) {
-  EXPECT_EQ(why("[cluster]\nnodes = 0\n"), "c.toml:2:9: cluster.nodes: found 0, allowed: integer from 1 to 1048576");
-  EXPECT_EQ(why("[cluster]\nnodes = 1.5\n"), "c.toml:2:9: cluster.nodes: found 1.5, allowed: integer from 1 to 1048576");
-  EXPECT_EQ(why("[gpu]\nname = \"A100\"\n").substr(0, 47), "c.toml:2:8: gpu.name: found \"A100\", allowed: V1");
-  EXPECT_EQ(why("[links]\nwifi = 3\n"),
-            "c.toml:2:1: \"links.wifi\": found an unknown key, allowed: nvlink_gb_per_second, pcie_gb_per_second, nic_gb_per_second, "
-            "disk_gb_per_second, storage_gb_per_second, latency_microseconds, capture_overhead_share");
-  EXPECT_EQ(why("nodes = 3\n"), "c.toml:1:1: \"nodes\": found an unknown table or key, allowed: cluster, gpu, links, failures, recovery");
+  EXPECT_EQ(why("[cluster]\nnodes = 0\n"),
+            "c.toml:2:9: cluster.nodes: found 0, allowed: integer from 1 to 1048576");
+  EXPECT_EQ(why("[cluster]\nnodes = 1.5\n"),
+            "c.toml:2:9: cluster.nodes: found 1.5, allowed: integer from 1 to 1048576");
+  EXPECT_EQ(why("[gpu]\nname = \"A100\"\n").substr(0, 47),
+            "c.toml:2:8: gpu.name: found \"A100\", allowed: V1");
+  EXPECT_EQ(
+      why("[links]\nwifi = 3\n"),
+      "c.toml:2:1: \"links.wifi\": found an unknown key, allowed: nvlink_gb_per_second, "
+      "pcie_gb_per_second, nic_gb_per_second, "
+      "disk_gb_per_second, storage_gb_per_second, latency_microseconds, capture_overhead_share");
+  EXPECT_EQ(why("nodes = 3\n"),
+            "c.toml:1:1: \"nodes\": found an unknown table or key, allowed: cluster, gpu, links, "
+            "failures, recovery");
   EXPECT_EQ(why("cluster = 3\n"), "c.toml:1:1: cluster: found 3, allowed: a table");
-  EXPECT_EQ(why("[failures]\ncrash_share = \"x\"\n"), "c.toml:2:15: failures.crash_share: found \"x\", allowed: number x with 0 <= x <= 1");
+  EXPECT_EQ(why("[failures]\ncrash_share = \"x\"\n"),
+            "c.toml:2:15: failures.crash_share: found \"x\", allowed: number x with 0 <= x <= 1");
   EXPECT_EQ(why("[failures]\ngpu_mtbf_hours = 1\nnode_mtbf_hours = 1\n"),
-            "c.toml:1:1: failures.gpu_mtbf_hours: found node_mtbf_hours as well, allowed: one of the two");
-  EXPECT_EQ(why("[cluster]\nnodes = 2\nracks = 3\n"), "c.toml:1:1: cluster.racks: found 3, allowed: at most cluster.nodes (2)");
+            "c.toml:1:1: failures.gpu_mtbf_hours: found node_mtbf_hours as well, allowed: one of "
+            "the two");
+  EXPECT_EQ(why("[cluster]\nnodes = 2\nracks = 3\n"),
+            "c.toml:1:1: cluster.racks: found 3, allowed: at most cluster.nodes (2)");
   EXPECT_EQ(why("[failures]\nrack_mtbf_hours = 3\n"),
-            "c.toml: failures.rack_mtbf_hours: found 3, allowed: 0 where cluster.racks does not say how many racks there are");
+            "c.toml: failures.rack_mtbf_hours: found 3, allowed: 0 where cluster.racks does not "
+            "say how many racks there are");
   EXPECT_EQ(why("[cluster\n").substr(0, 24), "c.toml:1:9: not TOML: Er");
-  for (const char* text : {"[cluster]\nnodes = []\n", "[cluster]\nnodes = 1979-05-27\n", "[[cluster]]\n", "[gpu]\nname = 3\n"}) {
+  for (const char* text : {"[cluster]\nnodes = []\n", "[cluster]\nnodes = 1979-05-27\n",
+                           "[[cluster]]\n", "[gpu]\nname = 3\n"}) {
     EXPECT_EQ(why(text).find('\n'), std::string::npos) << text;
     EXPECT_NE(why(text), "") << text;
   }

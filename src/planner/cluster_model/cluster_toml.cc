@@ -38,7 +38,8 @@ std::vector<std::string> known_tables() {
   std::vector<std::string> tables;
   for (const ClusterKey& key : cluster_keys()) {
     if (tables.empty() || tables.back() != table_of(key.name)) {
-      if (std::find(tables.begin(), tables.end(), table_of(key.name)) == tables.end()) tables.push_back(table_of(key.name));
+      if (std::find(tables.begin(), tables.end(), table_of(key.name)) == tables.end())
+        tables.push_back(table_of(key.name));
     }
   }
   return tables;
@@ -60,7 +61,8 @@ class ClusterReader {
       RETURN_IF_ERROR(read_table(std::string(name.str()), node, name.source()));
     }
     // A catalogued GPU comes before what changes it, and nodes have their size before their lives.
-    std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return phase(a) < phase(b); });
+    std::stable_sort(entries_.begin(), entries_.end(),
+                     [](const Entry& a, const Entry& b) { return phase(a) < phase(b); });
     if (set_.contains("gpu.tflops") && !set_.contains(kGpuName)) cluster_.gpu.name = kUnnamedGpu;
     for (const Entry& entry : entries_) RETURN_IF_ERROR(apply(entry));
     RETURN_IF_ERROR(check_together());
@@ -73,27 +75,33 @@ class ClusterReader {
     const toml::node* node;
   };
 
-  static int phase(const Entry& entry) { return entry.name == kGpuName ? 0 : table_of(entry.name) == "failures" ? 2 : 1; }
+  static int phase(const Entry& entry) {
+    return entry.name == kGpuName ? 0 : table_of(entry.name) == "failures" ? 2 : 1;
+  }
 
   std::string place(const toml::source_region& region) const {
     return absl::StrCat(origin_, ":", region.begin.line, ":", region.begin.column);
   }
 
-  absl::Status wrong(const toml::source_region& where, const std::string& key, const std::string& found,
-                     const std::string& allowed) const {
-    return InvalidInput(absl::StrCat(place(where), ": ", key, ": found ", found, ", allowed: ", allowed));
+  absl::Status wrong(const toml::source_region& where, const std::string& key,
+                     const std::string& found, const std::string& allowed) const {
+    return InvalidInput(
+        absl::StrCat(place(where), ": ", key, ": found ", found, ", allowed: ", allowed));
   }
 
-  absl::Status read_table(const std::string& table, const toml::node& node, const toml::source_region& where) {
+  absl::Status read_table(const std::string& table, const toml::node& node,
+                          const toml::source_region& where) {
     const std::vector<std::string> tables = known_tables();
     if (std::find(tables.begin(), tables.end(), table) == tables.end()) {
-      return wrong(where, shown_text(table), "an unknown table or key", absl::StrJoin(tables, ", "));
+      return wrong(where, shown_text(table), "an unknown table or key",
+                   absl::StrJoin(tables, ", "));
     }
     if (!node.is_table()) return wrong(where, table, shown(node), "a table");
     for (const auto& [name, value] : *node.as_table()) {
       const std::string key = absl::StrCat(table, ".", std::string(name.str()));
       if (key != kGpuName && find_key(key) == nullptr) {
-        return wrong(name.source(), shown_text(key), "an unknown key", absl::StrJoin(keys_of(table), ", "));
+        return wrong(name.source(), shown_text(key), "an unknown key",
+                     absl::StrJoin(keys_of(table), ", "));
       }
       entries_.push_back({key, &value});
       set_.insert(key);
@@ -122,7 +130,8 @@ class ClusterReader {
   absl::Status apply_gpu(const toml::node& node) {
     const auto* name = node.as_string();
     const absl::StatusOr<GpuSpec> gpu = gpu_spec(name == nullptr ? "" : name->get());
-    if (!gpu.ok()) return wrong(node.source(), kGpuName, shown(node), absl::StrJoin(gpu_names(), ", "));
+    if (!gpu.ok())
+      return wrong(node.source(), kGpuName, shown(node), absl::StrJoin(gpu_names(), ", "));
     cluster_.gpu = *gpu;
     return absl::OkStatus();
   }
@@ -133,7 +142,8 @@ class ClusterReader {
       return wrong(nowhere, "failures.gpu_mtbf_hours", "node_mtbf_hours as well", "one of the two");
     }
     if (cluster_.racks > cluster_.nodes) {
-      return wrong(nowhere, "cluster.racks", absl::StrCat(cluster_.racks), absl::StrCat("at most cluster.nodes (", cluster_.nodes, ")"));
+      return wrong(nowhere, "cluster.racks", absl::StrCat(cluster_.racks),
+                   absl::StrCat("at most cluster.nodes (", cluster_.nodes, ")"));
     }
     const absl::Status law = check(cluster_.failures, cluster_.racks);
     return law.ok() ? law : InvalidInput(absl::StrCat(origin_, ": ", std::string(law.message())));
@@ -156,14 +166,16 @@ std::string number_text(double value, bool is_integer) {
 
 absl::StatusOr<ClusterSpec> parse_cluster(const std::string& text, const std::string& origin) {
   if (std::ssize(text) > kClusterBytesMax) {
-    return InvalidInput(absl::StrCat(origin, ": found ", text.size(), " bytes, allowed: at most ", kClusterBytesMax));
+    return InvalidInput(absl::StrCat(origin, ": found ", text.size(), " bytes, allowed: at most ",
+                                     kClusterBytesMax));
   }
   toml::table document;
   try {
     document = toml::parse(text, origin);
   } catch (const toml::parse_error& error) {
     std::string why(error.description());
-    std::replace_if(why.begin(), why.end(), [](unsigned char c) { return c < 0x20; }, ' ');
+    std::replace_if(
+        why.begin(), why.end(), [](unsigned char c) { return c < 0x20; }, ' ');
     const auto at = error.source().begin;
     return InvalidInput(absl::StrCat(origin, ":", at.line, ":", at.column, ": not TOML: ", why));
   }
@@ -172,7 +184,8 @@ absl::StatusOr<ClusterSpec> parse_cluster(const std::string& text, const std::st
 
 absl::StatusOr<ClusterSpec> load_cluster(Files& files, const std::string& path) {
   const absl::StatusOr<std::string> text = read_file(files, path, kClusterBytesMax);
-  if (absl::IsNotFound(text.status())) return InvalidInput(absl::StrCat(path, ": no such file, allowed: a cluster as TOML"));
+  if (absl::IsNotFound(text.status()))
+    return InvalidInput(absl::StrCat(path, ": no such file, allowed: a cluster as TOML"));
   if (!text.ok()) return InvalidInput(std::string(text.status().message()));
   return parse_cluster(*text, path);
 }
@@ -187,8 +200,8 @@ std::string to_toml(const ClusterSpec& cluster) {
       const bool is_named = table == "gpu" && gpu_spec(cluster.gpu.name).ok();
       if (is_named) absl::StrAppend(&text, "name = \"", cluster.gpu.name, "\"\n");
     }
-    absl::StrAppend(&text, key.name.substr(table.size() + 1), " = ", number_text(key.write(cluster), key.is_integer), "  # ",
-                    key.meaning, "\n");
+    absl::StrAppend(&text, key.name.substr(table.size() + 1), " = ",
+                    number_text(key.write(cluster), key.is_integer), "  # ", key.meaning, "\n");
   }
   return text;
 }

@@ -1,8 +1,10 @@
-// How long collective communication takes: latency plus bytes over bandwidth, on two kinds of links.
+// How long collective communication takes: latency plus bytes over bandwidth, on two kinds of
+// links.
 //
-// A message of m bytes takes a + m / b (Hockney). The GPUs of a node share a fast fabric; nodes are joined by
-// NICs, which the GPUs of a node share. Collectives over several nodes go in two levels, as NCCL's do: inside
-// the nodes first, so that every GPU carries its share across. All functions take the bytes of one rank.
+// A message of m bytes takes a + m / b (Hockney). The GPUs of a node share a fast fabric; nodes are
+// joined by NICs, which the GPUs of a node share. Collectives over several nodes go in two levels,
+// as NCCL's do: inside the nodes first, so that every GPU carries its share across. All functions
+// take the bytes of one rank.
 #pragma once
 
 namespace evermoe {
@@ -14,8 +16,8 @@ struct Link {
 };
 
 struct Fabric {
-  Link inside;            // between GPUs of a node
-  Link across;            // between nodes, if all GPUs of a node send at once
+  Link inside;  // between GPUs of a node
+  Link across;  // between nodes, if all GPUs of a node send at once
   int gpus_per_node = 1;
 };
 
@@ -29,8 +31,8 @@ double ring_gather_seconds(int ranks, double bytes, const Link& link);
 double all_reduce_seconds(int ranks, double bytes, const Fabric& fabric);
 // Reduce-scatter or all-gather of a buffer of `bytes`.
 double gather_seconds(int ranks, double bytes, const Fabric& fabric);
-// Every rank sends `bytes` in all, spread evenly over all ranks, itself included. What stays inside the nodes and
-// what crosses go at the same time.
+// Every rank sends `bytes` in all, spread evenly over all ranks, itself included. What stays inside
+// the nodes and what crosses go at the same time.
 double all_to_all_seconds(int ranks, double bytes, const Fabric& fabric);
 
 }  // namespace evermoe

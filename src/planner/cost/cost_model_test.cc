@@ -26,14 +26,16 @@ const Link kLink{.bytes_per_second = 1e9, .latency_seconds = 1e-5};
 double played_ring(int ranks, double bytes, const Link& link, int rounds) {
   double seconds = 0;
   for (int round = 0; round < rounds; ++round) {
-    std::vector<std::vector<bool>> has(static_cast<size_t>(ranks), std::vector<bool>(static_cast<size_t>(ranks), false));
+    std::vector<std::vector<bool>> has(static_cast<size_t>(ranks),
+                                       std::vector<bool>(static_cast<size_t>(ranks), false));
     for (int r = 0; r < ranks; ++r) has[static_cast<size_t>(r)][static_cast<size_t>(r)] = true;
     for (int step = 0;; ++step) {
       bool complete = true;
       for (const auto& row : has) complete &= std::accumulate(row.begin(), row.end(), 0) == ranks;
       if (complete) break;
       for (int r = 0; r < ranks; ++r) {  // sends what came in the step before
-        const auto to = static_cast<size_t>((r + 1) % ranks), chunk = static_cast<size_t>(((r - step) % ranks + ranks) % ranks);
+        const auto to = static_cast<size_t>((r + 1) % ranks),
+                   chunk = static_cast<size_t>(((r - step) % ranks + ranks) % ranks);
         EXPECT_TRUE(has[static_cast<size_t>(r)][chunk]);
         has[to][chunk] = true;
       }
@@ -45,8 +47,11 @@ double played_ring(int ranks, double bytes, const Link& link, int rounds) {
 
 TEST(CollectivesTest, RingsTakeWhatTheirMessagesTake) {
   for (const int ranks : {1, 2, 3, 8}) {
-    EXPECT_NEAR(ring_gather_seconds(ranks, 1e6, kLink), played_ring(ranks, 1e6, kLink, 1), 1e-12) << ranks;
-    EXPECT_NEAR(ring_all_reduce_seconds(ranks, 1e6, kLink), played_ring(ranks, 1e6, kLink, 2), 1e-12) << ranks;
+    EXPECT_NEAR(ring_gather_seconds(ranks, 1e6, kLink), played_ring(ranks, 1e6, kLink, 1), 1e-12)
+        << ranks;
+    EXPECT_NEAR(ring_all_reduce_seconds(ranks, 1e6, kLink), played_ring(ranks, 1e6, kLink, 2),
+                1e-12)
+        << ranks;
   }
 }
 
@@ -60,7 +65,8 @@ TEST(CollectivesTest, InsideANodeOnlyTheFabricCounts) {
 // Two levels: every GPU carries an eighth across; most of an exchange over 4 nodes crosses.
 TEST(CollectivesTest, AcrossNodesTheNicCounts) {
   const Fabric fabric{{1e11, 0}, {1e9, 0}, 8};
-  EXPECT_NEAR(gather_seconds(32, 3.2e9, fabric), 7.0 / 8 * 3.2e9 / 1e11 + 3.0 / 4 * 4e8 / 1e9, 1e-12);
+  EXPECT_NEAR(gather_seconds(32, 3.2e9, fabric), 7.0 / 8 * 3.2e9 / 1e11 + 3.0 / 4 * 4e8 / 1e9,
+              1e-12);
   EXPECT_NEAR(all_to_all_seconds(32, 3.2e9, fabric), 24 * 1e8 / 1e9, 1e-12);
   EXPECT_LT(gather_seconds(32, 3.2e9, fabric), ring_gather_seconds(32, 3.2e9, fabric.across));
 }
@@ -72,7 +78,8 @@ TEST(OperatorWorkTest, AboutSixPerActiveParameter) {
     shape.sequence_length = 1;  // no attention to speak of
     const ParameterCounts counts = count_parameters(shape);
     const double embedding = static_cast<double>(shape.vocabulary * shape.hidden);
-    const double per_parameter = step_work_per_token(shape) / (static_cast<double>(counts.active) - embedding);
+    const double per_parameter =
+        step_work_per_token(shape) / (static_cast<double>(counts.active) - embedding);
     EXPECT_NEAR(per_parameter, 6, 0.03) << name;
   }
 }
@@ -97,10 +104,12 @@ TEST(PipelineSecondsTest, EqualStagesTakeRoundsAndStagesLessOne) {
   for (int stages = 1; stages <= 6; ++stages) {
     for (int rounds : {1, 4, 16}) {
       const std::vector<int> lanes(static_cast<size_t>(stages), 3);
-      const std::vector<double> forward(static_cast<size_t>(stages), 1.0), backward(static_cast<size_t>(stages), 2.0);
+      const std::vector<double> forward(static_cast<size_t>(stages), 1.0),
+          backward(static_cast<size_t>(stages), 2.0);
       const double played = pipeline_seconds(lanes, 3 * rounds, forward, backward);
       // Fewer rounds than stages behind a stage leave no more to fill the pipeline with.
-      EXPECT_NEAR(played, 3.0 * (rounds + stages - 1), 1e-9) << stages << " stages, " << rounds << " rounds";
+      EXPECT_NEAR(played, 3.0 * (rounds + stages - 1), 1e-9)
+          << stages << " stages, " << rounds << " rounds";
     }
   }
 }
@@ -134,12 +143,15 @@ ClusterSpec a100_cluster(int nodes) {
   return cluster;
 }
 
-// MoEtion's models on its 12 nodes of 8 A100 (512 sequences of 2048): step times within a factor of 1.4 of
-// what its tables imply, although nothing but shapes and data sheets went in.
+// MoEtion's models on its 12 nodes of 8 A100 (512 sequences of 2048): step times within a factor
+// of 1.4 of what its tables imply, although nothing but shapes and data sheets went in.
 TEST(StepForecastTest, MoetionsStepTimesFromFirstPrinciples) {
-  struct Row { const char* preset; double seconds; };
-  for (const Row& row : {Row{"moe-llava-2.9b-language", 1.7}, Row{"gpt-moe-7.3b", 2.1}, Row{"qwen1.5-moe-a2.7b", 2.5},
-                         Row{"deepseek-moe-16b", 2.9}}) {
+  struct Row {
+    const char* preset;
+    double seconds;
+  };
+  for (const Row& row : {Row{"moe-llava-2.9b-language", 1.7}, Row{"gpt-moe-7.3b", 2.1},
+                         Row{"qwen1.5-moe-a2.7b", 2.5}, Row{"deepseek-moe-16b", 2.9}}) {
     ModelShape shape = preset(row.preset).value();
     shape.sequence_length = 2048;
     const ClusterSpec cluster = a100_cluster(12);
@@ -183,14 +195,18 @@ TEST(StepForecastTest, WrongLayoutsAreNamed) {
 }
 
 TEST(StepForecastTest, ALayoutThatFitsNoMemoryIsRefusedWithWhatItWouldNeed) {
-  const auto layout = choose_layout(preset("mixtral-8x7b").value(), a100_cluster(1), {.sequences = 64});
+  const auto layout =
+      choose_layout(preset("mixtral-8x7b").value(), a100_cluster(1), {.sequences = 64});
   ASSERT_FALSE(layout.ok());
   EXPECT_EQ(layout.status().code(), NoCapacity("").code());
-  EXPECT_NE(layout.status().message().find("GB of each GPU"), absl::string_view::npos) << layout.status();
-  EXPECT_FALSE(choose_layout(preset("gpt-moe-tiny").value(), a100_cluster(1), {.sequences = 3}).ok());
+  EXPECT_NE(layout.status().message().find("GB of each GPU"), absl::string_view::npos)
+      << layout.status();
+  EXPECT_FALSE(
+      choose_layout(preset("gpt-moe-tiny").value(), a100_cluster(1), {.sequences = 3}).ok());
 }
 
-// The model's own paper: 671B parameters, 37B of them active, without the layer for multi-token prediction.
+// The model's own paper: 671B parameters, 37B of them active, without the layer for multi-token
+// prediction.
 TEST(CostShapeTest, DeepSeekV3HasItsPublishedParameters) {
   const CostShape shape = cost_preset("deepseek-v3").value();
   const ParameterCounts counts = count_parameters(cost_operators(shape), shape);
@@ -199,16 +215,20 @@ TEST(CostShapeTest, DeepSeekV3HasItsPublishedParameters) {
   EXPECT_FALSE(cost_preset("mixtral-8x7b").has_value());
   // Trainable shapes are counted as the trainer counts them.
   const CostShape mixtral = preset("mixtral-8x7b").value();
-  const ParameterCounts same = count_parameters(cost_operators(mixtral), mixtral), trained = count_parameters(preset("mixtral-8x7b").value());
+  const ParameterCounts same = count_parameters(cost_operators(mixtral), mixtral),
+                        trained = count_parameters(preset("mixtral-8x7b").value());
   EXPECT_EQ(same.total, trained.total);
   EXPECT_EQ(same.active, trained.active);
   EXPECT_EQ(same.experts, trained.experts);
 }
 
 TEST(CostShapeTest, TheTrainerRefusesItInOneLine) {
-  const absl::Status refused = parse_config("[model]\npreset = \"deepseek-v3\"\n", "job.toml", ".", {}).status();
+  const absl::Status refused =
+      parse_config("[model]\npreset = \"deepseek-v3\"\n", "job.toml", ".", {}).status();
   EXPECT_EQ(exit_code(refused), 2);
-  EXPECT_NE(refused.message().find("model.preset: found \"deepseek-v3\", allowed: "), std::string::npos) << refused;
+  EXPECT_NE(refused.message().find("model.preset: found \"deepseek-v3\", allowed: "),
+            std::string::npos)
+      << refused;
   EXPECT_EQ(refused.message().find('\n'), std::string::npos);
 }
 
@@ -220,32 +240,38 @@ ClusterSpec h800_cluster() {
   return cluster;
 }
 
-// 14.8 T tokens in 2.7 M hours of an H800 (as MoEtion quotes the model's paper): 1,523 tokens a second and GPU. It trained
-// with 16 pipeline stages, 64-way expert parallelism, 15,360 sequences a step, no tensor parallelism and FP8 products; the
-// model here has BF16 products at half of their peak and overlaps nothing, so it says less.
+// 14.8 T tokens in 2.7 M hours of an H800 (as MoEtion quotes the model's paper): 1,523 tokens a
+// second and GPU. It trained with 16 pipeline stages, 64-way expert parallelism, 15,360 sequences a
+// step, no tensor parallelism and FP8 products; the model here has BF16 products at half of their
+// peak and overlaps nothing, so it says less.
 TEST(StepForecastTest, DeepSeekV3FitsWithRecomputation) {
   const CostShape shape = cost_preset("deepseek-v3").value();
-  JobLayout layout{.lanes = std::vector<int>(16, 128), .expert_replicas = 2, .micro_batches = 15360};
-  EXPECT_GT(forecast_step(shape, layout, h800_cluster())->profile.gpu_bytes(), usable_gpu_bytes(h800_cluster()));
+  JobLayout layout{
+      .lanes = std::vector<int>(16, 128), .expert_replicas = 2, .micro_batches = 15360};
+  EXPECT_GT(forecast_step(shape, layout, h800_cluster())->profile.gpu_bytes(),
+            usable_gpu_bytes(h800_cluster()));
   layout.recompute = ActivationRecompute::kLayer;
   const auto step = forecast_step(shape, layout, h800_cluster());
   ASSERT_TRUE(step.ok()) << step.status();
   EXPECT_LT(step->profile.gpu_bytes(), usable_gpu_bytes(h800_cluster()));
-  const double tokens = 15360.0 * 4096 / step->parts.step_seconds() / 2048, published = 14.8e12 / (2.7e6 * 3600);
+  const double tokens = 15360.0 * 4096 / step->parts.step_seconds() / 2048,
+               published = 14.8e12 / (2.7e6 * 3600);
   EXPECT_NEAR(published, 1523, 1);
   EXPECT_GT(tokens / published, 0.35);
   EXPECT_LT(tokens / published, 1.1);
   const auto chosen = choose_layout(shape, h800_cluster(), {.sequences = 15360});
   ASSERT_TRUE(chosen.ok()) << chosen.status();
   EXPECT_EQ(chosen->tensor_parallel, 1);
-  EXPECT_LE(forecast_step(shape, *chosen, h800_cluster())->parts.step_seconds(), step->parts.step_seconds() * (1 + 1e-9));
+  EXPECT_LE(forecast_step(shape, *chosen, h800_cluster())->parts.step_seconds(),
+            step->parts.step_seconds() * (1 + 1e-9));
 }
 
 TEST(StepForecastTest, RecomputationTradesTimeForMemory) {
   const CostShape shape = preset("mixtral-8x7b").value();
   JobLayout layout{.lanes = {8, 8, 8, 8}, .micro_batches = 64};
   std::vector<double> seconds, bytes;
-  for (const auto recompute : {ActivationRecompute::kNone, ActivationRecompute::kExperts, ActivationRecompute::kLayer}) {
+  for (const auto recompute :
+       {ActivationRecompute::kNone, ActivationRecompute::kExperts, ActivationRecompute::kLayer}) {
     layout.recompute = recompute;
     const auto step = forecast_step(shape, layout, a100_cluster(4));
     seconds.push_back(step->parts.pipeline_seconds);
@@ -266,10 +292,12 @@ TEST(StepForecastTest, TensorParallelismDividesALane) {
   JobLayout shared{.lanes = {2, 2, 2, 2}, .tensor_parallel = 4, .micro_batches = 64};
   EXPECT_EQ(shared.gpus(), whole.gpus());
   ClusterSpec cluster = a100_cluster(4);
-  const auto apart = forecast_step(shape, {.lanes = {2, 2, 2, 2}, .micro_batches = 64}, a100_cluster(1));
+  const auto apart =
+      forecast_step(shape, {.lanes = {2, 2, 2, 2}, .micro_batches = 64}, a100_cluster(1));
   const auto together = forecast_step(shape, shared, cluster);
   ASSERT_TRUE(together.ok()) << together.status();
-  for (const auto part : {&JobProfile::weight_bytes, &JobProfile::gradient_bytes, &JobProfile::optimizer_bytes, &JobProfile::activation_bytes}) {
+  for (const auto part : {&JobProfile::weight_bytes, &JobProfile::gradient_bytes,
+                          &JobProfile::optimizer_bytes, &JobProfile::activation_bytes}) {
     EXPECT_NEAR((together->profile.*part) / (apart->profile.*part), 0.25, 1e-6);
   }
   EXPECT_NEAR(together->profile.rank_state_bytes() / apart->profile.rank_state_bytes(), 0.25, 1e-6);
@@ -281,10 +309,16 @@ TEST(StepForecastTest, TensorParallelismDividesALane) {
   cluster.nic_bytes_per_second = 1e18;
   ClusterSpec one = a100_cluster(1);
   one.gpu.fabric_bytes_per_second = one.nic_bytes_per_second = 1e18;
-  const double ideal = forecast_step(shape, {.lanes = {2, 2, 2, 2}, .micro_batches = 64}, one)->parts.pipeline_seconds / 4;
+  const double ideal = forecast_step(shape, {.lanes = {2, 2, 2, 2}, .micro_batches = 64}, one)
+                           ->parts.pipeline_seconds /
+                       4;
   EXPECT_NEAR(forecast_step(shape, shared, cluster)->parts.pipeline_seconds / ideal, 1, 0.02);
   shared.tensor_parallel = 3;
-  EXPECT_NE(forecast_step(shape, shared, cluster).status().message().find("tensor parallelism of degree 3, allowed: divisors of"), std::string::npos);
+  EXPECT_NE(forecast_step(shape, shared, cluster)
+                .status()
+                .message()
+                .find("tensor parallelism of degree 3, allowed: divisors of"),
+            std::string::npos);
 }
 
 TEST(GpuCatalogTest, NamesAndUnknownOnes) {

@@ -25,13 +25,16 @@ OperatorWork operator_work(const OperatorSpec& spec, const CostShape& shape) {
   return work;
 }
 
-double step_work_per_token(const CostShape& shape) { return step_work_per_token(cost_operators(shape), shape); }
+double step_work_per_token(const CostShape& shape) {
+  return step_work_per_token(cost_operators(shape), shape);
+}
 
 double step_work_per_token(const std::vector<OperatorSpec>& operators, const CostShape& shape) {
   double sum = 0;
   for (const OperatorSpec& spec : operators) {
     const double share = spec.kind == OperatorKind::kExpert
-                             ? static_cast<double>(shape.top_k) / static_cast<double>(shape.experts) : 1;
+                             ? static_cast<double>(shape.top_k) / static_cast<double>(shape.experts)
+                             : 1;
     sum += share * operator_work(spec, shape).total();
   }
   return sum;

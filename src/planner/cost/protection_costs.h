@@ -1,8 +1,8 @@
 // What each way to protect a job costs it, from what it holds and what its links carry.
 //
-// Every function prices one kind of protection: how long steps become, how often to save, what a failure
-// then costs, how much host memory it takes. What does not fit is a reason, not an error: the planner
-// shows it beside what it chose.
+// Every function prices one kind of protection: how long steps become, how often to save, what a
+// failure then costs, how much host memory it takes. What does not fit is a reason, not an error:
+// the planner shows it beside what it chose.
 #pragma once
 
 #include <optional>
@@ -20,12 +20,13 @@
 namespace evermoe {
 
 struct PricedProtection {
-  RunStrategy strategy;            // replacement: restart
+  RunStrategy strategy;  // replacement: restart
   double host_bytes_per_gpu = 0;
   double stall_share = 0;          // of a mean step, overhead and stalls together
   std::optional<OrderKind> order;  // of sparse captures
   std::vector<std::string> reasons;
-  std::string fallback_reason;     // why durable saves below copies in memory are as often; empty without
+  std::string
+      fallback_reason;  // why durable saves below copies in memory are as often; empty without
 };
 
 // Why a protection is not to be had: "needs 96.0 GB of host memory per GPU, 31.3 GB are allowed".
@@ -36,40 +37,51 @@ struct ProtectionRefused {
 
 using Priced = std::variant<PricedProtection, ProtectionRefused>;
 
-// Everything is saved to durable storage, in the background after a copy to host memory (as CheckFreq). The
-// interval is the exact optimum for the stall, or the budget's; at least as long as a save is under way.
+// Everything is saved to durable storage, in the background after a copy to host memory (as
+// CheckFreq). The interval is the exact optimum for the stall, or the budget's; at least as long as
+// a save is under way.
 Priced price_durable(const JobProfile& job, const ClusterSpec& cluster, const PlanBudget& budget);
 
-// Everything is copied to peers' memory (as Gemini), durable saves below. Fewer copies if memory asks for it.
-Priced price_peer_memory(const JobProfile& job, const ClusterSpec& cluster, const PlanBudget& budget);
+// Everything is copied to peers' memory (as Gemini), durable saves below. Fewer copies if memory
+// asks for it.
+Priced price_peer_memory(const JobProfile& job, const ClusterSpec& cluster,
+                         const PlanBudget& budget);
 
-// LOSSY. Durable saves of everything but experts and of K experts per layer (PEC). The least K, with its best
-// interval, whose expected loss stays within the budget. Refused if the budget allows no loss.
-Priced price_partial_experts(const JobProfile& job, const ClusterSpec& cluster, const PlanBudget& budget);
+// LOSSY. Durable saves of everything but experts and of K experts per layer (PEC). The least K,
+// with its best interval, whose expected loss stays within the budget. Refused if the budget allows
+// no loss.
+Priced price_partial_experts(const JobProfile& job, const ClusterSpec& cluster,
+                             const PlanBudget& budget);
 
-// Windows of sparse snapshots at peers (MoEtion), durable saves below: protection/schedule/window_plan.h's plan for
-// every different stage, at the longest of their windows.
+// Windows of sparse snapshots at peers (MoEtion), durable saves below:
+// protection/schedule/window_plan.h's plan for every different stage, at the longest of their
+// windows.
 Priced price_sparse(const JobProfile& job, const ClusterSpec& cluster, const PlanBudget& budget);
 
-// Live replicas of every state on several nodes of its stage (as Lazarus), durable saves below: nothing is copied, and a
-// failure loses the step under way. But optimizer states cannot be cut into shards that are there once: every rank keeps
-// and updates those of all it holds, and gradients must be whole everywhere. Replicas are those of `experts`.
-Priced price_replicas(const JobProfile& job, const ClusterSpec& cluster, const PlanBudget& budget, const ExpertPlan& experts);
+// Live replicas of every state on several nodes of its stage (as Lazarus), durable saves below:
+// nothing is copied, and a failure loses the step under way. But optimizer states cannot be cut
+// into shards that are there once: every rank keeps and updates those of all it holds, and
+// gradients must be whole everywhere. Replicas are those of `experts`.
+Priced price_replicas(const JobProfile& job, const ClusterSpec& cluster, const PlanBudget& budget,
+                      const ExpertPlan& experts);
 
 // Nothing is ever saved: costs nothing, and every failure takes the job back to its beginning.
 PricedProtection price_nothing(const JobProfile& job, const ClusterSpec& cluster);
 
-// What takes all copies of a state in memory, so that only durable saves are left. Mean seconds between, 0 for never.
+// What takes all copies of a state in memory, so that only durable saves are left. Mean seconds
+// between, 0 for never.
 struct MemoryLoss {
-  double copies_mtbf_seconds = 0;     // all holders of one state, before they hold copies again (an estimate)
+  double copies_mtbf_seconds =
+      0;  // all holders of one state, before they hold copies again (an estimate)
   double rack_mtbf_seconds = 0;       // the rack, where there is only one
   double whole_job_mtbf_seconds = 0;  // storage, switches, power
   double mtbf_seconds() const;        // of any of them
 };
 MemoryLoss memory_loss(const JobProfile& job, const ClusterSpec& cluster, int copies);
 
-// The durable saves below copies in memory, needed only when those are lost: the interval is the exact optimum for that
-// (protection/interval/interval.h), no longer than kFallbackLongestSeconds and no shorter than a save takes. Nothing without storage.
+// The durable saves below copies in memory, needed only when those are lost: the interval is the
+// exact optimum for that (protection/interval/interval.h), no longer than kFallbackLongestSeconds
+// and no shorter than a save takes. Nothing without storage.
 inline constexpr double kFallbackLongestSeconds = 24 * 3600;
 PeriodicSave price_fallback(const JobProfile& job, const ClusterSpec& cluster, int copies);
 // The same for a priced protection, with its copies and the reason.
@@ -84,8 +96,10 @@ double save_stall_seconds(const JobProfile& job, const ClusterSpec& cluster);
 
 double host_budget_bytes(const ClusterSpec& cluster, const PlanBudget& budget);
 
-// Fills in the stall share of what has its strategy and memory; the reason if the budget does not allow it.
-std::optional<ProtectionRefused> over_budget(const char* name, const JobProfile& job, const ClusterSpec& cluster, const PlanBudget& budget,
+// Fills in the stall share of what has its strategy and memory; the reason if the budget does not
+// allow it.
+std::optional<ProtectionRefused> over_budget(const char* name, const JobProfile& job,
+                                             const ClusterSpec& cluster, const PlanBudget& budget,
                                              PricedProtection& priced);
 
 // The job as the simulation wants it.

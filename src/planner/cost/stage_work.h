@@ -24,11 +24,12 @@ struct StageWork {
   double forward_seconds = 0;
   double backward_seconds = 0;
   double activation_bytes_per_round = 0;  // kept until the backward round
-  double activation_bytes_again = 0;      // of the largest layer, while what was not kept is computed again
-  double sent_bytes_per_round = 0;        // over both boundaries
+  double activation_bytes_again =
+      0;  // of the largest layer, while what was not kept is computed again
+  double sent_bytes_per_round = 0;  // over both boundaries
 
-  double reduction_seconds = 0;           // of gradients, and gathering of updated weights; per step
-  double update_seconds = 0;              // per step
+  double reduction_seconds = 0;  // of gradients, and gathering of updated weights; per step
+  double update_seconds = 0;     // per step
 
   double weight_bytes = 0;
   double gradient_bytes = 0;
@@ -38,8 +39,10 @@ struct StageWork {
   std::vector<OperatorProfile> operators;  // of the lane with most experts
 };
 
-// By stage, all numbers of one GPU. `operators` are those of the shape. REQUIRES: the layout fits the model and the cluster.
-std::vector<StageWork> stage_works(const CostShape& shape, const std::vector<OperatorSpec>& operators, const JobLayout& layout,
-                                   const ClusterSpec& cluster);
+// By stage, all numbers of one GPU. `operators` are those of the shape. REQUIRES: the layout fits
+// the model and the cluster.
+std::vector<StageWork> stage_works(const CostShape& shape,
+                                   const std::vector<OperatorSpec>& operators,
+                                   const JobLayout& layout, const ClusterSpec& cluster);
 
 }  // namespace evermoe

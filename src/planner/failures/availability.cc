@@ -13,11 +13,14 @@ namespace {
 
 using Kind = AvailabilityEvent::Kind;
 
-// Lives of nodes, racks and what all of them share, as alternating times of being up and being repaired.
+// Lives of nodes, racks and what all of them share, as alternating times of being up and being
+// repaired.
 class DrawnAvailability : public AvailabilitySource {
  public:
   DrawnAvailability(const FailureLaw& law, int nodes, int racks, uint64_t seed)
-      : law_(law), nodes_(nodes), racks_(law.rack_mtbf_seconds > 0 ? racks : 0),
+      : law_(law),
+        nodes_(nodes),
+        racks_(law.rack_mtbf_seconds > 0 ? racks : 0),
         scale_(law.node_mtbf_seconds / std::tgamma(1 + 1 / law.shape)),
         causes_(static_cast<size_t>(nodes), 0) {
     std::vector<Turn> turns;
@@ -68,7 +71,8 @@ class DrawnAvailability : public AvailabilitySource {
   // probability proportional to its length.
   double first_life(int unit) {
     if (unit >= nodes_ || !law_.aged || law_.shape == 1) return life(unit);
-    const double long_life = scale_ * std::pow(random(unit).gamma(1 + 1 / law_.shape), 1 / law_.shape);
+    const double long_life =
+        scale_ * std::pow(random(unit).gamma(1 + 1 / law_.shape), 1 / law_.shape);
     return random(unit).uniform() * long_life;
   }
 
@@ -100,7 +104,8 @@ class DrawnAvailability : public AvailabilitySource {
     if (is_rack(unit)) return Kind::kDown;
     if (law_.repair_seconds == 0) return Kind::kCrash;
     if (law_.crash_share > 0 && random(unit).uniform() < law_.crash_share) return Kind::kCrash;
-    if (law_.announced_share > 0 && random(unit).uniform() < law_.announced_share) return Kind::kAnnounced;
+    if (law_.announced_share > 0 && random(unit).uniform() < law_.announced_share)
+      return Kind::kAnnounced;
     return Kind::kDown;
   }
 
@@ -146,7 +151,8 @@ int rack_of(int node, int nodes, int racks) {
   return static_cast<int>((static_cast<int64_t>(node + 1) * racks - 1) / nodes);
 }
 
-std::unique_ptr<AvailabilitySource> draw_availability(const FailureLaw& law, int nodes, int racks, uint64_t seed) {
+std::unique_ptr<AvailabilitySource> draw_availability(const FailureLaw& law, int nodes, int racks,
+                                                      uint64_t seed) {
   CHECK(nodes >= 1 && racks >= 0) << nodes << " nodes, " << racks << " racks";
   CHECK_OK(check(law, racks));
   return std::make_unique<DrawnAvailability>(law, nodes, racks, seed);

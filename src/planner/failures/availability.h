@@ -1,8 +1,8 @@
 // What happens to the nodes of a cluster in time, whatever the job on it does.
 //
-// A source yields events in time order. It may draw them from a law or read them from a recorded trace;
-// the job's simulation cannot tell. Things that happen at one instant to several nodes (a rack) are one
-// event: they are lost together, which decides whether copies survive.
+// A source yields events in time order. It may draw them from a law or read them from a recorded
+// trace; the job's simulation cannot tell. Things that happen at one instant to several nodes (a
+// rack) are one event: they are lost together, which decides whether copies survive.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ struct AvailabilityEvent {
     kUp,         // the nodes are there (again)
     kDown,       // they are gone, with all in their memory
     kCrash,      // their processes died; the nodes are there
-    kAnnounced,  // they will go and can be left first; as far as the source is concerned they are down now
+    kAnnounced,  // they will go and can be left first; as far as the source is concerned they are
+                 // down now
   };
   double seconds = 0;
   Kind kind = Kind::kUp;
@@ -42,8 +43,10 @@ class AvailabilitySource {
 int rack_of(int node, int nodes, int racks);
 
 // Draws from the law; all nodes are up at the start. Stream n of the seed is node n's life, stream
-// nodes + r that of rack r, the one after the racks' that of what all share: then every node that is up crashes. O(log nodes) per event, O(nodes) memory.
+// nodes + r that of rack r, the one after the racks' that of what all share: then every node that
+// is up crashes. O(log nodes) per event, O(nodes) memory.
 // REQUIRES: nodes >= 1, racks >= 0, check(law, racks) is ok.
-std::unique_ptr<AvailabilitySource> draw_availability(const FailureLaw& law, int nodes, int racks, uint64_t seed);
+std::unique_ptr<AvailabilitySource> draw_availability(const FailureLaw& law, int nodes, int racks,
+                                                      uint64_t seed);
 
 }  // namespace evermoe

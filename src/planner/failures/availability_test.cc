@@ -74,7 +74,8 @@ TEST(AvailabilityTest, PoissonFailuresComeAtTheirRate) {
 }
 
 TEST(AvailabilityTest, TheWholeJobFailsAtOnce) {
-  const FailureLaw law{.node_mtbf_seconds = 1e11, .repair_seconds = kDay, .whole_job_node_seconds = 500 * kDay};
+  const FailureLaw law{
+      .node_mtbf_seconds = 1e11, .repair_seconds = kDay, .whole_job_node_seconds = 500 * kDay};
   EXPECT_DOUBLE_EQ(whole_job_failure_rate(law, 50) * kDay, 0.1);
   EXPECT_NEAR(failure_rate(law, 50, 0) * kDay, 0.1, 1e-4);
   EXPECT_DOUBLE_EQ(whole_job_failure_rate(scaled(law, 2), 50) * kDay, 0.2);
@@ -85,10 +86,14 @@ TEST(AvailabilityTest, TheWholeJobFailsAtOnce) {
 }
 
 TEST(AvailabilityTest, SharesOfCrashesAndAnnouncements) {
-  const FailureLaw law{.node_mtbf_seconds = kDay, .repair_seconds = 3600, .crash_share = 0.25, .announced_share = 0.4};
+  const FailureLaw law{.node_mtbf_seconds = kDay,
+                       .repair_seconds = 3600,
+                       .crash_share = 0.25,
+                       .announced_share = 0.4};
   const auto source = draw_availability(law, 50, 0, 6);
   Watched seen = watch(*source, 400 * kDay);
-  const double failures = seen.events[Kind::kCrash] + seen.events[Kind::kDown] + seen.events[Kind::kAnnounced];
+  const double failures =
+      seen.events[Kind::kCrash] + seen.events[Kind::kDown] + seen.events[Kind::kAnnounced];
   EXPECT_NEAR(seen.events[Kind::kCrash] / failures, 0.25, 0.015);
   EXPECT_NEAR(seen.events[Kind::kAnnounced] / failures, 0.75 * 0.4, 0.015);
   EXPECT_NEAR(seen.events[Kind::kUp], seen.events[Kind::kDown] + seen.events[Kind::kAnnounced], 50);
@@ -101,7 +106,8 @@ TEST(AvailabilityTest, AgedWeibullNodesFailAtTheMeanRateFromTheStart) {
     const FailureLaw law{.node_mtbf_seconds = 10 * kDay, .shape = shape};
     int early = 0, late = 0;
     const auto source = draw_availability(law, 20000, 0, 7);
-    for (const double time : watch(*source, 4 * kDay).failure_times) (time < 2 * kDay ? early : late) += 1;
+    for (const double time : watch(*source, 4 * kDay).failure_times)
+      (time < 2 * kDay ? early : late) += 1;
     EXPECT_NEAR(early, 4000, 4 * std::sqrt(4000.0)) << shape;
     EXPECT_NEAR(late, 4000, 4 * std::sqrt(4000.0)) << shape;
   }
@@ -119,31 +125,39 @@ TEST(AvailabilityTest, NewWeibullNodesFailEarlyIfTheShapeIsBelowOne) {
 }
 
 TEST(AvailabilityTest, ARackTakesItsNodesAtOnce) {
-  const FailureLaw law{.node_mtbf_seconds = 1e12, .repair_seconds = 60, .rack_mtbf_seconds = 10 * kDay,
+  const FailureLaw law{.node_mtbf_seconds = 1e12,
+                       .repair_seconds = 60,
+                       .rack_mtbf_seconds = 10 * kDay,
                        .rack_repair_seconds = kDay / 2};
   const auto source = draw_availability(law, 10, 3, 9);
   std::vector<int> sizes;
   for (int i = 0; i < 2000; ++i) {
     const auto event = source->next();
-    for (const int node : event->nodes) EXPECT_EQ(rack_of(node, 10, 3), rack_of(event->nodes[0], 10, 3));
+    for (const int node : event->nodes)
+      EXPECT_EQ(rack_of(node, 10, 3), rack_of(event->nodes[0], 10, 3));
     sizes.push_back(static_cast<int>(event->nodes.size()));
   }
-  EXPECT_EQ(std::count(sizes.begin(), sizes.end(), 3) + std::count(sizes.begin(), sizes.end(), 4), 2000);
+  EXPECT_EQ(std::count(sizes.begin(), sizes.end(), 3) + std::count(sizes.begin(), sizes.end(), 4),
+            2000);
   const auto again = draw_availability(law, 10, 3, 9);
   EXPECT_NEAR(watch(*again, 30000 * kDay).up_share, 10 / 10.5, 0.003);
 }
 
 // A node that fails in a failed rack stays down until both are repaired, and is reported once.
 TEST(AvailabilityTest, CausesOverlapWithoutDoubleReports) {
-  const FailureLaw law{.node_mtbf_seconds = kDay, .repair_seconds = kDay / 2, .exponential_repair = true,
-                       .rack_mtbf_seconds = kDay, .rack_repair_seconds = kDay / 2};
+  const FailureLaw law{.node_mtbf_seconds = kDay,
+                       .repair_seconds = kDay / 2,
+                       .exponential_repair = true,
+                       .rack_mtbf_seconds = kDay,
+                       .rack_repair_seconds = kDay / 2};
   const auto source = draw_availability(law, 12, 4, 10);
   // watch() checks that only up nodes go and only down ones come.
   EXPECT_NEAR(watch(*source, 20000 * kDay).up_share, availability(law, 4), 0.005);
 }
 
 TEST(AvailabilityTest, SameSeedSameEvents) {
-  const FailureLaw law{.node_mtbf_seconds = kDay, .shape = 0.7, .repair_seconds = 3600, .crash_share = 0.3};
+  const FailureLaw law{
+      .node_mtbf_seconds = kDay, .shape = 0.7, .repair_seconds = 3600, .crash_share = 0.3};
   const auto one = draw_availability(law, 30, 0, 1), same = draw_availability(law, 30, 0, 1),
              other = draw_availability(law, 30, 0, 2);
   EXPECT_EQ(one->next()->seconds, same->next()->seconds);
@@ -155,7 +169,8 @@ TEST(AvailabilityTest, RacksAreConsecutiveAndEven) {
   for (const int racks : {1, 3, 7, 10}) {
     std::vector<int> sizes(static_cast<size_t>(racks), 0);
     for (int node = 0; node < 10; ++node) ++sizes[static_cast<size_t>(rack_of(node, 10, racks))];
-    EXPECT_LE(*std::max_element(sizes.begin(), sizes.end()), *std::min_element(sizes.begin(), sizes.end()) + 1);
+    EXPECT_LE(*std::max_element(sizes.begin(), sizes.end()),
+              *std::min_element(sizes.begin(), sizes.end()) + 1);
   }
 }
 
@@ -177,7 +192,11 @@ std::string data(const std::string& name) {
 
 // The table in data/planner/README.md.
 TEST(FailureTraceTest, RecordedInstanceTraces) {
-  struct Row { const char* name; int instants, removed, nodes_max; double mean, share; };
+  struct Row {
+    const char* name;
+    int instants, removed, nodes_max;
+    double mean, share;
+  };
   for (const Row& row : {Row{"bamboo-ec2-p3.csv", 79, 167, 32, 24.0, 0.200},
                          Row{"bamboo-g4dn-6h-24instants.csv", 24, 34, 15, 10.3, 0.333},
                          Row{"oobleck-scaled-gcp.csv", 63, 72, 30, 22.2, 0.133}}) {
@@ -207,7 +226,8 @@ TEST(FailureTraceTest, RecordedFaultsOfAPreTrainingCluster) {
 }
 
 TEST(FailureTraceTest, EventsOfOneInstantAreOneLossAndReplacementsComeFirst) {
-  const auto trace = parse_instance_trace("0,add,a\n0,add,b\n0,add,c\n60000,remove,a\n60000,remove,c\n60000,add,d\n", "t");
+  const auto trace = parse_instance_trace(
+      "0,add,a\n0,add,b\n0,add,c\n60000,remove,a\n60000,remove,c\n60000,add,d\n", "t");
   ASSERT_TRUE(trace.ok());
   ASSERT_EQ(trace->events.size(), 2u);
   EXPECT_EQ(trace->events[0].kind, Kind::kUp);
@@ -218,8 +238,10 @@ TEST(FailureTraceTest, EventsOfOneInstantAreOneLossAndReplacementsComeFirst) {
 TEST(FailureTraceTest, FaultsWithoutLengthAreCrashesAndOverlapsOneDownTime) {
   const std::string header = "time_days,node,event,level,class,desc\n";
   const auto trace = parse_fault_trace(header +
-      "1,a,fault_start,H,c,d\n1,a,fault_end,H,c,d\n2,b,fault_start,H,c,d\n3,b,fault_start,O,c,d\n"
-      "3,b,fault_end,H,c,d\n4,b,fault_end,O,c,\"d, e\"\n", "t", 3);
+                                           "1,a,fault_start,H,c,d\n1,a,fault_end,H,c,d\n2,b,fault_"
+                                           "start,H,c,d\n3,b,fault_start,O,c,d\n"
+                                           "3,b,fault_end,H,c,d\n4,b,fault_end,O,c,\"d, e\"\n",
+                                       "t", 3);
   ASSERT_TRUE(trace.ok()) << trace.status();
   ASSERT_EQ(trace->events.size(), 3u);
   EXPECT_EQ(trace->events[0].kind, Kind::kCrash);
@@ -229,16 +251,21 @@ TEST(FailureTraceTest, FaultsWithoutLengthAreCrashesAndOverlapsOneDownTime) {
 }
 
 TEST(FailureTraceTest, WrongLinesAreNamed) {
-  auto why = [](const absl::StatusOr<FailureTrace>& trace) { return std::string(trace.status().message()); };
+  auto why = [](const absl::StatusOr<FailureTrace>& trace) {
+    return std::string(trace.status().message());
+  };
   EXPECT_EQ(why(parse_instance_trace("0,add,a\n5,drop,a\n", "f.csv")),
             "f.csv:2: found \"5,drop,a\", allowed: time_ms,add|remove,node");
   EXPECT_EQ(why(parse_instance_trace("9,add,a\n5,add,b\n", "f.csv")),
             "f.csv:2: found \"5\", allowed: times that never fall");
-  EXPECT_EQ(why(parse_instance_trace("0,remove,a\n", "f.csv")),
-            "f.csv:1: found \"0,remove,a\", allowed: a node is added once and then removed at most once");
+  EXPECT_EQ(
+      why(parse_instance_trace("0,remove,a\n", "f.csv")),
+      "f.csv:1: found \"0,remove,a\", allowed: a node is added once and then removed at most once");
   EXPECT_FALSE(parse_instance_trace("", "f.csv").ok());
   EXPECT_FALSE(parse_fault_trace("nope\n", "f.csv", 4).ok());
-  EXPECT_FALSE(parse_fault_trace("time_days,node,event,level,class,desc\n1,a,fault_end,H,c,d\n", "f", 1).ok());
+  EXPECT_FALSE(
+      parse_fault_trace("time_days,node,event,level,class,desc\n1,a,fault_end,H,c,d\n", "f", 1)
+          .ok());
 }
 
 }  // namespace

@@ -12,12 +12,14 @@ constexpr double kHour = 3600, kSecondsMax = 3.6e12, kLifeLeast = 1e-3;
 // `seconds` in hours, as the key of a cluster's file has it.
 absl::Status hours_in_range(const char* key, double seconds, double least_seconds) {
   if (seconds >= least_seconds && seconds <= kSecondsMax) return absl::OkStatus();
-  return InvalidInput(absl::StrCat("failures.", key, ": found ", seconds / kHour, ", allowed: ", least_seconds / kHour, " to ", kSecondsMax / kHour));
+  return InvalidInput(absl::StrCat("failures.", key, ": found ", seconds / kHour, ", allowed: ",
+                                   least_seconds / kHour, " to ", kSecondsMax / kHour));
 }
 
 absl::Status in_range(const char* key, double value, double least, double most) {
   if (value >= least && value <= most) return absl::OkStatus();
-  return InvalidInput(absl::StrCat("failures.", key, ": found ", value, ", allowed: ", least, " to ", most));
+  return InvalidInput(
+      absl::StrCat("failures.", key, ": found ", value, ", allowed: ", least, " to ", most));
 }
 
 }  // namespace
@@ -32,8 +34,9 @@ absl::Status check(const FailureLaw& law, int racks) {
   RETURN_IF_ERROR(hours_in_range("rack_repair_hours", law.rack_repair_seconds, 0));
   RETURN_IF_ERROR(hours_in_range("whole_job_node_hours", law.whole_job_node_seconds, 0));
   if (law.rack_mtbf_seconds > 0 && racks < 1) {
-    return InvalidInput(absl::StrCat("failures.rack_mtbf_hours: found ", law.rack_mtbf_seconds / kHour,
-                                     ", allowed: 0 where cluster.racks does not say how many racks there are"));
+    return InvalidInput(
+        absl::StrCat("failures.rack_mtbf_hours: found ", law.rack_mtbf_seconds / kHour,
+                     ", allowed: 0 where cluster.racks does not say how many racks there are"));
   }
   return absl::OkStatus();
 }

@@ -24,21 +24,26 @@ constexpr double kSecondsPerDay = 86400;
 constexpr size_t kShownMax = 60;
 constexpr char kFaultHeader[] = "time_days,node,event,level,class,desc";
 
-absl::Status bad_line(const std::string& origin, size_t line, const std::string& found, const std::string& allowed) {
+absl::Status bad_line(const std::string& origin, size_t line, const std::string& found,
+                      const std::string& allowed) {
   const std::string shown = absl::Utf8SafeCEscape(found.substr(0, kShownMax));
-  return InvalidInput(absl::StrCat(origin, ":", line, ": found \"", shown, "\", allowed: ", allowed));
+  return InvalidInput(
+      absl::StrCat(origin, ":", line, ": found \"", shown, "\", allowed: ", allowed));
 }
 
 std::optional<double> number(const std::string& text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !(value >= 0) || value > 1e15) return std::nullopt;
+  if (error != std::errc() || end != text.data() + text.size() || !(value >= 0) || value > 1e15)
+    return std::nullopt;
   return value;
 }
 
-absl::StatusOr<std::vector<std::string>> lines_of(const std::string& text, const std::string& origin) {
+absl::StatusOr<std::vector<std::string>> lines_of(const std::string& text,
+                                                  const std::string& origin) {
   if (std::ssize(text) > kTraceBytesMax) {
-    return InvalidInput(absl::StrCat(origin, ": found ", text.size(), " bytes, allowed: at most ", kTraceBytesMax));
+    return InvalidInput(
+        absl::StrCat(origin, ": found ", text.size(), " bytes, allowed: at most ", kTraceBytesMax));
   }
   std::vector<std::string> lines = absl::StrSplit(text, '\n');
   for (std::string& line : lines) {
@@ -85,7 +90,9 @@ class PlayedTrace : public AvailabilitySource {
     return AvailabilityEvent{event.seconds, event.kind, event.nodes};
   }
   int nodes() const override { return static_cast<int>(trace_.nodes.size()); }
-  bool up_at_start(int node) const override { return trace_.up_at_start[static_cast<size_t>(node)]; }
+  bool up_at_start(int node) const override {
+    return trace_.up_at_start[static_cast<size_t>(node)];
+  }
 
  private:
   const FailureTrace& trace_;
@@ -110,7 +117,8 @@ class InstanceReader {
     last_ = seconds;
     const int node = names_.id(fields[2]);
     const bool fits = is_add ? !up_.contains(node) && !gone_.contains(node) : up_.contains(node);
-    if (!fits) return bad_line(origin_, line, text, "a node is added once and then removed at most once");
+    if (!fits)
+      return bad_line(origin_, line, text, "a node is added once and then removed at most once");
     record(seconds, node, is_add);
     return absl::OkStatus();
   }
@@ -156,7 +164,8 @@ class FaultReader {
     const Fields fields = absl::StrSplit(text, absl::MaxSplits(',', 5));
     const std::optional<double> days = fields.size() == 6 ? number(fields[0]) : std::nullopt;
     const bool is_start = days && fields[2] == "fault_start";
-    if (!days || (!is_start && fields[2] != "fault_end")) return bad_line(origin_, line, text, kFaultHeader);
+    if (!days || (!is_start && fields[2] != "fault_end"))
+      return bad_line(origin_, line, text, kFaultHeader);
     const double seconds = *days * kSecondsPerDay;
     if (seconds < last_) return bad_line(origin_, line, fields[0], "times that never fall");
     last_ = seconds;
@@ -164,7 +173,8 @@ class FaultReader {
     causes_.resize(static_cast<size_t>(names_.count()), 0);
     if (fields[3] == "Software Failure") return crash(seconds, node, is_start);
     int& causes = causes_[static_cast<size_t>(node)];
-    if (!is_start && causes == 0) return bad_line(origin_, line, text, "fault_end after its fault_start");
+    if (!is_start && causes == 0)
+      return bad_line(origin_, line, text, "fault_end after its fault_start");
     causes += is_start ? 1 : -1;
     if (is_start && causes == 1) table_[{seconds, Kind::kDown}].insert(node);
     if (!is_start && causes == 0) end_fault(seconds, node);
@@ -187,7 +197,8 @@ class FaultReader {
 
  private:
   absl::Status crash(double seconds, int node, bool is_start) {
-    if (is_start && causes_[static_cast<size_t>(node)] == 0) table_[{seconds, Kind::kCrash}].insert(node);
+    if (is_start && causes_[static_cast<size_t>(node)] == 0)
+      table_[{seconds, Kind::kCrash}].insert(node);
     return absl::OkStatus();
   }
 
@@ -211,7 +222,8 @@ class FaultReader {
 
 }  // namespace
 
-absl::StatusOr<FailureTrace> parse_instance_trace(const std::string& text, const std::string& origin) {
+absl::StatusOr<FailureTrace> parse_instance_trace(const std::string& text,
+                                                  const std::string& origin) {
   ASSIGN_OR_RETURN(const std::vector<std::string> lines, lines_of(text, origin));
   if (lines.empty()) return bad_line(origin, 1, "", "at least one event");
   InstanceReader reader(origin);
@@ -219,7 +231,8 @@ absl::StatusOr<FailureTrace> parse_instance_trace(const std::string& text, const
   return reader.take();
 }
 
-absl::StatusOr<FailureTrace> parse_fault_trace(const std::string& text, const std::string& origin, int nodes) {
+absl::StatusOr<FailureTrace> parse_fault_trace(const std::string& text, const std::string& origin,
+                                               int nodes) {
   ASSIGN_OR_RETURN(const std::vector<std::string> lines, lines_of(text, origin));
   if (lines.empty() || lines[0] != kFaultHeader) {
     return bad_line(origin, 1, lines.empty() ? "" : lines[0], kFaultHeader);
@@ -227,7 +240,8 @@ absl::StatusOr<FailureTrace> parse_fault_trace(const std::string& text, const st
   FaultReader reader(origin);
   for (size_t i = 1; i < lines.size(); ++i) RETURN_IF_ERROR(reader.read(i + 1, lines[i]));
   if (reader.named() > nodes) {
-    return bad_line(origin, lines.size(), absl::StrCat(reader.named(), " nodes"), absl::StrCat("at most ", nodes));
+    return bad_line(origin, lines.size(), absl::StrCat(reader.named(), " nodes"),
+                    absl::StrCat("at most ", nodes));
   }
   return reader.take(nodes);
 }

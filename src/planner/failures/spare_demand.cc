@@ -51,11 +51,16 @@ double at_most_down(const FailureLaw& law, int nodes, int racks, int most) {
   return std::min(1.0, sum);
 }
 
-double mean_down(const FailureLaw& law, int nodes, int racks) { return nodes * (1 - availability(law, racks)); }
+double mean_down(const FailureLaw& law, int nodes, int racks) {
+  return nodes * (1 - availability(law, racks));
+}
 
-std::optional<int> spares_needed(const FailureLaw& law, int nodes, int racks, double probability, int spares_max) {
+std::optional<int> spares_needed(const FailureLaw& law, int nodes, int racks, double probability,
+                                 int spares_max) {
   CHECK(0 < probability && probability < 1 && spares_max >= 0) << probability;
-  const auto suffice = [&](int spares) { return at_most_down(law, nodes + spares, racks, spares) >= probability; };
+  const auto suffice = [&](int spares) {
+    return at_most_down(law, nodes + spares, racks, spares) >= probability;
+  };
   if (suffice(0)) return 0;
   int low = 0, high = 1;
   while (high < spares_max && !suffice(high)) {

@@ -1,4 +1,5 @@
-// Nodes that are down at an instant: the closed form against dumb enumeration, and against sources that are watched.
+// Nodes that are down at an instant: the closed form against dumb enumeration, and against sources
+// that are watched.
 #include "planner/failures/spare_demand.h"
 
 #include <gtest/gtest.h>
@@ -34,10 +35,15 @@ double enumerated(double node_down, double rack_down, int nodes, int racks, int 
 }
 
 TEST(SpareDemandTest, TheFormulaIsTheSumOverAllStates) {
-  const FailureLaw law{.node_mtbf_seconds = 9 * kHour, .repair_seconds = kHour, .rack_mtbf_seconds = 3 * kHour, .rack_repair_seconds = kHour};
-  for (const auto& [nodes, racks] : {std::pair(6, 2), std::pair(7, 3), std::pair(5, 5), std::pair(8, 1)}) {
+  const FailureLaw law{.node_mtbf_seconds = 9 * kHour,
+                       .repair_seconds = kHour,
+                       .rack_mtbf_seconds = 3 * kHour,
+                       .rack_repair_seconds = kHour};
+  for (const auto& [nodes, racks] :
+       {std::pair(6, 2), std::pair(7, 3), std::pair(5, 5), std::pair(8, 1)}) {
     for (int most = 0; most <= nodes; ++most) {
-      EXPECT_NEAR(at_most_down(law, nodes, racks, most), enumerated(0.1, 0.25, nodes, racks, most), 1e-12)
+      EXPECT_NEAR(at_most_down(law, nodes, racks, most), enumerated(0.1, 0.25, nodes, racks, most),
+                  1e-12)
           << most << " of " << nodes << " in " << racks << " racks";
     }
   }
@@ -58,32 +64,48 @@ double watched(AvailabilitySource& source, double seconds, int most) {
 }
 
 TEST(SpareDemandTest, WhatSourcesDoIsWhatTheFormulaSays) {
-  const FailureLaw nodes_only{.node_mtbf_seconds = 40 * kDay, .shape = 0.7, .aged = false, .repair_seconds = 2 * kDay, .crash_share = 0.3};
-  const FailureLaw with_racks{.node_mtbf_seconds = 100 * kDay, .repair_seconds = kDay, .announced_share = 0.2,
-                              .rack_mtbf_seconds = 1000 * kHour, .rack_repair_seconds = kDay};
+  const FailureLaw nodes_only{.node_mtbf_seconds = 40 * kDay,
+                              .shape = 0.7,
+                              .aged = false,
+                              .repair_seconds = 2 * kDay,
+                              .crash_share = 0.3};
+  const FailureLaw with_racks{.node_mtbf_seconds = 100 * kDay,
+                              .repair_seconds = kDay,
+                              .announced_share = 0.2,
+                              .rack_mtbf_seconds = 1000 * kHour,
+                              .rack_repair_seconds = kDay};
   struct Case {
     FailureLaw law;
     int nodes, racks, most;
   };
-  for (const Case& c : {Case{nodes_only, 60, 0, 2}, Case{with_racks, 64, 8, 1}, Case{with_racks, 64, 8, 9}, Case{with_racks, 70, 32, 5}}) {
+  for (const Case& c : {Case{nodes_only, 60, 0, 2}, Case{with_racks, 64, 8, 1},
+                        Case{with_racks, 64, 8, 9}, Case{with_racks, 70, 32, 5}}) {
     std::vector<double> shares;
     for (uint64_t seed = 1; seed <= 20; ++seed) {
-      shares.push_back(watched(*draw_availability(c.law, c.nodes, c.racks, seed), 3000 * kDay, c.most));
+      shares.push_back(
+          watched(*draw_availability(c.law, c.nodes, c.racks, seed), 3000 * kDay, c.most));
     }
     const Estimate estimate = estimate_mean(shares);
-    EXPECT_NEAR(estimate.mean, at_most_down(c.law, c.nodes, c.racks, c.most), 4 * estimate.error + 0.002) << c.nodes << " nodes, at most " << c.most;
+    EXPECT_NEAR(estimate.mean, at_most_down(c.law, c.nodes, c.racks, c.most),
+                4 * estimate.error + 0.002)
+        << c.nodes << " nodes, at most " << c.most;
     EXPECT_LT(estimate.error, 0.01);
   }
 }
 
 TEST(SpareDemandTest, SparesAreTheLeastThatSuffice) {
-  const FailureLaw law{.node_mtbf_seconds = 100 * kDay, .repair_seconds = kDay, .rack_mtbf_seconds = 1000 * kHour, .rack_repair_seconds = kDay};
+  const FailureLaw law{.node_mtbf_seconds = 100 * kDay,
+                       .repair_seconds = kDay,
+                       .rack_mtbf_seconds = 1000 * kHour,
+                       .rack_repair_seconds = kDay};
   for (const int racks : {0, 16, 256}) {
     for (const double probability : {0.5, 0.95, 0.99}) {
       const auto spares = spares_needed(law, 256, racks, probability, 1000);
       ASSERT_TRUE(spares.has_value()) << racks;
       EXPECT_GE(at_most_down(law, 256 + *spares, racks, *spares), probability);
-      if (*spares > 0) { EXPECT_LT(at_most_down(law, 256 + *spares - 1, racks, *spares - 1), probability); }
+      if (*spares > 0) {
+        EXPECT_LT(at_most_down(law, 256 + *spares - 1, racks, *spares - 1), probability);
+      }
     }
   }
   EXPECT_GT(*spares_needed(law, 256, 16, 0.99, 1000), *spares_needed(law, 256, 0, 0.99, 1000) + 16);
@@ -91,7 +113,10 @@ TEST(SpareDemandTest, SparesAreTheLeastThatSuffice) {
 
 // One rack that is down too often: no spares of the same rack help.
 TEST(SpareDemandTest, NoNumberMaySuffice) {
-  const FailureLaw law{.node_mtbf_seconds = 100 * kDay, .repair_seconds = kDay, .rack_mtbf_seconds = 30 * kDay, .rack_repair_seconds = kDay};
+  const FailureLaw law{.node_mtbf_seconds = 100 * kDay,
+                       .repair_seconds = kDay,
+                       .rack_mtbf_seconds = 30 * kDay,
+                       .rack_repair_seconds = kDay};
   EXPECT_EQ(spares_needed(law, 16, 1, 0.99, 10000), std::nullopt);
   EXPECT_NEAR(mean_down(law, 16, 1), 16 * (1 - 100.0 / 101 * 30 / 31), 1e-12);
 }

@@ -13,14 +13,25 @@ namespace {
 
 std::string reason_of(const ExpertPlan& plan) {
   if (plan.experts == 0) return "the model has no experts";
-  if (plan.replicas == 1) return absl::StrFormat("each of %d experts is in its stage once: a failed node's experts come back from copies", plan.experts);
-  if (plan.nodes == 0) return absl::StrFormat("%d replicas of each of %d experts, on lanes that share nodes", plan.replicas, plan.experts);
-  if (plan.distinct_least < 2) return absl::StrFormat("%d replicas of each of %d experts, some on one node only", plan.replicas, plan.experts);
+  if (plan.replicas == 1)
+    return absl::StrFormat(
+        "each of %d experts is in its stage once: a failed node's experts come back from copies",
+        plan.experts);
+  if (plan.nodes == 0)
+    return absl::StrFormat("%d replicas of each of %d experts, on lanes that share nodes",
+                           plan.replicas, plan.experts);
+  if (plan.distinct_least < 2)
+    return absl::StrFormat("%d replicas of each of %d experts, some on one node only",
+                           plan.replicas, plan.experts);
   const int sure = plan.distinct_least - 1;
-  const std::string text = absl::StrFormat("%d replicas of each of %d experts: every expert survives any %s of a stage", plan.replicas, plan.experts,
-                                           sure == 1 ? "failed node" : absl::StrFormat("%d failed nodes", sure));
-  if (plan.survives_next <= 0) return absl::StrFormat("%s; any %d can lose one", text, plan.distinct_least);
-  return absl::StrFormat("%s; after %d failed nodes all experts are still there with probability %.4g", text, plan.distinct_least, plan.survives_next);
+  const std::string text = absl::StrFormat(
+      "%d replicas of each of %d experts: every expert survives any %s of a stage", plan.replicas,
+      plan.experts, sure == 1 ? "failed node" : absl::StrFormat("%d failed nodes", sure));
+  if (plan.survives_next <= 0)
+    return absl::StrFormat("%s; any %d can lose one", text, plan.distinct_least);
+  return absl::StrFormat(
+      "%s; after %d failed nodes all experts are still there with probability %.4g", text,
+      plan.distinct_least, plan.survives_next);
 }
 
 }  // namespace
@@ -33,11 +44,16 @@ ExpertPlan plan_experts(const JobProfile& job, const JobLayout& layout) {
   if (plan.experts > 0 && fills_nodes && slots % (lanes / job.lanes_per_node) == 0) {
     plan.nodes = lanes / job.lanes_per_node;
     plan.slots = static_cast<int>(slots / plan.nodes);
-    const auto placed = place_replicas(std::vector<int>(static_cast<size_t>(plan.experts), plan.replicas), plan.nodes, plan.slots);
+    const auto placed = place_replicas(
+        std::vector<int>(static_cast<size_t>(plan.experts), plan.replicas), plan.nodes, plan.slots);
     CHECK(placed.ok()) << placed.status();
     plan.distinct_least = placed->distinct_least;
-    const auto curve = plan.nodes <= kSurvivalNodesMax ? survival_curve(placed->experts_of, plan.experts) : absl::UnknownError("");
-    if (curve.ok()) plan.survives_next = curve->survived[static_cast<size_t>(std::min(plan.nodes, plan.distinct_least))];
+    const auto curve = plan.nodes <= kSurvivalNodesMax
+                           ? survival_curve(placed->experts_of, plan.experts)
+                           : absl::UnknownError("");
+    if (curve.ok())
+      plan.survives_next =
+          curve->survived[static_cast<size_t>(std::min(plan.nodes, plan.distinct_least))];
   }
   plan.reason = reason_of(plan);
   return plan;

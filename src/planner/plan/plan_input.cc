@@ -18,7 +18,8 @@ constexpr int64_t kTokensPerGpu = 8192;
 
 absl::Status in_range(const char* name, double value, double least, double most) {
   if (value >= least && value <= most) return absl::OkStatus();
-  return InvalidInput(absl::StrCat("budget: ", name, ": found ", value, ", allowed: ", least, " to ", most));
+  return InvalidInput(
+      absl::StrCat("budget: ", name, ": found ", value, ", allowed: ", least, " to ", most));
 }
 
 int64_t default_sequences(const CostShape& shape, const ClusterSpec& cluster) {
@@ -38,16 +39,20 @@ ActivationRecompute configured_recompute(const JobConfig& config) {
   const ConfigKey* key = recompute_key();
   if (key == nullptr) return ActivationRecompute::kNone;
   const std::string value = key->write(config);  // quoted
-  return parse_recompute(value.size() > 2 ? value.substr(1, value.size() - 2) : value).value_or(ActivationRecompute::kNone);
+  return parse_recompute(value.size() > 2 ? value.substr(1, value.size() - 2) : value)
+      .value_or(ActivationRecompute::kNone);
 }
 
-absl::StatusOr<PlannedJob> configured_job(Files& files, const std::string& path, const std::vector<std::string>& settings) {
+absl::StatusOr<PlannedJob> configured_job(Files& files, const std::string& path,
+                                          const std::vector<std::string>& settings) {
   const absl::StatusOr<std::string> text = read_file(files, path, kConfigBytesMax);
   if (absl::IsNotFound(text.status())) {
-    return InvalidInput(absl::StrCat(path, ": no such file, allowed: a job's configuration or the name of a preset"));
+    return InvalidInput(absl::StrCat(
+        path, ": no such file, allowed: a job's configuration or the name of a preset"));
   }
   if (!text.ok()) return InvalidInput(std::string(text.status().message()));
-  ASSIGN_OR_RETURN(const JobConfig config, parse_config(*text, path, parent_directory(path), settings));
+  ASSIGN_OR_RETURN(const JobConfig config,
+                   parse_config(*text, path, parent_directory(path), settings));
   return PlannedJob{planned_model(config, path), config.protection, config.checkpoint};
 }
 
@@ -56,17 +61,24 @@ bool is_about_layout(const std::string& setting) {
 }
 
 bool is_set(const std::vector<std::string>& settings, const std::string& key) {
-  return std::any_of(settings.begin(), settings.end(), [&](const std::string& setting) { return absl::StartsWith(setting, key + "="); });
+  return std::any_of(settings.begin(), settings.end(), [&](const std::string& setting) {
+    return absl::StartsWith(setting, key + "=");
+  });
 }
 
-absl::StatusOr<PlannedJob> preset_job(const std::string& name, const std::vector<std::string>& settings) {
+absl::StatusOr<PlannedJob> preset_job(const std::string& name,
+                                      const std::vector<std::string>& settings) {
   const std::optional<CostShape> priced_only = cost_preset(name);
-  const std::string shape = priced_only ? cost_preset_toml(*priced_only) : absl::StrCat("[model]\npreset = ", quoted(name), "\n");
-  ASSIGN_OR_RETURN(const JobConfig config, parse_config(absl::StrCat(shape, "[train]\nprecision = \"bf16\"\n"), name, ".", settings));
+  const std::string shape = priced_only ? cost_preset_toml(*priced_only)
+                                        : absl::StrCat("[model]\npreset = ", quoted(name), "\n");
+  ASSIGN_OR_RETURN(
+      const JobConfig config,
+      parse_config(absl::StrCat(shape, "[train]\nprecision = \"bf16\"\n"), name, ".", settings));
   PlannedJob job{planned_model(config, name), config.protection, config.checkpoint};
   if (priced_only) job.model.shape.latent = priced_only->latent;
   if (!is_set(settings, "protection.memory_budget")) job.protection.memory_budget = 0;
-  if (!is_set(settings, "protection.copy_bandwidth")) job.protection.copy_bandwidth = std::numeric_limits<int64_t>::max();
+  if (!is_set(settings, "protection.copy_bandwidth"))
+    job.protection.copy_bandwidth = std::numeric_limits<int64_t>::max();
   if (std::none_of(settings.begin(), settings.end(), is_about_layout)) {
     job.model.layout.reset();
     job.model.sequences = 0;
@@ -84,14 +96,17 @@ PlannedModel planned_model(const JobConfig& config, const std::string& name) {
   layout.micro_batch_size = config.train.micro_batch_size;
   layout.precision = config.train.precision;
   layout.recompute = configured_recompute(config);
-  return {name, config.model, config.train.precision, config.train.micro_batches * config.train.micro_batch_size, layout};
+  return {name, config.model, config.train.precision,
+          config.train.micro_batches * config.train.micro_batch_size, layout};
 }
 
-absl::StatusOr<PlannedJob> load_planned_job(Files& files, const std::string& argument, const std::vector<std::string>& settings) {
+absl::StatusOr<PlannedJob> load_planned_job(Files& files, const std::string& argument,
+                                            const std::vector<std::string>& settings) {
   if (absl::EndsWith(argument, ".toml")) return configured_job(files, argument, settings);
   if (!preset(argument).ok() && !cost_preset(argument)) {
-    return InvalidInput(absl::StrCat("model: found \"", argument, "\", allowed: a file ending in .toml, or one of ",
-                                     absl::StrJoin(preset_names(), ", "), ", ", absl::StrJoin(cost_preset_names(), ", ")));
+    return InvalidInput(absl::StrCat(
+        "model: found \"", argument, "\", allowed: a file ending in .toml, or one of ",
+        absl::StrJoin(preset_names(), ", "), ", ", absl::StrJoin(cost_preset_names(), ", ")));
   }
   return preset_job(argument, settings);
 }
@@ -108,10 +123,15 @@ absl::StatusOr<PlannedStep> plan_step(const PlannedModel& model, const ClusterSp
     if (model.tensor_parallel > 0) planned.layout.tensor_parallel = model.tensor_parallel;
     if (model.recompute) planned.layout.recompute = *model.recompute;
   } else {
-    LayoutChoice choice{.sequences = model.sequences, .precision = model.precision, .tensor_parallel = model.tensor_parallel, .recompute = model.recompute};
+    LayoutChoice choice{.sequences = model.sequences,
+                        .precision = model.precision,
+                        .tensor_parallel = model.tensor_parallel,
+                        .recompute = model.recompute};
     if (choice.sequences == 0) {
       choice.sequences = default_sequences(model.shape, cluster);
-      planned.batch = absl::StrCat("chosen: about ", kTokensPerGpu, " tokens for each GPU, so that it grows with the cluster; --sequences fixes it");
+      planned.batch = absl::StrCat(
+          "chosen: about ", kTokensPerGpu,
+          " tokens for each GPU, so that it grows with the cluster; --sequences fixes it");
     }
     ASSIGN_OR_RETURN(planned.layout, choose_layout(model.shape, cluster, choice));
   }
@@ -120,14 +140,20 @@ absl::StatusOr<PlannedStep> plan_step(const PlannedModel& model, const ClusterSp
 }
 
 absl::Status apply_layout(const LayoutWishes& wishes, PlannedModel& model) {
-  if (wishes.sequences < 0) return InvalidInput(absl::StrCat("sequences: found ", wishes.sequences, ", allowed: 0 or more"));
-  if (wishes.sequences > 0 && model.layout) return InvalidInput("sequences: found a configured batch as well, allowed: with a preset");
-  if (wishes.tensor_parallel < 0) return InvalidInput(absl::StrCat("tensor_parallel: found ", wishes.tensor_parallel, ", allowed: 0 or more"));
+  if (wishes.sequences < 0)
+    return InvalidInput(
+        absl::StrCat("sequences: found ", wishes.sequences, ", allowed: 0 or more"));
+  if (wishes.sequences > 0 && model.layout)
+    return InvalidInput("sequences: found a configured batch as well, allowed: with a preset");
+  if (wishes.tensor_parallel < 0)
+    return InvalidInput(
+        absl::StrCat("tensor_parallel: found ", wishes.tensor_parallel, ", allowed: 0 or more"));
   if (wishes.sequences > 0) model.sequences = wishes.sequences;
   model.tensor_parallel = wishes.tensor_parallel;
   if (wishes.recompute == "auto") return absl::OkStatus();
   const absl::StatusOr<ActivationRecompute> recompute = parse_recompute(wishes.recompute);
-  if (!recompute.ok()) return InvalidInput(absl::StrCat(std::string(recompute.status().message()), ", auto"));
+  if (!recompute.ok())
+    return InvalidInput(absl::StrCat(std::string(recompute.status().message()), ", auto"));
   model.recompute = *recompute;
   return absl::OkStatus();
 }
@@ -136,7 +162,8 @@ std::string missing_in_runtime(const PlannedModel& model, const JobLayout& layou
   std::vector<std::string> missing;
   if (model.shape.latent) missing.push_back("multi-head latent attention");
   if (layout.tensor_parallel > 1) missing.push_back("tensor parallelism");
-  if (layout.recompute != ActivationRecompute::kNone && recompute_key() == nullptr) missing.push_back("recomputation of activations");
+  if (layout.recompute != ActivationRecompute::kNone && recompute_key() == nullptr)
+    missing.push_back("recomputation of activations");
   return absl::StrJoin(missing, " and ");
 }
 

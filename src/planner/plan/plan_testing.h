@@ -9,7 +9,8 @@ namespace evermoe {
 
 inline constexpr double kHour = 3600, kDay = 86400;
 
-// 4 stages of 2 nodes with one GPU each; every stage has 10 operators of 1 GB (12 : 2 bytes), steps of 10 s.
+// 4 stages of 2 nodes with one GPU each; every stage has 10 operators of 1 GB (12 : 2 bytes), steps
+// of 10 s.
 inline JobProfile small_job() {
   JobProfile job;
   job.step_seconds = 10;
@@ -22,7 +23,10 @@ inline JobProfile small_job() {
   job.nodes = 8;
   std::vector<OperatorProfile> operators;
   for (int e = 0; e < 10; ++e) {
-    operators.push_back({.expert = e, .cost = {1'000'000'000, 142'857'142}, .forward_seconds = 0.5, .gradient_seconds = 0.25});
+    operators.push_back({.expert = e,
+                         .cost = {1'000'000'000, 142'857'142},
+                         .forward_seconds = 0.5,
+                         .gradient_seconds = 0.25});
   }
   job.operators_of_stage.assign(4, operators);
   job.popularity.assign(10, 1);
@@ -45,7 +49,8 @@ inline ClusterSpec small_cluster(double host_gb_per_second) {
   return cluster;
 }
 
-inline ProtectionPlan planned(const JobProfile& job, const ClusterSpec& cluster, const PlanBudget& budget = {}, int expert_replicas = 1) {
+inline ProtectionPlan planned(const JobProfile& job, const ClusterSpec& cluster,
+                              const PlanBudget& budget = {}, int expert_replicas = 1) {
   const JobLayout layout{.lanes = job.lanes, .expert_replicas = expert_replicas};
   const auto plan = plan_protection("small", layout, {.profile = job}, cluster, budget);
   EXPECT_TRUE(plan.ok()) << plan.status();

@@ -27,14 +27,17 @@ absl::StatusOr<ClusterSpec> load_named_cluster(Files& files, const std::string& 
   ClusterSpec cluster = default_cluster();
   const absl::StatusOr<GpuSpec> gpu = gpu_spec(argument);
   if (!gpu.ok()) {
-    return InvalidInput(absl::StrCat("cluster: found \"", argument, "\", allowed: a file ending in .toml, or one of ", absl::StrJoin(gpu_names(), ", ")));
+    return InvalidInput(absl::StrCat("cluster: found \"", argument,
+                                     "\", allowed: a file ending in .toml, or one of ",
+                                     absl::StrJoin(gpu_names(), ", ")));
   }
   cluster.gpu = *gpu;
   return cluster;
 }
 
 absl::Status apply_trace(Files& files, const std::string& path, PlannerInput& input) {
-  ASSIGN_OR_RETURN(input.trace, load_failure_trace(files, path, std::max(kTraceNodes, input.cluster.nodes)));
+  ASSIGN_OR_RETURN(input.trace,
+                   load_failure_trace(files, path, std::max(kTraceNodes, input.cluster.nodes)));
   input.cluster.failures = fitted_law(*input.trace);
   return absl::OkStatus();
 }
@@ -43,7 +46,8 @@ absl::Status apply_failures(Files& files, const std::string& failures, PlannerIn
   if (failures.empty()) return absl::OkStatus();
   if (absl::EndsWith(failures, ".csv")) return apply_trace(files, failures, input);
   std::vector<std::string> settings;
-  for (const auto part : absl::StrSplit(failures, ',')) settings.push_back(absl::StrCat("failures.", std::string(part)));
+  for (const auto part : absl::StrSplit(failures, ','))
+    settings.push_back(absl::StrCat("failures.", std::string(part)));
   ASSIGN_OR_RETURN(input.cluster, changed(input.cluster, settings, "--failures"));
   return absl::OkStatus();
 }
@@ -52,7 +56,8 @@ absl::Status apply_failures(Files& files, const std::string& failures, PlannerIn
 
 absl::StatusOr<PlannerInput> load_planner_input(Files& files, const PlannerNames& names) {
   std::vector<std::string> of_cluster, of_job;
-  for (const std::string& setting : names.settings) (is_about_cluster(setting) ? of_cluster : of_job).push_back(setting);
+  for (const std::string& setting : names.settings)
+    (is_about_cluster(setting) ? of_cluster : of_job).push_back(setting);
   PlannerInput input;
   ASSIGN_OR_RETURN(input.job, load_planned_job(files, names.model, of_job));
   ASSIGN_OR_RETURN(input.cluster, load_named_cluster(files, names.cluster));

@@ -12,9 +12,10 @@
 namespace evermoe {
 
 struct PlannerNames {
-  std::string model;     // a preset, or a job's configuration (.toml)
-  std::string cluster;   // a cluster (.toml), or a GPU's name for default_cluster() with it
-  std::string failures;  // "KEY=VALUE,..." of [failures], or a recorded failure trace (.csv); may be empty
+  std::string model;    // a preset, or a job's configuration (.toml)
+  std::string cluster;  // a cluster (.toml), or a GPU's name for default_cluster() with it
+  std::string
+      failures;  // "KEY=VALUE,..." of [failures], or a recorded failure trace (.csv); may be empty
   std::vector<std::string> settings;  // "KEY=VALUE" of the cluster or of the job's configuration
 };
 

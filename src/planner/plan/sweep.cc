@@ -11,8 +11,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
+#include "planner/report/amount_text.h"
 #include "planner/report/forecast_json.h"
-#include "planner/report/number_words.h"
 
 namespace evermoe {
 namespace {
@@ -20,13 +20,16 @@ namespace {
 constexpr char kAllowed[] = "KEY=A,B,C, or KEY=A..B with 0 < A <= B";
 
 absl::Status wrong(const std::string& text) {
-  return InvalidInput(absl::StrCat("sweep: found \"", absl::Utf8SafeCEscape(text.substr(0, 80)), "\", allowed: ", kAllowed));
+  return InvalidInput(absl::StrCat("sweep: found \"", absl::Utf8SafeCEscape(text.substr(0, 80)),
+                                   "\", allowed: ", kAllowed));
 }
 
-absl::StatusOr<std::vector<std::string>> doubled(const std::string& text, const std::string& first, const std::string& last) {
+absl::StatusOr<std::vector<std::string>> doubled(const std::string& text, const std::string& first,
+                                                 const std::string& last) {
   double value = 0, end = 0;
   const bool are_numbers = absl::SimpleAtod(first, &value) && absl::SimpleAtod(last, &end);
-  if (!are_numbers || !(value > 0) || !(value <= end) || !std::isfinite(end / value)) return wrong(text);
+  if (!are_numbers || !(value > 0) || !(value <= end) || !std::isfinite(end / value))
+    return wrong(text);
   std::vector<std::string> values;
   for (; value <= end; value *= 2) values.push_back(absl::StrFormat("%.17g", value));
   return values;
@@ -35,13 +38,16 @@ absl::StatusOr<std::vector<std::string>> doubled(const std::string& text, const 
 // The values at `index`, the first axis slowest.
 std::vector<std::string> values_at(const std::vector<SweepAxis>& axes, size_t index) {
   std::vector<std::string> values(axes.size());
-  for (size_t a = axes.size(); a-- > 0; index /= axes[a].values.size()) values[a] = axes[a].values[index % axes[a].values.size()];
+  for (size_t a = axes.size(); a-- > 0; index /= axes[a].values.size())
+    values[a] = axes[a].values[index % axes[a].values.size()];
   return values;
 }
 
-std::vector<std::string> settings_of(const std::vector<SweepAxis>& axes, const std::vector<std::string>& values) {
+std::vector<std::string> settings_of(const std::vector<SweepAxis>& axes,
+                                     const std::vector<std::string>& values) {
   std::vector<std::string> settings;
-  for (size_t a = 0; a < axes.size(); ++a) settings.push_back(absl::StrCat(axes[a].key, "=", values[a]));
+  for (size_t a = 0; a < axes.size(); ++a)
+    settings.push_back(absl::StrCat(axes[a].key, "=", values[a]));
   return settings;
 }
 
@@ -52,19 +58,26 @@ absl::StatusOr<SweepAxis> parse_sweep(const std::string& text) {
   if (parts.size() != 2 || parts[0].empty() || parts[1].empty()) return wrong(text);
   const size_t dots = parts[1].find("..");
   if (dots != std::string::npos) {
-    ASSIGN_OR_RETURN(std::vector<std::string> values, doubled(text, parts[1].substr(0, dots), parts[1].substr(dots + 2)));
+    ASSIGN_OR_RETURN(std::vector<std::string> values,
+                     doubled(text, parts[1].substr(0, dots), parts[1].substr(dots + 2)));
     return SweepAxis{parts[0], std::move(values)};
   }
   std::vector<std::string> values = absl::StrSplit(parts[1], ',');
-  if (std::any_of(values.begin(), values.end(), [](const std::string& value) { return value.empty(); })) return wrong(text);
+  if (std::any_of(values.begin(), values.end(),
+                  [](const std::string& value) { return value.empty(); }))
+    return wrong(text);
   return SweepAxis{parts[0], std::move(values)};
 }
 
-absl::StatusOr<Sweep> sweep(std::vector<SweepAxis> axes,
-                            const std::function<absl::StatusOr<RunForecast>(const std::vector<std::string>&)>& forecast_at) {
+absl::StatusOr<Sweep> sweep(
+    std::vector<SweepAxis> axes,
+    const std::function<absl::StatusOr<RunForecast>(const std::vector<std::string>&)>&
+        forecast_at) {
   size_t count = 1;
   for (const SweepAxis& axis : axes) count *= std::min(axis.values.size(), kSweepPointsMax + 1);
-  if (count > kSweepPointsMax) return InvalidInput(absl::StrCat("sweep: found ", count, " points, allowed: at most ", kSweepPointsMax));
+  if (count > kSweepPointsMax)
+    return InvalidInput(
+        absl::StrCat("sweep: found ", count, " points, allowed: at most ", kSweepPointsMax));
   Sweep result{std::move(axes), {}};
   for (size_t index = 0; index < count; ++index) {
     SweepPoint point{.values = values_at(result.axes, index)};
@@ -91,17 +104,22 @@ std::string to_text(const Sweep& sweep) {
     widths.push_back(static_cast<int>(width) + 2);
     absl::StrAppendFormat(&text, "%*s", widths.back(), sweep.axes[a].key);
   }
-  absl::StrAppendFormat(&text, " %13s %9s %18s %12s %14s  %s\n", "one failure", "step", "ETTR", "tokens/s", "downtime a day", "strategy");
+  absl::StrAppendFormat(&text, " %13s %9s %18s %12s %14s  %s\n", "one failure", "step", "ETTR",
+                        "tokens/s", "downtime a day", "strategy");
   for (const SweepPoint& point : sweep.points) {
-    for (size_t a = 0; a < point.values.size(); ++a) absl::StrAppendFormat(&text, "%*s", widths[a], point.values[a]);
+    for (size_t a = 0; a < point.values.size(); ++a)
+      absl::StrAppendFormat(&text, "%*s", widths[a], point.values[a]);
     if (!point.forecast) {
       absl::StrAppend(&text, "  ", point.refused, "\n");
       continue;
     }
     const RunForecast& run = *point.forecast;
-    const std::string ettr = absl::StrFormat("%.2f ± %.2f %%", 100 * run.estimates.ettr.mean, 100 * run.estimates.ettr.half_width());
-    absl::StrAppendFormat(&text, " %13s %9s %18s %12s %14s  %s\n", duration_words(run.job_mtbf_seconds), duration_words(run.step.profile.step_seconds),
-                          ettr, count_words(run.tokens_per_second), duration_words(86400 * run.estimates.downtime_share.mean), run.priced.strategy.name);
+    const std::string ettr = absl::StrFormat("%.2f ± %.2f %%", 100 * run.estimates.ettr.mean,
+                                             100 * run.estimates.ettr.half_width());
+    absl::StrAppendFormat(
+        &text, " %13s %9s %18s %12s %14s  %s\n", duration_text(run.job_mtbf_seconds),
+        duration_text(run.step.profile.step_seconds), ettr, count_text(run.tokens_per_second),
+        duration_text(86400 * run.estimates.downtime_share.mean), run.priced.strategy.name);
   }
   return text;
 }

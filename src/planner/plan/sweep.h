@@ -33,10 +33,12 @@ struct Sweep {
   std::vector<SweepPoint> points;  // the first axis changes slowest
 };
 
-// `forecast_at` gets "KEY=VALUE" of every axis. What does not fit (NoCapacity) is a point without a forecast; any other
-// error is returned with the values before it. InvalidInput for more than kSweepPointsMax points.
-absl::StatusOr<Sweep> sweep(std::vector<SweepAxis> axes,
-                            const std::function<absl::StatusOr<RunForecast>(const std::vector<std::string>&)>& forecast_at);
+// `forecast_at` gets "KEY=VALUE" of every axis. What does not fit (NoCapacity) is a point without a
+// forecast; any other error is returned with the values before it. InvalidInput for more than
+// kSweepPointsMax points.
+absl::StatusOr<Sweep> sweep(
+    std::vector<SweepAxis> axes,
+    const std::function<absl::StatusOr<RunForecast>(const std::vector<std::string>&)>& forecast_at);
 
 std::string to_text(const Sweep& sweep);
 // A JSON array: each point's settings and forecast, or "refused".

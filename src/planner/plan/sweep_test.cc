@@ -21,7 +21,6 @@
 namespace evermoe {
 namespace {
 
-
 std::string message_of(const absl::Status& status) {
   EXPECT_EQ(exit_code(status), 2);
   return std::string(status.message());
@@ -40,9 +39,15 @@ TEST(PlanningPageTest, ListsTheKeysOfAClusterWithTheirDefaults) {
 }
 
 TEST(MeasuredClusterTest, IsAClusterThatPlansRead) {
-  const MeasuredMachine machine{.processors = 2, .memory_bytes = 8'000'000'000, .copy_bytes_per_second = 9e9, .memory_bytes_per_second = 20e9,
-                                .disk_write_bytes_per_second = 1e9, .disk_read_bytes_per_second = 2e9, .stream_bytes_per_second = 3e9,
-                                .stream_latency_seconds = 12e-6, .flops = 200e9};
+  const MeasuredMachine machine{.processors = 2,
+                                .memory_bytes = 8'000'000'000,
+                                .copy_bytes_per_second = 9e9,
+                                .memory_bytes_per_second = 20e9,
+                                .disk_write_bytes_per_second = 1e9,
+                                .disk_read_bytes_per_second = 2e9,
+                                .stream_bytes_per_second = 3e9,
+                                .stream_latency_seconds = 12e-6,
+                                .flops = 200e9};
   const auto cluster = parse_cluster(measured_toml(machine), "machine.toml");
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   EXPECT_EQ(*cluster, measured_cluster(machine));
@@ -51,13 +56,16 @@ TEST(MeasuredClusterTest, IsAClusterThatPlansRead) {
   EXPECT_EQ(cluster->durable_bytes_per_second(), 1e9);
   MeasuredMachine without = machine;
   without.flops.reset();
-  EXPECT_NE(measured_toml(without).find("not measured (no torch in this build)"), std::string::npos);
+  EXPECT_NE(measured_toml(without).find("not measured (no torch in this build)"),
+            std::string::npos);
   EXPECT_EQ(measured_cluster(without).gpu.flops, default_cluster().gpu.flops);
   EXPECT_TRUE(nlohmann::json::parse(to_json(without))["flops"].is_null());
 }
 
 TEST(ClusterSettingsTest, ChangeSingleKeys) {
-  const auto cluster = changed(default_cluster(), {"cluster.nodes=12", "gpu.name=H100", "failures.node_mtbf_hours=2.5"}, "--set");
+  const auto cluster =
+      changed(default_cluster(),
+              {"cluster.nodes=12", "gpu.name=H100", "failures.node_mtbf_hours=2.5"}, "--set");
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   EXPECT_EQ(cluster->nodes, 12);
   EXPECT_EQ(cluster->gpu.name, "H100");
@@ -65,21 +73,35 @@ TEST(ClusterSettingsTest, ChangeSingleKeys) {
 }
 
 TEST(ClusterSettingsTest, WrongOnesAreOneLine) {
-  auto wrong = [](const std::string& setting) { return message_of(changed(default_cluster(), {setting}, "--set").status()); };
+  auto wrong = [](const std::string& setting) {
+    return message_of(changed(default_cluster(), {setting}, "--set").status());
+  };
   EXPECT_EQ(wrong("cluster.nodes"), "--set cluster.nodes: found no \"=\", allowed: key=value");
-  EXPECT_EQ(wrong("cluster.nodes=1.5"), "--set cluster.nodes=1.5: cluster.nodes: found \"1.5\", allowed: integer from 1 to 1048576");
-  EXPECT_EQ(wrong("cluster.nodes=x"), "--set cluster.nodes=x: cluster.nodes: found \"x\", allowed: integer from 1 to 1048576");
-  EXPECT_EQ(wrong("cluster.racks=2"), "--set cluster.racks=2: cluster.racks: found 2, allowed: at most cluster.nodes (1)");
-  EXPECT_EQ(wrong("cluster.node=3").substr(0, 60), "--set cluster.node=3: unknown key, allowed: gpu.name, cluste");
+  EXPECT_EQ(
+      wrong("cluster.nodes=1.5"),
+      "--set cluster.nodes=1.5: cluster.nodes: found \"1.5\", allowed: integer from 1 to 1048576");
+  EXPECT_EQ(
+      wrong("cluster.nodes=x"),
+      "--set cluster.nodes=x: cluster.nodes: found \"x\", allowed: integer from 1 to 1048576");
+  EXPECT_EQ(wrong("cluster.racks=2"),
+            "--set cluster.racks=2: cluster.racks: found 2, allowed: at most cluster.nodes (1)");
+  EXPECT_EQ(wrong("cluster.node=3").substr(0, 60),
+            "--set cluster.node=3: unknown key, allowed: gpu.name, cluste");
   EXPECT_NE(wrong("gpu.name=Z80").find("A100-80GB"), std::string::npos);
-  EXPECT_EQ(wrong("failures.shape=nan"), "--set failures.shape=nan: failures.shape: found \"nan\", allowed: number x with 0.1 <= x <= 20");
+  EXPECT_EQ(wrong("failures.shape=nan"),
+            "--set failures.shape=nan: failures.shape: found \"nan\", allowed: number x with 0.1 "
+            "<= x <= 20");
 }
 
 // Four nodes for 100 s; one goes at 20 s and is back at 60 s; another crashes twice.
 TEST(TraceFitTest, TheLawHasAsManyLossesAndAsManyMissingNodes) {
   using Kind = AvailabilityEvent::Kind;
-  FailureTrace trace{.nodes = {"a", "b", "c", "d"}, .up_at_start = {true, true, true, true}, .end_seconds = 100};
-  trace.events = {{20, Kind::kDown, {1}}, {30, Kind::kCrash, {2}}, {40, Kind::kCrash, {2}}, {60, Kind::kUp, {1}}};
+  FailureTrace trace{
+      .nodes = {"a", "b", "c", "d"}, .up_at_start = {true, true, true, true}, .end_seconds = 100};
+  trace.events = {{20, Kind::kDown, {1}},
+                  {30, Kind::kCrash, {2}},
+                  {40, Kind::kCrash, {2}},
+                  {60, Kind::kUp, {1}}};
   const FailureLaw law = fitted_law(trace);
   EXPECT_DOUBLE_EQ(law.node_mtbf_seconds, 360.0 / 3);
   EXPECT_DOUBLE_EQ(law.crash_share, 2.0 / 3);
@@ -90,10 +112,13 @@ TEST(TraceFitTest, TheLawHasAsManyLossesAndAsManyMissingNodes) {
 TEST(TraceFitTest, ALawIsFoundAgain) {
   const FailureLaw law{.node_mtbf_seconds = 10 * kDay, .repair_seconds = kDay, .crash_share = 0.25};
   const auto source = draw_availability(law, 100, 0, 7);
-  FailureTrace trace{.nodes = std::vector<std::string>(100, "n"), .up_at_start = std::vector<bool>(100, true), .end_seconds = 1000 * kDay};
+  FailureTrace trace{.nodes = std::vector<std::string>(100, "n"),
+                     .up_at_start = std::vector<bool>(100, true),
+                     .end_seconds = 1000 * kDay};
   while (const auto event = source->next()) {
     if (event->seconds > trace.end_seconds) break;
-    trace.events.push_back({event->seconds, event->kind, {event->nodes.begin(), event->nodes.end()}});
+    trace.events.push_back(
+        {event->seconds, event->kind, {event->nodes.begin(), event->nodes.end()}});
   }
   const FailureLaw fitted = fitted_law(trace);
   EXPECT_NEAR(fitted.node_mtbf_seconds, law.node_mtbf_seconds, 0.05 * law.node_mtbf_seconds);
@@ -105,36 +130,51 @@ TEST(TraceFitTest, RecordedTracesOfBothFormatsAreRead) {
   const std::string folder = std::string(EVERMOE_SOURCE_DIR) + "/data/planner/";
   const auto instances = load_failure_trace(real_files(), folder + "bamboo-ec2-p3.csv", 400);
   ASSERT_TRUE(instances.ok()) << instances.status();
-  const auto faults = load_failure_trace(real_files(), folder + "infinitehbd-fault-events.csv", 400);
+  const auto faults =
+      load_failure_trace(real_files(), folder + "infinitehbd-fault-events.csv", 400);
   ASSERT_TRUE(faults.ok()) << faults.status();
   EXPECT_EQ(faults->nodes.size(), 400u);
   // 584 faults of 400 servers in 348 days.
-  EXPECT_NEAR(fitted_law(*faults).node_mtbf_seconds, 400 * 348 * kDay / 584, 0.1 * 400 * 348 * kDay / 584);
-  EXPECT_EQ(message_of(load_failure_trace(real_files(), "/no/such.csv", 1).status()), "/no/such.csv: no such file, allowed: a failure trace");
+  EXPECT_NEAR(fitted_law(*faults).node_mtbf_seconds, 400 * 348 * kDay / 584,
+              0.1 * 400 * 348 * kDay / 584);
+  EXPECT_EQ(message_of(load_failure_trace(real_files(), "/no/such.csv", 1).status()),
+            "/no/such.csv: no such file, allowed: a failure trace");
 }
 
 TEST(PlannedJobTest, SettingsChangeAPresetAndAConfiguration) {
-  const auto job = load_planned_job(real_files(), "mixtral-8x7b", {"protection.strategy=sparse", "protection.window=4"});
+  const auto job = load_planned_job(real_files(), "mixtral-8x7b",
+                                    {"protection.strategy=sparse", "protection.window=4"});
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->protection.window, 4);
   EXPECT_EQ(job->model.precision, Precision::kBf16);
   EXPECT_FALSE(job->model.layout.has_value());
   // A preset has no limits but those of the cluster and those that are set.
   EXPECT_EQ(job->protection.memory_budget, 0);
-  EXPECT_TRUE(forecast_run(job->model, job->protection, job->checkpoint, changed(default_cluster(), {"cluster.nodes=8"}, "").value(), {.simulated_runs = 1}).ok());
-  EXPECT_EQ(load_planned_job(real_files(), "mixtral-8x7b", {"protection.memory_budget=2GiB"})->protection.memory_budget, int64_t{2} << 30);
-  const auto placed = load_planned_job(real_files(), "mixtral-8x7b", {"parallel.stages=4", "parallel.lanes=8", "train.micro_batches=64"});
+  EXPECT_TRUE(forecast_run(job->model, job->protection, job->checkpoint,
+                           changed(default_cluster(), {"cluster.nodes=8"}, "").value(),
+                           {.simulated_runs = 1})
+                  .ok());
+  EXPECT_EQ(load_planned_job(real_files(), "mixtral-8x7b", {"protection.memory_budget=2GiB"})
+                ->protection.memory_budget,
+            int64_t{2} << 30);
+  const auto placed =
+      load_planned_job(real_files(), "mixtral-8x7b",
+                       {"parallel.stages=4", "parallel.lanes=8", "train.micro_batches=64"});
   ASSERT_TRUE(placed.ok()) << placed.status();
   EXPECT_EQ(placed->model.layout->lanes, std::vector<int>(4, 8));
   EXPECT_EQ(placed->model.sequences, 64 * 2);
-  EXPECT_EQ(message_of(load_planned_job(real_files(), "mixtral-8x7b", {"protection.windw=6"}).status()).substr(0, 29), "--set protection.windw=6: pro");
+  EXPECT_EQ(
+      message_of(load_planned_job(real_files(), "mixtral-8x7b", {"protection.windw=6"}).status())
+          .substr(0, 29),
+      "--set protection.windw=6: pro");
 }
 
 TEST(ParseSweepTest, ListsAndDoublings) {
   EXPECT_EQ(parse_sweep("a.b=1,x,3")->values, (std::vector<std::string>{"1", "x", "3"}));
   EXPECT_EQ(parse_sweep("a.b=3..13")->values, (std::vector<std::string>{"3", "6", "12"}));
   EXPECT_EQ(parse_sweep("a.b=0.5..1")->values, (std::vector<std::string>{"0.5", "1"}));
-  for (const char* text : {"", "a", "a=", "=1", "a=1,,2", "a=0..4", "a=4..1", "a=x..y", "a=1..inf", "a=1e-320..1e300"}) {
+  for (const char* text : {"", "a", "a=", "=1", "a=1,,2", "a=0..4", "a=4..1", "a=x..y", "a=1..inf",
+                           "a=1e-320..1e300"}) {
     EXPECT_EQ(message_of(parse_sweep(text).status()).substr(0, 13), "sweep: found ") << text;
   }
 }
@@ -162,7 +202,8 @@ TEST(SweepTest, EveryCombinationOnceAndRefusalsArePoints) {
   EXPECT_NE(to_text(result).find("90.00 ± 1.00 %"), std::string::npos) << to_text(result);
   EXPECT_EQ(message_of(sweep({{"n", {"1", "bad"}}}, pretended).status()), "n=bad: no such thing");
   const std::vector<std::string> many(200, "1");
-  EXPECT_EQ(message_of(sweep({{"n", many}, {"k", many}}, pretended).status()), "sweep: found 40000 points, allowed: at most 1000");
+  EXPECT_EQ(message_of(sweep({{"n", many}, {"k", many}}, pretended).status()),
+            "sweep: found 40000 points, allowed: at most 1000");
 }
 
 TEST(HtmlReportTest, ThePageHoldsEverythingAndTextsCannotLeaveTheirPlace) {
@@ -182,7 +223,8 @@ TEST(HtmlReportTest, ThePageHoldsEverythingAndTextsCannotLeaveTheirPlace) {
 std::vector<nlohmann::json> plots_of(const ReportPage& page) {
   std::vector<nlohmann::json> plots;
   for (const ReportBlock& block : page.blocks) {
-    if (const auto* chart = std::get_if<ReportChart>(&block)) plots.push_back(nlohmann::json::parse(chart->config));
+    if (const auto* chart = std::get_if<ReportChart>(&block))
+      plots.push_back(nlohmann::json::parse(chart->config));
   }
   return plots;
 }
@@ -198,17 +240,25 @@ TEST(HtmlReportTest, RefusedPointsAreGaps) {
 }
 
 TEST(HtmlReportTest, WordsAreBarsAndNumbersAreLines) {
-  EXPECT_EQ(plots_of(report_page("t", sweep({{"n", {"1", "3"}}}, pretended).value()))[0]["type"], "line");
-  EXPECT_EQ(plots_of(report_page("t", sweep({{"protection.strategy", {"dense", "sparse"}}}, pretended).value()))[0]["type"], "bar");
+  EXPECT_EQ(plots_of(report_page("t", sweep({{"n", {"1", "3"}}}, pretended).value()))[0]["type"],
+            "line");
+  EXPECT_EQ(
+      plots_of(report_page(
+          "t",
+          sweep({{"protection.strategy", {"dense", "sparse"}}}, pretended).value()))[0]["type"],
+      "bar");
 }
 
 TEST(HtmlReportTest, AxesHaveUnits) {
-  EXPECT_EQ(axis_words("failures.node_mtbf_hours"), "failures.node_mtbf_hours (hours)");
-  EXPECT_EQ(axis_words("links.nic_gb_per_second"), "links.nic_gb_per_second (GB/s)");
-  EXPECT_EQ(axis_words("protection.strategy"), "protection.strategy");
-  for (const auto& plot : plots_of(report_page("t", sweep({{"cluster.nodes", {"1", "3"}}}, pretended).value()))) {
+  EXPECT_EQ(axis_text("failures.node_mtbf_hours"), "failures.node_mtbf_hours (hours)");
+  EXPECT_EQ(axis_text("links.nic_gb_per_second"), "links.nic_gb_per_second (GB/s)");
+  EXPECT_EQ(axis_text("protection.strategy"), "protection.strategy");
+  for (const auto& plot :
+       plots_of(report_page("t", sweep({{"cluster.nodes", {"1", "3"}}}, pretended).value()))) {
     EXPECT_EQ(plot["options"]["scales"]["x"]["title"]["text"], "cluster.nodes (nodes)");
-    EXPECT_NE(plot["options"]["scales"]["y"]["title"]["text"].get<std::string>().find("% of wall time"), std::string::npos);
+    EXPECT_NE(
+        plot["options"]["scales"]["y"]["title"]["text"].get<std::string>().find("% of wall time"),
+        std::string::npos);
   }
 }
 
@@ -221,31 +271,46 @@ TEST(TimeSharesTest, TheyAddUpToOne) {
 }
 
 TEST(WhatIfTest, ARiseWithTheSizeIsExplained) {
-  ScaleRow small{.gpus = 64, .nodes = 8, .strategy = "durable, restart", .ettr = {.mean = 0.9, .low = 0.89, .high = 0.91}};
-  ScaleRow large{.gpus = 512, .nodes = 64, .strategy = "sparse, standby, 2 spares", .ettr = {.mean = 0.95, .low = 0.94, .high = 0.96}, .spares = 2};
+  ScaleRow small{.gpus = 64,
+                 .nodes = 8,
+                 .strategy = "durable, restart",
+                 .ettr = {.mean = 0.9, .low = 0.89, .high = 0.91}};
+  ScaleRow large{.gpus = 512,
+                 .nodes = 64,
+                 .strategy = "sparse, standby, 2 spares",
+                 .ettr = {.mean = 0.95, .low = 0.94, .high = 0.96},
+                 .spares = 2};
   small.estimates.rework_share.mean = 0.08;
   large.estimates.rework_share.mean = 0.01;
   const std::vector<ScaleRow> rows{small, large};
   const auto why = explain_rises(rows);
   ASSERT_EQ(why.size(), 1u);
-  EXPECT_EQ(why[0], "From 64 to 512 GPUs the ETTR rises from 90.00 % to 95.00 %: the most is saved on lost work (8.00 % to 1.00 %), because another plan is "
-                    "the best: sparse, standby, 2 spares instead of durable, restart. Idle spares are 3.03 % of all nodes (0.00 % before), which the ETTR does "
-                    "not count.");
+  EXPECT_EQ(why[0],
+            "From 64 to 512 GPUs the ETTR rises from 90.00 % to 95.00 %: the most is saved on lost "
+            "work (8.00 % to 1.00 %), because another plan is "
+            "the best: sparse, standby, 2 spares instead of durable, restart. Idle spares are 3.03 "
+            "% of all nodes (0.00 % before), which the ETTR does "
+            "not count.");
   EXPECT_NE(to_text(rows).find("The batch grows with the GPUs"), std::string::npos);
   EXPECT_TRUE(explain_rises(std::vector<ScaleRow>{large, small}).empty());
 }
 
 TEST(ExpertPlanTest, ReplicasOverTheNodesOfAStage) {
   // 8 nodes of 8 lanes in one stage, 8 experts with 8 replicas: each node has each expert.
-  const ExpertPlan everywhere = plan_experts({.lanes_per_node = 8, .experts = 8}, {.lanes = {64}, .expert_replicas = 8});
+  const ExpertPlan everywhere =
+      plan_experts({.lanes_per_node = 8, .experts = 8}, {.lanes = {64}, .expert_replicas = 8});
   EXPECT_EQ(everywhere.slots, 8);
   EXPECT_EQ(everywhere.distinct_least, 8);
   EXPECT_EQ(everywhere.survives_next, 0);
-  // 4 nodes, 16 experts twice: 8 slots, two groups of two nodes each; of 6 pairs of nodes 2 lose a group.
-  const ExpertPlan twice = plan_experts({.lanes_per_node = 1, .experts = 16}, {.lanes = {4, 4}, .expert_replicas = 2});
+  // 4 nodes, 16 experts twice: 8 slots, two groups of two nodes each; of 6 pairs of nodes 2 lose a
+  // group.
+  const ExpertPlan twice =
+      plan_experts({.lanes_per_node = 1, .experts = 16}, {.lanes = {4, 4}, .expert_replicas = 2});
   EXPECT_EQ(twice.distinct_least, 2);
   EXPECT_NEAR(twice.survives_next, 4.0 / 6, 1e-12);
-  EXPECT_NE(twice.reason.find("every expert survives any failed node of a stage; after 2 failed nodes all experts are still there with probability 0.6667"), std::string::npos);
+  EXPECT_NE(twice.reason.find("every expert survives any failed node of a stage; after 2 failed "
+                              "nodes all experts are still there with probability 0.6667"),
+            std::string::npos);
   EXPECT_EQ(plan_experts({.lanes_per_node = 8, .experts = 8}, {.lanes = {4}}).distinct_least, 1);
 }
 

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/error.h"
+#include "planner/report/amount_text.h"
 #include "planner/report/forecast_json.h"
-#include "planner/report/number_words.h"
 #include "planner/simulate/time_shares.h"
 
 namespace evermoe {
@@ -35,7 +35,7 @@ ScaleRow row_of(const ProtectionPlan& plan) {
           .job_mtbf_seconds = plan.job_mtbf_seconds,
           .step_seconds = plan.step.profile.step_seconds,
           .tokens_per_step = plan.step.profile.tokens_per_step,
-          .layout = layout_words(plan.layout),
+          .layout = layout_text(plan.layout),
           .strategy = plan.best.priced.strategy.name,
           .ettr = runs.ettr,
           .estimates = runs,
@@ -48,34 +48,42 @@ ScaleRow row_of(const ProtectionPlan& plan) {
 }
 
 std::string why_higher(const ScaleRow& before, const ScaleRow& row) {
-  std::string text = absl::StrFormat("From %d to %d GPUs the ETTR rises from %s to %s", before.gpus, row.gpus, percent_words(before.ettr.mean),
-                                     percent_words(row.ettr.mean));
+  std::string text =
+      absl::StrFormat("From %d to %d GPUs the ETTR rises from %s to %s", before.gpus, row.gpus,
+                      percent_text(before.ettr.mean), percent_text(row.ettr.mean));
   const std::string fall = largest_fall(before.estimates, row.estimates);
   if (!fall.empty()) absl::StrAppend(&text, ": the most is saved on ", fall);
   if (row.strategy != before.strategy) {
-    absl::StrAppend(&text, ", because another plan is the best: ", row.strategy, " instead of ", before.strategy);
+    absl::StrAppend(&text, ", because another plan is the best: ", row.strategy, " instead of ",
+                    before.strategy);
   } else if (row.layout != before.layout) {
-    absl::StrAppend(&text, ", because a step is laid out differently: ", row.layout, " instead of ", before.layout);
+    absl::StrAppend(&text, ", because a step is laid out differently: ", row.layout, " instead of ",
+                    before.layout);
   }
   const double idle_before = static_cast<double>(before.spares) / (before.nodes + before.spares);
   const double idle = static_cast<double>(row.spares) / (row.nodes + row.spares);
-  return absl::StrCat(text, ". Idle spares are ", percent_words(idle), " of all nodes (", percent_words(idle_before), " before), which the ETTR does not count.");
+  return absl::StrCat(text, ". Idle spares are ", percent_text(idle), " of all nodes (",
+                      percent_text(idle_before), " before), which the ETTR does not count.");
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<ScaleRow>> what_if_scale(const PlanInput& input, std::span<const int> gpus) {
+absl::StatusOr<std::vector<ScaleRow>> what_if_scale(const PlanInput& input,
+                                                    std::span<const int> gpus) {
   std::vector<ScaleRow> rows;
   for (const int count : gpus) {
     if (count < 1 || count % input.cluster.gpus_per_node != 0) {
-      return InvalidInput(absl::StrCat("what-if: found ", count, " GPUs, allowed: multiples of ", input.cluster.gpus_per_node, " (GPUs of a node)"));
+      return InvalidInput(absl::StrCat("what-if: found ", count, " GPUs, allowed: multiples of ",
+                                       input.cluster.gpus_per_node, " (GPUs of a node)"));
     }
     const PlanInput scaled = scaled_input(input, count / input.cluster.gpus_per_node);
     const auto plan = plan_protection(scaled);
     if (plan.ok()) {
       rows.push_back(row_of(*plan));
     } else if (absl::IsResourceExhausted(plan.status())) {
-      rows.push_back({.gpus = count, .nodes = scaled.cluster.nodes, .job_mtbf_seconds = scaled.cluster.job_mtbf_seconds(),
+      rows.push_back({.gpus = count,
+                      .nodes = scaled.cluster.nodes,
+                      .job_mtbf_seconds = scaled.cluster.job_mtbf_seconds(),
                       .refused = std::string(plan.status().message())});
     } else {
       return annotate(plan.status(), absl::StrCat(count, " GPUs"));
@@ -95,25 +103,30 @@ std::vector<std::string> explain_rises(std::span<const ScaleRow> rows) {
   const ScaleRow* before = nullptr;
   for (const ScaleRow& row : rows) {
     if (!row.refused.empty()) continue;
-    if (before != nullptr && row.ettr.low > before->ettr.high) sentences.push_back(why_higher(*before, row));
+    if (before != nullptr && row.ettr.low > before->ettr.high)
+      sentences.push_back(why_higher(*before, row));
     before = &row;
   }
   return sentences;
 }
 
 std::string to_text(std::span<const ScaleRow> rows) {
-  std::string text = absl::StrFormat("%8s %12s %9s %9s %18s %7s %14s %14s  %s\n", "GPUs", "one failure", "batch", "step", "ETTR", "spares",
-                                     "downtime a day", "each", "strategy");
+  std::string text =
+      absl::StrFormat("%8s %12s %9s %9s %18s %7s %14s %14s  %s\n", "GPUs", "one failure", "batch",
+                      "step", "ETTR", "spares", "downtime a day", "each", "strategy");
   for (const ScaleRow& row : rows) {
     if (!row.refused.empty()) {
-      absl::StrAppendFormat(&text, "%8d %12s  %s\n", row.gpus, duration_words(row.job_mtbf_seconds), row.refused);
+      absl::StrAppendFormat(&text, "%8d %12s  %s\n", row.gpus, duration_text(row.job_mtbf_seconds),
+                            row.refused);
       continue;
     }
-    absl::StrAppendFormat(&text, "%8d %12s %9s %9s %18s %7d %14s %14s  %s\n", row.gpus, duration_words(row.job_mtbf_seconds),
-                          count_words(row.tokens_per_step), duration_words(row.step_seconds),
-                          absl::StrFormat("%.2f ± %.2f %%", 100 * row.ettr.mean, 100 * row.ettr.half_width()),
-                          row.spares, duration_words(row.downtime_seconds_per_day), duration_words(row.downtime_per_interruption_seconds),
-                          row.strategy);
+    absl::StrAppendFormat(
+        &text, "%8d %12s %9s %9s %18s %7d %14s %14s  %s\n", row.gpus,
+        duration_text(row.job_mtbf_seconds), count_text(row.tokens_per_step),
+        duration_text(row.step_seconds),
+        absl::StrFormat("%.2f ± %.2f %%", 100 * row.ettr.mean, 100 * row.ettr.half_width()),
+        row.spares, duration_text(row.downtime_seconds_per_day),
+        duration_text(row.downtime_per_interruption_seconds), row.strategy);
   }
   absl::StrAppend(&text, kBatchGrows, "\n");
   for (const std::string& sentence : explain_rises(rows)) absl::StrAppend(&text, sentence, "\n");

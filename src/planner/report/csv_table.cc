@@ -15,9 +15,12 @@ namespace {
 
 constexpr size_t kShownMax = 60;
 
-std::string shown(const std::string& text) { return absl::StrCat("\"", absl::Utf8SafeCEscape(text.substr(0, kShownMax)), "\""); }
+std::string shown(const std::string& text) {
+  return absl::StrCat("\"", absl::Utf8SafeCEscape(text.substr(0, kShownMax)), "\"");
+}
 
-absl::Status bad(const std::string& origin, int line, const std::string& found, const std::string& allowed) {
+absl::Status bad(const std::string& origin, int line, const std::string& found,
+                 const std::string& allowed) {
   return InvalidInput(absl::StrCat(origin, ":", line, ": found ", found, ", allowed: ", allowed));
 }
 
@@ -45,7 +48,8 @@ std::optional<std::vector<std::string>> fields_of(const std::string& line) {
 
 absl::StatusOr<CsvTable> CsvTable::parse(const std::string& text, const std::string& origin) {
   if (std::ssize(text) > kCsvBytesMax) {
-    return bad(origin, 1, absl::StrCat(text.size(), " bytes"), absl::StrCat("at most ", kCsvBytesMax));
+    return bad(origin, 1, absl::StrCat(text.size(), " bytes"),
+               absl::StrCat("at most ", kCsvBytesMax));
   }
   CsvTable table;
   table.origin_ = origin;
@@ -73,7 +77,8 @@ absl::StatusOr<CsvTable> CsvTable::parse(const std::string& text, const std::str
   return table;
 }
 
-void CsvTable::Row::problem(const std::string& column, const std::string& found, const std::string& allowed) {
+void CsvTable::Row::problem(const std::string& column, const std::string& found,
+                            const std::string& allowed) {
   if (!status_.ok()) return;
   status_ = bad(table_.origin_, table_.line_of_row_[static_cast<size_t>(index_)],
                 absl::StrCat(found, " in column ", column), allowed);
@@ -90,7 +95,8 @@ double CsvTable::Row::number(const std::string& column) {
   const std::string found = text(column);
   double value = 0;
   const auto [end, error] = std::from_chars(found.data(), found.data() + found.size(), value);
-  if (error == std::errc() && end == found.data() + found.size() && std::isfinite(value)) return value;
+  if (error == std::errc() && end == found.data() + found.size() && std::isfinite(value))
+    return value;
   problem(column, shown(found), "a number");
   return 0;
 }

@@ -15,8 +15,8 @@ inline constexpr int64_t kCsvBytesMax = 1 << 20;
 
 class CsvTable {
  public:
-  // InvalidInput with "origin:line: ..." if a row has another number of fields than the header, a quote
-  // is not closed, or a name comes twice in the header.
+  // InvalidInput with "origin:line: ..." if a row has another number of fields than the header, a
+  // quote is not closed, or a name comes twice in the header.
   static absl::StatusOr<CsvTable> parse(const std::string& text, const std::string& origin);
 
   int rows() const { return static_cast<int>(rows_.size()); }
@@ -26,7 +26,7 @@ class CsvTable {
   class Row {
    public:
     std::string text(const std::string& column);
-    double number(const std::string& column);       // finite
+    double number(const std::string& column);                     // finite
     double number_or(const std::string& column, double missing);  // where the field is empty
     const absl::Status& status() const { return status_; }
 

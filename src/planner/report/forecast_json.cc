@@ -7,7 +7,10 @@ namespace evermoe {
 using Json = nlohmann::ordered_json;
 
 Json as_json(const Estimate& estimate) {
-  return {{"mean", estimate.mean}, {"standard_error", estimate.error}, {"low_95", estimate.low}, {"high_95", estimate.high},
+  return {{"mean", estimate.mean},
+          {"standard_error", estimate.error},
+          {"low_95", estimate.low},
+          {"high_95", estimate.high},
           {"runs", estimate.count}};
 }
 
@@ -26,7 +29,8 @@ Json as_json(const RunEstimates& estimates) {
                  {"interruptions_simulated", estimates.interruptions},
                  {"fallbacks_simulated", estimates.fallbacks}};
   if (estimates.interruptions > 0) {
-    result["downtime_per_interruption_seconds"] = as_json(estimates.downtime_per_interruption_seconds);
+    result["downtime_per_interruption_seconds"] =
+        as_json(estimates.downtime_per_interruption_seconds);
   }
   return result;
 }
@@ -34,7 +38,9 @@ Json as_json(const RunEstimates& estimates) {
 namespace {
 
 Json save_json(const PeriodicSave& save) {
-  return {{"every_steps", save.every_steps}, {"stall_seconds", save.stall_seconds}, {"durable_after_seconds", save.durable_after_seconds}};
+  return {{"every_steps", save.every_steps},
+          {"stall_seconds", save.stall_seconds},
+          {"durable_after_seconds", save.durable_after_seconds}};
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "planner/report/number_words.h"
+#include "planner/report/amount_text.h"
 #include "planner/simulate/time_shares.h"
 
 namespace evermoe {
@@ -75,18 +75,24 @@ document.querySelectorAll("script[type='application/json']").forEach(function (t
 )";
 
 std::string escaped(const std::string& text) {
-  return absl::StrReplaceAll(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
+  return absl::StrReplaceAll(text,
+                             {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
 }
 
 // Names of keys may break after their dots and underscores.
-std::string breakable(const std::string& text) { return absl::StrReplaceAll(escaped(text), {{".", ".<wbr>"}, {"_", "_<wbr>"}}); }
-
-std::string heading(const std::string& title, const std::string& caption) {
-  return absl::StrCat(title.empty() ? "" : absl::StrCat("<h2>", escaped(title), "</h2>\n"),
-                      caption.empty() ? "" : absl::StrCat("<p class=\"caption\">", escaped(caption), "</p>\n"));
+std::string breakable(const std::string& text) {
+  return absl::StrReplaceAll(escaped(text), {{".", ".<wbr>"}, {"_", "_<wbr>"}});
 }
 
-std::string swatch(const std::string& colour) { return absl::StrCat("<span class=\"swatch\" style=\"background:", colour, "\"></span>"); }
+std::string heading(const std::string& title, const std::string& caption) {
+  return absl::StrCat(
+      title.empty() ? "" : absl::StrCat("<h2>", escaped(title), "</h2>\n"),
+      caption.empty() ? "" : absl::StrCat("<p class=\"caption\">", escaped(caption), "</p>\n"));
+}
+
+std::string swatch(const std::string& colour) {
+  return absl::StrCat("<span class=\"swatch\" style=\"background:", colour, "\"></span>");
+}
 
 // Blocks as HTML; plots are numbered as they come.
 class BlockWriter {
@@ -94,7 +100,8 @@ class BlockWriter {
   std::string operator()(const ReportTiles& block) {
     std::string html = "<div class=\"tiles\">\n";
     for (const ReportTiles::Tile& tile : block.tiles) {
-      absl::StrAppend(&html, "<div class=\"tile\"><span class=\"label\">", escaped(tile.label), "</span><span class=\"value\">", escaped(tile.value),
+      absl::StrAppend(&html, "<div class=\"tile\"><span class=\"label\">", escaped(tile.label),
+                      "</span><span class=\"value\">", escaped(tile.value),
                       "</span><span class=\"note\">", escaped(tile.note), "</span></div>\n");
     }
     return absl::StrCat(html, "</div>\n");
@@ -104,20 +111,25 @@ class BlockWriter {
     std::string html = absl::StrCat(heading(block.title, block.caption), "<div class=\"strip\">");
     for (const ReportStrip::Part& part : block.parts) {
       if (part.weight <= 0) continue;
-      absl::StrAppendFormat(&html, "<span style=\"flex-grow:%.6f;background:%s\" title=\"%s: %s\"></span>", part.weight, part.colour, escaped(part.name),
-                            escaped(part.value));
+      absl::StrAppendFormat(&html,
+                            "<span style=\"flex-grow:%.6f;background:%s\" title=\"%s: %s\"></span>",
+                            part.weight, part.colour, escaped(part.name), escaped(part.value));
     }
     html += "</div>\n<ul class=\"legend\">";
     for (const ReportStrip::Part& part : block.parts) {
-      absl::StrAppend(&html, "<li>", swatch(part.colour), escaped(part.name), " ", escaped(part.value), "</li>");
+      absl::StrAppend(&html, "<li>", swatch(part.colour), escaped(part.name), " ",
+                      escaped(part.value), "</li>");
     }
     return absl::StrCat(html, "</ul>\n");
   }
 
   // JSON that may stand in a script element: "</script>" in a text would end it.
   std::string operator()(const ReportChart& block) {
-    return absl::StrCat(heading(block.title, block.caption), "<div class=\"plot\" style=\"height:", block.height_rem, "rem\"><canvas id=\"plot", plots_++,
-                        "\" role=\"img\" aria-label=\"", escaped(block.title), "\"></canvas></div>\n<script type=\"application/json\">",
+    return absl::StrCat(heading(block.title, block.caption),
+                        "<div class=\"plot\" style=\"height:", block.height_rem,
+                        "rem\"><canvas id=\"plot", plots_++, "\" role=\"img\" aria-label=\"",
+                        escaped(block.title),
+                        "\"></canvas></div>\n<script type=\"application/json\">",
                         absl::StrReplaceAll(block.config, {{"<", "\\u003c"}}), "</script>\n");
   }
 
@@ -125,24 +137,34 @@ class BlockWriter {
     std::string html = heading(block.title, block.caption);
     for (int row = 0; row < block.rows; ++row) absl::StrAppend(&html, timeline_row(block, row));
     html += "<div class=\"row\"><span class=\"from\"></span><div class=\"ticks\">";
-    for (int tick = 0; tick <= 4; ++tick) absl::StrAppend(&html, "<span>", tick == 0 ? "0" : absl::StrCat("+", duration_words(block.row_seconds * tick / 4)), "</span>");
+    for (int tick = 0; tick <= 4; ++tick)
+      absl::StrAppend(
+          &html, "<span>",
+          tick == 0 ? "0" : absl::StrCat("+", duration_text(block.row_seconds * tick / 4)),
+          "</span>");
     html += "</div></div>\n<ul class=\"legend\">";
     for (const TimeCause& cause : time_causes()) {
-      const bool is_shown = &cause == &time_causes().front() || cause.span != RunSpan::Kind::kTraining;
-      if (is_shown) absl::StrAppend(&html, "<li>", swatch(cause.colour), cause.span == RunSpan::Kind::kTraining ? "training" : cause.name, "</li>");
+      const bool is_shown =
+          &cause == &time_causes().front() || cause.span != RunSpan::Kind::kTraining;
+      if (is_shown)
+        absl::StrAppend(&html, "<li>", swatch(cause.colour),
+                        cause.span == RunSpan::Kind::kTraining ? "training" : cause.name, "</li>");
     }
     return absl::StrCat(html, "</ul>\n");
   }
 
   std::string operator()(const ReportTable& block) {
     std::string html = absl::StrCat(heading(block.title, block.note), "<table>\n<thead><tr>");
-    for (size_t c = 0; c < block.columns.size(); ++c) absl::StrAppend(&html, "<th", number_class(block, c), ">", breakable(block.columns[c]), "</th>");
+    for (size_t c = 0; c < block.columns.size(); ++c)
+      absl::StrAppend(&html, "<th", number_class(block, c), ">", breakable(block.columns[c]),
+                      "</th>");
     html += "</tr></thead>\n<tbody>\n";
     for (size_t r = 0; r < block.rows.size(); ++r) {
       html += "<tr>";
       for (size_t c = 0; c < block.rows[r].size(); ++c) {
         const std::string mark = c == 0 && r < block.colours.size() ? swatch(block.colours[r]) : "";
-        absl::StrAppend(&html, "<td", number_class(block, c), " data-label=\"", escaped(block.columns[c]), "\"><div>", mark, escaped(block.rows[r][c]),
+        absl::StrAppend(&html, "<td", number_class(block, c), " data-label=\"",
+                        escaped(block.columns[c]), "\"><div>", mark, escaped(block.rows[r][c]),
                         "</div></td>");
       }
       html += "</tr>\n";
@@ -152,26 +174,36 @@ class BlockWriter {
 
   std::string operator()(const ReportNotes& block) {
     std::string html = absl::StrCat(heading(block.title, ""), "<ul>\n");
-    for (const std::string& sentence : block.sentences) absl::StrAppend(&html, "<li>", escaped(sentence), "</li>\n");
+    for (const std::string& sentence : block.sentences)
+      absl::StrAppend(&html, "<li>", escaped(sentence), "</li>\n");
     return absl::StrCat(html, "</ul>\n");
   }
 
  private:
   static std::string number_class(const ReportTable& table, size_t column) {
-    return table.has_numbers && column > 0 && column + 1 < table.columns.size() ? " class=\"number\"" : "";
+    return table.has_numbers && column > 0 && column + 1 < table.columns.size()
+               ? " class=\"number\""
+               : "";
   }
 
   // Training is the ground on which everything else is drawn.
   static std::string timeline_row(const ReportTimeline& block, int row) {
     const double begin = row * block.row_seconds, end = begin + block.row_seconds;
-    std::string html = absl::StrFormat("<div class=\"row\"><span class=\"from\">%s</span><div class=\"track\" style=\"background:%s\">",
-                                       row == 0 ? "start" : duration_words(begin), time_causes().front().colour);
+    std::string html = absl::StrFormat(
+        "<div class=\"row\"><span class=\"from\">%s</span><div class=\"track\" "
+        "style=\"background:%s\">",
+        row == 0 ? "start" : duration_text(begin), time_causes().front().colour);
     for (const RunSpan& span : block.spans) {
-      if (span.kind == RunSpan::Kind::kTraining || span.end_seconds <= begin || span.begin_seconds >= end) continue;
-      const auto cause = std::find_if(time_causes().begin(), time_causes().end(), [&](const TimeCause& c) { return c.span == span.kind; });
+      if (span.kind == RunSpan::Kind::kTraining || span.end_seconds <= begin ||
+          span.begin_seconds >= end)
+        continue;
+      const auto cause = std::find_if(time_causes().begin(), time_causes().end(),
+                                      [&](const TimeCause& c) { return c.span == span.kind; });
       const double from = std::max(begin, span.begin_seconds), to = std::min(end, span.end_seconds);
-      absl::StrAppendFormat(&html, "<span style=\"left:%.4f%%;width:%.4f%%;background:%s\" title=\"%s: %s\"></span>", 100 * (from - begin) / block.row_seconds,
-                            100 * (to - from) / block.row_seconds, cause->colour, cause->name, duration_words(span.end_seconds - span.begin_seconds));
+      absl::StrAppendFormat(
+          &html, "<span style=\"left:%.4f%%;width:%.4f%%;background:%s\" title=\"%s: %s\"></span>",
+          100 * (from - begin) / block.row_seconds, 100 * (to - from) / block.row_seconds,
+          cause->colour, cause->name, duration_text(span.end_seconds - span.begin_seconds));
     }
     return absl::StrCat(html, "</div></div>\n");
   }
@@ -182,11 +214,14 @@ class BlockWriter {
 }  // namespace
 
 std::string to_html(const ReportPage& page) {
-  std::string html = absl::StrCat(kHead, "<title>", escaped(page.title), "</title>\n", kStyle, "</head>\n<body>\n<main>\n<header>\n<h1>",
-                                  escaped(page.title), "</h1>\n<p>", escaped(page.summary), "</p>\n</header>\n");
+  std::string html = absl::StrCat(kHead, "<title>", escaped(page.title), "</title>\n", kStyle,
+                                  "</head>\n<body>\n<main>\n<header>\n<h1>", escaped(page.title),
+                                  "</h1>\n<p>", escaped(page.summary), "</p>\n</header>\n");
   BlockWriter writer;
-  for (const ReportBlock& block : page.blocks) absl::StrAppend(&html, "<section>\n", std::visit(writer, block), "</section>\n");
-  absl::StrAppend(&html, "</main>\n<script>", std::string(chart_js()), "</script>\n<script>", kDraw, "</script>\n</body>\n</html>\n");
+  for (const ReportBlock& block : page.blocks)
+    absl::StrAppend(&html, "<section>\n", std::visit(writer, block), "</section>\n");
+  absl::StrAppend(&html, "</main>\n<script>", std::string(chart_js()), "</script>\n<script>", kDraw,
+                  "</script>\n</body>\n</html>\n");
   return html;
 }
 

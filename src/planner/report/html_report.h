@@ -1,5 +1,6 @@
-// Forecasts as one static page: figures, plots, tables, and everything they need inside (no network; the page's own content
-// policy forbids it). Plots are drawn by Chart.js (third_party/chart.js).
+// Forecasts as one static page: figures, plots, tables, and everything they need inside (no
+// network; the page's own content policy forbids it). Plots are drawn by Chart.js
+// (third_party/chart.js).
 #pragma once
 
 #include <span>
@@ -34,7 +35,7 @@ struct ReportStrip {
 
 struct ReportChart {
   std::string title, caption;
-  std::string config;     // JSON, as Chart.js wants it
+  std::string config;  // JSON, as Chart.js wants it
   double height_rem = 22;
 };
 
@@ -51,7 +52,7 @@ struct ReportTable {
   std::vector<std::string> columns;
   std::vector<std::vector<std::string>> rows;  // a cell for each column
   std::vector<std::string> colours;            // of the rows' first cells; may be empty
-  bool has_numbers = true;                     // all columns but the first and the last are set to the right
+  bool has_numbers = true;  // all columns but the first and the last are set to the right
 };
 
 struct ReportNotes {
@@ -59,7 +60,8 @@ struct ReportNotes {
   std::vector<std::string> sentences;
 };
 
-using ReportBlock = std::variant<ReportTiles, ReportStrip, ReportChart, ReportTimeline, ReportTable, ReportNotes>;
+using ReportBlock =
+    std::variant<ReportTiles, ReportStrip, ReportChart, ReportTimeline, ReportTable, ReportNotes>;
 
 struct ReportPage {
   std::string title;
@@ -70,14 +72,17 @@ struct ReportPage {
 // HTML. When its plots are drawn the body's data-charts is their number.
 std::string to_html(const ReportPage& page);
 
-// One forecast: its figures, where the time goes, one run as a timeline, a mean interruption, and what was assumed.
+// One forecast: its figures, where the time goes, one run as a timeline, a mean interruption, and
+// what was assumed.
 ReportPage report_page(const std::string& title, const RunForecast& forecast);
 
-// ETTR over the first axis, one line (or bar, where the values are no numbers) for each combination of the others; what is
-// lost at every point, by cause; a table. Points that were refused are gaps. A sweep without axes is one forecast.
+// ETTR over the first axis, one line (or bar, where the values are no numbers) for each combination
+// of the others; what is lost at every point, by cause; a table. Points that were refused are gaps.
+// A sweep without axes is one forecast.
 ReportPage report_page(const std::string& title, const Sweep& sweep);
 
-// ETTR, losses, downtime a day and spares over the number of GPUs, and why the ETTR rises where it does.
+// ETTR, losses, downtime a day and spares over the number of GPUs, and why the ETTR rises where it
+// does.
 ReportPage report_page(const std::string& title, std::span<const ScaleRow> rows);
 
 // A plan: the best candidate's figures, where its time goes, and all candidates compared.

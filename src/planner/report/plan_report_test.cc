@@ -13,8 +13,10 @@ namespace {
 TEST(PlanReportTest, TextSaysWhatWasChosenAgainstWhatAndWhy) {
   const ProtectionPlan plan = planned(small_job(), small_cluster(0.5), {.stall_share_max = 2});
   const std::string text = to_text(plan);
-  for (const char* part : {"small on 8 nodes of 1 A100-80GB", "best: sparse", "window        3 steps", "copies        2, on other nodes", "ETTR",
-                           "tokens/s", "also simulated", "* peer memory, restart", "recovery", "not possible: partial experts: loses tokens"}) {
+  for (const char* part :
+       {"small on 8 nodes of 1 A100-80GB", "best: sparse", "window        3 steps",
+        "copies        2, on other nodes", "ETTR", "tokens/s", "also simulated",
+        "* peer memory, restart", "recovery", "not possible: partial experts: loses tokens"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
 }
@@ -34,8 +36,10 @@ TEST(PlanReportTest, JsonHasTheNumbers) {
 TEST(PlanReportTest, TomlIsAConfigurationThatReadsBack) {
   ClusterSpec cluster = small_cluster(0.5);
   cluster.racks = 4;
-  cluster.failures = {.node_mtbf_seconds = 10 * kDay, .repair_seconds = kDay, .rack_mtbf_seconds = 1000 * kDay};
-  const ProtectionPlan plan = planned(small_job(), cluster, {.stall_share_max = 2, .elastic = false});
+  cluster.failures = {
+      .node_mtbf_seconds = 10 * kDay, .repair_seconds = kDay, .rack_mtbf_seconds = 1000 * kDay};
+  const ProtectionPlan plan =
+      planned(small_job(), cluster, {.stall_share_max = 2, .elastic = false});
   const auto config = parse_config(to_toml(plan), "plan", "/", {});
   ASSERT_TRUE(config.ok()) << config.status() << "\n" << to_toml(plan);
   ASSERT_TRUE(plan.today.has_value());
@@ -44,7 +48,8 @@ TEST(PlanReportTest, TomlIsAConfigurationThatReadsBack) {
   EXPECT_EQ(config->protection.window, strategy.sparse.window);
   EXPECT_EQ(config->protection.copies, strategy.copies);
   EXPECT_EQ(config->protection.failure_domain, FailureDomain::kRack);
-  EXPECT_GE(static_cast<double>(config->protection.memory_budget), plan.today->priced.host_bytes_per_gpu);
+  EXPECT_GE(static_cast<double>(config->protection.memory_budget),
+            plan.today->priced.host_bytes_per_gpu);
   EXPECT_EQ(config->checkpoint.every_steps, strategy.fallback.every_steps);
   EXPECT_EQ(config->run.nodes, 8);
   EXPECT_EQ(config->run.racks, 4);
@@ -76,7 +81,8 @@ TEST(PlanReportTest, TomlOfDurableSaves) {
   ClusterSpec cluster = small_cluster(2);
   cluster.storage_bytes_per_second = 100e9;
   cluster.disk_bytes_per_second = 0;
-  const ProtectionPlan plan = planned(small_job(), cluster, {.host_bytes_per_gpu = 25e9, .window = 1});
+  const ProtectionPlan plan =
+      planned(small_job(), cluster, {.host_bytes_per_gpu = 25e9, .window = 1});
   ASSERT_TRUE(plan.today.has_value());
   ASSERT_EQ(plan.today->priced.strategy.protection, StateProtection::kDurable);
   const auto config = parse_config(to_toml(plan), "plan", "/", {});

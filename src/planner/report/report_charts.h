@@ -17,21 +17,25 @@ struct EstimateLine {
 };
 
 // Shares in percent of wall time over `labels`; bars where the labels are not numbers in order.
-ReportChart share_chart(const std::string& title, const std::string& caption, const std::string& x, const std::vector<std::string>& labels,
+ReportChart share_chart(const std::string& title, const std::string& caption, const std::string& x,
+                        const std::vector<std::string>& labels,
                         const std::vector<EstimateLine>& lines, bool has_bars);
 
 // Everything but training, stacked by cause, in percent of wall time. Null pointers are gaps.
-ReportChart losses_chart(const std::string& title, const std::string& caption, const std::string& x, const std::vector<std::string>& labels,
+ReportChart losses_chart(const std::string& title, const std::string& caption, const std::string& x,
+                         const std::vector<std::string>& labels,
                          const std::vector<const RunEstimates*>& points);
 
 // One forecast's losses, a bar for each cause.
-ReportChart losses_chart(const std::string& title, const std::string& caption, const RunEstimates& estimates);
+ReportChart losses_chart(const std::string& title, const std::string& caption,
+                         const RunEstimates& estimates);
 
 // One number over `labels`; NaN is a gap.
-ReportChart value_chart(const std::string& title, const std::string& caption, const std::string& x, const std::string& y,
-                        const std::vector<std::string>& labels, const std::vector<double>& values, bool is_logarithmic);
+ReportChart value_chart(const std::string& title, const std::string& caption, const std::string& x,
+                        const std::string& y, const std::vector<std::string>& labels,
+                        const std::vector<double>& values, bool is_logarithmic);
 
 // A key with its unit: "failures.node_mtbf_hours (hours)".
-std::string axis_words(const std::string& key);
+std::string axis_text(const std::string& key);
 
 }  // namespace evermoe

@@ -21,12 +21,14 @@ double mean_exponential(double x) { return x == 0 ? 1 : std::expm1(x) / x; }
 
 }  // namespace
 
-double dense_ettr(double step_seconds, const PeriodicSave& save, double step_overhead_share, double recovery_seconds,
-                  double mtbf_seconds) {
+double dense_ettr(double step_seconds, const PeriodicSave& save, double step_overhead_share,
+                  double recovery_seconds, double mtbf_seconds) {
   CHECK(save.every_steps >= 1 && mtbf_seconds > 0 && step_seconds > 0);
-  const double work = static_cast<double>(save.every_steps) * step_seconds * (1 + step_overhead_share);
+  const double work =
+      static_cast<double>(save.every_steps) * step_seconds * (1 + step_overhead_share);
   const double cycle = work + save.stall_seconds;
-  const double kept = work * std::exp(-(save.durable_after_seconds + recovery_seconds) / mtbf_seconds);
+  const double kept =
+      work * std::exp(-(save.durable_after_seconds + recovery_seconds) / mtbf_seconds);
   return kept / (mtbf_seconds * std::expm1(cycle / mtbf_seconds)) / (1 + step_overhead_share);
 }
 
@@ -36,9 +38,10 @@ double sparse_ettr(const TrainedJob& job, const SparseCapture& sparse, double st
   const double step = share * job.step_seconds;
   // Whole steps since the newest complete window: 1 + lag .. W + lag, all equally likely.
   double whole = 0;
-  for (int i = 1; i <= sparse.window; ++i) whole += std::exp(step * (i + sparse.lag_steps)) / sparse.window;
-  const double grown = std::exp(fixed_seconds / mtbf_seconds + share * sparse.conversion_seconds) * whole *
-                       mean_exponential(step);
+  for (int i = 1; i <= sparse.window; ++i)
+    whole += std::exp(step * (i + sparse.lag_steps)) / sparse.window;
+  const double grown = std::exp(fixed_seconds / mtbf_seconds + share * sparse.conversion_seconds) *
+                       whole * mean_exponential(step);
   return 1 / ((1 + step_overhead_share) * grown);
 }
 
@@ -51,11 +54,15 @@ double product_ettr(double overhead_share, double recovery_seconds, double mtbf_
   return 1 / ((1 + overhead_share) * (1 + recovery_seconds / mtbf_seconds));
 }
 
-double expected_seconds_without_saves(double work_seconds, double recovery_seconds, double mtbf_seconds) {
-  return mtbf_seconds * std::exp(recovery_seconds / mtbf_seconds) * std::expm1(work_seconds / mtbf_seconds);
+double expected_seconds_without_saves(double work_seconds, double recovery_seconds,
+                                      double mtbf_seconds) {
+  return mtbf_seconds * std::exp(recovery_seconds / mtbf_seconds) *
+         std::expm1(work_seconds / mtbf_seconds);
 }
 
-double binomial(int nodes, int count, double share) { return std::exp(log_binomial(nodes, count, share)); }
+double binomial(int nodes, int count, double share) {
+  return std::exp(log_binomial(nodes, count, share));
+}
 
 double at_least_up(int nodes, int least, double up) {
   CHECK(nodes >= 0 && up >= 0 && up <= 1);

@@ -16,13 +16,16 @@ namespace {
 constexpr double kHour = 3600, kDay = 86400;
 
 auto poisson(double mtbf, int nodes = 1) {
-  return [=](uint64_t seed) { return draw_availability({.node_mtbf_seconds = mtbf * nodes}, nodes, 0, seed); };
+  return [=](uint64_t seed) {
+    return draw_availability({.node_mtbf_seconds = mtbf * nodes}, nodes, 0, seed);
+  };
 }
 
-// The intervals of independent tests together would miss about one time in twenty; 4 standard errors
-// miss once in 16,000.
+// The intervals of independent tests together would miss about one time in twenty; 4 standard
+// errors miss once in 16,000.
 void expect_meets(const Estimate& simulated, double expected, const std::string& what) {
-  EXPECT_NEAR(simulated.mean, expected, 4 * simulated.error) << what << ", error " << simulated.error;
+  EXPECT_NEAR(simulated.mean, expected, 4 * simulated.error)
+      << what << ", error " << simulated.error;
   EXPECT_LT(simulated.error, 0.01 * expected) << what;
 }
 
@@ -53,7 +56,10 @@ TEST(ClosedFormsPaperTest, SparseCatchUpIsThreeHalvesOfTheWindow) {
 }
 
 TEST(SimulationMeetsTest, DenseSavesUnderPoissonFailures) {
-  struct Row { double step, stall, delay, overhead, restart, mtbf; int64_t every; };
+  struct Row {
+    double step, stall, delay, overhead, restart, mtbf;
+    int64_t every;
+  };
   for (const Row& row : {Row{12, 120, 0, 0, 300, 7593.75, 106}, Row{2.9, 11, 0, 0, 60, 600, 31},
                          Row{2.9, 2, 40, 0.03, 60, 600, 31}, Row{1, 5, 200, 0, 0, 400, 100},
                          Row{1, 30, 0, 0.5, 500, 300, 40}}) {
@@ -63,8 +69,10 @@ TEST(SimulationMeetsTest, DenseSavesUnderPoissonFailures) {
     strategy.recovery.detect = row.restart / 3;
     strategy.recovery.restart = row.restart / 3;
     strategy.recovery.load_durable = row.restart / 3;
-    const double expected = dense_ettr(row.step, strategy.save, row.overhead, row.restart, row.mtbf);
-    const RunEstimates run = estimate_runs(job, strategy, {.wall_seconds = 4000 * row.mtbf}, poisson(row.mtbf), 20, 1);
+    const double expected =
+        dense_ettr(row.step, strategy.save, row.overhead, row.restart, row.mtbf);
+    const RunEstimates run =
+        estimate_runs(job, strategy, {.wall_seconds = 4000 * row.mtbf}, poisson(row.mtbf), 20, 1);
     expect_meets(run.ettr, expected, absl::StrCat("every ", row.every, " at ", row.mtbf));
   }
 }
@@ -75,9 +83,11 @@ TEST(SimulationMeetsTest, TheChaptersIntervals) {
   for (const int64_t work : {300, 900, 1271, 3600, 14400}) {
     RunStrategy strategy;
     strategy.save = {work, costs.save_seconds, 0};
-    const RunEstimates run = estimate_runs({}, strategy, {.wall_seconds = 3000 * costs.mtbf_seconds},
-                                           poisson(costs.mtbf_seconds), 10, 7);
-    expect_meets(run.ettr, efficiency(static_cast<double>(work), costs), absl::StrCat("work ", work));
+    const RunEstimates run =
+        estimate_runs({}, strategy, {.wall_seconds = 3000 * costs.mtbf_seconds},
+                      poisson(costs.mtbf_seconds), 10, 7);
+    expect_meets(run.ettr, efficiency(static_cast<double>(work), costs),
+                 absl::StrCat("work ", work));
   }
 }
 
@@ -85,12 +95,15 @@ TEST(SimulationMeetsTest, SparseWindowsUnderPoissonFailures) {
   for (const int window : {1, 3, 6}) {
     for (const int lag : {0, 2}) {
       const TrainedJob job{.step_seconds = 2.9, .nodes = 12, .stages = 12, .rounds = 16};
-      RunStrategy strategy{.protection = StateProtection::kSparse, .copies = 11, .step_overhead_share = 0.02};
+      RunStrategy strategy{
+          .protection = StateProtection::kSparse, .copies = 11, .step_overhead_share = 0.02};
       strategy.sparse = {window, lag, 2.9 * (window - 1)};
       strategy.recovery.standby = strategy.recovery.restart = 20;
-      const RunEstimates run = estimate_runs(job, strategy, {.wall_seconds = 2000 * 600}, poisson(600, 12), 20, 3);
+      const RunEstimates run =
+          estimate_runs(job, strategy, {.wall_seconds = 2000 * 600}, poisson(600, 12), 20, 3);
       EXPECT_EQ(run.fallbacks, 0);
-      expect_meets(run.ettr, sparse_ettr(job, strategy.sparse, 0.02, 20, 600, 1), absl::StrCat("window ", window));
+      expect_meets(run.ettr, sparse_ettr(job, strategy.sparse, 0.02, 20, 600, 1),
+                   absl::StrCat("window ", window));
       EXPECT_EQ(run.rework_share.mean, 0);
     }
   }
@@ -102,8 +115,10 @@ TEST(SimulationMeetsTest, ThreeHalvesOfTheWindowPerFailure) {
     RunStrategy strategy{.protection = StateProtection::kSparse};
     strategy.sparse = {window, 0, 1.7 * (window - 1)};
     const TrainedJob job{.step_seconds = 1.7, .nodes = 2};
-    const RunEstimates run = estimate_runs(job, strategy, {.wall_seconds = 300 * kDay}, poisson(12 * kHour, 2), 20, 5);
-    expect_meets(run.downtime_per_interruption_seconds, 1.5 * window * 1.7, absl::StrCat("window ", window));
+    const RunEstimates run =
+        estimate_runs(job, strategy, {.wall_seconds = 300 * kDay}, poisson(12 * kHour, 2), 20, 5);
+    expect_meets(run.downtime_per_interruption_seconds, 1.5 * window * 1.7,
+                 absl::StrCat("window ", window));
   }
 }
 
@@ -130,16 +145,21 @@ TEST(SimulationMeetsTest, WaitingForNodesIsTheirAvailability) {
   for (const int spares : {0, 1, 3}) {
     RunStrategy strategy{.protection = StateProtection::kReplicas, .copies = 29};
     const TrainedJob job{.step_seconds = 1, .nodes = 30};
-    const RunEstimates run = estimate_runs(job, strategy, {.wall_seconds = 3000 * kDay},
+    const RunEstimates run = estimate_runs(
+        job, strategy, {.wall_seconds = 3000 * kDay},
         [&](uint64_t seed) { return draw_availability(law, 30 + spares, 0, seed); }, 20, 11);
     expect_meets(run.ettr, at_least_up(30 + spares, 30, up), absl::StrCat(spares, " spares"));
   }
 }
 
 TEST(SimulationMeetsTest, ShrinkingLosesTheMissingNodesOnly) {
-  const FailureLaw law{.node_mtbf_seconds = 5 * kDay, .repair_seconds = 12 * kHour, .exponential_repair = true};
-  const RunStrategy strategy{.protection = StateProtection::kReplicas, .replacement = NodeReplacement::kElastic, .copies = 9};
-  const RunEstimates run = estimate_runs({.step_seconds = 1, .nodes = 30}, strategy, {.wall_seconds = 1000 * kDay},
+  const FailureLaw law{
+      .node_mtbf_seconds = 5 * kDay, .repair_seconds = 12 * kHour, .exponential_repair = true};
+  const RunStrategy strategy{.protection = StateProtection::kReplicas,
+                             .replacement = NodeReplacement::kElastic,
+                             .copies = 9};
+  const RunEstimates run = estimate_runs(
+      {.step_seconds = 1, .nodes = 30}, strategy, {.wall_seconds = 1000 * kDay},
       [&](uint64_t seed) { return draw_availability(law, 30, 0, seed); }, 20, 12);
   expect_meets(run.ettr, availability(law, 0), "elastic");
   EXPECT_NEAR(run.shrunk_share.mean, 1 - availability(law, 0), 0.002);

@@ -9,7 +9,8 @@
 namespace evermoe {
 namespace {
 
-constexpr double kStudent95[] = {12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281};
+constexpr double kStudent95[] = {12.7062, 4.3027, 3.1824, 2.7764, 2.5706,
+                                 2.4469,  2.3646, 2.3060, 2.2622, 2.2281};
 constexpr double kNormal95 = 1.959964;
 
 Estimate with_interval(int count, double mean, double deviation) {
@@ -43,7 +44,8 @@ Estimate estimate_mean(std::span<const double> values) {
   double squares = 0;
   for (const double value : values) squares += (value - mean) * (value - mean);
   const double count = static_cast<double>(values.size());
-  return with_interval(static_cast<int>(values.size()), mean, count > 1 ? std::sqrt(squares / (count - 1)) : 0);
+  return with_interval(static_cast<int>(values.size()), mean,
+                       count > 1 ? std::sqrt(squares / (count - 1)) : 0);
 }
 
 Estimate estimate_ratio(std::span<const double> numerators, std::span<const double> denominators) {
@@ -57,16 +59,19 @@ Estimate estimate_ratio(std::span<const double> numerators, std::span<const doub
     squares += residual * residual;
   }
   const double count = static_cast<double>(numerators.size());
-  return with_interval(static_cast<int>(numerators.size()), ratio, count > 1 ? std::sqrt(squares / (count - 1)) : 0);
+  return with_interval(static_cast<int>(numerators.size()), ratio,
+                       count > 1 ? std::sqrt(squares / (count - 1)) : 0);
 }
 
-RunEstimates estimate_runs(const TrainedJob& job, const RunStrategy& strategy, const RunLimits& limits,
-                           const std::function<std::unique_ptr<AvailabilitySource>(uint64_t)>& source, int runs,
-                           uint64_t first_seed) {
+RunEstimates estimate_runs(
+    const TrainedJob& job, const RunStrategy& strategy, const RunLimits& limits,
+    const std::function<std::unique_ptr<AvailabilitySource>(uint64_t)>& source, int runs,
+    uint64_t first_seed) {
   CHECK(runs >= 1) << runs;
   std::vector<SimulatedRun> all;
   for (int i = 0; i < runs; ++i) {
-    all.push_back(simulate_run(job, strategy, *source(first_seed + static_cast<uint64_t>(i)), limits));
+    all.push_back(
+        simulate_run(job, strategy, *source(first_seed + static_cast<uint64_t>(i)), limits));
   }
   auto values = [&](auto value) {
     std::vector<double> result;
@@ -86,14 +91,15 @@ RunEstimates estimate_runs(const TrainedJob& job, const RunStrategy& strategy, c
   result.protection_share = share([](const SimulatedRun& run) { return run.protection_seconds; });
   result.shrunk_share = share([](const SimulatedRun& run) { return run.shrunk_seconds; });
   const auto interruptions = values([](const SimulatedRun& run) { return run.interruptions; });
-  result.interruptions_per_day = share([](const SimulatedRun& run) { return 86400.0 * static_cast<double>(run.interruptions); });
+  result.interruptions_per_day = share(
+      [](const SimulatedRun& run) { return 86400.0 * static_cast<double>(run.interruptions); });
   for (const SimulatedRun& run : all) {
     result.interruptions += run.interruptions;
     result.fallbacks += run.fallbacks;
   }
   if (result.interruptions > 0) {
-    result.downtime_per_interruption_seconds =
-        estimate_ratio(values([](const SimulatedRun& run) { return run.downtime_seconds(); }), interruptions);
+    result.downtime_per_interruption_seconds = estimate_ratio(
+        values([](const SimulatedRun& run) { return run.downtime_seconds(); }), interruptions);
   }
   const auto useful = values([](const SimulatedRun& run) { return run.useful_seconds; });
   if (mean_of(useful) > 0) {

@@ -29,13 +29,15 @@ void JobSlots::add(std::span<const int> nodes) {
 }
 
 int JobSlots::spares_among(std::span<const int> nodes) const {
-  return static_cast<int>(std::count_if(nodes.begin(), nodes.end(), [&](int node) { return spares_.contains(node); }));
+  return static_cast<int>(
+      std::count_if(nodes.begin(), nodes.end(), [&](int node) { return spares_.contains(node); }));
 }
 
 std::vector<int> JobSlots::slots_of(std::span<const int> nodes) const {
   std::vector<int> slots;
   for (const int node : nodes) {
-    if (slot_of_[static_cast<size_t>(node)] >= 0) slots.push_back(slot_of_[static_cast<size_t>(node)]);
+    if (slot_of_[static_cast<size_t>(node)] >= 0)
+      slots.push_back(slot_of_[static_cast<size_t>(node)]);
   }
   std::sort(slots.begin(), slots.end());
   return slots;
@@ -66,7 +68,8 @@ void JobSlots::fill() {
   }
 }
 
-bool JobSlots::copies_survive(std::span<const int> lost, std::span<const int> bare, int copies) const {
+bool JobSlots::copies_survive(std::span<const int> lost, std::span<const int> bare,
+                              int copies) const {
   for (const int slot : lost) {
     bool is_held = false;
     for (int copy = 1; copy <= copies && !is_held; ++copy) {
@@ -91,7 +94,8 @@ int JobSlots::adjacent_stages(std::span<const int> slots, int stages) const {
   const int64_t count = this->slots();
   for (const int64_t slot : slots) {
     // A slot of a narrow stage holds several.
-    const int64_t first = slot * stages / count, last = std::max(first, ((slot + 1) * stages - 1) / count);
+    const int64_t first = slot * stages / count,
+                  last = std::max(first, ((slot + 1) * stages - 1) / count);
     for (int64_t stage = first; stage <= last; ++stage) hit.insert(static_cast<int>(stage));
   }
   int longest = 0, run = 0, before = -2;
@@ -103,7 +107,8 @@ int JobSlots::adjacent_stages(std::span<const int> slots, int stages) const {
   return longest;
 }
 
-bool replicas_survive(std::span<const int> holders, std::span<const int> lost, int stages, int replicas, int slots) {
+bool replicas_survive(std::span<const int> holders, std::span<const int> lost, int stages,
+                      int replicas, int slots) {
   const auto count = std::ssize(holders);
   const auto groups = std::min<int64_t>(stages, count);
   if (groups == 0) return true;

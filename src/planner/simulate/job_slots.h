@@ -1,7 +1,8 @@
 // Which node plays which part of a job, and which nodes are spare.
 //
-// A job has numbered *slots*, one for each node that it needs. Slot s keeps copies for others: those of
-// slot s go to s + stride, s + 2 stride, ..., cyclically, where the stride is the width of a rack.
+// A job has numbered *slots*, one for each node that it needs. Slot s keeps copies for others:
+// those of slot s go to s + stride, s + 2 stride, ..., cyclically, where the stride is the width of
+// a rack.
 #pragma once
 
 #include <set>
@@ -31,14 +32,15 @@ class JobSlots {
   // Gives vacant slots to spare nodes, the lowest first, as far as they go.
   void fill();
 
-  // Whether every lost slot has one of its `copies` holders that is neither lost nor bare (holds no copy
-  // yet). Both ascending.
+  // Whether every lost slot has one of its `copies` holders that is neither lost nor bare (holds no
+  // copy yet). Both ascending.
   bool copies_survive(std::span<const int> lost, std::span<const int> bare, int copies) const;
 
   // The slots that are played, ascending.
   std::vector<int> filled_slots() const;
 
-  // The longest run of neighbouring stages that the slots belong to, the stages dealt to the slots in order.
+  // The longest run of neighbouring stages that the slots belong to, the stages dealt to the slots
+  // in order.
   int adjacent_stages(std::span<const int> slots, int stages) const;
 
  private:
@@ -50,10 +52,12 @@ class JobSlots {
   int stride_ = 1;
 };
 
-// Whether every state that the slots `holders` had live is still there without `lost` of them, both ascending.
-// Holders are dealt to the stages in order. Every state of a stage has live instances on `replicas` of its nodes when all
-// `slots` are played, and with fewer nodes as many as their room allows, so that fewer losses than that in a stage are
-// survived whichever they are (experts/placement/replica_placement.h). What more a placement survives by chance is not counted.
-bool replicas_survive(std::span<const int> holders, std::span<const int> lost, int stages, int replicas, int slots);
+// Whether every state that the slots `holders` had live is still there without `lost` of them, both
+// ascending. Holders are dealt to the stages in order. Every state of a stage has live instances on
+// `replicas` of its nodes when all `slots` are played, and with fewer nodes as many as their room
+// allows, so that fewer losses than that in a stage are survived whichever they are
+// (experts/placement/replica_placement.h). What more a placement survives by chance is not counted.
+bool replicas_survive(std::span<const int> holders, std::span<const int> lost, int stages,
+                      int replicas, int slots);
 
 }  // namespace evermoe

@@ -23,7 +23,8 @@ double LossyAges::fault(int64_t committed, int64_t every) {
     }
   }
   double lost = 0;
-  for (const int64_t saved : saved_at_) lost += static_cast<double>(committed - std::max(saved, restart_));
+  for (const int64_t saved : saved_at_)
+    lost += static_cast<double>(committed - std::max(saved, restart_));
   restart_ = committed;
   return lost / lossy_.experts;
 }

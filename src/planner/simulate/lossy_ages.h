@@ -1,9 +1,11 @@
-// LOSSY: how old the saved states of a layer's experts are, for partial-expert checkpoints of a long run.
+// LOSSY: how old the saved states of a layer's experts are, for partial-expert checkpoints of a
+// long run.
 //
-// The rule is protection/partial_experts/partial_experts.h's: each save holds the K experts whose last save is oldest; a
-// failure restarts at the last save C, and an expert that comes back from s <= C has lost what it learned
-// in (max(s, B), C], B the restart before. Tokens are taken to be spread evenly over the experts, so what
-// is lost is measured in steps: 1 is all tokens of one step. Time moves by failures, not by steps.
+// The rule is protection/partial_experts/partial_experts.h's: each save holds the K experts whose
+// last save is oldest; a failure restarts at the last save C, and an expert that comes back from s
+// <= C has lost what it learned in (max(s, B), C], B the restart before. Tokens are taken to be
+// spread evenly over the experts, so what is lost is measured in steps: 1 is all tokens of one
+// step. Time moves by failures, not by steps.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +30,8 @@ class LossyAges {
   int64_t restart_ = 0;           // B
 };
 
-// The mean of fault() where failures are rarer than ceil(E / K) saves: I (E/K - 1) / 2 for K that divides E.
+// The mean of fault() where failures are rarer than ceil(E / K) saves: I (E/K - 1) / 2 for K that
+// divides E.
 double lossy_steps_per_fault(const LossyExperts& lossy, int64_t every);
 
 }  // namespace evermoe

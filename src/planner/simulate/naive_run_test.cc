@@ -25,13 +25,15 @@ struct Case {
 PeriodicSave random_save(RandomStream& random, int64_t every) {
   PeriodicSave save{.every_steps = every};
   if (random.below(3) > 0) save.stall_seconds = 3 * random.uniform();
-  if (random.below(2) > 0) save.durable_after_seconds = 2.0 * static_cast<double>(every) * random.uniform();
+  if (random.below(2) > 0)
+    save.durable_after_seconds = 2.0 * static_cast<double>(every) * random.uniform();
   return save;
 }
 
 RecoverySeconds random_recovery(RandomStream& random) {
   auto seconds = [&] { return random.below(4) == 0 ? 0 : 20 * random.uniform(); };
-  return {seconds(), seconds(), seconds(), seconds(), seconds(), 3 * seconds(), 0, seconds(), seconds()};
+  return {seconds(),     seconds(), seconds(), seconds(), seconds(),
+          3 * seconds(), 0,         seconds(), seconds()};
 }
 
 Case random_case(uint64_t seed) {
@@ -71,8 +73,9 @@ Case random_case(uint64_t seed) {
 }
 
 std::string describe(const Case& c, uint64_t seed) {
-  return absl::StrCat("seed ", seed, ": ", to_string(c.strategy.protection), ", ", to_string(c.strategy.replacement),
-                      ", nodes ", c.job.nodes, " of ", c.nodes, ", copies ", c.strategy.copies, ", fallback every ",
+  return absl::StrCat("seed ", seed, ": ", to_string(c.strategy.protection), ", ",
+                      to_string(c.strategy.replacement), ", nodes ", c.job.nodes, " of ", c.nodes,
+                      ", copies ", c.strategy.copies, ", fallback every ",
                       c.strategy.fallback.every_steps);
 }
 
@@ -92,9 +95,10 @@ void expect_equal(const SimulatedRun& fast, const SimulatedRun& naive, const std
   EXPECT_NEAR(fast.shrunk_seconds, naive.shrunk_seconds, 1e-5) << what;
 }
 
-// The spans fill the run and show what it counts. (Lost training is counted by the clock of training, and shown by that of
-// the wall: as long only at full speed.)
-void expect_spans_of(const SimulatedRun& run, const std::vector<RunSpan>& spans, const std::string& what) {
+// The spans fill the run and show what it counts. (Lost training is counted by the clock of
+// training, and shown by that of the wall: as long only at full speed.)
+void expect_spans_of(const SimulatedRun& run, const std::vector<RunSpan>& spans,
+                     const std::string& what) {
   std::map<RunSpan::Kind, double> seconds;
   double end = 0;
   for (const RunSpan& span : spans) {
@@ -109,7 +113,9 @@ void expect_spans_of(const SimulatedRun& run, const std::vector<RunSpan>& spans,
   EXPECT_NEAR(seconds[RunSpan::Kind::kChanging], run.change_seconds, 1e-5) << what;
   EXPECT_NEAR(seconds[RunSpan::Kind::kRestoring], run.restore_seconds(), 1e-5) << what;
   EXPECT_GE(seconds[RunSpan::Kind::kLost], run.rework_seconds - 1e-5) << what;
-  if (run.shrinks == 0) { EXPECT_NEAR(seconds[RunSpan::Kind::kLost], run.rework_seconds, 1e-5) << what; }
+  if (run.shrinks == 0) {
+    EXPECT_NEAR(seconds[RunSpan::Kind::kLost], run.rework_seconds, 1e-5) << what;
+  }
 }
 
 TEST(NaiveRunTest, EveryStepPlayedGivesTheSameRun) {
@@ -119,8 +125,10 @@ TEST(NaiveRunTest, EveryStepPlayedGivesTheSameRun) {
     const auto fast_source = draw_availability(c.law, c.nodes, c.racks, seed);
     const auto naive_source = draw_availability(c.law, c.nodes, c.racks, seed);
     std::vector<RunSpan> spans;
-    const SimulatedRun fast = simulate_run(c.job, c.strategy, *fast_source, {.wall_seconds = c.wall_seconds}, &spans);
-    const SimulatedRun naive = naive_run(c.job, c.strategy, *naive_source, {.wall_seconds = c.wall_seconds});
+    const SimulatedRun fast =
+        simulate_run(c.job, c.strategy, *fast_source, {.wall_seconds = c.wall_seconds}, &spans);
+    const SimulatedRun naive =
+        naive_run(c.job, c.strategy, *naive_source, {.wall_seconds = c.wall_seconds});
     expect_equal(fast, naive, describe(c, seed));
     expect_spans_of(fast, spans, describe(c, seed));
     interruptions += fast.interruptions;

@@ -16,7 +16,10 @@ using enum StateProtection;
 class NaiveRun {
  public:
   NaiveRun(const TrainedJob& job, const RunStrategy& strategy, AvailabilitySource& source)
-      : job_(job), strategy_(strategy), source_(source), player_(static_cast<size_t>(job.nodes), -1),
+      : job_(job),
+        strategy_(strategy),
+        source_(source),
+        player_(static_cast<size_t>(job.nodes), -1),
         expert_saved_(static_cast<size_t>(strategy.lossy.experts), 0) {
     for (int node = 0; node < source.nodes(); ++node) {
       if (source.up_at_start(node)) spare_.insert(node);
@@ -45,16 +48,26 @@ class NaiveRun {
   }
 
  private:
-  int filled() const { return static_cast<int>(std::count_if(player_.begin(), player_.end(), [](int n) { return n >= 0; })); }
-  // The narrowest of elastic_unit stages over which the nodes are spread, against what it has at full width.
+  int filled() const {
+    return static_cast<int>(
+        std::count_if(player_.begin(), player_.end(), [](int n) { return n >= 0; }));
+  }
+  // The narrowest of elastic_unit stages over which the nodes are spread, against what it has at
+  // full width.
   double speed() const {
     if (filled() == job_.nodes) return 1;
     return static_cast<double>(filled() / job_.elastic_unit) * job_.elastic_unit / job_.nodes;
   }
   bool elastic() const { return strategy_.replacement == NodeReplacement::kElastic; }
-  bool enough() const { return filled() == job_.nodes || (elastic() && filled() >= job_.nodes_least && speed() > 0); }
-  bool at_peers() const { return strategy_.protection != kDurable && strategy_.protection != kPartialExperts; }
-  bool saves() const { return strategy_.protection != kSparse && strategy_.protection != kReplicas; }
+  bool enough() const {
+    return filled() == job_.nodes || (elastic() && filled() >= job_.nodes_least && speed() > 0);
+  }
+  bool at_peers() const {
+    return strategy_.protection != kDurable && strategy_.protection != kPartialExperts;
+  }
+  bool saves() const {
+    return strategy_.protection != kSparse && strategy_.protection != kReplicas;
+  }
 
   void assign() {
     for (int& node : player_) {
@@ -79,7 +92,8 @@ class NaiveRun {
     result_.wall_seconds += seconds;
     if (recovering_) {
       result_.recovery_seconds += seconds;
-      const double detected = std::min(detecting_for_, seconds), changed = std::min(changing_for_, seconds - detected);
+      const double detected = std::min(detecting_for_, seconds),
+                   changed = std::min(changing_for_, seconds - detected);
       detecting_for_ -= detected;
       changing_for_ -= changed;
       result_.detection_seconds += detected;
@@ -136,7 +150,8 @@ class NaiveRun {
     }
     std::set<int> hit;
     for (size_t slot = 0; slot < player_.size(); ++slot) {
-      if (std::count(event.nodes.begin(), event.nodes.end(), player_[slot])) hit.insert(static_cast<int>(slot));
+      if (std::count(event.nodes.begin(), event.nodes.end(), player_[slot]))
+        hit.insert(static_cast<int>(slot));
     }
     if (event.kind != Kind::kCrash) {
       for (const int slot : hit) player_[static_cast<size_t>(slot)] = -1;
@@ -147,7 +162,9 @@ class NaiveRun {
     end_saves(saves_, strategy_.save.durable_after_seconds);
     end_saves(fallbacks_, strategy_.fallback.durable_after_seconds);
     lost_.insert(hit.begin(), hit.end());
-    warm_ = std::any_of(spare_.begin(), spare_.end(), [&](int node) { return std::count(event.nodes.begin(), event.nodes.end(), node) == 0; });
+    warm_ = std::any_of(spare_.begin(), spare_.end(), [&](int node) {
+      return std::count(event.nodes.begin(), event.nodes.end(), node) == 0;
+    });
     waited_ = false;
     running_ = recovering_ = false;
     grow_in_ = 1e300;
@@ -155,7 +172,8 @@ class NaiveRun {
   }
 
   void plan_growth() {
-    if (elastic() && filled() < job_.nodes && !spare_.empty() && grow_in_ > 1e200) grow_in_ = strategy_.recovery.grow_wait;
+    if (elastic() && filled() < job_.nodes && !spare_.empty() && grow_in_ > 1e200)
+      grow_in_ = strategy_.recovery.grow_wait;
   }
   void grow() {
     grow_in_ = 1e300;
@@ -175,7 +193,9 @@ class NaiveRun {
     }
     if (filled() < job_.nodes) ++result_.shrinks;
     const RecoverySeconds& r = strategy_.recovery;
-    double change = strategy_.replacement == NodeReplacement::kStandby && warm_ && !waited_ ? r.standby : r.restart;
+    double change = strategy_.replacement == NodeReplacement::kStandby && warm_ && !waited_
+                        ? r.standby
+                        : r.restart;
     if (elastic()) change = r.reconfigure;
     detecting_for_ = r.detect;
     changing_for_ = change;
@@ -193,8 +213,12 @@ class NaiveRun {
     if (!pause_ || !lost_.empty()) {
       ++result_.recoveries;
       bare_ = lost_;
-      bare_for_ = job_.step_seconds * (strategy_.protection == kSparse ? strategy_.sparse.window + 1 + strategy_.sparse.lag_steps
-                                       : strategy_.protection == kPeerMemory ? static_cast<double>(strategy_.save.every_steps) : 0.0);
+      bare_for_ =
+          job_.step_seconds * (strategy_.protection == kSparse
+                                   ? strategy_.sparse.window + 1 + strategy_.sparse.lag_steps
+                               : strategy_.protection == kPeerMemory
+                                   ? static_cast<double>(strategy_.save.every_steps)
+                                   : 0.0);
     }
     pause_ = false;
     lost_.clear();
@@ -214,9 +238,12 @@ class NaiveRun {
     const int count = static_cast<int>(holders_.size()), stages = std::min(job_.stages, count);
     for (int stage = 0; stage < stages; ++stage) {
       int lost = 0;
-      for (int i = 0; i < count; ++i) lost += i * stages / count == stage && lost_.contains(holders_[static_cast<size_t>(i)]);
+      for (int i = 0; i < count; ++i)
+        lost += i * stages / count == stage && lost_.contains(holders_[static_cast<size_t>(i)]);
       int live = 1;  // of a state, in the narrowest stage
-      while (live < count / stages && (live + 1) * job_.nodes <= (strategy_.copies + 1) * (count / stages) * stages) ++live;
+      while (live < count / stages &&
+             (live + 1) * job_.nodes <= (strategy_.copies + 1) * (count / stages) * stages)
+        ++live;
       if (lost >= live) return false;
     }
     return true;
@@ -242,7 +269,9 @@ class NaiveRun {
     std::erase_if(saves, [&](const auto& entry) { return entry.second < after - 1e-9; });
     for (auto& [step, age] : saves) age = 1e300;
   }
-  static int64_t newest(const std::map<int64_t, double>& saves) { return saves.empty() ? 0 : saves.rbegin()->first; }
+  static int64_t newest(const std::map<int64_t, double>& saves) {
+    return saves.empty() ? 0 : saves.rbegin()->first;
+  }
 
   double restore() {
     const RecoverySeconds& r = strategy_.recovery;
@@ -279,7 +308,8 @@ class NaiveRun {
 
   // Every expert at a time, every save of the past at a time.
   void lose_tokens(int64_t save) {
-    for (int64_t s = restarted_at_ + strategy_.save.every_steps; s <= save; s += strategy_.save.every_steps) {
+    for (int64_t s = restarted_at_ + strategy_.save.every_steps; s <= save;
+         s += strategy_.save.every_steps) {
       for (int k = 0; k < strategy_.lossy.saved; ++k) {
         *std::min_element(expert_saved_.begin(), expert_saved_.end()) = s;
       }
@@ -306,7 +336,8 @@ class NaiveRun {
     for (const int slot : lost_) {
       for (int stage = 0; stage < job_.stages; ++stage) {
         // Stages and slots as intervals of the job.
-        const bool apart = stage * job_.nodes >= (slot + 1) * job_.stages || slot * job_.stages >= (stage + 1) * job_.nodes;
+        const bool apart = stage * job_.nodes >= (slot + 1) * job_.stages ||
+                           slot * job_.stages >= (stage + 1) * job_.nodes;
         if (!apart) stages.insert(stage);
       }
     }
@@ -317,9 +348,11 @@ class NaiveRun {
       adjacent = std::max(adjacent, run);
     }
     const double share = job_.stage_share(adjacent);
-    double seconds = end < 0 ? (base_ > 0 ? strategy_.recovery.load_durable : 0.0)
-                             : strategy_.recovery.load_memory + share * strategy_.sparse.conversion_seconds;
-    for (int64_t step = end < 0 ? base_ : end; step < done_; ++step) seconds += share * job_.step_seconds;
+    double seconds =
+        end < 0 ? (base_ > 0 ? strategy_.recovery.load_durable : 0.0)
+                : strategy_.recovery.load_memory + share * strategy_.sparse.conversion_seconds;
+    for (int64_t step = end < 0 ? base_ : end; step < done_; ++step)
+      seconds += share * job_.step_seconds;
     return seconds + share * job_.step_seconds * fraction();
   }
 
@@ -335,17 +368,17 @@ class NaiveRun {
   const RunStrategy strategy_;
   AvailabilitySource& source_;
   SimulatedRun result_;
-  std::vector<int> player_;  // by slot: the node, -1 for none
-  std::vector<int> holders_; // slots that were played when training last ran
+  std::vector<int> player_;   // by slot: the node, -1 for none
+  std::vector<int> holders_;  // slots that were played when training last ran
   std::set<int> spare_;
   bool running_ = false, recovering_ = false, pause_ = false, warm_ = false, waited_ = false;
   double recovery_left_ = 0, detecting_for_ = 0, changing_for_ = 0, grow_in_ = 1e300;
 
-  int64_t done_ = 0;                     // steps
-  int stalls_ = 0;                       // of the step under way that have begun
+  int64_t done_ = 0;  // steps
+  int stalls_ = 0;    // of the step under way that have begun
   double action_left_ = 0;
-  double trained_ = 0;                   // seconds of running that stayed done
-  std::map<int64_t, double> trained_at_; // when each step ended
+  double trained_ = 0;                           // seconds of running that stayed done
+  std::map<int64_t, double> trained_at_;         // when each step ended
   std::map<int64_t, double> saves_, fallbacks_;  // step -> seconds of training since
   std::set<int64_t> snapshot_made_;
   int64_t base_ = 0;
@@ -357,8 +390,8 @@ class NaiveRun {
 
 }  // namespace
 
-SimulatedRun naive_run(const TrainedJob& job, const RunStrategy& strategy, AvailabilitySource& source,
-                       const RunLimits& limits) {
+SimulatedRun naive_run(const TrainedJob& job, const RunStrategy& strategy,
+                       AvailabilitySource& source, const RunLimits& limits) {
   return NaiveRun(job, strategy, source).run(limits.wall_seconds);
 }
 

@@ -21,8 +21,8 @@ std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<u
   for (int round = 0; round < kRounds; ++round) {
     const uint64_t product0 = kMultiplier0 * counter[0];
     const uint64_t product1 = kMultiplier1 * counter[2];
-    counter = {high(product1) ^ counter[1] ^ key[0], low(product1), high(product0) ^ counter[3] ^ key[1],
-               low(product0)};
+    counter = {high(product1) ^ counter[1] ^ key[0], low(product1),
+               high(product0) ^ counter[3] ^ key[1], low(product0)};
     key[0] += kWeyl0;
     key[1] += kWeyl1;
   }
@@ -32,7 +32,8 @@ std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<u
 // A block has two numbers; the even one of a pair is its lower half.
 uint64_t RandomStream::bits() {
   const uint64_t block = index_ / 2;
-  const auto words = philox4x32({low(block), high(block), low(stream_), high(stream_)}, {low(seed_), high(seed_)});
+  const auto words =
+      philox4x32({low(block), high(block), low(stream_), high(stream_)}, {low(seed_), high(seed_)});
   const size_t first = 2 * (index_++ % 2);
   return words[first] | uint64_t{words[first + 1]} << 32;
 }
@@ -42,7 +43,8 @@ double RandomStream::uniform() { return (static_cast<double>(bits() >> 11) + 0.5
 int RandomStream::below(int count) {
   CHECK(count >= 1) << count;
   // Biased by less than count / 2^64.
-  return static_cast<int>(static_cast<unsigned __int128>(bits()) * static_cast<unsigned>(count) >> 64);
+  return static_cast<int>(static_cast<unsigned __int128>(bits()) * static_cast<unsigned>(count) >>
+                          64);
 }
 
 double RandomStream::exponential(double mean) { return -mean * std::log(uniform()); }

@@ -1,8 +1,9 @@
-// Random numbers of simulated runs: the i-th number of a stream is a function of (seed, stream, i) alone.
+// Random numbers of simulated runs: the i-th number of a stream is a function of (seed, stream, i)
+// alone.
 //
-// So a node's lifetimes do not depend on what the other nodes or the job do: two strategies simulated
-// with one seed meet the same failures, and a run can be repeated from any point. The bits are
-// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+// So a node's lifetimes do not depend on what the other nodes or the job do: two strategies
+// simulated with one seed meet the same failures, and a run can be repeated from any point. The
+// bits are Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
 #pragma once
 
 #include <array>

@@ -25,26 +25,30 @@ struct RunForecast {
   double simulated_seconds = 0;  // per run
   RunEstimates estimates;
   std::vector<RunSpan> first_run;  // what the first of the runs did
-  double tokens_per_second = 0;  // expected, failures included
+  double tokens_per_second = 0;    // expected, failures included
 };
 
 struct ForecastOptions {
   int simulated_runs = 16;
   uint64_t first_seed = 1;
   NodeReplacement replacement = NodeReplacement::kStandby;
-  // Played once from its start to its end, instead of drawing from the cluster's law (which still decides what is
-  // chosen, such as a window). Spares are the trace's nodes beyond the job's.
+  // Played once from its start to its end, instead of drawing from the cluster's law (which still
+  // decides what is chosen, such as a window). Spares are the trace's nodes beyond the job's.
   const FailureTrace* trace = nullptr;
 };
 
-// What [protection] and [checkpoint] cost the job on the cluster. A window that is to be chosen is planned.
-Priced price_configured(const JobProfile& job, const ClusterSpec& cluster, const ProtectionConfig& protection,
-                        const CheckpointConfig& checkpoint);
+// What [protection] and [checkpoint] cost the job on the cluster. A window that is to be chosen is
+// planned.
+Priced price_configured(const JobProfile& job, const ClusterSpec& cluster,
+                        const ProtectionConfig& protection, const CheckpointConfig& checkpoint);
 
-// Errors as of plan_step(); InvalidInput for a trace that never has as many nodes at once as the job needs; NoCapacity if
-// what is configured does not fit, with the reason.
-absl::StatusOr<RunForecast> forecast_run(const PlannedModel& model, const ProtectionConfig& protection, const CheckpointConfig& checkpoint,
-                                         const ClusterSpec& cluster, const ForecastOptions& options);
+// Errors as of plan_step(); InvalidInput for a trace that never has as many nodes at once as the
+// job needs; NoCapacity if what is configured does not fit, with the reason.
+absl::StatusOr<RunForecast> forecast_run(const PlannedModel& model,
+                                         const ProtectionConfig& protection,
+                                         const CheckpointConfig& checkpoint,
+                                         const ClusterSpec& cluster,
+                                         const ForecastOptions& options);
 
 std::string to_text(const RunForecast& forecast);
 // One JSON object, numbers in SI units.

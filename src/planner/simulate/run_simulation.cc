@@ -39,13 +39,19 @@ struct RecoveryParts {
 
 class RunSimulation {
  public:
-  RunSimulation(const TrainedJob& job, const RunStrategy& strategy, AvailabilitySource& source, const RunLimits& limits,
-                std::vector<RunSpan>* spans)
-      : job_(job), strategy_(strategy), source_(source), limits_(limits),
-        clock_rule_(job.step_seconds * (1 + strategy.step_overhead_share),
-                    has_saves(strategy.protection) ? strategy.save : PeriodicSave{},
-                    survives_only_with_copies(strategy.protection) ? strategy.fallback : PeriodicSave{}),
-        slots_(job.nodes, source.nodes(), job.racks), ages_(strategy.lossy), spans_(spans) {
+  RunSimulation(const TrainedJob& job, const RunStrategy& strategy, AvailabilitySource& source,
+                const RunLimits& limits, std::vector<RunSpan>* spans)
+      : job_(job),
+        strategy_(strategy),
+        source_(source),
+        limits_(limits),
+        clock_rule_(
+            job.step_seconds * (1 + strategy.step_overhead_share),
+            has_saves(strategy.protection) ? strategy.save : PeriodicSave{},
+            survives_only_with_copies(strategy.protection) ? strategy.fallback : PeriodicSave{}),
+        slots_(job.nodes, source.nodes(), job.racks),
+        ages_(strategy.lossy),
+        spans_(spans) {
     std::vector<int> up;
     for (int node = 0; node < source.nodes(); ++node) {
       if (source.up_at_start(node)) up.push_back(node);
@@ -115,7 +121,8 @@ class RunSimulation {
   }
 
   void pass_recovering(double seconds) {
-    const double detected = std::min(seconds, recovery_.detect), changed = std::min(seconds - detected, recovery_.change);
+    const double detected = std::min(seconds, recovery_.detect),
+                 changed = std::min(seconds - detected, recovery_.change);
     recovery_.detect -= detected;
     recovery_.change -= changed;
     result_.detection_seconds += detected;
@@ -138,7 +145,8 @@ class RunSimulation {
   void take(const AvailabilityEvent& event) {
     switch (event.kind) {
       case Kind::kUp: return come(event.nodes);
-      case Kind::kCrash: return interrupt(slots_.slots_of(event.nodes), slots_.spares_among(event.nodes));
+      case Kind::kCrash:
+        return interrupt(slots_.slots_of(event.nodes), slots_.spares_among(event.nodes));
       case Kind::kDown: return interrupt(slots_.remove(event.nodes), 0);
       case Kind::kAnnounced: return leave(event.nodes);
     }
@@ -154,12 +162,14 @@ class RunSimulation {
   void interrupt(const std::vector<int>& slots, int cold_spares) {
     if (slots.empty()) return;
     std::vector<int> lost;
-    std::set_union(lost_.begin(), lost_.end(), slots.begin(), slots.end(), std::back_inserter(lost));
+    std::set_union(lost_.begin(), lost_.end(), slots.begin(), slots.end(),
+                   std::back_inserter(lost));
     lost_ = std::move(lost);
     stop(/*is_orderly=*/false, cold_spares);
   }
 
-  // Announced: while the job runs, nothing but time is lost, by migration or by a save in the last moment.
+  // Announced: while the job runs, nothing but time is lost, by migration or by a save in the last
+  // moment.
   void leave(std::span<const int> nodes) {
     const bool was_running = phase_ == Phase::kRunning;
     const std::vector<int> slots = slots_.remove(nodes);
@@ -238,14 +248,16 @@ class RunSimulation {
   double switch_seconds() const {
     const RecoverySeconds& times = strategy_.recovery;
     if (is_elastic()) return times.reconfigure;
-    const bool is_warm = strategy_.replacement == NodeReplacement::kStandby && had_warm_spare_ && !has_waited_;
+    const bool is_warm =
+        strategy_.replacement == NodeReplacement::kStandby && had_warm_spare_ && !has_waited_;
     return is_warm ? times.standby : times.restart;
   }
 
   // Steps after a recovery until copies are where they should be.
   int64_t copies_again_steps() const {
     switch (strategy_.protection) {
-      case StateProtection::kSparse: return strategy_.sparse.window + 1 + strategy_.sparse.lag_steps;
+      case StateProtection::kSparse:
+        return strategy_.sparse.window + 1 + strategy_.sparse.lag_steps;
       case StateProtection::kPeerMemory: return strategy_.save.every_steps;
       default: return 0;
     }
@@ -257,7 +269,8 @@ class RunSimulation {
     if (survives_only_with_copies(strategy_.protection) && !state_survives()) return fall_back();
     switch (strategy_.protection) {
       case StateProtection::kSparse:
-        return (has_window() ? strategy_.recovery.load_memory : load_of_base()) + catch_up_seconds();
+        return (has_window() ? strategy_.recovery.load_memory : load_of_base()) +
+               catch_up_seconds();
       case StateProtection::kReplicas:
         go_back_to(clock_rule_.position(clock_).steps);
         return strategy_.recovery.load_memory;
@@ -265,12 +278,11 @@ class RunSimulation {
         go_back_to(std::max(saved_, base_));
         return saved_ >= base_ ? strategy_.recovery.load_memory : strategy_.recovery.load_durable;
       case StateProtection::kPartialExperts:
-        if (strategy_.save.every_steps > 0) result_.lost_steps += ages_.fault(saved_, strategy_.save.every_steps);
+        if (strategy_.save.every_steps > 0)
+          result_.lost_steps += ages_.fault(saved_, strategy_.save.every_steps);
         go_back_to(saved_);
         return strategy_.recovery.load_durable;
-      case StateProtection::kDurable:
-        go_back_to(saved_);
-        return strategy_.recovery.load_durable;
+      case StateProtection::kDurable: go_back_to(saved_); return strategy_.recovery.load_durable;
     }
     return 0;
   }
@@ -289,11 +301,12 @@ class RunSimulation {
     return strategy_.recovery.load_durable;
   }
 
-  // What an interruption finds usable. A save that is under way then is lost, so one from before the run
-  // was last resumed counts only if it was noted then.
+  // What an interruption finds usable. A save that is under way then is lost, so one from before
+  // the run was last resumed counts only if it was noted then.
   void note_saves() {
     if (has_saves(strategy_.protection)) saved_ = std::max(saved_, new_save(strategy_.save));
-    if (survives_only_with_copies(strategy_.protection)) base_ = std::max(base_, new_save(strategy_.fallback));
+    if (survives_only_with_copies(strategy_.protection))
+      base_ = std::max(base_, new_save(strategy_.fallback));
   }
   int64_t new_save(const PeriodicSave& save) const {
     const int64_t newest = clock_rule_.newest_usable(save, clock_);
@@ -307,7 +320,8 @@ class RunSimulation {
     clock_ = clock;
   }
 
-  // The end of the newest complete window. A step's copies have arrived lag steps after the end of the next.
+  // The end of the newest complete window. A step's copies have arrived lag steps after the end of
+  // the next.
   int64_t window_end() const {
     const int64_t complete = clock_rule_.position(clock_).steps - 1 - strategy_.sparse.lag_steps;
     return complete < 0 ? 0 : complete / strategy_.sparse.window * strategy_.sparse.window;
@@ -319,7 +333,8 @@ class RunSimulation {
   double catch_up_seconds() {
     const double progress = clock_rule_.position(clock_).progress();
     const double share = job_.stage_share(std::max(1, slots_.adjacent_stages(lost_, job_.stages)));
-    if (!has_window()) return share * (progress - static_cast<double>(base_of_windows_)) * job_.step_seconds;
+    if (!has_window())
+      return share * (progress - static_cast<double>(base_of_windows_)) * job_.step_seconds;
     const double steps = progress - static_cast<double>(window_end());
     return share * (strategy_.sparse.conversion_seconds + steps * job_.step_seconds);
   }
@@ -342,7 +357,7 @@ class RunSimulation {
   RunSpans spans_;
 
   double now_ = 0;
-  double clock_ = 0;              // of training, by clock_rule_
+  double clock_ = 0;  // of training, by clock_rule_
   Phase phase_ = Phase::kRunning;
   double recovered_at_ = kNever;  // while recovering
   RecoveryParts recovery_;        // what is left of it
@@ -352,20 +367,21 @@ class RunSimulation {
   int64_t resumed_at_ = 0;        // steps done when the run last went on
   int64_t base_of_windows_ = 0;   // step from which windows have been captured without a break
   std::vector<int> lost_;         // slots, since training last ran, ascending
-  std::vector<int> holders_;      // live replicas: slots that had their state when training last ran
-  std::vector<int> bare_;         // slots that keep no copies yet
-  double bare_until_ = 0;         // by the clock of training
-  bool is_interrupted_ = false;   // and not yet recovered; a pause to grow or migrate is none
-  bool is_orderly_ = false;       // the state was brought to safety before the interruption
-  bool has_waited_ = false;       // for nodes, since the interruption
-  bool had_warm_spare_ = false;   // at the interruption
+  std::vector<int> holders_;     // live replicas: slots that had their state when training last ran
+  std::vector<int> bare_;        // slots that keep no copies yet
+  double bare_until_ = 0;        // by the clock of training
+  bool is_interrupted_ = false;  // and not yet recovered; a pause to grow or migrate is none
+  bool is_orderly_ = false;      // the state was brought to safety before the interruption
+  bool has_waited_ = false;      // for nodes, since the interruption
+  bool had_warm_spare_ = false;  // at the interruption
   SimulatedRun result_;
 };
 
 }  // namespace
 
-SimulatedRun simulate_run(const TrainedJob& job, const RunStrategy& strategy, AvailabilitySource& source,
-                          const RunLimits& limits, std::vector<RunSpan>* spans) {
+SimulatedRun simulate_run(const TrainedJob& job, const RunStrategy& strategy,
+                          AvailabilitySource& source, const RunLimits& limits,
+                          std::vector<RunSpan>* spans) {
   CHECK(limits.wall_seconds < kNever || limits.steps < std::numeric_limits<int64_t>::max());
   CHECK(job.nodes_least >= 1 && job.nodes_least <= job.nodes && job.elastic_unit >= 1);
   CHECK(job.stages >= 1 && job.rounds >= 1);

@@ -30,14 +30,16 @@ FailureTrace script(int nodes, std::vector<FailureTrace::Event> events) {
   return trace;
 }
 
-SimulatedRun play(const TrainedJob& job, const RunStrategy& strategy, const FailureTrace& trace, double seconds) {
+SimulatedRun play(const TrainedJob& job, const RunStrategy& strategy, const FailureTrace& trace,
+                  double seconds) {
   return simulate_run(job, strategy, *play_availability(trace), {.wall_seconds = seconds});
 }
 
 RunStrategy dense(StateProtection protection, int64_t every, double stall) {
   RunStrategy strategy{.protection = protection};
   strategy.save = {every, stall, 0};
-  strategy.recovery = {.detect = 1, .restart = 10, .standby = 2, .load_memory = 3, .load_durable = 20};
+  strategy.recovery = {
+      .detect = 1, .restart = 10, .standby = 2, .load_memory = 3, .load_durable = 20};
   return strategy;
 }
 
@@ -48,16 +50,19 @@ TEST(RunSimulationTest, WithoutFailuresOnlySavesCost) {
   EXPECT_EQ(run.interruptions, 0);
 }
 
-// A failure 7 s after the save of step 20 (24 s): back to it, 31 s later on. 150 - 31 - 31 = 88 left.
+// A failure 7 s after the save of step 20 (24 s): back to it, 31 s later on. 150 - 31 - 31 = 88
+// left.
 TEST(RunSimulationTest, ACrashGoesBackToTheNewestSave) {
-  const SimulatedRun run = play({}, dense(kDurable, 10, 2), script(1, {{31, Kind::kCrash, {0}}}), 150);
+  const SimulatedRun run =
+      play({}, dense(kDurable, 10, 2), script(1, {{31, Kind::kCrash, {0}}}), 150);
   EXPECT_EQ(run.rework_seconds, 7);
   EXPECT_EQ(run.recovery_seconds, 31);
   EXPECT_EQ(run.useful_seconds, 20 + 74);  // 88 s: 7 tens with saves (84) and 4 steps
   EXPECT_EQ(run.wall_seconds, 150);
 }
 
-// What all nodes share fails: the copies are gone with everything else, and the spare is no warm standby.
+// What all nodes share fails: the copies are gone with everything else, and the spare is no warm
+// standby.
 TEST(RunSimulationTest, AFailureOfTheWholeJobLeavesDurableSavesOnly) {
   RunStrategy strategy = dense(kPeerMemory, 1, 0);
   strategy.replacement = NodeReplacement::kStandby;
@@ -67,7 +72,8 @@ TEST(RunSimulationTest, AFailureOfTheWholeJobLeavesDurableSavesOnly) {
   const SimulatedRun one = play(job, strategy, script(5, {{100, Kind::kCrash, {1}}}), 200);
   EXPECT_EQ(one.fallbacks, 0);
   EXPECT_EQ(one.recovery_seconds, 1 + 2 + 3);
-  const SimulatedRun all = play(job, strategy, script(5, {{100, Kind::kCrash, {0, 1, 2, 3, 4}}}), 200);
+  const SimulatedRun all =
+      play(job, strategy, script(5, {{100, Kind::kCrash, {0, 1, 2, 3, 4}}}), 200);
   EXPECT_EQ(all.fallbacks, 1);
   EXPECT_EQ(all.rework_seconds, 20);
   EXPECT_EQ(all.detection_seconds, 1);
@@ -78,15 +84,18 @@ TEST(RunSimulationTest, AFailureOfTheWholeJobLeavesDurableSavesOnly) {
 TEST(RunSimulationTest, SpansShowWhatWasLostAndWhy) {
   std::vector<RunSpan> spans;
   const FailureTrace trace = script(1, {{31, Kind::kDown, {0}}, {50, Kind::kUp, {0}}});
-  simulate_run({}, dense(kDurable, 10, 2), *play_availability(trace), {.wall_seconds = 100}, &spans);
+  simulate_run({}, dense(kDurable, 10, 2), *play_availability(trace), {.wall_seconds = 100},
+               &spans);
   using enum RunSpan::Kind;
-  const std::vector<RunSpan> expected{{kTraining, 0, 24}, {kLost, 24, 31}, {kWaiting, 31, 50}, {kDetecting, 50, 51},
-                                      {kChanging, 51, 61}, {kRestoring, 61, 81}, {kTraining, 81, 100}};
+  const std::vector<RunSpan> expected{
+      {kTraining, 0, 24},  {kLost, 24, 31},      {kWaiting, 31, 50},  {kDetecting, 50, 51},
+      {kChanging, 51, 61}, {kRestoring, 61, 81}, {kTraining, 81, 100}};
   EXPECT_EQ(spans, expected);
 }
 
 TEST(RunSimulationTest, AFailureDuringTheRecoveryStartsItAgain) {
-  const SimulatedRun run = play({}, dense(kDurable, 10, 2), script(1, {{31, Kind::kCrash, {0}}, {41, Kind::kCrash, {0}}}), 73);
+  const SimulatedRun run = play({}, dense(kDurable, 10, 2),
+                                script(1, {{31, Kind::kCrash, {0}}, {41, Kind::kCrash, {0}}}), 73);
   EXPECT_EQ(run.interruptions, 2);
   EXPECT_EQ(run.recoveries, 1);
   EXPECT_EQ(run.recovery_seconds, 10 + 31);
@@ -103,7 +112,8 @@ TEST(RunSimulationTest, WithoutASpareTheJobWaitsForTheRepair) {
 TEST(RunSimulationTest, AStandbyIsWarmOnlyIfItIsThere) {
   RunStrategy strategy = dense(kPeerMemory, 1, 0);
   strategy.replacement = NodeReplacement::kStandby;
-  const FailureTrace trace = script(3, {{10.5, Kind::kDown, {0}}, {100.5, Kind::kDown, {1}}, {200, Kind::kUp, {0}}});
+  const FailureTrace trace =
+      script(3, {{10.5, Kind::kDown, {0}}, {100.5, Kind::kDown, {1}}, {200, Kind::kUp, {0}}});
   const SimulatedRun run = play({.nodes = 2}, strategy, trace, 300);
   EXPECT_EQ(run.recovery_seconds, (1 + 2 + 3) + (1 + 10 + 3));
   EXPECT_EQ(run.waiting_seconds, 99.5);
@@ -130,7 +140,9 @@ TEST(RunSimulationTest, CopiesAreBareAfterARecovery) {
   RunStrategy strategy = dense(kPeerMemory, 10, 0);
   const TrainedJob job{.nodes = 4};
   const auto second_at = [&](double seconds) {
-    return play(job, strategy, script(4, {{80, Kind::kCrash, {2}}, {seconds, Kind::kCrash, {1}}}), 300).fallbacks;
+    return play(job, strategy, script(4, {{80, Kind::kCrash, {2}}, {seconds, Kind::kCrash, {1}}}),
+                300)
+        .fallbacks;
   };
   EXPECT_EQ(second_at(94 + 9), 1);
   EXPECT_EQ(second_at(94 + 11), 0);
@@ -143,8 +155,8 @@ TEST(RunSimulationTest, RacksKeepCopiesOfEachOther) {
   EXPECT_EQ(play({.nodes = 6, .racks = 2}, strategy, trace, 200).fallbacks, 0);
 }
 
-// Window 4: steps 1-4 are complete at the end of step 5. In step 11 (10.25): the window 5-8 was complete
-// at the end of step 9. 3 steps of conversion, 2.25 again.
+// Window 4: steps 1-4 are complete at the end of step 5. In step 11 (10.25): the window 5-8 was
+// complete at the end of step 9. 3 steps of conversion, 2.25 again.
 TEST(RunSimulationTest, SparseCatchUpFromTheNewestCompleteWindow) {
   RunStrategy strategy{.protection = kSparse};
   strategy.sparse = {.window = 4, .conversion_seconds = 3};
@@ -155,9 +167,11 @@ TEST(RunSimulationTest, SparseCatchUpFromTheNewestCompleteWindow) {
   EXPECT_EQ(run.rework_seconds, 0);
   EXPECT_EQ(run.useful_seconds, 100 - 18.25);
   // In step 9 the window 5-8 is not complete yet.
-  EXPECT_EQ(play(job, strategy, script(2, {{8.5, Kind::kCrash, {0}}}), 100).recovery_seconds, 13 + 3 + 4.5);
+  EXPECT_EQ(play(job, strategy, script(2, {{8.5, Kind::kCrash, {0}}}), 100).recovery_seconds,
+            13 + 3 + 4.5);
   // Before the first window the source is the initial state: nothing to load or convert.
-  EXPECT_EQ(play(job, strategy, script(2, {{3.5, Kind::kCrash, {0}}}), 100).recovery_seconds, 11 + 3.5);
+  EXPECT_EQ(play(job, strategy, script(2, {{3.5, Kind::kCrash, {0}}}), 100).recovery_seconds,
+            11 + 3.5);
 }
 
 TEST(RunSimulationTest, OnlyTheStagesThatLostANodeCatchUp) {
@@ -165,12 +179,13 @@ TEST(RunSimulationTest, OnlyTheStagesThatLostANodeCatchUp) {
   strategy.sparse = {.window = 1};
   const TrainedJob job{.nodes = 8, .stages = 4, .rounds = 5};
   const auto seconds = [&](std::vector<int> nodes) {
-    return play(job, strategy, script(8, {{10.5, Kind::kCrash, std::move(nodes)}}), 100).recovery_seconds;
+    return play(job, strategy, script(8, {{10.5, Kind::kCrash, std::move(nodes)}}), 100)
+        .recovery_seconds;
   };
-  EXPECT_DOUBLE_EQ(seconds({2}), 1.5 * 5 / 8);      // stage 1 alone
-  EXPECT_DOUBLE_EQ(seconds({2, 3}), 1.5 * 5 / 8);   // the same stage
-  EXPECT_DOUBLE_EQ(seconds({2, 4}), 1.5 * 6 / 8);   // stages 1 and 2, joint
-  EXPECT_DOUBLE_EQ(seconds({0, 4}), 1.5 * 5 / 8);   // stages 0 and 2 at the same time
+  EXPECT_DOUBLE_EQ(seconds({2}), 1.5 * 5 / 8);     // stage 1 alone
+  EXPECT_DOUBLE_EQ(seconds({2, 3}), 1.5 * 5 / 8);  // the same stage
+  EXPECT_DOUBLE_EQ(seconds({2, 4}), 1.5 * 6 / 8);  // stages 1 and 2, joint
+  EXPECT_DOUBLE_EQ(seconds({0, 4}), 1.5 * 5 / 8);  // stages 0 and 2 at the same time
 }
 
 TEST(RunSimulationTest, ReplicasLoseOnlyTheStepUnderWay) {
@@ -185,18 +200,23 @@ TEST(RunSimulationTest, ReplicasLoseOnlyTheStepUnderWay) {
   EXPECT_EQ(run.useful_seconds, 10 + 90 + 100);
 }
 
-// 8 nodes in 2 stages of 4: with 7 one stage has 3, and so the other needs no more; with 5 there are 2 and 3.
+// 8 nodes in 2 stages of 4: with 7 one stage has 3, and so the other needs no more; with 5 there
+// are 2 and 3.
 TEST(RunSimulationTest, APipelineShrinksByWholeRowsOfNodes) {
-  const RunStrategy strategy{.protection = kReplicas, .replacement = NodeReplacement::kElastic, .copies = 7};
-  const FailureTrace trace = script(8, {{10, Kind::kDown, {7}}, {20, Kind::kDown, {5, 6}}, {30, Kind::kDown, {0, 1, 2, 3}}});
+  const RunStrategy strategy{
+      .protection = kReplicas, .replacement = NodeReplacement::kElastic, .copies = 7};
+  const FailureTrace trace = script(
+      8, {{10, Kind::kDown, {7}}, {20, Kind::kDown, {5, 6}}, {30, Kind::kDown, {0, 1, 2, 3}}});
   const SimulatedRun run = play({.nodes = 8, .elastic_unit = 2}, strategy, trace, 50);
   EXPECT_EQ(run.shrunk_seconds, 10 * 0.25 + 10 * 0.5);
   EXPECT_EQ(run.waiting_seconds, 20);  // a stage without a node
 }
 
 TEST(RunSimulationTest, AnElasticJobWaitsBelowItsLeastSize) {
-  RunStrategy strategy{.protection = kReplicas, .replacement = NodeReplacement::kElastic, .copies = 3};
-  const FailureTrace trace = script(4, {{10, Kind::kDown, {2, 3}}, {20, Kind::kDown, {1}}, {70, Kind::kUp, {1}}});
+  RunStrategy strategy{
+      .protection = kReplicas, .replacement = NodeReplacement::kElastic, .copies = 3};
+  const FailureTrace trace =
+      script(4, {{10, Kind::kDown, {2, 3}}, {20, Kind::kDown, {1}}, {70, Kind::kUp, {1}}});
   const SimulatedRun run = play({.nodes = 4, .nodes_least = 2}, strategy, trace, 100);
   EXPECT_EQ(run.waiting_seconds, 50);
   EXPECT_EQ(run.shrinks, 2);
@@ -221,20 +241,22 @@ TEST(RunSimulationTest, AnnouncedNodesAreLeftByMigrationWhileThereAreSpares) {
 
 TEST(RunSimulationTest, AJobOfSoManyStepsEndsWithItsLastSave) {
   const FailureTrace trace = script(1, {{15, Kind::kCrash, {0}}});
-  const SimulatedRun run = simulate_run({}, dense(kDurable, 10, 2), *play_availability(trace), {.steps = 40});
+  const SimulatedRun run =
+      simulate_run({}, dense(kDurable, 10, 2), *play_availability(trace), {.steps = 40});
   EXPECT_EQ(run.useful_seconds, 40);
   EXPECT_EQ(run.wall_seconds, 48 + 3 + 31);
 }
 
 TEST(RunSimulationTest, WaitingForEverEndsTheRun) {
   const FailureTrace trace = script(1, {{15, Kind::kDown, {0}}});
-  const SimulatedRun run = simulate_run({}, dense(kDurable, 10, 2), *play_availability(trace), {.steps = 40});
+  const SimulatedRun run =
+      simulate_run({}, dense(kDurable, 10, 2), *play_availability(trace), {.steps = 40});
   EXPECT_EQ(run.wall_seconds, 15);
   EXPECT_EQ(run.useful_seconds, 13);
 }
 
-// Recorded availability: without costs of its own, an elastic job of 16 nodes trains as fast as the trace has
-// nodes; a job that needs all 16 trains while they are there.
+// Recorded availability: without costs of its own, an elastic job of 16 nodes trains as fast as the
+// trace has nodes; a job that needs all 16 trains while they are there.
 TEST(RunSimulationTest, ARecordedTraceIsPlayed) {
   std::ifstream file(std::string(EVERMOE_SOURCE_DIR) + "/data/planner/bamboo-ec2-p3.csv");
   std::stringstream text;
@@ -252,7 +274,8 @@ TEST(RunSimulationTest, ARecordedTraceIsPlayed) {
     up += (event.kind == Kind::kUp ? 1 : -1) * static_cast<int>(event.nodes.size());
   }
   pass(trace.end_seconds);
-  RunStrategy strategy{.protection = kReplicas, .replacement = NodeReplacement::kElastic, .copies = 15};
+  RunStrategy strategy{
+      .protection = kReplicas, .replacement = NodeReplacement::kElastic, .copies = 15};
   // Only the steps under way are lost: very short ones, nearly nothing.
   const TrainedJob job{.step_seconds = 1e-6, .nodes = 16};
   EXPECT_NEAR(play(job, strategy, trace, trace.end_seconds).useful_seconds, elastic, 0.01);
@@ -268,7 +291,8 @@ TEST(TrainingClockTest, PositionsAreTheInverseOfTheClock) {
       const auto at = clock.position(clock.at(steps));
       EXPECT_EQ(at.steps, steps);
       EXPECT_EQ(at.fraction, 0);
-      EXPECT_NEAR(clock.position(clock.at(steps) + 0.65).progress(), static_cast<double>(steps) + 0.5, 1e-9);
+      EXPECT_NEAR(clock.position(clock.at(steps) + 0.65).progress(),
+                  static_cast<double>(steps) + 0.5, 1e-9);
     }
   }
   const TrainingClock long_run(0.1, {1000, 30, 0}, {});
@@ -283,7 +307,8 @@ TEST(TrainingClockTest, SavesAreUsableAfterTheirDelay) {
   EXPECT_EQ(clock.newest_usable(save, 39), 20);
 }
 
-// The numbers of PEC's section 5, checked by hand: 8 experts, a save every 10 steps, failures at steps.
+// The numbers of PEC's section 5, checked by hand: 8 experts, a save every 10 steps, failures at
+// steps.
 double lost_tokens(int saved, const std::vector<int64_t>& faults) {
   LossyAges ages({.experts = 8, .saved = saved});
   double steps = 0;
@@ -324,7 +349,8 @@ TEST(JobSlotsTest, StagesOfSlotsWhateverDividesWhat) {
   EXPECT_EQ(wide.adjacent_stages(std::vector<int>{0, 1}, 4), 1);
   EXPECT_EQ(wide.adjacent_stages(std::vector<int>{1, 2}, 4), 2);
   EXPECT_EQ(narrow.adjacent_stages(std::vector<int>{0}, 6), 3);
-  EXPECT_EQ(JobSlots(2, 2, 0).adjacent_stages(std::vector<int>{0}, 3), 2);  // half of stage 1 as well
+  EXPECT_EQ(JobSlots(2, 2, 0).adjacent_stages(std::vector<int>{0}, 3),
+            2);  // half of stage 1 as well
 }
 
 }  // namespace

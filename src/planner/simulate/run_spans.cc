@@ -27,7 +27,8 @@ void RunSpans::lose(double trained_seconds) {
       continue;
     }
     const double kept = trained - trained_seconds;
-    const double cut = span.begin_seconds + (span.end_seconds - span.begin_seconds) * kept / trained;
+    const double cut =
+        span.begin_seconds + (span.end_seconds - span.begin_seconds) * kept / trained;
     if (cut >= span.end_seconds) return;  // too little to be seen
     if (cut <= span.begin_seconds) {
       span.kind = RunSpan::Kind::kLost;

@@ -12,8 +12,8 @@ class RunSpans {
   // Into `spans`, which must live longer; null: nothing is kept.
   explicit RunSpans(std::vector<RunSpan>* spans) : spans_(spans) {}
 
-  // From where the last span ended. `trained_seconds`: by the clock of training, of a span of training. Spans of one kind
-  // become one.
+  // From where the last span ended. `trained_seconds`: by the clock of training, of a span of
+  // training. Spans of one kind become one.
   void add(RunSpan::Kind kind, double end_seconds, double trained_seconds = 0);
 
   // The last so many seconds of training, by its clock, were undone.

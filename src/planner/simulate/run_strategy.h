@@ -1,8 +1,9 @@
-// How a run protects its state and replaces lost nodes, in the numbers that decide what failures cost.
+// How a run protects its state and replaces lost nodes, in the numbers that decide what failures
+// cost.
 //
-// All times are seconds of a job that runs at full speed. A *save* fixes the whole state at the end of a
-// step; training may stand still for it, and it can be used only when it has arrived. Sparse capture has
-// no saves: every step captures a part, and recovery catches up.
+// All times are seconds of a job that runs at full speed. A *save* fixes the whole state at the end
+// of a step; training may stand still for it, and it can be used only when it has arrived. Sparse
+// capture has no saves: every step captures a part, and recovery catches up.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +18,8 @@ enum class StateProtection : uint8_t {
   kPeerMemory,      // the newest save in peers' memory (as Gemini); everybody goes back to it
   kPartialExperts,  // LOSSY: durable saves of K experts per layer (PEC); the others come back older
   kSparse,          // windows of sparse snapshots at peers; the stages that lost a rank catch up
-  kReplicas,        // live replicas of every state in its stage (as Lazarus); only the step under way is lost
+  kReplicas,  // live replicas of every state in its stage (as Lazarus); only the step under way is
+              // lost
 };
 
 enum class NodeReplacement : uint8_t {
@@ -36,7 +38,8 @@ struct PeriodicSave {
 struct SparseCapture {
   int window = 1;     // W
   int lag_steps = 0;  // by which copies arrive later than the end of the next step
-  // Catch-up to a dense state, if all stages take part: (W - 1) steps less what frozen operators save.
+  // Catch-up to a dense state, if all stages take part: (W - 1) steps less what frozen operators
+  // save.
   double conversion_seconds = 0;
   friend bool operator==(const SparseCapture&, const SparseCapture&) = default;
 };
@@ -65,11 +68,13 @@ struct RunStrategy {
   std::string name;
   StateProtection protection = StateProtection::kDurable;
   NodeReplacement replacement = NodeReplacement::kRestart;
-  bool migrates = false;            // leaves announced nodes by live migration while there are spares
-  int copies = 1;                   // at peers; of live replicas: those beside the first, on other nodes of the stage
-  double step_overhead_share = 0;   // longer step through capture and copies, as a share of it
-  PeriodicSave save;                // durable, at peers, or of partial experts; not sparse, not replicas. Never: no protection
-  PeriodicSave fallback;            // durable, below saves at peers, sparse capture and replicas
+  bool migrates = false;  // leaves announced nodes by live migration while there are spares
+  int copies =
+      1;  // at peers; of live replicas: those beside the first, on other nodes of the stage
+  double step_overhead_share = 0;  // longer step through capture and copies, as a share of it
+  PeriodicSave save;  // durable, at peers, or of partial experts; not sparse, not replicas. Never:
+                      // no protection
+  PeriodicSave fallback;  // durable, below saves at peers, sparse capture and replicas
   SparseCapture sparse;
   LossyExperts lossy;
   RecoverySeconds recovery;
@@ -79,7 +84,8 @@ struct RunStrategy {
 const char* to_string(StateProtection protection);
 const char* to_string(NodeReplacement replacement);
 
-// What of a strategy the runtime does not have yet, and so can only be forecast: "warm standbys". Empty if it runs.
+// What of a strategy the runtime does not have yet, and so can only be forecast: "warm standbys".
+// Empty if it runs.
 std::string missing_in_runtime(const RunStrategy& strategy);
 
 // The job as far as failures see it.
@@ -87,15 +93,19 @@ struct TrainedJob {
   double step_seconds = 1;  // without any protection
   int nodes = 1;            // at full speed
   int nodes_least = 1;      // below which an elastic job waits
-  // Elastic: so many nodes only count together. A pipeline is as fast as its narrowest stage, so a node less
-  // in one stage is of no more use than a node less in each: one per stage. 1 without stages.
+  // Elastic: so many nodes only count together. A pipeline is as fast as its narrowest stage, so a
+  // node less in one stage is of no more use than a node less in each: one per stage. 1 without
+  // stages.
   int elastic_unit = 1;
   int stages = 1;
-  int rounds = 1;           // of micro-batches per step and stage
-  int racks = 0;            // copies go to nodes of other racks; 0: to other nodes
+  int rounds = 1;  // of micro-batches per step and stage
+  int racks = 0;   // copies go to nodes of other racks; 0: to other nodes
 
-  // The fewest nodes on which it runs at all: all of them, or, elastic, enough for a node in every stage.
-  int nodes_needed(bool is_elastic) const { return is_elastic ? std::min(nodes, std::max(nodes_least, elastic_unit)) : nodes; }
+  // The fewest nodes on which it runs at all: all of them, or, elastic, enough for a node in every
+  // stage.
+  int nodes_needed(bool is_elastic) const {
+    return is_elastic ? std::min(nodes, std::max(nodes_least, elastic_unit)) : nodes;
+  }
   // Of full speed, with so many nodes.
   double speed(int filled) const {
     return filled == nodes ? 1 : static_cast<double>(filled / elastic_unit * elastic_unit) / nodes;

@@ -22,8 +22,8 @@ struct TimeCause {
 // The first is training that stays done, the others are losses. Lives for ever.
 std::span<const TimeCause> time_causes();
 
-// The loss that fell most from one estimate to the other, and the one that rose most: "waiting for nodes (2.1 % to 0.3 %)".
-// Empty if none did by more than 0.01 points.
+// The loss that fell most from one estimate to the other, and the one that rose most: "waiting for
+// nodes (2.1 % to 0.3 %)". Empty if none did by more than 0.01 points.
 std::string largest_fall(const RunEstimates& before, const RunEstimates& after);
 
 }  // namespace evermoe

@@ -9,7 +9,8 @@ namespace evermoe {
 namespace {
 
 double stalls(const PeriodicSave& save, int64_t steps) {
-  return save.every_steps > 0 ? static_cast<double>(steps / save.every_steps) * save.stall_seconds : 0;
+  return save.every_steps > 0 ? static_cast<double>(steps / save.every_steps) * save.stall_seconds
+                              : 0;
 }
 
 double stall_per_step(const PeriodicSave& save) {
@@ -18,14 +19,17 @@ double stall_per_step(const PeriodicSave& save) {
 
 }  // namespace
 
-TrainingClock::TrainingClock(double step_seconds, const PeriodicSave& save, const PeriodicSave& fallback)
+TrainingClock::TrainingClock(double step_seconds, const PeriodicSave& save,
+                             const PeriodicSave& fallback)
     : step_seconds_(step_seconds), save_(save), fallback_(fallback) {
   CHECK(step_seconds > 0) << step_seconds;
-  CHECK(save.every_steps >= 0 && save.stall_seconds >= 0 && fallback.every_steps >= 0 && fallback.stall_seconds >= 0);
+  CHECK(save.every_steps >= 0 && save.stall_seconds >= 0 && fallback.every_steps >= 0 &&
+        fallback.stall_seconds >= 0);
 }
 
 double TrainingClock::at(int64_t steps) const {
-  return static_cast<double>(steps) * step_seconds_ + stalls(save_, steps) + stalls(fallback_, steps);
+  return static_cast<double>(steps) * step_seconds_ + stalls(save_, steps) +
+         stalls(fallback_, steps);
 }
 
 // The mean rate is off by at most one stall of each kind; between these bounds by bisection.
@@ -49,7 +53,8 @@ int64_t TrainingClock::newest_usable(const PeriodicSave& save, double clock) con
   const int64_t steps = position(clock - save.durable_after_seconds).steps;
   int64_t newest = steps / save.every_steps * save.every_steps;
   // clock - durable may have lost the last bit of at(newest).
-  if (at(newest + save.every_steps) + save.durable_after_seconds <= clock) newest += save.every_steps;
+  if (at(newest + save.every_steps) + save.durable_after_seconds <= clock)
+    newest += save.every_steps;
   return newest;
 }
 

@@ -1,8 +1,9 @@
 // The clock of an uninterrupted run: how long steps and saves take together.
 //
-// Between two failures a run is deterministic, so its state is one number: the seconds it has run by this
-// clock, on which step n ends at n (step seconds) plus the stalls of the saves until then. Going back
-// to a save is setting the clock back; what happened within years is asked without counting steps.
+// Between two failures a run is deterministic, so its state is one number: the seconds it has run
+// by this clock, on which step n ends at n (step seconds) plus the stalls of the saves until then.
+// Going back to a save is setting the clock back; what happened within years is asked without
+// counting steps.
 #pragma once
 
 #include <cstdint>

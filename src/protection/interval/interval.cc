@@ -10,7 +10,8 @@ namespace {
 
 void check_costs(const IntervalCosts& costs) {
   CHECK(costs.save_seconds > 0 && costs.mtbf_seconds > 0 && costs.restart_seconds >= 0)
-      << "C " << costs.save_seconds << ", M " << costs.mtbf_seconds << ", R " << costs.restart_seconds;
+      << "C " << costs.save_seconds << ", M " << costs.mtbf_seconds << ", R "
+      << costs.restart_seconds;
 }
 
 // -ln(1 - u) - u = u^2/2 + u^3/3 + ..., without cancellation for small u.
@@ -36,11 +37,12 @@ double daly_higher_order_interval_seconds(const IntervalCosts& costs) {
   check_costs(costs);
   const double ratio = costs.save_seconds / (2 * costs.mtbf_seconds);
   if (ratio >= 1) return costs.mtbf_seconds;
-  return young_interval_seconds(costs) * (1 + std::sqrt(ratio) / 3 + ratio / 9) - costs.save_seconds;
+  return young_interval_seconds(costs) * (1 + std::sqrt(ratio) / 3 + ratio / 9) -
+         costs.save_seconds;
 }
 
-// u = 1 + W solves (1 - u) e^u = e^-x. Newton's method on its logarithm, from the side from which it
-// converges without overshooting; for large x in v = 1 - u, which is then small.
+// u = 1 + W solves (1 - u) e^u = e^-x. Newton's method on its logarithm, from the side from which
+// it converges without overshooting; for large x in v = 1 - u, which is then small.
 double lambert_interval_factor(double x) {
   CHECK(x > 0) << x;
   if (x > 0.4) {

@@ -31,9 +31,12 @@ TEST(IntervalPaperTest, EfficiencyAtTheOptimumAndAtYoungsValue) {
 
 // The chapter's table with the exact law in both readings of tau.
 TEST(IntervalPaperTest, TableOfWrongIntervals) {
-  struct Row { double tau, linear, exact_cycle, exact_work; };
-  for (const Row& row : {Row{300, 41.98, 58.8, 69.5}, Row{900, 19.26, 81.6, 82.4}, Row{1350, 17.78, 83.3, 83.2},
-                         Row{3600, 27.04, 75.6, 75.0}, Row{14400, 95.65, 33.2, 32.9}}) {
+  struct Row {
+    double tau, linear, exact_cycle, exact_work;
+  };
+  for (const Row& row :
+       {Row{300, 41.98, 58.8, 69.5}, Row{900, 19.26, 81.6, 82.4}, Row{1350, 17.78, 83.3, 83.2},
+        Row{3600, 27.04, 75.6, 75.0}, Row{14400, 95.65, 33.2, 32.9}}) {
     EXPECT_NEAR(100 * linear_waste(row.tau, kChapter), row.linear, 0.006) << row.tau;
     EXPECT_NEAR(100 * efficiency(row.tau - 120, kChapter), row.exact_cycle, 0.051) << row.tau;
     EXPECT_NEAR(100 * efficiency(row.tau, kChapter), row.exact_work, 0.051) << row.tau;
@@ -51,7 +54,8 @@ TEST(IntervalPaperTest, RestartsCostButDoNotMoveTheOptimum) {
   costs.restart_seconds = 300;
   EXPECT_EQ(best_interval_seconds(costs), best_interval_seconds(kChapter));
   EXPECT_NEAR(linear_waste(1350, costs) - linear_waste(1350, kChapter), 0.04, 0.001);
-  EXPECT_NEAR(efficiency(1000, costs) / efficiency(1000, kChapter), std::exp(-300 / 7593.75), 1e-12);
+  EXPECT_NEAR(efficiency(1000, costs) / efficiency(1000, kChapter), std::exp(-300 / 7593.75),
+              1e-12);
 }
 
 // linear waste(k tau*) = waste(tau* / k); exactly, with the save inside tau, shorter is worse.
@@ -71,20 +75,25 @@ TEST(IntervalPaperTest, WithLlamasFailureRate) {
 }
 
 TEST(IntervalPaperTest, ErrorsOfTheApproximations) {
-  struct Row { double ratio, young_error_percent, points_lost; };
+  struct Row {
+    double ratio, young_error_percent, points_lost;
+  };
   for (const Row& row : {Row{0.01, 4.9, 0.013}, Row{0.1, 17, 0.29}, Row{0.5, 43, 1.4}}) {
     const IntervalCosts costs{.save_seconds = row.ratio, .mtbf_seconds = 1};
     const double best = best_interval_seconds(costs), young = young_interval_seconds(costs);
     EXPECT_NEAR(100 * (young / best - 1), row.young_error_percent, 0.5) << row.ratio;
     EXPECT_NEAR(100 * (efficiency(best, costs) - efficiency(young, costs)), row.points_lost,
-                row.points_lost * 0.05) << row.ratio;
+                row.points_lost * 0.05)
+        << row.ratio;
   }
   for (double ratio = 1e-4; ratio <= 0.1; ratio *= 1.1) {
     const IntervalCosts costs{.save_seconds = ratio, .mtbf_seconds = 1};
-    EXPECT_NEAR(daly_higher_order_interval_seconds(costs) / best_interval_seconds(costs), 1, 4e-4) << ratio;
+    EXPECT_NEAR(daly_higher_order_interval_seconds(costs) / best_interval_seconds(costs), 1, 4e-4)
+        << ratio;
   }
   const IntervalCosts half{.save_seconds = 0.5, .mtbf_seconds = 1};
-  EXPECT_NEAR(std::abs(daly_higher_order_interval_seconds(half) / best_interval_seconds(half) - 1), 0.0055, 1e-4);
+  EXPECT_NEAR(std::abs(daly_higher_order_interval_seconds(half) / best_interval_seconds(half) - 1),
+              0.0055, 1e-4);
 }
 
 TEST(IntervalTest, LambertFactorSolvesItsEquation) {
@@ -93,7 +102,8 @@ TEST(IntervalTest, LambertFactorSolvesItsEquation) {
     ASSERT_GT(u, 0) << x;
     ASSERT_LE(u, 1) << x;
     if (x < 1) {  // -ln(1 - u) - u = x
-      const double exact_left = u < 1e-3 ? u * u / 2 + u * u * u / 3 + u * u * u * u / 4 : -std::log1p(-u) - u;
+      const double exact_left =
+          u < 1e-3 ? u * u / 2 + u * u * u / 3 + u * u * u * u / 4 : -std::log1p(-u) - u;
       ASSERT_NEAR(exact_left / x, 1, 1e-8) << x;
     } else {  // (1 - u) e^u = e^-x
       ASSERT_NEAR((1 - u) * std::exp(u), std::exp(-x), 1e-15) << x;
@@ -110,7 +120,8 @@ TEST(IntervalTest, NoOtherIntervalIsMoreEfficient) {
     const double best = best_interval_seconds(costs);
     const double most = efficiency(best, costs);
     for (const double factor : {1e-3, 0.1, 0.5, 0.9, 0.99, 1.01, 1.1, 2.0, 10.0}) {
-      ASSERT_LE(efficiency(best * factor, costs), most * (1 + 1e-12)) << trial << " factor " << factor;
+      ASSERT_LE(efficiency(best * factor, costs), most * (1 + 1e-12))
+          << trial << " factor " << factor;
     }
   }
 }

@@ -27,8 +27,9 @@ std::optional<std::vector<UsedTier>> with_failures(std::span<const CheckpointTie
   std::vector<UsedTier> result;
   for (const int tier : used) result.push_back({tier, tiers[tier], 0});
   for (const FailureKind& kind : kinds) {
-    const auto weakest = std::find_if(result.begin(), result.end(),
-                                      [&](const UsedTier& u) { return u.tier >= kind.weakest_tier; });
+    const auto weakest = std::find_if(result.begin(), result.end(), [&](const UsedTier& u) {
+      return u.tier >= kind.weakest_tier;
+    });
     if (weakest == result.end()) return std::nullopt;
     weakest->rate += 1 / kind.mtbf_seconds;
   }
@@ -36,7 +37,8 @@ std::optional<std::vector<UsedTier>> with_failures(std::span<const CheckpointTie
 }
 
 double waste_of(const UsedTier& used, double work_seconds) {
-  return used.costs.save_seconds / work_seconds + used.rate * (work_seconds / 2 + used.costs.restart_seconds);
+  return used.costs.save_seconds / work_seconds +
+         used.rate * (work_seconds / 2 + used.costs.restart_seconds);
 }
 
 // The best first interval for given multiples (of the first interval) and what it wastes.
@@ -67,7 +69,8 @@ std::vector<int64_t> best_multiples(const std::vector<UsedTier>& used) {
   std::vector<int64_t> every(used.size(), 1);
   const auto alone = [&](size_t i) {
     const CheckpointTier& costs = used[i].costs;
-    return std::max(costs.shortest_interval_seconds, std::sqrt(2 * costs.save_seconds / used[i].rate));
+    return std::max(costs.shortest_interval_seconds,
+                    std::sqrt(2 * costs.save_seconds / used[i].rate));
   };
   for (size_t i = 1; i < used.size(); ++i) {
     every[i] = std::max<int64_t>(1, std::llround(alone(i) / alone(i - 1)));
@@ -75,7 +78,8 @@ std::vector<int64_t> best_multiples(const std::vector<UsedTier>& used) {
   for (bool improved = true; improved;) {
     improved = false;
     for (size_t i = 1; i < used.size(); ++i) {
-      // A factor as well as one more or less: where a multiple was cut to 1 the next ones are far off.
+      // A factor as well as one more or less: where a multiple was cut to 1 the next ones are far
+      // off.
       for (const int64_t candidate : {every[i] - 1, every[i] + 1, every[i] / 2, every[i] * 2}) {
         if (candidate < 1) continue;
         std::vector<int64_t> other = every;
@@ -108,9 +112,11 @@ std::string reason_for(int tier, std::span<const CheckpointTier> tiers, const Ti
   for (size_t i = 0; i < used.size(); ++i) {
     if (used[i].tier != tier) continue;
     const double work = plan.intervals[i].work_seconds;
-    return absl::StrFormat("%s: a save every %.1f s of work; saves cost %.3f %%, "
-                           "its failures (one in %.0f s) %.3f %%", tiers[tier].name, work, 100 * tiers[tier].save_seconds / work, 1 / used[i].rate,
-                           100 * used[i].rate * (work / 2 + tiers[tier].restart_seconds));
+    return absl::StrFormat(
+        "%s: a save every %.1f s of work; saves cost %.3f %%, "
+        "its failures (one in %.0f s) %.3f %%",
+        tiers[tier].name, work, 100 * tiers[tier].save_seconds / work, 1 / used[i].rate,
+        100 * used[i].rate * (work / 2 + tiers[tier].restart_seconds));
   }
   return absl::StrFormat("%s: not used, saves of %.1f s cost more than they keep", tiers[tier].name,
                          tiers[tier].save_seconds);
@@ -120,9 +126,11 @@ void check_input(std::span<const CheckpointTier> tiers, std::span<const FailureK
   CHECK(!tiers.empty() && tiers.size() <= kTiersMax && !kinds.empty())
       << tiers.size() << " tiers, " << kinds.size() << " kinds";
   for (const CheckpointTier& tier : tiers) {
-    CHECK(tier.save_seconds >= 0 && tier.restart_seconds >= 0 && tier.shortest_interval_seconds > 0) << tier.name;
+    CHECK(tier.save_seconds >= 0 && tier.restart_seconds >= 0 && tier.shortest_interval_seconds > 0)
+        << tier.name;
   }
-  for (const FailureKind& kind : kinds) CHECK(kind.mtbf_seconds > 0 && kind.weakest_tier >= 0) << kind.name;
+  for (const FailureKind& kind : kinds)
+    CHECK(kind.mtbf_seconds > 0 && kind.weakest_tier >= 0) << kind.name;
 }
 
 }  // namespace
@@ -134,12 +142,13 @@ double tier_waste(std::span<const CheckpointTier> tiers, std::span<const Failure
   const auto used = with_failures(tiers, kinds, tiers_used);
   CHECK(used) << "a kind of failure is survived by no tier in use";
   double waste = 0;
-  for (size_t i = 0; i < intervals.size(); ++i) waste += waste_of((*used)[i], intervals[i].work_seconds);
+  for (size_t i = 0; i < intervals.size(); ++i)
+    waste += waste_of((*used)[i], intervals[i].work_seconds);
   return waste;
 }
 
-std::variant<TierPlan, TierPlanInfeasible> plan_tier_intervals(std::span<const CheckpointTier> tiers,
-                                                               std::span<const FailureKind> kinds) {
+std::variant<TierPlan, TierPlanInfeasible> plan_tier_intervals(
+    std::span<const CheckpointTier> tiers, std::span<const FailureKind> kinds) {
   check_input(tiers, kinds);
   const int count = static_cast<int>(tiers.size());
   for (const FailureKind& kind : kinds) {
@@ -155,13 +164,15 @@ std::variant<TierPlan, TierPlanInfeasible> plan_tier_intervals(std::span<const C
     }
     const auto used = with_failures(tiers, kinds, tiers_used);
     // A tier to which no failure falls only costs.
-    if (!used || std::ranges::any_of(*used, [](const UsedTier& u) { return u.rate == 0; })) continue;
+    if (!used || std::ranges::any_of(*used, [](const UsedTier& u) { return u.rate == 0; }))
+      continue;
     TierPlan plan = plan_for(*used);
     if (plan.waste >= best.waste) continue;
     best = std::move(plan);
     best_used = *used;
   }
-  for (int tier = 0; tier < count; ++tier) best.reasons.push_back(reason_for(tier, tiers, best, best_used));
+  for (int tier = 0; tier < count; ++tier)
+    best.reasons.push_back(reason_for(tier, tiers, best, best_used));
   return best;
 }
 

@@ -16,9 +16,8 @@ TierPlan planned(const std::vector<CheckpointTier>& tiers, const std::vector<Fai
   return std::get<TierPlan>(plan_tier_intervals(tiers, kinds));
 }
 
-const std::vector<CheckpointTier> kTiers{{"peer memory", 0.5, 20, 1},
-                                         {"local disk", 8, 60, 10},
-                                         {"remote", 120, 300, 60}};
+const std::vector<CheckpointTier> kTiers{
+    {"peer memory", 0.5, 20, 1}, {"local disk", 8, 60, 10}, {"remote", 120, 300, 60}};
 
 TEST(TierIntervalsTest, OneTierIsYoungs) {
   const TierPlan plan = planned({{"disk", 120, 60, 1}}, {{"any", 7593.75, 0}});
@@ -26,18 +25,20 @@ TEST(TierIntervalsTest, OneTierIsYoungs) {
   EXPECT_NEAR(plan.intervals[0].work_seconds, 1350, 1e-9);
   EXPECT_NEAR(plan.waste, linear_waste(1350, {120, 7593.75, 60}), 1e-12);
   EXPECT_EQ(plan.reasons[0],
-            "disk: a save every 1350.0 s of work; saves cost 8.889 %, its failures (one in 7594 s) 9.679 %");
+            "disk: a save every 1350.0 s of work; saves cost 8.889 %, its failures (one in 7594 s) "
+            "9.679 %");
 }
 
 TEST(TierIntervalsTest, EachKindIsPaidByTheWeakestTierThatSurvivesIt) {
-  const TierPlan plan = planned(kTiers, {{"process", 3600, 0}, {"node", 36000, 1}, {"site", 3.6e6, 2}});
+  const TierPlan plan =
+      planned(kTiers, {{"process", 3600, 0}, {"node", 36000, 1}, {"site", 3.6e6, 2}});
   ASSERT_EQ(plan.intervals.size(), 3u);
   // Young's own intervals are 60, 759 and 29394 s.
   EXPECT_NEAR(plan.intervals[0].work_seconds, 60, 2);
   EXPECT_EQ(plan.intervals[1].every, 13);
   EXPECT_NEAR(plan.intervals[2].work_seconds, 29394, 800);
-  const double alone = std::sqrt(2 * 0.5 / 3600) + 20.0 / 3600 + std::sqrt(2 * 8 / 36000.0) + 60 / 36000.0 +
-                       std::sqrt(2 * 120 / 3.6e6) + 300 / 3.6e6;
+  const double alone = std::sqrt(2 * 0.5 / 3600) + 20.0 / 3600 + std::sqrt(2 * 8 / 36000.0) +
+                       60 / 36000.0 + std::sqrt(2 * 120 / 3.6e6) + 300 / 3.6e6;
   EXPECT_GE(plan.waste, alone);  // without nesting
   EXPECT_LT(plan.waste, alone * 1.001);
 }
@@ -53,7 +54,8 @@ TEST(TierIntervalsTest, ATierThatKeepsTooLittleIsLeftOut) {
 }
 
 TEST(TierIntervalsTest, AFailureThatNothingSurvivesIsNamed) {
-  const auto answer = plan_tier_intervals(kTiers, std::vector<FailureKind>{{"process", 3600, 0}, {"flood", 1e9, 3}});
+  const auto answer = plan_tier_intervals(
+      kTiers, std::vector<FailureKind>{{"process", 3600, 0}, {"flood", 1e9, 3}});
   EXPECT_EQ(std::get<TierPlanInfeasible>(answer).reason, "no tier survives the failure 'flood'");
 }
 
@@ -67,7 +69,8 @@ TEST(TierIntervalsTest, SavesDoNotOverlap) {
   EXPECT_GE(plan.intervals[1].work_seconds, 50);
 }
 
-// The best plan over every subset of tiers and all multiples up to `every_max`, by the same formula.
+// The best plan over every subset of tiers and all multiples up to `every_max`, by the same
+// formula.
 double brute_force(const std::vector<CheckpointTier>& tiers, const std::vector<FailureKind>& kinds,
                    int every_max) {
   double best = INFINITY;
@@ -98,7 +101,8 @@ double brute_force(const std::vector<CheckpointTier>& tiers, const std::vector<F
         double shortest = 0, multiple = 1;
         for (size_t i = 0; i < intervals.size(); ++i) {
           multiple *= i == 1 ? second : i == 2 ? third : 1;
-          shortest = std::max(shortest, tiers[intervals[i].tier].shortest_interval_seconds / multiple);
+          shortest =
+              std::max(shortest, tiers[intervals[i].tier].shortest_interval_seconds / multiple);
         }
         best = std::min(best, waste(std::max(shortest, b > 0 ? std::sqrt(b / c) : 0)));
       }
@@ -123,7 +127,8 @@ TEST(TierIntervalsTest, NoSubsetAndNoMultipleIsBetter) {
     const int every_max = count < 3 ? 3000 : 100;
     const double best = brute_force(tiers, kinds, every_max);
     ASSERT_NEAR(plan.waste, tier_waste(tiers, kinds, plan.intervals), 1e-12);
-    const bool in_reach = std::ranges::all_of(plan.intervals, [&](const auto& i) { return i.every <= every_max; });
+    const bool in_reach =
+        std::ranges::all_of(plan.intervals, [&](const auto& i) { return i.every <= every_max; });
     ASSERT_TRUE(plan.waste >= best * (1 - 1e-9) || !in_reach) << trial;
     // Two tiers exactly; with three, multiples are improved one at a time.
     ASSERT_LE(plan.waste, best * (1 + (count < 3 ? 1e-9 : 1e-4))) << trial;
@@ -157,14 +162,16 @@ std::vector<double> solve(std::vector<std::vector<double>> a, std::vector<double
   return b;
 }
 
-// Expected share lost of one pattern of two tiers: `every` segments of `work` seconds, each ending with a
-// save of tier 0, the last one of tier 1 as well. States: at the start of segment i (tier 0 saved before
-// it), restarting there from tier 0, restarting from tier 1 at segment 0. Kind 0 falls to tier 0, kind 1 to
-// tier 1; any failure may come at any time, also in saves and restarts.
-double exact_waste_of_two(const std::vector<CheckpointTier>& tiers, const std::vector<FailureKind>& kinds,
-                          double work, int every) {
-  const double rate0 = 1 / kinds[0].mtbf_seconds, rate1 = 1 / kinds[1].mtbf_seconds, rate = rate0 + rate1;
-  const int restart0 = every, restart1 = 2 * every, states = 2 * every + 1;  // indices of the unknowns
+// Expected share lost of one pattern of two tiers: `every` segments of `work` seconds, each ending
+// with a save of tier 0, the last one of tier 1 as well. States: at the start of segment i (tier 0
+// saved before it), restarting there from tier 0, restarting from tier 1 at segment 0. Kind 0 falls
+// to tier 0, kind 1 to tier 1; any failure may come at any time, also in saves and restarts.
+double exact_waste_of_two(const std::vector<CheckpointTier>& tiers,
+                          const std::vector<FailureKind>& kinds, double work, int every) {
+  const double rate0 = 1 / kinds[0].mtbf_seconds, rate1 = 1 / kinds[1].mtbf_seconds,
+               rate = rate0 + rate1;
+  const int restart0 = every, restart1 = 2 * every,
+            states = 2 * every + 1;  // indices of the unknowns
   std::vector<std::vector<double>> a(states, std::vector<double>(states, 0));
   std::vector<double> b(states, 0);
   // time(state) = mean time until a failure or the end + what follows.
@@ -193,8 +200,9 @@ TEST(TierIntervalsTest, FirstOrderMeetsTheExactExpectationWhereTheWasteIsSmall) 
   double worst_gap = 0, worst_regret = 0;
   int cases = 0;
   for (int trial = 0; trial < 200; ++trial) {
-    const std::vector<CheckpointTier> tiers{{"memory", 0.2 + 2 * random.real(), 20 * random.real(), 1},
-                                            {"remote", 20 + 100 * random.real(), 100 * random.real(), 1}};
+    const std::vector<CheckpointTier> tiers{
+        {"memory", 0.2 + 2 * random.real(), 20 * random.real(), 1},
+        {"remote", 20 + 100 * random.real(), 100 * random.real(), 1}};
     const std::vector<FailureKind> kinds{{"process", std::pow(10, 3.3 + random.real()), 0},
                                          {"site", std::pow(10, 4.8 + random.real()), 1}};
     const TierPlan plan = planned(tiers, kinds);
@@ -220,7 +228,8 @@ TEST(TierIntervalsTest, TheExactOracleIsTheLawForOneKind) {
   const std::vector<CheckpointTier> tiers{{"disk", 50, 40, 1}, {"remote", 0, 0, 1}};
   const std::vector<FailureKind> kinds{{"any", 600, 0}, {"never", 1e15, 1}};
   for (const double work : {100.0, 400.0}) {
-    EXPECT_NEAR(1 - exact_waste_of_two(tiers, kinds, work, 5), efficiency(work, {50, 600, 40}), 1e-9);
+    EXPECT_NEAR(1 - exact_waste_of_two(tiers, kinds, work, 5), efficiency(work, {50, 600, 40}),
+                1e-9);
   }
 }
 

@@ -10,22 +10,26 @@ namespace evermoe {
 namespace {
 
 absl::Status differs(const BoundaryName& name, const Fingerprint& before, const Fingerprint& now) {
-  return Contradiction(absl::StrCat("computed again, ", to_string(name), " has other bits: fingerprint ", to_hex(now),
-                              " instead of ", to_hex(before)));
+  return Contradiction(absl::StrCat("computed again, ", to_string(name),
+                                    " has other bits: fingerprint ", to_hex(now), " instead of ",
+                                    to_hex(before)));
 }
 
 // Names are sorted by commit first.
 Commit next(Commit commit) { return Commit(commit.value + 1); }
-BoundaryName first_of(Commit commit) { return {commit, BoundaryDirection::kActivation, MicroBatch(0)}; }
+BoundaryName first_of(Commit commit) {
+  return {commit, BoundaryDirection::kActivation, MicroBatch(0)};
+}
 
 }  // namespace
 
 std::string to_string(const BoundaryName& name) {
-  return absl::StrCat(name.direction == BoundaryDirection::kActivation ? "activation" : "gradient", " of micro-batch ",
-                      name.micro_batch.value, " at commit ", name.commit.value);
+  return absl::StrCat(name.direction == BoundaryDirection::kActivation ? "activation" : "gradient",
+                      " of micro-batch ", name.micro_batch.value, " at commit ", name.commit.value);
 }
 
-absl::StatusOr<std::vector<BoundaryLog::Waiting>> BoundaryLog::put(const BoundaryName& name, BoundaryMessage message) {
+absl::StatusOr<std::vector<BoundaryLog::Waiting>> BoundaryLog::put(const BoundaryName& name,
+                                                                   BoundaryMessage message) {
   const Fingerprint now = fingerprint(message.bytes);
   const MutexLock lock(mutex_);
   const auto size = static_cast<int64_t>(message.bytes.size());
@@ -33,8 +37,8 @@ absl::StatusOr<std::vector<BoundaryLog::Waiting>> BoundaryLog::put(const Boundar
     if (found->second.fingerprint != now) return differs(name, found->second.fingerprint, now);
   } else {
     if (bytes_ + size > bytes_max_) {
-      return NoCapacity(absl::StrCat("the boundary log would hold ", bytes_ + size, " bytes, more than its limit of ",
-                                     bytes_max_));
+      return NoCapacity(absl::StrCat("the boundary log would hold ", bytes_ + size,
+                                     " bytes, more than its limit of ", bytes_max_));
     }
     kept_.emplace(name, Kept{std::move(message), now});
     bytes_ += size;
@@ -44,7 +48,8 @@ absl::StatusOr<std::vector<BoundaryLog::Waiting>> BoundaryLog::put(const Boundar
   return waiting.empty() ? std::vector<Waiting>() : std::move(waiting.mapped());
 }
 
-std::optional<BoundaryMessage> BoundaryLog::find_or_wait(const BoundaryName& name, Waiting waiting) {
+std::optional<BoundaryMessage> BoundaryLog::find_or_wait(const BoundaryName& name,
+                                                         Waiting waiting) {
   const MutexLock lock(mutex_);
   if (const auto found = kept_.find(name); found != kept_.end()) return found->second.message;
   std::vector<Waiting>& all = waiting_[name];
@@ -100,14 +105,17 @@ int64_t BoundaryLog::bytes_peak() const {
 absl::Status ReceivedBoundaries::note(const BoundaryName& name, const Fingerprint& fingerprint) {
   const MutexLock lock(mutex_);
   const auto [at, is_new] = known_.emplace(name, fingerprint);
-  return is_new || at->second == fingerprint ? absl::OkStatus() : differs(name, at->second, fingerprint);
+  return is_new || at->second == fingerprint ? absl::OkStatus()
+                                             : differs(name, at->second, fingerprint);
 }
 
-absl::Status ReceivedBoundaries::compare(const BoundaryName& name, const Fingerprint& fingerprint) const {
+absl::Status ReceivedBoundaries::compare(const BoundaryName& name,
+                                         const Fingerprint& fingerprint) const {
   const MutexLock lock(mutex_);
   const auto found = known_.find(name);
-  return found == known_.end() || found->second == fingerprint ? absl::OkStatus()
-                                                               : differs(name, found->second, fingerprint);
+  return found == known_.end() || found->second == fingerprint
+             ? absl::OkStatus()
+             : differs(name, found->second, fingerprint);
 }
 
 void ReceivedBoundaries::free_before(Commit commit) {

@@ -1,10 +1,10 @@
 // What a rank has sent across the boundaries of its stage, kept by the sender (MoEtion section 3.3,
-// "upstream logging"): a stage that has to run steps again takes its inputs from its neighbours' logs
-// instead of making the neighbours run again.
+// "upstream logging"): a stage that has to run steps again takes its inputs from its neighbours'
+// logs instead of making the neighbours run again.
 //
 // The log is also how a message finds a receiver that asks for it: a request for something that has
-// not been produced yet waits here and is answered when it is put. So a receiver need not know whether
-// its neighbour is ahead of it, waits, or runs the same steps again itself.
+// not been produced yet waits here and is answered when it is put. So a receiver need not know
+// whether its neighbour is ahead of it, waits, or runs the same steps again itself.
 //
 // Threads: any.
 #pragma once
@@ -57,15 +57,17 @@ class BoundaryLog {
     friend auto operator<=>(const Waiting&, const Waiting&) = default;
   };
 
-  // Keeps a message and returns the requests that waited for it. A name that is there already has been
-  // computed again: Corrupt, naming it, unless the bytes are the same. NoCapacity beyond the limit.
+  // Keeps a message and returns the requests that waited for it. A name that is there already has
+  // been computed again: Corrupt, naming it, unless the bytes are the same. NoCapacity beyond the
+  // limit.
   absl::StatusOr<std::vector<Waiting>> put(const BoundaryName& name, BoundaryMessage message);
 
   // The message, or nullopt, and then `waiting` will be returned by the put() that brings it.
   std::optional<BoundaryMessage> find_or_wait(const BoundaryName& name, Waiting waiting);
   std::optional<BoundaryMessage> find(const BoundaryName& name) const;
 
-  // Forgets the requests that wait: their view is over, and whoever still wants something asks again.
+  // Forgets the requests that wait: their view is over, and whoever still wants something asks
+  // again.
   void forget_waiting();
   // Forgets messages of commits before `commit`: nobody will run that work again.
   void free_before(Commit commit);
@@ -92,8 +94,8 @@ class BoundaryLog {
   int64_t bytes_peak_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// What a rank has received across its boundaries, as fingerprints: a neighbour that computes a message
-// again must come to the same bytes.
+// What a rank has received across its boundaries, as fingerprints: a neighbour that computes a
+// message again must come to the same bytes.
 //
 // Threads: any.
 class ReceivedBoundaries {

@@ -1,6 +1,7 @@
 // The records of a run's newest commits, as bytes that only the trainer understands: what a step
-// consumed that other stages produced (global clip factor, loss scale, skip flag, token counts). A rank
-// that runs a stretch of the program again takes them from here instead of asking the world again.
+// consumed that other stages produced (global clip factor, loss scale, skip flag, token counts). A
+// rank that runs a stretch of the program again takes them from here instead of asking the world
+// again.
 //
 // Every rank has the same records. Threads: any.
 #pragma once

@@ -29,13 +29,16 @@ TEST(CommitTest, AnEvaluationComesBetweenTwoVerdicts) {
   EXPECT_EQ(step_of(evaluation_commit(Step(3), 5)), Step(3));
 }
 
-// What is under way belongs to the commit after the newest one, so no more than these are asked for.
+// What is under way belongs to the commit after the newest one, so no more than these are asked
+// for.
 TEST(CommitTest, WhateverFollowsACommitIsUnderWay) {
-  for (const Commit newest : {verdict_commit(Step(3)), evaluation_commit(Step(3)), evaluation_commit(Step(3), 7)}) {
+  for (const Commit newest :
+       {verdict_commit(Step(3)), evaluation_commit(Step(3)), evaluation_commit(Step(3), 7)}) {
     EXPECT_LE(Commit(newest.value + 1), last_under_way(newest));
     EXPECT_EQ(last_under_way(newest), verdict_commit(Step(4)));
   }
-  EXPECT_LT(last_under_way(Commit(-1)), verdict_commit(Step(0))) << "before the first commit of all";
+  EXPECT_LT(last_under_way(Commit(-1)), verdict_commit(Step(0)))
+      << "before the first commit of all";
 }
 
 TEST(BoundaryLogTest, AnswersAtOnceOrWhenTheMessageComes) {
@@ -63,7 +66,8 @@ TEST(BoundaryLogTest, WhatIsComputedAgainMustHaveTheSameBits) {
   EXPECT_TRUE(log.put(activation(2), message("two")).ok());
   const absl::Status other = log.put(activation(2), message("twO")).status();
   EXPECT_TRUE(absl::IsDataLoss(other)) << other;
-  EXPECT_THAT(std::string(other.message()), testing::HasSubstr("activation of micro-batch 0 at commit 2"));
+  EXPECT_THAT(std::string(other.message()),
+              testing::HasSubstr("activation of micro-batch 0 at commit 2"));
 }
 
 TEST(BoundaryLogTest, KeepsCountOfItsBytesAndItsLimit) {
@@ -81,7 +85,8 @@ TEST(BoundaryLogTest, KeepsCountOfItsBytesAndItsLimit) {
 
 TEST(BoundaryLogTest, ACommitCanBeForgottenAlone) {
   BoundaryLog log(1000);
-  for (const int64_t commit : {2, 3, 4}) ASSERT_TRUE(log.put(activation(commit), message("1234")).ok());
+  for (const int64_t commit : {2, 3, 4})
+    ASSERT_TRUE(log.put(activation(commit), message("1234")).ok());
   log.free(Commit(3));
   EXPECT_EQ(log.bytes(), 8);
   EXPECT_EQ(text_of(log.find(activation(2))), "1234");

@@ -22,7 +22,8 @@ void double_k(LossyKState& state, const LossyKOptions& options) {
 
 }  // namespace
 
-LossyKDecision lossy_k_after_fault(LossyKState state, int64_t lost_now, const LossyKOptions& options) {
+LossyKDecision lossy_k_after_fault(LossyKState state, int64_t lost_now,
+                                   const LossyKOptions& options) {
   CHECK(1 <= options.k_first && options.k_first <= options.experts && lost_now >= 0);
   state.lost += lost_now;
   state.lost_under_k += lost_now;
@@ -32,8 +33,9 @@ LossyKDecision lossy_k_after_fault(LossyKState state, int64_t lost_now, const Lo
   if (state.k < options.experts && lost_under_k * levels(options) > options.lost_tokens_max) {
     double_k(state, options);
   }
-  return {state, absl::StrCat("failures under K = ", k_before, " lost ", lost_under_k, " tokens, its share is ",
-                              options.lost_tokens_max, " / ", levels(options), ": K = ", state.k)};
+  return {state, absl::StrCat("failures under K = ", k_before, " lost ", lost_under_k,
+                              " tokens, its share is ", options.lost_tokens_max, " / ",
+                              levels(options), ": K = ", state.k)};
 }
 
 LossyKDecision lossy_k_guarded(LossyKState state, const std::function<int64_t(int)>& exposed_after,
@@ -44,9 +46,12 @@ LossyKDecision lossy_k_guarded(LossyKState state, const std::function<int64_t(in
     double_k(state, options);
     exposed = exposed_after(state.k);
   }
-  CHECK(state.k < options.experts || exposed == 0) << exposed << " tokens exposed with all experts saved";
-  return {state, absl::StrCat("lost ", state.lost, " tokens, a failure after this checkpoint costs ", exposed,
-                              ", allowed are ", options.lost_tokens_max, ": K ", k_before, " -> ", state.k)};
+  CHECK(state.k < options.experts || exposed == 0)
+      << exposed << " tokens exposed with all experts saved";
+  return {
+      state,
+      absl::StrCat("lost ", state.lost, " tokens, a failure after this checkpoint costs ", exposed,
+                   ", allowed are ", options.lost_tokens_max, ": K ", k_before, " -> ", state.k)};
 }
 
 }  // namespace evermoe

@@ -1,8 +1,9 @@
-// LOSSY: the tokens that a failure would take from partial-expert checkpoints, and those it has taken.
+// LOSSY: the tokens that a failure would take from partial-expert checkpoints, and those it has
+// taken.
 //
 // A failure restarts training at the last committed checkpoint C; steps after C are run again and
-// nothing of them is lost. An expert that comes back from an older save s <= C has lost the tokens of
-// the steps (max(s, B), C], B = the last restart before: what it had lost then was counted then.
+// nothing of them is lost. An expert that comes back from an older save s <= C has lost the tokens
+// of the steps (max(s, B), C], B = the last restart before: what it had lost then was counted then.
 // PLT (portion of lost tokens, PEC section 3.1) = lost / (sum over layers of tokens x TopK).
 //
 // The counters do this without steps: every step adds to `unsaved`; a snapshot copies it; a commit
@@ -54,15 +55,17 @@ class LossyTokenCounters {
 // snapshot in memory, a failed one from storage.
 class LossyTwoLevelCounters {
  public:
-  LossyTwoLevelCounters(int layers, int experts) : memory_(layers, experts), storage_(layers, experts) {}
+  LossyTwoLevelCounters(int layers, int experts)
+      : memory_(layers, experts), storage_(layers, experts) {}
 
   void add_step(const ExpertTable& tokens);
   void snapshot(int64_t version);
   void commit(int64_t version, const LossyTwoLevelSelection& saved);
   void discard(int64_t version);
 
-  // `failed[layer][expert]`: whether the expert's node failed. What lived on keeps more than storage
-  // holds, and may lose the rest when its own node fails later: that stays counted as unsaved.
+  // `failed[layer][expert]`: whether the expert's node failed. What lived on keeps more than
+  // storage holds, and may lose the rest when its own node fails later: that stays counted as
+  // unsaved.
   int64_t fault(const std::vector<std::vector<bool>>& failed);
 
   const LossyTokenCounters& memory() const { return memory_; }

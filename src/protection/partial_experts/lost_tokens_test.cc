@@ -19,8 +19,8 @@ std::vector<int> natural_order(int experts) {
   return order;
 }
 
-// One layer of 8 experts with 100 tokens each per step, a commit every `interval` steps. Which experts
-// are saved is a function of the last saves.
+// One layer of 8 experts with 100 tokens each per step, a commit every `interval` steps. Which
+// experts are saved is a function of the last saves.
 class UniformRun {
  public:
   UniformRun(int interval, int k) : interval_(interval), options_{8, k, 40000}, state_{.k = k} {}
@@ -63,8 +63,10 @@ class UniformRun {
     counters_.snapshot(version_);
     const auto select = [&](int k) { return lossy_oldest(last_saved_, k, natural_order(8)); };
     if (guarded()) {
-      state_ = lossy_k_guarded(state_, [&](int k) { return counters_.exposed_after(version_, select(k)); },
-                               options_).state;
+      state_ =
+          lossy_k_guarded(
+              state_, [&](int k) { return counters_.exposed_after(version_, select(k)); }, options_)
+              .state;
     }
     const LossySelection saved = select(state_.k);
     counters_.commit(version_, saved);
@@ -161,9 +163,11 @@ TEST(DynamicKTest, AllExpertsNeedNoDoubling) {
   EXPECT_EQ(doubled.state.k, 6);  // not 8
   EXPECT_EQ(doubled.reason, "failures under K = 4 lost 1 tokens, its share is 0 / 1: K = 6");
   EXPECT_EQ(lossy_k_after_fault({.k = 6}, 1, options).state.k, 6);
-  const auto guarded = lossy_k_guarded({.k = 1}, [](int k) { return int64_t{6} - k; }, options);
+  const auto guarded = lossy_k_guarded(
+      {.k = 1}, [](int k) { return int64_t{6} - k; }, options);
   EXPECT_EQ(guarded.state.k, 6);
-  EXPECT_EQ(guarded.reason, "lost 0 tokens, a failure after this checkpoint costs 0, allowed are 0: K 1 -> 6");
+  EXPECT_EQ(guarded.reason,
+            "lost 0 tokens, a failure after this checkpoint costs 0, allowed are 0: K 1 -> 6");
 }
 
 // ---- against replayed contents ------------------------------------------------------------------
@@ -200,8 +204,8 @@ void train(World& world, const std::vector<int64_t>& tokens, int64_t step) {
   }
 }
 
-// Restores every expert from memory or storage, as its node failed or not; returns the tokens that the
-// restored states lack of what the states at the commit had.
+// Restores every expert from memory or storage, as its node failed or not; returns the tokens that
+// the restored states lack of what the states at the commit had.
 int64_t restore(World& world, const std::vector<bool>& failed) {
   int64_t lost = 0;
   for (size_t e = 0; e < world.live.size(); ++e) {

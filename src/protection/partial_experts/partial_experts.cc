@@ -14,14 +14,16 @@ namespace {
 // The k of `candidates` with the least key, ties by the candidates' order.
 std::vector<int> least(std::vector<int> candidates, int k, const std::vector<int64_t>& key) {
   CHECK(1 <= k && k <= static_cast<int>(candidates.size())) << k << " of " << candidates.size();
-  std::stable_sort(candidates.begin(), candidates.end(), [&](int a, int b) { return key[a] < key[b]; });
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [&](int a, int b) { return key[a] < key[b]; });
   candidates.resize(k);
   return candidates;
 }
 
 std::vector<int> rotated(std::span<const int> interleaved, int64_t begin) {
   std::vector<int> result(interleaved.begin(), interleaved.end());
-  std::rotate(result.begin(), result.begin() + begin % static_cast<int64_t>(result.size()), result.end());
+  std::rotate(result.begin(), result.begin() + begin % static_cast<int64_t>(result.size()),
+              result.end());
   return result;
 }
 
@@ -29,8 +31,12 @@ std::vector<int> rotated(std::span<const int> interleaved, int64_t begin) {
 class LoadSelection {
  public:
   LoadSelection(const ExpertTable& unsaved, int k, std::span<const int> owner_of, int ranks)
-      : unsaved_(unsaved), k_(k), owner_of_(owner_of), layers_(static_cast<int>(unsaved.size())),
-        experts_(static_cast<int>(owner_of.size())), taken_(layers_, std::vector<bool>(experts_, false)),
+      : unsaved_(unsaved),
+        k_(k),
+        owner_of_(owner_of),
+        layers_(static_cast<int>(unsaved.size())),
+        experts_(static_cast<int>(owner_of.size())),
+        taken_(layers_, std::vector<bool>(experts_, false)),
         rank_left_(ranks, (layers_ * k + ranks - 1) / ranks) {
     result_.selection.resize(layers_);
     result_.capacity = rank_left_[0];
@@ -101,13 +107,15 @@ class LoadSelection {
   int least_on(int layer, int rank) const {
     int least = -1;
     for (const int e : result_.selection[layer]) {
-      if (owner_of_[e] == rank && (least < 0 || unsaved_[layer][e] < unsaved_[layer][least])) least = e;
+      if (owner_of_[e] == rank && (least < 0 || unsaved_[layer][e] < unsaved_[layer][least]))
+        least = e;
     }
     return least;
   }
 
-  // Breadth first over layers: a layer takes an expert on a full rank if another layer gives one up there,
-  // which must then take one elsewhere, until one finds a rank with room. False if there is no such chain.
+  // Breadth first over layers: a layer takes an expert on a full rank if another layer gives one up
+  // there, which must then take one elsewhere, until one finds a rank with room. False if there is
+  // no such chain.
   bool exchange_for(int first) {
     std::vector<Found> found(layers_);
     std::vector<bool> seen(layers_, false);
@@ -170,34 +178,40 @@ std::vector<int> interleaved_experts(std::span<const int> owner_of, int ranks) {
   return order;
 }
 
-LossySelection lossy_sequential(int64_t cursor, int layers, int k, std::span<const int> interleaved) {
+LossySelection lossy_sequential(int64_t cursor, int layers, int k,
+                                std::span<const int> interleaved) {
   const int64_t experts = static_cast<int64_t>(interleaved.size());
   CHECK(1 <= k && k <= experts && cursor >= 0) << k << " of " << experts << ", cursor " << cursor;
   LossySelection selection(layers);
   for (int layer = 0; layer < layers; ++layer) {
     for (int i = 0; i < k; ++i) {
-      selection[layer].push_back(interleaved[(cursor + static_cast<int64_t>(layer) * k + i) % experts]);
+      selection[layer].push_back(
+          interleaved[(cursor + static_cast<int64_t>(layer) * k + i) % experts]);
     }
   }
   return selection;
 }
 
-LossySelection lossy_oldest(const ExpertTable& last_saved, int k, std::span<const int> interleaved) {
+LossySelection lossy_oldest(const ExpertTable& last_saved, int k,
+                            std::span<const int> interleaved) {
   LossySelection selection;
   for (size_t layer = 0; layer < last_saved.size(); ++layer) {
-    selection.push_back(least(rotated(interleaved, static_cast<int64_t>(layer) * k), k, last_saved[layer]));
+    selection.push_back(
+        least(rotated(interleaved, static_cast<int64_t>(layer) * k), k, last_saved[layer]));
   }
   return selection;
 }
 
-LossyLoadSelection lossy_load_aware(const ExpertTable& unsaved, int k, std::span<const int> owner_of, int ranks) {
+LossyLoadSelection lossy_load_aware(const ExpertTable& unsaved, int k,
+                                    std::span<const int> owner_of, int ranks) {
   CHECK(1 <= k && k <= static_cast<int>(owner_of.size()) && ranks >= 1);
   for (const auto& layer : unsaved) CHECK(layer.size() == owner_of.size());
   return LoadSelection(unsaved, k, owner_of, ranks).make();
 }
 
-LossyTwoLevelSelection lossy_two_level(const ExpertTable& last_snapshot, const ExpertTable& last_persist,
-                                       int snapshot_k, int persist_k, std::span<const int> interleaved) {
+LossyTwoLevelSelection lossy_two_level(const ExpertTable& last_snapshot,
+                                       const ExpertTable& last_persist, int snapshot_k,
+                                       int persist_k, std::span<const int> interleaved) {
   CHECK(last_snapshot.size() == last_persist.size());
   LossyTwoLevelSelection selection;
   for (size_t layer = 0; layer < last_snapshot.size(); ++layer) {

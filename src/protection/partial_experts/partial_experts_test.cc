@@ -20,7 +20,8 @@ std::vector<int> block_owners(int experts, int ranks) {
   return owner_of;
 }
 
-std::vector<int> saved_by_rank(const LossySelection& selection, std::span<const int> owner_of, int ranks) {
+std::vector<int> saved_by_rank(const LossySelection& selection, std::span<const int> owner_of,
+                               int ranks) {
   std::vector<int> saved(ranks, 0);
   for (const auto& layer : selection) {
     for (const int e : layer) ++saved[owner_of[e]];
@@ -48,7 +49,8 @@ TEST(LossySequentialTest, InterleavingIsTheFormulaOfTheNotes) {
     }
   }
   // Uneven owners: ranks drop out as they run out.
-  EXPECT_EQ(interleaved_experts(std::vector<int>{0, 0, 0, 1, 2, 2}, 3), (std::vector<int>{0, 3, 4, 1, 5, 2}));
+  EXPECT_EQ(interleaved_experts(std::vector<int>{0, 0, 0, 1, 2, 2}, 3),
+            (std::vector<int>{0, 3, 4, 1, 5, 2}));
 }
 
 // 64 experts on 8 ranks, one layer, K = 8: plain order would put all eight on one rank.
@@ -69,9 +71,11 @@ TEST(LossySequentialTest, RanksDifferByOneAndEveryExpertIsSavedInTime) {
         const int layers = 1 + experts % 3, round = (experts + k - 1) / k;
         ExpertTable last(layers, std::vector<int64_t>(experts, -1));
         for (int n = 0; n < 2 * round + 1; ++n) {
-          const auto selection = lossy_sequential(static_cast<int64_t>(n) * k, layers, k, interleaved);
+          const auto selection =
+              lossy_sequential(static_cast<int64_t>(n) * k, layers, k, interleaved);
           expect_k_different(selection, k);
-          ASSERT_LE(spread(saved_by_rank(selection, owner_of, ranks)), 1) << experts << " " << ranks << " " << k;
+          ASSERT_LE(spread(saved_by_rank(selection, owner_of, ranks)), 1)
+              << experts << " " << ranks << " " << k;
           for (int layer = 0; layer < layers; ++layer) {
             for (const int e : selection[layer]) last[layer][e] = n;
             if (n < round - 1) continue;
@@ -92,7 +96,8 @@ TEST(LossyOldestTest, AgesAreThoseOfTheSequence) {
       const int layers = 3;
       ExpertTable sequential(layers, std::vector<int64_t>(experts, -1)), oldest = sequential;
       for (int n = 0; n < 30; ++n) {
-        const auto by_cursor = lossy_sequential(static_cast<int64_t>(n) * k, layers, k, interleaved);
+        const auto by_cursor =
+            lossy_sequential(static_cast<int64_t>(n) * k, layers, k, interleaved);
         const auto by_age = lossy_oldest(oldest, k, interleaved);
         for (int layer = 0; layer < layers; ++layer) {
           const std::set<int> first(by_cursor[layer].begin(), by_cursor[layer].end());
@@ -109,7 +114,8 @@ TEST(LossyOldestTest, AgesAreThoseOfTheSequence) {
       }
     }
   }
-  EXPECT_GT(other_experts, 0);  // 5 experts, K = 2: the fifth checkpoint takes 3 and 0 instead of 3 and 4
+  EXPECT_GT(other_experts,
+            0);  // 5 experts, K = 2: the fifth checkpoint takes 3 and 0 instead of 3 and 4
 }
 
 TEST(LossyOldestTest, AVariableKLeavesNoExpertBehind) {
@@ -133,8 +139,10 @@ TEST(LossyOldestTest, AVariableKLeavesNoExpertBehind) {
 
 // ---- load-aware ---------------------------------------------------------------------------------
 
-// Algorithm 1 as meant: from the last layer to the first, most unsaved tokens first, capacity by owner.
-LossySelection algorithm_1(const ExpertTable& unsaved, int k, std::span<const int> owner_of, int ranks) {
+// Algorithm 1 as meant: from the last layer to the first, most unsaved tokens first, capacity by
+// owner.
+LossySelection algorithm_1(const ExpertTable& unsaved, int k, std::span<const int> owner_of,
+                           int ranks) {
   const int layers = static_cast<int>(unsaved.size());
   std::vector<int> capacity(ranks, (layers * k + ranks - 1) / ranks);
   LossySelection selection(layers);
@@ -164,8 +172,9 @@ TEST(LossyLoadAwareTest, UnderFillOfAlgorithm1IsRepaired) {
   EXPECT_EQ(saved_by_rank(result.selection, owner_of, 3), (std::vector<int>{2, 2, 2}));
 }
 
-// Two layers, two experts on two ranks, K = 1, 10 and 1 tokens between checkpoints: by Algorithm 1 layer
-// 0's popular expert waits ten checkpoints, and up to 110 tokens are exposed; over all layers 11.
+// Two layers, two experts on two ranks, K = 1, 10 and 1 tokens between checkpoints: by Algorithm 1
+// layer 0's popular expert waits ten checkpoints, and up to 110 tokens are exposed; over all
+// layers 11.
 TEST(LossyLoadAwareTest, EarlyLayersDoNotStarve) {
   const std::vector<int> owner_of{0, 1};
   int64_t exposed_max[2] = {0, 0};
@@ -198,7 +207,8 @@ TEST(LossyLoadAwareTest, AlwaysKPerLayerWithinCapacity) {
   for (int trial = 0; trial < 6000; ++trial) {
     const int ranks = static_cast<int>(random.integer(1, 5));
     const int experts = ranks * static_cast<int>(random.integer(1, 4));
-    const int layers = static_cast<int>(random.integer(1, 6)), k = static_cast<int>(random.integer(1, experts));
+    const int layers = static_cast<int>(random.integer(1, 6)),
+              k = static_cast<int>(random.integer(1, experts));
     auto owner_of = block_owners(experts, ranks);
     for (int i = experts - 1; i > 0; --i) std::swap(owner_of[i], owner_of[random.integer(0, i)]);
     ExpertTable unsaved(layers, std::vector<int64_t>(experts));
@@ -208,10 +218,12 @@ TEST(LossyLoadAwareTest, AlwaysKPerLayerWithinCapacity) {
     const auto result = lossy_load_aware(unsaved, k, owner_of, ranks);
     ASSERT_EQ(result.capacity, (layers * k + ranks - 1) / ranks);
     expect_k_different(result.selection, k);
-    for (const int saved : saved_by_rank(result.selection, owner_of, ranks)) ASSERT_LE(saved, result.capacity);
+    for (const int saved : saved_by_rank(result.selection, owner_of, ranks))
+      ASSERT_LE(saved, result.capacity);
     repaired += result.repairs > 0;
-    printed_short += std::ranges::any_of(algorithm_1(unsaved, k, owner_of, ranks),
-                                         [&](const auto& layer) { return static_cast<int>(layer.size()) < k; });
+    printed_short +=
+        std::ranges::any_of(algorithm_1(unsaved, k, owner_of, ranks),
+                            [&](const auto& layer) { return static_cast<int>(layer.size()) < k; });
   }
   EXPECT_GT(repaired, 150);
   EXPECT_GT(printed_short, 300);
@@ -250,8 +262,10 @@ TEST(LossyLoadAwareTest, UnevenOwnersRaiseTheCapacityNoMoreThanNeeded) {
   CounterRandom random(3);
   int raised = 0;
   for (int trial = 0; trial < 1500; ++trial) {
-    const int ranks = static_cast<int>(random.integer(1, 3)), experts = static_cast<int>(random.integer(1, 4));
-    const int layers = static_cast<int>(random.integer(1, 3)), k = static_cast<int>(random.integer(1, experts));
+    const int ranks = static_cast<int>(random.integer(1, 3)),
+              experts = static_cast<int>(random.integer(1, 4));
+    const int layers = static_cast<int>(random.integer(1, 3)),
+              k = static_cast<int>(random.integer(1, experts));
     std::vector<int> owner_of(experts);
     for (int& owner : owner_of) owner = static_cast<int>(random.integer(0, ranks - 1));
     ExpertTable unsaved(layers, std::vector<int64_t>(experts));
@@ -260,9 +274,11 @@ TEST(LossyLoadAwareTest, UnevenOwnersRaiseTheCapacityNoMoreThanNeeded) {
     }
     const auto result = lossy_load_aware(unsaved, k, owner_of, ranks);
     const int average = (layers * k + ranks - 1) / ranks;
-    ASSERT_EQ(result.capacity, std::max(average, least_capacity(layers, experts, k, owner_of, ranks)));
+    ASSERT_EQ(result.capacity,
+              std::max(average, least_capacity(layers, experts, k, owner_of, ranks)));
     expect_k_different(result.selection, k);
-    for (const int saved : saved_by_rank(result.selection, owner_of, ranks)) ASSERT_LE(saved, result.capacity);
+    for (const int saved : saved_by_rank(result.selection, owner_of, ranks))
+      ASSERT_LE(saved, result.capacity);
     raised += result.capacity > average;
   }
   EXPECT_GT(raised, 200);
@@ -284,7 +300,8 @@ int64_t oldest_image(int snapshot_k, int persist_k) {
       EXPECT_EQ(snapshots[0][e], n);  // only what was copied can be stored
       images[0][e] = n;
     }
-    if (n >= 50) oldest = std::max(oldest, n - *std::min_element(images[0].begin(), images[0].end()));
+    if (n >= 50)
+      oldest = std::max(oldest, n - *std::min_element(images[0].begin(), images[0].end()));
   }
   return oldest;
 }

@@ -36,7 +36,8 @@ int64_t lowest_level(std::span<const int64_t> base_bytes, int64_t granules, int6
 
 }  // namespace
 
-ModuleAssignment assign_modules(std::span<const int64_t> base_bytes, std::span<const int64_t> module_bytes) {
+ModuleAssignment assign_modules(std::span<const int64_t> base_bytes,
+                                std::span<const int64_t> module_bytes) {
   CHECK(!base_bytes.empty());
   ModuleAssignment result{.owner = std::vector<int>(module_bytes.size(), 0),
                           .rank_bytes = {base_bytes.begin(), base_bytes.end()}};
@@ -58,7 +59,8 @@ std::vector<ByteRange> water_fill(std::span<const int64_t> base_bytes, int64_t t
   // The last granule may be short. Counting it whole cannot raise the level by more than its gap.
   const int64_t granules = (total_bytes + granularity_bytes - 1) / granularity_bytes;
   const int64_t level = lowest_level(base_bytes, granules, granularity_bytes);
-  // Below level - 1 everyone is full; who can rise to the level does so from rank 0 on, until all is placed.
+  // Below level - 1 everyone is full; who can rise to the level does so from rank 0 on, until all
+  // is placed.
   int64_t left = granules - granules_below(level - 1, base_bytes, granularity_bytes);
   std::vector<ByteRange> ranges;
   int64_t begin = 0;

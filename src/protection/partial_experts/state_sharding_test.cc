@@ -11,7 +11,9 @@
 namespace evermoe {
 namespace {
 
-int64_t largest(const std::vector<int64_t>& bytes) { return *std::max_element(bytes.begin(), bytes.end()); }
+int64_t largest(const std::vector<int64_t>& bytes) {
+  return *std::max_element(bytes.begin(), bytes.end());
+}
 
 std::vector<int64_t> filled(std::vector<int64_t> base, const std::vector<ByteRange>& ranges) {
   for (size_t r = 0; r < base.size(); ++r) base[r] += ranges[r].size();
@@ -60,7 +62,8 @@ TEST(StateShardingTest, WaterIsNeverAboveTheBestAssignment) {
     ASSERT_EQ(check, assignment.rank_bytes);
     std::vector<int64_t> bytes = base;
     const int64_t best = best_assignment(bytes, modules);
-    const double ratio = static_cast<double>(largest(assignment.rank_bytes)) / static_cast<double>(best);
+    const double ratio =
+        static_cast<double>(largest(assignment.rank_bytes)) / static_cast<double>(best);
     sum += ratio;
     worst = std::max(worst, ratio);
     ASSERT_LE(largest(filled(base, water_fill(base, total, 1))), best);

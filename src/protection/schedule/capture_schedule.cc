@@ -7,9 +7,12 @@
 
 namespace evermoe {
 
-CaptureSchedule::CaptureSchedule(WindowRule rule, std::vector<int> slot_of) : rule_(rule), slot_of_(std::move(slot_of)) {
-  CHECK(rule_.slots >= 1 && rule_.slots <= rule_.period) << rule_.slots << " slots in " << rule_.period << " steps";
-  for (const int slot : slot_of_) CHECK(slot >= 0 && slot < rule_.slots) << "slot " << slot << " of " << rule_.slots;
+CaptureSchedule::CaptureSchedule(WindowRule rule, std::vector<int> slot_of)
+    : rule_(rule), slot_of_(std::move(slot_of)) {
+  CHECK(rule_.slots >= 1 && rule_.slots <= rule_.period)
+      << rule_.slots << " slots in " << rule_.period << " steps";
+  for (const int slot : slot_of_)
+    CHECK(slot >= 0 && slot < rule_.slots) << "slot " << slot << " of " << rule_.slots;
 }
 
 std::optional<SlotTime> CaptureSchedule::time_of(Step state) const {
@@ -27,15 +30,16 @@ std::optional<SnapshotKind> CaptureSchedule::kind_in(int operator_index, int slo
 }
 
 std::vector<ChunkRange> chunks_of_slot(const CaptureSchedule& schedule, int slot,
-                                      const std::vector<OperatorBytes>& operators, int64_t position_bytes,
-                                      int64_t chunk_bytes_max) {
+                                       const std::vector<OperatorBytes>& operators,
+                                       int64_t position_bytes, int64_t chunk_bytes_max) {
   std::vector<ChunkRange> chunks{{.size = position_bytes}};
   for (size_t i = 0; i < operators.size(); ++i) {
     const auto kind = schedule.kind_in(static_cast<int>(i), slot);
     if (!kind) continue;
     const int64_t bytes = *kind == SnapshotKind::kFull ? operators[i].full : operators[i].compute;
     for (int64_t offset = 0; offset < bytes; offset += chunk_bytes_max) {
-      chunks.push_back({static_cast<int>(i), *kind, offset, std::min(chunk_bytes_max, bytes - offset)});
+      chunks.push_back(
+          {static_cast<int>(i), *kind, offset, std::min(chunk_bytes_max, bytes - offset)});
     }
   }
   return chunks;

@@ -2,9 +2,10 @@
 //
 // Windows follow each other from the state at `base`: the k-th begins with the state at base + k *
 // period and has `slots` slots. Slot j is taken of the state j steps after the window's first: the
-// operators of slot j in full, those of later slots compute-only, those of earlier slots not at all,
-// because a catch-up has them by then (MoEtion section 3.2). The slots are the same on all lanes of a
-// stage, the number of slots and the period on all ranks of the job: windows are aligned.
+// operators of slot j in full, those of later slots compute-only, those of earlier slots not at
+// all, because a catch-up has them by then (MoEtion section 3.2). The slots are the same on all
+// lanes of a stage, the number of slots and the period on all ranks of the job: windows are
+// aligned.
 #pragma once
 
 #include <cstdint>
@@ -33,16 +34,18 @@ struct SlotTime {
 struct ChunkRange {
   int operator_index = -1;  // -1: the trainer's position, first in every slot
   SnapshotKind kind = SnapshotKind::kFull;
-  int64_t offset = 0;       // bytes from the beginning of the operator's snapshot
+  int64_t offset = 0;  // bytes from the beginning of the operator's snapshot
   int64_t size = 0;
 };
 
 // When windows begin and how many slots they have, until further notice.
 struct WindowRule {
-  Step base;       // a window begins with this state
+  Step base;  // a window begins with this state
   int32_t slots = 1;
   int32_t period = 1;
-  bool is_first_of_window(Step state) const { return state >= base && (state.value - base.value) % period == 0; }
+  bool is_first_of_window(Step state) const {
+    return state >= base && (state.value - base.value) % period == 0;
+  }
   friend bool operator==(const WindowRule&, const WindowRule&) = default;
 };
 
@@ -63,17 +66,19 @@ class CaptureSchedule {
   // nullopt: not in this slot.
   std::optional<SnapshotKind> kind_in(int operator_index, int slot) const;
   // Whether the operator is dense once slot `slot` of a window has been restored.
-  bool is_active_after(int operator_index, int slot) const { return slot_of(operator_index) <= slot; }
+  bool is_active_after(int operator_index, int slot) const {
+    return slot_of(operator_index) <= slot;
+  }
 
  private:
   WindowRule rule_;
   std::vector<int> slot_of_;
 };
 
-// The chunks of a slot on the rank with these shards: the position (`position_bytes` long), then the
-// operators in order, each cut into chunks of at most `chunk_bytes_max`.
+// The chunks of a slot on the rank with these shards: the position (`position_bytes` long), then
+// the operators in order, each cut into chunks of at most `chunk_bytes_max`.
 std::vector<ChunkRange> chunks_of_slot(const CaptureSchedule& schedule, int slot,
-                                      const std::vector<OperatorBytes>& operators, int64_t position_bytes,
-                                      int64_t chunk_bytes_max);
+                                       const std::vector<OperatorBytes>& operators,
+                                       int64_t position_bytes, int64_t chunk_bytes_max);
 
 }  // namespace evermoe

@@ -24,7 +24,8 @@ CaptureOrder order_by_popularity(std::span<const OperatorProfile> operators,
   std::vector<double> keys;
   for (const OperatorProfile& profile : operators) {
     CHECK(profile.expert < static_cast<int>(popularity.size())) << "expert " << profile.expert;
-    keys.push_back(profile.expert < 0 ? std::numeric_limits<double>::infinity() : popularity[profile.expert]);
+    keys.push_back(profile.expert < 0 ? std::numeric_limits<double>::infinity()
+                                      : popularity[profile.expert]);
   }
   return ascending(keys);
 }
@@ -39,7 +40,8 @@ CaptureOrder order_by_ratio(std::span<const OperatorProfile> operators) {
   return ascending(keys);
 }
 
-std::vector<OperatorCost> costs_in_order(std::span<const OperatorProfile> operators, const CaptureOrder& order) {
+std::vector<OperatorCost> costs_in_order(std::span<const OperatorProfile> operators,
+                                         const CaptureOrder& order) {
   CHECK(order.size() == operators.size());
   std::vector<OperatorCost> costs;
   for (const int index : order) costs.push_back(operators[index].cost);
@@ -48,7 +50,8 @@ std::vector<OperatorCost> costs_in_order(std::span<const OperatorProfile> operat
 
 double frozen_seconds_saved(std::span<const OperatorProfile> operators, const CaptureOrder& order,
                             const Window& window) {
-  CHECK(order.size() == operators.size() && window.slots.back().end == static_cast<int>(order.size()));
+  CHECK(order.size() == operators.size() &&
+        window.slots.back().end == static_cast<int>(order.size()));
   double saved = 0;
   for (int k = 0; k < window.length(); ++k) {
     for (int i = window.slots[k].begin; i < window.slots[k].end; ++i) {

@@ -1,8 +1,8 @@
 // In which order operators get their turn within a window.
 //
-// An operator whose turn is late stays frozen for longer in catch-up: its weight gradients and updates
-// are not computed until its full snapshot is reached. An order is worth the sum over operators of
-// (slot index) x (weight-gradient and update seconds).
+// An operator whose turn is late stays frozen for longer in catch-up: its weight gradients and
+// updates are not computed until its full snapshot is reached. An order is worth the sum over
+// operators of (slot index) x (weight-gradient and update seconds).
 #pragma once
 
 #include <span>
@@ -23,18 +23,19 @@ struct OperatorProfile {
 // A capture order: position -> operator index, a permutation.
 using CaptureOrder = std::vector<int>;
 
-// MoEtion section 3.5: experts by ascending popularity, then everything that is not an expert, since
-// that is always active. Ties by operator index.
+// MoEtion section 3.5: experts by ascending popularity, then everything that is not an expert,
+// since that is always active. Ties by operator index.
 CaptureOrder order_by_popularity(std::span<const OperatorProfile> operators,
                                  std::span<const double> popularity);
 
-// By ascending w / A (A = full bytes): Smith's ratio for a weighted-completion problem, the best order
-// where slots can be filled to the byte. An embedding, large but cheap to update, comes out first.
-// Operators without bytes come last: their turn costs nothing. Ties by operator index.
+// By ascending w / A (A = full bytes): Smith's ratio for a weighted-completion problem, the best
+// order where slots can be filled to the byte. An embedding, large but cheap to update, comes out
+// first. Operators without bytes come last: their turn costs nothing. Ties by operator index.
 CaptureOrder order_by_ratio(std::span<const OperatorProfile> operators);
 
 // The operators' costs in capture order, as the functions of window.h want them.
-std::vector<OperatorCost> costs_in_order(std::span<const OperatorProfile> operators, const CaptureOrder& order);
+std::vector<OperatorCost> costs_in_order(std::span<const OperatorProfile> operators,
+                                         const CaptureOrder& order);
 
 // Seconds of catch-up that frozen operators save: sum over operators of (slot index) w.
 double frozen_seconds_saved(std::span<const OperatorProfile> operators, const CaptureOrder& order,

@@ -32,19 +32,23 @@ TEST(OrderingPaperTest, PopularExpertsLateAndNonExpertsLast) {
 TEST(OrderingTest, OnePopularityCanServeSeveralLayers) {
   // Two layers of two experts; the caller numbers (layer, expert) as it likes.
   const std::vector<OperatorProfile> operators{expert(0), expert(1), expert(2), expert(3)};
-  EXPECT_EQ(order_by_popularity(operators, std::vector<double>{7, 3, 1, 9}), (CaptureOrder{2, 1, 0, 3}));
+  EXPECT_EQ(order_by_popularity(operators, std::vector<double>{7, 3, 1, 9}),
+            (CaptureOrder{2, 1, 0, 3}));
 }
 
 // An embedding is large but computes almost nothing: it belongs first.
 TEST(OrderingTest, RatioPutsTheEmbeddingFirstAndTheCostlyLast) {
-  const std::vector<OperatorProfile> operators{expert(0, 12, 1), non_expert(1200, 0.5), non_expert(12, 3),
-                                               expert(1, 24, 1), non_expert(0, 0)};
+  const std::vector<OperatorProfile> operators{expert(0, 12, 1), non_expert(1200, 0.5),
+                                               non_expert(12, 3), expert(1, 24, 1),
+                                               non_expert(0, 0)};
   EXPECT_EQ(order_by_ratio(operators), (CaptureOrder{1, 3, 0, 2, 4}));
-  EXPECT_EQ(order_by_popularity(operators, std::vector<double>{5, 1}), (CaptureOrder{3, 0, 1, 2, 4}));
+  EXPECT_EQ(order_by_popularity(operators, std::vector<double>{5, 1}),
+            (CaptureOrder{3, 0, 1, 2, 4}));
 }
 
 TEST(OrderingTest, SavedSecondsCountSlotsBeforeTheTurn) {
-  const std::vector<OperatorProfile> operators{expert(0, 12, 5), expert(1, 12, 7), expert(2, 12, 11)};
+  const std::vector<OperatorProfile> operators{expert(0, 12, 5), expert(1, 12, 7),
+                                               expert(2, 12, 11)};
   const CaptureOrder order{2, 0, 1};
   const Window window = balanced_window(costs_in_order(operators, order), 3);
   EXPECT_DOUBLE_EQ(frozen_seconds_saved(operators, order, window), 0 * 11 + 1 * 5 + 2 * 7);
@@ -55,7 +59,8 @@ TEST(OrderingTest, RatioOrderSavesMostAmongAllPermutationsOfEqualOperators) {
   CounterRandom random(1);
   for (int trial = 0; trial < 200; ++trial) {
     std::vector<OperatorProfile> operators(random.integer(1, 6));
-    for (OperatorProfile& o : operators) o = expert(0, 12, static_cast<double>(random.integer(0, 9)));
+    for (OperatorProfile& o : operators)
+      o = expert(0, 12, static_cast<double>(random.integer(0, 9)));
     const int length = static_cast<int>(random.integer(1, 6));
     const CaptureOrder ratio = order_by_ratio(operators);
     const Window window = balanced_window(costs_in_order(operators, ratio), length);
@@ -69,8 +74,8 @@ TEST(OrderingTest, RatioOrderSavesMostAmongAllPermutationsOfEqualOperators) {
   }
 }
 
-// The paper's 33 % is one frozen operator: with w a third of a step and uniform popularity, catch-up is a
-// sixth cheaper for any W, all of recovery 7 to 9 %.
+// The paper's 33 % is one frozen operator: with w a third of a step and uniform popularity,
+// catch-up is a sixth cheaper for any W, all of recovery 7 to 9 %.
 TEST(OrderingPaperTest, FreezingSavesASixthOfCatchUp) {
   for (const int length : {3, 5, 6}) {
     std::vector<OperatorProfile> operators(length * 10, expert(0, 12, 1));  // f = 2, w = 1
@@ -94,14 +99,16 @@ TEST(PopularityPaperTest, HardSoftDecayedAndCapacityAwareAsDefined) {
   EXPECT_EQ(popularity.soft(), (std::vector<double>{1.5, 2.25}));
   // A(1) = 0.25 x tokens, A(2) = 0.75 A(1) + 0.25 x tokens.
   EXPECT_EQ(popularity.decayed(), (std::vector<double>{0.75 * 2, 0.75 * 1 + 4}));
-  EXPECT_EQ(capacity_normalized(popularity.hard(), std::vector<double>{2, 10}), (std::vector<double>{4, 2}));
+  EXPECT_EQ(capacity_normalized(popularity.hard(), std::vector<double>{2, 10}),
+            (std::vector<double>{4, 2}));
   EXPECT_EQ(popularity.steps(), 2);
 }
 
 TEST(PopularityTest, KindsOrderDifferently) {
   Popularity popularity(2, 0.5);
   popularity.add_step(std::vector<int64_t>{100, 10}, std::vector<double>{1, 3});
-  for (int i = 0; i < 4; ++i) popularity.add_step(std::vector<int64_t>{5, 20}, std::vector<double>{1, 3});
+  for (int i = 0; i < 4; ++i)
+    popularity.add_step(std::vector<int64_t>{5, 20}, std::vector<double>{1, 3});
   const std::vector<OperatorProfile> operators{expert(0), expert(1)};
   EXPECT_EQ(order_by_popularity(operators, popularity.hard()), (CaptureOrder{1, 0}));
   EXPECT_EQ(order_by_popularity(operators, popularity.decayed()), (CaptureOrder{0, 1}));
@@ -123,7 +130,8 @@ TEST(PopularityPaperTest, ReordersWhenAQuarterMovedByMoreThanATenth) {
   const auto two = decide({111, 89, 100, 100, 100, 100, 100, 100});
   EXPECT_EQ(two.changed, 2);
   EXPECT_TRUE(two.reorder);
-  EXPECT_EQ(two.reason, "2 of 8 experts changed their share by more than 10 %, a new order needs 25 %");
+  EXPECT_EQ(two.reason,
+            "2 of 8 experts changed their share by more than 10 %, a new order needs 25 %");
 }
 
 TEST(PopularityTest, TenPercentIsRelativeToTheExpertsFormerShare) {
@@ -132,7 +140,8 @@ TEST(PopularityTest, TenPercentIsRelativeToTheExpertsFormerShare) {
   EXPECT_EQ(decision.changed, 1);
   EXPECT_TRUE(decision.reorder);
   // The share counts, not the number of tokens.
-  EXPECT_EQ(should_reorder(std::vector<double>{1, 99}, std::vector<double>{10, 990}, {}).changed, 0);
+  EXPECT_EQ(should_reorder(std::vector<double>{1, 99}, std::vector<double>{10, 990}, {}).changed,
+            0);
 }
 
 TEST(PopularityTest, FirstUseIsAChangeAndNothingSeenIsNone) {

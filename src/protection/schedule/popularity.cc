@@ -13,8 +13,10 @@ Popularity::Popularity(int experts, double decay)
   CHECK(experts >= 1 && 0 <= decay && decay < 1) << experts << " experts, decay " << decay;
 }
 
-void Popularity::add_step(std::span<const int64_t> tokens, std::span<const double> gate_probability) {
-  CHECK(tokens.size() == tokens_.size()) << tokens.size() << " counts for " << tokens_.size() << " experts";
+void Popularity::add_step(std::span<const int64_t> tokens,
+                          std::span<const double> gate_probability) {
+  CHECK(tokens.size() == tokens_.size())
+      << tokens.size() << " counts for " << tokens_.size() << " experts";
   CHECK(gate_probability.empty() || gate_probability.size() == tokens_.size());
   ++steps_;
   if (!gate_probability.empty()) ++steps_with_probability_;
@@ -27,7 +29,8 @@ void Popularity::add_step(std::span<const int64_t> tokens, std::span<const doubl
 }
 
 std::vector<double> Popularity::state() const {
-  std::vector<double> state{static_cast<double>(steps_), static_cast<double>(steps_with_probability_)};
+  std::vector<double> state{static_cast<double>(steps_),
+                            static_cast<double>(steps_with_probability_)};
   state.insert(state.end(), tokens_.begin(), tokens_.end());
   state.insert(state.end(), probability_.begin(), probability_.end());
   state.insert(state.end(), decayed_.begin(), decayed_.end());
@@ -35,7 +38,8 @@ std::vector<double> Popularity::state() const {
 }
 
 void Popularity::set_state(std::span<const double> state) {
-  CHECK(state.size() == state_size()) << state.size() << " numbers for " << tokens_.size() << " experts";
+  CHECK(state.size() == state_size())
+      << state.size() << " numbers for " << tokens_.size() << " experts";
   steps_ = static_cast<int64_t>(state[0]);
   steps_with_probability_ = static_cast<int64_t>(state[1]);
   const size_t experts = tokens_.size();
@@ -47,7 +51,8 @@ void Popularity::set_state(std::span<const double> state) {
 }
 
 const std::vector<double>& Popularity::soft() const {
-  CHECK(steps_with_probability_ == steps_) << steps_ - steps_with_probability_ << " steps without probabilities";
+  CHECK(steps_with_probability_ == steps_)
+      << steps_ - steps_with_probability_ << " steps without probabilities";
   return probability_;
 }
 
@@ -76,10 +81,11 @@ ReorderDecision should_reorder(std::span<const double> then, std::span<const dou
     if (100 * std::abs(present - former) > options.change_percent * former) ++decision.changed;
   }
   const double experts = static_cast<double>(now.size());
-  decision.reorder = decision.changed > 0 && 100 * decision.changed >= options.experts_percent * experts;
+  decision.reorder =
+      decision.changed > 0 && 100 * decision.changed >= options.experts_percent * experts;
   decision.reason = absl::StrFormat(
-      "%d of %d experts changed their share by more than %g %%, a new order needs %g %%", decision.changed,
-      now.size(), options.change_percent, options.experts_percent);
+      "%d of %d experts changed their share by more than %g %%, a new order needs %g %%",
+      decision.changed, now.size(), options.change_percent, options.experts_percent);
   return decision;
 }
 

@@ -22,8 +22,8 @@ class Popularity {
   // gate's probabilities for the expert over all tokens of the step.
   void add_step(std::span<const int64_t> tokens, std::span<const double> gate_probability = {});
 
-  // All that was counted, as numbers; set_state() takes what state() of one with as many experts gave.
-  // Exact for counts below 2^53.
+  // All that was counted, as numbers; set_state() takes what state() of one with as many experts
+  // gave. Exact for counts below 2^53.
   std::vector<double> state() const;
   void set_state(std::span<const double> state);
   size_t state_size() const { return 2 + 3 * tokens_.size(); }
@@ -63,10 +63,11 @@ struct ReorderDecision {
 };
 
 // Whether popularity has moved enough since `then` (of any kind above, the same for both).
-// An expert's frequency is its share of the sum. The paper does not say whether its 10 % is relative
-// or absolute; here it is relative to the expert's own former frequency, since among 64 experts none
-// may ever reach 10 points. An expert that was never used has changed as soon as it is used.
-// Act on it at a window's end only: within a window the order is what the earlier steps captured by.
+// An expert's frequency is its share of the sum. The paper does not say whether its 10 % is
+// relative or absolute; here it is relative to the expert's own former frequency, since among 64
+// experts none may ever reach 10 points. An expert that was never used has changed as soon as it is
+// used. Act on it at a window's end only: within a window the order is what the earlier steps
+// captured by.
 ReorderDecision should_reorder(std::span<const double> then, std::span<const double> now,
                                const ReorderOptions& options);
 

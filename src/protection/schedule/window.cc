@@ -38,11 +38,12 @@ WindowInfeasible why_infeasible(std::span<const OperatorCost> costs, const Large
                                 int64_t budget_bytes) {
   const int i = largest.operator_index;
   const bool alone = costs[i].full_bytes > budget_bytes;
-  std::string reason = absl::StrCat(
-      "operator ", i, " of the capture order needs ", costs[i].full_bytes, " bytes in full and ",
-      largest.compute_after, " bytes for the compute-only snapshots after it, the budget of a step is ",
-      budget_bytes, " bytes: ", largest.bytes - budget_bytes, " bytes missing",
-      alone ? " (the operator alone exceeds the budget: split it)" : "");
+  std::string reason =
+      absl::StrCat("operator ", i, " of the capture order needs ", costs[i].full_bytes,
+                   " bytes in full and ", largest.compute_after,
+                   " bytes for the compute-only snapshots after it, the budget of a step is ",
+                   budget_bytes, " bytes: ", largest.bytes - budget_bytes, " bytes missing",
+                   alone ? " (the operator alone exceeds the budget: split it)" : "");
   return {largest.bytes - budget_bytes, i, std::move(reason)};
 }
 
@@ -70,7 +71,8 @@ std::vector<Slot> fill_backwards(std::span<const OperatorCost> costs, int64_t bu
 }  // namespace
 
 Window window_with_slots(std::span<const OperatorCost> costs, std::vector<Slot> slots) {
-  CHECK(!slots.empty() && slots.back().end == static_cast<int>(costs.size())) << "not the slots of a window";
+  CHECK(!slots.empty() && slots.back().end == static_cast<int>(costs.size()))
+      << "not the slots of a window";
   Window window{.slots = std::move(slots)};
   window.step_bytes.resize(window.slots.size());
   int64_t compute_after = 0;

@@ -1,10 +1,10 @@
 // Windows: how many consecutive steps a sparse checkpoint takes, and which operators each of them
 // captures in full.
 //
-// Operators stand in capture order. The slot [begin, end) of a step captures these operators in full
-// (master weights, moments, compute weights) and every later one compute-only, so that catch-up can
-// run it forward and backward before its full snapshot is there. Operators of earlier slots are done:
-// catch-up has them in full already. So with A = full and C = compute-only bytes
+// Operators stand in capture order. The slot [begin, end) of a step captures these operators in
+// full (master weights, moments, compute weights) and every later one compute-only, so that
+// catch-up can run it forward and backward before its full snapshot is there. Operators of earlier
+// slots are done: catch-up has them in full already. So with A = full and C = compute-only bytes
 //
 //   slot_bytes([b, e)) = sum A[b..e) + sum C[e..n)
 //
@@ -40,10 +40,10 @@ struct Slot {
 
 // Invariant: slots are adjacent and cover the capture order once; there is at least one.
 struct Window {
-  std::vector<Slot> slots;           // by step of the window
-  std::vector<int64_t> step_bytes;   // slot_bytes of each
-  int64_t peak_bytes = 0;            // the largest of them
-  int64_t total_bytes = 0;           // their sum: one window's snapshots
+  std::vector<Slot> slots;          // by step of the window
+  std::vector<int64_t> step_bytes;  // slot_bytes of each
+  int64_t peak_bytes = 0;           // the largest of them
+  int64_t total_bytes = 0;          // their sum: one window's snapshots
   int length() const { return static_cast<int>(slots.size()); }
   friend bool operator==(const Window&, const Window&) = default;
 };
@@ -66,9 +66,9 @@ int64_t least_budget_bytes(std::span<const OperatorCost> costs);
 std::variant<Window, WindowInfeasible> minimal_window(std::span<const OperatorCost> costs,
                                                       int64_t budget_bytes);
 
-// The window of exactly `length` steps with the lowest peak, to the byte. Where fewer slots do, empty
-// ones come first: they capture everything compute-only, which never exceeds the peak, and leave every
-// operator in the latest slot. REQUIRES: length >= 1.
+// The window of exactly `length` steps with the lowest peak, to the byte. Where fewer slots do,
+// empty ones come first: they capture everything compute-only, which never exceeds the peak, and
+// leave every operator in the latest slot. REQUIRES: length >= 1.
 Window balanced_window(std::span<const OperatorCost> costs, int length);
 
 // The window of these slots with what they cost one rank. REQUIRES: `slots` as in a Window.

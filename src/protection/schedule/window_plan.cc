@@ -12,7 +12,9 @@
 namespace evermoe {
 namespace {
 
-const char* to_string(OrderKind kind) { return kind == OrderKind::kPopularity ? "popularity" : "ratio"; }
+const char* to_string(OrderKind kind) {
+  return kind == OrderKind::kPopularity ? "popularity" : "ratio";
+}
 
 // Over-budget bytes of a mean step, as a share of the step's time.
 double stall_share_at(const Window& window, const StepProfile& step, int64_t budget_bytes) {
@@ -30,21 +32,25 @@ std::span<const OperatorProfile> whole_operators(const WindowPlanInput& input) {
 
 WindowPlan priced_plan(const WindowPlanInput& input, StageWindow of_stage) {
   WindowPlan plan{.order = std::move(of_stage.order), .order_kind = of_stage.kind};
-  plan.window = window_with_slots(costs_in_order(input.operators, plan.order), std::move(of_stage.slots));
+  plan.window =
+      window_with_slots(costs_in_order(input.operators, plan.order), std::move(of_stage.slots));
   plan.stall_share = mean_stall_share(plan.window, input.step);
   plan.slowdown_share = mean_slowdown_share(plan.window, input.step);
-  plan.recovery_seconds = expected_recovery_seconds(whole_operators(input), plan.order, plan.window, input.recovery);
-  plan.cost = plan.stall_share + plan.slowdown_share + plan.recovery_seconds / input.recovery.mtbf_seconds;
+  plan.recovery_seconds =
+      expected_recovery_seconds(whole_operators(input), plan.order, plan.window, input.recovery);
+  plan.cost =
+      plan.stall_share + plan.slowdown_share + plan.recovery_seconds / input.recovery.mtbf_seconds;
   return plan;
 }
 
-// Every rule and length, without regard to limits other than the length's. Shorter windows and the first
-// rules come first, so that they win ties.
+// Every rule and length, without regard to limits other than the length's. Shorter windows and the
+// first rules come first, so that they win ties.
 std::vector<WindowPlan> all_plans(const WindowPlanInput& input) {
   std::vector<WindowPlan> plans;
   for (int length = input.limits.length_min; length <= input.limits.length_max; ++length) {
     for (const OrderRule rule : input.rules) {
-      plans.push_back(priced_plan(input, stage_window(whole_operators(input), input.popularity, rule, length)));
+      plans.push_back(
+          priced_plan(input, stage_window(whole_operators(input), input.popularity, rule, length)));
     }
   }
   return plans;
@@ -61,38 +67,50 @@ std::optional<Shortfall> stall_shortfall(const WindowPlan& plan, const WindowPla
   const double share_max = input.limits.stall_share_max;
   if (plan.stall_share <= share_max) return std::nullopt;
   const int64_t budget = step_budget_bytes(input.step);
-  int64_t low = 0, high = plan.window.peak_bytes - budget;  // the least sufficient is in (low, high]
+  int64_t low = 0,
+          high = plan.window.peak_bytes - budget;  // the least sufficient is in (low, high]
   while (high - low > 1) {
     const int64_t middle = low + (high - low) / 2;
     (stall_share_at(plan.window, input.step, budget + middle) <= share_max ? high : low) = middle;
   }
-  return Shortfall{0, high, absl::StrFormat(
-      "window length %d copies up to %d bytes in a step, the link moves %d bytes beside %d bytes of logs "
-      "before the update: steps would be %.2f %% longer, allowed are %.2f %%",
-      plan.window.length(), plan.window.peak_bytes, budget, input.step.log_bytes, 100 * plan.stall_share,
-      100 * share_max)};
+  return Shortfall{
+      0, high,
+      absl::StrFormat("window length %d copies up to %d bytes in a step, the link moves %d bytes "
+                      "beside %d bytes of logs "
+                      "before the update: steps would be %.2f %% longer, allowed are %.2f %%",
+                      plan.window.length(), plan.window.peak_bytes, budget, input.step.log_bytes,
+                      100 * plan.stall_share, 100 * share_max)};
 }
 
-std::optional<Shortfall> peer_shortfall(const WindowPlan& plan, int copies, const WindowPlanInput& input) {
+std::optional<Shortfall> peer_shortfall(const WindowPlan& plan, int copies,
+                                        const WindowPlanInput& input) {
   const double moved = input.step.peer_bytes_per_second * input.step.step_seconds;
-  const double needed = static_cast<double>(plan.window.total_bytes) * copies / plan.window.length();
+  const double needed =
+      static_cast<double>(plan.window.total_bytes) * copies / plan.window.length();
   if (input.step.peer_bytes_per_second == 0 || needed <= moved) return std::nullopt;
-  return Shortfall{1, static_cast<int64_t>(std::ceil(needed - moved)), absl::StrFormat(
-      "copies %d at window length %d send %.0f bytes per step on average, %.0f bytes reach the peers in a step",
-      copies, plan.window.length(), needed, moved)};
+  return Shortfall{1, static_cast<int64_t>(std::ceil(needed - moved)),
+                   absl::StrFormat("copies %d at window length %d send %.0f bytes per step on "
+                                   "average, %.0f bytes reach the peers in a step",
+                                   copies, plan.window.length(), needed, moved)};
 }
 
-std::optional<Shortfall> memory_shortfall(const WindowPlan& plan, int copies, const WindowPlanInput& input) {
-  const MemoryUse use = memory_use(plan.window, copies, input.step.log_bytes, input.recovery.lag_steps);
+std::optional<Shortfall> memory_shortfall(const WindowPlan& plan, int copies,
+                                          const WindowPlanInput& input) {
+  const MemoryUse use =
+      memory_use(plan.window, copies, input.step.log_bytes, input.recovery.lag_steps);
   const int64_t budget = input.limits.memory_budget_bytes;
   if (use.total_bytes() <= budget) return std::nullopt;
-  return Shortfall{2, use.total_bytes() - budget, absl::StrFormat(
-      "window length %d with copies %d holds %d bytes of own snapshots + %d bytes of copies for others + "
-      "%d bytes of logs = %d bytes of host memory, the budget is %d bytes",
-      plan.window.length(), copies, use.own_bytes, use.copies_bytes, use.log_bytes, use.total_bytes(), budget)};
+  return Shortfall{
+      2, use.total_bytes() - budget,
+      absl::StrFormat("window length %d with copies %d holds %d bytes of own snapshots + %d bytes "
+                      "of copies for others + "
+                      "%d bytes of logs = %d bytes of host memory, the budget is %d bytes",
+                      plan.window.length(), copies, use.own_bytes, use.copies_bytes, use.log_bytes,
+                      use.total_bytes(), budget)};
 }
 
-std::optional<Shortfall> shortfall(const WindowPlan& plan, int copies, const WindowPlanInput& input) {
+std::optional<Shortfall> shortfall(const WindowPlan& plan, int copies,
+                                   const WindowPlanInput& input) {
   if (auto stall = stall_shortfall(plan, input)) return stall;
   if (auto peers = peer_shortfall(plan, copies, input)) return peers;
   return memory_shortfall(plan, copies, input);
@@ -122,54 +140,62 @@ Choice choose(const std::vector<WindowPlan>& plans, int copies, const WindowPlan
     if (!of_order || plan.cost < of_order->cost) of_order = &plan;
     if (!choice.best || plan.cost < choice.best->cost) choice.best = &plan;
   }
-  if (choice.best) choice.best_of_other_order = best[1 - static_cast<size_t>(choice.best->order_kind)];
+  if (choice.best)
+    choice.best_of_other_order = best[1 - static_cast<size_t>(choice.best->order_kind)];
   return choice;
 }
 
 std::string cost_sentence(const WindowPlan& plan) {
   return absl::StrFormat(
-      "order by %s, window length %d: cost %.3f %% = %.3f %% stall + recovery of %.2f s per failure",
+      "order by %s, window length %d: cost %.3f %% = %.3f %% stall + recovery of %.2f s per "
+      "failure",
       to_string(plan.order_kind), plan.window.length(), 100 * plan.cost, 100 * plan.stall_share,
       plan.recovery_seconds);
 }
 
-std::vector<std::string> reasons_for(const Choice& choice, int copies, const std::optional<Shortfall>& given_up,
+std::vector<std::string> reasons_for(const Choice& choice, int copies,
+                                     const std::optional<Shortfall>& given_up,
                                      const WindowPlanInput& input) {
   std::vector<std::string> reasons{cost_sentence(*choice.best)};
-  if (choice.best_of_other_order) reasons.push_back("instead of " + cost_sentence(*choice.best_of_other_order));
+  if (choice.best_of_other_order)
+    reasons.push_back("instead of " + cost_sentence(*choice.best_of_other_order));
   const int64_t budget = step_budget_bytes(input.step);
   if (choice.best->window.peak_bytes > budget) {
-    reasons.push_back(absl::StrFormat("the largest step copies %d bytes, %d more than the link moves unnoticed",
-                                      choice.best->window.peak_bytes, choice.best->window.peak_bytes - budget));
+    reasons.push_back(
+        absl::StrFormat("the largest step copies %d bytes, %d more than the link moves unnoticed",
+                        choice.best->window.peak_bytes, choice.best->window.peak_bytes - budget));
   }
   if (given_up) {
-    reasons.push_back(
-        absl::StrFormat("copies %d instead of %d: %s", copies, input.limits.copies, given_up->reason));
+    reasons.push_back(absl::StrFormat("copies %d instead of %d: %s", copies, input.limits.copies,
+                                      given_up->reason));
   }
   return reasons;
 }
 
 void check_input(const WindowPlanInput& input) {
   const WindowLimits& limits = input.limits;
-  CHECK(input.step.step_seconds > 0 && input.step.copy_bytes_per_second > 0 && input.recovery.mtbf_seconds > 0);
+  CHECK(input.step.step_seconds > 0 && input.step.copy_bytes_per_second > 0 &&
+        input.recovery.mtbf_seconds > 0);
   CHECK(1 <= limits.length_min && limits.length_min <= limits.length_max);
   CHECK(0 <= limits.copies_min && limits.copies_min <= limits.copies);
 }
 
 }  // namespace
 
-StageWindow stage_window(std::span<const OperatorProfile> whole, std::span<const double> popularity, OrderRule rule,
-                         int length) {
+StageWindow stage_window(std::span<const OperatorProfile> whole, std::span<const double> popularity,
+                         OrderRule rule, int length) {
   const auto in_order = [&](OrderKind kind, CaptureOrder order) {
     std::vector<Slot> slots = balanced_window(costs_in_order(whole, order), length).slots;
     return StageWindow{kind, std::move(order), std::move(slots)};
   };
   StageWindow by_ratio = in_order(OrderKind::kRatio, order_by_ratio(whole));
   if (rule == OrderRule::kRatio || popularity.empty()) return by_ratio;
-  StageWindow by_popularity = in_order(OrderKind::kPopularity, order_by_popularity(whole, popularity));
+  StageWindow by_popularity =
+      in_order(OrderKind::kPopularity, order_by_popularity(whole, popularity));
   if (rule == OrderRule::kPopularity) return by_popularity;
   const auto saved = [&](const StageWindow& window) {
-    return frozen_seconds_saved(whole, window.order, window_with_slots(costs_in_order(whole, window.order), window.slots));
+    return frozen_seconds_saved(
+        whole, window.order, window_with_slots(costs_in_order(whole, window.order), window.slots));
   };
   return saved(by_popularity) > saved(by_ratio) ? by_popularity : by_ratio;
 }
@@ -184,13 +210,16 @@ double mean_stall_share(const Window& window, const StepProfile& step) {
 }
 
 double mean_slowdown_share(const Window& window, const StepProfile& step) {
-  return static_cast<double>(window.total_bytes) / window.length() * step.slowdown_seconds_per_byte / step.step_seconds;
+  return static_cast<double>(window.total_bytes) / window.length() *
+         step.slowdown_seconds_per_byte / step.step_seconds;
 }
 
-double expected_recovery_seconds(std::span<const OperatorProfile> operators, const CaptureOrder& order,
-                                 const Window& window, const RecoveryProfile& recovery) {
+double expected_recovery_seconds(std::span<const OperatorProfile> operators,
+                                 const CaptureOrder& order, const Window& window,
+                                 const RecoveryProfile& recovery) {
   double full_step = 0;
-  for (const OperatorProfile& profile : operators) full_step += profile.forward_seconds + profile.gradient_seconds;
+  for (const OperatorProfile& profile : operators)
+    full_step += profile.forward_seconds + profile.gradient_seconds;
   const double length = window.length();
   const double catch_up = (length - 1) * full_step - frozen_seconds_saved(operators, order, window);
   const double again = (length / 2 + 1 + recovery.lag_steps) * full_step;
@@ -221,8 +250,9 @@ std::variant<WindowPlan, WindowPlanInfeasible> plan_window(const WindowPlanInput
     plan.reasons = reasons_for(choice, copies, given_up, input);
     return plan;
   }
-  return WindowPlanInfeasible{given_up->missing_bytes,
-                              absl::StrFormat("%s: %d bytes missing", given_up->reason, given_up->missing_bytes)};
+  return WindowPlanInfeasible{
+      given_up->missing_bytes,
+      absl::StrFormat("%s: %d bytes missing", given_up->reason, given_up->missing_bytes)};
 }
 
 }  // namespace evermoe

@@ -18,12 +18,18 @@ namespace {
 WindowPlanInput six_experts(double copy_bytes_per_second) {
   WindowPlanInput input;
   for (int e = 0; e < 6; ++e) {
-    input.operators.push_back({.expert = e, .cost = {12, 2}, .forward_seconds = 0.2, .gradient_seconds = 0.1});
+    input.operators.push_back(
+        {.expert = e, .cost = {12, 2}, .forward_seconds = 0.2, .gradient_seconds = 0.1});
     input.popularity.push_back(e);
   }
-  input.step = {.step_seconds = 1, .update_seconds = 0.1, .copy_bytes_per_second = copy_bytes_per_second};
-  input.recovery = {.detect_seconds = 2, .restart_seconds = 5, .load_seconds = 1, .stage_share = 0.5,
-                    .lag_steps = 1, .mtbf_seconds = 600};
+  input.step = {
+      .step_seconds = 1, .update_seconds = 0.1, .copy_bytes_per_second = copy_bytes_per_second};
+  input.recovery = {.detect_seconds = 2,
+                    .restart_seconds = 5,
+                    .load_seconds = 1,
+                    .stage_share = 0.5,
+                    .lag_steps = 1,
+                    .mtbf_seconds = 600};
   return input;
 }
 
@@ -57,7 +63,8 @@ TEST(WindowPlanTest, CostTermsByHand) {
 
 // Section 3.6: replication without lag and nothing frozen gives exactly 3 W / 2 steps.
 TEST(WindowPlanPaperTest, ExpectedRecoveryIsThreeHalvesOfTheWindow) {
-  std::vector<OperatorProfile> operators(12, {.expert = 0, .cost = {12, 2}, .forward_seconds = 0.25});
+  std::vector<OperatorProfile> operators(12,
+                                         {.expert = 0, .cost = {12, 2}, .forward_seconds = 0.25});
   CaptureOrder order(12);
   std::iota(order.begin(), order.end(), 0);
   for (int length = 1; length <= 12; ++length) {
@@ -84,7 +91,8 @@ TEST(WindowPlanTest, AFastLinkNeedsNoSparseWindow) {
   EXPECT_EQ(plan.copies, 2);
   ASSERT_FALSE(plan.reasons.empty());
   EXPECT_EQ(plan.reasons[0],
-            "order by popularity, window length 1: cost 1.708 % = 0.000 % stall + recovery of 10.25 s per failure");
+            "order by popularity, window length 1: cost 1.708 % = 0.000 % stall + recovery of "
+            "10.25 s per failure");
 }
 
 TEST(WindowPlanTest, RareFailuresTakeLongWindowsAndFrequentOnesStalls) {
@@ -133,10 +141,12 @@ TEST(WindowPlanTest, MissingBytesOfAStallLimitAreTheLeastThatHelp) {
   EXPECT_GT(cases, 50);
 }
 
-// A longer window needs more memory, not less: its snapshots hold more compute-only bytes and its logs
-// reach further back. What fits a tight budget is a shorter window that stalls, or fewer copies.
+// A longer window needs more memory, not less: its snapshots hold more compute-only bytes and its
+// logs reach further back. What fits a tight budget is a shorter window that stalls, or fewer
+// copies.
 TEST(WindowPlanTest, TightMemoryTakesAShorterWindowThenFewerCopies) {
-  WindowPlanInput input = six_experts(32.3);  // 28 bytes per step beside the log: 4 steps without stall
+  WindowPlanInput input =
+      six_experts(32.3);  // 28 bytes per step beside the log: 4 steps without stall
   input.step.log_bytes = 1;
   input.limits.stall_share_max = 2;
   input.recovery.mtbf_seconds = 1e7;
@@ -156,22 +166,27 @@ TEST(WindowPlanTest, TightMemoryTakesAShorterWindowThenFewerCopies) {
   input.limits.memory_budget_bytes = 434;
   const WindowPlan fewer = planned(input);
   EXPECT_EQ(fewer.copies, 1);
-  EXPECT_EQ(fewer.reasons.back(),
-            "copies 1 instead of 2: window length 1 with copies 2 holds 144 bytes of own snapshots + 288 bytes "
-            "of copies for others + 3 bytes of logs = 435 bytes of host memory, the budget is 434 bytes");
+  EXPECT_EQ(
+      fewer.reasons.back(),
+      "copies 1 instead of 2: window length 1 with copies 2 holds 144 bytes of own snapshots + 288 "
+      "bytes "
+      "of copies for others + 3 bytes of logs = 435 bytes of host memory, the budget is 434 bytes");
 
   input.limits.memory_budget_bytes = 200;
   const auto why = std::get<WindowPlanInfeasible>(plan_window(input));
   EXPECT_EQ(why.missing_bytes, 91);
-  EXPECT_EQ(why.reason,
-            "window length 1 with copies 1 holds 144 bytes of own snapshots + 144 bytes of copies for others + "
-            "3 bytes of logs = 291 bytes of host memory, the budget is 200 bytes: 91 bytes missing");
+  EXPECT_EQ(
+      why.reason,
+      "window length 1 with copies 1 holds 144 bytes of own snapshots + 144 bytes of copies for "
+      "others + "
+      "3 bytes of logs = 291 bytes of host memory, the budget is 200 bytes: 91 bytes missing");
 }
 
 // Copies must reach the peers as fast as they are made, on average.
 TEST(WindowPlanTest, CopiesMustKeepUpWithTheNetwork) {
   WindowPlanInput input = six_experts(1000);
-  input.step.peer_bytes_per_second = 60;  // W = 1 needs 144 bytes per step, W = 3 56 with two copies
+  input.step.peer_bytes_per_second =
+      60;  // W = 1 needs 144 bytes per step, W = 3 56 with two copies
   const WindowPlan plan = planned(input);
   EXPECT_EQ(plan.window.length(), 3);
   EXPECT_EQ(plan.copies, 2);
@@ -210,7 +225,8 @@ struct BruteForce {
 };
 
 // Every way to cut [0, n) into `length` adjacent slots, empty ones included.
-void for_all_slots(int n, int length, std::vector<Slot>& slots, const std::function<void()>& visit) {
+void for_all_slots(int n, int length, std::vector<Slot>& slots,
+                   const std::function<void()>& visit) {
   const int begin = slots.empty() ? 0 : slots.back().end;
   if (static_cast<int>(slots.size()) + 1 == length) {
     slots.push_back({begin, n});
@@ -238,8 +254,9 @@ BruteForce brute_force(const WindowPlanInput& input) {
         window.step_bytes.clear();
         for (const Slot slot : window.slots) window.step_bytes.push_back(slot_bytes(costs, slot));
         const double stall = mean_stall_share(window, input.step);
-        const double cost = stall + expected_recovery_seconds(input.operators, order, window, input.recovery) /
-                                        input.recovery.mtbf_seconds;
+        const double cost =
+            stall + expected_recovery_seconds(input.operators, order, window, input.recovery) /
+                        input.recovery.mtbf_seconds;
         best.any = std::min(best.any, cost);
         if (stall == 0) best.no_stall = std::min(best.no_stall, cost);
       });
@@ -248,8 +265,9 @@ BruteForce brute_force(const WindowPlanInput& input) {
   return best;
 }
 
-// Equal operators, no stall allowed: the planner finds a window whenever there is one, and what balanced slots
-// lose to filling the last ones first is small (measured: 0.15 % on average, 2.2 % at worst).
+// Equal operators, no stall allowed: the planner finds a window whenever there is one, and what
+// balanced slots lose to filling the last ones first is small (measured: 0.15 % on average, 2.2 %
+// at worst).
 TEST(WindowPlanTest, EqualOperatorsWithoutStallComeCloseToTheBestPermutation) {
   CounterRandom random(1);
   int feasible = 0;
@@ -268,15 +286,17 @@ TEST(WindowPlanTest, EqualOperatorsWithoutStallComeCloseToTheBestPermutation) {
     sum += ratio;
     worst = std::max(worst, ratio);
   }
-  std::printf("equal operators: %.4f of the least cost on average, %.3f at worst\n", sum / feasible, worst);
+  std::printf("equal operators: %.4f of the least cost on average, %.3f at worst\n", sum / feasible,
+              worst);
   EXPECT_GT(feasible, 75);
   EXPECT_LT(sum / feasible, 1.01);
   EXPECT_LT(worst, 1.05);
 }
 
-// Unequal operators, few and coarse, against every permutation and every window. Orders that lanes agree on
-// without a message know no budget: where only another order avoids stalls and failures are rare, they cost far
-// more. (Measured: 228 of 300 within 1 %; the worst of all costs 88 times the least.)
+// Unequal operators, few and coarse, against every permutation and every window. Orders that lanes
+// agree on without a message know no budget: where only another order avoids stalls and failures
+// are rare, they cost far more. (Measured: 228 of 300 within 1 %; the worst of all costs 88 times
+// the least.)
 TEST(WindowPlanTest, UnequalOperatorsMostlyComeCloseToTheBestPermutation) {
   CounterRandom random(2);
   double sum = 0, worst = 1;
@@ -290,13 +310,13 @@ TEST(WindowPlanTest, UnequalOperatorsMostlyComeCloseToTheBestPermutation) {
     worst = std::max(worst, ratio);
     within_one_percent += ratio < 1.01;
   }
-  std::printf("unequal operators: %.4f on average, %.3f at worst, %d of %d within 1 %%\n", sum / trials, worst,
-              within_one_percent, trials);
+  std::printf("unequal operators: %.4f on average, %.3f at worst, %d of %d within 1 %%\n",
+              sum / trials, worst, within_one_percent, trials);
   EXPECT_GE(within_one_percent, 220);
 }
 
-// A stage's order knows no budget, so a window that never stalls may be missed; a stall is then priced, and
-// length makes up for most of it.
+// A stage's order knows no budget, so a window that never stalls may be missed; a stall is then
+// priced, and length makes up for most of it.
 TEST(WindowPlanTest, NoStallMostlyWhereAnyPermutationAvoidsIt) {
   CounterRandom random(3);
   int possible = 0, found = 0;

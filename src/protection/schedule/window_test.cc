@@ -1,5 +1,5 @@
-// Oracles: all contiguous partitions of small cases; MoEtion's Algorithm 1 as printed; the windows that
-// follow from the paper's own table of models.
+// Oracles: all contiguous partitions of small cases; MoEtion's Algorithm 1 as printed; the windows
+// that follow from the paper's own table of models.
 #include "protection/schedule/window.h"
 
 #include <gtest/gtest.h>
@@ -110,7 +110,8 @@ TEST(WindowTest, MinimalAndLatestAmongAllPartitions) {
       ASSERT_EQ(fewest, n + 1) << "trial " << trial;
       ASSERT_EQ(why->missing_bytes, lowest_peak - budget);
       ASSERT_EQ(slot_bytes(costs, {why->operator_index, why->operator_index + 1}), lowest_peak);
-      ASSERT_TRUE(std::holds_alternative<Window>(minimal_window(costs, budget + why->missing_bytes)));
+      ASSERT_TRUE(
+          std::holds_alternative<Window>(minimal_window(costs, budget + why->missing_bytes)));
       continue;
     }
     ++feasible;
@@ -161,12 +162,14 @@ TEST(WindowTest, InfeasibleNamesTheOperatorAndTheMissingBytes) {
   const auto too_large = std::get<WindowInfeasible>(minimal_window(large, 90));
   EXPECT_EQ(too_large.missing_bytes, 12);
   EXPECT_EQ(too_large.operator_index, 1);
-  EXPECT_EQ(too_large.reason,
-            "operator 1 of the capture order needs 100 bytes in full and 2 bytes for the compute-only "
-            "snapshots after it, the budget of a step is 90 bytes: 12 bytes missing (the operator alone "
-            "exceeds the budget: split it)");
+  EXPECT_EQ(
+      too_large.reason,
+      "operator 1 of the capture order needs 100 bytes in full and 2 bytes for the compute-only "
+      "snapshots after it, the budget of a step is 90 bytes: 12 bytes missing (the operator alone "
+      "exceeds the budget: split it)");
   // Nothing is large here, but there are too many compute-only bytes in all.
-  const auto too_many = std::get<WindowInfeasible>(minimal_window(equal_operators(100, 12, 2), 200));
+  const auto too_many =
+      std::get<WindowInfeasible>(minimal_window(equal_operators(100, 12, 2), 200));
   EXPECT_EQ(too_many.missing_bytes, 10);
   EXPECT_EQ(too_many.operator_index, 0);
   EXPECT_EQ(too_many.reason.find("split"), std::string::npos);
@@ -255,22 +258,30 @@ TEST(WindowTest, ClosedFormIsTheLimitOfManySmallOperators) {
   EXPECT_EQ(closed_form_window_length(0.5, 6), std::nullopt);
 }
 
-// The models of MoEtion's Table 3 (12 bytes full, 2 compute-only per parameter, 12 nodes) at several
-// bandwidths per node: Algorithm 1 / minimal window.
+// The models of MoEtion's Table 3 (12 bytes full, 2 compute-only per parameter, 12 nodes) at
+// several bandwidths per node: Algorithm 1 / minimal window.
 TEST(WindowPaperTest, WindowsOfTheEvaluatedModels) {
-  struct Model { double step_seconds, parameters_1e9; };
+  struct Model {
+    double step_seconds, parameters_1e9;
+  };
   const std::array<Model, 4> models{{{1.7, 2.9}, {2.1, 7.3}, {2.5, 14.3}, {2.9, 16.4}}};
-  struct Row { double gb_per_second; std::array<std::array<int, 2>, 4> windows; };
+  struct Row {
+    double gb_per_second;
+    std::array<std::array<int, 2>, 4> windows;
+  };
   const std::vector<Row> rows{
-      {200, {{{1, 1}, {1, 1}, {1, 1}, {1, 1}}}},  {25, {{{1, 1}, {1, 1}, {1, 1}, {1, 1}}}},
-      {10, {{{1, 1}, {1, 1}, {1, 1}, {1, 1}}}},   {5, {{{1, 1}, {1, 1}, {2, 2}, {2, 2}}}},
-      {2.0, {{{1, 1}, {3, 2}, {5, 4}, {5, 4}}}},  {1.8, {{{1, 1}, {3, 3}, {6, 5}, {6, 5}}}},
+      {200, {{{1, 1}, {1, 1}, {1, 1}, {1, 1}}}},     {25, {{{1, 1}, {1, 1}, {1, 1}, {1, 1}}}},
+      {10, {{{1, 1}, {1, 1}, {1, 1}, {1, 1}}}},      {5, {{{1, 1}, {1, 1}, {2, 2}, {2, 2}}}},
+      {2.0, {{{1, 1}, {3, 2}, {5, 4}, {5, 4}}}},     {1.8, {{{1, 1}, {3, 3}, {6, 5}, {6, 5}}}},
       {1.0, {{{2, 2}, {7, 5}, {103, 17}, {82, 16}}}}};
   for (const Row& row : rows) {
     for (size_t m = 0; m < models.size(); ++m) {
-      const double b = 12 * row.gb_per_second * models[m].step_seconds / (2 * models[m].parameters_1e9);
-      EXPECT_EQ(algorithm_1_closed_form(b, 6), row.windows[m][0]) << row.gb_per_second << " model " << m;
-      EXPECT_EQ(closed_form_window_length(b, 6), row.windows[m][1]) << row.gb_per_second << " model " << m;
+      const double b =
+          12 * row.gb_per_second * models[m].step_seconds / (2 * models[m].parameters_1e9);
+      EXPECT_EQ(algorithm_1_closed_form(b, 6), row.windows[m][0])
+          << row.gb_per_second << " model " << m;
+      EXPECT_EQ(closed_form_window_length(b, 6), row.windows[m][1])
+          << row.gb_per_second << " model " << m;
     }
   }
 }
@@ -288,8 +299,11 @@ TEST(WindowPaperTest, WindowsFromGeminisStalls) {
 
 // One aggregate bandwidth reproduces six of the nine windows of Tables 3 and 7, not more.
 TEST(WindowPaperTest, OneBandwidthGivesSixOfNinePrintedWindows) {
-  struct Case { double step, parameters_1e9, compute, full; int printed; };
-  const std::vector<Case> cases{{1.7, 2.9, 2, 12, 3}, {2.1, 7.3, 2, 12, 3}, {2.5, 14.3, 2, 12, 5},
+  struct Case {
+    double step, parameters_1e9, compute, full;
+    int printed;
+  };
+  const std::vector<Case> cases{{1.7, 2.9, 2, 12, 3},  {2.1, 7.3, 2, 12, 3}, {2.5, 14.3, 2, 12, 5},
                                 {2.9, 16.4, 2, 12, 6}, {3.0, 16.4, 2, 6, 3}, {2.3, 16.4, 1, 12, 6},
                                 {2.1, 16.4, 1, 10, 4}, {1.9, 16.4, 1, 5, 3}, {1.7, 16.4, 1, 4, 3}};
   for (double bandwidth = 15; bandwidth < 30; bandwidth += 0.1) {

@@ -11,7 +11,8 @@
 namespace evermoe {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the header is written as it lies in memory");
+static_assert(std::endian::native == std::endian::little,
+              "the header is written as it lies in memory");
 
 constexpr char kMagic[8] = {'E', 'V', 'M', 'P', 'I', 'E', 'C', 'E'};
 constexpr uint32_t kVersion = 1;
@@ -52,18 +53,21 @@ void encode(const ChunkHeader& header, std::byte* block) {
 
 bool is_sane(const ChunkHeader& h) {
   constexpr int32_t kCountMax = 1 << 24;
-  return h.owner.value >= 0 && h.window.value >= 0 && h.slots >= 1 && h.slots <= kCountMax && h.slot >= 0 &&
-         h.slot < h.slots && h.chunks >= 1 && h.chunks <= kCountMax && h.chunk >= 0 && h.chunk < h.chunks &&
-         h.operator_index >= -1 && h.offset >= 0 && h.size >= 0 && h.size <= Chunk::kBytesMax;
+  return h.owner.value >= 0 && h.window.value >= 0 && h.slots >= 1 && h.slots <= kCountMax &&
+         h.slot >= 0 && h.slot < h.slots && h.chunks >= 1 && h.chunks <= kCountMax &&
+         h.chunk >= 0 && h.chunk < h.chunks && h.operator_index >= -1 && h.offset >= 0 &&
+         h.size >= 0 && h.size <= Chunk::kBytesMax;
 }
 
 }  // namespace
 
 Chunk Chunk::make(const ChunkHeader& header) {
-  CHECK(is_sane(header)) << "chunk " << header.chunk << " of " << header.chunks << ", " << header.size << " bytes";
+  CHECK(is_sane(header)) << "chunk " << header.chunk << " of " << header.chunks << ", "
+                         << header.size << " bytes";
   Chunk chunk;
   chunk.header_ = header;
-  chunk.block_ = std::make_shared_for_overwrite<std::byte[]>(kHeaderBytes + static_cast<size_t>(header.size));
+  chunk.block_ =
+      std::make_shared_for_overwrite<std::byte[]>(kHeaderBytes + static_cast<size_t>(header.size));
   return chunk;
 }
 
@@ -71,8 +75,10 @@ absl::StatusOr<Chunk> Chunk::from_block(std::shared_ptr<std::byte[]> block, size
   if (size < kHeaderBytes) return Corrupt(absl::StrCat("a chunk of ", size, " bytes"));
   const std::byte* const at = block.get();
   if (std::memcmp(at, kMagic, sizeof(kMagic)) != 0) return Corrupt("not a chunk of a snapshot");
-  if (get<uint32_t>(at, 8) != kVersion) return Corrupt(absl::StrCat("a chunk of version ", get<uint32_t>(at, 8)));
-  if (fingerprint({at, kCheckedBytes}) != Fingerprint{get<uint64_t>(at, 80), get<uint64_t>(at, 88)}) {
+  if (get<uint32_t>(at, 8) != kVersion)
+    return Corrupt(absl::StrCat("a chunk of version ", get<uint32_t>(at, 8)));
+  if (fingerprint({at, kCheckedBytes}) !=
+      Fingerprint{get<uint64_t>(at, 80), get<uint64_t>(at, 88)}) {
     return Corrupt("the header of a chunk is damaged");
   }
   Chunk chunk;
@@ -85,7 +91,8 @@ absl::StatusOr<Chunk> Chunk::from_block(std::shared_ptr<std::byte[]> block, size
   h.chunks = get<int32_t>(at, 36);
   h.operator_index = get<int32_t>(at, 40);
   const auto kind = get<uint8_t>(at, 44);
-  if (kind > static_cast<uint8_t>(SnapshotKind::kComputeOnly)) return Corrupt("a chunk of unknown kind");
+  if (kind > static_cast<uint8_t>(SnapshotKind::kComputeOnly))
+    return Corrupt("a chunk of unknown kind");
   h.kind = static_cast<SnapshotKind>(kind);
   h.offset = get<int64_t>(at, 48);
   h.size = get<int64_t>(at, 56);
@@ -104,8 +111,9 @@ void Chunk::seal() {
 
 absl::Status Chunk::verify() const {
   if (fingerprint(body()) == header_.fingerprint) return absl::OkStatus();
-  return Corrupt(absl::StrCat("snapshot of rank ", header_.owner.value, ", window ", header_.window.value, ", slot ",
-                              header_.slot, ", chunk ", header_.chunk, ": its bytes are not those captured"));
+  return Corrupt(absl::StrCat("snapshot of rank ", header_.owner.value, ", window ",
+                              header_.window.value, ", slot ", header_.slot, ", chunk ",
+                              header_.chunk, ": its bytes are not those captured"));
 }
 
 }  // namespace evermoe

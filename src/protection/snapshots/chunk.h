@@ -2,8 +2,8 @@
 // holds its header and its bytes, so that it goes over the wire and into a peer's store as it is.
 //
 //   bytes 0..7 magic "EVMCHUNK" · 8..11 version · 12..15 owner · 16..23 window · 24..27 slot ·
-//   28..31 slots of the window · 32..35 chunk · 36..39 chunks of the slot · 40..43 operator (-1 none) ·
-//   44 kind · 45..47 zero · 48..55 offset · 56..63 size · 64..79 fingerprint of the bytes ·
+//   28..31 slots of the window · 32..35 chunk · 36..39 chunks of the slot · 40..43 operator (-1
+//   none) · 44 kind · 45..47 zero · 48..55 offset · 56..63 size · 64..79 fingerprint of the bytes ·
 //   80..95 fingerprint of bytes 0..79 · 96..127 zero · then the bytes. Little-endian.
 #pragma once
 
@@ -21,7 +21,7 @@
 namespace evermoe {
 
 struct ChunkHeader {
-  Rank owner;   // whose state it is
+  Rank owner;  // whose state it is
   Step window;
   int32_t slot = 0;
   int32_t slots = 0;
@@ -48,9 +48,13 @@ class Chunk {
   static absl::StatusOr<Chunk> from_block(std::shared_ptr<std::byte[]> block, size_t size);
 
   const ChunkHeader& header() const { return header_; }
-  std::span<const std::byte> block() const { return {block_.get(), kHeaderBytes + static_cast<size_t>(header_.size)}; }
+  std::span<const std::byte> block() const {
+    return {block_.get(), kHeaderBytes + static_cast<size_t>(header_.size)};
+  }
   std::span<const std::byte> body() const { return block().subspan(kHeaderBytes); }
-  std::span<std::byte> writable_body() { return {block_.get() + kHeaderBytes, static_cast<size_t>(header_.size)}; }
+  std::span<std::byte> writable_body() {
+    return {block_.get() + kHeaderBytes, static_cast<size_t>(header_.size)};
+  }
   // Keeps the block alive, for a send that outlives the chunk.
   std::shared_ptr<const void> owner() const { return block_; }
 

@@ -18,8 +18,8 @@ absl::Status SnapshotStore::add(Chunk chunk) {
   slot.expected = header.chunks;
   if (slot.chunks.contains(header.chunk)) return absl::OkStatus();
   if (bytes_ + size > bytes_max_) {
-    return NoCapacity(absl::StrCat("snapshots and copies would take ", bytes_ + size, " bytes, more than the limit of ",
-                                   bytes_max_));
+    return NoCapacity(absl::StrCat("snapshots and copies would take ", bytes_ + size,
+                                   " bytes, more than the limit of ", bytes_max_));
   }
   slot.chunks.emplace(header.chunk, std::move(chunk));
   bytes_ += size;
@@ -74,7 +74,8 @@ std::vector<Step> SnapshotStore::windows(Rank owner) const {
 }
 
 void SnapshotStore::forget(const Slot& slot) {
-  for (const auto& [index, chunk] : slot.chunks) bytes_ -= static_cast<int64_t>(chunk.block().size());
+  for (const auto& [index, chunk] : slot.chunks)
+    bytes_ -= static_cast<int64_t>(chunk.block().size());
 }
 
 void SnapshotStore::free_before(Step window) {

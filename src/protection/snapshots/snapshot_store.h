@@ -1,6 +1,6 @@
 // The snapshots that a process holds in memory: its own, and the copies of its peers.
 //
-// Threads: any. The bytes of stored chunks never change (but for corrupt(), which tests disasters).
+// Threads: any. The bytes of stored chunks never change (but for corrupt(), for tests).
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ class SnapshotStore {
   void drop(Rank owner, SlotTime time);
   void clear();
 
-  // A disaster for tests: flips a bit in every chunk held of `owner`. Returns how many.
+  // A fault for tests: flips a bit in every chunk held of `owner`. Returns how many.
   int corrupt(Rank owner);
 
   int64_t bytes() const;

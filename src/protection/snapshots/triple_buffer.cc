@@ -90,7 +90,8 @@ class Transition {
     result_.changed = true;
     result_.buffer = index;
     result_.reason = absl::StrCat("buffer ", index, " (version ", at(index).version, ") ", what);
-    if (!result_.dropped.empty()) absl::StrAppend(&result_.reason, ", version ", result_.dropped[0], " is dropped");
+    if (!result_.dropped.empty())
+      absl::StrAppend(&result_.reason, ", version ", result_.dropped[0], " is dropped");
     return std::move(result_);
   }
 
@@ -104,7 +105,8 @@ BufferState free_buffers(int count) {
   return {.buffers = std::vector<Buffer>(count)};
 }
 
-BufferTransition after_event(const BufferState& state, BufferEvent event, const BufferOptions& options) {
+BufferTransition after_event(const BufferState& state, BufferEvent event,
+                             const BufferOptions& options) {
   Transition transition(state);
   switch (event) {
     case BufferEvent::kTick: return transition.tick(options);

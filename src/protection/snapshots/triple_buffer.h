@@ -1,9 +1,9 @@
 // Which host buffer holds which checkpoint, from the copy off the device to the commit.
 //
 // Three buffers let training always begin the next copy: one is being filled, one is on its way to
-// storage, one is the newest durable checkpoint, from which this process can restore without reading.
-// PEC section 3.2 (figure 3) as a pure transition function. Invariants, which triple_buffer_test.cc
-// checks in every reachable state:
+// storage, one is the newest durable checkpoint, from which this process can restore without
+// reading. PEC section 3.2 (figure 3) as a pure transition function. Invariants, which
+// triple_buffer_test.cc checks in every reachable state:
 //   at most one buffer snapshotting, one ready, one persisting, one recovery;
 //   their versions: recovery < persisting < ready < snapshotting;
 //   a recovery buffer, once there, is there for good (its version only rises);
@@ -37,17 +37,17 @@ struct BufferState {
 };
 
 enum class BufferEvent : uint8_t {
-  kTick,            // training would begin a snapshot now
+  kTick,  // training would begin a snapshot now
   kSnapshotDone,
-  kPersistBegin,    // storage has time
-  kCommitted,       // the persisting version is durable on all ranks
+  kPersistBegin,  // storage has time
+  kCommitted,     // the persisting version is durable on all ranks
   kPersistFailed,
-  kRestarted,       // training went back to the last commit: whatever is newer is void
+  kRestarted,  // training went back to the last commit: whatever is newer is void
 };
 
 struct BufferOptions {
-  // A tick without a free buffer takes the ready one, whose checkpoint is then never stored. Otherwise
-  // such a tick is left out.
+  // A tick without a free buffer takes the ready one, whose checkpoint is then never stored.
+  // Otherwise such a tick is left out.
   bool overwrite_ready = true;
 };
 
@@ -55,8 +55,8 @@ struct BufferTransition {
   BufferState state;
   bool changed = false;
   int buffer = -1;  // whose phase the event was for, if changed
-  // Versions that will never be committed, ascending. Whatever was selected for them (partial experts)
-  // counts as not saved.
+  // Versions that will never be committed, ascending. Whatever was selected for them (partial
+  // experts) counts as not saved.
   std::vector<int64_t> dropped;
   std::string reason;
 };
@@ -65,6 +65,7 @@ struct BufferTransition {
 BufferState free_buffers(int count);
 
 // Events that do not apply (nothing to persist, say) change nothing and say so.
-BufferTransition after_event(const BufferState& state, BufferEvent event, const BufferOptions& options);
+BufferTransition after_event(const BufferState& state, BufferEvent event,
+                             const BufferOptions& options);
 
 }  // namespace evermoe

@@ -1,4 +1,5 @@
-// An exhaustive model check: every state that events can reach, up to renaming of buffers and versions.
+// An exhaustive model check: every state that events can reach, up to renaming of buffers and
+// versions.
 #include "protection/snapshots/triple_buffer.h"
 
 #include <gtest/gtest.h>
@@ -14,8 +15,8 @@ namespace {
 
 using enum BufferPhase;
 
-constexpr BufferEvent kAllEvents[] = {BufferEvent::kTick,         BufferEvent::kSnapshotDone,
-                                      BufferEvent::kPersistBegin, BufferEvent::kCommitted,
+constexpr BufferEvent kAllEvents[] = {BufferEvent::kTick,          BufferEvent::kSnapshotDone,
+                                      BufferEvent::kPersistBegin,  BufferEvent::kCommitted,
                                       BufferEvent::kPersistFailed, BufferEvent::kRestarted};
 
 // Versions in use renamed to 1, 2, ... in order.
@@ -51,7 +52,8 @@ const Buffer* find(const BufferState& state, BufferPhase phase) {
 std::string broken_rule(const BufferState& state) {
   int64_t last = 0;
   for (const BufferPhase phase : {kRecovery, kPersisting, kReady, kSnapshotting}) {
-    const auto count = std::ranges::count_if(state.buffers, [&](const Buffer& b) { return b.phase == phase; });
+    const auto count =
+        std::ranges::count_if(state.buffers, [&](const Buffer& b) { return b.phase == phase; });
     if (count > 1) return "more than one buffer in a phase";
     if (count == 0) continue;
     if (find(state, phase)->version <= last) return "versions out of order";
@@ -86,7 +88,8 @@ void check_step(const BufferState& before, BufferEvent event, const BufferTransi
   std::set<int64_t> after, gone;
   for (const Buffer& b : step.state.buffers) after.insert(b.version);
   for (const Buffer& b : before.buffers) {
-    if (b.version != 0 && !after.contains(b.version) && b.phase != kRecovery) gone.insert(b.version);
+    if (b.version != 0 && !after.contains(b.version) && b.phase != kRecovery)
+      gone.insert(b.version);
   }
   ASSERT_EQ(std::vector<int64_t>(gone.begin(), gone.end()), step.dropped);
   ASSERT_TRUE(event != BufferEvent::kRestarted || phases(step.state).size() <= 1);
@@ -118,8 +121,8 @@ Reachable explore(int buffers, const BufferOptions& options) {
 TEST(TripleBufferTest, ThreeBuffersReachFifteenStatesAndNeverBlock) {
   const Reachable three = explore(3, {.overwrite_ready = true});
   // Every set of at most three of C, P, R, S.
-  EXPECT_EQ(three.phases, (std::set<std::string>{"", "C", "P", "R", "S", "CP", "CR", "CS", "PR", "PS", "RS", "CPR",
-                                                 "CPS", "CRS", "PRS"}));
+  EXPECT_EQ(three.phases, (std::set<std::string>{"", "C", "P", "R", "S", "CP", "CR", "CS", "PR",
+                                                 "PS", "RS", "CPR", "CPS", "CRS", "PRS"}));
   EXPECT_TRUE(three.blocked.empty());
 }
 
@@ -152,10 +155,10 @@ class Buffers {
 TEST(TripleBufferTest, ASlowStorageSkipsVersions) {
   using enum BufferEvent;
   Buffers run;
-  run.on(kTick).on(kSnapshotDone).on(kPersistBegin).on(kCommitted);       // 1 is the recovery version
-  run.on(kTick).on(kSnapshotDone).on(kPersistBegin);                      // 2 is on its way
-  run.on(kTick).on(kSnapshotDone);                                        // 3 waits
-  run.on(kTick);                                                          // 4 takes its buffer
+  run.on(kTick).on(kSnapshotDone).on(kPersistBegin).on(kCommitted);  // 1 is the recovery version
+  run.on(kTick).on(kSnapshotDone).on(kPersistBegin);                 // 2 is on its way
+  run.on(kTick).on(kSnapshotDone);                                   // 3 waits
+  run.on(kTick);                                                     // 4 takes its buffer
   EXPECT_EQ(run.last().dropped, (std::vector<int64_t>{3}));
   EXPECT_EQ(run.last().reason, "buffer 2 (version 4) begins a snapshot, version 3 is dropped");
   run.on(kTick);

@@ -9,56 +9,112 @@ enum : uint32_t { kTrainingSignal = 1 };
 
 }  // namespace
 
-Member::Member(const Topology& topology, Transport& transport, StageTrainer& trainer, ControlLink& control,
-               Clock& clock, MemberOptions options, MemberObserver observer)
-    : transport_(transport), control_(control), options_(std::move(options)), observer_(std::move(observer)),
-      rank_(transport.rank()), wake_training_(transport, kTrainingSignal),
-      sender_(transport, [this](View view, const absl::Status& status) { troubles_.report(view, status); }),
-      views_(wake_training_, options_.patience, options_.ask_again), troubles_(rank_, views_, control),
-      memory_(options_.log_bytes_max, options_.snapshot_bytes_max), window_(trainer, options_.ordering),
-      exchange_(exchange_parts(trainer)), copies_(copies_parts(trainer, clock), options_.copies),
+Member::Member(const Topology& topology, Transport& transport, StageTrainer& trainer,
+               ControlLink& control, Clock& clock, MemberOptions options, MemberObserver observer)
+    : transport_(transport),
+      control_(control),
+      options_(std::move(options)),
+      observer_(std::move(observer)),
+      rank_(transport.rank()),
+      wake_training_(transport, kTrainingSignal),
+      sender_(transport,
+              [this](View view, const absl::Status& status) { troubles_.report(view, status); }),
+      views_(wake_training_, options_.patience, options_.ask_again),
+      troubles_(rank_, views_, control),
+      memory_(options_.log_bytes_max, options_.snapshot_bytes_max),
+      window_(trainer, options_.ordering),
+      exchange_(exchange_parts(trainer)),
+      copies_(copies_parts(trainer, clock), options_.copies),
       commits_(commit_parts()),
       fetch_({rank_, topology, memory_.store, sender_, views_, troubles_, refused_, counts_}),
-      restorer_(restorer_parts(topology, trainer)), program_(program_parts(trainer)),
-      answers_({rank_, memory_, copies_, exchange_, sender_, refused_, wake_training_, options_.is_rehearsal}),
-      follower_(follower_parts(topology)), service_({transport, clock, views_, copies_, follower_, answers_}) {}
+      restorer_(restorer_parts(topology, trainer)),
+      program_(program_parts(trainer)),
+      answers_({rank_, memory_, copies_, exchange_, sender_, refused_, wake_training_,
+                options_.is_rehearsal}),
+      follower_(follower_parts(topology)),
+      service_({transport, clock, views_, copies_, follower_, answers_}) {}
 
 BoundaryExchange::Dependencies Member::exchange_parts(StageTrainer& trainer) {
-  return {.transport = transport_, .sender = sender_, .views = views_, .log = memory_.log, .received = memory_.received,
-          .report_trouble = [this](View view, const absl::Status& status) { troubles_.report(view, status); },
+  return {.transport = transport_,
+          .sender = sender_,
+          .views = views_,
+          .log = memory_.log,
+          .received = memory_.received,
+          .report_trouble = [this](View view,
+                                   const absl::Status& status) { troubles_.report(view, status); },
           .idle_work = [&trainer] { return trainer.do_idle_work(); },
           .keeps_log = options_.is_protected,
           .deadline = options_.deadline};
 }
 
 SnapshotCopies::Dependencies Member::copies_parts(StageTrainer& trainer, Clock& clock) {
-  return {.rank = rank_, .trainer = trainer, .schedule = window_.schedule(), .store = memory_.store, .sender = sender_,
-          .views = views_, .wake_training = wake_training_, .clock = clock};
+  return {.rank = rank_,
+          .trainer = trainer,
+          .schedule = window_.schedule(),
+          .store = memory_.store,
+          .sender = sender_,
+          .views = views_,
+          .wake_training = wake_training_,
+          .clock = clock};
 }
 
 CommitAgreement::Dependencies Member::commit_parts() {
-  return {.transport = transport_, .sender = sender_, .views = views_, .records = memory_.records, .troubles = troubles_,
+  return {.transport = transport_,
+          .sender = sender_,
+          .views = views_,
+          .records = memory_.records,
+          .troubles = troubles_,
           .vote = [this](bool ends_window) { return vote(ends_window); },
-          .on_agreed = [this](View view, Commit commit, const Record& record) { on_agreed(view, commit, record); },
+          .on_agreed = [this](View view, Commit commit,
+                              const Record& record) { on_agreed(view, commit, record); },
           .deadline = options_.deadline};
 }
 
 Restorer::Dependencies Member::restorer_parts(const Topology& topology, StageTrainer& trainer) {
-  return {.rank = rank_, .topology = topology, .trainer = trainer, .views = views_, .control = control_,
-          .commits = commits_, .memory = memory_, .copies = copies_, .window = window_, .fetch = fetch_,
-          .counts = counts_, .bytes_at_once = options_.copies.chunk_bytes_max};
+  return {.rank = rank_,
+          .topology = topology,
+          .trainer = trainer,
+          .views = views_,
+          .control = control_,
+          .commits = commits_,
+          .memory = memory_,
+          .copies = copies_,
+          .window = window_,
+          .fetch = fetch_,
+          .counts = counts_,
+          .bytes_at_once = options_.copies.chunk_bytes_max};
 }
 
 RankProgram::Dependencies Member::program_parts(StageTrainer& trainer) {
-  return {.rank = rank_, .options = options_, .observer = observer_, .trainer = trainer, .views = views_,
-          .control = control_, .troubles = troubles_, .memory = memory_, .copies = copies_, .exchange = exchange_,
-          .window = window_, .commits = commits_, .restorer = restorer_, .counts = counts_};
+  return {.rank = rank_,
+          .options = options_,
+          .observer = observer_,
+          .trainer = trainer,
+          .views = views_,
+          .control = control_,
+          .troubles = troubles_,
+          .memory = memory_,
+          .copies = copies_,
+          .exchange = exchange_,
+          .window = window_,
+          .commits = commits_,
+          .restorer = restorer_,
+          .counts = counts_};
 }
 
 OrderFollower::Dependencies Member::follower_parts(const Topology& topology) {
-  return {.rank = rank_, .stage = topology.role_of(rank_).stage, .is_protected = options_.is_protected,
-          .transport = transport_, .wake_training = wake_training_, .orders = orders_, .views = views_,
-          .control = control_, .troubles = troubles_, .memory = memory_, .copies = copies_, .exchange = exchange_,
+  return {.rank = rank_,
+          .stage = topology.role_of(rank_).stage,
+          .is_protected = options_.is_protected,
+          .transport = transport_,
+          .wake_training = wake_training_,
+          .orders = orders_,
+          .views = views_,
+          .control = control_,
+          .troubles = troubles_,
+          .memory = memory_,
+          .copies = copies_,
+          .exchange = exchange_,
           .on_opened = [this] { service_.on_opened(); }};
 }
 
@@ -70,7 +126,8 @@ WindowVote Member::vote(bool ends_window) const {
 
 void Member::on_agreed(View view, Commit commit, const Record& record) {
   follower_.on_recovered();
-  control_.send(Progress{view, rank_, commit, record.complete_window, memory_.log.bytes(), memory_.store.bytes()});
+  control_.send(Progress{view, rank_, commit, record.complete_window, memory_.log.bytes(),
+                         memory_.store.bytes()});
 }
 
 absl::Status Member::train() {

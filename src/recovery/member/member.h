@@ -1,17 +1,17 @@
-// One process of a protected job: plays a rank, survives the failures of others, and can take the place
-// of a rank that was lost.
+// One process of a protected job: plays a rank, survives the failures of others, and can take the
+// place of a rank that was lost.
 //
 // Two threads run it. The training thread runs the rank's program (rank_program.h), which steps the
-// trainer and commits; the service thread answers the messages of other members, takes snapshots and keeps
-// copies, and follows the controller's orders (member_service.h). All they wait for comes through the
-// transport.
+// trainer and commits; the service thread answers the messages of other members, takes snapshots
+// and keeps copies, and follows the controller's orders (member_service.h). All they wait for comes
+// through the transport.
 //
 //   Member member(...);
 //   thread: member.serve();    // until released, or the process has to end
 //   member.train();            // likewise
 //
-// A member decides nothing itself: it owns the parts and connects them. What both threads use has a mutex
-// of its own: the views, the memory for recoveries, copies, orders, troubles, counts.
+// A member decides nothing itself: it owns the parts and connects them. What both threads use has a
+// mutex of its own: the views, the memory for recoveries, copies, orders, troubles, counts.
 #pragma once
 
 #include <string>
@@ -30,19 +30,19 @@ namespace evermoe {
 class Member {
  public:
   // All arguments outlive the member.
-  Member(const Topology& topology, Transport& transport, StageTrainer& trainer, ControlLink& control, Clock& clock,
-         MemberOptions options, MemberObserver observer = {});
+  Member(const Topology& topology, Transport& transport, StageTrainer& trainer,
+         ControlLink& control, Clock& clock, MemberOptions options, MemberObserver observer = {});
 
   // The training thread. Ok when the job is over; an error if this process has to end.
   absl::Status train();
   // The service thread, likewise.
   absl::Status serve();
 
-  // From the controller. Any thread. enqueue() leaves it to the caller to wake the service thread, by a
-  // message to this process of the kind kWake.
+  // From the controller. Any thread. enqueue() leaves it to the caller to wake the service thread,
+  // by a message to this process of the kind kWake.
   void receive(ControllerMessage message);
   void enqueue(ControllerMessage message) { orders_.push(std::move(message)); }
-  // Disaster for tests: damages the copies held here of `owner`. Any thread.
+  // A fault for tests: damages the copies held here of `owner`. Any thread.
   int corrupt_copies(Rank owner) { return memory_.store.corrupt(owner); }
   // The same for the copies that others hold of this rank. Any thread.
   void corrupt_copies_at_holders();

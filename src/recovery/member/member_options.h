@@ -15,17 +15,19 @@ namespace evermoe {
 
 struct MemberOptions {
   bool is_protected = true;
-  // Slots of a window when the run begins, and steps from one window to the next (0: back to back). Ranks
-  // agree on the fewest.
+  // Slots of a window when the run begins, and steps from one window to the next (0: back to back).
+  // Ranks agree on the fewest.
   int slots = 1;
   int period = 0;
   // The most slots that this rank has memory for; no window gets more than any rank has.
   int slots_max = 1 << 20;
   // The same on all lanes of a stage.
   OrderingOptions ordering;
-  // How many slots this rank would like, asked where a window ends; 0: it does not mind. The next windows
-  // get the largest number that any rank wants.
-  std::function<int(const OperatorOrdering&)> wanted_slots = [](const OperatorOrdering&) { return 0; };
+  // How many slots this rank would like, asked where a window ends; 0: it does not mind. The next
+  // windows get the largest number that any rank wants.
+  std::function<int(const OperatorOrdering&)> wanted_slots = [](const OperatorOrdering&) {
+    return 0;
+  };
   int64_t log_bytes_max = int64_t{1} << 30;
   int64_t snapshot_bytes_max = int64_t{1} << 30;
   SnapshotCopiesOptions copies;
@@ -35,28 +37,33 @@ struct MemberOptions {
   absl::Duration ask_again = absl::Seconds(1);
   // How long to wait for a new view before giving up: the controller may be away for a while.
   absl::Duration patience = absl::Minutes(10);
-  // Disasters are being rehearsed: peers may ask to damage the copies that are held of them.
+  // Faults are being rehearsed: peers may ask to damage the copies that are held of them.
   bool is_rehearsal = false;
 };
 
-// What happened on this rank, for observers of the job. Called on the training thread; must not block.
+// What happened on this rank, for observers of the job. Called on the training thread; must not
+// block.
 struct MemberObserver {
-  // The whole job goes on from the state at `step`, of the durable checkpoint `source` or from the beginning.
-  std::function<void(Step step, const std::string& source)> on_resumed = [](Step, const std::string&) {};
+  // The whole job goes on from the state at `step`, of the durable checkpoint `source` or from the
+  // beginning.
+  std::function<void(Step step, const std::string& source)> on_resumed = [](Step,
+                                                                            const std::string&) {};
   std::function<void(const Record&, Step)> on_step = [](const Record&, Step) {};
   std::function<void(const Record&, Step)> on_evaluated = [](const Record&, Step) {};
-  // Operators are captured in another order from the window on that begins with the state at `step`.
-  std::function<void(Step step, const std::string& why)> on_reordered = [](Step, const std::string&) {};
+  // Operators are captured in another order from the window on that begins with the state at
+  // `step`.
+  std::function<void(Step step, const std::string& why)> on_reordered = [](Step,
+                                                                           const std::string&) {};
 };
 
 // Counts of work, for evidence: what a recovery made this rank do again.
 struct MemberWork {
-  int64_t steps_trained = 0;     // calls of StageTrainer::train()
-  int64_t steps_recomputed = 0;  // of these: for commits that the job had made already
-  int64_t evaluations = 0;       // batches of them
-  int64_t restarts = 0;          // times that it went back
-  int64_t copies_refused = 0;    // by a source whose copy was damaged or gone
-  int64_t reorderings = 0;       // new capture orders
+  int64_t steps_trained = 0;       // calls of StageTrainer::train()
+  int64_t steps_recomputed = 0;    // of these: for commits that the job had made already
+  int64_t evaluations = 0;         // batches of them
+  int64_t restarts = 0;            // times that it went back
+  int64_t copies_refused = 0;      // by a source whose copy was damaged or gone
+  int64_t reorderings = 0;         // new capture orders
   int64_t reordered_restores = 0;  // of windows whose order what was counted had decided
 };
 

@@ -1,5 +1,6 @@
-// Where a member's two threads meet about views: the service thread stops and opens them, the training
-// thread works inside one, waits for the next, or learns that it has to go back (view_state.h).
+// Where a member's two threads meet about views: the service thread stops and opens them, the
+// training thread works inside one, waits for the next, or learns that it has to go back
+// (view_state.h).
 //
 // A stage that keeps its ranks never leaves the step it is in: its training thread waits here, deep
 // inside a call, until the next view is open, and then goes on where it was.
@@ -19,8 +20,8 @@ class MemberViews {
  public:
   using Standing = ViewState::Standing;
 
-  // `wake_training` is raised whenever the training thread should look again. `patience` limits every
-  // single wait for a new view.
+  // `wake_training` is raised whenever the training thread should look again. `patience` limits
+  // every single wait for a new view.
   MemberViews(Signal& wake_training, absl::Duration patience, absl::Duration ask_again)
       : wake_training_(wake_training), patience_(patience), ask_again_(ask_again) {}
 
@@ -31,15 +32,17 @@ class MemberViews {
 
   // ---- training thread
 
-  // The plan in force, as soon as a view later than `after` is open. Cancelled if the training thread
-  // has to begin anew: it must return to where it calls next_start(). Other errors: the process ends.
+  // The plan in force, as soon as a view later than `after` is open. Cancelled if the training
+  // thread has to begin anew: it must return to where it calls next_start(). Other errors: the
+  // process ends.
   absl::StatusOr<PlanPointer> pass(View after = View(0));
-  // Runs `commit` unless the view has been stopped meanwhile or the training thread has to begin anew.
+  // Runs `commit` unless the view has been stopped meanwhile or the training thread has to begin
+  // anew.
   bool accept(View view, const std::function<void()>& commit);
   // Waits for a plan by which this member begins (anew). Null when the job is over.
   absl::StatusOr<PlanPointer> next_start();
-  // Waits for the training thread's signal; for predicates that others make true. False if none came
-  // for a while: messages get lost with connections, so it is time to ask again.
+  // Waits for the training thread's signal; for predicates that others make true. False if none
+  // came for a while: messages get lost with connections, so it is time to ask again.
   absl::StatusOr<bool> wait_signal();
   void set_base(Step base);
   void set_finished();

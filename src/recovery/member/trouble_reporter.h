@@ -1,4 +1,5 @@
-// Tells the controller what failed and needs a new view. Attempts are repeated, the news is told once.
+// Tells the controller what failed and needs a new view. Attempts are repeated, the news is told
+// once.
 //
 // Threads: any.
 #pragma once
@@ -17,18 +18,23 @@ class TroubleReporter {
   TroubleReporter(Rank rank, const MemberViews& views, ControlLink& control)
       : rank_(rank), views_(views), control_(control) {}
 
-  // A call of `view` failed between stages, or with the whole world. Nothing happens if that view is over:
-  // it takes its calls with it, and that is how this member learns of it.
+  // A call of `view` failed between stages, or with the whole world. Nothing happens if that view
+  // is over: it takes its calls with it, and that is how this member learns of it.
   void report(View view, const absl::Status& status) { send(view, status, {}); }
   // The training thread had to leave its stage's step.
-  void report_inside_stage(View view, const absl::Status& status) { send(view, status, {.inside_stage = true}); }
+  void report_inside_stage(View view, const absl::Status& status) {
+    send(view, status, {.inside_stage = true});
+  }
   // No source had a usable copy of this rank's window.
-  void report_copies_unusable(View view, const absl::Status& status) { send(view, status, {.copies_unusable = true}); }
+  void report_copies_unusable(View view, const absl::Status& status) {
+    send(view, status, {.copies_unusable = true});
+  }
 
-  // A plan has come and its view is about to open. Before that the controller does not listen, so that
-  // trouble of a view that never opened is told again when it does.
+  // A plan has come and its view is about to open. Before that the controller does not listen, so
+  // that trouble of a view that never opened is told again when it does.
   void on_opening(View view);
-  // After this member has registered with a new controller: the former one may have died with the news.
+  // After this member has registered with a new controller: the former one may have died with the
+  // news.
   void repeat();
 
  private:
@@ -37,8 +43,8 @@ class TroubleReporter {
   const Rank rank_;
   const MemberViews& views_;
   ControlLink& control_;
-  std::mutex mutex_;  // guards what follows; not held while the controller is told
-  View opening_;                    // of the newest plan that has come
+  std::mutex mutex_;               // guards what follows; not held while the controller is told
+  View opening_;                   // of the newest plan that has come
   std::optional<Trouble> newest_;  // that was reported in an open view
 };
 

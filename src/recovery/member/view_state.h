@@ -1,5 +1,5 @@
-// The views of one member as a state machine: stopped for, open, entered, ended; and whether its training
-// thread has to begin anew. Pure: no waiting, no I/O, no lock (member_view.h adds them).
+// The views of one member as a state machine: stopped for, open, entered, ended; and whether its
+// training thread has to begin anew. Pure: no waiting, no I/O, no lock (member_view.h adds them).
 //
 //   stop(v)      nothing older than v is accepted any more; the member reports
 //   open(plan)   v is open; who waits goes on there, or begins anew if its stage goes back
@@ -20,20 +20,26 @@ using PlanPointer = std::shared_ptr<const Plan>;
 
 class ViewState {
  public:
-  // From now on nothing is accepted in views before `view`. False if it is not newer than the present one.
+  // From now on nothing is accepted in views before `view`. False if it is not newer than the
+  // present one.
   bool stop(View view);
-  // Opens plan->view, which was stopped for before. `restarts`: the training thread has to begin anew.
+  // Opens plan->view, which was stopped for before. `restarts`: the training thread has to begin
+  // anew.
   void open(PlanPointer plan, bool restarts);
-  // With success, or because this process has to end. Only the first end counts; false for later ones.
+  // With success, or because this process has to end. Only the first end counts; false for later
+  // ones.
   bool end(absl::Status status);
 
-  // The training thread asks for a view later than `after`. The plan in force; Cancelled if it has to begin
-  // anew, any other error if the process ends; nullopt: not yet.
+  // The training thread asks for a view later than `after`. The plan in force; Cancelled if it has
+  // to begin anew, any other error if the process ends; nullopt: not yet.
   std::optional<absl::StatusOr<PlanPointer>> enter(View after);
-  // It has left its work and asks by which plan to begin (anew). Null when the job is over; nullopt: not yet.
+  // It has left its work and asks by which plan to begin (anew). Null when the job is over;
+  // nullopt: not yet.
   std::optional<absl::StatusOr<PlanPointer>> start();
   // May a commit be made in `view`?
-  bool accepts(View view) const { return is_open_ && view_ == view && !must_restart_ && !has_ended_; }
+  bool accepts(View view) const {
+    return is_open_ && view_ == view && !must_restart_ && !has_ended_;
+  }
   // The state at which the run began, once that is known.
   void set_base(Step base) { base_ = base; }
   // The work is done; the training thread waits for a release or a plan that sends it back.
@@ -41,15 +47,17 @@ class ViewState {
 
   // What a report says of the training thread, at one moment.
   struct Standing {
-    View stage_epoch;        // of the plan by which it began; 0: never
+    View stage_epoch;  // of the plan by which it began; 0: never
     Step base{-1};
     bool is_finished = false;
     bool is_broken = false;  // it has left its work and waits for a plan that lets it begin anew
   };
   Standing standing() const;
   bool has_ended() const { return has_ended_; }
-  View newest() const { return view_; }     // stopped for or open
-  View entered() const { return entered_; }  // the newest one whose plan the training thread has taken
+  View newest() const { return view_; }  // stopped for or open
+  View entered() const {
+    return entered_;
+  }  // the newest one whose plan the training thread has taken
   const PlanPointer& plan() const { return plan_; }  // the newest that was opened; null before
 
  private:

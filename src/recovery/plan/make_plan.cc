@@ -18,8 +18,11 @@ std::string reason_to_go_back(const PlanInputs& in, int stage) {
   for (const Rank rank : group) {
     const Report& report = in.reports[static_cast<size_t>(rank.value)];
     const std::string name = in.topology->name_of(rank);
-    if (is_fresh(report)) return absl::StrCat("stage ", stage, " goes back: role ", name, " is played by a new process");
-    if (report.is_broken) return absl::StrCat("stage ", stage, " goes back: role ", name, " had to leave its step");
+    if (is_fresh(report))
+      return absl::StrCat("stage ", stage, " goes back: role ", name,
+                          " is played by a new process");
+    if (report.is_broken)
+      return absl::StrCat("stage ", stage, " goes back: role ", name, " had to leave its step");
     if (report.stage_epoch != first.stage_epoch) {
       return absl::StrCat("stage ", stage, " goes back: its roles joined it in different views");
     }
@@ -63,24 +66,27 @@ bool add_sources(const PlanInputs& in, Rank rank, Plan& plan) {
     if (holds(report, window)) sources.push_back(report.rank);
   }
   // Its own memory comes first: it costs nothing.
-  std::stable_partition(sources.begin(), sources.end(), [&](Rank holder) { return holder == rank; });
+  std::stable_partition(sources.begin(), sources.end(),
+                        [&](Rank holder) { return holder == rank; });
   if (sources.empty()) return false;
   if (sources.front() == rank) return true;
   plan.reasons.push_back(absl::StrCat(
       "role ", in.topology->name_of(rank), " takes window ", plan.window.value, " from ",
-      absl::StrJoin(sources, ", then ", [&](std::string* out, Rank r) { *out += in.topology->name_of(r); })));
+      absl::StrJoin(sources, ", then ",
+                    [&](std::string* out, Rank r) { *out += in.topology->name_of(r); })));
   return true;
 }
 
 std::string nobody_has(const PlanInputs& in, Rank rank, Step window) {
-  std::string text = absl::StrCat("nobody alive holds window ", window.value, " of role ", in.topology->name_of(rank));
+  std::string text = absl::StrCat("nobody alive holds window ", window.value, " of role ",
+                                  in.topology->name_of(rank));
   if (in.former_holders.empty()) return text;
   const auto& former = in.former_holders[static_cast<size_t>(rank.value)];
-  return absl::StrCat(text, "; its copies were at ",
-                      former.empty() ? "no other role"
-                                     : absl::StrJoin(former, ", ", [&](std::string* out, Rank r) {
-                                         *out += in.topology->name_of(r);
-                                       }));
+  return absl::StrCat(
+      text, "; its copies were at ",
+      former.empty() ? "no other role" : absl::StrJoin(former, ", ", [&](std::string* out, Rank r) {
+        *out += in.topology->name_of(r);
+      }));
 }
 
 }  // namespace
@@ -96,14 +102,16 @@ std::vector<std::vector<int>> segments_of(std::vector<int> stages) {
 }
 
 Plan make_plan(const PlanInputs& in) {
-  CHECK(in.topology->world_size() == static_cast<int>(in.reports.size())) << in.reports.size() << " reports";
+  CHECK(in.topology->world_size() == static_cast<int>(in.reports.size()))
+      << in.reports.size() << " reports";
   Plan plan;
   plan.view = in.view;
   plan.table = in.table;
   plan.holders = in.holders;
   const Report* const newest = newest_report(in);
   if (!in.restart_reason.empty()) return restart_all(std::move(plan), in.restart_reason);
-  if (newest == nullptr) return restart_all(std::move(plan), "every role begins: nobody has a state of this job");
+  if (newest == nullptr)
+    return restart_all(std::move(plan), "every role begins: nobody has a state of this job");
   for (const Report& report : in.reports) {
     if (is_fresh(report) || report.base >= Step(0)) continue;
     return restart_all(std::move(plan), "a failure while the job was resuming: all resume again");
@@ -125,14 +133,15 @@ Plan make_plan(const PlanInputs& in) {
   plan.sources.resize(in.reports.size());
   if (plan.window < Step(0)) {
     if (plan.rolled_back.empty()) return plan;
-    plan.reasons.push_back(absl::StrCat("no window is complete yet: back to the state at step ", plan.base.value,
-                                        ", where the job began"));
+    plan.reasons.push_back(absl::StrCat("no window is complete yet: back to the state at step ",
+                                        plan.base.value, ", where the job began"));
     return plan;
   }
   for (const Report& report : in.reports) {
     // Also a rank that goes on catching up may still be gathering its window.
-    const bool goes_back = std::find(plan.rolled_back.begin(), plan.rolled_back.end(),
-                                     in.topology->role_of(report.rank).stage) != plan.rolled_back.end();
+    const bool goes_back =
+        std::find(plan.rolled_back.begin(), plan.rolled_back.end(),
+                  in.topology->role_of(report.rank).stage) != plan.rolled_back.end();
     if (!goes_back && holds(report, {report.rank, plan.window})) continue;
     if (add_sources(in, report.rank, plan)) continue;
     const std::string reason = nobody_has(in, report.rank, plan.window);

@@ -1,13 +1,14 @@
-// From what the members report to the plan of the next view. Pure: the same reports give the same plan.
+// From what the members report to the plan of the next view. Pure: the same reports give the same
+// plan.
 //
-// Scope: a stage goes back if one of its ranks is fresh, if its ranks did not all join it in the same
-// view, or if one of them had to leave its step. All other stages stay where they are, also those that
-// are still catching up from an earlier failure: boundary messages are taken from their senders' logs
-// as soon as they are there, so stages that run the same steps again at the same time feed each other,
-// adjacent or not.
+// Scope: a stage goes back if one of its ranks is fresh, if its ranks did not all join it in the
+// same view, or if one of them had to leave its step. All other stages stay where they are, also
+// those that are still catching up from an earlier failure: boundary messages are taken from their
+// senders' logs as soon as they are there, so stages that run the same steps again at the same time
+// feed each other, adjacent or not.
 //
-// Where to: the newest window that was complete on every rank of the job, which every record names. Logs
-// and records reach back to it everywhere.
+// Where to: the newest window that was complete on every rank of the job, which every record names.
+// Logs and records reach back to it everywhere.
 #pragma once
 
 #include <string>
@@ -22,12 +23,12 @@ namespace evermoe {
 struct PlanInputs {
   View view;
   const Topology* topology = nullptr;
-  std::vector<PeerAddress> table;            // by rank
-  std::vector<Report> reports;               // by rank, all of this view
-  std::vector<std::vector<Rank>> holders;    // by rank, for the time after
+  std::vector<PeerAddress> table;                 // by rank
+  std::vector<Report> reports;                    // by rank, all of this view
+  std::vector<std::vector<Rank>> holders;         // by rank, for the time after
   std::vector<std::vector<Rank>> former_holders;  // by rank, for explanations; may be empty
-  bool is_protected = true;                  // snapshots and logs are kept
-  std::string restart_reason;                // not empty: why the whole job has to go back
+  bool is_protected = true;                       // snapshots and logs are kept
+  std::string restart_reason;                     // not empty: why the whole job has to go back
 };
 
 Plan make_plan(const PlanInputs& inputs);

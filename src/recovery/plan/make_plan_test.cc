@@ -15,7 +15,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// A job of 3 stages x 2 lanes at step 20, whose window 16 is complete; each rank's copies are at the next.
+// A job of 3 stages x 2 lanes at step 20, whose window 16 is complete; each rank's copies are at
+// the next.
 class Scenario {
  public:
   Scenario() : topology_({2, 2, 2}, 3) {
@@ -28,7 +29,8 @@ class Scenario {
       report.base = Step(0);
       report.complete_window = Step(16);
       report.held = {{Rank(r), Step(16)}, {Rank((r + 5) % 6), Step(16)}};
-      std::sort(report.held.begin(), report.held.end(), [](auto& a, auto& b) { return a.owner < b.owner; });
+      std::sort(report.held.begin(), report.held.end(),
+                [](auto& a, auto& b) { return a.owner < b.owner; });
       reports_.push_back(report);
     }
   }
@@ -37,12 +39,18 @@ class Scenario {
     reports_[static_cast<size_t>(rank)] = Report{.view = View(2), .rank = r};
     return *this;
   }
-  Scenario& is_broken(int rank) { return reports_[static_cast<size_t>(rank)].is_broken = true, *this; }
+  Scenario& is_broken(int rank) {
+    return reports_[static_cast<size_t>(rank)].is_broken = true, *this;
+  }
   Scenario& has_verdict(int rank, int64_t step) {
     return reports_[static_cast<size_t>(rank)].newest = verdict_commit(Step(step)), *this;
   }
-  Scenario& joined_in(int rank, uint32_t view) { return reports_[static_cast<size_t>(rank)].stage_epoch = View(view), *this; }
-  Scenario& resuming(int rank) { return reports_[static_cast<size_t>(rank)].base = Step(-1), *this; }
+  Scenario& joined_in(int rank, uint32_t view) {
+    return reports_[static_cast<size_t>(rank)].stage_epoch = View(view), *this;
+  }
+  Scenario& resuming(int rank) {
+    return reports_[static_cast<size_t>(rank)].base = Step(-1), *this;
+  }
   Scenario& no_window() {
     for (Report& report : reports_) report.complete_window = Step(-1), report.held.clear();
     return *this;
@@ -102,7 +110,9 @@ TEST(MakePlanTest, ABrokenStepOrAHalfJoinedStageGoesBack) {
   EXPECT_THAT(Scenario().joined_in(3, 2).plan().rolled_back, ElementsAre(1));
 }
 
-TEST(MakePlanTest, NothingLostNothingGoesBack) { EXPECT_THAT(Scenario().plan().rolled_back, IsEmpty()); }
+TEST(MakePlanTest, NothingLostNothingGoesBack) {
+  EXPECT_THAT(Scenario().plan().rolled_back, IsEmpty());
+}
 
 TEST(MakePlanTest, BeforeTheFirstWindowTheSourceIsWhereTheJobBegan) {
   const Plan plan = Scenario().no_window().lost(2).plan();
@@ -114,13 +124,18 @@ TEST(MakePlanTest, BeforeTheFirstWindowTheSourceIsWhereTheJobBegan) {
 TEST(MakePlanTest, WhereOwnerAndHolderAreLostAllGoBack) {
   const Plan plan = Scenario().lost(1).lost(2).plan();
   EXPECT_TRUE(plan.restart_all);
-  EXPECT_THAT(story(plan), HasSubstr("nobody alive holds window 16 of role 0.1; its copies were at 1.0"));
+  EXPECT_THAT(story(plan),
+              HasSubstr("nobody alive holds window 16 of role 0.1; its copies were at 1.0"));
   EXPECT_EQ(plan.newest, Commit(-1));
 }
 
-TEST(MakePlanTest, AFailureWhileResumingResumesAgain) { EXPECT_TRUE(Scenario().resuming(0).lost(4).plan().restart_all); }
+TEST(MakePlanTest, AFailureWhileResumingResumesAgain) {
+  EXPECT_TRUE(Scenario().resuming(0).lost(4).plan().restart_all);
+}
 
-TEST(MakePlanTest, WithoutProtectionAllGoBack) { EXPECT_TRUE(Scenario().unprotected().lost(2).plan().restart_all); }
+TEST(MakePlanTest, WithoutProtectionAllGoBack) {
+  EXPECT_TRUE(Scenario().unprotected().lost(2).plan().restart_all);
+}
 
 }  // namespace
 }  // namespace evermoe

@@ -19,10 +19,15 @@ int experts_among(const std::vector<StageOperator>& operators) {
 }  // namespace
 
 OperatorOrdering::OperatorOrdering(std::vector<StageOperator> operators, OrderingOptions options)
-    : operators_(std::move(operators)), options_(options), experts_(experts_among(operators_)),
-      counted_(std::max(1, experts_), options.decay), ordered_by_(counted_) {}
+    : operators_(std::move(operators)),
+      options_(options),
+      experts_(experts_among(operators_)),
+      counted_(std::max(1, experts_), options.decay),
+      ordered_by_(counted_) {}
 
-void OperatorOrdering::clear() { counted_ = ordered_by_ = Popularity(std::max(1, experts_), options_.decay); }
+void OperatorOrdering::clear() {
+  counted_ = ordered_by_ = Popularity(std::max(1, experts_), options_.decay);
+}
 
 void OperatorOrdering::add_step(const ExpertLoads& loads) {
   if (experts_ == 0 || loads.tokens.empty()) return;
@@ -35,7 +40,8 @@ std::optional<std::string> OperatorOrdering::begin_window() {
     ordered_by_ = counted_;
     return "the first that the gates' choices decide";
   }
-  const ReorderDecision decision = should_reorder(measure(ordered_by_), measure(counted_), options_.reorder);
+  const ReorderDecision decision =
+      should_reorder(measure(ordered_by_), measure(counted_), options_.reorder);
   if (!decision.reorder) return std::nullopt;
   ordered_by_ = counted_;
   return decision.reason;
@@ -62,15 +68,18 @@ double OperatorOrdering::tokens_of(const StageOperator& op) const {
          static_cast<double>(ordered_by_.steps());
 }
 
-std::vector<OperatorProfile> OperatorOrdering::profiles(double step_seconds, OperatorBytes StageOperator::*bytes) const {
+std::vector<OperatorProfile> OperatorOrdering::profiles(double step_seconds,
+                                                        OperatorBytes StageOperator::*bytes) const {
   std::vector<OperatorProfile> profiles;
   double work = 0;
   for (const StageOperator& op : operators_) {
     const auto size = static_cast<double>((op.*bytes).full);
     const double tokens = tokens_of(op);
     // Forward and the gradients of inputs and weights are one matrix product each.
-    profiles.push_back({.expert = op.expert, .cost = {(op.*bytes).full, (op.*bytes).compute},
-                        .forward_seconds = 2 * tokens * size, .gradient_seconds = (tokens + op.update_tokens) * size});
+    profiles.push_back({.expert = op.expert,
+                        .cost = {(op.*bytes).full, (op.*bytes).compute},
+                        .forward_seconds = 2 * tokens * size,
+                        .gradient_seconds = (tokens + op.update_tokens) * size});
     work += profiles.back().forward_seconds + profiles.back().gradient_seconds;
   }
   if (work == 0) return profiles;
@@ -120,7 +129,8 @@ RecordBytes OperatorOrdering::state() const {
 absl::Status OperatorOrdering::set_state(std::span<const std::byte> state) {
   const size_t size = counted_.state_size();
   std::vector<double> numbers(2 * size);
-  if (state.size() != numbers.size() * sizeof(double)) return Corrupt("not the capture order of these operators");
+  if (state.size() != numbers.size() * sizeof(double))
+    return Corrupt("not the capture order of these operators");
   std::memcpy(numbers.data(), state.data(), state.size());
   counted_.set_state(std::span(numbers).first(size));
   ordered_by_.set_state(std::span(numbers).subspan(size));

@@ -1,9 +1,11 @@
-// In which order the operators of a stage get their turn in a window, and when the order changes. Pure.
+// In which order the operators of a stage get their turn in a window, and when the order changes.
+// Pure.
 //
-// It follows what the gates choose (MoEtion section 3.5 and appendix B): an expert that few tokens choose
-// saves a catch-up little while it is frozen, so it comes early. Every lane of a stage feeds it the same
-// counts and so holds the same order. Its state travels with the snapshots: a stage that goes back takes
-// it up with the first slot of the window, and what it counts again is what it had counted.
+// It follows what the gates choose (MoEtion section 3.5 and appendix B): an expert that few tokens
+// choose saves a catch-up little while it is frozen, so it comes early. Every lane of a stage feeds
+// it the same counts and so holds the same order. Its state travels with the snapshots: a stage
+// that goes back takes it up with the first slot of the window, and what it counts again is what it
+// had counted.
 #pragma once
 
 #include <optional>
@@ -40,23 +42,28 @@ class OperatorOrdering {
   // Nothing has been counted: the order follows from the operators alone.
   void clear();
   void add_step(const ExpertLoads& loads);
-  // The state at hand is the first of a window: takes a new order if the experts' popularity has moved
-  // enough since the last one was made, and says why. Asked again in the same state it changes nothing.
+  // The state at hand is the first of a window: takes a new order if the experts' popularity has
+  // moved enough since the last one was made, and says why. Asked again in the same state it
+  // changes nothing.
   std::optional<std::string> begin_window();
 
   // Whether what was counted has decided the order.
   bool is_counted() const { return ordered_by_.steps() > 0; }
 
-  // How the stage captures its operators in windows of `slots` slots (protection/schedule/window_plan.h): from the whole
-  // operators and what was counted, so the same on every lane.
+  // How the stage captures its operators in windows of `slots` slots
+  // (protection/schedule/window_plan.h): from the whole operators and what was counted, so the same
+  // on every lane.
   StageWindow window(int slots) const;
   // In which slot each operator is captured in full then.
   std::vector<int> slots_of_operators(int slots) const;
-  // What window() follows from, for whoever plans: the rule, and by expert what was counted; empty: nothing yet.
+  // What window() follows from, for whoever plans: the rule, and by expert what was counted; empty:
+  // nothing yet.
   OrderRule rule() const;
   std::vector<double> popularity() const;
-  // What a rank with shards of `bytes` knows of its operators; their seconds add up to `step_seconds`.
-  std::vector<OperatorProfile> profiles(double step_seconds, OperatorBytes StageOperator::*bytes) const;
+  // What a rank with shards of `bytes` knows of its operators; their seconds add up to
+  // `step_seconds`.
+  std::vector<OperatorProfile> profiles(double step_seconds,
+                                        OperatorBytes StageOperator::*bytes) const;
 
   // As bytes of a fixed length.
   RecordBytes state() const;

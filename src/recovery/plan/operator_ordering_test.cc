@@ -13,15 +13,22 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 StageOperator shared(const std::string& name, double tokens, int64_t full = 600) {
-  return {.name = name, .bytes = {full / 2, full / 12}, .whole = {full, full / 6}, .tokens = tokens};
+  return {
+      .name = name, .bytes = {full / 2, full / 12}, .whole = {full, full / 6}, .tokens = tokens};
 }
 StageOperator expert(int index, int lanes = 1) {
-  return {.name = "expert", .bytes = {600, 100}, .whole = {600, 100}, .expert = index, .lanes = lanes, .tokens = 10};
+  return {.name = "expert",
+          .bytes = {600, 100},
+          .whole = {600, 100},
+          .expert = index,
+          .lanes = lanes,
+          .tokens = 10};
 }
 
 // A block, an embedding and four experts.
 std::vector<StageOperator> stage() {
-  return {shared("block", 40), shared("embedding", 0), expert(0), expert(1), expert(2), expert(3, 2)};
+  return {shared("block", 40), shared("embedding", 0), expert(0), expert(1), expert(2),
+          expert(3, 2)};
 }
 
 ExpertLoads loads(std::vector<int64_t> tokens, std::vector<double> probability = {}) {
@@ -48,13 +55,21 @@ TEST(OperatorOrderingTest, BeforeAnythingIsCountedWhoSavesLittleWhileFrozenComes
 }
 
 TEST(OperatorOrderingTest, EveryKindOrdersByItsOwnMeasure) {
-  const std::vector<ExpertLoads> steps = {loads({30, 2, 4, 4}, {1, 9, 20, 10}), loads({1, 20, 9, 10}, {1, 9, 20, 10})};
-  EXPECT_THAT(after(steps, OrderBy::kPopularity).window(3).order, ElementsAre(4, 5, 3, 2, 0, 1)) << "13, 14, 22 and 31 tokens";
+  const std::vector<ExpertLoads> steps = {loads({30, 2, 4, 4}, {1, 9, 20, 10}),
+                                          loads({1, 20, 9, 10}, {1, 9, 20, 10})};
+  EXPECT_THAT(after(steps, OrderBy::kPopularity).window(3).order, ElementsAre(4, 5, 3, 2, 0, 1))
+      << "13, 14, 22 and 31 tokens";
   EXPECT_THAT(after(steps, OrderBy::kSoft).window(3).order, ElementsAre(2, 3, 5, 4, 0, 1));
-  EXPECT_THAT(after(steps, OrderBy::kCapacity).window(3).order, ElementsAre(5, 4, 3, 2, 0, 1)) << "14 tokens for two lanes";
-  EXPECT_THAT(after(steps, OrderBy::kRatio).window(3).order, ElementsAre(1, 4, 5, 3, 2, 0)) << "the embedding saves nothing";
-  EXPECT_THAT(after({loads({90, 0, 5, 5}), loads({0, 50, 25, 25}), loads({0, 50, 25, 25})}, OrderBy::kDecayed).window(3).order,
-              ElementsAre(4, 5, 2, 3, 0, 1)) << "decay 0.9: 7.3 of expert 0, 9.5 of expert 1, 5.2 of the others";
+  EXPECT_THAT(after(steps, OrderBy::kCapacity).window(3).order, ElementsAre(5, 4, 3, 2, 0, 1))
+      << "14 tokens for two lanes";
+  EXPECT_THAT(after(steps, OrderBy::kRatio).window(3).order, ElementsAre(1, 4, 5, 3, 2, 0))
+      << "the embedding saves nothing";
+  EXPECT_THAT(after({loads({90, 0, 5, 5}), loads({0, 50, 25, 25}), loads({0, 50, 25, 25})},
+                    OrderBy::kDecayed)
+                  .window(3)
+                  .order,
+              ElementsAre(4, 5, 2, 3, 0, 1))
+      << "decay 0.9: 7.3 of expert 0, 9.5 of expert 1, 5.2 of the others";
 }
 
 // What the order is worth, against every permutation of the experts and the two others.
@@ -74,7 +89,8 @@ TEST(OperatorOrderingTest, ExpectedCostIsAtLeastAsGoodAsBothOrders) {
 
 TEST(OperatorOrderingTest, SecondsAddUpToTheStep) {
   double sum = 0;
-  for (const OperatorProfile& op : after({loads({30, 2, 4, 4})}, OrderBy::kRatio).profiles(2.5, &StageOperator::whole)) {
+  for (const OperatorProfile& op :
+       after({loads({30, 2, 4, 4})}, OrderBy::kRatio).profiles(2.5, &StageOperator::whole)) {
     sum += op.forward_seconds + op.gradient_seconds;
   }
   EXPECT_NEAR(sum, 2.5, 1e-12);
@@ -103,12 +119,14 @@ TEST(OperatorOrderingTest, LanesAgreeWhateverShardsTheyHave) {
     ordering->add_step(loads({7, 1, 5, 3}));
     ordering->begin_window();
   }
-  for (int slots = 1; slots <= 6; ++slots) EXPECT_EQ(one.slots_of_operators(slots), other.slots_of_operators(slots));
+  for (int slots = 1; slots <= 6; ++slots)
+    EXPECT_EQ(one.slots_of_operators(slots), other.slots_of_operators(slots));
 }
 
 // A stage that goes back takes the order up with the snapshot and counts on from there.
 TEST(OperatorOrderingTest, ItsStateGoesOnWhereItWas) {
-  for (const OrderBy by : {OrderBy::kExpectedCost, OrderBy::kPopularity, OrderBy::kSoft, OrderBy::kDecayed}) {
+  for (const OrderBy by :
+       {OrderBy::kExpectedCost, OrderBy::kPopularity, OrderBy::kSoft, OrderBy::kDecayed}) {
     OperatorOrdering lived = after({loads({30, 2, 14, 4}, {1.25, 3, 0.1, 7})}, by);
     const RecordBytes state = lived.state();
     OperatorOrdering fresh(stage(), {.by = by});

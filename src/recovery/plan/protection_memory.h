@@ -9,8 +9,8 @@
 
 namespace evermoe {
 
-// Bytes at most, in whatever order operators are captured: whatever comes last is kept compute-only in
-// every slot before.
+// Bytes at most, in whatever order operators are captured: whatever comes last is kept compute-only
+// in every slot before.
 struct MemoryNeed {
   int64_t snapshots = 0;  // the complete window and the one being made, its own
   int64_t copies = 0;     // the same of the peers whose copies it keeps
@@ -18,14 +18,15 @@ struct MemoryNeed {
   int64_t total() const { return snapshots + copies + log; }
 };
 
-// `boundary_bytes` is what the rank sends across its boundaries in a step. Peers are taken to be as large
-// as this rank.
-MemoryNeed memory_need(std::span<const OperatorBytes> operators, int slots, int period, int copies, int64_t boundary_bytes);
+// `boundary_bytes` is what the rank sends across its boundaries in a step. Peers are taken to be as
+// large as this rank.
+MemoryNeed memory_need(std::span<const OperatorBytes> operators, int slots, int period, int copies,
+                       int64_t boundary_bytes);
 
-// The longest window, up to `slots_max` slots, whose need is within `budget`; 0 if not even one slot is.
-// `period`: 0 if windows follow each other back to back.
-int longest_window(std::span<const OperatorBytes> operators, int slots_max, int period, int copies, int64_t boundary_bytes,
-                   int64_t budget);
+// The longest window, up to `slots_max` slots, whose need is within `budget`; 0 if not even one
+// slot is. `period`: 0 if windows follow each other back to back.
+int longest_window(std::span<const OperatorBytes> operators, int slots_max, int period, int copies,
+                   int64_t boundary_bytes, int64_t budget);
 
 // InvalidInput with the arithmetic unless the need is within `budget`.
 absl::Status check_budget(const MemoryNeed& need, int64_t budget, int slots, int copies);

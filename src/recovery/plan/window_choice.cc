@@ -14,7 +14,8 @@ bool has_moved(double from, double to) { return to > 1.25 * from || from > 1.25 
 
 }  // namespace
 
-WindowPlanInput plan_input(const OperatorOrdering& ordering, const StepProfile& step, const WindowConditions& conditions) {
+WindowPlanInput plan_input(const OperatorOrdering& ordering, const StepProfile& step,
+                           const WindowConditions& conditions) {
   WindowPlanInput input;
   input.operators = ordering.profiles(step.step_seconds, &StageOperator::bytes);
   input.whole = ordering.profiles(step.step_seconds, &StageOperator::whole);
@@ -22,12 +23,16 @@ WindowPlanInput plan_input(const OperatorOrdering& ordering, const StepProfile& 
   input.rules = {ordering.rule()};
   input.step = step;
   input.recovery = conditions.recovery;
-  input.limits = {.length_min = 1, .length_max = std::max(1, conditions.slots_max), .copies = 0, .copies_min = 0,
+  input.limits = {.length_min = 1,
+                  .length_max = std::max(1, conditions.slots_max),
+                  .copies = 0,
+                  .copies_min = 0,
                   .stall_share_max = std::numeric_limits<double>::infinity()};
   return input;
 }
 
-WindowPlan choose_window(const OperatorOrdering& ordering, const StepProfile& step, const WindowConditions& conditions) {
+WindowPlan choose_window(const OperatorOrdering& ordering, const StepProfile& step,
+                         const WindowConditions& conditions) {
   auto plan = plan_window(plan_input(ordering, step, conditions));
   CHECK(std::holds_alternative<WindowPlan>(plan)) << "nothing limits it";
   return std::get<WindowPlan>(std::move(plan));
@@ -50,7 +55,8 @@ StepProfile WindowChooser::profile() const {
   const int64_t bytes = newest_.back().captured_bytes - newest_.front().captured_bytes;
   if (conditions_.copies_slow_training && bytes > 0) {
     profile.slowdown_seconds_per_byte =
-        (newest_.back().copying_seconds - newest_.front().copying_seconds) / static_cast<double>(bytes);
+        (newest_.back().copying_seconds - newest_.front().copying_seconds) /
+        static_cast<double>(bytes);
   }
   return profile;
 }
@@ -58,8 +64,9 @@ StepProfile WindowChooser::profile() const {
 int WindowChooser::wanted(const OperatorOrdering& ordering) {
   if (newest_.size() < kStepsMin) return 0;
   const StepProfile now = profile();
-  const bool is_known = answered_for_ && !has_moved(answered_for_->step_seconds, now.step_seconds) &&
-                        !has_moved(answered_for_->slowdown_seconds_per_byte, now.slowdown_seconds_per_byte);
+  const bool is_known =
+      answered_for_ && !has_moved(answered_for_->step_seconds, now.step_seconds) &&
+      !has_moved(answered_for_->slowdown_seconds_per_byte, now.slowdown_seconds_per_byte);
   if (is_known) return plan_.window.length();
   answered_for_ = now;
   plan_ = choose_window(ordering, now, conditions_);

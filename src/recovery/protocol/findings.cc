@@ -59,7 +59,8 @@ void combine(const Findings& part, Findings& whole) {
   }
   CHECK(part.sums.size() == whole.sums.size() && part.minima.size() == whole.minima.size());
   for (size_t i = 0; i < part.sums.size(); ++i) whole.sums[i] += part.sums[i];
-  for (size_t i = 0; i < part.minima.size(); ++i) whole.minima[i] = std::min(whole.minima[i], part.minima[i]);
+  for (size_t i = 0; i < part.minima.size(); ++i)
+    whole.minima[i] = std::min(whole.minima[i], part.minima[i]);
 }
 
 WindowRule next_rule(const WindowRule& before, Step state, int wanted_slots) {
@@ -85,8 +86,8 @@ absl::StatusOr<Record> decode_record(const RecordBytes& bytes) {
   Reader reader(bytes);
   if (!reader.take_all(record.combined.sums) || !reader.take_all(record.combined.minima) ||
       !reader.take(&record.complete_window.value, 1) || !reader.take(&record.rule.base.value, 1) ||
-      !reader.take(&record.rule.slots, 1) || !reader.take(&record.rule.period, 1) || !reader.at_end() ||
-      record.rule.slots < 1 || record.rule.period < record.rule.slots) {
+      !reader.take(&record.rule.slots, 1) || !reader.take(&record.rule.period, 1) ||
+      !reader.at_end() || record.rule.slots < 1 || record.rule.period < record.rule.slots) {
     return Corrupt("not a record of a commit");
   }
   return record;

@@ -28,8 +28,9 @@ struct Record {
   friend bool operator==(const Record&, const Record&) = default;
 };
 
-// The rule after the commit that leads to `state`. It changes only where a window begins, to the largest
-// number of slots that any rank wants (0: no rank wants another). Periods longer than the slots stay.
+// The rule after the commit that leads to `state`. It changes only where a window begins, to the
+// largest number of slots that any rank wants (0: no rank wants another). Periods longer than the
+// slots stay.
 WindowRule next_rule(const WindowRule& before, Step state, int wanted_slots);
 
 RecordBytes encode(const Record& record);

@@ -41,8 +41,9 @@ MessageBytes encode(const SlotMessage& message) {
 absl::StatusOr<SlotMessage> decode_slot_message(std::span<const std::byte> bytes) {
   SlotMessage message;
   int32_t slot = 0;
-  if (!take(bytes, message.owner.value) || !take(bytes, slot) || !take(bytes, message.time.window.value) ||
-      !bytes.empty() || message.owner.value < 0 || slot < 0 || message.time.window.value < 0) {
+  if (!take(bytes, message.owner.value) || !take(bytes, slot) ||
+      !take(bytes, message.time.window.value) || !bytes.empty() || message.owner.value < 0 ||
+      slot < 0 || message.time.window.value < 0) {
     return Corrupt("not a message about a slot");
   }
   message.time.slot = slot;
@@ -76,7 +77,8 @@ absl::StatusOr<Records> decode_records_message(std::span<const std::byte> bytes)
   while (!bytes.empty()) {
     Commit commit;
     uint32_t size = 0;
-    if (!take(bytes, commit.value) || !take(bytes, size) || bytes.size() < size) return Corrupt("not a message of records");
+    if (!take(bytes, commit.value) || !take(bytes, size) || bytes.size() < size)
+      return Corrupt("not a message of records");
     records.emplace_back(commit, RecordBytes(bytes.begin(), bytes.begin() + size));
     bytes = bytes.subspan(size);
   }
@@ -95,7 +97,8 @@ absl::StatusOr<NamedBoundary> decode_named_boundary(std::span<const std::byte> b
   NamedBoundary message;
   uint32_t direction = 0;
   if (!take(bytes, message.name.commit.value) || !take(bytes, direction) ||
-      !take(bytes, message.name.micro_batch.value) || direction > static_cast<uint32_t>(BoundaryDirection::kGradient)) {
+      !take(bytes, message.name.micro_batch.value) ||
+      direction > static_cast<uint32_t>(BoundaryDirection::kGradient)) {
     return Corrupt("not a message about a boundary");
   }
   message.name.direction = static_cast<BoundaryDirection>(direction);

@@ -1,7 +1,8 @@
-// The messages that the members of a job write to each other: requests, answers, copies. The kind is the
-// message's Tag::purpose, the view its Tag::view.
+// The messages that the members of a job write to each other: requests, answers, copies. The kind
+// is the message's Tag::purpose, the view its Tag::view.
 //
-// Numbers are little-endian. A decoder gives Corrupt for anything that its encoder cannot have written.
+// Numbers are little-endian. A decoder gives Corrupt for anything that its encoder cannot have
+// written.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,7 @@ enum class MessageKind : uint32_t {
   kWantBoundary,  // NamedBoundary without bytes
   kBoundary,      // NamedBoundary with bytes
   kAudit,         // NamedBoundary whose bytes are the fingerprint of a message computed again
-  kCorrupt,       // a rehearsed disaster: damage what you hold of my snapshots; empty
+  kCorrupt,       // a rehearsed fault: damage what you hold of my snapshots; empty
 };
 
 using MessageBytes = std::vector<std::byte>;

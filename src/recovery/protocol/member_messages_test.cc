@@ -22,7 +22,8 @@ TEST(MemberMessagesTest, ComeBackAsTheyWere) {
   const auto boundary = decode_named_boundary(message);
   ASSERT_TRUE(boundary.ok());
   EXPECT_EQ(boundary->name, name);
-  EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), boundary->bytes.begin(), boundary->bytes.end()));
+  EXPECT_TRUE(
+      std::equal(bytes.begin(), bytes.end(), boundary->bytes.begin(), boundary->bytes.end()));
   const MessageBytes audit = encode_audit(name, {5, 6});
   EXPECT_EQ(*decode_audited(*decode_named_boundary(audit)), (Fingerprint{5, 6}));
 }
@@ -37,24 +38,36 @@ TEST(RecordTest, RulesChangeOnlyWhereAWindowBegins) {
   EXPECT_EQ(next_rule(rule, Step(13), 2), rule);
   EXPECT_EQ(next_rule(rule, Step(14), 0), rule);
   EXPECT_EQ(next_rule(rule, Step(14), 2), (WindowRule{Step(14), 2, 2}));
-  EXPECT_EQ(next_rule({Step(10), 1, 5}, Step(15), 3), (WindowRule{Step(15), 3, 5})) << "the period stays";
+  EXPECT_EQ(next_rule({Step(10), 1, 5}, Step(15), 3), (WindowRule{Step(15), 3, 5}))
+      << "the period stays";
 }
 
 // Every decoder takes any bytes without harm; what it accepts encodes to the same again.
 TEST(MemberMessagesTest, DecodersSurviveAnything) {
   uint64_t state = 1;
-  const auto draw = [&] { return state = state * 6364136223846793005ULL + 1442695040888963407ULL, state >> 33; };
-  Chunk chunk = Chunk::make({.owner = Rank(1), .window = Step(8), .slot = 1, .slots = 2, .chunk = 0, .chunks = 1,
-                             .operator_index = 0, .size = 40});
+  const auto draw = [&] {
+    return state = state * 6364136223846793005ULL + 1442695040888963407ULL, state >> 33;
+  };
+  Chunk chunk = Chunk::make({.owner = Rank(1),
+                             .window = Step(8),
+                             .slot = 1,
+                             .slots = 2,
+                             .chunk = 0,
+                             .chunks = 1,
+                             .operator_index = 0,
+                             .size = 40});
   chunk.seal();
-  const std::vector<MessageBytes> seeds = {encode(SlotMessage{Rank(3), {Step(40), 2}}), encode(Commit(7)),
-                                          encode(Records{{Commit(4), {std::byte{1}}}}),
-                                          encode_audit({Commit(9), BoundaryDirection::kGradient, MicroBatch(3)}, {5, 6}),
-                                          encode(Record{{{1.5}, {2}}, Step(1), {}}),
-                                          MessageBytes(chunk.block().begin(), chunk.block().end())};
+  const std::vector<MessageBytes> seeds = {
+      encode(SlotMessage{Rank(3), {Step(40), 2}}),
+      encode(Commit(7)),
+      encode(Records{{Commit(4), {std::byte{1}}}}),
+      encode_audit({Commit(9), BoundaryDirection::kGradient, MicroBatch(3)}, {5, 6}),
+      encode(Record{{{1.5}, {2}}, Step(1), {}}),
+      MessageBytes(chunk.block().begin(), chunk.block().end())};
   for (int trial = 0; trial < 20000; ++trial) {
     MessageBytes bytes = seeds[draw() % seeds.size()];
-    for (uint64_t flips = draw() % 4; flips > 0 && !bytes.empty(); --flips) bytes[draw() % bytes.size()] ^= std::byte(1 << draw() % 8);
+    for (uint64_t flips = draw() % 4; flips > 0 && !bytes.empty(); --flips)
+      bytes[draw() % bytes.size()] ^= std::byte(1 << draw() % 8);
     if (draw() % 3 == 0) bytes.resize(draw() % 160);
     if (const auto slot = decode_slot_message(bytes); slot.ok()) {
       EXPECT_EQ(encode(*slot), bytes);
@@ -81,7 +94,12 @@ TEST(MemberMessagesTest, DecodersSurviveAnything) {
 }
 
 TEST(ChunkTest, DamageIsFound) {
-  Chunk chunk = Chunk::make({.owner = Rank(1), .window = Step(8), .slots = 1, .chunks = 1, .operator_index = 0, .size = 64});
+  Chunk chunk = Chunk::make({.owner = Rank(1),
+                             .window = Step(8),
+                             .slots = 1,
+                             .chunks = 1,
+                             .operator_index = 0,
+                             .size = 64});
   std::fill(chunk.writable_body().begin(), chunk.writable_body().end(), std::byte{3});
   chunk.seal();
   EXPECT_TRUE(chunk.verify().ok());

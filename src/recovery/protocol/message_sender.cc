@@ -5,7 +5,8 @@
 namespace evermoe {
 
 MessageSender::~MessageSender() {
-  for (Sending& sending : sending_) (void)transport_.wait(std::move(sending.operation), absl::ZeroDuration());
+  for (Sending& sending : sending_)
+    (void)transport_.wait(std::move(sending.operation), absl::ZeroDuration());
 }
 
 void MessageSender::send(Rank to, View view, MessageKind kind, MessageBytes bytes) {
@@ -15,10 +16,11 @@ void MessageSender::send(Rank to, View view, MessageKind kind, MessageBytes byte
 }
 
 void MessageSender::send(Rank to, View view, MessageKind kind, std::span<const std::byte> bytes,
-                std::shared_ptr<const void> owner) {
+                         std::shared_ptr<const void> owner) {
   // Started outside the lock: another thread of this process may run meanwhile.
-  Sending sending{view, transport_.start_send(to, Tag{view, kLetterGroup, static_cast<uint32_t>(kind)}, bytes),
-                  std::move(owner)};
+  Sending sending{
+      view, transport_.start_send(to, Tag{view, kServiceGroup, static_cast<uint32_t>(kind)}, bytes),
+      std::move(owner)};
   if (transport_.done(*sending.operation)) return finish(std::move(sending));
   const std::lock_guard lock(mutex_);
   sending_.push_back(std::move(sending));

@@ -1,8 +1,8 @@
-// A member's outgoing messages: started at once, kept until the transport has let go of their bytes.
+// A member's outgoing messages: started at once, kept until the transport has let go of their
+// bytes.
 //
-// Whoever needs an answer asks again, after a while or in the next view; what a message meets on its way
-// is told to `on_failure`.
-// Threads: any; the sending itself happens on the calling thread.
+// Whoever needs an answer asks again, after a while or in the next view; what a message meets on
+// its way is told to `on_failure`. Threads: any; the sending itself happens on the calling thread.
 #pragma once
 
 #include <functional>
@@ -18,12 +18,14 @@ namespace evermoe {
 class MessageSender {
  public:
   using OnFailure = std::function<void(View, const absl::Status&)>;
-  MessageSender(Transport& transport, OnFailure on_failure) : transport_(transport), on_failure_(std::move(on_failure)) {}
+  MessageSender(Transport& transport, OnFailure on_failure)
+      : transport_(transport), on_failure_(std::move(on_failure)) {}
   ~MessageSender();
 
   void send(Rank to, View view, MessageKind kind, MessageBytes bytes);
   // The same for bytes that `owner` keeps alive.
-  void send(Rank to, View view, MessageKind kind, std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
+  void send(Rank to, View view, MessageKind kind, std::span<const std::byte> bytes,
+            std::shared_ptr<const void> owner);
   // Wakes this process's own service thread.
   void wake_service() { send(transport_.rank(), View(0), MessageKind::kWake, {}); }
 

@@ -1,5 +1,5 @@
-// What members of a job and its controller say to each other. Plain values; cluster/ puts them on the
-// wire. Every message of a member carries the view that it speaks of.
+// What members of a job and its controller say to each other. Plain values; cluster/ puts them on
+// the wire. Every message of a member carries the view that it speaks of.
 #pragma once
 
 #include <optional>
@@ -28,11 +28,11 @@ struct Plan {
   std::vector<PeerAddress> table;  // by rank
   // The whole job goes back to its newest durable state; everything below is empty.
   bool restart_all = false;
-  Commit newest{-1};               // newest commit that any live rank has
-  Rank record_source;              // a rank that has every record up to it
-  Step base{-1};                   // the state that the job resumed from
-  Step window{-1};                 // stages that roll back do so to this window; -1: to `base`
-  std::vector<int> rolled_back;    // stages
+  Commit newest{-1};             // newest commit that any live rank has
+  Rank record_source;            // a rank that has every record up to it
+  Step base{-1};                 // the state that the job resumed from
+  Step window{-1};               // stages that roll back do so to this window; -1: to `base`
+  std::vector<int> rolled_back;  // stages
   // By rank, for those that roll back and do not hold their own window: who has it, best first.
   std::vector<std::vector<Rank>> sources;
   std::vector<std::vector<Rank>> holders;  // by rank: who keeps its copies from now on
@@ -51,18 +51,18 @@ using ControllerMessage = std::variant<StopOrder, Plan, ReleaseOrder>;
 struct Report {
   View view;
   Rank rank;
-  View stage_epoch;            // the view in which it last joined its stage group; 0: never, it is fresh
-  bool is_broken = false;      // it had to leave the step under way and waits to be rolled back
+  View stage_epoch;  // the view in which it last joined its stage group; 0: never, it is fresh
+  bool is_broken = false;  // it had to leave the step under way and waits to be rolled back
   Commit newest{-1};
-  Step base{-1};               // -1 with a stage_epoch: it has not come to the end of resuming
-  Step complete_window{-1};    // of the newest record
+  Step base{-1};             // -1 with a stage_epoch: it has not come to the end of resuming
+  Step complete_window{-1};  // of the newest record
   std::vector<HeldWindow> held;
 };
 
 // Something failed that a new view has to repair.
 struct Trouble {
-  View view;                   // in force when it failed
-  View stage_epoch;            // of the stage group; relevant if inside_stage
+  View view;         // in force when it failed
+  View stage_epoch;  // of the stage group; relevant if inside_stage
   Rank rank;
   bool inside_stage = false;
   std::optional<Rank> accused;
@@ -77,7 +77,7 @@ struct Milestone {
   View view;
   Rank rank;
   Kind kind = Kind::kConnected;
-  int64_t recomputed_steps = 0;  // kStepAgain, kCaughtUp: steps that this rank ran again
+  int64_t recomputed_steps = 0;      // kStepAgain, kCaughtUp: steps that this rank ran again
   std::vector<std::string> sources;  // kRestored: "window 12, slots 0-3 from rank 4"
 };
 

@@ -1,4 +1,5 @@
-// What `evermoe inspect --config` expects a rank's activations to take is what a real step allocates.
+// What `evermoe inspect --config` expects a rank's activations to take is what a real step
+// allocates.
 
 #include <c10/core/CPUAllocator.h>
 #include <gtest/gtest.h>
@@ -16,7 +17,8 @@
 namespace evermoe {
 namespace {
 
-// Counts the memory of every tensor that is made while it is installed. Lives for ever, because tensors may.
+// Counts the memory of every tensor that is made while it is installed. Lives for ever, because
+// tensors may.
 class CountingAllocator final : public c10::Allocator {
  public:
   static CountingAllocator& instance() {
@@ -35,7 +37,9 @@ class CountingAllocator final : public c10::Allocator {
     return {memory, memory, &release, c10::Device(c10::kCPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
-  void copy_data(void* into, const void* from, size_t bytes) const override { default_copy_data(into, from, bytes); }
+  void copy_data(void* into, const void* from, size_t bytes) const override {
+    default_copy_data(into, from, bytes);
+  }
 
   int64_t live() {
     const std::lock_guard lock(mutex_);
@@ -76,34 +80,38 @@ KeptActivations kept_with(const std::string& recompute) {
   return recompute == "layer" ? KeptActivations::kLayerInputs : KeptActivations::kAll;
 }
 
-using MemoryCase = std::tuple<std::string, std::string, std::string>;  // style, precision, recompute
+using MemoryCase =
+    std::tuple<std::string, std::string, std::string>;  // style, precision, recompute
 class ActivationMemoryTest : public testing::TestWithParam<MemoryCase> {};
 
 TEST_P(ActivationMemoryTest, IsAsCountedWithinATenth) {
   const auto& [style, precision, recompute] = GetParam();
   CountingAllocator& allocator = CountingAllocator::instance();
   for (const int size : {1, 2}) {
-    const JobConfig config = tiny_config(
-        style, {"train.precision=" + precision, "train.recompute=" + recompute, "train.micro_batches=2",
-                "train.micro_batch_size=4", "model.layers=6", absl::StrCat("model.hidden=", 128 * size),
-                absl::StrCat("model.sequence_length=", 64 * size)});
-    const ActivationBytes expected = activation_bytes(
-        config.model, {.micro_batch_size = 4,
-                       .element_bytes = compute_bytes(config.train.precision),
-                       .kept = kept_with(recompute),
-                       .end_layer = config.model.layers,
-                       .holds_head = true});
+    const JobConfig config =
+        tiny_config(style, {"train.precision=" + precision, "train.recompute=" + recompute,
+                            "train.micro_batches=2", "train.micro_batch_size=4", "model.layers=6",
+                            absl::StrCat("model.hidden=", 128 * size),
+                            absl::StrCat("model.sequence_length=", 64 * size)});
+    const ActivationBytes expected =
+        activation_bytes(config.model, {.micro_batch_size = 4,
+                                        .element_bytes = compute_bytes(config.train.precision),
+                                        .kept = kept_with(recompute),
+                                        .end_layer = config.model.layers,
+                                        .holds_head = true});
     allocator.install();
     const absl::Cleanup remove = [&] { allocator.remove(); };
     int64_t before = 0;
     {
       TrainingCluster cluster("memory");
-      ASSERT_EQ(run_recoverable(cluster, config, [&](RecoverableRank& self) -> absl::Status {
-        RETURN_IF_ERROR(self.steps(1));
-        before = allocator.live();
-        allocator.forget_peak();
-        return self.train(self.all_active()).status();
-      }), absl::OkStatus());
+      ASSERT_EQ(run_recoverable(cluster, config,
+                                [&](RecoverableRank& self) -> absl::Status {
+                                  RETURN_IF_ERROR(self.steps(1));
+                                  before = allocator.live();
+                                  allocator.forget_peak();
+                                  return self.train(self.all_active()).status();
+                                }),
+                absl::OkStatus());
     }
     const auto measured = static_cast<double>(allocator.peak() - before);
     EXPECT_NEAR(static_cast<double>(expected.peak()) / measured, 1, 0.1)
@@ -111,14 +119,16 @@ TEST_P(ActivationMemoryTest, IsAsCountedWithinATenth) {
         << " beside them, measured " << measured;
   }
 }
-INSTANTIATE_TEST_SUITE_P(All, ActivationMemoryTest,
-                         testing::Combine(testing::Values("gpt-moe", "qwen-moe", "deepseek-moe", "mixtral"),
-                                          testing::Values("fp32", "bf16"), testing::Values("none", "experts", "layer")),
-                         [](const auto& info) {
-                           std::string name = std::get<0>(info.param) + "_" + std::get<1>(info.param) + "_" + std::get<2>(info.param);
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, ActivationMemoryTest,
+    testing::Combine(testing::Values("gpt-moe", "qwen-moe", "deepseek-moe", "mixtral"),
+                     testing::Values("fp32", "bf16"), testing::Values("none", "experts", "layer")),
+    [](const auto& info) {
+      std::string name =
+          std::get<0>(info.param) + "_" + std::get<1>(info.param) + "_" + std::get<2>(info.param);
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
 
 }  // namespace
 }  // namespace evermoe

@@ -42,7 +42,8 @@ TEST_F(ArithmeticTest, WeightGradientsAreNotRoundedToTheNarrowType) {
 }
 
 TEST_F(ArithmeticTest, WeightGradientsMayBeLargerThanTheNarrowType) {
-  const at::Tensor gradient = at::full({64, 32}, 60000, at::kHalf), x = at::full({64, 16}, 1000, at::kHalf);
+  const at::Tensor gradient = at::full({64, 32}, 60000, at::kHalf),
+                   x = at::full({64, 16}, 1000, at::kHalf);
   at::Tensor sum = at::zeros({32, 16});
   add_weight_gradient(sum, gradient, x);
   EXPECT_TRUE(at::equal(sum, at::full({32, 16}, 60000.0 * 1000 * 64)));
@@ -61,14 +62,16 @@ TEST_F(ArithmeticTest, WeightGradientsTakeMatricesAsTheyLie) {
 }
 
 TEST_F(ArithmeticTest, GradientsOfNormsAreNotRoundedToTheNarrowType) {
-  const at::Tensor value = draw({128, 64}, at::kBFloat16), output_gradient = draw({128, 64}, at::kBFloat16);
+  const at::Tensor value = draw({128, 64}, at::kBFloat16),
+                   output_gradient = draw({128, 64}, at::kBFloat16);
   const Parameter weight{at::ones({64}, at::kBFloat16), at::zeros({64})};
   const Parameter bias{at::zeros({64}, at::kBFloat16), at::zeros({64})};
   layer_norm(value.clone().requires_grad_(true), weight, bias, 1e-5).backward(output_gradient);
   const at::Tensor exact = value.to(at::kDouble);
   const at::Tensor centred = exact - exact.mean(-1, true);
   const at::Tensor normal = centred / (centred.square().mean(-1, true) + 1e-5).sqrt();
-  EXPECT_LT(relative_error(weight.gradient, (normal * output_gradient.to(at::kDouble)).sum(0)), 1e-5);
+  EXPECT_LT(relative_error(weight.gradient, (normal * output_gradient.to(at::kDouble)).sum(0)),
+            1e-5);
   EXPECT_LT(relative_error(bias.gradient, output_gradient.to(at::kDouble).sum(0)), 1e-6);
 }
 
@@ -77,11 +80,13 @@ TEST_F(ArithmeticTest, GradientsOfNormsAreNotRoundedToTheNarrowType) {
 TEST_F(ArithmeticTest, RotationsAreRoundedOnce) {
   constexpr int64_t kLength = 64, kHeadDim = 32;
   const auto [cosine, sine] = rotary_tables(kLength, kHeadDim, 10000, at::kBFloat16, at::kCPU);
-  const auto [exact_cosine, exact_sine] = rotary_tables(kLength, kHeadDim, 10000, at::kDouble, at::kCPU);
+  const auto [exact_cosine, exact_sine] =
+      rotary_tables(kLength, kHeadDim, 10000, at::kDouble, at::kCPU);
   const at::Tensor x = draw({2, kLength, 3, kHeadDim}, at::kBFloat16);
   const at::Tensor found = rotary(x, cosine, sine).to(at::kDouble);
   const at::Tensor exact = rotary(x.to(at::kDouble), exact_cosine, exact_sine);
-  // Half a unit in the last of 8 binary places (2^-8), and what FP32 angles cost where two terms nearly cancel.
+  // Half a unit in the last of 8 binary places (2^-8), and what FP32 angles cost where two terms
+  // nearly cancel.
   const at::Tensor allowed = exact.abs() * 0.00391 + 5e-4;
   EXPECT_TRUE(((found - exact).abs() <= allowed).all().item<bool>());
 }
@@ -92,14 +97,17 @@ struct LossAndGradients {
   at::Tensor loss, input, weight;
 };
 
-LossAndGradients plain_loss(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& targets, double scale) {
-  at::Tensor leaf = x.detach().clone().requires_grad_(true), matrix = weight.detach().clone().requires_grad_(true);
+LossAndGradients plain_loss(const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& targets, double scale) {
+  at::Tensor leaf = x.detach().clone().requires_grad_(true),
+             matrix = weight.detach().clone().requires_grad_(true);
   const at::Tensor loss = at::cross_entropy_loss(at::linear(leaf, matrix).to(at::kFloat), targets);
   loss.backward(at::full_like(loss, scale));
   return {loss.detach(), leaf.grad(), matrix.grad()};
 }
 
-LossAndGradients chunked_loss(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& targets, double scale) {
+LossAndGradients chunked_loss(const at::Tensor& x, const at::Tensor& weight,
+                              const at::Tensor& targets, double scale) {
   const Parameter parameter{weight, at::zeros(weight.sizes(), at::kFloat)};
   at::Tensor leaf = x.detach().clone().requires_grad_(true);
   const at::Tensor loss = head_loss(leaf, parameter, targets, at::kFloat, scale);
@@ -110,7 +118,8 @@ LossAndGradients chunked_loss(const at::Tensor& x, const at::Tensor& weight, con
 TEST_F(ArithmeticTest, TheLossInOneChunkHasTheBitsOfThePlainLoss) {
   const at::Tensor x = draw({200, 64}, at::kFloat), weight = draw({320, 64}, at::kFloat);
   const at::Tensor targets = at::randint(320, {200}, generator_, at::kLong);
-  const LossAndGradients plain = plain_loss(x, weight, targets, 0.25), chunked = chunked_loss(x, weight, targets, 0.25);
+  const LossAndGradients plain = plain_loss(x, weight, targets, 0.25),
+                         chunked = chunked_loss(x, weight, targets, 0.25);
   EXPECT_TRUE(at::equal(chunked.loss, plain.loss));
   EXPECT_TRUE(at::equal(chunked.input, plain.input));
   EXPECT_TRUE(at::equal(chunked.weight, plain.weight));
@@ -119,9 +128,11 @@ TEST_F(ArithmeticTest, TheLossInOneChunkHasTheBitsOfThePlainLoss) {
 TEST_F(ArithmeticTest, ManyChunksChangeTheSumOfTheWeightsGradientAlone) {
   constexpr int64_t kVocabulary = 40000, kTokens = 700;
   ASSERT_LT(2 * logits_rows(kVocabulary, 4), kTokens) << "fewer than three chunks";
-  const at::Tensor x = draw({kTokens, 64}, at::kFloat), weight = draw({kVocabulary, 64}, at::kFloat) * 0.1;
+  const at::Tensor x = draw({kTokens, 64}, at::kFloat),
+                   weight = draw({kVocabulary, 64}, at::kFloat) * 0.1;
   const at::Tensor targets = at::randint(kVocabulary, {kTokens}, generator_, at::kLong);
-  const LossAndGradients plain = plain_loss(x, weight, targets, 3), chunked = chunked_loss(x, weight, targets, 3);
+  const LossAndGradients plain = plain_loss(x, weight, targets, 3),
+                         chunked = chunked_loss(x, weight, targets, 3);
   EXPECT_TRUE(at::equal(chunked.loss, plain.loss));
   EXPECT_TRUE(at::equal(chunked.input, plain.input));
   EXPECT_LT(relative_error(chunked.weight, plain.weight.to(at::kDouble)), 1e-6);

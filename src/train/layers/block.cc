@@ -12,9 +12,14 @@ namespace evermoe {
 
 Block::Block(LayerOperators operators, const ModelShape& shape, const ExpertPlacement& placement,
              Communicator& stage_group, StateTypes types, Recompute recompute)
-    : operators_(std::move(operators)), shape_(shape), placement_(placement), group_(stage_group),
-      recompute_(recompute), attention_(*operators_.block, shape, types) {
-  for (const auto& expert : operators_.experts) experts_.emplace_back(*expert, "", shape.activation);
+    : operators_(std::move(operators)),
+      shape_(shape),
+      placement_(placement),
+      group_(stage_group),
+      recompute_(recompute),
+      attention_(*operators_.block, shape, types) {
+  for (const auto& expert : operators_.experts)
+    experts_.emplace_back(*expert, "", shape.activation);
   if (operators_.gate == nullptr) {
     always_ = std::make_unique<FeedForward>(*operators_.block, "ffn.", shape.activation);
   } else if (shape.shared_hidden > 0) {
@@ -34,10 +39,12 @@ at::Tensor Block::norm(const at::Tensor& x, const std::string& name) const {
   if (shape_.norm == NormKind::kRmsNorm) {
     return rms_norm(x, block.parameter(name + ".weight"), shape_.norm_epsilon);
   }
-  return layer_norm(x, block.parameter(name + ".weight"), block.parameter(name + ".bias"), shape_.norm_epsilon);
+  return layer_norm(x, block.parameter(name + ".weight"), block.parameter(name + ".bias"),
+                    shape_.norm_epsilon);
 }
 
-at::Tensor Block::mixture(const at::Tensor& x, const FiniteProbe* probe, BlockResult& result) const {
+at::Tensor Block::mixture(const at::Tensor& x, const FiniteProbe* probe,
+                          BlockResult& result) const {
   GateChoice choice = choose_experts(x, operators_.gate->parameter("weight"), shape_);
   const auto dispatch =
       TokenDispatch::start(group_, placement_, choice.experts, shape_.top_k, x.options());
@@ -51,7 +58,8 @@ at::Tensor Block::mixture(const at::Tensor& x, const FiniteProbe* probe, BlockRe
   }
   if (!choice.experts.empty()) {
     const int64_t largest = *std::max_element(choice.load.begin(), choice.load.end());
-    result.load_imbalance = static_cast<double>(largest * shape_.experts) / static_cast<double>(choice.experts.size());
+    result.load_imbalance =
+        static_cast<double>(largest * shape_.experts) / static_cast<double>(choice.experts.size());
   }
   result.loads = {std::move(choice.load), std::move(choice.probability)};
   return (outputs * choice.weights.unsqueeze(-1)).sum(1).to(x.scalar_type());
@@ -63,7 +71,8 @@ BlockResult Block::forward(const at::Tensor& x, int64_t batch, const FiniteProbe
   return twice ? compute_twice(x, batch, probe) : compute(x, batch, probe);
 }
 
-BlockResult Block::compute_twice(const at::Tensor& x, int64_t batch, const FiniteProbe* probe) const {
+BlockResult Block::compute_twice(const at::Tensor& x, int64_t batch,
+                                 const FiniteProbe* probe) const {
   const at::Tensor input = x.detach();
   BlockResult result;
   {
@@ -73,18 +82,19 @@ BlockResult Block::compute_twice(const at::Tensor& x, int64_t batch, const Finit
   std::vector<at::Tensor> outputs = {result.output};
   if (result.auxiliary_loss.defined()) outputs.push_back(result.auxiliary_loss);
   const auto probe_again = probe != nullptr ? std::optional(*probe) : std::nullopt;
-  outputs = with_gradients(std::move(outputs), {x}, [=, this](const std::vector<at::Tensor>& gradients) {
-    const at::Tensor leaf = input.detach().requires_grad_(true);
-    torch::autograd::variable_list roots;
-    {
-      const at::AutoGradMode with_graph(true);
-      const BlockResult again = compute(leaf, batch, probe_again ? &*probe_again : nullptr);
-      roots = {again.output};
-      if (gradients.size() > 1) roots.push_back(again.auxiliary_loss);
-    }
-    torch::autograd::backward(roots, gradients);
-    return std::vector<at::Tensor>{leaf.grad()};
-  });
+  outputs =
+      with_gradients(std::move(outputs), {x}, [=, this](const std::vector<at::Tensor>& gradients) {
+        const at::Tensor leaf = input.detach().requires_grad_(true);
+        torch::autograd::variable_list roots;
+        {
+          const at::AutoGradMode with_graph(true);
+          const BlockResult again = compute(leaf, batch, probe_again ? &*probe_again : nullptr);
+          roots = {again.output};
+          if (gradients.size() > 1) roots.push_back(again.auxiliary_loss);
+        }
+        torch::autograd::backward(roots, gradients);
+        return std::vector<at::Tensor>{leaf.grad()};
+      });
   result.output = outputs[0];
   if (outputs.size() > 1) result.auxiliary_loss = outputs[1];
   return result;
@@ -104,7 +114,8 @@ BlockResult Block::compute(const at::Tensor& x, int64_t batch, const FiniteProbe
   if (always_ != nullptr) {
     at::Tensor always = always_->forward(normal);
     if (moe && shape_.shared_gate) {
-      always = always * at::sigmoid(linear(normal, operators_.block->parameter("shared_gate.weight"), nullptr));
+      always = always * at::sigmoid(linear(
+                            normal, operators_.block->parameter("shared_gate.weight"), nullptr));
     }
     if (probe != nullptr) probe->watch(always, operators_.block->spec().name);
     output = output + always;

@@ -39,14 +39,14 @@ class Block {
 
   std::vector<OperatorState*> operators();
 
-  // x [batch * T, hidden]. With batch 0 only the experts run, for the tokens of other lanes. `probe`
-  // looks on; null: nobody does.
+  // x [batch * T, hidden]. With batch 0 only the experts run, for the tokens of other lanes.
+  // `probe` looks on; null: nobody does.
   BlockResult forward(const at::Tensor& x, int64_t batch, const FiniteProbe* probe) const;
 
  private:
   BlockResult compute(const at::Tensor& x, int64_t batch, const FiniteProbe* probe) const;
-  // Keeps x alone and computes the layer again in the backward pass. Its tokens travel again, too: all
-  // lanes do that at the same place of the same round, so no message is without its partner.
+  // Keeps x alone and computes the layer again in the backward pass. Its tokens travel again, too:
+  // all lanes do that at the same place of the same round, so no message is without its partner.
   BlockResult compute_twice(const at::Tensor& x, int64_t batch, const FiniteProbe* probe) const;
   at::Tensor norm(const at::Tensor& x, const std::string& name) const;
   at::Tensor mixture(const at::Tensor& x, const FiniteProbe* probe, BlockResult& result) const;
@@ -57,7 +57,7 @@ class Block {
   Communicator& group_;
   const Recompute recompute_;
   const Attention attention_;
-  std::vector<FeedForward> experts_;  // routed, hosted here
+  std::vector<FeedForward> experts_;     // routed, hosted here
   std::unique_ptr<FeedForward> always_;  // the dense part, or the shared experts
 };
 

@@ -1,12 +1,13 @@
 // Gradients of weights, put off until this rank would have to wait for others.
 //
-// Only the update needs them, while other lanes and stages wait for the gradients of activations. So the
-// backward pass computes the latter at once and hands the former in here, and they are computed while
-// tokens or boundary messages are on their way: this hides messages and unequal loads of the lanes.
-// (Backward in two parts: Qi et al., "Zero Bubble Pipeline Parallelism", 2024, section 2.)
+// Only the update needs them, while other lanes and stages wait for the gradients of activations.
+// So the backward pass computes the latter at once and hands the former in here, and they are
+// computed while tokens or boundary messages are on their way: this hides messages and unequal
+// loads of the lanes. (Backward in two parts: Qi et al., "Zero Bubble Pipeline Parallelism", 2024,
+// section 2.)
 //
-// Bits do not depend on when a gradient is computed: all are, in the order in which they were put off, so
-// each accumulator gets the same additions in the same order.
+// Bits do not depend on when a gradient is computed: all are, in the order in which they were put
+// off, so each accumulator gets the same additions in the same order.
 //
 // Threads: one at a time.
 #pragma once

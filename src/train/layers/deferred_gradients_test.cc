@@ -83,14 +83,19 @@ TEST(DeferredGradientsLimitTest, WorkRecordsNoGraph) {
   EXPECT_FALSE(is_recorded);
 }
 
-// Gradients of two matrices from several micro-batches; `waits` says how many are computed after each.
-std::vector<at::Tensor> accumulated(at::ScalarType type, DeferredGradients* deferred, const std::vector<int>& waits) {
+// Gradients of two matrices from several micro-batches; `waits` says how many are computed after
+// each.
+std::vector<at::Tensor> accumulated(at::ScalarType type, DeferredGradients* deferred,
+                                    const std::vector<int>& waits) {
   const auto generator = at::detail::createCPUGenerator(/*seed=*/5);
   std::vector<Parameter> weights;
-  for (int i = 0; i < 2; ++i) weights.push_back({at::zeros({8, 16}, type), at::zeros({8, 16}), false, deferred});
+  for (int i = 0; i < 2; ++i)
+    weights.push_back({at::zeros({8, 16}, type), at::zeros({8, 16}), false, deferred});
   for (const int wait : waits) {
     for (const Parameter& weight : weights) {
-      const auto draw = [&](int64_t width) { return at::randn({32, width}, generator, at::kFloat).to(type); };
+      const auto draw = [&](int64_t width) {
+        return at::randn({32, width}, generator, at::kFloat).to(type);
+      };
       const at::Tensor gradient = draw(8), x = draw(16);
       accumulate_weight_gradient(weight, gradient, x);
     }
@@ -103,10 +108,12 @@ std::vector<at::Tensor> accumulated(at::ScalarType type, DeferredGradients* defe
 TEST(DeferredGradientsBitsTest, SumsHaveTheSameBitsWheneverTheyAreComputed) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     const std::vector<at::Tensor> at_once = accumulated(type, nullptr, {0, 0, 0, 0, 0});
-    for (const std::vector<int>& waits : {std::vector<int>{0, 0, 0, 0, 0}, {1, 0, 3, 0, 1}, {0, 3, 2, 2, 0}}) {
+    for (const std::vector<int>& waits :
+         {std::vector<int>{0, 0, 0, 0, 0}, {1, 0, 3, 0, 1}, {0, 3, 2, 2, 0}}) {
       DeferredGradients deferred(1 << 20);
       const std::vector<at::Tensor> later = accumulated(type, &deferred, waits);
-      for (size_t i = 0; i < later.size(); ++i) EXPECT_TRUE(at::equal(later[i], at_once[i])) << type;
+      for (size_t i = 0; i < later.size(); ++i)
+        EXPECT_TRUE(at::equal(later[i], at_once[i])) << type;
     }
   }
 }

@@ -13,8 +13,9 @@ namespace evermoe {
 namespace {
 
 JobConfig job(const std::string& style, const std::vector<std::string>& more = {}) {
-  std::vector<std::string> settings = {"train.micro_batches=5", "train.micro_batch_size=2", "model.sequence_length=64",
-                                       "model.layers=4", "parallel.stages=2", "parallel.lanes=[2, 3]"};
+  std::vector<std::string> settings = {"train.micro_batches=5",    "train.micro_batch_size=2",
+                                       "model.sequence_length=64", "model.layers=4",
+                                       "parallel.stages=2",        "parallel.lanes=[2, 3]"};
   settings.insert(settings.end(), more.begin(), more.end());
   return tiny_config(style, settings);
 }
@@ -29,8 +30,9 @@ bool is_equal(const ExpertLoads& a, const ExpertLoads& b) {
 
 // MoE layers of a stage.
 int gates_of(const std::vector<StageOperator>& operators) {
-  return static_cast<int>(std::count_if(operators.begin(), operators.end(),
-                                        [](const StageOperator& op) { return op.name.ends_with(".gate"); }));
+  return static_cast<int>(
+      std::count_if(operators.begin(), operators.end(),
+                    [](const StageOperator& op) { return op.name.ends_with(".gate"); }));
 }
 
 void expect_complete(const ExpertLoads& loads, int gates, const JobConfig& config) {
@@ -56,17 +58,18 @@ TEST_P(ExpertLoadsTest, EveryTokenIsCountedInEveryLayerAndLanesAgree) {
   std::mutex mutex;
   std::vector<ExpertLoads> of_rank(5);
   ASSERT_TRUE(run_recoverable(cluster, config, [&](RecoverableRank& self) -> absl::Status {
-    EXPECT_TRUE(self.trainer().expert_loads().tokens.empty());
-    RETURN_IF_ERROR(self.step(self.all_active()));
-    const ExpertLoads first = self.trainer().expert_loads();
-    RETURN_IF_ERROR(self.step(self.all_active()));
-    const std::lock_guard lock(mutex);
-    EXPECT_FALSE(is_equal(self.trainer().expert_loads(), first)) << "of another step";
-    expect_complete(first, gates_of(self.trainer().operators()), config);
-    expect_complete(self.trainer().expert_loads(), gates_of(self.trainer().operators()), config);
-    of_rank[static_cast<size_t>(self.rank().value)] = first;
-    return absl::OkStatus();
-  }).ok());
+                EXPECT_TRUE(self.trainer().expert_loads().tokens.empty());
+                RETURN_IF_ERROR(self.step(self.all_active()));
+                const ExpertLoads first = self.trainer().expert_loads();
+                RETURN_IF_ERROR(self.step(self.all_active()));
+                const std::lock_guard lock(mutex);
+                EXPECT_FALSE(is_equal(self.trainer().expert_loads(), first)) << "of another step";
+                expect_complete(first, gates_of(self.trainer().operators()), config);
+                expect_complete(self.trainer().expert_loads(), gates_of(self.trainer().operators()),
+                                config);
+                of_rank[static_cast<size_t>(self.rank().value)] = first;
+                return absl::OkStatus();
+              }).ok());
   EXPECT_TRUE(is_equal(of_rank[0], of_rank[1]));
   EXPECT_TRUE(is_equal(of_rank[2], of_rank[3]));
   EXPECT_TRUE(is_equal(of_rank[2], of_rank[4]));
@@ -78,20 +81,22 @@ TEST_P(ExpertLoadsTest, FrozenOperatorsChangeNothing) {
   const JobConfig config = job(GetParam(), {"train.precision=bf16"});
   TrainingCluster cluster("frozen-loads");
   ASSERT_TRUE(run_recoverable(cluster, config, [&](RecoverableRank& self) -> absl::Status {
-    RETURN_IF_ERROR(self.step(self.all_active()));
-    RETURN_IF_ERROR(self.train(self.all_active()).status());
-    const ExpertLoads expected = self.trainer().expert_loads();
-    for (size_t share = 1; share <= 3; ++share) {
-      ActiveOperators active = self.all_active();
-      for (size_t i = 0; i < active.size(); ++i) active[i] = i % 3 >= share;
-      RETURN_IF_ERROR(self.train(active).status());
-      EXPECT_TRUE(is_equal(self.trainer().expert_loads(), expected)) << share << " of 3 operators frozen";
-    }
-    return absl::OkStatus();
-  }).ok());
+                RETURN_IF_ERROR(self.step(self.all_active()));
+                RETURN_IF_ERROR(self.train(self.all_active()).status());
+                const ExpertLoads expected = self.trainer().expert_loads();
+                for (size_t share = 1; share <= 3; ++share) {
+                  ActiveOperators active = self.all_active();
+                  for (size_t i = 0; i < active.size(); ++i) active[i] = i % 3 >= share;
+                  RETURN_IF_ERROR(self.train(active).status());
+                  EXPECT_TRUE(is_equal(self.trainer().expert_loads(), expected))
+                      << share << " of 3 operators frozen";
+                }
+                return absl::OkStatus();
+              }).ok());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ExpertLoadsTest, testing::Values("gpt-moe", "qwen-moe", "deepseek-moe", "mixtral"),
+INSTANTIATE_TEST_SUITE_P(All, ExpertLoadsTest,
+                         testing::Values("gpt-moe", "qwen-moe", "deepseek-moe", "mixtral"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -102,41 +107,45 @@ INSTANTIATE_TEST_SUITE_P(All, ExpertLoadsTest, testing::Values("gpt-moe", "qwen-
 TEST(ExpertLoadsTest, TokensDoNotDependOnTheLanes) {
   std::vector<std::vector<int64_t>> tokens;
   for (const char* lanes : {"parallel.lanes=1", "parallel.lanes=2", "parallel.lanes=[4, 4]"}) {
-    const JobConfig config = job("qwen-moe", {"train.micro_batches=3", "train.precision=fp64", lanes});
+    const JobConfig config =
+        job("qwen-moe", {"train.micro_batches=3", "train.precision=fp64", lanes});
     TrainingCluster cluster("lanes");
     ASSERT_TRUE(run_recoverable(cluster, config, [&](RecoverableRank& self) -> absl::Status {
-      RETURN_IF_ERROR(self.train(self.all_active()).status());
-      if (self.rank() == Rank(0)) tokens.push_back(self.trainer().expert_loads().tokens);
-      return absl::OkStatus();
-    }).ok());
+                  RETURN_IF_ERROR(self.train(self.all_active()).status());
+                  if (self.rank() == Rank(0))
+                    tokens.push_back(self.trainer().expert_loads().tokens);
+                  return absl::OkStatus();
+                }).ok());
   }
   EXPECT_EQ(tokens[0], tokens[1]);
   EXPECT_EQ(tokens[0], tokens[2]);  // one lane without a micro-batch
 }
 
 TEST(ExpertLoadsTest, SkippedStepsCount) {
-  const JobConfig config = job("qwen-moe", {"train.precision=fp16", "train.initial_loss_scale=16777216"});
+  const JobConfig config =
+      job("qwen-moe", {"train.precision=fp16", "train.initial_loss_scale=16777216"});
   TrainingCluster cluster("skipped");
   ASSERT_TRUE(run_recoverable(cluster, config, [&](RecoverableRank& self) -> absl::Status {
-    RETURN_IF_ERROR(self.step(self.all_active()));
-    EXPECT_FALSE(self.trainer().last_record().applied) << "nothing overflowed";
-    expect_complete(self.trainer().expert_loads(), gates_of(self.trainer().operators()), config);
-    return absl::OkStatus();
-  }).ok());
+                RETURN_IF_ERROR(self.step(self.all_active()));
+                EXPECT_FALSE(self.trainer().last_record().applied) << "nothing overflowed";
+                expect_complete(self.trainer().expert_loads(), gates_of(self.trainer().operators()),
+                                config);
+                return absl::OkStatus();
+              }).ok());
 }
 
 TEST(ExpertLoadsTest, ExpertsHaveTheirPlacesInTheOrderOfLayers) {
   const JobConfig config = job("deepseek-moe");  // its first layer is dense
   TrainingCluster cluster("places");
   ASSERT_TRUE(run_recoverable(cluster, config, [&](RecoverableRank& self) -> absl::Status {
-    int next = 0;
-    for (const StageOperator& op : self.trainer().operators()) {
-      const bool is_expert = op.name.find(".expert.") != std::string::npos;
-      EXPECT_EQ(op.expert, is_expert ? next++ : -1) << op.name;
-    }
-    EXPECT_EQ(next, gates_of(self.trainer().operators()) * config.model.experts);
-    return absl::OkStatus();
-  }).ok());
+                int next = 0;
+                for (const StageOperator& op : self.trainer().operators()) {
+                  const bool is_expert = op.name.find(".expert.") != std::string::npos;
+                  EXPECT_EQ(op.expert, is_expert ? next++ : -1) << op.name;
+                }
+                EXPECT_EQ(next, gates_of(self.trainer().operators()) * config.model.experts);
+                return absl::OkStatus();
+              }).ok());
 }
 
 }  // namespace

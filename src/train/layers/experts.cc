@@ -10,7 +10,8 @@ at::Tensor affine(const at::Tensor& x, const Parameter& weight, const Parameter*
   return bias != nullptr ? at::linear(x, weight.value, bias->value) : at::linear(x, weight.value);
 }
 
-void accumulate(const Parameter& weight, const Parameter* bias, const at::Tensor& gradient, const at::Tensor& x) {
+void accumulate(const Parameter& weight, const Parameter* bias, const at::Tensor& gradient,
+                const at::Tensor& x) {
   accumulate_weight_gradient(weight, gradient, x);
   if (bias != nullptr) accumulate_bias_gradient(*bias, gradient);
 }
@@ -19,7 +20,8 @@ at::Tensor activate(const FeedForward& expert, const at::Tensor& up) {
   return expert.activation == ActivationKind::kSwiGlu ? swiglu_forward(up) : at::gelu(up, "tanh");
 }
 
-at::Tensor activate_backward(const FeedForward& expert, const at::Tensor& gradient, const at::Tensor& up) {
+at::Tensor activate_backward(const FeedForward& expert, const at::Tensor& gradient,
+                             const at::Tensor& up) {
   return expert.activation == ActivationKind::kSwiGlu ? swiglu_backward(gradient, up)
                                                       : at::gelu_backward(gradient, up, "tanh");
 }
@@ -67,7 +69,8 @@ FeedForward::FeedForward(const OperatorState& state, const std::string& prefix, 
 
 at::Tensor FeedForward::forward(const at::Tensor& x) const {
   const at::Tensor widened = linear(x, *up, up_bias);
-  return linear(activation == ActivationKind::kSwiGlu ? swiglu(widened) : gelu_tanh(widened), *down, down_bias);
+  return linear(activation == ActivationKind::kSwiGlu ? swiglu(widened) : gelu_tanh(widened), *down,
+                down_bias);
 }
 
 at::Tensor run_experts(const at::Tensor& layout, const std::vector<FeedForward>& experts,
@@ -88,12 +91,14 @@ at::Tensor run_experts(const at::Tensor& layout, const std::vector<FeedForward>&
       kept.push_back(std::move(one));
     }
   }
-  return with_gradient(output, {layout}, [input, kept = std::move(kept)](const at::Tensor& gradient) {
-    at::Tensor input_gradient = at::empty_like(input);
-    const at::Tensor rows_gradient = gradient.contiguous();
-    for (const Kept& one : kept) backward_one(one, input, rows_gradient, input_gradient);
-    return std::vector<at::Tensor>{input_gradient};
-  });
+  return with_gradient(output, {layout},
+                       [input, kept = std::move(kept)](const at::Tensor& gradient) {
+                         at::Tensor input_gradient = at::empty_like(input);
+                         const at::Tensor rows_gradient = gradient.contiguous();
+                         for (const Kept& one : kept)
+                           backward_one(one, input, rows_gradient, input_gradient);
+                         return std::vector<at::Tensor>{input_gradient};
+                       });
 }
 
 }  // namespace evermoe

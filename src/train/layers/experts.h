@@ -24,8 +24,8 @@ struct FeedForward {
 };
 
 // Runs every hosted expert on its rows of the expert layout: one graph node for all of them, weight
-// gradients added expert by expert. `experts[i]` serves `rows[i]`. `recomputes`: what is inside the experts
-// is computed again in the backward pass, with the same bits, instead of being kept.
+// gradients added expert by expert. `experts[i]` serves `rows[i]`. `recomputes`: what is inside the
+// experts is computed again in the backward pass, with the same bits, instead of being kept.
 at::Tensor run_experts(const at::Tensor& layout, const std::vector<FeedForward>& experts,
                        const std::vector<ExpertRows>& rows, bool recomputes);
 

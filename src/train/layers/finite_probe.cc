@@ -20,25 +20,29 @@ NonFiniteLog::NonFiniteLog(const ModelShape& shape) {
   }
 }
 
-void NonFiniteLog::add(NonFinitePhase phase, int32_t micro_batch, const std::string& operator_name) {
+void NonFiniteLog::add(NonFinitePhase phase, int32_t micro_batch,
+                       const std::string& operator_name) {
   first_ = std::min(first_, to_key({phase, micro_batch, index_.at(operator_name)}));
 }
 
 void FiniteProbe::watch(const at::Tensor& value, const std::string& operator_name) const {
   if (!is_finite(value)) log_->add(NonFinitePhase::kForward, micro_batch_, operator_name);
   if (!value.requires_grad()) return;
-  value.register_hook([log = log_, micro_batch = micro_batch_, operator_name](const at::Tensor& gradient) {
-    if (!is_finite(gradient)) log->add(NonFinitePhase::kBackward, micro_batch, operator_name);
-  });
+  value.register_hook(
+      [log = log_, micro_batch = micro_batch_, operator_name](const at::Tensor& gradient) {
+        if (!is_finite(gradient)) log->add(NonFinitePhase::kBackward, micro_batch, operator_name);
+      });
 }
 
-void FiniteProbe::watch_experts(const at::Tensor& outputs, const std::vector<int64_t>& experts, int layer) const {
+void FiniteProbe::watch_experts(const at::Tensor& outputs, const std::vector<int64_t>& experts,
+                                int layer) const {
   if (is_finite(outputs)) return;
   const at::Tensor finite = at::isfinite(outputs.detach()).all(-1).flatten().cpu();
   const bool* const is_good = finite.const_data_ptr<bool>();
   for (size_t slot = 0; slot < experts.size(); ++slot) {
     if (is_good[slot]) continue;
-    log_->add(NonFinitePhase::kForward, micro_batch_, absl::StrCat("layer.", layer, ".expert.", experts[slot]));
+    log_->add(NonFinitePhase::kForward, micro_batch_,
+              absl::StrCat("layer.", layer, ".expert.", experts[slot]));
   }
 }
 

@@ -1,6 +1,6 @@
-// Looks on in a micro-batch for the first number that is not finite. Reads only: the bits of everything
-// else stay what they are. It costs a pass over every activation, so it is used only after a step that
-// was skipped.
+// Looks on in a micro-batch for the first number that is not finite. Reads only: the bits of
+// everything else stay what they are. It costs a pass over every activation, so it is used only
+// after a step that was skipped.
 #pragma once
 
 #include <cstdint>
@@ -35,12 +35,14 @@ class NonFiniteLog {
 class FiniteProbe {
  public:
   // The log outlives the probe and every graph that it has watched.
-  FiniteProbe(NonFiniteLog& log, MicroBatch micro_batch) : log_(&log), micro_batch_(micro_batch.value) {}
+  FiniteProbe(NonFiniteLog& log, MicroBatch micro_batch)
+      : log_(&log), micro_batch_(micro_batch.value) {}
 
   // What this operator computed, and later its gradient.
   void watch(const at::Tensor& value, const std::string& operator_name) const;
   // Outputs of experts [T, top_k, hidden]; experts[t * top_k + j] made row [t][j].
-  void watch_experts(const at::Tensor& outputs, const std::vector<int64_t>& experts, int layer) const;
+  void watch_experts(const at::Tensor& outputs, const std::vector<int64_t>& experts,
+                     int layer) const;
 
  private:
   NonFiniteLog* log_;

@@ -21,13 +21,14 @@ TopK weigh(const at::Tensor& logits, const at::Tensor& probabilities, const Mode
 }
 
 at::Tensor auxiliary_loss(const at::Tensor& logits, const at::Tensor& probabilities,
-                          const std::vector<int64_t>& load, int64_t slots, const ModelShape& shape) {
+                          const std::vector<int64_t>& load, int64_t slots,
+                          const ModelShape& shape) {
   at::Tensor share = at::empty({shape.experts}, at::kDouble);
   for (int64_t e = 0; e < shape.experts; ++e) {
     share[e] = static_cast<double>(load[static_cast<size_t>(e)]) / static_cast<double>(slots);
   }
-  const at::Tensor balance =
-      at::dot(share.to(probabilities.options()), probabilities.mean(0)) * static_cast<double>(shape.experts);
+  const at::Tensor balance = at::dot(share.to(probabilities.options()), probabilities.mean(0)) *
+                             static_cast<double>(shape.experts);
   const at::Tensor z = at::logsumexp(logits, -1).square().mean();
   return balance * shape.balance_loss + z * shape.z_loss;
 }
@@ -58,8 +59,8 @@ GateChoice choose_experts(const at::Tensor& x, const Parameter& gate, const Mode
   const int64_t* chosen = experts.const_data_ptr<int64_t>();
   choice.experts.assign(chosen, chosen + experts.numel());
   for (const int64_t expert : choice.experts) ++choice.load[static_cast<size_t>(expert)];
-  choice.auxiliary_loss =
-      auxiliary_loss(logits, probabilities, choice.load, static_cast<int64_t>(choice.experts.size()), shape);
+  choice.auxiliary_loss = auxiliary_loss(logits, probabilities, choice.load,
+                                         static_cast<int64_t>(choice.experts.size()), shape);
   return choice;
 }
 

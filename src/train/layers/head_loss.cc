@@ -16,13 +16,16 @@ struct HeadGradient {
 };
 
 // Adds to the weight's gradient and fills these rows of the input's.
-void backward_chunk(const HeadGradient& gradient, const at::Tensor& log_probabilities, const at::Tensor& targets,
-                    const at::Tensor& x, int64_t first_row, const Parameter& weight) {
+void backward_chunk(const HeadGradient& gradient, const at::Tensor& log_probabilities,
+                    const at::Tensor& targets, const at::Tensor& x, int64_t first_row,
+                    const Parameter& weight) {
   constexpr int64_t kIgnoreNone = -100;
-  const at::Tensor d_log = at::nll_loss_backward(gradient.start, log_probabilities, targets, /*weight=*/{},
-                                                 at::Reduction::Mean, kIgnoreNone, gradient.count);
+  const at::Tensor d_log =
+      at::nll_loss_backward(gradient.start, log_probabilities, targets, /*weight=*/{},
+                            at::Reduction::Mean, kIgnoreNone, gradient.count);
   const at::Tensor d_logits =
-      at::_log_softmax_backward_data(d_log, log_probabilities, -1, log_probabilities.scalar_type()).to(x.scalar_type());
+      at::_log_softmax_backward_data(d_log, log_probabilities, -1, log_probabilities.scalar_type())
+          .to(x.scalar_type());
   accumulate_weight_gradient(weight, d_logits, x);
   at::Tensor into = gradient.input.narrow(0, first_row, x.size(0));
   at::mm_out(into, d_logits, weight.value);
@@ -30,28 +33,34 @@ void backward_chunk(const HeadGradient& gradient, const at::Tensor& log_probabil
 
 }  // namespace
 
-at::Tensor head_loss(const at::Tensor& x, const Parameter& weight, const at::Tensor& targets, at::ScalarType type,
-                     double scale) {
+at::Tensor head_loss(const at::Tensor& x, const Parameter& weight, const at::Tensor& targets,
+                     at::ScalarType type, double scale) {
   const bool has_gradient = at::GradMode::is_enabled() && x.requires_grad();
   const at::Tensor input = x.detach();
-  const int64_t tokens = input.size(0), rows_max = logits_rows(weight.value.size(0), c10::elementSize(type));
+  const int64_t tokens = input.size(0),
+                rows_max = logits_rows(weight.value.size(0), c10::elementSize(type));
   const at::NoGradGuard no_grad;
   const auto options = input.options().dtype(type);
   HeadGradient gradient;
-  if (has_gradient) gradient = {at::full({}, scale, options), at::full({}, tokens, options), at::empty_like(input)};
+  if (has_gradient)
+    gradient = {at::full({}, scale, options), at::full({}, tokens, options), at::empty_like(input)};
   const at::Tensor chosen = at::empty({tokens, 1}, options);  // log-probability of each target
   for (int64_t first = 0; first < tokens; first += rows_max) {
     const int64_t rows = std::min(rows_max, tokens - first);
-    const at::Tensor x_rows = input.narrow(0, first, rows), target_rows = targets.narrow(0, first, rows);
-    const at::Tensor log_probabilities = at::log_softmax(at::linear(x_rows, weight.value).to(type), -1);
+    const at::Tensor x_rows = input.narrow(0, first, rows),
+                     target_rows = targets.narrow(0, first, rows);
+    const at::Tensor log_probabilities =
+        at::log_softmax(at::linear(x_rows, weight.value).to(type), -1);
     chosen.narrow(0, first, rows).copy_(log_probabilities.gather(1, target_rows.unsqueeze(1)));
-    if (has_gradient) backward_chunk(gradient, log_probabilities, target_rows, x_rows, first, weight);
+    if (has_gradient)
+      backward_chunk(gradient, log_probabilities, target_rows, x_rows, first, weight);
   }
   const at::Tensor loss = at::nll_loss(chosen, at::zeros_like(targets));
   if (!has_gradient) return loss;
   const at::AutoGradMode with_graph(true);
   return with_gradient(loss, {x}, [gradient](const at::Tensor& start) {
-    CHECK(at::equal(start, gradient.start)) << "the backward pass began with another scale than the forward pass";
+    CHECK(at::equal(start, gradient.start))
+        << "the backward pass began with another scale than the forward pass";
     return std::vector<at::Tensor>{gradient.input};
   });
 }

@@ -10,10 +10,11 @@ namespace evermoe {
 //
 // x [N, hidden] normalised, weight [vocabulary, hidden], targets [N] -> a scalar in `type`.
 //
-// The gradients of `scale` times the loss are computed right here, chunk by chunk in the order of the
-// tokens, because logits are too large to be kept and too expensive to be computed again; whoever runs the
-// backward pass starts it with exactly `scale`. Without gradient mode there are none.
-at::Tensor head_loss(const at::Tensor& x, const Parameter& weight, const at::Tensor& targets, at::ScalarType type,
-                     double scale);
+// The gradients of `scale` times the loss are computed right here, chunk by chunk in the order of
+// the tokens, because logits are too large to be kept and too expensive to be computed again;
+// whoever runs the backward pass starts it with exactly `scale`. Without gradient mode there are
+// none.
+at::Tensor head_loss(const at::Tensor& x, const Parameter& weight, const at::Tensor& targets,
+                     at::ScalarType type, double scale);
 
 }  // namespace evermoe

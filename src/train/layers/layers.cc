@@ -8,15 +8,20 @@ namespace {
 
 using Gradients = std::vector<at::Tensor>;
 
-at::ScalarType at_least_fp32(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
+at::ScalarType at_least_fp32(at::ScalarType type) {
+  return type == at::kDouble ? at::kDouble : at::kFloat;
+}
 
 }  // namespace
 
-void accumulate_weight_gradient(const Parameter& weight, const at::Tensor& gradient, const at::Tensor& x) {
+void accumulate_weight_gradient(const Parameter& weight, const at::Tensor& gradient,
+                                const at::Tensor& x) {
   if (weight.is_frozen) return;
   if (weight.deferred == nullptr) return add_weight_gradient(weight.gradient, gradient, x);
   const auto bytes = static_cast<int64_t>(gradient.nbytes() + x.nbytes());
-  weight.deferred->add(bytes, [accumulator = weight.gradient, gradient, x] { add_weight_gradient(accumulator, gradient, x); });
+  weight.deferred->add(bytes, [accumulator = weight.gradient, gradient, x] {
+    add_weight_gradient(accumulator, gradient, x);
+  });
 }
 
 void accumulate_bias_gradient(const Parameter& bias, const at::Tensor& gradient) {
@@ -30,7 +35,8 @@ at::Tensor linear(const at::Tensor& x, const Parameter& weight, const Parameter*
   at::Tensor output;
   {
     const at::NoGradGuard no_grad;
-    output = bias != nullptr ? at::linear(input, weight.value, bias->value) : at::linear(input, weight.value);
+    output = bias != nullptr ? at::linear(input, weight.value, bias->value)
+                             : at::linear(input, weight.value);
   }
   return with_gradient(output, {x}, [input, &weight, bias](const at::Tensor& gradient) {
     accumulate_weight_gradient(weight, gradient, input);
@@ -48,10 +54,11 @@ at::Tensor linear_in_fp32(const at::Tensor& x, const Parameter& weight) {
     const at::NoGradGuard no_grad;
     output = at::linear(input, matrix);
   }
-  return with_gradient(output, {x}, [input, matrix, &weight, to = x.scalar_type()](const at::Tensor& gradient) {
-    accumulate_weight_gradient(weight, gradient, input);
-    return Gradients{at::mm(gradient, matrix).to(to)};
-  });
+  return with_gradient(output, {x},
+                       [input, matrix, &weight, to = x.scalar_type()](const at::Tensor& gradient) {
+                         accumulate_weight_gradient(weight, gradient, input);
+                         return Gradients{at::mm(gradient, matrix).to(to)};
+                       });
 }
 
 at::Tensor rms_norm(const at::Tensor& x, const Parameter& weight, double epsilon) {
@@ -64,16 +71,19 @@ at::Tensor rms_norm(const at::Tensor& x, const Parameter& weight, double epsilon
     normal = wide * scale;
     output = normal.to(x.scalar_type()) * weight.value;
   }
-  return with_gradient(output, {x}, [normal, scale, &weight, to = x.scalar_type()](const at::Tensor& gradient) {
-    const at::Tensor wide = gradient.to(normal.scalar_type());
-    if (!weight.is_frozen) accumulate_bias_gradient(weight, wide * normal);  // sums over the rows, like a bias
-    const at::Tensor d_normal = wide * weight.value;
-    const at::Tensor along = (d_normal * normal).mean(-1, /*keepdim=*/true);
-    return Gradients{((d_normal - normal * along) * scale).to(to)};
-  });
+  return with_gradient(
+      output, {x}, [normal, scale, &weight, to = x.scalar_type()](const at::Tensor& gradient) {
+        const at::Tensor wide = gradient.to(normal.scalar_type());
+        if (!weight.is_frozen)
+          accumulate_bias_gradient(weight, wide * normal);  // sums over the rows, like a bias
+        const at::Tensor d_normal = wide * weight.value;
+        const at::Tensor along = (d_normal * normal).mean(-1, /*keepdim=*/true);
+        return Gradients{((d_normal - normal * along) * scale).to(to)};
+      });
 }
 
-at::Tensor layer_norm(const at::Tensor& x, const Parameter& weight, const Parameter& bias, double epsilon) {
+at::Tensor layer_norm(const at::Tensor& x, const Parameter& weight, const Parameter& bias,
+                      double epsilon) {
   const at::Tensor input = x.detach();
   const std::vector<int64_t> width = {x.size(-1)};
   // Weights in FP32 make the kernel keep its statistics in FP32, too.
@@ -135,7 +145,8 @@ namespace {
 
 at::Tensor rotate(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine) {
   const std::vector<at::Tensor> halves = x.to(cosine.scalar_type()).chunk(2, -1);
-  return at::cat({halves[0] * cosine - halves[1] * sine, halves[1] * cosine + halves[0] * sine}, -1).to(x.scalar_type());
+  return at::cat({halves[0] * cosine - halves[1] * sine, halves[1] * cosine + halves[0] * sine}, -1)
+      .to(x.scalar_type());
 }
 
 }  // namespace

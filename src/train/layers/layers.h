@@ -1,6 +1,6 @@
 // The arithmetic of a layer, each with its own backward: weight gradients go straight into the
-// accumulators of their Parameter, and only activation gradients travel through autograd. Frozen parameters
-// get no gradient, and no work is done for it; all other results have the same bits.
+// accumulators of their Parameter, and only activation gradients travel through autograd. Frozen
+// parameters get no gradient, and no work is done for it; all other results have the same bits.
 //
 // Activations are [rows, features] in the compute type. Rows are the tokens of one micro-batch.
 #pragma once
@@ -19,8 +19,10 @@ at::Tensor linear_in_fp32(const at::Tensor& x, const Parameter& weight);
 // x / sqrt(mean(x^2) + epsilon) * weight over the last dimension; statistics in at least FP32.
 at::Tensor rms_norm(const at::Tensor& x, const Parameter& weight, double epsilon);
 
-// (x - mean) / sqrt(var + epsilon) * weight + bias over the last dimension; statistics in at least FP32.
-at::Tensor layer_norm(const at::Tensor& x, const Parameter& weight, const Parameter& bias, double epsilon);
+// (x - mean) / sqrt(var + epsilon) * weight + bias over the last dimension; statistics in at least
+// FP32.
+at::Tensor layer_norm(const at::Tensor& x, const Parameter& weight, const Parameter& bias,
+                      double epsilon);
 
 // up [N, 2 F] holds gate columns, then up columns: silu(gate) * up -> [N, F].
 at::Tensor swiglu(const at::Tensor& up);
@@ -30,16 +32,17 @@ at::Tensor gelu_tanh(const at::Tensor& x);
 at::Tensor swiglu_forward(const at::Tensor& up);
 at::Tensor swiglu_backward(const at::Tensor& gradient, const at::Tensor& up);
 
-// Rotates pairs (i, i + head_dim / 2) of x [B, T, heads, head_dim] by position * theta^(-2 i / head_dim).
-// `cosine` and `sine` are [T, 1, head_dim / 2] tables (rotary_tables), in at least FP32, as is the
-// rotation; `type` is that of x.
+// Rotates pairs (i, i + head_dim / 2) of x [B, T, heads, head_dim] by position * theta^(-2 i /
+// head_dim). `cosine` and `sine` are [T, 1, head_dim / 2] tables (rotary_tables), in at least FP32,
+// as is the rotation; `type` is that of x.
 at::Tensor rotary(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine);
 std::pair<at::Tensor, at::Tensor> rotary_tables(int64_t length, int64_t head_dim, double theta,
                                                 at::ScalarType type, at::Device device);
 
-// Adds dW = gradient^T x to a weight's accumulator, now or later (Parameter::deferred), unless it is frozen.
-// Neither tensor may be changed afterwards.
-void accumulate_weight_gradient(const Parameter& weight, const at::Tensor& gradient, const at::Tensor& x);
+// Adds dW = gradient^T x to a weight's accumulator, now or later (Parameter::deferred), unless it
+// is frozen. Neither tensor may be changed afterwards.
+void accumulate_weight_gradient(const Parameter& weight, const at::Tensor& gradient,
+                                const at::Tensor& x);
 void accumulate_bias_gradient(const Parameter& bias, const at::Tensor& gradient);
 
 }  // namespace evermoe

@@ -20,9 +20,10 @@ struct NonFinite {
   friend bool operator==(const NonFinite&, const NonFinite&) = default;
 };
 
-// A number that is smaller the earlier the place comes in the order of a step: state, then micro-batch
-// by micro-batch the forward pass along the model and the backward pass against it, then gradients of
-// weights. So ranks agree on the first place by a minimum. kAllFinite: there is no such place.
+// A number that is smaller the earlier the place comes in the order of a step: state, then
+// micro-batch by micro-batch the forward pass along the model and the backward pass against it,
+// then gradients of weights. So ranks agree on the first place by a minimum. kAllFinite: there is
+// no such place.
 inline constexpr int64_t kAllFinite = std::numeric_limits<int64_t>::max();
 int64_t to_key(const NonFinite& place);
 std::optional<NonFinite> from_key(int64_t key);

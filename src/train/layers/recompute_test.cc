@@ -18,7 +18,8 @@ using States = std::map<std::string, at::Tensor>;
 // A catch-up: parts of the operators become active step by step.
 ActiveOperators active_in(int step, size_t operators) {
   ActiveOperators active(operators, true);
-  for (size_t i = 0; i < operators; ++i) active[i] = step > 2 || (i * 7 + 3) % 5 < static_cast<size_t>(2 * step);
+  for (size_t i = 0; i < operators; ++i)
+    active[i] = step > 2 || (i * 7 + 3) % 5 < static_cast<size_t>(2 * step);
   return active;
 }
 
@@ -26,17 +27,19 @@ States trained(const std::string& style, const std::vector<std::string>& setting
   TrainingCluster cluster("recompute");
   std::mutex mutex;
   States states;
-  const absl::Status status = run_recoverable(cluster, tiny_config(style, settings), [&](RecoverableRank& self) -> absl::Status {
-    RETURN_IF_ERROR(self.steps(1));
-    for (int step = 0; step < 4; ++step) RETURN_IF_ERROR(self.step(active_in(step, self.all_active().size())));
-    const std::lock_guard lock(mutex);
-    for (OperatorState* const state : self.trainer().operator_states()) {
-      const std::string name = absl::StrCat(self.rank().value, "/", state->spec().name);
-      states[name + "/gradient"] = state->shard_gradient().clone();
-      states[name + "/master"] = state->master().clone();
-    }
-    return absl::OkStatus();
-  });
+  const absl::Status status = run_recoverable(
+      cluster, tiny_config(style, settings), [&](RecoverableRank& self) -> absl::Status {
+        RETURN_IF_ERROR(self.steps(1));
+        for (int step = 0; step < 4; ++step)
+          RETURN_IF_ERROR(self.step(active_in(step, self.all_active().size())));
+        const std::lock_guard lock(mutex);
+        for (OperatorState* const state : self.trainer().operator_states()) {
+          const std::string name = absl::StrCat(self.rank().value, "/", state->spec().name);
+          states[name + "/gradient"] = state->shard_gradient().clone();
+          states[name + "/master"] = state->master().clone();
+        }
+        return absl::OkStatus();
+      });
   EXPECT_TRUE(status.ok()) << status;
   return states;
 }
@@ -47,25 +50,30 @@ class RecomputeTest : public testing::TestWithParam<Case> {};
 TEST_P(RecomputeTest, HasTheBitsOfKeptActivations) {
   const auto& [style, precision] = GetParam();
   const auto train = [&](const std::string& recompute, const std::string& deferred) {
-    return trained(style, {"train.precision=" + precision, "train.recompute=" + recompute, "train.deferred_bytes=" + deferred,
-                           "train.micro_batches=5", "train.micro_batch_size=1", "model.sequence_length=64",
-                           "parallel.stages=2", "parallel.lanes=[2, 3]", "parallel.expert_replicas=2"});
+    return trained(style,
+                   {"train.precision=" + precision, "train.recompute=" + recompute,
+                    "train.deferred_bytes=" + deferred, "train.micro_batches=5",
+                    "train.micro_batch_size=1", "model.sequence_length=64", "parallel.stages=2",
+                    "parallel.lanes=[2, 3]", "parallel.expert_replicas=2"});
   };
   const States kept = train("none", "256MiB");
   ASSERT_FALSE(kept.empty());
   for (const char* recompute : {"experts", "layer"}) {
     for (const char* deferred : {"0B", "100KiB", "256MiB"}) {
       for (const auto& [name, state] : train(recompute, deferred)) {
-        EXPECT_TRUE(at::equal(state, kept.at(name))) << name << ", " << recompute << ", " << deferred;
+        EXPECT_TRUE(at::equal(state, kept.at(name)))
+            << name << ", " << recompute << ", " << deferred;
       }
     }
   }
 }
 INSTANTIATE_TEST_SUITE_P(All, RecomputeTest,
-                         testing::Combine(testing::Values("gpt-moe", "qwen-moe", "deepseek-moe", "mixtral"),
+                         testing::Combine(testing::Values("gpt-moe", "qwen-moe", "deepseek-moe",
+                                                          "mixtral"),
                                           testing::Values("fp32", "bf16", "fp16", "fp64")),
                          [](const auto& info) {
-                           std::string name = std::get<0>(info.param) + "_" + std::get<1>(info.param);
+                           std::string name =
+                               std::get<0>(info.param) + "_" + std::get<1>(info.param);
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });

@@ -19,8 +19,12 @@ ReferenceModel::ReferenceModel(const ModelShape& shape, uint64_t seed, at::Scala
     fill_initial_weights(op, seed, {0, op.flat_size},
                          {initial.mutable_data_ptr<float>(), static_cast<size_t>(op.flat_size)});
     for (const ParameterSpec& parameter : op.parameters) {
-      weights_[op.name + "/" + parameter.name] = initial.narrow(0, parameter.offset, parameter.numel())
-                                                     .view(parameter.shape).to(type).clone().requires_grad_(true);
+      weights_[op.name + "/" + parameter.name] =
+          initial.narrow(0, parameter.offset, parameter.numel())
+              .view(parameter.shape)
+              .to(type)
+              .clone()
+              .requires_grad_(true);
     }
   }
 }
@@ -33,28 +37,33 @@ const OperatorSpec& ReferenceModel::spec(const std::string& name) const {
   __builtin_unreachable();
 }
 
-const at::Tensor& ReferenceModel::weight(const std::string& op, const std::string& parameter) const {
+const at::Tensor& ReferenceModel::weight(const std::string& op,
+                                         const std::string& parameter) const {
   return weights_.at(op + "/" + parameter);
 }
 bool ReferenceModel::has(const std::string& op, const std::string& parameter) const {
   return weights_.contains(op + "/" + parameter);
 }
 
-at::Tensor ReferenceModel::affine(const at::Tensor& x, const std::string& op, const std::string& name) const {
+at::Tensor ReferenceModel::affine(const at::Tensor& x, const std::string& op,
+                                  const std::string& name) const {
   at::Tensor y = at::matmul(x, weight(op, name + ".weight").t());
   return has(op, name + ".bias") ? y + weight(op, name + ".bias") : y;
 }
 
-at::Tensor ReferenceModel::norm(const at::Tensor& x, const std::string& op, const std::string& name) const {
+at::Tensor ReferenceModel::norm(const at::Tensor& x, const std::string& op,
+                                const std::string& name) const {
   const at::Tensor& w = weight(op, name + ".weight");
   if (shape_.norm == NormKind::kRmsNorm) {
     return x / at::sqrt((x * x).mean(-1, true) + shape_.norm_epsilon) * w;
   }
   const at::Tensor centred = x - x.mean(-1, true);
-  return centred / at::sqrt((centred * centred).mean(-1, true) + shape_.norm_epsilon) * w + weight(op, name + ".bias");
+  return centred / at::sqrt((centred * centred).mean(-1, true) + shape_.norm_epsilon) * w +
+         weight(op, name + ".bias");
 }
 
-at::Tensor ReferenceModel::feed_forward(const at::Tensor& x, const std::string& op, const std::string& prefix) const {
+at::Tensor ReferenceModel::feed_forward(const at::Tensor& x, const std::string& op,
+                                        const std::string& prefix) const {
   at::Tensor up = affine(x, op, prefix + "up");
   if (shape_.activation == ActivationKind::kSwiGlu) {
     const int64_t width = up.size(-1) / 2;
@@ -76,7 +85,8 @@ at::Tensor ReferenceModel::attention(const at::Tensor& x, const std::string& op)
     at::Tensor q = qkv.select(2, h), k = qkv.select(2, shape_.heads + kv);
     const at::Tensor v = qkv.select(2, shape_.heads + shape_.kv_heads + kv);
     if (shape_.position == PositionKind::kRotary) {
-      const at::Tensor frequency = at::pow(shape_.rope_theta, -at::arange(0, d, 2, at::kDouble) / d);
+      const at::Tensor frequency =
+          at::pow(shape_.rope_theta, -at::arange(0, d, 2, at::kDouble) / d);
       const at::Tensor angle = at::outer(position, frequency);
       const at::Tensor c = at::cos(angle).to(type_), s = at::sin(angle).to(type_);
       const auto rotate = [&](const at::Tensor& t) {
@@ -94,7 +104,8 @@ at::Tensor ReferenceModel::attention(const at::Tensor& x, const std::string& op)
   return affine(at::stack(heads, 2).reshape({batch, length, -1}), op, "attention.out");
 }
 
-at::Tensor ReferenceModel::mixture(const at::Tensor& x, int64_t layer, at::Tensor& auxiliary) const {
+at::Tensor ReferenceModel::mixture(const at::Tensor& x, int64_t layer,
+                                   at::Tensor& auxiliary) const {
   const std::string prefix = "layer." + std::to_string(layer) + ".";
   const at::Tensor logits = at::matmul(x, weight(prefix + "gate", "weight").t());
   const at::Tensor probabilities = at::softmax(logits, -1);
@@ -116,7 +127,8 @@ at::Tensor ReferenceModel::mixture(const at::Tensor& x, int64_t layer, at::Tenso
   return output;
 }
 
-ReferenceModel::Losses ReferenceModel::forward(const at::Tensor& inputs, const at::Tensor& targets) const {
+ReferenceModel::Losses ReferenceModel::forward(const at::Tensor& inputs,
+                                               const at::Tensor& targets) const {
   at::Tensor x = weight("embedding", "token.weight").index({inputs});
   if (shape_.position == PositionKind::kLearned) x = x + weight("embedding", "position.weight");
   Losses losses{{}, at::zeros({}, type_)};
@@ -137,14 +149,16 @@ ReferenceModel::Losses ReferenceModel::forward(const at::Tensor& inputs, const a
     }
     x = x + added.view_as(x);
   }
-  const at::Tensor logits = at::matmul(norm(x, "head", "norm"), weight("head", "output.weight").t());
+  const at::Tensor logits =
+      at::matmul(norm(x, "head", "norm"), weight("head", "output.weight").t());
   losses.loss = -at::log_softmax(logits, -1).gather(-1, targets.unsqueeze(-1)).mean();
   return losses;
 }
 
 double ReferenceModel::gradient_norm() const {
   double sum = 0;
-  for (const auto& [name, w] : weights_) sum += w.grad().to(at::kDouble).square().sum().item<double>();
+  for (const auto& [name, w] : weights_)
+    sum += w.grad().to(at::kDouble).square().sum().item<double>();
   return std::sqrt(sum);
 }
 
@@ -166,7 +180,9 @@ double ReferenceModel::step(const std::vector<std::pair<at::Tensor, at::Tensor>>
   if (adam_ == nullptr) {
     const auto options = [&](double decay) {
       return std::make_unique<torch::optim::AdamWOptions>(torch::optim::AdamWOptions(learning_rate)
-          .betas({train.beta1, train.beta2}).eps(train.epsilon).weight_decay(decay));
+                                                              .betas({train.beta1, train.beta2})
+                                                              .eps(train.epsilon)
+                                                              .weight_decay(decay));
     };
     std::vector<at::Tensor> decayed, undecayed;
     for (const OperatorSpec& op : operators_) {
@@ -178,7 +194,8 @@ double ReferenceModel::step(const std::vector<std::pair<at::Tensor, at::Tensor>>
     groups.emplace_back(decayed, options(train.weight_decay));
     groups.emplace_back(undecayed, options(0));
     adam_ = std::make_shared<Adam>();
-    adam_->optimizer = std::make_unique<torch::optim::AdamW>(groups, torch::optim::AdamWOptions(learning_rate));
+    adam_->optimizer =
+        std::make_unique<torch::optim::AdamW>(groups, torch::optim::AdamWOptions(learning_rate));
   }
   for (auto& group : adam_->optimizer->param_groups()) group.options().set_lr(learning_rate);
   adam_->optimizer->step();
@@ -194,7 +211,11 @@ at::Tensor ReferenceModel::flat(const OperatorSpec& op, bool gradients) const {
   return result;
 }
 
-at::Tensor ReferenceModel::flat_weights(const std::string& name) const { return flat(spec(name), false); }
-at::Tensor ReferenceModel::flat_gradients(const std::string& name) const { return flat(spec(name), true); }
+at::Tensor ReferenceModel::flat_weights(const std::string& name) const {
+  return flat(spec(name), false);
+}
+at::Tensor ReferenceModel::flat_gradients(const std::string& name) const {
+  return flat(spec(name), true);
+}
 
 }  // namespace evermoe

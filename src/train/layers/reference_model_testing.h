@@ -1,6 +1,6 @@
 // The same model in plain torch, for comparison: one process, autograd leaves, obvious operations
-// (masked softmax attention, a loop over experts) and torch's own AdamW. Nothing here is shared with
-// the trainer but the operators' names and shapes.
+// (masked softmax attention, a loop over experts) and torch's own AdamW. Nothing here is shared
+// with the trainer but the operators' names and shapes.
 #pragma once
 
 #include <map>
@@ -28,8 +28,8 @@ class ReferenceModel {
 
   // One step over the given micro-batches: gradients of the mean of loss + auxiliary, clipped by
   // global norm, AdamW. Returns the mean loss. With apply false only the gradients are made.
-  double step(const std::vector<std::pair<at::Tensor, at::Tensor>>& micro_batches, const TrainConfig& train,
-              double learning_rate, bool apply);
+  double step(const std::vector<std::pair<at::Tensor, at::Tensor>>& micro_batches,
+              const TrainConfig& train, double learning_rate, bool apply);
 
   // Flat layout of one operator, of its weights or gradients.
   at::Tensor flat_weights(const std::string& operator_name) const;
@@ -43,7 +43,8 @@ class ReferenceModel {
   bool has(const std::string& operator_name, const std::string& parameter) const;
   at::Tensor affine(const at::Tensor& x, const std::string& op, const std::string& name) const;
   at::Tensor norm(const at::Tensor& x, const std::string& op, const std::string& name) const;
-  at::Tensor feed_forward(const at::Tensor& x, const std::string& op, const std::string& prefix) const;
+  at::Tensor feed_forward(const at::Tensor& x, const std::string& op,
+                          const std::string& prefix) const;
   at::Tensor attention(const at::Tensor& x, const std::string& op) const;
   at::Tensor mixture(const at::Tensor& x, int64_t layer, at::Tensor& auxiliary) const;
   at::Tensor flat(const OperatorSpec& spec, bool gradients) const;

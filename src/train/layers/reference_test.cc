@@ -9,7 +9,8 @@
 namespace evermoe {
 namespace {
 
-// FP64 asks whether it is the same function, FP32 allows for sums in another order. Observed: 1.5e-15 and 4.4e-7.
+// FP64 asks whether it is the same function, FP32 allows for sums in another order.
+// Observed: 1.5e-15 and 4.4e-7.
 constexpr double kFp64Tolerance = 1e-12;
 constexpr double kFp32Tolerance = 2e-6;
 
@@ -20,8 +21,9 @@ double relative_difference(const at::Tensor& a, const at::Tensor& b) {
   return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>() / scale;
 }
 
-std::vector<std::pair<at::Tensor, at::Tensor>> micro_batches_of(const JobConfig& config, const TokenParts& tokens,
-                                                                 Step step) {
+std::vector<std::pair<at::Tensor, at::Tensor>> micro_batches_of(const JobConfig& config,
+                                                                const TokenParts& tokens,
+                                                                Step step) {
   const BatchReader reader(config, tokens.training, tokens.validation, at::kCPU);
   std::vector<std::pair<at::Tensor, at::Tensor>> all;
   for (int32_t m = 0; m < config.train.micro_batches; ++m) {
@@ -42,7 +44,8 @@ class ReferenceTest : public testing::TestWithParam<Case> {
  protected:
   JobConfig config(const std::string& precision, const std::string& more = "train.seed=11") const {
     std::vector<std::string> settings = {"train.precision=" + precision, "train.micro_batches=5",
-                                         "train.micro_batch_size=1", "model.sequence_length=64", more};
+                                         "train.micro_batch_size=1", "model.sequence_length=64",
+                                         more};
     settings.insert(settings.end(), GetParam().settings.begin(), GetParam().settings.end());
     return tiny_config(GetParam().style, settings);
   }
@@ -58,17 +61,24 @@ class ReferenceTest : public testing::TestWithParam<Case> {
     });
     ASSERT_TRUE(result.status.ok()) << result.status;
     ReferenceModel reference(job.model, job.train.seed, type);
-    const double expected = reference.step(micro_batches_of(job, cluster.tokens(), Step(0)), job.train, 0, false);
+    const double expected =
+        reference.step(micro_batches_of(job, cluster.tokens(), Step(0)), job.train, 0, false);
     EXPECT_NEAR(loss, expected, tolerance * expected);
     for (const OperatorSpec& op : reference.operators()) {
-      EXPECT_LE(relative_difference(result.gradients.at(op.name), reference.flat_gradients(op.name)), tolerance)
+      EXPECT_LE(
+          relative_difference(result.gradients.at(op.name), reference.flat_gradients(op.name)),
+          tolerance)
           << op.name;
     }
   }
 };
 
-TEST_P(ReferenceTest, GradientsAgreeInFp64) { compare_gradients("fp64", at::kDouble, kFp64Tolerance); }
-TEST_P(ReferenceTest, GradientsAgreeInFp32) { compare_gradients("fp32", at::kFloat, kFp32Tolerance); }
+TEST_P(ReferenceTest, GradientsAgreeInFp64) {
+  compare_gradients("fp64", at::kDouble, kFp64Tolerance);
+}
+TEST_P(ReferenceTest, GradientsAgreeInFp32) {
+  compare_gradients("fp32", at::kFloat, kFp32Tolerance);
+}
 
 TEST_P(ReferenceTest, ThreeUpdatesAgreeInFp64) {
   // A small norm limit, so that clipping takes part.
@@ -83,24 +93,30 @@ TEST_P(ReferenceTest, ThreeUpdatesAgreeInFp64) {
   ASSERT_TRUE(result.status.ok()) << result.status;
   ReferenceModel reference(job.model, job.train.seed, at::kDouble);
   for (int i = 0; i < 3; ++i) {
-    reference.step(micro_batches_of(job, cluster.tokens(), Step(i)), job.train, learning_rate(job.train, Step(i)), true);
+    reference.step(micro_batches_of(job, cluster.tokens(), Step(i)), job.train,
+                   learning_rate(job.train, Step(i)), true);
   }
   for (const OperatorSpec& op : reference.operators()) {
-    EXPECT_LE(relative_difference(result.weights.at(op.name), reference.flat_weights(op.name)), 1e-8) << op.name;
+    EXPECT_LE(relative_difference(result.weights.at(op.name), reference.flat_weights(op.name)),
+              1e-8)
+        << op.name;
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Topologies, ReferenceTest,
-    testing::Values(Case{"qwen_1x1", "qwen-moe", {}},
-                    Case{"qwen_1x2", "qwen-moe", {"parallel.lanes=2"}},
-                    Case{"qwen_2x1", "qwen-moe", {"parallel.stages=2"}},
-                    Case{"qwen_2x2", "qwen-moe", {"parallel.stages=2", "parallel.lanes=2"}},
-                    Case{"qwen_2x3_replicas", "qwen-moe",
-                         {"parallel.stages=2", "parallel.lanes=3", "parallel.expert_replicas=2"}},
-                    Case{"gpt_unequal_widths", "gpt-moe", {"parallel.stages=2", "parallel.lanes=[3, 1]"}},
-                    Case{"deepseek_unequal_widths", "deepseek-moe", {"parallel.stages=2", "parallel.lanes=[1, 2]"}},
-                    Case{"mixtral_2x2", "mixtral", {"parallel.stages=2", "parallel.lanes=2"}}),
+    testing::Values(
+        Case{"qwen_1x1", "qwen-moe", {}}, Case{"qwen_1x2", "qwen-moe", {"parallel.lanes=2"}},
+        Case{"qwen_2x1", "qwen-moe", {"parallel.stages=2"}},
+        Case{"qwen_2x2", "qwen-moe", {"parallel.stages=2", "parallel.lanes=2"}},
+        Case{"qwen_2x3_replicas",
+             "qwen-moe",
+             {"parallel.stages=2", "parallel.lanes=3", "parallel.expert_replicas=2"}},
+        Case{"gpt_unequal_widths", "gpt-moe", {"parallel.stages=2", "parallel.lanes=[3, 1]"}},
+        Case{"deepseek_unequal_widths",
+             "deepseek-moe",
+             {"parallel.stages=2", "parallel.lanes=[1, 2]"}},
+        Case{"mixtral_2x2", "mixtral", {"parallel.stages=2", "parallel.lanes=2"}}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -10,7 +10,9 @@ bool on_stage(const OperatorSpec& spec, const Topology& topology, int stage) {
   switch (spec.kind) {
     case OperatorKind::kEmbedding: return topology.holds_embedding(stage);
     case OperatorKind::kHead: return topology.holds_head(stage);
-    default: return spec.layer >= topology.first_layer(stage) && spec.layer < topology.first_layer(stage + 1);
+    default:
+      return spec.layer >= topology.first_layer(stage) &&
+             spec.layer < topology.first_layer(stage + 1);
   }
 }
 
@@ -21,19 +23,22 @@ void append(const ExpertLoads& loads, ExpertLoads& all) {
 
 }  // namespace
 
-std::vector<OperatorSpec> operators_of_stage(const ModelShape& shape, const Topology& topology, int stage) {
+std::vector<OperatorSpec> operators_of_stage(const ModelShape& shape, const Topology& topology,
+                                             int stage) {
   std::vector<OperatorSpec> specs = model_operators(shape);
   std::erase_if(specs, [&](const OperatorSpec& spec) { return !on_stage(spec, topology, stage); });
   return specs;
 }
 
 StageModel::StageModel(const ModelShape& shape, const Topology& topology, Role role,
-                       const ExpertPlacement& placement, StageGroups groups, StateTypes types, Recompute recompute)
+                       const ExpertPlacement& placement, StageGroups groups, StateTypes types,
+                       Recompute recompute)
     : shape_(shape), types_(types), placement_(placement) {
   LayerOperators layer;
   const auto finish_layer = [&] {
     if (layer.block == nullptr) return;
-    blocks_.push_back(std::make_unique<Block>(std::move(layer), shape_, placement_, *groups.stage, types, recompute));
+    blocks_.push_back(std::make_unique<Block>(std::move(layer), shape_, placement_, *groups.stage,
+                                              types, recompute));
     layer = LayerOperators();
   };
   for (OperatorSpec& spec : operators_of_stage(shape, topology, role.stage)) {
@@ -72,7 +77,8 @@ at::Tensor StageModel::new_boundary(int64_t batch) const {
 at::Tensor StageModel::embed(const at::Tensor& tokens) const {
   at::Tensor x = embedding_->parameter("token.weight").value.index_select(0, tokens.flatten());
   if (shape_.position == PositionKind::kLearned) {
-    x = (x.view({tokens.size(0), tokens.size(1), shape_.hidden}) + embedding_->parameter("position.weight").value)
+    x = (x.view({tokens.size(0), tokens.size(1), shape_.hidden}) +
+         embedding_->parameter("position.weight").value)
             .view({-1, shape_.hidden});
   }
   return x;
@@ -91,15 +97,17 @@ void StageModel::embed_backward(const at::Tensor& tokens, const at::Tensor& grad
 }
 
 at::Tensor StageModel::loss_of(const at::Tensor& x, const at::Tensor& targets, double scale) const {
-  const at::Tensor normal =
-      shape_.norm == NormKind::kRmsNorm
-          ? rms_norm(x, head_->parameter("norm.weight"), shape_.norm_epsilon)
-          : layer_norm(x, head_->parameter("norm.weight"), head_->parameter("norm.bias"), shape_.norm_epsilon);
-  return head_loss(normal, head_->parameter("output.weight"), targets.flatten(), types_.master, scale);
+  const at::Tensor normal = shape_.norm == NormKind::kRmsNorm
+                                ? rms_norm(x, head_->parameter("norm.weight"), shape_.norm_epsilon)
+                                : layer_norm(x, head_->parameter("norm.weight"),
+                                             head_->parameter("norm.bias"), shape_.norm_epsilon);
+  return head_loss(normal, head_->parameter("output.weight"), targets.flatten(), types_.master,
+                   scale);
 }
 
-MicroBatchGraph StageModel::forward(int64_t batch, const at::Tensor& tokens, const at::Tensor& input,
-                                    const at::Tensor& targets, double scale, const FiniteProbe* probe) {
+MicroBatchGraph StageModel::forward(int64_t batch, const at::Tensor& tokens,
+                                    const at::Tensor& input, const at::Tensor& targets,
+                                    double scale, const FiniteProbe* probe) {
   MicroBatchGraph graph;
   graph.scale = scale;
   graph.present = batch > 0;
@@ -116,7 +124,8 @@ MicroBatchGraph StageModel::forward(int64_t batch, const at::Tensor& tokens, con
   // On every rank, whether or not anything in front of it needs the gradient: otherwise this rank's
   // all-to-all would have no backward and its peers would wait for ever.
   graph.input.requires_grad_(true);
-  if (probe != nullptr && embedding_ != nullptr && graph.present) probe->watch(graph.input, embedding_->spec().name);
+  if (probe != nullptr && embedding_ != nullptr && graph.present)
+    probe->watch(graph.input, embedding_->spec().name);
   at::Tensor x = graph.input;
   for (const auto& block : blocks_) {
     BlockResult result = block->forward(x, batch, probe);
@@ -125,14 +134,16 @@ MicroBatchGraph StageModel::forward(int64_t batch, const at::Tensor& tokens, con
     append(result.loads, graph.loads);
     if (!result.auxiliary_loss.defined()) continue;
     ++graph.gates;
-    graph.auxiliary_loss =
-        graph.auxiliary_loss.defined() ? graph.auxiliary_loss + result.auxiliary_loss : result.auxiliary_loss;
+    graph.auxiliary_loss = graph.auxiliary_loss.defined()
+                               ? graph.auxiliary_loss + result.auxiliary_loss
+                               : result.auxiliary_loss;
   }
   graph.output = x;
   if (head_ != nullptr && graph.present) {
     // The last rows, if not all count.
     const int64_t counted = targets.numel();
-    graph.output = loss_of(counted == x.size(0) ? x : x.narrow(0, x.size(0) - counted, counted), targets, scale);
+    graph.output = loss_of(counted == x.size(0) ? x : x.narrow(0, x.size(0) - counted, counted),
+                           targets, scale);
   }
   return graph;
 }

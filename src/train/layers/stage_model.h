@@ -40,13 +40,15 @@ struct StageGroups {
 };
 
 // Every operator of a stage in canonical order, whichever lanes hold it.
-std::vector<OperatorSpec> operators_of_stage(const ModelShape& shape, const Topology& topology, int stage);
+std::vector<OperatorSpec> operators_of_stage(const ModelShape& shape, const Topology& topology,
+                                             int stage);
 
 class StageModel {
  public:
   // Groups must outlive the model.
   StageModel(const ModelShape& shape, const Topology& topology, Role role,
-             const ExpertPlacement& placement, StageGroups groups, StateTypes types, Recompute recompute);
+             const ExpertPlacement& placement, StageGroups groups, StateTypes types,
+             Recompute recompute);
 
   // Operators of this rank in canonical order.
   std::vector<OperatorState*> operators();
@@ -55,17 +57,17 @@ class StageModel {
   // Memory for the activations or gradients of one micro-batch at a stage boundary.
   at::Tensor new_boundary(int64_t batch) const;
 
-  // Rows of a present micro-batch are batch * sequence_length. First stage: `tokens` [B, T], `input`
-  // undefined; others: `input` from the stage before. Last stage: `targets` of the last targets.numel()
-  // rows, the only ones whose loss counts. An absent micro-batch has batch 0. Gradients are those of `scale` *
-  // (loss + auxiliary losses). `probe` looks on; null: nobody does. Communicates (all-to-all), so throws
-  // StatusError.
+  // Rows of a present micro-batch are batch * sequence_length. First stage: `tokens` [B, T],
+  // `input` undefined; others: `input` from the stage before. Last stage: `targets` of the last
+  // targets.numel() rows, the only ones whose loss counts. An absent micro-batch has batch 0.
+  // Gradients are those of `scale` * (loss + auxiliary losses). `probe` looks on; null: nobody
+  // does. Communicates (all-to-all), so throws StatusError.
   MicroBatchGraph forward(int64_t batch, const at::Tensor& tokens, const at::Tensor& input,
                           const at::Tensor& targets, double scale, const FiniteProbe* probe);
 
-  // Adds weight gradients, as far as forward() has not done so already (head), and returns the gradient of
-  // the input (undefined on the first stage). `output_gradient` comes from the stage behind, already
-  // scaled; undefined on the last stage. Throws StatusError.
+  // Adds weight gradients, as far as forward() has not done so already (head), and returns the
+  // gradient of the input (undefined on the first stage). `output_gradient` comes from the stage
+  // behind, already scaled; undefined on the last stage. Throws StatusError.
   at::Tensor backward(MicroBatchGraph graph, const at::Tensor& output_gradient);
 
  private:
@@ -78,7 +80,7 @@ class StageModel {
   const ExpertPlacement placement_;
   std::unique_ptr<OperatorState> embedding_;  // first stage
   std::vector<std::unique_ptr<Block>> blocks_;
-  std::unique_ptr<OperatorState> head_;       // last stage
+  std::unique_ptr<OperatorState> head_;  // last stage
 };
 
 }  // namespace evermoe

@@ -14,7 +14,8 @@ at::Tensor index_tensor(std::span<const int64_t> values, at::Device device) {
 }
 
 // oneDNN generates its 16-bit matrix kernels for one number of rows each, which costs more than it
-// computes in when every expert of every micro-batch has another number; FP32 goes to MKL, which does not.
+// computes in when every expert of every micro-batch has another number; FP32 goes to MKL, which
+// does not.
 int64_t row_multiple(at::ScalarType type) {
   return type == at::kBFloat16 || type == at::kHalf ? 16 : 1;
 }
@@ -95,11 +96,14 @@ at::Tensor TokenDispatch::to_experts(const at::Tensor& tokens) {
     output = slots_to_layout(tokens.detach().index_select(0, token_of_position_));
   }
   const int64_t token_count = tokens.size(0);
-  return with_gradient(output, {tokens}, [self = shared_from_this(), token_count](const at::Tensor& gradient) {
-    // A token's gradient is the sum over its choices, in their order: no scatter, so no atomics.
-    const at::Tensor slots = self->layout_to_slots(gradient.contiguous());
-    return std::vector<at::Tensor>{slots.view({token_count, self->top_k_, gradient.size(1)}).sum(1)};
-  });
+  return with_gradient(output, {tokens},
+                       [self = shared_from_this(), token_count](const at::Tensor& gradient) {
+                         // A token's gradient is the sum over its choices, in their order: no
+                         // scatter, so no atomics.
+                         const at::Tensor slots = self->layout_to_slots(gradient.contiguous());
+                         return std::vector<at::Tensor>{
+                             slots.view({token_count, self->top_k_, gradient.size(1)}).sum(1)};
+                       });
 }
 
 at::Tensor TokenDispatch::to_tokens(const at::Tensor& expert_outputs) {
@@ -109,11 +113,14 @@ at::Tensor TokenDispatch::to_tokens(const at::Tensor& expert_outputs) {
     const at::Tensor slots = layout_to_slots(expert_outputs.detach());
     output = slots.view({slots.size(0) / top_k_, top_k_, slots.size(1)});
   }
-  return with_gradient(output, {expert_outputs}, [self = shared_from_this()](const at::Tensor& gradient) {
-    const at::Tensor rows = gradient.reshape({gradient.size(0) * gradient.size(1), gradient.size(2)});
-    const at::Tensor in_send_order = at::empty_like(rows).index_copy_(0, self->slot_position_, rows);
-    return std::vector<at::Tensor>{self->slots_to_layout(in_send_order)};
-  });
+  return with_gradient(
+      output, {expert_outputs}, [self = shared_from_this()](const at::Tensor& gradient) {
+        const at::Tensor rows =
+            gradient.reshape({gradient.size(0) * gradient.size(1), gradient.size(2)});
+        const at::Tensor in_send_order =
+            at::empty_like(rows).index_copy_(0, self->slot_position_, rows);
+        return std::vector<at::Tensor>{self->slots_to_layout(in_send_order)};
+      });
 }
 
 }  // namespace evermoe

@@ -1,4 +1,5 @@
-// Tokens to experts and back, inside one stage group: all-to-all without padding, with its backward.
+// Tokens to experts and back, inside one stage group: all-to-all without padding, with its
+// backward.
 #pragma once
 
 #include <cstdint>

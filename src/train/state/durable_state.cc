@@ -30,8 +30,10 @@ absl::StatusOr<std::string> broadcast_text(Communicator& world, const std::strin
 absl::StatusOr<std::string> first_reason(Communicator& world, const std::string& own) {
   std::vector<std::byte> all(kReasonBytesMax * world.size());
   std::vector<int64_t> begins;
-  for (int r = 0; r <= world.size(); ++r) begins.push_back(static_cast<int64_t>(kReasonBytesMax) * r);
-  std::memcpy(all.data() + begins[world.index()], own.data(), std::min(own.size(), kReasonBytesMax - 1));
+  for (int r = 0; r <= world.size(); ++r)
+    begins.push_back(static_cast<int64_t>(kReasonBytesMax) * r);
+  std::memcpy(all.data() + begins[world.index()], own.data(),
+              std::min(own.size(), kReasonBytesMax - 1));
   RETURN_IF_ERROR(world.all_gather(all, begins));
   for (int r = 0; r < world.size(); ++r) {
     const std::string reason(reinterpret_cast<const char*>(all.data() + begins[r]));
@@ -40,7 +42,8 @@ absl::StatusOr<std::string> first_reason(Communicator& world, const std::string&
   return std::string("unknown reason");
 }
 
-absl::Status compare_identity(const TrainingPosition& position, const std::string& own, const std::string& path) {
+absl::Status compare_identity(const TrainingPosition& position, const std::string& own,
+                              const std::string& path) {
   const std::string difference = identity_difference(position.model_identity, own);
   if (difference.empty()) return absl::OkStatus();
   return InvalidInput(absl::StrCat(path, " is of another model or other data: ", difference,
@@ -49,7 +52,8 @@ absl::Status compare_identity(const TrainingPosition& position, const std::strin
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> DurableState::agreed_candidates(Communicator& world) const {
+absl::StatusOr<std::vector<std::string>> DurableState::agreed_candidates(
+    Communicator& world) const {
   std::string own;
   if (world.index() == 0) {
     const auto found = list_checkpoints(*environment_.files, environment_.checkpoint_directory);
@@ -62,8 +66,9 @@ absl::StatusOr<std::vector<std::string>> DurableState::agreed_candidates(Communi
 
 std::string DurableState::identity() const {
   const TokenPart& part = environment_.training;
-  return absl::StrCat(model_identity(model_.config()), "data.contents=", to_hex(part.file->contents()), "\ndata.part=",
-                      part.begin, "..", part.end, "\n");
+  return absl::StrCat(model_identity(model_.config()),
+                      "data.contents=", to_hex(part.file->contents()), "\ndata.part=", part.begin,
+                      "..", part.end, "\n");
 }
 
 void DurableState::initialise(TrainingPosition& position) {
@@ -79,7 +84,8 @@ absl::Status DurableState::restore(const std::string& path, TrainingPosition& po
   RETURN_IF_ERROR(guard([&] { return load_shards(*checkpoint, model_.operators()); }));
   position = checkpoint->position();
   const TrainConfig& train = model_.config().train;
-  if (train.precision == Precision::kFp16 && position.loss_scale < 1) position.loss_scale = train.initial_loss_scale;
+  if (train.precision == Precision::kFp16 && position.loss_scale < 1)
+    position.loss_scale = train.initial_loss_scale;
   return absl::OkStatus();
 }
 
@@ -117,7 +123,8 @@ absl::StatusOr<Resumption> DurableState::resume(Communicator& world, TrainingPos
 
 absl::Status DurableState::restore(Step step, TrainingPosition& position) {
   if (step > Step(0)) {
-    return restore(join_path(environment_.checkpoint_directory, step_directory_name(step)), position);
+    return restore(join_path(environment_.checkpoint_directory, step_directory_name(step)),
+                   position);
   }
   return guard([&] {
     initialise(position);
@@ -149,9 +156,10 @@ absl::Status DurableState::open(Opening opening, Step pinned) {
   options.joins_others = opening == Opening::kAmong;
   ASSIGN_OR_RETURN(saver_, CheckpointSaver::open(*environment_.files, options));
   publish_requested_ = Step(-1);
-  // A predecessor may have died while it published the newest one: that is done again. Older ones, of
-  // which the records of a catch-up tell, are history.
-  if (opening == Opening::kAmong && is_publisher()) publish_requested_ = Step(newest_visible().value - 1);
+  // A predecessor may have died while it published the newest one: that is done again. Older ones,
+  // of which the records of a catch-up tell, are history.
+  if (opening == Opening::kAmong && is_publisher())
+    publish_requested_ = Step(newest_visible().value - 1);
   return absl::OkStatus();
 }
 

@@ -1,4 +1,5 @@
-// The durable store as one rank of a job uses it: what a run goes on from, and what it leaves behind.
+// The durable store as one rank of a job uses it: what a run goes on from, and what it leaves
+// behind.
 #pragma once
 
 #include <memory>
@@ -23,12 +24,15 @@ struct Resumption {
 class DurableState {
  public:
   // Both outlive this. Nothing is saved before open().
-  DurableState(const TrainerEnvironment& environment, RankModel& model) : environment_(environment), model_(model) {}
+  DurableState(const TrainerEnvironment& environment, RankModel& model)
+      : environment_(environment), model_(model) {}
 
-  // ---- reading. Masters and moments only: compute weights have to be derived from them afterwards.
+  // ---- reading. Masters and moments only: compute weights have to be derived from them
+  // afterwards.
 
-  // The newest checkpoint that every rank can read, in whatever topology it was written, or the initial
-  // state if there is none. InvalidInput if it belongs to another model. Collective over `world`.
+  // The newest checkpoint that every rank can read, in whatever topology it was written, or the
+  // initial state if there is none. InvalidInput if it belongs to another model. Collective over
+  // `world`.
   absl::StatusOr<Resumption> resume(Communicator& world, TrainingPosition& position);
   // The state at `step`, which resume() has come to once in the life of the job.
   absl::Status restore(Step step, TrainingPosition& position);
@@ -36,8 +40,10 @@ class DurableState {
   // ---- saving
 
   enum class Opening {
-    kAlone,  // no rank saves before rank 0 has opened: what is unfinished is of former runs, and removed
-    kAmong,  // others may be saving; what is unfinished is theirs, or was left by who played this rank before
+    kAlone,  // no rank saves before rank 0 has opened: what is unfinished is of former runs, and
+             // removed
+    kAmong,  // others may be saving; what is unfinished is theirs, or was left by who played this
+             // rank before
   };
   // `pinned`, if any, is not removed when newer checkpoints are published, until saver().unpin().
   absl::Status open(Opening opening, Step pinned);
@@ -60,7 +66,8 @@ class DurableState {
   Step newest_visible() const;
   void initialise(TrainingPosition& position);
   absl::Status restore(const std::string& path, TrainingPosition& position);
-  absl::Status restore_on_all_ranks(Communicator& world, const std::string& path, TrainingPosition& position);
+  absl::Status restore_on_all_ranks(Communicator& world, const std::string& path,
+                                    TrainingPosition& position);
   absl::StatusOr<std::vector<std::string>> agreed_candidates(Communicator& world) const;
 
   const TrainerEnvironment environment_;

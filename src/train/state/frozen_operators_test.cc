@@ -22,10 +22,12 @@ constexpr int kSubsets = 8;
 bool is_frozen(const std::string& name, int subset) {
   if (subset == kSubsets - 1) return true;
   const std::string key = absl::StrCat(name, "/", subset);
-  return fingerprint(std::as_bytes(std::span(key.data(), key.size()))).low % 4 < static_cast<uint64_t>(subset % 4);
+  return fingerprint(std::as_bytes(std::span(key.data(), key.size()))).low % 4 <
+         static_cast<uint64_t>(subset % 4);
 }
 
-absl::Status compare_subset(Trainer& trainer, const std::map<std::string, at::Tensor>& expected, int subset) {
+absl::Status compare_subset(Trainer& trainer, const std::map<std::string, at::Tensor>& expected,
+                            int subset) {
   for (OperatorState* state : trainer.operators()) {
     if (is_frozen(state->spec().name, subset)) {
       state->set_active({});
@@ -39,9 +41,11 @@ absl::Status compare_subset(Trainer& trainer, const std::map<std::string, at::Te
   for (OperatorState* state : trainer.operators()) {
     const std::string& name = state->spec().name;
     if (state->is_frozen()) {
-      EXPECT_TRUE(state->gradient().eq(kUntouched).all().item<bool>()) << name << " is frozen, but was worked on";
+      EXPECT_TRUE(state->gradient().eq(kUntouched).all().item<bool>())
+          << name << " is frozen, but was worked on";
     } else {
-      EXPECT_TRUE(at::equal(state->shard_gradient(), expected.at(name))) << name << ", subset " << subset;
+      EXPECT_TRUE(at::equal(state->shard_gradient(), expected.at(name)))
+          << name << ", subset " << subset;
     }
   }
   return absl::OkStatus();
@@ -54,23 +58,28 @@ TEST_P(FrozenOperatorsTest, GradientsOfTheOthersKeepTheirBits) {
   const auto& [style, precision] = GetParam();
   const JobConfig config = tiny_config(
       style, {"train.precision=" + precision, "train.micro_batches=5", "train.micro_batch_size=1",
-              "model.sequence_length=64", "parallel.stages=2", "parallel.lanes=[2, 3]", "parallel.expert_replicas=2"});
+              "model.sequence_length=64", "parallel.stages=2", "parallel.lanes=[2, 3]",
+              "parallel.expert_replicas=2"});
   TrainingCluster cluster("frozen");
   const ClusterResult result = cluster.run(config, [](Trainer& trainer) -> absl::Status {
     RETURN_IF_ERROR(trainer.step(false).status());
     RETURN_IF_ERROR(trainer.accumulate_gradients().status());
     std::map<std::string, at::Tensor> expected;
-    for (OperatorState* state : trainer.operators()) expected[state->spec().name] = state->shard_gradient().clone();
-    for (int subset = 0; subset < kSubsets; ++subset) RETURN_IF_ERROR(compare_subset(trainer, expected, subset));
+    for (OperatorState* state : trainer.operators())
+      expected[state->spec().name] = state->shard_gradient().clone();
+    for (int subset = 0; subset < kSubsets; ++subset)
+      RETURN_IF_ERROR(compare_subset(trainer, expected, subset));
     return absl::OkStatus();
   });
   EXPECT_TRUE(result.status.ok()) << result.status;
 }
 INSTANTIATE_TEST_SUITE_P(All, FrozenOperatorsTest,
-                         testing::Combine(testing::Values("gpt-moe", "qwen-moe", "deepseek-moe", "mixtral"),
+                         testing::Combine(testing::Values("gpt-moe", "qwen-moe", "deepseek-moe",
+                                                          "mixtral"),
                                           testing::Values("fp32", "bf16")),
                          [](const auto& info) {
-                           std::string name = std::get<0>(info.param) + "_" + std::get<1>(info.param);
+                           std::string name =
+                               std::get<0>(info.param) + "_" + std::get<1>(info.param);
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });

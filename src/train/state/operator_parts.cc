@@ -13,15 +13,17 @@ constexpr int64_t kAutoPartsOfStage = 64;
 
 int part_count(int64_t flat_size, int64_t element_bytes, int64_t part_bytes_max) {
   const int64_t blocks = flat_size / kFlatAlignment;
-  const int64_t blocks_max = std::max<int64_t>(part_bytes_max / (kFlatAlignment * element_bytes), 1);
+  const int64_t blocks_max =
+      std::max<int64_t>(part_bytes_max / (kFlatAlignment * element_bytes), 1);
   return static_cast<int>(std::max<int64_t>((blocks + blocks_max - 1) / blocks_max, 1));
 }
 
 }  // namespace
 
-std::vector<OperatorPart> cut_operators(const std::vector<OperatorSpec>& operators, int64_t element_bytes,
-                                        int64_t part_bytes_max) {
-  CHECK(element_bytes > 0 && part_bytes_max > 0) << element_bytes << " bytes, at most " << part_bytes_max;
+std::vector<OperatorPart> cut_operators(const std::vector<OperatorSpec>& operators,
+                                        int64_t element_bytes, int64_t part_bytes_max) {
+  CHECK(element_bytes > 0 && part_bytes_max > 0)
+      << element_bytes << " bytes, at most " << part_bytes_max;
   std::vector<OperatorPart> parts;
   for (size_t i = 0; i < operators.size(); ++i) {
     const OperatorSpec& spec = operators[i];

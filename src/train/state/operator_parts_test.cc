@@ -33,9 +33,11 @@ TEST(OperatorPartsTest, WhatIsSmallStaysWhole) {
 }
 
 TEST(OperatorPartsTest, NamesSayWhichPartOfHowMany) {
-  const auto parts = cut_operators({spec("embedding", 10), spec("head", 3)}, kElementBytes, 4 * kBlockBytes - 1);
+  const auto parts =
+      cut_operators({spec("embedding", 10), spec("head", 3)}, kElementBytes, 4 * kBlockBytes - 1);
   ASSERT_EQ(parts.size(), 5);
-  const char* const names[] = {"embedding[0/4]", "embedding[1/4]", "embedding[2/4]", "embedding[3/4]", "head"};
+  const char* const names[] = {"embedding[0/4]", "embedding[1/4]", "embedding[2/4]",
+                               "embedding[3/4]", "head"};
   for (size_t i = 0; i < parts.size(); ++i) EXPECT_EQ(parts[i].name, names[i]);
 }
 
@@ -44,7 +46,8 @@ TEST(OperatorPartsTest, PartsAreAlignedEvenAndAsFewAsTheLimitAllows) {
     for (int64_t limit = 1; limit < 80 * kBlockBytes; limit += kBlockBytes / 3) {
       const auto parts = cut_operators({spec("block", blocks)}, kElementBytes, limit);
       const int64_t allowed = std::max<int64_t>(limit / kBlockBytes, 1);
-      ASSERT_EQ(static_cast<int64_t>(parts.size()), (blocks + allowed - 1) / allowed) << blocks << " blocks by " << limit;
+      ASSERT_EQ(static_cast<int64_t>(parts.size()), (blocks + allowed - 1) / allowed)
+          << blocks << " blocks by " << limit;
       int64_t end = 0, smallest = blocks, largest = 0;
       for (const OperatorPart& part : parts) {
         ASSERT_EQ(part.range.begin, end);

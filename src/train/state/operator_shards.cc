@@ -32,7 +32,8 @@ void for_each_section(std::span<const Bytes> sections, int64_t offset, size_t si
     if (begin < end) visit(section, begin, end, first + begin - offset);
     first += length;
   }
-  CHECK(offset >= 0 && last <= first) << "bytes " << offset << " to " << last << " of a snapshot of " << first;
+  CHECK(offset >= 0 && last <= first)
+      << "bytes " << offset << " to " << last << " of a snapshot of " << first;
 }
 
 // The elements that bytes [begin, end) of a tensor touch.
@@ -41,7 +42,9 @@ FlatRange elements(const at::Tensor& tensor, int64_t begin, int64_t end) {
   return {begin / size, (end + size - 1) / size};
 }
 
-at::Tensor narrow(const at::Tensor& tensor, FlatRange range) { return tensor.narrow(0, range.begin, range.size()); }
+at::Tensor narrow(const at::Tensor& tensor, FlatRange range) {
+  return tensor.narrow(0, range.begin, range.size());
+}
 
 int64_t size_of(const at::Tensor& tensor) { return static_cast<int64_t>(bytes_of(tensor).size()); }
 
@@ -50,12 +53,13 @@ constexpr double kUpdateTokens = 32;
 
 // Tokens of a step that add to a parameter's gradient. Parameters have equally many bytes.
 double tokens_of(const OperatorSpec& spec, const JobConfig& config) {
-  const auto tokens = static_cast<double>(config.train.micro_batches * config.train.micro_batch_size *
-                                          config.model.sequence_length);
+  const auto tokens = static_cast<double>(
+      config.train.micro_batches * config.train.micro_batch_size * config.model.sequence_length);
   switch (spec.kind) {
     case OperatorKind::kEmbedding: return 0;  // it only adds up rows
     case OperatorKind::kExpert:
-      return tokens * static_cast<double>(config.model.top_k) / static_cast<double>(config.model.experts);
+      return tokens * static_cast<double>(config.model.top_k) /
+             static_cast<double>(config.model.experts);
     default: return tokens;
   }
 }
@@ -82,9 +86,12 @@ OperatorShards::Shard OperatorShards::shard_of(OperatorState& state, FlatRange r
 }
 
 OperatorShards::OperatorShards(const JobConfig& config, const StateTypes& types,
-                               const std::vector<OperatorSpec>& stage, const std::vector<OperatorState*>& own) {
-  const int64_t full_bytes = 3 * element_bytes(types.master), compute_bytes = element_bytes(types.compute);
-  const int64_t part_bytes = resolve_part_bytes(config.protection.part_bytes, elements_of(stage) * full_bytes);
+                               const std::vector<OperatorSpec>& stage,
+                               const std::vector<OperatorState*>& own) {
+  const int64_t full_bytes = 3 * element_bytes(types.master),
+                compute_bytes = element_bytes(types.compute);
+  const int64_t part_bytes =
+      resolve_part_bytes(config.protection.part_bytes, elements_of(stage) * full_bytes);
   size_t held = 0;  // operators of this rank up to the one at hand
   int experts = 0;  // of the stage, likewise
   for (const OperatorPart& part : cut_operators(stage, full_bytes, part_bytes)) {
@@ -96,13 +103,15 @@ OperatorShards::OperatorShards(const JobConfig& config, const StateTypes& types,
     }
     const bool is_held = held > 0 && own[held - 1]->spec().name == spec.name;
     const Shard shard = is_held ? shard_of(*own[held - 1], part.range) : Shard{.range = part.range};
-    inventory_.push_back({.name = part.name,
-                          .bytes = {size_of(shard.master) + size_of(shard.exp_avg) + size_of(shard.exp_avg_sq), size_of(shard.compute)},
-                          .whole = {part.range.size() * full_bytes, part.range.size() * compute_bytes},
-                          .expert = is_expert ? experts - 1 : -1,
-                          .lanes = is_expert ? static_cast<int>(config.parallel.expert_replicas) : 1,
-                          .tokens = tokens_of(spec, config),
-                          .update_tokens = kUpdateTokens});
+    inventory_.push_back(
+        {.name = part.name,
+         .bytes = {size_of(shard.master) + size_of(shard.exp_avg) + size_of(shard.exp_avg_sq),
+                   size_of(shard.compute)},
+         .whole = {part.range.size() * full_bytes, part.range.size() * compute_bytes},
+         .expert = is_expert ? experts - 1 : -1,
+         .lanes = is_expert ? static_cast<int>(config.parallel.expert_replicas) : 1,
+         .tokens = tokens_of(spec, config),
+         .update_tokens = kUpdateTokens});
     if (is_held) first_part_.try_emplace(shard.state, shards_.size());
     shards_.push_back(shard);
   }
@@ -111,13 +120,16 @@ OperatorShards::OperatorShards(const JobConfig& config, const StateTypes& types,
 
 int OperatorShards::index_of(const OperatorState& state, FlatRange range) const {
   size_t part = first_part_.at(&state);
-  while (part < shards_.size() && shards_[part].state == &state && shards_[part].range.begin < range.begin) ++part;
+  while (part < shards_.size() && shards_[part].state == &state &&
+         shards_[part].range.begin < range.begin)
+    ++part;
   CHECK(part < shards_.size() && shards_[part].state == &state && shards_[part].range == range)
       << state.spec().name << " from element " << range.begin;
   return static_cast<int>(part);
 }
 
-std::vector<OperatorState*> OperatorShards::states_of(const std::vector<int>& operator_indices) const {
+std::vector<OperatorState*> OperatorShards::states_of(
+    const std::vector<int>& operator_indices) const {
   std::vector<OperatorState*> states;
   absl::flat_hash_set<OperatorState*> seen;
   for (const int i : operator_indices) {
@@ -138,7 +150,8 @@ void OperatorShards::set_active(const ActiveOperators& active) {
   }
 }
 
-void OperatorShards::capture(int operator_index, SnapshotKind kind, int64_t offset, std::span<std::byte> into) const {
+void OperatorShards::capture(int operator_index, SnapshotKind kind, int64_t offset,
+                             std::span<std::byte> into) const {
   const Shard& shard = shards_[static_cast<size_t>(operator_index)];
   std::vector<Bytes> sections;
   if (kind == SnapshotKind::kFull) {
@@ -146,12 +159,15 @@ void OperatorShards::capture(int operator_index, SnapshotKind kind, int64_t offs
   } else {
     sections = {bytes_of(shard.compute)};
   }
-  for_each_section(sections, offset, into.size(), [&](size_t section, int64_t begin, int64_t end, int64_t at) {
-    std::memcpy(into.data() + at, sections[section].data() + begin, static_cast<size_t>(end - begin));
-  });
+  for_each_section(sections, offset, into.size(),
+                   [&](size_t section, int64_t begin, int64_t end, int64_t at) {
+                     std::memcpy(into.data() + at, sections[section].data() + begin,
+                                 static_cast<size_t>(end - begin));
+                   });
 }
 
-void OperatorShards::restore(int operator_index, SnapshotKind kind, int64_t offset, std::span<const std::byte> from) {
+void OperatorShards::restore(int operator_index, SnapshotKind kind, int64_t offset,
+                             std::span<const std::byte> from) {
   const Shard& shard = shards_[static_cast<size_t>(operator_index)];
   const at::NoGradGuard no_grad;
   if (kind == SnapshotKind::kFull) {
@@ -161,26 +177,33 @@ void OperatorShards::restore(int operator_index, SnapshotKind kind, int64_t offs
   }
 }
 
-void OperatorShards::restore_full(const Shard& shard, int64_t offset, std::span<const std::byte> from) {
-  const std::array<Bytes, 3> sections = {bytes_of(shard.master), bytes_of(shard.exp_avg), bytes_of(shard.exp_avg_sq)};
-  for_each_section(sections, offset, from.size(), [&](size_t section, int64_t begin, int64_t end, int64_t at) {
-    std::memcpy(sections[section].data() + begin, from.data() + at, static_cast<size_t>(end - begin));
-    if (section != 0 || shard.is_master_compute) return;
-    // An element that is cut in two is cast with either half; the last one is right.
-    const FlatRange touched = elements(shard.master, begin, end);
-    narrow(shard.compute, touched).copy_(narrow(shard.master, touched));
-  });
+void OperatorShards::restore_full(const Shard& shard, int64_t offset,
+                                  std::span<const std::byte> from) {
+  const std::array<Bytes, 3> sections = {bytes_of(shard.master), bytes_of(shard.exp_avg),
+                                         bytes_of(shard.exp_avg_sq)};
+  for_each_section(sections, offset, from.size(),
+                   [&](size_t section, int64_t begin, int64_t end, int64_t at) {
+                     std::memcpy(sections[section].data() + begin, from.data() + at,
+                                 static_cast<size_t>(end - begin));
+                     if (section != 0 || shard.is_master_compute) return;
+                     // An element that is cut in two is cast with either half; the last one is
+                     // right.
+                     const FlatRange touched = elements(shard.master, begin, end);
+                     narrow(shard.compute, touched).copy_(narrow(shard.master, touched));
+                   });
 }
 
-void OperatorShards::restore_compute(const Shard& shard, int64_t offset, std::span<const std::byte> from) {
+void OperatorShards::restore_compute(const Shard& shard, int64_t offset,
+                                     std::span<const std::byte> from) {
   const std::array<Bytes, 1> sections = {bytes_of(shard.compute)};
-  for_each_section(sections, offset, from.size(), [&](size_t, int64_t begin, int64_t end, int64_t at) {
-    std::memcpy(sections[0].data() + begin, from.data() + at, static_cast<size_t>(end - begin));
-    const FlatRange touched = elements(shard.compute, begin, end);
-    narrow(shard.exp_avg, touched).zero_();
-    narrow(shard.exp_avg_sq, touched).zero_();
-    if (!shard.is_master_compute) narrow(shard.master, touched).zero_();
-  });
+  for_each_section(
+      sections, offset, from.size(), [&](size_t, int64_t begin, int64_t end, int64_t at) {
+        std::memcpy(sections[0].data() + begin, from.data() + at, static_cast<size_t>(end - begin));
+        const FlatRange touched = elements(shard.compute, begin, end);
+        narrow(shard.exp_avg, touched).zero_();
+        narrow(shard.exp_avg_sq, touched).zero_();
+        if (!shard.is_master_compute) narrow(shard.master, touched).zero_();
+      });
 }
 
 }  // namespace evermoe

@@ -1,8 +1,8 @@
 // The operators of a stage as recovery moves them: bytes of this rank's shards of their parts.
 //
-// What recovery takes for an operator is a part of one (operator_parts.h). A full snapshot is the shard's
-// master weights, then its first moments, then its second moments, of the part; a compute-only one the
-// shard's compute weights.
+// What recovery takes for an operator is a part of one (operator_parts.h). A full snapshot is the
+// shard's master weights, then its first moments, then its second moments, of the part; a
+// compute-only one the shard's compute weights.
 #pragma once
 
 #include <cstddef>
@@ -19,33 +19,42 @@ namespace evermoe {
 
 class OperatorShards {
  public:
-  // `stage` are all operators of the stage, `own` those that this rank holds, in the same order; they
-  // outlive this. Parts are as large as config.protection.part_bytes says.
-  OperatorShards(const JobConfig& config, const StateTypes& types, const std::vector<OperatorSpec>& stage,
-                 const std::vector<OperatorState*>& own);
+  // `stage` are all operators of the stage, `own` those that this rank holds, in the same order;
+  // they outlive this. Parts are as large as config.protection.part_bytes says.
+  OperatorShards(const JobConfig& config, const StateTypes& types,
+                 const std::vector<OperatorSpec>& stage, const std::vector<OperatorState*>& own);
 
   // As StageTrainer::operators(): the parts of all operators.
   const std::vector<StageOperator>& inventory() const { return inventory_; }
   // Null if this rank does not hold the operator.
-  OperatorState* state(int operator_index) const { return shards_[static_cast<size_t>(operator_index)].state; }
+  OperatorState* state(int operator_index) const {
+    return shards_[static_cast<size_t>(operator_index)].state;
+  }
   // Of the flat layout of the operator that it is a part of.
-  FlatRange range(int operator_index) const { return shards_[static_cast<size_t>(operator_index)].range; }
+  FlatRange range(int operator_index) const {
+    return shards_[static_cast<size_t>(operator_index)].range;
+  }
   // The part of this operator that is this range.
   int index_of(const OperatorState& state, FlatRange range) const;
-  // The operators of which these are parts, as far as this rank holds them; each once, in the order given.
+  // The operators of which these are parts, as far as this rank holds them; each once, in the order
+  // given.
   std::vector<OperatorState*> states_of(const std::vector<int>& operator_indices) const;
 
   // The active ranges of every operator become its active parts.
   void set_active(const ActiveOperators& active);
 
   // Copies bytes [offset, offset + into.size()) of a snapshot. Another thread may read the tensors.
-  void capture(int operator_index, SnapshotKind kind, int64_t offset, std::span<std::byte> into) const;
-  // The reverse; nothing outside the part changes. A full snapshot also brings the shard's compute weights.
-  // Of a compute-only one, master weights and moments become zero: stale ones must not help by accident.
-  void restore(int operator_index, SnapshotKind kind, int64_t offset, std::span<const std::byte> from);
+  void capture(int operator_index, SnapshotKind kind, int64_t offset,
+               std::span<std::byte> into) const;
+  // The reverse; nothing outside the part changes. A full snapshot also brings the shard's compute
+  // weights. Of a compute-only one, master weights and moments become zero: stale ones must not
+  // help by accident.
+  void restore(int operator_index, SnapshotKind kind, int64_t offset,
+               std::span<const std::byte> from);
 
  private:
-  // This rank's shard of a part: 1-D views of the operator's state, undefined if it does not hold it.
+  // This rank's shard of a part: 1-D views of the operator's state, undefined if it does not hold
+  // it.
   struct Shard {
     OperatorState* state = nullptr;
     FlatRange range;
@@ -57,7 +66,8 @@ class OperatorShards {
   static void restore_compute(const Shard& shard, int64_t offset, std::span<const std::byte> from);
 
   std::vector<StageOperator> inventory_;
-  std::vector<Shard> shards_;  // in the order of the inventory; the parts of an operator follow each other
+  std::vector<Shard>
+      shards_;  // in the order of the inventory; the parts of an operator follow each other
   absl::flat_hash_map<const OperatorState*, size_t> first_part_;
 };
 

@@ -27,8 +27,10 @@ std::vector<std::byte> bytes_of(const at::Tensor& tensor) {
 struct Lane {
   Lane(const JobConfig& config, Transport& transport, int64_t seed)
       : types(state_types(config.train.precision)),
-        group(transport, {Rank(0), Rank(1), Rank(2)}, {View(1), kFirstStageGroup, absl::Seconds(5)}) {
-    for (const OperatorSpec& spec : operators_of_stage(config.model, Topology({kLanes}, config.model.layers), 0)) {
+        group(transport, {Rank(0), Rank(1), Rank(2)},
+              {View(1), kFirstStageGroup, absl::Seconds(5)}) {
+    for (const OperatorSpec& spec :
+         operators_of_stage(config.model, Topology({kLanes}, config.model.layers), 0)) {
       specs.push_back(spec);
       // Every lane lacks some experts.
       if (spec.kind == OperatorKind::kExpert && spec.expert % kLanes == group.index()) continue;
@@ -48,9 +50,11 @@ struct Lane {
 
   std::vector<std::byte> capture(int op, SnapshotKind kind, int64_t piece) const {
     const OperatorBytes& bytes = shards->inventory()[static_cast<size_t>(op)].bytes;
-    std::vector<std::byte> all(static_cast<size_t>(kind == SnapshotKind::kFull ? bytes.full : bytes.compute));
+    std::vector<std::byte> all(
+        static_cast<size_t>(kind == SnapshotKind::kFull ? bytes.full : bytes.compute));
     for (size_t at = 0; at < all.size(); at += static_cast<size_t>(piece)) {
-      shards->capture(op, kind, static_cast<int64_t>(at), std::span(all).subspan(at, std::min<size_t>(piece, all.size() - at)));
+      shards->capture(op, kind, static_cast<int64_t>(at),
+                      std::span(all).subspan(at, std::min<size_t>(piece, all.size() - at)));
     }
     return all;
   }
@@ -59,7 +63,8 @@ struct Lane {
     const auto count = (static_cast<int64_t>(all.size()) + piece - 1) / piece;
     for (int64_t i = count - 1; i >= 0; --i) {
       const auto at = static_cast<size_t>(i * piece);
-      shards->restore(op, kind, i * piece, std::span(all).subspan(at, std::min<size_t>(piece, all.size() - at)));
+      shards->restore(op, kind, i * piece,
+                      std::span(all).subspan(at, std::min<size_t>(piece, all.size() - at)));
     }
   }
 
@@ -82,8 +87,9 @@ struct Case {
 class OperatorShardsTest : public testing::TestWithParam<Case> {
  protected:
   void on_every_lane(const std::function<void(const JobConfig&, Transport&)>& body) const {
-    const JobConfig config = tiny_config("qwen-moe", {"train.precision=" + GetParam().precision, "model.layers=1",
-                                                      "protection.part_bytes=" + GetParam().part_bytes});
+    const JobConfig config =
+        tiny_config("qwen-moe", {"train.precision=" + GetParam().precision, "model.layers=1",
+                                 "protection.part_bytes=" + GetParam().part_bytes});
     InProcessCluster cluster(kLanes, {.seed = 1});
     cluster.run([&](Rank, Transport& transport) {
       at::set_num_threads(1);
@@ -101,19 +107,27 @@ TEST_P(OperatorShardsTest, FullSnapshotsComeBackInOddPieces) {
       for (int op = 0; op < from.count(); ++op) {
         const auto i = static_cast<size_t>(op);
         if (from.shards->state(op) == nullptr) {
-          EXPECT_EQ(from.shards->inventory()[i].bytes.full + from.shards->inventory()[i].bytes.compute, 0);
+          EXPECT_EQ(
+              from.shards->inventory()[i].bytes.full + from.shards->inventory()[i].bytes.compute,
+              0);
           continue;
         }
-        to.restore(op, SnapshotKind::kFull, from.capture(op, SnapshotKind::kFull, piece + 2), piece);
+        to.restore(op, SnapshotKind::kFull, from.capture(op, SnapshotKind::kFull, piece + 2),
+                   piece);
       }
       for (size_t held = 0; held < from.own.size(); ++held) {
         OperatorState& expected = *from.own[held];
         OperatorState& actual = *to.own[held];
-        ASSERT_NE(bytes_of(Lane(config, transport, 2).own[0]->master()), bytes_of(from.own[0]->master()));
-        EXPECT_EQ(bytes_of(actual.master()), bytes_of(expected.master())) << expected.spec().name << " by " << piece;
-        EXPECT_EQ(bytes_of(actual.exp_avg()), bytes_of(expected.exp_avg())) << expected.spec().name << " by " << piece;
-        EXPECT_EQ(bytes_of(actual.exp_avg_sq()), bytes_of(expected.exp_avg_sq())) << expected.spec().name << " by " << piece;
-        EXPECT_EQ(bytes_of(actual.shard_compute()), bytes_of(expected.shard_compute())) << expected.spec().name << " by " << piece;
+        ASSERT_NE(bytes_of(Lane(config, transport, 2).own[0]->master()),
+                  bytes_of(from.own[0]->master()));
+        EXPECT_EQ(bytes_of(actual.master()), bytes_of(expected.master()))
+            << expected.spec().name << " by " << piece;
+        EXPECT_EQ(bytes_of(actual.exp_avg()), bytes_of(expected.exp_avg()))
+            << expected.spec().name << " by " << piece;
+        EXPECT_EQ(bytes_of(actual.exp_avg_sq()), bytes_of(expected.exp_avg_sq()))
+            << expected.spec().name << " by " << piece;
+        EXPECT_EQ(bytes_of(actual.shard_compute()), bytes_of(expected.shard_compute()))
+            << expected.spec().name << " by " << piece;
       }
     }
   });
@@ -126,12 +140,14 @@ TEST_P(OperatorShardsTest, ComputeOnlySnapshotsBringNothingElse) {
       const Lane to(config, transport, 2);
       for (int op = 0; op < from.count(); ++op) {
         if (from.shards->state(op) == nullptr) continue;
-        to.restore(op, SnapshotKind::kComputeOnly, from.capture(op, SnapshotKind::kComputeOnly, piece + 2), piece);
+        to.restore(op, SnapshotKind::kComputeOnly,
+                   from.capture(op, SnapshotKind::kComputeOnly, piece + 2), piece);
       }
       for (size_t held = 0; held < from.own.size(); ++held) {
         OperatorState& expected = *from.own[held];
         OperatorState& actual = *to.own[held];
-        EXPECT_EQ(bytes_of(actual.shard_compute()), bytes_of(expected.shard_compute())) << expected.spec().name << " by " << piece;
+        EXPECT_EQ(bytes_of(actual.shard_compute()), bytes_of(expected.shard_compute()))
+            << expected.spec().name << " by " << piece;
         EXPECT_EQ(actual.exp_avg().count_nonzero().item<int64_t>(), 0) << expected.spec().name;
         EXPECT_EQ(actual.exp_avg_sq().count_nonzero().item<int64_t>(), 0) << expected.spec().name;
         if (to.types.compute != to.types.master) {
@@ -145,7 +161,8 @@ TEST_P(OperatorShardsTest, ComputeOnlySnapshotsBringNothingElse) {
 TEST_P(OperatorShardsTest, LanesAgreeOnWholesAndHaveAllOfThem) {
   std::vector<std::vector<StageOperator>> inventories(kLanes);
   on_every_lane([&](const JobConfig& config, Transport& transport) {
-    inventories[static_cast<size_t>(transport.rank().value)] = Lane(config, transport, 1).shards->inventory();
+    inventories[static_cast<size_t>(transport.rank().value)] =
+        Lane(config, transport, 1).shards->inventory();
   });
   for (size_t i = 0; i < inventories[0].size(); ++i) {
     int64_t full = 0, compute = 0;
@@ -170,13 +187,15 @@ TEST_P(OperatorShardsTest, NothingOutsideAPartChanges) {
     for (const SnapshotKind kind : {SnapshotKind::kFull, SnapshotKind::kComputeOnly}) {
       const Lane to(config, transport, 2);
       for (int op = 0; op < from.count(); op += 2) {
-        if (from.shards->state(op) != nullptr) to.restore(op, kind, from.capture(op, kind, 1001), 29);
+        if (from.shards->state(op) != nullptr)
+          to.restore(op, kind, from.capture(op, kind, 1001), 29);
       }
       for (int op = 1; op < from.count(); op += 2) {
         if (from.shards->state(op) == nullptr) continue;
         for (const SnapshotKind seen : {SnapshotKind::kFull, SnapshotKind::kComputeOnly}) {
           ASSERT_EQ(to.capture(op, seen, 4099), untouched.capture(op, seen, 4099))
-              << to.shards->inventory()[static_cast<size_t>(op)].name << " changed with its neighbours";
+              << to.shards->inventory()[static_cast<size_t>(op)].name
+              << " changed with its neighbours";
         }
       }
     }
@@ -195,17 +214,24 @@ TEST_P(OperatorShardsTest, PartsAreSmallEnoughAndMakeUpTheirOperators) {
       experts[name].insert(part.expert);
       wholes[name].full += part.whole.full;
       wholes[name].compute += part.whole.compute;
-      EXPECT_EQ(lane.shards->range(op).begin, std::exchange(ends[name], lane.shards->range(op).end)) << part.name;
-      EXPECT_LE(part.whole.full, std::max(config.protection.part_bytes, kFlatAlignment * 3 * int64_t{8})) << part.name;
+      EXPECT_EQ(lane.shards->range(op).begin, std::exchange(ends[name], lane.shards->range(op).end))
+          << part.name;
+      EXPECT_LE(part.whole.full,
+                std::max(config.protection.part_bytes, kFlatAlignment * 3 * int64_t{8}))
+          << part.name;
       if (lane.shards->state(op) == nullptr) continue;
-      EXPECT_EQ(lane.shards->index_of(*lane.shards->state(op), lane.shards->range(op)), op) << part.name;
+      EXPECT_EQ(lane.shards->index_of(*lane.shards->state(op), lane.shards->range(op)), op)
+          << part.name;
     }
     ASSERT_EQ(wholes.size(), lane.specs.size());
     for (const OperatorSpec& spec : lane.specs) {
-      EXPECT_EQ(experts[spec.name], std::set<int>{spec.expert}) << spec.name << ", in the only layer";
+      EXPECT_EQ(experts[spec.name], std::set<int>{spec.expert})
+          << spec.name << ", in the only layer";
       EXPECT_EQ(ends[spec.name], spec.flat_size);
-      EXPECT_EQ(wholes[spec.name].full, spec.flat_size * 3 * static_cast<int64_t>(c10::elementSize(lane.types.master)));
-      EXPECT_EQ(wholes[spec.name].compute, spec.flat_size * static_cast<int64_t>(c10::elementSize(lane.types.compute)));
+      EXPECT_EQ(wholes[spec.name].full,
+                spec.flat_size * 3 * static_cast<int64_t>(c10::elementSize(lane.types.master)));
+      EXPECT_EQ(wholes[spec.name].compute,
+                spec.flat_size * static_cast<int64_t>(c10::elementSize(lane.types.compute)));
     }
     EXPECT_EQ(static_cast<size_t>(lane.count()) > lane.specs.size(), GetParam().is_cut());
   });
@@ -222,7 +248,8 @@ TEST_P(OperatorShardsTest, PartsMakeTheirRangesActiveAndStatesComeOnce) {
     for (int op = 0; op < lane.count(); ++op) {
       all.push_back(op);
       OperatorState* const state = lane.shards->state(op);
-      if (state != nullptr && active[static_cast<size_t>(op)]) expected[state].push_back(lane.shards->range(op));
+      if (state != nullptr && active[static_cast<size_t>(op)])
+        expected[state].push_back(lane.shards->range(op));
     }
     for (OperatorState* state : lane.own) {
       EXPECT_EQ(state->active(), expected[state]) << state->spec().name;

@@ -9,8 +9,10 @@
 namespace evermoe {
 
 OperatorState::OperatorState(OperatorSpec spec, Communicator& owners, StateTypes types)
-    : spec_(std::move(spec)), owners_(owners),
-      shard_(shard_range(spec_.flat_size, owners.size(), owners.index())), active_{whole()} {
+    : spec_(std::move(spec)),
+      owners_(owners),
+      shard_(shard_range(spec_.flat_size, owners.size(), owners.index())),
+      active_{whole()} {
   const auto options = at::TensorOptions().device(types.device);
   compute_ = at::zeros({spec_.flat_size}, options.dtype(types.compute));
   gradient_ = at::zeros({spec_.flat_size}, options.dtype(types.master));
@@ -19,13 +21,16 @@ OperatorState::OperatorState(OperatorSpec spec, Communicator& owners, StateTypes
   exp_avg_ = at::zeros({shard_.size()}, options.dtype(types.master));
   exp_avg_sq_ = at::zeros({shard_.size()}, options.dtype(types.master));
   for (const ParameterSpec& parameter : spec_.parameters) {
-    parameters_.push_back({compute_.narrow(0, parameter.offset, parameter.numel()).view(parameter.shape),
-                           gradient_.narrow(0, parameter.offset, parameter.numel()).view(parameter.shape)});
+    parameters_.push_back(
+        {compute_.narrow(0, parameter.offset, parameter.numel()).view(parameter.shape),
+         gradient_.narrow(0, parameter.offset, parameter.numel()).view(parameter.shape)});
   }
 }
 
 FlatRange OperatorState::in_shard(FlatRange range) const {
-  const auto inside = [&](int64_t element) { return std::clamp<int64_t>(element - shard_.begin, 0, shard_.size()); };
+  const auto inside = [&](int64_t element) {
+    return std::clamp<int64_t>(element - shard_.begin, 0, shard_.size());
+  };
   return {inside(range.begin), inside(range.end)};
 }
 
@@ -75,10 +80,11 @@ absl::Status OperatorState::reduce_gradients() {
   if (owners_.size() == 1) return absl::OkStatus();
   const HostReadable all(gradient_);
   HostWritable own(shard_gradient());
-  absl::Status status =
-      gradient_.scalar_type() == at::kDouble
-          ? owners_.reduce_scatter<double>(all.values<double>(), shard_begins(), own.values<double>(), ReduceOp::kSum)
-          : owners_.reduce_scatter<float>(all.values<float>(), shard_begins(), own.values<float>(), ReduceOp::kSum);
+  absl::Status status = gradient_.scalar_type() == at::kDouble
+                            ? owners_.reduce_scatter<double>(all.values<double>(), shard_begins(),
+                                                             own.values<double>(), ReduceOp::kSum)
+                            : owners_.reduce_scatter<float>(all.values<float>(), shard_begins(),
+                                                            own.values<float>(), ReduceOp::kSum);
   own.commit();
   return annotate(status, "gradients of " + spec_.name);
 }

@@ -17,7 +17,8 @@ struct Parameter {
   at::Tensor value;     // compute type, shape of the spec
   at::Tensor gradient;  // accumulator in the master type, same shape; backward functions add to it
   bool is_frozen = false;  // backward functions leave the gradient out, and the work for it
-  DeferredGradients* deferred = nullptr;  // where gradients of matrices wait to be computed; null: they do not
+  DeferredGradients* deferred =
+      nullptr;  // where gradients of matrices wait to be computed; null: they do not
 };
 
 struct StateTypes {
@@ -52,14 +53,16 @@ class OperatorState {
   const at::Tensor& compute() const { return compute_; }
   const at::Tensor& gradient() const { return gradient_; }
 
-  // What an update changes: ranges of the flat layout, ascending, cut at multiples of kFlatAlignment; all
-  // of it at first. Gradients are those of the whole operator as soon as there is one range. An operator
-  // without any is frozen: it computes, and passes gradients of its inputs on, but gets none of its own.
+  // What an update changes: ranges of the flat layout, ascending, cut at multiples of
+  // kFlatAlignment; all of it at first. Gradients are those of the whole operator as soon as there
+  // is one range. An operator without any is frozen: it computes, and passes gradients of its
+  // inputs on, but gets none of its own.
   void set_active(std::vector<FlatRange> ranges);
   const std::vector<FlatRange>& active() const { return active_; }
   bool is_frozen() const { return active_.empty(); }
 
-  // Master shard := initial weights; moments zero. Then cast_master() and, on all owners, gather_compute().
+  // Master shard := initial weights; moments zero. Then cast_master() and, on all owners,
+  // gather_compute().
   void initialise(uint64_t seed);
   // Gradients of matrices are put off there; it outlives the state.
   void defer_gradients(DeferredGradients& deferred);

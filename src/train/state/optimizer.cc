@@ -16,14 +16,19 @@ double gradient_square_sum(const std::vector<OperatorState*>& operators) {
   return sum;
 }
 
-AdamW::AdamW(const TrainConfig& train, const StepRecord& record, int64_t updates_applied, at::Device device)
-    : train_(train), learning_rate_(record.learning_rate),
-      step_(at::full({}, static_cast<double>(updates_applied), at::TensorOptions().dtype(at::kFloat).device(device))),
-      divisor_(at::full({}, record.gradient_divisor, at::TensorOptions().dtype(at::kFloat).device(device))) {}
+AdamW::AdamW(const TrainConfig& train, const StepRecord& record, int64_t updates_applied,
+             at::Device device)
+    : train_(train),
+      learning_rate_(record.learning_rate),
+      step_(at::full({}, static_cast<double>(updates_applied),
+                     at::TensorOptions().dtype(at::kFloat).device(device))),
+      divisor_(at::full({}, record.gradient_divisor,
+                        at::TensorOptions().dtype(at::kFloat).device(device))) {}
 
 void AdamW::update(OperatorState& state, FlatRange range) const {
   const FlatRange own = state.in_shard(range);
-  const int64_t boundary = std::clamp(state.spec().decayed_size - state.shard().begin, own.begin, own.end);
+  const int64_t boundary =
+      std::clamp(state.spec().decayed_size - state.shard().begin, own.begin, own.end);
   update_in_shard(state, {own.begin, boundary}, train_.weight_decay);
   update_in_shard(state, {boundary, own.end}, 0);
 }
@@ -31,10 +36,14 @@ void AdamW::update(OperatorState& state, FlatRange range) const {
 void AdamW::update_in_shard(OperatorState& state, FlatRange own, double weight_decay) const {
   if (own.size() == 0) return;
   const at::NoGradGuard no_grad;
-  const auto part = [&](const at::Tensor& shard) { return std::vector<at::Tensor>{shard.narrow(0, own.begin, own.size())}; };
-  at::_fused_adamw_(part(state.master()), part(state.shard_gradient()), part(state.exp_avg()), part(state.exp_avg_sq()),
-                    /*max_exp_avg_sqs=*/{}, {step_}, learning_rate_, train_.beta1, train_.beta2, weight_decay,
-                    train_.epsilon, /*amsgrad=*/false, /*maximize=*/false, divisor_, /*found_inf=*/std::nullopt);
+  const auto part = [&](const at::Tensor& shard) {
+    return std::vector<at::Tensor>{shard.narrow(0, own.begin, own.size())};
+  };
+  at::_fused_adamw_(part(state.master()), part(state.shard_gradient()), part(state.exp_avg()),
+                    part(state.exp_avg_sq()),
+                    /*max_exp_avg_sqs=*/{}, {step_}, learning_rate_, train_.beta1, train_.beta2,
+                    weight_decay, train_.epsilon, /*amsgrad=*/false, /*maximize=*/false, divisor_,
+                    /*found_inf=*/std::nullopt);
 }
 
 }  // namespace evermoe

@@ -14,19 +14,20 @@ namespace evermoe {
 // operators have no gradient and are left out.
 double gradient_square_sum(const std::vector<OperatorState*>& operators);
 
-// One update, the `updates_applied`-th of the run, counted from 1. Uses torch's fused kernel: another
-// formula would have other bits, so there is one for everybody.
+// One update, the `updates_applied`-th of the run, counted from 1. Uses torch's fused kernel:
+// another formula would have other bits, so there is one for everybody.
 class AdamW {
  public:
-  AdamW(const TrainConfig& train, const StepRecord& record, int64_t updates_applied, at::Device device);
+  AdamW(const TrainConfig& train, const StepRecord& record, int64_t updates_applied,
+        at::Device device);
 
-  // In this rank's part of a range of the flat layout, cut at multiples of kFlatAlignment: divides the
-  // gradient shard by record.gradient_divisor and updates master and moments:
+  // In this rank's part of a range of the flat layout, cut at multiples of kFlatAlignment: divides
+  // the gradient shard by record.gradient_divisor and updates master and moments:
   //   m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
   //   w = w (1 - lr decay) - lr (m / (1 - b1^n)) / (sqrt(v / (1 - b2^n)) + epsilon)
-  // with n = updates_applied. Weight decay only where the operator says so. The bits do not depend on
-  // which operators are updated, in which order, or in how many ranges. Compute weights are cast and
-  // gathered afterwards.
+  // with n = updates_applied. Weight decay only where the operator says so. The bits do not depend
+  // on which operators are updated, in which order, or in how many ranges. Compute weights are cast
+  // and gathered afterwards.
   void update(OperatorState& state, FlatRange range) const;
 
  private:

@@ -1,5 +1,5 @@
-// Operators whose parts are updated apart: the active parts get exactly the bits of an update of the
-// whole, the others keep theirs.
+// Operators whose parts are updated apart: the active parts get exactly the bits of an update of
+// the whole, the others keep theirs.
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,8 @@ class PartialUpdateTest : public testing::TestWithParam<std::string> {
     InProcessCluster cluster(3, {.seed = 1});
     cluster.run([&](Rank, Transport& transport) {
       at::set_num_threads(1);
-      Communicator owners(transport, {Rank(0), Rank(1), Rank(2)}, {View(1), kFirstStageGroup, absl::Seconds(5)});
+      Communicator owners(transport, {Rank(0), Rank(1), Rank(2)},
+                          {View(1), kFirstStageGroup, absl::Seconds(5)});
       body(config, owners);
       transport.close();
     });
@@ -43,8 +44,10 @@ OperatorSpec small_operator() {
   OperatorSpec spec;
   spec.name = "block";
   for (const int64_t rows : {5, 4, 3}) {
-    spec.parameters.push_back({.name = absl::StrCat("matrix", rows), .shape = {rows, 70}, .decayed = true});
-    spec.parameters.push_back({.name = absl::StrCat("bias", rows), .shape = {rows * 40}, .decayed = false});
+    spec.parameters.push_back(
+        {.name = absl::StrCat("matrix", rows), .shape = {rows, 70}, .decayed = true});
+    spec.parameters.push_back(
+        {.name = absl::StrCat("bias", rows), .shape = {rows * 40}, .decayed = false});
   }
   spec.layout();
   return spec;
@@ -52,7 +55,8 @@ OperatorSpec small_operator() {
 
 void fill(OperatorState& state) {
   double salt = 1;
-  for (const at::Tensor& tensor : {state.master(), state.exp_avg(), state.exp_avg_sq(), state.shard_gradient()}) {
+  for (const at::Tensor& tensor :
+       {state.master(), state.exp_avg(), state.exp_avg_sq(), state.shard_gradient()}) {
     at::Tensor target = tensor;
     target.copy_(at::arange(target.numel(), at::kDouble).add_(salt).sin_().mul_(0.1));
     salt += 1000;
@@ -62,11 +66,13 @@ void fill(OperatorState& state) {
 }
 
 std::vector<std::vector<std::byte>> contents(OperatorState& state) {
-  return {bytes_of(state.master()), bytes_of(state.exp_avg()), bytes_of(state.exp_avg_sq()), bytes_of(state.compute())};
+  return {bytes_of(state.master()), bytes_of(state.exp_avg()), bytes_of(state.exp_avg_sq()),
+          bytes_of(state.compute())};
 }
 
 // The update of a step in these ranges.
-std::vector<std::vector<std::byte>> updated(const JobConfig& config, Communicator& owners, const std::vector<FlatRange>& ranges) {
+std::vector<std::vector<std::byte>> updated(const JobConfig& config, Communicator& owners,
+                                            const std::vector<FlatRange>& ranges) {
   OperatorState state(small_operator(), owners, state_types(config.train.precision));
   fill(state);
   StepRecord record;
@@ -88,8 +94,10 @@ TEST_P(PartialUpdateTest, CutsChangeNoBits) {
     bool is_decay_cut_off = false;
     for (int64_t first = 0; first <= spec.flat_size; first += kFlatAlignment) {
       for (int64_t second = first; second <= spec.flat_size; second += kFlatAlignment) {
-        is_decay_cut_off = is_decay_cut_off || (first < spec.decayed_size && spec.decayed_size < second);
-        ASSERT_EQ(updated(config, owners, {{second, spec.flat_size}, {0, first}, {first, second}}), whole)
+        is_decay_cut_off =
+            is_decay_cut_off || (first < spec.decayed_size && spec.decayed_size < second);
+        ASSERT_EQ(updated(config, owners, {{second, spec.flat_size}, {0, first}, {first, second}}),
+                  whole)
             << "cut at " << first << " and " << second;
       }
     }
@@ -108,13 +116,15 @@ TEST_P(PartialUpdateTest, NothingOutsideTheRangeChanges) {
     const FlatRange own = layout.in_shard(active);
     for (size_t i = 0; i < whole.size(); ++i) {
       const bool is_shard = i < 3;
-      const size_t elements = static_cast<size_t>(is_shard ? layout.shard().size() : spec.flat_size);
+      const size_t elements =
+          static_cast<size_t>(is_shard ? layout.shard().size() : spec.flat_size);
       const size_t size = whole[i].size() / elements;
       const int64_t shift = is_shard ? 0 : layout.shard().begin;
       for (size_t at = 0; at < whole[i].size(); ++at) {
         const auto element = static_cast<int64_t>(at / size) - shift;
         const bool is_active = own.begin <= element && element < own.end;
-        ASSERT_EQ(after[i][at], (is_active ? whole : before)[i][at]) << "tensor " << i << ", element " << element;
+        ASSERT_EQ(after[i][at], (is_active ? whole : before)[i][at])
+            << "tensor " << i << ", element " << element;
       }
     }
   });
@@ -123,28 +133,32 @@ TEST_P(PartialUpdateTest, NothingOutsideTheRangeChanges) {
 // ---- whole jobs
 
 JobConfig job(const std::string& precision, const std::vector<std::string>& more) {
-  std::vector<std::string> settings = {"train.precision=" + precision, "train.micro_batches=5", "train.micro_batch_size=1",
-                                       "train.steps=6", "model.sequence_length=64", "parallel.stages=2",
-                                       "parallel.lanes=[2, 3]", "parallel.expert_replicas=2"};
+  std::vector<std::string> settings = {
+      "train.precision=" + precision, "train.micro_batches=5",
+      "train.micro_batch_size=1",     "train.steps=6",
+      "model.sequence_length=64",     "parallel.stages=2",
+      "parallel.lanes=[2, 3]",        "parallel.expert_replicas=2"};
   settings.insert(settings.end(), more.begin(), more.end());
   return tiny_config("qwen-moe", settings);
 }
 
-// Of all ranks' masters, moments and compute weights after some steps; and how many parts they were in.
+// Of all ranks' masters, moments and compute weights after some steps; and how many parts they were
+// in.
 std::pair<std::map<int, std::string>, size_t> train_some(const JobConfig& config) {
   std::map<int, std::string> digests;
   size_t parts = 0;
   TrainingCluster cluster("parts");
-  const absl::Status status = run_recoverable(cluster, config, [&](RecoverableRank& self) -> absl::Status {
-    RETURN_IF_ERROR(self.steps(4));
-    FingerprintStream stream;
-    for (OperatorState* state : self.trainer().operator_states()) {
-      for (const auto& bytes : contents(*state)) stream.update(bytes);
-    }
-    digests[self.rank().value] = to_hex(stream.finish());
-    parts += self.trainer().operators().size();
-    return absl::OkStatus();
-  });
+  const absl::Status status =
+      run_recoverable(cluster, config, [&](RecoverableRank& self) -> absl::Status {
+        RETURN_IF_ERROR(self.steps(4));
+        FingerprintStream stream;
+        for (OperatorState* state : self.trainer().operator_states()) {
+          for (const auto& bytes : contents(*state)) stream.update(bytes);
+        }
+        digests[self.rank().value] = to_hex(stream.finish());
+        parts += self.trainer().operators().size();
+        return absl::OkStatus();
+      });
   EXPECT_TRUE(status.ok()) << status;
   return {digests, parts};
 }
@@ -153,7 +167,8 @@ TEST_P(PartialUpdateTest, PartsOfAnySizeTrainTheSameBits) {
   const auto [expected, operators] = train_some(job(GetParam(), {"protection.part_bytes=1TiB"}));
   EXPECT_EQ(expected.size(), 5);
   for (const char* limit : {"1KiB", "7000", "100KiB"}) {
-    const auto [digests, parts] = train_some(job(GetParam(), {std::string("protection.part_bytes=") + limit}));
+    const auto [digests, parts] =
+        train_some(job(GetParam(), {std::string("protection.part_bytes=") + limit}));
     EXPECT_EQ(digests, expected) << limit;
     EXPECT_GT(parts, operators) << limit << " cuts nothing";
   }
@@ -163,7 +178,8 @@ TEST_P(PartialUpdateTest, PartsOfAnySizeTrainTheSameBits) {
 
 std::vector<std::byte> captured(const RecoverableTrainer& trainer, int part, SnapshotKind kind) {
   const OperatorBytes& bytes = trainer.operators()[static_cast<size_t>(part)].bytes;
-  std::vector<std::byte> into(static_cast<size_t>(kind == SnapshotKind::kFull ? bytes.full : bytes.compute));
+  std::vector<std::byte> into(
+      static_cast<size_t>(kind == SnapshotKind::kFull ? bytes.full : bytes.compute));
   trainer.capture(part, kind, 0, into);
   return into;
 }
@@ -175,18 +191,23 @@ struct Snapshot {
 std::vector<Snapshot> snapshots_of(const RecoverableTrainer& trainer) {
   std::vector<Snapshot> snapshots;
   for (int i = 0; i < static_cast<int>(trainer.operators().size()); ++i) {
-    snapshots.push_back({captured(trainer, i, SnapshotKind::kFull), captured(trainer, i, SnapshotKind::kComputeOnly)});
+    snapshots.push_back({captured(trainer, i, SnapshotKind::kFull),
+                         captured(trainer, i, SnapshotKind::kComputeOnly)});
   }
   return snapshots;
 }
 
-// Active parts from full snapshots, the others from compute-only ones; whatever was there is overwritten.
-absl::Status restore(RecoverableTrainer& trainer, const std::vector<Snapshot>& snapshots, const ActiveOperators& active) {
+// Active parts from full snapshots, the others from compute-only ones; whatever was there is
+// overwritten.
+absl::Status restore(RecoverableTrainer& trainer, const std::vector<Snapshot>& snapshots,
+                     const ActiveOperators& active) {
   std::vector<int> all;
   for (int i = 0; i < static_cast<int>(active.size()); ++i) {
     const Snapshot& from = snapshots[static_cast<size_t>(i)];
-    if (active[static_cast<size_t>(i)]) trainer.restore(i, SnapshotKind::kFull, 0, from.full);
-    else trainer.restore(i, SnapshotKind::kComputeOnly, 0, from.compute);
+    if (active[static_cast<size_t>(i)])
+      trainer.restore(i, SnapshotKind::kFull, 0, from.full);
+    else
+      trainer.restore(i, SnapshotKind::kComputeOnly, 0, from.compute);
     all.push_back(i);
   }
   return trainer.complete_restore(all);
@@ -197,17 +218,20 @@ ActiveOperators draw_active(const std::vector<StageOperator>& operators, int dra
   ActiveOperators active;
   for (const StageOperator& op : operators) {
     const std::string key = absl::StrCat(op.name, "/", draw);
-    active.push_back(fingerprint(std::as_bytes(std::span(key.data(), key.size()))).low % 4 < static_cast<uint64_t>(draw % 3 + 1));
+    active.push_back(fingerprint(std::as_bytes(std::span(key.data(), key.size()))).low % 4 <
+                     static_cast<uint64_t>(draw % 3 + 1));
   }
   return active;
 }
 
 bool is_zero(const std::vector<std::byte>& bytes, size_t begin) {
-  return std::all_of(bytes.begin() + static_cast<std::ptrdiff_t>(begin), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+  return std::all_of(bytes.begin() + static_cast<std::ptrdiff_t>(begin), bytes.end(),
+                     [](std::byte b) { return b == std::byte{0}; });
 }
 
-void expect_parts(const RecoverableTrainer& trainer, const ActiveOperators& active, const std::vector<Snapshot>& before,
-                  const std::vector<Snapshot>& dense, bool is_master_compute) {
+void expect_parts(const RecoverableTrainer& trainer, const ActiveOperators& active,
+                  const std::vector<Snapshot>& before, const std::vector<Snapshot>& dense,
+                  bool is_master_compute) {
   const std::vector<Snapshot> now = snapshots_of(trainer);
   for (size_t i = 0; i < active.size(); ++i) {
     const std::string& name = trainer.operators()[i].name;
@@ -216,18 +240,20 @@ void expect_parts(const RecoverableTrainer& trainer, const ActiveOperators& acti
       EXPECT_EQ(now[i].compute, dense[i].compute) << name;
     } else {
       EXPECT_EQ(now[i].compute, before[i].compute) << name << " is frozen, but changed";
-      EXPECT_TRUE(is_zero(now[i].full, is_master_compute ? now[i].full.size() / 3 : 0)) << name << " is frozen, but was updated";
+      EXPECT_TRUE(is_zero(now[i].full, is_master_compute ? now[i].full.size() / 3 : 0))
+          << name << " is frozen, but was updated";
     }
   }
 }
 
 // Operators of which some parts are active and some are not.
 int mixed_operators(RecoverableTrainer& trainer) {
-  return static_cast<int>(std::ranges::count_if(trainer.operator_states(), [](const OperatorState* state) {
-    int64_t active = 0;
-    for (const FlatRange range : state->active()) active += range.size();
-    return active > 0 && active < state->spec().flat_size;
-  }));
+  return static_cast<int>(
+      std::ranges::count_if(trainer.operator_states(), [](const OperatorState* state) {
+        int64_t active = 0;
+        for (const FlatRange range : state->active()) active += range.size();
+        return active > 0 && active < state->spec().flat_size;
+      }));
 }
 
 TEST_P(PartialUpdateTest, ActivePartsGetTheBitsOfTheDenseStepAndFrozenOnesStay) {
@@ -235,26 +261,28 @@ TEST_P(PartialUpdateTest, ActivePartsGetTheBitsOfTheDenseStepAndFrozenOnesStay) 
   const bool is_master_compute = GetParam() == "fp32" || GetParam() == "fp64";
   int mixed = 0;
   TrainingCluster cluster("mixed");
-  const absl::Status status = run_recoverable(cluster, config, [&](RecoverableRank& self) -> absl::Status {
-    RecoverableTrainer& trainer = self.trainer();
-    RETURN_IF_ERROR(self.steps(2));
-    const std::vector<Snapshot> before = snapshots_of(trainer);
-    const RecordBytes position = trainer.position();
-    ASSIGN_OR_RETURN(const Findings verdict, self.train(self.all_active()));
-    RETURN_IF_ERROR(trainer.apply(verdict, self.all_active(), [](int) { return absl::OkStatus(); }));
-    EXPECT_TRUE(trainer.last_record().applied);
-    const std::vector<Snapshot> dense = snapshots_of(trainer);
-    for (int draw = 0; draw < 4; ++draw) {
-      const ActiveOperators active = draw_active(trainer.operators(), draw);
-      RETURN_IF_ERROR(restore(trainer, before, active));
-      RETURN_IF_ERROR(trainer.set_position(position));
-      RETURN_IF_ERROR(self.train(active).status());
-      mixed += mixed_operators(trainer);
-      RETURN_IF_ERROR(trainer.apply(verdict, active, [](int) { return absl::OkStatus(); }));
-      expect_parts(trainer, active, before, dense, is_master_compute);
-    }
-    return absl::OkStatus();
-  });
+  const absl::Status status =
+      run_recoverable(cluster, config, [&](RecoverableRank& self) -> absl::Status {
+        RecoverableTrainer& trainer = self.trainer();
+        RETURN_IF_ERROR(self.steps(2));
+        const std::vector<Snapshot> before = snapshots_of(trainer);
+        const RecordBytes position = trainer.position();
+        ASSIGN_OR_RETURN(const Findings verdict, self.train(self.all_active()));
+        RETURN_IF_ERROR(
+            trainer.apply(verdict, self.all_active(), [](int) { return absl::OkStatus(); }));
+        EXPECT_TRUE(trainer.last_record().applied);
+        const std::vector<Snapshot> dense = snapshots_of(trainer);
+        for (int draw = 0; draw < 4; ++draw) {
+          const ActiveOperators active = draw_active(trainer.operators(), draw);
+          RETURN_IF_ERROR(restore(trainer, before, active));
+          RETURN_IF_ERROR(trainer.set_position(position));
+          RETURN_IF_ERROR(self.train(active).status());
+          mixed += mixed_operators(trainer);
+          RETURN_IF_ERROR(trainer.apply(verdict, active, [](int) { return absl::OkStatus(); }));
+          expect_parts(trainer, active, before, dense, is_master_compute);
+        }
+        return absl::OkStatus();
+      });
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_GT(mixed, 0);
 }
@@ -263,29 +291,34 @@ TEST_P(PartialUpdateTest, ActivePartsGetTheBitsOfTheDenseStepAndFrozenOnesStay) 
 TEST_P(PartialUpdateTest, EveryActivePartIsAnnouncedBeforeItIsWritten) {
   const JobConfig config = job(GetParam(), {"protection.part_bytes=8KiB"});
   TrainingCluster cluster("announced");
-  const absl::Status status = run_recoverable(cluster, config, [&](RecoverableRank& self) -> absl::Status {
-    RecoverableTrainer& trainer = self.trainer();
-    RETURN_IF_ERROR(self.steps(2));
-    const std::vector<Snapshot> before = snapshots_of(trainer);
-    const ActiveOperators active = draw_active(trainer.operators(), 1);
-    std::vector<int> announced;
-    RETURN_IF_ERROR(self.step(active, [&](int part) {
-      EXPECT_EQ(captured(trainer, part, SnapshotKind::kFull), before[static_cast<size_t>(part)].full) << "written before";
-      EXPECT_EQ(captured(trainer, part, SnapshotKind::kComputeOnly), before[static_cast<size_t>(part)].compute) << "written before";
-      announced.push_back(part);
-      return absl::OkStatus();
-    }));
-    const std::vector<Snapshot> after = snapshots_of(trainer);
-    for (int i = 0; i < static_cast<int>(active.size()); ++i) {
-      const auto part = static_cast<size_t>(i);
-      const bool is_announced = std::ranges::count(announced, i) == 1;
-      const bool is_changed = after[part].full != before[part].full;
-      EXPECT_TRUE(is_announced || !is_changed) << trainer.operators()[part].name;
-      if (trainer.operators()[part].bytes.full == 0) continue;
-      EXPECT_EQ(is_announced, active[part]) << trainer.operators()[part].name;
-    }
-    return absl::OkStatus();
-  });
+  const absl::Status status =
+      run_recoverable(cluster, config, [&](RecoverableRank& self) -> absl::Status {
+        RecoverableTrainer& trainer = self.trainer();
+        RETURN_IF_ERROR(self.steps(2));
+        const std::vector<Snapshot> before = snapshots_of(trainer);
+        const ActiveOperators active = draw_active(trainer.operators(), 1);
+        std::vector<int> announced;
+        RETURN_IF_ERROR(self.step(active, [&](int part) {
+          EXPECT_EQ(captured(trainer, part, SnapshotKind::kFull),
+                    before[static_cast<size_t>(part)].full)
+              << "written before";
+          EXPECT_EQ(captured(trainer, part, SnapshotKind::kComputeOnly),
+                    before[static_cast<size_t>(part)].compute)
+              << "written before";
+          announced.push_back(part);
+          return absl::OkStatus();
+        }));
+        const std::vector<Snapshot> after = snapshots_of(trainer);
+        for (int i = 0; i < static_cast<int>(active.size()); ++i) {
+          const auto part = static_cast<size_t>(i);
+          const bool is_announced = std::ranges::count(announced, i) == 1;
+          const bool is_changed = after[part].full != before[part].full;
+          EXPECT_TRUE(is_announced || !is_changed) << trainer.operators()[part].name;
+          if (trainer.operators()[part].bytes.full == 0) continue;
+          EXPECT_EQ(is_announced, active[part]) << trainer.operators()[part].name;
+        }
+        return absl::OkStatus();
+      });
   EXPECT_TRUE(status.ok()) << status;
 }
 

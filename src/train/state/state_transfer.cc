@@ -44,13 +44,16 @@ std::vector<ShardSource> shard_sources(const std::vector<OperatorState*>& operat
       CHECK(from.bytes().size() == into.size());
       std::memcpy(into.data(), from.bytes().data(), into.size());
     };
-    source.compute_fingerprint = [state] { return fingerprint(HostReadable(state->shard_compute()).bytes()); };
+    source.compute_fingerprint = [state] {
+      return fingerprint(HostReadable(state->shard_compute()).bytes());
+    };
     sources.push_back(std::move(source));
   }
   return sources;
 }
 
-absl::Status load_shards(CheckpointReader& checkpoint, const std::vector<OperatorState*>& operators) {
+absl::Status load_shards(CheckpointReader& checkpoint,
+                         const std::vector<OperatorState*>& operators) {
   for (OperatorState* state : operators) {
     if (state->shard().size() == 0) continue;
     for (const StatePart part : kStateParts) {

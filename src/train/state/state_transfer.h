@@ -17,6 +17,7 @@ ElementType element_type(at::ScalarType type);
 std::vector<ShardSource> shard_sources(const std::vector<OperatorState*>& operators);
 
 // Reads master and moments of this rank's shards. Compute weights have to be gathered afterwards.
-absl::Status load_shards(CheckpointReader& checkpoint, const std::vector<OperatorState*>& operators);
+absl::Status load_shards(CheckpointReader& checkpoint,
+                         const std::vector<OperatorState*>& operators);
 
 }  // namespace evermoe

@@ -4,20 +4,25 @@
 
 namespace evermoe {
 
-BatchReader::BatchReader(const JobConfig& config, TokenPart training, TokenPart validation, at::Device device)
-    : training_(training), validation_(validation),
+BatchReader::BatchReader(const JobConfig& config, TokenPart training, TokenPart validation,
+                         at::Device device)
+    : training_(training),
+      validation_(validation),
       order_{.seed = config.train.seed,
              .windows = window_count(training.size(), config.model.sequence_length),
              .micro_batches = config.train.micro_batches,
              .micro_batch_size = config.train.micro_batch_size},
-      evaluation_(evaluation_order(config, validation.size())), length_(config.model.sequence_length),
-      batch_(config.train.micro_batch_size), device_(device) {
+      evaluation_(evaluation_order(config, validation.size())),
+      length_(config.model.sequence_length),
+      batch_(config.train.micro_batch_size),
+      device_(device) {
   CHECK(order_.windows > 0 && window_count(validation_.size(), length_) > 0);
 }
 
 MicroBatchTokens BatchReader::training(Step step, MicroBatch micro_batch) const {
   std::vector<int64_t> begins;
-  for (int64_t row = 0; row < batch_; ++row) begins.push_back(order_.window_of(step, micro_batch, row) * length_);
+  for (int64_t row = 0; row < batch_; ++row)
+    begins.push_back(order_.window_of(step, micro_batch, row) * length_);
   return read(training_, begins);
 }
 
@@ -28,7 +33,8 @@ MicroBatchTokens BatchReader::validation(MicroBatch micro_batch) const {
   return tokens;
 }
 
-MicroBatchTokens BatchReader::read(const TokenPart& range, const std::vector<int64_t>& begins) const {
+MicroBatchTokens BatchReader::read(const TokenPart& range,
+                                   const std::vector<int64_t>& begins) const {
   at::Tensor tokens = at::empty({static_cast<int64_t>(begins.size()), length_ + 1}, at::kLong);
   int64_t* row = tokens.mutable_data_ptr<int64_t>();
   for (const int64_t begin : begins) {

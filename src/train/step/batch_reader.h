@@ -11,7 +11,7 @@
 namespace evermoe {
 
 struct MicroBatchTokens {
-  at::Tensor inputs;   // [sequences, sequence_length], int64
+  at::Tensor inputs;  // [sequences, sequence_length], int64
   // One token later: [sequences * sequence_length], or the last of them, if only those count.
   at::Tensor targets;
 };

@@ -20,7 +20,8 @@ class DirectBoundary final : public Boundary {
   // Waits until everything sent has left.
   absl::Status finish();
 
-  absl::Status send(Rank to, BoundaryDirection direction, MicroBatch micro_batch, BoundaryMessage message) override;
+  absl::Status send(Rank to, BoundaryDirection direction, MicroBatch micro_batch,
+                    BoundaryMessage message) override;
   absl::Status receive(Rank from, BoundaryDirection direction, MicroBatch micro_batch,
                        std::span<std::byte> into) override;
 

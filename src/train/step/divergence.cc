@@ -11,7 +11,8 @@ namespace {
 constexpr int kFormatVersion = 1;
 
 bool is_of_state(const std::optional<NonFinite>& place) {
-  return place && (place->phase == NonFinitePhase::kState || place->phase == NonFinitePhase::kValidation);
+  return place &&
+         (place->phase == NonFinitePhase::kState || place->phase == NonFinitePhase::kValidation);
 }
 
 std::string operator_name(const NonFinite& place, const ModelShape& shape) {
@@ -27,13 +28,16 @@ std::string words(const NonFinite& place, const ModelShape& shape, Step step) {
 }  // namespace
 
 int64_t skipped_in_row(int64_t before, const StepRecord& record, const TrainConfig& train) {
-  const bool lowers_scale = train.precision == Precision::kFp16 && record.loss_scale > kLossScaleMin;
+  const bool lowers_scale =
+      train.precision == Precision::kFp16 && record.loss_scale > kLossScaleMin;
   return record.applied || lowers_scale ? 0 : before + 1;
 }
 
-std::optional<Divergence> find_divergence(const StepRecord& record, int64_t skipped, const TrainConfig& train) {
+std::optional<Divergence> find_divergence(const StepRecord& record, int64_t skipped,
+                                          const TrainConfig& train) {
   const std::optional<NonFinite> first = from_key(record.non_finite);
-  if (is_of_state(first)) return Divergence{Step(record.step.value - 1), record.step, 0, first, record};
+  if (is_of_state(first))
+    return Divergence{Step(record.step.value - 1), record.step, 0, first, record};
   if (skipped < train.skipped_steps_max) return std::nullopt;
   return Divergence{Step(record.step.value - skipped + 1), record.step, train.skipped_steps_max,
                     first, record};
@@ -53,12 +57,14 @@ std::string describe(const Divergence& divergence, const ModelShape& shape, Step
                      const std::string& file) {
   std::string text = "training diverged: ";
   if (divergence.limit == 0) {
-    absl::StrAppend(&text, "the state at step ", divergence.first_step.value, " is not finite: ",
-                    operator_name(*divergence.first, shape), ", ", to_string(divergence.first->phase));
+    absl::StrAppend(&text, "the state at step ", divergence.first_step.value,
+                    " is not finite: ", operator_name(*divergence.first, shape), ", ",
+                    to_string(divergence.first->phase));
   } else {
     const int64_t steps = divergence.step.value - divergence.first_step.value + 1;
     absl::StrAppend(&text, steps, " skipped steps in a row, ", divergence.first_step.value, " to ",
-                    divergence.step.value, ", had a loss or gradients that are not finite (train.skipped_steps_max = ",
+                    divergence.step.value,
+                    ", had a loss or gradients that are not finite (train.skipped_steps_max = ",
                     divergence.limit, ")");
     if (divergence.first) {
       absl::StrAppend(&text, ", first in ", words(*divergence.first, shape, divergence.step));
@@ -78,7 +84,8 @@ std::string to_json(const Divergence& divergence, const ModelShape& shape, Step 
   Json first;
   if (divergence.first) {
     first["step"] = divergence.limit == 0 ? divergence.first_step.value : divergence.step.value;
-    first["micro_batch"] = divergence.first->micro_batch >= 0 ? Json(divergence.first->micro_batch) : Json();
+    first["micro_batch"] =
+        divergence.first->micro_batch >= 0 ? Json(divergence.first->micro_batch) : Json();
     first["operator"] = operator_name(*divergence.first, shape);
     first["phase"] = to_string(divergence.first->phase);
   }

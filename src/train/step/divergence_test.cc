@@ -23,7 +23,8 @@ TrainingPosition position_of(double loss_scale) {
 // A run of steps with these sums of squares.
 class Steps {
  public:
-  explicit Steps(TrainConfig train, double loss_scale = 1) : train_(std::move(train)), position_(position_of(loss_scale)) {}
+  explicit Steps(TrainConfig train, double loss_scale = 1)
+      : train_(std::move(train)), position_(position_of(loss_scale)) {}
   std::optional<Divergence> take(double gradient_square_sum) {
     StepFindings findings;
     findings.gradient_square_sum = gradient_square_sum;
@@ -87,10 +88,17 @@ TEST(DivergenceTest, StepsThatLowerTheLossScaleAreNotCounted) {
 
 TEST(DivergenceTest, KeysAreInTheOrderOfAStepAndCanBeReadBack) {
   using enum NonFinitePhase;
-  const std::vector<NonFinite> in_order = {
-      {kState, -1, 0},    {kState, -1, 9},    {kValidation, -1, 9}, {kForward, 0, 3},          {kForward, 0, 4},
-      {kBackward, 0, 4},  {kBackward, 0, 3},  {kForward, 1, 0},     {kBackward, 65535, 70000}, {kWeightGradient, -1, 0},
-      {kWeightGradient, -1, 70000}};
+  const std::vector<NonFinite> in_order = {{kState, -1, 0},
+                                           {kState, -1, 9},
+                                           {kValidation, -1, 9},
+                                           {kForward, 0, 3},
+                                           {kForward, 0, 4},
+                                           {kBackward, 0, 4},
+                                           {kBackward, 0, 3},
+                                           {kForward, 1, 0},
+                                           {kBackward, 65535, 70000},
+                                           {kWeightGradient, -1, 0},
+                                           {kWeightGradient, -1, 70000}};
   for (size_t i = 0; i < in_order.size(); ++i) {
     EXPECT_EQ(from_key(to_key(in_order[i])), in_order[i]);
     EXPECT_LT(to_key(in_order[i]), kAllFinite);
@@ -103,8 +111,9 @@ TEST(DivergenceTest, KeysAreInTheOrderOfAStepAndCanBeReadBack) {
 // ---- real trainers
 
 JobConfig small_config(const std::vector<std::string>& more) {
-  std::vector<std::string> settings = {"train.micro_batches=3", "train.micro_batch_size=1", "parallel.stages=2",
-                                       "parallel.lanes=2",      "train.skipped_steps_max=3"};
+  std::vector<std::string> settings = {"train.micro_batches=3", "train.micro_batch_size=1",
+                                       "parallel.stages=2", "parallel.lanes=2",
+                                       "train.skipped_steps_max=3"};
   settings.insert(settings.end(), more.begin(), more.end());
   return tiny_config("deepseek-moe", settings);
 }
@@ -116,19 +125,23 @@ OperatorState* find(RecoverableTrainer& trainer, const std::string& name) {
   return nullptr;
 }
 
-// Two good steps, then the compute weights of this operator are poisoned everywhere; what ends the run.
-absl::Status run_poisoned(const std::string& name, const std::vector<std::string>& settings, int& steps) {
+// Two good steps, then the compute weights of this operator are poisoned everywhere; what ends the
+// run.
+absl::Status run_poisoned(const std::string& name, const std::vector<std::string>& settings,
+                          int& steps) {
   TrainingCluster cluster("divergence");
-  return run_recoverable(cluster, small_config(settings), [&](RecoverableRank& self) -> absl::Status {
-    RETURN_IF_ERROR(self.steps(2));
-    if (OperatorState* const state = find(self.trainer(), name)) at::Tensor(state->compute()).fill_(kNaN);
-    for (int step = 0; step < 10; ++step) {
-      const absl::Status status = self.steps(1);
-      if (self.rank() == Rank(0)) steps = step + 1;
-      if (!status.ok()) return status;
-    }
-    return absl::OkStatus();
-  });
+  return run_recoverable(cluster, small_config(settings),
+                         [&](RecoverableRank& self) -> absl::Status {
+                           RETURN_IF_ERROR(self.steps(2));
+                           if (OperatorState* const state = find(self.trainer(), name))
+                             at::Tensor(state->compute()).fill_(kNaN);
+                           for (int step = 0; step < 10; ++step) {
+                             const absl::Status status = self.steps(1);
+                             if (self.rank() == Rank(0)) steps = step + 1;
+                             if (!status.ok()) return status;
+                           }
+                           return absl::OkStatus();
+                         });
 }
 
 TEST(DivergenceTest, ARowOfSkippedStepsEndsTheRunAndNamesTheFirstOperator) {
@@ -143,7 +156,8 @@ TEST(DivergenceTest, ARowOfSkippedStepsEndsTheRunAndNamesTheFirstOperator) {
     const absl::Status status = run_poisoned(name, {}, steps);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << name << ": " << status;
     EXPECT_EQ(steps, 3) << name;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("3 skipped steps in a row, 3 to 5")) << name;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("3 skipped steps in a row, 3 to 5"))
+        << name;
     EXPECT_THAT(std::string(status.message()), HasSubstr(words)) << name;
   }
 }
@@ -151,20 +165,23 @@ TEST(DivergenceTest, ARowOfSkippedStepsEndsTheRunAndNamesTheFirstOperator) {
 TEST(DivergenceTest, AnUnsoundStateIsNotSavedAndEndsTheRun) {
   TrainingCluster cluster("unsound");
   const absl::Status status =
-      run_recoverable(cluster, small_config({"train.skipped_steps_max=1000"}), [](RecoverableRank& self) -> absl::Status {
-        RecoverableTrainer& trainer = self.trainer();
-        RETURN_IF_ERROR(self.steps(1));
-        // One weight, of one rank's shard, that no token may meet for a long time.
-        if (OperatorState* const state = find(trainer, "layer.2.expert.7"); state != nullptr && state->shard().size() > 0) {
-          state->master()[0].fill_(kNaN);
-        }
-        RETURN_IF_ERROR(trainer.save());
-        RETURN_IF_ERROR(self.steps(1));
-        return absl::OkStatus();
-      });
+      run_recoverable(cluster, small_config({"train.skipped_steps_max=1000"}),
+                      [](RecoverableRank& self) -> absl::Status {
+                        RecoverableTrainer& trainer = self.trainer();
+                        RETURN_IF_ERROR(self.steps(1));
+                        // One weight, of one rank's shard, that no token may meet for a long time.
+                        if (OperatorState* const state = find(trainer, "layer.2.expert.7");
+                            state != nullptr && state->shard().size() > 0) {
+                          state->master()[0].fill_(kNaN);
+                        }
+                        RETURN_IF_ERROR(trainer.save());
+                        RETURN_IF_ERROR(self.steps(1));
+                        return absl::OkStatus();
+                      });
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("the state at step 1 is not finite: layer.2.expert.7, state; there is no good checkpoint yet"));
+              HasSubstr("the state at step 1 is not finite: layer.2.expert.7, state; there is no "
+                        "good checkpoint yet"));
 }
 
 }  // namespace

@@ -18,9 +18,9 @@ constexpr double kFp64Tolerance = 1e-12;
 constexpr int64_t kLength = 120;
 
 JobConfig job(const std::string& micro_batches, const std::vector<std::string>& parallel) {
-  std::vector<std::string> settings = {"train.precision=fp64", "train.micro_batches=4", "train.micro_batch_size=4",
-                                       absl::StrCat("model.sequence_length=", kLength),
-                                       "evaluate.micro_batches=" + micro_batches};
+  std::vector<std::string> settings = {
+      "train.precision=fp64", "train.micro_batches=4", "train.micro_batch_size=4",
+      absl::StrCat("model.sequence_length=", kLength), "evaluate.micro_batches=" + micro_batches};
   settings.insert(settings.end(), parallel.begin(), parallel.end());
   return tiny_config("qwen-moe", settings);
 }
@@ -32,19 +32,21 @@ const std::vector<std::vector<std::string>> kTopologies = {
 double validation_loss(const TrainingCluster& cluster, const JobConfig& config) {
   std::mutex mutex;
   std::set<double> losses;
-  const absl::Status status = run_recoverable(cluster, config, [&](RecoverableRank& self) -> absl::Status {
-    const auto loss = self.evaluate();
-    const std::lock_guard lock(mutex);
-    if (loss.ok()) losses.insert(*loss);
-    return loss.status();
-  });
+  const absl::Status status =
+      run_recoverable(cluster, config, [&](RecoverableRank& self) -> absl::Status {
+        const auto loss = self.evaluate();
+        const std::lock_guard lock(mutex);
+        if (loss.ok()) losses.insert(*loss);
+        return loss.status();
+      });
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(losses.size(), 1u);
   return losses.empty() ? -1 : *losses.begin();
 }
 
 // Sum of the losses of `targets` targets from `begin` on, in one sequence.
-double loss_sum(const ReferenceModel& model, const TokenPart& text, int64_t begin, int64_t targets) {
+double loss_sum(const ReferenceModel& model, const TokenPart& text, int64_t begin,
+                int64_t targets) {
   const at::NoGradGuard no_grad;
   std::vector<int64_t> tokens(static_cast<size_t>(targets + 1));
   text.read(begin, tokens);
@@ -66,14 +68,17 @@ TEST_F(EvaluationTest, AllIsTheMeanOverEveryTargetOnce) {
   ASSERT_GT(rest, 0);
   for (const auto& parallel : kTopologies) {
     const JobConfig config = job("all", parallel);
-    ASSERT_NE((targets / kLength + 1) % config.train.micro_batch_size, 0) << "the last micro-batch is to be a partial one";
+    ASSERT_NE((targets / kLength + 1) % config.train.micro_batch_size, 0)
+        << "the last micro-batch is to be a partial one";
     const ReferenceModel model(config.model, config.train.seed, at::kDouble);
     double sum = 0;
-    for (int64_t begin = 0; begin + kLength < text.size(); begin += kLength) sum += loss_sum(model, text, begin, kLength);
+    for (int64_t begin = 0; begin + kLength < text.size(); begin += kLength)
+      sum += loss_sum(model, text, begin, kLength);
     // What a sequence sees before a target does not change with what comes behind it.
     const int64_t last = targets - kLength;
     sum += loss_sum(model, text, last, kLength) - loss_sum(model, text, last, kLength - rest);
-    EXPECT_NEAR(validation_loss(cluster, config), sum / static_cast<double>(targets), kFp64Tolerance)
+    EXPECT_NEAR(validation_loss(cluster, config), sum / static_cast<double>(targets),
+                kFp64Tolerance)
         << config.parallel.world_size() << " workers";
   }
 }
@@ -87,8 +92,10 @@ TEST_F(EvaluationTest, AFewMicroBatchesAreSpreadOverTheText) {
     const int64_t windows = window_count(text.size(), kLength);
     ASSERT_GT(windows, 8);
     double sum = 0;
-    for (int64_t i = 0; i < 8; ++i) sum += loss_sum(model, text, i * windows / 8 * kLength, kLength);
-    EXPECT_NEAR(validation_loss(cluster, config), sum / static_cast<double>(8 * kLength), kFp64Tolerance)
+    for (int64_t i = 0; i < 8; ++i)
+      sum += loss_sum(model, text, i * windows / 8 * kLength, kLength);
+    EXPECT_NEAR(validation_loss(cluster, config), sum / static_cast<double>(8 * kLength),
+                kFp64Tolerance)
         << config.parallel.world_size() << " workers";
   }
 }

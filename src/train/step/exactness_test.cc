@@ -14,17 +14,20 @@ namespace evermoe {
 namespace {
 
 JobConfig job(const std::vector<std::string>& more = {}) {
-  std::vector<std::string> settings = {"train.micro_batches=5", "train.micro_batch_size=1", "train.steps=6",
-                                       "model.sequence_length=64", "checkpoint.every_steps=2",
-                                       "checkpoint.keep_newest=10", "evaluate.every_steps=3",
-                                       "evaluate.micro_batches=3", "parallel.stages=2", "parallel.lanes=2"};
+  std::vector<std::string> settings = {
+      "train.micro_batches=5",    "train.micro_batch_size=1", "train.steps=6",
+      "model.sequence_length=64", "checkpoint.every_steps=2", "checkpoint.keep_newest=10",
+      "evaluate.every_steps=3",   "evaluate.micro_batches=3", "parallel.stages=2",
+      "parallel.lanes=2"};
   settings.insert(settings.end(), more.begin(), more.end());
   return tiny_config("qwen-moe", settings);
 }
 
 absl::Status to_the_end(Trainer& trainer, const JobConfig& config) {
   const StepObserver nobody{[](const StepRecord&) {}, [](Step, double) {}, [](Step) {}};
-  return run_steps(trainer, config, [] { return false; }, nobody).status();
+  return run_steps(
+             trainer, config, [] { return false; }, nobody)
+      .status();
 }
 
 ClusterResult undisturbed(const JobConfig& config, uint64_t seed = 0) {
@@ -58,7 +61,8 @@ class PrecisionTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(PrecisionTest, SameBitsHoweverManyGradientsArePutOff) {
   const auto with = [&](const std::string& bytes, const std::string& lanes) {
-    return undisturbed(job({"train.precision=" + GetParam(), "train.deferred_bytes=" + bytes, "parallel.lanes=" + lanes}));
+    return undisturbed(job({"train.precision=" + GetParam(), "train.deferred_bytes=" + bytes,
+                            "parallel.lanes=" + lanes}));
   };
   for (const std::string lanes : {"2", "[3, 2]"}) {
     const ClusterResult at_once = with("0B", lanes);
@@ -108,10 +112,11 @@ TEST(ExactnessTest, AKilledRankNeverChangesTheBitsOfTheResumedRun) {
     TrainingCluster cluster("killed");
     InProcessOptions options{.seed = static_cast<uint64_t>(trial)};
     options.kills.push_back({Rank(trial % 4), 60 + 170 * trial});
-    const ClusterResult killed =
-        cluster.run(config, [&](Trainer& t) { return to_the_end(t, config); }, options);
+    const ClusterResult killed = cluster.run(
+        config, [&](Trainer& t) { return to_the_end(t, config); }, options);
     EXPECT_FALSE(killed.status.ok()) << "the kill came too late";
-    const ClusterResult resumed = cluster.run(config, [&](Trainer& t) { return to_the_end(t, config); });
+    const ClusterResult resumed =
+        cluster.run(config, [&](Trainer& t) { return to_the_end(t, config); });
     ASSERT_TRUE(resumed.status.ok()) << resumed.status;
     EXPECT_EQ(resumed.digest, expected.digest) << "trial " << trial;
   }
@@ -136,7 +141,8 @@ TEST(ExactnessTest, CheckpointsSurviveEveryTopology) {
        {std::vector<std::string>{"parallel.stages=2", "parallel.lanes=4"},
         std::vector<std::string>{"parallel.stages=4", "parallel.lanes=2"},
         std::vector<std::string>{"parallel.stages=3", "parallel.lanes=1"},
-        std::vector<std::string>{"parallel.stages=2", "parallel.lanes=[3, 2]", "parallel.expert_replicas=2"},
+        std::vector<std::string>{"parallel.stages=2", "parallel.lanes=[3, 2]",
+                                 "parallel.expert_replicas=2"},
         std::vector<std::string>{"parallel.stages=1", "parallel.lanes=1"}}) {
     result = cluster.run(in_topology(topology), [&](Trainer& trainer) -> absl::Status {
       CHECK(trainer.position().step == Step(2));

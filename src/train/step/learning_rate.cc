@@ -14,13 +14,16 @@ double learning_rate(const TrainConfig& train, Step step) {
   // Progress of the falling part, 0 at its first step and 1 at the last step of the run.
   const auto progress = [&](int64_t first) {
     const int64_t span = std::max<int64_t>(train.steps - 1 - first, 1);
-    return std::clamp(static_cast<double>(step.value - first) / static_cast<double>(span), 0.0, 1.0);
+    return std::clamp(static_cast<double>(step.value - first) / static_cast<double>(span), 0.0,
+                      1.0);
   };
   switch (train.schedule) {
     case LearningRateShape::kConstant: return peak;
     case LearningRateShape::kCosine:
-      return low + (peak - low) * 0.5 * (1 + std::cos(std::numbers::pi * progress(train.warmup_steps)));
-    case LearningRateShape::kWsd: return peak + (low - peak) * progress(train.steps - train.decay_steps);
+      return low +
+             (peak - low) * 0.5 * (1 + std::cos(std::numbers::pi * progress(train.warmup_steps)));
+    case LearningRateShape::kWsd:
+      return peak + (low - peak) * progress(train.steps - train.decay_steps);
   }
   return peak;
 }

@@ -24,24 +24,29 @@ StateTypes state_types(Precision precision) {
   __builtin_unreachable();
 }
 
-RankModel::RankModel(const JobConfig& config, const TrainerEnvironment& environment, absl::Duration deadline)
-    : config_(config), topology_(topology_of(config)), role_(topology_.role_of(environment.transport->rank())),
+RankModel::RankModel(const JobConfig& config, const TrainerEnvironment& environment,
+                     absl::Duration deadline)
+    : config_(config),
+      topology_(topology_of(config)),
+      role_(topology_.role_of(environment.transport->rank())),
       types_(state_types(config.train.precision)),
       deferred_(topology_.world_size() == 1 ? 0 : config.train.deferred_bytes) {
-  CHECK(environment.transport->size() == topology_.world_size()) << environment.transport->size() << " processes";
+  CHECK(environment.transport->size() == topology_.world_size())
+      << environment.transport->size() << " processes";
   const ExpertPlacement placement = expert_placement_of(config, topology_.lanes(role_.stage));
   const StageGroups groups = join_groups(placement, environment, deadline);
-  batches_ = std::make_unique<BatchReader>(config_, environment.training, environment.validation, types_.device);
+  batches_ = std::make_unique<BatchReader>(config_, environment.training, environment.validation,
+                                           types_.device);
   model_ = std::make_unique<StageModel>(config_.model, topology_, role_, placement, groups, types_,
                                         config_.train.recompute);
   runner_ = std::make_unique<StageRunner>(config_.train, topology_, role_, *batches_, *model_);
   operators_ = model_->operators();
   for (OperatorState* const state : operators_) state->defer_gradients(deferred_);
-  stage_group_->set_meanwhile([this] { return do_idle_work(); });
+  stage_group_->set_idle_work([this] { return do_idle_work(); });
 }
 
-StageGroups RankModel::join_groups(const ExpertPlacement& placement, const TrainerEnvironment& environment,
-                                   absl::Duration deadline) {
+StageGroups RankModel::join_groups(const ExpertPlacement& placement,
+                                   const TrainerEnvironment& environment, absl::Duration deadline) {
   uint16_t group = kFirstStageGroup;
   const std::vector<Rank> stage_ranks = topology_.stage_group(role_.stage);
   const auto join = [&](uint16_t number, const std::vector<Rank>& members) {
@@ -52,7 +57,8 @@ StageGroups RankModel::join_groups(const ExpertPlacement& placement, const Train
   // One communicator per distinct set of lanes, numbered in the order of the sets, so that the
   // members of each agree on its number without talking.
   std::map<std::vector<int>, Communicator*> by_lanes;
-  for (int expert = 0; expert < placement.experts(); ++expert) by_lanes[placement.lanes_of(expert)] = nullptr;
+  for (int expert = 0; expert < placement.experts(); ++expert)
+    by_lanes[placement.lanes_of(expert)] = nullptr;
   for (auto& [lane_set, communicator] : by_lanes) {
     const uint16_t number = group++;
     if (std::find(lane_set.begin(), lane_set.end(), role_.lane) == lane_set.end()) continue;
@@ -73,9 +79,10 @@ absl::StatusOr<std::unique_ptr<RankModel>> RankModel::create(const JobConfig& co
                                                              const TrainerEnvironment& environment,
                                                              absl::Duration deadline) {
   const int64_t length = config.model.sequence_length;
-  if (window_count(environment.training.size(), length) < 1 || window_count(environment.validation.size(), length) < 1) {
-    return InvalidInput(absl::StrCat("data.path: ", environment.training.size(),
-                                     " training and ", environment.validation.size(),
+  if (window_count(environment.training.size(), length) < 1 ||
+      window_count(environment.validation.size(), length) < 1) {
+    return InvalidInput(absl::StrCat("data.path: ", environment.training.size(), " training and ",
+                                     environment.validation.size(),
                                      " validation tokens, but one sequence needs ", length + 1));
   }
   std::unique_ptr<RankModel> model;
@@ -91,8 +98,8 @@ void RankModel::join(View view) {
   for (const auto& group : expert_groups_) group->restart(view);
 }
 
-absl::StatusOr<StepFindings> RankModel::accumulate_gradients(const TrainingPosition& position, Boundary& boundary,
-                                                             bool probes) {
+absl::StatusOr<StepFindings> RankModel::accumulate_gradients(const TrainingPosition& position,
+                                                             Boundary& boundary, bool probes) {
   StepFindings findings;
   const absl::Cleanup forget = [this] { deferred_.clear(); };  // of a step that fails on its way
   RETURN_IF_ERROR(guard([&]() -> absl::Status {
@@ -109,8 +116,11 @@ absl::StatusOr<StepFindings> RankModel::accumulate_gradients(const TrainingPosit
     return absl::OkStatus();
   }));
   if (!std::isfinite(findings.gradient_square_sum)) {
-    const auto gradients = [](OperatorState& state) { return std::vector<at::Tensor>{state.shard_gradient()}; };
-    findings.non_finite = std::min(findings.non_finite, first_non_finite(NonFinitePhase::kWeightGradient, gradients));
+    const auto gradients = [](OperatorState& state) {
+      return std::vector<at::Tensor>{state.shard_gradient()};
+    };
+    findings.non_finite =
+        std::min(findings.non_finite, first_non_finite(NonFinitePhase::kWeightGradient, gradients));
   }
   return findings;
 }
@@ -139,13 +149,15 @@ absl::StatusOr<ExpertLoads> RankModel::expert_loads() {
   const size_t experts = loads.tokens.size();
   std::vector<double> sums(loads.tokens.begin(), loads.tokens.end());
   sums.insert(sums.end(), loads.probability.begin(), loads.probability.end());
-  RETURN_IF_ERROR(annotate(stage_group_->all_reduce<double>(std::span(sums), ReduceOp::kSum), "loads of experts"));
+  RETURN_IF_ERROR(annotate(stage_group_->all_reduce<double>(std::span(sums), ReduceOp::kSum),
+                           "loads of experts"));
   for (size_t i = 0; i < experts; ++i) loads.tokens[i] = static_cast<int64_t>(sums[i]);
   loads.probability.assign(sums.begin() + static_cast<std::ptrdiff_t>(experts), sums.end());
   return loads;
 }
 
-absl::StatusOr<StepFindings> RankModel::evaluate(int64_t first, int64_t micro_batches, Boundary& boundary) {
+absl::StatusOr<StepFindings> RankModel::evaluate(int64_t first, int64_t micro_batches,
+                                                 Boundary& boundary) {
   StepFindings findings;
   RETURN_IF_ERROR(guard([&] {
     findings = runner_->run_validation(first, micro_batches, boundary);
@@ -154,7 +166,8 @@ absl::StatusOr<StepFindings> RankModel::evaluate(int64_t first, int64_t micro_ba
   return findings;
 }
 
-absl::Status RankModel::update(const StepRecord& record, int64_t updates_applied, const BeforeUpdate& before_write) {
+absl::Status RankModel::update(const StepRecord& record, int64_t updates_applied,
+                               const BeforeUpdate& before_write) {
   return guard([&]() -> absl::Status {
     const AdamW optimizer(config_.train, record, updates_applied, types_.device);
     for (OperatorState* state : operators_) {

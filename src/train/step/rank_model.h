@@ -1,5 +1,6 @@
-// One rank's part of the model and what its arithmetic needs: the communicators inside its stage, its
-// layers, its rounds and its data. Knows neither verdicts nor checkpoints; both trainers stand on it.
+// One rank's part of the model and what its arithmetic needs: the communicators inside its stage,
+// its layers, its rounds and its data. Knows neither verdicts nor checkpoints; both trainers stand
+// on it.
 #pragma once
 
 #include <functional>
@@ -24,8 +25,8 @@ StateTypes state_types(Precision precision);
 
 class RankModel {
  public:
-  // All weights are zero. The configuration has been validated; `deadline` is for every call inside the
-  // stage. InvalidInput if the data is too short.
+  // All weights are zero. The configuration has been validated; `deadline` is for every call inside
+  // the stage. InvalidInput if the data is too short.
   static absl::StatusOr<std::unique_ptr<RankModel>> create(const JobConfig& config,
                                                            const TrainerEnvironment& environment,
                                                            absl::Duration deadline);
@@ -37,7 +38,8 @@ class RankModel {
   // In the model's order; valid as long as this.
   const std::vector<OperatorState*>& operators() const { return operators_; }
 
-  // Computes one of the gradients that are put off, if there is one: for whoever waits for another stage.
+  // Computes one of the gradients that are put off, if there is one: for whoever waits for another
+  // stage.
   bool do_idle_work() { return deferred_.run_one(); }
 
   // The communicators inside the stage begin anew in another view.
@@ -47,18 +49,20 @@ class RankModel {
 
   // Gradients of the step that starts from `position`, reduced, and what the verdict needs of them.
   // `probes`: looks for the first number that is not finite, as after a skipped step.
-  absl::StatusOr<StepFindings> accumulate_gradients(const TrainingPosition& position, Boundary& boundary,
-                                                    bool probes = false);
-  // What the gates chose in the last accumulate_gradients(), over all lanes and with equal bits on them.
+  absl::StatusOr<StepFindings> accumulate_gradients(const TrainingPosition& position,
+                                                    Boundary& boundary, bool probes = false);
+  // What the gates chose in the last accumulate_gradients(), over all lanes and with equal bits on
+  // them.
   absl::StatusOr<ExpertLoads> expert_loads();
-  // This rank's part of `micro_batches` of an evaluation, from number `first` on: loss_sum over its tokens, and
-  // how many there are.
+  // This rank's part of `micro_batches` of an evaluation, from number `first` on: loss_sum over its
+  // tokens, and how many there are.
   absl::StatusOr<StepFindings> evaluate(int64_t first, int64_t micro_batches, Boundary& boundary);
   const EvaluationOrder& evaluation() const { return batches_->evaluation(); }
-  // Updates masters and moments of the active ranges and gathers the compute weights. `before_write` is
-  // called before an active range changes.
+  // Updates masters and moments of the active ranges and gathers the compute weights.
+  // `before_write` is called before an active range changes.
   using BeforeUpdate = std::function<absl::Status(const OperatorState&, FlatRange)>;
-  absl::Status update(const StepRecord& record, int64_t updates_applied, const BeforeUpdate& before_write);
+  absl::Status update(const StepRecord& record, int64_t updates_applied,
+                      const BeforeUpdate& before_write);
   // The first operator with a master weight or moment on this rank that is not finite, as a key.
   int64_t non_finite_state() const;
   // The compute weights of all operators from their masters.
@@ -67,7 +71,8 @@ class RankModel {
  private:
   using TensorsOf = std::function<std::vector<at::Tensor>(OperatorState&)>;
   int64_t first_non_finite(NonFinitePhase phase, const TensorsOf& tensors_of) const;
-  RankModel(const JobConfig& config, const TrainerEnvironment& environment, absl::Duration deadline);
+  RankModel(const JobConfig& config, const TrainerEnvironment& environment,
+            absl::Duration deadline);
   StageGroups join_groups(const ExpertPlacement& placement, const TrainerEnvironment& environment,
                           absl::Duration deadline);
 

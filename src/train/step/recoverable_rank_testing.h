@@ -1,5 +1,5 @@
-// A job of RecoverableTrainers in one process, driven step by step, for tests of the trainer alone: no
-// members, no controller, nothing is captured unless the test does it.
+// A job of RecoverableTrainers in one process, driven step by step, for tests of the trainer alone:
+// no members, no controller, nothing is captured unless the test does it.
 #pragma once
 
 #include <functional>
@@ -22,8 +22,9 @@ class RecoverableRank {
   // Runs the step's micro-batches; what all ranks found together.
   absl::StatusOr<Findings> train(const ActiveOperators& active);
   // train() and apply().
-  absl::Status step(const ActiveOperators& active,
-                    const BeforeWrite& before_write = [](int) { return absl::OkStatus(); });
+  absl::Status step(
+      const ActiveOperators& active,
+      const BeforeWrite& before_write = [](int) { return absl::OkStatus(); });
   // So many, with all operators.
   absl::Status steps(int count);
   // The validation loss of the present state.

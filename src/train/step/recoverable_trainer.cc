@@ -15,8 +15,8 @@ namespace {
 
 bool is_due(Step step, int64_t every) { return every > 0 && step.value % every == 0; }
 
-// The numbers of a position, in the machine's byte order: they are only compared and read by ranks of
-// the same job.
+// The numbers of a position, in the machine's byte order: they are only compared and read by ranks
+// of the same job.
 struct PositionNumbers {
   int64_t step = 0;
   int64_t samples = 0;
@@ -30,15 +30,20 @@ struct PositionNumbers {
 
 }  // namespace
 
-RecoverableTrainer::RecoverableTrainer(const TrainerEnvironment& environment, RecoverableTrainerOptions options,
+RecoverableTrainer::RecoverableTrainer(const TrainerEnvironment& environment,
+                                       RecoverableTrainerOptions options,
                                        std::unique_ptr<RankModel> model)
-    : environment_(environment), options_(std::move(options)), model_(std::move(model)), durable_(environment, *model_),
+    : environment_(environment),
+      options_(std::move(options)),
+      model_(std::move(model)),
+      durable_(environment, *model_),
       shards_(model_->config(), model_->types(),
-              operators_of_stage(model_->config().model, model_->topology(), model_->role().stage), model_->operators()) {}
+              operators_of_stage(model_->config().model, model_->topology(), model_->role().stage),
+              model_->operators()) {}
 
-absl::StatusOr<std::unique_ptr<RecoverableTrainer>> RecoverableTrainer::create(const JobConfig& config,
-                                                                               const TrainerEnvironment& environment,
-                                                                               RecoverableTrainerOptions options) {
+absl::StatusOr<std::unique_ptr<RecoverableTrainer>> RecoverableTrainer::create(
+    const JobConfig& config, const TrainerEnvironment& environment,
+    RecoverableTrainerOptions options) {
   ASSIGN_OR_RETURN(auto model, RankModel::create(config, environment, options.stage_deadline));
   return std::unique_ptr<RecoverableTrainer>(
       new RecoverableTrainer(environment, std::move(options), std::move(model)));
@@ -46,9 +51,11 @@ absl::StatusOr<std::unique_ptr<RecoverableTrainer>> RecoverableTrainer::create(c
 
 int64_t RecoverableTrainer::boundary_bytes() const {
   const JobConfig& config = model_->config();
-  const int64_t message = config.train.micro_batch_size * config.model.sequence_length * config.model.hidden *
+  const int64_t message = config.train.micro_batch_size * config.model.sequence_length *
+                          config.model.hidden *
                           static_cast<int64_t>(c10::elementSize(model_->types().compute));
-  return message * boundary_messages(model_->topology(), model_->role().stage, config.train.micro_batches);
+  return message *
+         boundary_messages(model_->topology(), model_->role().stage, config.train.micro_batches);
 }
 
 // ---- state
@@ -99,16 +106,21 @@ void RecoverableTrainer::restore(int operator_index, SnapshotKind kind, int64_t 
 
 absl::Status RecoverableTrainer::complete_restore(const std::vector<int>& operator_indices) {
   return guard([&]() -> absl::Status {
-    for (OperatorState* const state : shards_.states_of(operator_indices)) RETURN_IF_ERROR(state->gather_compute());
+    for (OperatorState* const state : shards_.states_of(operator_indices))
+      RETURN_IF_ERROR(state->gather_compute());
     return absl::OkStatus();
   });
 }
 
 RecordBytes RecoverableTrainer::position() const {
-  const PositionNumbers numbers{position_.step.value,      position_.samples,
-                                position_.updates_applied, position_.loss_scale,
-                                position_.loss_scale_good_steps, skipped_in_row_,
-                                position_.validation_loss,       is_drained_ ? 1 : 0};
+  const PositionNumbers numbers{position_.step.value,
+                                position_.samples,
+                                position_.updates_applied,
+                                position_.loss_scale,
+                                position_.loss_scale_good_steps,
+                                skipped_in_row_,
+                                position_.validation_loss,
+                                is_drained_ ? 1 : 0};
   RecordBytes bytes(sizeof(numbers));
   std::memcpy(bytes.data(), &numbers, sizeof(numbers));
   return bytes;
@@ -131,10 +143,12 @@ absl::Status RecoverableTrainer::set_position(const RecordBytes& position) {
 
 // ---- steps
 
-absl::StatusOr<Findings> RecoverableTrainer::train(const ActiveOperators& active, Boundary& boundary) {
+absl::StatusOr<Findings> RecoverableTrainer::train(const ActiveOperators& active,
+                                                   Boundary& boundary) {
   RETURN_IF_ERROR(std::exchange(file_status_, absl::OkStatus()));
   shards_.set_active(active);
-  ASSIGN_OR_RETURN(StepFindings findings, model_->accumulate_gradients(position_, boundary, skipped_in_row_ > 0));
+  ASSIGN_OR_RETURN(StepFindings findings,
+                   model_->accumulate_gradients(position_, boundary, skipped_in_row_ > 0));
   ASSIGN_OR_RETURN(expert_loads_, model_->expert_loads());
   findings.prepared = prepared();
   findings.drain = options_.drain_requested();
@@ -147,17 +161,21 @@ absl::Status RecoverableTrainer::apply(const Findings& combined, const ActiveOpe
   const TrainConfig& train = model_->config().train;
   shards_.set_active(active);
   record_ = decide(from_findings(combined), train, position_);
-  // First, because what follows can fail: a state that is half gathered has all its shards at the new
-  // position.
+  // First, because what follows can fail: a state that is half gathered has all its shards at the
+  // new position.
   position_ = advance(position_, record_, train);
   skipped_in_row_ = skipped_in_row(skipped_in_row_, record_, train);
   is_drained_ = is_drained_ || record_.drain;
-  if (const auto divergence = find_divergence(record_, skipped_in_row_, train)) return end_diverged(*divergence);
-  // Nothing is published by a skipped step: what was saved last may be what it could not compute with.
+  if (const auto divergence = find_divergence(record_, skipped_in_row_, train))
+    return end_diverged(*divergence);
+  // Nothing is published by a skipped step: what was saved last may be what it could not compute
+  // with.
   if (!record_.applied) return absl::OkStatus();
   RETURN_IF_ERROR(note_prepared(record_.prepared));
   return model_->update(record_, position_.updates_applied,
-                        [&](const OperatorState& state, FlatRange range) { return before_write(shards_.index_of(state, range)); });
+                        [&](const OperatorState& state, FlatRange range) {
+                          return before_write(shards_.index_of(state, range));
+                        });
 }
 
 bool RecoverableTrainer::is_evaluated(Step step) const {
@@ -195,7 +213,9 @@ absl::Status RecoverableTrainer::open_saver() {
   return durable_.open(DurableState::Opening::kAmong, base_);
 }
 
-Step RecoverableTrainer::prepared() const { return durable_.is_open() ? durable_.saver().prepared() : Step(-1); }
+Step RecoverableTrainer::prepared() const {
+  return durable_.is_open() ? durable_.saver().prepared() : Step(-1);
+}
 
 absl::Status RecoverableTrainer::note_prepared(Step prepared) {
   if (prepared <= agreed_) return absl::OkStatus();
@@ -203,7 +223,8 @@ absl::Status RecoverableTrainer::note_prepared(Step prepared) {
   if (environment_.transport->rank() != Rank(0)) return absl::OkStatus();
   RETURN_IF_ERROR(open_saver());
   durable_.publish(prepared);
-  return options_.waits_for_files ? durable_.saver().wait_published(absl::InfiniteDuration()) : absl::OkStatus();
+  return options_.waits_for_files ? durable_.saver().wait_published(absl::InfiniteDuration())
+                                  : absl::OkStatus();
 }
 
 bool RecoverableTrainer::is_saved(Step step) const {
@@ -211,13 +232,15 @@ bool RecoverableTrainer::is_saved(Step step) const {
 }
 
 absl::Status RecoverableTrainer::save() {
-  // Files that all ranks have are being published: they must not change. And the bits would be the same.
+  // Files that all ranks have are being published: they must not change. And the bits would be the
+  // same.
   if (position_.step <= std::max(saved_, agreed_)) return absl::OkStatus();
   if (!is_state_sound()) return absl::OkStatus();  // the next verdict ends the run
   RETURN_IF_ERROR(open_saver());
   RETURN_IF_ERROR(durable_.save(position_));
   saved_ = position_.step;
-  return options_.waits_for_files ? durable_.saver().wait_prepared(absl::InfiniteDuration()) : absl::OkStatus();
+  return options_.waits_for_files ? durable_.saver().wait_prepared(absl::InfiniteDuration())
+                                  : absl::OkStatus();
 }
 
 bool RecoverableTrainer::is_state_sound() {
@@ -236,7 +259,8 @@ absl::Status RecoverableTrainer::end_diverged(const Divergence& divergence) cons
   if (!file.empty()) {
     // Every rank writes the same: whichever ends first ends the job.
     const std::string own = absl::StrCat(file, ".", environment_.transport->rank().value);
-    RETURN_IF_ERROR(write_file_synced(*environment_.files, own, to_json(divergence, shape, checkpoint)));
+    RETURN_IF_ERROR(
+        write_file_synced(*environment_.files, own, to_json(divergence, shape, checkpoint)));
     RETURN_IF_ERROR(environment_.files->rename(own, file));
   }
   return InvalidInput(describe(divergence, shape, checkpoint, file));
@@ -248,7 +272,9 @@ absl::StatusOr<Findings> RecoverableTrainer::close() {
   RETURN_IF_ERROR(open_saver());
   // The others wait for this rank meanwhile: a slow disk must not look like a hung process.
   const absl::Duration slice = absl::Seconds(model_->config().run.deadline_seconds) / 4;
-  const auto wait = [](const absl::Status& status) { return absl::IsDeadlineExceeded(status) ? absl::OkStatus() : status; };
+  const auto wait = [](const absl::Status& status) {
+    return absl::IsDeadlineExceeded(status) ? absl::OkStatus() : status;
+  };
   RETURN_IF_ERROR(wait(durable_.saver().wait_prepared(slice)));
   StepFindings findings;
   findings.non_finite = non_finite_state_;

@@ -1,7 +1,7 @@
 // The trainer of a job that goes on when processes are lost: recovery's StageTrainer with torch.
 //
-// It decides nothing: recovery/member/member.h says what to run, what to restore and which record a commit
-// had. Same configuration, same bits as Trainer, which is for jobs that start again.
+// It decides nothing: recovery/member/member.h says what to run, what to restore and which record a
+// commit had. Same configuration, same bits as Trainer, which is for jobs that start again.
 #pragma once
 
 #include <functional>
@@ -34,9 +34,9 @@ class RecoverableTrainer final : public StageTrainer {
   // The configuration has been validated; what the environment points to outlives the trainer. All
   // weights are zero and nothing is saved before resume() or a restore. InvalidInput if the data is
   // too short.
-  static absl::StatusOr<std::unique_ptr<RecoverableTrainer>> create(const JobConfig& config,
-                                                                    const TrainerEnvironment& environment,
-                                                                    RecoverableTrainerOptions options);
+  static absl::StatusOr<std::unique_ptr<RecoverableTrainer>> create(
+      const JobConfig& config, const TrainerEnvironment& environment,
+      RecoverableTrainerOptions options);
 
   const std::vector<StageOperator>& operators() const override { return shards_.inventory(); }
   int64_t boundary_bytes() const override;
@@ -44,8 +44,10 @@ class RecoverableTrainer final : public StageTrainer {
   absl::StatusOr<std::string> resume(Communicator& world) override;
   absl::Status restore_base(Step base) override;
   void forget_base() override;
-  void capture(int operator_index, SnapshotKind kind, int64_t offset, std::span<std::byte> into) const override;
-  void restore(int operator_index, SnapshotKind kind, int64_t offset, std::span<const std::byte> from) override;
+  void capture(int operator_index, SnapshotKind kind, int64_t offset,
+               std::span<std::byte> into) const override;
+  void restore(int operator_index, SnapshotKind kind, int64_t offset,
+               std::span<const std::byte> from) override;
   absl::Status complete_restore(const std::vector<int>& operator_indices) override;
   Step step() const override { return position_.step; }
   RecordBytes position() const override;
@@ -53,7 +55,8 @@ class RecoverableTrainer final : public StageTrainer {
   absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary) override;
   bool do_idle_work() override { return model_->do_idle_work(); }
   const ExpertLoads& expert_loads() const override { return expert_loads_; }
-  absl::Status apply(const Findings& combined, const ActiveOperators& active, const BeforeWrite& before_write) override;
+  absl::Status apply(const Findings& combined, const ActiveOperators& active,
+                     const BeforeWrite& before_write) override;
   bool is_evaluated(Step step) const override;
   int64_t evaluation_batches() const override;
   absl::StatusOr<Findings> evaluate(int64_t batch, Boundary& boundary) override;
@@ -69,7 +72,9 @@ class RecoverableTrainer final : public StageTrainer {
   const StepRecord& last_record() const { return record_; }  // of the last apply()
   double last_validation_loss() const { return position_.validation_loss; }
   // Whether the run ends here because somebody was asked to stop.
-  bool is_drained() const { return is_drained_ && position_.step.value < model_->config().train.steps; }
+  bool is_drained() const {
+    return is_drained_ && position_.step.value < model_->config().train.steps;
+  }
   const TrainingPosition& training_position() const { return position_; }
   // Newest checkpoint that this process has published (rank 0 only); Step(-1) for none.
   Step published() const { return durable_.is_open() ? durable_.saver().published() : Step(-1); }
@@ -100,9 +105,9 @@ class RecoverableTrainer final : public StageTrainer {
   int64_t skipped_in_row_ = 0;  // a part of the position, but not of what is saved durably
   bool is_drained_ = false;
   StepRecord record_;
-  Step base_{-1};            // a checkpoint that restore_base() may be asked for
-  Step saved_{-1};           // newest that this process has begun to save
-  Step agreed_{-1};          // newest that a record says all ranks have on disk
+  Step base_{-1};                          // a checkpoint that restore_base() may be asked for
+  Step saved_{-1};                         // newest that this process has begun to save
+  Step agreed_{-1};                        // newest that a record says all ranks have on disk
   int64_t non_finite_state_ = kAllFinite;  // what was found in the state, for the next verdict
   absl::Status file_status_;  // of publishing, to be reported by the next call that can
 };

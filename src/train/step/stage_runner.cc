@@ -25,7 +25,11 @@ void add(const ExpertLoads& loads, ExpertLoads& sum) {
 
 StageRunner::StageRunner(const TrainConfig& train, const Topology& topology, Role role,
                          const BatchReader& batches, StageModel& model)
-    : train_(train), topology_(topology), role_(role), batches_(batches), model_(model),
+    : train_(train),
+      topology_(topology),
+      role_(role),
+      batches_(batches),
+      model_(model),
       order_([&] {
         std::vector<int> widths;
         for (int s = 0; s < topology.stages(); ++s) widths.push_back(topology.lanes(s));
@@ -41,11 +45,13 @@ std::optional<MicroBatch> StageRunner::micro_batch_of(int round, int64_t micro_b
 
 MicroBatchTokens StageRunner::tokens_of(Phase phase, Step step, MicroBatch micro_batch) const {
   if (!first() && !last()) return {};
-  return phase == Phase::kTraining ? batches_.training(step, micro_batch) : batches_.validation(micro_batch);
+  return phase == Phase::kTraining ? batches_.training(step, micro_batch)
+                                   : batches_.validation(micro_batch);
 }
 
 int64_t StageRunner::sequences_of(Phase phase, MicroBatch micro_batch) const {
-  return phase == Phase::kTraining ? train_.micro_batch_size : batches_.evaluation().sequences_of(micro_batch);
+  return phase == Phase::kTraining ? train_.micro_batch_size
+                                   : batches_.evaluation().sequences_of(micro_batch);
 }
 
 Rank StageRunner::peer(int stage, MicroBatch micro_batch) const {
@@ -54,11 +60,12 @@ Rank StageRunner::peer(int stage, MicroBatch micro_batch) const {
 
 // Sends are not waited for: a stage must never wait for another to take its results, that is what
 // keeps the schedule free of deadlock.
-void StageRunner::send(int stage, BoundaryDirection direction, MicroBatch micro_batch, const at::Tensor& tensor,
-                       Boundary& boundary) const {
+void StageRunner::send(int stage, BoundaryDirection direction, MicroBatch micro_batch,
+                       const at::Tensor& tensor, Boundary& boundary) const {
   // Nobody writes to it any more, so the message may keep it.
   const auto owner = std::make_shared<const at::Tensor>(tensor.detach().contiguous().cpu());
-  throw_if_error(boundary.send(peer(stage, micro_batch), direction, micro_batch, {HostReadable(*owner).bytes(), owner}));
+  throw_if_error(boundary.send(peer(stage, micro_batch), direction, micro_batch,
+                               {HostReadable(*owner).bytes(), owner}));
 }
 
 std::shared_ptr<StageRunner::Landing> StageRunner::new_landing(int64_t sequences) const {
@@ -67,7 +74,8 @@ std::shared_ptr<StageRunner::Landing> StageRunner::new_landing(int64_t sequences
 
 void StageRunner::expect(const RoundOperation& operation, Boundary& boundary) {
   const bool is_forward = operation.kind == RoundOperation::Kind::kForward;
-  const std::optional<MicroBatch> micro_batch = micro_batch_of(operation.round, train_.micro_batches);
+  const std::optional<MicroBatch> micro_batch =
+      micro_batch_of(operation.round, train_.micro_batches);
   if (!micro_batch || (is_forward ? first() : last())) return;
   const auto direction = is_forward ? BoundaryDirection::kActivation : BoundaryDirection::kGradient;
   const std::shared_ptr<Landing> landing = new_landing(train_.micro_batch_size);
@@ -76,42 +84,49 @@ void StageRunner::expect(const RoundOperation& operation, Boundary& boundary) {
   boundary.expect(from, direction, *micro_batch, landing->into.bytes(), landing);
 }
 
-at::Tensor StageRunner::receive(int stage, BoundaryDirection direction, MicroBatch micro_batch, int64_t sequences,
-                                Boundary& boundary) {
+at::Tensor StageRunner::receive(int stage, BoundaryDirection direction, MicroBatch micro_batch,
+                                int64_t sequences, Boundary& boundary) {
   const auto expected = expected_.extract({direction, micro_batch});
   const std::shared_ptr<Landing> landing = expected ? expected.mapped() : new_landing(sequences);
-  throw_if_error(boundary.receive(peer(stage, micro_batch), direction, micro_batch, landing->into.bytes()));
+  throw_if_error(
+      boundary.receive(peer(stage, micro_batch), direction, micro_batch, landing->into.bytes()));
   landing->into.commit();
   return landing->tensor;
 }
 
 MicroBatchGraph StageRunner::forward(Phase phase, Step step, std::optional<MicroBatch> micro_batch,
-                                     double scale, bool probes, Boundary& boundary, int64_t first_number) {
+                                     double scale, bool probes, Boundary& boundary,
+                                     int64_t first_number) {
   if (!micro_batch) return model_.forward(0, {}, {}, {}, scale, nullptr);
   const FiniteProbe probe(non_finite_, *micro_batch);
   const MicroBatch number(static_cast<int32_t>(first_number + micro_batch->value));
   const MicroBatchTokens tokens = tokens_of(phase, step, number);
   const int64_t sequences = sequences_of(phase, number);
   at::Tensor input;
-  if (!first()) input = receive(role_.stage - 1, BoundaryDirection::kActivation, *micro_batch, sequences, boundary);
-  MicroBatchGraph graph =
-      model_.forward(sequences, tokens.inputs, input, tokens.targets, scale, probes ? &probe : nullptr);
-  if (!last()) send(role_.stage + 1, BoundaryDirection::kActivation, *micro_batch, graph.output, boundary);
+  if (!first())
+    input =
+        receive(role_.stage - 1, BoundaryDirection::kActivation, *micro_batch, sequences, boundary);
+  MicroBatchGraph graph = model_.forward(sequences, tokens.inputs, input, tokens.targets, scale,
+                                         probes ? &probe : nullptr);
+  if (!last())
+    send(role_.stage + 1, BoundaryDirection::kActivation, *micro_batch, graph.output, boundary);
   return graph;
 }
 
-void StageRunner::backward(std::optional<MicroBatch> micro_batch, MicroBatchGraph graph, Boundary& boundary) {
+void StageRunner::backward(std::optional<MicroBatch> micro_batch, MicroBatchGraph graph,
+                           Boundary& boundary) {
   if (!micro_batch) {
     model_.backward(std::move(graph), {});
     return;
   }
   at::Tensor output_gradient;
   if (!last()) {
-    output_gradient =
-        receive(role_.stage + 1, BoundaryDirection::kGradient, *micro_batch, train_.micro_batch_size, boundary);
+    output_gradient = receive(role_.stage + 1, BoundaryDirection::kGradient, *micro_batch,
+                              train_.micro_batch_size, boundary);
   }
   const at::Tensor input_gradient = model_.backward(std::move(graph), output_gradient);
-  if (!first()) send(role_.stage - 1, BoundaryDirection::kGradient, *micro_batch, input_gradient, boundary);
+  if (!first())
+    send(role_.stage - 1, BoundaryDirection::kGradient, *micro_batch, input_gradient, boundary);
 }
 
 StepFindings StageRunner::run_step(Step step, double loss_scale, bool probes, Boundary& boundary) {
@@ -124,21 +139,26 @@ StepFindings StageRunner::run_step(Step step, double loss_scale, bool probes, Bo
   for (size_t i = 0; i < order_.size(); ++i) {
     const RoundOperation& operation = order_[i];
     if (i + 1 < order_.size()) expect(order_[i + 1], boundary);
-    const std::optional<MicroBatch> micro_batch = micro_batch_of(operation.round, train_.micro_batches);
+    const std::optional<MicroBatch> micro_batch =
+        micro_batch_of(operation.round, train_.micro_batches);
     if (operation.kind == RoundOperation::Kind::kForward) {
       fault_point("step/forward");
       held.push_back(forward(Phase::kTraining, step, micro_batch, scale, probes, boundary));
       const MicroBatchGraph& graph = held.back();
-      add(graph.loads, expert_loads_);  // zeros if absent, so that a lane without micro-batches has as many
+      add(graph.loads,
+          expert_loads_);  // zeros if absent, so that a lane without micro-batches has as many
       if (!micro_batch) continue;
       findings.load_imbalance_sum += graph.load_imbalance;
       findings.gate_count += static_cast<double>(graph.gates);
-      if (graph.auxiliary_loss.defined()) findings.auxiliary_loss_sum += graph.auxiliary_loss.item<double>();
+      if (graph.auxiliary_loss.defined())
+        findings.auxiliary_loss_sum += graph.auxiliary_loss.item<double>();
       if (!last()) continue;
       const double loss = graph.output.item<double>();
-      if (!std::isfinite(loss)) non_finite_.add(NonFinitePhase::kForward, micro_batch->value, "head");
+      if (!std::isfinite(loss))
+        non_finite_.add(NonFinitePhase::kForward, micro_batch->value, "head");
       findings.loss_sum += loss;
-      findings.tokens += static_cast<double>(train_.micro_batch_size * model_.shape().sequence_length);
+      findings.tokens +=
+          static_cast<double>(train_.micro_batch_size * model_.shape().sequence_length);
     } else {
       fault_point("step/backward");
       MicroBatchGraph graph = std::move(held.front());
@@ -150,15 +170,16 @@ StepFindings StageRunner::run_step(Step step, double loss_scale, bool probes, Bo
   return findings;
 }
 
-StepFindings StageRunner::run_validation(int64_t first_number, int64_t micro_batches, Boundary& boundary) {
+StepFindings StageRunner::run_validation(int64_t first_number, int64_t micro_batches,
+                                         Boundary& boundary) {
   const at::NoGradGuard no_grad;
   expected_.clear();
   StepFindings findings;
   const int rounds = round_count(topology_.lanes(role_.stage), static_cast<int>(micro_batches));
   for (int round = 0; round < rounds; ++round) {
     const std::optional<MicroBatch> micro_batch = micro_batch_of(round, micro_batches);
-    const MicroBatchGraph graph =
-        forward(Phase::kValidation, Step(0), micro_batch, /*scale=*/1, /*probes=*/false, boundary, first_number);
+    const MicroBatchGraph graph = forward(Phase::kValidation, Step(0), micro_batch, /*scale=*/1,
+                                          /*probes=*/false, boundary, first_number);
     if (!micro_batch || !last()) continue;
     const MicroBatch number(static_cast<int32_t>(first_number + micro_batch->value));
     const auto tokens = static_cast<double>(batches_.evaluation().targets_of(number));

@@ -13,23 +13,29 @@ constexpr absl::Duration kSavePatience = absl::Minutes(30);
 std::unique_ptr<Communicator> join_world(Transport& transport, View view, absl::Duration deadline) {
   std::vector<Rank> ranks;
   for (int r = 0; r < transport.size(); ++r) ranks.push_back(Rank(r));
-  return std::make_unique<Communicator>(transport, ranks, CommunicatorOptions{view, kVerdictGroup, deadline});
+  return std::make_unique<Communicator>(transport, ranks,
+                                        CommunicatorOptions{view, kVerdictGroup, deadline});
 }
 
 }  // namespace
 
-Trainer::Trainer(const JobConfig& config, const TrainerEnvironment& environment, std::unique_ptr<RankModel> model)
+Trainer::Trainer(const JobConfig& config, const TrainerEnvironment& environment,
+                 std::unique_ptr<RankModel> model)
     : config_(config),
-      world_(join_world(*environment.transport, environment.view, absl::Seconds(config.run.deadline_seconds))),
-      boundary_(*world_), model_(std::move(model)), durable_(environment, *model_) {
-  world_->set_meanwhile([this] { return model_->do_idle_work(); });
+      world_(join_world(*environment.transport, environment.view,
+                        absl::Seconds(config.run.deadline_seconds))),
+      boundary_(*world_),
+      model_(std::move(model)),
+      durable_(environment, *model_) {
+  world_->set_idle_work([this] { return model_->do_idle_work(); });
 }
 
 Trainer::~Trainer() = default;
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::create(const JobConfig& config,
                                                          const TrainerEnvironment& environment) {
-  ASSIGN_OR_RETURN(auto model, RankModel::create(config, environment, absl::Seconds(config.run.deadline_seconds)));
+  ASSIGN_OR_RETURN(auto model, RankModel::create(config, environment,
+                                                 absl::Seconds(config.run.deadline_seconds)));
   std::unique_ptr<Trainer> trainer(new Trainer(config, environment, std::move(model)));
   RETURN_IF_ERROR(trainer->durable_.open(DurableState::Opening::kAlone, Step(-1)));
   return trainer;
@@ -58,7 +64,9 @@ absl::StatusOr<StepRecord> Trainer::step(bool drain) {
   fault_point("step/after_verdict");
   position_ = advance(position_, record, config_.train);
   if (record.applied) {
-    RETURN_IF_ERROR(model_->update(record, position_.updates_applied, [](const OperatorState&, FlatRange) { return absl::OkStatus(); }));
+    RETURN_IF_ERROR(
+        model_->update(record, position_.updates_applied,
+                       [](const OperatorState&, FlatRange) { return absl::OkStatus(); }));
   }
   durable_.publish(record.prepared);
   return record;
@@ -66,7 +74,8 @@ absl::StatusOr<StepRecord> Trainer::step(bool drain) {
 
 absl::StatusOr<double> Trainer::evaluate() {
   boundary_.begin(evaluation_commit(position_.step));
-  ASSIGN_OR_RETURN(const StepFindings own, model_->evaluate(0, model_->evaluation().micro_batches(), boundary_));
+  ASSIGN_OR_RETURN(const StepFindings own,
+                   model_->evaluate(0, model_->evaluation().micro_batches(), boundary_));
   RETURN_IF_ERROR(boundary_.finish());
   double sums[] = {own.loss_sum, own.tokens};
   RETURN_IF_ERROR(annotate(world_->all_reduce<double>(sums, ReduceOp::kSum), "validation loss"));
@@ -76,7 +85,8 @@ absl::StatusOr<double> Trainer::evaluate() {
 
 absl::Status Trainer::save() { return durable_.save(position_); }
 
-absl::Status Trainer::wait_everywhere(const std::function<absl::Status(absl::Duration)>& wait, const char* what) {
+absl::Status Trainer::wait_everywhere(const std::function<absl::Status(absl::Duration)>& wait,
+                                      const char* what) {
   // Ranks talk after every slice, so that one with a slow disk is not taken for a hung one.
   const absl::Duration slice = absl::Seconds(config_.run.deadline_seconds) / 4;
   enum : int64_t { kDone = 0, kWaiting = 1, kFailed = 2 };
@@ -93,8 +103,9 @@ absl::Status Trainer::wait_everywhere(const std::function<absl::Status(absl::Dur
 }
 
 absl::Status Trainer::finish() {
-  RETURN_IF_ERROR(wait_everywhere([&](absl::Duration slice) { return durable_.saver().wait_prepared(slice); },
-                                  "writing the checkpoint"));
+  RETURN_IF_ERROR(
+      wait_everywhere([&](absl::Duration slice) { return durable_.saver().wait_prepared(slice); },
+                      "writing the checkpoint"));
   int64_t prepared[] = {durable_.saver().prepared().value};
   RETURN_IF_ERROR(annotate(world_->all_reduce<int64_t>(prepared, ReduceOp::kMin), "checkpoint"));
   durable_.publish(Step(prepared[0]));

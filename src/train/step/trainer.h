@@ -1,8 +1,9 @@
-// One rank of a training job that starts again when a process is lost: its part of the model, its rounds,
-// its shards, its checkpoints. recoverable_trainer.h is for jobs that go on.
+// One rank of a training job that starts again when a process is lost: its part of the model, its
+// rounds, its shards, its checkpoints. recoverable_trainer.h is for jobs that go on.
 //
-// Every method is collective: all ranks of the job call the same methods in the same order. A method
-// that fails with PeerLost, Timeout or Cancelled leaves the trainer unusable; the process should end.
+// Every method is collective: all ranks of the job call the same methods in the same order. A
+// method that fails with PeerLost, Timeout or Cancelled leaves the trainer unusable; the process
+// should end.
 #pragma once
 
 #include <functional>
@@ -35,7 +36,8 @@ class Trainer {
   absl::StatusOr<Resumption> resume();
 
   // Trains one step. On return every rank has the same record, the update is applied (unless the
-  // record says skipped) and the compute weights are gathered. `drain`: this rank was asked to stop.
+  // record says skipped) and the compute weights are gathered. `drain`: this rank was asked to
+  // stop.
   absl::StatusOr<StepRecord> step(bool drain);
 
   // Mean loss over the tokens of an evaluation, the same on every rank.
@@ -59,9 +61,11 @@ class Trainer {
   absl::StatusOr<StepFindings> accumulate_gradients();
 
  private:
-  Trainer(const JobConfig& config, const TrainerEnvironment& environment, std::unique_ptr<RankModel> model);
+  Trainer(const JobConfig& config, const TrainerEnvironment& environment,
+          std::unique_ptr<RankModel> model);
   // Waits on every rank until wait(slice) is done on all; Timeout from it means not yet.
-  absl::Status wait_everywhere(const std::function<absl::Status(absl::Duration)>& wait, const char* what);
+  absl::Status wait_everywhere(const std::function<absl::Status(absl::Duration)>& wait,
+                               const char* what);
 
   const JobConfig config_;
   std::unique_ptr<Communicator> world_;

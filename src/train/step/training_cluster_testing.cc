@@ -50,7 +50,8 @@ void collect(Trainer& trainer, ClusterResult& result) {
 
 std::string digest(const ClusterResult& result) {
   FingerprintStream stream;
-  for (const auto* part : {&result.weights, &result.exp_avgs, &result.exp_avg_sqs, &result.compute}) {
+  for (const auto* part :
+       {&result.weights, &result.exp_avgs, &result.exp_avg_sqs, &result.compute}) {
     for (const auto& [name, tensor] : *part) {
       stream.update(name);
       stream.update(HostReadable(tensor).bytes());
@@ -62,7 +63,8 @@ std::string digest(const ClusterResult& result) {
 }  // namespace
 
 TrainingCluster::TrainingCluster(const std::string& name)
-    : directory_(absl::StrCat(std::filesystem::temp_directory_path().string(), "/evermoe-", name, "-", getpid())) {
+    : directory_(absl::StrCat(std::filesystem::temp_directory_path().string(), "/evermoe-", name,
+                              "-", getpid())) {
   std::filesystem::remove_all(directory_);
   std::filesystem::create_directories(directory_);
   const std::string path = directory_ + "/test.tokens";
@@ -75,11 +77,15 @@ TrainingCluster::TrainingCluster(const std::string& name)
 TrainingCluster::~TrainingCluster() { std::filesystem::remove_all(directory_); }
 
 TrainerEnvironment TrainingCluster::environment(Transport& transport) const {
-  return {.transport = &transport, .files = &real_files(), .checkpoint_directory = directory_ + "/checkpoints",
-          .training = tokens_.training, .validation = tokens_.validation};
+  return {.transport = &transport,
+          .files = &real_files(),
+          .checkpoint_directory = directory_ + "/checkpoints",
+          .training = tokens_.training,
+          .validation = tokens_.validation};
 }
 
-ClusterResult TrainingCluster::run(const JobConfig& config, const std::function<absl::Status(Trainer&)>& body,
+ClusterResult TrainingCluster::run(const JobConfig& config,
+                                   const std::function<absl::Status(Trainer&)>& body,
                                    const InProcessOptions& options) {
   ClusterResult result;
   std::mutex mutex;
@@ -108,7 +114,8 @@ ClusterResult TrainingCluster::run(const JobConfig& config, const std::function<
 }
 
 JobConfig tiny_config(const std::string& style, const std::vector<std::string>& settings) {
-  auto config = parse_config(absl::StrCat("[model]\npreset = \"", style, "-tiny\"\n"), "test", ".", settings);
+  auto config =
+      parse_config(absl::StrCat("[model]\npreset = \"", style, "-tiny\"\n"), "test", ".", settings);
   CHECK_OK(config.status());
   return *config;
 }

@@ -1,7 +1,8 @@
 // A whole job in one process, for tests: every rank is a thread over the in-process transport.
 //
 //   TrainingCluster cluster(config);
-//   const ClusterResult result = cluster.run([](Trainer& trainer) { return trainer.step(false).status(); });
+//   const ClusterResult result = cluster.run([](Trainer& trainer) { return
+//   trainer.step(false).status(); });
 #pragma once
 
 #include <functional>
@@ -23,7 +24,7 @@ struct ClusterResult {
   std::map<std::string, at::Tensor> exp_avg_sqs;
   std::map<std::string, at::Tensor> compute;
   std::map<std::string, at::Tensor> gradients;  // reduced
-  std::string digest;                         // of masters, moments and live compute weights
+  std::string digest;                           // of masters, moments and live compute weights
   Fingerprint transcript;
 };
 

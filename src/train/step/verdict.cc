@@ -10,15 +10,16 @@
 namespace evermoe {
 
 Findings to_findings(const StepFindings& own) {
-  return {{own.gradient_square_sum, own.loss_sum, own.auxiliary_loss_sum, own.load_imbalance_sum, own.gate_count,
-           own.tokens},
+  return {{own.gradient_square_sum, own.loss_sum, own.auxiliary_loss_sum, own.load_imbalance_sum,
+           own.gate_count, own.tokens},
           {own.prepared.value, own.drain ? 0 : 1, own.published.value, own.non_finite}};
 }
 
 StepFindings from_findings(const Findings& combined) {
   const std::vector<double>& sums = combined.sums;
   const std::vector<int64_t>& minima = combined.minima;
-  CHECK(sums.size() == 6 && minima.size() == 4) << sums.size() << " sums and " << minima.size() << " minima";
+  CHECK(sums.size() == 6 && minima.size() == 4)
+      << sums.size() << " sums and " << minima.size() << " minima";
   return {.gradient_square_sum = sums[0],
           .loss_sum = sums[1],
           .auxiliary_loss_sum = sums[2],
@@ -38,22 +39,24 @@ absl::StatusOr<StepFindings> combine(Communicator& world, const StepFindings& ow
   return from_findings(findings);
 }
 
-StepRecord decide(const StepFindings& combined, const TrainConfig& train, const TrainingPosition& before) {
+StepRecord decide(const StepFindings& combined, const TrainConfig& train,
+                  const TrainingPosition& before) {
   const auto micro_batches = static_cast<double>(train.micro_batches);
   StepRecord record;
   record.step = Step(before.step.value + 1);
   record.loss_scale = before.loss_scale;
   record.learning_rate = learning_rate(train, before.step);
   record.gradient_norm = std::sqrt(combined.gradient_square_sum) / before.loss_scale;
-  record.applied = std::isfinite(combined.gradient_square_sum) && std::isfinite(combined.loss_sum) &&
-                   std::isfinite(combined.auxiliary_loss_sum);
+  record.applied = std::isfinite(combined.gradient_square_sum) &&
+                   std::isfinite(combined.loss_sum) && std::isfinite(combined.auxiliary_loss_sum);
   const double clip = train.clip_norm > 0 && record.gradient_norm > train.clip_norm
                           ? train.clip_norm / record.gradient_norm
                           : 1.0;
   record.gradient_divisor = before.loss_scale / clip;
   record.loss = combined.loss_sum / micro_batches;
   record.auxiliary_loss = combined.auxiliary_loss_sum / micro_batches;
-  record.load_imbalance = combined.gate_count > 0 ? combined.load_imbalance_sum / combined.gate_count : 0;
+  record.load_imbalance =
+      combined.gate_count > 0 ? combined.load_imbalance_sum / combined.gate_count : 0;
   record.tokens = static_cast<int64_t>(combined.tokens);
   record.prepared = combined.prepared;
   record.drain = combined.drain;
@@ -61,7 +64,8 @@ StepRecord decide(const StepFindings& combined, const TrainConfig& train, const 
   return record;
 }
 
-TrainingPosition advance(const TrainingPosition& before, const StepRecord& record, const TrainConfig& train) {
+TrainingPosition advance(const TrainingPosition& before, const StepRecord& record,
+                         const TrainConfig& train) {
   TrainingPosition after = before;
   after.step = record.step;
   after.samples += train.micro_batches * train.micro_batch_size;

@@ -19,36 +19,38 @@ struct StepFindings {
   double gradient_square_sum = 0;  // of its gradient shards, times loss_scale^2; may be non-finite
   double loss_sum = 0;             // over its micro-batches (last stage)
   double auxiliary_loss_sum = 0;
-  double load_imbalance_sum = 0;   // over its micro-batches and gates
-  double gate_count = 0;           // how many of those
-  double tokens = 0;               // trained (last stage)
+  double load_imbalance_sum = 0;  // over its micro-batches and gates
+  double gate_count = 0;          // how many of those
+  double tokens = 0;              // trained (last stage)
   // Combined by minimum instead of sum:
-  Step prepared;                   // newest checkpoint that this rank has durable; Step(-1) for none
-  bool drain = false;              // this rank was asked to stop
-  Step published = kUnknown;       // newest checkpoint that rank 0 has published; the others do not know
-  int64_t non_finite = kAllFinite;  // key of the first place where this rank met a number that is not finite
+  Step prepared;              // newest checkpoint that this rank has durable; Step(-1) for none
+  bool drain = false;         // this rank was asked to stop
+  Step published = kUnknown;  // newest checkpoint that rank 0 has published; the others do not know
+  int64_t non_finite =
+      kAllFinite;  // key of the first place where this rank met a number that is not finite
 
   static constexpr Step kUnknown{std::numeric_limits<int64_t>::max()};
 };
 
 // The few scalars that a step consumed and every rank agrees on.
 struct StepRecord {
-  Step step;                   // the state that the step led to
-  bool applied = true;         // false: loss or gradients were not finite, the update was skipped
-  double gradient_norm = 0;    // unscaled, before clipping
-  double gradient_divisor = 1; // gradients are divided by this: loss scale / clip factor
-  double loss_scale = 1;       // that the step used
+  Step step;                    // the state that the step led to
+  bool applied = true;          // false: loss or gradients were not finite, the update was skipped
+  double gradient_norm = 0;     // unscaled, before clipping
+  double gradient_divisor = 1;  // gradients are divided by this: loss scale / clip factor
+  double loss_scale = 1;        // that the step used
   double learning_rate = 0;
-  double loss = 0;             // mean over micro-batches
+  double loss = 0;  // mean over micro-batches
   double auxiliary_loss = 0;
-  double load_imbalance = 0;   // mean over micro-batches and gates of largest / mean expert load
+  double load_imbalance = 0;  // mean over micro-batches and gates of largest / mean expert load
   int64_t tokens = 0;
-  Step prepared;               // every rank has this checkpoint durable; Step(-1) for none
-  bool drain = false;          // some rank was asked to stop
+  Step prepared;                    // every rank has this checkpoint durable; Step(-1) for none
+  bool drain = false;               // some rank was asked to stop
   int64_t non_finite = kAllFinite;  // key of the first place that any rank knows
 };
 
-// As vectors to be added, and to be combined by minimum, in role order, so with equal bits everywhere.
+// As vectors to be added, and to be combined by minimum, in role order, so with equal bits
+// everywhere.
 Findings to_findings(const StepFindings& own);
 StepFindings from_findings(const Findings& combined);  // CHECKs the lengths
 
@@ -56,13 +58,15 @@ StepFindings from_findings(const Findings& combined);  // CHECKs the lengths
 absl::StatusOr<StepFindings> combine(Communicator& world, const StepFindings& own);
 
 // Pure. `before` is the position that the step started from; `combined` the world's findings.
-StepRecord decide(const StepFindings& combined, const TrainConfig& train, const TrainingPosition& before);
+StepRecord decide(const StepFindings& combined, const TrainConfig& train,
+                  const TrainingPosition& before);
 
 // Of FP16. A run may begin with a larger one.
 inline constexpr double kLossScaleMin = 1, kLossScaleMax = 1 << 24;
 
-// The position after the step: step, samples, updates, loss scale (halved on overflow, doubled after
-// loss_scale_growth_steps good steps, but not beyond kLossScaleMax; FP16 only).
-TrainingPosition advance(const TrainingPosition& before, const StepRecord& record, const TrainConfig& train);
+// The position after the step: step, samples, updates, loss scale (halved on overflow, doubled
+// after loss_scale_growth_steps good steps, but not beyond kLossScaleMax; FP16 only).
+TrainingPosition advance(const TrainingPosition& before, const StepRecord& record,
+                         const TrainConfig& train);
 
 }  // namespace evermoe

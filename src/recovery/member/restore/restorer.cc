@@ -11,7 +11,8 @@
 namespace evermoe {
 
 Restorer::Restorer(Dependencies dependencies)
-    : in_(std::move(dependencies)), active_(in_.trainer.operators().size(), true),
+    : in_(std::move(dependencies)),
+      active_(in_.trainer.operators().size(), true),
       before_(in_.trainer, in_.bytes_at_once) {}
 
 void Restorer::begin_run() {
@@ -56,7 +57,8 @@ absl::Status Restorer::restore_position(std::span<const std::byte> position, Slo
     RETURN_IF_ERROR(in_.window.take_position(position));
     if (in_.window.ordering().is_counted()) in_.counts.add_one(&MemberWork::reordered_restores);
   }
-  return annotate(in_.window.compare_position(position), absl::StrCat("window ", time.window.value, ", slot ", time.slot));
+  return annotate(in_.window.compare_position(position),
+                  absl::StrCat("window ", time.window.value, ", slot ", time.slot));
 }
 
 absl::Status Restorer::restore_next_slot() {
@@ -86,7 +88,8 @@ absl::Status Restorer::restore_next_slot() {
 absl::Status Restorer::on_dense_state() {
   has_state_ = true;
   const absl::StatusOr<bool> is_verified = before_.compare();
-  if (!is_verified.ok()) return annotate(is_verified.status(), absl::StrCat("role ", in_.topology.name_of(in_.rank)));
+  if (!is_verified.ok())
+    return annotate(is_verified.status(), absl::StrCat("role ", in_.topology.name_of(in_.rank)));
   if (!*is_verified) return absl::OkStatus();
   fault_point("catch_up/verified");
   in_.control.send(Milestone{in_.views.newest_view(), in_.rank, Milestone::Kind::kVerified, 0, {}});

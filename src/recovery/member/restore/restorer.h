@@ -1,5 +1,5 @@
-// How a rank goes back: it notes the state it has, gathers records and snapshots that it lacks, restores slot
-// after slot while the program runs the steps between them, and compares in the end.
+// How a rank goes back: it notes the state it has, gathers records and snapshots that it lacks,
+// restores slot after slot while the program runs the steps between them, and compares in the end.
 //
 //   roll_back(plan)                       at the base, or at the window before its first slot
 //   restore_next_slot(), a step, ...      until is_restoring() is false

@@ -1,4 +1,5 @@
-// How a rank gathers its window and goes back: window_fetch.h and restorer.h, with a peer that holds copies.
+// How a rank gathers its window and goes back: window_fetch.h and restorer.h, with a peer that
+// holds copies.
 #include "recovery/member/restore/restorer.h"
 
 #include <gmock/gmock.h>
@@ -47,8 +48,10 @@ class RestorerTest : public RankTest {
   void run_after_training(const Body& on_rank_0) {
     run(2, [&](RankParts& rank) {
       train(rank);
-      if (rank.rank() == Rank(0)) on_rank_0(rank);
-      else serve_as_peer(rank);
+      if (rank.rank() == Rank(0))
+        on_rank_0(rank);
+      else
+        serve_as_peer(rank);
     });
   }
   void serve_as_peer(RankParts& rank) {
@@ -91,7 +94,8 @@ TEST_F(RestorerTest, OperatorsBecomeActiveSlotBySlot) {
     for (int slot = 0; slot < kSlots; ++slot) {
       ASSERT_TRUE(rank.restorer.restore_next_slot().ok());
       EXPECT_EQ(rank.trainer.step(), Step(slot));
-      active.push_back(std::count(rank.restorer.active().begin(), rank.restorer.active().end(), true));
+      active.push_back(
+          std::count(rank.restorer.active().begin(), rank.restorer.active().end(), true));
       if (slot + 1 < kSlots) rank.step(rank.restorer.active());
     }
     EXPECT_TRUE(std::is_sorted(active.begin(), active.end()));
@@ -145,7 +149,8 @@ TEST_F(RestorerTest, RecordsThatAreLostComeWithTheView) {
   });
 }
 
-// The holder's copies are damaged, too: the controller is told, and the next plan sends the stage to the base.
+// The holder's copies are damaged, too: the controller is told, and the next plan sends the stage
+// to the base.
 TEST_F(RestorerTest, WithoutAUsableCopyTheControllerHasToFindAnotherWay) {
   run(2, [&](RankParts& rank) {
     train(rank);
@@ -161,7 +166,8 @@ TEST_F(RestorerTest, WithoutAUsableCopyTheControllerHasToFindAnotherWay) {
       rank.order(plan(3).up_to(verdict_commit(Step(5))).back_to_base({0}).plan());
     };
     ASSERT_TRUE(rank.begin(rollback_plan()).ok());
-    EXPECT_TRUE(absl::IsCancelled(rank.restorer.roll_back(rollback_plan().plan()))) << "it has to go back again";
+    EXPECT_TRUE(absl::IsCancelled(rank.restorer.roll_back(rollback_plan().plan())))
+        << "it has to go back again";
     EXPECT_EQ(rank.counts.work().copies_refused, 1);
     EXPECT_THAT(rank.told.all<Trouble>(), SizeIs(1));
     const auto next = rank.views.next_start();
@@ -171,7 +177,8 @@ TEST_F(RestorerTest, WithoutAUsableCopyTheControllerHasToFindAnotherWay) {
     EXPECT_FALSE(rank.restorer.is_restoring());
     catch_up(rank, 5);
     EXPECT_EQ(rank.trainer.masters[0], TallyTrainer::after(5, 2));
-    EXPECT_TRUE(rank.restorer.on_dense_state().ok()) << "the state before both rollbacks was noted once";
+    EXPECT_TRUE(rank.restorer.on_dense_state().ok())
+        << "the state before both rollbacks was noted once";
     EXPECT_EQ(rank.told.all<Milestone>().back().kind, Milestone::Kind::kVerified);
   });
 }

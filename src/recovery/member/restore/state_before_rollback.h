@@ -20,8 +20,8 @@ class StateBeforeRollback {
 
   // Notes the state at hand. REQUIRES: it is dense and at a step's end.
   void note();
-  // The trainer has come to a dense state. True, and the note is forgotten, if it is the one noted; false if
-  // none of this step was. Contradiction, naming the operator, if it has other bits.
+  // The trainer has come to a dense state. True, and the note is forgotten, if it is the one noted;
+  // false if none of this step was. Contradiction, naming the operator, if it has other bits.
   absl::StatusOr<bool> compare();
   void forget() { operators_.clear(), step_ = Step(-1); }
 

@@ -31,8 +31,11 @@ absl::StatusOr<WindowFetch::Fetched> WindowFetch::fetch(Step window, int slots) 
       RETURN_IF_ERROR(fetch_slot({window, slot}, progress));
       continue;
     }
-    const bool was_asked = progress.next_source < progress.asked.size() && progress.asked_slot == slot;
-    progress.take_from(window, was_asked ? in_.topology.name_of(progress.asked[progress.next_source]) : "its own memory");
+    const bool was_asked =
+        progress.next_source < progress.asked.size() && progress.asked_slot == slot;
+    progress.take_from(window, was_asked
+                                   ? in_.topology.name_of(progress.asked[progress.next_source])
+                                   : "its own memory");
     ++slot;
   }
   Fetched fetched{std::move(progress.sources), std::nullopt};
@@ -45,20 +48,22 @@ absl::Status WindowFetch::fetch_slot(SlotTime time, Progress& progress) {
   if (plan->view != progress.view) {
     progress.view = plan->view;
     progress.next_source = 0;
-    progress.asked = plan->sources.empty() ? std::vector<Rank>() : plan->sources[static_cast<size_t>(in_.rank.value)];
+    progress.asked = plan->sources.empty() ? std::vector<Rank>()
+                                           : plan->sources[static_cast<size_t>(in_.rank.value)];
     std::erase(progress.asked, in_.rank);
   }
   if (progress.next_source >= progress.asked.size()) {
     in_.troubles.report_copies_unusable(
-        progress.view,
-        NotFound(absl::StrCat("no source has a usable copy of window ", time.window.value, ", slot ", time.slot)));
+        progress.view, NotFound(absl::StrCat("no source has a usable copy of window ",
+                                             time.window.value, ", slot ", time.slot)));
     return in_.views.pass(progress.view).status();
   }
   progress.asked_slot = time.slot;
   const Rank source = progress.asked[progress.next_source];
   ASSIGN_OR_RETURN(const bool refused, ask(source, progress.view, time));
   if (!refused) return absl::OkStatus();
-  progress.sources.push_back(absl::StrCat("the copy of ", in_.topology.name_of(source), " was damaged or gone"));
+  progress.sources.push_back(
+      absl::StrCat("the copy of ", in_.topology.name_of(source), " was damaged or gone"));
   ++progress.next_source;
   return absl::OkStatus();
 }
@@ -67,7 +72,8 @@ absl::StatusOr<bool> WindowFetch::ask(Rank source, View view, SlotTime time) {
   in_.refused.clear();
   bool answered = false;
   while (!in_.store.has_slot(in_.rank, time) && in_.views.newest_view() == view) {
-    if (!answered) in_.sender.send(source, view, MessageKind::kWantSlot, encode(SlotMessage{in_.rank, time}));
+    if (!answered)
+      in_.sender.send(source, view, MessageKind::kWantSlot, encode(SlotMessage{in_.rank, time}));
     ASSIGN_OR_RETURN(answered, in_.views.wait_signal());
     if (!in_.refused.is(time)) continue;
     in_.counts.add_one(&MemberWork::copies_refused);

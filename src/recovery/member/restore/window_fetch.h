@@ -1,5 +1,5 @@
-// Gathers a window of this rank's own snapshots in its store: what is there and sound stays, the rest comes
-// from the sources that the plan names, best first.
+// Gathers a window of this rank's own snapshots in its store: what is there and sound stays, the
+// rest comes from the sources that the plan names, best first.
 #pragma once
 
 #include <mutex>
@@ -61,8 +61,8 @@ class WindowFetch {
 
   explicit WindowFetch(Dependencies dependencies) : in_(std::move(dependencies)) {}
 
-  // Returns when every slot is in the store. Where no source has a usable copy it tells the controller and
-  // goes on by the next plan. Cancelled if the member has to go back.
+  // Returns when every slot is in the store. Where no source has a usable copy it tells the
+  // controller and goes on by the next plan. Cancelled if the member has to go back.
   absl::StatusOr<Fetched> fetch(Step window, int slots);
 
  private:

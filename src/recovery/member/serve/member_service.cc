@@ -22,7 +22,7 @@ absl::Status MemberService::run() {
     nanoseconds_ = absl::ToInt64Nanoseconds(in_.clock.thread_time());
     in_.orders.follow();
     if (in_.views.has_ended()) return absl::OkStatus();
-    absl::StatusOr<Letter> message = in_.transport.receive_letter(work());
+    absl::StatusOr<ServiceMessage> message = in_.transport.receive_service_message(work());
     if (message.ok()) {
       handle(*std::move(message));
     } else if (!absl::IsDeadlineExceeded(message.status())) {
@@ -39,12 +39,12 @@ absl::Duration MemberService::work() {
 }
 
 void MemberService::on_opened() {
-  std::deque<Letter> messages;
+  std::deque<ServiceMessage> messages;
   messages.swap(of_next_view_);
-  for (Letter& message : messages) handle(std::move(message));
+  for (ServiceMessage& message : messages) handle(std::move(message));
 }
 
-void MemberService::handle(Letter message) {
+void MemberService::handle(ServiceMessage message) {
   if (static_cast<MessageKind>(message.tag.purpose) == MessageKind::kWake) return;
   const PlanPointer plan = in_.views.plan();
   const View newest = in_.views.newest_view();
@@ -54,7 +54,7 @@ void MemberService::handle(Letter message) {
   if (of_next_view_.size() < kMessagesOfNextViewMax) of_next_view_.push_back(std::move(message));
 }
 
-void MemberService::answer(Letter message, View view) {
+void MemberService::answer(ServiceMessage message, View view) {
   const Rank from = message.from;
   const absl::Status status = in_.answers.on_message(std::move(message), view);
   if (status.ok()) return;

@@ -1,8 +1,8 @@
-// The service thread of a member: follows the controller, answers messages, takes snapshots and keeps copies,
-// until the job is over.
+// The service thread of a member: follows the controller, answers messages, takes snapshots and
+// keeps copies, until the job is over.
 //
-// A message of an older view is dropped: who sent it has asked, or will ask, again. One of a view that this
-// member is about to open waits for that.
+// A message of an older view is dropped: who sent it has asked, or will ask, again. One of a view
+// that this member is about to open waits for that.
 #pragma once
 
 #include <atomic>
@@ -40,11 +40,11 @@ class MemberService {
 
  private:
   absl::Duration work();  // returns how long to wait for a message
-  void handle(Letter message);
-  void answer(Letter message, View view);
+  void handle(ServiceMessage message);
+  void answer(ServiceMessage message, View view);
 
   const Dependencies in_;
-  std::deque<Letter> of_next_view_;
+  std::deque<ServiceMessage> of_next_view_;
   std::atomic<int64_t> nanoseconds_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// What a member answers to its controller and to other members: order_follower.h, message_answers.h and
-// member_service.h.
+// What a member answers to its controller and to other members: order_follower.h, message_answers.h
+// and member_service.h.
 #include "recovery/member/serve/member_service.h"
 
 #include <gmock/gmock.h>
@@ -18,8 +18,14 @@ using testing::SizeIs;
 constexpr absl::Duration kMoment = absl::Milliseconds(50);
 
 Chunk chunk_of(Rank owner, int number = 0, int chunks = 1) {
-  Chunk chunk = Chunk::make({.owner = owner, .window = Step(0), .slot = 0, .slots = 1, .chunk = number, .chunks = chunks,
-                             .operator_index = 0, .size = 8});
+  Chunk chunk = Chunk::make({.owner = owner,
+                             .window = Step(0),
+                             .slot = 0,
+                             .slots = 1,
+                             .chunk = number,
+                             .chunks = chunks,
+                             .operator_index = 0,
+                             .size = 8});
   std::fill(chunk.writable_body().begin(), chunk.writable_body().end(), std::byte{3});
   chunk.seal();
   return chunk;
@@ -41,7 +47,9 @@ class MemberServiceTest : public RankTest {
   static void send(RankParts& rank, MessageKind kind, MessageBytes bytes) {
     rank.sender.send(Rank(0), rank.views.newest_view(), kind, std::move(bytes));
   }
-  static MessageBytes bytes_of(const Chunk& chunk) { return {chunk.block().begin(), chunk.block().end()}; }
+  static MessageBytes bytes_of(const Chunk& chunk) {
+    return {chunk.block().begin(), chunk.block().end()};
+  }
 };
 
 TEST_F(MemberServiceTest, AStopIsAnsweredWithAReport) {
@@ -87,19 +95,31 @@ TEST_F(MemberServiceTest, ARestartOfAllLeavesNothingOfTheOldRun) {
 }
 
 TEST_F(MemberServiceTest, ACopyIsAcknowledgedWhenTheSlotIsWhole) {
-  run_pair([&](RankParts& rank) { send(rank, MessageKind::kChunk, bytes_of(chunk_of(Rank(1), 0, 2))); },
-           [&](RankParts& rank) { EXPECT_FALSE(rank.memory.store.has_slot(Rank(1), {Step(0), 0})); });
-  run_pair([&](RankParts& rank) {
-    for (const int number : {0, 1}) send(rank, MessageKind::kChunk, bytes_of(chunk_of(Rank(1), number, 2)));
-  }, [&](RankParts& rank) { EXPECT_TRUE(rank.memory.store.has_slot(Rank(1), {Step(0), 0})); });
+  run_pair(
+      [&](RankParts& rank) { send(rank, MessageKind::kChunk, bytes_of(chunk_of(Rank(1), 0, 2))); },
+      [&](RankParts& rank) {
+        EXPECT_FALSE(rank.memory.store.has_slot(Rank(1), {Step(0), 0}));
+      });
+  run_pair(
+      [&](RankParts& rank) {
+        for (const int number : {0, 1})
+          send(rank, MessageKind::kChunk, bytes_of(chunk_of(Rank(1), number, 2)));
+      },
+      [&](RankParts& rank) {
+        EXPECT_TRUE(rank.memory.store.has_slot(Rank(1), {Step(0), 0}));
+      });
 }
 
 TEST_F(MemberServiceTest, ACopyThatCameDamagedIsNotKept) {
-  run_pair([&](RankParts& rank) {
-    MessageBytes bytes = bytes_of(chunk_of(Rank(1)));
-    bytes.back() ^= std::byte{1};
-    send(rank, MessageKind::kChunk, bytes);
-  }, [&](RankParts& rank) { EXPECT_FALSE(rank.memory.store.has_slot(Rank(1), {Step(0), 0})); });
+  run_pair(
+      [&](RankParts& rank) {
+        MessageBytes bytes = bytes_of(chunk_of(Rank(1)));
+        bytes.back() ^= std::byte{1};
+        send(rank, MessageKind::kChunk, bytes);
+      },
+      [&](RankParts& rank) {
+        EXPECT_FALSE(rank.memory.store.has_slot(Rank(1), {Step(0), 0}));
+      });
 }
 
 // Rank 1 has lost its own snapshot, of which rank 0 has a copy; and asks for one that nobody has.
@@ -109,8 +129,10 @@ TEST_F(MemberServiceTest, WhoAsksGetsTheCopyOrIsRefused) {
       ASSERT_TRUE(rank.memory.store.add(chunk_of(Rank(1))).ok());
     }
     ASSERT_TRUE(rank.enter(plan(1)).ok());
-    if (rank.rank() == Rank(1)) send(rank, MessageKind::kWantSlot, encode(SlotMessage{Rank(1), {Step(0), 0}}));
-    if (rank.rank() == Rank(1)) send(rank, MessageKind::kWantSlot, encode(SlotMessage{Rank(1), {Step(5), 0}}));
+    if (rank.rank() == Rank(1))
+      send(rank, MessageKind::kWantSlot, encode(SlotMessage{Rank(1), {Step(0), 0}}));
+    if (rank.rank() == Rank(1))
+      send(rank, MessageKind::kWantSlot, encode(SlotMessage{Rank(1), {Step(5), 0}}));
     pause(kMoment);
     if (rank.rank() == Rank(0)) return pause(kMoment);
     EXPECT_TRUE(rank.memory.store.has_slot(Rank(1), {Step(0), 0}));
@@ -120,12 +142,14 @@ TEST_F(MemberServiceTest, WhoAsksGetsTheCopyOrIsRefused) {
 }
 
 TEST_F(MemberServiceTest, RecordsAreHandedOut) {
-  run_pair([&](RankParts& rank) {
-    rank.memory.records.clear();
-    send(rank, MessageKind::kWantRecords, encode(verdict_commit(Step(0))));
-    pause(kMoment);
-    EXPECT_EQ(rank.memory.records.newest(), verdict_commit(Step(0)));
-  }, [](RankParts&) {});
+  run_pair(
+      [&](RankParts& rank) {
+        rank.memory.records.clear();
+        send(rank, MessageKind::kWantRecords, encode(verdict_commit(Step(0))));
+        pause(kMoment);
+        EXPECT_EQ(rank.memory.records.newest(), verdict_commit(Step(0)));
+      },
+      [](RankParts&) {});
 }
 
 TEST_F(MemberServiceTest, AMessageOfAnOlderViewIsDroppedOneOfTheNextWaits) {
@@ -149,14 +173,19 @@ TEST_F(MemberServiceTest, ABoundaryMessageComputedAgainMustHaveTheSameBits) {
   const BoundaryName name{Commit(4), BoundaryDirection::kActivation, MicroBatch(1)};
   for (const bool is_same : {true, false}) {
     std::string ended;
-    run(2, [&](RankParts& rank) {
-      ASSERT_TRUE(rank.memory.received.note(name, {1, 2}).ok());
-      ASSERT_TRUE(rank.enter(plan(1)).ok());
-      if (rank.rank() == Rank(1)) send(rank, MessageKind::kAudit, encode_audit(name, {1, is_same ? 2u : 3u}));
-      pause(kMoment);
-      if (rank.rank() == Rank(0)) ended = std::string(rank.views.pass(View(1)).status().message());
-      if (rank.rank() == Rank(1)) pause(kMoment);
-    }, /*ends_well=*/is_same);
+    run(
+        2,
+        [&](RankParts& rank) {
+          ASSERT_TRUE(rank.memory.received.note(name, {1, 2}).ok());
+          ASSERT_TRUE(rank.enter(plan(1)).ok());
+          if (rank.rank() == Rank(1))
+            send(rank, MessageKind::kAudit, encode_audit(name, {1, is_same ? 2u : 3u}));
+          pause(kMoment);
+          if (rank.rank() == Rank(0))
+            ended = std::string(rank.views.pass(View(1)).status().message());
+          if (rank.rank() == Rank(1)) pause(kMoment);
+        },
+        /*ends_well=*/is_same);
     if (!is_same) {
       EXPECT_THAT(ended, HasSubstr("message from rank 1: computed again"));
     }
@@ -164,20 +193,23 @@ TEST_F(MemberServiceTest, ABoundaryMessageComputedAgainMustHaveTheSameBits) {
 }
 
 TEST_F(MemberServiceTest, OnlyARehearsalMayDamageCopies) {
-  run_pair([&](RankParts& rank) {
-    send(rank, MessageKind::kChunk, bytes_of(chunk_of(Rank(1))));
-    pause(kMoment / 2);
-    send(rank, MessageKind::kCorrupt, {});
-  }, [&](RankParts& rank) {
-    const auto chunks = rank.memory.store.slot(Rank(1), {Step(0), 0});
-    ASSERT_THAT(chunks, SizeIs(1));
-    EXPECT_FALSE(chunks[0].verify().ok());
-    MessageAnswers in_earnest({rank.rank(), rank.memory, rank.copies, rank.exchange, rank.sender, rank.refused, rank.wake,
-                              /*is_rehearsal=*/false});
-    Letter corrupt;
-    corrupt.tag.purpose = static_cast<uint32_t>(MessageKind::kCorrupt);
-    EXPECT_TRUE(absl::IsDataLoss(in_earnest.on_message(std::move(corrupt), View(1))));
-  });
+  run_pair(
+      [&](RankParts& rank) {
+        send(rank, MessageKind::kChunk, bytes_of(chunk_of(Rank(1))));
+        pause(kMoment / 2);
+        send(rank, MessageKind::kCorrupt, {});
+      },
+      [&](RankParts& rank) {
+        const auto chunks = rank.memory.store.slot(Rank(1), {Step(0), 0});
+        ASSERT_THAT(chunks, SizeIs(1));
+        EXPECT_FALSE(chunks[0].verify().ok());
+        MessageAnswers in_earnest({rank.rank(), rank.memory, rank.copies, rank.exchange,
+                                   rank.sender, rank.refused, rank.wake,
+                                   /*is_rehearsal=*/false});
+        ServiceMessage corrupt;
+        corrupt.tag.purpose = static_cast<uint32_t>(MessageKind::kCorrupt);
+        EXPECT_TRUE(absl::IsDataLoss(in_earnest.on_message(std::move(corrupt), View(1))));
+      });
 }
 
 TEST_F(MemberServiceTest, TroubleIsToldOnceAndAgainToANewController) {
@@ -185,7 +217,8 @@ TEST_F(MemberServiceTest, TroubleIsToldOnceAndAgainToANewController) {
     ASSERT_TRUE(rank.enter(plan(2)).ok());
     rank.troubles.report(View(1), PeerLost(Rank(3), "rank 3 is gone"));
     EXPECT_THAT(rank.told.all<Trouble>(), IsEmpty()) << "that view is over";
-    for (int attempt = 0; attempt < 3; ++attempt) rank.troubles.report(View(2), PeerLost(Rank(3), "rank 3 is gone"));
+    for (int attempt = 0; attempt < 3; ++attempt)
+      rank.troubles.report(View(2), PeerLost(Rank(3), "rank 3 is gone"));
     ASSERT_THAT(rank.told.all<Trouble>(), SizeIs(1));
     EXPECT_EQ(rank.told.all<Trouble>()[0].accused, Rank(3));
     rank.troubles.repeat();

@@ -11,7 +11,7 @@
 
 namespace evermoe {
 
-absl::Status MessageAnswers::on_message(Letter message, View view) {
+absl::Status MessageAnswers::on_message(ServiceMessage message, View view) {
   switch (static_cast<MessageKind>(message.tag.purpose)) {
     case MessageKind::kWake: return absl::OkStatus();
     case MessageKind::kChunk: return on_chunk(std::move(message), view);
@@ -31,9 +31,10 @@ absl::Status MessageAnswers::on_message(Letter message, View view) {
   return Corrupt("a message of unknown kind");
 }
 
-absl::Status MessageAnswers::on_chunk(Letter message, View view) {
+absl::Status MessageAnswers::on_chunk(ServiceMessage message, View view) {
   const size_t size = message.size;
-  ASSIGN_OR_RETURN(const Chunk chunk, Chunk::from_block(std::shared_ptr<std::byte[]>(message.bytes.release()), size));
+  ASSIGN_OR_RETURN(const Chunk chunk,
+                   Chunk::from_block(std::shared_ptr<std::byte[]>(message.bytes.release()), size));
   const Rank owner = chunk.header().owner;
   const SlotTime time{chunk.header().window, chunk.header().slot};
   if (!chunk.verify().ok()) return on_damaged_chunk(message.from, view, owner, time);
@@ -43,7 +44,8 @@ absl::Status MessageAnswers::on_chunk(Letter message, View view) {
   if (owner == in_.rank) {
     in_.wake_training.raise();
   } else {
-    in_.sender.send(message.from, view, MessageKind::kAcknowledge, encode(SlotMessage{owner, time}));
+    in_.sender.send(message.from, view, MessageKind::kAcknowledge,
+                    encode(SlotMessage{owner, time}));
   }
   return absl::OkStatus();
 }
@@ -60,59 +62,63 @@ absl::Status MessageAnswers::on_damaged_chunk(Rank from, View view, Rank owner, 
   return absl::OkStatus();
 }
 
-absl::Status MessageAnswers::on_want_slot(const Letter& message, View view) {
+absl::Status MessageAnswers::on_want_slot(const ServiceMessage& message, View view) {
   ASSIGN_OR_RETURN(const SlotMessage wanted, decode_slot_message(message.span()));
   const std::vector<Chunk> chunks = in_.memory.store.slot(wanted.owner, wanted.time);
-  const bool usable = !chunks.empty() && std::all_of(chunks.begin(), chunks.end(),
-                                                     [](const Chunk& chunk) { return chunk.verify().ok(); });
+  const bool usable =
+      !chunks.empty() && std::all_of(chunks.begin(), chunks.end(),
+                                     [](const Chunk& chunk) { return chunk.verify().ok(); });
   if (!usable) {
     in_.sender.send(message.from, view, MessageKind::kCannot, encode(wanted));
     return absl::OkStatus();
   }
-  for (const Chunk& chunk : chunks) in_.sender.send(message.from, view, MessageKind::kChunk, chunk.block(), chunk.owner());
+  for (const Chunk& chunk : chunks)
+    in_.sender.send(message.from, view, MessageKind::kChunk, chunk.block(), chunk.owner());
   return absl::OkStatus();
 }
 
-absl::Status MessageAnswers::on_acknowledged(const Letter& message) {
+absl::Status MessageAnswers::on_acknowledged(const ServiceMessage& message) {
   ASSIGN_OR_RETURN(const SlotMessage slot, decode_slot_message(message.span()));
   in_.copies.on_acknowledged(message.from, slot.time);
   return absl::OkStatus();
 }
 
-absl::Status MessageAnswers::on_refused(const Letter& message) {
+absl::Status MessageAnswers::on_refused(const ServiceMessage& message) {
   ASSIGN_OR_RETURN(const SlotMessage slot, decode_slot_message(message.span()));
   in_.refused.set(slot);
   in_.wake_training.raise();
   return absl::OkStatus();
 }
 
-absl::Status MessageAnswers::on_want_records(const Letter& message, View view) {
+absl::Status MessageAnswers::on_want_records(const ServiceMessage& message, View view) {
   ASSIGN_OR_RETURN(const Commit first, decode_commit_message(message.span()));
-  in_.sender.send(message.from, view, MessageKind::kRecords, encode(in_.memory.records.from(first)));
+  in_.sender.send(message.from, view, MessageKind::kRecords,
+                  encode(in_.memory.records.from(first)));
   return absl::OkStatus();
 }
 
-absl::Status MessageAnswers::on_records(const Letter& message) {
+absl::Status MessageAnswers::on_records(const ServiceMessage& message) {
   ASSIGN_OR_RETURN(const Records records, decode_records_message(message.span()));
-  for (const auto& [commit, record] : records) RETURN_IF_ERROR(in_.memory.records.put(commit, record));
+  for (const auto& [commit, record] : records)
+    RETURN_IF_ERROR(in_.memory.records.put(commit, record));
   in_.wake_training.raise();
   return absl::OkStatus();
 }
 
-absl::Status MessageAnswers::on_want_boundary(const Letter& message, View view) {
+absl::Status MessageAnswers::on_want_boundary(const ServiceMessage& message, View view) {
   ASSIGN_OR_RETURN(const NamedBoundary wanted, decode_named_boundary(message.span()));
   in_.exchange.on_wanted(message.from, view, wanted.name);
   return absl::OkStatus();
 }
 
-absl::Status MessageAnswers::on_boundary(const Letter& message) {
+absl::Status MessageAnswers::on_boundary(const ServiceMessage& message) {
   ASSIGN_OR_RETURN(const NamedBoundary arrived, decode_named_boundary(message.span()));
   in_.exchange.on_arrived(arrived);
   in_.wake_training.raise();
   return absl::OkStatus();
 }
 
-absl::Status MessageAnswers::on_audit(const Letter& message) const {
+absl::Status MessageAnswers::on_audit(const ServiceMessage& message) const {
   ASSIGN_OR_RETURN(const NamedBoundary audited, decode_named_boundary(message.span()));
   ASSIGN_OR_RETURN(const Fingerprint fingerprint, decode_audited(audited));
   return in_.memory.received.compare(audited.name, fingerprint);

@@ -1,5 +1,5 @@
-// Answers what other members of the job write: keeps copies of their snapshots, sends back what it keeps, and
-// takes what this rank has asked for.
+// Answers what other members of the job write: keeps copies of their snapshots, sends back what it
+// keeps, and takes what this rank has asked for.
 //
 // Threads: service thread only.
 #pragma once
@@ -29,21 +29,21 @@ class MessageAnswers {
   };
   explicit MessageAnswers(Dependencies dependencies) : in_(std::move(dependencies)) {}
 
-  // A message of `view`, which is open. Corrupt or Contradiction if it cannot be right: this process has to
-  // end. NoCapacity if a copy does not fit.
-  absl::Status on_message(Letter message, View view);
+  // A message of `view`, which is open. Corrupt or Contradiction if it cannot be right: this
+  // process has to end. NoCapacity if a copy does not fit.
+  absl::Status on_message(ServiceMessage message, View view);
 
  private:
-  absl::Status on_chunk(Letter message, View view);
+  absl::Status on_chunk(ServiceMessage message, View view);
   absl::Status on_damaged_chunk(Rank from, View view, Rank owner, SlotTime time);
-  absl::Status on_want_slot(const Letter& message, View view);
-  absl::Status on_acknowledged(const Letter& message);
-  absl::Status on_refused(const Letter& message);
-  absl::Status on_want_records(const Letter& message, View view);
-  absl::Status on_records(const Letter& message);
-  absl::Status on_want_boundary(const Letter& message, View view);
-  absl::Status on_boundary(const Letter& message);
-  absl::Status on_audit(const Letter& message) const;
+  absl::Status on_want_slot(const ServiceMessage& message, View view);
+  absl::Status on_acknowledged(const ServiceMessage& message);
+  absl::Status on_refused(const ServiceMessage& message);
+  absl::Status on_want_records(const ServiceMessage& message, View view);
+  absl::Status on_records(const ServiceMessage& message);
+  absl::Status on_want_boundary(const ServiceMessage& message, View view);
+  absl::Status on_boundary(const ServiceMessage& message);
+  absl::Status on_audit(const ServiceMessage& message) const;
 
   const Dependencies in_;
 };

@@ -25,7 +25,8 @@ void OrderFollower::follow() {
   while (const auto order = in_.orders.pop()) {
     std::visit(Overloaded{[&](const StopOrder& stop) { this->stop(stop); },
                           [&](const Plan& plan) {
-                            if (plan.view == in_.views.newest_view()) open(std::make_shared<const Plan>(plan));
+                            if (plan.view == in_.views.newest_view())
+                              open(std::make_shared<const Plan>(plan));
                           },
                           [&](const ReleaseOrder&) { in_.views.end(absl::OkStatus()); }},
                *order);
@@ -36,7 +37,8 @@ void OrderFollower::stop(const StopOrder& order) {
   if (!in_.views.stop(order.view)) return;
   opening_ = nullptr;
   recovery_ = order.recovery;
-  in_.transport.revoke(kWorldGroups, before(order.view), Cancelled(absl::StrCat("view ", order.view.value, " begins")));
+  in_.transport.revoke(kWorldGroups, before(order.view),
+                       Cancelled(absl::StrCat("view ", order.view.value, " begins")));
   in_.wake_training.raise();
   fault_point("recovery/stopped");
   in_.control.send(report(order.view));
@@ -85,8 +87,9 @@ void OrderFollower::open_if_reachable() {
   fault_point("recovery/connected");
   const bool restarts = goes_back(*plan);
   if (restarts) {
-    in_.transport.revoke(kStageGroups, before(plan->view),
-                         Cancelled(absl::StrCat("the stage begins anew in view ", plan->view.value)));
+    in_.transport.revoke(
+        kStageGroups, before(plan->view),
+        Cancelled(absl::StrCat("the stage begins anew in view ", plan->view.value)));
     in_.copies.suspend();
   }
   if (plan->restart_all) {
@@ -96,7 +99,8 @@ void OrderFollower::open_if_reachable() {
   }
   in_.exchange.on_view();
   if (in_.is_protected) {
-    in_.copies.set_holders(plan->view, plan->holders[static_cast<size_t>(in_.rank.value)], plan->table);
+    in_.copies.set_holders(plan->view, plan->holders[static_cast<size_t>(in_.rank.value)],
+                           plan->table);
   }
   in_.views.open(plan, restarts);
   in_.control.send(Milestone{plan->view, in_.rank, Milestone::Kind::kConnected, 0, {}});

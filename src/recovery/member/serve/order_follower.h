@@ -1,7 +1,8 @@
-// Does what the controller orders: stops for a view and reports, opens it when its plan comes, ends when
-// everybody has finished.
+// Does what the controller orders: stops for a view and reports, opens it when its plan comes, ends
+// when everybody has finished.
 //
-// A view opens when every process of its plan can be reached; until then open_if_reachable() is tried again.
+// A view opens when every process of its plan can be reached; until then open_if_reachable() is
+// tried again.
 #pragma once
 
 #include <atomic>

@@ -22,12 +22,13 @@ SnapshotCopies::SnapshotCopies(Dependencies dependencies, SnapshotCopiesOptions 
     : in_(std::move(dependencies)), options_(options) {}
 
 absl::Status SnapshotCopies::capture(SlotTime time, RecordBytes position) {
-  // The former capture has ended with the step that it overlapped, unless that step changed nothing.
+  // The former capture has ended with the step that it overlapped, unless that step changed
+  // nothing.
   RETURN_IF_ERROR(wait_settled());
   std::vector<OperatorBytes> bytes;
   for (const StageOperator& op : in_.trainer.operators()) bytes.push_back(op.bytes);
-  auto chunks = chunks_of_slot(in_.schedule, time.slot, bytes, static_cast<int64_t>(position.size()),
-                               options_.chunk_bytes_max);
+  auto chunks = chunks_of_slot(in_.schedule, time.slot, bytes,
+                               static_cast<int64_t>(position.size()), options_.chunk_bytes_max);
   {
     const std::lock_guard lock(mutex_);
     if (is_suspended_) return Cancelled("this stage goes back");
@@ -67,7 +68,8 @@ absl::Status SnapshotCopies::wait_read(int operator_index) {
 bool SnapshotCopies::is_settled() const {
   if (capture_) return false;
   for (const Holder& holder : holders_) {
-    if (!std::includes(holder.acknowledged.begin(), holder.acknowledged.end(), captured_.begin(), captured_.end())) {
+    if (!std::includes(holder.acknowledged.begin(), holder.acknowledged.end(), captured_.begin(),
+                       captured_.end())) {
       return false;
     }
   }
@@ -98,7 +100,8 @@ absl::Status SnapshotCopies::wait_settled() {
 }
 
 void SnapshotCopies::abandon() {
-  // The service thread holds the mutex of `reads_now_` only for moments; a read takes one chunk's time.
+  // The service thread holds the mutex of `reads_now_` only for moments; a read takes one chunk's
+  // time.
   while (true) {
     {
       const std::lock_guard lock(mutex_);
@@ -117,9 +120,9 @@ Step SnapshotCopies::complete_window() const {
   const std::lock_guard lock(mutex_);
   std::map<Step, int> slots;
   for (const auto& slot : captured_) {
-    const bool everywhere = std::all_of(holders_.begin(), holders_.end(), [&](const Holder& holder) {
-      return holder.acknowledged.contains(slot);
-    });
+    const bool everywhere =
+        std::all_of(holders_.begin(), holders_.end(),
+                    [&](const Holder& holder) { return holder.acknowledged.contains(slot); });
     if (everywhere) ++slots[slot.first];
   }
   Step newest(-1);
@@ -144,12 +147,15 @@ absl::Duration SnapshotCopies::work() {
     sends_again = must_send_again_;
   }
   if (sends_again) send_again();
-  if (in_flight < static_cast<size_t>(options_.chunks_in_flight_max) && !send_chunk()) capture_chunk();
+  if (in_flight < static_cast<size_t>(options_.chunks_in_flight_max) && !send_chunk())
+    capture_chunk();
   const std::lock_guard lock(mutex_);
-  if (!outgoing_.empty() && in_flight < static_cast<size_t>(options_.chunks_in_flight_max)) return absl::ZeroDuration();
+  if (!outgoing_.empty() && in_flight < static_cast<size_t>(options_.chunks_in_flight_max))
+    return absl::ZeroDuration();
   if (in_flight > 0 || !outgoing_.empty()) return kPoll;
   if (!capture_) return absl::InfiniteDuration();
-  return is_urgent_ ? absl::ZeroDuration() : std::max(absl::ZeroDuration(), next_capture_ - in_.clock.now());
+  return is_urgent_ ? absl::ZeroDuration()
+                    : std::max(absl::ZeroDuration(), next_capture_ - in_.clock.now());
 }
 
 void SnapshotCopies::capture_chunk() {
@@ -158,10 +164,16 @@ void SnapshotCopies::capture_chunk() {
     const std::lock_guard lock(mutex_);
     if (!capture_ || (!is_urgent_ && in_.clock.now() < next_capture_)) return;
     const ChunkRange& plan = capture_->chunks[capture_->next];
-    header = {.owner = in_.rank, .window = capture_->time.window, .slot = capture_->time.slot,
-              .slots = capture_->slots, .chunk = static_cast<int32_t>(capture_->next),
-              .chunks = static_cast<int32_t>(capture_->chunks.size()), .operator_index = plan.operator_index,
-              .kind = plan.kind, .offset = plan.offset, .size = plan.size};
+    header = {.owner = in_.rank,
+              .window = capture_->time.window,
+              .slot = capture_->time.slot,
+              .slots = capture_->slots,
+              .chunk = static_cast<int32_t>(capture_->next),
+              .chunks = static_cast<int32_t>(capture_->chunks.size()),
+              .operator_index = plan.operator_index,
+              .kind = plan.kind,
+              .offset = plan.offset,
+              .size = plan.size};
     reads_now_ = true;
   }
   Chunk chunk = Chunk::make(header);
@@ -179,7 +191,8 @@ void SnapshotCopies::capture_chunk() {
       is_urgent_ = false;
       captured_.insert({header.window, header.slot});
     }
-    next_capture_ = in_.clock.now() + absl::Seconds(static_cast<double>(header.size) / options_.bytes_per_second);
+    next_capture_ = in_.clock.now() +
+                    absl::Seconds(static_cast<double>(header.size) / options_.bytes_per_second);
   }
   chunk.seal();
   fault_point("capture/copied");
@@ -190,7 +203,8 @@ void SnapshotCopies::capture_chunk() {
     status_.Update(stored);
     for (const Holder& holder : holders_) holders.push_back(holder.rank);
   }
-  for (const Rank holder : holders) outgoing_.push_back({holder, {header.window, header.slot}, chunk});
+  for (const Rank holder : holders)
+    outgoing_.push_back({holder, {header.window, header.slot}, chunk});
   in_.wake_training.raise();
 }
 
@@ -218,17 +232,20 @@ void SnapshotCopies::send_again() {
     if (capture_) slots.insert(key(capture_->time));
     for (const Holder& holder : holders_) {
       for (const auto& slot : slots) {
-        if (!holder.acknowledged.contains(slot)) missing.emplace_back(holder.rank, SlotTime{slot.first, slot.second});
+        if (!holder.acknowledged.contains(slot))
+          missing.emplace_back(holder.rank, SlotTime{slot.first, slot.second});
       }
     }
   }
   outgoing_.clear();
   for (const auto& [holder, time] : missing) {
-    for (Chunk& chunk : in_.store.chunks(in_.rank, time)) outgoing_.push_back({holder, time, std::move(chunk)});
+    for (Chunk& chunk : in_.store.chunks(in_.rank, time))
+      outgoing_.push_back({holder, time, std::move(chunk)});
   }
 }
 
-void SnapshotCopies::set_holders(View view, std::vector<Rank> holders, const std::vector<PeerAddress>& table) {
+void SnapshotCopies::set_holders(View view, std::vector<Rank> holders,
+                                 const std::vector<PeerAddress>& table) {
   const std::lock_guard lock(mutex_);
   view_ = view;
   must_send_again_ = true;  // what was under way in the old view is dropped by its receivers
@@ -237,7 +254,8 @@ void SnapshotCopies::set_holders(View view, std::vector<Rank> holders, const std
   for (const Rank rank : holders) {
     Holder holder{rank, table[static_cast<size_t>(rank.value)], {}};
     for (Holder& former : before) {
-      if (former.rank == rank && former.address == holder.address) holder.acknowledged = std::move(former.acknowledged);
+      if (former.rank == rank && former.address == holder.address)
+        holder.acknowledged = std::move(former.acknowledged);
     }
     holders_.push_back(std::move(holder));
   }

@@ -1,10 +1,11 @@
-// Takes a rank's snapshots while it trains, keeps their copies at peers, and knows what is complete.
+// Takes a rank's snapshots while it trains, keeps their copies at peers, and knows what is
+// complete.
 //
 // The training thread says what to capture and goes on; the service thread reads operator after
-// operator, chunk by chunk at a limited pace, stores each chunk and sends it to the rank's holders. The
-// optimizer waits, per operator, for a capture that still reads it, and the step after a capture is not
-// committed before its copies have arrived: a window is complete one step after its last slot at the
-// latest, which bounds the work of a recovery (at most twice the window).
+// operator, chunk by chunk at a limited pace, stores each chunk and sends it to the rank's holders.
+// The optimizer waits, per operator, for a capture that still reads it, and the step after a
+// capture is not committed before its copies have arrived: a window is complete one step after its
+// last slot at the latest, which bounds the work of a recovery (at most twice the window).
 //
 // Threads: as said at each method.
 #pragma once
@@ -49,24 +50,26 @@ class SnapshotCopies {
 
   // ---- training thread
 
-  // The state of `time` is what the trainer holds now, at `position`. Cancelled if the member has to go back.
+  // The state of `time` is what the trainer holds now, at `position`. Cancelled if the member has
+  // to go back.
   absl::Status capture(SlotTime time, RecordBytes position);
   // Returns when no capture still has to read the operator; at most one capture is ever under way.
   absl::Status wait_read(int operator_index);
-  // Returns when everything captured so far is at its holders. Cancelled if the member has to go back.
+  // Returns when everything captured so far is at its holders. Cancelled if the member has to go
+  // back.
   absl::Status wait_settled();
   // Drops the capture under way: the state it would read is about to go.
   void abandon();
-  // This rank's own window has been put into the store from the copies of `sources`: it is as good as
-  // captured, and these need not be sent it again.
+  // This rank's own window has been put into the store from the copies of `sources`: it is as good
+  // as captured, and these need not be sent it again.
   void adopt(Step window, int slots, const std::vector<Rank>& sources);
   // First state of the newest window that is captured in full and acknowledged by all holders; -1.
   Step complete_window() const;
 
   // ---- service thread
 
-  // The training thread is about to be sent back: nothing of what it still runs is captured or sent.
-  // Until abandon().
+  // The training thread is about to be sent back: nothing of what it still runs is captured or
+  // sent. Until abandon().
   void suspend();
   // Does what there is to do, for about one chunk. Returns when to be called again at the latest.
   absl::Duration work();
@@ -80,7 +83,7 @@ class SnapshotCopies {
   double seconds_waited_for_reads() const;
   double seconds_waited_for_copies() const;
   int64_t captured_bytes() const;  // so far
-  absl::Status status() const;  // of capturing: NoCapacity when the store is full
+  absl::Status status() const;     // of capturing: NoCapacity when the store is full
 
  private:
   struct Capture {

@@ -13,15 +13,17 @@ BoundaryExchange::~BoundaryExchange() { finish(); }
 
 // Unique among all pushes that can be on their way between two ranks at once.
 Tag BoundaryExchange::push_tag(View view, const BoundaryName& name) const {
-  CHECK(name.micro_batch.value >= 0 && name.micro_batch.value <= 0xffff) << "micro-batch " << name.micro_batch;
+  CHECK(name.micro_batch.value >= 0 && name.micro_batch.value <= 0xffff)
+      << "micro-batch " << name.micro_batch;
   const auto step = static_cast<uint32_t>(step_of(name.commit).value & 0x3f);
   const auto batch = static_cast<uint32_t>(name.commit.value & 0x3f);
-  const uint32_t purpose = step << 23 | batch << 17 |
-                           static_cast<uint32_t>(name.direction) << 16 | static_cast<uint32_t>(name.micro_batch.value);
+  const uint32_t purpose = step << 23 | batch << 17 | static_cast<uint32_t>(name.direction) << 16 |
+                           static_cast<uint32_t>(name.micro_batch.value);
   return {view, kBoundaryGroup, purpose};
 }
 
-void BoundaryExchange::answer(Rank to, View view, const BoundaryName& name, const BoundaryMessage& message) {
+void BoundaryExchange::answer(Rank to, View view, const BoundaryName& name,
+                              const BoundaryMessage& message) {
   in_.sender.send(to, view, MessageKind::kBoundary, encode(NamedBoundary{name, message.bytes}));
 }
 
@@ -33,12 +35,15 @@ absl::Status BoundaryExchange::send(Rank to, BoundaryDirection direction, MicroB
   if (in_.keeps_log) {
     ASSIGN_OR_RETURN(const auto waiting, in_.log.put(name, message));
     if (commit_ <= plan->newest) {
-      in_.sender.send(to, plan->view, MessageKind::kAudit, encode_audit(name, fingerprint(message.bytes)));
+      in_.sender.send(to, plan->view, MessageKind::kAudit,
+                      encode_audit(name, fingerprint(message.bytes)));
     }
-    for (const BoundaryLog::Waiting& request : waiting) answer(request.rank, plan->view, name, message);
+    for (const BoundaryLog::Waiting& request : waiting)
+      answer(request.rank, plan->view, name, message);
     if (is_pulled(*plan)) return absl::OkStatus();
   }
-  pushed_.push_back({in_.transport.start_send(to, push_tag(plan->view, name), message.bytes), message.owner});
+  pushed_.push_back(
+      {in_.transport.start_send(to, push_tag(plan->view, name), message.bytes), message.owner});
   return absl::OkStatus();
 }
 
@@ -47,16 +52,19 @@ void BoundaryExchange::begin(Commit commit) {
   commit_ = commit;
 }
 
-void BoundaryExchange::expect(Rank from, BoundaryDirection direction, MicroBatch micro_batch, std::span<std::byte> into,
-                              std::shared_ptr<const void> owner) {
+void BoundaryExchange::expect(Rank from, BoundaryDirection direction, MicroBatch micro_batch,
+                              std::span<std::byte> into, std::shared_ptr<const void> owner) {
   const BoundaryName name{commit_, direction, micro_batch};
   // As for sends; what is expected in a view that ends is received in another way.
   const std::shared_ptr<const Plan> plan = in_.views.plan();
   if (is_pulled(*plan) || expected_.contains(name)) return;
-  expected_[name] = {plan->view, in_.transport.start_receive(from, push_tag(plan->view, name), into), into, std::move(owner)};
+  expected_[name] = {plan->view,
+                     in_.transport.start_receive(from, push_tag(plan->view, name), into), into,
+                     std::move(owner)};
 }
 
-std::unique_ptr<TransportOperation> BoundaryExchange::take_expected(View view, const BoundaryName& name,
+std::unique_ptr<TransportOperation> BoundaryExchange::take_expected(View view,
+                                                                    const BoundaryName& name,
                                                                     std::span<std::byte> into) {
   const auto found = expected_.find(name);
   if (found == expected_.end()) return nullptr;
@@ -78,15 +86,16 @@ void BoundaryExchange::forget_expected() {
   expected_.clear();
 }
 
-absl::Status BoundaryExchange::receive(Rank from, BoundaryDirection direction, MicroBatch micro_batch,
-                                       std::span<std::byte> into) {
+absl::Status BoundaryExchange::receive(Rank from, BoundaryDirection direction,
+                                       MicroBatch micro_batch, std::span<std::byte> into) {
   const BoundaryName name{commit_, direction, micro_batch};
   View after;
   while (true) {
     ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, in_.views.pass(after));
     const absl::Status status =
         is_pulled(*plan) ? pull(*plan, from, name, into) : receive_pushed(*plan, from, name, into);
-    if (status.ok()) return in_.keeps_log ? in_.received.note(name, fingerprint(into)) : absl::OkStatus();
+    if (status.ok())
+      return in_.keeps_log ? in_.received.note(name, fingerprint(into)) : absl::OkStatus();
     in_.report_trouble(plan->view, status);
     after = plan->view;
   }
@@ -99,13 +108,17 @@ absl::Status BoundaryExchange::receive_pushed(const Plan& plan, Rank from, const
   return wait_for_message(in_.transport, std::move(operation), in_.deadline, in_.idle_work);
 }
 
-absl::Status BoundaryExchange::pull(const Plan& plan, Rank from, const BoundaryName& name, std::span<std::byte> into) {
-  CHECK(take_expected(plan.view, name, into) == nullptr) << to_string(name) << " is pulled in the view in which it was expected";
+absl::Status BoundaryExchange::pull(const Plan& plan, Rank from, const BoundaryName& name,
+                                    std::span<std::byte> into) {
+  CHECK(take_expected(plan.view, name, into) == nullptr)
+      << to_string(name) << " is pulled in the view in which it was expected";
   bool answered = false;
   while (!take_arrived(name, into)) {
-    if (!answered) in_.sender.send(from, plan.view, MessageKind::kWantBoundary, encode(NamedBoundary{name, {}}));
+    if (!answered)
+      in_.sender.send(from, plan.view, MessageKind::kWantBoundary, encode(NamedBoundary{name, {}}));
     ASSIGN_OR_RETURN(answered, in_.views.wait_signal());
-    if (in_.views.newest_view() != plan.view) return Cancelled(absl::StrCat("view ", plan.view.value, " is over"));
+    if (in_.views.newest_view() != plan.view)
+      return Cancelled(absl::StrCat("view ", plan.view.value, " is over"));
   }
   return absl::OkStatus();
 }
@@ -114,8 +127,8 @@ bool BoundaryExchange::take_arrived(const BoundaryName& name, std::span<std::byt
   const std::lock_guard lock(mutex_);
   const auto found = arrived_.find(name);
   if (found == arrived_.end()) return false;
-  CHECK(found->second.size() == into.size()) << to_string(name) << " has " << found->second.size() << " bytes, not "
-                                             << into.size();
+  CHECK(found->second.size() == into.size())
+      << to_string(name) << " has " << found->second.size() << " bytes, not " << into.size();
   std::memcpy(into.data(), found->second.data(), into.size());
   arrived_.erase(found);
   return true;

@@ -1,12 +1,12 @@
 // A member's way across the boundaries of its stage, through views that come and go.
 //
-// In the ordinary course a message is pushed: logged, and sent to a receiver that waits for it. Work
-// that was under way when a view opened, and all work that is run again, is pulled: the receiver asks
-// the sender, whose log answers as soon as it has the message. So nobody needs to know what had arrived
-// before the failure, or which neighbours run the same steps again.
+// In the ordinary course a message is pushed: logged, and sent to a receiver that waits for it.
+// Work that was under way when a view opened, and all work that is run again, is pulled: the
+// receiver asks the sender, whose log answers as soon as it has the message. So nobody needs to
+// know what had arrived before the failure, or which neighbours run the same steps again.
 //
-// A view that ends under a call is no error of the call: it waits for the next view and goes on there,
-// with the caller's graphs intact. Only a member that has to go back gets Cancelled.
+// A view that ends under a call is no error of the call: it waits for the next view and goes on
+// there, with the caller's graphs intact. Only a member that has to go back gets Cancelled.
 #pragma once
 
 #include <deque>
@@ -16,7 +16,7 @@
 #include <optional>
 #include <vector>
 
-#include "comm/meanwhile.h"
+#include "comm/idle_work.h"
 #include "comm/transport/transport.h"
 #include "protection/logs/boundary_log.h"
 #include "recovery/member/member_views.h"
@@ -37,7 +37,7 @@ class BoundaryExchange final : public Boundary {
     // Tells the controller of a failure in this view; called once per failed call.
     std::function<void(View, const absl::Status&)> report_trouble;
     // Other work of the training thread while a pushed message is on its way.
-    Meanwhile idle_work;
+    IdleWork idle_work;
     bool keeps_log = true;
     absl::Duration deadline = absl::Seconds(60);
   };
@@ -48,9 +48,10 @@ class BoundaryExchange final : public Boundary {
 
   // The messages that follow belong to the work that leads to `commit`.
   void begin(Commit commit);
-  absl::Status send(Rank to, BoundaryDirection direction, MicroBatch micro_batch, BoundaryMessage message) override;
-  void expect(Rank from, BoundaryDirection direction, MicroBatch micro_batch, std::span<std::byte> into,
-              std::shared_ptr<const void> owner) override;
+  absl::Status send(Rank to, BoundaryDirection direction, MicroBatch micro_batch,
+                    BoundaryMessage message) override;
+  void expect(Rank from, BoundaryDirection direction, MicroBatch micro_batch,
+              std::span<std::byte> into, std::shared_ptr<const void> owner) override;
   absl::Status receive(Rank from, BoundaryDirection direction, MicroBatch micro_batch,
                        std::span<std::byte> into) override;
   // Waits until the transport has let go of everything pushed and expected.
@@ -77,16 +78,21 @@ class BoundaryExchange final : public Boundary {
     std::shared_ptr<const void> owner;
   };
 
-  bool is_pulled(const Plan& plan) const { return in_.keeps_log && commit_ <= last_under_way(plan.newest); }
+  bool is_pulled(const Plan& plan) const {
+    return in_.keeps_log && commit_ <= last_under_way(plan.newest);
+  }
   Tag push_tag(View view, const BoundaryName& name) const;
   void answer(Rank to, View view, const BoundaryName& name, const BoundaryMessage& message);
-  absl::Status pull(const Plan& plan, Rank from, const BoundaryName& name, std::span<std::byte> into);
+  absl::Status pull(const Plan& plan, Rank from, const BoundaryName& name,
+                    std::span<std::byte> into);
   bool take_arrived(const BoundaryName& name, std::span<std::byte> into);
-  // The receive that was started for this message in `view`; null if there is none. One of another view
-  // has failed with it and is given up.
-  std::unique_ptr<TransportOperation> take_expected(View view, const BoundaryName& name, std::span<std::byte> into);
+  // The receive that was started for this message in `view`; null if there is none. One of another
+  // view has failed with it and is given up.
+  std::unique_ptr<TransportOperation> take_expected(View view, const BoundaryName& name,
+                                                    std::span<std::byte> into);
   void forget_expected();
-  absl::Status receive_pushed(const Plan& plan, Rank from, const BoundaryName& name, std::span<std::byte> into);
+  absl::Status receive_pushed(const Plan& plan, Rank from, const BoundaryName& name,
+                              std::span<std::byte> into);
 
   const Dependencies in_;
   Commit commit_;

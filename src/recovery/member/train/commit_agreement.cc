@@ -20,7 +20,8 @@ std::vector<Rank> all_ranks(int size) {
 
 // The votes travel as the last minima.
 void append(const WindowVote& vote, Findings& findings) {
-  findings.minima.insert(findings.minima.end(), {vote.complete_window.value, -vote.wanted_slots, vote.slots_max});
+  findings.minima.insert(findings.minima.end(),
+                         {vote.complete_window.value, -vote.wanted_slots, vote.slots_max});
 }
 
 // Takes them off again: the oldest window, the most slots that anybody wants, the fewest that fit.
@@ -35,7 +36,8 @@ WindowVote take_vote(Findings& findings) {
 
 CommitAgreement::CommitAgreement(Dependencies dependencies)
     : in_(std::move(dependencies)),
-      world_(in_.transport, all_ranks(in_.transport.size()), {View(0), kVerdictGroup, in_.deadline}) {}
+      world_(in_.transport, all_ranks(in_.transport.size()),
+             {View(0), kVerdictGroup, in_.deadline}) {}
 
 absl::StatusOr<Record> CommitAgreement::agree(Commit commit, Kind kind, const Findings& own) {
   View after;
@@ -60,7 +62,8 @@ absl::StatusOr<Record> CommitAgreement::agree(Commit commit, Kind kind, const Fi
     const WindowVote votes = take_vote(findings);
     Record record;
     record.complete_window = std::max(before.complete_window, votes.complete_window);
-    record.rule = ends_window ? next_rule(before.rule, step_of(commit), std::min(votes.wanted_slots, votes.slots_max))
+    record.rule = ends_window ? next_rule(before.rule, step_of(commit),
+                                          std::min(votes.wanted_slots, votes.slots_max))
                               : before.rule;
     record.combined = std::move(findings);
     absl::Status kept;
@@ -85,7 +88,8 @@ Communicator& CommitAgreement::world_in(View view) {
 
 absl::StatusOr<WindowRule> CommitAgreement::first_rule(Step base, int slots, int period) {
   int64_t agreed[] = {slots};
-  RETURN_IF_ERROR(annotate(world_.all_reduce<int64_t>(agreed, ReduceOp::kMin), "agreeing on a window"));
+  RETURN_IF_ERROR(
+      annotate(world_.all_reduce<int64_t>(agreed, ReduceOp::kMin), "agreeing on a window"));
   const auto fewest = static_cast<int>(agreed[0]);
   return WindowRule{base, fewest, std::max(period, fewest)};
 }
@@ -96,7 +100,8 @@ absl::Status CommitAgreement::fetch(Commit first, Commit last) {
     ASSIGN_OR_RETURN(const PlanPointer plan, in_.views.pass(after));
     bool answered = false;
     while (in_.records.newest() < last && in_.views.newest_view() == plan->view) {
-      if (!answered) in_.sender.send(plan->record_source, plan->view, MessageKind::kWantRecords, encode(first));
+      if (!answered)
+        in_.sender.send(plan->record_source, plan->view, MessageKind::kWantRecords, encode(first));
       ASSIGN_OR_RETURN(answered, in_.views.wait_signal());
     }
     after = plan->view;

@@ -1,9 +1,10 @@
-// How a rank comes to the record of a commit: it knows it already, gets it from a rank that does, or agrees
-// on it with the whole world. A view that ends meanwhile is no error: it goes on in the next one.
+// How a rank comes to the record of a commit: it knows it already, gets it from a rank that does,
+// or agrees on it with the whole world. A view that ends meanwhile is no error: it goes on in the
+// next one.
 //
-// With what the trainer found go three votes: the newest window that is complete here, the slots that
-// this rank would like from a new window on, and the most that it has memory for. So windows are freed
-// and change at the same commit everywhere, without messages of their own.
+// With what the trainer found go three votes: the newest window that is complete here, the slots
+// that this rank would like from a new window on, and the most that it has memory for. So windows
+// are freed and change at the same commit everywhere, without messages of their own.
 //
 // Threads: training thread only.
 #pragma once
@@ -46,7 +47,8 @@ class CommitAgreement {
 
   explicit CommitAgreement(Dependencies dependencies);
 
-  // The record of `commit`, to which this rank has found `own`. Cancelled if the member has to go back.
+  // The record of `commit`, to which this rank has found `own`. Cancelled if the member has to go
+  // back.
   absl::StatusOr<Record> agree(Commit commit, Kind kind, const Findings& own);
   // Gets the records from `first` to `last`, which another rank has. Cancelled likewise.
   absl::Status fetch(Commit first, Commit last);
@@ -57,7 +59,8 @@ class CommitAgreement {
 
   // The world in `view`, for a run that begins: everybody calls the same there.
   Communicator& world_in(View view);
-  // The first rule of a run from `base`: the fewest slots that any rank asks for. In world_in()'s view.
+  // The first rule of a run from `base`: the fewest slots that any rank asks for. In world_in()'s
+  // view.
   absl::StatusOr<WindowRule> first_rule(Step base, int slots, int period);
 
  private:

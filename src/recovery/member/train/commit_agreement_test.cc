@@ -52,10 +52,15 @@ TEST_F(CommitAgreementTest, AKnownRecordIsTakenWithoutAsking) {
 TEST_F(CommitAgreementTest, WindowsChangeOnlyWhereOneBeginsAndToTheMostThatAnybodyWants) {
   run_in_view_1(2, 2, [](RankParts& rank) {
     const int wanted = 2 + rank.rank().value;
-    rank.vote = [wanted](bool ends_window) { return WindowVote{.wanted_slots = ends_window ? wanted : 0, .slots_max = 8}; };
-    EXPECT_EQ(rank.commits.agree(kFirst, Kind::kStep, {{0}, {0}})->rule.slots, 2) << "inside a window";
-    EXPECT_EQ(rank.commits.agree(evaluation_commit(Step(1)), Kind::kOther, {{0}, {0}})->rule.slots, 2);
-    EXPECT_EQ(rank.commits.agree(verdict_commit(Step(2)), Kind::kStep, {{0}, {0}})->rule, (WindowRule{Step(2), 3, 3}));
+    rank.vote = [wanted](bool ends_window) {
+      return WindowVote{.wanted_slots = ends_window ? wanted : 0, .slots_max = 8};
+    };
+    EXPECT_EQ(rank.commits.agree(kFirst, Kind::kStep, {{0}, {0}})->rule.slots, 2)
+        << "inside a window";
+    EXPECT_EQ(rank.commits.agree(evaluation_commit(Step(1)), Kind::kOther, {{0}, {0}})->rule.slots,
+              2);
+    EXPECT_EQ(rank.commits.agree(verdict_commit(Step(2)), Kind::kStep, {{0}, {0}})->rule,
+              (WindowRule{Step(2), 3, 3}));
   });
 }
 
@@ -72,7 +77,8 @@ TEST_F(CommitAgreementTest, ACompleteWindowIsNeverTakenBack) {
     rank.vote = [](bool) { return WindowVote{.complete_window = Step(6)}; };
     EXPECT_EQ(rank.commits.agree(kFirst, Kind::kStep, {{0}, {0}})->complete_window, Step(6));
     rank.vote = [](bool) { return WindowVote{.complete_window = Step(-1)}; };
-    EXPECT_EQ(rank.commits.agree(verdict_commit(Step(2)), Kind::kStep, {{0}, {0}})->complete_window, Step(6));
+    EXPECT_EQ(rank.commits.agree(verdict_commit(Step(2)), Kind::kStep, {{0}, {0}})->complete_window,
+              Step(6));
   });
 }
 
@@ -92,7 +98,8 @@ TEST_F(CommitAgreementTest, AViewThatEndsUnderTheCallIsNoError) {
 // All have added up when the view ends: nobody may commit, and nobody loses what it found.
 TEST_F(CommitAgreementTest, NothingIsCommittedInAViewThatHasBeenStopped) {
   run_in_view_1(1, 2, [this](RankParts& rank) {
-    rank.views.stop(View(2));  // after the plan of view 1 was entered, before the commit is accepted
+    rank.views.stop(
+        View(2));  // after the plan of view 1 was entered, before the commit is accepted
     EXPECT_FALSE(rank.views.accept(View(1), [] { FAIL() << "committed"; }));
     rank.order(plan(2).up_to(verdict_commit(Step(0))).plan());
     EXPECT_EQ(rank.commits.agree(kFirst, Kind::kStep, {{7}, {0}})->combined.sums[0], 7);

@@ -13,7 +13,8 @@ namespace {
 
 // What a new view can repair. Everything else ends the process.
 bool is_repairable(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsCancelled(status);
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+         absl::IsCancelled(status);
 }
 
 Step after(Step step) { return Step(step.value + 1); }
@@ -111,7 +112,8 @@ void RankProgram::tell_caught_up(Step step) {
   const View view = in_.views.newest_view();
   if (catches_up || announced_ >= in_.views.standing().stage_epoch) return;
   announced_ = view;
-  in_.control.send(Milestone{view, in_.rank, Milestone::Kind::kCaughtUp, recomputed_since_begin_, {}});
+  in_.control.send(
+      Milestone{view, in_.rank, Milestone::Kind::kCaughtUp, recomputed_since_begin_, {}});
 }
 
 absl::Status RankProgram::evaluate(Step step) {
@@ -136,7 +138,8 @@ absl::StatusOr<Record> RankProgram::evaluate_batch(Commit commit, int64_t batch)
     in_.counts.add_one(&MemberWork::evaluations);
     fault_point("evaluate/batch");
   }
-  ASSIGN_OR_RETURN(Record record, in_.commits.agree(commit, CommitAgreement::Kind::kOther, findings));
+  ASSIGN_OR_RETURN(Record record,
+                   in_.commits.agree(commit, CommitAgreement::Kind::kOther, findings));
   in_.memory.free_evaluated(commit);
   return record;
 }
@@ -153,7 +156,8 @@ void RankProgram::count_step(bool again) {
   if (!again) return;
   in_.counts.add_one(&MemberWork::steps_recomputed);
   ++recomputed_since_begin_;
-  in_.control.send(Milestone{in_.views.newest_view(), in_.rank, Milestone::Kind::kStepAgain, recomputed_since_begin_, {}});
+  in_.control.send(Milestone{
+      in_.views.newest_view(), in_.rank, Milestone::Kind::kStepAgain, recomputed_since_begin_, {}});
 }
 
 absl::Status RankProgram::step() {
@@ -166,7 +170,8 @@ absl::Status RankProgram::step() {
   in_.exchange.finish();
   if (!again && in_.options.is_protected) RETURN_IF_ERROR(in_.copies.wait_settled());
   fault_point("step/before_verdict");
-  ASSIGN_OR_RETURN(const Record record, in_.commits.agree(commit, CommitAgreement::Kind::kStep, findings));
+  ASSIGN_OR_RETURN(const Record record,
+                   in_.commits.agree(commit, CommitAgreement::Kind::kStep, findings));
   fault_point("step/after_verdict");
   RETURN_IF_ERROR(in_.trainer.apply(record.combined, in_.restorer.active(),
                                     [this](int op) { return in_.copies.wait_read(op); }));
@@ -184,7 +189,8 @@ absl::Status RankProgram::close() {
     if (!in_.memory.records.find(commit)) {
       ASSIGN_OR_RETURN(findings, in_.trainer.close());
     }
-    ASSIGN_OR_RETURN(const Record record, in_.commits.agree(commit, CommitAgreement::Kind::kOther, findings));
+    ASSIGN_OR_RETURN(const Record record,
+                     in_.commits.agree(commit, CommitAgreement::Kind::kOther, findings));
     if (in_.trainer.is_closed(record.combined)) return absl::OkStatus();
   }
 }

@@ -1,9 +1,10 @@
-// The program of a rank: begin by a plan, then step after step what the job's configuration asks for, until
-// everybody has closed. It says what to run next; the trainer runs it, the restorer brings back what is lost.
+// The program of a rank: begin by a plan, then step after step what the job's configuration asks
+// for, until everybody has closed. It says what to run next; the trainer runs it, the restorer
+// brings back what is lost.
 //
-// A process that was just started and one whose stage lost a rank do the same thing: begin by the plan of
-// the view, from a window of snapshots, and run the program from there; commits that the job has made
-// already are answered from the records.
+// A process that was just started and one whose stage lost a rank do the same thing: begin by the
+// plan of the view, from a window of snapshots, and run the program from there; commits that the
+// job has made already are answered from the records.
 //
 // Threads: training thread only.
 #pragma once
@@ -39,8 +40,8 @@ class RankProgram {
   };
   explicit RankProgram(Dependencies dependencies) : in_(std::move(dependencies)) {}
 
-  // Ok when the job is over; an error if this process has to end. Whatever a new view can repair is told to
-  // the controller and waited for.
+  // Ok when the job is over; an error if this process has to end. Whatever a new view can repair is
+  // told to the controller and waited for.
   absl::Status run();
 
  private:

@@ -41,10 +41,12 @@ class RankProgramTest : public testing::Test {
       Process& own = processes_[static_cast<size_t>(transport.rank().value)];
       if (own.member != nullptr) return own;
       own.trainer = std::make_unique<TallyTrainer>(trainer_);
-      own.member = std::make_unique<Member>(topology, transport, *own.trainer, own.told, real_clock(), options_);
+      own.member = std::make_unique<Member>(topology, transport, *own.trainer, own.told,
+                                            real_clock(), options_);
       own.told.on_message = [&, on_told](const MemberMessage& message) {
         if (on_told) on_told(message);
-        if (std::holds_alternative<Finished>(message) && ++finished == ranks) order_all(ReleaseOrder{});
+        if (std::holds_alternative<Finished>(message) && ++finished == ranks)
+          order_all(ReleaseOrder{});
       };
       own.member->receive(StopOrder{View(1)});
       own.member->receive(plan(1).restarting_all().plan());
@@ -59,15 +61,17 @@ class RankProgramTest : public testing::Test {
     };
     table_.clear();
     for (int r = 0; r < ranks; ++r) {
-      const ProcessNumber number = network.start(Rank(r), View(1), {[&](Transport& transport) {
-        Process& own = of(transport);
-        own.result = own.member->train();
-        leave(own);
-      }, [&](Transport& transport) {
-        Process& own = of(transport);
-        EXPECT_TRUE(own.member->serve().ok());
-        leave(own);
-      }});
+      const ProcessNumber number = network.start(Rank(r), View(1),
+                                                 {[&](Transport& transport) {
+                                                    Process& own = of(transport);
+                                                    own.result = own.member->train();
+                                                    leave(own);
+                                                  },
+                                                  [&](Transport& transport) {
+                                                    Process& own = of(transport);
+                                                    EXPECT_TRUE(own.member->serve().ok());
+                                                    leave(own);
+                                                  }});
       processes_[static_cast<size_t>(r)].number = number;
       table_.push_back({SimulatedNetwork::address(number), View(1)});
     }
@@ -82,7 +86,8 @@ class RankProgramTest : public testing::Test {
     for (Process& process : processes_) {
       if (process.member == nullptr) continue;
       process.member->enqueue(message);
-      network_->deliver(process.number, {View(0), kLetterGroup, static_cast<uint32_t>(MessageKind::kWake)}, {});
+      network_->deliver(process.number,
+                        {View(0), kServiceGroup, static_cast<uint32_t>(MessageKind::kWake)}, {});
     }
   }
 
@@ -100,8 +105,9 @@ TEST_F(RankProgramTest, StepsEvaluationsSavesAndTheClosingComeInOrder) {
   trainer_.save_every = 2;
   run();
   for (const Process& process : processes_) {
-    EXPECT_THAT(process.calls, ElementsAre("join 1", "resume 0", "train 1", "train 2", "evaluate 20", "evaluated 4", "save 2",
-                                           "train 3", "close 3"));
+    EXPECT_THAT(process.calls,
+                ElementsAre("join 1", "resume 0", "train 1", "train 2", "evaluate 20",
+                            "evaluated 4", "save 2", "train 3", "close 3"));
     EXPECT_EQ(process.masters[0], TallyTrainer::after(3, 2));
     EXPECT_EQ(process.work.steps_trained, 3);
     EXPECT_EQ(process.work.steps_recomputed, 0);
@@ -114,8 +120,9 @@ TEST_F(RankProgramTest, AnEvaluationHasACommitForEveryBatchAndOneResult) {
   trainer_.evaluation_batches = 3;
   run();
   for (const Process& process : processes_) {
-    EXPECT_THAT(process.calls, ElementsAre("join 1", "resume 0", "train 1", "train 2", "evaluate 20", "evaluate 21",
-                                           "evaluate 22", "evaluated 12", "close 2"));
+    EXPECT_THAT(process.calls,
+                ElementsAre("join 1", "resume 0", "train 1", "train 2", "evaluate 20",
+                            "evaluate 21", "evaluate 22", "evaluated 12", "close 2"));
     EXPECT_EQ(process.work.evaluations, 3);
     EXPECT_EQ(process.told.all<Progress>()[4].newest, evaluation_commit(Step(2), 2));
   }
@@ -132,7 +139,8 @@ TEST_F(RankProgramTest, CommitsThatTheJobHasMadeAreAnsweredFromTheRecords) {
     if (progress == nullptr || progress->newest < evaluation_commit(Step(2)) || has_stopped) return;
     has_stopped = true;
     order_all(StopOrder{View(2)});
-    order_all(plan(2).up_to(evaluation_commit(Step(2)), progress->rank.value).back_to_base({1}).plan());
+    order_all(
+        plan(2).up_to(evaluation_commit(Step(2)), progress->rank.value).back_to_base({1}).plan());
   });
   EXPECT_TRUE(has_stopped);
   const Process& kept = processes_[0];
@@ -151,11 +159,11 @@ TEST_F(RankProgramTest, AProtectedRankKeepsCopiesOfWindowAfterWindow) {
   run();
   for (const Process& process : processes_) {
     const auto progress = process.told.all<Progress>();
-    EXPECT_GE(progress.back().complete_window, Step(4)) << "complete one step after its last slot at the latest";
+    EXPECT_GE(progress.back().complete_window, Step(4))
+        << "complete one step after its last slot at the latest";
     EXPECT_GT(progress.back().snapshot_bytes, 0);
   }
 }
-
 
 }  // namespace
 }  // namespace evermoe

@@ -9,7 +9,8 @@
 namespace evermoe {
 
 WindowState::WindowState(StageTrainer& trainer, const OrderingOptions& ordering)
-    : trainer_(trainer), ordering_(trainer.operators(), ordering),
+    : trainer_(trainer),
+      ordering_(trainer.operators(), ordering),
       schedule_(WindowRule{}, std::vector<int>(trainer.operators().size(), 0)) {}
 
 void WindowState::schedule_by(const WindowRule& rule) {

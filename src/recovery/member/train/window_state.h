@@ -1,8 +1,9 @@
-// What a rank captures from here on: by which window rule, in which order, and the position that goes with
-// every slot. The rule comes from the records, the order from what the gates chose (operator_ordering.h).
+// What a rank captures from here on: by which window rule, in which order, and the position that
+// goes with every slot. The rule comes from the records, the order from what the gates chose
+// (operator_ordering.h).
 //
-// The position is the capture order's state and the trainer's: the first chunk of every slot holds it. A
-// stage that goes back takes it up with slot 0 and proves it with every later slot.
+// The position is the capture order's state and the trainer's: the first chunk of every slot holds
+// it. A stage that goes back takes it up with slot 0 and proves it with every later slot.
 //
 // Threads: training thread only.
 #pragma once
@@ -30,7 +31,8 @@ class WindowState {
   void begin_run(const WindowRule& rule);
   // From now on by this rule, in the order at hand.
   void follow(const WindowRule& rule);
-  // The state at hand is the first of a window: takes a new order if there is reason to, and says why.
+  // The state at hand is the first of a window: takes a new order if there is reason to, and says
+  // why.
   std::optional<std::string> begin_window();
   void add_step(const ExpertLoads& loads) { ordering_.add_step(loads); }
 

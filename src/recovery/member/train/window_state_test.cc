@@ -17,7 +17,8 @@ TEST(WindowStateTest, FollowsTheRuleOfTheRecords) {
   window.follow({Step(4), 4, 5});
   EXPECT_EQ(window.schedule().rule(), (WindowRule{Step(4), 4, 5}));
   EXPECT_EQ(window.schedule().time_of(Step(6)), (SlotTime{Step(4), 2}));
-  EXPECT_EQ(window.schedule().time_of(Step(8)), std::nullopt) << "the fifth step of the period captures nothing";
+  EXPECT_EQ(window.schedule().time_of(Step(8)), std::nullopt)
+      << "the fifth step of the period captures nothing";
 }
 
 TEST(WindowStateTest, ThePositionOfOneRankIsThatOfAnother) {
@@ -38,7 +39,8 @@ TEST(WindowStateTest, AnotherPositionIsAContradiction) {
   RecordBytes other = window.position();
   other.back() ^= std::byte{1};
   EXPECT_TRUE(is_contradiction(window.compare_position(other)));
-  EXPECT_FALSE(is_contradiction(window.take_position(std::span(other).first(3)))) << "that is no position at all";
+  EXPECT_FALSE(is_contradiction(window.take_position(std::span(other).first(3))))
+      << "that is no position at all";
   EXPECT_TRUE(absl::IsDataLoss(window.take_position(std::span(other).first(3))));
 }
 
@@ -60,7 +62,8 @@ TEST_F(StateBeforeRollbackTest, OtherBitsAreReportedWithTheirOperator) {
   trainer_.masters[1] ^= 1;
   const absl::Status status = before_.compare().status();
   EXPECT_TRUE(is_contradiction(status));
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("operator operator.1 was recomputed"));
+  EXPECT_THAT(std::string(status.message()),
+              testing::HasSubstr("operator operator.1 was recomputed"));
 }
 
 TEST_F(StateBeforeRollbackTest, ComputeWeightsCountToo) {

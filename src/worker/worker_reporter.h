@@ -17,13 +17,14 @@
 namespace evermoe {
 
 // Threads: one at a time.
-class Narrator {
+class WorkerReporter {
  public:
   // Writes into the folder `out` from the first step on that it hears of. `files` outlives it.
-  Narrator(std::function<void(WorkerReport)> report, Files& files, std::string out);
+  WorkerReporter(std::function<void(WorkerReport)> report, Files& files, std::string out);
 
   // Steps and evaluations that it has heard of before are being run again and are not told twice.
-  void on_step(const StepRecord& record, const std::optional<ProtectionState>& protection = std::nullopt);
+  void on_step(const StepRecord& record,
+               const std::optional<ProtectionState>& protection = std::nullopt);
   void on_evaluated(Step step, double validation_loss);
   void on_published(Step step);
   absl::Status close();

@@ -1,4 +1,4 @@
-#include "worker/narrator.h"
+#include "worker/worker_reporter.h"
 
 #include <utility>
 
@@ -33,7 +33,8 @@ StepMetrics step_metrics(const StepRecord& record, double tokens_per_second, dou
   return metrics;
 }
 
-void add_protection(const ProtectionState& former, const ProtectionState& state, StepMetrics& metrics) {
+void add_protection(const ProtectionState& former, const ProtectionState& state,
+                    StepMetrics& metrics) {
   metrics.window_steps = state.window_steps;
   metrics.complete_window = state.complete_window;
   metrics.log_bytes = state.log_bytes;
@@ -46,10 +47,15 @@ void add_protection(const ProtectionState& former, const ProtectionState& state,
 
 }  // namespace
 
-Narrator::Narrator(std::function<void(WorkerReport)> report, Files& files, std::string out)
-    : report_(std::move(report)), files_(files), out_(std::move(out)), step_began_(real_clock().now()) {}
+WorkerReporter::WorkerReporter(std::function<void(WorkerReport)> report, Files& files,
+                               std::string out)
+    : report_(std::move(report)),
+      files_(files),
+      out_(std::move(out)),
+      step_began_(real_clock().now()) {}
 
-void Narrator::on_step(const StepRecord& record, const std::optional<ProtectionState>& protection) {
+void WorkerReporter::on_step(const StepRecord& record,
+                             const std::optional<ProtectionState>& protection) {
   if (record.step <= told_) return;
   told_ = record.step;
   const auto now = real_clock().now();
@@ -71,7 +77,7 @@ void Narrator::on_step(const StepRecord& record, const std::optional<ProtectionS
   if (protection) former_ = *protection;
 }
 
-void Narrator::on_evaluated(Step step, double validation_loss) {
+void WorkerReporter::on_evaluated(Step step, double validation_loss) {
   if (step != told_ || step <= evaluated_) return;
   evaluated_ = step;
   WorkerReport report{.kind = WorkerReport::Kind::kEvaluated, .step = step};
@@ -81,16 +87,21 @@ void Narrator::on_evaluated(Step step, double validation_loss) {
   step_began_ = real_clock().now();
 }
 
-void Narrator::on_published(Step step) { report_({.kind = WorkerReport::Kind::kPublished, .step = step}); }
-
-absl::Status Narrator::close() { return metrics_ == nullptr ? absl::OkStatus() : metrics_->close(); }
-
-StepObserver Narrator::observer() {
-  return {[this](const StepRecord& record) { on_step(record); },
-          [this](Step step, double loss) { on_evaluated(step, loss); }, [this](Step step) { on_published(step); }};
+void WorkerReporter::on_published(Step step) {
+  report_({.kind = WorkerReport::Kind::kPublished, .step = step});
 }
 
-void Narrator::warn_if_error(const absl::Status& status) {
+absl::Status WorkerReporter::close() {
+  return metrics_ == nullptr ? absl::OkStatus() : metrics_->close();
+}
+
+StepObserver WorkerReporter::observer() {
+  return {[this](const StepRecord& record) { on_step(record); },
+          [this](Step step, double loss) { on_evaluated(step, loss); },
+          [this](Step step) { on_published(step); }};
+}
+
+void WorkerReporter::warn_if_error(const absl::Status& status) {
   if (!status.ok()) log_warning("metrics: " + std::string(status.message()));
 }
 

@@ -1,4 +1,4 @@
-#include "comm/unix/unix_lane.h"
+#include "comm/unix/unix_channel.h"
 
 #include <poll.h>
 #include <sys/epoll.h>
@@ -25,67 +25,73 @@ uint64_t key_of(const UnixConnection& connection) {
 
 }  // namespace
 
-UnixLane::UnixLane(Rank rank, int size, Traffic traffic, ProgressThread& progress)
+UnixChannel::UnixChannel(Rank rank, int size, Traffic traffic, ProgressThread& progress)
     : rank_(rank), background_(progress), seats_(static_cast<size_t>(size)) {
-  if (traffic == Traffic::kLetters) state_.letters.emplace(size);
+  if (traffic == Traffic::kService) state_.service_messages.emplace(size);
   for (size_t i = 0; i < seats_.size(); ++i) {
-    seats_[i].empty = PeerLost(Rank(static_cast<int32_t>(i)), absl::StrCat("rank ", i, " has not been met"));
+    seats_[i].empty =
+        PeerLost(Rank(static_cast<int32_t>(i)), absl::StrCat("rank ", i, " has not been met"));
   }
 }
 
-absl::Status UnixLane::start() {
+absl::Status UnixChannel::start() {
   epoll_ = FileDescriptor(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_) return system_error("epoll_create");
-  RETURN_IF_ERROR(leadership_.start());
+  RETURN_IF_ERROR(progress_driver_.start());
   epoll_event event{EPOLLIN, {.u64 = kWakeUp}};
-  const bool added = ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, leadership_.wake_up_fd(), &event) == 0;
+  const bool added =
+      ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, progress_driver_.wake_up_fd(), &event) == 0;
   return added ? absl::OkStatus() : system_error("epoll_ctl");
 }
 
-UnixLane::Seat& UnixLane::seat(Rank rank) {
-  CHECK(rank.value >= 0 && rank.value < static_cast<int32_t>(seats_.size())) << "rank " << rank << " of " << seats_.size();
+UnixChannel::Seat& UnixChannel::seat(Rank rank) {
+  CHECK(rank.value >= 0 && rank.value < static_cast<int32_t>(seats_.size()))
+      << "rank " << rank << " of " << seats_.size();
   return seats_[static_cast<size_t>(rank.value)];
 }
 
-absl::Status UnixLane::install(Rank peer, FileDescriptor socket, int buffer_bytes) {
+absl::Status UnixChannel::install(Rank peer, FileDescriptor socket, int buffer_bytes) {
   const Lock lock(mutex_);
   if (closed_) return Cancelled("the transport is closed");
   if (buffer_bytes > 0) {
     ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof(buffer_bytes));
     ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &buffer_bytes, sizeof(buffer_bytes));
   }
-  auto connection = std::make_unique<UnixConnection>(peer, std::move(socket), connection_count_++, state_);
+  auto connection =
+      std::make_unique<UnixConnection>(peer, std::move(socket), connection_count_++, state_);
   epoll_event event{EPOLLIN, {.u64 = key_of(*connection)}};
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection->fd(), &event) != 0) return system_error("epoll_ctl");
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection->fd(), &event) != 0)
+    return system_error("epoll_ctl");
   connection->armed_events = EPOLLIN;
   seat(peer).connection = std::move(connection);
   return absl::OkStatus();
 }
 
-void UnixLane::vacate(Rank peer, const absl::Status& reason) {
+void UnixChannel::vacate(Rank peer, const absl::Status& reason) {
   const Lock lock(mutex_);
   Seat& left = seat(peer);
   left.empty = reason;
   if (!left.connection) return;
   left.connection->fail(reason);
   left.connection.reset();
-  leadership_.wake_finished_leader();
+  progress_driver_.wake_finished_leader();
 }
 
-absl::Status UnixLane::state_of(Rank peer) {
+absl::Status UnixChannel::state_of(Rank peer) {
   const Lock lock(mutex_);
-  if (!leadership_.has_leader()) poll_once();
+  if (!progress_driver_.has_leader()) poll_once();
   const Seat& asked = seat(peer);
   return asked.connection ? asked.connection->lost() : asked.empty;
 }
 
-absl::Status UnixLane::refusal(const Tag& tag) const {
+absl::Status UnixChannel::refusal(const Tag& tag) const {
   if (closed_) return Cancelled("the transport is closed");
   const absl::Status* const reason = state_.revocations.find(tag);
   return reason != nullptr ? *reason : absl::OkStatus();
 }
 
-std::unique_ptr<TransportOperation> UnixLane::start_send(Rank to, Tag tag, std::span<const std::byte> bytes) {
+std::unique_ptr<TransportOperation> UnixChannel::start_send(Rank to, Tag tag,
+                                                            std::span<const std::byte> bytes) {
   auto send = std::make_unique<PendingOperation>(PendingOperation::Kind::kSend, to, tag);
   send->source = bytes;
   const Lock lock(mutex_);
@@ -101,11 +107,12 @@ std::unique_ptr<TransportOperation> UnixLane::start_send(Rank to, Tag tag, std::
     update_interest(*receiver.connection, false);
     background_.add(*send);
   }
-  leadership_.wake_finished_leader();
+  progress_driver_.wake_finished_leader();
   return send;
 }
 
-std::unique_ptr<TransportOperation> UnixLane::start_receive(Rank from, Tag tag, std::span<std::byte> into) {
+std::unique_ptr<TransportOperation> UnixChannel::start_receive(Rank from, Tag tag,
+                                                               std::span<std::byte> into) {
   auto receive = std::make_unique<PendingOperation>(PendingOperation::Kind::kReceive, from, tag);
   receive->target = into;
   const Lock lock(mutex_);
@@ -121,16 +128,19 @@ std::unique_ptr<TransportOperation> UnixLane::start_receive(Rank from, Tag tag, 
     update_interest(*sender.connection, false);
     background_.add(*receive);
   }
-  leadership_.wake_finished_leader();
+  progress_driver_.wake_finished_leader();
   return receive;
 }
 
-void UnixLane::send_to_self(PendingOperation& send) {
-  const auto copy_to = [&](std::byte* target) { std::copy(send.source.begin(), send.source.end(), target); };
-  if (state_.letters) {
-    Letter letter = state_.letters->expect(rank_, send.tag, send.source.size());
-    copy_to(letter.bytes.get());
-    state_.letters->put(std::move(letter));
+void UnixChannel::send_to_self(PendingOperation& send) {
+  const auto copy_to = [&](std::byte* target) {
+    std::copy(send.source.begin(), send.source.end(), target);
+  };
+  if (state_.service_messages) {
+    ServiceMessage service_message =
+        state_.service_messages->expect(rank_, send.tag, send.source.size());
+    copy_to(service_message.bytes.get());
+    state_.service_messages->put(std::move(service_message));
   } else if (PendingOperation* const receive = from_self_.match(send.tag); receive != nullptr) {
     deliver(send.source, *receive);
   } else {
@@ -141,7 +151,7 @@ void UnixLane::send_to_self(PendingOperation& send) {
   send.finish(absl::OkStatus());
 }
 
-void UnixLane::withdraw(PendingOperation& operation) {
+void UnixChannel::withdraw(PendingOperation& operation) {
   if (operation.peer == rank_) {
     from_self_.withdraw(&operation);
   } else {
@@ -149,7 +159,8 @@ void UnixLane::withdraw(PendingOperation& operation) {
   }
 }
 
-absl::Status UnixLane::wait(std::unique_ptr<TransportOperation> operation, absl::Duration timeout) {
+absl::Status UnixChannel::wait(std::unique_ptr<TransportOperation> operation,
+                               absl::Duration timeout) {
   auto& pending = static_cast<PendingOperation&>(*operation);
   Lock lock(mutex_);
   if (!pending.finished) block(pending, Deadline(timeout), lock);
@@ -160,52 +171,53 @@ absl::Status UnixLane::wait(std::unique_ptr<TransportOperation> operation, absl:
   return pending.status;
 }
 
-bool UnixLane::done(TransportOperation& operation) {
+bool UnixChannel::done(TransportOperation& operation) {
   auto& pending = static_cast<PendingOperation&>(operation);
   const Lock lock(mutex_);
-  if (pending.finished || leadership_.has_leader()) return pending.finished;
+  if (pending.finished || progress_driver_.has_leader()) return pending.finished;
   count_send_waiter(pending, 1);
   poll_once();
   count_send_waiter(pending, -1);
   return pending.finished;
 }
 
-std::optional<Letter> UnixLane::take_letter() {
-  std::optional<Letter> letter = state_.letters->take();
-  if (!letter) return letter;
-  UnixConnection* const sender = seat(letter->from).connection.get();
-  if (sender == nullptr) return letter;
+std::optional<ServiceMessage> UnixChannel::take_service_message() {
+  std::optional<ServiceMessage> service_message = state_.service_messages->take();
+  if (!service_message) return service_message;
+  UnixConnection* const sender = seat(service_message->from).connection.get();
+  if (sender == nullptr) return service_message;
   sender->reconsider_hold();
   update_interest(*sender, false);
-  leadership_.wake_finished_leader();
-  return letter;
+  progress_driver_.wake_finished_leader();
+  return service_message;
 }
 
-absl::StatusOr<Letter> UnixLane::receive_letter(absl::Duration timeout) {
+absl::StatusOr<ServiceMessage> UnixChannel::receive_service_message(absl::Duration timeout) {
   const Deadline deadline(timeout);
-  PendingOperation arrival(PendingOperation::Kind::kReceive, rank_, Tag{View(0), kLetterGroup});
+  PendingOperation arrival(PendingOperation::Kind::kReceive, rank_, Tag{View(0), kServiceGroup});
   Lock lock(mutex_);
-  std::optional<Letter> letter = take_letter();
-  if (!letter && !closed_ && deadline.passed() && !leadership_.has_leader()) {
+  std::optional<ServiceMessage> service_message = take_service_message();
+  if (!service_message && !closed_ && deadline.passed() && !progress_driver_.has_leader()) {
     poll_once();
-    letter = take_letter();
+    service_message = take_service_message();
   }
-  if (letter || closed_) {
+  if (service_message || closed_) {
     arrival.finish(absl::OkStatus());
   } else {
-    state_.letters->wake(&arrival);
+    state_.service_messages->wake(&arrival);
     block(arrival, deadline, lock);
-    state_.letters->wake(nullptr);
-    if (!arrival.finished) arrival.finish(no_letter_within(timeout));
-    letter = take_letter();
+    state_.service_messages->wake(nullptr);
+    if (!arrival.finished) arrival.finish(no_service_message_within(timeout));
+    service_message = take_service_message();
   }
   if (closed_) return Cancelled("the transport is closed");
   RETURN_IF_ERROR(arrival.status);
-  return *std::move(letter);
+  return *std::move(service_message);
 }
 
-// While a thread waits for a send, every message has to be read: its receiver may be waiting for us.
-void UnixLane::count_send_waiter(const PendingOperation& operation, int change) {
+// While a thread waits for a send, every message has to be read: its receiver may be waiting for
+// us.
+void UnixChannel::count_send_waiter(const PendingOperation& operation, int change) {
   if (operation.kind != PendingOperation::Kind::kSend) return;
   state_.send_waiters += change;
   if (state_.send_waiters == 0 || change < 0) return;
@@ -216,10 +228,10 @@ void UnixLane::count_send_waiter(const PendingOperation& operation, int change) 
   }
 }
 
-void UnixLane::block(PendingOperation& operation, const Deadline& deadline, Lock& lock) {
+void UnixChannel::block(PendingOperation& operation, const Deadline& deadline, Lock& lock) {
   background_.somebody_waits();
   count_send_waiter(operation, 1);
-  leadership_.block(operation, deadline, lock, [this](const Deadline& until, Lock& held) {
+  progress_driver_.block(operation, deadline, lock, [this](const Deadline& until, Lock& held) {
     std::array<epoll_event, kEventsMax> events;
     const int timeout_ms = until.left_ms();
     held.unlock();
@@ -231,29 +243,31 @@ void UnixLane::block(PendingOperation& operation, const Deadline& deadline, Lock
   count_send_waiter(operation, -1);
 }
 
-void UnixLane::poll_once() {
+void UnixChannel::poll_once() {
   std::array<epoll_event, kEventsMax> events;
   const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsMax, 0);
   if (count > 0) handle({events.data(), static_cast<size_t>(count)});
 }
 
-ProgressThread::Next UnixLane::drive_in_background() {
+ProgressThread::Next UnixChannel::drive_in_background() {
   const Lock lock(mutex_);
   ProgressThread::Next next;
-  if (!background_.begins(leadership_.has_leader(), next)) return next;
+  if (!background_.begins(progress_driver_.has_leader(), next)) return next;
   poll_once();
   return {.event_fd = epoll_.get()};
 }
 
-UnixConnection* UnixLane::find(uint64_t key) {
-  UnixConnection* const connection = seat(Rank(static_cast<int32_t>(key & 0xFFFFFFFF))).connection.get();
-  return connection != nullptr && key_of(*connection) == key && !connection->is_lost() ? connection : nullptr;
+UnixConnection* UnixChannel::find(uint64_t key) {
+  UnixConnection* const connection =
+      seat(Rank(static_cast<int32_t>(key & 0xFFFFFFFF))).connection.get();
+  return connection != nullptr && key_of(*connection) == key && !connection->is_lost() ? connection
+                                                                                       : nullptr;
 }
 
-void UnixLane::handle(std::span<const epoll_event> events) {
+void UnixChannel::handle(std::span<const epoll_event> events) {
   for (const epoll_event& event : events) {
     if (event.data.u64 == kWakeUp) {
-      leadership_.clear_wake_up();
+      progress_driver_.clear_wake_up();
       continue;
     }
     UnixConnection* const connection = find(event.data.u64);
@@ -269,17 +283,18 @@ void UnixLane::handle(std::span<const epoll_event> events) {
 }
 
 // Reading is disarmed only when epoll has just reported something unread: most holds end before.
-void UnixLane::update_interest(UnixConnection& connection, bool disarm_reading) {
+void UnixChannel::update_interest(UnixConnection& connection, bool disarm_reading) {
   if (connection.is_lost()) return;
   uint32_t wanted = connection.wants_write() ? uint32_t{EPOLLOUT} : 0;
-  if (connection.wants_read() || (!disarm_reading && (connection.armed_events & EPOLLIN))) wanted |= EPOLLIN;
+  if (connection.wants_read() || (!disarm_reading && (connection.armed_events & EPOLLIN)))
+    wanted |= EPOLLIN;
   if (wanted == connection.armed_events) return;
   epoll_event event{wanted, {.u64 = key_of(connection)}};
   CHECK(::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.fd(), &event) == 0);
   connection.armed_events = wanted;
 }
 
-void UnixLane::revoke(GroupRange groups, View view, const absl::Status& reason) {
+void UnixChannel::revoke(GroupRange groups, View view, const absl::Status& reason) {
   const Lock lock(mutex_);
   if (!state_.revocations.add(groups, view, reason)) return;
   from_self_.fail_posted(groups, view, reason);
@@ -289,10 +304,10 @@ void UnixLane::revoke(GroupRange groups, View view, const absl::Status& reason) 
     peer.connection->revoke(groups, view, reason);
     update_interest(*peer.connection, false);
   }
-  leadership_.wake_finished_leader();
+  progress_driver_.wake_finished_leader();
 }
 
-void UnixLane::say_goodbye() {
+void UnixChannel::say_goodbye() {
   const Lock lock(mutex_);
   closed_ = true;
   for (const Seat& peer : seats_) {
@@ -300,19 +315,20 @@ void UnixLane::say_goodbye() {
   }
 }
 
-void UnixLane::finish(const Deadline& deadline) {
+void UnixChannel::finish(const Deadline& deadline) {
   const Lock lock(mutex_);
   const absl::Status reason = Cancelled("the transport is closed");
   for (const Seat& peer : seats_) {
     if (!peer.connection) continue;
-    while (peer.connection->wants_write() && wait_for(peer.connection->fd(), POLLOUT, deadline).ok()) {
+    while (peer.connection->wants_write() &&
+           wait_for(peer.connection->fd(), POLLOUT, deadline).ok()) {
       peer.connection->on_writable();
     }
     peer.connection->fail(reason);
   }
   from_self_.fail_posted(std::nullopt, reason);
-  if (state_.letters) state_.letters->fail(reason);
-  leadership_.wake_finished_leader();
+  if (state_.service_messages) state_.service_messages->fail(reason);
+  progress_driver_.wake_finished_leader();
 }
 
 }  // namespace evermoe

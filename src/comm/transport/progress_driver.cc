@@ -1,35 +1,36 @@
-#include "comm/transport/leadership.h"
+#include "comm/transport/progress_driver.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 namespace evermoe {
 
-absl::Status Leadership::start() {
+absl::Status ProgressDriver::start() {
   wake_up_ = FileDescriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   return wake_up_ ? absl::OkStatus() : system_error("eventfd");
 }
 
-void Leadership::clear_wake_up() {
+void ProgressDriver::clear_wake_up() {
   uint64_t count = 0;
   [[maybe_unused]] const ssize_t got = ::read(wake_up_.get(), &count, sizeof(count));
 }
 
-void Leadership::follow(const Deadline& deadline, std::condition_variable& sleeper, Lock& lock) {
+void ProgressDriver::follow(const Deadline& deadline, std::condition_variable& sleeper,
+                            Lock& lock) {
   followers_.push_back(&sleeper);
   sleeper.wait_until(lock, deadline.at());
   std::erase(followers_, &sleeper);
 }
 
-void Leadership::hand_over() {
+void ProgressDriver::hand_over() {
   if (leading_for_ == nullptr && !followers_.empty()) followers_.front()->notify_one();
 }
 
-void Leadership::wake_finished_leader() {
+void ProgressDriver::wake_finished_leader() {
   if (leading_for_ != nullptr && leading_for_->finished) wake_leader();
 }
 
-void Leadership::wake_leader() {
+void ProgressDriver::wake_leader() {
   if (leading_for_ == nullptr) return;
   const uint64_t one = 1;
   CHECK(::write(wake_up_.get(), &one, sizeof(one)) == sizeof(one) || errno == EAGAIN);

@@ -1,12 +1,14 @@
-// One of the two lanes of a UnixTransport: its connections, and the progress of all that moves there.
+// One of the two channels of a UnixTransport: its connections, and the progress of all that moves
+// there.
 //
-// Messages and letters have a lane each, with streams, a mutex and a leader (leadership.h) of its
-// own. So the thread that receives letters and the threads that train never wait for each other: the
-// kernel wakes each of them for its own traffic only, a letter of many megabytes is in nobody's way,
-// and a message that is held keeps no letter back.
+// Messages and service messages have a channel each, with streams, a mutex and a leader
+// (progress_driver.h) of its own. So the thread that receives service messages and the threads that
+// train never wait for each other: the kernel wakes each of them for its own traffic only, a
+// service message of many megabytes is in nobody's way, and a message that is held keeps no service
+// message back.
 //
-// One mutex guards everything, held over system calls that do not block. Of the threads that wait on
-// the lane, one leads: it sleeps in epoll without the mutex and works off what has come for
+// One mutex guards everything, held over system calls that do not block. Of the threads that wait
+// on the channel, one leads: it sleeps in epoll without the mutex and works off what has come for
 // everybody. Where nobody waits, large messages are moved by the transport's progress thread.
 #pragma once
 
@@ -18,7 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "comm/transport/leadership.h"
+#include "comm/transport/progress_driver.h"
 #include "comm/transport/progress_thread.h"
 #include "comm/transport/transport.h"
 #include "comm/unix/unix_connection.h"
@@ -27,29 +29,30 @@ struct epoll_event;
 
 namespace evermoe {
 
-class UnixLane {
+class UnixChannel {
  public:
-  enum class Traffic { kMessages, kLetters };
+  enum class Traffic { kMessages, kService };
 
-  UnixLane(Rank rank, int size, Traffic traffic, ProgressThread& progress);
+  UnixChannel(Rank rank, int size, Traffic traffic, ProgressThread& progress);
 
   // The only part of construction that can fail.
   absl::Status start();
 
-  // As in Transport; of this lane's traffic.
-  std::unique_ptr<TransportOperation> start_send(Rank to, Tag tag, std::span<const std::byte> bytes);
+  // As in Transport; of this channel's traffic.
+  std::unique_ptr<TransportOperation> start_send(Rank to, Tag tag,
+                                                 std::span<const std::byte> bytes);
   std::unique_ptr<TransportOperation> start_receive(Rank from, Tag tag, std::span<std::byte> into);
   absl::Status wait(std::unique_ptr<TransportOperation> operation, absl::Duration timeout);
   bool done(TransportOperation& operation);
-  absl::StatusOr<Letter> receive_letter(absl::Duration timeout);
+  absl::StatusOr<ServiceMessage> receive_service_message(absl::Duration timeout);
   void revoke(GroupRange groups, View view, const absl::Status& reason);
 
   // The peer is the process at the other end of `socket` from now on. `buffer_bytes` as in
   // UnixTransportOptions.
   absl::Status install(Rank peer, FileDescriptor socket, int buffer_bytes);
 
-  // Drops the connection with the peer's process. What is pending with it and what is started before
-  // another process is installed fail with `reason`.
+  // Drops the connection with the peer's process. What is pending with it and what is started
+  // before another process is installed fail with `reason`.
   void vacate(Rank peer, const absl::Status& reason);
 
   // Ok while the peer's process is connected, as far as has been read; else what operations with it
@@ -65,7 +68,7 @@ class UnixLane {
   void finish(const Deadline& deadline);
 
  private:
-  using Lock = Leadership::Lock;
+  using Lock = ProgressDriver::Lock;
 
   // Who plays a rank: at one's own nobody.
   struct Seat {
@@ -78,7 +81,7 @@ class UnixLane {
   void send_to_self(PendingOperation& send);
   void withdraw(PendingOperation& operation);
   void block(PendingOperation& operation, const Deadline& deadline, Lock& lock);
-  std::optional<Letter> take_letter();
+  std::optional<ServiceMessage> take_service_message();
   void count_send_waiter(const PendingOperation& operation, int change);
   void poll_once();
   void handle(std::span<const epoll_event> events);
@@ -88,14 +91,14 @@ class UnixLane {
   const Rank rank_;
   FileDescriptor epoll_;
 
-  std::mutex mutex_;     // guards everything below
-  UnixLaneState state_;  // before the connections, which refer to it
+  std::mutex mutex_;               // guards everything below
+  UnixChannelState state_;         // before the connections, which refer to it
   BackgroundProgress background_;  // before them, too: their operations are counted there
   std::vector<Seat> seats_;
   uint32_t connection_count_ = 0;  // ever made
   Inbox from_self_;
   bool closed_ = false;
-  Leadership leadership_;
+  ProgressDriver progress_driver_;
 };
 
 }  // namespace evermoe

@@ -1,8 +1,8 @@
 // Which of the threads that wait on one transport drives it.
 //
 // One leads: it does the transport's work and sleeps in the kernel without the mutex. The others
-// sleep on condition variables until their operation is finished, or until the leader leaves and one
-// of them takes over. A thread that waits alone always leads, so the kernel wakes it directly.
+// sleep on condition variables until their operation is finished, or until the leader leaves and
+// one of them takes over. A thread that waits alone always leads, so the kernel wakes it directly.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace evermoe {
 
 // Guarded by the transport's mutex, which `Lock` holds in every call.
-class Leadership {
+class ProgressDriver {
  public:
   using Lock = std::unique_lock<std::mutex>;
 
@@ -28,8 +28,8 @@ class Leadership {
   void clear_wake_up();
 
   // Blocks until the operation is finished or the deadline has passed. While this thread leads it
-  // calls work(deadline, lock) again and again, which sleeps unlocked at most until the deadline and
-  // returns false once it has passed.
+  // calls work(deadline, lock) again and again, which sleeps unlocked at most until the deadline
+  // and returns false once it has passed.
   template <typename Work>
   void block(PendingOperation& operation, const Deadline& deadline, Lock& lock, Work work) {
     std::condition_variable sleeper;

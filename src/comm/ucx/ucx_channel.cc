@@ -1,4 +1,4 @@
-#include "comm/ucx/ucx_lane.h"
+#include "comm/ucx/ucx_channel.h"
 
 #include <poll.h>
 #include <sched.h>
@@ -13,34 +13,35 @@
 namespace evermoe {
 namespace {
 
-// UCX may report events this often without having anything to do; then the lane looks for them itself,
-// once per pause.
+// UCX may report events this often without having anything to do; then the channel looks for them
+// itself, once per pause.
 constexpr int kVainCallsMax = 8;
 constexpr absl::Duration kPause = absl::Microseconds(500);
 
 }  // namespace
 
-UcxLane::Seat& UcxLane::seat(Rank rank) {
+UcxChannel::Seat& UcxChannel::seat(Rank rank) {
   CHECK(rank.value >= 0 && rank.value < size()) << "rank " << rank << " of " << size();
   return seats_[static_cast<size_t>(rank.value)];
 }
 
-Flight& UcxLane::new_flight(Flight::Role role, UcxPeer* peer, const Tag& tag, size_t size) {
+Flight& UcxChannel::new_flight(Flight::Role role, UcxPeer* peer, const Tag& tag, size_t size) {
   Flight& flight = flights_.emplace_back();
-  flight.lane = this;
+  flight.channel = this;
   flight.self = std::prev(flights_.end());
   flight.role = role;
   flight.tag = tag;
   flight.size = size;
   flight.peer = peer;
-  if (role != Flight::Role::kLetter) flight.buffer = pool_.take(size);
+  if (role != Flight::Role::kService) flight.buffer = pool_.take(size);
   if (peer != nullptr) ++peer->uses;
   return flight;
 }
 
-void UcxLane::launch_send(PendingOperation* operation, UcxPeer& to, const Tag& tag, std::span<const std::byte> bytes) {
-  const LetterEnd end{tag.view.value, 0, own_number_};
-  const size_t extra = tag.group == kLetterGroup ? sizeof(end) : 0;
+void UcxChannel::launch_send(PendingOperation* operation, UcxPeer& to, const Tag& tag,
+                             std::span<const std::byte> bytes) {
+  const ServiceMessageEnd end{tag.view.value, 0, own_number_};
+  const size_t extra = tag.group == kServiceGroup ? sizeof(end) : 0;
   Flight& flight = new_flight(Flight::Role::kSend, &to, tag, bytes.size() + extra);
   flight.operation = operation;
   if (!bytes.empty()) std::memcpy(flight.buffer.bytes.get(), bytes.data(), bytes.size());
@@ -49,8 +50,8 @@ void UcxLane::launch_send(PendingOperation* operation, UcxPeer& to, const Tag& t
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
   param.cb.send = on_sent;
   param.user_data = &flight;
-  void* const request =
-      ucp_tag_send_nbx(to.endpoint, flight.buffer.bytes.get(), flight.size, ucx_tag(rank_, tag), &param);
+  void* const request = ucp_tag_send_nbx(to.endpoint, flight.buffer.bytes.get(), flight.size,
+                                         ucx_tag(rank_, tag), &param);
   if (UCS_PTR_IS_PTR(request)) {
     flight.request = request;
   } else {
@@ -59,8 +60,10 @@ void UcxLane::launch_send(PendingOperation* operation, UcxPeer& to, const Tag& t
 }
 
 // Into the flight's memory; `found` is a message that a probe has taken out, if any.
-void UcxLane::launch_receive(Flight& flight, ucp_tag_message_h found) {
-  std::byte* const into = flight.letter != nullptr ? flight.letter->letter.bytes.get() : flight.buffer.bytes.get();
+void UcxChannel::launch_receive(Flight& flight, ucp_tag_message_h found) {
+  std::byte* const into = flight.service_message != nullptr
+                              ? flight.service_message->service_message.bytes.get()
+                              : flight.buffer.bytes.get();
   // UCX 1.13 leaves this alone when it completes at once: then only a too long message is noticed.
   ucp_tag_recv_info_t info{0, flight.size};
   ucp_request_param_t param{};
@@ -70,9 +73,9 @@ void UcxLane::launch_receive(Flight& flight, ucp_tag_message_h found) {
   param.user_data = &flight;
   param.recv_info.tag_info = &info;
   void* const request =
-      found != nullptr
-          ? ucp_tag_msg_recv_nbx(worker_->get(), into, flight.size, found, &param)
-          : ucp_tag_recv_nbx(worker_->get(), into, flight.size, ucx_tag(flight.peer->rank, flight.tag), kExactly, &param);
+      found != nullptr ? ucp_tag_msg_recv_nbx(worker_->get(), into, flight.size, found, &param)
+                       : ucp_tag_recv_nbx(worker_->get(), into, flight.size,
+                                          ucx_tag(flight.peer->rank, flight.tag), kExactly, &param);
   if (UCS_PTR_IS_PTR(request)) {
     flight.request = request;
   } else {
@@ -80,19 +83,20 @@ void UcxLane::launch_receive(Flight& flight, ucp_tag_message_h found) {
   }
 }
 
-void UcxLane::on_sent(void* request, ucs_status_t status, void* data) {
+void UcxChannel::on_sent(void* request, ucs_status_t status, void* data) {
   Flight& flight = *static_cast<Flight*>(data);
-  flight.lane->complete(flight, status, 0);
+  flight.channel->complete(flight, status, 0);
   ucp_request_free(request);
 }
 
-void UcxLane::on_received(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info, void* data) {
+void UcxChannel::on_received(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info,
+                             void* data) {
   Flight& flight = *static_cast<Flight*>(data);
-  flight.lane->complete(flight, status, info->length);
+  flight.channel->complete(flight, status, info->length);
   ucp_request_free(request);
 }
 
-void UcxLane::complete(Flight& flight, ucs_status_t status, size_t received) {
+void UcxChannel::complete(Flight& flight, ucs_status_t status, size_t received) {
   flight.request = nullptr;
   completed_.push_back(flight.self);
   const bool is_whole = status == UCS_OK && received == flight.size;
@@ -106,15 +110,16 @@ void UcxLane::complete(Flight& flight, ucs_status_t status, size_t received) {
     case Flight::Role::kReceive:
       CHECK(status != UCS_ERR_MESSAGE_TRUNCATED && (status != UCS_OK || is_whole))
           << "a receive of " << flight.size << " bytes meets a message of another length from rank "
-          << flight.peer->rank << ", " << describe(flight.tag) << ", " << ucs_status_string(status) << ", " << received << " bytes";
+          << flight.peer->rank << ", " << describe(flight.tag) << ", " << ucs_status_string(status)
+          << ", " << received << " bytes";
       return finish_operation(flight, status, received);
     case Flight::Role::kOwnReceive: return own_message_came(flight, is_whole);
-    case Flight::Role::kLetter: return letter_came(flight, is_whole);
+    case Flight::Role::kService: return service_message_came(flight, is_whole);
     case Flight::Role::kDiscard: return;
   }
 }
 
-void UcxLane::finish_operation(Flight& flight, ucs_status_t status, size_t received) {
+void UcxChannel::finish_operation(Flight& flight, ucs_status_t status, size_t received) {
   if (flight.operation == nullptr) return;
   PendingOperation& operation = *std::exchange(flight.operation, nullptr);
   if (status == UCS_OK) {
@@ -123,11 +128,13 @@ void UcxLane::finish_operation(Flight& flight, ucs_status_t status, size_t recei
   }
   UcxPeer& peer = *flight.peer;
   if (peer.lost.ok()) peer.has_failed = true, note(peer);
-  operation.finish(!peer.lost.ok() ? peer.lost
-                                   : PeerLost(peer.rank, absl::StrCat("rank ", peer.rank.value, ": ", ucs_status_string(status))));
+  operation.finish(!peer.lost.ok()
+                       ? peer.lost
+                       : PeerLost(peer.rank, absl::StrCat("rank ", peer.rank.value, ": ",
+                                                          ucs_status_string(status))));
 }
 
-void UcxLane::sweep() {
+void UcxChannel::sweep() {
   for (const auto flight : completed_) {
     if (flight->peer != nullptr) --flight->peer->uses;
     pool_.give_back(std::move(flight->buffer));
@@ -142,14 +149,15 @@ void UcxLane::sweep() {
 }
 
 // Ok if operations of this tag with that rank are possible.
-absl::Status UcxLane::refusal(const Seat& with, const Tag& tag) const {
+absl::Status UcxChannel::refusal(const Seat& with, const Tag& tag) const {
   if (closed_) return Cancelled("the transport is closed");
   if (const absl::Status* const reason = revocations_.find(tag); reason != nullptr) return *reason;
   if (&with == &seats_[static_cast<size_t>(rank_.value)]) return absl::OkStatus();
   return with.peer && with.peer->has_greeted ? absl::OkStatus() : with.empty;
 }
 
-std::unique_ptr<TransportOperation> UcxLane::start_send(Rank to, Tag tag, std::span<const std::byte> bytes) {
+std::unique_ptr<TransportOperation> UcxChannel::start_send(Rank to, Tag tag,
+                                                           std::span<const std::byte> bytes) {
   auto send = std::make_unique<PendingOperation>(PendingOperation::Kind::kSend, to, tag);
   send->source = bytes;
   const Lock lock(mutex_);
@@ -169,7 +177,8 @@ std::unique_ptr<TransportOperation> UcxLane::start_send(Rank to, Tag tag, std::s
   return send;
 }
 
-std::unique_ptr<TransportOperation> UcxLane::start_receive(Rank from, Tag tag, std::span<std::byte> into) {
+std::unique_ptr<TransportOperation> UcxChannel::start_receive(Rank from, Tag tag,
+                                                              std::span<std::byte> into) {
   auto receive = std::make_unique<PendingOperation>(PendingOperation::Kind::kReceive, from, tag);
   receive->target = into;
   const Lock lock(mutex_);
@@ -191,18 +200,20 @@ std::unique_ptr<TransportOperation> UcxLane::start_receive(Rank from, Tag tag, s
 }
 
 // Whoever sleeps until UCX has something to do has to look again after every call of UCX.
-void UcxLane::see_to(PendingOperation& operation) {
-  leadership_.wake_leader();
+void UcxChannel::see_to(PendingOperation& operation) {
+  progress_driver_.wake_leader();
   background_.add(operation);
   background_.wake_driver();
 }
 
-void UcxLane::send_to_self(PendingOperation& send) {
-  const auto copy_to = [&](std::byte* target) { std::copy(send.source.begin(), send.source.end(), target); };
-  if (traffic_ == Traffic::kLetters) {
-    Letter letter = letters_.expect(rank_, send.tag, send.source.size());
-    copy_to(letter.bytes.get());
-    letters_.put(std::move(letter));
+void UcxChannel::send_to_self(PendingOperation& send) {
+  const auto copy_to = [&](std::byte* target) {
+    std::copy(send.source.begin(), send.source.end(), target);
+  };
+  if (traffic_ == Traffic::kService) {
+    ServiceMessage service_message = service_messages_.expect(rank_, send.tag, send.source.size());
+    copy_to(service_message.bytes.get());
+    service_messages_.put(std::move(service_message));
   } else if (PendingOperation* const receive = from_self_.match(send.tag); receive != nullptr) {
     deliver(send.source, *receive);
   } else {
@@ -211,10 +222,11 @@ void UcxLane::send_to_self(PendingOperation& send) {
     from_self_.keep(std::move(message));
   }
   send.finish(absl::OkStatus());
-  leadership_.wake_finished_leader();
+  progress_driver_.wake_finished_leader();
 }
 
-absl::Status UcxLane::wait(std::unique_ptr<TransportOperation> operation, absl::Duration timeout) {
+absl::Status UcxChannel::wait(std::unique_ptr<TransportOperation> operation,
+                              absl::Duration timeout) {
   auto& pending = static_cast<PendingOperation&>(*operation);
   Lock lock(mutex_);
   if (!pending.finished) block(pending, Deadline(timeout), lock);
@@ -225,40 +237,44 @@ absl::Status UcxLane::wait(std::unique_ptr<TransportOperation> operation, absl::
   return pending.status;
 }
 
-// While a thread waits for a letter to be taken, more of the others' may come: see unix_connection.h.
-void UcxLane::block(PendingOperation& operation, const Deadline& deadline, Lock& lock) {
+// While a thread waits for a service message to be taken, more of the others' may come: see
+// unix_connection.h.
+void UcxChannel::block(PendingOperation& operation, const Deadline& deadline, Lock& lock) {
   const int change = operation.kind == PendingOperation::Kind::kSend ? 1 : 0;
   background_.somebody_waits();
   send_waiters_ += change;
-  if (send_waiters_ > 0) leadership_.wake_leader();
-  leadership_.block(operation, deadline, lock,
-                    [this](const Deadline& until, Lock& held) { return work(until, held); });
+  if (send_waiters_ > 0) progress_driver_.wake_leader();
+  progress_driver_.block(operation, deadline, lock,
+                         [this](const Deadline& until, Lock& held) { return work(until, held); });
   send_waiters_ -= change;
 }
 
-bool UcxLane::work(const Deadline& deadline, Lock& lock) {
+bool UcxChannel::work(const Deadline& deadline, Lock& lock) {
   drive();
-  if (leadership_.leader_is_finished()) return true;
+  if (progress_driver_.leader_is_finished()) return true;
   const auto armed = worker_->arm();
   CHECK_OK(armed.status());
   // UCX 1.13 reports a connection that a silent process does not answer as writable all the time.
   const bool is_pause = vain_calls_ > kVainCallsMax;
-  std::array<pollfd, 2> watched{{{leadership_.wake_up_fd(), POLLIN, 0}, {worker_->event_fd(), POLLIN, 0}}};
-  const absl::Duration longest = !*armed ? absl::ZeroDuration() : is_pause ? kPause : absl::Hours(1);
+  std::array<pollfd, 2> watched{
+      {{progress_driver_.wake_up_fd(), POLLIN, 0}, {worker_->event_fd(), POLLIN, 0}}};
+  const absl::Duration longest = !*armed    ? absl::ZeroDuration()
+                                 : is_pause ? kPause
+                                            : absl::Hours(1);
   const timespec timeout = absl::ToTimespec(std::min(longest, deadline.left()));
   lock.unlock();
   const int count = ::ppoll(watched.data(), is_pause ? 1 : 2, &timeout, nullptr);
   if (!*armed) ::sched_yield();
   lock.lock();
-  if (count > 0 && watched[0].revents != 0) leadership_.clear_wake_up();
+  if (count > 0 && watched[0].revents != 0) progress_driver_.clear_wake_up();
   if (count > 0 && watched[1].revents != 0) ++vain_calls_;
   return !deadline.passed();
 }
 
-ProgressThread::Next UcxLane::drive_in_background() {
+ProgressThread::Next UcxChannel::drive_in_background() {
   const Lock lock(mutex_);
   ProgressThread::Next next;
-  if (!background_.begins(leadership_.has_leader(), next)) return next;
+  if (!background_.begins(progress_driver_.has_leader(), next)) return next;
   ++vain_calls_;
   drive();
   const auto armed = worker_->arm();
@@ -268,14 +284,14 @@ ProgressThread::Next UcxLane::drive_in_background() {
   return {.event_fd = worker_->event_fd()};
 }
 
-bool UcxLane::drive() {
+bool UcxChannel::drive() {
   bool has_moved = false;
   for (bool has_acted = true; has_acted;) {
     has_moved = worker_->progress() || has_moved;
     has_acted = act_upon_noted();
     has_moved = has_moved || has_acted;
   }
-  if (traffic_ == Traffic::kLetters) take_letters();
+  if (traffic_ == Traffic::kService) take_service_messages();
   update_meeting();
   sweep();
   if (has_moved) vain_calls_ = 0;
@@ -283,7 +299,7 @@ bool UcxLane::drive() {
 }
 
 // UCX keeps the message's memory, which is ours, until it is done with it.
-void UcxLane::let_go(PendingOperation& operation) {
+void UcxChannel::let_go(PendingOperation& operation) {
   if (operation.peer == rank_) {
     from_self_.withdraw(&operation);
     return;
@@ -298,10 +314,10 @@ void UcxLane::let_go(PendingOperation& operation) {
   }
 }
 
-bool UcxLane::done(TransportOperation& operation) {
+bool UcxChannel::done(TransportOperation& operation) {
   auto& pending = static_cast<PendingOperation&>(operation);
   const Lock lock(mutex_);
-  if (!pending.finished && !leadership_.has_leader()) drive();
+  if (!pending.finished && !progress_driver_.has_leader()) drive();
   return pending.finished;
 }
 

@@ -1,5 +1,6 @@
-// Ranks that exchange numbers in rounds while processes are killed, stopped and cut at random. An agent
-// replaces the dead and announces views; a view that all finish after the last disaster is the end.
+// Ranks that exchange numbers in rounds while processes are killed, stopped and cut at random. An
+// agent replaces the dead and announces views; a view that all finish after the last fault is the
+// end.
 #include <map>
 #include <set>
 
@@ -8,17 +9,17 @@
 namespace evermoe {
 namespace {
 
-class DisasterTest : public SimulatedNetworkTest {
+class RandomFaultTest : public SimulatedNetworkTest {
  protected:
   static constexpr int kRanks = 4;
   static constexpr int kRounds = 5;
-  static constexpr int kDisasters = 10;
+  static constexpr int kFaults = 10;
   static constexpr Tag kDoorbell{View(0), 100, 0};  // from the listening thread to the other one
 
   Fingerprint play(uint64_t seed);
   void announce();
   void launch(int rank);
-  void strike();
+  void inject();
   void listen(Transport& transport);
   void live(Transport& transport);
   absl::Status exchange(Transport& transport, uint32_t view);
@@ -29,31 +30,31 @@ class DisasterTest : public SimulatedNetworkTest {
   std::map<uint32_t, std::vector<PeerAddress>> tables_;
   std::map<ProcessNumber, uint32_t> newest_;  // view that a process has heard of
   std::set<Rank> finished_;                   // the present view
-  int strikes_ = 0;
+  int injected_ = 0;
 };
 
-void DisasterTest::announce() {
+void RandomFaultTest::announce() {
   tables_[++view_] = table_;
   finished_.clear();
-  for (const ProcessNumber process : process_) network_->deliver(process, letter_tag(view_), {});
+  for (const ProcessNumber process : process_) network_->deliver(process, service_tag(view_), {});
 }
 
-void DisasterTest::launch(int rank) {
-  const ProcessNumber process = start(rank, {[this](Transport& transport) { live(transport); },
-                                             [this](Transport& transport) { listen(transport); }}, view_ + 1);
+void RandomFaultTest::launch(int rank) {
+  const ProcessNumber process = start(rank,
+                                      {[this](Transport& transport) { live(transport); },
+                                       [this](Transport& transport) { listen(transport); }},
+                                      view_ + 1);
   network_->on_end(process, [this, rank] {
     launch(rank);
     announce();
   });
 }
 
-void DisasterTest::strike() {
+void RandomFaultTest::inject() {
   const ProcessNumber victim = random_process();
   const absl::Duration later = absl::Microseconds(network_->draw(20'000));
   switch (network_->draw(3)) {
-    case 0:
-      network_->kill(victim);
-      break;
+    case 0: network_->kill(victim); break;
     case 1:
       network_->stop(victim);
       network_->after(later, [this, victim] { network_->go_on(victim); });
@@ -70,21 +71,22 @@ void DisasterTest::strike() {
       });
     }
   }
-  if (++strikes_ == kDisasters) network_->after(absl::Milliseconds(50), [this] { announce(); });
+  if (++injected_ == kFaults) network_->after(absl::Milliseconds(50), [this] { announce(); });
 }
 
 // Hears of new views, ends the work of the former ones and wakes the other thread.
-void DisasterTest::listen(Transport& transport) {
+void RandomFaultTest::listen(Transport& transport) {
   const ProcessNumber own = *network_->running_process();
-  for (auto letter = transport.receive_letter(kForEver); letter.ok(); letter = transport.receive_letter(kForEver)) {
-    EXPECT_GT(letter->tag.purpose, newest_[own]);
-    newest_[own] = letter->tag.purpose;
+  for (auto service_message = transport.receive_service_message(kForEver); service_message.ok();
+       service_message = transport.receive_service_message(kForEver)) {
+    EXPECT_GT(service_message->tag.purpose, newest_[own]);
+    newest_[own] = service_message->tag.purpose;
     transport.revoke({0, 99}, View(newest_[own] - 1), Cancelled("there is a newer view"));
     send(transport, transport.rank().value, kDoorbell, {}).IgnoreError();
   }
 }
 
-void DisasterTest::live(Transport& transport) {
+void RandomFaultTest::live(Transport& transport) {
   const ProcessNumber own = *network_->running_process();
   for (uint32_t view = 0; true;) {
     while (newest_[own] == view) {
@@ -97,11 +99,11 @@ void DisasterTest::live(Transport& transport) {
     }
     if (!met.ok() || !exchange(transport, view).ok() || view != view_) continue;
     finished_.insert(transport.rank());
-    if (finished_.size() == kRanks && strikes_ == kDisasters && newest_[own] > 1) network_->end();
+    if (finished_.size() == kRanks && injected_ == kFaults && newest_[own] > 1) network_->end();
   }
 }
 
-absl::Status DisasterTest::exchange(Transport& transport, uint32_t view) {
+absl::Status RandomFaultTest::exchange(Transport& transport, uint32_t view) {
   for (uint32_t round = 0; round < kRounds; ++round) {
     for (int to = 0; to < kRanks; ++to) {
       const int64_t number = 1000 * view + 10 * round + static_cast<uint32_t>(to);
@@ -115,28 +117,30 @@ absl::Status DisasterTest::exchange(Transport& transport, uint32_t view) {
   return absl::OkStatus();
 }
 
-Fingerprint DisasterTest::play(uint64_t seed) {
-  make(kRanks, {.seed = seed, .eager_bytes_max = seed % 2 == 0 ? size_t{4} : size_t{64}, .time_max = absl::Hours(1)});
+Fingerprint RandomFaultTest::play(uint64_t seed) {
+  make(kRanks, {.seed = seed,
+                .eager_bytes_max = seed % 2 == 0 ? size_t{4} : size_t{64},
+                .time_max = absl::Hours(1)});
   view_ = 0;
-  strikes_ = 0;
+  injected_ = 0;
   tables_.clear();
   newest_.clear();
   for (int rank = 0; rank < kRanks; ++rank) launch(rank);
   announce();
-  for (int i = 0; i < kDisasters; ++i) {
-    network_->after(absl::Microseconds(network_->draw(200'000)), [this] { strike(); });
+  for (int i = 0; i < kFaults; ++i) {
+    network_->after(absl::Microseconds(network_->draw(200'000)), [this] { inject(); });
   }
   EXPECT_TRUE(network_->run()) << "seed " << seed << ": " << network_->waiting();
   return network_->transcript();
 }
 
-TEST_F(DisasterTest, RandomDisastersLeaveAWorkingJob) {
+TEST_F(RandomFaultTest, RandomFaultsLeaveAWorkingJob) {
   std::set<Fingerprint> transcripts;
   for (uint64_t seed = 0; seed < 200; ++seed) transcripts.insert(play(seed));
   EXPECT_EQ(transcripts.size(), 200u) << "another seed is another course";
 }
 
-TEST_F(DisasterTest, TheSameSeedIsTheSameCourse) {
+TEST_F(RandomFaultTest, TheSameSeedIsTheSameCourse) {
   for (uint64_t seed = 0; seed < 20; ++seed) EXPECT_EQ(play(seed), play(seed));
 }
 

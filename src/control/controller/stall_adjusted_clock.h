@@ -1,5 +1,5 @@
-// Time as it counts for a process that waits for signs of life: without the stretches in which it stood
-// still itself (stopped, starved, its machine paused). Nobody else is late because of those.
+// Time as it counts for a process that waits for signs of life: without the stretches in which it
+// stood still itself (stopped, starved, its machine paused). Nobody else is late because of those.
 #pragma once
 
 #include <algorithm>
@@ -8,10 +8,11 @@
 
 namespace evermoe {
 
-class OwnTime {
+class StallAdjustedClock {
  public:
   // `standstill`: longer than any time between two calls of at() while the process runs.
-  OwnTime(absl::Duration now, absl::Duration standstill) : standstill_(standstill), newest_(now) {}
+  StallAdjustedClock(absl::Duration now, absl::Duration standstill)
+      : standstill_(standstill), newest_(now) {}
 
   absl::Duration at(absl::Duration now) {
     const absl::Duration gap = now - newest_;
