@@ -18,6 +18,9 @@ if(EVERMOE_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
       # Without these ccache refuses to cache a translation unit that uses a precompiled header.
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      # What a precompiled header says of macros is not in its preprocessed text, so only the files themselves tell
+      # whether a cached one is still right.
+      CCACHE_DEPEND=1
       # Paths below the source folder count as relative, so that a second clone finds what the first compiled.
       CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
       ${EVERMOE_CCACHE})

@@ -23,7 +23,8 @@ ProcessFaults::ProcessFaults(const FaultScript& script, const std::set<int>& inj
       began_(began),
       timed_(of_processes(script), injected) {}
 
-void ProcessFaults::inject_due(absl::Duration now, const std::function<void(const Fault&)>& fire) {
+void ProcessFaults::inject_due(absl::Duration now,
+                               const std::function<void(const Fault&)>& inject) {
   for (const Fault& fault : timed_.due(absl::ToDoubleSeconds(now - began_))) {
     const absl::Status kept = add_injected_fault(injected_path_, fault.index);
     if (kept.ok())

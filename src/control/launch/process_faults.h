@@ -20,8 +20,8 @@ class ProcessFaults {
   ProcessFaults(const FaultScript& script, const std::set<int>& injected, std::string injected_path,
                 absl::Duration began);
 
-  // Fires what is due by `fire`, each once; first writes it down.
-  void inject_due(absl::Duration now, const std::function<void(const Fault&)>& fire);
+  // Injects what is due by `inject`, each once; first writes it down.
+  void inject_due(absl::Duration now, const std::function<void(const Fault&)>& inject);
   absl::Duration next() const;  // when the next one is due; infinite: never
 
  private:
