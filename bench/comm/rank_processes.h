@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "comm/rendezvous/rendezvous.h"
+#include "comm/transport/deadline.h"
 #include "comm/transport/job_transport.h"
 
 namespace evermoe {
@@ -23,43 +23,59 @@ inline double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-inline void enter_rank(Rank rank, int ranks, const std::string& server,
-                       const std::string& transport_name,
+// A rank's place in the memory that all of them share: where its process is.
+struct RankPlace {
+  std::atomic<bool> is_filled{false};
+  char address[4095];
+};
+
+inline constexpr absl::Duration kRanksStartMax = absl::Seconds(30);
+
+// Leaves the own address in the rank's place and waits for everybody's.
+inline std::vector<std::string> exchange_addresses(RankPlace* places, int rank, int ranks,
+                                                   const std::string& own) {
+  CHECK(own.size() < sizeof(RankPlace::address)) << own;
+  own.copy(places[rank].address, own.size());  // the rest is zero
+  places[rank].is_filled = true;
+  const Deadline deadline(kRanksStartMax);
+  std::vector<std::string> addresses;
+  for (int i = 0; i < ranks; ++i) {
+    for (; !places[i].is_filled; ::usleep(1000))
+      CHECK(!deadline.passed()) << "rank " << i << " has not started";
+    addresses.emplace_back(places[i].address);
+  }
+  return addresses;
+}
+
+inline void enter_rank(int rank, int ranks, RankPlace* places, const std::string& transport_name,
                        const std::function<void(Transport&)>& body) {
   const auto kind = parse_transport_kind(transport_name);
   CHECK_OK(kind.status());
   auto listener = listen_job({.kind = *kind, .unix_options = {}, .ucx_options = {}});
   CHECK_OK(listener.status());
-  const auto addresses =
-      join_rendezvous({server, rank, ranks, (*listener)->address(), ""}, absl::Seconds(30));
-  CHECK_OK(addresses.status());
-  auto transport = (*listener)->connect(rank, *addresses, absl::Seconds(30));
+  const std::vector<std::string> addresses =
+      exchange_addresses(places, rank, ranks, (*listener)->address());
+  auto transport = (*listener)->connect(Rank(rank), addresses, kRanksStartMax);
   CHECK_OK(transport.status());
   body(**transport);
   (*transport)->close();
 }
 
 // Runs `body` in a process per rank; 0 if all of them have succeeded.
-//
-// The server must start after the forks, because it has a thread; so its port comes through a page
-// of shared memory, and the children wait for it in join_rendezvous().
 inline int run_rank_processes(int ranks, const std::string& transport_name,
                               const std::function<void(Transport&)>& body) {
-  auto* const port = static_cast<std::atomic<int>*>(
-      ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  CHECK(port != MAP_FAILED);
+  void* const memory = ::mmap(nullptr, sizeof(RankPlace) * static_cast<size_t>(ranks),
+                              PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  CHECK(memory != MAP_FAILED);
+  auto* const places = static_cast<RankPlace*>(memory);
   std::vector<pid_t> children;
   for (int i = 0; i < ranks; ++i) {
     children.push_back(::fork());
     if (children.back() != 0) continue;
-    while (port->load() == 0) ::usleep(1000);
-    enter_rank(Rank(i), ranks, "127.0.0.1:" + std::to_string(port->load()), transport_name, body);
+    enter_rank(i, ranks, places, transport_name, body);
     std::fflush(stdout);
     ::_exit(0);
   }
-  const auto server = RendezvousServer::start("127.0.0.1", 0, ranks);
-  CHECK_OK(server.status());
-  port->store((*server)->port());
   int failures = 0;
   for (const pid_t child : children) {
     int status = 0;

@@ -1,4 +1,4 @@
-// Small doors to the kernel's sockets, shared by the stream transport and the rendezvous.
+// Small doors to the kernel's sockets, shared by the transports and the self-tests of a machine.
 #pragma once
 
 #include <cstddef>
