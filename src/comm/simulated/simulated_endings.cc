@@ -9,51 +9,89 @@ namespace evermoe {
 
 using State = SimulatedPeer::State;
 
-// Those who are connected with it or want to be notice at different times.
+// Those who are connected with it or want to be notice at different times. Who waits for nothing of
+// it needs no event: it finds the loss when it looks.
 void SimulatedKernel::announce_end(SimulatedProcess& ended, const absl::Status& why) {
+  ended.farewell = why;
+  if (threads_.is_closing()) return;
   for (SimulatedProcess* const process : present_) {
     if (process == &ended || !process->is_alive()) continue;
     const SimulatedPeer& peer = process->peer(ended.rank);
-    if (peer.process == &ended) schedule_loss(*process, ended, peer.link, why);
+    if (peer.process != &ended) continue;
+    const absl::Duration time = draw_discovery(*process, ended);
+    const bool is_watched = process->is_meeting || process->waits_for(ended.rank);
+    if (!is_watched && process->state(ended.rank) == State::kConnected) {
+      process->lose_later(ended.rank, time);
+    } else {
+      notice_loss_at(time, *process, ended, peer.connection, why);
+    }
   }
 }
 
-// Noticed after the last message has arrived.
-void SimulatedKernel::schedule_loss(SimulatedProcess& process, SimulatedProcess& lost,
-                                    std::shared_ptr<SimulatedLink> link, const absl::Status& why) {
+// After the last message has arrived.
+absl::Duration SimulatedKernel::draw_discovery(const SimulatedProcess& process,
+                                               const SimulatedProcess& lost) {
   absl::Duration time = threads_.now();
-  if (link != nullptr && !link->is_cut) time = std::max(time, link->towards(process).last);
-  time += threads_.draw_delay(options_.discovery_max);
-  threads_.at(time, [this, &process, &lost, link = std::move(link), why] {
-    notice_loss(process, lost, link, why);
+  if (process.is_alive()) {
+    const SimulatedPeer& peer = process.peer(lost.rank);
+    SimulatedLink* const link = peer.link();
+    if (link == nullptr) {
+      time = std::max(time, peer.opens_at());
+    } else if (!link->is_cut) {
+      time = std::max(time, link->towards(process).last);
+    }
+  }
+  return time + threads_.draw_delay(options_.discovery_max);
+}
+
+void SimulatedKernel::schedule_loss(SimulatedProcess& process, SimulatedProcess& lost,
+                                    uint32_t connection, const absl::Status& why) {
+  notice_loss_at(draw_discovery(process, lost), process, lost, connection, why);
+}
+
+void SimulatedKernel::notice_loss_at(absl::Duration time, SimulatedProcess& process,
+                                     SimulatedProcess& lost, uint32_t connection,
+                                     const absl::Status& why) {
+  threads_.at(time, [this, &process, &lost, connection, why] {
+    notice_loss(process, lost, connection, why);
   });
 }
 
 void SimulatedKernel::notice_loss(SimulatedProcess& process, SimulatedProcess& lost,
-                                  const std::shared_ptr<SimulatedLink>& link,
-                                  const absl::Status& why) {
+                                  uint32_t connection, const absl::Status& why) {
   if (!process.is_alive()) return;
-  if (postpone(process,
-               [this, &process, &lost, link, why] { notice_loss(process, lost, link, why); }))
+  if (postpone(process, [this, &process, &lost, connection, why] {
+        notice_loss(process, lost, connection, why);
+      }))
     return;
   const SimulatedPeer& peer = process.peer(lost.rank);
-  if (peer.process != &lost || peer.link != link) return;  // turned to another one meanwhile
-  if (peer.state != State::kWanted && peer.state != State::kConnected) return;
+  if (peer.process != &lost || peer.connection != connection) return;  // turned to another one
+  const State state = process.state(lost.rank);
+  if (state == State::kNobody || state == State::kLost) return;
   threads_.record('n', process.group.number, lost.group.number);
   process.lose(lost.rank, why);
 }
 
+void SimulatedKernel::watch_loss(SimulatedProcess& process, Rank rank) {
+  const SimulatedPeer& peer = process.peer(rank);
+  if (!peer.is_losing() || process.state(rank) == State::kLost) return;
+  process.keep_until_noticed(rank);
+  notice_loss_at(peer.turns_at(), process, *peer.process, peer.connection, peer.process->farewell);
+}
+
 void SimulatedKernel::cut(SimulatedProcess& a, SimulatedProcess& b) {
   if (!a.is_alive() || !b.is_alive()) return;
-  const auto link = a.peer(b.rank).process == &b ? a.peer(b.rank).link : nullptr;
-  if (link == nullptr || link->is_cut) return;
+  SimulatedPeer& peer = a.peer(b.rank);
+  if (peer.process != &b || peer.connection == 0) return;
+  const std::shared_ptr<SimulatedLink> broken = link(a, peer);
+  if (broken->is_cut) return;
   threads_.record('x', a.group.number, b.group.number);
-  link->is_cut = true;
+  broken->is_cut = true;
   schedule_loss(
-      a, b, link,
+      a, b, peer.connection,
       PeerLost(b.rank, absl::StrCat("the connection with rank ", b.rank.value, " broke")));
   schedule_loss(
-      b, a, link,
+      b, a, peer.connection,
       PeerLost(a.rank, absl::StrCat("the connection with rank ", a.rank.value, " broke")));
 }
 
@@ -90,6 +128,7 @@ void SimulatedKernel::go_on(SimulatedProcess& process) {
   if (process.ended || !process.group.paused) return;
   threads_.record('g', process.group.number);
   process.group.paused = false;
+  process.group.touch();
   for (const auto& what : std::exchange(process.postponed, {})) what();
 }
 

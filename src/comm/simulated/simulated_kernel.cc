@@ -34,7 +34,7 @@ SimulatedProcess& SimulatedKernel::start(Rank rank, View since,
                                          std::vector<SimulatedNetwork::Thread> threads) {
   CHECK(!threads.empty()) << "a process without threads";
   const auto number = static_cast<int64_t>(processes_.size());
-  processes_.push_back(std::make_unique<SimulatedProcess>(number, rank, since, ranks_));
+  processes_.push_back(std::make_unique<SimulatedProcess>(number, rank, since, ranks_, threads_));
   SimulatedProcess& process = *processes_.back();
   present_.push_back(&process);
   process.transport = make_simulated_transport(*this, process);
@@ -86,18 +86,23 @@ absl::Status SimulatedKernel::begin_call(SimulatedProcess& process, char name, R
 }
 
 void SimulatedKernel::send(SimulatedProcess& process, PendingOperation& send) {
-  SimulatedPeer& peer = process.peer(send.peer);
   const bool is_service_message = send.tag.group == kServiceGroup;
   CHECK(is_service_message || send.peer == process.rank || send.tag.view >= process.started_since)
       << "rank " << process.rank << " joined in view " << process.started_since
       << " and sends in view " << send.tag.view;
   if (const absl::Status& reason = process.revoked(send.tag); !reason.ok()) {
     send.finish(reason);
-  } else if (peer.state != State::kConnected) {
-    send.finish(peer.why);
+  } else if (process.state(send.peer) != State::kConnected) {
+    send.finish(process.why_not(send.peer));
   } else {
-    launch(process, peer, send);
+    launch(process, process.peer(send.peer), send);
+    if (!send.finished) watch_loss(process, send.peer);
   }
+}
+
+void SimulatedKernel::receive(SimulatedProcess& process, PendingOperation& receive) {
+  process.receive(receive);
+  if (!receive.finished) watch_loss(process, receive.peer);
 }
 
 namespace {
@@ -118,21 +123,43 @@ absl::Duration next_arrival(SimulatedLink::Stream& stream, const Tag& tag, absl:
 
 }  // namespace
 
+std::shared_ptr<SimulatedLink> SimulatedKernel::link(SimulatedProcess& process,
+                                                     SimulatedPeer& peer) {
+  std::shared_ptr<SimulatedLink>& link = peer.traffic().link;
+  if (link != nullptr) return link;
+  ++traffic_.pairs;
+  link = std::make_shared<SimulatedLink>();
+  link->ends = {&process, peer.process};
+  SimulatedLink::Stream& here = link->towards(process);
+  here.open_at = here.last = peer.opens_at();
+  if (!peer.process->is_alive()) return link;
+  SimulatedPeer& back = peer.process->peer(process.rank);
+  if (back.process != &process || back.connection != peer.connection) return link;
+  SimulatedLink::Stream& there = link->towards(*peer.process);
+  there.open_at = there.last = back.opens_at();
+  back.traffic().link = link;
+  return link;
+}
+
 void SimulatedKernel::launch(SimulatedProcess& from, SimulatedPeer& peer, PendingOperation& send) {
   auto flight = std::make_shared<SimulatedFlight>();
-  flight->link = peer.link;
+  flight->link = link(from, peer);
   flight->from = &from;
   flight->to = peer.process;
   flight->message = std::make_unique<KeptMessage>(send.tag, send.source.size());
   std::copy(send.source.begin(), send.source.end(), flight->message->bytes.get());
   threads_.record(send.source);
+  if (&from != peer.process) {
+    ++traffic_.messages;
+    traffic_.bytes += static_cast<int64_t>(send.source.size());
+  }
   if (send.source.size() > options_.eager_bytes_max && &from != peer.process) {
     flight->large_send = &send;
     from.sending.push_back(flight);
   } else {
     send.finish(absl::OkStatus());
   }
-  SimulatedLink::Stream& stream = peer.link->towards(*peer.process);
+  SimulatedLink::Stream& stream = flight->link->towards(*peer.process);
   const absl::Duration now = threads_.now();
   // Nothing arrives before the other end is connected.
   const absl::Duration drawn =
@@ -161,10 +188,13 @@ void SimulatedKernel::meet(SimulatedProcess& process, const std::vector<PeerAddr
   if (own.address == SimulatedNetwork::address(ProcessNumber(process.group.number))) {
     process.since = std::max(process.since, own.since);
   }
+  process.begin_meeting();
   for (int32_t i = 0; i < ranks_; ++i) {
-    if (Rank(i) != process.rank)
-      want(process, Rank(i), table[static_cast<size_t>(i)], process.since);
+    if (Rank(i) == process.rank) continue;
+    watch_loss(process, Rank(i));
+    want(process, Rank(i), table[static_cast<size_t>(i)], process.since);
   }
+  watch_meeting(process);
 }
 
 void SimulatedKernel::want(SimulatedProcess& process, Rank rank, const PeerAddress& entry,
@@ -180,19 +210,16 @@ void SimulatedKernel::want(SimulatedProcess& process, Rank rank, const PeerAddre
   const View since = std::max(own_since, entry.since);
   if (peer.process != &other || since > peer.since) {
     if (peer.process != nullptr) forget_former(process, rank);
-    peer.process = &other;
-    peer.since = since;
-    peer.set_state(State::kWanted,
-                   PeerLost(rank, absl::StrCat("rank ", rank.value, " has not been met yet")));
+    process.want(rank, other, since);
   }
-  if (peer.state == State::kWanted && peer.link == nullptr) connect_if_both_want(process, peer);
+  if (process.state(rank) == State::kWanted) connect_if_both_want(process, peer);
 }
 
 // The former process sees the connection break, if it lives.
 void SimulatedKernel::forget_former(SimulatedProcess& process, Rank rank) {
-  SimulatedPeer& former = process.peer(rank);
-  if (former.link != nullptr) {
-    schedule_loss(*former.process, process, former.link,
+  const SimulatedPeer& former = process.peer(rank);
+  if (former.connection != 0) {
+    schedule_loss(*former.process, process, former.connection,
                   PeerLost(process.rank, absl::StrCat("rank ", process.rank.value,
                                                       " has turned to another process")));
   }
@@ -202,36 +229,28 @@ void SimulatedKernel::forget_former(SimulatedProcess& process, Rank rank) {
 void SimulatedKernel::connect_if_both_want(SimulatedProcess& process, SimulatedPeer& peer) {
   SimulatedProcess& other = *peer.process;
   if (!other.is_alive()) {
-    schedule_loss(process, other, nullptr,
+    schedule_loss(process, other, 0,
                   PeerLost(other.rank,
                            absl::StrCat("rank ", other.rank.value, " is dead: it cannot be met")));
     return;
   }
-  SimulatedPeer& back = other.peer(process.rank);
-  if (back.process != &process || back.state != State::kWanted || back.since != peer.since) return;
-  auto link = std::make_shared<SimulatedLink>();
-  link->ends = {&process, &other};
-  peer.link = back.link = link;
-  // The two ends are connected at times of their own.
-  for (SimulatedProcess* const end : {&process, &other}) {
-    SimulatedLink::Stream& stream = link->towards(*end);
-    stream.open_at = stream.last = threads_.now() + threads_.draw_delay(options_.delay_max);
-    SimulatedProcess& far_end = end == &process ? other : process;
-    threads_.at(stream.open_at,
-                [this, end, &far_end, link] { become_connected(*end, far_end, link); });
-  }
+  const SimulatedPeer& back = other.peer(process.rank);
+  if (back.process != &process || other.state(process.rank) != State::kWanted ||
+      back.since != peer.since)
+    return;
+  const auto number = static_cast<uint32_t>(++traffic_.connections);
+  threads_.record('c', process.group.number, other.group.number);
+  // The two ends are connected at times of their own. Nothing happens then: who asks looks at the
+  // clock, and a meeting waits for the last one.
+  const absl::Duration now = threads_.now();
+  process.connect(other.rank, number, now + threads_.draw_delay(options_.delay_max));
+  other.connect(process.rank, number, now + threads_.draw_delay(options_.delay_max));
+  watch_meeting(other);
 }
 
-void SimulatedKernel::become_connected(SimulatedProcess& process, SimulatedProcess& other,
-                                       const std::shared_ptr<SimulatedLink>& link) {
-  if (!process.is_alive()) return;
-  if (postpone(process, [this, &process, &other, link] { become_connected(process, other, link); }))
-    return;
-  SimulatedPeer& peer = process.peer(other.rank);
-  if (peer.link != link || peer.state != State::kWanted) return;
-  threads_.record('c', process.group.number, other.group.number);
-  peer.set_state(State::kConnected, absl::OkStatus());
-  process.update_meeting();
+void SimulatedKernel::watch_meeting(SimulatedProcess& process) {
+  const std::optional<absl::Duration> time = process.meeting_opens_at();
+  if (time) threads_.at(*time, [&process] { process.update_meeting(); });
 }
 
 }  // namespace evermoe

@@ -38,8 +38,12 @@ class SimulatedKernel {
   absl::Status begin_call(SimulatedProcess& process, char name, Rank peer, const Tag& tag,
                           size_t bytes);
   void send(SimulatedProcess& process, PendingOperation& send);
+  void receive(SimulatedProcess& process, PendingOperation& receive);
   void meet(SimulatedProcess& process, const std::vector<PeerAddress>& table);
   void say_goodbye(SimulatedProcess& process);
+
+  // What has been sent between processes, and between how many pairs of them.
+  const SimulatedTraffic& traffic() const { return traffic_; }
 
  private:
   void launch(SimulatedProcess& from, SimulatedPeer& peer, PendingOperation& send);
@@ -47,13 +51,19 @@ class SimulatedKernel {
   void want(SimulatedProcess& process, Rank rank, const PeerAddress& entry, View own_since);
   void forget_former(SimulatedProcess& process, Rank rank);
   void connect_if_both_want(SimulatedProcess& process, SimulatedPeer& peer);
-  void become_connected(SimulatedProcess& process, SimulatedProcess& other,
-                        const std::shared_ptr<SimulatedLink>& link);
+  void watch_meeting(SimulatedProcess& process);
+  // Made when the pair first exchanges something.
+  std::shared_ptr<SimulatedLink> link(SimulatedProcess& process, SimulatedPeer& peer);
   void announce_end(SimulatedProcess& ended, const absl::Status& why);
-  void schedule_loss(SimulatedProcess& process, SimulatedProcess& lost,
-                     std::shared_ptr<SimulatedLink> link, const absl::Status& why);
-  void notice_loss(SimulatedProcess& process, SimulatedProcess& lost,
-                   const std::shared_ptr<SimulatedLink>& link, const absl::Status& why);
+  absl::Duration draw_discovery(const SimulatedProcess& process, const SimulatedProcess& lost);
+  void schedule_loss(SimulatedProcess& process, SimulatedProcess& lost, uint32_t connection,
+                     const absl::Status& why);
+  void notice_loss_at(absl::Duration time, SimulatedProcess& process, SimulatedProcess& lost,
+                      uint32_t connection, const absl::Status& why);
+  void notice_loss(SimulatedProcess& process, SimulatedProcess& lost, uint32_t connection,
+                   const absl::Status& why);
+  // From now on something waits for the rank, which may be about to be lost.
+  void watch_loss(SimulatedProcess& process, Rank rank);
   void thread_has_returned(SimulatedProcess& process);
   void schedule_on_end(SimulatedProcess& process, absl::Duration after);
   // True if the process is stopped and `what` waits until it goes on.
@@ -63,6 +73,7 @@ class SimulatedKernel {
   const SimulatedNetworkOptions options_;
   std::vector<std::unique_ptr<SimulatedProcess>> processes_;  // by number
   std::vector<SimulatedProcess*> present_;                    // those that have not ended
+  SimulatedTraffic traffic_;
   SimulatedThreads threads_;  // last: its threads end before what they use
 };
 

@@ -62,6 +62,7 @@ int64_t SimulatedNetwork::calls(ProcessNumber process) const {
   return kernel_->process(process).calls;
 }
 Fingerprint SimulatedNetwork::transcript() const { return kernel_->threads().transcript(); }
+SimulatedTraffic SimulatedNetwork::traffic() const { return kernel_->traffic(); }
 std::string SimulatedNetwork::waiting() const { return kernel_->threads().waiting(); }
 int64_t SimulatedNetwork::switches() const { return kernel_->threads().switches(); }
 

@@ -55,6 +55,16 @@ struct SimulatedNetworkOptions {
       true;  // keep all threads on one core: handing over is much faster; not for much computing
 };
 
+// Between processes, so far.
+struct SimulatedTraffic {
+  int64_t messages = 0;  // service messages among them
+  int64_t bytes = 0;
+  int64_t pairs = 0;        // of processes between which something was sent
+  int64_t connections = 0;  // made in meetings
+
+  friend bool operator==(const SimulatedTraffic&, const SimulatedTraffic&) = default;
+};
+
 // One life of a process; numbers are never used twice.
 using ProcessNumber = StrongId<struct ProcessNumberName, int64_t>;
 
@@ -116,6 +126,7 @@ class SimulatedNetwork {
   uint64_t draw(uint64_t bound);  // from the seed: 0 .. bound - 1; for events and faults
   int64_t calls(ProcessNumber process) const;  // of its Transport, so far
   Fingerprint transcript() const;              // of everything that happened
+  SimulatedTraffic traffic() const;
 
   // Who waits for what, for people: now, or when run() gave up and returned false.
   std::string waiting() const;

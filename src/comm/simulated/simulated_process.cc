@@ -8,21 +8,51 @@
 
 namespace evermoe {
 
-using State = SimulatedPeer::State;
+SimulatedPeer::State SimulatedPeer::state_at(absl::Duration now) const {
+  if (state_ == State::kConnecting && turns_at() <= now) return State::kConnected;
+  if (state_ == State::kLosing) return turns_at() <= now ? State::kLost : State::kConnected;
+  return state_;
+}
 
-SimulatedProcess::SimulatedProcess(int64_t number, Rank own, View from_view, int ranks)
+SimulatedProcess::SimulatedProcess(int64_t number, Rank own, View from_view, int ranks,
+                                   const SimulatedThreads& clock)
     : rank(own),
       group{.number = number},
       since(from_view),
       started_since(from_view),
+      clock_(clock),
       peers_(static_cast<size_t>(ranks)) {
-  for (int32_t i = 0; i < ranks; ++i) {
-    peer(Rank(i)).why = PeerLost(Rank(i), absl::StrCat("rank ", i, " has not been met"));
-  }
   SimulatedPeer& self = peer(rank);
-  self.set_state(State::kConnected, absl::OkStatus());
+  set_state(self, State::kConnected);
   self.process = this;
-  self.link = std::make_shared<SimulatedLink>();
+  self.traffic().link = std::make_shared<SimulatedLink>();
+}
+
+void SimulatedProcess::set_state(SimulatedPeer& peer, State state) {
+  wanted_ += (state == State::kWanted ? 1 : 0) - (peer.state_ == State::kWanted ? 1 : 0);
+  lost_ += (state == State::kLost ? 1 : 0) - (peer.state_ == State::kLost ? 1 : 0);
+  peer.state_ = state;
+}
+
+absl::Status SimulatedProcess::why_not(Rank of) const {
+  const SimulatedPeer& asked = peer(of);
+  switch (asked.state_at(clock_.now())) {
+    case State::kNobody: return PeerLost(of, absl::StrCat("rank ", of.value, " has not been met"));
+    case State::kWanted:
+    case State::kConnecting:
+      return PeerLost(of, absl::StrCat("rank ", of.value, " has not been met yet"));
+    case State::kConnected:
+    case State::kLosing: return absl::OkStatus();
+    case State::kLost: break;
+  }
+  return asked.state_ == State::kLosing ? asked.process->farewell : asked.known_traffic()->lost;
+}
+
+bool SimulatedProcess::waits_for(Rank of) const {
+  const SimulatedPeer::Traffic* const traffic = peer(of).known_traffic();
+  return (traffic != nullptr && traffic->inbox.posted_count() > 0) ||
+         std::any_of(sending.begin(), sending.end(),
+                     [of](const auto& flight) { return flight->large_send->peer == of; });
 }
 
 SimulatedPeer& SimulatedProcess::peer(Rank of) {
@@ -42,6 +72,7 @@ const absl::Status& SimulatedProcess::revoked(const Tag& tag) const {
 }
 
 void SimulatedProcess::revoke(GroupRange groups, View view, const absl::Status& reason) {
+  group.touch();
   const auto known =
       std::find_if(revocations_.begin(), revocations_.end(),
                    [&](const Revocation& revocation) { return revocation.groups == groups; });
@@ -52,9 +83,10 @@ void SimulatedProcess::revoke(GroupRange groups, View view, const absl::Status& 
   } else {
     *known = {groups, view, reason};
   }
-  for (SimulatedPeer& peer : peers_) {
-    peer.inbox.fail_posted(groups, view, reason);
-    peer.inbox.drop_kept(groups, view);
+  for (const SimulatedPeer& peer : peers_) {
+    if (peer.known_traffic() == nullptr) continue;
+    peer.known_traffic()->inbox.fail_posted(groups, view, reason);
+    peer.known_traffic()->inbox.drop_kept(groups, view);
   }
   std::erase_if(sending, [&](const auto& flight) {
     const absl::Status& ended_by = revoked(flight->large_send->tag);
@@ -67,16 +99,16 @@ void SimulatedProcess::revoke(GroupRange groups, View view, const absl::Status& 
 void SimulatedProcess::receive(PendingOperation& receive) {
   if (const absl::Status& reason = revoked(receive.tag); !reason.ok())
     return receive.finish(reason);
-  SimulatedPeer& from = peer(receive.peer);
-  from.inbox.post(&receive);
-  if (receive.finished || from.state == State::kConnected) return;
-  from.inbox.withdraw(&receive);
-  receive.finish(from.why);
+  Inbox& inbox = peer(receive.peer).traffic().inbox;
+  inbox.post(&receive);
+  if (receive.finished || state(receive.peer) == State::kConnected) return;
+  inbox.withdraw(&receive);
+  receive.finish(why_not(receive.peer));
 }
 
 void SimulatedProcess::withdraw(PendingOperation& operation) {
   if (operation.kind == PendingOperation::Kind::kReceive) {
-    peer(operation.peer).inbox.withdraw(&operation);
+    peer(operation.peer).traffic().inbox.withdraw(&operation);
     return;
   }
   std::erase_if(sending, [&](const auto& flight) {
@@ -92,13 +124,16 @@ void finish_large_send(const std::shared_ptr<SimulatedFlight>& flight) {
   if (flight->large_send == nullptr) return;
   std::erase(flight->from->sending, flight);
   std::exchange(flight->large_send, nullptr)->finish(absl::OkStatus());
+  flight->from->group.touch();
 }
 
 }  // namespace
 
 void SimulatedProcess::arrive(const std::shared_ptr<SimulatedFlight>& flight) {
-  SimulatedPeer& from = peer(flight->from->rank);
-  if (from.link != flight->link) return;
+  group.touch();
+  SimulatedPeer& sender = peer(flight->from->rank);
+  if (sender.link() != flight->link.get()) return;
+  SimulatedPeer::Traffic& from = sender.traffic();
   const Tag& tag = flight->message->tag;
   if (tag.group == kServiceGroup) {
     from.held_service_messages.push_back(flight);
@@ -117,7 +152,7 @@ void SimulatedProcess::arrive(const std::shared_ptr<SimulatedFlight>& flight) {
 // Moves the first service message that is held into the box if there is room. One's own always find
 // it.
 void SimulatedProcess::accept_service_message(SimulatedFlight& first) {
-  SimulatedPeer& from = peer(first.from->rank);
+  SimulatedPeer::Traffic& from = peer(first.from->rank).traffic();
   const size_t size = first.message->size;
   const bool fits =
       from.service_bytes == 0 || from.service_bytes + size <= Transport::kServiceBytesMax;
@@ -132,10 +167,11 @@ void SimulatedProcess::accept_service_message(SimulatedFlight& first) {
 }
 
 void SimulatedProcess::put_service_message(Rank from, Tag tag, std::span<const std::byte> bytes) {
+  group.touch();
   ServiceMessage service_message{from, tag, bytes.size(),
                                  std::make_unique<std::byte[]>(bytes.size())};
   std::copy(bytes.begin(), bytes.end(), service_message.bytes.get());
-  peer(from).service_bytes += bytes.size();
+  peer(from).traffic().service_bytes += bytes.size();
   service_messages_.push_back(std::move(service_message));
   has_service_message = true;
 }
@@ -143,7 +179,7 @@ void SimulatedProcess::put_service_message(Rank from, Tag tag, std::span<const s
 ServiceMessage SimulatedProcess::take_service_message() {
   ServiceMessage service_message = std::move(service_messages_.front());
   service_messages_.pop_front();
-  SimulatedPeer& from = peer(service_message.from);
+  SimulatedPeer::Traffic& from = peer(service_message.from).traffic();
   from.service_bytes -= service_message.size;
   while (!from.held_service_messages.empty()) {
     const size_t before = from.held_service_messages.size();
@@ -155,11 +191,13 @@ ServiceMessage SimulatedProcess::take_service_message() {
 }
 
 void SimulatedProcess::forget_held(const std::shared_ptr<SimulatedFlight>& flight) {
-  if (is_alive()) std::erase(peer(flight->from->rank).held_service_messages, flight);
+  if (is_alive()) std::erase(peer(flight->from->rank).traffic().held_service_messages, flight);
 }
 
 void SimulatedProcess::fail_operations(Rank with, const absl::Status& reason) {
-  peer(with).inbox.fail_posted(std::nullopt, reason);
+  group.touch();
+  if (SimulatedPeer::Traffic* const traffic = peer(with).known_traffic(); traffic != nullptr)
+    traffic->inbox.fail_posted(std::nullopt, reason);
   std::erase_if(sending, [&](const auto& flight) {
     if (flight->large_send->peer != with) return false;
     std::exchange(flight->large_send, nullptr)->finish(reason);
@@ -168,24 +206,53 @@ void SimulatedProcess::fail_operations(Rank with, const absl::Status& reason) {
 }
 
 void SimulatedProcess::lose(Rank lost, const absl::Status& why) {
-  peer(lost).set_state(State::kLost, why);
+  peer(lost).traffic().lost = why;
+  set_state(peer(lost), State::kLost);
   fail_operations(lost, why);
   update_meeting();
 }
 
+void SimulatedProcess::lose_later(Rank lost, absl::Duration time) {
+  set_state(peer(lost), State::kLosing);
+  peer(lost).turns_at_ns_ = absl::ToInt64Nanoseconds(time);
+}
+
+void SimulatedProcess::keep_until_noticed(Rank lost) { set_state(peer(lost), State::kConnected); }
+
+void SimulatedProcess::want(Rank of, SimulatedProcess& other, View younger) {
+  SimulatedPeer& wanted = peer(of);
+  wanted.process = &other;
+  wanted.since = younger;
+  set_state(wanted, State::kWanted);
+}
+
+void SimulatedProcess::connect(Rank with, uint32_t connection, absl::Duration opens_at) {
+  SimulatedPeer& other = peer(with);
+  other.connection = connection;
+  other.turns_at_ns_ = absl::ToInt64Nanoseconds(opens_at);
+  set_state(other, State::kConnecting);
+  all_open_at_ = std::max(all_open_at_, opens_at);
+}
+
 void SimulatedProcess::drop_former(Rank of) {
   SimulatedPeer& former = peer(of);
-  former.set_state(State::kNobody,
-                   PeerLost(of, absl::StrCat("rank ", of.value, " has not been met")));
+  set_state(former, State::kNobody);
   fail_operations(
       of, PeerLost(of, absl::StrCat("the former process of rank ", of.value, " is dropped")));
-  former.link.reset();
-  former.held_service_messages.clear();
+  former.connection = 0;
+  if (SimulatedPeer::Traffic* const traffic = former.known_traffic(); traffic != nullptr) {
+    traffic->link.reset();
+    traffic->held_service_messages.clear();
+  }
 }
 
 void SimulatedProcess::stop_for_good(const absl::Status& reason) {
+  group.touch();
   stopped = reason;
-  for (SimulatedPeer& peer : peers_) peer.inbox.fail_posted(std::nullopt, reason);
+  for (const SimulatedPeer& peer : peers_) {
+    if (peer.known_traffic() != nullptr)
+      peer.known_traffic()->inbox.fail_posted(std::nullopt, reason);
+  }
   has_service_message = true;
   update_meeting();
 }
@@ -197,12 +264,24 @@ void SimulatedProcess::clear() {
 }
 
 void SimulatedProcess::update_meeting() {
+  group.touch();
   if (!is_meeting) return;
-  const auto is_in = [this](State state) {
-    return std::any_of(peers_.begin(), peers_.end(),
-                       [&](const SimulatedPeer& peer) { return peer.state == state; });
-  };
-  meeting_is_settled = !stopped.ok() || is_in(State::kLost) || !is_in(State::kWanted);
+  const bool are_all_open = wanted_ == 0 && all_open_at_ <= clock_.now();
+  meeting_is_settled = !stopped.ok() || lost_ > 0 || are_all_open;
+}
+
+void SimulatedProcess::begin_meeting() {
+  all_open_at_ = clock_.now();
+  for (size_t i = 0; i < peers_.size(); ++i) {
+    const Rank of(static_cast<int32_t>(i));
+    if (peers_[i].state_ == State::kConnecting)
+      all_open_at_ = std::max(all_open_at_, peers_[i].turns_at());
+    if (peers_[i].state_ == State::kLosing && state(of) == State::kLost) lose(of, why_not(of));
+  }
+}
+
+std::optional<absl::Duration> SimulatedProcess::meeting_opens_at() const {
+  return is_meeting && wanted_ == 0 ? std::optional(all_open_at_) : std::nullopt;
 }
 
 }  // namespace evermoe

@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,36 +48,62 @@ struct SimulatedFlight {
   bool is_dropped = false;                 // its sender died in the middle of it
 };
 
-// What a process knows of the process that plays a rank.
-struct SimulatedPeer {
-  enum class State {
-    kNobody,  // nobody plays it, or we have not met yet
-    kWanted,  // we are in meet() with it, or have given up waiting
+// What a process knows of the process that plays a rank. Small, because n ranks have n * n of them.
+class SimulatedPeer {
+ public:
+  enum class State : uint8_t {
+    kNobody,      // nobody plays it, or we have not met yet
+    kWanted,      // we are in meet() with it, or have given up waiting
+    kConnecting,  // until turns_at(), then connected
     kConnected,
+    kLosing,  // connected until turns_at(), then lost; nothing waits for that
     kLost,
   };
+  // Of a pair that exchanges something or is noticed to break: most never do.
+  struct Traffic {
+    std::shared_ptr<SimulatedLink> link;
+    Inbox inbox;
+    size_t service_bytes = 0;                                            // in our box
+    std::deque<std::shared_ptr<SimulatedFlight>> held_service_messages;  // that wait for room in it
+    absl::Status lost;                                                   // why
+  };
 
-  void set_state(State s, absl::Status reason) {
-    state = s;
-    why = std::move(reason);
+  State state_at(absl::Duration now) const;
+  absl::Duration turns_at() const { return absl::Nanoseconds(turns_at_ns_); }
+  bool is_losing() const { return state_ == State::kLosing; }
+  // The beginning of time if that is long ago.
+  absl::Duration opens_at() const {
+    return state_ == State::kConnecting ? turns_at() : absl::ZeroDuration();
   }
+  Traffic& traffic() {
+    if (!traffic_) traffic_ = std::make_unique<Traffic>();
+    return *traffic_;
+  }
+  Traffic* known_traffic() const { return traffic_.get(); }
+  SimulatedLink* link() const { return traffic_ ? traffic_->link.get() : nullptr; }
 
-  State state = State::kNobody;
-  absl::Status why;  // of operations failing; ok while connected
   SimulatedProcess* process = nullptr;
-  View since;                           // of the younger one of the two
-  std::shared_ptr<SimulatedLink> link;  // as soon as both want each other
-  Inbox inbox;
-  size_t service_bytes = 0;                                            // in our box
-  std::deque<std::shared_ptr<SimulatedFlight>> held_service_messages;  // that wait for room in it
+  View since;               // of the younger one of the two
+  uint32_t connection = 0;  // number of the pair's present one; 0 is none
+
+ private:
+  friend class SimulatedProcess;
+  State state_ = State::kNobody;
+  int64_t turns_at_ns_ = 0;
+  std::unique_ptr<Traffic> traffic_;
 };
 
 class SimulatedProcess {
  public:
-  SimulatedProcess(int64_t number, Rank rank, View since, int ranks);
+  SimulatedProcess(int64_t number, Rank rank, View since, int ranks, const SimulatedThreads& clock);
 
   SimulatedPeer& peer(Rank of);
   const SimulatedPeer& peer(Rank of) const { return const_cast<SimulatedProcess*>(this)->peer(of); }
+  SimulatedPeer::State state(Rank of) const { return peer(of).state_at(clock_.now()); }
+  // Why operations with the rank fail; ok while it is connected.
+  absl::Status why_not(Rank of) const;
+  // Whether something that has been started ends when the rank is lost.
+  bool waits_for(Rank of) const;
 
   // Why operations of this tag fail whoever the peer is; ok if they do not.
   const absl::Status& revoked(const Tag& tag) const;
@@ -96,6 +123,13 @@ class SimulatedProcess {
   void lose(Rank rank, const absl::Status& why);
   // Forgets the connection with the process that has played `rank` so far.
   void drop_former(Rank rank);
+  void want(Rank rank, SimulatedProcess& other, View younger);
+  // With the process wanted there: open from `opens_at` on.
+  void connect(Rank rank, uint32_t connection, absl::Duration opens_at);
+  // The connected process of the rank has ended, which is noticed at `time`.
+  void lose_later(Rank rank, absl::Duration time);
+  // Of a rank in State::kLosing: it counts as connected again, and the caller sees to its loss.
+  void keep_until_noticed(Rank rank);
   // Nothing works any more, for this reason.
   void stop_for_good(const absl::Status& reason);
   // The memory of a process whose threads have returned.
@@ -103,12 +137,17 @@ class SimulatedProcess {
 
   bool is_alive() const { return stopped.ok(); }
   void update_meeting();
+  // A meeting begins: what has turned by itself is lost now.
+  void begin_meeting();
+  // When the last connection of a meeting opens, if no process is missing any more.
+  std::optional<absl::Duration> meeting_opens_at() const;
 
   const Rank rank;
   SimulatedThreadGroup group;
   View since;                // in which it joined, and later rejoined
   const View started_since;  // no message of it is older
   absl::Status stopped;      // why it can do nothing more: killed, closed or ended
+  absl::Status farewell;     // why others lose it then
   bool ended = false;        // killed, or all threads have returned
   int threads_left = 0;
   int64_t calls = 0;
@@ -131,9 +170,16 @@ class SimulatedProcess {
     absl::Status reason;
   };
 
+  using State = SimulatedPeer::State;
+
+  void set_state(SimulatedPeer& peer, State state);
   void accept_service_message(SimulatedFlight& flight);
 
+  const SimulatedThreads& clock_;
   std::vector<SimulatedPeer> peers_;
+  int wanted_ = 0;  // peers in State::kWanted
+  int lost_ = 0;
+  absl::Duration all_open_at_;  // the connections that a meeting has brought
   std::deque<ServiceMessage> service_messages_;
   std::vector<Revocation> revocations_;
 };

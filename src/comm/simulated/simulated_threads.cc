@@ -17,6 +17,10 @@ constexpr int64_t kStepsAtOneTimeMax = 20'000'000;
 
 }  // namespace
 
+void SimulatedThreadGroup::touch() {
+  for (SimulatedThread* const thread : threads) scheduler->look_at(*thread);
+}
+
 SimulatedThreads::SimulatedThreads(uint64_t seed, absl::Duration time_max, bool one_core)
     : time_max_(time_max), one_core_(one_core), random_(seed) {}
 
@@ -27,7 +31,11 @@ SimulatedThreads::~SimulatedThreads() {
 
 void SimulatedThreads::add(SimulatedThreadGroup& group, int index, std::function<void()> body) {
   join_left();
-  threads_.push_back(std::make_unique<SimulatedThread>(group, index, std::move(body)));
+  threads_.push_back(
+      std::make_unique<SimulatedThread>(thread_count_++, group, index, std::move(body)));
+  group.scheduler = this;
+  group.threads.push_back(threads_.back().get());
+  look_at(*threads_.back());
 }
 
 void SimulatedThreads::at(absl::Duration time, std::function<void()> event) {
@@ -80,6 +88,8 @@ void SimulatedThreads::play(SimulatedThread& thread) {
 void SimulatedThreads::leave() {
   SimulatedThread* const self = running_;
   record('l', self->group.number, self->index);
+  awake_.erase(self->number);
+  std::erase(self->group.threads, self);
   const auto at = std::find_if(threads_.begin(), threads_.end(),
                                [&](const auto& t) { return t.get() == self; });
   left_.push_back(std::move(*at));
@@ -108,8 +118,10 @@ void SimulatedThreads::block(const bool& awaited, absl::Duration timeout,
   self.awaited = &awaited;
   self.wakes_at = now_ + std::max(timeout, absl::ZeroDuration());
   self.waits_for = std::move(what);
+  if (self.wakes_at < absl::InfiniteDuration()) deadlines_.emplace(self.wakes_at, &self);
   while (!awaited && !self.group.killed && now_ < self.wakes_at) hand_over();
   await_turn();
+  deadlines_.erase({self.wakes_at, &self});
   self.awaited = nullptr;
   self.waits_for = nullptr;
 }
@@ -122,9 +134,11 @@ bool SimulatedThreads::is_runnable(const SimulatedThread& thread) const {
 
 SimulatedThread* SimulatedThreads::draw_runnable() {
   runnable_.clear();
-  for (const auto& thread : threads_) {
-    if (is_runnable(*thread)) runnable_.push_back(thread.get());
-  }
+  std::erase_if(awake_, [this](const auto& entry) {
+    if (!is_runnable(*entry.second)) return true;
+    runnable_.push_back(entry.second);
+    return false;
+  });
   return runnable_.empty() ? nullptr : runnable_[draw(runnable_.size())];
 }
 
@@ -144,18 +158,25 @@ SimulatedThread* SimulatedThreads::choose() {
   }
 }
 
+absl::Duration SimulatedThreads::earliest_deadline() const {
+  const auto first = std::find_if(deadlines_.begin(), deadlines_.end(),
+                                  [](const auto& entry) { return !entry.second->group.paused; });
+  return first == deadlines_.end() ? absl::InfiniteDuration() : first->first;
+}
+
 // Everybody waits: the next thing to happen is an event or the earliest deadline.
 void SimulatedThreads::pass_time() {
-  absl::Duration next = absl::InfiniteDuration();
-  for (const auto& thread : threads_) {
-    if (!thread->group.paused) next = std::min(next, thread->wakes_at);
-  }
+  absl::Duration next = earliest_deadline();
   const bool is_event = !events_.empty() && events_.front().time <= next;
   if (is_event) next = events_.front().time;
   if (next == absl::InfiniteDuration()) return give_up("all wait for ever");
   if (next > time_max_) return give_up("the longest time has passed");
   if (next > now_) steps_at_this_time_ = 0;
   now_ = std::max(now_, next);
+  for (const auto& [time, thread] : deadlines_) {
+    if (time > now_) break;
+    look_at(*thread);
+  }
   if (is_event) run_next_event();
 }
 

@@ -11,13 +11,16 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
 #include <semaphore>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -25,17 +28,26 @@
 
 namespace evermoe {
 
+class SimulatedThreads;
+struct SimulatedThread;
+
 // What holds for all threads of one process.
 struct SimulatedThreadGroup {
+  // To be called whenever something may have changed that one of them waits for.
+  void touch();
+
   int64_t number = 0;
   bool paused = false;  // none of them runs
   bool killed = false;  // all of them run, whatever they wait for
+  SimulatedThreads* scheduler = nullptr;
+  std::vector<SimulatedThread*> threads;  // that have not returned
 };
 
 struct SimulatedThread {
-  SimulatedThread(SimulatedThreadGroup& owner, int i, std::function<void()> what)
-      : group(owner), index(i), body(std::move(what)) {}
+  SimulatedThread(int64_t n, SimulatedThreadGroup& owner, int i, std::function<void()> what)
+      : number(n), group(owner), index(i), body(std::move(what)) {}
 
+  const int64_t number;  // in order of creation
   SimulatedThreadGroup& group;
   const int index;
   std::function<void()> body;
@@ -69,6 +81,8 @@ class SimulatedThreads {
   void block(const bool& awaited, absl::Duration timeout, std::function<std::string()> what);
   // Returns when the thread's group is not paused.
   void await_turn();
+  // The thread may be able to run: what it waits for has perhaps come.
+  void look_at(SimulatedThread& thread) { awake_.emplace(thread.number, &thread); }
 
   // The thread that runs; null in events and outside run().
   SimulatedThread* running() const { return in_event_ ? nullptr : running_; }
@@ -99,6 +113,7 @@ class SimulatedThreads {
   bool is_runnable(const SimulatedThread& thread) const;
   SimulatedThread* choose();
   SimulatedThread* draw_runnable();
+  absl::Duration earliest_deadline() const;
   void pass_time();
   void run_next_event();
   void give_up(std::string why);
@@ -122,7 +137,12 @@ class SimulatedThreads {
   std::vector<std::unique_ptr<SimulatedThread>> threads_;  // that have not returned
   std::vector<std::unique_ptr<SimulatedThread>> left_;     // that have; to be joined
   size_t joined_ = 0;                                      // of left_
-  std::vector<SimulatedThread*> runnable_;                 // of draw_runnable()
+  int64_t thread_count_ = 0;                               // so far
+  // All that can run, and some that cannot: nobody looks at thousands that wait.
+  std::map<int64_t, SimulatedThread*> awake_;
+  // Of those that wait, and not for ever.
+  std::set<std::pair<absl::Duration, SimulatedThread*>> deadlines_;
+  std::vector<SimulatedThread*> runnable_;  // of draw_runnable()
   SimulatedThread* running_ = nullptr;
   bool in_event_ = false;
   std::function<void()> kill_all_;

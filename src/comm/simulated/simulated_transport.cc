@@ -71,7 +71,7 @@ std::unique_ptr<TransportOperation> SimulatedTransport::start_receive(Rank from,
   receive->target = into;
   const absl::Status able = kernel_.begin_call(process_, 'R', from, tag, into.size());
   if (able.ok()) {
-    process_.receive(*receive);
+    kernel_.receive(process_, *receive);
     offer_switch();
   } else {
     receive->finish(able);
@@ -154,9 +154,10 @@ absl::Status SimulatedTransport::meet(const std::vector<PeerAddress>& table,
 absl::Status SimulatedTransport::outcome_of_meeting() const {
   absl::Status result;
   for (int32_t i = 0; i < size(); ++i) {
-    const SimulatedPeer& peer = process_.peer(Rank(i));
-    if (peer.state == State::kLost) return PeerLost(Rank(i), std::string(peer.why.message()));
-    if (peer.state == State::kWanted && result.ok()) {
+    const State state = process_.state(Rank(i));
+    if (state == State::kLost)
+      return PeerLost(Rank(i), std::string(process_.why_not(Rank(i)).message()));
+    if ((state == State::kWanted || state == State::kConnecting) && result.ok()) {
       result = Timeout(Rank(i), absl::StrCat("rank ", i, " has not come to the meeting in time"));
     }
   }
@@ -167,9 +168,10 @@ std::string SimulatedTransport::describe_meeting() const {
   std::string text = absl::StrCat("rank ", process_.rank.value, " meets");
   for (int32_t i = 0; i < size(); ++i) {
     const SimulatedPeer& peer = process_.peer(Rank(i));
-    if (peer.state != State::kWanted) continue;
+    const State state = process_.state(Rank(i));
+    if (state != State::kWanted && state != State::kConnecting) continue;
     absl::StrAppend(&text, " rank ", i, " (process ", peer.process->group.number, ", view ",
-                    peer.since.value, peer.link != nullptr ? ", connecting)" : ")");
+                    peer.since.value, state == State::kConnecting ? ", connecting)" : ")");
   }
   return text;
 }
