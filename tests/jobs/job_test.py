@@ -197,6 +197,14 @@ class Launchers(unittest.TestCase):
         self.assertEqual(done.summary["status"], "nothing to do", done.story())
         self.assertEqual([p.returncode for p in done.processes], [0, 0], done.story())
 
+    def test_ctrl_c_in_the_terminal_of_a_node_drains_the_job_and_costs_no_worker(self):
+        with Nodes(self, 2, *SMALL, "train.steps=100000") as nodes:
+            nodes.wait_step(7)
+            os.killpg(nodes.processes[1].pid, signal.SIGINT)  # its workers are in its group
+        self.assertEqual(nodes.summary["status"], "drained", nodes.story())
+        self.assertEqual(nodes.summary["failures"], [], nodes.story())
+        self.assertEqual([p.returncode for p in nodes.processes], [0, 0], nodes.story())
+
     def test_bad_input_ends_all_nodes(self):
         with Nodes(self, 2, *SMALL, "train.steps=2") as nodes:
             pass

@@ -80,9 +80,10 @@ void ProtectedRun::wait() {
 }
 
 void ProtectedRun::on_signal(int number) {
-  ++signals_seen_;
   const std::string name = number == SIGINT ? "interrupted" : absl::StrCat("signal ", number);
-  if (signals_seen_ > 1) {
+  const StopRequest::Meaning meaning = stop_.on_signal(clock_.now());
+  if (meaning == StopRequest::Meaning::kRepeat) return;
+  if (meaning == StopRequest::Meaning::kQuit) {
     observer_.on_say(name + ": quitting at once");
     return fail(128 + number, name + " again: quit at once");
   }
@@ -139,7 +140,7 @@ void ProtectedRun::take_mail() {
 
 void ProtectedRun::hear(const Welcome&) {
   is_attached_ = true;
-  if (signals_seen_ > 0) call_->send({0, Drain{}});
+  if (stop_.is_drain_wanted()) call_->send({0, Drain{}});
 }
 
 void ProtectedRun::hear(const WorkerReport& report) {

@@ -112,7 +112,7 @@ class ProtectedRun final : private StreamEvents {
   std::map<std::string, pid_t> workers_;  // by role
   bool workers_file_broken_ = false;
   Step newest_;
-  int signals_seen_ = 0;
+  StopRequest stop_;
   bool drained_ = false;  // a worker said so
   std::optional<EndJob> end_;
   absl::Duration farewell_ends_;
