@@ -344,6 +344,17 @@ TEST(ProtectedRun, BadInputIsNotTriedAgain) {
   EXPECT_EQ(outcome.reason, "data.path: found nothing");
 }
 
+// The input is fine, but nothing comes of it.
+TEST(ProtectedRun, ADivergedJobIsNotTriedAgain) {
+  ProtectedJob job;
+  const RunOutcome outcome =
+      job.script("-1 0 9 diverge\n-1 1 9 diverge\n-1 2 9 diverge\n-1 3 9 diverge").run();
+  EXPECT_EQ(outcome.status, RunStatus::kFailed);
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.reason, "training diverged");
+  EXPECT_THAT(outcome.failures, IsEmpty()) << job.said();
+}
+
 TEST(ProtectedRun, AProgramThatDoesNotExistIsSaid) {
   ProtectedJob job;
   job.options().program = "/does/not/exist";

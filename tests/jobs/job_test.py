@@ -132,7 +132,7 @@ class Diverged(unittest.TestCase):
                 self.assertEqual(good["status"], "finished", good)
                 with job.start(*self.ABSURD) as run:
                     pass
-                self.assertEqual((run.summary["status"], run.summary["exit_code"]), ("failed", 2), run.story())
+                self.assertEqual((run.summary["status"], run.summary["exit_code"]), ("failed", 1), run.story())
                 self.assertIn("training diverged: 4 skipped steps in a row", run.summary["reason"])
                 self.assertIn("the newest good checkpoint is that of step 6", run.summary["reason"])
                 record = json.loads((run.out / "divergence.json").read_text())
@@ -152,7 +152,7 @@ class Diverged(unittest.TestCase):
         with job.start(*self.ABSURD, "train.skipped_steps_max=1000", "train.steps=20", "checkpoint.every_steps=0",
                        "evaluate.every_steps=0") as run:
             pass
-        self.assertEqual((run.summary["status"], run.summary["exit_code"]), ("failed", 2), run.story())
+        self.assertEqual((run.summary["status"], run.summary["exit_code"]), ("failed", 1), run.story())
         self.assertIn("the state at step 20 is not finite", run.summary["reason"])
         self.assertNotEqual(command("digest", job.out)[0], 0)
 

@@ -61,9 +61,11 @@ struct WorkerEnded {
   Rank rank;
   View since;
   Node node;
-  std::string how;         // "killed by signal 9 (Killed)"
-  bool is_clean = false;   // exit code 0
-  bool bad_input = false;  // no restart can help; `how` is the line for the user
+  std::string how;        // "killed by signal 9 (Killed)"
+  bool is_clean = false;  // exit code 0
+  // No restart can help; `how` is the line for the user.
+  bool bad_input = false;
+  bool is_hopeless = false;  // though the input is not bad
 };
 struct MemberSaid {
   Rank rank;

@@ -87,7 +87,7 @@ bool ControllerCore::computes_alike(const MemberJoined& event) {
 void ControllerCore::handle(const WorkerEnded& event) {
   RoleState& ended = role_state(event.rank);
   if (ended.phase == RoleState::Phase::kNone || ended.since != event.since) return;
-  if (event.bad_input) return end(false, event.how, true);
+  if (event.bad_input || event.is_hopeless) return end(false, event.how, event.bad_input);
   if (ended.released && event.is_clean) {
     ended.phase = RoleState::Phase::kNone;
     return end_if_all_gone();
