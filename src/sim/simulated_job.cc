@@ -96,6 +96,7 @@ std::string to_string(const SimulatedFault& d) {
                                "hang",
                                "kill node",
                                "stop agent",
+                               "stop node",
                                "kill controller",
                                "stop controller",
                                "cut the line of node",
@@ -356,6 +357,7 @@ void SimulatedJob::inject(const SimulatedFault& fault) {
   switch (fault.kind) {
     case Kind::kKillNode: return inject_node_fault(fault);
     case Kind::kStopAgent: return plane_.stop_agent(fault.node, fault.lasts);
+    case Kind::kStopNode: return stop_node(fault.node, fault.lasts);
     case Kind::kKillController: return plane_.kill_controller();
     case Kind::kStopController: return plane_.stop_controller(fault.lasts);
     default:
@@ -371,6 +373,24 @@ void SimulatedJob::inject_node_fault(const SimulatedFault& fault) {
     outcome_.marks.insert("node lost and back");
     plane_.start_agent(node);
   });
+}
+
+void SimulatedJob::stop_node(Node node, absl::Duration time) {
+  plane_.stop_agent(node, time);
+  for (const auto& process : processes_) {
+    const ControlProcess at_agent = process->line->control().process();
+    if (process->node != node || !process->number || !network_.lives(*process->number) ||
+        control_.is_stopped(at_agent))
+      continue;
+    control_.stop(at_agent);
+    network_.stop(*process->number);
+    network_.after(time, [this, at_agent, number = *process->number] {
+      if (!network_.lives(number)) return;
+      outcome_.marks.insert("worker of a stopped node back");
+      network_.go_on(number);
+      control_.go_on(at_agent);
+    });
+  }
 }
 
 void SimulatedJob::inject_worker_fault(const SimulatedFault& fault) {

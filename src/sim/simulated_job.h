@@ -37,6 +37,7 @@ struct SimulatedFault {
     kKillNode,   // its agent dies, and with it the node's workers; if it `lasts` so long, a new
                  // agent comes
     kStopAgent,  // for `lasts`, but not its workers
+    kStopNode,   // for `lasts`: its agent and its workers
     kKillController,
     kStopController,  // for `lasts`
     // The line between a node and the controller, or those of all nodes if `node` is negative.
@@ -139,6 +140,7 @@ class SimulatedJob final : private WorkerHost {
 
   void inject(const SimulatedFault& fault);
   void inject_node_fault(const SimulatedFault& fault);
+  void stop_node(Node node, absl::Duration time);
   void inject_worker_fault(const SimulatedFault& fault);
   void inject_line_fault(const SimulatedFault& fault);
   void pass_point(const char* point);

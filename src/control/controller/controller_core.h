@@ -131,7 +131,8 @@ struct ControllerOptions {
   absl::Duration start_max = absl::Minutes(2);    // from StartWorker until it joins
   absl::Duration report_max = absl::Seconds(10);  // from a StopOrder until the report
   // Between two signs of life, while its agent is heard: when it is not, nothing is known of its
-  // workers.
+  // workers. No role is started on a node whose agent has been silent for half of it: the verdict
+  // on the node comes first.
   absl::Duration silence_max = absl::Seconds(5);
   // A job of which nothing is heard for so long, or for so many median steps if that is longer,
   // stands still though all its workers live. The next view shows who does not move.
@@ -214,6 +215,8 @@ class ControllerCore {
   std::string name_of(Rank rank) const { return topology_.name_of(rank); }
   int workers_on(Node node) const;
   Node node_for(Rank rank);
+  // Its agent is not heard: it may be lost, and what is started there would be lost with it.
+  bool is_in_doubt(Node node) const;
   static std::optional<Rank> accused_of(const Suspicion& suspicion);
   bool is_silent(const RoleState& role_state) const;
   // `is_same_loss`: with the one before it, which has been counted.

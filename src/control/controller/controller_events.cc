@@ -16,15 +16,14 @@ void ControllerCore::handle(const AgentJoined& event) {
 }
 
 void ControllerCore::handle(const AgentAlive& event) {
-  absl::Duration& heard = agents_heard_[event.node];
   // After a silence of the line its workers have their time anew: what they said meanwhile may
   // still come.
-  if (now_ - heard > options_.silence_max / 2) {
+  if (is_in_doubt(event.node)) {
     for (RoleState& role_state : role_states_) {
       if (role_state.node == event.node) role_state.heard = now_;
     }
   }
-  heard = now_;
+  agents_heard_[event.node] = now_;
 }
 
 void ControllerCore::handle(const AgentLost& event) {

@@ -17,8 +17,14 @@ int ControllerCore::workers_on(Node node) const {
       }));
 }
 
+bool ControllerCore::is_in_doubt(Node node) const {
+  const auto heard = agents_heard_.find(node);
+  return heard == agents_heard_.end() || now_ - heard->second > options_.silence_max / 2;
+}
+
 // The node it was on, if that lives; at the start, blocks of neighbouring ranks per node; else the
-// spare or the node with the fewest workers.
+// spare or the node with the fewest workers. Negative: nothing is started before more is known of
+// the nodes.
 Node ControllerCore::node_for(Rank rank) {
   const auto lives = [&](Node node) {
     const auto found = agents_.find(node);
@@ -26,12 +32,11 @@ Node ControllerCore::node_for(Rank rank) {
   };
   const Node home(
       static_cast<int32_t>(int64_t{rank.value} * options_.nodes / topology_.world_size()));
-  if (role_state(rank).since == View(0) && lives(home)) return home;
-  if (role_state(rank).since != View(0) && lives(role_state(rank).node))
-    return role_state(rank).node;
+  const Node wanted = role_state(rank).since == View(0) ? home : role_state(rank).node;
+  if (lives(wanted)) return is_in_doubt(wanted) ? Node(-1) : wanted;
   std::optional<Node> best;
   for (const auto& [node, is_alive] : agents_) {
-    if (!is_alive) continue;
+    if (!is_alive || is_in_doubt(node)) continue;
     const auto load = [&](Node n) { return workers_on(n); };
     if (!best || load(node) < load(*best)) best = node;
   }
