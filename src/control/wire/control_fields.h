@@ -39,7 +39,7 @@ auto fields(Is<Progress> auto& m) {
 }
 auto fields(Is<Finished> auto& m) { return std::tie(m.rank, m.step); }
 
-// ---- controller_core.h
+// ---- controller_interface.h
 
 auto fields(Is<MemberJoined> auto& m) {
   return std::tie(m.rank, m.since, m.node, m.address, m.newest_view, m.is_open, m.has_finished,
