@@ -132,7 +132,7 @@ void ControlPlane::on_worker_exit(const std::string& address, pid_t worker,
   }
 }
 
-// ---- the run, as in protected_run*.cc
+// ---- the run, as in protected_run.cc
 
 void ControlPlane::look() {
   ended_.clear();

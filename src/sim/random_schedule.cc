@@ -102,9 +102,9 @@ SimulatedFault random_fault(Draws& draws, const SimulatedShape& shape,
   if (options.with_cuts) kinds.push_back(Kind::kCut);
   if (options.with_corruption) kinds.insert(kinds.end(), 2, Kind::kCorruptCopies);
   if (options.with_control_faults) {
-    kinds.insert(kinds.end(),
-                 {Kind::kStopAgent, Kind::kStopController, Kind::kCutLine, Kind::kMuteNode,
-                  Kind::kDeafNode, Kind::kSlowLine, Kind::kBreakLine, Kind::kBreakLine});
+    kinds.insert(kinds.end(), {Kind::kStopAgent, Kind::kStopNode, Kind::kStopController,
+                               Kind::kCutLine, Kind::kMuteNode, Kind::kDeafNode, Kind::kSlowLine,
+                               Kind::kBreakLine, Kind::kBreakLine});
   }
   uint64_t world = 0;
   for (const int width : shape.lanes) world += static_cast<uint64_t>(width);

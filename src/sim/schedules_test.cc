@@ -37,10 +37,11 @@ TEST_P(SchedulesTest, EveryFaultEndsExactly) {
         "restored in an order that was counted",
         // Of the control plane.
         "controller stopped and back", "controller hung", "worker shown to a new controller",
-        "not adopted", "agent stopped and back", "agent lost for its silence",
-        "agent lost with its line", "agent attaches before its old line breaks",
-        "living node given up", "former process of a role told to end", "spare takes over",
-        "node lost and back", "no node was left", "words lost with a line", "call failed"}) {
+        "not adopted", "agent stopped and back", "worker of a stopped node back",
+        "agent lost for its silence", "agent lost with its line",
+        "agent attaches before its old line breaks", "living node given up",
+        "former process of a role told to end", "spare takes over", "node lost and back",
+        "no node was left", "words lost with a line", "call failed"}) {
     EXPECT_GT(marks[mark], 0) << mark << " was never reached";
   }
 }

@@ -314,6 +314,27 @@ TEST_F(SimulatedJobTest, AnAgentThatStandsStillForAWhileCostsNothing) {
   EXPECT_TRUE(outcome.recoveries.empty()) << explain(outcome);
 }
 
+// A view opens while a node stands still: its worker does not report in time, and is given up
+// before the node is. It must not be started there and be lost again with the node.
+TEST_F(SimulatedJobTest, TheRolesOfAStoppedNodeWaitForTheVerdictOnIt) {
+  shape_.model.steps = 150;
+  shape_.copies = 2;
+  for (const auto lasts : {absl::Milliseconds(700), absl::Seconds(5)}) {
+    const SimulatedOutcome outcome = survives({{.kind = SimulatedFault::Kind::kStopNode,
+                                                .node = Node(2),
+                                                .lasts = lasts,
+                                                .time = absl::Milliseconds(60)},
+                                               {.kind = SimulatedFault::Kind::kKillWorker,
+                                                .rank = Rank(0),
+                                                .time = absl::Milliseconds(65)}});
+    ASSERT_EQ(outcome.recoveries.size(), 1u) << explain(outcome);
+    EXPECT_THAT(outcome.recoveries[0].roles, ElementsAre("0.0", "1.0")) << explain(outcome);
+    EXPECT_THAT(outcome.recoveries[0].causes[1], HasSubstr("did not report in time"));
+    EXPECT_FALSE(outcome.recoveries[0].restarted_all) << explain(outcome);
+    EXPECT_EQ(outcome.processes, 6) << "both roles are started once more" << explain(outcome);
+  }
+}
+
 // What is promised today: a node that is not heard for too long is lost, and its role is recovered
 // elsewhere. Left alone, it ends its workers when it is back.
 TEST_F(SimulatedJobTest, ANodeThatIsCutForTooLongIsLost) {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/hopeless.h"
 #include "base/log.h"
 #include "comm/transport/job_transport.h"
 #include "config/job_topology.h"
@@ -282,6 +283,7 @@ absl::Status close_line(ControlClient& client, absl::Status status) {
     WorkerReport failed{.kind = WorkerReport::Kind::kFailed, .text = std::string(status.message())};
     failed.accused = accused_rank(status);
     failed.bad_input = absl::IsInvalidArgument(status);
+    failed.is_hopeless = is_hopeless(status);
     client.report(std::move(failed));
   }
   client.close();

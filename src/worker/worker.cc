@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
 #include <atomic>
 
@@ -19,13 +18,14 @@
 namespace evermoe {
 namespace {
 
-std::atomic<int> drain_signals{0};
+// Set by any number of signals: a terminal's Ctrl-C reaches the workers of a node as well as the
+// node, which then asks for the same. Who wants a worker to end at once kills it, as its agent
+// does.
+std::atomic<bool> is_drain_wanted{false};
 
-void on_drain_signal(int signal_number) {
-  if (drain_signals.fetch_add(1) > 0) _exit(128 + signal_number);
-}
+void on_drain_signal(int) { is_drain_wanted.store(true); }
 
-bool drain_requested() { return drain_signals.load() > 0; }
+bool drain_requested() { return is_drain_wanted.load(); }
 
 void install_drain_signals() {
   struct sigaction action {};

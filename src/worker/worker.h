@@ -21,8 +21,8 @@ struct WorkerOptions {
   double faults_began = 0;
 };
 
-// Runs to the end of training or to a drain (SIGTERM or SIGINT; a second one ends the process at
-// once). The error has been reported and logged when this returns.
+// Runs to the end of training or to a drain (SIGTERM or SIGINT, however often). The error has been
+// reported and logged when this returns.
 absl::Status run_worker(const WorkerOptions& options);
 
 }  // namespace evermoe

@@ -17,6 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/hopeless.h"
 #include "base/log.h"
 #include "comm/unix/unix_transport.h"
 #include "config/job_topology.h"
@@ -85,6 +86,7 @@ class Worker {
                           .text = std::string(status.message())};
       failed.accused = accused_rank(status);
       failed.bad_input = absl::IsInvalidArgument(status);
+      failed.is_hopeless = is_hopeless(status);
       client_.report(failed);
     }
     client_.close();

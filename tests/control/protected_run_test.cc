@@ -27,6 +27,21 @@ using ::testing::SizeIs;
 
 using Pids = std::map<std::string, pid_t>;
 
+// The real one, which a test can put forward.
+class ForwardClock final : public Clock {
+ public:
+  absl::Duration now() override { return real_clock().now() + ahead_; }
+  void sleep_until(absl::Duration deadline) override {
+    real_clock().sleep_until(deadline - ahead_);
+  }
+  absl::Duration thread_time() override { return real_clock().thread_time(); }
+  absl::Time wall_now() override { return real_clock().wall_now() + ahead_; }
+  void skip(absl::Duration time) { ahead_ += time; }
+
+ private:
+  absl::Duration ahead_;
+};
+
 // 2 stages x 2 lanes on 2 nodes (a stage each) and a spare one.
 class ProtectedJob : public RunObserver {
  public:
@@ -73,7 +88,7 @@ class ProtectedJob : public RunObserver {
   }
 
   RunOutcome run() {
-    const auto outcome = run_protected(real_files(), real_clock(), options_, *this);
+    const auto outcome = run_protected(real_files(), clock_, options_, *this);
     EXPECT_TRUE(outcome.ok()) << outcome.status();
     EXPECT_THAT(pids(), IsEmpty()) << "nobody is left";
     return *outcome;
@@ -101,6 +116,7 @@ class ProtectedJob : public RunObserver {
     return TestFolder::read(folder_.path("logs/" + name + ".log"));
   }
   ProtectedRunOptions& options() { return options_; }
+  ForwardClock& clock() { return clock_; }  // of the run, not of the processes
 
   ProtectedJob& at_line(const std::string& line, std::function<void()> act) {
     at_line_[line] = std::move(act);
@@ -125,6 +141,7 @@ class ProtectedJob : public RunObserver {
 
  private:
   TestFolder folder_;
+  ForwardClock clock_;
   ProtectedRunOptions options_;
   std::map<int64_t, std::function<void()>> at_step_;
   std::map<std::string, std::function<void()>> at_line_;
@@ -293,13 +310,26 @@ TEST(ProtectedRun, ASignalDrains) {
   }
 }
 
-TEST(ProtectedRun, ASecondSignalQuitsAtOnce) {
+// timeout(1) signals its child and then its group.
+TEST(ProtectedRun, SignalsThatComeTogetherAreOne) {
+  ProtectedJob job(1'000'000);
+  job.at_step(30, [] { ::kill(::getpid(), SIGINT); });
+  job.at_line("once more quits", [] { ::kill(::getpid(), SIGINT); });
+  const RunOutcome outcome = job.run();
+  EXPECT_EQ(outcome.status, RunStatus::kDrained) << outcome.reason << "\n" << job.said();
+  EXPECT_THAT(job.digest(), SizeIs(32));
+}
+
+TEST(ProtectedRun, ALaterSignalQuitsAtOnce) {
   ProtectedJob job(1'000'000);
   job.at_step(30, [&] {
     ::kill(job.pids().at("1.1"), SIGSTOP);  // the drain has to wait
     ::kill(::getpid(), SIGINT);
   });
-  job.at_line("once more quits", [] { ::kill(::getpid(), SIGTERM); });
+  job.at_line("once more quits", [&] {
+    job.clock().skip(absl::Milliseconds(1500));
+    ::kill(::getpid(), SIGTERM);
+  });
   const RunOutcome outcome = job.run();
   EXPECT_EQ(outcome.status, RunStatus::kFailed);
   EXPECT_EQ(outcome.exit_code, 128 + SIGTERM);
@@ -312,6 +342,17 @@ TEST(ProtectedRun, BadInputIsNotTriedAgain) {
   EXPECT_EQ(outcome.status, RunStatus::kFailed);
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_EQ(outcome.reason, "data.path: found nothing");
+}
+
+// The input is fine, but nothing comes of it.
+TEST(ProtectedRun, ADivergedJobIsNotTriedAgain) {
+  ProtectedJob job;
+  const RunOutcome outcome =
+      job.script("-1 0 9 diverge\n-1 1 9 diverge\n-1 2 9 diverge\n-1 3 9 diverge").run();
+  EXPECT_EQ(outcome.status, RunStatus::kFailed);
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.reason, "training diverged");
+  EXPECT_THAT(outcome.failures, IsEmpty()) << job.said();
 }
 
 TEST(ProtectedRun, AProgramThatDoesNotExistIsSaid) {

@@ -20,6 +20,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/hopeless.h"
 #include "env/clock.h"
 #include "env/files.h"
 #include "sim/hash_trainer.h"
@@ -54,6 +55,7 @@ class Deeds {
     while (at->second == "stall") ::pause();
     if (at->second == "leave") std::_Exit(0);
     if (at->second == "refuse") return InvalidInput("data.path: found nothing");
+    if (at->second == "diverge") return Hopeless("training diverged");
     return at->second == "fail" ? Internal("the disk is full") : absl::OkStatus();
   }
 

@@ -112,7 +112,8 @@ class Nodes(Run):
         address = f"127.0.0.1:{free_port()}"
         self.processes = [subprocess.Popen(
             [EVERMOE, "node", TINY, *words, "--out", str(out), "--node", str(node), "--nodes", str(count), "--join", address,
-             "--json", *flags], stdout=subprocess.PIPE, stderr=self.log, text=True) for node in range(count)]
+             "--json", *flags], stdout=subprocess.PIPE, stderr=self.log, text=True, start_new_session=True)
+            for node in range(count)]
         self.process = self.processes[0]
         self.summary = None
 

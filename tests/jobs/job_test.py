@@ -132,7 +132,7 @@ class Diverged(unittest.TestCase):
                 self.assertEqual(good["status"], "finished", good)
                 with job.start(*self.ABSURD) as run:
                     pass
-                self.assertEqual((run.summary["status"], run.summary["exit_code"]), ("failed", 2), run.story())
+                self.assertEqual((run.summary["status"], run.summary["exit_code"]), ("failed", 1), run.story())
                 self.assertIn("training diverged: 4 skipped steps in a row", run.summary["reason"])
                 self.assertIn("the newest good checkpoint is that of step 6", run.summary["reason"])
                 record = json.loads((run.out / "divergence.json").read_text())
@@ -152,7 +152,7 @@ class Diverged(unittest.TestCase):
         with job.start(*self.ABSURD, "train.skipped_steps_max=1000", "train.steps=20", "checkpoint.every_steps=0",
                        "evaluate.every_steps=0") as run:
             pass
-        self.assertEqual((run.summary["status"], run.summary["exit_code"]), ("failed", 2), run.story())
+        self.assertEqual((run.summary["status"], run.summary["exit_code"]), ("failed", 1), run.story())
         self.assertIn("the state at step 20 is not finite", run.summary["reason"])
         self.assertNotEqual(command("digest", job.out)[0], 0)
 
@@ -196,6 +196,14 @@ class Launchers(unittest.TestCase):
             pass
         self.assertEqual(done.summary["status"], "nothing to do", done.story())
         self.assertEqual([p.returncode for p in done.processes], [0, 0], done.story())
+
+    def test_ctrl_c_in_the_terminal_of_a_node_drains_the_job_and_costs_no_worker(self):
+        with Nodes(self, 2, *SMALL, "train.steps=100000") as nodes:
+            nodes.wait_step(7)
+            os.killpg(nodes.processes[1].pid, signal.SIGINT)  # its workers are in its group
+        self.assertEqual(nodes.summary["status"], "drained", nodes.story())
+        self.assertEqual(nodes.summary["failures"], [], nodes.story())
+        self.assertEqual([p.returncode for p in nodes.processes], [0, 0], nodes.story())
 
     def test_bad_input_ends_all_nodes(self):
         with Nodes(self, 2, *SMALL, "train.steps=2") as nodes:

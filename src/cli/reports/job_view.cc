@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "cli/reports/progress_view.h"
 #include "config/job_data.h"
-#include "control/controller/protection_fit.h"
+#include "control/launch/protection_fit.h"
 
 namespace evermoe {
 namespace {

@@ -86,9 +86,10 @@ void Agent::take_signals() {
   if (options_.signals == nullptr) return;
   for (const int number : options_.signals->take()) {
     log_info(absl::StrCat("signal ", number));
-    if (++signals_seen_ > 1)
+    const StopRequest::Meaning meaning = stop_.on_signal(clock_.now());
+    if (meaning == StopRequest::Meaning::kQuit)
       end_ = QuitAgent{false, absl::StrCat("signal ", number, " again: quit at once")};
-    else if (controller_ != nullptr)
+    else if (meaning == StopRequest::Meaning::kDrain && controller_ != nullptr)
       controller_->send({0, Drain{}});
   }
 }
@@ -98,7 +99,7 @@ void Agent::hear_controller(const Envelope& envelope) {
   if (const auto* const welcome = std::get_if<Welcome>(&envelope.message)) {
     log_info(absl::StrCat("attached to controller ", welcome->life));
     last_break_.clear();
-    if (signals_seen_ > 0) controller_->send({0, Drain{}});
+    if (stop_.is_drain_wanted()) controller_->send({0, Drain{}});
   }
   apply(core_.on_controller(clock_.now(), envelope));
 }

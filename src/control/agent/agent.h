@@ -37,8 +37,9 @@ struct AgentOptions {
   // For a worker that plays `rank` from view `since` on and attaches to this agent at `agent`.
   std::function<WorkerCommand(Rank rank, View since, const std::string& agent)> command;
   int kept_fd = -1;  // as in WorkerProcessOptions
-  // Of this process, which outlives the agent: the first one asks for the end of the job, the
-  // second one ends the node at once. Null: signals are not looked at.
+  // Of this process, which outlives the agent: the first one asks for the end of the job, one that
+  // comes more than StopRequest::kOneWish later ends the node at once. Null: signals are not looked
+  // at.
   SignalInbox* signals = nullptr;
   AgentCoreOptions core;
 };
@@ -91,7 +92,7 @@ class Agent final : private StreamEvents {
   std::unique_ptr<ControlCall> controller_;
   std::string last_break_;  // why the last call broke, said once
   std::unique_ptr<ControlListener> listener_;
-  int signals_seen_ = 0;
+  StopRequest stop_;
   std::optional<EndJob> job_end_;
   std::optional<QuitAgent> end_;
 };

@@ -152,8 +152,7 @@ void AgentCore::handle(const Envelope&, const Drain&) {
   for (auto& worker : workers_) ask_to_drain(worker);
 }
 
-// Once, because a second signal means something else; and not before it has attached, because a
-// program that has just begun does not listen to signals yet.
+// Not before it has attached, because a program that has just begun does not listen to signals yet.
 void AgentCore::ask_to_drain(Workers::value_type& worker) {
   if (!worker.second.stream || std::exchange(worker.second.is_asked_to_drain, true)) return;
   actions_.emplace_back(SignalWorker{worker.first, SIGTERM});

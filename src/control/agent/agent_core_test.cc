@@ -339,7 +339,7 @@ TEST(AgentCore, WorkersAreAskedToDrainOnce) {
   EXPECT_EQ(agent.from_controller(Drain{}).did(), "ask to drain 5")
       << "a program that has just begun does not listen yet";
   EXPECT_EQ(agent.attaches(6).did(), "ask to drain 6, welcome 0 to 6");
-  EXPECT_EQ(agent.from_controller(Drain{}).did(), "") << "a second signal means something else";
+  EXPECT_EQ(agent.from_controller(Drain{}).did(), "") << "it has been asked";
 }
 
 TEST(AgentCore, LastWordsAreToldOfWhoFailedByItself) {

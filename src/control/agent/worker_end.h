@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "control/controller/controller_core.h"
+#include "control/controller/controller_interface.h"
 #include "control/wire/worker_report.h"
 #include "env/process.h"
 

@@ -61,6 +61,7 @@ class ControlledJob {
       return ends({.how = how});
     }
     ControlledJob& refuses(const std::string& why) { return ends({.how = why, .bad_input = true}); }
+    ControlledJob& diverges() { return ends({.how = "training diverged", .is_hopeless = true}); }
     ControlledJob& leaves() {
       return ends({.how = "ended before its work was done", .is_clean = true});
     }

@@ -8,14 +8,19 @@
 
 namespace evermoe {
 
+using Phase = RoleState::Phase;
+
 ControllerCore::ControllerCore(Topology topology, ControllerOptions options, absl::Duration now)
     : topology_(std::move(topology)),
       options_(options),
       now_(now),
-      role_states_(static_cast<size_t>(topology_.world_size())),
-      adoption_ends_(now + options.adoption),
-      stage_epochs_(static_cast<size_t>(topology_.stages())),
-      pace_(options.medians_max) {}
+      roles_(topology_.world_size()),
+      nodes_(options.silence_max / 2),
+      view_(topology_, options_),
+      limits_(options_),
+      watch_(options_),
+      journal_(topology_),
+      adoption_ends_(now + options.adoption) {}
 
 std::vector<ControllerAction> ControllerCore::on(absl::Duration now, const ControllerEvent& event) {
   now_ = std::max(now_, now);
@@ -29,152 +34,180 @@ std::vector<ControllerAction> ControllerCore::on(absl::Duration now, const Contr
 
 absl::Duration ControllerCore::next_deadline() const {
   absl::Duration next = is_adopting_ ? adoption_ends_ : absl::InfiniteDuration();
-  for (const RoleState& role_state : role_states_) {
-    next = std::min(next, role_state.deadline);
+  next = std::min(next, roles_.next_deadline());
+  if (is_open() && suspicion_) next = std::min(next, suspicion_->due());
+  if (roles_.is_any_missing() && limits_.start_at() > now_)
+    next = std::min(next, limits_.start_at());
+  return std::min(next, pace_deadline());
+}
+
+void ControllerCore::tell_in_view(const std::string& text) {
+  tell(absl::StrCat("view ", view().value, ": ", text));
+}
+
+// ---- time
+
+void ControllerCore::check_deadlines() {
+  for (int32_t r = 0; r < topology_.world_size(); ++r) {
+    const RoleState& late = roles_[Rank(r)];
+    const bool silent = is_silent(late);
+    if (!silent && now_ < late.deadline) continue;
+    const std::string why = silent ? absl::StrCat("hung: no sign of life for ",
+                                                  absl::FormatDuration(options_.silence_max))
+                            : late.phase == Phase::kStarting ? "did not come up in time"
+                                                             : "did not report in time";
+    kill_and_lose(Rank(r), why, why);
+    if (has_ended_) return;
   }
-  if (is_open_ && suspicion_) next = std::min(next, suspicion_->due);
-  const bool is_backing_off =
-      std::any_of(role_states_.begin(), role_states_.end(), [](const RoleState& role_state) {
-        return role_state.phase == RoleState::Phase::kNone && !role_state.released;
-      });
-  if (is_backing_off && start_at_ > now_) next = std::min(next, start_at_);
-  next = std::min(next, pace_deadline());
-  return next;
+  if (is_open() && suspicion_ && now_ >= suspicion_->due()) {
+    follow_suspicion();
+    if (!is_open()) return;
+  }
+  if (!has_ended_) watch_pace();
 }
 
-bool ControllerCore::is_present(Rank rank, View since) const {
-  const RoleState& role_state = role_states_[static_cast<size_t>(rank.value)];
-  return role_state.phase == RoleState::Phase::kJoined && role_state.since == since;
+// The line to its node may be broken or slow: only what its agent says, and it does not, tells of a
+// worker.
+bool ControllerCore::is_silent(const RoleState& role) const {
+  const auto agent = nodes_.heard(role.node);
+  return role.phase == Phase::kJoined && agent && *agent >= role.heard + options_.silence_max;
 }
 
-bool ControllerCore::all_joined() const {
-  return std::all_of(role_states_.begin(), role_states_.end(), [](const RoleState& role_state) {
-    return role_state.phase == RoleState::Phase::kJoined;
-  });
+void ControllerCore::follow_suspicion() {
+  const Suspicion suspicion = *std::exchange(suspicion_, std::nullopt);
+  const std::optional<Rank> accused = suspicion.accused();
+  if (!accused) return open_next_view(suspicion.what());
+  kill_and_lose(*accused, suspicion.what(), absl::StrCat("accused: ", suspicion.what()));
 }
 
-RecoveryRecord* ControllerCore::present_recovery() {
-  return recoveries_.empty() || recoveries_.back().is_over() ? nullptr : &recoveries_.back();
+absl::Duration ControllerCore::pace_deadline() const {
+  if (!is_open() || has_ended_ || is_adopting_) return absl::InfiniteDuration();
+  return watch_.deadline(progress_.newest(), journal_.is_loading());
 }
 
-// ---- decisions
+void ControllerCore::watch_pace() {
+  if (now_ < pace_deadline()) return;
+  if (!watch_.is_probe()) {
+    watch_.probe();
+    return open_next_view(
+        absl::StrCat("nothing has happened for ", absl::FormatDuration(now_ - watch_.moved()),
+                     "; a step takes ", absl::FormatDuration(watch_.median_step())));
+  }
+  watch_.end_probe();
+  const std::vector<Rank> still = who_stands_still(topology_, roles_, view());
+  if (still.empty()) {
+    const std::string why = "the job stands still though all its workers move";
+    view_.restart_next(why);
+    return open_next_view(why);
+  }
+  for (const Rank rank : still) {
+    const std::string why = "hung: its stage does not move";
+    kill_and_lose(rank, why, why, /*is_same_loss=*/rank != still.front());
+    if (has_ended_) return;
+  }
+}
+
+// ---- views
 
 void ControllerCore::open_next_view(const std::string& why) {
-  view_ = View(std::max(view_, options_.views_after).value + 1);
-  is_open_ = false;
+  view_.open_next();
   suspicion_.reset();
-  was_commit_ = false;
-  probe_due_.reset();
-  actions_.push_back(JobEvent{absl::StrCat("view ", view_.value, ": ", why)});
+  watch_.on_stop();
+  tell_in_view(why);
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
-    RoleState& member = role_state(Rank(r));
+    RoleState& member = roles_[Rank(r)];
     member.report.reset();
-    if (member.phase != RoleState::Phase::kJoined) continue;
+    if (member.phase != Phase::kJoined) continue;
     member.deadline = now_ + options_.report_max;
-    actions_.push_back(SendOrder{Rank(r), member.since, StopOrder{view_, number_of_recovery()}});
+    actions_.push_back(SendOrder{Rank(r), member.since, StopOrder{view(), journal_.number()}});
   }
 }
 
 void ControllerCore::reconsider() {
-  if (is_adopting_) {
-    const bool complete = all_joined();
-    const bool expects_nobody =
-        !options_.takes_over && static_cast<int>(agents_.size()) >= options_.nodes;
-    if (!complete && !expects_nobody && now_ < adoption_ends_) return;
-    is_adopting_ = false;
-    if (view_ > View(0)) lose_the_absent();
-    moved_ = now_;
-    if (!(complete && is_open_))
-      open_next_view(view_ == View(0) ? "the job begins" : "a new controller takes over");
-  }
+  if (is_adopting_ && !end_adoption()) return;
   start_missing();
-  if (is_open_) return release_if_finished();
-  const bool ready =
-      std::all_of(role_states_.begin(), role_states_.end(), [](const RoleState& role_state) {
-        return role_state.phase == RoleState::Phase::kJoined && role_state.report.has_value();
-      });
-  if (ready) send_plan();
+  if (is_open()) return release_if_finished();
+  if (roles_.have_all_reported()) send_plan();
 }
 
-// Roles that were lost while no controller looked.
-void ControllerCore::lose_the_absent() {
+bool ControllerCore::end_adoption() {
+  const bool complete = roles_.are_all_joined();
+  const bool expects_nobody = !options_.takes_over && nodes_.known() >= options_.nodes;
+  if (!complete && !expects_nobody && now_ < adoption_ends_) return false;
+  is_adopting_ = false;
+  if (view() > View(0)) lose_the_absent();
+  watch_.begin(now_);
+  if (!(complete && is_open()))
+    open_next_view(view() == View(0) ? "the job begins" : "a new controller takes over");
+  return true;
+}
+
+void ControllerCore::start_missing() {
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
-    if (role_state(Rank(r)).phase != RoleState::Phase::kNone) continue;
-    note_loss(Rank(r), "gone when the new controller came");
+    RoleState& missing = roles_[Rank(r)];
+    if (missing.phase != Phase::kNone || missing.released) continue;
+    if (missing.since != View(0) && now_ < limits_.start_at()) continue;
+    const auto node = node_for(Rank(r), roles_, nodes_, options_.nodes, now_);
+    if (!node) continue;  // waits for an agent
+    roles_.start(Rank(r), *node, std::max(view(), View(1)), now_ + options_.start_max);
+    missing.failures_seen = limits_.failures();
+    actions_.push_back(StartWorker{*node, Rank(r), missing.since});
   }
 }
 
 void ControllerCore::send_plan() {
-  PlanInputs inputs;
-  inputs.view = view_;
-  inputs.topology = &topology_;
   const CopyHolders holders = this->holders();
-  inputs.holders = holders.holders_of;
-  inputs.former_holders = former_holders_;
-  inputs.is_protected = options_.is_protected;
-  for (const RoleState& role_state : role_states_) {
-    inputs.table.push_back({role_state.address, role_state.since});
-    inputs.reports.push_back(*role_state.report);
-  }
-  inputs.restart_reason = std::exchange(restart_reason_, "");
-  Plan plan = make_plan(inputs);
+  Plan plan = view_.plan(roles_, holders);
   note_unseen_losses(plan);
-  plan.recovery = number_of_recovery();
-  if (plan.restart_all && newest_ > Commit(-1) && !options_.restart_all_allowed) {
-    return end(false, absl::StrCat("cannot go on exactly: ", absl::StrJoin(plan.reasons, "; ")));
-  }
-  if (plan.restart_all) {
-    if (!options_.is_protected && has_planned_ && planned_failures_ == failures_counted_) {
-      count_failure(absl::StrJoin(plan.reasons, "; "));  // nobody was lost
-      if (has_ended_) return;
-    }
-    newest_ = Commit(-1);
-    restarted_ = view_;
-  }
-  has_planned_ = true;
-  planned_failures_ = failures_counted_;
-  for (const int stage : plan.rolled_back) stage_epochs_[static_cast<size_t>(stage)] = view_;
-  if (plan.restart_all) std::fill(stage_epochs_.begin(), stage_epochs_.end(), view_);
-  follow_recovery(plan);
-  for (const std::string& reason : plan.reasons)
-    actions_.push_back(JobEvent{absl::StrCat("view ", view_.value, ": ", reason)});
-  if (holders_told_ != holders.reason)
-    actions_.push_back(JobEvent{absl::StrCat("view ", view_.value, ": ", holders.reason)});
-  holders_told_ = holders.reason;
-  is_open_ = true;
-  moved_ = now_;
-  if (std::exchange(is_probing_, false))
-    probe_due_ = now_ + std::max(options_.probe_min, pace_.median());
-  former_holders_ = plan.holders;
+  plan.recovery = journal_.number();
+  if (!may_send(plan)) return;
+  limits_.on_plan();
+  journal_.on_plan(now_, plan);
+  watch_.on_plan(now_);
+  for (const std::string& reason : plan.reasons) tell_in_view(reason);
+  if (std::exchange(holders_told_, holders.reason) != holders.reason) tell_in_view(holders.reason);
+  view_.open(plan);
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
-    RoleState& member = role_state(Rank(r));
-    const int stage = topology_.role_of(Rank(r)).stage;
-    if (plan.restart_all || stage_epochs_[static_cast<size_t>(stage)] == view_)
-      member.finished = false;
-    member.failures_seen = failures_counted_;
+    RoleState& member = roles_[Rank(r)];
+    if (view_.stage_epoch(Rank(r)) == view()) member.finished = false;
+    member.failures_seen = limits_.failures();
     actions_.push_back(SendOrder{Rank(r), member.since, plan});
   }
 }
 
-void ControllerCore::release_if_finished() {
-  const bool all =
-      std::all_of(role_states_.begin(), role_states_.end(), [](const RoleState& role_state) {
-        return role_state.phase == RoleState::Phase::kJoined && role_state.finished &&
-               !role_state.released;
-      });
-  if (!all) return;
-  for (int32_t r = 0; r < topology_.world_size(); ++r) {
-    role_state(Rank(r)).released = true;
-    actions_.push_back(SendOrder{Rank(r), role_state(Rank(r)).since, ReleaseOrder{}});
+// False: the job has ended instead.
+bool ControllerCore::may_send(const Plan& plan) {
+  if (!plan.restart_all) return true;
+  const std::string reasons = absl::StrJoin(plan.reasons, "; ");
+  if (progress_.newest() > Commit(-1) && !options_.restart_all_allowed) {
+    end(false, absl::StrCat("cannot go on exactly: ", reasons));
+    return false;
   }
-  if (RecoveryRecord* const record = present_recovery(); record != nullptr) record->resumed = now_;
+  if (!options_.is_protected && limits_.is_unexplained()) count_failure(reasons);
+  if (has_ended_) return false;
+  progress_.on_restart(view());
+  return true;
+}
+
+void ControllerCore::release_if_finished() {
+  if (!roles_.have_all_finished()) return;
+  for (int32_t r = 0; r < topology_.world_size(); ++r) {
+    roles_[Rank(r)].released = true;
+    actions_.push_back(SendOrder{Rank(r), roles_[Rank(r)].since, ReleaseOrder{}});
+  }
+  journal_.on_resumed(now_);
+}
+
+// After the release nothing can be lost any more: everything is on disk.
+void ControllerCore::end_if_all_gone() {
+  if (roles_.are_all_gone()) end(true, "finished");
 }
 
 void ControllerCore::end(bool ok, std::string reason, bool bad_input) {
   has_ended_ = true;
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
-    const RoleState& left = role_states_[static_cast<size_t>(r)];
-    if (left.phase != RoleState::Phase::kNone)
+    const RoleState& left = roles_[Rank(r)];
+    if (left.phase != Phase::kNone)
       actions_.push_back(KillWorker{left.node, Rank(r), left.since, "the job ends"});
   }
   actions_.push_back(EndJob{ok, bad_input, std::move(reason)});

@@ -171,6 +171,14 @@ TEST(ControllerCore, BadInputEndsTheJobWithoutRestart) {
   EXPECT_TRUE(job.core().recoveries().empty());
 }
 
+TEST(ControllerCore, DivergenceEndsTheJobWithoutRestartThoughTheInputIsNotBad) {
+  Job job = unprotected();
+  job.begins().commits(1, 5).worker(0).diverges();
+  EXPECT_THAT(job.did(), testing::EndsWith("fail"));
+  EXPECT_EQ(job.end().reason, "training diverged");
+  EXPECT_TRUE(job.core().recoveries().empty());
+}
+
 TEST(ControllerCore, AWorkerThatComputesOtherBitsIsRefused) {
   Job job = unprotected();
   for (int rank = 0; rank < Job::kWorkers; ++rank)

@@ -109,6 +109,27 @@ TEST_F(Losses, NobodyIsHungBecauseHisAgentIsNotHeard) {
   EXPECT_TRUE(killed_.empty()) << killed_[0];
 }
 
+// It may be lost, and what is started there with it.
+TEST_F(Losses, ARoleIsNotStartedOnANodeThatIsNotHeard) {
+  for (const bool comes_back : {true, false}) {
+    begin(2);
+    wait(4, {0}, {0});
+    Trouble trouble;
+    trouble.view = core_->view();
+    trouble.rank = Rank(0);
+    trouble.accused = Rank(1);
+    on(MemberSaid{Rank(0), since_[0], trouble});
+    wait(1, {0}, {0});
+    ASSERT_EQ(killed_.size(), 1u);
+    EXPECT_TRUE(started_.empty());
+    on(comes_back ? ControllerEvent(AgentAlive{Node(1)}) : AgentLost{Node(1), "no sign of life"});
+    ASSERT_EQ(started_.size(), 1u);
+    EXPECT_EQ(started_[0].node, Node(comes_back ? 1 : 0));
+    killed_.clear();
+    started_.clear();
+  }
+}
+
 // ---- a controller that takes over
 
 class TakesOver : public testing::Test {
@@ -142,7 +163,7 @@ class TakesOver : public testing::Test {
 // Some may be in a view that a former controller opened, and cannot be heard.
 TEST_F(TakesOver, ItsViewsAreNewerThanAllBeforeEvenIfItHasMetNobody) {
   now_ += absl::Seconds(3);
-  on(TimePassed{});
+  on(AgentAlive{Node(0)});
   EXPECT_EQ(core_->view(), View(1001));
   ASSERT_EQ(started_.size(), 3u);
   EXPECT_EQ(started_[0].since, View(1001)) << "nor has its process been in one of them";

@@ -21,6 +21,7 @@
 #include <variant>
 #include <vector>
 
+#include "control/controller/controller_core.h"
 #include "control/controller/stall_adjusted_clock.h"
 #include "control/wire/control_messages.h"
 #include "control/wire/control_stream.h"

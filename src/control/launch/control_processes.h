@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "control/agent/agent.h"
-#include "control/controller/controller_core.h"
+#include "control/controller/controller_interface.h"
 #include "parallel/topology.h"
 
 namespace CLI {

@@ -1,45 +1,99 @@
+#include "control/launch/protected_run.h"
+
 #include <poll.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "control/launch/protected_run_loop.h"
-#include "control/launch/workers_file.h"
+#include "control/launch/control_children.h"
+#include "control/launch/controller_line.h"
+#include "control/launch/process_faults.h"
+#include "control/launch/run_story.h"
+#include "control/launch/signal_inbox.h"
+#include "faults/injected_faults.h"
 
 namespace evermoe {
 namespace {
 
-constexpr size_t kArrivedMax = 1 << 20;
+constexpr int kExitFailed = 1;
+// How long controller and agents may take to end by themselves after the job.
+constexpr absl::Duration kFarewellMax = absl::Seconds(10);
 constexpr absl::Duration kSleepMax = absl::Milliseconds(500);
-constexpr absl::Duration kRetry = absl::Milliseconds(50);
+constexpr absl::Duration kUnattachedSleepMax = absl::Milliseconds(50);
 
-// A name that vanishes with the process that listens there, so that the next controller can take
-// it.
-std::string address_at(absl::Duration now) {
-  return absl::StrCat("unix-abstract:evermoe-", ::getpid(), "-", absl::ToInt64Nanoseconds(now));
+ControllerLineOptions line_options(const ProtectedRunOptions& options, const std::string& address) {
+  return {.address = address,
+          .beat = options.agent.beat,
+          .own_standstill = options.agent.own_standstill,
+          .attached_max = options.agent.silence_max,
+          .start_max = options.control_start_max};
 }
 
-}  // namespace
+// What is done about signals, ends of processes and the controller's words.
+class ProtectedRun {
+ public:
+  ProtectedRun(Files& files, Clock& clock, const ProtectedRunOptions& options,
+               RunObserver& observer, SignalInbox& signals, const std::set<int>& injected)
+      : clock_(clock),
+        options_(options),
+        signals_(signals),
+        began_(clock.now()),
+        story_(files, options, observer, began_),
+        faults_(options.faults, injected, injected_faults_path(options.faults_path), began_),
+        children_(options, began_),
+        line_(line_options(options, children_.address()), clock) {}
 
-ProtectedRun::ProtectedRun(Files& files, Clock& clock, const ProtectedRunOptions& options,
-                           RunObserver& observer, SignalInbox& signals,
-                           const std::set<int>& injected)
-    : files_(files),
-      clock_(clock),
-      options_(options),
-      observer_(observer),
-      signals_(signals),
-      topology_(options.controller.lanes, std::ssize(options.controller.lanes)),
-      arrived_(kArrivedMax),
-      book_(clock.now()),
-      began_(clock.now()),
-      faults_(options.faults, injected, injected_faults_path(options.faults_path), began_),
-      local_address_(address_at(clock.now())),
-      address_(options.address.empty() ? local_address_ : options.address),
-      time_(clock.now(), options.agent.own_standstill) {}
+  RunOutcome run();
+
+ private:
+  void wait();
+  void on_signal(int number);
+  void inject(const Fault& fault);
+
+  void hear(const Welcome&);
+  void hear(const WorkerReport& report);
+  void hear(const RoleProcess& process);
+  void hear(const NodeLost& lost);
+  void hear(const RecoveryNote& note) { story_.hear(children_.life(), note); }
+  void hear(const EndJob& end);
+  template <typename Other>
+  void hear(const Other& message) {
+    if constexpr (requires { story_.hear(message); }) story_.hear(message);  // else Beat
+  }
+
+  void start_controller();
+  void start_agent(Node node);
+  void look_after_controller();
+  void look_after_agents();
+  void on_agent_lost(const ControlChildren::LostAgent& agent);
+  void look_after_line();
+
+  void fail(int exit_code, const std::string& reason);
+  bool is_over() const;
+  void write_processes() { story_.write_processes(children_.pids()); }
+
+  Clock& clock_;
+  const ProtectedRunOptions& options_;
+  SignalInbox& signals_;
+  const absl::Duration began_;
+  RunStory story_;
+  ProcessFaults faults_;
+  ControlChildren children_;
+  ControllerLine line_;
+  StopRequest stop_;
+  absl::Duration return_at_;                      // of a node, when none is left
+  int controller_losses_ = 0, agent_losses_ = 0;  // since the newest step
+  std::optional<EndJob> end_;
+  absl::Duration farewell_ends_;
+  struct Failure {
+    int exit_code = kExitFailed;
+    std::string reason;
+  };
+  std::optional<Failure> failure_;
+};
 
 RunOutcome ProtectedRun::run() {
   const auto& core = options_.controller.core;
@@ -49,178 +103,154 @@ RunOutcome ProtectedRun::run() {
   while (!is_over()) {
     wait();
     for (const int number : signals_.take()) on_signal(number);
-    take_mail();
+    line_.take([this](const ControlMessage& message) {
+      std::visit([this](const auto& m) { hear(m); }, message);
+    });
     look_after_controller();
     look_after_agents();
-    look_after_call();
+    look_after_line();
     faults_.inject_due(clock_.now(), [this](const Fault& fault) { inject(fault); });
   }
-  call_.reset();
-  agents_.clear();
-  controller_.reset();
-  workers_.clear();
-  write_workers();
-  return outcome();
+  line_.hang_up();
+  children_.end_all();
+  story_.forget_workers();
+  write_processes();
+  return failure_ ? story_.outcome(failure_->exit_code, failure_->reason) : story_.outcome(*end_);
 }
 
 bool ProtectedRun::is_over() const {
   if (failure_) return true;
   if (!end_) return false;
-  return (agents_.empty() && controller_ == nullptr) || clock_.now() >= farewell_ends_;
+  return (!children_.has_agents() && !children_.has_controller()) || clock_.now() >= farewell_ends_;
 }
 
 void ProtectedRun::wait() {
-  std::vector<pollfd> watched{{signals_.fd(), POLLIN, 0}, {arrived_.fd(), POLLIN, 0}};
-  if (controller_ != nullptr) watched.push_back({controller_->exit_fd(), POLLIN, 0});
-  for (const auto& [node, agent] : agents_) watched.push_back({agent->exit_fd(), POLLIN, 0});
+  std::vector<pollfd> watched{{signals_.fd(), POLLIN, 0}, {line_.fd(), POLLIN, 0}};
+  for (const int fd : children_.exit_fds()) watched.push_back({fd, POLLIN, 0});
   const absl::Duration fault = std::max(faults_.next() - clock_.now(), absl::ZeroDuration());
-  const absl::Duration sleep =
-      std::min(is_attached_ ? kSleepMax : kRetry, fault + absl::Milliseconds(1));
+  const absl::Duration sleep = std::min(line_.is_attached() ? kSleepMax : kUnattachedSleepMax,
+                                        fault + absl::Milliseconds(1));
   ::poll(watched.data(), watched.size(), static_cast<int>(absl::ToInt64Milliseconds(sleep)));
 }
 
 void ProtectedRun::on_signal(int number) {
-  ++signals_seen_;
   const std::string name = number == SIGINT ? "interrupted" : absl::StrCat("signal ", number);
-  if (signals_seen_ > 1) {
-    observer_.on_say(name + ": quitting at once");
+  const StopRequest::Meaning meaning = stop_.on_signal(clock_.now());
+  if (meaning == StopRequest::Meaning::kRepeat) return;
+  if (meaning == StopRequest::Meaning::kQuit) {
+    story_.say(name + ": quitting at once");
     return fail(128 + number, name + " again: quit at once");
   }
-  observer_.on_say(name + ": the workers finish their step, save and end; once more quits at once");
-  if (is_attached_) call_->send({0, Drain{}});
+  story_.say(name + ": the workers finish their step, save and end; once more quits at once");
+  line_.send(Drain{});
 }
 
 void ProtectedRun::inject(const Fault& fault) {
-  observer_.on_say(absl::StrCat("a rehearsed fault fires: ", to_string(fault)));
-  const auto agent = agents_.find(Node(fault.node));
-  const auto worker = workers_.find(absl::StrCat(fault.role.stage, ".", fault.role.lane));
-  if (fault.kind == FaultKind::kKillController && controller_ != nullptr) controller_->kill_group();
-  if (fault.kind == FaultKind::kKillNode && agent != agents_.end()) agent->second->kill_group();
-  if (worker == workers_.end()) return;
-  if (fault.kind == FaultKind::kKillWorker) ::kill(worker->second, SIGKILL);
-  if (fault.kind == FaultKind::kStopWorker) ::kill(worker->second, SIGSTOP);
+  story_.say(absl::StrCat("a rehearsed fault fires: ", to_string(fault)));
+  if (fault.kind == FaultKind::kKillController) children_.kill_controller();
+  if (fault.kind == FaultKind::kKillNode) children_.kill_agent(Node(fault.node));
+  const auto worker = story_.worker(absl::StrCat(fault.role.stage, ".", fault.role.lane));
+  if (!worker) return;
+  if (fault.kind == FaultKind::kKillWorker) ::kill(*worker, SIGKILL);
+  if (fault.kind == FaultKind::kStopWorker) ::kill(*worker, SIGSTOP);
 }
 
-void ProtectedRun::fail(int exit_code, std::string reason) {
-  if (failure_) return;
-  failure_.emplace();
-  failure_->exit_code = exit_code;
-  failure_->reason = std::move(reason);
+void ProtectedRun::fail(int exit_code, const std::string& reason) {
+  if (!failure_) failure_ = Failure{exit_code, reason};
 }
 
-// ---- the line to the controller
-
-void ProtectedRun::look_after_call() {
-  const absl::Duration now = clock_.now();
-  if (call_ == nullptr && now >= retry_at_ && !end_ && !failure_) {
-    call_.reset(new ControlCall(address_, StreamNumber(++calls_), *this));
-    call_->send({0, RunHello{}});
-  }
-  if (end_) call_.reset();  // the controller waits for us to go
-  if (!is_attached_ || now < next_beat_) return;
-  next_beat_ = now + options_.agent.beat;
-  call_->send({0, Beat{}});
-}
-
-void ProtectedRun::take_mail() {
-  for (const Arrived& one : arrived_.take()) {
-    if (call_ == nullptr || one.stream != StreamNumber(calls_)) continue;
-    if (one.envelope) {
-      heard_ = time_.at(clock_.now());
-      std::visit([this](const auto& message) { hear(message); }, one.envelope->message);
-    } else {
-      call_.reset();
-      is_attached_ = false;
-      heard_ = time_.at(clock_.now());  // from now on it is given the time to come up
-      retry_at_ = clock_.now() + kRetry;
-    }
-  }
-}
+// ---- what the controller says
 
 void ProtectedRun::hear(const Welcome&) {
-  is_attached_ = true;
-  if (signals_seen_ > 0) call_->send({0, Drain{}});
+  if (stop_.is_drain_wanted()) line_.send(Drain{});
 }
 
 void ProtectedRun::hear(const WorkerReport& report) {
-  note(report);
-  observer_.on_report(report);
-}
-
-void ProtectedRun::note(const WorkerReport& report) {
-  using Kind = WorkerReport::Kind;
-  if (report.kind == Kind::kReady && report.rank == Rank(0)) book_.on_restarted_from(report.step);
-  if (report.kind == Kind::kFinished) drained_ = report.drained;
-  if (report.kind != Kind::kStep || report.step <= newest_) return;
-  newest_ = report.step;
-  controller_losses_ = agent_losses_ = 0;
+  if (story_.hear(report)) controller_losses_ = agent_losses_ = 0;
 }
 
 void ProtectedRun::hear(const RoleProcess& process) {
-  const std::string role = name_of(process.rank);
-  if (process.pid == 0)
-    workers_.erase(role);
-  else
-    workers_[role] = process.pid;
-  write_workers();
+  story_.hear(process);
+  write_processes();
 }
 
 // A node that the controller has given up must not go on, not even when it was only stopped.
 void ProtectedRun::hear(const NodeLost& lost) {
-  const auto agent = agents_.find(lost.node);
-  if (agent == agents_.end() || agent->second->pid() != lost.agent || agent->second->try_wait())
-    return;
-  observer_.on_say(absl::StrCat("node ", lost.node.value, " is ended: ", lost.why));
-  agent->second->kill_group();
-}
-
-void ProtectedRun::hear(const RecoveryNote& note) {
-  if (const auto line = book_.on_note(life_, note)) observer_.on_say(*line);
+  if (!children_.is_agent(lost.node, lost.agent)) return;
+  story_.say(absl::StrCat("node ", lost.node.value, " is ended: ", lost.why));
+  children_.kill_agent(lost.node);
 }
 
 void ProtectedRun::hear(const EndJob& end) {
   if (end_) return;
   end_ = end;
   farewell_ends_ = clock_.now() + kFarewellMax;
-  is_attached_ = false;
+  line_.detach();
 }
 
-// ---- for people and scripts
-
-std::string ProtectedRun::name_of(Rank rank) const {
-  if (rank.value >= topology_.world_size()) return absl::StrCat("rank ", rank.value);
-  return topology_.name_of(rank);
+void ProtectedRun::look_after_line() {
+  if (end_)
+    line_.hang_up();
+  else if (!failure_)
+    line_.look_after();
 }
 
-void ProtectedRun::write_workers() {
-  std::map<std::string, pid_t> control;
-  if (controller_ != nullptr) control["controller"] = controller_->pid();
-  for (const auto& [node, agent] : agents_)
-    control[absl::StrCat("agent.", node.value)] = agent->pid();
-  absl::Status status =
-      write_workers_file(files_, join_path(options_.out, "workers.json"), workers_);
-  status.Update(write_workers_file(files_, join_path(options_.out, "control.json"), control));
-  // Nothing depends on the file: a full disk is said once and does not stop the job.
-  if (!status.ok() && !workers_file_broken_)
-    observer_.on_say(absl::StrCat("warning: ", status.message()));
-  workers_file_broken_ = !status.ok();
+// ---- processes
+
+void ProtectedRun::start_controller() {
+  if (const absl::Status status = children_.start_controller(); !status.ok())
+    return fail(kExitFailed, std::string(status.message()));
+  line_.give_time();
+  write_processes();
 }
 
-RunOutcome ProtectedRun::outcome() const {
-  RunOutcome outcome;
-  if (failure_) outcome = *failure_;
-  outcome.steps = newest_;
-  outcome.failures = book_.failures();
-  outcome.restarts = book_.restarts();
-  if (failure_ || !end_) return outcome;
-  outcome.exit_code = end_->ok ? 0 : end_->bad_input ? kExitBadInput : kExitFailed;
-  outcome.reason = end_->reason;
-  if (!end_->ok) return outcome;
-  outcome.status = drained_ ? RunStatus::kDrained : RunStatus::kFinished;
-  outcome.reason = drained_ ? "stopped before the last step because it was asked to"
-                            : absl::StrCat("all ", options_.steps.value, " steps are done");
-  return outcome;
+void ProtectedRun::look_after_controller() {
+  if (!children_.has_controller()) return;
+  if (const auto silence = line_.silence()) {
+    story_.say(absl::StrCat("the controller is hung: no sign of life for ",
+                            absl::FormatDuration(*silence)));
+    line_.give_time();
+    children_.kill_controller();
+  }
+  const std::optional<std::string> how = children_.bury_controller();
+  if (!how) return;
+  line_.detach();
+  if (end_) return;
+  story_.on_controller_end(clock_.now(), *how);
+  if (++controller_losses_ > options_.control_losses_max) {
+    return fail(kExitFailed, absl::StrCat("controllers end again and again; the last: ", *how));
+  }
+  story_.say(absl::StrCat("the controller is lost: ", *how, "; the next one takes over"));
+  start_controller();
 }
+
+void ProtectedRun::start_agent(Node node) {
+  if (const absl::Status status = children_.start_agent(node); !status.ok())
+    return fail(kExitFailed, std::string(status.message()));
+  write_processes();
+}
+
+void ProtectedRun::look_after_agents() {
+  for (const ControlChildren::LostAgent& agent : children_.bury_agents()) {
+    // One that ends well may have heard of the end of the job before us.
+    return_at_ = clock_.now() + (agent.is_ok ? kFarewellMax : absl::ZeroDuration());
+    if (!end_ && !agent.is_ok) on_agent_lost(agent);
+    write_processes();
+  }
+  if (children_.has_agents() || end_ || failure_ || clock_.now() < return_at_) return;
+  story_.say(options_.address.empty() ? "no node is left: node 0 starts again"
+                                      : "node 0 starts again");
+  start_agent(Node(0));
+}
+
+void ProtectedRun::on_agent_lost(const ControlChildren::LostAgent& agent) {
+  story_.say(absl::StrCat("node ", agent.node.value, " is lost: its agent: ", agent.how));
+  const auto& core = options_.controller.core;
+  if (++agent_losses_ <= options_.control_losses_max + core.nodes + core.spares) return;
+  fail(kExitFailed, absl::StrCat("agents end again and again; the last: ", agent.how));
+}
+
+}  // namespace
 
 absl::StatusOr<RunOutcome> run_protected(Files& files, Clock& clock,
                                          const ProtectedRunOptions& options,

@@ -54,8 +54,8 @@ struct ProtectedRunOptions {
 };
 
 // Returns when no process of the job runs any more; takes SIGINT, SIGTERM and SIGHUP for
-// itself meanwhile (the first one drains the job, the second one ends it at once); an error only if
-// it cannot begin.
+// itself meanwhile (the first one drains the job, one that comes more than StopRequest::kOneWish
+// later ends it at once); an error only if it cannot begin.
 absl::StatusOr<RunOutcome> run_protected(Files& files, Clock& clock,
                                          const ProtectedRunOptions& options, RunObserver& observer);
 

@@ -44,4 +44,12 @@ std::vector<int> SignalInbox::take() {
   return numbers;
 }
 
+StopRequest::Meaning StopRequest::on_signal(absl::Duration now) {
+  if (!first_) {
+    first_ = now;
+    return Meaning::kDrain;
+  }
+  return now - *first_ <= kOneWish ? Meaning::kRepeat : Meaning::kQuit;
+}
+
 }  // namespace evermoe

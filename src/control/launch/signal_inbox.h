@@ -4,9 +4,11 @@
 #include <signal.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace evermoe {
 
@@ -31,6 +33,25 @@ class SignalInbox {
   const int fd_;
   const sigset_t mask_;  // as it was before
   const struct sigaction pipe_;
+};
+
+// What the signals that a process has taken ask of it. Pure.
+class StopRequest {
+ public:
+  // timeout(1), launchers and shells signal a process and then its whole group: two signals, one
+  // wish. A person who wants something else presses the key later.
+  static constexpr absl::Duration kOneWish = absl::Seconds(1);
+  enum class Meaning {
+    kDrain,   // the first signal: finish the step, save, end
+    kRepeat,  // at most kOneWish after the first: nothing new
+    kQuit,    // a later one: end at once
+  };
+  // `now`: when the signal was taken; never earlier than the call before.
+  Meaning on_signal(absl::Duration now);
+  bool is_drain_wanted() const { return first_.has_value(); }
+
+ private:
+  std::optional<absl::Duration> first_;
 };
 
 }  // namespace evermoe

@@ -39,7 +39,7 @@ auto fields(Is<Progress> auto& m) {
 }
 auto fields(Is<Finished> auto& m) { return std::tie(m.rank, m.step); }
 
-// ---- controller_core.h
+// ---- controller_interface.h
 
 auto fields(Is<MemberJoined> auto& m) {
   return std::tie(m.rank, m.since, m.node, m.address, m.newest_view, m.is_open, m.has_finished,
@@ -48,7 +48,7 @@ auto fields(Is<MemberJoined> auto& m) {
 auto fields(Is<MemberSaid> auto& m) { return std::tie(m.rank, m.since, m.message); }
 auto fields(Is<MemberAlive> auto& m) { return std::tie(m.rank, m.since, m.entered); }
 auto fields(Is<WorkerEnded> auto& m) {
-  return std::tie(m.rank, m.since, m.node, m.how, m.is_clean, m.bad_input);
+  return std::tie(m.rank, m.since, m.node, m.how, m.is_clean, m.bad_input, m.is_hopeless);
 }
 auto fields(Is<StartWorker> auto& m) { return std::tie(m.node, m.rank, m.since); }
 auto fields(Is<KillWorker> auto& m) { return std::tie(m.node, m.rank, m.since, m.why); }
@@ -63,9 +63,9 @@ auto fields(Is<ProtectionState> auto& m) {
                   m.captured_bytes, m.read_wait_seconds, m.copy_wait_seconds, m.copying_seconds);
 }
 auto fields(Is<WorkerReport> auto& m) {
-  return std::tie(m.kind, m.rank, m.step, m.text, m.accused, m.bad_input, m.loss, m.gradient_norm,
-                  m.learning_rate, m.load_imbalance, m.tokens_per_second, m.protection,
-                  m.validation_loss, m.drained);
+  return std::tie(m.kind, m.rank, m.step, m.text, m.accused, m.bad_input, m.is_hopeless, m.loss,
+                  m.gradient_norm, m.learning_rate, m.load_imbalance, m.tokens_per_second,
+                  m.protection, m.validation_loss, m.drained);
 }
 
 // ---- control_messages.h

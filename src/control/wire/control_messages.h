@@ -19,7 +19,7 @@
 #include <variant>
 #include <vector>
 
-#include "control/controller/controller_core.h"
+#include "control/controller/controller_interface.h"
 #include "control/controller/recovery_record.h"
 #include "control/wire/worker_report.h"
 

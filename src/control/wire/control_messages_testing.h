@@ -78,9 +78,15 @@ class RandomMessages {
     m = {rank(), view(), node(), text(), view(), coin(), coin(), view(), commit(), text()};
   }
   void make(MemberAlive& m) { m = {rank(), view(), view()}; }
-  void make(WorkerEnded& m) { m = {rank(), view(), node(), text(), coin(), coin()}; }
+  void make(WorkerEnded& m) { m = {rank(), view(), node(), text(), coin(), coin(), coin()}; }
   void make(WorkerReport& m) {
-    m = {static_cast<WorkerReport::Kind>(below(6)), rank(), step(), text(), std::nullopt, coin()};
+    m = {static_cast<WorkerReport::Kind>(below(6)),
+         rank(),
+         step(),
+         text(),
+         std::nullopt,
+         coin(),
+         coin()};
     if (coin()) m.accused = rank();
     for (double* value : {&m.loss, &m.gradient_norm, &m.learning_rate, &m.load_imbalance,
                           &m.tokens_per_second, &m.validation_loss})

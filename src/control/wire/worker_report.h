@@ -26,7 +26,9 @@ struct WorkerReport {
   Step step;
   std::string text;
   std::optional<Rank> accused;
-  bool bad_input = false;  // kFailed: the user's input is wrong, a restart cannot help
+  // kFailed; with either one a restart cannot help.
+  bool bad_input = false;    // the user's input is wrong
+  bool is_hopeless = false;  // the input is fine, but what it asks for fails: it diverges
   // kStep
   double loss = 0;
   double gradient_norm = 0;

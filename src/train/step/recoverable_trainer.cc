@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/hopeless.h"
 #include "base/log.h"
 #include "experts/placement/rank_state.h"
 
@@ -263,7 +264,7 @@ absl::Status RecoverableTrainer::end_diverged(const Divergence& divergence) cons
         write_file_synced(*environment_.files, own, to_json(divergence, shape, checkpoint)));
     RETURN_IF_ERROR(environment_.files->rename(own, file));
   }
-  return InvalidInput(describe(divergence, shape, checkpoint, file));
+  return Hopeless(describe(divergence, shape, checkpoint, file));
 }
 
 absl::StatusOr<Findings> RecoverableTrainer::close() {

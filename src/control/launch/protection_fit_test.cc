@@ -1,4 +1,4 @@
-#include "control/controller/protection_fit.h"
+#include "control/launch/protection_fit.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

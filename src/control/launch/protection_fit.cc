@@ -1,4 +1,4 @@
-#include "control/controller/protection_fit.h"
+#include "control/launch/protection_fit.h"
 
 #include <algorithm>
 #include <vector>

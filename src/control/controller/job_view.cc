@@ -1,0 +1,48 @@
+#include "control/controller/job_view.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace evermoe {
+
+void JobView::on_joined(const MemberJoined& event) {
+  View& epoch = stage_epochs_[stage_of(event.rank)];
+  epoch = std::max(epoch, event.stage_epoch);
+  if (event.newest_view > number_ || (event.newest_view == number_ && !event.is_open)) {
+    is_open_ = false;
+    number_ = std::max(number_, event.newest_view);
+  }
+}
+
+void JobView::adopt(const MemberJoined& event) {
+  if (event.is_open && event.newest_view == number_) is_open_ = true;
+}
+
+void JobView::open_next() {
+  number_ = View(std::max(number_, options_.views_after).value + 1);
+  is_open_ = false;
+}
+
+Plan JobView::plan(const RoleTable& roles, const CopyHolders& holders) {
+  PlanInputs inputs;
+  inputs.view = number_;
+  inputs.topology = &topology_;
+  inputs.holders = holders.holders_of;
+  inputs.former_holders = former_holders_;
+  inputs.is_protected = options_.is_protected;
+  for (const RoleState& role : roles.all()) {
+    inputs.table.push_back({role.address, role.since});
+    inputs.reports.push_back(*role.report);
+  }
+  inputs.restart_reason = std::exchange(restart_reason_, "");
+  return make_plan(inputs);
+}
+
+void JobView::open(const Plan& plan) {
+  for (const int stage : plan.rolled_back) stage_epochs_[static_cast<size_t>(stage)] = number_;
+  if (plan.restart_all) std::fill(stage_epochs_.begin(), stage_epochs_.end(), number_);
+  former_holders_ = plan.holders;
+  is_open_ = true;
+}
+
+}  // namespace evermoe

@@ -1,0 +1,55 @@
+// The view of a job as its controller has it: its number, whether its plan is out, and in which
+// view each stage last joined. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "control/controller/controller_interface.h"
+#include "control/controller/role_table.h"
+#include "parallel/failure_domains.h"
+#include "parallel/topology.h"
+#include "recovery/plan/make_plan.h"
+
+namespace evermoe {
+
+class JobView {
+ public:
+  // The arguments outlive it.
+  JobView(const Topology& topology, const ControllerOptions& options)
+      : topology_(topology),
+        options_(options),
+        stage_epochs_(static_cast<size_t>(topology.stages())) {}
+
+  View number() const { return number_; }
+  bool is_open() const { return is_open_; }
+  View stage_epoch(Rank rank) const { return stage_epochs_[stage_of(rank)]; }
+
+  // A member has come to life or has found this controller. A newer view that it knows of, and one
+  // of ours that it has not entered, is an unfinished one of a former controller: the next one
+  // settles it.
+  void on_joined(const MemberJoined& event);
+  // While a controller takes over: a view that the member is in is open.
+  void adopt(const MemberJoined& event);
+  // Newer than all before; not open until its plan is out.
+  void open_next();
+  // In the next plan all go back to a durable checkpoint, for this reason.
+  void restart_next(const std::string& reason) { restart_reason_ = reason; }
+
+  // REQUIRES: all roles have reported for this view. Uses up the reason for a restart.
+  Plan plan(const RoleTable& roles, const CopyHolders& holders);
+  void open(const Plan& plan);
+
+ private:
+  size_t stage_of(Rank rank) const { return static_cast<size_t>(topology_.role_of(rank).stage); }
+
+  const Topology& topology_;
+  const ControllerOptions& options_;
+  View number_;
+  bool is_open_ = false;
+  std::vector<View> stage_epochs_;
+  std::string restart_reason_;  // empty: they need not
+  std::vector<std::vector<Rank>> former_holders_;
+};
+
+}  // namespace evermoe

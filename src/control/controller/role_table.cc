@@ -1,0 +1,88 @@
+#include "control/controller/role_table.h"
+
+#include <algorithm>
+
+namespace evermoe {
+
+using Phase = RoleState::Phase;
+
+void RoleTable::start(Rank rank, Node node, View since, absl::Duration deadline) {
+  RoleState& state = (*this)[rank];
+  state.phase = Phase::kStarting;
+  state.node = node;
+  state.since = since;
+  state.deadline = deadline;
+}
+
+bool RoleTable::may_join(const MemberJoined& event) const {
+  const RoleState& state = (*this)[event.rank];
+  if (state.phase == Phase::kJoined) return state.since != event.since;
+  return state.phase == Phase::kNone || state.since == event.since;
+}
+
+void RoleTable::join(const MemberJoined& event, absl::Duration now) {
+  RoleState& state = (*this)[event.rank];
+  state.phase = Phase::kJoined;
+  state.node = event.node;
+  state.since = event.since;
+  state.address = event.address;
+  state.heard = now;
+  state.deadline = absl::InfiniteDuration();
+  state.finished = event.has_finished;
+  state.report.reset();
+}
+
+void RoleTable::lose(Rank rank) {
+  RoleState& state = (*this)[rank];
+  state.phase = Phase::kNone;
+  state.report.reset();
+  state.deadline = absl::InfiniteDuration();
+  state.finished = false;
+}
+
+bool RoleTable::is_present(Rank rank, View since) const {
+  const RoleState& state = (*this)[rank];
+  return state.phase == Phase::kJoined && state.since == since;
+}
+
+bool RoleTable::are_all_joined() const {
+  return std::all_of(states_.begin(), states_.end(),
+                     [](const RoleState& state) { return state.phase == Phase::kJoined; });
+}
+
+bool RoleTable::have_all_reported() const {
+  return std::all_of(states_.begin(), states_.end(), [](const RoleState& state) {
+    return state.phase == Phase::kJoined && state.report.has_value();
+  });
+}
+
+bool RoleTable::have_all_finished() const {
+  return std::all_of(states_.begin(), states_.end(), [](const RoleState& state) {
+    return state.phase == Phase::kJoined && state.finished && !state.released;
+  });
+}
+
+bool RoleTable::are_all_gone() const {
+  return std::all_of(states_.begin(), states_.end(),
+                     [](const RoleState& state) { return state.phase == Phase::kNone; });
+}
+
+bool RoleTable::is_any_missing() const {
+  return std::any_of(states_.begin(), states_.end(), [](const RoleState& state) {
+    return state.phase == Phase::kNone && !state.released;
+  });
+}
+
+int RoleTable::workers_on(Node node) const {
+  return static_cast<int>(std::count_if(
+      states_.begin(), states_.end(),
+      [&](const RoleState& state) { return state.phase != Phase::kNone && state.node == node; }));
+}
+
+absl::Duration RoleTable::next_deadline() const {
+  absl::Duration next = absl::InfiniteDuration();
+  for (const RoleState& state : states_) next = std::min(next, state.deadline);
+  return next;
+}
+
+}  // namespace evermoe

@@ -1,0 +1,61 @@
+// What a controller knows of each role: which process plays it, and how far that process is.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "control/controller/controller_interface.h"
+
+namespace evermoe {
+
+struct RoleState {
+  //   kNone --start()--> kStarting --join()--> kJoined --lose()--> kNone
+  enum class Phase { kNone, kStarting, kJoined };
+  Phase phase = Phase::kNone;
+  Node node;  // where its newest process runs or ran
+  View since;
+  std::string address;
+  absl::Duration deadline = absl::InfiniteDuration();  // for joining or reporting
+  absl::Duration heard = absl::ZeroDuration();
+  std::optional<Report> report;  // of the controller's view
+  View entered;
+  bool finished = false;
+  bool released = false;
+  // LossLimits::failures() when it was started, or when the newest plan went out.
+  int64_t failures_seen = 0;
+};
+
+class RoleTable {
+ public:
+  explicit RoleTable(int roles) : states_(static_cast<size_t>(roles)) {}
+
+  RoleState& operator[](Rank rank) { return states_[static_cast<size_t>(rank.value)]; }
+  const RoleState& operator[](Rank rank) const { return states_[static_cast<size_t>(rank.value)]; }
+  const std::vector<RoleState>& all() const { return states_; }  // by rank
+  int size() const { return static_cast<int>(states_.size()); }
+
+  void start(Rank rank, Node node, View since, absl::Duration deadline);
+  // False for one that has joined already, and for an old process of a role that is being started
+  // again.
+  bool may_join(const MemberJoined& event) const;
+  void join(const MemberJoined& event, absl::Duration now);
+  void lose(Rank rank);
+
+  // This very process has joined and is not lost.
+  bool is_present(Rank rank, View since) const;
+  bool are_all_joined() const;
+  bool have_all_reported() const;
+  bool have_all_finished() const;  // and none was released yet
+  bool are_all_gone() const;
+  bool is_any_missing() const;  // nobody plays it, and it is still to be played
+  int workers_on(Node node) const;
+  // The next one for joining or reporting.
+  absl::Duration next_deadline() const;
+
+ private:
+  std::vector<RoleState> states_;
+};
+
+}  // namespace evermoe

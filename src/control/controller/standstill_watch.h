@@ -1,0 +1,54 @@
+// Whether the job moves: a job of which nothing is heard for too long stands still though all its
+// workers live. Then a view is opened to see who moves (a probe). Pure.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "control/controller/controller_interface.h"
+#include "control/controller/role_table.h"
+#include "control/controller/step_pace.h"
+#include "parallel/topology.h"
+
+namespace evermoe {
+
+class StandstillWatch {
+ public:
+  // `options` outlive it.
+  explicit StandstillWatch(const ControllerOptions& options)
+      : options_(options), pace_(options.medians_max) {}
+
+  void begin(absl::Duration now) { moved_ = now; }
+  void on_commit(absl::Duration now);  // the first of its number, in the open view
+  void on_milestone(absl::Duration now);
+  void on_stop();  // a view opens
+  void on_plan(absl::Duration now);
+
+  // When the open view stands still, or its probe is over; `newest`: the commit that is the last
+  // one, `is_loading`: somebody still gathers its state.
+  absl::Duration deadline(Commit newest, bool is_loading) const;
+  // The next view is a probe.
+  void probe() { is_probing_ = true; }
+  bool is_probe() const { return probe_due_.has_value(); }  // the open view
+  void end_probe();
+
+  absl::Duration moved() const { return moved_; }
+  absl::Duration median_step() const { return pace_.median(); }
+
+ private:
+  bool does_more_than_steps(Commit newest) const;
+
+  const ControllerOptions& options_;
+  StepPace pace_;
+  absl::Duration moved_;  // when the newest commit or milestone came, or the newest plan went out
+  bool was_commit_ = false;  // that was a commit
+  bool is_probing_ = false;
+  std::optional<absl::Duration> probe_due_;
+};
+
+// Who does not move in a probe. In a stage that moves somebody waits for another stage, and enters
+// the view at once. Inside the stage of one that hangs all wait for it and cannot be told from it.
+std::vector<Rank> who_stands_still(const Topology& topology, const RoleTable& roles, View view);
+
+}  // namespace evermoe

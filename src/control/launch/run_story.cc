@@ -1,0 +1,94 @@
+#include "control/launch/run_story.h"
+
+#include "absl/strings/str_cat.h"
+#include "control/launch/workers_file.h"
+
+namespace evermoe {
+namespace {
+
+constexpr int kExitFailed = 1;
+constexpr int kExitBadInput = 2;
+
+}  // namespace
+
+RunStory::RunStory(Files& files, const ProtectedRunOptions& options, RunObserver& observer,
+                   absl::Duration began)
+    : files_(files),
+      options_(options),
+      observer_(observer),
+      topology_(options.controller.lanes, std::ssize(options.controller.lanes)),
+      book_(began) {}
+
+std::string RunStory::name_of(Rank rank) const {
+  if (rank.value >= topology_.world_size()) return absl::StrCat("rank ", rank.value);
+  return topology_.name_of(rank);
+}
+
+bool RunStory::hear(const WorkerReport& report) {
+  using Kind = WorkerReport::Kind;
+  if (report.kind == Kind::kReady && report.rank == Rank(0)) book_.on_restarted_from(report.step);
+  if (report.kind == Kind::kFinished) drained_ = report.drained;
+  const bool is_new = report.kind == Kind::kStep && report.step > newest_;
+  if (is_new) newest_ = report.step;
+  observer_.on_report(report);
+  return is_new;
+}
+
+void RunStory::hear(const WorkerLogTail& words) {
+  observer_.on_log(name_of(words.rank), words.path, words.lines);
+}
+
+void RunStory::hear(const RoleProcess& process) {
+  if (process.pid == 0)
+    workers_.erase(name_of(process.rank));
+  else
+    workers_[name_of(process.rank)] = process.pid;
+}
+
+void RunStory::hear(int64_t life, const RecoveryNote& note) {
+  if (const auto line = book_.on_note(life, note)) say(*line);
+}
+
+void RunStory::on_controller_end(absl::Duration now, const std::string& how) {
+  book_.on_controller_end(now, how, newest_);
+}
+
+std::optional<pid_t> RunStory::worker(const std::string& role) const {
+  const auto found = workers_.find(role);
+  return found == workers_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void RunStory::write_processes(const std::map<std::string, pid_t>& control) {
+  absl::Status status =
+      write_workers_file(files_, join_path(options_.out, "workers.json"), workers_);
+  status.Update(write_workers_file(files_, join_path(options_.out, "control.json"), control));
+  if (!status.ok() && !are_files_broken_) say(absl::StrCat("warning: ", status.message()));
+  are_files_broken_ = !status.ok();
+}
+
+RunOutcome RunStory::history() const {
+  RunOutcome outcome;
+  outcome.steps = newest_;
+  outcome.failures = book_.failures();
+  outcome.restarts = book_.restarts();
+  return outcome;
+}
+
+RunOutcome RunStory::outcome(int exit_code, const std::string& reason) const {
+  RunOutcome outcome = history();
+  outcome.exit_code = exit_code;
+  outcome.reason = reason;
+  return outcome;
+}
+
+RunOutcome RunStory::outcome(const EndJob& end) const {
+  if (!end.ok) return outcome(end.bad_input ? kExitBadInput : kExitFailed, end.reason);
+  RunOutcome outcome = history();
+  outcome.exit_code = 0;
+  outcome.status = drained_ ? RunStatus::kDrained : RunStatus::kFinished;
+  outcome.reason = drained_ ? "stopped before the last step because it was asked to"
+                            : absl::StrCat("all ", options_.steps.value, " steps are done");
+  return outcome;
+}
+
+}  // namespace evermoe

@@ -1,0 +1,60 @@
+// What a run tells people of its job, and what it remembers for its outcome.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "control/controller/recovery_book.h"
+#include "control/launch/protected_run.h"
+#include "control/wire/control_messages.h"
+#include "env/files.h"
+#include "parallel/topology.h"
+
+namespace evermoe {
+
+class RunStory {
+ public:
+  // The arguments outlive it.
+  RunStory(Files& files, const ProtectedRunOptions& options, RunObserver& observer,
+           absl::Duration began);
+
+  void say(const std::string& line) { observer_.on_say(line); }
+
+  // True: a step newer than all before.
+  bool hear(const WorkerReport& report);
+  void hear(const JobEvent& event) { say(event.text); }
+  void hear(const WorkerLogTail& words);
+  void hear(const RoleProcess& process);
+  // `life`: of the controller that notes it.
+  void hear(int64_t life, const RecoveryNote& note);
+  void on_controller_end(absl::Duration now, const std::string& how);
+
+  // The process that plays the role, if one does.
+  std::optional<pid_t> worker(const std::string& role) const;
+  // Writes OUT/workers.json and OUT/control.json. Nothing depends on them: that they cannot be
+  // written is said once.
+  void write_processes(const std::map<std::string, pid_t>& control);
+  void forget_workers() { workers_.clear(); }
+
+  // How the job has ended, by the controller's word.
+  RunOutcome outcome(const EndJob& end) const;
+  // The run has ended without such a word.
+  RunOutcome outcome(int exit_code, const std::string& reason) const;
+
+ private:
+  RunOutcome history() const;
+  std::string name_of(Rank rank) const;
+
+  Files& files_;
+  const ProtectedRunOptions& options_;
+  RunObserver& observer_;
+  const Topology topology_;
+  RecoveryBook book_;
+  std::map<std::string, pid_t> workers_;  // by role
+  bool are_files_broken_ = false;
+  Step newest_;
+  bool drained_ = false;  // a worker said so
+};
+
+}  // namespace evermoe

@@ -1,0 +1,54 @@
+// What goes wrong in a simulated job, and when.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+#include "base/ids.h"
+#include "control/controller/controller_interface.h"
+
+namespace evermoe {
+
+struct SimulatedFault {
+  enum class Kind {
+    kKillWorker,
+    kStopWorker,
+    kCut,
+    kCorruptCopies,
+    kPause,
+    kHang,       // the thread that passes the point stands still there, for kPauseTime or for ever
+    kKillNode,   // its agent dies, and with it the node's workers; if it `lasts` so long, a new
+                 // agent comes
+    kStopAgent,  // for `lasts`, but not its workers
+    kStopNode,   // for `lasts`: its agent and its workers
+    kKillController,
+    kStopController,  // for `lasts`
+    // The line between a node and the controller, or those of all nodes if `node` is negative.
+    kCutLine,    // both directions, for `lasts`
+    kMuteNode,   // nothing comes from the node, for `lasts`
+    kDeafNode,   // nothing comes to the node, for `lasts`
+    kSlowLine,   // for `lasts`
+    kBreakLine,  // both ends live; the controller notices `lasts` later, or the agent if
+                 // `agent_is_late`
+  };
+  Kind kind = Kind::kKillWorker;
+  Rank rank;         // kKillWorker, kStopWorker, kCut, kCorruptCopies (whose copies)
+  Rank other;        // kCut
+  Rank only_at{-1};  // kCorruptCopies: the holder that is hit; negative: all
+  Node node;         // from kKillNode on
+  absl::Duration lasts;
+  bool agent_is_late = false;  // kBreakLine
+  // When: at a time, or when a process of `at_rank` (any rank if negative) passes `point` for the
+  // `passing`-th time in the job.
+  absl::Duration time = absl::InfiniteDuration();
+  std::string point;
+  Rank at_rank{-1};
+  int64_t passing = 0;
+
+  static constexpr absl::Duration kPauseTime = absl::Milliseconds(40);
+};
+
+std::string to_string(const SimulatedFault& fault);
+
+}  // namespace evermoe

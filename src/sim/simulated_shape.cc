@@ -1,0 +1,61 @@
+#include "sim/simulated_shape.h"
+
+#include <algorithm>
+
+namespace evermoe {
+namespace {
+
+ControllerOptions controller_options(const SimulatedShape& shape) {
+  ControllerOptions options;
+  options.nodes = shape.nodes;
+  options.spares = shape.spares;
+  options.copies = shape.copies;
+  options.is_protected = shape.is_protected;
+  options.restart_all_allowed = shape.restart_all_allowed;
+  options.adoption = absl::Milliseconds(200);
+  options.grace = absl::Milliseconds(50);
+  options.start_max = absl::Seconds(2);
+  options.report_max = absl::Milliseconds(500);
+  options.silence_max = absl::Milliseconds(450);
+  options.step_max = absl::Milliseconds(600);
+  options.load_max = absl::Milliseconds(900);
+  options.probe_min = absl::Milliseconds(150);
+  return options;
+}
+
+}  // namespace
+
+ControlPlaneOptions plane_options(const SimulatedShape& shape) {
+  ControlPlaneOptions options;
+  options.controller = controller_options(shape);
+  options.relay.beat = options.agent.beat = absl::Milliseconds(50);
+  options.relay.silence_max = options.agent.silence_max = absl::Seconds(1);
+  options.relay.own_standstill = options.agent.own_standstill = absl::Milliseconds(200);
+  options.agent.retry = absl::Milliseconds(5);
+  options.agent.registering_max = absl::Milliseconds(100);
+  options.agent.away_max = absl::Seconds(30);
+  options.ends_lost_nodes = shape.ends_lost_nodes;
+  return options;
+}
+
+MemberOptions member_options(const SimulatedShape& shape) {
+  MemberOptions options;
+  options.is_protected = shape.is_protected;
+  options.slots = shape.window;
+  options.period = std::max(shape.period, shape.window);
+  options.ordering = shape.ordering;
+  if (shape.changes_windows) {
+    options.wanted_slots = [asked = 0](const OperatorOrdering&) mutable {
+      return 1 + (++asked * 7 / 3) % 4;
+    };
+  }
+  options.log_bytes_max = shape.log_bytes_max;
+  options.snapshot_bytes_max = shape.snapshot_bytes_max;
+  options.copies.chunk_bytes_max = shape.chunk_bytes_max;
+  options.copies.bytes_per_second = shape.copy_bytes_per_second;
+  options.deadline = absl::Seconds(5);
+  options.ask_again = absl::Milliseconds(100);
+  return options;
+}
+
+}  // namespace evermoe

@@ -1,0 +1,44 @@
+// How large a simulated job is and how it is set up.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/simulated/simulated_network.h"
+#include "recovery/member/member.h"
+#include "sim/control_plane.h"
+#include "sim/hash_trainer.h"
+
+namespace evermoe {
+
+struct SimulatedShape {
+  std::vector<int> lanes = {2, 2};  // of each stage
+  int nodes = 4;
+  int spares = 1;
+  int copies = 1;
+  int window = 3;                // slots
+  int period = 0;                // 0: as the window
+  bool changes_windows = false;  // ranks want other windows all the time
+  OrderingOptions ordering;
+  bool is_protected = true;
+  bool restart_all_allowed = true;
+  double copy_bytes_per_second = 1e6;  // small: captures last as long as steps
+  int64_t log_bytes_max = 64 << 10;
+  int64_t snapshot_bytes_max = 256 << 10;
+  // The trainer of a process and the digest of its final state; empty: the hash model.
+  std::function<std::unique_ptr<StageTrainer>(const Topology&, Transport&)> make_trainer;
+  std::function<std::string(StageTrainer&)> digest_of;
+  HashModelOptions model;
+  int64_t chunk_bytes_max = 16;  // a shard of the hash model has several chunks
+  SimulatedNetworkOptions network;
+  ControlNetworkOptions control;
+  bool ends_lost_nodes = true;  // ControlPlaneOptions
+};
+
+// Times are a tenth of what they are in production, or less.
+ControlPlaneOptions plane_options(const SimulatedShape& shape);
+MemberOptions member_options(const SimulatedShape& shape);
+
+}  // namespace evermoe

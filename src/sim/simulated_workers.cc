@@ -1,0 +1,276 @@
+#include "sim/simulated_workers.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "sim/worker_line.h"
+
+namespace evermoe {
+namespace {
+
+constexpr absl::Duration kHeartbeat = absl::Milliseconds(100);
+constexpr absl::Duration kStartDelayMax = absl::Milliseconds(20);
+
+// The simulated network's time, as a Clock for members.
+class NetworkClock final : public Clock {
+ public:
+  explicit NetworkClock(SimulatedNetwork& network) : network_(network) {}
+  absl::Duration now() override { return network_.now(); }
+  void sleep_until(absl::Duration) override { CHECK(false) << "members wait in their transport"; }
+  absl::Duration thread_time() override { return absl::ZeroDuration(); }
+  absl::Time wall_now() override { return absl::UnixEpoch() + network_.now(); }
+
+ private:
+  SimulatedNetwork& network_;
+};
+
+}  // namespace
+
+struct SimulatedWorkers::Process {
+  pid_t pid = 0;
+  std::optional<ProcessNumber> number;  // once it has begun
+  Rank rank;
+  View since;
+  Node node;
+  std::string agent;  // where it listens
+  bool was_killed = false;
+  int threads = 2;  // that have not returned
+  std::unique_ptr<Line> line;
+  std::unique_ptr<StageTrainer> trainer;
+  std::unique_ptr<NetworkClock> clock;
+  std::unique_ptr<Member> member;
+  absl::Status result;
+};
+
+// The member's way to the controller, and what is looked at on it.
+class SimulatedWorkers::Line final : public ControlLink {
+ public:
+  Line(SimulatedWorkers& workers, Process& process)
+      : workers_(workers),
+        process_(process),
+        control_(workers.control_, Machine(process.node.value),
+                 {.agent = process.agent, .rank = process.rank, .since = process.since}) {}
+  void send(MemberMessage message) override {
+    if (process_.was_killed) return;
+    workers_.watch(process_, message);
+    control_.send(std::move(message));
+  }
+  WorkerControlLine& control() { return control_; }
+
+ private:
+  SimulatedWorkers& workers_;
+  Process& process_;
+  WorkerControlLine control_;
+};
+
+SimulatedWorkers::SimulatedWorkers(SimulatedNetwork& network, ControlNetwork& control,
+                                   const Topology& topology, const SimulatedShape& shape,
+                                   OnExit on_exit)
+    : network_(network),
+      control_(control),
+      topology_(topology),
+      shape_(shape),
+      on_exit_(std::move(on_exit)),
+      rules_([this](int64_t pid) { return lives(process(static_cast<pid_t>(pid))); }) {
+  found_.work.resize(static_cast<size_t>(topology.world_size()));
+}
+
+SimulatedWorkers::~SimulatedWorkers() = default;
+
+bool SimulatedWorkers::lives(const Process& process) const {
+  return !process.was_killed && process.number && network_.lives(*process.number);
+}
+
+// ---- life
+
+pid_t SimulatedWorkers::spawn(const SpawnWorker& worker, Node node, const std::string& agent) {
+  processes_.push_back(std::make_unique<Process>());
+  Process& process = *processes_.back();
+  process.pid = static_cast<pid_t>(processes_.size());
+  process.rank = worker.rank;
+  process.since = worker.since;
+  process.node = node;
+  process.agent = agent;
+  process.line = std::make_unique<Line>(*this, process);
+  process.clock = std::make_unique<NetworkClock>(network_);
+  const auto delay = absl::Microseconds(static_cast<int64_t>(
+      network_.draw(static_cast<uint64_t>(absl::ToInt64Microseconds(kStartDelayMax)))));
+  network_.after(delay, [this, &process] {
+    if (!process.was_killed) start(process);
+  });
+  ++found_.processes;
+  return process.pid;
+}
+
+void SimulatedWorkers::start(Process& process) {
+  const auto training = [this, &process](Transport& transport) {
+    come_to_life(process, transport);
+    process.result = process.member->train();
+    thread_ends(process, process.result);
+  };
+  const auto service = [this, &process](Transport& transport) {
+    come_to_life(process, transport);
+    const absl::Status served = process.member->serve();
+    if (served.ok()) transport.close();
+    thread_ends(process, served);
+  };
+  process.number = network_.start(process.rank, process.since, {training, service});
+  network_.on_end(*process.number, [this, &process] { tell_agent(process); });
+}
+
+// By whichever of its threads runs first.
+void SimulatedWorkers::come_to_life(Process& process, Transport& transport) {
+  if (process.member != nullptr || process.threads < 2) return;
+  process.trainer = shape_.make_trainer(topology_, transport);
+  process.member = std::make_unique<Member>(topology_, transport, *process.trainer, *process.line,
+                                            *process.clock, member_options(shape_));
+  attach(process);
+}
+
+// As MemberProcess does (worker/member_worker.cc).
+void SimulatedWorkers::attach(Process& process) {
+  ControlHandlers handlers;
+  handlers.describe = [this, &process] { return describe(process); };
+  handlers.entered = [&process] {
+    return process.member == nullptr ? View(0) : process.member->views().entered_view();
+  };
+  handlers.on_registered = [&process] {
+    if (process.member != nullptr) process.member->repeat_trouble();
+  };
+  handlers.on_order = [this, &process](ControllerMessage order) {
+    if (!network_.lives(*process.number) || process.member == nullptr) return;
+    process.member->enqueue(std::move(order));
+    network_.deliver(*process.number,
+                     {View(0), kServiceGroup, static_cast<uint32_t>(MessageKind::kWake)}, {});
+  };
+  handlers.on_lost = [this, &process](const std::string&) { kill(process); };
+  process.line->control().attach(process.pid, std::move(handlers), kHeartbeat);
+}
+
+MemberJoined SimulatedWorkers::describe(const Process& process) const {
+  MemberJoined joined;
+  joined.address = SimulatedNetwork::address(*process.number);
+  if (process.member == nullptr) return joined;
+  const MemberViews& views = process.member->views();
+  const auto plan = views.plan();
+  joined.newest_view = views.newest_view();
+  joined.is_open = plan != nullptr && plan->view == joined.newest_view;
+  joined.has_finished = views.standing().is_finished;
+  joined.stage_epoch = views.standing().stage_epoch;
+  joined.newest = process.member->newest_commit();
+  return joined;
+}
+
+// The last one takes the member down, while the transport is still there.
+void SimulatedWorkers::thread_ends(Process& process, const absl::Status& status) {
+  if (is_contradiction(status)) found_.contradictions.push_back(status.ToString());
+  if (--process.threads > 0) return;
+  const MemberWork work = process.member->work();
+  found_.work[static_cast<size_t>(process.rank.value)] = work;
+  found_.log_bytes_peak = std::max(found_.log_bytes_peak, process.member->log_bytes_peak());
+  found_.snapshot_bytes_peak =
+      std::max(found_.snapshot_bytes_peak, process.member->snapshot_bytes_peak());
+  if (work.copies_refused > 0) found_.marks.insert("unusable copy skipped");
+  if (work.reorderings > 1) found_.marks.insert("new capture order");
+  if (work.reordered_restores > 0) found_.marks.insert("restored in an order that was counted");
+  process.member.reset();
+  process.trainer.reset();
+  control_.end(process.line->control().process());
+}
+
+void SimulatedWorkers::kill(pid_t pid) { kill(process(pid)); }
+
+void SimulatedWorkers::kill_all_of(const std::string& agent) {
+  for (const auto& process : processes_) {
+    if (process->agent == agent) kill(*process);
+  }
+}
+
+void SimulatedWorkers::kill(Process& process) {
+  if (process.was_killed || (process.number && !network_.lives(*process.number))) return;
+  process.was_killed = true;
+  control_.end(process.line->control().process());
+  if (process.number) return network_.kill(*process.number);
+  network_.after(absl::ZeroDuration(), [this, &process] { tell_agent(process); });
+}
+
+void SimulatedWorkers::tell_agent(Process& process) {
+  ExitStatus exit;
+  if (process.was_killed)
+    exit.signal = SIGKILL;
+  else if (!process.result.ok())
+    exit.code = 1;
+  on_exit_(process.agent, process.pid, exit);
+}
+
+// ---- what is looked at
+
+void SimulatedWorkers::watch(Process& process, const MemberMessage& message) {
+  if (std::holds_alternative<Finished>(message)) note_finished(process);
+  if (const auto* const progress = std::get_if<Progress>(&message))
+    rules_.on_commit(process.pid, process.rank, progress->view);
+  const auto* const milestone = std::get_if<Milestone>(&message);
+  if (milestone != nullptr && milestone->kind == Milestone::Kind::kConnected)
+    rules_.on_entered(process.pid, process.rank, milestone->view, *process.member->views().plan());
+}
+
+void SimulatedWorkers::note_finished(const Process& process) {
+  found_.digests[process.rank] = shape_.digest_of(*process.trainer);
+  if (const auto* const hash = dynamic_cast<const HashTrainer*>(process.trainer.get()))
+    found_.samples = hash->samples();
+}
+
+// ---- faults
+
+std::optional<pid_t> SimulatedWorkers::playing(Rank rank) const {
+  for (auto at = processes_.rbegin(); at != processes_.rend(); ++at) {
+    if ((*at)->rank == rank && (*at)->number && network_.lives(*(*at)->number)) return (*at)->pid;
+  }
+  return std::nullopt;
+}
+
+std::optional<Rank> SimulatedWorkers::running() const {
+  const auto number = network_.running_process();
+  if (!number || !network_.lives(*number)) return std::nullopt;
+  const auto found = std::find_if(processes_.begin(), processes_.end(),
+                                  [&](const auto& p) { return p->number == *number; });
+  return found == processes_.end() ? std::nullopt : std::optional((*found)->rank);
+}
+
+void SimulatedWorkers::stop(pid_t pid) {
+  control_.stop(process(pid).line->control().process());
+  network_.stop(*process(pid).number);
+}
+
+void SimulatedWorkers::stop_all_on(Node node, absl::Duration time, std::function<void()> on_back) {
+  for (const auto& process : processes_) {
+    if (process->node != node || !process->number || !network_.lives(*process->number)) continue;
+    const ControlProcess at_agent = process->line->control().process();
+    if (control_.is_stopped(at_agent)) continue;
+    stop(process->pid);
+    network_.after(time, [this, at_agent, number = *process->number, on_back] {
+      if (!network_.lives(number)) return;
+      on_back();
+      network_.go_on(number);
+      control_.go_on(at_agent);
+    });
+  }
+}
+
+void SimulatedWorkers::cut(pid_t a, pid_t b) {
+  network_.cut(*process(a).number, *process(b).number);
+}
+
+void SimulatedWorkers::corrupt_copies(Rank owner, std::optional<Rank> only_at) {
+  for (const auto& each : processes_) {
+    if (only_at && each->rank != *only_at) continue;
+    if (each->rank != owner && !each->was_killed && each->member != nullptr)
+      each->member->corrupt_copies(owner);
+  }
+}
+
+}  // namespace evermoe
