@@ -27,7 +27,7 @@
 #include "experts/migration/rebalance.h"
 #include "experts/placement/replica_allocation.h"
 #include "experts/placement/replica_placement.h"
-#include "parallel/test_random.h"
+#include "parallel/random_testing.h"
 
 namespace evermoe {
 namespace {

@@ -30,7 +30,7 @@
 #include "experts/placement/replica_placement.h"
 #include "experts/placement/survival.h"
 #include "parallel/failure_domains.h"
-#include "parallel/test_random.h"
+#include "parallel/random_testing.h"
 
 namespace evermoe {
 namespace {

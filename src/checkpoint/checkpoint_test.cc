@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "checkpoint/fake_state.h"
+#include "checkpoint/fake_state_testing.h"
 #include "checkpoint/format/checkpoint_names.h"
 #include "env/faulty_files.h"
 

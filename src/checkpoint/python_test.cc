@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "checkpoint/fake_state.h"
+#include "checkpoint/fake_state_testing.h"
 #include "checkpoint/format/casts.h"
 #include "checkpoint/format/checkpoint_names.h"
 #include "env/process.h"

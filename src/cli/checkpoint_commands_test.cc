@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_split.h"
-#include "checkpoint/fake_state.h"
+#include "checkpoint/fake_state_testing.h"
 #include "cli/run_binary_testing.h"
 #include "config/job_config.h"
 

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "cli/run_binary_testing.h"
-#include "data/test_folder.h"
+#include "data/folder_testing.h"
 
 namespace evermoe {
 namespace {

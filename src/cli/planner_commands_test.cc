@@ -7,7 +7,7 @@
 
 #include "cli/run_binary_testing.h"
 #include "config/job_config.h"
-#include "data/test_folder.h"
+#include "data/folder_testing.h"
 
 namespace evermoe {
 namespace {

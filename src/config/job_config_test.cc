@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "data/test_folder.h"
+#include "data/folder_testing.h"
 #include "data/token_file.h"
 
 namespace evermoe {

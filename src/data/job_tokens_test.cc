@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "data/test_folder.h"
+#include "data/folder_testing.h"
 #include "data/token_record_fuzz_entry.h"
 
 namespace evermoe {

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <random>
 
-#include "data/test_folder.h"
+#include "data/folder_testing.h"
 #include "data/token_file_fuzz_entry.h"
 
 namespace evermoe {

@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "data/test_folder.h"
+#include "data/folder_testing.h"
 
 namespace evermoe {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "checkpoint/fake_state.h"
+#include "checkpoint/fake_state_testing.h"
 #include "checkpoint/format/casts.h"
 #include "checkpoint/format/safetensors.h"
 #include "env/faulty_files.h"

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "data/folder_testing.h"
 #include "data/sentencepiece_spec.h"
-#include "data/test_folder.h"
 #include "data/tokenizer.h"
 
 namespace evermoe {

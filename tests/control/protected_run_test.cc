@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "control/controller/control_options.h"
-#include "data/test_folder.h"
+#include "data/folder_testing.h"
 
 namespace evermoe {
 namespace {

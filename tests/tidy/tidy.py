@@ -2,7 +2,7 @@
 
 Rules: a module includes only lower levels; torch's headers stay in the folders named for them; every
 source file is in its folder's CMakeLists.txt; time, threads and files come in through their doors; no
-sleeping tests; no rooms called utils, helpers or manager.
+sleeping tests; no rooms called utils, helpers or manager; files and folders that pages and comments name exist.
 """
 import pathlib
 import re
@@ -93,9 +93,51 @@ def check_columns(root):
                 yield f"{path.relative_to(root)}:{number}: {len(line)} columns; texts wrap at {TEXT_COLUMNS_MAX}"
 
 
+PAGES = ["README.md", "CONTRIBUTING.md", "docs/**/*.md", "python/*.md"]
+SOURCE_NAME = r"(?:[\w-]+/)*[\w-]+\.(?:h|cc|py)\b"
+MADE_FOLDERS = {"checkpoints/", "logs/", "libexec/evermoe/"}  # by a job, by an installation
+TOP_FOLDERS = r"(?:src|bench|tests|docs|configs|scripts|examples|cmake|data|python|third_party)"
+
+
+def tracked(root):
+    """Files of the project by their paths, and their folders, which end in a slash."""
+    tops = [root / name for name in re.findall(r"\w+", TOP_FOLDERS)]
+    files = {str(path.relative_to(root)) for top in tops for path in top.rglob("*") if path.is_file()}
+    files |= {path.name for path in root.iterdir() if path.is_file()}
+    return files | {str(parent) + "/" for name in files for parent in pathlib.Path(name).parents}
+
+
+def exists(name, tree):
+    """A path from the root or from src/, or its end: pages leave out what a reader knows."""
+    name = re.sub(r"^\./", "", name).replace(".*", "")  # `controller_core.*` is header and source
+    pattern = "(^|/)" + re.escape(name).replace(r"\*", "[^/]*") + ("" if name.endswith("/") else r"(/?$|\.\w+$)")
+    return any(re.search(pattern, path) for path in tree)
+
+
+def check_paths(root):
+    tree = tracked(root)
+    for path in sorted({path for pattern in PAGES for path in root.glob(pattern)}):
+        text = path.read_text()
+        named = set(re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text))
+        missing = {name for name in named if not (path.parent / name).exists()}
+        fenced = re.findall(r"^```.*?^```", text, re.M | re.S)
+        for quoted in re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)) + fenced:
+            for word in re.findall(rf"(?<![\w./-])(?:{TOP_FOLDERS}/[\w./*-]*[\w/*]|{SOURCE_NAME}|(?:[a-z_]+/)+(?!\S))", quoted):
+                if word not in MADE_FOLDERS and not exists(word, tree):
+                    missing.add(word)
+        for name in sorted(missing):
+            yield f"{path.relative_to(root)}: {name} does not exist"
+    for path in sources(root):
+        comments = " ".join(re.findall(r"//([^\n]*)", path.read_text()))
+        for name in sorted(set(re.findall(rf"(?<![\w/.<]){SOURCE_NAME}", comments))):
+            ours = name.split("/")[0] in LEVELS or re.match(TOP_FOLDERS + "/", name)
+            if ours and "/" in name and not exists(name, tree):
+                yield f"{path.relative_to(root)}: a comment names {name}, which does not exist"
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
-    problems = list(check_folders(root)) + list(check_columns(root))
+    problems = [*check_folders(root), *check_columns(root), *check_paths(root)]
     for path in sources(root):
         module = path.relative_to(root / "src").parts[0]
         name = path.relative_to(root)

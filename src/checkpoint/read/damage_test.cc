@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "checkpoint/fake_state.h"
+#include "checkpoint/fake_state_testing.h"
 #include "checkpoint/format/checkpoint_names.h"
 
 namespace evermoe {

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
-#include "checkpoint/fake_state.h"
+#include "checkpoint/fake_state_testing.h"
 #include "checkpoint/format/checkpoint_names.h"
 #include "env/faulty_files.h"
 

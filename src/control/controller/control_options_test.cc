@@ -7,7 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include "control/launch/control_processes.h"
-#include "data/test_folder.h"
+#include "data/folder_testing.h"
 
 namespace evermoe {
 namespace {

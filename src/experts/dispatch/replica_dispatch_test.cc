@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "experts/dispatch/replica_buffers.h"
-#include "parallel/test_random.h"
+#include "parallel/random_testing.h"
 
 namespace evermoe {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "parallel/test_random.h"
+#include "parallel/random_testing.h"
 
 namespace evermoe {
 namespace {

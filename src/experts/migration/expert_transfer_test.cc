@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "parallel/test_random.h"
+#include "parallel/random_testing.h"
 
 namespace evermoe {
 namespace {

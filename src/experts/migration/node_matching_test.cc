@@ -8,7 +8,7 @@
 #include <set>
 
 #include "experts/placement/replica_allocation.h"
-#include "parallel/test_random.h"
+#include "parallel/random_testing.h"
 
 namespace evermoe {
 namespace {

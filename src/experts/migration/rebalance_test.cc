@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "experts/placement/replica_allocation.h"
-#include "parallel/test_random.h"
+#include "parallel/random_testing.h"
 
 namespace evermoe {
 namespace {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <numeric>
 
-#include "parallel/test_random.h"
+#include "parallel/random_testing.h"
 
 namespace evermoe {
 namespace {

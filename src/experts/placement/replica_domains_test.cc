@@ -8,7 +8,7 @@
 
 #include "experts/placement/replica_allocation.h"
 #include "experts/placement/survival.h"
-#include "parallel/test_random.h"
+#include "parallel/random_testing.h"
 
 namespace evermoe {
 namespace {

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "experts/placement/placements_testing.h"
 #include "experts/placement/replica_allocation.h"
 #include "experts/placement/survival.h"
-#include "experts/placement/test_placements.h"
-#include "parallel/test_random.h"
+#include "parallel/random_testing.h"
 
 namespace evermoe {
 namespace {

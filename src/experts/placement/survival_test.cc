@@ -4,8 +4,8 @@
 
 #include <numeric>
 
-#include "experts/placement/test_placements.h"
-#include "parallel/test_random.h"
+#include "experts/placement/placements_testing.h"
+#include "parallel/random_testing.h"
 
 namespace evermoe {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "experts/placement/replica_allocation.h"
 #include "experts/placement/replica_placement.h"
-#include "parallel/test_random.h"
+#include "parallel/random_testing.h"
 #include "planner/failures/failure_trace.h"
 #include "planner/plan/plan_testing.h"
 #include "planner/simulate/closed_forms.h"

@@ -1,4 +1,4 @@
-#include "checkpoint/fake_state.h"
+#include "checkpoint/fake_state_testing.h"
 
 #include <stdlib.h>
 
