@@ -19,7 +19,7 @@
 #include "recovery/plan/protection_memory.h"
 #include "recovery/plan/window_choice.h"
 #include "tensor/arithmetic_identity.h"
-#include "train/step/recoverable_trainer.h"
+#include "train/step/trainer.h"
 #include "worker/fault_injector.h"
 #include "worker/worker_reporter.h"
 
@@ -133,8 +133,8 @@ class MemberProcess {
     environment.divergence_file = options_.out + "/divergence.json";
     environment.training = tokens.training;
     environment.validation = tokens.validation;
-    ASSIGN_OR_RETURN(trainer_, RecoverableTrainer::create(config_, environment,
-                                                          {.drain_requested = drain_requested}));
+    ASSIGN_OR_RETURN(trainer_,
+                     Trainer::create(config_, environment, {.drain_requested = drain_requested}));
     ASSIGN_OR_RETURN(MemberOptions member,
                      member_options(config_, *trainer_, !options_.faults.empty()));
     const ProtectionConfig& protection = config_.protection;
@@ -257,7 +257,7 @@ class MemberProcess {
   std::optional<WorkerReporter> worker_reporter_;
   std::unique_ptr<TransportListener> listener_;
   std::unique_ptr<Transport> transport_;
-  std::unique_ptr<RecoverableTrainer> trainer_;
+  std::unique_ptr<Trainer> trainer_;
   std::optional<WindowChooser> chooser_;  // windows are chosen, not configured
   std::unique_ptr<Member> member_;
   std::unique_ptr<FaultInjector> injector_;

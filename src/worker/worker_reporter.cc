@@ -95,12 +95,6 @@ absl::Status WorkerReporter::close() {
   return metrics_ == nullptr ? absl::OkStatus() : metrics_->close();
 }
 
-StepObserver WorkerReporter::observer() {
-  return {[this](const StepRecord& record) { on_step(record); },
-          [this](Step step, double loss) { on_evaluated(step, loss); },
-          [this](Step step) { on_published(step); }};
-}
-
 void WorkerReporter::warn_if_error(const absl::Status& status) {
   if (!status.ok()) log_warning("metrics: " + std::string(status.message()));
 }

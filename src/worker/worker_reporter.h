@@ -11,7 +11,6 @@
 #include "env/files.h"
 #include "metrics/metrics_writer.h"
 #include "recovery/plan/protection_state.h"
-#include "train/step/step_loop.h"
 #include "train/step/verdict.h"
 
 namespace evermoe {
@@ -28,8 +27,6 @@ class WorkerReporter {
   void on_evaluated(Step step, double validation_loss);
   void on_published(Step step);
   absl::Status close();
-
-  StepObserver observer();
 
  private:
   // A full disk must not stop the training of a model whose checkpoints may be elsewhere.

@@ -10,14 +10,13 @@
 #include "base/fingerprint.h"
 #include "checkpoint/read/checkpoint_reader.h"
 #include "tensor/host_bytes.h"
-#include "train/step/step_loop.h"
 
 namespace evermoe {
 namespace {
 
 // Masters, moments and compute weights of a rank, and its position.
 std::string digest_of(StageTrainer& trainer) {
-  auto& torch = static_cast<RecoverableTrainer&>(trainer);
+  auto& torch = static_cast<Trainer&>(trainer);
   FingerprintStream stream;
   for (OperatorState* state : torch.operator_states()) {
     stream.update(state->spec().name);
@@ -77,7 +76,7 @@ uint64_t draw(uint64_t seed, const std::string& what, uint64_t bound) {
 
 // A trainer and what was known of its step when it was last asked whether to stop.
 struct TorchJob::Watched {
-  RecoverableTrainer* trainer = nullptr;
+  Trainer* trainer = nullptr;
   Rank rank;
   bool is_again = false;
   bool is_sparse = false;
@@ -106,13 +105,13 @@ std::unique_ptr<StageTrainer> TorchJob::make_trainer(Transport& transport) {
   const TrainerEnvironment environment = cluster_.environment(transport);
   const auto watched = std::make_shared<Watched>();
   watched->rank = transport.rank();
-  RecoverableTrainerOptions options;
+  TrainerOptions options;
   options.waits_for_files = waits_for_files_;
   options.drain_requested = [this, watched] {
     watch(*watched);
     return drain_after_ >= Step(0) && watched->trainer->step() >= drain_after_;
   };
-  auto trainer = RecoverableTrainer::create(config_, environment, options);
+  auto trainer = Trainer::create(config_, environment, options);
   CHECK_OK(trainer.status());
   watched->trainer = trainer->get();
   return *std::move(trainer);
@@ -120,7 +119,7 @@ std::unique_ptr<StageTrainer> TorchJob::make_trainer(Transport& transport) {
 
 // Called by every train(), when the step has been computed; the former step has its record.
 void TorchJob::watch(Watched& watched) {
-  const RecoverableTrainer& trainer = *watched.trainer;
+  const Trainer& trainer = *watched.trainer;
   const StepRecord& former = trainer.last_record();
   if (watched.is_again && watched.is_sparse && former.step == trainer.step()) {
     if (!former.applied) ++outcome_.sparse_skipped_again;
@@ -160,15 +159,9 @@ std::string TorchJob::stored_digest() const {
   return digest.ok() ? to_hex(*digest) : digest.status().ToString();
 }
 
-std::string TorchJob::ordinary_digest() {
+std::string TorchJob::unprotected_digest() {
   clear_store();
-  const StepObserver nobody{[](const StepRecord&) {}, [](Step, double) {}, [](Step) {}};
-  const ClusterResult result = cluster_.run(config_, [&](Trainer& trainer) {
-    return run_steps(
-               trainer, config_, [] { return false; }, nobody)
-        .status();
-  });
-  CHECK_OK(result.status);
+  CHECK_OK(cluster_.run_job(config_).status);
   std::string digest = stored_digest();
   clear_store();
   return digest;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sim/simulated_job.h"
-#include "train/step/recoverable_trainer.h"
+#include "train/step/trainer.h"
 #include "train/step/training_cluster_testing.h"
 
 namespace evermoe {
@@ -53,9 +53,9 @@ class TorchJob {
   TorchOutcome run(const std::vector<SimulatedFault>& faults, uint64_t seed);
   // The same with an empty store.
   TorchOutcome run_anew(const std::vector<SimulatedFault>& faults, uint64_t seed);
-  // The last checkpoint of the ordinary trainer with this configuration. The store is empty
-  // afterwards.
-  std::string ordinary_digest();
+  // The last checkpoint of a job with this configuration that protects nothing and loses nobody.
+  // The store is empty afterwards.
+  std::string unprotected_digest();
 
  private:
   struct Watched;

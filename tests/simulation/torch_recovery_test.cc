@@ -80,7 +80,7 @@ class TorchRecoveryTest : public testing::TestWithParam<Case> {
     const TorchOutcome outcome = job_.run_anew(faults, seed);
     ASSERT_TRUE(outcome.job.ok) << outcome.explain();
     EXPECT_EQ(outcome.job.digest, undisturbed_.job.digest) << outcome.explain();
-    EXPECT_EQ(outcome.stored_digest, ordinary_) << outcome.explain();
+    EXPECT_EQ(outcome.stored_digest, unprotected_) << outcome.explain();
     sparse_again_ += outcome.sparse_again;
     skipped_ += outcome.sparse_skipped_again;
     clipped_ += outcome.sparse_clipped_again;
@@ -141,17 +141,17 @@ class TorchRecoveryTest : public testing::TestWithParam<Case> {
   const JobConfig config_;
   const std::string digest_without_parts_;  // before the job, whose folder it uses
   TorchJob job_;
-  std::string ordinary_;
+  std::string unprotected_;
   TorchOutcome undisturbed_;
   int64_t sparse_again_ = 0, skipped_ = 0, clipped_ = 0, mixed_ = 0;
   int recoveries_ = 0, restarts_of_all_ = 0, counted_orders_ = 0;
 };
 
 TEST_P(TorchRecoveryTest, EveryLossCostsNoBit) {
-  ordinary_ = job_.ordinary_digest();
+  unprotected_ = job_.unprotected_digest();
   undisturbed_ = job_.run_anew({}, 1);
   ASSERT_TRUE(undisturbed_.job.ok) << undisturbed_.explain();
-  ASSERT_EQ(undisturbed_.stored_digest, ordinary_) << "the two trainers differ";
+  ASSERT_EQ(undisturbed_.stored_digest, unprotected_) << "protection changes the training";
   if (has_parts()) {
     expect_operators_are_cut();
     ASSERT_EQ(undisturbed_.job.digest, digest_without_parts_) << "parts change the training";

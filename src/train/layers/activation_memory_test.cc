@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "model/activation_bytes.h"
-#include "train/step/recoverable_rank_testing.h"
+#include "train/step/training_cluster_testing.h"
 
 namespace evermoe {
 namespace {
@@ -101,19 +101,23 @@ TEST_P(ActivationMemoryTest, IsAsCountedWithinATenth) {
                                         .holds_head = true});
     allocator.install();
     const absl::Cleanup remove = [&] { allocator.remove(); };
-    int64_t before = 0;
+    int64_t before = 0, peak = 0;
     {
       TrainingCluster cluster("memory");
-      ASSERT_EQ(run_recoverable(cluster, config,
-                                [&](RecoverableRank& self) -> absl::Status {
-                                  RETURN_IF_ERROR(self.steps(1));
-                                  before = allocator.live();
-                                  allocator.forget_peak();
-                                  return self.train(self.all_active()).status();
-                                }),
+      ASSERT_EQ(cluster
+                    .run(config,
+                         [&](TrainingRank& self) -> absl::Status {
+                           RETURN_IF_ERROR(self.steps(1));
+                           before = allocator.live();
+                           allocator.forget_peak();
+                           const absl::Status trained = self.train(self.all_active()).status();
+                           peak = allocator.peak();
+                           return trained;
+                         })
+                    .status,
                 absl::OkStatus());
     }
-    const auto measured = static_cast<double>(allocator.peak() - before);
+    const auto measured = static_cast<double>(peak - before);
     EXPECT_NEAR(static_cast<double>(expected.peak()) / measured, 1, 0.1)
         << "size " << size << ": expected " << expected.kept << " kept and " << expected.working
         << " beside them, measured " << measured;

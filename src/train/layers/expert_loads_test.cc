@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "train/step/recoverable_rank_testing.h"
+#include "train/step/training_cluster_testing.h"
 
 namespace evermoe {
 namespace {
@@ -57,19 +57,23 @@ TEST_P(ExpertLoadsTest, EveryTokenIsCountedInEveryLayerAndLanesAgree) {
   TrainingCluster cluster("loads");
   std::mutex mutex;
   std::vector<ExpertLoads> of_rank(5);
-  ASSERT_TRUE(run_recoverable(cluster, config, [&](RecoverableRank& self) -> absl::Status {
-                EXPECT_TRUE(self.trainer().expert_loads().tokens.empty());
-                RETURN_IF_ERROR(self.step(self.all_active()));
-                const ExpertLoads first = self.trainer().expert_loads();
-                RETURN_IF_ERROR(self.step(self.all_active()));
-                const std::lock_guard lock(mutex);
-                EXPECT_FALSE(is_equal(self.trainer().expert_loads(), first)) << "of another step";
-                expect_complete(first, gates_of(self.trainer().operators()), config);
-                expect_complete(self.trainer().expert_loads(), gates_of(self.trainer().operators()),
-                                config);
-                of_rank[static_cast<size_t>(self.rank().value)] = first;
-                return absl::OkStatus();
-              }).ok());
+  ASSERT_TRUE(cluster
+                  .run(config,
+                       [&](TrainingRank& self) -> absl::Status {
+                         EXPECT_TRUE(self.trainer().expert_loads().tokens.empty());
+                         RETURN_IF_ERROR(self.step(self.all_active()));
+                         const ExpertLoads first = self.trainer().expert_loads();
+                         RETURN_IF_ERROR(self.step(self.all_active()));
+                         const std::lock_guard lock(mutex);
+                         EXPECT_FALSE(is_equal(self.trainer().expert_loads(), first))
+                             << "of another step";
+                         expect_complete(first, gates_of(self.trainer().operators()), config);
+                         expect_complete(self.trainer().expert_loads(),
+                                         gates_of(self.trainer().operators()), config);
+                         of_rank[static_cast<size_t>(self.rank().value)] = first;
+                         return absl::OkStatus();
+                       })
+                  .status.ok());
   EXPECT_TRUE(is_equal(of_rank[0], of_rank[1]));
   EXPECT_TRUE(is_equal(of_rank[2], of_rank[3]));
   EXPECT_TRUE(is_equal(of_rank[2], of_rank[4]));
@@ -80,19 +84,22 @@ TEST_P(ExpertLoadsTest, EveryTokenIsCountedInEveryLayerAndLanesAgree) {
 TEST_P(ExpertLoadsTest, FrozenOperatorsChangeNothing) {
   const JobConfig config = job(GetParam(), {"train.precision=bf16"});
   TrainingCluster cluster("frozen-loads");
-  ASSERT_TRUE(run_recoverable(cluster, config, [&](RecoverableRank& self) -> absl::Status {
-                RETURN_IF_ERROR(self.step(self.all_active()));
-                RETURN_IF_ERROR(self.train(self.all_active()).status());
-                const ExpertLoads expected = self.trainer().expert_loads();
-                for (size_t share = 1; share <= 3; ++share) {
-                  ActiveOperators active = self.all_active();
-                  for (size_t i = 0; i < active.size(); ++i) active[i] = i % 3 >= share;
-                  RETURN_IF_ERROR(self.train(active).status());
-                  EXPECT_TRUE(is_equal(self.trainer().expert_loads(), expected))
-                      << share << " of 3 operators frozen";
-                }
-                return absl::OkStatus();
-              }).ok());
+  ASSERT_TRUE(cluster
+                  .run(config,
+                       [&](TrainingRank& self) -> absl::Status {
+                         RETURN_IF_ERROR(self.step(self.all_active()));
+                         RETURN_IF_ERROR(self.train(self.all_active()).status());
+                         const ExpertLoads expected = self.trainer().expert_loads();
+                         for (size_t share = 1; share <= 3; ++share) {
+                           ActiveOperators active = self.all_active();
+                           for (size_t i = 0; i < active.size(); ++i) active[i] = i % 3 >= share;
+                           RETURN_IF_ERROR(self.train(active).status());
+                           EXPECT_TRUE(is_equal(self.trainer().expert_loads(), expected))
+                               << share << " of 3 operators frozen";
+                         }
+                         return absl::OkStatus();
+                       })
+                  .status.ok());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ExpertLoadsTest,
@@ -110,12 +117,15 @@ TEST(ExpertLoadsTest, TokensDoNotDependOnTheLanes) {
     const JobConfig config =
         job("qwen-moe", {"train.micro_batches=3", "train.precision=fp64", lanes});
     TrainingCluster cluster("lanes");
-    ASSERT_TRUE(run_recoverable(cluster, config, [&](RecoverableRank& self) -> absl::Status {
-                  RETURN_IF_ERROR(self.train(self.all_active()).status());
-                  if (self.rank() == Rank(0))
-                    tokens.push_back(self.trainer().expert_loads().tokens);
-                  return absl::OkStatus();
-                }).ok());
+    ASSERT_TRUE(cluster
+                    .run(config,
+                         [&](TrainingRank& self) -> absl::Status {
+                           RETURN_IF_ERROR(self.train(self.all_active()).status());
+                           if (self.rank() == Rank(0))
+                             tokens.push_back(self.trainer().expert_loads().tokens);
+                           return absl::OkStatus();
+                         })
+                    .status.ok());
   }
   EXPECT_EQ(tokens[0], tokens[1]);
   EXPECT_EQ(tokens[0], tokens[2]);  // one lane without a micro-batch
@@ -125,27 +135,34 @@ TEST(ExpertLoadsTest, SkippedStepsCount) {
   const JobConfig config =
       job("qwen-moe", {"train.precision=fp16", "train.initial_loss_scale=16777216"});
   TrainingCluster cluster("skipped");
-  ASSERT_TRUE(run_recoverable(cluster, config, [&](RecoverableRank& self) -> absl::Status {
-                RETURN_IF_ERROR(self.step(self.all_active()));
-                EXPECT_FALSE(self.trainer().last_record().applied) << "nothing overflowed";
-                expect_complete(self.trainer().expert_loads(), gates_of(self.trainer().operators()),
-                                config);
-                return absl::OkStatus();
-              }).ok());
+  ASSERT_TRUE(cluster
+                  .run(config,
+                       [&](TrainingRank& self) -> absl::Status {
+                         RETURN_IF_ERROR(self.step(self.all_active()));
+                         EXPECT_FALSE(self.trainer().last_record().applied) << "nothing overflowed";
+                         expect_complete(self.trainer().expert_loads(),
+                                         gates_of(self.trainer().operators()), config);
+                         return absl::OkStatus();
+                       })
+                  .status.ok());
 }
 
 TEST(ExpertLoadsTest, ExpertsHaveTheirPlacesInTheOrderOfLayers) {
   const JobConfig config = job("deepseek-moe");  // its first layer is dense
   TrainingCluster cluster("places");
-  ASSERT_TRUE(run_recoverable(cluster, config, [&](RecoverableRank& self) -> absl::Status {
-                int next = 0;
-                for (const StageOperator& op : self.trainer().operators()) {
-                  const bool is_expert = op.name.find(".expert.") != std::string::npos;
-                  EXPECT_EQ(op.expert, is_expert ? next++ : -1) << op.name;
-                }
-                EXPECT_EQ(next, gates_of(self.trainer().operators()) * config.model.experts);
-                return absl::OkStatus();
-              }).ok());
+  ASSERT_TRUE(cluster
+                  .run(config,
+                       [&](TrainingRank& self) -> absl::Status {
+                         int next = 0;
+                         for (const StageOperator& op : self.trainer().operators()) {
+                           const bool is_expert = op.name.find(".expert.") != std::string::npos;
+                           EXPECT_EQ(op.expert, is_expert ? next++ : -1) << op.name;
+                         }
+                         EXPECT_EQ(next,
+                                   gates_of(self.trainer().operators()) * config.model.experts);
+                         return absl::OkStatus();
+                       })
+                  .status.ok());
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "train/step/recoverable_rank_testing.h"
+#include "train/step/training_cluster_testing.h"
 
 namespace evermoe {
 namespace {
@@ -27,19 +27,23 @@ States trained(const std::string& style, const std::vector<std::string>& setting
   TrainingCluster cluster("recompute");
   std::mutex mutex;
   States states;
-  const absl::Status status = run_recoverable(
-      cluster, tiny_config(style, settings), [&](RecoverableRank& self) -> absl::Status {
-        RETURN_IF_ERROR(self.steps(1));
-        for (int step = 0; step < 4; ++step)
-          RETURN_IF_ERROR(self.step(active_in(step, self.all_active().size())));
-        const std::lock_guard lock(mutex);
-        for (OperatorState* const state : self.trainer().operator_states()) {
-          const std::string name = absl::StrCat(self.rank().value, "/", state->spec().name);
-          states[name + "/gradient"] = state->shard_gradient().clone();
-          states[name + "/master"] = state->master().clone();
-        }
-        return absl::OkStatus();
-      });
+  const absl::Status status =
+      cluster
+          .run(tiny_config(style, settings),
+               [&](TrainingRank& self) -> absl::Status {
+                 RETURN_IF_ERROR(self.steps(1));
+                 for (int step = 0; step < 4; ++step)
+                   RETURN_IF_ERROR(self.step(active_in(step, self.all_active().size())));
+                 const std::lock_guard lock(mutex);
+                 for (OperatorState* const state : self.trainer().operator_states()) {
+                   const std::string name =
+                       absl::StrCat(self.rank().value, "/", state->spec().name);
+                   states[name + "/gradient"] = state->shard_gradient().clone();
+                   states[name + "/master"] = state->master().clone();
+                 }
+                 return absl::OkStatus();
+               })
+          .status;
   EXPECT_TRUE(status.ok()) << status;
   return states;
 }

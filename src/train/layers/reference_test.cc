@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "train/layers/reference_model_testing.h"
 #include "train/step/learning_rate.h"
 #include "train/step/training_cluster_testing.h"
+#include "train/step/verdict.h"
 
 namespace evermoe {
 namespace {
@@ -54,10 +56,10 @@ class ReferenceTest : public testing::TestWithParam<Case> {
     const JobConfig job = config(precision);
     TrainingCluster cluster("reference");
     double loss = 0;
-    const ClusterResult result = cluster.run(job, [&](Trainer& trainer) -> absl::Status {
-      const auto findings = trainer.accumulate_gradients();
-      if (findings.ok()) loss += findings->loss_sum / 5;
-      return findings.status();
+    const ClusterResult result = cluster.run(job, [&](TrainingRank& rank) -> absl::Status {
+      ASSIGN_OR_RETURN(const Findings findings, rank.train(rank.all_active()));
+      if (rank.rank() == Rank(0)) loss = from_findings(findings).loss_sum / 5;
+      return absl::OkStatus();
     });
     ASSERT_TRUE(result.status.ok()) << result.status;
     ReferenceModel reference(job.model, job.train.seed, type);
@@ -84,12 +86,7 @@ TEST_P(ReferenceTest, ThreeUpdatesAgreeInFp64) {
   // A small norm limit, so that clipping takes part.
   const JobConfig job = config("fp64", "train.clip_norm=0.05");
   TrainingCluster cluster("updates");
-  const ClusterResult result = cluster.run(job, [&](Trainer& trainer) -> absl::Status {
-    for (int i = 0; i < 3; ++i) {
-      if (const auto record = trainer.step(false); !record.ok()) return record.status();
-    }
-    return absl::OkStatus();
-  });
+  const ClusterResult result = cluster.run(job, [](TrainingRank& rank) { return rank.steps(3); });
   ASSERT_TRUE(result.status.ok()) << result.status;
   ReferenceModel reference(job.model, job.train.seed, at::kDouble);
   for (int i = 0; i < 3; ++i) {

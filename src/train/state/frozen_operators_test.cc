@@ -26,20 +26,19 @@ bool is_frozen(const std::string& name, int subset) {
          static_cast<uint64_t>(subset % 4);
 }
 
-absl::Status compare_subset(Trainer& trainer, const std::map<std::string, at::Tensor>& expected,
+absl::Status compare_subset(TrainingRank& rank, const std::map<std::string, at::Tensor>& expected,
                             int subset) {
-  for (OperatorState* state : trainer.operators()) {
-    if (is_frozen(state->spec().name, subset)) {
-      state->set_active({});
-    } else {
-      state->set_active({state->whole()});
-    }
+  ActiveOperators active;
+  for (const StageOperator& part : rank.trainer().operators())
+    active.push_back(!is_frozen(part.name.substr(0, part.name.find('[')), subset));
+  for (OperatorState* state : rank.trainer().operator_states()) {
     at::Tensor gradient = state->gradient();
     gradient.fill_(kUntouched);
   }
-  RETURN_IF_ERROR(trainer.accumulate_gradients().status());
-  for (OperatorState* state : trainer.operators()) {
+  RETURN_IF_ERROR(rank.train(active).status());
+  for (OperatorState* state : rank.trainer().operator_states()) {
     const std::string& name = state->spec().name;
+    EXPECT_EQ(state->is_frozen(), is_frozen(name, subset)) << name;
     if (state->is_frozen()) {
       EXPECT_TRUE(state->gradient().eq(kUntouched).all().item<bool>())
           << name << " is frozen, but was worked on";
@@ -61,14 +60,14 @@ TEST_P(FrozenOperatorsTest, GradientsOfTheOthersKeepTheirBits) {
               "model.sequence_length=64", "parallel.stages=2", "parallel.lanes=[2, 3]",
               "parallel.expert_replicas=2"});
   TrainingCluster cluster("frozen");
-  const ClusterResult result = cluster.run(config, [](Trainer& trainer) -> absl::Status {
-    RETURN_IF_ERROR(trainer.step(false).status());
-    RETURN_IF_ERROR(trainer.accumulate_gradients().status());
+  const ClusterResult result = cluster.run(config, [](TrainingRank& rank) -> absl::Status {
+    RETURN_IF_ERROR(rank.steps(1));
+    RETURN_IF_ERROR(rank.train(rank.all_active()).status());
     std::map<std::string, at::Tensor> expected;
-    for (OperatorState* state : trainer.operators())
+    for (OperatorState* state : rank.trainer().operator_states())
       expected[state->spec().name] = state->shard_gradient().clone();
     for (int subset = 0; subset < kSubsets; ++subset)
-      RETURN_IF_ERROR(compare_subset(trainer, expected, subset));
+      RETURN_IF_ERROR(compare_subset(rank, expected, subset));
     return absl::OkStatus();
   });
   EXPECT_TRUE(result.status.ok()) << result.status;

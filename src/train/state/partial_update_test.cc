@@ -9,10 +9,11 @@
 
 #include "base/error.h"
 #include "base/fingerprint.h"
+#include "comm/in_process/in_process_transport.h"
 #include "tensor/host_bytes.h"
 #include "train/state/operator_shards.h"
 #include "train/state/optimizer.h"
-#include "train/step/recoverable_rank_testing.h"
+#include "train/step/training_cluster_testing.h"
 
 namespace evermoe {
 namespace {
@@ -149,16 +150,19 @@ std::pair<std::map<int, std::string>, size_t> train_some(const JobConfig& config
   size_t parts = 0;
   TrainingCluster cluster("parts");
   const absl::Status status =
-      run_recoverable(cluster, config, [&](RecoverableRank& self) -> absl::Status {
-        RETURN_IF_ERROR(self.steps(4));
-        FingerprintStream stream;
-        for (OperatorState* state : self.trainer().operator_states()) {
-          for (const auto& bytes : contents(*state)) stream.update(bytes);
-        }
-        digests[self.rank().value] = to_hex(stream.finish());
-        parts += self.trainer().operators().size();
-        return absl::OkStatus();
-      });
+      cluster
+          .run(config,
+               [&](TrainingRank& self) -> absl::Status {
+                 RETURN_IF_ERROR(self.steps(4));
+                 FingerprintStream stream;
+                 for (OperatorState* state : self.trainer().operator_states()) {
+                   for (const auto& bytes : contents(*state)) stream.update(bytes);
+                 }
+                 digests[self.rank().value] = to_hex(stream.finish());
+                 parts += self.trainer().operators().size();
+                 return absl::OkStatus();
+               })
+          .status;
   EXPECT_TRUE(status.ok()) << status;
   return {digests, parts};
 }
@@ -176,7 +180,7 @@ TEST_P(PartialUpdateTest, PartsOfAnySizeTrainTheSameBits) {
 
 // ---- a step of a catch-up
 
-std::vector<std::byte> captured(const RecoverableTrainer& trainer, int part, SnapshotKind kind) {
+std::vector<std::byte> captured(const Trainer& trainer, int part, SnapshotKind kind) {
   const OperatorBytes& bytes = trainer.operators()[static_cast<size_t>(part)].bytes;
   std::vector<std::byte> into(
       static_cast<size_t>(kind == SnapshotKind::kFull ? bytes.full : bytes.compute));
@@ -188,7 +192,7 @@ struct Snapshot {
   std::vector<std::byte> full, compute;
 };
 
-std::vector<Snapshot> snapshots_of(const RecoverableTrainer& trainer) {
+std::vector<Snapshot> snapshots_of(const Trainer& trainer) {
   std::vector<Snapshot> snapshots;
   for (int i = 0; i < static_cast<int>(trainer.operators().size()); ++i) {
     snapshots.push_back({captured(trainer, i, SnapshotKind::kFull),
@@ -199,7 +203,7 @@ std::vector<Snapshot> snapshots_of(const RecoverableTrainer& trainer) {
 
 // Active parts from full snapshots, the others from compute-only ones; whatever was there is
 // overwritten.
-absl::Status restore(RecoverableTrainer& trainer, const std::vector<Snapshot>& snapshots,
+absl::Status restore(Trainer& trainer, const std::vector<Snapshot>& snapshots,
                      const ActiveOperators& active) {
   std::vector<int> all;
   for (int i = 0; i < static_cast<int>(active.size()); ++i) {
@@ -229,7 +233,7 @@ bool is_zero(const std::vector<std::byte>& bytes, size_t begin) {
                      [](std::byte b) { return b == std::byte{0}; });
 }
 
-void expect_parts(const RecoverableTrainer& trainer, const ActiveOperators& active,
+void expect_parts(const Trainer& trainer, const ActiveOperators& active,
                   const std::vector<Snapshot>& before, const std::vector<Snapshot>& dense,
                   bool is_master_compute) {
   const std::vector<Snapshot> now = snapshots_of(trainer);
@@ -247,7 +251,7 @@ void expect_parts(const RecoverableTrainer& trainer, const ActiveOperators& acti
 }
 
 // Operators of which some parts are active and some are not.
-int mixed_operators(RecoverableTrainer& trainer) {
+int mixed_operators(Trainer& trainer) {
   return static_cast<int>(
       std::ranges::count_if(trainer.operator_states(), [](const OperatorState* state) {
         int64_t active = 0;
@@ -262,27 +266,31 @@ TEST_P(PartialUpdateTest, ActivePartsGetTheBitsOfTheDenseStepAndFrozenOnesStay) 
   int mixed = 0;
   TrainingCluster cluster("mixed");
   const absl::Status status =
-      run_recoverable(cluster, config, [&](RecoverableRank& self) -> absl::Status {
-        RecoverableTrainer& trainer = self.trainer();
-        RETURN_IF_ERROR(self.steps(2));
-        const std::vector<Snapshot> before = snapshots_of(trainer);
-        const RecordBytes position = trainer.position();
-        ASSIGN_OR_RETURN(const Findings verdict, self.train(self.all_active()));
-        RETURN_IF_ERROR(
-            trainer.apply(verdict, self.all_active(), [](int) { return absl::OkStatus(); }));
-        EXPECT_TRUE(trainer.last_record().applied);
-        const std::vector<Snapshot> dense = snapshots_of(trainer);
-        for (int draw = 0; draw < 4; ++draw) {
-          const ActiveOperators active = draw_active(trainer.operators(), draw);
-          RETURN_IF_ERROR(restore(trainer, before, active));
-          RETURN_IF_ERROR(trainer.set_position(position));
-          RETURN_IF_ERROR(self.train(active).status());
-          mixed += mixed_operators(trainer);
-          RETURN_IF_ERROR(trainer.apply(verdict, active, [](int) { return absl::OkStatus(); }));
-          expect_parts(trainer, active, before, dense, is_master_compute);
-        }
-        return absl::OkStatus();
-      });
+      cluster
+          .run(config,
+               [&](TrainingRank& self) -> absl::Status {
+                 Trainer& trainer = self.trainer();
+                 RETURN_IF_ERROR(self.steps(2));
+                 const std::vector<Snapshot> before = snapshots_of(trainer);
+                 const RecordBytes position = trainer.position();
+                 ASSIGN_OR_RETURN(const Findings verdict, self.train(self.all_active()));
+                 RETURN_IF_ERROR(trainer.apply(verdict, self.all_active(),
+                                               [](int) { return absl::OkStatus(); }));
+                 EXPECT_TRUE(trainer.last_record().applied);
+                 const std::vector<Snapshot> dense = snapshots_of(trainer);
+                 for (int draw = 0; draw < 4; ++draw) {
+                   const ActiveOperators active = draw_active(trainer.operators(), draw);
+                   RETURN_IF_ERROR(restore(trainer, before, active));
+                   RETURN_IF_ERROR(trainer.set_position(position));
+                   RETURN_IF_ERROR(self.train(active).status());
+                   mixed += mixed_operators(trainer);
+                   RETURN_IF_ERROR(
+                       trainer.apply(verdict, active, [](int) { return absl::OkStatus(); }));
+                   expect_parts(trainer, active, before, dense, is_master_compute);
+                 }
+                 return absl::OkStatus();
+               })
+          .status;
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_GT(mixed, 0);
 }
@@ -292,33 +300,36 @@ TEST_P(PartialUpdateTest, EveryActivePartIsAnnouncedBeforeItIsWritten) {
   const JobConfig config = job(GetParam(), {"protection.part_bytes=8KiB"});
   TrainingCluster cluster("announced");
   const absl::Status status =
-      run_recoverable(cluster, config, [&](RecoverableRank& self) -> absl::Status {
-        RecoverableTrainer& trainer = self.trainer();
-        RETURN_IF_ERROR(self.steps(2));
-        const std::vector<Snapshot> before = snapshots_of(trainer);
-        const ActiveOperators active = draw_active(trainer.operators(), 1);
-        std::vector<int> announced;
-        RETURN_IF_ERROR(self.step(active, [&](int part) {
-          EXPECT_EQ(captured(trainer, part, SnapshotKind::kFull),
-                    before[static_cast<size_t>(part)].full)
-              << "written before";
-          EXPECT_EQ(captured(trainer, part, SnapshotKind::kComputeOnly),
-                    before[static_cast<size_t>(part)].compute)
-              << "written before";
-          announced.push_back(part);
-          return absl::OkStatus();
-        }));
-        const std::vector<Snapshot> after = snapshots_of(trainer);
-        for (int i = 0; i < static_cast<int>(active.size()); ++i) {
-          const auto part = static_cast<size_t>(i);
-          const bool is_announced = std::ranges::count(announced, i) == 1;
-          const bool is_changed = after[part].full != before[part].full;
-          EXPECT_TRUE(is_announced || !is_changed) << trainer.operators()[part].name;
-          if (trainer.operators()[part].bytes.full == 0) continue;
-          EXPECT_EQ(is_announced, active[part]) << trainer.operators()[part].name;
-        }
-        return absl::OkStatus();
-      });
+      cluster
+          .run(config,
+               [&](TrainingRank& self) -> absl::Status {
+                 Trainer& trainer = self.trainer();
+                 RETURN_IF_ERROR(self.steps(2));
+                 const std::vector<Snapshot> before = snapshots_of(trainer);
+                 const ActiveOperators active = draw_active(trainer.operators(), 1);
+                 std::vector<int> announced;
+                 RETURN_IF_ERROR(self.step(active, [&](int part) {
+                   EXPECT_EQ(captured(trainer, part, SnapshotKind::kFull),
+                             before[static_cast<size_t>(part)].full)
+                       << "written before";
+                   EXPECT_EQ(captured(trainer, part, SnapshotKind::kComputeOnly),
+                             before[static_cast<size_t>(part)].compute)
+                       << "written before";
+                   announced.push_back(part);
+                   return absl::OkStatus();
+                 }));
+                 const std::vector<Snapshot> after = snapshots_of(trainer);
+                 for (int i = 0; i < static_cast<int>(active.size()); ++i) {
+                   const auto part = static_cast<size_t>(i);
+                   const bool is_announced = std::ranges::count(announced, i) == 1;
+                   const bool is_changed = after[part].full != before[part].full;
+                   EXPECT_TRUE(is_announced || !is_changed) << trainer.operators()[part].name;
+                   if (trainer.operators()[part].bytes.full == 0) continue;
+                   EXPECT_EQ(is_announced, active[part]) << trainer.operators()[part].name;
+                 }
+                 return absl::OkStatus();
+               })
+          .status;
   EXPECT_TRUE(status.ok()) << status;
 }
 

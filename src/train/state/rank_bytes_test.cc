@@ -7,13 +7,13 @@
 #include "base/error.h"
 #include "config/job_data.h"
 #include "experts/placement/rank_state.h"
-#include "train/step/recoverable_rank_testing.h"
+#include "train/step/training_cluster_testing.h"
 
 namespace evermoe {
 namespace {
 
 // Full and compute-only bytes of this rank, operator by operator: parts are added up.
-std::vector<OperatorBytes> held_by(const RecoverableTrainer& trainer) {
+std::vector<OperatorBytes> held_by(const Trainer& trainer) {
   std::vector<OperatorBytes> held;
   std::string former;
   for (const StageOperator& op : trainer.operators()) {
@@ -34,24 +34,28 @@ TEST(RankBytesTest, AreThoseOfTheTrainer) {
   const Topology topology({2, 3}, config.model.layers);
   const std::vector<OperatorSpec> model = model_operators(config.model);
   TrainingCluster cluster("bytes");
-  ASSERT_TRUE(run_recoverable(cluster, config, [&](RecoverableRank& self) -> absl::Status {
-                const Role role = topology.role_of(self.rank());
-                const auto placement = ExpertPlacement::uniform(
-                    static_cast<int>(config.model.experts), topology.lanes(role.stage), 2);
-                const std::vector<int64_t> sizes = shard_sizes(model, topology, placement, role);
-                const std::vector<OperatorBytes> held = held_by(self.trainer());
-                EXPECT_EQ(sizes.size(), held.size());
-                for (size_t i = 0; i < std::min(sizes.size(), held.size()); ++i) {
-                  EXPECT_EQ(held[i].full, 12 * sizes[i]) << "operator " << i;
-                  EXPECT_EQ(held[i].compute, 2 * sizes[i]) << "operator " << i;
-                }
-                const int64_t message = config.train.micro_batch_size *
-                                        config.model.sequence_length * config.model.hidden * 2;
-                EXPECT_EQ(
-                    self.trainer().boundary_bytes(),
-                    message * boundary_messages(topology, role.stage, config.train.micro_batches));
-                return absl::OkStatus();
-              }).ok());
+  ASSERT_TRUE(
+      cluster
+          .run(config,
+               [&](TrainingRank& self) -> absl::Status {
+                 const Role role = topology.role_of(self.rank());
+                 const auto placement = ExpertPlacement::uniform(
+                     static_cast<int>(config.model.experts), topology.lanes(role.stage), 2);
+                 const std::vector<int64_t> sizes = shard_sizes(model, topology, placement, role);
+                 const std::vector<OperatorBytes> held = held_by(self.trainer());
+                 EXPECT_EQ(sizes.size(), held.size());
+                 for (size_t i = 0; i < std::min(sizes.size(), held.size()); ++i) {
+                   EXPECT_EQ(held[i].full, 12 * sizes[i]) << "operator " << i;
+                   EXPECT_EQ(held[i].compute, 2 * sizes[i]) << "operator " << i;
+                 }
+                 const int64_t message = config.train.micro_batch_size *
+                                         config.model.sequence_length * config.model.hidden * 2;
+                 EXPECT_EQ(
+                     self.trainer().boundary_bytes(),
+                     message * boundary_messages(topology, role.stage, config.train.micro_batches));
+                 return absl::OkStatus();
+               })
+          .status.ok());
 }
 
 }  // namespace

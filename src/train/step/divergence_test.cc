@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/hopeless.h"
-#include "train/step/recoverable_rank_testing.h"
+#include "train/step/training_cluster_testing.h"
 
 namespace evermoe {
 namespace {
@@ -119,7 +119,7 @@ JobConfig small_config(const std::vector<std::string>& more) {
   return tiny_config("deepseek-moe", settings);
 }
 
-OperatorState* find(RecoverableTrainer& trainer, const std::string& name) {
+OperatorState* find(Trainer& trainer, const std::string& name) {
   for (OperatorState* const state : trainer.operator_states()) {
     if (state->spec().name == name) return state;
   }
@@ -131,18 +131,20 @@ OperatorState* find(RecoverableTrainer& trainer, const std::string& name) {
 absl::Status run_poisoned(const std::string& name, const std::vector<std::string>& settings,
                           int& steps) {
   TrainingCluster cluster("divergence");
-  return run_recoverable(cluster, small_config(settings),
-                         [&](RecoverableRank& self) -> absl::Status {
-                           RETURN_IF_ERROR(self.steps(2));
-                           if (OperatorState* const state = find(self.trainer(), name))
-                             at::Tensor(state->compute()).fill_(kNaN);
-                           for (int step = 0; step < 10; ++step) {
-                             const absl::Status status = self.steps(1);
-                             if (self.rank() == Rank(0)) steps = step + 1;
-                             if (!status.ok()) return status;
-                           }
-                           return absl::OkStatus();
-                         });
+  return cluster
+      .run(small_config(settings),
+           [&](TrainingRank& self) -> absl::Status {
+             RETURN_IF_ERROR(self.steps(2));
+             if (OperatorState* const state = find(self.trainer(), name))
+               at::Tensor(state->compute()).fill_(kNaN);
+             for (int step = 0; step < 10; ++step) {
+               const absl::Status status = self.steps(1);
+               if (self.rank() == Rank(0)) steps = step + 1;
+               if (!status.ok()) return status;
+             }
+             return absl::OkStatus();
+           })
+      .status;
 }
 
 TEST(DivergenceTest, ARowOfSkippedStepsEndsTheRunAndNamesTheFirstOperator) {
@@ -166,19 +168,21 @@ TEST(DivergenceTest, ARowOfSkippedStepsEndsTheRunAndNamesTheFirstOperator) {
 TEST(DivergenceTest, AnUnsoundStateIsNotSavedAndEndsTheRun) {
   TrainingCluster cluster("unsound");
   const absl::Status status =
-      run_recoverable(cluster, small_config({"train.skipped_steps_max=1000"}),
-                      [](RecoverableRank& self) -> absl::Status {
-                        RecoverableTrainer& trainer = self.trainer();
-                        RETURN_IF_ERROR(self.steps(1));
-                        // One weight, of one rank's shard, that no token may meet for a long time.
-                        if (OperatorState* const state = find(trainer, "layer.2.expert.7");
-                            state != nullptr && state->shard().size() > 0) {
-                          state->master()[0].fill_(kNaN);
-                        }
-                        RETURN_IF_ERROR(trainer.save());
-                        RETURN_IF_ERROR(self.steps(1));
-                        return absl::OkStatus();
-                      });
+      cluster
+          .run(small_config({"train.skipped_steps_max=1000"}),
+               [](TrainingRank& self) -> absl::Status {
+                 Trainer& trainer = self.trainer();
+                 RETURN_IF_ERROR(self.steps(1));
+                 // One weight, of one rank's shard, that no token may meet for a long time.
+                 if (OperatorState* const state = find(trainer, "layer.2.expert.7");
+                     state != nullptr && state->shard().size() > 0) {
+                   state->master()[0].fill_(kNaN);
+                 }
+                 RETURN_IF_ERROR(trainer.save());
+                 RETURN_IF_ERROR(self.steps(1));
+                 return absl::OkStatus();
+               })
+          .status;
   EXPECT_TRUE(is_hopeless(status)) << status;
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("the state at step 1 is not finite: layer.2.expert.7, state; there is no "

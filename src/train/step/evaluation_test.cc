@@ -9,7 +9,7 @@
 #include "config/job_data.h"
 #include "data/sample_order.h"
 #include "train/layers/reference_model_testing.h"
-#include "train/step/recoverable_rank_testing.h"
+#include "train/step/training_cluster_testing.h"
 
 namespace evermoe {
 namespace {
@@ -32,13 +32,15 @@ const std::vector<std::vector<std::string>> kTopologies = {
 double validation_loss(const TrainingCluster& cluster, const JobConfig& config) {
   std::mutex mutex;
   std::set<double> losses;
-  const absl::Status status =
-      run_recoverable(cluster, config, [&](RecoverableRank& self) -> absl::Status {
-        const auto loss = self.evaluate();
-        const std::lock_guard lock(mutex);
-        if (loss.ok()) losses.insert(*loss);
-        return loss.status();
-      });
+  const absl::Status status = cluster
+                                  .run(config,
+                                       [&](TrainingRank& self) -> absl::Status {
+                                         const auto loss = self.evaluate();
+                                         const std::lock_guard lock(mutex);
+                                         if (loss.ok()) losses.insert(*loss);
+                                         return loss.status();
+                                       })
+                                  .status;
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(losses.size(), 1u);
   return losses.empty() ? -1 : *losses.begin();

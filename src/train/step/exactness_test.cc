@@ -4,10 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "checkpoint/read/checkpoint_reader.h"
-#include "train/step/step_loop.h"
+#include "config/job_topology.h"
 #include "train/step/training_cluster_testing.h"
 
 namespace evermoe {
@@ -23,16 +25,8 @@ JobConfig job(const std::vector<std::string>& more = {}) {
   return tiny_config("qwen-moe", settings);
 }
 
-absl::Status to_the_end(Trainer& trainer, const JobConfig& config) {
-  const StepObserver nobody{[](const StepRecord&) {}, [](Step, double) {}, [](Step) {}};
-  return run_steps(
-             trainer, config, [] { return false; }, nobody)
-      .status();
-}
-
 ClusterResult undisturbed(const JobConfig& config, uint64_t seed = 0) {
-  TrainingCluster cluster("undisturbed");
-  return cluster.run(config, [&](Trainer& t) { return to_the_end(t, config); }, {.seed = seed});
+  return TrainingCluster("undisturbed").run_job(config, {.seed = seed});
 }
 
 std::string stored_digest(const std::string& directory) {
@@ -43,6 +37,13 @@ std::string stored_digest(const std::string& directory) {
   const auto digest = (*reader)->digest();
   CHECK_OK(digest.status());
   return to_hex(*digest);
+}
+
+// Of the ranks that wrote it.
+std::string stored_topology(const std::string& directory) {
+  const auto reader = CheckpointReader::open(real_files(), directory + "/checkpoints");
+  CHECK_OK(reader.status());
+  return (*reader)->manifest().topology;
 }
 
 TEST(ExactnessTest, SameBitsUnderEveryDeliveryOrder) {
@@ -85,21 +86,17 @@ TEST_P(PrecisionTest, ResumedRunEqualsUndisturbedRun) {
   const ClusterResult expected = undisturbed(config);
   ASSERT_TRUE(expected.status.ok()) << expected.status;
   TrainingCluster cluster("resumed");
-  // The first process life ends after step 5, with the checkpoint of step 4 behind it.
-  const ClusterResult broken = cluster.run(config, [&](Trainer& trainer) -> absl::Status {
-    for (int i = 0; i < 5; ++i) {
-      if (i == 4) RETURN_IF_ERROR(trainer.save());
-      RETURN_IF_ERROR(trainer.step(false).status());
-    }
-    return trainer.finish();
+  // The first process life ends after step 5, whose verdict has published the checkpoint of step 4.
+  const ClusterResult broken = cluster.run(config, [&](TrainingRank& rank) -> absl::Status {
+    RETURN_IF_ERROR(rank.steps(4));
+    RETURN_IF_ERROR(rank.trainer().save());
+    return rank.steps(1);
   });
   ASSERT_TRUE(broken.status.ok()) << broken.status;
   EXPECT_NE(broken.digest, expected.digest);
-  const ClusterResult resumed = cluster.run(config, [&](Trainer& trainer) -> absl::Status {
-    CHECK(trainer.position().step == Step(4)) << trainer.position().step;
-    return to_the_end(trainer, config);
-  });
+  const ClusterResult resumed = cluster.run_job(config);
   ASSERT_TRUE(resumed.status.ok()) << resumed.status;
+  EXPECT_EQ(resumed.resumed_from, Step(4));
   EXPECT_EQ(resumed.digest, expected.digest);
 }
 INSTANTIATE_TEST_SUITE_P(All, PrecisionTest, testing::Values("fp32", "bf16", "fp16", "fp64"),
@@ -108,18 +105,19 @@ INSTANTIATE_TEST_SUITE_P(All, PrecisionTest, testing::Values("fp32", "bf16", "fp
 TEST(ExactnessTest, AKilledRankNeverChangesTheBitsOfTheResumedRun) {
   const JobConfig config = job();
   const ClusterResult expected = undisturbed(config);
+  std::set<Step> resumed_from;
   for (int trial = 0; trial < 6; ++trial) {
     TrainingCluster cluster("killed");
-    InProcessOptions options{.seed = static_cast<uint64_t>(trial)};
-    options.kills.push_back({Rank(trial % 4), 60 + 170 * trial});
-    const ClusterResult killed = cluster.run(
-        config, [&](Trainer& t) { return to_the_end(t, config); }, options);
+    TrainingJobOptions options{.seed = static_cast<uint64_t>(trial)};
+    options.kills.push_back({Rank(trial % 4), expected.duration * (2 * trial + 1) / 13});
+    const ClusterResult killed = cluster.run_job(config, options);
     EXPECT_FALSE(killed.status.ok()) << "the kill came too late";
-    const ClusterResult resumed =
-        cluster.run(config, [&](Trainer& t) { return to_the_end(t, config); });
+    const ClusterResult resumed = cluster.run_job(config);
     ASSERT_TRUE(resumed.status.ok()) << resumed.status;
     EXPECT_EQ(resumed.digest, expected.digest) << "trial " << trial;
+    resumed_from.insert(resumed.resumed_from);
   }
+  EXPECT_GT(resumed_from.size(), 1u) << "killed in one part of the run only";
 }
 
 TEST(ExactnessTest, CheckpointsSurviveEveryTopology) {
@@ -130,13 +128,13 @@ TEST(ExactnessTest, CheckpointsSurviveEveryTopology) {
     return job(settings);
   };
   const JobConfig first = in_topology({"parallel.stages=1", "parallel.lanes=1"});
-  ClusterResult result = cluster.run(first, [&](Trainer& trainer) -> absl::Status {
-    for (int i = 0; i < 2; ++i) RETURN_IF_ERROR(trainer.step(false).status());
-    RETURN_IF_ERROR(trainer.save());
-    return trainer.finish();
+  ClusterResult result = cluster.run(first, [&](TrainingRank& rank) -> absl::Status {
+    RETURN_IF_ERROR(rank.steps(2));
+    return rank.close();
   });
   ASSERT_TRUE(result.status.ok()) << result.status;
   const std::string digest = stored_digest(cluster.directory());
+  const std::string trained = result.digest;
   for (const std::vector<std::string>& topology :
        {std::vector<std::string>{"parallel.stages=2", "parallel.lanes=4"},
         std::vector<std::string>{"parallel.stages=4", "parallel.lanes=2"},
@@ -144,13 +142,15 @@ TEST(ExactnessTest, CheckpointsSurviveEveryTopology) {
         std::vector<std::string>{"parallel.stages=2", "parallel.lanes=[3, 2]",
                                  "parallel.expert_replicas=2"},
         std::vector<std::string>{"parallel.stages=1", "parallel.lanes=1"}}) {
-    result = cluster.run(in_topology(topology), [&](Trainer& trainer) -> absl::Status {
-      CHECK(trainer.position().step == Step(2));
-      RETURN_IF_ERROR(trainer.save());  // over the one it came from
-      return trainer.finish();
+    const JobConfig config = in_topology(topology);
+    result = cluster.run_stateless(config, [&](TrainingRank& rank) -> absl::Status {
+      RETURN_IF_ERROR(rank.restore_base(Step(2)));
+      return rank.close();  // over the one it came from
     });
     ASSERT_TRUE(result.status.ok()) << result.status;
+    EXPECT_EQ(result.digest, trained) << topology[0] << " " << topology[1];
     EXPECT_EQ(stored_digest(cluster.directory()), digest) << topology[0] << " " << topology[1];
+    EXPECT_EQ(stored_topology(cluster.directory()), topology_of(config).to_string());
   }
 }
 
@@ -158,13 +158,14 @@ TEST(ExactnessTest, Fp16SkipsStepsThatOverflowAndHalvesTheScale) {
   const JobConfig config = job({"train.precision=fp16", "train.initial_loss_scale=16777216"});
   TrainingCluster cluster("overflow");
   std::atomic<int> skipped = 0;
-  const ClusterResult result = cluster.run(config, [&](Trainer& trainer) -> absl::Status {
+  const ClusterResult result = cluster.run(config, [&](TrainingRank& rank) -> absl::Status {
     for (int i = 0; i < 6; ++i) {
-      ASSIGN_OR_RETURN(const StepRecord record, trainer.step(false));
-      if (!record.applied) ++skipped;
+      RETURN_IF_ERROR(rank.steps(1));
+      if (!rank.trainer().last_record().applied) ++skipped;
     }
-    CHECK(trainer.position().loss_scale < 16777216);
-    CHECK(trainer.position().updates_applied < trainer.position().step.value);
+    const TrainingPosition& position = rank.trainer().training_position();
+    CHECK(position.loss_scale < 16777216);
+    CHECK(position.updates_applied < position.step.value);
     return absl::OkStatus();
   });
   ASSERT_TRUE(result.status.ok()) << result.status;
@@ -173,10 +174,7 @@ TEST(ExactnessTest, Fp16SkipsStepsThatOverflowAndHalvesTheScale) {
 
 TEST(ExactnessTest, ADifferentModelIsRefusedByName) {
   TrainingCluster cluster("identity");
-  const auto save = [](Trainer& trainer) -> absl::Status {
-    RETURN_IF_ERROR(trainer.save());
-    return trainer.finish();
-  };
+  const auto save = [](TrainingRank& rank) { return rank.close(); };
   ASSERT_TRUE(cluster.run(job(), save).status.ok());
   const ClusterResult other = cluster.run(job({"model.top_k=1"}), save);
   EXPECT_TRUE(absl::IsInvalidArgument(other.status)) << other.status;

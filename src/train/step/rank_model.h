@@ -1,6 +1,5 @@
 // One rank's part of the model and what its arithmetic needs: the communicators inside its stage,
-// its layers, its rounds and its data. Knows neither verdicts nor checkpoints; both trainers stand
-// on it.
+// its layers, its rounds and its data. Knows neither verdicts nor checkpoints.
 #pragma once
 
 #include <functional>

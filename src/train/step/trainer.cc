@@ -1,121 +1,297 @@
 #include "train/step/trainer.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/fault_point.h"
+#include "base/hopeless.h"
+#include "base/log.h"
+#include "experts/placement/rank_state.h"
 
 namespace evermoe {
 namespace {
 
-// A slow disk is no reason to lose a checkpoint.
-constexpr absl::Duration kSavePatience = absl::Minutes(30);
+bool is_due(Step step, int64_t every) { return every > 0 && step.value % every == 0; }
 
-std::unique_ptr<Communicator> join_world(Transport& transport, View view, absl::Duration deadline) {
-  std::vector<Rank> ranks;
-  for (int r = 0; r < transport.size(); ++r) ranks.push_back(Rank(r));
-  return std::make_unique<Communicator>(transport, ranks,
-                                        CommunicatorOptions{view, kVerdictGroup, deadline});
-}
+// The numbers of a position, in the machine's byte order: they are only compared and read by ranks
+// of the same job.
+struct PositionNumbers {
+  int64_t step = 0;
+  int64_t samples = 0;
+  int64_t updates_applied = 0;
+  double loss_scale = 1;
+  int64_t loss_scale_good_steps = 0;
+  int64_t skipped_in_row = 0;
+  double validation_loss = -1;
+  int64_t is_drained = 0;
+};
 
 }  // namespace
 
-Trainer::Trainer(const JobConfig& config, const TrainerEnvironment& environment,
+Trainer::Trainer(const TrainerEnvironment& environment, TrainerOptions options,
                  std::unique_ptr<RankModel> model)
-    : config_(config),
-      world_(join_world(*environment.transport, environment.view,
-                        absl::Seconds(config.run.deadline_seconds))),
-      boundary_(*world_),
+    : environment_(environment),
+      options_(std::move(options)),
       model_(std::move(model)),
-      durable_(environment, *model_) {
-  world_->set_idle_work([this] { return model_->do_idle_work(); });
-}
-
-Trainer::~Trainer() = default;
+      durable_(environment, *model_),
+      shards_(model_->config(), model_->types(),
+              operators_of_stage(model_->config().model, model_->topology(), model_->role().stage),
+              model_->operators()) {}
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::create(const JobConfig& config,
-                                                         const TrainerEnvironment& environment) {
-  ASSIGN_OR_RETURN(auto model, RankModel::create(config, environment,
-                                                 absl::Seconds(config.run.deadline_seconds)));
-  std::unique_ptr<Trainer> trainer(new Trainer(config, environment, std::move(model)));
-  RETURN_IF_ERROR(trainer->durable_.open(DurableState::Opening::kAlone, Step(-1)));
-  return trainer;
+                                                         const TrainerEnvironment& environment,
+                                                         TrainerOptions options) {
+  ASSIGN_OR_RETURN(auto model, RankModel::create(config, environment, options.stage_deadline));
+  return std::unique_ptr<Trainer>(new Trainer(environment, std::move(options), std::move(model)));
 }
 
-absl::StatusOr<Resumption> Trainer::resume() {
-  ASSIGN_OR_RETURN(const Resumption resumption, durable_.resume(*world_, position_));
+int64_t Trainer::boundary_bytes() const {
+  const JobConfig& config = model_->config();
+  const int64_t message = config.train.micro_batch_size * config.model.sequence_length *
+                          config.model.hidden *
+                          static_cast<int64_t>(c10::elementSize(model_->types().compute));
+  return message *
+         boundary_messages(model_->topology(), model_->role().stage, config.train.micro_batches);
+}
+
+// ---- state
+
+absl::StatusOr<std::string> Trainer::resume(Communicator& world) {
+  // Rank 0 removes unfinished saves below, so nobody may be writing any more.
+  durable_.close();
+  RETURN_IF_ERROR(annotate(world.barrier(), "resume"));
+  ASSIGN_OR_RETURN(const Resumption resumption, durable_.resume(world, position_));
+  for (const std::string& reason : resumption.skipped) log_warning("skipped checkpoint " + reason);
   RETURN_IF_ERROR(model_->derive_compute());
-  return resumption;
+  is_drained_ = false;
+  skipped_in_row_ = 0;
+  non_finite_state_ = kAllFinite;
+  base_ = saved_ = position_.step > Step(0) ? position_.step : Step(-1);
+  agreed_ = Step(-1);
+  file_status_ = absl::OkStatus();
+  RETURN_IF_ERROR(durable_.open(DurableState::Opening::kAlone, base_));
+  RETURN_IF_ERROR(annotate(world.barrier(), "resume"));
+  return resumption.source;
 }
 
-absl::StatusOr<StepFindings> Trainer::accumulate_gradients() {
-  boundary_.begin(verdict_commit(Step(position_.step.value + 1)));
-  ASSIGN_OR_RETURN(const StepFindings findings, model_->accumulate_gradients(position_, boundary_));
-  RETURN_IF_ERROR(boundary_.finish());
-  return findings;
+absl::Status Trainer::restore_base(Step base) {
+  RETURN_IF_ERROR(durable_.restore(base, position_));
+  is_drained_ = false;
+  skipped_in_row_ = 0;
+  base_ = base > Step(0) ? base : Step(-1);
+  return model_->derive_compute();
 }
 
-absl::StatusOr<StepRecord> Trainer::step(bool drain) {
-  ASSIGN_OR_RETURN(StepFindings findings, accumulate_gradients());
-  findings.prepared = durable_.saver().prepared();
-  findings.drain = drain;
-  fault_point("step/before_verdict");
-  ASSIGN_OR_RETURN(const StepFindings combined, combine(*world_, findings));
-  const StepRecord record = decide(combined, config_.train, position_);
-  fault_point("step/after_verdict");
-  position_ = advance(position_, record, config_.train);
-  if (record.applied) {
+void Trainer::forget_base() {
+  base_ = Step(-1);
+  if (durable_.is_open()) durable_.saver().unpin();
+}
+
+void Trainer::capture(int operator_index, SnapshotKind kind, int64_t offset,
+                      std::span<std::byte> into) const {
+  shards_.capture(operator_index, kind, offset, into);
+}
+
+void Trainer::restore(int operator_index, SnapshotKind kind, int64_t offset,
+                      std::span<const std::byte> from) {
+  CHECK_OK(guard([&] {
+    shards_.restore(operator_index, kind, offset, from);
+    return absl::OkStatus();
+  }));
+}
+
+absl::Status Trainer::complete_restore(const std::vector<int>& operator_indices) {
+  return guard([&]() -> absl::Status {
+    for (OperatorState* const state : shards_.states_of(operator_indices))
+      RETURN_IF_ERROR(state->gather_compute());
+    return absl::OkStatus();
+  });
+}
+
+RecordBytes Trainer::position() const {
+  const PositionNumbers numbers{position_.step.value,
+                                position_.samples,
+                                position_.updates_applied,
+                                position_.loss_scale,
+                                position_.loss_scale_good_steps,
+                                skipped_in_row_,
+                                position_.validation_loss,
+                                is_drained_ ? 1 : 0};
+  RecordBytes bytes(sizeof(numbers));
+  std::memcpy(bytes.data(), &numbers, sizeof(numbers));
+  return bytes;
+}
+
+absl::Status Trainer::set_position(const RecordBytes& position) {
+  PositionNumbers numbers;
+  if (position.size() != sizeof(numbers)) return Corrupt("not a position of this trainer");
+  std::memcpy(&numbers, position.data(), sizeof(numbers));
+  position_.step = Step(numbers.step);
+  position_.samples = numbers.samples;
+  position_.updates_applied = numbers.updates_applied;
+  position_.loss_scale = numbers.loss_scale;
+  position_.loss_scale_good_steps = numbers.loss_scale_good_steps;
+  skipped_in_row_ = numbers.skipped_in_row;
+  position_.validation_loss = numbers.validation_loss;
+  is_drained_ = numbers.is_drained != 0;
+  return absl::OkStatus();
+}
+
+// ---- steps
+
+absl::StatusOr<Findings> Trainer::train(const ActiveOperators& active, Boundary& boundary) {
+  RETURN_IF_ERROR(std::exchange(file_status_, absl::OkStatus()));
+  shards_.set_active(active);
+  ASSIGN_OR_RETURN(StepFindings findings,
+                   model_->accumulate_gradients(position_, boundary, skipped_in_row_ > 0));
+  ASSIGN_OR_RETURN(expert_loads_, model_->expert_loads());
+  findings.prepared = prepared();
+  findings.drain = options_.drain_requested();
+  findings.non_finite = std::min(findings.non_finite, non_finite_state_);
+  return to_findings(findings);
+}
+
+absl::Status Trainer::apply(const Findings& combined, const ActiveOperators& active,
+                            const BeforeWrite& before_write) {
+  const TrainConfig& train = model_->config().train;
+  shards_.set_active(active);
+  record_ = decide(from_findings(combined), train, position_);
+  // First, because what follows can fail: a state that is half gathered has all its shards at the
+  // new position.
+  position_ = advance(position_, record_, train);
+  skipped_in_row_ = skipped_in_row(skipped_in_row_, record_, train);
+  is_drained_ = is_drained_ || record_.drain;
+  if (const auto divergence = find_divergence(record_, skipped_in_row_, train))
+    return end_diverged(*divergence);
+  // Nothing is published by a skipped step: what was saved last may be what it could not compute
+  // with.
+  if (!record_.applied) return absl::OkStatus();
+  RETURN_IF_ERROR(note_prepared(record_.prepared));
+  return model_->update(record_, position_.updates_applied,
+                        [&](const OperatorState& state, FlatRange range) {
+                          return before_write(shards_.index_of(state, range));
+                        });
+}
+
+bool Trainer::is_evaluated(Step step) const {
+  const JobConfig& config = model_->config();
+  return is_due(step, config.evaluate.every_steps) || step.value >= config.train.steps;
+}
+
+int64_t Trainer::evaluation_batches() const {
+  const int64_t batch = evaluation_batch(model_->topology(), model_->config().train.micro_batches);
+  return (model_->evaluation().micro_batches() + batch - 1) / batch;
+}
+
+absl::StatusOr<Findings> Trainer::evaluate(int64_t batch, Boundary& boundary) {
+  const int64_t size = evaluation_batch(model_->topology(), model_->config().train.micro_batches);
+  const int64_t first = batch * size;
+  const int64_t count = std::min(size, model_->evaluation().micro_batches() - first);
+  ASSIGN_OR_RETURN(StepFindings findings, model_->evaluate(first, count, boundary));
+  findings.prepared = prepared();
+  return to_findings(findings);
+}
+
+void Trainer::apply_evaluation(const Findings& combined) {
+  const StepFindings findings = from_findings(combined);
+  position_.validation_loss = findings.loss_sum / findings.tokens;
+}
+
+bool Trainer::is_finished() const {
+  return is_drained_ || position_.step.value >= model_->config().train.steps;
+}
+
+// ---- files
+
+absl::Status Trainer::open_saver() {
+  if (durable_.is_open()) return absl::OkStatus();
+  return durable_.open(DurableState::Opening::kAmong, base_);
+}
+
+Step Trainer::prepared() const {
+  return durable_.is_open() ? durable_.saver().prepared() : Step(-1);
+}
+
+absl::Status Trainer::note_prepared(Step prepared) {
+  if (prepared <= agreed_) return absl::OkStatus();
+  agreed_ = prepared;
+  if (environment_.transport->rank() != Rank(0)) return absl::OkStatus();
+  RETURN_IF_ERROR(open_saver());
+  durable_.publish(prepared);
+  return options_.waits_for_files ? durable_.saver().wait_published(absl::InfiniteDuration())
+                                  : absl::OkStatus();
+}
+
+bool Trainer::is_saved(Step step) const {
+  return is_due(step, model_->config().checkpoint.every_steps) || is_finished();
+}
+
+absl::Status Trainer::save() {
+  // Files that all ranks have are being published: they must not change. And the bits would be the
+  // same.
+  if (position_.step <= std::max(saved_, agreed_)) return absl::OkStatus();
+  if (!is_state_sound()) return absl::OkStatus();  // the next verdict ends the run
+  RETURN_IF_ERROR(open_saver());
+  RETURN_IF_ERROR(durable_.save(position_));
+  saved_ = position_.step;
+  return options_.waits_for_files ? durable_.saver().wait_prepared(absl::InfiniteDuration())
+                                  : absl::OkStatus();
+}
+
+bool Trainer::is_state_sound() {
+  non_finite_state_ = model_->non_finite_state();
+  if (non_finite_state_ == kAllFinite && !std::isfinite(position_.validation_loss)) {
+    const auto operators = static_cast<int32_t>(model_operators(model_->config().model).size());
+    non_finite_state_ = to_key({NonFinitePhase::kValidation, -1, operators - 1});
+  }
+  return non_finite_state_ == kAllFinite;
+}
+
+absl::Status Trainer::end_diverged(const Divergence& divergence) const {
+  const ModelShape& shape = model_->config().model;
+  const Step checkpoint = std::max(agreed_, base_);
+  const std::string& file = environment_.divergence_file;
+  if (!file.empty()) {
+    // Every rank writes the same: whichever ends first ends the job.
+    const std::string own = absl::StrCat(file, ".", environment_.transport->rank().value);
     RETURN_IF_ERROR(
-        model_->update(record, position_.updates_applied,
-                       [](const OperatorState&, FlatRange) { return absl::OkStatus(); }));
+        write_file_synced(*environment_.files, own, to_json(divergence, shape, checkpoint)));
+    RETURN_IF_ERROR(environment_.files->rename(own, file));
   }
-  durable_.publish(record.prepared);
-  return record;
+  return Hopeless(describe(divergence, shape, checkpoint, file));
 }
 
-absl::StatusOr<double> Trainer::evaluate() {
-  boundary_.begin(evaluation_commit(position_.step));
-  ASSIGN_OR_RETURN(const StepFindings own,
-                   model_->evaluate(0, model_->evaluation().micro_batches(), boundary_));
-  RETURN_IF_ERROR(boundary_.finish());
-  double sums[] = {own.loss_sum, own.tokens};
-  RETURN_IF_ERROR(annotate(world_->all_reduce<double>(sums, ReduceOp::kSum), "validation loss"));
-  position_.validation_loss = sums[0] / sums[1];
-  return position_.validation_loss;
-}
-
-absl::Status Trainer::save() { return durable_.save(position_); }
-
-absl::Status Trainer::wait_everywhere(const std::function<absl::Status(absl::Duration)>& wait,
-                                      const char* what) {
-  // Ranks talk after every slice, so that one with a slow disk is not taken for a hung one.
-  const absl::Duration slice = absl::Seconds(config_.run.deadline_seconds) / 4;
-  enum : int64_t { kDone = 0, kWaiting = 1, kFailed = 2 };
-  for (absl::Duration waited; waited < kSavePatience; waited += slice) {
-    const absl::Status own = wait(slice);
-    int64_t worst[] = {own.ok() ? kDone : absl::IsDeadlineExceeded(own) ? kWaiting : kFailed};
-    RETURN_IF_ERROR(annotate(world_->all_reduce<int64_t>(worst, ReduceOp::kMax), what));
-    if (worst[0] == kDone) return absl::OkStatus();
-    if (worst[0] == kWaiting) continue;
-    if (!own.ok() && !absl::IsDeadlineExceeded(own)) return own;
-    return Internal(absl::StrCat(what, ": failed on another rank"));
+absl::StatusOr<Findings> Trainer::close() {
+  RETURN_IF_ERROR(std::exchange(file_status_, absl::OkStatus()));
+  RETURN_IF_ERROR(save());
+  RETURN_IF_ERROR(open_saver());
+  // The others wait for this rank meanwhile: a slow disk must not look like a hung process.
+  const absl::Duration slice = absl::Seconds(model_->config().run.deadline_seconds) / 4;
+  const auto wait = [](const absl::Status& status) {
+    return absl::IsDeadlineExceeded(status) ? absl::OkStatus() : status;
+  };
+  RETURN_IF_ERROR(wait(durable_.saver().wait_prepared(slice)));
+  StepFindings findings;
+  findings.non_finite = non_finite_state_;
+  findings.prepared = std::max(prepared(), agreed_);
+  if (environment_.transport->rank() == Rank(0)) {
+    RETURN_IF_ERROR(wait(durable_.saver().wait_published(slice)));
+    findings.published = durable_.saver().published();
   }
-  return Timeout(absl::StrCat(what, ": not done after ", absl::FormatDuration(kSavePatience)));
+  return to_findings(findings);
 }
 
-absl::Status Trainer::finish() {
-  RETURN_IF_ERROR(
-      wait_everywhere([&](absl::Duration slice) { return durable_.saver().wait_prepared(slice); },
-                      "writing the checkpoint"));
-  int64_t prepared[] = {durable_.saver().prepared().value};
-  RETURN_IF_ERROR(annotate(world_->all_reduce<int64_t>(prepared, ReduceOp::kMin), "checkpoint"));
-  durable_.publish(Step(prepared[0]));
-  return wait_everywhere(
-      [&](absl::Duration slice) {
-        return world_->index() == 0 ? durable_.saver().wait_published(slice) : absl::OkStatus();
-      },
-      "publishing the checkpoint");
+bool Trainer::is_closed(const Findings& combined) {
+  const StepFindings findings = from_findings(combined);
+  if (const auto divergence = find_divergence_at_end(findings.non_finite, position_)) {
+    file_status_ = end_diverged(*divergence);
+    return false;
+  }
+  file_status_.Update(note_prepared(findings.prepared));
+  return findings.published >= position_.step;
 }
-
-Step Trainer::published() const { return durable_.saver().published(); }
 
 }  // namespace evermoe

@@ -1,9 +1,7 @@
-// One rank of a training job that starts again when a process is lost: its part of the model, its
-// rounds, its shards, its checkpoints. recoverable_trainer.h is for jobs that go on.
+// The trainer: recovery's StageTrainer with torch.
 //
-// Every method is collective: all ranks of the job call the same methods in the same order. A
-// method that fails with PeerLost, Timeout or Cancelled leaves the trainer unusable; the process
-// should end.
+// It decides nothing: recovery/member/member.h says what to run, what to restore and which record a
+// commit had.
 #pragma once
 
 #include <functional>
@@ -11,68 +9,107 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/format/training_position.h"
-#include "comm/communicator.h"
-#include "config/job_config.h"
-#include "parallel/topology.h"
+#include "recovery/stage_trainer.h"
 #include "train/state/durable_state.h"
-#include "train/step/direct_boundary.h"
+#include "train/state/operator_shards.h"
+#include "train/step/divergence.h"
 #include "train/step/rank_model.h"
 #include "train/step/trainer_environment.h"
 #include "train/step/verdict.h"
 
 namespace evermoe {
 
-class Trainer {
+struct TrainerOptions {
+  // Of every call inside the stage. Whoever is lost is reported at once and whoever hangs by the
+  // controller, so this is for the case that neither is there.
+  absl::Duration stage_deadline = absl::Minutes(10);
+  // Asked once a step on the training thread: is this process asked to stop?
+  std::function<bool()> drain_requested = [] { return false; };
+  // Saving and publishing return when they are done, so that a simulated run repeats exactly.
+  bool waits_for_files = false;
+};
+
+class Trainer final : public StageTrainer {
  public:
-  // Builds this rank's model with all weights zero. The configuration has been validated; what the
-  // environment points to must outlive the trainer. InvalidInput if the data is too short.
+  // The configuration has been validated; what the environment points to outlives the trainer. All
+  // weights are zero and nothing is saved before resume() or a restore. InvalidInput if the data is
+  // too short.
   static absl::StatusOr<std::unique_ptr<Trainer>> create(const JobConfig& config,
-                                                         const TrainerEnvironment& environment);
-  ~Trainer();
+                                                         const TrainerEnvironment& environment,
+                                                         TrainerOptions options);
 
-  // Loads the newest checkpoint that every rank can read, in whatever topology it was written, or
-  // makes the initial state if there is none. InvalidInput if it belongs to another model.
-  absl::StatusOr<Resumption> resume();
+  const std::vector<StageOperator>& operators() const override { return shards_.inventory(); }
+  int64_t boundary_bytes() const override;
+  void join_stage(View epoch) override { model_->join(epoch); }
+  absl::StatusOr<std::string> resume(Communicator& world) override;
+  absl::Status restore_base(Step base) override;
+  void forget_base() override;
+  void capture(int operator_index, SnapshotKind kind, int64_t offset,
+               std::span<std::byte> into) const override;
+  void restore(int operator_index, SnapshotKind kind, int64_t offset,
+               std::span<const std::byte> from) override;
+  absl::Status complete_restore(const std::vector<int>& operator_indices) override;
+  Step step() const override { return position_.step; }
+  RecordBytes position() const override;
+  absl::Status set_position(const RecordBytes& position) override;
+  absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary) override;
+  bool do_idle_work() override { return model_->do_idle_work(); }
+  const ExpertLoads& expert_loads() const override { return expert_loads_; }
+  absl::Status apply(const Findings& combined, const ActiveOperators& active,
+                     const BeforeWrite& before_write) override;
+  bool is_evaluated(Step step) const override;
+  int64_t evaluation_batches() const override;
+  absl::StatusOr<Findings> evaluate(int64_t batch, Boundary& boundary) override;
+  void apply_evaluation(const Findings& combined) override;
+  bool is_saved(Step step) const override;
+  absl::Status save() override;
+  bool is_finished() const override;
+  absl::StatusOr<Findings> close() override;
+  bool is_closed(const Findings& combined) override;
 
-  // Trains one step. On return every rank has the same record, the update is applied (unless the
-  // record says skipped) and the compute weights are gathered. `drain`: this rank was asked to
-  // stop.
-  absl::StatusOr<StepRecord> step(bool drain);
+  // ---- for observers of the job, on the training thread
 
-  // Mean loss over the tokens of an evaluation, the same on every rank.
-  absl::StatusOr<double> evaluate();
-
-  // Begins a durable checkpoint of the present state; returns when it is copied. It is published
-  // by a later step() or by finish(), when all ranks have it on disk.
-  absl::Status save();
-
-  // Waits until everything begun is published. An error of one rank reaches every rank.
-  absl::Status finish();
-
-  const TrainingPosition& position() const { return position_; }
-  // Newest checkpoint this rank knows to be published (rank 0 only); Step(-1) for none.
-  Step published() const;
-  Role role() const { return model_->role(); }
-  Rank rank() const { return Rank(world_->index()); }
-  // This rank's operators, for tests and tools; valid as long as the trainer.
-  std::vector<OperatorState*> operators() { return model_->operators(); }
-  // Gradients of one step without updating anything: for comparison with a reference.
-  absl::StatusOr<StepFindings> accumulate_gradients();
+  const StepRecord& last_record() const { return record_; }  // of the last apply()
+  double last_validation_loss() const { return position_.validation_loss; }
+  // Whether the run ends here because somebody was asked to stop.
+  bool is_drained() const {
+    return is_drained_ && position_.step.value < model_->config().train.steps;
+  }
+  const TrainingPosition& training_position() const { return position_; }
+  // Newest checkpoint that this process has published (rank 0 only); Step(-1) for none.
+  Step published() const { return durable_.is_open() ? durable_.saver().published() : Step(-1); }
+  // This rank's operators, for tests and tools.
+  const std::vector<OperatorState*>& operator_states() const { return model_->operators(); }
 
  private:
-  Trainer(const JobConfig& config, const TrainerEnvironment& environment,
+  Trainer(const TrainerEnvironment& environment, TrainerOptions options,
           std::unique_ptr<RankModel> model);
-  // Waits on every rank until wait(slice) is done on all; Timeout from it means not yet.
-  absl::Status wait_everywhere(const std::function<absl::Status(absl::Duration)>& wait,
-                               const char* what);
+  // Opens the saver of a process that has not resumed with the others.
+  absl::Status open_saver();
+  // Every rank has this checkpoint on disk.
+  absl::Status note_prepared(Step prepared);
+  // Newest checkpoint that this rank knows to have on disk.
+  Step prepared() const;
+  // Looks at the state before it is saved: a state that is not finite must not be published.
+  bool is_state_sound();
+  // Leaves the record of it and says so.
+  absl::Status end_diverged(const Divergence& divergence) const;
 
-  const JobConfig config_;
-  std::unique_ptr<Communicator> world_;
-  DirectBoundary boundary_;
+  const TrainerEnvironment environment_;
+  const TrainerOptions options_;
   std::unique_ptr<RankModel> model_;
   DurableState durable_;
+  OperatorShards shards_;
   TrainingPosition position_;
+  ExpertLoads expert_loads_;
+  int64_t skipped_in_row_ = 0;  // a part of the position, but not of what is saved durably
+  bool is_drained_ = false;
+  StepRecord record_;
+  Step base_{-1};                          // a checkpoint that restore_base() may be asked for
+  Step saved_{-1};                         // newest that this process has begun to save
+  Step agreed_{-1};                        // newest that a record says all ranks have on disk
+  int64_t non_finite_state_ = kAllFinite;  // what was found in the state, for the next verdict
+  absl::Status file_status_;  // of publishing, to be reported by the next call that can
 };
 
 }  // namespace evermoe

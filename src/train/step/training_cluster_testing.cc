@@ -7,7 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "comm/in_process/in_process_transport.h"
+#include "config/job_topology.h"
 #include "tensor/host_bytes.h"
+#include "train/step/training_member_testing.h"
 
 namespace evermoe {
 namespace {
@@ -26,8 +29,8 @@ std::vector<int32_t> test_tokens() {
   return tokens;
 }
 
-void collect(Trainer& trainer, ClusterResult& result) {
-  for (OperatorState* state : trainer.operators()) {
+void collect(const Trainer& trainer, ClusterResult& result) {
+  for (OperatorState* state : trainer.operator_states()) {
     const OperatorSpec& spec = state->spec();
     const FlatRange shard = state->shard();
     const auto into = [&](std::map<std::string, at::Tensor>& all, const at::Tensor& part) {
@@ -46,6 +49,12 @@ void collect(Trainer& trainer, ClusterResult& result) {
       result.status.Update(Internal("compute weights of " + spec.name + " differ between owners"));
     }
   }
+}
+
+void add_rank(Rank rank, const Trainer* trainer, const absl::Status& status,
+              ClusterResult& result) {
+  if (status.ok()) return collect(*trainer, result);
+  result.status.Update(annotate(status, absl::StrCat("rank ", rank.value)));
 }
 
 std::string digest(const ClusterResult& result) {
@@ -84,32 +93,55 @@ TrainerEnvironment TrainingCluster::environment(Transport& transport) const {
           .validation = tokens_.validation};
 }
 
-ClusterResult TrainingCluster::run(const JobConfig& config,
-                                   const std::function<absl::Status(Trainer&)>& body,
-                                   const InProcessOptions& options) {
+absl::StatusOr<std::unique_ptr<Trainer>> TrainingCluster::make_trainer(const JobConfig& config,
+                                                                       Transport& transport) const {
+  // Files are waited for, so that a run repeats exactly.
+  return Trainer::create(config, environment(transport), {.waits_for_files = true});
+}
+
+ClusterResult TrainingCluster::run(const JobConfig& config, const Body& body) const {
+  return run_stateless(config, [&](TrainingRank& rank) -> absl::Status {
+    RETURN_IF_ERROR(rank.resume());
+    return body(rank);
+  });
+}
+
+ClusterResult TrainingCluster::run_stateless(const JobConfig& config, const Body& body) const {
   ClusterResult result;
   std::mutex mutex;
-  InProcessCluster cluster(static_cast<int>(config.parallel.world_size()), options);
+  InProcessCluster cluster(static_cast<int>(config.parallel.world_size()), {});
   cluster.run([&](Rank rank, Transport& transport) {
     at::set_num_threads(1);
-    const TrainerEnvironment environment = this->environment(transport);
     std::unique_ptr<Trainer> trainer;
     const auto play = [&]() -> absl::Status {
-      ASSIGN_OR_RETURN(trainer, Trainer::create(config, environment));
-      RETURN_IF_ERROR(trainer->resume().status());
-      return body(*trainer);
+      ASSIGN_OR_RETURN(trainer, make_trainer(config, transport));
+      TrainingRank self(*trainer, transport);
+      return body(self);
     };
     const absl::Status status = play();
     const std::lock_guard lock(mutex);
-    if (!status.ok()) {
-      result.status.Update(annotate(status, absl::StrCat("rank ", rank.value)));
-    } else {
-      collect(*trainer, result);
-    }
+    add_rank(rank, trainer.get(), status, result);
     transport.close();
   });
   result.digest = digest(result);
   result.transcript = cluster.transcript();
+  result.duration = cluster.now();
+  return result;
+}
+
+ClusterResult TrainingCluster::run_job(const JobConfig& config,
+                                       const TrainingJobOptions& options) const {
+  ClusterResult result;
+  TrainingMembers members(topology_of(config), options.seed,
+                          [&](Transport& transport) { return make_trainer(config, transport); });
+  for (const TrainingJobOptions::Kill& kill : options.kills) members.kill_at(kill.rank, kill.time);
+  members.run([&](Rank rank, const Trainer* trainer, const absl::Status& status) {
+    add_rank(rank, trainer, status, result);
+  });
+  result.digest = digest(result);
+  result.transcript = members.network().transcript();
+  result.duration = members.network().now();
+  result.resumed_from = members.resumed_from();
   return result;
 }
 

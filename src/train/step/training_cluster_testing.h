@@ -1,18 +1,21 @@
-// A whole job in one process, for tests: every rank is a thread over the in-process transport.
+// A whole job in one process, for tests, over a simulated network whose order of deliveries comes
+// from a seed. Its ranks are driven by hand, or are whole members that run to the job's end:
 //
-//   TrainingCluster cluster(config);
-//   const ClusterResult result = cluster.run([](Trainer& trainer) { return
-//   trainer.step(false).status(); });
+//   TrainingCluster cluster("name");
+//   cluster.run(config, [](TrainingRank& rank) { return rank.steps(3); });
+//   cluster.run_job(config);
 #pragma once
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
-#include "comm/in_process/in_process_transport.h"
+#include "absl/time/time.h"
 #include "data/token_source.h"
-#include "train/step/trainer.h"
+#include "train/step/training_rank_testing.h"
 
 namespace evermoe {
 
@@ -25,7 +28,19 @@ struct ClusterResult {
   std::map<std::string, at::Tensor> compute;
   std::map<std::string, at::Tensor> gradients;  // reduced
   std::string digest;                           // of masters, moments and live compute weights
-  Fingerprint transcript;
+  Fingerprint transcript;                       // of everything that the network did
+  absl::Duration duration;                      // virtual
+  Step resumed_from{-1};                        // of run_job()
+};
+
+struct TrainingJobOptions {
+  uint64_t seed = 0;
+  // The process of `rank` dies at this virtual time; nobody takes its place.
+  struct Kill {
+    Rank rank;
+    absl::Duration time;
+  };
+  std::vector<Kill> kills = {};
 };
 
 // A configuration for the preset "<style>-tiny", plus settings like "parallel.stages=2".
@@ -33,13 +48,19 @@ JobConfig tiny_config(const std::string& style, const std::vector<std::string>& 
 
 class TrainingCluster {
  public:
+  using Body = std::function<absl::Status(TrainingRank&)>;
+
   // A fresh directory with a token file; checkpoints go there too.
   explicit TrainingCluster(const std::string& name);
   ~TrainingCluster();
 
   // Builds one trainer per rank, resumes, runs `body` on each, collects.
-  ClusterResult run(const JobConfig& config, const std::function<absl::Status(Trainer&)>& body,
-                    const InProcessOptions& transport = {});
+  ClusterResult run(const JobConfig& config, const Body& body) const;
+  // The same for trainers without a state: `body` begins with resume() or restore_base().
+  ClusterResult run_stateless(const JobConfig& config, const Body& body) const;
+  // Goes on from what is in the store to the end, with members and their two threads as in
+  // production, under a controller of a few lines: without protection, and a loss ends the job.
+  ClusterResult run_job(const JobConfig& config, const TrainingJobOptions& options = {}) const;
 
   // For a trainer with this transport, over this directory and these tokens.
   TrainerEnvironment environment(Transport& transport) const;
@@ -47,6 +68,9 @@ class TrainingCluster {
   const std::string& directory() const { return directory_; }
 
  private:
+  absl::StatusOr<std::unique_ptr<Trainer>> make_trainer(const JobConfig& config,
+                                                        Transport& transport) const;
+
   std::string directory_;
   TokenParts tokens_;
 };

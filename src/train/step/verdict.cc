@@ -32,13 +32,6 @@ StepFindings from_findings(const Findings& combined) {
           .non_finite = minima[3]};
 }
 
-absl::StatusOr<StepFindings> combine(Communicator& world, const StepFindings& own) {
-  Findings findings = to_findings(own);
-  RETURN_IF_ERROR(annotate(world.all_reduce<double>(findings.sums, ReduceOp::kSum), "verdict"));
-  RETURN_IF_ERROR(annotate(world.all_reduce<int64_t>(findings.minima, ReduceOp::kMin), "verdict"));
-  return from_findings(findings);
-}
-
 StepRecord decide(const StepFindings& combined, const TrainConfig& train,
                   const TrainingPosition& before) {
   const auto micro_batches = static_cast<double>(train.micro_batches);

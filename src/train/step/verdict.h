@@ -54,9 +54,6 @@ struct StepRecord {
 Findings to_findings(const StepFindings& own);
 StepFindings from_findings(const Findings& combined);  // CHECKs the lengths
 
-// All-reduces the findings.
-absl::StatusOr<StepFindings> combine(Communicator& world, const StepFindings& own);
-
 // Pure. `before` is the position that the step started from; `combined` the world's findings.
 StepRecord decide(const StepFindings& combined, const TrainConfig& train,
                   const TrainingPosition& before);
