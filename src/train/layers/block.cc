@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "tensor/gradient_node.h"
-#include "train/layers/gate.h"
 #include "train/layers/layers.h"
 #include "train/layers/token_dispatch.h"
 
@@ -43,14 +42,36 @@ at::Tensor Block::norm(const at::Tensor& x, const std::string& name) const {
                     shape_.norm_epsilon);
 }
 
-at::Tensor Block::mixture(const at::Tensor& x, const FiniteProbe* probe,
-                          BlockResult& result) const {
-  GateChoice choice = choose_experts(x, operators_.gate->parameter("weight"), shape_);
-  const auto dispatch =
-      TokenDispatch::start(group_, placement_, choice.experts, shape_.top_k, x.options());
-  const at::Tensor outputs =
-      dispatch->to_tokens(run_experts(dispatch->to_experts(x), experts_, dispatch->expert_rows(),
-                                      recompute_ == Recompute::kExperts));
+at::Tensor Block::shared_experts(const at::Tensor& x, const at::Tensor& gate_input) const {
+  const at::Tensor output = always_->forward(x);
+  if (!shape_.shared_gate) return output;
+  return output * at::sigmoid(linear(gate_input, operators_.block->parameter("shared_gate.weight"),
+                                     nullptr));
+}
+
+// The shared experts compute while the tokens are on their way to the routed ones.
+Block::FeedForwardOutputs Block::feed_forward(const at::Tensor& x, bool has_tokens,
+                                              const FiniteProbe* probe, BlockResult& result) const {
+  if (operators_.gate == nullptr) return {always_->forward(x), {}};
+  enum Reader { kRouted, kGate, kSharedGate, kShared, kReaders };
+  const std::vector<at::Tensor> inputs = fan_out(x, kReaders);
+  GateChoice choice = choose_experts(inputs[kGate], operators_.gate->parameter("weight"), shape_);
+  const auto dispatch = TokenDispatch::start(group_, placement_, choice.experts, shape_.top_k, x);
+  const at::Tensor under_way = dispatch->send_tokens(inputs[kRouted]);
+  FeedForwardOutputs outputs;
+  if (has_tokens && always_ != nullptr)
+    outputs.always = shared_experts(inputs[kShared], inputs[kSharedGate]);
+  const at::Tensor by_experts =
+      run_experts(dispatch->receive_tokens(under_way), experts_, dispatch->expert_rows(),
+                  recompute_ == Recompute::kExperts);
+  const TokenDispatch::Mixed mixed = dispatch->to_tokens(by_experts, choice.weights);
+  outputs.mixed = mixed.tokens;
+  note_choice(choice, mixed.choices, probe, result);
+  return outputs;
+}
+
+void Block::note_choice(GateChoice& choice, const at::Tensor& outputs, const FiniteProbe* probe,
+                        BlockResult& result) const {
   result.auxiliary_loss = choice.auxiliary_loss;
   if (probe != nullptr) {
     probe->watch(choice.weights, operators_.gate->spec().name);
@@ -62,7 +83,6 @@ at::Tensor Block::mixture(const at::Tensor& x, const FiniteProbe* probe,
         static_cast<double>(largest * shape_.experts) / static_cast<double>(choice.experts.size());
   }
   result.loads = {std::move(choice.load), std::move(choice.probability)};
-  return (outputs * choice.weights.unsqueeze(-1)).sum(1).to(x.scalar_type());
 }
 
 BlockResult Block::forward(const at::Tensor& x, int64_t batch, const FiniteProbe* probe) const {
@@ -102,26 +122,20 @@ BlockResult Block::compute_twice(const at::Tensor& x, int64_t batch,
 
 BlockResult Block::compute(const at::Tensor& x, int64_t batch, const FiniteProbe* probe) const {
   BlockResult result;
-  const bool moe = operators_.gate != nullptr;
   if (batch == 0) {
-    result.output = moe ? x + mixture(x, probe, result) : x;
+    result.output = x;
+    if (operators_.gate != nullptr)
+      result.output = x + feed_forward(x, /*has_tokens=*/false, probe, result).mixed;
     return result;
   }
   const at::Tensor attended = x + attention_.forward(norm(x, "norm1"), batch);
   if (probe != nullptr) probe->watch(attended, operators_.block->spec().name);
-  const at::Tensor normal = norm(attended, "norm2");
-  at::Tensor output = attended;
-  if (always_ != nullptr) {
-    at::Tensor always = always_->forward(normal);
-    if (moe && shape_.shared_gate) {
-      always = always * at::sigmoid(linear(
-                            normal, operators_.block->parameter("shared_gate.weight"), nullptr));
-    }
-    if (probe != nullptr) probe->watch(always, operators_.block->spec().name);
-    output = output + always;
-  }
-  if (moe) output = output + mixture(normal, probe, result);
-  result.output = output;
+  const FeedForwardOutputs outputs =
+      feed_forward(norm(attended, "norm2"), /*has_tokens=*/true, probe, result);
+  if (probe != nullptr && outputs.always.defined())
+    probe->watch(outputs.always, operators_.block->spec().name);
+  result.output = outputs.always.defined() ? attended + outputs.always : attended;
+  if (outputs.mixed.defined()) result.output = result.output + outputs.mixed;
   return result;
 }
 

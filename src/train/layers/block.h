@@ -14,6 +14,7 @@
 #include "train/layers/attention.h"
 #include "train/layers/experts.h"
 #include "train/layers/finite_probe.h"
+#include "train/layers/gate.h"
 #include "train/state/operator_state.h"
 
 namespace evermoe {
@@ -49,7 +50,16 @@ class Block {
   // all lanes do that at the same place of the same round, so no message is without its partner.
   BlockResult compute_twice(const at::Tensor& x, int64_t batch, const FiniteProbe* probe) const;
   at::Tensor norm(const at::Tensor& x, const std::string& name) const;
-  at::Tensor mixture(const at::Tensor& x, const FiniteProbe* probe, BlockResult& result) const;
+  struct FeedForwardOutputs {
+    at::Tensor always;  // of the dense part or the shared experts; undefined without
+    at::Tensor mixed;   // of the routed experts; undefined in dense layers
+  };
+  FeedForwardOutputs feed_forward(const at::Tensor& x, bool has_tokens, const FiniteProbe* probe,
+                                  BlockResult& result) const;
+  // The shared experts, with their gate if there is one; it reads `gate_input`, the same values.
+  at::Tensor shared_experts(const at::Tensor& x, const at::Tensor& gate_input) const;
+  void note_choice(GateChoice& choice, const at::Tensor& outputs, const FiniteProbe* probe,
+                   BlockResult& result) const;
 
   const LayerOperators operators_;
   const ModelShape& shape_;

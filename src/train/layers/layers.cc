@@ -30,6 +30,18 @@ void accumulate_bias_gradient(const Parameter& bias, const at::Tensor& gradient)
   accumulator.add_(gradient.sum(0, /*keepdim=*/false, accumulator.scalar_type()));
 }
 
+std::vector<at::Tensor> fan_out(const at::Tensor& x, int readers) {
+  std::vector<at::Tensor> outputs;
+  for (int i = 0; i < readers; ++i) outputs.push_back(x.detach());
+  return with_gradients(std::move(outputs), {x}, [](const std::vector<at::Tensor>& gradients) {
+    at::Tensor sum;
+    for (const at::Tensor& gradient : gradients) {
+      if (gradient.defined()) sum = sum.defined() ? sum + gradient : gradient;
+    }
+    return Gradients{sum};
+  });
+}
+
 at::Tensor linear(const at::Tensor& x, const Parameter& weight, const Parameter* bias) {
   const at::Tensor input = x.detach();
   at::Tensor output;

@@ -5,6 +5,9 @@
 // Activations are [rows, features] in the compute type. Rows are the tokens of one micro-batch.
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "tensor/torch.h"
 #include "train/state/operator_state.h"
 
@@ -38,6 +41,10 @@ at::Tensor swiglu_backward(const at::Tensor& gradient, const at::Tensor& up);
 at::Tensor rotary(const at::Tensor& x, const at::Tensor& cosine, const at::Tensor& sine);
 std::pair<at::Tensor, at::Tensor> rotary_tables(int64_t length, int64_t head_dim, double theta,
                                                 at::ScalarType type, at::Device device);
+
+// x once for each of so many readers. Their gradients are added in the order of the readers,
+// whenever autograd gets them: what runs first in the backward pass then changes no bit.
+std::vector<at::Tensor> fan_out(const at::Tensor& x, int readers);
 
 // Adds dW = gradient^T x to a weight's accumulator, now or later (Parameter::deferred), unless it
 // is frozen. Neither tensor may be changed afterwards.

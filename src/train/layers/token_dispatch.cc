@@ -1,5 +1,9 @@
 #include "train/layers/token_dispatch.h"
 
+#include <bit>
+#include <cstring>
+
+#include "base/check.h"
 #include "base/error.h"
 #include "tensor/gradient_node.h"
 #include "tensor/host_bytes.h"
@@ -7,10 +11,15 @@
 namespace evermoe {
 namespace {
 
-at::Tensor index_tensor(std::span<const int64_t> values, at::Device device) {
-  at::Tensor host = at::empty({static_cast<int64_t>(values.size())}, at::kLong);
-  std::copy(values.begin(), values.end(), host.mutable_data_ptr<int64_t>());
+template <typename T>
+at::Tensor on_device(std::span<const T> values, at::ScalarType type, at::Device device) {
+  at::Tensor host = at::empty({static_cast<int64_t>(values.size())}, type);
+  std::copy(values.begin(), values.end(), host.mutable_data_ptr<T>());
   return host.to(device);
+}
+
+at::Tensor index_tensor(std::span<const int64_t> values, at::Device device) {
+  return on_device<int64_t>(values, at::kLong, device);
 }
 
 // oneDNN generates its 16-bit matrix kernels for one number of rows each, which costs more than it
@@ -20,13 +29,17 @@ int64_t row_multiple(at::ScalarType type) {
   return type == at::kBFloat16 || type == at::kHalf ? 16 : 1;
 }
 
+// What a lane tells another: rows for each of its experts, and last how many rows they travel as.
 std::vector<std::vector<int64_t>> exchange_counts(Communicator& group,
-                                                  const std::vector<std::vector<int64_t>>& counts) {
-  const size_t hosted = counts[group.index()].size();
-  std::vector<std::vector<int64_t>> from(group.size(), std::vector<int64_t>(hosted));
+                                                  std::vector<std::vector<int64_t>> counts,
+                                                  std::span<const int64_t> rows_to) {
+  for (size_t lane = 0; lane < counts.size(); ++lane) counts[lane].push_back(rows_to[lane]);
+  const size_t told = counts[static_cast<size_t>(group.index())].size();
+  std::vector<std::vector<int64_t>> from(static_cast<size_t>(group.size()),
+                                         std::vector<int64_t>(told));
   std::vector<std::span<const std::byte>> sends;
   std::vector<std::span<std::byte>> receives;
-  for (int lane = 0; lane < group.size(); ++lane) {
+  for (size_t lane = 0; lane < counts.size(); ++lane) {
     sends.push_back(std::as_bytes(std::span(counts[lane])));
     receives.push_back(std::as_writable_bytes(std::span(from[lane])));
   }
@@ -34,93 +47,202 @@ std::vector<std::vector<int64_t>> exchange_counts(Communicator& group,
   return from;
 }
 
+// rows [n, width] times factors [n], in the type of the factors, back in that of the rows.
+at::Tensor scaled(const at::Tensor& rows, std::span<const double> factors, at::ScalarType wide) {
+  const at::Tensor factor = on_device(factors, at::kDouble, rows.device()).to(wide).unsqueeze(-1);
+  return (rows.to(wide) * factor).to(rows.scalar_type());
+}
+
 }  // namespace
 
 std::shared_ptr<TokenDispatch> TokenDispatch::start(Communicator& stage_group,
                                                     const ExpertPlacement& placement,
                                                     std::span<const int64_t> experts, int64_t top_k,
-                                                    at::TensorOptions tokens) {
-  const at::Device device = tokens.device();
-  std::shared_ptr<TokenDispatch> dispatch(new TokenDispatch(stage_group, top_k));
-  const int lane = stage_group.index();
-  dispatch->send_ = plan_send(experts, lane, placement);
-  dispatch->receive_ =
-      plan_receive(exchange_counts(stage_group, dispatch->send_.counts), lane, placement,
-                   row_multiple(at::typeMetaToScalarType(tokens.dtype())));
-  std::vector<int64_t> token_of_position(dispatch->send_.slot_order);
-  for (int64_t& slot : token_of_position) slot /= top_k;
-  dispatch->token_of_position_ = index_tensor(token_of_position, device);
-  dispatch->slot_position_ = index_tensor(dispatch->send_.slot_position, device);
-  dispatch->layout_source_ = index_tensor(dispatch->receive_.layout_source, device);
-  dispatch->layout_position_ = index_tensor(dispatch->receive_.layout_position, device);
+                                                    const at::Tensor& tokens) {
+  std::shared_ptr<TokenDispatch> dispatch(
+      new TokenDispatch(stage_group, top_k, tokens.options().requires_grad(false)));
+  dispatch->plan(placement, experts, tokens.size(1) * tokens.element_size());
   return dispatch;
 }
 
-at::Tensor TokenDispatch::exchange(const at::Tensor& rows, std::span<const int64_t> rows_out,
-                                   std::span<const int64_t> rows_in) {
-  int64_t total_in = 0;
-  for (const int64_t count : rows_in) total_in += count;
-  // One more row, zero, for the padding of the expert layout.
-  at::Tensor received = at::empty({total_in + 1, rows.size(1)}, rows.options());
-  received[total_in].zero_();
-  const HostReadable out(rows);
-  HostWritable in(received);
-  const int64_t row_bytes = rows.size(1) * rows.element_size();
-  std::vector<std::span<const std::byte>> sends;
-  std::vector<std::span<std::byte>> receives;
-  int64_t sent = 0, taken = 0;
-  for (int lane = 0; lane < group_.size(); ++lane) {
-    sends.push_back(out.bytes().subspan(sent * row_bytes, rows_out[lane] * row_bytes));
-    receives.push_back(in.bytes().subspan(taken * row_bytes, rows_in[lane] * row_bytes));
-    sent += rows_out[lane];
-    taken += rows_in[lane];
+void TokenDispatch::plan(const ExpertPlacement& placement, std::span<const int64_t> experts,
+                         int64_t row_bytes) {
+  const int lane = group_.index();
+  send_ = plan_send(experts, lane, placement);
+  rows_out_ = plan_token_rows(send_, top_k_, row_bytes);
+  std::vector<std::vector<int64_t>> counts =
+      exchange_counts(group_, send_.counts, rows_out_.rows_to);
+  for (std::vector<int64_t>& from : counts) {
+    token_rows_from_.push_back(from.back());
+    from.pop_back();
   }
-  throw_if_error(annotate(group_.all_to_all(sends, receives), "token exchange"));
-  in.commit();
-  return received;
+  receive_ = plan_receive(counts, lane, placement,
+                          row_multiple(at::typeMetaToScalarType(options_.dtype())));
+  for (size_t from = 0; from < counts.size(); ++from) {
+    message_rows_from_.push_back(
+        message_rows(token_rows_from_[from], receive_.rows_from[from], row_bytes));
+  }
+  const at::Device device = options_.device();
+  token_of_row_ = index_tensor(rows_out_.token_of_row, device);
+  slot_position_ = index_tensor(send_.slot_position, device);
+  layout_position_ = index_tensor(receive_.layout_position, device);
 }
 
-at::Tensor TokenDispatch::slots_to_layout(const at::Tensor& slot_rows) {
-  return exchange(slot_rows, send_.rows_to, receive_.rows_from).index_select(0, layout_source_);
+void TokenDispatch::start_to_experts(const at::Tensor& rows, std::span<const int64_t> notes) {
+  CHECK(!under_way_) << "the exchange before has not ended";
+  const at::Tensor host = rows.cpu();
+  const auto row_bytes = static_cast<size_t>(rows.size(1) * rows.element_size());
+  auto* message = static_cast<std::byte*>(host.data_ptr());
+  for (size_t lane = 0; lane < rows_out_.rows_to.size(); ++lane) {
+    const int64_t count = rows_out_.rows_to[lane];
+    const auto of_lane = notes.first(static_cast<size_t>(send_.rows_to[lane]));
+    notes = notes.subspan(of_lane.size());
+    if (has_notes(count, send_.rows_to[lane])) {
+      std::memcpy(message + static_cast<size_t>(count) * row_bytes, of_lane.data(),
+                  of_lane.size_bytes());
+    }
+    message += static_cast<size_t>(rows_out_.message_rows_to[lane]) * row_bytes;
+  }
+  under_way_.emplace(group_, host, rows_out_.message_rows_to, message_rows_from_,
+                     options_.device());
 }
 
-at::Tensor TokenDispatch::layout_to_slots(const at::Tensor& layout_rows) {
-  return exchange(layout_rows.index_select(0, layout_position_), receive_.rows_from, send_.rows_to)
-      .index_select(0, slot_position_);
+at::Tensor TokenDispatch::finish_to_experts() {
+  CHECK(under_way_) << "nothing is under way";
+  return under_way_->finish();
 }
 
-at::Tensor TokenDispatch::to_experts(const at::Tensor& tokens) {
-  at::Tensor output;
+std::vector<std::vector<int64_t>> TokenDispatch::notes() const {
+  std::vector<std::vector<int64_t>> notes(token_rows_from_.size());
+  for (size_t lane = 0; lane < notes.size(); ++lane) {
+    const int64_t rows = token_rows_from_[lane], slots = receive_.rows_from[lane];
+    if (!has_notes(rows, slots)) continue;
+    const std::span<const std::byte> bytes = under_way_->bytes_from(static_cast<int>(lane));
+    const size_t row_bytes = bytes.size() / static_cast<size_t>(message_rows_from_[lane]);
+    notes[lane].resize(static_cast<size_t>(slots));
+    std::memcpy(notes[lane].data(), bytes.data() + static_cast<size_t>(rows) * row_bytes,
+                notes[lane].size() * sizeof(int64_t));
+  }
+  return notes;
+}
+
+void TokenDispatch::start_from_experts(const at::Tensor& layout_rows) {
+  CHECK(!under_way_) << "the exchange before has not ended";
+  under_way_.emplace(group_, layout_rows.index_select(0, layout_position_).cpu(),
+                     receive_.rows_from, send_.rows_to, options_.device());
+}
+
+at::Tensor TokenDispatch::finish_from_experts() {
+  CHECK(under_way_) << "nothing is under way";
+  const at::Tensor slots = under_way_->finish().index_select(0, slot_position_);
+  under_way_.reset();
+  return slots;
+}
+
+at::Tensor TokenDispatch::send_tokens(const at::Tensor& tokens) {
   {
     const at::NoGradGuard no_grad;
-    output = slots_to_layout(tokens.detach().index_select(0, token_of_position_));
+    start_to_experts(tokens.detach().index_select(0, token_of_row_), rows_out_.row_of_slot);
   }
   const int64_t token_count = tokens.size(0);
-  return with_gradient(output, {tokens},
-                       [self = shared_from_this(), token_count](const at::Tensor& gradient) {
+  return with_gradient(at::empty({0}, options_), {tokens},
+                       [self = shared_from_this(), token_count](const auto&) {
                          // A token's gradient is the sum over its choices, in their order: no
                          // scatter, so no atomics.
-                         const at::Tensor slots = self->layout_to_slots(gradient.contiguous());
+                         const at::Tensor slots = self->finish_from_experts();
                          return std::vector<at::Tensor>{
-                             slots.view({token_count, self->top_k_, gradient.size(1)}).sum(1)};
+                             slots.view({token_count, self->top_k_, slots.size(1)}).sum(1)};
                        });
 }
 
-at::Tensor TokenDispatch::to_tokens(const at::Tensor& expert_outputs) {
-  at::Tensor output;
+at::Tensor TokenDispatch::receive_tokens(const at::Tensor& under_way) {
+  at::Tensor layout;
   {
     const at::NoGradGuard no_grad;
-    const at::Tensor slots = layout_to_slots(expert_outputs.detach());
-    output = slots.view({slots.size(0) / top_k_, top_k_, slots.size(1)});
+    const at::Tensor rows = finish_to_experts();
+    token_row_layout_ = index_tensor(
+        token_row_layout(receive_, token_rows_from_, notes(), rows.size(1) * rows.element_size()),
+        options_.device());
+    under_way_.reset();
+    layout = rows.index_select(0, token_row_layout_);
   }
-  return with_gradient(
-      output, {expert_outputs}, [self = shared_from_this()](const at::Tensor& gradient) {
-        const at::Tensor rows =
-            gradient.reshape({gradient.size(0) * gradient.size(1), gradient.size(2)});
-        const at::Tensor in_send_order =
-            at::empty_like(rows).index_copy_(0, self->slot_position_, rows);
-        return std::vector<at::Tensor>{self->slots_to_layout(in_send_order)};
+  return with_gradient(layout, {under_way},
+                       [self = shared_from_this()](const at::Tensor& gradient) {
+                         self->start_from_experts(gradient);
+                         return std::vector<at::Tensor>{at::empty({0}, self->options_)};
+                       });
+}
+
+TokenDispatch::Mixed TokenDispatch::to_tokens(const at::Tensor& expert_outputs,
+                                              const at::Tensor& weights) {
+  Mixed mixed;
+  const at::Tensor factors = weights.detach();
+  {
+    const at::NoGradGuard no_grad;
+    start_from_experts(expert_outputs.detach());
+    const at::Tensor slots = finish_from_experts();
+    mixed.choices = slots.view({slots.size(0) / top_k_, top_k_, slots.size(1)});
+    mixed.tokens = (mixed.choices * factors.unsqueeze(-1)).sum(1).to(slots.scalar_type());
+  }
+  mixed.tokens = with_gradient(
+      mixed.tokens, {expert_outputs, weights},
+      [self = shared_from_this(), factors, choices = mixed.choices](const at::Tensor& gradient) {
+        self->send_gradients(gradient, factors);
+        const at::Tensor of_choices =
+            gradient.to(factors.scalar_type()).unsqueeze(1).expand(choices.sizes());
+        const at::Tensor of_weights = (of_choices * choices).sum(2);
+        return std::vector<at::Tensor>{self->receive_gradients(factors.scalar_type()), of_weights};
       });
+  return mixed;
+}
+
+// The gradient of a choice's output is its token's times the choice's weight. A token's gradient
+// travels once to a lane, too, and is multiplied there, with the same bits; a slot that travels as
+// a row of its own is multiplied here.
+void TokenDispatch::send_gradients(const at::Tensor& gradient, const at::Tensor& weights) {
+  const at::Tensor host = weights.to(at::kDouble).cpu().contiguous();
+  const double* const weight_of_slot = host.const_data_ptr<double>();
+  std::vector<int64_t> notes;
+  std::vector<double> factors;
+  bool is_scaled = false;
+  size_t position = 0;
+  for (size_t lane = 0; lane < send_.rows_to.size(); ++lane) {
+    const bool by_note = has_notes(rows_out_.rows_to[lane], send_.rows_to[lane]);
+    const size_t end = position + static_cast<size_t>(send_.rows_to[lane]);
+    for (; position < end; ++position) {
+      const double weight = weight_of_slot[send_.slot_order[position]];
+      notes.push_back(std::bit_cast<int64_t>(weight));
+      if (!by_note) factors.push_back(weight);
+    }
+    if (by_note)
+      factors.resize(factors.size() + static_cast<size_t>(rows_out_.message_rows_to[lane]), 1);
+    is_scaled = is_scaled || (!by_note && send_.rows_to[lane] > 0);
+  }
+  const at::Tensor rows = gradient.index_select(0, token_of_row_);
+  start_to_experts(is_scaled ? scaled(rows, factors, weights.scalar_type()) : rows, notes);
+}
+
+at::Tensor TokenDispatch::receive_gradients(at::ScalarType wide) {
+  const at::Tensor rows = finish_to_experts();
+  std::vector<double> factor_of_slot;  // in the order of the receive buffer, then the zero row's
+  bool is_scaled = false;
+  const std::vector<std::vector<int64_t>> notes_from = notes();
+  for (size_t lane = 0; lane < notes_from.size(); ++lane) {
+    for (const int64_t note : notes_from[lane])
+      factor_of_slot.push_back(std::bit_cast<double>(note));
+    is_scaled = is_scaled || !notes_from[lane].empty();
+    if (notes_from[lane].empty())
+      factor_of_slot.resize(factor_of_slot.size() + static_cast<size_t>(receive_.rows_from[lane]),
+                            1);
+  }
+  factor_of_slot.push_back(1);
+  under_way_.reset();
+  const at::Tensor layout = rows.index_select(0, token_row_layout_);
+  if (!is_scaled) return layout;
+  std::vector<double> factors;
+  for (const int64_t source : receive_.layout_source)
+    factors.push_back(factor_of_slot[static_cast<size_t>(source)]);
+  return scaled(layout, factors, wide);
 }
 
 }  // namespace evermoe

@@ -1,0 +1,265 @@
+// Tokens come to their experts and back with the bits that one row for each choice would have, in
+// as few bytes and messages as announced.
+
+#include "train/layers/token_dispatch.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "base/error.h"
+#include "comm/in_process/in_process_transport.h"
+
+namespace evermoe {
+namespace {
+
+constexpr int kExperts = 8;
+constexpr absl::Duration kPatience = absl::Seconds(30);
+
+// What one rank sends to others.
+class CountingTransport final : public Transport {
+ public:
+  explicit CountingTransport(Transport& inner) : inner_(inner) {}
+
+  int64_t messages() const { return messages_; }
+  int64_t bytes() const { return bytes_; }
+
+  Rank rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  std::unique_ptr<TransportOperation> start_send(Rank to, Tag tag,
+                                                 std::span<const std::byte> bytes) override {
+    ++messages_;
+    bytes_ += static_cast<int64_t>(bytes.size());
+    return inner_.start_send(to, tag, bytes);
+  }
+  std::unique_ptr<TransportOperation> start_receive(Rank from, Tag tag,
+                                                    std::span<std::byte> into) override {
+    return inner_.start_receive(from, tag, into);
+  }
+  absl::Status wait(std::unique_ptr<TransportOperation> operation,
+                    absl::Duration timeout) override {
+    return inner_.wait(std::move(operation), timeout);
+  }
+  bool done(TransportOperation& operation) override { return inner_.done(operation); }
+  absl::StatusOr<ServiceMessage> receive_service_message(absl::Duration timeout) override {
+    return inner_.receive_service_message(timeout);
+  }
+  using Transport::revoke;
+  void revoke(GroupRange groups, View view, absl::Status reason) override {
+    inner_.revoke(groups, view, std::move(reason));
+  }
+  absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) override {
+    return inner_.meet(table, timeout);
+  }
+  void cut(Rank peer) override { inner_.cut(peer); }
+  void close() override { inner_.close(); }
+
+ private:
+  Transport& inner_;
+  int64_t messages_ = 0;
+  int64_t bytes_ = 0;
+};
+
+// The tokens of one lane, what was chosen for them, and the gradient of what comes of them.
+struct Tokens {
+  at::Tensor values;             // [T, hidden]
+  std::vector<int64_t> experts;  // [T * top_k]
+  at::Tensor weights;            // [T, top_k]
+  at::Tensor gradient;           // [T, hidden]
+  int64_t top_k;
+
+  // `experts_of` says which experts the tokens may choose.
+  Tokens(int seed, int64_t count, int64_t hidden, int64_t top, at::ScalarType type,
+         std::vector<int64_t> experts_of)
+      : top_k(top) {
+    at::Generator generator = at::detail::createCPUGenerator(static_cast<uint64_t>(seed));
+    const auto wide = type == at::kDouble ? at::kDouble : at::kFloat;
+    const auto draw = [&](std::vector<int64_t> shape) {
+      return at::randn(shape, generator, at::TensorOptions().dtype(at::kDouble));
+    };
+    values = draw({count, hidden}).to(type).requires_grad_(true);
+    weights = draw({count, top}).to(wide).requires_grad_(true);
+    gradient = draw({count, hidden}).to(type);
+    std::mt19937 random(static_cast<unsigned>(seed));
+    for (int64_t token = 0; token < count; ++token) {
+      std::shuffle(experts_of.begin(), experts_of.end(), random);
+      experts.insert(experts.end(), experts_of.begin(), experts_of.begin() + top);
+    }
+  }
+};
+
+std::vector<int64_t> range(int64_t begin, int64_t end) {
+  std::vector<int64_t> values(static_cast<size_t>(end - begin));
+  std::iota(values.begin(), values.end(), begin);
+  return values;
+}
+
+// Expert e multiplies by this.
+double factor_of(int64_t expert) { return 1 + static_cast<double>(expert) / 8; }
+
+at::Tensor column(const std::vector<double>& values, at::ScalarType type) {
+  return at::tensor(values, at::kDouble).to(type).unsqueeze(-1);
+}
+
+// Forward and backward of all lanes' tokens; `look` is called on each at the end.
+void travel(
+    Transport& transport, Tokens& tokens, const ExpertPlacement& placement,
+    const std::function<void(const at::Tensor& output)>& look = [](const auto&) {}) {
+  std::vector<Rank> ranks;
+  for (int i = 0; i < transport.size(); ++i) ranks.push_back(Rank(i));
+  Communicator group(transport, ranks, {View(1), 0, kPatience});
+  const auto dispatch =
+      TokenDispatch::start(group, placement, tokens.experts, tokens.top_k, tokens.values);
+  const at::Tensor layout = dispatch->receive_tokens(dispatch->send_tokens(tokens.values));
+  std::vector<double> factors;
+  for (const ExpertRows& rows : dispatch->expert_rows())
+    factors.resize(static_cast<size_t>(rows.begin + rows.padded), factor_of(rows.expert));
+  const at::Tensor outputs = layout * column(factors, layout.scalar_type());
+  const at::Tensor mixed = dispatch->to_tokens(outputs, tokens.weights).tokens;
+  torch::autograd::backward({mixed}, {tokens.gradient});
+  look(mixed);
+}
+
+// The same without any travelling: a row for each choice, added in the order of choices.
+void expect_like_one_row_for_each_choice(const Tokens& tokens, const at::Tensor& output) {
+  const at::NoGradGuard no_grad;
+  const at::ScalarType type = tokens.values.scalar_type(), wide = tokens.weights.scalar_type();
+  std::vector<double> factors;
+  for (const int64_t expert : tokens.experts) factors.push_back(factor_of(expert));
+  const at::Tensor factor = column(factors, type).view({-1, tokens.top_k, 1});
+  const at::Tensor choices = tokens.values.unsqueeze(1) * factor;
+  const at::Tensor weights = tokens.weights.unsqueeze(-1);
+  EXPECT_TRUE(at::equal(output, (choices * weights).sum(1).to(type)));
+  const at::Tensor of_choices = tokens.gradient.to(wide).unsqueeze(1).expand(choices.sizes());
+  EXPECT_TRUE(at::equal(tokens.weights.grad(), (of_choices * choices).sum(2)));
+  const at::Tensor of_tokens = ((of_choices * weights).to(type) * factor).sum(1);
+  EXPECT_TRUE(at::equal(tokens.values.grad(), of_tokens));
+}
+
+class TokenDispatchTest : public testing::TestWithParam<at::ScalarType> {};
+
+TEST_P(TokenDispatchTest, HasTheBitsOfOneRowForEachChoice) {
+  for (int trial = 0; trial < 8; ++trial) {
+    const int64_t top_k = 1 + trial % 4;
+    const int replicas = 1 + trial / 4;
+    const int64_t hidden = trial % 2 == 0 ? 64 : 8;  // rows of which notes fill many
+    const auto placement = ExpertPlacement::uniform(kExperts, 3, replicas);
+    InProcessCluster cluster(3, {.seed = static_cast<uint64_t>(trial)});
+    cluster.run([&](Rank rank, Transport& transport) {
+      at::set_num_threads(1);
+      const int64_t count = std::vector<int64_t>{13, 0, 40}[static_cast<size_t>(rank.value)];
+      Tokens tokens(trial * 3 + rank.value, count, hidden, top_k, GetParam(), range(0, kExperts));
+      travel(transport, tokens, placement, [&](const at::Tensor& output) {
+        expect_like_one_row_for_each_choice(tokens, output);
+      });
+      transport.close();
+    });
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Types, TokenDispatchTest,
+                         testing::Values(at::kFloat, at::kBFloat16, at::kHalf, at::kDouble),
+                         [](const auto& info) { return std::string(at::toString(info.param)); });
+
+TEST(TokenDispatchTest, ATokenTravelsOnceToALaneAndItsGradientToo) {
+  constexpr int64_t kTokens = 50, kHidden = 256, kTop = 4, kRowBytes = kHidden * 4;
+  const auto placement = ExpertPlacement::uniform(kExperts, 2, 1);
+  InProcessCluster cluster(2, {});
+  cluster.run([&](Rank rank, Transport& inner) {
+    at::set_num_threads(1);
+    CountingTransport transport(inner);
+    // Both lanes draw both lanes' tokens, to know what comes.
+    std::vector<Tokens> tokens;
+    for (int lane = 0; lane < 2; ++lane)
+      tokens.emplace_back(lane, kTokens, kHidden, kTop, at::kFloat, range(0, kExperts));
+    const int other = 1 - rank.value;
+    const auto slots_to_other_of = [&](int lane) {
+      int64_t slots = 0;
+      for (const int64_t expert : tokens[static_cast<size_t>(lane)].experts)
+        slots += placement.serving_lane(static_cast<int>(expert), lane) != lane ? 1 : 0;
+      return slots;
+    };
+    std::set<int64_t> travellers;
+    const Tokens& own = tokens[static_cast<size_t>(rank.value)];
+    for (size_t slot = 0; slot < own.experts.size(); ++slot) {
+      if (placement.serving_lane(static_cast<int>(own.experts[slot]), rank.value) == other)
+        travellers.insert(static_cast<int64_t>(slot) / kTop);
+    }
+    const int64_t slots = slots_to_other_of(rank.value);
+    const int64_t rows = static_cast<int64_t>(travellers.size()) + (slots * 8 + 1023) / kRowBytes;
+    EXPECT_LT(rows, slots * 2 / 3);
+    travel(transport, tokens[static_cast<size_t>(rank.value)], placement);
+    // Counts of four experts and of rows; tokens and gradients to the experts, a row for each slot
+    // of the other lane back.
+    EXPECT_EQ(transport.messages(), 1 + 4);
+    EXPECT_EQ(transport.bytes(), 5 * 8 + 2 * (rows + slots_to_other_of(other)) * kRowBytes);
+    transport.close();
+  });
+}
+
+TEST(TokenDispatchTest, NoMessageIsSentForZeroRows) {
+  const auto placement = ExpertPlacement::uniform(kExperts, 3, 1);
+  InProcessCluster cluster(3, {});
+  cluster.run([&](Rank rank, Transport& inner) {
+    at::set_num_threads(1);
+    CountingTransport transport(inner);
+    // Lane 0 keeps its tokens, lane 1 has none, those of lane 2 all go to lane 0.
+    const int64_t first = placement.experts_on(0).front();
+    Tokens tokens(rank.value, rank.value == 1 ? 0 : 20, 32, 2, at::kFloat, range(first, first + 2));
+    travel(transport, tokens, placement);
+    const int64_t counts = 2;
+    EXPECT_EQ(transport.messages(), rank.value == 1 ? counts : counts + 2) << rank.value;
+    transport.close();
+  });
+}
+
+// Lane 1 sends nothing before it has heard that lane 0 has sent.
+TEST(TokenDispatchTest, SendingWaitsForNobody) {
+  constexpr uint32_t kHasSent = 7;
+  const auto placement = ExpertPlacement::uniform(kExperts, 2, 1);
+  InProcessCluster cluster(2, {});
+  cluster.run([&](Rank rank, Transport& transport) {
+    at::set_num_threads(1);
+    Communicator group(transport, {Rank(0), Rank(1)}, {View(1), 0, kPatience});
+    Tokens tokens(rank.value, 100, 512, 2, at::kFloat, range(0, kExperts));
+    const auto dispatch =
+        TokenDispatch::start(group, placement, tokens.experts, tokens.top_k, tokens.values);
+    if (rank.value == 1) CHECK_OK(group.start_receive(0, kHasSent, {}).wait());
+    const at::Tensor under_way = dispatch->send_tokens(tokens.values);
+    if (rank.value == 0) CHECK_OK(group.start_send(1, kHasSent, {}).wait());
+    EXPECT_GT(dispatch->receive_tokens(under_way).size(0), 0);
+    transport.close();
+  });
+}
+
+// What is made between sending and receiving runs its backward between them, too.
+TEST(TokenDispatchTest, BackwardOfWhatIsComputedMeanwhileRunsWhileGradientsAreUnderWay) {
+  constexpr uint32_t kHasRun = 7;
+  const auto placement = ExpertPlacement::uniform(kExperts, 2, 1);
+  InProcessCluster cluster(2, {});
+  cluster.run([&](Rank rank, Transport& transport) {
+    at::set_num_threads(1);
+    Communicator group(transport, {Rank(0), Rank(1)}, {View(1), 0, kPatience});
+    Tokens tokens(rank.value, 100, 512, 2, at::kFloat, range(0, kExperts));
+    const auto dispatch =
+        TokenDispatch::start(group, placement, tokens.experts, tokens.top_k, tokens.values);
+    const at::Tensor under_way = dispatch->send_tokens(tokens.values);
+    const at::Tensor meanwhile = tokens.values * 2;
+    if (rank.value == 0) {
+      meanwhile.register_hook(
+          [&](const at::Tensor&) { CHECK_OK(group.start_send(1, kHasRun, {}).wait()); });
+    }
+    const at::Tensor layout = dispatch->receive_tokens(under_way);
+    if (rank.value == 1) {  // its gradients leave when those of lane 0 have come to the experts
+      layout.register_hook(
+          [&](const at::Tensor&) { CHECK_OK(group.start_receive(0, kHasRun, {}).wait()); });
+    }
+    const at::Tensor mixed = dispatch->to_tokens(layout, tokens.weights).tokens;
+    torch::autograd::backward({meanwhile + mixed}, {tokens.gradient});
+    transport.close();
+  });
+}
+
+}  // namespace
+}  // namespace evermoe
