@@ -9,6 +9,7 @@
 #include "base/mutex.h"
 #include "control/wire/control_outbox.h"
 #include "control/wire/library_log.h"
+#include "control/wire/reaction_order.h"
 
 namespace evermoe {
 namespace {
@@ -35,7 +36,7 @@ class ControlCall::Stream final
       : number_(number), events_(events), stub_(channel_to(address)) {
     stub_.PrepareBidiStreamingCall(&context_, kControlMethod, grpc::StubOptions(), this);
     AddHold();  // for the writes, which begin outside of reactions
-    StartRead(&incoming_);
+    read();
     StartCall();
   }
   ~Stream() override {
@@ -60,11 +61,12 @@ class ControlCall::Stream final
 
   bool send(const Envelope& envelope) {
     const Outbox::Result result = outbox_.add(to_buffer(envelope));
-    if (result == Outbox::Result::kWrite) StartWrite(outbox_.next());
+    if (result == Outbox::Result::kWrite) write();
     return result != Outbox::Result::kFull;
   }
 
   void OnReadDone(bool ok) override {
+    const Reaction reaction(reads_);
     if (!ok) return follow(outbox_.close(/*drop=*/true));
     absl::StatusOr<Envelope> envelope = from_buffer(incoming_);
     if (!envelope.ok()) {
@@ -72,11 +74,19 @@ class ControlCall::Stream final
       return follow(outbox_.close(/*drop=*/true));
     }
     if (!is_told_) events_.on_envelope(number_, *std::move(envelope));
-    StartRead(&incoming_);
+    read();
   }
-  void OnWriteDone(bool ok) override { follow(outbox_.on_written(ok)); }
-  void OnWritesDoneDone(bool) override { RemoveHold(); }
+  void OnWriteDone(bool ok) override {
+    const Reaction reaction(writes_);
+    follow(outbox_.on_written(ok));
+  }
+  void OnWritesDoneDone(bool) override {
+    const Reaction reaction(writes_);
+    remove_hold();
+  }
   void OnDone(const grpc::Status& status) override {
+    reads_.acquire();
+    writes_.acquire();
     const std::string why = status.ok() ? "it has closed the connection" : status.error_message();
     if (!is_told_.exchange(true)) events_.on_broken(number_, why);
     const MutexLock lock(mutex_);
@@ -87,12 +97,23 @@ class ControlCall::Stream final
 
  private:
   void follow(Outbox::Then then) {
-    if (then == Outbox::Then::kWrite) StartWrite(outbox_.next());
+    if (then == Outbox::Then::kWrite) write();
     if (then != Outbox::Then::kEnd) return;
-    if (is_finishing_)
-      StartWritesDone();  // the other end answers when it has read everything
-    else
-      RemoveHold();
+    if (!is_finishing_) return remove_hold();
+    writes_.release();
+    StartWritesDone();  // the other end answers when it has read everything
+  }
+  void read() {
+    reads_.release();
+    StartRead(&incoming_);
+  }
+  void write() {
+    writes_.release();
+    StartWrite(outbox_.next());
+  }
+  void remove_hold() {
+    writes_.release();
+    RemoveHold();
   }
 
   const StreamNumber number_;
@@ -101,6 +122,8 @@ class ControlCall::Stream final
   grpc::ClientContext context_;
   Outbox outbox_;
   grpc::ByteBuffer incoming_;
+  ReactionOrder reads_;
+  ReactionOrder writes_;
   std::atomic<bool> is_told_ = false;
   std::atomic<bool> is_finishing_ = false;
   Mutex mutex_;

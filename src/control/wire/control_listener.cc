@@ -12,6 +12,7 @@
 #include "base/mutex.h"
 #include "control/wire/control_outbox.h"
 #include "control/wire/library_log.h"
+#include "control/wire/reaction_order.h"
 
 namespace evermoe {
 namespace {
@@ -62,7 +63,7 @@ class ServerStream final : public grpc::ServerGenericBidiReactor {
 
   void send(const Envelope& envelope) {
     const Outbox::Result result = outbox_.add(to_buffer(envelope));
-    if (result == Outbox::Result::kWrite) StartWrite(outbox_.next());
+    if (result == Outbox::Result::kWrite) write();
     if (result == Outbox::Result::kFull) break_off("it does not read what it is sent");
   }
   void say_farewell() {
@@ -79,17 +80,32 @@ class ServerStream final : public grpc::ServerGenericBidiReactor {
     follow(outbox_.close(/*drop=*/true));
   }
 
-  void begin() { StartRead(&incoming_); }
+  void begin() {
+    cancels_.release();
+    read();
+  }
+  void read() {
+    reads_.release();
+    StartRead(&incoming_);
+  }
   void OnReadDone(bool ok) override {
+    const Reaction reaction(reads_);
     if (!ok) return break_off("it has gone");
     absl::StatusOr<Envelope> envelope = from_buffer(incoming_);
     if (!envelope.ok()) return break_off(std::string(envelope.status().message()));
     if (!is_told_) events_.on_envelope(number_, *std::move(envelope));
-    StartRead(&incoming_);
+    read();
   }
-  void OnWriteDone(bool ok) override { follow(outbox_.on_written(ok)); }
-  void OnCancel() override { break_off("it has gone"); }
+  void OnWriteDone(bool ok) override {
+    const Reaction reaction(writes_);
+    follow(outbox_.on_written(ok));
+  }
+  void OnCancel() override {
+    const Reaction reaction(cancels_);
+    break_off("it has gone");
+  }
   void OnDone() override {
+    for (ReactionOrder* const order : {&reads_, &writes_, &cancels_}) order->acquire();
     {
       const MutexLock lock(mutex_);
       context_ = nullptr;
@@ -99,8 +115,14 @@ class ServerStream final : public grpc::ServerGenericBidiReactor {
 
  private:
   void follow(Outbox::Then then) {
-    if (then == Outbox::Then::kWrite) StartWrite(outbox_.next());
-    if (then == Outbox::Then::kEnd) Finish(grpc::Status::OK);
+    if (then == Outbox::Then::kWrite) write();
+    if (then != Outbox::Then::kEnd) return;
+    writes_.release();
+    Finish(grpc::Status::OK);
+  }
+  void write() {
+    writes_.release();
+    StartWrite(outbox_.next());
   }
   void break_off(const std::string& why) {
     if (!is_told_.exchange(true)) events_.on_broken(number_, why);
@@ -112,6 +134,9 @@ class ServerStream final : public grpc::ServerGenericBidiReactor {
   StreamTable& table_;
   Outbox outbox_;
   grpc::ByteBuffer incoming_;
+  ReactionOrder reads_;
+  ReactionOrder writes_;
+  ReactionOrder cancels_;
   std::atomic<bool> is_told_ = false;
   Mutex mutex_;
   grpc::GenericCallbackServerContext* context_
