@@ -41,6 +41,12 @@ function(evermoe_module name)
   elseif(TARGET evermoe_precompiled)
     target_precompile_headers(evermoe_${name} REUSE_FROM evermoe_precompiled)
   endif()
+  if(EVERMOE_UNITY)
+    set_target_properties(evermoe_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    # To the compiler all eight are headers, in which an unnamed namespace would be a mistake; and across them it
+    # inlines so much that it takes a moved-from value for one without a value.
+    target_compile_options(evermoe_${name} PRIVATE -Wno-subobject-linkage -Wno-error=uninitialized)
+  endif()
 endfunction()
 
 # evermoe_test(NAME SOURCES a_test.cc ... DEPS ... [TORCH] [TIMEOUT s] [PROCESSORS n] [LABELS l])

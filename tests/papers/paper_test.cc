@@ -143,7 +143,7 @@ TEST(PaperPageTest, TheCommittedPageIsTheGeneratedOne) {
   const std::string name = "docs/forecast-vs-papers.md";
   if (std::getenv("EVERMOE_WRITE_DOCS") != nullptr) std::ofstream(source_path(name)) << page;
   EXPECT_EQ(read(name), page)
-      << "EVERMOE_WRITE_DOCS=1 forecast_test --gtest_filter=PaperPageTest.* writes it";
+      << "EVERMOE_WRITE_DOCS=1 paper_test --gtest_filter=PaperPageTest.* writes it";
 }
 
 TEST(PaperTablesTest, WrongTablesAreNamed) {

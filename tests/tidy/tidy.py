@@ -2,7 +2,8 @@
 
 Rules: a module includes only lower levels; torch's headers stay in the folders named for them; every
 source file is in its folder's CMakeLists.txt; time, threads and files come in through their doors; no
-sleeping tests; no rooms called utils, helpers or manager; files and folders that pages and comments name exist.
+sleeping tests; no rooms called utils, helpers or manager; files, folders and tests that pages and comments
+name exist.
 """
 import pathlib
 import re
@@ -18,7 +19,7 @@ LEVELS = {
     "planner": 6, "sim": 6,
     "worker": 7, "cli": 7, "python": 7,
 }
-TORCH_FOLDERS = {"tensor", "train", "worker", "python"}
+TORCH_FOLDERS = {"tensor", "train", "worker"}
 BANNED = [
     # (pattern, folders where it is allowed, reason)
     (r"\bstd::chrono::system_clock\b|\babsl::Now\(", {"env", "comm"}, "time comes from env/clock.h"),
@@ -114,12 +115,20 @@ def exists(name, tree):
     return any(re.search(pattern, path) for path in tree)
 
 
+def test_names(root, tree):
+    lists = "".join(path.read_text() for path in root.glob("src/**/CMakeLists.txt"))
+    lists += "".join(path.read_text() for path in root.glob("tests/**/CMakeLists.txt"))
+    return set(re.findall(r"(?:evermoe_test\(|NAME )(\w+_test)\b", lists)) | {pathlib.Path(name).stem for name in tree}
+
+
 def check_paths(root):
     tree = tracked(root)
+    tests = test_names(root, tree)
     for path in sorted({path for pattern in PAGES for path in root.glob(pattern)}):
         text = path.read_text()
         named = set(re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text))
         missing = {name for name in named if not (path.parent / name).exists()}
+        missing |= set(re.findall(r"\b[a-z]\w*_test\b", text)) - tests
         fenced = re.findall(r"^```.*?^```", text, re.M | re.S)
         for quoted in re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)) + fenced:
             for word in re.findall(rf"(?<![\w./-])(?:{TOP_FOLDERS}/[\w./*-]*[\w/*]|{SOURCE_NAME}|(?:[a-z_]+/)+(?!\S))", quoted):
