@@ -3,12 +3,10 @@
 #include <signal.h>
 
 #include "absl/strings/str_cat.h"
+#include "control/launch/run_outcome.h"
 
 namespace evermoe {
 namespace {
-
-// Exit code of a program that found the user's input wrong (base/error.h).
-constexpr int kExitBadInput = 2;
 
 std::string with_detail(const std::string& kind, const std::string& words) {
   return words.empty() ? kind : absl::StrCat(kind, ": ", words);

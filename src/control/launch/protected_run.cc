@@ -18,7 +18,6 @@
 namespace evermoe {
 namespace {
 
-constexpr int kExitFailed = 1;
 // How long controller and agents may take to end by themselves after the job.
 constexpr absl::Duration kFarewellMax = absl::Seconds(10);
 constexpr absl::Duration kSleepMax = absl::Milliseconds(500);

@@ -13,9 +13,12 @@ namespace evermoe {
 enum class RunStatus { kFinished, kDrained, kFailed, kNothingToDo };
 const char* to_string(RunStatus status);  // "finished", "drained", "failed", "nothing to do"
 
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitBadInput = 2;  // a worker's, too (base/error.h)
+
 struct RunOutcome {
   RunStatus status = RunStatus::kFailed;
-  int exit_code = 1;
+  int exit_code = kExitFailed;
   std::string reason;
   Step steps;        // the newest committed one
   int restarts = 0;  // of the whole job

@@ -1,15 +1,10 @@
 #include "control/launch/run_story.h"
 
 #include "absl/strings/str_cat.h"
+#include "control/launch/run_outcome.h"
 #include "control/launch/workers_file.h"
 
 namespace evermoe {
-namespace {
-
-constexpr int kExitFailed = 1;
-constexpr int kExitBadInput = 2;
-
-}  // namespace
 
 RunStory::RunStory(Files& files, const ProtectedRunOptions& options, RunObserver& observer,
                    absl::Duration began)
