@@ -1,9 +1,10 @@
 // The messages of a channel that are in UCX's hands.
 //
 // Every message passes through memory of the transport on both sides. UCX cannot take back a
-// message that is on its way, except by cutting the connection; with memory of our own a caller
-// gets its buffer back at once, and healthy peers stay connected when a view is revoked. A service
-// message is received into its own memory.
+// message that is on its way, except by cutting the connection: ucp_request_cancel() does nothing
+// for sends, and for a receive nothing once its message has begun to come. With memory of our own a
+// caller gets its buffer back at once, and healthy peers stay connected when a view is revoked. A
+// service message is received into its own memory.
 //
 // Not synchronised: the mutex of the channel guards it.
 #pragma once
