@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -12,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/mutex.h"
 #include "comm/transport/deadline.h"
 #include "comm/transport/host_address.h"
 #include "comm/transport/pending_operation.h"
@@ -72,7 +71,7 @@ class FarServiceMessages {
   }
   void stop() {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       stopped_ = true;
     }
     room_.notify_all();
@@ -87,7 +86,7 @@ class FarServiceMessages {
 
   // The oldest one. There is one for every notice.
   ServiceMessage take() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     CHECK(!service_messages_.empty());
     ServiceMessage service_message = std::move(service_messages_.front());
     service_messages_.pop_front();
@@ -103,9 +102,10 @@ class FarServiceMessages {
     while (true) {
       absl::StatusOr<ServiceMessage> service_message = far_.receive_service_message(absl::Hours(1));
       if (absl::IsDeadlineExceeded(service_message.status())) continue;
-      std::unique_lock lock(mutex_);
+      MutexLock lock(mutex_);
       if (stopped_ || !service_message.ok()) return;
       room_.wait(lock, [&] {
+        mutex_.assert_held();
         return stopped_ || bytes_ == 0 ||
                bytes_ + service_message->size <= Transport::kServiceBytesMax;
       });
@@ -125,11 +125,11 @@ class FarServiceMessages {
 
   Transport& near_;
   Transport& far_;
-  std::mutex mutex_;  // guards everything below but the thread
-  std::condition_variable room_;
-  std::deque<ServiceMessage> service_messages_;
-  size_t bytes_ = 0;
-  bool stopped_ = false;
+  Mutex mutex_;
+  CondVar room_;
+  std::deque<ServiceMessage> service_messages_ ABSL_GUARDED_BY(mutex_);
+  size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

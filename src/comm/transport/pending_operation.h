@@ -1,7 +1,6 @@
 // A send or receive in flight, as the transports of this folder see it, and queues of them.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -13,6 +12,7 @@
 #include "absl/time/time.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/mutex.h"
 #include "comm/transport/frame.h"
 #include "comm/transport/transport.h"
 
@@ -48,9 +48,9 @@ struct PendingOperation : TransportOperation {
   size_t written = 0;                 // of header and source together
   bool finished = false;
   absl::Status status;
-  std::condition_variable* sleeper = nullptr;  // of the thread in wait(), if it sleeps
-  int* counter = nullptr;                      // that counts it until it finishes
-  PendingOperation* next = nullptr;            // in the Fifo that holds it
+  CondVar* sleeper = nullptr;        // of the thread in wait(), if it sleeps
+  int* counter = nullptr;            // that counts it until it finishes
+  PendingOperation* next = nullptr;  // in the Fifo that holds it
 };
 
 inline std::string describe(const Tag& tag) {

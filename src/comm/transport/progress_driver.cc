@@ -15,10 +15,11 @@ void ProgressDriver::clear_wake_up() {
   [[maybe_unused]] const ssize_t got = ::read(wake_up_.get(), &count, sizeof(count));
 }
 
-void ProgressDriver::follow(const Deadline& deadline, std::condition_variable& sleeper,
-                            Lock& lock) {
+void ProgressDriver::follow(const PendingOperation& operation, const Deadline& deadline,
+                            CondVar& sleeper, MutexLock& lock) {
   followers_.push_back(&sleeper);
-  sleeper.wait_until(lock, deadline.at());
+  sleeper.wait_for(lock, deadline.left(),
+                   [&] { return operation.finished || leading_for_ == nullptr; });
   std::erase(followers_, &sleeper);
 }
 

@@ -7,40 +7,37 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "comm/transport/deadline.h"
 #include "comm/transport/pending_operation.h"
 #include "comm/transport/socket.h"
 
 namespace evermoe {
 
-// Guarded by the transport's mutex, which `Lock` holds in every call.
+// Guarded by the channel's mutex, which is held in every call.
 class ProgressDriver {
  public:
-  using Lock = std::unique_lock<std::mutex>;
-
   // Makes the descriptor that interrupts the leader's sleep.
   absl::Status start();
   int wake_up_fd() const { return wake_up_.get(); }
   void clear_wake_up();
 
   // Blocks until the operation is finished or the deadline has passed. While this thread leads it
-  // calls work(deadline, lock) again and again, which sleeps unlocked at most until the deadline
-  // and returns false once it has passed.
+  // calls work(deadline) again and again, which unlocks the mutex while it sleeps, at most until
+  // the deadline, and returns false once that has passed. `lock` holds the mutex.
   template <typename Work>
-  void block(PendingOperation& operation, const Deadline& deadline, Lock& lock, Work work) {
-    std::condition_variable sleeper;
+  void block(PendingOperation& operation, const Deadline& deadline, MutexLock& lock, Work work) {
+    CondVar sleeper;
     operation.sleeper = &sleeper;
     while (!operation.finished && !deadline.passed()) {
       if (leading_for_ != nullptr) {
-        follow(deadline, sleeper, lock);
+        follow(operation, deadline, sleeper, lock);
         continue;
       }
       leading_for_ = &operation;
-      while (!operation.finished && work(deadline, lock)) continue;
+      while (!operation.finished && work(deadline)) continue;
       leading_for_ = nullptr;
     }
     operation.sleeper = nullptr;
@@ -56,13 +53,14 @@ class ProgressDriver {
   void wake_leader();
 
  private:
-  void follow(const Deadline& deadline, std::condition_variable& sleeper, Lock& lock);
+  void follow(const PendingOperation& operation, const Deadline& deadline, CondVar& sleeper,
+              MutexLock& lock);
   // Whoever leaves sees to it that somebody leads as long as anybody waits.
   void hand_over();
 
   FileDescriptor wake_up_;
   PendingOperation* leading_for_ = nullptr;
-  std::vector<std::condition_variable*> followers_;
+  std::vector<CondVar*> followers_;
 };
 
 }  // namespace evermoe

@@ -35,6 +35,7 @@ absl::Status ProgressThread::start(std::vector<Drive> drives) {
   told_ = FileDescriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!told_) return system_error("eventfd");
   drives_ = std::move(drives);
+  const MutexLock lock(stopping_);
   thread_ = thread_without_signals([this] { run(); });
   ::pthread_setname_np(thread_.native_handle(), "comm-progress");
   return absl::OkStatus();
@@ -46,7 +47,7 @@ void ProgressThread::tell() {
 }
 
 void ProgressThread::stop() {
-  const std::lock_guard lock(stopping_);
+  const MutexLock lock(stopping_);
   if (!thread_.joinable()) return;
   stopped_ = true;
   tell();

@@ -13,12 +13,12 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "comm/transport/pending_operation.h"
 #include "comm/transport/socket.h"
 
@@ -55,8 +55,8 @@ class ProgressThread {
   FileDescriptor told_;
   std::vector<Drive> drives_;
   std::atomic<bool> stopped_ = false;
-  std::mutex stopping_;  // guards the thread object in stop()
-  std::thread thread_;
+  Mutex stopping_;
+  std::thread thread_ ABSL_GUARDED_BY(stopping_);
 };
 
 // What one channel knows of the thread that drives it in the background. Guarded by the channel's

@@ -1,78 +1,74 @@
-// How a channel ends what is under way: revocations, goodbyes, and everything at last.
+// How a channel ends what is under way: with one process, of views that are over, and everything at
+// last.
 #include <poll.h>
 
-#include <algorithm>
-
 #include "base/error.h"
+#include "base/log.h"
 #include "comm/ucx/ucx_channel.h"
+#include "comm/ucx/ucx_tag.h"
 
 namespace evermoe {
 namespace {
+
+// After cutting a connection its messages end within about a millisecond of progress.
+constexpr absl::Duration kCutMax = absl::Seconds(2);
 
 // Recent views whose late messages revoke() looks for.
 constexpr uint32_t kDrainedViews = 8;
 
 }  // namespace
 
+void UcxChannel::vacate(Rank rank, const absl::Status& reason) {
+  const MutexLock lock(mutex_);
+  UcxPeers::Seat& left = peers_.seat(rank);
+  left.empty = reason;
+  if (!left.peer) return;
+  drive();
+  if (service_messages_) service_messages_->take_all_of(rank);
+  operations_.fail(*left.peer, reason);
+  peers_.turn_away(rank, reason);
+  if (!service_messages_) {
+    for_each_block(kAllGroups, [&](uint16_t first, uint64_t group_mask) {
+      mutex_.assert_held();
+      flights_.discard_all(ucx_tag(rank, Tag{View(0), first}), kRankMask | group_mask);
+    });
+  }
+  sweep();
+  progress_driver_.wake_leader();
+}
+
 void UcxChannel::revoke(GroupRange groups, View view, const absl::Status& reason) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!revocations_.add(groups, view, reason)) return;
   from_self_.fail_posted(groups, view, reason);
   from_self_.drop_kept(groups, view);
-  for (Flight& flight : flights_) {
-    if (flight.operation == nullptr || !groups.contains(flight.tag.group) || flight.tag.view > view)
-      continue;
-    PendingOperation& operation = *flight.operation;
-    let_go(operation);
-    operation.finish(reason);
-  }
+  operations_.revoke(groups, view, reason);
   worker_->progress();
   for_each_block(groups, [&](uint16_t first, uint64_t group_mask) {
+    mutex_.assert_held();
     for (uint32_t back = 0; back < kDrainedViews && back <= view.value; ++back) {
-      discard_messages(ucx_tag(Rank(0), Tag{View(view.value - back), first}),
-                       kViewMask | group_mask);
+      flights_.discard_all(ucx_tag(Rank(0), Tag{View(view.value - back), first}),
+                           kViewMask | group_mask);
     }
   });
   sweep();
   progress_driver_.wake_leader();
 }
 
-void UcxChannel::discard_messages(uint64_t tag, uint64_t mask) {
-  ucp_tag_recv_info_t info;
-  while (true) {
-    ucp_tag_message_h const found = ucp_tag_probe_nb(worker_->get(), tag, mask, 1, &info);
-    if (found == nullptr) return;
-    launch_receive(new_flight(Flight::Role::kDiscard, nullptr, Tag{}, info.length), found);
-  }
-}
-
 void UcxChannel::say_goodbye() {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (std::exchange(closed_, true)) return;
-  has_news_of_meeting_ = true;
-  for (const Seat& seat : seats_) {
-    if (seat.peer && seat.peer->endpoint != nullptr && seat.peer->lost.ok())
-      launch_own_send(*seat.peer, kGoodbye);
-  }
+  peers_.say_goodbye();
 }
 
-// Whether closing now could take a message or our goodbye away from a peer. Who answers no service
-// messages need not know at once that none will come; it must not be waited for.
+// Who answers no service messages need not know at once that none will come; it must not be waited
+// for.
 bool UcxChannel::is_unheard() const {
-  const bool sends = std::any_of(flights_.begin(), flights_.end(), [](const Flight& flight) {
-    return flight.role == Flight::Role::kSend && flight.request != nullptr &&
-           flight.peer->endpoint != nullptr;
-  });
-  return sends || std::any_of(seats_.begin(), seats_.end(), [this](const Seat& seat) {
-           const UcxPeer* const peer = seat.peer.get();
-           return peer != nullptr && peer->endpoint != nullptr && peer->lost.ok() &&
-                  peer->has_greeted && !peer->knows_we_leave &&
-                  (traffic_ == Traffic::kMessages || peer->is_sent_to);
-         });
+  return flights_.has_sends() || peers_.has_unheard_goodbye(service_messages_.has_value());
 }
 
 bool UcxChannel::flush(const Deadline& deadline) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   drive();
   while (is_unheard()) {
     if (deadline.passed()) return false;
@@ -85,18 +81,26 @@ bool UcxChannel::flush(const Deadline& deadline) {
 }
 
 void UcxChannel::finish() {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const absl::Status reason = Cancelled("the transport is closed");
-  for (const Seat& seat : seats_) {
-    if (seat.peer && seat.peer->lost.ok()) lose(*seat.peer, reason);
-  }
-  for (Flight& flight : flights_) {
-    if (flight.operation != nullptr) std::exchange(flight.operation, nullptr)->finish(reason);
-  }
+  peers_.lose_all(reason);
+  operations_.fail_all(reason);
   from_self_.fail_posted(std::nullopt, reason);
-  service_messages_.fail(reason);
+  if (service_messages_) service_messages_->fail(reason);
   drive();
   progress_driver_.wake_leader();
+}
+
+UcxChannel::~UcxChannel() {
+  const MutexLock lock(mutex_);
+  peers_.lose_all(Cancelled("the transport was destroyed"));
+  peers_.cut_all();
+  worker_->progress();
+  flights_.discard_all(0, 0);
+  sweep();
+  const Deadline deadline(kCutMax);
+  while (!flights_.empty() && !deadline.passed()) worker_->progress(), sweep();
+  if (!flights_.empty()) log_error("UCX has not given back every message of a closed transport");
 }
 
 }  // namespace evermoe

@@ -37,6 +37,7 @@ UnixChannel::UnixChannel(Rank rank, int size, Traffic traffic, ProgressThread& p
 absl::Status UnixChannel::start() {
   epoll_ = FileDescriptor(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_) return system_error("epoll_create");
+  const MutexLock lock(mutex_);
   RETURN_IF_ERROR(progress_driver_.start());
   epoll_event event{EPOLLIN, {.u64 = kWakeUp}};
   const bool added =
@@ -51,7 +52,7 @@ UnixChannel::Seat& UnixChannel::seat(Rank rank) {
 }
 
 absl::Status UnixChannel::install(Rank peer, FileDescriptor socket, int buffer_bytes) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (closed_) return Cancelled("the transport is closed");
   if (buffer_bytes > 0) {
     ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof(buffer_bytes));
@@ -68,7 +69,7 @@ absl::Status UnixChannel::install(Rank peer, FileDescriptor socket, int buffer_b
 }
 
 void UnixChannel::vacate(Rank peer, const absl::Status& reason) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Seat& left = seat(peer);
   left.empty = reason;
   if (!left.connection) return;
@@ -78,7 +79,7 @@ void UnixChannel::vacate(Rank peer, const absl::Status& reason) {
 }
 
 absl::Status UnixChannel::state_of(Rank peer) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!progress_driver_.has_leader()) poll_once();
   const Seat& asked = seat(peer);
   return asked.connection ? asked.connection->lost() : asked.empty;
@@ -94,7 +95,7 @@ std::unique_ptr<TransportOperation> UnixChannel::start_send(Rank to, Tag tag,
                                                             std::span<const std::byte> bytes) {
   auto send = std::make_unique<PendingOperation>(PendingOperation::Kind::kSend, to, tag);
   send->source = bytes;
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const Seat& receiver = seat(to);
   if (absl::Status refused = refusal(tag); !refused.ok()) {
     send->finish(std::move(refused));
@@ -115,7 +116,7 @@ std::unique_ptr<TransportOperation> UnixChannel::start_receive(Rank from, Tag ta
                                                                std::span<std::byte> into) {
   auto receive = std::make_unique<PendingOperation>(PendingOperation::Kind::kReceive, from, tag);
   receive->target = into;
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const Seat& sender = seat(from);
   if (absl::Status refused = refusal(tag); !refused.ok()) {
     receive->finish(std::move(refused));
@@ -162,7 +163,7 @@ void UnixChannel::withdraw(PendingOperation& operation) {
 absl::Status UnixChannel::wait(std::unique_ptr<TransportOperation> operation,
                                absl::Duration timeout) {
   auto& pending = static_cast<PendingOperation&>(*operation);
-  Lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (!pending.finished) block(pending, Deadline(timeout), lock);
   if (!pending.finished) {
     withdraw(pending);
@@ -173,7 +174,7 @@ absl::Status UnixChannel::wait(std::unique_ptr<TransportOperation> operation,
 
 bool UnixChannel::done(TransportOperation& operation) {
   auto& pending = static_cast<PendingOperation&>(operation);
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (pending.finished || progress_driver_.has_leader()) return pending.finished;
   count_send_waiter(pending, 1);
   poll_once();
@@ -195,7 +196,7 @@ std::optional<ServiceMessage> UnixChannel::take_service_message() {
 absl::StatusOr<ServiceMessage> UnixChannel::receive_service_message(absl::Duration timeout) {
   const Deadline deadline(timeout);
   PendingOperation arrival(PendingOperation::Kind::kReceive, rank_, Tag{View(0), kServiceGroup});
-  Lock lock(mutex_);
+  MutexLock lock(mutex_);
   std::optional<ServiceMessage> service_message = take_service_message();
   if (!service_message && !closed_ && deadline.passed() && !progress_driver_.has_leader()) {
     poll_once();
@@ -228,19 +229,23 @@ void UnixChannel::count_send_waiter(const PendingOperation& operation, int chang
   }
 }
 
-void UnixChannel::block(PendingOperation& operation, const Deadline& deadline, Lock& lock) {
+void UnixChannel::block(PendingOperation& operation, const Deadline& deadline, MutexLock& lock) {
   background_.somebody_waits();
   count_send_waiter(operation, 1);
-  progress_driver_.block(operation, deadline, lock, [this](const Deadline& until, Lock& held) {
-    std::array<epoll_event, kEventsMax> events;
-    const int timeout_ms = until.left_ms();
-    held.unlock();
-    const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsMax, timeout_ms);
-    held.lock();
-    if (count > 0) handle({events.data(), static_cast<size_t>(count)});
-    return !until.passed();  // also when others keep us busy
+  progress_driver_.block(operation, deadline, lock, [this](const Deadline& until) {
+    mutex_.assert_held();
+    return work(until);
   });
   count_send_waiter(operation, -1);
+}
+
+bool UnixChannel::work(const Deadline& deadline) {
+  std::array<epoll_event, kEventsMax> events;
+  mutex_.unlock();
+  const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsMax, deadline.left_ms());
+  mutex_.lock();
+  if (count > 0) handle({events.data(), static_cast<size_t>(count)});
+  return !deadline.passed();  // also when others keep us busy
 }
 
 void UnixChannel::poll_once() {
@@ -250,7 +255,7 @@ void UnixChannel::poll_once() {
 }
 
 ProgressThread::Next UnixChannel::drive_in_background() {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   ProgressThread::Next next;
   if (!background_.begins(progress_driver_.has_leader(), next)) return next;
   poll_once();
@@ -295,7 +300,7 @@ void UnixChannel::update_interest(UnixConnection& connection, bool disarm_readin
 }
 
 void UnixChannel::revoke(GroupRange groups, View view, const absl::Status& reason) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!state_.revocations.add(groups, view, reason)) return;
   from_self_.fail_posted(groups, view, reason);
   from_self_.drop_kept(groups, view);
@@ -308,7 +313,7 @@ void UnixChannel::revoke(GroupRange groups, View view, const absl::Status& reaso
 }
 
 void UnixChannel::say_goodbye() {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   closed_ = true;
   for (const Seat& peer : seats_) {
     if (peer.connection) peer.connection->say_goodbye();
@@ -316,7 +321,7 @@ void UnixChannel::say_goodbye() {
 }
 
 void UnixChannel::finish(const Deadline& deadline) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const absl::Status reason = Cancelled("the transport is closed");
   for (const Seat& peer : seats_) {
     if (!peer.connection) continue;

@@ -14,12 +14,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
 #include "comm/transport/progress_driver.h"
 #include "comm/transport/progress_thread.h"
 #include "comm/transport/transport.h"
@@ -68,37 +68,40 @@ class UnixChannel {
   void finish(const Deadline& deadline);
 
  private:
-  using Lock = ProgressDriver::Lock;
-
   // Who plays a rank: at one's own nobody.
   struct Seat {
     std::unique_ptr<UnixConnection> connection;
     absl::Status empty;  // what operations fail with if there is no connection
   };
 
-  Seat& seat(Rank rank);
-  absl::Status refusal(const Tag& tag) const;
-  void send_to_self(PendingOperation& send);
-  void withdraw(PendingOperation& operation);
-  void block(PendingOperation& operation, const Deadline& deadline, Lock& lock);
-  std::optional<ServiceMessage> take_service_message();
-  void count_send_waiter(const PendingOperation& operation, int change);
-  void poll_once();
-  void handle(std::span<const epoll_event> events);
-  UnixConnection* find(uint64_t key);
-  void update_interest(UnixConnection& connection, bool disarm_reading);
+  Seat& seat(Rank rank) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status refusal(const Tag& tag) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void send_to_self(PendingOperation& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void withdraw(PendingOperation& operation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void block(PendingOperation& operation, const Deadline& deadline, MutexLock& lock)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool work(const Deadline& deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::optional<ServiceMessage> take_service_message() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void count_send_waiter(const PendingOperation& operation, int change)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void poll_once() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void handle(std::span<const epoll_event> events) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  UnixConnection* find(uint64_t key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void update_interest(UnixConnection& connection, bool disarm_reading)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Rank rank_;
   FileDescriptor epoll_;
 
-  std::mutex mutex_;               // guards everything below
-  UnixChannelState state_;         // before the connections, which refer to it
-  BackgroundProgress background_;  // before them, too: their operations are counted there
-  std::vector<Seat> seats_;
-  uint32_t connection_count_ = 0;  // ever made
-  Inbox from_self_;
-  bool closed_ = false;
-  ProgressDriver progress_driver_;
+  Mutex mutex_;
+  // Before the connections, which refer to them.
+  UnixChannelState state_ ABSL_GUARDED_BY(mutex_);
+  BackgroundProgress background_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Seat> seats_ ABSL_GUARDED_BY(mutex_);
+  uint32_t connection_count_ ABSL_GUARDED_BY(mutex_) = 0;  // ever made
+  Inbox from_self_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  ProgressDriver progress_driver_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace evermoe

@@ -38,9 +38,10 @@ absl::Status UnixMeeting::start() {
 
 absl::Status UnixMeeting::run(std::map<Rank, UnixProcess> missing, const Deadline& deadline,
                               const Connected& connected) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   missing_ = std::move(missing);
   std::erase_if(contacts_, [this](const auto& entry) {
+    mutex_.assert_held();
     const auto wanted = missing_.find(entry.first);
     return wanted == missing_.end() || wanted->second != entry.second.process;
   });
@@ -217,7 +218,7 @@ void UnixMeeting::close() {
   closed_ = true;
   const uint64_t one = 1;
   CHECK(::write(wake_up_.get(), &one, sizeof(one)) == sizeof(one) || errno == EAGAIN);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   listening_.socket.reset();
   callers_.clear();
   contacts_.clear();

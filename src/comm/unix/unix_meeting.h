@@ -13,11 +13,11 @@
 #include <functional>
 #include <list>
 #include <map>
-#include <mutex>
 #include <string>
 
 #include "absl/status/status.h"
 #include "base/ids.h"
+#include "base/mutex.h"
 #include "comm/transport/deadline.h"
 #include "comm/unix/unix_connect.h"
 
@@ -70,18 +70,22 @@ class UnixMeeting {
     GreetingReader answer;
   };
 
-  absl::Status meet_all(const Deadline& deadline, const Connected& connected);
-  absl::Status contact_missing();
+  absl::Status meet_all(const Deadline& deadline, const Connected& connected)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status contact_missing() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Contact> make_contact(Rank rank, const UnixProcess& process);
   Greeting own_greeting(View since) const;
-  absl::Status answer_callers(const Connected& connected);
-  absl::Status answer(Caller& caller, const UnixProcess& process, const Connected& connected);
-  absl::Status wait_for_events(const Deadline& deadline, const Connected& connected);
-  absl::Status accept_callers();
+  absl::Status answer_callers(const Connected& connected) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status answer(Caller& caller, const UnixProcess& process, const Connected& connected)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status wait_for_events(const Deadline& deadline, const Connected& connected)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status accept_callers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void hear(Caller& caller);
-  absl::Status hear_answer(Rank rank, Contact& contact, const Connected& connected);
+  absl::Status hear_answer(Rank rank, Contact& contact, const Connected& connected)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status check_world(Rank rank, uint32_t world_size) const;
-  absl::Status timeout() const;
+  absl::Status timeout() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   ListeningSocket listening_;
   const Rank rank_;
@@ -90,11 +94,13 @@ class UnixMeeting {
   FileDescriptor wake_up_;
   std::atomic<bool> closed_ = false;
 
-  std::mutex mutex_;  // guards everything below, and the listening socket
-  std::map<Rank, UnixProcess> missing_;
-  std::map<Rank, Contact> contacts_;  // of missing processes only
-  std::list<Caller> callers_;
-  Deadline next_attempt_{absl::ZeroDuration()};  // before it nobody is called again
+  Mutex mutex_;  // guards the listening socket, too
+  std::map<Rank, UnixProcess> missing_ ABSL_GUARDED_BY(mutex_);
+  // Of missing processes only.
+  std::map<Rank, Contact> contacts_ ABSL_GUARDED_BY(mutex_);
+  std::list<Caller> callers_ ABSL_GUARDED_BY(mutex_);
+  // Before it nobody is called again.
+  Deadline next_attempt_ ABSL_GUARDED_BY(mutex_){absl::ZeroDuration()};
 };
 
 }  // namespace evermoe

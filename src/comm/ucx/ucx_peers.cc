@@ -1,0 +1,248 @@
+#include "comm/ucx/ucx_peers.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/transport/frame.h"
+
+namespace evermoe {
+namespace {
+
+// The messages of the transport's own that a peer may send next.
+uint32_t expected_from(const UcxPeer& peer) {
+  return peer.has_greeted ? 1u << kGoodbye | 1u << kGoodbyeSeen | 1u << kTurnedAway : 1u << kHello;
+}
+
+}  // namespace
+
+UcxPeers::UcxPeers(Rank rank, int size, uint64_t own_number, UcxWorker& worker, UcxFlights& flights)
+    : rank_(rank),
+      own_number_(own_number),
+      worker_(worker),
+      flights_(flights),
+      seats_(static_cast<size_t>(size)) {
+  for (size_t i = 0; i < seats_.size(); ++i) {
+    seats_[i].empty =
+        PeerLost(Rank(static_cast<int32_t>(i)), absl::StrCat("rank ", i, " has not been met"));
+  }
+}
+
+UcxPeers::Seat& UcxPeers::seat(Rank rank) {
+  CHECK(rank.value >= 0 && rank.value < size()) << "rank " << rank << " of " << size();
+  return seats_[static_cast<size_t>(rank.value)];
+}
+
+UcxPeer* UcxPeers::find(Rank rank) {
+  return rank.value < size() ? seats_[static_cast<size_t>(rank.value)].peer.get() : nullptr;
+}
+
+absl::Status UcxPeers::create_endpoint(UcxPeer& peer) {
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(peer.process.worker.data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler = {on_failure, &peer};
+  const auto status = ucp_ep_create(worker_.get(), &params, &peer.endpoint);
+  if (status == UCS_OK) return absl::OkStatus();
+  peer.endpoint = nullptr;
+  return PeerLost(peer.rank, absl::StrCat("rank ", peer.rank.value,
+                                          " cannot be reached: ", ucs_status_string(status)));
+}
+
+// Called inside progress: UCX must not be called from here.
+void UcxPeers::on_failure(void* data, ucp_ep_h, ucs_status_t) {
+  UcxPeer& peer = *static_cast<UcxPeer*>(data);
+  peer.peers->report_failure(peer);
+}
+
+void UcxPeers::on_cut(void* request, ucs_status_t, void* peer) {
+  --static_cast<UcxPeer*>(peer)->uses;
+  ucp_request_free(request);
+}
+
+UcxPeer& UcxPeers::greet(Rank rank, const UcxProcess& process) {
+  auto peer = std::make_unique<UcxPeer>();
+  peer->peers = this;
+  peer->rank = rank;
+  peer->process = process;
+  peer->lost = create_endpoint(*peer);
+  UcxPeer& called = *(seat(rank).peer = std::move(peer));
+  if (called.lost.ok()) say(called, kHello);
+  note(called);
+  return called;
+}
+
+void UcxPeers::say(UcxPeer& peer, uint32_t purpose) {
+  const GreetingBytes greeting =
+      encode_greeting({rank_, static_cast<uint32_t>(size()), peer.process.since, own_number_});
+  flights_.send(*this, peer, Tag{peer.process.since, kOwnGroup, purpose}, greeting);
+}
+
+void UcxPeers::listen_to(UcxPeer& peer) {
+  for (const uint32_t purpose : {kHello, kGoodbye, kGoodbyeSeen, kTurnedAway}) {
+    const uint32_t bit = 1u << purpose;
+    // Again as long as what comes is of another process: one that has died meanwhile.
+    while ((expected_from(peer) & bit & ~peer.listens_for) != 0) {
+      peer.listens_for |= bit;
+      flights_.receive(*this, peer, Tag{peer.process.since, kOwnGroup, purpose}, kGreetingBytes);
+    }
+  }
+}
+
+void UcxPeers::landed(Flight& flight, ucs_status_t status, size_t received) {
+  UcxPeer& peer = *flight.peer;
+  if (!flight.is_receive) {
+    if (flight.tag.purpose != kHello) return;
+    peer.is_greeted = status == UCS_OK;
+    return note(peer);
+  }
+  peer.listens_for &= ~(1u << flight.tag.purpose);
+  note(peer);
+  if (status == UCS_OK && received == flight.size) hear(peer, flight);
+}
+
+void UcxPeers::hear(UcxPeer& peer, const Flight& flight) {
+  const auto greeting = decode_greeting(flight.bytes().first<kGreetingBytes>());
+  if (!greeting.ok()) {
+    log_warning(absl::StrCat("rank ", peer.rank.value, ": ", greeting.status().ToString()));
+    return;
+  }
+  if (greeting->process != peer.process.number) return;
+  const uint32_t purpose = flight.tag.purpose;
+  peer.world_size = greeting->world_size;
+  peer.has_greeted = peer.has_greeted || purpose == kHello;
+  peer.has_left = peer.has_left || purpose == kGoodbye;
+  peer.knows_we_leave = peer.knows_we_leave || purpose == kGoodbyeSeen;
+  peer.has_failed = peer.has_failed || purpose == kTurnedAway;
+}
+
+void UcxPeers::note(UcxPeer& peer) {
+  has_news_ = true;
+  if (!std::exchange(peer.is_noted, true)) noted_.push_back(&peer);
+}
+
+void UcxPeers::report_failure(UcxPeer& peer) {
+  peer.has_failed = true;
+  note(peer);
+}
+
+bool UcxPeers::act_upon_noted() {
+  bool has_acted = false;
+  for (UcxPeer* const peer : std::exchange(noted_, {})) {
+    peer->is_noted = false;
+    has_acted = act_upon(*peer) || has_acted;
+  }
+  return has_acted || !noted_.empty();
+}
+
+// True if there was something: progress follows.
+bool UcxPeers::act_upon(UcxPeer& peer) {
+  if (peer.lost.ok()) listen_to(peer);
+  const bool leaves = peer.lost.ok() && peer.has_left;
+  if (leaves) {
+    lose(peer, Cancelled(absl::StrCat("rank ", peer.rank.value, " has left")));
+    if (peer.endpoint != nullptr) say(peer, kGoodbyeSeen);
+  }
+  if (!std::exchange(peer.has_failed, false)) return leaves;
+  if (peer.lost.ok()) {
+    lose(peer, PeerLost(peer.rank, absl::StrCat("the connection to rank ", peer.rank.value,
+                                                " has broken or ended")));
+  }
+  cut(peer);
+  return true;
+}
+
+void UcxPeers::lose(UcxPeer& peer, const absl::Status& reason) {
+  peer.lost = reason;
+  has_news_ = true;
+  flights_.cancel_receives(peer);
+}
+
+// Everything in flight with this peer completes in the progress that follows.
+void UcxPeers::cut(UcxPeer& peer) {
+  if (peer.endpoint == nullptr) return;
+  ucp_request_param_t param{};
+  param.op_attr_mask =
+      UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+  param.cb.send = on_cut;
+  param.user_data = &peer;
+  const void* const request = ucp_ep_close_nbx(std::exchange(peer.endpoint, nullptr), &param);
+  if (UCS_PTR_IS_PTR(request)) ++peer.uses;
+  if (UCS_PTR_IS_ERR(request))
+    log_warning(absl::StrCat("closing the endpoint of rank ", peer.rank.value, " failed"));
+}
+
+void UcxPeers::turn_away(Rank rank, const absl::Status& reason) {
+  UcxPeer& former = *former_.emplace_back(std::move(seat(rank).peer));
+  if (former.lost.ok()) {
+    say(former, kTurnedAway);
+    worker_.progress();
+  }
+  lose(former, reason);
+  cut(former);
+  worker_.progress();
+}
+
+// Who has met and then left at once has been met.
+absl::Status UcxPeers::outcome_of_meeting() const {
+  std::vector<int32_t> silent;
+  for (const Seat& seat : seats_) {
+    if (!seat.peer) continue;
+    const UcxPeer& peer = *seat.peer;
+    if (peer.has_greeted && peer.world_size != seats_.size()) {
+      return InvalidInput(absl::StrCat("rank ", peer.rank.value, " believes in ", peer.world_size,
+                                       " ranks, this one in ", seats_.size()));
+    }
+    if (!peer.is_met()) silent.push_back(peer.rank.value);
+    const bool has_met_and_left = peer.is_met() && absl::IsCancelled(peer.lost);
+    if (!peer.lost.ok() && !has_met_and_left)
+      return PeerLost(peer.rank, std::string(peer.lost.message()));
+  }
+  if (silent.empty()) return absl::OkStatus();
+  return Timeout(Rank(silent[0]), absl::StrCat("ranks ", absl::StrJoin(silent, ", "),
+                                               " have not connected in time"));
+}
+
+void UcxPeers::say_goodbye() {
+  has_news_ = true;
+  for (const Seat& seat : seats_) {
+    if (seat.peer && seat.peer->is_connected()) say(*seat.peer, kGoodbye);
+  }
+}
+
+bool UcxPeers::has_unheard_goodbye(bool only_if_sent_to) const {
+  return std::any_of(seats_.begin(), seats_.end(), [&](const Seat& seat) {
+    const UcxPeer* const peer = seat.peer.get();
+    return peer != nullptr && peer->is_connected() && peer->has_greeted && !peer->knows_we_leave &&
+           (!only_if_sent_to || peer->is_sent_to);
+  });
+}
+
+void UcxPeers::lose_all(const absl::Status& reason) {
+  for (const Seat& seat : seats_) {
+    if (seat.peer && seat.peer->lost.ok()) lose(*seat.peer, reason);
+  }
+}
+
+void UcxPeers::cut_all() {
+  for (const Seat& seat : seats_) {
+    if (seat.peer) cut(*seat.peer);
+  }
+}
+
+void UcxPeers::sweep() {
+  std::erase_if(former_, [this](const auto& peer) {
+    if (peer->uses > 0) return false;
+    std::erase(noted_, peer.get());
+    return true;
+  });
+}
+
+}  // namespace evermoe

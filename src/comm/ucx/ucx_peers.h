@@ -1,0 +1,90 @@
+// The processes that a channel is connected with: endpoints, greetings, goodbyes and losses.
+//
+// Callbacks of UCX only note what has happened to a peer; act_upon_noted() draws the conclusions
+// outside of progress, where UCX may be called.
+//
+// Not synchronised: the mutex of the channel guards it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "comm/ucx/ucx_flights.h"
+#include "comm/ucx/ucx_peer.h"
+
+namespace evermoe {
+
+class UcxPeers final : private FlightOwner {
+ public:
+  // Who plays a rank: at one's own nobody.
+  struct Seat {
+    std::unique_ptr<UcxPeer> peer;
+    absl::Status empty;  // what operations fail with if nobody has been met
+  };
+
+  // `own_number` is the process_number() of this process's address.
+  UcxPeers(Rank rank, int size, uint64_t own_number, UcxWorker& worker, UcxFlights& flights);
+
+  int size() const { return static_cast<int>(seats_.size()); }
+  Seat& seat(Rank rank);
+  // Null also for ranks that do not exist: what comes from the wire names them.
+  UcxPeer* find(Rank rank);
+
+  // Gives the rank to a process, makes an endpoint and starts to greet it. Greeting at once
+  // establishes the connection, so that the death of the peer breaks one.
+  UcxPeer& greet(Rank rank, const UcxProcess& process);
+
+  // The peer of the rank leaves its seat and is cut; it lives on until UCX has let go of it. Not to
+  // be called for empty seats.
+  void turn_away(Rank rank, const absl::Status& reason);
+
+  // UCX has failed with the peer. Also from inside a callback.
+  void report_failure(UcxPeer& peer);
+  // Acts upon what callbacks have noted. True if there was something: progress follows.
+  bool act_upon_noted();
+
+  // Whether every peer has been met: Ok, PeerLost and InvalidInput as of Transport::meet(); Timeout
+  // names the silent ones.
+  absl::Status outcome_of_meeting() const;
+  // Whether that may have changed since the last call.
+  bool take_news() { return std::exchange(has_news_, false); }
+  void make_news() { has_news_ = true; }
+
+  // Starts to say goodbye to everybody.
+  void say_goodbye();
+  // Whether closing now could take our goodbye away from one of them; of those only whom a caller
+  // has sent something, if asked so.
+  bool has_unheard_goodbye(bool only_if_sent_to) const;
+  void lose_all(const absl::Status& reason);
+  void cut_all();
+  // Frees former peers that UCX has let go of.
+  void sweep();
+
+ private:
+  static void on_failure(void* peer, ucp_ep_h endpoint, ucs_status_t status);
+  static void on_cut(void* request, ucs_status_t status, void* peer);
+
+  // Of the transport's own messages.
+  void landed(Flight& flight, ucs_status_t status, size_t received) override;
+  void hear(UcxPeer& peer, const Flight& flight);
+  void say(UcxPeer& peer, uint32_t purpose);
+  void listen_to(UcxPeer& peer);
+
+  absl::Status create_endpoint(UcxPeer& peer);
+  void note(UcxPeer& peer);
+  bool act_upon(UcxPeer& peer);
+  void lose(UcxPeer& peer, const absl::Status& reason);
+  void cut(UcxPeer& peer);
+
+  const Rank rank_;
+  const uint64_t own_number_;
+  UcxWorker& worker_;
+  UcxFlights& flights_;
+  std::vector<Seat> seats_;
+  std::vector<std::unique_ptr<UcxPeer>> former_;
+  std::vector<UcxPeer*> noted_;
+  bool has_news_ = false;  // of the outcome of a meeting
+};
+
+}  // namespace evermoe
