@@ -1,4 +1,4 @@
-"""Training speed: one worker against a plain PyTorch program, and two workers against one.
+"""Training speed: one worker against a careful PyTorch program, and two workers against one.
 
   .venv/bin/python bench/train/compare_with_torch.py
 
@@ -22,7 +22,8 @@ from turns import Contender, ratios, spread, take_turns
 HERE = pathlib.Path(__file__).resolve().parent
 CONFIG = HERE / "bench.toml"
 PAIRS = {
-    "against_torch": ("plain_torch", "one_worker", 1),
+    "against_torch": ("compiled_torch", "one_worker", 1),
+    "gained_by_torch_compile": ("plain_torch", "compiled_torch", 1),
     "scaling_1_to_2": ("one_worker", "two_workers", 0.5),
     "scaling_of_two_jobs_apart": ("one_worker", "two_jobs_apart", 1),
     "gained_by_putting_off": ("two_workers_nothing_put_off", "two_workers", 1),
@@ -41,8 +42,9 @@ def ours(evermoe, settings, jobs=1):
     return lambda: Contender(commands, "FOLDER/0/metrics.jsonl", lambda line: '"seconds"' in line)
 
 
-def theirs(evermoe, settings):
-    return lambda: Contender([[sys.executable, HERE / "plain_torch.py", CONFIG, "--evermoe", evermoe, *words(settings)]])
+def theirs(evermoe, settings, *more):
+    command = [sys.executable, HERE / "plain_torch.py", CONFIG, "--evermoe", evermoe, *words(settings), *more]
+    return lambda: Contender([command])
 
 
 def natural_tokens(evermoe, folder):
@@ -61,6 +63,7 @@ def tokens_per_step(evermoe, settings):
 def contenders(evermoe, settings):
     return {
         "plain_torch": theirs(evermoe, settings),
+        "compiled_torch": theirs(evermoe, settings, "--compile"),
         "one_worker": ours(evermoe, settings),
         "two_workers": ours(evermoe, [*settings, "parallel.lanes=2"]),
         "two_workers_nothing_put_off": ours(evermoe, [*settings, "parallel.lanes=2", "train.deferred_bytes=0B"]),
