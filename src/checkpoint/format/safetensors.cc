@@ -15,16 +15,17 @@ using nlohmann::json;
 
 constexpr char kMetadataKey[] = "__metadata__";
 constexpr int64_t kLengthBytes = 8;
-constexpr int kDepthMax = 4;
+constexpr int kHeaderDepthMax = 4;
 constexpr size_t kDimensionsMax = 16;
 
-struct TypeRow {
+struct StoredType {
   const char* name;
   int64_t bytes;
 };
-constexpr TypeRow kTypes[] = {{"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1},
-                              {"I16", 2},  {"U16", 2}, {"F16", 2}, {"BF16", 2},    {"I32", 4},
-                              {"U32", 4},  {"F32", 4}, {"F64", 8}, {"I64", 8},     {"U64", 8}};
+constexpr StoredType kStoredTypes[] = {{"BOOL", 1},    {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1},
+                                       {"F8_E4M3", 1}, {"I16", 2}, {"U16", 2}, {"F16", 2},
+                                       {"BF16", 2},    {"I32", 4}, {"U32", 4}, {"F32", 4},
+                                       {"F64", 8},     {"I64", 8}, {"U64", 8}};
 
 uint64_t read_length(std::span<const std::byte> bytes) {
   uint64_t length = 0;
@@ -129,7 +130,7 @@ absl::StatusOr<int64_t> checked_length(std::span<const std::byte> beginning, int
 }  // namespace
 
 int64_t safetensors_element_bytes(const std::string& dtype) {
-  for (const TypeRow& row : kTypes) {
+  for (const StoredType& row : kStoredTypes) {
     if (dtype == row.name) return row.bytes;
   }
   return 0;
@@ -175,7 +176,7 @@ absl::StatusOr<SafetensorsHeader> parse_safetensors_header(std::span<const std::
   }
   const std::string text(reinterpret_cast<const char*>(beginning.data()) + kLengthBytes,
                          static_cast<size_t>(length));
-  ASSIGN_OR_RETURN(const json document, parse_json_strictly(text, kDepthMax, name));
+  ASSIGN_OR_RETURN(const json document, parse_json_strictly(text, kHeaderDepthMax, name));
   if (!document.is_object()) return Corrupt(absl::StrCat(name, ": the header is not an object"));
   SafetensorsHeader header;
   header.header_bytes = kLengthBytes + length;

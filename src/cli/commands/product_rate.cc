@@ -17,7 +17,7 @@
 namespace evermoe {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Minutes(1);
+constexpr absl::Duration kProductPatience = absl::Minutes(1);
 constexpr size_t kAnswerBytesMax = 256;
 
 }  // namespace
@@ -34,7 +34,7 @@ absl::StatusOr<double> product_rate() {
       spawn({.program = program, .arguments = {"product-rate"}, .stdout_fd = writing.get()}));
   writing.reset();
   // The answer fits the pipe, so it is there when the program has ended.
-  ASSIGN_OR_RETURN(const ExitStatus exit, child->wait(kPatience));
+  ASSIGN_OR_RETURN(const ExitStatus exit, child->wait(kProductPatience));
   std::array<char, kAnswerBytesMax> text;
   const ssize_t size = exit.ok() ? ::read(reading.get(), text.data(), text.size()) : 0;
   double rate = 0;

@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kPings = 2000;
 constexpr int64_t kMessageBytes = 16 << 20;
-constexpr absl::Duration kPatience = absl::Seconds(60);
+constexpr absl::Duration kStreamPatience = absl::Seconds(60);
 
 using Ends = std::pair<FileDescriptor, FileDescriptor>;
 
@@ -68,7 +68,7 @@ absl::Status exchange(int fd, std::span<const std::byte> message, const Deadline
 }
 
 absl::StatusOr<StreamRates> measure(int fd, int64_t bytes) {
-  const Deadline deadline(kPatience);
+  const Deadline deadline(kStreamPatience);
   const std::vector<std::byte> message(kMessageBytes);
   std::vector<double> pings;
   for (int i = 0; i < kPings; ++i) {
@@ -95,14 +95,14 @@ absl::StatusOr<StreamRates> stream_rates(const std::string& program, int64_t byt
   ASSIGN_OR_RETURN(const auto child, spawn(options));
   ends.second.reset();  // so that its end is noticed
   ASSIGN_OR_RETURN(const StreamRates rates, measure(ends.first.get(), bytes));
-  ASSIGN_OR_RETURN(const ExitStatus status, child->wait(kPatience));
+  ASSIGN_OR_RETURN(const ExitStatus status, child->wait(kStreamPatience));
   if (!status.ok())
     return Internal(absl::StrCat("the other process of the stream: ", to_string(status)));
   return rates;
 }
 
 absl::Status echo_messages(int fd) {
-  const Deadline deadline(kPatience);
+  const Deadline deadline(kStreamPatience);
   std::vector<std::byte> message(kMessageBytes);
   while (true) {
     int64_t length = 0;

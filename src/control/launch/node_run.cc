@@ -20,7 +20,7 @@ namespace {
 
 // How long node 0 waits for others that are to hear of an end.
 constexpr absl::Duration kTellMax = absl::Seconds(20);
-constexpr size_t kArrivedMax = 1 << 16;
+constexpr size_t kGreetingsMax = 1 << 16;
 
 // Answers every agent with the end.
 class Farewell final : public StreamEvents {
@@ -49,7 +49,7 @@ class Farewell final : public StreamEvents {
   void on_broken(StreamNumber, const std::string&) override {}
 
   const EndJob end_;
-  Mailbox<std::pair<StreamNumber, Envelope>> arrived_{kArrivedMax};
+  Mailbox<std::pair<StreamNumber, Envelope>> arrived_{kGreetingsMax};
 };
 
 AgentOptions options_of_agent(const NodeOptions& options, SignalInbox& signals) {

@@ -9,8 +9,7 @@
 namespace evermoe {
 namespace {
 
-constexpr char kName[] = "live replicas";
-constexpr double kGigabyte = 1e9;
+constexpr char kReplicasName[] = "live replicas";
 
 // What a rank holds if nothing is cut into shards.
 struct HeldState {
@@ -69,7 +68,7 @@ std::optional<std::string> why_not(const JobProfile& job, const ClusterSpec& clu
   return absl::StrFormat(
       "whole optimizer states on every rank need %.1f GB of each GPU, which has %.1f GB to use "
       "(with shards it is %.1f GB)",
-      gpu_bytes / kGigabyte, usable_gpu_bytes(cluster) / kGigabyte, job.gpu_bytes() / kGigabyte);
+      gpu_bytes / 1e9, usable_gpu_bytes(cluster) / 1e9, job.gpu_bytes() / 1e9);
 }
 
 }  // namespace
@@ -80,10 +79,10 @@ Priced price_replicas(const JobProfile& job, const ClusterSpec& cluster, const P
   const double gpu_bytes =
       held.state_bytes() + kGradientBytes * held.elements() + job.activation_bytes;
   if (auto reason = why_not(job, cluster, experts, gpu_bytes))
-    return ProtectionRefused{kName, *reason};
+    return ProtectionRefused{kReplicasName, *reason};
   PricedProtection priced;
   RunStrategy& strategy = priced.strategy;
-  strategy = {.name = kName,
+  strategy = {.name = kReplicasName,
               .protection = StateProtection::kReplicas,
               .copies = experts.distinct_least - 1};
   const double longer = longer_seconds(job, cluster, held, experts.replicas);
@@ -94,12 +93,12 @@ Priced price_replicas(const JobProfile& job, const ClusterSpec& cluster, const P
       held.state_bytes() / std::min(cluster.nic_per_gpu(), cluster.gpu.host_bytes_per_second);
   strategy.recovery.load_durable = load_durable_seconds(job, cluster);
   if (strategy.fallback.every_steps > 0) priced.host_bytes_per_gpu = 2 * job.rank_state_bytes();
-  if (auto refused = over_budget(kName, job, cluster, budget, priced)) return *refused;
+  if (auto refused = over_budget(kReplicasName, job, cluster, budget, priced)) return *refused;
   priced.reasons = {absl::StrFormat(
       "every state is live on %d nodes of its stage or more: a failure loses the step under way, "
       "and %.1f GB of each GPU and "
       "%.0f ms of each step are the price",
-      experts.distinct_least, (gpu_bytes - job.gpu_bytes()) / kGigabyte, 1000 * longer)};
+      experts.distinct_least, (gpu_bytes - job.gpu_bytes()) / 1e9, 1000 * longer)};
   return priced;
 }
 

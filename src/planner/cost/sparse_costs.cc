@@ -7,7 +7,7 @@
 namespace evermoe {
 namespace {
 
-constexpr char kName[] = "sparse";
+constexpr char kSparseName[] = "sparse";
 constexpr int kWindowMax = 32;
 
 bool same(const std::vector<OperatorProfile>& a, const std::vector<OperatorProfile>& b) {
@@ -119,15 +119,15 @@ void add_plan(const JobProfile& job, const std::vector<OperatorProfile>& operato
 
 Priced price_sparse(const JobProfile& job, const ClusterSpec& cluster, const PlanBudget& budget) {
   if (job.nodes < 2 && budget.copies > 0)
-    return ProtectionRefused{kName, "there is no other node for copies"};
+    return ProtectionRefused{kSparseName, "there is no other node for copies"};
   const auto stages = different_stages(job);
   const Plans world = plan_world(job, cluster, budget, stages);
   if (const auto* why = std::get_if<WindowPlanInfeasible>(&world))
-    return ProtectionRefused{kName, why->reason};
+    return ProtectionRefused{kSparseName, why->reason};
   const auto& plans = std::get<StagePlans>(world);
   PricedProtection priced;
   RunStrategy& strategy = priced.strategy;
-  strategy = {.name = kName, .protection = StateProtection::kSparse, .copies = plans.copies};
+  strategy = {.name = kSparseName, .protection = StateProtection::kSparse, .copies = plans.copies};
   strategy.sparse.window = plans.longest;
   double busiest = 0;  // seconds of a mean step in which a link carries captures, copies or logs
   for (size_t i = 0; i < stages.size(); ++i) {

@@ -16,7 +16,7 @@ namespace {
 // Where the batch is not given: so many tokens per GPU and step, as in published large runs.
 constexpr int64_t kTokensPerGpu = 8192;
 
-absl::Status in_range(const char* name, double value, double least, double most) {
+absl::Status budget_in_range(const char* name, double value, double least, double most) {
   if (value >= least && value <= most) return absl::OkStatus();
   return InvalidInput(
       absl::StrCat("budget: ", name, ": found ", value, ", allowed: ", least, " to ", most));
@@ -168,15 +168,15 @@ std::string missing_in_runtime(const PlannedModel& model, const JobLayout& layou
 }
 
 absl::Status check(const PlanBudget& budget) {
-  RETURN_IF_ERROR(in_range("host_bytes_per_gpu", budget.host_bytes_per_gpu, 0, 1e15));
-  RETURN_IF_ERROR(in_range("stall_share_max", budget.stall_share_max, 0, 10));
-  RETURN_IF_ERROR(in_range("lost_share_max", budget.lost_share_max, 0, 1));
-  RETURN_IF_ERROR(in_range("copies", budget.copies, 1, 8));
-  RETURN_IF_ERROR(in_range("window", budget.window, 0, 1000));
-  RETURN_IF_ERROR(in_range("save_every", static_cast<double>(budget.save_every), 0, 1e12));
-  RETURN_IF_ERROR(in_range("spares_max", budget.spares_max, -1, 1e6));
-  RETURN_IF_ERROR(in_range("spares_probability", budget.spares_probability, 1e-6, 1 - 1e-9));
-  return in_range("simulated_runs", budget.simulated_runs, 1, 1000);
+  RETURN_IF_ERROR(budget_in_range("host_bytes_per_gpu", budget.host_bytes_per_gpu, 0, 1e15));
+  RETURN_IF_ERROR(budget_in_range("stall_share_max", budget.stall_share_max, 0, 10));
+  RETURN_IF_ERROR(budget_in_range("lost_share_max", budget.lost_share_max, 0, 1));
+  RETURN_IF_ERROR(budget_in_range("copies", budget.copies, 1, 8));
+  RETURN_IF_ERROR(budget_in_range("window", budget.window, 0, 1000));
+  RETURN_IF_ERROR(budget_in_range("save_every", static_cast<double>(budget.save_every), 0, 1e12));
+  RETURN_IF_ERROR(budget_in_range("spares_max", budget.spares_max, -1, 1e6));
+  RETURN_IF_ERROR(budget_in_range("spares_probability", budget.spares_probability, 1e-6, 1 - 1e-9));
+  return budget_in_range("simulated_runs", budget.simulated_runs, 1, 1000);
 }
 
 }  // namespace evermoe
