@@ -19,7 +19,7 @@ LEVELS = {
     "planner": 6, "sim": 6,
     "worker": 7, "cli": 7, "python": 7,
 }
-TORCH_FOLDERS = {"tensor", "train", "worker", "python"}
+TORCH_FOLDERS = {"tensor", "train", "worker"}
 BANNED = [
     # (pattern, folders where it is allowed, reason)
     (r"\bstd::chrono::system_clock\b|\babsl::Now\(", {"env", "comm"}, "time comes from env/clock.h"),
