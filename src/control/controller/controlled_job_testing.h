@@ -120,6 +120,11 @@ class ControlledJob {
     return *this;
   }
   ControlledJob& evaluates(int64_t step) { return commit(evaluation_commit(Step(step))); }
+  ControlledJob& evaluates(int64_t step, int64_t batches, double seconds_each) {
+    for (int64_t batch = 0; batch < batches; ++batch)
+      wait(seconds_each).commit(evaluation_commit(Step(step), batch));
+    return *this;
+  }
   // The checkpoint that the next restart begins with.
   ControlledJob& saves(int64_t step) {
     durable_ = Step(step);

@@ -9,6 +9,11 @@
 // more) and report; when every role is played and has reported, the plan goes out. A failure before
 // the plan changes what the plan will be; a failure after it opens the next view. So a failure
 // during a recovery is nothing special.
+//
+// Here is what it does about each event. What it knows, and the rules by which it judges, are
+// classes of their own: roles (role_table.h), nodes and where roles are started (role_placement.h),
+// the view and its plan (job_view.h), progress and limits (loss_limits.h), whether the job moves
+// (standstill_watch.h), who is suspected (suspicion.h), and the story (recovery_journal.h).
 #pragma once
 
 #include <optional>

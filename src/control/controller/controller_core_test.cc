@@ -271,6 +271,16 @@ TEST(ControllerCore, SlowStepsAreNoStandstill) {
   EXPECT_THAT(job.did(), HasSubstr("go on in view 2")) << "to see who moves";
 }
 
+// An evaluation of all the held-out text has more batches than the pace has steps.
+TEST(ControllerCore, BatchesOfAnEvaluationAreMovementButNoSteps) {
+  Job job = unprotected();
+  job.begins().commits(1, 20, 30).evaluates(20, 200, 1).commits(21, 21, 30).did();
+  job.wait(30 * 20 - 1);
+  EXPECT_EQ(job.did(), "");
+  job.wait(2);
+  EXPECT_THAT(job.did(), HasSubstr("go on in view 2"));
+}
+
 TEST(ControllerCore, WhatIsNoStepMayTakeLong) {
   for (const int64_t step : {int64_t{0}, int64_t{20}, int64_t{60}}) {
     SCOPED_TRACE(step);  // the first step; an evaluation and a checkpoint; the end

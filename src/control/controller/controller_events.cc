@@ -180,7 +180,13 @@ void ControllerCore::hear(const Progress& progress) {
   const bool is_new = progress.newest > progress_.furthest();
   if (progress_.on_commit(progress.newest)) limits_.on_progress();
   if (!is_open() || progress.view != view()) return;
-  watch_.on_commit(now_);
+  if (progress.newest == verdict_commit(step_of(progress.newest))) {
+    watch_.on_commit(now_);
+  } else {
+    // A batch of an evaluation, which may have thousands of them, is movement but no step.
+    watch_.on_milestone(now_);
+    watch_.end_probe();
+  }
   // After a restart of all the job has to come as far as it was.
   if (is_new) journal_.on_resumed(now_);
 }

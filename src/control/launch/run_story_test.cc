@@ -16,10 +16,12 @@ using Kind = WorkerReport::Kind;
 
 class Story : public testing::Test, private RunObserver {
  protected:
-  Story() {
-    options_.out = folder_.root();
-    options_.controller.lanes = {2, 2};
-    options_.steps = Step(20);
+  static ProtectedRunOptions options_in(const std::string& out) {
+    ProtectedRunOptions options;
+    options.out = out;
+    options.controller.lanes = {2, 2};
+    options.steps = Step(20);
+    return options;
   }
   bool reports(Kind kind, int64_t step, bool drained = false) {
     WorkerReport report{.kind = kind, .step = Step(step)};
@@ -28,7 +30,7 @@ class Story : public testing::Test, private RunObserver {
   }
 
   TestFolder folder_;
-  ProtectedRunOptions options_;
+  ProtectedRunOptions options_ = options_in(folder_.root());
   std::vector<std::string> said_;
   RunStory story_{real_files(), options_, *this, absl::Seconds(100)};
 
