@@ -26,8 +26,10 @@ class Counter {
 
   int64_t kept_by_layer(int64_t layer) const {
     const int64_t attended = is_layer_norm() ? hidden_rows() : 0;
-    return 2 * norm() + attention() + attended + feed_forward(layer);
+    return kept_input() + 2 * norm() + attention() + attended + feed_forward(layer);
   }
+  // A layer's input is kept by the norm of the layer if that is a LayerNorm.
+  int64_t kept_input() const { return is_layer_norm() ? hidden_rows() : 0; }
 
   // Of the largest moments of the backward pass inside a layer: at the experts' outputs, whose
   // gradients and their products with the outputs are in the wide type, or those of queries, keys
@@ -35,7 +37,7 @@ class Counter {
   int64_t working_in_layer(int64_t layer) const {
     const int64_t experts = shape_.is_moe_layer(layer)
                                 ? slots() * shape_.hidden * 2 * wide_ + hidden_rows()
-                                : tokens_ * 3 * shape_.dense_hidden * narrow_;
+                                : inside(tokens_, shape_.dense_hidden);
     const int64_t queries = tokens_ * shape_.heads * shape_.head_dim;
     const int64_t all = tokens_ * (shape_.heads + 2 * shape_.kv_heads) * shape_.head_dim;
     return std::max(experts, all * narrow_ + queries * (wide_ + cast()));
@@ -96,11 +98,9 @@ class Counter {
            tokens_ * shape_.heads * wide_;
   }
 
-  // A layer's input is kept by the norm of the layer if that is a LayerNorm.
   int64_t feed_forward(int64_t layer) const {
-    const int64_t input = is_layer_norm() ? hidden_rows() : 0;
-    if (!shape_.is_moe_layer(layer)) return input + inside(tokens_, shape_.dense_hidden);
-    return input + shared() + gate() + routed();
+    if (!shape_.is_moe_layer(layer)) return inside(tokens_, shape_.dense_hidden);
+    return shared() + gate() + routed();
   }
   int64_t inside(int64_t rows, int64_t width) const {
     return rows * (widened(width) + width) * narrow_;
@@ -146,7 +146,8 @@ ActivationBytes activation_bytes(const ModelShape& shape, const ActivationShape&
   for (int64_t layer = activations.first_layer; layer < activations.end_layer; ++layer) {
     const int64_t kept = counter.kept_by_layer(layer);
     of_one += is_twice ? counter.hidden_rows() : kept;
-    inside_max = std::max(inside_max, counter.working_in_layer(layer) + (is_twice ? kept : 0));
+    const int64_t again = is_twice ? kept - counter.kept_input() : 0;
+    inside_max = std::max(inside_max, counter.working_in_layer(layer) + again);
     deferred += counter.deferred_by_layer(layer);
   }
   ActivationBytes bytes;

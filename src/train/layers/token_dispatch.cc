@@ -50,7 +50,8 @@ std::vector<std::vector<int64_t>> exchange_counts(Communicator& group,
 // rows [n, width] times factors [n], in the type of the factors, back in that of the rows.
 at::Tensor scaled(const at::Tensor& rows, std::span<const double> factors, at::ScalarType wide) {
   const at::Tensor factor = on_device(factors, at::kDouble, rows.device()).to(wide).unsqueeze(-1);
-  return (rows.to(wide) * factor).to(rows.scalar_type());
+  // In place of one copy: another would be the most memory that a layer takes in 16 bits.
+  return rows.to(wide, /*non_blocking=*/false, /*copy=*/true).mul_(factor).to(rows.scalar_type());
 }
 
 }  // namespace
