@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
 #include "cli/run_binary_testing.h"
 #include "config/job_config.h"
@@ -84,6 +86,24 @@ TEST_F(PlannerCommandsTest, PlanAsJsonAndTomlSayTheSame) {
   const std::string text = job.substr(0, job.find("[checkpoint]")) + with("--toml");
   EXPECT_TRUE(parse_config(text, "job", EVERMOE_SOURCE_DIR "/configs", {}).ok())
       << parse_config(text, "job", "/", {}).status();
+}
+
+TEST_F(PlannerCommandsTest, APlanSaysHowOftenToSaveToEachTier) {
+  const std::vector<std::string> plan = {"plan", "gpt-moe-7.3b", kCluster, "--runs", "1"};
+  auto with = [&](const char* flag) {
+    std::vector<std::string> arguments = plan;
+    arguments.push_back(flag);
+    return printed(arguments);
+  };
+  EXPECT_THAT(printed(plan), ::testing::Not(HasSubstr("by tier")));
+  const std::string text = with("--tiers");
+  EXPECT_THAT(text, HasSubstr("\nsaves of the whole state, by tier ("));
+  EXPECT_THAT(text, ::testing::ContainsRegex("\n  peer memory +every [0-9]+ steps"));
+  const Json tiers = Json::parse(with("--json"))["saves_by_tier"]["tiers"];
+  ASSERT_EQ(tiers.size(), 2u);
+  EXPECT_EQ(tiers[0]["name"], "peer memory");
+  EXPECT_EQ(tiers[1]["name"], "durable storage");
+  EXPECT_GT(tiers[1]["work_seconds"], tiers[0]["work_seconds"]);
 }
 
 TEST_F(PlannerCommandsTest, APlanMeetsItsOptions) {
@@ -246,6 +266,79 @@ TEST_F(PlannerCommandsTest, RacksKeepReplicasApart) {
       {"place", "--experts", "4", "--nodes", "4", "--slots", "2", "--racks", "2", "--json"}));
   EXPECT_EQ(json["survival_by_lost_racks"][1], 1.0);
   EXPECT_TRUE(json["experts_in_one_rack"].empty());
+}
+
+// The transfers, carried out one by one, must lead from what the live nodes hold to the placement.
+TEST_F(PlannerCommandsTest, AMoveLeadsFromThePlacementBefore) {
+  const std::string before =
+      printed({"place", "--experts", "16", "--nodes", "8", "--slots", "4", "--json"});
+  const std::string file = folder_.write("before.json", before);
+  for (const char* const racks : {"0", "3"}) {
+    SCOPED_TRACE(racks);
+    const Json json =
+        Json::parse(printed({"place", "--experts", "16", "--nodes", "7", "--slots", "5", "--racks",
+                             racks, "--from", file, "--lost", "3,5", "--json"}));
+    const Json& migration = json["migration"];
+    EXPECT_THAT(migration["nodes_before"], ElementsAre(0, 1, 2, 4, 6, 7, -1));
+    std::vector<std::set<int>> held(7);
+    const Json experts_before = Json::parse(before)["experts_of_nodes"];
+    for (size_t node = 0; node < 6; ++node)
+      held[node] =
+          experts_before[migration["nodes_before"][node].get<size_t>()].get<std::set<int>>();
+    std::set<std::pair<int, int>> sent, received;  // (round, node)
+    for (const Json& one : migration["transfers"]) {
+      const int expert = one["expert"], round = one["round"];
+      EXPECT_LT(round, migration["rounds"]);
+      EXPECT_TRUE(held[one["source"].get<size_t>()].contains(expert));
+      EXPECT_TRUE(held[one["destination"].get<size_t>()].insert(expert).second);
+      EXPECT_TRUE(sent.emplace(round, one["source"]).second);
+      EXPECT_TRUE(received.emplace(round, one["destination"]).second);
+    }
+    EXPECT_FALSE(sent.empty());
+    EXPECT_TRUE(migration["unavailable"].empty());  // two replicas of each, on other nodes
+    for (size_t node = 0; node < 7; ++node) {
+      for (const int expert : json["experts_of_nodes"][node])
+        EXPECT_TRUE(held[node].contains(expert)) << node << " lacks " << expert;
+    }
+  }
+}
+
+TEST_F(PlannerCommandsTest, AMoveSaysWhoSendsWhatAndWhatIsMissing) {
+  const std::string file = folder_.write("before.json", "{\"experts_of_nodes\": [[0], [1], [2]]}");
+  EXPECT_EQ(printed({"place", "--experts", "3", "--nodes", "3", "--slots", "1", "--faults", "1",
+                     "--from", file, "--lost", "1"}),
+            R"(3 experts on 3 nodes of 1 slots, mro_q: one failed node can lose an expert
+  busiest node  1.000 times the mean load
+  chance that some expert is lost, by failed nodes: 1: always
+migration: 0 transfers in 0 rounds; a node sends 0 and receives 0 at most, one of each in a round
+  no live node holds expert 1: node 2 reads it from a copy
+  node 0        0
+  node 1 (was 2) 2
+  node 2 (new)  1
+)");
+  auto refused = [&](const std::string& text, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"place",   "--experts", "2",
+                                          "--nodes", "2",         "--slots",
+                                          "2",       "--from",    folder_.write("b.json", text)};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return refusal(arguments);
+  };
+  EXPECT_EQ(refused("[]", {}),
+            "evermoe: D/b.json: found no list \"experts_of_nodes\", allowed: what `evermoe place "
+            "--json` prints");
+  EXPECT_EQ(refused("{\"experts_of_nodes\": [[2]]}", {}),
+            "evermoe: D/b.json: experts_of_nodes: found 2, allowed: experts 0 to 1");
+  EXPECT_EQ(refused("{\"experts_of_nodes\": [[\"1\"]]}", {}),
+            "evermoe: D/b.json: experts_of_nodes: found \"1\", allowed: experts 0 to 1");
+  EXPECT_EQ(refused("{\"experts_of_nodes\": [[0]]}", {"--lost", "1"}),
+            "evermoe: --lost: found a node that is not in D/b.json, allowed: 0 to 0");
+  EXPECT_EQ(
+      refused("{\"experts_of_nodes\": [[0], [1], [1]]}", {}),
+      "evermoe: --nodes: found 2 for 3 nodes of D/b.json, allowed: as many, or name those that "
+      "failed with --lost");
+  EXPECT_THAT(refused("{", {}), StartsWith("evermoe: D/b.json"));
+  EXPECT_EQ(refusal({"place", "--experts", "2", "--nodes", "2", "--slots", "2", "--lost", "1"}),
+            "evermoe: place: found --lost without --from, allowed: both or neither");
 }
 
 TEST_F(PlannerCommandsTest, AMeasuredMachineIsACluster) {

@@ -102,7 +102,8 @@ void add_export_command(CLI::App& app, CommandTable& commands) {
       ->type_name("FORMAT")
       ->capture_default_str();
   command->add_option("--type", arguments->type, "type of the weights: fp32 or bf16")
-      ->type_name("TYPE");
+      ->type_name("TYPE")
+      ->capture_default_str();
   command
       ->add_option(
           "--tokenizer", arguments->tokenizer,
@@ -111,7 +112,7 @@ void add_export_command(CLI::App& app, CommandTable& commands) {
       ->capture_default_str();
   command
       ->add_option("--max-file-size", arguments->file_bytes_max,
-                   "largest size of one file of weights, such as 5GB")
+                   "largest size of one file of weights (default: 5GB)")
       ->type_name("SIZE")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
   commands[command] = [arguments] { return run_export(*arguments); };

@@ -64,10 +64,15 @@ const std::map<std::string, Ending>& endings() {
        {{"evermoe sim --seeds 1..1000"},
         "every job ended with the bits of the undisturbed one",
         "a job did not"}},
-      {"plan", {{"evermoe plan gpt-moe-7.3b examples/clusters/a100-12x8.toml"}}},
+      {"plan",
+       {{"evermoe plan gpt-moe-7.3b examples/clusters/a100-12x8.toml",
+         "evermoe plan mixtral-8x7b A100-80GB --set cluster.nodes=12 --tiers"}}},
       {"forecast",
        {{"evermoe forecast gpt-moe-7.3b examples/clusters/a100-12x8.toml --report forecast.html"}}},
-      {"place", {{"evermoe place --experts 16 --nodes 8 --slots 4 --explain"}}},
+      {"place",
+       {{"evermoe place --experts 16 --nodes 8 --slots 4 --explain",
+         "evermoe place --experts 16 --nodes 8 --slots 4 --json > before.json",
+         "evermoe place --experts 16 --nodes 7 --slots 4 --from before.json --lost 3"}}},
       {"profile", {{"evermoe profile --out machine.toml"}}},
   };
   return kEndings;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "cli/commands/commands.h"
+#include "cli/held_experts.h"
 #include "cli/reports/place_report.h"
 #include "env/files.h"
 
@@ -24,6 +25,8 @@ struct PlaceOptions {
   int experts = 0;
   std::string loads;
   std::string method = "mro_q";
+  std::string from;
+  std::vector<int> lost;
   bool explain = false;
   bool json = false;
 };
@@ -62,6 +65,14 @@ absl::StatusOr<int> place(const PlaceOptions& options) {
   PlaceRequest request = options.request;
   ASSIGN_OR_RETURN(request.loads, loads_of(options));
   ASSIGN_OR_RETURN(request.method, parse_placement_method(options.method));
+  if (options.from.empty() && !options.lost.empty())
+    return InvalidInput("place: found --lost without --from, allowed: both or neither");
+  RETURN_IF_ERROR(check(request));
+  if (!options.from.empty()) {
+    ASSIGN_OR_RETURN(request.held,
+                     load_held_experts(real_files(), options.from, options.lost, request.nodes,
+                                       static_cast<int>(request.loads.size())));
+  }
   ASSIGN_OR_RETURN(const PlaceReport report, report_placement(request));
   std::cout << (options.json ? to_json(report) : to_text(report, options.explain));
   return 0;
@@ -73,7 +84,8 @@ void add_place_command(CLI::App& app, CommandTable& commands) {
   const auto options = std::make_shared<PlaceOptions>();
   CLI::App* command = app.add_subcommand("place",
                                          "Decide how many replicas each expert gets and which "
-                                         "nodes hold them, and say which failures that survives.");
+                                         "nodes hold them, say which failures that survives, and "
+                                         "plan the move from an earlier placement.");
   command->add_option("--experts", options->experts, "number of experts, all with the same load")
       ->check(CLI::Range(1, kExpertsMax));
   command->add_option("--loads", options->loads,
@@ -91,6 +103,19 @@ void add_place_command(CLI::App& app, CommandTable& commands) {
       ->capture_default_str();
   command->add_option("--method", options->method, "how to place: mro_q, mro, spread or compact")
       ->capture_default_str();
+  command
+      ->add_option(
+          "--from", options->from,
+          "where the experts are now, as `evermoe place --json` printed it: says who sends "
+          "which expert to whom")
+      ->type_name("FILE.json");
+  command
+      ->add_option("--lost", options->lost,
+                   "nodes of that file that have failed; the others get new numbers in their "
+                   "order, new nodes come last")
+      ->type_name("N,N,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command->add_flag("--explain", options->explain,
                     "explain the placement instead of listing what each node holds");
   command->add_flag("--json", options->json, "print one JSON object");

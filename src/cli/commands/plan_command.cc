@@ -11,6 +11,7 @@
 #include "planner/plan/protection_plan.h"
 #include "planner/report/html_report.h"
 #include "planner/report/plan_report.h"
+#include "planner/report/tier_report.h"
 
 namespace evermoe {
 namespace {
@@ -22,6 +23,7 @@ struct PlanOptions {
   PlanBudget budget;
   double host_memory_gb = 0;
   bool rigid = false;
+  bool tiers = false;
   std::string report;
   bool json = false;
   bool toml = false;
@@ -41,6 +43,7 @@ absl::StatusOr<int> plan(const PlanOptions& options) {
   if (!options.report.empty())
     RETURN_IF_ERROR(replace_file(real_files(), options.report, to_html(report_page(plan))));
   std::cout << (options.json ? to_json(plan) : options.toml ? to_toml(plan) : to_text(plan));
+  if (options.tiers && !options.json && !options.toml) std::cout << tiers_text(plan);
   return 0;
 }
 
@@ -83,6 +86,9 @@ void add_plan_command(CLI::App& app, CommandTable& commands) {
                                          "fails, and say what it costs and why the others lose.");
   options->arguments.add(*command);
   add_budget(*command, *options);
+  command->add_flag("--tiers", options->tiers,
+                    "also say how often to save the whole state to peers' memory and to durable "
+                    "storage");
   command->add_option("--report", options->report, "write a page that compares all candidates")
       ->type_name("FILE.html");
   command->add_flag("--json", options->json, "print one JSON object");

@@ -18,23 +18,6 @@ absl::Status wrong(const char* name, int64_t found, int64_t least, int64_t most)
       absl::StrCat("place: ", name, ": found ", found, ", allowed: ", least, " to ", most));
 }
 
-absl::Status check(const PlaceRequest& request) {
-  if (request.loads.empty())
-    return InvalidInput("place: found no experts, allowed: --experts or --loads");
-  if (request.nodes < 1 || request.nodes > kSurvivalNodesMax)
-    return wrong("--nodes", request.nodes, 1, kSurvivalNodesMax);
-  const auto experts = static_cast<int64_t>(request.loads.size());
-  const int64_t slots_least = (experts + request.nodes - 1) / request.nodes;
-  const int64_t slots_most = kPlacedSlotsMax / request.nodes;
-  if (request.slots < slots_least || request.slots > slots_most)
-    return wrong("--slots", request.slots, slots_least, slots_most);
-  if (request.faults < 1 || request.faults > request.nodes)
-    return wrong("--faults", request.faults, 1, request.nodes);
-  if (request.racks < 0 || request.racks > request.nodes)
-    return wrong("--racks", request.racks, 0, request.nodes);
-  return absl::OkStatus();
-}
-
 std::optional<SurvivalCurve> curve_of(const ExpertsOfNodes& experts_of, size_t experts) {
   absl::StatusOr<SurvivalCurve> curve = survival_curve(experts_of, static_cast<int>(experts));
   if (!curve.ok()) return std::nullopt;
@@ -59,11 +42,28 @@ void spread_over_racks(PlaceReport& report) {
   const FailureDomains domains(paths);
   const ExpertsOfNodes plan = report.placement.experts_of;
   const DomainMatching matched = match_nodes_over_domains(
-      ExpertsOfNodes(plan.size()), plan, domains, {.level = DomainLevel::kRack, .domains = 2});
+      report.request.held ? report.request.held->experts_of : ExpertsOfNodes(plan.size()), plan,
+      domains, {.level = DomainLevel::kRack, .domains = 2});
   report.placement.experts_of = on_physical_nodes(plan, matched.matching);
   report.too_close = matched.too_close;
   report.rack_survival = curve_of(experts_of_domains(report.placement.experts_of, rack_of_node),
                                   report.request.loads.size());
+}
+
+nlohmann::ordered_json migration_json(const HeldExperts& held, const TransferPlan& plan) {
+  nlohmann::ordered_json json = {{"nodes_before", held.numbers},
+                                 {"rounds", plan.rounds},
+                                 {"sent_most", plan.sent_max},
+                                 {"received_most", plan.received_max}};
+  json["transfers"] = json["unavailable"] = nlohmann::ordered_json::array();
+  for (const ExpertTransfer& one : plan.transfers)
+    json["transfers"].push_back({{"round", one.round},
+                                 {"source", one.source},
+                                 {"destination", one.destination},
+                                 {"expert", one.expert}});
+  for (const ExpertFetch& one : plan.unavailable)
+    json["unavailable"].push_back({{"expert", one.expert}, {"node", one.node}});
+  return json;
 }
 
 nlohmann::ordered_json probabilities(const std::optional<SurvivalCurve>& curve) {
@@ -71,6 +71,23 @@ nlohmann::ordered_json probabilities(const std::optional<SurvivalCurve>& curve) 
 }
 
 }  // namespace
+
+absl::Status check(const PlaceRequest& request) {
+  if (request.loads.empty())
+    return InvalidInput("place: found no experts, allowed: --experts or --loads");
+  if (request.nodes < 1 || request.nodes > kSurvivalNodesMax)
+    return wrong("--nodes", request.nodes, 1, kSurvivalNodesMax);
+  const auto experts = static_cast<int64_t>(request.loads.size());
+  const int64_t slots_least = (experts + request.nodes - 1) / request.nodes;
+  const int64_t slots_most = kPlacedSlotsMax / request.nodes;
+  if (request.slots < slots_least || request.slots > slots_most)
+    return wrong("--slots", request.slots, slots_least, slots_most);
+  if (request.faults < 1 || request.faults > request.nodes)
+    return wrong("--faults", request.faults, 1, request.nodes);
+  if (request.racks < 0 || request.racks > request.nodes)
+    return wrong("--racks", request.racks, 0, request.nodes);
+  return absl::OkStatus();
+}
 
 absl::StatusOr<PlaceReport> report_placement(const PlaceRequest& request) {
   RETURN_IF_ERROR(check(request));
@@ -85,7 +102,15 @@ absl::StatusOr<PlaceReport> report_placement(const PlaceRequest& request) {
         {method, placed.distinct_least, curve_of(placed.experts_of, request.loads.size())});
     if (method == request.method) report.placement = std::move(placed);
   }
-  if (request.racks > 0) spread_over_racks(report);
+  if (request.racks > 0) {
+    spread_over_racks(report);
+  } else if (request.held) {
+    const ExpertsOfNodes plan = report.placement.experts_of;
+    report.placement.experts_of =
+        on_physical_nodes(plan, match_nodes(request.held->experts_of, plan));
+  }
+  if (request.held)
+    report.transfers = plan_transfers(request.held->experts_of, report.placement.experts_of);
   const std::vector<double> shares(request.loads.begin(), request.loads.end());
   report.slowdown = expert_slowdown(report.placement.experts_of, shares);
   report.survival = curve_of(report.placement.experts_of, request.loads.size());
@@ -110,6 +135,7 @@ std::string to_json(const PlaceReport& report) {
     json["survival_by_lost_racks"] = probabilities(report.rack_survival);
     json["experts_in_one_rack"] = report.too_close;
   }
+  if (report.transfers) json["migration"] = migration_json(*report.request.held, *report.transfers);
   for (const PlaceReport::Method& other : report.methods) {
     json["methods"][std::string(to_string(other.method))] = {
         {"distinct_nodes_least", other.distinct_least},

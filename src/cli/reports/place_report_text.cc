@@ -133,14 +133,41 @@ std::string methods_text(const PlaceReport& report) {
   return text;
 }
 
+// " (was 4)" of a node that had another number, " (new)" of one that held nothing.
+std::string number_before(const PlaceReport& report, size_t node) {
+  if (!report.request.held) return "";
+  const int before = report.request.held->numbers[node];
+  if (before < 0) return " (new)";
+  return before == static_cast<int>(node) ? "" : absl::StrCat(" (was ", before, ")");
+}
+
+std::string migration_text(const TransferPlan& plan) {
+  std::string text = absl::StrFormat(
+      "migration: %d transfers in %d rounds; a node sends %d and receives %d at "
+      "most, one of each in a round\n",
+      plan.transfers.size(), plan.rounds, plan.sent_max, plan.received_max);
+  std::map<int, std::vector<std::string>> rounds;
+  for (const ExpertTransfer& one : plan.transfers)
+    rounds[one.round].push_back(
+        absl::StrFormat("expert %d: %d -> %d", one.expert, one.source, one.destination));
+  for (const auto& [round, transfers] : rounds)
+    absl::StrAppendFormat(&text, "  round %-7d %s\n", round, absl::StrJoin(transfers, ", "));
+  for (const ExpertFetch& one : plan.unavailable)
+    absl::StrAppendFormat(&text, "  no live node holds expert %d: node %d reads it from a copy\n",
+                          one.expert, one.node);
+  return text;
+}
+
 }  // namespace
 
 std::string to_text(const PlaceReport& report, bool explain) {
   std::string text = head_text(report);
+  if (report.transfers) text += migration_text(*report.transfers);
   if (explain)
     return absl::StrCat(text, replicas_text(report), groups_text(report), methods_text(report));
   for (size_t node = 0; node < report.placement.experts_of.size(); ++node) {
-    absl::StrAppendFormat(&text, "  node %-8d %s\n", node,
+    absl::StrAppendFormat(&text, "  node %-8s %s\n",
+                          absl::StrCat(node, number_before(report, node)),
                           absl::StrJoin(report.placement.experts_of[node], " "));
   }
   return text;

@@ -14,6 +14,7 @@
 #include "config/config_key.h"
 #include "planner/report/amount_text.h"
 #include "planner/report/forecast_json.h"
+#include "planner/report/tier_report.h"
 
 namespace evermoe {
 namespace {
@@ -161,7 +162,8 @@ std::string to_json(const ProtectionPlan& plan) {
                {"experts", experts_json(plan.experts)},
                {"failure_domain", plan.failure_domain},
                {"simulated_seconds", plan.simulated_seconds},
-               {"reasons", plan.reasons}};
+               {"reasons", plan.reasons},
+               {"saves_by_tier", tiers_json(plan)}};
   json["others"] = Json::array();
   for (const PlanCandidate& other : plan.others) json["others"].push_back(candidate_json(other));
   json["refused"] = Json::array();
