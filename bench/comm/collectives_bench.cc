@@ -1,12 +1,12 @@
 // How long does a collective take among processes of one machine?
 //
-//   collectives_bench [--ranks 4] [--transport unix|ucx] [--batches 9] [--scale 1] [--call
-//   all_reduce]
+//   collectives_bench [--ranks 4] [--transport unix|ucx] [--batches 9] [--scale 1]
+//                     [--call all_reduce]
 //
 // Real processes, one thread each. For every call and size: a warm-up, then `batches` batches of
-// calls with a barrier before each; printed is the median over batches of the time per call on
-// rank 0, in microseconds, and its processor time alone, which other load disturbs less. `--scale
-// 0.1` makes a tenth of the calls, for a quick check.
+// calls with a barrier before each; printed is the median over batches of the time per call on rank
+// 0, in microseconds, and its processor time alone, which other load disturbs less. `--scale 0.1`
+// makes a tenth of the calls, for a quick check.
 //
 // What to expect on 2 cores with 4 processes: a 4 KB all_reduce is 12 messages and about as many
 // switches of processes, 30 to 100 us. A 16 MB all_reduce moves 96 MB through the kernel, in and

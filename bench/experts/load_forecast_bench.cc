@@ -7,8 +7,8 @@
 // means over layers and forecasts after the first `skip` records:
 //
 //   error      half the L1 distance between expected and actual shares (0 exact, 1 all tokens
-//   elsewhere) slowdown   the busiest node's load over the mean, under the placement made for the
-//   forecast
+//              elsewhere)
+//   slowdown   the busiest node's load over the mean, under the placement made for the forecast
 //
 //   load_forecast_bench --loads FILE --ahead 20 --skip 50
 #include <CLI/CLI.hpp>

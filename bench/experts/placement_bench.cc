@@ -1,18 +1,18 @@
 // How long do the decisions about experts on nodes take at the size of the largest open models?
 //
 //   plan_layers        replica counts and MRO-q placement of 58 layers of 256 experts, 1024 nodes
-//   of 4 slots.
-//                      Target 50 ms. 58 layers x 4096 replicas = 240k heap steps of about 0.1 us:
-//                      25 ms.
+//                      of 4 slots. Target 50 ms. 58 layers x 4096 replicas = 240k heap steps of
+//                      about 0.1 us: 25 ms.
 //   dispatch_of_rank   one rank's part of the exchange of a layer, 1024 ranks x 256 experts, from
-//   the gathered
-//                      counts. Target 5 ms. 262k cells passed a few times: about 1 ms.
+//                      the gathered counts. Target 5 ms. 262k cells passed a few times: about 1 ms.
 //   dispatch_hosts     the same with 8 ranks to a host
 //   survival           every survival probability of a layer's plan. N^2 / 2 steps of a
-//   convolution: a few ms. match_exact        which node plays which plan node after the loads
-//   drifted, by minimum-cost flow match_greedy       the same, greedily with swaps transfers
-//   sources and rounds of that migration copy_holders       the holders of 2 copies, 16 stages of
-//   512 lanes on 1024 nodes of 8 ranks
+//                      convolution: a few ms.
+//   match_exact        which node plays which plan node after the loads drifted, by minimum-cost
+//                      flow
+//   match_greedy       the same, greedily with swaps
+//   transfers          sources and rounds of that migration
+//   copy_holders       the holders of 2 copies, 16 stages of 512 lanes on 1024 nodes of 8 ranks
 //
 //   placement_bench --benchmark_format=json
 #include <benchmark/benchmark.h>

@@ -1,11 +1,10 @@
 // How long does it take to forecast without running?
 //
 //   run/S/N      10,000 days of a job on N nodes (16,384 nodes: 131,072 GPUs) whose failures come
-//   every 10 minutes,
-//                1.44 million of them, under strategy S: 0 durable, 1 peer memory, 2 partial
-//                experts, 3 sparse, 4 live replicas and elastic. Target: seconds. A failure is one
-//                or two turns of a heap of lives (0.2 us each), two or three draws (0.05 us) and
-//                constant work of the job: about 1 us, so 1.5 s.
+//                every 10 minutes, 1.44 million of them, under strategy S: 0 durable, 1 peer
+//                memory, 2 partial experts, 3 sparse, 4 live replicas and elastic. Target: seconds.
+//                A failure is one or two turns of a heap of lives (0.2 us each), two or three draws
+//                (0.05 us) and constant work of the job: about 1 us, so 1.5 s.
 //   availability the same failures without a job
 //   naive        the same job step by step would be 300 million steps: not run.
 //

@@ -33,6 +33,7 @@ absl::Status Contradiction(std::string message) {
   status.SetPayload(kContradiction, absl::Cord());
   return status;
 }
+absl::Status Hopeless(std::string message) { return absl::FailedPreconditionError(message); }
 absl::Status NotFound(std::string message) { return absl::NotFoundError(message); }
 absl::Status NoCapacity(std::string message) { return absl::ResourceExhaustedError(message); }
 absl::Status Cancelled(std::string message) { return absl::CancelledError(message); }
@@ -45,6 +46,8 @@ std::optional<Rank> accused_rank(const absl::Status& status) {
   if (!payload || !absl::SimpleAtoi(std::string(*payload), &rank)) return std::nullopt;
   return Rank(rank);
 }
+
+bool is_hopeless(const absl::Status& status) { return absl::IsFailedPrecondition(status); }
 
 bool is_contradiction(const absl::Status& status) {
   return status.GetPayload(kContradiction).has_value();

@@ -8,9 +8,14 @@
 //   Timeout        no answer before the deadline, the peer may be alive; accused_rank() names it
 //   Corrupt        bytes are not what was written: use another copy
 //   Contradiction  what was computed twice has other bits: a fault of hardware or software; end,
-//   and say so NotFound       there is no such thing NoCapacity     disk, memory or a named limit
-//   is exhausted Cancelled      somebody asked to stop Unsupported    this build or machine cannot
-//   do it Internal       a library failed in a way that has no better answer
+//                  and say so
+//   Hopeless       nobody wrote anything wrong, and it would come again however often it is tried:
+//                  end and say so; exit with code 1
+//   NotFound       there is no such thing
+//   NoCapacity     disk, memory or a named limit is exhausted
+//   Cancelled      somebody asked to stop
+//   Unsupported    this build or machine cannot do it
+//   Internal       a library failed in a way that has no better answer
 //
 // A bug is none of these: it is a CHECK.
 #pragma once
@@ -32,6 +37,7 @@ absl::Status Timeout(Rank accused, std::string message);
 absl::Status Timeout(std::string message);
 absl::Status Corrupt(std::string message);
 absl::Status Contradiction(std::string message);
+absl::Status Hopeless(std::string message);
 absl::Status NotFound(std::string message);
 absl::Status NoCapacity(std::string message);
 absl::Status Cancelled(std::string message);
@@ -43,6 +49,7 @@ std::optional<Rank> accused_rank(const absl::Status& status);
 
 // A Contradiction has the code of Corrupt, and this tells it apart.
 bool is_contradiction(const absl::Status& status);
+bool is_hopeless(const absl::Status& status);
 
 // The same error with "context: " before its message; code, accused rank and kind are kept.
 absl::Status annotate(const absl::Status& status, const std::string& context);

@@ -7,8 +7,7 @@
 //   broadcast, large          2       root: S, everyone: (n - 1) / n * S
 //   reduce_scatter            1       S - own part
 //   all_reduce, small         1       (n - 1) * S; everyone reduces everything
-//   all_reduce, large         2       2 * (n - 1) / n * S; everyone reduces one part and passes it
-//   on
+//   all_reduce, large         2       2 * (n - 1) / n * S; everyone reduces a part and passes it on
 //
 // Everything is exchanged directly, because a ring or tree would either change the order of the
 // additions or need more steps, and steps cost context switches where processes outnumber cores.

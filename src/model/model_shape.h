@@ -59,17 +59,19 @@ struct ModelShape {
 
 // All operators of the model in canonical order: embedding; for each layer block, gate, experts;
 // head. Parameter names and shapes ([out, in] for matrices):
-//   embedding  token.weight [vocabulary, hidden]; position.weight [sequence_length, hidden]
-//   (learned) block      norm1.weight, norm2.weight [hidden] (.bias with LayerNorm)
+//   embedding  token.weight [vocabulary, hidden];
+//              position.weight [sequence_length, hidden] (learned)
+//   block      norm1.weight, norm2.weight [hidden] (.bias with LayerNorm)
 //              attention.qkv.weight [(heads + 2 kv_heads) head_dim, hidden] (.bias)
 //              attention.out.weight [hidden, heads head_dim] (.bias)
 //              dense layers: ffn.up.weight [2 dense_hidden, hidden] for SwiGLU (gate rows first,
 //              then up rows), [dense_hidden, hidden] for GELU (.bias); ffn.down.weight (.bias)
-//              shared experts: shared.up.weight, shared.down.weight like ffn; shared_gate.weight
-//              [1, hidden]
+//              shared experts: shared.up.weight, shared.down.weight like ffn;
+//              shared_gate.weight [1, hidden]
 //   gate       weight [experts, hidden]
-//   expert     up.weight [2 expert_hidden or expert_hidden, hidden], down.weight [hidden,
-//   expert_hidden] (.bias) head       norm.weight (.bias), output.weight [vocabulary, hidden]
+//   expert     up.weight [2 expert_hidden or expert_hidden, hidden],
+//              down.weight [hidden, expert_hidden] (.bias)
+//   head       norm.weight (.bias), output.weight [vocabulary, hidden]
 // Norm weights and all biases are not decayed; norm weights start at 1, biases at 0; attention.out
 // and every down.weight start with init_std / sqrt(2 layers), the rest with init_std.
 std::vector<OperatorSpec> model_operators(const ModelShape& shape);

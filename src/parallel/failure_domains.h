@@ -78,11 +78,10 @@ struct CopyHolders {
 //
 //   1. A rank and its holders are in copies + 1 different domains.
 //   2. The most that one rank keeps is as little as 1 allows: exactly `copies` for everybody where
-//   the
-//      domains' sizes allow it.
+//      the domains' sizes allow it.
 //   3. Under 1 and 2 as few pairs as possible share a stage, and these are spread so that as many
-//   ranks
-//      as possible have a holder in another stage (the last by exchanges between pairs of ranks).
+//      ranks as possible have a holder in another stage (the last by exchanges between pairs of
+//      ranks).
 //
 // Deterministic, and a function of the pattern alone: giving every node another number, or putting
 // another node in a node's place, changes no holder. Above kDomainPairsExactMax pairs of (domain,

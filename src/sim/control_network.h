@@ -5,19 +5,16 @@
 // What a stream does:
 // * Envelopes come in the order sent, each once, after a drawn delay, while the stream lives.
 // * It breaks when a process at one end ends or closes it, or when the network breaks it. Of what
-// was
-//   under way a drawn share, the oldest, still comes; then the other end hears on_broken(), a drawn
-//   time later. So whoever attaches anew cannot know whether its last words were heard.
+//   was under way a drawn share, the oldest, still comes; then the other end hears on_broken(), a
+//   drawn time later. So whoever attaches anew cannot know whether its last words were heard.
 // * A break by the network may be noticed by one end much later than by the other: what the late
-// one
-//   sends meanwhile is lost, and the early one may have attached anew.
+//   one sends meanwhile is lost, and the early one may have attached anew.
 // * Between two machines either direction can be blocked for a while: nothing arrives then, not
-// even
-//   news of a break, and everything arrives afterwards, in order. Both directions: a partition. New
-//   calls wait for its end. A direction can be slow instead: delays are drawn from a longer range.
+//   even news of a break, and everything arrives afterwards, in order. Both directions: a
+//   partition. New calls wait for its end. A direction can be slow instead: delays are drawn from a
+//   longer range.
 // * A call takes a drawn time to connect, and fails if nobody listens; between machines some fail
-// for no
-//   reason at all.
+//   for no reason at all.
 // * A process that is stopped hears nothing and its timers rest. Afterwards all comes at once: the
 //   envelopes of each stream in order, the streams drawn against each other.
 //

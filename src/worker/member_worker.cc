@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/hopeless.h"
 #include "base/log.h"
 #include "comm/transport/job_transport.h"
 #include "config/job_topology.h"

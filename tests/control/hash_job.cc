@@ -17,7 +17,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/hopeless.h"
 #include "base/log.h"
 #include "comm/unix/unix_transport.h"
 #include "config/job_topology.h"

@@ -20,7 +20,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/hopeless.h"
 #include "env/clock.h"
 #include "env/files.h"
 #include "sim/hash_trainer.h"

@@ -6,12 +6,13 @@
 //   who says it            to whom           every  is taken for lost after a silence of
 //   worker                 controller          h     6 h
 //   agent                  controller          h    20 h   (a whole node goes with it, so more
-//   patience) controller             agents, the run     h    20 h   (its end is noticed at once;
-//   this is for one that hangs)
+//                          patience)
+//   controller             agents, the run     h    20 h   (its end is noticed at once; this is for
+//                          one that hangs)
 //
-//   No limit is below a second: a busy machine keeps a process from running for so long now and
-//   then. Who has stood still itself for longer than 4 h, at least 2 s, takes nobody for lost
-//   because of it (stall_adjusted_clock.h).
+// No limit is below a second: a busy machine keeps a process from running for so long now and then.
+// Who has stood still itself for longer than 4 h, at least 2 s, takes nobody for lost because of it
+// (stall_adjusted_clock.h).
 #pragma once
 
 #include <string>

@@ -4,11 +4,9 @@
 //
 // Invariants:
 // * The core hears only of the newest process of every role: one whose node was lost, or that was
-// given
-//   up, may live on for a while and speak. It is told to end.
+//   given up, may live on for a while and speak. It is told to end.
 // * The core hears AgentJoined only after what lives on that node has registered, so a new
-// controller
-//   does not start what is there already.
+//   controller does not start what is there already.
 // * Nor of spare nodes before the others are there, or have had their time: they are not to begin.
 // * A controller that stood still itself takes nobody for silent (stall_adjusted_clock.h).
 #pragma once

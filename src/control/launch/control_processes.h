@@ -2,8 +2,8 @@
 // functions.
 //
 //   PROGRAM controller --config OUT/config.toml --address 127.0.0.1:7070
-//   PROGRAM agent --config OUT/config.toml --out OUT --node 0 --controller 127.0.0.1:7070 --worker
-//   WORKER -- train ...
+//   PROGRAM agent --config OUT/config.toml --out OUT --node 0 --controller 127.0.0.1:7070
+//     --worker WORKER -- train ...
 //
 // What the job's configuration says is not repeated in them (control_options.h).
 #pragma once

@@ -7,8 +7,9 @@
 //   OUT/workers.json       which process plays which role now
 //   OUT/control.json       of a protected job: "controller", "agent.<node>"
 //   OUT/faults.toml        the faults that are rehearsed; faults.toml.injected: those that have
-//   injected OUT/metrics.jsonl, OUT/loss.csv OUT/run.lock           held while a run, or a worker
-//   that it left behind, lives
+//                          injected
+//   OUT/metrics.jsonl, OUT/loss.csv
+//   OUT/run.lock           held while a run, or a worker that it left behind, lives
 #pragma once
 
 #include <memory>

@@ -3,9 +3,9 @@
 // controller; the run keeps the processes of the control plane alive, follows what the controller
 // tells, and passes on the user's wish to stop.
 //
-//   A controller that ends or falls silent is replaced at once; nothing but decisions has to wait
-//   for it. A node whose agent ends stays lost, as a machine would; but when no node is left, it
-//   comes back.
+// A controller that ends or falls silent is replaced at once; nothing but decisions has to wait for
+// it. A node whose agent ends stays lost, as a machine would; but when no node is left, it comes
+// back.
 //
 // Logs of all processes are in OUT/logs; OUT/workers.json tells which process plays which role, and
 // OUT/control.json which ones are "controller" and "agent.<node>".

@@ -2,8 +2,8 @@
 //
 //   ControlClient client(options);
 //   Member member(..., client, ...);
-//   client.attach({.describe = ..., .on_order = [&](auto order) { member.receive(std::move(order));
-//   }, ...});
+//   client.attach({.describe = ..., .on_order = [&](auto order) {
+//     member.receive(std::move(order)); }, ...});
 //
 // It registers the member with every controller that the agent finds, and says that the process is
 // alive.

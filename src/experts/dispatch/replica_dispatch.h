@@ -8,8 +8,7 @@
 //   * every token goes to exactly one rank,
 //   * t tokens on r replicas give each replica t / r of them, rounded down or up,
 //   * a rank serves as many of its own tokens as this balance allows, and a host as many of its own
-//   ranks'
-//     as that allows; only the rest crosses between hosts,
+//     ranks' as that allows; only the rest crosses between hosts,
 //   * at most 2N - 1 pairs of ranks exchange tokens where every rank is a host of its own.
 //
 // What is over by rounding goes round robin, starting at rank (expert modulo N), so it does not

@@ -1,7 +1,7 @@
 // How long a step takes and what it holds in memory, from shapes and a cluster, without running it.
 //
-//   step = pipeline (rounds under 1F1B, played with each stage's times) + gradient reduction +
-//   update + verdict
+//   step = pipeline (rounds under 1F1B, played with each stage's times)
+//          + gradient reduction + update + verdict
 //
 // A round of a stage takes its operators' work at the efficiency of the GPU (or the time to read
 // their weights, if that is longer), the all-to-alls of its MoE layers, and a message to the next

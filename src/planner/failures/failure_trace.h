@@ -2,8 +2,9 @@
 //
 // Formats (docs in data/planner/README.md):
 //   Bamboo, Oobleck   time_ms,add|remove,node             spot instances come and go; names are
-//   never reused InfiniteHBD       time_days,node,event,level,class,desc   faults of a pre-training
-//   cluster, may overlap
+//                     never reused
+//   InfiniteHBD       time_days,node,event,level,class,desc   faults of a pre-training cluster, may
+//                     overlap
 #pragma once
 
 #include <memory>

@@ -8,8 +8,8 @@
 // With n nodes over R racks, of which i of the larger (a + 1 nodes) and j of the smaller (a nodes)
 // are down,
 //
-//   P(at most m down) = sum over i, j of  B(i; larger, q) B(j; smaller, q) P(Binomial(n - d, p) <=
-//   m - d),  d = i (a + 1) + j a
+//   P(at most m down) = sum over i, j of
+//       B(i; larger, q) B(j; smaller, q) P(Binomial(n - d, p) <= m - d),  d = i (a + 1) + j a
 //
 // with q and p the shares of time that a rack and a node are down by themselves.
 #pragma once

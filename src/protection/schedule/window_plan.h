@@ -8,8 +8,7 @@
 //   F    = sum over operators of (f + w), one full step of the failed stage
 //   E[R] = detect + restart + load
 //        + phi [(W - 1) F - sum of slot(i) w_i]     catch-up, frozen operators leave out w
-//        + phi [W / 2 + 1 + lag] F                  running again up to the failure, with half a
-//        step
+//        + phi [W / 2 + 1 + lag] F                  run again up to the failure, with half a step
 //   J    = mean over slots of max(0, (slot bytes + log bytes) / bandwidth - (T - T_update)) / T
 //        + mean over slots of slot bytes x slowdown per byte / T
 //        + E[R] / MTBF

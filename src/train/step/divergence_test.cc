@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/hopeless.h"
 #include "train/step/training_cluster_testing.h"
 
 namespace evermoe {

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/hopeless.h"
 #include "base/log.h"
 #include "experts/placement/rank_state.h"
 
