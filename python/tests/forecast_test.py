@@ -79,7 +79,7 @@ class Run(unittest.TestCase):
         self.assertEqual(cluster["gpu"], {"name": "A100-80GB"})  # not changed
 
     def test_a_recorded_trace_is_played(self):
-        trace = SOURCES / "data" / "forecast" / "infinitehbd-fault-events.csv"
+        trace = SOURCES / "data" / "planner" / "infinitehbd-fault-events.csv"
         result = forecast.run("gpt-moe-7.3b", CLUSTER, failures=trace)
         self.assertEqual(result["estimates"]["ettr"]["runs"], 1)
         self.assertAlmostEqual(result["simulated_seconds"] / 86400, 348, delta=2)

@@ -15,6 +15,7 @@ namespace evermoe {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -219,6 +220,20 @@ TEST(ControllerCore, ASilentWorkerIsKilledAndNamed) {
   job.wait(0.9);  // a sign of life of its agent, and the back-off
   EXPECT_EQ(job.did(), "kill 0.1, start 0.1, restart all in view 2");
   EXPECT_THAT(job.recovery().causes, ElementsAre("0.1: hung: no sign of life for 5s"));
+}
+
+// The view that was opened to see who moves recovers from a loss then. That takes its time.
+TEST(ControllerCore, AViewThatReplacesALostWorkerIsNoProbe) {
+  ControllerOptions options = Job::unprotected();
+  options.step_max = absl::Seconds(2);
+  options.probe_min = absl::Seconds(1);
+  Job job(options);
+  job.begins().commits(1, 5).worker(1).stops().wait(5.6);
+  EXPECT_THAT(job.said(), HasSubstr("nothing has happened for"));
+  EXPECT_THAT(job.did(), EndsWith("kill 0.1, start 0.1, restart all in view 2"));
+  job.wait(1.5);
+  EXPECT_EQ(job.did(), "");
+  EXPECT_THAT(job.said(), Not(HasSubstr("stands still")));
 }
 
 TEST(ControllerCore, AWorkerThatNeverComesUpIsNamed) {

@@ -84,6 +84,9 @@ void ControllerCore::lose(Rank rank, const std::string& how, bool is_same_loss) 
   if (lost.phase == Phase::kNone) return;
   roles_.lose(rank);
   if (lost.released) return end_if_all_gone();
+  // Why the job stood still is known now; the next view has a recovery to do, which takes longer
+  // than a probe.
+  watch_.end_probe();
   note_loss(rank, how);
   if (!is_same_loss && limits_.count_loss()) {
     return end(false, absl::StrCat(limits_.losses(), " losses without any progress; the last: ",
