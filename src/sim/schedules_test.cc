@@ -29,12 +29,12 @@ TEST_P(SchedulesTest, EveryFaultEndsExactly) {
     ++failures;
   }
   for (const auto& [mark, count] : marks) std::printf("%6d  %s\n", count, mark.c_str());
-  // The rare paths are what random schedules are for.
+  // The rare paths are what random schedules are for. (Two stages that recover apart come once in
+  // 500 seeds; simulated_job_test has them every time.)
   for (const char* const mark :
-       {"joint segment", "disjoint stages", "failure during a recovery", "restart of all",
-        "unusable copy skipped", "survivor verified", "survivor of a double loss in one stage",
-        "controller killed", "refused", "new capture order",
-        "restored in an order that was counted",
+       {"joint segment", "failure during a recovery", "restart of all", "unusable copy skipped",
+        "survivor verified", "survivor of a double loss in one stage", "controller killed",
+        "refused", "new capture order", "restored in an order that was counted",
         // Of the control plane.
         "controller stopped and back", "controller hung", "worker shown to a new controller",
         "not adopted", "agent stopped and back", "worker of a stopped node back",
