@@ -22,8 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 CONFIG = HERE.parent / "train" / "bench.toml"
 TARGET = 1.01
 # Two workers, one per core. Large batches of small micro-batches, as real jobs have them.
-SETTINGS = ["train.precision=bf16", "train.micro_batch_size=4", "evaluate.every_steps=0", "evaluate.micro_batches=1",
-            "checkpoint.every_steps=0"]
+SETTINGS = ["train.micro_batch_size=4", "evaluate.every_steps=0", "evaluate.micro_batches=1", "checkpoint.every_steps=0"]
 SHAPES = {"2 stages": ["parallel.stages=2", "parallel.lanes=1"], "2 lanes": ["parallel.stages=1", "parallel.lanes=2"]}
 
 
@@ -119,8 +118,10 @@ def main():
     parser.add_argument("--window", default="auto")
     parser.add_argument("--micro-batches", type=int, default=16)
     parser.add_argument("--blocks", type=int, default=8, help="of steps with captures, inside one run")
+    parser.add_argument("--precision", default="bf16")
     parser.add_argument("--shape", action="append", choices=SHAPES)
     args = parser.parse_args()
+    SETTINGS.append(f"train.precision={args.precision}")
     evermoe = os.path.abspath(args.evermoe)
     shapes = args.shape or SHAPES
     inside = [inside_one_run(evermoe, name, args) for name in shapes]
