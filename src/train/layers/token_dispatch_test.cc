@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <numeric>
 #include <random>
 #include <set>
@@ -214,50 +215,49 @@ TEST(TokenDispatchTest, NoMessageIsSentForZeroRows) {
   });
 }
 
-// Lane 1 sends nothing before it has heard that lane 0 has sent.
-TEST(TokenDispatchTest, SendingWaitsForNobody) {
-  constexpr uint32_t kHasSent = 7;
+// A hundred tokens on each of two lanes, which host half of the experts each; their way is known to
+// both.
+void on_two_lanes(const std::function<void(Communicator&, const Tokens&, TokenDispatch&)>& body) {
   const auto placement = ExpertPlacement::uniform(kExperts, 2, 1);
   InProcessCluster cluster(2, {});
   cluster.run([&](Rank rank, Transport& transport) {
     at::set_num_threads(1);
     Communicator group(transport, {Rank(0), Rank(1)}, {View(1), 0, kPatience});
-    Tokens tokens(rank.value, 100, 512, 2, at::kFloat, range(0, kExperts));
-    const auto dispatch =
-        TokenDispatch::start(group, placement, tokens.experts, tokens.top_k, tokens.values);
-    if (rank.value == 1) CHECK_OK(group.start_receive(0, kHasSent, {}).wait());
-    const at::Tensor under_way = dispatch->send_tokens(tokens.values);
-    if (rank.value == 0) CHECK_OK(group.start_send(1, kHasSent, {}).wait());
-    EXPECT_GT(dispatch->receive_tokens(under_way).size(0), 0);
+    const Tokens tokens(rank.value, 100, 512, 2, at::kFloat, range(0, kExperts));
+    body(group, tokens,
+         *TokenDispatch::start(group, placement, tokens.experts, tokens.top_k, tokens.values));
     transport.close();
+  });
+}
+
+// Lane 1 sends nothing before it has heard that lane 0 has sent.
+TEST(TokenDispatchTest, SendingWaitsForNobody) {
+  constexpr uint32_t kHasSent = 7;
+  on_two_lanes([](Communicator& group, const Tokens& tokens, TokenDispatch& dispatch) {
+    if (group.index() == 1) CHECK_OK(group.start_receive(0, kHasSent, {}).wait());
+    const at::Tensor under_way = dispatch.send_tokens(tokens.values);
+    if (group.index() == 0) CHECK_OK(group.start_send(1, kHasSent, {}).wait());
+    EXPECT_GT(dispatch.receive_tokens(under_way).size(0), 0);
   });
 }
 
 // What is made between sending and receiving runs its backward between them, too.
 TEST(TokenDispatchTest, BackwardOfWhatIsComputedMeanwhileRunsWhileGradientsAreUnderWay) {
   constexpr uint32_t kHasRun = 7;
-  const auto placement = ExpertPlacement::uniform(kExperts, 2, 1);
-  InProcessCluster cluster(2, {});
-  cluster.run([&](Rank rank, Transport& transport) {
-    at::set_num_threads(1);
-    Communicator group(transport, {Rank(0), Rank(1)}, {View(1), 0, kPatience});
-    Tokens tokens(rank.value, 100, 512, 2, at::kFloat, range(0, kExperts));
-    const auto dispatch =
-        TokenDispatch::start(group, placement, tokens.experts, tokens.top_k, tokens.values);
-    const at::Tensor under_way = dispatch->send_tokens(tokens.values);
+  on_two_lanes([](Communicator& group, const Tokens& tokens, TokenDispatch& dispatch) {
+    const at::Tensor under_way = dispatch.send_tokens(tokens.values);
     const at::Tensor meanwhile = tokens.values * 2;
-    if (rank.value == 0) {
+    if (group.index() == 0) {
       meanwhile.register_hook(
           [&](const at::Tensor&) { CHECK_OK(group.start_send(1, kHasRun, {}).wait()); });
     }
-    const at::Tensor layout = dispatch->receive_tokens(under_way);
-    if (rank.value == 1) {  // its gradients leave when those of lane 0 have come to the experts
+    const at::Tensor layout = dispatch.receive_tokens(under_way);
+    if (group.index() == 1) {  // its gradients leave when those of lane 0 have come to the experts
       layout.register_hook(
           [&](const at::Tensor&) { CHECK_OK(group.start_receive(0, kHasRun, {}).wait()); });
     }
-    const at::Tensor mixed = dispatch->to_tokens(layout, tokens.weights).tokens;
+    const at::Tensor mixed = dispatch.to_tokens(layout, tokens.weights).tokens;
     torch::autograd::backward({meanwhile + mixed}, {tokens.gradient});
-    transport.close();
   });
 }
 
