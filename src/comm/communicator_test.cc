@@ -7,85 +7,18 @@
 #include <mutex>
 #include <numeric>
 #include <random>
+#include <thread>
 
-#include "comm/transport/rank_threads_testing.h"
+#include "base/error.h"
+#include "comm/communicator_testing.h"
 
 namespace evermoe {
 namespace {
 
 const size_t kSizes[] = {0, 1, 3, 1000, 100'000};
 
-std::vector<Rank> everybody(int size) {
-  std::vector<Rank> members;
-  for (int i = 0; i < size; ++i) members.push_back(Rank(i));
-  return members;
-}
-
-// The values that member `index` brings: of very different magnitudes, so that the order of
-// additions shows in the bits.
-template <typename T>
-std::vector<T> values_of(int index, size_t count) {
-  std::mt19937_64 random(static_cast<uint64_t>(index) * 7919 + count);
-  std::vector<T> values(count);
-  for (T& value : values) {
-    const auto bits = static_cast<int64_t>(random());
-    value = static_cast<T>(bits >> (random() % 60));
-  }
-  return values;
-}
-
-template <typename T>
-T apply(ReduceOp op, T a, T b) {
-  if (op == ReduceOp::kMin) return b < a ? b : a;
-  if (op == ReduceOp::kMax) return a < b ? b : a;
-  if constexpr (std::is_same_v<T, int64_t>) {
-    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-  } else {
-    return a + b;
-  }
-}
-
-template <typename T>
-std::vector<T> reduced(int members, size_t count, ReduceOp op) {
-  std::vector<T> result = values_of<T>(0, count);
-  for (int i = 1; i < members; ++i) {
-    const std::vector<T> other = values_of<T>(i, count);
-    for (size_t k = 0; k < count; ++k) result[k] = apply(op, result[k], other[k]);
-  }
-  return result;
-}
-
-template <typename T>
-bool same_bits(std::span<const T> a, std::span<const T> b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
-}
-
-// Uneven parts, some of them empty.
-std::vector<int64_t> ragged_begins(int members, size_t count) {
-  std::vector<int64_t> begins{0};
-  for (int i = 1; i < members; ++i) {
-    begins.push_back(static_cast<int64_t>(
-        i % 2 == 1 ? count / 2 : count * static_cast<size_t>(i) / static_cast<size_t>(members)));
-    begins.back() = std::max(begins.back(), begins[begins.size() - 2]);
-  }
-  begins.push_back(static_cast<int64_t>(count));
-  return begins;
-}
-
-class CommunicatorTest : public testing::TestWithParam<std::tuple<TransportKind, int>> {
+class CommunicatorTest : public CommunicatorFixture {
  protected:
-  int members() const { return std::get<1>(GetParam()); }
-
-  void run(const std::function<void(Communicator&)>& body) {
-    run_ranks(std::get<0>(GetParam()), members(), [&](Transport& transport) {
-      Communicator world(transport, everybody(members()),
-                         {.view = View(1), .deadline = absl::Seconds(30)});
-      body(world);
-      EXPECT_TRUE(world.barrier().ok());
-    });
-  }
-
   template <typename T>
   void expect_reductions(ReduceOp op) {
     run([&](Communicator& world) {
@@ -266,10 +199,6 @@ TEST_P(CommunicatorTest, NamedMessagesAndCollectivesDoNotMeet) {
   });
 }
 
-std::string test_name(const testing::TestParamInfo<std::tuple<TransportKind, int>>& info) {
-  return kind_name(std::get<0>(info.param)) + std::to_string(std::get<1>(info.param));
-}
-
 // Enough members for trees, of sizes at which a tree has ragged edges.
 class ManyMembersTest : public testing::TestWithParam<int> {
  protected:
@@ -322,11 +251,7 @@ TEST_P(ManyMembersTest, ABroadcastReachesEverybodyFromAnyRoot) {
 
 INSTANTIATE_TEST_SUITE_P(All, ManyMembersTest, testing::Values(33, 64, 100));
 
-INSTANTIATE_TEST_SUITE_P(All, CommunicatorTest,
-                         testing::Combine(testing::Values(TransportKind::kUnix, TransportKind::kUcx,
-                                                          TransportKind::kInProcess),
-                                          testing::Values(1, 2, 3, 4, 5)),
-                         test_name);
+INSTANTIATE_TEST_SUITE_P(All, CommunicatorTest, all_transports_and_sizes(), fixture_name);
 
 }  // namespace
 }  // namespace evermoe

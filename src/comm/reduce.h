@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <span>
 
-#include "comm/communicator.h"
-
 namespace evermoe {
+
+enum class ReduceOp { kSum, kMin, kMax };
 
 // out[k] = ((in[0][k] op in[1][k]) op in[2][k]) op ... for k < count. `out` may be one of the
 // inputs.

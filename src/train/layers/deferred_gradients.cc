@@ -4,9 +4,10 @@
 
 namespace evermoe {
 
-void DeferredGradients::add(int64_t bytes, std::function<void()> work) {
+void DeferredGradients::add(int64_t bytes, std::function<void()> work, int64_t* count) {
   while (bytes_ + bytes > bytes_max_ && run_one()) continue;
-  waiting_.push_back({bytes, std::move(work)});
+  waiting_.push_back({bytes, std::move(work), count});
+  if (count != nullptr) ++*count;
   bytes_ += bytes;
   if (bytes_ > bytes_max_ || bytes_max_ == 0) run_one();  // it alone is more than what may be kept
 }
@@ -17,6 +18,7 @@ bool DeferredGradients::run_one() {
   const Deferred oldest = std::move(waiting_.front());
   waiting_.pop_front();
   bytes_ -= oldest.bytes;
+  if (oldest.count != nullptr) --*oldest.count;
   const at::NoGradGuard no_grad;
   oldest.work();
   return true;
@@ -27,6 +29,9 @@ void DeferredGradients::run_all() {
 }
 
 void DeferredGradients::clear() {
+  for (const Deferred& deferred : waiting_) {
+    if (deferred.count != nullptr) --*deferred.count;
+  }
   waiting_.clear();
   bytes_ = 0;
 }

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <utility>
 
 #include "tensor/torch.h"
 
@@ -26,7 +27,8 @@ class DeferredGradients {
   explicit DeferredGradients(int64_t bytes_max) : bytes_max_(bytes_max) {}
 
   // Adds `work`, which needs `bytes` to be kept; first computes the oldest until these find room.
-  void add(int64_t bytes, std::function<void()> work);
+  // `count`, if any, is one more for as long as it waits; it outlives that.
+  void add(int64_t bytes, std::function<void()> work, int64_t* count = nullptr);
   // Computes the oldest one; false if there is none.
   bool run_one();
   void run_all();
@@ -40,10 +42,29 @@ class DeferredGradients {
   struct Deferred {
     int64_t bytes;
     std::function<void()> work;
+    int64_t* count;
   };
   const int64_t bytes_max_;
   int64_t bytes_ = 0;
   std::deque<Deferred> waiting_;
+};
+
+// The deferred gradients of one operator among those of all.
+class OperatorDeferral {
+ public:
+  explicit OperatorDeferral(DeferredGradients& all) : all_(all) {}
+  OperatorDeferral(const OperatorDeferral&) = delete;
+  OperatorDeferral& operator=(const OperatorDeferral&) = delete;
+
+  // As DeferredGradients::add().
+  void add(int64_t bytes, std::function<void()> work) {
+    all_.add(bytes, std::move(work), &waiting_);
+  }
+  bool is_empty() const { return waiting_ == 0; }
+
+ private:
+  DeferredGradients& all_;
+  int64_t waiting_ = 0;
 };
 
 }  // namespace evermoe

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <vector>
 
 #include "train/layers/layers.h"
@@ -83,14 +84,36 @@ TEST(DeferredGradientsLimitTest, WorkRecordsNoGraph) {
   EXPECT_FALSE(is_recorded);
 }
 
+TEST(OperatorDeferralTest, KnowsWhatWaitsOfItsOperator) {
+  DeferredGradients all(100);
+  OperatorDeferral first(all), second(all);
+  const auto nothing = [] {};
+  first.add(40, nothing);
+  second.add(40, nothing);
+  first.add(20, nothing);
+  EXPECT_FALSE(first.is_empty() || second.is_empty());
+  all.run_one();
+  EXPECT_FALSE(first.is_empty()) << "its newer one still waits";
+  all.run_one();
+  EXPECT_TRUE(second.is_empty());
+  second.add(90, nothing);  // the oldest one makes room
+  EXPECT_TRUE(first.is_empty());
+  EXPECT_FALSE(second.is_empty());
+  all.clear();
+  EXPECT_TRUE(second.is_empty());
+}
+
 // Gradients of two matrices from several micro-batches; `waits` says how many are computed after
 // each.
 std::vector<at::Tensor> accumulated(at::ScalarType type, DeferredGradients* deferred,
                                     const std::vector<int>& waits) {
   const auto generator = at::detail::createCPUGenerator(/*seed=*/5);
+  std::optional<OperatorDeferral> of_operator;
+  if (deferred != nullptr) of_operator.emplace(*deferred);
   std::vector<Parameter> weights;
   for (int i = 0; i < 2; ++i)
-    weights.push_back({at::zeros({8, 16}, type), at::zeros({8, 16}), false, deferred});
+    weights.push_back({at::zeros({8, 16}, type), at::zeros({8, 16}), false,
+                       of_operator ? &*of_operator : nullptr});
   for (const int wait : waits) {
     for (const Parameter& weight : weights) {
       const auto draw = [&](int64_t width) {

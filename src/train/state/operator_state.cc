@@ -40,7 +40,8 @@ void OperatorState::set_active(std::vector<FlatRange> ranges) {
 }
 
 void OperatorState::defer_gradients(DeferredGradients& deferred) {
-  for (Parameter& parameter : parameters_) parameter.deferred = &deferred;
+  deferral_ = std::make_unique<OperatorDeferral>(deferred);
+  for (Parameter& parameter : parameters_) parameter.deferred = deferral_.get();
 }
 
 bool OperatorState::has_parameter(const std::string& name) const {
@@ -70,23 +71,10 @@ void OperatorState::initialise(uint64_t seed) {
 std::vector<int64_t> OperatorState::shard_begins() const {
   std::vector<int64_t> begins;
   for (int i = 0; i < owners_.size(); ++i) {
-    begins.push_back(shard_range(spec_.flat_size, owners_.size(), i).begin);
+    begins.push_back(shard_of(i).begin);
   }
   begins.push_back(spec_.flat_size);
   return begins;
-}
-
-absl::Status OperatorState::reduce_gradients() {
-  if (owners_.size() == 1) return absl::OkStatus();
-  const HostReadable all(gradient_);
-  HostWritable own(shard_gradient());
-  absl::Status status = gradient_.scalar_type() == at::kDouble
-                            ? owners_.reduce_scatter<double>(all.values<double>(), shard_begins(),
-                                                             own.values<double>(), ReduceOp::kSum)
-                            : owners_.reduce_scatter<float>(all.values<float>(), shard_begins(),
-                                                            own.values<float>(), ReduceOp::kSum);
-  own.commit();
-  return annotate(status, "gradients of " + spec_.name);
 }
 
 void OperatorState::cast_master(FlatRange range) {

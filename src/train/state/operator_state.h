@@ -2,6 +2,7 @@
 // moments for the shard that this rank owns (ZeRO-1 over the operator's owners).
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ struct Parameter {
   at::Tensor value;     // compute type, shape of the spec
   at::Tensor gradient;  // accumulator in the master type, same shape; backward functions add to it
   bool is_frozen = false;  // backward functions leave the gradient out, and the work for it
-  DeferredGradients* deferred =
+  OperatorDeferral* deferred =
       nullptr;  // where gradients of matrices wait to be computed; null: they do not
 };
 
@@ -36,6 +37,10 @@ class OperatorState {
   const OperatorSpec& spec() const { return spec_; }
   Communicator& owners() const { return owners_; }
   FlatRange shard() const { return shard_; }
+  // The shard of an owner, by its index among them.
+  FlatRange shard_of(int owner) const {
+    return shard_range(spec_.flat_size, owners_.size(), owner);
+  }
   FlatRange whole() const { return {0, spec_.flat_size}; }
   // What this rank owns of a range of the flat layout, counted from the beginning of its shard.
   FlatRange in_shard(FlatRange range) const;
@@ -66,9 +71,8 @@ class OperatorState {
   void initialise(uint64_t seed);
   // Gradients of matrices are put off there; it outlives the state.
   void defer_gradients(DeferredGradients& deferred);
+  bool has_deferred_gradients() const { return deferral_ && !deferral_->is_empty(); }
   void clear_gradients() { gradient_.zero_(); }
-  // Sums the owners' gradients in role order; shard_gradient() then holds this rank's part.
-  absl::Status reduce_gradients();
   // This rank's shard of the compute weights := the master shard, in a range of the flat layout.
   void cast_master(FlatRange range);
   void cast_master() { cast_master(whole()); }
@@ -88,6 +92,7 @@ class OperatorState {
   at::Tensor exp_avg_sq_;
   std::vector<Parameter> parameters_;  // in the spec's order
   std::vector<FlatRange> active_;
+  std::unique_ptr<OperatorDeferral> deferral_;
 };
 
 }  // namespace evermoe

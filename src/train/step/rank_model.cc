@@ -25,8 +25,9 @@ StateTypes state_types(Precision precision) {
 }
 
 RankModel::RankModel(const JobConfig& config, const TrainerEnvironment& environment,
-                     absl::Duration deadline)
+                     absl::Duration deadline, const BucketLimits& buckets)
     : config_(config),
+      buckets_(buckets),
       topology_(topology_of(config)),
       role_(topology_.role_of(environment.transport->rank())),
       types_(state_types(config.train.precision)),
@@ -77,7 +78,8 @@ StageGroups RankModel::join_groups(const ExpertPlacement& placement,
 
 absl::StatusOr<std::unique_ptr<RankModel>> RankModel::create(const JobConfig& config,
                                                              const TrainerEnvironment& environment,
-                                                             absl::Duration deadline) {
+                                                             absl::Duration deadline,
+                                                             const BucketLimits& buckets) {
   const int64_t length = config.model.sequence_length;
   if (window_count(environment.training.size(), length) < 1 ||
       window_count(environment.validation.size(), length) < 1) {
@@ -87,7 +89,7 @@ absl::StatusOr<std::unique_ptr<RankModel>> RankModel::create(const JobConfig& co
   }
   std::unique_ptr<RankModel> model;
   RETURN_IF_ERROR(guard([&] {
-    model.reset(new RankModel(config, environment, deadline));
+    model.reset(new RankModel(config, environment, deadline, buckets));
     return absl::OkStatus();
   }));
   return model;
@@ -107,11 +109,7 @@ absl::StatusOr<StepFindings> RankModel::accumulate_gradients(const TrainingPosit
       if (!state->is_frozen()) state->clear_gradients();
     }
     findings = runner_->run_step(position.step, position.loss_scale, probes, boundary);
-    deferred_.run_all();
-    fault_point("step/accumulated");
-    for (OperatorState* state : operators_) {
-      if (!state->is_frozen()) RETURN_IF_ERROR(state->reduce_gradients());
-    }
+    RETURN_IF_ERROR(reduce_gradients());
     findings.gradient_square_sum = gradient_square_sum(operators_);
     return absl::OkStatus();
   }));
@@ -123,6 +121,24 @@ absl::StatusOr<StepFindings> RankModel::accumulate_gradients(const TrainingPosit
         std::min(findings.non_finite, first_non_finite(NonFinitePhase::kWeightGradient, gradients));
   }
   return findings;
+}
+
+// While the last gradients are still being computed. They become complete in the order of the
+// backward pass, about.
+absl::Status RankModel::reduce_gradients() {
+  const std::vector<OperatorState*> backward(operators_.rbegin(), operators_.rend());
+  BucketedExchange reduction(BucketedExchange::Kind::kReduceGradients, backward, buckets_);
+  const auto go_on = [&] {
+    while (reduction.ready() < backward.size() &&
+           !backward[reduction.ready()]->has_deferred_gradients()) {
+      reduction.add_ready();
+    }
+    reduction.advance();
+  };
+  go_on();
+  while (deferred_.run_one()) go_on();
+  fault_point("step/accumulated");
+  return reduction.finish();
 }
 
 int64_t RankModel::non_finite_state() const {
@@ -170,18 +186,18 @@ absl::Status RankModel::update(const StepRecord& record, int64_t updates_applied
                                const BeforeUpdate& before_write) {
   return guard([&]() -> absl::Status {
     const AdamW optimizer(config_.train, record, updates_applied, types_.device);
+    BucketedExchange gather(BucketedExchange::Kind::kGatherCompute, operators_, buckets_);
     for (OperatorState* state : operators_) {
       for (const FlatRange range : state->active()) {
         RETURN_IF_ERROR(before_write(*state, range));
         optimizer.update(*state, range);
         state->cast_master(range);
       }
+      gather.add_ready();
+      gather.advance();  // an error comes later: every shard gets to the new position
     }
     fault_point("step/updated");
-    for (OperatorState* state : operators_) {
-      if (!state->is_frozen()) RETURN_IF_ERROR(state->gather_compute());
-    }
-    return absl::OkStatus();
+    return gather.finish();
   });
 }
 

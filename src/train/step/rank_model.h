@@ -13,6 +13,7 @@
 #include "parallel/topology.h"
 #include "recovery/stage_trainer.h"
 #include "train/layers/stage_model.h"
+#include "train/state/bucketed_exchange.h"
 #include "train/step/batch_reader.h"
 #include "train/step/stage_runner.h"
 #include "train/step/trainer_environment.h"
@@ -28,7 +29,8 @@ class RankModel {
   // the stage. InvalidInput if the data is too short.
   static absl::StatusOr<std::unique_ptr<RankModel>> create(const JobConfig& config,
                                                            const TrainerEnvironment& environment,
-                                                           absl::Duration deadline);
+                                                           absl::Duration deadline,
+                                                           const BucketLimits& buckets);
 
   const JobConfig& config() const { return config_; }
   const Topology& topology() const { return topology_; }
@@ -57,8 +59,9 @@ class RankModel {
   // tokens, and how many there are.
   absl::StatusOr<StepFindings> evaluate(int64_t first, int64_t micro_batches, Boundary& boundary);
   const EvaluationOrder& evaluation() const { return batches_->evaluation(); }
-  // Updates masters and moments of the active ranges and gathers the compute weights.
-  // `before_write` is called before an active range changes.
+  // Updates masters and moments of the active ranges and gathers the compute weights behind it.
+  // `before_write` is called before an active range changes. If gathering fails, everything has
+  // been updated nevertheless.
   using BeforeUpdate = std::function<absl::Status(const OperatorState&, FlatRange)>;
   absl::Status update(const StepRecord& record, int64_t updates_applied,
                       const BeforeUpdate& before_write);
@@ -70,12 +73,14 @@ class RankModel {
  private:
   using TensorsOf = std::function<std::vector<at::Tensor>(OperatorState&)>;
   int64_t first_non_finite(NonFinitePhase phase, const TensorsOf& tensors_of) const;
-  RankModel(const JobConfig& config, const TrainerEnvironment& environment,
-            absl::Duration deadline);
+  RankModel(const JobConfig& config, const TrainerEnvironment& environment, absl::Duration deadline,
+            const BucketLimits& buckets);
+  absl::Status reduce_gradients();
   StageGroups join_groups(const ExpertPlacement& placement, const TrainerEnvironment& environment,
                           absl::Duration deadline);
 
   const JobConfig config_;
+  const BucketLimits buckets_;
   const Topology topology_;
   const Role role_;
   const StateTypes types_;

@@ -43,7 +43,8 @@ Trainer::Trainer(const TrainerEnvironment& environment, TrainerOptions options,
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::create(const JobConfig& config,
                                                          const TrainerEnvironment& environment,
                                                          TrainerOptions options) {
-  ASSIGN_OR_RETURN(auto model, RankModel::create(config, environment, options.stage_deadline));
+  ASSIGN_OR_RETURN(auto model,
+                   RankModel::create(config, environment, options.stage_deadline, options.buckets));
   return std::unique_ptr<Trainer>(new Trainer(environment, std::move(options), std::move(model)));
 }
 

@@ -25,6 +25,8 @@ struct TrainerOptions {
   absl::Duration stage_deadline = absl::Minutes(10);
   // Asked once a step on the training thread: is this process asked to stop?
   std::function<bool()> drain_requested = [] { return false; };
+  // How gradients and compute weights travel inside the stage; the same on all its ranks.
+  BucketLimits buckets;
   // Saving and publishing return when they are done, so that a simulated run repeats exactly.
   bool waits_for_files = false;
 };

@@ -54,6 +54,9 @@ class TrainingCluster {
   explicit TrainingCluster(const std::string& name);
   ~TrainingCluster();
 
+  // Of the trainers that are built from now on.
+  void set_buckets(const BucketLimits& buckets) { buckets_ = buckets; }
+
   // Builds one trainer per rank, resumes, runs `body` on each, collects.
   ClusterResult run(const JobConfig& config, const Body& body) const;
   // The same for trainers without a state: `body` begins with resume() or restore_base().
@@ -73,6 +76,7 @@ class TrainingCluster {
 
   std::string directory_;
   TokenParts tokens_;
+  BucketLimits buckets_;
 };
 
 }  // namespace evermoe
