@@ -37,11 +37,19 @@ GroupMessages::GroupMessages(Transport& transport, std::vector<Rank> members,
 
 void GroupMessages::restart(View view) {
   options_.view = view;
-  collective_count_ = 0;
+  message_count_ = 0;
 }
 
-Tag GroupMessages::next_collective_tag() {
-  return {options_.view, options_.group, kCollective | (collective_count_++ & kMessageNameMask)};
+Tag CallTags::tag(size_t message) const {
+  Tag tag = first_;
+  tag.purpose = kCollective | ((tag.purpose + static_cast<uint32_t>(message)) & kMessageNameMask);
+  return tag;
+}
+
+CallTags GroupMessages::next_collective_tags(size_t messages) {
+  const CallTags tags({options_.view, options_.group, kCollective | message_count_});
+  message_count_ = (message_count_ + static_cast<uint32_t>(messages)) & kMessageNameMask;
+  return tags;
 }
 
 Tag GroupMessages::named_tag(uint32_t name) const {

@@ -29,6 +29,16 @@ struct CommunicatorOptions {
 // A message name has so many bits.
 inline constexpr uint32_t kMessageNameMask = (uint32_t{1} << 30) - 1;
 
+// The tags of one collective call.
+class CallTags {
+ public:
+  explicit CallTags(Tag first) : first_(first) {}
+  Tag tag(size_t message) const;
+
+ private:
+  Tag first_;
+};
+
 class GroupMessages {
  public:
   GroupMessages(Transport& transport, std::vector<Rank> members, CommunicatorOptions options);
@@ -41,9 +51,12 @@ class GroupMessages {
   int size() const { return static_cast<int>(members_.size()); }
   Rank rank_of(int index) const { return members_[static_cast<size_t>(index)]; }
 
-  // All messages of one collective call have one tag: between two members their order is fixed by
-  // the algorithm.
-  Tag next_collective_tag();
+  // For a collective call in which a member sends another one message at most.
+  Tag next_collective_tag() { return next_collective_tags(1).tag(0); }
+  // For one in which it sends several: each has its own. If they shared one, a large message that is
+  // withdrawn while it waits for room would leave its place to a small one that was sent behind it.
+  // All members have to ask for the same number.
+  CallTags next_collective_tags(size_t messages);
   // Of messages that are named by their sender and receiver. REQUIRES: name <= kMessageNameMask.
   Tag named_tag(uint32_t name) const;
 
@@ -65,7 +78,7 @@ class GroupMessages {
   CommunicatorOptions options_;
   const int index_;
   IdleWork idle_work_;
-  uint32_t collective_count_ = 0;
+  uint32_t message_count_ = 0;  // of collective calls, modulo kMessageNameMask + 1
 };
 
 // Part i of n parts: the range [begins[i], begins[i + 1]) of the values.

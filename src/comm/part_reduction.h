@@ -21,7 +21,7 @@ template <typename T>
 class PartReduction {
  public:
   static constexpr size_t kChunk = kChunkBytes / sizeof(T);
-  using Receive = std::function<PendingMessage(int from, std::span<std::byte> into)>;
+  using Receive = std::function<PendingMessage(int from, size_t chunk, std::span<std::byte> into)>;
 
   // `own` is what member `index` of `members` brings itself, and `into` where the result goes,
   // which may be the same. At most `window` chunks of each other member are received at a time.
@@ -69,7 +69,8 @@ class PartReduction {
     for (size_t i = 0; i < members_; ++i) {
       if (i == index_) continue;
       const std::span<T> into(place(slot, i), count);
-      receives_[slot].push_back(receive_(static_cast<int>(i), std::as_writable_bytes(into)));
+      receives_[slot].push_back(
+          receive_(static_cast<int>(i), first / chunk_, std::as_writable_bytes(into)));
     }
   }
 

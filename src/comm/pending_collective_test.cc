@@ -141,6 +141,22 @@ TEST_P(PendingCollectiveTest, CallsFailWhenAMemberLeaves) {
   });
 }
 
+// A large message that is withdrawn before the receiver has room for it must not let a small one
+// that was sent behind it take its place.
+TEST_P(PendingCollectiveTest, CallsFailWhenAMemberGivesThemUp) {
+  for (int round = 0; round < 20; ++round) {
+    run_ranks(std::get<0>(GetParam()), members(), [&](Transport& transport) {
+      Communicator world(transport, everybody(members()),
+                         {.view = View(1), .deadline = absl::Seconds(30)});
+      PendingReduction reduction(world, members(), 1'000'003);
+      if (world.index() == members() - 1) return;  // withdraws its call and leaves
+      const absl::Status status = reduction.call.wait();
+      EXPECT_TRUE(!status.ok() ||
+                  reduction.has_bits_of(reduced<float>(members(), 1'000'003, ReduceOp::kSum)));
+    });
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, PendingCollectiveTest, all_transports_and_sizes(), fixture_name);
 
 }  // namespace

@@ -40,23 +40,35 @@ class ReductionUnderWay final : public PendingCollective::Work {
   std::vector<PendingMessage> sends_;
 };
 
-// Calls take(chunk) for the chunks of a part, in order.
+// Calls take(chunk, number) for the chunks of a part, in order.
 template <typename T, typename Take>
 void for_each_chunk(std::span<T> part, const Take& take) {
   constexpr size_t kChunk = PartReduction<std::remove_const_t<T>>::kChunk;
+  size_t number = 0;
   for (size_t first = 0; first < part.size(); first += kChunk) {
-    take(part.subspan(first, std::min(kChunk, part.size() - first)));
+    take(part.subspan(first, std::min(kChunk, part.size() - first)), number++);
   }
 }
 
+// Of the largest part.
 template <typename T>
-std::vector<PendingMessage> send_parts(GroupMessages& group, Tag tag, std::span<const T> values,
-                                       std::span<const int64_t> begins) {
+size_t most_chunks(std::span<const int64_t> begins) {
+  constexpr size_t kChunk = PartReduction<T>::kChunk;
+  int64_t largest = 0;
+  for (size_t i = 0; i + 1 < begins.size(); ++i) {
+    largest = std::max(largest, begins[i + 1] - begins[i]);
+  }
+  return (static_cast<size_t>(largest) + kChunk - 1) / kChunk;
+}
+
+template <typename T>
+std::vector<PendingMessage> send_parts(GroupMessages& group, const CallTags& tags,
+                                       std::span<const T> values, std::span<const int64_t> begins) {
   std::vector<PendingMessage> sends;
   for (int i = 1; i < group.size(); ++i) {
     const int to = (group.index() + i) % group.size();
-    for_each_chunk(part_of(values, begins, to), [&](std::span<const T> chunk) {
-      sends.push_back(group.send(to, tag, std::as_bytes(chunk)));
+    for_each_chunk(part_of(values, begins, to), [&](std::span<const T> chunk, size_t number) {
+      sends.push_back(group.send(to, tags.tag(number), std::as_bytes(chunk)));
     });
   }
   return sends;
@@ -64,11 +76,11 @@ std::vector<PendingMessage> send_parts(GroupMessages& group, Tag tag, std::span<
 
 // The part of member index(): `own` is what it brings itself.
 template <typename T>
-PartReduction<T> reduce_part(GroupMessages& group, Tag tag, std::span<const T> own,
+PartReduction<T> reduce_part(GroupMessages& group, const CallTags& tags, std::span<const T> own,
                              std::span<T> into, ReduceOp op, size_t window) {
   return PartReduction<T>(
-      [&group, tag](int from, std::span<std::byte> place) {
-        return group.receive(from, tag, place);
+      [&group, tags](int from, size_t number, std::span<std::byte> place) {
+        return group.receive(from, tags.tag(number), place);
       },
       group.size(), group.index(), own, into, op, window);
 }
@@ -81,9 +93,9 @@ PendingCollective start_reduction(GroupMessages& group, std::span<const T> value
   CHECK(begins.back() <= static_cast<int64_t>(values.size()));
   const auto own = part_of(values, begins, group.index());
   CHECK(into.size() == own.size());
-  const Tag tag = group.next_collective_tag();
-  auto reduction = reduce_part(group, tag, own, into, op, window);
-  auto sends = send_parts(group, tag, values, begins);
+  const CallTags tags = group.next_collective_tags(most_chunks<T>(begins));
+  auto reduction = reduce_part(group, tags, own, into, op, window);
+  auto sends = send_parts(group, tags, values, begins);
   return PendingCollective(
       std::make_unique<ReductionUnderWay<T>>(std::move(reduction), std::move(sends)));
 }
@@ -133,21 +145,23 @@ template <typename T>
 absl::Status all_reduce_parts(GroupMessages& group, std::span<T> values, ReduceOp op) {
   const std::vector<int64_t> begins = even_begins(values.size(), group.size());
   const std::span<T> own = part_of(values, begins, group.index());
-  const Tag tag = group.next_collective_tag();
-  std::vector<PendingMessage> messages = send_parts<T>(group, tag, values, begins);
-  PartReduction<T> reduction = reduce_part<T>(group, tag, own, own, op, kChunksInFlight);
-  while (!reduction.is_complete()) {
+  const CallTags tags = group.next_collective_tags(most_chunks<T>(begins));
+  const CallTags reduced = group.next_collective_tags(most_chunks<T>(begins));
+  std::vector<PendingMessage> messages = send_parts<T>(group, tags, values, begins);
+  PartReduction<T> reduction = reduce_part<T>(group, tags, own, own, op, kChunksInFlight);
+  for (size_t number = 0; !reduction.is_complete(); ++number) {
     const size_t first = reduction.added();
     RETURN_IF_ERROR(reduction.add_next());
     const auto chunk = std::as_bytes(own.subspan(first, reduction.added() - first));
     for (int i = 1; i < group.size(); ++i) {
-      messages.push_back(group.send((group.index() + i) % group.size(), tag, chunk));
+      messages.push_back(
+          group.send((group.index() + i) % group.size(), reduced.tag(number), chunk));
     }
   }
   for (int i = 1; i < group.size(); ++i) {
     const int from = (group.index() + group.size() - i) % group.size();
-    for_each_chunk(part_of(values, begins, from), [&](std::span<T> chunk) {
-      messages.push_back(group.receive(from, tag, std::as_writable_bytes(chunk)));
+    for_each_chunk(part_of(values, begins, from), [&](std::span<T> chunk, size_t number) {
+      messages.push_back(group.receive(from, reduced.tag(number), std::as_writable_bytes(chunk)));
     });
   }
   std::reverse(messages.begin(), messages.end());  // receives first: sends finish meanwhile
