@@ -45,7 +45,7 @@ StageModel::StageModel(const ModelShape& shape, const Topology& topology, Role r
     const bool expert = spec.kind == OperatorKind::kExpert;
     if (expert && groups.expert_owners[spec.expert] == nullptr) continue;
     const OperatorKind kind = spec.kind;
-    Communicator& owners = expert ? *groups.expert_owners[spec.expert] : *groups.stage;
+    Communicator& owners = expert ? *groups.expert_owners[spec.expert] : *groups.dense_owners;
     if (!expert && kind != OperatorKind::kGate) finish_layer();
     auto state = std::make_unique<OperatorState>(std::move(spec), owners, types);
     switch (kind) {
@@ -107,7 +107,8 @@ at::Tensor StageModel::loss_of(const at::Tensor& x, const at::Tensor& targets, d
 
 MicroBatchGraph StageModel::forward(int64_t batch, const at::Tensor& tokens,
                                     const at::Tensor& input, const at::Tensor& targets,
-                                    double scale, const FiniteProbe* probe) {
+                                    double scale, const FiniteProbe* probe,
+                                    const GradientsAdded& added) {
   MicroBatchGraph graph;
   graph.scale = scale;
   graph.present = batch > 0;
@@ -127,7 +128,16 @@ MicroBatchGraph StageModel::forward(int64_t batch, const at::Tensor& tokens,
   if (probe != nullptr && embedding_ != nullptr && graph.present)
     probe->watch(graph.input, embedding_->spec().name);
   at::Tensor x = graph.input;
+  // Who has the gradient of an operator's input has passed the operator.
+  const auto tell_when_passed = [&](size_t first) {
+    if (added && x.requires_grad()) {
+      x.register_hook([added, first](const at::Tensor& /*gradient*/) { added(first); });
+    }
+  };
+  size_t operators = embedding_ != nullptr ? 1 : 0;
   for (const auto& block : blocks_) {
+    tell_when_passed(operators);
+    operators += block->operators().size();
     BlockResult result = block->forward(x, batch, probe);
     x = result.output;
     graph.load_imbalance += result.load_imbalance;
@@ -139,6 +149,7 @@ MicroBatchGraph StageModel::forward(int64_t batch, const at::Tensor& tokens,
                                : result.auxiliary_loss;
   }
   graph.output = x;
+  if (head_ != nullptr) tell_when_passed(operators);
   if (head_ != nullptr && graph.present) {
     // The last rows, if not all count.
     const int64_t counted = targets.numel();

@@ -2,6 +2,7 @@
 // output, backward to its input. Knows nothing of the pipeline's order or of other stages.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,9 +33,12 @@ struct MicroBatchGraph {
   ExpertLoads loads;          // one gate's experts after the other's, in the order of layers
 };
 
-// What a stage group shares: its communicator and those of replicated experts.
+// What a stage group shares: its communicator, in which tokens travel, and those in which the owners
+// of operators exchange gradients and weights, tokens or not.
 struct StageGroups {
   Communicator* stage = nullptr;
+  // Of all operators but experts: the whole stage.
+  Communicator* dense_owners = nullptr;
   // The owners of an expert on this lane, by expert; only for hosted experts.
   std::vector<Communicator*> expert_owners;
 };
@@ -42,6 +46,10 @@ struct StageGroups {
 // Every operator of a stage in canonical order, whichever lanes hold it.
 std::vector<OperatorSpec> operators_of_stage(const ModelShape& shape, const Topology& topology,
                                              int stage);
+
+// The backward pass adds no more gradients to the operators from number `first` on (in the order of
+// StageModel::operators()), but for those that it has put off.
+using GradientsAdded = std::function<void(size_t first)>;
 
 class StageModel {
  public:
@@ -61,9 +69,11 @@ class StageModel {
   // `input` undefined; others: `input` from the stage before. Last stage: `targets` of the last
   // targets.numel() rows, the only ones whose loss counts. An absent micro-batch has batch 0.
   // Gradients are those of `scale` * (loss + auxiliary losses). `probe` looks on; null: nobody
-  // does. Communicates (all-to-all), so throws StatusError.
+  // does. `added` is called within this micro-batch's backward pass, from behind; null: nobody
+  // asks. Communicates (all-to-all), so throws StatusError.
   MicroBatchGraph forward(int64_t batch, const at::Tensor& tokens, const at::Tensor& input,
-                          const at::Tensor& targets, double scale, const FiniteProbe* probe);
+                          const at::Tensor& targets, double scale, const FiniteProbe* probe,
+                          const GradientsAdded& added = nullptr);
 
   // Adds weight gradients, as far as forward() has not done so already (head), and returns the
   // gradient of the input (undefined on the first stage). `output_gradient` comes from the stage

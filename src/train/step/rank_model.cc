@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/fault_point.h"
 #include "config/job_topology.h"
+#include "train/state/gradient_reduction.h"
 #include "train/state/optimizer.h"
 
 namespace evermoe {
@@ -55,6 +56,7 @@ StageGroups RankModel::join_groups(const ExpertPlacement& placement,
                                           CommunicatorOptions{environment.view, number, deadline});
   };
   stage_group_ = join(group++, stage_ranks);
+  dense_group_ = join(group++, stage_ranks);
   // One communicator per distinct set of lanes, numbered in the order of the sets, so that the
   // members of each agree on its number without talking.
   std::map<std::vector<int>, Communicator*> by_lanes;
@@ -69,7 +71,7 @@ StageGroups RankModel::join_groups(const ExpertPlacement& placement,
     communicator = expert_groups_.back().get();
   }
   CHECK(kStageGroups.contains(group)) << "too many groups of experts";
-  StageGroups groups{stage_group_.get(), {}};
+  StageGroups groups{stage_group_.get(), dense_group_.get(), {}};
   for (int expert = 0; expert < placement.experts(); ++expert) {
     groups.expert_owners.push_back(by_lanes[placement.lanes_of(expert)]);
   }
@@ -97,6 +99,7 @@ absl::StatusOr<std::unique_ptr<RankModel>> RankModel::create(const JobConfig& co
 
 void RankModel::join(View view) {
   stage_group_->restart(view);
+  dense_group_->restart(view);
   for (const auto& group : expert_groups_) group->restart(view);
 }
 
@@ -108,8 +111,12 @@ absl::StatusOr<StepFindings> RankModel::accumulate_gradients(const TrainingPosit
     for (OperatorState* state : operators_) {
       if (!state->is_frozen()) state->clear_gradients();
     }
-    findings = runner_->run_step(position.step, position.loss_scale, probes, boundary);
-    RETURN_IF_ERROR(reduce_gradients());
+    GradientReduction reduction(operators_, deferred_, buckets_);
+    findings = runner_->run_step(position.step, position.loss_scale, probes, boundary,
+                                 [&](size_t first) { reduction.add_up_to(first); });
+    reduction.run_deferred();
+    fault_point("step/accumulated");
+    RETURN_IF_ERROR(reduction.finish());
     findings.gradient_square_sum = gradient_square_sum(operators_);
     return absl::OkStatus();
   }));
@@ -121,24 +128,6 @@ absl::StatusOr<StepFindings> RankModel::accumulate_gradients(const TrainingPosit
         std::min(findings.non_finite, first_non_finite(NonFinitePhase::kWeightGradient, gradients));
   }
   return findings;
-}
-
-// While the last gradients are still being computed. They become complete in the order of the
-// backward pass, about.
-absl::Status RankModel::reduce_gradients() {
-  const std::vector<OperatorState*> backward(operators_.rbegin(), operators_.rend());
-  BucketedExchange reduction(BucketedExchange::Kind::kReduceGradients, backward, buckets_);
-  const auto go_on = [&] {
-    while (reduction.ready() < backward.size() &&
-           !backward[reduction.ready()]->has_deferred_gradients()) {
-      reduction.add_ready();
-    }
-    reduction.advance();
-  };
-  go_on();
-  while (deferred_.run_one()) go_on();
-  fault_point("step/accumulated");
-  return reduction.finish();
 }
 
 int64_t RankModel::non_finite_state() const {

@@ -75,7 +75,6 @@ class RankModel {
   int64_t first_non_finite(NonFinitePhase phase, const TensorsOf& tensors_of) const;
   RankModel(const JobConfig& config, const TrainerEnvironment& environment, absl::Duration deadline,
             const BucketLimits& buckets);
-  absl::Status reduce_gradients();
   StageGroups join_groups(const ExpertPlacement& placement, const TrainerEnvironment& environment,
                           absl::Duration deadline);
 
@@ -85,7 +84,8 @@ class RankModel {
   const Role role_;
   const StateTypes types_;
   DeferredGradients deferred_;
-  std::unique_ptr<Communicator> stage_group_;
+  std::unique_ptr<Communicator> stage_group_;  // of tokens
+  std::unique_ptr<Communicator> dense_group_;  // of gradients and weights, the same members
   std::vector<std::unique_ptr<Communicator>> expert_groups_;
   std::unique_ptr<BatchReader> batches_;
   std::unique_ptr<StageModel> model_;

@@ -96,8 +96,8 @@ at::Tensor StageRunner::receive(int stage, BoundaryDirection direction, MicroBat
 
 MicroBatchGraph StageRunner::forward(Phase phase, Step step, std::optional<MicroBatch> micro_batch,
                                      double scale, bool probes, Boundary& boundary,
-                                     int64_t first_number) {
-  if (!micro_batch) return model_.forward(0, {}, {}, {}, scale, nullptr);
+                                     int64_t first_number, const GradientsAdded& added) {
+  if (!micro_batch) return model_.forward(0, {}, {}, {}, scale, nullptr, added);
   const FiniteProbe probe(non_finite_, *micro_batch);
   const MicroBatch number(static_cast<int32_t>(first_number + micro_batch->value));
   const MicroBatchTokens tokens = tokens_of(phase, step, number);
@@ -107,7 +107,7 @@ MicroBatchGraph StageRunner::forward(Phase phase, Step step, std::optional<Micro
     input =
         receive(role_.stage - 1, BoundaryDirection::kActivation, *micro_batch, sequences, boundary);
   MicroBatchGraph graph = model_.forward(sequences, tokens.inputs, input, tokens.targets, scale,
-                                         probes ? &probe : nullptr);
+                                         probes ? &probe : nullptr, added);
   if (!last())
     send(role_.stage + 1, BoundaryDirection::kActivation, *micro_batch, graph.output, boundary);
   return graph;
@@ -129,7 +129,8 @@ void StageRunner::backward(std::optional<MicroBatch> micro_batch, MicroBatchGrap
     send(role_.stage - 1, BoundaryDirection::kGradient, *micro_batch, input_gradient, boundary);
 }
 
-StepFindings StageRunner::run_step(Step step, double loss_scale, bool probes, Boundary& boundary) {
+StepFindings StageRunner::run_step(Step step, double loss_scale, bool probes, Boundary& boundary,
+                                   const GradientsAdded& added) {
   StepFindings findings;
   non_finite_.clear();
   expert_loads_ = {};
@@ -143,7 +144,9 @@ StepFindings StageRunner::run_step(Step step, double loss_scale, bool probes, Bo
         micro_batch_of(operation.round, train_.micro_batches);
     if (operation.kind == RoundOperation::Kind::kForward) {
       fault_point("step/forward");
-      held.push_back(forward(Phase::kTraining, step, micro_batch, scale, probes, boundary));
+      const bool is_last = operation.round == order_.back().round;
+      held.push_back(forward(Phase::kTraining, step, micro_batch, scale, probes, boundary,
+                             /*first_number=*/0, is_last ? added : nullptr));
       const MicroBatchGraph& graph = held.back();
       add(graph.loads,
           expert_loads_);  // zeros if absent, so that a lane without micro-batches has as many

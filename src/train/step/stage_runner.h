@@ -26,8 +26,9 @@ class StageRunner {
 
   // Accumulates the gradients of the step that starts from `step`, each micro-batch's loss weighted
   // with loss_scale / micro_batches. `probes`: looks for the first number that is not finite.
-  // Throws StatusError.
-  StepFindings run_step(Step step, double loss_scale, bool probes, Boundary& boundary);
+  // `added` is called within the last backward pass. Throws StatusError.
+  StepFindings run_step(Step step, double loss_scale, bool probes, Boundary& boundary,
+                        const GradientsAdded& added);
   // What this lane's micro-batches of the last run_step() chose, added in their order.
   const ExpertLoads& expert_loads() const { return expert_loads_; }
 
@@ -48,7 +49,8 @@ class StageRunner {
 
   // Tokens are those of micro-batch `first_number` + `micro_batch`.
   MicroBatchGraph forward(Phase phase, Step step, std::optional<MicroBatch> micro_batch,
-                          double scale, bool probes, Boundary& boundary, int64_t first_number = 0);
+                          double scale, bool probes, Boundary& boundary, int64_t first_number = 0,
+                          const GradientsAdded& added = nullptr);
   void backward(std::optional<MicroBatch> micro_batch, MicroBatchGraph graph, Boundary& boundary);
 
   // The lane of `stage` that runs this micro-batch.

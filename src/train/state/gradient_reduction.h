@@ -1,0 +1,38 @@
+// Sums the gradients of a step over the operators' owners while its last backward pass is still
+// running.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "train/layers/deferred_gradients.h"
+#include "train/state/bucketed_exchange.h"
+
+namespace evermoe {
+
+// Threads: the training thread only.
+class GradientReduction {
+ public:
+  // Operators in the model's order. All must outlive the reduction.
+  GradientReduction(const std::vector<OperatorState*>& operators, DeferredGradients& deferred,
+                    const BucketLimits& limits);
+
+  // Nothing more is added to the operators from number `first` on but what is put off: sums those
+  // of which nothing is. Does not wait; errors come with finish().
+  void add_up_to(size_t first);
+  // Nothing more is added to any operator: computes all that is put off.
+  void run_deferred();
+  // Waits until every shard_gradient() is the sum over its owners. After run_deferred().
+  absl::Status finish() { return exchange_.finish(); }
+
+ private:
+  void go_on();
+
+  const std::vector<OperatorState*> backward_;  // from the last operator to the first
+  DeferredGradients& deferred_;
+  BucketedExchange exchange_;
+  size_t added_ = 0;  // of backward_
+};
+
+}  // namespace evermoe

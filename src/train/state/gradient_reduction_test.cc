@@ -1,0 +1,95 @@
+// Gradients are summed as soon as nothing more is added to them, and not before.
+#include "train/state/gradient_reduction.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "comm/in_process/in_process_transport.h"
+#include "recovery/stage_trainer.h"
+
+namespace evermoe {
+namespace {
+
+constexpr int kOperators = 4;
+const BucketLimits kEachAlone{1, int64_t{1} << 40};
+
+// Operators whose gradients are all `index` + 1 where a rank has computed them.
+struct ReducingRank {
+  explicit ReducingRank(Transport& transport)
+      : group(transport, {Rank(0), Rank(1)}, {View(1), kFirstStageGroup, absl::Seconds(5)}),
+        others(transport, {Rank(0), Rank(1)}, {View(1), kFirstStageGroup + 1, absl::Seconds(30)}) {
+    for (int i = 0; i < kOperators; ++i) {
+      OperatorSpec spec;
+      spec.name = absl::StrCat("operator.", i);
+      spec.parameters.push_back({.name = "matrix", .shape = {1000}, .decayed = true});
+      spec.layout();
+      owned.push_back(std::make_unique<OperatorState>(std::move(spec), group, StateTypes{}));
+      owned.back()->defer_gradients(deferred);
+      owned.back()->gradient().fill_(group.index() + 1);
+      operators.push_back(owned.back().get());
+    }
+  }
+  bool is_sum(int i) {
+    const at::Tensor shard = operators[static_cast<size_t>(i)]->shard_gradient();
+    return at::equal(shard, at::full_like(shard, 3));
+  }
+
+  Communicator group;
+  Communicator others;  // for what is no gradient
+  DeferredGradients deferred{1 << 20};
+  std::vector<std::unique_ptr<OperatorState>> owned;
+  std::vector<OperatorState*> operators;
+};
+
+void run_two(const std::function<void(ReducingRank&)>& body) {
+  InProcessCluster cluster(2, {.seed = 5});
+  cluster.run([&](Rank, Transport& transport) {
+    at::set_num_threads(1);
+    ReducingRank rank(transport);
+    body(rank);
+    transport.close();
+  });
+}
+
+TEST(GradientReductionTest, OperatorsBehindAreSummedWhileThoseBeforeAreComputed) {
+  run_two([](ReducingRank& rank) {
+    GradientReduction reduction(rank.operators, rank.deferred, kEachAlone);
+    const absl::Time deadline = absl::Now() + absl::Seconds(30);
+    while (!rank.is_sum(2) && absl::Now() < deadline) {
+      reduction.add_up_to(2);
+      std::this_thread::yield();
+    }
+    EXPECT_TRUE(rank.is_sum(2) && rank.is_sum(3));
+    ASSERT_TRUE(rank.others.barrier().ok());
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_FALSE(rank.is_sum(i));
+      rank.operators[static_cast<size_t>(i)]->gradient().fill_(rank.group.index() + 1);
+    }
+    ASSERT_TRUE(rank.others.barrier().ok());
+    reduction.run_deferred();
+    ASSERT_TRUE(reduction.finish().ok());
+    for (int i = 0; i < kOperators; ++i) EXPECT_TRUE(rank.is_sum(i)) << i;
+  });
+}
+
+TEST(GradientReductionTest, GradientsThatArePutOffAreComputedFirst) {
+  run_two([](ReducingRank& rank) {
+    OperatorState* const last = rank.operators[kOperators - 1];
+    last->gradient().zero_();
+    GradientReduction reduction(rank.operators, rank.deferred, kEachAlone);
+    last->parameter("matrix").deferred->add(
+        1, [&] { last->gradient().fill_(rank.group.index() + 1); });
+    reduction.add_up_to(0);  // nothing is summed: all wait for the last
+    EXPECT_FALSE(rank.is_sum(0));
+    reduction.run_deferred();
+    ASSERT_TRUE(reduction.finish().ok());
+    for (int i = 0; i < kOperators; ++i) EXPECT_TRUE(rank.is_sum(i)) << i;
+  });
+}
+
+}  // namespace
+}  // namespace evermoe
