@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/mutex.h"
 
 namespace evermoe {
 namespace {
@@ -139,13 +139,13 @@ SimulatedFault random_fault(Draws& draws, const SimulatedShape& shape,
 
 // Undisturbed digests by shape: thousands of schedules share a few.
 std::string undisturbed_digest(SimulatedShape shape) {
-  static std::mutex mutex;
-  static std::map<std::string, std::string> known;
+  static Mutex mutex;
+  static std::map<std::string, std::string> known ABSL_GUARDED_BY(mutex);
   const std::string key =
       absl::StrCat(absl::StrJoin(shape.lanes, ","), "|", shape.model.seed, "|", shape.model.steps,
                    "|", shape.model.micro_batches, "|", shape.model.evaluate_every, "|",
                    shape.model.evaluation_batches, "|", shape.model.save_every);
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   const auto found = known.find(key);
   if (found != known.end()) return found->second;
   shape.nodes = 1;
