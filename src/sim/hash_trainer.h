@@ -9,10 +9,7 @@
 // microseconds.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,38 +19,11 @@
 #include "parallel/pipeline_schedule.h"
 #include "parallel/topology.h"
 #include "recovery/stage_trainer.h"
+#include "sim/hash_model.h"
+#include "sim/hash_pass.h"
+#include "sim/simulated_disk.h"
 
 namespace evermoe {
-
-struct HashModelOptions {
-  uint64_t seed = 1;
-  int64_t steps = 12;
-  int micro_batches = 4;
-  int layers_per_stage = 1;
-  int experts = 4;                 // of every layer
-  int64_t evaluate_every = 0;      // steps; 0: never
-  int64_t evaluation_batches = 1;  // of micro_batches each
-  int64_t save_every = 0;          // steps; 0: only at the end
-  int skip_one_in = 5;             // verdicts that skip the update; 0: none
-};
-
-// The durable store of a simulated job: survives every process.
-class SimulatedDisk {
- public:
-  void write(Step step, Rank rank, std::vector<std::byte> state) {
-    files_[step][rank] = std::move(state);
-  }
-  // The newest step that all ranks have written; Step(-1).
-  Step newest(int world_size) const;
-  const std::vector<std::byte>& read(Step step, Rank rank) const {
-    return files_.at(step).at(rank);
-  }
-  // Retention that keeps nothing but what a job must have.
-  void remove_before(Step step) { files_.erase(files_.begin(), files_.lower_bound(step)); }
-
- private:
-  std::map<Step, std::map<Rank, std::vector<std::byte>>> files_;
-};
 
 class HashTrainer final : public StageTrainer {
  public:
@@ -61,17 +31,23 @@ class HashTrainer final : public StageTrainer {
   HashTrainer(const Topology& topology, Transport& transport, SimulatedDisk& disk,
               const HashModelOptions& options);
 
-  const std::vector<StageOperator>& operators() const override { return inventory_; }
-  void join_stage(View epoch) override;
+  const std::vector<StageOperator>& operators() const override { return model_.inventory(); }
+  void join_stage(View epoch) override { stage_group_.restart(epoch); }
   absl::StatusOr<std::string> resume(Communicator& world) override;
   absl::Status restore_base(Step base) override;
   void forget_base() override;
   void capture(int operator_index, SnapshotKind kind, int64_t offset,
-               std::span<std::byte> into) const override;
+               std::span<std::byte> into) const override {
+    model_.capture(operator_index, kind, offset, into);
+  }
   void restore(int operator_index, SnapshotKind kind, int64_t offset,
-               std::span<const std::byte> from) override;
-  absl::Status complete_restore(const std::vector<int>& operator_indices) override;
-  Step step() const override { return Step(position_.step); }
+               std::span<const std::byte> from) override {
+    model_.restore(operator_index, kind, offset, from);
+  }
+  absl::Status complete_restore(const std::vector<int>& operator_indices) override {
+    return gather(operator_indices);
+  }
+  Step step() const override { return Step(model_.position().step); }
   RecordBytes position() const override;
   absl::Status set_position(const RecordBytes& position) override;
   absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary) override;
@@ -84,68 +60,24 @@ class HashTrainer final : public StageTrainer {
   void apply_evaluation(const Findings& combined) override;
   bool is_saved(Step step) const override;
   absl::Status save() override;
-  bool is_finished() const override { return position_.step >= options_.steps; }
+  bool is_finished() const override { return model_.position().step >= options_.steps; }
   absl::StatusOr<Findings> close() override;
   bool is_closed(const Findings& combined) override;
 
   // Of this rank's whole state: every shard and the position.
   Fingerprint digest() const;
-  int64_t samples() const { return position_.samples; }
+  int64_t samples() const { return model_.position().samples; }
 
  private:
-  struct Shard {
-    uint64_t master = 0, first_moment = 0, second_moment = 0;
-  };
-  struct Position {
-    int64_t step = 0;
-    int64_t samples = 0;
-    int64_t updates = 0;
-    uint64_t history = 0;     // of every verdict
-    uint64_t validation = 0;  // of every evaluation
-  };
-  enum class Part { kBlock, kGate, kExpert };
-  struct Operator {
-    Part part = Part::kBlock;
-    int layer = 0;
-    int expert = -1;
-    bool is_mine = true;  // this lane owns a shard
-    Shard shard;
-    std::vector<uint64_t> compute;  // whole: one word per owner
-    uint64_t gradient = 0;
-  };
-  // What the forward of a micro-batch leaves for its backward.
-  struct Graph {
-    bool is_real = false;
-    std::vector<uint64_t> layer_inputs;
-    std::vector<int> gate_choices;
-    uint64_t output = 0;
-  };
-  using Message = std::array<uint64_t, 8>;
-
-  static uint64_t cast(uint64_t master);  // the compute weight of a master weight
-  uint64_t weights_of(const Operator& op) const;
-  int index_of(Part part, int layer, int expert) const;
-  void initialise();
-  std::vector<std::byte> whole_state() const;
-  absl::Status load(std::span<const std::byte> state);
-  absl::Status gather(const std::vector<int>& operator_indices);
-
+  std::optional<int> micro_batch_of(int round) const;
   // Tells the boundary what this operation will receive, if anything.
   void expect(const RoundOperation& operation, Boundary& boundary);
-  absl::StatusOr<uint64_t> receive(int stage, BoundaryDirection direction, int micro_batch,
-                                   Boundary& boundary);
-  absl::Status send(int stage, BoundaryDirection direction, int micro_batch, uint64_t value,
-                    Boundary& boundary);
-  // Sends one word to every lane and gets one from each.
-  absl::StatusOr<std::vector<uint64_t>> exchange(const std::vector<uint64_t>& words);
-  // `sample`: what the first stage reads.
-  absl::StatusOr<Graph> forward(uint64_t sample, std::optional<int> micro_batch,
-                                Boundary& boundary);
-  absl::Status backward(const Graph& graph, std::optional<int> micro_batch,
-                        const ActiveOperators& active, Boundary& boundary);
-  std::optional<int> micro_batch_of(int round) const;
+  // Runs the operations of a step; returns the sum of its losses.
+  absl::StatusOr<uint64_t> run_rounds(const ActiveOperators& active, Boundary& boundary);
   absl::Status reduce_gradients(const ActiveOperators& active);
-  void count_choices(const Graph& graph);
+  void count_choices(const HashPass::Graph& graph);
+  // Compute weights of these operators, from their owners.
+  absl::Status gather(const std::vector<int>& operator_indices);
 
   const Topology& topology_;
   Transport& transport_;
@@ -155,11 +87,9 @@ class HashTrainer final : public StageTrainer {
   const int lanes_;
   Communicator stage_group_;
   std::vector<RoundOperation> order_;
-  std::map<std::pair<BoundaryDirection, int>, std::shared_ptr<Message>>
-      expected_;  // by micro-batch
-  std::vector<Operator> operators_;
-  std::vector<StageOperator> inventory_;
-  Position position_;
+  HashModel model_;
+  HashBoundary neighbours_;
+  HashPass pass_;
   ExpertLoads expert_loads_;
   int64_t saved_ = -1;
 };
