@@ -1,6 +1,6 @@
 // What stands between the streams of a controller and its core, in a language of its own: node n
 // attaches on stream n + 1, times are seconds, and what is sent is one line of text.
-#include "control/controller/controller_relay.h"
+#include "control/controller/relay/controller_relay.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
