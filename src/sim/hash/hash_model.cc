@@ -1,10 +1,10 @@
-#include "sim/hash_model.h"
+#include "sim/hash/hash_model.h"
 
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "sim/hash_mix.h"
+#include "sim/hash/hash_mix.h"
 
 namespace evermoe {
 namespace {

@@ -1,9 +1,9 @@
-#include "sim/hash_pass.h"
+#include "sim/hash/hash_pass.h"
 
 #include <span>
 
 #include "base/error.h"
-#include "sim/hash_mix.h"
+#include "sim/hash/hash_mix.h"
 
 namespace evermoe {
 namespace {

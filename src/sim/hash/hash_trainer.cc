@@ -1,4 +1,4 @@
-#include "sim/hash_trainer.h"
+#include "sim/hash/hash_trainer.h"
 
 #include <cstring>
 #include <deque>
@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/fault_point.h"
-#include "sim/hash_mix.h"
+#include "sim/hash/hash_mix.h"
 
 namespace evermoe {
 namespace {

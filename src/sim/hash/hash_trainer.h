@@ -19,8 +19,8 @@
 #include "parallel/pipeline_schedule.h"
 #include "parallel/topology.h"
 #include "recovery/stage_trainer.h"
-#include "sim/hash_model.h"
-#include "sim/hash_pass.h"
+#include "sim/hash/hash_model.h"
+#include "sim/hash/hash_pass.h"
 #include "sim/simulated_disk.h"
 
 namespace evermoe {

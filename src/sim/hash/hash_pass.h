@@ -15,8 +15,8 @@
 #include "absl/status/statusor.h"
 #include "comm/communicator.h"
 #include "parallel/topology.h"
-#include "sim/hash_boundary.h"
-#include "sim/hash_model.h"
+#include "sim/hash/hash_boundary.h"
+#include "sim/hash/hash_model.h"
 
 namespace evermoe {
 
