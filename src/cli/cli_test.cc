@@ -7,7 +7,6 @@
 #include <sstream>
 
 #include "cli/run_binary_testing.h"
-#include "data/folder_testing.h"
 
 namespace evermoe {
 namespace {
@@ -20,23 +19,7 @@ using ::testing::StartsWith;
 
 using Result = BinaryResult;
 
-class CliTest : public testing::Test {
- protected:
-  Result run(const std::vector<std::string>& arguments) {
-    return run_binary(arguments, folder_.root());
-  }
-
-  // Expects bad input: exit code 2, nothing on stdout; the line on stderr, with "D" for the folder.
-  std::string refusal(const std::vector<std::string>& arguments) {
-    const Result result = run(arguments);
-    EXPECT_EQ(result.code, 2);
-    EXPECT_EQ(result.out, "");
-    EXPECT_EQ(std::count(result.error.begin(), result.error.end(), '\n'), 1) << result.error;
-    return without_folder(result.error.substr(0, result.error.find('\n')), folder_.root());
-  }
-
-  TestFolder folder_;
-};
+class CliTest : public BinaryTest {};
 
 const std::string kTiny = EVERMOE_SOURCE_DIR "/configs/tiny.toml";
 

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "data/folder_testing.h"
 #include "env/files.h"
 #include "env/process.h"
 
@@ -45,5 +47,31 @@ inline BinaryResult run_binary(const std::vector<std::string>& arguments,
   return {status->code, read_file(real_files(), out, kOutputBytesMax).value(),
           read_file(real_files(), error, kOutputBytesMax).value()};
 }
+
+// Runs it in a folder of the test's own.
+class BinaryTest : public testing::Test {
+ protected:
+  BinaryResult run(const std::vector<std::string>& arguments) {
+    return run_binary(arguments, folder_.root());
+  }
+
+  // Expects success. Returns what it prints.
+  std::string printed(const std::vector<std::string>& arguments) {
+    const BinaryResult result = run(arguments);
+    EXPECT_EQ(result.code, 0) << result.error;
+    return result.out;
+  }
+
+  // Expects bad input: exit code 2, nothing on stdout; the line on stderr, with "D" for the folder.
+  std::string refusal(const std::vector<std::string>& arguments) {
+    const BinaryResult result = run(arguments);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_EQ(result.out, "");
+    EXPECT_EQ(std::count(result.error.begin(), result.error.end(), '\n'), 1) << result.error;
+    return without_folder(result.error.substr(0, result.error.find('\n')), folder_.root());
+  }
+
+  TestFolder folder_;
+};
 
 }  // namespace evermoe

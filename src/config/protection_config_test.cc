@@ -2,29 +2,22 @@
 #include <gtest/gtest.h>
 
 #include "config/key_builders.h"
+#include "config/parse_config_testing.h"
 
 namespace evermoe {
 namespace {
 
 using ::testing::HasSubstr;
-using Settings = std::vector<std::string>;
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kGiB = int64_t{1} << 30;
 
-JobConfig parsed(const std::string& text, const Settings& settings = {}) {
-  const absl::StatusOr<JobConfig> config = parse_config(text, "job.toml", "/jobs", settings);
-  EXPECT_TRUE(config.ok()) << config.status();
-  return config.ok() ? *config : JobConfig{};
-}
-
 // What the one setting is refused with, without the place.
 std::string setting_error(const std::string& setting) {
-  const absl::Status status = parse_config("", "job.toml", "/jobs", {setting}).status();
-  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   const std::string place = "--set " + setting + ": ";
-  EXPECT_EQ(status.message().substr(0, place.size()), place);
-  return std::string(status.message().substr(std::min(place.size(), status.message().size())));
+  const std::string error = error_of("", {setting});
+  EXPECT_EQ(error.substr(0, place.size()), place);
+  return error.substr(std::min(place.size(), error.size()));
 }
 
 constexpr char kEveryKey[] = R"(

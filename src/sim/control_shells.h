@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "control/agent/agent_core.h"
-#include "control/controller/controller_relay.h"
+#include "control/controller/relay/controller_relay.h"
 #include "sim/control_network.h"
 
 namespace evermoe {

@@ -1,10 +1,11 @@
-// Random faults from a seed, and what must be true after a run that suffered them.
+// Random jobs and faults from a seed.
 #pragma once
 
-#include <string>
+#include <cstdint>
 #include <vector>
 
-#include "sim/simulated_job.h"
+#include "sim/simulated_fault.h"
+#include "sim/simulated_shape.h"
 
 namespace evermoe {
 
@@ -29,21 +30,5 @@ struct RandomSchedule {
 
 // A function of its arguments alone.
 RandomSchedule random_schedule(uint64_t seed, const ScheduleOptions& options);
-
-struct ScheduleResult {
-  uint64_t seed = 0;
-  bool passed = false;
-  std::string problem;  // one line; empty if passed
-  SimulatedOutcome outcome;
-  std::vector<std::string> faults;
-  std::string transcript() const;  // for people
-};
-
-// Runs the schedule and the undisturbed job of the same shape, and checks: the same digest, or a
-// restart or refusal that the loss of all copies justifies; every sample exactly once; the memory
-// limits kept; the end within a minute of simulated time; no more than one process of a role acts
-// in a view, and all by one plan; queues of the control plane within a limit; after one failure
-// only the failed stage runs steps again, at most 2 W.
-ScheduleResult run_schedule(uint64_t seed, const ScheduleOptions& options);
 
 }  // namespace evermoe

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "base/log.h"
-#include "sim/random_schedule.h"
+#include "sim/schedule_run.h"
 
 namespace evermoe {
 namespace {

@@ -18,7 +18,7 @@
 
 #include "comm/simulated/simulated_network.h"
 #include "sim/control_plane.h"
-#include "sim/hash_trainer.h"
+#include "sim/hash/hash_trainer.h"
 #include "sim/simulated_fault.h"
 #include "sim/simulated_faults.h"
 #include "sim/simulated_shape.h"

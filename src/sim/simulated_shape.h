@@ -9,7 +9,7 @@
 #include "comm/simulated/simulated_network.h"
 #include "recovery/member/member.h"
 #include "sim/control_plane.h"
-#include "sim/hash_trainer.h"
+#include "sim/hash/hash_trainer.h"
 
 namespace evermoe {
 

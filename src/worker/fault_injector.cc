@@ -64,7 +64,7 @@ void FaultInjector::on_point(const char* point) {
   if (std::strcmp(point, "step/forward") == 0) step_under_way_ = actions_.step().value + 1;
   std::vector<Fault> due;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     due = trigger_.on_point(point, Step(step_under_way_), actions_.recovery());
     for (const Fault& fault : timed_.due(absl::ToDoubleSeconds(clock_.now() - options_.job_began)))
       due.push_back(fault);

@@ -5,13 +5,13 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "env/clock.h"
 #include "faults/fault_script.h"
 #include "faults/fault_trigger.h"
@@ -56,9 +56,10 @@ class FaultInjector {
   const FaultInjectorOptions options_;
   const FaultActions actions_;
   std::atomic<int64_t> step_under_way_ = 0;
-  std::mutex mutex_;  // guards what follows
-  FaultTrigger trigger_;
-  TimedFaults timed_;  // of this role, of the kinds that a worker must see to
+  Mutex mutex_;
+  FaultTrigger trigger_ ABSL_GUARDED_BY(mutex_);
+  // Of this role, of the kinds that a worker must see to.
+  TimedFaults timed_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace evermoe

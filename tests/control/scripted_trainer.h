@@ -22,7 +22,7 @@
 #include "base/error.h"
 #include "env/clock.h"
 #include "env/files.h"
-#include "sim/hash_trainer.h"
+#include "sim/hash/hash_trainer.h"
 
 namespace evermoe {
 

@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "cli/commands/commands.h"
 #include "env/clock.h"
-#include "sim/random_schedule.h"
+#include "sim/schedule_run.h"
 
 namespace evermoe {
 namespace {

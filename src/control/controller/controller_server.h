@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "control/controller/controller_relay.h"
+#include "control/controller/relay/controller_relay.h"
 #include "control/wire/control_listener.h"
 #include "control/wire/mailbox.h"
 #include "env/clock.h"

@@ -20,7 +20,7 @@ ControlClient::~ControlClient() {
   stop_beating();
   std::unique_ptr<ControlCall> call;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     call = std::move(call_);
   }
   call.reset();  // not under the lock: it waits for events that may want it
@@ -28,7 +28,7 @@ ControlClient::~ControlClient() {
 
 void ControlClient::stop_beating() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   stopping_changed_.notify_all();
@@ -39,14 +39,13 @@ void ControlClient::attach(ControlHandlers handlers, absl::Duration heartbeat) {
   handlers_ = std::move(handlers);
   is_member_ = true;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     CHECK(call_ == nullptr) << "attached already";
     open_line();
   }
   heart_ = std::thread([this, heartbeat] { beat(heartbeat); });
 }
 
-// REQUIRES: mutex_ is held: events of the call wait until it is there.
 void ControlClient::open_line() {
   call_.reset(new ControlCall(options_.agent, StreamNumber(1), *this));
   put(WorkerHello{::getpid()});
@@ -54,7 +53,7 @@ void ControlClient::open_line() {
 
 void ControlClient::report(WorkerReport report) {
   report.rank = options_.rank;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (call_ == nullptr && !stopping_) open_line();
   put(std::move(report));
 }
@@ -63,20 +62,19 @@ void ControlClient::close() {
   stop_beating();
   std::unique_ptr<ControlCall> call;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     call = std::move(call_);
   }
   if (call != nullptr) (void)call->finish(kFarewellMax);
 }
 
-// REQUIRES: mutex_ is held.
 void ControlClient::put(ControlMessage message) {
   if (call_ == nullptr) return;
   CHECK(call_->send({0, std::move(message)})) << "the agent does not read what it is sent";
 }
 
 void ControlClient::send(MemberMessage message) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   put(MemberSaid{options_.rank, options_.since, std::move(message)});
 }
 
@@ -89,7 +87,7 @@ void ControlClient::on_envelope(StreamNumber, Envelope envelope) {
 
 void ControlClient::register_member() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     MemberJoined joined = handlers_.describe();
     joined.rank = options_.rank;
     joined.since = options_.since;
@@ -103,11 +101,11 @@ void ControlClient::on_broken(StreamNumber, const std::string& why) {
 }
 
 void ControlClient::beat(absl::Duration heartbeat) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stopping_) {
     put(MemberAlive{options_.rank, options_.since, handlers_.entered()});
-    stopping_changed_.wait_for(lock, absl::ToChronoMicroseconds(heartbeat),
-                               [this] { return stopping_; });
+    stopping_changed_.wait_for(
+        lock, heartbeat, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; });
   }
 }
 

@@ -9,13 +9,12 @@
 // alive.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
+#include "base/mutex.h"
 #include "control/wire/control_call.h"
 #include "control/wire/control_messages.h"
 
@@ -65,17 +64,18 @@ class ControlClient final : public ControlLink, private StreamEvents {
   void register_member();
   void beat(absl::Duration heartbeat);
   void stop_beating();
-  void open_line();
-  void put(ControlMessage message);
+  // Events of the call wait until it is there.
+  void open_line() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void put(ControlMessage message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const ControlClientOptions options_;
   bool is_member_ = false;  // attached: as handlers_ constant once the line is open
   ControlHandlers handlers_;
 
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable stopping_changed_;
-  bool stopping_ = false;
-  std::unique_ptr<ControlCall> call_;
+  Mutex mutex_;
+  CondVar stopping_changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::unique_ptr<ControlCall> call_ ABSL_GUARDED_BY(mutex_);
 
   std::thread heart_;
 };

@@ -36,38 +36,36 @@ double exact_quotient(double value, double unit) {
   return quotient;
 }
 
-// A number that is `unit` times as large in the spec.
-ClusterKey number_key(std::string name, double ClusterSpec::*field, double unit, Range range,
-                      std::string meaning) {
+// A number that is `unit` times as large in the spec. `field(cluster)` is where it stands.
+template <typename Field>
+ClusterKey number_key_at(std::string name, Field field, double unit, Range range,
+                         std::string meaning) {
   ClusterKey key{std::move(name),
                  absl::StrCat("number x with ", range.min, range.min_open ? " < x" : " <= x",
                               " <= ", range.max),
                  std::move(meaning)};
   key.read = [=](double value, ClusterSpec& cluster) {
     if (!range.contains(value)) return false;
-    cluster.*field = value * unit;
+    field(cluster) = value * unit;
     return true;
   };
-  key.write = [=](const ClusterSpec& cluster) { return exact_quotient(cluster.*field, unit); };
+  key.write = [=](const ClusterSpec& cluster) { return exact_quotient(field(cluster), unit); };
   return key;
+}
+
+ClusterKey number_key(std::string name, double ClusterSpec::*field, double unit, Range range,
+                      std::string meaning) {
+  return number_key_at(
+      std::move(name), [=](auto& cluster) -> auto& { return cluster.*field; }, unit, range,
+      std::move(meaning));
 }
 
 template <typename Part>
 ClusterKey number_key(std::string name, Part ClusterSpec::*part, double Part::*field, double unit,
                       Range range, std::string meaning) {
-  ClusterKey key{std::move(name),
-                 absl::StrCat("number x with ", range.min, range.min_open ? " < x" : " <= x",
-                              " <= ", range.max),
-                 std::move(meaning)};
-  key.read = [=](double value, ClusterSpec& cluster) {
-    if (!range.contains(value)) return false;
-    (cluster.*part).*field = value * unit;
-    return true;
-  };
-  key.write = [=](const ClusterSpec& cluster) {
-    return exact_quotient((cluster.*part).*field, unit);
-  };
-  return key;
+  return number_key_at(
+      std::move(name), [=](auto& cluster) -> auto& { return (cluster.*part).*field; }, unit, range,
+      std::move(meaning));
 }
 
 ClusterKey integer_key(std::string name, int ClusterSpec::*field, int min, int max,

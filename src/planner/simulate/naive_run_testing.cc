@@ -1,11 +1,10 @@
 #include "planner/simulate/naive_run_testing.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <vector>
 
-#include "base/check.h"
+#include "planner/simulate/naive_training_testing.h"
 
 namespace evermoe {
 namespace {
@@ -19,22 +18,21 @@ class NaiveRun {
       : job_(job),
         strategy_(strategy),
         source_(source),
-        player_(static_cast<size_t>(job.nodes), -1),
-        expert_saved_(static_cast<size_t>(strategy.lossy.experts), 0) {
+        training_(job, strategy),
+        player_(static_cast<size_t>(job.nodes), -1) {
     for (int node = 0; node < source.nodes(); ++node) {
       if (source.up_at_start(node)) spare_.insert(node);
     }
     assign();
     note_holders();
     running_ = enough();
-    begin_step();
   }
 
   SimulatedRun run(double wall_seconds) {
     auto event = source_.next();
     while (result_.wall_seconds < wall_seconds) {
       double seconds = wall_seconds - result_.wall_seconds;
-      if (running_) seconds = std::min({seconds, left_in_action() / speed(), grow_in_});
+      if (running_) seconds = std::min({seconds, training_.left_in_action() / speed(), grow_in_});
       if (recovering_) seconds = std::min(seconds, recovery_left_);
       const bool event_first = event && event->seconds - result_.wall_seconds < seconds;
       if (event_first) seconds = event->seconds - result_.wall_seconds;
@@ -65,9 +63,6 @@ class NaiveRun {
   bool at_peers() const {
     return strategy_.protection != kDurable && strategy_.protection != kPartialExperts;
   }
-  bool saves() const {
-    return strategy_.protection != kSparse && strategy_.protection != kReplicas;
-  }
 
   void assign() {
     for (int& node : player_) {
@@ -75,17 +70,6 @@ class NaiveRun {
       node = *spare_.begin();
       spare_.erase(spare_.begin());
     }
-  }
-
-  // --- One action at a time: a step, then the stall of each save that is due. ---
-  double left_in_action() const { return action_left_; }
-  double step_length() const { return job_.step_seconds * (1 + strategy_.step_overhead_share); }
-  void begin_step() {
-    stalls_ = 0;
-    action_left_ = step_length();
-  }
-  bool due(const PeriodicSave& save, bool used) const {
-    return used && save.every_steps > 0 && (done_ + 1) % save.every_steps == 0;
   }
 
   void live(double seconds) {
@@ -105,38 +89,10 @@ class NaiveRun {
     } else {
       result_.shrunk_seconds += seconds * (1 - speed());
       grow_in_ -= seconds;
-      train(seconds * speed());
+      bare_for_ -= seconds * speed();
+      training_.train(seconds * speed());
       if (grow_in_ <= 1e-9) grow();
     }
-  }
-
-  void train(double seconds) {
-    trained_ += seconds;
-    bare_for_ -= seconds;
-    for (auto& [step, age] : saves_) age += seconds;
-    for (auto& [step, age] : fallbacks_) age += seconds;
-    action_left_ -= seconds;
-    if (action_left_ > 1e-9) return;
-    if (stalls_ == 0) {
-      stalls_ = 1;
-      action_left_ = due(strategy_.save, saves()) ? strategy_.save.stall_seconds : 0;
-      if (action_left_ > 0) return;
-    }
-    if (stalls_ == 1) {
-      stalls_ = 2;
-      action_left_ = due(strategy_.fallback, at_peers()) ? strategy_.fallback.stall_seconds : 0;
-      if (action_left_ > 0) return;
-    }
-    end_step();
-  }
-
-  void end_step() {
-    if (due(strategy_.save, saves())) saves_[done_ + 1] = 0;
-    if (due(strategy_.fallback, at_peers())) fallbacks_[done_ + 1] = 0;
-    ++done_;
-    snapshot_made_.insert(done_);
-    trained_at_[done_] = trained_;
-    begin_step();
   }
 
   // --- Nodes ---
@@ -159,8 +115,7 @@ class NaiveRun {
     }
     if (hit.empty()) return;
     ++result_.interruptions;
-    end_saves(saves_, strategy_.save.durable_after_seconds);
-    end_saves(fallbacks_, strategy_.fallback.durable_after_seconds);
+    training_.lose_unfinished_saves();
     lost_.insert(hit.begin(), hit.end());
     warm_ = std::any_of(spare_.begin(), spare_.end(), [&](int node) {
       return std::count(event.nodes.begin(), event.nodes.end(), node) == 0;
@@ -264,78 +219,19 @@ class NaiveRun {
     return true;
   }
 
-  // Saves that are under way are lost, the others stay for ever.
-  static void end_saves(std::map<int64_t, double>& saves, double after) {
-    std::erase_if(saves, [&](const auto& entry) { return entry.second < after - 1e-9; });
-    for (auto& [step, age] : saves) age = 1e300;
-  }
-  static int64_t newest(const std::map<int64_t, double>& saves) {
-    return saves.empty() ? 0 : saves.rbegin()->first;
-  }
-
   double restore() {
-    const RecoverySeconds& r = strategy_.recovery;
     pause_ = false;
-    if (at_peers() && !copies_live()) {
-      ++result_.fallbacks;
-      base_ = newest(fallbacks_);
-      go_back(base_);
-      snapshot_made_.clear();
-      saves_.clear();
-      saves_[base_] = 1e300;
-      return r.load_durable;
-    }
-    if (strategy_.protection == kSparse) return catch_up();
-    if (strategy_.protection == kReplicas) {
-      go_back(done_);
-      return r.load_memory;
-    }
-    int64_t save = newest(saves_);
-    if (strategy_.protection == kPartialExperts) lose_tokens(save);
-    const bool from_peers = strategy_.protection == kPeerMemory && save >= newest(fallbacks_);
-    if (strategy_.protection == kPeerMemory) save = std::max(save, newest(fallbacks_));
-    go_back(save);
-    return from_peers ? r.load_memory : r.load_durable;
+    if (!at_peers() || copies_live()) return training_.restore(job_.stage_share(adjacent_lost()));
+    ++result_.fallbacks;
+    return training_.fall_back();
   }
 
-  void go_back(int64_t step) {
-    const double to = step == 0 ? 0 : trained_at_.at(step);
-    result_.rework_seconds += trained_ - to;
-    trained_ = to;
-    done_ = step;
-    begin_step();
-  }
-
-  // Every expert at a time, every save of the past at a time.
-  void lose_tokens(int64_t save) {
-    for (int64_t s = restarted_at_ + strategy_.save.every_steps; s <= save;
-         s += strategy_.save.every_steps) {
-      for (int k = 0; k < strategy_.lossy.saved; ++k) {
-        *std::min_element(expert_saved_.begin(), expert_saved_.end()) = s;
-      }
-    }
-    double lost = 0;
-    for (const int64_t saved : expert_saved_) {
-      for (int64_t step = saved + 1; step <= save; ++step) lost += step > restarted_at_;
-    }
-    result_.lost_steps += lost / strategy_.lossy.experts;
-    restarted_at_ = save;
-  }
-
-  double catch_up() {
-    const int window = strategy_.sparse.window;
-    int64_t end = -1;  // of the newest window all of whose snapshots have arrived
-    for (int64_t e = done_ / window * window; e >= window && end < 0; e -= window) {
-      bool complete = true;
-      for (int64_t step = e - window + 1; step <= e; ++step) {
-        complete &= snapshot_made_.contains(step) && step + 1 + strategy_.sparse.lag_steps <= done_;
-      }
-      if (complete) end = e;
-    }
+  // The longest run of neighbouring stages that have lost a node. Stages and slots as intervals of
+  // the job.
+  int adjacent_lost() const {
     std::set<int> stages;
     for (const int slot : lost_) {
       for (int stage = 0; stage < job_.stages; ++stage) {
-        // Stages and slots as intervals of the job.
         const bool apart = stage * job_.nodes >= (slot + 1) * job_.stages ||
                            slot * job_.stages >= (stage + 1) * job_.nodes;
         if (!apart) stages.insert(stage);
@@ -347,26 +243,21 @@ class NaiveRun {
       while (stages.contains(stage + run)) ++run;
       adjacent = std::max(adjacent, run);
     }
-    const double share = job_.stage_share(adjacent);
-    double seconds =
-        end < 0 ? (base_ > 0 ? strategy_.recovery.load_durable : 0.0)
-                : strategy_.recovery.load_memory + share * strategy_.sparse.conversion_seconds;
-    for (int64_t step = end < 0 ? base_ : end; step < done_; ++step)
-      seconds += share * job_.step_seconds;
-    return seconds + share * job_.step_seconds * fraction();
+    return adjacent;
   }
 
-  double fraction() const { return stalls_ > 0 ? 1 : 1 - action_left_ / step_length(); }
-
   SimulatedRun finish() {
-    result_.useful_seconds = job_.step_seconds * (static_cast<double>(done_) + fraction());
-    result_.protection_seconds = trained_ - result_.useful_seconds;
+    result_.useful_seconds = training_.useful_seconds();
+    result_.protection_seconds = training_.trained_seconds() - result_.useful_seconds;
+    result_.rework_seconds = training_.rework_seconds();
+    result_.lost_steps = training_.lost_steps();
     return result_;
   }
 
   const TrainedJob job_;
   const RunStrategy strategy_;
   AvailabilitySource& source_;
+  NaiveTraining training_;
   SimulatedRun result_;
   std::vector<int> player_;   // by slot: the node, -1 for none
   std::vector<int> holders_;  // slots that were played when training last ran
@@ -374,16 +265,6 @@ class NaiveRun {
   bool running_ = false, recovering_ = false, pause_ = false, warm_ = false, waited_ = false;
   double recovery_left_ = 0, detecting_for_ = 0, changing_for_ = 0, grow_in_ = 1e300;
 
-  int64_t done_ = 0;  // steps
-  int stalls_ = 0;    // of the step under way that have begun
-  double action_left_ = 0;
-  double trained_ = 0;                           // seconds of running that stayed done
-  std::map<int64_t, double> trained_at_;         // when each step ended
-  std::map<int64_t, double> saves_, fallbacks_;  // step -> seconds of training since
-  std::set<int64_t> snapshot_made_;
-  int64_t base_ = 0;
-  std::vector<int64_t> expert_saved_;
-  int64_t restarted_at_ = 0;
   std::set<int> lost_, bare_;
   double bare_for_ = 0;
 };

@@ -1,8 +1,7 @@
-// The dumb oracle of run_simulation.h: every step, every stall, every snapshot, every expert, one
-// by one.
+// The dumb oracle of run_simulation.h: every step, every stall, every node, one by one.
 //
-// It keeps what a real run would keep (lists of saves, snapshots that have arrived, the step at
-// which each expert was saved) and looks it up after a failure, where the simulation computes.
+// What training keeps and goes back to is naive_training_testing.h's; here are nodes, copies and
+// recoveries.
 #pragma once
 
 #include "planner/simulate/run_simulation.h"

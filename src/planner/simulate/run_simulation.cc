@@ -8,9 +8,8 @@
 
 #include "base/check.h"
 #include "planner/simulate/job_slots.h"
-#include "planner/simulate/lossy_ages.h"
 #include "planner/simulate/run_spans.h"
-#include "planner/simulate/training_clock.h"
+#include "planner/simulate/surviving_state.h"
 
 namespace evermoe {
 namespace {
@@ -20,14 +19,6 @@ using Kind = AvailabilityEvent::Kind;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 enum class Phase : uint8_t { kRunning, kRecovering, kWaiting };
-
-bool has_saves(StateProtection protection) {
-  return protection != StateProtection::kSparse && protection != StateProtection::kReplicas;
-}
-
-bool survives_only_with_copies(StateProtection protection) {
-  return protection != StateProtection::kDurable && protection != StateProtection::kPartialExperts;
-}
 
 // A recovery under way, in the order of its parts.
 struct RecoveryParts {
@@ -45,12 +36,8 @@ class RunSimulation {
         strategy_(strategy),
         source_(source),
         limits_(limits),
-        clock_rule_(
-            job.step_seconds * (1 + strategy.step_overhead_share),
-            has_saves(strategy.protection) ? strategy.save : PeriodicSave{},
-            survives_only_with_copies(strategy.protection) ? strategy.fallback : PeriodicSave{}),
+        state_(job, strategy),
         slots_(job.nodes, source.nodes(), job.racks),
-        ages_(strategy.lossy),
         spans_(spans) {
     std::vector<int> up;
     for (int node = 0; node < source.nodes(); ++node) {
@@ -58,7 +45,7 @@ class RunSimulation {
     }
     slots_.add(up);
     slots_.fill();
-    holders_ = slots_.filled_slots();
+    state_.note_holders(slots_);
     phase_ = can_run() ? Phase::kRunning : Phase::kWaiting;
   }
 
@@ -82,6 +69,7 @@ class RunSimulation {
   }
 
  private:
+  const TrainingClock& clock_rule() const { return state_.clock_rule(); }
   double speed() const { return job_.speed(slots_.filled()); }
   bool is_elastic() const { return strategy_.replacement == NodeReplacement::kElastic; }
   bool can_run() const {
@@ -92,7 +80,7 @@ class RunSimulation {
 
   double finish() const {
     if (limits_.steps == std::numeric_limits<int64_t>::max()) return kNever;
-    return now_ + std::max(0.0, clock_rule_.at(limits_.steps) - clock_) / speed();
+    return now_ + std::max(0.0, clock_rule().at(limits_.steps) - clock_) / speed();
   }
 
   double own_event() const {
@@ -107,7 +95,7 @@ class RunSimulation {
     const double seconds = until - now_;
     if (phase_ == Phase::kRunning) {
       // Not by adding up, where the end of the run is reached: it should be exactly at(steps).
-      clock_ = until == finish() ? clock_rule_.at(limits_.steps) : clock_ + seconds * speed();
+      clock_ = until == finish() ? clock_rule().at(limits_.steps) : clock_ + seconds * speed();
       result_.shrunk_seconds += seconds * (1 - speed());
       spans_.add(RunSpan::Kind::kTraining, until, seconds * speed());
     } else if (phase_ == Phase::kRecovering) {
@@ -184,7 +172,7 @@ class RunSimulation {
 
   void stop(bool is_orderly, int cold_spares) {
     ++result_.interruptions;
-    note_saves();
+    state_.note_saves(clock_);
     is_interrupted_ = true;
     is_orderly_ = is_orderly;
     has_waited_ = false;
@@ -234,13 +222,10 @@ class RunSimulation {
   void end_recovery() {
     if (is_interrupted_) {
       ++result_.recoveries;
-      bare_ = std::move(lost_);
-      lost_.clear();
-      bare_until_ = clock_ + static_cast<double>(copies_again_steps()) * job_.step_seconds;
-      resumed_at_ = clock_rule_.position(clock_).steps;
+      state_.on_recovered(clock_, std::exchange(lost_, {}));
     }
     is_interrupted_ = is_orderly_ = false;
-    if (strategy_.protection == StateProtection::kReplicas) holders_ = slots_.filled_slots();
+    state_.note_holders(slots_);
     phase_ = Phase::kRunning;
     plan_growth();
   }
@@ -253,94 +238,20 @@ class RunSimulation {
     return is_warm ? times.standby : times.restart;
   }
 
-  // Steps after a recovery until copies are where they should be.
-  int64_t copies_again_steps() const {
-    switch (strategy_.protection) {
-      case StateProtection::kSparse:
-        return strategy_.sparse.window + 1 + strategy_.sparse.lag_steps;
-      case StateProtection::kPeerMemory: return strategy_.save.every_steps;
-      default: return 0;
-    }
-  }
-
   // Puts the clock to where training will go on; the seconds to load and to catch up.
   double restore_seconds() {
-    if (clock_ >= bare_until_) bare_.clear();
-    if (survives_only_with_copies(strategy_.protection) && !state_survives()) return fall_back();
-    switch (strategy_.protection) {
-      case StateProtection::kSparse:
-        return (has_window() ? strategy_.recovery.load_memory : load_of_base()) +
-               catch_up_seconds();
-      case StateProtection::kReplicas:
-        go_back_to(clock_rule_.position(clock_).steps);
-        return strategy_.recovery.load_memory;
-      case StateProtection::kPeerMemory:
-        go_back_to(std::max(saved_, base_));
-        return saved_ >= base_ ? strategy_.recovery.load_memory : strategy_.recovery.load_durable;
-      case StateProtection::kPartialExperts:
-        if (strategy_.save.every_steps > 0)
-          result_.lost_steps += ages_.fault(saved_, strategy_.save.every_steps);
-        go_back_to(saved_);
-        return strategy_.recovery.load_durable;
-      case StateProtection::kDurable: go_back_to(saved_); return strategy_.recovery.load_durable;
-    }
-    return 0;
-  }
-
-  bool state_survives() const {
-    if (strategy_.protection == StateProtection::kReplicas) {
-      return replicas_survive(holders_, lost_, job_.stages, strategy_.copies + 1, slots_.slots());
-    }
-    return slots_.copies_survive(lost_, bare_, strategy_.copies);
-  }
-
-  double fall_back() {
-    ++result_.fallbacks;
-    go_back_to(base_);
-    saved_ = base_of_windows_ = base_;
-    return strategy_.recovery.load_durable;
-  }
-
-  // What an interruption finds usable. A save that is under way then is lost, so one from before
-  // the run was last resumed counts only if it was noted then.
-  void note_saves() {
-    if (has_saves(strategy_.protection)) saved_ = std::max(saved_, new_save(strategy_.save));
-    if (survives_only_with_copies(strategy_.protection))
-      base_ = std::max(base_, new_save(strategy_.fallback));
-  }
-  int64_t new_save(const PeriodicSave& save) const {
-    const int64_t newest = clock_rule_.newest_usable(save, clock_);
-    return newest > resumed_at_ ? newest : 0;
-  }
-
-  void go_back_to(int64_t steps) {
-    const double clock = std::min(clock_, clock_rule_.at(steps));
-    result_.rework_seconds += clock_ - clock;
-    spans_.lose(clock_ - clock);
-    clock_ = clock;
-  }
-
-  // The end of the newest complete window. A step's copies have arrived lag steps after the end of
-  // the next.
-  int64_t window_end() const {
-    const int64_t complete = clock_rule_.position(clock_).steps - 1 - strategy_.sparse.lag_steps;
-    return complete < 0 ? 0 : complete / strategy_.sparse.window * strategy_.sparse.window;
-  }
-  // Whether that window began after the state that training last went back to.
-  bool has_window() const { return window_end() - strategy_.sparse.window >= base_of_windows_; }
-  double load_of_base() const { return base_of_windows_ > 0 ? strategy_.recovery.load_durable : 0; }
-
-  double catch_up_seconds() {
-    const double progress = clock_rule_.position(clock_).progress();
-    const double share = job_.stage_share(std::max(1, slots_.adjacent_stages(lost_, job_.stages)));
-    if (!has_window())
-      return share * (progress - static_cast<double>(base_of_windows_)) * job_.step_seconds;
-    const double steps = progress - static_cast<double>(window_end());
-    return share * (strategy_.sparse.conversion_seconds + steps * job_.step_seconds);
+    const SurvivingState::Restored restored = state_.restore(clock_, lost_, slots_);
+    if (restored.is_fallback) ++result_.fallbacks;
+    result_.lost_steps += restored.lost_steps;
+    const double undone = clock_ - restored.clock;
+    result_.rework_seconds += undone;
+    spans_.lose(undone);
+    clock_ = restored.clock;
+    return restored.seconds;
   }
 
   SimulatedRun summary() {
-    const double progress = clock_rule_.position(clock_).progress();
+    const double progress = clock_rule().position(clock_).progress();
     result_.wall_seconds = now_;
     result_.useful_seconds = progress * job_.step_seconds;
     result_.protection_seconds = clock_ - result_.useful_seconds;
@@ -351,29 +262,21 @@ class RunSimulation {
   const RunStrategy strategy_;
   AvailabilitySource& source_;
   const RunLimits limits_;
-  const TrainingClock clock_rule_;
+  SurvivingState state_;
   JobSlots slots_;
-  LossyAges ages_;
   RunSpans spans_;
 
   double now_ = 0;
-  double clock_ = 0;  // of training, by clock_rule_
+  double clock_ = 0;  // of training
   Phase phase_ = Phase::kRunning;
   double recovered_at_ = kNever;  // while recovering
   RecoveryParts recovery_;        // what is left of it
   double grow_at_ = kNever;       // while running
-  int64_t saved_ = 0;             // newest usable save at the last interruption
-  int64_t base_ = 0;              // the same of durable saves below copies
-  int64_t resumed_at_ = 0;        // steps done when the run last went on
-  int64_t base_of_windows_ = 0;   // step from which windows have been captured without a break
   std::vector<int> lost_;         // slots, since training last ran, ascending
-  std::vector<int> holders_;     // live replicas: slots that had their state when training last ran
-  std::vector<int> bare_;        // slots that keep no copies yet
-  double bare_until_ = 0;        // by the clock of training
-  bool is_interrupted_ = false;  // and not yet recovered; a pause to grow or migrate is none
-  bool is_orderly_ = false;      // the state was brought to safety before the interruption
-  bool has_waited_ = false;      // for nodes, since the interruption
-  bool had_warm_spare_ = false;  // at the interruption
+  bool is_interrupted_ = false;   // and not yet recovered; a pause to grow or migrate is none
+  bool is_orderly_ = false;       // the state was brought to safety before the interruption
+  bool has_waited_ = false;       // for nodes, since the interruption
+  bool had_warm_spare_ = false;   // at the interruption
   SimulatedRun result_;
 };
 

@@ -11,9 +11,6 @@
 #include <vector>
 
 #include "planner/failures/failure_trace.h"
-#include "planner/simulate/job_slots.h"
-#include "planner/simulate/lossy_ages.h"
-#include "planner/simulate/training_clock.h"
 
 namespace evermoe {
 namespace {
@@ -282,75 +279,6 @@ TEST(RunSimulationTest, ARecordedTraceIsPlayed) {
   strategy.replacement = NodeReplacement::kRestart;
   EXPECT_NEAR(play(job, strategy, trace, trace.end_seconds).useful_seconds, whole, 0.01);
   EXPECT_GT(elastic, whole);
-}
-
-TEST(TrainingClockTest, PositionsAreTheInverseOfTheClock) {
-  for (const double stall : {0.0, 0.3, 7.0, 200.0}) {
-    const TrainingClock clock(1.3, {4, stall, 0}, {10, 2.5, 0});
-    for (int64_t steps = 0; steps < 200; ++steps) {
-      const auto at = clock.position(clock.at(steps));
-      EXPECT_EQ(at.steps, steps);
-      EXPECT_EQ(at.fraction, 0);
-      EXPECT_NEAR(clock.position(clock.at(steps) + 0.65).progress(),
-                  static_cast<double>(steps) + 0.5, 1e-9);
-    }
-  }
-  const TrainingClock long_run(0.1, {1000, 30, 0}, {});
-  EXPECT_EQ(long_run.position(long_run.at(9'000'000'000)).steps, 9'000'000'000);
-}
-
-TEST(TrainingClockTest, SavesAreUsableAfterTheirDelay) {
-  const PeriodicSave save{.every_steps = 10, .stall_seconds = 2, .durable_after_seconds = 15};
-  const TrainingClock clock(1, save, {});
-  EXPECT_EQ(clock.newest_usable(save, 26.9), 0);  // step 10 is saved at 12
-  EXPECT_EQ(clock.newest_usable(save, 27), 10);
-  EXPECT_EQ(clock.newest_usable(save, 39), 20);
-}
-
-// The numbers of PEC's section 5, checked by hand: 8 experts, a save every 10 steps, failures at
-// steps.
-double lost_tokens(int saved, const std::vector<int64_t>& faults) {
-  LossyAges ages({.experts = 8, .saved = saved});
-  double steps = 0;
-  int64_t committed = 0;
-  for (const int64_t fault : faults) {
-    committed = std::max(committed, fault / 10 * 10);
-    steps += ages.fault(committed, 10);
-  }
-  return steps * 800;  // 100 tokens for each expert and step
-}
-
-TEST(LossyAgesPaperTest, LostTokensOfTheExamples) {
-  EXPECT_EQ(lost_tokens(1, {505}), 28000);
-  EXPECT_EQ(lost_tokens(2, {505}), 12000);
-  EXPECT_EQ(lost_tokens(4, {505}), 4000);
-  EXPECT_EQ(lost_tokens(8, {505}), 0);
-  EXPECT_EQ(lost_tokens(1, {505, 507}), 28000);
-  EXPECT_EQ(lost_tokens(1, {505, 515}), 35000);
-  EXPECT_EQ(lost_tokens(1, {505, 545}), 50000);
-  EXPECT_EQ(lost_tokens(1, {3}), 0);
-  EXPECT_EQ(lossy_steps_per_fault({8, 2}, 10) * 800, 12000);
-}
-
-TEST(JobSlotsTest, LowestSpareTakesLowestSlot) {
-  JobSlots slots(3, 6, 0);
-  slots.add(std::vector<int>{0, 1, 2, 4, 5});
-  slots.fill();
-  EXPECT_EQ(slots.spares(), 2);
-  EXPECT_EQ(slots.remove(std::vector<int>{1, 5}), (std::vector<int>{1}));
-  slots.fill();
-  EXPECT_EQ(slots.slots_of(std::vector<int>{4}), (std::vector<int>{1}));
-  EXPECT_TRUE(slots.is_full());
-  EXPECT_EQ(slots.spares(), 0);
-}
-
-TEST(JobSlotsTest, StagesOfSlotsWhateverDividesWhat) {
-  const JobSlots wide(8, 8, 0), narrow(2, 2, 0);
-  EXPECT_EQ(wide.adjacent_stages(std::vector<int>{0, 1}, 4), 1);
-  EXPECT_EQ(wide.adjacent_stages(std::vector<int>{1, 2}, 4), 2);
-  EXPECT_EQ(narrow.adjacent_stages(std::vector<int>{0}, 6), 3);
-  EXPECT_EQ(JobSlots(2, 2, 0).adjacent_stages(std::vector<int>{0}, 3),
-            2);  // half of stage 1 as well
 }
 
 }  // namespace

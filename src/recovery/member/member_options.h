@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <string>
 
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "recovery/member/serve/snapshot_copies.h"
 #include "recovery/plan/operator_ordering.h"
 #include "recovery/protocol/findings.h"
@@ -71,17 +71,17 @@ struct MemberWork {
 class WorkCounts {
  public:
   void add_one(int64_t MemberWork::*count) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++(work_.*count);
   }
   MemberWork work() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return work_;
   }
 
  private:
-  mutable std::mutex mutex_;
-  MemberWork work_;
+  mutable Mutex mutex_;
+  MemberWork work_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace evermoe

@@ -7,13 +7,13 @@
 namespace evermoe {
 
 bool MemberViews::stop(View view) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return state_.stop(view);
 }
 
 void MemberViews::open(PlanPointer plan, bool restarts) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     state_.open(std::move(plan), restarts);
   }
   wake_training_.raise();
@@ -21,7 +21,7 @@ void MemberViews::open(PlanPointer plan, bool restarts) {
 
 void MemberViews::end(absl::Status status) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!state_.end(std::move(status))) return;
   }
   wake_training_.raise();
@@ -30,7 +30,7 @@ void MemberViews::end(absl::Status status) {
 absl::StatusOr<PlanPointer> MemberViews::pass(View after) {
   while (true) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (auto entered = state_.enter(after)) return *std::move(entered);
     }
     RETURN_IF_ERROR(wake_training_.wait(patience_));
@@ -40,7 +40,7 @@ absl::StatusOr<PlanPointer> MemberViews::pass(View after) {
 absl::StatusOr<PlanPointer> MemberViews::next_start() {
   while (true) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (auto started = state_.start()) return *std::move(started);
     }
     const absl::Status woken = wake_training_.wait(patience_);
@@ -57,44 +57,44 @@ absl::StatusOr<bool> MemberViews::wait_signal() {
 }
 
 bool MemberViews::accept(View view, const std::function<void()>& commit) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!state_.accepts(view)) return false;
   commit();
   return true;
 }
 
 void MemberViews::set_base(Step base) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   state_.set_base(base);
 }
 
 void MemberViews::set_finished() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   state_.set_finished();
 }
 
 MemberViews::Standing MemberViews::standing() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return state_.standing();
 }
 
 bool MemberViews::has_ended() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return state_.has_ended();
 }
 
 View MemberViews::newest_view() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return state_.newest();
 }
 
 View MemberViews::entered_view() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return state_.entered();
 }
 
 PlanPointer MemberViews::plan() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return state_.plan();
 }
 

@@ -7,10 +7,10 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
 #include "comm/transport/signal.h"
 #include "recovery/member/view_state.h"
 
@@ -60,8 +60,8 @@ class MemberViews {
   Signal& wake_training_;
   const absl::Duration patience_;
   const absl::Duration ask_again_;
-  mutable std::mutex mutex_;
-  ViewState state_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  ViewState state_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace evermoe

@@ -18,7 +18,7 @@ void TroubleReporter::send(View view, const absl::Status& status, Trouble troubl
   trouble.what = std::string(status.message());
   const PlanPointer plan = views_.plan();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const bool is_open = opening_ == view || (plan != nullptr && plan->view == view);
     if (newest_ && *newest_ == trouble) return;
     if (is_open) newest_ = trouble;
@@ -28,14 +28,14 @@ void TroubleReporter::send(View view, const absl::Status& status, Trouble troubl
 }
 
 void TroubleReporter::on_opening(View view) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   opening_ = view;
 }
 
 void TroubleReporter::repeat() {
   std::optional<Trouble> trouble;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     trouble = newest_;
   }
   if (trouble && trouble->view == views_.newest_view()) control_.send(*std::move(trouble));

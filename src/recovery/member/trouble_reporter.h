@@ -4,10 +4,10 @@
 // Threads: any.
 #pragma once
 
-#include <mutex>
 #include <optional>
 
 #include "absl/status/status.h"
+#include "base/mutex.h"
 #include "recovery/member/member_views.h"
 #include "recovery/protocol/messages.h"
 
@@ -43,9 +43,9 @@ class TroubleReporter {
   const Rank rank_;
   const MemberViews& views_;
   ControlLink& control_;
-  std::mutex mutex_;               // guards what follows; not held while the controller is told
-  View opening_;                   // of the newest plan that has come
-  std::optional<Trouble> newest_;  // that was reported in an open view
+  Mutex mutex_;                                            // not held while the controller is told
+  View opening_ ABSL_GUARDED_BY(mutex_);                   // of the newest plan that has come
+  std::optional<Trouble> newest_ ABSL_GUARDED_BY(mutex_);  // that was reported in an open view
 };
 
 }  // namespace evermoe

@@ -11,7 +11,7 @@ namespace evermoe {
 namespace {
 
 // Twelve experts of 1,200 bytes, 200 compute-only.
-OperatorOrdering twelve_experts() {
+std::vector<StageOperator> experts() {
   std::vector<StageOperator> operators;
   for (int e = 0; e < 12; ++e) {
     operators.push_back({.name = absl::StrCat("expert.", e),
@@ -20,8 +20,10 @@ OperatorOrdering twelve_experts() {
                          .expert = e,
                          .tokens = 1});
   }
-  return OperatorOrdering(operators, {});
+  return operators;
 }
+
+OperatorOrdering twelve_experts() { return OperatorOrdering(experts(), {}); }
 
 WindowConditions conditions(double mtbf_seconds) {
   return {.copy_bytes_per_second = 1e6,
@@ -88,14 +90,7 @@ TEST(WindowChoiceTest, WindowsAreLongEnoughForTheLink) {
 // outside gives the planner the same operators and popularity. Both come to the same window, and
 // lanes capture what was priced.
 TEST(WindowChoiceTest, TheForecastComesToTheSameWindow) {
-  std::vector<StageOperator> operators;
-  for (int e = 0; e < 12; ++e) {
-    operators.push_back({.name = absl::StrCat("expert.", e),
-                         .bytes = {1200, 200},
-                         .whole = {1200, 200},
-                         .expert = e,
-                         .tokens = 1});
-  }
+  std::vector<StageOperator> operators = experts();
   operators.push_back({.name = "block", .bytes = {3000, 500}, .whole = {3000, 500}, .tokens = 4});
   for (const auto& [by, rule] : {std::pair(OrderBy::kPopularity, OrderRule::kPopularity),
                                  std::pair(OrderBy::kRatio, OrderRule::kRatio),

@@ -22,7 +22,7 @@ void MessageSender::send(Rank to, View view, MessageKind kind, std::span<const s
       view, transport_.start_send(to, Tag{view, kServiceGroup, static_cast<uint32_t>(kind)}, bytes),
       std::move(owner)};
   if (transport_.done(*sending.operation)) return finish(std::move(sending));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   sending_.push_back(std::move(sending));
 }
 
@@ -34,7 +34,7 @@ void MessageSender::finish(Sending sending) {
 size_t MessageSender::reap() {
   std::list<Sending> all;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     all.swap(sending_);
   }
   for (auto at = all.begin(); at != all.end();) {
@@ -46,7 +46,7 @@ size_t MessageSender::reap() {
     at = all.erase(at);
   }
   const size_t left = all.size();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   sending_.splice(sending_.begin(), all);
   return left;
 }

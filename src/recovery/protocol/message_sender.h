@@ -8,8 +8,8 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "comm/transport/transport.h"
 #include "recovery/protocol/member_messages.h"
 
@@ -42,8 +42,8 @@ class MessageSender {
 
   Transport& transport_;
   const OnFailure on_failure_;
-  std::mutex mutex_;
-  std::list<Sending> sending_;
+  Mutex mutex_;
+  std::list<Sending> sending_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace evermoe

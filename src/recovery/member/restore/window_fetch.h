@@ -2,13 +2,13 @@
 // rest comes from the sources that the plan names, best first.
 #pragma once
 
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/mutex.h"
 #include "parallel/topology.h"
 #include "protection/snapshots/snapshot_store.h"
 #include "recovery/member/member_options.h"
@@ -23,21 +23,21 @@ namespace evermoe {
 class RefusedSlot {
  public:
   void set(const SlotMessage& slot) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     refused_ = slot;
   }
   void clear() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     refused_.reset();
   }
   bool is(SlotTime time) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return refused_ && refused_->time == time;
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::optional<SlotMessage> refused_;
+  mutable Mutex mutex_;
+  std::optional<SlotMessage> refused_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Threads: training thread only.

@@ -8,9 +8,9 @@
 #include <atomic>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <optional>
 
+#include "base/mutex.h"
 #include "comm/transport/signal.h"
 #include "recovery/member/member_views.h"
 #include "recovery/member/serve/snapshot_copies.h"
@@ -24,11 +24,11 @@ namespace evermoe {
 class OrderQueue {
  public:
   void push(ControllerMessage order) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     orders_.push_back(std::move(order));
   }
   std::optional<ControllerMessage> pop() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (orders_.empty()) return std::nullopt;
     ControllerMessage order = std::move(orders_.front());
     orders_.pop_front();
@@ -36,8 +36,8 @@ class OrderQueue {
   }
 
  private:
-  std::mutex mutex_;
-  std::deque<ControllerMessage> orders_;
+  Mutex mutex_;
+  std::deque<ControllerMessage> orders_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Threads: service thread only, but recovery_under_way().

@@ -14,8 +14,6 @@ namespace {
 // How soon to look again while chunks are on their way.
 constexpr absl::Duration kPoll = absl::Milliseconds(1);
 
-std::pair<Step, int> key(SlotTime time) { return {time.window, time.slot}; }
-
 }  // namespace
 
 SnapshotCopies::SnapshotCopies(Dependencies dependencies, SnapshotCopiesOptions options)
@@ -30,10 +28,10 @@ absl::Status SnapshotCopies::capture(SlotTime time, RecordBytes position) {
   auto chunks = chunks_of_slot(in_.schedule, time.slot, bytes,
                                static_cast<int64_t>(position.size()), options_.chunk_bytes_max);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (is_suspended_) return Cancelled("this stage goes back");
     capture_ = Capture{time, in_.schedule.slots(), std::move(position), std::move(chunks)};
-    slots_of_window_[time.window] = in_.schedule.slots();
+    ledger_.begin_window(time.window, in_.schedule.slots());
   }
   in_.sender.wake_service();
   return absl::OkStatus();
@@ -52,7 +50,7 @@ absl::Status SnapshotCopies::wait_read(int operator_index) {
   bool has_waited = false;
   while (true) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!is_reading(operator_index)) {
         read_wait_ += absl::ToDoubleSeconds(in_.clock.now() - began);
         return status_;
@@ -65,24 +63,13 @@ absl::Status SnapshotCopies::wait_read(int operator_index) {
   }
 }
 
-bool SnapshotCopies::is_settled() const {
-  if (capture_) return false;
-  for (const Holder& holder : holders_) {
-    if (!std::includes(holder.acknowledged.begin(), holder.acknowledged.end(), captured_.begin(),
-                       captured_.end())) {
-      return false;
-    }
-  }
-  return true;
-}
-
 absl::Status SnapshotCopies::wait_settled() {
   const absl::Duration began = in_.clock.now();
   while (true) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!status_.ok()) return status_;
-      if (is_settled()) {
+      if (!capture_ && ledger_.is_settled()) {
         copy_wait_ += absl::ToDoubleSeconds(in_.clock.now() - began);
         return absl::OkStatus();
       }
@@ -92,7 +79,7 @@ absl::Status SnapshotCopies::wait_settled() {
     ASSIGN_OR_RETURN(const bool moved, in_.views.wait_signal());
     if (moved) continue;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       must_send_again_ = true;
     }
     in_.sender.wake_service();
@@ -104,7 +91,7 @@ void SnapshotCopies::abandon() {
   // time.
   while (true) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!reads_now_) {
         capture_.reset();
         is_suspended_ = false;
@@ -117,24 +104,13 @@ void SnapshotCopies::abandon() {
 }
 
 Step SnapshotCopies::complete_window() const {
-  const std::lock_guard lock(mutex_);
-  std::map<Step, int> slots;
-  for (const auto& slot : captured_) {
-    const bool everywhere =
-        std::all_of(holders_.begin(), holders_.end(),
-                    [&](const Holder& holder) { return holder.acknowledged.contains(slot); });
-    if (everywhere) ++slots[slot.first];
-  }
-  Step newest(-1);
-  for (const auto& [window, count] : slots) {
-    if (count == slots_of_window_.at(window)) newest = window;
-  }
-  return newest;
+  const MutexLock lock(mutex_);
+  return ledger_.complete_window();
 }
 
 void SnapshotCopies::suspend() {
   outgoing_.clear();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   capture_.reset();
   is_suspended_ = true;
 }
@@ -143,13 +119,13 @@ absl::Duration SnapshotCopies::work() {
   const size_t in_flight = in_.sender.reap();
   bool sends_again = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     sends_again = must_send_again_;
   }
   if (sends_again) send_again();
   if (in_flight < static_cast<size_t>(options_.chunks_in_flight_max) && !send_chunk())
     capture_chunk();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!outgoing_.empty() && in_flight < static_cast<size_t>(options_.chunks_in_flight_max))
     return absl::ZeroDuration();
   if (in_flight > 0 || !outgoing_.empty()) return kPoll;
@@ -158,53 +134,59 @@ absl::Duration SnapshotCopies::work() {
                     : std::max(absl::ZeroDuration(), next_capture_ - in_.clock.now());
 }
 
-void SnapshotCopies::capture_chunk() {
-  ChunkHeader header;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!capture_ || (!is_urgent_ && in_.clock.now() < next_capture_)) return;
-    const ChunkRange& plan = capture_->chunks[capture_->next];
-    header = {.owner = in_.rank,
-              .window = capture_->time.window,
-              .slot = capture_->time.slot,
-              .slots = capture_->slots,
-              .chunk = static_cast<int32_t>(capture_->next),
-              .chunks = static_cast<int32_t>(capture_->chunks.size()),
-              .operator_index = plan.operator_index,
-              .kind = plan.kind,
-              .offset = plan.offset,
-              .size = plan.size};
-    reads_now_ = true;
+std::optional<ChunkHeader> SnapshotCopies::next_chunk() {
+  const MutexLock lock(mutex_);
+  if (!capture_ || (!is_urgent_ && in_.clock.now() < next_capture_)) return std::nullopt;
+  const ChunkRange& plan = capture_->chunks[capture_->next];
+  reads_now_ = true;
+  return ChunkHeader{.owner = in_.rank,
+                     .window = capture_->time.window,
+                     .slot = capture_->time.slot,
+                     .slots = capture_->slots,
+                     .chunk = static_cast<int32_t>(capture_->next),
+                     .chunks = static_cast<int32_t>(capture_->chunks.size()),
+                     .operator_index = plan.operator_index,
+                     .kind = plan.kind,
+                     .offset = plan.offset,
+                     .size = plan.size};
+}
+
+void SnapshotCopies::on_read(const ChunkHeader& header) {
+  const MutexLock lock(mutex_);
+  reads_now_ = false;
+  captured_bytes_ += header.size;
+  if (++capture_->next == capture_->chunks.size()) {
+    capture_.reset();
+    is_urgent_ = false;
+    ledger_.on_captured({header.window, header.slot});
   }
-  Chunk chunk = Chunk::make(header);
-  if (header.operator_index >= 0) {
-    in_.trainer.capture(header.operator_index, header.kind, header.offset, chunk.writable_body());
+  next_capture_ =
+      in_.clock.now() + absl::Seconds(static_cast<double>(header.size) / options_.bytes_per_second);
+}
+
+void SnapshotCopies::capture_chunk() {
+  const std::optional<ChunkHeader> header = next_chunk();
+  if (!header) return;
+  Chunk chunk = Chunk::make(*header);
+  if (header->operator_index >= 0) {
+    in_.trainer.capture(header->operator_index, header->kind, header->offset,
+                        chunk.writable_body());
   } else {
+    const MutexLock lock(mutex_);
     std::memcpy(chunk.writable_body().data(), capture_->position.data(), capture_->position.size());
   }
-  {
-    const std::lock_guard lock(mutex_);
-    reads_now_ = false;
-    captured_bytes_ += header.size;
-    if (++capture_->next == capture_->chunks.size()) {
-      capture_.reset();
-      is_urgent_ = false;
-      captured_.insert({header.window, header.slot});
-    }
-    next_capture_ = in_.clock.now() +
-                    absl::Seconds(static_cast<double>(header.size) / options_.bytes_per_second);
-  }
+  on_read(*header);
   chunk.seal();
   fault_point("capture/copied");
   const absl::Status stored = in_.store.add(chunk);
   std::vector<Rank> holders;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     status_.Update(stored);
-    for (const Holder& holder : holders_) holders.push_back(holder.rank);
+    holders = ledger_.holders();
   }
   for (const Rank holder : holders)
-    outgoing_.push_back({holder, {header.window, header.slot}, chunk});
+    outgoing_.push_back({holder, {header->window, header->slot}, chunk});
   in_.wake_training.raise();
 }
 
@@ -214,7 +196,7 @@ bool SnapshotCopies::send_chunk() {
   outgoing_.pop_front();
   View view;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     view = view_;
   }
   in_.sender.send(next.holder, view, MessageKind::kChunk, next.chunk.block(), next.chunk.owner());
@@ -224,18 +206,11 @@ bool SnapshotCopies::send_chunk() {
 
 // Every chunk that a holder has not acknowledged, also those of a capture under way.
 void SnapshotCopies::send_again() {
-  std::vector<std::pair<Rank, SlotTime>> missing;
+  std::vector<CopyLedger::MissingCopy> missing;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     must_send_again_ = false;
-    std::set<std::pair<Step, int>> slots = captured_;
-    if (capture_) slots.insert(key(capture_->time));
-    for (const Holder& holder : holders_) {
-      for (const auto& slot : slots) {
-        if (!holder.acknowledged.contains(slot))
-          missing.emplace_back(holder.rank, SlotTime{slot.first, slot.second});
-      }
-    }
+    missing = ledger_.missing(capture_ ? std::optional(capture_->time) : std::nullopt);
   }
   outgoing_.clear();
   for (const auto& [holder, time] : missing) {
@@ -244,34 +219,18 @@ void SnapshotCopies::send_again() {
   }
 }
 
-void SnapshotCopies::set_holders(View view, std::vector<Rank> holders,
+void SnapshotCopies::set_holders(View view, const std::vector<Rank>& holders,
                                  const std::vector<PeerAddress>& table) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   view_ = view;
   must_send_again_ = true;  // what was under way in the old view is dropped by its receivers
-  std::vector<Holder> before;
-  before.swap(holders_);
-  for (const Rank rank : holders) {
-    Holder holder{rank, table[static_cast<size_t>(rank.value)], {}};
-    for (Holder& former : before) {
-      if (former.rank == rank && former.address == holder.address)
-        holder.acknowledged = std::move(former.acknowledged);
-    }
-    holders_.push_back(std::move(holder));
-  }
+  ledger_.set_holders(holders, table);
 }
 
 void SnapshotCopies::adopt(Step window, int slots, const std::vector<Rank>& sources) {
   {
-    const std::lock_guard lock(mutex_);
-    slots_of_window_[window] = slots;
-    for (int slot = 0; slot < slots; ++slot) {
-      captured_.insert({window, slot});
-      for (Holder& holder : holders_) {
-        const bool has_it = std::find(sources.begin(), sources.end(), holder.rank) != sources.end();
-        if (has_it) holder.acknowledged.insert({window, slot});
-      }
-    }
+    const MutexLock lock(mutex_);
+    ledger_.adopt(window, slots, sources);
     must_send_again_ = true;
   }
   in_.sender.wake_service();
@@ -279,48 +238,41 @@ void SnapshotCopies::adopt(Step window, int slots, const std::vector<Rank>& sour
 
 void SnapshotCopies::on_acknowledged(Rank holder, SlotTime time) {
   {
-    const std::lock_guard lock(mutex_);
-    for (Holder& known : holders_) {
-      if (known.rank == holder) known.acknowledged.insert(key(time));
-    }
+    const MutexLock lock(mutex_);
+    ledger_.on_acknowledged(holder, time);
   }
   in_.wake_training.raise();
 }
 
 void SnapshotCopies::forget_before(Step window) {
-  const std::lock_guard lock(mutex_);
-  const auto old = [&](const auto& slot) { return slot.first < window; };
-  std::erase_if(captured_, old);
-  slots_of_window_.erase(slots_of_window_.begin(), slots_of_window_.lower_bound(window));
-  for (Holder& holder : holders_) std::erase_if(holder.acknowledged, old);
+  const MutexLock lock(mutex_);
+  ledger_.forget_before(window);
 }
 
 void SnapshotCopies::clear() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   capture_.reset();
-  captured_.clear();
-  slots_of_window_.clear();
-  for (Holder& holder : holders_) holder.acknowledged.clear();
+  ledger_.clear();
   status_ = absl::OkStatus();
 }
 
 double SnapshotCopies::seconds_waited_for_reads() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return read_wait_;
 }
 
 int64_t SnapshotCopies::captured_bytes() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return captured_bytes_;
 }
 
 double SnapshotCopies::seconds_waited_for_copies() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return copy_wait_;
 }
 
 absl::Status SnapshotCopies::status() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return status_;
 }
 

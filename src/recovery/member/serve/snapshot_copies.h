@@ -11,18 +11,17 @@
 #pragma once
 
 #include <deque>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/mutex.h"
 #include "env/clock.h"
 #include "protection/snapshots/snapshot_store.h"
 #include "recovery/member/member_views.h"
+#include "recovery/member/serve/copy_ledger.h"
 #include "recovery/protocol/message_sender.h"
 #include "recovery/stage_trainer.h"
 
@@ -74,7 +73,8 @@ class SnapshotCopies {
   // Does what there is to do, for about one chunk. Returns when to be called again at the latest.
   absl::Duration work();
   // A new view: who keeps this rank's copies now. They are sent what they have not acknowledged.
-  void set_holders(View view, std::vector<Rank> holders, const std::vector<PeerAddress>& table);
+  void set_holders(View view, const std::vector<Rank>& holders,
+                   const std::vector<PeerAddress>& table);
   void on_acknowledged(Rank holder, SlotTime time);
   void forget_before(Step window);
   void clear();
@@ -98,33 +98,30 @@ class SnapshotCopies {
     SlotTime time;
     Chunk chunk;
   };
-  struct Holder {
-    Rank rank;
-    PeerAddress address;
-    std::set<std::pair<Step, int>> acknowledged;  // window and slot
-  };
 
-  bool is_reading(int operator_index) const;
+  bool is_reading(int operator_index) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The chunk that the trainer is to be asked for now, if any.
+  std::optional<ChunkHeader> next_chunk();
+  // Of the chunk that has just been read.
+  void on_read(const ChunkHeader& header);
   void capture_chunk();
   bool send_chunk();
   void send_again();
-  bool is_settled() const;
 
   const Dependencies in_;
   const SnapshotCopiesOptions options_;
-  mutable std::mutex mutex_;  // guards what follows; not held while trainer or transport are called
-  std::optional<Capture> capture_;
-  bool reads_now_ = false;  // the service thread is inside the trainer's capture()
-  bool is_urgent_ = false;  // the optimizer waits
-  bool must_send_again_ = false;
-  bool is_suspended_ = false;
-  std::vector<Holder> holders_;
-  std::set<std::pair<Step, int>> captured_;  // slots that are complete here
-  std::map<Step, int> slots_of_window_;
-  View view_;
-  double read_wait_ = 0, copy_wait_ = 0;
-  int64_t captured_bytes_ = 0;
-  absl::Status status_;
+  mutable Mutex mutex_;  // not held while trainer or transport are called
+  std::optional<Capture> capture_ ABSL_GUARDED_BY(mutex_);
+  // The service thread is inside the trainer's capture().
+  bool reads_now_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_urgent_ ABSL_GUARDED_BY(mutex_) = false;  // the optimizer waits
+  bool must_send_again_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_suspended_ ABSL_GUARDED_BY(mutex_) = false;
+  CopyLedger ledger_ ABSL_GUARDED_BY(mutex_);
+  View view_ ABSL_GUARDED_BY(mutex_);
+  double read_wait_ ABSL_GUARDED_BY(mutex_) = 0, copy_wait_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t captured_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
   // Service thread only:
   std::deque<Outgoing> outgoing_;
   absl::Duration next_capture_ = absl::ZeroDuration();

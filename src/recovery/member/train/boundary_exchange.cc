@@ -124,7 +124,7 @@ absl::Status BoundaryExchange::pull(const Plan& plan, Rank from, const BoundaryN
 }
 
 bool BoundaryExchange::take_arrived(const BoundaryName& name, std::span<std::byte> into) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = arrived_.find(name);
   if (found == arrived_.end()) return false;
   CHECK(found->second.size() == into.size())
@@ -149,13 +149,13 @@ void BoundaryExchange::on_wanted(Rank from, View view, const BoundaryName& name)
 }
 
 void BoundaryExchange::on_arrived(const NamedBoundary& message) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   arrived_[message.name].assign(message.bytes.begin(), message.bytes.end());
 }
 
 void BoundaryExchange::on_view() {
   in_.log.forget_waiting();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   arrived_.clear();
 }
 

@@ -12,10 +12,10 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "base/mutex.h"
 #include "comm/idle_work.h"
 #include "comm/transport/transport.h"
 #include "protection/logs/boundary_log.h"
@@ -98,8 +98,8 @@ class BoundaryExchange final : public Boundary {
   Commit commit_;
   std::deque<Pushed> pushed_;
   std::map<BoundaryName, Expected> expected_;
-  std::mutex mutex_;  // guards what follows
-  std::map<BoundaryName, std::vector<std::byte>> arrived_;
+  Mutex mutex_;
+  std::map<BoundaryName, std::vector<std::byte>> arrived_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace evermoe

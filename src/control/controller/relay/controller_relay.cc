@@ -1,20 +1,15 @@
-#include "control/controller/controller_relay.h"
+#include "control/controller/relay/controller_relay.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "control/wire/control_codec.h"
 
 namespace evermoe {
 namespace {
 
-// What a run that comes late still hears; the oldest is forgotten first.
-constexpr size_t kUntoldMax = 4096;
-
-bool is_same(const RecoveryNote& a, const RecoveryNote& b) {
-  return encode({0, a}) == encode({0, b});
-}
+// Why a process that is not the newest of its role has to end.
+constexpr char kReplaced[] = "another process plays its role";
 
 // So that all views of a controller are newer than those of the ones before it. One that opens more
 // than these has been met by those whom they concern.
@@ -23,17 +18,6 @@ constexpr int64_t kViewsOfOne = 1000;
 ControllerOptions with_own_views(ControllerOptions core, int64_t life) {
   core.views_after = View(static_cast<uint32_t>(life * kViewsOfOne));
   return core;
-}
-
-// As the clock of this machine shows it.
-RecoveryNote shifted(RecoveryNote note, absl::Duration by) {
-  RecoveryRecord& record = note.record;
-  for (absl::Duration* moment : {&record.noticed, &record.planned, &record.restored,
-                                 &record.caught_up, &record.verified, &record.resumed}) {
-    *moment += by;
-  }
-  note.failed += by;
-  return note;
 }
 
 }  // namespace
@@ -48,7 +32,7 @@ ControllerRelay::ControllerRelay(Topology topology, const ControllerOptions& cor
       time_(now, options.own_standstill),
       now_(now),
       next_beat_(now),
-      processes_(static_cast<size_t>(topology.world_size())) {}
+      processes_(topology.world_size(), options.life) {}
 
 std::vector<RelayAction> ControllerRelay::on_envelope(absl::Duration now, StreamNumber from,
                                                       const Envelope& envelope) {
@@ -145,16 +129,13 @@ void ControllerRelay::handle(Stream& from, const Envelope&, const RunHello&) {
   if (from.second.kind != Kind::kUnknown) return refuse(from);
   from.second.kind = Kind::kRun;
   send(from.first, Welcome{options_.life});
-  for (size_t rank = 0; rank < processes_.size(); ++rank) {
-    if (processes_[rank].pid != 0)
-      send(from.first, RoleProcess{Rank(static_cast<int32_t>(rank)), processes_[rank].pid});
-  }
+  for (const Rank rank : processes_.alive())
+    send(from.first, RoleProcess{rank, processes_.of(rank).pid});
   tell_what_happened(from.first);
 }
 
 void ControllerRelay::tell_what_happened(StreamNumber run) {
-  for (const RecoveryNote& note : recoveries_) send(run, shifted(note, time_.lost()));
-  for (ControlMessage& message : std::exchange(untold_, {})) send(run, std::move(message));
+  for (ControlMessage& message : history_.tell(time_.lost())) send(run, std::move(message));
 }
 
 void ControllerRelay::handle(Stream& from, const Envelope&, const Drain&) {
@@ -168,9 +149,8 @@ void ControllerRelay::handle(Stream& from, const Envelope&, const Drain&) {
 void ControllerRelay::lose_agent(const Peer& agent, const std::string& why) {
   const Node node = agent.node;
   agents_.erase(node);
-  for (size_t rank = 0; rank < processes_.size(); ++rank) {
-    if (processes_[rank].node == node && processes_[rank].pid != 0)
-      tell_pid(Rank(static_cast<int32_t>(rank)), 0);
+  for (const Rank rank : processes_.alive()) {
+    if (processes_.of(rank).node == node) tell_pid(rank, 0);
   }
   tell_run(NodeLost{node, agent.pid, why});
   feed(AgentLost{node, why}, agent.heard);
@@ -178,21 +158,15 @@ void ControllerRelay::lose_agent(const Peer& agent, const std::string& why) {
 
 // ---- workers
 
-// Starts are numbered through the lives of all controllers, so the newest process has the largest.
 bool ControllerRelay::speaks_for_role(Stream& from, int64_t start, Rank rank, View since) {
   const Peer& peer = from.second;
-  if (peer.kind != Kind::kAgent || rank.value >= std::ssize(processes_)) {
+  if (peer.kind != Kind::kAgent || !processes_.has(rank)) {
     refuse(from);
     return false;
   }
-  Process& newest = process(rank);
-  if (start < newest.start) {
-    send(from.first, KillWorker{peer.node, rank, since, "another process plays its role"}, start);
-    return false;
-  }
-  if (start > newest.start) newest = {start, peer.node, 0, now_};
-  newest.heard = now_;
-  return true;
+  if (processes_.hear(rank, start, peer.node, now_)) return true;
+  send(from.first, KillWorker{peer.node, rank, since, kReplaced}, start);
+  return false;
 }
 
 void ControllerRelay::handle(Stream& from, const Envelope& envelope, const WorkerStarted& started) {
@@ -227,9 +201,8 @@ void ControllerRelay::handle(Stream& from, const Envelope& envelope, const Worke
 }
 
 void ControllerRelay::handle(Stream& from, const Envelope& envelope, const WorkerReport& report) {
-  if (from.second.kind != Kind::kAgent || report.rank.value >= std::ssize(processes_))
-    return refuse(from);
-  if (envelope.start >= process(report.rank).start) tell_run(report);
+  if (from.second.kind != Kind::kAgent || !processes_.has(report.rank)) return refuse(from);
+  if (envelope.start >= processes_.of(report.rank).start) tell_run(report);
 }
 
 void ControllerRelay::handle(Stream& from, const Envelope&, const WorkerLogTail& words) {
@@ -245,43 +218,26 @@ void ControllerRelay::feed(const ControllerEvent& event, absl::Duration failed) 
   for (const ControllerAction& action : core_.on(now_, event)) {
     std::visit([this](const auto& a) { act(a); }, action);
   }
-  note_recovery();
-}
-
-// Only the newest recovery changes.
-void ControllerRelay::note_recovery() {
-  const std::vector<RecoveryRecord>& records = core_.recoveries();
-  if (records.empty()) return;
-  RecoveryNote note{static_cast<int>(records.size()) - 1, failed_, records.back()};
-  if (recoveries_.size() == records.size()) {
-    if (recoveries_.back().record.is_over()) return;
-    note.failed = recoveries_.back().failed;
-    if (is_same(recoveries_.back(), note)) return;
-    recoveries_.back() = note;
-  } else {
-    recoveries_.push_back(note);
-  }
-  tell_run(shifted(note, time_.lost()));
+  if (const auto note = history_.note(core_.recoveries(), failed_))
+    tell_run(shifted(*note, time_.lost()));
 }
 
 void ControllerRelay::act(const StartWorker& start) {
-  Process& newest = process(start.rank);
-  if (newest.pid != 0 && newest.node != start.node) {
-    send_to_node(newest.node,
-                 KillWorker{newest.node, start.rank, start.since, "another process plays its role"},
-                 newest.start);
+  const RoleProcesses::Process& former = processes_.of(start.rank);
+  if (former.pid != 0 && former.node != start.node) {
+    send_to_node(former.node, KillWorker{former.node, start.rank, start.since, kReplaced},
+                 former.start);
   }
-  newest = {(options_.life << 32) + ++starts_, start.node, 0, now_};
-  send_to_node(start.node, start, newest.start);
+  send_to_node(start.node, start, processes_.begin(start.rank, start.node, now_));
 }
 
 void ControllerRelay::act(const KillWorker& kill) {
-  failed_ = std::min(failed_, process(kill.rank).heard);
-  send_to_node(kill.node, kill, process(kill.rank).start);
+  failed_ = std::min(failed_, processes_.of(kill.rank).heard);
+  send_to_node(kill.node, kill, processes_.of(kill.rank).start);
 }
 
 void ControllerRelay::act(const SendOrder& order) {
-  const Process& newest = process(order.rank);
+  const RoleProcesses::Process& newest = processes_.of(order.rank);
   send_to_node(newest.node, order, newest.start);
 }
 
@@ -329,12 +285,11 @@ void ControllerRelay::tell_run(ControlMessage message) {
   if (is_told || std::holds_alternative<RecoveryNote>(message) ||
       std::holds_alternative<RoleProcess>(message))
     return;
-  untold_.push_back(std::move(message));
-  if (untold_.size() > kUntoldMax) untold_.pop_front();
+  history_.keep(std::move(message));
 }
 
 void ControllerRelay::tell_pid(Rank rank, pid_t pid) {
-  process(rank).pid = pid;
+  processes_.of(rank).pid = pid;
   tell_run(RoleProcess{rank, pid});
 }
 

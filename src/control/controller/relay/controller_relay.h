@@ -11,7 +11,6 @@
 // * A controller that stood still itself takes nobody for silent (stall_adjusted_clock.h).
 #pragma once
 
-#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -20,6 +19,8 @@
 #include <vector>
 
 #include "control/controller/controller_core.h"
+#include "control/controller/relay/role_processes.h"
+#include "control/controller/relay/run_history.h"
 #include "control/controller/stall_adjusted_clock.h"
 #include "control/wire/control_messages.h"
 #include "control/wire/control_stream.h"
@@ -75,13 +76,6 @@ class ControllerRelay {
     bool is_fed = false;  // the core knows it
     absl::Duration heard;
   };
-  // The newest process of a role.
-  struct Process {
-    int64_t start = 0;
-    Node node;
-    pid_t pid = 0;
-    absl::Duration heard = absl::ZeroDuration();
-  };
   using Stream = std::pair<const StreamNumber, Peer>;
 
   void handle(Stream& from, const Envelope&, const AgentHello& hello);
@@ -110,7 +104,6 @@ class ControllerRelay {
   bool speaks_for_role(Stream& from, int64_t start, Rank rank, View since);
   // `failed`: since when what the event tells may be so.
   void feed(const ControllerEvent& event, absl::Duration failed);
-  void note_recovery();
   // To a run that has just come: recoveries, and what nobody was there to hear.
   void tell_what_happened(StreamNumber run);
   void say_farewell(StreamNumber to, const ControlMessage& hello);
@@ -123,7 +116,6 @@ class ControllerRelay {
   void cut(StreamNumber stream, const std::string& why);
   void refuse(Stream& from) { cut(from.first, "it says what makes no sense"); }
   void beat();
-  Process& process(Rank rank) { return processes_[static_cast<size_t>(rank.value)]; }
   std::vector<RelayAction> take() { return std::exchange(actions_, {}); }
 
   const RelayOptions options_;
@@ -139,13 +131,11 @@ class ControllerRelay {
 
   std::map<StreamNumber, Peer> peers_;
   std::map<Node, StreamNumber> agents_;
-  std::vector<Process> processes_;  // by rank
-  int64_t starts_ = 0;
+  RoleProcesses processes_;
+  RunHistory history_;
   bool is_draining_ = false;
   std::optional<EndJob> end_;
   bool has_told_run_ = false;  // of the end
-  std::vector<RecoveryNote> recoveries_;
-  std::deque<ControlMessage> untold_;  // what happened while no run listened
 };
 
 }  // namespace evermoe

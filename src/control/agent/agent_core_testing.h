@@ -1,0 +1,175 @@
+// For tests of the agent of a node, a language: times are seconds, numbers of starts and streams
+// are plain, and what the agent does is one line of text.
+#pragma once
+
+#include <signal.h>
+
+#include <algorithm>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "control/agent/agent_core.h"
+
+namespace evermoe {
+
+inline constexpr pid_t kAgentPid = 77;
+
+// Of what an agent does.
+struct AgentWords {
+  std::string operator()(const AttachController&) const { return "attach"; }
+  std::string operator()(const ToController& to) const {
+    const int64_t start = to.envelope.start;
+    const auto of = [&](const std::string& what) { return absl::StrCat(what, " ", start); };
+    return std::visit(
+        [&](const auto& message) -> std::string {
+          using Message = std::decay_t<decltype(message)>;
+          if constexpr (std::is_same_v<Message, AgentHello>)
+            return absl::StrCat("hello of ", message.node.value);
+          if constexpr (std::is_same_v<Message, AgentReady>) return "ready";
+          if constexpr (std::is_same_v<Message, Beat>) return "beat";
+          if constexpr (std::is_same_v<Message, WorkerStarted>) return of("started");
+          if constexpr (std::is_same_v<Message, MemberJoined>) return of("joined");
+          if constexpr (std::is_same_v<Message, MemberSaid>) return of("said");
+          if constexpr (std::is_same_v<Message, MemberAlive>) return of("alive");
+          if constexpr (std::is_same_v<Message, WorkerEnded>)
+            return absl::StrCat(of("ended"), " (", message.how, ")");
+          if constexpr (std::is_same_v<Message, WorkerLogTail>) return "words";
+          return "something else";
+        },
+        to.envelope.message);
+  }
+  std::string operator()(const ToWorker& to) const {
+    const auto* const welcome = std::get_if<Welcome>(&to.envelope.message);
+    return absl::StrCat(welcome != nullptr ? absl::StrCat("welcome ", welcome->life) : "order",
+                        " to ", to.to.value);
+  }
+  std::string operator()(const CutWorker& cut) const {
+    return absl::StrCat("cut ", cut.stream.value);
+  }
+  std::string operator()(const SpawnWorker& spawn) const {
+    return absl::StrCat("spawn ", spawn.start);
+  }
+  std::string operator()(const SignalWorker& signal) const {
+    return absl::StrCat(signal.signal == SIGKILL ? "kill " : "ask to drain ", signal.start);
+  }
+  std::string operator()(const QuitAgent& quit) const {
+    return absl::StrCat(quit.ok ? "quit: " : "fail: ", quit.reason);
+  }
+};
+
+// The agent of node 1. A worker's stream has the number of its start, and so has its pid.
+class TestAgent {
+ public:
+  TestAgent() : core_(options(), absl::ZeroDuration()) {}
+
+  // Time passes as it does for a process that runs: it is looked at often.
+  TestAgent& wait(double seconds) {
+    const absl::Duration end = now_ + absl::Seconds(seconds);
+    while (now_ < end) {
+      now_ = std::min({end, std::max(core_.next_deadline(), now_ + absl::Milliseconds(1)),
+                       now_ + absl::Seconds(1)});
+      note(core_.on_time(now_));
+    }
+    return *this;
+  }
+  // The process itself stands still.
+  TestAgent& stand_still(double seconds) {
+    now_ += absl::Seconds(seconds);
+    note(core_.on_time(now_));
+    return *this;
+  }
+  TestAgent& tick() { return stand_still(0); }
+
+  TestAgent& welcome(int64_t life) { return from_controller(Welcome{life}); }
+  TestAgent& broken() { return note(core_.on_controller_broken(now_)); }
+  TestAgent& start(int64_t start, int rank) {
+    return from_controller(StartWorker{Node(1), Rank(rank), View(1)}, start);
+  }
+  TestAgent& told_to_kill(int64_t start, int rank) {
+    return from_controller(KillWorker{Node(1), Rank(rank), View(1), "why"}, start);
+  }
+  TestAgent& order(int64_t start, int rank) {
+    return from_controller(SendOrder{Rank(rank), View(1), StopOrder{View(2)}}, start);
+  }
+  TestAgent& from_controller(ControlMessage message, int64_t start = 0) {
+    return note(core_.on_controller(now_, {start, std::move(message)}));
+  }
+
+  TestAgent& attaches(int64_t start) {
+    return from_worker(start, WorkerHello{static_cast<pid_t>(start)});
+  }
+  TestAgent& joins(int64_t start, int rank) {
+    MemberJoined joined;
+    joined.rank = Rank(rank);
+    joined.since = View(1);
+    return from_worker(start, joined);
+  }
+  TestAgent& says(int64_t start, int rank) {
+    return from_worker(start, MemberSaid{Rank(rank), View(1), Finished{Rank(rank), Step(3)}});
+  }
+  TestAgent& lives(int64_t start, int rank) {
+    return from_worker(start, MemberAlive{Rank(rank), View(1), View(1)});
+  }
+  TestAgent& from_worker(int64_t stream, ControlMessage message) {
+    return note(core_.on_worker(now_, StreamNumber(stream), {0, std::move(message)}));
+  }
+  TestAgent& line_breaks(int64_t start) {
+    return note(core_.on_worker_broken(now_, StreamNumber(start)));
+  }
+  TestAgent& exits(int64_t start, ExitStatus how, std::vector<std::string> words = {}) {
+    return note(core_.on_exit(now_, start, how, WorkerLogTail{Rank(0), "log", std::move(words)}));
+  }
+  TestAgent& killed(int64_t start) { return exits(start, {.signal = SIGKILL}); }
+  TestAgent& cannot_spawn() {
+    spawns_ = false;
+    return *this;
+  }
+
+  // A worker of this rank lives and is known to the controller.
+  TestAgent& runs(int64_t number, int rank) {
+    return start(number, rank).attaches(number).joins(number, rank);
+  }
+
+  // What it did since the last call.
+  std::string did() { return absl::StrJoin(std::exchange(did_, {}), ", "); }
+
+ private:
+  static AgentCoreOptions options() {
+    AgentCoreOptions options;
+    options.node = Node(1);
+    options.pid = kAgentPid;
+    return options;
+  }
+  TestAgent& note(const AgentActions& actions) {
+    for (const AgentAction& action : actions) {
+      const std::string words = std::visit(AgentWords(), action);
+      if (words != "beat") did_.push_back(words);
+      const auto* const spawn = std::get_if<SpawnWorker>(&action);
+      if (spawn == nullptr) continue;
+      if (spawns_)
+        note(core_.on_spawned(now_, spawn->start, static_cast<pid_t>(spawn->start)));
+      else
+        note(core_.on_not_spawned(now_, spawn->start, "no memory"));
+    }
+    return *this;
+  }
+
+  absl::Duration now_;
+  AgentCore core_;
+  bool spawns_ = true;
+  std::vector<std::string> did_;
+};
+
+// It has a controller and no workers.
+inline TestAgent ready_agent() {
+  TestAgent agent;
+  agent.tick().welcome(0).did();
+  return agent;
+}
+
+}  // namespace evermoe

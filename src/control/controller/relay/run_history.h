@@ -1,0 +1,38 @@
+// What a run has to hear of a job: every recovery, and what happened while no run listened.
+//
+// Pure. Threads: one at a time.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "control/wire/control_messages.h"
+
+namespace evermoe {
+
+// With all its moments later by so much.
+RecoveryNote shifted(RecoveryNote note, absl::Duration by);
+
+class RunHistory {
+ public:
+  // `records`: of all recoveries so far, of which only the newest one changes. `failed`: since when
+  // what is new in them may be so. Returns the note of the newest one if it says anything new.
+  std::optional<RecoveryNote> note(const std::vector<RecoveryRecord>& records,
+                                   absl::Duration failed);
+  // Nobody has heard it. The oldest of more than kUntoldMax is forgotten.
+  void keep(ControlMessage message);
+  // For a run that has just come: all recoveries, later by `shift`, and what was kept, which is
+  // told once.
+  std::vector<ControlMessage> tell(absl::Duration shift);
+
+  static constexpr size_t kUntoldMax = 4096;
+
+ private:
+  std::vector<RecoveryNote> recoveries_;
+  std::deque<ControlMessage> untold_;
+};
+
+}  // namespace evermoe

@@ -1,0 +1,94 @@
+#include "recovery/member/serve/copy_ledger.h"
+
+#include <algorithm>
+
+namespace evermoe {
+
+void CopyLedger::on_captured(SlotTime time) { captured_.insert(slot(time)); }
+
+void CopyLedger::adopt(Step window, int slots, const std::vector<Rank>& sources) {
+  begin_window(window, slots);
+  for (int s = 0; s < slots; ++s) {
+    captured_.insert({window, s});
+    for (Holder& holder : holders_) {
+      const bool has_it = std::find(sources.begin(), sources.end(), holder.rank) != sources.end();
+      if (has_it) holder.acknowledged.insert({window, s});
+    }
+  }
+}
+
+void CopyLedger::on_acknowledged(Rank holder, SlotTime time) {
+  for (Holder& known : holders_) {
+    if (known.rank == holder) known.acknowledged.insert(slot(time));
+  }
+}
+
+void CopyLedger::set_holders(const std::vector<Rank>& holders,
+                             const std::vector<PeerAddress>& table) {
+  std::vector<Holder> before;
+  before.swap(holders_);
+  for (const Rank rank : holders) {
+    Holder holder{rank, table[static_cast<size_t>(rank.value)], {}};
+    for (Holder& former : before) {
+      if (former.rank == rank && former.address == holder.address)
+        holder.acknowledged = std::move(former.acknowledged);
+    }
+    holders_.push_back(std::move(holder));
+  }
+}
+
+void CopyLedger::forget_before(Step window) {
+  const auto is_old = [&](const Slot& slot) { return slot.first < window; };
+  std::erase_if(captured_, is_old);
+  slots_of_window_.erase(slots_of_window_.begin(), slots_of_window_.lower_bound(window));
+  for (Holder& holder : holders_) std::erase_if(holder.acknowledged, is_old);
+}
+
+void CopyLedger::clear() {
+  captured_.clear();
+  slots_of_window_.clear();
+  for (Holder& holder : holders_) holder.acknowledged.clear();
+}
+
+std::vector<Rank> CopyLedger::holders() const {
+  std::vector<Rank> ranks;
+  for (const Holder& holder : holders_) ranks.push_back(holder.rank);
+  return ranks;
+}
+
+bool CopyLedger::is_settled() const {
+  return std::all_of(holders_.begin(), holders_.end(), [&](const Holder& holder) {
+    return std::includes(holder.acknowledged.begin(), holder.acknowledged.end(), captured_.begin(),
+                         captured_.end());
+  });
+}
+
+Step CopyLedger::complete_window() const {
+  std::map<Step, int> slots;
+  for (const Slot& slot : captured_) {
+    const bool is_everywhere =
+        std::all_of(holders_.begin(), holders_.end(),
+                    [&](const Holder& holder) { return holder.acknowledged.contains(slot); });
+    if (is_everywhere) ++slots[slot.first];
+  }
+  Step newest(-1);
+  for (const auto& [window, count] : slots) {
+    if (count == slots_of_window_.at(window)) newest = window;
+  }
+  return newest;
+}
+
+std::vector<CopyLedger::MissingCopy> CopyLedger::missing(std::optional<SlotTime> under_way) const {
+  std::set<Slot> slots = captured_;
+  if (under_way) slots.insert(slot(*under_way));
+  std::vector<MissingCopy> missing;
+  for (const Holder& holder : holders_) {
+    for (const Slot& slot : slots) {
+      if (!holder.acknowledged.contains(slot))
+        missing.push_back({holder.rank, SlotTime{slot.first, slot.second}});
+    }
+  }
+  return missing;
+}
+
+}  // namespace evermoe

@@ -1,0 +1,63 @@
+// Which slots of a rank's own snapshots are captured, who keeps copies of them, and which copies
+// are known to have arrived.
+//
+// Pure. Threads: one at a time, the owner sees to that.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "comm/transport/transport.h"
+#include "protection/schedule/capture_schedule.h"
+
+namespace evermoe {
+
+class CopyLedger {
+ public:
+  struct MissingCopy {
+    Rank holder;
+    SlotTime time;
+    friend bool operator==(const MissingCopy&, const MissingCopy&) = default;
+  };
+
+  // A window of so many slots is about to be captured.
+  void begin_window(Step window, int slots) { slots_of_window_[window] = slots; }
+  void on_captured(SlotTime time);
+  // A whole window has been put into the store from the copies of `sources`: it is as good as
+  // captured, and these have it.
+  void adopt(Step window, int slots, const std::vector<Rank>& sources);
+  void on_acknowledged(Rank holder, SlotTime time);
+  // `table`: addresses by rank. A holder that stays the same process has what it had; a successor
+  // of one has nothing.
+  void set_holders(const std::vector<Rank>& holders, const std::vector<PeerAddress>& table);
+  void forget_before(Step window);
+  // Nothing is captured any more. The holders stay.
+  void clear();
+
+  std::vector<Rank> holders() const;
+  // Every holder has all that is captured.
+  bool is_settled() const;
+  // First state of the newest window that is captured in full and acknowledged by all holders; -1.
+  Step complete_window() const;
+  // Of what is captured and of the slot under way, holder by holder, oldest first.
+  std::vector<MissingCopy> missing(std::optional<SlotTime> under_way) const;
+
+ private:
+  using Slot = std::pair<Step, int>;  // window and slot
+  struct Holder {
+    Rank rank;
+    PeerAddress address;
+    std::set<Slot> acknowledged;
+  };
+
+  static Slot slot(SlotTime time) { return {time.window, time.slot}; }
+
+  std::vector<Holder> holders_;
+  std::set<Slot> captured_;  // that are complete here
+  std::map<Step, int> slots_of_window_;
+};
+
+}  // namespace evermoe

@@ -1,0 +1,150 @@
+// For tests: the real parts of a member, with a trainer that counts and a controller that listens.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <vector>
+
+#include "env/clock.h"
+#include "recovery/control_testing.h"
+#include "recovery/member/restore/restorer.h"
+#include "recovery/member/serve/member_service.h"
+#include "recovery/member/train/commit_agreement.h"
+#include "recovery/tally_trainer_testing.h"
+
+namespace evermoe {
+
+// All parts of a member but its program. The test takes the training thread's part.
+struct RankParts {
+  RankParts(const Topology& topology, Transport& transport, const TallyTrainer::Options& options)
+      : topology(topology),
+        transport(transport),
+        trainer(options),
+        wake(transport, 1),
+        sender(transport,
+               [this](View view, const absl::Status& status) { troubles.report(view, status); }),
+        views(wake, absl::Minutes(1), absl::Milliseconds(100)),
+        troubles(transport.rank(), views, told),
+        memory(1 << 20, 1 << 20),
+        window(trainer, {}),
+        exchange(
+            {.transport = transport,
+             .sender = sender,
+             .views = views,
+             .log = memory.log,
+             .received = memory.received,
+             .report_trouble =
+                 [this](View view, const absl::Status& status) { troubles.report(view, status); }}),
+        copies({.rank = rank(),
+                .trainer = trainer,
+                .schedule = window.schedule(),
+                .store = memory.store,
+                .sender = sender,
+                .views = views,
+                .wake_training = wake,
+                .clock = clock},
+               {.chunk_bytes_max = 16}),
+        commits(
+            {.transport = transport,
+             .sender = sender,
+             .views = views,
+             .records = memory.records,
+             .troubles = troubles,
+             .vote = [this](bool ends_window) { return vote(ends_window); },
+             .on_agreed = [this](View, Commit commit, const Record&) { agreed.push_back(commit); },
+             .deadline = absl::Seconds(5)}),
+        fetch({rank(), topology, memory.store, sender, views, troubles, refused, counts}),
+        restorer({.rank = rank(),
+                  .topology = topology,
+                  .trainer = trainer,
+                  .views = views,
+                  .control = told,
+                  .commits = commits,
+                  .memory = memory,
+                  .copies = copies,
+                  .window = window,
+                  .fetch = fetch,
+                  .counts = counts,
+                  .bytes_at_once = 16}),
+        answers({rank(), memory, copies, exchange, sender, refused, wake, /*is_rehearsal=*/true}),
+        follower({.rank = rank(),
+                  .stage = topology.role_of(rank()).stage,
+                  .is_protected = true,
+                  .transport = transport,
+                  .wake_training = wake,
+                  .orders = orders,
+                  .views = views,
+                  .control = told,
+                  .troubles = troubles,
+                  .memory = memory,
+                  .copies = copies,
+                  .exchange = exchange,
+                  .on_opened = [this] { service.on_opened(); }}),
+        service({transport, clock, views, copies, follower, answers}) {}
+
+  Rank rank() const { return transport.rank(); }
+  // What the controller orders. Followed by the service thread.
+  void order(ControllerMessage message) {
+    orders.push(std::move(message));
+    sender.wake_service();
+  }
+  // Stops for the plan's view, opens it, and returns when this thread has entered it.
+  absl::Status enter(const PlanOf& plan) {
+    const View before = views.newest_view();
+    order(StopOrder{plan.plan().view});
+    order(plan.plan());
+    return views.pass(before).status();
+  }
+  // The same for a plan by which this rank begins anew.
+  absl::Status begin(const PlanOf& plan) {
+    order(StopOrder{plan.plan().view});
+    order(plan.plan());
+    return views.next_start().status();
+  }
+  void end() { views.end(absl::OkStatus()), sender.wake_service(); }
+  // The run begins at step 0: window after window of `slots` slots.
+  void begin_run(int slots) {
+    Record first;
+    first.rule = {Step(0), slots, slots};
+    EXPECT_TRUE(memory.records.put(verdict_commit(Step(0)), encode(first)).ok());
+    window.begin_run(first.rule);
+  }
+  // Agrees on the step that follows and runs it.
+  void step(const ActiveOperators& active) {
+    const Commit commit = verdict_commit(Step(trainer.step().value + 1));
+    const auto findings = trainer.train(active, exchange);
+    const auto record = commits.agree(commit, CommitAgreement::Kind::kStep, *findings);
+    ASSERT_TRUE(record.ok()) << record.status();
+    EXPECT_TRUE(
+        trainer.apply(record->combined, active, [this](int op) { return copies.wait_read(op); })
+            .ok());
+  }
+
+  const Topology& topology;
+  Transport& transport;
+  Clock& clock = real_clock();
+  TallyTrainer trainer;
+  ToldController told;
+  std::vector<Commit> agreed;
+  std::function<WindowVote(bool ends_window)> vote = [](bool) { return WindowVote{}; };
+  Signal wake;
+  MessageSender sender;
+  MemberViews views;
+  TroubleReporter troubles;
+  WorkCounts counts;
+  OrderQueue orders;
+  RefusedSlot refused;
+  RecoveryMemory memory;
+  WindowState window;
+  BoundaryExchange exchange;
+  SnapshotCopies copies;
+  CommitAgreement commits;
+  WindowFetch fetch;
+  Restorer restorer;
+  MessageAnswers answers;
+  OrderFollower follower;
+  MemberService service;
+};
+
+}  // namespace evermoe

@@ -1,0 +1,135 @@
+// For tests: a trainer whose arithmetic one can do in one's head, and which says how it was called.
+#pragma once
+
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "recovery/stage_trainer.h"
+
+namespace evermoe {
+
+// Every operator is a number, and step s adds s to it. Its stage has no neighbours.
+class TallyTrainer : public StageTrainer {
+ public:
+  struct Options {
+    int operators = 3;
+    int64_t steps = 6;
+    int64_t evaluate_every = 0;  // steps; 0: never
+    int64_t evaluation_batches = 1;
+    int64_t save_every = 0;
+  };
+  explicit TallyTrainer(const Options& options)
+      : options_(options), masters(static_cast<size_t>(options.operators)) {
+    for (int i = 0; i < options.operators; ++i) {
+      operators_.push_back(
+          {.name = absl::StrCat("operator.", i), .bytes = {16, 8}, .whole = {16, 8}});
+    }
+    compute = masters;
+  }
+
+  const std::vector<StageOperator>& operators() const override { return operators_; }
+  void join_stage(View epoch) override { called("join", epoch.value); }
+  absl::StatusOr<std::string> resume(Communicator&) override {
+    called("resume", 0);
+    RETURN_IF_ERROR(restore_base(Step(0)));
+    return std::string("the beginning");
+  }
+  absl::Status restore_base(Step base) override {
+    step_ = base;
+    masters.assign(masters.size(), 0);
+    compute = masters;
+    return absl::OkStatus();
+  }
+  void forget_base() override {}
+  void capture(int index, SnapshotKind kind, int64_t offset,
+               std::span<std::byte> into) const override {
+    const int64_t full[] = {masters[static_cast<size_t>(index)],
+                            -masters[static_cast<size_t>(index)]};
+    const int64_t* const from =
+        kind == SnapshotKind::kFull ? full : &compute[static_cast<size_t>(index)];
+    std::memcpy(into.data(), reinterpret_cast<const std::byte*>(from) + offset, into.size());
+  }
+  void restore(int index, SnapshotKind kind, int64_t offset,
+               std::span<const std::byte> from) override {
+    const auto at = static_cast<size_t>(index);
+    int64_t& into = kind == SnapshotKind::kFull ? masters[at] : compute[at];
+    if (offset == 0 && from.size() >= 8) std::memcpy(&into, from.data(), 8);
+    if (kind == SnapshotKind::kFull)
+      compute[at] = masters[at];
+    else
+      masters[at] = -1;  // stale values must not help
+  }
+  absl::Status complete_restore(const std::vector<int>& indices) override {
+    called("restored", std::ssize(indices));
+    return absl::OkStatus();
+  }
+  Step step() const override { return step_; }
+  RecordBytes position() const override {
+    const auto bytes = std::as_bytes(std::span(&step_.value, 1));
+    return {bytes.begin(), bytes.end()};
+  }
+  absl::Status set_position(const RecordBytes& position) override {
+    if (position.size() != sizeof(step_.value)) return Corrupt("not a position");
+    std::memcpy(&step_.value, position.data(), position.size());
+    return absl::OkStatus();
+  }
+  absl::StatusOr<Findings> train(const ActiveOperators&, Boundary&) override {
+    called("train", step_.value + 1);
+    return Findings{{1}, {0}};
+  }
+  const ExpertLoads& expert_loads() const override { return loads_; }
+  absl::Status apply(const Findings& combined, const ActiveOperators& active,
+                     const BeforeWrite& before_write) override {
+    step_ = Step(step_.value + 1);
+    for (size_t i = 0; i < masters.size(); ++i) {
+      if (!active[i]) continue;
+      RETURN_IF_ERROR(before_write(static_cast<int>(i)));
+      compute[i] = masters[i] += step_.value * static_cast<int64_t>(combined.sums[0]);
+    }
+    return absl::OkStatus();
+  }
+  bool is_evaluated(Step step) const override { return is_due(step, options_.evaluate_every); }
+  int64_t evaluation_batches() const override { return options_.evaluation_batches; }
+  absl::StatusOr<Findings> evaluate(int64_t batch, Boundary&) override {
+    called("evaluate", 10 * step_.value + batch);
+    return Findings{{2}, {0}};
+  }
+  void apply_evaluation(const Findings& combined) override {
+    called("evaluated", static_cast<int64_t>(combined.sums[0]));
+  }
+  bool is_saved(Step step) const override { return is_due(step, options_.save_every); }
+  absl::Status save() override {
+    called("save", step_.value);
+    return absl::OkStatus();
+  }
+  bool is_finished() const override { return step_.value >= options_.steps; }
+  absl::StatusOr<Findings> close() override {
+    called("close", step_.value);
+    return Findings{{0}, {1}};
+  }
+  bool is_closed(const Findings& combined) override { return combined.minima[0] == 1; }
+
+  // What every operator is after `step` steps in a job of so many ranks.
+  static int64_t after(int64_t step, int64_t ranks) { return ranks * step * (step + 1) / 2; }
+
+ private:
+  void called(const std::string& what, int64_t number) {
+    calls.push_back(absl::StrCat(what, " ", number));
+  }
+  static bool is_due(Step step, int64_t every) { return every > 0 && step.value % every == 0; }
+
+  const Options options_;
+  std::vector<StageOperator> operators_;
+  ExpertLoads loads_;
+  Step step_{0};
+
+ public:
+  std::vector<int64_t> masters, compute;
+  std::vector<std::string> calls;
+};
+
+}  // namespace evermoe

@@ -1,0 +1,174 @@
+// Faults of the control plane that a job has to survive: controllers, agents and lines that die,
+// stand still or are cut, and nodes that are taken for lost.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/simulated_job_testing.h"
+
+namespace evermoe {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class ControlPlaneTest : public SimulatedJobTest {};
+
+TEST_F(ControlPlaneTest, AHungControllerIsReplacedAndNobodyElseIsLost) {
+  const SimulatedOutcome outcome = survives({{.kind = SimulatedFault::Kind::kStopController,
+                                              .lasts = absl::Seconds(5),
+                                              .time = absl::Milliseconds(60)}});
+  EXPECT_EQ(outcome.controllers, 2);
+  EXPECT_TRUE(outcome.recoveries.empty()) << explain(outcome);
+}
+
+TEST_F(ControlPlaneTest, AControllerThatStoodStillTakesNobodyForLost) {
+  const SimulatedOutcome outcome = survives({{.kind = SimulatedFault::Kind::kStopController,
+                                              .lasts = absl::Milliseconds(800),
+                                              .time = absl::Milliseconds(60)}});
+  EXPECT_EQ(outcome.controllers, 1);
+  EXPECT_TRUE(outcome.recoveries.empty()) << explain(outcome);
+}
+
+// Longer than a worker may be silent, shorter than an agent may: its workers are not to blame for
+// the line.
+TEST_F(ControlPlaneTest, ALineThatIsCutForAWhileCostsNothing) {
+  for (const int node : {2, -1}) {
+    const SimulatedOutcome outcome = survives({{.kind = SimulatedFault::Kind::kCutLine,
+                                                .node = Node(node),
+                                                .lasts = absl::Milliseconds(700),
+                                                .time = absl::Milliseconds(60)}});
+    EXPECT_TRUE(outcome.recoveries.empty()) << explain(outcome);
+  }
+}
+
+TEST_F(ControlPlaneTest, AnAgentThatStandsStillForAWhileCostsNothing) {
+  const SimulatedOutcome outcome = survives({{.kind = SimulatedFault::Kind::kStopAgent,
+                                              .node = Node(2),
+                                              .lasts = absl::Milliseconds(700),
+                                              .time = absl::Milliseconds(60)}});
+  EXPECT_TRUE(outcome.recoveries.empty()) << explain(outcome);
+}
+
+// A view opens while a node stands still: its worker does not report in time, and is given up
+// before the node is. It must not be started there and be lost again with the node.
+TEST_F(ControlPlaneTest, TheRolesOfAStoppedNodeWaitForTheVerdictOnIt) {
+  shape_.model.steps = 150;
+  shape_.copies = 2;
+  for (const auto lasts : {absl::Milliseconds(700), absl::Seconds(5)}) {
+    const SimulatedOutcome outcome = survives({{.kind = SimulatedFault::Kind::kStopNode,
+                                                .node = Node(2),
+                                                .lasts = lasts,
+                                                .time = absl::Milliseconds(60)},
+                                               {.kind = SimulatedFault::Kind::kKillWorker,
+                                                .rank = Rank(0),
+                                                .time = absl::Milliseconds(65)}});
+    ASSERT_EQ(outcome.recoveries.size(), 1u) << explain(outcome);
+    EXPECT_THAT(outcome.recoveries[0].roles, ElementsAre("0.0", "1.0")) << explain(outcome);
+    EXPECT_THAT(outcome.recoveries[0].causes[1], HasSubstr("did not report in time"));
+    EXPECT_FALSE(outcome.recoveries[0].restarted_all) << explain(outcome);
+    EXPECT_EQ(outcome.processes, 6) << "both roles are started once more" << explain(outcome);
+  }
+}
+
+// What is promised today: a node that is not heard for too long is lost, and its role is recovered
+// elsewhere. Left alone, it ends its workers when it is back.
+TEST_F(ControlPlaneTest, ANodeThatIsCutForTooLongIsLost) {
+  shape_.model.steps = 150;
+  shape_.copies = 2;
+  for (const bool is_ended : {true, false}) {
+    shape_.ends_lost_nodes = is_ended;
+    const SimulatedOutcome outcome = survives({{.kind = SimulatedFault::Kind::kCutLine,
+                                                .node = Node(2),
+                                                .lasts = absl::Milliseconds(1400),
+                                                .time = absl::Milliseconds(60)}});
+    ASSERT_EQ(outcome.recoveries.size(), 1u) << explain(outcome);
+    EXPECT_FALSE(outcome.recoveries[0].restarted_all) << explain(outcome);
+    EXPECT_EQ(outcome.processes, 5) << "all others live on";
+  }
+}
+
+// The same when its line breaks: that nobody died is not known.
+TEST_F(ControlPlaneTest, ANodeWhoseLineBreaksIsLost) {
+  for (const bool agent_is_late : {true, false}) {
+    const SimulatedOutcome outcome = survives({{.kind = SimulatedFault::Kind::kBreakLine,
+                                                .node = Node(2),
+                                                .lasts = absl::Milliseconds(400),
+                                                .agent_is_late = agent_is_late,
+                                                .time = absl::Milliseconds(60)}});
+    ASSERT_FALSE(outcome.recoveries.empty()) << explain(outcome);
+    EXPECT_FALSE(outcome.recoveries[0].restarted_all) << explain(outcome);
+  }
+}
+
+// And when the controller's own line is cut for too long all are lost: the job goes back to its
+// durable state, and ends with the right bits.
+TEST_F(ControlPlaneTest, AControllerThatIsCutOffForTooLongSendsAllBack) {
+  shape_.model.steps = 150;
+  for (const bool is_ended : {true, false}) {
+    shape_.ends_lost_nodes = is_ended;
+    const SimulatedOutcome outcome = survives({{.kind = SimulatedFault::Kind::kCutLine,
+                                                .node = Node(-1),
+                                                .lasts = absl::Milliseconds(1400),
+                                                .time = absl::Milliseconds(60)}});
+    ASSERT_FALSE(outcome.recoveries.empty()) << explain(outcome);
+    EXPECT_TRUE(outcome.recoveries[0].restarted_all) << explain(outcome);
+  }
+}
+
+// An agent that cannot register in time with a new controller has its roles played elsewhere.
+TEST_F(ControlPlaneTest, AnAgentThatStandsStillWhileControllersChangeIsNotWaitedFor) {
+  const SimulatedOutcome outcome =
+      survives({{.kind = SimulatedFault::Kind::kStopAgent,
+                 .node = Node(2),
+                 .lasts = absl::Milliseconds(600),
+                 .time = absl::Milliseconds(55)},
+                {.kind = SimulatedFault::Kind::kKillController, .time = absl::Milliseconds(60)}});
+  EXPECT_THAT(outcome.marks, Contains("not adopted")) << explain(outcome);
+  EXPECT_FALSE(outcome.recoveries[0].restarted_all) << explain(outcome);
+}
+
+// The workers of node 0 go on unheard in view 1 while the next controller begins anew with the
+// spare; its first view must not be view 1, too.
+TEST_F(ControlPlaneTest, AControllerThatHearsOfNobodyOpensViewsOfItsOwn) {
+  shape_.nodes = 1;
+  shape_.model.steps = 150;
+  for (const bool is_ended : {true, false}) {
+    shape_.ends_lost_nodes = is_ended;
+    const SimulatedOutcome outcome =
+        survives({{.kind = SimulatedFault::Kind::kDeafNode,
+                   .node = Node(0),
+                   .lasts = absl::Milliseconds(900),
+                   .time = absl::Milliseconds(60)},
+                  {.kind = SimulatedFault::Kind::kKillController, .time = absl::Milliseconds(65)}});
+    EXPECT_THAT(outcome.marks, Contains("begun anew by a later controller")) << explain(outcome);
+    EXPECT_EQ(outcome.processes, 8) << explain(outcome);
+  }
+}
+
+TEST_F(ControlPlaneTest, ALostNodeComesBackAndIsASpare) {
+  shape_.nodes = 2;
+  shape_.spares = 0;
+  shape_.model.steps = 60;
+  const SimulatedOutcome outcome = survives({{.kind = SimulatedFault::Kind::kKillNode,
+                                              .node = Node(0),
+                                              .lasts = absl::Milliseconds(60),
+                                              .time = absl::Milliseconds(60)},
+                                             {.kind = SimulatedFault::Kind::kKillNode,
+                                              .node = Node(1),
+                                              .time = absl::Milliseconds(200)}});
+  EXPECT_THAT(outcome.marks, Contains("node lost and back"));
+  EXPECT_THAT(outcome.marks, testing::Not(Contains("no node was left"))) << explain(outcome);
+}
+
+TEST_F(ControlPlaneTest, WhenNoNodeIsLeftNodeZeroStartsAgain) {
+  shape_.nodes = 1;
+  shape_.spares = 0;
+  const SimulatedOutcome outcome = survives(
+      {{.kind = SimulatedFault::Kind::kKillNode, .node = Node(0), .time = absl::Milliseconds(60)}});
+  EXPECT_THAT(outcome.marks, Contains("no node was left")) << explain(outcome);
+  EXPECT_EQ(outcome.processes, 8);
+}
+
+}  // namespace
+}  // namespace evermoe

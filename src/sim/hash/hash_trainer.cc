@@ -1,0 +1,238 @@
+#include "sim/hash/hash_trainer.h"
+
+#include <cstring>
+#include <deque>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/fault_point.h"
+#include "sim/hash/hash_mix.h"
+
+namespace evermoe {
+namespace {
+
+// Of a micro-batch. Every stage adds one, made of what it passes on.
+uint64_t loss_of(const HashPass::Graph& graph) { return graph.output & 0xffff; }
+
+}  // namespace
+
+HashTrainer::HashTrainer(const Topology& topology, Transport& transport, SimulatedDisk& disk,
+                         const HashModelOptions& options)
+    : topology_(topology),
+      transport_(transport),
+      disk_(disk),
+      options_(options),
+      role_(topology.role_of(transport.rank())),
+      lanes_(topology.lanes(role_.stage)),
+      stage_group_(transport, topology.stage_group(role_.stage),
+                   {View(0), kFirstStageGroup, absl::Minutes(10)}),
+      model_(role_, lanes_, options_),
+      neighbours_(topology_, role_.stage),
+      pass_(topology_, role_, options_, model_, neighbours_, stage_group_) {
+  std::vector<int> widths;
+  for (int s = 0; s < topology.stages(); ++s) widths.push_back(topology.lanes(s));
+  order_ = pipeline_schedule(widths, options_.micro_batches)[static_cast<size_t>(role_.stage)];
+}
+
+// ---- state
+
+absl::StatusOr<std::string> HashTrainer::resume(Communicator& world) {
+  int64_t newest[] = {disk_.newest(topology_.world_size()).value};
+  RETURN_IF_ERROR(world.all_reduce<int64_t>(newest, ReduceOp::kMin));
+  RETURN_IF_ERROR(restore_base(Step(std::max<int64_t>(newest[0], 0))));
+  return absl::StrCat(newest[0] < 0 ? "initial state" : "durable checkpoint of step ",
+                      model_.position().step);
+}
+
+void HashTrainer::forget_base() {
+  if (transport_.rank() == Rank(0)) disk_.remove_before(disk_.newest(topology_.world_size()));
+}
+
+absl::Status HashTrainer::restore_base(Step base) {
+  if (base > Step(0)) {
+    model_.load(disk_.read(base, transport_.rank()));
+    saved_ = base.value;
+  } else {
+    model_.initialise();
+  }
+  std::vector<int> all(model_.operators().size());
+  std::iota(all.begin(), all.end(), 0);
+  model_.cast_own();
+  return gather(all);
+}
+
+absl::Status HashTrainer::gather(const std::vector<int>& operator_indices) {
+  std::vector<int64_t> begins;
+  for (int lane = 0; lane <= lanes_; ++lane)
+    begins.push_back(lane * static_cast<int64_t>(sizeof(uint64_t)));
+  for (const int i : operator_indices) {
+    HashModel::Operator& op = model_.at(i);
+    if (op.part == HashModel::Part::kExpert) continue;
+    RETURN_IF_ERROR(stage_group_.all_gather(std::as_writable_bytes(std::span(op.compute)), begins));
+  }
+  return absl::OkStatus();
+}
+
+RecordBytes HashTrainer::position() const {
+  const auto bytes = std::as_bytes(std::span(&model_.position(), 1));
+  return {bytes.begin(), bytes.end()};
+}
+
+absl::Status HashTrainer::set_position(const RecordBytes& position) {
+  if (position.size() != sizeof(HashModel::Position)) return Corrupt("not a position");
+  std::memcpy(&model_.position(), position.data(), position.size());
+  return absl::OkStatus();
+}
+
+Fingerprint HashTrainer::digest() const { return fingerprint(model_.state()); }
+
+// ---- work
+
+std::optional<int> HashTrainer::micro_batch_of(int round) const {
+  const int index = round * lanes_ + role_.lane;
+  return index < options_.micro_batches ? std::optional(index) : std::nullopt;
+}
+
+void HashTrainer::expect(const RoundOperation& operation, Boundary& boundary) {
+  const auto direction = operation.kind == RoundOperation::Kind::kForward
+                             ? BoundaryDirection::kActivation
+                             : BoundaryDirection::kGradient;
+  const auto micro_batch = micro_batch_of(operation.round);
+  if (micro_batch && neighbours_.has_sender(direction))
+    neighbours_.expect(direction, *micro_batch, boundary);
+}
+
+// Shared operators add up over the lanes; experts have all their tokens on their lane already.
+absl::Status HashTrainer::reduce_gradients(const ActiveOperators& active) {
+  for (size_t i = 0; i < model_.operators().size(); ++i) {
+    HashModel::Operator& op = model_.operators()[i];
+    if (!active[i] || op.part == HashModel::Part::kExpert) continue;
+    int64_t sum[] = {static_cast<int64_t>(op.gradient)};
+    RETURN_IF_ERROR(stage_group_.all_reduce<int64_t>(sum, ReduceOp::kSum));
+    op.gradient = static_cast<uint64_t>(sum[0]);
+  }
+  return absl::OkStatus();
+}
+
+void HashTrainer::count_choices(const HashPass::Graph& graph) {
+  if (!graph.is_real) return;
+  for (int layer = 0; layer < options_.layers_per_stage; ++layer) {
+    ++expert_loads_.tokens[static_cast<size_t>(layer * options_.experts +
+                                               graph.gate_choices[static_cast<size_t>(layer)])];
+  }
+}
+
+absl::StatusOr<uint64_t> HashTrainer::run_rounds(const ActiveOperators& active,
+                                                 Boundary& boundary) {
+  std::deque<HashPass::Graph> held;
+  uint64_t losses = 0;
+  neighbours_.begin();
+  for (size_t i = 0; i < order_.size(); ++i) {
+    const RoundOperation& operation = order_[i];
+    if (i + 1 < order_.size()) expect(order_[i + 1], boundary);
+    const auto micro_batch = micro_batch_of(operation.round);
+    if (operation.kind == RoundOperation::Kind::kForward) {
+      fault_point("step/forward");
+      const uint64_t sample =
+          mix(options_.seed, model_.position().samples + micro_batch.value_or(0));
+      ASSIGN_OR_RETURN(HashPass::Graph graph, pass_.forward(sample, micro_batch, boundary));
+      if (graph.is_real) losses += loss_of(graph);
+      count_choices(graph);
+      held.push_back(std::move(graph));
+    } else {
+      fault_point("step/backward");
+      RETURN_IF_ERROR(pass_.backward(held.front(), micro_batch, active, boundary));
+      held.pop_front();
+    }
+  }
+  return losses;
+}
+
+absl::StatusOr<Findings> HashTrainer::train(const ActiveOperators& active, Boundary& boundary) {
+  model_.clear_gradients();
+  expert_loads_.tokens.assign(static_cast<size_t>(options_.layers_per_stage * options_.experts), 0);
+  ASSIGN_OR_RETURN(const uint64_t losses, run_rounds(active, boundary));
+  fault_point("step/accumulated");
+  RETURN_IF_ERROR(reduce_gradients(active));
+  RETURN_IF_ERROR(stage_group_.all_reduce<int64_t>(expert_loads_.tokens, ReduceOp::kSum));
+  expert_loads_.probability.assign(expert_loads_.tokens.begin(), expert_loads_.tokens.end());
+  Findings findings{{0, static_cast<double>(losses)}, {saved_}};
+  for (const HashModel::Operator& op : model_.operators()) {
+    if (op.is_mine) findings.sums[0] += static_cast<double>(mix(op.gradient) & 0xffffff);
+  }
+  return findings;
+}
+
+absl::Status HashTrainer::apply(const Findings& combined, const ActiveOperators& active,
+                                const BeforeWrite& before_write) {
+  const auto norm = static_cast<uint64_t>(combined.sums[0]);
+  const bool skipped =
+      options_.skip_one_in > 0 && norm % static_cast<uint64_t>(options_.skip_one_in) == 0;
+  HashModel::Position& position = model_.position();
+  ++position.step;
+  position.samples += options_.micro_batches;
+  position.history = mix(position.history, norm, static_cast<uint64_t>(combined.sums[1]));
+  if (skipped) return absl::OkStatus();
+  ++position.updates;
+  std::vector<int> written;
+  for (int i = 0; i < std::ssize(model_.operators()); ++i) {
+    if (!active[static_cast<size_t>(i)]) continue;
+    written.push_back(i);
+    if (!model_.at(i).is_mine) continue;
+    RETURN_IF_ERROR(before_write(i));
+    model_.update(i);
+  }
+  return gather(written);
+}
+
+bool HashTrainer::is_evaluated(Step step) const {
+  return options_.evaluate_every > 0 && step.value % options_.evaluate_every == 0;
+}
+
+absl::StatusOr<Findings> HashTrainer::evaluate(int64_t batch, Boundary& boundary) {
+  uint64_t losses = 0;
+  for (int round = 0; round < round_count(lanes_, options_.micro_batches); ++round) {
+    const auto micro_batch = micro_batch_of(round);
+    const uint64_t sample =
+        mix(options_.seed, 0xe7a1, batch * options_.micro_batches + micro_batch.value_or(0));
+    ASSIGN_OR_RETURN(const HashPass::Graph graph, pass_.forward(sample, micro_batch, boundary));
+    if (graph.is_real) losses += loss_of(graph);
+  }
+  return Findings{{0, static_cast<double>(losses)}, {saved_}};
+}
+
+void HashTrainer::apply_evaluation(const Findings& combined) {
+  model_.position().validation =
+      mix(model_.position().validation, static_cast<uint64_t>(combined.sums[1]));
+}
+
+bool HashTrainer::is_saved(Step step) const {
+  return is_finished() || (options_.save_every > 0 && step.value % options_.save_every == 0);
+}
+
+absl::Status HashTrainer::save() {
+  // A process that was killed meanwhile writes nothing.
+  if (!transport_
+           .wait(transport_.start_send(transport_.rank(),
+                                       {View(~uint32_t{0}), kStageGroups.last, 1}, {}),
+                 absl::ZeroDuration())
+           .ok()) {
+    return Cancelled("killed");
+  }
+  disk_.write(step(), transport_.rank(), model_.state());
+  saved_ = model_.position().step;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Findings> HashTrainer::close() {
+  if (saved_ < model_.position().step) RETURN_IF_ERROR(save());
+  return Findings{{0, 0}, {saved_}};
+}
+
+bool HashTrainer::is_closed(const Findings& combined) {
+  return combined.minima[0] >= model_.position().step;
+}
+
+}  // namespace evermoe

@@ -1,0 +1,97 @@
+// A trainer whose model is arithmetic on a few integers: the hash model.
+//
+// It has the anatomy of the real one: stages and lanes, blocks, gates and experts as operators,
+// master weights and moments sharded over their owners, compute weights gathered in the stage
+// group, tokens sent to experts and back inside a layer, boundary messages, a verdict with skipped
+// steps, evaluations and durable checkpoints. Every value is folded, by a hash, with every input
+// that should reach it: gate choices, boundary messages, reductions, verdict, step and position. So
+// one input that is wrong, missing, stale or doubled changes the digest for ever, and a step takes
+// microseconds.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/fingerprint.h"
+#include "comm/communicator.h"
+#include "parallel/pipeline_schedule.h"
+#include "parallel/topology.h"
+#include "recovery/stage_trainer.h"
+#include "sim/hash/hash_model.h"
+#include "sim/hash/hash_pass.h"
+#include "sim/simulated_disk.h"
+
+namespace evermoe {
+
+class HashTrainer final : public StageTrainer {
+ public:
+  // The arguments outlive the trainer.
+  HashTrainer(const Topology& topology, Transport& transport, SimulatedDisk& disk,
+              const HashModelOptions& options);
+
+  const std::vector<StageOperator>& operators() const override { return model_.inventory(); }
+  void join_stage(View epoch) override { stage_group_.restart(epoch); }
+  absl::StatusOr<std::string> resume(Communicator& world) override;
+  absl::Status restore_base(Step base) override;
+  void forget_base() override;
+  void capture(int operator_index, SnapshotKind kind, int64_t offset,
+               std::span<std::byte> into) const override {
+    model_.capture(operator_index, kind, offset, into);
+  }
+  void restore(int operator_index, SnapshotKind kind, int64_t offset,
+               std::span<const std::byte> from) override {
+    model_.restore(operator_index, kind, offset, from);
+  }
+  absl::Status complete_restore(const std::vector<int>& operator_indices) override {
+    return gather(operator_indices);
+  }
+  Step step() const override { return Step(model_.position().step); }
+  RecordBytes position() const override;
+  absl::Status set_position(const RecordBytes& position) override;
+  absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary) override;
+  const ExpertLoads& expert_loads() const override { return expert_loads_; }
+  absl::Status apply(const Findings& combined, const ActiveOperators& active,
+                     const BeforeWrite& before_write) override;
+  bool is_evaluated(Step step) const override;
+  int64_t evaluation_batches() const override { return options_.evaluation_batches; }
+  absl::StatusOr<Findings> evaluate(int64_t batch, Boundary& boundary) override;
+  void apply_evaluation(const Findings& combined) override;
+  bool is_saved(Step step) const override;
+  absl::Status save() override;
+  bool is_finished() const override { return model_.position().step >= options_.steps; }
+  absl::StatusOr<Findings> close() override;
+  bool is_closed(const Findings& combined) override;
+
+  // Of this rank's whole state: every shard and the position.
+  Fingerprint digest() const;
+  int64_t samples() const { return model_.position().samples; }
+
+ private:
+  std::optional<int> micro_batch_of(int round) const;
+  // Tells the boundary what this operation will receive, if anything.
+  void expect(const RoundOperation& operation, Boundary& boundary);
+  // Runs the operations of a step; returns the sum of its losses.
+  absl::StatusOr<uint64_t> run_rounds(const ActiveOperators& active, Boundary& boundary);
+  absl::Status reduce_gradients(const ActiveOperators& active);
+  void count_choices(const HashPass::Graph& graph);
+  // Compute weights of these operators, from their owners.
+  absl::Status gather(const std::vector<int>& operator_indices);
+
+  const Topology& topology_;
+  Transport& transport_;
+  SimulatedDisk& disk_;
+  const HashModelOptions options_;
+  const Role role_;
+  const int lanes_;
+  Communicator stage_group_;
+  std::vector<RoundOperation> order_;
+  HashModel model_;
+  HashBoundary neighbours_;
+  HashPass pass_;
+  ExpertLoads expert_loads_;
+  int64_t saved_ = -1;
+};
+
+}  // namespace evermoe

@@ -1,0 +1,142 @@
+#include "sim/schedule_run.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/mutex.h"
+
+namespace evermoe {
+namespace {
+
+constexpr size_t kQueueMax = 2000;
+constexpr absl::Duration kDurationMax = absl::Minutes(1);
+
+// Undisturbed digests by shape: thousands of schedules share a few.
+std::string undisturbed_digest(SimulatedShape shape) {
+  static Mutex mutex;
+  static std::map<std::string, std::string> known ABSL_GUARDED_BY(mutex);
+  const std::string key =
+      absl::StrCat(absl::StrJoin(shape.lanes, ","), "|", shape.model.seed, "|", shape.model.steps,
+                   "|", shape.model.micro_batches, "|", shape.model.evaluate_every, "|",
+                   shape.model.evaluation_batches, "|", shape.model.save_every);
+  const MutexLock lock(mutex);
+  const auto found = known.find(key);
+  if (found != known.end()) return found->second;
+  shape.nodes = 1;
+  const SimulatedOutcome outcome = SimulatedJob(shape, {}).run();
+  return known[key] = outcome.ok ? outcome.digest : "the undisturbed run failed: " + outcome.reason;
+}
+
+// So many roles may be lost, whichever they are and whenever, before all copies of one can be gone.
+bool copies_may_be_gone(const RandomSchedule& schedule, const SimulatedOutcome& outcome) {
+  for (const SimulatedFault& fault : schedule.faults) {
+    if (fault.kind == SimulatedFault::Kind::kCorruptCopies) return true;
+  }
+  // A controller that hears of nobody in time begins anew.
+  if (outcome.marks.contains("begun anew by a later controller")) return true;
+  size_t lost = 0;
+  int world = 0;
+  for (const RecoveryRecord& record : outcome.recoveries) lost += record.roles.size();
+  for (const int width : schedule.shape.lanes) world += width;
+  return lost > static_cast<size_t>(std::min(schedule.shape.copies, world - 1));
+}
+
+// Going back to a durable state, or a refusal to, has to be justified.
+std::string check_restarts(const RandomSchedule& schedule, const SimulatedOutcome& outcome) {
+  if (copies_may_be_gone(schedule, outcome)) return "";
+  for (const RecoveryRecord& record : outcome.recoveries) {
+    // A failure before anybody has a state leaves nothing to go back to.
+    if (record.restarted_all && record.step > Step(0)) {
+      return absl::StrCat("all went back at step ", record.step.value,
+                          " though copies were left: ", absl::StrJoin(record.reasons, "; "));
+    }
+  }
+  return "";
+}
+
+// How it went, whatever came of it.
+std::string check_course(const SimulatedOutcome& outcome) {
+  if (!outcome.ended) return "the job never ended";
+  if (!outcome.violations.empty())
+    return "a rule of views is broken: " + outcome.violations.front();
+  if (outcome.longest_queue > kQueueMax)
+    return absl::StrCat(outcome.longest_queue, " envelopes waited in one stream");
+  if (outcome.duration > kDurationMax) return "it took " + absl::FormatDuration(outcome.duration);
+  if (!outcome.contradictions.empty())
+    return "something computed again has other bits: " + outcome.contradictions.front();
+  return "";
+}
+
+// Of a job that was given up.
+std::string check_refusal(const RandomSchedule& schedule, const SimulatedOutcome& outcome) {
+  const bool refuses = !schedule.shape.restart_all_allowed &&
+                       outcome.reason.starts_with("cannot go on exactly") &&
+                       copies_may_be_gone(schedule, outcome);
+  return refuses ? "" : absl::StrCat("the job failed: ", outcome.reason);
+}
+
+// Of a job that came to its end: its memory, its bits, its samples.
+std::string check_result(const SimulatedShape& shape, const SimulatedOutcome& outcome) {
+  if (outcome.log_bytes_peak > shape.log_bytes_max) return "the boundary log exceeded its limit";
+  if (outcome.snapshot_bytes_peak > shape.snapshot_bytes_max)
+    return "snapshots exceeded their limit";
+  const std::string expected = undisturbed_digest(shape);
+  if (outcome.digest != expected)
+    return absl::StrCat("digest ", outcome.digest, " instead of ", expected);
+  const int64_t samples = shape.model.steps * shape.model.micro_batches;
+  if (outcome.samples != samples)
+    return absl::StrCat(outcome.samples, " samples instead of ", samples);
+  return "";
+}
+
+// After one failure only the stages that go back run steps again, and not many.
+std::string check_rework(const SimulatedShape& shape, const SimulatedOutcome& outcome) {
+  if (outcome.recoveries.size() != 1 || outcome.recoveries[0].views.size() != 1) return "";
+  const RecoveryRecord& only = outcome.recoveries[0];
+  if (only.restarted_all) return "";
+  const Topology topology(shape.lanes, static_cast<int64_t>(shape.lanes.size()));
+  for (int32_t r = 0; r < topology.world_size(); ++r) {
+    const bool goes_back =
+        std::find(only.rolled_back_stages.begin(), only.rolled_back_stages.end(),
+                  topology.role_of(Rank(r)).stage) != only.rolled_back_stages.end();
+    const int64_t again = outcome.work[static_cast<size_t>(r)].steps_recomputed;
+    const int period = std::max({shape.period, shape.window, shape.changes_windows ? 4 : 1});
+    if (!goes_back && again > 0)
+      return absl::StrCat("rank ", r, " ran ", again, " steps again though its stage lost nobody");
+    if (again > 2 * period)
+      return absl::StrCat("rank ", r, " ran ", again, " steps again with a window of ",
+                          shape.window);
+  }
+  return "";
+}
+
+std::string problem_of(const RandomSchedule& schedule, const SimulatedOutcome& outcome) {
+  if (std::string problem = check_course(outcome); !problem.empty()) return problem;
+  if (std::string problem = check_restarts(schedule, outcome); !problem.empty()) return problem;
+  if (!outcome.ok) return check_refusal(schedule, outcome);
+  if (std::string problem = check_result(schedule.shape, outcome); !problem.empty()) return problem;
+  return check_rework(schedule.shape, outcome);
+}
+
+}  // namespace
+
+ScheduleResult run_schedule(uint64_t seed, const ScheduleOptions& options) {
+  const RandomSchedule schedule = random_schedule(seed, options);
+  ScheduleResult result;
+  result.seed = seed;
+  for (const SimulatedFault& fault : schedule.faults) result.faults.push_back(to_string(fault));
+  result.outcome = SimulatedJob(schedule.shape, schedule.faults).run();
+  result.problem = problem_of(schedule, result.outcome);
+  result.passed = result.problem.empty();
+  return result;
+}
+
+std::string ScheduleResult::transcript() const {
+  return absl::StrCat("seed ", seed, ": ", passed ? "passed" : problem,
+                      "\n  planned: ", absl::StrJoin(faults, "; "), "\n  ",
+                      absl::StrJoin(outcome.story, "\n  "), "\n", outcome.waiting);
+}
+
+}  // namespace evermoe

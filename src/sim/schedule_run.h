@@ -1,0 +1,29 @@
+// Runs of random schedules, and what must be true after them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/random_schedule.h"
+#include "sim/simulated_job.h"
+
+namespace evermoe {
+
+struct ScheduleResult {
+  uint64_t seed = 0;
+  bool passed = false;
+  std::string problem;  // one line; empty if passed
+  SimulatedOutcome outcome;
+  std::vector<std::string> faults;
+  std::string transcript() const;  // for people
+};
+
+// Runs the schedule and the undisturbed job of the same shape, and checks: the same digest, or a
+// restart or refusal that the loss of all copies justifies; every sample exactly once; the memory
+// limits kept; the end within a minute of simulated time; no more than one process of a role acts
+// in a view, and all by one plan; queues of the control plane within a limit; after one failure
+// only the failed stage runs steps again, at most 2 W.
+ScheduleResult run_schedule(uint64_t seed, const ScheduleOptions& options);
+
+}  // namespace evermoe
