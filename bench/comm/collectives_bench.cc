@@ -3,6 +3,9 @@
 //   collectives_bench [--ranks 4] [--transport unix|ucx] [--batches 9] [--scale 1]
 //                     [--call all_reduce]
 //
+// `--call message`, which has to be asked for, has ranks 0 and 1 send one message there and back,
+// of 64 KiB, 1 MiB and 32 MiB; the time is that of one way.
+//
 // Real processes, one thread each. For every call and size: a warm-up, then `batches` batches of
 // calls with a barrier before each; printed is the median over batches of the time per call on rank
 // 0, in microseconds, and its processor time alone, which other load disturbs less. `--scale 0.1`
@@ -50,9 +53,30 @@ const std::vector<Case> kCases = {
     {"all_reduce", 4 << 10, 300},  {"all_reduce", 256 << 10, 60}, {"all_reduce", 16 << 20, 3},
     {"all_gather", 256 << 10, 60}, {"all_to_all", 256 << 10, 60},
 };
+constexpr const char* kMessage = "message";
+const std::vector<Case> kMessageCases = {
+    {kMessage, 64 << 10, 400},
+    {kMessage, 1 << 20, 100},
+    {kMessage, 32 << 20, 6},
+};
+
+// A message from rank 0 to rank 1 and, by the next call, back.
+std::function<void()> prepare_message(size_t bytes, Communicator& world) {
+  const auto buffer = std::make_shared<std::vector<std::byte>>(bytes);
+  const auto is_on_its_way_back = std::make_shared<bool>(false);
+  return [&world, buffer, is_on_its_way_back] {
+    const int sender = *is_on_its_way_back ? 1 : 0;
+    *is_on_its_way_back = !*is_on_its_way_back;
+    if (world.index() > 1) return;
+    CHECK_OK((world.index() == sender ? world.start_send(1 - sender, 1, *buffer)
+                                      : world.start_receive(sender, 1, *buffer))
+                 .wait());
+  };
+}
 
 // One call of a case, on buffers of its own.
 std::function<void()> prepare(const Case& item, Communicator& world) {
+  if (item.call == kMessage) return prepare_message(item.bytes, world);
   const auto size = static_cast<size_t>(world.size());
   const auto floats = std::make_shared<std::vector<float>>(item.bytes / sizeof(float), 1.0f);
   const auto received = std::make_shared<std::vector<float>>(*floats);
@@ -110,7 +134,7 @@ void run_rank(Transport& transport, const Options& options) {
   for (int i = 0; i < options.ranks; ++i) members.push_back(Rank(i));
   Communicator world(transport, members, {.view = View(1)});
   nlohmann::json results = nlohmann::json::array();
-  for (const Case& item : kCases) {
+  for (const Case& item : options.call == kMessage ? kMessageCases : kCases) {
     if (!options.call.empty() && item.call != options.call) continue;
     const Times times = measure(item, options, world);
     results.push_back({{"call", item.call},
@@ -139,7 +163,7 @@ int main(int argc, char** argv) {
   app.add_option("--batches", options.batches)->check(CLI::Range(1, 1000));
   app.add_option("--scale", options.scale)->check(CLI::Range(0.001, 100.0));
   app.add_option("--call", options.call)
-      ->check(CLI::IsMember({"all_reduce", "all_gather", "all_to_all"}));
+      ->check(CLI::IsMember({"all_reduce", "all_gather", "all_to_all", "message"}));
   CLI11_PARSE(app, argc, argv);
   return evermoe::run_rank_processes(
       options.ranks, options.transport,

@@ -37,6 +37,7 @@ struct Blackboard {
     std::atomic<int> progress{0};  // what the test waits for
     std::atomic<bool> is_told{false};
     std::atomic<int64_t> failed_at_ns{0};
+    std::atomic<int64_t> took_ns{0};
     char message[512];
   };
   std::array<Entry, kRanksMax> entries;
@@ -78,6 +79,7 @@ class Participant {
     entry_.failed_at_ns = now_ns();
     std::strncpy(entry_.message, status.ToString().c_str(), sizeof(entry_.message) - 1);
   }
+  void report_duration(absl::Duration took) { entry_.took_ns = absl::ToInt64Nanoseconds(took); }
 
   View since() const { return View(entry_.since); }
   View last_ended() const { return View(board_.last_ended); }

@@ -10,10 +10,10 @@ bool ServiceInbox::has_room(Rank from, size_t size) const {
                                            waiting.service_messages < kServiceMessagesMax);
 }
 
-ServiceMessage ServiceInbox::expect(Rank from, Tag tag, size_t size, size_t extra) {
+ServiceMessage ServiceInbox::expect(Rank from, Tag tag, size_t size) {
   sender(from).bytes += size;
   ++sender(from).service_messages;
-  return {from, tag, size, std::unique_ptr<std::byte[]>(new std::byte[size + extra])};
+  return {from, tag, size, std::unique_ptr<std::byte[]>(new std::byte[size])};
 }
 
 void ServiceInbox::put(ServiceMessage service_message) {

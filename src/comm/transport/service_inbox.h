@@ -31,8 +31,8 @@ class ServiceInbox {
   size_t bytes_from(Rank from) const { return sender(from).bytes; }
 
   // Memory for a service message that is coming, which counts as waiting from now on. put() or
-  // abandon() follows. `extra` bytes lie behind the service message's own.
-  ServiceMessage expect(Rank from, Tag tag, size_t size, size_t extra = 0);
+  // abandon() follows.
+  ServiceMessage expect(Rank from, Tag tag, size_t size);
   void put(ServiceMessage service_message);
   void abandon(const ServiceMessage& service_message);
 

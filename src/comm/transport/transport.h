@@ -100,8 +100,8 @@ class Transport {
   virtual std::unique_ptr<TransportOperation> start_receive(Rank from, Tag tag,
                                                             std::span<std::byte> into) = 0;
 
-  // Blocks until the operation is done, fails, or `timeout` has passed. Whatever the result, the
-  // transport has let go of the operation's buffer when this returns.
+  // Blocks until the operation is done, fails, or `timeout` has passed. Whatever the result, its
+  // buffer is the caller's again. A send given back unfinished arrives whole or not at all.
   virtual absl::Status wait(std::unique_ptr<TransportOperation> operation,
                             absl::Duration timeout) = 0;
 

@@ -19,14 +19,13 @@ constexpr absl::Duration kPause = absl::Microseconds(500);
 }  // namespace
 
 UcxChannel::UcxChannel(Rank rank, int size, uint64_t own_number, std::unique_ptr<UcxWorker> worker,
-                       Traffic traffic, ProgressThread& progress,
-                       const UcxTransportOptions& options)
+                       Traffic traffic, ProgressThread& progress)
     : rank_(rank),
       worker_(std::move(worker)),
       background_(progress),
-      flights_(*worker_, rank, options.pooled_bytes_max),
+      flights_(*worker_, rank, own_number),
       peers_(rank, size, own_number, *worker_, flights_),
-      operations_(own_number, flights_, peers_) {
+      operations_(flights_, peers_) {
   if (traffic == Traffic::kService) service_messages_.emplace(*worker_, flights_, peers_);
 }
 

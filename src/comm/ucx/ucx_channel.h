@@ -35,7 +35,7 @@ class UcxChannel {
 
   // `own_number` is the process_number() of this process's address.
   UcxChannel(Rank rank, int size, uint64_t own_number, std::unique_ptr<UcxWorker> worker,
-             Traffic traffic, ProgressThread& progress, const UcxTransportOptions& options);
+             Traffic traffic, ProgressThread& progress);
   ~UcxChannel();
   // The only part of construction that can fail.
   absl::Status start();

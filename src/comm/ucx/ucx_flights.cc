@@ -1,69 +1,55 @@
 #include "comm/ucx/ucx_flights.h"
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 namespace evermoe {
 
-Flight& UcxFlights::add(FlightOwner* owner, UcxPeer* peer, const Tag& tag, size_t size) {
+Flight& UcxFlights::add(FlightOwner* owner, UcxPeer* peer, const Tag& tag, UcxBytes bytes) {
   Flight& flight = flights_.emplace_back();
   flight.flights = this;
   flight.self = std::prev(flights_.end());
   flight.owner = owner;
   flight.peer = peer;
   flight.tag = tag;
-  flight.size = size;
+  flight.bytes = std::move(bytes);
   if (peer != nullptr) ++peer->uses;
   return flight;
 }
 
-void UcxFlights::give_memory(Flight& flight) {
-  flight.buffer = pool_.take(flight.size);
-  flight.memory = flight.buffer.bytes.get();
+void UcxFlights::send(FlightOwner& owner, UcxPeer& to, PendingOperation& operation) {
+  Flight& flight =
+      add(&owner, &to, operation.tag, UcxBytes::to_send(operation.source, end_of(operation.tag)));
+  flight.operation = &operation;
+  launch_send(flight);
+}
+
+void UcxFlights::receive(FlightOwner& owner, UcxPeer& from, PendingOperation& operation) {
+  Flight& flight = add(&owner, &from, operation.tag, UcxBytes::to_receive(operation.target));
+  flight.operation = &operation;
+  launch_receive(flight, nullptr);
 }
 
 void UcxFlights::send(FlightOwner& owner, UcxPeer& to, const Tag& tag,
-                      std::span<const std::byte> bytes, std::span<const std::byte> end,
-                      PendingOperation* operation) {
-  Flight& flight = add(&owner, &to, tag, bytes.size() + end.size());
-  flight.operation = operation;
-  give_memory(flight);
-  if (!bytes.empty()) std::memcpy(flight.memory, bytes.data(), bytes.size());
-  if (!end.empty()) std::memcpy(flight.memory + bytes.size(), end.data(), end.size());
-  ucp_request_param_t param{};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-  param.cb.send = on_sent;
-  param.user_data = &flight;
-  void* const request =
-      ucp_tag_send_nbx(to.endpoint, flight.memory, flight.size, ucx_tag(rank_, tag), &param);
-  if (UCS_PTR_IS_PTR(request)) {
-    flight.request = request;
-  } else {
-    land(flight, UCS_PTR_RAW_STATUS(request), 0);
-  }
+                      std::span<const std::byte> bytes) {
+  launch_send(add(&owner, &to, tag, UcxBytes::to_send_copy(bytes, end_of(tag))));
 }
 
-void UcxFlights::receive(FlightOwner& owner, UcxPeer& from, const Tag& tag, size_t size,
-                         PendingOperation* operation) {
-  Flight& flight = add(&owner, &from, tag, size);
-  flight.operation = operation;
-  give_memory(flight);
-  launch_receive(flight, nullptr);
+void UcxFlights::receive(FlightOwner& owner, UcxPeer& from, const Tag& tag, size_t size) {
+  launch_receive(add(&owner, &from, tag, UcxBytes::to_receive(size)), nullptr);
 }
 
 void UcxFlights::receive_service_message(FlightOwner& owner, UcxPeer& from, ucp_tag_message_h found,
                                          ArrivingServiceMessage& arriving,
                                          std::span<std::byte> into) {
-  Flight& flight = add(&owner, &from, Tag{View(0), kServiceGroup}, into.size());
+  Flight& flight = add(&owner, &from, Tag{View(0), kServiceGroup}, UcxBytes::to_receive(into));
   flight.service_message = &arriving;
-  flight.memory = into.data();
   launch_receive(flight, found);
 }
 
-void UcxFlights::discard(ucp_tag_message_h found, size_t size) {
-  Flight& flight = add(nullptr, nullptr, Tag{}, size);
-  give_memory(flight);
-  launch_receive(flight, found);
+void UcxFlights::discard(ucp_tag_message_h found, size_t whole_size) {
+  const size_t size = whole_size - std::min(whole_size, sizeof(UcxMessageEnd));
+  launch_receive(add(nullptr, nullptr, Tag{}, UcxBytes::to_throw_away(size)), found);
 }
 
 void UcxFlights::discard_all(uint64_t tag, uint64_t mask) {
@@ -72,47 +58,60 @@ void UcxFlights::discard_all(uint64_t tag, uint64_t mask) {
     discard(found, info.length);
 }
 
+void UcxFlights::launch_send(Flight& flight) {
+  ucp_request_param_t param{};
+  param.op_attr_mask =
+      UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  param.datatype = UcxBytes::datatype();
+  param.cb.send = on_sent;
+  param.user_data = &flight;
+  void* const request =
+      ucp_tag_send_nbx(flight.peer->endpoint, &flight.bytes, 1, ucx_tag(rank_, flight.tag), &param);
+  if (UCS_PTR_IS_PTR(request)) {
+    flight.request = request;
+  } else {
+    land(flight, UCS_PTR_RAW_STATUS(request));
+  }
+}
+
 // `found` is a message that a probe has taken out, if any.
 void UcxFlights::launch_receive(Flight& flight, ucp_tag_message_h found) {
   flight.is_receive = true;
   flight.is_found = found != nullptr;
-  // UCX 1.13 leaves this alone when it completes at once: then only a too long message is noticed.
-  ucp_tag_recv_info_t info{0, flight.size};
   ucp_request_param_t param{};
   param.op_attr_mask =
-      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_RECV_INFO;
+      UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  param.datatype = UcxBytes::datatype();
   param.cb.recv = on_received;
   param.user_data = &flight;
-  param.recv_info.tag_info = &info;
   void* const request =
-      found != nullptr
-          ? ucp_tag_msg_recv_nbx(worker_.get(), flight.memory, flight.size, found, &param)
-          : ucp_tag_recv_nbx(worker_.get(), flight.memory, flight.size,
-                             ucx_tag(flight.peer->rank, flight.tag), kExactly, &param);
+      found != nullptr ? ucp_tag_msg_recv_nbx(worker_.get(), &flight.bytes, 1, found, &param)
+                       : ucp_tag_recv_nbx(worker_.get(), &flight.bytes, 1,
+                                          ucx_tag(flight.peer->rank, flight.tag), kExactly, &param);
   if (UCS_PTR_IS_PTR(request)) {
     flight.request = request;
   } else {
-    land(flight, UCS_PTR_RAW_STATUS(request), info.length);
+    land(flight, UCS_PTR_RAW_STATUS(request));
   }
 }
 
 void UcxFlights::on_sent(void* request, ucs_status_t status, void* data) {
   Flight& flight = *static_cast<Flight*>(data);
-  flight.flights->land(flight, status, 0);
+  flight.flights->land(flight, status);
   ucp_request_free(request);
 }
 
-void UcxFlights::on_received(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info,
+void UcxFlights::on_received(void* request, ucs_status_t status, const ucp_tag_recv_info_t*,
                              void* data) {
   Flight& flight = *static_cast<Flight*>(data);
-  flight.flights->land(flight, status, info->length);
+  flight.flights->land(flight, status);
   ucp_request_free(request);
 }
 
-void UcxFlights::land(Flight& flight, ucs_status_t status, size_t received) {
+void UcxFlights::land(Flight& flight, ucs_status_t status) {
   flight.request = nullptr;
   landed_.push_back(flight.self);
-  if (flight.owner != nullptr) flight.owner->landed(flight, status, received);
+  if (flight.owner != nullptr) flight.owner->landed(flight, status);
 }
 
 void UcxFlights::cancel(Flight& flight) {
@@ -120,12 +119,16 @@ void UcxFlights::cancel(Flight& flight) {
     ucp_request_cancel(worker_.get(), flight.request);
 }
 
+PendingOperation* UcxFlights::take_operation(Flight& flight) {
+  flight.bytes.let_go();
+  PendingOperation* const operation = std::exchange(flight.operation, nullptr);
+  cancel(flight);
+  return operation;
+}
+
 void UcxFlights::let_go(const PendingOperation& operation) {
-  for (Flight& flight : flights_) {
-    if (flight.operation != &operation) continue;
-    flight.operation = nullptr;
-    return cancel(flight);
-  }
+  const auto flight = std::ranges::find(flights_, &operation, &Flight::operation);
+  if (flight != flights_.end()) take_operation(*flight);
 }
 
 void UcxFlights::cancel_receives(const UcxPeer& from) {
@@ -140,10 +143,20 @@ bool UcxFlights::has_sends() const {
   });
 }
 
+void UcxFlights::receive_again(Flight& flight) {
+  flight.bytes.begin_again();
+  launch_receive(flight, nullptr);
+  if (!flight.peer->lost.ok()) cancel(flight);
+}
+
 void UcxFlights::sweep() {
-  for (const auto flight : landed_) {
+  for (size_t i = 0; i < landed_.size(); ++i) {  // more may land meanwhile
+    const auto flight = landed_[i];
+    if (flight->operation != nullptr) {
+      receive_again(*flight);
+      continue;
+    }
     if (flight->peer != nullptr) --flight->peer->uses;
-    pool_.give_back(std::move(flight->buffer));
     flights_.erase(flight);
   }
   landed_.clear();

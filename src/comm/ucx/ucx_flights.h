@@ -1,10 +1,7 @@
 // The messages of a channel that are in UCX's hands.
 //
-// Every message passes through memory of the transport on both sides. UCX cannot take back a
-// message that is on its way, except by cutting the connection: ucp_request_cancel() does nothing
-// for sends, and for a receive nothing once its message has begun to come. With memory of our own a
-// caller gets its buffer back at once, and healthy peers stay connected when a view is revoked. A
-// service message is received into its own memory.
+// A message may outlive its operation (ucx_bytes.h says how): then it is nobody's, and its flight
+// ends when UCX is done with it.
 //
 // Not synchronised: the mutex of the channel guards it.
 #pragma once
@@ -12,9 +9,11 @@
 #include <cstddef>
 #include <list>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "comm/transport/pending_operation.h"
+#include "comm/ucx/ucx_bytes.h"
 #include "comm/ucx/ucx_peer.h"
 #include "comm/ucx/ucx_tag.h"
 #include "comm/ucx/ucx_worker.h"
@@ -28,9 +27,9 @@ struct ArrivingServiceMessage;
 // Who has started a flight.
 class FlightOwner {
  public:
-  // UCX is done with it: `received` bytes have come, if it is a receive. May be called inside
-  // progress, so UCX must not be called from here. The flight lives until the next sweep().
-  virtual void landed(Flight& flight, ucs_status_t status, size_t received) = 0;
+  // UCX is done with it. May be called inside progress, so UCX must not be called from here. The
+  // flight lives until the next sweep(), which receives again if it still has an operation.
+  virtual void landed(Flight& flight, ucs_status_t status) = 0;
 
  protected:
   ~FlightOwner() = default;
@@ -38,8 +37,6 @@ class FlightOwner {
 
 // Lives until UCX has completed it, which may be after its operation has been given back.
 struct Flight {
-  std::span<std::byte> bytes() const { return {memory, size}; }
-
   UcxFlights* flights = nullptr;
   std::list<Flight>::iterator self;
   FlightOwner* owner = nullptr;  // none of what is thrown away
@@ -47,9 +44,7 @@ struct Flight {
   Tag tag;
   bool is_receive = false;
   bool is_found = false;  // by a probe: it cannot be cancelled
-  BufferPool::Buffer buffer;
-  std::byte* memory = nullptr;  // the buffer's, or the service message's
-  size_t size = 0;
+  UcxBytes bytes = UcxBytes::to_throw_away(0);
   PendingOperation* operation = nullptr;  // null once given back
   ArrivingServiceMessage* service_message = nullptr;
   void* request = nullptr;  // null before UCX has returned it and once it is complete
@@ -57,31 +52,30 @@ struct Flight {
 
 class UcxFlights {
  public:
-  // `own` is what messages say of their sender.
-  UcxFlights(UcxWorker& worker, Rank own, size_t pooled_bytes_max)
-      : worker_(worker), rank_(own), pool_(pooled_bytes_max) {}
+  // `own` and `own_number` are what messages say of their sender.
+  UcxFlights(UcxWorker& worker, Rank own, uint64_t own_number)
+      : worker_(worker), rank_(own), own_number_(own_number) {}
 
-  // Sends a copy of `bytes` and, behind them, of `end`; for `operation`, if there is one.
-  void send(FlightOwner& owner, UcxPeer& to, const Tag& tag, std::span<const std::byte> bytes,
-            std::span<const std::byte> end = {}, PendingOperation* operation = nullptr);
+  // For an operation: its memory is used until it finishes or is given back.
+  void send(FlightOwner& owner, UcxPeer& to, PendingOperation& operation);
+  void receive(FlightOwner& owner, UcxPeer& from, PendingOperation& operation);
 
-  // Receives `size` bytes of this tag; for `operation`, if there is one.
-  void receive(FlightOwner& owner, UcxPeer& from, const Tag& tag, size_t size,
-               PendingOperation* operation = nullptr);
+  // The transport's own messages: a copy is sent, and received in memory of the flight.
+  void send(FlightOwner& owner, UcxPeer& to, const Tag& tag, std::span<const std::byte> bytes);
+  void receive(FlightOwner& owner, UcxPeer& from, const Tag& tag, size_t size);
 
   // Receives a message that a probe has taken out of UCX's queue into `arriving`.
   void receive_service_message(FlightOwner& owner, UcxPeer& from, ucp_tag_message_h found,
                                ArrivingServiceMessage& arriving, std::span<std::byte> into);
 
   // Receives such a message and throws it away.
-  void discard(ucp_tag_message_h found, size_t size);
+  void discard(ucp_tag_message_h found, size_t whole_size);
   // All messages that nobody has received and whose tags agree in `mask`.
   void discard_all(uint64_t tag, uint64_t mask);
 
-  // The operation is given back unfinished: UCX keeps the message's memory, which is ours, until it
-  // is done with it.
+  // The operation is given back unfinished: its memory is neither read nor written any more.
   void let_go(const PendingOperation& operation);
-  // The operations under way for which `is_wanted(flight)` holds; they are let go.
+  // The operations under way for which `is_wanted(flight)` holds; they are let go likewise.
   template <typename Wanted>
   std::vector<PendingOperation*> take_operations(Wanted is_wanted);
 
@@ -91,7 +85,7 @@ class UcxFlights {
   // Whether messages that we send are still with us, to somebody whose connection stands.
   bool has_sends() const;
   bool empty() const { return flights_.empty(); }
-  // Frees what has landed.
+  // Frees what has landed and is not to be received again.
   void sweep();
 
  private:
@@ -99,15 +93,18 @@ class UcxFlights {
   static void on_received(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info,
                           void* flight);
 
-  Flight& add(FlightOwner* owner, UcxPeer* peer, const Tag& tag, size_t size);
-  void give_memory(Flight& flight);
+  Flight& add(FlightOwner* owner, UcxPeer* peer, const Tag& tag, UcxBytes bytes);
+  void launch_send(Flight& flight);
   void launch_receive(Flight& flight, ucp_tag_message_h found);
-  void land(Flight& flight, ucs_status_t status, size_t received);
+  void land(Flight& flight, ucs_status_t status);
+  void receive_again(Flight& flight);
+  UcxMessageEnd end_of(const Tag& tag) const { return {tag.view.value, 0, own_number_}; }
   void cancel(Flight& flight);
+  PendingOperation* take_operation(Flight& flight);
 
   UcxWorker& worker_;
   const Rank rank_;
-  BufferPool pool_;
+  const uint64_t own_number_;
   std::list<Flight> flights_;
   std::vector<std::list<Flight>::iterator> landed_;  // of flights_; freed by sweep()
 };
@@ -117,8 +114,7 @@ std::vector<PendingOperation*> UcxFlights::take_operations(Wanted is_wanted) {
   std::vector<PendingOperation*> taken;
   for (Flight& flight : flights_) {
     if (flight.operation == nullptr || !is_wanted(flight)) continue;
-    taken.push_back(std::exchange(flight.operation, nullptr));
-    cancel(flight);
+    taken.push_back(take_operation(flight));
   }
   return taken;
 }

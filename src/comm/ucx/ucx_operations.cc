@@ -1,6 +1,5 @@
 #include "comm/ucx/ucx_operations.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,31 +17,26 @@ void finish(const std::vector<PendingOperation*>& operations, const absl::Status
 void UcxOperations::start_send(PendingOperation& send, UcxPeer& to) {
   if (!to.lost.ok()) return send.finish(to.lost);
   to.is_sent_to = true;
-  const ServiceMessageEnd end{send.tag.view.value, 0, own_number_};
-  const auto end_bytes = std::as_bytes(std::span(&end, 1));
-  flights_.send(*this, to, send.tag, send.source,
-                send.tag.group == kServiceGroup ? end_bytes : std::span<const std::byte>(), &send);
+  flights_.send(*this, to, send);
 }
 
 void UcxOperations::start_receive(PendingOperation& receive, UcxPeer& from) {
-  flights_.receive(*this, from, receive.tag, receive.target.size(), &receive);
+  flights_.receive(*this, from, receive);
   // The rest will not come.
   if (!receive.finished && !from.lost.ok()) flights_.cancel_receives(from);
 }
 
-void UcxOperations::landed(Flight& flight, ucs_status_t status, size_t received) {
+void UcxOperations::landed(Flight& flight, ucs_status_t status) {
   UcxPeer& peer = *flight.peer;
-  const bool has_wrong_size = status == UCS_OK && flight.is_receive && received != flight.size;
-  CHECK(status != UCS_ERR_MESSAGE_TRUNCATED && !has_wrong_size)
-      << "a receive of " << flight.size << " bytes meets a message of another length from rank "
-      << peer.rank << ", " << describe(flight.tag) << ", " << ucs_status_string(status) << ", "
-      << received << " bytes";
+  const bool has_come = status == UCS_OK && flight.is_receive;
+  CHECK(status != UCS_ERR_MESSAGE_TRUNCATED && (!has_come || flight.bytes.are_complete()))
+      << "a receive of " << flight.bytes.size()
+      << " bytes meets a message of another length from rank " << peer.rank << ", "
+      << describe(flight.tag) << ", " << ucs_status_string(status);
+  if (has_come && flight.bytes.end().is_withdrawn != 0) return;  // it is received again
   if (flight.operation == nullptr) return;
   PendingOperation& operation = *std::exchange(flight.operation, nullptr);
-  if (status == UCS_OK) {
-    if (flight.is_receive) std::ranges::copy(flight.bytes(), operation.target.data());
-    return operation.finish(absl::OkStatus());
-  }
+  if (status == UCS_OK) return operation.finish(absl::OkStatus());
   if (peer.lost.ok()) peers_.report_failure(peer);
   operation.finish(!peer.lost.ok()
                        ? peer.lost

@@ -13,8 +13,7 @@ namespace evermoe {
 
 class UcxOperations final : private FlightOwner {
  public:
-  UcxOperations(uint64_t own_number, UcxFlights& flights, UcxPeers& peers)
-      : own_number_(own_number), flights_(flights), peers_(peers) {}
+  UcxOperations(UcxFlights& flights, UcxPeers& peers) : flights_(flights), peers_(peers) {}
 
   // The operation is finished when UCX is done with it, or by what is below; at once if its peer is
   // lost. What a lost peer has sent before is still delivered.
@@ -29,9 +28,8 @@ class UcxOperations final : private FlightOwner {
   void fail_all(const absl::Status& reason);
 
  private:
-  void landed(Flight& flight, ucs_status_t status, size_t received) override;
+  void landed(Flight& flight, ucs_status_t status) override;
 
-  const uint64_t own_number_;
   UcxFlights& flights_;
   UcxPeers& peers_;
 };

@@ -95,7 +95,7 @@ void UcxPeers::listen_to(UcxPeer& peer) {
   }
 }
 
-void UcxPeers::landed(Flight& flight, ucs_status_t status, size_t received) {
+void UcxPeers::landed(Flight& flight, ucs_status_t status) {
   UcxPeer& peer = *flight.peer;
   if (!flight.is_receive) {
     if (flight.tag.purpose != kHello) return;
@@ -104,11 +104,11 @@ void UcxPeers::landed(Flight& flight, ucs_status_t status, size_t received) {
   }
   peer.listens_for &= ~(1u << flight.tag.purpose);
   note(peer);
-  if (status == UCS_OK && received == flight.size) hear(peer, flight);
+  if (status == UCS_OK && flight.bytes.are_complete()) hear(peer, flight);
 }
 
 void UcxPeers::hear(UcxPeer& peer, const Flight& flight) {
-  const auto greeting = decode_greeting(flight.bytes().first<kGreetingBytes>());
+  const auto greeting = decode_greeting(flight.bytes.received().first<kGreetingBytes>());
   if (!greeting.ok()) {
     log_warning(absl::StrCat("rank ", peer.rank.value, ": ", greeting.status().ToString()));
     return;

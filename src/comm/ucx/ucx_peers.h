@@ -66,7 +66,7 @@ class UcxPeers final : private FlightOwner {
   static void on_cut(void* request, ucs_status_t status, void* peer);
 
   // Of the transport's own messages.
-  void landed(Flight& flight, ucs_status_t status, size_t received) override;
+  void landed(Flight& flight, ucs_status_t status) override;
   void hear(UcxPeer& peer, const Flight& flight);
   void say(UcxPeer& peer, uint32_t purpose);
   void listen_to(UcxPeer& peer);

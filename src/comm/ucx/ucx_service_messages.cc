@@ -1,7 +1,6 @@
 #include "comm/ucx/ucx_service_messages.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace evermoe {
 namespace {
@@ -52,14 +51,13 @@ void UcxServiceMessages::take_all_of(Rank from) {
 
 // Only processes that have been met send service messages: others are those of the past.
 bool UcxServiceMessages::is_worth_reading(const ucp_tag_recv_info_t& info) const {
-  return peers_.find(rank_in(info.sender_tag)) != nullptr &&
-         info.length >= sizeof(ServiceMessageEnd);
+  return peers_.find(rank_in(info.sender_tag)) != nullptr && info.length >= sizeof(UcxMessageEnd);
 }
 
 bool UcxServiceMessages::may_come(const ucp_tag_recv_info_t& info, bool somebody_sends) const {
   if (!is_worth_reading(info)) return true;  // to be thrown away
   const Rank from = rank_in(info.sender_tag);
-  const size_t bytes = info.length - sizeof(ServiceMessageEnd);
+  const size_t bytes = info.length - sizeof(UcxMessageEnd);
   return box_.has_room(from, bytes) ||
          (somebody_sends && box_.bytes_from(from) + bytes <= kForcedBytesMax);
 }
@@ -70,21 +68,20 @@ void UcxServiceMessages::receive(ucp_tag_message_h found, const ucp_tag_recv_inf
   const Tag tag{View(0), kServiceGroup, purpose_in(info.sender_tag)};
   UcxPeer& peer = *peers_.find(from);
   ArrivingServiceMessage& arriving = peer.arriving.emplace_back();
-  arriving.service_message =
-      box_.expect(from, tag, info.length - sizeof(ServiceMessageEnd), sizeof(ServiceMessageEnd));
-  flights_.receive_service_message(*this, peer, found, arriving,
-                                   {arriving.service_message.bytes.get(), info.length});
+  arriving.service_message = box_.expect(from, tag, info.length - sizeof(UcxMessageEnd));
+  flights_.receive_service_message(
+      *this, peer, found, arriving,
+      {arriving.service_message.bytes.get(), arriving.service_message.size});
 }
 
 // Service messages of one sender come in the order sent, though a large one takes longer than those
 // behind it. One of a former process that comes late is thrown away.
-void UcxServiceMessages::landed(Flight& flight, ucs_status_t status, size_t received) {
+void UcxServiceMessages::landed(Flight& flight, ucs_status_t status) {
   ArrivingServiceMessage& come = *flight.service_message;
   come.is_complete = true;
-  if (status == UCS_OK && received == flight.size) {
-    ServiceMessageEnd end;
-    std::memcpy(&end, flight.memory + come.service_message.size, sizeof(end));
-    come.is_good = end.sender == flight.peer->process.number;
+  if (status == UCS_OK && flight.bytes.are_complete()) {
+    const UcxMessageEnd& end = flight.bytes.end();
+    come.is_good = end.sender == flight.peer->process.number && end.is_withdrawn == 0;
     come.service_message.tag.view = View(end.view);
   }
   std::list<ArrivingServiceMessage>& arriving = flight.peer->arriving;

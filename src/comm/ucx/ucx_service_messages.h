@@ -39,7 +39,7 @@ class UcxServiceMessages final : private FlightOwner {
   void fail(const absl::Status& reason) { box_.fail(reason); }
 
  private:
-  void landed(Flight& flight, ucs_status_t status, size_t received) override;
+  void landed(Flight& flight, ucs_status_t status) override;
 
   ucp_tag_message_h next(ucp_tag_recv_info_t& info, bool somebody_sends);
   ucp_tag_message_h next_of(Rank rank, ucp_tag_recv_info_t& info, bool somebody_sends);

@@ -52,14 +52,6 @@ inline uint32_t purpose_in(uint64_t bits) {
   return static_cast<uint32_t>(bits & ((uint64_t{1} << kPurposeBits) - 1));
 }
 
-// Follows a service message's own bytes: what its tag has no room for (little endian).
-struct ServiceMessageEnd {
-  uint32_t view = 0;  // of the service message's tag, whole
-  uint32_t zero = 0;
-  uint64_t sender = 0;  // number of its process
-};
-static_assert(sizeof(ServiceMessageEnd) == 16);
-
 // A range of groups as few tags with masks: visit(first group, mask of the group bits) for aligned
 // blocks of 2^n groups.
 template <typename Visit>

@@ -58,9 +58,9 @@ class UcxTransport final : public TwoChannelTransport<UcxChannel> {
         rank_(rank),
         options_(options),
         messages_(rank, size, process_number(address), std::move(workers.messages),
-                  UcxChannel::Traffic::kMessages, progress_, options),
+                  UcxChannel::Traffic::kMessages, progress_),
         service_messages_(rank, size, process_number(address), std::move(workers.service_messages),
-                          UcxChannel::Traffic::kService, progress_, options),
+                          UcxChannel::Traffic::kService, progress_),
         met_(rank, size, since, address) {}
   ~UcxTransport() override { progress_.stop(); }
 

@@ -31,9 +31,6 @@ struct UcxTransportOptions {
 
   // How long close() waits for peers that do not read to take our last messages and goodbye.
   absl::Duration close_flush_max = absl::Seconds(1);
-
-  // Memory kept for the messages of later calls; more is allocated as needed and given back.
-  size_t pooled_bytes_max = size_t{256} << 20;
 };
 
 // Variables that must be in the environment before the process starts, or UCX hooks memory

@@ -1,6 +1,5 @@
 #include "comm/ucx/ucx_worker.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <set>
 
@@ -16,8 +15,10 @@ namespace {
 // Calls of ucp_worker_progress in a row: while a connection is being made it always finds something
 // to do, and deadlines have to be looked at.
 constexpr int kProgressRoundsMax = 1000;
-// Free buffers that the pool looks through.
-constexpr size_t kFreeBuffersMax = 64;
+
+// In such pieces UCX fetches and delivers messages over TCP (ucx_bytes.h), a system call each. It
+// has memory for those on their way: at most one for each connection and direction.
+constexpr const char* kTcpPiece = "128k";
 
 // The environment must be right before UCX is loaded: here it is too late for more than a warning.
 void check_environment() {
@@ -61,7 +62,9 @@ absl::StatusOr<ucp_config_t*> configure(const UcxTransportOptions& options) {
   }
   for (const auto& [name, value] : {std::pair{"TLS", chosen_transports(options)},
                                     {"NET_DEVICES", chosen_devices(options)},
-                                    {"CONN_NB", std::string("y")}}) {
+                                    {"CONN_NB", std::string("y")},
+                                    {"TX_SEG_SIZE", std::string(kTcpPiece)},
+                                    {"RX_SEG_SIZE", std::string(kTcpPiece)}}) {
     if (const auto status = ucp_config_modify(config, name, value.c_str()); status != UCS_OK) {
       ucp_config_release(config);
       return InvalidInput(absl::StrCat("UCX does not take ", name, "=", value));
@@ -78,24 +81,6 @@ std::vector<std::pair<std::string, std::string>> ucx_environment() {
 
 absl::Status ucx_error(const std::string& what, ucs_status_t status) {
   return Internal(absl::StrCat(what, ": ", ucs_status_string(status)));
-}
-
-BufferPool::Buffer BufferPool::take(size_t size) {
-  const auto fits = std::find_if(free_.begin(), free_.end(), [&](const Buffer& buffer) {
-    return buffer.capacity >= size && buffer.capacity / 4 <= size;
-  });
-  if (fits == free_.end()) return {std::unique_ptr<std::byte[]>(new std::byte[size]), size};
-  Buffer buffer = std::move(*fits);
-  *fits = std::move(free_.back());
-  free_.pop_back();
-  bytes_ -= buffer.capacity;
-  return buffer;
-}
-
-void BufferPool::give_back(Buffer buffer) {
-  if (free_.size() >= kFreeBuffersMax || bytes_ + buffer.capacity > bytes_max_) return;
-  bytes_ += buffer.capacity;
-  free_.push_back(std::move(buffer));
 }
 
 absl::StatusOr<std::shared_ptr<const UcxContext>> UcxContext::create(

@@ -1,4 +1,4 @@
-// Owns UCX contexts and workers, and the memory of the messages in flight on a worker.
+// Owns UCX contexts and workers.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -14,24 +14,6 @@
 namespace evermoe {
 
 absl::Status ucx_error(const std::string& what, ucs_status_t status);
-
-// Buffers for messages: a few freed ones are kept, because fresh memory is slow on first touch.
-class BufferPool {
- public:
-  explicit BufferPool(size_t bytes_max) : bytes_max_(bytes_max) {}
-
-  struct Buffer {
-    std::unique_ptr<std::byte[]> bytes;
-    size_t capacity = 0;
-  };
-  Buffer take(size_t size);
-  void give_back(Buffer buffer);
-
- private:
-  const size_t bytes_max_;
-  size_t bytes_ = 0;
-  std::vector<Buffer> free_;
-};
 
 // What UCX may use. Its workers may be used by different threads at a time.
 class UcxContext {
