@@ -1,22 +1,19 @@
-// Runs the real binary on checkpoints: inspect, verify, digest, diff and export.
+// Runs the real binary on checkpoints: inspect, digest, diff and export.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
-#include "absl/strings/str_split.h"
-#include "checkpoint/fake_state_testing.h"
-#include "cli/run_binary_testing.h"
-#include "config/job_config.h"
+#include "cli/checkpoint_commands_testing.h"
 
 namespace evermoe {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -24,77 +21,6 @@ constexpr char kAllowed[] =
     ", allowed: a checkpoint folder; or a job's output folder, for its newest checkpoint\n";
 
 using Result = BinaryResult;
-
-JobConfig small_job(const std::string& style) {
-  JobConfig config;
-  config.model.vocabulary = 64;
-  config.model.sequence_length = 16;
-  config.model.layers = 2;
-  config.model.hidden = 64;
-  config.model.heads = 4;
-  config.model.kv_heads = 2;
-  config.model.head_dim = 16;
-  config.model.expert_hidden = 64;
-  config.model.experts = 4;
-  config.model = with_style(config.model, style).value();
-  config.data.path = "/nowhere/text.txt";
-  return config;
-}
-
-// Jobs' output folders with checkpoints of made-up numbers in a real model's operators.
-
-class CheckpointCommandsTest : public testing::Test {
- protected:
-  CheckpointCommandsTest() { use(small_job("qwen-moe")); }
-
-  void use(const JobConfig& config) {
-    configuration_ = to_toml(config);
-    state_.operators.clear();
-    for (const OperatorSpec& spec : model_operators(config.model)) {
-      state_.operators.emplace_back(spec.name, spec.flat_size);
-    }
-    std::sort(state_.operators.begin(), state_.operators.end());
-  }
-
-  // Saves step `step` of job `out` by `world` ranks; returns the job's folder.
-  std::string save(const std::string& out, int64_t step, int world, FakeCut cut = FakeCut::kEven) {
-    TrainingPosition position = state_.position(Step(step));
-    position.configuration = configuration_;
-    position.validation_loss = 2.5;
-    auto job = FakeJob::open(real_files(), {.directory = folder_.at(out + "/checkpoints"),
-                                            .world_size = world,
-                                            .state_type = state_.state_type,
-                                            .compute_type = state_.compute_type,
-                                            .topology = "2 stages, lanes 1 1"});
-    EXPECT_TRUE(job.ok()) << job.status();
-    EXPECT_TRUE((*job)->prepare(state_, position, cut).ok());
-    EXPECT_TRUE((*job)->publish(Step(step)).ok());
-    return folder_.at(out);
-  }
-
-  // "D" stands for the test's folder in what is returned.
-  Result run(const std::vector<std::string>& arguments) {
-    const Result result = run_binary(arguments, folder_.path());
-    return {result.code, without_folder(result.out, folder_.path()),
-            without_folder(result.error, folder_.path())};
-  }
-
-  std::string text(const std::string& path) const {
-    return without_folder(read_file(real_files(), path, 1 << 24).value(), folder_.path());
-  }
-
-  // Changes one byte in the middle of a file.
-  void flip(const std::string& path) { flip(path, std::filesystem::file_size(path) / 2); }
-  void flip(const std::string& path, size_t at) {
-    std::string content = read_file(real_files(), path, 1 << 24).value();
-    content.at(at) ^= 0x10;
-    ASSERT_TRUE(write_file_synced(real_files(), path, content).ok());
-  }
-
-  FakeState state_;
-  std::string configuration_;
-  ScratchFolder folder_;
-};
 
 TEST_F(CheckpointCommandsTest, InspectSaysWhatIsInIt) {
   const std::string out = save("job", 60, 2);
@@ -197,87 +123,6 @@ TEST_F(CheckpointCommandsTest, WrongPathsAreBadInput) {
   EXPECT_EQ(run({"digest", good + "/checkpoints/step-00000099"}).code, 2);
   EXPECT_EQ(run({"digest"}).code, 2);
   EXPECT_EQ(run({"diff", good}).code, 2);
-}
-
-TEST_F(CheckpointCommandsTest, VerifyIsOk) {
-  const std::string out = save("job", 60, 2);
-  const Result result = run({"verify", out});
-  EXPECT_EQ(result.code, 0);
-  EXPECT_THAT(result.out,
-              ContainsRegex("^ok: D/job/checkpoints/step-00000060, 2 files, [0-9,]+ bytes read in "
-                            "[0-9.]+ s\n$"));
-  EXPECT_EQ(result.error, "");
-}
-
-TEST_F(CheckpointCommandsTest, VerifyNamesEveryDamagedShard) {
-  const std::string out = save("job", 60, 2);
-  const std::string folder = out + "/checkpoints/step-00000060/";
-  flip(folder + "rank-0000.safetensors");
-  flip(folder + "rank-0001.safetensors");
-  const Result result = run({"verify", out});
-  EXPECT_EQ(result.code, 1);
-  const std::vector<std::string> lines = absl::StrSplit(result.out, '\n');
-  ASSERT_EQ(lines.size(), 4u) << result.out;
-  EXPECT_EQ(lines[2], "damaged: D/job/checkpoints/step-00000060, 2 problems");
-  for (size_t i = 0; i < 2; ++i) {
-    EXPECT_THAT(lines[i], AllOf(StartsWith("D/job/checkpoints/step-00000060/rank-000"),
-                                HasSubstr("the fingerprint does not match the bytes")));
-  }
-}
-
-TEST_F(CheckpointCommandsTest, VerifyNamesEveryMissingAndCutFile) {
-  const std::string out = save("job", 60, 3);
-  const std::string folder = out + "/checkpoints/step-00000060/";
-  std::filesystem::remove(folder + "rank-0000.safetensors");
-  const auto size = std::filesystem::file_size(folder + "rank-0002.safetensors");
-  std::filesystem::resize_file(folder + "rank-0002.safetensors", size - 1);
-  const Result result = run({"verify", out});
-  EXPECT_EQ(result.code, 1);
-  const std::vector<std::string> lines = absl::StrSplit(result.out, '\n');
-  ASSERT_EQ(lines.size(), 4u) << result.out;
-  EXPECT_THAT(lines[0], HasSubstr("D/job/checkpoints/step-00000060/rank-0000.safetensors"));
-  EXPECT_EQ(lines[1], absl::StrCat("D/job/checkpoints/step-00000060/rank-0002.safetensors: has ",
-                                   size - 1, " bytes, the manifest says ", size));
-}
-
-TEST_F(CheckpointCommandsTest, VerifyNamesTheManifest) {
-  const std::string out = save("job", 60, 1);
-  flip(out + "/checkpoints/step-00000060/manifest.json");
-  const Result result = run({"verify", out});
-  EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.out, StartsWith("D/job/checkpoints/step-00000060/manifest.json: "));
-  std::filesystem::remove(out + "/checkpoints/step-00000060/manifest.json");
-  EXPECT_EQ(run({"verify", out}).code, 1);
-}
-
-TEST_F(CheckpointCommandsTest, DamageIsNotBadInput) {
-  const std::string good = save("good", 60, 2);
-  const std::string out = save("job", 60, 2);
-  const std::string hf = folder_.at("hf");
-  const std::string file = out + "/checkpoints/step-00000060/rank-0001.safetensors";
-  const auto manifest = nlohmann::json::parse(text(out + "/checkpoints/latest/manifest.json"));
-  flip(file,
-       manifest["files"][1]["header_bytes"]);  // a master weight: export does not look at moments
-  for (const std::vector<std::string>& command :
-       std::vector<std::vector<std::string>>{{"digest", out},
-                                             {"diff", good, out},
-                                             {"export", out, "--out", hf, "--tokenizer", "none"}}) {
-    const Result result = run(command);
-    EXPECT_EQ(result.code, 1) << command[0];
-    EXPECT_EQ(result.out, "") << command[0];
-    EXPECT_THAT(
-        result.error,
-        AllOf(StartsWith("evermoe: D/job/checkpoints/step-00000060/rank-0001.safetensors: "),
-              HasSubstr("fingerprint")));
-  }
-  EXPECT_FALSE(real_files().exists(hf));
-  EXPECT_FALSE(real_files().exists(hf + ".exporting"));
-  std::filesystem::remove(file);
-  for (const char* command : {"inspect", "digest"}) {
-    const Result result = run({command, out});
-    EXPECT_EQ(result.code, 1) << command;
-    EXPECT_THAT(result.error, HasSubstr("rank-0001.safetensors")) << command;
-  }
 }
 
 TEST_F(CheckpointCommandsTest, DigestAndDiffDoNotSeeTheTopology) {

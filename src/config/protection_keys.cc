@@ -7,7 +7,7 @@ namespace {
 
 using C = JobConfig;
 using P = ProtectionConfig;
-constexpr auto kRun = KeyScope::kRun;
+using enum KeyScope;
 constexpr int64_t kStepsMax = 1'000'000'000;
 constexpr ByteRange kBytes{1024, int64_t{1} << 50};
 

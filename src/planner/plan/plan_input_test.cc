@@ -5,7 +5,9 @@
 
 #include "base/error.h"
 #include "planner/plan/plan_input.h"
+#include "planner/plan/plan_testing.h"
 #include "planner/plan/planner_input.h"
+#include "planner/simulate/run_forecast.h"
 
 namespace evermoe {
 namespace {
@@ -52,6 +54,34 @@ TEST(PlanInputTest, AConfiguredLayoutMustFitTheCluster) {
   cluster.nodes = file->layout->gpus();
   cluster.gpus_per_node = 1;
   EXPECT_TRUE(plan_step(*file, cluster).ok());
+}
+
+TEST(PlannedJobTest, SettingsChangeAPresetAndAConfiguration) {
+  const auto job = load_planned_job(real_files(), "mixtral-8x7b",
+                                    {"protection.strategy=sparse", "protection.window=4"});
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->protection.window, 4);
+  EXPECT_EQ(job->model.precision, Precision::kBf16);
+  EXPECT_FALSE(job->model.layout.has_value());
+  // A preset has no limits but those of the cluster and those that are set.
+  EXPECT_EQ(job->protection.memory_budget, 0);
+  EXPECT_TRUE(forecast_run(job->model, job->protection, job->checkpoint,
+                           changed(default_cluster(), {"cluster.nodes=8"}, "").value(),
+                           {.simulated_runs = 1})
+                  .ok());
+  EXPECT_EQ(load_planned_job(real_files(), "mixtral-8x7b", {"protection.memory_budget=2GiB"})
+                ->protection.memory_budget,
+            int64_t{2} << 30);
+  const auto placed =
+      load_planned_job(real_files(), "mixtral-8x7b",
+                       {"parallel.stages=4", "parallel.lanes=8", "train.micro_batches=64"});
+  ASSERT_TRUE(placed.ok()) << placed.status();
+  EXPECT_EQ(placed->model.layout->lanes, std::vector<int>(4, 8));
+  EXPECT_EQ(placed->model.sequences, 64 * 2);
+  EXPECT_EQ(
+      message_of(load_planned_job(real_files(), "mixtral-8x7b", {"protection.windw=6"}).status())
+          .substr(0, 29),
+      "--set protection.windw=6: pro");
 }
 
 }  // namespace

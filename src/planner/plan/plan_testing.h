@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
+#include "base/error.h"
 #include "planner/plan/protection_plan.h"
 
 namespace evermoe {
@@ -55,6 +58,12 @@ inline ProtectionPlan planned(const JobProfile& job, const ClusterSpec& cluster,
   const auto plan = plan_protection("small", layout, {.profile = job}, cluster, budget);
   EXPECT_TRUE(plan.ok()) << plan.status();
   return *plan;
+}
+
+// Of bad input.
+inline std::string message_of(const absl::Status& status) {
+  EXPECT_EQ(exit_code(status), 2);
+  return std::string(status.message());
 }
 
 }  // namespace evermoe

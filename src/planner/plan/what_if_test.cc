@@ -33,5 +33,30 @@ TEST(WhatIfTest, UpTo131072Gpus) {
   EXPECT_EQ(usual_scales(16).front(), 64);
 }
 
+TEST(WhatIfTest, ARiseWithTheSizeIsExplained) {
+  ScaleRow small{.gpus = 64,
+                 .nodes = 8,
+                 .strategy = "durable, restart",
+                 .ettr = {.mean = 0.9, .low = 0.89, .high = 0.91}};
+  ScaleRow large{.gpus = 512,
+                 .nodes = 64,
+                 .strategy = "sparse, standby, 2 spares",
+                 .ettr = {.mean = 0.95, .low = 0.94, .high = 0.96},
+                 .spares = 2};
+  small.estimates.rework_share.mean = 0.08;
+  large.estimates.rework_share.mean = 0.01;
+  const std::vector<ScaleRow> rows{small, large};
+  const auto why = explain_rises(rows);
+  ASSERT_EQ(why.size(), 1u);
+  EXPECT_EQ(why[0],
+            "From 64 to 512 GPUs the ETTR rises from 90.00 % to 95.00 %: the most is saved on lost "
+            "work (8.00 % to 1.00 %), because another plan is "
+            "the best: sparse, standby, 2 spares instead of durable, restart. Idle spares are 3.03 "
+            "% of all nodes (0.00 % before), which the ETTR does "
+            "not count.");
+  EXPECT_NE(to_text(rows).find("The batch grows with the GPUs"), std::string::npos);
+  EXPECT_TRUE(explain_rises(std::vector<ScaleRow>{large, small}).empty());
+}
+
 }  // namespace
 }  // namespace evermoe
