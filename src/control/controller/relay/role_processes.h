@@ -13,6 +13,7 @@
 
 #include "absl/time/time.h"
 #include "base/ids.h"
+#include "control/controller/controller_interface.h"
 
 namespace evermoe {
 
