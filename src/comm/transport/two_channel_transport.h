@@ -8,13 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "comm/transport/channel.h"
 #include "comm/transport/meeting_plan.h"
 #include "comm/transport/pending_operation.h"
 #include "comm/transport/transport.h"
 
 namespace evermoe {
 
-template <typename Channel>
 class TwoChannelTransport : public Transport {
  public:
   // The channels are members of the derived class.

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMessageBytes = 32 << 20;
 // What a withdrawal may take on a machine that has nothing else to do: the best of several counts.
-constexpr absl::Duration kWithdrawalMax = absl::Milliseconds(100);
+constexpr absl::Duration kWithdrawalMax = absl::Milliseconds(200);
 
 // Memory that a caller gives up.
 class Pages {

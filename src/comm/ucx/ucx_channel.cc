@@ -20,13 +20,13 @@ constexpr absl::Duration kPause = absl::Microseconds(500);
 
 UcxChannel::UcxChannel(Rank rank, int size, uint64_t own_number, std::unique_ptr<UcxWorker> worker,
                        Traffic traffic, ProgressThread& progress)
-    : rank_(rank),
+    : Channel(rank, size, traffic, progress),
       worker_(std::move(worker)),
-      background_(progress),
       flights_(*worker_, rank, own_number),
       peers_(rank, size, own_number, *worker_, flights_),
       operations_(flights_, peers_) {
-  if (traffic == Traffic::kService) service_messages_.emplace(*worker_, flights_, peers_);
+  if (service_messages_)
+    arriving_service_messages_.emplace(*worker_, flights_, peers_, *service_messages_);
 }
 
 absl::Status UcxChannel::start() {
@@ -39,100 +39,30 @@ void UcxChannel::sweep() {
   peers_.sweep();
 }
 
-// Ok if operations of this tag are possible.
-absl::Status UcxChannel::refusal(const Tag& tag) const {
-  if (closed_) return Cancelled("the transport is closed");
-  const absl::Status* const reason = revocations_.find(tag);
-  return reason != nullptr ? *reason : absl::OkStatus();
-}
-
-std::unique_ptr<TransportOperation> UcxChannel::start_send(Rank to, Tag tag,
-                                                           std::span<const std::byte> bytes) {
-  auto send = std::make_unique<PendingOperation>(PendingOperation::Kind::kSend, to, tag);
-  send->source = bytes;
-  const MutexLock lock(mutex_);
-  const UcxPeers::Seat& receiver = peers_.seat(to);
-  if (absl::Status refused = refusal(tag); !refused.ok()) {
-    send->finish(std::move(refused));
-  } else if (to == rank_) {
-    send_to_self(*send);
-  } else if (!receiver.peer || !receiver.peer->has_greeted) {
-    send->finish(receiver.empty);
+void UcxChannel::begin(PendingOperation& operation) {
+  const UcxPeers::Seat& peer = peers_.seat(operation.peer);
+  if (!peer.peer || !peer.peer->has_greeted) return operation.finish(peer.empty);
+  if (operation.kind == PendingOperation::Kind::kSend) {
+    operations_.start_send(operation, *peer.peer);
   } else {
-    operations_.start_send(*send, *receiver.peer);
-    sweep();
-    see_to(*send);
+    operations_.start_receive(operation, *peer.peer);
   }
-  return send;
-}
-
-std::unique_ptr<TransportOperation> UcxChannel::start_receive(Rank from, Tag tag,
-                                                              std::span<std::byte> into) {
-  auto receive = std::make_unique<PendingOperation>(PendingOperation::Kind::kReceive, from, tag);
-  receive->target = into;
-  const MutexLock lock(mutex_);
-  const UcxPeers::Seat& sender = peers_.seat(from);
-  if (absl::Status refused = refusal(tag); !refused.ok()) {
-    receive->finish(std::move(refused));
-  } else if (from == rank_) {
-    from_self_.post(receive.get());
-  } else if (!sender.peer || !sender.peer->has_greeted) {
-    receive->finish(sender.empty);
-  } else {
-    operations_.start_receive(*receive, *sender.peer);
-    sweep();
-    see_to(*receive);
-  }
-  return receive;
-}
-
-// Whoever sleeps until UCX has something to do has to look again after every call of UCX.
-void UcxChannel::see_to(PendingOperation& operation) {
+  sweep();
+  // Whoever sleeps until UCX has something to do has to look again after every call of UCX.
   progress_driver_.wake_leader();
-  background_.add(operation);
   background_.wake_driver();
 }
 
-void UcxChannel::send_to_self(PendingOperation& send) {
-  if (service_messages_) {
-    service_messages_->put_own(rank_, send.tag, send.source);
-  } else if (PendingOperation* const receive = from_self_.match(send.tag); receive != nullptr) {
-    deliver(send.source, *receive);
-  } else {
-    auto message = std::make_unique<KeptMessage>(send.tag, send.source.size());
-    std::ranges::copy(send.source, message->bytes.get());
-    from_self_.keep(std::move(message));
-  }
-  send.finish(absl::OkStatus());
-  progress_driver_.wake_finished_leader();
-}
+void UcxChannel::withdraw(PendingOperation& operation) { operations_.let_go(operation); }
 
-absl::Status UcxChannel::wait(std::unique_ptr<TransportOperation> operation,
-                              absl::Duration timeout) {
-  auto& pending = static_cast<PendingOperation&>(*operation);
-  MutexLock lock(mutex_);
-  if (!pending.finished) block(pending, Deadline(timeout), lock);
-  if (!pending.finished) {
-    if (pending.peer == rank_) {
-      from_self_.withdraw(&pending);
-    } else {
-      operations_.let_go(pending);
-    }
-    pending.finish(timeout_of(pending, timeout));
-  }
-  return pending.status;
-}
+// It may let more of the others' service messages in now.
+void UcxChannel::on_send_waiter() { progress_driver_.wake_leader(); }
 
-void UcxChannel::block(PendingOperation& operation, const Deadline& deadline, MutexLock& lock) {
-  const int change = operation.kind == PendingOperation::Kind::kSend ? 1 : 0;
-  background_.somebody_waits();
-  send_waiters_ += change;
-  if (send_waiters_ > 0) progress_driver_.wake_leader();
-  progress_driver_.block(operation, deadline, lock, [this](const Deadline& until) {
-    mutex_.assert_held();
-    return work(until);
-  });
-  send_waiters_ -= change;
+void UcxChannel::on_room_for_service(Rank) {
+  if (!arriving_service_messages_->has_left_some()) return;
+  arriving_service_messages_->take_arrived(send_waiters_ > 0);
+  sweep();
+  progress_driver_.wake_leader();
 }
 
 bool UcxChannel::work(const Deadline& deadline) {
@@ -157,10 +87,7 @@ bool UcxChannel::work(const Deadline& deadline) {
   return !deadline.passed();
 }
 
-ProgressThread::Next UcxChannel::drive_in_background() {
-  const MutexLock lock(mutex_);
-  ProgressThread::Next next;
-  if (!background_.begins(progress_driver_.has_leader(), next)) return next;
+ProgressThread::Next UcxChannel::work_unattended() {
   ++vain_calls_;
   drive();
   const auto armed = worker_->arm();
@@ -170,57 +97,20 @@ ProgressThread::Next UcxChannel::drive_in_background() {
   return {.event_fd = worker_->event_fd()};
 }
 
-bool UcxChannel::drive() {
+void UcxChannel::drive() { has_driven(); }
+
+bool UcxChannel::has_driven() {
   bool has_moved = false;
   for (bool has_acted = true; has_acted;) {
     has_moved = worker_->progress() || has_moved;
     has_acted = peers_.act_upon_noted();
     has_moved = has_moved || has_acted;
   }
-  if (service_messages_) service_messages_->take_arrived(send_waiters_ > 0);
+  if (arriving_service_messages_) arriving_service_messages_->take_arrived(send_waiters_ > 0);
   update_meeting();
   sweep();
   if (has_moved) vain_calls_ = 0;
   return has_moved;
-}
-
-bool UcxChannel::done(TransportOperation& operation) {
-  auto& pending = static_cast<PendingOperation&>(operation);
-  const MutexLock lock(mutex_);
-  if (!pending.finished && !progress_driver_.has_leader()) drive();
-  return pending.finished;
-}
-
-std::optional<ServiceMessage> UcxChannel::take_service_message() {
-  std::optional<ServiceMessage> service_message = service_messages_->take();
-  if (!service_message || !service_messages_->has_left_some()) return service_message;
-  service_messages_->take_arrived(send_waiters_ > 0);
-  sweep();
-  progress_driver_.wake_leader();
-  return service_message;
-}
-
-absl::StatusOr<ServiceMessage> UcxChannel::receive_service_message(absl::Duration timeout) {
-  const Deadline deadline(timeout);
-  PendingOperation arrival(PendingOperation::Kind::kReceive, rank_, Tag{View(0), kServiceGroup});
-  MutexLock lock(mutex_);
-  std::optional<ServiceMessage> service_message = take_service_message();
-  if (!service_message && !closed_ && deadline.passed() && !progress_driver_.has_leader()) {
-    drive();
-    service_message = take_service_message();
-  }
-  if (service_message || closed_) {
-    arrival.finish(absl::OkStatus());
-  } else {
-    service_messages_->wake(&arrival);
-    block(arrival, deadline, lock);
-    service_messages_->wake(nullptr);
-    if (!arrival.finished) arrival.finish(no_service_message_within(timeout));
-    service_message = take_service_message();
-  }
-  if (closed_) return Cancelled("the transport is closed");
-  RETURN_IF_ERROR(arrival.status);
-  return *std::move(service_message);
 }
 
 absl::Status UcxChannel::greet(Rank rank, const UcxProcess& process) {
@@ -250,20 +140,13 @@ absl::Status UcxChannel::await_greetings(const Deadline& deadline) {
   peers_.make_news();
   if (!progress_driver_.has_leader()) drive();
   update_meeting();
-  if (!meeting.finished) {
-    progress_driver_.block(meeting, deadline, lock, [this](const Deadline& until) {
-      mutex_.assert_held();
-      return work(until);
-    });
-  }
+  if (!meeting.finished) block(meeting, deadline, lock);
   meeting_ = nullptr;
   if (!meeting.finished) meeting.finish(absl::OkStatus());
   return outcome_of_meeting();
 }
 
-absl::Status UcxChannel::state_of(Rank rank) {
-  const MutexLock lock(mutex_);
-  if (!progress_driver_.has_leader()) drive();
+absl::Status UcxChannel::connection_with(Rank rank) {
   const UcxPeers::Seat& asked = peers_.seat(rank);
   return asked.peer ? asked.peer->lost : asked.empty;
 }

@@ -18,16 +18,15 @@ constexpr uint32_t kDrainedViews = 8;
 
 }  // namespace
 
-void UcxChannel::vacate(Rank rank, const absl::Status& reason) {
-  const MutexLock lock(mutex_);
+void UcxChannel::drop(Rank rank, const absl::Status& reason) {
   UcxPeers::Seat& left = peers_.seat(rank);
   left.empty = reason;
   if (!left.peer) return;
   drive();
-  if (service_messages_) service_messages_->take_all_of(rank);
+  if (arriving_service_messages_) arriving_service_messages_->take_all_of(rank);
   operations_.fail(*left.peer, reason);
   peers_.turn_away(rank, reason);
-  if (!service_messages_) {
+  if (!arriving_service_messages_) {
     for_each_block(kAllGroups, [&](uint16_t first, uint64_t group_mask) {
       mutex_.assert_held();
       flights_.discard_all(ucx_tag(rank, Tag{View(0), first}), kRankMask | group_mask);
@@ -37,11 +36,7 @@ void UcxChannel::vacate(Rank rank, const absl::Status& reason) {
   progress_driver_.wake_leader();
 }
 
-void UcxChannel::revoke(GroupRange groups, View view, const absl::Status& reason) {
-  const MutexLock lock(mutex_);
-  if (!revocations_.add(groups, view, reason)) return;
-  from_self_.fail_posted(groups, view, reason);
-  from_self_.drop_kept(groups, view);
+void UcxChannel::end_views(GroupRange groups, View view, const absl::Status& reason) {
   operations_.revoke(groups, view, reason);
   worker_->progress();
   for_each_block(groups, [&](uint16_t first, uint64_t group_mask) {
@@ -75,7 +70,7 @@ bool UcxChannel::flush(const Deadline& deadline) {
     pollfd watched{worker_->event_fd(), POLLIN, 0};
     const auto armed = worker_->arm();
     if (armed.ok() && *armed) ::poll(&watched, 1, deadline.left_ms());
-    if (!drive()) ::poll(nullptr, 0, 1);  // for the reason given in work()
+    if (!has_driven()) ::poll(nullptr, 0, 1);  // for the reason given in work()
   }
   return true;
 }
@@ -85,8 +80,7 @@ void UcxChannel::finish() {
   const absl::Status reason = Cancelled("the transport is closed");
   peers_.lose_all(reason);
   operations_.fail_all(reason);
-  from_self_.fail_posted(std::nullopt, reason);
-  if (service_messages_) service_messages_->fail(reason);
+  end_rest(reason);
   drive();
   progress_driver_.wake_leader();
 }

@@ -95,10 +95,4 @@ void UcxServiceMessages::landed(Flight& flight, ucs_status_t status) {
   }
 }
 
-void UcxServiceMessages::put_own(Rank own, Tag tag, std::span<const std::byte> bytes) {
-  ServiceMessage service_message = box_.expect(own, tag, bytes.size());
-  std::ranges::copy(bytes, service_message.bytes.get());
-  box_.put(std::move(service_message));
-}
-
 }  // namespace evermoe

@@ -17,8 +17,8 @@ namespace evermoe {
 
 class UcxServiceMessages final : private FlightOwner {
  public:
-  UcxServiceMessages(UcxWorker& worker, UcxFlights& flights, UcxPeers& peers)
-      : worker_(worker), flights_(flights), peers_(peers), box_(peers.size()) {}
+  UcxServiceMessages(UcxWorker& worker, UcxFlights& flights, UcxPeers& peers, ServiceInbox& box)
+      : worker_(worker), flights_(flights), peers_(peers), box_(box) {}
 
   // Starts to receive what has arrived. While a thread of this process waits for a send of its own
   // to be taken (`somebody_sends`), more of the others' may come: see unix_connection.h.
@@ -26,17 +26,8 @@ class UcxServiceMessages final : private FlightOwner {
   // The same for all that one rank has sent so far, whether there is room or not.
   void take_all_of(Rank from);
 
-  // The oldest one that has come. If others were left with UCX meanwhile, those that may come now
-  // should be taken: has_left_some().
-  std::optional<ServiceMessage> take() { return box_.take(); }
+  // Whether some were left with UCX: they may come when there is room again.
   bool has_left_some() const { return has_left_some_; }
-
-  // From this process to itself.
-  void put_own(Rank own, Tag tag, std::span<const std::byte> bytes);
-
-  // The next one finishes `waiter`; null takes it back.
-  void wake(PendingOperation* waiter) { box_.wake(waiter); }
-  void fail(const absl::Status& reason) { box_.fail(reason); }
 
  private:
   void landed(Flight& flight, ucs_status_t status) override;
@@ -50,7 +41,7 @@ class UcxServiceMessages final : private FlightOwner {
   UcxWorker& worker_;
   UcxFlights& flights_;
   UcxPeers& peers_;
-  ServiceInbox box_;
+  ServiceInbox& box_;
   bool has_left_some_ = false;
 };
 

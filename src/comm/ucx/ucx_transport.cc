@@ -50,7 +50,7 @@ struct UcxWorkers {
   std::unique_ptr<UcxWorker> service_messages;
 };
 
-class UcxTransport final : public TwoChannelTransport<UcxChannel> {
+class UcxTransport final : public TwoChannelTransport {
  public:
   UcxTransport(UcxWorkers workers, const std::string& address, Rank rank, int size, View since,
                const UcxTransportOptions& options)

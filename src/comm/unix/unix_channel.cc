@@ -4,7 +4,6 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <array>
 
 #include "absl/strings/str_cat.h"
@@ -26,8 +25,9 @@ uint64_t key_of(const UnixConnection& connection) {
 }  // namespace
 
 UnixChannel::UnixChannel(Rank rank, int size, Traffic traffic, ProgressThread& progress)
-    : rank_(rank), background_(progress), seats_(static_cast<size_t>(size)) {
-  if (traffic == Traffic::kService) state_.service_messages.emplace(size);
+    : Channel(rank, size, traffic, progress),
+      state_{revocations_, send_waiters_, service_messages_ ? &*service_messages_ : nullptr, {}},
+      seats_(static_cast<size_t>(size)) {
   for (size_t i = 0; i < seats_.size(); ++i) {
     seats_[i].empty =
         PeerLost(Rank(static_cast<int32_t>(i)), absl::StrCat("rank ", i, " has not been met"));
@@ -68,175 +68,49 @@ absl::Status UnixChannel::install(Rank peer, FileDescriptor socket, int buffer_b
   return absl::OkStatus();
 }
 
-void UnixChannel::vacate(Rank peer, const absl::Status& reason) {
-  const MutexLock lock(mutex_);
+void UnixChannel::drop(Rank peer, const absl::Status& reason) {
   Seat& left = seat(peer);
   left.empty = reason;
   if (!left.connection) return;
   left.connection->fail(reason);
   left.connection.reset();
-  progress_driver_.wake_finished_leader();
 }
 
-absl::Status UnixChannel::state_of(Rank peer) {
-  const MutexLock lock(mutex_);
-  if (!progress_driver_.has_leader()) poll_once();
+absl::Status UnixChannel::connection_with(Rank peer) {
   const Seat& asked = seat(peer);
   return asked.connection ? asked.connection->lost() : asked.empty;
 }
 
-absl::Status UnixChannel::refusal(const Tag& tag) const {
-  if (closed_) return Cancelled("the transport is closed");
-  const absl::Status* const reason = state_.revocations.find(tag);
-  return reason != nullptr ? *reason : absl::OkStatus();
-}
-
-std::unique_ptr<TransportOperation> UnixChannel::start_send(Rank to, Tag tag,
-                                                            std::span<const std::byte> bytes) {
-  auto send = std::make_unique<PendingOperation>(PendingOperation::Kind::kSend, to, tag);
-  send->source = bytes;
-  const MutexLock lock(mutex_);
-  const Seat& receiver = seat(to);
-  if (absl::Status refused = refusal(tag); !refused.ok()) {
-    send->finish(std::move(refused));
-  } else if (to == rank_) {
-    send_to_self(*send);
-  } else if (!receiver.connection) {
-    send->finish(receiver.empty);
+void UnixChannel::begin(PendingOperation& operation) {
+  const Seat& peer = seat(operation.peer);
+  if (!peer.connection) return operation.finish(peer.empty);
+  if (operation.kind == PendingOperation::Kind::kSend) {
+    peer.connection->start_send(&operation);
   } else {
-    receiver.connection->start_send(send.get());
-    update_interest(*receiver.connection, false);
-    background_.add(*send);
+    peer.connection->start_receive(&operation);
   }
-  progress_driver_.wake_finished_leader();
-  return send;
-}
-
-std::unique_ptr<TransportOperation> UnixChannel::start_receive(Rank from, Tag tag,
-                                                               std::span<std::byte> into) {
-  auto receive = std::make_unique<PendingOperation>(PendingOperation::Kind::kReceive, from, tag);
-  receive->target = into;
-  const MutexLock lock(mutex_);
-  const Seat& sender = seat(from);
-  if (absl::Status refused = refusal(tag); !refused.ok()) {
-    receive->finish(std::move(refused));
-  } else if (from == rank_) {
-    from_self_.post(receive.get());
-  } else if (!sender.connection) {
-    receive->finish(sender.empty);
-  } else {
-    sender.connection->start_receive(receive.get());
-    update_interest(*sender.connection, false);
-    background_.add(*receive);
-  }
-  progress_driver_.wake_finished_leader();
-  return receive;
-}
-
-void UnixChannel::send_to_self(PendingOperation& send) {
-  const auto copy_to = [&](std::byte* target) {
-    std::copy(send.source.begin(), send.source.end(), target);
-  };
-  if (state_.service_messages) {
-    ServiceMessage service_message =
-        state_.service_messages->expect(rank_, send.tag, send.source.size());
-    copy_to(service_message.bytes.get());
-    state_.service_messages->put(std::move(service_message));
-  } else if (PendingOperation* const receive = from_self_.match(send.tag); receive != nullptr) {
-    deliver(send.source, *receive);
-  } else {
-    auto message = std::make_unique<KeptMessage>(send.tag, send.source.size());
-    copy_to(message->bytes.get());
-    from_self_.keep(std::move(message));
-  }
-  send.finish(absl::OkStatus());
+  update_interest(*peer.connection, false);
 }
 
 void UnixChannel::withdraw(PendingOperation& operation) {
-  if (operation.peer == rank_) {
-    from_self_.withdraw(&operation);
-  } else {
-    seat(operation.peer).connection->withdraw(&operation);
-  }
+  seat(operation.peer).connection->withdraw(&operation);
 }
 
-absl::Status UnixChannel::wait(std::unique_ptr<TransportOperation> operation,
-                               absl::Duration timeout) {
-  auto& pending = static_cast<PendingOperation&>(*operation);
-  MutexLock lock(mutex_);
-  if (!pending.finished) block(pending, Deadline(timeout), lock);
-  if (!pending.finished) {
-    withdraw(pending);
-    pending.finish(timeout_of(pending, timeout));
-  }
-  return pending.status;
-}
-
-bool UnixChannel::done(TransportOperation& operation) {
-  auto& pending = static_cast<PendingOperation&>(operation);
-  const MutexLock lock(mutex_);
-  if (pending.finished || progress_driver_.has_leader()) return pending.finished;
-  count_send_waiter(pending, 1);
-  poll_once();
-  count_send_waiter(pending, -1);
-  return pending.finished;
-}
-
-std::optional<ServiceMessage> UnixChannel::take_service_message() {
-  std::optional<ServiceMessage> service_message = state_.service_messages->take();
-  if (!service_message) return service_message;
-  UnixConnection* const sender = seat(service_message->from).connection.get();
-  if (sender == nullptr) return service_message;
+void UnixChannel::on_room_for_service(Rank from) {
+  UnixConnection* const sender = seat(from).connection.get();
+  if (sender == nullptr) return;
   sender->reconsider_hold();
   update_interest(*sender, false);
   progress_driver_.wake_finished_leader();
-  return service_message;
 }
 
-absl::StatusOr<ServiceMessage> UnixChannel::receive_service_message(absl::Duration timeout) {
-  const Deadline deadline(timeout);
-  PendingOperation arrival(PendingOperation::Kind::kReceive, rank_, Tag{View(0), kServiceGroup});
-  MutexLock lock(mutex_);
-  std::optional<ServiceMessage> service_message = take_service_message();
-  if (!service_message && !closed_ && deadline.passed() && !progress_driver_.has_leader()) {
-    poll_once();
-    service_message = take_service_message();
-  }
-  if (service_message || closed_) {
-    arrival.finish(absl::OkStatus());
-  } else {
-    state_.service_messages->wake(&arrival);
-    block(arrival, deadline, lock);
-    state_.service_messages->wake(nullptr);
-    if (!arrival.finished) arrival.finish(no_service_message_within(timeout));
-    service_message = take_service_message();
-  }
-  if (closed_) return Cancelled("the transport is closed");
-  RETURN_IF_ERROR(arrival.status);
-  return *std::move(service_message);
-}
-
-// While a thread waits for a send, every message has to be read: its receiver may be waiting for
-// us.
-void UnixChannel::count_send_waiter(const PendingOperation& operation, int change) {
-  if (operation.kind != PendingOperation::Kind::kSend) return;
-  state_.send_waiters += change;
-  if (state_.send_waiters == 0 || change < 0) return;
+// Every message has to be read now: its receiver may be waiting for us.
+void UnixChannel::on_send_waiter() {
   const std::vector<UnixConnection*> held(state_.held.begin(), state_.held.end());
   for (UnixConnection* const connection : held) {
     connection->reconsider_hold();
     update_interest(*connection, false);
   }
-}
-
-void UnixChannel::block(PendingOperation& operation, const Deadline& deadline, MutexLock& lock) {
-  background_.somebody_waits();
-  count_send_waiter(operation, 1);
-  progress_driver_.block(operation, deadline, lock, [this](const Deadline& until) {
-    mutex_.assert_held();
-    return work(until);
-  });
-  count_send_waiter(operation, -1);
 }
 
 bool UnixChannel::work(const Deadline& deadline) {
@@ -248,17 +122,14 @@ bool UnixChannel::work(const Deadline& deadline) {
   return !deadline.passed();  // also when others keep us busy
 }
 
-void UnixChannel::poll_once() {
+void UnixChannel::drive() {
   std::array<epoll_event, kEventsMax> events;
   const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsMax, 0);
   if (count > 0) handle({events.data(), static_cast<size_t>(count)});
 }
 
-ProgressThread::Next UnixChannel::drive_in_background() {
-  const MutexLock lock(mutex_);
-  ProgressThread::Next next;
-  if (!background_.begins(progress_driver_.has_leader(), next)) return next;
-  poll_once();
+ProgressThread::Next UnixChannel::work_unattended() {
+  drive();
   return {.event_fd = epoll_.get()};
 }
 
@@ -299,17 +170,12 @@ void UnixChannel::update_interest(UnixConnection& connection, bool disarm_readin
   connection.armed_events = wanted;
 }
 
-void UnixChannel::revoke(GroupRange groups, View view, const absl::Status& reason) {
-  const MutexLock lock(mutex_);
-  if (!state_.revocations.add(groups, view, reason)) return;
-  from_self_.fail_posted(groups, view, reason);
-  from_self_.drop_kept(groups, view);
+void UnixChannel::end_views(GroupRange groups, View view, const absl::Status& reason) {
   for (const Seat& peer : seats_) {
     if (!peer.connection) continue;
     peer.connection->revoke(groups, view, reason);
     update_interest(*peer.connection, false);
   }
-  progress_driver_.wake_finished_leader();
 }
 
 void UnixChannel::say_goodbye() {
@@ -331,9 +197,7 @@ void UnixChannel::finish(const Deadline& deadline) {
     }
     peer.connection->fail(reason);
   }
-  from_self_.fail_posted(std::nullopt, reason);
-  if (state_.service_messages) state_.service_messages->fail(reason);
-  progress_driver_.wake_finished_leader();
+  end_rest(reason);
 }
 
 }  // namespace evermoe

@@ -38,11 +38,10 @@ class UnixConnection;
 
 // What the connections of one channel share.
 struct UnixChannelState {
-  Revocations revocations;
-  int send_waiters = 0;                          // threads that wait for a send
-  absl::flat_hash_set<UnixConnection*> held;     // connections with a message that is held
-  std::optional<ServiceInbox> service_messages;  // where service messages go; none: service
-                                                 // messages do not come on this channel
+  const Revocations& revocations;
+  const int& send_waiters;                    // threads that wait for a send
+  ServiceInbox* service_messages;             // null: none come on this channel
+  absl::flat_hash_set<UnixConnection*> held;  // connections with a message that is held
 };
 
 class UnixConnection {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 
 namespace evermoe {
 namespace {
@@ -62,8 +61,9 @@ void UnixOutbox::detach_front(PendingOperation* send) {
   CHECK(queue_.front() == send) << "only the front of the queue can be half written";
   orphan_ = std::make_unique<PendingOperation>(PendingOperation::Kind::kSend, peer_, send->tag);
   orphan_bytes_.reset(new std::byte[send->source.size()]);
-  if (!send->source.empty())
-    std::memcpy(orphan_bytes_.get(), send->source.data(), send->source.size());
+  // What has been written is not needed again: memory that nobody touches costs nothing.
+  const size_t payload_done = send->written - std::min(send->written, kFrameHeaderBytes);
+  std::ranges::copy(send->source.subspan(payload_done), orphan_bytes_.get() + payload_done);
   orphan_->source = {orphan_bytes_.get(), send->source.size()};
   orphan_->header = send->header;
   orphan_->written = send->written;

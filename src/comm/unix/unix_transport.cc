@@ -28,7 +28,7 @@ absl::StatusOr<std::string> name_in(const std::string& text, size_t rank) {
   return address.detail;
 }
 
-class UnixTransport final : public TwoChannelTransport<UnixChannel> {
+class UnixTransport final : public TwoChannelTransport {
  public:
   UnixTransport(ListeningSocket listening, Rank rank, int size, View since,
                 const UnixTransportOptions& options);
