@@ -53,9 +53,9 @@ class GroupMessages {
 
   // For a collective call in which a member sends another one message at most.
   Tag next_collective_tag() { return next_collective_tags(1).tag(0); }
-  // For one in which it sends several: each has its own. If they shared one, a large message that is
-  // withdrawn while it waits for room would leave its place to a small one that was sent behind it.
-  // All members have to ask for the same number.
+  // For one in which it sends several: each has its own. If they shared one, a large message that
+  // is withdrawn while it waits for room would leave its place to a small one that was sent behind
+  // it. All members have to ask for the same number.
   CallTags next_collective_tags(size_t messages);
   // Of messages that are named by their sender and receiver. REQUIRES: name <= kMessageNameMask.
   Tag named_tag(uint32_t name) const;

@@ -33,8 +33,8 @@ struct MicroBatchGraph {
   ExpertLoads loads;          // one gate's experts after the other's, in the order of layers
 };
 
-// What a stage group shares: its communicator, in which tokens travel, and those in which the owners
-// of operators exchange gradients and weights, tokens or not.
+// What a stage group shares: its communicator, in which tokens travel, and those in which the
+// owners of operators exchange gradients and weights.
 struct StageGroups {
   Communicator* stage = nullptr;
   // Of all operators but experts: the whole stage.
