@@ -130,14 +130,14 @@ void SimulatedAgent::take(const Arrived& mail) {
 // As Agent::run() does: mail, then ends of workers, then the time.
 void SimulatedAgent::on_time() {
   while (!exits_.empty() && !end_) {
-    const auto [pid, exit] = exits_.front();
+    const auto ended = exits_.front();
     exits_.pop_front();
     const auto worker = std::find_if(workers_.begin(), workers_.end(),
-                                     [&](const auto& w) { return w.second == pid; });
+                                     [&](const auto& w) { return w.second == ended.first; });
     if (worker == workers_.end()) continue;
     const int64_t start = worker->first;
     workers_.erase(worker);
-    apply(core_.on_exit(time_.now(), start, exit, WorkerLogTail{}));
+    apply(core_.on_exit(time_.now(), start, ended.second, WorkerLogTail{}));
   }
   if (!end_) apply(core_.on_time(time_.now()));
 }
