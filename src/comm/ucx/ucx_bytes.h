@@ -7,6 +7,8 @@
 // peer does and however large the message is, and healthy peers stay connected when a view is
 // revoked. The rest of a message taken back is sent as zeros, and its end says so.
 //
+// Over RDMA, which could do without UCX's pieces, bytes pass through them, too.
+//
 // Not synchronised: UCX calls back inside of calls of its own, which the mutex of the channel
 // guards.
 #pragma once
