@@ -5,6 +5,7 @@ if(EVERMOE_SANITIZE)
   file(CONFIGURE OUTPUT ${sanitizer_environment} @ONLY CONTENT [[
 set(ENV{TSAN_OPTIONS} "suppressions=@CMAKE_SOURCE_DIR@/tests/sanitizers/thread.txt")
 set(ENV{UBSAN_OPTIONS} "print_stacktrace=1")
+set(ENV{ASAN_OPTIONS} "detect_stack_use_after_return=1")
 # UCX replaces madvise() otherwise, which the end of a thread calls when ThreadSanitizer has forgotten the thread
 # already: a segmentation fault.
 set(ENV{UCX_MEM_EVENTS} n)
