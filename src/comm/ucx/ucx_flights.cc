@@ -59,35 +59,35 @@ void UcxFlights::discard_all(uint64_t tag, uint64_t mask) {
 }
 
 void UcxFlights::launch_send(Flight& flight) {
-  ucp_request_param_t param{};
-  param.op_attr_mask =
-      UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-  param.datatype = UcxBytes::datatype();
+  ucp_request_param_t param = parameters(flight);
   param.cb.send = on_sent;
-  param.user_data = &flight;
-  void* const request =
-      ucp_tag_send_nbx(flight.peer->endpoint, &flight.bytes, 1, ucx_tag(rank_, flight.tag), &param);
-  if (UCS_PTR_IS_PTR(request)) {
-    flight.request = request;
-  } else {
-    land(flight, UCS_PTR_RAW_STATUS(request));
-  }
+  took_off(flight, ucp_tag_send_nbx(flight.peer->endpoint, &flight.bytes, 1,
+                                    ucx_tag(rank_, flight.tag), &param));
 }
 
 // `found` is a message that a probe has taken out, if any.
 void UcxFlights::launch_receive(Flight& flight, ucp_tag_message_h found) {
   flight.is_receive = true;
   flight.is_found = found != nullptr;
+  ucp_request_param_t param = parameters(flight);
+  param.cb.recv = on_received;
+  took_off(flight,
+           found != nullptr
+               ? ucp_tag_msg_recv_nbx(worker_.get(), &flight.bytes, 1, found, &param)
+               : ucp_tag_recv_nbx(worker_.get(), &flight.bytes, 1,
+                                  ucx_tag(flight.peer->rank, flight.tag), kExactly, &param));
+}
+
+ucp_request_param_t UcxFlights::parameters(Flight& flight) {
   ucp_request_param_t param{};
   param.op_attr_mask =
       UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
   param.datatype = UcxBytes::datatype();
-  param.cb.recv = on_received;
   param.user_data = &flight;
-  void* const request =
-      found != nullptr ? ucp_tag_msg_recv_nbx(worker_.get(), &flight.bytes, 1, found, &param)
-                       : ucp_tag_recv_nbx(worker_.get(), &flight.bytes, 1,
-                                          ucx_tag(flight.peer->rank, flight.tag), kExactly, &param);
+  return param;
+}
+
+void UcxFlights::took_off(Flight& flight, void* request) {
   if (UCS_PTR_IS_PTR(request)) {
     flight.request = request;
   } else {

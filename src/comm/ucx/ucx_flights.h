@@ -96,6 +96,9 @@ class UcxFlights {
   Flight& add(FlightOwner* owner, UcxPeer* peer, const Tag& tag, UcxBytes bytes);
   void launch_send(Flight& flight);
   void launch_receive(Flight& flight, ucp_tag_message_h found);
+  static ucp_request_param_t parameters(Flight& flight);  // without the callback
+  // `request` is what UCX has returned: its request, or a status if it is done already.
+  void took_off(Flight& flight, void* request);
   void land(Flight& flight, ucs_status_t status);
   void receive_again(Flight& flight);
   UcxMessageEnd end_of(const Tag& tag) const { return {tag.view.value, 0, own_number_}; }
