@@ -55,7 +55,7 @@ inline void enter_rank(int rank, int ranks, RankPlace* places, const std::string
   CHECK_OK(listener.status());
   const std::vector<std::string> addresses =
       exchange_addresses(places, rank, ranks, (*listener)->address());
-  auto transport = (*listener)->connect(Rank(rank), addresses, kRanksStartMax);
+  auto transport = (*listener)->connect(Rank(rank), addresses);
   CHECK_OK(transport.status());
   body(**transport);
   (*transport)->close();

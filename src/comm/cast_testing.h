@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -50,18 +49,12 @@ class Cast {
   int size() const { return static_cast<int>(table_.size()); }
   Transport& operator[](int rank) { return *transports_[static_cast<size_t>(rank)]; }
   std::vector<PeerAddress>& table() { return table_; }
-  absl::Status meet(int rank, absl::Duration timeout = kPatience) {
-    return (*this)[rank].meet(seen_by_(table_, Rank(rank)), timeout);
-  }
-
-  // Everybody who is there meets; the results by rank.
-  std::vector<absl::Status> meet_all(absl::Duration timeout = kPatience) {
-    std::vector<absl::Status> results(table_.size());
-    each([&](Transport& transport) {
-      const int rank = transport.rank().value;
-      results[static_cast<size_t>(rank)] = meet(rank, timeout);
-    });
-    return results;
+  // The process of a rank is told the table; or everybody who is there is.
+  void tell(int rank) { CHECK_OK((*this)[rank].set_peers(seen_by_(table_, Rank(rank)))); }
+  void tell_all() {
+    for (int rank = 0; rank < size(); ++rank) {
+      if (transports_[static_cast<size_t>(rank)]) tell(rank);
+    }
   }
 
   // Every transport in a thread of its own.
@@ -79,14 +72,6 @@ class Cast {
   std::vector<std::unique_ptr<Transport>> transports_;
   std::vector<PeerAddress> table_;
 };
-
-inline bool all_ok(const std::vector<absl::Status>& results) {
-  for (const absl::Status& result : results) {
-    if (!result.ok()) ADD_FAILURE() << result;
-  }
-  return std::all_of(results.begin(), results.end(),
-                     [](const absl::Status& result) { return result.ok(); });
-}
 
 // Everybody reduces and sends everybody a service message in this view.
 inline void expect_traffic(Cast& cast, uint32_t view) {

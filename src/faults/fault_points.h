@@ -32,7 +32,7 @@ inline constexpr KnownFaultPoint kFaultPoints[] = {
     {"copy/stored", "a peer's chunk is stored here, not yet acknowledged"},
     {"recovery/stopped", "the step is stopped, what this worker holds is not reported"},
     {"recovery/plan", "the plan has arrived, nothing of it is done"},
-    {"recovery/connected", "connected to the new view's peers, nothing is restored"},
+    {"recovery/opening", "told of the new view's peers, nothing is restored"},
     {"recovery/restored", "the snapshots are in place, no step is run again"},
     {"catch_up/step", "before each step that is run again"},
     {"catch_up/verified", "the recomputed state is the one set aside, training has not gone on"},

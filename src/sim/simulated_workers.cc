@@ -214,7 +214,7 @@ void SimulatedWorkers::watch(Process& process, const MemberMessage& message) {
   if (const auto* const progress = std::get_if<Progress>(&message))
     rules_.on_commit(process.pid, process.rank, progress->view);
   const auto* const milestone = std::get_if<Milestone>(&message);
-  if (milestone != nullptr && milestone->kind == Milestone::Kind::kConnected)
+  if (milestone != nullptr && milestone->kind == Milestone::Kind::kOpened)
     rules_.on_entered(process.pid, process.rank, milestone->view, *process.member->views().plan());
 }
 

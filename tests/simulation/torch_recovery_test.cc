@@ -107,7 +107,7 @@ class TorchRecoveryTest : public testing::TestWithParam<Case> {
   }
 
   void kills_inside_a_recovery() {
-    constexpr const char* kPoints[] = {"recovery/stopped", "recovery/connected",
+    constexpr const char* kPoints[] = {"recovery/stopped", "recovery/opening",
                                        "recovery/restored", "catch_up/step"};
     const auto point = draw(this->seed("inside", 0), "point", 3);
     for (const size_t i : {size_t{3}, static_cast<size_t>(point)}) {

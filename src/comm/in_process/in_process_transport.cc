@@ -32,8 +32,8 @@ class InProcessCluster::RankTransport final : public Transport {
   void revoke(GroupRange groups, View view, absl::Status reason) override {
     counted().revoke(groups, view, std::move(reason));
   }
-  absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) override {
-    return counted().meet(table, timeout);
+  absl::Status set_peers(const std::vector<PeerAddress>& table) override {
+    return counted().set_peers(table);
   }
   void cut(Rank peer) override { counted().cut(peer); }
   void close() override { counted().close(); }
@@ -64,23 +64,13 @@ void InProcessCluster::run(const Body& body) {
   for (size_t i = 0; i < table_.size(); ++i) {
     const Rank rank(static_cast<int32_t>(i));
     processes_.push_back(network_.start(rank, View(0), {[this, &body, rank](Transport& transport) {
-                                          meet_all(transport);
+                                          CHECK_OK(transport.set_peers(table_));
                                           RankTransport counted(*this, transport);
                                           body(rank, counted);
                                         }}));
     table_[i] = {SimulatedNetwork::address(processes_.back()), View(0)};
   }
   if (!network_.run()) log_error("a simulated job cannot go on: " + network_.waiting());
-}
-
-// A rank that has ended before others have met everybody would spoil their meeting.
-void InProcessCluster::meet_all(Transport& transport) {
-  CHECK_OK(transport.meet(table_, absl::InfiniteDuration()));
-  if (++met_ == transport.size()) {
-    for (const ProcessNumber process : processes_)
-      network_.deliver(process, {View(0), kServiceGroup, 0}, {});
-  }
-  CHECK_OK(transport.receive_service_message(absl::InfiniteDuration()).status());
 }
 
 void InProcessCluster::count_call(Rank rank) {

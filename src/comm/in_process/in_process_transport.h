@@ -2,7 +2,7 @@
 // time, and time is virtual.
 //
 // This is a SimulatedNetwork (simulated_network.h) whose membership never changes: one thread per
-// rank, all of them connected before the bodies start. A job in which nobody can ever move ends
+// rank, which knows all others before its body starts. A job in which nobody can ever move ends
 // with a Timeout for the waiter with the earliest deadline, at once in real time.
 #pragma once
 
@@ -65,8 +65,6 @@ class InProcessCluster {
  private:
   class RankTransport;
 
-  // Returns when all ranks are connected with all.
-  void meet_all(Transport& transport);
   // Counts a call of a rank, which dies if this is the one.
   void count_call(Rank rank);
 
@@ -75,7 +73,6 @@ class InProcessCluster {
   std::vector<PeerAddress> table_;
   std::vector<ProcessNumber> processes_;  // by rank
   std::vector<int64_t> calls_;            // by rank
-  int met_ = 0;
 };
 
 }  // namespace evermoe

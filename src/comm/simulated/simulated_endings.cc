@@ -10,17 +10,16 @@ namespace evermoe {
 using State = SimulatedPeer::State;
 
 // Those who are connected with it or want to be notice at different times. Who waits for nothing of
-// it needs no event: it finds the loss when it looks.
+// it needs no event: it finds the loss when it looks, or when it first needs a connection.
 void SimulatedKernel::announce_end(SimulatedProcess& ended, const absl::Status& why) {
   ended.farewell = why;
   if (threads_.is_closing()) return;
   for (SimulatedProcess* const process : present_) {
     if (process == &ended || !process->is_alive()) continue;
     const SimulatedPeer& peer = process->peer(ended.rank);
-    if (peer.process != &ended) continue;
+    if (peer.process != &ended || process->state(ended.rank) == State::kNamed) continue;
     const absl::Duration time = draw_discovery(*process, ended);
-    const bool is_watched = process->is_meeting || process->waits_for(ended.rank);
-    if (!is_watched && process->state(ended.rank) == State::kConnected) {
+    if (!process->waits_for(ended.rank) && process->state(ended.rank) == State::kConnected) {
       process->lose_later(ended.rank, time);
     } else {
       notice_loss_at(time, *process, ended, peer.connection, why);

@@ -1,4 +1,4 @@
-// The simulated network under stops, cuts, revocations and kills in the middle of meetings.
+// The simulated network under stops, cuts, revocations and kills.
 #include "comm/simulated/simulated_network_testing.h"
 
 namespace evermoe {
@@ -6,23 +6,25 @@ namespace {
 
 using SimulatedFaultsTest = SimulatedNetworkTest;
 
-TEST_F(SimulatedFaultsTest, AKillDuringAMeetingAccusesTheDead) {
+TEST_F(SimulatedFaultsTest, AKillWhileConnectionsAreMadeAccusesTheDead) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     make(3, {.seed = seed, .delay_max = absl::Milliseconds(10)});
     const auto survivor = [&](Transport& transport) {
-      const absl::Status status = meet(transport);
+      know_all(transport);
+      const int other = 1 - transport.rank().value;
+      const absl::Status status = send(transport, 2, tag(3), {});
       EXPECT_TRUE(status.ok() || accuses(status, 2)) << status;
       EXPECT_TRUE(accuses(receive(transport, 2, tag(1), {}), 2));
-      EXPECT_TRUE(transport.meet({table_[0], table_[1], {}}, kForEver).ok());
-      EXPECT_TRUE(send_number(transport, 1 - transport.rank().value, tag(2), 1).ok());
-      EXPECT_TRUE(receive_number(transport, 1 - transport.rank().value, tag(2)).ok());
+      EXPECT_TRUE(transport.set_peers({table_[0], table_[1], {}}).ok());
+      EXPECT_TRUE(send_number(transport, other, tag(2), 1).ok());
+      EXPECT_TRUE(receive_number(transport, other, tag(2)).ok());
       transport.close();
     };
     start(0, {survivor});
     start(1, {survivor});
     start(2, {[&](Transport& transport) {
-            const absl::Status status = meet(transport);
-            EXPECT_TRUE(status.ok() || absl::IsCancelled(status)) << status;
+            network_->pause(absl::Microseconds(network_->draw(10'000)));
+            transport.set_peers(table_).IgnoreError();
             EXPECT_TRUE(absl::IsCancelled(transport.receive_service_message(kForEver).status()));
           }});
     network_->after(absl::Microseconds(network_->draw(15'000)),
@@ -83,7 +85,7 @@ TEST_F(SimulatedFaultsTest, AnAgentReplacesWhatEnds) {
 
 TEST_F(SimulatedFaultsTest, AStoppedProcessGoesOnWhereItWasAndMessagesHaveWaited) {
   make(2, {.seed = 2});
-  start_met(
+  start_connected(
       {[&](Transport& transport) {
          EXPECT_EQ(*receive_number(transport, 1, tag(1), absl::Seconds(2)), 1)
              << "the message waited, too";
@@ -107,7 +109,7 @@ TEST_F(SimulatedFaultsTest, AStoppedProcessGoesOnWhereItWasAndMessagesHaveWaited
 
 TEST_F(SimulatedFaultsTest, AStoppedProcessCanBeKilled) {
   make(2);
-  start_met(
+  start_connected(
       {[](Transport& transport) {
          EXPECT_TRUE(absl::IsCancelled(transport.receive_service_message(kForEver).status()));
        },
@@ -141,7 +143,9 @@ TEST_F(SimulatedFaultsTest, ACutIsALossForBothAndANewerViewJoinsThemAgain) {
             absl::IsDeadlineExceeded(transport.receive_service_message(absl::Seconds(3)).status()));
       } else {
         EXPECT_TRUE(accuses(receive(transport, other, tag(1), {}), other));
-        EXPECT_TRUE(accuses(transport.meet(table_, kForEver), other)) << "the table is the old one";
+        know_all(transport);
+        EXPECT_TRUE(accuses(receive(transport, other, tag(1), {}), other))
+            << "the table is the old one";
         EXPECT_TRUE(send(transport, 2, tag(2), {}).ok()) << "the others are not concerned";
         ++lost;
         EXPECT_TRUE(
@@ -150,13 +154,13 @@ TEST_F(SimulatedFaultsTest, ACutIsALossForBothAndANewerViewJoinsThemAgain) {
       EXPECT_EQ(lost, 2);
       transport.revoke(View(1), Cancelled("over"));
       table_[1].since = View(2);  // whoever comes first
-      EXPECT_TRUE(meet(transport).ok());
+      know_all(transport);
       for (int to = 0; to < 3; ++to) EXPECT_TRUE(send_number(transport, to, tag(3, 2), own).ok());
       for (int from = 0; from < 3; ++from)
         EXPECT_EQ(*receive_number(transport, from, tag(3, 2)), from);
       transport.close();
     };
-    start_met({body, body, body});
+    start_connected({body, body, body});
     network_->after(absl::Milliseconds(500), [&] { network_->cut(process_[0], process_[1]); });
     run();
   }
@@ -164,81 +168,79 @@ TEST_F(SimulatedFaultsTest, ACutIsALossForBothAndANewerViewJoinsThemAgain) {
 
 TEST_F(SimulatedFaultsTest, WhatTravelsWhenTheConnectionIsCutIsLost) {
   make(2, {.delay_max = absl::Seconds(1000)});
-  start_met({[&](Transport& transport) {
-               EXPECT_FALSE(transport.receive_service_message(absl::Seconds(2000))
-                                .ok());  // until the other one has met, too
-               EXPECT_TRUE(send_number(transport, 1, tag(1), 1).ok());
-               network_->cut(process_[0], process_[1]);
-               EXPECT_TRUE(accuses(receive(transport, 1, tag(1), {}), 1));
-             },
-             [](Transport& transport) {
-               EXPECT_TRUE(accuses(receive_number(transport, 0, tag(1)).status(), 0));
-               EXPECT_FALSE(transport.receive_service_message(absl::Seconds(2000)).ok());
-               EXPECT_TRUE(accuses(receive_number(transport, 0, tag(1)).status(), 0))
-                   << "it does not come later, either";
-             }});
+  start_connected({[&](Transport& transport) {
+                     EXPECT_TRUE(send_number(transport, 1, tag(1), 1).ok());
+                     network_->cut(process_[0], process_[1]);
+                     EXPECT_TRUE(accuses(receive(transport, 1, tag(1), {}), 1));
+                   },
+                   [](Transport& transport) {
+                     EXPECT_TRUE(accuses(receive_number(transport, 0, tag(1)).status(), 0));
+                     EXPECT_FALSE(transport.receive_service_message(absl::Seconds(2000)).ok());
+                     EXPECT_TRUE(accuses(receive_number(transport, 0, tag(1)).status(), 0))
+                         << "it does not come later, either";
+                   }});
   run();
 }
 
 TEST_F(SimulatedFaultsTest, WhatTravelsFromAFormerProcessIsDropped) {
   make(2, {.delay_max = absl::Seconds(1000)});
-  start_met({[&](Transport& transport) {
-               auto pending = transport.start_receive(Rank(1), tag(2), {});
-               EXPECT_EQ(transport.receive_service_message(kForEver)->tag, service_tag(0));
-               EXPECT_TRUE(meet(transport).ok());
-               EXPECT_TRUE(accuses(transport.wait(std::move(pending), kForEver), 1));
-               const auto service_message = transport.receive_service_message(absl::Seconds(5000));
-               ASSERT_TRUE(service_message.ok());
-               EXPECT_EQ(service_message->tag, service_tag(2));
-               EXPECT_FALSE(transport.receive_service_message(absl::Seconds(5000)).ok());
-               EXPECT_TRUE(
-                   absl::IsDeadlineExceeded(receive(transport, 1, tag(1), {}, absl::Seconds(1))));
-             },
-             [&](Transport& transport) {
-               EXPECT_FALSE(transport.receive_service_message(absl::Seconds(2000))
-                                .ok());  // until the other one has met, too
-               EXPECT_TRUE(send(transport, 0, tag(1), {}).ok());
-               EXPECT_TRUE(send(transport, 0, service_tag(1), {}).ok());
-               start(1, {[&](Transport& replacement) {
-                       EXPECT_TRUE(meet(replacement).ok());
-                       EXPECT_TRUE(send(replacement, 0, service_tag(2), {}).ok());
-                       EXPECT_TRUE(accuses(receive(replacement, 0, tag(1, 2), {}), 0));
-                     }},
-                     2);
-               network_->deliver(process_[0], service_tag(0), {});
-               EXPECT_TRUE(accuses(receive(transport, 0, tag(1), {}, absl::Seconds(1001)), 0))
-                   << "it has turned away";
-             }});
+  start_connected({[&](Transport& transport) {
+                     auto pending = transport.start_receive(Rank(1), tag(2), {});
+                     EXPECT_EQ(transport.receive_service_message(kForEver)->tag, service_tag(0));
+                     know_all(transport);
+                     EXPECT_TRUE(accuses(transport.wait(std::move(pending), kForEver), 1));
+                     const auto service_message =
+                         transport.receive_service_message(absl::Seconds(5000));
+                     ASSERT_TRUE(service_message.ok());
+                     EXPECT_EQ(service_message->tag, service_tag(2));
+                     EXPECT_FALSE(transport.receive_service_message(absl::Seconds(5000)).ok());
+                     const absl::Status status =
+                         receive(transport, 1, tag(1), {}, absl::Seconds(1));
+                     EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status << network_->now();
+                   },
+                   [&](Transport& transport) {
+                     EXPECT_TRUE(send(transport, 0, tag(1), {}).ok());
+                     EXPECT_TRUE(send(transport, 0, service_tag(1), {}).ok());
+                     start(1, {[&](Transport& replacement) {
+                             know_all(replacement);
+                             EXPECT_TRUE(send(replacement, 0, service_tag(2), {}).ok());
+                             EXPECT_TRUE(accuses(receive(replacement, 0, tag(1, 2), {}), 0));
+                           }},
+                           2);
+                     network_->deliver(process_[0], service_tag(0), {});
+                     EXPECT_TRUE(accuses(receive(transport, 0, tag(1), {}, absl::Seconds(1001)), 0))
+                         << "it has turned away";
+                   }});
   run();
 }
 
 TEST_F(SimulatedFaultsTest, RevokedGroupsAreOverAndTheOthersGoOn) {
   make(2, {.seed = 3});
-  start_met({[&](Transport& transport) {
-               auto inside = transport.start_receive(Rank(1), tag(1, 1, 10), {});
-               auto inside_later = transport.start_receive(Rank(1), tag(1, 2, 10), {});
-               auto outside = transport.start_receive(Rank(1), tag(1, 1, 20), {});
-               transport.revoke({10, 19}, View(1), Cancelled("stage"));
-               EXPECT_EQ(transport.wait(std::move(inside), kForEver).message(), "stage");
-               EXPECT_EQ(send(transport, 1, tag(5, 1, 19), {}).message(), "stage");
-               EXPECT_TRUE(send(transport, 1, tag(5), {}).ok());
-               EXPECT_TRUE(transport.wait(std::move(outside), kForEver).ok());
-               transport.revoke({0, 9}, View(3), Cancelled("world"));
-               EXPECT_EQ(send(transport, 1, tag(5, 3), {}).message(), "world");
-               EXPECT_TRUE(transport.wait(std::move(inside_later), kForEver).ok());
-               transport.revoke({0, kServiceGroup}, View(9), Cancelled("all"));
-               EXPECT_TRUE(send(transport, 1, service_tag(), {}).ok())
-                   << "service messages are not revoked";
-               transport.close();
-             },
-             [](Transport& transport) {
-               EXPECT_TRUE(send(transport, 0, tag(1, 1, 10), {}).ok());
-               EXPECT_TRUE(receive(transport, 0, tag(5), {}).ok());
-               EXPECT_TRUE(send(transport, 0, tag(1, 1, 20), {}).ok());
-               EXPECT_TRUE(send(transport, 0, tag(1, 2, 10), {}).ok());
-               EXPECT_TRUE(transport.receive_service_message(kForEver).ok());
-               transport.close();
-             }});
+  start_connected({[&](Transport& transport) {
+                     auto inside = transport.start_receive(Rank(1), tag(1, 1, 10), {});
+                     auto inside_later = transport.start_receive(Rank(1), tag(1, 2, 10), {});
+                     auto outside = transport.start_receive(Rank(1), tag(1, 1, 20), {});
+                     transport.revoke({10, 19}, View(1), Cancelled("stage"));
+                     EXPECT_EQ(transport.wait(std::move(inside), kForEver).message(), "stage");
+                     EXPECT_EQ(send(transport, 1, tag(5, 1, 19), {}).message(), "stage");
+                     EXPECT_TRUE(send(transport, 1, tag(5), {}).ok());
+                     EXPECT_TRUE(transport.wait(std::move(outside), kForEver).ok());
+                     transport.revoke({0, 9}, View(3), Cancelled("world"));
+                     EXPECT_EQ(send(transport, 1, tag(5, 3), {}).message(), "world");
+                     EXPECT_TRUE(transport.wait(std::move(inside_later), kForEver).ok());
+                     transport.revoke({0, kServiceGroup}, View(9), Cancelled("all"));
+                     EXPECT_TRUE(send(transport, 1, service_tag(), {}).ok())
+                         << "service messages are not revoked";
+                     transport.close();
+                   },
+                   [](Transport& transport) {
+                     EXPECT_TRUE(send(transport, 0, tag(1, 1, 10), {}).ok());
+                     EXPECT_TRUE(receive(transport, 0, tag(5), {}).ok());
+                     EXPECT_TRUE(send(transport, 0, tag(1, 1, 20), {}).ok());
+                     EXPECT_TRUE(send(transport, 0, tag(1, 2, 10), {}).ok());
+                     EXPECT_TRUE(transport.receive_service_message(kForEver).ok());
+                     transport.close();
+                   }});
   run();
 }
 
@@ -258,38 +260,39 @@ TEST_F(SimulatedFaultsTest, ServiceMessagesWaitForRoomAndArrivedOnesOutliveTheir
   make(2, {.seed = 5});
   const std::vector<std::byte> large(Transport::kServiceBytesMax / 2);
   bool sent_third = false;
-  start_met({[&](Transport& transport) {
-               EXPECT_FALSE(transport.receive_service_message(absl::ZeroDuration()).ok());
-               EXPECT_TRUE(
-                   absl::IsDeadlineExceeded(receive(transport, 0, tag(1), {}, absl::Seconds(5))));
-               EXPECT_FALSE(sent_third);
-               for (uint32_t i = 0; i < 3; ++i)
-                 EXPECT_EQ(transport.receive_service_message(kForEver)->tag, service_tag(i));
-               EXPECT_TRUE(accuses(receive(transport, 1, tag(1), {}), 1));
-               EXPECT_EQ(transport.receive_service_message(kForEver)->tag, service_tag(3));
-               EXPECT_TRUE(absl::IsDeadlineExceeded(
-                   transport.receive_service_message(absl::Seconds(1)).status()));
-             },
-             [&](Transport& transport) {
-               for (uint32_t i = 0; i < 2; ++i)
-                 EXPECT_TRUE(send(transport, 0, service_tag(i), large).ok());
-               EXPECT_TRUE(send(transport, 0, service_tag(2), large).ok());
-               sent_third = true;
-               EXPECT_TRUE(send(transport, 0, service_tag(3), {}).ok());
-             }});
+  start_connected(
+      {[&](Transport& transport) {
+         EXPECT_TRUE(absl::IsDeadlineExceeded(receive(transport, 0, tag(1), {}, absl::Seconds(5))));
+         EXPECT_FALSE(sent_third);
+         for (uint32_t i = 0; i < 3; ++i)
+           EXPECT_EQ(transport.receive_service_message(kForEver)->tag, service_tag(i));
+         EXPECT_TRUE(accuses(receive(transport, 1, tag(1), {}), 1));
+         EXPECT_EQ(transport.receive_service_message(kForEver)->tag, service_tag(3));
+         EXPECT_TRUE(absl::IsDeadlineExceeded(
+             transport.receive_service_message(absl::Seconds(1)).status()));
+       },
+       [&](Transport& transport) {
+         for (uint32_t i = 0; i < 2; ++i)
+           EXPECT_TRUE(send(transport, 0, service_tag(i), large).ok());
+         EXPECT_TRUE(send(transport, 0, service_tag(2), large).ok());
+         sent_third = true;
+         EXPECT_TRUE(send(transport, 0, service_tag(3), {}).ok());
+       }});
   run();
 }
 
 TEST_F(SimulatedFaultsTest, AGoodbyeIsNoAccusation) {
   make(2);
-  start_met({[](Transport& transport) {
-               transport.close();
-               EXPECT_TRUE(absl::IsCancelled(transport.receive_service_message(kForEver).status()));
-             },
-             [&](Transport& transport) {
-               EXPECT_TRUE(absl::IsCancelled(receive(transport, 0, tag(1), {})));
-               EXPECT_TRUE(accuses(meet(transport), 0)) << "it cannot be met any more";
-             }});
+  start_connected(
+      {[](Transport& transport) {
+         transport.close();
+         EXPECT_TRUE(absl::IsCancelled(transport.receive_service_message(kForEver).status()));
+       },
+       [&](Transport& transport) {
+         EXPECT_TRUE(absl::IsCancelled(receive(transport, 0, tag(1), {})));
+         know_all(transport);
+         EXPECT_TRUE(absl::IsCancelled(send(transport, 0, tag(1), {}))) << "it has left";
+       }});
   run();
 }
 

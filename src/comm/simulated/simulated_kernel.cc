@@ -92,8 +92,11 @@ void SimulatedKernel::send(SimulatedProcess& process, PendingOperation& send) {
       << " and sends in view " << send.tag.view;
   if (const absl::Status& reason = process.revoked(send.tag); !reason.ok()) {
     send.finish(reason);
-  } else if (process.state(send.peer) != State::kConnected) {
-    send.finish(process.why_not(send.peer));
+  } else if (absl::Status why = process.why_not(send.peer); !why.ok()) {
+    send.finish(std::move(why));
+  } else if (process.may_connect(send.peer)) {
+    process.parked.push_back(&send);
+    need(process, send.peer);
   } else {
     launch(process, process.peer(send.peer), send);
     if (!send.finished) watch_loss(process, send.peer);
@@ -102,7 +105,9 @@ void SimulatedKernel::send(SimulatedProcess& process, PendingOperation& send) {
 
 void SimulatedKernel::receive(SimulatedProcess& process, PendingOperation& receive) {
   process.receive(receive);
-  if (!receive.finished) watch_loss(process, receive.peer);
+  if (receive.finished) return;
+  if (process.may_connect(receive.peer)) return need(process, receive.peer);
+  watch_loss(process, receive.peer);
 }
 
 namespace {
@@ -161,9 +166,10 @@ void SimulatedKernel::launch(SimulatedProcess& from, SimulatedPeer& peer, Pendin
   }
   SimulatedLink::Stream& stream = flight->link->towards(*peer.process);
   const absl::Duration now = threads_.now();
-  // Nothing arrives before the other end is connected.
+  // Nothing leaves before this end is connected, or arrives before the other one is.
+  const absl::Duration leaves = std::max(now, flight->link->towards(from).open_at);
   const absl::Duration drawn =
-      std::max(now + threads_.draw_delay(options_.delay_max), stream.open_at);
+      std::max(leaves + threads_.draw_delay(options_.delay_max), stream.open_at);
   threads_.at(next_arrival(stream, send.tag, now, drawn), [this, flight] { arrive(flight); });
 }
 
@@ -181,24 +187,21 @@ bool SimulatedKernel::postpone(SimulatedProcess& process, std::function<void()> 
   return process.group.paused;
 }
 
-void SimulatedKernel::meet(SimulatedProcess& process, const std::vector<PeerAddress>& table) {
+void SimulatedKernel::set_peers(SimulatedProcess& process, const std::vector<PeerAddress>& table) {
   CHECK(table.size() == static_cast<size_t>(ranks_))
       << "a table of " << table.size() << " for " << ranks_ << " ranks";
   const PeerAddress& own = table[static_cast<size_t>(process.rank.value)];
   if (own.address == SimulatedNetwork::address(ProcessNumber(process.group.number))) {
     process.since = std::max(process.since, own.since);
   }
-  process.begin_meeting();
   for (int32_t i = 0; i < ranks_; ++i) {
-    if (Rank(i) == process.rank) continue;
-    watch_loss(process, Rank(i));
-    want(process, Rank(i), table[static_cast<size_t>(i)], process.since);
+    if (Rank(i) != process.rank)
+      name_process(process, Rank(i), table[static_cast<size_t>(i)], process.since);
   }
-  watch_meeting(process);
 }
 
-void SimulatedKernel::want(SimulatedProcess& process, Rank rank, const PeerAddress& entry,
-                           View own_since) {
+void SimulatedKernel::name_process(SimulatedProcess& process, Rank rank, const PeerAddress& entry,
+                                   View own_since) {
   SimulatedPeer& peer = process.peer(rank);
   if (entry.address.empty()) {
     if (peer.process != nullptr) forget_former(process, rank);
@@ -208,11 +211,13 @@ void SimulatedKernel::want(SimulatedProcess& process, Rank rank, const PeerAddre
   SimulatedProcess& other = process_at(entry.address);
   CHECK(other.rank == rank) << "process " << other.group.number << " is not rank " << rank;
   const View since = std::max(own_since, entry.since);
-  if (peer.process != &other || since > peer.since) {
-    if (peer.process != nullptr) forget_former(process, rank);
-    process.want(rank, other, since);
+  if (peer.process == &other && since <= peer.since) return;
+  if (peer.process != nullptr) forget_former(process, rank);
+  process.name_process(rank, other, since);
+  if (other.is_alive() && other.peer(process.rank).process == &process &&
+      other.state(process.rank) == State::kWanted) {
+    connect_if_both_agree(process, rank);
   }
-  if (process.state(rank) == State::kWanted) connect_if_both_want(process, peer);
 }
 
 // The former process sees the connection break, if it lives.
@@ -226,31 +231,41 @@ void SimulatedKernel::forget_former(SimulatedProcess& process, Rank rank) {
   process.drop_former(rank);
 }
 
-void SimulatedKernel::connect_if_both_want(SimulatedProcess& process, SimulatedPeer& peer) {
+void SimulatedKernel::need(SimulatedProcess& process, Rank rank) {
+  if (process.state(rank) == State::kWanted) return;
+  process.want(rank);
+  SimulatedProcess& other = *process.peer(rank).process;
+  if (other.is_alive()) return connect_if_both_agree(process, rank);
+  schedule_loss(process, other, 0,
+                PeerLost(rank, absl::StrCat("rank ", rank.value, " no longer listens")));
+}
+
+void SimulatedKernel::connect_if_both_agree(SimulatedProcess& process, Rank rank) {
+  const SimulatedPeer& peer = process.peer(rank);
   SimulatedProcess& other = *peer.process;
-  if (!other.is_alive()) {
-    schedule_loss(process, other, 0,
-                  PeerLost(other.rank,
-                           absl::StrCat("rank ", other.rank.value, " is dead: it cannot be met")));
-    return;
-  }
   const SimulatedPeer& back = other.peer(process.rank);
-  if (back.process != &process || other.state(process.rank) != State::kWanted ||
-      back.since != peer.since)
+  if (back.process != &process || !other.may_connect(process.rank) || back.since != peer.since)
     return;
   const auto number = static_cast<uint32_t>(++traffic_.connections);
   threads_.record('c', process.group.number, other.group.number);
   // The two ends are connected at times of their own. Nothing happens then: who asks looks at the
-  // clock, and a meeting waits for the last one.
+  // clock.
   const absl::Duration now = threads_.now();
   process.connect(other.rank, number, now + threads_.draw_delay(options_.delay_max));
   other.connect(process.rank, number, now + threads_.draw_delay(options_.delay_max));
-  watch_meeting(other);
+  launch_parked(process, rank);
+  launch_parked(other, process.rank);
 }
 
-void SimulatedKernel::watch_meeting(SimulatedProcess& process) {
-  const std::optional<absl::Duration> time = process.meeting_opens_at();
-  if (time) threads_.at(*time, [&process] { process.update_meeting(); });
+void SimulatedKernel::launch_parked(SimulatedProcess& process, Rank rank) {
+  for (PendingOperation* const send : std::exchange(process.parked, {})) {
+    if (send->peer == rank) {
+      launch(process, process.peer(rank), *send);
+    } else {
+      process.parked.push_back(send);
+    }
+  }
+  process.group.touch();
 }
 
 }  // namespace evermoe

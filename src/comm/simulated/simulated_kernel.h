@@ -39,7 +39,7 @@ class SimulatedKernel {
                           size_t bytes);
   void send(SimulatedProcess& process, PendingOperation& send);
   void receive(SimulatedProcess& process, PendingOperation& receive);
-  void meet(SimulatedProcess& process, const std::vector<PeerAddress>& table);
+  void set_peers(SimulatedProcess& process, const std::vector<PeerAddress>& table);
   void say_goodbye(SimulatedProcess& process);
 
   // What has been sent between processes, and between how many pairs of them.
@@ -48,10 +48,12 @@ class SimulatedKernel {
  private:
   void launch(SimulatedProcess& from, SimulatedPeer& peer, PendingOperation& send);
   void arrive(const std::shared_ptr<SimulatedFlight>& flight);
-  void want(SimulatedProcess& process, Rank rank, const PeerAddress& entry, View own_since);
+  void name_process(SimulatedProcess& process, Rank rank, const PeerAddress& entry, View own_since);
   void forget_former(SimulatedProcess& process, Rank rank);
-  void connect_if_both_want(SimulatedProcess& process, SimulatedPeer& peer);
-  void watch_meeting(SimulatedProcess& process);
+  // Something has been started with the rank, whose process may not be connected yet.
+  void need(SimulatedProcess& process, Rank rank);
+  void connect_if_both_agree(SimulatedProcess& process, Rank rank);
+  void launch_parked(SimulatedProcess& process, Rank rank);
   // Made when the pair first exchanges something.
   std::shared_ptr<SimulatedLink> link(SimulatedProcess& process, SimulatedPeer& peer);
   void announce_end(SimulatedProcess& ended, const absl::Status& why);

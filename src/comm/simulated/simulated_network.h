@@ -13,10 +13,9 @@
 // a large message that it was still sending is not. Messages to oneself travel, too. A call that
 // has to wait takes at least 1 us, so that a loop of polls passes time.
 //
-// The two ends of a pair are connected a drawn time after both have called meet() with tables that
-// agree about both: same processes, same views in which they joined. One of them may have given up
-// waiting. A process that has met and ends while others still wait for somebody is a loss in their
-// meeting.
+// A pair connects when one of the two needs the other and both have named each other with tables
+// that agree about both: same processes, same views in which they joined. The two ends are connected
+// at drawn times of their own.
 //
 // A thread must not call its Transport while it holds a std::mutex that other threads want: it may
 // hand over there, and then nobody ever runs again.
@@ -60,7 +59,7 @@ struct SimulatedTraffic {
   int64_t messages = 0;  // service messages among them
   int64_t bytes = 0;
   int64_t pairs = 0;        // of processes between which something was sent
-  int64_t connections = 0;  // made in meetings
+  int64_t connections = 0;  // made because somebody needed them
 
   friend bool operator==(const SimulatedTraffic&, const SimulatedTraffic&) = default;
 };
@@ -77,8 +76,8 @@ class SimulatedNetwork {
   SimulatedNetwork(int ranks, SimulatedNetworkOptions options);
   ~SimulatedNetwork();
 
-  // Starts a process with these threads. It is connected with nobody until it calls meet(); its
-  // address there is address(number). Threads that return without Transport::close() having been
+  // Starts a process with these threads. It knows nobody until it calls set_peers(); its address
+  // there is address(number). Threads that return without Transport::close() having been
   // called end the process without a goodbye once the last one has returned. To be called from
   // events, from threads, or before run().
   ProcessNumber start(Rank rank, View since, std::vector<Thread> threads);
@@ -93,7 +92,7 @@ class SimulatedNetwork {
   void stop(ProcessNumber process);
   void go_on(ProcessNumber process);
   // Breaks the connection of two processes: what travels is lost, and both get PeerLost, though
-  // both live. A later meet() with a table in which either has a newer `since` joins them again; so
+  // both live. A later set_peers() with a table in which either has a newer `since` joins them again; so
   // here a process does look at its own entry (if that holds its own address).
   void cut(ProcessNumber a, ProcessNumber b);
   bool lives(ProcessNumber process) const;  // neither killed nor ended

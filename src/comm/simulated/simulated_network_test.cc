@@ -7,14 +7,16 @@ namespace {
 
 TEST_F(SimulatedNetworkTest, MessagesOfOneTagComeInOrderAndTakeTime) {
   make(2, {.seed = 1, .delay_max = absl::Seconds(1)});
-  start_met({[](Transport& transport) {
-               for (int i = 0; i < 50; ++i) EXPECT_TRUE(send_number(transport, 1, tag(7), i).ok());
-               transport.close();
-             },
-             [](Transport& transport) {
-               for (int i = 0; i < 50; ++i) EXPECT_EQ(*receive_number(transport, 0, tag(7)), i);
-               transport.close();
-             }});
+  start_connected({[](Transport& transport) {
+                     for (int i = 0; i < 50; ++i)
+                       EXPECT_TRUE(send_number(transport, 1, tag(7), i).ok());
+                     transport.close();
+                   },
+                   [](Transport& transport) {
+                     for (int i = 0; i < 50; ++i)
+                       EXPECT_EQ(*receive_number(transport, 0, tag(7)), i);
+                     transport.close();
+                   }});
   run();
   EXPECT_GT(network_->now(), absl::Milliseconds(500));
   EXPECT_LT(network_->now(), absl::Seconds(4));
@@ -44,19 +46,19 @@ TEST_F(SimulatedNetworkTest, ServiceMessagesComeFromAnybodyInOrderOfEachSender) 
     if (transport.rank() != Rank(0)) transport.close();
   };
   std::vector<std::vector<int64_t>> from(3);
-  start_met({[&](Transport& transport) {
-               write(transport);
-               for (int i = 0; i < 3 * kService; ++i) {
-                 const auto service_message = transport.receive_service_message(kForEver);
-                 ASSERT_TRUE(service_message.ok()) << service_message.status();
-                 EXPECT_EQ(number_in(*service_message) % 100, service_message->tag.purpose);
-                 from[static_cast<size_t>(service_message->from.value)].push_back(
-                     number_in(*service_message));
-               }
-               EXPECT_TRUE(absl::IsDeadlineExceeded(
-                   transport.receive_service_message(absl::Seconds(1)).status()));
-             },
-             write, write});
+  start_connected({[&](Transport& transport) {
+                     write(transport);
+                     for (int i = 0; i < 3 * kService; ++i) {
+                       const auto service_message = transport.receive_service_message(kForEver);
+                       ASSERT_TRUE(service_message.ok()) << service_message.status();
+                       EXPECT_EQ(number_in(*service_message) % 100, service_message->tag.purpose);
+                       from[static_cast<size_t>(service_message->from.value)].push_back(
+                           number_in(*service_message));
+                     }
+                     EXPECT_TRUE(absl::IsDeadlineExceeded(
+                         transport.receive_service_message(absl::Seconds(1)).status()));
+                   },
+                   write, write});
   run();
   for (int rank = 0; rank < 3; ++rank) {
     ASSERT_EQ(from[static_cast<size_t>(rank)].size(), size_t{kService});
@@ -113,7 +115,7 @@ TEST_F(SimulatedNetworkTest, AKillWakesItsThreadsAndItsPeers) {
   bool peer_knows = false;
   bool agent_knows = false;
   start(0, {[&](Transport& transport) {
-              EXPECT_TRUE(meet(transport).ok());
+              know_all(transport);
               EXPECT_TRUE(send_number(transport, 1, tag(1), 11).ok());
               cancelled += absl::IsCancelled(receive(transport, 1, tag(2), {}));
               cancelled += absl::IsCancelled(send(transport, 1, tag(1), {}));
@@ -122,7 +124,7 @@ TEST_F(SimulatedNetworkTest, AKillWakesItsThreadsAndItsPeers) {
               cancelled += absl::IsCancelled(transport.receive_service_message(kForEver).status());
             }});
   start(1, {[&](Transport& transport) {
-          EXPECT_TRUE(meet(transport).ok());
+          know_all(transport);
           EXPECT_TRUE(accuses(receive(transport, 0, tag(9), {}), 0));
           EXPECT_EQ(*receive_number(transport, 0, tag(1)), 11) << "sent before the death";
           EXPECT_TRUE(accuses(send(transport, 0, tag(9), {}), 0));
@@ -147,35 +149,37 @@ TEST_F(SimulatedNetworkTest, AThreadThatKillsItsProcessSeesCancelled) {
           EXPECT_TRUE(send(transport, 0, tag(1), {}).ok());
           network_->kill(*network_->running_process());
           EXPECT_TRUE(absl::IsCancelled(receive(transport, 0, tag(1), {})));
-          EXPECT_TRUE(absl::IsCancelled(meet(transport)));
+          EXPECT_TRUE(absl::IsCancelled(transport.set_peers(table_)));
         }});
   run();
 }
 
 TEST_F(SimulatedNetworkTest, ALargeSendOfTheDeadIsDropped) {
   make(2, {.seed = 5, .delay_max = absl::Seconds(10)});
-  start_met({[&](Transport& transport) {
-               const std::vector<std::byte> large(1 << 20);
-               auto sending = transport.start_send(Rank(1), tag(1), large);
-               network_->kill(process_[0]);
-               EXPECT_TRUE(absl::IsCancelled(transport.wait(std::move(sending), kForEver)));
-             },
-             [](Transport& transport) {
-               std::vector<std::byte> large(1 << 20);
-               EXPECT_TRUE(accuses(receive(transport, 0, tag(1), large), 0));
-             }});
+  start_connected({[&](Transport& transport) {
+                     const std::vector<std::byte> large(1 << 20);
+                     auto sending = transport.start_send(Rank(1), tag(1), large);
+                     network_->kill(process_[0]);
+                     EXPECT_TRUE(absl::IsCancelled(transport.wait(std::move(sending), kForEver)));
+                   },
+                   [](Transport& transport) {
+                     std::vector<std::byte> large(1 << 20);
+                     EXPECT_TRUE(accuses(receive(transport, 0, tag(1), large), 0));
+                   }});
   run();
 }
 
 TEST_F(SimulatedNetworkTest, AReplacementJoinsAndGetsNothingOfTheFormer) {
   make(2, {.seed = 6});
   start(0, {[&](Transport& transport) {
-          EXPECT_TRUE(meet(transport).ok());
+          connect_with_all(transport);
           EXPECT_TRUE(send_number(transport, 1, tag(5), 1).ok());
           EXPECT_TRUE(accuses(receive(transport, 1, tag(1), {}), 1));
-          EXPECT_TRUE(accuses(meet(transport), 1)) << "the former one is still in the table";
+          know_all(transport);
+          EXPECT_TRUE(accuses(receive(transport, 1, tag(1), {}), 1))
+              << "the former one is still in the table";
           start(1, {[&](Transport& replacement) {
-                  EXPECT_TRUE(meet(replacement).ok());
+                  know_all(replacement);
                   EXPECT_EQ(*receive_number(replacement, 0, tag(5, 2)), 2);
                   EXPECT_TRUE(absl::IsDeadlineExceeded(
                       receive(replacement, 0, tag(5), {}, absl::Seconds(1))));
@@ -184,27 +188,27 @@ TEST_F(SimulatedNetworkTest, AReplacementJoinsAndGetsNothingOfTheFormer) {
                 }},
                 2);
           transport.revoke(View(1), Cancelled("view 1 is over"));
-          EXPECT_TRUE(meet(transport).ok());
+          know_all(transport);
           EXPECT_TRUE(send_number(transport, 1, tag(5, 2), 2).ok());
           EXPECT_EQ(*receive_number(transport, 1, tag(6, 2)), 3);
           transport.close();
         }});
   start(1, {[&](Transport& transport) {
-          EXPECT_TRUE(meet(transport).ok());
+          connect_with_all(transport);
           network_->kill(process_[1]);
         }});
   run();
 }
 
-TEST_F(SimulatedNetworkTest, MeetingTheDeadAccusesThemAndTheSilentAreATimeout) {
+TEST_F(SimulatedNetworkTest, TheDeadAreAccusedAndTheSilentAreATimeout) {
   make(3);
   start(0, {[&](Transport& transport) {
-          EXPECT_TRUE(accuses(meet(transport), 1));
-          const absl::Status silent = transport.meet({table_[0], {}, table_[2]}, absl::Seconds(1));
+          know_all(transport);
+          EXPECT_TRUE(accuses(receive(transport, 1, tag(1), {}), 1)) << "it died meanwhile";
+          EXPECT_TRUE(accuses(send(transport, 1, tag(1), {}), 1));
+          const absl::Status silent = send(transport, 2, tag(9), {}, absl::Seconds(1));
           EXPECT_TRUE(absl::IsDeadlineExceeded(silent)) << silent;
           EXPECT_EQ(accused_rank(silent), Rank(2));
-          EXPECT_TRUE(accuses(send(transport, 1, tag(1), {}), 1));
-          EXPECT_TRUE(transport.meet({table_[0], {}, table_[2]}, kForEver).ok());
           EXPECT_EQ(*receive_number(transport, 2, tag(1)), 4);
           transport.close();
         }});
@@ -213,7 +217,8 @@ TEST_F(SimulatedNetworkTest, MeetingTheDeadAccusesThemAndTheSilentAreATimeout) {
   start(2, {[&](Transport& transport) {
           EXPECT_TRUE(absl::IsDeadlineExceeded(
               transport.receive_service_message(absl::Seconds(5)).status()));
-          EXPECT_TRUE(transport.meet({table_[0], {}, table_[2]}, kForEver).ok());
+          know_all(transport);
+          EXPECT_TRUE(accuses(receive(transport, 1, tag(1), {}), 1)) << "it died long ago";
           EXPECT_TRUE(send_number(transport, 0, tag(1), 4).ok());
           transport.close();
         }});
@@ -221,11 +226,54 @@ TEST_F(SimulatedNetworkTest, MeetingTheDeadAccusesThemAndTheSilentAreATimeout) {
   run();
 }
 
-TEST_F(SimulatedNetworkTest, TwoNewcomersMeetAtOnce) {
+TEST_F(SimulatedNetworkTest, OnlyThoseAreConnectedWhoExchangeSomething) {
+  make(64);
+  for (int i = 0; i < 64; ++i) {
+    start(i, {[&](Transport& transport) {
+            know_all(transport);
+            const int own = transport.rank().value;
+            auto sending = transport.start_send(Rank((own + 1) % 64), tag(1), {});
+            EXPECT_TRUE(receive(transport, (own + 63) % 64, tag(1), {}).ok());
+            EXPECT_TRUE(transport.wait(std::move(sending), kForEver).ok());
+            transport.close();
+          }});
+  }
+  run();
+  EXPECT_EQ(network_->traffic().connections, 64);
+}
+
+// Of sends that wait for a connection.
+TEST_F(SimulatedNetworkTest, WhatWaitsForAConnectionIsWithdrawnRevokedAndDropped) {
+  make(2);
+  const std::vector<std::byte> large(1 << 20);
+  start(
+      0, {[&](Transport& transport) {
+        know_all(transport);
+        EXPECT_TRUE(absl::IsDeadlineExceeded(send(transport, 1, tag(1), large, absl::Seconds(1))));
+        auto of_the_view = transport.start_send(Rank(1), tag(2), large);
+        auto later = transport.start_send(Rank(1), tag(3, 2), large);
+        transport.revoke(View(1), Cancelled("view 1 is over"));
+        EXPECT_EQ(transport.wait(std::move(of_the_view), kForEver).message(), "view 1 is over");
+        EXPECT_TRUE(transport.wait(std::move(later), kForEver).ok());
+        EXPECT_GE(network_->now(), absl::Seconds(10));
+        transport.close();
+      }});
+  start(1, {[&](Transport& transport) {
+          network_->pause(absl::Seconds(10));
+          know_all(transport);
+          std::vector<std::byte> into(large.size());
+          EXPECT_TRUE(receive(transport, 0, tag(3, 2), into).ok());
+          EXPECT_TRUE(absl::IsCancelled(receive(transport, 0, tag(1), into)));
+          transport.close();
+        }});
+  run();
+}
+
+TEST_F(SimulatedNetworkTest, TwoNewcomersAtOnce) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     make(4, {.seed = seed});
     const auto veteran = [&](Transport& transport) {
-      EXPECT_TRUE(meet(transport).ok());
+      know_all(transport);
       const bool first = transport.rank() == Rank(0);
       for (int dead : {2, 3}) EXPECT_TRUE(accuses(receive(transport, dead, tag(1), {}), dead));
       const auto everybody = [&](Transport& self) {
@@ -236,7 +284,7 @@ TEST_F(SimulatedNetworkTest, TwoNewcomersMeetAtOnce) {
         self.close();
       };
       const auto newcomer = [&, everybody](Transport& self) {
-        EXPECT_TRUE(meet(self).ok());
+        know_all(self);
         everybody(self);
       };
       if (first) {
@@ -246,13 +294,12 @@ TEST_F(SimulatedNetworkTest, TwoNewcomersMeetAtOnce) {
       } else {
         EXPECT_TRUE(receive(transport, 0, tag(3), {}).ok());
       }
-      EXPECT_TRUE(meet(transport).ok());
+      know_all(transport);
       everybody(transport);
     };
     const auto victim = [&](Transport& transport) {
-      EXPECT_TRUE(meet(transport).ok());
-      EXPECT_FALSE(transport.receive_service_message(absl::Seconds(1))
-                       .ok());  // the others are still meeting
+      know_all(transport);
+      EXPECT_FALSE(transport.receive_service_message(absl::Seconds(1)).ok());
     };
     start(0, {veteran});
     start(1, {veteran});
@@ -297,10 +344,11 @@ TEST_F(SimulatedNetworkTest, AJobWithoutEndEndsAtTheLongestTime) {
 
 TEST_F(SimulatedNetworkTest, ADeadlockIsReported) {
   make(2);
-  start_met({[](Transport& transport) { EXPECT_FALSE(receive(transport, 1, tag(77), {}).ok()); },
-             [](Transport& transport) {
-               EXPECT_FALSE(transport.receive_service_message(kForEver).ok());
-             }});
+  start_connected(
+      {[](Transport& transport) { EXPECT_FALSE(receive(transport, 1, tag(77), {}).ok()); },
+       [](Transport& transport) {
+         EXPECT_FALSE(transport.receive_service_message(kForEver).ok());
+       }});
   EXPECT_FALSE(network_->run());
   EXPECT_NE(network_->waiting().find("rank 0 receives from rank 1 (view 1, group 0, purpose 77)"),
             std::string::npos)

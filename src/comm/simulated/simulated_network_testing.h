@@ -68,14 +68,20 @@ class SimulatedNetworkTest : public testing::Test {
     table_[static_cast<size_t>(rank)] = {SimulatedNetwork::address(process), View(since)};
     return process_[static_cast<size_t>(rank)] = process;
   }
-  absl::Status meet(Transport& transport, absl::Duration timeout = kForEver) {
-    return transport.meet(table_, timeout);
+  void know_all(Transport& transport) { CHECK_OK(transport.set_peers(table_)); }
+  // Returns when all have called it and are connected with each other.
+  void connect_with_all(Transport& transport) {
+    know_all(transport);
+    const Tag hello = tag(0, 1, 4000);
+    for (int to = 0; to < transport.size(); ++to) EXPECT_TRUE(send(transport, to, hello, {}).ok());
+    for (int from = 0; from < transport.size(); ++from)
+      EXPECT_TRUE(receive(transport, from, hello, {}).ok());
   }
-  // Rank i runs bodies[i] once all have met.
-  void start_met(std::vector<SimulatedNetwork::Thread> bodies) {
+  // Rank i runs bodies[i] once it is connected with all.
+  void start_connected(std::vector<SimulatedNetwork::Thread> bodies) {
     for (size_t i = 0; i < bodies.size(); ++i) {
       start(static_cast<int>(i), {[this, body = std::move(bodies[i])](Transport& transport) {
-              EXPECT_TRUE(meet(transport).ok());
+              connect_with_all(transport);
               body(transport);
             }});
     }

@@ -23,24 +23,18 @@ SimulatedProcess::SimulatedProcess(int64_t number, Rank own, View from_view, int
       clock_(clock),
       peers_(static_cast<size_t>(ranks)) {
   SimulatedPeer& self = peer(rank);
-  set_state(self, State::kConnected);
+  self.state_ = State::kConnected;
   self.process = this;
   self.traffic().link = std::make_shared<SimulatedLink>();
-}
-
-void SimulatedProcess::set_state(SimulatedPeer& peer, State state) {
-  wanted_ += (state == State::kWanted ? 1 : 0) - (peer.state_ == State::kWanted ? 1 : 0);
-  lost_ += (state == State::kLost ? 1 : 0) - (peer.state_ == State::kLost ? 1 : 0);
-  peer.state_ = state;
 }
 
 absl::Status SimulatedProcess::why_not(Rank of) const {
   const SimulatedPeer& asked = peer(of);
   switch (asked.state_at(clock_.now())) {
-    case State::kNobody: return PeerLost(of, absl::StrCat("rank ", of.value, " has not been met"));
+    case State::kNobody: return PeerLost(of, absl::StrCat("nobody plays rank ", of.value));
+    case State::kNamed:
     case State::kWanted:
     case State::kConnecting:
-      return PeerLost(of, absl::StrCat("rank ", of.value, " has not been met yet"));
     case State::kConnected:
     case State::kLosing: return absl::OkStatus();
     case State::kLost: break;
@@ -51,6 +45,8 @@ absl::Status SimulatedProcess::why_not(Rank of) const {
 bool SimulatedProcess::waits_for(Rank of) const {
   const SimulatedPeer::Traffic* const traffic = peer(of).known_traffic();
   return (traffic != nullptr && traffic->inbox.posted_count() > 0) ||
+         std::any_of(parked.begin(), parked.end(),
+                     [of](const PendingOperation* send) { return send->peer == of; }) ||
          std::any_of(sending.begin(), sending.end(),
                      [of](const auto& flight) { return flight->large_send->peer == of; });
 }
@@ -71,6 +67,15 @@ const absl::Status& SimulatedProcess::revoked(const Tag& tag) const {
   return *kOk;
 }
 
+template <typename EndedBy>
+void SimulatedProcess::end_parked(EndedBy ended_by) {
+  std::erase_if(parked, [&](PendingOperation* send) {
+    const absl::Status reason = ended_by(*send);
+    if (!reason.ok()) send->finish(reason);
+    return !reason.ok();
+  });
+}
+
 void SimulatedProcess::revoke(GroupRange groups, View view, const absl::Status& reason) {
   group.touch();
   const auto known =
@@ -88,6 +93,7 @@ void SimulatedProcess::revoke(GroupRange groups, View view, const absl::Status& 
     peer.known_traffic()->inbox.fail_posted(groups, view, reason);
     peer.known_traffic()->inbox.drop_kept(groups, view);
   }
+  end_parked([&](const PendingOperation& send) { return revoked(send.tag); });
   std::erase_if(sending, [&](const auto& flight) {
     const absl::Status& ended_by = revoked(flight->large_send->tag);
     if (ended_by.ok()) return false;
@@ -101,9 +107,11 @@ void SimulatedProcess::receive(PendingOperation& receive) {
     return receive.finish(reason);
   Inbox& inbox = peer(receive.peer).traffic().inbox;
   inbox.post(&receive);
-  if (receive.finished || state(receive.peer) == State::kConnected) return;
+  if (receive.finished) return;
+  const absl::Status why = why_not(receive.peer);
+  if (why.ok()) return;
   inbox.withdraw(&receive);
-  receive.finish(why_not(receive.peer));
+  receive.finish(why);
 }
 
 void SimulatedProcess::withdraw(PendingOperation& operation) {
@@ -111,6 +119,7 @@ void SimulatedProcess::withdraw(PendingOperation& operation) {
     peer(operation.peer).traffic().inbox.withdraw(&operation);
     return;
   }
+  if (std::erase(parked, &operation) > 0) return;
   std::erase_if(sending, [&](const auto& flight) {
     if (flight->large_send != &operation) return false;
     flight->large_send = nullptr;
@@ -198,6 +207,8 @@ void SimulatedProcess::fail_operations(Rank with, const absl::Status& reason) {
   group.touch();
   if (SimulatedPeer::Traffic* const traffic = peer(with).known_traffic(); traffic != nullptr)
     traffic->inbox.fail_posted(std::nullopt, reason);
+  end_parked(
+      [&](const PendingOperation& send) { return send.peer == with ? reason : absl::OkStatus(); });
   std::erase_if(sending, [&](const auto& flight) {
     if (flight->large_send->peer != with) return false;
     std::exchange(flight->large_send, nullptr)->finish(reason);
@@ -207,36 +218,40 @@ void SimulatedProcess::fail_operations(Rank with, const absl::Status& reason) {
 
 void SimulatedProcess::lose(Rank lost, const absl::Status& why) {
   peer(lost).traffic().lost = why;
-  set_state(peer(lost), State::kLost);
+  peer(lost).state_ = State::kLost;
   fail_operations(lost, why);
-  update_meeting();
 }
 
 void SimulatedProcess::lose_later(Rank lost, absl::Duration time) {
-  set_state(peer(lost), State::kLosing);
+  peer(lost).state_ = State::kLosing;
   peer(lost).turns_at_ns_ = absl::ToInt64Nanoseconds(time);
 }
 
-void SimulatedProcess::keep_until_noticed(Rank lost) { set_state(peer(lost), State::kConnected); }
+void SimulatedProcess::keep_until_noticed(Rank lost) { peer(lost).state_ = State::kConnected; }
 
-void SimulatedProcess::want(Rank of, SimulatedProcess& other, View younger) {
-  SimulatedPeer& wanted = peer(of);
-  wanted.process = &other;
-  wanted.since = younger;
-  set_state(wanted, State::kWanted);
+void SimulatedProcess::name_process(Rank of, SimulatedProcess& other, View younger) {
+  SimulatedPeer& named = peer(of);
+  named.process = &other;
+  named.since = younger;
+  named.state_ = State::kNamed;
+}
+
+void SimulatedProcess::want(Rank of) { peer(of).state_ = State::kWanted; }
+
+bool SimulatedProcess::may_connect(Rank of) const {
+  return state(of) == State::kNamed || state(of) == State::kWanted;
 }
 
 void SimulatedProcess::connect(Rank with, uint32_t connection, absl::Duration opens_at) {
   SimulatedPeer& other = peer(with);
   other.connection = connection;
   other.turns_at_ns_ = absl::ToInt64Nanoseconds(opens_at);
-  set_state(other, State::kConnecting);
-  all_open_at_ = std::max(all_open_at_, opens_at);
+  other.state_ = State::kConnecting;
 }
 
 void SimulatedProcess::drop_former(Rank of) {
   SimulatedPeer& former = peer(of);
-  set_state(former, State::kNobody);
+  former.state_ = State::kNobody;
   fail_operations(
       of, PeerLost(of, absl::StrCat("the former process of rank ", of.value, " is dropped")));
   former.connection = 0;
@@ -253,35 +268,14 @@ void SimulatedProcess::stop_for_good(const absl::Status& reason) {
     if (peer.known_traffic() != nullptr)
       peer.known_traffic()->inbox.fail_posted(std::nullopt, reason);
   }
+  end_parked([&](const PendingOperation&) { return reason; });
   has_service_message = true;
-  update_meeting();
 }
 
 void SimulatedProcess::clear() {
   peers_.clear();
   service_messages_.clear();
   postponed.clear();
-}
-
-void SimulatedProcess::update_meeting() {
-  group.touch();
-  if (!is_meeting) return;
-  const bool are_all_open = wanted_ == 0 && all_open_at_ <= clock_.now();
-  meeting_is_settled = !stopped.ok() || lost_ > 0 || are_all_open;
-}
-
-void SimulatedProcess::begin_meeting() {
-  all_open_at_ = clock_.now();
-  for (size_t i = 0; i < peers_.size(); ++i) {
-    const Rank of(static_cast<int32_t>(i));
-    if (peers_[i].state_ == State::kConnecting)
-      all_open_at_ = std::max(all_open_at_, peers_[i].turns_at());
-    if (peers_[i].state_ == State::kLosing && state(of) == State::kLost) lose(of, why_not(of));
-  }
-}
-
-std::optional<absl::Duration> SimulatedProcess::meeting_opens_at() const {
-  return is_meeting && wanted_ == 0 ? std::optional(all_open_at_) : std::nullopt;
 }
 
 }  // namespace evermoe

@@ -19,7 +19,7 @@ namespace evermoe {
 
 class SimulatedProcess;
 
-// The connection of two processes. Each pair that meets anew gets a new one, and what travels on a
+// The connection of two processes. A pair that connects anew gets a new one, and what travels on a
 // former one does not arrive any more.
 struct SimulatedLink {
   // What has been sent to one end.
@@ -52,8 +52,9 @@ struct SimulatedFlight {
 class SimulatedPeer {
  public:
   enum class State : uint8_t {
-    kNobody,      // nobody plays it, or we have not met yet
-    kWanted,      // we are in meet() with it, or have given up waiting
+    kNobody,      // nobody plays it, or nobody has been named
+    kNamed,       // nothing has been exchanged with it yet
+    kWanted,      // something waits until it has named us, too
     kConnecting,  // until turns_at(), then connected
     kConnected,
     kLosing,  // connected until turns_at(), then lost; nothing waits for that
@@ -100,7 +101,7 @@ class SimulatedProcess {
   SimulatedPeer& peer(Rank of);
   const SimulatedPeer& peer(Rank of) const { return const_cast<SimulatedProcess*>(this)->peer(of); }
   SimulatedPeer::State state(Rank of) const { return peer(of).state_at(clock_.now()); }
-  // Why operations with the rank fail; ok while it is connected.
+  // Why operations with the rank fail; ok while it is connected or may be.
   absl::Status why_not(Rank of) const;
   // Whether something that has been started ends when the rank is lost.
   bool waits_for(Rank of) const;
@@ -123,8 +124,11 @@ class SimulatedProcess {
   void lose(Rank rank, const absl::Status& why);
   // Forgets the connection with the process that has played `rank` so far.
   void drop_former(Rank rank);
-  void want(Rank rank, SimulatedProcess& other, View younger);
-  // With the process wanted there: open from `opens_at` on.
+  void name_process(Rank rank, SimulatedProcess& other, View younger);
+  void want(Rank rank);
+  // Of the named process: whether something waits for a connection with it, or could.
+  bool may_connect(Rank rank) const;
+  // With the named process: open from `opens_at` on.
   void connect(Rank rank, uint32_t connection, absl::Duration opens_at);
   // The connected process of the rank has ended, which is noticed at `time`.
   void lose_later(Rank rank, absl::Duration time);
@@ -136,11 +140,6 @@ class SimulatedProcess {
   void clear();
 
   bool is_alive() const { return stopped.ok(); }
-  void update_meeting();
-  // A meeting begins: what has turned by itself is lost now.
-  void begin_meeting();
-  // When the last connection of a meeting opens, if no process is missing any more.
-  std::optional<absl::Duration> meeting_opens_at() const;
 
   const Rank rank;
   SimulatedThreadGroup group;
@@ -155,11 +154,10 @@ class SimulatedProcess {
 
   bool has_service_message = false;  // or will never have one
   bool receives_service_message = false;
-  bool is_meeting = false;
-  bool meeting_is_settled = false;
 
   std::vector<std::shared_ptr<SimulatedFlight>> sending;  // with large_send set
-  std::vector<std::function<void()>> postponed;           // while the group is paused
+  std::vector<PendingOperation*> parked;         // sends that wait for a connection, in order
+  std::vector<std::function<void()>> postponed;  // while the group is paused
   std::vector<std::function<void()>> on_end;
   std::unique_ptr<Transport> transport;
 
@@ -172,14 +170,13 @@ class SimulatedProcess {
 
   using State = SimulatedPeer::State;
 
-  void set_state(SimulatedPeer& peer, State state);
+  // Finishes the parked sends for which `ended_by` gives an error.
+  template <typename EndedBy>
+  void end_parked(EndedBy ended_by);
   void accept_service_message(SimulatedFlight& flight);
 
   const SimulatedThreads& clock_;
   std::vector<SimulatedPeer> peers_;
-  int wanted_ = 0;  // peers in State::kWanted
-  int lost_ = 0;
-  absl::Duration all_open_at_;  // the connections that a meeting has brought
   std::deque<ServiceMessage> service_messages_;
   std::vector<Revocation> revocations_;
 };

@@ -9,8 +9,6 @@
 namespace evermoe {
 namespace {
 
-using State = SimulatedPeer::State;
-
 // Waiting takes at least this much virtual time, so that a loop of polls passes time.
 constexpr absl::Duration kPoll = absl::Microseconds(1);
 
@@ -30,7 +28,7 @@ class SimulatedTransport final : public Transport {
   absl::StatusOr<ServiceMessage> receive_service_message(absl::Duration timeout) override;
   using Transport::revoke;
   void revoke(GroupRange groups, View view, absl::Status reason) override;
-  absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) override;
+  absl::Status set_peers(const std::vector<PeerAddress>& table) override;
   void cut(Rank peer) override {
     if (SimulatedProcess* const other = process_.peer(peer).process; other != nullptr)
       kernel_.cut(process_, *other);
@@ -42,8 +40,6 @@ class SimulatedTransport final : public Transport {
     if (kernel_.options().switch_at_every_call) threads_.offer_switch();
   }
   void block(const PendingOperation& operation, absl::Duration timeout);
-  absl::Status outcome_of_meeting() const;
-  std::string describe_meeting() const;
 
   SimulatedKernel& kernel_;
   SimulatedThreads& threads_;
@@ -133,47 +129,11 @@ void SimulatedTransport::revoke(GroupRange groups, View view, absl::Status reaso
   if (able.ok()) process_.revoke(groups, view, reason);
 }
 
-absl::Status SimulatedTransport::meet(const std::vector<PeerAddress>& table,
-                                      absl::Duration timeout) {
+absl::Status SimulatedTransport::set_peers(const std::vector<PeerAddress>& table) {
   RETURN_IF_ERROR(kernel_.begin_call(process_, 'M', process_.rank, {}, table.size()));
-  CHECK(!std::exchange(process_.is_meeting, true)) << "two threads meet";
-  kernel_.meet(process_, table);
-  process_.update_meeting();
-  if (process_.meeting_is_settled) {
-    offer_switch();
-  } else {
-    threads_.block(process_.meeting_is_settled, std::max(timeout, kPoll),
-                   [this] { return describe_meeting(); });
-  }
-  process_.is_meeting = false;
-  RETURN_IF_ERROR(process_.stopped);
-  return outcome_of_meeting();
-}
-
-// A death is worse news than a silence.
-absl::Status SimulatedTransport::outcome_of_meeting() const {
-  absl::Status result;
-  for (int32_t i = 0; i < size(); ++i) {
-    const State state = process_.state(Rank(i));
-    if (state == State::kLost)
-      return PeerLost(Rank(i), std::string(process_.why_not(Rank(i)).message()));
-    if ((state == State::kWanted || state == State::kConnecting) && result.ok()) {
-      result = Timeout(Rank(i), absl::StrCat("rank ", i, " has not come to the meeting in time"));
-    }
-  }
-  return result;
-}
-
-std::string SimulatedTransport::describe_meeting() const {
-  std::string text = absl::StrCat("rank ", process_.rank.value, " meets");
-  for (int32_t i = 0; i < size(); ++i) {
-    const SimulatedPeer& peer = process_.peer(Rank(i));
-    const State state = process_.state(Rank(i));
-    if (state != State::kWanted && state != State::kConnecting) continue;
-    absl::StrAppend(&text, " rank ", i, " (process ", peer.process->group.number, ", view ",
-                    peer.since.value, state == State::kConnecting ? ", connecting)" : ")");
-  }
-  return text;
+  kernel_.set_peers(process_, table);
+  offer_switch();
+  return absl::OkStatus();
 }
 
 void SimulatedTransport::close() {

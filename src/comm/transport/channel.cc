@@ -41,9 +41,33 @@ void Channel::start(PendingOperation& operation) {
   } else if (operation.peer == rank_) {
     exchange_with_self(operation);
   } else {
-    begin(operation);
-    background_.add(operation);
+    const bool is_parked = begin_or_park(operation);
+    background_.add(operation, is_parked);
   }
+  progress_driver_.wake_finished_leader();
+}
+
+// True if it waits for a connection.
+bool Channel::begin_or_park(PendingOperation& operation) {
+  const absl::StatusOr<bool> connected = is_connected(operation.peer);
+  if (!connected.ok()) {
+    operation.finish(connected.status());
+  } else if (*connected) {
+    begin(operation);
+  } else {
+    parked_.add(&operation);
+    connect(operation.peer);
+  }
+  return connected.ok() && !*connected;
+}
+
+void Channel::on_connected(Rank rank) {
+  for (Fifo<PendingOperation> parked = parked_.take(rank); !parked.empty();) begin(*parked.pop());
+  progress_driver_.wake_finished_leader();
+}
+
+void Channel::on_unreachable(Rank rank, const absl::Status& reason) {
+  parked_.fail(rank, reason);
   progress_driver_.wake_finished_leader();
 }
 
@@ -74,7 +98,7 @@ absl::Status Channel::wait(std::unique_ptr<TransportOperation> operation, absl::
   if (!pending.finished) {
     if (pending.peer == rank_) {
       from_self_.withdraw(&pending);
-    } else {
+    } else if (!parked_.withdraw(&pending)) {
       withdraw(pending);
     }
     pending.finish(timeout_of(pending, timeout));
@@ -142,30 +166,34 @@ void Channel::revoke(GroupRange groups, View view, const absl::Status& reason) {
   if (!revocations_.add(groups, view, reason)) return;
   from_self_.fail_posted(groups, view, reason);
   from_self_.drop_kept(groups, view);
+  parked_.revoke(groups, view, reason);
   end_views(groups, view, reason);
   progress_driver_.wake_finished_leader();
 }
 
 void Channel::vacate(Rank rank, const absl::Status& reason) {
   const MutexLock lock(mutex_);
+  parked_.fail(rank, reason);
   drop(rank, reason);
   progress_driver_.wake_finished_leader();
 }
 
-absl::Status Channel::state_of(Rank rank) {
+bool Channel::has_connection(Rank rank) {
   const MutexLock lock(mutex_);
-  if (!progress_driver_.has_leader()) drive();
-  return connection_with(rank);
+  return is_connected(rank).value_or(false);
 }
 
 ProgressThread::Next Channel::drive_in_background() {
   const MutexLock lock(mutex_);
   ProgressThread::Next next;
-  return background_.begins(progress_driver_.has_leader(), next) ? work_unattended() : next;
+  if (background_.begins(progress_driver_.has_leader(), next)) return work_unattended();
+  look_for_greetings(next);
+  return next;
 }
 
 void Channel::end_rest(const absl::Status& reason) {
   from_self_.fail_posted(std::nullopt, reason);
+  parked_.fail_all(reason);
   if (service_messages_) service_messages_->fail(reason);
   progress_driver_.wake_finished_leader();
 }

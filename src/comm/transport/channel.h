@@ -5,7 +5,7 @@
 // way, and a message that is held keeps no service message back.
 //
 // Here is what does not depend on how bytes move: operations from their start to their end,
-// waiting, messages to oneself, revoking. How bytes move is up to derived classes (unix_channel.h,
+// waiting, messages to oneself, revoking, waiting for a connection. How bytes move is up to derived classes (unix_channel.h,
 // ucx_channel.h). One mutex guards everything of both.
 #pragma once
 
@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
 #include "comm/transport/inbox.h"
+#include "comm/transport/parked_operations.h"
 #include "comm/transport/progress_driver.h"
 #include "comm/transport/progress_thread.h"
 #include "comm/transport/revocations.h"
@@ -45,9 +46,7 @@ class Channel {
   // has been met fail with `reason`.
   void vacate(Rank rank, const absl::Status& reason);
 
-  // Ok while the rank's process is connected, as far as is known; else what operations with it fail
-  // with. Never blocks.
-  absl::Status state_of(Rank rank);
+  bool has_connection(Rank rank);
 
   // Of the progress thread.
   ProgressThread::Next drive_in_background();
@@ -57,16 +56,20 @@ class Channel {
 
   // ---- How bytes move. The mutex is held.
 
-  // Starts an operation with another process, whose tag is not revoked.
+  // True if operations with the rank can begin, also to fail because its process is lost; false if
+  // they have to wait for a connection. Else what they fail with: nobody plays the rank.
+  virtual absl::StatusOr<bool> is_connected(Rank rank) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) = 0;
+  // An operation waits for a connection with the rank: on_connected() or on_unreachable() follows.
+  virtual void connect(Rank rank) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) = 0;
+  // Starts an operation with a connected process, whose tag is not revoked.
   virtual void begin(PendingOperation& operation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) = 0;
-  // Forgets such an operation, which has not finished.
+  // Forgets an operation that was begun and has not finished.
   virtual void withdraw(PendingOperation& operation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) = 0;
   // Ends the operations and drops the messages of views up to `view`; the revocation is noted.
   virtual void end_views(GroupRange groups, View view, const absl::Status& reason)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) = 0;
   virtual void drop(Rank rank, const absl::Status& reason)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) = 0;
-  virtual absl::Status connection_with(Rank rank) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) = 0;
 
   // Works off what there is to do now, without blocking.
   virtual void drive() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) = 0;
@@ -75,6 +78,8 @@ class Channel {
   virtual bool work(const Deadline& deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) = 0;
   // drive() for the progress thread.
   virtual ProgressThread::Next work_unattended() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) = 0;
+  // The progress thread comes by, for another reason or because `next` has asked for it.
+  virtual void look_for_greetings(ProgressThread::Next&) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {}
 
   // One thread more waits for a send: more of what the others send may have to come in.
   virtual void on_send_waiter() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) = 0;
@@ -86,6 +91,10 @@ class Channel {
   // Waits until the operation is finished or the deadline has passed.
   void block(PendingOperation& operation, const Deadline& deadline, MutexLock& lock)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Begins what has waited for the connection.
+  void on_connected(Rank rank) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Nothing will come of the connection.
+  void on_unreachable(Rank rank, const absl::Status& reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Finishes what no connection has.
   void end_rest(const absl::Status& reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -103,6 +112,7 @@ class Channel {
  private:
   absl::Status refusal(const Tag& tag) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void start(PendingOperation& operation);
+  bool begin_or_park(PendingOperation& operation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void exchange_with_self(PendingOperation& operation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void send_to_self(PendingOperation& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void count_send_waiter(const PendingOperation& operation, int change)
@@ -110,6 +120,7 @@ class Channel {
   std::optional<ServiceMessage> take_service_message() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Inbox from_self_ ABSL_GUARDED_BY(mutex_);
+  ParkedOperations parked_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace evermoe

@@ -32,12 +32,12 @@ uint32_t checksum(const Layout& layout) {
 bool is_known(uint16_t kind) { return kind >= 1 && kind <= 2; }
 
 constexpr uint32_t kGreetingMagic = 0x474D5645;  // "EVMG"
-constexpr uint16_t kGreetingVersion = 2;
+constexpr uint16_t kGreetingVersion = 3;
 
 struct GreetingLayout {
   uint32_t magic;
   uint16_t version;
-  uint16_t zero;
+  uint16_t kind;
   uint32_t rank;
   uint32_t world_size;
   uint64_t process;
@@ -93,7 +93,7 @@ uint64_t process_number(std::string_view address) {
 GreetingBytes encode_greeting(const Greeting& greeting) {
   GreetingLayout layout{kGreetingMagic,
                         kGreetingVersion,
-                        0,
+                        static_cast<uint16_t>(greeting.kind),
                         static_cast<uint32_t>(greeting.rank.value),
                         greeting.world_size,
                         greeting.process,
@@ -115,11 +115,12 @@ absl::StatusOr<Greeting> decode_greeting(std::span<const std::byte> bytes) {
     return Unsupported(
         absl::StrCat("greeting of version ", layout.version, ", not ", kGreetingVersion));
   }
-  if (layout.zero != 0 || layout.rank >= layout.world_size || layout.world_size > INT32_MAX) {
-    return Corrupt(absl::StrCat("greeting of rank ", layout.rank, " of ", layout.world_size));
+  if (layout.kind > 1 || layout.rank >= layout.world_size || layout.world_size > INT32_MAX) {
+    return Corrupt(absl::StrCat("greeting of kind ", layout.kind, " of rank ", layout.rank, " of ",
+                                layout.world_size));
   }
   return Greeting{Rank(static_cast<int32_t>(layout.rank)), layout.world_size, View(layout.since),
-                  layout.process};
+                  layout.process, static_cast<GreetingKind>(layout.kind)};
 }
 
 }  // namespace evermoe

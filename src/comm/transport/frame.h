@@ -8,7 +8,7 @@
 // the magic: another version is not decoded.
 //
 // Layout of a greeting (little endian):
-//   0 magic u32 | 4 version u16 | 6 zero u16 | 8 rank u32 | 12 world size u32 |
+//   0 magic u32 | 4 version u16 | 6 kind u16 | 8 rank u32 | 12 world size u32 |
 //   16 process u64 | 24 since u32 | 28 checksum u32 (as above)
 #pragma once
 
@@ -46,12 +46,18 @@ FrameBytes encode_frame(const FrameHeader& header);
 // does not produce give Corrupt.
 absl::StatusOr<FrameHeader> decode_frame(std::span<const std::byte> bytes);
 
+enum class GreetingKind : uint16_t {
+  kHello = 0,
+  kCallMe = 1,  // from the older of two processes: the younger one is the one that calls
+};
+
 // Who speaks. The rank alone does not say: processes that play a rank follow each other.
 struct Greeting {
   Rank rank;
   uint32_t world_size = 0;
   View since;            // the view in which the younger of the two processes joined
   uint64_t process = 0;  // process_number() of its address
+  GreetingKind kind = GreetingKind::kHello;
   friend bool operator==(const Greeting&, const Greeting&) = default;
 };
 

@@ -35,6 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::memcpy(&greeting.world_size, bytes.data() + 4, sizeof(greeting.world_size));
   std::memcpy(&greeting.since.value, bytes.data() + 8, sizeof(greeting.since.value));
   std::memcpy(&greeting.process, bytes.data() + 12, sizeof(greeting.process));
+  std::memcpy(&greeting.kind, bytes.data() + 20, sizeof(greeting.kind));
   expect_round_trip(evermoe::encode_greeting(greeting));
   return 0;
 }

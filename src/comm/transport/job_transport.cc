@@ -20,11 +20,8 @@ namespace {
 
 // Between the two addresses in the detail of an "auto" address; neither contains it.
 constexpr char kBetween = '|';
-// While processes of both kinds are met the two take turns, longer and longer ones.
-constexpr absl::Duration kTurnMin = absl::Milliseconds(5);
-constexpr absl::Duration kTurnMax = absl::Milliseconds(80);
 
-// What a table says to the two kinds: each sees the processes that it connects, and this one.
+// What a table says to the two kinds: each sees the processes that it reaches, and this one.
 struct SplitTable {
   std::vector<PeerAddress> near;  // on this machine
   std::vector<PeerAddress> far;
@@ -174,7 +171,7 @@ class PairedTransport final : public Transport {
                                                                   : std::move(service_message);
   }
 
-  absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) override;
+  absl::Status set_peers(const std::vector<PeerAddress>& table) override;
   void cut(Rank peer) override { way_to(peer).cut(peer); }
 
   void close() override {
@@ -194,28 +191,18 @@ class PairedTransport final : public Transport {
   const std::unique_ptr<Transport> near_;
   const std::unique_ptr<Transport> far_;
   FarServiceMessages far_service_messages_;
-  std::vector<std::atomic<bool>> is_far_;  // by rank; changed by the thread in meet()
+  std::vector<std::atomic<bool>> is_far_;  // by rank; changed by set_peers()
 };
 
-absl::Status PairedTransport::meet(const std::vector<PeerAddress>& table, absl::Duration timeout) {
-  const Deadline deadline(timeout);
+// Who has moved is dropped first: what is under way with it is finished before anything can come to
+// the other transport.
+absl::Status PairedTransport::set_peers(const std::vector<PeerAddress>& table) {
   ASSIGN_OR_RETURN(const SplitTable tables, split(rank(), table));
-  // First those are dropped who have moved: what is under way with them is finished before it can
-  // come to the other transport. What fails here fails again below.
-  near_->meet(tables.near, absl::ZeroDuration()).IgnoreError();
-  far_->meet(tables.far, absl::ZeroDuration()).IgnoreError();
+  RETURN_IF_ERROR(near_->set_peers(tables.near));
+  RETURN_IF_ERROR(far_->set_peers(tables.far));
   for (size_t i = 0; i < table.size(); ++i) is_far_[i] = tables.is_far[i];
   if (tables.has_far) far_service_messages_.start();
-  for (absl::Duration turn = kTurnMin;; turn = std::min(2 * turn, kTurnMax)) {
-    const absl::Duration longest =
-        tables.has_far ? std::min(turn, deadline.left()) : deadline.left();
-    const absl::Status near = near_->meet(tables.near, longest);
-    if (!near.ok() && !absl::IsDeadlineExceeded(near)) return near;
-    const absl::Status far = far_->meet(tables.far, std::min(longest, deadline.left()));
-    if (!far.ok() && !absl::IsDeadlineExceeded(far)) return far;
-    if (near.ok() && far.ok()) return absl::OkStatus();
-    if (deadline.passed()) return near.ok() ? far : near;
-  }
+  return absl::OkStatus();
 }
 
 // Offers both kinds.
@@ -238,16 +225,15 @@ class AutoListener final : public TransportListener {
   }
 
   // A job whose membership never changes needs no UCX on one machine.
-  absl::StatusOr<std::unique_ptr<Transport>> connect(Rank rank,
-                                                     const std::vector<std::string>& addresses,
-                                                     absl::Duration timeout) override {
+  absl::StatusOr<std::unique_ptr<Transport>> connect(
+      Rank rank, const std::vector<std::string>& addresses) override {
     std::vector<PeerAddress> table;
     for (const std::string& address : addresses) table.push_back({address, View(0)});
     ASSIGN_OR_RETURN(const SplitTable tables, split(rank, table));
-    if (tables.has_far) return TransportListener::connect(rank, addresses, timeout);
+    if (tables.has_far) return TransportListener::connect(rank, addresses);
     std::vector<std::string> near;
     for (const PeerAddress& entry : tables.near) near.push_back(entry.address);
-    return same_machine_->connect(rank, near, timeout);
+    return same_machine_->connect(rank, near);
   }
 
  private:

@@ -23,9 +23,9 @@ struct JobTransportOptions {
   UcxTransportOptions ucx_options;
 };
 
-// All ranks of a job must use the same kind; connect() and meet() give InvalidInput otherwise.
+// All ranks of a job must use the same kind; connect() and set_peers() give InvalidInput otherwise.
 //
-// With kAuto the addresses of a table decide anew at every meeting: a rank may move to another
+// With kAuto the addresses of each table decide anew: a rank may move to another
 // machine, and a job may grow onto a second one. connect() leaves UCX out if all are on one
 // machine.
 absl::StatusOr<std::unique_ptr<TransportListener>> listen_job(const JobTransportOptions& options);

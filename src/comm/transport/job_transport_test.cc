@@ -24,11 +24,11 @@ TEST(JobTransportTest, AutoUsesStreamsOnOneMachine) {
     addresses.push_back(listeners.back()->address());
   }
   std::thread other([&] {
-    auto transport = listeners[1]->connect(Rank(1), addresses, kPatience);
+    auto transport = listeners[1]->connect(Rank(1), addresses);
     ASSERT_TRUE(transport.ok()) << transport.status();
     EXPECT_TRUE(gets(**transport, 0, tag(1), 100, 1));
   });
-  auto transport = listeners[0]->connect(Rank(0), addresses, kPatience);
+  auto transport = listeners[0]->connect(Rank(0), addresses);
   ASSERT_TRUE(transport.ok()) << transport.status();
   EXPECT_TRUE(send(**transport, 1, tag(1), bytes_of(100, 1)).ok());
   other.join();
@@ -48,12 +48,12 @@ Cast cast_of(int size, int per_machine) {
   return Cast([] { return *listen_job({}); }, size, seen_by);
 }
 
-class AutoMeetingTest : public testing::TestWithParam<int> {};
+class AutoPeersTest : public testing::TestWithParam<int> {};
 
-TEST_P(AutoMeetingTest, NewcomersAreMetAndServiceMessagesAndRevocationsArePassedOn) {
+TEST_P(AutoPeersTest, NewcomersAreReachedAndServiceMessagesAndRevocationsArePassedOn) {
   Cast cast = cast_of(3, GetParam());
   for (int rank = 0; rank < 3; ++rank) cast.enter(rank, 1);
-  EXPECT_TRUE(all_ok(cast.meet_all()));
+  cast.tell_all();
   expect_traffic(cast, 1);
   for (uint32_t view = 2; view < 5; ++view) {
     std::byte byte;
@@ -64,17 +64,17 @@ TEST_P(AutoMeetingTest, NewcomersAreMetAndServiceMessagesAndRevocationsArePassed
       cast[survivor].revoke(View(view - 1), Cancelled("rank 1 died"));
     EXPECT_EQ(send(cast[0], 2, tag(1, view - 1), {}).message(), "rank 1 died");
     cast.enter(1, view);
-    EXPECT_TRUE(all_ok(cast.meet_all()));
+    cast.tell_all();
     expect_traffic(cast, view);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, AutoMeetingTest, testing::Values(1, 2, 3), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(All, AutoPeersTest, testing::Values(1, 2, 3), [](const auto& info) {
   return "Machines" + std::to_string((3 + info.param - 1) / info.param);
 });
 
 // Service messages of both kinds and to oneself come to the thread that waits for any.
-TEST_P(AutoMeetingTest, ServiceMessagesComeFromWhereverTheyAreSent) {
+TEST_P(AutoPeersTest, ServiceMessagesComeFromWhereverTheyAreSent) {
   Cast cast = cast_of(3, GetParam());
   for (int rank = 0; rank < 3; ++rank) cast.enter(rank, 0);
   std::thread service([&] {
@@ -88,7 +88,7 @@ TEST_P(AutoMeetingTest, ServiceMessagesComeFromWhereverTheyAreSent) {
     }
     EXPECT_EQ(senders, (std::set<int>{0, 1, 2}));
   });
-  EXPECT_TRUE(all_ok(cast.meet_all()));
+  cast.tell_all();
   for (int i = 0; i < 10; ++i) {
     for (int rank = 0; rank < 3; ++rank)
       EXPECT_TRUE(send(cast[rank], 1, service_tag(2), bytes_of(100'000, rank)).ok());
@@ -96,7 +96,7 @@ TEST_P(AutoMeetingTest, ServiceMessagesComeFromWhereverTheyAreSent) {
   service.join();
 }
 
-TEST(JobTransportTest, AServiceMessageToOneselfComesBeforeAnybodyIsMet) {
+TEST(JobTransportTest, AServiceMessageToOneselfComesBeforeAnybodyIsNamed) {
   Cast cast = cast_of(2, 1);
   cast.enter(0, 0);
   EXPECT_TRUE(send(cast[0], 0, service_tag(1), bytes_of(10, 1)).ok());

@@ -188,7 +188,9 @@ class Job {
       return Timeout("not everybody has an address");
     std::vector<std::string> addresses;
     for (int i = 0; i < size_; ++i) addresses.push_back((*this)[i].address);
-    return listener.connect(Rank(rank), addresses, kPatience);
+    auto transport = listener.connect(Rank(rank), addresses);
+    if (transport.ok()) connect_with_all(**transport);
+    return transport;
   }
 
   const TransportKind kind_;

@@ -72,8 +72,8 @@ void ProgressThread::run() {
   }
 }
 
-void BackgroundProgress::add(PendingOperation& operation) {
-  const bool is_large = operation.kind == PendingOperation::Kind::kSend ||
+void BackgroundProgress::add(PendingOperation& operation, bool is_parked) {
+  const bool is_large = is_parked || operation.kind == PendingOperation::Kind::kSend ||
                         operation.target.size() >= kLargeMessageBytes;
   if (operation.finished || !is_large) return;
   operation.count_in(large_);

@@ -66,8 +66,8 @@ class BackgroundProgress {
   explicit BackgroundProgress(ProgressThread& thread) : thread_(thread) {}
 
   // To be called for every operation with another process once it has been started: the thread is
-  // told if it is a large one that has not finished.
-  void add(PendingOperation& operation);
+  // told if it is a large one that has not finished, or one that waits for a connection.
+  void add(PendingOperation& operation, bool is_parked);
 
   // A thread begins to wait on the channel.
   void somebody_waits() { ++waits_; }
@@ -76,6 +76,8 @@ class BackgroundProgress {
   // wait for is in `next`.
   bool begins(bool somebody_leads, ProgressThread::Next& next);
 
+  // The thread asks for the channel's Next again.
+  void tell() { thread_.tell(); }
   // For channels whose events do not tell everything: the thread looks again if it drives the
   // channel.
   void wake_driver() {

@@ -53,8 +53,7 @@ inline void run_ranks(TransportKind kind, int size, const RankBody& body) {
   std::vector<std::thread> threads;
   for (int i = 0; i < size; ++i) {
     threads.emplace_back([&, i] {
-      auto transport =
-          listeners[static_cast<size_t>(i)]->connect(Rank(i), addresses, absl::Seconds(30));
+      auto transport = listeners[static_cast<size_t>(i)]->connect(Rank(i), addresses);
       CHECK_OK(transport.status());
       body(**transport);
       (*transport)->close();

@@ -8,9 +8,13 @@
 // A message may arrive before its receive is posted: it is kept, up to a named limit of the
 // implementation; beyond that the sender waits.
 //
-// Membership changes: meet() exchanges the process that plays a rank for another one. A process
-// joins in a view, and all its messages carry that view or a later one; so whoever has revoked the
-// views before can never take a message of the former process for one of the new.
+// Membership changes: set_peers() exchanges the process that plays a rank for another one. A
+// process joins in a view, and all its messages carry that view or a later one; so whoever has
+// revoked the views before can never take a message of the former process for one of the new.
+//
+// Connections are made when they are first needed: the first operation of either process with the
+// other one asks for it, and operations wait for it as they wait for anything. So a job has the
+// connections that its traffic names, not one for each pair of ranks.
 //
 // Service messages are the other kind of message: from anyone, of any length, not announced by a
 // receive. They carry requests and copies between the service threads of the processes.
@@ -125,26 +129,28 @@ class Transport {
   virtual void revoke(GroupRange groups, View view, absl::Status reason) = 0;
   void revoke(View view, absl::Status reason) { revoke(kAllGroups, view, std::move(reason)); }
 
-  // Connects with the processes of `table` (one entry per rank) that it is not connected with yet:
-  // the younger of two processes (by `since`; of two equals the one with the higher rank) calls,
-  // the other one accepts, so both have to be in meet(). Pairs that are connected already are not
-  // touched; the former process of a changed entry is dropped with the messages of it that nobody
-  // has received, and what is pending with it fails with PeerLost. A process whose entry has got a
-  // later `since` (of its own entry nothing else is looked at) joins again: it is met anew by
-  // everybody. An empty address stands for nobody: operations with that rank fail with PeerLost, as
-  // with ranks that have not been met yet. PeerLost if a process of the table is dead or has left,
-  // Timeout with one that has not answered, InvalidInput for addresses that cannot be reached this
-  // way and processes that believe in another number of ranks, Cancelled after close(). What has
-  // been connected stays, and meet() may be called again with the same or a newer table. One thread
-  // at a time calls it; others may use the transport meanwhile.
-  virtual absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) = 0;
+  // Says which process plays each rank (one entry per rank), and never blocks. Two processes can
+  // connect once both have named each other with tables that agree about both; until then
+  // operations with the other one wait. Pairs that are connected already are not touched; the
+  // former process of a changed entry is dropped with the messages of it that nobody has received,
+  // and what is pending with it fails with PeerLost. A process whose entry has got a later `since`
+  // (of its own entry nothing else is looked at) joins again: everybody connects with it anew. An
+  // empty address stands for nobody: operations with that rank fail with PeerLost, as with ranks
+  // that have not been named yet. InvalidInput for addresses that cannot be reached this way;
+  // Cancelled after close(). One thread at a time calls it; others may use the transport meanwhile.
+  //
+  // What is wrong with a process shows in operations with it: PeerLost if it is dead or has left
+  // before a connection was made, InvalidInput if it believes in another number of ranks, Timeout
+  // if it does not answer, because it is stopped or has not named this one.
+  virtual absl::Status set_peers(const std::vector<PeerAddress>& table) = 0;
 
-  // Gives up the connection with the process of `peer`, both of which see a lost peer. For
-  // rehearsing faults.
+  // Gives up the connection with the process of `peer`, if there is one: both of them see a lost
+  // peer. For rehearsing faults.
   virtual void cut(Rank peer) = 0;
 
-  // Says goodbye to the peers, so that our exit is no accusation: their pending operations with us
-  // fail with Cancelled instead of PeerLost. Nothing may be started afterwards.
+  // Says goodbye to those who are connected with us, so that our exit is no accusation: their
+  // pending operations with us fail with Cancelled instead of PeerLost. Nothing may be started
+  // afterwards.
   virtual void close() = 0;
 };
 

@@ -12,11 +12,11 @@ absl::Status check_ranks(int size) {
 }
 
 absl::StatusOr<std::unique_ptr<Transport>> TransportListener::connect(
-    Rank rank, const std::vector<std::string>& addresses, absl::Duration timeout) {
+    Rank rank, const std::vector<std::string>& addresses) {
   ASSIGN_OR_RETURN(auto transport, open(rank, static_cast<int>(addresses.size()), View(0)));
   std::vector<PeerAddress> table;
   for (const std::string& other : addresses) table.push_back({other, View(0)});
-  RETURN_IF_ERROR(transport->meet(table, timeout));
+  RETURN_IF_ERROR(transport->set_peers(table));
   return transport;
 }
 

@@ -1,5 +1,5 @@
-// The two phases in which a transport comes to life: first every process has an address, then,
-// when everybody knows everybody's, they connect.
+// The two phases in which a transport comes to life: first every process has an address, then
+// everybody is told everybody's.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "comm/transport/transport.h"
 
 namespace evermoe {
@@ -22,18 +21,15 @@ class TransportListener {
   // Where the peers find this process: opaque, without white space.
   virtual const std::string& address() const = 0;
 
-  // A transport that knows nobody yet; connections are made by Transport::meet(), and this process
-  // goes on to accept younger ones. `since` is the view in which this process joins. To be called
-  // once; the listener may be destroyed afterwards.
+  // A transport that knows nobody yet; Transport::set_peers() tells it. `since` is the view in which
+  // this process joins. To be called once; the listener may be destroyed afterwards.
   // InvalidInput if `size` is more than kJobRanksMax (base/limits.h).
   virtual absl::StatusOr<std::unique_ptr<Transport>> open(Rank rank, int size, View since) = 0;
 
-  // open() for a job whose membership never changes, and one meeting of all: addresses[i] is rank
-  // i's, and addresses[rank] is this one's. To be called once, instead of open(). Errors as of
-  // open() and meet(): Timeout names the missing ranks, PeerLost a rank that has died meanwhile,
-  // InvalidInput addresses that this kind of transport cannot reach.
+  // open() and set_peers() for a job whose membership never changes: addresses[i] is rank i's, and
+  // addresses[rank] is this one's. To be called once, instead of open(). Errors as of both.
   virtual absl::StatusOr<std::unique_ptr<Transport>> connect(
-      Rank rank, const std::vector<std::string>& addresses, absl::Duration timeout);
+      Rank rank, const std::vector<std::string>& addresses);
 };
 
 }  // namespace evermoe

@@ -4,11 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/check.h"
 #include "comm/transport/transport.h"
 
 namespace evermoe {
@@ -41,6 +44,17 @@ inline absl::Status receive(Transport& transport, int from, Tag tag, std::span<s
 inline bool gets(Transport& transport, int from, Tag tag, size_t size, int seed) {
   std::vector<std::byte> into(size);
   return receive(transport, from, tag, into).ok() && into == bytes_of(size, seed);
+}
+
+// Returns when every rank has called this and is connected with every other one.
+inline void connect_with_all(Transport& transport) {
+  const Tag hello{View(1), 4000, 0};
+  std::vector<std::unique_ptr<TransportOperation>> hellos;
+  for (int i = 0; i < transport.size(); ++i) {
+    hellos.push_back(transport.start_send(Rank(i), hello, {}));
+    hellos.push_back(transport.start_receive(Rank(i), hello, {}));
+  }
+  for (auto& operation : hellos) CHECK_OK(transport.wait(std::move(operation), kPatience));
 }
 
 inline Tag service_tag(uint32_t purpose, uint32_t view = 1) {

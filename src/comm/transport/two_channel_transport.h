@@ -9,7 +9,6 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "comm/transport/channel.h"
-#include "comm/transport/meeting_plan.h"
 #include "comm/transport/pending_operation.h"
 #include "comm/transport/transport.h"
 
@@ -48,6 +47,7 @@ class TwoChannelTransport : public Transport {
     messages_.revoke(groups, view, reason);
   }
   void cut(Rank peer) override {
+    if (!messages_.has_connection(peer) && !service_messages_.has_connection(peer)) return;
     vacate(peer, PeerLost(peer, absl::StrCat("the connection with rank ", peer.value, " was cut")));
   }
 
@@ -55,9 +55,6 @@ class TwoChannelTransport : public Transport {
   void vacate(Rank peer, const absl::Status& reason) {
     messages_.vacate(peer, reason);
     service_messages_.vacate(peer, reason);
-  }
-  void vacate_dropped(const MeetingPlan& plan) {
-    for (const auto& [rank, reason] : plan.dropped) vacate(rank, reason);
   }
 
  private:

@@ -16,6 +16,10 @@ namespace {
 constexpr int kVainCallsMax = 8;
 constexpr absl::Duration kPause = absl::Microseconds(500);
 
+// So long somebody's first message may stand before a process none of whose threads waits here.
+// UCX's events do not say whether they are greetings, and to wake for each would cost all others.
+constexpr absl::Duration kGreetingPause = absl::Milliseconds(50);
+
 }  // namespace
 
 UcxChannel::UcxChannel(Rank rank, int size, uint64_t own_number, std::unique_ptr<UcxWorker> worker,
@@ -39,16 +43,58 @@ void UcxChannel::sweep() {
   peers_.sweep();
 }
 
+void UcxChannel::name_processes(const std::map<Rank, UcxProcess>& processes) {
+  const MutexLock lock(mutex_);
+  for (const auto& [rank, process] : processes) peers_.name_process(rank, process);
+  drive();
+  progress_driver_.wake_leader();
+  background_.tell();
+}
+
+void UcxChannel::look_for_greetings(ProgressThread::Next& next) {
+  if (!peers_.has_unsettled() || closed_) return;
+  if (!progress_driver_.has_leader()) drive();
+  next.look_again = std::min(next.look_again, kGreetingPause);
+}
+
+absl::StatusOr<bool> UcxChannel::is_connected(Rank rank) {
+  const UcxPeers::Seat& asked = peers_.seat(rank);
+  if (asked.peer) return asked.peer->is_connected() || !asked.peer->lost.ok();
+  return asked.empty;
+}
+
+void UcxChannel::connect(Rank rank) {
+  peers_.connect(*peers_.seat(rank).peer);
+  settle();
+  wake_drivers();
+}
+
+bool UcxChannel::settle() {
+  const std::vector<UcxPeer*> settled = peers_.take_settled();
+  for (const UcxPeer* const peer : settled) {
+    if (peers_.find(peer->rank) != peer) continue;  // a former one
+    if (peer->lost.ok()) {
+      on_connected(peer->rank);
+    } else {
+      on_unreachable(peer->rank, peer->lost);
+    }
+  }
+  return !settled.empty();
+}
+
 void UcxChannel::begin(PendingOperation& operation) {
-  const UcxPeers::Seat& peer = peers_.seat(operation.peer);
-  if (!peer.peer || !peer.peer->has_greeted) return operation.finish(peer.empty);
+  UcxPeer& peer = *peers_.seat(operation.peer).peer;
   if (operation.kind == PendingOperation::Kind::kSend) {
-    operations_.start_send(operation, *peer.peer);
+    operations_.start_send(operation, peer);
   } else {
-    operations_.start_receive(operation, *peer.peer);
+    operations_.start_receive(operation, peer);
   }
   sweep();
-  // Whoever sleeps until UCX has something to do has to look again after every call of UCX.
+  wake_drivers();
+}
+
+// Whoever sleeps until UCX has something to do has to look again after every call of UCX.
+void UcxChannel::wake_drivers() {
   progress_driver_.wake_leader();
   background_.wake_driver();
 }
@@ -104,51 +150,13 @@ bool UcxChannel::has_driven() {
   for (bool has_acted = true; has_acted;) {
     has_moved = worker_->progress() || has_moved;
     has_acted = peers_.act_upon_noted();
+    has_acted = settle() || has_acted;
     has_moved = has_moved || has_acted;
   }
   if (arriving_service_messages_) arriving_service_messages_->take_arrived(send_waiters_ > 0);
-  update_meeting();
   sweep();
   if (has_moved) vain_calls_ = 0;
   return has_moved;
-}
-
-absl::Status UcxChannel::greet(Rank rank, const UcxProcess& process) {
-  const MutexLock lock(mutex_);
-  if (closed_) return Cancelled("the transport is closed");
-  const UcxPeer& called = peers_.greet(rank, process);
-  drive();
-  progress_driver_.wake_leader();
-  // Who has met us and left meanwhile has been met.
-  return absl::IsCancelled(called.lost) ? absl::OkStatus() : called.lost;
-}
-
-absl::Status UcxChannel::outcome_of_meeting() const {
-  return closed_ ? Cancelled("the transport is closed") : peers_.outcome_of_meeting();
-}
-
-void UcxChannel::update_meeting() {
-  if (meeting_ == nullptr || !peers_.take_news()) return;
-  if (absl::IsDeadlineExceeded(outcome_of_meeting())) return;
-  std::exchange(meeting_, nullptr)->finish(absl::OkStatus());
-}
-
-absl::Status UcxChannel::await_greetings(const Deadline& deadline) {
-  PendingOperation meeting(PendingOperation::Kind::kReceive, rank_, Tag{View(0), kOwnGroup});
-  MutexLock lock(mutex_);
-  meeting_ = &meeting;
-  peers_.make_news();
-  if (!progress_driver_.has_leader()) drive();
-  update_meeting();
-  if (!meeting.finished) block(meeting, deadline, lock);
-  meeting_ = nullptr;
-  if (!meeting.finished) meeting.finish(absl::OkStatus());
-  return outcome_of_meeting();
-}
-
-absl::Status UcxChannel::connection_with(Rank rank) {
-  const UcxPeers::Seat& asked = peers_.seat(rank);
-  return asked.peer ? asked.peer->lost : asked.empty;
 }
 
 }  // namespace evermoe

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -29,12 +30,9 @@ class UcxChannel final : public Channel {
   // The only part of construction that can fail.
   absl::Status start();
 
-  // Connects with a process that is to play the rank, and greets it. PeerLost if it is found dead.
-  absl::Status greet(Rank rank, const UcxProcess& process);
-
-  // Waits until everybody has been greeted and has greeted us. PeerLost and InvalidInput as of
-  // Transport::meet(); Timeout names the silent ranks.
-  absl::Status await_greetings(const Deadline& deadline);
+  // Says which processes play these ranks. Their greetings are answered from now on; operations with
+  // them wait for a connection.
+  void name_processes(const std::map<Rank, UcxProcess>& processes);
 
   // Starts to say goodbye to everybody; nothing can be started afterwards.
   void say_goodbye();
@@ -45,23 +43,27 @@ class UcxChannel final : public Channel {
   void finish();
 
  private:
+  absl::StatusOr<bool> is_connected(Rank rank) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void connect(Rank rank) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void begin(PendingOperation& operation) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void withdraw(PendingOperation& operation) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void end_views(GroupRange groups, View view, const absl::Status& reason) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void drop(Rank rank, const absl::Status& reason) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status connection_with(Rank rank) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void drive() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool work(const Deadline& deadline) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   ProgressThread::Next work_unattended() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void look_for_greetings(ProgressThread::Next& next) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void on_send_waiter() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void on_room_for_service(Rank from) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Works off what has come for everybody. True if there was something.
   bool has_driven() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void sweep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status outcome_of_meeting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void update_meeting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Goes on with what has waited for connections that are made or lost now. True if there were any.
+  bool settle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void wake_drivers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether closing now could take a message or our goodbye away from a peer.
   bool is_unheard() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -71,8 +73,6 @@ class UcxChannel final : public Channel {
   UcxOperations operations_ ABSL_GUARDED_BY(mutex_);
   // None in the channel of messages.
   std::optional<UcxServiceMessages> arriving_service_messages_ ABSL_GUARDED_BY(mutex_);
-  // Of the thread in await_greetings().
-  PendingOperation* meeting_ ABSL_GUARDED_BY(mutex_) = nullptr;
   // Of UCX's event descriptor, since there was something to do.
   int vain_calls_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -31,19 +31,21 @@ struct ArrivingServiceMessage {
 // Lives until UCX has let go of everything that has to do with it, so that what comes late for a
 // former process never meets its successor.
 struct UcxPeer {
-  bool is_met() const { return has_greeted && is_greeted; }
-  bool is_connected() const { return endpoint != nullptr && lost.ok(); }
+  // Both ends know each other: callers' operations may begin.
+  bool is_connected() const { return has_greeted && is_greeted; }
+  bool has_endpoint() const { return endpoint != nullptr && lost.ok(); }
 
   UcxPeers* peers = nullptr;
   Rank rank;
   UcxProcess process;
-  ucp_ep_h endpoint = nullptr;
-  int uses = 0;              // flights, and the closing of the endpoint
-  uint32_t listens_for = 0;  // messages of the transport's own with a receive posted, as bits
-  uint32_t world_size = 0;   // it believes in
+  ucp_ep_h endpoint = nullptr;  // none before one of the two needs the connection
+  int uses = 0;                 // flights, and the closing of the endpoint
+  uint32_t listens_for = 0;     // messages of the transport's own with a receive posted, as bits
+  uint32_t world_size = 0;      // it believes in
   bool has_greeted = false;
   bool is_greeted = false;  // our greeting is on its way
   bool is_noted = false;    // in the list of peers to act upon
+  bool is_settled = false;  // connected or lost
   bool has_failed = false;  // reported by a callback
   bool has_left = false;    // its goodbye has come, likewise
   bool knows_we_leave = false;

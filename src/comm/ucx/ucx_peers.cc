@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/transport/frame.h"
@@ -28,7 +27,7 @@ UcxPeers::UcxPeers(Rank rank, int size, uint64_t own_number, UcxWorker& worker, 
       seats_(static_cast<size_t>(size)) {
   for (size_t i = 0; i < seats_.size(); ++i) {
     seats_[i].empty =
-        PeerLost(Rank(static_cast<int32_t>(i)), absl::StrCat("rank ", i, " has not been met"));
+        PeerLost(Rank(static_cast<int32_t>(i)), absl::StrCat("rank ", i, " has not been named"));
   }
 }
 
@@ -66,16 +65,23 @@ void UcxPeers::on_cut(void* request, ucs_status_t, void* peer) {
   ucp_request_free(request);
 }
 
-UcxPeer& UcxPeers::greet(Rank rank, const UcxProcess& process) {
+void UcxPeers::name_process(Rank rank, const UcxProcess& process) {
   auto peer = std::make_unique<UcxPeer>();
   peer->peers = this;
   peer->rank = rank;
   peer->process = process;
-  peer->lost = create_endpoint(*peer);
-  UcxPeer& called = *(seat(rank).peer = std::move(peer));
-  if (called.lost.ok()) say(called, kHello);
-  note(called);
-  return called;
+  ++unsettled_;
+  note(*(seat(rank).peer = std::move(peer)));
+}
+
+void UcxPeers::connect(UcxPeer& peer) {
+  if (peer.endpoint != nullptr || !peer.lost.ok()) return;
+  if (const absl::Status created = create_endpoint(peer); created.ok()) {
+    say(peer, kHello);
+    if (leaves_) say(peer, kGoodbye);
+  } else {
+    lose(peer, created);
+  }
 }
 
 void UcxPeers::say(UcxPeer& peer, uint32_t purpose) {
@@ -123,8 +129,12 @@ void UcxPeers::hear(UcxPeer& peer, const Flight& flight) {
 }
 
 void UcxPeers::note(UcxPeer& peer) {
-  has_news_ = true;
   if (!std::exchange(peer.is_noted, true)) noted_.push_back(&peer);
+}
+
+void UcxPeers::settle(UcxPeer& peer) {
+  settled_.push_back(&peer);
+  if (!std::exchange(peer.is_settled, true)) --unsettled_;
 }
 
 void UcxPeers::report_failure(UcxPeer& peer) {
@@ -144,12 +154,19 @@ bool UcxPeers::act_upon_noted() {
 // True if there was something: progress follows.
 bool UcxPeers::act_upon(UcxPeer& peer) {
   if (peer.lost.ok()) listen_to(peer);
+  const bool answers = peer.has_greeted && peer.endpoint == nullptr && peer.lost.ok();
+  if (answers) connect(peer);
+  if (peer.has_greeted && peer.world_size != seats_.size() && peer.lost.ok()) {
+    lose(peer, InvalidInput(absl::StrCat("rank ", peer.rank.value, " believes in ", peer.world_size,
+                                         " ranks, this one in ", seats_.size())));
+  }
+  if (peer.is_connected() && peer.lost.ok()) settle(peer);
   const bool leaves = peer.lost.ok() && peer.has_left;
   if (leaves) {
     lose(peer, Cancelled(absl::StrCat("rank ", peer.rank.value, " has left")));
     if (peer.endpoint != nullptr) say(peer, kGoodbyeSeen);
   }
-  if (!std::exchange(peer.has_failed, false)) return leaves;
+  if (!std::exchange(peer.has_failed, false)) return leaves || answers;
   if (peer.lost.ok()) {
     lose(peer, PeerLost(peer.rank, absl::StrCat("the connection to rank ", peer.rank.value,
                                                 " has broken or ended")));
@@ -160,7 +177,7 @@ bool UcxPeers::act_upon(UcxPeer& peer) {
 
 void UcxPeers::lose(UcxPeer& peer, const absl::Status& reason) {
   peer.lost = reason;
-  has_news_ = true;
+  settle(peer);
   flights_.cancel_receives(peer);
 }
 
@@ -181,7 +198,7 @@ void UcxPeers::cut(UcxPeer& peer) {
 
 void UcxPeers::turn_away(Rank rank, const absl::Status& reason) {
   UcxPeer& former = *former_.emplace_back(std::move(seat(rank).peer));
-  if (former.lost.ok()) {
+  if (former.has_endpoint()) {
     say(former, kTurnedAway);
     worker_.progress();
   }
@@ -190,37 +207,17 @@ void UcxPeers::turn_away(Rank rank, const absl::Status& reason) {
   worker_.progress();
 }
 
-// Who has met and then left at once has been met.
-absl::Status UcxPeers::outcome_of_meeting() const {
-  std::vector<int32_t> silent;
-  for (const Seat& seat : seats_) {
-    if (!seat.peer) continue;
-    const UcxPeer& peer = *seat.peer;
-    if (peer.has_greeted && peer.world_size != seats_.size()) {
-      return InvalidInput(absl::StrCat("rank ", peer.rank.value, " believes in ", peer.world_size,
-                                       " ranks, this one in ", seats_.size()));
-    }
-    if (!peer.is_met()) silent.push_back(peer.rank.value);
-    const bool has_met_and_left = peer.is_met() && absl::IsCancelled(peer.lost);
-    if (!peer.lost.ok() && !has_met_and_left)
-      return PeerLost(peer.rank, std::string(peer.lost.message()));
-  }
-  if (silent.empty()) return absl::OkStatus();
-  return Timeout(Rank(silent[0]), absl::StrCat("ranks ", absl::StrJoin(silent, ", "),
-                                               " have not connected in time"));
-}
-
 void UcxPeers::say_goodbye() {
-  has_news_ = true;
+  leaves_ = true;
   for (const Seat& seat : seats_) {
-    if (seat.peer && seat.peer->is_connected()) say(*seat.peer, kGoodbye);
+    if (seat.peer && seat.peer->has_endpoint()) say(*seat.peer, kGoodbye);
   }
 }
 
 bool UcxPeers::has_unheard_goodbye(bool only_if_sent_to) const {
   return std::any_of(seats_.begin(), seats_.end(), [&](const Seat& seat) {
     const UcxPeer* const peer = seat.peer.get();
-    return peer != nullptr && peer->is_connected() && peer->has_greeted && !peer->knows_we_leave &&
+    return peer != nullptr && peer->has_endpoint() && peer->has_greeted && !peer->knows_we_leave &&
            (!only_if_sent_to || peer->is_sent_to);
   });
 }
@@ -241,6 +238,7 @@ void UcxPeers::sweep() {
   std::erase_if(former_, [this](const auto& peer) {
     if (peer->uses > 0) return false;
     std::erase(noted_, peer.get());
+    std::erase(settled_, peer.get());
     return true;
   });
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,7 +21,7 @@ class UcxPeers final : private FlightOwner {
   // Who plays a rank: at one's own nobody.
   struct Seat {
     std::unique_ptr<UcxPeer> peer;
-    absl::Status empty;  // what operations fail with if nobody has been met
+    absl::Status empty;  // what operations fail with if nobody has been named
   };
 
   // `own_number` is the process_number() of this process's address.
@@ -31,9 +32,11 @@ class UcxPeers final : private FlightOwner {
   // Null also for ranks that do not exist: what comes from the wire names them.
   UcxPeer* find(Rank rank);
 
-  // Gives the rank to a process, makes an endpoint and starts to greet it. Greeting at once
-  // establishes the connection, so that the death of the peer breaks one.
-  UcxPeer& greet(Rank rank, const UcxProcess& process);
+  // Gives the rank to a process. Its greeting is answered from now on.
+  void name_process(Rank rank, const UcxProcess& process);
+  // Makes an endpoint and starts to greet, unless that has happened. Greeting at once establishes
+  // the connection, so that the death of the peer breaks one.
+  void connect(UcxPeer& peer);
 
   // The peer of the rank leaves its seat and is cut; it lives on until UCX has let go of it. Not to
   // be called for empty seats.
@@ -44,14 +47,12 @@ class UcxPeers final : private FlightOwner {
   // Acts upon what callbacks have noted. True if there was something: progress follows.
   bool act_upon_noted();
 
-  // Whether every peer has been met: Ok, PeerLost and InvalidInput as of Transport::meet(); Timeout
-  // names the silent ones.
-  absl::Status outcome_of_meeting() const;
-  // Whether that may have changed since the last call.
-  bool take_news() { return std::exchange(has_news_, false); }
-  void make_news() { has_news_ = true; }
+  // Peers that are connected or lost since the last call: what waits for them can go on.
+  std::vector<UcxPeer*> take_settled() { return std::exchange(settled_, {}); }
+  // Whether there are peers that may still greet us.
+  bool has_unsettled() const { return unsettled_ > 0; }
 
-  // Starts to say goodbye to everybody.
+  // Starts to say goodbye to everybody who is connected, and to those who still greet us.
   void say_goodbye();
   // Whether closing now could take our goodbye away from one of them; of those only whom a caller
   // has sent something, if asked so.
@@ -73,6 +74,7 @@ class UcxPeers final : private FlightOwner {
 
   absl::Status create_endpoint(UcxPeer& peer);
   void note(UcxPeer& peer);
+  void settle(UcxPeer& peer);
   bool act_upon(UcxPeer& peer);
   void lose(UcxPeer& peer, const absl::Status& reason);
   void cut(UcxPeer& peer);
@@ -84,7 +86,9 @@ class UcxPeers final : private FlightOwner {
   std::vector<Seat> seats_;
   std::vector<std::unique_ptr<UcxPeer>> former_;
   std::vector<UcxPeer*> noted_;
-  bool has_news_ = false;  // of the outcome of a meeting
+  std::vector<UcxPeer*> settled_;
+  int unsettled_ = 0;  // named ones that are neither connected nor lost
+  bool leaves_ = false;
 };
 
 }  // namespace evermoe

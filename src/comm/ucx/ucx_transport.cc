@@ -1,6 +1,8 @@
 #include "comm/ucx/ucx_transport.h"
 
 #include <algorithm>
+#include <atomic>
+#include <map>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -9,7 +11,7 @@
 #include "base/error.h"
 #include "comm/transport/frame.h"
 #include "comm/transport/host_address.h"
-#include "comm/transport/meeting_plan.h"
+#include "comm/transport/peer_table.h"
 #include "comm/transport/progress_thread.h"
 #include "comm/transport/two_channel_transport.h"
 #include "comm/ucx/ucx_channel.h"
@@ -19,9 +21,8 @@ namespace {
 
 // Between the addresses of the two workers.
 constexpr char kBetween = '.';
-// While others may wait for the progress of both channels, they take turns, longer and longer ones.
-constexpr absl::Duration kTurnMin = absl::Milliseconds(1);
-constexpr absl::Duration kTurnMax = absl::Milliseconds(20);
+// While others may wait for the progress of both channels, they take turns.
+constexpr absl::Duration kTurn = absl::Milliseconds(1);
 
 // As an address tells of a process.
 struct UcxAddress {
@@ -61,7 +62,7 @@ class UcxTransport final : public TwoChannelTransport {
                   UcxChannel::Traffic::kMessages, progress_),
         service_messages_(rank, size, process_number(address), std::move(workers.service_messages),
                           UcxChannel::Traffic::kService, progress_),
-        met_(rank, size, since, address) {}
+        peers_(rank, size, since, address) {}
   ~UcxTransport() override { progress_.stop(); }
 
   // The only part of construction that can fail.
@@ -72,78 +73,49 @@ class UcxTransport final : public TwoChannelTransport {
                             [this] { return service_messages_.drive_in_background(); }});
   }
 
-  absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) override;
+  absl::Status set_peers(const std::vector<PeerAddress>& table) override;
   void close() override;
 
  private:
-  absl::Status find_dead();
-  absl::Status greet(Rank rank, const WantedProcess& process);
-  absl::Status await_greetings(const Deadline& deadline);
-
   const Rank rank_;
   const UcxTransportOptions options_;
   ProgressThread progress_;
   UcxChannel messages_;
   UcxChannel service_messages_;
-  MetProcesses met_;  // greeted ones; of the thread in meet()
+  std::atomic<bool> is_closed_ = false;
+  PeerTable peers_;  // of the thread in set_peers()
 };
 
-absl::Status UcxTransport::meet(const std::vector<PeerAddress>& table, absl::Duration timeout) {
-  const Deadline deadline(timeout);
+absl::Status UcxTransport::set_peers(const std::vector<PeerAddress>& table) {
+  if (is_closed_) return Cancelled("the transport is closed");
   for (size_t i = 0; i < table.size(); ++i) {
     if (Rank(static_cast<int32_t>(i)) == rank_ || table[i].address.empty()) continue;
     RETURN_IF_ERROR(parse_ucx_address(table[i].address, i).status());
   }
-  const MeetingPlan plan = met_.plan(table);
-  vacate_dropped(plan);
-  RETURN_IF_ERROR(find_dead());
-  for (const auto& [rank, process] : plan.missing) RETURN_IF_ERROR(greet(rank, process));
-  return await_greetings(deadline);
-}
-
-// Who has left in peace cannot be met any more.
-absl::Status UcxTransport::find_dead() {
-  for (int32_t i = 0; i < size(); ++i) {
-    if (!met_.contains(Rank(i))) continue;
-    for (UcxChannel* const channel : {&messages_, &service_messages_}) {
-      const absl::Status state = channel->state_of(Rank(i));
-      if (!state.ok()) return PeerLost(Rank(i), std::string(state.message()));
-    }
+  const PeerChanges changes = peers_.update(table);
+  for (const auto& [rank, reason] : changes.dropped) vacate(rank, reason);
+  std::map<Rank, UcxProcess> of_messages, of_service_messages;
+  for (const auto& [rank, process] : changes.named) {
+    ASSIGN_OR_RETURN(const UcxAddress address,
+                     parse_ucx_address(process.address, static_cast<size_t>(rank.value)));
+    of_messages[rank] = {address.messages, address.number, process.since};
+    of_service_messages[rank] = {address.service_messages, address.number, process.since};
   }
+  messages_.name_processes(of_messages);
+  service_messages_.name_processes(of_service_messages);
   return absl::OkStatus();
 }
 
-absl::Status UcxTransport::greet(Rank rank, const WantedProcess& process) {
-  ASSIGN_OR_RETURN(const UcxAddress address,
-                   parse_ucx_address(process.address, static_cast<size_t>(rank.value)));
-  met_.add(rank, process);  // also if it is dead
-  RETURN_IF_ERROR(messages_.greet(rank, {address.messages, address.number, process.since}));
-  return service_messages_.greet(rank, {address.service_messages, address.number, process.since});
-}
-
-absl::Status UcxTransport::await_greetings(const Deadline& deadline) {
-  for (absl::Duration turn = kTurnMin;; turn = std::min(2 * turn, kTurnMax)) {
-    const absl::Status messages =
-        messages_.await_greetings(Deadline(std::min(turn, deadline.left())));
-    if (!messages.ok() && !absl::IsDeadlineExceeded(messages)) return messages;
-    const absl::Status service_messages =
-        service_messages_.await_greetings(Deadline(std::min(turn, deadline.left())));
-    if (!service_messages.ok() && !absl::IsDeadlineExceeded(service_messages))
-      return service_messages;
-    if (messages.ok() && service_messages.ok()) return absl::OkStatus();
-    if (deadline.passed()) return messages.ok() ? service_messages : messages;
-  }
-}
-
 void UcxTransport::close() {
+  is_closed_ = true;
   progress_.stop();
   messages_.say_goodbye();
   service_messages_.say_goodbye();
   const Deadline deadline(options_.close_flush_max);
   for (bool are_flushed = false; !are_flushed && !deadline.passed();) {
-    are_flushed = messages_.flush(Deadline(std::min(kTurnMin, deadline.left())));
+    are_flushed = messages_.flush(Deadline(std::min(kTurn, deadline.left())));
     are_flushed =
-        service_messages_.flush(Deadline(std::min(kTurnMin, deadline.left()))) && are_flushed;
+        service_messages_.flush(Deadline(std::min(kTurn, deadline.left()))) && are_flushed;
   }
   messages_.finish();
   service_messages_.finish();

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -24,13 +25,14 @@ uint64_t key_of(const UnixConnection& connection) {
 
 }  // namespace
 
-UnixChannel::UnixChannel(Rank rank, int size, Traffic traffic, ProgressThread& progress)
+UnixChannel::UnixChannel(Rank rank, int size, Traffic traffic, ProgressThread& progress, Want want)
     : Channel(rank, size, traffic, progress),
+      want_(std::move(want)),
       state_{revocations_, send_waiters_, service_messages_ ? &*service_messages_ : nullptr, {}},
       seats_(static_cast<size_t>(size)) {
   for (size_t i = 0; i < seats_.size(); ++i) {
     seats_[i].empty =
-        PeerLost(Rank(static_cast<int32_t>(i)), absl::StrCat("rank ", i, " has not been met"));
+        PeerLost(Rank(static_cast<int32_t>(i)), absl::StrCat("rank ", i, " has not been named"));
   }
 }
 
@@ -51,6 +53,11 @@ UnixChannel::Seat& UnixChannel::seat(Rank rank) {
   return seats_[static_cast<size_t>(rank.value)];
 }
 
+void UnixChannel::name_process(Rank rank) {
+  const MutexLock lock(mutex_);
+  seat(rank).empty = absl::OkStatus();
+}
+
 absl::Status UnixChannel::install(Rank peer, FileDescriptor socket, int buffer_bytes) {
   const MutexLock lock(mutex_);
   if (closed_) return Cancelled("the transport is closed");
@@ -65,6 +72,7 @@ absl::Status UnixChannel::install(Rank peer, FileDescriptor socket, int buffer_b
     return system_error("epoll_ctl");
   connection->armed_events = EPOLLIN;
   seat(peer).connection = std::move(connection);
+  on_connected(peer);
   return absl::OkStatus();
 }
 
@@ -76,14 +84,15 @@ void UnixChannel::drop(Rank peer, const absl::Status& reason) {
   left.connection.reset();
 }
 
-absl::Status UnixChannel::connection_with(Rank peer) {
+absl::StatusOr<bool> UnixChannel::is_connected(Rank peer) {
   const Seat& asked = seat(peer);
-  return asked.connection ? asked.connection->lost() : asked.empty;
+  if (asked.connection) return true;
+  RETURN_IF_ERROR(asked.empty);
+  return false;
 }
 
 void UnixChannel::begin(PendingOperation& operation) {
   const Seat& peer = seat(operation.peer);
-  if (!peer.connection) return operation.finish(peer.empty);
   if (operation.kind == PendingOperation::Kind::kSend) {
     peer.connection->start_send(&operation);
   } else {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -20,13 +21,18 @@ namespace evermoe {
 
 class UnixChannel final : public Channel {
  public:
-  UnixChannel(Rank rank, int size, Traffic traffic, ProgressThread& progress);
+  // Asks for a connection with a process that has been named; called with the mutex held.
+  using Want = std::function<void(Rank)>;
+  UnixChannel(Rank rank, int size, Traffic traffic, ProgressThread& progress, Want want);
 
   // The only part of construction that can fail.
   absl::Status start();
 
-  // The peer is the process at the other end of `socket` from now on. `buffer_bytes` as in
-  // UnixTransportOptions.
+  // From now on operations with the rank wait for a connection, if there is none yet.
+  void name_process(Rank rank);
+
+  // The peer is the process at the other end of `socket` from now on; what has waited for it
+  // begins. `buffer_bytes` as in UnixTransportOptions.
   absl::Status install(Rank peer, FileDescriptor socket, int buffer_bytes);
 
   // Starts to say goodbye to everybody; nothing can be started afterwards.
@@ -38,15 +44,16 @@ class UnixChannel final : public Channel {
   // Who plays a rank: at one's own nobody.
   struct Seat {
     std::unique_ptr<UnixConnection> connection;
-    absl::Status empty;  // what operations fail with if there is no connection
+    absl::Status empty;  // if there is no connection: Ok to wait for one, or what to fail with
   };
 
+  absl::StatusOr<bool> is_connected(Rank peer) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void connect(Rank peer) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { want_(peer); }
   void begin(PendingOperation& operation) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void withdraw(PendingOperation& operation) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void end_views(GroupRange groups, View view, const absl::Status& reason) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void drop(Rank peer, const absl::Status& reason) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status connection_with(Rank peer) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void drive() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool work(const Deadline& deadline) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   ProgressThread::Next work_unattended() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -59,6 +66,7 @@ class UnixChannel final : public Channel {
   void update_interest(UnixConnection& connection, bool disarm_reading)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  const Want want_;
   FileDescriptor epoll_;
 
   // Before the connections, which refer to it.

@@ -1,4 +1,4 @@
-// The sockets of processes that meet: names to listen at, calls, and greetings with a second
+// The sockets of processes that connect: names to listen at, calls, and greetings with a second
 // stream.
 //
 // A pair of processes has two streams. The caller connects the first one to the other's name, makes

@@ -1,17 +1,17 @@
 #include "comm/unix/unix_transport.h"
 
-#include <map>
+#include <atomic>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "comm/transport/host_address.h"
-#include "comm/transport/meeting_plan.h"
+#include "comm/transport/peer_table.h"
 #include "comm/transport/progress_thread.h"
 #include "comm/transport/two_channel_transport.h"
 #include "comm/unix/unix_channel.h"
 #include "comm/unix/unix_connect.h"
-#include "comm/unix/unix_meeting.h"
+#include "comm/unix/unix_connector.h"
 
 namespace evermoe {
 namespace {
@@ -37,21 +37,20 @@ class UnixTransport final : public TwoChannelTransport {
   // The only part of construction that can fail.
   absl::Status start();
 
-  absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) override;
+  absl::Status set_peers(const std::vector<PeerAddress>& table) override;
   void close() override;
 
  private:
-  absl::Status install(Rank rank, const WantedProcess& process, UnixStreams streams);
-  enum class Left { kIsFine, kIsDead };
-  absl::Status find_dead(Left left);
+  void install(Rank rank, UnixStreams streams);
 
   const Rank rank_;
   const UnixTransportOptions options_;
   ProgressThread progress_;
   UnixChannel messages_;
   UnixChannel service_messages_;
-  UnixMeeting meeting_;
-  MetProcesses met_;  // of the thread in meet()
+  UnixConnector connector_;
+  std::atomic<bool> is_closed_ = false;
+  PeerTable peers_;  // of the thread in set_peers()
 };
 
 UnixTransport::UnixTransport(ListeningSocket listening, Rank rank, int size, View since,
@@ -59,63 +58,59 @@ UnixTransport::UnixTransport(ListeningSocket listening, Rank rank, int size, Vie
     : TwoChannelTransport(rank, size, messages_, service_messages_),
       rank_(rank),
       options_(options),
-      messages_(rank, size, UnixChannel::Traffic::kMessages, progress_),
-      service_messages_(rank, size, UnixChannel::Traffic::kService, progress_),
-      meeting_(std::move(listening), rank, size),
-      met_(rank, size, since, unix_address(meeting_.name())) {}
+      messages_(rank, size, UnixChannel::Traffic::kMessages, progress_,
+                [this](Rank peer) { connector_.want(peer); }),
+      service_messages_(rank, size, UnixChannel::Traffic::kService, progress_,
+                        [this](Rank peer) { connector_.want(peer); }),
+      connector_(std::move(listening), rank, size, progress_,
+                 {.connected = [this](Rank peer,
+                                      UnixStreams streams) { install(peer, std::move(streams)); },
+                  .failed = [this](Rank peer, const absl::Status& why) { vacate(peer, why); }}),
+      peers_(rank, size, since, unix_address(connector_.name())) {}
 
 absl::Status UnixTransport::start() {
   RETURN_IF_ERROR(messages_.start());
   RETURN_IF_ERROR(service_messages_.start());
-  RETURN_IF_ERROR(meeting_.start());
+  RETURN_IF_ERROR(connector_.start());
   return progress_.start({[this] { return messages_.drive_in_background(); },
-                          [this] { return service_messages_.drive_in_background(); }});
+                          [this] { return service_messages_.drive_in_background(); },
+                          [this] { return connector_.drive(); }});
 }
 
-absl::Status UnixTransport::meet(const std::vector<PeerAddress>& table, absl::Duration timeout) {
+absl::Status UnixTransport::set_peers(const std::vector<PeerAddress>& table) {
+  if (is_closed_) return Cancelled("the transport is closed");
   for (size_t i = 0; i < table.size(); ++i) {
     if (Rank(static_cast<int32_t>(i)) == rank_ || table[i].address.empty()) continue;
     RETURN_IF_ERROR(name_in(table[i].address, i).status());
   }
-  const MeetingPlan plan = met_.plan(table);
-  vacate_dropped(plan);
-  RETURN_IF_ERROR(find_dead(Left::kIsDead));
-  std::map<Rank, UnixProcess> missing;
-  for (const auto& [rank, process] : plan.missing) {
-    missing[rank] = {parse_address(process.address)->detail, process.since, process.is_older};
+  const PeerChanges changes = peers_.update(table);
+  for (const auto& [rank, reason] : changes.dropped) {
+    connector_.forget(rank);
+    vacate(rank, reason);
   }
-  RETURN_IF_ERROR(
-      meeting_.run(std::move(missing), Deadline(timeout), [&](Rank rank, UnixStreams streams) {
-        return install(rank, plan.missing.at(rank), std::move(streams));
-      }));
-  return find_dead(Left::kIsFine);
-}
-
-absl::Status UnixTransport::install(Rank rank, const WantedProcess& process, UnixStreams streams) {
-  RETURN_IF_ERROR(
-      messages_.install(rank, std::move(streams.messages), options_.socket_buffer_bytes));
-  RETURN_IF_ERROR(service_messages_.install(rank, std::move(streams.service_messages),
-                                            options_.socket_buffer_bytes));
-  met_.add(rank, process);
+  // In this order: the connector may find the process dead at once.
+  for (const auto& [rank, process] : changes.named) {
+    messages_.name_process(rank);
+    service_messages_.name_process(rank);
+    connector_.name_process(
+        rank, {parse_address(process.address)->detail, process.since, process.is_older});
+  }
   return absl::OkStatus();
 }
 
-// Of those that have been met. Who has left in peace cannot be met any more; but who meets and then
-// leaves at once has been met.
-absl::Status UnixTransport::find_dead(Left left) {
-  for (int32_t i = 0; i < size(); ++i) {
-    const Rank rank(i);
-    if (!met_.contains(rank)) continue;
-    const absl::Status state = messages_.state_of(rank);
-    if (state.ok() || (left == Left::kIsFine && absl::IsCancelled(state))) continue;
-    return PeerLost(rank, std::string(state.message()));
+void UnixTransport::install(Rank rank, UnixStreams streams) {
+  for (const absl::Status& status :
+       {messages_.install(rank, std::move(streams.messages), options_.socket_buffer_bytes),
+        service_messages_.install(rank, std::move(streams.service_messages),
+                                  options_.socket_buffer_bytes)}) {
+    if (!status.ok()) vacate(rank, status);
   }
-  return absl::OkStatus();
 }
 
 void UnixTransport::close() {
-  meeting_.close();
+  is_closed_ = true;
   progress_.stop();
+  connector_.close();
   messages_.say_goodbye();
   service_messages_.say_goodbye();
   const Deadline deadline(options_.close_flush_max);

@@ -26,7 +26,7 @@ struct UnixTransportOptions {
 };
 
 // Listens on an abstract socket name, which is random and vanishes with the process.
-// meet() gives InvalidInput if a rank is on another machine or believes in another number of ranks.
+// set_peers() gives InvalidInput if a rank is on another machine.
 absl::StatusOr<std::unique_ptr<TransportListener>> listen_unix(const UnixTransportOptions& options);
 
 }  // namespace evermoe

@@ -73,10 +73,10 @@ struct Trouble {
 
 // The progress of a recovery, for its timeline.
 struct Milestone {
-  enum class Kind : uint8_t { kConnected, kRestored, kCaughtUp, kVerified, kStepAgain };
+  enum class Kind : uint8_t { kOpened, kRestored, kCaughtUp, kVerified, kStepAgain };
   View view;
   Rank rank;
-  Kind kind = Kind::kConnected;
+  Kind kind = Kind::kOpened;
   int64_t recomputed_steps = 0;      // kStepAgain, kCaughtUp: steps that this rank ran again
   std::vector<std::string> sources;  // kRestored: "window 12, slots 0-3 from rank 4"
 };

@@ -51,8 +51,8 @@ class CountingTransport final : public Transport {
   void revoke(GroupRange groups, View view, absl::Status reason) override {
     inner_.revoke(groups, view, std::move(reason));
   }
-  absl::Status meet(const std::vector<PeerAddress>& table, absl::Duration timeout) override {
-    return inner_.meet(table, timeout);
+  absl::Status set_peers(const std::vector<PeerAddress>& table) override {
+    return inner_.set_peers(table);
   }
   void cut(Rank peer) override { inner_.cut(peer); }
   void close() override { inner_.close(); }

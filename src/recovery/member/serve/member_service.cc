@@ -22,20 +22,14 @@ absl::Status MemberService::run() {
     nanoseconds_ = absl::ToInt64Nanoseconds(in_.clock.thread_time());
     in_.orders.follow();
     if (in_.views.has_ended()) return absl::OkStatus();
-    absl::StatusOr<ServiceMessage> message = in_.transport.receive_service_message(work());
+    absl::StatusOr<ServiceMessage> message =
+        in_.transport.receive_service_message(std::min(in_.copies.work(), kIdle));
     if (message.ok()) {
       handle(*std::move(message));
     } else if (!absl::IsDeadlineExceeded(message.status())) {
       return message.status();
     }
   }
-}
-
-absl::Duration MemberService::work() {
-  const absl::Duration next = std::min(in_.copies.work(), kIdle);
-  if (!in_.orders.is_opening()) return next;
-  in_.orders.open_if_reachable();
-  return in_.orders.is_opening() ? std::min(next, OrderFollower::kMeeting) : next;
 }
 
 void MemberService::on_opened() {

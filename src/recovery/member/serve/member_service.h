@@ -39,7 +39,6 @@ class MemberService {
   absl::Duration time() const { return absl::Nanoseconds(nanoseconds_.load()); }
 
  private:
-  absl::Duration work();  // returns how long to wait for a message
   void handle(ServiceMessage message);
   void answer(ServiceMessage message, View view);
 

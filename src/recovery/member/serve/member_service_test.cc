@@ -80,7 +80,7 @@ TEST_F(MemberServiceTest, APlanOfAnOlderViewIsNotFollowed) {
     rank.order(plan(3).plan());
     pause(kMoment);
     EXPECT_EQ(rank.views.plan()->view, View(3));
-    EXPECT_EQ(rank.told.all<Milestone>().back().kind, Milestone::Kind::kConnected);
+    EXPECT_EQ(rank.told.all<Milestone>().back().kind, Milestone::Kind::kOpened);
   });
 }
 

@@ -35,7 +35,6 @@ void OrderFollower::follow() {
 
 void OrderFollower::stop(const StopOrder& order) {
   if (!in_.views.stop(order.view)) return;
-  opening_ = nullptr;
   recovery_ = order.recovery;
   in_.transport.revoke(kWorldGroups, before(order.view),
                        Cancelled(absl::StrCat("view ", order.view.value, " begins")));
@@ -61,30 +60,16 @@ Report OrderFollower::report(View view) const {
   return report;
 }
 
-// False if not everybody could be reached yet.
-bool OrderFollower::connect(const Plan& plan) {
-  const absl::Status status = in_.transport.meet(plan.table, kMeeting);
-  if (status.ok()) return true;
-  if (!absl::IsDeadlineExceeded(status)) in_.troubles.report(plan.view, status);
-  return false;
-}
-
 bool OrderFollower::goes_back(const Plan& plan) const {
   const auto& stages = plan.rolled_back;
   return plan.restart_all || std::find(stages.begin(), stages.end(), in_.stage) != stages.end();
 }
 
 void OrderFollower::open(PlanPointer plan) {
-  opening_ = std::move(plan);
-  in_.troubles.on_opening(opening_->view);
-  open_if_reachable();
-}
-
-void OrderFollower::open_if_reachable() {
-  const PlanPointer plan = opening_;
-  if (!connect(*plan)) return;
-  opening_ = nullptr;
-  fault_point("recovery/connected");
+  in_.troubles.on_opening(plan->view);
+  if (const absl::Status status = in_.transport.set_peers(plan->table); !status.ok())
+    return in_.troubles.report(plan->view, status);
+  fault_point("recovery/opening");
   const bool restarts = goes_back(*plan);
   if (restarts) {
     in_.transport.revoke(
@@ -103,7 +88,7 @@ void OrderFollower::open_if_reachable() {
                            plan->table);
   }
   in_.views.open(plan, restarts);
-  in_.control.send(Milestone{plan->view, in_.rank, Milestone::Kind::kConnected, 0, {}});
+  in_.control.send(Milestone{plan->view, in_.rank, Milestone::Kind::kOpened, 0, {}});
   in_.on_opened();
 }
 

@@ -1,8 +1,8 @@
 // Does what the controller orders: stops for a view and reports, opens it when its plan comes, ends
 // when everybody has finished.
 //
-// A view opens when every process of its plan can be reached; until then open_if_reachable() is
-// tried again.
+// A view opens as soon as its plan comes. Whether the others are there shows when something is
+// exchanged with them.
 #pragma once
 
 #include <atomic>
@@ -63,12 +63,6 @@ class OrderFollower {
 
   // Follows every order that has come.
   void follow();
-  // A plan has come whose processes could not all be reached yet.
-  bool is_opening() const { return opening_ != nullptr; }
-  // Tries for kMeeting at most: messages wait meanwhile. REQUIRES: is_opening()
-  void open_if_reachable();
-  static constexpr absl::Duration kMeeting = absl::Milliseconds(20);
-
   // The recovery that this member knows to be under way (Plan::recovery); 0: none. Any thread.
   int recovery_under_way() const { return recovery_; }
   // A commit has been made. Any thread.
@@ -78,11 +72,9 @@ class OrderFollower {
   void stop(const StopOrder& order);
   void open(PlanPointer plan);
   Report report(View view) const;
-  bool connect(const Plan& plan);
   bool goes_back(const Plan& plan) const;
 
   const Dependencies in_;
-  PlanPointer opening_;
   std::atomic<int> recovery_ = 0;
 };
 

@@ -1,0 +1,43 @@
+// Which processes play the ranks, as one of them has been told by Transport::set_peers().
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/ids.h"
+#include "comm/transport/transport.h"
+
+namespace evermoe {
+
+// A process as another one sees it.
+struct NamedProcess {
+  std::string address;
+  View since;             // of the younger one of the two: both ends know the same
+  bool is_older = false;  // than the one that sees it
+  friend bool operator==(const NamedProcess&, const NamedProcess&) = default;
+};
+
+struct PeerChanges {
+  std::map<Rank, absl::Status> dropped;  // and what operations with the rank fail with meanwhile
+  std::map<Rank, NamedProcess> named;    // for the first time, or in the place of a dropped one
+};
+
+// Not synchronised.
+class PeerTable {
+ public:
+  PeerTable(Rank rank, int size, View since, std::string address);
+
+  // What a new table changes. CHECKs that it has an entry per rank.
+  PeerChanges update(const std::vector<PeerAddress>& table);
+
+ private:
+  const Rank rank_;
+  const std::string address_;
+  View since_;
+  std::vector<std::optional<NamedProcess>> named_;  // by rank
+};
+
+}  // namespace evermoe
