@@ -169,6 +169,8 @@ TEST_F(SimulatedFaultsTest, ACutIsALossForBothAndANewerViewJoinsThemAgain) {
 TEST_F(SimulatedFaultsTest, WhatTravelsWhenTheConnectionIsCutIsLost) {
   make(2, {.delay_max = absl::Seconds(1000)});
   start_connected({[&](Transport& transport) {
+                     network_->pause(
+                         absl::Seconds(2000));  // until the other one has all hellos, too
                      EXPECT_TRUE(send_number(transport, 1, tag(1), 1).ok());
                      network_->cut(process_[0], process_[1]);
                      EXPECT_TRUE(accuses(receive(transport, 1, tag(1), {}), 1));
@@ -184,33 +186,33 @@ TEST_F(SimulatedFaultsTest, WhatTravelsWhenTheConnectionIsCutIsLost) {
 
 TEST_F(SimulatedFaultsTest, WhatTravelsFromAFormerProcessIsDropped) {
   make(2, {.delay_max = absl::Seconds(1000)});
-  start_connected({[&](Transport& transport) {
-                     auto pending = transport.start_receive(Rank(1), tag(2), {});
-                     EXPECT_EQ(transport.receive_service_message(kForEver)->tag, service_tag(0));
-                     know_all(transport);
-                     EXPECT_TRUE(accuses(transport.wait(std::move(pending), kForEver), 1));
-                     const auto service_message =
-                         transport.receive_service_message(absl::Seconds(5000));
-                     ASSERT_TRUE(service_message.ok());
-                     EXPECT_EQ(service_message->tag, service_tag(2));
-                     EXPECT_FALSE(transport.receive_service_message(absl::Seconds(5000)).ok());
-                     const absl::Status status =
-                         receive(transport, 1, tag(1), {}, absl::Seconds(1));
-                     EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status << network_->now();
-                   },
-                   [&](Transport& transport) {
-                     EXPECT_TRUE(send(transport, 0, tag(1), {}).ok());
-                     EXPECT_TRUE(send(transport, 0, service_tag(1), {}).ok());
-                     start(1, {[&](Transport& replacement) {
-                             know_all(replacement);
-                             EXPECT_TRUE(send(replacement, 0, service_tag(2), {}).ok());
-                             EXPECT_TRUE(accuses(receive(replacement, 0, tag(1, 2), {}), 0));
-                           }},
-                           2);
-                     network_->deliver(process_[0], service_tag(0), {});
-                     EXPECT_TRUE(accuses(receive(transport, 0, tag(1), {}, absl::Seconds(1001)), 0))
-                         << "it has turned away";
-                   }});
+  start_connected(
+      {[&](Transport& transport) {
+         auto pending = transport.start_receive(Rank(1), tag(2), {});
+         EXPECT_EQ(transport.receive_service_message(kForEver)->tag, service_tag(0));
+         know_all(transport);
+         EXPECT_TRUE(accuses(transport.wait(std::move(pending), kForEver), 1));
+         const auto service_message = transport.receive_service_message(absl::Seconds(5000));
+         ASSERT_TRUE(service_message.ok());
+         EXPECT_EQ(service_message->tag, service_tag(2));
+         EXPECT_FALSE(transport.receive_service_message(absl::Seconds(5000)).ok());
+         const absl::Status status = receive(transport, 1, tag(1), {}, absl::Seconds(1));
+         EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+       },
+       [&](Transport& transport) {
+         network_->pause(absl::Seconds(2000));  // until the other one has all hellos, too
+         EXPECT_TRUE(send(transport, 0, tag(1), {}).ok());
+         EXPECT_TRUE(send(transport, 0, service_tag(1), {}).ok());
+         start(1, {[&](Transport& replacement) {
+                 know_all(replacement);
+                 EXPECT_TRUE(send(replacement, 0, service_tag(2), {}).ok());
+                 EXPECT_TRUE(accuses(receive(replacement, 0, tag(1, 2), {}), 0));
+               }},
+               2);
+         network_->deliver(process_[0], service_tag(0), {});
+         EXPECT_TRUE(accuses(receive(transport, 0, tag(1), {}, absl::Seconds(1001)), 0))
+             << "it has turned away";
+       }});
   run();
 }
 

@@ -22,7 +22,7 @@ TEST_F(SimulatedNetworkTest, MessagesOfOneTagComeInOrderAndTakeTime) {
   EXPECT_LT(network_->now(), absl::Seconds(4));
 }
 
-TEST_F(SimulatedNetworkTest, WithoutAMeetingNobodyIsThere) {
+TEST_F(SimulatedNetworkTest, WithoutATableNobodyIsThere) {
   make(2);
   start(0, {[](Transport& transport) {
           EXPECT_TRUE(accuses(send(transport, 1, tag(1), {}), 1));
