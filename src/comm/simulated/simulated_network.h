@@ -14,8 +14,8 @@
 // has to wait takes at least 1 us, so that a loop of polls passes time.
 //
 // A pair connects when one of the two needs the other and both have named each other with tables
-// that agree about both: same processes, same views in which they joined. The two ends are connected
-// at drawn times of their own.
+// that agree about both: same processes, same views in which they joined. The two ends are
+// connected at drawn times of their own.
 //
 // A thread must not call its Transport while it holds a std::mutex that other threads want: it may
 // hand over there, and then nobody ever runs again.
@@ -92,8 +92,8 @@ class SimulatedNetwork {
   void stop(ProcessNumber process);
   void go_on(ProcessNumber process);
   // Breaks the connection of two processes: what travels is lost, and both get PeerLost, though
-  // both live. A later set_peers() with a table in which either has a newer `since` joins them again; so
-  // here a process does look at its own entry (if that holds its own address).
+  // both live. A later set_peers() with a table in which either has a newer `since` joins them
+  // again; so here a process does look at its own entry (if that holds its own address).
   void cut(ProcessNumber a, ProcessNumber b);
   bool lives(ProcessNumber process) const;  // neither killed nor ended
   // Called as an event when the last thread of a process has returned, or `discovery_max` or less

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "comm/channel/inbox.h"
 #include "comm/simulated/simulated_threads.h"
-#include "comm/transport/inbox.h"
 #include "comm/transport/transport.h"
 
 namespace evermoe {

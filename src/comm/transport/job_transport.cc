@@ -11,9 +11,9 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/mutex.h"
+#include "comm/channel/pending_operation.h"
 #include "comm/transport/deadline.h"
 #include "comm/transport/host_address.h"
-#include "comm/transport/pending_operation.h"
 
 namespace evermoe {
 namespace {

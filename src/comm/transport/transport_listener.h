@@ -21,8 +21,8 @@ class TransportListener {
   // Where the peers find this process: opaque, without white space.
   virtual const std::string& address() const = 0;
 
-  // A transport that knows nobody yet; Transport::set_peers() tells it. `since` is the view in which
-  // this process joins. To be called once; the listener may be destroyed afterwards.
+  // A transport that knows nobody yet; Transport::set_peers() tells it. `since` is the view in
+  // which this process joins. To be called once; the listener may be destroyed afterwards.
   // InvalidInput if `size` is more than kJobRanksMax (base/limits.h).
   virtual absl::StatusOr<std::unique_ptr<Transport>> open(Rank rank, int size, View since) = 0;
 

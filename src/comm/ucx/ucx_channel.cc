@@ -72,12 +72,8 @@ void UcxChannel::connect(Rank rank) {
 bool UcxChannel::settle() {
   const std::vector<UcxPeer*> settled = peers_.take_settled();
   for (const UcxPeer* const peer : settled) {
-    if (peers_.find(peer->rank) != peer) continue;  // a former one
-    if (peer->lost.ok()) {
-      on_connected(peer->rank);
-    } else {
-      on_unreachable(peer->rank, peer->lost);
-    }
+    // Also if it is lost: what it had sent before it left is still delivered, the rest fails.
+    if (peers_.find(peer->rank) == peer) on_connected(peer->rank);
   }
   return !settled.empty();
 }

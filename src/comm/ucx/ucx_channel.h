@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "base/mutex.h"
-#include "comm/transport/channel.h"
+#include "comm/channel/channel.h"
 #include "comm/ucx/ucx_flights.h"
 #include "comm/ucx/ucx_operations.h"
 #include "comm/ucx/ucx_peers.h"
@@ -30,8 +30,8 @@ class UcxChannel final : public Channel {
   // The only part of construction that can fail.
   absl::Status start();
 
-  // Says which processes play these ranks. Their greetings are answered from now on; operations with
-  // them wait for a connection.
+  // Says which processes play these ranks. Their greetings are answered from now on; operations
+  // with them wait for a connection.
   void name_processes(const std::map<Rank, UcxProcess>& processes);
 
   // Starts to say goodbye to everybody; nothing can be started afterwards.

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/transport/pending_operation.h"
+#include "comm/channel/pending_operation.h"
 #include "comm/ucx/ucx_bytes.h"
 #include "comm/ucx/ucx_peer.h"
 #include "comm/ucx/ucx_tag.h"

@@ -9,7 +9,7 @@
 #include <optional>
 #include <span>
 
-#include "comm/transport/service_inbox.h"
+#include "comm/channel/service_inbox.h"
 #include "comm/ucx/ucx_flights.h"
 #include "comm/ucx/ucx_peers.h"
 

@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/ids.h"
 #include "base/limits.h"
-#include "comm/transport/pending_operation.h"
+#include "comm/channel/pending_operation.h"
 
 namespace evermoe {
 

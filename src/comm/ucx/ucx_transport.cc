@@ -9,11 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
+#include "comm/channel/peer_table.h"
+#include "comm/channel/progress_thread.h"
+#include "comm/channel/two_channel_transport.h"
 #include "comm/transport/frame.h"
 #include "comm/transport/host_address.h"
-#include "comm/transport/peer_table.h"
-#include "comm/transport/progress_thread.h"
-#include "comm/transport/two_channel_transport.h"
 #include "comm/ucx/ucx_channel.h"
 
 namespace evermoe {

@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "base/mutex.h"
-#include "comm/transport/channel.h"
+#include "comm/channel/channel.h"
 #include "comm/unix/unix_connection.h"
 
 struct epoll_event;

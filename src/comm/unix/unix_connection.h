@@ -25,10 +25,10 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
-#include "comm/transport/inbox.h"
-#include "comm/transport/pending_operation.h"
-#include "comm/transport/revocations.h"
-#include "comm/transport/service_inbox.h"
+#include "comm/channel/inbox.h"
+#include "comm/channel/pending_operation.h"
+#include "comm/channel/revocations.h"
+#include "comm/channel/service_inbox.h"
 #include "comm/transport/socket.h"
 #include "comm/unix/unix_outbox.h"
 

@@ -20,8 +20,8 @@
 #include "absl/status/status.h"
 #include "base/ids.h"
 #include "base/mutex.h"
+#include "comm/channel/progress_thread.h"
 #include "comm/transport/deadline.h"
-#include "comm/transport/progress_thread.h"
 #include "comm/unix/unix_connect.h"
 
 namespace evermoe {

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "comm/transport/pending_operation.h"
+#include "comm/channel/pending_operation.h"
 
 namespace evermoe {
 

@@ -1,4 +1,4 @@
-#include "comm/transport/parked_operations.h"
+#include "comm/channel/parked_operations.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "comm/transport/progress_driver.h"
+#include "comm/channel/progress_driver.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "comm/transport/progress_thread.h"
+#include "comm/channel/progress_thread.h"
 
 #include <poll.h>
 #include <pthread.h>

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "comm/channel/pending_operation.h"
 #include "comm/transport/deadline.h"
-#include "comm/transport/pending_operation.h"
 #include "comm/transport/socket.h"
 
 namespace evermoe {

@@ -1,4 +1,4 @@
-#include "comm/transport/peer_table.h"
+#include "comm/channel/peer_table.h"
 
 #include <algorithm>
 #include <utility>

@@ -19,7 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
-#include "comm/transport/pending_operation.h"
+#include "comm/channel/pending_operation.h"
 #include "comm/transport/socket.h"
 
 namespace evermoe {

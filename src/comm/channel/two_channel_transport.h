@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/error.h"
-#include "comm/transport/channel.h"
-#include "comm/transport/pending_operation.h"
+#include "comm/channel/channel.h"
+#include "comm/channel/pending_operation.h"
 #include "comm/transport/transport.h"
 
 namespace evermoe {

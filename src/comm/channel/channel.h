@@ -5,8 +5,9 @@
 // way, and a message that is held keeps no service message back.
 //
 // Here is what does not depend on how bytes move: operations from their start to their end,
-// waiting, messages to oneself, revoking, waiting for a connection. How bytes move is up to derived classes (unix_channel.h,
-// ucx_channel.h). One mutex guards everything of both.
+// waiting, also for a connection, messages to oneself, revoking. How connections are made and bytes
+// move is up to derived classes (unix_channel.h, ucx_channel.h). One mutex guards everything of
+// both.
 #pragma once
 
 #include <memory>
@@ -16,12 +17,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
-#include "comm/transport/inbox.h"
-#include "comm/transport/parked_operations.h"
-#include "comm/transport/progress_driver.h"
-#include "comm/transport/progress_thread.h"
-#include "comm/transport/revocations.h"
-#include "comm/transport/service_inbox.h"
+#include "comm/channel/inbox.h"
+#include "comm/channel/parked_operations.h"
+#include "comm/channel/progress_driver.h"
+#include "comm/channel/progress_thread.h"
+#include "comm/channel/revocations.h"
+#include "comm/channel/service_inbox.h"
 #include "comm/transport/transport.h"
 
 namespace evermoe {
@@ -59,7 +60,7 @@ class Channel {
   // True if operations with the rank can begin, also to fail because its process is lost; false if
   // they have to wait for a connection. Else what they fail with: nobody plays the rank.
   virtual absl::StatusOr<bool> is_connected(Rank rank) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) = 0;
-  // An operation waits for a connection with the rank: on_connected() or on_unreachable() follows.
+  // An operation waits for a connection with the rank: on_connected() follows, or vacate().
   virtual void connect(Rank rank) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) = 0;
   // Starts an operation with a connected process, whose tag is not revoked.
   virtual void begin(PendingOperation& operation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) = 0;
@@ -93,8 +94,6 @@ class Channel {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Begins what has waited for the connection.
   void on_connected(Rank rank) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Nothing will come of the connection.
-  void on_unreachable(Rank rank, const absl::Status& reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Finishes what no connection has.
   void end_rest(const absl::Status& reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -13,7 +13,7 @@
 #include <optional>
 #include <vector>
 
-#include "comm/transport/pending_operation.h"
+#include "comm/channel/pending_operation.h"
 #include "comm/transport/transport.h"
 
 namespace evermoe {

@@ -11,7 +11,7 @@
 #include <span>
 
 #include "absl/container/flat_hash_map.h"
-#include "comm/transport/pending_operation.h"
+#include "comm/channel/pending_operation.h"
 
 namespace evermoe {
 

@@ -1,4 +1,4 @@
-#include "comm/transport/inbox.h"
+#include "comm/channel/inbox.h"
 
 #include <cstring>
 

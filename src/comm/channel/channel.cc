@@ -1,4 +1,4 @@
-#include "comm/transport/channel.h"
+#include "comm/channel/channel.h"
 
 #include <algorithm>
 #include <utility>
@@ -63,11 +63,6 @@ bool Channel::begin_or_park(PendingOperation& operation) {
 
 void Channel::on_connected(Rank rank) {
   for (Fifo<PendingOperation> parked = parked_.take(rank); !parked.empty();) begin(*parked.pop());
-  progress_driver_.wake_finished_leader();
-}
-
-void Channel::on_unreachable(Rank rank, const absl::Status& reason) {
-  parked_.fail(rank, reason);
   progress_driver_.wake_finished_leader();
 }
 

@@ -1,4 +1,4 @@
-#include "comm/transport/service_inbox.h"
+#include "comm/channel/service_inbox.h"
 
 #include <utility>
 

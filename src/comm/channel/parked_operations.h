@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "base/ids.h"
-#include "comm/transport/pending_operation.h"
+#include "comm/channel/pending_operation.h"
 
 namespace evermoe {
 
