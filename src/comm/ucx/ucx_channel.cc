@@ -45,6 +45,7 @@ void UcxChannel::sweep() {
 
 void UcxChannel::name_processes(const std::map<Rank, UcxProcess>& processes) {
   const MutexLock lock(mutex_);
+  if (closed_) return;
   for (const auto& [rank, process] : processes) peers_.name_process(rank, process);
   drive();
   progress_driver_.wake_leader();
@@ -70,10 +71,10 @@ void UcxChannel::connect(Rank rank) {
 }
 
 bool UcxChannel::settle() {
-  const std::vector<UcxPeer*> settled = peers_.take_settled();
-  for (const UcxPeer* const peer : settled) {
-    // Also if it is lost: what it had sent before it left is still delivered, the rest fails.
-    if (peers_.find(peer->rank) == peer) on_connected(peer->rank);
+  const std::vector<Rank> settled = peers_.take_settled();
+  // Also if one is lost: what it had sent before it left is still delivered, the rest fails.
+  for (const Rank rank : settled) {
+    if (is_connected(rank).value_or(false)) on_connected(rank);
   }
   return !settled.empty();
 }

@@ -133,7 +133,7 @@ void UcxPeers::note(UcxPeer& peer) {
 }
 
 void UcxPeers::settle(UcxPeer& peer) {
-  settled_.push_back(&peer);
+  if (find(peer.rank) == &peer) settled_.push_back(peer.rank);  // else a former one
   if (!std::exchange(peer.is_settled, true)) --unsettled_;
 }
 
@@ -238,7 +238,6 @@ void UcxPeers::sweep() {
   std::erase_if(former_, [this](const auto& peer) {
     if (peer->uses > 0) return false;
     std::erase(noted_, peer.get());
-    std::erase(settled_, peer.get());
     return true;
   });
 }

@@ -47,8 +47,8 @@ class UcxPeers final : private FlightOwner {
   // Acts upon what callbacks have noted. True if there was something: progress follows.
   bool act_upon_noted();
 
-  // Peers that are connected or lost since the last call: what waits for them can go on.
-  std::vector<UcxPeer*> take_settled() { return std::exchange(settled_, {}); }
+  // Ranks whose peers are connected or lost since the last call: what waits for them can go on.
+  std::vector<Rank> take_settled() { return std::exchange(settled_, {}); }
   // Whether there are peers that may still greet us.
   bool has_unsettled() const { return unsettled_ > 0; }
 
@@ -86,7 +86,7 @@ class UcxPeers final : private FlightOwner {
   std::vector<Seat> seats_;
   std::vector<std::unique_ptr<UcxPeer>> former_;
   std::vector<UcxPeer*> noted_;
-  std::vector<UcxPeer*> settled_;
+  std::vector<Rank> settled_;
   int unsettled_ = 0;  // named ones that are neither connected nor lost
   bool leaves_ = false;
 };
