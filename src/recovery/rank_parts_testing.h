@@ -54,7 +54,7 @@ struct RankParts {
              .vote = [this](bool ends_window) { return vote(ends_window); },
              .on_agreed = [this](View, Commit commit, const Record&) { agreed.push_back(commit); },
              .deadline = absl::Seconds(5)}),
-        fetch({rank(), topology, memory.store, sender, views, troubles, refused, counts}),
+        fetch({rank(), topology, memory.store, sender, views, troubles, told, refused, counts}),
         restorer({.rank = rank(),
                   .topology = topology,
                   .trainer = trainer,

@@ -23,7 +23,8 @@ class RankTest : public testing::Test {
   // `ends_well`: no service thread ends by an error.
   void run(int ranks, const Body& body, bool ends_well = true) {
     const Topology topology({ranks}, 1);
-    SimulatedNetwork network(ranks, {.time_max = absl::Minutes(10)});
+    SimulatedNetwork network(
+        ranks, {.bytes_per_second = bytes_per_second_, .time_max = absl::Minutes(10)});
     std::vector<std::unique_ptr<RankParts>> parts(static_cast<size_t>(ranks));
     const auto of = [&](Transport& transport) -> RankParts& {
       auto& own = parts[static_cast<size_t>(transport.rank().value)];
@@ -56,11 +57,14 @@ class RankTest : public testing::Test {
   }
   // The training thread does nothing for so long; the service thread goes on.
   void pause(absl::Duration time) { network_->pause(time); }
+  absl::Duration now() const { return network_->now(); }
+  int64_t bytes_sent() const { return network_->traffic().bytes; }
   PlanOf plan(uint32_t view) const {
     return PlanOf(view, static_cast<int>(table_.size())).at(table_);
   }
 
   TallyTrainer::Options trainer_;
+  double bytes_per_second_ = 0;  // of each process's line; 0: no limit
 
  private:
   std::vector<PeerAddress> table_;

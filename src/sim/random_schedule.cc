@@ -31,10 +31,10 @@ struct PointChoice {
 
 const std::vector<PointChoice>& points() {
   static const std::vector<PointChoice> all = {
-      {"step/forward", 150},       {"step/backward", 150},     {"step/accumulated", 50},
-      {"step/before_verdict", 50}, {"commit/reduced", 60},     {"step/after_verdict", 50},
-      {"step/updated", 50},        {"step/save", 10},          {"capture/copied", 400},
-      {"capture/sent", 400},       {"copy/stored", 400},       {"recovery/stopped", 12},
+      {"step/forward", 150},       {"step/backward", 150},   {"step/accumulated", 50},
+      {"step/before_verdict", 50}, {"commit/reduced", 60},   {"step/after_verdict", 50},
+      {"step/updated", 50},        {"step/save", 10},        {"capture/copied", 400},
+      {"capture/sent", 400},       {"copy/stored", 400},     {"recovery/stopped", 12},
       {"recovery/plan", 6},        {"recovery/opening", 12}, {"recovery/restored", 6},
       {"catch_up/step", 20},       {"catch_up/verified", 4}};
   return all;
@@ -68,6 +68,8 @@ SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& 
   shape.network.time_max = absl::Minutes(3);
   shape.network.switch_at_every_call = draws.one_in(2);
   shape.ends_lost_nodes = !draws.one_in(3);
+  // So slow that a window takes longer than members wait before they ask again.
+  if (draws.one_in(5)) shape.network.bytes_per_second = draws.one_in(2) ? 3e4 : 1e4;
   return shape;
 }
 

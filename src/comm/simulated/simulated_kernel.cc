@@ -146,6 +146,15 @@ std::shared_ptr<SimulatedLink> SimulatedKernel::link(SimulatedProcess& process,
   return link;
 }
 
+// When the last byte has left, if the first may leave at `earliest`.
+absl::Duration SimulatedKernel::leave_line(SimulatedProcess& from, size_t bytes,
+                                           absl::Duration earliest) const {
+  if (options_.bytes_per_second == 0) return earliest;
+  from.line_free_at = std::max(from.line_free_at, earliest) +
+                      absl::Seconds(static_cast<double>(bytes) / options_.bytes_per_second);
+  return from.line_free_at;
+}
+
 void SimulatedKernel::launch(SimulatedProcess& from, SimulatedPeer& peer, PendingOperation& send) {
   auto flight = std::make_shared<SimulatedFlight>();
   flight->link = link(from, peer);
@@ -158,7 +167,8 @@ void SimulatedKernel::launch(SimulatedProcess& from, SimulatedPeer& peer, Pendin
     ++traffic_.messages;
     traffic_.bytes += static_cast<int64_t>(send.source.size());
   }
-  if (send.source.size() > options_.eager_bytes_max && &from != peer.process) {
+  const size_t eager_bytes_max = options_.bytes_per_second > 0 ? 0 : options_.eager_bytes_max;
+  if (send.source.size() > eager_bytes_max && &from != peer.process) {
     flight->large_send = &send;
     from.sending.push_back(flight);
   } else {
@@ -167,7 +177,8 @@ void SimulatedKernel::launch(SimulatedProcess& from, SimulatedPeer& peer, Pendin
   SimulatedLink::Stream& stream = flight->link->towards(*peer.process);
   const absl::Duration now = threads_.now();
   // Nothing leaves before this end is connected, or arrives before the other one is.
-  const absl::Duration leaves = std::max(now, flight->link->towards(from).open_at);
+  const absl::Duration leaves =
+      leave_line(from, send.source.size(), std::max(now, flight->link->towards(from).open_at));
   const absl::Duration drawn =
       std::max(leaves + threads_.draw_delay(options_.delay_max), stream.open_at);
   threads_.at(next_arrival(stream, send.tag, now, drawn), [this, flight] { arrive(flight); });

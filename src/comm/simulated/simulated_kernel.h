@@ -47,6 +47,7 @@ class SimulatedKernel {
 
  private:
   void launch(SimulatedProcess& from, SimulatedPeer& peer, PendingOperation& send);
+  absl::Duration leave_line(SimulatedProcess& from, size_t bytes, absl::Duration earliest) const;
   void arrive(const std::shared_ptr<SimulatedFlight>& flight);
   void name_process(SimulatedProcess& process, Rank rank, const PeerAddress& entry, View own_since);
   void forget_former(SimulatedProcess& process, Rank rank);

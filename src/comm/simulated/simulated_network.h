@@ -9,9 +9,11 @@
 //
 // Messages of one pair and one tag stay in order; messages of different tags may overtake each
 // other (service messages of one pair are one stream). Messages of up to `eager_bytes_max` are sent
-// at once, larger ones when they arrive. What a process has sent before it dies is still delivered;
-// a large message that it was still sending is not. Messages to oneself travel, too. A call that
-// has to wait takes at least 1 us, so that a loop of polls passes time.
+// at once, larger ones when they arrive. Where a process's line is limited, what it sends leaves
+// one after the other, in the order sent, and every send takes until it arrives. What a process has
+// sent before it dies is still delivered; a large message that it was still sending is not.
+// Messages to oneself travel, too. A call that has to wait takes at least 1 us, so that a loop of
+// polls passes time.
 //
 // A pair connects when one of the two needs the other and both have named each other with tables
 // that agree about both: same processes, same views in which they joined. The two ends are
@@ -44,7 +46,8 @@ struct SimulatedNetworkOptions {
   uint64_t seed = 0;
   absl::Duration delay_max = absl::Milliseconds(1);  // travel time, drawn evenly from 0
   absl::Duration discovery_max =
-      absl::Milliseconds(5);  // from a death to its discovery by each peer
+      absl::Milliseconds(5);    // from a death to its discovery by each peer
+  double bytes_per_second = 0;  // that a process can send in all; 0: no limit
   size_t eager_bytes_max = size_t{64} << 10;
   bool switch_at_every_call =
       true;  // may starting an operation hand over, too, and not only waiting?

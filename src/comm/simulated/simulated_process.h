@@ -156,6 +156,7 @@ class SimulatedProcess {
   bool receives_service_message = false;
 
   std::vector<std::shared_ptr<SimulatedFlight>> sending;  // with large_send set
+  absl::Duration line_free_at;                            // the last of what was sent has left then
   std::vector<PendingOperation*> parked;         // sends that wait for a connection, in order
   std::vector<std::function<void()>> postponed;  // while the group is paused
   std::vector<std::function<void()>> on_end;

@@ -62,7 +62,8 @@ std::optional<std::string> RecoveryJournal::on_milestone(absl::Duration now,
   if (record == nullptr) return std::nullopt;
   record->recomputed_steps = std::max(record->recomputed_steps, milestone.recomputed_steps);
   switch (milestone.kind) {
-    case Milestone::Kind::kOpened: return std::nullopt;
+    case Milestone::Kind::kOpened:
+    case Milestone::Kind::kFetching: return std::nullopt;
     case Milestone::Kind::kRestored:
       record->restored = now;
       for (const std::string& source : milestone.sources)

@@ -110,7 +110,7 @@ TEST(ControlCodec, NonsenseIsRefused) {
   EXPECT_TRUE(is_refused({0, MemberSaid{Rank(0), View(1), Finished{Rank(0), Step(-2)}}}));
   EXPECT_TRUE(is_refused(
       {0, MemberSaid{Rank(0), View(1),
-                     Milestone{View(1), Rank(0), static_cast<Milestone::Kind>(5), 0, {}}}}));
+                     Milestone{View(1), Rank(0), static_cast<Milestone::Kind>(6), 0, {}}}}));
   EXPECT_TRUE(is_refused(
       {0, MemberSaid{Rank(0), View(1), Progress{View(1), Rank(0), Commit(-2), Step(0), 0, 0}}}));
   Plan plan;

@@ -160,7 +160,7 @@ class RandomMessages {
     if (coin()) m.accused = rank();
   }
   void make(Milestone& m) {
-    m = {view(), rank(), static_cast<Milestone::Kind>(below(5)), number(0), texts()};
+    m = {view(), rank(), static_cast<Milestone::Kind>(below(6)), number(0), texts()};
   }
   void make(Progress& m) { m = {view(), rank(), commit(), step(), number(0), number(0)}; }
   void make(Plan& m) {

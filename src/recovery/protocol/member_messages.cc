@@ -22,6 +22,16 @@ bool take(std::span<const std::byte>& bytes, T& value) {
   return true;
 }
 
+bool take_slot(std::span<const std::byte>& bytes, SlotMessage& message) {
+  int32_t slot = 0;
+  if (!take(bytes, message.owner.value) || !take(bytes, slot) ||
+      !take(bytes, message.time.window.value)) {
+    return false;
+  }
+  message.time.slot = slot;
+  return message.owner.value >= 0 && slot >= 0 && message.time.window.value >= 0;
+}
+
 void put_name(MessageBytes& bytes, const BoundaryName& name) {
   put(bytes, name.commit.value);
   put(bytes, static_cast<uint32_t>(name.direction));
@@ -40,13 +50,24 @@ MessageBytes encode(const SlotMessage& message) {
 
 absl::StatusOr<SlotMessage> decode_slot_message(std::span<const std::byte> bytes) {
   SlotMessage message;
-  int32_t slot = 0;
-  if (!take(bytes, message.owner.value) || !take(bytes, slot) ||
-      !take(bytes, message.time.window.value) || !bytes.empty() || message.owner.value < 0 ||
-      slot < 0 || message.time.window.value < 0) {
-    return Corrupt("not a message about a slot");
+  if (!take_slot(bytes, message) || !bytes.empty()) return Corrupt("not a message about a slot");
+  return message;
+}
+
+MessageBytes encode(const WantedSlot& message) {
+  MessageBytes bytes = encode(message.slot);
+  for (const int32_t chunk : message.have) put(bytes, chunk);
+  return bytes;
+}
+
+absl::StatusOr<WantedSlot> decode_wanted_slot(std::span<const std::byte> bytes) {
+  WantedSlot message;
+  bool is_sound = take_slot(bytes, message.slot);
+  for (int32_t before = -1, chunk = 0; is_sound && !bytes.empty(); before = chunk) {
+    is_sound = take(bytes, chunk) && chunk > before;
+    message.have.push_back(chunk);
   }
-  message.time.slot = slot;
+  if (!is_sound) return Corrupt("not a message that wants a slot");
   return message;
 }
 

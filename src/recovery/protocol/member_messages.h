@@ -21,7 +21,8 @@ enum class MessageKind : uint32_t {
   kWake,          // to oneself: look around; empty
   kChunk,         // a chunk of a snapshot: Chunk::block()
   kAcknowledge,   // SlotMessage: all chunks of that slot have come and are sound
-  kWantSlot,      // SlotMessage: send me the chunks of that slot
+  kWantSlot,      // WantedSlot: send me the chunks of that slot that I do not have
+  kOffer,         // SlotMessage: of my own; acknowledge it or want it
   kCannot,        // SlotMessage: I have no usable copy of that slot
   kWantRecords,   // Commit: send me all records from that commit on
   kRecords,       // Records
@@ -39,6 +40,13 @@ struct SlotMessage {
 };
 MessageBytes encode(const SlotMessage& message);
 absl::StatusOr<SlotMessage> decode_slot_message(std::span<const std::byte> bytes);
+
+struct WantedSlot {
+  SlotMessage slot;
+  std::vector<int32_t> have;  // numbers of chunks, ascending
+};
+MessageBytes encode(const WantedSlot& message);
+absl::StatusOr<WantedSlot> decode_wanted_slot(std::span<const std::byte> bytes);
 
 MessageBytes encode(Commit commit);
 absl::StatusOr<Commit> decode_commit_message(std::span<const std::byte> bytes);

@@ -13,6 +13,11 @@ TEST(MemberMessagesTest, ComeBackAsTheyWere) {
   ASSERT_TRUE(slot.ok());
   EXPECT_EQ(slot->owner, Rank(3));
   EXPECT_EQ(slot->time, (SlotTime{Step(40), 2}));
+  const auto wanted = decode_wanted_slot(encode(WantedSlot{*slot, {0, 2, 7}}));
+  ASSERT_TRUE(wanted.ok());
+  EXPECT_EQ(wanted->slot.time, slot->time);
+  EXPECT_EQ(wanted->have, (std::vector<int32_t>{0, 2, 7}));
+  EXPECT_FALSE(decode_wanted_slot(encode(WantedSlot{*slot, {2, 2}})).ok());
   EXPECT_EQ(*decode_commit_message(encode(Commit(77))), Commit(77));
   const Records records = {{Commit(4), {std::byte{1}, std::byte{2}}}, {Commit(5), {}}};
   EXPECT_EQ(*decode_records_message(encode(records)), records);
@@ -59,6 +64,7 @@ TEST(MemberMessagesTest, DecodersSurviveAnything) {
   chunk.seal();
   const std::vector<MessageBytes> seeds = {
       encode(SlotMessage{Rank(3), {Step(40), 2}}),
+      encode(WantedSlot{{Rank(3), {Step(40), 2}}, {0, 1, 5}}),
       encode(Commit(7)),
       encode(Records{{Commit(4), {std::byte{1}}}}),
       encode_audit({Commit(9), BoundaryDirection::kGradient, MicroBatch(3)}, {5, 6}),
@@ -71,6 +77,9 @@ TEST(MemberMessagesTest, DecodersSurviveAnything) {
     if (draw() % 3 == 0) bytes.resize(draw() % 160);
     if (const auto slot = decode_slot_message(bytes); slot.ok()) {
       EXPECT_EQ(encode(*slot), bytes);
+    }
+    if (const auto wanted = decode_wanted_slot(bytes); wanted.ok()) {
+      EXPECT_EQ(encode(*wanted), bytes);
     }
     if (const auto commit = decode_commit_message(bytes); commit.ok()) {
       EXPECT_EQ(encode(*commit), bytes);

@@ -1,5 +1,6 @@
 #include "recovery/protocol/message_sender.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace evermoe {
@@ -17,13 +18,22 @@ void MessageSender::send(Rank to, View view, MessageKind kind, MessageBytes byte
 
 void MessageSender::send(Rank to, View view, MessageKind kind, std::span<const std::byte> bytes,
                          std::shared_ptr<const void> owner) {
+  if (!bytes.empty() && is_on_its_way(to, view, bytes.data())) return;
   // Started outside the lock: another thread of this process may run meanwhile.
   Sending sending{
-      view, transport_.start_send(to, Tag{view, kServiceGroup, static_cast<uint32_t>(kind)}, bytes),
+      to, view, bytes.data(),
+      transport_.start_send(to, Tag{view, kServiceGroup, static_cast<uint32_t>(kind)}, bytes),
       std::move(owner)};
   if (transport_.done(*sending.operation)) return finish(std::move(sending));
   const MutexLock lock(mutex_);
   sending_.push_back(std::move(sending));
+}
+
+bool MessageSender::is_on_its_way(Rank to, View view, const std::byte* bytes) const {
+  const MutexLock lock(mutex_);
+  return std::any_of(sending_.begin(), sending_.end(), [&](const Sending& sending) {
+    return sending.to == to && sending.view == view && sending.bytes == bytes;
+  });
 }
 
 void MessageSender::finish(Sending sending) {

@@ -23,7 +23,8 @@ class MessageSender {
   ~MessageSender();
 
   void send(Rank to, View view, MessageKind kind, MessageBytes bytes);
-  // The same for bytes that `owner` keeps alive.
+  // The same for bytes that `owner` keeps alive. Nothing happens while these very bytes are on
+  // their way to that rank in that view.
   void send(Rank to, View view, MessageKind kind, std::span<const std::byte> bytes,
             std::shared_ptr<const void> owner);
   // Wakes this process's own service thread.
@@ -34,15 +35,18 @@ class MessageSender {
 
  private:
   struct Sending {
+    Rank to;
     View view;
+    const std::byte* bytes;
     std::unique_ptr<TransportOperation> operation;
     std::shared_ptr<const void> owner;
   };
+  bool is_on_its_way(Rank to, View view, const std::byte* bytes) const;
   void finish(Sending sending);
 
   Transport& transport_;
   const OnFailure on_failure_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::list<Sending> sending_ ABSL_GUARDED_BY(mutex_);
 };
 

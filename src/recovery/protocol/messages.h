@@ -73,7 +73,14 @@ struct Trouble {
 
 // The progress of a recovery, for its timeline.
 struct Milestone {
-  enum class Kind : uint8_t { kOpened, kRestored, kCaughtUp, kVerified, kStepAgain };
+  enum class Kind : uint8_t {
+    kOpened,
+    kRestored,
+    kCaughtUp,
+    kVerified,
+    kStepAgain,
+    kFetching,  // parts of a window have come, and more are to come
+  };
   View view;
   Rank rank;
   Kind kind = Kind::kOpened;

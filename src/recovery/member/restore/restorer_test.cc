@@ -57,7 +57,7 @@ class RestorerTest : public RankTest {
   void serve_as_peer(RankParts& rank) {
     rank.order(StopOrder{View(2)});
     rank.order(rollback_plan().plan());
-    pause(absl::Seconds(5));
+    pause(bytes_per_second_ == 0 ? absl::Seconds(5) : absl::Minutes(2));
   }
   // Slot after slot with the steps between them, then the steps that the job has made since.
   static void catch_up(RankParts& rank, int64_t to) {
@@ -128,6 +128,28 @@ TEST_F(RestorerTest, WhatIsLostComesFromTheHolder) {
     catch_up(rank, 5);
     EXPECT_EQ(rank.trainer.masters, before);
   });
+}
+
+// Copies go out and come back over lines on which a slot takes several times as long as members
+// wait before they ask again. Asking again must not send again what is on its way or has come.
+TEST_F(RestorerTest, OverASlowLineEverythingTravelsOnce) {
+  int64_t bytes_of_fast = 0;
+  for (const double speed : {0.0, 700.0, 200.0}) {
+    bytes_per_second_ = speed;
+    int64_t bytes = 0;
+    run_after_training([&](RankParts& rank) {
+      const std::vector<int64_t> before = rank.trainer.masters;
+      ASSERT_TRUE(rank.begin(rollback_plan()).ok());
+      rank.memory.store.clear();
+      ASSERT_TRUE(rank.restorer.roll_back(rollback_plan().plan()).ok());
+      bytes = bytes_sent();
+      catch_up(rank, 5);
+      EXPECT_EQ(rank.trainer.masters, before);
+    });
+    if (speed == 0) bytes_of_fast = bytes;
+    EXPECT_GT(bytes, 0);
+    EXPECT_LE(bytes, bytes_of_fast + bytes_of_fast / 4) << speed << " bytes/s";
+  }
 }
 
 TEST_F(RestorerTest, ADamagedSlotOfItsOwnIsFetched) {

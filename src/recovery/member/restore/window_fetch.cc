@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "recovery/protocol/repeats.h"
 
 namespace evermoe {
 
@@ -68,16 +69,34 @@ absl::Status WindowFetch::fetch_slot(SlotTime time, Progress& progress) {
   return absl::OkStatus();
 }
 
+// Numbers of the chunks that are here.
+std::vector<int32_t> WindowFetch::arrived(SlotTime time) const {
+  std::vector<int32_t> numbers;
+  for (const Chunk& chunk : in_.store.chunks(in_.rank, time))
+    numbers.push_back(chunk.header().chunk);
+  return numbers;
+}
+
+// Whoever asks again gets what is missing. While chunks come, however slowly, nothing stands still.
 absl::StatusOr<bool> WindowFetch::ask(Rank source, View view, SlotTime time) {
   in_.refused.clear();
-  bool answered = false;
-  while (!in_.store.has_slot(in_.rank, time) && in_.views.newest_view() == view) {
-    if (!answered)
-      in_.sender.send(source, view, MessageKind::kWantSlot, encode(SlotMessage{in_.rank, time}));
-    ASSIGN_OR_RETURN(answered, in_.views.wait_signal());
-    if (!in_.refused.is(time)) continue;
-    in_.counts.add_one(&MemberWork::copies_refused);
-    return true;
+  Repeats repeats;
+  std::vector<int32_t> have = arrived(time);
+  for (bool asks = true; !in_.store.has_slot(in_.rank, time) && in_.views.newest_view() == view;) {
+    if (asks)
+      in_.sender.send(source, view, MessageKind::kWantSlot,
+                      encode(WantedSlot{{in_.rank, time}, have}));
+    ASSIGN_OR_RETURN(const bool signalled, in_.views.wait_signal());
+    if (in_.refused.is(time)) {
+      in_.counts.add_one(&MemberWork::copies_refused);
+      return true;
+    }
+    if (std::vector<int32_t> now = arrived(time); now.size() > have.size()) {
+      have = std::move(now);
+      repeats.on_arrival();
+      in_.control.send(Milestone{view, in_.rank, Milestone::Kind::kFetching, 0, {}});
+    }
+    asks = !signalled && repeats.is_due();
   }
   return false;
 }

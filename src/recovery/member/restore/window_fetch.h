@@ -50,6 +50,7 @@ class WindowFetch {
     MessageSender& sender;
     MemberViews& views;
     TroubleReporter& troubles;
+    ControlLink& control;
     RefusedSlot& refused;
     WorkCounts& counts;
   };
@@ -80,6 +81,7 @@ class WindowFetch {
   absl::Status fetch_slot(SlotTime time, Progress& progress);
   // True if the source refused.
   absl::StatusOr<bool> ask(Rank source, View view, SlotTime time);
+  std::vector<int32_t> arrived(SlotTime time) const;
 
   const Dependencies in_;
 };

@@ -130,9 +130,9 @@ TEST_F(MemberServiceTest, WhoAsksGetsTheCopyOrIsRefused) {
     }
     ASSERT_TRUE(rank.enter(plan(1)).ok());
     if (rank.rank() == Rank(1))
-      send(rank, MessageKind::kWantSlot, encode(SlotMessage{Rank(1), {Step(0), 0}}));
+      send(rank, MessageKind::kWantSlot, encode(WantedSlot{{Rank(1), {Step(0), 0}}, {}}));
     if (rank.rank() == Rank(1))
-      send(rank, MessageKind::kWantSlot, encode(SlotMessage{Rank(1), {Step(5), 0}}));
+      send(rank, MessageKind::kWantSlot, encode(WantedSlot{{Rank(1), {Step(5), 0}}, {}}));
     pause(kMoment);
     if (rank.rank() == Rank(0)) return pause(kMoment);
     EXPECT_TRUE(rank.memory.store.has_slot(Rank(1), {Step(0), 0}));

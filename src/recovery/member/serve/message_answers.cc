@@ -16,6 +16,7 @@ absl::Status MessageAnswers::on_message(ServiceMessage message, View view) {
     case MessageKind::kWake: return absl::OkStatus();
     case MessageKind::kChunk: return on_chunk(std::move(message), view);
     case MessageKind::kAcknowledge: return on_acknowledged(message);
+    case MessageKind::kOffer: return on_offer(message, view);
     case MessageKind::kWantSlot: return on_want_slot(message, view);
     case MessageKind::kCannot: return on_refused(message);
     case MessageKind::kWantRecords: return on_want_records(message, view);
@@ -57,23 +58,47 @@ absl::Status MessageAnswers::on_damaged_chunk(Rank from, View view, Rank owner, 
     in_.refused.set({owner, time});
     in_.wake_training.raise();
   } else {
-    in_.sender.send(from, view, MessageKind::kWantSlot, encode(SlotMessage{owner, time}));
+    want(from, view, {owner, time});
   }
   return absl::OkStatus();
 }
 
+absl::Status MessageAnswers::on_offer(const ServiceMessage& message, View view) {
+  ASSIGN_OR_RETURN(const SlotMessage offered, decode_slot_message(message.span()));
+  if (offered.owner != message.from) return Corrupt("an offer of another one's snapshots");
+  if (in_.memory.store.has_slot(offered.owner, offered.time)) {
+    in_.sender.send(message.from, view, MessageKind::kAcknowledge, encode(offered));
+  } else {
+    want(message.from, view, offered);
+  }
+  return absl::OkStatus();
+}
+
+// What is missing of the slot.
+void MessageAnswers::want(Rank from, View view, const SlotMessage& slot) {
+  WantedSlot wanted{slot, {}};
+  for (const Chunk& chunk : in_.memory.store.chunks(slot.owner, slot.time))
+    wanted.have.push_back(chunk.header().chunk);
+  in_.sender.send(from, view, MessageKind::kWantSlot, encode(wanted));
+}
+
+// Of this rank's own snapshots what has been captured so far: the rest follows by itself.
 absl::Status MessageAnswers::on_want_slot(const ServiceMessage& message, View view) {
-  ASSIGN_OR_RETURN(const SlotMessage wanted, decode_slot_message(message.span()));
-  const std::vector<Chunk> chunks = in_.memory.store.slot(wanted.owner, wanted.time);
+  ASSIGN_OR_RETURN(const WantedSlot wanted, decode_wanted_slot(message.span()));
+  const auto& [owner, time] = wanted.slot;
+  const std::vector<Chunk> chunks =
+      owner == in_.rank ? in_.memory.store.chunks(owner, time) : in_.memory.store.slot(owner, time);
   const bool usable =
       !chunks.empty() && std::all_of(chunks.begin(), chunks.end(),
                                      [](const Chunk& chunk) { return chunk.verify().ok(); });
   if (!usable) {
-    in_.sender.send(message.from, view, MessageKind::kCannot, encode(wanted));
+    in_.sender.send(message.from, view, MessageKind::kCannot, encode(wanted.slot));
     return absl::OkStatus();
   }
-  for (const Chunk& chunk : chunks)
-    in_.sender.send(message.from, view, MessageKind::kChunk, chunk.block(), chunk.owner());
+  for (const Chunk& chunk : chunks) {
+    if (!std::ranges::binary_search(wanted.have, chunk.header().chunk))
+      in_.sender.send(message.from, view, MessageKind::kChunk, chunk.block(), chunk.owner());
+  }
   return absl::OkStatus();
 }
 
@@ -85,6 +110,7 @@ absl::Status MessageAnswers::on_acknowledged(const ServiceMessage& message) {
 
 absl::Status MessageAnswers::on_refused(const ServiceMessage& message) {
   ASSIGN_OR_RETURN(const SlotMessage slot, decode_slot_message(message.span()));
+  if (slot.owner != in_.rank) return absl::OkStatus();
   in_.refused.set(slot);
   in_.wake_training.raise();
   return absl::OkStatus();

@@ -36,7 +36,9 @@ class MessageAnswers {
  private:
   absl::Status on_chunk(ServiceMessage message, View view);
   absl::Status on_damaged_chunk(Rank from, View view, Rank owner, SlotTime time);
+  absl::Status on_offer(const ServiceMessage& message, View view);
   absl::Status on_want_slot(const ServiceMessage& message, View view);
+  void want(Rank from, View view, const SlotMessage& slot);
   absl::Status on_acknowledged(const ServiceMessage& message);
   absl::Status on_refused(const ServiceMessage& message);
   absl::Status on_want_records(const ServiceMessage& message, View view);

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/fault_point.h"
+#include "recovery/protocol/repeats.h"
 
 namespace evermoe {
 namespace {
@@ -65,6 +66,7 @@ absl::Status SnapshotCopies::wait_read(int operator_index) {
 
 absl::Status SnapshotCopies::wait_settled() {
   const absl::Duration began = in_.clock.now();
+  Repeats repeats;
   while (true) {
     {
       const MutexLock lock(mutex_);
@@ -77,10 +79,11 @@ absl::Status SnapshotCopies::wait_settled() {
     }
     RETURN_IF_ERROR(in_.views.pass().status());
     ASSIGN_OR_RETURN(const bool moved, in_.views.wait_signal());
-    if (moved) continue;
+    if (moved) repeats.on_arrival();
+    if (moved || !repeats.is_due()) continue;
     {
       const MutexLock lock(mutex_);
-      must_send_again_ = true;
+      offer_ = std::max(offer_, Offer::kWhenSent);
     }
     in_.sender.wake_service();
   }
@@ -117,12 +120,13 @@ void SnapshotCopies::suspend() {
 
 absl::Duration SnapshotCopies::work() {
   const size_t in_flight = in_.sender.reap();
-  bool sends_again = false;
+  Offer offer;
   {
     const MutexLock lock(mutex_);
-    sends_again = must_send_again_;
+    offer = offer_;
   }
-  if (sends_again) send_again();
+  const bool is_all_sent = outgoing_.empty() && in_flight == 0;
+  if (offer == Offer::kNow || (offer == Offer::kWhenSent && is_all_sent)) offer_missing();
   if (in_flight < static_cast<size_t>(options_.chunks_in_flight_max) && !send_chunk())
     capture_chunk();
   const MutexLock lock(mutex_);
@@ -204,26 +208,26 @@ bool SnapshotCopies::send_chunk() {
   return true;
 }
 
-// Every chunk that a holder has not acknowledged, also those of a capture under way.
-void SnapshotCopies::send_again() {
+// Every slot that a holder has not acknowledged, also the one of a capture under way.
+void SnapshotCopies::offer_missing() {
   std::vector<CopyLedger::MissingCopy> missing;
+  View view;
   {
     const MutexLock lock(mutex_);
-    must_send_again_ = false;
+    offer_ = Offer::kNothing;
+    view = view_;
     missing = ledger_.missing(capture_ ? std::optional(capture_->time) : std::nullopt);
   }
   outgoing_.clear();
-  for (const auto& [holder, time] : missing) {
-    for (Chunk& chunk : in_.store.chunks(in_.rank, time))
-      outgoing_.push_back({holder, time, std::move(chunk)});
-  }
+  for (const auto& [holder, time] : missing)
+    in_.sender.send(holder, view, MessageKind::kOffer, encode(SlotMessage{in_.rank, time}));
 }
 
 void SnapshotCopies::set_holders(View view, const std::vector<Rank>& holders,
                                  const std::vector<PeerAddress>& table) {
   const MutexLock lock(mutex_);
   view_ = view;
-  must_send_again_ = true;  // what was under way in the old view is dropped by its receivers
+  offer_ = Offer::kNow;  // what was under way in the old view is dropped by its receivers
   ledger_.set_holders(holders, table);
 }
 
@@ -231,7 +235,7 @@ void SnapshotCopies::adopt(Step window, int slots, const std::vector<Rank>& sour
   {
     const MutexLock lock(mutex_);
     ledger_.adopt(window, slots, sources);
-    must_send_again_ = true;
+    offer_ = Offer::kNow;
   }
   in_.sender.wake_service();
 }

@@ -72,7 +72,7 @@ class SnapshotCopies {
   void suspend();
   // Does what there is to do, for about one chunk. Returns when to be called again at the latest.
   absl::Duration work();
-  // A new view: who keeps this rank's copies now. They are sent what they have not acknowledged.
+  // A new view: who keeps this rank's copies now. They are offered what they have not acknowledged.
   void set_holders(View view, const std::vector<Rank>& holders,
                    const std::vector<PeerAddress>& table);
   void on_acknowledged(Rank holder, SlotTime time);
@@ -99,6 +99,13 @@ class SnapshotCopies {
     Chunk chunk;
   };
 
+  // What holders have not acknowledged is offered to them: they say what they lack.
+  enum class Offer {
+    kNothing,
+    kWhenSent,  // once everything that was captured has been sent
+    kNow,
+  };
+
   bool is_reading(int operator_index) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The chunk that the trainer is to be asked for now, if any.
   std::optional<ChunkHeader> next_chunk();
@@ -106,7 +113,7 @@ class SnapshotCopies {
   void on_read(const ChunkHeader& header);
   void capture_chunk();
   bool send_chunk();
-  void send_again();
+  void offer_missing();
 
   const Dependencies in_;
   const SnapshotCopiesOptions options_;
@@ -115,7 +122,7 @@ class SnapshotCopies {
   // The service thread is inside the trainer's capture().
   bool reads_now_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_urgent_ ABSL_GUARDED_BY(mutex_) = false;  // the optimizer waits
-  bool must_send_again_ ABSL_GUARDED_BY(mutex_) = false;
+  Offer offer_ ABSL_GUARDED_BY(mutex_) = Offer::kNothing;
   bool is_suspended_ ABSL_GUARDED_BY(mutex_) = false;
   CopyLedger ledger_ ABSL_GUARDED_BY(mutex_);
   View view_ ABSL_GUARDED_BY(mutex_);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "recovery/protocol/repeats.h"
 
 namespace evermoe {
 
@@ -112,11 +113,12 @@ absl::Status BoundaryExchange::pull(const Plan& plan, Rank from, const BoundaryN
                                     std::span<std::byte> into) {
   CHECK(take_expected(plan.view, name, into) == nullptr)
       << to_string(name) << " is pulled in the view in which it was expected";
-  bool answered = false;
-  while (!take_arrived(name, into)) {
-    if (!answered)
+  Repeats repeats;
+  for (bool asks = true; !take_arrived(name, into);) {
+    if (asks)
       in_.sender.send(from, plan.view, MessageKind::kWantBoundary, encode(NamedBoundary{name, {}}));
-    ASSIGN_OR_RETURN(answered, in_.views.wait_signal());
+    ASSIGN_OR_RETURN(const bool signalled, in_.views.wait_signal());
+    asks = !signalled && repeats.is_due();
     if (in_.views.newest_view() != plan.view)
       return Cancelled(absl::StrCat("view ", plan.view.value, " is over"));
   }

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/fault_point.h"
+#include "recovery/protocol/repeats.h"
 
 namespace evermoe {
 namespace {
@@ -98,11 +99,12 @@ absl::Status CommitAgreement::fetch(Commit first, Commit last) {
   View after;
   while (in_.records.newest() < last) {
     ASSIGN_OR_RETURN(const PlanPointer plan, in_.views.pass(after));
-    bool answered = false;
-    while (in_.records.newest() < last && in_.views.newest_view() == plan->view) {
-      if (!answered)
+    Repeats repeats;
+    for (bool asks = true; in_.records.newest() < last && in_.views.newest_view() == plan->view;) {
+      if (asks)
         in_.sender.send(plan->record_source, plan->view, MessageKind::kWantRecords, encode(first));
-      ASSIGN_OR_RETURN(answered, in_.views.wait_signal());
+      ASSIGN_OR_RETURN(const bool signalled, in_.views.wait_signal());
+      asks = !signalled && repeats.is_due();
     }
     after = plan->view;
   }
