@@ -42,6 +42,7 @@ struct RankParts {
                 .store = memory.store,
                 .sender = sender,
                 .views = views,
+                .control = told,
                 .wake_training = wake,
                 .clock = clock},
                {.chunk_bytes_max = 16}),

@@ -68,8 +68,9 @@ SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& 
   shape.network.time_max = absl::Minutes(3);
   shape.network.switch_at_every_call = draws.one_in(2);
   shape.ends_lost_nodes = !draws.one_in(3);
-  // So slow that a window takes longer than members wait before they ask again.
-  if (draws.one_in(5)) shape.network.bytes_per_second = draws.one_in(2) ? 3e4 : 1e4;
+  // So slow that a window takes longer than members wait before they ask again, and a step with its
+  // copies almost as long as the controller allows.
+  if (draws.one_in(5)) shape.network.bytes_per_second = 3e4;
   return shape;
 }
 

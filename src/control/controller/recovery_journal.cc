@@ -63,7 +63,7 @@ std::optional<std::string> RecoveryJournal::on_milestone(absl::Duration now,
   record->recomputed_steps = std::max(record->recomputed_steps, milestone.recomputed_steps);
   switch (milestone.kind) {
     case Milestone::Kind::kOpened:
-    case Milestone::Kind::kFetching: return std::nullopt;
+    case Milestone::Kind::kCopying: return std::nullopt;
     case Milestone::Kind::kRestored:
       record->restored = now;
       for (const std::string& source : milestone.sources)

@@ -55,6 +55,7 @@ SnapshotCopies::Dependencies Member::copies_parts(StageTrainer& trainer, Clock& 
           .store = memory_.store,
           .sender = sender_,
           .views = views_,
+          .control = control_,
           .wake_training = wake_training_,
           .clock = clock};
 }

@@ -21,7 +21,10 @@ void MessageSender::send(Rank to, View view, MessageKind kind, std::span<const s
   if (!bytes.empty() && is_on_its_way(to, view, bytes.data())) return;
   // Started outside the lock: another thread of this process may run meanwhile.
   Sending sending{
-      to, view, bytes.data(),
+      to,
+      view,
+      kind,
+      bytes.data(),
       transport_.start_send(to, Tag{view, kServiceGroup, static_cast<uint32_t>(kind)}, bytes),
       std::move(owner)};
   if (transport_.done(*sending.operation)) return finish(std::move(sending));
@@ -38,6 +41,7 @@ bool MessageSender::is_on_its_way(Rank to, View view, const std::byte* bytes) co
 
 void MessageSender::finish(Sending sending) {
   const absl::Status status = transport_.wait(std::move(sending.operation), absl::ZeroDuration());
+  if (status.ok() && sending.kind == MessageKind::kChunk) ++chunks_taken_;
   if (absl::IsUnavailable(status)) on_failure_(sending.view, status);
 }
 

@@ -5,6 +5,7 @@
 // its way is told to `on_failure`. Threads: any; the sending itself happens on the calling thread.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <list>
 #include <memory>
@@ -30,6 +31,9 @@ class MessageSender {
   // Wakes this process's own service thread.
   void wake_service() { send(transport_.rank(), View(0), MessageKind::kWake, {}); }
 
+  // How many chunks the receivers' side has taken so far.
+  int64_t chunks_taken() const { return chunks_taken_; }
+
   // Gives back what has been sent. Returns how many messages are still on their way.
   size_t reap();
 
@@ -37,6 +41,7 @@ class MessageSender {
   struct Sending {
     Rank to;
     View view;
+    MessageKind kind;
     const std::byte* bytes;
     std::unique_ptr<TransportOperation> operation;
     std::shared_ptr<const void> owner;
@@ -46,6 +51,7 @@ class MessageSender {
 
   Transport& transport_;
   const OnFailure on_failure_;
+  std::atomic<int64_t> chunks_taken_ = 0;
   mutable Mutex mutex_;
   std::list<Sending> sending_ ABSL_GUARDED_BY(mutex_);
 };

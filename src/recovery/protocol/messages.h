@@ -79,7 +79,7 @@ struct Milestone {
     kCaughtUp,
     kVerified,
     kStepAgain,
-    kFetching,  // parts of a window have come, and more are to come
+    kCopying,  // parts of snapshots have come or gone, and more are on their way
   };
   View view;
   Rank rank;

@@ -94,7 +94,7 @@ absl::StatusOr<bool> WindowFetch::ask(Rank source, View view, SlotTime time) {
     if (std::vector<int32_t> now = arrived(time); now.size() > have.size()) {
       have = std::move(now);
       repeats.on_arrival();
-      in_.control.send(Milestone{view, in_.rank, Milestone::Kind::kFetching, 0, {}});
+      in_.control.send(Milestone{view, in_.rank, Milestone::Kind::kCopying, 0, {}});
     }
     asks = !signalled && repeats.is_due();
   }

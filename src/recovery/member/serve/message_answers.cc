@@ -86,8 +86,9 @@ void MessageAnswers::want(Rank from, View view, const SlotMessage& slot) {
 absl::Status MessageAnswers::on_want_slot(const ServiceMessage& message, View view) {
   ASSIGN_OR_RETURN(const WantedSlot wanted, decode_wanted_slot(message.span()));
   const auto& [owner, time] = wanted.slot;
-  const std::vector<Chunk> chunks =
-      owner == in_.rank ? in_.memory.store.chunks(owner, time) : in_.memory.store.slot(owner, time);
+  const bool is_own = owner == in_.rank;
+  std::vector<Chunk> chunks =
+      is_own ? in_.memory.store.chunks(owner, time) : in_.memory.store.slot(owner, time);
   const bool usable =
       !chunks.empty() && std::all_of(chunks.begin(), chunks.end(),
                                      [](const Chunk& chunk) { return chunk.verify().ok(); });
@@ -95,10 +96,15 @@ absl::Status MessageAnswers::on_want_slot(const ServiceMessage& message, View vi
     in_.sender.send(message.from, view, MessageKind::kCannot, encode(wanted.slot));
     return absl::OkStatus();
   }
-  for (const Chunk& chunk : chunks) {
-    if (!std::ranges::binary_search(wanted.have, chunk.header().chunk))
-      in_.sender.send(message.from, view, MessageKind::kChunk, chunk.block(), chunk.owner());
+  std::erase_if(chunks, [&](const Chunk& chunk) {
+    return std::ranges::binary_search(wanted.have, chunk.header().chunk);
+  });
+  if (is_own) {
+    in_.copies.send_wanted(message.from, time, std::move(chunks));
+    return absl::OkStatus();
   }
+  for (const Chunk& chunk : chunks)
+    in_.sender.send(message.from, view, MessageKind::kChunk, chunk.block(), chunk.owner());
   return absl::OkStatus();
 }
 

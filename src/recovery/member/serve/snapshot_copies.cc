@@ -67,6 +67,7 @@ absl::Status SnapshotCopies::wait_read(int operator_index) {
 absl::Status SnapshotCopies::wait_settled() {
   const absl::Duration began = in_.clock.now();
   Repeats repeats;
+  int64_t taken = in_.sender.chunks_taken();
   while (true) {
     {
       const MutexLock lock(mutex_);
@@ -79,6 +80,7 @@ absl::Status SnapshotCopies::wait_settled() {
     }
     RETURN_IF_ERROR(in_.views.pass().status());
     ASSIGN_OR_RETURN(const bool moved, in_.views.wait_signal());
+    if (!moved) tell_if_moving(taken);
     if (moved) repeats.on_arrival();
     if (moved || !repeats.is_due()) continue;
     {
@@ -87,6 +89,17 @@ absl::Status SnapshotCopies::wait_settled() {
     }
     in_.sender.wake_service();
   }
+}
+
+void SnapshotCopies::tell_if_moving(int64_t& taken) {
+  const int64_t now = in_.sender.chunks_taken();
+  if (std::exchange(taken, now) == now) return;
+  View view;
+  {
+    const MutexLock lock(mutex_);
+    view = view_;
+  }
+  in_.control.send(Milestone{view, in_.rank, Milestone::Kind::kCopying, 0, {}});
 }
 
 void SnapshotCopies::abandon() {
@@ -221,6 +234,10 @@ void SnapshotCopies::offer_missing() {
   outgoing_.clear();
   for (const auto& [holder, time] : missing)
     in_.sender.send(holder, view, MessageKind::kOffer, encode(SlotMessage{in_.rank, time}));
+}
+
+void SnapshotCopies::send_wanted(Rank holder, SlotTime time, std::vector<Chunk> chunks) {
+  for (Chunk& chunk : chunks) outgoing_.push_back({holder, time, std::move(chunk)});
 }
 
 void SnapshotCopies::set_holders(View view, const std::vector<Rank>& holders,

@@ -42,6 +42,7 @@ class SnapshotCopies {
     SnapshotStore& store;
     MessageSender& sender;
     MemberViews& views;
+    ControlLink& control;
     Signal& wake_training;
     Clock& clock;
   };
@@ -76,6 +77,9 @@ class SnapshotCopies {
   void set_holders(View view, const std::vector<Rank>& holders,
                    const std::vector<PeerAddress>& table);
   void on_acknowledged(Rank holder, SlotTime time);
+  // A holder lacks these of what it was offered. They go out at the pace of captures' chunks, so
+  // that what others wait for does not queue behind them.
+  void send_wanted(Rank holder, SlotTime time, std::vector<Chunk> chunks);
   void forget_before(Step window);
   void clear();
 
@@ -114,6 +118,8 @@ class SnapshotCopies {
   void capture_chunk();
   bool send_chunk();
   void offer_missing();
+  // While chunks go out, however slowly, nothing stands still: so many were `taken` before.
+  void tell_if_moving(int64_t& taken);
 
   const Dependencies in_;
   const SnapshotCopiesOptions options_;
