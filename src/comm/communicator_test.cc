@@ -6,7 +6,6 @@
 #include <cstring>
 #include <mutex>
 #include <numeric>
-#include <random>
 #include <thread>
 
 #include "base/error.h"

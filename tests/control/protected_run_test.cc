@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "protected_job.h"
 
 namespace evermoe {
@@ -17,6 +18,14 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+
+// For a step. Of a job that stands still the others have half of it to show that they move: one
+// second is too short where their code is instrumented and others use the cores, too.
+#ifdef __SANITIZE_THREAD__
+constexpr int kDeadlineSeconds = 10;
+#else
+constexpr int kDeadlineSeconds = 2;
+#endif
 
 TEST(ProtectedRun, AnUndisturbedJobFinishes) {
   ProtectedJob job;
@@ -126,7 +135,7 @@ TEST(ProtectedRun, AStoppedWorkerIsKilledAndReplaced) {
 TEST(ProtectedRun, AWorkerThatHangsIsFoundByThePaceOfTheJob) {
   ProtectedJob job;
   job.script("0 3 31 stall");
-  job.set("run.deadline_seconds=2");
+  job.set(absl::StrCat("run.deadline_seconds=", kDeadlineSeconds));
   const RunOutcome outcome = job.run();
   ASSERT_EQ(outcome.status, RunStatus::kFinished) << outcome.reason << "\n" << job.said();
   EXPECT_EQ(job.digest(), digest_of_undisturbed()) << job.said();

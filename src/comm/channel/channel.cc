@@ -75,13 +75,13 @@ void Channel::exchange_with_self(PendingOperation& operation) {
 void Channel::send_to_self(PendingOperation& send) {
   if (service_messages_) {
     ServiceMessage service_message = service_messages_->expect(rank_, send.tag, send.source.size());
-    std::ranges::copy(send.source, service_message.bytes.get());
+    std::copy(send.source.begin(), send.source.end(), service_message.bytes.get());
     service_messages_->put(std::move(service_message));
   } else if (PendingOperation* const receive = from_self_.match(send.tag); receive != nullptr) {
     deliver(send.source, *receive);
   } else {
     auto message = std::make_unique<KeptMessage>(send.tag, send.source.size());
-    std::ranges::copy(send.source, message->bytes.get());
+    std::copy(send.source.begin(), send.source.end(), message->bytes.get());
     from_self_.keep(std::move(message));
   }
 }

@@ -16,7 +16,7 @@ UcxBytes UcxBytes::to_send(std::span<const std::byte> source, const UcxMessageEn
 UcxBytes UcxBytes::to_send_copy(std::span<const std::byte> source, const UcxMessageEnd& end) {
   UcxBytes bytes(source.size(), end);
   bytes.own_memory_.reset(new std::byte[source.size()]);
-  std::ranges::copy(source, bytes.own_memory_.get());
+  std::copy(source.begin(), source.end(), bytes.own_memory_.get());
   bytes.source_ = bytes.own_memory_.get();
   return bytes;
 }

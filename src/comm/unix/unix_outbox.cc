@@ -63,7 +63,9 @@ void UnixOutbox::detach_front(PendingOperation* send) {
   orphan_bytes_.reset(new std::byte[send->source.size()]);
   // What has been written is not needed again: memory that nobody touches costs nothing.
   const size_t payload_done = send->written - std::min(send->written, kFrameHeaderBytes);
-  std::ranges::copy(send->source.subspan(payload_done), orphan_bytes_.get() + payload_done);
+  // Not std::ranges::copy: GCC 12 copies byte by byte there, 32 MiB in 20 ms instead of 8.
+  const auto left = send->source.subspan(payload_done);
+  std::copy(left.begin(), left.end(), orphan_bytes_.get() + payload_done);
   orphan_->source = {orphan_bytes_.get(), send->source.size()};
   orphan_->header = send->header;
   orphan_->written = send->written;
