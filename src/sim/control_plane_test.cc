@@ -161,6 +161,33 @@ TEST_F(ControlPlaneTest, ALostNodeComesBackAndIsASpare) {
   EXPECT_THAT(outcome.marks, testing::Not(Contains("no node was left"))) << explain(outcome);
 }
 
+// Whatever is wrong with the role and its node: elsewhere it runs.
+TEST_F(ControlPlaneTest, ARoleThatKeepsDyingOnItsNodeMovesToTheSpare) {
+  const SimulatedOutcome outcome = survives({{.kind = SimulatedFault::Kind::kDoomRole,
+                                              .rank = Rank(2),
+                                              .node = Node(2),
+                                              .time = absl::Milliseconds(60)}});
+  EXPECT_THAT(outcome.marks, Contains("spare takes over")) << explain(outcome);
+  EXPECT_THAT(outcome.story,
+              Contains(HasSubstr("worker 1.0 moves to node 4: it has ended 2 times in a row soon "
+                                 "after its start on node 2")));
+  EXPECT_LE(outcome.processes, 4 + 3) << explain(outcome);
+  EXPECT_FALSE(outcome.recoveries[0].restarted_all) << explain(outcome);
+}
+
+TEST_F(ControlPlaneTest, WithoutASpareItIsGivenUpInTheEnd) {
+  shape_.spares = 0;
+  const SimulatedOutcome outcome = run({{.kind = SimulatedFault::Kind::kDoomRole,
+                                         .rank = Rank(2),
+                                         .node = Node(2),
+                                         .time = absl::Milliseconds(60)}});
+  EXPECT_TRUE(outcome.ended) << explain(outcome);
+  EXPECT_THAT(outcome.reason, HasSubstr("restarts in a row of worker 1.0 without progress"))
+      << explain(outcome);
+  EXPECT_THAT(outcome.reason, HasSubstr("(run.restarts_max)"));
+  EXPECT_GT(outcome.duration, absl::Seconds(5)) << "it waits between starts";
+}
+
 TEST_F(ControlPlaneTest, WhenNoNodeIsLeftNodeZeroStartsAgain) {
   shape_.nodes = 1;
   shape_.spares = 0;

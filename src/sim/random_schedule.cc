@@ -83,6 +83,7 @@ SimulatedFault random_fault(Draws& draws, const SimulatedShape& shape,
   using Kind = SimulatedFault::Kind;
   std::vector<Kind> kinds(5, Kind::kKillWorker);
   if (options.with_node_kills) kinds.insert(kinds.end(), 2, Kind::kKillNode);
+  if (options.with_doomed_roles) kinds.push_back(Kind::kDoomRole);
   if (options.with_controller_kills) kinds.push_back(Kind::kKillController);
   if (options.with_stops) kinds.push_back(Kind::kStopWorker);
   kinds.push_back(Kind::kPause);

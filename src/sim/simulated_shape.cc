@@ -20,6 +20,9 @@ ControllerOptions controller_options(const SimulatedShape& shape) {
   options.step_max = absl::Milliseconds(600);
   options.load_max = absl::Milliseconds(900);
   options.probe_min = absl::Milliseconds(150);
+  options.backoff = absl::Milliseconds(10);
+  options.backoff_max = absl::Milliseconds(300);
+  options.settles_after = absl::Milliseconds(50);
   return options;
 }
 

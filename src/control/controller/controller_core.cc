@@ -18,6 +18,7 @@ ControllerCore::ControllerCore(Topology topology, ControllerOptions options, abs
       nodes_(options.silence_max / 2),
       view_(topology_, options_),
       limits_(options_),
+      restarts_(topology_.world_size(), options_),
       watch_(options_),
       journal_(topology_),
       adoption_ends_(now + options.adoption) {}
@@ -36,8 +37,10 @@ absl::Duration ControllerCore::next_deadline() const {
   absl::Duration next = is_adopting_ ? adoption_ends_ : absl::InfiniteDuration();
   next = std::min(next, roles_.next_deadline());
   if (is_open() && suspicion_) next = std::min(next, suspicion_->due());
-  if (roles_.is_any_missing() && limits_.start_at() > now_)
-    next = std::min(next, limits_.start_at());
+  for (int32_t r = 0; r < topology_.world_size(); ++r) {
+    const bool is_missing = roles_[Rank(r)].phase == Phase::kNone && !roles_[Rank(r)].released;
+    if (is_missing && start_at(Rank(r)) > now_) next = std::min(next, start_at(Rank(r)));
+  }
   return std::min(next, pace_deadline());
 }
 
@@ -146,13 +149,22 @@ void ControllerCore::start_missing() {
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
     RoleState& missing = roles_[Rank(r)];
     if (missing.phase != Phase::kNone || missing.released) continue;
-    if (missing.since != View(0) && now_ < limits_.start_at()) continue;
-    const auto node = node_for(Rank(r), roles_, nodes_, options_.nodes, now_);
+    if (missing.since != View(0) && now_ < start_at(Rank(r))) continue;
+    const auto node = node_for(Rank(r), roles_, nodes_, restarts_, options_.nodes, now_);
     if (!node) continue;  // waits for an agent
+    if (restarts_.avoids(Rank(r), missing.node) && *node != missing.node)
+      tell(absl::StrCat("worker ", name_of(Rank(r)), " moves to node ", node->value, ": it ",
+                        restarts_.reason(now_, Rank(r))));
+    restarts_.on_start(now_, Rank(r), *node);
     roles_.start(Rank(r), *node, std::max(view(), View(1)), now_ + options_.start_max);
     missing.failures_seen = limits_.failures();
     actions_.push_back(StartWorker{*node, Rank(r), missing.since});
   }
+}
+
+// The end of its back-off.
+absl::Duration ControllerCore::start_at(Rank rank) const {
+  return std::max(limits_.start_at(), restarts_.start_at(rank));
 }
 
 void ControllerCore::send_plan() {

@@ -11,7 +11,8 @@
 // during a recovery is nothing special.
 //
 // Here is what it does about each event. What it knows, and the rules by which it judges, are
-// classes of their own: roles (role_table.h), nodes and where roles are started (role_placement.h),
+// classes of their own: roles (role_table.h), nodes and where roles are started (role_placement.h,
+// role_restarts.h),
 // the view and its plan (job_view.h), progress and limits (loss_limits.h), whether the job moves
 // (standstill_watch.h), who is suspected (suspicion.h), and the story (recovery_journal.h).
 #pragma once
@@ -26,6 +27,7 @@
 #include "control/controller/loss_limits.h"
 #include "control/controller/recovery_journal.h"
 #include "control/controller/role_placement.h"
+#include "control/controller/role_restarts.h"
 #include "control/controller/role_table.h"
 #include "control/controller/standstill_watch.h"
 #include "control/controller/suspicion.h"
@@ -73,6 +75,7 @@ class ControllerCore {
   void kill_and_lose(Rank rank, const std::string& why, const std::string& how,
                      bool is_same_loss = false);
   void note_loss(Rank rank, const std::string& how);
+  bool may_start_again(Rank rank, const std::string& how);
   void count_failure(const std::string& how);
   void lose_the_absent();
   void note_unseen_losses(const Plan& plan);
@@ -89,6 +92,7 @@ class ControllerCore {
   bool end_adoption();
   void open_next_view(const std::string& why);
   void start_missing();
+  absl::Duration start_at(Rank rank) const;
   void send_plan();
   bool may_send(const Plan& plan);
   void release_if_finished();
@@ -109,6 +113,7 @@ class ControllerCore {
   JobView view_;
   JobProgress progress_;
   LossLimits limits_;
+  RoleRestarts restarts_;
   StandstillWatch watch_;
   RecoveryJournal journal_;
   std::optional<Suspicion> suspicion_;

@@ -88,6 +88,7 @@ void ControllerCore::lose(Rank rank, const std::string& how, bool is_same_loss) 
   // than a probe.
   watch_.end_probe();
   note_loss(rank, how);
+  if (!may_start_again(rank, how)) return;
   if (!is_same_loss && limits_.count_loss()) {
     return end(false, absl::StrCat(limits_.losses(), " losses without any progress; the last: ",
                                    name_of(rank), ": ", how));
@@ -98,6 +99,22 @@ void ControllerCore::lose(Rank rank, const std::string& how, bool is_same_loss) 
     if (has_ended_) return;
   }
   if (is_open()) open_next_view(absl::StrCat("role ", name_of(rank), " is lost"));
+}
+
+// False: the job has ended instead.
+bool ControllerCore::may_start_again(Rank rank, const std::string& how) {
+  restarts_.on_loss(now_, rank, /*with_node=*/!nodes_.is_up(roles_[rank].node));
+  const int restarts = restarts_.losses(rank) - 1;
+  if (options_.is_protected && restarts >= options_.restarts_max) {
+    end(false, absl::StrCat("given up after ", restarts, " restarts in a row of worker ",
+                            name_of(rank), " without progress beyond step ",
+                            step_of(std::max(progress_.furthest(), Commit(0))).value,
+                            " (run.restarts_max); the last failure: ", how));
+    return false;
+  }
+  if (const std::string reason = restarts_.reason(now_, rank); !reason.empty())
+    tell(absl::StrCat("worker ", name_of(rank), " ", reason));
+  return true;
 }
 
 // Of an unprotected job: all will start again.
@@ -181,7 +198,10 @@ void ControllerCore::hear(const Milestone& milestone) {
 void ControllerCore::hear(const Progress& progress) {
   if (progress_.is_old(progress)) return;
   const bool is_new = progress.newest > progress_.furthest();
-  if (progress_.on_commit(progress.newest)) limits_.on_progress();
+  if (progress_.on_commit(progress.newest)) {
+    limits_.on_progress();
+    restarts_.on_progress();
+  }
   if (!is_open() || progress.view != view()) return;
   if (progress.newest == verdict_commit(step_of(progress.newest))) {
     watch_.on_commit(now_);

@@ -130,9 +130,14 @@ struct ControllerOptions {
   // So many restarts in a row without progress (a step that was never committed before, or a newer
   // checkpoint) are allowed; before the n-th one the job waits backoff * 2^(n-1), at most
   // backoff_max.
+  // With protection so many of one role are.
   int restarts_max = 50;
   absl::Duration backoff = absl::ZeroDuration();
   absl::Duration backoff_max = absl::Seconds(30);
+  // A role that ends sooner than so after it was replaced, or before the job has made any progress,
+  // may be in the wrong place (role_restarts.h). It waits, too: backoff * 2^(n-2) after its n-th
+  // such end.
+  absl::Duration settles_after = absl::Seconds(10);
   // What is not a step (the first one, an evaluation, a checkpoint, the end) may take `patience`
   // times as long as a step before the job counts as standing still.
   int patience = 1;
