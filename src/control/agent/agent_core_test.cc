@@ -198,5 +198,25 @@ TEST(AgentCore, LastWordsAreToldOfWhoFailedByItself) {
             "ended 7 (ended before its work was done: done)");
 }
 
+// ---- terms
+
+// It woke up after its run had been replaced.
+TEST(AgentCore, AControllerOfAnOlderRunIsNotListenedTo) {
+  TestAgent agent = ready_agent();
+  agent.broken().wait(0.1).welcome(0, 3).did();
+  agent.runs(5, 0).did();
+  agent.broken().wait(0.1).did();
+  EXPECT_EQ(agent.welcome(1, 2).start(6, 0).order(5, 0).did(), "") << "it stays away from it";
+  agent.wait(0.1).did();
+  EXPECT_EQ(agent.welcome(1, 3).joins(5, 0).did(), "started 5, welcome 1 to 5, joined 5, ready");
+}
+
+// They would save in the name of a run that is over.
+TEST(AgentCore, WorkersOfAFormerRunAreEnded) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).broken().wait(0.1).did();
+  EXPECT_EQ(agent.welcome(7, 2).did(), "kill 5, ready");
+}
+
 }  // namespace
 }  // namespace evermoe

@@ -61,6 +61,7 @@ class ControllerCore {
   void handle(const WorkerEnded& event);
   void handle(const MemberSaid& event);
   void handle(const MemberAlive& event);
+  void handle(const EndWanted& event) { end(false, event.why); }
   void handle(const TimePassed&) {}
   void hear(const Report& report);
   void hear(const Trouble& trouble);

@@ -61,9 +61,12 @@ struct MemberAlive {  // a sign of life
   View since;
   View entered;  // MemberViews::entered_view()
 };
+struct EndWanted {  // of a run that may not go on
+  std::string why;
+};
 struct TimePassed {};
 using ControllerEvent = std::variant<AgentJoined, AgentLost, AgentAlive, MemberJoined, WorkerEnded,
-                                     MemberSaid, MemberAlive, TimePassed>;
+                                     MemberSaid, MemberAlive, EndWanted, TimePassed>;
 
 // ---- actions
 

@@ -153,6 +153,8 @@ absl::Status DurableState::open(Opening opening, Step pinned) {
   options.keep_every_steps = config.checkpoint.keep_every_steps;
   options.keep_best = config.checkpoint.keep_best;
   options.pinned = pinned;
+  options.term = environment_.term;
+  options.may_write = environment_.may_write;
   options.joins_others = opening == Opening::kAmong;
   ASSIGN_OR_RETURN(saver_, CheckpointSaver::open(*environment_.files, options));
   publish_requested_ = Step(-1);

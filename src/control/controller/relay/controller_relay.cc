@@ -96,7 +96,7 @@ void ControllerRelay::handle(Stream& from, const Envelope&, const AgentHello& he
   from.second.node = hello.node;
   from.second.pid = hello.pid;
   agents_[hello.node] = from.first;
-  send(from.first, Welcome{options_.life});
+  send(from.first, Welcome{options_.life, options_.term});
 }
 
 void ControllerRelay::handle(Stream& from, const Envelope&, const AgentReady&) {
@@ -128,7 +128,7 @@ void ControllerRelay::feed_ready_agents() {
 void ControllerRelay::handle(Stream& from, const Envelope&, const RunHello&) {
   if (from.second.kind != Kind::kUnknown) return refuse(from);
   from.second.kind = Kind::kRun;
-  send(from.first, Welcome{options_.life});
+  send(from.first, Welcome{options_.life, options_.term});
   for (const Rank rank : processes_.alive())
     send(from.first, RoleProcess{rank, processes_.of(rank).pid});
   tell_what_happened(from.first);
@@ -144,6 +144,12 @@ void ControllerRelay::handle(Stream& from, const Envelope&, const Drain&) {
   for (const auto& [number, peer] : peers_) {
     if (peer.is_ready) send(number, Drain{});
   }
+}
+
+// Only the run knows whether it may go on at all.
+void ControllerRelay::handle(Stream& from, const Envelope&, const EndJob& wish) {
+  if (from.second.kind != Kind::kRun) return refuse(from);
+  feed(EndWanted{wish.reason}, now_);
 }
 
 void ControllerRelay::lose_agent(const Peer& agent, const std::string& why) {

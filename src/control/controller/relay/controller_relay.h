@@ -29,6 +29,7 @@ namespace evermoe {
 
 struct RelayOptions {
   int64_t life = 0;  // how many controllers the job had before this one
+  FolderTerm term;   // of its run
   absl::Duration beat = absl::Milliseconds(500);
   // An agent that is silent for so long is lost, with all its workers. One that dies is noticed at
   // once.
@@ -89,6 +90,7 @@ class ControllerRelay {
   void handle(Stream& from, const Envelope& envelope, const WorkerReport& report);
   void handle(Stream& from, const Envelope&, const WorkerLogTail& words);
   void handle(Stream& from, const Envelope&, const Drain&);
+  void handle(Stream& from, const Envelope&, const EndJob& wish);
   void handle(Stream& from, const Envelope&, const Beat&);
   template <typename Other>
   void handle(Stream& from, const Envelope&, const Other&) {

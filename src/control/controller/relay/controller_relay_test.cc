@@ -210,5 +210,14 @@ TEST(ControllerRelay, ARunThatComesAfterTheEndHearsWhatHappenedFirst) {
   EXPECT_EQ(relay.run_attaches().did(), "run: words, run: end: no such file");
 }
 
+TEST(ControllerRelay, ARunThatMayNotGoOnEndsTheJob) {
+  TestRelay relay;
+  relay.job_runs().run_attaches().did();
+  EXPECT_THAT(relay.hears(2, EndJob{false, false, "why"}).did(), testing::StartsWith("cut 2"))
+      << "an agent has no say in it";
+  relay.hears(kRunStream, EndJob{false, false, "its term is over"});
+  EXPECT_THAT(relay.did(), testing::HasSubstr("1: end: its term is over"));
+}
+
 }  // namespace
 }  // namespace evermoe
