@@ -134,6 +134,11 @@ class MemberProcess {
     environment.may_write = [out = options_.out, term = options_.term] {
       return check_term(real_files(), out, term);
     };
+    environment.save_failed = [this](Step step, const absl::Status& why) {
+      client_.report({.kind = WorkerReport::Kind::kSaveFailed,
+                      .step = step,
+                      .text = std::string(why.message())});
+    };
     environment.divergence_file = options_.out + "/divergence.json";
     environment.training = tokens.training;
     environment.validation = tokens.validation;

@@ -28,10 +28,10 @@ namespace evermoe {
 
 class JobFolder {
  public:
-  // Creates and locks the folder, takes its next term, then writes config.toml. InvalidInput if it cannot be written, if
-  // another run holds it, or if its newest readable checkpoint is of another model or data order:
-  // names the keys that differ, and config.toml is left as it was. Topology, train.steps and the
-  // like may differ.
+  // Creates and locks the folder, takes its next term, then writes config.toml. InvalidInput if it
+  // cannot be written, if another run holds it, or if its newest readable checkpoint is of another
+  // model or data order: names the keys that differ, and config.toml is left as it was. Topology,
+  // train.steps and the like may differ.
   static absl::StatusOr<std::unique_ptr<JobFolder>> prepare(Files& files, const JobConfig& config,
                                                             const std::string& path);
 

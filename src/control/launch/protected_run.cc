@@ -173,7 +173,7 @@ void ProtectedRun::hear(const Welcome&) {
 }
 
 void ProtectedRun::hear(const WorkerReport& report) {
-  if (story_.hear(report)) controller_losses_ = agent_losses_ = 0;
+  if (story_.hear(clock_.now(), report)) controller_losses_ = agent_losses_ = 0;
 }
 
 void ProtectedRun::hear(const RoleProcess& process) {

@@ -19,6 +19,9 @@ struct TrainerEnvironment {
   // In whose name is saved, and whether that may be: SaverOptions.
   FolderTerm term;
   std::function<absl::Status()> may_write;
+  // Told on the training thread of every save or publication of that step that the disk refused.
+  // Training goes on. Null: nobody is.
+  std::function<void(Step step, const absl::Status& why)> save_failed;
   std::string divergence_file;  // where the record of a diverged run goes; empty: nowhere
   TokenPart training;
   TokenPart validation;
