@@ -116,16 +116,37 @@ TEST_F(ControlPlaneTest, AControllerThatIsCutOffForTooLongSendsAllBack) {
   }
 }
 
-// An agent that cannot register in time with a new controller has its roles played elsewhere.
-TEST_F(ControlPlaneTest, AnAgentThatStandsStillWhileControllersChangeIsNotWaitedFor) {
-  const SimulatedOutcome outcome =
-      survives({{.kind = SimulatedFault::Kind::kStopAgent,
-                 .node = Node(2),
-                 .lasts = absl::Milliseconds(600),
-                 .time = absl::Milliseconds(55)},
-                {.kind = SimulatedFault::Kind::kKillController, .time = absl::Milliseconds(60)}});
+// Its worker lives, or the others could not go on: it is waited for, and taken into the view that
+// they are in.
+TEST_F(ControlPlaneTest, AnAgentThatStandsStillWhileControllersChangeIsWaitedForWhileTheJobGoesOn) {
+  shape_.network.delay_max = absl::Milliseconds(5);
+  shape_.model.steps = 200;
+  for (const auto lasts : {absl::Milliseconds(600), absl::Seconds(5)}) {
+    const SimulatedOutcome outcome =
+        survives({{.kind = SimulatedFault::Kind::kStopAgent,
+                   .node = Node(2),
+                   .lasts = lasts,
+                   .time = absl::Milliseconds(55)},
+                  {.kind = SimulatedFault::Kind::kKillController, .time = absl::Milliseconds(60)}});
+    EXPECT_EQ(outcome.controllers, 2);
+    EXPECT_TRUE(outcome.recoveries.empty()) << explain(outcome);
+    EXPECT_EQ(outcome.processes, 4) << "all live on";
+    EXPECT_GT(outcome.duration, absl::Milliseconds(60) + lasts) << "or it was not tried";
+  }
+}
+
+// Whoever misses it says so.
+TEST_F(ControlPlaneTest, AWorkerThatDiesWhileControllersChangeIsNotWaitedFor) {
+  const SimulatedOutcome outcome = survives(
+      {{.kind = SimulatedFault::Kind::kStopAgent,
+        .node = Node(2),
+        .lasts = absl::Seconds(5),
+        .time = absl::Milliseconds(55)},
+       {.kind = SimulatedFault::Kind::kKillWorker, .rank = Rank(2), .time = absl::Milliseconds(58)},
+       {.kind = SimulatedFault::Kind::kKillController, .time = absl::Milliseconds(60)}});
   EXPECT_THAT(outcome.marks, Contains("not adopted")) << explain(outcome);
   EXPECT_FALSE(outcome.recoveries[0].restarted_all) << explain(outcome);
+  EXPECT_LT(outcome.duration, absl::Seconds(4)) << explain(outcome);
 }
 
 // The workers of node 0 go on unheard in view 1 while the next controller begins anew with the

@@ -21,7 +21,8 @@ ControllerCore::ControllerCore(Topology topology, ControllerOptions options, abs
       restarts_(topology_.world_size(), options_),
       watch_(options_),
       journal_(topology_),
-      adoption_ends_(now + options.adoption) {}
+      adoption_ends_(now + options.adoption),
+      adoption_moved_(now) {}
 
 std::vector<ControllerAction> ControllerCore::on(absl::Duration now, const ControllerEvent& event) {
   now_ = std::max(now_, now);
@@ -34,7 +35,7 @@ std::vector<ControllerAction> ControllerCore::on(absl::Duration now, const Contr
 }
 
 absl::Duration ControllerCore::next_deadline() const {
-  absl::Duration next = is_adopting_ ? adoption_ends_ : absl::InfiniteDuration();
+  absl::Duration next = is_adopting_ ? adoption_deadline() : absl::InfiniteDuration();
   next = std::min(next, roles_.next_deadline());
   if (is_open() && suspicion_) next = std::min(next, suspicion_->due());
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
@@ -133,10 +134,19 @@ void ControllerCore::reconsider() {
   if (roles_.have_all_reported()) send_plan();
 }
 
+// Who is absent may only be cut off from here: a view goes on as long as all its members live, and
+// when one dies others miss it and say so. A view without commits for too long stands still for
+// another reason.
+absl::Duration ControllerCore::adoption_deadline() const {
+  const bool may_be_cut_off = nodes_.known() < options_.nodes + options_.spares;
+  if (!is_open() || has_heard_trouble_ || !may_be_cut_off) return adoption_ends_;
+  return std::max(adoption_ends_, adoption_moved_ + options_.step_max);
+}
+
 bool ControllerCore::end_adoption() {
   const bool complete = roles_.are_all_joined();
   const bool expects_nobody = !options_.takes_over && nodes_.known() >= options_.nodes;
-  if (!complete && !expects_nobody && now_ < adoption_ends_) return false;
+  if (!complete && !expects_nobody && now_ < adoption_deadline()) return false;
   is_adopting_ = false;
   if (view() > View(0)) lose_the_absent();
   watch_.begin(now_);

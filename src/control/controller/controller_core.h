@@ -91,6 +91,7 @@ class ControllerCore {
   // ---- views
   void reconsider();
   bool end_adoption();
+  absl::Duration adoption_deadline() const;
   void open_next_view(const std::string& why);
   void start_missing();
   absl::Duration start_at(Rank rank) const;
@@ -119,9 +120,12 @@ class ControllerCore {
   RecoveryJournal journal_;
   std::optional<Suspicion> suspicion_;
   std::optional<MemberJoined> first_joined_;  // with whose arithmetic all others have to agree
+  // ---- until it knows whom it has
   bool is_adopting_ = true;
-  absl::Duration adoption_ends_;
-  std::string holders_told_;  // why these
+  absl::Duration adoption_ends_;    // unless somebody may still come
+  absl::Duration adoption_moved_;   // the newest commit, or the beginning
+  bool has_heard_trouble_ = false;  // somebody misses somebody else
+  std::string holders_told_;        // why these
   bool has_ended_ = false;
 };
 

@@ -180,6 +180,7 @@ void ControllerCore::hear(const Trouble& trouble) {
   if (!is_open() || trouble.view != view()) return;
   if (trouble.inside_stage && trouble.stage_epoch != view_.stage_epoch(trouble.rank))
     return;  // the present view repairs it
+  has_heard_trouble_ = true;
   tell(absl::StrCat("worker ", name_of(trouble.rank), " reports: ", trouble.what));
   if (trouble.copies_unusable) {
     const std::string why = absl::StrCat("role ", name_of(trouble.rank), ": ", trouble.what);
@@ -203,6 +204,7 @@ void ControllerCore::hear(const Progress& progress) {
     restarts_.on_progress();
   }
   if (!is_open() || progress.view != view()) return;
+  adoption_moved_ = now_;
   if (progress.newest == verdict_commit(step_of(progress.newest))) {
     watch_.on_commit(now_);
   } else {

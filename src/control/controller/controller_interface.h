@@ -111,7 +111,8 @@ struct ControllerOptions {
   // All views that it opens are newer: of members that it never hears of, former controllers may
   // have opened some, and no two plans may have one number.
   View views_after;
-  // If it takes over it waits so long for members to find it before it takes them for lost.
+  // If it takes over it waits so long for members to find it before it takes them for lost; and
+  // while the view that the others are in goes on, which it cannot without them (Adoption).
   absl::Duration adoption = absl::Seconds(2);
   // From an accusation until the accused is taken for lost though nobody saw it die.
   absl::Duration grace = absl::Milliseconds(500);

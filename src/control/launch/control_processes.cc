@@ -46,7 +46,7 @@ void add_flags(CLI::App& app, ControllerProcessOptions& options) {
   app.add_option("--term", options.term.number, "the run's term of the output folder")
       ->type_name("N")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--term-owner", options.term.owner, "whose term it is")->type_name("TEXT");
+  app.add_option("--term-owner", options.term.owner, "whose term it is")->type_name("WHO");
 }
 
 void add_flags(CLI::App& app, AgentProcessOptions& options) {
