@@ -68,6 +68,7 @@ SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& 
   shape.network.time_max = absl::Minutes(3);
   shape.network.switch_at_every_call = draws.one_in(2);
   shape.ends_lost_nodes = !draws.one_in(3);
+  shape.lines_may_break = !draws.one_in(3);
   return shape;
 }
 

@@ -34,6 +34,8 @@ ControlPlaneOptions plane_options(const SimulatedShape& shape) {
   options.relay.beat = options.agent.beat = absl::Milliseconds(50);
   options.relay.silence_max = options.agent.silence_max = absl::Seconds(1);
   options.relay.own_standstill = options.agent.own_standstill = absl::Milliseconds(200);
+  options.relay.return_max = shape.lines_may_break ? absl::Milliseconds(60) : absl::ZeroDuration();
+  options.relay.cut_off_max = absl::Seconds(6);
   options.agent.retry = absl::Milliseconds(5);
   options.agent.registering_max = absl::Milliseconds(100);
   options.agent.away_max = absl::Seconds(30);

@@ -85,7 +85,7 @@ AgentActions AgentCore::on_controller(absl::Duration now, const Envelope& envelo
 void AgentCore::handle(const Envelope&, const Welcome& welcome) {
   if (phase_ != Phase::kAttaching) return;
   if (welcome.term.number < term_.number) return lose_controller();
-  if (life_ == welcome.life || welcome.term.number > term_.number) disown_all();
+  if (life_ && welcome.term.number > term_.number) disown_all();
   life_ = welcome.life;
   term_ = welcome.term;
   phase_ = Phase::kRegistering;

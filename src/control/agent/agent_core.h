@@ -5,11 +5,10 @@
 //    ^                    |                         |                                |
 //    +--------------------+----- broken, silent ----+--------------------------------+
 //
-// Workers go on while the controller is away. With a controller that it has not met before, the
-// agent brings together what lives here: every worker registers anew. A controller that it meets
-// again has taken this node for lost meanwhile, and others may play its roles already: the agent
-// ends its workers. So it does when another run has begun (checkpoint/write/folder_term.h); to a
-// controller of an older run than one that it has met it does not listen.
+// Workers go on while the controller is away. With every controller that answers, the agent brings
+// together what lives here: every worker registers anew. If others play their roles by then the
+// controller says so. When another run has begun (checkpoint/write/folder_term.h) the agent ends
+// its workers; to a controller of an older run than one that it has met it does not listen.
 //
 // Invariant: at most one process per role runs here; the next one waits until the former has ended.
 #pragma once

@@ -53,9 +53,13 @@ void ControllerCore::tell_in_view(const std::string& text) {
 
 void ControllerCore::check_deadlines() {
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
-    const RoleState& late = roles_[Rank(r)];
+    RoleState& late = roles_[Rank(r)];
     const bool silent = is_silent(late);
     if (!silent && now_ < late.deadline) continue;
+    if (!silent && is_out_of_sight(late)) {
+      late.deadline = now_ + options_.silence_max;
+      continue;
+    }
     const std::string why = silent ? absl::StrCat("hung: no sign of life for ",
                                                   absl::FormatDuration(options_.silence_max))
                             : late.phase == Phase::kStarting ? "did not come up in time"
@@ -77,6 +81,19 @@ bool ControllerCore::is_silent(const RoleState& role) const {
   return role.phase == Phase::kJoined && agent && *agent >= role.heard + options_.silence_max;
 }
 
+// What it reports cannot be heard now: the verdict on its node comes first.
+bool ControllerCore::is_out_of_sight(const RoleState& role) const {
+  return role.phase == Phase::kJoined && nodes_.is_up(role.node) &&
+         nodes_.is_in_doubt(role.node, now_);
+}
+
+// Nobody can be heard, so nothing is known of the job.
+bool ControllerCore::is_deaf() const {
+  const auto& roles = roles_.all();
+  return std::all_of(roles.begin(), roles.end(),
+                     [this](const RoleState& role) { return is_out_of_sight(role); });
+}
+
 void ControllerCore::follow_suspicion() {
   const Suspicion suspicion = *std::exchange(suspicion_, std::nullopt);
   const std::optional<Rank> accused = suspicion.accused();
@@ -91,6 +108,7 @@ absl::Duration ControllerCore::pace_deadline() const {
 
 void ControllerCore::watch_pace() {
   if (now_ < pace_deadline()) return;
+  if (is_deaf()) return watch_.on_milestone(now_);
   if (!watch_.is_probe()) {
     watch_.probe();
     return open_next_view(

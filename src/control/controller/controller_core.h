@@ -71,6 +71,7 @@ class ControllerCore {
 
   // ---- losses
   bool computes_alike(const MemberJoined& event);
+  void take_back(const MemberJoined& event);
   // `is_same_loss`: with the one before it, which has been counted.
   void lose(Rank rank, const std::string& how, bool is_same_loss = false);
   void kill_and_lose(Rank rank, const std::string& why, const std::string& how,
@@ -84,6 +85,8 @@ class ControllerCore {
   // ---- time
   void check_deadlines();
   bool is_silent(const RoleState& role) const;
+  bool is_out_of_sight(const RoleState& role) const;
+  bool is_deaf() const;
   void follow_suspicion();
   void watch_pace();
   absl::Duration pace_deadline() const;

@@ -18,7 +18,11 @@ void ControllerCore::handle(const AgentAlive& event) {
   // still come.
   if (nodes_.is_in_doubt(event.node, now_)) {
     for (int32_t r = 0; r < topology_.world_size(); ++r) {
-      if (roles_[Rank(r)].node == event.node) roles_[Rank(r)].heard = now_;
+      RoleState& role = roles_[Rank(r)];
+      if (role.node != event.node) continue;
+      role.heard = now_;
+      if (role.phase == Phase::kJoined && role.deadline < absl::InfiniteDuration())
+        role.deadline = now_ + options_.report_max;
     }
   }
   nodes_.hear(event.node, now_);
@@ -36,7 +40,25 @@ void ControllerCore::handle(const AgentLost& event) {
   }
 }
 
+// Its line was broken, and what was said meanwhile, both ways, may be lost. If it is not where the
+// others are, all meet in the next view.
+void ControllerCore::take_back(const MemberJoined& event) {
+  RoleState& role = roles_[event.rank];
+  role.heard = now_;
+  progress_.on_joined(event.newest);
+  if (role.released) {
+    actions_.push_back(SendOrder{event.rank, event.since, ReleaseOrder{}});
+    return;
+  }
+  if (is_adopting_) return;
+  role.finished = role.finished || (is_open() && event.has_finished);
+  const bool is_where_all_are = is_open() && event.is_open && event.newest_view == view();
+  if (is_where_all_are || (!is_open() && role.report)) return;
+  open_next_view(absl::StrCat("role ", name_of(event.rank), " is back on a new line"));
+}
+
 void ControllerCore::handle(const MemberJoined& event) {
+  if (roles_.is_present(event.rank, event.since)) return take_back(event);
   if (!roles_.may_join(event) || !computes_alike(event)) return;
   roles_.join(event, now_);
   progress_.on_joined(event.newest);

@@ -15,6 +15,16 @@
 #include "env/files.h"
 
 namespace evermoe {
+namespace {
+
+// From the end of a line over a network until its agent is lost: it may be back before.
+constexpr absl::Duration kReturnMax = absl::Seconds(1);
+
+// A line inside this machine ends with one of its ends, and not otherwise.
+bool is_local_address(const std::string& address) { return address.starts_with("unix"); }
+
+}  // namespace
+
 std::function<WorkerCommand(const SpawnWorker&, const std::string&)> command_of(
     const AgentProcessOptions& options, const Topology& topology) {
   return [options, topology](const SpawnWorker& worker, const std::string& agent) {
@@ -100,6 +110,7 @@ absl::Status run_controller(const ControllerProcessOptions& options) {
   ControllerServerOptions own = controller_options(config);
   own.address = options.address;
   own.relay.life = options.life;
+  if (!is_local_address(options.address)) own.relay.return_max = kReturnMax;
   own.relay.term = options.term;
   ASSIGN_OR_RETURN(const auto server, ControllerServer::start(own, real_clock()));
   log_info(absl::StrCat("controller ", options.life, " listens at ", server->address()));

@@ -36,8 +36,7 @@ struct AgentHello {  // agent -> controller
   pid_t pid = 0;
 };
 struct RunHello {};  // run -> controller
-// From a controller to everybody. An agent that meets the same controller twice has been taken for
-// lost in between, and its workers with it: it ends them.
+// From a controller to everybody, who registers anew, also with one that was met before.
 struct Welcome {
   int64_t life = 0;  // how many controllers the job had before this one
   FolderTerm term;   // of its run: who knows a newer one does not listen to it
