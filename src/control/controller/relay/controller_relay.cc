@@ -52,7 +52,7 @@ std::vector<RelayAction> ControllerRelay::on_broken(absl::Duration now, StreamNu
   now_ = time_.at(now);
   const auto peer = peers_.find(stream);
   if (peer != peers_.end() && !end_ && peer->second.kind == Kind::kAgent &&
-      options_.return_max > absl::ZeroDuration()) {
+      options_.return_max > absl::ZeroDuration() && !is_accused(peer->second.node)) {
     peer->second.broke = now_;
     peer->second.why = why;
     return take();
@@ -61,6 +61,22 @@ std::vector<RelayAction> ControllerRelay::on_broken(absl::Duration now, StreamNu
   if (end_ || node.empty() || node.mapped().kind != Kind::kAgent) return {};
   lose_agent(node.mapped(), why);
   return take();
+}
+
+// A line alone may break; when others miss the workers of that node, too, it is the node.
+bool ControllerRelay::is_accused(Node node) const {
+  return std::any_of(accused_.begin(), accused_.end(), [&](const auto& accused) {
+    return processes_.of(accused.first).node == node && now_ < accused.second + options_.return_max;
+  });
+}
+
+void ControllerRelay::hear_accusation(Rank accused) {
+  if (!processes_.has(accused)) return;
+  accused_[accused] = now_;
+  const auto agent = agents_.find(processes_.of(accused).node);
+  if (agent == agents_.end() || !peers_[agent->second].broke) return;
+  const std::string why = peers_[agent->second].why;
+  cut(agent->second, why);
 }
 
 void ControllerRelay::lose_who_did_not_return() {
@@ -264,6 +280,9 @@ void ControllerRelay::handle(Stream& from, const Envelope& envelope, const Membe
   if (!speaks_for_role(from, envelope.start, said.rank, said.since)) return;
   const Rank inside = std::visit([](const auto& message) { return message.rank; }, said.message);
   if (inside != said.rank) return refuse(from);
+  if (const auto* const trouble = std::get_if<Trouble>(&said.message);
+      trouble != nullptr && trouble->accused)
+    hear_accusation(*trouble->accused);
   feed(said, now_);
 }
 

@@ -35,7 +35,7 @@ struct RelayOptions {
   // once.
   absl::Duration silence_max = absl::Seconds(10);
   // Of lines that may break or be cut though both ends live; 0: they do not. An agent whose line
-  // broke may be back within so long. One that is silent is not lost while the job goes on, which
+  // broke may be back within so long, unless other nodes cannot reach its workers either. One that is silent is not lost while the job goes on, which
   // it cannot without its workers; nor is most of the nodes at once before cut_off_max: then it is
   // this controller that is cut off.
   absl::Duration return_max = absl::ZeroDuration();
@@ -126,6 +126,8 @@ class ControllerRelay {
   bool is_cut_off() const;
   bool is_lost(const Peer& peer, bool is_cut_off) const;
   void lose_who_did_not_return();
+  void hear_accusation(Rank accused);
+  bool is_accused(Node node) const;
   void send(StreamNumber to, ControlMessage message, int64_t start = 0);
   void send_to_node(Node node, ControlMessage message, int64_t start);
   void tell_run(ControlMessage message);
@@ -153,6 +155,7 @@ class ControllerRelay {
   std::map<Node, StreamNumber> agents_;
   RoleProcesses processes_;
   RunHistory history_;
+  std::map<Rank, absl::Duration> accused_;  // by others that cannot reach them; when last
   bool is_draining_ = false;
   std::optional<EndJob> end_;
   bool has_told_run_ = false;  // of the end

@@ -88,6 +88,22 @@ TEST(ControllerRelay, WhoDoesNotComeBackInTimeIsLost) {
       << "and so is one whose node has another agent now";
 }
 
+// In either order: its line breaks, and others miss its worker.
+TEST(ControllerRelay, ANodeThatOthersMissTooIsLostAtOnce) {
+  Trouble trouble;
+  trouble.view = View(1);
+  trouble.rank = Rank(1);
+  trouble.accused = Rank(0);
+  for (const bool line_breaks_first : {true, false}) {
+    TestRelay relay = over_a_network();
+    relay.run_attaches().job_runs().did();
+    if (line_breaks_first) relay.breaks(1);
+    relay.hears(2, MemberSaid{Rank(1), View(1), trouble}, 2);
+    if (!line_breaks_first) relay.breaks(1);
+    EXPECT_THAT(relay.did(), HasSubstr("run: node 0 (1001) lost: it has gone"));
+  }
+}
+
 TEST(ControllerRelay, ASilentAgentIsNotLostWhileTheJobGoesOn) {
   TestRelay relay = over_a_network();
   relay.run_attaches().job_runs().falls_silent(1).did();
