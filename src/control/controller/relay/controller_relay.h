@@ -35,9 +35,9 @@ struct RelayOptions {
   // once.
   absl::Duration silence_max = absl::Seconds(10);
   // Of lines that may break or be cut though both ends live; 0: they do not. An agent whose line
-  // broke may be back within so long, unless other nodes cannot reach its workers either. One that is silent is not lost while the job goes on, which
-  // it cannot without its workers; nor is most of the nodes at once before cut_off_max: then it is
-  // this controller that is cut off.
+  // broke may be back within so long, unless other nodes cannot reach its workers either. One that
+  // is silent is not lost while the job goes on, which it cannot without its workers; nor is most
+  // of the nodes at once before cut_off_max: then it is this controller that is cut off.
   absl::Duration return_max = absl::ZeroDuration();
   absl::Duration cut_off_max = absl::Minutes(1);
   absl::Duration own_standstill = absl::Seconds(2);  // stall_adjusted_clock.h
