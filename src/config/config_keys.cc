@@ -184,8 +184,10 @@ std::vector<ConfigKey> run_keys() {
                           {1, kSizeMax}, kRun,
                           "micro-batches of one evaluation, spread over the held-out text; all: "
                           "the whole text once"),
-      integer_key("run.restarts_max", Field{&C::run, &R::restarts_max}, {0, kSizeMax}, kRun,
-                  "restarts in a row without a new checkpoint before the job gives up"),
+      integer_key(
+          "run.restarts_max", Field{&C::run, &R::restarts_max}, {0, kSizeMax}, kRun,
+          "restarts in a row without progress, of the job or, if it is protected, of one worker, "
+          "before the job gives up"),
       number_key("run.backoff_seconds", Field{&C::run, &R::backoff_seconds}, {0, 30}, kRun,
                  "wait before the first restart; doubles with each further one, up to 30"),
       number_key("run.deadline_seconds", Field{&C::run, &R::deadline_seconds}, {0.1, 86400}, kRun,

@@ -116,7 +116,7 @@ struct EvaluateConfig {
 };
 
 struct RunConfig {
-  int64_t restarts_max = 3;      // in a row without a new checkpoint
+  int64_t restarts_max = 3;      // in a row without progress
   double backoff_seconds = 0.2;  // before the first restart, doubled each time, at most 30
   double deadline_seconds = 60;  // longest silence of a peer before it counts as hung
   int64_t threads = 1;           // compute threads of a worker; changes bits

@@ -258,6 +258,9 @@ void ControlPlane::watch(const RelayAction& action) {
   if (const auto* const line = std::get_if<LogLine>(&action)) {
     if (absl::StrContains(line->text, "it attaches anew"))
       mark_("agent attaches before its old line breaks");
+    if (absl::StrContains(line->text, "is back on a new line")) mark_("agent back on a new line");
+    if (absl::StrContains(line->text, " moves to node "))
+      mark_("role moved away from where it kept dying");
     if (absl::StrContains(line->text, "is lost: no sign of life"))
       mark_("agent lost for its silence");
     if (absl::StrContains(line->text, "the connection broke")) mark_("agent lost with its line");

@@ -68,6 +68,7 @@ SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& 
   shape.network.time_max = absl::Minutes(3);
   shape.network.switch_at_every_call = draws.one_in(2);
   shape.ends_lost_nodes = !draws.one_in(3);
+  shape.lines_may_break = !draws.one_in(3);
   // So slow that a window takes longer than members wait before they ask again, and a step with its
   // copies almost as long as the controller allows.
   if (draws.one_in(5)) shape.network.bytes_per_second = 3e4;
@@ -86,6 +87,7 @@ SimulatedFault random_fault(Draws& draws, const SimulatedShape& shape,
   using Kind = SimulatedFault::Kind;
   std::vector<Kind> kinds(5, Kind::kKillWorker);
   if (options.with_node_kills) kinds.insert(kinds.end(), 2, Kind::kKillNode);
+  if (options.with_doomed_roles) kinds.push_back(Kind::kDoomRole);
   if (options.with_controller_kills) kinds.push_back(Kind::kKillController);
   if (options.with_stops) kinds.push_back(Kind::kStopWorker);
   kinds.push_back(Kind::kPause);

@@ -16,6 +16,7 @@ struct ScheduleOptions {
       3;  // faults of a run: 1 to this many (a kill that needs damaged copies is not counted)
   bool with_node_kills = true;
   bool with_controller_kills = true;
+  bool with_doomed_roles = true;
   bool with_stops = true;
   bool with_cuts = true;
   bool with_corruption = true;

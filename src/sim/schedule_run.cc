@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/mutex.h"
@@ -74,7 +75,14 @@ std::string check_refusal(const RandomSchedule& schedule, const SimulatedOutcome
   const bool refuses = !schedule.shape.restart_all_allowed &&
                        outcome.reason.starts_with("cannot go on exactly") &&
                        copies_may_be_gone(schedule, outcome);
-  return refuses ? "" : absl::StrCat("the job failed: ", outcome.reason);
+  // Nowhere else is room for the role.
+  const bool has_doomed_role = std::any_of(
+      schedule.faults.begin(), schedule.faults.end(),
+      [](const SimulatedFault& fault) { return fault.kind == SimulatedFault::Kind::kDoomRole; });
+  const bool is_given_up =
+      has_doomed_role && (outcome.reason.starts_with("given up after ") ||
+                          absl::StrContains(outcome.reason, " losses without"));
+  return refuses || is_given_up ? "" : absl::StrCat("the job failed: ", outcome.reason);
 }
 
 // Of a job that came to its end: its memory, its bits, its samples.

@@ -40,6 +40,7 @@ TEST_P(SchedulesTest, EveryFaultEndsExactly) {
         "not adopted", "agent stopped and back", "worker of a stopped node back",
         "agent lost for its silence", "agent lost with its line",
         "agent attaches before its old line breaks", "living node given up",
+        "role moved away from where it kept dying", "agent back on a new line",
         "former process of a role told to end", "spare takes over", "node lost and back",
         "no node was left", "words lost with a line", "call failed"}) {
     EXPECT_GT(marks[mark], 0) << mark << " was never reached";

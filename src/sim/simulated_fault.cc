@@ -12,6 +12,7 @@ std::string to_string(const SimulatedFault& d) {
                                "corrupt copies of",
                                "pause",
                                "hang",
+                               "doom role",
                                "kill node",
                                "stop agent",
                                "stop node",
@@ -28,6 +29,7 @@ std::string to_string(const SimulatedFault& d) {
   if (is_about_node)
     absl::StrAppend(&text, " ", d.node.value < 0 ? "each" : absl::StrCat(d.node.value));
   if (d.kind < Kind::kKillNode) absl::StrAppend(&text, " ", d.rank.value);
+  if (d.kind == Kind::kDoomRole) absl::StrAppend(&text, " on node ", d.node.value);
   if (d.kind == Kind::kCut) absl::StrAppend(&text, " from ", d.other.value);
   if (d.lasts > absl::ZeroDuration())
     absl::StrAppend(&text, " for ", absl::FormatDuration(d.lasts));

@@ -18,6 +18,7 @@ struct SimulatedFault {
     kCorruptCopies,
     kPause,
     kHang,       // the thread that passes the point stands still there, for kPauseTime or for ever
+    kDoomRole,   // from now on every process of the role dies on `node`, kDoomTime after its start
     kKillNode,   // its agent dies, and with it the node's workers; if it `lasts` so long, a new
                  // agent comes
     kStopAgent,  // for `lasts`, but not its workers
@@ -33,10 +34,10 @@ struct SimulatedFault {
                  // `agent_is_late`
   };
   Kind kind = Kind::kKillWorker;
-  Rank rank;         // kKillWorker, kStopWorker, kCut, kCorruptCopies (whose copies)
+  Rank rank;         // kKillWorker, kStopWorker, kCut, kCorruptCopies (whose copies), kDoomRole
   Rank other;        // kCut
   Rank only_at{-1};  // kCorruptCopies: the holder that is hit; negative: all
-  Node node;         // from kKillNode on
+  Node node;         // kDoomRole, and from kKillNode on
   absl::Duration lasts;
   bool agent_is_late = false;  // kBreakLine
   // When: at a time, or when a process of `at_rank` (any rank if negative) passes `point` for the
@@ -47,6 +48,7 @@ struct SimulatedFault {
   int64_t passing = 0;
 
   static constexpr absl::Duration kPauseTime = absl::Milliseconds(40);
+  static constexpr absl::Duration kDoomTime = absl::Milliseconds(25);
 };
 
 std::string to_string(const SimulatedFault& fault);

@@ -67,6 +67,7 @@ void SimulatedFaults::inject_worker_fault(const SimulatedFault& fault) {
     return in_.workers.corrupt_copies(
         fault.rank, fault.only_at.value < 0 ? std::nullopt : std::optional(fault.only_at));
   }
+  if (fault.kind == Kind::kDoomRole) return in_.workers.doom(fault.rank, fault.node);
   const std::optional<pid_t> worker = in_.workers.playing(fault.rank);
   if (!worker) return;
   if (fault.kind == Kind::kKillWorker) return in_.workers.kill(*worker);

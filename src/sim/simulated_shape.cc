@@ -20,6 +20,9 @@ ControllerOptions controller_options(const SimulatedShape& shape) {
   options.step_max = absl::Milliseconds(600);
   options.load_max = absl::Milliseconds(900);
   options.probe_min = absl::Milliseconds(150);
+  options.backoff = absl::Milliseconds(10);
+  options.backoff_max = absl::Milliseconds(300);
+  options.settles_after = absl::Milliseconds(50);
   return options;
 }
 
@@ -31,6 +34,8 @@ ControlPlaneOptions plane_options(const SimulatedShape& shape) {
   options.relay.beat = options.agent.beat = absl::Milliseconds(50);
   options.relay.silence_max = options.agent.silence_max = absl::Seconds(1);
   options.relay.own_standstill = options.agent.own_standstill = absl::Milliseconds(200);
+  options.relay.return_max = shape.lines_may_break ? absl::Milliseconds(60) : absl::ZeroDuration();
+  options.relay.cut_off_max = absl::Seconds(6);
   options.agent.retry = absl::Milliseconds(5);
   options.agent.registering_max = absl::Milliseconds(100);
   options.agent.away_max = absl::Seconds(30);

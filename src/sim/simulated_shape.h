@@ -35,6 +35,7 @@ struct SimulatedShape {
   SimulatedNetworkOptions network;
   ControlNetworkOptions control;
   bool ends_lost_nodes = true;  // ControlPlaneOptions
+  bool lines_may_break = true;  // RelayOptions::return_max: over a network
 };
 
 // Times are a tenth of what they are in production, or less.

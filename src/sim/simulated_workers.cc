@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "sim/simulated_fault.h"
 #include "sim/worker_line.h"
 
 namespace evermoe {
@@ -120,6 +121,8 @@ void SimulatedWorkers::start(Process& process) {
   };
   process.number = network_.start(process.rank, process.since, {training, service});
   network_.on_end(*process.number, [this, &process] { tell_agent(process); });
+  if (!doomed_.contains({process.rank, process.node})) return;
+  network_.after(SimulatedFault::kDoomTime, [this, &process] { kill(process); });
 }
 
 // By whichever of its threads runs first.
@@ -258,6 +261,13 @@ void SimulatedWorkers::stop_all_on(Node node, absl::Duration time, std::function
       network_.go_on(number);
       control_.go_on(at_agent);
     });
+  }
+}
+
+void SimulatedWorkers::doom(Rank rank, Node node) {
+  doomed_.insert({rank, node});
+  for (const auto& process : processes_) {
+    if (process->rank == rank && process->node == node) kill(*process);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/simulated/simulated_network.h"
@@ -49,6 +50,8 @@ class SimulatedWorkers final : public WorkerHost {
   void stop(pid_t pid);
   // All of the node that run: for `time`, then `on_back` for each one that lives.
   void stop_all_on(Node node, absl::Duration time, std::function<void()> on_back);
+  // SimulatedFault::Kind::kDoomRole
+  void doom(Rank rank, Node node);
   void cut(pid_t a, pid_t b);
   // The copies of `owner` that others hold, or that only the holder `only_at` does.
   void corrupt_copies(Rank owner, std::optional<Rank> only_at);
@@ -80,6 +83,7 @@ class SimulatedWorkers final : public WorkerHost {
   ViewRules rules_;
   WorkerFindings found_;
   std::vector<std::unique_ptr<Process>> processes_;  // the pid is the index + 1
+  std::set<std::pair<Rank, Node>> doomed_;           // kDoomRole
 };
 
 }  // namespace evermoe

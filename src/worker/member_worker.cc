@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "checkpoint/write/folder_term.h"
 #include "comm/transport/job_transport.h"
 #include "config/job_topology.h"
 #include "env/clock.h"
@@ -129,6 +130,15 @@ class MemberProcess {
     environment.transport = transport_.get();
     environment.files = &real_files();
     environment.checkpoint_directory = options_.out + "/checkpoints";
+    environment.term = options_.term;
+    environment.may_write = [out = options_.out, term = options_.term] {
+      return check_term(real_files(), out, term);
+    };
+    environment.save_failed = [this](Step step, const absl::Status& why) {
+      client_.report({.kind = WorkerReport::Kind::kSaveFailed,
+                      .step = step,
+                      .text = std::string(why.message())});
+    };
     environment.divergence_file = options_.out + "/divergence.json";
     environment.training = tokens.training;
     environment.validation = tokens.validation;

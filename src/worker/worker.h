@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "base/ids.h"
+#include "checkpoint/write/folder_term.h"
 
 namespace evermoe {
 
@@ -15,6 +16,7 @@ struct WorkerOptions {
   View since;         // from which it joins
   std::string agent;  // where its agent listens
   int node = 0;
+  FolderTerm term;  // of the run in whose name it saves
   // Where a rehearsal is written down (control/launch/job_folder.h), and when the job began, in
   // seconds of the machine's clock; empty: none.
   std::string faults;

@@ -51,6 +51,9 @@ void add_train(CLI::App& app, TrainOptions& options) {
       ->type_name("HOST:PORT")
       ->required();
   app.add_option("--node", worker.node, "the node of the agent")->type_name("N");
+  app.add_option("--term", worker.term.number, "the run's term of the output folder")
+      ->type_name("N");
+  app.add_option("--term-owner", worker.term.owner, "whose term it is")->type_name("WHO");
   app.add_option("--faults", worker.faults, "the faults that are rehearsed")->type_name("FILE");
   app.add_option("--faults-began", worker.faults_began,
                  "when the job began, in seconds of the machine's clock")

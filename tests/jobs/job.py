@@ -43,11 +43,11 @@ def command(*args):
 class Run:
     """One `evermoe run`, from its start to its end."""
 
-    def __init__(self, out, args, program=EVERMOE):
+    def __init__(self, out, args, program=EVERMOE, before=()):
         self.out = pathlib.Path(out)
         self.log = open(self.out.parent / (self.out.name + ".log"), "a+")
         self.process = subprocess.Popen(
-            [str(program), "run", *args, "--out", str(out), "--json"], stdout=subprocess.PIPE, stderr=self.log, text=True)
+            [*before, str(program), "run", *args, "--out", str(out), "--json"], stdout=subprocess.PIPE, stderr=self.log, text=True)
         self.summary = None
 
     def step(self):
@@ -147,11 +147,11 @@ class Job:
         self.settings = list(settings)
 
     @contextlib.contextmanager
-    def start(self, *more, flags=(), program=EVERMOE):
+    def start(self, *more, flags=(), program=EVERMOE, before=()):
         args = [self.config, *flags]
         for setting in [*self.settings, *more]:
             args += ["--set", setting]
-        run = Run(self.out, args, program)
+        run = Run(self.out, args, program, before)
         try:
             yield run
             if run.summary is None:

@@ -1,4 +1,5 @@
 """Real jobs: same bits on every run, after every kill, hang and drain; bad input is refused early."""
+import contextlib
 import json
 import os
 import pathlib
@@ -6,7 +7,8 @@ import signal
 import subprocess
 import unittest
 
-from job import EVERMOE, ROOT, TINY, Job, Nodes, command, free_port, random_of, seeds
+from job import (EVERMOE, ROOT, TINY, Job, Nodes, command, free_port, random_of, seeds,
+                 wait_for)
 
 SMALL = ("train.steps=24", "checkpoint.every_steps=6", "evaluate.every_steps=12", "evaluate.micro_batches=2")
 
@@ -155,6 +157,53 @@ class Diverged(unittest.TestCase):
         self.assertEqual((run.summary["status"], run.summary["exit_code"]), ("failed", 1), run.story())
         self.assertIn("the state at step 20 is not finite", run.summary["reason"])
         self.assertNotEqual(command("digest", job.out)[0], 0)
+
+
+class Disk(unittest.TestCase):
+    """What the disk refuses costs no step: people are told, and training goes on."""
+    SETTINGS = ("train.steps=48", "checkpoint.every_steps=4", "checkpoint.keep_newest=1",
+                "checkpoint.keep_best=0", "evaluate.every_steps=0", "evaluate.micro_batches=2")
+
+    def assert_undisturbed(self, run):
+        self.assertEqual(run.summary["status"], "finished", run.story())
+        self.assertEqual(run.summary["digest"], Undisturbed.digest(self, *self.SETTINGS), run.story())
+        self.assertEqual(run.summary["restarts"], 0)
+        self.assertIn("training goes on", run.story())
+        self.assertIn("checkpoints are saved again", run.story())
+
+    def test_a_full_disk_and_a_lost_worker_meanwhile(self):
+        job = Job(self, *self.SETTINGS)
+        folder = os.path.join(job.out, "checkpoints")
+        small_disk = pathlib.Path(job.folder, "small-disk")
+        small_disk.write_text(f"#!/bin/sh\nmkdir -p {folder} && mount -t tmpfs -o size=40m none {folder} &&"
+                              f" exec {EVERMOE} \"$@\"\n")
+        small_disk.chmod(0o755)
+        with job.start(program=small_disk, before=["unshare", "-rm"]) as run:
+            run.wait_step(6)
+            disk = pathlib.Path(f"/proc/{run.process.pid}/root{folder}")
+            wait_for(lambda: (disk / "latest").is_symlink(), "a checkpoint")
+            ballast = disk / "ballast"
+            with open(ballast, "wb", buffering=0) as file, contextlib.suppress(OSError):
+                while True:
+                    file.write(bytes(65536))
+            wait_for(lambda: "cannot save the checkpoint" in run.story(), "the warning")
+            self.assertIn("No space left on device", run.story())
+            before = os.readlink(disk / "latest")
+            run.kill("1.0", at_step=run.step() + 2)
+            run.wait_step(run.step() + 6)
+            self.assertEqual(os.readlink(disk / "latest"), before, "the newest good one stays")
+            ballast.unlink()
+        self.assert_undisturbed(run)
+        self.assertEqual([failure["roles"] for failure in run.summary["failures"]], [["1.0"]])
+        self.assertFalse(run.summary["failures"][0]["restarted_all"])
+
+    def test_a_folder_in_place_of_a_file_of_the_next_checkpoint(self):
+        with Job(self, *self.SETTINGS).start() as run:
+            run.wait_step(2)
+            os.makedirs(run.out / "checkpoints" / "step-00000016.tmp" / "rank-0000.safetensors")
+        self.assert_undisturbed(run)
+        self.assertIn("cannot save the checkpoint of step 16", run.story())
+        self.assertEqual(run.summary["failures"], [])
 
 
 class Launchers(unittest.TestCase):

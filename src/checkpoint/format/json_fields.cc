@@ -120,6 +120,8 @@ bool JsonFields::is_null(const char* key) const {
   return found != object_.end() && found->is_null();
 }
 
+bool JsonFields::has(const char* key) const { return object_.contains(key); }
+
 const json& JsonFields::array(const char* key) {
   const json* value = find(key);
   if (value == nullptr) return empty_array();

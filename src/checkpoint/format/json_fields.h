@@ -28,6 +28,7 @@ class JsonFields {
   double number(const char* key);  // finite
   Fingerprint fingerprint(const char* key);
   bool is_null(const char* key) const;
+  bool has(const char* key) const;
   // An empty array or object where it is missing or of another type.
   const nlohmann::json& array(const char* key);
   const nlohmann::json& object(const char* key);

@@ -39,6 +39,7 @@ absl::Status check_agreement(const Manifest& first, const Manifest& part, size_t
   position.validation_loss = first.position.validation_loss;  // only some ranks know it
   if (position != first.position) return disagree("training positions");
   if (part.world_size != first.world_size) return disagree("world sizes");
+  if (part.term != first.term || part.term_owner != first.term_owner) return disagree("terms");
   if (part.state_type != first.state_type || part.compute_type != first.compute_type) {
     return disagree("element types");
   }

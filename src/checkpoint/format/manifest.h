@@ -64,6 +64,9 @@ struct Manifest {
   TrainingPosition position;
   int world_size = 1;
   std::string topology;  // for people
+  // Of the run that saved (checkpoint/write/folder_term.h); 0 and empty where there was none.
+  int64_t term = 0;
+  std::string term_owner;
   ElementType state_type = ElementType::kFp32;
   ElementType compute_type = ElementType::kFp32;
   std::vector<ManifestFile> files;          // by rank

@@ -18,6 +18,7 @@ constexpr char kLineBegin[] = "{\"fingerprint\":\"";
 constexpr char kLineEnd[] = "\",\n";
 constexpr size_t kLineBytes = sizeof(kLineBegin) - 1 + 32 + sizeof(kLineEnd) - 1;
 constexpr int64_t kTextBytesMax = 16 << 20;  // of one text field
+constexpr int64_t kTermOwnerBytesMax = 1024;
 
 const char* format_name(ManifestKind kind) {
   return kind == ManifestKind::kCheckpoint ? "evermoe-checkpoint" : "evermoe-checkpoint-part";
@@ -61,6 +62,8 @@ json manifest_json(const Manifest& manifest, ManifestKind kind) {
                  {"compute_type", to_string(manifest.compute_type)},
                  {"files", json::array()},
                  {"operators", json::array()}};
+  if (manifest.term > 0)
+    result["term"] = {{"number", manifest.term}, {"owner", manifest.term_owner}};
   for (const ManifestFile& file : manifest.files) {
     result["files"].push_back({{"name", file.name},
                                {"rank", file.rank},
@@ -188,6 +191,16 @@ absl::Status read_lists(JsonFields& fields, const std::string& name, Manifest& m
   return fields.status();
 }
 
+// Only a run has one.
+void read_term(JsonFields& fields, const std::string& name, Manifest& manifest,
+               absl::Status& status) {
+  if (!fields.has("term")) return;
+  JsonFields term(fields.object("term"), absl::StrCat(name, ": term"));
+  manifest.term = term.integer("number", 1, INT64_MAX);
+  manifest.term_owner = term.text("owner", kTermOwnerBytesMax);
+  status.Update(term.status());
+}
+
 // The text after the first line, if that line vouches for it.
 absl::Status check_first_line(const std::string& text, const std::string& name) {
   if (text.empty()) return Corrupt(absl::StrCat(name, ": is empty"));
@@ -247,6 +260,8 @@ absl::StatusOr<Manifest> parse_manifest(const std::string& text, ManifestKind ki
   RETURN_IF_ERROR(status);
   manifest.world_size = static_cast<int>(fields.integer("world_size", 1, kManifestRanksMax));
   manifest.topology = fields.text("topology", kTextBytesMax);
+  read_term(fields, name, manifest, status);
+  RETURN_IF_ERROR(status);
   manifest.state_type = read_type(fields, "state_type");
   manifest.compute_type = read_type(fields, "compute_type");
   RETURN_IF_ERROR(fields.status());

@@ -27,9 +27,10 @@ class Saver : public CheckpointSaver {
   Saver(Files& files, SaverOptions options)
       : files_(files),
         options_(std::move(options)),
-        publisher_(files, options_.directory, options_.world_size,
-                   {options_.keep_newest, options_.keep_every_steps, options_.keep_best,
-                    options_.pinned}) {}
+        publisher_(
+            files, options_.directory, options_.world_size,
+            {options_.keep_newest, options_.keep_every_steps, options_.keep_best, options_.pinned},
+            options_.may_write) {}
 
   ~Saver() override {
     {
@@ -41,6 +42,7 @@ class Saver : public CheckpointSaver {
   }
 
   absl::Status start() {
+    if (options_.may_write) RETURN_IF_ERROR(options_.may_write());
     RETURN_IF_ERROR(files_.create_directories(options_.directory));
     if (options_.rank == 0 && !options_.joins_others) RETURN_IF_ERROR(publisher_.recover());
     if (options_.staging_bytes > 0) RETURN_IF_ERROR(staging_.reserve(options_.staging_bytes));

@@ -20,6 +20,7 @@
 #include "base/fingerprint.h"
 #include "checkpoint/format/element_type.h"
 #include "checkpoint/format/training_position.h"
+#include "checkpoint/write/folder_term.h"
 #include "env/files.h"
 #include "model/operator.h"
 
@@ -49,6 +50,9 @@ struct SaverOptions {
   int64_t keep_every_steps = 0;
   int64_t keep_best = 1;  // by validation loss
   Step pinned{-1};        // until unpin() this one stays, too: the run began from it
+  // Whose run it is. Nothing is written or published once `may_write` says no; null: it never does.
+  FolderTerm term;
+  std::function<absl::Status()> may_write;
   // This process takes the place of one that played the rank before, while others may be saving:
   // temporary folders are left alone, and publishing what has been published already is ok.
   bool joins_others = false;

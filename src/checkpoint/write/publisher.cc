@@ -15,6 +15,7 @@ std::string CheckpointPublisher::path(Step step, const char* suffix) const {
 }
 
 absl::Status CheckpointPublisher::recover() {
+  RETURN_IF_ERROR(may_write());
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.list(directory_));
   for (const std::string& name : names) {
     const std::string full = join_path(directory_, name);
@@ -36,6 +37,7 @@ void CheckpointPublisher::forget(Step step) {
 }
 
 absl::Status CheckpointPublisher::publish(Step step) {
+  RETURN_IF_ERROR(may_write());
   const std::string temporary = path(step, kTemporarySuffix);
   const bool prepared = files_.is_directory(temporary);
   if (visible_ != step && !prepared && step == published_) return absl::OkStatus();
@@ -45,6 +47,7 @@ absl::Status CheckpointPublisher::publish(Step step) {
   if (!has_parts && files_.exists(path(step))) visible_ = step;
   if (visible_ != step) {
     RETURN_IF_ERROR(write_manifest(step));
+    RETURN_IF_ERROR(may_write());
     RETURN_IF_ERROR(make_visible(step));
     visible_ = step;
   }

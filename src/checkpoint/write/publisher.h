@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -22,8 +23,15 @@ namespace evermoe {
 // Rank 0's. One thread at a time.
 class CheckpointPublisher {
  public:
-  CheckpointPublisher(Files& files, std::string directory, int world_size, RetentionRules rules)
-      : files_(files), directory_(std::move(directory)), world_size_(world_size), rules_(rules) {}
+  // `may_write`, if any, is asked before anything is changed or made visible: with an error nothing
+  // is.
+  CheckpointPublisher(Files& files, std::string directory, int world_size, RetentionRules rules,
+                      std::function<absl::Status()> may_write = nullptr)
+      : files_(files),
+        directory_(std::move(directory)),
+        world_size_(world_size),
+        rules_(rules),
+        may_write_(std::move(may_write)) {}
 
   // Removes what interrupted runs left, and finishes a replacement that was cut in two.
   absl::Status recover();
@@ -43,6 +51,7 @@ class CheckpointPublisher {
   Step published() const { return published_; }
 
  private:
+  absl::Status may_write() const { return may_write_ ? may_write_() : absl::OkStatus(); }
   std::string path(Step step, const char* suffix = "") const;
   absl::StatusOr<Manifest> merge_parts(const std::string& folder);
   absl::Status write_manifest(Step step);
@@ -57,6 +66,7 @@ class CheckpointPublisher {
   const std::string directory_;
   const int world_size_;
   RetentionRules rules_;
+  const std::function<absl::Status()> may_write_;
   Step published_{-1};
   std::optional<Step> visible_;               // renamed, but not yet known to be durable
   std::map<Step, RetainedCheckpoint> known_;  // so that a manifest is read once

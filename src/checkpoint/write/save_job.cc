@@ -33,6 +33,8 @@ absl::StatusOr<Manifest> describe(const SaverOptions& options, SaveJob& job) {
   part.position = job.position;
   part.world_size = options.world_size;
   part.topology = options.topology;
+  part.term = options.term.number;
+  part.term_owner = options.term.owner;
   part.state_type = options.state_type;
   part.compute_type = options.compute_type;
   const std::string& header = job.layout.header;
@@ -72,6 +74,7 @@ absl::StatusOr<Manifest> write_and_describe(Files& files, const SaverOptions& op
 absl::Status write_files(Files& files, const SaverOptions& options, SaveJob& job,
                          const std::string& folder, const std::string& path) {
   const std::string part_path = join_path(folder, rank_part_name(options.rank));
+  if (options.may_write) RETURN_IF_ERROR(options.may_write());
   RETURN_IF_ERROR(files.create_directories(folder));
   RETURN_IF_ERROR(remove_tree(files, part_path));  // of an earlier attempt
   ASSIGN_OR_RETURN(const Manifest part, write_and_describe(files, options, job, path));

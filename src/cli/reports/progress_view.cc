@@ -61,7 +61,8 @@ void ProgressView::on_report(const WorkerReport& report) {
       saved_ = report.step;
       return on_say(absl::StrCat("saved the checkpoint of step ", report.step.value));
     case Kind::kFinished:
-    case Kind::kFailed: return;
+    case Kind::kFailed:
+    case Kind::kSaveFailed: return;  // the run tells of it
   }
 }
 

@@ -97,7 +97,8 @@ void Agent::take_signals() {
 void Agent::hear_controller(const Envelope& envelope) {
   if (const auto* const end = std::get_if<EndJob>(&envelope.message)) job_end_ = *end;
   if (const auto* const welcome = std::get_if<Welcome>(&envelope.message)) {
-    log_info(absl::StrCat("attached to controller ", welcome->life));
+    log_info(absl::StrCat("a controller answers: number ", welcome->life, " of term ",
+                          welcome->term.number));
     last_break_.clear();
     if (stop_.is_drain_wanted()) controller_->send({0, Drain{}});
   }
@@ -150,7 +151,7 @@ void Agent::act(const ToWorker& send) { listener_->send(send.to, send.envelope);
 void Agent::act(const CutWorker& cut) { listener_->close(cut.stream); }
 
 void Agent::act(const SpawnWorker& spawn) {
-  const WorkerCommand command = options_.command(spawn.rank, spawn.since, listener_->address());
+  const WorkerCommand command = options_.command(spawn, listener_->address());
   WorkerProcessOptions process;
   process.program = command.program;
   process.arguments = command.arguments;

@@ -34,8 +34,8 @@ struct WorkerCommand {
 struct AgentOptions {
   std::string controller;               // where it listens
   std::string address = "127.0.0.1:0";  // for the workers: ControlListener::start()
-  // For a worker that plays `rank` from view `since` on and attaches to this agent at `agent`.
-  std::function<WorkerCommand(Rank rank, View since, const std::string& agent)> command;
+  // For a worker that attaches to this agent at `agent`.
+  std::function<WorkerCommand(const SpawnWorker& worker, const std::string& agent)> command;
   int kept_fd = -1;  // as in WorkerProcessOptions
   // Of this process, which outlives the agent: the first one asks for the end of the job, one that
   // comes more than StopRequest::kOneWish later ends the node at once. Null: signals are not looked

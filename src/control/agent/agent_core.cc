@@ -84,8 +84,10 @@ AgentActions AgentCore::on_controller(absl::Duration now, const Envelope& envelo
 
 void AgentCore::handle(const Envelope&, const Welcome& welcome) {
   if (phase_ != Phase::kAttaching) return;
-  if (life_ == welcome.life) disown_all();
+  if (welcome.term.number < term_.number) return lose_controller();
+  if (life_ && welcome.term.number > term_.number) disown_all();
   life_ = welcome.life;
+  term_ = welcome.term;
   phase_ = Phase::kRegistering;
   due_ = now_ + options_.registering_max;
   next_beat_ = now_ + options_.beat;
@@ -175,7 +177,7 @@ void AgentCore::quit_if_alone() {
 
 void AgentCore::spawn(int64_t start, const StartWorker& order) {
   workers_[start] = {order.rank, order.since};
-  actions_.emplace_back(SpawnWorker{start, order.rank, order.since});
+  actions_.emplace_back(SpawnWorker{start, order.rank, order.since, term_});
 }
 
 void AgentCore::spawn_waiting(Rank rank) {
@@ -262,7 +264,7 @@ void AgentCore::greet(StreamNumber stream, pid_t pid) {
   }
   worker->second.stream = stream;
   if (is_draining_) ask_to_drain(*worker);
-  if (has_controller()) actions_.emplace_back(ToWorker{stream, {0, Welcome{*life_}}});
+  if (has_controller()) actions_.emplace_back(ToWorker{stream, {0, Welcome{*life_, term_}}});
 }
 
 // A worker that says what makes no sense is of another version, or broken.

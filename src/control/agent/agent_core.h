@@ -5,10 +5,10 @@
 //    ^                    |                         |                                |
 //    +--------------------+----- broken, silent ----+--------------------------------+
 //
-// Workers go on while the controller is away. With a controller that it has not met before, the
-// agent brings together what lives here: every worker registers anew. A controller that it meets
-// again has taken this node for lost meanwhile, and others may play its roles already: the agent
-// ends its workers.
+// Workers go on while the controller is away. With every controller that answers, the agent brings
+// together what lives here: every worker registers anew. If others play their roles by then the
+// controller says so. When another run has begun (checkpoint/write/folder_term.h) the agent ends
+// its workers; to a controller of an older run than one that it has met it does not listen.
 //
 // Invariant: at most one process per role runs here; the next one waits until the former has ended.
 #pragma once
@@ -55,6 +55,7 @@ struct SpawnWorker {  // answered by on_spawned() or on_not_spawned(), at once
   int64_t start = 0;
   Rank rank;
   View since;
+  FolderTerm term;  // of the run that wants it
 };
 struct SignalWorker {
   int64_t start = 0;
@@ -147,6 +148,7 @@ class AgentCore {
   absl::Duration heard_;  // from the controller
   absl::Duration next_beat_;
   std::optional<int64_t> life_;  // of the newest controller met
+  FolderTerm term_;              // likewise
   Workers workers_;
   std::map<Rank, std::pair<int64_t, StartWorker>>
       waiting_;  // for the former process of the role to end

@@ -124,13 +124,13 @@ TEST(AgentCore, AnEndWhileTheControllerIsAwayIsSeenByWhatIsMissing) {
   EXPECT_EQ(agent.welcome(1).joins(6, 1).did(), "started 6, welcome 1 to 6, joined 6, ready");
 }
 
-// It took the node for lost, and others may play its roles.
-TEST(AgentCore, AControllerMetAgainWantsNoneOfTheWorkers) {
+// It may have taken the node for lost meanwhile, and others may play its roles: then it says so.
+TEST(AgentCore, AControllerMetAgainHearsOfAllOfThemAnew) {
   TestAgent agent = ready_agent();
   agent.runs(5, 0).runs(6, 1).broken().wait(0.06).did();
-  EXPECT_EQ(agent.welcome(0).did(), "kill 5, kill 6, ready");
-  EXPECT_EQ(agent.says(5, 0).killed(5).killed(6).did(), "") << "and hears nothing of them";
-  EXPECT_EQ(agent.start(7, 0).did(), "spawn 7, started 7");
+  EXPECT_EQ(agent.welcome(0).did(), "started 5, welcome 0 to 5, started 6, welcome 0 to 6");
+  EXPECT_EQ(agent.joins(5, 0).joins(6, 1).did(), "joined 5, joined 6, ready");
+  EXPECT_EQ(agent.told_to_kill(5, 0).did(), "kill 5") << "if another process plays its role";
 }
 
 TEST(AgentCore, AttemptsGoOnUntilOneSucceeds) {
@@ -196,6 +196,26 @@ TEST(AgentCore, LastWordsAreToldOfWhoFailedByItself) {
             "ended 6 (killed by signal 9 (Killed))");
   EXPECT_EQ(agent.exits(7, {.code = 0}, {"done"}).did(),
             "ended 7 (ended before its work was done: done)");
+}
+
+// ---- terms
+
+// It woke up after its run had been replaced.
+TEST(AgentCore, AControllerOfAnOlderRunIsNotListenedTo) {
+  TestAgent agent = ready_agent();
+  agent.broken().wait(0.1).welcome(0, 3).did();
+  agent.runs(5, 0).did();
+  agent.broken().wait(0.1).did();
+  EXPECT_EQ(agent.welcome(1, 2).start(6, 0).order(5, 0).did(), "") << "it stays away from it";
+  agent.wait(0.1).did();
+  EXPECT_EQ(agent.welcome(1, 3).joins(5, 0).did(), "started 5, welcome 1 to 5, joined 5, ready");
+}
+
+// They would save in the name of a run that is over.
+TEST(AgentCore, WorkersOfAFormerRunAreEnded) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).broken().wait(0.1).did();
+  EXPECT_EQ(agent.welcome(7, 2).did(), "kill 5, ready");
 }
 
 }  // namespace

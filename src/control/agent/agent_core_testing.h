@@ -85,7 +85,9 @@ class TestAgent {
   }
   TestAgent& tick() { return stand_still(0); }
 
-  TestAgent& welcome(int64_t life) { return from_controller(Welcome{life}); }
+  TestAgent& welcome(int64_t life, int64_t term = 1) {
+    return from_controller(Welcome{life, {term, "owner"}});
+  }
   TestAgent& broken() { return note(core_.on_controller_broken(now_)); }
   TestAgent& start(int64_t start, int rank) {
     return from_controller(StartWorker{Node(1), Rank(rank), View(1)}, start);

@@ -17,6 +17,8 @@ constexpr absl::Duration kStandstillMin = absl::Seconds(2);
 // What is not a step (a start, an evaluation, a checkpoint, the end) may take so many step
 // deadlines.
 constexpr int kPatience = 10;
+// Of most nodes at once, before a controller takes them for lost instead of itself.
+constexpr double kCutOffSilences = 6;
 // How long members have to move in a view that was opened to see who stands still.
 constexpr absl::Duration kProbe = absl::Seconds(5);
 
@@ -68,6 +70,7 @@ ControllerServerOptions controller_options(const JobConfig& config) {
   core.start_max = std::min(core.start_max, core.load_max);
   options.relay.beat = signs.beat;
   options.relay.silence_max = signs.node_max;
+  options.relay.cut_off_max = kCutOffSilences * signs.node_max;
   options.relay.own_standstill = signs.standstill;
   return options;
 }

@@ -18,9 +18,11 @@ ControllerCore::ControllerCore(Topology topology, ControllerOptions options, abs
       nodes_(options.silence_max / 2),
       view_(topology_, options_),
       limits_(options_),
+      restarts_(topology_.world_size(), options_),
       watch_(options_),
       journal_(topology_),
-      adoption_ends_(now + options.adoption) {}
+      adoption_ends_(now + options.adoption),
+      adoption_moved_(now) {}
 
 std::vector<ControllerAction> ControllerCore::on(absl::Duration now, const ControllerEvent& event) {
   now_ = std::max(now_, now);
@@ -33,11 +35,13 @@ std::vector<ControllerAction> ControllerCore::on(absl::Duration now, const Contr
 }
 
 absl::Duration ControllerCore::next_deadline() const {
-  absl::Duration next = is_adopting_ ? adoption_ends_ : absl::InfiniteDuration();
+  absl::Duration next = is_adopting_ ? adoption_deadline() : absl::InfiniteDuration();
   next = std::min(next, roles_.next_deadline());
   if (is_open() && suspicion_) next = std::min(next, suspicion_->due());
-  if (roles_.is_any_missing() && limits_.start_at() > now_)
-    next = std::min(next, limits_.start_at());
+  for (int32_t r = 0; r < topology_.world_size(); ++r) {
+    const bool is_missing = roles_[Rank(r)].phase == Phase::kNone && !roles_[Rank(r)].released;
+    if (is_missing && start_at(Rank(r)) > now_) next = std::min(next, start_at(Rank(r)));
+  }
   return std::min(next, pace_deadline());
 }
 
@@ -49,9 +53,13 @@ void ControllerCore::tell_in_view(const std::string& text) {
 
 void ControllerCore::check_deadlines() {
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
-    const RoleState& late = roles_[Rank(r)];
+    RoleState& late = roles_[Rank(r)];
     const bool silent = is_silent(late);
     if (!silent && now_ < late.deadline) continue;
+    if (!silent && is_out_of_sight(late)) {
+      late.deadline = now_ + options_.silence_max;
+      continue;
+    }
     const std::string why = silent ? absl::StrCat("hung: no sign of life for ",
                                                   absl::FormatDuration(options_.silence_max))
                             : late.phase == Phase::kStarting ? "did not come up in time"
@@ -73,6 +81,19 @@ bool ControllerCore::is_silent(const RoleState& role) const {
   return role.phase == Phase::kJoined && agent && *agent >= role.heard + options_.silence_max;
 }
 
+// What it reports cannot be heard now: the verdict on its node comes first.
+bool ControllerCore::is_out_of_sight(const RoleState& role) const {
+  return role.phase == Phase::kJoined && nodes_.is_up(role.node) &&
+         nodes_.is_in_doubt(role.node, now_);
+}
+
+// Nobody can be heard, so nothing is known of the job.
+bool ControllerCore::is_deaf() const {
+  const auto& roles = roles_.all();
+  return std::all_of(roles.begin(), roles.end(),
+                     [this](const RoleState& role) { return is_out_of_sight(role); });
+}
+
 void ControllerCore::follow_suspicion() {
   const Suspicion suspicion = *std::exchange(suspicion_, std::nullopt);
   const std::optional<Rank> accused = suspicion.accused();
@@ -87,6 +108,7 @@ absl::Duration ControllerCore::pace_deadline() const {
 
 void ControllerCore::watch_pace() {
   if (now_ < pace_deadline()) return;
+  if (is_deaf()) return watch_.on_milestone(now_);
   if (!watch_.is_probe()) {
     watch_.probe();
     return open_next_view(
@@ -130,10 +152,19 @@ void ControllerCore::reconsider() {
   if (roles_.have_all_reported()) send_plan();
 }
 
+// Who is absent may only be cut off from here: a view goes on as long as all its members live, and
+// when one dies others miss it and say so. A view without commits for too long stands still for
+// another reason.
+absl::Duration ControllerCore::adoption_deadline() const {
+  const bool may_be_cut_off = nodes_.known() < options_.nodes + options_.spares;
+  if (!is_open() || has_heard_trouble_ || !may_be_cut_off) return adoption_ends_;
+  return std::max(adoption_ends_, adoption_moved_ + options_.step_max);
+}
+
 bool ControllerCore::end_adoption() {
   const bool complete = roles_.are_all_joined();
   const bool expects_nobody = !options_.takes_over && nodes_.known() >= options_.nodes;
-  if (!complete && !expects_nobody && now_ < adoption_ends_) return false;
+  if (!complete && !expects_nobody && now_ < adoption_deadline()) return false;
   is_adopting_ = false;
   if (view() > View(0)) lose_the_absent();
   watch_.begin(now_);
@@ -146,13 +177,22 @@ void ControllerCore::start_missing() {
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
     RoleState& missing = roles_[Rank(r)];
     if (missing.phase != Phase::kNone || missing.released) continue;
-    if (missing.since != View(0) && now_ < limits_.start_at()) continue;
-    const auto node = node_for(Rank(r), roles_, nodes_, options_.nodes, now_);
+    if (missing.since != View(0) && now_ < start_at(Rank(r))) continue;
+    const auto node = node_for(Rank(r), roles_, nodes_, restarts_, options_.nodes, now_);
     if (!node) continue;  // waits for an agent
+    if (restarts_.avoids(Rank(r), missing.node) && *node != missing.node)
+      tell(absl::StrCat("worker ", name_of(Rank(r)), " moves to node ", node->value, ": it ",
+                        restarts_.reason(now_, Rank(r))));
+    restarts_.on_start(now_, Rank(r), *node);
     roles_.start(Rank(r), *node, std::max(view(), View(1)), now_ + options_.start_max);
     missing.failures_seen = limits_.failures();
     actions_.push_back(StartWorker{*node, Rank(r), missing.since});
   }
+}
+
+// The end of its back-off.
+absl::Duration ControllerCore::start_at(Rank rank) const {
+  return std::max(limits_.start_at(), restarts_.start_at(rank));
 }
 
 void ControllerCore::send_plan() {

@@ -11,7 +11,8 @@
 // during a recovery is nothing special.
 //
 // Here is what it does about each event. What it knows, and the rules by which it judges, are
-// classes of their own: roles (role_table.h), nodes and where roles are started (role_placement.h),
+// classes of their own: roles (role_table.h), nodes and where roles are started (role_placement.h,
+// role_restarts.h),
 // the view and its plan (job_view.h), progress and limits (loss_limits.h), whether the job moves
 // (standstill_watch.h), who is suspected (suspicion.h), and the story (recovery_journal.h).
 #pragma once
@@ -26,6 +27,7 @@
 #include "control/controller/loss_limits.h"
 #include "control/controller/recovery_journal.h"
 #include "control/controller/role_placement.h"
+#include "control/controller/role_restarts.h"
 #include "control/controller/role_table.h"
 #include "control/controller/standstill_watch.h"
 #include "control/controller/suspicion.h"
@@ -59,6 +61,7 @@ class ControllerCore {
   void handle(const WorkerEnded& event);
   void handle(const MemberSaid& event);
   void handle(const MemberAlive& event);
+  void handle(const EndWanted& event) { end(false, event.why); }
   void handle(const TimePassed&) {}
   void hear(const Report& report);
   void hear(const Trouble& trouble);
@@ -68,11 +71,13 @@ class ControllerCore {
 
   // ---- losses
   bool computes_alike(const MemberJoined& event);
+  void take_back(const MemberJoined& event);
   // `is_same_loss`: with the one before it, which has been counted.
   void lose(Rank rank, const std::string& how, bool is_same_loss = false);
   void kill_and_lose(Rank rank, const std::string& why, const std::string& how,
                      bool is_same_loss = false);
   void note_loss(Rank rank, const std::string& how);
+  bool may_start_again(Rank rank, const std::string& how);
   void count_failure(const std::string& how);
   void lose_the_absent();
   void note_unseen_losses(const Plan& plan);
@@ -80,6 +85,8 @@ class ControllerCore {
   // ---- time
   void check_deadlines();
   bool is_silent(const RoleState& role) const;
+  bool is_out_of_sight(const RoleState& role) const;
+  bool is_deaf() const;
   void follow_suspicion();
   void watch_pace();
   absl::Duration pace_deadline() const;
@@ -87,8 +94,10 @@ class ControllerCore {
   // ---- views
   void reconsider();
   bool end_adoption();
+  absl::Duration adoption_deadline() const;
   void open_next_view(const std::string& why);
   void start_missing();
+  absl::Duration start_at(Rank rank) const;
   void send_plan();
   bool may_send(const Plan& plan);
   void release_if_finished();
@@ -109,13 +118,17 @@ class ControllerCore {
   JobView view_;
   JobProgress progress_;
   LossLimits limits_;
+  RoleRestarts restarts_;
   StandstillWatch watch_;
   RecoveryJournal journal_;
   std::optional<Suspicion> suspicion_;
   std::optional<MemberJoined> first_joined_;  // with whose arithmetic all others have to agree
+  // ---- until it knows whom it has
   bool is_adopting_ = true;
-  absl::Duration adoption_ends_;
-  std::string holders_told_;  // why these
+  absl::Duration adoption_ends_;    // unless somebody may still come
+  absl::Duration adoption_moved_;   // the newest commit, or the beginning
+  bool has_heard_trouble_ = false;  // somebody misses somebody else
+  std::string holders_told_;        // why these
   bool has_ended_ = false;
 };
 

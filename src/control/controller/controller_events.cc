@@ -18,7 +18,11 @@ void ControllerCore::handle(const AgentAlive& event) {
   // still come.
   if (nodes_.is_in_doubt(event.node, now_)) {
     for (int32_t r = 0; r < topology_.world_size(); ++r) {
-      if (roles_[Rank(r)].node == event.node) roles_[Rank(r)].heard = now_;
+      RoleState& role = roles_[Rank(r)];
+      if (role.node != event.node) continue;
+      role.heard = now_;
+      if (role.phase == Phase::kJoined && role.deadline < absl::InfiniteDuration())
+        role.deadline = now_ + options_.report_max;
     }
   }
   nodes_.hear(event.node, now_);
@@ -36,7 +40,25 @@ void ControllerCore::handle(const AgentLost& event) {
   }
 }
 
+// Its line was broken, and what was said meanwhile, both ways, may be lost. If it is not where the
+// others are, all meet in the next view.
+void ControllerCore::take_back(const MemberJoined& event) {
+  RoleState& role = roles_[event.rank];
+  role.heard = now_;
+  progress_.on_joined(event.newest);
+  if (role.released) {
+    actions_.push_back(SendOrder{event.rank, event.since, ReleaseOrder{}});
+    return;
+  }
+  if (is_adopting_) return;
+  role.finished = role.finished || (is_open() && event.has_finished);
+  const bool is_where_all_are = is_open() && event.is_open && event.newest_view == view();
+  if (is_where_all_are || (!is_open() && role.report)) return;
+  open_next_view(absl::StrCat("role ", name_of(event.rank), " is back on a new line"));
+}
+
 void ControllerCore::handle(const MemberJoined& event) {
+  if (roles_.is_present(event.rank, event.since)) return take_back(event);
   if (!roles_.may_join(event) || !computes_alike(event)) return;
   roles_.join(event, now_);
   progress_.on_joined(event.newest);
@@ -88,6 +110,7 @@ void ControllerCore::lose(Rank rank, const std::string& how, bool is_same_loss) 
   // than a probe.
   watch_.end_probe();
   note_loss(rank, how);
+  if (!may_start_again(rank, how)) return;
   if (!is_same_loss && limits_.count_loss()) {
     return end(false, absl::StrCat(limits_.losses(), " losses without any progress; the last: ",
                                    name_of(rank), ": ", how));
@@ -98,6 +121,22 @@ void ControllerCore::lose(Rank rank, const std::string& how, bool is_same_loss) 
     if (has_ended_) return;
   }
   if (is_open()) open_next_view(absl::StrCat("role ", name_of(rank), " is lost"));
+}
+
+// False: the job has ended instead.
+bool ControllerCore::may_start_again(Rank rank, const std::string& how) {
+  restarts_.on_loss(now_, rank, /*with_node=*/!nodes_.is_up(roles_[rank].node));
+  const int restarts = restarts_.losses(rank) - 1;
+  if (options_.is_protected && restarts >= options_.restarts_max) {
+    end(false, absl::StrCat("given up after ", restarts, " restarts in a row of worker ",
+                            name_of(rank), " without progress beyond step ",
+                            step_of(std::max(progress_.furthest(), Commit(0))).value,
+                            " (run.restarts_max); the last failure: ", how));
+    return false;
+  }
+  if (const std::string reason = restarts_.reason(now_, rank); !reason.empty())
+    tell(absl::StrCat("worker ", name_of(rank), " ", reason));
+  return true;
 }
 
 // Of an unprotected job: all will start again.
@@ -163,6 +202,7 @@ void ControllerCore::hear(const Trouble& trouble) {
   if (!is_open() || trouble.view != view()) return;
   if (trouble.inside_stage && trouble.stage_epoch != view_.stage_epoch(trouble.rank))
     return;  // the present view repairs it
+  has_heard_trouble_ = true;
   tell(absl::StrCat("worker ", name_of(trouble.rank), " reports: ", trouble.what));
   if (trouble.copies_unusable) {
     const std::string why = absl::StrCat("role ", name_of(trouble.rank), ": ", trouble.what);
@@ -181,8 +221,12 @@ void ControllerCore::hear(const Milestone& milestone) {
 void ControllerCore::hear(const Progress& progress) {
   if (progress_.is_old(progress)) return;
   const bool is_new = progress.newest > progress_.furthest();
-  if (progress_.on_commit(progress.newest)) limits_.on_progress();
+  if (progress_.on_commit(progress.newest)) {
+    limits_.on_progress();
+    restarts_.on_progress();
+  }
   if (!is_open() || progress.view != view()) return;
+  adoption_moved_ = now_;
   if (progress.newest == verdict_commit(step_of(progress.newest))) {
     watch_.on_commit(now_);
   } else {

@@ -61,9 +61,12 @@ struct MemberAlive {  // a sign of life
   View since;
   View entered;  // MemberViews::entered_view()
 };
+struct EndWanted {  // of a run that may not go on
+  std::string why;
+};
 struct TimePassed {};
 using ControllerEvent = std::variant<AgentJoined, AgentLost, AgentAlive, MemberJoined, WorkerEnded,
-                                     MemberSaid, MemberAlive, TimePassed>;
+                                     MemberSaid, MemberAlive, EndWanted, TimePassed>;
 
 // ---- actions
 
@@ -108,7 +111,8 @@ struct ControllerOptions {
   // All views that it opens are newer: of members that it never hears of, former controllers may
   // have opened some, and no two plans may have one number.
   View views_after;
-  // If it takes over it waits so long for members to find it before it takes them for lost.
+  // If it takes over it waits so long for members to find it before it takes them for lost; and
+  // while the view that the others are in goes on, which it cannot without them (Adoption).
   absl::Duration adoption = absl::Seconds(2);
   // From an accusation until the accused is taken for lost though nobody saw it die.
   absl::Duration grace = absl::Milliseconds(500);
@@ -130,9 +134,14 @@ struct ControllerOptions {
   // So many restarts in a row without progress (a step that was never committed before, or a newer
   // checkpoint) are allowed; before the n-th one the job waits backoff * 2^(n-1), at most
   // backoff_max.
+  // With protection so many of one role are.
   int restarts_max = 50;
   absl::Duration backoff = absl::ZeroDuration();
   absl::Duration backoff_max = absl::Seconds(30);
+  // A role that ends sooner than so after it was replaced, or before the job has made any progress,
+  // may be in the wrong place (role_restarts.h). It waits, too: backoff * 2^(n-2) after its n-th
+  // such end.
+  absl::Duration settles_after = absl::Seconds(10);
   // What is not a step (the first one, an evaluation, a checkpoint, the end) may take `patience`
   // times as long as a step before the job counts as standing still.
   int patience = 1;

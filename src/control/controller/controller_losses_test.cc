@@ -8,19 +8,34 @@
 namespace evermoe {
 namespace {
 
+using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // A job of one stage on two nodes, and what its controller does.
 class Losses : public testing::Test {
  protected:
-  void begin(int lanes, int losses_max = 50) {
+  void begin(int lanes, ControllerOptions options = {}) {
     lanes_ = lanes;
-    ControllerOptions options;
     options.nodes = 2;
-    options.losses_max = losses_max;
     core_.emplace(Topology({lanes}, 1), options, now_);
-    for (const int node : {0, 1}) on(AgentJoined{Node(node)});
+    for (int node = 0; node < options.nodes + options.spares; ++node) on(AgentJoined{Node(node)});
     come();
+  }
+  // Rank 0 ends as soon as it is started; where it is started next, after how long.
+  std::string rank_0_ends() {
+    const absl::Duration ended = now_;
+    on(WorkerEnded{Rank(0), since_[0], node_[0], "exit code 1", false, false});
+    while (started_.empty() && end_.empty()) {
+      now_ = core_->next_deadline();
+      for (const int node : {0, 1, 2}) on(AgentAlive{Node(node)});
+      for (int rank = 0; rank < lanes_; ++rank) on(MemberAlive{Rank(rank), since_[rank], View(1)});
+    }
+    if (!end_.empty()) return "end";
+    since_[0] = started_[0].since;
+    node_[0] = started_[0].node;
+    started_.clear();
+    return absl::StrCat("node ", node_[0].value, " after ", absl::FormatDuration(now_ - ended));
   }
   // Everybody who was started joins and reports, until a plan is out.
   void come() {
@@ -47,6 +62,7 @@ class Losses : public testing::Test {
       if (const auto* const kill = std::get_if<KillWorker>(&action))
         killed_.push_back(absl::StrCat(kill->rank.value, ": ", kill->why));
       if (const auto* const end = std::get_if<EndJob>(&action)) end_ = end->reason;
+      if (const auto* const line = std::get_if<JobEvent>(&action)) story_.push_back(line->text);
     }
   }
   // For so long nothing is heard but of these agents, and of the workers of these nodes.
@@ -69,7 +85,7 @@ class Losses : public testing::Test {
   std::map<int, View> since_;
   std::map<int, Node> node_;
   std::vector<StartWorker> started_;
-  std::vector<std::string> killed_;
+  std::vector<std::string> killed_, story_;
   std::string end_;
 };
 
@@ -82,13 +98,48 @@ TEST_F(Losses, ANodeWithManyRolesIsOneLoss) {
 }
 
 TEST_F(Losses, LossesWithoutProgressComeToAnEnd) {
-  begin(2, /*losses_max=*/5);
+  begin(2, {.losses_max = 5});
   for (int i = 0; i < 6; ++i) {
     ASSERT_EQ(end_, "");
     on(WorkerEnded{Rank(0), since_[0], Node(0), "exit code 1", false, false});
     if (end_.empty()) come();
   }
   EXPECT_THAT(end_, HasSubstr("without any progress; the last: 0.0: exit code 1"));
+}
+
+// At 6 starts a second on the same node nothing changes for the better.
+TEST_F(Losses, ARoleThatKeepsEndingWaitsAndMovesToTheSpare) {
+  begin(2, {.spares = 1, .restarts_max = 6, .backoff = absl::Seconds(0.2)});
+  std::vector<std::string> starts;
+  for (int i = 0; i < 7; ++i) starts.push_back(rank_0_ends());
+  EXPECT_THAT(starts,
+              ElementsAre("node 0 after 0", "node 2 after 200ms", "node 2 after 400ms",
+                          "node 2 after 800ms", "node 2 after 1.6s", "node 2 after 3.2s", "end"));
+  EXPECT_THAT(story_,
+              Contains("worker 0.0 moves to node 2: it has ended 2 times in a row soon after "
+                       "its start on node 0"));
+  EXPECT_THAT(story_,
+              Contains("worker 0.0 has ended 3 times in a row soon after its start on node 2; "
+                       "the next start is in 1.6s"));
+}
+
+TEST_F(Losses, WithoutSparesItStaysUntilTheRestartsAreUsedUp) {
+  begin(2, {.restarts_max = 3, .backoff = absl::Seconds(0.2)});
+  for (const char* start : {"node 0 after 0", "node 0 after 200ms", "node 0 after 400ms", "end"})
+    EXPECT_EQ(rank_0_ends(), start);
+  EXPECT_EQ(end_,
+            "given up after 3 restarts in a row of worker 0.0 without progress beyond step 0 "
+            "(run.restarts_max); the last failure: exit code 1");
+}
+
+// Each of several is in its own right, however many fail in one recovery.
+TEST_F(Losses, RestartsOfDifferentRolesAreNotAddedUp) {
+  begin(8, {.restarts_max = 1});
+  for (int rank = 0; rank < 8; ++rank) {
+    on(WorkerEnded{Rank(rank), since_[rank], node_[rank], "exit code 1", false, false});
+    come();
+  }
+  EXPECT_EQ(end_, "");
 }
 
 TEST_F(Losses, AWorkerThatIsSilentWhileItsAgentSpeaksIsHung) {

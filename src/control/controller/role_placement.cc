@@ -31,19 +31,34 @@ std::optional<absl::Duration> NodeTable::heard(Node node) const {
   return found == nodes_.end() ? std::nullopt : std::optional(found->second.heard);
 }
 
+namespace {
+
+// Of these, the one with the fewest workers and fewer than `limit`.
+std::optional<Node> least_used(const std::vector<Node>& nodes, const RoleTable& roles, int limit) {
+  std::optional<Node> best;
+  for (const Node node : nodes) {
+    if (roles.workers_on(node) < (best ? roles.workers_on(*best) : limit)) best = node;
+  }
+  return best;
+}
+
+}  // namespace
+
 std::optional<Node> node_for(Rank rank, const RoleTable& roles, const NodeTable& nodes,
-                             int nodes_at_start, absl::Duration now) {
+                             const RoleRestarts& restarts, int nodes_at_start, absl::Duration now) {
   const RoleState& role = roles[rank];
   const Node home(static_cast<int32_t>(int64_t{rank.value} * nodes_at_start / roles.size()));
   const Node wanted = role.since == View(0) ? home : role.node;
+  if (nodes.is_up(wanted) && nodes.is_in_doubt(wanted, now)) return std::nullopt;
+  const std::vector<Node> usable = nodes.usable(now);
+  std::vector<Node> welcoming = usable;
+  std::erase_if(welcoming, [&](Node node) { return restarts.avoids(rank, node); });
   if (nodes.is_up(wanted)) {
-    return nodes.is_in_doubt(wanted, now) ? std::nullopt : std::optional(wanted);
+    if (!restarts.avoids(rank, wanted)) return wanted;
+    const int at_start = (roles.size() + nodes_at_start - 1) / nodes_at_start;
+    return least_used(welcoming, roles, at_start).value_or(wanted);
   }
-  std::optional<Node> best;
-  for (const Node node : nodes.usable(now)) {
-    if (!best || roles.workers_on(node) < roles.workers_on(*best)) best = node;
-  }
-  return best;
+  return least_used(welcoming.empty() ? usable : welcoming, roles, roles.size() + 1);
 }
 
 CopyHolders holders_for(const Topology& topology, const RoleTable& roles,

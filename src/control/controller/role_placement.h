@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "control/controller/role_restarts.h"
 #include "control/controller/role_table.h"
 #include "parallel/failure_domains.h"
 #include "parallel/topology.h"
@@ -41,9 +42,10 @@ class NodeTable {
 
 // Where to start a role: the node it was on, if that is up; at the start, blocks of neighbouring
 // ranks on the first `nodes_at_start` nodes; else the spare or the node with the fewest workers.
-// nullopt: not before more is known of the nodes.
+// Where it keeps ending soon after its start it goes to a node that has room instead: one that
+// plays fewer roles than the nodes do at the start. nullopt: not before more is known of the nodes.
 std::optional<Node> node_for(Rank rank, const RoleTable& roles, const NodeTable& nodes,
-                             int nodes_at_start, absl::Duration now);
+                             const RoleRestarts& restarts, int nodes_at_start, absl::Duration now);
 
 // Who keeps the copies of each rank, with the present nodes (parallel/failure_domains.h).
 CopyHolders holders_for(const Topology& topology, const RoleTable& roles,

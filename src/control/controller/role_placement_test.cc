@@ -15,14 +15,35 @@ class RolePlacement : public testing::Test {
   RolePlacement() {
     for (int32_t n = 0; n < 3; ++n) nodes_.join(Node(n), now_);
   }
-  std::optional<Node> place(int rank) { return node_for(Rank(rank), roles_, nodes_, 2, now_); }
+  std::optional<Node> place(int rank) {
+    return node_for(Rank(rank), roles_, nodes_, restarts_, 2, now_);
+  }
   void starts(int rank, int node) {
     roles_.start(Rank(rank), Node(node), View(1), absl::InfiniteDuration());
+    restarts_.on_start(now_, Rank(rank), Node(node));
+  }
+  void ends(int rank) {
+    restarts_.on_loss(now_, Rank(rank), /*with_node=*/!nodes_.is_up(roles_[Rank(rank)].node));
+    roles_.lose(Rank(rank));
+  }
+  // So often on that node, each time a second after its start.
+  void keeps_ending(int rank, int node, int times) {
+    for (int i = 0; i < times; ++i) {
+      starts(rank, node);
+      now_ += absl::Seconds(1);
+      for (const Node each : {Node(0), Node(1), Node(2)}) nodes_.hear(each, now_);
+      ends(rank);
+    }
+  }
+  double waits(int rank) const {
+    return absl::ToDoubleSeconds(restarts_.start_at(Rank(rank)) - now_);
   }
 
   absl::Duration now_ = absl::Seconds(50);
   RoleTable roles_{4};
   NodeTable nodes_{kDoubt};
+  const ControllerOptions options_{.backoff = absl::Seconds(0.5)};
+  RoleRestarts restarts_{4, options_};
 };
 
 TEST_F(RolePlacement, NeighboursBeginOnOneNodeAndTheSpareIsLeftFree) {
@@ -66,6 +87,81 @@ TEST_F(RolePlacement, NobodyMovesToANodeThatIsNotHeard) {
   nodes_.hear(Node(2), now_);
   EXPECT_EQ(place(0), Node(2));
   EXPECT_THAT(nodes_.usable(now_), ElementsAre(Node(2)));
+}
+
+TEST_F(RolePlacement, ARoleThatKeepsEndingMovesToTheSpare) {
+  for (const int rank : {0, 1, 2, 3}) starts(rank, rank / 2);
+  keeps_ending(2, 1, 1);
+  EXPECT_EQ(place(2), Node(1)) << "once may be bad luck";
+  keeps_ending(2, 1, 1);
+  EXPECT_EQ(
+      restarts_.reason(now_, Rank(2)),
+      "has ended 2 times in a row soon after its start on node 1; the next start is in 500ms");
+  EXPECT_EQ(place(2), Node(2));
+  keeps_ending(3, 1, 2);
+  EXPECT_EQ(place(3), Node(2)) << "which has room for as many as a node plays at the start";
+}
+
+TEST_F(RolePlacement, WhereNoNodeHasRoomItStays) {
+  for (const int rank : {0, 1, 3}) starts(rank, rank / 2);
+  keeps_ending(2, 1, 2);
+  nodes_.lose(Node(2));
+  EXPECT_EQ(place(2), Node(1));
+}
+
+TEST_F(RolePlacement, NorDoesItComeBackWhileAnotherNodeIsLeft) {
+  for (const int rank : {0, 1, 3}) starts(rank, rank / 2);
+  keeps_ending(2, 1, 2);
+  starts(2, 2);
+  nodes_.lose(Node(2));
+  ends(2);
+  EXPECT_EQ(place(2), Node(0)) << "of those that are full it is the one where it did not end";
+}
+
+TEST_F(RolePlacement, TheNextStartWaitsLongerEachTimeWhereverItIs) {
+  std::vector<double> waited;
+  for (int i = 0; i < 4; ++i) {
+    keeps_ending(2, i < 2 ? 1 : 2, 1);
+    waited.push_back(waits(2));
+  }
+  EXPECT_LT(waited[0], 0);
+  EXPECT_THAT((std::vector(waited.begin() + 1, waited.end())), ElementsAre(0.5, 1, 2));
+  keeps_ending(2, 2, 10);
+  EXPECT_EQ(waits(2), 30);
+}
+
+TEST_F(RolePlacement, WhoRanForLongIsNotInTheWrongPlace) {
+  keeps_ending(2, 1, 1);
+  starts(2, 1);
+  now_ += options_.settles_after;
+  restarts_.on_progress();
+  ends(2);
+  EXPECT_EQ(restarts_.early_ends(Rank(2), Node(1)), 0);
+  EXPECT_LT(waits(2), 0);
+  starts(2, 1);
+  now_ += absl::Hours(1);
+  ends(2);
+  EXPECT_EQ(restarts_.early_ends(Rank(2), Node(1)), 1) << "the job came no further meanwhile";
+  restarts_.on_progress();
+  starts(2, 1);
+  restarts_.on_progress();
+  ends(2);
+  EXPECT_EQ(restarts_.early_ends(Rank(2), Node(1)), 2) << "the job did, but it was too quick";
+}
+
+TEST_F(RolePlacement, TheFirstProcessOfARoleIsJudgedByProgressAlone) {
+  starts(2, 1);
+  restarts_.on_progress();
+  ends(2);
+  EXPECT_EQ(restarts_.early_ends(Rank(2), Node(1)), 0);
+}
+
+TEST_F(RolePlacement, ALostNodeSaysNothingOfItsRoles) {
+  starts(2, 1);
+  nodes_.lose(Node(1));
+  ends(2);
+  EXPECT_EQ(restarts_.early_ends(Rank(2), Node(1)), 0);
+  EXPECT_EQ(restarts_.losses(Rank(2)), 1);
 }
 
 TEST_F(RolePlacement, AnOldProcessDoesNotJoinAgain) {

@@ -67,12 +67,6 @@ bool RoleTable::are_all_gone() const {
                      [](const RoleState& state) { return state.phase == Phase::kNone; });
 }
 
-bool RoleTable::is_any_missing() const {
-  return std::any_of(states_.begin(), states_.end(), [](const RoleState& state) {
-    return state.phase == Phase::kNone && !state.released;
-  });
-}
-
 int RoleTable::workers_on(Node node) const {
   return static_cast<int>(std::count_if(
       states_.begin(), states_.end(),

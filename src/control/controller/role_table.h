@@ -49,7 +49,6 @@ class RoleTable {
   bool have_all_reported() const;
   bool have_all_finished() const;  // and none was released yet
   bool are_all_gone() const;
-  bool is_any_missing() const;  // nobody plays it, and it is still to be played
   int workers_on(Node node) const;
   // The next one for joining or reporting.
   absl::Duration next_deadline() const;

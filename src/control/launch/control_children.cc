@@ -38,7 +38,7 @@ ControlChildOptions ControlChildren::child_options(const std::string& command,
 
 absl::Status ControlChildren::start_controller() {
   const ControllerProcessOptions own{
-      .config = options_.config, .address = address_, .life = ++life_};
+      .config = options_.config, .address = address_, .life = ++life_, .term = options_.term};
   auto child = ControlChild::start(child_options("controller", "controller", to_flags(own)));
   if (!child.ok()) return annotate(child.status(), "the controller cannot be started");
   controller_ = *std::move(child);

@@ -15,18 +15,29 @@
 #include "env/files.h"
 
 namespace evermoe {
-std::function<WorkerCommand(Rank, View, const std::string&)> command_of(
+namespace {
+
+// From the end of a line over a network until its agent is lost: it may be back before.
+constexpr absl::Duration kReturnMax = absl::Seconds(1);
+
+// A line inside this machine ends with one of its ends, and not otherwise.
+bool is_local_address(const std::string& address) { return address.starts_with("unix"); }
+
+}  // namespace
+
+std::function<WorkerCommand(const SpawnWorker&, const std::string&)> command_of(
     const AgentProcessOptions& options, const Topology& topology) {
-  return [options, topology](Rank rank, View since, const std::string& agent) {
+  return [options, topology](const SpawnWorker& worker, const std::string& agent) {
     WorkerCommand command{options.worker, options.worker_arguments, {}};
     for (const std::string& argument :
-         {std::string("--rank"), absl::StrCat(rank.value), std::string("--since"),
-          absl::StrCat(since.value), std::string("--agent"), agent, std::string("--node"),
-          absl::StrCat(options.node.value)}) {
+         {std::string("--rank"), absl::StrCat(worker.rank.value), std::string("--since"),
+          absl::StrCat(worker.since.value), std::string("--agent"), agent, std::string("--node"),
+          absl::StrCat(options.node.value), std::string("--term"), absl::StrCat(worker.term.number),
+          std::string("--term-owner"), worker.term.owner}) {
       command.arguments.push_back(argument);
     }
     command.log_path =
-        join_path(options.out, absl::StrCat("logs/worker-", topology.name_of(rank), ".log"));
+        join_path(options.out, absl::StrCat("logs/worker-", topology.name_of(worker.rank), ".log"));
     return command;
   };
 }
@@ -42,6 +53,10 @@ void add_flags(CLI::App& app, ControllerProcessOptions& options) {
       ->type_name("N")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  app.add_option("--term", options.term.number, "the run's term of the output folder")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--term-owner", options.term.owner, "whose term it is")->type_name("WHO");
 }
 
 void add_flags(CLI::App& app, AgentProcessOptions& options) {
@@ -69,8 +84,11 @@ void add_flags(CLI::App& app, AgentProcessOptions& options) {
 }
 
 std::vector<std::string> to_flags(const ControllerProcessOptions& options) {
-  return {"--config",      options.config, "--address",
-          options.address, "--life",       absl::StrCat(options.life)};
+  return {"--config",     options.config,
+          "--address",    options.address,
+          "--life",       absl::StrCat(options.life),
+          "--term",       absl::StrCat(options.term.number),
+          "--term-owner", options.term.owner};
 }
 
 std::vector<std::string> to_flags(const AgentProcessOptions& options) {
@@ -92,6 +110,8 @@ absl::Status run_controller(const ControllerProcessOptions& options) {
   ControllerServerOptions own = controller_options(config);
   own.address = options.address;
   own.relay.life = options.life;
+  if (!is_local_address(options.address)) own.relay.return_max = kReturnMax;
+  own.relay.term = options.term;
   ASSIGN_OR_RETURN(const auto server, ControllerServer::start(own, real_clock()));
   log_info(absl::StrCat("controller ", options.life, " listens at ", server->address()));
   const EndJob end = server->run();

@@ -27,6 +27,7 @@ struct ControllerProcessOptions {
   std::string config;                   // the job's stored configuration
   std::string address = "127.0.0.1:0";  // ControlListener::start()
   int64_t life = 0;                     // how many controllers the job had before this one
+  FolderTerm term;                      // of the run that starts it
 };
 
 struct AgentProcessOptions {
@@ -37,7 +38,8 @@ struct AgentProcessOptions {
   std::string address = "127.0.0.1:0";  // for the workers: ControlListener::start()
   int kept_fd = -1;                     // held open by every worker; -1: none
   std::string worker;                   // program
-  // Of every worker; followed by "--rank R --since VIEW --agent ADDRESS --node N".
+  // Of every worker; followed by "--rank R --since VIEW --agent ADDRESS --node N --term T
+  // --term-owner WHO".
   std::vector<std::string> worker_arguments;
 };
 
@@ -49,7 +51,7 @@ std::vector<std::string> to_flags(const ControllerProcessOptions& options);
 std::vector<std::string> to_flags(const AgentProcessOptions& options);
 
 // How an agent of these options starts the worker of a role.
-std::function<WorkerCommand(Rank, View, const std::string& agent)> command_of(
+std::function<WorkerCommand(const SpawnWorker&, const std::string& agent)> command_of(
     const AgentProcessOptions& options, const Topology& topology);
 
 // Until the job ends. Ok, InvalidInput (the user's input is wrong) or Internal, as it ended.

@@ -50,6 +50,7 @@ absl::StatusOr<std::unique_ptr<JobFolder>> JobFolder::prepare(Files& files, cons
                    OutputLock::acquire(join_path(path, "run.lock"), kLockPatience));
   auto folder = std::unique_ptr<JobFolder>(new JobFolder(path, std::move(lock)));
   RETURN_IF_ERROR(folder->check_newest(files, config));
+  ASSIGN_OR_RETURN(folder->term_, take_next_term(files, path, new_term_owner()));
   RETURN_IF_ERROR(replace_file(files, folder->config(), to_toml(config)));
   return folder;
 }

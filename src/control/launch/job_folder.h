@@ -9,6 +9,7 @@
 //   OUT/faults.toml        the faults that are rehearsed; faults.toml.injected: those that have
 //                          injected
 //   OUT/metrics.jsonl, OUT/loss.csv
+//   OUT/terms/             which runs there were: the newest one may write (folder_term.h)
 //   OUT/run.lock           held while a run, or a worker that it left behind, lives
 #pragma once
 
@@ -18,6 +19,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/ids.h"
+#include "checkpoint/write/folder_term.h"
 #include "config/job_config.h"
 #include "control/launch/output_lock.h"
 #include "env/files.h"
@@ -26,10 +28,10 @@ namespace evermoe {
 
 class JobFolder {
  public:
-  // Creates and locks the folder, then writes config.toml. InvalidInput if it cannot be written, if
-  // another run holds it, or if its newest readable checkpoint is of another model or data order:
-  // names the keys that differ, and config.toml is left as it was. Topology, train.steps and the
-  // like may differ.
+  // Creates and locks the folder, takes its next term, then writes config.toml. InvalidInput if it
+  // cannot be written, if another run holds it, or if its newest readable checkpoint is of another
+  // model or data order: names the keys that differ, and config.toml is left as it was. Topology,
+  // train.steps and the like may differ.
   static absl::StatusOr<std::unique_ptr<JobFolder>> prepare(Files& files, const JobConfig& config,
                                                             const std::string& path);
 
@@ -42,6 +44,7 @@ class JobFolder {
   std::string faults() const { return join_path(path_, "faults.toml"); }
   // Keeps the folder locked as long as it is open in any process.
   int lock_fd() const { return lock_->fd(); }
+  const FolderTerm& term() const { return term_; }
 
   // The newest readable checkpoint when the folder was prepared; Step(0) for none.
   Step step() const { return step_; }
@@ -55,6 +58,7 @@ class JobFolder {
 
   const std::string path_;
   const std::unique_ptr<OutputLock> lock_;
+  FolderTerm term_;
   Step step_;
   std::vector<std::string> skipped_;
 };

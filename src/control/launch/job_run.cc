@@ -80,6 +80,7 @@ ProtectedRunOptions protected_options(const JobRunOptions& options, const JobFol
   run.worker_arguments = worker_arguments(folder.path(), options.build);
   run.environment = process_environment(config);
   run.out = folder.path();
+  run.term = folder.term();
   run.kept_fd = folder.lock_fd();
   run.steps = Step(config.train.steps);
   run.address = options.address;

@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "checkpoint/fake_state_testing.h"
+#include "checkpoint/write/folder_term.h"
 #include "control/launch/job_folder.h"
 #include "data/folder_testing.h"
 
@@ -58,6 +59,13 @@ class JobRun : public RunObserver {
     folder_.write("out/" + name, content);
   }
   std::function<void(const WorkerReport&)> also = [](const WorkerReport&) {};
+
+  JobRun& at_step(int64_t step, std::function<void()> act) {
+    also = [=](const WorkerReport& report) {
+      if (report.kind == Kind::kStep && report.step == Step(step)) act();
+    };
+    return *this;
+  }
 
   void save(Step step) {
     SaverOptions options;
@@ -200,6 +208,48 @@ TEST(JobRun, ALockedFolderIsRefusedWithThePid) {
   EXPECT_TRUE(absl::IsInvalidArgument(refused.status())) << refused.status();
   EXPECT_THAT(std::string(refused.status().message()),
               HasSubstr(absl::StrCat("process ", ::getpid())));
+}
+
+// Nobody knows any more what it would write into.
+TEST(JobRun, ARunWhoseFolderIsDeletedEnds) {
+  JobRun job;
+  job.config().train.steps = 10'000'000;
+  job.config().checkpoint.every_steps = 1'000'000;
+  job.at_step(50, [&] { remove_tree(real_files(), job.out("")).IgnoreError(); });
+  const RunSummary summary = job.run();
+  EXPECT_EQ(summary.status, RunStatus::kFailed);
+  EXPECT_EQ(summary.exit_code, 1);
+  EXPECT_THAT(summary.reason, HasSubstr("has been deleted"));
+  EXPECT_FALSE(real_files().exists(job.out("terms"))) << "and nothing is made again";
+}
+
+TEST(JobRun, ARunWhoseFolderIsDeletedAndUsedAgainEnds) {
+  JobRun job;
+  job.config().train.steps = 10'000'000;
+  job.config().checkpoint.every_steps = 1'000'000;
+  std::unique_ptr<JobFolder> second;
+  job.at_step(50, [&] {
+    remove_tree(real_files(), job.out("")).IgnoreError();
+    second = JobFolder::prepare(real_files(), job.config(), job.out("")).value();
+    job.write("workers.json", "of the second run");
+  });
+  const RunSummary summary = job.run();
+  EXPECT_EQ(summary.status, RunStatus::kFailed);
+  EXPECT_THAT(summary.reason, HasSubstr("has been deleted and is used by " + second->term().owner));
+  EXPECT_TRUE(check_term(real_files(), second->path(), second->term()).ok());
+  EXPECT_EQ(TestFolder::read(job.out("workers.json")), "of the second run");
+}
+
+// On a file system whose locks do not reach other machines, or after the lock was lost.
+TEST(JobRun, ARunEndsWhenAnotherOneTakesTheFolder) {
+  JobRun job;
+  job.config().train.steps = 10'000'000;
+  job.config().checkpoint.every_steps = 1'000'000;
+  job.at_step(50,
+              [&] { take_next_term(real_files(), job.out(""), "the second run").IgnoreError(); });
+  const RunSummary summary = job.run();
+  EXPECT_EQ(summary.exit_code, 1);
+  EXPECT_THAT(summary.reason, HasSubstr("is over, term 2 belongs to the second run"));
 }
 
 TEST(JobRun, AFileInPlaceOfTheFolderIsRefused) {

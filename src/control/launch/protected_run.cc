@@ -36,7 +36,8 @@ class ProtectedRun {
  public:
   ProtectedRun(Files& files, Clock& clock, const ProtectedRunOptions& options,
                RunObserver& observer, SignalInbox& signals, const std::set<int>& injected)
-      : clock_(clock),
+      : files_(files),
+        clock_(clock),
         options_(options),
         signals_(signals),
         began_(clock.now()),
@@ -69,11 +70,15 @@ class ProtectedRun {
   void look_after_agents();
   void on_agent_lost(const ControlChildren::LostAgent& agent);
   void look_after_line();
+  void look_after_term();
 
   void fail(int exit_code, const std::string& reason);
   bool is_over() const;
-  void write_processes() { story_.write_processes(children_.pids()); }
+  void write_processes() {
+    if (!has_lost_term_) story_.write_processes(children_.pids());
+  }
 
+  Files& files_;
   Clock& clock_;
   const ProtectedRunOptions& options_;
   SignalInbox& signals_;
@@ -87,6 +92,8 @@ class ProtectedRun {
   int controller_losses_ = 0, agent_losses_ = 0;  // since the newest step
   std::optional<EndJob> end_;
   absl::Duration farewell_ends_;
+  absl::Duration term_check_at_;
+  bool has_lost_term_ = false;  // what is in the folder now belongs to another run
   struct Failure {
     int exit_code = kExitFailed;
     std::string reason;
@@ -108,6 +115,7 @@ RunOutcome ProtectedRun::run() {
     look_after_controller();
     look_after_agents();
     look_after_line();
+    look_after_term();
     faults_.inject_due(clock_.now(), [this](const Fault& fault) { inject(fault); });
   }
   line_.hang_up();
@@ -165,7 +173,7 @@ void ProtectedRun::hear(const Welcome&) {
 }
 
 void ProtectedRun::hear(const WorkerReport& report) {
-  if (story_.hear(report)) controller_losses_ = agent_losses_ = 0;
+  if (story_.hear(clock_.now(), report)) controller_losses_ = agent_losses_ = 0;
 }
 
 void ProtectedRun::hear(const RoleProcess& process) {
@@ -192,6 +200,18 @@ void ProtectedRun::look_after_line() {
     line_.hang_up();
   else if (!failure_)
     line_.look_after();
+}
+
+// The controller ends the job, on all nodes; where it does not, the run ends what is here.
+void ProtectedRun::look_after_term() {
+  if (end_ || failure_ || clock_.now() < term_check_at_) return;
+  term_check_at_ = clock_.now() + kTermCheckEvery;
+  const absl::Status term = check_term(files_, options_.out, options_.term);
+  if (!is_hopeless(term)) return;
+  const std::string why(term.message());
+  if (!has_lost_term_) story_.say(why);
+  if (std::exchange(has_lost_term_, true) || !line_.is_attached()) return fail(kExitFailed, why);
+  line_.send(EndJob{.ok = false, .bad_input = false, .reason = why});
 }
 
 // ---- processes

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "checkpoint/write/folder_term.h"
 #include "control/agent/agent_core.h"
 #include "control/controller/controller_server.h"
 #include "control/launch/run_outcome.h"
@@ -33,6 +34,7 @@ struct ProtectedRunOptions {
       worker_arguments;  // the first ones of every worker: "train", "--config", ...
   std::vector<std::pair<std::string, std::string>> environment;  // of all processes
   std::string out;                                               // an existing folder
+  FolderTerm term;   // of this run in it; the run ends within kTermCheckEvery of losing it
   int kept_fd = -1;  // held open by every process; -1: none
   // The job's stored configuration, which controller and agents read, and what it means for them
   // (control_options.h).
@@ -52,6 +54,8 @@ struct ProtectedRunOptions {
   // How long a controller may take to come up.
   absl::Duration control_start_max = absl::Minutes(2);
 };
+
+inline constexpr absl::Duration kTermCheckEvery = absl::Seconds(1);
 
 // Returns when no process of the job runs any more; takes SIGINT, SIGTERM and SIGHUP for
 // itself meanwhile (the first one drains the job, one that comes more than StopRequest::kOneWish

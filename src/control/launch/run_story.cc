@@ -19,12 +19,13 @@ std::string RunStory::name_of(Rank rank) const {
   return topology_.name_of(rank);
 }
 
-bool RunStory::hear(const WorkerReport& report) {
+bool RunStory::hear(absl::Duration now, const WorkerReport& report) {
   using Kind = WorkerReport::Kind;
   if (report.kind == Kind::kReady && report.rank == Rank(0)) book_.on_restarted_from(report.step);
   if (report.kind == Kind::kFinished) drained_ = report.drained;
   const bool is_new = report.kind == Kind::kStep && report.step > newest_;
   if (is_new) newest_ = report.step;
+  if (const auto line = save_troubles_.on_report(now, name_of(report.rank), report)) say(*line);
   observer_.on_report(report);
   return is_new;
 }

@@ -7,6 +7,7 @@
 
 #include "control/controller/recovery_book.h"
 #include "control/launch/protected_run.h"
+#include "control/launch/save_troubles.h"
 #include "control/wire/control_messages.h"
 #include "env/files.h"
 #include "parallel/topology.h"
@@ -21,8 +22,8 @@ class RunStory {
 
   void say(const std::string& line) { observer_.on_say(line); }
 
-  // True: a step newer than all before.
-  bool hear(const WorkerReport& report);
+  // True: a step newer than all before. `now`: by the clock of the run.
+  bool hear(absl::Duration now, const WorkerReport& report);
   void hear(const JobEvent& event) { say(event.text); }
   void hear(const WorkerLogTail& words);
   void hear(const RoleProcess& process);
@@ -52,6 +53,7 @@ class RunStory {
   const Topology topology_;
   RecoveryBook book_;
   std::map<std::string, pid_t> workers_;  // by role
+  SaveTroubles save_troubles_;
   bool are_files_broken_ = false;
   Step newest_;
   bool drained_ = false;  // a worker said so

@@ -26,7 +26,7 @@ class Story : public testing::Test, private RunObserver {
   bool reports(Kind kind, int64_t step, bool drained = false) {
     WorkerReport report{.kind = kind, .step = Step(step)};
     report.drained = drained;
-    return story_.hear(report);
+    return story_.hear(absl::ZeroDuration(), report);
   }
 
   TestFolder folder_;

@@ -32,7 +32,7 @@ bool is_sound(Node node) { return 0 <= node.value && node.value < kRanksMax; }
 bool is_sound(View) { return true; }
 bool is_sound(Step step) { return step.value >= -1; }
 bool is_sound(Commit commit) { return commit.value >= -1; }
-bool is_sound(WorkerReport::Kind kind) { return kind <= WorkerReport::Kind::kFailed; }
+bool is_sound(WorkerReport::Kind kind) { return kind <= WorkerReport::Kind::kSaveFailed; }
 bool is_sound(Milestone::Kind kind) { return kind <= Milestone::Kind::kCopying; }
 
 // ---- writing

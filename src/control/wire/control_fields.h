@@ -74,7 +74,8 @@ auto fields(Is<Beat> auto&) { return std::tie(); }
 auto fields(Is<WorkerHello> auto& m) { return std::tie(m.pid); }
 auto fields(Is<AgentHello> auto& m) { return std::tie(m.node, m.pid); }
 auto fields(Is<RunHello> auto&) { return std::tie(); }
-auto fields(Is<Welcome> auto& m) { return std::tie(m.life); }
+auto fields(Is<FolderTerm> auto& m) { return std::tie(m.number, m.owner); }
+auto fields(Is<Welcome> auto& m) { return std::tie(m.life, m.term); }
 auto fields(Is<AgentReady> auto&) { return std::tie(); }
 auto fields(Is<WorkerStarted> auto& m) { return std::tie(m.rank, m.since, m.pid); }
 auto fields(Is<WorkerLogTail> auto& m) { return std::tie(m.rank, m.path, m.lines); }

@@ -19,6 +19,7 @@
 #include <variant>
 #include <vector>
 
+#include "checkpoint/write/folder_term.h"
 #include "control/controller/controller_interface.h"
 #include "control/controller/recovery_record.h"
 #include "control/wire/worker_report.h"
@@ -35,10 +36,10 @@ struct AgentHello {  // agent -> controller
   pid_t pid = 0;
 };
 struct RunHello {};  // run -> controller
-// From a controller to everybody. An agent that meets the same controller twice has been taken for
-// lost in between, and its workers with it: it ends them.
+// From a controller to everybody, who registers anew, also with one that was met before.
 struct Welcome {
   int64_t life = 0;  // how many controllers the job had before this one
+  FolderTerm term;   // of its run: who knows a newer one does not listen to it
 };
 // agent -> controller: what lives on the node has registered; the node can start workers.
 struct AgentReady {};

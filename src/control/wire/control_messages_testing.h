@@ -71,7 +71,7 @@ class RandomMessages {
   void make(WorkerHello& m) { m = {pid()}; }
   void make(AgentHello& m) { m = {node(), pid()}; }
   void make(RunHello&) {}
-  void make(Welcome& m) { m = {number(0)}; }
+  void make(Welcome& m) { m = {number(0), {number(0), text()}}; }
   void make(AgentReady&) {}
   void make(WorkerStarted& m) { m = {rank(), view(), pid()}; }
   void make(MemberJoined& m) {

@@ -20,6 +20,7 @@ struct WorkerReport {
     kPublished,  // the checkpoint of `step` is complete on disk (rank 0 only)
     kFinished,   // everything is done or drained; exits 0 next
     kFailed,     // exits non-zero next; `text` says why, `accused` whom it blames
+    kSaveFailed  // the disk refuses the checkpoint of `step`; `text` says why. Training goes on
   };
   Kind kind = Kind::kReady;
   Rank rank;

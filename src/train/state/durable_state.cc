@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "checkpoint/format/checkpoint_names.h"
 #include "checkpoint/read/checkpoint_reader.h"
 #include "config/identity.h"
@@ -153,6 +154,8 @@ absl::Status DurableState::open(Opening opening, Step pinned) {
   options.keep_every_steps = config.checkpoint.keep_every_steps;
   options.keep_best = config.checkpoint.keep_best;
   options.pinned = pinned;
+  options.term = environment_.term;
+  options.may_write = environment_.may_write;
   options.joins_others = opening == Opening::kAmong;
   ASSIGN_OR_RETURN(saver_, CheckpointSaver::open(*environment_.files, options));
   publish_requested_ = Step(-1);
@@ -163,7 +166,41 @@ absl::Status DurableState::open(Opening opening, Step pinned) {
   return absl::OkStatus();
 }
 
+absl::Status DurableState::outlive(Step step, const absl::Status& status) const {
+  const bool is_refused_by_disk =
+      !is_hopeless(status) && !is_contradiction(status) && !absl::IsInvalidArgument(status);
+  if (status.ok() || !is_refused_by_disk) return status;
+  log_warning(absl::StrCat("checkpoint of step ", step.value, ": ", status.message()));
+  if (environment_.save_failed) environment_.save_failed(step, status);
+  return absl::OkStatus();
+}
+
+// An unfinished save whose state is gone: on a full disk it would keep the next one from its space.
+void DurableState::discard(Step step) const {
+  const std::string folder =
+      join_path(environment_.checkpoint_directory, step_directory_name(step)) + kTemporarySuffix;
+  (void)remove_tree(*environment_.files, folder);
+}
+
+absl::Status DurableState::look_after_saves() {
+  if (!is_open()) return absl::OkStatus();
+  const auto has_failed = [](const absl::Status& status) {
+    return !status.ok() && !absl::IsDeadlineExceeded(status);
+  };
+  if (const absl::Status written = saver_->wait_prepared(absl::ZeroDuration());
+      has_failed(written)) {
+    discard(saving_);
+    RETURN_IF_ERROR(outlive(saving_, written));
+  }
+  if (!is_publisher()) return absl::OkStatus();
+  const absl::Status published = saver_->wait_published(absl::ZeroDuration());
+  if (!has_failed(published)) return absl::OkStatus();
+  if (saver_->published() < publish_requested_) discard(publish_requested_);
+  return outlive(publish_requested_, published);
+}
+
 absl::Status DurableState::save(TrainingPosition position) {
+  saving_ = position.step;
   position.model_identity = identity();
   position.configuration = to_toml(model_.config());
   return saver_->begin(position, shard_sources(model_.operators()));

@@ -52,6 +52,11 @@ class DurableState {
   bool is_open() const { return saver_ != nullptr; }
   // REQUIRES: is_open() for all that follows.
 
+  // What a disk refuses is told and outlived: Ok. Any other error comes back.
+  absl::Status outlive(Step step, const absl::Status& status) const;
+  // Tells of what failed behind training since the last call, and frees the space of saves that
+  // will never be complete. Never waits.
+  absl::Status look_after_saves();
   // Begins a durable checkpoint of the present state; returns when it is copied.
   absl::Status save(TrainingPosition position);
   // All ranks have prepared this step, so rank 0 publishes it.
@@ -64,6 +69,7 @@ class DurableState {
   std::string identity() const;
   bool is_publisher() const { return environment_.transport->rank() == Rank(0); }
   Step newest_visible() const;
+  void discard(Step step) const;
   void initialise(TrainingPosition& position);
   absl::Status restore(const std::string& path, TrainingPosition& position);
   absl::Status restore_on_all_ranks(Communicator& world, const std::string& path,
@@ -73,6 +79,7 @@ class DurableState {
   const TrainerEnvironment environment_;
   RankModel& model_;
   std::unique_ptr<CheckpointSaver> saver_;
+  Step saving_{-1};  // the newest that was begun
   Step publish_requested_{-1};
 };
 

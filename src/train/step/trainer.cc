@@ -144,6 +144,7 @@ absl::Status Trainer::set_position(const RecordBytes& position) {
 
 absl::StatusOr<Findings> Trainer::train(const ActiveOperators& active, Boundary& boundary) {
   RETURN_IF_ERROR(std::exchange(file_status_, absl::OkStatus()));
+  RETURN_IF_ERROR(durable_.look_after_saves());
   shards_.set_active(active);
   ASSIGN_OR_RETURN(StepFindings findings,
                    model_->accumulate_gradients(position_, boundary, skipped_in_row_ > 0));
@@ -202,96 +203,6 @@ void Trainer::apply_evaluation(const Findings& combined) {
 
 bool Trainer::is_finished() const {
   return is_drained_ || position_.step.value >= model_->config().train.steps;
-}
-
-// ---- files
-
-absl::Status Trainer::open_saver() {
-  if (durable_.is_open()) return absl::OkStatus();
-  return durable_.open(DurableState::Opening::kAmong, base_);
-}
-
-Step Trainer::prepared() const {
-  return durable_.is_open() ? durable_.saver().prepared() : Step(-1);
-}
-
-absl::Status Trainer::note_prepared(Step prepared) {
-  if (prepared <= agreed_) return absl::OkStatus();
-  agreed_ = prepared;
-  if (environment_.transport->rank() != Rank(0)) return absl::OkStatus();
-  RETURN_IF_ERROR(open_saver());
-  durable_.publish(prepared);
-  return options_.waits_for_files ? durable_.saver().wait_published(absl::InfiniteDuration())
-                                  : absl::OkStatus();
-}
-
-bool Trainer::is_saved(Step step) const {
-  return is_due(step, model_->config().checkpoint.every_steps) || is_finished();
-}
-
-absl::Status Trainer::save() {
-  // Files that all ranks have are being published: they must not change. And the bits would be the
-  // same.
-  if (position_.step <= std::max(saved_, agreed_)) return absl::OkStatus();
-  if (!is_state_sound()) return absl::OkStatus();  // the next verdict ends the run
-  RETURN_IF_ERROR(open_saver());
-  RETURN_IF_ERROR(durable_.save(position_));
-  saved_ = position_.step;
-  return options_.waits_for_files ? durable_.saver().wait_prepared(absl::InfiniteDuration())
-                                  : absl::OkStatus();
-}
-
-bool Trainer::is_state_sound() {
-  non_finite_state_ = model_->non_finite_state();
-  if (non_finite_state_ == kAllFinite && !std::isfinite(position_.validation_loss)) {
-    const auto operators = static_cast<int32_t>(model_operators(model_->config().model).size());
-    non_finite_state_ = to_key({NonFinitePhase::kValidation, -1, operators - 1});
-  }
-  return non_finite_state_ == kAllFinite;
-}
-
-absl::Status Trainer::end_diverged(const Divergence& divergence) const {
-  const ModelShape& shape = model_->config().model;
-  const Step checkpoint = std::max(agreed_, base_);
-  const std::string& file = environment_.divergence_file;
-  if (!file.empty()) {
-    // Every rank writes the same: whichever ends first ends the job.
-    const std::string own = absl::StrCat(file, ".", environment_.transport->rank().value);
-    RETURN_IF_ERROR(
-        write_file_synced(*environment_.files, own, to_json(divergence, shape, checkpoint)));
-    RETURN_IF_ERROR(environment_.files->rename(own, file));
-  }
-  return Hopeless(describe(divergence, shape, checkpoint, file));
-}
-
-absl::StatusOr<Findings> Trainer::close() {
-  RETURN_IF_ERROR(std::exchange(file_status_, absl::OkStatus()));
-  RETURN_IF_ERROR(save());
-  RETURN_IF_ERROR(open_saver());
-  // The others wait for this rank meanwhile: a slow disk must not look like a hung process.
-  const absl::Duration slice = absl::Seconds(model_->config().run.deadline_seconds) / 4;
-  const auto wait = [](const absl::Status& status) {
-    return absl::IsDeadlineExceeded(status) ? absl::OkStatus() : status;
-  };
-  RETURN_IF_ERROR(wait(durable_.saver().wait_prepared(slice)));
-  StepFindings findings;
-  findings.non_finite = non_finite_state_;
-  findings.prepared = std::max(prepared(), agreed_);
-  if (environment_.transport->rank() == Rank(0)) {
-    RETURN_IF_ERROR(wait(durable_.saver().wait_published(slice)));
-    findings.published = durable_.saver().published();
-  }
-  return to_findings(findings);
-}
-
-bool Trainer::is_closed(const Findings& combined) {
-  const StepFindings findings = from_findings(combined);
-  if (const auto divergence = find_divergence_at_end(findings.non_finite, position_)) {
-    file_status_ = end_diverged(*divergence);
-    return false;
-  }
-  file_status_.Update(note_prepared(findings.prepared));
-  return findings.published >= position_.step;
 }
 
 }  // namespace evermoe

@@ -90,6 +90,11 @@ class Trainer final : public StageTrainer {
   absl::Status open_saver();
   // Every rank has this checkpoint on disk.
   absl::Status note_prepared(Step prepared);
+  absl::Status publish(Step prepared);
+  // save(), with the errors that it outlives.
+  absl::Status begin_save();
+  // At the end: saves the present state, and waits for so long until it is on disk.
+  absl::Status finish_files(absl::Duration slice);
   // Newest checkpoint that this rank knows to have on disk.
   Step prepared() const;
   // Looks at the state before it is saved: a state that is not finite must not be published.
@@ -110,6 +115,7 @@ class Trainer final : public StageTrainer {
   Step base_{-1};                          // a checkpoint that restore_base() may be asked for
   Step saved_{-1};                         // newest that this process has begun to save
   Step agreed_{-1};                        // newest that a record says all ranks have on disk
+  int close_failures_ = 0;                 // that the disk was asked in vain to take the last state
   int64_t non_finite_state_ = kAllFinite;  // what was found in the state, for the next verdict
   absl::Status file_status_;  // of publishing, to be reported by the next call that can
 };

@@ -1,8 +1,10 @@
 // What a trainer is given by the process that it runs in.
 #pragma once
 
+#include <functional>
 #include <string>
 
+#include "checkpoint/write/folder_term.h"
 #include "comm/transport/transport.h"
 #include "data/token_source.h"
 #include "env/files.h"
@@ -14,6 +16,12 @@ struct TrainerEnvironment {
   Transport* transport = nullptr;
   Files* files = nullptr;
   std::string checkpoint_directory;
+  // In whose name is saved, and whether that may be: SaverOptions.
+  FolderTerm term;
+  std::function<absl::Status()> may_write;
+  // Told on the training thread of every save or publication of that step that the disk refused.
+  // Training goes on. Null: nobody is.
+  std::function<void(Step step, const absl::Status& why)> save_failed;
   std::string divergence_file;  // where the record of a diverged run goes; empty: nowhere
   TokenPart training;
   TokenPart validation;

@@ -50,15 +50,48 @@ std::vector<RelayAction> ControllerRelay::on_envelope(absl::Duration now, Stream
 std::vector<RelayAction> ControllerRelay::on_broken(absl::Duration now, StreamNumber stream,
                                                     const std::string& why) {
   now_ = time_.at(now);
+  const auto peer = peers_.find(stream);
+  if (peer != peers_.end() && !end_ && peer->second.kind == Kind::kAgent &&
+      options_.return_max > absl::ZeroDuration() && !is_accused(peer->second.node)) {
+    peer->second.broke = now_;
+    peer->second.why = why;
+    return take();
+  }
   const auto node = peers_.extract(stream);
   if (end_ || node.empty() || node.mapped().kind != Kind::kAgent) return {};
   lose_agent(node.mapped(), why);
   return take();
 }
 
+// A line alone may break; when others miss the workers of that node, too, it is the node.
+bool ControllerRelay::is_accused(Node node) const {
+  return std::any_of(accused_.begin(), accused_.end(), [&](const auto& accused) {
+    return processes_.of(accused.first).node == node && now_ < accused.second + options_.return_max;
+  });
+}
+
+void ControllerRelay::hear_accusation(Rank accused) {
+  if (!processes_.has(accused)) return;
+  accused_[accused] = now_;
+  const auto agent = agents_.find(processes_.of(accused).node);
+  if (agent == agents_.end() || !peers_[agent->second].broke) return;
+  const std::string why = peers_[agent->second].why;
+  cut(agent->second, why);
+}
+
+void ControllerRelay::lose_who_did_not_return() {
+  std::vector<std::pair<StreamNumber, std::string>> gone;
+  for (const auto& [number, peer] : peers_) {
+    if (peer.broke && now_ >= *peer.broke + options_.return_max)
+      gone.emplace_back(number, peer.why);
+  }
+  for (const auto& [number, why] : gone) cut(number, why);
+}
+
 std::vector<RelayAction> ControllerRelay::on_time(absl::Duration now) {
   now_ = time_.at(now);
   if (end_) return {};
+  lose_who_did_not_return();
   if (now_ >= next_beat_) beat();
   feed_ready_agents();
   feed(TimePassed{}, now_);
@@ -66,16 +99,40 @@ std::vector<RelayAction> ControllerRelay::on_time(absl::Duration now) {
 }
 
 absl::Duration ControllerRelay::next_deadline() const {
-  return std::min(core_.next_deadline(), next_beat_) + time_.lost();
+  absl::Duration next = std::min(core_.next_deadline(), next_beat_);
+  for (const auto& [number, peer] : peers_) {
+    if (peer.broke) next = std::min(next, *peer.broke + options_.return_max);
+  }
+  return next + time_.lost();
+}
+
+// Most of the nodes are silent at once.
+bool ControllerRelay::is_cut_off() const {
+  int nodes = 0, silent = 0;
+  for (const auto& [number, peer] : peers_) {
+    if (peer.kind != Kind::kAgent) continue;
+    ++nodes;
+    silent += now_ >= peer.heard + options_.silence_max / 2 ? 1 : 0;
+  }
+  return silent > 1 && 2 * silent > nodes;
+}
+
+bool ControllerRelay::is_lost(const Peer& peer, bool is_cut_off) const {
+  const absl::Duration silence = now_ - peer.heard;
+  if (silence < options_.silence_max) return false;
+  if (peer.kind != Kind::kAgent || options_.return_max == absl::ZeroDuration()) return true;
+  if (is_job_going_on()) return false;
+  return !is_cut_off || silence >= options_.cut_off_max;
 }
 
 void ControllerRelay::beat() {
   next_beat_ = now_ + options_.beat;
   std::vector<StreamNumber> silent;
+  const bool cut_off = is_cut_off();
   for (const auto& [number, peer] : peers_) {
-    if (now_ >= peer.heard + options_.silence_max)
+    if (is_lost(peer, cut_off))
       silent.push_back(number);
-    else
+    else if (!peer.broke)
       send(number, Beat{});
   }
   const std::string why =
@@ -88,19 +145,47 @@ void ControllerRelay::beat() {
 void ControllerRelay::handle(Stream& from, const Envelope&, const AgentHello& hello) {
   if (from.second.kind != Kind::kUnknown || hello.node.value >= nodes_ + spares_)
     return refuse(from);
-  // An agent that has lost its stream may be back before this end of it breaks.
-  if (const auto former = agents_.find(hello.node); former != agents_.end()) {
-    cut(former->second, "it attaches anew");
-  }
   from.second.kind = Kind::kAgent;
   from.second.node = hello.node;
   from.second.pid = hello.pid;
+  // An agent that has lost its stream may be back before this end of it breaks.
+  if (const auto former = agents_.find(hello.node); former != agents_.end()) {
+    if (options_.return_max > absl::ZeroDuration() && peers_[former->second].pid == hello.pid)
+      take_back(from, former->second);
+    else
+      cut(former->second, "it attaches anew");
+  }
   agents_[hello.node] = from.first;
-  send(from.first, Welcome{options_.life});
+  send(from.first, Welcome{options_.life, options_.term});
+}
+
+// The same agent, with the same workers: nobody was lost. What was said on the way is.
+void ControllerRelay::take_back(Stream& from, StreamNumber former) {
+  from.second.is_fed = peers_[former].is_fed;
+  peers_.erase(former);
+  actions_.emplace_back(CutStream{former});
+  actions_.emplace_back(
+      LogLine{absl::StrCat("node ", from.second.node.value, " is back on a new line")});
+}
+
+void ControllerRelay::lose_what_is_not_shown(const Peer& agent) {
+  for (int32_t r = 0; processes_.has(Rank(r)); ++r) {
+    const RoleProcesses::Process process = processes_.of(Rank(r));
+    if (process.start == 0 || process.node != agent.node || agent.starts.contains(process.start))
+      continue;
+    tell_pid(Rank(r), 0);
+    feed(WorkerEnded{Rank(r), process.since, agent.node, "ended while its node was cut off"},
+         process.heard);
+  }
 }
 
 void ControllerRelay::handle(Stream& from, const Envelope&, const AgentReady&) {
   if (from.second.kind != Kind::kAgent) return refuse(from);
+  if (from.second.is_fed && !from.second.is_ready) {
+    const Peer back = from.second;
+    from.second.is_ready = true;
+    lose_what_is_not_shown(back);
+  }
   from.second.is_ready = true;
   if (is_draining_) send(from.first, Drain{});
   feed_ready_agents();
@@ -128,7 +213,7 @@ void ControllerRelay::feed_ready_agents() {
 void ControllerRelay::handle(Stream& from, const Envelope&, const RunHello&) {
   if (from.second.kind != Kind::kUnknown) return refuse(from);
   from.second.kind = Kind::kRun;
-  send(from.first, Welcome{options_.life});
+  send(from.first, Welcome{options_.life, options_.term});
   for (const Rank rank : processes_.alive())
     send(from.first, RoleProcess{rank, processes_.of(rank).pid});
   tell_what_happened(from.first);
@@ -144,6 +229,12 @@ void ControllerRelay::handle(Stream& from, const Envelope&, const Drain&) {
   for (const auto& [number, peer] : peers_) {
     if (peer.is_ready) send(number, Drain{});
   }
+}
+
+// Only the run knows whether it may go on at all.
+void ControllerRelay::handle(Stream& from, const Envelope&, const EndJob& wish) {
+  if (from.second.kind != Kind::kRun) return refuse(from);
+  feed(EndWanted{wish.reason}, now_);
 }
 
 void ControllerRelay::lose_agent(const Peer& agent, const std::string& why) {
@@ -164,14 +255,18 @@ bool ControllerRelay::speaks_for_role(Stream& from, int64_t start, Rank rank, Vi
     refuse(from);
     return false;
   }
-  if (processes_.hear(rank, start, peer.node, now_)) return true;
+  if (processes_.hear(rank, start, peer.node, now_)) {
+    processes_.of(rank).since = since;
+    return true;
+  }
   send(from.first, KillWorker{peer.node, rank, since, kReplaced}, start);
   return false;
 }
 
 void ControllerRelay::handle(Stream& from, const Envelope& envelope, const WorkerStarted& started) {
-  if (speaks_for_role(from, envelope.start, started.rank, started.since))
-    tell_pid(started.rank, started.pid);
+  if (!speaks_for_role(from, envelope.start, started.rank, started.since)) return;
+  from.second.starts.insert(envelope.start);
+  tell_pid(started.rank, started.pid);
 }
 
 void ControllerRelay::handle(Stream& from, const Envelope& envelope, const MemberJoined& joined) {
@@ -185,6 +280,9 @@ void ControllerRelay::handle(Stream& from, const Envelope& envelope, const Membe
   if (!speaks_for_role(from, envelope.start, said.rank, said.since)) return;
   const Rank inside = std::visit([](const auto& message) { return message.rank; }, said.message);
   if (inside != said.rank) return refuse(from);
+  if (const auto* const trouble = std::get_if<Trouble>(&said.message);
+      trouble != nullptr && trouble->accused)
+    hear_accusation(*trouble->accused);
   feed(said, now_);
 }
 
@@ -218,6 +316,10 @@ void ControllerRelay::feed(const ControllerEvent& event, absl::Duration failed) 
   for (const ControllerAction& action : core_.on(now_, event)) {
     std::visit([this](const auto& a) { act(a); }, action);
   }
+  if (core_.newest() != newest_) {
+    newest_ = core_.newest();
+    moved_ = now_;
+  }
   if (const auto note = history_.note(core_.recoveries(), failed_))
     tell_run(shifted(*note, time_.lost()));
 }
@@ -228,7 +330,11 @@ void ControllerRelay::act(const StartWorker& start) {
     send_to_node(former.node, KillWorker{former.node, start.rank, start.since, kReplaced},
                  former.start);
   }
-  send_to_node(start.node, start, processes_.begin(start.rank, start.node, now_));
+  const int64_t number = processes_.begin(start.rank, start.node, now_);
+  processes_.of(start.rank).since = start.since;
+  if (const auto agent = agents_.find(start.node); agent != agents_.end())
+    peers_[agent->second].starts.insert(number);
+  send_to_node(start.node, start, number);
 }
 
 void ControllerRelay::act(const KillWorker& kill) {
@@ -248,6 +354,7 @@ void ControllerRelay::act(const JobEvent& tell) {
 
 void ControllerRelay::act(const EndJob& end) {
   actions_.emplace_back(LogLine{absl::StrCat("the job ends: ", end.reason)});
+  std::erase_if(peers_, [](const auto& peer) { return peer.second.broke.has_value(); });
   for (const auto& [number, peer] : peers_) {
     if (peer.kind != Kind::kUnknown) send(number, end);
     has_told_run_ = has_told_run_ || peer.kind == Kind::kRun;

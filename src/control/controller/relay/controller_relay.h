@@ -29,10 +29,17 @@ namespace evermoe {
 
 struct RelayOptions {
   int64_t life = 0;  // how many controllers the job had before this one
+  FolderTerm term;   // of its run
   absl::Duration beat = absl::Milliseconds(500);
   // An agent that is silent for so long is lost, with all its workers. One that dies is noticed at
   // once.
   absl::Duration silence_max = absl::Seconds(10);
+  // Of lines that may break or be cut though both ends live; 0: they do not. An agent whose line
+  // broke may be back within so long, unless other nodes cannot reach its workers either. One that
+  // is silent is not lost while the job goes on, which it cannot without its workers; nor is most
+  // of the nodes at once before cut_off_max: then it is this controller that is cut off.
+  absl::Duration return_max = absl::ZeroDuration();
+  absl::Duration cut_off_max = absl::Minutes(1);
   absl::Duration own_standstill = absl::Seconds(2);  // stall_adjusted_clock.h
 };
 
@@ -75,6 +82,10 @@ class ControllerRelay {
     bool is_ready = false;
     bool is_fed = false;  // the core knows it
     absl::Duration heard;
+    std::set<int64_t> starts;  // of the workers that it has shown since it attached
+    // Its line broke then, and why.
+    std::optional<absl::Duration> broke;
+    std::string why;
   };
   using Stream = std::pair<const StreamNumber, Peer>;
 
@@ -89,6 +100,7 @@ class ControllerRelay {
   void handle(Stream& from, const Envelope& envelope, const WorkerReport& report);
   void handle(Stream& from, const Envelope&, const WorkerLogTail& words);
   void handle(Stream& from, const Envelope&, const Drain&);
+  void handle(Stream& from, const Envelope&, const EndJob& wish);
   void handle(Stream& from, const Envelope&, const Beat&);
   template <typename Other>
   void handle(Stream& from, const Envelope&, const Other&) {
@@ -108,6 +120,14 @@ class ControllerRelay {
   void tell_what_happened(StreamNumber run);
   void say_farewell(StreamNumber to, const ControlMessage& hello);
   void lose_agent(const Peer& agent, const std::string& why);
+  void take_back(Stream& from, StreamNumber former);
+  void lose_what_is_not_shown(const Peer& agent);
+  bool is_job_going_on() const { return now_ < moved_ + options_.silence_max; }
+  bool is_cut_off() const;
+  bool is_lost(const Peer& peer, bool is_cut_off) const;
+  void lose_who_did_not_return();
+  void hear_accusation(Rank accused);
+  bool is_accused(Node node) const;
   void send(StreamNumber to, ControlMessage message, int64_t start = 0);
   void send_to_node(Node node, ControlMessage message, int64_t start);
   void tell_run(ControlMessage message);
@@ -128,11 +148,14 @@ class ControllerRelay {
   absl::Duration now_;  // as all the times below without own standstill
   absl::Duration next_beat_;
   absl::Duration failed_;  // of the event at hand
+  Commit newest_{-1};      // that the core knows, and since when
+  absl::Duration moved_ = -absl::InfiniteDuration();
 
   std::map<StreamNumber, Peer> peers_;
   std::map<Node, StreamNumber> agents_;
   RoleProcesses processes_;
   RunHistory history_;
+  std::map<Rank, absl::Duration> accused_;  // by others that cannot reach them; when last
   bool is_draining_ = false;
   std::optional<EndJob> end_;
   bool has_told_run_ = false;  // of the end

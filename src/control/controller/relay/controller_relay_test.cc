@@ -57,6 +57,72 @@ TEST(ControllerRelay, ASilentAgentIsLost) {
   EXPECT_THAT(did, HasSubstr("run: node 0 (1001) lost: no sign of life for 10s"));
 }
 
+// ---- lines over a network, which break though both ends live
+
+TestRelay over_a_network() { return TestRelay(0, 2, /*return_max=*/1); }
+
+TEST(ControllerRelay, AnAgentMayComeBackOnANewLineAndNobodyIsLost) {
+  for (const bool old_line_breaks_first : {true, false}) {
+    TestRelay relay = over_a_network();
+    relay.job_runs().falls_silent(1);
+    if (old_line_breaks_first) relay.breaks(1).wait(0.5);
+    EXPECT_EQ(relay.did(), "");
+    EXPECT_EQ(relay.returns(0, 1, 5).did(), "cut 1, 5: welcome 0");
+    relay.hears(5, WorkerStarted{Rank(0), View(1), 10}, 1);
+    EXPECT_EQ(relay.ready(5).wait(3).did(), "");
+  }
+}
+
+TEST(ControllerRelay, WhatEndedMeanwhileIsMissing) {
+  TestRelay relay = over_a_network();
+  relay.job_runs().breaks(1).returns(0, 1, 5).did();
+  EXPECT_THAT(relay.ready(5).did(), HasSubstr("5: start rank 0"));
+}
+
+TEST(ControllerRelay, WhoDoesNotComeBackInTimeIsLost) {
+  TestRelay relay = over_a_network();
+  relay.run_attaches().job_runs().breaks(1).did();
+  EXPECT_EQ(relay.wait(0.9).did(), "");
+  EXPECT_THAT(relay.wait(0.2).did(), HasSubstr("run: node 0 (1001) lost: it has gone"));
+  EXPECT_THAT(over_a_network().job_runs().agent(0, 5).did(), HasSubstr("cut 1"))
+      << "and so is one whose node has another agent now";
+}
+
+// In either order: its line breaks, and others miss its worker.
+TEST(ControllerRelay, ANodeThatOthersMissTooIsLostAtOnce) {
+  Trouble trouble;
+  trouble.view = View(1);
+  trouble.rank = Rank(1);
+  trouble.accused = Rank(0);
+  for (const bool line_breaks_first : {true, false}) {
+    TestRelay relay = over_a_network();
+    relay.run_attaches().job_runs().did();
+    if (line_breaks_first) relay.breaks(1);
+    relay.hears(2, MemberSaid{Rank(1), View(1), trouble}, 2);
+    if (!line_breaks_first) relay.breaks(1);
+    EXPECT_THAT(relay.did(), HasSubstr("run: node 0 (1001) lost: it has gone"));
+  }
+}
+
+TEST(ControllerRelay, ASilentAgentIsNotLostWhileTheJobGoesOn) {
+  TestRelay relay = over_a_network();
+  relay.run_attaches().job_runs().falls_silent(1).did();
+  for (int64_t step = 1; step <= 30; ++step) {
+    relay.wait(1).hears(
+        2, MemberSaid{Rank(1), View(1), Progress{View(1), Rank(1), verdict_commit(Step(step))}}, 2);
+  }
+  EXPECT_EQ(relay.did(), "");
+  relay.wait(11);
+  EXPECT_THAT(relay.did(), HasSubstr("run: node 0 (1001) lost: no sign of life for 10s"));
+}
+
+TEST(ControllerRelay, WhenMostNodesAreSilentItIsTheControllerThatIsCutOff) {
+  TestRelay relay = over_a_network();
+  relay.run_attaches().job_runs().falls_silent(1).falls_silent(2);
+  EXPECT_EQ(relay.wait(59).did(), "");
+  EXPECT_THAT(relay.wait(2).did(), HasSubstr("lost: no sign of life"));
+}
+
 TEST(ControllerRelay, AControllerThatStoodStillTakesNobodyForSilent) {
   TestRelay relay;
   relay.job_runs();
@@ -131,8 +197,10 @@ TEST(ControllerRelay, ANewControllerAdoptsWhatLives) {
 
 TEST(ControllerRelay, AndStartsWhatDoesNot) {
   TestRelay relay(1);
-  relay.agent(0).started(0, 1).joined(0, 1, View(4)).ready(1).agent(1).ready(2).did();
-  const std::string did = relay.wait(2.1).did();
+  relay.agent(0).started(0, 1).joined(0, 1, View(4)).ready(1).agent(1).ready(2);
+  EXPECT_EQ(relay.wait(2.1).agent(2).did().find("start"), std::string::npos)
+      << "it may live on the node that is not heard, for nobody misses it";
+  const std::string did = relay.ready(3).did();
   EXPECT_THAT(did, HasSubstr("1: stop rank 0"));
   EXPECT_THAT(did, HasSubstr("2: start rank 1"));
 }
@@ -208,6 +276,15 @@ TEST(ControllerRelay, ARunThatComesAfterTheEndHearsWhatHappenedFirst) {
   relay.hears(1, WorkerLogTail{Rank(0), "log", {"last words"}});
   relay.hears(1, WorkerEnded{Rank(0), View(1), Node(0), "no such file", false, true}, 1).did();
   EXPECT_EQ(relay.run_attaches().did(), "run: words, run: end: no such file");
+}
+
+TEST(ControllerRelay, ARunThatMayNotGoOnEndsTheJob) {
+  TestRelay relay;
+  relay.job_runs().run_attaches().did();
+  EXPECT_THAT(relay.hears(2, EndJob{false, false, "why"}).did(), testing::StartsWith("cut 2"))
+      << "an agent has no say in it";
+  relay.hears(kRunStream, EndJob{false, false, "its term is over"});
+  EXPECT_THAT(relay.did(), testing::HasSubstr("1: end: its term is over"));
 }
 
 }  // namespace

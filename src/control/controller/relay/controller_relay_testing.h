@@ -52,8 +52,9 @@ inline std::string words_of(const ControlMessage& message, int64_t start) {
 // Two stages of one lane on nodes 0 and 1, one spare.
 class TestRelay {
  public:
-  explicit TestRelay(int64_t life = 0, int nodes = 2)
-      : relay_(Topology({1, 1}, 2), core(life, nodes), RelayOptions{.life = life},
+  explicit TestRelay(int64_t life = 0, int nodes = 2, double return_max = 0)
+      : relay_(Topology({1, 1}, 2), core(life, nodes),
+               RelayOptions{.life = life, .return_max = absl::Seconds(return_max)},
                absl::ZeroDuration()),
         life_(life) {}
 
@@ -86,6 +87,12 @@ class TestRelay {
     return hears(stream, AgentHello{Node(node), 1000 + static_cast<pid_t>(stream)});
   }
   TestRelay& agent(int node) { return agent(node, node + 1); }
+  // The agent of the node that was on `former`, on a new line.
+  TestRelay& returns(int node, int64_t former, int64_t stream) {
+    beating_.erase(former);
+    beating_.insert(stream);
+    return hears(stream, AgentHello{Node(node), 1000 + static_cast<pid_t>(former)});
+  }
   TestRelay& ready(int64_t stream) { return hears(stream, AgentReady{}); }
   TestRelay& run_attaches() {
     beating_.insert(kRunStream);

@@ -13,13 +13,13 @@ std::vector<Rank> RoleProcesses::alive() const {
 bool RoleProcesses::hear(Rank rank, int64_t start, Node node, absl::Duration now) {
   Process& newest = of(rank);
   if (start < newest.start) return false;
-  if (start > newest.start) newest = {start, node, 0, now};
+  if (start > newest.start) newest = {.start = start, .node = node, .heard = now};
   newest.heard = now;
   return true;
 }
 
 int64_t RoleProcesses::begin(Rank rank, Node node, absl::Duration now) {
-  of(rank) = {(life_ << 32) + ++starts_, node, 0, now};
+  of(rank) = {.start = (life_ << 32) + ++starts_, .node = node, .heard = now};
   return of(rank).start;
 }
 

@@ -23,6 +23,7 @@ class RoleProcesses {
     int64_t start = 0;
     Node node;
     pid_t pid = 0;  // 0: not known, or ended
+    View since;     // as given by StartWorker
     absl::Duration heard = absl::ZeroDuration();
   };
 

@@ -1,0 +1,56 @@
+#include "control/controller/role_restarts.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace evermoe {
+
+void RoleRestarts::on_start(absl::Duration now, Rank rank, Node node) {
+  Role& role = at(rank);
+  role.node = node;
+  role.started = now;
+  role.progress_at_start = progress_;
+  role.is_replacement = role.progress_at_loss >= 0;
+}
+
+void RoleRestarts::on_loss(absl::Duration now, Rank rank, bool with_node) {
+  Role& role = at(rank);
+  role.losses = role.progress_at_loss == progress_ ? role.losses + 1 : 1;
+  role.progress_at_loss = progress_;
+  if (with_node) return;
+  const bool has_settled = !role.is_replacement || now - role.started >= options_.settles_after;
+  if (role.progress_at_start != progress_ && has_settled) {
+    role.early_ends.clear();
+    role.early_in_row = 0;
+    return;
+  }
+  ++role.early_ends[role.node];
+  const int before = role.early_in_row++ - 1;
+  if (before < 0) return;
+  role.start_at =
+      now + std::min(options_.backoff * (int64_t{1} << std::min(before, 30)), options_.backoff_max);
+}
+
+int RoleRestarts::losses(Rank rank) const {
+  return at(rank).progress_at_loss == progress_ ? at(rank).losses : 0;
+}
+
+int RoleRestarts::early_ends(Rank rank, Node node) const {
+  const auto found = at(rank).early_ends.find(node);
+  return found == at(rank).early_ends.end() ? 0 : found->second;
+}
+
+std::string RoleRestarts::reason(absl::Duration now, Rank rank) const {
+  const Role& role = at(rank);
+  const int ends = early_ends(rank, role.node);
+  if (ends < kEarlyEndsMax) return "";
+  const absl::Duration wait = role.start_at - now;
+  return absl::StrCat("has ended ", ends, " times in a row soon after its start on node ",
+                      role.node.value,
+                      wait > absl::ZeroDuration()
+                          ? absl::StrCat("; the next start is in ", absl::FormatDuration(wait))
+                          : "");
+}
+
+}  // namespace evermoe

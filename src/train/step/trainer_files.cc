@@ -1,0 +1,139 @@
+// What the trainer has on disk: saves that are due, and the last one, at the end.
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "env/clock.h"
+#include "train/step/trainer.h"
+
+namespace evermoe {
+namespace {
+
+// When everything but the last save is done the disk is asked so often again, after a pause that
+// doubles up to a quarter of run.deadline_seconds: for two minutes as it is by default.
+constexpr int kCloseTriesMax = 13;
+constexpr absl::Duration kClosePauseMin = absl::Milliseconds(200);
+
+absl::Status unless_late(const absl::Status& status) {
+  return absl::IsDeadlineExceeded(status) ? absl::OkStatus() : status;
+}
+
+}  // namespace
+
+absl::Status Trainer::open_saver() {
+  if (durable_.is_open()) return absl::OkStatus();
+  return durable_.open(DurableState::Opening::kAmong, base_);
+}
+
+Step Trainer::prepared() const {
+  return durable_.is_open() ? durable_.saver().prepared() : Step(-1);
+}
+
+absl::Status Trainer::note_prepared(Step prepared) {
+  if (prepared <= agreed_) return absl::OkStatus();
+  agreed_ = prepared;
+  if (environment_.transport->rank() != Rank(0)) return absl::OkStatus();
+  return durable_.outlive(prepared, publish(prepared));
+}
+
+absl::Status Trainer::publish(Step prepared) {
+  RETURN_IF_ERROR(open_saver());
+  durable_.publish(prepared);
+  return options_.waits_for_files ? durable_.saver().wait_published(absl::InfiniteDuration())
+                                  : absl::OkStatus();
+}
+
+bool Trainer::is_saved(Step step) const {
+  const int64_t every = model_->config().checkpoint.every_steps;
+  return (every > 0 && step.value % every == 0) || is_finished();
+}
+
+absl::Status Trainer::save() {
+  RETURN_IF_ERROR(durable_.look_after_saves());
+  return durable_.outlive(position_.step, begin_save());
+}
+
+absl::Status Trainer::begin_save() {
+  // Files that all ranks have are being published: they must not change. And the bits would be the
+  // same.
+  if (position_.step <= std::max(saved_, agreed_)) return absl::OkStatus();
+  if (!is_state_sound()) return absl::OkStatus();  // the next verdict ends the run
+  RETURN_IF_ERROR(open_saver());
+  RETURN_IF_ERROR(durable_.save(position_));
+  saved_ = position_.step;
+  return options_.waits_for_files ? durable_.saver().wait_prepared(absl::InfiniteDuration())
+                                  : absl::OkStatus();
+}
+
+bool Trainer::is_state_sound() {
+  non_finite_state_ = model_->non_finite_state();
+  if (non_finite_state_ == kAllFinite && !std::isfinite(position_.validation_loss)) {
+    const auto operators = static_cast<int32_t>(model_operators(model_->config().model).size());
+    non_finite_state_ = to_key({NonFinitePhase::kValidation, -1, operators - 1});
+  }
+  return non_finite_state_ == kAllFinite;
+}
+
+absl::Status Trainer::end_diverged(const Divergence& divergence) const {
+  const ModelShape& shape = model_->config().model;
+  const Step checkpoint = std::max(agreed_, base_);
+  const std::string& file = environment_.divergence_file;
+  if (!file.empty()) {
+    // Every rank writes the same: whichever ends first ends the job.
+    const std::string own = absl::StrCat(file, ".", environment_.transport->rank().value);
+    RETURN_IF_ERROR(
+        write_file_synced(*environment_.files, own, to_json(divergence, shape, checkpoint)));
+    RETURN_IF_ERROR(environment_.files->rename(own, file));
+  }
+  return Hopeless(describe(divergence, shape, checkpoint, file));
+}
+
+absl::Status Trainer::finish_files(absl::Duration slice) {
+  RETURN_IF_ERROR(begin_save());
+  RETURN_IF_ERROR(open_saver());
+  CheckpointSaver& saver = durable_.saver();
+  if (const absl::Status written = unless_late(saver.wait_prepared(slice)); !written.ok()) {
+    saved_ = Step(position_.step.value - 1);
+    return written;
+  }
+  if (environment_.transport->rank() != Rank(0)) return absl::OkStatus();
+  if (agreed_ >= position_.step && saver.published() < agreed_) saver.publish(agreed_);
+  const absl::Status published = unless_late(saver.wait_published(slice));
+  // What is on disk is there, though what it replaces may not be removed.
+  return saver.published() >= position_.step ? durable_.outlive(position_.step, published)
+                                             : published;
+}
+
+absl::StatusOr<Findings> Trainer::close() {
+  RETURN_IF_ERROR(std::exchange(file_status_, absl::OkStatus()));
+  // The others wait for this rank meanwhile: a slow disk must not look like a hung process.
+  const absl::Duration slice = absl::Seconds(model_->config().run.deadline_seconds) / 4;
+  if (const absl::Status refused = finish_files(slice); !refused.ok()) {
+    if (++close_failures_ > kCloseTriesMax)
+      return Hopeless(absl::StrCat("the last state cannot be saved: ", refused.message()));
+    RETURN_IF_ERROR(durable_.outlive(position_.step, refused));
+    const absl::Duration pause = kClosePauseMin * (1 << std::min(close_failures_ - 1, 10));
+    real_clock().sleep_until(real_clock().now() + std::min(slice, pause));
+  }
+  StepFindings findings;
+  findings.non_finite = non_finite_state_;
+  findings.prepared = std::max(prepared(), agreed_);
+  if (durable_.is_open() && environment_.transport->rank() == Rank(0))
+    findings.published = durable_.saver().published();
+  return to_findings(findings);
+}
+
+bool Trainer::is_closed(const Findings& combined) {
+  const StepFindings findings = from_findings(combined);
+  if (const auto divergence = find_divergence_at_end(findings.non_finite, position_)) {
+    file_status_ = end_diverged(*divergence);
+    return false;
+  }
+  file_status_.Update(note_prepared(findings.prepared));
+  return findings.published >= position_.step;
+}
+
+}  // namespace evermoe
