@@ -96,7 +96,7 @@ def check_columns(root):
 
 PAGES = ["README.md", "CONTRIBUTING.md", "docs/**/*.md", "python/*.md"]
 SOURCE_NAME = r"(?:[\w-]+/)*[\w-]+\.(?:h|cc|py)\b"
-MADE_FOLDERS = {"checkpoints/", "logs/", "libexec/evermoe/"}  # by a job, by an installation
+MADE_FOLDERS = {"checkpoints/", "logs/", "terms/", "libexec/evermoe/"}  # by a job, by an installation
 TOP_FOLDERS = r"(?:src|bench|tests|docs|configs|scripts|examples|cmake|data|python|third_party)"
 
 

@@ -47,47 +47,6 @@ std::vector<RelayAction> ControllerRelay::on_envelope(absl::Duration now, Stream
   return take();
 }
 
-std::vector<RelayAction> ControllerRelay::on_broken(absl::Duration now, StreamNumber stream,
-                                                    const std::string& why) {
-  now_ = time_.at(now);
-  const auto peer = peers_.find(stream);
-  if (peer != peers_.end() && !end_ && peer->second.kind == Kind::kAgent &&
-      options_.return_max > absl::ZeroDuration() && !is_accused(peer->second.node)) {
-    peer->second.broke = now_;
-    peer->second.why = why;
-    return take();
-  }
-  const auto node = peers_.extract(stream);
-  if (end_ || node.empty() || node.mapped().kind != Kind::kAgent) return {};
-  lose_agent(node.mapped(), why);
-  return take();
-}
-
-// A line alone may break; when others miss the workers of that node, too, it is the node.
-bool ControllerRelay::is_accused(Node node) const {
-  return std::any_of(accused_.begin(), accused_.end(), [&](const auto& accused) {
-    return processes_.of(accused.first).node == node && now_ < accused.second + options_.return_max;
-  });
-}
-
-void ControllerRelay::hear_accusation(Rank accused) {
-  if (!processes_.has(accused)) return;
-  accused_[accused] = now_;
-  const auto agent = agents_.find(processes_.of(accused).node);
-  if (agent == agents_.end() || !peers_[agent->second].broke) return;
-  const std::string why = peers_[agent->second].why;
-  cut(agent->second, why);
-}
-
-void ControllerRelay::lose_who_did_not_return() {
-  std::vector<std::pair<StreamNumber, std::string>> gone;
-  for (const auto& [number, peer] : peers_) {
-    if (peer.broke && now_ >= *peer.broke + options_.return_max)
-      gone.emplace_back(number, peer.why);
-  }
-  for (const auto& [number, why] : gone) cut(number, why);
-}
-
 std::vector<RelayAction> ControllerRelay::on_time(absl::Duration now) {
   now_ = time_.at(now);
   if (end_) return {};
@@ -104,40 +63,6 @@ absl::Duration ControllerRelay::next_deadline() const {
     if (peer.broke) next = std::min(next, *peer.broke + options_.return_max);
   }
   return next + time_.lost();
-}
-
-// Most of the nodes are silent at once.
-bool ControllerRelay::is_cut_off() const {
-  int nodes = 0, silent = 0;
-  for (const auto& [number, peer] : peers_) {
-    if (peer.kind != Kind::kAgent) continue;
-    ++nodes;
-    silent += now_ >= peer.heard + options_.silence_max / 2 ? 1 : 0;
-  }
-  return silent > 1 && 2 * silent > nodes;
-}
-
-bool ControllerRelay::is_lost(const Peer& peer, bool is_cut_off) const {
-  const absl::Duration silence = now_ - peer.heard;
-  if (silence < options_.silence_max) return false;
-  if (peer.kind != Kind::kAgent || options_.return_max == absl::ZeroDuration()) return true;
-  if (is_job_going_on()) return false;
-  return !is_cut_off || silence >= options_.cut_off_max;
-}
-
-void ControllerRelay::beat() {
-  next_beat_ = now_ + options_.beat;
-  std::vector<StreamNumber> silent;
-  const bool cut_off = is_cut_off();
-  for (const auto& [number, peer] : peers_) {
-    if (is_lost(peer, cut_off))
-      silent.push_back(number);
-    else if (!peer.broke)
-      send(number, Beat{});
-  }
-  const std::string why =
-      absl::StrCat("no sign of life for ", absl::FormatDuration(options_.silence_max));
-  for (const StreamNumber number : silent) cut(number, why);
 }
 
 // ---- agents and run
@@ -157,26 +82,6 @@ void ControllerRelay::handle(Stream& from, const Envelope&, const AgentHello& he
   }
   agents_[hello.node] = from.first;
   send(from.first, Welcome{options_.life, options_.term});
-}
-
-// The same agent, with the same workers: nobody was lost. What was said on the way is.
-void ControllerRelay::take_back(Stream& from, StreamNumber former) {
-  from.second.is_fed = peers_[former].is_fed;
-  peers_.erase(former);
-  actions_.emplace_back(CutStream{former});
-  actions_.emplace_back(
-      LogLine{absl::StrCat("node ", from.second.node.value, " is back on a new line")});
-}
-
-void ControllerRelay::lose_what_is_not_shown(const Peer& agent) {
-  for (int32_t r = 0; processes_.has(Rank(r)); ++r) {
-    const RoleProcesses::Process process = processes_.of(Rank(r));
-    if (process.start == 0 || process.node != agent.node || agent.starts.contains(process.start))
-      continue;
-    tell_pid(Rank(r), 0);
-    feed(WorkerEnded{Rank(r), process.since, agent.node, "ended while its node was cut off"},
-         process.heard);
-  }
 }
 
 void ControllerRelay::handle(Stream& from, const Envelope&, const AgentReady&) {
@@ -235,16 +140,6 @@ void ControllerRelay::handle(Stream& from, const Envelope&, const Drain&) {
 void ControllerRelay::handle(Stream& from, const Envelope&, const EndJob& wish) {
   if (from.second.kind != Kind::kRun) return refuse(from);
   feed(EndWanted{wish.reason}, now_);
-}
-
-void ControllerRelay::lose_agent(const Peer& agent, const std::string& why) {
-  const Node node = agent.node;
-  agents_.erase(node);
-  for (const Rank rank : processes_.alive()) {
-    if (processes_.of(rank).node == node) tell_pid(rank, 0);
-  }
-  tell_run(NodeLost{node, agent.pid, why});
-  feed(AgentLost{node, why}, agent.heard);
 }
 
 // ---- workers
@@ -398,12 +293,6 @@ void ControllerRelay::tell_run(ControlMessage message) {
 void ControllerRelay::tell_pid(Rank rank, pid_t pid) {
   processes_.of(rank).pid = pid;
   tell_run(RoleProcess{rank, pid});
-}
-
-void ControllerRelay::cut(StreamNumber stream, const std::string& why) {
-  actions_.emplace_back(CutStream{stream});
-  const auto node = peers_.extract(stream);
-  if (!node.empty() && node.mapped().kind == Kind::kAgent) lose_agent(node.mapped(), why);
 }
 
 }  // namespace evermoe
