@@ -107,8 +107,8 @@ class TorchRecoveryTest : public testing::TestWithParam<Case> {
   }
 
   void kills_inside_a_recovery() {
-    constexpr const char* kPoints[] = {"recovery/stopped", "recovery/opening",
-                                       "recovery/restored", "catch_up/step"};
+    constexpr const char* kPoints[] = {"recovery/stopped", "recovery/opening", "recovery/restored",
+                                       "catch_up/step"};
     const auto point = draw(this->seed("inside", 0), "point", 3);
     for (const size_t i : {size_t{3}, static_cast<size_t>(point)}) {
       const uint64_t seed = this->seed("inside", static_cast<int>(i));
