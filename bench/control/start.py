@@ -5,7 +5,7 @@
 
 A job of many nodes starts one agent on each, and a lost controller is replaced while the job runs, so both have to be
 small and quick: the target is an agent of less than 20 MB that is attached within 50 ms. Started is what a user's job
-starts: a controller until it listens, then an agent until it is attached to it. Memory is /proc/PID/smaps_rollup's: Rss
+starts: a controller until it listens, then an agent until that answers it. Memory is /proc/PID/smaps_rollup's: Rss
 counts every page that is mapped and present, Pss shares pages among the processes that map them. Medians of all runs.
 """
 import argparse
@@ -64,7 +64,7 @@ def control_plane(program, folder, number=0):
     controller = Started([program, "controller", "--config", config, "--address", address], "listens", folder / "controller.log")
     return controller, lambda: Started(
         [program, "agent", "--config", config, "--out", folder, "--node", "0", "--controller", address,
-         "--address", address + "-agent", "--worker", "/bin/true"], "attached", folder / "agent.log")
+         "--address", address + "-agent", "--worker", "/bin/true"], "a controller answers", folder / "agent.log")
 
 
 def measure(program, runs):
