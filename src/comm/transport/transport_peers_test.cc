@@ -72,7 +72,7 @@ TEST_P(PeersTest, TheSameTableAgainChangesNothing) {
   std::byte byte;
   auto waiting = cast[0].start_receive(Rank(1), tag(1), {&byte, 1});
   cast.tell_all();
-  EXPECT_TRUE(send(cast[1], 0, tag(1), {&byte, 1}).ok());
+  EXPECT_TRUE(send(cast[1], 0, tag(1), bytes_of(1, 1)).ok());
   cast.tell_all();
   EXPECT_TRUE(cast[0].wait(std::move(waiting), kPatience).ok());
 }
@@ -97,7 +97,8 @@ TEST_P(PeersTest, NobodyIsThereBeforeATableAndWhereItIsEmpty) {
   EXPECT_TRUE(accuses(receive(cast[0], 2, tag(1), {&byte, 1}), 2));
   EXPECT_TRUE(accuses(send(cast[0], 2, service_tag(1), {&byte, 1}), 2));
   cast.tell_all();
-  auto sending = cast[0].start_send(Rank(2), tag(1), {&byte, 1});
+  const std::byte sent{1};
+  auto sending = cast[0].start_send(Rank(2), tag(1), {&sent, 1});
   EXPECT_TRUE(receive(cast[2], 0, tag(1), {&byte, 1}).ok());
   EXPECT_TRUE(cast[0].wait(std::move(sending), kPatience).ok());
   EXPECT_TRUE(accuses(receive(cast[0], 1, tag(1), {&byte, 1}), 1));
@@ -265,7 +266,7 @@ TEST_P(PeersTest, TheGreetingOfADeadProcessIsNotItsSuccessors) {
   std::thread service_messages([&] { EXPECT_FALSE(cast[0].receive_service_message(kWhile).ok()); });
   std::thread messages([&] { EXPECT_FALSE(receive(cast[0], 2, tag(9), {&byte, 1}, kWhile).ok()); });
   std::thread greets([&] { EXPECT_FALSE(send(cast[1], 0, service_tag(1, 2), {}, kWhile).ok()); });
-  EXPECT_TRUE(absl::IsDeadlineExceeded(send(cast[1], 0, tag(1, 2), {&byte, 1}, kWhile)));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(send(cast[1], 0, tag(1, 2), bytes_of(1, 1), kWhile)));
   for (std::thread* const thread : {&service_messages, &messages, &greets}) thread->join();
   cast.die(1);
   cast.enter(1, 2);
