@@ -35,6 +35,17 @@ if(NOT EVERMOE_FUZZ)
     <absl/strings/str_join.h> <absl/time/time.h>)
 endif()
 
+# Eight sources at a time: most of the time of a small one goes to what it includes. So names in unnamed namespaces
+# differ within a module, and within the tests of an executable.
+function(evermoe_compile_together target)
+  if(EVERMOE_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    # To the compiler all eight are headers, in which an unnamed namespace would be a mistake; and across them it
+    # inlines so much that it takes a moved-from value for one without a value.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage -Wno-error=uninitialized)
+  endif()
+endfunction()
+
 # evermoe_module(NAME SOURCES a.cc ... DEPS module|target ... [TORCH])
 # A module is a static library evermoe_NAME; include paths are folder paths ("comm/transport/transport.h").
 # TORCH lets it see libtorch's headers, through the one shared precompiled header.
@@ -52,12 +63,7 @@ function(evermoe_module name)
   elseif(TARGET evermoe_precompiled)
     target_precompile_headers(evermoe_${name} REUSE_FROM evermoe_precompiled)
   endif()
-  if(EVERMOE_UNITY)
-    set_target_properties(evermoe_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-    # To the compiler all eight are headers, in which an unnamed namespace would be a mistake; and across them it
-    # inlines so much that it takes a moved-from value for one without a value.
-    target_compile_options(evermoe_${name} PRIVATE -Wno-subobject-linkage -Wno-error=uninitialized)
-  endif()
+  evermoe_compile_together(evermoe_${name})
 endfunction()
 
 # evermoe_test(NAME SOURCES a_test.cc ... DEPS ... [TORCH] [TIMEOUT s] [PROCESSORS n] [LABELS l])
@@ -75,6 +81,7 @@ function(evermoe_test name)
   elseif(TARGET evermoe_precompiled_tests)
     target_precompile_headers(${name} REUSE_FROM evermoe_precompiled_tests)
   endif()
+  evermoe_compile_together(${name})
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)

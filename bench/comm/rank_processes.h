@@ -51,7 +51,9 @@ inline void enter_rank(int rank, int ranks, RankPlace* places, const std::string
                        const std::function<void(Transport&)>& body) {
   const auto kind = parse_transport_kind(transport_name);
   CHECK_OK(kind.status());
-  auto listener = listen_job({.kind = *kind, .unix_options = {}, .ucx_options = {}});
+  const JobSecret secret(std::string(JobSecret::kBytes, 'b'));  // the same in all processes
+  auto listener =
+      listen_job({.kind = *kind, .unix_options = {}, .ucx_options = {.secret = secret}});
   CHECK_OK(listener.status());
   const std::vector<std::string> addresses =
       exchange_addresses(places, rank, ranks, (*listener)->address());

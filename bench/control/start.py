@@ -56,14 +56,16 @@ class Started:
 
 
 def control_plane(program, folder, number=0):
-    """A controller and one agent of a job in `folder`: both as context managers, the agent made by a call."""
+    """A controller and one agent of a job in `folder`, which nobody else may search: both as context managers, the agent
+    made by a call."""
     config = folder / "config.toml"
     config.write_text("[parallel]\nstages = 2\nlanes = 2\n[run]\nnodes = 2\n")
     (folder / "logs").mkdir(exist_ok=True)
-    address = f"unix-abstract:evermoe-start-{os.getpid()}-{number}"
-    controller = Started([program, "controller", "--config", config, "--address", address], "listens", folder / "controller.log")
+    address = f"unix:{folder}/controller-{number}"
+    controller = Started([program, "controller-process", "--config", config, "--address", address], "listens",
+                         folder / "controller.log")
     return controller, lambda: Started(
-        [program, "agent", "--config", config, "--out", folder, "--node", "0", "--controller", address,
+        [program, "agent-process", "--config", config, "--out", folder, "--node", "0", "--controller", address,
          "--address", address + "-agent", "--worker", "/bin/true"], "a controller answers", folder / "agent.log")
 
 

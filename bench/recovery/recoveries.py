@@ -1,8 +1,9 @@
-"""What a lost worker costs: sparse windows, dense snapshots at peers, and a restart from disk, the same kill.
+"""What a lost worker costs: sparse windows, dense snapshots at peers from which one stage or everybody goes back, and
+a restart from disk, the same kill.
 
   .venv/bin/python bench/recovery/recoveries.py
 
-Each round kills the same role at the same step of three jobs, in turns. Prints one JSON object: seconds from
+Each round kills the same role at the same step of a job of each kind, in turns. Prints one JSON object: seconds from
 the kill until the job stood where it was, where they went, and the work that was run again, in steps of one
 rank.
 """
@@ -24,6 +25,7 @@ CHECKPOINT_EVERY = 8
 KINDS = {
     "sparse": ["protection.strategy=sparse", "protection.window=4"],
     "dense": ["protection.strategy=dense", "protection.dense_every_steps=4"],
+    "peer-memory": ["protection.strategy=peer-memory", "protection.dense_every_steps=4"],
     "restart": ["protection.strategy=none"],
 }
 
@@ -82,7 +84,8 @@ def main():
     all_of = {kind: [] for kind in KINDS}
     for number in range(args.rounds):
         order = list(KINDS)
-        for kind in order[number % 3:] + order[:number % 3]:
+        turn = number % len(order)
+        for kind in order[turn:] + order[:turn]:
             # Anywhere between two checkpoints.
             all_of[kind].append(run(evermoe, kind, 11 + 2 * number % 5, args.steps))
     digests = {summary["digest"] for summaries in all_of.values() for summary in summaries}

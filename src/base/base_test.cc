@@ -24,6 +24,7 @@ TEST(ErrorTest, ExitCodeSeparatesBadInputFromTheRest) {
   EXPECT_EQ(exit_code(absl::OkStatus()), 0);
   EXPECT_EQ(exit_code(InvalidInput("x")), 2);
   EXPECT_EQ(exit_code(Corrupt("x")), 1);
+  EXPECT_EQ(exit_code(Hopeless("x")), 4);
 }
 
 TEST(ErrorTest, GuardUnwrapsStatusErrorWithoutLoss) {

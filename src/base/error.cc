@@ -5,6 +5,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/exit_codes.h"
 
 namespace evermoe {
 namespace {
@@ -62,8 +63,9 @@ absl::Status annotate(const absl::Status& status, const std::string& context) {
 }
 
 int exit_code(const absl::Status& status) {
-  if (status.ok()) return 0;
-  return absl::IsInvalidArgument(status) ? 2 : 1;
+  if (status.ok()) return kExitOk;
+  if (is_hopeless(status) || is_contradiction(status)) return kExitHopeless;
+  return absl::IsInvalidArgument(status) ? kExitBadInput : kExitFailed;
 }
 
 void throw_if_error(const absl::Status& status) {

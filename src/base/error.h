@@ -8,9 +8,9 @@
 //   Timeout        no answer before the deadline, the peer may be alive; accused_rank() names it
 //   Corrupt        bytes are not what was written: use another copy
 //   Contradiction  what was computed twice has other bits: a fault of hardware or software; end,
-//                  and say so
+//                  and say so; exit with code 4
 //   Hopeless       nobody wrote anything wrong, and it would come again however often it is tried:
-//                  end and say so; exit with code 1
+//                  end and say so; exit with code 4
 //   NotFound       there is no such thing
 //   NoCapacity     disk, memory or a named limit is exhausted
 //   Cancelled      somebody asked to stop
@@ -54,7 +54,8 @@ bool is_hopeless(const absl::Status& status);
 // The same error with "context: " before its message; code, accused rank and kind are kept.
 absl::Status annotate(const absl::Status& status, const std::string& context);
 
-// What the process should exit with: 0 ok, 2 InvalidInput, 1 anything else.
+// What the process should exit with (base/exit_codes.h): 0 ok, 2 InvalidInput, 4 Hopeless and
+// Contradiction, 1 anything else.
 int exit_code(const absl::Status& status);
 
 // Carries a Status through code that can only throw (autograd). guard() takes it out again.

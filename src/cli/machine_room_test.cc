@@ -35,12 +35,36 @@ TEST(MachineRoomTest, MemoryIsCountedOverAllProcesses) {
   EXPECT_EQ(refusal(config, {.memory_bytes = 1024 * kGiB, .threads = 1000, .cores = 2}), "");
 }
 
+TEST(MachineRoomTest, ANodeNeedsTheMemoryOfItsRoles) {
+  const auto need = [](const std::string& config) {
+    return least_memory_of_node(parse_config(config, "test", "/", {}).value());
+  };
+  const std::string lanes = "[parallel]\nlanes = 4\n[run]\n";
+  const int64_t one = need(lanes + "nodes = 4\n"), two = need(lanes + "nodes = 2\n");
+  EXPECT_GT(one, int64_t{80} << 20);
+  EXPECT_EQ(need(lanes + "nodes = 3\n"), two) << "some node begins with two";
+  EXPECT_GT(two, one + (int64_t{80} << 20) - 1);
+  EXPECT_LT(two, 2 * one);
+}
+
 TEST(MachineRoomTest, ThreadsAreCounted) {
   EXPECT_EQ(
       refusal("[run]\nnodes = 4096\n", {.memory_bytes = 100 * kGiB, .threads = 32768, .cores = 2}),
       "too large for this machine: run.nodes + run.spares = 4096 agents, 1 controller and 1 worker "
       "need 4097 x 11 + 1 x 12 = 45079 threads, "
       "allowed: the 32768 that the system lets run");
+}
+
+// With less its threads do not start, and it says nothing.
+TEST(MachineRoomTest, AddressSpaceIsCountedForOneWorker) {
+  MachineRoom room{.memory_bytes = 100 * kGiB, .threads = 1000, .cores = 2};
+  room.address_bytes = 716'800 * 1024;
+  EXPECT_THAT(refusal("[run]\nnodes = 4\n", room),
+              testing::MatchesRegex("too large for a process here: a worker maps at least 1.5 GB, "
+                                    "allowed: the 0.7 GB of address space that the shell's limit "
+                                    "leaves \\(ulimit -v\\)"));
+  room.address_bytes = 2 * kGiB;
+  EXPECT_EQ(refusal("[run]\nnodes = 4\n", room), "");
 }
 
 TEST(MachineRoomTest, TheTimeToStartIsCounted) {

@@ -5,13 +5,12 @@
 
 #include "base/build_fingerprint.h"
 #include "base/error.h"
+#include "base/exit_codes.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/help_endings.h"
 
 namespace evermoe {
 namespace {
-
-constexpr int kBadInput = 2;
 
 int fail(int code, std::string message) {
   std::replace(message.begin(), message.end(), '\n', ' ');
@@ -39,6 +38,9 @@ int main(int argc, char** argv) {
   evermoe::CommandTable commands;
   evermoe::add_run_command(app, commands);
   evermoe::add_node_command(app, commands);
+  evermoe::add_keys_command(app, commands);
+  evermoe::add_operator_commands(app, commands);
+  evermoe::add_controller_command(app, commands);
   evermoe::add_process_commands(app, commands);
   evermoe::add_inspect_command(app, commands);
   evermoe::add_verify_command(app, commands);
@@ -57,7 +59,8 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    return evermoe::fail(evermoe::kBadInput, std::string(error.what()) + " (see evermoe --help)");
+    return evermoe::fail(evermoe::kExitBadInput,
+                         std::string(error.what()) + " (see evermoe --help)");
   }
   return evermoe::run(app, commands);
 }

@@ -1,15 +1,21 @@
 #include "cli/worker_program.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <climits>
 #include <cstdlib>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
+#include "comm/transport/socket.h"
 #include "env/files.h"
+#include "env/process.h"
 
 namespace evermoe {
 namespace {
@@ -58,6 +64,31 @@ absl::StatusOr<std::string> find_worker(const WorkerSearch& search,
 absl::StatusOr<std::string> find_worker(const std::string& option) {
   const char* const environment = std::getenv("EVERMOE_WORKER");
   return find_worker({option, environment == nullptr ? "" : environment, own_folder()}, is_program);
+}
+
+absl::StatusOr<std::string> ask_worker(
+    const std::string& program, const std::vector<std::string>& arguments,
+    const std::vector<std::pair<std::string, std::string>>& environment) {
+  int pipe[2];
+  if (::pipe2(pipe, O_CLOEXEC) != 0)
+    return NoCapacity(absl::StrCat("pipe: ", std::strerror(errno)));
+  const FileDescriptor reading(pipe[0]);
+  FileDescriptor writing(pipe[1]);
+  ASSIGN_OR_RETURN(const auto child, spawn({.program = program,
+                                            .arguments = arguments,
+                                            .environment = environment,
+                                            .stdout_fd = writing.get()}));
+  writing.reset();
+  // The answer fits the pipe, so it is there when the program has ended.
+  ASSIGN_OR_RETURN(const ExitStatus exit, child->wait(kWorkerPatience));
+  std::string answer(kWorkerAnswerBytesMax, '\0');
+  const ssize_t size = exit.ok() ? ::read(reading.get(), answer.data(), answer.size()) : -1;
+  if (size < 0) {
+    return Internal(
+        absl::StrCat(program, " ", absl::StrJoin(arguments, " "), ": ", to_string(exit)));
+  }
+  answer.resize(static_cast<size_t>(size));
+  return answer;
 }
 
 }  // namespace evermoe

@@ -9,9 +9,11 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace evermoe {
 
@@ -28,5 +30,14 @@ absl::StatusOr<std::string> find_worker(const WorkerSearch& search,
 
 // The same on this machine.
 absl::StatusOr<std::string> find_worker(const std::string& option);
+
+// What the program writes on standard output, at most kWorkerAnswerBytesMax, until it ends.
+// Internal if it fails, Timeout if it takes longer than kWorkerPatience.
+absl::StatusOr<std::string> ask_worker(
+    const std::string& program, const std::vector<std::string>& arguments,
+    const std::vector<std::pair<std::string, std::string>>& environment = {});
+
+inline constexpr size_t kWorkerAnswerBytesMax = 4096;  // fits every pipe
+inline constexpr absl::Duration kWorkerPatience = absl::Minutes(1);
 
 }  // namespace evermoe

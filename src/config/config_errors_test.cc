@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "config/parse_config_testing.h"
 
 namespace evermoe {
@@ -27,7 +28,7 @@ TEST(ConfigErrorTest, UnknownNames) {
   EXPECT_EQ(
       error_of("[modle]\nlayers = 3"),
       "job.toml:1:2: modle: unknown table, allowed: model, train, data, parallel, protection, "
-      "checkpoint, evaluate, run");
+      "checkpoint, evaluate, run, control");
   EXPECT_EQ(error_of("layers = 3"),
             "job.toml:1:1: layers: unknown key, did you mean model.layers?");
   EXPECT_EQ(error_of("model = 3"), "job.toml:1:1: model: found 3, allowed: a table");
@@ -36,6 +37,26 @@ TEST(ConfigErrorTest, UnknownNames) {
   EXPECT_EQ(setting_error("train.steps"), "--set train.steps: found no \"=\", allowed: key=value");
   EXPECT_EQ(error_of("\"a\\nb\" = 3"),
             "job.toml:1:1: \"a\\u000Ab\": unknown key, allowed: those of `evermoe config --keys`");
+}
+
+TEST(ConfigErrorTest, FilesOfAStoreGoTogetherWithTls) {
+  EXPECT_THAT(error_of("[control]\nstore = \"http://h:1\""),
+              HasSubstr("allowed: text: empty, etcd://HOST:PORT,HOST:PORT,... or, with TLS"));
+  EXPECT_THAT(error_of("[control]\nstore = \"etcds://h:1\""),
+              HasSubstr("control.store_authority: found nothing, allowed: a PEM file"));
+  EXPECT_THAT(error_of("[control]\nstore = \"etcd://h:1\"\nstore_authority = \"a.pem\""),
+              HasSubstr("control.store_authority: found "));
+  EXPECT_THAT(error_of("[control]\nstore = \"etcds://h:1\"\nstore_authority = \"a.pem\"\n"
+                       "store_key = \"k.pem\""),
+              HasSubstr("control.store_certificate: found nothing"));
+}
+
+TEST(ConfigErrorTest, ALeaseIsLongerThanWhatLeavingTheSeatTakes) {
+  for (const char* const value : {"2", "121", "5.5"}) {
+    EXPECT_EQ(setting_error(absl::StrCat("control.lease_seconds=", value)),
+              absl::StrCat("--set control.lease_seconds=", value, ": control.lease_seconds: found ",
+                           value, ", allowed: integer from 3 to 120"));
+  }
 }
 
 TEST(ConfigErrorTest, WrongTypes) {

@@ -203,13 +203,47 @@ std::vector<ConfigKey> run_keys() {
   };
 }
 
+std::vector<ConfigKey> control_keys() {
+  const auto field = Field{&C::control, &ControlConfig::store};
+  ConfigKey store{"control.store",
+                  "text: empty, etcd://HOST:PORT,HOST:PORT,... or, with TLS, etcds://...",
+                  "where nodes of several machines agree on who hosts the job; empty: the first "
+                  "node hosts it, or `evermoe controller`",
+                  kRun};
+  store.is_text = true;
+  store.read = [=](const FoundValue& found, JobConfig& config) {
+    const std::string* value = std::get_if<std::string>(&found.value);
+    const bool is_store = value != nullptr && (value->empty() || value->starts_with("etcd://") ||
+                                               value->starts_with("etcds://"));
+    if (!is_store) return false;
+    field.in(config) = *value;
+    return true;
+  };
+  store.write = [=](const JobConfig& config) { return quoted(field.in(config)); };
+  const auto file = [](const char* name, std::string ControlConfig::*member, const char* meaning) {
+    return path_key(
+        name, Field{&C::control, member}, "text: a PEM file, or empty",
+        [](const std::string&) { return true; }, kRun, meaning);
+  };
+  return {store,
+          file("control.store_authority", &ControlConfig::store_authority,
+               "of etcds://: the certificates of those who sign the store's"),
+          file("control.store_certificate", &ControlConfig::store_certificate,
+               "of etcds://: what nodes show to a store that asks who calls"),
+          file("control.store_key", &ControlConfig::store_key, "the private key of that"),
+          integer_key("control.lease_seconds", Field{&C::control, &ControlConfig::lease_seconds},
+                      {3, 120}, kRun,
+                      "with control.store: a host of which the store hears nothing ends its "
+                      "controller a second before this is over, and then another node hosts")};
+}
+
 }  // namespace
 
 const std::vector<ConfigKey>& config_keys() {
   static const std::vector<ConfigKey> keys = [] {
     std::vector<ConfigKey> all;
     for (std::vector<ConfigKey> group : {model_keys(), train_keys(), data_keys(), parallel_keys(),
-                                         protection_keys(), run_keys()}) {
+                                         protection_keys(), run_keys(), control_keys()}) {
       all.insert(all.end(), group.begin(), group.end());
     }
     return all;

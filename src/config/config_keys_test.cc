@@ -17,8 +17,9 @@ TEST(ConfigKeysTest, NamesAreUniqueAndGroupedByTable) {
     EXPECT_FALSE(key.meaning.empty()) << key.name;
     EXPECT_FALSE(key.allowed.empty()) << key.name;
   }
-  EXPECT_THAT(config_tables(), testing::ElementsAre("model", "train", "data", "parallel",
-                                                    "protection", "checkpoint", "evaluate", "run"));
+  EXPECT_THAT(config_tables(),
+              testing::ElementsAre("model", "train", "data", "parallel", "protection", "checkpoint",
+                                   "evaluate", "run", "control"));
 }
 
 TEST(ConfigKeysTest, NearestKeyForgivesTyposAndWrongTables) {

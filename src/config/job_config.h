@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "config/precision.h"
 #include "model/model_shape.h"
+#include "protection/strategy/strategy.h"
 
 namespace evermoe {
 
@@ -68,8 +69,6 @@ struct ParallelConfig {
   friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;
 };
 
-// Which snapshots are captured after a step: of some operators, of all, or of none.
-enum class ProtectionStrategy { kSparse, kDense, kNone };
 // What decides which operators of a window are captured first: the expert's popularity (tokens,
 // gate probabilities, recent tokens, tokens over capacity), or time saved per byte.
 enum class CaptureOrdering { kAuto, kPopularity, kSoft, kDecayed, kCapacity, kRatio };
@@ -78,13 +77,13 @@ enum class FailureDomain { kWorker, kNode, kRack };
 
 // How lost workers' state is kept in the memory of their peers. No key of it changes bits.
 struct ProtectionConfig {
-  ProtectionStrategy strategy = ProtectionStrategy::kSparse;
+  StrategyKind strategy = StrategyKind::kSparse;
   int64_t copies = 1;                        // of each snapshot, at peers
   int64_t memory_budget = int64_t{4} << 30;  // bytes of a worker for snapshots, copies and logs
   int64_t window = 0;  // sparse: steps of a window; 0: chosen ("auto" in TOML)
   int64_t window_every_steps =
       0;  // sparse: from one window's begin to the next; 0: back to back ("auto")
-  int64_t dense_every_steps = 1;  // dense: steps between full snapshots
+  int64_t dense_every_steps = 1;  // dense, peer-memory: steps between full snapshots
   int64_t part_bytes = 0;         // of the parts that operators are cut into, at most; 0: chosen
   CaptureOrdering ordering = CaptureOrdering::kAuto;
   // A new order is made when this share of the experts ...
@@ -130,6 +129,20 @@ struct RunConfig {
   friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };
 
+// Who decides, on several machines.
+struct ControlConfig {
+  // "etcd://HOST:PORT,...", or with TLS "etcds://...": where hosts are elected; empty: the first
+  // node hosts.
+  std::string store;
+  // Of a store with TLS, PEM files: who signed its certificate, and the certificate and key that
+  // it may ask for (both or none).
+  std::string store_authority;
+  std::string store_certificate;
+  std::string store_key;
+  int64_t lease_seconds = 5;  // a host of which the store hears nothing has the seat so long
+  friend bool operator==(const ControlConfig&, const ControlConfig&) = default;
+};
+
 struct JobConfig {
   ModelShape model;
   TrainConfig train;
@@ -139,6 +152,7 @@ struct JobConfig {
   CheckpointConfig checkpoint;
   EvaluateConfig evaluate;
   RunConfig run;
+  ControlConfig control;
   friend bool operator==(const JobConfig&, const JobConfig&) = default;
 };
 

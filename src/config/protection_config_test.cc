@@ -13,7 +13,7 @@ constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kGiB = int64_t{1} << 30;
 
 // What the one setting is refused with, without the place.
-std::string setting_error(const std::string& setting) {
+std::string protection_error(const std::string& setting) {
   const std::string place = "--set " + setting + ": ";
   const std::string error = error_of("", {setting});
   EXPECT_EQ(error.substr(0, place.size()), place);
@@ -47,7 +47,7 @@ constexpr char kEveryKey[] = R"(
 TEST(ProtectionConfigTest, ByDefaultOneSparseCopyOnAnotherNode) {
   const JobConfig config = parsed("");
   EXPECT_EQ(config.protection, ProtectionConfig{});
-  EXPECT_EQ(config.protection.strategy, ProtectionStrategy::kSparse);
+  EXPECT_EQ(config.protection.strategy, StrategyKind::kSparse);
   EXPECT_EQ(config.protection.copies, 1);
   EXPECT_EQ(config.protection.memory_budget, 4 * kGiB);
   EXPECT_EQ(config.protection.copy_bandwidth, kGiB);
@@ -59,7 +59,7 @@ TEST(ProtectionConfigTest, ByDefaultOneSparseCopyOnAnotherNode) {
 TEST(ProtectionConfigTest, EveryKeyIsReadAndWritten) {
   const JobConfig config = parsed(kEveryKey);
   ProtectionConfig expected;
-  expected.strategy = ProtectionStrategy::kDense;
+  expected.strategy = StrategyKind::kDense;
   expected.copies = 3;
   expected.memory_budget = 512 * kMiB;
   expected.window = 7;
@@ -110,32 +110,32 @@ TEST(ProtectionConfigTest, NeighbouringNodesShareARack) {
 }
 
 TEST(ProtectionErrorTest, Choices) {
-  EXPECT_EQ(setting_error("protection.strategy=full"),
-            "protection.strategy: found \"full\", allowed: sparse, dense, none");
+  EXPECT_EQ(protection_error("protection.strategy=full"),
+            "protection.strategy: found \"full\", allowed: sparse, dense, peer-memory, none");
   EXPECT_EQ(
-      setting_error("protection.ordering=random"),
+      protection_error("protection.ordering=random"),
       "protection.ordering: found \"random\", allowed: auto, popularity, soft, decayed, capacity, "
       "ratio");
-  EXPECT_EQ(setting_error("protection.failure_domain=switch"),
+  EXPECT_EQ(protection_error("protection.failure_domain=switch"),
             "protection.failure_domain: found \"switch\", allowed: worker, node, rack");
 }
 
 TEST(ProtectionErrorTest, Integers) {
-  EXPECT_EQ(setting_error("protection.copies=9"),
+  EXPECT_EQ(protection_error("protection.copies=9"),
             "protection.copies: found 9, allowed: integer from 0 to 8");
   for (const char* window : {"0", "1001", "2.0", "\"5\"", "\"never\""}) {
-    EXPECT_EQ(setting_error(std::string("protection.window=") + window),
+    EXPECT_EQ(protection_error(std::string("protection.window=") + window),
               std::string("protection.window: found ") + window +
                   ", allowed: auto, or integer from 1 to 1000");
   }
-  EXPECT_EQ(setting_error("protection.dense_every_steps=0"),
+  EXPECT_EQ(protection_error("protection.dense_every_steps=0"),
             "protection.dense_every_steps: found 0, allowed: integer from 1 to 1000000000");
-  EXPECT_EQ(setting_error("run.nodes=0"), "run.nodes: found 0, allowed: integer from 1 to 4096");
-  EXPECT_EQ(setting_error("run.spares=-1"),
+  EXPECT_EQ(protection_error("run.nodes=0"), "run.nodes: found 0, allowed: integer from 1 to 4096");
+  EXPECT_EQ(protection_error("run.spares=-1"),
             "run.spares: found -1, allowed: integer from 0 to 4096");
-  EXPECT_EQ(setting_error("run.racks=4097"),
+  EXPECT_EQ(protection_error("run.racks=4097"),
             "run.racks: found 4097, allowed: integer from 0 to 4096");
-  EXPECT_EQ(setting_error("run.racks=2"), "run.racks: found 2, allowed: at most run.nodes (1)");
+  EXPECT_EQ(protection_error("run.racks=2"), "run.racks: found 2, allowed: at most run.nodes (1)");
 }
 
 TEST(ProtectionErrorTest, Amounts) {
@@ -145,31 +145,31 @@ TEST(ProtectionErrorTest, Amounts) {
        {"0", "1023", "-1", "4.5", "true", "\"\"", "\"4\"", "\"GiB\"", "\"4GB\"", "\"-4GiB\"",
         "\"4  GiB\"", "\"4gib\"", "\"1.2.3GiB\"", "\"1e3GiB\"", "\"infGiB\"", "\"1023B\"",
         "\"1025TiB\"", "\"99999999999999999999TiB\""}) {
-    EXPECT_EQ(setting_error(std::string("protection.memory_budget=") + found),
+    EXPECT_EQ(protection_error(std::string("protection.memory_budget=") + found),
               std::string("protection.memory_budget: found ") + found + allowed);
   }
-  EXPECT_EQ(setting_error("protection.copy_bandwidth=1kB"),
+  EXPECT_EQ(protection_error("protection.copy_bandwidth=1kB"),
             "protection.copy_bandwidth: found \"1kB\"" + allowed);
   const std::string or_chosen =
       ", allowed: auto, or " + allowed.substr(std::string(", allowed: ").size());
   for (const char* found : {"0", "1023", "true", "\"Auto\"", "\"1kB\""}) {
-    EXPECT_EQ(setting_error(std::string("protection.part_bytes=") + found),
+    EXPECT_EQ(protection_error(std::string("protection.part_bytes=") + found),
               std::string("protection.part_bytes: found ") + found + or_chosen);
   }
 }
 
 TEST(ProtectionErrorTest, Numbers) {
-  EXPECT_EQ(setting_error("protection.reorder_share=0"),
+  EXPECT_EQ(protection_error("protection.reorder_share=0"),
             "protection.reorder_share: found 0, allowed: number x with 0 < x <= 1");
-  EXPECT_EQ(setting_error("protection.reorder_change=1.5"),
+  EXPECT_EQ(protection_error("protection.reorder_change=1.5"),
             "protection.reorder_change: found 1.5, allowed: number x with 0 < x <= 1");
-  EXPECT_EQ(setting_error("protection.mtbf_seconds=0"),
+  EXPECT_EQ(protection_error("protection.mtbf_seconds=0"),
             "protection.mtbf_seconds: found 0, allowed: number x with 0 < x <= 1e+09");
-  EXPECT_EQ(setting_error("protection.step_deadline_medians=1.9"),
+  EXPECT_EQ(protection_error("protection.step_deadline_medians=1.9"),
             "protection.step_deadline_medians: found 1.9, allowed: number x with 2 <= x <= 1e+06");
-  EXPECT_EQ(setting_error("protection.heartbeat_seconds=0"),
+  EXPECT_EQ(protection_error("protection.heartbeat_seconds=0"),
             "protection.heartbeat_seconds: found 0, allowed: number x with 0.01 <= x <= 3600");
-  EXPECT_EQ(setting_error("protection.recovery_deadline_seconds=nan"),
+  EXPECT_EQ(protection_error("protection.recovery_deadline_seconds=nan"),
             "protection.recovery_deadline_seconds: found nan, allowed: number x with 0.1 <= x <= "
             "86400");
 }

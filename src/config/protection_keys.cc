@@ -15,12 +15,16 @@ std::vector<ConfigKey> capture_keys() {
   return {
       choice_key(
           "protection.strategy", Field{&C::protection, &P::strategy},
-          {{"sparse", ProtectionStrategy::kSparse},
-           {"dense", ProtectionStrategy::kDense},
-           {"none", ProtectionStrategy::kNone}},
+          {{"sparse", StrategyKind::kSparse},
+           {"dense", StrategyKind::kDense},
+           {"peer-memory", StrategyKind::kPeerMemory},
+           {"none", StrategyKind::kNone}},
           kRun,
-          "what is captured after a step; sparse: some operators in full, so that a window covers "
-          "all of them; dense: all operators; none: nothing"),
+          "what is captured after a step, and whom a loss sends back. sparse: some operators in "
+          "full, so that a window covers all of them, and one stage; dense: all operators, and one "
+          "stage; peer-memory: all operators, and everybody; none: nothing, and everybody goes "
+          "back "
+          "to a durable checkpoint"),
       integer_key("protection.copies", Field{&C::protection, &P::copies}, {0, 8}, kRun,
                   "how many peers keep a copy of each snapshot"),
       bytes_key("protection.memory_budget", Field{&C::protection, &P::memory_budget}, kBytes, kRun,
@@ -33,7 +37,7 @@ std::vector<ConfigKey> capture_keys() {
                        "sparse: steps from the start of one window to the start of the next; auto: "
                        "the window's length"),
       integer_key("protection.dense_every_steps", Field{&C::protection, &P::dense_every_steps},
-                  {1, kStepsMax}, kRun, "dense: steps between full snapshots"),
+                  {1, kStepsMax}, kRun, "dense, peer-memory: steps between full snapshots"),
       auto_bytes_key("protection.part_bytes", Field{&C::protection, &P::part_bytes}, kBytes, kRun,
                      "an operator with a larger snapshot is captured in parts of at most this "
                      "size; auto: chosen"),

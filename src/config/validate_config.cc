@@ -65,6 +65,24 @@ absl::Status validate_lanes(const JobConfig& config, const KeyPlaces& places, si
   return absl::OkStatus();
 }
 
+absl::Status validate_control(const ControlConfig& control, const KeyPlaces& places) {
+  const bool has_tls = control.store.starts_with("etcds://");
+  if (has_tls && control.store_authority.empty()) {
+    return not_allowed(places, "control.store_authority", "nothing",
+                       "a PEM file, for control.store has TLS (etcds://)");
+  }
+  if (!has_tls && !control.store_authority.empty()) {
+    return not_allowed(places, "control.store_authority", control.store_authority,
+                       "empty, unless control.store has TLS (etcds://)");
+  }
+  if (control.store_certificate.empty() != control.store_key.empty()) {
+    const bool lacks_key = control.store_key.empty();
+    return not_allowed(places, lacks_key ? "control.store_key" : "control.store_certificate",
+                       "nothing", "a PEM file: certificate and key belong together");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status validate_topology(const JobConfig& config, const KeyPlaces& places) {
   const ParallelConfig& parallel = config.parallel;
   if (parallel.stages > config.model.layers) {
@@ -113,6 +131,7 @@ absl::Status validate_config(const JobConfig& config, const KeyPlaces& places) {
   RETURN_IF_ERROR(validate_attention(config.model, places));
   RETURN_IF_ERROR(validate_moe(config.model, places));
   RETURN_IF_ERROR(validate_topology(config, places));
+  RETURN_IF_ERROR(validate_control(config.control, places));
   return validate_nodes(config.run, places);
 }
 

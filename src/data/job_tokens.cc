@@ -1,10 +1,9 @@
 #include "data/job_tokens.h"
 
-#include <unistd.h>
-
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "data/temporary_files.h"
 #include "data/token_file.h"
 
 namespace evermoe {
@@ -69,7 +68,7 @@ absl::StatusOr<TokenRecord> read_record(const std::string& cache_directory) {
 absl::Status write_record(const std::string& cache_directory, const TokenRecord& record) {
   Files& files = real_files();
   const std::string path = join_path(cache_directory, kRecordName);
-  const std::string temporary = absl::StrCat(path, ".tmp-", getpid());
+  const std::string temporary = temporary_name(path);
   RETURN_IF_ERROR(files.create_directories(cache_directory));
   RETURN_IF_ERROR(write_file_synced(files, temporary, token_record_text(record)));
   RETURN_IF_ERROR(files.rename(temporary, path));
@@ -118,6 +117,7 @@ TokenRecord record_or_none(const std::string& cache_directory) {
 }  // namespace
 
 absl::Status prepare_job_tokens(const TokenSource& source, const std::string& cache_directory) {
+  remove_leftovers(real_files(), cache_directory);
   const TokenRecord written = record_or_none(cache_directory);
   ASSIGN_OR_RETURN(const TokenRecord record, refresh(written, source, cache_directory));
   return record == written ? absl::OkStatus() : write_record(cache_directory, record);

@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "data/folder_testing.h"
+#include "data/token_file.h"
 #include "data/token_record_fuzz_entry.h"
 
 namespace evermoe {
@@ -58,6 +61,21 @@ TEST_F(JobTokensTest, AWorkerDoesNotReadWhatIsWrittenDown) {
   record[0].tokens.identity = real_files().identity(record[0].tokens.path).value();
   folder_.write("cache/tokens.json", token_record_text(record));
   EXPECT_EQ(text_of(source).value(), "9123");
+}
+
+TEST_F(JobTokensTest, WhatAKilledWriterLeftIsRemovedWhenTheJobBeginsAgain) {
+  const TokenSource source{folder_.write("a.txt", "0123")};
+  begin(source);
+  const size_t files = real_files().list(cache())->size();
+  const pid_t writer = ::fork();
+  if (writer == 0) {
+    auto half = TokenFileWriter::create(cache() + "/half.tokens", 256);
+    ::_exit(half.ok() ? 0 : 1);
+  }
+  ::waitpid(writer, nullptr, 0);
+  EXPECT_EQ(real_files().list(cache())->size(), files + 1);
+  begin(source);
+  EXPECT_EQ(real_files().list(cache())->size(), files);
 }
 
 TEST_F(JobTokensTest, AChangedTextIsRefused) {

@@ -1,9 +1,6 @@
-#include <unistd.h>
-
-#include <atomic>
-
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "data/temporary_files.h"
 #include "data/token_file.h"
 #include "env/files.h"
 
@@ -12,12 +9,6 @@ namespace {
 
 int64_t bytes_per_token(int64_t vocabulary) {
   return vocabulary <= 1 << 8 ? 1 : vocabulary <= 1 << 16 ? 2 : 4;
-}
-
-// Unique among the processes and threads of a machine, so writers of one file never meet.
-std::string temporary_name(const std::string& path) {
-  static std::atomic<int> count{0};
-  return absl::StrCat(path, ".tmp-", getpid(), "-", count++);
 }
 
 class Writer : public TokenFileWriter {

@@ -15,6 +15,7 @@ absl::Status errno_status(int error, const std::string& path, const char* doing)
   std::string message = absl::StrCat(path, ": cannot ", doing, ": ", std::strerror(error));
   switch (error) {
     case ENOENT: return NotFound(std::move(message));
+    case EEXIST: return absl::AlreadyExistsError(message);
     case ENOSPC:
     case EDQUOT:
     case EMFILE:

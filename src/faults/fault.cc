@@ -26,6 +26,7 @@ const char* to_string(FaultKind kind) {
     case FaultKind::kStopWorker: return "stop_worker";
     case FaultKind::kCutConnection: return "cut_connection";
     case FaultKind::kCorruptCopy: return "corrupt_copy";
+    case FaultKind::kCorruptState: return "corrupt_state";
     case FaultKind::kKillController: return "kill_controller";
   }
   return "";

@@ -20,14 +20,16 @@ enum class FaultKind {
   kStopWorker,     // it stays alive and does nothing more
   kCutConnection,  // between two workers, which stay alive
   kCorruptCopy,    // the copies of a role's snapshots that its peers hold
+  kCorruptState,   // a bit of the worker's own weights, as a broken machine changes it
   kKillController,
 };
 
 // "kill_worker", "kill_node", ...
 const char* to_string(FaultKind kind);
-inline constexpr FaultKind kFaultKinds[] = {FaultKind::kKillWorker,  FaultKind::kKillNode,
-                                            FaultKind::kStopWorker,  FaultKind::kCutConnection,
-                                            FaultKind::kCorruptCopy, FaultKind::kKillController};
+inline constexpr FaultKind kFaultKinds[] = {FaultKind::kKillWorker,    FaultKind::kKillNode,
+                                            FaultKind::kStopWorker,    FaultKind::kCutConnection,
+                                            FaultKind::kCorruptCopy,   FaultKind::kCorruptState,
+                                            FaultKind::kKillController};
 
 // Who a worker is, as fault scripts say it: parallel/topology.h's Role, which is not below this.
 struct FaultRole {

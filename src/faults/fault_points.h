@@ -39,6 +39,10 @@ inline constexpr KnownFaultPoint kFaultPoints[] = {
 };
 
 bool is_known_fault_point(std::string_view name);
+// Passed by the thread that trains, between two operations on the state.
+bool is_between_updates(std::string_view name);
+// Those, separated by commas.
+std::string fault_points_between_updates();
 // All names, separated by commas.
 std::string known_fault_point_names();
 

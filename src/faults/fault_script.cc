@@ -86,7 +86,7 @@ absl::Status read_target(const FaultTable& table, const FaultLimits& limits, Fau
   return read_other_end(table, limits, fault);
 }
 
-absl::Status read_moment(const FaultTable& table, FaultMoment& moment) {
+absl::Status read_moment(const FaultTable& table, FaultKind kind, FaultMoment& moment) {
   if (!table.has("step") && !table.has("in_recovery")) {
     return table.not_allowed("step", absl::StrCat("integer from 1 to ", kStepMax,
                                                   ", or in_recovery or after_seconds instead"));
@@ -103,6 +103,8 @@ absl::Status read_moment(const FaultTable& table, FaultMoment& moment) {
   if (table.has("point")) {
     ASSIGN_OR_RETURN(moment.point, table.word("point", known_fault_point_names()));
   }
+  if (kind == FaultKind::kCorruptState && !is_between_updates(moment.point))
+    return table.not_allowed("point", fault_points_between_updates());
   if (table.has("reached")) {
     ASSIGN_OR_RETURN(moment.reached, table.integer("reached", 0, kReachedMax));
   }
@@ -110,7 +112,9 @@ absl::Status read_moment(const FaultTable& table, FaultMoment& moment) {
 }
 
 absl::Status read_time(const FaultTable& table, Fault& fault) {
-  if (!table.has("after_seconds")) return read_moment(table, fault.moment.emplace());
+  if (!table.has("after_seconds")) return read_moment(table, fault.kind, fault.moment.emplace());
+  if (fault.kind == FaultKind::kCorruptState)
+    return table.refuse("after_seconds", "not with kind corrupt_state");
   for (const char* key : {"step", "point", "reached", "in_recovery"}) {
     RETURN_IF_ERROR(table.refuse(key, "not with after_seconds"));
   }

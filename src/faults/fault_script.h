@@ -1,7 +1,8 @@
 // Fault scripts: which faults a job is given on purpose, as TOML.
 //
 //   [[fault]]
-//   kind = "kill_worker"        # kill_node stop_worker cut_connection corrupt_copy kill_controller
+//   kind = "kill_worker"        # kill_node stop_worker cut_connection corrupt_copy corrupt_state
+//                               # kill_controller
 //   stage = 1                   # whom: of a worker; kill_node has `node` instead, cut_connection
 //   lane = 0                    #   `other_stage` and `other_lane` besides
 //   step = 5                    # when: the step under way, 1 is the first
@@ -14,7 +15,9 @@
 // by time has `after_seconds` and none of these.
 //
 // The point is passed by the worker that the fault names; of kill_node any worker of the node; of
-// kill_controller the worker of `stage` and `lane`, stage 0 and lane 0 unless given.
+// kill_controller the worker of `stage` and `lane`, stage 0 and lane 0 unless given. corrupt_state
+// changes a bit of the first operator that is up to date; only at the points of "step/" and
+// "catch_up/", which the thread that trains passes.
 #pragma once
 
 #include <cstdint>

@@ -156,7 +156,7 @@ TEST(FaultScriptError, NotAnArrayOfTables) {
 TEST(FaultScriptError, Kinds) {
   const std::string allowed =
       ", allowed: kill_worker, kill_node, stop_worker, cut_connection, corrupt_copy, "
-      "kill_controller";
+      "corrupt_state, kill_controller";
   EXPECT_EQ(fault_error("stage = 0"), "faults.toml:1:1: fault.kind: found nothing" + allowed);
   EXPECT_EQ(fault_error("kind = \"explode\""),
             "faults.toml:2:1: fault.kind: found \"explode\"" + allowed);
@@ -164,6 +164,20 @@ TEST(FaultScriptError, Kinds) {
             "faults.toml:2:1: fault.kind: found 2020-01-02" + allowed);
   EXPECT_EQ(fault_error("kind = \"" + std::string(79, 'x') + "\xc3\xa9\""),
             "faults.toml:2:1: fault.kind: found \"" + std::string(79, 'x') + "...\"" + allowed);
+}
+
+// Another thread passes the other points, and reads what would be changed.
+TEST(FaultScriptError, AStateIsCorruptedBetweenUpdates) {
+  const std::string state = "kind = \"corrupt_state\"\nstage = 0\nlane = 0\n";
+  EXPECT_EQ(parsed("[[fault]]\n" + state + "in_recovery = 1\npoint = \"catch_up/step\"")
+                .faults.at(0)
+                .kind,
+            FaultKind::kCorruptState);
+  EXPECT_THAT(fault_error(state + "in_recovery = 1"), HasSubstr("allowed: step/forward, "));
+  EXPECT_THAT(fault_error(state + "step = 1\npoint = \"capture/sent\""),
+              HasSubstr("catch_up/step, catch_up/verified"));
+  EXPECT_THAT(fault_error(state + "after_seconds = 1"),
+              HasSubstr("allowed: not with kind corrupt_state"));
 }
 
 TEST(FaultScriptError, Targets) {

@@ -34,6 +34,7 @@ struct RankParts {
              .views = views,
              .log = memory.log,
              .received = memory.received,
+             .witnesses = witnesses,
              .report_trouble =
                  [this](View view, const absl::Status& status) { troubles.report(view, status); }}),
         copies({.rank = rank(),
@@ -57,21 +58,22 @@ struct RankParts {
              .deadline = absl::Seconds(5)}),
         fetch({rank(), topology, memory.store, sender, views, troubles, told, refused, counts}),
         restorer({.rank = rank(),
-                  .topology = topology,
                   .trainer = trainer,
                   .views = views,
                   .control = told,
+                  .troubles = troubles,
                   .commits = commits,
                   .memory = memory,
                   .copies = copies,
                   .window = window,
                   .fetch = fetch,
                   .counts = counts,
+                  .witnesses = witnesses,
                   .bytes_at_once = 16}),
         answers({rank(), memory, copies, exchange, sender, refused, wake, /*is_rehearsal=*/true}),
         follower({.rank = rank(),
                   .stage = topology.role_of(rank()).stage,
-                  .is_protected = true,
+                  .keeps_copies = true,
                   .transport = transport,
                   .wake_training = wake,
                   .orders = orders,
@@ -137,6 +139,7 @@ struct RankParts {
   OrderQueue orders;
   RefusedSlot refused;
   RecoveryMemory memory;
+  Witnesses witnesses;
   WindowState window;
   BoundaryExchange exchange;
   SnapshotCopies copies;

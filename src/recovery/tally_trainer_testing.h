@@ -1,6 +1,7 @@
 // For tests: a trainer whose arithmetic one can do in one's head, and which says how it was called.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 #include <string>
@@ -39,12 +40,13 @@ class TallyTrainer : public StageTrainer {
     return std::string("the beginning");
   }
   absl::Status restore_base(Step base) override {
+    if (!base_damage.ok()) return base_damage;
     step_ = base;
     masters.assign(masters.size(), 0);
     compute = masters;
     return absl::OkStatus();
   }
-  void forget_base() override {}
+  void forget_base() override { base_forgotten = std::min(base_forgotten, step_); }
   void capture(int index, SnapshotKind kind, int64_t offset,
                std::span<std::byte> into) const override {
     const int64_t full[] = {masters[static_cast<size_t>(index)],
@@ -130,6 +132,8 @@ class TallyTrainer : public StageTrainer {
  public:
   std::vector<int64_t> masters, compute;
   std::vector<std::string> calls;
+  absl::Status base_damage;        // what restore_base() meets
+  Step base_forgotten{INT64_MAX};  // the first time
 };
 
 }  // namespace evermoe

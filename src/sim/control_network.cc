@@ -16,6 +16,7 @@ absl::Duration ControlNetwork::draw(absl::Duration max) {
 // ---- processes
 
 ControlProcess ControlNetwork::begin(Machine machine, StreamEvents& events) {
+  disturb(absl::ZeroDuration());
   processes_.emplace_back();
   processes_.back().machine = machine;
   processes_.back().events = &events;
@@ -29,6 +30,7 @@ void ControlNetwork::listen(ControlProcess process, const std::string& address) 
 void ControlNetwork::end(ControlProcess number) {
   Process& process = processes_[index(number)];
   if (!process.lives) return;
+  disturb(absl::ZeroDuration());
   process.lives = false;
   process.held.clear();
   process.resting.clear();
@@ -47,6 +49,7 @@ void ControlNetwork::stop(ControlProcess process) { processes_[index(process)].i
 void ControlNetwork::go_on(ControlProcess number) {
   Process& process = processes_[index(number)];
   if (!process.lives || !process.is_stopped) return;
+  disturb(absl::ZeroDuration());
   process.is_stopped = false;
   while (!process.held.empty()) {
     auto stream = process.held.begin();
@@ -58,6 +61,11 @@ void ControlNetwork::go_on(ControlProcess number) {
   }
   for (const auto& timer : std::exchange(process.resting, {}))
     after(number, absl::ZeroDuration(), timer);
+}
+
+absl::Duration ControlNetwork::clock(ControlProcess process) const {
+  const auto behind = clock_behind_.find(machine_of(process));
+  return time_.now() - (behind == clock_behind_.end() ? absl::ZeroDuration() : behind->second);
 }
 
 void ControlNetwork::after(ControlProcess number, absl::Duration delay,
@@ -161,6 +169,7 @@ void ControlNetwork::break_stream(StreamNumber number, int by, const std::string
 }
 
 void ControlNetwork::break_streams(Machine early, Machine late, absl::Duration lateness) {
+  disturb(lateness);
   for (auto& [number, stream] : streams_) {
     if (!stream.is_connected || stream.is_broken) continue;
     const std::pair machines(machine_of(stream.ends[0]), machine_of(stream.ends[1]));
@@ -251,12 +260,24 @@ absl::Duration ControlNetwork::blocked_until(Machine from, Machine to) {
 void ControlNetwork::block(Machine from, Machine to, absl::Duration time) {
   Condition& state = condition(from, to);
   state.blocked_until = std::max(state.blocked_until, time_.now() + time);
+  disturb(time);
 }
 
 void ControlNetwork::slow(Machine from, Machine to, absl::Duration delay_max, absl::Duration time) {
   Condition& state = condition(from, to);
   state.slow_until = std::max(state.slow_until, time_.now() + time);
   state.delay_max = delay_max;
+  disturb(time);
+}
+
+void ControlNetwork::disturb(absl::Duration time) {
+  disturbed_until_ = std::max(disturbed_until_, time_.now() + time);
+}
+
+absl::Duration ControlNetwork::disturbed_until() const {
+  const bool is_any_stopped = std::any_of(processes_.begin(), processes_.end(),
+                                          [](const auto& p) { return p.lives && p.is_stopped; });
+  return is_any_stopped ? absl::InfiniteDuration() : disturbed_until_;
 }
 
 }  // namespace evermoe

@@ -64,6 +64,12 @@ class ControlNetwork {
   void go_on(ControlProcess process);
   bool lives(ControlProcess process) const { return processes_[index(process)].lives; }
   bool is_stopped(ControlProcess process) const { return processes_[index(process)].is_stopped; }
+  // The monotonic clock of its machine.
+  absl::Duration clock(ControlProcess process) const;
+  // The machine has been suspended for so long, and its clock with it: what slept there did not
+  // notice.
+  void put_back_clock(Machine machine, absl::Duration time) { clock_behind_[machine] += time; }
+  bool is_behind(Machine machine) const { return clock_behind_.contains(machine); }
   // A timer of the process: never after its end, and not while it is stopped.
   void after(ControlProcess process, absl::Duration delay, std::function<void()> what);
 
@@ -78,6 +84,10 @@ class ControlNetwork {
   void slow(Machine from, Machine to, absl::Duration delay_max, absl::Duration time);
   // All streams between two machines; the ends on `late` notice only after `lateness`.
   void break_streams(Machine early, Machine late, absl::Duration lateness);
+
+  // Since then no line was blocked, slow or broken, and no process began, ended or stood still;
+  // infinite: one stands still.
+  absl::Duration disturbed_until() const;
 
   const ControlNetworkOptions& options() const { return options_; }
   size_t longest_queue() const { return longest_queue_; }
@@ -137,6 +147,7 @@ class ControlNetwork {
   absl::Duration blocked_until(Machine from, Machine to);
   Machine machine_of(ControlProcess process) const { return processes_[index(process)].machine; }
   absl::Duration draw(absl::Duration max);
+  void disturb(absl::Duration time);
 
   SimulatedNetwork& time_;
   const ControlNetworkOptions options_;
@@ -144,6 +155,8 @@ class ControlNetwork {
   std::map<std::string, ControlProcess> listeners_;
   std::map<StreamNumber, Stream> streams_;
   std::map<std::pair<Machine, Machine>, Condition> conditions_;
+  std::map<Machine, absl::Duration> clock_behind_;
+  absl::Duration disturbed_until_;
   int64_t last_stream_ = 0;
   size_t longest_queue_ = 0;
   int64_t calls_failed_ = 0;

@@ -6,26 +6,32 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "control/folder/job_end.h"
+#include "control/hosting/may_host_later.h"
 
 namespace evermoe {
 namespace {
 
 constexpr char kControllerAddress[] = "controller";
+constexpr char kFolder[] = "out";
+constexpr char kJob[] = "the job";
+
+Machine machine_of(Node node) { return Machine(node.value); }
 
 }  // namespace
 
 ControlPlane::ControlPlane(SimulatedNetwork& time, ControlNetwork& network,
-                           const Topology& topology, ControlPlaneOptions options, WorkerHost& host,
-                           std::function<void(std::string)> tell,
-                           std::function<void(const std::string&)> mark)
+                           const Topology& topology, ControlPlaneOptions options,
+                           WorkerHost& workers, Surroundings surroundings)
     : time_(time),
       network_(network),
       topology_(topology),
       options_(std::move(options)),
-      host_(host),
-      tell_(std::move(tell)),
-      mark_(std::move(mark)),
-      run_(network.begin(kHeadMachine, *this)) {}
+      workers_(workers),
+      around_(std::move(surroundings)),
+      folder_(around_.is_disk_full) {
+  if (options_.has_store) store_ = std::make_unique<SimulatedStore>(time, options_.store);
+}
 
 ControlPlane::~ControlPlane() = default;
 
@@ -35,93 +41,310 @@ absl::Duration ControlPlane::draw(absl::Duration max) {
 }
 
 void ControlPlane::begin() {
-  start_controller();
-  for (int32_t n = 0; n < options_.controller.nodes + options_.controller.spares; ++n)
-    start_agent(Node(n));
+  if (!options_.has_store) (void)begin_host(kHeadMachine, kControllerAddress);
+  for (int32_t n = 0; n < options_.controller.nodes + options_.controller.spares; ++n) {
+    if (options_.late_node != Node(n)) start_node(Node(n));
+  }
+  if (options_.late_node.value >= 0) time_.after(options_.late, [this] { join_late(); });
   look();
 }
 
-// ---- processes
+// ---- hosts
 
-void ControlPlane::start_controller() {
-  heard_ = time_.now();
-  is_opening_ = true;
-  const int64_t life = ++life_;
-  network_.after(run_, draw(options_.start_max), [this, life] {
-    if (life != life_ || end_) return;
-    SimulatedController::Options own{kControllerAddress, options_.controller, options_.relay,
-                                     options_.farewell_max};
-    own.core.takes_over = life > 0;
-    own.relay.life = life;
-    controller_ =
-        std::make_unique<SimulatedController>(time_, network_, kHeadMachine, topology_, own,
-                                              [this](const RelayAction& action) { watch(action); });
-  });
+SimulatedHostOptions ControlPlane::host_options(Machine machine, const std::string& address,
+                                                const FolderTerm& term) const {
+  SimulatedHostOptions options;
+  options.machine = machine;
+  options.address = address;
+  options.term = term;
+  options.core = options_.controller;
+  options.relay = options_.relay;
+  options.silence_max = options_.agent.silence_max;
+  options.retry = options_.agent.retry;
+  options.start_max = options_.start_max;
+  options.farewell_max = options_.farewell_max;
+  options.term_check = options_.term_check;
+  return options;
 }
 
-void ControlPlane::replace_controller(const std::string& how) {
-  if (controller_ == nullptr) return;
-  network_.end(controller_->process());
-  ended_.push_back(std::move(controller_));
-  is_attached_ = false;
-  network_.after(run_, draw(network_.options().notice_max), [this, how] {
-    if (end_) return;
-    tell_(absl::StrCat("the controller is lost: ", how, "; the next one takes over"));
-    start_controller();
-  });
+SimulatedHost::Events ControlPlane::host_events(Machine machine, const FolderTerm& term) {
+  return {.tell = around_.tell,
+          .mark = around_.mark,
+          .on_node_lost = [this](const NodeLost& lost) { hear(lost); },
+          .on_end = [this](const EndJob& end) { on_end(end); },
+          .on_left = [this, machine] { on_left(machine); },
+          .check_term = [this, term] { return check_term(folder_, kFolder, term); },
+          .mark_end = [this, term](const EndJob& end) { mark_end(term, end); },
+          .own_end = [this, term] { return end_of(folder_, kFolder, term); },
+          .end_by_former = [this, term] { return end_by_former(folder_, kFolder, term); }};
+}
+
+// An error: the disk does not let it take a term.
+absl::Status ControlPlane::begin_host(Machine machine, const std::string& address) {
+  const absl::StatusOr<FolderTerm> term =
+      take_next_term(folder_, kFolder, absl::StrCat("host ", hosts_.size()), kJob,
+                     [](const std::string& job) { return job == kJob; });
+  if (!term.ok()) {
+    around_.mark("term refused by the disk");
+    around_.tell(absl::StrCat(address, " cannot host: ", term.status().message()));
+    return term.status();
+  }
+  if (!hosts_.empty()) {
+    around_.mark("taken over by another host");
+    around_.tell(absl::StrCat(address, " takes the job over with term ", term->number));
+  }
+  hosts_.push_back(std::make_unique<SimulatedHost>(time_, network_, topology_,
+                                                   host_options(machine, address, *term),
+                                                   host_events(machine, *term)));
+  return absl::OkStatus();
+}
+
+std::optional<std::string> ControlPlane::end_in_folder() {
+  const absl::StatusOr<NewestTerm> newest = newest_term(folder_, kFolder);
+  if (!newest.ok()) return std::nullopt;
+  return newest->end ? newest->end : end_by_former(folder_, kFolder, newest->term);
+}
+
+SimulatedHost* ControlPlane::host() {
+  if (hosts_.empty() || hosts_.back()->has_left()) return nullptr;
+  return hosts_.back().get();
+}
+
+std::optional<Node> ControlPlane::host_node() {
+  if (store_ == nullptr || host() == nullptr) return std::nullopt;
+  return Node(host()->machine().value);
 }
 
 void ControlPlane::kill_controller() {
-  if (controller_ == nullptr) return;
-  mark_(is_opening_ ? "controller killed while a view opened" : "controller killed");
-  replace_controller("killed by signal 9 (Killed)");
+  if (host() != nullptr) host()->kill_controller();
 }
 
 void ControlPlane::stop_controller(absl::Duration time) {
-  if (controller_ == nullptr || controller_->is_stopped()) return;
-  controller_->stop();
-  time_.after(time, [this, stopped = controller_.get()] {
-    if (controller_.get() != stopped) return;
-    mark_("controller stopped and back");
-    controller_->go_on();
-  });
+  if (host() != nullptr) host()->stop_controller(time);
 }
 
-void ControlPlane::start_agent(Node node) {
+void ControlPlane::change_host(absl::Duration time) {
+  if (host() == nullptr || !host()->has_controller() || end_) return;
+  if (store_ != nullptr) {
+    excused_until_ = time_.now() + options_.seat.seat.ttl;
+    return store_->forget();
+  }
+  host()->look_away(time);
+  (void)begin_host(kHeadMachine, kControllerAddress);
+}
+
+void ControlPlane::hear(const NodeLost& lost) {
+  const auto agent = agents_.find(lost.node);
+  if (agent == agents_.end() || agent->second->pid() != lost.agent) return;
+  around_.mark("living node given up");
+  if (!options_.ends_lost_nodes || options_.has_store) return;
+  around_.tell(absl::StrCat("node ", lost.node.value, " is ended: ", lost.why));
+  kill_node(lost.node);
+}
+
+// A disk that is full may refuse it: then who wins the seat cannot know.
+void ControlPlane::mark_end(const FolderTerm& term, const EndJob& end) {
+  is_end_written_ = is_end_written_ && !around_.is_disk_full();
+  (void)evermoe::mark_end(folder_, kFolder, term, end);
+}
+
+void ControlPlane::on_end(const EndJob& end) {
+  if (end_) return;
+  end_ = end;
+  farewell_ends_ = time_.now() + options_.farewell_max;
+}
+
+// ---- with a store, as in node_hosting.cc
+
+SimulatedHost* ControlPlane::session_on(Node node) {
+  for (const auto& host : hosts_) {
+    if (host->machine() == machine_of(node) && !host->has_left()) return host.get();
+  }
+  return nullptr;
+}
+
+void ControlPlane::start_candidate(Node node) {
+  SeatCandidate::Options own = options_.seat;
+  own.seat.address = absl::StrCat("node-", node.value);
+  SeatCandidate::Events events;
+  events.on_won = [this, node] { try_to_host(node); };
+  events.on_lost = [this, node](const std::string& why) { leave_seat(node, why); };
+  events.on_host = [this, node](const std::string& address) {
+    if (address.empty() && session_on(node) != nullptr)
+      without_host_.insert(node);
+    else
+      tell_agent(node, address);
+  };
+  candidates_[node] = std::make_unique<SeatCandidate>(time_, network_, machine_of(node), *store_,
+                                                      own, std::move(events));
+}
+
+void ControlPlane::tell_agent(Node node, const std::string& host) {
+  without_host_.erase(node);
+  if (const auto agent = agents_.find(node); agent != agents_.end())
+    agent->second->look_for_controller_at(host);
+}
+
+// Until somebody else hosts, its agent has stayed with it.
+void ControlPlane::on_left(Machine machine) {
+  if (without_host_.contains(Node(machine.value))) tell_agent(Node(machine.value), "");
+}
+
+void ControlPlane::try_to_host(Node node) {
+  look_after_seat();
+  SeatCandidate& candidate = *candidates_.at(node);
+  if (SimulatedHost* const former = session_on(node)) former->leave("the seat was lost");
+  if (const auto how = end_in_folder()) {
+    if (!end_) around_.mark("end found by the next host");
+    return on_end(end_that(*how));
+  }
+  if (end_ && is_end_written_) {
+    violations_.push_back(absl::StrCat(
+        candidate.address(), " begins to host a job that has ended: its end is forgotten"));
+  }
+  if (end_) return;
+  if (!hosts_.empty() && around_.has_final_state()) {
+    around_.mark("nothing left to host");
+    const EndJob end{true, false, "all steps are done"};
+    mark_end(hosts_.back()->term(), end);
+    return on_end(end);
+  }
+  const absl::Status begun = begin_host(machine_of(node), candidate.address());
+  if (begun.ok()) return;
+  if (!may_host_later(begun, !hosts_.empty()))
+    return time_.after(absl::ZeroDuration(), [this, node] { kill_node(node); });
+  candidate.stand(false);
+  network_.after(candidate.process(), options_.host_pause, [&candidate] { candidate.stand(true); });
+}
+
+// It has the margin of the lease for that.
+void ControlPlane::leave_seat(Node node, const std::string& why) {
+  SimulatedHost* const session = session_on(node);
+  if (session == nullptr) return;
+  around_.mark("seat lost");
+  network_.after(candidates_.at(node)->process(), draw(options_.seat.seat.margin),
+                 [session, why] { session->leave(why); });
+}
+
+void ControlPlane::end_candidate(Node node) {
+  const auto candidate = candidates_.find(node);
+  if (candidate == candidates_.end()) return;
+  network_.end(candidate->second->process());
+  ended_.push_back(std::move(candidate->second));
+  candidates_.erase(candidate);
+}
+
+// A host that runs leaves soon after another one has taken a newer term.
+void ControlPlane::look_after_terms() {
+  const absl::Duration leaves_within =
+      3 * options_.term_check +
+      (options_.has_store ? options_.seat.seat.margin : absl::ZeroDuration());
+  for (size_t i = 0; i + 1 < hosts_.size(); ++i) {
+    const SimulatedHost& old = *hosts_[i];
+    absl::Duration& looked_up = outlived_since_.try_emplace(i, time_.now()).first->second;
+    if (old.has_left() || !old.can_look()) looked_up = time_.now();
+    if (time_.now() <= looked_up + leaves_within) continue;
+    looked_up = absl::InfiniteDuration();  // said once
+    violations_.push_back(absl::StrCat("the host of term ", old.term().number, " still acts at ",
+                                       absl::FormatDuration(time_.now()), " though term ",
+                                       hosts_.back()->term().number, " was taken"));
+  }
+}
+
+void ControlPlane::look_after_seat() {
+  if (store_ == nullptr || time_.now() < excused_until_) return;
+  const std::optional<SeatHolder> holder = store_->holder();
+  for (const auto& [node, candidate] : candidates_) {
+    if (candidate->is_stopped() || !candidate->holds()) continue;
+    if (holder && holder->address == candidate->address()) continue;
+    violations_.push_back(
+        absl::StrCat(candidate->address(), " believes at ", absl::FormatDuration(time_.now()),
+                     " that it has the seat, which ", holder ? holder->address : "nobody", " has"));
+  }
+}
+
+// A round that began before, the longest pause, and the next round: none of them longer than two.
+void ControlPlane::look_after_network() {
+  const absl::Duration judged_within =
+      2 * (options_.controller.network_max + options_.relay.network.pauses.of_fit);
+  if (host() == nullptr || end_ || time_.now() < network_.disturbed_until() + judged_within) return;
+  for (const auto& [node, agent] : agents_) {
+    if (!host()->leaves_out(node) || !left_out_.insert(node).second) continue;
+    violations_.push_back(absl::StrCat("node ", node.value, " is still left out at ",
+                                       absl::FormatDuration(time_.now()), " though all reach it"));
+  }
+}
+
+// ---- nodes
+
+void ControlPlane::start_node(Node node) {
   if (agents_.contains(node) || end_) return;
-  SimulatedAgent::Options own{kControllerAddress, absl::StrCat("agent-", node.value, "-", ++pids_),
-                              options_.agent};
+  SimulatedAgent::Options own{options_.has_store ? "" : kControllerAddress,
+                              absl::StrCat("agent-", node.value, "-", ++pids_), options_.agent};
   own.core.node = node;
   own.core.pid = pids_;
   agents_[node] = std::make_unique<SimulatedAgent>(
-      time_, network_, own, host_, [this](const AgentAction& action) { watch(action); });
+      time_, network_, own, workers_,
+      SimulatedAgent::Events{
+          .watch = [this](const AgentAction& action) { watch(action); },
+          .break_rule = [this](const std::string& how) { violations_.push_back(how); }});
+  if (options_.has_store) {
+    end_candidate(node);
+    start_candidate(node);
+  }
 }
 
-void ControlPlane::kill_agent(Node node) {
+void ControlPlane::join_late() {
+  if (end_ || is_up(options_.late_node)) return;
+  around_.mark("node joins late");
+  start_node(options_.late_node);
+}
+
+void ControlPlane::kill_node(Node node) {
   const auto agent = agents_.find(node);
   if (agent == agents_.end()) return;
+  if (SimulatedHost* const session = session_on(node)) {
+    around_.mark("host lost with its machine");
+    session->leave("its machine is lost");
+  }
+  end_candidate(node);
+  without_host_.erase(node);
   network_.end(agent->second->process());
-  host_.kill_all_of(agent->second->address());
+  workers_.kill_all_of(agent->second->address());
   ended_.push_back(std::move(agent->second));
   agents_.erase(agent);
-  network_.after(run_, draw(network_.options().notice_max),
-                 [this, node] { on_agent_end(node, "killed by signal 9 (Killed)"); });
+  time_.after(draw(network_.options().notice_max),
+              [this, node] { on_agent_end(node, "killed by signal 9 (Killed)"); });
 }
 
 void ControlPlane::on_agent_end(Node node, const std::string& how) {
   return_at_ = std::max(return_at_, time_.now());
-  if (!end_) tell_(absl::StrCat("node ", node.value, " is lost: its agent: ", how));
+  if (!end_) around_.tell(absl::StrCat("node ", node.value, " is lost: its agent: ", how));
 }
 
-void ControlPlane::stop_agent(Node node, absl::Duration time) {
+void ControlPlane::stop_node(Node node, const Standstill& how) {
   const auto agent = agents_.find(node);
   if (agent == agents_.end() || agent->second->is_stopped()) return;
+  const auto candidate = candidates_.find(node);
+  SimulatedHost* const session = session_on(node);
   agent->second->stop();
-  time_.after(time, [this, node, stopped = agent->second.get()] {
+  if (candidate != candidates_.end()) candidate->second->stop();
+  if (session != nullptr) session->stop(how.with_controller);
+  time_.after(how.time, [this, node, how, session, stopped = agent->second->process()] {
     const auto found = agents_.find(node);
-    if (found == agents_.end() || found->second.get() != stopped) return;
-    mark_("agent stopped and back");
-    stopped->go_on();
+    if (found == agents_.end() || found->second->process() != stopped) return;
+    around_.mark("agent stopped and back");
+    if (how.with_clock) {
+      around_.mark("clock stood still");
+      excused_until_ = time_.now() + options_.seat.seat.ttl;
+      network_.put_back_clock(machine_of(node), how.time);
+    }
+    if (session != nullptr) {
+      around_.mark(session == host() ? "host stopped and back" : "old host wakes up");
+      session->go_on();
+    }
+    found->second->go_on();
+    if (const auto own = candidates_.find(node); own != candidates_.end()) own->second->go_on();
   });
 }
 
@@ -132,50 +355,26 @@ void ControlPlane::on_worker_exit(const std::string& address, pid_t worker,
   }
 }
 
-// ---- the run, as in protected_run.cc
+// ---- what keeps them alive
 
 void ControlPlane::look() {
   ended_.clear();
-  look_after_controller();
-  look_after_call();
   look_after_nodes();
-  if (end_ && ((controller_ == nullptr && agents_.empty()) || time_.now() >= farewell_ends_)) {
-    if (controller_ != nullptr || !agents_.empty()) mark_("killed at the farewell");
-    for (const auto& [node, agent] : agents_) host_.kill_all_of(agent->address());
+  look_after_seat();
+  look_after_terms();
+  look_after_network();
+  const bool has_controller =
+      std::any_of(hosts_.begin(), hosts_.end(), [](const auto& h) { return h->has_controller(); });
+  if (end_ && ((!has_controller && agents_.empty()) || time_.now() >= farewell_ends_)) {
+    if (has_controller || !agents_.empty()) around_.mark("killed at the farewell");
+    if (is_end_written_ && !end_in_folder())
+      violations_.push_back("the job is over, and its folder does not say so");
+    for (const auto& [node, agent] : agents_) workers_.kill_all_of(agent->address());
     is_over_ = true;
     return time_.end();
   }
-  network_.after(run_, options_.agent.beat / 2, [this] { look(); });
-}
-
-void ControlPlane::look_after_controller() {
-  if (controller_ == nullptr) return;
-  if (controller_->is_over()) {
-    network_.end(controller_->process());
-    ended_.push_back(std::move(controller_));
-    // It may have ended without having been heard.
-    if (!end_) start_controller();
-    return;
-  }
-  const absl::Duration patience =
-      is_attached_ ? options_.agent.silence_max : 12 * options_.agent.silence_max;
-  if (time_.now() < heard_ + patience) return;
-  mark_("controller hung");
-  replace_controller(absl::StrCat("hung: no sign of life for ", absl::FormatDuration(patience)));
-}
-
-void ControlPlane::look_after_call() {
-  if (end_) {
-    if (call_.value > 0) network_.close(run_, std::exchange(call_, StreamNumber(0)));
-    return;
-  }
-  if (call_.value == 0 && time_.now() >= retry_at_) {
-    call_ = network_.call(run_, kControllerAddress);
-    network_.send(run_, call_, {0, RunHello{}});
-  }
-  if (!is_attached_ || time_.now() < next_beat_) return;
-  next_beat_ = time_.now() + options_.agent.beat;
-  network_.send(run_, call_, {0, Beat{}});
+  if (hosts_.empty() && !options_.has_store) (void)begin_host(kHeadMachine, kControllerAddress);
+  time_.after(options_.agent.beat / 2, [this] { look(); });
 }
 
 void ControlPlane::look_after_nodes() {
@@ -185,98 +384,50 @@ void ControlPlane::look_after_nodes() {
       continue;
     }
     const QuitAgent quit = *at->second->end();
-    // One that ends well may have heard of the end of the job before us.
+    // One that ends well may have heard of the end of the job before its host.
     return_at_ = std::max(return_at_,
                           time_.now() + (quit.ok ? options_.farewell_max : absl::ZeroDuration()));
     if (!quit.ok) on_agent_end(at->first, quit.reason);
+    if (session_on(at->first) == nullptr) end_candidate(at->first);
     network_.end(at->second->process());
     ended_.push_back(std::move(at->second));
     at = agents_.erase(at);
   }
   if (!agents_.empty() || end_ || time_.now() < return_at_) return;
-  tell_("no node is left: node 0 starts again");
-  mark_("no node was left");
-  start_agent(Node(0));
-}
-
-void ControlPlane::on_envelope(StreamNumber stream, Envelope envelope) {
-  if (stream != call_) return;
-  heard_ = time_.now();
-  std::visit([this](const auto& message) { hear(message); }, envelope.message);
-}
-
-void ControlPlane::on_broken(StreamNumber stream, const std::string&) {
-  if (stream != call_) return;
-  call_ = StreamNumber(0);
-  is_attached_ = false;
-  heard_ = time_.now();  // from now on it is given the time to come up
-  retry_at_ = time_.now() + options_.agent.retry;
-}
-
-void ControlPlane::hear(const Welcome& welcome) {
-  is_attached_ = true;
-  met_ = welcome.life;
-}
-
-void ControlPlane::hear(const NodeLost& lost) {
-  const auto agent = agents_.find(lost.node);
-  if (agent == agents_.end() || agent->second->pid() != lost.agent) return;
-  mark_("living node given up");
-  if (!options_.ends_lost_nodes) return;
-  tell_(absl::StrCat("node ", lost.node.value, " is ended: ", lost.why));
-  kill_agent(lost.node);
-}
-
-void ControlPlane::hear(const EndJob& end) {
-  if (end_) return;
-  end_ = end;
-  farewell_ends_ = time_.now() + options_.farewell_max;
-  is_attached_ = false;
+  around_.tell("no node is left: node 0 starts again");
+  around_.mark("no node was left");
+  start_node(Node(0));
 }
 
 std::vector<RecoveryRecord> ControlPlane::recoveries() const {
   std::vector<RecoveryRecord> records;
-  for (const auto& [number, record] : notes_) records.push_back(record);
+  for (const auto& host : hosts_) {
+    for (RecoveryRecord& record : host->recoveries()) records.push_back(std::move(record));
+  }
   return records;
 }
 
-// ---- rare paths
-
-void ControlPlane::watch(const RelayAction& action) {
-  if (const auto* const send = std::get_if<SendEnvelope>(&action)) {
-    if (const auto* const kill = std::get_if<KillWorker>(&send->envelope.message)) {
-      if (kill->why == "another process plays its role")
-        mark_("former process of a role told to end");
-    }
-    if (const auto* const order = std::get_if<SendOrder>(&send->envelope.message)) {
-      is_opening_ = std::holds_alternative<StopOrder>(order->message);
-    }
-    if (const auto* const start = std::get_if<StartWorker>(&send->envelope.message)) {
-      if (start->node.value >= options_.controller.nodes) mark_("spare takes over");
-    }
-  }
-  if (const auto* const line = std::get_if<LogLine>(&action)) {
-    if (absl::StrContains(line->text, "it attaches anew"))
-      mark_("agent attaches before its old line breaks");
-    if (absl::StrContains(line->text, "is back on a new line")) mark_("agent back on a new line");
-    if (absl::StrContains(line->text, " moves to node "))
-      mark_("role moved away from where it kept dying");
-    if (absl::StrContains(line->text, "is lost: no sign of life"))
-      mark_("agent lost for its silence");
-    if (absl::StrContains(line->text, "the connection broke")) mark_("agent lost with its line");
-    if (life_ > 0 && absl::StrContains(line->text, "the job begins"))
-      mark_("begun anew by a later controller");
-    if (absl::StrContains(line->text, "gone when the new controller came")) mark_("not adopted");
-  }
+int64_t ControlPlane::controllers() const {
+  int64_t count = 0;
+  for (const auto& host : hosts_) count += host->controllers();
+  return count;
 }
 
 void ControlPlane::watch(const AgentAction& action) {
+  if (std::holds_alternative<ToAskers>(action)) around_.mark("plan told to another agent");
+  if (std::holds_alternative<CutAsker>(action)) around_.mark("agent refuses another one a plan");
+  if (const auto* const stop = std::get_if<StopAsking>(&action);
+      stop != nullptr && !stop->why.empty())
+    around_.mark(absl::StartsWith(stop->why, "no answer")
+                     ? "agent waits in vain for another one's plan"
+                     : "agent does not get another one's plan");
   if (const auto* const send = std::get_if<ToController>(&action)) {
-    if (std::holds_alternative<WorkerStarted>(send->envelope.message) && life_ > 0)
-      mark_("worker shown to a new controller");
+    if (std::holds_alternative<WorkerStarted>(send->envelope.message) && controllers() > 1)
+      around_.mark(hosts_.size() > 1 ? "agent follows the next host"
+                                     : "worker shown to a new controller");
   }
   if (const auto* const quit = std::get_if<QuitAgent>(&action); quit != nullptr && !quit->ok)
-    mark_("agent gives up");
+    around_.mark("agent gives up");
 }
 
 }  // namespace evermoe

@@ -1,10 +1,26 @@
-// A whole simulated control plane: controllers, one after the other, the agents of the nodes, and
-// the run that keeps them alive as ProtectedRun does (control/launch/protected_run.h): a controller
-// that ends or falls silent is replaced at once; of a node that the controller has given up the run
-// ends the agent; when no agent is left, node 0 starts again.
+// A whole simulated control plane: the hosts of the job, the agents of the nodes, and what keeps
+// them alive. Two set-ups:
 //
-// Different from ProtectedRun: it never gives up, however often they end, and `ends_lost_nodes` can
-// leave nodes that were given up alone, as where nobody can reach them.
+// * One machine apart hosts, as under `evermoe run`: of a node that the controller has given up the
+//   run ends the agent. Another host may take the job over, with the next term of the folder: for a
+//   while two controllers live, and each agent follows the one that it is attached to until it
+//   meets the newer one.
+// * With a store every node stands for the host's seat (control/store/seat_core.h), and whoever
+//   wins it takes the next term and hosts, as NodeHosting does (control/hosting/node_hosting.h). A
+//   host that loses the seat leaves the job; one that was stopped meanwhile finds out when it goes
+//   on. Nobody ends nodes.
+//
+// When no agent is left, node 0 starts again.
+//
+// Different from ProtectedRun: it never gives up, however often processes end, and
+// `ends_lost_nodes` can leave nodes that were given up alone, as where nobody can reach them.
+//
+// Rules of hosts, watched from outside: at most one node believes that it has the seat, and the
+// store agrees; no agent does anything for a term after it has met a newer one; a host that can
+// look who has the folder leaves soon after another one has; nobody begins to host a job that has
+// ended.
+//
+// And of the network between agents: no node is left out for long after all lines are whole again.
 #pragma once
 
 #include <functional>
@@ -16,70 +32,104 @@
 #include <utility>
 #include <vector>
 
-#include "control/controller/stall_adjusted_clock.h"
 #include "sim/control_shells.h"
+#include "sim/hosts/seat_candidate.h"
+#include "sim/hosts/simulated_folder.h"
+#include "sim/hosts/simulated_host.h"
 
 namespace evermoe {
 
 struct ControlPlaneOptions {
-  ControllerOptions controller;  // takes_over is set here
-  RelayOptions relay;            // life is set here
-  AgentCoreOptions agent;        // node and pid are set here
+  ControllerOptions controller;
+  RelayOptions relay;
+  AgentCoreOptions agent;  // node and pid are set here
   bool ends_lost_nodes = true;
+  bool has_store = false;
+  SeatCandidate::Options seat;  // address is set here
+  SimulatedStoreOptions store;
+  absl::Duration term_check = absl::Milliseconds(100);
+  // Before a node that could not begin to host stands for the seat again.
+  absl::Duration host_pause = absl::Milliseconds(100);
+  // A node that joins so late; negative: none.
+  Node late_node{-1};
+  absl::Duration late = absl::ZeroDuration();
   absl::Duration start_max = absl::Milliseconds(30);  // from the start of a process until it works
   absl::Duration farewell_max =
       absl::Seconds(1);  // from the end of the job until what is left is killed
 };
 
-// Where controllers and the run are.
+// Where the host and the run are, without a store.
 inline constexpr Machine kHeadMachine{-1};
 
-class ControlPlane final : private StreamEvents {
+class ControlPlane final {
  public:
-  // `tell`: a line of the story. `mark`: a rare path was taken.
+  struct Surroundings {
+    std::function<void(const std::string&)> tell;  // a line of the story
+    std::function<void(const std::string&)> mark;  // a rare path was taken
+    std::function<bool()> is_disk_full;            // no term can be taken
+    std::function<bool()> has_final_state;         // on disk: then there is nothing to host
+  };
   ControlPlane(SimulatedNetwork& time, ControlNetwork& network, const Topology& topology,
-               ControlPlaneOptions options, WorkerHost& host, std::function<void(std::string)> tell,
-               std::function<void(const std::string&)> mark);
-  ~ControlPlane() override;
+               ControlPlaneOptions options, WorkerHost& workers, Surroundings surroundings);
+  ~ControlPlane();
 
   void begin();
-  // Told by the host; an agent that has ended hears nothing.
+  // Told by the workers' host; an agent that has ended hears nothing.
   void on_worker_exit(const std::string& agent, pid_t worker, const ExitStatus& exit);
 
   // ---- faults
   void kill_controller();
   void stop_controller(absl::Duration time);
-  void kill_agent(Node node);
-  void stop_agent(Node node, absl::Duration time);
-  void start_agent(Node node);  // nothing if there is one
+  // Another host gets the job. Without a store its predecessor does not know it for `time`; with
+  // one the store has forgotten who had the seat.
+  void change_host(absl::Duration time);
+  // Its agent, workers and host.
+  void kill_node(Node node);
+  struct Standstill {
+    absl::Duration time;
+    bool with_controller = false;  // the host's controller on that machine, too
+    bool with_clock = false;       // the machine's clock stands still meanwhile
+  };
+  void stop_node(Node node, const Standstill& how);
+  void start_node(Node node);  // nothing if there is one
   bool is_up(Node node) const { return agents_.contains(node); }
+  // With a store: where the host is that acts.
+  std::optional<Node> host_node();
+  SimulatedStore* store() { return store_.get(); }  // null: none
 
-  // All that the controllers have told the run of, in order.
+  // All that the controllers have told their hosts, in order.
   std::vector<RecoveryRecord> recoveries() const;
-  // How the job ended; set once the run has heard it. is_over(): and no process is left.
+  // How the job ended; set once a host has heard it. is_over(): and no process is left.
   const std::optional<EndJob>& end() const { return end_; }
   bool is_over() const { return is_over_; }
-  int64_t lives() const { return life_ + 1; }
+  int64_t controllers() const;
+  // One line for each rule of hosts that was broken.
+  const std::vector<std::string>& violations() const { return violations_; }
 
  private:
-  void on_envelope(StreamNumber stream, Envelope envelope) override;
-  void on_broken(StreamNumber stream, const std::string& why) override;
-
-  void start_controller();
-  void replace_controller(const std::string& how);
+  absl::Status begin_host(Machine machine, const std::string& address);
+  SimulatedHostOptions host_options(Machine machine, const std::string& address,
+                                    const FolderTerm& term) const;
+  SimulatedHost::Events host_events(Machine machine, const FolderTerm& term);
+  SimulatedHost* host();  // that acts, of the newest term; null: none
+  SimulatedHost* session_on(Node node);
+  void tell_agent(Node node, const std::string& host);
+  void on_left(Machine machine);
+  void try_to_host(Node node);
+  void leave_seat(Node node, const std::string& why);
+  void join_late();
+  void start_candidate(Node node);
+  void end_candidate(Node node);
   void on_agent_end(Node node, const std::string& how);
+  void on_end(const EndJob& end);
   void look();
-  void look_after_call();
-  void look_after_controller();
   void look_after_nodes();
-  void hear(const Welcome& welcome);
-  void hear(const JobEvent& tell) { tell_(tell.text); }
+  void look_after_seat();
+  void look_after_terms();
+  void look_after_network();
+  std::optional<std::string> end_in_folder();
+  void mark_end(const FolderTerm& term, const EndJob& end);
   void hear(const NodeLost& lost);
-  void hear(const RecoveryNote& note) { notes_[{met_, note.index}] = note.record; }
-  void hear(const EndJob& end);
-  template <typename Other>
-  void hear(const Other&) {}
-  void watch(const RelayAction& action);
   void watch(const AgentAction& action);
   absl::Duration draw(absl::Duration max);
 
@@ -87,27 +137,26 @@ class ControlPlane final : private StreamEvents {
   ControlNetwork& network_;
   const Topology& topology_;
   const ControlPlaneOptions options_;
-  WorkerHost& host_;
-  const std::function<void(std::string)> tell_;
-  const std::function<void(const std::string&)> mark_;
+  WorkerHost& workers_;
+  const Surroundings around_;
 
-  ControlProcess run_;
-  std::unique_ptr<SimulatedController> controller_;
+  SimulatedFolder folder_;
+  std::unique_ptr<SimulatedStore> store_;
+  std::vector<std::unique_ptr<SimulatedHost>> hosts_;  // all there were, by term
   std::map<Node, std::unique_ptr<SimulatedAgent>> agents_;
+  std::map<Node, std::unique_ptr<SeatCandidate>> candidates_;
+  std::set<Node> without_host_;  // whose agents have not been told that nobody hosts
   std::vector<std::unique_ptr<ControlShell>> ended_;  // until nothing can be on their stacks
-  int64_t life_ = -1;
-  bool is_opening_ =
-      false;  // a view: members have been told to stop, but not by which plan to go on
-  pid_t pids_ = 1'000'000;  // of agents; those of workers are smaller
-
-  // As ProtectedRun has them.
-  StreamNumber call_;
-  bool is_attached_ = false;
-  int64_t met_ = -1;  // the life of the controller that is attached to
-  absl::Duration retry_at_, heard_, next_beat_, return_at_, farewell_ends_;
-  std::map<std::pair<int64_t, int>, RecoveryRecord> notes_;  // by life and index
+  pid_t pids_ = 1'000'000;                            // of agents; those of workers are smaller
+  absl::Duration return_at_, farewell_ends_;
+  // The seat's rule does not hold before: a store forgot, or a clock stood still.
+  absl::Duration excused_until_;
   std::optional<EndJob> end_;
+  bool is_end_written_ = true;                       // if it was to be
+  std::map<size_t, absl::Duration> outlived_since_;  // of older hosts: when they could look last
+  std::set<Node> left_out_;                          // for too long
   bool is_over_ = false;
+  std::vector<std::string> violations_;
 };
 
 }  // namespace evermoe

@@ -30,6 +30,8 @@ class ControlShell : protected StreamEvents {
   void stop() { network_.stop(process_); }
   void go_on() { network_.go_on(process_); }
   bool is_stopped() const { return network_.is_stopped(process_); }
+  // The time of its machine, which stands still while that is suspended.
+  absl::Duration now() const { return network_.clock(process_); }
 
  protected:
   struct Arrived {
@@ -66,6 +68,7 @@ class SimulatedController final : public ControlShell {
     ControllerOptions core;
     RelayOptions relay;
     absl::Duration farewell_max;
+    std::function<void(const EndJob&)> on_end;  // of the job, before everybody is seen off
   };
   // `watch` sees what the relay does.
   SimulatedController(SimulatedNetwork& time, ControlNetwork& network, Machine machine,
@@ -74,6 +77,7 @@ class SimulatedController final : public ControlShell {
 
   // The job has ended and everybody has been told and gone, or has had the time to.
   bool is_over() const;
+  const ControllerRelay& relay() const { return relay_; }
 
  private:
   void take(const Arrived& mail) override;
@@ -82,6 +86,7 @@ class SimulatedController final : public ControlShell {
   void act(const std::vector<RelayAction>& actions);
 
   const absl::Duration farewell_max_;
+  const std::function<void(const EndJob&)> on_end_;
   ControllerRelay relay_;
   std::optional<absl::Duration> farewell_ends_;
   std::function<void(const RelayAction&)> watch_;
@@ -105,13 +110,20 @@ class SimulatedAgent final : public ControlShell {
     std::string controller, address;
     AgentCoreOptions core;
   };
+  struct Events {
+    std::function<void(const AgentAction&)> watch;  // what it does
+    // It has done something for a controller that is older than one it has met.
+    std::function<void(const std::string& how)> break_rule;
+  };
   SimulatedAgent(SimulatedNetwork& time, ControlNetwork& network, const Options& options,
-                 WorkerHost& host, std::function<void(const AgentAction&)> watch);
+                 WorkerHost& host, Events events);
   ~SimulatedAgent() override { host_.kill_all_of(options_.address); }
 
   pid_t pid() const { return options_.core.pid; }
   const std::string& address() const { return options_.address; }
   void on_exit(pid_t worker, const ExitStatus& exit);
+  // Another controller is to be found there; empty: nobody knows where.
+  void look_for_controller_at(const std::string& address);
   // It has quit.
   const std::optional<QuitAgent>& end() const { return end_; }
 
@@ -119,6 +131,7 @@ class SimulatedAgent final : public ControlShell {
   void take(const Arrived& mail) override;
   void on_time() override;
   absl::Duration next_deadline() const override;
+  void hear_controller(const Arrived& mail);
   void apply(AgentActions actions);
   void act(const AttachController&);
   void act(const ToController& send);
@@ -127,15 +140,27 @@ class SimulatedAgent final : public ControlShell {
   void act(const SpawnWorker& spawn);
   void act(const SignalWorker& signal);
   void act(const QuitAgent& quit) { end_ = quit; }
+  void act(const AskForPlan& ask);
+  void act(const StopAsking&);
+  void act(const CutAsker& cut) { network_.close(process(), cut.stream); }
+  void act(const ToAskers& send);
+  void act(const AskPartner& ask);
+  void act(const DropQuestion& drop);
+  std::string lines() const { return options_.address + "-lines"; }
 
   const Options options_;
   WorkerHost& host_;
-  std::function<void(const AgentAction&)> watch_;
+  const Events events_;
   AgentCore core_;
-  StreamNumber controller_;  // the newest call; 0: none
+  std::string controller_address_;
+  int64_t term_ = 0, newest_term_ = 0;  // of the controller at the other end; of all that were
+  StreamNumber controller_;             // the newest call; 0: none
+  StreamNumber asked_;                  // another agent, likewise
   std::set<StreamNumber>
       calls_;  // all of them: what comes late of a former one is nothing to anybody
-  std::map<int64_t, pid_t> workers_;  // by start
+  std::set<StreamNumber> askers_;
+  std::map<StreamNumber, int64_t> questions_;  // AskPartner::number, by its line
+  std::map<int64_t, pid_t> workers_;           // by start
   std::deque<std::pair<pid_t, ExitStatus>> exits_;
   std::optional<QuitAgent> end_;
 };

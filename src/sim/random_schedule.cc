@@ -40,6 +40,23 @@ const std::vector<PointChoice>& points() {
   return all;
 }
 
+// As long as a hiccup, almost as long as silence is tolerated, or longer.
+absl::Duration random_time(Draws& draws) {
+  static const std::vector<int> kMilliseconds = {40, 150, 350, 600, 900, 1300, 2500};
+  return absl::Milliseconds(draws.of(kMilliseconds)) +
+         absl::Microseconds(static_cast<int64_t>(draws.below(50000)));
+}
+
+// What the seed has drawn of windows is for the sparse strategy.
+void take_strategy(StrategyKind strategy, SimulatedShape& shape) {
+  shape.strategy = strategy;
+  if (strategy == StrategyKind::kSparse) return;
+  shape.window = 1;
+  shape.changes_windows = false;
+  // Without copies there is nothing but the disk to go back to.
+  if (!strategy_of(strategy).keeps_copies) shape.restart_all_allowed = true;
+}
+
 SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& options) {
   SimulatedShape shape;
   static const std::vector<std::vector<int>> kLanes = {
@@ -69,17 +86,19 @@ SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& 
   shape.network.switch_at_every_call = draws.one_in(2);
   shape.ends_lost_nodes = !draws.one_in(3);
   shape.lines_may_break = !draws.one_in(3);
+  shape.asks_partners = !draws.one_in(3);
+  shape.has_store = options.with_store && draws.one_in(4);
+  if (shape.has_store) shape.lines_may_break = true;
+  take_strategy(options.strategy, shape);
+  if (options.with_late_nodes && draws.one_in(8)) {
+    shape.late_node =
+        Node(static_cast<int32_t>(draws.below(static_cast<uint64_t>(shape.nodes + shape.spares))));
+    shape.late = random_time(draws);
+  }
   // So slow that a window takes longer than members wait before they ask again, and a step with its
   // copies almost as long as the controller allows.
   if (draws.one_in(5)) shape.network.bytes_per_second = 3e4;
   return shape;
-}
-
-// As long as a hiccup, almost as long as silence is tolerated, or longer.
-absl::Duration random_time(Draws& draws) {
-  static const std::vector<int> kMilliseconds = {40, 150, 350, 600, 900, 1300, 2500};
-  return absl::Milliseconds(draws.of(kMilliseconds)) +
-         absl::Microseconds(static_cast<int64_t>(draws.below(50000)));
 }
 
 SimulatedFault random_fault(Draws& draws, const SimulatedShape& shape,
@@ -97,7 +116,16 @@ SimulatedFault random_fault(Draws& draws, const SimulatedShape& shape,
   if (options.with_control_faults) {
     kinds.insert(kinds.end(), {Kind::kStopAgent, Kind::kStopNode, Kind::kStopController,
                                Kind::kCutLine, Kind::kMuteNode, Kind::kDeafNode, Kind::kSlowLine,
-                               Kind::kBreakLine, Kind::kBreakLine});
+                               Kind::kBreakLine, Kind::kBreakLine, Kind::kChangeHost,
+                               Kind::kChangeHost, Kind::kCutNodes, Kind::kIsolateNode});
+  }
+  if (options.with_disk_faults && shape.model.save_every > 0)
+    kinds.insert(kinds.end(), 2, Kind::kFillDisk);
+  if (options.with_control_faults && shape.has_store) {
+    kinds.insert(
+        kinds.end(),
+        {Kind::kKillNode, Kind::kKillNode, Kind::kSuspendNode, Kind::kSuspendNode, Kind::kStopNode,
+         Kind::kStopAgent, Kind::kCutStore, Kind::kCutStore, Kind::kMuteStore, Kind::kStopStore});
   }
   uint64_t world = 0;
   for (const int width : shape.lanes) world += static_cast<uint64_t>(width);
@@ -111,7 +139,14 @@ SimulatedFault random_fault(Draws& draws, const SimulatedShape& shape,
   if (fault.other == fault.rank) fault.kind = Kind::kKillWorker;
   fault.node =
       Node(static_cast<int32_t>(draws.below(static_cast<uint64_t>(shape.nodes + shape.spares))));
-  if (fault.kind >= Kind::kCutLine && draws.one_in(4)) fault.node = Node(-1);
+  const bool is_about_agents = fault.kind == Kind::kCutNodes || fault.kind == Kind::kIsolateNode;
+  if (is_about_agents)
+    fault.peer =
+        Node(static_cast<int32_t>(draws.below(static_cast<uint64_t>(shape.nodes + shape.spares))));
+  if (fault.kind >= Kind::kCutLine && !is_about_agents && draws.one_in(4)) fault.node = Node(-1);
+  const bool is_about_machine = fault.kind >= Kind::kKillNode && fault.kind <= Kind::kSuspendNode;
+  if (shape.has_store && is_about_machine && draws.one_in(2)) fault.node = Node(-1);
+  if (fault.kind == Kind::kFillDisk && draws.one_in(2)) fault.rank = Rank(-1);
   if (fault.kind > Kind::kKillNode && fault.kind != Kind::kKillController)
     fault.lasts = random_time(draws);
   if (fault.kind == Kind::kKillNode && draws.one_in(2)) fault.lasts = random_time(draws);
@@ -140,9 +175,17 @@ RandomSchedule random_schedule(uint64_t seed, const ScheduleOptions& options) {
   for (uint64_t i = 0; i < count; ++i) {
     SimulatedFault fault = random_fault(draws, schedule.shape, options);
     schedule.faults.push_back(fault);
-    if (fault.kind != SimulatedFault::Kind::kCorruptCopies || !draws.one_in(2)) continue;
-    fault.kind = SimulatedFault::Kind::kKillWorker;  // else damaged copies are hardly ever needed
-    schedule.faults.push_back(fault);
+    if (fault.kind == SimulatedFault::Kind::kCorruptCopies && draws.one_in(2)) {
+      fault.kind = SimulatedFault::Kind::kKillWorker;  // else damaged copies are hardly ever needed
+      schedule.faults.push_back(fault);
+    }
+    if (fault.kind == SimulatedFault::Kind::kFillDisk && fault.rank.value < 0 &&
+        schedule.shape.has_store && options.with_node_kills) {
+      fault.kind = SimulatedFault::Kind::kKillNode;  // else a term is hardly ever refused
+      fault.node = Node(-1);
+      fault.lasts = absl::ZeroDuration();
+      schedule.faults.push_back(fault);
+    }
   }
   return schedule;
 }

@@ -1,38 +1,91 @@
-// The durable store of a simulated job: survives every process.
+// The durable store of a simulated job: survives every process. It can be full for a while, for one
+// rank or for all; what is written then is not there, and what was there stays.
 //
 // Threads: one at a time, as in a simulated job.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <map>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "base/error.h"
 #include "base/ids.h"
 
 namespace evermoe {
 
 class SimulatedDisk {
  public:
-  void write(Step step, Rank rank, std::vector<std::byte> state) {
+  // What it needs of the simulation that it is in.
+  struct Surroundings {
+    std::function<absl::Duration()> now = [] { return absl::ZeroDuration(); };
+    // The calling thread stands still for so long.
+    std::function<void(absl::Duration)> pause = [](absl::Duration) {};
+  };
+  SimulatedDisk() = default;
+  explicit SimulatedDisk(Surroundings surroundings) : around_(std::move(surroundings)) {}
+
+  // NoCapacity if it is full.
+  absl::Status write(Step step, Rank rank, std::vector<std::byte> state) {
+    if (is_full(rank)) {
+      marks_.insert("save failed");
+      refused_.insert(step);
+      return NoCapacity("the simulated disk is full");
+    }
+    if (refused_.contains(step)) marks_.insert("save repeated after it failed");
     files_[step][rank] = std::move(state);
+    return absl::OkStatus();
   }
   // The newest step that all ranks have written; Step(-1).
-  Step newest(int world_size) const {
+  Step newest(int world_size) {
     for (auto at = files_.rbegin(); at != files_.rend(); ++at) {
       if (std::ssize(at->second) == world_size) return at->first;
+      if (refused_.contains(at->first)) marks_.insert("checkpoint with a failed save skipped");
     }
     return Step(-1);
   }
-  // REQUIRES: it has been written.
-  const std::vector<std::byte>& read(Step step, Rank rank) const {
-    return files_.at(step).at(rank);
+  // Null if it has not been written or is not kept any more.
+  const std::vector<std::byte>* read(Step step, Rank rank) {
+    marks_.insert("back from disk");
+    return find(step, rank);
+  }
+  const std::vector<std::byte>* find(Step step, Rank rank) const {
+    const auto files = files_.find(step);
+    if (files == files_.end() || !files->second.contains(rank)) return nullptr;
+    return &files->second.at(rank);
   }
   // Retention that keeps nothing but what a job must have.
   void remove_before(Step step) { files_.erase(files_.begin(), files_.lower_bound(step)); }
 
+  // ---- faults
+  // For that rank, or for all if it is negative.
+  void fill(Rank rank, absl::Duration time) {
+    absl::Duration& until = full_until_[rank];
+    until = std::max(until, around_.now() + time);
+  }
+  bool is_full(Rank rank) const { return is_full_for(rank) || is_full_for(Rank(-1)); }
+  // Whoever could not save waits before it tries again.
+  void rest() const { around_.pause(absl::Milliseconds(5)); }
+
+  const std::set<std::string>& marks() const { return marks_; }  // rare paths that were taken
+
  private:
+  bool is_full_for(Rank rank) const {
+    const auto found = full_until_.find(rank);
+    return found != full_until_.end() && around_.now() < found->second;
+  }
+
+  const Surroundings around_;
   std::map<Step, std::map<Rank, std::vector<std::byte>>> files_;
+  std::map<Rank, absl::Duration> full_until_;
+  std::set<Step> refused_;  // steps of which a save has failed
+  std::set<std::string> marks_;
 };
 
 }  // namespace evermoe

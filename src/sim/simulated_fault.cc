@@ -16,20 +16,35 @@ std::string to_string(const SimulatedFault& d) {
                                "kill node",
                                "stop agent",
                                "stop node",
+                               "suspend node",
                                "kill controller",
                                "stop controller",
+                               "change host",
+                               "fill the disk of rank",
                                "cut the line of node",
                                "mute node",
                                "deafen node",
                                "slow the line of node",
-                               "break the line of node"};
+                               "break the line of node",
+                               "cut the store from node",
+                               "mute the store for node",
+                               "stop the store of node",
+                               "cut node",
+                               "isolate node"};
   std::string text = kinds[static_cast<int>(d.kind)];
   const bool is_about_node = d.kind >= Kind::kKillNode && d.kind != Kind::kKillController &&
-                             d.kind != Kind::kStopController;
+                             d.kind != Kind::kStopController && d.kind != Kind::kChangeHost &&
+                             d.kind != Kind::kFillDisk;
+  const bool is_about_machine = d.kind >= Kind::kKillNode && d.kind <= Kind::kSuspendNode;
   if (is_about_node)
-    absl::StrAppend(&text, " ", d.node.value < 0 ? "each" : absl::StrCat(d.node.value));
-  if (d.kind < Kind::kKillNode) absl::StrAppend(&text, " ", d.rank.value);
+    absl::StrAppend(&text, " ",
+                    d.node.value >= 0  ? absl::StrCat(d.node.value)
+                    : is_about_machine ? "of the host"
+                                       : "each");
+  if (d.kind < Kind::kKillNode || d.kind == Kind::kFillDisk)
+    absl::StrAppend(&text, " ", d.rank.value);
   if (d.kind == Kind::kDoomRole) absl::StrAppend(&text, " on node ", d.node.value);
+  if (d.kind == Kind::kCutNodes) absl::StrAppend(&text, " from ", d.peer.value);
   if (d.kind == Kind::kCut) absl::StrAppend(&text, " from ", d.other.value);
   if (d.lasts > absl::ZeroDuration())
     absl::StrAppend(&text, " for ", absl::FormatDuration(d.lasts));

@@ -23,21 +23,37 @@ struct SimulatedFault {
                  // agent comes
     kStopAgent,  // for `lasts`, but not its workers
     kStopNode,   // for `lasts`: its agent and its workers
+    kSuspendNode,  // likewise, and its monotonic clock stands still meanwhile
     kKillController,
     kStopController,  // for `lasts`
-    // The line between a node and the controller, or those of all nodes if `node` is negative.
+    kChangeHost,      // another host takes the job over; the former one learns of it `lasts` later.
+                      // With a store: that forgets who has the seat
+    kFillDisk,        // nothing can be saved for `lasts` by `rank`, or by nobody if it is negative;
+                      // then no host can take a term, either
+    // The line between a node and the controller, or those of all nodes if `node` is negative. With
+    // a store the controller may be on any node: the lines to all other nodes.
     kCutLine,    // both directions, for `lasts`
     kMuteNode,   // nothing comes from the node, for `lasts`
     kDeafNode,   // nothing comes to the node, for `lasts`
     kSlowLine,   // for `lasts`
     kBreakLine,  // both ends live; the controller notices `lasts` later, or the agent if
                  // `agent_is_late`
+    // Of a job with a store; of all nodes if `node` is negative.
+    kCutStore,   // the node cannot reach the store, for `lasts`; what it has sent arrives later
+    kMuteStore,  // no answer comes from the store, for `lasts`; what is asked is done
+    kStopStore,  // it is away for `lasts`: nothing is done
+    // Agents, not their workers, for `lasts`.
+    kCutNodes,    // `node` and `peer` from each other
+    kIsolateNode  // from all others, but not from a controller on a machine apart
   };
   Kind kind = Kind::kKillWorker;
-  Rank rank;         // kKillWorker, kStopWorker, kCut, kCorruptCopies (whose copies), kDoomRole
+  Rank rank;         // kKillWorker, kStopWorker, kCut, kCorruptCopies (whose copies), kDoomRole,
+                     // kFillDisk
   Rank other;        // kCut
   Rank only_at{-1};  // kCorruptCopies: the holder that is hit; negative: all
-  Node node;         // kDoomRole, and from kKillNode on
+  Node node;  // kDoomRole, and from kKillNode on; of a job with a store negative from kKillNode
+              // to kSuspendNode: the one that hosts at that time
+  Node peer;  // kCutNodes
   absl::Duration lasts;
   bool agent_is_late = false;  // kBreakLine
   // When: at a time, or when a process of `at_rank` (any rank if negative) passes `point` for the

@@ -36,27 +36,42 @@ void SimulatedFaults::inject(const SimulatedFault& fault) {
   tell_(absl::StrCat("FAULT: ", to_string(fault)));
   switch (fault.kind) {
     case Kind::kKillNode:
-    case Kind::kStopNode: return inject_node_fault(fault);
-    case Kind::kStopAgent: return in_.plane.stop_agent(fault.node, fault.lasts);
+    case Kind::kStopAgent:
+    case Kind::kStopNode:
+    case Kind::kSuspendNode: return inject_node_fault(fault);
     case Kind::kKillController: return in_.plane.kill_controller();
     case Kind::kStopController: return in_.plane.stop_controller(fault.lasts);
+    case Kind::kChangeHost: return in_.plane.change_host(fault.lasts);
+    case Kind::kFillDisk: return in_.disk.fill(fault.rank, fault.lasts);
+    case Kind::kCutStore:
+    case Kind::kMuteStore:
+    case Kind::kStopStore: return inject_store_fault(fault);
+    case Kind::kCutNodes:
+    case Kind::kIsolateNode: return cut_agents(fault);
     default:
       return fault.kind >= Kind::kCutLine ? inject_line_fault(fault) : inject_worker_fault(fault);
   }
 }
 
 void SimulatedFaults::inject_node_fault(const SimulatedFault& fault) {
-  if (fault.kind == Kind::kStopNode) {
-    in_.plane.stop_agent(fault.node, fault.lasts);
-    return in_.workers.stop_all_on(fault.node, fault.lasts,
+  const std::optional<Node> node =
+      fault.node.value < 0 ? in_.plane.host_node() : std::optional(fault.node);
+  if (!node) return;
+  if (fault.kind != Kind::kKillNode) {
+    const bool is_all = fault.kind != Kind::kStopAgent;
+    in_.plane.stop_node(*node, {.time = fault.lasts,
+                                .with_controller = is_all,
+                                .with_clock = fault.kind == Kind::kSuspendNode});
+    if (!is_all) return;
+    return in_.workers.stop_all_on(*node, fault.lasts,
                                    [this] { mark_("worker of a stopped node back"); });
   }
-  in_.plane.kill_agent(fault.node);
+  in_.plane.kill_node(*node);
   if (fault.lasts == absl::ZeroDuration()) return;
-  in_.network.after(fault.lasts, [this, node = fault.node] {
+  in_.network.after(fault.lasts, [this, node = *node] {
     if (in_.plane.is_up(node)) return;
     mark_("node lost and back");
-    in_.plane.start_agent(node);
+    in_.plane.start_node(node);
   });
 }
 
@@ -76,23 +91,58 @@ void SimulatedFaults::inject_worker_fault(const SimulatedFault& fault) {
 }
 
 void SimulatedFaults::inject_line_fault(const SimulatedFault& fault) {
-  ControlNetwork& lines = in_.control;
   for (int32_t n = 0; n < in_.nodes; ++n) {
     if (fault.node.value >= 0 && fault.node != Node(n)) continue;
-    const Machine node(n);
-    if (fault.kind == Kind::kCutLine || fault.kind == Kind::kMuteNode)
-      lines.block(node, kHeadMachine, fault.lasts);
-    if (fault.kind == Kind::kCutLine || fault.kind == Kind::kDeafNode)
-      lines.block(kHeadMachine, node, fault.lasts);
-    if (fault.kind == Kind::kSlowLine) {
-      lines.slow(node, kHeadMachine, kSlowDelayMax, fault.lasts);
-      lines.slow(kHeadMachine, node, kSlowDelayMax, fault.lasts);
+    if (in_.plane.store() == nullptr) inject_line_fault(fault, Machine(n), kHeadMachine);
+    for (int32_t peer = 0; in_.plane.store() != nullptr && peer < in_.nodes; ++peer) {
+      if (peer != n) inject_line_fault(fault, Machine(n), Machine(peer));
     }
-    if (fault.kind != Kind::kBreakLine) continue;
-    if (fault.agent_is_late)
-      lines.break_streams(kHeadMachine, node, fault.lasts);
-    else
-      lines.break_streams(node, kHeadMachine, fault.lasts);
+  }
+}
+
+void SimulatedFaults::inject_line_fault(const SimulatedFault& fault, Machine node, Machine peer) {
+  ControlNetwork& lines = in_.control;
+  if (fault.kind == Kind::kCutLine || fault.kind == Kind::kMuteNode) {
+    mark_(fault.kind == Kind::kCutLine ? "line cut" : "one-way cut");
+    lines.block(node, peer, fault.lasts);
+  }
+  if (fault.kind == Kind::kCutLine || fault.kind == Kind::kDeafNode) {
+    mark_(fault.kind == Kind::kCutLine ? "line cut" : "one-way cut");
+    lines.block(peer, node, fault.lasts);
+  }
+  if (fault.kind == Kind::kSlowLine) {
+    lines.slow(node, peer, kSlowDelayMax, fault.lasts);
+    lines.slow(peer, node, kSlowDelayMax, fault.lasts);
+  }
+  if (fault.kind != Kind::kBreakLine) return;
+  if (fault.agent_is_late)
+    lines.break_streams(peer, node, fault.lasts);
+  else
+    lines.break_streams(node, peer, fault.lasts);
+}
+
+void SimulatedFaults::cut_agents(const SimulatedFault& fault) {
+  const Machine machine(fault.node.value);
+  for (int32_t n = 0; n < in_.nodes; ++n) {
+    const Machine other(n);
+    if (other == machine || (fault.kind == Kind::kCutNodes && fault.peer != Node(n))) continue;
+    in_.control.block(machine, other, fault.lasts);
+    in_.control.block(other, machine, fault.lasts);
+  }
+}
+
+void SimulatedFaults::inject_store_fault(const SimulatedFault& fault) {
+  SimulatedStore* const store = in_.plane.store();
+  if (store == nullptr) return;
+  if (fault.kind == Kind::kStopStore) {
+    mark_("store away");
+    return store->go_away(fault.lasts);
+  }
+  const std::optional<Node> host = in_.plane.host_node();
+  for (int32_t n = 0; n < in_.nodes; ++n) {
+    if (fault.node.value >= 0 && fault.node != Node(n)) continue;
+    if (host == Node(n)) mark_("host cut from the store");
+    store->cut(Machine(n), fault.lasts, fault.kind == Kind::kMuteStore);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "comm/simulated/simulated_network.h"
 #include "sim/control_network.h"
 #include "sim/control_plane.h"
+#include "sim/simulated_disk.h"
 #include "sim/simulated_fault.h"
 #include "sim/simulated_workers.h"
 
@@ -22,6 +23,7 @@ struct SimulatedMachines {
   ControlNetwork& control;
   SimulatedWorkers& workers;
   ControlPlane& plane;
+  SimulatedDisk& disk;
 };
 
 class SimulatedFaults {
@@ -42,6 +44,9 @@ class SimulatedFaults {
   void inject_node_fault(const SimulatedFault& fault);
   void inject_worker_fault(const SimulatedFault& fault);
   void inject_line_fault(const SimulatedFault& fault);
+  void inject_line_fault(const SimulatedFault& fault, Machine node, Machine peer);
+  void inject_store_fault(const SimulatedFault& fault);
+  void cut_agents(const SimulatedFault& fault);
 
   const std::vector<SimulatedFault> faults_;
   const SimulatedMachines in_;

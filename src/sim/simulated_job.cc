@@ -18,7 +18,8 @@ bool has_double_loss_in_a_stage(const RecoveryRecord& record) {
 }
 
 // Of rare paths that recoveries took.
-void mark_recoveries(const std::vector<RecoveryRecord>& recoveries, std::set<std::string>& marks) {
+void mark_recoveries(const std::vector<RecoveryRecord>& recoveries, int stages,
+                     std::set<std::string>& marks) {
   for (const RecoveryRecord& record : recoveries) {
     const auto segments = segments_of(record.rolled_back_stages);
     if (segments.size() > 1) marks.insert("disjoint stages");
@@ -26,6 +27,8 @@ void mark_recoveries(const std::vector<RecoveryRecord>& recoveries, std::set<std
       if (segment.size() > 1) marks.insert("joint segment");
     }
     if (record.views.size() > 1) marks.insert("failure during a recovery");
+    if (std::ssize(record.rolled_back_stages) == stages && !record.restarted_all)
+      marks.insert("every stage back to memory");
     if (record.restarted_all) marks.insert("restart of all");
     if (record.roles.size() > 1) marks.insert("several lost");
     if (has_double_loss_in_a_stage(record) && record.verified < absl::InfiniteDuration()) {
@@ -55,21 +58,30 @@ SimulatedJob::SimulatedJob(SimulatedShape shape, std::vector<SimulatedFault> fau
     : shape_(with_trainer(std::move(shape), disk_)),
       topology_(shape_.lanes, static_cast<int64_t>(shape_.lanes.size())),
       network_(topology_.world_size(), shape_.network),
+      disk_(SimulatedDisk::Surroundings{
+          .now = [this] { return network_.now(); },
+          .pause = [this](absl::Duration time) { network_.pause(time); }}),
       control_(network_, shape_.control),
       workers_(network_, control_, topology_, shape_,
                [this](const std::string& agent, pid_t pid, const ExitStatus& exit) {
                  plane_.on_worker_exit(agent, pid, exit);
                }),
-      plane_(
-          network_, control_, topology_, plane_options(shape_), workers_,
-          [this](const std::string& text) { tell(text); },
-          [this](const std::string& mark) { outcome_.marks.insert(mark); }),
+      plane_(network_, control_, topology_, plane_options(shape_), workers_, around_plane()),
       faults_(
-          std::move(faults), {shape_.nodes + shape_.spares, network_, control_, workers_, plane_},
+          std::move(faults),
+          {shape_.nodes + shape_.spares, network_, control_, workers_, plane_, disk_},
           [this](const std::string& text) { tell(text); },
           [this](const std::string& mark) { outcome_.marks.insert(mark); }) {}
 
 SimulatedJob::~SimulatedJob() { arm_fault_points({}); }
+
+ControlPlane::Surroundings SimulatedJob::around_plane() {
+  return {.tell = [this](const std::string& text) { tell(text); },
+          .mark = [this](const std::string& mark) { outcome_.marks.insert(mark); },
+          .is_disk_full = [this] { return disk_.is_full(Rank(-1)); },
+          .has_final_state =
+              [this] { return disk_.newest(topology_.world_size()) >= Step(shape_.model.steps); }};
+}
 
 void SimulatedJob::tell(const std::string& text) {
   outcome_.story.push_back(absl::StrCat(absl::FormatDuration(network_.now()), "  ", text));
@@ -95,15 +107,18 @@ void SimulatedJob::add_findings() {
   outcome_.processes = found.processes;
   outcome_.contradictions = found.contradictions;
   outcome_.violations = workers_.violations();
+  outcome_.violations.insert(outcome_.violations.end(), plane_.violations().begin(),
+                             plane_.violations().end());
   outcome_.log_bytes_peak = found.log_bytes_peak;
   outcome_.snapshot_bytes_peak = found.snapshot_bytes_peak;
   outcome_.marks.insert(found.marks.begin(), found.marks.end());
+  outcome_.marks.insert(disk_.marks().begin(), disk_.marks().end());
   outcome_.recoveries = plane_.recoveries();
-  outcome_.controllers = plane_.lives();
+  outcome_.controllers = plane_.controllers();
   outcome_.longest_queue = control_.longest_queue();
   if (control_.envelopes_lost() > 0) outcome_.marks.insert("words lost with a line");
   if (control_.calls_failed() > 0) outcome_.marks.insert("call failed");
-  mark_recoveries(outcome_.recoveries, outcome_.marks);
+  mark_recoveries(outcome_.recoveries, topology_.stages(), outcome_.marks);
 }
 
 void SimulatedJob::add_end() {
@@ -113,8 +128,16 @@ void SimulatedJob::add_end() {
   outcome_.reason = plane_.end()->reason;
   if (outcome_.ended && !outcome_.ok) outcome_.marks.insert("refused");
   if (!outcome_.ok) return;
-  for (const auto& [rank, digest] : workers_.found().digests)
-    absl::StrAppend(&outcome_.digest, digest.substr(0, 8));
+  for (int32_t r = 0; r < topology_.world_size(); ++r)
+    absl::StrAppend(&outcome_.digest, final_digest(Rank(r)).substr(0, 8));
+}
+
+// A process that was lost after the last save is not needed any more: its state is on disk.
+std::string SimulatedJob::final_digest(Rank rank) const {
+  const auto& digests = workers_.found().digests;
+  if (const auto found = digests.find(rank); found != digests.end()) return found->second;
+  const auto* const state = disk_.find(Step(shape_.model.steps), rank);
+  return state != nullptr ? to_hex(fingerprint(*state)) : "";
 }
 
 }  // namespace evermoe

@@ -36,9 +36,10 @@ struct SimulatedOutcome {
   std::vector<MemberWork> work;    // by rank, of the last process that played it
   std::vector<std::string> story;  // what the controller told, with times
   std::vector<std::string>
-      contradictions;                   // what ranks found that had other bits when computed again
-  std::vector<std::string> violations;  // of the rules of views (view_rules.h)
-  std::set<std::string> marks;          // rare paths that were really taken
+      contradictions;  // what ranks found that had other bits when computed again
+  std::vector<std::string>
+      violations;  // of the rules of views and of hosts (view_rules.h, control_plane.h)
+  std::set<std::string> marks;  // rare paths that were really taken
   int64_t log_bytes_peak = 0, snapshot_bytes_peak = 0;
   int processes = 0;         // workers started in all
   int64_t controllers = 0;   // likewise
@@ -56,8 +57,10 @@ class SimulatedJob {
 
  private:
   void tell(const std::string& text);
+  ControlPlane::Surroundings around_plane();
   void add_findings();
   void add_end();
+  std::string final_digest(Rank rank) const;
 
   SimulatedShape shape_;
   const Topology topology_;

@@ -188,7 +188,7 @@ TEST_F(SimulatedJobTest, OrTheJobIsRefusedWithTheRolesAndWhereTheirCopiesWere) {
 }
 
 TEST_F(SimulatedJobTest, WithoutProtectionEveryLossSendsAllBack) {
-  shape_.is_protected = false;
+  shape_.strategy = StrategyKind::kNone;
   EXPECT_TRUE(survives({kill(0, "step/forward", 21)}).recoveries[0].restarted_all);
 }
 
@@ -222,6 +222,18 @@ TEST_F(SimulatedJobTest, ARankDiesBetweenTheBatchesOfAnEvaluation) {
       }
     }
   }
+}
+
+TEST_F(SimulatedJobTest, CopiesForAllSendEverybodyBackInMemoryAndNeedNoLogsOfWindows) {
+  shape_.window = 1;
+  shape_.period = 4;
+  shape_.strategy = StrategyKind::kDense;
+  const int64_t log_of_dense = run().log_bytes_peak;
+  shape_.strategy = StrategyKind::kPeerMemory;
+  const SimulatedOutcome outcome = survives({kill(0, "step/forward", 21)});
+  EXPECT_THAT(rolled_back(outcome), ElementsAre(0, 1));
+  EXPECT_FALSE(outcome.recoveries[0].restarted_all);
+  EXPECT_LT(outcome.log_bytes_peak, log_of_dense / 2);
 }
 
 TEST_F(SimulatedJobTest, DenseSnapshotsNowAndThen) {

@@ -10,7 +10,7 @@ ControllerOptions controller_options(const SimulatedShape& shape) {
   options.nodes = shape.nodes;
   options.spares = shape.spares;
   options.copies = shape.copies;
-  options.is_protected = shape.is_protected;
+  options.strategy = strategy_of(shape.strategy);
   options.restart_all_allowed = shape.restart_all_allowed;
   options.adoption = absl::Milliseconds(200);
   options.grace = absl::Milliseconds(50);
@@ -36,18 +36,36 @@ ControlPlaneOptions plane_options(const SimulatedShape& shape) {
   options.relay.own_standstill = options.agent.own_standstill = absl::Milliseconds(200);
   options.relay.return_max = shape.lines_may_break ? absl::Milliseconds(60) : absl::ZeroDuration();
   options.relay.cut_off_max = absl::Seconds(6);
+  options.relay.plan_branches = 1;
+  options.relay.plan_patience = absl::Milliseconds(6);
+  options.relay.plan_patience_more = absl::Milliseconds(3);
+  if (shape.asks_partners) options.controller.network_max = absl::Milliseconds(150);
+  options.relay.network = {.answer_max = absl::Milliseconds(100),
+                           .pauses = {.first = absl::Milliseconds(100),
+                                      .longest = absl::Milliseconds(500),
+                                      .of_fit = absl::Milliseconds(500)}};
   options.agent.retry = absl::Milliseconds(5);
   options.agent.registering_max = absl::Milliseconds(100);
   options.agent.away_max = absl::Seconds(30);
   options.ends_lost_nodes = shape.ends_lost_nodes;
+  options.has_store = shape.has_store;
+  options.late_node = shape.late_node;
+  options.late = shape.late;
+  options.seat.seat.ttl = options.store.ttl = absl::Milliseconds(500);
+  options.seat.seat.margin = absl::Milliseconds(100);
+  options.seat.seat.keep = absl::Milliseconds(100);
+  options.seat.seat.look = absl::Milliseconds(50);
+  options.seat.seat.retry = absl::Milliseconds(25);
+  options.seat.answer_max = absl::Milliseconds(100);
+  options.seat.answer_min = absl::Milliseconds(2);
   return options;
 }
 
 MemberOptions member_options(const SimulatedShape& shape) {
   MemberOptions options;
-  options.is_protected = shape.is_protected;
-  options.slots = shape.window;
-  options.period = std::max(shape.period, shape.window);
+  options.strategy = strategy_of(shape.strategy);
+  options.strategy.captures.slots = shape.window;
+  options.strategy.captures.period = std::max(shape.period, shape.window);
   options.ordering = shape.ordering;
   if (shape.changes_windows) {
     options.wanted_slots = [asked = 0](const OperatorOrdering&) mutable {

@@ -18,11 +18,11 @@ struct SimulatedShape {
   int nodes = 4;
   int spares = 1;
   int copies = 1;
+  StrategyKind strategy = StrategyKind::kSparse;
   int window = 3;                // slots
   int period = 0;                // 0: as the window
   bool changes_windows = false;  // ranks want other windows all the time
   OrderingOptions ordering;
-  bool is_protected = true;
   bool restart_all_allowed = true;
   double copy_bytes_per_second = 1e6;  // small: captures last as long as steps
   int64_t log_bytes_max = 64 << 10;
@@ -34,8 +34,12 @@ struct SimulatedShape {
   int64_t chunk_bytes_max = 16;  // a shard of the hash model has several chunks
   SimulatedNetworkOptions network;
   ControlNetworkOptions control;
+  Node late_node{-1};  // ControlPlaneOptions
+  absl::Duration late = absl::ZeroDuration();
   bool ends_lost_nodes = true;  // ControlPlaneOptions
+  bool has_store = false;       // likewise: every node may host
   bool lines_may_break = true;  // RelayOptions::return_max: over a network
+  bool asks_partners = false;   // machines ask whether they reach each other
 };
 
 // Times are a tenth of what they are in production, or less.

@@ -85,6 +85,7 @@ void FaultInjector::inject(const Fault& fault) {
     case FaultKind::kStopWorker: ::raise(SIGSTOP); return;
     case FaultKind::kCutConnection: return actions_.cut(fault.other);
     case FaultKind::kCorruptCopy: return actions_.corrupt_copies();
+    case FaultKind::kCorruptState: return actions_.corrupt_state();
     case FaultKind::kKillController: return kill_controller(options_.control);
   }
 }

@@ -34,6 +34,7 @@ struct FaultActions {
   std::function<int()> recovery;  // that is under way, from 1; 0: none
   std::function<void(FaultRole)> cut;    // the connection with the process that plays this role
   std::function<void()> corrupt_copies;  // that others hold of this role's snapshots
+  std::function<void()> corrupt_state;   // on the training thread only
 };
 
 // While it lives, the fault points of this process are armed.

@@ -9,10 +9,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/exit_codes.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "checkpoint/write/folder_term.h"
 #include "comm/transport/job_transport.h"
+#include "config/job_strategy.h"
 #include "config/job_topology.h"
+#include "control/keys/job_keys.h"
+#include "control/wire/incident_lines.h"
 #include "env/clock.h"
 #include "faults/injected_faults.h"
 #include "recovery/member/member.h"
@@ -26,18 +31,7 @@
 namespace evermoe {
 namespace {
 
-// With window = "auto", until steps have been measured.
-constexpr int kFirstSlots = 4;
 constexpr absl::Duration kMessageMax = absl::Minutes(10);
-// Longer windows hardly copy less, since what is captured late is kept compute-only in every slot
-// before, but take more memory and more work again after a failure.
-constexpr int kSlotsMax = 8;
-
-int first_slots(const ProtectionConfig& protection, size_t operators) {
-  if (protection.strategy == ProtectionStrategy::kDense) return 1;
-  const int64_t wanted = protection.window > 0 ? protection.window : kFirstSlots;
-  return static_cast<int>(std::min<int64_t>(wanted, static_cast<int64_t>(operators)));
-}
 
 OrderingOptions ordering_options(const ProtectionConfig& protection) {
   OrderingOptions options;
@@ -64,57 +58,63 @@ WindowConditions window_conditions(const JobConfig& config, const StageTrainer& 
   conditions.recovery.lag_steps = 1;
   // Failures of the job hit its stages in turns.
   conditions.recovery.mtbf_seconds = stages * config.protection.mtbf_seconds;
-  conditions.slots_max = std::min(slots_max, kSlotsMax);
+  conditions.slots_max = slots_max;
   return conditions;
 }
 
-absl::StatusOr<MemberOptions> member_options(const JobConfig& config, const StageTrainer& trainer,
-                                             bool is_rehearsal) {
-  const ProtectionConfig& protection = config.protection;
+// As many slots as there is memory for. InvalidInput with the arithmetic if there is none for one.
+absl::Status fit_into_budget(const ProtectionConfig& protection, const StageTrainer& trainer,
+                             MemberOptions& options) {
   std::vector<OperatorBytes> operators;
   for (const StageOperator& op : trainer.operators()) operators.push_back(op.bytes);
-  MemberOptions options;
-  // A job of one worker has nobody to keep copies.
-  options.is_protected =
-      protection.strategy != ProtectionStrategy::kNone && config.parallel.world_size() > 1;
-  options.slots = first_slots(protection, operators.size());
-  options.ordering = ordering_options(protection);
-  const bool is_dense = protection.strategy == ProtectionStrategy::kDense;
-  options.period =
-      static_cast<int>(is_dense ? protection.dense_every_steps
-                                : std::max<int64_t>(options.slots, protection.window_every_steps));
-  options.is_rehearsal = is_rehearsal;
-  // Who hangs is found by the pace of the whole job; a single message may take as long as the
-  // longest step.
-  options.deadline = kMessageMax;
-  options.copies.bytes_per_second = static_cast<double>(protection.copy_bandwidth);
-  if (!options.is_protected) return options;
+  CaptureRule& captures = options.strategy.captures;
+  captures.slots = std::min(captures.slots, static_cast<int>(operators.size()));
   const int copies = static_cast<int>(protection.copies);
-  const int period = is_dense || protection.window_every_steps > 0 ? options.period : 0;
-  options.slots_max =
-      longest_window(operators, is_dense ? 1 : std::max(kSlotsMax, options.slots), period, copies,
-                     trainer.boundary_bytes(), protection.memory_budget);
-  if (options.slots_max < options.slots) {
-    log_warning(absl::StrCat("windows of ", options.slots,
+  const MemoryConditions conditions{options.strategy, copies, trainer.boundary_bytes()};
+  captures.slots_max = longest_window(operators, conditions, protection.memory_budget);
+  if (captures.slots_max < captures.slots) {
+    log_warning(absl::StrCat("windows of ", captures.slots,
                              " slots do not fit into protection.memory_budget; at most ",
-                             options.slots_max, " do"));
+                             captures.slots_max, " do"));
   }
-  // Does not fit at all: refused with the arithmetic.
-  const int slots = std::clamp(options.slots, 1, std::max(1, options.slots_max));
-  const MemoryNeed need =
-      memory_need(operators, slots, std::max(period, slots), copies, trainer.boundary_bytes());
+  const int slots = std::clamp(captures.slots, 1, std::max(1, captures.slots_max));
+  const MemoryNeed need = memory_need(operators, slots, conditions);
   RETURN_IF_ERROR(check_budget(need, protection.memory_budget, slots, copies));
   // What the arithmetic leaves is shared out in its proportions.
   options.log_bytes_max = protection.memory_budget - need.snapshots - need.copies;
   options.snapshot_bytes_max = protection.memory_budget - need.log;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<MemberOptions> member_options(const JobConfig& config, const StageTrainer& trainer,
+                                             bool is_rehearsal) {
+  MemberOptions options;
+  options.strategy = strategy_of(config);
+  options.ordering = ordering_options(config.protection);
+  options.is_rehearsal = is_rehearsal;
+  // Who hangs is found by the pace of the whole job; a single message may take as long as the
+  // longest step.
+  options.deadline = kMessageMax;
+  options.copies.bytes_per_second = static_cast<double>(config.protection.copy_bandwidth);
+  if (options.strategy.keeps_copies)
+    RETURN_IF_ERROR(fit_into_budget(config.protection, trainer, options));
   return options;
+}
+
+// The same Contradiction with more words.
+absl::Status append(const absl::Status& contradiction, const std::string& words) {
+  return Contradiction(absl::StrCat(contradiction.message(), words));
 }
 
 // Everything that a worker consists of, in the order of construction.
 class MemberProcess {
  public:
   MemberProcess(const WorkerOptions& options, const JobConfig& config, ControlClient& client)
-      : options_(options), config_(config), topology_(topology_of(config)), client_(client) {
+      : options_(options),
+        config_(config),
+        topology_(topology_of(config)),
+        client_(client),
+        term_(options.term) {
     if (options.rank != Rank(0)) return;
     worker_reporter_.emplace([this](WorkerReport report) { client_.report(std::move(report)); },
                              real_files(), options.out);
@@ -123,6 +123,11 @@ class MemberProcess {
   absl::Status prepare(const TokenParts& tokens, const std::function<bool()>& drain_requested) {
     JobTransportOptions transport;
     ASSIGN_OR_RETURN(transport.kind, parse_transport_kind(config_.parallel.transport));
+    if (transport.kind != JobTransportKind::kUnix) {
+      if (options_.secret.empty())
+        return InvalidInput("--secret FILE: UCX needs the secret of the job");
+      ASSIGN_OR_RETURN(transport.ucx_options.secret, load_secret(options_.secret));
+    }
     ASSIGN_OR_RETURN(listener_, listen_job(transport));
     ASSIGN_OR_RETURN(transport_,
                      listener_->open(options_.rank, topology_.world_size(), options_.since));
@@ -130,10 +135,8 @@ class MemberProcess {
     environment.transport = transport_.get();
     environment.files = &real_files();
     environment.checkpoint_directory = options_.out + "/checkpoints";
-    environment.term = options_.term;
-    environment.may_write = [out = options_.out, term = options_.term] {
-      return check_term(real_files(), out, term);
-    };
+    environment.term = [this] { return term(); };
+    environment.may_write = [this] { return check_job(real_files(), options_.out, term()); };
     environment.save_failed = [this](Step step, const absl::Status& why) {
       client_.report({.kind = WorkerReport::Kind::kSaveFailed,
                       .step = step,
@@ -146,9 +149,9 @@ class MemberProcess {
                      Trainer::create(config_, environment, {.drain_requested = drain_requested}));
     ASSIGN_OR_RETURN(MemberOptions member,
                      member_options(config_, *trainer_, !options_.faults.empty()));
-    const ProtectionConfig& protection = config_.protection;
-    if (protection.strategy == ProtectionStrategy::kSparse && protection.window == 0) {
-      chooser_.emplace(window_conditions(config_, *trainer_, member.slots_max));
+    keeps_copies_ = member.strategy.keeps_copies;
+    if (keeps_copies_ && member.strategy.captures.is_measured) {
+      chooser_.emplace(window_conditions(config_, *trainer_, member.strategy.captures.slots_max));
       member.wanted_slots = [this](const OperatorOrdering& ordering) {
         return chooser_->wanted(ordering);
       };
@@ -159,23 +162,25 @@ class MemberProcess {
   }
 
   absl::Status run() {
-    client_.attach(
-        {.describe = [this] { return describe(); },
-         .entered = [this] { return member_->views().entered_view(); },
-         .on_registered = [this] { member_->repeat_trouble(); },
-         .on_order = [this](ControllerMessage order) { member_->receive(std::move(order)); },
-         .on_lost =
-             [](const std::string& why) {
-               log_error("the agent is gone: " + why);
-               _exit(1);
-             }},
-        absl::Seconds(config_.protection.heartbeat_seconds));
+    client_.attach({.describe = [this] { return describe(); },
+                    .entered = [this] { return member_->views().entered_view(); },
+                    .on_term = [this](const FolderTerm& term) { note_term(term); },
+                    .on_registered = [this] { member_->repeat_trouble(); },
+                    .on_order = [this](ControllerMessage order) { receive(std::move(order)); },
+                    .on_lost =
+                        [](const std::string& why) {
+                          log_error("the agent is gone: " + why);
+                          _exit(1);
+                        }},
+                   absl::Seconds(config_.protection.heartbeat_seconds));
     absl::Status served;
     std::thread service([&] { served = member_->serve(); });
     const absl::Status trained = member_->train();
     service.join();
-    if (!trained.ok()) return trained;
-    RETURN_IF_ERROR(served);
+    client_.detach();  // orders go to the transport, which closes below
+    const absl::Status ended = trained.ok() || is_contradiction(served) ? served : trained;
+    if (is_contradiction(ended)) return with_witnesses(ended);
+    RETURN_IF_ERROR(ended);
     tell_published();
     if (worker_reporter_) RETURN_IF_ERROR(worker_reporter_->close());
     WorkerReport finished{.kind = WorkerReport::Kind::kFinished, .step = trainer_->step()};
@@ -186,6 +191,24 @@ class MemberProcess {
   }
 
  private:
+  // Before anybody is told: with the word of it the job ends, and this process with it.
+  absl::Status with_witnesses(const absl::Status& contradiction) const {
+    const std::string name = topology_.name_of(options_.rank);
+    absl::Status error = annotate(contradiction, absl::StrCat("role ", name));
+    const auto plan = member_->views().plan();
+    if (plan != nullptr && !plan->restart_all) {
+      const Step from = plan->window >= Step(0) ? plan->window : plan->base;
+      error = append(
+          error, absl::StrCat("; checkpoints after step ", from.value, " may have the wrong ones"));
+    }
+    const std::string folder = absl::StrCat(name, "-step-", trainer_->step().value);
+    const absl::Status kept = member_->witnesses().write(real_files(), options_.out, folder,
+                                                         std::string(error.message()));
+    return append(error, kept.ok() ? absl::StrCat("; witnesses in ", options_.out, "/",
+                                                  kContradictionFolder, "/", folder)
+                                   : absl::StrCat("; the witnesses are lost: ", kept.message()));
+  }
+
   absl::Status arm_faults() {
     const Role role = topology_.role_of(options_.rank);
     FaultInjectorOptions injector;
@@ -197,11 +220,15 @@ class MemberProcess {
     injector.job_began = absl::Seconds(options_.faults_began);
     FaultActions actions;
     actions.step = [this] { return trainer_->step(); };
-    actions.recovery = [this] { return member_->recovery_under_way(); };
+    // Fault scripts count the recoveries of each controller from 1.
+    actions.recovery = [this] {
+      return static_cast<int>(member_->incident_under_way() % kIncidentsOfController);
+    };
     actions.cut = [this](FaultRole other) {
       transport_->cut(topology_.rank_of({other.stage, other.lane}));
     };
     actions.corrupt_copies = [this] { member_->corrupt_copies_at_holders(); };
+    actions.corrupt_state = [this] { member_->corrupt_state(); };
     const FaultLimits limits{{config_.parallel.lanes.begin(), config_.parallel.lanes.end()},
                              static_cast<int>(config_.run.nodes + config_.run.spares)};
     ASSIGN_OR_RETURN(injector_, FaultInjector::arm(real_files(), real_clock(), std::move(injector),
@@ -234,10 +261,9 @@ class MemberProcess {
       }
       step_began_ = now;
       if (!worker_reporter_) return;
-      const bool is_protected = record.rule.slots > 0 && topology_.world_size() > 1;
       worker_reporter_->on_step(
           trainer_->last_record(),
-          is_protected ? std::optional(member_->protection_state(record)) : std::nullopt);
+          keeps_copies_ ? std::optional(member_->protection_state(record)) : std::nullopt);
       tell_published();
     };
     observer.on_resumed = [this](Step step, const std::string& source) {
@@ -253,20 +279,38 @@ class MemberProcess {
     return observer;
   }
 
+  void receive(ControllerMessage order) {
+    if (const auto line = incident_lines_.on_order(order)) log_info(*line);
+    member_->receive(std::move(order));
+  }
+
   void tell_published() {
     if (!worker_reporter_ || trainer_->published() == published_) return;
     published_ = trainer_->published();
     worker_reporter_->on_published(published_);
   }
 
+  FolderTerm term() {
+    const MutexLock lock(term_mutex_);
+    return term_;
+  }
+  void note_term(const FolderTerm& term) {
+    const MutexLock lock(term_mutex_);
+    term_ = term;
+  }
+
   const WorkerOptions& options_;
   const JobConfig& config_;
   const Topology topology_;
   ControlClient& client_;
+  Mutex term_mutex_;
+  FolderTerm term_ ABSL_GUARDED_BY(term_mutex_);  // the newest that it was told of
+  IncidentLines incident_lines_;                  // of the thread that brings orders
   std::optional<WorkerReporter> worker_reporter_;
   std::unique_ptr<TransportListener> listener_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<Trainer> trainer_;
+  bool keeps_copies_ = false;
   std::optional<WindowChooser> chooser_;  // windows are chosen, not configured
   std::unique_ptr<Member> member_;
   std::unique_ptr<FaultInjector> injector_;
@@ -289,10 +333,11 @@ absl::Status run_member(const WorkerOptions& options, const JobConfig& config,
 
 absl::Status close_line(ControlClient& client, absl::Status status) {
   if (!status.ok()) {
+    log_error(std::string(status.message()));  // also where the line itself does not work
     WorkerReport failed{.kind = WorkerReport::Kind::kFailed, .text = std::string(status.message())};
     failed.accused = accused_rank(status);
     failed.bad_input = absl::IsInvalidArgument(status);
-    failed.is_hopeless = is_hopeless(status);
+    failed.is_hopeless = exit_code(status) == kExitHopeless;
     client.report(std::move(failed));
   }
   client.close();

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "config/job_config.h"
 #include "config/job_data.h"
 #include "data/job_tokens.h"
@@ -33,16 +32,21 @@ void install_drain_signals() {
   action.sa_flags = SA_RESTART;
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGINT, &action, nullptr);
+  signal(SIGUSR1, SIG_IGN);  // of a launcher, which sends it to a whole group; the node answers it
 }
 
-absl::Status train(const WorkerOptions& options, ControlClient& client) {
-  ASSIGN_OR_RETURN(const JobConfig config, load_config(options.config_path, {}));
-  keep_freed_memory();
-  set_compute_threads(static_cast<int>(config.run.threads));
+struct Job {
+  JobConfig config;
+  TokenParts tokens;
+};
+
+absl::StatusOr<Job> load_job(const WorkerOptions& options) {
+  Job job;
+  ASSIGN_OR_RETURN(job.config, load_config(options.config_path, {}));
   // Whoever started the job has prepared them.
-  ASSIGN_OR_RETURN(const TokenParts tokens,
-                   open_job_tokens(token_source(config.data), join_path(options.out, "cache")));
-  return run_member(options, config, tokens, drain_requested, client);
+  ASSIGN_OR_RETURN(job.tokens,
+                   open_job_tokens(token_source(job.config.data), join_path(options.out, "cache")));
+  return job;
 }
 
 }  // namespace
@@ -51,10 +55,11 @@ absl::Status run_worker(const WorkerOptions& options) {
   install_drain_signals();
   prctl(PR_SET_NAME, absl::StrCat("evermoe.", options.rank.value).c_str());  // for ps and top
   ControlClient client({options.agent, options.rank, options.since});
-  const absl::Status status = train(options, client);
-  if (status.ok()) return status;
-  log_error(std::string(status.message()));
-  return close_line(client, status);
+  const absl::StatusOr<Job> job = load_job(options);
+  if (!job.ok()) return close_line(client, job.status());
+  keep_freed_memory();
+  set_compute_threads(static_cast<int>(job->config.run.threads));
+  return run_member(options, job->config, job->tokens, drain_requested, client);
 }
 
 }  // namespace evermoe

@@ -16,8 +16,9 @@ struct WorkerOptions {
   View since;         // from which it joins
   std::string agent;  // where its agent listens
   int node = 0;
-  FolderTerm term;  // of the run in whose name it saves
-  // Where a rehearsal is written down (control/launch/job_folder.h), and when the job began, in
+  std::string secret;  // the file with the job's secret
+  FolderTerm term;     // the newest of its job when it was started
+  // Where a rehearsal is written down (control/folder/job_folder.h), and when the job began, in
   // seconds of the machine's clock; empty: none.
   std::string faults;
   double faults_began = 0;

@@ -9,15 +9,15 @@
 #include "absl/strings/str_format.h"
 #include "base/build_fingerprint.h"
 #include "base/error.h"
+#include "base/exit_codes.h"
 #include "control/wire/control_client.h"
+#include "tensor/arithmetic_identity.h"
 #include "tensor/product_rate.h"
 #include "worker/member_worker.h"
 #include "worker/worker.h"
 
 namespace evermoe {
 namespace {
-
-constexpr int kBadInput = 2;
 
 struct TrainOptions {
   WorkerOptions worker;
@@ -50,10 +50,15 @@ void add_train(CLI::App& app, TrainOptions& options) {
   app.add_option("--agent", worker.agent, "where the agent listens that started this worker")
       ->type_name("HOST:PORT")
       ->required();
+  app.add_option("--secret", worker.secret, "the job's secret, for connections between machines")
+      ->type_name("FILE");
   app.add_option("--node", worker.node, "the node of the agent")->type_name("N");
   app.add_option("--term", worker.term.number, "the run's term of the output folder")
       ->type_name("N");
   app.add_option("--term-owner", worker.term.owner, "whose term it is")->type_name("WHO");
+  app.add_option("--term-job", worker.term.job, "the job's name in it")->type_name("NAME");
+  app.add_option("--term-host", worker.term.hosts_before, "terms that the job had before")
+      ->type_name("N");
   app.add_option("--faults", worker.faults, "the faults that are rehearsed")->type_name("FILE");
   app.add_option("--faults-began", worker.faults_began,
                  "when the job began, in seconds of the machine's clock")
@@ -70,11 +75,20 @@ absl::Status train(const TrainOptions& options) {
   return close_line(client, same);
 }
 
-absl::Status print_product_rate() {
-  std::cout << absl::StrFormat(
-      "%.17g\n", fp32_product_rate(static_cast<int>(std::thread::hardware_concurrency())));
+absl::Status print(const std::string& text) {
+  std::cout << text;
   std::cout.flush();
   return std::cout ? absl::OkStatus() : Internal("standard output cannot be written");
+}
+
+absl::Status print_product_rate() {
+  const int threads = static_cast<int>(std::thread::hardware_concurrency());
+  return print(absl::StrFormat("%.17g\n", fp32_product_rate(threads)));
+}
+
+absl::Status print_arithmetic(int threads) {
+  set_compute_threads(threads);
+  return print(arithmetic_identity());
 }
 
 int fail(int code, std::string message) {
@@ -98,12 +112,20 @@ int main(int argc, char** argv) {
   app.add_subcommand(
       "product-rate",
       "Print how many floating-point operations per second FP32 products reach here.");
+  int threads = 1;
+  CLI::App* arithmetic_command = app.add_subcommand(
+      "arithmetic", "Print what has to be equal on all machines of a job for equal bits.");
+  arithmetic_command->add_option("--threads", threads, "run.threads of the job")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    return fail(kBadInput, std::string(error.what()) + " (see evermoe-worker --help)");
+    return fail(kExitBadInput, std::string(error.what()) + " (see evermoe-worker --help)");
   }
-  const absl::Status status = train_command->parsed() ? train(options) : print_product_rate();
+  const absl::Status status = train_command->parsed()        ? train(options)
+                              : arithmetic_command->parsed() ? print_arithmetic(threads)
+                                                             : print_product_rate();
   return status.ok() ? 0 : fail(exit_code(status), std::string(status.message()));
 }

@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/unix/unix_transport.h"
+#include "config/job_strategy.h"
 #include "config/job_topology.h"
 #include "control/controller/control_options.h"
 #include "control/launch/control_processes.h"
@@ -129,9 +130,8 @@ class Worker {
 
   MemberOptions member_options() const {
     MemberOptions options;
-    options.is_protected =
-        config_.protection.strategy != ProtectionStrategy::kNone && topology_.world_size() > 1;
-    options.slots = static_cast<int>(number(flags_, "--window", 3));
+    options.strategy = strategy_of(config_);
+    options.strategy.captures.slots = static_cast<int>(number(flags_, "--window", 3));
     options.copies.chunk_bytes_max = 16;
     options.copies.bytes_per_second = 1e7;
     options.deadline = absl::Minutes(5);
@@ -167,6 +167,7 @@ class Worker {
     std::thread service([&] { served = member.serve(); });
     const absl::Status trained = member.train();
     service.join();
+    client_.detach();
     if (!trained.ok()) return trained;
     RETURN_IF_ERROR(served);
     transport.close();
@@ -210,8 +211,8 @@ absl::Status run_process(const std::vector<std::string>& arguments,
 }
 
 absl::Status run(const std::string& command, const std::vector<std::string>& arguments) {
-  if (command == "controller") return run_process(arguments, run_controller);
-  if (command == "agent") return run_process(arguments, run_agent);
+  if (command == "controller-process") return run_process(arguments, run_controller);
+  if (command == "agent-process") return run_process(arguments, run_agent);
   signal(SIGTERM, [](int) { asked_to_drain = true; });
   Flags flags;
   for (size_t i = 0; i + 1 < arguments.size(); i += 2) flags[arguments[i]] = arguments[i + 1];

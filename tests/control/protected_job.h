@@ -83,7 +83,7 @@ class ProtectedJob : public RunObserver {
   }
 
   RunOutcome run() {
-    const auto outcome = run_protected(real_files(), clock_, options_, *this);
+    const auto outcome = run_protected(*files_, clock_, options_, *this);
     EXPECT_TRUE(outcome.ok()) << outcome.status();
     EXPECT_THAT(pids(), testing::IsEmpty()) << "nobody is left";
     return *outcome;
@@ -101,7 +101,11 @@ class ProtectedJob : public RunObserver {
     Pids pids;
     for (const char* const file : {"workers.json", "control.json"}) {
       const std::string text = TestFolder::read(folder_.path(file));
-      if (!text.empty()) pids.merge(nlohmann::json::parse(text).get<Pids>());
+      if (text.empty()) continue;
+      const auto json = nlohmann::json::parse(text);
+      for (const auto& [name, value] : json.items()) {
+        pids[name] = value.get<pid_t>();
+      }
     }
     return pids;
   }
@@ -111,6 +115,7 @@ class ProtectedJob : public RunObserver {
     return TestFolder::read(folder_.path("logs/" + name + ".log"));
   }
   ProtectedRunOptions& options() { return options_; }
+  void use(Files& files) { files_ = &files; }
   ForwardClock& clock() { return clock_; }  // of the run, not of the processes
 
   ProtectedJob& at_line(const std::string& line, std::function<void()> act) {
@@ -136,6 +141,7 @@ class ProtectedJob : public RunObserver {
 
  private:
   TestFolder folder_;
+  Files* files_ = &real_files();
   ForwardClock clock_;
   ProtectedRunOptions options_;
   std::map<int64_t, std::function<void()>> at_step_;

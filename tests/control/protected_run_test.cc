@@ -14,9 +14,11 @@
 namespace evermoe {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 // For a step. Of a job that stands still the others have half of it to show that they move: one
@@ -37,6 +39,24 @@ TEST(ProtectedRun, AnUndisturbedJobFinishes) {
   EXPECT_THAT(outcome.failures, IsEmpty());
   EXPECT_EQ(during.size(), 8u) << "4 workers, 3 agents, a controller";
   EXPECT_EQ(job.digest(), digest_of_undisturbed());
+}
+
+// The controller sends the first plan to four of them.
+TEST(ProtectedRun, AgentsGetTheFirstPlanFromEachOther) {
+  ProtectedJob job;
+  job.configure(
+      "[train]\nsteps = 60\n[parallel]\nstages = 2\nlanes = 3\n[run]\nnodes = 6\n"
+      "[protection]\nheartbeat_seconds = 1.5\n");
+  const RunOutcome outcome = job.run();
+  ASSERT_EQ(outcome.status, RunStatus::kFinished) << outcome.reason << "\n" << job.said();
+  std::string agents;
+  for (int node = 0; node < 6; ++node) agents += job.log(absl::StrCat("agent-", node));
+  EXPECT_THAT(job.log("agent-0"), HasSubstr("tells a plan to "));
+  for (const int node : {4, 5}) {
+    EXPECT_THAT(job.log(absl::StrCat("agent-", node)),
+                ContainsRegex("asks unix:.*/agent-0.*-lines for the plan of view 1"));
+  }
+  EXPECT_THAT(agents, Not(HasSubstr("asks the controller for the plan instead"))) << job.said();
 }
 
 TEST(ProtectedRun, AKilledWorkerIsReplacedAndTheOthersStay) {

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "env/faulty_files.h"
 #include "protected_job.h"
 
 namespace evermoe {
@@ -50,6 +51,42 @@ TEST(RunEnd, ALaterSignalQuitsAtOnce) {
   EXPECT_EQ(outcome.exit_code, 128 + SIGTERM);
 }
 
+// Real files, and what happens when one of them gets its name.
+class WatchedFiles final : public FaultyFiles {
+ public:
+  explicit WatchedFiles(std::function<void(const std::string& path)> named)
+      : FaultyFiles(real_files(), {}), named_(std::move(named)) {}
+  absl::Status rename(const std::string& from, const std::string& to) override {
+    const absl::Status status = FaultyFiles::rename(from, to);
+    named_(to);
+    return status;
+  }
+
+ private:
+  const std::function<void(const std::string& path)> named_;
+};
+
+// There may be thousands of them.
+TEST(RunEnd, ASignalIsReadWhileAgentsAreStarted) {
+  ProtectedJob job(1'000'000);
+  bool is_sent = false;
+  WatchedFiles files([&](const std::string& path) {
+    if (!path.ends_with("control.json") || is_sent || !job.pids().contains("agent.0")) return;
+    is_sent = true;
+    ::kill(::getpid(), SIGTERM);
+  });
+  job.use(files);
+  Pids when_read;
+  job.at_line("once more quits", [&] {
+    when_read = job.pids();
+    job.clock().skip(absl::Milliseconds(1500));
+    ::kill(::getpid(), SIGTERM);
+  });
+  EXPECT_EQ(job.run().exit_code, 128 + SIGTERM);
+  EXPECT_TRUE(when_read.contains("agent.0"));
+  EXPECT_FALSE(when_read.contains("agent.2")) << "the last one";
+}
+
 TEST(RunEnd, BadInputIsNotTriedAgain) {
   ProtectedJob job;
   const RunOutcome outcome =
@@ -65,7 +102,7 @@ TEST(RunEnd, ADivergedJobIsNotTriedAgain) {
   const RunOutcome outcome =
       job.script("-1 0 9 diverge\n-1 1 9 diverge\n-1 2 9 diverge\n-1 3 9 diverge").run();
   EXPECT_EQ(outcome.status, RunStatus::kFailed);
-  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.exit_code, 4);
   EXPECT_EQ(outcome.reason, "training diverged");
   EXPECT_THAT(outcome.failures, IsEmpty()) << job.said();
 }

@@ -157,7 +157,7 @@ class ScriptedTrainer final : public StageTrainer {
   absl::Status write_folder() {
     if (step() <= written_) return absl::OkStatus();
     RETURN_IF_ERROR(real_files().create_directories(folder()));
-    const std::vector<std::byte>& bytes = disk_.read(step(), rank_);
+    const std::vector<std::byte>& bytes = *disk_.read(step(), rank_);
     const std::string path = join_path(folder(), absl::StrCat(step().value, ".", rank_.value));
     RETURN_IF_ERROR(
         replace_file(real_files(), path,
@@ -179,7 +179,7 @@ class ScriptedTrainer final : public StageTrainer {
       const auto bytes = read_file(real_files(), join_path(folder(), name), 1 << 20);
       if (!bytes.ok()) continue;
       const auto* const first = reinterpret_cast<const std::byte*>(bytes->data());
-      disk_.write(Step(step), Rank(rank), {first, first + bytes->size()});
+      CHECK_OK(disk_.write(Step(step), Rank(rank), {first, first + bytes->size()}));
     }
   }
 

@@ -19,19 +19,19 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EVERMOE = os.environ.get("EVERMOE", str(ROOT / "build" / "evermoe"))
-TINY = str(ROOT / "configs" / "tiny.toml")
+CONFIG = str(ROOT / "tests" / "jobs" / "job.toml")
 DEADLINE_SECONDS = 240
 
 
 def wait_for(condition, what):
-    """Polls until condition() gives something; fails with `what` after DEADLINE_SECONDS."""
+    """Polls until condition() gives something; fails with `what`, which may be a function, after DEADLINE_SECONDS."""
     end = time.monotonic() + DEADLINE_SECONDS
     while time.monotonic() < end:
         value = condition()
         if value:
             return value
         time.sleep(0.005)
-    raise AssertionError(f"waited {DEADLINE_SECONDS} s in vain for {what}")
+    raise AssertionError(f"waited {DEADLINE_SECONDS} s in vain for {what() if callable(what) else what}")
 
 
 def command(*args):
@@ -43,11 +43,12 @@ def command(*args):
 class Run:
     """One `evermoe run`, from its start to its end."""
 
-    def __init__(self, out, args, program=EVERMOE, before=()):
+    def __init__(self, out, args, program=EVERMOE, before=(), preexec_fn=None):
         self.out = pathlib.Path(out)
         self.log = open(self.out.parent / (self.out.name + ".log"), "a+")
         self.process = subprocess.Popen(
-            [*before, str(program), "run", *args, "--out", str(out), "--json"], stdout=subprocess.PIPE, stderr=self.log, text=True)
+            [*before, str(program), "run", *args, "--out", str(out), "--json"], stdout=subprocess.PIPE, stderr=self.log, text=True,
+            preexec_fn=preexec_fn)
         self.summary = None
 
     def step(self):
@@ -69,7 +70,7 @@ class Run:
 
     def wait_step(self, step):
         wait_for(lambda: self.step() >= step or self.process.poll() is not None, f"step {step}")
-        assert self.process.poll() is None, "the run ended before step " + str(step) + "\n" + self.story()
+        assert self.step() >= step, f"the run ended before step {step}\n{self.story()}"
 
     def kill(self, role, at_step, with_signal=signal.SIGKILL, delay_seconds=0.0):
         """Sends the signal `delay_seconds` after the step was committed: an instant inside a later one."""
@@ -93,9 +94,14 @@ class Run:
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Of loopback, below those that the kernel gives to whoever calls: it stays free while a server is started again."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
+        end = max(int(file.read().split()[0]), 20_000)
+    while True:
+        port = random.SystemRandom().randrange(10_000, end)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class Nodes(Run):
@@ -110,12 +116,20 @@ class Nodes(Run):
         self.log = open(str(out) + ".log", "a+")
         words = [word for s in settings for word in ("--set", s)]
         address = f"127.0.0.1:{free_port()}"
-        self.processes = [subprocess.Popen(
-            [EVERMOE, "node", TINY, *words, "--out", str(out), "--node", str(node), "--nodes", str(count), "--join", address,
-             "--json", *flags], stdout=subprocess.PIPE, stderr=self.log, text=True, start_new_session=True)
-            for node in range(count)]
+        self.arguments = [EVERMOE, "node", CONFIG, *words, "--out", str(out), "--nodes", str(count), "--join", address, "--json",
+                          *flags]
+        self.processes = [self._started(node) for node in range(count)]
         self.process = self.processes[0]
         self.summary = None
+
+    def _started(self, node):
+        return subprocess.Popen([*self.arguments, "--node", str(node)], stdout=subprocess.PIPE, stderr=self.log, text=True,
+                                start_new_session=True)
+
+    def start_again(self, node):
+        """A node that has ended."""
+        self.processes[node].stdout.close()
+        self.processes[node] = self._started(node)
 
     def __enter__(self):
         return self
@@ -139,7 +153,7 @@ class Nodes(Run):
 class Job:
     """A configuration and an output directory of its own, removed with the test."""
 
-    def __init__(self, test, *settings, config=TINY):
+    def __init__(self, test, *settings, config=CONFIG):
         self.folder = tempfile.mkdtemp(prefix="evermoe-job-")
         test.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         self.out = os.path.join(self.folder, "out")
@@ -147,11 +161,11 @@ class Job:
         self.settings = list(settings)
 
     @contextlib.contextmanager
-    def start(self, *more, flags=(), program=EVERMOE, before=()):
+    def start(self, *more, flags=(), program=EVERMOE, before=(), preexec_fn=None):
         args = [self.config, *flags]
         for setting in [*self.settings, *more]:
             args += ["--set", setting]
-        run = Run(self.out, args, program, before)
+        run = Run(self.out, args, program, before, preexec_fn)
         try:
             yield run
             if run.summary is None:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import unittest
 
-from job import (EVERMOE, ROOT, TINY, Job, Nodes, command, free_port, random_of, seeds,
+from job import (CONFIG, EVERMOE, ROOT, Job, Nodes, command, free_port, random_of, seeds,
                  wait_for)
 
 SMALL = ("train.steps=24", "checkpoint.every_steps=6", "evaluate.every_steps=12", "evaluate.micro_batches=2")
@@ -134,7 +134,7 @@ class Diverged(unittest.TestCase):
                 self.assertEqual(good["status"], "finished", good)
                 with job.start(*self.ABSURD) as run:
                     pass
-                self.assertEqual((run.summary["status"], run.summary["exit_code"]), ("failed", 1), run.story())
+                self.assertEqual((run.summary["status"], run.summary["exit_code"]), ("failed", 4), run.story())
                 self.assertIn("training diverged: 4 skipped steps in a row", run.summary["reason"])
                 self.assertIn("the newest good checkpoint is that of step 6", run.summary["reason"])
                 record = json.loads((run.out / "divergence.json").read_text())
@@ -154,7 +154,7 @@ class Diverged(unittest.TestCase):
         with job.start(*self.ABSURD, "train.skipped_steps_max=1000", "train.steps=20", "checkpoint.every_steps=0",
                        "evaluate.every_steps=0") as run:
             pass
-        self.assertEqual((run.summary["status"], run.summary["exit_code"]), ("failed", 1), run.story())
+        self.assertEqual((run.summary["status"], run.summary["exit_code"]), ("failed", 4), run.story())
         self.assertIn("the state at step 20 is not finite", run.summary["reason"])
         self.assertNotEqual(command("digest", job.out)[0], 0)
 
@@ -215,7 +215,7 @@ class Launchers(unittest.TestCase):
     def test_torchrun_with_one_node_for_each_rank(self):
         job = Job(self, *SMALL)
         torchrun = ROOT / ".venv" / "bin" / "torchrun"
-        subprocess.run([torchrun, "--nproc-per-node=4", f"--master-port={free_port()}", "--no-python", EVERMOE, "node", TINY,
+        subprocess.run([torchrun, "--nproc-per-node=4", f"--master-port={free_port()}", "--no-python", EVERMOE, "node", CONFIG,
                         *self.settings(), "--out", job.out], check=True, capture_output=True, timeout=200)
         self.assertEqual(command("digest", job.out)[1].strip(), Undisturbed.digest(self, *SMALL))
 
@@ -269,7 +269,7 @@ class BadInput(unittest.TestCase):
     def assert_refused(self, *settings, says):
         job = Job(self)
         arguments = [word for s in settings for word in ("--set", s)]
-        code, out, error = command("run", TINY, *arguments, "--out", job.out)
+        code, out, error = command("run", CONFIG, *arguments, "--out", job.out)
         self.assertEqual(code, 2, error)
         self.assertEqual(len(error.strip().splitlines()), 1, error)
         for words in says:
@@ -294,7 +294,7 @@ class BadInput(unittest.TestCase):
     def test_a_checkpoint_of_another_model_is_refused(self):
         job = Job(self, "train.steps=2", "evaluate.every_steps=0", "evaluate.micro_batches=1")
         job.complete()
-        code, _, error = command("run", TINY, "--set", "model.experts=4", "--out", job.out)
+        code, _, error = command("run", CONFIG, "--set", "model.experts=4", "--out", job.out)
         self.assertEqual(code, 2)
         self.assertIn("experts", error)
 

@@ -15,7 +15,7 @@ STEPS = 30
 SMALL = (f"train.steps={STEPS}", "checkpoint.every_steps=10", "evaluate.every_steps=10", "evaluate.micro_batches=2",
          "protection.window=3")
 TWO_BY_FOUR = (*SMALL, "parallel.stages=2", "parallel.lanes=4")
-FOUR_BY_TWO = (*SMALL, "parallel.stages=4", "parallel.lanes=2")
+FOUR_BY_TWO = (*SMALL, "model.layers=4", "parallel.stages=4", "parallel.lanes=2")
 
 
 def fault(kind, **keys):
@@ -77,6 +77,28 @@ class Protected(unittest.TestCase):
         named = " ".join(source for f in summary["failures"] for source in f["sources"])
         for role in lost:
             self.assertIn(f"{role}: window", named)
+
+
+class Strategies(Protected):
+    def test_dense_copies_send_one_stage_back(self):
+        summary, kept = self.survive((*SMALL, "parallel.stages=2", "parallel.lanes=2", "protection.strategy=dense",
+                                      "protection.dense_every_steps=3"), kill("1.0", step=14, point="step/backward"))
+        self.assert_local(summary, kept, ["1.0"], [1])
+        self.assertEqual((summary["strategy"], summary["is_exact"], summary["lost_token_share"]), ("dense", True, 0))
+
+    def test_peer_memory_sends_everybody_back_to_copies_in_memory(self):
+        settings = (*SMALL, "parallel.stages=2", "parallel.lanes=2", "protection.strategy=peer-memory",
+                    "protection.dense_every_steps=3")
+        summary, kept = self.survive(settings, kill("1.0", step=14, point="step/backward"),
+                                     kill("0.1", step=20, point="step/updated"))
+        self.assertEqual({role for role, same in kept.items() if not same}, {"1.0", "0.1"}, self.story)
+        self.assertEqual((summary["strategy"], summary["is_exact"]), ("peer-memory", True))
+        self.assertEqual(summary["restarts"], 0, self.story)
+        self.assertEqual([f["rolled_back_stages"] for f in summary["failures"]], [[0, 1], [0, 1]], self.story)
+        for failure in summary["failures"]:
+            self.assertEqual(len(failure["sources"]), 4, self.story)
+            self.assertTrue(all("window" in source for source in failure["sources"]), self.story)
+            self.assertGreater(failure["survivor_recomputed_steps"], 0, self.story)
 
 
 class EveryRole(Protected):

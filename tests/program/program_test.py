@@ -13,7 +13,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "jobs"), str(ROOT / "bench" / "control")]
-from job import EVERMOE, TINY, Job  # noqa: E402
+from job import CONFIG, EVERMOE, Job  # noqa: E402
 from start import control_plane  # noqa: E402
 
 BUILD = os.path.dirname(EVERMOE)
@@ -76,7 +76,7 @@ class Output(Scratch):
         self.folder.chmod(0o555)
         self.addCleanup(self.folder.chmod, 0o755)
         for out in there, self.folder / "new":
-            line = self.refusal(EVERMOE, "run", TINY, "--out", out, worker="/bin/true", **somebody)
+            line = self.refusal(EVERMOE, "run", CONFIG, "--out", out, worker="/bin/true", **somebody)
             self.assertRegex(line, f"^evermoe: --out: found {out}, which cannot be written: .*, "
                                    "allowed: a folder where you may create files$")
 
@@ -85,28 +85,28 @@ class Room(Scratch):
     def test_a_job_that_the_machine_cannot_carry_is_refused_with_the_arithmetic(self):
         too_large = ["--nodes", "64", "--set", "model.preset=mixtral-8x7b",
                      "--set", "model.layers=320", "--set", "protection.strategy=none"]
-        line = self.refusal(EVERMOE, "run", TINY, *too_large, "--out", self.out, worker="/bin/true")
+        line = self.refusal(EVERMOE, "run", CONFIG, *too_large, "--out", self.out, worker="/bin/true")
         self.assertRegex(line, r"^evermoe: too large for this machine: run.nodes \+ run.spares = "
                                r"64 agents, 1 controller and 4 workers need at least 65 x 2 MiB \+ "
                                r"4 x 80 MiB \+ \d+\.\d GB for the model = \d+\.\d GB, allowed: the "
                                r"\d+\.\d GB of memory that are available$")
         self.assertFalse(self.out.exists())
-        line = self.refusal(EVERMOE, "run", TINY, "--nodes", "4097", "--out", self.out)
+        line = self.refusal(EVERMOE, "run", CONFIG, "--nodes", "4097", "--out", self.out)
         self.assertIn("--nodes", line)
 
 
 class WorkerProgram(Scratch):
     def test_a_missing_one_is_named_before_anything_starts(self):
         none = self.folder / "none"
-        line = self.refusal(EVERMOE, "run", TINY, "--out", self.out, worker=none)
+        line = self.refusal(EVERMOE, "run", CONFIG, "--out", self.out, worker=none)
         self.assertEqual(line, f"evermoe: EVERMOE_WORKER: found {none}, which is no program, "
                                "allowed: the path of evermoe-worker")
         alone = self.folder / "evermoe"
         alone.write_bytes(pathlib.Path(EVERMOE).read_bytes())
         alone.chmod(0o755)
-        line = self.refusal(alone, "run", TINY, "--out", self.out)
+        line = self.refusal(alone, "run", CONFIG, "--out", self.out)
         self.assertIn(f"found neither {self.folder}/evermoe-worker nor ", line)
-        line = self.refusal(alone, "node", TINY, "--out", self.out, "--node", "0", "--nodes", "1")
+        line = self.refusal(alone, "node", CONFIG, "--out", self.out, "--node", "0", "--nodes", "1")
         self.assertIn("the program of the workers is missing", line)
         self.assertFalse(self.out.exists())
 
@@ -119,7 +119,7 @@ class WorkerProgram(Scratch):
         other.write_text('#!/bin/sh\n[ "$2" = --build ] || exit 9\nshift 3\n'
                          f'exec {WORKER} train --build 0.0.1-other "$@"\n')
         other.chmod(0o755)
-        code, _, error = program(EVERMOE, "run", TINY, "--worker", other, "--out", self.out,
+        code, _, error = program(EVERMOE, "run", CONFIG, "--worker", other, "--out", self.out,
                                  "--quiet")
         self.assertEqual(code, 2, error)
         self.assertIn(says, error[-1])

@@ -1,16 +1,15 @@
 // Races made on purpose, each in a process of its own, that ThreadSanitizer must report in spite of
 // what thread.txt suppresses.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <functional>
 #include <thread>
 
-#include "absl/strings/str_cat.h"
 #include "control/wire/control_call.h"
 #include "control/wire/control_listener.h"
+#include "control/wire/private_folder.h"
 
 namespace evermoe {
 namespace {
@@ -50,8 +49,8 @@ class CarelessEvents final : public StreamEvents {
 
 [[noreturn]] void race_with_a_thread_of_grpc() {
   CarelessEvents server, client;
-  const auto listener =
-      ControlListener::start(absl::StrCat("unix-abstract:evermoe-race-", ::getpid()), server);
+  const auto folder = PrivateFolder::make().value();
+  const auto listener = ControlListener::start(folder->address("controller"), server);
   ControlCall call((*listener)->address(), StreamNumber(1), client);
   call.send({0, JobEvent{"hello"}});
   std::exit(server.heard() == 1 ? 0 : 1);

@@ -45,7 +45,7 @@ JobConfig torch_job_config(const std::string& style, int64_t steps,
                            const std::vector<std::string>& more) {
   std::vector<std::string> settings = {"train.micro_batches=4",
                                        "train.micro_batch_size=1",
-                                       "model.sequence_length=64",
+                                       "model.sequence_length=16",
                                        "model.layers=2",
                                        "model.experts=4",
                                        "model.top_k=2",

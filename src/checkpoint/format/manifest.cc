@@ -39,7 +39,10 @@ absl::Status check_agreement(const Manifest& first, const Manifest& part, size_t
   position.validation_loss = first.position.validation_loss;  // only some ranks know it
   if (position != first.position) return disagree("training positions");
   if (part.world_size != first.world_size) return disagree("world sizes");
-  if (part.term != first.term || part.term_owner != first.term_owner) return disagree("terms");
+  // Hosts of a job follow one another while its ranks save: its state does not depend on them.
+  if (part.job != first.job) return disagree("jobs");
+  const bool is_same_term = part.term == first.term && part.term_owner == first.term_owner;
+  if (!is_same_term && part.job.empty()) return disagree("terms");
   if (part.state_type != first.state_type || part.compute_type != first.compute_type) {
     return disagree("element types");
   }
@@ -95,6 +98,10 @@ absl::StatusOr<Manifest> merge_manifests(std::span<const Manifest> parts) {
   for (size_t rank = 0; rank < parts.size(); ++rank) {
     RETURN_IF_ERROR(check_agreement(parts[0], parts[rank], rank));
     merged.files.push_back(parts[rank].files[0]);
+    if (parts[rank].term > merged.term) {
+      merged.term = parts[rank].term;
+      merged.term_owner = parts[rank].term_owner;
+    }
     RETURN_IF_ERROR(add_operators(parts[rank], static_cast<int>(rank), merged));
   }
   for (ManifestOperator& op : merged.operators) {

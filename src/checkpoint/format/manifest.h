@@ -67,6 +67,7 @@ struct Manifest {
   // Of the run that saved (checkpoint/write/folder_term.h); 0 and empty where there was none.
   int64_t term = 0;
   std::string term_owner;
+  std::string job;
   ElementType state_type = ElementType::kFp32;
   ElementType compute_type = ElementType::kFp32;
   std::vector<ManifestFile> files;          // by rank

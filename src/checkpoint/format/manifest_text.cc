@@ -62,8 +62,10 @@ json manifest_json(const Manifest& manifest, ManifestKind kind) {
                  {"compute_type", to_string(manifest.compute_type)},
                  {"files", json::array()},
                  {"operators", json::array()}};
-  if (manifest.term > 0)
+  if (manifest.term > 0) {
     result["term"] = {{"number", manifest.term}, {"owner", manifest.term_owner}};
+    if (!manifest.job.empty()) result["term"]["job"] = manifest.job;
+  }
   for (const ManifestFile& file : manifest.files) {
     result["files"].push_back({{"name", file.name},
                                {"rank", file.rank},
@@ -198,6 +200,7 @@ void read_term(JsonFields& fields, const std::string& name, Manifest& manifest,
   JsonFields term(fields.object("term"), absl::StrCat(name, ": term"));
   manifest.term = term.integer("number", 1, INT64_MAX);
   manifest.term_owner = term.text("owner", kTermOwnerBytesMax);
+  if (term.has("job")) manifest.job = term.text("job", kTermOwnerBytesMax);
   status.Update(term.status());
 }
 

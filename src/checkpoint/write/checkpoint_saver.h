@@ -50,8 +50,10 @@ struct SaverOptions {
   int64_t keep_every_steps = 0;
   int64_t keep_best = 1;  // by validation loss
   Step pinned{-1};        // until unpin() this one stays, too: the run began from it
-  // Whose run it is. Nothing is written or published once `may_write` says no; null: it never does.
-  FolderTerm term;
+  // The newest term that this member was told of; null: there is none. Called on the saver's
+  // threads, as `may_write` is: nothing is written or published once that says no; null: it never
+  // does.
+  std::function<FolderTerm()> term;
   std::function<absl::Status()> may_write;
   // This process takes the place of one that played the rank before, while others may be saving:
   // temporary folders are left alone, and publishing what has been published already is ok.

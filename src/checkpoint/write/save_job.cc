@@ -33,8 +33,12 @@ absl::StatusOr<Manifest> describe(const SaverOptions& options, SaveJob& job) {
   part.position = job.position;
   part.world_size = options.world_size;
   part.topology = options.topology;
-  part.term = options.term.number;
-  part.term_owner = options.term.owner;
+  if (options.term) {
+    const FolderTerm term = options.term();
+    part.term = term.number;
+    part.term_owner = term.owner;
+    part.job = term.job;
+  }
   part.state_type = options.state_type;
   part.compute_type = options.compute_type;
   const std::string& header = job.layout.header;

@@ -13,8 +13,7 @@ class App;
 namespace evermoe {
 
 // What each subcommand does once its options are parsed: returns the process's exit code, or an
-// error, which is printed as one line on stderr and exits with 2 where the input is wrong, else
-// with 1.
+// error, which is printed as one line on stderr and exits as base/exit_codes.h says.
 using CommandTable = std::map<const CLI::App*, std::function<absl::StatusOr<int>()>>;
 
 void add_config_command(CLI::App& app, CommandTable& commands);
@@ -32,7 +31,11 @@ void add_profile_command(CLI::App& app, CommandTable& commands);
 
 void add_run_command(CLI::App& app, CommandTable& commands);
 void add_node_command(CLI::App& app, CommandTable& commands);
-// controller and agent.
+void add_keys_command(CLI::App& app, CommandTable& commands);
+// status, drain and stop.
+void add_operator_commands(CLI::App& app, CommandTable& commands);
+void add_controller_command(CLI::App& app, CommandTable& commands);
+// controller-process and agent-process.
 void add_process_commands(CLI::App& app, CommandTable& commands);
 
 }  // namespace evermoe

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "base/exit_codes.h"
 
 namespace evermoe {
 namespace {
@@ -15,31 +17,57 @@ struct Ending {
   std::vector<const char*> examples;
   const char* success = "success";  // exit code 0
   const char* failure = "failure";  // exit code 1
+  bool runs_job = false;            // base/exit_codes.h instead
 };
 
-const std::map<std::string, Ending>& endings() {
-  static const std::map<std::string, Ending> kEndings = {
+using Endings = std::map<std::string, Ending>;
+
+const Endings& endings_of_jobs() {
+  static const Endings kEndings = {
       {"run",
        {{"evermoe run configs/tiny.toml --out out/tiny --set train.steps=200",
          "evermoe run configs/tiny.toml --nodes 4 --spares 1 --json"},
-        "finished, stopped by the user, or nothing to do",
-        "the job failed; 128 + N: signal N came twice"}},
+        "",
+        "",
+        /*runs_job=*/true}},
       {"node",
        {{"srun -N 5 --ntasks-per-node 1 --kill-on-bad-exit=0 evermoe node job.toml --out "
          "/shared/job --spares 1",
          "evermoe node job.toml --out /shared/job --node 0 --nodes 2 --join 10.0.0.1:29600"},
-        "finished, stopped by the user, or nothing to do",
-        "the job or this node failed"}},
+        "",
+        "",
+        /*runs_job=*/true}},
+      {"keys", {{"evermoe keys new job-keys"}, "the keys are there"}},
+      {"status",
+       {{"evermoe status /shared/job --watch", "evermoe status 10.0.0.1:29600 --json"},
+        "the controller has answered",
+        "it does not answer"}},
+      {"drain",
+       {{"evermoe drain /shared/job"}, "the job has ended well", "it failed, or does not answer"}},
+      {"stop", {{"evermoe stop /shared/job"}, "the job has ended", "it does not answer"}},
       {"controller",
-       {{"evermoe controller --config out/job/config.toml --address 127.0.0.1:7070"},
+       {{"evermoe controller job.toml --out /shared/job --listen 10.0.0.9:29600 --nodes 5 --spares "
+         "1"},
+        "",
+        "",
+        /*runs_job=*/true}},
+      {"controller-process",
+       {{"evermoe controller-process --config out/job/config.toml --address 10.0.0.1:7070 --keys "
+         "job-keys"},
         "the job has ended well",
         "the job failed"}},
-      {"agent",
-       {{"evermoe agent --config out/job/config.toml --out out/job --node 0 --controller "
-         "127.0.0.1:7070 "
+      {"agent-process",
+       {{"evermoe agent-process --config out/job/config.toml --out out/job --node 0 --controller "
+         "10.0.0.1:7070 --keys job-keys "
          "--worker evermoe-worker -- train --config out/job/config.toml --out out/job"},
         "the job has ended",
         "no controller was there for five minutes"}},
+  };
+  return kEndings;
+}
+
+const Endings& endings_of_tools() {
+  static const Endings kEndings = {
       {"inspect",
        {{"evermoe inspect out/tiny", "evermoe inspect --config configs/mixtral-tiny.toml --json"},
         "success",
@@ -81,6 +109,12 @@ const std::map<std::string, Ending>& endings() {
 std::string to_text(const Ending& ending) {
   std::string text = ending.examples.size() == 1 ? "Example:" : "Examples:";
   for (const char* const example : ending.examples) absl::StrAppend(&text, "\n  ", example);
+  if (ending.runs_job) {
+    absl::StrAppend(&text, "\nExit codes:");
+    for (const ExitCodeMeaning& one : kExitCodes)
+      absl::StrAppendFormat(&text, "\n  %-7s%s", one.code, one.meaning);
+    return absl::StrCat(text, "\n");
+  }
   return absl::StrCat(text, "\nExit codes: 0 ", ending.success, "; 1 ", ending.failure,
                       "; 2 bad input.\n");
 }
@@ -88,9 +122,11 @@ std::string to_text(const Ending& ending) {
 }  // namespace
 
 void add_help_endings(CLI::App& app) {
+  Endings endings = endings_of_jobs();
+  endings.insert(endings_of_tools().begin(), endings_of_tools().end());
   for (CLI::App* const command : app.get_subcommands({})) {
-    const auto ending = endings().find(command->get_name());
-    CHECK(ending != endings().end()) << "no example for evermoe " << command->get_name();
+    const auto ending = endings.find(command->get_name());
+    CHECK(ending != endings.end()) << "no example for evermoe " << command->get_name();
     command->footer(to_text(ending->second));
   }
 }

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <fstream>
 #include <limits>
-#include <sstream>
 #include <string>
 #include <thread>
 
@@ -14,6 +13,8 @@
 #include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "cli/reports/model_report.h"
+#include "control/controller/role_placement.h"
+#include "control/health/available_memory.h"
 
 namespace evermoe {
 namespace {
@@ -30,6 +31,25 @@ struct Need {
 };
 constexpr Need kControlProcess{int64_t{2} << 20, 11, 0.05};
 constexpr Need kWorker{int64_t{80} << 20, 12, 0.5};  // without the model
+// What a worker maps at least, libraries and stacks above all: with less its threads do not start.
+// Jobs of configs/tiny.toml run with 1.6 GB and not with 1.2.
+constexpr int64_t kWorkerAddressBytes = int64_t{1400} << 20;
+
+// Weights, gradients and optimizer of the largest rank.
+int64_t largest_state_bytes(const JobConfig& config) {
+  int64_t bytes = 0;
+  for (const ModelReport::StageRow& stage : report_model(config).stages)
+    bytes = std::max(bytes, stage.rank_max.sum());
+  return bytes;
+}
+
+// Weights, gradients and optimizer of the smallest stage's ranks.
+int64_t smallest_state_bytes(const JobConfig& config) {
+  int64_t bytes = kUnlimited;
+  for (const ModelReport::StageRow& stage : report_model(config).stages)
+    bytes = std::min(bytes, stage.rank_max.sum());
+  return bytes;
+}
 
 // Weights, gradients and optimizer of all ranks.
 int64_t state_bytes(const JobConfig& config) {
@@ -43,30 +63,31 @@ std::string gigabytes(int64_t bytes) {
   return absl::StrFormat("%.1f GB", static_cast<double>(bytes) / 1e9);
 }
 
-// The first number of a file, of its line that starts with `key`; kUnlimited for "max", or if there
-// is none.
-int64_t number_in(const std::string& path, const std::string& key = "") {
+// The first number of a file; kUnlimited for "max", or if there is none.
+int64_t number_in(const std::string& path) {
   std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    if (line.compare(0, key.size(), key) != 0) continue;
-    int64_t value = 0;
-    return std::istringstream(line.substr(key.size())) >> value ? value : kUnlimited;
-  }
-  return kUnlimited;
+  int64_t value = 0;
+  return file >> value ? value : kUnlimited;
 }
 
-// What this process's control group (version 2) leaves of `what`: "memory" or "pids".
-int64_t left_in_group(const std::string& what) {
+// How many tasks more this process's control group (version 2) allows.
+int64_t tasks_left_in_group() {
   std::ifstream file("/proc/self/cgroup");
   std::string line;
   while (std::getline(file, line)) {
     if (line.compare(0, 3, "0::") != 0) continue;
-    const std::string folder = absl::StrCat("/sys/fs/cgroup", line.substr(3), "/", what);
+    const std::string folder = absl::StrCat("/sys/fs/cgroup", line.substr(3), "/pids");
     const int64_t limit = number_in(folder + ".max"), used = number_in(folder + ".current");
     return limit == kUnlimited || used == kUnlimited ? kUnlimited
                                                      : std::max<int64_t>(0, limit - used);
   }
   return kUnlimited;
+}
+
+int64_t address_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kUnlimited;
+  return static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, kUnlimited));
 }
 
 // The system's superuser is not bound by it.
@@ -80,15 +101,20 @@ int64_t thread_limit_of_user() {
 }  // namespace
 
 MachineRoom machine_room() {
-  const int64_t available = number_in("/proc/meminfo", "MemAvailable:");
   MachineRoom room;
-  room.memory_bytes =
-      std::min(available == kUnlimited ? kUnlimited : available * 1024, left_in_group("memory"));
+  room.memory_bytes = available_memory().value_or(kUnlimited);
+  room.address_bytes = address_limit();
   room.threads =
       std::min({number_in("/proc/sys/kernel/pid_max"), number_in("/proc/sys/kernel/threads-max"),
-                left_in_group("pids"), thread_limit_of_user()});
+                tasks_left_in_group(), thread_limit_of_user()});
   room.cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   return room;
+}
+
+int64_t least_memory_of_node(const JobConfig& config) {
+  const int roles = roles_at_start(static_cast<int>(config.parallel.world_size()),
+                                   static_cast<int>(config.run.nodes));
+  return kControlProcess.bytes + roles * kWorker.bytes + roles * smallest_state_bytes(config);
 }
 
 absl::Status check_room(const JobConfig& config, const MachineRoom& room) {
@@ -105,6 +131,13 @@ absl::Status check_room(const JobConfig& config, const MachineRoom& room) {
                      workers, " x ", kWorker.bytes >> 20, " MiB + ", gigabytes(state),
                      " for the model = ", gigabytes(bytes), ", allowed: the ",
                      gigabytes(room.memory_bytes), " of memory that are available"));
+  }
+  const int64_t mapped = kWorkerAddressBytes + largest_state_bytes(config);
+  if (mapped > room.address_bytes) {
+    return InvalidInput(
+        absl::StrCat("too large for a process here: a worker maps at least ", gigabytes(mapped),
+                     ", allowed: the ", gigabytes(room.address_bytes),
+                     " of address space that the shell's limit leaves (ulimit -v)"));
   }
   const int64_t threads = control * kControlProcess.threads + workers * kWorker.threads;
   if (threads > room.threads) {

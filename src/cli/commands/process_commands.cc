@@ -24,11 +24,11 @@ void add_process_command(CLI::App& app, CommandTable& commands, const char* name
 }  // namespace
 
 void add_process_commands(CLI::App& app, CommandTable& commands) {
-  add_process_command(app, commands, "controller",
+  add_process_command(app, commands, "controller-process",
                       "Decide for a job: who plays which role, and what is done about failures "
                       "(started by `evermoe run`).",
                       run_controller);
-  add_process_command(app, commands, "agent",
+  add_process_command(app, commands, "agent-process",
                       "Start and watch the workers of one node (started by `evermoe run`).",
                       run_agent);
 }

@@ -5,13 +5,14 @@
 #include "absl/strings/str_cat.h"
 #include "base/build_fingerprint.h"
 #include "base/error.h"
+#include "base/exit_codes.h"
 #include "base/limits.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/machine_room.h"
 #include "cli/config_arguments.h"
+#include "cli/job_flags.h"
 #include "cli/reports/job_view.h"
 #include "cli/worker_program.h"
-#include "faults/fault_script.h"
 
 namespace evermoe {
 namespace {
@@ -25,6 +26,7 @@ struct RunOptions {
   int spares = -1;  // -1: as configured
   bool json = false;
   bool quiet = false;
+  int drained_exit_code = kExitOk;
 };
 
 // out/NAME for a configuration .../NAME.toml.
@@ -42,23 +44,16 @@ absl::StatusOr<JobConfig> load(const RunOptions& options) {
   return fitted(std::move(loaded));
 }
 
-absl::StatusOr<FaultScript> load_faults(const std::string& path, const JobConfig& config) {
-  if (path.empty()) return FaultScript();
-  const FaultLimits limits{{config.parallel.lanes.begin(), config.parallel.lanes.end()},
-                           static_cast<int>(config.run.nodes + config.run.spares)};
-  return load_fault_script(real_files(), path, limits);
-}
-
 absl::StatusOr<int> run(const RunOptions& options) {
   JobRunOptions job;
   ASSIGN_OR_RETURN(job.config, load(options));
-  ASSIGN_OR_RETURN(job.faults, load_faults(options.faults, job.config));
+  ASSIGN_OR_RETURN(job.faults, load_faults(options.faults, job.config, FaultReach::kOneMachine));
   RETURN_IF_ERROR(check_room(job.config, machine_room()));
   ASSIGN_OR_RETURN(job.worker, find_worker(options.worker));
   job.build = build_fingerprint();
   job.out = options.out.empty() ? default_out(options.config.path) : options.out;
   ASSIGN_OR_RETURN(const RunSummary summary, run_and_show(job, {options.json, options.quiet}));
-  return summary.exit_code;
+  return summary.status == RunStatus::kDrained ? options.drained_exit_code : summary.exit_code;
 }
 
 }  // namespace
@@ -83,8 +78,7 @@ void add_run_command(CLI::App& app, CommandTable& commands) {
       ->add_option("--spares", options->spares, "spare nodes that replace failed ones (run.spares)")
       ->type_name("N")
       ->check(CLI::Range(0, kJobNodesMax));
-  command->add_option("--faults", options->faults, "faults to rehearse (docs/recovery.md)")
-      ->type_name("FILE.toml");
+  add_faults(*command, options->faults);
   command
       ->add_option(
           "--worker", options->worker,
@@ -94,6 +88,7 @@ void add_run_command(CLI::App& app, CommandTable& commands) {
       "--json", options->json,
       "print the summary as one JSON object (docs/run-summary.md), and progress on standard error");
   command->add_flag("--quiet", options->quiet, "show no progress");
+  add_drained_exit_code(*command, options->drained_exit_code);
   commands[command] = [options] { return run(*options); };
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -15,21 +16,28 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/commands/commands.h"
+#include "cli/reports/number_text.h"
 #include "env/clock.h"
+#include "sim/control_cost/control_cost.h"
 #include "sim/schedule_run.h"
 
 namespace evermoe {
 namespace {
 
 struct SimOptions {
+  int machines = 0;  // 0: schedules
+  ControlCostOptions cost;
   std::string seeds = "1..200";
   int stages = 0;
   int lanes = 0;
+  std::string strategy = "sparse";
   ScheduleOptions schedule;
   int failures_max = 5;
   bool json = false;
   bool transcripts = false;
 };
+
+constexpr int kMachinesMax = 4096;
 
 struct SeedRange {
   uint64_t first = 0;
@@ -85,8 +93,12 @@ absl::StatusOr<int> simulate(SimOptions options) {
     options.schedule.lanes.assign(static_cast<size_t>(options.stages), options.lanes);
   if (options.stages * options.lanes == 1)
     return InvalidInput("sim: one worker alone has nobody to keep its copies");
+  for (const StrategyKind kind : kStrategyKinds) {
+    if (options.strategy == to_string(kind)) options.schedule.strategy = kind;
+  }
   configure_log("sim", LogLevel::kError);  // members tell of every broken connection
   SimTotals totals;
+  for (const std::string& path : rare_paths()) totals.marks[path] = 0;  // shown if never reached
   const absl::Duration began = real_clock().now();
   for (uint64_t seed = range.first; seed <= range.last; ++seed) {
     const ScheduleResult result = run_schedule(seed, options.schedule);
@@ -103,6 +115,41 @@ absl::StatusOr<int> simulate(SimOptions options) {
   }
   print_totals(options, totals, absl::ToDoubleSeconds(real_clock().now() - began));
   return totals.failed == 0 ? 0 : 1;
+}
+
+nlohmann::json to_json(const ControlCost& cost) {
+  return {{"what", cost.what},
+          {"messages_in", cost.messages_in},
+          {"messages_out", cost.messages_out},
+          {"bytes_in", cost.bytes_in},
+          {"bytes_out", cost.bytes_out},
+          {"agent_bytes", cost.agent_bytes},
+          {"controller_seconds", cost.seconds}};
+}
+
+int show_control_cost(const SimOptions& options) {
+  ControlCostOptions cost = options.cost;
+  cost.machines = options.machines;
+  const int roles = cost.machines * cost.roles_per_machine;
+  const std::vector<ControlCost> costs = measure_control_cost(cost);
+  if (options.json) {
+    nlohmann::json json = {{"machines", cost.machines}, {"roles", roles}};
+    for (const ControlCost& one : costs) json["phases"].push_back(to_json(one));
+    std::cout << json.dump() << "\n";
+    return 0;
+  }
+  std::cout << absl::StrFormat("%d machines, %s roles: what the controller hears and says\n\n",
+                               cost.machines, with_commas(roles));
+  std::cout << absl::StrFormat("%-24s %12s %12s %12s %12s %12s\n", "", "messages", "bytes",
+                               "bytes/role", "seconds", "one agent");
+  for (const ControlCost& one : costs) {
+    const int64_t bytes = one.bytes_in + one.bytes_out;
+    std::cout << absl::StrFormat("%-24s %12s %12s %12.0f %12.3f %12s\n", one.what,
+                                 with_commas(one.messages_in + one.messages_out),
+                                 shown_bytes(bytes), static_cast<double>(bytes) / roles,
+                                 one.seconds, shown_bytes(one.agent_bytes));
+  }
+  return 0;
 }
 
 }  // namespace
@@ -132,6 +179,12 @@ void add_sim_command(CLI::App& app, CommandTable& commands) {
       ->type_name("N")
       ->check(CLI::Range(1, 20))
       ->capture_default_str();
+  std::set<std::string> strategies;
+  for (const StrategyKind kind : kStrategyKinds) strategies.emplace(to_string(kind));
+  command->add_option("--strategy", options->strategy, "how every job is protected")
+      ->check(CLI::IsMember(strategies))
+      ->type_name("NAME")
+      ->capture_default_str();
   command->add_option("--failures-max", options->failures_max, "stop after this many failed seeds")
       ->type_name("N")
       ->check(CLI::Range(1, 1000000))
@@ -139,7 +192,20 @@ void add_sim_command(CLI::App& app, CommandTable& commands) {
   command->add_flag("--transcripts", options->transcripts,
                     "print what happened in every job, not only in failed ones");
   command->add_flag("--json", options->json, "print the totals as one JSON object");
-  commands[command] = [options] { return simulate(*options); };
+  command
+      ->add_option("--machines", options->machines,
+                   "instead: what the control plane of one job on so many machines costs")
+      ->type_name("N")
+      ->check(CLI::Range(2, kMachinesMax));
+  command
+      ->add_option("--roles-per-machine", options->cost.roles_per_machine,
+                   "with --machines: workers on each of them")
+      ->type_name("N")
+      ->check(CLI::Range(1, 16))
+      ->capture_default_str();
+  commands[command] = [options]() -> absl::StatusOr<int> {
+    return options->machines > 0 ? show_control_cost(*options) : simulate(*options);
+  };
 }
 
 }  // namespace evermoe

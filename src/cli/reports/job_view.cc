@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "cli/reports/progress_view.h"
 #include "config/job_data.h"
+#include "config/job_strategy.h"
 #include "control/launch/protection_fit.h"
 
 namespace evermoe {
@@ -43,6 +44,7 @@ absl::StatusOr<RunSummary> run_and_show(const JobRunOptions& job, const JobViewO
   absl::StatusOr<RunSummary> summary = run_job(real_files(), real_clock(), job, progress);
   progress.close();
   if (!summary.ok()) return summary;
+  if (summary->status == RunStatus::kTakenOver) return summary;  // its host says the rest
   if (summary->status == RunStatus::kFailed) print_failure(*summary);
   if (options.json)
     std::cout << to_json(*summary) << "\n";
@@ -53,8 +55,7 @@ absl::StatusOr<RunSummary> run_and_show(const JobRunOptions& job, const JobViewO
 }
 
 absl::StatusOr<JobConfig> fitted(JobConfig config) {
-  if (config.protection.strategy == ProtectionStrategy::kNone || config.parallel.world_size() == 1)
-    return config;
+  if (!strategy_of(config).keeps_copies) return config;
   // Evaluations fill the log, too: "all" of them counted, if the text says how many that is.
   JobConfig counted = config;
   if (config.evaluate.micro_batches == 0 && config.data.tokenizer == "bytes") {

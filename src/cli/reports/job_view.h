@@ -12,7 +12,7 @@ struct JobViewOptions {
   bool quiet = false;  // no progress
 };
 
-// As run_job(); prints the result unless it is an error.
+// As run_job(); prints the result unless it is an error, or another host has the job now.
 absl::StatusOr<RunSummary> run_and_show(const JobRunOptions& job, const JobViewOptions& options);
 
 // The configuration with as many copies as its memory allows; says so where that is fewer.

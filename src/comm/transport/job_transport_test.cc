@@ -10,15 +10,20 @@
 
 #include "comm/cast_testing.h"
 #include "comm/transport/host_address.h"
+#include "comm/transport/secret_testing.h"
 
 namespace evermoe {
 namespace {
+
+JobTransportOptions options() {
+  return {.unix_options = {}, .ucx_options = {.secret = test_secret()}};
+}
 
 TEST(JobTransportTest, AutoUsesStreamsOnOneMachine) {
   std::vector<std::unique_ptr<TransportListener>> listeners;
   std::vector<std::string> addresses;
   for (int i = 0; i < 2; ++i) {
-    auto listener = listen_job({});
+    auto listener = listen_job(options());
     ASSERT_TRUE(listener.ok()) << listener.status();
     listeners.push_back(*std::move(listener));
     addresses.push_back(listeners.back()->address());
@@ -45,7 +50,7 @@ Cast cast_of(int size, int per_machine) {
     }
     return table;
   };
-  return Cast([] { return *listen_job({}); }, size, seen_by);
+  return Cast([] { return *listen_job(options()); }, size, seen_by);
 }
 
 class AutoPeersTest : public testing::TestWithParam<int> {};

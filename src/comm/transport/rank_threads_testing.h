@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "comm/in_process/in_process_transport.h"
+#include "comm/transport/secret_testing.h"
 #include "comm/transport/transport.h"
 #include "comm/ucx/ucx_transport.h"
 #include "comm/unix/unix_transport.h"
@@ -29,7 +30,8 @@ inline const std::vector<TransportKind> kAllTransports = {TransportKind::kUnix, 
 using RankBody = std::function<void(Transport&)>;
 
 inline std::unique_ptr<TransportListener> listen(TransportKind kind) {
-  auto listener = kind == TransportKind::kUcx ? listen_ucx({}) : listen_unix({});
+  auto listener =
+      kind == TransportKind::kUcx ? listen_ucx({.secret = test_secret()}) : listen_unix({});
   CHECK_OK(listener.status());
   return *std::move(listener);
 }

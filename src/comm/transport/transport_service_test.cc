@@ -137,9 +137,11 @@ TEST_P(ThreadedServiceMessagesTest,
 TEST_P(ServiceMessagesTest, ServiceMessagesOfARankThatHasLeftStay) {
   run_pair(
       [](Transport& transport) {
+        connect_with_all(transport);  // else it may have left before the other one calls
         EXPECT_TRUE(send(transport, 1, service_tag(1), bytes_of(1000, 1)).ok());
       },
       [](Transport& transport) {
+        connect_with_all(transport);
         std::byte byte;
         EXPECT_TRUE(absl::IsCancelled(receive(transport, 0, tag(1), {&byte, 1})));
         EXPECT_TRUE(is_service_message(transport.receive_service_message(kPatience), 0,

@@ -24,9 +24,10 @@ namespace evermoe {
 
 // Follows every message: also what its tag has no room for (little endian).
 struct UcxMessageEnd {
-  uint32_t view = 0;          // of the tag, whole
-  uint32_t is_withdrawn = 0;  // then nobody is to have the message
-  uint64_t sender = 0;        // number of its process
+  uint32_t view = 0;              // of the tag, whole
+  uint32_t purpose : 31 = 0;      // likewise
+  uint32_t is_withdrawn : 1 = 0;  // then nobody is to have the message
+  uint64_t token = 0;             // of the connection's pass; 0 in the transport's own
 };
 static_assert(sizeof(UcxMessageEnd) == 16);
 

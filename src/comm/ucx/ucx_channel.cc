@@ -22,12 +22,12 @@ constexpr absl::Duration kGreetingPause = absl::Milliseconds(50);
 
 }  // namespace
 
-UcxChannel::UcxChannel(Rank rank, int size, uint64_t own_number, std::unique_ptr<UcxWorker> worker,
-                       Traffic traffic, ProgressThread& progress)
+UcxChannel::UcxChannel(Rank rank, int size, uint64_t own_number, const JobSecret& secret,
+                       std::unique_ptr<UcxWorker> worker, Traffic traffic, ProgressThread& progress)
     : Channel(rank, size, traffic, progress),
       worker_(std::move(worker)),
-      flights_(*worker_, rank, own_number),
-      peers_(rank, size, own_number, *worker_, flights_),
+      flights_(*worker_, rank),
+      peers_(rank, size, own_number, secret, *worker_, flights_),
       operations_(flights_, peers_) {
   if (service_messages_)
     arriving_service_messages_.emplace(*worker_, flights_, peers_, *service_messages_);

@@ -23,9 +23,9 @@ namespace evermoe {
 
 class UcxChannel final : public Channel {
  public:
-  // `own_number` is the process_number() of this process's address.
-  UcxChannel(Rank rank, int size, uint64_t own_number, std::unique_ptr<UcxWorker> worker,
-             Traffic traffic, ProgressThread& progress);
+  // `own_number` is the process_number() of this process's address; `secret` the job's.
+  UcxChannel(Rank rank, int size, uint64_t own_number, const JobSecret& secret,
+             std::unique_ptr<UcxWorker> worker, Traffic traffic, ProgressThread& progress);
   ~UcxChannel() override;
   // The only part of construction that can fail.
   absl::Status start();

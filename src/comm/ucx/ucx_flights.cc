@@ -5,6 +5,14 @@
 
 namespace evermoe {
 
+namespace {
+
+UcxMessageEnd end_of(const Tag& tag, uint64_t token) {
+  return {tag.view.value, tag.purpose & static_cast<uint32_t>(kPurposeMask), 0, token};
+}
+
+}  // namespace
+
 Flight& UcxFlights::add(FlightOwner* owner, UcxPeer* peer, const Tag& tag, UcxBytes bytes) {
   Flight& flight = flights_.emplace_back();
   flight.flights = this;
@@ -18,8 +26,8 @@ Flight& UcxFlights::add(FlightOwner* owner, UcxPeer* peer, const Tag& tag, UcxBy
 }
 
 void UcxFlights::send(FlightOwner& owner, UcxPeer& to, PendingOperation& operation) {
-  Flight& flight =
-      add(&owner, &to, operation.tag, UcxBytes::to_send(operation.source, end_of(operation.tag)));
+  Flight& flight = add(&owner, &to, operation.tag,
+                       UcxBytes::to_send(operation.source, end_of(operation.tag, to.out.token)));
   flight.operation = &operation;
   launch_send(flight);
 }
@@ -32,7 +40,7 @@ void UcxFlights::receive(FlightOwner& owner, UcxPeer& from, PendingOperation& op
 
 void UcxFlights::send(FlightOwner& owner, UcxPeer& to, const Tag& tag,
                       std::span<const std::byte> bytes) {
-  launch_send(add(&owner, &to, tag, UcxBytes::to_send_copy(bytes, end_of(tag))));
+  launch_send(add(&owner, &to, tag, UcxBytes::to_send_copy(bytes, end_of(tag, 0))));
 }
 
 void UcxFlights::receive(FlightOwner& owner, UcxPeer& from, const Tag& tag, size_t size) {
@@ -62,7 +70,7 @@ void UcxFlights::launch_send(Flight& flight) {
   ucp_request_param_t param = parameters(flight);
   param.cb.send = on_sent;
   took_off(flight, ucp_tag_send_nbx(flight.peer->endpoint, &flight.bytes, 1,
-                                    ucx_tag(rank_, flight.tag), &param));
+                                    passed_tag(rank_, flight.tag, flight.peer->out.tag), &param));
 }
 
 // `found` is a message that a probe has taken out, if any.
@@ -75,7 +83,8 @@ void UcxFlights::launch_receive(Flight& flight, ucp_tag_message_h found) {
            found != nullptr
                ? ucp_tag_msg_recv_nbx(worker_.get(), &flight.bytes, 1, found, &param)
                : ucp_tag_recv_nbx(worker_.get(), &flight.bytes, 1,
-                                  ucx_tag(flight.peer->rank, flight.tag), kExactly, &param));
+                                  passed_tag(flight.peer->rank, flight.tag, flight.peer->in.tag),
+                                  kExactly, &param));
 }
 
 ucp_request_param_t UcxFlights::parameters(Flight& flight) {

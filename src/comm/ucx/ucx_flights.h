@@ -52,13 +52,18 @@ struct Flight {
 
 class UcxFlights {
  public:
-  // `own` and `own_number` are what messages say of their sender.
-  UcxFlights(UcxWorker& worker, Rank own, uint64_t own_number)
-      : worker_(worker), rank_(own), own_number_(own_number) {}
+  // `own`: the rank of this process.
+  UcxFlights(UcxWorker& worker, Rank own) : worker_(worker), rank_(own) {}
 
   // For an operation: its memory is used until it finishes or is given back.
   void send(FlightOwner& owner, UcxPeer& to, PendingOperation& operation);
   void receive(FlightOwner& owner, UcxPeer& from, PendingOperation& operation);
+
+  // Whether what has landed is a whole message of the peer, and not somebody else's that bears its
+  // name.
+  static bool is_of_peer(const Flight& flight) {
+    return flight.bytes.are_complete() && flight.bytes.end().token == flight.peer->in.token;
+  }
 
   // The transport's own messages: a copy is sent, and received in memory of the flight.
   void send(FlightOwner& owner, UcxPeer& to, const Tag& tag, std::span<const std::byte> bytes);
@@ -101,13 +106,11 @@ class UcxFlights {
   void took_off(Flight& flight, void* request);
   void land(Flight& flight, ucs_status_t status);
   void receive_again(Flight& flight);
-  UcxMessageEnd end_of(const Tag& tag) const { return {tag.view.value, 0, own_number_}; }
   void cancel(Flight& flight);
   PendingOperation* take_operation(Flight& flight);
 
   UcxWorker& worker_;
   const Rank rank_;
-  const uint64_t own_number_;
   std::list<Flight> flights_;
   std::vector<std::list<Flight>::iterator> landed_;  // of flights_; freed by sweep()
 };

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/log.h"
 
 namespace evermoe {
 namespace {
@@ -29,11 +30,15 @@ void UcxOperations::start_receive(PendingOperation& receive, UcxPeer& from) {
 void UcxOperations::landed(Flight& flight, ucs_status_t status) {
   UcxPeer& peer = *flight.peer;
   const bool has_come = status == UCS_OK && flight.is_receive;
-  CHECK(status != UCS_ERR_MESSAGE_TRUNCATED && (!has_come || flight.bytes.are_complete()))
-      << "a receive of " << flight.bytes.size()
-      << " bytes meets a message of another length from rank " << peer.rank << ", "
-      << describe(flight.tag) << ", " << ucs_status_string(status);
-  if (has_come && flight.bytes.end().is_withdrawn != 0) return;  // it is received again
+  if (status == UCS_ERR_MESSAGE_TRUNCATED || (has_come && !UcxFlights::is_of_peer(flight))) {
+    // A stranger, who must not be able to end this process, or a mistake of ours.
+    log_error(absl::StrCat("a receive of ", flight.bytes.size(),
+                           " bytes has met a message of another length or of a stranger, in the "
+                           "name of rank ",
+                           peer.rank.value, ", ", describe(flight.tag)));
+    return;  // it is received again
+  }
+  if (has_come && flight.bytes.end().is_withdrawn != 0) return;  // likewise
   if (flight.operation == nullptr) return;
   PendingOperation& operation = *std::exchange(flight.operation, nullptr);
   if (status == UCS_OK) return operation.finish(absl::OkStatus());

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "comm/transport/proven_greeting.h"
 #include "comm/transport/transport.h"
 
 namespace evermoe {
@@ -42,6 +43,7 @@ struct UcxPeer {
   int uses = 0;                 // flights, and the closing of the endpoint
   uint32_t listens_for = 0;     // messages of the transport's own with a receive posted, as bits
   uint32_t world_size = 0;      // it believes in
+  Pass out, in;                 // of messages to it and from it, once it has greeted
   bool has_greeted = false;
   bool is_greeted = false;  // our greeting is on its way
   bool is_noted = false;    // in the list of peers to act upon

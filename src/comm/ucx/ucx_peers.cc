@@ -1,6 +1,7 @@
 #include "comm/ucx/ucx_peers.h"
 
 #include <algorithm>
+#include <bit>
 #include <string>
 #include <utility>
 
@@ -19,9 +20,12 @@ uint32_t expected_from(const UcxPeer& peer) {
 
 }  // namespace
 
-UcxPeers::UcxPeers(Rank rank, int size, uint64_t own_number, UcxWorker& worker, UcxFlights& flights)
+UcxPeers::UcxPeers(Rank rank, int size, uint64_t own_number, const JobSecret& secret,
+                   UcxWorker& worker, UcxFlights& flights)
     : rank_(rank),
       own_number_(own_number),
+      secret_(secret),
+      nonce_(new_nonce()),
       worker_(worker),
       flights_(flights),
       seats_(static_cast<size_t>(size)) {
@@ -84,9 +88,13 @@ void UcxPeers::connect(UcxPeer& peer) {
   }
 }
 
+ProvenGreeting UcxPeers::own_greeting(const UcxPeer& to) const {
+  return {{rank_, static_cast<uint32_t>(size()), to.process.since, own_number_}, nonce_};
+}
+
 void UcxPeers::say(UcxPeer& peer, uint32_t purpose) {
-  const GreetingBytes greeting =
-      encode_greeting({rank_, static_cast<uint32_t>(size()), peer.process.since, own_number_});
+  const ProvenGreetingBytes greeting = encode_proven_greeting(
+      secret_, own_greeting(peer), {peer.rank, peer.process.number, purpose});
   flights_.send(*this, peer, Tag{peer.process.since, kOwnGroup, purpose}, greeting);
 }
 
@@ -96,7 +104,8 @@ void UcxPeers::listen_to(UcxPeer& peer) {
     // Again as long as what comes is of another process: one that has died meanwhile.
     while ((expected_from(peer) & bit & ~peer.listens_for) != 0) {
       peer.listens_for |= bit;
-      flights_.receive(*this, peer, Tag{peer.process.since, kOwnGroup, purpose}, kGreetingBytes);
+      flights_.receive(*this, peer, Tag{peer.process.since, kOwnGroup, purpose},
+                       kProvenGreetingBytes);
     }
   }
 }
@@ -114,14 +123,24 @@ void UcxPeers::landed(Flight& flight, ucs_status_t status) {
 }
 
 void UcxPeers::hear(UcxPeer& peer, const Flight& flight) {
-  const auto greeting = decode_greeting(flight.bytes.received().first<kGreetingBytes>());
-  if (!greeting.ok()) {
-    log_warning(absl::StrCat("rank ", peer.rank.value, ": ", greeting.status().ToString()));
+  const uint32_t purpose = flight.tag.purpose;
+  const auto heard =
+      decode_proven_greeting(secret_, flight.bytes.received(), {rank_, own_number_, purpose});
+  if (!heard.ok()) {
+    // Strangers may say it often; it is said at the first, the second, the fourth, ...
+    if (std::has_single_bit(static_cast<uint64_t>(++refused_))) {
+      log_warning(absl::StrCat("refused ", refused_, " greetings; the newest in the name of rank ",
+                               peer.rank.value, ": ", heard.status().message()));
+    }
     return;
   }
-  if (greeting->process != peer.process.number) return;
-  const uint32_t purpose = flight.tag.purpose;
-  peer.world_size = greeting->world_size;
+  const Greeting& greeting = heard->greeting;
+  if (greeting.rank != peer.rank || greeting.process != peer.process.number) return;
+  if (purpose == kHello) {
+    peer.out = pass_between(secret_, own_greeting(peer), *heard);
+    peer.in = pass_between(secret_, *heard, own_greeting(peer));
+  }
+  peer.world_size = greeting.world_size;
   peer.has_greeted = peer.has_greeted || purpose == kHello;
   peer.has_left = peer.has_left || purpose == kGoodbye;
   peer.knows_we_leave = peer.knows_we_leave || purpose == kGoodbyeSeen;
@@ -156,7 +175,9 @@ bool UcxPeers::act_upon(UcxPeer& peer) {
   if (peer.lost.ok()) listen_to(peer);
   const bool answers = peer.has_greeted && peer.endpoint == nullptr && peer.lost.ok();
   if (answers) connect(peer);
-  if (peer.has_greeted && peer.world_size != seats_.size() && peer.lost.ok()) {
+  // Not before our greeting has gone out: the other one has to see it, too, and whoever learns of
+  // this here may not drive the channel again.
+  if (peer.is_connected() && peer.world_size != seats_.size() && peer.lost.ok()) {
     lose(peer, InvalidInput(absl::StrCat("rank ", peer.rank.value, " believes in ", peer.world_size,
                                          " ranks, this one in ", seats_.size())));
   }

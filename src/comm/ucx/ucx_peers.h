@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "comm/transport/proven_greeting.h"
 #include "comm/ucx/ucx_flights.h"
 #include "comm/ucx/ucx_peer.h"
 
@@ -24,8 +25,9 @@ class UcxPeers final : private FlightOwner {
     absl::Status empty;  // what operations fail with if nobody has been named
   };
 
-  // `own_number` is the process_number() of this process's address.
-  UcxPeers(Rank rank, int size, uint64_t own_number, UcxWorker& worker, UcxFlights& flights);
+  // `own_number` is the process_number() of this process's address; `secret` the job's.
+  UcxPeers(Rank rank, int size, uint64_t own_number, const JobSecret& secret, UcxWorker& worker,
+           UcxFlights& flights);
 
   int size() const { return static_cast<int>(seats_.size()); }
   Seat& seat(Rank rank);
@@ -69,6 +71,7 @@ class UcxPeers final : private FlightOwner {
   // Of the transport's own messages.
   void landed(Flight& flight, ucs_status_t status) override;
   void hear(UcxPeer& peer, const Flight& flight);
+  ProvenGreeting own_greeting(const UcxPeer& to) const;
   void say(UcxPeer& peer, uint32_t purpose);
   void listen_to(UcxPeer& peer);
 
@@ -81,13 +84,16 @@ class UcxPeers final : private FlightOwner {
 
   const Rank rank_;
   const uint64_t own_number_;
+  const JobSecret secret_;
+  const Nonce nonce_;
   UcxWorker& worker_;
   UcxFlights& flights_;
   std::vector<Seat> seats_;
   std::vector<std::unique_ptr<UcxPeer>> former_;
   std::vector<UcxPeer*> noted_;
   std::vector<Rank> settled_;
-  int unsettled_ = 0;  // named ones that are neither connected nor lost
+  int64_t refused_ = 0;  // greetings that proved nothing
+  int unsettled_ = 0;    // named ones that are neither connected nor lost
   bool leaves_ = false;
 };
 

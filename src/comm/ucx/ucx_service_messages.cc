@@ -49,9 +49,12 @@ void UcxServiceMessages::take_all_of(Rank from) {
     receive(found, info);
 }
 
-// Only processes that have been met send service messages: others are those of the past.
+// Only of processes that have greeted, which they do before they send anything else, and with the
+// pass of their connection: others are those of the past, or strangers.
 bool UcxServiceMessages::is_worth_reading(const ucp_tag_recv_info_t& info) const {
-  return peers_.find(rank_in(info.sender_tag)) != nullptr && info.length >= sizeof(UcxMessageEnd);
+  const UcxPeer* const peer = peers_.find(rank_in(info.sender_tag));
+  return peer != nullptr && peer->has_greeted && info.length >= sizeof(UcxMessageEnd) &&
+         info.sender_tag == passed_tag(peer->rank, Tag{View(0), kServiceGroup}, peer->in.tag);
 }
 
 bool UcxServiceMessages::may_come(const ucp_tag_recv_info_t& info, bool somebody_sends) const {
@@ -65,10 +68,10 @@ bool UcxServiceMessages::may_come(const ucp_tag_recv_info_t& info, bool somebody
 void UcxServiceMessages::receive(ucp_tag_message_h found, const ucp_tag_recv_info_t& info) {
   if (!is_worth_reading(info)) return flights_.discard(found, info.length);
   const Rank from = rank_in(info.sender_tag);
-  const Tag tag{View(0), kServiceGroup, purpose_in(info.sender_tag)};
   UcxPeer& peer = *peers_.find(from);
   ArrivingServiceMessage& arriving = peer.arriving.emplace_back();
-  arriving.service_message = box_.expect(from, tag, info.length - sizeof(UcxMessageEnd));
+  arriving.service_message =
+      box_.expect(from, Tag{View(0), kServiceGroup}, info.length - sizeof(UcxMessageEnd));
   flights_.receive_service_message(
       *this, peer, found, arriving,
       {arriving.service_message.bytes.get(), arriving.service_message.size});
@@ -81,8 +84,9 @@ void UcxServiceMessages::landed(Flight& flight, ucs_status_t status) {
   come.is_complete = true;
   if (status == UCS_OK && flight.bytes.are_complete()) {
     const UcxMessageEnd& end = flight.bytes.end();
-    come.is_good = end.sender == flight.peer->process.number && end.is_withdrawn == 0;
+    come.is_good = UcxFlights::is_of_peer(flight) && end.is_withdrawn == 0;
     come.service_message.tag.view = View(end.view);
+    come.service_message.tag.purpose = end.purpose;
   }
   std::list<ArrivingServiceMessage>& arriving = flight.peer->arriving;
   for (; !arriving.empty() && arriving.front().is_complete; arriving.pop_front()) {

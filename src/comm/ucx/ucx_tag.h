@@ -1,5 +1,10 @@
 // The 64 bits by which UCX matches messages: 12 for the sender's rank, 9 for the view (modulo 512),
 // 12 for the group and 31 for the purpose.
+//
+// On the wire the purpose is changed by bits of the connection's pass (proven_greeting.h), so that
+// who does not have it cannot send what a receive here waits for. A service message, which is not
+// waited for by name, has 40 bits of the pass instead of view and purpose; those are in its end
+// (ucx_bytes.h).
 #pragma once
 
 #include <algorithm>
@@ -39,17 +44,22 @@ inline uint64_t ucx_tag(Rank sender, const Tag& tag) {
   return bits << kPurposeBits | tag.purpose;
 }
 
+inline constexpr uint64_t kPurposeMask = (uint64_t{1} << kPurposeBits) - 1;
 inline constexpr uint64_t kExactly = ~uint64_t{0};
 inline constexpr uint64_t kRankMask = ~uint64_t{0} << (kViewBits + kGroupBits + kPurposeBits);
 inline constexpr uint64_t kViewMask = ((uint64_t{1} << kViewBits) - 1)
                                       << (kGroupBits + kPurposeBits);
 inline constexpr uint64_t kGroupMask = ((uint64_t{1} << kGroupBits) - 1) << kPurposeBits;
 
+// On the wire. Greetings and goodbyes prove themselves.
+inline uint64_t passed_tag(Rank sender, const Tag& tag, uint64_t pass) {
+  if (tag.group == kOwnGroup) return ucx_tag(sender, tag);
+  if (tag.group != kServiceGroup) return ucx_tag(sender, tag) ^ (pass & kPurposeMask);
+  return ucx_tag(sender, Tag{View(0), kServiceGroup}) | (pass & (kViewMask | kPurposeMask));
+}
+
 inline Rank rank_in(uint64_t bits) {
   return Rank(static_cast<int32_t>(bits >> (kViewBits + kGroupBits + kPurposeBits)));
-}
-inline uint32_t purpose_in(uint64_t bits) {
-  return static_cast<uint32_t>(bits & ((uint64_t{1} << kPurposeBits) - 1));
 }
 
 // A range of groups as few tags with masks: visit(first group, mask of the group bits) for aligned

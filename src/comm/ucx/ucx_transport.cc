@@ -58,10 +58,11 @@ class UcxTransport final : public TwoChannelTransport {
       : TwoChannelTransport(rank, size, messages_, service_messages_),
         rank_(rank),
         options_(options),
-        messages_(rank, size, process_number(address), std::move(workers.messages),
+        messages_(rank, size, process_number(address), options.secret, std::move(workers.messages),
                   UcxChannel::Traffic::kMessages, progress_),
-        service_messages_(rank, size, process_number(address), std::move(workers.service_messages),
-                          UcxChannel::Traffic::kService, progress_),
+        service_messages_(rank, size, process_number(address), options.secret,
+                          std::move(workers.service_messages), UcxChannel::Traffic::kService,
+                          progress_),
         peers_(rank, size, since, address) {}
   ~UcxTransport() override { progress_.stop(); }
 
@@ -146,6 +147,7 @@ class UcxListener final : public TransportListener {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TransportListener>> listen_ucx(const UcxTransportOptions& options) {
+  if (options.secret.empty()) return InvalidInput("UCX needs the secret of the job");
   ASSIGN_OR_RETURN(const auto context, UcxContext::create(options));
   UcxWorkers workers;
   ASSIGN_OR_RETURN(workers.messages, UcxWorker::create(context));

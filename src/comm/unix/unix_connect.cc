@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <random>
@@ -87,6 +89,10 @@ absl::StatusOr<FileDescriptor> call(Rank peer, const std::string& name) {
       return PeerLost(peer, absl::StrCat("rank ", peer.value, " no longer listens"));
     return system_error("connect");
   }
+  if (!same_user(socket)) {
+    return PeerLost(peer,
+                    absl::StrCat("rank ", peer.value, " no longer listens: another user does"));
+  }
   return socket;
 }
 
@@ -97,7 +103,10 @@ absl::StatusOr<FileDescriptor> accept_call(const FileDescriptor& listener) {
     return system_error("accept");
   }
   if (same_user(socket)) return socket;
-  log_warning("refused a connection of another user");
+  // He may come often; it is said at the first, the second, the fourth, ... time.
+  static std::atomic<uint64_t> refused = 0;
+  if (const uint64_t count = ++refused; std::has_single_bit(count))
+    log_warning(absl::StrCat("refused ", count, " connections of other users"));
   return FileDescriptor();
 }
 

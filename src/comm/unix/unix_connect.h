@@ -24,10 +24,12 @@ struct ListeningSocket {
 absl::StatusOr<ListeningSocket> listen_on_random_name();
 
 // A connection to the process that listens at `name`; an empty one if its queue is full just now.
-// PeerLost if nobody listens there any more. Never blocks.
+// PeerLost if nobody listens there any more, or another user does: the name of a dead process is
+// free for anybody. Never blocks.
 absl::StatusOr<FileDescriptor> call(Rank peer, const std::string& name);
 
-// The next connection in the queue; an empty one if there is none, or if it is another user's.
+// The next connection in the queue; an empty one if there is none, or if it is another user's, who
+// is told apart by what the kernel says of the other end (SO_PEERCRED).
 absl::StatusOr<FileDescriptor> accept_call(const FileDescriptor& listener);
 
 struct StreamPair {

@@ -25,7 +25,10 @@ struct UnixTransportOptions {
   absl::Duration close_flush_max = absl::Seconds(1);
 };
 
-// Listens on an abstract socket name, which is random and vanishes with the process.
+// Listens on an abstract socket name, which is random and vanishes with the process. Another user
+// of the machine may connect with it, or take the name when the process is dead: both ends ask the
+// kernel who is at the other one and refuse another user, so nothing has to be proven by a secret.
+//
 // set_peers() gives InvalidInput if a rank is on another machine.
 absl::StatusOr<std::unique_ptr<TransportListener>> listen_unix(const UnixTransportOptions& options);
 

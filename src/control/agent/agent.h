@@ -15,10 +15,13 @@
 
 #include "absl/status/statusor.h"
 #include "control/agent/agent_core.h"
+#include "control/agent/agent_lines.h"
 #include "control/agent/worker_process.h"
+#include "control/health/health_watch.h"
 #include "control/launch/signal_inbox.h"
 #include "control/wire/control_call.h"
 #include "control/wire/control_listener.h"
+#include "control/wire/incident_lines.h"
 #include "control/wire/mailbox.h"
 #include "env/clock.h"
 
@@ -32,15 +35,23 @@ struct WorkerCommand {
 };
 
 struct AgentOptions {
-  std::string controller;               // where it listens
-  std::string address = "127.0.0.1:0";  // for the workers: ControlListener::start()
+  std::string controller;               // where it listens; empty: nobody knows yet
+  std::shared_ptr<const JobKeys> keys;  // if that is an address of a network
+  std::string address;  // for the workers: ControlListener::start(), inside the machine
   // For a worker that attaches to this agent at `agent`.
   std::function<WorkerCommand(const SpawnWorker& worker, const std::string& agent)> command;
   int kept_fd = -1;  // as in WorkerProcessOptions
-  // Of this process, which outlives the agent: the first one asks for the end of the job, one that
-  // comes more than StopRequest::kOneWish later ends the node at once. Null: signals are not looked
-  // at.
+  // Of this process, which outlives the agent. The first one says what is wanted: SIGTERM and
+  // SIGUSR1 that the machine will be taken away soon (NodeLeaves), any other the end of the job;
+  // one that comes more than StopRequest::kOneWish later ends the node at once. Null: signals are
+  // not looked at.
   SignalInbox* signals = nullptr;
+  // Whether the job would go with this machine now: then it is drained before. Empty: no.
+  std::function<bool()> job_goes_with_it;
+  // Of this machine, before it plays a role and now and then while it plays none
+  // (health/health_watch.h). Empty: it counts as fit.
+  HealthWatch::Measure measure;
+  HealthLimits health;
   AgentCoreOptions core;
 };
 
@@ -53,10 +64,18 @@ class Agent final : private StreamEvents {
   // Until the job ends, or no controller has been there for too long (Timeout). The workers live as
   // long as the thread that calls it.
   absl::Status run();
+  // Any thread. Another controller is to be found there; empty: nobody knows where.
+  void look_for_controller_at(std::string address);
+  // Any thread. The node ends, and its workers.
+  void quit(std::string why);
   // What the controller said of the end of the job, if it did.
   const std::optional<EndJob>& job_end() const { return job_end_; }
 
  private:
+  struct Order {                            // of others in this process
+    std::optional<std::string> controller;  // where it is now
+    std::string quit_why;
+  };
   struct Arrived {
     StreamNumber stream;
     std::optional<Envelope> envelope;  // nullopt: broken
@@ -68,7 +87,14 @@ class Agent final : private StreamEvents {
 
   void wait();
   void take_mail();
+  void take_mail_of_agents();
   void take_signals();
+  void send_wish();
+  void take_orders();
+  std::string own_lines();  // where others reach it; empty: nowhere
+  void look_at_health();
+  void judge_health();
+  void note_date(const Welcome& welcome);
   void hear_controller(const Envelope& envelope);
   void on_controller_broken(const std::string& why);
   std::vector<std::pair<int64_t, ExitStatus>> ended_workers();
@@ -82,17 +108,36 @@ class Agent final : private StreamEvents {
   void act(const SpawnWorker& spawn);
   void act(const SignalWorker& signal);
   void act(const QuitAgent& quit);
+  void act(const AskForPlan& ask);
+  void act(const StopAsking& stop);
+  void act(const CutAsker& cut) { lines_.hang_up(cut.stream); }
+  void act(const ToAskers& send);
+  void act(const AskPartner& ask);
+  void act(const DropQuestion& drop);
 
   const AgentOptions options_;
   Clock& clock_;
   AgentCore core_;
   Mailbox<Arrived> arrived_;
+  Mailbox<Order> orders_;
+  std::string controller_address_;
   std::map<int64_t, std::unique_ptr<WorkerProcess>> workers_;  // by start
   int64_t calls_ = 0;
   std::unique_ptr<ControlCall> controller_;
   std::string last_break_;  // why the last call broke, said once
   std::unique_ptr<ControlListener> listener_;
+  AgentLines lines_;
+  StreamNumber asked_;                         // for a plan, on this line; 0: nobody
+  std::map<StreamNumber, int64_t> questions_;  // AskPartner::number, by its line
+  absl::Duration listen_again_ = -absl::InfiniteDuration();
+  std::optional<HealthWatch> health_;
+  std::optional<NodeHealth> measured_;               // the newest
+  std::optional<ClockDifference> clock_difference_;  // to the newest controller's
+  absl::Duration called_;                            // the controller, by the clock
+  std::string complaint_;                            // the newest verdict, for the log
+  IncidentLines incident_lines_;
   StopRequest stop_;
+  bool is_leaving_ = false;  // its machine will be taken away
   std::optional<EndJob> job_end_;
   std::optional<QuitAgent> end_;
 };

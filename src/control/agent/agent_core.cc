@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "control/agent/worker_end.h"
+#include "control/health/node_health.h"
 
 namespace evermoe {
 namespace {
@@ -22,16 +23,40 @@ AgentCore::AgentCore(AgentCoreOptions options, absl::Duration now)
       due_(now),
       away_since_(now),
       heard_(now),
-      next_beat_(now) {}
+      next_beat_(now),
+      lateness_(options.own_standstill),
+      controller_lateness_(options.own_standstill) {}
+
+// Of a controller that is taken for gone. Where timers are late, here or there, it may be, too.
+absl::Duration AgentCore::silence_max() const {
+  const absl::Duration limit = options_.silence_max;
+  return limit +
+         std::max(lateness_.allowance(now_, limit), controller_lateness_.allowance(now_, limit));
+}
+
+void AgentCore::beat() {
+  Beat beat{.late = now_ - next_beat_, .starved = {}};
+  lateness_.note(now_, beat.late);
+  for (const auto& [start, worker] : workers_) {
+    if (worker.pid == 0 || worker.is_disowned) continue;
+    beat.starved.push_back({worker.rank, worker.since, options_.starved(worker.pid)});
+  }
+  next_beat_ = now_ + options_.beat;
+  tell(std::move(beat));
+}
 
 absl::Duration AgentCore::next_deadline() const { return next_due() + time_.lost(); }
 
 absl::Duration AgentCore::next_due() const {
   switch (phase_) {
     case Phase::kAway: return std::min(due_, away_since_ + options_.away_max);
-    case Phase::kAttaching: return heard_ + options_.silence_max;
-    case Phase::kRegistering: return std::min({due_, next_beat_, heard_ + options_.silence_max});
-    case Phase::kReady: return std::min(next_beat_, heard_ + options_.silence_max);
+    case Phase::kAttaching: return heard_ + silence_max();
+    case Phase::kRegistering:
+      return std::min({due_, next_beat_, heard_ + silence_max(), plans_.next_due(),
+                       partners_.next_due(), answers_.next_due()});
+    case Phase::kReady:
+      return std::min({next_beat_, heard_ + silence_max(), plans_.next_due(), partners_.next_due(),
+                       answers_.next_due()});
     case Phase::kQuitting: break;
   }
   return absl::InfiniteDuration();
@@ -40,12 +65,14 @@ absl::Duration AgentCore::next_due() const {
 AgentActions AgentCore::on_time(absl::Duration now) {
   now_ = time_.at(now);
   if (phase_ == Phase::kQuitting) return take();
-  if (phase_ != Phase::kAway && now_ >= heard_ + options_.silence_max) lose_controller();
-  if (has_controller() && now_ >= next_beat_) {
-    next_beat_ = now_ + options_.beat;
-    tell(Beat{});
-  }
+  if (phase_ != Phase::kAway && now_ >= heard_ + silence_max()) lose_controller();
+  if (has_controller() && now_ >= next_beat_) beat();
   if (phase_ == Phase::kRegistering) ready_if_all_registered();
+  if (has_controller()) {
+    act(plans_.on_time(now_));
+    act(partners_.on_time(now_));
+    cut_late_askers();
+  }
   if (phase_ == Phase::kAway && now_ >= away_since_ + options_.away_max) {
     quit(false, absl::StrCat("no controller for ", absl::FormatDuration(options_.away_max)));
   }
@@ -59,13 +86,15 @@ void AgentCore::attach() {
   phase_ = Phase::kAttaching;
   heard_ = now_;
   actions_.emplace_back(AttachController{});
-  tell(AgentHello{options_.node, options_.pid});
+  tell(AgentHello{options_.node, options_.pid, options_.host});
 }
 
 void AgentCore::lose_controller() {
   if (has_controller()) away_since_ = now_;
   phase_ = Phase::kAway;
   due_ = now_ + options_.retry;
+  act(plans_.forget());
+  act(partners_.forget());
   for (auto& [start, worker] : workers_) worker.is_registered = false;
 }
 
@@ -84,8 +113,9 @@ AgentActions AgentCore::on_controller(absl::Duration now, const Envelope& envelo
 
 void AgentCore::handle(const Envelope&, const Welcome& welcome) {
   if (phase_ != Phase::kAttaching) return;
-  if (welcome.term.number < term_.number) return lose_controller();
-  if (life_ && welcome.term.number > term_.number) disown_all();
+  if (is_older(welcome)) return lose_controller();
+  if (life_ && welcome.term.number > term_.number && !is_same_job(welcome.term, term_))
+    disown_all();
   life_ = welcome.life;
   term_ = welcome.term;
   phase_ = Phase::kRegistering;
@@ -97,6 +127,11 @@ void AgentCore::handle(const Envelope&, const Welcome& welcome) {
     if (worker.stream) actions_.emplace_back(ToWorker{*worker.stream, {0, welcome}});
   }
   ready_if_all_registered();
+}
+
+bool AgentCore::is_older(const Welcome& welcome) const {
+  if (welcome.term.number != term_.number) return welcome.term.number < term_.number;
+  return life_ && welcome.life < *life_;
 }
 
 void AgentCore::disown_all() {
@@ -113,11 +148,28 @@ void AgentCore::ready_if_all_registered() {
   const bool all = std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) {
     return worker.second.is_registered || worker.second.is_disowned || !worker.second.stream;
   });
-  if (!all && now_ < due_) return;
+  if ((!all || waits_for_health()) && now_ < due_) return;
   phase_ = Phase::kReady;
-  tell(AgentReady{});
+  tell_ready();
   for (Envelope& report : std::exchange(untold_, {}))
     actions_.emplace_back(ToController{std::move(report)});
+}
+
+void AgentCore::tell_ready() {
+  std::vector<std::string> complaints = complaints_.value_or(std::vector<std::string>{});
+  if (waits_for_health()) complaints.push_back(kNotMeasured);
+  tell(AgentReady{options_.arithmetic, plan_name(), std::move(complaints)});
+}
+
+AgentActions AgentCore::on_health(absl::Duration now, std::vector<std::string> complaints) {
+  now_ = time_.at(now);
+  const bool is_new = complaints_ != complaints;
+  complaints_ = std::move(complaints);
+  if (phase_ == Phase::kRegistering)
+    ready_if_all_registered();
+  else if (phase_ == Phase::kReady && is_new)
+    tell_ready();
+  return take();
 }
 
 void AgentCore::handle(const Envelope& envelope, const StartWorker& start) {
@@ -144,6 +196,8 @@ void AgentCore::handle(const Envelope& envelope, const KillWorker& kill) {
 }
 
 void AgentCore::handle(const Envelope& envelope, const SendOrder& order) {
+  if (const auto* const stop = std::get_if<StopOrder>(&order.message))
+    act(plans_.forget_before(stop->view));
   const auto worker = workers_.find(envelope.start);
   if (worker == workers_.end() || !worker->second.stream) return;
   actions_.emplace_back(ToWorker{*worker->second.stream, {0, order}});
@@ -165,6 +219,8 @@ void AgentCore::handle(const Envelope&, const EndJob& end) { quit(true, end.reas
 void AgentCore::quit(bool ok, const std::string& reason) {
   phase_ = Phase::kQuitting;
   end_ = {ok, reason};
+  act(plans_.forget());
+  act(partners_.forget());
   disown_all();
   quit_if_alone();
 }

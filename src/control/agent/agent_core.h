@@ -7,13 +7,16 @@
 //
 // Workers go on while the controller is away. With every controller that answers, the agent brings
 // together what lives here: every worker registers anew. If others play their roles by then the
-// controller says so. When another run has begun (checkpoint/write/folder_term.h) the agent ends
-// its workers; to a controller of an older run than one that it has met it does not listen.
+// controller says so. The next host of the job has a newer term (checkpoint/write/folder_term.h):
+// the workers go on under it; when another job has begun the agent ends them. To a controller that
+// is older than one that it has met it does not listen: it attaches again until it finds the newer
+// one.
 //
 // Invariant: at most one process per role runs here; the next one waits until the former has ended.
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -21,7 +24,10 @@
 #include <variant>
 #include <vector>
 
+#include "control/agent/partner_questions.h"
+#include "control/agent/plan_exchange.h"
 #include "control/controller/stall_adjusted_clock.h"
+#include "control/controller/stalls/lateness.h"
 #include "control/wire/control_messages.h"
 #include "control/wire/control_stream.h"
 #include "env/process.h"
@@ -30,7 +36,10 @@ namespace evermoe {
 
 struct AgentCoreOptions {
   Node node;
-  pid_t pid = 0;  // the agent's own
+  pid_t pid = 0;                  // the agent's own
+  std::string host;               // name of the machine, for people
+  std::string arithmetic;         // AgentReady::arithmetic
+  bool waits_for_health = false;  // it is not fit before on_health() says so
   absl::Duration beat = absl::Milliseconds(500);
   absl::Duration silence_max = absl::Seconds(10);    // of a controller that is taken for gone
   absl::Duration own_standstill = absl::Seconds(2);  // stall_adjusted_clock.h
@@ -38,9 +47,13 @@ struct AgentCoreOptions {
   absl::Duration registering_max =
       absl::Seconds(1);  // workers that have not registered by then are left out
   absl::Duration away_max = absl::Minutes(5);  // without a controller: then all ends here
+  // How long the main thread of a process was ready and got no processor (env/processor_wait.h).
+  std::function<absl::Duration(pid_t)> starved = [](pid_t) { return absl::ZeroDuration(); };
 };
 
-struct AttachController {};  // on a new stream, instead of the present one
+// On a new stream, instead of the present one. The AgentHello follows, to which the shell adds
+// where other agents reach this one.
+struct AttachController {};
 struct ToController {
   Envelope envelope;
 };
@@ -65,8 +78,14 @@ struct QuitAgent {  // no worker runs any more
   bool ok = false;
   std::string reason;
 };
-using AgentAction = std::variant<AttachController, ToController, ToWorker, CutWorker, SpawnWorker,
-                                 SignalWorker, QuitAgent>;
+// What passes between agents, besides AskForPlan, StopAsking, CutAsker and PartnerAction.
+struct ToAskers {
+  std::vector<StreamNumber> to;
+  Envelope envelope;
+};
+using AgentAction =
+    std::variant<AttachController, ToController, ToWorker, CutWorker, SpawnWorker, SignalWorker,
+                 QuitAgent, AskForPlan, StopAsking, CutAsker, ToAskers, AskPartner, DropQuestion>;
 using AgentActions = std::vector<AgentAction>;
 
 class AgentCore {
@@ -81,6 +100,19 @@ class AgentCore {
   AgentActions on_controller_broken(absl::Duration now);
   AgentActions on_worker(absl::Duration now, StreamNumber from, const Envelope& envelope);
   AgentActions on_worker_broken(absl::Duration now, StreamNumber stream);
+
+  // AgentReady::complaints from now on.
+  AgentActions on_health(absl::Duration now, std::vector<std::string> complaints);
+  bool is_idle() const { return workers_.empty(); }  // no worker lives here
+  // Lines between agents. An asker is another agent; the line to the one that this agent asks is
+  // the newest that AskForPlan began.
+  AgentActions on_asker(absl::Duration now, StreamNumber from, const Envelope& envelope);
+  AgentActions on_asker_broken(absl::Duration now, StreamNumber stream);
+  AgentActions on_asked_agent(absl::Duration now, const Envelope& envelope);
+  AgentActions on_asked_agent_broken(absl::Duration now, const std::string& why);
+  // On the line of AskPartner::number.
+  AgentActions on_partner(absl::Duration now, int64_t number, const Envelope& envelope);
+  AgentActions on_partner_broken(absl::Duration now, int64_t number, const std::string& why);
 
   AgentActions on_spawned(absl::Duration now, int64_t start, pid_t pid);
   AgentActions on_not_spawned(absl::Duration now, int64_t start, const std::string& why);
@@ -105,10 +137,25 @@ class AgentCore {
   void handle(const Envelope& envelope, const StartWorker& start);
   void handle(const Envelope& envelope, const KillWorker& kill);
   void handle(const Envelope& envelope, const SendOrder& order);
+  void handle(const Envelope&, const PlanUpdate& update);
+  void handle(const Envelope&, const PlanWanted&);
+  void handle(const Envelope&, const FetchPlan& fetch);
+  void handle(const Envelope&, const AskPartners& order);
   void handle(const Envelope&, const Drain&);
   void handle(const Envelope&, const EndJob& end);
+  void handle(const Envelope&, const Beat& beat) { controller_lateness_.note(now_, beat.late); }
   template <typename Other>
-  void handle(const Envelope&, const Other&) {}  // Beat
+  void handle(const Envelope&, const Other&) {}
+
+  // Of agent_plans.cc.
+  bool adopt_fetched(const Plan& plan);
+  void adopt(Plan plan, const std::vector<PlanUpdate::Addressee>& to);
+  PlanName plan_name();
+  void act(PlanActions actions);
+  // Of agent_partners.cc.
+  void act(PartnerActions actions);
+  void answer(StreamNumber asker);
+  void cut_late_askers();
 
   void hear(Workers::value_type& worker, const MemberJoined& joined);
   void hear(Workers::value_type& worker, const MemberSaid& said);
@@ -121,12 +168,17 @@ class AgentCore {
   void greet(StreamNumber stream, pid_t pid);
   void refuse(Workers::value_type& worker);
   absl::Duration next_due() const;
+  absl::Duration silence_max() const;
+  void beat();
   bool speaks_for_itself(const Workers::value_type& worker, Rank rank, View since) const;
 
+  bool is_older(const Welcome& welcome) const;
   void attach();
   void lose_controller();
   void disown_all();
   void ready_if_all_registered();
+  bool waits_for_health() const { return options_.waits_for_health && !complaints_; }
+  void tell_ready();
   void spawn(int64_t start, const StartWorker& order);
   void spawn_waiting(Rank rank);
   void ask_to_drain(Workers::value_type& worker);
@@ -147,11 +199,19 @@ class AgentCore {
   absl::Duration away_since_;
   absl::Duration heard_;  // from the controller
   absl::Duration next_beat_;
-  std::optional<int64_t> life_;  // of the newest controller met
-  FolderTerm term_;              // likewise
+  Lateness lateness_;             // of this process
+  Lateness controller_lateness_;  // as it says
+  std::optional<int64_t> life_;   // of the newest controller met
+  FolderTerm term_;               // likewise
   Workers workers_;
   std::map<Rank, std::pair<int64_t, StartWorker>>
-      waiting_;  // for the former process of the role to end
+      waiting_;                        // for the former process of the role to end
+  std::optional<Plan> plan_;           // the newest one that came
+  std::optional<PlanName> plan_name_;  // its name, once somebody wanted to know
+  PlanExchange plans_;
+  PartnerQuestions partners_;
+  PartnerAnswers answers_;
+  std::optional<std::vector<std::string>> complaints_;  // nullopt: not known yet
   bool is_draining_ = false;
   std::deque<Envelope> untold_;  // reports while no controller is there
   QuitAgent end_;

@@ -46,6 +46,34 @@ TEST(AgentCore, AProcessThatCannotBeStartedHasEnded) {
             "spawn 5, ended 5 (cannot be started: no memory)");
 }
 
+// ---- health
+
+TEST(AgentCore, IsNotReadyBeforeItsMachineIsMeasured) {
+  TestAgent agent(/*waits_for_health=*/true);
+  agent.tick().welcome(0).did();
+  EXPECT_EQ(agent.wait(0.9).did(), "");
+  EXPECT_EQ(agent.is_checked({"memory"}).did(), "ready but memory");
+  EXPECT_EQ(agent.is_checked({"memory"}).did(), "");
+  EXPECT_EQ(agent.is_checked({}).did(), "ready");
+}
+
+// The disk is busy, or does not answer at all.
+TEST(AgentCore, DoesNotWaitLongToSayThatItIsNotMeasuredYet) {
+  TestAgent agent(/*waits_for_health=*/true);
+  agent.tick().welcome(0).did();
+  EXPECT_EQ(agent.wait(5).did(), "ready but health: not measured yet");
+  EXPECT_EQ(agent.is_checked({}).did(), "ready");
+}
+
+TEST(AgentCore, TellsTheNextControllerWhatIsKnownOfItsMachine) {
+  TestAgent agent(/*waits_for_health=*/true);
+  agent.is_checked({"disk"}).tick().did();
+  EXPECT_EQ(agent.welcome(0).did(), "ready but disk");
+  agent.broken().wait(1).did();
+  EXPECT_EQ(agent.is_checked({}).did(), "") << "nobody hears it";
+  EXPECT_EQ(agent.welcome(1).did(), "ready");
+}
+
 // ---- one process per role
 
 TEST(AgentCore, TheNextProcessOfARoleWaitsUntilTheFormerHasEnded) {
@@ -216,6 +244,37 @@ TEST(AgentCore, WorkersOfAFormerRunAreEnded) {
   TestAgent agent = ready_agent();
   agent.runs(5, 0).broken().wait(0.1).did();
   EXPECT_EQ(agent.welcome(7, 2).did(), "kill 5, ready");
+}
+
+// ---- hosts of one job, one after the other
+
+TEST(AgentCore, WorkersGoOnUnderTheNextHostOfTheirJob) {
+  TestAgent agent = ready_agent();
+  agent.broken().wait(0.1).welcome_of_host(0, 2).did();
+  agent.runs(5, 0).broken().wait(0.1).did();
+  EXPECT_EQ(agent.welcome_of_host(1000, 3).joins(5, 0).did(),
+            "started 5, welcome 1000 to 5, joined 5, ready");
+  agent.broken().wait(0.1).did();
+  EXPECT_EQ(agent.welcome_of_host(7, 4, "another").did(), "kill 5, ready");
+}
+
+// Two hosts live for a while, and the line leads to one or the other.
+TEST(AgentCore, WhoHasMetTheNextHostDoesNotListenToTheFormer) {
+  TestAgent agent = ready_agent();
+  agent.broken().wait(0.1).welcome_of_host(1000, 3).did();
+  agent.runs(5, 0).did();
+  agent.broken().wait(0.1).did();
+  EXPECT_EQ(agent.welcome_of_host(4, 2).order(5, 0).did(), "") << "it stays away from it";
+  EXPECT_EQ(agent.wait(0.1).did(), "attach, hello of 1");
+  EXPECT_EQ(agent.welcome_of_host(1000, 3).joins(5, 0).did(),
+            "started 5, welcome 1000 to 5, joined 5, ready");
+}
+
+TEST(AgentCore, NorToAFormerControllerOfTheSameHost) {
+  TestAgent agent = ready_agent();
+  agent.broken().wait(0.1).welcome_of_host(1001, 3).did();
+  agent.broken().wait(0.1).did();
+  EXPECT_EQ(agent.welcome_of_host(1000, 3).did(), "");
 }
 
 }  // namespace

@@ -30,7 +30,9 @@ struct AgentWords {
           using Message = std::decay_t<decltype(message)>;
           if constexpr (std::is_same_v<Message, AgentHello>)
             return absl::StrCat("hello of ", message.node.value);
-          if constexpr (std::is_same_v<Message, AgentReady>) return "ready";
+          if constexpr (std::is_same_v<Message, AgentReady>)
+            return absl::StrCat("ready", message.complaints.empty() ? "" : " but ",
+                                absl::StrJoin(message.complaints, "; "));
           if constexpr (std::is_same_v<Message, Beat>) return "beat";
           if constexpr (std::is_same_v<Message, WorkerStarted>) return of("started");
           if constexpr (std::is_same_v<Message, MemberJoined>) return of("joined");
@@ -39,6 +41,14 @@ struct AgentWords {
           if constexpr (std::is_same_v<Message, WorkerEnded>)
             return absl::StrCat(of("ended"), " (", message.how, ")");
           if constexpr (std::is_same_v<Message, WorkerLogTail>) return "words";
+          if constexpr (std::is_same_v<Message, PartnersAsked>)
+            return absl::StrCat(
+                "asked in round ", message.round, ": ",
+                absl::StrJoin(message.silent, ", ", [](std::string* out, const auto& one) {
+                  absl::StrAppend(out, one.node.value, " (", one.why, ")");
+                }));
+          if constexpr (std::is_same_v<Message, PlanWanted>) return "wants plan";
+          if constexpr (std::is_same_v<Message, PlanHeld>) return "holds plan";
           return "something else";
         },
         to.envelope.message);
@@ -57,6 +67,26 @@ struct AgentWords {
   std::string operator()(const SignalWorker& signal) const {
     return absl::StrCat(signal.signal == SIGKILL ? "kill " : "ask to drain ", signal.start);
   }
+  std::string operator()(const AskForPlan& ask) const { return absl::StrCat("ask ", ask.at); }
+  std::string operator()(const StopAsking& stop) const {
+    return stop.why.empty() ? "stop asking" : absl::StrCat("stop asking (", stop.why, ")");
+  }
+  std::string operator()(const CutAsker& cut) const {
+    return absl::StrCat("cut asker ", cut.stream.value);
+  }
+  std::string operator()(const AskPartner& ask) const {
+    return absl::StrCat("question ", ask.number, " to ", ask.at);
+  }
+  std::string operator()(const DropQuestion& drop) const {
+    return absl::StrCat("drop ", drop.number);
+  }
+  std::string operator()(const ToAskers& told) const {
+    const bool is_answer = std::holds_alternative<PartnerAnswer>(told.envelope.message);
+    return absl::StrCat(is_answer ? "answer asker " : "tell asker ",
+                        absl::StrJoin(told.to, " and ", [](std::string* out, StreamNumber to) {
+                          absl::StrAppend(out, to.value);
+                        }));
+  }
   std::string operator()(const QuitAgent& quit) const {
     return absl::StrCat(quit.ok ? "quit: " : "fail: ", quit.reason);
   }
@@ -65,7 +95,8 @@ struct AgentWords {
 // The agent of node 1. A worker's stream has the number of its start, and so has its pid.
 class TestAgent {
  public:
-  TestAgent() : core_(options(), absl::ZeroDuration()) {}
+  explicit TestAgent(bool waits_for_health = false)
+      : core_(options(waits_for_health), absl::ZeroDuration()) {}
 
   // Time passes as it does for a process that runs: it is looked at often.
   TestAgent& wait(double seconds) {
@@ -86,7 +117,11 @@ class TestAgent {
   TestAgent& tick() { return stand_still(0); }
 
   TestAgent& welcome(int64_t life, int64_t term = 1) {
-    return from_controller(Welcome{life, {term, "owner"}});
+    return from_controller(Welcome{life, {term, "owner", "", 0}});
+  }
+  // Of the host of a job, which has the job's term of that number.
+  TestAgent& welcome_of_host(int64_t life, int64_t term, const std::string& job = "j") {
+    return from_controller(Welcome{life, {term, "owner", job, term - 1}});
   }
   TestAgent& broken() { return note(core_.on_controller_broken(now_)); }
   TestAgent& start(int64_t start, int rank) {
@@ -101,6 +136,27 @@ class TestAgent {
   TestAgent& from_controller(ControlMessage message, int64_t start = 0) {
     return note(core_.on_controller(now_, {start, std::move(message)}));
   }
+
+  // Another agent, on a line of that number, and the one that is asked.
+  TestAgent& asked_for(int64_t asker, const PlanName& plan) {
+    return asker_says(asker, PlanWanted{plan});
+  }
+  TestAgent& asker_says(int64_t asker, ControlMessage message) {
+    return note(core_.on_asker(now_, StreamNumber(asker), {0, std::move(message)}));
+  }
+  TestAgent& asker_goes(int64_t asker) {
+    return note(core_.on_asker_broken(now_, StreamNumber(asker)));
+  }
+  TestAgent& other_agent_tells(ControlMessage message) {
+    return note(core_.on_asked_agent(now_, {0, std::move(message)}));
+  }
+  TestAgent& partner_answers(int64_t question, int node) {
+    return note(core_.on_partner(now_, question, {0, PartnerAnswer{Node(node), ""}}));
+  }
+  TestAgent& partner_breaks(int64_t question) {
+    return note(core_.on_partner_broken(now_, question, "no route"));
+  }
+  TestAgent& other_agent_goes() { return note(core_.on_asked_agent_broken(now_, "it has gone")); }
 
   TestAgent& attaches(int64_t start) {
     return from_worker(start, WorkerHello{static_cast<pid_t>(start)});
@@ -132,17 +188,24 @@ class TestAgent {
     return *this;
   }
 
+  TestAgent& is_checked(std::vector<std::string> complaints) {
+    return note(core_.on_health(now_, std::move(complaints)));
+  }
+
   // A worker of this rank lives and is known to the controller.
   TestAgent& runs(int64_t number, int rank) {
     return start(number, rank).attaches(number).joins(number, rank);
   }
 
+  // The newest plan that it handed on to a worker.
+  const std::optional<Plan>& plan() const { return plan_; }
   // What it did since the last call.
   std::string did() { return absl::StrJoin(std::exchange(did_, {}), ", "); }
 
  private:
-  static AgentCoreOptions options() {
+  static AgentCoreOptions options(bool waits_for_health) {
     AgentCoreOptions options;
+    options.waits_for_health = waits_for_health;
     options.node = Node(1);
     options.pid = kAgentPid;
     return options;
@@ -151,6 +214,7 @@ class TestAgent {
     for (const AgentAction& action : actions) {
       const std::string words = std::visit(AgentWords(), action);
       if (words != "beat") did_.push_back(words);
+      if (const auto* const to = std::get_if<ToWorker>(&action)) remember(to->envelope);
       const auto* const spawn = std::get_if<SpawnWorker>(&action);
       if (spawn == nullptr) continue;
       if (spawns_)
@@ -161,6 +225,13 @@ class TestAgent {
     return *this;
   }
 
+  void remember(const Envelope& envelope) {
+    const auto* const order = std::get_if<SendOrder>(&envelope.message);
+    if (order == nullptr) return;
+    if (const auto* const plan = std::get_if<Plan>(&order->message)) plan_ = *plan;
+  }
+
+  std::optional<Plan> plan_;
   absl::Duration now_;
   AgentCore core_;
   bool spawns_ = true;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "config/job_strategy.h"
 #include "env/files.h"
 
 namespace evermoe {
@@ -21,6 +22,9 @@ constexpr int kPatience = 10;
 constexpr double kCutOffSilences = 6;
 // How long members have to move in a view that was opened to see who stands still.
 constexpr absl::Duration kProbe = absl::Seconds(5);
+
+// For a round of questions between machines (relay/network_rounds.h).
+constexpr absl::Duration kNetworkMax = absl::Seconds(5);
 
 std::optional<DomainLevel> level_of(FailureDomain domain) {
   switch (domain) {
@@ -53,9 +57,7 @@ ControllerServerOptions controller_options(const JobConfig& config) {
   core.racks = static_cast<int>(config.run.racks);
   core.copies = static_cast<int>(config.protection.copies);
   core.copy_level = level_of(config.protection.failure_domain);
-  // A job of one worker has nobody to keep copies.
-  core.is_protected =
-      config.protection.strategy != ProtectionStrategy::kNone && config.parallel.world_size() > 1;
+  core.strategy = strategy_of(config);
   core.restarts_max = static_cast<int>(config.run.restarts_max);
   core.backoff = absl::Seconds(config.run.backoff_seconds);
   core.steps = Step(config.train.steps);
@@ -68,10 +70,11 @@ ControllerServerOptions controller_options(const JobConfig& config) {
   core.probe_min = std::min(kProbe, core.step_max / 2);
   core.load_max = absl::Seconds(config.protection.recovery_deadline_seconds);
   core.start_max = std::min(core.start_max, core.load_max);
+  core.network_max = kNetworkMax;
   options.relay.beat = signs.beat;
   options.relay.silence_max = signs.node_max;
   options.relay.cut_off_max = kCutOffSilences * signs.node_max;
-  options.relay.own_standstill = signs.standstill;
+  options.relay.own_standstill = core.own_standstill = signs.standstill;
   return options;
 }
 

@@ -12,7 +12,9 @@
 //
 // No limit is below a second: a busy machine keeps a process from running for so long now and then.
 // Who has stood still itself for longer than 4 h, at least 2 s, takes nobody for lost because of it
-// (stall_adjusted_clock.h).
+// (stall_adjusted_clock.h). Where timers are later than on a busy machine limits grow by eight
+// times as much (stalls/lateness.h), and time in which a worker was ready and got no processor does
+// not count (stalls/starvation.h); no limit grows to more than kStallFactorMax times itself.
 #pragma once
 
 #include <string>

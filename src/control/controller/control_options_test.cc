@@ -68,7 +68,7 @@ TEST(ControlOptionsTest, TheControllerFollowsTheConfiguration) {
   EXPECT_EQ(core.racks, 2);
   EXPECT_EQ(core.copies, 2);
   EXPECT_EQ(core.copy_level, DomainLevel::kRack);
-  EXPECT_TRUE(core.is_protected);
+  EXPECT_TRUE(core.strategy.keeps_copies);
   EXPECT_EQ(core.step_max, absl::Seconds(4));
   EXPECT_EQ(core.probe_min, absl::Seconds(2));
   EXPECT_EQ(core.medians_max, 7);
@@ -97,23 +97,28 @@ Options reparsed(const Options& options) {
 }
 
 TEST(ControlProcessesTest, FlagsParseBack) {
-  const ControllerProcessOptions controller =
-      reparsed(ControllerProcessOptions{"/o/config.toml", "unix-abstract:x", 3});
+  const ControllerProcessOptions controller = reparsed(ControllerProcessOptions{
+      .config = "/o/config.toml", .address = "unix:/p/x", .life = 3, .keys = "/o/keys"});
   EXPECT_EQ(controller.config, "/o/config.toml");
-  EXPECT_EQ(controller.address, "unix-abstract:x");
+  EXPECT_EQ(controller.address, "unix:/p/x");
+  EXPECT_EQ(controller.keys, "/o/keys");
   EXPECT_EQ(controller.life, 3);
   const AgentProcessOptions agent = reparsed(AgentProcessOptions{
       .config = "/o/config.toml",
       .out = "/o",
       .node = Node(7),
       .controller = "h:1",
+      .keys = "/k",
       .address = "h:2",
+      .secret = "/k/secret",
       .kept_fd = 5,
       .worker = "/bin/w",
       .worker_arguments = {"train", "--config", "/o/config.toml", "--out", "/o"}});
   EXPECT_EQ(agent.out, "/o");
   EXPECT_EQ(agent.node, Node(7));
   EXPECT_EQ(agent.controller, "h:1");
+  EXPECT_EQ(agent.keys, "/k");
+  EXPECT_EQ(agent.secret, "/k/secret");
   EXPECT_EQ(agent.address, "h:2");
   EXPECT_EQ(agent.kept_fd, 5);
   EXPECT_EQ(agent.worker, "/bin/w");

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <optional>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -30,22 +30,27 @@ class ControlledJob {
     bool lives = false, has_joined = false, comes_up = true;
     std::string arithmetic;
     bool is_stopped = false, hangs = false, is_broken = false;
+    double starved_share = 0;
+    absl::Duration starved;
   };
 
  public:
   static constexpr int kWorkers = 4;
 
-  explicit ControlledJob(ControllerOptions options)
+  // The machines of `unfit` are not fit to play a role.
+  explicit ControlledJob(ControllerOptions options, const std::set<int32_t>& unfit = {})
       : topology_({2, 2}, 2), core_(topology_, options, now_) {
     for (int32_t node = 0; node < options.nodes + options.spares; ++node) {
-      feed(AgentJoined{Node(node)});
+      AgentJoined joined{Node(node)};
+      if (unfit.contains(node)) joined.complaints = {"memory: 1 MB available, needed: 2 MB"};
+      feed(joined);
       agents_.insert(Node(node));
     }
   }
   // Without protection, as `evermoe run` sets it up.
   static ControllerOptions unprotected() {
     ControllerOptions options;
-    options.is_protected = false;
+    options.strategy = strategy_of(StrategyKind::kNone);
     options.restarts_max = 3;
     options.backoff = absl::Milliseconds(200);
     options.patience = 10;
@@ -69,6 +74,8 @@ class ControlledJob {
     ControlledJob& stops() { return member().is_stopped = true, job_; }
     // Gives signs of life, but never enters another view.
     ControlledJob& hangs() { return member().hangs = true, job_; }
+    // Gets no processor for so much of the time.
+    ControlledJob& is_starved(double share) { return member().starved_share = share, job_; }
     // From now on no process of the role comes up.
     ControlledJob& never_comes_up() { return member().comes_up = false, job_; }
     ControlledJob& computes_with(const std::string& arithmetic) {
@@ -139,13 +146,41 @@ class ControlledJob {
     agents_.erase(Node(node));
     return feed(AgentLost{Node(node), "its agent is gone"});
   }
+  // Of all processes that are started on it.
+  ControlledJob& node_computes_with(int32_t node, const std::string& arithmetic) {
+    arithmetic_[Node(node)] = arithmetic;
+    return *this;
+  }
+  // Says so when it attaches, before it plays a role.
+  ControlledJob& node_joins_with(int32_t node, const std::string& arithmetic) {
+    agents_.insert(Node(node));
+    return node_computes_with(node, arithmetic).feed(AgentJoined{Node(node), arithmetic});
+  }
+  // Its machine was measured anew.
+  ControlledJob& node_is_checked(int32_t node, const std::vector<std::string>& complaints) {
+    return feed(NodeChecked{Node(node), complaints});
+  }
+  ControlledJob& network_is_checked() { return feed(NetworkChecked{}); }
+  // Its machine will be taken away soon.
+  ControlledJob& node_leaves(int32_t node) { return feed(NodeLeaving{Node(node)}); }
+  ControlledJob& node_comes(int32_t node) {
+    agents_.insert(Node(node));
+    return feed(AgentJoined{Node(node)});
+  }
+  // From now on the timers of the agents are so much late.
+  ControlledJob& timers_are_late(double seconds) {
+    late_ = absl::Seconds(seconds);
+    return *this;
+  }
   ControlledJob& wait(double seconds) {
     const absl::Duration until = now_ + absl::Seconds(seconds);
     while (now_ < until && !end_) {
-      now_ = std::min({until, now_ + absl::Milliseconds(250),
-                       std::max(now_ + absl::Milliseconds(1), core_.next_deadline())});
+      const absl::Duration before = std::exchange(
+          now_, std::min({until, now_ + absl::Milliseconds(250),
+                          std::max(now_ + absl::Milliseconds(1), core_.next_deadline())}));
+      for (Member& member : members_) member.starved += member.starved_share * (now_ - before);
       for (int rank = 0; rank < kWorkers; ++rank) live_on(rank);
-      for (const Node node : agents_) feed(AgentAlive{node});
+      for (const Node node : agents_) feed(AgentAlive{node, late_, starved_on(node)});
       feed(TimePassed{});
     }
     return *this;
@@ -171,6 +206,15 @@ class ControlledJob {
     return *this;
   }
 
+  std::vector<StarvedWorker> starved_on(Node node) const {
+    std::vector<StarvedWorker> starved;
+    for (int32_t rank = 0; rank < kWorkers; ++rank) {
+      const Member& member = members_[static_cast<size_t>(rank)];
+      if (member.lives && member.node == node)
+        starved.push_back({Rank(rank), member.since, member.starved});
+    }
+    return starved;
+  }
   void live_on(int rank) {
     Member& member = members_[static_cast<size_t>(rank)];
     if (!member.lives || member.is_stopped || !member.comes_up) return;
@@ -178,7 +222,8 @@ class ControlledJob {
       member.has_joined = true;
       MemberJoined joined{.rank = Rank(rank), .since = member.since, .node = member.node};
       joined.address = absl::StrCat("address ", rank);
-      joined.arithmetic = member.arithmetic;
+      joined.arithmetic =
+          arithmetic_.contains(member.node) ? arithmetic_[member.node] : member.arithmetic;
       feed(joined);
     }
     if (!member.hangs) member.entered = core_.view();
@@ -194,6 +239,7 @@ class ControlledJob {
   }
   std::string name(Rank rank) const { return topology_.name_of(rank); }
 
+  void on(const CheckNetwork&) { did_.emplace_back("check network"); }
   void on(const StartWorker& start) {
     did_.push_back(
         absl::StrCat("start ", name(start.rank),
@@ -201,6 +247,7 @@ class ControlledJob {
     Member fresh{.since = start.since, .node = start.node, .lives = true};
     Member& member = members_[static_cast<size_t>(start.rank.value)];
     fresh.comes_up = member.comes_up;
+    fresh.starved_share = member.starved_share;
     member = fresh;
   }
   void on(const KillWorker& kill) {
@@ -211,6 +258,12 @@ class ControlledJob {
     Member& member = members_[static_cast<size_t>(order.rank.value)];
     if (!member.lives || member.is_stopped) return;
     std::visit([&](const auto& message) { obey(order.rank, member, message); }, order.message);
+  }
+  void on(const OpenView& send) {
+    for (int32_t r = 0; r < kWorkers; ++r) {
+      Member& member = members_[static_cast<size_t>(r)];
+      if (member.lives && !member.is_stopped) obey(Rank(r), member, send.plan);
+    }
   }
   void obey(Rank rank, const Member& member, const StopOrder& stop) {
     Report report{.view = stop.view,
@@ -223,13 +276,19 @@ class ControlledJob {
   }
   void obey(Rank rank, Member& member, const Plan& plan) {
     if (rank == Rank(0))
-      did_.push_back(absl::StrCat(plan.restart_all ? "restart all in view " : "go on in view ",
+      did_.push_back(absl::StrCat(plan.restart_all               ? "restart all in view "
+                                  : plan.rolled_back.size() == 2 ? "all go back in view "
+                                                                 : "go on in view ",
                                   plan.view.value));
-    if (!plan.restart_all) return;
+    const int stage = topology_.role_of(rank).stage;
+    const bool goes_back = plan.restart_all || std::ranges::count(plan.rolled_back, stage) > 0;
+    if (!goes_back) return;
     member.epoch = plan.view;
     member.is_broken = false;
-    member.base = durable_;
-    member.newest = verdict_commit(durable_);
+    if (plan.restart_all) {
+      member.base = durable_;
+      member.newest = verdict_commit(durable_);
+    }
     feed(MemberSaid{rank, member.since, Milestone{plan.view, rank, Milestone::Kind::kRestored}});
   }
   void obey(Rank rank, const Member&, const ReleaseOrder&) {
@@ -239,12 +298,19 @@ class ControlledJob {
     did_.push_back(end.ok ? "end" : end.bad_input ? "refuse" : "fail");
     end_ = end;
   }
+  void on(const DismissNode& dismiss) {
+    did_.push_back(absl::StrCat("dismiss ", dismiss.node.value));
+    agents_.erase(dismiss.node);
+  }
+  void on(const DrainJob&) { did_.push_back("drain"); }
   void on(const JobEvent& tell) { said_.push_back(tell.text); }
 
   absl::Duration now_ = absl::Seconds(1000);
   const Topology topology_;
   std::vector<Member> members_{kWorkers};
   std::set<Node> agents_;  // that give signs of life
+  absl::Duration late_;
+  std::map<Node, std::string> arithmetic_;
   Step durable_;
   std::vector<std::string> did_, said_;
   std::optional<EndJob> end_;

@@ -10,6 +10,16 @@ namespace evermoe {
 
 using Phase = RoleState::Phase;
 
+namespace {
+
+std::vector<Rank> all_ranks(const Topology& topology) {
+  std::vector<Rank> ranks;
+  for (int32_t r = 0; r < topology.world_size(); ++r) ranks.push_back(Rank(r));
+  return ranks;
+}
+
+}  // namespace
+
 ControllerCore::ControllerCore(Topology topology, ControllerOptions options, absl::Duration now)
     : topology_(std::move(topology)),
       options_(options),
@@ -20,22 +30,40 @@ ControllerCore::ControllerCore(Topology topology, ControllerOptions options, abs
       limits_(options_),
       restarts_(topology_.world_size(), options_),
       watch_(options_),
-      journal_(topology_),
+      lateness_(options_.own_standstill),
+      copies_(options_.strategy.keeps_copies),
+      journal_(topology_, options_.incidents_after),
       adoption_ends_(now + options.adoption),
+      find_ends_(now + std::max(options.adoption, options.find_max)),
       adoption_moved_(now) {}
 
 std::vector<ControllerAction> ControllerCore::on(absl::Duration now, const ControllerEvent& event) {
   now_ = std::max(now_, now);
   actions_.clear();
   if (has_ended_) return {};
+  const bool is_routine = this->is_routine(event);
   std::visit([this](const auto& e) { handle(e); }, event);
+  if (is_routine) return std::exchange(actions_, {});
   if (!has_ended_) check_deadlines();
   if (!has_ended_) reconsider();
   return std::exchange(actions_, {});
 }
 
+// Signs of life are most of what a controller hears. Nothing becomes due because of one, and to
+// look at all roles for each of them would cost the square of their number.
+bool ControllerCore::is_routine(const ControllerEvent& event) const {
+  if (const auto* const said = std::get_if<MemberSaid>(&event))
+    return std::holds_alternative<Progress>(said->message);
+  if (const auto* const agent = std::get_if<AgentAlive>(&event))
+    return !nodes_.is_in_doubt(agent->node, now_);
+  // What becomes of nodes that leave is decided when all that leave together are known.
+  return std::holds_alternative<MemberAlive>(event) || std::holds_alternative<NodeLeaving>(event);
+}
+
 absl::Duration ControllerCore::next_deadline() const {
-  absl::Duration next = is_adopting_ ? adoption_deadline() : absl::InfiniteDuration();
+  absl::Duration next = absl::InfiniteDuration();
+  if (is_adopting_)
+    next = fit_ends_ ? *fit_ends_ : network_ends_ ? *network_ends_ : adoption_deadline();
   next = std::min(next, roles_.next_deadline());
   if (is_open() && suspicion_) next = std::min(next, suspicion_->due());
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
@@ -46,7 +74,7 @@ absl::Duration ControllerCore::next_deadline() const {
 }
 
 void ControllerCore::tell_in_view(const std::string& text) {
-  tell(absl::StrCat("view ", view().value, ": ", text));
+  tell_in_incident(absl::StrCat("view ", view().value, ": ", text));
 }
 
 // ---- time
@@ -60,8 +88,9 @@ void ControllerCore::check_deadlines() {
       late.deadline = now_ + options_.silence_max;
       continue;
     }
+    if (!silent && !has_had_its_time(late)) continue;
     const std::string why = silent ? absl::StrCat("hung: no sign of life for ",
-                                                  absl::FormatDuration(options_.silence_max))
+                                                  absl::FormatDuration(silence_limit(late)))
                             : late.phase == Phase::kStarting ? "did not come up in time"
                                                              : "did not report in time";
     kill_and_lose(Rank(r), why, why);
@@ -77,8 +106,32 @@ void ControllerCore::check_deadlines() {
 // The line to its node may be broken or slow: only what its agent says, and it does not, tells of a
 // worker.
 bool ControllerCore::is_silent(const RoleState& role) const {
+  if (now_ < role.heard + options_.silence_max) return false;  // the rest is costly for all roles
   const auto agent = nodes_.heard(role.node);
-  return role.phase == Phase::kJoined && agent && *agent >= role.heard + options_.silence_max;
+  return role.phase == Phase::kJoined && agent && *agent >= role.heard + silence_limit(role);
+}
+
+absl::Duration ControllerCore::allowance(Node node, absl::Duration limit) const {
+  const absl::Duration own = lateness_.allowance(now_, limit);
+  const auto of_node = lateness_of_node_.find(node);
+  if (of_node == lateness_of_node_.end()) return own;
+  return std::max(own, of_node->second.allowance(now_, limit));
+}
+
+absl::Duration ControllerCore::silence_limit(const RoleState& role) const {
+  const absl::Duration limit = options_.silence_max;
+  const absl::Duration starved = role.starvation.total() - role.starved_when_heard;
+  const absl::Duration more = allowance(role.node, limit) + starved;
+  return limit + absl::Trunc(std::min(more, (kStallFactorMax - 1) * limit), absl::Milliseconds(1));
+}
+
+// To join or to report.
+bool ControllerCore::has_had_its_time(RoleState& late) const {
+  const absl::Duration limit =
+      late.phase == Phase::kStarting ? options_.start_max : options_.report_max;
+  const absl::Duration more = late.on_deadline.take(late.starvation.total(), limit);
+  late.deadline += more;
+  return more == absl::ZeroDuration();
 }
 
 // What it reports cannot be heard now: the verdict on its node comes first.
@@ -110,23 +163,36 @@ void ControllerCore::watch_pace() {
   if (now_ < pace_deadline()) return;
   if (is_deaf()) return watch_.on_milestone(now_);
   if (!watch_.is_probe()) {
+    if (grant_what_was_starved(all_ranks(topology_))) return;
     watch_.probe();
     return open_next_view(
         absl::StrCat("nothing has happened for ", absl::FormatDuration(now_ - watch_.moved()),
                      "; a step takes ", absl::FormatDuration(watch_.median_step())));
   }
-  watch_.end_probe();
   const std::vector<Rank> still = who_stands_still(topology_, roles_, view());
+  if (grant_what_was_starved(still)) return;
+  watch_.end_probe();
   if (still.empty()) {
     const std::string why = "the job stands still though all its workers move";
-    view_.restart_next(why);
+    watch_.on_all_moved();
+    // Going back in memory is cheap, and tried once at every place.
+    const bool was_tried = std::exchange(went_back_at_, progress_.furthest()) == went_back_at_;
+    was_tried ? view_.restart_next(why) : view_.go_back_next(why);
     return open_next_view(why);
   }
   for (const Rank rank : still) {
     const std::string why = "hung: its stage does not move";
-    kill_and_lose(rank, why, why, /*is_same_loss=*/rank != still.front());
+    kill_and_lose(rank, why, why);
     if (has_ended_) return;
   }
+}
+
+// The slowest of them decides how long the job takes.
+bool ControllerCore::grant_what_was_starved(const std::vector<Rank>& waited_for) {
+  absl::Duration most;
+  for (const Rank rank : waited_for)
+    most = std::max(most, roles_[rank].starvation.since(watch_.period()));
+  return watch_.grant(most, progress_.newest(), journal_.is_loading());
 }
 
 // ---- views
@@ -140,13 +206,15 @@ void ControllerCore::open_next_view(const std::string& why) {
     RoleState& member = roles_[Rank(r)];
     member.report.reset();
     if (member.phase != Phase::kJoined) continue;
-    member.deadline = now_ + options_.report_max;
-    actions_.push_back(SendOrder{Rank(r), member.since, StopOrder{view(), journal_.number()}});
+    member.ask(now_ + options_.report_max);
+    actions_.push_back(SendOrder{Rank(r), member.since, StopOrder{view(), journal_.incident()}});
   }
 }
 
 void ControllerCore::reconsider() {
   if (is_adopting_ && !end_adoption()) return;
+  let_go();
+  if (has_ended_) return;
   start_missing();
   if (is_open()) return release_if_finished();
   if (roles_.have_all_reported()) send_plan();
@@ -156,15 +224,19 @@ void ControllerCore::reconsider() {
 // when one dies others miss it and say so. A view without commits for too long stands still for
 // another reason.
 absl::Duration ControllerCore::adoption_deadline() const {
-  const bool may_be_cut_off = nodes_.known() < options_.nodes + options_.spares;
-  if (!is_open() || has_heard_trouble_ || !may_be_cut_off) return adoption_ends_;
-  return std::max(adoption_ends_, adoption_moved_ + options_.step_max);
+  const int missing = options_.nodes + options_.spares - nodes_.known();
+  const absl::Duration ends = options_.takes_over && missing > 1 ? find_ends_ : adoption_ends_;
+  if (!is_open() || has_heard_trouble_ || missing < 1) return ends;
+  return std::max(ends, adoption_moved_ + options_.step_max);
 }
 
 bool ControllerCore::end_adoption() {
+  if (waits_for_fit_nodes()) return false;
   const bool complete = roles_.are_all_joined();
-  const bool expects_nobody = !options_.takes_over && nodes_.known() >= options_.nodes;
+  const int fit = nodes_.known() - static_cast<int>(nodes_.unfit().size());
+  const bool expects_nobody = !options_.takes_over && fit >= options_.nodes;
   if (!complete && !expects_nobody && now_ < adoption_deadline()) return false;
+  if (waits_for_network()) return false;
   is_adopting_ = false;
   if (view() > View(0)) lose_the_absent();
   watch_.begin(now_);
@@ -181,12 +253,13 @@ void ControllerCore::start_missing() {
     const auto node = node_for(Rank(r), roles_, nodes_, restarts_, options_.nodes, now_);
     if (!node) continue;  // waits for an agent
     if (restarts_.avoids(Rank(r), missing.node) && *node != missing.node)
-      tell(absl::StrCat("worker ", name_of(Rank(r)), " moves to node ", node->value, ": it ",
-                        restarts_.reason(now_, Rank(r))));
+      tell_in_incident(absl::StrCat("worker ", name_of(Rank(r)), " moves to node ", node->value,
+                                    ": it ", restarts_.reason(now_, Rank(r))));
     restarts_.on_start(now_, Rank(r), *node);
     roles_.start(Rank(r), *node, std::max(view(), View(1)), now_ + options_.start_max);
     missing.failures_seen = limits_.failures();
-    actions_.push_back(StartWorker{*node, Rank(r), missing.since});
+    missing.losses_seen = limits_.counted();
+    actions_.push_back(StartWorker{*node, Rank(r), missing.since, journal_.incident()});
   }
 }
 
@@ -198,21 +271,23 @@ absl::Duration ControllerCore::start_at(Rank rank) const {
 void ControllerCore::send_plan() {
   const CopyHolders holders = this->holders();
   Plan plan = view_.plan(roles_, holders);
-  note_unseen_losses(plan);
-  plan.recovery = journal_.number();
+  note_unseen_losses();
+  plan.incident = journal_.incident();
   if (!may_send(plan)) return;
   limits_.on_plan();
   journal_.on_plan(now_, plan);
   watch_.on_plan(now_);
   for (const std::string& reason : plan.reasons) tell_in_view(reason);
   if (std::exchange(holders_told_, holders.reason) != holders.reason) tell_in_view(holders.reason);
+  copies_.on_plan(plan, roles_);
   view_.open(plan);
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
     RoleState& member = roles_[Rank(r)];
     if (view_.stage_epoch(Rank(r)) == view()) member.finished = false;
     member.failures_seen = limits_.failures();
-    actions_.push_back(SendOrder{Rank(r), member.since, plan});
+    member.losses_seen = limits_.counted();
   }
+  actions_.push_back(OpenView{std::move(plan)});
 }
 
 // False: the job has ended instead.
@@ -220,10 +295,10 @@ bool ControllerCore::may_send(const Plan& plan) {
   if (!plan.restart_all) return true;
   const std::string reasons = absl::StrJoin(plan.reasons, "; ");
   if (progress_.newest() > Commit(-1) && !options_.restart_all_allowed) {
-    end(false, absl::StrCat("cannot go on exactly: ", reasons));
+    end({.reason = absl::StrCat("cannot go on exactly: ", reasons)});
     return false;
   }
-  if (!options_.is_protected && limits_.is_unexplained()) count_failure(reasons);
+  if (!options_.strategy.keeps_copies && limits_.is_unexplained()) count_failure(reasons);
   if (has_ended_) return false;
   progress_.on_restart(view());
   return true;
@@ -240,17 +315,17 @@ void ControllerCore::release_if_finished() {
 
 // After the release nothing can be lost any more: everything is on disk.
 void ControllerCore::end_if_all_gone() {
-  if (roles_.are_all_gone()) end(true, "finished");
+  if (roles_.are_all_gone()) end({.ok = true, .reason = "finished", .is_drained = is_drained_});
 }
 
-void ControllerCore::end(bool ok, std::string reason, bool bad_input) {
+void ControllerCore::end(EndJob how) {
   has_ended_ = true;
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
     const RoleState& left = roles_[Rank(r)];
     if (left.phase != Phase::kNone)
       actions_.push_back(KillWorker{left.node, Rank(r), left.since, "the job ends"});
   }
-  actions_.push_back(EndJob{ok, bad_input, std::move(reason)});
+  actions_.emplace_back(std::move(how));
 }
 
 }  // namespace evermoe

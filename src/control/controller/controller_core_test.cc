@@ -14,6 +14,7 @@
 namespace evermoe {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -105,6 +106,80 @@ TEST(ControllerCore, AWorkerThatComputesOtherBitsIsRefused) {
   EXPECT_EQ(job.end().reason,
             "worker 1.1 on node 0 would compute other bits than worker 0.0 on node 0: cpu is "
             "AVX512 there and AVX2 here");
+}
+
+TEST(ControllerCore, AJobThatStandsStillThoughAllMoveGoesBackInMemoryAndThenOnDisk) {
+  ControllerOptions options;
+  options.step_max = absl::Seconds(2);
+  options.probe_min = absl::Seconds(1);
+  Job job(options);
+  job.begins().commits(1, 5).did();
+  job.wait(3.5);
+  EXPECT_EQ(job.did(), "go on in view 2, all go back in view 3");
+  job.wait(2.5);
+  EXPECT_EQ(job.did(), "") << "it may be slow";
+  job.wait(3);
+  EXPECT_EQ(job.did(), "go on in view 4, restart all in view 5");
+  job.commits(1, 8).did();
+  job.wait(3.5);
+  EXPECT_EQ(job.did(), "go on in view 6, all go back in view 7") << "it has come further since";
+}
+
+// ---- nodes that compute other bits
+
+ControllerOptions two_nodes_and_spares(int spares) {
+  ControllerOptions options;
+  options.nodes = 2;
+  options.spares = spares;
+  options.restarts_max = 3;
+  return options;
+}
+
+TEST(ControllerCore, ASpareThatComputesOtherBitsIsLeftOutForTheNextOne) {
+  Job job(two_nodes_and_spares(2));
+  job.node_computes_with(2, "cpu=AVX2\n");
+  job.begins().commits(1, 5).did();
+  job.loses_node(1).wait(1);
+  EXPECT_EQ(job.did(),
+            "start 1.0 on 2, start 1.1 on 2, kill 1.0, start 1.0 on 3, kill 1.1, start 1.1 on 3, "
+            "go on in view 2");
+  EXPECT_THAT(job.said(), HasSubstr("node 2 is left out\n"));
+  EXPECT_THAT(job.recovery().causes, Contains("1.0: would compute other bits than worker 0.0 on "
+                                              "node 0: cpu is not set there and AVX2 here"));
+}
+
+TEST(ControllerCore, ASpareThatSaysThatItComputesOtherBitsIsLeftOutBeforeItIsNeeded) {
+  Job job(two_nodes_and_spares(1));
+  job.node_joins_with(2, "cpu=AVX2\n").begins().commits(1, 5).did();
+  EXPECT_THAT(job.said(),
+              HasSubstr("node 2 is left out: it would compute other bits than worker 0.0 "
+                        "on node 0: cpu is not set there and AVX2 here"));
+  job.loses_node(1).wait(1);
+  EXPECT_EQ(job.did(), "start 1.0, start 1.1, go on in view 2");
+}
+
+TEST(ControllerCore, ASpareThatComesLateAndComputesOtherBitsIsLeftOutAtOnce) {
+  Job job(two_nodes_and_spares(2));
+  job.begins().loses_node(2).loses_node(3).commits(1, 5).did();
+  EXPECT_THAT(job.said(), testing::Not(HasSubstr("left out")));
+  job.node_joins_with(2, "cpu=AVX2\n");
+  EXPECT_THAT(job.said(), HasSubstr("node 2 is left out: it would compute other bits than worker "
+                                    "0.0 on node 0: cpu is not set there and AVX2 here"));
+  job.node_joins_with(2, "cpu=AVX2\n").loses_node(1).wait(1);
+  EXPECT_EQ(job.did(), "start 1.0, start 1.1, go on in view 2") << "also when it comes again";
+}
+
+TEST(ControllerCore, ANodeThatComputesOtherBitsAtTheBeginningNeedsASpareInItsPlace) {
+  Job job(two_nodes_and_spares(1));
+  job.node_computes_with(1, "cpu=AVX2\n").begins();
+  EXPECT_THAT(job.did(),
+              testing::StartsWith("start 0.0, start 0.1, start 1.0 on 1, start 1.1 on 1, "
+                                  "kill 1.0, start 1.0 on 2"));
+  EXPECT_FALSE(job.has_ended());
+
+  Job alone(two_nodes_and_spares(0));
+  alone.node_computes_with(1, "cpu=AVX2\n").begins();
+  EXPECT_TRUE(alone.end().bad_input);
 }
 
 TEST(ControllerCore, EndingTooEarlyIsAFailure) {

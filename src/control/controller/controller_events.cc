@@ -13,29 +13,46 @@ using Phase = RoleState::Phase;
 
 // ---- agents and processes
 
+void ControllerCore::note_stalls(const AgentAlive& event) {
+  lateness_of_node_.try_emplace(event.node, options_.own_standstill)
+      .first->second.note(now_, event.late);
+  for (const StarvedWorker& worker : event.starved) {
+    if (worker.rank.value >= roles_.size()) continue;
+    RoleState& role = roles_[worker.rank];
+    if (role.phase != Phase::kNone && role.since == worker.since && role.node == event.node)
+      role.starvation.on_report(worker.starved, watch_.period());
+  }
+}
+
 void ControllerCore::handle(const AgentAlive& event) {
+  note_stalls(event);
   // After a silence of the line its workers have their time anew: what they said meanwhile may
   // still come.
   if (nodes_.is_in_doubt(event.node, now_)) {
     for (int32_t r = 0; r < topology_.world_size(); ++r) {
       RoleState& role = roles_[Rank(r)];
       if (role.node != event.node) continue;
-      role.heard = now_;
+      role.hear(now_);
       if (role.phase == Phase::kJoined && role.deadline < absl::InfiniteDuration())
-        role.deadline = now_ + options_.report_max;
+        role.ask(now_ + options_.report_max);
     }
   }
   nodes_.hear(event.node, now_);
 }
 
+void ControllerCore::handle(const AgentJoined& event) {
+  nodes_.join(event.node, now_);
+  check(event.node, event.complaints);
+  if (!event.arithmetic.empty()) arithmetic_[event.node] = event.arithmetic;
+  leave_out_unequal_nodes();
+}
+
 void ControllerCore::handle(const AgentLost& event) {
   nodes_.lose(event.node);
-  bool is_same_loss = false;
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
     const RoleState& role = roles_[Rank(r)];
     if (role.phase != Phase::kNone && role.node == event.node) {
-      lose(Rank(r), absl::StrCat("node ", event.node.value, " is lost: ", event.why),
-           std::exchange(is_same_loss, true));
+      lose(Rank(r), absl::StrCat("node ", event.node.value, " is lost: ", event.why));
     }
   }
 }
@@ -44,7 +61,7 @@ void ControllerCore::handle(const AgentLost& event) {
 // others are, all meet in the next view.
 void ControllerCore::take_back(const MemberJoined& event) {
   RoleState& role = roles_[event.rank];
-  role.heard = now_;
+  role.hear(now_);
   progress_.on_joined(event.newest);
   if (role.released) {
     actions_.push_back(SendOrder{event.rank, event.since, ReleaseOrder{}});
@@ -65,27 +82,56 @@ void ControllerCore::handle(const MemberJoined& event) {
   view_.on_joined(event);
   if (is_adopting_) return view_.adopt(event);
   if (is_open()) return open_next_view(absl::StrCat("role ", name_of(event.rank), " has joined"));
-  actions_.push_back(SendOrder{event.rank, event.since, StopOrder{view(), journal_.number()}});
-  roles_[event.rank].deadline = now_ + options_.report_max;
+  actions_.push_back(SendOrder{event.rank, event.since, StopOrder{view(), journal_.incident()}});
+  roles_[event.rank].ask(now_ + options_.report_max);
 }
 
-// Machines that differ give bits that differ, often in a few gradients only.
+// ---- who computes other bits
+
+std::string ControllerCore::difference_to(const std::string& arithmetic) const {
+  return absl::StrCat("would compute other bits than worker ", name_of(first_joined_->rank),
+                      " on node ", first_joined_->node.value, ": ",
+                      identity_difference(first_joined_->arithmetic, arithmetic));
+}
+
+// Machines that differ give bits that differ, often in a few gradients only. The job goes on
+// without such a machine where others can take its place: before the first step that is a spare.
 bool ControllerCore::computes_alike(const MemberJoined& event) {
-  if (!first_joined_) first_joined_ = event;
+  if (!first_joined_) {
+    first_joined_ = event;
+    leave_out_unequal_nodes();
+  }
   if (event.arithmetic == first_joined_->arithmetic) return true;
-  end(false,
-      absl::StrCat("worker ", name_of(event.rank), " on node ", event.node.value,
-                   " would compute other bits than worker ", name_of(first_joined_->rank),
-                   " on node ", first_joined_->node.value, ": ",
-                   identity_difference(first_joined_->arithmetic, event.arithmetic)),
-      /*bad_input=*/true);
+  const std::string difference = difference_to(event.arithmetic);
+  const int needed = progress_.newest() > Commit(-1) ? 1 : options_.nodes;
+  if (nodes_.up_besides(event.node) < needed) {
+    end({.bad_input = true,
+         .reason = absl::StrCat("worker ", name_of(event.rank), " on node ", event.node.value, " ",
+                                difference)});
+    return false;
+  }
+  if (nodes_.is_up(event.node)) tell(absl::StrCat("node ", event.node.value, " is left out"));
+  nodes_.leave_out(event.node);
+  kill_and_lose(event.rank, "it is left out", difference);
   return false;
+}
+
+// Nodes that say so before they play a role.
+void ControllerCore::leave_out_unequal_nodes() {
+  if (!first_joined_) return;
+  for (const auto& [node, arithmetic] : std::exchange(arithmetic_, {})) {
+    if (arithmetic == first_joined_->arithmetic) continue;
+    nodes_.leave_out(node);
+    tell(absl::StrCat("node ", node.value, " is left out: it ", difference_to(arithmetic)));
+  }
 }
 
 void ControllerCore::handle(const WorkerEnded& event) {
   RoleState& ended = roles_[event.rank];
   if (ended.phase == Phase::kNone || ended.since != event.since) return;
-  if (event.bad_input || event.is_hopeless) return end(false, event.how, event.bad_input);
+  if (event.bad_input || event.is_hopeless)
+    return end(
+        {.bad_input = event.bad_input, .reason = event.how, .is_hopeless = event.is_hopeless});
   if (ended.released && event.is_clean) {
     ended.phase = Phase::kNone;
     return end_if_all_gone();
@@ -95,13 +141,12 @@ void ControllerCore::handle(const WorkerEnded& event) {
 
 // ---- losses
 
-void ControllerCore::kill_and_lose(Rank rank, const std::string& why, const std::string& how,
-                                   bool is_same_loss) {
+void ControllerCore::kill_and_lose(Rank rank, const std::string& why, const std::string& how) {
   actions_.push_back(KillWorker{roles_[rank].node, rank, roles_[rank].since, why});
-  lose(rank, how, is_same_loss);
+  lose(rank, how);
 }
 
-void ControllerCore::lose(Rank rank, const std::string& how, bool is_same_loss) {
+void ControllerCore::lose(Rank rank, const std::string& how) {
   const RoleState& lost = roles_[rank];
   if (lost.phase == Phase::kNone) return;
   roles_.lose(rank);
@@ -111,12 +156,14 @@ void ControllerCore::lose(Rank rank, const std::string& how, bool is_same_loss) 
   watch_.end_probe();
   note_loss(rank, how);
   if (!may_start_again(rank, how)) return;
-  if (!is_same_loss && limits_.count_loss()) {
-    return end(false, absl::StrCat(limits_.losses(), " losses without any progress; the last: ",
-                                   name_of(rank), ": ", how));
+  // Machines that are lost together are often noticed one after the other: what was not started
+  // again since the last loss was counted is part of that one.
+  if (lost.losses_seen == limits_.counted() && limits_.count_loss()) {
+    return end({.reason = absl::StrCat(limits_.losses(), " losses without any progress; the last: ",
+                                       name_of(rank), ": ", how)});
   }
   // Who was lost with others at once, or because of them, is not counted again.
-  if (!options_.is_protected && lost.failures_seen == limits_.failures()) {
+  if (!options_.strategy.keeps_copies && lost.failures_seen == limits_.failures()) {
     count_failure(absl::StrCat("worker ", name_of(rank), ": ", how));
     if (has_ended_) return;
   }
@@ -125,17 +172,19 @@ void ControllerCore::lose(Rank rank, const std::string& how, bool is_same_loss) 
 
 // False: the job has ended instead.
 bool ControllerCore::may_start_again(Rank rank, const std::string& how) {
-  restarts_.on_loss(now_, rank, /*with_node=*/!nodes_.is_up(roles_[rank].node));
+  const bool with_node = !nodes_.is_up(roles_[rank].node);
+  restarts_.on_loss(now_, rank, with_node);
   const int restarts = restarts_.losses(rank) - 1;
-  if (options_.is_protected && restarts >= options_.restarts_max) {
-    end(false, absl::StrCat("given up after ", restarts, " restarts in a row of worker ",
-                            name_of(rank), " without progress beyond step ",
-                            step_of(std::max(progress_.furthest(), Commit(0))).value,
-                            " (run.restarts_max); the last failure: ", how));
+  if (options_.strategy.keeps_copies && restarts >= options_.restarts_max) {
+    end({.reason = absl::StrCat("given up after ", restarts, " restarts in a row of worker ",
+                                name_of(rank), " without progress beyond step ",
+                                step_of(std::max(progress_.furthest(), Commit(0))).value,
+                                " (run.restarts_max); the last failure: ", how),
+         .is_hopeless = !with_node});
     return false;
   }
   if (const std::string reason = restarts_.reason(now_, rank); !reason.empty())
-    tell(absl::StrCat("worker ", name_of(rank), " ", reason));
+    tell_in_incident(absl::StrCat("worker ", name_of(rank), " ", reason));
   return true;
 }
 
@@ -143,19 +192,21 @@ bool ControllerCore::may_start_again(Rank rank, const std::string& how) {
 void ControllerCore::count_failure(const std::string& how) {
   const LossLimits::Restart restart = limits_.count_failure(now_);
   if (!restart.is_allowed) {
-    return end(false, absl::StrCat("given up after ", restart.number - 1,
-                                   " restarts in a row without progress beyond step ",
-                                   step_of(std::max(progress_.furthest(), Commit(0))).value,
-                                   " (run.restarts_max); the last failure: ", how));
+    return end({.reason = absl::StrCat("given up after ", restart.number - 1,
+                                       " restarts in a row without progress beyond step ",
+                                       step_of(std::max(progress_.furthest(), Commit(0))).value,
+                                       " (run.restarts_max); the last failure: ", how),
+                .is_hopeless = true});
   }
-  tell(absl::StrCat("restart ", restart.number, " of at most ", options_.restarts_max,
-                    " in a row without progress, from the newest durable checkpoint, in ",
-                    absl::FormatDuration(restart.delay)));
+  tell_in_incident(
+      absl::StrCat("restart ", restart.number, " of at most ", options_.restarts_max,
+                   " in a row without progress, from the newest durable checkpoint, in ",
+                   absl::FormatDuration(restart.delay)));
 }
 
 void ControllerCore::note_loss(Rank rank, const std::string& how) {
   journal_.on_loss(now_, progress_.newest(), rank, how);
-  tell(absl::StrCat("worker ", name_of(rank), " is lost: ", how));
+  tell_in_incident(absl::StrCat("worker ", name_of(rank), " is lost: ", how));
 }
 
 // Roles that were lost while no controller looked.
@@ -167,14 +218,16 @@ void ControllerCore::lose_the_absent() {
 }
 
 // Found out by the former controller, which did not live to tell: its replacements are what is left
-// of them.
-void ControllerCore::note_unseen_losses(const Plan& plan) {
-  if (journal_.number() > 0 || plan.newest < Commit(0)) return;
-  for (const int stage : plan.rolled_back) {
-    for (const Rank rank : topology_.stage_group(stage)) {
-      if (roles_[rank].report->stage_epoch == View(0))
-        note_loss(rank, "replaced when the new controller came");
-    }
+// of them. In an incident this controller has noted those that it has replaced itself.
+void ControllerCore::note_unseen_losses() {
+  if (progress_.newest() < Commit(0)) return;
+  const View own_since =
+      journal_.incident() > 0 ? View(options_.views_after.value + 1) : View(UINT32_MAX);
+  for (int32_t r = 0; r < topology_.world_size(); ++r) {
+    const RoleState& role = roles_[Rank(r)];
+    if (role.report->stage_epoch == View(0) && role.since < own_since &&
+        unseen_losses_.insert(Rank(r)).second)
+      note_loss(Rank(r), "replaced when the new controller came");
   }
 }
 
@@ -182,13 +235,13 @@ void ControllerCore::note_unseen_losses(const Plan& plan) {
 
 void ControllerCore::handle(const MemberSaid& event) {
   if (!roles_.is_present(event.rank, event.since)) return;
-  roles_[event.rank].heard = now_;
+  roles_[event.rank].hear(now_);
   std::visit([this](const auto& message) { hear(message); }, event.message);
 }
 
 void ControllerCore::handle(const MemberAlive& event) {
   if (!roles_.is_present(event.rank, event.since)) return;
-  roles_[event.rank].heard = now_;
+  roles_[event.rank].hear(now_);
   roles_[event.rank].entered = event.entered;
 }
 
@@ -203,7 +256,7 @@ void ControllerCore::hear(const Trouble& trouble) {
   if (trouble.inside_stage && trouble.stage_epoch != view_.stage_epoch(trouble.rank))
     return;  // the present view repairs it
   has_heard_trouble_ = true;
-  tell(absl::StrCat("worker ", name_of(trouble.rank), " reports: ", trouble.what));
+  tell_in_incident(absl::StrCat("worker ", name_of(trouble.rank), " reports: ", trouble.what));
   if (trouble.copies_unusable) {
     const std::string why = absl::StrCat("role ", name_of(trouble.rank), ": ", trouble.what);
     view_.restart_next(why);
@@ -211,6 +264,11 @@ void ControllerCore::hear(const Trouble& trouble) {
   }
   if (!suspicion_) suspicion_.emplace(now_ + options_.grace, trouble.what);
   suspicion_->complain(trouble.rank, trouble.accused);
+}
+
+void ControllerCore::hear(const Finished& finished) {
+  roles_[finished.rank].finished = true;
+  is_drained_ = finished.step < options_.steps;
 }
 
 void ControllerCore::hear(const Milestone& milestone) {
@@ -226,6 +284,7 @@ void ControllerCore::hear(const Progress& progress) {
     restarts_.on_progress();
   }
   if (!is_open() || progress.view != view()) return;
+  copies_.on_window(progress.complete_window);
   adoption_moved_ = now_;
   if (progress.newest == verdict_commit(step_of(progress.newest))) {
     watch_.on_commit(now_);

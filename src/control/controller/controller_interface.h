@@ -5,10 +5,12 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "base/ids.h"
 #include "parallel/failure_domains.h"
+#include "protection/strategy/strategy.h"
 #include "recovery/protocol/messages.h"
 
 namespace evermoe {
@@ -19,12 +21,31 @@ using Node = StrongId<struct NodeName, int32_t>;
 
 struct AgentJoined {
   Node node;
+  std::string arithmetic;  // as MemberJoined's, of what would run there; empty: not known
+  // Why its machine is not fit to play a role (control/health/node_health.h); empty: it is.
+  std::vector<std::string> complaints;
 };
-struct AgentLost {  // and with it every worker of its node
+struct NodeChecked {  // of one that has joined
+  Node node;
+  std::vector<std::string> complaints;  // as AgentJoined's
+};
+struct NetworkChecked {};  // all that came of CheckNetwork has been told
+struct AgentLost {         // and with it every worker of its node
   Node node;
   std::string why;
 };
+// How long a worker process was ready to compute and got no processor, since it began.
+struct StarvedWorker {
+  Rank rank;
+  View since;
+  absl::Duration starved;
+};
 struct AgentAlive {  // a sign of life
+  Node node;
+  absl::Duration late;                 // what the agent's own timer was late
+  std::vector<StarvedWorker> starved;  // every worker on the node; empty: not known
+};
+struct NodeLeaving {  // its machine will be taken away soon
   Node node;
 };
 // A worker has come to life, or has found a new controller.
@@ -64,9 +85,12 @@ struct MemberAlive {  // a sign of life
 struct EndWanted {  // of a run that may not go on
   std::string why;
 };
-struct TimePassed {};
-using ControllerEvent = std::variant<AgentJoined, AgentLost, AgentAlive, MemberJoined, WorkerEnded,
-                                     MemberSaid, MemberAlive, EndWanted, TimePassed>;
+struct TimePassed {
+  absl::Duration late;  // what the controller's own timer was late
+};
+using ControllerEvent =
+    std::variant<AgentJoined, NodeChecked, NetworkChecked, AgentLost, AgentAlive, NodeLeaving,
+                 MemberJoined, WorkerEnded, MemberSaid, MemberAlive, EndWanted, TimePassed>;
 
 // ---- actions
 
@@ -74,6 +98,7 @@ struct StartWorker {
   Node node;
   Rank rank;
   View since;
+  int64_t incident = 0;  // for which it is started; 0: none
 };
 struct KillWorker {
   Node node;
@@ -86,15 +111,31 @@ struct SendOrder {
   View since;
   ControllerMessage message;
 };
+struct OpenView {  // to all members
+  Plan plan;
+};
 struct EndJob {
   bool ok = false;
   bool bad_input = false;
   std::string reason;
+  bool is_hopeless = false;   // not ok, and starting the job again would not help
+  bool is_drained = false;    // ok, but before the last step: starting it again goes on
+  bool is_dismissal = false;  // ok, and the job goes on: only the node that is told so has left it
+};
+struct DismissNode {  // a node that leaves plays no role any more
+  Node node;
+};
+// Whether machines reach each other; answered by NodeChecked for those that are not fit, and
+// NetworkChecked.
+struct CheckNetwork {};
+struct DrainJob {  // all workers finish their step, save and end
+  std::string why;
 };
 struct JobEvent {  // a line of the story, for people
   std::string text;
 };
-using ControllerAction = std::variant<StartWorker, KillWorker, SendOrder, EndJob, JobEvent>;
+using ControllerAction = std::variant<StartWorker, KillWorker, SendOrder, OpenView, EndJob,
+                                      DismissNode, DrainJob, CheckNetwork, JobEvent>;
 
 struct ControllerOptions {
   int nodes = 1;   // that play roles from the start
@@ -104,16 +145,25 @@ struct ControllerOptions {
   // enough of them; else of the next smaller one. nullopt: any other process will do.
   std::optional<DomainLevel> copy_level = DomainLevel::kNode;
   int racks = 0;  // nodes are dealt to racks in order; 0: every node is its own
-  bool is_protected = true;
+  Strategy strategy;
   bool restart_all_allowed = true;  // false: refuse instead of going back to the durable checkpoint
   // Another controller has run this job before: members may live.
   bool takes_over = false;
   // All views that it opens are newer: of members that it never hears of, former controllers may
   // have opened some, and no two plans may have one number.
   View views_after;
+  int64_t incidents_after = 0;  // and the numbers of all its incidents larger
   // If it takes over it waits so long for members to find it before it takes them for lost; and
   // while the view that the others are in goes on, which it cannot without them (Adoption).
   absl::Duration adoption = absl::Seconds(2);
+  // The same while more than one node is missing, if that is longer: after a change of the host,
+  // whose machine may be the one, agents that are still calling the former host give up after this.
+  absl::Duration find_max = absl::ZeroDuration();
+  // How long a job waits at its beginning for enough machines that are fit, because some are not.
+  absl::Duration fit_max = absl::Seconds(30);
+  // How long it waits, when enough machines are there and before roles are given, for the answer to
+  // CheckNetwork; 0: it does not ask. One that takes over does not, either.
+  absl::Duration network_max = absl::ZeroDuration();
   // From an accusation until the accused is taken for lost though nobody saw it die.
   absl::Duration grace = absl::Milliseconds(500);
   absl::Duration start_max = absl::Minutes(2);    // from StartWorker until it joins
@@ -121,7 +171,12 @@ struct ControllerOptions {
   // Between two signs of life, while its agent is heard: when it is not, nothing is known of its
   // workers. No role is started on a node whose agent has been silent for half of it: the verdict
   // on the node comes first.
+  //
+  // This limit and those of starts, reports, steps and probes grow with what is measured: time in
+  // which a worker was ready and got no processor does not count (stalls/starvation.h), and where
+  // timers are late signs of life may be, too (stalls/lateness.h); up to kStallFactorMax times.
   absl::Duration silence_max = absl::Seconds(5);
+  absl::Duration own_standstill = absl::Seconds(2);  // stall_adjusted_clock.h
   // A job of which nothing is heard for so long, or for so many median steps if that is longer,
   // stands still though all its workers live. The next view shows who does not move.
   absl::Duration step_max = absl::Minutes(1);

@@ -30,6 +30,7 @@ class Losses : public testing::Test {
       now_ = core_->next_deadline();
       for (const int node : {0, 1, 2}) on(AgentAlive{Node(node)});
       for (int rank = 0; rank < lanes_; ++rank) on(MemberAlive{Rank(rank), since_[rank], View(1)});
+      on(TimePassed{});
     }
     if (!end_.empty()) return "end";
     since_[0] = started_[0].since;
@@ -115,12 +116,14 @@ TEST_F(Losses, ARoleThatKeepsEndingWaitsAndMovesToTheSpare) {
   EXPECT_THAT(starts,
               ElementsAre("node 0 after 0", "node 2 after 200ms", "node 2 after 400ms",
                           "node 2 after 800ms", "node 2 after 1.6s", "node 2 after 3.2s", "end"));
-  EXPECT_THAT(story_,
-              Contains("worker 0.0 moves to node 2: it has ended 2 times in a row soon after "
-                       "its start on node 0"));
-  EXPECT_THAT(story_,
-              Contains("worker 0.0 has ended 3 times in a row soon after its start on node 2; "
-                       "the next start is in 1.6s"));
+  EXPECT_THAT(
+      story_,
+      Contains("incident 1: worker 0.0 moves to node 2: it has ended 2 times in a row soon after "
+               "its start on node 0"));
+  EXPECT_THAT(
+      story_,
+      Contains("incident 1: worker 0.0 has ended 3 times in a row soon after its start on node 2; "
+               "the next start is in 1.6s"));
 }
 
 TEST_F(Losses, WithoutSparesItStaysUntilTheRestartsAreUsedUp) {
@@ -203,6 +206,7 @@ class TakesOver : public testing::Test {
     joined.since = View(1);
     joined.newest_view = View(4);
     joined.is_open = is_open;
+    if (is_open) joined.newest = verdict_commit(Step(8));
     on(joined);
   }
 
@@ -233,6 +237,31 @@ TEST_F(TakesOver, AViewThatAllAreInGoesOn) {
   EXPECT_TRUE(core_->is_open());
 }
 
+// One role was replaced by the former controller, which did not live to tell; one by this.
+TEST_F(TakesOver, WhatTheFormerControllerFoundOutBelongsToTheIncident) {
+  joins(0, true);
+  joins(1, false);
+  now_ += absl::Seconds(3);
+  on(AgentAlive{Node(0)});
+  ASSERT_EQ(started_.size(), 1u);
+  MemberJoined fresh;
+  fresh.rank = Rank(2);
+  fresh.since = started_[0].since;
+  on(fresh);
+  for (const int rank : {0, 1, 2}) {
+    Report report;
+    report.view = core_->view();
+    report.rank = Rank(rank);
+    if (rank == 0) report.stage_epoch = View(4);
+    if (rank == 0) report.newest = verdict_commit(Step(8));
+    on(MemberSaid{Rank(rank), rank == 2 ? fresh.since : View(1), report});
+  }
+  ASSERT_EQ(core_->recoveries().size(), 1u);
+  EXPECT_THAT(core_->recoveries()[0].causes,
+              ElementsAre("0.2: gone when the new controller came",
+                          "0.1: replaced when the new controller came"));
+}
+
 // It has to sleep until then, not to spin.
 TEST_F(TakesOver, ASuspicionInAViewThatTurnsOutNotToBeOpenIsNotDue) {
   joins(0, true);
@@ -245,6 +274,20 @@ TEST_F(TakesOver, ASuspicionInAViewThatTurnsOutNotToBeOpenIsNotDue) {
   now_ += absl::Seconds(1);
   on(TimePassed{});
   EXPECT_EQ(core_->next_deadline(), absl::Seconds(2)) << "the end of the adoption";
+}
+
+// Agents may be calling where the former host was.
+TEST(TakesOverFromAHost, WaitsLongerWhileMoreThanOneNodeIsMissing) {
+  ControllerOptions options;
+  options.takes_over = true;
+  options.nodes = 3;
+  options.find_max = absl::Seconds(12);
+  ControllerCore core(Topology({3}, 1), options, absl::ZeroDuration());
+  core.on(absl::ZeroDuration(), AgentJoined{Node(0)});
+  EXPECT_TRUE(core.on(absl::Seconds(3), AgentAlive{Node(0)}).empty());
+  EXPECT_EQ(core.next_deadline(), absl::Seconds(12));
+  EXPECT_FALSE(core.on(absl::Seconds(4), AgentJoined{Node(1)}).empty())
+      << "the one that is missing was the host's";
 }
 
 }  // namespace

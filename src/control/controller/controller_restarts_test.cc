@@ -13,10 +13,10 @@ using ::testing::HasSubstr;
 
 using Job = ControlledJob;
 
-Job unprotected() { return Job(Job::unprotected()); }
+Job restarted_job() { return Job(Job::unprotected()); }
 
 TEST(ControllerRestarts, RestartsWithoutProgressAreLimited) {
-  Job job = unprotected();
+  Job job = restarted_job();
   job.begins().commits(1, 5);
   for (int i = 0; i < 3; ++i) job.worker(0).dies().wait(1).commits(1, 5);
   job.did();
@@ -30,7 +30,7 @@ TEST(ControllerRestarts, RestartsWithoutProgressAreLimited) {
 }
 
 TEST(ControllerRestarts, DifferentWorkersThatDieInTurnsAreLimitedTogether) {
-  Job job = unprotected();
+  Job job = restarted_job();
   job.begins().commits(1, 5);
   for (int i = 0; i < 3; ++i) job.worker(i).dies().wait(1).commits(1, 3);
   job.worker(3).dies();
@@ -39,7 +39,7 @@ TEST(ControllerRestarts, DifferentWorkersThatDieInTurnsAreLimitedTogether) {
 
 // Nobody comes so far that there could be a plan.
 TEST(ControllerRestarts, AWorkerThatDiesAtOnceIsGivenUp) {
-  Job job = unprotected();
+  Job job = restarted_job();
   for (int i = 0; i < 4; ++i) job.worker(1).dies("cannot be started: no such file").wait(1);
   EXPECT_TRUE(job.has_ended());
   EXPECT_THAT(job.end().reason, HasSubstr("given up after 3 restarts in a row"));
@@ -47,28 +47,28 @@ TEST(ControllerRestarts, AWorkerThatDiesAtOnceIsGivenUp) {
 }
 
 TEST(ControllerRestarts, ProgressForgivesEarlierRestarts) {
-  Job job = unprotected();
+  Job job = restarted_job();
   job.begins();
   for (int i = 1; i <= 20; ++i) job.commits(1, i).worker(0).dies().wait(1);
   EXPECT_FALSE(job.has_ended()) << job.end().reason;
 }
 
 TEST(ControllerRestarts, ANewerCheckpointIsProgressToo) {
-  Job job = unprotected();
+  Job job = restarted_job();
   job.begins().commits(1, 30);
   for (int i = 1; i <= 20; ++i) job.worker(0).dies().saves(i).wait(1).commits(i + 1, i + 1);
   EXPECT_FALSE(job.has_ended()) << job.end().reason;
 }
 
 TEST(ControllerRestarts, TheSameCheckpointIsNone) {
-  Job job = unprotected();
+  Job job = restarted_job();
   job.begins().commits(1, 30).saves(20);
   for (int i = 1; i <= 4; ++i) job.worker(0).dies().wait(1).commits(21, 25);
   EXPECT_TRUE(job.has_ended());
 }
 
 TEST(ControllerRestarts, BackOffDoubles) {
-  Job job = unprotected();
+  Job job = restarted_job();
   job.begins().commits(1, 5);
   std::vector<double> delays;
   for (int i = 0; i < 3; ++i) {
@@ -90,7 +90,7 @@ TEST(ControllerRestarts, WithoutRestartsTheFirstFailureIsTheLast) {
 
 // A broken connection between live workers, again and again.
 TEST(ControllerRestarts, RestartsWithoutALossAreLimitedToo) {
-  Job job = unprotected();
+  Job job = restarted_job();
   job.begins().commits(1, 5).did();
   job.worker(0).breaks_off().wait(1);
   EXPECT_EQ(job.did(), "restart all in view 2");

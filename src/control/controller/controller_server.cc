@@ -35,7 +35,8 @@ ControllerServer::~ControllerServer() = default;
 absl::StatusOr<std::unique_ptr<ControllerServer>> ControllerServer::start(
     const ControllerServerOptions& options, Clock& clock) {
   std::unique_ptr<ControllerServer> server(new ControllerServer(options, clock));
-  ASSIGN_OR_RETURN(server->listener_, ControlListener::start(options.address, *server));
+  ASSIGN_OR_RETURN(server->listener_,
+                   ControlListener::start(options.address, *server, options.keys));
   return server;
 }
 
@@ -53,12 +54,15 @@ EndJob ControllerServer::run() {
     work_off();
     act(relay_.on_time(clock_.now()));
   }
+  return *relay_.end();
+}
+
+void ControllerServer::see_off() {
   const absl::Duration deadline = clock_.now() + kFarewellMax;
   while (relay_.is_awaited() && clock_.now() < deadline) {
     wait_until(deadline);
     work_off();
   }
-  return *relay_.end();
 }
 
 void ControllerServer::wait_until(absl::Duration deadline) {
@@ -78,10 +82,22 @@ void ControllerServer::work_off() {
   }
 }
 
+// A Welcome leaves with the date, by which agents judge their clocks.
+void ControllerServer::send(const SendEnvelope& send) {
+  const auto* const welcome = std::get_if<Welcome>(&send.envelope.message);
+  if (welcome == nullptr) {
+    listener_->send(send.to, send.envelope);
+    return;
+  }
+  Welcome dated = *welcome;
+  dated.wall_clock = clock_.wall_now() - absl::UnixEpoch();
+  listener_->send(send.to, {send.envelope.start, dated});
+}
+
 void ControllerServer::act(const std::vector<RelayAction>& actions) {
   for (const RelayAction& action : actions) {
     if (const auto* const send = std::get_if<SendEnvelope>(&action)) {
-      listener_->send(send->to, send->envelope);
+      this->send(*send);
     } else if (const auto* const cut = std::get_if<CutStream>(&action)) {
       listener_->close(cut->stream);
     } else {

@@ -19,6 +19,7 @@ namespace evermoe {
 
 struct ControllerServerOptions {
   std::string address = "127.0.0.1:0";  // ControlListener::start()
+  std::shared_ptr<const JobKeys> keys;  // likewise
   std::vector<int> lanes = {1};         // of each stage
   ControllerOptions core;               // takes_over is set for every life but the first
   RelayOptions relay;
@@ -32,8 +33,10 @@ class ControllerServer final : private StreamEvents {
   ~ControllerServer() override;
 
   const std::string& address() const { return listener_->address(); }
-  // Returns when the job has ended and everybody has been told.
+  // Returns when the job has ended.
   EndJob run();
+  // Then: returns when everybody has been told and has gone, or had the time to.
+  void see_off();
 
  private:
   struct Arrived {
@@ -47,6 +50,7 @@ class ControllerServer final : private StreamEvents {
   void wait_until(absl::Duration deadline);
   void work_off();
   void act(const std::vector<RelayAction>& actions);
+  void send(const SendEnvelope& send);
 
   Clock& clock_;
   ControllerRelay relay_;

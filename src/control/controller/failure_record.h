@@ -19,11 +19,12 @@ struct FailureMoment {
 struct LocalRecovery {
   std::vector<std::string>
       causes;  // "1.0: killed by signal 9 (Killed)": one line for each lost role
-  std::vector<int> rolled_back_stages;  // that ran steps again
-  int64_t recomputed_steps = 0;         // the most of any rank
-  std::vector<std::string> sources;     // "1.0: window 12 from 0.1"
-  bool restarted_all = false;           // all went back to the newest durable state after all
-  int restarts = 0;                     // so many times
+  std::vector<int> rolled_back_stages;    // that ran steps again
+  int64_t recomputed_steps = 0;           // the most of any rank
+  int64_t survivor_recomputed_steps = 0;  // the most of any rank that was not lost
+  std::vector<std::string> sources;       // "1.0: window 12 from 0.1"
+  bool restarted_all = false;             // all went back to the newest durable state after all
+  int restarts = 0;                       // so many times
   // Seconds from the failure, or from the last moment before it that is known, until
   std::optional<double> detect;    // the controller knew
   std::optional<double> view;      // the new view was planned
@@ -35,6 +36,7 @@ struct LocalRecovery {
 };
 
 struct FailureRecord {
+  int64_t incident = 0;            // its number in the logs of all processes; 0: it has none
   std::vector<std::string> roles;  // "1.0"; empty where it could not be told
   std::string kind;                // "killed by signal 9 (Killed)", "hung: ...", "exit code 1: ..."
   Step step;                       // the newest committed one when the failure was noticed

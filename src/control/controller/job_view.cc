@@ -29,11 +29,12 @@ Plan JobView::plan(const RoleTable& roles, const CopyHolders& holders) {
   inputs.topology = &topology_;
   inputs.holders = holders.holders_of;
   inputs.former_holders = former_holders_;
-  inputs.is_protected = options_.is_protected;
+  inputs.strategy = options_.strategy;
   for (const RoleState& role : roles.all()) {
     inputs.table.push_back({role.address, role.since});
     inputs.reports.push_back(*role.report);
   }
+  inputs.go_back_reason = std::exchange(go_back_reason_, "");
   inputs.restart_reason = std::exchange(restart_reason_, "");
   return make_plan(inputs);
 }

@@ -33,10 +33,12 @@ class JobView {
   void adopt(const MemberJoined& event);
   // Newer than all before; not open until its plan is out.
   void open_next();
-  // In the next plan all go back to a durable checkpoint, for this reason.
+  // In the next plan all go back, for this reason: to the newest window in memory, if all ranks'
+  // are there, or else, and with restart_next() at once, to a durable checkpoint.
+  void go_back_next(const std::string& reason) { go_back_reason_ = reason; }
   void restart_next(const std::string& reason) { restart_reason_ = reason; }
 
-  // REQUIRES: all roles have reported for this view. Uses up the reason for a restart.
+  // REQUIRES: all roles have reported for this view. Uses up the reasons.
   Plan plan(const RoleTable& roles, const CopyHolders& holders);
   void open(const Plan& plan);
 
@@ -48,7 +50,7 @@ class JobView {
   View number_;
   bool is_open_ = false;
   std::vector<View> stage_epochs_;
-  std::string restart_reason_;  // empty: they need not
+  std::string go_back_reason_, restart_reason_;  // empty: they need not
   std::vector<std::vector<Rank>> former_holders_;
 };
 

@@ -41,8 +41,12 @@ class LossLimits {
 
   void on_progress() { losses_ = failures_in_row_ = 0; }
 
-  // Of a worker, or of a node with all its workers. True: too many.
-  bool count_loss() { return ++losses_ > options_.losses_max; }
+  // Of a worker, a node, or a whole rack with all its workers. True: too many.
+  bool count_loss() {
+    ++counted_;
+    return ++losses_ > options_.losses_max;
+  }
+  int64_t counted() const { return counted_; }  // ever
   int losses() const { return losses_; }
 
   // ---- without protection: a failure that no earlier one explains sends everybody back
@@ -61,6 +65,7 @@ class LossLimits {
  private:
   const ControllerOptions& options_;
   int losses_ = 0;
+  int64_t counted_ = 0;
   int64_t failures_ = 0;
   int failures_in_row_ = 0;
   bool has_planned_ = false;

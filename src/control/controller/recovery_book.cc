@@ -24,6 +24,7 @@ LocalRecovery recovery_of(const RecoveryNote& note) {
   recovery.causes = record.causes;
   recovery.rolled_back_stages = record.rolled_back_stages;
   recovery.recomputed_steps = record.recomputed_steps;
+  recovery.survivor_recomputed_steps = record.survivor_recomputed_steps;
   recovery.sources = record.sources;
   recovery.restarted_all = record.restarted_all;
   recovery.restarts = record.restarts;
@@ -48,6 +49,7 @@ std::string kind_of(const RecoveryRecord& record) {
 FailureRecord RecoveryBook::failure_of(const RecoveryNote& note) const {
   const RecoveryRecord& record = note.record;
   FailureRecord failure;
+  failure.incident = record.incident;
   failure.roles = record.roles;
   failure.kind = kind_of(record);
   failure.step = record.step;
@@ -73,8 +75,9 @@ std::optional<std::string> RecoveryBook::on_note(int64_t life, const RecoveryNot
   failure = failure_of(note);
   failure.restarted_from_step = restarted_from;
   if (was_over || !failure.recovery->resume) return std::nullopt;
-  return absl::StrCat("recovered from the failure at step ", failure.step.value, ": ",
-                      to_text(*failure.recovery));
+  return in_incident(failure.incident,
+                     absl::StrCat("recovered from the failure at step ", failure.step.value, ": ",
+                                  to_text(*failure.recovery)));
 }
 
 void RecoveryBook::on_controller_end(absl::Duration now, const std::string& how, Step step) {

@@ -15,14 +15,15 @@ RecoveryRecord* RecoveryJournal::present() {
   return records_.empty() || records_.back().is_over() ? nullptr : &records_.back();
 }
 
-int RecoveryJournal::number() const {
-  return records_.empty() || records_.back().is_over() ? 0 : static_cast<int>(records_.size());
+int64_t RecoveryJournal::incident() const {
+  return records_.empty() || records_.back().is_over() ? 0 : records_.back().incident;
 }
 
 void RecoveryJournal::on_loss(absl::Duration now, Commit newest, Rank rank,
                               const std::string& how) {
   if (present() == nullptr) {
     records_.emplace_back();
+    records_.back().incident = incidents_after_ + std::ssize(records_);
     records_.back().noticed = now;
     records_.back().step = step_of(std::max(newest, Commit(0)));
   }
@@ -60,7 +61,7 @@ std::optional<std::string> RecoveryJournal::on_milestone(absl::Duration now,
   if (milestone.kind == Milestone::Kind::kRestored) without_state_.erase(rank);
   RecoveryRecord* const record = present();
   if (record == nullptr) return std::nullopt;
-  record->recomputed_steps = std::max(record->recomputed_steps, milestone.recomputed_steps);
+  note_work_again(milestone, *record);
   switch (milestone.kind) {
     case Milestone::Kind::kOpened:
     case Milestone::Kind::kCopying: return std::nullopt;
@@ -89,6 +90,15 @@ std::optional<std::string> RecoveryJournal::on_milestone(absl::Duration now,
 
 void RecoveryJournal::on_resumed(absl::Duration now) {
   if (RecoveryRecord* const record = present(); record != nullptr) record->resumed = now;
+}
+
+void RecoveryJournal::note_work_again(const Milestone& milestone, RecoveryRecord& record) const {
+  const int64_t steps = milestone.recomputed_steps;
+  record.recomputed_steps = std::max(record.recomputed_steps, steps);
+  if (steps <= record.survivor_recomputed_steps) return;
+  const std::string name = topology_.name_of(milestone.rank);
+  if (std::ranges::find(record.roles, name) == record.roles.end())
+    record.survivor_recomputed_steps = steps;
 }
 
 // Only where it takes long enough for somebody to wonder.

@@ -16,12 +16,14 @@ namespace evermoe {
 
 class RecoveryJournal {
  public:
-  // `topology` outlives it.
-  explicit RecoveryJournal(const Topology& topology) : topology_(topology) {}
+  // `topology` outlives it. Former controllers have numbered their incidents up to
+  // `incidents_after`.
+  explicit RecoveryJournal(const Topology& topology, int64_t incidents_after = 0)
+      : topology_(topology), incidents_after_(incidents_after) {}
 
   const std::vector<RecoveryRecord>& records() const { return records_; }
-  // Of the recovery under way, from 1; 0: there is none.
-  int number() const;
+  // Of the recovery under way, RecoveryRecord::incident; 0: there is none.
+  int64_t incident() const;
   // Ranks of the plan in force have not gathered their state yet.
   bool is_loading() const { return !without_state_.empty(); }
 
@@ -36,11 +38,13 @@ class RecoveryJournal {
 
  private:
   RecoveryRecord* present();
+  void note_work_again(const Milestone& milestone, RecoveryRecord& record) const;
   std::optional<std::string> tell_step_again(absl::Duration now, const Milestone& milestone);
   std::optional<std::string> tell_stage_done(std::set<Rank>& waiting, Rank rank,
                                              const std::string& what);
 
   const Topology& topology_;
+  const int64_t incidents_after_;
   std::vector<RecoveryRecord> records_;
   // Of the plan in force: ranks that have not gathered their state, or not run their steps, again.
   std::set<Rank> without_state_, behind_;

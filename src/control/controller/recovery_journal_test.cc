@@ -33,14 +33,14 @@ class Journal : public testing::Test {
 };
 
 TEST_F(Journal, LossesBeforeTheJobGoesOnAreOneRecovery) {
-  EXPECT_EQ(journal_.number(), 0);
+  EXPECT_EQ(journal_.incident(), 0);
   loses(1);
   loses(2);
-  EXPECT_EQ(journal_.number(), 1);
+  EXPECT_EQ(journal_.incident(), 1);
   journal_.on_resumed(now_);
-  EXPECT_EQ(journal_.number(), 0);
+  EXPECT_EQ(journal_.incident(), 0);
   loses(3);
-  EXPECT_EQ(journal_.number(), 2);
+  EXPECT_EQ(journal_.incident(), 2);
   EXPECT_THAT(journal_.records()[0].roles, ElementsAre("0.1", "1.0"));
   EXPECT_EQ(journal_.records()[0].step, Step(7));
   EXPECT_THAT(journal_.records()[1].causes, ElementsAre("1.1: killed"));
@@ -61,6 +61,16 @@ TEST_F(Journal, AStageIsToldOnceWhenItsLastRankIsThere) {
                   "stage 0 has caught up: 3 steps run again; 1 survivor verified bit-identical")));
   EXPECT_EQ(journal_.records()[0].recomputed_steps, 3);
   EXPECT_EQ(journal_.records()[0].caught_up, now_);
+}
+
+TEST_F(Journal, WorkOfSurvivorsIsCountedApart) {
+  loses(1);
+  plans({0});
+  milestone(1, Kind::kStepAgain, 3);
+  EXPECT_EQ(journal_.records()[0].survivor_recomputed_steps, 0);
+  milestone(0, Kind::kStepAgain, 2);
+  EXPECT_EQ(journal_.records()[0].survivor_recomputed_steps, 2);
+  EXPECT_EQ(journal_.records()[0].recomputed_steps, 3);
 }
 
 TEST_F(Journal, StepsThatRunAgainAreToldNowAndThen) {

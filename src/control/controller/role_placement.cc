@@ -8,9 +8,48 @@
 
 namespace evermoe {
 
+void NodeTable::join(Node node, absl::Duration now) {
+  nodes_[node] = {.is_up = true, .is_left_out = nodes_[node].is_left_out, .heard = now};
+}
+
 bool NodeTable::is_up(Node node) const {
   const auto found = nodes_.find(node);
+  return found != nodes_.end() && found->second.is_up && !found->second.is_left_out &&
+         !found->second.is_leaving && found->second.complaints.empty();
+}
+
+bool NodeTable::is_there(Node node) const {
+  const auto found = nodes_.find(node);
   return found != nodes_.end() && found->second.is_up;
+}
+
+bool NodeTable::is_leaving(Node node) const {
+  const auto found = nodes_.find(node);
+  return found != nodes_.end() && found->second.is_leaving;
+}
+
+std::vector<std::string> NodeTable::complaints(Node node) const {
+  const auto found = nodes_.find(node);
+  return found == nodes_.end() ? std::vector<std::string>{} : found->second.complaints;
+}
+
+std::vector<Node> NodeTable::unfit() const {
+  std::vector<Node> unfit;
+  for (const auto& [node, state] : nodes_) {
+    if (!state.complaints.empty()) unfit.push_back(node);
+  }
+  return unfit;
+}
+
+int NodeTable::up() const {
+  return static_cast<int>(std::count_if(nodes_.begin(), nodes_.end(),
+                                        [&](const auto& one) { return is_up(one.first); }));
+}
+
+int NodeTable::up_besides(Node node) const {
+  return static_cast<int>(std::count_if(nodes_.begin(), nodes_.end(), [&](const auto& one) {
+    return one.first != node && is_up(one.first);
+  }));
 }
 
 bool NodeTable::is_in_doubt(Node node, absl::Duration now) const {
@@ -21,9 +60,17 @@ bool NodeTable::is_in_doubt(Node node, absl::Duration now) const {
 std::vector<Node> NodeTable::usable(absl::Duration now) const {
   std::vector<Node> usable;
   for (const auto& [node, state] : nodes_) {
-    if (state.is_up && !is_in_doubt(node, now)) usable.push_back(node);
+    if (is_up(node) && !is_in_doubt(node, now)) usable.push_back(node);
   }
   return usable;
+}
+
+std::vector<Node> NodeTable::leaving() const {
+  std::vector<Node> leaving;
+  for (const auto& [node, state] : nodes_) {
+    if (state.is_up && state.is_leaving) leaving.push_back(node);
+  }
+  return leaving;
 }
 
 std::optional<absl::Duration> NodeTable::heard(Node node) const {
@@ -31,15 +78,52 @@ std::optional<absl::Duration> NodeTable::heard(Node node) const {
   return found == nodes_.end() ? std::nullopt : std::optional(found->second.heard);
 }
 
+int roles_at_start(int roles, int nodes_at_start) {
+  return (roles + nodes_at_start - 1) / nodes_at_start;
+}
+
 namespace {
 
-// Of these, the one with the fewest workers and fewer than `limit`.
-std::optional<Node> least_used(const std::vector<Node>& nodes, const RoleTable& roles, int limit) {
+Node home_of(int32_t rank, int roles, int nodes_at_start) {
+  return Node(static_cast<int32_t>(int64_t{rank} * nodes_at_start / roles));
+}
+
+// The workers on each node, and those that will begin there.
+std::map<Node, int> uses(const RoleTable& roles, int nodes_at_start) {
+  std::map<Node, int> uses;
+  for (int32_t r = 0; r < roles.size(); ++r) {
+    const RoleState& role = roles[Rank(r)];
+    if (role.phase != RoleState::Phase::kNone)
+      ++uses[role.node];
+    else if (role.since == View(0))
+      ++uses[home_of(r, roles.size(), nodes_at_start)];
+  }
+  return uses;
+}
+
+// Of these, the one with the fewest uses and fewer than `limit`.
+std::optional<Node> least_used(const std::vector<Node>& nodes, std::map<Node, int> uses,
+                               int limit) {
   std::optional<Node> best;
   for (const Node node : nodes) {
-    if (roles.workers_on(node) < (best ? roles.workers_on(*best) : limit)) best = node;
+    if (uses[node] < (best ? uses[*best] : limit)) best = node;
   }
   return best;
+}
+
+// The node of these with room where another role of the block is that begins on one node.
+std::optional<Node> with_neighbours(Rank rank, const RoleTable& roles,
+                                    const std::vector<Node>& nodes, int nodes_at_start) {
+  const auto home = [&](int32_t r) { return home_of(r, roles.size(), nodes_at_start); };
+  const int room = roles_at_start(roles.size(), nodes_at_start);
+  for (int32_t r = 0; r < roles.size(); ++r) {
+    const RoleState& other = roles[Rank(r)];
+    if (Rank(r) == rank || home(r) != home(rank.value) || other.phase == RoleState::Phase::kNone)
+      continue;
+    if (std::ranges::count(nodes, other.node) > 0 && roles.workers_on(other.node) < room)
+      return other.node;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -47,7 +131,7 @@ std::optional<Node> least_used(const std::vector<Node>& nodes, const RoleTable& 
 std::optional<Node> node_for(Rank rank, const RoleTable& roles, const NodeTable& nodes,
                              const RoleRestarts& restarts, int nodes_at_start, absl::Duration now) {
   const RoleState& role = roles[rank];
-  const Node home(static_cast<int32_t>(int64_t{rank.value} * nodes_at_start / roles.size()));
+  const Node home = home_of(rank.value, roles.size(), nodes_at_start);
   const Node wanted = role.since == View(0) ? home : role.node;
   if (nodes.is_up(wanted) && nodes.is_in_doubt(wanted, now)) return std::nullopt;
   const std::vector<Node> usable = nodes.usable(now);
@@ -55,10 +139,24 @@ std::optional<Node> node_for(Rank rank, const RoleTable& roles, const NodeTable&
   std::erase_if(welcoming, [&](Node node) { return restarts.avoids(rank, node); });
   if (nodes.is_up(wanted)) {
     if (!restarts.avoids(rank, wanted)) return wanted;
-    const int at_start = (roles.size() + nodes_at_start - 1) / nodes_at_start;
-    return least_used(welcoming, roles, at_start).value_or(wanted);
+    const int at_start = roles_at_start(roles.size(), nodes_at_start);
+    // Two that cannot reach each other are not helped by taking each other's place.
+    std::vector<Node> trusted = welcoming;
+    std::erase_if(trusted, [&](Node node) { return restarts.is_avoided(node); });
+    const auto uses_now = uses(roles, nodes_at_start);
+    if (const auto node = least_used(trusted, uses_now, at_start)) return node;
+    return least_used(welcoming, uses_now, at_start).value_or(wanted);
   }
-  return least_used(welcoming.empty() ? usable : welcoming, roles, roles.size() + 1);
+  if (const auto node = with_neighbours(rank, roles, welcoming, nodes_at_start)) return node;
+  return least_used(welcoming.empty() ? usable : welcoming, uses(roles, nodes_at_start),
+                    roles.size() + 1);
+}
+
+int room(const RoleTable& roles, const NodeTable& nodes, int nodes_at_start, absl::Duration now) {
+  const int at_start = roles_at_start(roles.size(), nodes_at_start);
+  int room = 0;
+  for (const Node node : nodes.usable(now)) room += std::max(0, at_start - roles.workers_on(node));
+  return room;
 }
 
 CopyHolders holders_for(const Topology& topology, const RoleTable& roles,
@@ -67,7 +165,7 @@ CopyHolders holders_for(const Topology& topology, const RoleTable& roles,
   CopyHolders none;
   none.holders_of.resize(static_cast<size_t>(world));
   const int copies = std::min(options.copies, world - 1);
-  if (!options.is_protected || copies < 1) return none;
+  if (!options.strategy.keeps_copies || copies < 1) return none;
   std::vector<int> nodes, processes;
   for (int r = 0; r < world; ++r) {
     nodes.push_back(roles[Rank(r)].node.value);

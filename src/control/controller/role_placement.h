@@ -3,6 +3,8 @@
 
 #include <map>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -20,12 +22,30 @@ class NodeTable {
   // what is started there would be lost with it.
   explicit NodeTable(absl::Duration doubt_after) : doubt_after_(doubt_after) {}
 
-  void join(Node node, absl::Duration now) { nodes_[node] = {true, now}; }
+  void join(Node node, absl::Duration now);
   void hear(Node node, absl::Duration now) { nodes_[node].heard = now; }
-  void lose(Node node) { nodes_[node].is_up = false; }
+  void lose(Node node) { nodes_[node] = {.heard = nodes_[node].heard}; }
+  // It is not fit to play a role, until it is lost and joins again.
+  void leave_out(Node node) { nodes_[node].is_left_out = true; }
+  // Why its machine is not fit to play a role; none: it is. It plays what it plays.
+  void check(Node node, std::vector<std::string> complaints) {
+    nodes_[node].complaints = std::move(complaints);
+  }
+  // It plays what it plays until that is elsewhere, and nothing new.
+  void leave(Node node) { nodes_[node].is_leaving = true; }
 
   int known() const { return static_cast<int>(nodes_.size()); }  // lost ones too
-  bool is_up(Node node) const;
+  bool is_up(Node node) const;                                   // and fit, and does not leave
+  bool is_there(Node node) const;                                // however fit it is
+  bool is_leaving(Node node) const;
+  int up() const;
+  int up_besides(Node node) const;
+  // Of one that is there.
+  std::vector<std::string> complaints(Node node) const;
+  std::vector<Node> unfit() const;
+  std::vector<Node> leaving() const;
+  // It has left: as one that was never met.
+  void forget(Node node) { nodes_.erase(node); }
   bool is_in_doubt(Node node, absl::Duration now) const;
   std::vector<Node> usable(absl::Duration now) const;  // up and not in doubt
   // When its agent was heard last; nullopt: never met.
@@ -34,6 +54,9 @@ class NodeTable {
  private:
   struct State {
     bool is_up = false;
+    bool is_left_out = false;
+    bool is_leaving = false;
+    std::vector<std::string> complaints;
     absl::Duration heard;
   };
   const absl::Duration doubt_after_;
@@ -41,11 +64,18 @@ class NodeTable {
 };
 
 // Where to start a role: the node it was on, if that is up; at the start, blocks of neighbouring
-// ranks on the first `nodes_at_start` nodes; else the spare or the node with the fewest workers.
-// Where it keeps ending soon after its start it goes to a node that has room instead: one that
-// plays fewer roles than the nodes do at the start. nullopt: not before more is known of the nodes.
+// ranks on the first `nodes_at_start` nodes; else where others of its block have gone, so that the
+// layout of the copies stays as it is; else the spare or the node with the fewest workers.
+// Where it keeps ending soon after its start it goes to a node that has room instead, one that
+// plays fewer roles than the nodes do at the start, and first of all to one where no role does so.
+// nullopt: not before more is known of the nodes.
 std::optional<Node> node_for(Rank rank, const RoleTable& roles, const NodeTable& nodes,
                              const RoleRestarts& restarts, int nodes_at_start, absl::Duration now);
+
+// The most roles that a node plays at the start.
+int roles_at_start(int roles, int nodes_at_start);
+// How many roles more the usable nodes can play so that none plays more than that.
+int room(const RoleTable& roles, const NodeTable& nodes, int nodes_at_start, absl::Duration now);
 
 // Who keeps the copies of each rank, with the present nodes (parallel/failure_domains.h).
 CopyHolders holders_for(const Topology& topology, const RoleTable& roles,

@@ -51,6 +51,15 @@ TEST_F(RolePlacement, NeighboursBeginOnOneNodeAndTheSpareIsLeftFree) {
               ElementsAre(Node(0), Node(0), Node(1), Node(1)));
 }
 
+// Though the next node has no workers yet: they begin after this one.
+TEST_F(RolePlacement, TheSpareTakesThePlaceOfAnUnfitNodeNotTheOneThatIsNext) {
+  nodes_.check(Node(0), {"disk: full"});
+  const std::optional<Node> first = place(0);
+  EXPECT_EQ(first, Node(2));
+  starts(0, 2);
+  EXPECT_THAT((std::vector{place(1), place(2), place(3)}), ElementsAre(Node(2), Node(1), Node(1)));
+}
+
 TEST_F(RolePlacement, ALostRoleReturnsToItsNode) {
   starts(0, 2);
   roles_.lose(Rank(0));
@@ -69,6 +78,18 @@ TEST_F(RolePlacement, OrGoesWhereTheFewestWorkersAre) {
   EXPECT_EQ(place(2), std::nullopt);
 }
 
+TEST_F(RolePlacement, WhatWasOnOneNodeStaysTogether) {
+  nodes_.join(Node(3), now_);
+  for (const int rank : {0, 1}) starts(rank, 0);
+  for (const int rank : {2, 3}) starts(rank, 1);
+  nodes_.lose(Node(1));
+  for (const int rank : {2, 3}) roles_.lose(Rank(rank));
+  starts(2, 3);
+  EXPECT_EQ(place(3), Node(3)) << "though node 2 has no worker at all";
+  starts(0, 3);
+  EXPECT_EQ(place(3), Node(2)) << "node 3 is full";
+}
+
 TEST_F(RolePlacement, ItWaitsForTheVerdictOnANodeThatIsNotHeard) {
   starts(0, 0);
   roles_.lose(Rank(0));
@@ -78,7 +99,7 @@ TEST_F(RolePlacement, ItWaitsForTheVerdictOnANodeThatIsNotHeard) {
   for (const int n : {1, 2}) nodes_.hear(Node(n), now_);
   EXPECT_EQ(place(0), std::nullopt);
   nodes_.lose(Node(0));
-  EXPECT_EQ(place(0), Node(1));
+  EXPECT_EQ(place(0), Node(2)) << "others will begin on node 1";
 }
 
 TEST_F(RolePlacement, NobodyMovesToANodeThatIsNotHeard) {
@@ -100,6 +121,15 @@ TEST_F(RolePlacement, ARoleThatKeepsEndingMovesToTheSpare) {
   EXPECT_EQ(place(2), Node(2));
   keeps_ending(3, 1, 2);
   EXPECT_EQ(place(3), Node(2)) << "which has room for as many as a node plays at the start";
+}
+
+TEST_F(RolePlacement, RolesThatKeepEndingDoNotChangePlaces) {
+  for (const int rank : {0, 1}) starts(rank, rank);
+  keeps_ending(0, 0, 2);
+  keeps_ending(1, 1, 2);
+  EXPECT_EQ(place(0), Node(2)) << "nobody has ended there";
+  starts(0, 2);
+  EXPECT_EQ(place(1), Node(2));
 }
 
 TEST_F(RolePlacement, WhereNoNodeHasRoomItStays) {

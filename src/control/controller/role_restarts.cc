@@ -41,6 +41,13 @@ int RoleRestarts::early_ends(Rank rank, Node node) const {
   return found == at(rank).early_ends.end() ? 0 : found->second;
 }
 
+bool RoleRestarts::is_avoided(Node node) const {
+  for (size_t rank = 0; rank < roles_.size(); ++rank) {
+    if (avoids(Rank(static_cast<int32_t>(rank)), node)) return true;
+  }
+  return false;
+}
+
 std::string RoleRestarts::reason(absl::Duration now, Rank rank) const {
   const Role& role = at(rank);
   const int ends = early_ends(rank, role.node);

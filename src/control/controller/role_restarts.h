@@ -34,6 +34,8 @@ class RoleRestarts {
   int early_ends(Rank rank, Node node) const;
   // It keeps ending there: it is to be started elsewhere, if there is room.
   bool avoids(Rank rank, Node node) const { return early_ends(rank, node) >= kEarlyEndsMax; }
+  // Some role keeps ending there.
+  bool is_avoided(Node node) const;
   // Why, and for how long it waits; empty if it does neither.
   std::string reason(absl::Duration now, Rank rank) const;
 

@@ -11,7 +11,8 @@ void RoleTable::start(Rank rank, Node node, View since, absl::Duration deadline)
   state.phase = Phase::kStarting;
   state.node = node;
   state.since = since;
-  state.deadline = deadline;
+  state.starvation.on_start();
+  state.ask(deadline);
 }
 
 bool RoleTable::may_join(const MemberJoined& event) const {
@@ -22,11 +23,12 @@ bool RoleTable::may_join(const MemberJoined& event) const {
 
 void RoleTable::join(const MemberJoined& event, absl::Duration now) {
   RoleState& state = (*this)[event.rank];
+  if (state.since != event.since) state.starvation.on_unknown();
   state.phase = Phase::kJoined;
   state.node = event.node;
   state.since = event.since;
   state.address = event.address;
-  state.heard = now;
+  state.hear(now);
   state.deadline = absl::InfiniteDuration();
   state.finished = event.has_finished;
   state.report.reset();
@@ -60,6 +62,11 @@ bool RoleTable::have_all_finished() const {
   return std::all_of(states_.begin(), states_.end(), [](const RoleState& state) {
     return state.phase == Phase::kJoined && state.finished && !state.released;
   });
+}
+
+bool RoleTable::is_any_released() const {
+  return std::any_of(states_.begin(), states_.end(),
+                     [](const RoleState& state) { return state.released; });
 }
 
 bool RoleTable::are_all_gone() const {

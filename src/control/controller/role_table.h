@@ -7,6 +7,7 @@
 
 #include "absl/time/time.h"
 #include "control/controller/controller_interface.h"
+#include "control/controller/stalls/starvation.h"
 
 namespace evermoe {
 
@@ -19,12 +20,26 @@ struct RoleState {
   std::string address;
   absl::Duration deadline = absl::InfiniteDuration();  // for joining or reporting
   absl::Duration heard = absl::ZeroDuration();
+  Starvation starvation;
+  absl::Duration starved_when_heard;
+  StarvedGrant on_deadline;
   std::optional<Report> report;  // of the controller's view
   View entered;
   bool finished = false;
   bool released = false;
+
+  void hear(absl::Duration now) {
+    heard = now;
+    starved_when_heard = starvation.total();
+  }
+  // It has to join or report by then.
+  void ask(absl::Duration until) {
+    deadline = until;
+    on_deadline.begin(starvation.total());
+  }
   // LossLimits::failures() when it was started, or when the newest plan went out.
   int64_t failures_seen = 0;
+  int64_t losses_seen = 0;  // likewise LossLimits::counted()
 };
 
 class RoleTable {
@@ -48,6 +63,7 @@ class RoleTable {
   bool are_all_joined() const;
   bool have_all_reported() const;
   bool have_all_finished() const;  // and none was released yet
+  bool is_any_released() const;
   bool are_all_gone() const;
   int workers_on(Node node) const;
   // The next one for joining or reporting.

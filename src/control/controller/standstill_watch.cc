@@ -4,17 +4,28 @@
 #include <iterator>
 #include <utility>
 
+#include "control/controller/stalls/lateness.h"
+
 namespace evermoe {
 
-void StandstillWatch::on_commit(absl::Duration now) {
-  if (was_commit_) pace_.add(now - moved_);
+void StandstillWatch::begin_period(absl::Duration now) {
   moved_ = now;
+  granted_ = absl::ZeroDuration();
+  ++period_;
+}
+
+void StandstillWatch::on_commit(absl::Duration now) {
+  if (was_commit_) {
+    pace_.add(now - moved_);
+    doublings_ = 0;
+  }
+  begin_period(now);
   was_commit_ = true;
   end_probe();
 }
 
 void StandstillWatch::on_milestone(absl::Duration now) {
-  moved_ = now;
+  begin_period(now);
   was_commit_ = false;
 }
 
@@ -24,9 +35,8 @@ void StandstillWatch::on_stop() {
 }
 
 void StandstillWatch::on_plan(absl::Duration now) {
-  moved_ = now;
-  if (std::exchange(is_probing_, false))
-    probe_due_ = now + std::max(options_.probe_min, pace_.median());
+  begin_period(now);
+  if (std::exchange(is_probing_, false)) probe_due_ = now + probe_time();
 }
 
 void StandstillWatch::end_probe() {
@@ -36,9 +46,24 @@ void StandstillWatch::end_probe() {
 
 absl::Duration StandstillWatch::deadline(Commit newest, bool is_loading) const {
   if (probe_due_) return *probe_due_;
-  const absl::Duration limit = pace_.limit(options_.step_max);
-  if (is_loading) return moved_ + std::max(options_.load_max, limit);
-  return moved_ + limit * (does_more_than_steps(newest) ? options_.patience : 1);
+  return moved_ + limit(newest, is_loading) + granted_;
+}
+
+absl::Duration StandstillWatch::limit(Commit newest, bool is_loading) const {
+  const absl::Duration limit = pace_.limit(options_.step_max) *
+                               std::min(int64_t{1} << std::min(doublings_, 30), kPatienceMax);
+  if (is_loading) return std::max(options_.load_max, limit);
+  return limit * (does_more_than_steps(newest) ? options_.patience : 1);
+}
+
+bool StandstillWatch::grant(absl::Duration starved, Commit newest, bool is_loading) {
+  const absl::Duration had = probe_due_ ? probe_time() : limit(newest, is_loading);
+  const absl::Duration more = std::min(starved, (kStallFactorMax - 1) * had - granted_);
+  if (more < kStallTrifle) return false;
+  granted_ += more;
+  if (probe_due_) *probe_due_ += more;
+  ++period_;
+  return true;
 }
 
 // Before the first step nobody knows how long one takes.

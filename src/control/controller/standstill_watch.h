@@ -32,19 +32,36 @@ class StandstillWatch {
   void probe() { is_probing_ = true; }
   bool is_probe() const { return probe_due_.has_value(); }  // the open view
   void end_probe();
+  // All moved in the probe, so they may only be slow: everything may take twice as long until the
+  // next step has been measured, at most kPatienceMax times.
+  void on_all_moved() { ++doublings_; }
+  static constexpr int64_t kPatienceMax = 64;
+
+  // The deadline is over, and whoever is waited for got no processor for so much of the time since
+  // period() began: it is granted once more, at most kStallFactorMax times what it had. False: it
+  // had its time.
+  bool grant(absl::Duration starved, Commit newest, bool is_loading);
+  // A number that grows whenever the time begins anew for which one is starved.
+  int64_t period() const { return period_; }
 
   absl::Duration moved() const { return moved_; }
   absl::Duration median_step() const { return pace_.median(); }
 
  private:
   bool does_more_than_steps(Commit newest) const;
+  absl::Duration limit(Commit newest, bool is_loading) const;
+  absl::Duration probe_time() const { return std::max(options_.probe_min, pace_.median()); }
+  void begin_period(absl::Duration now);
 
   const ControllerOptions& options_;
   StepPace pace_;
   absl::Duration moved_;  // when the newest commit or milestone came, or the newest plan went out
   bool was_commit_ = false;  // that was a commit
   bool is_probing_ = false;
+  int doublings_ = 0;
   std::optional<absl::Duration> probe_due_;
+  int64_t period_ = 0;
+  absl::Duration granted_;  // since it moved, or since the newest plan
 };
 
 // Who does not move in a probe. In a stage that moves somebody waits for another stage, and enters

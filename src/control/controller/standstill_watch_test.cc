@@ -11,15 +11,15 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-absl::Duration s(double seconds) { return absl::Seconds(seconds); }
+absl::Duration seconds(double count) { return absl::Seconds(count); }
 
 class Standstill : public testing::Test {
  protected:
   Standstill() {
-    options_.step_max = s(60);
+    options_.step_max = seconds(60);
     options_.medians_max = 20;
-    options_.load_max = s(600);
-    options_.probe_min = s(5);
+    options_.load_max = seconds(600);
+    options_.probe_min = seconds(5);
     options_.patience = 10;
     options_.steps = Step(100);
     options_.evaluate_every_steps = 25;
@@ -28,7 +28,7 @@ class Standstill : public testing::Test {
   void commits(int64_t first, int64_t last) {
     for (int64_t step = first; step <= last; ++step) {
       newest_ = verdict_commit(Step(step));
-      watch_.on_commit(now_ += s(10));
+      watch_.on_commit(now_ += seconds(10));
     }
   }
   absl::Duration left(bool is_loading = false) const {
@@ -37,36 +37,36 @@ class Standstill : public testing::Test {
 
   ControllerOptions options_;
   StandstillWatch watch_{options_};
-  absl::Duration now_ = s(1000);
+  absl::Duration now_ = seconds(1000);
   Commit newest_{-1};
 };
 
 TEST_F(Standstill, AStepMayTakeManyMediansOrTheConfiguredTime) {
   watch_.begin(now_);
-  EXPECT_EQ(left(), s(600)) << "nobody knows how long the first one takes";
+  EXPECT_EQ(left(), seconds(600)) << "nobody knows how long the first one takes";
   commits(1, 9);
-  EXPECT_EQ(left(), s(200));
+  EXPECT_EQ(left(), seconds(200));
 }
 
 TEST_F(Standstill, WhatIsNoStepMayTakeLonger) {
   commits(1, 25);
-  EXPECT_EQ(left(), s(2000)) << "an evaluation";
+  EXPECT_EQ(left(), seconds(2000)) << "an evaluation";
   commits(26, 26);
-  EXPECT_EQ(left(), s(200));
+  EXPECT_EQ(left(), seconds(200));
   commits(27, 100);
-  EXPECT_EQ(left(), s(2000)) << "the end";
+  EXPECT_EQ(left(), seconds(2000)) << "the end";
 }
 
 TEST_F(Standstill, LoadingHasALimitOfItsOwn) {
   commits(1, 9);
-  EXPECT_EQ(left(/*is_loading=*/true), s(600));
+  EXPECT_EQ(left(/*is_loading=*/true), seconds(600));
 }
 
 TEST_F(Standstill, TimeBetweenAMilestoneAndACommitIsNoStep) {
   commits(1, 9);
-  watch_.on_milestone(now_ += s(500));
+  watch_.on_milestone(now_ += seconds(500));
   commits(10, 10);
-  EXPECT_EQ(watch_.median_step(), s(10));
+  EXPECT_EQ(watch_.median_step(), seconds(10));
 }
 
 TEST_F(Standstill, AProbeIsOneViewLong) {
@@ -76,10 +76,27 @@ TEST_F(Standstill, AProbeIsOneViewLong) {
   EXPECT_FALSE(watch_.is_probe()) << "not before its plan is out";
   watch_.on_plan(now_);
   EXPECT_TRUE(watch_.is_probe());
-  EXPECT_EQ(left(), s(10)) << "a median step, which is longer than probe_min";
+  EXPECT_EQ(left(), seconds(10)) << "a median step, which is longer than probe_min";
   watch_.on_stop();
   watch_.on_plan(now_);
   EXPECT_FALSE(watch_.is_probe());
+}
+
+TEST_F(Standstill, WhereAllMoveTheyMayBeSlow) {
+  options_.step_max = seconds(300);
+  commits(1, 9);
+  EXPECT_EQ(left(), seconds(300));
+  watch_.on_all_moved();
+  EXPECT_EQ(left(), seconds(600));
+  watch_.on_all_moved();
+  EXPECT_EQ(left(), seconds(1200));
+  now_ += seconds(800);
+  commits(10, 10);
+  EXPECT_EQ(left(), seconds(1620)) << "twice the step that was so slow";
+  for (int i = 0; i < 100; ++i) watch_.on_all_moved();
+  EXPECT_EQ(left(), seconds(1620 * 64));
+  commits(11, 11);
+  EXPECT_EQ(left(), seconds(300));
 }
 
 TEST_F(Standstill, ACommitEndsTheProbe) {
@@ -104,7 +121,7 @@ TEST_F(Standstill, InsideAStageThatStandsStillNobodyCanBeTold) {
 }
 
 TEST(Suspicion, AccusationsAreFollowedToTheirEnd) {
-  Suspicion suspicion(s(1), "0 waits for 1");
+  Suspicion suspicion(seconds(1), "0 waits for 1");
   suspicion.complain(Rank(0), Rank(1));
   suspicion.complain(Rank(1), Rank(3));
   EXPECT_EQ(suspicion.accused(), Rank(3));
@@ -113,7 +130,7 @@ TEST(Suspicion, AccusationsAreFollowedToTheirEnd) {
 }
 
 TEST(Suspicion, WhoBlamesNobodyIsNotToBlame) {
-  Suspicion suspicion(s(1), "the disk is slow");
+  Suspicion suspicion(seconds(1), "the disk is slow");
   suspicion.complain(Rank(0), std::nullopt);
   EXPECT_EQ(suspicion.accused(), std::nullopt);
   suspicion.complain(Rank(1), Rank(0));

@@ -19,7 +19,8 @@ absl::Duration StepPace::median() const {
 }
 
 absl::Duration StepPace::limit(absl::Duration at_least) const {
-  return std::max(at_least, medians_max_ * median());
+  const absl::Duration newest = newest_.empty() ? absl::ZeroDuration() : newest_.back();
+  return std::max({at_least, medians_max_ * median(), 2 * newest});
 }
 
 }  // namespace evermoe

@@ -18,7 +18,8 @@ class StepPace {
   void add(absl::Duration step_time);
   // Zero before the first step.
   absl::Duration median() const;
-  // max(at_least, medians_max * median()).
+  // max(at_least, medians_max * median(), twice the newest step): lines that have become slow are
+  // believed at their first step.
   absl::Duration limit(absl::Duration at_least) const;
 
  private:

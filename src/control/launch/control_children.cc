@@ -1,27 +1,36 @@
 #include "control/launch/control_children.h"
 
-#include <unistd.h>
-
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "control/keys/private_file.h"
 #include "control/launch/control_processes.h"
 
 namespace evermoe {
-namespace {
 
-// A name that vanishes with the process that listens there, so that the next controller can take
-// it.
-std::string address_at(absl::Duration now) {
-  return absl::StrCat("unix-abstract:evermoe-", ::getpid(), "-", absl::ToInt64Nanoseconds(now));
+// So that the lives of a host's controllers are larger than those of every earlier host; one that
+// starts more has gone astray.
+constexpr int64_t kLivesOfHost = 1000;
+
+absl::StatusOr<ControlPlaces> control_places(const ProtectedRunOptions& options) {
+  ControlPlaces places;
+  ASSIGN_OR_RETURN(places.folder, PrivateFolder::make());
+  if (options.address.empty()) {
+    places.secret = secret_path(places.folder->path());
+    RETURN_IF_ERROR(write_private_file(places.secret, JobSecret::random().bytes()));
+  } else {
+    ASSIGN_OR_RETURN(places.keys, keys_for(options.address, options.keys));
+    places.secret = secret_path(options.keys);
+  }
+  return places;
 }
 
-}  // namespace
-
-ControlChildren::ControlChildren(const ProtectedRunOptions& options, absl::Duration began)
+ControlChildren::ControlChildren(const ProtectedRunOptions& options, ControlPlaces places,
+                                 absl::Duration began)
     : options_(options),
       began_(began),
-      local_address_(address_at(began)),
-      address_(options.address.empty() ? local_address_ : options.address) {}
+      places_(std::move(places)),
+      address_(options.address.empty() ? places_.folder->address("controller") : options.address),
+      life_(options.term.hosts_before * kLivesOfHost - 1) {}
 
 ControlChildOptions ControlChildren::child_options(const std::string& command,
                                                    const std::string& name,
@@ -37,9 +46,15 @@ ControlChildOptions ControlChildren::child_options(const std::string& command,
 }
 
 absl::Status ControlChildren::start_controller() {
-  const ControllerProcessOptions own{
-      .config = options_.config, .address = address_, .life = ++life_, .term = options_.term};
-  auto child = ControlChild::start(child_options("controller", "controller", to_flags(own)));
+  if (life_ + 1 >= (options_.term.hosts_before + 1) * kLivesOfHost)
+    return Internal(absl::StrCat("this host has started ", kLivesOfHost, " controllers"));
+  const ControllerProcessOptions own{.config = options_.config,
+                                     .address = address_,
+                                     .life = ++life_,
+                                     .term = options_.term,
+                                     .keys = options_.keys};
+  auto child =
+      ControlChild::start(child_options("controller-process", "controller", to_flags(own)));
   if (!child.ok()) return annotate(child.status(), "the controller cannot be started");
   controller_ = *std::move(child);
   return absl::OkStatus();
@@ -51,8 +66,10 @@ absl::Status ControlChildren::start_agent(Node node) {
   own.out = options_.out;
   own.node = node;
   own.controller = address_;
+  own.keys = options_.keys;
+  own.secret = places_.secret;
   // One after the other may be the agent of a node, but each has workers of its own.
-  own.address = absl::StrCat(local_address_, "-agent-", node.value, "-", ++agent_starts_);
+  own.address = places_.folder->address(absl::StrCat("agent-", node.value, "-", ++agent_starts_));
   own.kept_fd = options_.kept_fd;
   own.worker = options_.worker;
   own.worker_arguments = options_.worker_arguments;
@@ -62,7 +79,7 @@ absl::Status ControlChildren::start_agent(Node node) {
     own.worker_arguments.insert(own.worker_arguments.end(), rehearsal.begin(), rehearsal.end());
   }
   auto child = ControlChild::start(
-      child_options("agent", absl::StrCat("agent-", node.value), to_flags(own)));
+      child_options("agent-process", absl::StrCat("agent-", node.value), to_flags(own)));
   if (!child.ok()) return annotate(child.status(), "an agent cannot be started");
   agents_[node] = *std::move(child);
   return absl::OkStatus();

@@ -10,20 +10,29 @@
 #include "absl/status/status.h"
 #include "control/launch/control_child.h"
 #include "control/launch/protected_run.h"
+#include "control/wire/private_folder.h"
 
 namespace evermoe {
+
+// Where they listen, and what they need for it.
+struct ControlPlaces {
+  std::unique_ptr<PrivateFolder> folder;  // of the sockets
+  std::string secret;  // file with that of the job, or of this run if the job has no keys
+  std::shared_ptr<const JobKeys> keys;  // null if all are on this machine
+};
+absl::StatusOr<ControlPlaces> control_places(const ProtectedRunOptions& options);
 
 // Starts, ends and buries them; what is to be done about an end is not decided here. Destruction
 // ends all, and with each agent whatever lives of its node.
 class ControlChildren {
  public:
-  // `options` outlive it. `began`: when the run did; no other run of this machine has an address
-  // made of it.
-  ControlChildren(const ProtectedRunOptions& options, absl::Duration began);
+  // `options` outlive it. `began`: when the run did.
+  ControlChildren(const ProtectedRunOptions& options, ControlPlaces places, absl::Duration began);
 
   // Where every controller listens.
   const std::string& address() const { return address_; }
-  // How many controllers there were before the newest.
+  const std::shared_ptr<const JobKeys>& keys() const { return places_.keys; }
+  // Of the newest controller: larger than those of all before it, also of earlier hosts.
   int64_t life() const { return life_; }
 
   absl::Status start_controller();
@@ -56,10 +65,10 @@ class ControlChildren {
 
   const ProtectedRunOptions& options_;
   const absl::Duration began_;
-  const std::string local_address_;  // what addresses that only this machine needs begin with
+  const ControlPlaces places_;
   const std::string address_;
   std::unique_ptr<ControlChild> controller_;
-  int64_t life_ = -1;
+  int64_t life_;
   std::map<Node, std::unique_ptr<ControlChild>> agents_;
   int64_t agent_starts_ = 0;
 };

@@ -1,5 +1,6 @@
 #include "control/launch/control_processes.h"
 
+#include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -12,6 +13,8 @@
 #include "control/agent/agent.h"
 #include "control/controller/control_options.h"
 #include "control/controller/controller_server.h"
+#include "control/folder/job_end.h"
+#include "control/wire/private_folder.h"
 #include "env/files.h"
 
 namespace evermoe {
@@ -20,10 +23,25 @@ namespace {
 // From the end of a line over a network until its agent is lost: it may be back before.
 constexpr absl::Duration kReturnMax = absl::Seconds(1);
 
-// A line inside this machine ends with one of its ends, and not otherwise.
-bool is_local_address(const std::string& address) { return address.starts_with("unix"); }
+// A launcher's signal reaches every process of a machine at once. The run, or the node, is whom it
+// means: that ends these when nobody needs them any more.
+void leave_signals_to_parent() {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) ::signal(number, SIG_IGN);
+}
+
+// So that also a host knows of it that has stood still, and one that has just taken the job over.
+// Failures are the host's to write: it may know better why.
+void note_end(const std::string& out, const FolderTerm& term, const EndJob& end) {
+  if (!end.ok || !check_no_contradiction(real_files(), out).ok()) return;
+  const absl::Status marked = mark_end(real_files(), out, term, end);
+  if (!marked.ok()) log_warning(std::string(marked.message()));
+}
 
 }  // namespace
+
+std::string worker_logs(const std::string& out, Node node) {
+  return join_path(out, absl::StrCat("logs/node-", node.value));
+}
 
 std::function<WorkerCommand(const SpawnWorker&, const std::string&)> command_of(
     const AgentProcessOptions& options, const Topology& topology) {
@@ -33,11 +51,16 @@ std::function<WorkerCommand(const SpawnWorker&, const std::string&)> command_of(
          {std::string("--rank"), absl::StrCat(worker.rank.value), std::string("--since"),
           absl::StrCat(worker.since.value), std::string("--agent"), agent, std::string("--node"),
           absl::StrCat(options.node.value), std::string("--term"), absl::StrCat(worker.term.number),
-          std::string("--term-owner"), worker.term.owner}) {
+          std::string("--term-owner"), worker.term.owner, std::string("--term-job"),
+          worker.term.job, std::string("--term-host"), absl::StrCat(worker.term.hosts_before)}) {
       command.arguments.push_back(argument);
     }
-    command.log_path =
-        join_path(options.out, absl::StrCat("logs/worker-", topology.name_of(worker.rank), ".log"));
+    if (!options.secret.empty()) {
+      command.arguments.push_back("--secret");
+      command.arguments.push_back(options.secret);
+    }
+    command.log_path = join_path(worker_logs(options.out, options.node),
+                                 absl::StrCat("worker-", topology.name_of(worker.rank), ".log"));
     return command;
   };
 }
@@ -49,6 +72,8 @@ void add_flags(CLI::App& app, ControllerProcessOptions& options) {
   app.add_option("--address", options.address, "where to listen")
       ->type_name("HOST:PORT")
       ->capture_default_str();
+  app.add_option("--keys", options.keys, "the job's keys, for an address of a network")
+      ->type_name("DIR");
   app.add_option("--life", options.life, "how many controllers the job had before this one")
       ->type_name("N")
       ->check(CLI::NonNegativeNumber)
@@ -57,6 +82,10 @@ void add_flags(CLI::App& app, ControllerProcessOptions& options) {
       ->type_name("N")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--term-owner", options.term.owner, "whose term it is")->type_name("WHO");
+  app.add_option("--term-job", options.term.job, "the job's name in it")->type_name("NAME");
+  app.add_option("--term-host", options.term.hosts_before, "terms that the job had before")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
 }
 
 void add_flags(CLI::App& app, AgentProcessOptions& options) {
@@ -71,9 +100,13 @@ void add_flags(CLI::App& app, AgentProcessOptions& options) {
   app.add_option("--controller", options.controller, "where the controller listens")
       ->type_name("HOST:PORT")
       ->required();
-  app.add_option("--address", options.address, "where to listen for workers")
-      ->type_name("HOST:PORT")
-      ->capture_default_str();
+  app.add_option("--keys", options.keys, "the job's keys, for a controller elsewhere")
+      ->type_name("DIR");
+  app.add_option("--address", options.address,
+                 "where to listen for workers (default: in a private folder)")
+      ->type_name("unix:PATH");
+  app.add_option("--secret", options.secret, "file with the job's secret, for the workers")
+      ->type_name("FILE");
   app.add_option("--kept-fd", options.kept_fd, "descriptor that every worker keeps open")
       ->type_name("FD");
   app.add_option("--worker", options.worker, "the workers' program")
@@ -84,20 +117,27 @@ void add_flags(CLI::App& app, AgentProcessOptions& options) {
 }
 
 std::vector<std::string> to_flags(const ControllerProcessOptions& options) {
-  return {"--config",     options.config,
-          "--address",    options.address,
-          "--life",       absl::StrCat(options.life),
-          "--term",       absl::StrCat(options.term.number),
-          "--term-owner", options.term.owner};
+  std::vector<std::string> flags = {"--config",     options.config,
+                                    "--address",    options.address,
+                                    "--life",       absl::StrCat(options.life),
+                                    "--term",       absl::StrCat(options.term.number),
+                                    "--term-owner", options.term.owner,
+                                    "--term-job",   options.term.job,
+                                    "--term-host",  absl::StrCat(options.term.hosts_before)};
+  if (!options.keys.empty()) flags.insert(flags.end(), {"--keys", options.keys});
+  return flags;
 }
 
 std::vector<std::string> to_flags(const AgentProcessOptions& options) {
-  std::vector<std::string> flags = {
-      "--config",      options.config,     "--out",
-      options.out,     "--node",           absl::StrCat(options.node.value),
-      "--controller",  options.controller, "--address",
-      options.address, "--worker",         options.worker};
+  std::vector<std::string> flags = {"--config",     options.config,
+                                    "--out",        options.out,
+                                    "--node",       absl::StrCat(options.node.value),
+                                    "--controller", options.controller,
+                                    "--worker",     options.worker};
+  if (!options.address.empty()) flags.insert(flags.end(), {"--address", options.address});
   if (options.kept_fd >= 0) flags.insert(flags.end(), {"--kept-fd", absl::StrCat(options.kept_fd)});
+  if (!options.keys.empty()) flags.insert(flags.end(), {"--keys", options.keys});
+  if (!options.secret.empty()) flags.insert(flags.end(), {"--secret", options.secret});
   flags.push_back("--");
   flags.insert(flags.end(), options.worker_arguments.begin(), options.worker_arguments.end());
   return flags;
@@ -105,28 +145,45 @@ std::vector<std::string> to_flags(const AgentProcessOptions& options) {
 
 absl::Status run_controller(const ControllerProcessOptions& options) {
   prctl(PR_SET_NAME, "evermoe.ctl");  // for ps and top
+  leave_signals_to_parent();
   configure_log("controller", LogLevel::kInfo);
   ASSIGN_OR_RETURN(const JobConfig config, load_stored_config(options.config));
   ControllerServerOptions own = controller_options(config);
   own.address = options.address;
+  ASSIGN_OR_RETURN(own.keys, keys_for(options.address, options.keys));
   own.relay.life = options.life;
-  if (!is_local_address(options.address)) own.relay.return_max = kReturnMax;
+  if (!is_local_address(options.address)) {
+    own.relay.return_max = kReturnMax;
+    // An agent may have begun a call to where the former host was.
+    own.core.find_max = agent_options(config).silence_max + own.core.adoption;
+  }
   own.relay.term = options.term;
   ASSIGN_OR_RETURN(const auto server, ControllerServer::start(own, real_clock()));
   log_info(absl::StrCat("controller ", options.life, " listens at ", server->address()));
   const EndJob end = server->run();
+  note_end(parent_directory(options.config), options.term, end);
+  server->see_off();
   if (end.ok) return absl::OkStatus();
-  return end.bad_input ? InvalidInput(end.reason) : Internal(end.reason);
+  if (end.bad_input) return InvalidInput(end.reason);
+  return end.is_hopeless ? Hopeless(end.reason) : Internal(end.reason);
 }
 
 absl::Status run_agent(const AgentProcessOptions& options) {
   const std::string name = absl::StrCat("agent ", options.node.value);
   prctl(PR_SET_NAME, absl::StrCat("evermoe.", name).c_str());
+  leave_signals_to_parent();
   configure_log(name, LogLevel::kInfo);
   ASSIGN_OR_RETURN(const JobConfig config, load_stored_config(options.config));
+  RETURN_IF_ERROR(real_files().create_directories(worker_logs(options.out, options.node)));
   AgentOptions own;
   own.controller = options.controller;
+  ASSIGN_OR_RETURN(own.keys, keys_for(options.controller, options.keys));
+  std::unique_ptr<PrivateFolder> folder;
   own.address = options.address;
+  if (own.address.empty()) {
+    ASSIGN_OR_RETURN(folder, PrivateFolder::make());
+    own.address = folder->address("agent");
+  }
   own.command = command_of(options, topology_of(config));
   own.kept_fd = options.kept_fd;
   own.core = agent_options(config);

@@ -1,11 +1,6 @@
 #include "control/launch/controller_line.h"
 
 namespace evermoe {
-namespace {
-
-constexpr absl::Duration kRetry = absl::Milliseconds(50);
-
-}  // namespace
 
 void ControllerLine::take(const std::function<void(const ControlMessage&)>& hear) {
   for (const Arrived& one : arrived_.take()) {
@@ -25,10 +20,11 @@ void ControllerLine::take(const std::function<void(const ControlMessage&)>& hear
 void ControllerLine::look_after() {
   const absl::Duration now = clock_.now();
   if (call_ == nullptr && now >= retry_at_) {
-    call_.reset(new ControlCall(options_.address, StreamNumber(++calls_), *this));
+    call_.reset(new ControlCall(options_.address, StreamNumber(++calls_), *this, options_.keys));
     call_->send({0, RunHello{}});
   }
   if (!is_attached_ || now < next_beat_) return;
+  if (next_beat_ > -absl::InfiniteDuration()) lateness_.note(now, now - next_beat_);
   next_beat_ = now + options_.beat;
   call_->send({0, Beat{}});
 }
@@ -38,7 +34,8 @@ void ControllerLine::send(ControlMessage message) {
 }
 
 std::optional<absl::Duration> ControllerLine::silence() {
-  const absl::Duration patience = is_attached_ ? options_.attached_max : options_.start_max;
+  const absl::Duration limit = is_attached_ ? options_.attached_max : options_.start_max;
+  const absl::Duration patience = limit + lateness_.allowance(clock_.now(), limit);
   return time_.at(clock_.now()) >= heard_ + patience ? std::optional(patience) : std::nullopt;
 }
 

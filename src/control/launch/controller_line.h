@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "control/controller/stall_adjusted_clock.h"
+#include "control/controller/stalls/lateness.h"
 #include "control/wire/control_call.h"
 #include "control/wire/mailbox.h"
 #include "env/clock.h"
@@ -16,11 +17,12 @@
 namespace evermoe {
 
 struct ControllerLineOptions {
-  std::string address;            // of every controller
-  absl::Duration beat;            // between two signs of life
-  absl::Duration own_standstill;  // StallAdjustedClock
-  absl::Duration attached_max;    // silence after which a controller that answered is hung
-  absl::Duration start_max;       // the same for one that has just been started
+  std::string address;                  // of every controller
+  std::shared_ptr<const JobKeys> keys;  // if that is of a network
+  absl::Duration beat;                  // between two signs of life
+  absl::Duration own_standstill;        // StallAdjustedClock
+  absl::Duration attached_max;          // silence after which a controller that answered is hung
+  absl::Duration start_max;             // the same for one that has just been started
 };
 
 class ControllerLine final : private StreamEvents {
@@ -30,7 +32,8 @@ class ControllerLine final : private StreamEvents {
       : options_(std::move(options)),
         clock_(clock),
         arrived_(kArrivedMax),
-        time_(clock.now(), options_.own_standstill) {}
+        time_(clock.now(), options_.own_standstill),
+        lateness_(options_.own_standstill) {}
   ~ControllerLine() override { call_.reset(); }
 
   // Readable while something has come.
@@ -41,8 +44,12 @@ class ControllerLine final : private StreamEvents {
   void look_after();
   // Dropped unless a controller is attached.
   void send(ControlMessage message);
-  // For good: the controller waits for us to go.
-  void hang_up() { call_.reset(); }
+  // Nothing more is heard of the controller. Unless it is looked after again, for good.
+  void hang_up() {
+    call_.reset();
+    is_attached_ = false;
+    retry_at_ = clock_.now() + kRetry;
+  }
 
   bool is_attached() const { return is_attached_; }
   // Nothing is sent any more before the next Welcome.
@@ -54,6 +61,7 @@ class ControllerLine final : private StreamEvents {
 
  private:
   static constexpr size_t kArrivedMax = 1 << 20;
+  static constexpr absl::Duration kRetry = absl::Milliseconds(50);
   struct Arrived {
     StreamNumber stream;
     std::optional<Envelope> envelope;  // nullopt: broken
@@ -69,6 +77,7 @@ class ControllerLine final : private StreamEvents {
   Clock& clock_;
   Mailbox<Arrived> arrived_;
   StallAdjustedClock time_;
+  Lateness lateness_;     // of this process
   absl::Duration heard_;  // from the controller, or when it was given its time; by time_
   absl::Duration retry_at_ = -absl::InfiniteDuration();
   absl::Duration next_beat_ = -absl::InfiniteDuration();

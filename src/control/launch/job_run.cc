@@ -10,8 +10,10 @@
 #include "checkpoint/format/checkpoint_names.h"
 #include "checkpoint/read/checkpoint_reader.h"
 #include "config/job_data.h"
+#include "config/job_strategy.h"
 #include "control/controller/control_options.h"
-#include "control/launch/job_folder.h"
+#include "control/folder/job_end.h"
+#include "control/folder/job_folder.h"
 #include "control/launch/protected_run.h"
 #include "data/job_tokens.h"
 #include "faults/fault_script.h"
@@ -84,6 +86,8 @@ ProtectedRunOptions protected_options(const JobRunOptions& options, const JobFol
   run.kept_fd = folder.lock_fd();
   run.steps = Step(config.train.steps);
   run.address = options.address;
+  run.keys = options.keys;
+  run.orders = options.orders;
   run.config = folder.config();
   run.controller = controller_options(config);
   run.agent = agent_options(config);
@@ -143,6 +147,15 @@ std::optional<RunSummary> nothing_to_do(Files& files, const JobRunOptions& optio
   return summary;
 }
 
+// nullopt if there is something to do: the job has not ended just as this host was to take it over.
+std::optional<RunSummary> ended_meanwhile(Files& files, const JobFolder& folder) {
+  const std::optional<std::string>& how = folder.end_meanwhile();
+  if (!how) return std::nullopt;
+  RunSummary summary = summary_of_end(*how, "the job has ended without this host: " + *how);
+  (void)describe_checkpoint(files, folder, summary);  // there may be none
+  return summary;
+}
+
 RunSummary summarize(Files& files, const JobFolder& folder, const RunOutcome& outcome,
                      const Listener& listener) {
   RunSummary summary;
@@ -152,6 +165,8 @@ RunSummary summarize(Files& files, const JobFolder& folder, const RunOutcome& ou
   summary.restarts = outcome.restarts;
   summary.failures = outcome.failures;
   listener.fill(summary);
+  // The job goes on, and its newest checkpoint changes while it is read.
+  if (outcome.status == RunStatus::kTakenOver) return summary;
   absl::Status status = describe_checkpoint(files, folder, summary);
   if (status.ok() && outcome.status == RunStatus::kFinished && summary.steps < outcome.steps) {
     status = NotFound(
@@ -189,11 +204,20 @@ absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptio
                                    RunObserver& observer) {
   const absl::Duration began = clock.now();
   ASSIGN_OR_RETURN(const std::unique_ptr<JobFolder> folder,
-                   JobFolder::prepare(files, options.config, options.out));
+                   JobFolder::prepare(files, options.config, options.out,
+                                      {options.build, !options.address.empty()}));
   for (const std::string& skipped : folder->skipped())
     observer.on_say("skipped checkpoint: " + skipped);
-  std::optional<RunSummary> summary = nothing_to_do(files, options, *folder, observer);
-  if (!summary) {
+  std::optional<RunSummary> summary = ended_meanwhile(files, *folder);
+  if (!summary) summary = nothing_to_do(files, options, *folder, observer);
+  if (summary) {
+    // Whoever still lives of the job has nothing to do, either.
+    (void)mark_job_ended(files, folder->path(), folder->term(),
+                         folder->end_meanwhile().value_or(kJobFinished));
+  } else {
+    if (folder->term().hosts_before > 0)
+      observer.on_say(absl::StrCat("takes the job over as its host number ",
+                                   folder->term().hosts_before, " after the first"));
     Listener listener(observer);
     RETURN_IF_ERROR(write_faults(files, *folder, options.faults));
     RETURN_IF_ERROR(prepare_job_tokens(token_source(options.config.data), folder->token_cache()));
@@ -203,6 +227,9 @@ absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptio
   }
   if (!summary->final_loss)
     summary->final_loss = loss_in_curve(files, folder->curve(), summary->steps);
+  const Strategy strategy = strategy_of(options.config);
+  summary->strategy = to_string(strategy.kind);
+  summary->is_exact = strategy.is_exact;
   summary->out = folder->path();
   summary->metrics = folder->metrics();
   summary->curve = folder->curve();

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "config/job_config.h"
+#include "control/hosting/host_orders.h"
 #include "control/launch/run_outcome.h"
 #include "control/launch/run_summary.h"
 #include "env/clock.h"
@@ -19,11 +20,13 @@ struct JobRunOptions {
   JobConfig config;  // valid
   std::string out;
   FaultScript faults;                      // to rehearse
-  std::string program = "/proc/self/exe";  // its commands `controller` and `agent` run the job
+  std::string program = "/proc/self/exe";  // see ProtectedRunOptions
   std::string worker;                      // the workers' program
   std::string build;  // which refuses to run unless it is of this build; empty: it is not asked
-  // HOST:PORT of the controller if the other nodes are elsewhere (node_run.h); empty: all are here.
+  // HOST:PORT of the controller if the nodes are elsewhere (node_run.h); empty: all are here.
   std::string address;
+  std::string keys;              // the folder of the job's keys; needed with an address
+  HostOrders* orders = nullptr;  // ProtectedRunOptions::orders
 };
 
 // What every process of a job has in its environment.

@@ -15,8 +15,10 @@
 #include "base/error.h"
 #include "checkpoint/fake_state_testing.h"
 #include "checkpoint/write/folder_term.h"
-#include "control/launch/job_folder.h"
+#include "control/folder/job_folder.h"
 #include "data/folder_testing.h"
+#include "env/faulty_files.h"
+#include "recovery/member/restore/witnesses.h"
 
 namespace evermoe {
 namespace {
@@ -201,6 +203,24 @@ TEST(JobRun, AnotherModelInTheSameFolderIsRefused) {
   EXPECT_EQ(TestFolder::read(job.out("config.toml")), config_before);
 }
 
+// Bits that were recomputed differ: the newest checkpoint may have the wrong ones.
+TEST(JobRun, AFolderWithWitnessesIsNotGoneOnWith) {
+  JobRun job;
+  job.at_step(12, [&] {
+    EXPECT_TRUE(Witnesses().write(real_files(), job.out(""), "0.1-step-12", "they differ").ok());
+  });
+  const RunSummary summary = job.run();
+  EXPECT_EQ(summary.status, RunStatus::kFailed) << "no worker has said it";
+  EXPECT_EQ(summary.exit_code, 4);
+  EXPECT_THAT(summary.reason, HasSubstr("they differ"));
+  const auto refused = job.try_run();
+  EXPECT_TRUE(is_hopeless(refused.status())) << refused.status();
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr("they differ; witnesses in " + job.out("contradiction/0.1-step-12")));
+  ASSERT_TRUE(remove_tree(real_files(), job.out("contradiction")).ok());
+  EXPECT_EQ(job.run().status, RunStatus::kNothingToDo);
+}
+
 TEST(JobRun, ALockedFolderIsRefusedWithThePid) {
   JobRun job;
   const auto lock = OutputLock::acquire(job.out("run.lock"), absl::ZeroDuration());
@@ -218,7 +238,7 @@ TEST(JobRun, ARunWhoseFolderIsDeletedEnds) {
   job.at_step(50, [&] { remove_tree(real_files(), job.out("")).IgnoreError(); });
   const RunSummary summary = job.run();
   EXPECT_EQ(summary.status, RunStatus::kFailed);
-  EXPECT_EQ(summary.exit_code, 1);
+  EXPECT_EQ(summary.exit_code, 4);
   EXPECT_THAT(summary.reason, HasSubstr("has been deleted"));
   EXPECT_FALSE(real_files().exists(job.out("terms"))) << "and nothing is made again";
 }
@@ -240,6 +260,36 @@ TEST(JobRun, ARunWhoseFolderIsDeletedAndUsedAgainEnds) {
   EXPECT_EQ(TestFolder::read(job.out("workers.json")), "of the second run");
 }
 
+// A drained job whose end is told while its next host begins is not begun again.
+TEST(JobRun, AJobThatEndsWhileItIsTakenOverHasEnded) {
+  class EndsMeanwhile : public FaultyFiles {
+   public:
+    explicit EndsMeanwhile(FolderTerm first) : FaultyFiles(real_files(), {}), first_(first) {}
+    absl::StatusOr<std::vector<std::string>> list(const std::string& directory) override {
+      const std::string folder = parent_directory(directory);
+      if (base_name(directory) == "terms" && ++lists_ == 2) {
+        EXPECT_TRUE(mark_job_ended(real_files(), folder, first_, kJobDrained).ok());
+      }
+      return FaultyFiles::list(directory);
+    }
+
+   private:
+    const FolderTerm first_;
+    int lists_ = 0;
+  };
+  JobRun job;
+  const JobFolderOptions options{.build = "1", .is_on_many_machines = true};
+  const auto prepare = [&](Files& files) {
+    return JobFolder::prepare(files, job.config(), job.out(""), options).value();
+  };
+  const FolderTerm first = prepare(real_files())->term();
+  EXPECT_EQ(prepare(real_files())->end_meanwhile(), std::nullopt) << "it goes on";
+  EndsMeanwhile files(newest_term(real_files(), job.out(""))->term);
+  EXPECT_EQ(prepare(files)->end_meanwhile(), kJobDrained);
+  EXPECT_EQ(prepare(real_files())->end_meanwhile(), std::nullopt) << "another one is wanted now";
+  EXPECT_EQ(first.hosts_before, 0);
+}
+
 // On a file system whose locks do not reach other machines, or after the lock was lost.
 TEST(JobRun, ARunEndsWhenAnotherOneTakesTheFolder) {
   JobRun job;
@@ -248,7 +298,7 @@ TEST(JobRun, ARunEndsWhenAnotherOneTakesTheFolder) {
   job.at_step(50,
               [&] { take_next_term(real_files(), job.out(""), "the second run").IgnoreError(); });
   const RunSummary summary = job.run();
-  EXPECT_EQ(summary.exit_code, 1);
+  EXPECT_EQ(summary.exit_code, 4);
   EXPECT_THAT(summary.reason, HasSubstr("is over, term 2 belongs to the second run"));
 }
 
@@ -279,7 +329,7 @@ TEST(JobRun, AFailedJobStillDescribesItsCheckpoint) {
   JobRun job;
   const RunSummary summary = job.script("-1 1 8 fail").run();
   EXPECT_EQ(summary.status, RunStatus::kFailed);
-  EXPECT_EQ(summary.exit_code, 1);
+  EXPECT_EQ(summary.exit_code, 4);
   EXPECT_EQ(summary.digest, job.digest(Step(5)));
   EXPECT_EQ(summary.restarts, 3);
   EXPECT_THAT(summary.reason,

@@ -1,25 +1,44 @@
 // One node of a job whose nodes are started by a cluster's launcher, each on its machine.
 //
-// Node 0 is a run (job_run.h) whose controller listens where the others reach it, with an agent of
-// its own; every other node is an agent. Losing a worker, or a node other than 0, costs a few steps
-// of a stage.
+// Every node is an agent, with the workers of its machine. Besides, one process hosts the job: it
+// has the controller and the story (job_run.h). Hosting is no part of being a node: when a host
+// ends or another one takes the job over, the node that it was on goes on as it was.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "control/health/node_health.h"
+#include "control/keys/job_keys.h"
 #include "control/launch/job_run.h"
 #include "control/wire/control_messages.h"
 
 namespace evermoe {
 
+// Hosts the job until it ends or is taken over, on a thread of its own.
+using HostJob = std::function<absl::StatusOr<RunSummary>(HostOrders& orders)>;
+
 struct NodeOptions {
   int node = 1;
-  std::string controller;  // HOST:PORT
-  JobConfig config;        // as node 0 has it
-  std::string out;         // the job's folder, which all nodes see
-  std::string worker;      // the workers' program
-  std::string build;       // as JobRunOptions::build
+  std::string controller;         // HOST:PORT of the host's
+  std::string keys;               // the folder of the job's keys
+  JobConfig config;               // as node 0 has it
+  std::string out;                // the job's folder, which all nodes see
+  std::string worker;             // the workers' program
+  std::string build;              // as JobRunOptions::build
+  std::string arithmetic;         // AgentCoreOptions::arithmetic
+  HealthLimits health;            // for a machine that is to play roles
+  int nodes = 1;                  // in all
+  bool rehearses_faults = false;  // those that the host has been given
+  // Of a node that may host the job (node_hosting.h), with its controller at `listen`; null: it may
+  // not.
+  HostJob host;
+  std::string listen;
+  // Where it is decided who hosts, and told where (control.store); then `controller` is not looked
+  // at. Empty: the first node hosts, or a process apart.
+  std::string store;
 };
 
 // Deals the nodes that a launcher has started: `spares` of them, and those for which there is no
@@ -27,13 +46,23 @@ struct NodeOptions {
 // InvalidInput if no node is left to begin with.
 absl::Status deal_nodes(int nodes, int spares, JobConfig& config);
 
-// A node other than 0: returns when the job has ended, and says how. Takes SIGINT, SIGTERM and
-// SIGHUP for itself meanwhile: the first one drains the job, the second one ends the node. Timeout
-// if no controller was there for too long.
-absl::StatusOr<EndJob> run_node(Clock& clock, const NodeOptions& options);
+struct NodeEnd {
+  // What the controller said; an end without a word of it is an error.
+  EndJob job;
+  // Of the host of this process, if it hosted the job to its end: an error if it could not begin.
+  std::optional<absl::StatusOr<RunSummary>> hosted;
+};
 
-// For a node 0 that has nothing to run: tells the other nodes, at the address where they look for
-// the controller. Returns when all have heard it, or after a while.
-void tell_nodes(const std::string& address, int others, const EndJob& end);
+// Returns when the job has ended, or this node has left it, and says how. Takes signals for itself
+// meanwhile: the first SIGTERM or SIGUSR1 says that the machine will be taken away soon
+// (AgentOptions::signals), the first SIGINT or SIGHUP drains the job, the second signal ends the
+// node. Timeout if no controller was there for too long.
+absl::StatusOr<NodeEnd> run_node(Clock& clock, const NodeOptions& options);
+
+// Of a host whose controller could not tell the nodes how the job ended, because it never began:
+// does so, at the address where they look for it, with the keys in that folder. Returns when all
+// have heard it, or after a while.
+void tell_what_nobody_heard(const std::string& address, const std::string& keys, int nodes,
+                            const absl::StatusOr<RunSummary>& hosted);
 
 }  // namespace evermoe

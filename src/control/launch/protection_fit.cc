@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "config/job_strategy.h"
 #include "config/job_topology.h"
 #include "experts/placement/rank_state.h"
 #include "model/model_shape.h"
@@ -18,10 +19,7 @@ MemoryNeed largest_need(const JobConfig& config, int copies) {
   const Topology topology = topology_of(config);
   const std::vector<OperatorSpec> model = model_operators(config.model);
   const Precision precision = config.train.precision;
-  const bool is_dense = config.protection.strategy == ProtectionStrategy::kDense;
-  const int period =
-      is_dense ? static_cast<int>(config.protection.dense_every_steps)
-               : static_cast<int>(std::max<int64_t>(1, config.protection.window_every_steps));
+  const Strategy strategy = strategy_of(config);
   const int64_t message = config.train.micro_batch_size * config.model.sequence_length *
                           config.model.hidden * compute_bytes(precision);
   MemoryNeed largest;
@@ -34,7 +32,7 @@ MemoryNeed largest_need(const JobConfig& config, int copies) {
     }
     const int64_t log =
         message * boundary_messages(topology, role.stage, config.train.micro_batches);
-    const MemoryNeed need = memory_need(operators, 1, period, copies, log);
+    const MemoryNeed need = memory_need(operators, 1, {strategy, copies, log});
     if (need.total() > largest.total()) largest = need;
   }
   return largest;

@@ -4,17 +4,17 @@
 #include <string>
 #include <vector>
 
+#include "base/exit_codes.h"
 #include "base/ids.h"
 #include "control/controller/failure_record.h"
 #include "control/wire/worker_report.h"
 
 namespace evermoe {
 
-enum class RunStatus { kFinished, kDrained, kFailed, kNothingToDo };
-const char* to_string(RunStatus status);  // "finished", "drained", "failed", "nothing to do"
-
-inline constexpr int kExitFailed = 1;
-inline constexpr int kExitBadInput = 2;  // a worker's, too (base/error.h)
+// kTakenOver: the job goes on under another host.
+enum class RunStatus { kFinished, kDrained, kFailed, kNothingToDo, kTakenOver };
+// "finished", "drained", "failed", "nothing to do", "taken over"
+const char* to_string(RunStatus status);
 
 struct RunOutcome {
   RunStatus status = RunStatus::kFailed;

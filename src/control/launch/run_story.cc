@@ -1,8 +1,10 @@
 #include "control/launch/run_story.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "control/folder/workers_file.h"
 #include "control/launch/run_outcome.h"
-#include "control/launch/workers_file.h"
 
 namespace evermoe {
 
@@ -12,7 +14,9 @@ RunStory::RunStory(Files& files, const ProtectedRunOptions& options, RunObserver
       options_(options),
       observer_(observer),
       topology_(options.controller.lanes, std::ssize(options.controller.lanes)),
-      book_(began) {}
+      book_(began),
+      former_(options.term.hosts_before > 0 ? read_failures(files, options.out, options.term.job)
+                                            : FailureHistory()) {}
 
 std::string RunStory::name_of(Rank rank) const {
   if (rank.value >= topology_.world_size()) return absl::StrCat("rank ", rank.value);
@@ -42,7 +46,21 @@ void RunStory::hear(const RoleProcess& process) {
 }
 
 void RunStory::hear(int64_t life, const RecoveryNote& note) {
-  if (const auto line = book_.on_note(life, note)) say(*line);
+  const auto line = book_.on_note(life, note);
+  if (!line) return;
+  say(*line);
+  hand_on();
+}
+
+// To the next host, if there will be one, when a recovery is over: a controller that ends because
+// another host has its place is no failure of the job. Who is none any more has nothing to add.
+void RunStory::hand_on() {
+  if (options_.term.job.empty() || !check_term(files_, options_.out, options_.term).ok()) return;
+  const RunOutcome now = history();
+  const absl::Status status =
+      write_failures(files_, options_.out, options_.term.job, {now.failures, now.restarts});
+  if (!status.ok() && !is_history_broken_) say(absl::StrCat("warning: ", status.message()));
+  is_history_broken_ = !status.ok();
 }
 
 void RunStory::on_controller_end(absl::Duration now, const std::string& how) {
@@ -54,10 +72,12 @@ std::optional<pid_t> RunStory::worker(const std::string& role) const {
   return found == workers_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void RunStory::write_processes(const std::map<std::string, pid_t>& control) {
+void RunStory::write_processes(const std::map<std::string, pid_t>& control,
+                               const std::string& address) {
   absl::Status status =
       write_workers_file(files_, join_path(options_.out, "workers.json"), workers_);
   status.Update(write_workers_file(files_, join_path(options_.out, "control.json"), control));
+  status.Update(write_controller_file(files_, join_path(options_.out, "controller.json"), address));
   if (!status.ok() && !are_files_broken_) say(absl::StrCat("warning: ", status.message()));
   are_files_broken_ = !status.ok();
 }
@@ -65,8 +85,9 @@ void RunStory::write_processes(const std::map<std::string, pid_t>& control) {
 RunOutcome RunStory::history() const {
   RunOutcome outcome;
   outcome.steps = newest_;
-  outcome.failures = book_.failures();
-  outcome.restarts = book_.restarts();
+  outcome.failures = former_.failures;
+  for (FailureRecord& failure : book_.failures()) outcome.failures.push_back(std::move(failure));
+  outcome.restarts = former_.restarts + book_.restarts();
   return outcome;
 }
 
@@ -77,13 +98,25 @@ RunOutcome RunStory::outcome(int exit_code, const std::string& reason) const {
   return outcome;
 }
 
+RunOutcome RunStory::taken_over(const std::string& why) const {
+  RunOutcome outcome = history();
+  outcome.status = RunStatus::kTakenOver;
+  outcome.exit_code = 0;
+  outcome.reason = why;
+  return outcome;
+}
+
 RunOutcome RunStory::outcome(const EndJob& end) const {
-  if (!end.ok) return outcome(end.bad_input ? kExitBadInput : kExitFailed, end.reason);
+  if (!end.ok) {
+    const int failed = end.is_hopeless ? kExitHopeless : kExitFailed;
+    return outcome(end.bad_input ? kExitBadInput : failed, end.reason);
+  }
   RunOutcome outcome = history();
   outcome.exit_code = 0;
-  outcome.status = drained_ ? RunStatus::kDrained : RunStatus::kFinished;
-  outcome.reason = drained_ ? "stopped before the last step because it was asked to"
-                            : absl::StrCat("all ", options_.steps.value, " steps are done");
+  const bool is_drained = drained_ || end.is_drained;
+  outcome.status = is_drained ? RunStatus::kDrained : RunStatus::kFinished;
+  outcome.reason = is_drained ? "stopped before the last step because it was asked to"
+                              : absl::StrCat("all ", options_.steps.value, " steps are done");
   return outcome;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "control/controller/recovery_book.h"
+#include "control/hosting/failure_history.h"
 #include "control/launch/protected_run.h"
 #include "control/launch/save_troubles.h"
 #include "control/wire/control_messages.h"
@@ -33,18 +34,22 @@ class RunStory {
 
   // The process that plays the role, if one does.
   std::optional<pid_t> worker(const std::string& role) const;
-  // Writes OUT/workers.json and OUT/control.json. Nothing depends on them: that they cannot be
-  // written is said once.
-  void write_processes(const std::map<std::string, pid_t>& control);
+  // Writes OUT/workers.json, OUT/control.json and OUT/controller.json. The job does not depend on
+  // them: that they cannot be written is said once. `address`: of the controller while the job
+  // runs.
+  void write_processes(const std::map<std::string, pid_t>& control, const std::string& address);
   void forget_workers() { workers_.clear(); }
 
   // How the job has ended, by the controller's word.
   RunOutcome outcome(const EndJob& end) const;
+  // Another host has the job now.
+  RunOutcome taken_over(const std::string& why) const;
   // The run has ended without such a word.
   RunOutcome outcome(int exit_code, const std::string& reason) const;
 
  private:
   RunOutcome history() const;
+  void hand_on();
   std::string name_of(Rank rank) const;
 
   Files& files_;
@@ -52,9 +57,11 @@ class RunStory {
   RunObserver& observer_;
   const Topology topology_;
   RecoveryBook book_;
+  const FailureHistory former_;           // what the hosts before this one have seen
   std::map<std::string, pid_t> workers_;  // by role
   SaveTroubles save_troubles_;
   bool are_files_broken_ = false;
+  bool is_history_broken_ = false;
   Step newest_;
   bool drained_ = false;  // a worker said so
 };

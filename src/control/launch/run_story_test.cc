@@ -29,6 +29,8 @@ class Story : public testing::Test, private RunObserver {
     return story_.hear(absl::ZeroDuration(), report);
   }
 
+  RunObserver& observer() { return *this; }
+
   TestFolder folder_;
   ProtectedRunOptions options_ = options_in(folder_.root());
   std::vector<std::string> said_;
@@ -65,20 +67,134 @@ TEST_F(Story, TheControllersWordBecomesTheOutcome) {
   EXPECT_EQ(story_.outcome({.ok = false, .reason = "diverged"}).exit_code, 1);
 }
 
+RecoveryNote recovery_at(int64_t step) {
+  RecoveryNote note;
+  note.failed = absl::Seconds(110);
+  note.record.incident = 3;
+  note.record.roles = {"1.0"};
+  note.record.causes = {"1.0: killed by signal 9 (Killed)"};
+  note.record.sources = {"1.0: window 12 from 0.1"};
+  note.record.rolled_back_stages = {1};
+  note.record.recomputed_steps = 3;
+  note.record.restarts = 1;
+  note.record.step = Step(step);
+  note.record.noticed = absl::Seconds(110.5);
+  note.record.resumed = absl::Seconds(112);
+  return note;
+}
+
+// The hosts of one job, one after the other, and of another job in the same folder.
+class Hosts : public Story {
+ protected:
+  RunStory next_host(const std::string& job = "j") {
+    const auto term = take_next_term(real_files(), folder_.root(), new_term_owner(), job,
+                                     [&](const std::string& before) { return before == job; });
+    EXPECT_TRUE(term.ok()) << term.status();
+    options_.term = term.value_or(FolderTerm());
+    return RunStory(real_files(), options_, observer(), absl::Seconds(100));
+  }
+};
+
+TEST_F(Hosts, TheNextOneKnowsWhatTheFormerHasSeen) {
+  RunStory first = next_host();
+  first.on_controller_end(absl::Seconds(120), "killed by signal 11");
+  first.hear(0, recovery_at(7));
+  RunStory second = next_host();
+  second.hear(1, recovery_at(17));
+  const RunOutcome outcome = second.outcome({.ok = true});
+  ASSERT_EQ(outcome.failures.size(), 3u);
+  EXPECT_EQ(failure_json(outcome.failures[0]).dump(),
+            failure_json(first.outcome(1, "").failures[0]).dump());
+  EXPECT_EQ(outcome.failures[0].recovery->resume, 2.0);
+  EXPECT_EQ(outcome.failures[0].incident, 3);
+  EXPECT_THAT(outcome.failures[1].roles, ElementsAre("controller"));
+  EXPECT_EQ(outcome.failures[2].step, Step(17));
+  EXPECT_EQ(outcome.restarts, 2);
+  EXPECT_EQ(next_host().outcome(1, "").failures.size(), 3u) << "of all hosts before it";
+}
+
+TEST_F(Hosts, WhoseControllerFoundItsPlaceTakenHaveSeenNoFailure) {
+  next_host().on_controller_end(absl::Seconds(120), "exit code 1: Address already in use");
+  EXPECT_TRUE(next_host().outcome(1, "").failures.empty());
+}
+
+TEST_F(Hosts, OneThatIsNoneAnyMoreHandsNothingOn) {
+  const ProtectedRunOptions options_of_first = [&] {
+    (void)next_host();
+    return options_;
+  }();
+  RunStory first(real_files(), options_of_first, observer(), absl::Seconds(100));
+  next_host().hear(1, recovery_at(17));
+  first.hear(0, recovery_at(7));
+  const RunOutcome third = next_host().outcome(1, "");
+  ASSERT_EQ(third.failures.size(), 1u);
+  EXPECT_EQ(third.failures[0].step, Step(17));
+}
+
+TEST_F(Hosts, OfAnotherJobKnowNothing) {
+  next_host().hear(0, recovery_at(7));
+  EXPECT_TRUE(next_host("k").outcome(1, "").failures.empty());
+}
+
+TEST_F(Hosts, WhatCannotBeReadIsNotThere) {
+  next_host().hear(0, recovery_at(7));
+  const std::string good = TestFolder::read(folder_.path("failures.json"));
+  const std::pair<std::string, std::string> changes[] = {
+      {"\"version\": 2", "\"version\": 1"},
+      {"\"job\": \"j\"", "\"job\": 3"},
+      {"\"restarts\": 1", "\"restarts\": 1e99"},
+      {"\"incident\": 3", "\"incident\": 99999999999999999999"},
+      {"\"step\": 7", "\"step\": 7.5"},
+      {"\"restarted_all\": false", "\"restarted_all\": 0"},
+      {"\"resume\": 2.0", "\"resume\": \"2\""},
+      {"\"what\"", "\"who\""},
+      {"\"1.0\"", "1.0"}};
+  for (const auto& [from, to] : changes) {
+    ASSERT_NE(good.find(from), std::string::npos) << from << " in " << good;
+    std::string bad = good;
+    bad.replace(bad.find(from), from.size(), to);
+    folder_.write("failures.json", bad);
+    EXPECT_TRUE(next_host().outcome(1, "").failures.empty()) << to;
+  }
+  for (const std::string& bad :
+       {std::string(), good.substr(0, good.size() / 2), std::string(1 << 20, '[')}) {
+    folder_.write("failures.json", bad);
+    EXPECT_TRUE(next_host().outcome(1, "").failures.empty()) << bad.substr(0, 20);
+  }
+  folder_.write("failures.json", good);
+  EXPECT_EQ(next_host().outcome(1, "").failures.size(), 1u);
+}
+
+TEST_F(Hosts, HandOnTheNewestOfManyFailures) {
+  (void)next_host();
+  FailureHistory many;
+  for (size_t i = 0; i < kFailuresHandedOnMax + 5; ++i) {
+    many.failures.emplace_back();
+    many.failures.back().step = Step(static_cast<int64_t>(i));
+  }
+  ASSERT_TRUE(write_failures(real_files(), folder_.root(), "j", many).ok());
+  const RunOutcome second = next_host().outcome(1, "");
+  ASSERT_EQ(second.failures.size(), kFailuresHandedOnMax);
+  EXPECT_EQ(second.failures.front().step, Step(5));
+}
+
 TEST_F(Story, ProcessesAreWrittenByTheNamesOfTheirRoles) {
   story_.hear(RoleProcess{Rank(1), 11});
   story_.hear(RoleProcess{Rank(2), 12});
   story_.hear(RoleProcess{Rank(1), 0});
-  story_.write_processes({{"controller", 5}});
+  story_.write_processes({{"controller", 5}}, "here:1");
   EXPECT_THAT(story_.worker("1.0"), Optional(12));
   EXPECT_EQ(story_.worker("0.1"), std::nullopt);
   EXPECT_EQ(TestFolder::read(folder_.path("workers.json")), "{\"1.0\":12}\n");
   EXPECT_EQ(TestFolder::read(folder_.path("control.json")), "{\"controller\":5}\n");
+  EXPECT_EQ(TestFolder::read(folder_.path("controller.json")), "{\"address\":\"here:1\"}\n");
+  story_.write_processes({}, "");
+  EXPECT_FALSE(real_files().exists(folder_.path("controller.json")));
 }
 
 TEST_F(Story, AFileThatCannotBeWrittenIsSaidOnce) {
   options_.out = folder_.path("no/such/folder");
-  for (int i = 0; i < 2; ++i) story_.write_processes({});
+  for (int i = 0; i < 2; ++i) story_.write_processes({}, "");
   ASSERT_EQ(said_.size(), 1u);
   EXPECT_THAT(said_[0], HasSubstr("warning: "));
 }

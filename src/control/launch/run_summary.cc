@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "control/hosting/failure_history.h"
 
 namespace evermoe {
 namespace {
@@ -17,42 +18,6 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json();  // JSON writes infinities and NaN as null too.
 }
 
-// Seconds from the failure until.
-Json timeline_json(const LocalRecovery& recovery) {
-  return {{"detect", or_null(recovery.detect)}, {"view", or_null(recovery.view)},
-          {"load", or_null(recovery.load)},     {"catch_up", or_null(recovery.catch_up)},
-          {"verify", or_null(recovery.verify)}, {"resume", or_null(recovery.resume)}};
-}
-
-void add_recovery(const LocalRecovery& recovery, Json& json) {
-  json["causes"] = recovery.causes;
-  json["sources"] = recovery.sources;
-  json["rolled_back_stages"] = recovery.rolled_back_stages;
-  json["recomputed_steps"] = recovery.recomputed_steps;
-  json["restarted_all"] = recovery.restarted_all;
-}
-
-Json failure_json(const FailureRecord& failure) {
-  Json moments = Json::array();
-  for (const FailureMoment& moment : failure.timeline) {
-    moments.push_back({{"seconds", moment.seconds}, {"what", moment.what}});
-  }
-  Json json;
-  json["roles"] = failure.roles;
-  json["kind"] = failure.kind;
-  json["step"] = failure.step.value;
-  json["accused"] = or_null(failure.accused);
-  json["restarted_from_step"] =
-      failure.restarted_from_step ? Json(failure.restarted_from_step->value) : Json();
-  json["seconds_lost"] = failure.seconds_lost;
-  add_recovery(failure.recovery.value_or(
-                   LocalRecovery{.restarted_all = failure.restarted_from_step.has_value()}),
-               json);
-  json["timeline"] = failure.recovery ? timeline_json(*failure.recovery) : Json();
-  json["moments"] = std::move(moments);
-  return json;
-}
-
 void add_line(std::string& text, const std::string& name, const std::string& value) {
   absl::StrAppendFormat(&text, "  %-12s%s\n", name, value);
 }
@@ -60,7 +25,7 @@ void add_line(std::string& text, const std::string& name, const std::string& val
 }  // namespace
 
 const char* to_string(RunStatus status) {
-  constexpr const char* kNames[] = {"finished", "drained", "failed", "nothing to do"};
+  constexpr const char* kNames[] = {"finished", "drained", "failed", "nothing to do", "taken over"};
   return kNames[static_cast<int>(status)];
 }
 
@@ -76,6 +41,9 @@ std::string to_json(const RunSummary& summary) {
   json["validation_loss"] = or_null(summary.validation_loss);
   json["tokens_per_s"] = or_null(summary.tokens_per_second);
   json["failures"] = std::move(failures);
+  json["strategy"] = summary.strategy;
+  json["is_exact"] = summary.is_exact;
+  json["lost_token_share"] = summary.lost_token_share;
   json["reason"] = summary.reason;
   json["seconds"] = summary.seconds;
   json["out"] = summary.out;
@@ -118,11 +86,12 @@ std::string to_text(const FailureRecord& failure) {
 }
 
 std::string to_text(const LocalRecovery& recovery) {
+  const std::vector<int>& stages = recovery.rolled_back_stages;
   std::string text = recovery.restarted_all ? "all started again"
-                     : recovery.rolled_back_stages.empty()
-                         ? "nothing was run again"
-                         : absl::StrCat("stage ", absl::StrJoin(recovery.rolled_back_stages, ", "),
-                                        " ran ", recovery.recomputed_steps, " steps again");
+                     : stages.empty()       ? "nothing was run again"
+                                      : absl::StrCat(stages.size() == 1 ? "stage " : "stages ",
+                                                     absl::StrJoin(stages, ", "), " ran ",
+                                                     recovery.recomputed_steps, " steps again");
   if (!recovery.resume) return absl::StrCat(text, ", the job did not go on");
   absl::StrAppendFormat(&text, ", went on after %.2f s", *recovery.resume);
   return text;

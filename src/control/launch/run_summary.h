@@ -15,6 +15,9 @@ struct RunSummary {
   RunStatus status = RunStatus::kFailed;
   int exit_code = 1;
   std::string reason;
+  std::string strategy;         // protection.strategy
+  bool is_exact = true;         // false: a recovery may lose work of the experts
+  double lost_token_share = 0;  // what recoveries have lost of it; 0 for exact strategies
   Step steps;  // finished, drained, nothing to do: of the checkpoint; failed: the newest committed
   std::optional<std::string> digest;  // of the newest checkpoint: 32 hexadecimal digits
   int restarts = 0;
@@ -30,8 +33,8 @@ struct RunSummary {
 };
 
 // One line without its newline: the fields that scripts rely on (status, steps, digest, restarts,
-// final_loss, validation_loss, tokens_per_s, failures), then reason, seconds and paths. What is not
-// known is null.
+// final_loss, validation_loss, tokens_per_s, failures, strategy, is_exact, lost_token_share), then
+// reason, seconds and paths. What is not known is null.
 std::string to_json(const RunSummary& summary);
 // A few lines.
 std::string to_text(const RunSummary& summary);

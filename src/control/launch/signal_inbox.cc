@@ -14,7 +14,7 @@ absl::StatusOr<std::unique_ptr<SignalInbox>> SignalInbox::open() {
   sigset_t wanted;
   sigset_t before;
   ::sigemptyset(&wanted);
-  for (const int number : {SIGINT, SIGTERM}) ::sigaddset(&wanted, number);
+  for (const int number : {SIGINT, SIGTERM, SIGUSR1}) ::sigaddset(&wanted, number);
   // A blocked signal would reach us even where it is ignored.
   struct sigaction hangup = {};
   ::sigaction(SIGHUP, nullptr, &hangup);

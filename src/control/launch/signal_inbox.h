@@ -12,11 +12,11 @@
 
 namespace evermoe {
 
-// While it lives, SIGINT, SIGTERM and SIGHUP wait here instead of ending the process, and SIGPIPE
-// is ignored, because a job must not die with the reader of its progress. SIGHUP stays ignored
-// where it is (nohup); SIGINT does not, because a shell ignores it for whatever a script starts
-// with `&`, and somebody who sends it to this very process wants it to stop. Create it before other
-// threads: they inherit the mask.
+// While it lives, SIGINT, SIGTERM, SIGUSR1 and SIGHUP wait here instead of ending the process, and
+// SIGPIPE is ignored, because a job must not die with the reader of its progress. SIGHUP stays
+// ignored where it is (nohup); SIGINT does not, because a shell ignores it for whatever a script
+// starts with `&`, and somebody who sends it to this very process wants it to stop. Create it
+// before other threads: they inherit the mask.
 class SignalInbox {
  public:
   static absl::StatusOr<std::unique_ptr<SignalInbox>> open();

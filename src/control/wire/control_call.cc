@@ -2,10 +2,12 @@
 
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/security/credentials.h>
 
 #include <atomic>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/mutex.h"
 #include "control/wire/control_outbox.h"
 #include "control/wire/library_log.h"
@@ -14,17 +16,28 @@
 namespace evermoe {
 namespace {
 
-// The library ends a cancelled call by itself, without waiting for anybody.
-constexpr absl::Duration kCancelMax = absl::Seconds(60);
+// The library ends a cancelled call by itself, without waiting for anybody, unless the machine gave
+// it no threads.
+constexpr absl::Duration kCancelMax = absl::Seconds(10);
 
-std::shared_ptr<grpc::Channel> channel_to(const std::string& address) {
+std::shared_ptr<grpc::ChannelCredentials> call_credentials(const JobKeys* keys) {
+  if (keys == nullptr) return grpc::InsecureChannelCredentials();
+  return grpc::SslCredentials({.pem_root_certs = keys->authority,
+                               .pem_private_key = keys->private_key,
+                               .pem_cert_chain = keys->certificate});
+}
+
+std::shared_ptr<grpc::Channel> channel_to(const std::string& address, const JobKeys* keys) {
+  CHECK(keys != nullptr || is_local_address(address)) << address << " needs the job's keys";
   grpc::ChannelArguments arguments;
+  // Processes of a job have one name, wherever they are.
+  arguments.SetSslTargetNameOverride(kJobName);
   arguments.SetMaxReceiveMessageSize(static_cast<int>(kEnvelopeBytesMax));
   // Every attempt is one of its own: shared connections remember failures and wait longer and
   // longer.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(address, call_credentials(keys), arguments);
 }
 
 }  // namespace
@@ -32,21 +45,21 @@ std::shared_ptr<grpc::Channel> channel_to(const std::string& address) {
 class ControlCall::Stream final
     : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  Stream(const std::string& address, StreamNumber number, StreamEvents& events)
-      : number_(number), events_(events), stub_(channel_to(address)) {
+  Stream(const std::string& address, StreamNumber number, StreamEvents& events, const JobKeys* keys)
+      : number_(number), events_(events), stub_(channel_to(address, keys)) {
     stub_.PrepareBidiStreamingCall(&context_, kControlMethod, grpc::StubOptions(), this);
     AddHold();  // for the writes, which begin outside of reactions
     read();
     StartCall();
   }
-  ~Stream() override {
+  // False: it does not end, and the library may use it for ever. No event follows either way.
+  bool end() {
     is_told_ = true;
     context_.TryCancel();
     follow(outbox_.close(/*drop=*/true));
     MutexLock lock(mutex_);
-    CHECK(done_.wait_for(lock, kCancelMax, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-      return is_done_;
-    })) << "a cancelled call goes on";
+    return done_.wait_for(lock, kCancelMax,
+                          [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return is_done_; });
   }
 
   bool finish(absl::Duration timeout) {
@@ -132,10 +145,15 @@ class ControlCall::Stream final
   bool was_read_ ABSL_GUARDED_BY(mutex_) = false;  // by the other end, all of it
 };
 
-ControlCall::ControlCall(const std::string& address, StreamNumber number, StreamEvents& events)
-    : stream_((quieten_library(), std::make_unique<Stream>(address, number, events))) {}
+ControlCall::ControlCall(const std::string& address, StreamNumber number, StreamEvents& events,
+                         const std::shared_ptr<const JobKeys>& keys)
+    : stream_((quieten_library(), std::make_unique<Stream>(address, number, events, keys.get()))) {}
 
-ControlCall::~ControlCall() = default;
+ControlCall::~ControlCall() {
+  if (stream_->end()) return;
+  log_warning("the library does not end a call; its memory is given up");
+  (void)stream_.release();
+}
 
 bool ControlCall::finish(absl::Duration timeout) { return stream_->finish(timeout); }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "control/keys/job_keys.h"
 #include "control/wire/control_stream.h"
 
 namespace evermoe {
@@ -13,8 +14,10 @@ namespace evermoe {
 class ControlCall {
  public:
   // Returns at once; that nobody listens there is an on_broken(). `events` hears of the stream
-  // under the given number, until the call is destroyed.
-  ControlCall(const std::string& address, StreamNumber number, StreamEvents& events);
+  // under the given number, until the call is destroyed. An address of a network needs the job's
+  // keys: without them this is a CHECK; who does not have the same ones breaks the stream.
+  ControlCall(const std::string& address, StreamNumber number, StreamEvents& events,
+              const std::shared_ptr<const JobKeys>& keys = nullptr);
   // Breaks it off; what has not gone out is dropped. Not from inside an event.
   ~ControlCall();
   ControlCall(const ControlCall&) = delete;
@@ -30,7 +33,7 @@ class ControlCall {
 
  private:
   class Stream;
-  const std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Stream> stream_;
 };
 
 }  // namespace evermoe

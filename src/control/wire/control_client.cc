@@ -17,7 +17,7 @@ constexpr absl::Duration kFarewellMax = absl::Seconds(5);
 ControlClient::ControlClient(ControlClientOptions options) : options_(std::move(options)) {}
 
 ControlClient::~ControlClient() {
-  stop_beating();
+  detach();
   std::unique_ptr<ControlCall> call;
   {
     const MutexLock lock(mutex_);
@@ -36,9 +36,10 @@ void ControlClient::stop_beating() {
 }
 
 void ControlClient::attach(ControlHandlers handlers, absl::Duration heartbeat) {
-  handlers_ = std::move(handlers);
-  is_member_ = true;
   {
+    const MutexLock handling(handling_);
+    handlers_ = std::move(handlers);
+    has_member_ = true;
     const MutexLock lock(mutex_);
     CHECK(call_ == nullptr) << "attached already";
     open_line();
@@ -58,8 +59,16 @@ void ControlClient::report(WorkerReport report) {
   put(std::move(report));
 }
 
-void ControlClient::close() {
+void ControlClient::detach() {
+  {
+    const MutexLock handling(handling_);
+    has_member_ = false;
+  }
   stop_beating();
+}
+
+void ControlClient::close() {
+  detach();
   std::unique_ptr<ControlCall> call;
   {
     const MutexLock lock(mutex_);
@@ -79,8 +88,12 @@ void ControlClient::send(MemberMessage message) {
 }
 
 void ControlClient::on_envelope(StreamNumber, Envelope envelope) {
-  if (!is_member_) return;
-  if (std::holds_alternative<Welcome>(envelope.message)) return register_member();
+  const MutexLock handling(handling_);
+  if (!has_member_) return;
+  if (const auto* const welcome = std::get_if<Welcome>(&envelope.message)) {
+    handlers_.on_term(welcome->term);
+    return register_member();
+  }
   if (auto* const order = std::get_if<SendOrder>(&envelope.message))
     handlers_.on_order(std::move(order->message));
 }
@@ -97,16 +110,25 @@ void ControlClient::register_member() {
 }
 
 void ControlClient::on_broken(StreamNumber, const std::string& why) {
-  if (is_member_) handlers_.on_lost(why);
+  const MutexLock handling(handling_);
+  if (has_member_) handlers_.on_lost(why);
 }
 
 void ControlClient::beat(absl::Duration heartbeat) {
-  MutexLock lock(mutex_);
-  while (!stopping_) {
-    put(MemberAlive{options_.rank, options_.since, handlers_.entered()});
+  while (true) {
+    const std::optional<View> entered = entered_view();
+    MutexLock lock(mutex_);
+    if (!entered || stopping_) return;
+    put(MemberAlive{options_.rank, options_.since, *entered});
     stopping_changed_.wait_for(
         lock, heartbeat, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; });
   }
+}
+
+// nullopt: the member is gone.
+std::optional<View> ControlClient::entered_view() {
+  const MutexLock handling(handling_);
+  return has_member_ ? std::optional(handlers_.entered()) : std::nullopt;
 }
 
 }  // namespace evermoe

@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -34,6 +35,8 @@ struct ControlHandlers {
   std::function<MemberJoined()> describe;
   // MemberViews::entered_view(), for signs of life.
   std::function<View()> entered = [] { return View(0); };
+  // A controller of that term answers, perhaps another one than before.
+  std::function<void(const FolderTerm&)> on_term = [](const FolderTerm&) {};
   // The member has been registered with another controller (Member::repeat_trouble).
   std::function<void()> on_registered = [] {};
   std::function<void(ControllerMessage)> on_order;
@@ -49,10 +52,15 @@ class ControlClient final : public ControlLink, private StreamEvents {
   // Once, and before any report(). What was sent before is lost: nobody knew this member.
   void attach(ControlHandlers handlers, absl::Duration heartbeat);
 
+  // The member will be gone soon: when it returns none of its handlers runs, and none is called any
+  // more, but for what people are told nothing changes. Not from inside a handler.
+  void detach();
+
   // What people are told of this worker. Any thread; never blocks. A process that fails before it
   // is a member says so too.
   void report(WorkerReport report);
-  // Ends the line. Everything sent before has been read by the agent then, if that is there.
+  // Detaches and ends the line. Everything sent before has been read by the agent then, if that is
+  // there.
   void close();
 
   // Any thread; never blocks. An agent that does not read kOutboxMax messages is a CHECK.
@@ -61,16 +69,18 @@ class ControlClient final : public ControlLink, private StreamEvents {
  private:
   void on_envelope(StreamNumber, Envelope envelope) override;
   void on_broken(StreamNumber, const std::string& why) override;
-  void register_member();
+  void register_member() ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_);
   void beat(absl::Duration heartbeat);
+  std::optional<View> entered_view();
   void stop_beating();
   // Events of the call wait until it is there.
   void open_line() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void put(ControlMessage message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const ControlClientOptions options_;
-  bool is_member_ = false;  // attached: as handlers_ constant once the line is open
-  ControlHandlers handlers_;
+  Mutex handling_;  // held while a handler runs; locked before mutex_
+  bool has_member_ ABSL_GUARDED_BY(handling_) = false;
+  ControlHandlers handlers_ ABSL_GUARDED_BY(handling_);
 
   Mutex mutex_;
   CondVar stopping_changed_;

@@ -32,6 +32,44 @@ TEST(ControlCodec, EveryKindComesBack) {
 }
 
 // The encodings being equal says nothing about fields that are not encoded at all.
+TEST(ControlCodec, TheFieldsOfAPlanToFetchComeBack) {
+  FetchPlan fetch{{View(3), {5, 6}}, "10.0.0.1:7", absl::Milliseconds(8), {}};
+  fetch.rest.to = {{9, Rank(1), View(2)}};
+  const auto again = std::get<FetchPlan>(decoded({0, fetch}).message);
+  EXPECT_EQ(again.plan, fetch.plan);
+  EXPECT_EQ(again.from, "10.0.0.1:7");
+  EXPECT_EQ(again.patience, absl::Milliseconds(8));
+  ASSERT_EQ(again.rest.to.size(), 1u);
+  EXPECT_EQ(again.rest.to[0].start, 9);
+  EXPECT_EQ(std::get<PlanHeld>(decoded({0, PlanHeld{fetch.plan}}).message).plan, fetch.plan);
+  EXPECT_EQ(std::get<PlanWanted>(decoded({0, PlanWanted{fetch.plan}}).message).plan, fetch.plan);
+  EXPECT_EQ(std::get<AgentHello>(decoded({0, AgentHello{Node(1), 2, "h", "l"}}).message).lines,
+            "l");
+}
+
+TEST(ControlCodec, TheFieldsOfPartnersComeBack) {
+  const AskPartners ask{7, absl::Seconds(4), {{Node(3), "10.0.0.3:7"}}};
+  const auto again = std::get<AskPartners>(decoded({0, ask}).message);
+  EXPECT_EQ(again.round, 7);
+  EXPECT_EQ(again.answer_max, absl::Seconds(4));
+  ASSERT_EQ(again.partners.size(), 1u);
+  EXPECT_EQ(again.partners[0].node, Node(3));
+  EXPECT_EQ(again.partners[0].lines, "10.0.0.3:7");
+  const auto asked =
+      std::get<PartnersAsked>(decoded({0, PartnersAsked{8, {{Node(4), "why"}}}}).message);
+  EXPECT_EQ(asked.round, 8);
+  ASSERT_EQ(asked.silent.size(), 1u);
+  EXPECT_EQ(asked.silent[0].node, Node(4));
+  EXPECT_EQ(asked.silent[0].why, "why");
+  const auto question =
+      std::get<PartnerQuestion>(decoded({0, PartnerQuestion{Node(5), "fill"}}).message);
+  EXPECT_EQ(question.asked, Node(5));
+  EXPECT_EQ(question.filling, "fill");
+  const auto answer = std::get<PartnerAnswer>(decoded({0, PartnerAnswer{Node(6), "ed"}}).message);
+  EXPECT_EQ(answer.node, Node(6));
+  EXPECT_EQ(answer.filling, "ed");
+}
+
 TEST(ControlCodec, TheFieldsOfAReportComeBack) {
   const Report report{View(3),   Rank(1), View(2), true,
                       Commit(8), Step(2), Step(4), {{Rank(1), Step(4)}, {Rank(0), Step(7)}}};

@@ -15,11 +15,11 @@ concept Is = std::same_as<std::remove_const_t<M>, T>;
 
 // ---- recovery/protocol/messages.h
 
-auto fields(Is<StopOrder> auto& m) { return std::tie(m.view, m.recovery); }
+auto fields(Is<StopOrder> auto& m) { return std::tie(m.view, m.incident); }
 auto fields(Is<PeerAddress> auto& m) { return std::tie(m.address, m.since); }
 auto fields(Is<Plan> auto& m) {
   return std::tie(m.view, m.table, m.restart_all, m.newest, m.record_source, m.base, m.window,
-                  m.rolled_back, m.sources, m.holders, m.reasons, m.recovery);
+                  m.rolled_back, m.sources, m.holders, m.reasons, m.incident);
 }
 auto fields(Is<ReleaseOrder> auto&) { return std::tie(); }
 auto fields(Is<HeldWindow> auto& m) { return std::tie(m.owner, m.window); }
@@ -50,11 +50,28 @@ auto fields(Is<MemberAlive> auto& m) { return std::tie(m.rank, m.since, m.entere
 auto fields(Is<WorkerEnded> auto& m) {
   return std::tie(m.rank, m.since, m.node, m.how, m.is_clean, m.bad_input, m.is_hopeless);
 }
-auto fields(Is<StartWorker> auto& m) { return std::tie(m.node, m.rank, m.since); }
+auto fields(Is<StartWorker> auto& m) { return std::tie(m.node, m.rank, m.since, m.incident); }
 auto fields(Is<KillWorker> auto& m) { return std::tie(m.node, m.rank, m.since, m.why); }
 auto fields(Is<SendOrder> auto& m) { return std::tie(m.rank, m.since, m.message); }
-auto fields(Is<EndJob> auto& m) { return std::tie(m.ok, m.bad_input, m.reason); }
+auto fields(Is<EndJob> auto& m) {
+  return std::tie(m.ok, m.bad_input, m.reason, m.is_hopeless, m.is_drained, m.is_dismissal);
+}
 auto fields(Is<JobEvent> auto& m) { return std::tie(m.text); }
+
+// ---- plan_update.h
+
+template <typename Entry>
+auto fields(RankEntries<Entry>& m) {
+  return std::tie(m.size, m.ranks, m.entries);
+}
+template <typename Entry>
+auto fields(const RankEntries<Entry>& m) {
+  return std::tie(m.size, m.ranks, m.entries);
+}
+auto fields(Is<PlanUpdate::Addressee> auto& m) { return std::tie(m.start, m.rank, m.since); }
+auto fields(Is<PlanUpdate> auto& m) {
+  return std::tie(m.base, m.rest, m.table, m.holders, m.sources, m.to);
+}
 
 // ---- worker_report.h
 
@@ -70,13 +87,26 @@ auto fields(Is<WorkerReport> auto& m) {
 
 // ---- control_messages.h
 
-auto fields(Is<Beat> auto&) { return std::tie(); }
+auto fields(Is<StarvedWorker> auto& m) { return std::tie(m.rank, m.since, m.starved); }
+auto fields(Is<Beat> auto& m) { return std::tie(m.late, m.starved); }
 auto fields(Is<WorkerHello> auto& m) { return std::tie(m.pid); }
-auto fields(Is<AgentHello> auto& m) { return std::tie(m.node, m.pid); }
+auto fields(Is<AgentHello> auto& m) { return std::tie(m.node, m.pid, m.host, m.lines); }
 auto fields(Is<RunHello> auto&) { return std::tie(); }
-auto fields(Is<FolderTerm> auto& m) { return std::tie(m.number, m.owner); }
-auto fields(Is<Welcome> auto& m) { return std::tie(m.life, m.term); }
-auto fields(Is<AgentReady> auto&) { return std::tie(); }
+auto fields(Is<FolderTerm> auto& m) { return std::tie(m.number, m.owner, m.job, m.hosts_before); }
+auto fields(Is<Welcome> auto& m) { return std::tie(m.life, m.term, m.wall_clock); }
+auto fields(Is<AgentReady> auto& m) { return std::tie(m.arithmetic, m.plan, m.complaints); }
+auto fields(Is<PlanWanted> auto& m) { return std::tie(m.plan); }
+auto fields(Is<FetchPlan> auto& m) { return std::tie(m.plan, m.from, m.patience, m.rest); }
+auto fields(Is<PlanHeld> auto& m) { return std::tie(m.plan); }
+auto fields(Is<AskPartners::Partner> auto& m) { return std::tie(m.node, m.lines); }
+auto fields(Is<AskPartners> auto& m) { return std::tie(m.round, m.answer_max, m.partners); }
+auto fields(Is<PartnersAsked::Silent> auto& m) { return std::tie(m.node, m.why); }
+auto fields(Is<PartnersAsked> auto& m) { return std::tie(m.round, m.silent); }
+auto fields(Is<PartnerQuestion> auto& m) { return std::tie(m.asked, m.filling); }
+auto fields(Is<PartnerAnswer> auto& m) { return std::tie(m.node, m.filling); }
+auto fields(Is<PlanName> auto& m) {
+  return std::tie(m.view, m.fingerprint.high, m.fingerprint.low);
+}
 auto fields(Is<WorkerStarted> auto& m) { return std::tie(m.rank, m.since, m.pid); }
 auto fields(Is<WorkerLogTail> auto& m) { return std::tie(m.rank, m.path, m.lines); }
 auto fields(Is<Drain> auto&) { return std::tie(); }
@@ -84,9 +114,24 @@ auto fields(Is<RoleProcess> auto& m) { return std::tie(m.rank, m.pid); }
 auto fields(Is<NodeLost> auto& m) { return std::tie(m.node, m.agent, m.why); }
 auto fields(Is<RecoveryNote> auto& m) { return std::tie(m.index, m.failed, m.record); }
 auto fields(Is<RecoveryRecord> auto& m) {
-  return std::tie(m.roles, m.causes, m.rolled_back_stages, m.restarted_all, m.restarts, m.reasons,
-                  m.sources, m.views, m.step, m.recomputed_steps, m.noticed, m.planned, m.restored,
-                  m.caught_up, m.verified, m.resumed);
+  return std::tie(m.incident, m.roles, m.causes, m.rolled_back_stages, m.restarted_all, m.restarts,
+                  m.reasons, m.sources, m.views, m.step, m.recomputed_steps,
+                  m.survivor_recomputed_steps, m.noticed, m.planned, m.restored, m.caught_up,
+                  m.verified, m.resumed);
+}
+auto fields(Is<OperatorHello> auto&) { return std::tie(); }
+auto fields(Is<NodeLeaves> auto&) { return std::tie(); }
+auto fields(Is<SurvivableLosses> auto& m) {
+  return std::tie(m.is_known, m.is_protected, m.any, m.fatal, m.fatal_sets);
+}
+auto fields(Is<NodeStatus> auto& m) {
+  return std::tie(m.node, m.host, m.state, m.silent, m.complaints);
+}
+auto fields(Is<RoleStatus> auto& m) { return std::tie(m.rank, m.name, m.node, m.pid, m.phase); }
+auto fields(Is<JobStatus> auto& m) {
+  return std::tie(m.life, m.term, m.view, m.is_open, m.is_draining, m.step, m.steps, m.window,
+                  m.durable, m.failures, m.median_step, m.elapsed, m.ettr, m.survives, m.nodes,
+                  m.roles);
 }
 auto fields(Is<Envelope> auto& m) { return std::tie(m.start, m.message); }
 

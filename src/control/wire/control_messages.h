@@ -1,6 +1,7 @@
 // What the processes of a job say to each other.
 //
 //   run <---> controller <---> agent (one per node) <---> worker
+//   operator <----^
 //
 // Streams of envelopes, one per pair, in order. Who attaches speaks first (a hello); the controller
 // answers with a Welcome, which the agent hands on to its workers: everybody registers anew with
@@ -22,6 +23,8 @@
 #include "checkpoint/write/folder_term.h"
 #include "control/controller/controller_interface.h"
 #include "control/controller/recovery_record.h"
+#include "control/controller/status/job_status.h"
+#include "control/wire/plan_update.h"
 #include "control/wire/worker_report.h"
 
 namespace evermoe {
@@ -34,17 +37,84 @@ struct WorkerHello {  // worker -> agent
 struct AgentHello {  // agent -> controller
   Node node;
   pid_t pid = 0;
+  std::string host;   // name of its machine, for people
+  std::string lines;  // where other agents reach it (control/agent/agent_lines.h); empty: nowhere
 };
 struct RunHello {};  // run -> controller
+// operator -> controller (`evermoe status`, drain, stop). Each one is answered by a JobStatus; who
+// has said it may say Drain and EndJob, too, and hears of the end of the job.
+struct OperatorHello {};
 // From a controller to everybody, who registers anew, also with one that was met before.
 struct Welcome {
-  int64_t life = 0;  // how many controllers the job had before this one
-  FolderTerm term;   // of its run: who knows a newer one does not listen to it
+  int64_t life = 0;  // larger than those of all controllers that the job had before this one
+  FolderTerm term;   // of its host: who knows a newer one does not listen to it
+  // Its date when it said so, since 1970; 0: not known.
+  absl::Duration wall_clock;
 };
-// agent -> controller: what lives on the node has registered; the node can start workers.
-struct AgentReady {};
+// agent -> controller: what lives on the node has registered; the node can start workers. Once more
+// when it has other complaints.
+struct AgentReady {
+  std::string arithmetic;  // as MemberJoined's, of workers that would run there; empty: not known
+  PlanName plan;           // the newest one that the agent has; view 0: none
+  std::vector<std::string> complaints;  // as AgentJoined's
+};
+// controller -> agent, agent -> agent and agent -> controller. Who has the plan answers with a
+// whole PlanUpdate to nobody. An agent that has not waits for it, and ends the stream when it has a
+// newer one; a controller that has told a newer one does not answer.
+struct PlanWanted {
+  PlanName plan;  // from a controller view 0: the newest one, whichever it is
+};
+// controller -> agent, instead of a whole plan: it gets it from another agent
+// (control/agent/plan_exchange.h).
+struct FetchPlan {
+  PlanName plan;
+  std::string from;         // AgentHello::lines of an agent that has the plan, or will get it
+  absl::Duration patience;  // after which the agent asks the controller
+  PlanUpdate rest;          // of the plan to itself: what its name leaves out; and to whom it is
+};
+// agent -> controller: what changes this plan can be told it.
+struct PlanHeld {
+  PlanName plan;
+};
+// controller -> agent: whether it reaches these (health/network_probe.h), answered by PartnersAsked
+// when all have answered or their time is over.
+struct AskPartners {
+  struct Partner {
+    Node node;
+    std::string lines;  // AgentHello::lines
+  };
+  int64_t round = 0;
+  absl::Duration answer_max;  // of a partner
+  std::vector<Partner> partners;
+};
+// agent -> controller
+struct PartnersAsked {
+  struct Silent {
+    Node node;
+    std::string why;
+  };
+  int64_t round = 0;           // AskPartners::round
+  std::vector<Silent> silent;  // who did not answer; the others did
+};
+// agent -> agent (agent/partner_questions.h), answered by PartnerAnswer. Both are larger than any
+// packet: a line on which only small ones pass is none.
+struct PartnerQuestion {
+  Node asked;  // who should be there
+  std::string filling;
+};
+struct PartnerAnswer {
+  Node node;  // who is
+  std::string filling;
+};
 // Both ways between controller, agents and run: the line is not silent.
-struct Beat {};
+struct Beat {
+  absl::Duration late;                 // what the sender's own timer was late
+  std::vector<StarvedWorker> starved;  // agent -> controller
+};
+
+// agent -> controller: its machine will be taken away soon. Its roles go to other nodes and it is
+// told EndJob, or the whole job is drained.
+struct NodeLeaves {};
 
 // ---- agent -> controller, besides MemberJoined, MemberSaid, MemberAlive and WorkerEnded;
 // WorkerReport comes from the worker and goes on to the run
@@ -60,10 +130,11 @@ struct WorkerLogTail {  // and controller -> run: the last lines of a worker tha
   std::vector<std::string> lines;
 };
 
-// ---- controller -> agent, besides StartWorker, KillWorker, SendOrder and EndJob
+// ---- controller -> agent, besides StartWorker, KillWorker, SendOrder (without plans), PlanUpdate
+// and EndJob; agent -> worker: SendOrder
 
-// And from the run, or an agent whose node is asked to stop, to the controller: all workers finish
-// their step, save and end.
+// And from the run, an operator, or an agent whose node is asked to stop, to the controller: all
+// workers finish their step, save and end.
 struct Drain {};
 
 // ---- controller -> run, besides JobEvent and EndJob
@@ -88,8 +159,10 @@ struct RecoveryNote {
 using ControlMessage =
     std::variant<Beat, WorkerHello, AgentHello, RunHello, Welcome, AgentReady, WorkerStarted,
                  MemberJoined, MemberSaid, MemberAlive, WorkerEnded, WorkerReport, WorkerLogTail,
-                 StartWorker, KillWorker, SendOrder, Drain, EndJob, JobEvent, RoleProcess, NodeLost,
-                 RecoveryNote>;
+                 StartWorker, KillWorker, SendOrder, PlanUpdate, PlanWanted, Drain, EndJob,
+                 JobEvent, RoleProcess, NodeLost, RecoveryNote, OperatorHello, JobStatus,
+                 NodeLeaves, FetchPlan, PlanHeld, AskPartners, PartnersAsked, PartnerQuestion,
+                 PartnerAnswer>;
 
 struct Envelope {
   int64_t start = 0;  // of the process that the message speaks of; 0 where it speaks of none

@@ -67,12 +67,40 @@ class RandomMessages {
     return coin() ? absl::InfiniteDuration() : absl::Nanoseconds(number(0));
   }
 
-  void make(Beat&) {}
+  void make(Beat& m) {
+    m.late = moment();
+    m.starved.resize(below(4));
+    for (StarvedWorker& one : m.starved) one = {rank(), view(), moment()};
+  }
   void make(WorkerHello& m) { m = {pid()}; }
-  void make(AgentHello& m) { m = {node(), pid()}; }
+  void make(AgentHello& m) { m = {node(), pid(), text(), text()}; }
   void make(RunHello&) {}
-  void make(Welcome& m) { m = {number(0), {number(0), text()}}; }
-  void make(AgentReady&) {}
+  void make(Welcome& m) { m = {number(0), {number(0), text(), text(), number(0)}, moment()}; }
+  void make(AgentReady& m) {
+    m.arithmetic = text();
+    make(m.plan);
+    m.complaints = texts();
+  }
+  void make(PlanName& m) { m = {view(), {random_(), random_()}}; }
+  void make(PlanWanted& m) { make(m.plan); }
+  void make(PlanHeld& m) { make(m.plan); }
+  void make(FetchPlan& m) {
+    make(m.plan);
+    m.from = text();
+    m.patience = moment();
+    make(m.rest);
+  }
+  void make(AskPartners& m) {
+    m.round = number(0);
+    m.answer_max = moment();
+    for (uint32_t n = below(4); n > 0; --n) m.partners.push_back({node(), text()});
+  }
+  void make(PartnersAsked& m) {
+    m.round = number(0);
+    for (uint32_t n = below(4); n > 0; --n) m.silent.push_back({node(), text()});
+  }
+  void make(PartnerQuestion& m) { m = {node(), text()}; }
+  void make(PartnerAnswer& m) { m = {node(), text()}; }
   void make(WorkerStarted& m) { m = {rank(), view(), pid()}; }
   void make(MemberJoined& m) {
     m = {rank(), view(), node(), text(), view(), coin(), coin(), view(), commit(), text()};
@@ -105,16 +133,17 @@ class RandomMessages {
          real()};
   }
   void make(WorkerLogTail& m) { m = {rank(), text(), texts()}; }
-  void make(StartWorker& m) { m = {node(), rank(), view()}; }
+  void make(StartWorker& m) { m = {node(), rank(), view(), number(0)}; }
   void make(KillWorker& m) { m = {node(), rank(), view(), text()}; }
   void make(Drain&) {}
-  void make(EndJob& m) { m = {coin(), coin(), text()}; }
+  void make(EndJob& m) { m = {coin(), coin(), text(), coin(), coin(), coin()}; }
   void make(JobEvent& m) { m = {text()}; }
   void make(RoleProcess& m) { m = {rank(), pid()}; }
   void make(NodeLost& m) { m = {node(), pid(), text()}; }
   void make(RecoveryNote& m) {
     m.index = static_cast<int>(below(1000));
     m.failed = moment();
+    m.record.incident = number(0);
     m.record.roles = texts();
     m.record.causes = texts();
     for (uint32_t n = below(3); n > 0; --n)
@@ -126,10 +155,35 @@ class RandomMessages {
     for (uint32_t n = below(3); n > 0; --n) m.record.views.push_back(view());
     m.record.step = step();
     m.record.recomputed_steps = number(0);
+    m.record.survivor_recomputed_steps = number(0);
     for (auto* time : {&m.record.noticed, &m.record.planned, &m.record.restored,
                        &m.record.caught_up, &m.record.verified, &m.record.resumed}) {
       *time = moment();
     }
+  }
+  void make(OperatorHello&) {}
+  void make(NodeLeaves&) {}
+  void make(JobStatus& m) {
+    m.life = number(0);
+    m.term = {number(0), text()};
+    m.view = view();
+    m.is_open = coin();
+    m.is_draining = coin();
+    m.step = step();
+    m.steps = step();
+    m.window = step();
+    m.durable = step();
+    m.failures = number(0);
+    m.median_step = moment();
+    m.elapsed = moment();
+    m.ettr = real();
+    m.survives = {coin(), coin(), static_cast<int>(below(100)), {}, number(0)};
+    for (uint32_t n = below(3); n > 0; --n) m.survives.fatal.push_back({node(), node()});
+    for (uint32_t n = below(4); n > 0; --n)
+      m.nodes.push_back(
+          {node(), text(), static_cast<NodeStatus::State>(below(7)), moment(), texts()});
+    for (uint32_t n = below(4); n > 0; --n)
+      m.roles.push_back({rank(), text(), node(), pid(), static_cast<RoleStatus::Phase>(below(4))});
   }
   void make(MemberSaid& m) {
     m.rank = rank();
@@ -146,10 +200,17 @@ class RandomMessages {
     m.rank = rank();
     m.since = view();
     switch (below(3)) {
-      case 0: m.message = StopOrder{view()}; return;
+      case 0: m.message = StopOrder{view(), number(0)}; return;
       case 1: return make(m.message.emplace<Plan>());
       default: m.message = ReleaseOrder{};
     }
+  }
+  void make(PlanUpdate& m) {
+    Plan before, after;
+    make(before);
+    make(after);
+    m = update_of(coin() ? &before : nullptr, after);
+    for (uint32_t n = below(3); n > 0; --n) m.to.push_back({number(0), rank(), view()});
   }
   void make(Report& m) {
     m = {view(), rank(), view(), coin(), commit(), step(), step(), {}};
@@ -175,6 +236,7 @@ class RandomMessages {
     for (uint32_t n = below(3); n > 0; --n) m.sources.push_back(ranks());
     for (uint32_t n = below(3); n > 0; --n) m.holders.push_back(ranks());
     m.reasons = texts();
+    m.incident = number(0);
   }
 
   std::mt19937 random_;

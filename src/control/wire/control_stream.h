@@ -26,7 +26,7 @@ class StreamEvents {
 
 // The name of the one call there is. To be raised with every change of a message: processes of
 // different versions do not understand each other, and find out before the first word.
-inline constexpr char kControlMethod[] = "/evermoe.Control.3/Attach";
+inline constexpr char kControlMethod[] = "/evermoe.Control.7/Attach";
 
 // Envelopes that wait in one stream for an other end that does not read.
 inline constexpr size_t kOutboxMax = 1 << 16;

@@ -28,8 +28,9 @@ struct WorkerReport {
   std::string text;
   std::optional<Rank> accused;
   // kFailed; with either one a restart cannot help.
-  bool bad_input = false;    // the user's input is wrong
-  bool is_hopeless = false;  // the input is fine, but what it asks for fails: it diverges
+  bool bad_input = false;  // the user's input is wrong
+  // The input is fine, but what it asks for fails: it diverges, or recomputed bits differ.
+  bool is_hopeless = false;
   // kStep
   double loss = 0;
   double gradient_norm = 0;

@@ -10,13 +10,13 @@ namespace evermoe {
 namespace {
 
 // The micro-batches of all lanes of a stage group, with experts drawn for every token.
-struct Exchange {
+struct RowExchange {
   ExpertPlacement placement;
   int64_t top_k;
   std::vector<std::vector<int64_t>> chosen;  // by lane: the expert of each slot
   std::vector<SendPlan> sends;
 
-  Exchange(std::mt19937& random, int lanes, int experts, int replicas, int64_t top)
+  RowExchange(std::mt19937& random, int lanes, int experts, int replicas, int64_t top)
       : placement(ExpertPlacement::uniform(experts, lanes, replicas)), top_k(top) {
     std::vector<int64_t> order(static_cast<size_t>(experts));
     std::iota(order.begin(), order.end(), 0);
@@ -49,7 +49,8 @@ using Source = std::pair<int, int64_t>;  // lane, token
 constexpr Source kZeros{-1, -1};
 
 // What stands in each row of the expert layout if every slot travels as a row.
-std::vector<Source> layout_of_slots(const Exchange& exchange, int lane, const ReceivePlan& plan) {
+std::vector<Source> layout_of_slots(const RowExchange& exchange, int lane,
+                                    const ReceivePlan& plan) {
   std::vector<Source> buffer;
   for (int from = 0; from < exchange.lanes(); ++from) {
     const SendPlan& send = exchange.sends[static_cast<size_t>(from)];
@@ -63,7 +64,7 @@ std::vector<Source> layout_of_slots(const Exchange& exchange, int lane, const Re
 }
 
 // The same if rows and notes travel as planned.
-std::vector<Source> layout_of_tokens(const Exchange& exchange, int lane, const ReceivePlan& plan,
+std::vector<Source> layout_of_tokens(const RowExchange& exchange, int lane, const ReceivePlan& plan,
                                      const std::vector<TokenRows>& all, int64_t row_bytes) {
   std::vector<Source> buffer;
   std::vector<int64_t> rows_from;
@@ -91,7 +92,8 @@ TEST(TokenRowsTest, TheExpertLayoutIsThatOfOneRowForEachSlot) {
     const int lanes = 1 + static_cast<int>(random() % 4);
     const int experts = 1 + static_cast<int>(random() % 9);
     const auto top_k = static_cast<int64_t>(1 + random() % static_cast<unsigned>(experts));
-    const Exchange exchange(random, lanes, experts, 1 + static_cast<int>(random() % lanes), top_k);
+    const RowExchange exchange(random, lanes, experts, 1 + static_cast<int>(random() % lanes),
+                               top_k);
     const int64_t row_bytes = 4 << (random() % 8);
     std::vector<TokenRows> all;
     for (const SendPlan& send : exchange.sends)
@@ -116,7 +118,7 @@ TEST(TokenRowsTest, TheExpertLayoutIsThatOfOneRowForEachSlot) {
 TEST(TokenRowsTest, ATokenTravelsOnceToALane) {
   std::mt19937 random(5);
   constexpr int64_t kRowBytes = 4096;
-  const Exchange exchange(random, 2, 8, 1, 4);
+  const RowExchange exchange(random, 2, 8, 1, 4);
   for (const SendPlan& send : exchange.sends) {
     const TokenRows rows = plan_token_rows(send, 4, kRowBytes);
     for (int lane = 0; lane < 2; ++lane) {
@@ -134,7 +136,7 @@ TEST(TokenRowsTest, ATokenTravelsOnceToALane) {
 TEST(TokenRowsTest, WhereNothingIsSavedEverySlotHasItsRowAndThereAreNoNotes) {
   std::mt19937 random(6);
   // Two experts on two lanes: no token has two of its choices on one lane.
-  const Exchange exchange(random, 2, 2, 1, 2);
+  const RowExchange exchange(random, 2, 2, 1, 2);
   for (const SendPlan& send : exchange.sends) {
     const TokenRows rows = plan_token_rows(send, 2, 4096);
     EXPECT_EQ(rows.rows_to, send.rows_to);

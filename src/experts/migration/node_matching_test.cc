@@ -13,7 +13,7 @@
 namespace evermoe {
 namespace {
 
-ExpertsOfNodes random_sets(TestRandom& random, int nodes, int experts, int slots_max) {
+ExpertsOfNodes random_experts(TestRandom& random, int nodes, int experts, int slots_max) {
   ExpertsOfNodes sets(nodes);
   for (auto& on_node : sets) {
     for (int i = random.integer(0, slots_max); i > 0; --i)
@@ -68,8 +68,8 @@ TEST(NodeMatchingTest, LeastOfAllMappings) {
   TestRandom random(41);
   for (int trial = 0; trial < 2000; ++trial) {
     const int nodes = random.integer(1, 6), experts = random.integer(1, 9);
-    const ExpertsOfNodes held = random_sets(random, nodes, experts, 4),
-                         plan = random_sets(random, nodes, experts, 4);
+    const ExpertsOfNodes held = random_experts(random, nodes, experts, 4),
+                         plan = random_experts(random, nodes, experts, 4);
     const NodeMatching matching = match_nodes(held, plan);
     expect_permutation(matching);
     ASSERT_EQ(matching.fetched, cost(held, plan, matching.plan_node_of));
@@ -82,8 +82,8 @@ TEST(NodeMatchingTest, GreedyWithSwapsIsSoundAndCannotBeSwappedBetter) {
   int64_t greedy_sum = 0, exact_sum = 0;
   for (int trial = 0; trial < 500; ++trial) {
     const int nodes = random.integer(2, 12), experts = random.integer(4, 16);
-    const ExpertsOfNodes held = random_sets(random, nodes, experts, 6),
-                         plan = random_sets(random, nodes, experts, 6);
+    const ExpertsOfNodes held = random_experts(random, nodes, experts, 6),
+                         plan = random_experts(random, nodes, experts, 6);
     const NodeMatching greedy = match_nodes(held, plan, 0), exact = match_nodes(held, plan);
     expect_permutation(greedy);
     ASSERT_FALSE(greedy.is_exact);
@@ -106,7 +106,7 @@ TEST(NodeMatchingTest, NothingMovesWhenAPlanOnlyNumbersNodesAnew) {
   TestRandom random(43);
   for (int trial = 0; trial < 200; ++trial) {
     const int nodes = random.integer(1, 40);
-    const ExpertsOfNodes held = random_sets(random, nodes, 20, 5);
+    const ExpertsOfNodes held = random_experts(random, nodes, 20, 5);
     ExpertsOfNodes plan = held;
     random.shuffle(plan);
     const NodeMatching matching = match_nodes(held, plan);

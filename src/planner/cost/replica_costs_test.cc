@@ -78,8 +78,8 @@ TEST(ReplicasSurviveTest, StagesAreApart) {
   EXPECT_TRUE(replicas_survive(std::vector<int>{0, 1}, std::vector<int>{5, 6, 7}, 1, 2, 2));
 }
 
-SimulatedRun play(const TrainedJob& job, const RunStrategy& strategy,
-                  std::vector<FailureTrace::Event> events) {
+SimulatedRun play_events(const TrainedJob& job, const RunStrategy& strategy,
+                         std::vector<FailureTrace::Event> events) {
   FailureTrace trace;
   for (int n = 0; n < job.nodes; ++n) trace.nodes.push_back(std::to_string(n));
   trace.up_at_start.assign(trace.nodes.size(), true);
@@ -92,11 +92,13 @@ TEST(ReplicasSurviveTest, FewerNodesHaveRoomForFewerReplicas) {
                        .replacement = NodeReplacement::kElastic,
                        .copies = 1};
   const TrainedJob job{.nodes = 4, .nodes_least = 2};
-  EXPECT_EQ(play(job, strategy, {{50, Kind::kDown, {3}}}).fallbacks, 0);
+  EXPECT_EQ(play_events(job, strategy, {{50, Kind::kDown, {3}}}).fallbacks, 0);
   // Three nodes have room for 6 of 8 replicas: once more is once too many for some expert.
-  EXPECT_EQ(play(job, strategy, {{50, Kind::kDown, {3}}, {100, Kind::kDown, {2}}}).fallbacks, 1);
+  EXPECT_EQ(play_events(job, strategy, {{50, Kind::kDown, {3}}, {100, Kind::kDown, {2}}}).fallbacks,
+            1);
   strategy.copies = 3;
-  EXPECT_EQ(play(job, strategy, {{50, Kind::kDown, {3}}, {100, Kind::kDown, {2}}}).fallbacks, 0);
+  EXPECT_EQ(play_events(job, strategy, {{50, Kind::kDown, {3}}, {100, Kind::kDown, {2}}}).fallbacks,
+            0);
 }
 
 // Half a step and a recovery for each failure: a free save after every step.

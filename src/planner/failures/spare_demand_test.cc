@@ -14,7 +14,7 @@ namespace {
 
 using Kind = AvailabilityEvent::Kind;
 
-constexpr double kHour = 3600, kDay = 86400;
+constexpr double kHourSeconds = 3600, kDaySeconds = 86400;
 
 // Every node and every rack is up or down by itself: all combinations, one by one.
 double enumerated(double node_down, double rack_down, int nodes, int racks, int most) {
@@ -35,10 +35,10 @@ double enumerated(double node_down, double rack_down, int nodes, int racks, int 
 }
 
 TEST(SpareDemandTest, TheFormulaIsTheSumOverAllStates) {
-  const FailureLaw law{.node_mtbf_seconds = 9 * kHour,
-                       .repair_seconds = kHour,
-                       .rack_mtbf_seconds = 3 * kHour,
-                       .rack_repair_seconds = kHour};
+  const FailureLaw law{.node_mtbf_seconds = 9 * kHourSeconds,
+                       .repair_seconds = kHourSeconds,
+                       .rack_mtbf_seconds = 3 * kHourSeconds,
+                       .rack_repair_seconds = kHourSeconds};
   for (const auto& [nodes, racks] :
        {std::pair(6, 2), std::pair(7, 3), std::pair(5, 5), std::pair(8, 1)}) {
     for (int most = 0; most <= nodes; ++most) {
@@ -64,16 +64,16 @@ double watched(AvailabilitySource& source, double seconds, int most) {
 }
 
 TEST(SpareDemandTest, WhatSourcesDoIsWhatTheFormulaSays) {
-  const FailureLaw nodes_only{.node_mtbf_seconds = 40 * kDay,
+  const FailureLaw nodes_only{.node_mtbf_seconds = 40 * kDaySeconds,
                               .shape = 0.7,
                               .aged = false,
-                              .repair_seconds = 2 * kDay,
+                              .repair_seconds = 2 * kDaySeconds,
                               .crash_share = 0.3};
-  const FailureLaw with_racks{.node_mtbf_seconds = 100 * kDay,
-                              .repair_seconds = kDay,
+  const FailureLaw with_racks{.node_mtbf_seconds = 100 * kDaySeconds,
+                              .repair_seconds = kDaySeconds,
                               .announced_share = 0.2,
-                              .rack_mtbf_seconds = 1000 * kHour,
-                              .rack_repair_seconds = kDay};
+                              .rack_mtbf_seconds = 1000 * kHourSeconds,
+                              .rack_repair_seconds = kDaySeconds};
   struct Case {
     FailureLaw law;
     int nodes, racks, most;
@@ -83,7 +83,7 @@ TEST(SpareDemandTest, WhatSourcesDoIsWhatTheFormulaSays) {
     std::vector<double> shares;
     for (uint64_t seed = 1; seed <= 20; ++seed) {
       shares.push_back(
-          watched(*draw_availability(c.law, c.nodes, c.racks, seed), 3000 * kDay, c.most));
+          watched(*draw_availability(c.law, c.nodes, c.racks, seed), 3000 * kDaySeconds, c.most));
     }
     const Estimate estimate = estimate_mean(shares);
     EXPECT_NEAR(estimate.mean, at_most_down(c.law, c.nodes, c.racks, c.most),
@@ -94,10 +94,10 @@ TEST(SpareDemandTest, WhatSourcesDoIsWhatTheFormulaSays) {
 }
 
 TEST(SpareDemandTest, SparesAreTheLeastThatSuffice) {
-  const FailureLaw law{.node_mtbf_seconds = 100 * kDay,
-                       .repair_seconds = kDay,
-                       .rack_mtbf_seconds = 1000 * kHour,
-                       .rack_repair_seconds = kDay};
+  const FailureLaw law{.node_mtbf_seconds = 100 * kDaySeconds,
+                       .repair_seconds = kDaySeconds,
+                       .rack_mtbf_seconds = 1000 * kHourSeconds,
+                       .rack_repair_seconds = kDaySeconds};
   for (const int racks : {0, 16, 256}) {
     for (const double probability : {0.5, 0.95, 0.99}) {
       const auto spares = spares_needed(law, 256, racks, probability, 1000);
@@ -113,10 +113,10 @@ TEST(SpareDemandTest, SparesAreTheLeastThatSuffice) {
 
 // One rack that is down too often: no spares of the same rack help.
 TEST(SpareDemandTest, NoNumberMaySuffice) {
-  const FailureLaw law{.node_mtbf_seconds = 100 * kDay,
-                       .repair_seconds = kDay,
-                       .rack_mtbf_seconds = 30 * kDay,
-                       .rack_repair_seconds = kDay};
+  const FailureLaw law{.node_mtbf_seconds = 100 * kDaySeconds,
+                       .repair_seconds = kDaySeconds,
+                       .rack_mtbf_seconds = 30 * kDaySeconds,
+                       .rack_repair_seconds = kDaySeconds};
   EXPECT_EQ(spares_needed(law, 16, 1, 0.99, 10000), std::nullopt);
   EXPECT_NEAR(mean_down(law, 16, 1), 16 * (1 - 100.0 / 101 * 30 / 31), 1e-12);
 }

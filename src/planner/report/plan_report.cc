@@ -184,9 +184,9 @@ JobConfig configured(const ProtectionPlan& plan, const PlanCandidate& candidate)
   ProtectionConfig& protection = config.protection;
   const bool is_sparse = strategy.protection == StateProtection::kSparse,
              is_dense = strategy.protection == StateProtection::kPeerMemory;
-  protection.strategy = is_sparse  ? ProtectionStrategy::kSparse
-                        : is_dense ? ProtectionStrategy::kDense
-                                   : ProtectionStrategy::kNone;
+  protection.strategy = is_sparse  ? StrategyKind::kSparse
+                        : is_dense ? StrategyKind::kPeerMemory
+                                   : StrategyKind::kNone;
   protection.copies = strategy.copies;
   // A tenth more than expected, in whole MiB.
   protection.memory_budget =

@@ -44,7 +44,7 @@ TEST(PlanReportTest, TomlIsAConfigurationThatReadsBack) {
   ASSERT_TRUE(config.ok()) << config.status() << "\n" << to_toml(plan);
   ASSERT_TRUE(plan.today.has_value());
   const RunStrategy& strategy = plan.today->priced.strategy;
-  EXPECT_EQ(config->protection.strategy, ProtectionStrategy::kSparse);
+  EXPECT_EQ(config->protection.strategy, StrategyKind::kSparse);
   EXPECT_EQ(config->protection.window, strategy.sparse.window);
   EXPECT_EQ(config->protection.copies, strategy.copies);
   EXPECT_EQ(config->protection.failure_domain, FailureDomain::kRack);
@@ -71,7 +71,7 @@ TEST(PlanReportTest, TomlIsOfTheBestThatRunsToday) {
   EXPECT_NE(text.find("a forecast only, today's runtime has no "), std::string::npos) << text;
   const auto config = parse_config(toml, "plan", "/", {});
   ASSERT_TRUE(config.ok()) << config.status() << "\n" << toml;
-  EXPECT_EQ(config->protection.strategy, ProtectionStrategy::kSparse);
+  EXPECT_EQ(config->protection.strategy, StrategyKind::kSparse);
   EXPECT_EQ(config->protection.window, plan.today->priced.strategy.sparse.window);
   EXPECT_EQ(config->run.spares, plan.today->spares);
 }
@@ -87,7 +87,7 @@ TEST(PlanReportTest, TomlOfDurableSaves) {
   ASSERT_EQ(plan.today->priced.strategy.protection, StateProtection::kDurable);
   const auto config = parse_config(to_toml(plan), "plan", "/", {});
   ASSERT_TRUE(config.ok()) << config.status() << "\n" << to_toml(plan);
-  EXPECT_EQ(config->protection.strategy, ProtectionStrategy::kNone);
+  EXPECT_EQ(config->protection.strategy, StrategyKind::kNone);
   EXPECT_EQ(config->checkpoint.every_steps, plan.today->priced.strategy.save.every_steps);
   EXPECT_GT(config->checkpoint.every_steps, 0);
 }

@@ -90,11 +90,12 @@ Priced price_configured(const JobProfile& job, const ClusterSpec& cluster,
       std::min(cluster.gpu.host_bytes_per_second, static_cast<double>(protection.copy_bandwidth));
   const PlanBudget budget = configured_budget(protection);
   switch (protection.strategy) {
-    case ProtectionStrategy::kSparse:
+    case StrategyKind::kSparse:
       return with_fallback(price_sparse(job, limited, budget), checkpoint.every_steps);
-    case ProtectionStrategy::kDense:
+    case StrategyKind::kDense:
+    case StrategyKind::kPeerMemory:
       return with_fallback(price_peer_memory(job, limited, budget), checkpoint.every_steps);
-    case ProtectionStrategy::kNone: return price_saves(job, cluster, checkpoint.every_steps);
+    case StrategyKind::kNone: return price_saves(job, cluster, checkpoint.every_steps);
   }
   return ProtectionRefused{"protection", "unknown"};
 }

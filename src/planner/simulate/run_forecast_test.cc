@@ -37,8 +37,8 @@ TEST(RunForecastTest, ATraceThatNeverHasEnoughNodesIsRefused) {
         absl::StrCat("train.micro_batches=", 16 * nodes),
         absl::StrCat("parallel.expert_replicas=", nodes > 8 ? 4 : 1)};
     const PlannedModel model = load_planned_job(real_files(), "gpt-moe-7.3b", layout)->model;
-    return forecast_run(model, {.strategy = ProtectionStrategy::kNone}, {.every_steps = 50},
-                        cluster, {.replacement = replacement, .trace = &trace});
+    return forecast_run(model, {.strategy = StrategyKind::kNone}, {.every_steps = 50}, cluster,
+                        {.replacement = replacement, .trace = &trace});
   };
   const auto refused = forecast(4, NodeReplacement::kStandby);
   EXPECT_EQ(exit_code(refused.status()), 2);
@@ -62,7 +62,7 @@ TEST(RunForecastTest, AsConfigured) {
   ClusterSpec cluster = default_cluster();
   cluster.nodes = 4;
   cluster.spares = 1;
-  ProtectionConfig protection{.strategy = ProtectionStrategy::kSparse,
+  ProtectionConfig protection{.strategy = StrategyKind::kSparse,
                               .copies = 1,
                               .memory_budget = int64_t{64} << 30,
                               .window = 4,
@@ -74,12 +74,12 @@ TEST(RunForecastTest, AsConfigured) {
   EXPECT_EQ(sparse->priced.strategy.fallback.every_steps, 500);
   EXPECT_NE(to_text(*sparse).find("sparse, standby"), std::string::npos) << to_text(*sparse);
   EXPECT_EQ(nlohmann::json::parse(to_json(*sparse))["strategy"]["window"], 4);
-  protection.strategy = ProtectionStrategy::kDense;
+  protection.strategy = StrategyKind::kPeerMemory;
   protection.dense_every_steps = 7;
   EXPECT_EQ(forecast_run(model, protection, {}, cluster, {.simulated_runs = 2})
                 ->priced.strategy.save.every_steps,
             7);
-  protection.strategy = ProtectionStrategy::kNone;
+  protection.strategy = StrategyKind::kNone;
   const RunStrategy rare =
       forecast_run(model, protection, {.every_steps = 900}, cluster, {.simulated_runs = 2})
           ->priced.strategy;
@@ -97,7 +97,7 @@ TEST(RunForecastTest, AsConfigured) {
   EXPECT_EQ(forecast_run(model, protection, {.every_steps = 0}, cluster, {.simulated_runs = 2})
                 ->priced.strategy.name,
             "none");
-  protection = {.strategy = ProtectionStrategy::kDense, .memory_budget = 1 << 20};
+  protection = {.strategy = StrategyKind::kPeerMemory, .memory_budget = 1 << 20};
   EXPECT_EQ(forecast_run(model, protection, {}, cluster, {}).status().code(),
             NoCapacity("").code());
 }

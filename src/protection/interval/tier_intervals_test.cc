@@ -12,7 +12,8 @@
 namespace evermoe {
 namespace {
 
-TierPlan planned(const std::vector<CheckpointTier>& tiers, const std::vector<FailureKind>& kinds) {
+TierPlan tiers_planned(const std::vector<CheckpointTier>& tiers,
+                       const std::vector<FailureKind>& kinds) {
   return std::get<TierPlan>(plan_tier_intervals(tiers, kinds));
 }
 
@@ -20,7 +21,7 @@ const std::vector<CheckpointTier> kTiers{
     {"peer memory", 0.5, 20, 1}, {"local disk", 8, 60, 10}, {"remote", 120, 300, 60}};
 
 TEST(TierIntervalsTest, OneTierIsYoungs) {
-  const TierPlan plan = planned({{"disk", 120, 60, 1}}, {{"any", 7593.75, 0}});
+  const TierPlan plan = tiers_planned({{"disk", 120, 60, 1}}, {{"any", 7593.75, 0}});
   ASSERT_EQ(plan.intervals.size(), 1u);
   EXPECT_NEAR(plan.intervals[0].work_seconds, 1350, 1e-9);
   EXPECT_NEAR(plan.waste, linear_waste(1350, {120, 7593.75, 60}), 1e-12);
@@ -31,7 +32,7 @@ TEST(TierIntervalsTest, OneTierIsYoungs) {
 
 TEST(TierIntervalsTest, EachKindIsPaidByTheWeakestTierThatSurvivesIt) {
   const TierPlan plan =
-      planned(kTiers, {{"process", 3600, 0}, {"node", 36000, 1}, {"site", 3.6e6, 2}});
+      tiers_planned(kTiers, {{"process", 3600, 0}, {"node", 36000, 1}, {"site", 3.6e6, 2}});
   ASSERT_EQ(plan.intervals.size(), 3u);
   // Young's own intervals are 60, 759 and 29394 s.
   EXPECT_NEAR(plan.intervals[0].work_seconds, 60, 2);
@@ -46,7 +47,7 @@ TEST(TierIntervalsTest, EachKindIsPaidByTheWeakestTierThatSurvivesIt) {
 TEST(TierIntervalsTest, ATierThatKeepsTooLittleIsLeftOut) {
   // Disk saves that cost nearly what remote ones do, for failures as rare.
   const std::vector<CheckpointTier> tiers{{"disk", 100, 60, 10}, {"remote", 120, 60, 60}};
-  const TierPlan plan = planned(tiers, {{"node", 36000, 0}, {"site", 36000, 1}});
+  const TierPlan plan = tiers_planned(tiers, {{"node", 36000, 0}, {"site", 36000, 1}});
   ASSERT_EQ(plan.intervals.size(), 1u);
   EXPECT_EQ(plan.intervals[0].tier, 1);
   EXPECT_NEAR(plan.intervals[0].work_seconds, std::sqrt(2 * 120 * 18000.0), 1e-9);
@@ -61,8 +62,8 @@ TEST(TierIntervalsTest, AFailureThatNothingSurvivesIsNamed) {
 
 // PEC section 3.2: the duration of a save bounds the interval (from below; the paper says above).
 TEST(TierIntervalsTest, SavesDoNotOverlap) {
-  const TierPlan plan = planned({{"peer memory", 0, 20, 3}, {"remote", 0, 60, 50}},
-                                {{"process", 3600, 0}, {"site", 1e6, 1}});
+  const TierPlan plan = tiers_planned({{"peer memory", 0, 20, 3}, {"remote", 0, 60, 50}},
+                                      {{"process", 3600, 0}, {"site", 1e6, 1}});
   ASSERT_EQ(plan.intervals.size(), 2u);
   EXPECT_DOUBLE_EQ(plan.intervals[0].work_seconds, 3);
   EXPECT_EQ(plan.intervals[1].every, 17);
@@ -71,7 +72,7 @@ TEST(TierIntervalsTest, SavesDoNotOverlap) {
 
 // The best plan over every subset of tiers and all multiples up to `every_max`, by the same
 // formula.
-double brute_force(const std::vector<CheckpointTier>& tiers, const std::vector<FailureKind>& kinds,
+double least_waste(const std::vector<CheckpointTier>& tiers, const std::vector<FailureKind>& kinds,
                    int every_max) {
   double best = INFINITY;
   const int count = static_cast<int>(tiers.size());
@@ -123,9 +124,9 @@ TEST(TierIntervalsTest, NoSubsetAndNoMultipleIsBetter) {
                        1 + 20 * random.real() * t});
       kinds.push_back({"kind", std::pow(10, 3 + t * 0.7 + random.real()), t});
     }
-    const TierPlan plan = planned(tiers, kinds);
+    const TierPlan plan = tiers_planned(tiers, kinds);
     const int every_max = count < 3 ? 3000 : 100;
-    const double best = brute_force(tiers, kinds, every_max);
+    const double best = least_waste(tiers, kinds, every_max);
     ASSERT_NEAR(plan.waste, tier_waste(tiers, kinds, plan.intervals), 1e-12);
     const bool in_reach =
         std::ranges::all_of(plan.intervals, [&](const auto& i) { return i.every <= every_max; });
@@ -205,7 +206,7 @@ TEST(TierIntervalsTest, FirstOrderMeetsTheExactExpectationWhereTheWasteIsSmall) 
         {"remote", 20 + 100 * random.real(), 100 * random.real(), 1}};
     const std::vector<FailureKind> kinds{{"process", std::pow(10, 3.3 + random.real()), 0},
                                          {"site", std::pow(10, 4.8 + random.real()), 1}};
-    const TierPlan plan = planned(tiers, kinds);
+    const TierPlan plan = tiers_planned(tiers, kinds);
     if (plan.waste > 0.1 || plan.intervals.size() < 2 || plan.intervals[1].every > 120) continue;
     ++cases;
     const double work = plan.intervals[0].work_seconds;

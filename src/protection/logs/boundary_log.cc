@@ -10,7 +10,7 @@ namespace evermoe {
 namespace {
 
 absl::Status differs(const BoundaryName& name, const Fingerprint& before, const Fingerprint& now) {
-  return Contradiction(absl::StrCat("computed again, ", to_string(name),
+  return Contradiction(absl::StrCat("computed again, the ", to_string(name),
                                     " has other bits: fingerprint ", to_hex(now), " instead of ",
                                     to_hex(before)));
 }
@@ -24,8 +24,14 @@ BoundaryName first_of(Commit commit) {
 }  // namespace
 
 std::string to_string(const BoundaryName& name) {
-  return absl::StrCat(name.direction == BoundaryDirection::kActivation ? "activation" : "gradient",
-                      " of micro-batch ", name.micro_batch.value, " at commit ", name.commit.value);
+  const Step step = step_of(name.commit);
+  const bool is_of_step = name.commit == verdict_commit(step);
+  return absl::StrCat(
+      name.direction == BoundaryDirection::kActivation ? "activation" : "gradient",
+      " of micro-batch ", name.micro_batch.value, " of step ", step.value,
+      is_of_step ? ""
+                 : absl::StrCat(", batch ", name.commit.value - evaluation_commit(step).value,
+                                " of its evaluation"));
 }
 
 absl::StatusOr<std::vector<BoundaryLog::Waiting>> BoundaryLog::put(const BoundaryName& name,
@@ -116,6 +122,12 @@ absl::Status ReceivedBoundaries::compare(const BoundaryName& name,
   return found == known_.end() || found->second == fingerprint
              ? absl::OkStatus()
              : differs(name, found->second, fingerprint);
+}
+
+std::optional<Fingerprint> ReceivedBoundaries::find(const BoundaryName& name) const {
+  const MutexLock lock(mutex_);
+  const auto found = known_.find(name);
+  return found == known_.end() ? std::nullopt : std::optional(found->second);
 }
 
 void ReceivedBoundaries::free_before(Commit commit) {

@@ -58,8 +58,8 @@ class BoundaryLog {
   };
 
   // Keeps a message and returns the requests that waited for it. A name that is there already has
-  // been computed again: Corrupt, naming it, unless the bytes are the same. NoCapacity beyond the
-  // limit.
+  // been computed again: Contradiction, naming it, unless the bytes are the same. NoCapacity beyond
+  // the limit.
   absl::StatusOr<std::vector<Waiting>> put(const BoundaryName& name, BoundaryMessage message);
 
   // The message, or nullopt, and then `waiting` will be returned by the put() that brings it.
@@ -100,10 +100,11 @@ class BoundaryLog {
 // Threads: any.
 class ReceivedBoundaries {
  public:
-  // Remembers or compares: Corrupt, naming the message, if another fingerprint is known.
+  // Remembers or compares: Contradiction, naming the message, if another fingerprint is known.
   absl::Status note(const BoundaryName& name, const Fingerprint& fingerprint);
-  // Corrupt if another fingerprint is known; ok if none is.
+  // Contradiction if another fingerprint is known; ok if none is.
   absl::Status compare(const BoundaryName& name, const Fingerprint& fingerprint) const;
+  std::optional<Fingerprint> find(const BoundaryName& name) const;
   void free_before(Commit commit);
   void free(Commit commit);
   void clear();

@@ -9,7 +9,8 @@ absl::Status RecordLog::put(Commit commit, const RecordBytes& record) {
   const MutexLock lock(mutex_);
   const auto [at, is_new] = records_.emplace(commit, record);
   if (is_new || at->second == record) return absl::OkStatus();
-  return Contradiction(absl::StrCat("two different records of commit ", commit.value));
+  return Contradiction(absl::StrCat("step ", step_of(commit).value,
+                                    ": two different records of commit ", commit.value));
 }
 
 std::optional<RecordBytes> RecordLog::find(Commit commit) const {

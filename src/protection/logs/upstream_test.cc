@@ -66,8 +66,9 @@ TEST(BoundaryLogTest, WhatIsComputedAgainMustHaveTheSameBits) {
   EXPECT_TRUE(log.put(activation(2), message("two")).ok());
   const absl::Status other = log.put(activation(2), message("twO")).status();
   EXPECT_TRUE(absl::IsDataLoss(other)) << other;
-  EXPECT_THAT(std::string(other.message()),
-              testing::HasSubstr("activation of micro-batch 0 at commit 2"));
+  EXPECT_THAT(
+      std::string(other.message()),
+      testing::HasSubstr("activation of micro-batch 0 of step 0, batch 1 of its evaluation"));
 }
 
 TEST(BoundaryLogTest, KeepsCountOfItsBytesAndItsLimit) {

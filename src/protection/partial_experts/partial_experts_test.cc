@@ -141,8 +141,8 @@ TEST(LossyOldestTest, AVariableKLeavesNoExpertBehind) {
 
 // Algorithm 1 as meant: from the last layer to the first, most unsaved tokens first, capacity by
 // owner.
-LossySelection algorithm_1(const ExpertTable& unsaved, int k, std::span<const int> owner_of,
-                           int ranks) {
+LossySelection pec_algorithm_1(const ExpertTable& unsaved, int k, std::span<const int> owner_of,
+                               int ranks) {
   const int layers = static_cast<int>(unsaved.size());
   std::vector<int> capacity(ranks, (layers * k + ranks - 1) / ranks);
   LossySelection selection(layers);
@@ -164,7 +164,7 @@ LossySelection algorithm_1(const ExpertTable& unsaved, int k, std::span<const in
 TEST(LossyLoadAwareTest, UnderFillOfAlgorithm1IsRepaired) {
   const ExpertTable unsaved(3, {9, 8, 1});
   const std::vector<int> owner_of{0, 1, 2};
-  const auto printed = algorithm_1(unsaved, 2, owner_of, 3);
+  const auto printed = pec_algorithm_1(unsaved, 2, owner_of, 3);
   EXPECT_EQ(printed, (LossySelection{{2}, {0, 1}, {0, 1}}));
   const auto result = lossy_load_aware(unsaved, 2, owner_of, 3);
   expect_k_different(result.selection, 2);
@@ -186,7 +186,7 @@ TEST(LossyLoadAwareTest, EarlyLayersDoNotStarve) {
         layer[0] += 10;
         layer[1] += 1;
       }
-      const auto selection = printed ? algorithm_1(unsaved, 1, owner_of, 2)
+      const auto selection = printed ? pec_algorithm_1(unsaved, 1, owner_of, 2)
                                      : lossy_load_aware(unsaved, 1, owner_of, 2).selection;
       for (size_t layer = 0; layer < 2; ++layer) {
         for (const int e : selection[layer]) unsaved[layer][e] = 0;
@@ -222,7 +222,7 @@ TEST(LossyLoadAwareTest, AlwaysKPerLayerWithinCapacity) {
       ASSERT_LE(saved, result.capacity);
     repaired += result.repairs > 0;
     printed_short +=
-        std::ranges::any_of(algorithm_1(unsaved, k, owner_of, ranks),
+        std::ranges::any_of(pec_algorithm_1(unsaved, k, owner_of, ranks),
                             [&](const auto& layer) { return static_cast<int>(layer.size()) < k; });
   }
   EXPECT_GT(repaired, 150);

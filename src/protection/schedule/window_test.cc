@@ -75,7 +75,7 @@ int algorithm_1_active(int operators, double full, double compute, double budget
   }
   return active;
 }
-int algorithm_1(int operators, double full, double compute, double budget) {
+int moetion_algorithm_1(int operators, double full, double compute, double budget) {
   const int active = algorithm_1_active(operators, full, compute, budget);
   return (operators + active - 1) / active;
 }
@@ -191,7 +191,7 @@ TEST(WindowPaperTest, SixEqualOperatorsOfTheExample) {
 // Algorithm 1 stops at two operators without testing them, so what it returns need not fit.
 TEST(WindowPaperTest, Algorithm1CanExceedTheBudgetInSilence) {
   const auto costs = equal_operators(6, 12, 2);
-  EXPECT_EQ(algorithm_1(6, 12, 2, 25), 3);
+  EXPECT_EQ(moetion_algorithm_1(6, 12, 2, 25), 3);
   EXPECT_EQ(slot_bytes(costs, {0, 2}), 32);  // budget 25
   EXPECT_EQ(std::get<Window>(minimal_window(costs, 25)).length(), 5);
   EXPECT_TRUE(std::holds_alternative<WindowInfeasible>(minimal_window(costs, 21)));
@@ -208,7 +208,7 @@ TEST(WindowPaperTest, NeverLongerThanAlgorithm1OnEqualOperators) {
     const int minimal = std::get<Window>(answer).length();
     const int active = algorithm_1_active(n, full, compute, budget);
     if (full * active + compute * (n - active) > budget) continue;  // the end it never tested
-    const int printed = algorithm_1(n, full, compute, budget);
+    const int printed = moetion_algorithm_1(n, full, compute, budget);
     ASSERT_LE(minimal, printed);
     shorter += minimal < printed;
   }
@@ -217,7 +217,7 @@ TEST(WindowPaperTest, NeverLongerThanAlgorithm1OnEqualOperators) {
 
 struct ClosedFormCase {
   double b;
-  int minimal, algorithm_1;
+  int minimal, moetion_algorithm_1;
 };
 
 // Full = 6 compute. b = 11/6 is the lower edge of Algorithm 1's window of 6.
@@ -230,7 +230,7 @@ TEST(WindowPaperTest, ClosedFormAgainstAlgorithm1) {
     const double budget = b * n;
     const auto window = minimal_window(equal_operators(n, 6, 1), std::llround(budget));
     EXPECT_EQ(std::get<Window>(window).length(), minimal) << b;
-    EXPECT_EQ(algorithm_1(n, 6, 1, budget + 1e-6), printed) << b;
+    EXPECT_EQ(moetion_algorithm_1(n, 6, 1, budget + 1e-6), printed) << b;
   }
 }
 

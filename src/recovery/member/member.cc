@@ -28,7 +28,7 @@ Member::Member(const Topology& topology, Transport& transport, StageTrainer& tra
       commits_(commit_parts()),
       fetch_({rank_, topology, memory_.store, sender_, views_, troubles_, control_, refused_,
               counts_}),
-      restorer_(restorer_parts(topology, trainer)),
+      restorer_(restorer_parts(trainer)),
       program_(program_parts(trainer)),
       answers_({rank_, memory_, copies_, exchange_, sender_, refused_, wake_training_,
                 options_.is_rehearsal}),
@@ -41,10 +41,11 @@ BoundaryExchange::Dependencies Member::exchange_parts(StageTrainer& trainer) {
           .views = views_,
           .log = memory_.log,
           .received = memory_.received,
+          .witnesses = witnesses_,
           .report_trouble = [this](View view,
                                    const absl::Status& status) { troubles_.report(view, status); },
           .idle_work = [&trainer] { return trainer.do_idle_work(); },
-          .keeps_log = options_.is_protected,
+          .keeps_log = options_.strategy.log != LogReach::kNothing,
           .deadline = options_.deadline};
 }
 
@@ -72,18 +73,19 @@ CommitAgreement::Dependencies Member::commit_parts() {
           .deadline = options_.deadline};
 }
 
-Restorer::Dependencies Member::restorer_parts(const Topology& topology, StageTrainer& trainer) {
+Restorer::Dependencies Member::restorer_parts(StageTrainer& trainer) {
   return {.rank = rank_,
-          .topology = topology,
           .trainer = trainer,
           .views = views_,
           .control = control_,
+          .troubles = troubles_,
           .commits = commits_,
           .memory = memory_,
           .copies = copies_,
           .window = window_,
           .fetch = fetch_,
           .counts = counts_,
+          .witnesses = witnesses_,
           .bytes_at_once = options_.copies.chunk_bytes_max};
 }
 
@@ -107,7 +109,7 @@ RankProgram::Dependencies Member::program_parts(StageTrainer& trainer) {
 OrderFollower::Dependencies Member::follower_parts(const Topology& topology) {
   return {.rank = rank_,
           .stage = topology.role_of(rank_).stage,
-          .is_protected = options_.is_protected,
+          .keeps_copies = options_.strategy.keeps_copies,
           .transport = transport_,
           .wake_training = wake_training_,
           .orders = orders_,
@@ -121,9 +123,9 @@ OrderFollower::Dependencies Member::follower_parts(const Topology& topology) {
 }
 
 WindowVote Member::vote(bool ends_window) const {
-  return {.complete_window = options_.is_protected ? copies_.complete_window() : Step(-1),
+  return {.complete_window = options_.strategy.keeps_copies ? copies_.complete_window() : Step(-1),
           .wanted_slots = ends_window ? options_.wanted_slots(window_.ordering()) : 0,
-          .slots_max = options_.slots_max};
+          .slots_max = options_.strategy.captures.slots_max};
 }
 
 void Member::on_agreed(View view, Commit commit, const Record& record) {

@@ -46,14 +46,19 @@ class Member {
   int corrupt_copies(Rank owner) { return memory_.store.corrupt(owner); }
   // The same for the copies that others hold of this rank. Any thread.
   void corrupt_copies_at_holders();
-  // The recovery that this member knows to be under way (Plan::recovery); 0: none. Any thread.
-  int recovery_under_way() const { return follower_.recovery_under_way(); }
+  // A bit of the first operator that is up to date. Training thread.
+  void corrupt_state() { restorer_.corrupt_state(); }
+  // The incident that this member knows to be under way (Plan::incident); 0: none. Any thread.
+  int64_t incident_under_way() const { return follower_.incident_under_way(); }
 
   // What a member says to a new controller.
   const MemberViews& views() const { return views_; }
   Commit newest_commit() const { return memory_.records.newest(); }
   // After it has registered with a new controller: the former one may have died with the news.
   void repeat_trouble() { troubles_.repeat(); }
+
+  // Of the Contradiction with which train() or serve() has ended.
+  const Witnesses& witnesses() const { return witnesses_; }
 
   MemberWork work() const { return counts_.work(); }
   // Of the state after the step whose record this is. Training thread.
@@ -70,7 +75,7 @@ class Member {
   BoundaryExchange::Dependencies exchange_parts(StageTrainer& trainer);
   SnapshotCopies::Dependencies copies_parts(StageTrainer& trainer, Clock& clock);
   CommitAgreement::Dependencies commit_parts();
-  Restorer::Dependencies restorer_parts(const Topology& topology, StageTrainer& trainer);
+  Restorer::Dependencies restorer_parts(StageTrainer& trainer);
   RankProgram::Dependencies program_parts(StageTrainer& trainer);
   OrderFollower::Dependencies follower_parts(const Topology& topology);
   WindowVote vote(bool ends_window) const;
@@ -91,6 +96,7 @@ class Member {
   OrderQueue orders_;
   RefusedSlot refused_;
   RecoveryMemory memory_;
+  Witnesses witnesses_;
   // Training thread:
   WindowState window_;
   // Both:

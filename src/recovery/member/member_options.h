@@ -7,6 +7,7 @@
 
 #include "absl/time/time.h"
 #include "base/mutex.h"
+#include "protection/strategy/strategy.h"
 #include "recovery/member/serve/snapshot_copies.h"
 #include "recovery/plan/operator_ordering.h"
 #include "recovery/protocol/findings.h"
@@ -14,13 +15,7 @@
 namespace evermoe {
 
 struct MemberOptions {
-  bool is_protected = true;
-  // Slots of a window when the run begins, and steps from one window to the next (0: back to back).
-  // Ranks agree on the fewest.
-  int slots = 1;
-  int period = 0;
-  // The most slots that this rank has memory for; no window gets more than any rank has.
-  int slots_max = 1 << 20;
+  Strategy strategy;
   // The same on all lanes of a stage.
   OrderingOptions ordering;
   // How many slots this rank would like, asked where a window ends; 0: it does not mind. The next

@@ -25,7 +25,7 @@ class TroubleReporter {
   void report_inside_stage(View view, const absl::Status& status) {
     send(view, status, {.inside_stage = true});
   }
-  // No source had a usable copy of this rank's window.
+  // No source had a usable copy of what this rank was sent back to.
   void report_copies_unusable(View view, const absl::Status& status) {
     send(view, status, {.copies_unusable = true});
   }

@@ -1,6 +1,7 @@
 #include "recovery/plan/make_plan.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -77,6 +78,26 @@ bool add_sources(const PlanInputs& in, Rank rank, Plan& plan) {
   return true;
 }
 
+// Who goes back, and why.
+void choose_stages(const PlanInputs& in, Plan& plan) {
+  for (int stage = 0; stage < in.topology->stages(); ++stage) {
+    std::string reason = reason_to_go_back(in, stage);
+    if (reason.empty()) continue;
+    plan.rolled_back.push_back(stage);
+    plan.reasons.push_back(std::move(reason));
+  }
+  const bool with_all = in.strategy.keeps_copies && in.strategy.scope == RestoreScope::kEverybody &&
+                        !plan.rolled_back.empty();
+  if (in.go_back_reason.empty() && !with_all) return;
+  plan.reasons.push_back(absl::StrCat(
+      "all stages go back: ",
+      in.go_back_reason.empty()
+          ? absl::StrCat("protection.strategy = ", std::string(to_string(in.strategy.kind)))
+          : in.go_back_reason));
+  plan.rolled_back.resize(static_cast<size_t>(in.topology->stages()));
+  std::iota(plan.rolled_back.begin(), plan.rolled_back.end(), 0);
+}
+
 std::string nobody_has(const PlanInputs& in, Rank rank, Step window) {
   std::string text = absl::StrCat("nobody alive holds window ", window.value, " of role ",
                                   in.topology->name_of(rank));
@@ -120,15 +141,12 @@ Plan make_plan(const PlanInputs& in) {
   plan.record_source = newest->rank;
   plan.base = newest->base;
   plan.window = newest->complete_window;
-  for (int stage = 0; stage < in.topology->stages(); ++stage) {
-    std::string reason = reason_to_go_back(in, stage);
-    if (reason.empty()) continue;
-    plan.rolled_back.push_back(stage);
-    plan.reasons.push_back(std::move(reason));
-  }
-  if (!in.is_protected) {
+  choose_stages(in, plan);
+  if (!in.strategy.keeps_copies) {
     if (plan.rolled_back.empty()) return plan;
-    return restart_all(std::move(plan), "without protection, a lost worker sends all back");
+    return restart_all(std::move(plan), in.go_back_reason.empty()
+                                            ? "without protection, a lost worker sends all back"
+                                            : in.go_back_reason);
   }
   plan.sources.resize(in.reports.size());
   if (plan.window < Step(0)) {

@@ -7,6 +7,8 @@
 // senders' logs as soon as they are there, so stages that run the same steps again at the same time
 // feed each other, adjacent or not.
 //
+// Where the strategy says so, everybody goes back if one stage does.
+//
 // Where to: the newest window that was complete on every rank of the job, which every record names.
 // Logs and records reach back to it everywhere.
 #pragma once
@@ -16,6 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "parallel/topology.h"
+#include "protection/strategy/strategy.h"
 #include "recovery/protocol/messages.h"
 
 namespace evermoe {
@@ -27,8 +30,10 @@ struct PlanInputs {
   std::vector<Report> reports;                    // by rank, all of this view
   std::vector<std::vector<Rank>> holders;         // by rank, for the time after
   std::vector<std::vector<Rank>> former_holders;  // by rank, for explanations; may be empty
-  bool is_protected = true;                       // snapshots and logs are kept
-  std::string restart_reason;                     // not empty: why the whole job has to go back
+  Strategy strategy;
+  // Not empty: why all stages have to go back, to a window in memory if every rank's is there.
+  std::string go_back_reason;
+  std::string restart_reason;  // not empty: why the whole job has to go back to its durable state
 };
 
 Plan make_plan(const PlanInputs& inputs);

@@ -55,7 +55,9 @@ class Scenario {
     for (Report& report : reports_) report.complete_window = Step(-1), report.held.clear();
     return *this;
   }
-  Scenario& unprotected() { return is_protected_ = false, *this; }
+  Scenario& unprotected() { return strategy_ = strategy_of(StrategyKind::kNone), *this; }
+  Scenario& under(StrategyKind kind) { return strategy_ = strategy_of(kind), *this; }
+  Scenario& all_go_back(const std::string& why) { return go_back_reason_ = why, *this; }
   Plan plan() const {
     PlanInputs inputs;
     inputs.view = View(2);
@@ -64,14 +66,16 @@ class Scenario {
     inputs.reports = reports_;
     inputs.holders.resize(6);
     for (int r = 0; r < 6; ++r) inputs.former_holders.push_back({Rank((r + 1) % 6)});
-    inputs.is_protected = is_protected_;
+    inputs.strategy = strategy_;
+    inputs.go_back_reason = go_back_reason_;
     return make_plan(inputs);
   }
 
  private:
   Topology topology_;
   std::vector<Report> reports_;
-  bool is_protected_ = true;
+  Strategy strategy_;
+  std::string go_back_reason_;
 };
 
 std::string story(const Plan& plan) { return absl::StrJoin(plan.reasons, "\n"); }
@@ -86,6 +90,20 @@ TEST(MakePlanTest, OneLostRankSendsItsStageBackAndNobodyElse) {
   EXPECT_THAT(plan.sources[3], ElementsAre(Rank(3), Rank(4))) << "its own memory first";
   EXPECT_THAT(plan.sources[0], IsEmpty());
   EXPECT_THAT(story(plan), HasSubstr("role 1.0 takes window 16 from 1.1"));
+}
+
+TEST(MakePlanTest, WithCopiesForAllOneLostRankSendsEverybodyBackInMemory) {
+  const Plan plan = Scenario().under(StrategyKind::kPeerMemory).lost(2).plan();
+  EXPECT_FALSE(plan.restart_all);
+  EXPECT_THAT(plan.rolled_back, ElementsAre(0, 1, 2));
+  EXPECT_EQ(plan.window, Step(16));
+  EXPECT_THAT(plan.sources[2], ElementsAre(Rank(3)));
+  EXPECT_THAT(plan.sources[0], ElementsAre(Rank(0), Rank(1))) << "its own memory first";
+  EXPECT_THAT(story(plan), HasSubstr("all stages go back: protection.strategy = peer-memory"));
+}
+
+TEST(MakePlanTest, WithCopiesForAllNobodyGoesBackWithoutALoss) {
+  EXPECT_THAT(Scenario().under(StrategyKind::kPeerMemory).plan().rolled_back, IsEmpty());
 }
 
 TEST(MakePlanTest, TheVerdictOfOneIsEverybodys) {
@@ -135,6 +153,23 @@ TEST(MakePlanTest, AFailureWhileResumingResumesAgain) {
 
 TEST(MakePlanTest, WithoutProtectionAllGoBack) {
   EXPECT_TRUE(Scenario().unprotected().lost(2).plan().restart_all);
+}
+
+TEST(MakePlan, AllGoBackInMemoryWhereTheirWindowsAre) {
+  const Plan plan = Scenario().all_go_back("nothing moves").plan();
+  EXPECT_FALSE(plan.restart_all);
+  EXPECT_THAT(plan.rolled_back, ElementsAre(0, 1, 2));
+  EXPECT_EQ(plan.window, Step(16));
+  EXPECT_THAT(plan.reasons, ElementsAre("all stages go back: nothing moves"));
+
+  // With its copies' holder gone, too, a role has its window nowhere.
+  const Plan lost = Scenario().lost(2).lost(3).all_go_back("nothing moves").plan();
+  EXPECT_TRUE(lost.restart_all);
+  EXPECT_THAT(lost.reasons.back(), HasSubstr("nobody alive holds window 16 of role 1.0"));
+
+  const Plan unprotected = Scenario().unprotected().all_go_back("nothing moves").plan();
+  EXPECT_TRUE(unprotected.restart_all);
+  EXPECT_THAT(unprotected.reasons.back(), "nothing moves");
 }
 
 }  // namespace

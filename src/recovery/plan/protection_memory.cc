@@ -11,25 +11,33 @@ namespace {
 
 std::string megabytes(int64_t bytes) { return absl::StrCat((bytes + (1 << 20) - 1) >> 20, " MiB"); }
 
+int64_t logged_steps(const Strategy& strategy, int slots) {
+  switch (strategy.log) {
+    case LogReach::kNothing: return 0;
+    case LogReach::kStep: return 3;  // a neighbour may be one behind, and one ahead
+    case LogReach::kWindow: break;
+  }
+  return 2 * int64_t{std::max(slots, strategy.captures.period)} + 1;
+}
+
 }  // namespace
 
-MemoryNeed memory_need(std::span<const OperatorBytes> operators, int slots, int period, int copies,
-                       int64_t boundary_bytes) {
+MemoryNeed memory_need(std::span<const OperatorBytes> operators, int slots,
+                       const MemoryConditions& conditions) {
   int64_t window = 0;
   for (const OperatorBytes& bytes : operators) window += bytes.full + (slots - 1) * bytes.compute;
   MemoryNeed need;
   need.snapshots = 2 * window;
-  need.copies = copies * need.snapshots;
-  need.log = boundary_bytes * (2 * int64_t{std::max(slots, period)} + 1);
+  need.copies = conditions.copies * need.snapshots;
+  need.log = conditions.boundary_bytes * logged_steps(conditions.strategy, slots);
   return need;
 }
 
-int longest_window(std::span<const OperatorBytes> operators, int slots_max, int period, int copies,
-                   int64_t boundary_bytes, int64_t budget) {
+int longest_window(std::span<const OperatorBytes> operators, const MemoryConditions& conditions,
+                   int64_t budget) {
   int slots = 0;
-  while (slots < slots_max &&
-         memory_need(operators, slots + 1, std::max(period, slots + 1), copies, boundary_bytes)
-                 .total() <= budget) {
+  while (slots < conditions.strategy.captures.slots_max &&
+         memory_need(operators, slots + 1, conditions).total() <= budget) {
     ++slots;
   }
   return slots;
@@ -37,12 +45,11 @@ int longest_window(std::span<const OperatorBytes> operators, int slots_max, int 
 
 absl::Status check_budget(const MemoryNeed& need, int64_t budget, int slots, int copies) {
   if (need.total() <= budget) return absl::OkStatus();
-  return InvalidInput(
-      absl::StrCat("protection.memory_budget: ", megabytes(budget), " are too few: two windows of ",
-                   slots, " slots take ", megabytes(need.snapshots), ", the copies kept for ",
-                   copies, " peers ", megabytes(need.copies), ", boundary messages of two windows ",
-                   megabytes(need.log), ", together ", megabytes(need.total()),
-                   "; raise it, or lower protection.window or protection.copies"));
+  return InvalidInput(absl::StrCat(
+      "protection.memory_budget: ", megabytes(budget), " are too few: two windows of ", slots,
+      " slots take ", megabytes(need.snapshots), ", the copies kept for ", copies, " peers ",
+      megabytes(need.copies), ", boundary messages ", megabytes(need.log), ", together ",
+      megabytes(need.total()), "; raise it, or lower protection.window or protection.copies"));
 }
 
 }  // namespace evermoe

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "absl/status/status.h"
+#include "protection/strategy/strategy.h"
 #include "recovery/stage_trainer.h"
 
 namespace evermoe {
@@ -14,19 +15,23 @@ namespace evermoe {
 struct MemoryNeed {
   int64_t snapshots = 0;  // the complete window and the one being made, its own
   int64_t copies = 0;     // the same of the peers whose copies it keeps
-  int64_t log = 0;        // boundary messages of up to two windows and the step under way
+  int64_t log = 0;  // boundary messages: of two windows and the step under way, or of three steps
   int64_t total() const { return snapshots + copies + log; }
 };
 
-// `boundary_bytes` is what the rank sends across its boundaries in a step. Peers are taken to be as
-// large as this rank.
-MemoryNeed memory_need(std::span<const OperatorBytes> operators, int slots, int period, int copies,
-                       int64_t boundary_bytes);
+// What does not depend on the length of windows.
+struct MemoryConditions {
+  const Strategy& strategy;
+  int copies = 1;  // of each rank's windows; peers are taken to be as large as this rank
+  int64_t boundary_bytes = 0;  // that the rank sends across its boundaries in a step
+};
+MemoryNeed memory_need(std::span<const OperatorBytes> operators, int slots,
+                       const MemoryConditions& conditions);
 
-// The longest window, up to `slots_max` slots, whose need is within `budget`; 0 if not even one
-// slot is. `period`: 0 if windows follow each other back to back.
-int longest_window(std::span<const OperatorBytes> operators, int slots_max, int period, int copies,
-                   int64_t boundary_bytes, int64_t budget);
+// The longest window, up to the strategy's greatest, whose need is within `budget`; 0 if not even
+// one slot is.
+int longest_window(std::span<const OperatorBytes> operators, const MemoryConditions& conditions,
+                   int64_t budget);
 
 // InvalidInput with the arithmetic unless the need is within `budget`.
 absl::Status check_budget(const MemoryNeed& need, int64_t budget, int slots, int copies);

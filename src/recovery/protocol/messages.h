@@ -2,6 +2,7 @@
 // the wire. Every message of a member carries the view that it speaks of.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
@@ -16,10 +17,15 @@ namespace evermoe {
 
 // ---- from the controller
 
+// Every recovery is an incident with a number of its own, the same in the logs of all processes: no
+// two controllers of a job give out the same one. The n-th of the controller with a life (how many
+// controllers the job had before it) is life * kIncidentsOfController + n.
+inline constexpr int64_t kIncidentsOfController = 10'000;
+
 // View `view` is about to open: commit nothing in an older one, and report.
 struct StopOrder {
   View view;
-  int recovery = 0;  // which one is under way, counted from 1 by each controller; 0: none
+  int64_t incident = 0;  // that is under way; 0: none
 };
 
 // View `view` is open.
@@ -37,7 +43,7 @@ struct Plan {
   std::vector<std::vector<Rank>> sources;
   std::vector<std::vector<Rank>> holders;  // by rank: who keeps its copies from now on
   std::vector<std::string> reasons;        // for people
-  int recovery = 0;                        // as in StopOrder
+  int64_t incident = 0;                    // as in StopOrder
 };
 
 // Everybody has finished: nobody needs this member's logs and copies any more.
@@ -66,7 +72,8 @@ struct Trouble {
   Rank rank;
   bool inside_stage = false;
   std::optional<Rank> accused;
-  bool copies_unusable = false;  // no source had a usable copy of this rank's window
+  // No source had a usable copy of this rank's window, or its durable state is damaged or gone.
+  bool copies_unusable = false;
   std::string what;
   friend bool operator==(const Trouble&, const Trouble&) = default;
 };

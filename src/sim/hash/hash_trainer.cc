@@ -52,7 +52,9 @@ void HashTrainer::forget_base() {
 
 absl::Status HashTrainer::restore_base(Step base) {
   if (base > Step(0)) {
-    model_.load(disk_.read(base, transport_.rank()));
+    const std::vector<std::byte>* const state = disk_.read(base, transport_.rank());
+    if (state == nullptr) return NotFound(absl::StrCat("no durable state of step ", base.value));
+    model_.load(*state);
     saved_ = base.value;
   } else {
     model_.initialise();
@@ -221,13 +223,15 @@ absl::Status HashTrainer::save() {
            .ok()) {
     return Cancelled("killed");
   }
-  disk_.write(step(), transport_.rank(), model_.state());
-  saved_ = model_.position().step;
+  // A failed save is not a failed step: the next one may succeed.
+  if (disk_.write(step(), transport_.rank(), model_.state()).ok()) saved_ = model_.position().step;
   return absl::OkStatus();
 }
 
+// As the real trainer does: without the last state there is no end.
 absl::StatusOr<Findings> HashTrainer::close() {
   if (saved_ < model_.position().step) RETURN_IF_ERROR(save());
+  if (saved_ < model_.position().step) disk_.rest();
   return Findings{{0, 0}, {saved_}};
 }
 

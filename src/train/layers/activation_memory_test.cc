@@ -135,6 +135,8 @@ class ActivationMemoryTest : public testing::TestWithParam<MemoryCase> {};
 TEST_P(ActivationMemoryTest, IsAsCountedWithinATenth) {
   const auto& [style, precision, recompute] = GetParam();
   for (const int size : {1, 2}) {
+    // CPUs without BF16 take ten times as long.
+    if (precision == "bf16" && size > 1) continue;
     expect_as_counted(style, precision, recompute,
                       {"model.layers=6", absl::StrCat("model.hidden=", 128 * size),
                        absl::StrCat("model.sequence_length=", 64 * size)});
@@ -143,8 +145,15 @@ TEST_P(ActivationMemoryTest, IsAsCountedWithinATenth) {
 INSTANTIATE_TEST_SUITE_P(
     All, ActivationMemoryTest,
     testing::Combine(testing::Values("gpt-moe", "qwen-moe", "deepseek-moe", "mixtral"),
-                     testing::Values("fp32", "bf16"), testing::Values("none", "experts", "layer")),
+                     testing::Values("fp32"), testing::Values("none", "experts", "layer")),
     name_of);
+INSTANTIATE_TEST_SUITE_P(Narrow, ActivationMemoryTest,
+                         testing::Values(MemoryCase{"gpt-moe", "bf16", "none"},
+                                         MemoryCase{"qwen-moe", "bf16", "none"},
+                                         MemoryCase{"qwen-moe", "bf16", "experts"},
+                                         MemoryCase{"deepseek-moe", "bf16", "layer"},
+                                         MemoryCase{"mixtral", "bf16", "none"}),
+                         name_of);
 
 // Shapes that the arithmetic was not made with.
 struct OtherShape {
@@ -185,11 +194,5 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values("wide", "deep", "many_experts", "one_choice"),
                      testing::Values("fp32"), testing::Values("none", "experts", "layer")),
     name_of);
-// CPUs without BF16 take ten times as long.
-INSTANTIATE_TEST_SUITE_P(Narrow, OtherShapesTest,
-                         testing::Combine(testing::Values("wide", "many_experts"),
-                                          testing::Values("bf16"), testing::Values("none")),
-                         name_of);
-
 }  // namespace
 }  // namespace evermoe

@@ -12,9 +12,9 @@
 namespace evermoe {
 namespace {
 
-JobConfig job(const std::string& style, const std::vector<std::string>& more = {}) {
+JobConfig loads_job(const std::string& style, const std::vector<std::string>& more = {}) {
   std::vector<std::string> settings = {"train.micro_batches=5",    "train.micro_batch_size=2",
-                                       "model.sequence_length=64", "model.layers=4",
+                                       "model.sequence_length=16", "model.layers=4",
                                        "parallel.stages=2",        "parallel.lanes=[2, 3]"};
   settings.insert(settings.end(), more.begin(), more.end());
   return tiny_config(style, settings);
@@ -53,7 +53,7 @@ void expect_complete(const ExpertLoads& loads, int gates, const JobConfig& confi
 class ExpertLoadsTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(ExpertLoadsTest, EveryTokenIsCountedInEveryLayerAndLanesAgree) {
-  const JobConfig config = job(GetParam());
+  const JobConfig config = loads_job(GetParam());
   TrainingCluster cluster("loads");
   std::mutex mutex;
   std::vector<ExpertLoads> of_rank(5);
@@ -82,7 +82,7 @@ TEST_P(ExpertLoadsTest, EveryTokenIsCountedInEveryLayerAndLanesAgree) {
 
 // A catch-up may freeze any operators.
 TEST_P(ExpertLoadsTest, FrozenOperatorsChangeNothing) {
-  const JobConfig config = job(GetParam(), {"train.precision=bf16"});
+  const JobConfig config = loads_job(GetParam(), {"train.precision=bf16"});
   TrainingCluster cluster("frozen-loads");
   ASSERT_TRUE(cluster
                   .run(config,
@@ -115,7 +115,7 @@ TEST(ExpertLoadsTest, TokensDoNotDependOnTheLanes) {
   std::vector<std::vector<int64_t>> tokens;
   for (const char* lanes : {"parallel.lanes=1", "parallel.lanes=2", "parallel.lanes=[4, 4]"}) {
     const JobConfig config =
-        job("qwen-moe", {"train.micro_batches=3", "train.precision=fp64", lanes});
+        loads_job("qwen-moe", {"train.micro_batches=3", "train.precision=fp64", lanes});
     TrainingCluster cluster("lanes");
     ASSERT_TRUE(cluster
                     .run(config,
@@ -133,7 +133,7 @@ TEST(ExpertLoadsTest, TokensDoNotDependOnTheLanes) {
 
 TEST(ExpertLoadsTest, SkippedStepsCount) {
   const JobConfig config =
-      job("qwen-moe", {"train.precision=fp16", "train.initial_loss_scale=16777216"});
+      loads_job("qwen-moe", {"train.precision=fp16", "train.initial_loss_scale=16777216"});
   TrainingCluster cluster("skipped");
   ASSERT_TRUE(cluster
                   .run(config,
@@ -148,7 +148,7 @@ TEST(ExpertLoadsTest, SkippedStepsCount) {
 }
 
 TEST(ExpertLoadsTest, ExpertsHaveTheirPlacesInTheOrderOfLayers) {
-  const JobConfig config = job("deepseek-moe");  // its first layer is dense
+  const JobConfig config = loads_job("deepseek-moe");  // its first layer is dense
   TrainingCluster cluster("places");
   ASSERT_TRUE(cluster
                   .run(config,

@@ -16,7 +16,7 @@ namespace evermoe {
 namespace {
 
 constexpr int kOwners = 3;
-constexpr int kOperators = 7;
+constexpr int kBucketed = 7;
 using Kind = BucketedExchange::Kind;
 
 OperatorSpec operator_of_size(int number, int64_t size) {
@@ -33,7 +33,7 @@ class Owner {
   Owner(Transport& transport, StateTypes types)
       : group(transport, {Rank(0), Rank(1), Rank(2)},
               {View(1), kFirstStageGroup, absl::Seconds(5)}) {
-    for (int i = 0; i < kOperators; ++i) {
+    for (int i = 0; i < kBucketed; ++i) {
       states_.push_back(std::make_unique<OperatorState>(
           operator_of_size(i, i % 3 == 0 ? 50'000 + i : 64 + 100 * i), group, types));
       OperatorState& state = *states_.back();
@@ -117,9 +117,9 @@ TEST(BucketedExchangeTest, GradientsAreAddedInTheOrderOfOwners) {
 TEST(BucketedExchangeTest, EverybodyGetsAllShardsOfComputeWeights) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     std::mutex mutex;
-    std::vector<std::vector<at::Tensor>> shards(kOperators, std::vector<at::Tensor>(kOwners));
+    std::vector<std::vector<at::Tensor>> shards(kBucketed, std::vector<at::Tensor>(kOwners));
     run_owners({.compute = type}, [&](Owner& owner) {
-      for (int i = 0; i < kOperators; ++i) {
+      for (int i = 0; i < kBucketed; ++i) {
         const std::lock_guard lock(mutex);
         shards[static_cast<size_t>(i)][static_cast<size_t>(owner.group.index())] =
             owner.operators[static_cast<size_t>(i)]->shard_compute().clone();
@@ -182,7 +182,7 @@ TEST_P(BucketedJobTest, BucketsChangeNoBits) {
   const JobConfig config =
       tiny_config("qwen-moe", {"train.precision=" + precision, "train.deferred_bytes=" + deferred,
                                "train.micro_batches=5", "train.micro_batch_size=1", "train.steps=3",
-                               "model.sequence_length=64", "parallel.stages=2",
+                               "model.sequence_length=16", "parallel.stages=2",
                                "parallel.lanes=[3, 2]", "parallel.expert_replicas=2"});
   const auto run = [&](const BucketLimits& limits) {
     TrainingCluster cluster("buckets");

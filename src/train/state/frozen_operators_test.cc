@@ -50,14 +50,14 @@ absl::Status compare_subset(TrainingRank& rank, const std::map<std::string, at::
   return absl::OkStatus();
 }
 
-using Case = std::tuple<std::string, std::string>;  // style, precision
-class FrozenOperatorsTest : public testing::TestWithParam<Case> {};
+using FrozenCase = std::tuple<std::string, std::string>;  // style, precision
+class FrozenOperatorsTest : public testing::TestWithParam<FrozenCase> {};
 
 TEST_P(FrozenOperatorsTest, GradientsOfTheOthersKeepTheirBits) {
   const auto& [style, precision] = GetParam();
   const JobConfig config = tiny_config(
       style, {"train.precision=" + precision, "train.micro_batches=5", "train.micro_batch_size=1",
-              "model.sequence_length=64", "parallel.stages=2", "parallel.lanes=[2, 3]",
+              "model.sequence_length=16", "parallel.stages=2", "parallel.lanes=[2, 3]",
               "parallel.expert_replicas=2"});
   TrainingCluster cluster("frozen");
   const ClusterResult result = cluster.run(config, [](TrainingRank& rank) -> absl::Status {

@@ -78,13 +78,13 @@ struct Lane {
   std::unique_ptr<OperatorShards> shards;
 };
 
-struct Case {
+struct ShardCase {
   std::string precision;
   std::string part_bytes;
   bool is_cut() const { return part_bytes != "1TiB"; }
 };
 
-class OperatorShardsTest : public testing::TestWithParam<Case> {
+class OperatorShardsTest : public testing::TestWithParam<ShardCase> {
  protected:
   void on_every_lane(const std::function<void(const JobConfig&, Transport&)>& body) const {
     const JobConfig config =
@@ -260,8 +260,8 @@ TEST_P(OperatorShardsTest, PartsMakeTheirRangesActiveAndStatesComeOnce) {
   });
 }
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<ShardCase> cases() {
+  std::vector<ShardCase> all;
   for (const char* precision : {"fp32", "bf16", "fp16", "fp64"}) {
     for (const char* part_bytes : {"1TiB", "20000"}) all.push_back({precision, part_bytes});
   }

@@ -18,7 +18,7 @@
 namespace evermoe {
 namespace {
 
-std::vector<std::byte> bytes_of(const at::Tensor& tensor) {
+std::vector<std::byte> bytes_in(const at::Tensor& tensor) {
   const HostReadable host(tensor.contiguous());
   return {host.bytes().begin(), host.bytes().end()};
 }
@@ -67,8 +67,8 @@ void fill(OperatorState& state) {
 }
 
 std::vector<std::vector<std::byte>> contents(OperatorState& state) {
-  return {bytes_of(state.master()), bytes_of(state.exp_avg()), bytes_of(state.exp_avg_sq()),
-          bytes_of(state.compute())};
+  return {bytes_in(state.master()), bytes_in(state.exp_avg()), bytes_in(state.exp_avg_sq()),
+          bytes_in(state.compute())};
 }
 
 // The update of a step in these ranges.
@@ -133,11 +133,11 @@ TEST_P(PartialUpdateTest, NothingOutsideTheRangeChanges) {
 
 // ---- whole jobs
 
-JobConfig job(const std::string& precision, const std::vector<std::string>& more) {
+JobConfig partial_job(const std::string& precision, const std::vector<std::string>& more) {
   std::vector<std::string> settings = {
       "train.precision=" + precision, "train.micro_batches=5",
       "train.micro_batch_size=1",     "train.steps=6",
-      "model.sequence_length=64",     "parallel.stages=2",
+      "model.sequence_length=16",     "parallel.stages=2",
       "parallel.lanes=[2, 3]",        "parallel.expert_replicas=2"};
   settings.insert(settings.end(), more.begin(), more.end());
   return tiny_config("qwen-moe", settings);
@@ -168,11 +168,12 @@ std::pair<std::map<int, std::string>, size_t> train_some(const JobConfig& config
 }
 
 TEST_P(PartialUpdateTest, PartsOfAnySizeTrainTheSameBits) {
-  const auto [expected, operators] = train_some(job(GetParam(), {"protection.part_bytes=1TiB"}));
+  const auto [expected, operators] =
+      train_some(partial_job(GetParam(), {"protection.part_bytes=1TiB"}));
   EXPECT_EQ(expected.size(), 5);
   for (const char* limit : {"1KiB", "7000", "100KiB"}) {
     const auto [digests, parts] =
-        train_some(job(GetParam(), {std::string("protection.part_bytes=") + limit}));
+        train_some(partial_job(GetParam(), {std::string("protection.part_bytes=") + limit}));
     EXPECT_EQ(digests, expected) << limit;
     EXPECT_GT(parts, operators) << limit << " cuts nothing";
   }
@@ -261,7 +262,7 @@ int mixed_operators(Trainer& trainer) {
 }
 
 TEST_P(PartialUpdateTest, ActivePartsGetTheBitsOfTheDenseStepAndFrozenOnesStay) {
-  const JobConfig config = job(GetParam(), {"protection.part_bytes=8KiB"});
+  const JobConfig config = partial_job(GetParam(), {"protection.part_bytes=8KiB"});
   const bool is_master_compute = GetParam() == "fp32" || GetParam() == "fp64";
   int mixed = 0;
   TrainingCluster cluster("mixed");
@@ -297,7 +298,7 @@ TEST_P(PartialUpdateTest, ActivePartsGetTheBitsOfTheDenseStepAndFrozenOnesStay) 
 
 // Whoever captures may still be reading a part while others of its operator are written already.
 TEST_P(PartialUpdateTest, EveryActivePartIsAnnouncedBeforeItIsWritten) {
-  const JobConfig config = job(GetParam(), {"protection.part_bytes=8KiB"});
+  const JobConfig config = partial_job(GetParam(), {"protection.part_bytes=8KiB"});
   TrainingCluster cluster("announced");
   const absl::Status status =
       cluster

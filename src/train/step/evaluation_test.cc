@@ -17,7 +17,8 @@ namespace {
 constexpr double kFp64Tolerance = 1e-12;
 constexpr int64_t kLength = 120;
 
-JobConfig job(const std::string& micro_batches, const std::vector<std::string>& parallel) {
+JobConfig evaluated_job(const std::string& micro_batches,
+                        const std::vector<std::string>& parallel) {
   std::vector<std::string> settings = {
       "train.precision=fp64", "train.micro_batches=4", "train.micro_batch_size=4",
       absl::StrCat("model.sequence_length=", kLength), "evaluate.micro_batches=" + micro_batches};
@@ -69,7 +70,7 @@ TEST_F(EvaluationTest, AllIsTheMeanOverEveryTargetOnce) {
   const int64_t rest = targets % kLength;
   ASSERT_GT(rest, 0);
   for (const auto& parallel : kTopologies) {
-    const JobConfig config = job("all", parallel);
+    const JobConfig config = evaluated_job("all", parallel);
     ASSERT_NE((targets / kLength + 1) % config.train.micro_batch_size, 0)
         << "the last micro-batch is to be a partial one";
     const ReferenceModel model(config.model, config.train.seed, at::kDouble);
@@ -89,7 +90,7 @@ TEST_F(EvaluationTest, AFewMicroBatchesAreSpreadOverTheText) {
   const TrainingCluster cluster("evaluate-some");
   const TokenPart text = cluster.tokens().validation;
   for (const auto& parallel : kTopologies) {
-    const JobConfig config = job("2", parallel);
+    const JobConfig config = evaluated_job("2", parallel);
     const ReferenceModel model(config.model, config.train.seed, at::kDouble);
     const int64_t windows = window_count(text.size(), kLength);
     ASSERT_GT(windows, 8);

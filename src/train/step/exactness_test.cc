@@ -18,7 +18,7 @@ namespace {
 JobConfig job(const std::vector<std::string>& more = {}) {
   std::vector<std::string> settings = {
       "train.micro_batches=5",    "train.micro_batch_size=1", "train.steps=6",
-      "model.sequence_length=64", "checkpoint.every_steps=2", "checkpoint.keep_newest=10",
+      "model.sequence_length=16", "checkpoint.every_steps=2", "checkpoint.keep_newest=10",
       "evaluate.every_steps=3",   "evaluate.micro_batches=3", "parallel.stages=2",
       "parallel.lanes=2"};
   settings.insert(settings.end(), more.begin(), more.end());

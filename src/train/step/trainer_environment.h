@@ -17,7 +17,7 @@ struct TrainerEnvironment {
   Files* files = nullptr;
   std::string checkpoint_directory;
   // In whose name is saved, and whether that may be: SaverOptions.
-  FolderTerm term;
+  std::function<FolderTerm()> term;
   std::function<absl::Status()> may_write;
   // Told on the training thread of every save or publication of that step that the disk refused.
   // Training goes on. Null: nobody is.

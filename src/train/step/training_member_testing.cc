@@ -14,7 +14,7 @@ constexpr View kView(1);  // the only one
 
 MemberOptions member_options() {
   MemberOptions options;
-  options.is_protected = false;
+  options.strategy = strategy_of(StrategyKind::kNone);
   options.patience = absl::Seconds(5);  // no other view will come
   return options;
 }

@@ -34,6 +34,7 @@ TrainingRank::TrainingRank(Trainer& trainer, Transport& transport)
                  .views = views_,
                  .log = memory_.log,
                  .received = memory_.received,
+                 .witnesses = witnesses_,
                  .report_trouble = log_failure,
                  .idle_work = [&trainer] { return trainer.do_idle_work(); },
                  .keeps_log = false}) {

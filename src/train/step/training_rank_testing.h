@@ -46,6 +46,7 @@ class TrainingRank {
   MessageSender sender_;
   MemberViews views_;
   RecoveryMemory memory_;
+  Witnesses witnesses_;
   BoundaryExchange boundary_;
 };
 

@@ -15,8 +15,9 @@ constexpr char kReplaced[] = "another process plays its role";
 // than these has been met by those whom they concern.
 constexpr int64_t kViewsOfOne = 1000;
 
-ControllerOptions with_own_views(ControllerOptions core, int64_t life) {
+ControllerOptions with_own_numbers(ControllerOptions core, int64_t life) {
   core.views_after = View(static_cast<uint32_t>(life * kViewsOfOne));
+  core.incidents_after = life * kIncidentsOfController;
   return core;
 }
 
@@ -25,14 +26,17 @@ ControllerOptions with_own_views(ControllerOptions core, int64_t life) {
 ControllerRelay::ControllerRelay(Topology topology, const ControllerOptions& core,
                                  RelayOptions options, absl::Duration now)
     : options_(options),
+      topology_(topology),
       nodes_(core.nodes),
       spares_(core.spares),
       spares_wait_until_(now + core.adoption),
-      core_(topology, with_own_views(core, options.life), now),
+      core_(topology, with_own_numbers(core, options.life), now),
       time_(now, options.own_standstill),
       now_(now),
       next_beat_(now),
-      processes_(topology.world_size(), options.life) {}
+      processes_(topology.world_size(), options.life),
+      network_(options.network, core.network_max, core.takes_over, now),
+      status_(now) {}
 
 std::vector<RelayAction> ControllerRelay::on_envelope(absl::Duration now, StreamNumber from,
                                                       const Envelope& envelope) {
@@ -43,6 +47,8 @@ std::vector<RelayAction> ControllerRelay::on_envelope(absl::Duration now, Stream
   }
   Stream& stream = *peers_.try_emplace(from).first;
   stream.second.heard = now_;
+  if (stream.second.kind == Kind::kDismissed) return take();
+  if (stream.second.kind == Kind::kAgent) status_.on_sign(stream.second.node, now_);
   std::visit([&](const auto& message) { handle(stream, envelope, message); }, envelope.message);
   return take();
 }
@@ -51,17 +57,21 @@ std::vector<RelayAction> ControllerRelay::on_time(absl::Duration now) {
   now_ = time_.at(now);
   if (end_) return {};
   lose_who_did_not_return();
-  if (now_ >= next_beat_) beat();
+  let_leave();
+  const absl::Duration late = std::max(absl::ZeroDuration(), now_ - next_beat_);
+  if (now_ >= next_beat_) beat(late);
   feed_ready_agents();
-  feed(TimePassed{}, now_);
+  feed(TimePassed{late}, now_);
+  if (!end_) look_after_network();
   return take();
 }
 
 absl::Duration ControllerRelay::next_deadline() const {
-  absl::Duration next = std::min(core_.next_deadline(), next_beat_);
+  absl::Duration next = std::min({core_.next_deadline(), next_beat_, network_.next_due()});
   for (const auto& [number, peer] : peers_) {
     if (peer.broke) next = std::min(next, *peer.broke + options_.return_max);
   }
+  for (const auto& [node, due] : leaving_) next = std::min(next, due);
   return next + time_.lost();
 }
 
@@ -73,6 +83,7 @@ void ControllerRelay::handle(Stream& from, const Envelope&, const AgentHello& he
   from.second.kind = Kind::kAgent;
   from.second.node = hello.node;
   from.second.pid = hello.pid;
+  from.second.lines = hello.lines;
   // An agent that has lost its stream may be back before this end of it breaks.
   if (const auto former = agents_.find(hello.node); former != agents_.end()) {
     if (options_.return_max > absl::ZeroDuration() && peers_[former->second].pid == hello.pid)
@@ -81,23 +92,35 @@ void ControllerRelay::handle(Stream& from, const Envelope&, const AgentHello& he
       cut(former->second, "it attaches anew");
   }
   agents_[hello.node] = from.first;
+  leaving_.erase(hello.node);
+  status_.on_agent(hello.node, hello.host);
+  status_.on_sign(hello.node, now_);
   send(from.first, Welcome{options_.life, options_.term});
 }
 
-void ControllerRelay::handle(Stream& from, const Envelope&, const AgentReady&) {
+void ControllerRelay::handle(Stream& from, const Envelope&, const AgentReady& ready) {
   if (from.second.kind != Kind::kAgent) return refuse(from);
   if (from.second.is_fed && !from.second.is_ready) {
     const Peer back = from.second;
     from.second.is_ready = true;
     lose_what_is_not_shown(back);
   }
+  if (!from.second.is_ready) network_.on_joined(now_);
   from.second.is_ready = true;
+  from.second.arithmetic = ready.arithmetic;
+  from.second.complaints = ready.complaints;
+  from.second.plan = ready.plan;
+  if (!plan_ && ready.plan.view > plan_name_.view) {
+    plan_name_ = ready.plan;
+    send(from.first, PlanWanted{});
+  }
   if (is_draining_) send(from.first, Drain{});
+  if (from.second.is_fed) feed_complaints(from.second.node);
   feed_ready_agents();
 }
 
-void ControllerRelay::handle(Stream& from, const Envelope&, const Beat&) {
-  if (from.second.is_fed) feed(AgentAlive{from.second.node}, now_);
+void ControllerRelay::handle(Stream& from, const Envelope&, const Beat& beat) {
+  if (from.second.is_fed) feed(AgentAlive{from.second.node, beat.late, beat.starved}, now_);
 }
 
 void ControllerRelay::feed_ready_agents() {
@@ -105,14 +128,14 @@ void ControllerRelay::feed_ready_agents() {
     return peer.second.is_ready && peer.second.node.value < nodes_;
   });
   const bool spares_too = begin == nodes_ || now_ >= spares_wait_until_;
-  std::vector<Node> joined;
+  std::vector<AgentJoined> joined;
   for (auto& [number, peer] : peers_) {
     if (!peer.is_ready || peer.is_fed || (peer.node.value >= nodes_ && !spares_too)) continue;
     peer.is_fed = true;
-    joined.push_back(peer.node);
+    joined.push_back({peer.node, peer.arithmetic, complaints_of(peer)});
   }
-  std::sort(joined.begin(), joined.end());
-  for (const Node node : joined) feed(AgentJoined{node}, now_);
+  std::ranges::sort(joined, {}, &AgentJoined::node);
+  for (const AgentJoined& one : joined) feed(one, now_);
 }
 
 void ControllerRelay::handle(Stream& from, const Envelope&, const RunHello&) {
@@ -130,15 +153,21 @@ void ControllerRelay::tell_what_happened(StreamNumber run) {
 
 void ControllerRelay::handle(Stream& from, const Envelope&, const Drain&) {
   if (from.second.kind == Kind::kUnknown) return refuse(from);
+  if (from.second.kind == Kind::kOperator && !is_draining_)
+    act(JobEvent{"an operator drains the job: the workers finish their step, save and end"});
+  drain();
+}
+
+void ControllerRelay::drain() {
   is_draining_ = true;
   for (const auto& [number, peer] : peers_) {
     if (peer.is_ready) send(number, Drain{});
   }
 }
 
-// Only the run knows whether it may go on at all.
+// The run knows whether it may go on at all, and an operator what he wants.
 void ControllerRelay::handle(Stream& from, const Envelope&, const EndJob& wish) {
-  if (from.second.kind != Kind::kRun) return refuse(from);
+  if (from.second.kind != Kind::kRun && from.second.kind != Kind::kOperator) return refuse(from);
   feed(EndWanted{wish.reason}, now_);
 }
 
@@ -195,7 +224,9 @@ void ControllerRelay::handle(Stream& from, const Envelope& envelope, const Worke
 
 void ControllerRelay::handle(Stream& from, const Envelope& envelope, const WorkerReport& report) {
   if (from.second.kind != Kind::kAgent || !processes_.has(report.rank)) return refuse(from);
-  if (envelope.start >= processes_.of(report.rank).start) tell_run(report);
+  if (envelope.start < processes_.of(report.rank).start) return;
+  status_.on_report(report);
+  tell_run(report);
 }
 
 void ControllerRelay::handle(Stream& from, const Envelope&, const WorkerLogTail& words) {
@@ -213,6 +244,7 @@ void ControllerRelay::feed(const ControllerEvent& event, absl::Duration failed) 
   }
   if (core_.newest() != newest_) {
     newest_ = core_.newest();
+    status_.on_commit(newest_);
     moved_ = now_;
   }
   if (const auto note = history_.note(core_.recoveries(), failed_))
@@ -259,7 +291,9 @@ void ControllerRelay::act(const EndJob& end) {
 
 void ControllerRelay::say_farewell(StreamNumber to, const ControlMessage& hello) {
   const bool is_run = std::holds_alternative<RunHello>(hello);
-  if (!is_run && !std::holds_alternative<AgentHello>(hello)) return;
+  if (!is_run && !std::holds_alternative<AgentHello>(hello) &&
+      !std::holds_alternative<OperatorHello>(hello))
+    return;
   peers_.try_emplace(to);  // until it goes
   has_told_run_ = has_told_run_ || is_run;
   if (is_run) tell_what_happened(to);

@@ -19,9 +19,11 @@
 #include <vector>
 
 #include "control/controller/controller_core.h"
+#include "control/controller/relay/network_rounds.h"
 #include "control/controller/relay/role_processes.h"
 #include "control/controller/relay/run_history.h"
 #include "control/controller/stall_adjusted_clock.h"
+#include "control/controller/status/status_book.h"
 #include "control/wire/control_messages.h"
 #include "control/wire/control_stream.h"
 
@@ -41,6 +43,13 @@ struct RelayOptions {
   absl::Duration return_max = absl::ZeroDuration();
   absl::Duration cut_off_max = absl::Minutes(1);
   absl::Duration own_standstill = absl::Seconds(2);  // stall_adjusted_clock.h
+  // Whole plans are sent to so many agents; each of them tells as many others (plan_tree.h).
+  size_t plan_branches = 4;
+  // So long an agent waits for a plan from one that was sent it, before it asks here; and so much
+  // longer for every agent between them, so that a whole branch does not ask for one that is late.
+  absl::Duration plan_patience = absl::Seconds(2);
+  absl::Duration plan_patience_more = absl::Milliseconds(500);
+  NetworkPace network;  // if ControllerOptions::network_max is not 0
 };
 
 struct SendEnvelope {
@@ -70,17 +79,24 @@ class ControllerRelay {
   // How the job ended; all have been told. Nothing more happens then, but that who comes late is
   // told, too.
   const std::optional<EndJob>& end() const { return end_; }
+  // Other machines have said that they do not reach it.
+  bool is_unreached(Node node) const { return !network_.complaint(node).empty(); }
   // After the end: somebody who was told is still there, or no run has been told yet.
   bool is_awaited() const { return !peers_.empty() || !has_told_run_; }
 
  private:
-  enum class Kind { kUnknown, kAgent, kRun };
+  // kDismissed: an agent that is free to go; what it still says is nobody's business.
+  enum class Kind { kUnknown, kAgent, kRun, kOperator, kDismissed };
   struct Peer {
     Kind kind = Kind::kUnknown;
     Node node;
     pid_t pid = 0;
     bool is_ready = false;
     bool is_fed = false;  // the core knows it
+    std::string arithmetic;
+    std::vector<std::string> complaints;  // of its own
+    std::string lines;                    // where other agents reach it
+    PlanName plan;  // the newest one that it has, or has been sent whole or as changes
     absl::Duration heard;
     std::set<int64_t> starts;  // of the workers that it has shown since it attached
     // Its line broke then, and why.
@@ -88,10 +104,15 @@ class ControllerRelay {
     std::string why;
   };
   using Stream = std::pair<const StreamNumber, Peer>;
+  using PlanReaders = std::vector<PlanUpdate::Addressee>;
 
   void handle(Stream& from, const Envelope&, const AgentHello& hello);
   void handle(Stream& from, const Envelope&, const RunHello&);
-  void handle(Stream& from, const Envelope&, const AgentReady&);
+  void handle(Stream& from, const Envelope&, const AgentReady& ready);
+  void handle(Stream& from, const Envelope&, const PlanUpdate& update);
+  void handle(Stream& from, const Envelope&, const PlanWanted& wanted);
+  void handle(Stream& from, const Envelope&, const PlanHeld& held);
+  void handle(Stream& from, const Envelope&, const PartnersAsked& report);
   void handle(Stream& from, const Envelope& envelope, const WorkerStarted& started);
   void handle(Stream& from, const Envelope& envelope, const MemberJoined& joined);
   void handle(Stream& from, const Envelope& envelope, const MemberSaid& said);
@@ -99,9 +120,11 @@ class ControllerRelay {
   void handle(Stream& from, const Envelope& envelope, const WorkerEnded& ended);
   void handle(Stream& from, const Envelope& envelope, const WorkerReport& report);
   void handle(Stream& from, const Envelope&, const WorkerLogTail& words);
+  void handle(Stream& from, const Envelope&, const OperatorHello&);
+  void handle(Stream& from, const Envelope&, const NodeLeaves&);
   void handle(Stream& from, const Envelope&, const Drain&);
   void handle(Stream& from, const Envelope&, const EndJob& wish);
-  void handle(Stream& from, const Envelope&, const Beat&);
+  void handle(Stream& from, const Envelope&, const Beat& beat);
   template <typename Other>
   void handle(Stream& from, const Envelope&, const Other&) {
     refuse(from);  // nobody says that to a controller
@@ -110,9 +133,14 @@ class ControllerRelay {
   void act(const StartWorker& start);
   void act(const KillWorker& kill);
   void act(const SendOrder& order);
+  void act(const OpenView& send);
   void act(const EndJob& end);
+  void act(const DismissNode& dismiss);
+  void act(const DrainJob&) { drain(); }
+  void act(const CheckNetwork&);
   void act(const JobEvent& tell);
 
+  void tell_whole(std::vector<std::pair<StreamNumber, PlanReaders>> to);
   bool speaks_for_role(Stream& from, int64_t start, Rank rank, View since);
   // `failed`: since when what the event tells may be so.
   void feed(const ControllerEvent& event, absl::Duration failed);
@@ -133,12 +161,20 @@ class ControllerRelay {
   void tell_run(ControlMessage message);
   void tell_pid(Rank rank, pid_t pid);
   void feed_ready_agents();
+  void look_after_network();
+  void begin_network_round();
+  void end_network_round();
+  std::vector<std::string> complaints_of(const Peer& agent) const;
+  void feed_complaints(Node node);
   void cut(StreamNumber stream, const std::string& why);
   void refuse(Stream& from) { cut(from.first, "it says what makes no sense"); }
-  void beat();
+  void beat(absl::Duration late);
+  void drain();
+  void let_leave();
   std::vector<RelayAction> take() { return std::exchange(actions_, {}); }
 
   const RelayOptions options_;
+  const Topology topology_;
   const int nodes_;  // that begin
   const int spares_;
   const absl::Duration spares_wait_until_;
@@ -155,7 +191,12 @@ class ControllerRelay {
   std::map<Node, StreamNumber> agents_;
   RoleProcesses processes_;
   RunHistory history_;
+  NetworkRounds network_;
+  std::optional<Plan> plan_;  // the newest one; a former controller's an agent is asked for
+  PlanName plan_name_;
+  StatusBook status_;
   std::map<Rank, absl::Duration> accused_;  // by others that cannot reach them; when last
+  std::map<Node, absl::Duration> leaving_;  // not told to the core yet; when
   bool is_draining_ = false;
   std::optional<EndJob> end_;
   bool has_told_run_ = false;  // of the end

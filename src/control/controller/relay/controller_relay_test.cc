@@ -38,6 +38,23 @@ TEST(ControllerRelay, ASpareIsThereAtOnceWhenAllHaveCome) {
   EXPECT_EQ(relay.breaks(1).did(), "3: start rank 0") << "takes over what node 0 was about to play";
 }
 
+TEST(ControllerRelay, ANodeThatIsNotFitIsNamedWhateverItsLineDoes) {
+  TestRelay relay(0, 2, /*return_max=*/1);
+  const AgentReady unfit{"", {}, {"memory: 1 MB"}};
+  relay.job_runs().agent(2).hears(3, unfit);
+  EXPECT_THAT(relay.logged(), HasSubstr("node 2 is left out: its machine is not fit to play a "
+                                        "role: memory: 1 MB"));
+  relay.hears(20, OperatorHello{});
+  EXPECT_EQ(relay.status().nodes[2].state, NodeStatus::State::kUnfit);
+  EXPECT_THAT(relay.status().nodes[2].complaints, testing::ElementsAre("memory: 1 MB"));
+  relay.breaks(3).returns(2, 3, 30).hears(30, unfit);
+  EXPECT_THAT(relay.logged(), testing::Not(HasSubstr("fit")));
+  relay.hears(30, AgentReady{});
+  EXPECT_THAT(relay.logged(), HasSubstr("node 2 is fit again"));
+  relay.hears(20, OperatorHello{});
+  EXPECT_EQ(relay.status().nodes[2].state, NodeStatus::State::kSpare);
+}
+
 TEST(ControllerRelay, AnAgentThatIsBackBeforeItsLineBreaksIsLostAndNewAgain) {
   TestRelay relay;
   relay.run_attaches().job_runs();
@@ -285,6 +302,77 @@ TEST(ControllerRelay, ARunThatMayNotGoOnEndsTheJob) {
       << "an agent has no say in it";
   relay.hears(kRunStream, EndJob{false, false, "its term is over"});
   EXPECT_THAT(relay.did(), testing::HasSubstr("1: end: its term is over"));
+}
+
+// ---- operators, and nodes that leave
+
+TEST(ControllerRelay, AnOperatorIsToldHowTheJobIs) {
+  TestRelay relay;
+  relay.job_runs();
+  relay.hears(
+      2, WorkerReport{.kind = WorkerReport::Kind::kPublished, .rank = Rank(1), .step = Step(4)},
+      first_start(0) + 1);
+  relay.hears(9, OperatorHello{});
+  const JobStatus& status = relay.status();
+  EXPECT_EQ(status.view, View(1));
+  EXPECT_TRUE(status.is_open);
+  EXPECT_EQ(status.durable, Step(4));
+  ASSERT_EQ(status.nodes.size(), 3u);
+  EXPECT_EQ(status.nodes[0].state, NodeStatus::State::kInUse);
+  EXPECT_EQ(status.nodes[2].state, NodeStatus::State::kAbsent);
+  ASSERT_EQ(status.roles.size(), 2u);
+  EXPECT_EQ(status.roles[1].name, "1.0");
+  EXPECT_EQ(status.roles[1].node, Node(1));
+  EXPECT_EQ(status.roles[1].pid, 11);
+  EXPECT_EQ(status.roles[1].phase, RoleStatus::Phase::kRunning);
+  relay.agent(2).ready(3).breaks(2).hears(9, OperatorHello{});
+  EXPECT_EQ(relay.status().nodes[1].state, NodeStatus::State::kLost);
+  EXPECT_EQ(relay.status().nodes[2].state, NodeStatus::State::kInUse);
+}
+
+TEST(ControllerRelay, AnOperatorDrainsAndHearsOfTheEnd) {
+  TestRelay relay;
+  relay.job_runs();
+  EXPECT_THAT(relay.hears(9, Drain{}).did(), HasSubstr("cut 9")) << "who is that?";
+  relay.hears(10, OperatorHello{});
+  relay.did();
+  EXPECT_EQ(relay.hears(10, Drain{}).did(), "1: drain, 2: drain");
+  relay.hears(10, EndJob{.reason = "an operator has stopped it"});
+  EXPECT_THAT(relay.did(), HasSubstr("10: end: an operator has stopped it"));
+  EXPECT_TRUE(relay.relay().end()->is_hopeless) << "nobody starts it again by himself";
+  EXPECT_EQ(relay.hears(11, OperatorHello{}).did(), "11: end: an operator has stopped it");
+}
+
+TEST(ControllerRelay, ANodeThatLeavesIsReplacedAndFreeToGo) {
+  TestRelay relay;
+  relay.run_attaches().job_runs().restored().agent(2).ready(3).did();
+  EXPECT_EQ(relay.hears(2, NodeLeaves{}).did(), "") << "all may be leaving";
+  const std::string did = relay.wait(0.5).did();
+  EXPECT_THAT(did, HasSubstr("2: kill 2 of rank 1"));
+  EXPECT_THAT(did, HasSubstr("2: end: node 1 has left the job"));
+  EXPECT_THAT(did, HasSubstr("3: start rank 1"));
+  EXPECT_EQ(relay.ended(1, first_start(0) + 1).breaks(2).did(), "") << "nobody asks what it says";
+}
+
+TEST(ControllerRelay, WhoDrainsTheJobDoesNotReplaceItsNodesBefore) {
+  TestRelay relay;
+  relay.run_attaches().job_runs().restored().agent(2).ready(3).hears(2, NodeLeaves{}).did();
+  EXPECT_EQ(relay.hears(kRunStream, Drain{}).did(), "1: drain, 2: drain, 3: drain");
+  EXPECT_EQ(relay.wait(1).did(), "");
+}
+
+TEST(ControllerRelay, NodesThatLeaveTogetherDoNotReplaceEachOther) {
+  TestRelay relay;
+  relay.run_attaches().job_runs().restored().agent(2).ready(3).hears(2, NodeLeaves{}).did();
+  EXPECT_EQ(relay.wait(0.2).hears(1, NodeLeaves{}).hears(3, NodeLeaves{}).did(), "");
+  EXPECT_EQ(relay.wait(0.2).did(), "1: drain, 2: drain, 3: drain");
+  EXPECT_EQ(relay.wait(1).did(), "") << "all stay to the end";
+}
+
+TEST(ControllerRelay, ANodeThatNobodyCanReplaceDrainsTheJob) {
+  TestRelay relay;
+  relay.run_attaches().job_runs().restored().hears(2, NodeLeaves{});
+  EXPECT_EQ(relay.wait(0.5).did(), "1: drain, 2: drain");
 }
 
 }  // namespace

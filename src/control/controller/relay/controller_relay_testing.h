@@ -35,9 +35,24 @@ inline std::string words_of(const ControlMessage& message, int64_t start) {
           const char* const orders[] = {"stop", "plan", "release"};
           return absl::StrCat(orders[what.message.index()], " rank ", what.rank.value);
         }
+        if constexpr (std::is_same_v<Message, PlanUpdate>) {
+          if (what.to.empty()) return "plan";
+          return absl::StrJoin(what.to, ", ", [](std::string* out, const auto& one) {
+            absl::StrAppend(out, "plan rank ", one.rank.value);
+          });
+        }
+        if constexpr (std::is_same_v<Message, FetchPlan>)
+          return absl::StrCat("fetch from ", what.from, " within ",
+                              absl::FormatDuration(what.patience));
+        if constexpr (std::is_same_v<Message, AskPartners>)
+          return absl::StrCat(
+              "ask ", absl::StrJoin(what.partners, " ", [](std::string* out, const auto& one) {
+                absl::StrAppend(out, one.lines);
+              }));
         if constexpr (std::is_same_v<Message, Drain>) return "drain";
         if constexpr (std::is_same_v<Message, EndJob>) return absl::StrCat("end: ", what.reason);
-        if constexpr (std::is_same_v<Message, JobEvent>) return "";
+        if constexpr (std::is_same_v<Message, JobEvent> || std::is_same_v<Message, JobStatus>)
+          return "";
         if constexpr (std::is_same_v<Message, RoleProcess>)
           return absl::StrCat("rank ", what.rank.value, " is ", what.pid);
         if constexpr (std::is_same_v<Message, NodeLost>) {
@@ -52,9 +67,12 @@ inline std::string words_of(const ControlMessage& message, int64_t start) {
 // Two stages of one lane on nodes 0 and 1, one spare.
 class TestRelay {
  public:
-  explicit TestRelay(int64_t life = 0, int nodes = 2, double return_max = 0)
-      : relay_(Topology({1, 1}, 2), core(life, nodes),
-               RelayOptions{.life = life, .return_max = absl::Seconds(return_max)},
+  explicit TestRelay(int64_t life = 0, int nodes = 2, double return_max = 0,
+                     size_t plan_branches = 8, double network_max = 0)
+      : relay_(Topology({1, 1}, 2), core(life, nodes, network_max),
+               RelayOptions{.life = life,
+                            .return_max = absl::Seconds(return_max),
+                            .plan_branches = plan_branches},
                absl::ZeroDuration()),
         life_(life) {}
 
@@ -84,7 +102,13 @@ class TestRelay {
   }
   TestRelay& agent(int node, int64_t stream) {
     beating_.insert(stream);
-    return hears(stream, AgentHello{Node(node), 1000 + static_cast<pid_t>(stream)});
+    return hears(stream, AgentHello{Node(node), 1000 + static_cast<pid_t>(stream), "",
+                                    is_network_ ? absl::StrCat("node-", node, ":1") : ""});
+  }
+  // Agents that come from now on can be asked for plans.
+  TestRelay& over_a_network() {
+    is_network_ = true;
+    return *this;
   }
   TestRelay& agent(int node) { return agent(node, node + 1); }
   // The agent of the node that was on `former`, on a new line.
@@ -105,16 +129,26 @@ class TestRelay {
   }
 
   TestRelay& alive(int rank, int64_t start) {
-    return hears(rank + 1, MemberAlive{Rank(rank), View(1), view_}, start);
+    return hears(rank + 1, MemberAlive{Rank(rank), since(rank), view_}, start);
+  }
+  // Members say from now on that the rank is played since this view.
+  TestRelay& plays_since(int rank, View view) {
+    since_[rank] = view;
+    return *this;
+  }
+  // The view that those who live are in.
+  TestRelay& is_in(View view) {
+    view_ = view;
+    return *this;
   }
   // A process of the rank, on the node of the same number, fresh or in `view`.
   TestRelay& started(int rank, int64_t start) {
-    return hears(rank + 1, WorkerStarted{Rank(rank), View(1), 10 + rank}, start);
+    return hears(rank + 1, WorkerStarted{Rank(rank), since(rank), 10 + rank}, start);
   }
   TestRelay& joined(int rank, int64_t start, View view = View(0)) {
     MemberJoined joined;
     joined.rank = Rank(rank);
-    joined.since = View(1);
+    joined.since = since(rank);
     joined.newest_view = joined.stage_epoch = view;
     joined.is_open = view > View(0);
     living_[rank] = start;
@@ -124,13 +158,22 @@ class TestRelay {
     Report report;
     report.view = view;
     report.rank = Rank(rank);
-    return hears(rank + 1, MemberSaid{Rank(rank), View(1), report}, start);
+    return hears(rank + 1, MemberSaid{Rank(rank), since(rank), report}, start);
+  }
+  // All have gathered the state with which the view begins.
+  TestRelay& restored() {
+    for (const auto& [rank, start] : living_) {
+      const Milestone milestone{view_, Rank(rank), Milestone::Kind::kRestored};
+      hears(rank + 1, MemberSaid{Rank(rank), since(rank), milestone}, start);
+    }
+    return *this;
   }
   TestRelay& ended(int rank, int64_t start) {
     living_.erase(rank);
-    return hears(rank + 1,
-                 WorkerEnded{Rank(rank), View(1), Node(rank), "killed by signal 9", false, false},
-                 start);
+    return hears(
+        rank + 1,
+        WorkerEnded{Rank(rank), since(rank), Node(rank), "killed by signal 9", false, false},
+        start);
   }
 
   // Both nodes are there and ready and both ranks run in view 1.
@@ -148,10 +191,18 @@ class TestRelay {
   std::string did() { return absl::StrJoin(std::exchange(did_, {}), ", "); }
   std::string logged() { return absl::StrJoin(std::exchange(logged_, {}), "\n"); }
   const ControllerRelay& relay() const { return relay_; }
+  const JobStatus& status() const { return status_; }  // the newest one that it told
+  const FetchPlan& fetch() const { return fetch_; }    // likewise
+  const PlanUpdate& update() const { return update_; }
 
  private:
-  static ControllerOptions core(int64_t life, int nodes) {
+  View since(int rank) const {
+    const auto found = since_.find(rank);
+    return found == since_.end() ? View(1) : found->second;
+  }
+  static ControllerOptions core(int64_t life, int nodes, double network_max) {
     ControllerOptions options;
+    options.network_max = absl::Seconds(network_max);
     options.nodes = nodes;
     options.spares = 1;
     options.takes_over = life > 0;
@@ -160,6 +211,12 @@ class TestRelay {
   TestRelay& note(const std::vector<RelayAction>& actions) {
     for (const RelayAction& action : actions) {
       if (const auto* const send = std::get_if<SendEnvelope>(&action)) {
+        if (const auto* const status = std::get_if<JobStatus>(&send->envelope.message))
+          status_ = *status;
+        if (const auto* const fetch = std::get_if<FetchPlan>(&send->envelope.message))
+          fetch_ = *fetch;
+        if (const auto* const update = std::get_if<PlanUpdate>(&send->envelope.message))
+          update_ = *update;
         const std::string words = words_of(send->envelope.message, send->envelope.start);
         if (!words.empty() && words != "beat") {
           did_.push_back(absl::StrCat(
@@ -182,6 +239,11 @@ class TestRelay {
   std::set<int64_t> beating_;      // streams that give signs of life
   std::map<int, int64_t> living_;  // ranks that do, and their starts
   std::vector<std::string> did_, logged_;
+  JobStatus status_;
+  FetchPlan fetch_;
+  PlanUpdate update_;
+  bool is_network_ = false;
+  std::map<int, View> since_;
 };
 
 }  // namespace evermoe

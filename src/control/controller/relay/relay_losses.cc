@@ -13,6 +13,7 @@ std::vector<RelayAction> ControllerRelay::on_broken(absl::Duration now, StreamNu
   const auto peer = peers_.find(stream);
   if (peer != peers_.end() && !end_ && peer->second.kind == Kind::kAgent &&
       options_.return_max > absl::ZeroDuration() && !is_accused(peer->second.node)) {
+    network_.on_line_broken(peer->second.node);
     peer->second.broke = now_;
     peer->second.why = why;
     return take();
@@ -60,14 +61,15 @@ bool ControllerRelay::is_cut_off() const {
 }
 
 bool ControllerRelay::is_lost(const Peer& peer, bool is_cut_off) const {
-  const absl::Duration silence = now_ - peer.heard;
+  const absl::Duration late = core_.allowance(peer.node, options_.silence_max);
+  const absl::Duration silence = now_ - peer.heard - late;
   if (silence < options_.silence_max) return false;
   if (peer.kind != Kind::kAgent || options_.return_max == absl::ZeroDuration()) return true;
   if (is_job_going_on()) return false;
   return !is_cut_off || silence >= options_.cut_off_max;
 }
 
-void ControllerRelay::beat() {
+void ControllerRelay::beat(absl::Duration late) {
   next_beat_ = now_ + options_.beat;
   std::vector<StreamNumber> silent;
   const bool cut_off = is_cut_off();
@@ -75,7 +77,7 @@ void ControllerRelay::beat() {
     if (is_lost(peer, cut_off))
       silent.push_back(number);
     else if (!peer.broke)
-      send(number, Beat{});
+      send(number, Beat{late, {}});
   }
   const std::string why =
       absl::StrCat("no sign of life for ", absl::FormatDuration(options_.silence_max));
@@ -105,6 +107,7 @@ void ControllerRelay::lose_what_is_not_shown(const Peer& agent) {
 void ControllerRelay::lose_agent(const Peer& agent, const std::string& why) {
   const Node node = agent.node;
   agents_.erase(node);
+  network_.on_lost(now_, node);
   for (const Rank rank : processes_.alive()) {
     if (processes_.of(rank).node == node) tell_pid(rank, 0);
   }

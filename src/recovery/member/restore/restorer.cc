@@ -1,5 +1,6 @@
 #include "recovery/member/restore/restorer.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -13,7 +14,7 @@ namespace evermoe {
 Restorer::Restorer(Dependencies dependencies)
     : in_(std::move(dependencies)),
       active_(in_.trainer.operators().size(), true),
-      before_(in_.trainer, in_.bytes_at_once) {}
+      before_(in_.trainer, in_.bytes_at_once, in_.witnesses) {}
 
 void Restorer::begin_run() {
   restoring_.reset();
@@ -42,7 +43,7 @@ absl::Status Restorer::roll_back(const Plan& plan) {
     active_.assign(active_.size(), false);
     restoring_ = Restoring{plan.window, 0};
   } else {
-    RETURN_IF_ERROR(in_.trainer.restore_base(plan.base));
+    RETURN_IF_ERROR(restore_base(plan));
     in_.window.begin_run(record.rule);
     active_.assign(active_.size(), true);
     milestone.sources.push_back(absl::StrCat("the state at step ", plan.base.value));
@@ -50,6 +51,16 @@ absl::Status Restorer::roll_back(const Plan& plan) {
   fault_point("recovery/restored");
   in_.control.send(std::move(milestone));
   return absl::OkStatus();
+}
+
+// To die of a checkpoint that is damaged or gone would change nothing: there may be a newer one.
+absl::Status Restorer::restore_base(const Plan& plan) {
+  const absl::Status restored = in_.trainer.restore_base(plan.base);
+  if (!absl::IsNotFound(restored) && !absl::IsDataLoss(restored)) return restored;
+  in_.troubles.report_copies_unusable(
+      plan.view, annotate(restored, absl::StrCat("the state at step ", plan.base.value)));
+  RETURN_IF_ERROR(in_.views.pass(plan.view).status());
+  return restored;
 }
 
 absl::Status Restorer::restore_position(std::span<const std::byte> position, SlotTime time) {
@@ -85,11 +96,23 @@ absl::Status Restorer::restore_next_slot() {
   return absl::OkStatus();
 }
 
+void Restorer::corrupt_state() {
+  const std::vector<StageOperator>& operators = in_.trainer.operators();
+  for (int i = 0; i < static_cast<int>(operators.size()); ++i) {
+    const int64_t size = operators[static_cast<size_t>(i)].bytes.full;
+    if (!active_[static_cast<size_t>(i)] || size == 0) continue;
+    if (!in_.copies.wait_read(i).ok()) return;
+    std::vector<std::byte> bytes(static_cast<size_t>(std::min(size, in_.bytes_at_once)));
+    in_.trainer.capture(i, SnapshotKind::kFull, 0, bytes);
+    bytes[0] ^= std::byte{1};
+    return in_.trainer.restore(i, SnapshotKind::kFull, 0, bytes);
+  }
+}
+
 absl::Status Restorer::on_dense_state() {
   has_state_ = true;
   const absl::StatusOr<bool> is_verified = before_.compare();
-  if (!is_verified.ok())
-    return annotate(is_verified.status(), absl::StrCat("role ", in_.topology.name_of(in_.rank)));
+  RETURN_IF_ERROR(is_verified.status());
   if (!*is_verified) return absl::OkStatus();
   fault_point("catch_up/verified");
   in_.control.send(Milestone{in_.views.newest_view(), in_.rank, Milestone::Kind::kVerified, 0, {}});

@@ -11,12 +11,12 @@
 #include <optional>
 
 #include "absl/status/status.h"
-#include "parallel/topology.h"
 #include "recovery/member/restore/state_before_rollback.h"
 #include "recovery/member/restore/window_fetch.h"
 #include "recovery/member/serve/snapshot_copies.h"
 #include "recovery/member/train/commit_agreement.h"
 #include "recovery/member/train/window_state.h"
+#include "recovery/member/trouble_reporter.h"
 #include "recovery/plan/recovery_memory.h"
 
 namespace evermoe {
@@ -25,16 +25,17 @@ class Restorer {
  public:
   struct Dependencies {
     Rank rank;
-    const Topology& topology;
     StageTrainer& trainer;
     MemberViews& views;
     ControlLink& control;
+    TroubleReporter& troubles;
     CommitAgreement& commits;
     RecoveryMemory& memory;
     SnapshotCopies& copies;
     WindowState& window;
     WindowFetch& fetch;
     WorkCounts& counts;
+    Witnesses& witnesses;
     int64_t bytes_at_once;  // read of an operator for its fingerprint
   };
   explicit Restorer(Dependencies dependencies);
@@ -50,6 +51,9 @@ class Restorer {
   // The state at hand is dense. Contradiction if this rank had it before with other bits.
   absl::Status on_dense_state();
 
+  // A fault for tests: changes a bit of the first active operator.
+  void corrupt_state();
+
   const ActiveOperators& active() const { return active_; }
 
  private:
@@ -58,6 +62,7 @@ class Restorer {
     Step window;
     int next_slot = 0;
   };
+  absl::Status restore_base(const Plan& plan);
   absl::Status restore_position(std::span<const std::byte> position, SlotTime time);
 
   const Dependencies in_;

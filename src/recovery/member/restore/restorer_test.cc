@@ -7,13 +7,14 @@
 
 #include <algorithm>
 
+#include "base/exit_codes.h"
 #include "recovery/rank_testing.h"
 
 namespace evermoe {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
+using testing::MatchesRegex;
 using testing::SizeIs;
 
 constexpr int kSlots = 3;
@@ -114,7 +115,11 @@ TEST_F(RestorerTest, OtherBitsThanBeforeAreAFaultOfHardwareOrSoftware) {
     rank.trainer.masters[2] += 1;
     const absl::Status status = rank.restorer.on_dense_state();
     EXPECT_TRUE(is_contradiction(status));
-    EXPECT_THAT(std::string(status.message()), HasSubstr("role 0.0: step 5: operator operator.2"));
+    EXPECT_THAT(std::string(status.message()),
+                MatchesRegex("step 5: operator operator.2, master weights and moments: "
+                             "fingerprint [0-9a-f]{32} instead of [0-9a-f]{32}: what was .*"));
+    EXPECT_EQ(exit_code(status), kExitHopeless);
+    EXPECT_EQ(rank.witnesses.size(), 1u);
   });
 }
 
@@ -203,6 +208,30 @@ TEST_F(RestorerTest, WithoutAUsableCopyTheControllerHasToFindAnotherWay) {
         << "the state before both rollbacks was noted once";
     EXPECT_EQ(rank.told.all<Milestone>().back().kind, Milestone::Kind::kVerified);
   });
+}
+
+// To end the process would not bring it back: the next one would end, too.
+TEST_F(RestorerTest, WithoutAUsableBaseTheControllerHasToFindAnotherWay) {
+  for (const absl::Status& damage : {NotFound("no such checkpoint"), Corrupt("a bit differs")}) {
+    run(1, [&](RankParts& rank) {
+      rank.begin_run(kSlots);
+      ASSERT_TRUE(rank.enter(plan(1).up_to(verdict_commit(Step(0)))).ok());
+      rank.trainer.base_damage = damage;
+      rank.told.on_message = [&](const MemberMessage& message) {
+        const auto* const trouble = std::get_if<Trouble>(&message);
+        if (trouble == nullptr || !trouble->copies_unusable) return;
+        EXPECT_EQ(trouble->what, absl::StrCat("the state at step 0: ", damage.message()));
+        rank.order(StopOrder{View(3)});
+        rank.order(plan(3).restarting_all().plan());
+      };
+      const PlanOf back = plan(2).up_to(verdict_commit(Step(0))).back_to_base({0});
+      ASSERT_TRUE(rank.begin(back).ok());
+      EXPECT_TRUE(absl::IsCancelled(rank.restorer.roll_back(back.plan())));
+      EXPECT_THAT(rank.told.all<Trouble>(), SizeIs(1));
+      const auto next = rank.views.next_start();
+      EXPECT_TRUE(next.ok() && *next != nullptr && (*next)->restart_all);
+    });
+  }
 }
 
 }  // namespace

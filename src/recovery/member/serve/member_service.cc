@@ -13,7 +13,6 @@ namespace {
 
 // How long to sleep when nothing is due.
 constexpr absl::Duration kIdle = absl::Seconds(10);
-constexpr size_t kMessagesOfNextViewMax = 1 << 16;
 
 }  // namespace
 
@@ -33,9 +32,7 @@ absl::Status MemberService::run() {
 }
 
 void MemberService::on_opened() {
-  std::deque<ServiceMessage> messages;
-  messages.swap(of_next_view_);
-  for (ServiceMessage& message : messages) handle(std::move(message));
+  for (ServiceMessage& message : of_next_view_.take()) handle(std::move(message));
 }
 
 void MemberService::handle(ServiceMessage message) {
@@ -45,7 +42,7 @@ void MemberService::handle(ServiceMessage message) {
   const bool is_open = plan != nullptr && plan->view == newest;
   if (message.tag.view < newest) return;
   if (message.tag.view == newest && is_open) return answer(std::move(message), newest);
-  if (of_next_view_.size() < kMessagesOfNextViewMax) of_next_view_.push_back(std::move(message));
+  of_next_view_.add(std::move(message));  // or it is asked for again
 }
 
 void MemberService::answer(ServiceMessage message, View view) {

@@ -2,17 +2,17 @@
 // keeps copies, until the job is over.
 //
 // A message of an older view is dropped: who sent it has asked, or will ask, again. One of a view
-// that this member is about to open waits for that.
+// that this member is about to open waits for that, if there is room (next_view_messages.h).
 #pragma once
 
 #include <atomic>
-#include <deque>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "comm/transport/transport.h"
 #include "env/clock.h"
 #include "recovery/member/serve/message_answers.h"
+#include "recovery/member/serve/next_view_messages.h"
 #include "recovery/member/serve/order_follower.h"
 
 namespace evermoe {
@@ -43,7 +43,7 @@ class MemberService {
   void answer(ServiceMessage message, View view);
 
   const Dependencies in_;
-  std::deque<ServiceMessage> of_next_view_;
+  NextViewMessages of_next_view_;
   std::atomic<int64_t> nanoseconds_ = 0;
 };
 

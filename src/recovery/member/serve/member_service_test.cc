@@ -56,7 +56,7 @@ TEST_F(MemberServiceTest, AStopIsAnsweredWithAReport) {
   run(1, [&](RankParts& rank) {
     rank.begin_run(1);
     ASSERT_TRUE(rank.memory.store.add(chunk_of(Rank(0))).ok());
-    rank.order(StopOrder{View(3), /*recovery=*/2});
+    rank.order(StopOrder{View(3), /*incident=*/2});
     pause(kMoment);
     const auto reports = rank.told.all<Report>();
     ASSERT_THAT(reports, SizeIs(1));
@@ -64,7 +64,7 @@ TEST_F(MemberServiceTest, AStopIsAnsweredWithAReport) {
     EXPECT_EQ(reports[0].newest, verdict_commit(Step(0)));
     EXPECT_THAT(reports[0].held, ElementsAre(HeldWindow{Rank(0), Step(0)}));
     EXPECT_TRUE(reports[0].is_broken) << "it has not begun";
-    EXPECT_EQ(rank.follower.recovery_under_way(), 2);
+    EXPECT_EQ(rank.follower.incident_under_way(), 2);
     rank.order(StopOrder{View(2)});
     pause(kMoment);
     EXPECT_THAT(rank.told.all<Report>(), SizeIs(1)) << "that view is over";
@@ -173,6 +173,7 @@ TEST_F(MemberServiceTest, ABoundaryMessageComputedAgainMustHaveTheSameBits) {
   const BoundaryName name{Commit(4), BoundaryDirection::kActivation, MicroBatch(1)};
   for (const bool is_same : {true, false}) {
     std::string ended;
+    size_t witnesses = 0;
     run(
         2,
         [&](RankParts& rank) {
@@ -181,15 +182,39 @@ TEST_F(MemberServiceTest, ABoundaryMessageComputedAgainMustHaveTheSameBits) {
           if (rank.rank() == Rank(1))
             send(rank, MessageKind::kAudit, encode_audit(name, {1, is_same ? 2u : 3u}));
           pause(kMoment);
-          if (rank.rank() == Rank(0))
+          if (rank.rank() == Rank(0)) {
             ended = std::string(rank.views.pass(View(1)).status().message());
+            witnesses = rank.witnesses.size();
+          }
           if (rank.rank() == Rank(1)) pause(kMoment);
         },
         /*ends_well=*/is_same);
     if (!is_same) {
       EXPECT_THAT(ended, HasSubstr("message from rank 1: computed again"));
     }
+    EXPECT_EQ(witnesses, is_same ? 0u : 1u);
   }
+}
+
+TEST_F(MemberServiceTest, AMessageSentAgainWithOtherBitsIsAWitness) {
+  run(2, [&](RankParts& rank) {
+    rank.begin_run(1);
+    const Commit again = verdict_commit(Step(0));
+    ASSERT_TRUE(rank.enter(plan(1).up_to(again)).ok());
+    if (rank.rank() == Rank(0)) return pause(kMoment);
+    rank.exchange.begin(again);
+    const std::vector<std::byte> before(8, std::byte{1});
+    const std::vector<std::byte> now(8, std::byte{3});
+    const auto send = [&](const std::vector<std::byte>& bytes) {
+      return rank.exchange.send(Rank(0), BoundaryDirection::kGradient, MicroBatch(0),
+                                {bytes, nullptr});
+    };
+    EXPECT_TRUE(send(before).ok());
+    EXPECT_TRUE(send(before).ok());
+    EXPECT_EQ(rank.witnesses.size(), 0u);
+    EXPECT_TRUE(is_contradiction(send(now)));
+    EXPECT_EQ(rank.witnesses.size(), 1u);
+  });
 }
 
 TEST_F(MemberServiceTest, OnlyARehearsalMayDamageCopies) {

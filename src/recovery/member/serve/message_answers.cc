@@ -153,7 +153,7 @@ absl::Status MessageAnswers::on_boundary(const ServiceMessage& message) {
 absl::Status MessageAnswers::on_audit(const ServiceMessage& message) const {
   ASSIGN_OR_RETURN(const NamedBoundary audited, decode_named_boundary(message.span()));
   ASSIGN_OR_RETURN(const Fingerprint fingerprint, decode_audited(audited));
-  return in_.memory.received.compare(audited.name, fingerprint);
+  return in_.exchange.on_audit(audited.name, fingerprint);
 }
 
 }  // namespace evermoe

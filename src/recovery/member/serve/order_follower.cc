@@ -35,7 +35,7 @@ void OrderFollower::follow() {
 
 void OrderFollower::stop(const StopOrder& order) {
   if (!in_.views.stop(order.view)) return;
-  recovery_ = order.recovery;
+  incident_ = order.incident;
   in_.transport.revoke(kWorldGroups, before(order.view),
                        Cancelled(absl::StrCat("view ", order.view.value, " begins")));
   in_.wake_training.raise();
@@ -83,7 +83,7 @@ void OrderFollower::open(PlanPointer plan) {
     in_.memory.clear_boundaries_and_snapshots();
   }
   in_.exchange.on_view();
-  if (in_.is_protected) {
+  if (in_.keeps_copies) {
     in_.copies.set_holders(plan->view, plan->holders[static_cast<size_t>(in_.rank.value)],
                            plan->table);
   }

@@ -40,13 +40,13 @@ class OrderQueue {
   std::deque<ControllerMessage> orders_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Threads: service thread only, but recovery_under_way().
+// Threads: service thread only, but incident_under_way().
 class OrderFollower {
  public:
   struct Dependencies {
     Rank rank;
     int stage;
-    bool is_protected;
+    bool keeps_copies;
     Transport& transport;
     Signal& wake_training;
     OrderQueue& orders;
@@ -63,10 +63,10 @@ class OrderFollower {
 
   // Follows every order that has come.
   void follow();
-  // The recovery that this member knows to be under way (Plan::recovery); 0: none. Any thread.
-  int recovery_under_way() const { return recovery_; }
+  // The incident that this member knows to be under way (Plan::incident); 0: none. Any thread.
+  int64_t incident_under_way() const { return incident_; }
   // A commit has been made. Any thread.
-  void on_recovered() { recovery_ = 0; }
+  void on_recovered() { incident_ = 0; }
 
  private:
   void stop(const StopOrder& order);
@@ -75,7 +75,7 @@ class OrderFollower {
   bool goes_back(const Plan& plan) const;
 
   const Dependencies in_;
-  std::atomic<int> recovery_ = 0;
+  std::atomic<int64_t> incident_ = 0;
 };
 
 }  // namespace evermoe

@@ -34,7 +34,9 @@ absl::Status BoundaryExchange::send(Rank to, BoundaryDirection direction, MicroB
   // Without waiting: a member whose view is stopped goes on computing until it needs something.
   const std::shared_ptr<const Plan> plan = in_.views.plan();
   if (in_.keeps_log) {
-    ASSIGN_OR_RETURN(const auto waiting, in_.log.put(name, message));
+    const auto put = in_.log.put(name, message);
+    if (is_contradiction(put.status())) keep_sent(name, message.bytes);
+    ASSIGN_OR_RETURN(const auto waiting, put);
     if (commit_ <= plan->newest) {
       in_.sender.send(to, plan->view, MessageKind::kAudit,
                       encode_audit(name, fingerprint(message.bytes)));
@@ -46,6 +48,13 @@ absl::Status BoundaryExchange::send(Rank to, BoundaryDirection direction, MicroB
   pushed_.push_back(
       {in_.transport.start_send(to, push_tag(plan->view, name), message.bytes), message.owner});
   return absl::OkStatus();
+}
+
+void BoundaryExchange::keep_sent(const BoundaryName& name, std::span<const std::byte> now) const {
+  const std::optional<BoundaryMessage> before = in_.log.find(name);
+  if (!before) return;
+  in_.witnesses.add(to_string(name), fingerprint(before->bytes), fingerprint(now), before->bytes,
+                    now);
 }
 
 void BoundaryExchange::begin(Commit commit) {
@@ -95,11 +104,19 @@ absl::Status BoundaryExchange::receive(Rank from, BoundaryDirection direction,
     ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, in_.views.pass(after));
     const absl::Status status =
         is_pulled(*plan) ? pull(*plan, from, name, into) : receive_pushed(*plan, from, name, into);
-    if (status.ok())
-      return in_.keeps_log ? in_.received.note(name, fingerprint(into)) : absl::OkStatus();
+    if (status.ok()) return in_.keeps_log ? note_received(name, into) : absl::OkStatus();
     in_.report_trouble(plan->view, status);
     after = plan->view;
   }
+}
+
+absl::Status BoundaryExchange::note_received(const BoundaryName& name,
+                                             std::span<const std::byte> bytes) {
+  const Fingerprint now = fingerprint(bytes);
+  const absl::Status status = in_.received.note(name, now);
+  if (const auto before = in_.received.find(name); is_contradiction(status) && before)
+    in_.witnesses.add(to_string(name), *before, now, {}, bytes);
+  return status;
 }
 
 absl::Status BoundaryExchange::receive_pushed(const Plan& plan, Rank from, const BoundaryName& name,
@@ -153,6 +170,14 @@ void BoundaryExchange::on_wanted(Rank from, View view, const BoundaryName& name)
 void BoundaryExchange::on_arrived(const NamedBoundary& message) {
   const MutexLock lock(mutex_);
   arrived_[message.name].assign(message.bytes.begin(), message.bytes.end());
+}
+
+absl::Status BoundaryExchange::on_audit(const BoundaryName& name,
+                                        const Fingerprint& fingerprint) const {
+  const absl::Status status = in_.received.compare(name, fingerprint);
+  if (const auto before = in_.received.find(name); is_contradiction(status) && before)
+    in_.witnesses.add(to_string(name), *before, fingerprint, {}, {});
+  return status;
 }
 
 void BoundaryExchange::on_view() {

@@ -20,6 +20,7 @@
 #include "comm/transport/transport.h"
 #include "protection/logs/boundary_log.h"
 #include "recovery/member/member_views.h"
+#include "recovery/member/restore/witnesses.h"
 #include "recovery/protocol/message_sender.h"
 #include "recovery/stage_trainer.h"
 
@@ -34,6 +35,7 @@ class BoundaryExchange final : public Boundary {
     MemberViews& views;
     BoundaryLog& log;
     ReceivedBoundaries& received;
+    Witnesses& witnesses;  // of messages that are computed again with other bits
     // Tells the controller of a failure in this view; called once per failed call.
     std::function<void(View, const absl::Status&)> report_trouble;
     // Other work of the training thread while a pushed message is on its way.
@@ -61,6 +63,9 @@ class BoundaryExchange final : public Boundary {
 
   void on_wanted(Rank from, View view, const BoundaryName& name);
   void on_arrived(const NamedBoundary& message);
+  // A sender has computed a message again and come to these bits. Contradiction if others were
+  // received.
+  absl::Status on_audit(const BoundaryName& name, const Fingerprint& fingerprint) const;
   // A new view: requests and answers of the old one mean nothing any more.
   void on_view();
 
@@ -86,6 +91,8 @@ class BoundaryExchange final : public Boundary {
   absl::Status pull(const Plan& plan, Rank from, const BoundaryName& name,
                     std::span<std::byte> into);
   bool take_arrived(const BoundaryName& name, std::span<std::byte> into);
+  void keep_sent(const BoundaryName& name, std::span<const std::byte> now) const;
+  absl::Status note_received(const BoundaryName& name, std::span<const std::byte> bytes);
   // The receive that was started for this message in `view`; null if there is none. One of another
   // view has failed with it and is given up.
   std::unique_ptr<TransportOperation> take_expected(View view, const BoundaryName& name,

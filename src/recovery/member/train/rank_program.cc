@@ -58,12 +58,13 @@ absl::Status RankProgram::resume(const Plan& plan) {
   ASSIGN_OR_RETURN(const std::string source, in_.trainer.resume(world));
   const Step base = in_.trainer.step();
   Record first;
-  const int slots = std::min(in_.options.slots, in_.options.slots_max);
-  ASSIGN_OR_RETURN(first.rule, in_.commits.first_rule(base, slots, in_.options.period));
+  const CaptureRule& captures = in_.options.strategy.captures;
+  const int slots = std::min(captures.slots, captures.slots_max);
+  ASSIGN_OR_RETURN(first.rule, in_.commits.first_rule(base, slots, captures.period));
   in_.window.begin_run(first.rule);
   RETURN_IF_ERROR(in_.memory.records.put(verdict_commit(base), encode(first)));
   in_.views.set_base(base);
-  if (!in_.options.is_protected) in_.trainer.forget_base();
+  if (!in_.options.strategy.keeps_copies) in_.trainer.forget_base();
   in_.control.send(Milestone{plan.view, in_.rank, Milestone::Kind::kRestored, 0, {source}});
   in_.observer.on_resumed(base, source);
   return absl::OkStatus();
@@ -80,13 +81,13 @@ absl::Status RankProgram::play() {
 absl::Status RankProgram::arrive() {
   if (in_.restorer.is_restoring()) RETURN_IF_ERROR(in_.restorer.restore_next_slot());
   const Step step = in_.trainer.step();
-  if (in_.options.is_protected) {
+  if (in_.options.strategy.keeps_copies) {
     ASSIGN_OR_RETURN(const Record here, in_.commits.record_of(verdict_commit(step)));
     in_.window.follow(here.rule);
   }
   if (!in_.restorer.is_restoring()) {
     RETURN_IF_ERROR(in_.restorer.on_dense_state());
-    if (in_.options.is_protected) RETURN_IF_ERROR(capture(step));
+    if (in_.options.strategy.keeps_copies) RETURN_IF_ERROR(capture(step));
     tell_caught_up(step);
   }
   if (step <= in_.views.standing().base) return absl::OkStatus();
@@ -161,14 +162,15 @@ void RankProgram::count_step(bool again) {
 }
 
 absl::Status RankProgram::step() {
-  const Commit commit = verdict_commit(after(in_.trainer.step()));
+  const Step begin = in_.trainer.step();
+  const Commit commit = verdict_commit(after(begin));
   const bool again = in_.commits.is_known(commit);
   if (again) fault_point("catch_up/step");
   count_step(again);
   in_.exchange.begin(commit);
   ASSIGN_OR_RETURN(const Findings findings, in_.trainer.train(in_.restorer.active(), in_.exchange));
   in_.exchange.finish();
-  if (!again && in_.options.is_protected) RETURN_IF_ERROR(in_.copies.wait_settled());
+  if (!again && in_.options.strategy.keeps_copies) RETURN_IF_ERROR(in_.copies.wait_settled());
   fault_point("step/before_verdict");
   ASSIGN_OR_RETURN(const Record record,
                    in_.commits.agree(commit, CommitAgreement::Kind::kStep, findings));
@@ -177,7 +179,9 @@ absl::Status RankProgram::step() {
                                     [this](int op) { return in_.copies.wait_read(op); }));
   in_.window.add_step(in_.trainer.expert_loads());
   fault_point("step/updated");
-  if (!again) free_what_is_old(record);
+  // Neighbours are at most a step behind.
+  if (in_.options.strategy.log == LogReach::kStep) in_.memory.log.free_before(commit);
+  if (!again) RETURN_IF_ERROR(free_what_is_old(begin, record));
   in_.observer.on_step(record, in_.trainer.step());
   return absl::OkStatus();
 }
@@ -195,11 +199,16 @@ absl::Status RankProgram::close() {
   }
 }
 
-void RankProgram::free_what_is_old(const Record& record) {
-  if (record.complete_window < Step(0)) return;
-  in_.trainer.forget_base();  // whoever goes back does so to a window
+// Whoever goes back does so to a window, once all know of one. What they certainly know is the
+// record before: ranks that have this one may take it with them, and then what they have freed of
+// their memory is lost with them anyway, but the base is on a disk that all share.
+absl::Status RankProgram::free_what_is_old(Step begin, const Record& record) {
+  if (record.complete_window < Step(0)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Record before, in_.commits.record_of(verdict_commit(begin)));
+  if (before.complete_window >= Step(0)) in_.trainer.forget_base();
   in_.memory.free_before(record.complete_window);
   in_.copies.forget_before(record.complete_window);
+  return absl::OkStatus();
 }
 
 }  // namespace evermoe

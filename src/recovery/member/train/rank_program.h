@@ -59,7 +59,8 @@ class RankProgram {
   absl::Status step();
   void count_step(bool again);
   absl::Status close();
-  void free_what_is_old(const Record& record);
+  // After the step that began at `begin` and led to `record`.
+  absl::Status free_what_is_old(Step begin, const Record& record);
 
   bool is_known(Step step) const { return in_.commits.is_known(verdict_commit(step)); }
 

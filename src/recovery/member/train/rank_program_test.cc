@@ -24,6 +24,7 @@ class RankProgramTest : public testing::Test {
     int threads = 2;
     std::vector<std::string> calls;
     std::vector<int64_t> masters;
+    Step base_forgotten;
     MemberWork work;
     absl::Status result;
   };
@@ -56,6 +57,7 @@ class RankProgramTest : public testing::Test {
       if (--own.threads > 0) return;
       own.calls = own.trainer->calls;
       own.masters = own.trainer->masters;
+      own.base_forgotten = own.trainer->base_forgotten;
       own.work = own.member->work();
       own.member.reset();
     };
@@ -130,7 +132,7 @@ TEST_F(RankProgramTest, AnEvaluationHasACommitForEveryBatchAndOneResult) {
 
 // Rank 1 has made step 2 and its evaluation when its stage has to go back to the beginning.
 TEST_F(RankProgramTest, CommitsThatTheJobHasMadeAreAnsweredFromTheRecords) {
-  options_.slots = 2;
+  options_.strategy.captures.slots = 2;
   trainer_.evaluate_every = 2;
   trainer_.save_every = 2;
   bool has_stopped = false;
@@ -154,7 +156,7 @@ TEST_F(RankProgramTest, CommitsThatTheJobHasMadeAreAnsweredFromTheRecords) {
 
 TEST_F(RankProgramTest, AProtectedRankKeepsCopiesOfWindowAfterWindow) {
   trainer_.steps = 7;
-  options_.slots = 2;
+  options_.strategy.captures.slots = 2;
   options_.copies.chunk_bytes_max = 16;
   run();
   for (const Process& process : processes_) {
@@ -162,6 +164,21 @@ TEST_F(RankProgramTest, AProtectedRankKeepsCopiesOfWindowAfterWindow) {
     EXPECT_GE(progress.back().complete_window, Step(4))
         << "complete one step after its last slot at the latest";
     EXPECT_GT(progress.back().snapshot_bytes, 0);
+  }
+}
+
+// If all who have made the commit with the first complete window are lost at once, the others go
+// back to the base.
+TEST_F(RankProgramTest, TheBaseIsKeptUntilAllKnowOfACompleteWindow) {
+  trainer_.steps = 7;
+  options_.strategy.captures.slots = 2;
+  run();
+  for (const Process& process : processes_) {
+    const auto progress = process.told.all<Progress>();
+    const auto first = std::ranges::find_if(
+        progress, [](const Progress& one) { return one.complete_window >= Step(0); });
+    ASSERT_NE(first, progress.end());
+    EXPECT_EQ(process.base_forgotten, Step(step_of(first->newest).value + 1));
   }
 }
 

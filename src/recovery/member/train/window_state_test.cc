@@ -48,7 +48,8 @@ class StateBeforeRollbackTest : public testing::Test {
  protected:
   StateBeforeRollbackTest() { trainer_.masters = trainer_.compute = {10, 20, 30}; }
   TallyTrainer trainer_{{}};
-  StateBeforeRollback before_{trainer_, 4};  // an operator is read in several parts
+  Witnesses witnesses_;
+  StateBeforeRollback before_{trainer_, 4, witnesses_};  // an operator is read in several parts
 };
 
 TEST_F(StateBeforeRollbackTest, TheSameBitsAreVerifiedOnce) {
@@ -63,7 +64,7 @@ TEST_F(StateBeforeRollbackTest, OtherBitsAreReportedWithTheirOperator) {
   const absl::Status status = before_.compare().status();
   EXPECT_TRUE(is_contradiction(status));
   EXPECT_THAT(std::string(status.message()),
-              testing::HasSubstr("operator operator.1 was recomputed"));
+              testing::HasSubstr("operator operator.1, master weights and moments: fing"));
 }
 
 TEST_F(StateBeforeRollbackTest, ComputeWeightsCountToo) {

@@ -1,0 +1,38 @@
+#include "config/job_strategy.h"
+
+namespace evermoe {
+namespace {
+
+// With window = "auto", until steps have been measured.
+constexpr int kFirstSlots = 4;
+// Longer windows hardly copy less, since what is captured late is kept compute-only in every slot
+// before, but take more memory and more work again after a failure.
+constexpr int kMeasuredSlotsMax = 8;
+
+CaptureRule sparse_captures(const ProtectionConfig& protection) {
+  CaptureRule rule;
+  rule.is_measured = protection.window == 0;
+  rule.slots = rule.is_measured ? kFirstSlots : static_cast<int>(protection.window);
+  rule.slots_max = rule.is_measured ? kMeasuredSlotsMax : rule.slots;
+  rule.period = static_cast<int>(protection.window_every_steps);
+  return rule;
+}
+
+}  // namespace
+
+Strategy strategy_of(const JobConfig& config) {
+  const ProtectionConfig& protection = config.protection;
+  Strategy strategy = strategy_of(protection.strategy);
+  if (config.parallel.world_size() == 1) {
+    strategy = strategy_of(StrategyKind::kNone);
+    strategy.kind = protection.strategy;
+  }
+  strategy.captures = protection.strategy == StrategyKind::kSparse
+                          ? sparse_captures(protection)
+                          : CaptureRule{.slots = 1,
+                                        .slots_max = 1,
+                                        .period = static_cast<int>(protection.dense_every_steps)};
+  return strategy;
+}
+
+}  // namespace evermoe

@@ -1,0 +1,55 @@
+#include "config/job_strategy.h"
+
+#include <gtest/gtest.h>
+
+namespace evermoe {
+namespace {
+
+JobConfig config_with(StrategyKind kind) {
+  JobConfig config;
+  config.parallel.lanes = {2};
+  config.protection.strategy = kind;
+  return config;
+}
+
+TEST(JobStrategyTest, SparseWindowsAreMeasuredUnlessTheyAreGiven) {
+  JobConfig config = config_with(StrategyKind::kSparse);
+  EXPECT_TRUE(strategy_of(config).captures.is_measured);
+  EXPECT_EQ(strategy_of(config).captures.period, 0) << "back to back";
+  config.protection.window = 12;
+  config.protection.window_every_steps = 20;
+  const CaptureRule given = strategy_of(config).captures;
+  EXPECT_FALSE(given.is_measured);
+  EXPECT_EQ(given.slots, 12);
+  EXPECT_EQ(given.slots_max, 12);
+  EXPECT_EQ(given.period, 20);
+}
+
+TEST(JobStrategyTest, DenseOnesAreTakenAtOnceNowAndThen) {
+  for (const StrategyKind kind : {StrategyKind::kDense, StrategyKind::kPeerMemory}) {
+    JobConfig config = config_with(kind);
+    config.protection.dense_every_steps = 7;
+    const Strategy strategy = strategy_of(config);
+    EXPECT_TRUE(strategy.keeps_copies);
+    EXPECT_EQ(strategy.captures.slots, 1);
+    EXPECT_EQ(strategy.captures.slots_max, 1);
+    EXPECT_EQ(strategy.captures.period, 7);
+  }
+}
+
+TEST(JobStrategyTest, WhomALossSendsBack) {
+  EXPECT_EQ(strategy_of(config_with(StrategyKind::kSparse)).scope, RestoreScope::kStage);
+  EXPECT_EQ(strategy_of(config_with(StrategyKind::kDense)).scope, RestoreScope::kStage);
+  EXPECT_EQ(strategy_of(config_with(StrategyKind::kPeerMemory)).scope, RestoreScope::kEverybody);
+  EXPECT_EQ(strategy_of(config_with(StrategyKind::kNone)).scope, RestoreScope::kEverybody);
+}
+
+TEST(JobStrategyTest, NobodyKeepsCopiesOfAJobOfOneWorker) {
+  JobConfig config = config_with(StrategyKind::kSparse);
+  config.parallel.lanes = {1};
+  EXPECT_FALSE(strategy_of(config).keeps_copies);
+  EXPECT_EQ(strategy_of(config).kind, StrategyKind::kSparse) << "what it asks for";
+}
+
+}  // namespace
+}  // namespace evermoe

@@ -1,0 +1,17 @@
+// What becomes of a node that has the host's seat and cannot begin to host.
+#pragma once
+
+#include "absl/status/status.h"
+#include "base/error.h"
+
+namespace evermoe {
+
+// Whether it leaves the seat to others and stands for it again after a while; else the node ends,
+// and says why. A job that goes on does not end because its folder cannot be written for a while:
+// its workers need no host to train. Of one that has never begun people want to know, and of
+// witnesses of bits that differ everybody has to.
+inline bool may_host_later(const absl::Status& why_not, bool job_goes_on) {
+  return job_goes_on && !why_not.ok() && !absl::IsInvalidArgument(why_not) && !is_hopeless(why_not);
+}
+
+}  // namespace evermoe

@@ -1,0 +1,19 @@
+#include "control/hosting/may_host_later.h"
+
+#include <gtest/gtest.h>
+
+namespace evermoe {
+namespace {
+
+TEST(MayHostLater, OnlyWhereTheJobGoesOnAndNobodyHasToChangeAnything) {
+  const absl::Status full = absl::ResourceExhaustedError("no space");
+  EXPECT_TRUE(may_host_later(full, true));
+  EXPECT_TRUE(may_host_later(absl::InternalError("stale handle"), true));
+  EXPECT_FALSE(may_host_later(full, false)) << "at the start people have to know";
+  EXPECT_FALSE(may_host_later(absl::InvalidArgumentError("another model"), true));
+  EXPECT_FALSE(may_host_later(Hopeless("recomputed bits differ"), true));
+  EXPECT_FALSE(may_host_later(absl::OkStatus(), true));
+}
+
+}  // namespace
+}  // namespace evermoe

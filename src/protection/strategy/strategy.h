@@ -1,0 +1,59 @@
+// How a job is protected, as one value: what is captured after which step, where it is kept, whom
+// a loss sends back and to what, and whether the state afterwards is the one that was lost. Whoever
+// captures, keeps, plans a recovery or tells people about it asks these, never the strategy's name.
+//
+// config/job_strategy.h makes it of a configuration. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace evermoe {
+
+enum class StrategyKind : uint8_t {
+  kSparse,      // MoEtion: some operators after each step, so that a window covers all of them
+  kDense,       // all operators at once; a lost role's stage goes back alone
+  kPeerMemory,  // Gemini: all operators at once; everybody goes back
+  kNone,        // durable checkpoints only
+};
+inline constexpr StrategyKind kStrategyKinds[] = {StrategyKind::kSparse, StrategyKind::kDense,
+                                                  StrategyKind::kPeerMemory, StrategyKind::kNone};
+// The name in a configuration.
+std::string_view to_string(StrategyKind kind);
+
+// Whom the loss of a role sends back.
+enum class RestoreScope : uint8_t {
+  kStage,      // the role's stage; the others stay where they are and feed it from their logs
+  kEverybody,  // the whole job
+};
+
+// How long a rank keeps the messages that it has sent across the boundaries of its stage.
+enum class LogReach : uint8_t {
+  kNothing,  // whoever goes back does so with everybody else, to a durable checkpoint
+  kStep,     // the step under way and the one before: for a view in which nobody goes back
+  kWindow,   // as far as a stage may have to go back alone
+};
+
+// Operators are captured in windows (protection/schedule/window.h).
+struct CaptureRule {
+  int slots = 1;             // of a window when the run begins; ranks agree on the fewest
+  int slots_max = 1 << 20;   // of any window: what there is memory for
+  int period = 0;            // steps from one window to the next, at least; 0: back to back
+  bool is_measured = false;  // later windows are as long as measurements say
+};
+
+struct Strategy {
+  StrategyKind kind = StrategyKind::kSparse;
+  bool is_exact = true;  // a recovery gives the bits of the run that never failed
+  // Captured operators go to peers' memory, and a loss is restored from there; from a durable
+  // checkpoint only when nobody has them any more. False: always from a durable checkpoint.
+  bool keeps_copies = true;
+  RestoreScope scope = RestoreScope::kStage;
+  LogReach log = LogReach::kWindow;
+  CaptureRule captures;
+};
+
+// What does not depend on the keys of a strategy. The captures are their defaults.
+Strategy strategy_of(StrategyKind kind);
+
+}  // namespace evermoe

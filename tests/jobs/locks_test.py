@@ -1,0 +1,117 @@
+"""Strangers at running jobs: another user of the machine, and whoever reaches the job's ports. The job does not notice.
+
+Other users are tried as root, who alone can become one."""
+import os
+import pathlib
+import re
+import socket
+import stat
+import subprocess
+import sys
+import unittest
+
+import job_test
+from job import CONFIG, EVERMOE, Job, Nodes, command, free_port
+
+SMALL = job_test.SMALL
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+# Says a few words to every socket named on its command line, and prints those that it reached and that did not hang up.
+INTRUDER = r"""
+import socket, sys
+for name in sys.argv[1:]:
+    with socket.socket(socket.AF_UNIX) as line:
+        line.settimeout(5)
+        try:
+            line.connect("\0" + name[1:] if name[0] == "@" else name)
+            line.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0" * 64)
+            if line.recv(1000):
+                print("heard", name)
+        except TimeoutError:
+            print("not hung up", name)
+        except OSError as error:
+            print("refused", name, error)
+"""
+
+
+def sockets_of_jobs():
+    """Names of all AF_UNIX sockets of this machine at which something of ours listens."""
+    lines = pathlib.Path("/proc/net/unix").read_text().splitlines()
+    return sorted({line.split()[-1] for line in lines if "evermoe-" in line.split()[-1] and line.split()[3] == "00010000"})
+
+
+class Locks(unittest.TestCase):
+    def test_keys_are_made_once_and_for_their_owner(self):
+        job = Job(self)
+        folder = pathlib.Path(job.out).parent / "keys"
+        self.assertEqual(command("keys", "new", folder)[0], 0)
+        self.assertEqual(stat.S_IMODE(folder.stat().st_mode), 0o700)
+        self.assertEqual({stat.S_IMODE(f.stat().st_mode) for f in folder.iterdir()}, {0o600})
+        code, _, words = command("keys", "new", folder)
+        self.assertEqual((code, len(words.splitlines())), (2, 1), words)
+        os.chmod(folder / "key.pem", 0o644)
+        code, _, words = command("node", CONFIG, "--out", job.out, "--node", "1", "--nodes", "2", "--join",
+                                 f"127.0.0.1:{free_port()}", "--keys", folder)
+        self.assertEqual(code, 2, words)
+        self.assertIn(f"chmod 600 {folder}/key.pem", words.splitlines()[-1])
+
+    def test_another_user_of_the_machine_reaches_nothing(self):
+        if os.geteuid() != 0:
+            return self.check_folders()
+        job = Job(self, *SMALL, "train.steps=40")
+        with job.start(flags=["--nodes", "2"]) as run:
+            run.wait_step(4)
+            names = sockets_of_jobs()
+            self.assertTrue(any("controller" in name for name in names), names)
+            tried = subprocess.run([*NOBODY, sys.executable, "-c", INTRUDER, *names], capture_output=True, text=True, timeout=60)
+            self.assertEqual(tried.returncode, 0, tried.stderr)
+            self.assertNotRegex(tried.stdout, "heard|not hung up")
+            folder = next(os.path.dirname(name) for name in names if name.endswith("controller"))
+            for attempt in (["touch", f"{folder}/agent-9-9"], ["ls", folder], ["cat", f"{folder}/secret"], ["rm", "-rf", folder]):
+                self.assertNotEqual(subprocess.run([*NOBODY, *attempt], capture_output=True).returncode, 0, attempt)
+        self.assertEqual(run.summary["status"], "finished", run.story())
+        self.assertEqual(run.summary["failures"], [], run.story())
+        self.assertEqual(run.summary["digest"], job_test.Undisturbed.digest(self, *SMALL, "train.steps=40"), run.story())
+        self.assertFalse(os.path.exists(folder))
+
+    def check_folders(self):
+        job = Job(self, *SMALL)
+        with job.start(flags=["--nodes", "2"]) as run:
+            run.wait_step(4)
+            for name in sockets_of_jobs():
+                if name[0] == "/":
+                    self.assertEqual(stat.S_IMODE(os.stat(os.path.dirname(name)).st_mode), 0o700)
+
+    def test_strangers_at_the_controllers_port_change_nothing(self):
+        other = pathlib.Path(Job(self).out).parent / "other-keys"
+        self.assertEqual(command("keys", "new", other)[0], 0)
+        with Nodes(self, 2, *SMALL, "train.steps=400") as nodes:
+            nodes.wait_step(4)
+            agent = nodes.processes[1].args
+            address = agent[agent.index("--join") + 1]
+            host, port = address.split(":")
+            silent = [socket.create_connection((host, int(port)), timeout=10) for _ in range(200)]
+            for line in silent[:50]:
+                line.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            imposter = subprocess.Popen([EVERMOE, "node", *agent[2:], "--keys", str(other)], stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.PIPE, text=True)
+            words = ""
+            while "no line to the controller" not in words:
+                words += imposter.stderr.readline()
+            step = nodes.step()
+            nodes.wait_step(step + 4)  # while it tries again and again
+            self.assertIsNone(imposter.poll(), words)
+            imposter.kill()
+            words += imposter.communicate()[1]
+            for line in silent:
+                line.close()
+        self.assertRegex(words, "no line to the controller: .*")
+        self.assertNotIn("a controller answers", words)
+        self.assertEqual(nodes.summary["status"], "finished", nodes.story())
+        self.assertEqual(nodes.summary["failures"], [], nodes.story())
+        self.assertEqual(nodes.summary["digest"], job_test.Undisturbed.digest(self, *SMALL, "train.steps=400"), nodes.story())
+        said = re.findall("refused .* connections? that did not prove", (nodes.out / "logs/controller.log").read_text())
+        self.assertIn(len(said), (1, 2), "one line, and no flood of them")
+
+
+if __name__ == "__main__":
+    unittest.main()

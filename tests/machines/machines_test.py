@@ -1,0 +1,369 @@
+"""Jobs on several machines: whatever becomes of machines and cables, the bits of the undisturbed run."""
+import contextlib
+import re
+import time
+import unittest
+
+from machines import Cluster, in_namespaces
+from job import Job, random_of, seeds, wait_for  # noqa: E402 (machines makes it known)
+
+STEPS = ("train.steps=60", "checkpoint.every_steps=20", "evaluate.every_steps=0", "evaluate.micro_batches=2")
+
+NOTICES = "run.deadline_seconds=10"  # sooner than by default that the job does not move
+FIRST = dict(step=15, point="step/before_verdict")
+
+
+class Undisturbed:
+    """The digest that every disturbed job must reach; computed once a process."""
+    known = {}
+
+    @classmethod
+    def digest(cls, test, *settings):
+        if settings not in cls.known:
+            cls.known[settings] = Job(test, *settings).complete()["digest"]
+        return cls.known[settings]
+
+
+class MachinesTest(unittest.TestCase):
+    def assert_undisturbed(self, job, *settings):
+        self.assertEqual(job.summary.get("status"), "finished", job.story())
+        self.assertEqual(job.summary["digest"], Undisturbed.digest(self, *settings), job.story())
+        self.assertEqual(job.summary["restarts"], 0, job.story())
+
+    @contextlib.contextmanager
+    def running(self, machines, *settings, noticed=(), at_step=8, spares=1, **how):
+        """A job that has come to a step, on so many machines: whatever is done to it then, it ends with the bits of the
+        undisturbed one. `noticed`: settings that change no bit."""
+        with Cluster(self, machines) as cluster:
+            job = cluster.train(*STEPS, *settings, *noticed, spares=spares, **how)
+            job.wait_step(at_step)
+            yield cluster, job
+        self.assert_undisturbed(job, *STEPS, *settings)
+
+
+class Lost(MachinesTest):
+    def test_a_machine_and_then_a_worker(self):
+        with self.running(3) as (cluster, job):
+            cluster.kill_machine(2)
+            job.wait_step(25)
+            job.kill_worker("0.1")
+        self.assertEqual([f["roles"] for f in job.summary["failures"]], [["1.0", "1.1"], ["0.1"]], job.story())
+        self.assertEqual(job.exit_codes, {1: 0, 2: None, 3: 0}, job.story())
+
+    def test_both_machines_of_a_stage_whose_copies_are_elsewhere(self):
+        with self.running(6, at_step=17, spares=2) as (cluster, _):
+            cluster.kill_machine(3)
+            cluster.kill_machine(4)
+
+
+class Moments(MachinesTest):
+    """A machine is switched off at the very moment when one of its workers comes to a named point."""
+
+    def lose_at(self, *moments):
+        """Roles play on machines of their own; (role, when) after (role, when): with the machine the role moves on."""
+        faults = [dict(kind="stop_worker", stage=int(role[0]), lane=int(role[2]), **when) for role, when in moments]
+        with self.running(6, spares=2, faults=faults, at_step=1) as (cluster, job):
+            began = job.workers()
+            for count in range(1, len(moments) + 1):
+                cluster.kill_machine(job.wait_fault(count))
+            job.wait_step(45)
+            lost = {role for role, _ in moments}
+            self.assertEqual({r: pid for r, pid in job.workers().items() if r not in lost},
+                             {r: pid for r, pid in began.items() if r not in lost}, job.story())
+        self.assertEqual({role for f in job.summary["failures"] for role in f["roles"]}, lost, job.story())
+
+    def test_capture(self):
+        for point in self.CAPTURE:
+            with self.subTest(point=point):
+                self.lose_at(("1.1", dict(step=15, point=point)))
+
+    def test_save(self):
+        self.lose_at(("0.1", dict(step=20, point="step/save")))
+
+    def test_recovery(self):
+        for point in self.RECOVERY:
+            with self.subTest(point=point):
+                self.lose_at(("1.0", FIRST), ("1.0", dict(in_recovery=1, point=point)))
+
+    CAPTURE = ["capture/sent"]
+    RECOVERY = ["recovery/restored"]
+
+
+class EveryMoment(Moments):
+    def test_training(self):
+        for point in ("step/forward", "step/backward", "step/accumulated", "step/before_verdict", "commit/reduced",
+                      "step/after_verdict", "step/updated"):
+            with self.subTest(point=point):
+                self.lose_at(("1.0", dict(step=15, point=point)))
+
+    def test_survivor_in_a_recovery(self):
+        for point in ("recovery/stopped", "recovery/plan", "recovery/opening", "recovery/restored", "catch_up/step",
+                      "catch_up/verified"):
+            with self.subTest(point=point):
+                self.lose_at(("1.0", FIRST), ("1.1", dict(in_recovery=1, point=point)))
+
+    CAPTURE = ["capture/copied", "capture/sent", "copy/stored"]
+    RECOVERY = ["recovery/plan", "recovery/opening", "recovery/restored", "catch_up/step"]
+
+
+class Returning(MachinesTest):
+    def test_a_machine_comes_back_and_takes_over_from_the_next_one(self):
+        with Cluster(self, machines=3) as cluster:
+            job = cluster.train(*STEPS, "train.steps=100", spares=1)
+            job.wait_step(8)
+            cluster.kill_machine(3)
+            cluster.start_machine(3)
+            job.start_node(3)
+            job.wait_step(20)
+            cluster.kill_machine(2)
+        self.assert_undisturbed(job, *STEPS, "train.steps=100")
+        self.assertEqual(job.exit_codes, {1: 0, 2: None, 3: 0}, job.story())
+
+    def test_a_machine_that_stands_still_and_goes_on_later(self):
+        with Cluster(self, machines=3) as cluster:
+            job = cluster.train(*STEPS, "train.steps=150", spares=1)
+            job.wait_step(8)
+            cluster.machines[2].stop()
+            job.wait_step(20)
+            cluster.machines[2].go_on()
+        self.assert_undisturbed(job, *STEPS, "train.steps=150")
+        self.assertEqual([f["roles"] for f in job.summary["failures"]], [["1.0", "1.1"]], job.story())
+        self.assertEqual(job.exit_codes, {1: 0, 2: 0, 3: 0}, job.story())
+
+
+class Host(MachinesTest):
+    """The machine of the controller, which plays roles, too."""
+
+    def test_it_comes_back_and_takes_the_job_over(self):
+        with Cluster(self, machines=3) as cluster:
+            job = cluster.train(*STEPS, "train.steps=100", spares=1)
+            job.wait_step(17)
+            cluster.kill_machine(1)
+            cluster.start_machine(1)
+            job.start_node(1)
+        self.assertEqual(job.summary.get("status"), "finished", job.story())
+        self.assertEqual(job.summary["digest"], Undisturbed.digest(self, *STEPS, "train.steps=100"), job.story())
+        self.assertEqual(job.exit_codes, {1: 0, 2: 0, 3: 0}, job.story())
+
+    def test_with_etcd_nobody_has_to_help(self):
+        steps = "train.steps=500"  # workers need no host: they must not be done before there is another one
+        with Cluster(self, machines=4) as cluster:
+            store = cluster.start_etcd(4)
+            seat = (f"control.store={store}", "control.lease_seconds=3")
+            job = cluster.train(*STEPS, steps, *seat, spares=1, count=3, host=None)
+            job.wait_step(17)
+            lost = job.hosting_machine()
+            cluster.kill_machine(lost)
+        self.assertEqual(job.summary.get("status"), "finished", job.story())
+        self.assertEqual(job.summary["digest"], Undisturbed.digest(self, *STEPS, steps), job.story())
+        self.assertEqual(job.exit_codes, {n: None if n == lost else 0 for n in (1, 2, 3)}, job.story())
+
+
+class Late(MachinesTest):
+    def test_machines_that_join_one_after_the_other(self):
+        with Cluster(self, machines=3) as cluster:
+            job = cluster.train(*STEPS, spares=1, begin=[2])
+            wait_for(lambda: any(words in job.story() for words in ("no line to the controller", "waits until node 0")),
+                     "a node that waits")
+            job.start_node(1)
+            job.wait_step(8)
+            job.start_node(3)
+            wait_for(lambda: "a controller answers" in job.nodes[3].log.read_text(), "the late node")
+            cluster.kill_machine(2)
+        self.assert_undisturbed(job, *STEPS)
+
+
+class Unequal(MachinesTest):
+    def test_a_spare_with_another_cpu_capability_is_left_out(self):
+        left_out = "node %d is left out: it would compute other bits .* cpu_capability is .* DEFAULT here"
+        unequal = {"ATEN_CPU_CAPABILITY": "default"}
+        with self.running(5, "train.steps=100", spares=3, environments={3: unequal}, begin=[1, 2, 3, 4]) as (cluster, job):
+            self.assertRegex(job.story(), left_out % 2)
+            job.start_node(5, environment=unequal)
+            wait_for(lambda: re.search(left_out % 4, job.story()), "the late node is left out")
+            cluster.kill_machine(2)
+        self.assertEqual([f["roles"] for f in job.summary["failures"]], [["1.0", "1.1"]], job.story())
+
+    def test_a_node_that_differs_at_the_beginning_is_refused_with_both_values(self):
+        with Cluster(self, machines=2) as cluster:
+            job = cluster.train(*STEPS, environments={2: {"ATEN_CPU_CAPABILITY": "default"}})
+        self.assertEqual(job.exit_codes, {1: 2, 2: 2}, job.story())
+        self.assertIn("would compute other bits", job.story())
+
+
+class Unfit(MachinesTest):
+    """A machine whose own disk is full, or that does not reach the others."""
+    NAMED = r"node 1 is left out: its machine is not fit to play a role: disk: 0\.0 MB free in /tmp/evermoe-\S+, needed: at least"
+
+    def test_a_spare_takes_its_place(self):
+        with Cluster(self, machines=3) as cluster:
+            cluster.machines[2].fill_private_folders()
+            job = cluster.train(*STEPS, spares=1)
+        self.assert_undisturbed(job, *STEPS)
+        self.assertRegex(job.story(), self.NAMED)
+        self.assertEqual(job.summary["failures"], [], job.story())
+        self.assertFalse(list((job.out / "logs" / "node-1").glob("worker-*")), job.story())
+        self.assertEqual(job.exit_codes, {1: 0, 2: 0, 3: 0}, job.story())
+
+    def test_the_job_begins_when_there_is_room_again(self):
+        with Cluster(self, machines=2) as cluster:
+            cluster.machines[2].fill_private_folders()
+            job = cluster.train(*STEPS)
+            # None is there yet where this one was the first to come.
+            wait_for(lambda: re.search("[01] of the 2 machines that the job needs are there and fit", job.story()), "a line on it")
+            cluster.machines[2].empty_private_folders()
+        self.assert_undisturbed(job, *STEPS)
+        self.assertRegex(job.story(), self.NAMED)
+        self.assertIn("node 1 is fit again", job.story())
+
+    def test_with_too_few_others_the_job_is_refused(self):
+        with Cluster(self, machines=2) as cluster:
+            cluster.machines[2].fill_private_folders()
+            job = cluster.train(*STEPS)
+        self.assertEqual(job.exit_codes, {1: 2, 2: 2}, job.story())
+        self.assertRegex(job.story(), "1 of the 2 machines that the job needs are there and fit: node 1: disk: ")
+
+    CUT_OFF = r"node 2 is left out: its machine is not fit to play a role: network: \d of \d machines cannot be reached \(node \d: "
+
+    def test_a_spare_takes_the_place_of_a_machine_that_reaches_only_the_controllers(self):
+        with Cluster(self, machines=4) as cluster:
+            cluster.cut([3], [2, 4])
+            # It comes last: of two machines that do not reach each other a third one has to say which is at fault.
+            job = cluster.train(*STEPS, spares=1, begin=[1, 2, 4])
+            wait_for(lambda: job.story().count("a controller answers") == 3, "the others")
+            job.start_node(3)
+        self.assert_undisturbed(job, *STEPS)
+        self.assertRegex(job.story(), self.CUT_OFF)
+        self.assertEqual(job.summary["failures"], [], job.story())
+        self.assertFalse(list((job.out / "logs" / "node-2").glob("worker-*")), job.story())
+        self.assertEqual(job.exit_codes, {1: 0, 2: 0, 3: 0, 4: 0}, job.story())
+
+    def test_two_that_do_not_reach_each_other_are_named_and_the_job_goes_on(self):
+        with Cluster(self, machines=4) as cluster:
+            cluster.cut([2], [3])
+            job = cluster.train(*STEPS, NOTICES, spares=1)
+        self.assertEqual(job.summary.get("status"), "finished", job.story())
+        self.assertEqual(job.summary["digest"], Undisturbed.digest(self, *STEPS), job.story())
+        self.assertIn("network: node 1 and node 2 do not reach each other: ", job.story())
+        self.assertNotIn("not fit to play a role", job.story())
+
+    def test_the_job_begins_when_all_machines_reach_each_other_again(self):
+        with Cluster(self, machines=4) as cluster:
+            cluster.cut([3], [2, 4])
+            job = cluster.train(*STEPS)
+            wait_for(lambda: re.search("3 of the 4 machines that the job needs are there and fit", job.story()), "a line on it")
+            cluster.heal([3], [2, 4])
+        self.assert_undisturbed(job, *STEPS)
+        self.assertRegex(job.story(), self.CUT_OFF)
+        self.assertIn("node 2 is fit again", job.story())
+        self.assertTrue(list((job.out / "logs" / "node-2").glob("worker-*")), job.story())
+
+
+class Cut(MachinesTest):
+    def test_the_cable_of_the_controller_for_four_seconds(self):
+        with self.running(3) as (cluster, job):
+            cluster.unplug_cable(1)
+            time.sleep(4)
+            cluster.plug_cable(1)
+        self.assertEqual(job.summary["failures"], [], job.story())
+
+    def test_two_data_nodes_from_each_other(self):
+        with self.running(4, noticed=[NOTICES]) as (cluster, _):
+            cluster.cut([2], [3])
+
+
+class Partitioned(MachinesTest):
+    def test_a_node_from_all(self):
+        with self.running(3) as (cluster, job):
+            cluster.unplug_cable(2)
+            job.wait_step(25)
+            cluster.plug_cable(2)
+
+    def test_one_way_loss(self):
+        with self.running(4, noticed=[NOTICES]) as (cluster, _):
+            cluster.cut([2], [3], both_ways=False)
+
+
+class Slow(MachinesTest):
+    def test_one_percent_is_lost_and_delayed(self):
+        with Cluster(self, machines=3) as cluster:
+            cluster.slow_down(delay_seconds=0.05, loss=0.01)
+            job = cluster.train(*STEPS, "train.steps=20", spares=1)
+            job.wait_step(9)
+            job.kill_worker("1.0")
+        self.assert_undisturbed(job, *STEPS, "train.steps=20")
+
+    def test_two_megabits_a_second(self):
+        with Cluster(self, machines=3) as cluster:
+            job = cluster.train(*STEPS, "train.steps=20", spares=1)
+            job.wait_step(9)
+            cluster.slow_down(bytes_per_second=250e3, queue_seconds=0.4)
+            job.kill_worker("1.0")
+        self.assert_undisturbed(job, *STEPS, "train.steps=20")
+
+
+class Random(MachinesTest):
+    """Schedules from seeds: EVERMOE_SEEDS=first..last for a campaign."""
+
+    def test_two_or_three_events_at_any_moment(self):
+        for seed in seeds():
+            with self.subTest(seed=seed):
+                self.play(random_of(seed), seed)
+
+    def play(self, dice, seed):
+        count = dice.randint(3, 5)
+        with Cluster(self, count, seed) as cluster:
+            job = cluster.train(*STEPS, *self.LONGER, NOTICES, spares=dice.randint(1, count - 2))
+            step = 0
+            told = []
+            for _ in range(dice.randint(2, 3)):
+                step += dice.choice([0, 0, 16, 36, 68])
+                job.wait_step(step)
+                time.sleep(dice.uniform(0.0, 2.0))
+                told.append(getattr(self, dice.choice(self.EVENTS))(dice, cluster))
+            for number in cluster.machines:
+                cluster.plug_cable(number)
+        self.assertEqual(job.summary.get("status"), "finished", f"seed {seed}: {told}\n{job.story()}")
+        undisturbed = Undisturbed.digest(self, *STEPS, *self.LONGER)
+        self.assertEqual(job.summary["digest"], undisturbed, f"seed {seed}: {told}\n{job.story()}")
+
+    LONGER = ("train.steps=300",)  # events come for ten seconds, or as far as step 204
+    EVENTS = ["lose_a_machine", "lose_a_machine", "lose_a_worker", "cut_a_cable_for_a_while", "cut_two_from_each_other",
+              "make_lines_slow"]
+
+    def lose_a_machine(self, dice, cluster):
+        number = dice.randrange(2, len(cluster.machines) + 1)
+        if cluster.machines[number].is_up:
+            cluster.kill_machine(number)
+        return f"machine {number} is lost"
+
+    def lose_a_worker(self, dice, cluster):
+        role = dice.choice(["0.0", "0.1", "1.0", "1.1"])
+        killed = cluster.job.kill_worker(role, must_live=False)
+        return f"worker {role} is {'killed' if killed else 'gone already'}"
+
+    def cut_a_cable_for_a_while(self, dice, cluster):
+        number, seconds = dice.randrange(1, len(cluster.machines) + 1), dice.choice([1, 4, 13])
+        cluster.unplug_cable(number)
+        time.sleep(seconds)
+        cluster.plug_cable(number)
+        return f"the cable of machine {number} is out for {seconds} s"
+
+    def cut_two_from_each_other(self, dice, cluster):
+        one, other = dice.sample(range(2, len(cluster.machines) + 1), 2)
+        both_ways = dice.random() < 0.5
+        cluster.cut([one], [other], both_ways)
+        return f"machines {one} and {other} are cut from each other, {'both ways' if both_ways else 'one way'}"
+
+    def make_lines_slow(self, dice, cluster):
+        fields = dice.choice([dict(delay_seconds=0.02), dict(loss=0.01), dict(bytes_per_second=2e6)])
+        cluster.slow_down(**fields)
+        return f"all lines: {fields}"
+
+
+def main():
+    unittest.main(verbosity=2)
+
+
+if __name__ == "__main__":
+    in_namespaces(main)
