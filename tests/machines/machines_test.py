@@ -228,10 +228,13 @@ class Unfit(MachinesTest):
     def test_a_spare_takes_the_place_of_a_machine_that_reaches_only_the_controllers(self):
         with Cluster(self, machines=4) as cluster:
             cluster.cut([3], [2, 4])
-            # It comes last: of two machines that do not reach each other a third one has to say which is at fault.
+            # All four are asked before three can begin: the spare is there first, and can judge but not yet play.
+            cluster.machines[4].fill_private_folders()
             job = cluster.train(*STEPS, spares=1, begin=[1, 2, 4])
             wait_for(lambda: job.story().count("a controller answers") == 3, "the others")
             job.start_node(3)
+            wait_for(lambda: re.search(self.CUT_OFF, job.story()), "the verdict")
+            cluster.machines[4].empty_private_folders()
         self.assert_undisturbed(job, *STEPS)
         self.assertRegex(job.story(), self.CUT_OFF)
         self.assertEqual(job.summary["failures"], [], job.story())
