@@ -123,6 +123,11 @@ absl::Status prepare_job_tokens(const TokenSource& source, const std::string& ca
   return record == written ? absl::OkStatus() : write_record(cache_directory, record);
 }
 
+absl::Status keep_job_tokens(const TokenSource& source, const std::string& cache_directory) {
+  if (read_record(cache_directory).ok()) return absl::OkStatus();
+  return prepare_job_tokens(source, cache_directory);
+}
+
 absl::StatusOr<TokenParts> open_job_tokens(const TokenSource& source,
                                            const std::string& cache_directory) {
   const TokenRecord written = record_or_none(cache_directory);

@@ -46,6 +46,10 @@ absl::StatusOr<TokenRecord> parse_token_record(const std::string& text);
 // rewrites the record. Codes of prepare_tokens().
 absl::Status prepare_job_tokens(const TokenSource& source, const std::string& cache_directory);
 
+// When another host takes over a job whose workers may live: they have begun with the tokens of the
+// record, so it stays what it is, whatever the files hold by now. Where there is none, as above.
+absl::Status keep_job_tokens(const TokenSource& source, const std::string& cache_directory);
+
 // In a worker: maps what the record names. Prepares it first where there is no record, as for
 // workers that a launcher started. Where a file has changed since, its tokens are made and
 // compared: InvalidInput if they are not the tokens that the job began with.

@@ -51,6 +51,23 @@ class JobTokensTest : public testing::Test {
   TestFolder folder_;
 };
 
+// Its workers have begun with the old text: one that starts now must not take the new one for it.
+TEST_F(JobTokensTest, AnotherHostOfTheJobDoesNotTakeATextThatHasChangedSince) {
+  const TokenSource source{folder_.write("a.txt", "0123")};
+  begin(source);
+  folder_.write("a.txt", "4567");
+  ASSERT_TRUE(keep_job_tokens(source, cache()).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(text_of(source).status())) << "it compares";
+  begin(source);
+  EXPECT_EQ(text_of(source).value(), "4567") << "a job that begins again does";
+}
+
+TEST_F(JobTokensTest, AnotherHostOfTheJobPreparesWhatTheFormerDidNot) {
+  const TokenSource source{folder_.write("a.txt", "0123")};
+  ASSERT_TRUE(keep_job_tokens(source, cache()).ok());
+  EXPECT_TRUE(real_files().exists(record_path()));
+}
+
 TEST_F(JobTokensTest, AWorkerDoesNotReadWhatIsWrittenDown) {
   const TokenSource source{folder_.write("a.txt", "0123")};
   begin(source);

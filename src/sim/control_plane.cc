@@ -211,7 +211,7 @@ void ControlPlane::try_to_host(Node node) {
   }
   const absl::Status begun = begin_host(machine_of(node), candidate.address());
   if (begun.ok()) return;
-  if (!may_host_later(begun, !hosts_.empty()))
+  if (!may_host_later(begun, !hosts_.empty(), /*has_workers=*/false))
     return time_.after(absl::ZeroDuration(), [this, node] { kill_node(node); });
   candidate.stand(false);
   network_.after(candidate.process(), options_.host_pause, [&candidate] { candidate.stand(true); });

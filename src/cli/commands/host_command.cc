@@ -34,6 +34,9 @@ absl::StatusOr<int> run(const HostCommand& command) {
   ASSIGN_OR_RETURN(JobConfig config, command.config.load());
   if (!config.control.store.empty())
     return InvalidInput("with control.store the nodes host the job: start no controller apart");
+  RETURN_IF_ERROR(check_address("--listen", command.listen));
+  if (command.nodes == 0 && command.spares > 0)
+    return InvalidInput("--spares: found it without --nodes, allowed: both, or neither");
   const int configured = static_cast<int>(config.run.nodes + config.run.spares);
   const int nodes = command.nodes > 0 ? command.nodes : configured;
   const int spares = command.nodes > 0 ? command.spares : static_cast<int>(config.run.spares);

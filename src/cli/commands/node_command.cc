@@ -44,6 +44,8 @@ absl::Status find_keys(NodeCommand& command) {
   node.may_make = command.keys.empty();
   if (node.may_make) command.keys = join_path(command.out, "keys");
   node.directory = command.keys;
+  if (node.may_make && node.is_first)
+    RETURN_IF_ERROR(check_output_folder(real_files(), command.out));
   return keys_of_node(real_clock(), node).status();
 }
 
@@ -108,13 +110,13 @@ absl::StatusOr<int> run_among_others(NodeCommand& command, const JobConfig& conf
   RETURN_IF_ERROR(find_keys(command));
   ASSIGN_OR_RETURN(const NodeOptions node, node_options(command, config));
   ASSIGN_OR_RETURN(const NodeEnd end, run_node(real_clock(), node));
+  if (end.quit_signal != 0) return kExitSignal + end.quit_signal;
   if (end.hosted) {
     RETURN_IF_ERROR(end.hosted->status());
     return exit_code_of(command, **end.hosted);
   }
   if (end.job.ok) return end.job.is_drained ? command.drained_exit_code : kExitOk;
-  if (end.job.bad_input) return InvalidInput(end.job.reason);
-  return end.job.is_hopeless ? Hopeless(end.job.reason) : Internal(end.job.reason);
+  return failure_of(end.job);
 }
 
 // Where the others reach this machine, as far as its name says.

@@ -100,6 +100,16 @@ absl::Status find_number(const Environment& environment, const std::string& host
 
 }  // namespace
 
+absl::Status check_address(const std::string& what, const std::string& address) {
+  const size_t colon = address.rfind(':');
+  int port = 0;
+  if (colon != std::string::npos && colon > 0 &&
+      absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 1 && port <= 65535)
+    return absl::OkStatus();
+  return InvalidInput(absl::StrCat(what, ": found \"", address,
+                                   "\", allowed: HOST:PORT, with a port from 1 to 65535"));
+}
+
 absl::Status complete_from(const Environment& environment, const std::string& host_name,
                            NodePlace& place) {
   if (place.node < 0) RETURN_IF_ERROR(find_number(environment, host_name, place));
@@ -115,7 +125,9 @@ absl::Status complete_from(const Environment& environment, const std::string& ho
   }
   if (place.join.empty() && place.nodes > 1) RETURN_IF_ERROR(find_controller(environment, place));
   if (place.listen.empty()) place.listen = place.join;
-  return absl::OkStatus();
+  if (place.listen.empty()) return absl::OkStatus();  // alone
+  RETURN_IF_ERROR(check_address("--join (MASTER_ADDR, MASTER_PORT)", place.join));
+  return check_address("--listen", place.listen);
 }
 
 absl::Status complete_from_environment(NodePlace& place) {

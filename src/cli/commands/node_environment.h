@@ -30,6 +30,9 @@ struct NodePlace {
 // Slurm has started several tasks on a machine: each would be the same node.
 absl::Status complete_from_environment(NodePlace& place);
 
+// HOST:PORT, with a port from 1 to 65535. InvalidInput otherwise, which names `what`.
+absl::Status check_address(const std::string& what, const std::string& address);
+
 // The same with other variables: a variable's value, empty for one that is not set.
 using Environment = std::function<std::string(const char* variable)>;
 absl::Status complete_from(const Environment& environment, const std::string& host_name,

@@ -157,10 +157,19 @@ TEST(NodeEnvironment, SaysWhatIsMissing) {
   EXPECT_THAT(refusal({}, place), HasSubstr("no --join HOST:PORT"));
   EXPECT_THAT(refusal({{"MASTER_ADDR", "h"}, {"MASTER_PORT", "many"}}, place),
               HasSubstr("MASTER_PORT is 'many'"));
+  EXPECT_THAT(refusal({{"MASTER_ADDR", "h"}, {"MASTER_PORT", "99999"}}, place),
+              HasSubstr("MASTER_PORT): found \"h:99999\", allowed: HOST:PORT"));
   place.nodes = 1;
   EXPECT_THAT(refusal({}, place), HasSubstr("--node: found 1, allowed: integer from 0 to 0"));
   place.node = 0;
   EXPECT_EQ(refusal({}, place), "") << "one node needs nobody";
+}
+
+TEST(NodeEnvironment, AddressesAreHostAndPort) {
+  for (const char* good : {"h:1", "10.0.0.9:65535", "[::1]:29600"})
+    EXPECT_TRUE(check_address("--listen", good).ok()) << good;
+  for (const char* bad : {"", "h", ":1", "h:", "h:0", "h:-5", "h:65536", "h:many"})
+    EXPECT_TRUE(absl::IsInvalidArgument(check_address("--listen", bad))) << bad;
 }
 
 }  // namespace

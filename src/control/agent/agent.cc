@@ -130,10 +130,12 @@ void Agent::take_signals() {
   for (const int number : options_.signals->take()) {
     log_info(absl::StrCat("signal ", number));
     const StopRequest::Meaning meaning = stop_.on_signal(clock_.now());
-    if (meaning == StopRequest::Meaning::kQuit)
+    if (meaning == StopRequest::Meaning::kQuit) {
+      quit_signal_ = number;
       end_ = QuitAgent{false, absl::StrCat("signal ", number, " again: quit at once")};
-    else if (meaning == StopRequest::Meaning::kDrain)
+    } else if (meaning == StopRequest::Meaning::kDrain) {
       is_leaving_ = number == SIGTERM || number == SIGUSR1;
+    }
     if (meaning == StopRequest::Meaning::kDrain && controller_ != nullptr) send_wish();
   }
 }
@@ -234,6 +236,7 @@ std::vector<std::pair<int64_t, ExitStatus>> Agent::ended_workers() {
 
 void Agent::bury(int64_t start, const ExitStatus& exit) {
   const std::unique_ptr<WorkerProcess> worker = std::move(workers_.extract(start).mapped());
+  has_workers_ = !workers_.empty();
   const WorkerLogTail words{worker->rank(), worker->log_path(), worker->last_lines(kShownLinesMax)};
   apply(core_.on_exit(clock_.now(), start, exit, words));
 }
@@ -325,6 +328,7 @@ void Agent::act(const SpawnWorker& spawn) {
   log_info(absl::StrCat("worker of rank ", spawn.rank.value, " since view ", spawn.since.value,
                         ": process ", pid));
   workers_[spawn.start] = *std::move(worker);
+  has_workers_ = true;
   apply(core_.on_spawned(now, spawn.start, pid));
 }
 

@@ -5,6 +5,7 @@
 // with it (worker_process.h), so a killed agent is a lost node.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -68,6 +69,10 @@ class Agent final : private StreamEvents {
   void look_for_controller_at(std::string address);
   // Any thread. The node ends, and its workers.
   void quit(std::string why);
+  // The signal that came twice, if that has ended the node; 0: it has not.
+  int quit_signal() const { return quit_signal_; }
+  // Any thread. Whether workers live here.
+  bool has_workers() const { return has_workers_; }
   // What the controller said of the end of the job, if it did.
   const std::optional<EndJob>& job_end() const { return job_end_; }
 
@@ -122,6 +127,7 @@ class Agent final : private StreamEvents {
   Mailbox<Order> orders_;
   std::string controller_address_;
   std::map<int64_t, std::unique_ptr<WorkerProcess>> workers_;  // by start
+  std::atomic<bool> has_workers_ = false;
   int64_t calls_ = 0;
   std::unique_ptr<ControlCall> controller_;
   std::string last_break_;  // why the last call broke, said once
@@ -138,6 +144,7 @@ class Agent final : private StreamEvents {
   IncidentLines incident_lines_;
   StopRequest stop_;
   bool is_leaving_ = false;  // its machine will be taken away
+  int quit_signal_ = 0;
   std::optional<EndJob> job_end_;
   std::optional<QuitAgent> end_;
 };

@@ -52,8 +52,8 @@ absl::Duration AgentCore::next_due() const {
     case Phase::kAway: return std::min(due_, away_since_ + options_.away_max);
     case Phase::kAttaching: return heard_ + silence_max();
     case Phase::kRegistering:
-      return std::min({due_, next_beat_, heard_ + silence_max(), plans_.next_due(),
-                       partners_.next_due(), answers_.next_due()});
+      return std::min({now_ < due_ ? due_ : measured_by_, next_beat_, heard_ + silence_max(),
+                       plans_.next_due(), partners_.next_due(), answers_.next_due()});
     case Phase::kReady:
       return std::min({next_beat_, heard_ + silence_max(), plans_.next_due(), partners_.next_due(),
                        answers_.next_due()});
@@ -86,7 +86,10 @@ void AgentCore::attach() {
   phase_ = Phase::kAttaching;
   heard_ = now_;
   actions_.emplace_back(AttachController{});
-  tell(AgentHello{options_.node, options_.pid, options_.host});
+  tell(AgentHello{.node = options_.node,
+                  .pid = options_.pid,
+                  .host = options_.host,
+                  .workers = static_cast<int>(workers_.size())});
 }
 
 void AgentCore::lose_controller() {
@@ -120,6 +123,7 @@ void AgentCore::handle(const Envelope&, const Welcome& welcome) {
   term_ = welcome.term;
   phase_ = Phase::kRegistering;
   due_ = now_ + options_.registering_max;
+  measured_by_ = now_ + options_.measuring_max;
   next_beat_ = now_ + options_.beat;
   for (const auto& [start, worker] : workers_) {
     if (worker.is_disowned) continue;
@@ -148,7 +152,8 @@ void AgentCore::ready_if_all_registered() {
   const bool all = std::all_of(workers_.begin(), workers_.end(), [](const auto& worker) {
     return worker.second.is_registered || worker.second.is_disowned || !worker.second.stream;
   });
-  if ((!all || waits_for_health()) && now_ < due_) return;
+  if (!all && now_ < due_) return;
+  if (waits_for_health() && workers_.empty() && now_ < measured_by_) return;
   phase_ = Phase::kReady;
   tell_ready();
   for (Envelope& report : std::exchange(untold_, {}))

@@ -18,6 +18,9 @@ constexpr absl::Duration kStandstillMin = absl::Seconds(2);
 // What is not a step (a start, an evaluation, a checkpoint, the end) may take so many step
 // deadlines.
 constexpr int kPatience = 10;
+// For the machines that a job needs: launchers start them one after the other.
+constexpr absl::Duration kBeginMax = absl::Minutes(5);
+constexpr absl::Duration kSparesWait = absl::Seconds(30);
 // Of most nodes at once, before a controller takes them for lost instead of itself.
 constexpr double kCutOffSilences = 6;
 // How long members have to move in a view that was opened to see who stands still.
@@ -64,10 +67,13 @@ ControllerServerOptions controller_options(const JobConfig& config) {
   core.evaluate_every_steps = config.evaluate.every_steps;
   core.checkpoint_every_steps = config.checkpoint.every_steps;
   core.patience = kPatience;
+  core.begin_max = kBeginMax;
+  core.spares_wait = kSparesWait;
   core.silence_max = signs.worker_max;
   core.step_max = absl::Seconds(config.run.deadline_seconds);
   core.medians_max = config.protection.step_deadline_medians;
-  core.probe_min = std::min(kProbe, core.step_max / 2);
+  // A worker says that it has entered the view of a probe with its next sign of life.
+  core.probe_min = std::max(std::min(kProbe, core.step_max / 2), 3 * signs.beat);
   core.load_max = absl::Seconds(config.protection.recovery_deadline_seconds);
   core.start_max = std::min(core.start_max, core.load_max);
   core.network_max = kNetworkMax;

@@ -37,10 +37,12 @@ class ControlledJob {
  public:
   static constexpr int kWorkers = 4;
 
-  // The machines of `unfit` are not fit to play a role.
-  explicit ControlledJob(ControllerOptions options, const std::set<int32_t>& unfit = {})
+  // The machines of `unfit` are not fit to play a role; those that are `late` are not there yet.
+  explicit ControlledJob(ControllerOptions options, const std::set<int32_t>& unfit = {},
+                         const std::set<int32_t>& late = {})
       : topology_({2, 2}, 2), core_(topology_, options, now_) {
     for (int32_t node = 0; node < options.nodes + options.spares; ++node) {
+      if (late.contains(node)) continue;
       AgentJoined joined{Node(node)};
       if (unfit.contains(node)) joined.complaints = {"memory: 1 MB available, needed: 2 MB"};
       feed(joined);

@@ -35,6 +35,7 @@ ControllerCore::ControllerCore(Topology topology, ControllerOptions options, abs
       journal_(topology_, options_.incidents_after),
       adoption_ends_(now + options.adoption),
       find_ends_(now + std::max(options.adoption, options.find_max)),
+      begin_ends_(now + std::max(options.adoption, options.begin_max)),
       adoption_moved_(now) {}
 
 std::vector<ControllerAction> ControllerCore::on(absl::Duration now, const ControllerEvent& event) {
@@ -225,13 +226,14 @@ void ControllerCore::reconsider() {
 // another reason.
 absl::Duration ControllerCore::adoption_deadline() const {
   const int missing = options_.nodes + options_.spares - nodes_.known();
+  if (!options_.takes_over && nodes_.known() < options_.nodes) return begin_ends_;
   const absl::Duration ends = options_.takes_over && missing > 1 ? find_ends_ : adoption_ends_;
   if (!is_open() || has_heard_trouble_ || missing < 1) return ends;
   return std::max(ends, adoption_moved_ + options_.step_max);
 }
 
 bool ControllerCore::end_adoption() {
-  if (waits_for_fit_nodes()) return false;
+  if (waits_for_nodes() || waits_for_fit_nodes()) return false;
   const bool complete = roles_.are_all_joined();
   const int fit = nodes_.known() - static_cast<int>(nodes_.unfit().size());
   const bool expects_nobody = !options_.takes_over && fit >= options_.nodes;

@@ -98,6 +98,7 @@ class ControllerCore {
 
   // ---- who is not fit to play a role
   void check(Node node, const std::vector<std::string>& complaints);
+  bool waits_for_nodes();
   bool waits_for_fit_nodes();
   bool waits_for_network();
 
@@ -170,8 +171,10 @@ class ControllerCore {
   std::map<Node, std::string> arithmetic_;    // of nodes, where it is known and not compared yet
   // ---- until it knows whom it has
   bool is_adopting_ = true;
-  absl::Duration adoption_ends_;            // unless somebody may still come
-  absl::Duration find_ends_;                // likewise, while more than one node is missing
+  absl::Duration adoption_ends_;  // unless somebody may still come
+  absl::Duration find_ends_;      // likewise, while more than one node is missing
+  absl::Duration begin_ends_;     // of the wait for the machines that the job needs
+  bool is_missing_told_ = false;
   std::optional<absl::Duration> fit_ends_;  // of the wait for machines that are fit
   bool is_network_checked_ = false;
   std::optional<absl::Duration> network_ends_;  // of the wait for that

@@ -159,7 +159,12 @@ struct ControllerOptions {
   // The same while more than one node is missing, if that is longer: after a change of the host,
   // whose machine may be the one, agents that are still calling the former host give up after this.
   absl::Duration find_max = absl::ZeroDuration();
-  // How long a job waits at its beginning for enough machines that are fit, because some are not.
+  // How long a job waits at its beginning for as many machines as it needs, if that is longer than
+  // `adoption`; then it begins on those that are there.
+  absl::Duration begin_max = absl::ZeroDuration();
+  // And how long, if that is longer, for those that come before spares, before a spare is as good.
+  absl::Duration spares_wait = absl::ZeroDuration();
+  // How long it waits, when as many have come, for enough that are fit, because some are not.
   absl::Duration fit_max = absl::Seconds(30);
   // How long it waits, when enough machines are there and before roles are given, for the answer to
   // CheckNetwork; 0: it does not ask. One that takes over does not, either.

@@ -6,23 +6,49 @@
 #include "recovery/member/restore/witnesses.h"
 
 namespace evermoe {
+namespace {
+
+// Before the reason of a failure that would come again.
+constexpr char kBadInput[] = "bad input: ";
+constexpr char kHopeless[] = "not to be tried again: ";
+// It is the target of a symbolic link: some file systems take no more than 1,023 bytes.
+constexpr size_t kHowBytesMax = 900;
+
+std::string how_of(const EndJob& end) {
+  if (end.ok) return end.is_drained ? kJobDrained : kJobFinished;
+  const char* const kind = end.bad_input ? kBadInput : end.is_hopeless ? kHopeless : "";
+  return absl::StrCat(kind, end.reason).substr(0, kHowBytesMax);
+}
+
+}  // namespace
 
 absl::Status mark_end(Files& files, const std::string& folder, const FolderTerm& term,
                       const EndJob& end) {
-  const std::string how = !end.ok ? end.reason : end.is_drained ? kJobDrained : kJobFinished;
-  return mark_job_ended(files, folder, term, how);
+  return mark_job_ended(files, folder, term, how_of(end));
 }
 
 EndJob end_that(const std::string& how) {
   const bool is_drained = how == kJobDrained;
-  return {.ok = is_drained || how == kJobFinished, .reason = how, .is_drained = is_drained};
+  return {.ok = is_drained || how == kJobFinished,
+          .bad_input = how.starts_with(kBadInput),
+          .reason = how,
+          .is_hopeless = how.starts_with(kHopeless),
+          .is_drained = is_drained};
+}
+
+absl::Status failure_of(const EndJob& end) {
+  if (end.bad_input) return InvalidInput(end.reason);
+  return end.is_hopeless ? Hopeless(end.reason) : Internal(end.reason);
 }
 
 RunSummary summary_of_end(const std::string& how, const std::string& reason) {
   const EndJob end = end_that(how);
   RunSummary summary;
   summary.reason = reason;
-  if (!end.ok) return summary;
+  if (!end.ok) {
+    summary.exit_code = exit_code(failure_of(end));
+    return summary;
+  }
   summary.status = end.is_drained ? RunStatus::kDrained : RunStatus::kNothingToDo;
   summary.exit_code = kExitOk;
   return summary;

@@ -19,6 +19,9 @@ absl::Status mark_end(Files& files, const std::string& folder, const FolderTerm&
                       const EndJob& end);
 // The same read back: `how` is what end_of() and end_by_former() say.
 EndJob end_that(const std::string& how);
+// The error of an end that is not `ok`: whether the input is at fault, or the same command would
+// fail again.
+absl::Status failure_of(const EndJob& end);
 // For somebody who had nothing to do with the end but learned of it.
 RunSummary summary_of_end(const std::string& how, const std::string& reason);
 

@@ -12,8 +12,20 @@ namespace {
 // How long workers of a supervisor that was killed may take to die.
 constexpr absl::Duration kLockPatience = absl::Seconds(10);
 
-// Tried with a file: permissions alone do not tell whether a file system is read-only.
-absl::Status make_writable(Files& files, const std::string& path) {
+// The members of a living job have read this very file.
+bool is_stored(Files& files, const std::string& path, const std::string& text) {
+  const auto stored = read_file(files, path, kConfigBytesMax);
+  return stored.ok() && *stored == text;
+}
+
+}  // namespace
+
+// With a file, because permissions alone do not tell whether a file system is read-only.
+absl::Status check_output_folder(Files& files, const std::string& path) {
+  if (files.exists(path) && !files.is_directory(path)) {
+    return InvalidInput(
+        absl::StrCat("--out: found ", path, ", which is a file, allowed: a folder or a new name"));
+  }
   const std::string probe = join_path(path, "run.probe");
   absl::Status status = files.create_directories(path);
   if (status.ok()) status = write_file_synced(files, probe, "");
@@ -24,14 +36,6 @@ absl::Status make_writable(Files& files, const std::string& path) {
                                    message.substr(message.rfind(": ")),
                                    ", allowed: a folder where you may create files"));
 }
-
-// The members of a living job have read this very file.
-bool is_stored(Files& files, const std::string& path, const std::string& text) {
-  const auto stored = read_file(files, path, kConfigBytesMax);
-  return stored.ok() && *stored == text;
-}
-
-}  // namespace
 
 absl::Status JobFolder::check_newest(Files& files, const JobConfig& config) {
   GoodCheckpoint newest =
@@ -49,11 +53,7 @@ absl::Status JobFolder::check_newest(Files& files, const JobConfig& config) {
 absl::StatusOr<std::unique_ptr<JobFolder>> JobFolder::prepare(Files& files, const JobConfig& config,
                                                               const std::string& path,
                                                               const JobFolderOptions& options) {
-  if (files.exists(path) && !files.is_directory(path)) {
-    return InvalidInput(
-        absl::StrCat("--out: found ", path, ", which is a file, allowed: a folder or a new name"));
-  }
-  RETURN_IF_ERROR(make_writable(files, path));
+  RETURN_IF_ERROR(check_output_folder(files, path));
   const absl::StatusOr<NewestTerm> met = newest_term(files, path);
   ASSIGN_OR_RETURN(std::unique_ptr<OutputLock> lock,
                    OutputLock::acquire(join_path(path, "run.lock"), kLockPatience,

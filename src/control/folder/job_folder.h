@@ -42,6 +42,10 @@ struct JobFolderOptions {
 // The faults that a job rehearses.
 inline std::string job_faults(const std::string& out) { return join_path(out, "faults.toml"); }
 
+// Makes the folder if it is not there, and tries to write into it. InvalidInput if it is a file or
+// may not be written.
+absl::Status check_output_folder(Files& files, const std::string& path);
+
 class JobFolder {
  public:
   // Creates and locks the folder, takes its next term, then writes config.toml, unless it continues

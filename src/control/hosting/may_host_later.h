@@ -9,9 +9,11 @@ namespace evermoe {
 // Whether it leaves the seat to others and stands for it again after a while; else the node ends,
 // and says why. A job that goes on does not end because its folder cannot be written for a while:
 // its workers need no host to train. Of one that has never begun people want to know, and of
-// witnesses of bits that differ everybody has to.
-inline bool may_host_later(const absl::Status& why_not, bool job_goes_on) {
-  return job_goes_on && !why_not.ok() && !absl::IsInvalidArgument(why_not) && !is_hopeless(why_not);
+// witnesses of bits that differ everybody has to. Bad input ends a node that came late with it, but
+// where the job's workers live it cannot have been bad from the beginning.
+inline bool may_host_later(const absl::Status& why_not, bool job_goes_on, bool has_workers) {
+  if (why_not.ok() || is_hopeless(why_not)) return false;
+  return has_workers || (job_goes_on && !absl::IsInvalidArgument(why_not));
 }
 
 }  // namespace evermoe

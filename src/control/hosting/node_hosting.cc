@@ -92,6 +92,11 @@ void NodeHosting::begin_session() {
   won_.put(orders);
 }
 
+bool NodeHosting::has_seat(const std::shared_ptr<HostOrders>& session) {
+  const MutexLock lock(mutex_);
+  return session_ == session;
+}
+
 void NodeHosting::end_session(const std::string& why) {
   const MutexLock lock(mutex_);
   if (session_ != nullptr) session_->resign(why);
@@ -120,7 +125,7 @@ NodeHosting::Hosted NodeHosting::host(HostOrders& orders) {
     log_info(absl::StrCat("this node is no host any more: ", summary->reason));
     return Hosted::kTakenOver;
   }
-  if (!options_.store.empty() && may_host_later(summary.status(), job_goes_on_)) {
+  if (may_host_later(summary.status(), job_goes_on_, agent_.has_workers())) {
     log_warning(absl::StrCat("this node cannot host the job now, which goes on without it: ",
                              summary.status().message()));
     set_hosting(false);
@@ -139,11 +144,13 @@ void NodeHosting::end_as_told(const std::string& how) {
   const std::string reason = "the job has ended without this node: " + how;
   log_info(reason);
   agent_.quit(reason);
-  RunSummary summary = summary_of_end(how, reason);
-  if (summary.exit_code != kExitOk)
-    summary_ = Internal(reason);
-  else
-    summary_ = std::move(summary);
+  EndJob end = end_that(how);
+  if (end.ok) {
+    summary_ = summary_of_end(how, reason);
+  } else {
+    end.reason = reason;
+    summary_ = failure_of(end);
+  }
 }
 
 // ---- without a store
@@ -154,8 +161,10 @@ void NodeHosting::wait_for_place() {
     const absl::Status can_host = check_place();
     if (can_host.ok()) {
       begin_session();
-      for (const auto& orders : won_.take()) (void)host(*orders);
-      return;
+      Hosted how = Hosted::kToItsEnd;
+      for (const auto& orders : won_.take()) how = host(*orders);
+      if (how != Hosted::kNotNow) return;
+      continue;
     }
     if (said != can_host.message()) log_info(absl::StrCat("no host: ", can_host.message()));
     said = std::string(can_host.message());
@@ -168,7 +177,8 @@ absl::Status NodeHosting::check_place() {
   if (is_answered(options_.controller, kConnectMax))
     return Internal(absl::StrCat("a controller answers at ", options_.controller));
   if (!grace_.is_over(real_clock().now()))
-    return Internal(absl::StrCat("another host has just begun: ", newest->term.owner));
+    return Internal(absl::StrCat("another host has just begun: ",
+                                 newest ? newest->term.owner : "its term cannot be read"));
   return check_can_listen(options_.listen);
 }
 
@@ -205,9 +215,11 @@ absl::Status NodeHosting::campaign_in(const std::string& seat) {
     ::poll(waiting, std::size(waiting), -1);  // the owner ends it
     if ((waiting[0].revents & POLLIN) != 0) return absl::OkStatus();
     for (const auto& orders : won_.take()) {
-      const Hosted how = host(*orders);
-      if (how == Hosted::kToItsEnd) return absl::OkStatus();
-      if (how != Hosted::kNotNow) continue;
+      if (!has_seat(orders)) continue;  // it was lost again meanwhile
+      if (host(*orders) == Hosted::kToItsEnd) return absl::OkStatus();
+      // A host that lost its seat stands for it again at once. One that could not begin, or whose
+      // job another one has taken over all the same, would keep the others from it.
+      if (!has_seat(orders)) continue;
       campaign.stand(false);
       if (is_stopped_within(kHostPause)) return absl::OkStatus();
       campaign.stand(true);

@@ -22,8 +22,9 @@ namespace evermoe {
 // its end:
 // * without a store where it can listen, and while nobody answers where the controller is to be; a
 //   node whose job another host has taken over does not take it back;
-// * with a store whenever it has the seat; the agent is told where the host is. Where it cannot
-//   begin while the job goes on (may_host_later.h), it leaves the seat to others for a while.
+// * with a store whenever it has the seat; the agent is told where the host is.
+// Where it cannot begin while the job goes on (may_host_later.h), it leaves that to others for a
+// while; so it does with a seat that is its own though another host has taken the job over.
 // A job that has ended while this node was away is not begun again: the node ends as the job did.
 class NodeHosting {
  public:
@@ -48,6 +49,7 @@ class NodeHosting {
   Hosted host(HostOrders& orders);
   void end_as_told(const std::string& how);
   bool is_stopped_within(absl::Duration time);
+  bool has_seat(const std::shared_ptr<HostOrders>& session);
   void begin_session();
   void end_session(const std::string& why);
   void set_hosting(bool is_hosting);

@@ -112,7 +112,11 @@ absl::Status create_keys(const std::string& wanted) {
 
 absl::StatusOr<JobKeys> load_keys(const std::string& wanted) {
   const std::string directory = without_slash(wanted);
-  RETURN_IF_ERROR(check_private_folder(directory));
+  const absl::Status there = check_private_folder(directory);
+  if (absl::IsNotFound(there))
+    return InvalidInput(absl::StrCat("--keys: found ", std::string(there.message()),
+                                     ", allowed: a folder that `evermoe keys new` has made"));
+  RETURN_IF_ERROR(there);
   JobKeys keys;
   ASSIGN_OR_RETURN(keys.authority,
                    read_key_file(file_in(directory, "authority.pem"), kPemBytesMax));

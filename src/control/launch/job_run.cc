@@ -215,12 +215,14 @@ absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptio
     (void)mark_job_ended(files, folder->path(), folder->term(),
                          folder->end_meanwhile().value_or(kJobFinished));
   } else {
-    if (folder->term().hosts_before > 0)
+    const bool takes_over = folder->term().hosts_before > 0;
+    if (takes_over)
       observer.on_say(absl::StrCat("takes the job over as its host number ",
                                    folder->term().hosts_before, " after the first"));
     Listener listener(observer);
     RETURN_IF_ERROR(write_faults(files, *folder, options.faults));
-    RETURN_IF_ERROR(prepare_job_tokens(token_source(options.config.data), folder->token_cache()));
+    RETURN_IF_ERROR((takes_over ? keep_job_tokens : prepare_job_tokens)(
+        token_source(options.config.data), folder->token_cache()));
     ASSIGN_OR_RETURN(const RunOutcome outcome,
                      run_protected(files, clock, protected_options(options, *folder), listener));
     summary = summarize(files, *folder, outcome, listener);

@@ -27,10 +27,10 @@ namespace {
 constexpr absl::Duration kTellMax = absl::Seconds(20);
 constexpr size_t kGreetingsMax = 1 << 16;
 
-// Answers every agent with the end.
+// Answers agents with the end: all of them, or only those without workers.
 class Farewell final : public StreamEvents {
  public:
-  explicit Farewell(const EndJob& end) : end_(end) {}
+  Farewell(const EndJob& end, bool tells_all) : end_(end), tells_all_(tells_all) {}
 
   void serve(ControlListener& listener, int nodes) {
     std::set<Node> told;
@@ -41,7 +41,7 @@ class Farewell final : public StreamEvents {
       for (const auto& [stream, envelope] : arrived_.take()) {
         const auto* const hello = std::get_if<AgentHello>(&envelope.message);
         if (hello == nullptr) continue;
-        listener.send(stream, {0, end_});
+        if (tells_all_ || hello->workers == 0) listener.send(stream, {0, end_});
         told.insert(hello->node);
       }
     }
@@ -54,6 +54,7 @@ class Farewell final : public StreamEvents {
   void on_broken(StreamNumber, const std::string&) override {}
 
   const EndJob end_;
+  const bool tells_all_;
   Mailbox<std::pair<StreamNumber, Envelope>> arrived_{kGreetingsMax};
 };
 
@@ -97,7 +98,6 @@ absl::Status deal_nodes(int nodes, int spares, JobConfig& config) {
   config.run.nodes = begin;
   config.run.spares = nodes - begin;
   config.run.racks = std::min(config.run.racks, config.run.nodes);
-  if (nodes > 1 && config.parallel.transport == "auto") config.parallel.transport = "ucx";
   return absl::OkStatus();
 }
 
@@ -118,6 +118,8 @@ absl::StatusOr<NodeEnd> run_node(Clock& clock, const NodeOptions& options) {
   const absl::Status ended = agent->run();
   NodeEnd end;
   if (hosting) end.hosted = hosting->end(agent->job_end(), std::string(ended.message()));
+  end.quit_signal = agent->quit_signal();
+  if (end.quit_signal != 0) return end;
   if (!ended.ok() && !end.hosted) return ended;
   end.job = agent->job_end().value_or(EndJob{.ok = true});
   return end;
@@ -131,7 +133,8 @@ void tell_what_nobody_heard(const std::string& address, const std::string& keys,
                                  : EndJob{.bad_input = absl::IsInvalidArgument(status),
                                           .reason = std::string(status.message()),
                                           .is_hopeless = exit_code(status) == kExitHopeless};
-  Farewell farewell(end);
+  // A job that could not begin here goes on where it lives, but not with bits in doubt.
+  Farewell farewell(end, status.ok() || end.is_hopeless);
   const auto loaded = keys_for(address, keys);
   if (!loaded.ok()) return log_warning(std::string(loaded.status().message()));
   const auto listener = ControlListener::start(address, farewell, *loaded);

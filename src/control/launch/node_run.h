@@ -42,11 +42,11 @@ struct NodeOptions {
 };
 
 // Deals the nodes that a launcher has started: `spares` of them, and those for which there is no
-// role, are spares. Between machines messages go over UCX: that is what "auto" means then.
-// InvalidInput if no node is left to begin with.
+// role, are spares. InvalidInput if no node is left to begin with.
 absl::Status deal_nodes(int nodes, int spares, JobConfig& config);
 
 struct NodeEnd {
+  int quit_signal = 0;  // that came twice and ended the node at once; else 0
   // What the controller said; an end without a word of it is an error.
   EndJob job;
   // Of the host of this process, if it hosted the job to its end: an error if it could not begin.

@@ -94,8 +94,14 @@ class ProtectedRun {
   bool is_local() const { return options_.address.empty(); }
   void write_processes() {
     const bool has_ended = end_ || failure_;
-    if (!has_lost_term_)
+    if (is_host_still())
       story_.write_processes(children_.pids(), has_ended ? "" : children_.address());
+  }
+  // What the folder says of the job is another host's to write by now, if not.
+  bool is_host_still() const {
+    if (has_lost_term_ || left_) return false;
+    const absl::Status term = check_term(files_, options_.out, options_.term);
+    return !is_replaced(term) && !is_hopeless(term);
   }
 
   Files& files_;
@@ -283,7 +289,7 @@ void ProtectedRun::mark_end(const EndJob& end) {
 // It was not told to this host: nobody will come.
 void ProtectedRun::end_as(const std::string& how) {
   end_ = end_that(how);
-  end_->is_hopeless = !check_no_contradiction(files_, options_.out).ok();
+  if (!check_no_contradiction(files_, options_.out).ok()) end_->is_hopeless = true;
   mark_end(*end_);
   farewell_ends_ = clock_.now();
 }

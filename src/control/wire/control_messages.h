@@ -39,6 +39,7 @@ struct AgentHello {  // agent -> controller
   pid_t pid = 0;
   std::string host;   // name of its machine, for people
   std::string lines;  // where other agents reach it (control/agent/agent_lines.h); empty: nowhere
+  int workers = 0;    // that live there
 };
 struct RunHello {};  // run -> controller
 // operator -> controller (`evermoe status`, drain, stop). Each one is answered by a JobStatus; who

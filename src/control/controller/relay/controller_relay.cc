@@ -29,7 +29,7 @@ ControllerRelay::ControllerRelay(Topology topology, const ControllerOptions& cor
       topology_(topology),
       nodes_(core.nodes),
       spares_(core.spares),
-      spares_wait_until_(now + core.adoption),
+      spares_wait_until_(now + std::max(core.adoption, core.spares_wait)),
       core_(topology, with_own_numbers(core, options.life), now),
       time_(now, options.own_standstill),
       now_(now),

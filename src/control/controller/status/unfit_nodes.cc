@@ -2,6 +2,8 @@
 // (control/health/node_health.h): they get none, whatever is needed, until they pass a later check;
 // what they play they go on playing.
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "control/controller/controller_core.h"
@@ -26,6 +28,16 @@ void ControllerCore::check(Node node, const std::vector<std::string>& complaints
   } else if (!was_fit && complaints.empty()) {
     tell(absl::StrCat("node ", node.value, " is fit again"));
   }
+}
+
+// At the beginning of a job. What is there would do, but roles do not move to who comes later.
+bool ControllerCore::waits_for_nodes() {
+  if (options_.takes_over || nodes_.known() >= options_.nodes || now_ >= begin_ends_) return false;
+  if (now_ >= adoption_ends_ && !std::exchange(is_missing_told_, true))
+    tell(absl::StrCat(nodes_.known(), " of the ", options_.nodes,
+                      " machines that the job needs are there: it waits for the others, at most ",
+                      absl::FormatDuration(options_.begin_max)));
+  return true;
 }
 
 // A job that asks for so many machines does not begin on fewer because some are not fit: others may

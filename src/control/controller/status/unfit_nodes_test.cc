@@ -74,6 +74,38 @@ TEST(UnfitNodes, ASpareThatComesLaterMayTakeItsPlace) {
             "start 0.0, start 0.1, start 1.0 on 2, start 1.1 on 2, restart all in view 1");
 }
 
+// ---- machines that come one after the other
+
+ControllerOptions that_waits(int nodes) {
+  ControllerOptions options = with_nodes(nodes, 0);
+  options.begin_max = absl::Seconds(60);
+  return options;
+}
+
+TEST(LateNodes, TheJobWaitsForThoseThatItNeeds) {
+  Job job(that_waits(2), /*unfit=*/{}, /*late=*/{1});
+  EXPECT_EQ(job.wait(40).did(), "");
+  EXPECT_THAT(job.said(), HasSubstr("1 of the 2 machines that the job needs are there: it waits "
+                                    "for the others, at most 1m\n"));
+  job.node_comes(1).wait(0.1);
+  EXPECT_EQ(job.did(),
+            "start 0.0, start 0.1, start 1.0 on 1, start 1.1 on 1, restart all in view 1");
+}
+
+TEST(LateNodes, ButNotForEver) {
+  Job job(that_waits(2), /*unfit=*/{}, /*late=*/{1});
+  EXPECT_EQ(job.wait(60.1).did(),
+            "start 0.0, start 0.1, start 1.0, start 1.1, restart all in view 1");
+}
+
+TEST(LateNodes, OneThatIsNotFitIsNotJudgedBeforeTheOthersHaveCome) {
+  Job job(that_waits(3), /*unfit=*/{0}, /*late=*/{2});
+  EXPECT_FALSE(job.wait(50).has_ended());
+  job.node_comes(2).wait(29);
+  EXPECT_FALSE(job.has_ended()) << "it may pass a later check";
+  EXPECT_TRUE(job.wait(2).end().bad_input);
+}
+
 // ---- between machines
 
 ControllerOptions that_asks(int nodes, int spares) {
