@@ -233,15 +233,17 @@ class Launchers(unittest.TestCase):
         self.assertEqual([p.returncode for p in nodes.processes], [0, -signal.SIGKILL, 0], nodes.story())
 
     def test_a_signal_to_any_node_drains_the_job(self):
-        with Nodes(self, 2, *SMALL) as nodes:
+        # A machine that leaves soon has a moment more, for others that say so too: the job must outlast it.
+        steps = "train.steps=300"
+        with Nodes(self, 2, *SMALL, steps) as nodes:
             nodes.wait_step(7)
             nodes.processes[1].send_signal(signal.SIGTERM)
         self.assertEqual(nodes.summary["status"], "drained", nodes.story())
         self.assertEqual([p.returncode for p in nodes.processes], [0, 0], nodes.story())
-        with Nodes(self, 2, *SMALL, out=nodes.out) as again:
+        with Nodes(self, 2, *SMALL, steps, out=nodes.out) as again:
             pass
-        self.assertEqual(again.summary["digest"], Undisturbed.digest(self, *SMALL), again.story())
-        with Nodes(self, 2, *SMALL, out=nodes.out) as done:
+        self.assertEqual(again.summary["digest"], Undisturbed.digest(self, *SMALL, steps), again.story())
+        with Nodes(self, 2, *SMALL, steps, out=nodes.out) as done:
             pass
         self.assertEqual(done.summary["status"], "nothing to do", done.story())
         self.assertEqual([p.returncode for p in done.processes], [0, 0], done.story())

@@ -1,6 +1,7 @@
 """Strangers at running jobs: another user of the machine, and whoever reaches the job's ports. The job does not notice.
 
 Other users are tried as root, who alone can become one."""
+import contextlib
 import os
 import pathlib
 import re
@@ -33,10 +34,31 @@ for name in sys.argv[1:]:
 """
 
 
-def sockets_of_jobs():
-    """Names of all AF_UNIX sockets of this machine at which something of ours listens."""
-    lines = pathlib.Path("/proc/net/unix").read_text().splitlines()
-    return sorted({line.split()[-1] for line in lines if "evermoe-" in line.split()[-1] and line.split()[3] == "00010000"})
+def processes_below(pid):
+    """It and what it has started, and what those have."""
+    found = [pid]
+    with contextlib.suppress(OSError):  # what ends meanwhile
+        for thread in list(pathlib.Path(f"/proc/{pid}/task").iterdir()):
+            with contextlib.suppress(OSError):
+                for child in (thread / "children").read_text().split():
+                    found += processes_below(int(child))
+    return found
+
+
+def sockets_of(run):
+    """Names of the AF_UNIX sockets at which a process of this job listens: other tests have jobs on this machine, too."""
+    held = set()
+    for pid in processes_below(run.process.pid):
+        with contextlib.suppress(OSError):
+            for descriptor in os.listdir(f"/proc/{pid}/fd"):
+                with contextlib.suppress(OSError):
+                    held.add(os.readlink(f"/proc/{pid}/fd/{descriptor}"))
+    names = set()
+    for line in pathlib.Path("/proc/net/unix").read_text().splitlines()[1:]:
+        _, _, _, flags, _, _, inode, *name = line.split()
+        if flags == "00010000" and name and f"socket:[{inode}]" in held:
+            names.add(name[0])
+    return sorted(names)
 
 
 class Locks(unittest.TestCase):
@@ -48,6 +70,10 @@ class Locks(unittest.TestCase):
         self.assertEqual({stat.S_IMODE(f.stat().st_mode) for f in folder.iterdir()}, {0o600})
         code, _, words = command("keys", "new", folder)
         self.assertEqual((code, len(words.splitlines())), (2, 1), words)
+        code, _, words = command("node", CONFIG, "--out", job.out, "--node", "1", "--nodes", "2", "--join",
+                                 f"127.0.0.1:{free_port()}", "--keys", folder / "none")
+        self.assertEqual((code, len(words.splitlines())), (2, 1), words)
+        self.assertIn("--keys: found ", words)
         os.chmod(folder / "key.pem", 0o644)
         code, _, words = command("node", CONFIG, "--out", job.out, "--node", "1", "--nodes", "2", "--join",
                                  f"127.0.0.1:{free_port()}", "--keys", folder)
@@ -57,10 +83,10 @@ class Locks(unittest.TestCase):
     def test_another_user_of_the_machine_reaches_nothing(self):
         if os.geteuid() != 0:
             return self.check_folders()
-        job = Job(self, *SMALL, "train.steps=40")
+        job = Job(self, *SMALL, "train.steps=300")
         with job.start(flags=["--nodes", "2"]) as run:
             run.wait_step(4)
-            names = sockets_of_jobs()
+            names = sockets_of(run)
             self.assertTrue(any("controller" in name for name in names), names)
             tried = subprocess.run([*NOBODY, sys.executable, "-c", INTRUDER, *names], capture_output=True, text=True, timeout=60)
             self.assertEqual(tried.returncode, 0, tried.stderr)
@@ -70,14 +96,14 @@ class Locks(unittest.TestCase):
                 self.assertNotEqual(subprocess.run([*NOBODY, *attempt], capture_output=True).returncode, 0, attempt)
         self.assertEqual(run.summary["status"], "finished", run.story())
         self.assertEqual(run.summary["failures"], [], run.story())
-        self.assertEqual(run.summary["digest"], job_test.Undisturbed.digest(self, *SMALL, "train.steps=40"), run.story())
+        self.assertEqual(run.summary["digest"], job_test.Undisturbed.digest(self, *SMALL, "train.steps=300"), run.story())
         self.assertFalse(os.path.exists(folder))
 
     def check_folders(self):
         job = Job(self, *SMALL)
         with job.start(flags=["--nodes", "2"]) as run:
             run.wait_step(4)
-            for name in sockets_of_jobs():
+            for name in sockets_of(run):
                 if name[0] == "/":
                     self.assertEqual(stat.S_IMODE(os.stat(os.path.dirname(name)).st_mode), 0o700)
 

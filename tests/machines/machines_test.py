@@ -177,8 +177,8 @@ class Unequal(MachinesTest):
     def test_a_spare_with_another_cpu_capability_is_left_out(self):
         left_out = "node %d is left out: it would compute other bits .* cpu_capability is .* DEFAULT here"
         unequal = {"ATEN_CPU_CAPABILITY": "default"}
-        with self.running(5, "train.steps=100", spares=3, environments={3: unequal}, begin=[1, 2, 3, 4]) as (cluster, job):
-            self.assertRegex(job.story(), left_out % 2)
+        with self.running(5, "train.steps=400", spares=3, environments={3: unequal}, begin=[1, 2, 3, 4]) as (cluster, job):
+            wait_for(lambda: re.search(left_out % 2, job.story()), "the spare is left out")
             job.start_node(5, environment=unequal)
             wait_for(lambda: re.search(left_out % 4, job.story()), "the late node is left out")
             cluster.kill_machine(2)

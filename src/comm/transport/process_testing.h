@@ -2,7 +2,6 @@
 // forked process; the test's own process never touches a transport, so that forking stays safe.
 #pragma once
 
-#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -20,7 +19,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/error.h"
-#include "comm/transport/deadline.h"
 #include "comm/transport/rank_threads_testing.h"
 #include "comm/transport/transport_testing.h"
 
@@ -46,17 +44,6 @@ struct Blackboard {
 };
 
 inline int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
-
-// Looks once per millisecond whether the condition holds; false after kPatience. Without looking
-// all the time: the processes that have to make it true need the cores.
-inline bool eventually(const std::function<bool()>& condition) {
-  const Deadline deadline(kPatience);
-  while (!condition()) {
-    if (deadline.passed()) return false;
-    ::poll(nullptr, 0, 1);
-  }
-  return true;
-}
 
 inline bool accuses(const absl::Status& status, int rank) {
   return absl::IsUnavailable(status) && accused_rank(status) == Rank(rank);

@@ -314,7 +314,9 @@ TEST_P(PeersTest, TwentyReplacementsLeaveNoOpenFile) {
   }
   // Where both call at a time, a connection of UCX has two sockets.
   constexpr ptrdiff_t kConnections = 6;  // three pairs, two channels
-  EXPECT_LE(open_files(), before + (GetParam() == TransportKind::kUcx ? kConnections : 0));
+  const ptrdiff_t allowed = before + (GetParam() == TransportKind::kUcx ? kConnections : 0);
+  // A thread that moves large messages closes what the other end has given up.
+  EXPECT_TRUE(eventually([&] { return open_files() <= allowed; })) << open_files();
 }
 
 TEST_P(PeersTest, ProcessesThatBelieveInDifferentWorldsDoNotConnect) {
@@ -349,7 +351,8 @@ TEST(UnixPeersTest, OnlyThoseAreConnectedWhoExchangeSomething) {
     });
   }
   constexpr int kFilesOfAPair = 4;  // two streams with two ends each
-  EXPECT_EQ(open_files() - before, kRing * kFilesOfAPair);
+  EXPECT_TRUE(eventually([&] { return open_files() - before == kRing * kFilesOfAPair; }))
+      << open_files() - before;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PeersTest, testing::ValuesIn(kRealTransports),

@@ -1,9 +1,12 @@
 // For tests: short words for what a rank does with its transport.
 #pragma once
 
+#include <poll.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
@@ -12,11 +15,23 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/check.h"
+#include "comm/transport/deadline.h"
 #include "comm/transport/transport.h"
 
 namespace evermoe {
 
 inline constexpr absl::Duration kPatience = absl::Seconds(30);
+
+// Looks once per millisecond whether the condition holds; false after kPatience. Without looking
+// all the time: the processes that have to make it true need the cores.
+inline bool eventually(const std::function<bool()>& condition) {
+  const Deadline deadline(kPatience);
+  while (!condition()) {
+    if (deadline.passed()) return false;
+    ::poll(nullptr, 0, 1);
+  }
+  return true;
+}
 
 inline Tag tag(uint32_t purpose, uint32_t view = 1) { return {View(view), 0, purpose}; }
 
