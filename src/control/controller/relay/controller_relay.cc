@@ -247,7 +247,7 @@ void ControllerRelay::feed(const ControllerEvent& event, absl::Duration failed) 
     status_.on_commit(newest_);
     moved_ = now_;
   }
-  if (const auto note = history_.note(core_.recoveries(), failed_))
+  if (const auto note = history_.note(core_.recoveries(), core_.recovery_changes(), failed_))
     tell_run(shifted(*note, time_.lost()));
 }
 
