@@ -55,6 +55,7 @@ class ControllerCore {
   bool is_open() const { return view_.is_open(); }
   Commit newest() const { return progress_.newest(); }
   const std::vector<RecoveryRecord>& recoveries() const { return journal_.records(); }
+  int64_t recovery_changes() const { return journal_.changes(); }  // grows when they change
   // Who keeps the copies of each rank, with the present nodes (parallel/failure_domains.h).
   CopyHolders holders() const { return holders_for(topology_, roles_, options_); }
 

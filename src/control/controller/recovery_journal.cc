@@ -9,6 +9,12 @@ namespace {
 
 constexpr absl::Duration kTellEvery = absl::Seconds(2);
 
+// Of the timeline.
+bool is_moment(Milestone::Kind kind) {
+  using Kind = Milestone::Kind;
+  return kind == Kind::kRestored || kind == Kind::kCaughtUp || kind == Kind::kVerified;
+}
+
 }  // namespace
 
 RecoveryRecord* RecoveryJournal::present() {
@@ -27,6 +33,7 @@ void RecoveryJournal::on_loss(absl::Duration now, Commit newest, Rank rank,
     records_.back().noticed = now;
     records_.back().step = step_of(std::max(newest, Commit(0)));
   }
+  ++changes_;
   const std::string name = topology_.name_of(rank);
   records_.back().roles.push_back(name);
   records_.back().causes.push_back(absl::StrCat(name, ": ", how));
@@ -44,6 +51,7 @@ void RecoveryJournal::on_plan(absl::Duration now, const Plan& plan) {
   verified_ = 0;
   RecoveryRecord* const record = present();
   if (record == nullptr) return;
+  ++changes_;
   record->planned = now;
   record->views.push_back(plan.view);
   record->restarted_all = record->restarted_all || plan.restart_all;
@@ -61,7 +69,8 @@ std::optional<std::string> RecoveryJournal::on_milestone(absl::Duration now,
   if (milestone.kind == Milestone::Kind::kRestored) without_state_.erase(rank);
   RecoveryRecord* const record = present();
   if (record == nullptr) return std::nullopt;
-  note_work_again(milestone, *record);
+  const bool is_more_work = note_work_again(milestone, *record);
+  changes_ += is_more_work || is_moment(milestone.kind) ? 1 : 0;
   switch (milestone.kind) {
     case Milestone::Kind::kOpened:
     case Milestone::Kind::kCopying: return std::nullopt;
@@ -89,16 +98,22 @@ std::optional<std::string> RecoveryJournal::on_milestone(absl::Duration now,
 }
 
 void RecoveryJournal::on_resumed(absl::Duration now) {
-  if (RecoveryRecord* const record = present(); record != nullptr) record->resumed = now;
+  RecoveryRecord* const record = present();
+  if (record == nullptr) return;
+  record->resumed = now;
+  ++changes_;
 }
 
-void RecoveryJournal::note_work_again(const Milestone& milestone, RecoveryRecord& record) const {
+// False: less than others have run again.
+bool RecoveryJournal::note_work_again(const Milestone& milestone, RecoveryRecord& record) const {
   const int64_t steps = milestone.recomputed_steps;
+  const bool is_most = steps > record.recomputed_steps;
   record.recomputed_steps = std::max(record.recomputed_steps, steps);
-  if (steps <= record.survivor_recomputed_steps) return;
+  if (steps <= record.survivor_recomputed_steps) return is_most;
   const std::string name = topology_.name_of(milestone.rank);
-  if (std::ranges::find(record.roles, name) == record.roles.end())
-    record.survivor_recomputed_steps = steps;
+  if (std::ranges::find(record.roles, name) != record.roles.end()) return is_most;
+  record.survivor_recomputed_steps = steps;
+  return true;
 }
 
 // Only where it takes long enough for somebody to wonder.

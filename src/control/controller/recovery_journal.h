@@ -22,6 +22,7 @@ class RecoveryJournal {
       : topology_(topology), incidents_after_(incidents_after) {}
 
   const std::vector<RecoveryRecord>& records() const { return records_; }
+  int64_t changes() const { return changes_; }  // grows whenever records() change
   // Of the recovery under way, RecoveryRecord::incident; 0: there is none.
   int64_t incident() const;
   // Ranks of the plan in force have not gathered their state yet.
@@ -38,7 +39,7 @@ class RecoveryJournal {
 
  private:
   RecoveryRecord* present();
-  void note_work_again(const Milestone& milestone, RecoveryRecord& record) const;
+  bool note_work_again(const Milestone& milestone, RecoveryRecord& record) const;
   std::optional<std::string> tell_step_again(absl::Duration now, const Milestone& milestone);
   std::optional<std::string> tell_stage_done(std::set<Rank>& waiting, Rank rank,
                                              const std::string& what);
@@ -49,6 +50,7 @@ class RecoveryJournal {
   // Of the plan in force: ranks that have not gathered their state, or not run their steps, again.
   std::set<Rank> without_state_, behind_;
   std::set<Rank> untold_state_;  // without a state, for the story
+  int64_t changes_ = 0;
   absl::Duration told_again_ = -absl::InfiniteDuration();
   int verified_ = 0;  // survivors that have compared their state since the plan
 };

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 namespace evermoe {
 namespace {
 
@@ -90,6 +92,27 @@ TEST_F(Journal, WithoutARecoveryOnlyLoadingIsFollowed) {
   for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(milestone(rank, Kind::kRestored), std::nullopt);
   EXPECT_FALSE(journal_.is_loading());
   EXPECT_TRUE(journal_.records().empty());
+}
+
+TEST_F(Journal, ItsChangesAreCounted) {
+  int64_t known = journal_.changes();
+  const auto has_changed = [&] {
+    const int64_t before = std::exchange(known, journal_.changes());
+    return before < known;
+  };
+  EXPECT_FALSE((plans({}, /*restart_all=*/true), has_changed())) << "no recovery is under way";
+  EXPECT_TRUE((loses(1), has_changed()));
+  EXPECT_TRUE((plans({0}), has_changed()));
+  EXPECT_TRUE((milestone(1, Kind::kRestored), has_changed()));
+  EXPECT_FALSE((milestone(0, Kind::kOpened), has_changed()));
+  EXPECT_TRUE((milestone(1, Kind::kStepAgain, 2), has_changed()));
+  EXPECT_TRUE((milestone(0, Kind::kStepAgain, 2), has_changed())) << "of a survivor";
+  EXPECT_FALSE((milestone(1, Kind::kStepAgain, 1), has_changed()));
+  EXPECT_TRUE((milestone(0, Kind::kCaughtUp, 2), has_changed()));
+  EXPECT_TRUE((milestone(0, Kind::kVerified), has_changed()));
+  EXPECT_TRUE((journal_.on_resumed(now_), has_changed()));
+  EXPECT_FALSE((milestone(1, Kind::kVerified), has_changed())) << "it is over";
+  EXPECT_FALSE((journal_.on_resumed(now_), has_changed()));
 }
 
 TEST_F(Journal, AFailureDuringTheRecoveryAddsToIt) {

@@ -12,6 +12,11 @@ void NodeTable::join(Node node, absl::Duration now) {
   nodes_[node] = {.is_up = true, .is_left_out = nodes_[node].is_left_out, .heard = now};
 }
 
+void NodeTable::lose(Node node) {
+  if (const auto found = nodes_.find(node); found != nodes_.end())
+    found->second = {.heard = found->second.heard};
+}
+
 bool NodeTable::is_up(Node node) const {
   const auto found = nodes_.find(node);
   return found != nodes_.end() && found->second.is_up && !found->second.is_left_out &&

@@ -24,7 +24,7 @@ class NodeTable {
 
   void join(Node node, absl::Duration now);
   void hear(Node node, absl::Duration now) { nodes_[node].heard = now; }
-  void lose(Node node) { nodes_[node] = {.heard = nodes_[node].heard}; }
+  void lose(Node node);  // nothing, if it was never met
   // It is not fit to play a role, until it is lost and joins again.
   void leave_out(Node node) { nodes_[node].is_left_out = true; }
   // Why its machine is not fit to play a role; none: it is. It plays what it plays.

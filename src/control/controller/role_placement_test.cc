@@ -51,6 +51,15 @@ TEST_F(RolePlacement, NeighboursBeginOnOneNodeAndTheSpareIsLeftFree) {
               ElementsAre(Node(0), Node(0), Node(1), Node(1)));
 }
 
+// A controller that takes over waits for nodes that it has not met.
+TEST_F(RolePlacement, ANodeThatWasNeverMetIsNotMetByItsLoss) {
+  nodes_.lose(Node(7));
+  EXPECT_EQ(nodes_.known(), 3);
+  EXPECT_EQ(nodes_.heard(Node(7)), std::nullopt);
+  nodes_.lose(Node(0));
+  EXPECT_EQ(nodes_.known(), 3) << "lost ones too";
+}
+
 // Though the next node has no workers yet: they begin after this one.
 TEST_F(RolePlacement, TheSpareTakesThePlaceOfAnUnfitNodeNotTheOneThatIsNext) {
   nodes_.check(Node(0), {"disk: full"});

@@ -53,7 +53,10 @@ class Member {
 
   // What a member says to a new controller.
   const MemberViews& views() const { return views_; }
-  Commit newest_commit() const { return memory_.records.newest(); }
+  // Of the run that it is in, if it has come into it.
+  Commit newest_commit() const {
+    return views_.is_resuming() ? Commit(-1) : memory_.records.newest();
+  }
   // After it has registered with a new controller: the former one may have died with the news.
   void repeat_trouble() { troubles_.repeat(); }
 

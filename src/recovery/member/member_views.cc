@@ -78,6 +78,11 @@ MemberViews::Standing MemberViews::standing() const {
   return state_.standing();
 }
 
+bool MemberViews::is_resuming() const {
+  const MutexLock lock(mutex_);
+  return state_.is_resuming();
+}
+
 bool MemberViews::has_ended() const {
   const MutexLock lock(mutex_);
   return state_.has_ended();

@@ -51,6 +51,7 @@ class MemberViews {
 
   void end(absl::Status status);
   Standing standing() const;
+  bool is_resuming() const;
   bool has_ended() const;
   View newest_view() const;   // stopped for or open
   View entered_view() const;  // the newest one whose plan the training thread has taken

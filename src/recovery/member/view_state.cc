@@ -51,7 +51,8 @@ std::optional<absl::StatusOr<PlanPointer>> ViewState::start() {
 }
 
 ViewState::Standing ViewState::standing() const {
-  return {stage_epoch_, base_, is_finished_, must_restart_ || (is_at_start_ && !is_finished_)};
+  return {stage_epoch_, base_, is_finished_ && !must_restart_,
+          must_restart_ || (is_at_start_ && !is_finished_)};
 }
 
 }  // namespace evermoe

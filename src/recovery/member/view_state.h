@@ -53,6 +53,12 @@ class ViewState {
     bool is_broken = false;  // it has left its work and waits for a plan that lets it begin anew
   };
   Standing standing() const;
+  // All resume, and the training thread has not come to the end of that: what it committed before
+  // is of a run that is over.
+  bool is_resuming() const {
+    return plan_ != nullptr && plan_->restart_all &&
+           (stage_epoch_ < plan_->view || base_ < Step(0));
+  }
   bool has_ended() const { return has_ended_; }
   View newest() const { return view_; }  // stopped for or open
   View entered() const {

@@ -110,8 +110,10 @@ TEST_F(ViewStateTest, WhoHasLeftItsWorkIsBrokenUnlessItHasFinished) {
   EXPECT_TRUE(state_.standing().is_broken);
   state_.set_finished();
   EXPECT_FALSE(state_.standing().is_broken);
+  EXPECT_TRUE(state_.standing().is_finished);
   stop(2);
   open(2, true);
+  EXPECT_FALSE(state_.standing().is_finished) << "it has to go back, though it does not know yet";
   EXPECT_EQ(start(), "2");
   EXPECT_FALSE(state_.standing().is_finished) << "its stage went back";
 }
@@ -121,6 +123,24 @@ TEST_F(ViewStateTest, TheBaseOfARestartOfAllIsKnownOnlyAfterwards) {
   EXPECT_EQ(state_.standing().base, Step(-1));
   state_.set_base(Step(4));
   EXPECT_EQ(state_.standing().base, Step(4));
+}
+
+// What it has committed is not to be taken for commits of the run that begins.
+TEST_F(ViewStateTest, FromThePlanThatAllResumeUntilItHasDoneSoAMemberResumes) {
+  begin();
+  state_.set_base(Step(4));
+  EXPECT_FALSE(state_.is_resuming());
+  stop(2);
+  EXPECT_FALSE(state_.is_resuming()) << "the plan may be another";
+  open(2, true, true);
+  EXPECT_TRUE(state_.is_resuming()) << "its training thread has not seen the plan";
+  EXPECT_EQ(start(), "2");
+  EXPECT_TRUE(state_.is_resuming());
+  state_.set_base(Step(7));
+  EXPECT_FALSE(state_.is_resuming());
+  stop(3);
+  open(3, true);
+  EXPECT_FALSE(state_.is_resuming()) << "it goes back in memory";
 }
 
 TEST_F(ViewStateTest, TheFirstEndCounts) {

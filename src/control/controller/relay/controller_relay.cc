@@ -205,8 +205,10 @@ void ControllerRelay::handle(Stream& from, const Envelope& envelope, const Membe
   const Rank inside = std::visit([](const auto& message) { return message.rank; }, said.message);
   if (inside != said.rank) return refuse(from);
   if (const auto* const trouble = std::get_if<Trouble>(&said.message);
-      trouble != nullptr && trouble->accused)
+      trouble != nullptr && trouble->accused) {
+    if (!processes_.has(*trouble->accused)) return refuse(from);
     hear_accusation(*trouble->accused);
+  }
   feed(said, now_);
 }
 
@@ -247,7 +249,7 @@ void ControllerRelay::feed(const ControllerEvent& event, absl::Duration failed) 
     status_.on_commit(newest_);
     moved_ = now_;
   }
-  if (const auto note = history_.note(core_.recoveries(), failed_))
+  if (const auto note = history_.note(core_.recoveries(), core_.recovery_changes(), failed_))
     tell_run(shifted(*note, time_.lost()));
 }
 

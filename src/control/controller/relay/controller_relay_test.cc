@@ -174,6 +174,16 @@ TEST(ControllerRelay, AMemberSpeaksOfItselfAlone) {
   EXPECT_THAT(relay.hears(1, MemberSaid{Rank(0), View(1), report}, 1).did(), HasSubstr("cut 1"));
 }
 
+TEST(ControllerRelay, WhoAccusesNobodyWhoIsThereIsCutOff) {
+  TestRelay relay;
+  relay.job_runs();
+  Trouble trouble;
+  trouble.view = View(1);
+  trouble.rank = Rank(1);
+  trouble.accused = Rank(2);
+  EXPECT_THAT(relay.hears(2, MemberSaid{Rank(1), View(1), trouble}, 2).did(), HasSubstr("cut 2"));
+}
+
 // ---- processes of roles
 
 TEST(ControllerRelay, TheNextProcessHasALargerNumberAndTheFormerIsToldToEnd) {

@@ -1,6 +1,7 @@
 #include "control/controller/relay/network_rounds.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -24,6 +25,7 @@ void NetworkRounds::want(absl::Duration now) {
 
 void NetworkRounds::on_joined(absl::Duration now) {
   if (!is_begun_ || round_max_ == absl::ZeroDuration()) return;
+  is_wanted_again_ = is_asking_;
   due_ = std::min(due_, std::max(now, rested_since_ + pace_.pauses.first));
 }
 
@@ -99,6 +101,7 @@ std::vector<std::string> NetworkRounds::take(absl::Duration now) {
   rested_since_ = now;
   schedule_.on_verdict(now, complaints_.empty());
   due_ = schedule_.due();
+  if (std::exchange(is_wanted_again_, false)) on_joined(now);
   return story;
 }
 

@@ -79,6 +79,7 @@ class NetworkRounds {
   std::set<Pair> told_;  // that do not reach each other
   // ---- the present round
   bool is_asking_ = false;
+  bool is_wanted_again_ = false;  // somebody has come or gone since it began
   int64_t round_ = 0;
   absl::Duration ends_;
   std::vector<Question> questions_;

@@ -104,6 +104,13 @@ TEST(NetworkRounds, WhoComesLaterIsAskedSoon) {
   EXPECT_EQ(machines.wait(20), "23: round of 7") << "not one for each";
 }
 
+TEST(NetworkRounds, WhoComesDuringARoundIsAskedSoonAfterIt) {
+  Machines machines(3);
+  machines.says_nothing(2).wanted().wait(1);
+  EXPECT_EQ(machines.comes(3).wait(10), "7: round of 4");
+  EXPECT_EQ(machines.wait(50), "") << "once";
+}
+
 TEST(NetworkRounds, AControllerThatTakesOverIsInNoHurry) {
   Machines machines(1, /*is_begun=*/true);
   EXPECT_EQ(machines.comes(1).comes(2).wait(10), "2: round of 3");

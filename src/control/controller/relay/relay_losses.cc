@@ -32,7 +32,6 @@ bool ControllerRelay::is_accused(Node node) const {
 }
 
 void ControllerRelay::hear_accusation(Rank accused) {
-  if (!processes_.has(accused)) return;
   accused_[accused] = now_;
   const auto agent = agents_.find(processes_.of(accused).node);
   if (agent == agents_.end() || !peers_[agent->second].broke) return;

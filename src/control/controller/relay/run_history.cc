@@ -2,16 +2,7 @@
 
 #include <utility>
 
-#include "control/wire/control_codec.h"
-
 namespace evermoe {
-namespace {
-
-bool is_same(const RecoveryNote& a, const RecoveryNote& b) {
-  return encode({0, a}) == encode({0, b});
-}
-
-}  // namespace
 
 RecoveryNote shifted(RecoveryNote note, absl::Duration by) {
   RecoveryRecord& record = note.record;
@@ -24,13 +15,11 @@ RecoveryNote shifted(RecoveryNote note, absl::Duration by) {
 }
 
 std::optional<RecoveryNote> RunHistory::note(const std::vector<RecoveryRecord>& records,
-                                             absl::Duration failed) {
-  if (records.empty()) return std::nullopt;
+                                             int64_t changes, absl::Duration failed) {
+  if (records.empty() || changes == std::exchange(changes_, changes)) return std::nullopt;
   RecoveryNote note{static_cast<int>(records.size()) - 1, failed, records.back()};
   if (recoveries_.size() == records.size()) {
-    if (recoveries_.back().record.is_over()) return std::nullopt;
     note.failed = recoveries_.back().failed;
-    if (is_same(recoveries_.back(), note)) return std::nullopt;
     recoveries_.back() = note;
   } else {
     recoveries_.push_back(note);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <optional>
 #include <vector>
@@ -18,9 +19,11 @@ RecoveryNote shifted(RecoveryNote note, absl::Duration by);
 
 class RunHistory {
  public:
-  // `records`: of all recoveries so far, of which only the newest one changes. `failed`: since when
-  // what is new in them may be so. Returns the note of the newest one if it says anything new.
-  std::optional<RecoveryNote> note(const std::vector<RecoveryRecord>& records,
+  // `records`: of all recoveries so far, of which only the newest one changes; `changes`: a number
+  // that grows whenever it does. `failed`: since when what is new in them may be so. Returns the
+  // note of the newest one if it says anything new: it may name every rank, so it is not copied
+  // otherwise.
+  std::optional<RecoveryNote> note(const std::vector<RecoveryRecord>& records, int64_t changes,
                                    absl::Duration failed);
   // Nobody has heard it. The oldest of more than kUntoldMax is forgotten.
   void keep(ControlMessage message);
@@ -32,6 +35,7 @@ class RunHistory {
 
  private:
   std::vector<RecoveryNote> recoveries_;
+  int64_t changes_ = 0;  // that are noted
   std::deque<ControlMessage> untold_;
 };
 
