@@ -136,8 +136,9 @@ TEST_F(MemberServiceTest, WhoAsksGetsTheCopyOrIsRefused) {
     pause(kMoment);
     if (rank.rank() == Rank(0)) return pause(kMoment);
     EXPECT_TRUE(rank.memory.store.has_slot(Rank(1), {Step(0), 0}));
-    EXPECT_TRUE(rank.refused.is({Step(5), 0}));
-    EXPECT_FALSE(rank.refused.is({Step(0), 0}));
+    EXPECT_TRUE(rank.refused.is(Rank(0), {Step(5), 0}));
+    EXPECT_FALSE(rank.refused.is(Rank(0), {Step(0), 0}));
+    EXPECT_FALSE(rank.refused.is(Rank(1), {Step(5), 0})) << "another source may have it";
   });
 }
 
@@ -287,6 +288,33 @@ TEST_F(MemberServiceTest, AMessageSentAgainWithOtherBitsIsAWitness) {
     EXPECT_TRUE(is_contradiction(send(now)));
     EXPECT_EQ(rank.witnesses.size(), 1u);
   });
+}
+
+// Over a line on which the answer takes several times as long as the receiver waits before it asks
+// again.
+TEST_F(MemberServiceTest, APulledMessageThatIsOnItsWayIsNotSentAgain) {
+  constexpr int64_t kBytes = 2000;
+  bytes_per_second_ = 1000;
+  const Commit again = verdict_commit(Step(0));
+  int64_t sent = 0;
+  run(2, [&](RankParts& rank) {
+    rank.begin_run(1);
+    ASSERT_TRUE(rank.enter(plan(1).up_to(again)).ok());
+    rank.exchange.begin(again);
+    const std::vector<std::byte> bytes(kBytes, std::byte{1});
+    const auto gradient = BoundaryDirection::kGradient;
+    if (rank.rank() == Rank(1)) {
+      ASSERT_TRUE(rank.exchange.send(Rank(0), gradient, MicroBatch(0), {bytes, nullptr}).ok());
+      return pause(absl::Minutes(1));
+    }
+    std::vector<std::byte> into(kBytes);
+    ASSERT_TRUE(rank.exchange.receive(Rank(1), gradient, MicroBatch(0), into).ok());
+    EXPECT_EQ(into, bytes);
+    pause(absl::Seconds(30));
+    sent = bytes_sent();
+  });
+  EXPECT_GE(sent, kBytes);
+  EXPECT_LT(sent, kBytes + kBytes / 2);
 }
 
 TEST_F(MemberServiceTest, OnlyARehearsalMayDamageCopies) {
