@@ -39,8 +39,9 @@ inline constexpr uint16_t kBoundaryGroup = 1;
 inline constexpr uint16_t kFirstStageGroup = kStageGroups.first;
 
 // How long any call between ranks may take. Whoever waits is never to blame: a neighbour that
-// recovers may gather its state for protection.recovery_deadline_seconds, up to a day, and then runs
-// as many steps again as two windows have, however slow; nothing in a configuration bounds steps.
+// recovers may gather its state for protection.recovery_deadline_seconds, up to a day, and then
+// runs as many steps again as two windows have, however slow; nothing in a configuration bounds
+// steps.
 // The transport reports at once who is lost, and the controller finds by the pace of the whole job
 // who hangs. So this is no judgement on anybody, but only the end that every wait has to have.
 inline constexpr absl::Duration kCallMax = Deadline::kLongest;

@@ -175,8 +175,8 @@ TEST_F(RankProgramTest, AProtectedRankKeepsCopiesOfWindowAfterWindow) {
   }
 }
 
-// Rank 0 waits for its verdict while rank 1 gathers a state and runs slow steps again. Who is lost is
-// reported by the transport, who hangs is found by the controller; here nobody is to blame.
+// Rank 0 waits for its verdict while rank 1 gathers a state and runs slow steps again. Who is lost
+// is reported by the transport, who hangs is found by the controller; here nobody is to blame.
 TEST_F(RankProgramTest, NobodyEndsAWaitThatARecoveryMayTake) {
   time_max_ = absl::Hours(200);
   in_train_ = [this](Rank rank, Step step, Boundary&) {
