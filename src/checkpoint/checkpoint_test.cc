@@ -294,6 +294,24 @@ TEST_F(CheckpointTest, ASuccessorFinishesWhatRankZeroWasPublishing) {
   }
 }
 
+// The step was published, but the word of it got lost, and one rank has saved it again: the parts
+// of the others are merged and gone.
+TEST_F(CheckpointTest, AWholeCheckpointIsPublishedThoughSomePartsOfItCameAgain) {
+  SaverOptions joining = options(2);
+  joining.joins_others = true;
+  ASSERT_TRUE(job(2)->save(state_, Step(7)).ok());
+  auto again = FakeJob::open(files_, joining).value();
+  ASSERT_TRUE(again->prepare(state_, state_.position(Step(7)), FakeCut::kEven).ok());
+  const std::string part = "out/checkpoints/step-00000007.tmp/" + rank_part_name(1);
+  ASSERT_TRUE(remove_tree(files_, folder_.at(part)).ok());
+  auto successor = FakeJob::open(files_, joining).value();
+  const absl::Status published = successor->publish(Step(7));
+  EXPECT_TRUE(published.ok()) << published;
+  EXPECT_EQ(successor->rank(0).published(), Step(7));
+  EXPECT_EQ(reader("out/checkpoints/latest")->digest().value(), state_.digest(Step(7)));
+  EXPECT_THAT(names(), ElementsAre("step-00000007"));
+}
+
 TEST_F(CheckpointTest, ASuccessorLeavesTheSavesOfOthersAlone) {
   SaverOptions joining = options(2);
   joining.joins_others = true;

@@ -24,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "base/ids.h"
 #include "comm/communicator.h"
+#include "comm/transport/deadline.h"
 #include "protection/logs/boundary_log.h"
 #include "protection/schedule/capture_schedule.h"
 #include "recovery/protocol/findings.h"
@@ -36,6 +37,14 @@ inline constexpr GroupRange kStageGroups{8, 4092};  // inside a stage: end when 
 inline constexpr uint16_t kVerdictGroup = 0;
 inline constexpr uint16_t kBoundaryGroup = 1;
 inline constexpr uint16_t kFirstStageGroup = kStageGroups.first;
+
+// How long any call between ranks may take. Whoever waits is never to blame: a neighbour that
+// recovers may gather its state for protection.recovery_deadline_seconds, up to a day, and then
+// runs as many steps again as two windows have, however slow; nothing in a configuration bounds
+// steps.
+// The transport reports at once who is lost, and the controller finds by the pace of the whole job
+// who hangs. So this is no judgement on anybody, but only the end that every wait has to have.
+inline constexpr absl::Duration kCallMax = Deadline::kLongest;
 
 // The way out of a stage. Messages are named by the work under way, the direction and the
 // micro-batch.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -79,8 +80,9 @@ class TallyTrainer : public StageTrainer {
     std::memcpy(&step_.value, position.data(), position.size());
     return absl::OkStatus();
   }
-  absl::StatusOr<Findings> train(const ActiveOperators&, Boundary&) override {
+  absl::StatusOr<Findings> train(const ActiveOperators&, Boundary& boundary) override {
     called("train", step_.value + 1);
+    if (in_train) RETURN_IF_ERROR(in_train(Step(step_.value + 1), boundary));
     return Findings{{1}, {0}};
   }
   const ExpertLoads& expert_loads() const override { return loads_; }
@@ -132,6 +134,7 @@ class TallyTrainer : public StageTrainer {
  public:
   std::vector<int64_t> masters, compute;
   std::vector<std::string> calls;
+  std::function<absl::Status(Step, Boundary&)> in_train;
   absl::Status base_damage;        // what restore_base() meets
   Step base_forgotten{INT64_MAX};  // the first time
 };

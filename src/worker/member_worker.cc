@@ -31,8 +31,6 @@
 namespace evermoe {
 namespace {
 
-constexpr absl::Duration kMessageMax = absl::Minutes(10);
-
 OrderingOptions ordering_options(const ProtectionConfig& protection) {
   OrderingOptions options;
   switch (protection.ordering) {
@@ -92,9 +90,6 @@ absl::StatusOr<MemberOptions> member_options(const JobConfig& config, const Stag
   options.strategy = strategy_of(config);
   options.ordering = ordering_options(config.protection);
   options.is_rehearsal = is_rehearsal;
-  // Who hangs is found by the pace of the whole job; a single message may take as long as the
-  // longest step.
-  options.deadline = kMessageMax;
   options.copies.bytes_per_second = static_cast<double>(config.protection.copy_bandwidth);
   if (options.strategy.keeps_copies)
     RETURN_IF_ERROR(fit_into_budget(config.protection, trainer, options));

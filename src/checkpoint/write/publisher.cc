@@ -43,8 +43,7 @@ absl::Status CheckpointPublisher::publish(Step step) {
   if (visible_ != step && !prepared && step == published_) return absl::OkStatus();
   // A publisher before this one may have come as far as the renaming. What it replaced has the
   // parts of no rank any more.
-  const bool has_parts = files_.exists(join_path(temporary, rank_part_name(0)));
-  if (!has_parts && files_.exists(path(step))) visible_ = step;
+  if (!has_parts(temporary) && files_.exists(path(step))) visible_ = step;
   if (visible_ != step) {
     RETURN_IF_ERROR(write_manifest(step));
     RETURN_IF_ERROR(may_write());
@@ -59,6 +58,14 @@ absl::Status CheckpointPublisher::publish(Step step) {
   published_ = step;
   return annotate(clean_up(step),
                   absl::StrCat("step ", step.value, " is published, but cleaning up failed"));
+}
+
+// Of all ranks: some may have saved the step again after it was published.
+bool CheckpointPublisher::has_parts(const std::string& folder) const {
+  for (int rank = 0; rank < world_size_; ++rank) {
+    if (!files_.exists(join_path(folder, rank_part_name(rank)))) return false;
+  }
+  return true;
 }
 
 absl::StatusOr<Manifest> CheckpointPublisher::merge_parts(const std::string& folder) {

@@ -53,6 +53,7 @@ class CheckpointPublisher {
  private:
   absl::Status may_write() const { return may_write_ ? may_write_() : absl::OkStatus(); }
   std::string path(Step step, const char* suffix = "") const;
+  bool has_parts(const std::string& folder) const;
   absl::StatusOr<Manifest> merge_parts(const std::string& folder);
   absl::Status write_manifest(Step step);
   absl::Status make_visible(Step step);

@@ -91,6 +91,11 @@ void BoundaryLog::forget(KeptMap::iterator begin, KeptMap::iterator end) {
   }
 }
 
+void BoundaryLog::forget_messages() {
+  const MutexLock lock(mutex_);
+  forget(kept_.begin(), kept_.end());
+}
+
 void BoundaryLog::clear() {
   const MutexLock lock(mutex_);
   kept_.clear();

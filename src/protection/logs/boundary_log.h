@@ -73,6 +73,8 @@ class BoundaryLog {
   void free_before(Commit commit);
   // Forgets the messages of this commit alone.
   void free(Commit commit);
+  // Forgets all messages; requests go on waiting for them.
+  void forget_messages();
   void clear();
 
   int64_t bytes() const;

@@ -41,6 +41,18 @@ TEST(CommitTest, WhateverFollowsACommitIsUnderWay) {
       << "before the first commit of all";
 }
 
+TEST(BoundaryLogTest, RequestsGoOnWaitingWhenMessagesAreForgotten) {
+  BoundaryLog log(3);
+  ASSERT_TRUE(log.put(activation(4), message("abc")).ok());
+  EXPECT_EQ(log.find_or_wait(activation(5), {Rank(2)}), std::nullopt);
+  log.forget_messages();
+  EXPECT_EQ(text_of(log.find(activation(4))), "none");
+  EXPECT_EQ(log.bytes(), 0);
+  const auto waiting = log.put(activation(5), message("def"));
+  ASSERT_TRUE(waiting.ok()) << waiting.status();
+  EXPECT_THAT(*waiting, testing::SizeIs(1));
+}
+
 TEST(BoundaryLogTest, AnswersAtOnceOrWhenTheMessageComes) {
   BoundaryLog log(1000);
   ASSERT_TRUE(log.put(activation(2), message("two")).ok());

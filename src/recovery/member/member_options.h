@@ -27,11 +27,12 @@ struct MemberOptions {
   int64_t snapshot_bytes_max = int64_t{1} << 30;
   SnapshotCopiesOptions copies;
   // How long a single message may take before its sender is accused.
-  absl::Duration deadline = absl::Seconds(60);
+  absl::Duration deadline = kCallMax;
   // After how long without an answer to ask again.
   absl::Duration ask_again = absl::Seconds(1);
-  // How long to wait for a new view before giving up: the controller may be away for a while.
-  absl::Duration patience = absl::Minutes(10);
+  // How long to wait for a new view before giving up: others may recover meanwhile, and the
+  // controller may be away for a while. A process whose agent has given up ends with it.
+  absl::Duration patience = kCallMax;
   // Faults are being rehearsed: peers may ask to damage the copies that are held of them.
   bool is_rehearsal = false;
 };

@@ -51,6 +51,11 @@ absl::StatusOr<PlanPointer> MemberViews::next_start() {
 
 absl::StatusOr<bool> MemberViews::wait_signal() {
   const absl::Status status = wake_training_.wait(ask_again_);
+  {
+    // What is waited for comes through the service thread, which has gone with the end.
+    const MutexLock lock(mutex_);
+    RETURN_IF_ERROR(state_.ended());
+  }
   if (absl::IsDeadlineExceeded(status)) return false;
   RETURN_IF_ERROR(status);
   return true;

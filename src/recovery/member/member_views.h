@@ -42,7 +42,8 @@ class MemberViews {
   // Waits for a plan by which this member begins (anew). Null when the job is over.
   absl::StatusOr<PlanPointer> next_start();
   // Waits for the training thread's signal; for predicates that others make true. False if none
-  // came for a while: messages get lost with connections, so it is time to ask again.
+  // came for a while: messages get lost with connections, so it is time to ask again. Once this
+  // process has ended, an error as of pass().
   absl::StatusOr<bool> wait_signal();
   void set_base(Step base);
   void set_finished();

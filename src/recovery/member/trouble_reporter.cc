@@ -10,7 +10,8 @@
 namespace evermoe {
 
 void TroubleReporter::send(View view, const absl::Status& status, Trouble trouble) {
-  if (views_.newest_view() != view) return;
+  // What a process that ends runs into is its own doing.
+  if (views_.newest_view() != view || views_.has_ended()) return;
   trouble.view = view;
   trouble.stage_epoch = views_.standing().stage_epoch;
   trouble.rank = rank_;

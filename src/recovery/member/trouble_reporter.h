@@ -19,7 +19,8 @@ class TroubleReporter {
       : rank_(rank), views_(views), control_(control) {}
 
   // A call of `view` failed between stages, or with the whole world. Nothing happens if that view
-  // is over: it takes its calls with it, and that is how this member learns of it.
+  // is over: it takes its calls with it, and that is how this member learns of it. Nor if this
+  // process has ended.
   void report(View view, const absl::Status& status) { send(view, status, {}); }
   // The training thread had to leave its stage's step.
   void report_inside_stage(View view, const absl::Status& status) {

@@ -29,8 +29,12 @@ bool ViewState::end(absl::Status status) {
   return true;
 }
 
+absl::Status ViewState::ended() const {
+  return has_ended_ && end_.ok() ? Internal("the job is over") : end_;
+}
+
 std::optional<absl::StatusOr<PlanPointer>> ViewState::enter(View after) {
-  if (has_ended_) return end_.ok() ? Internal("the job is over") : end_;
+  if (has_ended_) return ended();
   if (must_restart_) return Cancelled(absl::StrCat("this stage goes back in view ", view_.value));
   if (!is_open_ || view_ <= after) return std::nullopt;
   entered_ = view_;

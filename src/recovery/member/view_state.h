@@ -33,6 +33,9 @@ class ViewState {
   // The training thread asks for a view later than `after`. The plan in force; Cancelled if it has
   // to begin anew, any other error if the process ends; nullopt: not yet.
   std::optional<absl::StatusOr<PlanPointer>> enter(View after);
+  // Ok unless this process has ended. To the training thread in the midst of its work even the end
+  // of the job is an error: it cannot go on.
+  absl::Status ended() const;
   // It has left its work and asks by which plan to begin (anew). Null when the job is over;
   // nullopt: not yet.
   std::optional<absl::StatusOr<PlanPointer>> start();

@@ -78,6 +78,12 @@ bool add_sources(const PlanInputs& in, Rank rank, Plan& plan) {
   return true;
 }
 
+bool began_together(const std::vector<Report>& reports) {
+  return std::all_of(reports.begin(), reports.end(), [&](const Report& report) {
+    return report.stage_epoch == reports.front().stage_epoch;
+  });
+}
+
 // Who goes back, and why.
 void choose_stages(const PlanInputs& in, Plan& plan) {
   for (int stage = 0; stage < in.topology->stages(); ++stage) {
@@ -86,8 +92,14 @@ void choose_stages(const PlanInputs& in, Plan& plan) {
     plan.rolled_back.push_back(stage);
     plan.reasons.push_back(std::move(reason));
   }
-  const bool with_all = in.strategy.keeps_copies && in.strategy.scope == RestoreScope::kEverybody &&
-                        !plan.rolled_back.empty();
+  const bool are_together =
+      in.strategy.keeps_copies && in.strategy.scope == RestoreScope::kEverybody;
+  // One that missed the plan by which the others went back has freed what they need of it.
+  if (are_together && plan.rolled_back.empty() && !began_together(in.reports)) {
+    plan.reasons.push_back("not all stages went back together: roles began in different views");
+    plan.rolled_back.push_back(0);
+  }
+  const bool with_all = are_together && !plan.rolled_back.empty();
   if (in.go_back_reason.empty() && !with_all) return;
   plan.reasons.push_back(absl::StrCat(
       "all stages go back: ",
@@ -143,7 +155,12 @@ Plan make_plan(const PlanInputs& in) {
   plan.window = newest->complete_window;
   choose_stages(in, plan);
   if (!in.strategy.keeps_copies) {
-    if (plan.rolled_back.empty()) return plan;
+    if (plan.rolled_back.empty()) {
+      const bool has_boundaries = in.topology->stages() > 1;
+      if (in.strategy.log != LogReach::kNothing || !has_boundaries) return plan;
+      return restart_all(std::move(plan),
+                         "without protection, boundary messages end with their view");
+    }
     return restart_all(std::move(plan), in.go_back_reason.empty()
                                             ? "without protection, a lost worker sends all back"
                                             : in.go_back_reason);

@@ -55,6 +55,7 @@ class Scenario {
     for (Report& report : reports_) report.complete_window = Step(-1), report.held.clear();
     return *this;
   }
+  Scenario& one_stage() { return topology_ = Topology({6}, 1), *this; }
   Scenario& unprotected() { return strategy_ = strategy_of(StrategyKind::kNone), *this; }
   Scenario& under(StrategyKind kind) { return strategy_ = strategy_of(kind), *this; }
   Scenario& all_go_back(const std::string& why) { return go_back_reason_ = why, *this; }
@@ -106,6 +107,18 @@ TEST(MakePlanTest, WithCopiesForAllNobodyGoesBackWithoutALoss) {
   EXPECT_THAT(Scenario().under(StrategyKind::kPeerMemory).plan().rolled_back, IsEmpty());
 }
 
+// Stage 0 went back in a view whose plan the others never had.
+TEST(MakePlanTest, WithCopiesForAllStagesThatBeganInDifferentViewsGoBackTogether) {
+  const auto apart = [](StrategyKind kind) {
+    return Scenario().under(kind).joined_in(0, 2).joined_in(1, 2).plan();
+  };
+  const Plan plan = apart(StrategyKind::kPeerMemory);
+  EXPECT_FALSE(plan.restart_all);
+  EXPECT_THAT(plan.rolled_back, ElementsAre(0, 1, 2));
+  EXPECT_THAT(story(plan), HasSubstr("roles began in different views"));
+  EXPECT_THAT(apart(StrategyKind::kDense).rolled_back, IsEmpty()) << "their logs reach back";
+}
+
 TEST(MakePlanTest, TheVerdictOfOneIsEverybodys) {
   const Plan plan = Scenario().lost(2).has_verdict(5, 21).plan();
   EXPECT_EQ(plan.newest, verdict_commit(Step(21)));
@@ -153,6 +166,14 @@ TEST(MakePlanTest, AFailureWhileResumingResumesAgain) {
 
 TEST(MakePlanTest, WithoutProtectionAllGoBack) {
   EXPECT_TRUE(Scenario().unprotected().lost(2).plan().restart_all);
+}
+
+// Nobody keeps the boundary messages that a view takes with it.
+TEST(MakePlanTest, WithoutProtectionAnyViewSendsAllStagesBack) {
+  const Plan plan = Scenario().unprotected().plan();
+  EXPECT_TRUE(plan.restart_all);
+  EXPECT_THAT(story(plan), HasSubstr("boundary messages end with their view"));
+  EXPECT_FALSE(Scenario().one_stage().unprotected().plan().restart_all) << "there are none";
 }
 
 TEST(MakePlan, AllGoBackInMemoryWhereTheirWindowsAre) {

@@ -20,9 +20,8 @@
 namespace evermoe {
 
 struct TrainerOptions {
-  // Of every call inside the stage. Whoever is lost is reported at once and whoever hangs by the
-  // controller, so this is for the case that neither is there.
-  absl::Duration stage_deadline = absl::Minutes(10);
+  // Of every call inside the stage.
+  absl::Duration stage_deadline = kCallMax;
   // Asked once a step on the training thread: is this process asked to stop?
   std::function<bool()> drain_requested = [] { return false; };
   // How gradients and compute weights travel inside the stage; the same on all its ranks.

@@ -57,10 +57,14 @@ absl::Status Restorer::roll_back(const Plan& plan) {
 absl::Status Restorer::restore_base(const Plan& plan) {
   const absl::Status restored = in_.trainer.restore_base(plan.base);
   if (!absl::IsNotFound(restored) && !absl::IsDataLoss(restored)) return restored;
-  in_.troubles.report_copies_unusable(
-      plan.view, annotate(restored, absl::StrCat("the state at step ", plan.base.value)));
-  RETURN_IF_ERROR(in_.views.pass(plan.view).status());
-  return restored;
+  const absl::Status trouble =
+      annotate(restored, absl::StrCat("the state at step ", plan.base.value));
+  // Views may begin and end for other reasons before one sends this rank elsewhere.
+  for (View view = plan.view;;) {
+    in_.troubles.report_copies_unusable(view, trouble);
+    ASSIGN_OR_RETURN(const PlanPointer next, in_.views.pass(view));
+    view = next->view;
+  }
 }
 
 absl::Status Restorer::restore_position(std::span<const std::byte> position, SlotTime time) {

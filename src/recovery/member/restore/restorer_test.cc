@@ -234,5 +234,29 @@ TEST_F(RestorerTest, WithoutAUsableBaseTheControllerHasToFindAnotherWay) {
   }
 }
 
+// Another failure ends the view before the controller has heard of the damage; by the next plan
+// this rank stays where it is.
+TEST_F(RestorerTest, AViewThatEndsUnderAnUnusableBaseIsNoReasonToEnd) {
+  run(1, [&](RankParts& rank) {
+    rank.begin_run(kSlots);
+    ASSERT_TRUE(rank.enter(plan(1).up_to(verdict_commit(Step(0)))).ok());
+    rank.trainer.base_damage = NotFound("no such checkpoint");
+    std::vector<View> told;
+    rank.told.on_message = [&](const MemberMessage& message) {
+      const auto* const trouble = std::get_if<Trouble>(&message);
+      if (trouble == nullptr || !trouble->copies_unusable) return;
+      told.push_back(trouble->view);
+      const View next(trouble->view.value + 1);
+      rank.order(StopOrder{next});
+      PlanOf ordered = plan(next.value).up_to(verdict_commit(Step(0)));
+      rank.order(next == View(3) ? ordered.plan() : ordered.restarting_all().plan());
+    };
+    const PlanOf back = plan(2).up_to(verdict_commit(Step(0))).back_to_base({0});
+    ASSERT_TRUE(rank.begin(back).ok());
+    EXPECT_TRUE(absl::IsCancelled(rank.restorer.roll_back(back.plan())));
+    EXPECT_THAT(told, ElementsAre(View(2), View(3)));
+  });
+}
+
 }  // namespace
 }  // namespace evermoe

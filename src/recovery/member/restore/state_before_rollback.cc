@@ -8,6 +8,7 @@
 namespace evermoe {
 
 void StateBeforeRollback::note() {
+  if (trainer_.step() < step_) return;
   step_ = trainer_.step();
   operators_.clear();
   for (size_t i = 0; i < trainer_.operators().size(); ++i) {

@@ -20,7 +20,8 @@ class StateBeforeRollback {
   StateBeforeRollback(const StageTrainer& trainer, int64_t bytes_at_once, Witnesses& witnesses)
       : trainer_(trainer), bytes_at_once_(bytes_at_once), witnesses_(witnesses) {}
 
-  // Notes the state at hand. REQUIRES: it is dense and at a step's end.
+  // Notes the state at hand, unless a later one is noted: what was recomputed on the way there
+  // proves nothing about the bits that the job had. REQUIRES: it is dense and at a step's end.
   void note();
   // The trainer has come to a dense state. True, and the note is forgotten, if it is the one noted;
   // false if none of this step was. Contradiction, naming an operator and both its fingerprints, if

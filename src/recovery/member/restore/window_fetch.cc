@@ -87,7 +87,7 @@ absl::StatusOr<bool> WindowFetch::ask(Rank source, View view, SlotTime time) {
       in_.sender.send(source, view, MessageKind::kWantSlot,
                       encode(WantedSlot{{in_.rank, time}, have}));
     ASSIGN_OR_RETURN(const bool signalled, in_.views.wait_signal());
-    if (in_.refused.is(time)) {
+    if (in_.refused.is(source, time)) {
       in_.counts.add_one(&MemberWork::copies_refused);
       return true;
     }

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,25 +20,26 @@
 
 namespace evermoe {
 
-// The newest refusal of a source: it has no usable copy of a slot. Threads: any.
+// The newest refusal: this source has no usable copy of a slot. Requests are repeated, so that one
+// source may refuse twice, the second time when another one has been asked. Threads: any.
 class RefusedSlot {
  public:
-  void set(const SlotMessage& slot) {
+  void set(Rank source, SlotTime time) {
     const MutexLock lock(mutex_);
-    refused_ = slot;
+    refused_ = {source, time};
   }
   void clear() {
     const MutexLock lock(mutex_);
     refused_.reset();
   }
-  bool is(SlotTime time) const {
+  bool is(Rank source, SlotTime time) const {
     const MutexLock lock(mutex_);
-    return refused_ && refused_->time == time;
+    return refused_ == std::pair(source, time);
   }
 
  private:
   mutable Mutex mutex_;
-  std::optional<SlotMessage> refused_ ABSL_GUARDED_BY(mutex_);
+  std::optional<std::pair<Rank, SlotTime>> refused_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Threads: training thread only.

@@ -26,6 +26,7 @@ absl::Status MemberService::run() {
     if (message.ok()) {
       handle(*std::move(message));
     } else if (!absl::IsDeadlineExceeded(message.status())) {
+      end(message.status());
       return message.status();
     }
   }
@@ -51,7 +52,16 @@ void MemberService::answer(ServiceMessage message, View view) {
   if (status.ok()) return;
   const absl::Status named = annotate(status, absl::StrCat("message from rank ", from.value));
   log_error(std::string(named.message()));
-  in_.views.end(named);
+  end(named);
+}
+
+// Nobody else would end what the training thread waits for: there are no orders any more, and its
+// peers are well. It then asks for the next view and learns why.
+void MemberService::end(const absl::Status& error) {
+  in_.views.end(error);
+  const View newest = in_.views.newest_view();
+  for (const GroupRange groups : {kWorldGroups, kStageGroups})
+    in_.transport.revoke(groups, newest, Cancelled("this process has to end"));
 }
 
 }  // namespace evermoe

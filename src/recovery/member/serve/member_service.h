@@ -41,6 +41,8 @@ class MemberService {
  private:
   void handle(ServiceMessage message);
   void answer(ServiceMessage message, View view);
+  // This process has to end: the training thread comes out of whatever it waits for.
+  void end(const absl::Status& error);
 
   const Dependencies in_;
   NextViewMessages of_next_view_;

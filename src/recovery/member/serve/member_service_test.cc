@@ -136,8 +136,9 @@ TEST_F(MemberServiceTest, WhoAsksGetsTheCopyOrIsRefused) {
     pause(kMoment);
     if (rank.rank() == Rank(0)) return pause(kMoment);
     EXPECT_TRUE(rank.memory.store.has_slot(Rank(1), {Step(0), 0}));
-    EXPECT_TRUE(rank.refused.is({Step(5), 0}));
-    EXPECT_FALSE(rank.refused.is({Step(0), 0}));
+    EXPECT_TRUE(rank.refused.is(Rank(0), {Step(5), 0}));
+    EXPECT_FALSE(rank.refused.is(Rank(0), {Step(0), 0}));
+    EXPECT_FALSE(rank.refused.is(Rank(1), {Step(5), 0})) << "another source may have it";
   });
 }
 
@@ -196,6 +197,78 @@ TEST_F(MemberServiceTest, ABoundaryMessageComputedAgainMustHaveTheSameBits) {
   }
 }
 
+// Rank 0's training thread waits for what never comes when its service thread finds the
+// contradiction.
+class EndedUnderTest : public MemberServiceTest {
+ protected:
+  static constexpr BoundaryName kName{verdict_commit(Step(0)), BoundaryDirection::kActivation,
+                                      MicroBatch(1)};
+  // What `waits`, of rank 0, comes back with.
+  absl::Status end_under(const std::function<absl::Status(RankParts&)>& waits) {
+    absl::Status result;
+    run(
+        2,
+        [&](RankParts& rank) {
+          rank.begin_run(1);
+          ASSERT_TRUE(rank.memory.received.note(kName, {1, 2}).ok());
+          ASSERT_TRUE(rank.enter(plan(1).up_to(verdict_commit(Step(0)))).ok());
+          if (rank.rank() == Rank(0)) {
+            result = waits(rank);
+            EXPECT_THAT(rank.told.all<Trouble>(), IsEmpty());
+            return;
+          }
+          pause(kMoment);
+          send(rank, MessageKind::kAudit, encode_audit(kName, {1, 3}));
+          pause(absl::Seconds(5));
+        },
+        /*ends_well=*/false);
+    return result;
+  }
+};
+
+TEST_F(EndedUnderTest, ABoundaryMessageThatIsPulled) {
+  const absl::Status ended = end_under([](RankParts& rank) {
+    std::vector<std::byte> into(8);
+    rank.exchange.begin(verdict_commit(Step(0)));
+    return rank.exchange.receive(Rank(1), BoundaryDirection::kGradient, MicroBatch(0), into);
+  });
+  EXPECT_TRUE(is_contradiction(ended)) << ended;
+}
+
+TEST_F(EndedUnderTest, ABoundaryMessageThatIsPushed) {
+  const absl::Status ended = end_under([](RankParts& rank) {
+    std::vector<std::byte> into(8);
+    rank.exchange.begin(verdict_commit(Step(2)));
+    return rank.exchange.receive(Rank(1), BoundaryDirection::kGradient, MicroBatch(0), into);
+  });
+  EXPECT_TRUE(is_contradiction(ended)) << ended;
+}
+
+TEST_F(EndedUnderTest, RecordsThatAreFetched) {
+  const absl::Status ended = end_under([](RankParts& rank) {
+    return rank.commits.fetch(verdict_commit(Step(1)), verdict_commit(Step(1)));
+  });
+  EXPECT_TRUE(is_contradiction(ended)) << ended;
+}
+
+TEST_F(EndedUnderTest, ACommitOfTheWorld) {
+  const absl::Status ended = end_under([](RankParts& rank) {
+    const auto kind = CommitAgreement::Kind::kStep;
+    return rank.commits.agree(verdict_commit(Step(1)), kind, {{1}, {1}}).status();
+  });
+  EXPECT_TRUE(is_contradiction(ended)) << ended;
+}
+
+TEST_F(EndedUnderTest, ACallInsideTheStage) {
+  const absl::Status ended = end_under([](RankParts& rank) {
+    Communicator stage(rank.transport, {Rank(0), Rank(1)},
+                       {View(1), kFirstStageGroup, absl::Minutes(5)});
+    EXPECT_TRUE(absl::IsCancelled(stage.barrier()));
+    return rank.views.pass().status();
+  });
+  EXPECT_TRUE(is_contradiction(ended)) << ended;
+}
+
 TEST_F(MemberServiceTest, AMessageSentAgainWithOtherBitsIsAWitness) {
   run(2, [&](RankParts& rank) {
     rank.begin_run(1);
@@ -215,6 +288,33 @@ TEST_F(MemberServiceTest, AMessageSentAgainWithOtherBitsIsAWitness) {
     EXPECT_TRUE(is_contradiction(send(now)));
     EXPECT_EQ(rank.witnesses.size(), 1u);
   });
+}
+
+// Over a line on which the answer takes several times as long as the receiver waits before it asks
+// again.
+TEST_F(MemberServiceTest, APulledMessageThatIsOnItsWayIsNotSentAgain) {
+  constexpr int64_t kBytes = 2000;
+  bytes_per_second_ = 1000;
+  const Commit again = verdict_commit(Step(0));
+  int64_t sent = 0;
+  run(2, [&](RankParts& rank) {
+    rank.begin_run(1);
+    ASSERT_TRUE(rank.enter(plan(1).up_to(again)).ok());
+    rank.exchange.begin(again);
+    const std::vector<std::byte> bytes(kBytes, std::byte{1});
+    const auto gradient = BoundaryDirection::kGradient;
+    if (rank.rank() == Rank(1)) {
+      ASSERT_TRUE(rank.exchange.send(Rank(0), gradient, MicroBatch(0), {bytes, nullptr}).ok());
+      return pause(absl::Minutes(1));
+    }
+    std::vector<std::byte> into(kBytes);
+    ASSERT_TRUE(rank.exchange.receive(Rank(1), gradient, MicroBatch(0), into).ok());
+    EXPECT_EQ(into, bytes);
+    pause(absl::Seconds(30));
+    sent = bytes_sent();
+  });
+  EXPECT_GE(sent, kBytes);
+  EXPECT_LT(sent, kBytes + kBytes / 2);
 }
 
 TEST_F(MemberServiceTest, OnlyARehearsalMayDamageCopies) {

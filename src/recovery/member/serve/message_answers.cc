@@ -55,7 +55,7 @@ absl::Status MessageAnswers::on_chunk(ServiceMessage message, View view) {
 absl::Status MessageAnswers::on_damaged_chunk(Rank from, View view, Rank owner, SlotTime time) {
   log_warning(absl::StrCat("a damaged chunk from rank ", from.value));
   if (owner == in_.rank) {
-    in_.refused.set({owner, time});
+    in_.refused.set(from, time);
     in_.wake_training.raise();
   } else {
     want(from, view, {owner, time});
@@ -117,7 +117,7 @@ absl::Status MessageAnswers::on_acknowledged(const ServiceMessage& message) {
 absl::Status MessageAnswers::on_refused(const ServiceMessage& message) {
   ASSIGN_OR_RETURN(const SlotMessage slot, decode_slot_message(message.span()));
   if (slot.owner != in_.rank) return absl::OkStatus();
-  in_.refused.set(slot);
+  in_.refused.set(message.from, slot.time);
   in_.wake_training.raise();
   return absl::OkStatus();
 }

@@ -25,7 +25,13 @@ Tag BoundaryExchange::push_tag(View view, const BoundaryName& name) const {
 
 void BoundaryExchange::answer(Rank to, View view, const BoundaryName& name,
                               const BoundaryMessage& message) {
-  in_.sender.send(to, view, MessageKind::kBoundary, encode(NamedBoundary{name, message.bytes}));
+  const auto bytes = std::make_shared<MessageBytes>(encode(NamedBoundary{name, message.bytes}));
+  {
+    const MutexLock lock(mutex_);
+    std::erase_if(answers_, [](const auto& answer) { return answer.second.expired(); });
+    if (!answers_.emplace(std::tuple(to, view, name), bytes).second) return;
+  }
+  in_.sender.send(to, view, MessageKind::kBoundary, *bytes, bytes);
 }
 
 absl::Status BoundaryExchange::send(Rank to, BoundaryDirection direction, MicroBatch micro_batch,
@@ -130,6 +136,10 @@ absl::Status BoundaryExchange::pull(const Plan& plan, Rank from, const BoundaryN
                                     std::span<std::byte> into) {
   CHECK(take_expected(plan.view, name, into) == nullptr)
       << to_string(name) << " is pulled in the view in which it was expected";
+  {
+    const MutexLock lock(mutex_);
+    awaited_ = name;
+  }
   Repeats repeats;
   for (bool asks = true; !take_arrived(name, into);) {
     if (asks)
@@ -150,6 +160,7 @@ bool BoundaryExchange::take_arrived(const BoundaryName& name, std::span<std::byt
       << to_string(name) << " has " << found->second.size() << " bytes, not " << into.size();
   std::memcpy(into.data(), found->second.data(), into.size());
   arrived_.erase(found);
+  awaited_.reset();  // an answer to a repeated request may still come
   return true;
 }
 
@@ -169,6 +180,7 @@ void BoundaryExchange::on_wanted(Rank from, View view, const BoundaryName& name)
 
 void BoundaryExchange::on_arrived(const NamedBoundary& message) {
   const MutexLock lock(mutex_);
+  if (awaited_ != message.name) return;
   arrived_[message.name].assign(message.bytes.begin(), message.bytes.end());
 }
 

@@ -12,7 +12,9 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "base/mutex.h"
@@ -41,7 +43,7 @@ class BoundaryExchange final : public Boundary {
     // Other work of the training thread while a pushed message is on its way.
     IdleWork idle_work;
     bool keeps_log = true;
-    absl::Duration deadline = absl::Seconds(60);
+    absl::Duration deadline = kCallMax;
   };
   explicit BoundaryExchange(Dependencies dependencies) : in_(std::move(dependencies)) {}
   ~BoundaryExchange() override;
@@ -106,7 +108,11 @@ class BoundaryExchange final : public Boundary {
   std::deque<Pushed> pushed_;
   std::map<BoundaryName, Expected> expected_;
   Mutex mutex_;
+  std::optional<BoundaryName> awaited_ ABSL_GUARDED_BY(mutex_);  // by the pull under way
   std::map<BoundaryName, std::vector<std::byte>> arrived_ ABSL_GUARDED_BY(mutex_);
+  // On their way as long as their bytes live: a request that is repeated meanwhile is answered.
+  std::map<std::tuple<Rank, View, BoundaryName>, std::weak_ptr<const void>> answers_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace evermoe

@@ -42,7 +42,11 @@ absl::Status RankProgram::begin(const Plan& plan) {
   in_.counts.add_one(&MemberWork::restarts);
   fault_point("recovery/plan");
   recomputed_since_begin_ = 0;
-  return plan.restart_all ? resume(plan) : in_.restorer.roll_back(plan);
+  if (plan.restart_all) return resume(plan);
+  // All stages go back and send everything again, and there is no room for both: the log is made
+  // for three steps. Fingerprints of what was received remain, to prove what is computed again.
+  if (in_.options.strategy.log == LogReach::kStep) in_.memory.log.forget_messages();
+  return in_.restorer.roll_back(plan);
 }
 
 absl::Status RankProgram::resume(const Plan& plan) {

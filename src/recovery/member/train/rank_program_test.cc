@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "recovery/member/member.h"
 #include "recovery/rank_testing.h"
 
@@ -12,6 +14,7 @@ namespace {
 
 using testing::Contains;
 using testing::ElementsAre;
+using testing::IsEmpty;
 
 // Two members, each a stage of its own. When both have finished, they are released.
 class RankProgramTest : public testing::Test {
@@ -34,7 +37,7 @@ class RankProgramTest : public testing::Test {
   void run(std::function<void(const MemberMessage&)> on_told = {}) {
     constexpr int ranks = 2;
     const Topology topology({1, 1}, ranks);
-    SimulatedNetwork network(ranks, {.time_max = absl::Minutes(10)});
+    SimulatedNetwork network(ranks, {.time_max = time_max_});
     network_ = &network;
     processes_ = std::vector<Process>(static_cast<size_t>(ranks));
     int finished = 0;
@@ -42,6 +45,7 @@ class RankProgramTest : public testing::Test {
       Process& own = processes_[static_cast<size_t>(transport.rank().value)];
       if (own.member != nullptr) return own;
       own.trainer = std::make_unique<TallyTrainer>(trainer_);
+      if (in_train_) own.trainer->in_train = std::bind_front(in_train_, transport.rank());
       own.member = std::make_unique<Member>(topology, transport, *own.trainer, own.told,
                                             real_clock(), options_);
       own.told.on_message = [&, on_told](const MemberMessage& message) {
@@ -80,6 +84,7 @@ class RankProgramTest : public testing::Test {
     EXPECT_TRUE(network.run()) << network.waiting();
     for (const Process& process : processes_) EXPECT_TRUE(process.result.ok()) << process.result;
   }
+  void pause(absl::Duration time) { network_->pause(time); }
   // Each of two ranks keeps the other one's copies.
   PlanOf plan(uint32_t view) const {
     return PlanOf(view, static_cast<int>(table_.size())).at(table_).held_by(0, 1).held_by(1, 0);
@@ -94,6 +99,9 @@ class RankProgramTest : public testing::Test {
   }
 
   TallyTrainer::Options trainer_{.operators = 2, .steps = 3};
+  // What happens while a rank runs a step.
+  std::function<absl::Status(Rank, Step, Boundary&)> in_train_;
+  absl::Duration time_max_ = absl::Minutes(10);
   MemberOptions options_;
   std::vector<Process> processes_;
 
@@ -164,6 +172,58 @@ TEST_F(RankProgramTest, AProtectedRankKeepsCopiesOfWindowAfterWindow) {
     EXPECT_GE(progress.back().complete_window, Step(4))
         << "complete one step after its last slot at the latest";
     EXPECT_GT(progress.back().snapshot_bytes, 0);
+  }
+}
+
+// Rank 0 waits for its verdict while rank 1 gathers a state and runs slow steps again. Who is lost
+// is reported by the transport, who hangs is found by the controller; here nobody is to blame.
+TEST_F(RankProgramTest, NobodyEndsAWaitThatARecoveryMayTake) {
+  time_max_ = absl::Hours(200);
+  in_train_ = [this](Rank rank, Step step, Boundary&) {
+    if (rank == Rank(1) && step == Step(2)) pause(absl::Hours(100));
+    return absl::OkStatus();
+  };
+  run();
+  for (const Process& process : processes_) {
+    EXPECT_THAT(process.told.all<Trouble>(), IsEmpty());
+    EXPECT_EQ(process.work.steps_recomputed, 0);
+  }
+}
+
+// Two stages: the first sends an activation and waits for its gradient.
+absl::Status exchange(Rank rank, Step step, Boundary& boundary) {
+  const auto bytes = std::make_shared<std::vector<std::byte>>(100, std::byte(step.value));
+  std::vector<std::byte> into(100);
+  const Rank other(1 - rank.value);
+  const auto forward = BoundaryDirection::kActivation, back = BoundaryDirection::kGradient;
+  if (rank == Rank(0)) {
+    RETURN_IF_ERROR(boundary.send(other, forward, MicroBatch(0), {*bytes, bytes}));
+    return boundary.receive(other, back, MicroBatch(0), into);
+  }
+  RETURN_IF_ERROR(boundary.receive(other, forward, MicroBatch(0), into));
+  return boundary.send(other, back, MicroBatch(0), {*bytes, bytes});
+}
+
+// The boundary log has room for the three steps that it is made for, also when all run steps again.
+TEST_F(RankProgramTest, WhereAllGoBackTheLogHoldsNoMoreThanWithoutAFailure) {
+  options_.strategy = strategy_of(StrategyKind::kPeerMemory);
+  options_.strategy.captures = {.slots = 1, .slots_max = 1, .period = 6};
+  options_.log_bytes_max = 3 * 100;
+  trainer_.steps = 8;
+  in_train_ = exchange;
+  bool has_stopped = false;
+  run([&](const MemberMessage& message) {
+    const auto* const progress = std::get_if<Progress>(&message);
+    const Commit fifth = verdict_commit(Step(5));
+    if (progress == nullptr || progress->newest < fifth || has_stopped) return;
+    has_stopped = true;
+    order_all(StopOrder{View(2)});
+    order_all(plan(2).up_to(fifth, progress->rank.value).back_to_window(0, {0, 1}).plan());
+  });
+  EXPECT_TRUE(has_stopped);
+  for (const Process& process : processes_) {
+    EXPECT_EQ(process.work.steps_recomputed, 5);
+    EXPECT_EQ(process.masters[0], TallyTrainer::after(8, 2));
   }
 }
 

@@ -73,6 +73,25 @@ TEST_F(StateBeforeRollbackTest, ComputeWeightsCountToo) {
   EXPECT_TRUE(is_contradiction(before_.compare().status()));
 }
 
+// A second failure on the way back to step 5, at step 3: the bits of step 5 are still the job's.
+TEST_F(StateBeforeRollbackTest, AnEarlierStateDoesNotReplaceALaterOne) {
+  const auto at = [this](int64_t step) {
+    ASSERT_TRUE(trainer_.restore_base(Step(step)).ok());
+    trainer_.masters = trainer_.compute = {step, 20, 30};
+  };
+  at(5);
+  before_.note();
+  at(3);
+  before_.note();
+  EXPECT_FALSE(*before_.compare());
+  at(5);
+  trainer_.masters[1] ^= 1;
+  EXPECT_TRUE(is_contradiction(before_.compare().status()));
+  at(6);
+  before_.note();
+  EXPECT_TRUE(*before_.compare()) << "a later one does";
+}
+
 TEST_F(StateBeforeRollbackTest, AnotherStepIsNotCompared) {
   before_.note();
   ASSERT_TRUE(trainer_.restore_base(Step(1)).ok());
