@@ -29,7 +29,7 @@ class ControlledJob {
     Step base{-1};
     bool lives = false, has_joined = false, comes_up = true;
     std::string arithmetic;
-    bool is_stopped = false, hangs = false, is_broken = false;
+    bool is_stopped = false, hangs = false, is_broken = false, restores_unheard = false;
     double starved_share = 0;
     absl::Duration starved;
   };
@@ -80,6 +80,8 @@ class ControlledJob {
     ControlledJob& is_starved(double share) { return member().starved_share = share, job_; }
     // From now on no process of the role comes up.
     ControlledJob& never_comes_up() { return member().comes_up = false, job_; }
+    // It never says that it has its state: its line was broken then.
+    ControlledJob& restores_unheard() { return member().restores_unheard = true, job_; }
     ControlledJob& computes_with(const std::string& arithmetic) {
       return member().arithmetic = arithmetic, job_;
     }
@@ -250,6 +252,7 @@ class ControlledJob {
     Member& member = members_[static_cast<size_t>(start.rank.value)];
     fresh.comes_up = member.comes_up;
     fresh.starved_share = member.starved_share;
+    fresh.restores_unheard = member.restores_unheard;
     member = fresh;
   }
   void on(const KillWorker& kill) {
@@ -291,6 +294,7 @@ class ControlledJob {
       member.base = durable_;
       member.newest = verdict_commit(durable_);
     }
+    if (member.restores_unheard) return;
     feed(MemberSaid{rank, member.since, Milestone{plan.view, rank, Milestone::Kind::kRestored}});
   }
   void obey(Rank rank, const Member&, const ReleaseOrder&) {

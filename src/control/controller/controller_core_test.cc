@@ -125,6 +125,17 @@ TEST(ControllerCore, AJobThatStandsStillThoughAllMoveGoesBackInMemoryAndThenOnDi
   EXPECT_EQ(job.did(), "go on in view 6, all go back in view 7") << "it has come further since";
 }
 
+// Nobody makes a commit before all have a state.
+TEST(ControllerCore, AStandstillIsFoundThoughSomebodysWordOfItsStateWasLost) {
+  ControllerOptions options;
+  options.step_max = absl::Seconds(2);
+  options.probe_min = absl::Seconds(1);
+  Job job(options);
+  job.worker(3).restores_unheard().begins().wait(5).did();
+  job.commits(1, 5).wait(3.5);
+  EXPECT_EQ(job.did(), "go on in view 2, all go back in view 3");
+}
+
 // ---- nodes that compute other bits
 
 ControllerOptions two_nodes_and_spares(int spares) {

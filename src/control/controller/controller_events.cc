@@ -284,6 +284,7 @@ void ControllerCore::hear(const Progress& progress) {
     restarts_.on_progress();
   }
   if (!is_open() || progress.view != view()) return;
+  journal_.on_commit();
   copies_.on_window(progress.complete_window);
   adoption_moved_ = now_;
   if (progress.newest == verdict_commit(step_of(progress.newest))) {

@@ -34,6 +34,9 @@ class RecoveryJournal {
   // Gives what people should hear of it, if anything. One of an older view tells how far its rank
   // is, too.
   std::optional<std::string> on_milestone(absl::Duration now, const Milestone& milestone);
+  // The first commit since the newest plan: whoever takes part in one has its state, and all have.
+  // That they said so may have been lost.
+  void on_commit() { without_state_.clear(); }
   // The job is further than it has ever been, or all its work is done: the recovery is over.
   void on_resumed(absl::Duration now);
 

@@ -88,6 +88,13 @@ TEST(LeavingNodes, DuringARecoveryItWaits) {
   EXPECT_THAT(job.said(), HasSubstr("node 1 leaves"));
 }
 
+TEST(LeavingNodes, ItGoesThoughSomebodysWordOfItsStateWasLost) {
+  ControlledJob job(nodes(2, 1));
+  job.worker(0).restores_unheard().begins().node_leaves(1).wait(0.5).did();
+  job.commits(1, 1).wait(0.5);
+  EXPECT_THAT(job.did(), HasSubstr("dismiss 1"));
+}
+
 TEST(LeavingNodes, AtTheEndOfTheJobItWaitsForIt) {
   ControlledJob job(nodes(2, 1));
   job.begins().commits(1, 5).all_finish(5).did();
