@@ -71,6 +71,8 @@ void ControllerCore::take_back(const MemberJoined& event) {
   role.finished = role.finished || (is_open() && event.has_finished);
   const bool is_where_all_are = is_open() && event.is_open && event.newest_view == view();
   if (is_where_all_are || (!is_open() && role.report)) return;
+  // A switch that fails brings thousands back at once: not a view for each of them.
+  if (!is_open() && event.newest_view < view()) return stop(event);
   open_next_view(absl::StrCat("role ", name_of(event.rank), " is back on a new line"));
 }
 
@@ -82,6 +84,11 @@ void ControllerCore::handle(const MemberJoined& event) {
   view_.on_joined(event);
   if (is_adopting_) return view_.adopt(event);
   if (is_open()) return open_next_view(absl::StrCat("role ", name_of(event.rank), " has joined"));
+  stop(event);
+}
+
+// For the view that is being opened, of which it has not heard.
+void ControllerCore::stop(const MemberJoined& event) {
   actions_.push_back(SendOrder{event.rank, event.since, StopOrder{view(), journal_.incident()}});
   roles_[event.rank].ask(now_ + options_.report_max);
 }

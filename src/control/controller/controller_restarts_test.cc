@@ -1,14 +1,20 @@
-// How often a controller starts a job again, and what counts as progress.
+// How often a controller starts a job again, and what counts as progress; and what it makes of
+// members that register again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "control/controller/controlled_job_testing.h"
 
 namespace evermoe {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 using Job = ControlledJob;
@@ -97,6 +103,89 @@ TEST(ControllerRestarts, RestartsWithoutALossAreLimitedToo) {
   for (int i = 0; i < 3; ++i) job.commits(1, 5).worker(0).breaks_off().wait(1);
   EXPECT_TRUE(job.has_ended());
   EXPECT_THAT(job.end().reason, HasSubstr("given up after 3 restarts in a row"));
+}
+
+// ---- members that register again, after a line was broken or with the next controller
+
+// A job of one stage on one node, and whom its controller stops.
+class Returns : public testing::Test {
+ protected:
+  static constexpr int kWorkers = 4;
+
+  void controller(ControllerOptions options) {
+    core_.emplace(Topology({kWorkers}, 1), options, now_);
+    on(AgentJoined{Node(0)});
+  }
+  // The first view is open.
+  void begin(ControllerOptions options = {}) {
+    controller(options);
+    for (int rank = 0; rank < kWorkers; ++rank) joins(rank, View(0));
+    for (int rank = 0; rank < kWorkers; ++rank) reports(rank);
+    ASSERT_TRUE(core_->is_open());
+    stops_.clear();
+  }
+  void joins(int rank, View newest_view) { on(member(rank, newest_view, false)); }
+  void is_back(int rank, View open_view) { on(member(rank, open_view, true)); }
+  void reports(int rank) {
+    Report report;
+    report.view = core_->view();
+    report.rank = Rank(rank);
+    on(MemberSaid{Rank(rank), since_[rank], report});
+  }
+  void ends(int rank) {
+    on(WorkerEnded{Rank(rank), since_[rank], Node(0), "exit", false, false, false});
+  }
+
+  std::optional<ControllerCore> core_;
+  std::vector<std::string> stops_;  // "rank for view"
+
+ private:
+  MemberJoined member(int rank, View newest_view, bool is_open) {
+    MemberJoined joined;
+    joined.rank = Rank(rank);
+    joined.since = since_.try_emplace(rank, View(1)).first->second;
+    joined.newest_view = newest_view;
+    joined.is_open = is_open;
+    return joined;
+  }
+  void on(const ControllerEvent& event) {
+    for (const ControllerAction& action : core_->on(now_, event)) {
+      if (const auto* const start = std::get_if<StartWorker>(&action))
+        since_[start->rank.value] = start->since;
+      const auto* const order = std::get_if<SendOrder>(&action);
+      if (order == nullptr) continue;
+      if (const auto* const stop = std::get_if<StopOrder>(&order->message))
+        stops_.push_back(absl::StrCat(order->rank.value, " for ", stop->view.value));
+    }
+  }
+
+  absl::Duration now_ = absl::Seconds(100);
+  std::map<int, View> since_;
+};
+
+// When a switch has failed thousands are back at once. A view for each of them, in which all the
+// others are stopped, would be the square of that.
+TEST_F(Returns, WhoIsBackWhileAViewOpensIsStoppedForThatViewAgain) {
+  begin();
+  ends(0);
+  ASSERT_EQ(core_->view(), View(2));
+  stops_.clear();
+  for (const int rank : {1, 2, 3}) is_back(rank, View(1));
+  EXPECT_EQ(core_->view(), View(2));
+  EXPECT_THAT(stops_, ElementsAre("1 for 2", "2 for 2", "3 for 2"));
+  joins(0, View(0));
+  for (int rank = 0; rank < kWorkers; ++rank) reports(rank);
+  EXPECT_TRUE(core_->is_open());
+  EXPECT_EQ(core_->view(), View(2));
+}
+
+// It does not report twice for one view.
+TEST_F(Returns, WhoseReportWasLostReportsForTheNextView) {
+  begin();
+  ends(0);
+  is_back(1, View(1));
+  joins(1, View(2));
+  EXPECT_EQ(core_->view(), View(3));
 }
 
 }  // namespace
