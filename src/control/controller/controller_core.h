@@ -81,6 +81,7 @@ class ControllerCore {
   void note_stalls(const AgentAlive& event);
   void handle(const MemberJoined& event);
   void stop(const MemberJoined& event);
+  void note_finish(const MemberJoined& event);
   void handle(const WorkerEnded& event);
   void handle(const MemberSaid& event);
   void handle(const MemberAlive& event);

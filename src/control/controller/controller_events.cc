@@ -69,6 +69,7 @@ void ControllerCore::take_back(const MemberJoined& event) {
   }
   if (is_adopting_) return;
   role.finished = role.finished || (is_open() && event.has_finished);
+  note_finish(event);
   const bool is_where_all_are = is_open() && event.is_open && event.newest_view == view();
   if (is_where_all_are || (!is_open() && role.report)) return;
   // A switch that fails brings thousands back at once: not a view for each of them.
@@ -81,6 +82,7 @@ void ControllerCore::handle(const MemberJoined& event) {
   if (!roles_.may_join(event) || !computes_alike(event)) return;
   roles_.join(event, now_);
   progress_.on_joined(event.newest);
+  note_finish(event);
   view_.on_joined(event);
   if (is_adopting_) return view_.adopt(event);
   if (is_open()) return open_next_view(absl::StrCat("role ", name_of(event.rank), " has joined"));
@@ -91,6 +93,12 @@ void ControllerCore::handle(const MemberJoined& event) {
 void ControllerCore::stop(const MemberJoined& event) {
   actions_.push_back(SendOrder{event.rank, event.since, StopOrder{view(), journal_.incident()}});
   roles_[event.rank].ask(now_ + options_.report_max);
+}
+
+// The controller whom it told may be gone, or the line on which it did. Its newest commit is of a
+// closing then, which counts as the step after its last one.
+void ControllerCore::note_finish(const MemberJoined& event) {
+  if (event.has_finished) is_drained_ = step_of(event.newest) <= options_.steps;
 }
 
 // ---- who computes other bits

@@ -114,6 +114,7 @@ class Returns : public testing::Test {
 
   void controller(ControllerOptions options) {
     core_.emplace(Topology({kWorkers}, 1), options, now_);
+    end_.reset();
     on(AgentJoined{Node(0)});
   }
   // The first view is open.
@@ -126,18 +127,25 @@ class Returns : public testing::Test {
   }
   void joins(int rank, View newest_view) { on(member(rank, newest_view, false)); }
   void is_back(int rank, View open_view) { on(member(rank, open_view, true)); }
+  void is_back_finished(int rank, View open_view, Step step) {
+    MemberJoined joined = member(rank, open_view, true);
+    joined.has_finished = true;
+    joined.newest = closing_commit(step, 1);
+    on(joined);
+  }
   void reports(int rank) {
     Report report;
     report.view = core_->view();
     report.rank = Rank(rank);
     on(MemberSaid{Rank(rank), since_[rank], report});
   }
-  void ends(int rank) {
-    on(WorkerEnded{Rank(rank), since_[rank], Node(0), "exit", false, false, false});
+  void ends(int rank, bool is_clean = false) {
+    on(WorkerEnded{Rank(rank), since_[rank], Node(0), "exit", is_clean, false, false});
   }
 
   std::optional<ControllerCore> core_;
   std::vector<std::string> stops_;  // "rank for view"
+  std::optional<EndJob> end_;
 
  private:
   MemberJoined member(int rank, View newest_view, bool is_open) {
@@ -152,6 +160,7 @@ class Returns : public testing::Test {
     for (const ControllerAction& action : core_->on(now_, event)) {
       if (const auto* const start = std::get_if<StartWorker>(&action))
         since_[start->rank.value] = start->since;
+      if (const auto* const end = std::get_if<EndJob>(&action)) end_ = *end;
       const auto* const order = std::get_if<SendOrder>(&action);
       if (order == nullptr) continue;
       if (const auto* const stop = std::get_if<StopOrder>(&order->message))
@@ -186,6 +195,31 @@ TEST_F(Returns, WhoseReportWasLostReportsForTheNextView) {
   is_back(1, View(1));
   joins(1, View(2));
   EXPECT_EQ(core_->view(), View(3));
+}
+
+// ---- what was lost with a line, or with a controller
+
+TEST_F(Returns, ADrainedJobIsNotTakenForFinishedByTheNextController) {
+  for (const int64_t step : {30, 59, 60}) {
+    SCOPED_TRACE(step);
+    ControllerOptions options;
+    options.takes_over = true;
+    options.views_after = View(1000);
+    options.steps = Step(60);
+    controller(options);
+    for (int rank = 0; rank < kWorkers; ++rank) is_back_finished(rank, View(4), Step(step));
+    for (int rank = 0; rank < kWorkers; ++rank) ends(rank, /*is_clean=*/true);
+    ASSERT_TRUE(end_ && end_->ok);
+    EXPECT_EQ(end_->is_drained, step < 60);
+  }
+}
+
+TEST_F(Returns, NorWhereThatWasLostOnTheWay) {
+  begin({.steps = Step(60)});
+  for (int rank = 0; rank < kWorkers; ++rank) is_back_finished(rank, View(1), Step(30));
+  for (int rank = 0; rank < kWorkers; ++rank) ends(rank, /*is_clean=*/true);
+  ASSERT_TRUE(end_ && end_->ok);
+  EXPECT_TRUE(end_->is_drained);
 }
 
 }  // namespace
