@@ -8,6 +8,7 @@
 #include "base/exit_codes.h"
 #include "base/limits.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/node_environment.h"
 #include "cli/config_arguments.h"
 #include "cli/job_flags.h"
 #include "cli/reports/job_view.h"

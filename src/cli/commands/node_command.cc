@@ -18,6 +18,8 @@
 #include "cli/job_flags.h"
 #include "cli/reports/job_view.h"
 #include "cli/worker_program.h"
+#include "control/folder/job_end.h"
+#include "control/folder/job_folder.h"
 #include "control/keys/job_keys.h"
 #include "control/launch/node_run.h"
 #include "env/files.h"
