@@ -214,6 +214,7 @@ class EndedUnderTest : public MemberServiceTest {
           ASSERT_TRUE(rank.enter(plan(1).up_to(verdict_commit(Step(0)))).ok());
           if (rank.rank() == Rank(0)) {
             result = waits(rank);
+            EXPECT_LT(now(), absl::Seconds(1)) << "not by a deadline";
             EXPECT_THAT(rank.told.all<Trouble>(), IsEmpty());
             return;
           }
