@@ -46,8 +46,8 @@ struct AgentCoreOptions {
   absl::Duration retry = absl::Milliseconds(50);     // between two attempts to find one
   absl::Duration registering_max =
       absl::Seconds(1);  // workers that have not registered by then are left out
-  absl::Duration measuring_max = absl::Seconds(10);  // then it says that it is not measured yet
-  absl::Duration away_max = absl::Minutes(5);        // without a controller: then all ends here
+  absl::Duration measuring_max = absl::Seconds(5);  // then it says that it is not measured yet
+  absl::Duration away_max = absl::Minutes(5);       // without a controller: then all ends here
   // How long the main thread of a process was ready and got no processor (env/processor_wait.h).
   std::function<absl::Duration(pid_t)> starved = [](pid_t) { return absl::ZeroDuration(); };
 };

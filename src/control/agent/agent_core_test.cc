@@ -51,7 +51,7 @@ TEST(AgentCore, AProcessThatCannotBeStartedHasEnded) {
 TEST(AgentCore, IsNotReadyBeforeItsMachineIsMeasured) {
   TestAgent agent(/*waits_for_health=*/true);
   agent.tick().welcome(0).did();
-  EXPECT_EQ(agent.wait(5).did(), "") << "the disk is busy";
+  EXPECT_EQ(agent.wait(4).did(), "") << "the disk is busy";
   EXPECT_EQ(agent.is_checked({"memory"}).did(), "ready but memory");
   EXPECT_EQ(agent.is_checked({"memory"}).did(), "");
   EXPECT_EQ(agent.is_checked({}).did(), "ready");
@@ -60,7 +60,7 @@ TEST(AgentCore, IsNotReadyBeforeItsMachineIsMeasured) {
 TEST(AgentCore, DoesNotWaitForEverToSayThatItIsNotMeasuredYet) {
   TestAgent agent(/*waits_for_health=*/true);
   agent.tick().welcome(0).did();
-  EXPECT_EQ(agent.wait(10).did(), "ready but health: not measured yet");
+  EXPECT_EQ(agent.wait(5).did(), "ready but health: not measured yet");
   EXPECT_EQ(agent.is_checked({}).did(), "ready");
 }
 

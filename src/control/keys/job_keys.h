@@ -38,9 +38,9 @@ absl::StatusOr<JobKeys> make_keys();
 // of that name exists.
 absl::Status create_keys(const std::string& directory);
 
-// NotFound if there is no such folder. InvalidInput, naming the file and what to do, if one is
-// missing, open to other users, of somebody else or damaged, if key and certificates do not belong
-// together, or if this machine's clock is not within their time.
+// InvalidInput, naming the file and what to do, if the folder or a file in it is missing, open to
+// other users, of somebody else or damaged, if key and certificates do not belong together, or if
+// this machine's clock is not within their time.
 absl::StatusOr<JobKeys> load_keys(const std::string& directory);
 
 // The path of the secret of the keys in `directory`, and its contents (checked as by load_keys).

@@ -135,7 +135,7 @@ TEST_F(JobKeysTest, DamagedOnesAreNamed) {
   EXPECT_TRUE(load_keys(keys_).ok());
   std::filesystem::remove(file("secret"));
   EXPECT_THAT(refusal(), HasSubstr("secret is missing"));
-  EXPECT_TRUE(absl::IsNotFound(load_keys(folder_ + "/none").status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(load_keys(folder_ + "/none").status()));
 }
 
 TEST_F(JobKeysTest, TheFirstNodeMakesThemAndTheOthersWait) {
@@ -159,7 +159,7 @@ TEST_F(JobKeysTest, TheFirstNodeMakesThemAndTheOthersWait) {
 
   first.may_make = false;
   first.directory = folder_ + "/named";
-  EXPECT_TRUE(absl::IsNotFound(keys_of_node(real_clock(), first).status()))
+  EXPECT_TRUE(absl::IsInvalidArgument(keys_of_node(real_clock(), first).status()))
       << "a folder that somebody names is not made";
 }
 

@@ -155,12 +155,7 @@ Plan make_plan(const PlanInputs& in) {
   plan.window = newest->complete_window;
   choose_stages(in, plan);
   if (!in.strategy.keeps_copies) {
-    if (plan.rolled_back.empty()) {
-      const bool has_boundaries = in.topology->stages() > 1;
-      if (in.strategy.log != LogReach::kNothing || !has_boundaries) return plan;
-      return restart_all(std::move(plan),
-                         "without protection, boundary messages end with their view");
-    }
+    if (plan.rolled_back.empty()) return plan;
     return restart_all(std::move(plan), in.go_back_reason.empty()
                                             ? "without protection, a lost worker sends all back"
                                             : in.go_back_reason);

@@ -55,7 +55,6 @@ class Scenario {
     for (Report& report : reports_) report.complete_window = Step(-1), report.held.clear();
     return *this;
   }
-  Scenario& one_stage() { return topology_ = Topology({6}, 1), *this; }
   Scenario& unprotected() { return strategy_ = strategy_of(StrategyKind::kNone), *this; }
   Scenario& under(StrategyKind kind) { return strategy_ = strategy_of(kind), *this; }
   Scenario& all_go_back(const std::string& why) { return go_back_reason_ = why, *this; }
@@ -166,14 +165,6 @@ TEST(MakePlanTest, AFailureWhileResumingResumesAgain) {
 
 TEST(MakePlanTest, WithoutProtectionAllGoBack) {
   EXPECT_TRUE(Scenario().unprotected().lost(2).plan().restart_all);
-}
-
-// Nobody keeps the boundary messages that a view takes with it.
-TEST(MakePlanTest, WithoutProtectionAnyViewSendsAllStagesBack) {
-  const Plan plan = Scenario().unprotected().plan();
-  EXPECT_TRUE(plan.restart_all);
-  EXPECT_THAT(story(plan), HasSubstr("boundary messages end with their view"));
-  EXPECT_FALSE(Scenario().one_stage().unprotected().plan().restart_all) << "there are none";
 }
 
 TEST(MakePlan, AllGoBackInMemoryWhereTheirWindowsAre) {

@@ -86,7 +86,7 @@ TEST(LateNodes, TheJobWaitsForThoseThatItNeeds) {
   Job job(that_waits(2), /*unfit=*/{}, /*late=*/{1});
   EXPECT_EQ(job.wait(40).did(), "");
   EXPECT_THAT(job.said(), HasSubstr("1 of the 2 machines that the job needs are there: it waits "
-                                    "for the others, at most 1m\n"));
+                                    "for the others, at most 1m"));
   job.node_comes(1).wait(0.1);
   EXPECT_EQ(job.did(),
             "start 0.0, start 0.1, start 1.0 on 1, start 1.1 on 1, restart all in view 1");
