@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <sstream>
+#include <streambuf>
+#include <string>
+#include <vector>
 
 namespace evermoe {
 namespace {
@@ -135,6 +138,28 @@ TEST(ProgressView, QuietShowsNothing) {
   screen.view().on_log("0.0", "log", {"line"});
   screen.view().close();
   EXPECT_EQ(screen.text(), "");
+}
+
+// What is written to it, as it is: standard error is not buffered.
+class Writes : public std::streambuf {
+ public:
+  std::vector<std::string> all;
+
+ private:
+  std::streamsize xsputn(const char* text, std::streamsize size) override {
+    all.emplace_back(text, static_cast<size_t>(size));
+    return size;
+  }
+};
+
+TEST(ProgressView, ALineIsWrittenAtOnce) {
+  Writes writes;
+  std::ostream out(&writes);
+  HandClock clock;
+  ProgressView view(out, clock, {.live = false, .columns = [] { return 100; }, .steps = Step(60)});
+  view.on_say("view 1: the job begins");
+  EXPECT_THAT(writes.all, testing::ElementsAre("[    0.0 s] view 1: the job begins\n"))
+      << "another process may write between two";
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "cli/reports/progress_view.h"
 #include "config/job_data.h"
@@ -33,7 +34,7 @@ ProgressOptions progress_options(const JobViewOptions& options, const JobConfig&
 void print_failure(const RunSummary& summary) {
   std::string line = summary.reason;
   std::replace(line.begin(), line.end(), '\n', ' ');
-  std::cerr << "evermoe: " << line << "\n";
+  std::cerr << absl::StrCat("evermoe: ", line, "\n");
 }
 
 }  // namespace

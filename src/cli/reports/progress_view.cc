@@ -118,7 +118,8 @@ std::string ProgressView::clock_prefix(absl::Duration now) const {
 void ProgressView::print_line(const std::string& line) {
   if (options_.quiet) return;
   clear();
-  out_ << line << "\n";
+  // At once: other processes may write there, too.
+  out_ << absl::StrCat(line, "\n");
   if (options_.live && step_) redraw(clock_.now());
   out_.flush();
 }
