@@ -346,7 +346,7 @@ class Elected(unittest.TestCase):
         # Workers need no host: they must not be done before there is another one.
         for seed in seeds():
             with (self.subTest(seed=seed), Etcd(self, 3) as etcd,
-                  self.started(etcd, 900, "control.lease_seconds=5") as cluster):
+                  self.started(etcd, 700, "control.lease_seconds=4") as cluster):
                 cluster.wait_step(random_of(seed).randrange(1, 60))
                 node, process = self.host_of(cluster)
                 kept = {n: cluster.pids_on(n) for n in cluster.nodes if n != node}
@@ -356,11 +356,11 @@ class Elected(unittest.TestCase):
                 for survivor, pids in kept.items():
                     wait_for(lambda survivor=survivor, pids=pids: pids.items() <= cluster.pids_on(survivor).items(),
                              f"the same workers of node {survivor} under the next host\n{cluster.story()}")
-                self.assert_done(cluster, 900, lost=[node])
+                self.assert_done(cluster, 700, lost=[node])
 
     def test_the_store_is_away_and_back_and_then_the_host_is_told_to_leave(self):
         # Workers need no host: they must not be done before the store is back.
-        with Etcd(self, 1) as etcd, self.started(etcd, 1500, "control.lease_seconds=5") as cluster:
+        with Etcd(self, 1) as etcd, self.started(etcd, 1200, "control.lease_seconds=4") as cluster:
             cluster.wait_step(5)
             self.host_of(cluster)
             before = cluster.workers()
@@ -381,7 +381,7 @@ class Elected(unittest.TestCase):
             process.send_signal(signal.SIGTERM)
             self.assertEqual(process.wait(timeout=DEADLINE_SECONDS), 0, cluster.story())
             wait_for(lambda: cluster.whole_story().count("takes the job over") > hosts, "the third host")
-            self.assert_done(cluster, 1500, lost=[node])
+            self.assert_done(cluster, 1200, lost=[node])
 
     def test_a_host_whose_term_is_taken_gives_the_seat_back(self):
         with Etcd(self, 1) as etcd, self.started(etcd, 100000) as cluster:
