@@ -295,7 +295,9 @@ class ControlledJob {
       member.newest = verdict_commit(durable_);
     }
     if (member.restores_unheard) return;
-    feed(MemberSaid{rank, member.since, Milestone{plan.view, rank, Milestone::Kind::kRestored}});
+    Milestone restored{plan.view, rank, Milestone::Kind::kRestored};
+    restored.step = step_of(member.newest);
+    feed(MemberSaid{rank, member.since, restored});
   }
   void obey(Rank rank, const Member&, const ReleaseOrder&) {
     if (rank == Rank(0)) did_.push_back("release");

@@ -53,6 +53,8 @@ FailureRecord RecoveryBook::failure_of(const RecoveryNote& note) const {
   failure.roles = record.roles;
   failure.kind = kind_of(record);
   failure.step = record.step;
+  if (record.restarted_all && record.restarted_from >= Step(0))
+    failure.restarted_from_step = record.restarted_from;
   failure.recovery = recovery_of(note);
   failure.seconds_lost = failure.recovery->resume.value_or(0);
   const std::pair<absl::Duration, const char*> moments[] = {
@@ -71,9 +73,7 @@ std::optional<std::string> RecoveryBook::on_note(int64_t life, const RecoveryNot
   if (is_new) entries_.push_back({note.record.noticed, {}});
   FailureRecord& failure = entries_[place->second].failure;
   const bool was_over = failure.recovery && failure.recovery->resume;
-  const auto restarted_from = failure.restarted_from_step;
   failure = failure_of(note);
-  failure.restarted_from_step = restarted_from;
   if (was_over || !failure.recovery->resume) return std::nullopt;
   return in_incident(failure.incident,
                      absl::StrCat("recovered from the failure at step ", failure.step.value, ": ",
@@ -87,16 +87,6 @@ void RecoveryBook::on_controller_end(absl::Duration now, const std::string& how,
   failure.step = step;
   failure.timeline.push_back({absl::ToDoubleSeconds(now - began_), "noticed"});
   entries_.push_back({now, std::move(failure)});
-}
-
-void RecoveryBook::on_restarted_from(Step step) {
-  for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry) {
-    FailureRecord& failure = entry->failure;
-    if (!failure.recovery) continue;
-    if (failure.recovery->restarted_all && !failure.recovery->resume)
-      failure.restarted_from_step = step;
-    return;
-  }
 }
 
 std::vector<FailureRecord> RecoveryBook::failures() const {

@@ -22,8 +22,6 @@ class RecoveryBook {
   // A note of the controller with that life. Gives the line of the story when the job has gone on.
   std::optional<std::string> on_note(int64_t life, const RecoveryNote& note);
   void on_controller_end(absl::Duration now, const std::string& how, Step step);
-  // All started again from the state at `step`.
-  void on_restarted_from(Step step);
 
   // In the order in which they were noticed.
   std::vector<FailureRecord> failures() const;

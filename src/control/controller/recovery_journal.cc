@@ -42,6 +42,7 @@ void RecoveryJournal::on_loss(absl::Duration now, Commit newest, Rank rank,
 void RecoveryJournal::on_plan(absl::Duration now, const Plan& plan) {
   if (plan.restart_all) {
     behind_.clear();
+    restart_view_ = plan.view;
     for (int32_t r = 0; r < topology_.world_size(); ++r) without_state_.insert(Rank(r));
   }
   for (const int stage : plan.rolled_back) {
@@ -76,6 +77,7 @@ std::optional<std::string> RecoveryJournal::on_milestone(absl::Duration now,
     case Milestone::Kind::kCopying: return std::nullopt;
     case Milestone::Kind::kRestored:
       record->restored = now;
+      if (milestone.view == restart_view_) record->restarted_from = milestone.step;
       for (const std::string& source : milestone.sources)
         record->sources.push_back(absl::StrCat(topology_.name_of(rank), ": ", source));
       return tell_stage_done(untold_state_, rank, "has a state again");

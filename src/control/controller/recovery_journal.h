@@ -52,7 +52,8 @@ class RecoveryJournal {
   std::vector<RecoveryRecord> records_;
   // Of the plan in force: ranks that have not gathered their state, or not run their steps, again.
   std::set<Rank> without_state_, behind_;
-  std::set<Rank> untold_state_;  // without a state, for the story
+  std::set<Rank> untold_state_;       // without a state, for the story
+  std::optional<View> restart_view_;  // of the newest plan that started all again
   int64_t changes_ = 0;
   absl::Duration told_again_ = -absl::InfiniteDuration();
   int verified_ = 0;  // survivors that have compared their state since the plan

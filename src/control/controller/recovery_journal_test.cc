@@ -15,9 +15,11 @@ using Kind = Milestone::Kind;
 
 class Journal : public testing::Test {
  protected:
-  std::optional<std::string> milestone(int rank, Kind kind, int64_t again = 0) {
+  std::optional<std::string> milestone(int rank, Kind kind, int64_t again = 0,
+                                       Step step = Step(-1)) {
     Milestone one{View(2), Rank(rank), kind};
     one.recomputed_steps = again;
+    one.step = step;
     return journal_.on_milestone(now_ += absl::Seconds(1), one);
   }
   void loses(int rank) { journal_.on_loss(now_, verdict_commit(Step(7)), Rank(rank), "killed"); }
@@ -83,6 +85,23 @@ TEST_F(Journal, StepsThatRunAgainAreToldNowAndThen) {
   EXPECT_THAT(milestone(0, Kind::kStepAgain, 2),
               Optional(std::string("stage 0 catches up, 2 steps so far")));
   EXPECT_EQ(milestone(0, Kind::kStepAgain, 3), std::nullopt);
+}
+
+// The run has the record alone to know it from: what its workers say comes on another way, before
+// the record or after it.
+TEST_F(Journal, TheStepThatAllStartAgainFromIsInTheRecord) {
+  loses(1);
+  plans({}, /*restart_all=*/true);
+  EXPECT_EQ(journal_.records()[0].restarted_from, Step(-1));
+  milestone(0, Kind::kRestored, 0, Step(5));
+  EXPECT_EQ(journal_.records()[0].restarted_from, Step(5));
+}
+
+TEST_F(Journal, AStageThatGoesBackIsNoRestart) {
+  loses(1);
+  plans({0});
+  milestone(0, Kind::kRestored, 0, Step(5));
+  EXPECT_EQ(journal_.records()[0].restarted_from, Step(-1));
 }
 
 // The first plan of a job loads as well, and no recovery is under way.

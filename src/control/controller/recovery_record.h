@@ -24,12 +24,13 @@ struct RecoveryRecord {
   std::vector<std::string> causes;  // one line each: role and how
   std::vector<int> rolled_back_stages;
   bool restarted_all = false;
-  int restarts = 0;                       // of the whole job
-  std::vector<std::string> reasons;       // of the plans
-  std::vector<std::string> sources;       // "1.0: window 12 from 0.1"
-  std::vector<View> views;                // opened for it
-  Step step;                              // newest committed when it was noticed
-  int64_t recomputed_steps = 0;           // largest of any rank
+  Step restarted_from{-1};           // restarted_all: the step of the newest such state, once known
+  int restarts = 0;                  // of the whole job
+  std::vector<std::string> reasons;  // of the plans
+  std::vector<std::string> sources;  // "1.0: window 12 from 0.1"
+  std::vector<View> views;           // opened for it
+  Step step;                         // newest committed when it was noticed
+  int64_t recomputed_steps = 0;      // largest of any rank
   int64_t survivor_recomputed_steps = 0;  // largest of any rank that was not lost
   // Times since the start of the controller's clock; infinite: not come yet.
   absl::Duration noticed = absl::InfiniteDuration();

@@ -25,7 +25,6 @@ std::string RunStory::name_of(Rank rank) const {
 
 bool RunStory::hear(absl::Duration now, const WorkerReport& report) {
   using Kind = WorkerReport::Kind;
-  if (report.kind == Kind::kReady && report.rank == Rank(0)) book_.on_restarted_from(report.step);
   if (report.kind == Kind::kFinished) drained_ = report.drained;
   const bool is_new = report.kind == Kind::kStep && report.step > newest_;
   if (is_new) newest_ = report.step;

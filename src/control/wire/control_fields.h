@@ -32,7 +32,7 @@ auto fields(Is<Trouble> auto& m) {
                   m.what);
 }
 auto fields(Is<Milestone> auto& m) {
-  return std::tie(m.view, m.rank, m.kind, m.recomputed_steps, m.sources);
+  return std::tie(m.view, m.rank, m.kind, m.recomputed_steps, m.sources, m.step);
 }
 auto fields(Is<Progress> auto& m) {
   return std::tie(m.view, m.rank, m.newest, m.complete_window, m.log_bytes, m.snapshot_bytes);
@@ -114,10 +114,10 @@ auto fields(Is<RoleProcess> auto& m) { return std::tie(m.rank, m.pid); }
 auto fields(Is<NodeLost> auto& m) { return std::tie(m.node, m.agent, m.why); }
 auto fields(Is<RecoveryNote> auto& m) { return std::tie(m.index, m.failed, m.record); }
 auto fields(Is<RecoveryRecord> auto& m) {
-  return std::tie(m.incident, m.roles, m.causes, m.rolled_back_stages, m.restarted_all, m.restarts,
-                  m.reasons, m.sources, m.views, m.step, m.recomputed_steps,
-                  m.survivor_recomputed_steps, m.noticed, m.planned, m.restored, m.caught_up,
-                  m.verified, m.resumed);
+  return std::tie(m.incident, m.roles, m.causes, m.rolled_back_stages, m.restarted_all,
+                  m.restarted_from, m.restarts, m.reasons, m.sources, m.views, m.step,
+                  m.recomputed_steps, m.survivor_recomputed_steps, m.noticed, m.planned, m.restored,
+                  m.caught_up, m.verified, m.resumed);
 }
 auto fields(Is<OperatorHello> auto&) { return std::tie(); }
 auto fields(Is<NodeLeaves> auto&) { return std::tie(); }

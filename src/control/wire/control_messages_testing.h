@@ -149,6 +149,7 @@ class RandomMessages {
     for (uint32_t n = below(3); n > 0; --n)
       m.record.rolled_back_stages.push_back(static_cast<int>(below(100)));
     m.record.restarted_all = coin();
+    m.record.restarted_from = step();
     m.record.restarts = static_cast<int>(below(100));
     m.record.reasons = texts();
     m.record.sources = texts();
@@ -221,7 +222,7 @@ class RandomMessages {
     if (coin()) m.accused = rank();
   }
   void make(Milestone& m) {
-    m = {view(), rank(), static_cast<Milestone::Kind>(below(6)), number(0), texts()};
+    m = {view(), rank(), static_cast<Milestone::Kind>(below(6)), number(0), texts(), step()};
   }
   void make(Progress& m) { m = {view(), rank(), commit(), step(), number(0), number(0)}; }
   void make(Plan& m) {

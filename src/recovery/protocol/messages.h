@@ -93,6 +93,7 @@ struct Milestone {
   Kind kind = Kind::kOpened;
   int64_t recomputed_steps = 0;      // kStepAgain, kCaughtUp: steps that this rank ran again
   std::vector<std::string> sources;  // kRestored: "window 12, slots 0-3 from rank 4"
+  Step step{-1};                     // kRestored: the step of that state
 };
 
 struct Progress {

@@ -35,7 +35,7 @@ absl::Status Restorer::roll_back(const Plan& plan) {
   RETURN_IF_ERROR(in_.commits.fetch(there, plan.newest));
   ASSIGN_OR_RETURN(const Record record, in_.commits.record_of(there));
   in_.window.follow(record.rule);
-  Milestone milestone{plan.view, in_.rank, Milestone::Kind::kRestored, 0, {}};
+  Milestone milestone{plan.view, in_.rank, Milestone::Kind::kRestored, 0, {}, step_of(there)};
   if (has_window) {
     ASSIGN_OR_RETURN(WindowFetch::Fetched fetched, in_.fetch.fetch(plan.window, record.rule.slots));
     if (fetched.asked) in_.copies.adopt(plan.window, record.rule.slots, *fetched.asked);

@@ -69,7 +69,7 @@ absl::Status RankProgram::resume(const Plan& plan) {
   RETURN_IF_ERROR(in_.memory.records.put(verdict_commit(base), encode(first)));
   in_.views.set_base(base);
   if (!in_.options.strategy.keeps_copies) in_.trainer.forget_base();
-  in_.control.send(Milestone{plan.view, in_.rank, Milestone::Kind::kRestored, 0, {source}});
+  in_.control.send(Milestone{plan.view, in_.rank, Milestone::Kind::kRestored, 0, {source}, base});
   in_.observer.on_resumed(base, source);
   return absl::OkStatus();
 }
