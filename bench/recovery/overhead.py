@@ -119,9 +119,10 @@ def main():
     parser.add_argument("--micro-batches", type=int, default=16)
     parser.add_argument("--blocks", type=int, default=8, help="of steps with captures, inside one run")
     parser.add_argument("--precision", default="bf16")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of the job's configuration")
     parser.add_argument("--shape", action="append", choices=SHAPES)
     args = parser.parse_args()
-    SETTINGS.append(f"train.precision={args.precision}")
+    SETTINGS.extend([f"train.precision={args.precision}", *args.set])
     evermoe = os.path.abspath(args.evermoe)
     shapes = args.shape or SHAPES
     inside = [inside_one_run(evermoe, name, args) for name in shapes]

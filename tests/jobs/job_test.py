@@ -26,6 +26,13 @@ class Undisturbed:
         return cls.known[settings]
 
 
+def assert_drained(test, run, *settings):
+    """It was saved as the job that nobody disturbed is after as many steps."""
+    test.assertEqual(run.summary["status"], "drained", run.story())
+    steps = f"train.steps={run.summary['steps']}"
+    test.assertEqual(run.summary["digest"], Undisturbed.digest(test, *settings, steps), run.story())
+
+
 class SameBits(unittest.TestCase):
     def test_two_runs_and_the_digest_command_agree(self):
         job = Job(self, *SMALL)
@@ -234,12 +241,12 @@ class Launchers(unittest.TestCase):
 
     def test_a_signal_to_any_node_drains_the_job(self):
         # A machine that leaves soon has a moment more, for others that say so too: the job must outlast it.
-        steps = "train.steps=300"
-        with Nodes(self, 2, *SMALL, steps) as nodes:
+        with Nodes(self, 2, *SMALL, "train.steps=100000") as nodes:
             nodes.wait_step(7)
             nodes.processes[1].send_signal(signal.SIGTERM)
         self.assertEqual(nodes.summary["status"], "drained", nodes.story())
         self.assertEqual([p.returncode for p in nodes.processes], [0, 0], nodes.story())
+        steps = f"train.steps={nodes.summary['steps'] + 10}"
         with Nodes(self, 2, *SMALL, steps, out=nodes.out) as again:
             pass
         self.assertEqual(again.summary["digest"], Undisturbed.digest(self, *SMALL, steps), again.story())

@@ -15,6 +15,7 @@ import job_test
 from job import CONFIG, EVERMOE, Job, Nodes, command, free_port
 
 SMALL = job_test.SMALL
+LONG = (*SMALL[1:], "train.steps=100000")
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 # Says a few words to every socket named on its command line, and prints those that it reached and that did not hang up.
 INTRUDER = r"""
@@ -83,7 +84,7 @@ class Locks(unittest.TestCase):
     def test_another_user_of_the_machine_reaches_nothing(self):
         if os.geteuid() != 0:
             return self.check_folders()
-        job = Job(self, *SMALL, "train.steps=300")
+        job = Job(self, *LONG)
         with job.start(flags=["--nodes", "2"]) as run:
             run.wait_step(4)
             names = sockets_of(run)
@@ -94,9 +95,9 @@ class Locks(unittest.TestCase):
             folder = next(os.path.dirname(name) for name in names if name.endswith("controller"))
             for attempt in (["touch", f"{folder}/agent-9-9"], ["ls", folder], ["cat", f"{folder}/secret"], ["rm", "-rf", folder]):
                 self.assertNotEqual(subprocess.run([*NOBODY, *attempt], capture_output=True).returncode, 0, attempt)
-        self.assertEqual(run.summary["status"], "finished", run.story())
+            self.assertEqual(command("drain", run.out)[0], 0, run.story())
         self.assertEqual(run.summary["failures"], [], run.story())
-        self.assertEqual(run.summary["digest"], job_test.Undisturbed.digest(self, *SMALL, "train.steps=300"), run.story())
+        job_test.assert_drained(self, run, *LONG)
         self.assertFalse(os.path.exists(folder))
 
     def check_folders(self):
@@ -110,7 +111,7 @@ class Locks(unittest.TestCase):
     def test_strangers_at_the_controllers_port_change_nothing(self):
         other = pathlib.Path(Job(self).out).parent / "other-keys"
         self.assertEqual(command("keys", "new", other)[0], 0)
-        with Nodes(self, 2, *SMALL, "train.steps=400") as nodes:
+        with Nodes(self, 2, *LONG) as nodes:
             nodes.wait_step(4)
             agent = nodes.processes[1].args
             address = agent[agent.index("--join") + 1]
@@ -130,11 +131,11 @@ class Locks(unittest.TestCase):
             words += imposter.communicate()[1]
             for line in silent:
                 line.close()
+            self.assertEqual(command("drain", nodes.out)[0], 0, nodes.story())
         self.assertRegex(words, "no line to the controller: .*")
         self.assertNotIn("a controller answers", words)
-        self.assertEqual(nodes.summary["status"], "finished", nodes.story())
         self.assertEqual(nodes.summary["failures"], [], nodes.story())
-        self.assertEqual(nodes.summary["digest"], job_test.Undisturbed.digest(self, *SMALL, "train.steps=400"), nodes.story())
+        job_test.assert_drained(self, nodes, *LONG)
         said = re.findall("refused .* connections? that did not prove", (nodes.out / "logs/controller.log").read_text())
         self.assertIn(len(said), (1, 2), "one line, and no flood of them")
 

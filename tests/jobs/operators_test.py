@@ -8,7 +8,7 @@ import time
 import unittest
 
 from job import CONFIG, EVERMOE, Job, Nodes, command, wait_for
-from job_test import SMALL, Undisturbed
+from job_test import SMALL, assert_drained
 
 LONG = (*SMALL[1:], "train.steps=100000")
 
@@ -129,12 +129,11 @@ class Ended(unittest.TestCase):
 
 class Leaving(unittest.TestCase):
     """A machine that will be taken away soon."""
-    STEPS = (*SMALL, "train.steps=600")
 
     def test_a_spare_takes_over_and_the_node_may_come_back(self):
         for number in (signal.SIGUSR1, signal.SIGTERM):
             with self.subTest(number=number):
-                with Nodes(self, 3, *self.STEPS, flags=["--spares", "1"]) as nodes:
+                with Nodes(self, 3, *LONG, flags=["--spares", "1"]) as nodes:
                     nodes.wait_step(8)
                     wait_for(lambda: status_of(nodes.out)["nodes"][2]["state"] == "spare", "the spare")
                     survivor = nodes.pid_of("0.0")
@@ -146,8 +145,8 @@ class Leaving(unittest.TestCase):
                     nodes.start_again(1)
                     wait_for(lambda: status_of(nodes.out)["nodes"][1]["state"] == "spare", "its return")
                     self.assertEqual(nodes.pid_of("0.0"), survivor)
-                self.assertEqual(nodes.summary["status"], "finished", nodes.story())
-                self.assertEqual(nodes.summary["digest"], Undisturbed.digest(self, *self.STEPS), nodes.story())
+                    self.assertEqual(command("drain", nodes.out)[0], 0, nodes.story())
+                assert_drained(self, nodes, *LONG)
                 self.assertEqual(nodes.summary["restarts"], 0)
                 self.assertEqual([p.returncode for p in nodes.processes], [0, 0, 0], nodes.story())
 
