@@ -1,6 +1,7 @@
 """What protection costs while nothing fails.
 
   .venv/bin/python bench/recovery/overhead.py
+  .venv/bin/python bench/recovery/overhead.py --blocks 0 --window 8 --set protection.strategy=gradients
 
 Two comparisons. *Inside one run* windows have gaps, so that steps with captures and steps without follow each
 other in the same processes: blocks of one kind against the mean of the two beside them, so that a machine that
@@ -117,7 +118,7 @@ def main():
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--window", default="auto")
     parser.add_argument("--micro-batches", type=int, default=16)
-    parser.add_argument("--blocks", type=int, default=8, help="of steps with captures, inside one run")
+    parser.add_argument("--blocks", type=int, default=8, help="of steps with captures, inside one run; 0: between runs only")
     parser.add_argument("--precision", default="bf16")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of the job's configuration")
     parser.add_argument("--shape", action="append", choices=SHAPES)
@@ -125,7 +126,7 @@ def main():
     SETTINGS.extend([f"train.precision={args.precision}", *args.set])
     evermoe = os.path.abspath(args.evermoe)
     shapes = args.shape or SHAPES
-    inside = [inside_one_run(evermoe, name, args) for name in shapes]
+    inside = [inside_one_run(evermoe, name, args) for name in shapes] if args.blocks > 0 else []
     between = [compare(evermoe, name, args) for name in shapes] if args.rounds > 0 else []
     print(json.dumps({"benchmark": "overhead", "inside_one_run": inside, "between_runs": between}))
 

@@ -1,5 +1,5 @@
-"""What a lost worker costs: sparse windows, dense snapshots at peers from which one stage or everybody goes back, and
-a restart from disk, the same kill.
+"""What a lost worker costs: sparse windows, dense snapshots at peers from which one stage or everybody goes back,
+snapshots with the gradients since, and a restart from disk, the same kill.
 
   .venv/bin/python bench/recovery/recoveries.py
 
@@ -25,6 +25,7 @@ CHECKPOINT_EVERY = 8
 KINDS = {
     "sparse": ["protection.strategy=sparse", "protection.window=4"],
     "dense": ["protection.strategy=dense", "protection.dense_every_steps=4"],
+    "gradients": ["protection.strategy=gradients", "protection.base_every_steps=4"],
     "peer-memory": ["protection.strategy=peer-memory", "protection.dense_every_steps=4"],
     "restart": ["protection.strategy=none"],
 }

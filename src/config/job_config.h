@@ -34,7 +34,8 @@ struct TrainConfig {
   double final_learning_rate = 1e-4;
   int64_t warmup_steps = 10;
   LearningRateShape schedule = LearningRateShape::kCosine;
-  int64_t decay_steps = 0;  // wsd: length of the last, falling part
+  int64_t decay_steps = 0;     // wsd: length of the last, falling part
+  int64_t schedule_steps = 0;  // that the schedule is made for; 0: `steps`
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
@@ -84,6 +85,7 @@ struct ProtectionConfig {
   int64_t window_every_steps =
       0;  // sparse: from one window's begin to the next; 0: back to back ("auto")
   int64_t dense_every_steps = 1;  // dense, peer-memory: steps between full snapshots
+  int64_t base_every_steps = 8;   // gradients: the same
   int64_t part_bytes = 0;         // of the parts that operators are cut into, at most; 0: chosen
   CaptureOrdering ordering = CaptureOrdering::kAuto;
   // A new order is made when this share of the experts ...

@@ -20,6 +20,11 @@ CaptureRule sparse_captures(const ProtectionConfig& protection) {
 
 }  // namespace
 
+int64_t steps_between_snapshots(const ProtectionConfig& protection) {
+  return protection.strategy == StrategyKind::kGradients ? protection.base_every_steps
+                                                         : protection.dense_every_steps;
+}
+
 Strategy strategy_of(const JobConfig& config) {
   const ProtectionConfig& protection = config.protection;
   Strategy strategy = strategy_of(protection.strategy);
@@ -27,11 +32,12 @@ Strategy strategy_of(const JobConfig& config) {
     strategy = strategy_of(StrategyKind::kNone);
     strategy.kind = protection.strategy;
   }
-  strategy.captures = protection.strategy == StrategyKind::kSparse
-                          ? sparse_captures(protection)
-                          : CaptureRule{.slots = 1,
-                                        .slots_max = 1,
-                                        .period = static_cast<int>(protection.dense_every_steps)};
+  strategy.captures =
+      protection.strategy == StrategyKind::kSparse
+          ? sparse_captures(protection)
+          : CaptureRule{.slots = 1,
+                        .slots_max = 1,
+                        .period = static_cast<int>(steps_between_snapshots(protection))};
   return strategy;
 }
 

@@ -11,4 +11,7 @@ namespace evermoe {
 // memory yet.
 Strategy strategy_of(const JobConfig& config);
 
+// Of a strategy that captures all operators at once.
+int64_t steps_between_snapshots(const ProtectionConfig& protection);
+
 }  // namespace evermoe

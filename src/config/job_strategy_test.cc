@@ -37,6 +37,19 @@ TEST(JobStrategyTest, DenseOnesAreTakenAtOnceNowAndThen) {
   }
 }
 
+TEST(JobStrategyTest, GradientsLieBetweenSnapshotsThatAreTakenNowAndThen) {
+  JobConfig config = config_with(StrategyKind::kGradients);
+  config.protection.dense_every_steps = 7;
+  config.protection.base_every_steps = 5;
+  const Strategy strategy = strategy_of(config);
+  EXPECT_TRUE(strategy.keeps_copies);
+  EXPECT_TRUE(strategy.keeps_gradients);
+  EXPECT_EQ(strategy.captures.slots_max, 1);
+  EXPECT_EQ(strategy.captures.period, 5);
+  EXPECT_EQ(strategy.scope, RestoreScope::kStage);
+  EXPECT_EQ(strategy.log, LogReach::kStep);
+}
+
 TEST(JobStrategyTest, WhomALossSendsBack) {
   EXPECT_EQ(strategy_of(config_with(StrategyKind::kSparse)).scope, RestoreScope::kStage);
   EXPECT_EQ(strategy_of(config_with(StrategyKind::kDense)).scope, RestoreScope::kStage);

@@ -28,6 +28,7 @@ constexpr char kEveryKey[] = R"(
     window = 7
     window_every_steps = 9
     dense_every_steps = 5
+    base_every_steps = 6
     part_bytes = "3MiB"
     ordering = "decayed"
     reorder_share = 0.5
@@ -65,6 +66,7 @@ TEST(ProtectionConfigTest, EveryKeyIsReadAndWritten) {
   expected.window = 7;
   expected.window_every_steps = 9;
   expected.dense_every_steps = 5;
+  expected.base_every_steps = 6;
   expected.part_bytes = 3 * kMiB;
   expected.ordering = CaptureOrdering::kDecayed;
   expected.reorder_share = 0.5;
@@ -84,13 +86,13 @@ TEST(ProtectionConfigTest, EveryKeyIsReadAndWritten) {
 
 TEST(ProtectionConfigTest, EveryChoiceSurvivesTheRoundTrip) {
   for (const char* setting :
-       {"strategy=sparse",       "strategy=dense",       "strategy=none",
-        "ordering=auto",         "ordering=popularity",  "ordering=soft",
-        "ordering=decayed",      "ordering=capacity",    "ordering=ratio",
-        "failure_domain=worker", "failure_domain=node",  "failure_domain=rack",
-        "window=auto",           "window=1000",          "memory_budget=1.5GiB",
-        "memory_budget=1234567", "copy_bandwidth=2 TiB", "part_bytes=auto",
-        "part_bytes=1024",       "part_bytes=1.5MiB"}) {
+       {"strategy=sparse",      "strategy=dense",        "strategy=none",
+        "strategy=gradients",   "ordering=auto",         "ordering=popularity",
+        "ordering=soft",        "ordering=decayed",      "ordering=capacity",
+        "ordering=ratio",       "failure_domain=worker", "failure_domain=node",
+        "failure_domain=rack",  "window=auto",           "window=1000",
+        "memory_budget=1.5GiB", "memory_budget=1234567", "copy_bandwidth=2 TiB",
+        "part_bytes=auto",      "part_bytes=1024",       "part_bytes=1.5MiB"}) {
     const JobConfig config = parsed("", {std::string("protection.") + setting});
     EXPECT_EQ(parsed(to_toml(config)), config) << setting;
   }
@@ -110,8 +112,9 @@ TEST(ProtectionConfigTest, NeighbouringNodesShareARack) {
 }
 
 TEST(ProtectionErrorTest, Choices) {
-  EXPECT_EQ(protection_error("protection.strategy=full"),
-            "protection.strategy: found \"full\", allowed: sparse, dense, peer-memory, none");
+  EXPECT_EQ(
+      protection_error("protection.strategy=full"),
+      "protection.strategy: found \"full\", allowed: sparse, dense, gradients, peer-memory, none");
   EXPECT_EQ(
       protection_error("protection.ordering=random"),
       "protection.ordering: found \"random\", allowed: auto, popularity, soft, decayed, capacity, "

@@ -17,14 +17,16 @@ std::vector<ConfigKey> capture_keys() {
           "protection.strategy", Field{&C::protection, &P::strategy},
           {{"sparse", StrategyKind::kSparse},
            {"dense", StrategyKind::kDense},
+           {"gradients", StrategyKind::kGradients},
            {"peer-memory", StrategyKind::kPeerMemory},
            {"none", StrategyKind::kNone}},
           kRun,
           "what is captured after a step, and whom a loss sends back. sparse: some operators in "
           "full, so that a window covers all of them, and one stage; dense: all operators, and one "
-          "stage; peer-memory: all operators, and everybody; none: nothing, and everybody goes "
-          "back "
-          "to a durable checkpoint"),
+          "stage; gradients: all operators now and then and the gradients of every step, and "
+          "nobody "
+          "but for the step under way; peer-memory: all operators, and everybody; none: nothing, "
+          "and everybody goes back to a durable checkpoint"),
       integer_key("protection.copies", Field{&C::protection, &P::copies}, {0, 8}, kRun,
                   "how many peers keep a copy of each snapshot"),
       bytes_key("protection.memory_budget", Field{&C::protection, &P::memory_budget}, kBytes, kRun,
@@ -38,6 +40,9 @@ std::vector<ConfigKey> capture_keys() {
                        "the window's length"),
       integer_key("protection.dense_every_steps", Field{&C::protection, &P::dense_every_steps},
                   {1, kStepsMax}, kRun, "dense, peer-memory: steps between full snapshots"),
+      integer_key("protection.base_every_steps", Field{&C::protection, &P::base_every_steps},
+                  {1, kStepsMax}, kRun,
+                  "gradients: steps between full snapshots; the gradients of as many are kept"),
       auto_bytes_key("protection.part_bytes", Field{&C::protection, &P::part_bytes}, kBytes, kRun,
                      "an operator with a larger snapshot is captured in parts of at most this "
                      "size; auto: chosen"),

@@ -35,6 +35,7 @@ inline constexpr KnownFaultPoint kFaultPoints[] = {
     {"recovery/opening", "told of the new view's peers, nothing is restored"},
     {"recovery/restored", "the snapshots are in place, no step is run again"},
     {"catch_up/step", "before each step that is run again"},
+    {"catch_up/update", "before each update that is made again from kept gradients"},
     {"catch_up/verified", "the recomputed state is the one set aside, training has not gone on"},
 };
 

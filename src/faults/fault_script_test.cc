@@ -175,7 +175,7 @@ TEST(FaultScriptError, AStateIsCorruptedBetweenUpdates) {
             FaultKind::kCorruptState);
   EXPECT_THAT(fault_error(state + "in_recovery = 1"), HasSubstr("allowed: step/forward, "));
   EXPECT_THAT(fault_error(state + "step = 1\npoint = \"capture/sent\""),
-              HasSubstr("catch_up/step, catch_up/verified"));
+              HasSubstr("catch_up/step, catch_up/update, catch_up/verified"));
   EXPECT_THAT(fault_error(state + "after_seconds = 1"),
               HasSubstr("allowed: not with kind corrupt_state"));
 }

@@ -42,6 +42,7 @@ class PlanOf {
   PlanOf& restarting_all() { return plan_.restart_all = true, *this; }
   PlanOf& up_to(Commit newest, int record_source = 0) {
     plan_.newest = newest;
+    plan_.state = step_of(newest);
     plan_.record_source = Rank(record_source);
     return *this;
   }

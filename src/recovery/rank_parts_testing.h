@@ -57,6 +57,13 @@ struct RankParts {
              .on_agreed = [this](View, Commit commit, const Record&) { agreed.push_back(commit); },
              .deadline = absl::Seconds(5)}),
         fetch({rank(), topology, memory.store, sender, views, troubles, told, refused, counts}),
+        gradients({.rank = rank(),
+                   .trainer = trainer,
+                   .commits = commits,
+                   .memory = memory,
+                   .copies = copies,
+                   .window = window,
+                   .fetch = fetch}),
         restorer({.rank = rank(),
                   .trainer = trainer,
                   .views = views,
@@ -67,6 +74,7 @@ struct RankParts {
                   .copies = copies,
                   .window = window,
                   .fetch = fetch,
+                  .gradients = gradients,
                   .counts = counts,
                   .witnesses = witnesses,
                   .bytes_at_once = 16}),
@@ -108,7 +116,7 @@ struct RankParts {
   void end() { views.end(absl::OkStatus()), sender.wake_service(); }
   // The run begins at step 0: window after window of `slots` slots.
   void begin_run(int slots) {
-    Record first;
+    Record first{.state = Step(0)};
     first.rule = {Step(0), slots, slots};
     EXPECT_TRUE(memory.records.put(verdict_commit(Step(0)), encode(first)).ok());
     window.begin_run(first.rule);
@@ -145,6 +153,7 @@ struct RankParts {
   SnapshotCopies copies;
   CommitAgreement commits;
   WindowFetch fetch;
+  GradientRestorer gradients;
   Restorer restorer;
   MessageAnswers answers;
   OrderFollower follower;

@@ -113,7 +113,8 @@ class StageTrainer {
   virtual void forget_base() = 0;
 
   // One chunk of this rank's shard of an operator: kFull is master weights and moments,
-  // kComputeOnly the compute weights alone.
+  // kComputeOnly the compute weights alone, kGradients what the last train() found, summed over the
+  // operator's owners.
   virtual void capture(int operator_index, SnapshotKind kind, int64_t offset,
                        std::span<std::byte> into) const = 0;
   virtual void restore(int operator_index, SnapshotKind kind, int64_t offset,
@@ -137,6 +138,10 @@ class StageTrainer {
   // Moves the position on and updates the active operators; collective inside the stage.
   virtual absl::Status apply(const Findings& combined, const ActiveOperators& active,
                              const BeforeWrite& before_write) = 0;
+
+  // The same for all operators from gradients that were restored, on this rank alone: the compute
+  // weights of other owners' shards stay as they are until complete_restore().
+  virtual absl::Status apply_alone(const Findings& combined, const BeforeWrite& before_write) = 0;
 
   virtual bool is_evaluated(Step step) const = 0;  // is the state at `step` evaluated?
   // An evaluation runs in so many batches, each with a commit of its own, so that the messages of

@@ -14,7 +14,7 @@
 
 namespace evermoe {
 
-// Every operator is a number, and step s adds s to it. Its stage has no neighbours.
+// Every operator is a number, and step s adds s to it: its gradient. Its stage has no neighbours.
 class TallyTrainer : public StageTrainer {
  public:
   struct Options {
@@ -28,9 +28,9 @@ class TallyTrainer : public StageTrainer {
       : options_(options), masters(static_cast<size_t>(options.operators)) {
     for (int i = 0; i < options.operators; ++i) {
       operators_.push_back(
-          {.name = absl::StrCat("operator.", i), .bytes = {16, 8}, .whole = {16, 8}});
+          {.name = absl::StrCat("operator.", i), .bytes = {16, 8, 8}, .whole = {16, 8, 8}});
     }
-    compute = masters;
+    compute = gradients = masters;
   }
 
   const std::vector<StageOperator>& operators() const override { return operators_; }
@@ -52,15 +52,20 @@ class TallyTrainer : public StageTrainer {
                std::span<std::byte> into) const override {
     const int64_t full[] = {masters[static_cast<size_t>(index)],
                             -masters[static_cast<size_t>(index)]};
-    const int64_t* const from =
-        kind == SnapshotKind::kFull ? full : &compute[static_cast<size_t>(index)];
+    const int64_t* const from = kind == SnapshotKind::kFull ? full
+                                : kind == SnapshotKind::kComputeOnly
+                                    ? &compute[static_cast<size_t>(index)]
+                                    : &gradients[static_cast<size_t>(index)];
     std::memcpy(into.data(), reinterpret_cast<const std::byte*>(from) + offset, into.size());
   }
   void restore(int index, SnapshotKind kind, int64_t offset,
                std::span<const std::byte> from) override {
     const auto at = static_cast<size_t>(index);
-    int64_t& into = kind == SnapshotKind::kFull ? masters[at] : compute[at];
+    int64_t& into = kind == SnapshotKind::kFull          ? masters[at]
+                    : kind == SnapshotKind::kComputeOnly ? compute[at]
+                                                         : gradients[at];
     if (offset == 0 && from.size() >= 8) std::memcpy(&into, from.data(), 8);
+    if (kind == SnapshotKind::kGradients) return;
     if (kind == SnapshotKind::kFull)
       compute[at] = masters[at];
     else
@@ -83,6 +88,7 @@ class TallyTrainer : public StageTrainer {
   absl::StatusOr<Findings> train(const ActiveOperators&, Boundary& boundary) override {
     called("train", step_.value + 1);
     if (in_train) RETURN_IF_ERROR(in_train(Step(step_.value + 1), boundary));
+    gradients.assign(gradients.size(), step_.value + 1);
     return Findings{{1}, {0}};
   }
   const ExpertLoads& expert_loads() const override { return loads_; }
@@ -92,9 +98,13 @@ class TallyTrainer : public StageTrainer {
     for (size_t i = 0; i < masters.size(); ++i) {
       if (!active[i]) continue;
       RETURN_IF_ERROR(before_write(static_cast<int>(i)));
-      compute[i] = masters[i] += step_.value * static_cast<int64_t>(combined.sums[0]);
+      compute[i] = masters[i] += gradients[i] * static_cast<int64_t>(combined.sums[0]);
     }
     return absl::OkStatus();
+  }
+  absl::Status apply_alone(const Findings& combined, const BeforeWrite& before_write) override {
+    called("update", step_.value + 1);
+    return apply(combined, ActiveOperators(masters.size(), true), before_write);
   }
   bool is_evaluated(Step step) const override { return is_due(step, options_.evaluate_every); }
   int64_t evaluation_batches() const override { return options_.evaluation_batches; }
@@ -132,7 +142,7 @@ class TallyTrainer : public StageTrainer {
   Step step_{0};
 
  public:
-  std::vector<int64_t> masters, compute;
+  std::vector<int64_t> masters, compute, gradients;
   std::vector<std::string> calls;
   std::function<absl::Status(Step, Boundary&)> in_train;
   absl::Status base_damage;        // what restore_base() meets

@@ -157,6 +157,9 @@ SimulatedFault random_fault(Draws& draws, const SimulatedShape& shape,
   }
   const PointChoice& point = draws.of(points());
   fault.point = point.name;
+  // Where gradients are kept no step is run again, but updates are made.
+  if (strategy_of(shape.strategy).keeps_gradients && fault.point == "catch_up/step")
+    fault.point = "catch_up/update";
   fault.passing = 1 + static_cast<int64_t>(draws.below(point.passings));
   if (fault.kind == Kind::kKillWorker && draws.one_in(2)) {
     fault.rank = Rank(-1);  // whoever passes

@@ -23,8 +23,8 @@ TEST_P(StrategiesTest, EveryFaultEndsExactly) {
   EXPECT_GT(back, static_cast<int>(kSeeds) / 4);
 }
 INSTANTIATE_TEST_SUITE_P(Other, StrategiesTest,
-                         testing::Values(StrategyKind::kDense, StrategyKind::kPeerMemory,
-                                         StrategyKind::kNone));
+                         testing::Values(StrategyKind::kDense, StrategyKind::kGradients,
+                                         StrategyKind::kPeerMemory, StrategyKind::kNone));
 
 }  // namespace
 }  // namespace evermoe

@@ -79,7 +79,7 @@ absl::Status fit_into_budget(const ProtectionConfig& protection, const StageTrai
   const MemoryNeed need = memory_need(operators, slots, conditions);
   RETURN_IF_ERROR(check_budget(need, protection.memory_budget, slots, copies));
   // What the arithmetic leaves is shared out in its proportions.
-  options.log_bytes_max = protection.memory_budget - need.snapshots - need.copies;
+  options.log_bytes_max = protection.memory_budget - need.snapshots - need.gradients - need.copies;
   options.snapshot_bytes_max = protection.memory_budget - need.log;
   return absl::OkStatus();
 }

@@ -127,10 +127,10 @@ class ScriptedTrainer final : public StageTrainer {
   const ExpertLoads& expert_loads() const override { return inner_.expert_loads(); }
   absl::Status apply(const Findings& combined, const ActiveOperators& active,
                      const BeforeWrite& before_write) override {
-    Findings own = combined;
-    is_drained_ = own.minima.back() == 0;
-    own.minima.pop_back();
-    return inner_.apply(own, active, before_write);
+    return inner_.apply(take_drain(combined), active, before_write);
+  }
+  absl::Status apply_alone(const Findings& combined, const BeforeWrite& before_write) override {
+    return inner_.apply_alone(take_drain(combined), before_write);
   }
   bool is_evaluated(Step step) const override { return inner_.is_evaluated(step); }
   int64_t evaluation_batches() const override { return inner_.evaluation_batches(); }
@@ -152,6 +152,12 @@ class ScriptedTrainer final : public StageTrainer {
   bool is_closed(const Findings& combined) override { return inner_.is_closed(combined); }
 
  private:
+  // What the inner trainer knows of a commit.
+  Findings take_drain(Findings combined) {
+    is_drained_ = combined.minima.back() == 0;
+    combined.minima.pop_back();
+    return combined;
+  }
   std::string folder() const { return join_path(options_.out, "durable"); }
 
   absl::Status write_folder() {

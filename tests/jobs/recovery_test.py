@@ -86,6 +86,19 @@ class Strategies(Protected):
         self.assert_local(summary, kept, ["1.0"], [1])
         self.assertEqual((summary["strategy"], summary["is_exact"], summary["lost_token_share"]), ("dense", True, 0))
 
+    def test_with_gradients_nobody_runs_a_step_again(self):
+        settings = (*SMALL, "parallel.stages=2", "parallel.lanes=2", "protection.strategy=gradients",
+                    "protection.base_every_steps=4")
+        summary, kept = self.survive(settings, kill("1.0", step=14, point="step/backward"),
+                                     kill("0.1", step=19, point="step/updated"))
+        self.assertEqual({role for role, same in kept.items() if not same}, {"1.0", "0.1"}, self.story)
+        self.assertEqual((summary["strategy"], summary["is_exact"], summary["lost_token_share"]), ("gradients", True, 0))
+        self.assertEqual(summary["restarts"], 0, self.story)
+        self.assertEqual([f["rolled_back_stages"] for f in summary["failures"]], [[1], [0]], self.story)
+        for failure in summary["failures"]:
+            self.assertEqual((failure["recomputed_steps"], failure["survivor_recomputed_steps"]), (0, 0), self.story)
+            self.assertTrue(any("window" in source for source in failure["sources"]), self.story)
+
     def test_peer_memory_sends_everybody_back_to_copies_in_memory(self):
         settings = (*SMALL, "parallel.stages=2", "parallel.lanes=2", "protection.strategy=peer-memory",
                     "protection.dense_every_steps=3")

@@ -209,5 +209,61 @@ INSTANTIATE_TEST_SUITE_P(
               "parallel.lanes=[1, 2, 1]"}}),
     [](const auto& info) { return info.param.name; });
 
+// With the gradients of every step at peers.
+class GradientRecoveryTest : public TorchRecoveryTest {
+ protected:
+  GradientRecoveryTest() {
+    job_.shape().strategy = StrategyKind::kGradients;
+    job_.shape().period = 3;
+  }
+  void expect_no_step_again(const std::vector<SimulatedFault>& faults, uint64_t seed) {
+    const TorchOutcome outcome = job_.run_anew(faults, seed);
+    ASSERT_TRUE(outcome.job.ok) << outcome.explain();
+    EXPECT_EQ(outcome.job.digest, undisturbed_.job.digest) << outcome.explain();
+    EXPECT_EQ(outcome.stored_digest, unprotected_) << outcome.explain();
+    for (const RecoveryRecord& record : outcome.job.recoveries) {
+      EXPECT_FALSE(record.restarted_all) << outcome.explain();
+      EXPECT_EQ(record.recomputed_steps, 0) << outcome.explain();
+      EXPECT_EQ(record.survivor_recomputed_steps, 0) << outcome.explain();
+    }
+    recoveries_ += static_cast<int>(outcome.job.recoveries.size());
+  }
+};
+
+TEST_P(GradientRecoveryTest, EveryLossCostsNoBitAndNoStep) {
+  unprotected_ = job_.unprotected_digest();
+  undisturbed_ = job_.run_anew({}, 1);
+  ASSERT_TRUE(undisturbed_.job.ok) << undisturbed_.explain();
+  ASSERT_EQ(undisturbed_.stored_digest, unprotected_) << "protection changes the training";
+  for (int32_t rank = 0; rank < world(); ++rank) {
+    const uint64_t seed = this->seed("one", rank);
+    expect_no_step_again({random_kill(seed, Rank(rank), GetParam().steps)}, seed);
+  }
+  EXPECT_GE(recoveries_, world() - 1) << "kills came too late";
+  // The longest way from a snapshot, and a loss on that way.
+  const SimulatedFault last = kill(Rank(0), "step/after_verdict", 6);
+  SimulatedFault inside = kill(Rank(world() - 1), "catch_up/update", 2);
+  inside.at_rank = Rank(-1);
+  expect_no_step_again({last}, 7);
+  expect_no_step_again({last, inside}, 8);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, GradientRecoveryTest,
+    testing::Values(
+        Case{"clipped_parts",
+             "gpt-moe",
+             {"train.clip_norm=0.05", "protection.part_bytes=20000"},
+             8,
+             1},
+        Case{"replicas", "qwen-moe", {"train.precision=bf16", "parallel.expert_replicas=2"}, 8, 1},
+        Case{"fp16",
+             "deepseek-moe",
+             {"train.precision=fp16", "train.initial_loss_scale=16777216",
+              "train.loss_scale_growth_steps=1"},
+             8,
+             1}),
+    [](const auto& info) { return info.param.name; });
+
 }  // namespace
 }  // namespace evermoe

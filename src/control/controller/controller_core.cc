@@ -31,7 +31,7 @@ ControllerCore::ControllerCore(Topology topology, ControllerOptions options, abs
       restarts_(topology_.world_size(), options_),
       watch_(options_),
       lateness_(options_.own_standstill),
-      copies_(options_.strategy.keeps_copies),
+      copies_(options_.strategy),
       journal_(topology_, options_.incidents_after),
       adoption_ends_(now + options.adoption),
       find_ends_(now + std::max(options.adoption, options.find_max)),

@@ -28,7 +28,8 @@ MemoryNeed largest_need(const JobConfig& config, int copies) {
     const ExpertPlacement placement = expert_placement_of(config, topology.lanes(role.stage));
     std::vector<OperatorBytes> operators;
     for (const int64_t size : shard_sizes(model, topology, placement, role)) {
-      operators.push_back({3 * size * master_bytes(precision), size * compute_bytes(precision)});
+      const int64_t master = size * master_bytes(precision);
+      operators.push_back({3 * master, size * compute_bytes(precision), master});
     }
     const int64_t log =
         message * boundary_messages(topology, role.stage, config.train.micro_batches);

@@ -71,8 +71,9 @@ TEST(ControlCodec, TheFieldsOfPartnersComeBack) {
 }
 
 TEST(ControlCodec, TheFieldsOfAReportComeBack) {
-  const Report report{View(3),   Rank(1), View(2), true,
-                      Commit(8), Step(2), Step(4), {{Rank(1), Step(4)}, {Rank(0), Step(7)}}};
+  const Report report{
+      View(3),   Rank(1), View(2), true,    true,
+      Commit(8), Step(9), Step(2), Step(4), {{Rank(1), Step(4), 5}, {Rank(0), Step(7)}}};
   const auto said =
       std::get<MemberSaid>(decoded({7, MemberSaid{Rank(1), View(2), report}}).message);
   EXPECT_EQ(said.rank, Rank(1));
@@ -82,7 +83,9 @@ TEST(ControlCodec, TheFieldsOfAReportComeBack) {
   EXPECT_EQ(again.rank, Rank(1));
   EXPECT_EQ(again.stage_epoch, View(2));
   EXPECT_TRUE(again.is_broken);
+  EXPECT_TRUE(again.has_state);
   EXPECT_EQ(again.newest, Commit(8));
+  EXPECT_EQ(again.state, Step(9));
   EXPECT_EQ(again.base, Step(2));
   EXPECT_EQ(again.complete_window, Step(4));
   EXPECT_EQ(again.held, report.held);
@@ -94,6 +97,7 @@ TEST(ControlCodec, TheFieldsOfAPlanComeBack) {
   plan.table = {{"here", View(1)}, {"there", View(9)}};
   plan.newest = Commit(21);
   plan.record_source = Rank(1);
+  plan.state = Step(8);
   plan.base = Step(3);
   plan.window = Step(6);
   plan.rolled_back = {0, 2};
@@ -107,6 +111,7 @@ TEST(ControlCodec, TheFieldsOfAPlanComeBack) {
   EXPECT_FALSE(again.restart_all);
   EXPECT_EQ(again.newest, plan.newest);
   EXPECT_EQ(again.record_source, plan.record_source);
+  EXPECT_EQ(again.state, plan.state);
   EXPECT_EQ(again.base, plan.base);
   EXPECT_EQ(again.window, plan.window);
   EXPECT_EQ(again.rolled_back, plan.rolled_back);

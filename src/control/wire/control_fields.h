@@ -18,14 +18,14 @@ concept Is = std::same_as<std::remove_const_t<M>, T>;
 auto fields(Is<StopOrder> auto& m) { return std::tie(m.view, m.incident); }
 auto fields(Is<PeerAddress> auto& m) { return std::tie(m.address, m.since); }
 auto fields(Is<Plan> auto& m) {
-  return std::tie(m.view, m.table, m.restart_all, m.newest, m.record_source, m.base, m.window,
-                  m.rolled_back, m.sources, m.holders, m.reasons, m.incident);
+  return std::tie(m.view, m.table, m.restart_all, m.newest, m.record_source, m.state, m.base,
+                  m.window, m.rolled_back, m.sources, m.holders, m.reasons, m.incident);
 }
 auto fields(Is<ReleaseOrder> auto&) { return std::tie(); }
-auto fields(Is<HeldWindow> auto& m) { return std::tie(m.owner, m.window); }
+auto fields(Is<HeldWindow> auto& m) { return std::tie(m.owner, m.window, m.gradients); }
 auto fields(Is<Report> auto& m) {
-  return std::tie(m.view, m.rank, m.stage_epoch, m.is_broken, m.newest, m.base, m.complete_window,
-                  m.held);
+  return std::tie(m.view, m.rank, m.stage_epoch, m.is_broken, m.has_state, m.newest, m.state,
+                  m.base, m.complete_window, m.held);
 }
 auto fields(Is<Trouble> auto& m) {
   return std::tie(m.view, m.stage_epoch, m.rank, m.inside_stage, m.accused, m.copies_unusable,

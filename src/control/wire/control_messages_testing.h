@@ -214,8 +214,8 @@ class RandomMessages {
     for (uint32_t n = below(3); n > 0; --n) m.to.push_back({number(0), rank(), view()});
   }
   void make(Report& m) {
-    m = {view(), rank(), view(), coin(), commit(), step(), step(), {}};
-    for (uint32_t n = below(5); n > 0; --n) m.held.push_back({rank(), step()});
+    m = {view(), rank(), view(), coin(), coin(), commit(), step(), step(), step(), {}};
+    for (uint32_t n = below(5); n > 0; --n) m.held.push_back({rank(), step(), number(0)});
   }
   void make(Trouble& m) {
     m = {view(), view(), rank(), coin(), std::nullopt, coin(), text()};
@@ -231,6 +231,7 @@ class RandomMessages {
     m.restart_all = coin();
     m.newest = commit();
     m.record_source = rank();
+    m.state = step();
     m.base = step();
     m.window = step();
     for (uint32_t n = below(3); n > 0; --n) m.rolled_back.push_back(static_cast<int>(below(100)));

@@ -59,6 +59,7 @@ PlanUpdate update_of(const Plan* base, const Plan& plan) {
   update.rest.restart_all = plan.restart_all;
   update.rest.newest = plan.newest;
   update.rest.record_source = plan.record_source;
+  update.rest.state = plan.state;
   update.rest.base = plan.base;
   update.rest.window = plan.window;
   update.rest.rolled_back = plan.rolled_back;

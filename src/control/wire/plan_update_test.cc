@@ -32,6 +32,7 @@ Plan next_of(Plan plan) {
   plan.holders[1] = {Rank(0)};
   plan.sources[2] = {Rank(3)};
   plan.rolled_back = {1};
+  plan.state = Step(9);
   plan.window = Step(8);
   plan.incident = 7;
   return plan;

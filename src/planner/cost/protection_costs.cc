@@ -16,12 +16,6 @@ constexpr double kGigabyte = 1e9;
 // masters.
 double durable_bytes(const JobProfile& job) { return job.state_bytes; }
 
-// By which a save of `bytes` per rank outlasts the time before the next update.
-double stall_of(const JobProfile& job, const ClusterSpec& cluster, double bytes) {
-  return std::max(
-      0.0, bytes / cluster.gpu.host_bytes_per_second - (job.step_seconds - job.update_seconds));
-}
-
 int64_t steps_for(const JobProfile& job, double seconds) {
   return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(seconds / job.step_seconds)));
 }
@@ -35,13 +29,6 @@ int64_t best_every(const JobProfile& job, const ClusterSpec& cluster, double sta
   const double work =
       best_interval_seconds({.save_seconds = stall, .mtbf_seconds = cluster.job_mtbf_seconds()});
   return std::max(least, std::max<int64_t>(1, std::llround(work / job.step_seconds)));
-}
-
-// Slower steps while links are busy with saves for `busy_seconds` of every interval.
-double overhead_of(const JobProfile& job, const ClusterSpec& cluster, const PeriodicSave& save,
-                   double busy_seconds) {
-  const double interval = static_cast<double>(save.every_steps) * job.step_seconds;
-  return cluster.capture_overhead_share * std::min(1.0, busy_seconds / interval);
 }
 
 double stall_share(const JobProfile& job, const RunStrategy& strategy) {
@@ -62,8 +49,26 @@ RecoverySeconds recovery_of(const JobProfile& job, const ClusterSpec& cluster) {
 
 }  // namespace
 
+double copy_stall_seconds(const JobProfile& job, const ClusterSpec& cluster, double bytes) {
+  return std::max(
+      0.0, bytes / cluster.gpu.host_bytes_per_second - (job.step_seconds - job.update_seconds));
+}
+
+double save_overhead_share(const JobProfile& job, const ClusterSpec& cluster,
+                           const PeriodicSave& save, double busy_seconds) {
+  const double interval = static_cast<double>(save.every_steps) * job.step_seconds;
+  return cluster.capture_overhead_share * std::min(1.0, busy_seconds / interval);
+}
+
+int affordable_copies(const JobProfile& job, const ClusterSpec& cluster, const PlanBudget& budget,
+                      double own_bytes) {
+  int copies = budget.copies;
+  while (copies > 1 && (1 + copies) * own_bytes > host_budget_bytes(cluster, budget)) --copies;
+  return std::min(copies, job.nodes - 1);
+}
+
 double save_stall_seconds(const JobProfile& job, const ClusterSpec& cluster) {
-  return stall_of(job, cluster, job.rank_state_bytes());
+  return copy_stall_seconds(job, cluster, job.rank_state_bytes());
 }
 
 double host_budget_bytes(const ClusterSpec& cluster, const PlanBudget& budget) {
@@ -115,12 +120,12 @@ Priced price_durable(const JobProfile& job, const ClusterSpec& cluster, const Pl
   PricedProtection priced{.host_bytes_per_gpu = 2 * snapshot};
   RunStrategy& strategy = priced.strategy;
   strategy = {.name = kName, .protection = StateProtection::kDurable, .copies = 0};
-  strategy.save.stall_seconds = stall_of(job, cluster, snapshot);
+  strategy.save.stall_seconds = copy_stall_seconds(job, cluster, snapshot);
   strategy.save.durable_after_seconds = durable_bytes(job) / rate;
   strategy.save.every_steps = best_every(job, cluster, strategy.save.stall_seconds,
                                          strategy.save.durable_after_seconds, budget.save_every);
   strategy.step_overhead_share =
-      overhead_of(job, cluster, strategy.save, strategy.save.durable_after_seconds);
+      save_overhead_share(job, cluster, strategy.save, strategy.save.durable_after_seconds);
   strategy.recovery = recovery_of(job, cluster);
   if (auto refused = over_budget(kName, job, cluster, budget, priced)) return *refused;
   priced.reasons = {
@@ -134,22 +139,20 @@ Priced price_durable(const JobProfile& job, const ClusterSpec& cluster, const Pl
 Priced price_peer_memory(const JobProfile& job, const ClusterSpec& cluster,
                          const PlanBudget& budget) {
   static const char kName[] = "peer memory";
-  const double snapshot = job.rank_state_bytes(), allowed = host_budget_bytes(cluster, budget);
+  const double snapshot = job.rank_state_bytes();
   // Two of everything: the complete one and the one being made.
-  int copies = budget.copies;
-  while (copies > 1 && 2 * (1 + copies) * snapshot > allowed) --copies;
-  copies = std::min(copies, job.nodes - 1);
+  const int copies = affordable_copies(job, cluster, budget, 2 * snapshot);
   if (copies < 1 && budget.copies > 0)
     return ProtectionRefused{kName, "there is no other node for copies"};
   PricedProtection priced{.host_bytes_per_gpu = 2 * (1 + copies) * snapshot};
   RunStrategy& strategy = priced.strategy;
   strategy = {.name = kName, .protection = StateProtection::kPeerMemory, .copies = copies};
-  strategy.save.stall_seconds = stall_of(job, cluster, snapshot);
+  strategy.save.stall_seconds = copy_stall_seconds(job, cluster, snapshot);
   strategy.save.durable_after_seconds = copies * snapshot / cluster.nic_per_gpu();
   strategy.save.every_steps = best_every(job, cluster, strategy.save.stall_seconds,
                                          strategy.save.durable_after_seconds, budget.save_every);
   strategy.step_overhead_share =
-      overhead_of(job, cluster, strategy.save, strategy.save.durable_after_seconds);
+      save_overhead_share(job, cluster, strategy.save, strategy.save.durable_after_seconds);
   add_fallback(job, cluster, priced);
   strategy.recovery = recovery_of(job, cluster);
   if (auto refused = over_budget(kName, job, cluster, budget, priced)) return *refused;
@@ -185,13 +188,13 @@ PartialSave partial_save(const JobProfile& job, const ClusterSpec& cluster, int 
   strategy = {
       .name = "partial experts", .protection = StateProtection::kPartialExperts, .copies = 0};
   strategy.lossy = {static_cast<int>(job.experts), saved};
-  strategy.save.stall_seconds = stall_of(job, cluster, share * job.rank_state_bytes());
+  strategy.save.stall_seconds = copy_stall_seconds(job, cluster, share * job.rank_state_bytes());
   strategy.save.durable_after_seconds =
       share * durable_bytes(job) / cluster.durable_bytes_per_second();
   strategy.save.every_steps =
       best_every(job, cluster, strategy.save.stall_seconds, strategy.save.durable_after_seconds, 0);
   strategy.step_overhead_share =
-      overhead_of(job, cluster, strategy.save, strategy.save.durable_after_seconds);
+      save_overhead_share(job, cluster, strategy.save, strategy.save.durable_after_seconds);
   strategy.recovery = recovery_of(job, cluster);
   // A failure loses what the experts' ages hold, and no more than was trained since the last one.
   const double steps = lossy_steps_per_fault(strategy.lossy, strategy.save.every_steps);

@@ -47,6 +47,11 @@ Priced price_durable(const JobProfile& job, const ClusterSpec& cluster, const Pl
 Priced price_peer_memory(const JobProfile& job, const ClusterSpec& cluster,
                          const PlanBudget& budget);
 
+// The same, but every step's gradients go there, too, before the next update (after Checkmate): a
+// failure loses the step under way. The interval is the budget's, or kGradientBaseSteps.
+inline constexpr int64_t kGradientBaseSteps = 8;
+Priced price_gradients(const JobProfile& job, const ClusterSpec& cluster, const PlanBudget& budget);
+
 // LOSSY. Durable saves of everything but experts and of K experts per layer (PEC). The least K,
 // with its best interval, whose expected loss stays within the budget. Refused if the budget allows
 // no loss.
@@ -93,6 +98,18 @@ double load_memory_seconds(const JobProfile& job, const ClusterSpec& cluster);
 
 // By which a save of all that a rank holds outlasts the time before its next update.
 double save_stall_seconds(const JobProfile& job, const ClusterSpec& cluster);
+
+// By which training stands still for a save of `bytes` per rank that is copied beside it.
+double copy_stall_seconds(const JobProfile& job, const ClusterSpec& cluster, double bytes);
+
+// Slower steps while links are busy with saves for `busy_seconds` of every interval, as a share.
+double save_overhead_share(const JobProfile& job, const ClusterSpec& cluster,
+                           const PeriodicSave& save, double busy_seconds);
+
+// As many as the budget asks for, or as memory and nodes allow where a rank keeps `own_bytes` for
+// itself and as many for each peer. Less than 1: there is no other node.
+int affordable_copies(const JobProfile& job, const ClusterSpec& cluster, const PlanBudget& budget,
+                      double own_bytes);
 
 double host_budget_bytes(const ClusterSpec& cluster, const PlanBudget& budget);
 

@@ -44,6 +44,21 @@ TEST(ProtectionCostsTest, LessMemoryFewerCopiesThenARefusal) {
             std::string::npos);
 }
 
+TEST(ProtectionCostsTest, GradientsCostTheirWayToPeersInEveryStepAndLoseNoStep) {
+  const auto priced = [](double links, const PlanBudget& budget) {
+    return std::get<PricedProtection>(price_gradients(small_job(), small_cluster(links), budget));
+  };
+  const PricedProtection fast = priced(2, {.stall_share_max = 1}),
+                         slow = priced(1, {.stall_share_max = 1});
+  EXPECT_EQ(fast.strategy.save.every_steps, kGradientBaseSteps);
+  EXPECT_GT(fast.strategy.step_overhead_share, 0);
+  EXPECT_GT(slow.strategy.step_overhead_share, 1.5 * fast.strategy.step_overhead_share);
+  const PricedProtection often = priced(2, {.stall_share_max = 1, .copies = 1, .save_every = 4}),
+                         rare = priced(2, {.stall_share_max = 1, .copies = 1, .save_every = 12});
+  EXPECT_LT(often.host_bytes_per_gpu, rare.host_bytes_per_gpu) << "fewer gradients are kept";
+  EXPECT_LT(often.strategy.recovery.load_memory, rare.strategy.recovery.load_memory);
+}
+
 TEST(ProtectionCostsTest, SparseTakesTheShortestWindowThatDoesNotStall) {
   // A step has 9.9 s: at 0.5 GB/s 4.95 GB less the log, of 10 GB in all.
   const auto sparse = std::get<PricedProtection>(price_sparse(small_job(), small_cluster(0.5), {}));

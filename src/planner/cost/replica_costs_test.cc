@@ -205,10 +205,10 @@ TEST(PlanCandidatesTest, EveryStrategyTakesPart) {
   };
   using enum StateProtection;
   for (const StateProtection protection :
-       {kDurable, kPeerMemory, kPartialExperts, kSparse, kReplicas}) {
+       {kDurable, kPeerMemory, kGradients, kPartialExperts, kSparse, kReplicas}) {
     EXPECT_TRUE(takes_part(protection, NodeReplacement::kStandby)) << to_string(protection);
   }
-  for (const StateProtection protection : {kDurable, kPeerMemory, kSparse}) {
+  for (const StateProtection protection : {kDurable, kPeerMemory, kGradients, kSparse}) {
     EXPECT_TRUE(takes_part(protection, NodeReplacement::kRestart)) << to_string(protection);
   }
   EXPECT_TRUE(takes_part(kReplicas, NodeReplacement::kElastic));
@@ -237,6 +237,7 @@ TEST(RunStrategyTest, WhatTheRuntimeDoesNotHave) {
   EXPECT_EQ(missing_in_runtime({}), "");
   EXPECT_EQ(missing_in_runtime({.protection = StateProtection::kSparse}), "");
   EXPECT_EQ(missing_in_runtime({.protection = StateProtection::kPeerMemory}), "");
+  EXPECT_EQ(missing_in_runtime({.protection = StateProtection::kGradients}), "");
   EXPECT_EQ(missing_in_runtime({.protection = StateProtection::kReplicas,
                                 .replacement = NodeReplacement::kElastic}),
             "recovery from live replicas and training on fewer nodes");

@@ -59,7 +59,8 @@ class Planner {
     std::vector<PricedProtection> priced;
     for (Priced result :
          {price_sparse(job(), cluster_, budget_), price_peer_memory(job(), cluster_, budget_),
-          price_durable(job(), cluster_, budget_), price_partial_experts(job(), cluster_, budget_),
+          price_gradients(job(), cluster_, budget_), price_durable(job(), cluster_, budget_),
+          price_partial_experts(job(), cluster_, budget_),
           price_replicas(job(), cluster_, budget_, plan_.experts)}) {
       if (auto* refused = std::get_if<ProtectionRefused>(&result)) {
         plan_.refused.push_back(std::move(*refused));

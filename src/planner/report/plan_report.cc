@@ -183,10 +183,12 @@ JobConfig configured(const ProtectionPlan& plan, const PlanCandidate& candidate)
   JobConfig config;
   ProtectionConfig& protection = config.protection;
   const bool is_sparse = strategy.protection == StateProtection::kSparse,
-             is_dense = strategy.protection == StateProtection::kPeerMemory;
-  protection.strategy = is_sparse  ? StrategyKind::kSparse
-                        : is_dense ? StrategyKind::kPeerMemory
-                                   : StrategyKind::kNone;
+             is_dense = strategy.protection == StateProtection::kPeerMemory,
+             has_gradients = strategy.protection == StateProtection::kGradients;
+  protection.strategy = is_sparse       ? StrategyKind::kSparse
+                        : is_dense      ? StrategyKind::kPeerMemory
+                        : has_gradients ? StrategyKind::kGradients
+                                        : StrategyKind::kNone;
   protection.copies = strategy.copies;
   // A tenth more than expected, in whole MiB.
   protection.memory_budget =
@@ -195,6 +197,7 @@ JobConfig configured(const ProtectionPlan& plan, const PlanCandidate& candidate)
       kMebibyte;
   protection.window = is_sparse ? strategy.sparse.window : 0;
   protection.dense_every_steps = is_dense ? std::min(kStepsMax, strategy.save.every_steps) : 1;
+  if (has_gradients) protection.base_every_steps = strategy.save.every_steps;
   protection.ordering = candidate.priced.order == OrderKind::kPopularity
                             ? CaptureOrdering::kPopularity
                             : CaptureOrdering::kRatio;
@@ -202,8 +205,9 @@ JobConfig configured(const ProtectionPlan& plan, const PlanCandidate& candidate)
   protection.mtbf_seconds = std::min(1e9, plan.job_mtbf_seconds);
   protection.failure_domain =
       plan.failure_domain == "rack" ? FailureDomain::kRack : FailureDomain::kNode;
-  config.checkpoint.every_steps = std::min(
-      kStepsMax, is_sparse || is_dense ? strategy.fallback.every_steps : strategy.save.every_steps);
+  config.checkpoint.every_steps = std::min(kStepsMax, protection.strategy == StrategyKind::kNone
+                                                          ? strategy.save.every_steps
+                                                          : strategy.fallback.every_steps);
   config.run.nodes = plan.cluster.nodes;
   config.run.racks = plan.cluster.racks;
   config.run.spares = candidate.spares;

@@ -168,12 +168,12 @@ class NaiveRun {
     if (!pause_ || !lost_.empty()) {
       ++result_.recoveries;
       bare_ = lost_;
-      bare_for_ =
-          job_.step_seconds * (strategy_.protection == kSparse
-                                   ? strategy_.sparse.window + 1 + strategy_.sparse.lag_steps
-                               : strategy_.protection == kPeerMemory
-                                   ? static_cast<double>(strategy_.save.every_steps)
-                                   : 0.0);
+      bare_for_ = job_.step_seconds *
+                  (strategy_.protection == kSparse
+                       ? strategy_.sparse.window + 1 + strategy_.sparse.lag_steps
+                   : strategy_.protection == kPeerMemory || strategy_.protection == kGradients
+                       ? static_cast<double>(strategy_.save.every_steps)
+                       : 0.0);
     }
     pause_ = false;
     lost_.clear();

@@ -89,7 +89,7 @@ double NaiveTraining::fall_back() {
 double NaiveTraining::restore(double share) {
   const RecoverySeconds& r = strategy_.recovery;
   if (strategy_.protection == kSparse) return catch_up(share);
-  if (strategy_.protection == kReplicas) {
+  if (strategy_.protection == kReplicas || strategy_.protection == kGradients) {
     go_back(done_);
     return r.load_memory;
   }

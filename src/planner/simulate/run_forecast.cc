@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/error.h"
+#include "config/job_strategy.h"
 #include "planner/plan/protection_plan.h"
 #include "planner/report/amount_text.h"
 #include "planner/report/forecast_json.h"
@@ -20,7 +21,7 @@ PlanBudget configured_budget(const ProtectionConfig& protection) {
   budget.stall_share_max = kAnyStall;
   budget.copies = static_cast<int>(protection.copies);
   budget.window = static_cast<int>(protection.window);
-  budget.save_every = protection.dense_every_steps;
+  budget.save_every = steps_between_snapshots(protection);
   return budget;
 }
 
@@ -95,6 +96,8 @@ Priced price_configured(const JobProfile& job, const ClusterSpec& cluster,
     case StrategyKind::kDense:
     case StrategyKind::kPeerMemory:
       return with_fallback(price_peer_memory(job, limited, budget), checkpoint.every_steps);
+    case StrategyKind::kGradients:
+      return with_fallback(price_gradients(job, limited, budget), checkpoint.every_steps);
     case StrategyKind::kNone: return price_saves(job, cluster, checkpoint.every_steps);
   }
   return ProtectionRefused{"protection", "unknown"};

@@ -79,6 +79,12 @@ TEST(RunForecastTest, AsConfigured) {
   EXPECT_EQ(forecast_run(model, protection, {}, cluster, {.simulated_runs = 2})
                 ->priced.strategy.save.every_steps,
             7);
+  protection.strategy = StrategyKind::kGradients;
+  protection.base_every_steps = 5;
+  const RunStrategy gradients =
+      forecast_run(model, protection, {}, cluster, {.simulated_runs = 2})->priced.strategy;
+  EXPECT_EQ(gradients.protection, StateProtection::kGradients);
+  EXPECT_EQ(gradients.save.every_steps, 5);
   protection.strategy = StrategyKind::kNone;
   const RunStrategy rare =
       forecast_run(model, protection, {.every_steps = 900}, cluster, {.simulated_runs = 2})

@@ -13,6 +13,7 @@ const char* to_string(StateProtection protection) {
     case StateProtection::kPartialExperts: return "partial experts (lossy)";
     case StateProtection::kSparse: return "sparse";
     case StateProtection::kReplicas: return "live replicas";
+    case StateProtection::kGradients: return "gradients";
   }
   return "";
 }

@@ -18,8 +18,9 @@ enum class StateProtection : uint8_t {
   kPeerMemory,      // the newest save in peers' memory (as Gemini); everybody goes back to it
   kPartialExperts,  // LOSSY: durable saves of K experts per layer (PEC); the others come back older
   kSparse,          // windows of sparse snapshots at peers; the stages that lost a rank catch up
-  kReplicas,  // live replicas of every state in its stage (as Lazarus); only the step under way is
-              // lost
+  kReplicas,   // live replicas of every state in its stage (as Lazarus); only the step under way is
+               // lost
+  kGradients,  // saves and every step's gradients in peers' memory (as Checkmate); likewise
 };
 
 enum class NodeReplacement : uint8_t {
@@ -72,8 +73,8 @@ struct RunStrategy {
   int copies =
       1;  // at peers; of live replicas: those beside the first, on other nodes of the stage
   double step_overhead_share = 0;  // longer step through capture and copies, as a share of it
-  PeriodicSave save;  // durable, at peers, or of partial experts; not sparse, not replicas. Never:
-                      // no protection
+  PeriodicSave save;  // durable, at peers, below gradients, or of partial experts; not sparse, not
+                      // replicas. Never: no protection
   PeriodicSave fallback;  // durable, below saves at peers, sparse capture and replicas
   SparseCapture sparse;
   LossyExperts lossy;

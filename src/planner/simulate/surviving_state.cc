@@ -52,7 +52,8 @@ void SurvivingState::on_recovered(double clock, std::vector<int> lost) {
 int64_t SurvivingState::copies_again_steps() const {
   switch (strategy_.protection) {
     case StateProtection::kSparse: return strategy_.sparse.window + 1 + strategy_.sparse.lag_steps;
-    case StateProtection::kPeerMemory: return strategy_.save.every_steps;
+    case StateProtection::kPeerMemory:
+    case StateProtection::kGradients: return strategy_.save.every_steps;
     default: return 0;
   }
 }
@@ -70,6 +71,7 @@ SurvivingState::Restored SurvivingState::restore(double clock, std::span<const i
       return {.clock = clock, .seconds = load + catch_up_seconds(clock, lost, slots)};
     }
     case StateProtection::kReplicas:
+    case StateProtection::kGradients:
       return back_to(clock, clock_rule_.position(clock).steps, times.load_memory);
     case StateProtection::kPeerMemory:
       return back_to(clock, std::max(saved_, base_),

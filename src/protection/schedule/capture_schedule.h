@@ -6,6 +6,10 @@
 // all, because a catch-up has them by then (MoEtion section 3.2). The slots are the same on all
 // lanes of a stage, the number of slots and the period on all ranks of the job: windows are
 // aligned.
+//
+// Where gradients are kept (protection.strategy = "gradients"), those of each step lie behind the
+// slots of the window under way: whoever has a window and them comes to later states by updates
+// alone.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +20,22 @@
 
 namespace evermoe {
 
-enum class SnapshotKind : uint8_t { kFull, kComputeOnly };
+enum class SnapshotKind : uint8_t {
+  kFull,
+  kComputeOnly,
+  kGradients,  // of a step, summed over the operator's owners
+};
 
 // An operator as a strategy sees it on one rank: bytes of the rank's shard, zero if it has none.
 struct OperatorBytes {
   int64_t full = 0;
   int64_t compute = 0;
+  int64_t gradients = 0;
 };
 
 struct SlotTime {
-  Step window;  // the window's first state; names the window
-  int slot = 0;
+  Step window;   // the window's first state; names the window
+  int slot = 0;  // from the window's number of slots on: the gradients of its steps, in order
   friend bool operator==(const SlotTime&, const SlotTime&) = default;
 };
 
@@ -61,6 +70,8 @@ class CaptureSchedule {
 
   // What is taken of the state at `state`; nullopt if nothing is.
   std::optional<SlotTime> time_of(Step state) const;
+  // Where the gradients of the step from `state` are kept. REQUIRES: state >= rule().base.
+  SlotTime gradients_of(Step state) const;
   Step state_of(SlotTime time) const { return Step(time.window.value + time.slot); }
 
   // nullopt: not in this slot.
@@ -80,5 +91,8 @@ class CaptureSchedule {
 std::vector<ChunkRange> chunks_of_slot(const CaptureSchedule& schedule, int slot,
                                        const std::vector<OperatorBytes>& operators,
                                        int64_t position_bytes, int64_t chunk_bytes_max);
+// The same for the gradients of a step.
+std::vector<ChunkRange> chunks_of_gradients(const std::vector<OperatorBytes>& operators,
+                                            int64_t position_bytes, int64_t chunk_bytes_max);
 
 }  // namespace evermoe

@@ -53,10 +53,11 @@ void encode(const ChunkHeader& header, std::byte* block) {
 
 bool is_sane(const ChunkHeader& h) {
   constexpr int32_t kCountMax = 1 << 24;
+  const bool is_gradients = h.kind == SnapshotKind::kGradients;
   return h.owner.value >= 0 && h.window.value >= 0 && h.slots >= 1 && h.slots <= kCountMax &&
-         h.slot >= 0 && h.slot < h.slots && h.chunks >= 1 && h.chunks <= kCountMax &&
-         h.chunk >= 0 && h.chunk < h.chunks && h.operator_index >= -1 && h.offset >= 0 &&
-         h.size >= 0 && h.size <= Chunk::kBytesMax;
+         h.slot >= 0 && (h.slot >= h.slots) == is_gradients && h.chunks >= 1 &&
+         h.chunks <= kCountMax && h.chunk >= 0 && h.chunk < h.chunks && h.operator_index >= -1 &&
+         h.offset >= 0 && h.size >= 0 && h.size <= Chunk::kBytesMax;
 }
 
 }  // namespace
@@ -91,7 +92,7 @@ absl::StatusOr<Chunk> Chunk::from_block(std::shared_ptr<std::byte[]> block, size
   h.chunks = get<int32_t>(at, 36);
   h.operator_index = get<int32_t>(at, 40);
   const auto kind = get<uint8_t>(at, 44);
-  if (kind > static_cast<uint8_t>(SnapshotKind::kComputeOnly))
+  if (kind > static_cast<uint8_t>(SnapshotKind::kGradients))
     return Corrupt("a chunk of unknown kind");
   h.kind = static_cast<SnapshotKind>(kind);
   h.offset = get<int64_t>(at, 48);

@@ -24,8 +24,8 @@ namespace evermoe {
 struct ChunkHeader {
   Rank owner;  // whose state it is
   Step window;
-  int32_t slot = 0;
-  int32_t slots = 0;
+  int32_t slot = 0;   // from `slots` on: gradients
+  int32_t slots = 0;  // of the window, without gradients
   int32_t chunk = 0;
   int32_t chunks = 0;
   int32_t operator_index = -1;

@@ -57,11 +57,30 @@ std::vector<HeldWindow> SnapshotStore::held() const {
   const MutexLock lock(mutex_);
   std::vector<HeldWindow> held;
   for (const auto& [key, window] : windows_) {
-    const auto complete = std::count_if(window.slots.begin(), window.slots.end(),
-                                        [](const auto& slot) { return slot.second.complete(); });
-    if (window.expected > 0 && complete == window.expected) held.push_back({key.second, key.first});
+    const auto complete =
+        std::count_if(window.slots.begin(), window.slots.lower_bound(window.expected),
+                      [](const auto& slot) { return slot.second.complete(); });
+    if (window.expected > 0 && complete == window.expected)
+      held.push_back({key.second, key.first, gradients_from(key.second, key.first)});
   }
   return held;
+}
+
+int64_t SnapshotStore::gradients_from(Rank owner, Step window) const {
+  int64_t steps = 0;
+  for (auto at = windows_.find({window, owner}); at != windows_.end();) {
+    const auto& [slots, expected] = at->second;
+    const int64_t before = steps;
+    auto slot = slots.find(expected);
+    while (slot != slots.end() && slot->second.complete() &&
+           slot->first == expected + static_cast<int>(steps - before)) {
+      ++steps;
+      ++slot;
+    }
+    if (steps == before) break;
+    at = windows_.find({Step(window.value + steps), owner});
+  }
+  return steps;
 }
 
 std::vector<Step> SnapshotStore::windows(Rank owner) const {

@@ -18,6 +18,7 @@ namespace evermoe {
 struct HeldWindow {
   Rank owner;
   Step window;
+  int64_t gradients = 0;  // of so many steps, from its first state on, are held too
   friend auto operator<=>(const HeldWindow&, const HeldWindow&) = default;
 };
 
@@ -33,7 +34,8 @@ class SnapshotStore {
   std::vector<Chunk> slot(Rank owner, SlotTime time) const;
   // What is there of a slot, complete or not, in order.
   std::vector<Chunk> chunks(Rank owner, SlotTime time) const;
-  // Windows of which every slot is complete, in order.
+  // Windows of which every slot is complete, in order. Their gradients may lie in later windows,
+  // too, complete or not.
   std::vector<HeldWindow> held() const;
   // First states of the windows of which anything is held, in order.
   std::vector<Step> windows(Rank owner) const;
@@ -65,6 +67,8 @@ class SnapshotStore {
   using Key = std::pair<Step, Rank>;  // by window first: freeing takes a range
 
   const Slot* find(Rank owner, SlotTime time) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Steps from the first state of this window on whose gradients are held without a gap.
+  int64_t gradients_from(Rank owner, Step window) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void forget(const Slot& slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int64_t bytes_max_;

@@ -8,6 +8,7 @@ std::string_view to_string(StrategyKind kind) {
   switch (kind) {
     case StrategyKind::kSparse: return "sparse";
     case StrategyKind::kDense: return "dense";
+    case StrategyKind::kGradients: return "gradients";
     case StrategyKind::kPeerMemory: return "peer-memory";
     case StrategyKind::kNone: return "none";
   }
@@ -19,6 +20,10 @@ Strategy strategy_of(StrategyKind kind) {
   switch (kind) {
     case StrategyKind::kSparse:
     case StrategyKind::kDense: return strategy;
+    case StrategyKind::kGradients:
+      strategy.log = LogReach::kStep;
+      strategy.keeps_gradients = true;
+      return strategy;
     case StrategyKind::kPeerMemory:
       strategy.scope = RestoreScope::kEverybody;
       strategy.log = LogReach::kStep;

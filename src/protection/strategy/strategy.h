@@ -13,10 +13,12 @@ namespace evermoe {
 enum class StrategyKind : uint8_t {
   kSparse,      // MoEtion: some operators after each step, so that a window covers all of them
   kDense,       // all operators at once; a lost role's stage goes back alone
+  kGradients,   // all operators now and then, and each step's gradients: nobody goes back
   kPeerMemory,  // Gemini: all operators at once; everybody goes back
   kNone,        // durable checkpoints only
 };
 inline constexpr StrategyKind kStrategyKinds[] = {StrategyKind::kSparse, StrategyKind::kDense,
+                                                  StrategyKind::kGradients,
                                                   StrategyKind::kPeerMemory, StrategyKind::kNone};
 // The name in a configuration.
 std::string_view to_string(StrategyKind kind);
@@ -48,6 +50,9 @@ struct Strategy {
   // Captured operators go to peers' memory, and a loss is restored from there; from a durable
   // checkpoint only when nobody has them any more. False: always from a durable checkpoint.
   bool keeps_copies = true;
+  // The gradients of each step go there, too, before the step is committed. Whoever is restored
+  // makes the updates since a snapshot again, and who has lost nothing keeps its state.
+  bool keeps_gradients = false;
   RestoreScope scope = RestoreScope::kStage;
   LogReach log = LogReach::kWindow;
   CaptureRule captures;

@@ -28,6 +28,7 @@ Member::Member(const Topology& topology, Transport& transport, StageTrainer& tra
       commits_(commit_parts()),
       fetch_({rank_, topology, memory_.store, sender_, views_, troubles_, control_, refused_,
               counts_}),
+      gradients_(gradient_parts(trainer)),
       restorer_(restorer_parts(trainer)),
       program_(program_parts(trainer)),
       answers_({rank_, memory_, copies_, exchange_, sender_, refused_, wake_training_,
@@ -73,6 +74,16 @@ CommitAgreement::Dependencies Member::commit_parts() {
           .deadline = options_.deadline};
 }
 
+GradientRestorer::Dependencies Member::gradient_parts(StageTrainer& trainer) {
+  return {.rank = rank_,
+          .trainer = trainer,
+          .commits = commits_,
+          .memory = memory_,
+          .copies = copies_,
+          .window = window_,
+          .fetch = fetch_};
+}
+
 Restorer::Dependencies Member::restorer_parts(StageTrainer& trainer) {
   return {.rank = rank_,
           .trainer = trainer,
@@ -84,9 +95,11 @@ Restorer::Dependencies Member::restorer_parts(StageTrainer& trainer) {
           .copies = copies_,
           .window = window_,
           .fetch = fetch_,
+          .gradients = gradients_,
           .counts = counts_,
           .witnesses = witnesses_,
-          .bytes_at_once = options_.copies.chunk_bytes_max};
+          .bytes_at_once = options_.copies.chunk_bytes_max,
+          .keeps_gradients = options_.strategy.keeps_gradients};
 }
 
 RankProgram::Dependencies Member::program_parts(StageTrainer& trainer) {
@@ -103,6 +116,7 @@ RankProgram::Dependencies Member::program_parts(StageTrainer& trainer) {
           .window = window_,
           .commits = commits_,
           .restorer = restorer_,
+          .gradients = gradients_,
           .counts = counts_};
 }
 

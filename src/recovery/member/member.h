@@ -78,6 +78,7 @@ class Member {
   BoundaryExchange::Dependencies exchange_parts(StageTrainer& trainer);
   SnapshotCopies::Dependencies copies_parts(StageTrainer& trainer, Clock& clock);
   CommitAgreement::Dependencies commit_parts();
+  GradientRestorer::Dependencies gradient_parts(StageTrainer& trainer);
   Restorer::Dependencies restorer_parts(StageTrainer& trainer);
   RankProgram::Dependencies program_parts(StageTrainer& trainer);
   OrderFollower::Dependencies follower_parts(const Topology& topology);
@@ -108,6 +109,7 @@ class Member {
   // Training thread:
   CommitAgreement commits_;
   WindowFetch fetch_;
+  GradientRestorer gradients_;
   Restorer restorer_;
   RankProgram program_;
   // Service thread:

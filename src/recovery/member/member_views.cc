@@ -73,6 +73,11 @@ void MemberViews::set_base(Step base) {
   state_.set_base(base);
 }
 
+void MemberViews::set_has_state(bool has_state) {
+  const MutexLock lock(mutex_);
+  state_.set_has_state(has_state);
+}
+
 void MemberViews::set_finished() {
   const MutexLock lock(mutex_);
   state_.set_finished();

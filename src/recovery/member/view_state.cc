@@ -55,7 +55,7 @@ std::optional<absl::StatusOr<PlanPointer>> ViewState::start() {
 }
 
 ViewState::Standing ViewState::standing() const {
-  return {stage_epoch_, base_, is_finished_ && !must_restart_,
+  return {stage_epoch_, base_, is_finished_ && !must_restart_, has_state_,
           must_restart_ || (is_at_start_ && !is_finished_)};
 }
 

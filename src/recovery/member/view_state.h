@@ -45,6 +45,8 @@ class ViewState {
   }
   // The state at which the run began, once that is known.
   void set_base(Step base) { base_ = base; }
+  // Whether the trainer's state is whole and at the end of a step.
+  void set_has_state(bool has_state) { has_state_ = has_state; }
   // The work is done; the training thread waits for a release or a plan that sends it back.
   void set_finished() { is_finished_ = true; }
 
@@ -53,6 +55,7 @@ class ViewState {
     View stage_epoch;  // of the plan by which it began; 0: never
     Step base{-1};
     bool is_finished = false;
+    bool has_state = false;
     bool is_broken = false;  // it has left its work and waits for a plan that lets it begin anew
   };
   Standing standing() const;
@@ -75,6 +78,7 @@ class ViewState {
   bool must_restart_ = false;
   bool is_at_start_ = true;
   bool is_finished_ = false;
+  bool has_state_ = false;
   View stage_epoch_;
   View entered_;
   Step base_{-1};

@@ -31,17 +31,23 @@ std::string reason_to_go_back(const PlanInputs& in, int stage) {
   return "";
 }
 
-bool holds(const Report& report, const HeldWindow& window) {
-  return std::binary_search(report.held.begin(), report.held.end(), window,
-                            [](const HeldWindow& a, const HeldWindow& b) {
-                              return std::pair(a.window, a.owner) < std::pair(b.window, b.owner);
-                            });
+// What a rank has to be given to be restored: `gradients` of so many steps at least.
+bool holds(const Report& report, const HeldWindow& needed) {
+  const auto key = [](const HeldWindow& held) { return std::pair(held.window, held.owner); };
+  const auto found = std::ranges::lower_bound(report.held, key(needed), {}, key);
+  return found != report.held.end() && key(*found) == key(needed) &&
+         found->gradients >= needed.gradients;
+}
+
+HeldWindow needed_by(const PlanInputs& in, const Plan& plan, Rank rank) {
+  const int64_t steps = in.strategy.keeps_gradients ? plan.state.value - plan.window.value : 0;
+  return {rank, plan.window, steps};
 }
 
 Plan restart_all(Plan plan, std::string reason) {
   plan.restart_all = true;
   plan.newest = Commit(-1);  // what was committed is gone with it
-  plan.window = plan.base = Step(-1);
+  plan.state = plan.window = plan.base = Step(-1);
   plan.rolled_back.clear();
   plan.sources.clear();
   plan.reasons.push_back(std::move(reason));
@@ -61,7 +67,7 @@ const Report* newest_report(const PlanInputs& in) {
 
 // The sources of one rank; false if nobody has its window.
 bool add_sources(const PlanInputs& in, Rank rank, Plan& plan) {
-  const HeldWindow window{rank, plan.window};
+  const HeldWindow window = needed_by(in, plan, rank);
   std::vector<Rank>& sources = plan.sources[static_cast<size_t>(rank.value)];
   for (const Report& report : in.reports) {
     if (holds(report, window)) sources.push_back(report.rank);
@@ -111,8 +117,9 @@ void choose_stages(const PlanInputs& in, Plan& plan) {
 }
 
 std::string nobody_has(const PlanInputs& in, Rank rank, Step window) {
-  std::string text = absl::StrCat("nobody alive holds window ", window.value, " of role ",
-                                  in.topology->name_of(rank));
+  std::string text = absl::StrCat("nobody alive holds window ", window.value,
+                                  in.strategy.keeps_gradients ? " and the gradients since" : "",
+                                  " of role ", in.topology->name_of(rank));
   if (in.former_holders.empty()) return text;
   const auto& former = in.former_holders[static_cast<size_t>(rank.value)];
   return absl::StrCat(
@@ -120,6 +127,15 @@ std::string nobody_has(const PlanInputs& in, Rank rank, Step window) {
       former.empty() ? "no other role" : absl::StrJoin(former, ", ", [&](std::string* out, Rank r) {
         *out += in.topology->name_of(r);
       }));
+}
+
+// To which window stages go back; -1: to the base.
+Step window_of(const PlanInputs& in, const Report& newest) {
+  if (newest.complete_window >= Step(0) || !in.strategy.keeps_gradients)
+    return newest.complete_window;
+  // Neighbours do not keep the messages of the steps since the base. Copies of the first window are
+  // where they were, though new holders do not have them yet.
+  return newest.state > newest.base ? newest.base : Step(-1);
 }
 
 }  // namespace
@@ -150,9 +166,10 @@ Plan make_plan(const PlanInputs& in) {
     return restart_all(std::move(plan), "a failure while the job was resuming: all resume again");
   }
   plan.newest = newest->newest;
+  plan.state = newest->state;
   plan.record_source = newest->rank;
   plan.base = newest->base;
-  plan.window = newest->complete_window;
+  plan.window = window_of(in, *newest);
   choose_stages(in, plan);
   if (!in.strategy.keeps_copies) {
     if (plan.rolled_back.empty()) return plan;
@@ -168,11 +185,12 @@ Plan make_plan(const PlanInputs& in) {
     return plan;
   }
   for (const Report& report : in.reports) {
+    if (in.strategy.keeps_gradients && report.has_state) continue;
     // Also a rank that goes on catching up may still be gathering its window.
     const bool goes_back =
         std::find(plan.rolled_back.begin(), plan.rolled_back.end(),
                   in.topology->role_of(report.rank).stage) != plan.rolled_back.end();
-    if (!goes_back && holds(report, {report.rank, plan.window})) continue;
+    if (!goes_back && holds(report, needed_by(in, plan, report.rank))) continue;
     if (add_sources(in, report.rank, plan)) continue;
     const std::string reason = nobody_has(in, report.rank, plan.window);
     return restart_all(std::move(plan), reason);

@@ -10,7 +10,8 @@
 // Where the strategy says so, everybody goes back if one stage does.
 //
 // Where to: the newest window that was complete on every rank of the job, which every record names.
-// Logs and records reach back to it everywhere.
+// Logs and records reach back to it everywhere. Where gradients are kept, too, a stage comes to the
+// newest state: ranks that have theirs keep it, the others need a window and all gradients since.
 #pragma once
 
 #include <string>

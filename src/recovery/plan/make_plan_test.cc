@@ -26,9 +26,11 @@ class Scenario {
       report.rank = Rank(r);
       report.stage_epoch = View(1);
       report.newest = verdict_commit(Step(20));
+      report.state = Step(20);
+      report.has_state = true;
       report.base = Step(0);
       report.complete_window = Step(16);
-      report.held = {{Rank(r), Step(16)}, {Rank((r + 5) % 6), Step(16)}};
+      report.held = {{Rank(r), Step(16), 4}, {Rank((r + 5) % 6), Step(16), 4}};
       std::sort(report.held.begin(), report.held.end(),
                 [](auto& a, auto& b) { return a.owner < b.owner; });
       reports_.push_back(report);
@@ -43,7 +45,31 @@ class Scenario {
     return reports_[static_cast<size_t>(rank)].is_broken = true, *this;
   }
   Scenario& has_verdict(int rank, int64_t step) {
-    return reports_[static_cast<size_t>(rank)].newest = verdict_commit(Step(step)), *this;
+    Report& report = reports_[static_cast<size_t>(rank)];
+    report.newest = verdict_commit(Step(step));
+    report.state = Step(step);
+    return *this;
+  }
+  // It was gathering its state when the view ended.
+  Scenario& without_state(int rank) {
+    return reports_[static_cast<size_t>(rank)].has_state = false, *this;
+  }
+  // Of the windows that the rank holds.
+  Scenario& holds_gradients(int rank, int64_t steps) {
+    for (HeldWindow& held : reports_[static_cast<size_t>(rank)].held) held.gradients = steps;
+    return *this;
+  }
+  // No commit names a complete window, but copies of the first one are where they were.
+  Scenario& no_window_known() {
+    for (Report& report : reports_) {
+      report.complete_window = Step(-1);
+      for (HeldWindow& held : report.held) held = {held.owner, Step(0), report.state.value};
+    }
+    return *this;
+  }
+  Scenario& at_the_base() {
+    for (Report& report : reports_) report.newest = verdict_commit(Step(0)), report.state = Step(0);
+    return *this;
   }
   Scenario& joined_in(int rank, uint32_t view) {
     return reports_[static_cast<size_t>(rank)].stage_epoch = View(view), *this;
@@ -165,6 +191,48 @@ TEST(MakePlanTest, AFailureWhileResumingResumesAgain) {
 
 TEST(MakePlanTest, WithoutProtectionAllGoBack) {
   EXPECT_TRUE(Scenario().unprotected().lost(2).plan().restart_all);
+}
+
+TEST(MakePlanTest, WithGradientsTheLostRankTakesThemAndTheOthersKeepTheirState) {
+  const Plan plan = Scenario().under(StrategyKind::kGradients).lost(2).plan();
+  EXPECT_FALSE(plan.restart_all);
+  EXPECT_THAT(plan.rolled_back, ElementsAre(1));
+  EXPECT_EQ(plan.window, Step(16));
+  EXPECT_EQ(plan.state, Step(20));
+  EXPECT_THAT(plan.sources[2], ElementsAre(Rank(3)));
+  EXPECT_THAT(plan.sources[3], IsEmpty()) << "it has its state";
+}
+
+TEST(MakePlanTest, GradientsWithAGapAreNoSource) {
+  const auto under = [] { return Scenario().under(StrategyKind::kGradients).lost(2); };
+  const Plan plan = under().holds_gradients(3, 3).plan();
+  EXPECT_TRUE(plan.restart_all);
+  EXPECT_THAT(story(plan),
+              HasSubstr("nobody alive holds window 16 and the gradients since of role 1.0"));
+  EXPECT_FALSE(under().holds_gradients(3, 5).plan().restart_all) << "of the step under way, too";
+}
+
+TEST(MakePlanTest, ARankThatWasGatheringItsStateGoesOnByTheNewSources) {
+  const Plan plan = Scenario()
+                        .under(StrategyKind::kGradients)
+                        .without_state(0)
+                        .holds_gradients(0, 2)
+                        .lost(4)
+                        .plan();
+  EXPECT_THAT(plan.rolled_back, ElementsAre(2));
+  EXPECT_THAT(plan.sources[0], ElementsAre(Rank(1)));
+}
+
+TEST(MakePlanTest, WithGradientsTheFirstWindowIsASourceBeforeACommitNamesIt) {
+  const auto under = [] { return Scenario().under(StrategyKind::kGradients).no_window_known(); };
+  const Plan plan = under().lost(2).plan();
+  EXPECT_FALSE(plan.restart_all);
+  EXPECT_EQ(plan.window, Step(0)) << "neighbours keep no messages of the steps since the base";
+  EXPECT_THAT(plan.sources[2], ElementsAre(Rank(3)));
+  EXPECT_TRUE(under().lost(2).lost(3).plan().restart_all);
+  const Plan first = under().at_the_base().lost(2).lost(3).plan();
+  EXPECT_FALSE(first.restart_all);
+  EXPECT_EQ(first.window, Step(-1)) << "no step has been made: the base is the state";
 }
 
 TEST(MakePlan, AllGoBackInMemoryWhereTheirWindowsAre) {

@@ -20,15 +20,22 @@ int64_t logged_steps(const Strategy& strategy, int slots) {
   return 2 * int64_t{std::max(slots, strategy.captures.period)} + 1;
 }
 
+// From the complete window's first on. The next one is complete two steps after it has begun, or
+// one more where a view has opened meanwhile.
+int64_t kept_gradients(const Strategy& strategy) {
+  return strategy.keeps_gradients ? strategy.captures.period + 3 : 0;
+}
+
 }  // namespace
 
 MemoryNeed memory_need(std::span<const OperatorBytes> operators, int slots,
                        const MemoryConditions& conditions) {
-  int64_t window = 0;
-  for (const OperatorBytes& bytes : operators) window += bytes.full + (slots - 1) * bytes.compute;
   MemoryNeed need;
-  need.snapshots = 2 * window;
-  need.copies = conditions.copies * need.snapshots;
+  for (const OperatorBytes& bytes : operators) {
+    need.snapshots += 2 * (bytes.full + (slots - 1) * bytes.compute);
+    need.gradients += kept_gradients(conditions.strategy) * bytes.gradients;
+  }
+  need.copies = conditions.copies * (need.snapshots + need.gradients);
   need.log = conditions.boundary_bytes * logged_steps(conditions.strategy, slots);
   return need;
 }
@@ -47,9 +54,12 @@ absl::Status check_budget(const MemoryNeed& need, int64_t budget, int slots, int
   if (need.total() <= budget) return absl::OkStatus();
   return InvalidInput(absl::StrCat(
       "protection.memory_budget: ", megabytes(budget), " are too few: two windows of ", slots,
-      " slots take ", megabytes(need.snapshots), ", the copies kept for ", copies, " peers ",
-      megabytes(need.copies), ", boundary messages ", megabytes(need.log), ", together ",
-      megabytes(need.total()), "; raise it, or lower protection.window or protection.copies"));
+      " slots take ", megabytes(need.snapshots),
+      need.gradients > 0 ? absl::StrCat(", gradients ", megabytes(need.gradients)) : "",
+      ", the copies kept for ", copies, " peers ", megabytes(need.copies), ", boundary messages ",
+      megabytes(need.log), ", together ", megabytes(need.total()), "; raise it, or lower ",
+      need.gradients > 0 ? "protection.base_every_steps" : "protection.window",
+      " or protection.copies"));
 }
 
 }  // namespace evermoe

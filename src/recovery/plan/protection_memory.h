@@ -14,9 +14,10 @@ namespace evermoe {
 // in every slot before.
 struct MemoryNeed {
   int64_t snapshots = 0;  // the complete window and the one being made, its own
+  int64_t gradients = 0;  // of the steps since the complete window, its own
   int64_t copies = 0;     // the same of the peers whose copies it keeps
   int64_t log = 0;  // boundary messages: of two windows and the step under way, or of three steps
-  int64_t total() const { return snapshots + copies + log; }
+  int64_t total() const { return snapshots + gradients + copies + log; }
 };
 
 // What does not depend on the length of windows.

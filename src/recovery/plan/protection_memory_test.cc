@@ -34,6 +34,20 @@ TEST(ProtectionMemoryTest, OnlyAStageThatGoesBackAloneNeedsTheMessagesOfWindows)
   EXPECT_EQ(log(StrategyKind::kNone), 0);
 }
 
+TEST(ProtectionMemoryTest, GradientsAreKeptUntilTheNextSnapshotIsComplete) {
+  const std::vector<OperatorBytes> operators = {{300, 50, 100}, {30, 5, 10}};
+  Strategy strategy = strategy_of(StrategyKind::kGradients);
+  strategy.captures.period = 8;
+  const MemoryNeed need = memory_need(operators, 1, {strategy, 2, 10});
+  EXPECT_EQ(need.snapshots, 2 * 330);
+  EXPECT_EQ(need.gradients, 11 * 110);
+  EXPECT_EQ(need.copies, 2 * (660 + 1210));
+  EXPECT_EQ(need.log, 30);
+  EXPECT_THAT(std::string(check_budget(need, need.total() - 1, 1, 2).message()),
+              HasSubstr("protection.base_every_steps"));
+  EXPECT_EQ(memory_need(operators, 1, {kSparse, 2, 10}).gradients, 0);
+}
+
 TEST(ProtectionMemoryTest, TheLongestWindowIsTheLastOneThatFits) {
   const std::vector<OperatorBytes> operators(6, {300, 50});
   const auto need = [&](int slots) {

@@ -74,6 +74,7 @@ RecordBytes encode(const Record& record) {
   RecordBytes bytes;
   append_all(bytes, record.combined.sums);
   append_all(bytes, record.combined.minima);
+  append(bytes, &record.state.value, 1);
   append(bytes, &record.complete_window.value, 1);
   append(bytes, &record.rule.base.value, 1);
   append(bytes, &record.rule.slots, 1);
@@ -85,9 +86,10 @@ absl::StatusOr<Record> decode_record(const RecordBytes& bytes) {
   Record record;
   Reader reader(bytes);
   if (!reader.take_all(record.combined.sums) || !reader.take_all(record.combined.minima) ||
-      !reader.take(&record.complete_window.value, 1) || !reader.take(&record.rule.base.value, 1) ||
-      !reader.take(&record.rule.slots, 1) || !reader.take(&record.rule.period, 1) ||
-      !reader.at_end() || record.rule.slots < 1 || record.rule.period < record.rule.slots) {
+      !reader.take(&record.state.value, 1) || !reader.take(&record.complete_window.value, 1) ||
+      !reader.take(&record.rule.base.value, 1) || !reader.take(&record.rule.slots, 1) ||
+      !reader.take(&record.rule.period, 1) || !reader.at_end() || record.rule.slots < 1 ||
+      record.rule.period < record.rule.slots) {
     return Corrupt("not a record of a commit");
   }
   return record;

@@ -23,6 +23,7 @@ void combine(const Findings& part, Findings& whole);
 // A commit's outcome, equal on every rank.
 struct Record {
   Findings combined;
+  Step state{-1};            // in force from this commit on
   Step complete_window{-1};  // newest window that every rank had complete; -1 for none
   WindowRule rule;           // of the windows from the state that this commit leads to
   friend bool operator==(const Record&, const Record&) = default;

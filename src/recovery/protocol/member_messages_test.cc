@@ -34,7 +34,7 @@ TEST(MemberMessagesTest, ComeBackAsTheyWere) {
 }
 
 TEST(RecordTest, ComesBackAsItWas) {
-  const Record record{{{1.5, -2}, {3, -4}}, Step(12), {Step(12), 4, 6}};
+  const Record record{{{1.5, -2}, {3, -4}}, Step(14), Step(12), {Step(12), 4, 6}};
   EXPECT_EQ(*decode_record(encode(record)), record);
 }
 

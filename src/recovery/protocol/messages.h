@@ -36,6 +36,7 @@ struct Plan {
   bool restart_all = false;
   Commit newest{-1};             // newest commit that any live rank has
   Rank record_source;            // a rank that has every record up to it
+  Step state{-1};                // in force at that commit
   Step base{-1};                 // the state that the job resumed from
   Step window{-1};               // stages that roll back do so to this window; -1: to `base`
   std::vector<int> rolled_back;  // stages
@@ -59,7 +60,9 @@ struct Report {
   Rank rank;
   View stage_epoch;  // the view in which it last joined its stage group; 0: never, it is fresh
   bool is_broken = false;  // it had to leave the step under way and waits to be rolled back
+  bool has_state = false;  // its trainer's is whole and at a step's end, also if it is broken
   Commit newest{-1};
+  Step state{-1};            // in force at that commit
   Step base{-1};             // -1 with a stage_epoch: it has not come to the end of resuming
   Step complete_window{-1};  // of the newest record
   std::vector<HeldWindow> held;

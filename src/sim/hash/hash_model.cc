@@ -46,8 +46,9 @@ void HashModel::add(Part part, int layer, int expert, const HashModelOptions& op
   op.is_mine = part != Part::kExpert || expert % lanes_ == role_.lane;
   op.compute.resize(static_cast<size_t>(owners));
   operators_.push_back(op);
-  const OperatorBytes bytes =
-      op.is_mine ? OperatorBytes{sizeof(Shard), sizeof(uint64_t)} : OperatorBytes{};
+  const OperatorBytes bytes = op.is_mine
+                                  ? OperatorBytes{sizeof(Shard), sizeof(uint64_t), sizeof(uint64_t)}
+                                  : OperatorBytes{};
   inventory_.push_back(
       {.name = absl::StrCat("stage.", role_.stage, ".layer.", layer, ".", name_of(part, expert)),
        .bytes = bytes,
@@ -101,8 +102,9 @@ void HashModel::cast_own() {
 void HashModel::capture(int index, SnapshotKind kind, int64_t offset,
                         std::span<std::byte> into) const {
   const Operator& op = operators_[static_cast<size_t>(index)];
-  const auto from =
-      kind == SnapshotKind::kFull ? bytes_of(op.shard) : bytes_of(op.compute[own_word(op)]);
+  const auto from = kind == SnapshotKind::kFull          ? bytes_of(op.shard)
+                    : kind == SnapshotKind::kComputeOnly ? bytes_of(op.compute[own_word(op)])
+                                                         : bytes_of(op.gradient);
   std::memcpy(into.data(), from.data() + offset, into.size());
 }
 
@@ -110,7 +112,9 @@ void HashModel::restore(int index, SnapshotKind kind, int64_t offset,
                         std::span<const std::byte> from) {
   Operator& op = at(index);
   uint64_t& compute = op.compute[own_word(op)];
-  if (kind == SnapshotKind::kFull) {
+  if (kind == SnapshotKind::kGradients) {
+    std::memcpy(reinterpret_cast<std::byte*>(&op.gradient) + offset, from.data(), from.size());
+  } else if (kind == SnapshotKind::kFull) {
     std::memcpy(reinterpret_cast<std::byte*>(&op.shard) + offset, from.data(), from.size());
     compute = cast_weight(op.shard.master);
   } else {

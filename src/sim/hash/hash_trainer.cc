@@ -169,6 +169,17 @@ absl::StatusOr<Findings> HashTrainer::train(const ActiveOperators& active, Bound
 
 absl::Status HashTrainer::apply(const Findings& combined, const ActiveOperators& active,
                                 const BeforeWrite& before_write) {
+  ASSIGN_OR_RETURN(const std::vector<int> written, update(combined, active, before_write));
+  return gather(written);
+}
+
+absl::Status HashTrainer::apply_alone(const Findings& combined, const BeforeWrite& before_write) {
+  return update(combined, ActiveOperators(model_.operators().size(), true), before_write).status();
+}
+
+absl::StatusOr<std::vector<int>> HashTrainer::update(const Findings& combined,
+                                                     const ActiveOperators& active,
+                                                     const BeforeWrite& before_write) {
   const auto norm = static_cast<uint64_t>(combined.sums[0]);
   const bool skipped =
       options_.skip_one_in > 0 && norm % static_cast<uint64_t>(options_.skip_one_in) == 0;
@@ -176,9 +187,9 @@ absl::Status HashTrainer::apply(const Findings& combined, const ActiveOperators&
   ++position.step;
   position.samples += options_.micro_batches;
   position.history = mix(position.history, norm, static_cast<uint64_t>(combined.sums[1]));
-  if (skipped) return absl::OkStatus();
-  ++position.updates;
   std::vector<int> written;
+  if (skipped) return written;
+  ++position.updates;
   for (int i = 0; i < std::ssize(model_.operators()); ++i) {
     if (!active[static_cast<size_t>(i)]) continue;
     written.push_back(i);
@@ -186,7 +197,7 @@ absl::Status HashTrainer::apply(const Findings& combined, const ActiveOperators&
     RETURN_IF_ERROR(before_write(i));
     model_.update(i);
   }
-  return gather(written);
+  return written;
 }
 
 bool HashTrainer::is_evaluated(Step step) const {

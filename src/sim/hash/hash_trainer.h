@@ -54,6 +54,7 @@ class HashTrainer final : public StageTrainer {
   const ExpertLoads& expert_loads() const override { return expert_loads_; }
   absl::Status apply(const Findings& combined, const ActiveOperators& active,
                      const BeforeWrite& before_write) override;
+  absl::Status apply_alone(const Findings& combined, const BeforeWrite& before_write) override;
   bool is_evaluated(Step step) const override;
   int64_t evaluation_batches() const override { return options_.evaluation_batches; }
   absl::StatusOr<Findings> evaluate(int64_t batch, Boundary& boundary) override;
@@ -74,6 +75,9 @@ class HashTrainer final : public StageTrainer {
   void expect(const RoundOperation& operation, Boundary& boundary);
   // Runs the operations of a step; returns the sum of its losses.
   absl::StatusOr<uint64_t> run_rounds(const ActiveOperators& active, Boundary& boundary);
+  // What apply() does on this rank alone; returns what was written.
+  absl::StatusOr<std::vector<int>> update(const Findings& combined, const ActiveOperators& active,
+                                          const BeforeWrite& before_write);
   absl::Status reduce_gradients(const ActiveOperators& active);
   void count_choices(const HashPass::Graph& graph);
   // Compute weights of these operators, from their owners.

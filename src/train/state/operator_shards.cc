@@ -82,13 +82,14 @@ OperatorShards::Shard OperatorShards::shard_of(OperatorState& state, FlatRange r
           .exp_avg = narrow(state.exp_avg(), own),
           .exp_avg_sq = narrow(state.exp_avg_sq(), own),
           .compute = narrow(state.shard_compute(), own),
+          .gradient = narrow(state.shard_gradient(), own),
           .is_master_compute = state.master().is_alias_of(state.compute())};
 }
 
 OperatorShards::OperatorShards(const JobConfig& config, const StateTypes& types,
                                const std::vector<OperatorSpec>& stage,
                                const std::vector<OperatorState*>& own) {
-  const int64_t full_bytes = 3 * element_bytes(types.master),
+  const int64_t gradient_bytes = element_bytes(types.master), full_bytes = 3 * gradient_bytes,
                 compute_bytes = element_bytes(types.compute);
   const int64_t part_bytes =
       resolve_part_bytes(config.protection.part_bytes, elements_of(stage) * full_bytes);
@@ -106,8 +107,9 @@ OperatorShards::OperatorShards(const JobConfig& config, const StateTypes& types,
     inventory_.push_back(
         {.name = part.name,
          .bytes = {size_of(shard.master) + size_of(shard.exp_avg) + size_of(shard.exp_avg_sq),
-                   size_of(shard.compute)},
-         .whole = {part.range.size() * full_bytes, part.range.size() * compute_bytes},
+                   size_of(shard.compute), size_of(shard.gradient)},
+         .whole = {part.range.size() * full_bytes, part.range.size() * compute_bytes,
+                   part.range.size() * gradient_bytes},
          .expert = is_expert ? experts - 1 : -1,
          .lanes = is_expert ? static_cast<int>(config.parallel.expert_replicas) : 1,
          .tokens = tokens_of(spec, config),
@@ -154,10 +156,12 @@ void OperatorShards::capture(int operator_index, SnapshotKind kind, int64_t offs
                              std::span<std::byte> into) const {
   const Shard& shard = shards_[static_cast<size_t>(operator_index)];
   std::vector<Bytes> sections;
-  if (kind == SnapshotKind::kFull) {
-    sections = {bytes_of(shard.master), bytes_of(shard.exp_avg), bytes_of(shard.exp_avg_sq)};
-  } else {
-    sections = {bytes_of(shard.compute)};
+  switch (kind) {
+    case SnapshotKind::kFull:
+      sections = {bytes_of(shard.master), bytes_of(shard.exp_avg), bytes_of(shard.exp_avg_sq)};
+      break;
+    case SnapshotKind::kComputeOnly: sections = {bytes_of(shard.compute)}; break;
+    case SnapshotKind::kGradients: sections = {bytes_of(shard.gradient)}; break;
   }
   for_each_section(sections, offset, into.size(),
                    [&](size_t section, int64_t begin, int64_t end, int64_t at) {
@@ -170,11 +174,20 @@ void OperatorShards::restore(int operator_index, SnapshotKind kind, int64_t offs
                              std::span<const std::byte> from) {
   const Shard& shard = shards_[static_cast<size_t>(operator_index)];
   const at::NoGradGuard no_grad;
-  if (kind == SnapshotKind::kFull) {
-    restore_full(shard, offset, from);
-  } else {
-    restore_compute(shard, offset, from);
+  switch (kind) {
+    case SnapshotKind::kFull: return restore_full(shard, offset, from);
+    case SnapshotKind::kComputeOnly: return restore_compute(shard, offset, from);
+    case SnapshotKind::kGradients: return restore_gradient(shard, offset, from);
   }
+}
+
+void OperatorShards::restore_gradient(const Shard& shard, int64_t offset,
+                                      std::span<const std::byte> from) {
+  const std::array<Bytes, 1> sections = {bytes_of(shard.gradient)};
+  for_each_section(
+      sections, offset, from.size(), [&](size_t, int64_t begin, int64_t end, int64_t at) {
+        std::memcpy(sections[0].data() + begin, from.data() + at, static_cast<size_t>(end - begin));
+      });
 }
 
 void OperatorShards::restore_full(const Shard& shard, int64_t offset,

@@ -2,7 +2,8 @@
 //
 // What recovery takes for an operator is a part of one (operator_parts.h). A full snapshot is the
 // shard's master weights, then its first moments, then its second moments, of the part; a
-// compute-only one the shard's compute weights.
+// compute-only one the shard's compute weights; its gradients are the shard's, summed over the
+// owners.
 #pragma once
 
 #include <cstddef>
@@ -58,11 +59,12 @@ class OperatorShards {
   struct Shard {
     OperatorState* state = nullptr;
     FlatRange range;
-    at::Tensor master, exp_avg, exp_avg_sq, compute;
+    at::Tensor master, exp_avg, exp_avg_sq, compute, gradient;
     bool is_master_compute = false;  // the master is the shard of the compute weights
   };
   static Shard shard_of(OperatorState& state, FlatRange range);
   static void restore_full(const Shard& shard, int64_t offset, std::span<const std::byte> from);
+  static void restore_gradient(const Shard& shard, int64_t offset, std::span<const std::byte> from);
   static void restore_compute(const Shard& shard, int64_t offset, std::span<const std::byte> from);
 
   std::vector<StageOperator> inventory_;

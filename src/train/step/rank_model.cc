@@ -10,7 +10,6 @@
 #include "base/fault_point.h"
 #include "config/job_topology.h"
 #include "train/state/gradient_reduction.h"
-#include "train/state/optimizer.h"
 
 namespace evermoe {
 
@@ -171,17 +170,33 @@ absl::StatusOr<StepFindings> RankModel::evaluate(int64_t first, int64_t micro_ba
   return findings;
 }
 
+absl::Status RankModel::update_shard(OperatorState& state, const AdamW& optimizer,
+                                     const BeforeUpdate& before_write) {
+  for (const FlatRange range : state.active()) {
+    RETURN_IF_ERROR(before_write(state, range));
+    optimizer.update(state, range);
+    state.cast_master(range);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RankModel::update_own(const StepRecord& record, int64_t updates_applied,
+                                   const BeforeUpdate& before_write) {
+  return guard([&]() -> absl::Status {
+    const AdamW optimizer(config_.train, record, updates_applied, types_.device);
+    for (OperatorState* state : operators_)
+      RETURN_IF_ERROR(update_shard(*state, optimizer, before_write));
+    return absl::OkStatus();
+  });
+}
+
 absl::Status RankModel::update(const StepRecord& record, int64_t updates_applied,
                                const BeforeUpdate& before_write) {
   return guard([&]() -> absl::Status {
     const AdamW optimizer(config_.train, record, updates_applied, types_.device);
     BucketedExchange gather(BucketedExchange::Kind::kGatherCompute, operators_, buckets_);
     for (OperatorState* state : operators_) {
-      for (const FlatRange range : state->active()) {
-        RETURN_IF_ERROR(before_write(*state, range));
-        optimizer.update(*state, range);
-        state->cast_master(range);
-      }
+      RETURN_IF_ERROR(update_shard(*state, optimizer, before_write));
       gather.add_ready();
       gather.advance();  // an error comes later: every shard gets to the new position
     }

@@ -14,6 +14,7 @@
 #include "recovery/stage_trainer.h"
 #include "train/layers/stage_model.h"
 #include "train/state/bucketed_exchange.h"
+#include "train/state/optimizer.h"
 #include "train/step/batch_reader.h"
 #include "train/step/stage_runner.h"
 #include "train/step/trainer_environment.h"
@@ -65,12 +66,17 @@ class RankModel {
   using BeforeUpdate = std::function<absl::Status(const OperatorState&, FlatRange)>;
   absl::Status update(const StepRecord& record, int64_t updates_applied,
                       const BeforeUpdate& before_write);
+  // The same without gathering: not collective.
+  absl::Status update_own(const StepRecord& record, int64_t updates_applied,
+                          const BeforeUpdate& before_write);
   // The first operator with a master weight or moment on this rank that is not finite, as a key.
   int64_t non_finite_state() const;
   // The compute weights of all operators from their masters.
   absl::Status derive_compute();
 
  private:
+  absl::Status update_shard(OperatorState& state, const AdamW& optimizer,
+                            const BeforeUpdate& before_write);
   using TensorsOf = std::function<std::vector<at::Tensor>(OperatorState&)>;
   int64_t first_non_finite(NonFinitePhase phase, const TensorsOf& tensors_of) const;
   RankModel(const JobConfig& config, const TrainerEnvironment& environment, absl::Duration deadline,

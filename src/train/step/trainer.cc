@@ -157,6 +157,15 @@ absl::StatusOr<Findings> Trainer::train(const ActiveOperators& active, Boundary&
 
 absl::Status Trainer::apply(const Findings& combined, const ActiveOperators& active,
                             const BeforeWrite& before_write) {
+  return apply(combined, active, before_write, Gathers::kNow);
+}
+
+absl::Status Trainer::apply_alone(const Findings& combined, const BeforeWrite& before_write) {
+  return apply(combined, ActiveOperators(operators().size(), true), before_write, Gathers::kLater);
+}
+
+absl::Status Trainer::apply(const Findings& combined, const ActiveOperators& active,
+                            const BeforeWrite& before_write, Gathers gathers) {
   const TrainConfig& train = model_->config().train;
   shards_.set_active(active);
   record_ = decide(from_findings(combined), train, position_);
@@ -171,10 +180,12 @@ absl::Status Trainer::apply(const Findings& combined, const ActiveOperators& act
   // with.
   if (!record_.applied) return absl::OkStatus();
   RETURN_IF_ERROR(note_prepared(record_.prepared));
-  return model_->update(record_, position_.updates_applied,
-                        [&](const OperatorState& state, FlatRange range) {
-                          return before_write(shards_.index_of(state, range));
-                        });
+  const auto before_update = [&](const OperatorState& state, FlatRange range) {
+    return before_write(shards_.index_of(state, range));
+  };
+  return gathers == Gathers::kNow
+             ? model_->update(record_, position_.updates_applied, before_update)
+             : model_->update_own(record_, position_.updates_applied, before_update);
 }
 
 bool Trainer::is_evaluated(Step step) const {

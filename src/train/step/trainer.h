@@ -58,6 +58,7 @@ class Trainer final : public StageTrainer {
   const ExpertLoads& expert_loads() const override { return expert_loads_; }
   absl::Status apply(const Findings& combined, const ActiveOperators& active,
                      const BeforeWrite& before_write) override;
+  absl::Status apply_alone(const Findings& combined, const BeforeWrite& before_write) override;
   bool is_evaluated(Step step) const override;
   int64_t evaluation_batches() const override;
   absl::StatusOr<Findings> evaluate(int64_t batch, Boundary& boundary) override;
@@ -85,6 +86,9 @@ class Trainer final : public StageTrainer {
  private:
   Trainer(const TrainerEnvironment& environment, TrainerOptions options,
           std::unique_ptr<RankModel> model);
+  enum class Gathers : uint8_t { kNow, kLater };
+  absl::Status apply(const Findings& combined, const ActiveOperators& active,
+                     const BeforeWrite& before_write, Gathers gathers);
   // Opens the saver of a process that has not resumed with the others.
   absl::Status open_saver();
   // Every rank has this checkpoint on disk.

@@ -9,9 +9,11 @@ void CopyBook::on_plan(const Plan& plan, const RoleTable& roles) {
   window_ = plan.restart_all ? Step(-1) : plan.window;
   holders_ = plan.holders;
   held_by_.assign(static_cast<size_t>(roles.size()), {});
+  const int64_t gradients = needs_gradients_ ? plan.state.value - plan.window.value : 0;
   for (int32_t r = 0; r < roles.size(); ++r) {
     for (const HeldWindow& held : roles[Rank(r)].report->held) {
-      if (held.window == window_ && held.owner.value < roles.size())
+      const bool is_usable = held.window == window_ && held.gradients >= gradients;
+      if (is_usable && held.owner.value < roles.size())
         held_by_[static_cast<size_t>(held.owner.value)].push_back(Rank(r));
     }
   }

@@ -1,7 +1,8 @@
 // Which roles hold the state of each role in memory, as the newest plan and what came after it
 // tell. Pure.
 //
-//   a plan      what members reported of the window to which the job would go back
+//   a plan      what members reported of the window to which the job would go back, with the
+//               gradients since where they are kept
 //   a newer     that window is at the holders that the plan named, or no rank would have it for
 //   window      complete
 //
@@ -13,14 +14,15 @@
 
 #include "control/controller/role_table.h"
 #include "control/controller/status/survivable_losses.h"
+#include "protection/strategy/strategy.h"
 #include "recovery/protocol/messages.h"
 
 namespace evermoe {
 
 class CopyBook {
  public:
-  // `is_protected`: members keep copies at all.
-  explicit CopyBook(bool is_protected) : is_protected_(is_protected) {}
+  explicit CopyBook(const Strategy& strategy)
+      : is_protected_(strategy.keeps_copies), needs_gradients_(strategy.keeps_gradients) {}
 
   // REQUIRES: every role has reported for this plan.
   void on_plan(const Plan& plan, const RoleTable& roles);
@@ -38,6 +40,7 @@ class CopyBook {
   std::vector<std::vector<Node>> keepers(const RoleTable& roles) const;
 
   const bool is_protected_;
+  const bool needs_gradients_;
   bool is_known_ = false;
   Step window_{-1};
   std::vector<std::vector<Rank>> held_by_;  // by rank, besides itself where it is not fresh

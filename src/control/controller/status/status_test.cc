@@ -102,8 +102,10 @@ TEST(SurvivableLosses, AgreesWithBruteForce) {
 // Roles 0 and 1 on nodes 0 and 1, each other's holders, in a view with this plan.
 class Copies {
  public:
-  explicit Copies(Step window) : roles_(2), book_(true) {
+  explicit Copies(Step window, StrategyKind kind = StrategyKind::kSparse)
+      : roles_(2), book_(strategy_of(kind)) {
     plan_.window = window;
+    plan_.state = Step(window.value + 3);
     plan_.holders = {{Rank(1)}, {Rank(0)}};
     for (const int r : {0, 1}) {
       MemberJoined joined;
@@ -113,8 +115,8 @@ class Copies {
       roles_[Rank(r)].report = Report{};
     }
   }
-  Copies& holds(int rank, int owner) {
-    roles_[Rank(rank)].report->held.push_back({Rank(owner), plan_.window});
+  Copies& holds(int rank, int owner, int64_t gradients = 0) {
+    roles_[Rank(rank)].report->held.push_back({Rank(owner), plan_.window, gradients});
     return *this;
   }
   Copies& plan() { return book_.on_plan(plan_, roles_), *this; }
@@ -144,8 +146,22 @@ TEST(CopyBook, AfterALossCopiesAreMissingUntilTheNextWindow) {
   EXPECT_EQ(copies.completes(Step(8)).survives(), "any one node; any two but 0+1");
 }
 
+TEST(CopyBook, AWindowWithoutTheGradientsSinceIsOfNoUse) {
+  const auto survives = [](int64_t gradients) {
+    Copies copies(Step(4), StrategyKind::kGradients);
+    return copies.holds(0, 0, 3)
+        .holds(1, 1, 3)
+        .holds(0, 1, 3)
+        .holds(1, 0, gradients)
+        .plan()
+        .survives();
+  };
+  EXPECT_EQ(survives(3), "any one node; any two but 0+1");
+  EXPECT_EQ(survives(2), "any one node but 0");
+}
+
 TEST(CopyBook, WithoutProtectionAllGoBackToDisk) {
-  EXPECT_EQ(to_text(CopyBook(false).survivable(RoleTable(2))),
+  EXPECT_EQ(to_text(CopyBook(strategy_of(StrategyKind::kNone)).survivable(RoleTable(2))),
             "none from memory: all go back to the newest checkpoint on disk");
 }
 

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/fault_point.h"
+#include "recovery/member/restore/slot_restore.h"
 
 namespace evermoe {
 
@@ -16,40 +17,60 @@ Restorer::Restorer(Dependencies dependencies)
       active_(in_.trainer.operators().size(), true),
       before_(in_.trainer, in_.bytes_at_once, in_.witnesses) {}
 
+void Restorer::set_has_state(bool has_state) {
+  has_state_ = has_state;
+  in_.views.set_has_state(has_state);
+}
+
 void Restorer::begin_run() {
   restoring_.reset();
   before_.forget();
-  has_state_ = false;
+  in_.gradients.forget();
+  set_has_state(false);
   active_.assign(active_.size(), true);
 }
 
 absl::Status Restorer::roll_back(const Plan& plan) {
+  const bool has_window = plan.window >= Step(0);
+  has_kept_state_ = in_.keeps_gradients && has_window && has_state_;
   // A state that was itself being recomputed proves nothing; then what was noted before stays.
-  if (has_state_) before_.note();
-  has_state_ = false;
+  if (has_state_ && !in_.keeps_gradients) before_.note();
+  if (!has_kept_state_) set_has_state(false);
   restoring_.reset();
   in_.copies.abandon();
   in_.trainer.join_stage(plan.view);
-  const bool has_window = plan.window >= Step(0);
   const Commit there = verdict_commit(has_window ? plan.window : plan.base);
   RETURN_IF_ERROR(in_.commits.fetch(there, plan.newest));
   ASSIGN_OR_RETURN(const Record record, in_.commits.record_of(there));
   in_.window.follow(record.rule);
   Milestone milestone{plan.view, in_.rank, Milestone::Kind::kRestored, 0, {}, step_of(there)};
-  if (has_window) {
-    ASSIGN_OR_RETURN(WindowFetch::Fetched fetched, in_.fetch.fetch(plan.window, record.rule.slots));
-    if (fetched.asked) in_.copies.adopt(plan.window, record.rule.slots, *fetched.asked);
-    milestone.sources = std::move(fetched.sources);
-    active_.assign(active_.size(), false);
-    restoring_ = Restoring{plan.window, 0};
-  } else {
+  RETURN_IF_ERROR(restore(plan, record, milestone));
+  fault_point("recovery/restored");
+  in_.control.send(std::move(milestone));
+  return absl::OkStatus();
+}
+
+absl::Status Restorer::restore(const Plan& plan, const Record& record, Milestone& milestone) {
+  if (plan.window < Step(0)) {
     RETURN_IF_ERROR(restore_base(plan));
+    in_.gradients.forget();
     in_.window.begin_run(record.rule);
     active_.assign(active_.size(), true);
     milestone.sources.push_back(absl::StrCat("the state at step ", plan.base.value));
+    return absl::OkStatus();
   }
-  fault_point("recovery/restored");
-  in_.control.send(std::move(milestone));
+  if (in_.keeps_gradients) {
+    ASSIGN_OR_RETURN(milestone.sources, in_.gradients.begin(plan, has_state_));
+    milestone.step = in_.trainer.step();
+    return absl::OkStatus();
+  }
+  std::vector<SlotTime> times;
+  for (int slot = 0; slot < record.rule.slots; ++slot) times.push_back({plan.window, slot});
+  ASSIGN_OR_RETURN(WindowFetch::Fetched fetched, in_.fetch.fetch(times));
+  if (fetched.asked) in_.copies.adopt(times, *fetched.asked);
+  milestone.sources = std::move(fetched.sources);
+  active_.assign(active_.size(), false);
+  restoring_ = Restoring{plan.window, 0};
   return absl::OkStatus();
 }
 
@@ -80,15 +101,9 @@ absl::Status Restorer::restore_next_slot() {
   const SlotTime time{restoring_->window, restoring_->next_slot};
   CHECK(time.slot == 0 || in_.trainer.step() == in_.window.schedule().state_of(time))
       << "slot " << time.slot << " at " << in_.trainer.step();
-  for (const Chunk& chunk : in_.memory.store.slot(in_.rank, time)) {
-    RETURN_IF_ERROR(chunk.verify());
-    const ChunkHeader& header = chunk.header();
-    if (header.operator_index < 0) {
-      RETURN_IF_ERROR(restore_position(chunk.body(), time));
-    } else {
-      in_.trainer.restore(header.operator_index, header.kind, header.offset, chunk.body());
-    }
-  }
+  RETURN_IF_ERROR(restore_slot(
+      in_.memory.store, in_.rank, time, in_.trainer,
+      [&](std::span<const std::byte> position) { return restore_position(position, time); }));
   const CaptureSchedule& schedule = in_.window.schedule();
   std::vector<int> restored;
   for (int i = 0; i < static_cast<int>(active_.size()); ++i) {
@@ -114,7 +129,7 @@ void Restorer::corrupt_state() {
 }
 
 absl::Status Restorer::on_dense_state() {
-  has_state_ = true;
+  set_has_state(true);
   const absl::StatusOr<bool> is_verified = before_.compare();
   RETURN_IF_ERROR(is_verified.status());
   if (!*is_verified) return absl::OkStatus();

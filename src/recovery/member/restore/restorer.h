@@ -5,12 +5,16 @@
 //   restore_next_slot(), a step, ...      until is_restoring() is false
 //   on_dense_state()                      at the end of every step from then on
 //
+// Where gradients are kept it is at a state that it has, or at the window, and what follows is
+// GradientRestorer's.
+//
 // Threads: training thread only.
 #pragma once
 
 #include <optional>
 
 #include "absl/status/status.h"
+#include "recovery/member/restore/gradient_restorer.h"
 #include "recovery/member/restore/state_before_rollback.h"
 #include "recovery/member/restore/window_fetch.h"
 #include "recovery/member/serve/snapshot_copies.h"
@@ -34,9 +38,11 @@ class Restorer {
     SnapshotCopies& copies;
     WindowState& window;
     WindowFetch& fetch;
+    GradientRestorer& gradients;
     WorkCounts& counts;
     Witnesses& witnesses;
     int64_t bytes_at_once;  // read of an operator for its fingerprint
+    bool keeps_gradients = false;
   };
   explicit Restorer(Dependencies dependencies);
 
@@ -44,6 +50,8 @@ class Restorer {
   void begin_run();
   // By a plan in which this rank's stage goes back. Cancelled if it has to go back again.
   absl::Status roll_back(const Plan& plan);
+  // The last roll_back() left the trainer the state that it had.
+  bool has_kept_state() const { return has_kept_state_; }
   // Slots of the window are still to come: some operators are frozen.
   bool is_restoring() const { return restoring_.has_value(); }
   // REQUIRES: is_restoring(), and the trainer is at the state of that slot.
@@ -62,7 +70,9 @@ class Restorer {
     Step window;
     int next_slot = 0;
   };
+  absl::Status restore(const Plan& plan, const Record& record, Milestone& milestone);
   absl::Status restore_base(const Plan& plan);
+  void set_has_state(bool has_state);
   absl::Status restore_position(std::span<const std::byte> position, SlotTime time);
 
   const Dependencies in_;
@@ -70,6 +80,7 @@ class Restorer {
   std::optional<Restoring> restoring_;
   StateBeforeRollback before_;
   bool has_state_ = false;  // dense and at a step's end
+  bool has_kept_state_ = false;
 };
 
 }  // namespace evermoe

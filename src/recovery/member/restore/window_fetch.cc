@@ -14,30 +14,26 @@ void WindowFetch::Progress::take_from(Step window, const std::string& source) {
 }
 
 // Slots that are not what was captured.
-void WindowFetch::drop_damaged(Step window, int slots) {
-  for (int slot = 0; slot < slots; ++slot) {
-    for (const Chunk& chunk : in_.store.slot(in_.rank, {window, slot})) {
+void WindowFetch::drop_damaged(const std::vector<SlotTime>& times) {
+  for (const SlotTime time : times) {
+    for (const Chunk& chunk : in_.store.slot(in_.rank, time)) {
       if (chunk.verify().ok()) continue;
-      in_.store.drop(in_.rank, {window, slot});
+      in_.store.drop(in_.rank, time);
       break;
     }
   }
 }
 
-absl::StatusOr<WindowFetch::Fetched> WindowFetch::fetch(Step window, int slots) {
-  drop_damaged(window, slots);
+absl::StatusOr<WindowFetch::Fetched> WindowFetch::fetch(const std::vector<SlotTime>& times) {
+  drop_damaged(times);
   Progress progress;
-  for (int slot = 0; slot < slots;) {
-    if (!in_.store.has_slot(in_.rank, {window, slot})) {
-      RETURN_IF_ERROR(fetch_slot({window, slot}, progress));
-      continue;
-    }
+  for (const SlotTime time : times) {
+    while (!in_.store.has_slot(in_.rank, time)) RETURN_IF_ERROR(fetch_slot(time, progress));
     const bool was_asked =
-        progress.next_source < progress.asked.size() && progress.asked_slot == slot;
-    progress.take_from(window, was_asked
-                                   ? in_.topology.name_of(progress.asked[progress.next_source])
-                                   : "its own memory");
-    ++slot;
+        progress.next_source < progress.asked.size() && progress.asked_for == time;
+    progress.take_from(time.window, was_asked
+                                        ? in_.topology.name_of(progress.asked[progress.next_source])
+                                        : "its own memory");
   }
   Fetched fetched{std::move(progress.sources), std::nullopt};
   if (progress.view != View(0)) fetched.asked = std::move(progress.asked);
@@ -59,7 +55,7 @@ absl::Status WindowFetch::fetch_slot(SlotTime time, Progress& progress) {
                                              time.window.value, ", slot ", time.slot)));
     return in_.views.pass(progress.view).status();
   }
-  progress.asked_slot = time.slot;
+  progress.asked_for = time;
   const Rank source = progress.asked[progress.next_source];
   ASSIGN_OR_RETURN(const bool refused, ask(source, progress.view, time));
   if (!refused) return absl::OkStatus();

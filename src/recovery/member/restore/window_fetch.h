@@ -1,5 +1,5 @@
-// Gathers a window of this rank's own snapshots in its store: what is there and sound stays, the
-// rest comes from the sources that the plan names, best first.
+// Gathers this rank's own snapshots in its store: what is there and sound stays, the rest comes
+// from the sources that the plan names, best first.
 #pragma once
 
 #include <optional>
@@ -64,9 +64,9 @@ class WindowFetch {
 
   explicit WindowFetch(Dependencies dependencies) : in_(std::move(dependencies)) {}
 
-  // Returns when every slot is in the store. Where no source has a usable copy it tells the
+  // Returns when all of these are in the store. Where no source has a usable copy it tells the
   // controller and goes on by the next plan. Cancelled if the member has to go back.
-  absl::StatusOr<Fetched> fetch(Step window, int slots);
+  absl::StatusOr<Fetched> fetch(const std::vector<SlotTime>& times);
 
  private:
   // What one fetch() has come to.
@@ -75,11 +75,11 @@ class WindowFetch {
     std::vector<Rank> asked;
     View view;  // of the plan that named them
     size_t next_source = 0;
-    int asked_slot = -1;
+    std::optional<SlotTime> asked_for;
     void take_from(Step window, const std::string& source);
   };
 
-  void drop_damaged(Step window, int slots);
+  void drop_damaged(const std::vector<SlotTime>& times);
   absl::Status fetch_slot(SlotTime time, Progress& progress);
   // True if the source refused.
   absl::StatusOr<bool> ask(Rank source, View view, SlotTime time);

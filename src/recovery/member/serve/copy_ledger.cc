@@ -6,13 +6,14 @@ namespace evermoe {
 
 void CopyLedger::on_captured(SlotTime time) { captured_.insert(slot(time)); }
 
-void CopyLedger::adopt(Step window, int slots, const std::vector<Rank>& sources) {
-  begin_window(window, slots);
-  for (int s = 0; s < slots; ++s) {
-    captured_.insert({window, s});
+void CopyLedger::adopt(const std::vector<SlotTime>& times, int slots,
+                       const std::vector<Rank>& sources) {
+  for (const SlotTime time : times) {
+    begin_window(time.window, slots);
+    captured_.insert(slot(time));
     for (Holder& holder : holders_) {
       const bool has_it = std::find(sources.begin(), sources.end(), holder.rank) != sources.end();
-      if (has_it) holder.acknowledged.insert({window, s});
+      if (has_it) holder.acknowledged.insert(slot(time));
     }
   }
 }
@@ -66,6 +67,7 @@ bool CopyLedger::is_settled() const {
 Step CopyLedger::complete_window() const {
   std::map<Step, int> slots;
   for (const Slot& slot : captured_) {
+    if (slot.second >= slots_of_window_.at(slot.first)) continue;
     const bool is_everywhere =
         std::all_of(holders_.begin(), holders_.end(),
                     [&](const Holder& holder) { return holder.acknowledged.contains(slot); });

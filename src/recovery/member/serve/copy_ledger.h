@@ -26,9 +26,9 @@ class CopyLedger {
   // A window of so many slots is about to be captured.
   void begin_window(Step window, int slots) { slots_of_window_[window] = slots; }
   void on_captured(SlotTime time);
-  // A whole window has been put into the store from the copies of `sources`: it is as good as
-  // captured, and these have it.
-  void adopt(Step window, int slots, const std::vector<Rank>& sources);
+  // These have been put into the store from the copies of `sources`: they are as good as captured,
+  // and these have them. Their windows have so many `slots`.
+  void adopt(const std::vector<SlotTime>& times, int slots, const std::vector<Rank>& sources);
   void on_acknowledged(Rank holder, SlotTime time);
   // `table`: addresses by rank. A holder that stays the same process has what it had; a successor
   // of one has nothing.
@@ -41,6 +41,7 @@ class CopyLedger {
   // Every holder has all that is captured.
   bool is_settled() const;
   // First state of the newest window that is captured in full and acknowledged by all holders; -1.
+  // Its gradients do not count.
   Step complete_window() const;
   // Of what is captured and of the slot under way, holder by holder, oldest first.
   std::vector<MissingCopy> missing(std::optional<SlotTime> under_way) const;

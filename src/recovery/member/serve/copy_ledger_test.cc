@@ -73,10 +73,21 @@ TEST_F(CopyLedgerTest, ASuccessorOfAHolderHasNothing) {
 
 TEST_F(CopyLedgerTest, AnAdoptedWindowNeedNotBeSentToItsSources) {
   ledger_.clear();
-  ledger_.adopt(Step(8), 2, {Rank(2)});
+  ledger_.adopt({at(8, 0), at(8, 1)}, 2, {Rank(2)});
   EXPECT_THAT(ledger_.missing(std::nullopt),
               ElementsAre(CopyLedger::MissingCopy{Rank(1), at(8, 0)},
                           CopyLedger::MissingCopy{Rank(1), at(8, 1)}));
+}
+
+// They are behind the slots.
+TEST_F(CopyLedgerTest, GradientsAreWaitedForButMakeNoWindowComplete) {
+  acknowledge(1, 4);
+  acknowledge(2, 4);
+  ledger_.on_captured(at(4, 2));
+  EXPECT_FALSE(ledger_.is_settled());
+  EXPECT_EQ(ledger_.complete_window(), Step(4));
+  ledger_.adopt({at(6, 2), at(6, 3)}, 2, {Rank(1), Rank(2)});
+  EXPECT_EQ(ledger_.complete_window(), Step(4)) << "of the window itself nothing is here";
 }
 
 TEST_F(CopyLedgerTest, WhatIsForgottenIsMissedByNobody) {

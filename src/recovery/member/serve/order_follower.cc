@@ -50,11 +50,15 @@ Report OrderFollower::report(View view) const {
   report.rank = in_.rank;
   report.stage_epoch = standing.stage_epoch;
   report.is_broken = standing.is_broken;
+  report.has_state = standing.has_state;
   report.base = standing.base;
   report.newest = in_.memory.records.newest();
   if (const auto newest = in_.memory.records.find(report.newest)) {
     const auto record = decode_record(*newest);
-    if (record.ok()) report.complete_window = record->complete_window;
+    if (record.ok()) {
+      report.state = record->state;
+      report.complete_window = record->complete_window;
+    }
   }
   report.held = in_.memory.store.held();
   return report;

@@ -26,8 +26,11 @@ absl::Status SnapshotCopies::capture(SlotTime time, RecordBytes position) {
   RETURN_IF_ERROR(wait_settled());
   std::vector<OperatorBytes> bytes;
   for (const StageOperator& op : in_.trainer.operators()) bytes.push_back(op.bytes);
-  auto chunks = chunks_of_slot(in_.schedule, time.slot, bytes,
-                               static_cast<int64_t>(position.size()), options_.chunk_bytes_max);
+  const auto position_bytes = static_cast<int64_t>(position.size());
+  auto chunks =
+      time.slot < in_.schedule.slots()
+          ? chunks_of_slot(in_.schedule, time.slot, bytes, position_bytes, options_.chunk_bytes_max)
+          : chunks_of_gradients(bytes, position_bytes, options_.chunk_bytes_max);
   {
     const MutexLock lock(mutex_);
     if (is_suspended_) return Cancelled("this stage goes back");
@@ -248,10 +251,10 @@ void SnapshotCopies::set_holders(View view, const std::vector<Rank>& holders,
   ledger_.set_holders(holders, table);
 }
 
-void SnapshotCopies::adopt(Step window, int slots, const std::vector<Rank>& sources) {
+void SnapshotCopies::adopt(const std::vector<SlotTime>& times, const std::vector<Rank>& sources) {
   {
     const MutexLock lock(mutex_);
-    ledger_.adopt(window, slots, sources);
+    ledger_.adopt(times, in_.schedule.slots(), sources);
     offer_ = Offer::kNow;
   }
   in_.sender.wake_service();

@@ -50,8 +50,8 @@ class SnapshotCopies {
 
   // ---- training thread
 
-  // The state of `time` is what the trainer holds now, at `position`. Cancelled if the member has
-  // to go back.
+  // The state of `time` is what the trainer holds now, at `position`; or the gradients of the step
+  // from there. Cancelled if the member has to go back.
   absl::Status capture(SlotTime time, RecordBytes position);
   // Returns when no capture still has to read the operator; at most one capture is ever under way.
   absl::Status wait_read(int operator_index);
@@ -60,9 +60,9 @@ class SnapshotCopies {
   absl::Status wait_settled();
   // Drops the capture under way: the state it would read is about to go.
   void abandon();
-  // This rank's own window has been put into the store from the copies of `sources`: it is as good
-  // as captured, and these need not be sent it again.
-  void adopt(Step window, int slots, const std::vector<Rank>& sources);
+  // These snapshots of this rank have been put into the store from the copies of `sources`: they
+  // are as good as captured, and these need not be sent them again.
+  void adopt(const std::vector<SlotTime>& times, const std::vector<Rank>& sources);
   // First state of the newest window that is captured in full and acknowledged by all holders; -1.
   Step complete_window() const;
 

@@ -62,6 +62,7 @@ absl::StatusOr<Record> CommitAgreement::agree(Commit commit, Kind kind, const Fi
     fault_point("commit/reduced");
     const WindowVote votes = take_vote(findings);
     Record record;
+    record.state = kind == Kind::kStep ? step_of(commit) : before.state;
     record.complete_window = std::max(before.complete_window, votes.complete_window);
     record.rule = ends_window ? next_rule(before.rule, step_of(commit),
                                           std::min(votes.wanted_slots, votes.slots_max))

@@ -45,8 +45,16 @@ absl::Status RankProgram::begin(const Plan& plan) {
   if (plan.restart_all) return resume(plan);
   // All stages go back and send everything again, and there is no room for both: the log is made
   // for three steps. Fingerprints of what was received remain, to prove what is computed again.
-  if (in_.options.strategy.log == LogReach::kStep) in_.memory.log.forget_messages();
-  return in_.restorer.roll_back(plan);
+  const Strategy& strategy = in_.options.strategy;
+  if (strategy.log == LogReach::kStep && strategy.scope == RestoreScope::kEverybody)
+    in_.memory.log.forget_messages();
+  RETURN_IF_ERROR(in_.restorer.roll_back(plan));
+  if (!in_.restorer.has_kept_state()) done_ = {.state = in_.trainer.step()};
+  if (in_.trainer.step() == done_.state) return absl::OkStatus();
+  // It was lost, or sent back, between an update and what follows.
+  ASSIGN_OR_RETURN(const Record record, in_.commits.record_of(verdict_commit(in_.trainer.step())));
+  tell_step(record);
+  return absl::OkStatus();
 }
 
 absl::Status RankProgram::resume(const Plan& plan) {
@@ -55,19 +63,21 @@ absl::Status RankProgram::resume(const Plan& plan) {
   in_.memory.clear_boundaries_and_snapshots();
   in_.memory.records.clear();
   in_.restorer.begin_run();
+  done_ = {};
   in_.trainer.join_stage(plan.view);
   Communicator& world = in_.commits.world_in(plan.view);
   // Nobody's new copies may come before everybody has thrown away the old ones.
   RETURN_IF_ERROR(annotate(world.barrier(), "resuming"));
   ASSIGN_OR_RETURN(const std::string source, in_.trainer.resume(world));
   const Step base = in_.trainer.step();
-  Record first;
+  Record first{.state = base};
   const CaptureRule& captures = in_.options.strategy.captures;
   const int slots = std::min(captures.slots, captures.slots_max);
   ASSIGN_OR_RETURN(first.rule, in_.commits.first_rule(base, slots, captures.period));
   in_.window.begin_run(first.rule);
   RETURN_IF_ERROR(in_.memory.records.put(verdict_commit(base), encode(first)));
   in_.views.set_base(base);
+  done_.state = base;
   if (!in_.options.strategy.keeps_copies) in_.trainer.forget_base();
   in_.control.send(Milestone{plan.view, in_.rank, Milestone::Kind::kRestored, 0, {source}, base});
   in_.observer.on_resumed(base, source);
@@ -78,12 +88,13 @@ absl::Status RankProgram::play() {
   while (true) {
     RETURN_IF_ERROR(arrive());
     if (in_.trainer.is_finished()) return close();
-    RETURN_IF_ERROR(step());
+    RETURN_IF_ERROR(in_.gradients.is_behind() ? update() : step());
   }
 }
 
 absl::Status RankProgram::arrive() {
   if (in_.restorer.is_restoring()) RETURN_IF_ERROR(in_.restorer.restore_next_slot());
+  if (!in_.gradients.is_behind()) RETURN_IF_ERROR(in_.gradients.complete());
   const Step step = in_.trainer.step();
   if (in_.options.strategy.keeps_copies) {
     ASSIGN_OR_RETURN(const Record here, in_.commits.record_of(verdict_commit(step)));
@@ -95,7 +106,7 @@ absl::Status RankProgram::arrive() {
     tell_caught_up(step);
   }
   if (step <= in_.views.standing().base) return absl::OkStatus();
-  if (in_.trainer.is_evaluated(step)) RETURN_IF_ERROR(evaluate(step));
+  if (in_.trainer.is_evaluated(step) && done_.evaluated != step) RETURN_IF_ERROR(evaluate(step));
   return save_if_due(step);
 }
 
@@ -130,6 +141,7 @@ absl::Status RankProgram::evaluate(Step step) {
   }
   whole.combined = std::move(findings);
   in_.trainer.apply_evaluation(whole.combined);
+  done_.evaluated = step;
   in_.observer.on_evaluated(whole, step);
   return absl::OkStatus();
 }
@@ -174,20 +186,43 @@ absl::Status RankProgram::step() {
   in_.exchange.begin(commit);
   ASSIGN_OR_RETURN(const Findings findings, in_.trainer.train(in_.restorer.active(), in_.exchange));
   in_.exchange.finish();
-  if (!again && in_.options.strategy.keeps_copies) RETURN_IF_ERROR(in_.copies.wait_settled());
+  if (!again) RETURN_IF_ERROR(settle_captures(begin));
   fault_point("step/before_verdict");
   ASSIGN_OR_RETURN(const Record record,
                    in_.commits.agree(commit, CommitAgreement::Kind::kStep, findings));
   fault_point("step/after_verdict");
   RETURN_IF_ERROR(in_.trainer.apply(record.combined, in_.restorer.active(),
                                     [this](int op) { return in_.copies.wait_read(op); }));
-  in_.window.add_step(in_.trainer.expert_loads());
+  // Windows of one slot have no order, and an update that is made again has counted nothing.
+  if (!in_.options.strategy.keeps_gradients) in_.window.add_step(in_.trainer.expert_loads());
   fault_point("step/updated");
   // Neighbours are at most a step behind.
   if (in_.options.strategy.log == LogReach::kStep) in_.memory.log.free_before(commit);
   if (!again) RETURN_IF_ERROR(free_what_is_old(begin, record));
-  in_.observer.on_step(record, in_.trainer.step());
+  tell_step(record);
   return absl::OkStatus();
+}
+
+absl::Status RankProgram::settle_captures(Step begin) {
+  const Strategy& strategy = in_.options.strategy;
+  if (!strategy.keeps_copies) return absl::OkStatus();
+  if (strategy.keeps_gradients) {
+    const SlotTime time = in_.window.schedule().gradients_of(begin);
+    if (!in_.memory.store.has_slot(in_.rank, time))
+      RETURN_IF_ERROR(in_.copies.capture(time, in_.window.position()));
+  }
+  return in_.copies.wait_settled();
+}
+
+absl::Status RankProgram::update() {
+  ASSIGN_OR_RETURN(const Record record, in_.gradients.update());
+  tell_step(record);
+  return absl::OkStatus();
+}
+
+void RankProgram::tell_step(const Record& record) {
+  done_.state = in_.trainer.step();
+  in_.observer.on_step(record, in_.trainer.step());
 }
 
 absl::Status RankProgram::close() {

@@ -6,11 +6,14 @@
 // plan of the view, from a window of snapshots, and run the program from there; commits that the
 // job has made already are answered from the records.
 //
+// A stage that keeps its state does nothing twice that it has done with it.
+//
 // Threads: training thread only.
 #pragma once
 
 #include "absl/status/status.h"
 #include "recovery/member/member_options.h"
+#include "recovery/member/restore/gradient_restorer.h"
 #include "recovery/member/restore/restorer.h"
 #include "recovery/member/serve/snapshot_copies.h"
 #include "recovery/member/train/boundary_exchange.h"
@@ -36,6 +39,7 @@ class RankProgram {
     WindowState& window;
     CommitAgreement& commits;
     Restorer& restorer;
+    GradientRestorer& gradients;
     WorkCounts& counts;
   };
   explicit RankProgram(Dependencies dependencies) : in_(std::move(dependencies)) {}
@@ -52,11 +56,17 @@ class RankProgram {
   // At a state: restore, verify, capture, evaluate, save.
   absl::Status arrive();
   absl::Status capture(Step step);
+  // What the verdict of the step under way has to wait for.
+  absl::Status settle_captures(Step begin);
   void tell_caught_up(Step step);
   absl::Status evaluate(Step step);
   absl::StatusOr<Record> evaluate_batch(Commit commit, int64_t batch);
   absl::Status save_if_due(Step step);
   absl::Status step();
+  // The same for a step whose gradients are kept.
+  absl::Status update();
+  // The trainer has come to the state of this record.
+  void tell_step(const Record& record);
   void count_step(bool again);
   absl::Status close();
   // After the step that began at `begin` and led to `record`.
@@ -64,7 +74,14 @@ class RankProgram {
 
   bool is_known(Step step) const { return in_.commits.is_known(verdict_commit(step)); }
 
+  // What was done with the state at hand.
+  struct Done {
+    Step state{-1};      // that was told
+    Step evaluated{-1};  // whose evaluation the trainer has
+  };
+
   const Dependencies in_;
+  Done done_;
   int64_t recomputed_since_begin_ = 0;
   View announced_;  // view of the last kCaughtUp
 };

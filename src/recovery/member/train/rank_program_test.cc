@@ -227,6 +227,32 @@ TEST_F(RankProgramTest, WhereAllGoBackTheLogHoldsNoMoreThanWithoutAFailure) {
   }
 }
 
+// Rank 1's stage begins anew after step 5, of which rank 1 has made the update already or not.
+TEST_F(RankProgramTest, WhereGradientsAreKeptAStageKeepsItsStateAndDoesNothingTwice) {
+  options_.strategy = strategy_of(StrategyKind::kGradients);
+  options_.strategy.captures = {.slots = 1, .slots_max = 1, .period = 3};
+  trainer_.steps = 8;
+  trainer_.evaluate_every = 5;
+  in_train_ = exchange;
+  for (const Commit when : {verdict_commit(Step(5)), evaluation_commit(Step(5))}) {
+    bool has_stopped = false;
+    run([&](const MemberMessage& message) {
+      const auto* const progress = std::get_if<Progress>(&message);
+      if (progress == nullptr || progress->newest < when || has_stopped) return;
+      has_stopped = true;
+      order_all(StopOrder{View(2)});
+      order_all(plan(2).up_to(when, progress->rank.value).back_to_window(3, {1}).plan());
+    });
+    EXPECT_TRUE(has_stopped);
+    for (const Process& process : processes_) {
+      EXPECT_EQ(process.work.steps_recomputed, 0);
+      EXPECT_EQ(process.masters[0], TallyTrainer::after(8, 2));
+      EXPECT_EQ(std::ranges::count(process.calls, "evaluated 4"), 1);
+    }
+    EXPECT_LE(processes_[1].work.steps_trained, 9) << "the step under way, at most, ran again";
+  }
+}
+
 // If all who have made the commit with the first complete window are lost at once, the others go
 // back to the base.
 TEST_F(RankProgramTest, TheBaseIsKeptUntilAllKnowOfACompleteWindow) {
