@@ -66,6 +66,10 @@ std::vector<ConfigKey> train_keys() {
                  "how the learning rate falls; wsd: constant, then falling over decay_steps"),
       integer_key("train.decay_steps", Field{&C::train, &T::decay_steps}, {0, kCountMax}, kBits,
                   "wsd: steps over which the learning rate falls at the end"),
+      auto_integer_key(
+          "train.schedule_steps", Field{&C::train, &T::schedule_steps}, {1, kCountMax}, kBits,
+          "steps that the schedule is made for, after which the learning rate stays at "
+          "its last; auto: steps"),
       number_key("train.beta1", Field{&C::train, &T::beta1}, {0, 1, false, true}, kBits,
                  "AdamW: decay rate of the first moment"),
       number_key("train.beta2", Field{&C::train, &T::beta2}, {0, 1, false, true}, kBits,

@@ -5,8 +5,7 @@ import re
 import signal
 import unittest
 
-from job import Nodes, wait_for
-from job_test import SMALL, Undisturbed
+from job import SMALL, Nodes, Undisturbed, wait_for
 
 STEPS = (*SMALL, "train.steps=60")
 

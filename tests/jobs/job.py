@@ -21,6 +21,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 EVERMOE = os.environ.get("EVERMOE", str(ROOT / "build" / "evermoe"))
 CONFIG = str(ROOT / "tests" / "jobs" / "job.toml")
 DEADLINE_SECONDS = 240
+SMALL = ("train.steps=24", "checkpoint.every_steps=6", "evaluate.every_steps=12", "evaluate.micro_batches=2")
+# Until somebody drains it: what is tested takes as long as it takes.
+ENDLESS = (*SMALL[1:], "train.steps=100000")
 
 
 def wait_for(condition, what):
@@ -181,6 +184,26 @@ class Job:
         with self.start(*more) as run:
             pass
         return run.summary
+
+
+class Undisturbed:
+    """The digest every disturbed run must reach; computed once a process."""
+    known = {}
+
+    @classmethod
+    def digest(cls, test, *settings):
+        if settings not in cls.known:
+            summary = Job(test, *settings).complete()
+            assert summary["status"] == "finished", summary
+            cls.known[settings] = summary["digest"]
+        return cls.known[settings]
+
+
+def assert_drained(test, run, *settings):
+    """It was saved as the job that nobody disturbed is after as many steps."""
+    test.assertEqual(run.summary["status"], "drained", run.story())
+    steps = f"train.steps={run.summary['steps']}"
+    test.assertEqual(run.summary["digest"], Undisturbed.digest(test, *settings, steps), run.story())
 
 
 def seeds():

@@ -7,30 +7,8 @@ import signal
 import subprocess
 import unittest
 
-from job import (CONFIG, EVERMOE, ROOT, Job, Nodes, command, free_port, random_of, seeds,
-                 wait_for)
-
-SMALL = ("train.steps=24", "checkpoint.every_steps=6", "evaluate.every_steps=12", "evaluate.micro_batches=2")
-
-
-class Undisturbed:
-    """The digest every disturbed run must reach; computed once a process."""
-    known = {}
-
-    @classmethod
-    def digest(cls, test, *settings):
-        if settings not in cls.known:
-            summary = Job(test, *settings).complete()
-            assert summary["status"] == "finished", summary
-            cls.known[settings] = summary["digest"]
-        return cls.known[settings]
-
-
-def assert_drained(test, run, *settings):
-    """It was saved as the job that nobody disturbed is after as many steps."""
-    test.assertEqual(run.summary["status"], "drained", run.story())
-    steps = f"train.steps={run.summary['steps']}"
-    test.assertEqual(run.summary["digest"], Undisturbed.digest(test, *settings, steps), run.story())
+from job import (CONFIG, EVERMOE, ROOT, SMALL, Job, Nodes, Undisturbed, assert_drained, command, free_port, random_of,
+                 seeds, wait_for)
 
 
 class SameBits(unittest.TestCase):

@@ -11,11 +11,8 @@ import subprocess
 import sys
 import unittest
 
-import job_test
-from job import CONFIG, EVERMOE, Job, Nodes, command, free_port
+from job import CONFIG, ENDLESS, EVERMOE, SMALL, Job, Nodes, assert_drained, command, free_port
 
-SMALL = job_test.SMALL
-LONG = (*SMALL[1:], "train.steps=100000")
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 # Says a few words to every socket named on its command line, and prints those that it reached and that did not hang up.
 INTRUDER = r"""
@@ -84,7 +81,7 @@ class Locks(unittest.TestCase):
     def test_another_user_of_the_machine_reaches_nothing(self):
         if os.geteuid() != 0:
             return self.check_folders()
-        job = Job(self, *LONG)
+        job = Job(self, *ENDLESS)
         with job.start(flags=["--nodes", "2"]) as run:
             run.wait_step(4)
             names = sockets_of(run)
@@ -97,7 +94,7 @@ class Locks(unittest.TestCase):
                 self.assertNotEqual(subprocess.run([*NOBODY, *attempt], capture_output=True).returncode, 0, attempt)
             self.assertEqual(command("drain", run.out)[0], 0, run.story())
         self.assertEqual(run.summary["failures"], [], run.story())
-        job_test.assert_drained(self, run, *LONG)
+        assert_drained(self, run, *ENDLESS)
         self.assertFalse(os.path.exists(folder))
 
     def check_folders(self):
@@ -111,7 +108,7 @@ class Locks(unittest.TestCase):
     def test_strangers_at_the_controllers_port_change_nothing(self):
         other = pathlib.Path(Job(self).out).parent / "other-keys"
         self.assertEqual(command("keys", "new", other)[0], 0)
-        with Nodes(self, 2, *LONG) as nodes:
+        with Nodes(self, 2, *ENDLESS) as nodes:
             nodes.wait_step(4)
             agent = nodes.processes[1].args
             address = agent[agent.index("--join") + 1]
@@ -135,7 +132,7 @@ class Locks(unittest.TestCase):
         self.assertRegex(words, "no line to the controller: .*")
         self.assertNotIn("a controller answers", words)
         self.assertEqual(nodes.summary["failures"], [], nodes.story())
-        job_test.assert_drained(self, nodes, *LONG)
+        assert_drained(self, nodes, *ENDLESS)
         said = re.findall("refused .* connections? that did not prove", (nodes.out / "logs/controller.log").read_text())
         self.assertIn(len(said), (1, 2), "one line, and no flood of them")
 

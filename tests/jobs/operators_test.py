@@ -7,10 +7,7 @@ import subprocess
 import time
 import unittest
 
-from job import CONFIG, EVERMOE, Job, Nodes, command, wait_for
-from job_test import SMALL, assert_drained
-
-LONG = (*SMALL[1:], "train.steps=100000")
+from job import CONFIG, ENDLESS, EVERMOE, SMALL, Job, Nodes, assert_drained, command, wait_for
 
 
 def status_of(job):
@@ -22,7 +19,7 @@ def status_of(job):
 
 class Status(unittest.TestCase):
     def test_a_running_job_tells_how_it_is(self):
-        with Job(self, *LONG).start(flags=["--nodes", "2", "--spares", "1"]) as run:
+        with Job(self, *ENDLESS).start(flags=["--nodes", "2", "--spares", "1"]) as run:
             run.wait_step(8)
             status = wait_for(lambda: (s := status_of(run.out)) and s["window"] and s["durable_step"] and s, "a window")
             self.assertGreaterEqual(status["step"], 8)
@@ -86,7 +83,7 @@ class Ended(unittest.TestCase):
         self.assertGreaterEqual(run.summary["steps"], 7)
 
     def test_drain_without_waiting(self):
-        with Job(self, *LONG).start() as run:
+        with Job(self, *ENDLESS).start() as run:
             run.wait_step(3)
             code, out, error = command("drain", run.out, "--no-wait")
             self.assertEqual(code, 0, error)
@@ -94,7 +91,7 @@ class Ended(unittest.TestCase):
         self.assertEqual(run.summary["status"], "drained")
 
     def test_stop_saves_nothing_and_nobody_starts_it_again(self):
-        job = Job(self, *LONG)
+        job = Job(self, *ENDLESS)
         with job.start() as run:
             run.wait_step(8)
             wait_for(lambda: (run.out / "checkpoints" / "latest").is_symlink(), "a checkpoint")
@@ -106,7 +103,7 @@ class Ended(unittest.TestCase):
         self.assertEqual(int(re.findall(r"\d+", run.summary["checkpoint"])[-1]) % 6, 0, "only what was there before")
 
     def test_a_signal_while_agents_are_started_is_read(self):
-        job = Job(self, *LONG)
+        job = Job(self, *ENDLESS)
         with job.start(flags=["--nodes", "40"]) as run:
             wait_for(lambda: (run.out / "control.json").exists(), "the first process")
             run.process.send_signal(signal.SIGTERM)
@@ -133,7 +130,7 @@ class Leaving(unittest.TestCase):
     def test_a_spare_takes_over_and_the_node_may_come_back(self):
         for number in (signal.SIGUSR1, signal.SIGTERM):
             with self.subTest(number=number):
-                with Nodes(self, 3, *LONG, flags=["--spares", "1"]) as nodes:
+                with Nodes(self, 3, *ENDLESS, flags=["--spares", "1"]) as nodes:
                     nodes.wait_step(8)
                     wait_for(lambda: status_of(nodes.out)["nodes"][2]["state"] == "spare", "the spare")
                     survivor = nodes.pid_of("0.0")
@@ -146,12 +143,12 @@ class Leaving(unittest.TestCase):
                     wait_for(lambda: status_of(nodes.out)["nodes"][1]["state"] == "spare", "its return")
                     self.assertEqual(nodes.pid_of("0.0"), survivor)
                     self.assertEqual(command("drain", nodes.out)[0], 0, nodes.story())
-                assert_drained(self, nodes, *LONG)
+                assert_drained(self, nodes, *ENDLESS)
                 self.assertEqual(nodes.summary["restarts"], 0)
                 self.assertEqual([p.returncode for p in nodes.processes], [0, 0, 0], nodes.story())
 
     def test_without_a_spare_all_save_and_end(self):
-        with Nodes(self, 2, *LONG, flags=["--drained-exit-code", "3"]) as nodes:
+        with Nodes(self, 2, *ENDLESS, flags=["--drained-exit-code", "3"]) as nodes:
             nodes.wait_step(8)
             nodes.processes[1].send_signal(signal.SIGUSR1)
         self.assertEqual(nodes.summary["status"], "drained", nodes.story())
@@ -160,7 +157,7 @@ class Leaving(unittest.TestCase):
         self.assertEqual([p.returncode for p in nodes.processes], [3, 3], nodes.story())
 
     def test_with_the_only_host_all_save_and_end(self):
-        with Nodes(self, 3, *LONG, flags=["--spares", "1"]) as nodes:
+        with Nodes(self, 3, *ENDLESS, flags=["--spares", "1"]) as nodes:
             nodes.wait_step(4)
             nodes.processes[0].send_signal(signal.SIGUSR1)
             nodes.processes[0].wait(timeout=60)

@@ -12,8 +12,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "jobs"))
 
-from job import CONFIG, EVERMOE, Job, command, free_port, wait_for  # noqa: E402
-from job_test import SMALL, Undisturbed  # noqa: E402
+from job import CONFIG, EVERMOE, SMALL, Job, Undisturbed, command, free_port, wait_for  # noqa: E402
 from slurm import Slurm, missing  # noqa: E402
 
 LONG = (*SMALL, "train.steps=300")

@@ -11,9 +11,10 @@ double learning_rate(const TrainConfig& train, Step step) {
   if (step.value < train.warmup_steps) {
     return peak * static_cast<double>(step.value + 1) / static_cast<double>(train.warmup_steps);
   }
-  // Progress of the falling part, 0 at its first step and 1 at the last step of the run.
+  const int64_t steps = train.schedule_steps > 0 ? train.schedule_steps : train.steps;
+  // Progress of the falling part, 0 at its first step and 1 at the last step of the schedule.
   const auto progress = [&](int64_t first) {
-    const int64_t span = std::max<int64_t>(train.steps - 1 - first, 1);
+    const int64_t span = std::max<int64_t>(steps - 1 - first, 1);
     return std::clamp(static_cast<double>(step.value - first) / static_cast<double>(span), 0.0,
                       1.0);
   };
@@ -22,8 +23,7 @@ double learning_rate(const TrainConfig& train, Step step) {
     case LearningRateShape::kCosine:
       return low +
              (peak - low) * 0.5 * (1 + std::cos(std::numbers::pi * progress(train.warmup_steps)));
-    case LearningRateShape::kWsd:
-      return peak + (low - peak) * progress(train.steps - train.decay_steps);
+    case LearningRateShape::kWsd: return peak + (low - peak) * progress(steps - train.decay_steps);
   }
   return peak;
 }

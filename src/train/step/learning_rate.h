@@ -7,8 +7,8 @@
 namespace evermoe {
 
 // For the update that leads from `step` to `step + 1`: linear warm-up to the peak, then constant,
-// a cosine to the final rate at the last step, or constant with a linear fall over the last
-// decay_steps (warm-up, stable, decay).
+// a cosine to the final rate at the last step of the schedule, or constant with a linear fall over
+// its last decay_steps (warm-up, stable, decay). After the schedule it is what it was at its end.
 double learning_rate(const TrainConfig& train, Step step);
 
 }  // namespace evermoe
