@@ -80,12 +80,17 @@ void ControllerCore::take_back(const MemberJoined& event) {
 void ControllerCore::handle(const MemberJoined& event) {
   if (roles_.is_present(event.rank, event.since)) return take_back(event);
   if (!roles_.may_join(event) || !computes_alike(event)) return;
+  const bool was_open = is_open();
+  const View before = view();
   roles_.join(event, now_);
   progress_.on_joined(event.newest);
   note_finish(event);
   view_.on_joined(event);
   if (is_adopting_) return view_.adopt(event);
-  if (is_open()) return open_next_view(absl::StrCat("role ", name_of(event.rank), " has joined"));
+  // It may know of a view that a former controller had begun when all others were adopted in the
+  // one before: nobody else has been asked for that one.
+  if (was_open || view() != before)
+    return open_next_view(absl::StrCat("role ", name_of(event.rank), " has joined"));
   stop(event);
 }
 

@@ -198,6 +198,9 @@ class TakesOver : public testing::Test {
   void on(const ControllerEvent& event) {
     for (const ControllerAction& action : core_->on(now_, event)) {
       if (const auto* const start = std::get_if<StartWorker>(&action)) started_.push_back(*start);
+      const auto* const order = std::get_if<SendOrder>(&action);
+      if (order != nullptr && std::holds_alternative<StopOrder>(order->message))
+        stopped_.push_back(order->rank.value);
     }
   }
   void joins(int rank, bool is_open) {
@@ -213,6 +216,7 @@ class TakesOver : public testing::Test {
   absl::Duration now_;
   std::optional<ControllerCore> core_;
   std::vector<StartWorker> started_;
+  std::vector<int32_t> stopped_;
 };
 
 // Some may be in a view that a former controller opened, and cannot be heard.
@@ -235,6 +239,18 @@ TEST_F(TakesOver, AViewThatAllAreInGoesOn) {
   for (const int rank : {0, 1, 2}) joins(rank, true);
   EXPECT_EQ(core_->view(), View(4));
   EXPECT_TRUE(core_->is_open());
+}
+
+// It had begun view 5 and started a successor, and only that one had heard of it.
+TEST_F(TakesOver, ALateSuccessorOfTheFormerControllersMeetsAllInTheNextView) {
+  for (const int rank : {0, 1, 2}) joins(rank, true);
+  MemberJoined successor;
+  successor.rank = Rank(2);
+  successor.since = successor.newest_view = View(5);
+  on(successor);
+  EXPECT_EQ(core_->view(), View(1001));
+  EXPECT_FALSE(core_->is_open());
+  EXPECT_THAT(stopped_, ElementsAre(0, 1, 2));
 }
 
 // One role was replaced by the former controller, which did not live to tell; one by this.
