@@ -36,8 +36,10 @@ ConfigKey loss_scale_key() {
 std::vector<ConfigKey> train_keys() {
   using T = TrainConfig;
   return {
-      integer_key("train.steps", Field{&C::train, &T::steps}, {1, kCountMax}, kBits,
-                  "optimizer updates of the whole job; the learning-rate schedule ends there"),
+      integer_key(
+          "train.steps", Field{&C::train, &T::steps}, {1, kCountMax}, kBits,
+          "optimizer updates of the whole job; the learning-rate schedule ends there unless "
+          "schedule_steps is set"),
       integer_key("train.seed", Field{&C::train, &T::seed}, {0}, kModel,
                   "seed of the initial weights and of the data order"),
       choice_key(
@@ -55,7 +57,7 @@ std::vector<ConfigKey> train_keys() {
       number_key("train.learning_rate", Field{&C::train, &T::learning_rate}, {0, 100}, kBits,
                  "peak learning rate"),
       number_key("train.final_learning_rate", Field{&C::train, &T::final_learning_rate}, {0, 100},
-                 kBits, "learning rate of the last step"),
+                 kBits, "learning rate of the last step of the schedule"),
       integer_key("train.warmup_steps", Field{&C::train, &T::warmup_steps}, {0, kCountMax}, kBits,
                   "steps over which the learning rate rises from 0"),
       choice_key("train.schedule", Field{&C::train, &T::schedule},
@@ -65,11 +67,11 @@ std::vector<ConfigKey> train_keys() {
                  kBits,
                  "how the learning rate falls; wsd: constant, then falling over decay_steps"),
       integer_key("train.decay_steps", Field{&C::train, &T::decay_steps}, {0, kCountMax}, kBits,
-                  "wsd: steps over which the learning rate falls at the end"),
+                  "wsd: steps at the end of the schedule over which the learning rate falls"),
       auto_integer_key(
           "train.schedule_steps", Field{&C::train, &T::schedule_steps}, {1, kCountMax}, kBits,
-          "steps that the schedule is made for, after which the learning rate stays at "
-          "its last; auto: steps"),
+          "length of the learning-rate schedule in steps; after it the rate stays as it was at its "
+          "last step; auto: train.steps"),
       number_key("train.beta1", Field{&C::train, &T::beta1}, {0, 1, false, true}, kBits,
                  "AdamW: decay rate of the first moment"),
       number_key("train.beta2", Field{&C::train, &T::beta2}, {0, 1, false, true}, kBits,

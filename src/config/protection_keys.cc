@@ -24,13 +24,12 @@ std::vector<ConfigKey> capture_keys() {
           "what is captured after a step, and whom a loss sends back. sparse: some operators in "
           "full, so that a window covers all of them, and one stage; dense: all operators, and one "
           "stage; gradients: all operators now and then and the gradients of every step, and "
-          "nobody "
-          "but for the step under way; peer-memory: all operators, and everybody; none: nothing, "
-          "and everybody goes back to a durable checkpoint"),
+          "nobody but for the step under way; peer-memory: all operators, and everybody; none: "
+          "nothing, and everybody goes back to a durable checkpoint"),
       integer_key("protection.copies", Field{&C::protection, &P::copies}, {0, 8}, kRun,
-                  "how many peers keep a copy of each snapshot"),
+                  "how many peers keep a copy of each snapshot, and of gradients"),
       bytes_key("protection.memory_budget", Field{&C::protection, &P::memory_budget}, kBytes, kRun,
-                "memory that a worker may use for snapshots, copies and logs"),
+                "memory that a worker may use for snapshots, gradients, copies and logs"),
       auto_integer_key("protection.window", Field{&C::protection, &P::window}, {1, 1000}, kRun,
                        "sparse: length of a window, in which every operator is captured in full "
                        "once, in steps; auto: chosen from measured steps"),
@@ -40,9 +39,11 @@ std::vector<ConfigKey> capture_keys() {
                        "the window's length"),
       integer_key("protection.dense_every_steps", Field{&C::protection, &P::dense_every_steps},
                   {1, kStepsMax}, kRun, "dense, peer-memory: steps between full snapshots"),
-      integer_key("protection.base_every_steps", Field{&C::protection, &P::base_every_steps},
-                  {1, kStepsMax}, kRun,
-                  "gradients: steps between full snapshots; the gradients of as many are kept"),
+      integer_key(
+          "protection.base_every_steps", Field{&C::protection, &P::base_every_steps},
+          {1, kStepsMax}, kRun,
+          "gradients: steps between full snapshots; the gradients of up to three more steps "
+          "than that are kept"),
       auto_bytes_key("protection.part_bytes", Field{&C::protection, &P::part_bytes}, kBytes, kRun,
                      "an operator with a larger snapshot is captured in parts of at most this "
                      "size; auto: chosen"),

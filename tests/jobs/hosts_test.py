@@ -10,8 +10,8 @@ import tempfile
 import time
 import unittest
 
-from job import (CONFIG, DEADLINE_SECONDS, ENDLESS, EVERMOE, Job, Run, assert_drained, free_port, random_of, seeds,
-                 wait_for)
+from job import (CONFIG, DEADLINE_SECONDS, ENDLESS, EVERMOE, Run, Undisturbed, assert_drained, free_port, random_of,
+                 seeds, wait_for)
 
 SMALL = ("train.steps=60", "checkpoint.every_steps=12", "evaluate.every_steps=30", "evaluate.micro_batches=2")
 SELDOM_SAVED = (*ENDLESS, "checkpoint.every_steps=100", "evaluate.every_steps=100")
@@ -125,12 +125,8 @@ class Cluster(Run):
 
 
 class Hosts(unittest.TestCase):
-    undisturbed = {}
-
     def digest(self, steps=60):
-        if steps not in Hosts.undisturbed:
-            Hosts.undisturbed[steps] = Job(self, *SMALL, f"train.steps={steps}").complete()["digest"]
-        return Hosts.undisturbed[steps]
+        return Undisturbed.digest(self, *SMALL, f"train.steps={steps}")
 
     def assert_done(self, cluster, summary):
         self.assertIsNotNone(summary, cluster.story())
@@ -152,7 +148,7 @@ class Hosts(unittest.TestCase):
                     self.assertFalse(failure["restarted_all"])
 
     def test_a_host_apart_dies_and_costs_nothing(self):
-        with Cluster(self, 2, *ENDLESS, "checkpoint.every_steps=100000", spares=0) as cluster:
+        with Cluster(self, 2, *SELDOM_SAVED, "checkpoint.every_steps=100000", spares=0) as cluster:
             host = cluster.start_controller()
             wait_for(cluster.is_answered, "the controller")
             cluster.start_all()

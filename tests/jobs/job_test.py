@@ -7,7 +7,7 @@ import signal
 import subprocess
 import unittest
 
-from job import (CONFIG, EVERMOE, ROOT, SMALL, Job, Nodes, Undisturbed, assert_drained, command, free_port, random_of,
+from job import (CONFIG, EVERMOE, ROOT, SMALL, Job, Nodes, Undisturbed, command, free_port, random_of,
                  seeds, wait_for)
 
 
@@ -77,7 +77,6 @@ class Killed(unittest.TestCase):
         self.assertEqual(job.complete()["digest"], Undisturbed.digest(self, *SMALL))
 
     def assert_gone(self, pid):
-        from job import wait_for
         def gone():
             try:
                 with open(f"/proc/{pid}/stat") as stat:

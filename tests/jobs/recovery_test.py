@@ -8,7 +8,7 @@ import os
 import signal
 import unittest
 
-from job import Job, random_of, seeds
+from job import Job, Undisturbed, random_of, seeds
 
 # Windows of three steps: some operators are frozen while a stage catches up.
 STEPS = 30
@@ -33,14 +33,8 @@ def roles_of(stages, lanes):
 
 
 class Protected(unittest.TestCase):
-    known = {}
-
     def undisturbed(self, settings):
-        if settings not in self.known:
-            summary = Job(self, *settings, "protection.strategy=none").complete()
-            self.assertEqual(summary["status"], "finished", summary)
-            self.known[settings] = summary["digest"]
-        return self.known[settings]
+        return Undisturbed.digest(self, *settings, "protection.strategy=none")
 
     def assert_exact(self, run, settings):
         self.assertEqual(run.summary["status"], "finished", run.story())

@@ -5,23 +5,12 @@ import time
 import unittest
 
 from machines import Cluster, in_namespaces
-from job import Job, random_of, seeds, wait_for  # noqa: E402 (machines makes it known)
+from job import Undisturbed, random_of, seeds, wait_for  # noqa: E402 (machines makes it known)
 
 STEPS = ("train.steps=60", "checkpoint.every_steps=20", "evaluate.every_steps=0", "evaluate.micro_batches=2")
 
 NOTICES = "run.deadline_seconds=10"  # sooner than by default that the job does not move
 FIRST = dict(step=15, point="step/before_verdict")
-
-
-class Undisturbed:
-    """The digest that every disturbed job must reach; computed once a process."""
-    known = {}
-
-    @classmethod
-    def digest(cls, test, *settings):
-        if settings not in cls.known:
-            cls.known[settings] = Job(test, *settings).complete()["digest"]
-        return cls.known[settings]
 
 
 class MachinesTest(unittest.TestCase):

@@ -19,7 +19,7 @@ struct FailureMoment {
 struct LocalRecovery {
   std::vector<std::string>
       causes;  // "1.0: killed by signal 9 (Killed)": one line for each lost role
-  std::vector<int> rolled_back_stages;    // that ran steps again
+  std::vector<int> rolled_back_stages;    // that went back, or began anew
   int64_t recomputed_steps = 0;           // the most of any rank
   int64_t survivor_recomputed_steps = 0;  // the most of any rank that was not lost
   std::vector<std::string> sources;       // "1.0: window 12 from 0.1"
@@ -29,7 +29,7 @@ struct LocalRecovery {
   std::optional<double> detect;    // the controller knew
   std::optional<double> view;      // the new view was planned
   std::optional<double> load;      // the last rank had gathered its state
-  std::optional<double> catch_up;  // the last rank had run its steps again
+  std::optional<double> catch_up;  // the last rank had run its steps again, or made its updates
   std::optional<double> verify;    // the last survivor had compared its state
   std::optional<double>
       resume;  // the job made its next commit; nullopt, like the others: not reached

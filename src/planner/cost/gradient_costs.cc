@@ -37,9 +37,12 @@ Priced price_gradients(const JobProfile& job, const ClusterSpec& cluster,
   RunStrategy& strategy = priced.strategy;
   strategy = {.name = kGradientsName, .protection = StateProtection::kGradients, .copies = copies};
   strategy.save.every_steps = every;
-  strategy.save.stall_seconds = copy_stall_seconds(job, cluster, snapshot);
   strategy.save.durable_after_seconds = copies * snapshot / cluster.nic_per_gpu();
-  // The verdict of a step waits until its gradients have arrived.
+  // The verdict of the step after a snapshot waits until that is at all peers.
+  strategy.save.stall_seconds =
+      std::max(copy_stall_seconds(job, cluster, snapshot),
+               strategy.save.durable_after_seconds - (job.step_seconds - job.update_seconds));
+  // And the verdict of each step until its gradients are.
   const double sent = std::max(gradients / cluster.gpu.host_bytes_per_second,
                                copies * gradients / cluster.nic_per_gpu());
   strategy.step_overhead_share =

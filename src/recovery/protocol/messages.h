@@ -34,11 +34,13 @@ struct Plan {
   std::vector<PeerAddress> table;  // by rank
   // The whole job goes back to its newest durable state; everything below is empty.
   bool restart_all = false;
-  Commit newest{-1};             // newest commit that any live rank has
-  Rank record_source;            // a rank that has every record up to it
-  Step state{-1};                // in force at that commit
-  Step base{-1};                 // the state that the job resumed from
-  Step window{-1};               // stages that roll back do so to this window; -1: to `base`
+  Commit newest{-1};   // newest commit that any live rank has
+  Rank record_source;  // a rank that has every record up to it
+  Step state{-1};      // in force at that commit
+  Step base{-1};       // the state that the job resumed from
+  // Stages that roll back do so to this window; where gradients are kept, ranks of them whose state
+  // is gone take it. -1: `base`.
+  Step window{-1};
   std::vector<int> rolled_back;  // stages
   // By rank, for those that roll back and do not hold their own window: who has it, best first.
   std::vector<std::vector<Rank>> sources;

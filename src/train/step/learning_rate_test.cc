@@ -33,10 +33,13 @@ TEST(LearningRateTest, RisesToThePeakAndFallsToTheFinalRateAtTheLastStep) {
   EXPECT_DOUBLE_EQ(rate(train_with(LearningRateShape::kConstant), 19), 1);
 }
 
-TEST(LearningRateTest, AScheduleOfItsOwnDoesNotDependOnTheStepsOfTheRun) {
+void expect_schedule_of_its_own(int64_t warmup, int64_t decay) {
+  SCOPED_TRACE(testing::Message() << "warm-up " << warmup << ", decay " << decay);
   for (const auto shape : {LearningRateShape::kCosine, LearningRateShape::kWsd}) {
-    const TrainConfig whole = train_with(shape);
     for (const int64_t steps : {10, 100}) {
+      TrainConfig whole = train_with(shape);
+      whole.warmup_steps = warmup;
+      whole.decay_steps = decay;
       TrainConfig other = whole;
       other.steps = steps;
       other.schedule_steps = whole.steps;
@@ -44,6 +47,11 @@ TEST(LearningRateTest, AScheduleOfItsOwnDoesNotDependOnTheStepsOfTheRun) {
         EXPECT_EQ(rate(other, step), rate(whole, std::min<int64_t>(step, 19))) << step;
     }
   }
+}
+
+TEST(LearningRateTest, AScheduleOfItsOwnDoesNotDependOnTheStepsOfTheRun) {
+  for (const int64_t decay : {0, 1, 5}) expect_schedule_of_its_own(4, decay);
+  expect_schedule_of_its_own(30, 5);
 }
 
 }  // namespace

@@ -5,7 +5,8 @@
 // operator, chunk by chunk at a limited pace, stores each chunk and sends it to the rank's holders.
 // The optimizer waits, per operator, for a capture that still reads it, and the step after a
 // capture is not committed before its copies have arrived: a window is complete one step after its
-// last slot at the latest, which bounds the work of a recovery (at most twice the window).
+// last slot at the latest, which bounds the work of a recovery (at most twice the window). Where
+// gradients are kept, a step is not committed before its own have arrived either.
 //
 // Threads: as said at each method.
 #pragma once

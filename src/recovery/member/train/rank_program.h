@@ -6,7 +6,8 @@
 // plan of the view, from a window of snapshots, and run the program from there; commits that the
 // job has made already are answered from the records.
 //
-// A stage that keeps its state does nothing twice that it has done with it.
+// Where gradients are kept, survivors of a stage that begins anew do so from the state that they
+// have, and tell, evaluate and save nothing a second time.
 //
 // Threads: training thread only.
 #pragma once
