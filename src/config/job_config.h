@@ -76,6 +76,9 @@ enum class CaptureOrdering { kAuto, kPopularity, kSoft, kDecayed, kCapacity, kRa
 // What is lost at once; a rank's copies go to peers in other ones.
 enum class FailureDomain { kWorker, kNode, kRack };
 
+// Gradients of so many steps are counted in bytes.
+inline constexpr int64_t kBaseEveryStepsMax = 1'000'000;
+
 // How lost workers' state is kept in the memory of their peers. No key of it changes bits.
 struct ProtectionConfig {
   StrategyKind strategy = StrategyKind::kSparse;

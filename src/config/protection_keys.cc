@@ -41,7 +41,7 @@ std::vector<ConfigKey> capture_keys() {
                   {1, kStepsMax}, kRun, "dense, peer-memory: steps between full snapshots"),
       integer_key(
           "protection.base_every_steps", Field{&C::protection, &P::base_every_steps},
-          {1, kStepsMax}, kRun,
+          {1, kBaseEveryStepsMax}, kRun,
           "gradients: steps between full snapshots; the gradients of up to three more steps "
           "than that are kept"),
       auto_bytes_key("protection.part_bytes", Field{&C::protection, &P::part_bytes}, kBytes, kRun,

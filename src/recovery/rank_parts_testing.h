@@ -53,6 +53,7 @@ struct RankParts {
              .views = views,
              .records = memory.records,
              .troubles = troubles,
+             .settle = [this] { return settle(); },
              .vote = [this](bool ends_window) { return vote(ends_window); },
              .on_agreed = [this](View, Commit commit, const Record&) { agreed.push_back(commit); },
              .deadline = absl::Seconds(5)}),
@@ -138,6 +139,7 @@ struct RankParts {
   TallyTrainer trainer;
   ToldController told;
   std::vector<Commit> agreed;
+  std::function<absl::Status()> settle = [this] { return copies.wait_settled(); };
   std::function<WindowVote(bool ends_window)> vote = [](bool) { return WindowVote{}; };
   Signal wake;
   MessageSender sender;

@@ -1,8 +1,11 @@
 // The schedules of schedules_test.cc with the other strategies, a smaller share of them each.
 #include <gtest/gtest.h>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
 #include "base/log.h"
 #include "sim/schedule_run.h"
+#include "sim/simulated_job.h"
 
 namespace evermoe {
 namespace {
@@ -25,6 +28,33 @@ TEST_P(StrategiesTest, EveryFaultEndsExactly) {
 INSTANTIATE_TEST_SUITE_P(Other, StrategiesTest,
                          testing::Values(StrategyKind::kDense, StrategyKind::kGradients,
                                          StrategyKind::kPeerMemory, StrategyKind::kNone));
+
+// 22 updates of 40 ms each: together they take longer than the controller waits for a movement.
+TEST(GradientsTest, ManyUpdatesAreNoStandstill) {
+  configure_log("sim", LogLevel::kError);
+  SimulatedShape shape;
+  shape.strategy = StrategyKind::kGradients;
+  shape.window = 1;
+  shape.period = 24;
+  shape.model.steps = 50;
+  shape.snapshot_bytes_max = 1 << 20;
+  std::vector<SimulatedFault> faults{{.kind = SimulatedFault::Kind::kKillWorker,
+                                      .rank = Rank(0),
+                                      .point = "step/forward",
+                                      .at_rank = Rank(0),
+                                      .passing = int64_t{2} * 47}};
+  for (int64_t passing = 1; passing <= 22; ++passing) {
+    faults.push_back({.kind = SimulatedFault::Kind::kPause,
+                      .point = "catch_up/update",
+                      .at_rank = Rank(0),
+                      .passing = passing});
+  }
+  const SimulatedOutcome outcome = SimulatedJob(shape, faults).run();
+  const std::string story = absl::StrJoin(outcome.story, "\n");
+  EXPECT_TRUE(outcome.ok) << story;
+  EXPECT_TRUE(absl::StrContains(story, "passes catch_up/update for time 22")) << story;
+  EXPECT_FALSE(absl::StrContains(story, "hung")) << story;
+}
 
 }  // namespace
 }  // namespace evermoe

@@ -305,9 +305,9 @@ void ControllerCore::hear(const Progress& progress) {
   }
   if (!is_open() || progress.view != view()) return;
   journal_.on_commit();
-  copies_.on_window(progress.complete_window);
   adoption_moved_ = now_;
   if (progress.newest == verdict_commit(step_of(progress.newest))) {
+    copies_.on_step(step_of(progress.newest), progress.complete_window);
     watch_.on_commit(now_);
   } else {
     // A batch of an evaluation, which may have thousands of them, is movement but no step.

@@ -197,7 +197,8 @@ JobConfig configured(const ProtectionPlan& plan, const PlanCandidate& candidate)
       kMebibyte;
   protection.window = is_sparse ? strategy.sparse.window : 0;
   protection.dense_every_steps = is_dense ? std::min(kStepsMax, strategy.save.every_steps) : 1;
-  if (has_gradients) protection.base_every_steps = std::min(kStepsMax, strategy.save.every_steps);
+  if (has_gradients)
+    protection.base_every_steps = std::min(kBaseEveryStepsMax, strategy.save.every_steps);
   protection.ordering = candidate.priced.order == OrderKind::kPopularity
                             ? CaptureOrdering::kPopularity
                             : CaptureOrdering::kRatio;

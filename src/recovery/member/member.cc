@@ -68,6 +68,7 @@ CommitAgreement::Dependencies Member::commit_parts() {
           .views = views_,
           .records = memory_.records,
           .troubles = troubles_,
+          .settle = [this] { return settle(); },
           .vote = [this](bool ends_window) { return vote(ends_window); },
           .on_agreed = [this](View view, Commit commit,
                               const Record& record) { on_agreed(view, commit, record); },
@@ -134,6 +135,12 @@ OrderFollower::Dependencies Member::follower_parts(const Topology& topology) {
           .copies = copies_,
           .exchange = exchange_,
           .on_opened = [this] { service_.on_opened(); }};
+}
+
+// Gradients have to be where a plan looks for them. A new holder lacks windows, too, and for these
+// nobody waits: whether the step is committed or not, a loss meanwhile costs the same.
+absl::Status Member::settle() {
+  return options_.strategy.keeps_gradients ? copies_.wait_settled() : absl::OkStatus();
 }
 
 WindowVote Member::vote(bool ends_window) const {

@@ -82,6 +82,7 @@ class Member {
   Restorer::Dependencies restorer_parts(StageTrainer& trainer);
   RankProgram::Dependencies program_parts(StageTrainer& trainer);
   OrderFollower::Dependencies follower_parts(const Topology& topology);
+  absl::Status settle();
   WindowVote vote(bool ends_window) const;
   void on_agreed(View view, Commit commit, const Record& record);
 

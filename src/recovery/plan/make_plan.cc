@@ -185,13 +185,14 @@ Plan make_plan(const PlanInputs& in) {
     return plan;
   }
   for (const Report& report : in.reports) {
-    if (in.strategy.keeps_gradients && report.has_state) continue;
+    // It needs the gradients of one step at most, and has them itself, unless they are damaged.
+    const bool keeps_state = in.strategy.keeps_gradients && report.has_state;
     // Also a rank that goes on catching up may still be gathering its window.
     const bool goes_back =
         std::find(plan.rolled_back.begin(), plan.rolled_back.end(),
                   in.topology->role_of(report.rank).stage) != plan.rolled_back.end();
-    if (!goes_back && holds(report, needed_by(in, plan, report.rank))) continue;
-    if (add_sources(in, report.rank, plan)) continue;
+    if (!goes_back && (keeps_state || holds(report, needed_by(in, plan, report.rank)))) continue;
+    if (add_sources(in, report.rank, plan) || keeps_state) continue;
     const std::string reason = nobody_has(in, report.rank, plan.window);
     return restart_all(std::move(plan), reason);
   }

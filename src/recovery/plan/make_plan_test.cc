@@ -200,7 +200,17 @@ TEST(MakePlanTest, WithGradientsTheLostRankTakesThemAndTheOthersKeepTheirState) 
   EXPECT_EQ(plan.window, Step(16));
   EXPECT_EQ(plan.state, Step(20));
   EXPECT_THAT(plan.sources[2], ElementsAre(Rank(3)));
-  EXPECT_THAT(plan.sources[3], IsEmpty()) << "it has its state";
+  EXPECT_THAT(plan.sources[3], ElementsAre(Rank(3), Rank(4)))
+      << "it has its state; should the gradients that it still needs be damaged, there is a copy";
+  EXPECT_THAT(plan.sources[0], IsEmpty()) << "its stage does not begin anew";
+}
+
+TEST(MakePlanTest, WhoKeepsItsStateNeedsNoCopies) {
+  const auto under = [] { return Scenario().under(StrategyKind::kGradients).lost(2); };
+  const Plan plan = under().holds_gradients(4, 0).plan();
+  EXPECT_FALSE(plan.restart_all);
+  EXPECT_THAT(plan.sources[3], ElementsAre(Rank(3)));
+  EXPECT_FALSE(under().holds_gradients(3, 4).lost(4).plan().sources[3].empty());
 }
 
 TEST(MakePlanTest, GradientsWithAGapAreNoSource) {

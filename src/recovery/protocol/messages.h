@@ -91,7 +91,7 @@ struct Milestone {
     kCaughtUp,
     kVerified,
     kStepAgain,
-    kCopying,  // parts of snapshots have come or gone, and more are on their way
+    kCopying,  // parts of snapshots have come or gone, or an update was made from them: movement
   };
   View view;
   Rank rank;

@@ -8,6 +8,8 @@ void CopyBook::on_plan(const Plan& plan, const RoleTable& roles) {
   is_known_ = true;
   window_ = plan.restart_all ? Step(-1) : plan.window;
   holders_ = plan.holders;
+  first_step_ = Step(-1);
+  has_settled_ = false;
   held_by_.assign(static_cast<size_t>(roles.size()), {});
   const int64_t gradients = needs_gradients_ ? plan.state.value - plan.window.value : 0;
   for (int32_t r = 0; r < roles.size(); ++r) {
@@ -19,9 +21,12 @@ void CopyBook::on_plan(const Plan& plan, const RoleTable& roles) {
   }
 }
 
-void CopyBook::on_window(Step complete) {
-  if (!is_known_ || complete <= window_) return;
-  window_ = complete;
+void CopyBook::on_step(Step step, Step complete_window) {
+  if (!is_known_) return;
+  window_ = std::max(window_, complete_window);
+  if (first_step_ < Step(0)) first_step_ = step;
+  if (step <= first_step_ || has_settled_) return;
+  has_settled_ = true;
   held_by_ = holders_;
   for (size_t r = 0; r < held_by_.size(); ++r) held_by_[r].push_back(Rank(static_cast<int32_t>(r)));
 }

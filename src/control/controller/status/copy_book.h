@@ -3,8 +3,8 @@
 //
 //   a plan      what members reported of the window to which the job would go back, with the
 //               gradients since where they are kept
-//   a newer     that window is at the holders that the plan named, or no rank would have it for
-//   window      complete
+//   two steps   that were committed in the plan's view: nobody ends a step before all that it had
+//               captured before is at its holders, and the first may have begun in a former view
 //
 // Before the first complete window nobody's copies are needed: a pure function of the seed, or the
 // checkpoint that the job has just loaded, is the source.
@@ -26,7 +26,8 @@ class CopyBook {
 
   // REQUIRES: every role has reported for this plan.
   void on_plan(const Plan& plan, const RoleTable& roles);
-  void on_window(Step complete);  // of the present view
+  // Committed in the view of the newest plan; as often as it is reported.
+  void on_step(Step step, Step complete_window);
 
   Step window() const { return window_; }
   // With the nodes where the roles are now.
@@ -43,8 +44,10 @@ class CopyBook {
   const bool needs_gradients_;
   bool is_known_ = false;
   Step window_{-1};
-  std::vector<std::vector<Rank>> held_by_;  // by rank, besides itself where it is not fresh
-  std::vector<std::vector<Rank>> holders_;  // from the next window on
+  std::vector<std::vector<Rank>> held_by_;  // by rank, with itself where it is not fresh
+  std::vector<std::vector<Rank>> holders_;  // that the plan named
+  Step first_step_{-1};                     // committed in the plan's view; -1: none
+  bool has_settled_ = false;                // held_by_ are holders_
 };
 
 }  // namespace evermoe

@@ -120,7 +120,7 @@ class Copies {
     return *this;
   }
   Copies& plan() { return book_.on_plan(plan_, roles_), *this; }
-  Copies& completes(Step window) { return book_.on_window(window), *this; }
+  Copies& step(int64_t step) { return book_.on_step(Step(step), plan_.window), *this; }
   std::string survives() const { return to_text(book_.survivable(roles_)); }
 
  private:
@@ -137,13 +137,13 @@ TEST(CopyBook, BeforeTheFirstWindowNoCopyIsNeeded) {
   EXPECT_EQ(Copies(Step(-1)).plan().survives(), "any one node; any two but 0+1");
 }
 
-TEST(CopyBook, AfterALossCopiesAreMissingUntilTheNextWindow) {
+TEST(CopyBook, AfterALossCopiesAreMissingForTwoSteps) {
   // Role 1 is new: it holds nothing yet, neither its own nor its neighbour's.
   Copies copies(Step(4));
   copies.holds(0, 0).holds(0, 1).plan();
   EXPECT_EQ(copies.survives(), "any one node but 0");
-  EXPECT_EQ(copies.completes(Step(4)).survives(), "any one node but 0") << "the same window";
-  EXPECT_EQ(copies.completes(Step(8)).survives(), "any one node; any two but 0+1");
+  EXPECT_EQ(copies.step(8).step(8).survives(), "any one node but 0");
+  EXPECT_EQ(copies.step(9).survives(), "any one node; any two but 0+1");
 }
 
 TEST(CopyBook, AWindowWithoutTheGradientsSinceIsOfNoUse) {

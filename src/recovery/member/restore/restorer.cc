@@ -41,6 +41,8 @@ absl::Status Restorer::roll_back(const Plan& plan) {
   in_.trainer.join_stage(plan.view);
   const Commit there = verdict_commit(has_window ? plan.window : plan.base);
   RETURN_IF_ERROR(in_.commits.fetch(there, plan.newest));
+  if (!in_.commits.is_known(plan.newest))
+    return Cancelled(absl::StrCat("commit ", plan.newest.value, " was lost with all that had it"));
   ASSIGN_OR_RETURN(const Record record, in_.commits.record_of(there));
   in_.window.follow(record.rule);
   Milestone milestone{plan.view, in_.rank, Milestone::Kind::kRestored, 0, {}, step_of(there)};

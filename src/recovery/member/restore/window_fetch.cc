@@ -36,7 +36,13 @@ absl::StatusOr<WindowFetch::Fetched> WindowFetch::fetch(const std::vector<SlotTi
                                         : "its own memory");
   }
   Fetched fetched{std::move(progress.sources), std::nullopt};
-  if (progress.view != View(0)) fetched.asked = std::move(progress.asked);
+  if (progress.view != View(0)) {
+    // The first ones refused.
+    progress.asked.erase(
+        progress.asked.begin(),
+        progress.asked.begin() + static_cast<std::ptrdiff_t>(progress.next_source));
+    fetched.asked = std::move(progress.asked);
+  }
   return fetched;
 }
 

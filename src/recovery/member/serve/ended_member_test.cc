@@ -17,14 +17,15 @@ class EndedUnderTest : public RankTest {
   static constexpr BoundaryName kName{verdict_commit(Step(0)), BoundaryDirection::kActivation,
                                       MicroBatch(1)};
   // What `waits`, of rank 0, comes back with.
-  absl::Status end_under(const std::function<absl::Status(RankParts&)>& waits) {
+  absl::Status end_under(const std::function<absl::Status(RankParts&)>& waits,
+                         Commit newest = verdict_commit(Step(0))) {
     absl::Status result;
     run(
         2,
-        [&](RankParts& rank) {
+        [&, newest](RankParts& rank) {
           rank.begin_run(1);
           ASSERT_TRUE(rank.memory.received.note(kName, {1, 2}).ok());
-          ASSERT_TRUE(rank.enter(plan(1).up_to(verdict_commit(Step(0)))).ok());
+          ASSERT_TRUE(rank.enter(plan(1).up_to(newest)).ok());
           if (rank.rank() == Rank(0)) {
             result = waits(rank);
             EXPECT_LT(now(), absl::Seconds(1)) << "not by a deadline";
@@ -59,9 +60,9 @@ TEST_F(EndedUnderTest, ABoundaryMessageThatIsPushed) {
 }
 
 TEST_F(EndedUnderTest, RecordsThatAreFetched) {
-  const absl::Status ended = end_under([](RankParts& rank) {
-    return rank.commits.fetch(verdict_commit(Step(1)), verdict_commit(Step(1)));
-  });
+  const Commit missed = verdict_commit(Step(1));
+  const absl::Status ended =
+      end_under([&](RankParts& rank) { return rank.commits.fetch(missed, missed); }, missed);
   EXPECT_TRUE(is_contradiction(ended)) << ended;
 }
 

@@ -49,6 +49,8 @@ absl::StatusOr<Record> CommitAgreement::agree(Commit commit, Kind kind, const Fi
       RETURN_IF_ERROR(fetch(commit, plan->newest));
       continue;
     }
+    // Also in a view that has opened since the step: its holders may be new.
+    if (kind == Kind::kStep) RETURN_IF_ERROR(in_.settle());
     ASSIGN_OR_RETURN(const Record before, record_of(in_.records.newest()));
     const bool ends_window = kind == Kind::kStep && before.rule.is_first_of_window(step_of(commit));
     Findings findings = own;
@@ -100,6 +102,7 @@ absl::Status CommitAgreement::fetch(Commit first, Commit last) {
   View after;
   while (in_.records.newest() < last) {
     ASSIGN_OR_RETURN(const PlanPointer plan, in_.views.pass(after));
+    if (plan->newest < last) break;
     Repeats repeats;
     for (bool asks = true; in_.records.newest() < last && in_.views.newest_view() == plan->view;) {
       if (asks)

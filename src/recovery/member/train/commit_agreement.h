@@ -37,6 +37,9 @@ class CommitAgreement {
     MemberViews& views;
     RecordLog& records;
     TroubleReporter& troubles;
+    // Before a vote on a step: returns when what has to be at this rank's holders is there, in the
+    // present view.
+    std::function<absl::Status()> settle;
     // What this rank votes; `ends_window`: a window begins at the state that the commit leads to.
     std::function<WindowVote(bool ends_window)> vote;
     // A record has been made in this view. Called on the training thread.
@@ -50,7 +53,8 @@ class CommitAgreement {
   // The record of `commit`, to which this rank has found `own`. Cancelled if the member has to go
   // back.
   absl::StatusOr<Record> agree(Commit commit, Kind kind, const Findings& own);
-  // Gets the records from `first` to `last`, which another rank has. Cancelled likewise.
+  // Gets the records from `first` to `last`, which another rank has. Returns without them if that
+  // rank is lost before it gave them away, and nobody else has `last`. Cancelled likewise.
   absl::Status fetch(Commit first, Commit last);
   // REQUIRES: the record is known.
   absl::StatusOr<Record> record_of(Commit commit) const;

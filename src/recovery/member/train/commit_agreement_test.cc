@@ -95,6 +95,22 @@ TEST_F(CommitAgreementTest, AViewThatEndsUnderTheCallIsNoError) {
   });
 }
 
+TEST_F(CommitAgreementTest, NobodyVotesForAStepBeforeItsCopiesAreAtTheHoldersOfTheView) {
+  run_in_view_1(2, 2, [this](RankParts& rank) {
+    std::vector<View> settled;
+    rank.settle = [&] { return settled.push_back(rank.views.newest_view()), absl::OkStatus(); };
+    if (rank.rank() == Rank(1)) pause(absl::Milliseconds(20));
+    rank.order(StopOrder{View(2)});
+    rank.order(plan(2).up_to(verdict_commit(Step(0))).plan());
+    ASSERT_TRUE(rank.commits.agree(kFirst, Kind::kStep, {{1}, {1}}).ok());
+    ASSERT_FALSE(settled.empty());
+    EXPECT_EQ(settled.back(), View(2)) << "also where they were settled before";
+    settled.clear();
+    ASSERT_TRUE(rank.commits.agree(evaluation_commit(Step(1)), Kind::kOther, {{0}, {0}}).ok());
+    EXPECT_THAT(settled, IsEmpty()) << "no step";
+  });
+}
+
 // All have added up when the view ends: nobody may commit, and nobody loses what it found.
 TEST_F(CommitAgreementTest, NothingIsCommittedInAViewThatHasBeenStopped) {
   run_in_view_1(1, 2, [this](RankParts& rank) {
@@ -119,6 +135,18 @@ TEST_F(CommitAgreementTest, WhoMissedACommitGetsItWithTheNextView) {
     ASSERT_TRUE(record.ok()) << record.status();
     EXPECT_EQ(record->combined.sums[0], 5);
     pause(absl::Seconds(1));  // rank 0 still answers
+  });
+}
+
+// Rank 1 alone had the commit, and is lost before it gave it away.
+TEST_F(CommitAgreementTest, ACommitThatIsLostWithAllThatHadItIsNotWaitedFor) {
+  run_in_view_1(2, 2, [this](RankParts& rank) {
+    if (rank.rank() == Rank(1)) return pause(absl::Seconds(1));
+    ASSERT_TRUE(rank.enter(plan(2).up_to(kFirst, /*record_source=*/1)).ok());
+    rank.order(StopOrder{View(3)});
+    rank.order(plan(3).up_to(verdict_commit(Step(0))).plan());
+    EXPECT_TRUE(rank.commits.fetch(kFirst, kFirst).ok());
+    EXPECT_FALSE(rank.commits.is_known(kFirst));
   });
 }
 

@@ -43,11 +43,7 @@ absl::Status RankProgram::begin(const Plan& plan) {
   fault_point("recovery/plan");
   recomputed_since_begin_ = 0;
   if (plan.restart_all) return resume(plan);
-  // All stages go back and send everything again, and there is no room for both: the log is made
-  // for three steps. Fingerprints of what was received remain, to prove what is computed again.
-  const Strategy& strategy = in_.options.strategy;
-  if (strategy.log == LogReach::kStep && strategy.scope == RestoreScope::kEverybody)
-    in_.memory.log.forget_messages();
+  free_messages(plan);
   RETURN_IF_ERROR(in_.restorer.roll_back(plan));
   if (!in_.restorer.has_kept_state()) done_ = {.state = in_.trainer.step()};
   if (in_.trainer.step() == done_.state) return absl::OkStatus();
@@ -55,6 +51,17 @@ absl::Status RankProgram::begin(const Plan& plan) {
   ASSIGN_OR_RETURN(const Record record, in_.commits.record_of(verdict_commit(in_.trainer.step())));
   tell_step(record);
   return absl::OkStatus();
+}
+
+// The log is made for three steps, and messages are about to be sent again.
+void RankProgram::free_messages(const Plan& plan) {
+  const Strategy& strategy = in_.options.strategy;
+  if (strategy.log != LogReach::kStep) return;
+  // All stages send everything again, and there is no room for both. Fingerprints of what was
+  // received remain, to prove what is computed again.
+  if (strategy.scope == RestoreScope::kEverybody) return in_.memory.log.forget_messages();
+  // Nobody asks for older ones: all stages are at this state, or come to it by updates.
+  in_.memory.log.free_before(verdict_commit(plan.state));
 }
 
 absl::Status RankProgram::resume(const Plan& plan) {
@@ -216,6 +223,8 @@ absl::Status RankProgram::settle_captures(Step begin) {
 
 absl::Status RankProgram::update() {
   ASSIGN_OR_RETURN(const Record record, in_.gradients.update());
+  // Many updates may take longer than the longest step; to the controller they are movement.
+  in_.control.send(Milestone{in_.views.newest_view(), in_.rank, Milestone::Kind::kCopying, 0, {}});
   tell_step(record);
   return absl::OkStatus();
 }

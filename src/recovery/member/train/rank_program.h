@@ -52,6 +52,7 @@ class RankProgram {
  private:
   absl::Status begin(const Plan& plan);
   // By a plan that sends everybody back to the newest durable state.
+  void free_messages(const Plan& plan);
   absl::Status resume(const Plan& plan);
   absl::Status play();
   // At a state: restore, verify, capture, evaluate, save.

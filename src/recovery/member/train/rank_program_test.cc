@@ -231,6 +231,7 @@ TEST_F(RankProgramTest, WhereAllGoBackTheLogHoldsNoMoreThanWithoutAFailure) {
 TEST_F(RankProgramTest, WhereGradientsAreKeptAStageKeepsItsStateAndDoesNothingTwice) {
   options_.strategy = strategy_of(StrategyKind::kGradients);
   options_.strategy.captures = {.slots = 1, .slots_max = 1, .period = 3};
+  options_.log_bytes_max = 3 * 100;
   trainer_.steps = 8;
   trainer_.evaluate_every = 5;
   in_train_ = exchange;
