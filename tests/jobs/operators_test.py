@@ -90,6 +90,24 @@ class Ended(unittest.TestCase):
             self.assertIn("the job drains: the workers finish", out, "it does not wait for the end")
         self.assertEqual(run.summary["status"], "drained")
 
+    def test_drain_outlasts_a_controller_that_is_silent_for_a_while(self):
+        with Nodes(self, 2, *ENDLESS) as nodes:
+            nodes.wait_step(3)
+            worker = nodes.pid_of("1.1")
+            os.kill(worker, signal.SIGSTOP)  # so that the end waits
+            drain = subprocess.Popen([EVERMOE, "drain", str(nodes.out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                     text=True)
+            self.assertIn("of 100000", drain.stderr.readline(), "the controller drains the job")
+            nodes.processes[0].send_signal(signal.SIGSTOP)
+            os.kill(worker, signal.SIGCONT)
+            time.sleep(8)  # longer than an answer may take
+            self.assertIsNone(drain.poll(), "it waits")
+            nodes.processes[0].send_signal(signal.SIGCONT)
+            out, error = drain.communicate(timeout=120)
+        self.assertEqual(drain.returncode, 0, error)
+        self.assertIn("the job is drained", out)
+        assert_drained(self, nodes, *ENDLESS)
+
     def test_stop_saves_nothing_and_nobody_starts_it_again(self):
         job = Job(self, *ENDLESS)
         with job.start() as run:
@@ -142,7 +160,8 @@ class Leaving(unittest.TestCase):
                     nodes.start_again(1)
                     wait_for(lambda: status_of(nodes.out)["nodes"][1]["state"] == "spare", "its return")
                     self.assertEqual(nodes.pid_of("0.0"), survivor)
-                    self.assertEqual(command("drain", nodes.out)[0], 0, nodes.story())
+                    code, _, error = command("drain", nodes.out)
+                    self.assertEqual(code, 0, error + nodes.story())
                 assert_drained(self, nodes, *ENDLESS)
                 self.assertEqual(nodes.summary["restarts"], 0)
                 self.assertEqual([p.returncode for p in nodes.processes], [0, 0, 0], nodes.story())

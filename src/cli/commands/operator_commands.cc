@@ -16,6 +16,8 @@ namespace evermoe {
 namespace {
 
 constexpr absl::Duration kEvery = absl::Seconds(1);
+// Of a controller that has promised the end: its machine may be busy, or another one follows it.
+constexpr absl::Duration kSilenceMax = absl::Minutes(1);
 
 struct OperatorOptions {
   std::string where;
@@ -57,10 +59,14 @@ absl::StatusOr<int> show_status(const OperatorOptions& options) {
 // Progress goes to standard error, as a line a second that says something new.
 absl::StatusOr<EndJob> wait_for_end(OperatorLine& line) {
   std::string told;
+  absl::Duration heard = real_clock().now();
   while (true) {
-    ASSIGN_OR_RETURN(const OperatorLine::Answer answer, line.ask());
-    if (answer.end) return *answer.end;
-    const std::string now = short_text(*answer.status);
+    const absl::StatusOr<OperatorLine::Answer> answer = line.ask();
+    if (!answer.ok() && real_clock().now() < heard + kSilenceMax) continue;
+    RETURN_IF_ERROR(answer.status());
+    heard = real_clock().now();
+    if (answer->end) return *answer->end;
+    const std::string now = short_text(*answer->status);
     if (std::exchange(told, now) != now) std::cerr << now << "\n";
     line.wait(kEvery);
   }
