@@ -249,6 +249,22 @@ TEST_F(FencedSaves, AnOldTermPublishesNothing) {
   EXPECT_FALSE(real_files().exists(folder_.at("checkpoints/step-00000004.tmp")));
 }
 
+TEST_F(FencedSaves, NorDoesItSayWhichIsTheLatest) {
+  const FolderTerm term = take("a");
+  SaverOptions owned = options(term);
+  int until_taken = -1;
+  owned.may_write = [&] {
+    if (until_taken-- == 0) take("b");
+    return check(term);
+  };
+  auto job = FakeJob::open(real_files(), owned).value();
+  ASSERT_TRUE(job->prepare(state_, state_.position(Step(3)), FakeCut::kEven).ok());
+  until_taken = 2;  // asked at the beginning and before the renaming
+  EXPECT_TRUE(is_hopeless(job->publish(Step(3))));
+  EXPECT_TRUE(real_files().exists(folder_.at("checkpoints/step-00000003")));
+  EXPECT_FALSE(real_files().exists(folder_.at("checkpoints/latest")));
+}
+
 TEST_F(FencedSaves, NorDoesItMakeAFolderAgainThatWasDeleted) {
   auto job = FakeJob::open(real_files(), options(take("a"))).value();
   ASSERT_TRUE(remove_tree(real_files(), folder_.path()).ok());

@@ -51,6 +51,7 @@ absl::Status CheckpointPublisher::publish(Step step) {
     visible_ = step;
   }
   RETURN_IF_ERROR(files_.sync_directory(directory_));
+  RETURN_IF_ERROR(may_write());
   RETURN_IF_ERROR(
       replace_symlink(files_, step_directory_name(step), join_path(directory_, kLatestName)));
   RETURN_IF_ERROR(files_.sync_directory(directory_));
