@@ -12,10 +12,12 @@
 Machines are numbered from 1; node N of a job runs on machine N + 1. They share the file system but for /tmp, /run and
 /dev/shm, and nothing else: host names, processes and networks are their own.
 """
+import collections
 import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -108,13 +110,14 @@ class Machine:
         self._line.close()
 
 
-class Node:
-    """One `evermoe node` on a machine."""
+class Process:
+    """One `evermoe node` or `evermoe controller` on a machine."""
 
-    def __init__(self, machine, argv, folder, environment):
+    def __init__(self, machine, argv, folder, environment, name=None):
         self.machine = machine
-        self.out = folder / f"node-{machine.number - 1}.out"
-        self.log = folder / f"node-{machine.number - 1}.log"
+        name = name or f"node-{machine.number - 1}"
+        self.out = folder / f"{name}.out"
+        self.log = folder / f"{name}.log"
         self.pid = machine.start(argv, self.out, self.log, environment)
 
     def exit_code(self):
@@ -134,6 +137,7 @@ class ClusterJob:
         self.spares = spares
         self.count = count  # of nodes
         self.host = host  # the machine where nodes look for the controller; None: they agree on one
+        self.controller = None  # the process of one apart, on that machine
         self.faults = None  # a script that all nodes are given
         self.nodes = {}  # by machine number
         self.summary = None
@@ -145,7 +149,15 @@ class ClusterJob:
                 "--spares", self.spares, "--join" if self.host else "--listen",
                 f"{self.cluster.machines[self.host or machine].address}:{PORT}", "--json",
                 *(["--faults", self.faults] if self.faults else []), *flags]
-        self.nodes[machine] = Node(self.cluster.machines[machine], argv, self.folder, environment or {})
+        self.nodes[machine] = Process(self.cluster.machines[machine], argv, self.folder, environment or {})
+
+    def start_controller(self):
+        """On a machine of its own: its number is self.host."""
+        words = [word for s in self.settings for word in ("--set", s)]
+        machine = self.cluster.machines[self.host]
+        argv = [EVERMOE, "controller", self.config, *words, "--out", self.out, "--nodes", self.count, "--spares", self.spares,
+                "--listen", f"{machine.address}:{PORT}", "--json"]
+        self.controller = Process(machine, argv, self.folder, {}, "controller")
 
     def step(self):
         """The newest committed step."""
@@ -163,6 +175,13 @@ class ClusterJob:
         """Where the controller listens."""
         address = json.loads((self.out / "controller.json").read_text())["address"]
         return int(address.split(":")[0].split(".")[-1])
+
+    def status(self):
+        """As `evermoe status --json` tells it on the machine of the controller."""
+        machine, told = self.cluster.machines[self.hosting_machine()], self.folder / "status.json"
+        asked = machine.start([EVERMOE, "status", self.out, "--json"], told, "/dev/null", {})
+        wait_for(lambda: machine.exit_code_of(asked) is not None, "the status")
+        return json.loads(told.read_text())
 
     def workers(self):
         """Role to process number on its machine."""
@@ -184,6 +203,18 @@ class ClusterJob:
                           for line in log.read_text().splitlines() if "a rehearsed fault fires" in line)
         return wait_for(lambda: len(fired()) >= count and fired(), f"fault {count}\n{self.story()}")[-1][1]
 
+    def wake_worker(self, role):
+        """One that a fault has stopped."""
+        machine = self.cluster.machines[self.machine_of(role)]
+        assert machine.kill(self.workers()[role], signal.SIGCONT), f"worker {role} is gone"
+
+    def started_again(self):
+        """Roles that had more than one process."""
+        starts = collections.Counter(
+            int(rank) for log in self.folder.glob("node-*.log")
+            for rank in re.findall(r"worker of rank (\d+) since view", log.read_text()))
+        return {f"{rank // 2}.{rank % 2}" for rank, count in starts.items() if count > 1}
+
     def kill_worker(self, role, must_live=True):
         """Where it began; whether it was still there."""
         pid = wait_for(lambda: self.workers().get(role), f"worker {role} in workers.json")
@@ -200,7 +231,10 @@ class ClusterJob:
         for node in self.living():
             wait_for(lambda node=node: node.exit_code() is not None or not node.machine.is_up,
                      f"the end of machine {node.machine.number}\n{self.story()}")
-        told = [node.out.read_text().strip().splitlines() for node in self.living()]
+        hosts = [self.controller] if self.controller else self.living()
+        if self.controller:
+            wait_for(lambda: self.controller.exit_code() is not None, f"the end of the controller\n{self.story()}")
+        told = [process.out.read_text().strip().splitlines() for process in hosts]
         summaries = [json.loads(lines[-1]) for lines in told if lines]
         self.summary = summaries[0] if len(summaries) == 1 else {"status": f"{len(summaries)} summaries"}
         self.exit_codes = {number: node.exit_code() for number, node in self.nodes.items()}
@@ -211,7 +245,7 @@ class ClusterJob:
     def story(self):
         """What all nodes wrote."""
         parts = []
-        for log in sorted(self.folder.glob("node-*.log")):
+        for log in sorted(self.folder.glob("*.log")):
             parts.append(f"---- {log.name}\n" + log.read_text()[-6000:])
         return "\n".join(parts)
 
@@ -231,13 +265,16 @@ class Cluster:
     def train(self, *settings, spares=0, environments=None, begin=None, count=None, host=1, faults=(),
               config=CONFIG):
         """Starts nodes on the first `count` machines (None: all), or on those in `begin`. `environments`: more variables, by
-        machine; `host`: where the controller is, None with control.store; `faults`: those of docs/recovery.md, as dicts."""
+        machine; `host`: where the controller is, None with control.store, apart if that machine has no node; `faults`: those
+        of docs/recovery.md, as dicts."""
         count = len(self.machines) if count is None else count
         self.job = ClusterJob(self, self.folder, settings, spares, count, host, config)
         if faults:
             self.job.faults = self.folder / "faults.toml"
             self.job.faults.write_text("\n".join(
                 "[[fault]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in fault.items()) for fault in faults))
+        if host is not None and host > count:
+            self.job.start_controller()
         for number in range(1, count + 1) if begin is None else begin:
             self.job.start_node(number, environment=(environments or {}).get(number))
         return self.job

@@ -1,5 +1,6 @@
 """Jobs on several machines: whatever becomes of machines and cables, the bits of the undisturbed run."""
 import contextlib
+import itertools
 import re
 import time
 import unittest
@@ -18,6 +19,8 @@ class MachinesTest(unittest.TestCase):
         self.assertEqual(job.summary.get("status"), "finished", job.story())
         self.assertEqual(job.summary["digest"], Undisturbed.digest(self, *settings), job.story())
         self.assertEqual(job.summary["restarts"], 0, job.story())
+        lost = {role for failure in job.summary["failures"] for role in failure["roles"]}
+        self.assertLessEqual(job.started_again(), lost, "who was not lost keeps its process\n" + job.story())
 
     @contextlib.contextmanager
     def running(self, machines, *settings, noticed=(), at_step=8, spares=1, **how):
@@ -43,6 +46,24 @@ class Lost(MachinesTest):
         with self.running(6, at_step=17, spares=2) as (cluster, _):
             cluster.kill_machine(3)
             cluster.kill_machine(4)
+
+
+class EveryPair(MachinesTest):
+    def test_all_that_the_copies_allow(self):
+        """Of the machines of four roles, but for the one with the controller."""
+        allowed = {1: 0, 2: 0}
+        for pair, copies in itertools.product(itertools.combinations((2, 3, 4), 2), allowed):
+            with self.subTest(pair=pair, copies=copies), Cluster(self, 6) as cluster:
+                job = cluster.train(*STEPS, f"protection.copies={copies}", spares=2)
+                job.wait_step(17)
+                if [number - 1 for number in pair] in job.status()["survives"]["fatal"]:
+                    continue
+                allowed[copies] += 1
+                for number in pair:
+                    cluster.kill_machine(number)
+            self.assert_undisturbed(job, *STEPS)
+        self.assertGreater(allowed[1], 0)
+        self.assertEqual(allowed[2], 3)
 
 
 class Moments(MachinesTest):
@@ -93,6 +114,37 @@ class EveryMoment(Moments):
 
     CAPTURE = ["capture/copied", "capture/sent", "copy/stored"]
     RECOVERY = ["recovery/plan", "recovery/opening", "recovery/restored", "catch_up/step"]
+
+
+class CutMoments(MachinesTest):
+    """The cable of a machine is out from the very moment when its worker comes to a named point; it comes back later, to
+    the job that has gone on without it."""
+
+    def cut_at(self, *moments):
+        """Roles play on machines of their own; (role, when): the last one's is cut, those before it are switched off."""
+        faults = [dict(kind="stop_worker", stage=int(role[0]), lane=int(role[2]), **when) for role, when in moments]
+        with self.running(6, spares=2, faults=faults, at_step=1) as (cluster, job):
+            for count in range(1, len(moments)):
+                cluster.kill_machine(job.wait_fault(count))
+            machine = job.wait_fault(len(moments))
+            cluster.unplug_cable(machine)
+            job.wake_worker(moments[-1][0])
+            job.wait_step(45)
+            cluster.plug_cable(machine)
+        lost = {role for failure in job.summary["failures"] for role in failure["roles"]}
+        self.assertEqual(lost, {role for role, _ in moments}, job.story())
+
+    def test_training(self):
+        self.cut_at(("1.0", FIRST))
+
+    def test_capture(self):
+        self.cut_at(("1.1", dict(step=15, point="capture/sent")))
+
+    def test_save(self):
+        self.cut_at(("0.1", dict(step=20, point="step/save")))
+
+    def test_recovery(self):
+        self.cut_at(("1.0", FIRST), ("1.1", dict(in_recovery=1, point="recovery/restored")))
 
 
 class Returning(MachinesTest):
@@ -274,6 +326,41 @@ class Partitioned(MachinesTest):
     def test_one_way_loss(self):
         with self.running(4, noticed=[NOTICES]) as (cluster, _):
             cluster.cut([2], [3], both_ways=False)
+
+
+    def test_a_node_from_all_for_good(self):
+        with self.running(3) as (cluster, job):
+            cluster.unplug_cable(2)
+            job.wait_step(25)
+            cluster.kill_machine(2)
+        self.assertEqual([f["roles"] for f in job.summary["failures"]], [["1.0", "1.1"]], job.story())
+
+
+class ControllerApart(MachinesTest):
+    """On a machine without roles: nobody is lost for its cables while the job goes on."""
+
+    def cut(self, *pairs, both_ways=True):
+        # Steps for longer than the cut: at its end the job waits for all anyway.
+        with self.running(4, "train.steps=2000", spares=1, count=3, host=4) as (cluster, job):
+            for some, others in pairs:
+                cluster.cut(some, others, both_ways)
+            time.sleep(20)  # longer than a silence of the controller that an agent bears
+            for some, others in pairs:
+                cluster.heal(some, others, both_ways)
+            time.sleep(3)
+        self.assertEqual(job.summary["failures"], [], job.story())
+
+    def test_it_is_cut_off_for_a_while(self):
+        self.cut(([4], [1, 2, 3]))
+
+    def test_one_node_does_not_reach_it(self):
+        self.cut(([4], [2]))
+
+    def test_what_it_says_does_not_reach_a_node(self):
+        self.cut(([4], [2]), both_ways=False)
+
+    def test_what_a_node_says_does_not_reach_it(self):
+        self.cut(([2], [4]), both_ways=False)
 
 
 class Slow(MachinesTest):
