@@ -1,6 +1,6 @@
 // How fast is a durable checkpoint saved and loaded, and how long does training stand still?
 //
-//   save_load_bench --directory D --ranks R --bytes N --rounds K [--threads T --piece BYTES]
+//   save_load_bench --directory D --ranks R --bytes N --rounds K [--threads T --block BYTES]
 //
 // R processes hold N bytes of random optimizer state together. In each round they save it (stall =
 // the slowest begin(); save = from the call until the checkpoint is published and durable), then
@@ -39,7 +39,7 @@ struct Options {
   int64_t bytes = 1 << 30;
   int rounds = 5;
   int threads = 2;
-  int64_t piece = 8 << 20;
+  int64_t block = 8 << 20;
 };
 
 // Text lines between the measuring process and a rank.
@@ -136,7 +136,7 @@ int serve(const Options& options) {
   saving.world_size = options.ranks;
   saving.keep_newest = 1000;  // the measuring process removes them between rounds
   saving.staging_bytes = static_cast<int64_t>(state.size()) + (1 << 20);
-  saving.piece_bytes = options.piece;
+  saving.block_bytes = options.block;
   saving.write_threads = options.threads;
   auto saver = CheckpointSaver::open(real_files(), saving);
   CHECK_OK(saver.status());
@@ -178,7 +178,7 @@ RankProcess start_rank(const Options& options, int rank) {
                         "--ranks",     absl::StrCat(options.ranks),
                         "--bytes",     absl::StrCat(options.bytes),
                         "--threads",   absl::StrCat(options.threads),
-                        "--piece",     absl::StrCat(options.piece)};
+                        "--block",     absl::StrCat(options.block)};
   spawning.stdin_fd = orders[0];
   spawning.stdout_fd = answers[1];
   spawning.parent_death_signal = 9;
@@ -257,7 +257,7 @@ int main(int argc, char** argv) {
   app.add_option("--bytes", options.bytes);
   app.add_option("--rounds", options.rounds);
   app.add_option("--threads", options.threads)->check(CLI::Range(1, 16));
-  app.add_option("--piece", options.piece);
+  app.add_option("--block", options.block);
   CLI11_PARSE(app, argc, argv);
   return options.rank < 0 ? evermoe::measure(options) : evermoe::serve(options);
 }

@@ -24,7 +24,7 @@ class CheckpointTest : public ::testing::Test {
     result.state_type = state_.state_type;
     result.compute_type = state_.compute_type;
     result.topology = "fake";
-    result.piece_bytes = 4096;  // several writes even of these small files
+    result.block_bytes = 4096;  // several writes even of these small files
     return result;
   }
   std::unique_ptr<FakeJob> job(int world) { return FakeJob::open(files_, options(world)).value(); }

@@ -34,10 +34,10 @@ class PartReduction {
         into_(into),
         op_(op),
         chunk_(std::min(kChunk, own.size())),
-        slots_(chunk_ == 0 ? 0 : std::min(window, (own.size() + chunk_ - 1) / chunk_)),
-        scratch_(new T[slots_ * members_ * chunk_]),
-        receives_(slots_) {
-    for (size_t slot = 0; slot < slots_; ++slot) start_receives(slot * chunk_, slot);
+        buffers_(chunk_ == 0 ? 0 : std::min(window, (own.size() + chunk_ - 1) / chunk_)),
+        scratch_(new T[buffers_ * members_ * chunk_]),
+        receives_(buffers_) {
+    for (size_t buffer = 0; buffer < buffers_; ++buffer) start_receives(buffer * chunk_, buffer);
   }
 
   bool is_complete() const { return added_ == own_.size(); }
@@ -45,31 +45,33 @@ class PartReduction {
   size_t added() const { return added_; }
 
   // REQUIRES of both: !is_complete().
-  bool has_next_come() { return are_done(receives_[slot_]); }
+  bool has_next_come() { return are_done(receives_[buffer_]); }
   // Waits for the next chunk, adds it and lets another one come.
   absl::Status add_next() {
-    RETURN_IF_ERROR(wait_all(receives_[slot_]));
-    receives_[slot_].clear();
+    RETURN_IF_ERROR(wait_all(receives_[buffer_]));
+    receives_[buffer_].clear();
     std::vector<const T*> inputs(members_);
-    for (size_t i = 0; i < members_; ++i) inputs[i] = place(slot_, i);
+    for (size_t i = 0; i < members_; ++i) inputs[i] = place(buffer_, i);
     inputs[index_] = own_.data() + added_;
     const size_t count = std::min(chunk_, own_.size() - added_);
     reduce_in_order<T>(inputs, count, op_, into_.data() + added_);
-    start_receives(added_ + slots_ * chunk_, slot_);
+    start_receives(added_ + buffers_ * chunk_, buffer_);
     added_ += count;
-    slot_ = (slot_ + 1) % slots_;
+    buffer_ = (buffer_ + 1) % buffers_;
     return absl::OkStatus();
   }
 
  private:
-  T* place(size_t slot, size_t member) { return &scratch_[(slot * members_ + member) * chunk_]; }
-  void start_receives(size_t first, size_t slot) {
+  T* place(size_t buffer, size_t member) {
+    return &scratch_[(buffer * members_ + member) * chunk_];
+  }
+  void start_receives(size_t first, size_t buffer) {
     if (first >= own_.size()) return;
     const size_t count = std::min(chunk_, own_.size() - first);
     for (size_t i = 0; i < members_; ++i) {
       if (i == index_) continue;
-      const std::span<T> into(place(slot, i), count);
-      receives_[slot].push_back(
+      const std::span<T> into(place(buffer, i), count);
+      receives_[buffer].push_back(
           receive_(static_cast<int>(i), first / chunk_, std::as_writable_bytes(into)));
     }
   }
@@ -79,11 +81,11 @@ class PartReduction {
   std::span<const T> own_;
   std::span<T> into_;
   ReduceOp op_;
-  size_t chunk_, slots_;
+  size_t chunk_, buffers_;
   std::unique_ptr<T[]> scratch_;
-  std::vector<std::vector<PendingMessage>> receives_;  // by slot; before scratch_ goes
+  std::vector<std::vector<PendingMessage>> receives_;  // by buffer; before scratch_ goes
   size_t added_ = 0;
-  size_t slot_ = 0;  // of the next chunk
+  size_t buffer_ = 0;  // of the next chunk
 };
 
 }  // namespace evermoe

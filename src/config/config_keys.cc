@@ -70,8 +70,8 @@ std::vector<ConfigKey> train_keys() {
                   "wsd: steps at the end of the schedule over which the learning rate falls"),
       auto_integer_key(
           "train.schedule_steps", Field{&C::train, &T::schedule_steps}, {1, kCountMax}, kBits,
-          "length of the learning-rate schedule in steps; after it the rate stays as it was at its "
-          "last step; auto: train.steps"),
+          "length of the learning-rate schedule in steps; afterwards the rate of its last step "
+          "stays; auto: train.steps"),
       number_key("train.beta1", Field{&C::train, &T::beta1}, {0, 1, false, true}, kBits,
                  "AdamW: decay rate of the first moment"),
       number_key("train.beta2", Field{&C::train, &T::beta2}, {0, 1, false, true}, kBits,
@@ -192,8 +192,8 @@ std::vector<ConfigKey> run_keys() {
                           "the whole text once"),
       integer_key(
           "run.restarts_max", Field{&C::run, &R::restarts_max}, {0, kSizeMax}, kRun,
-          "restarts in a row without progress, of the job or, if it is protected, of one worker, "
-          "before the job gives up"),
+          "the job gives up after so many restarts in a row without progress: of the whole job, or "
+          "of one worker if the job is protected"),
       number_key("run.backoff_seconds", Field{&C::run, &R::backoff_seconds}, {0, 30}, kRun,
                  "wait before the first restart; doubles with each further one, up to 30"),
       number_key("run.deadline_seconds", Field{&C::run, &R::deadline_seconds}, {0.1, 86400}, kRun,
@@ -231,16 +231,18 @@ std::vector<ConfigKey> control_keys() {
         name, Field{&C::control, member}, "text: a PEM file, or empty",
         [](const std::string&) { return true; }, kRun, meaning);
   };
-  return {store,
-          file("control.store_authority", &ControlConfig::store_authority,
-               "of etcds://: the certificates of those who sign the store's"),
-          file("control.store_certificate", &ControlConfig::store_certificate,
-               "of etcds://: what nodes show to a store that asks who calls"),
-          file("control.store_key", &ControlConfig::store_key, "the private key of that"),
-          integer_key("control.lease_seconds", Field{&C::control, &ControlConfig::lease_seconds},
-                      {3, 120}, kRun,
-                      "with control.store: a host of which the store hears nothing ends its "
-                      "controller a second before this is over, and then another node hosts")};
+  return {
+      store,
+      file("control.store_authority", &ControlConfig::store_authority,
+           "etcds://: certificates of the authorities that sign the store's certificate"),
+      file("control.store_certificate", &ControlConfig::store_certificate,
+           "etcds://: the certificate that nodes show if the store asks for one"),
+      file("control.store_key", &ControlConfig::store_key,
+           "etcds://: the private key of store_certificate"),
+      integer_key("control.lease_seconds", Field{&C::control, &ControlConfig::lease_seconds},
+                  {3, 120}, kRun,
+                  "with control.store: how long the store waits for a silent host before another "
+                  "node hosts; that host ends its controller a second earlier")};
 }
 
 }  // namespace

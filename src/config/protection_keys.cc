@@ -21,11 +21,12 @@ std::vector<ConfigKey> capture_keys() {
            {"peer-memory", StrategyKind::kPeerMemory},
            {"none", StrategyKind::kNone}},
           kRun,
-          "what is captured after a step, and whom a loss sends back. sparse: some operators in "
-          "full, so that a window covers all of them, and one stage; dense: all operators, and one "
-          "stage; gradients: all operators now and then and the gradients of every step, and "
-          "nobody but for the step under way; peer-memory: all operators, and everybody; none: "
-          "nothing, and everybody goes back to a durable checkpoint"),
+          "what is captured after a step, and which ranks go back after a loss. sparse: some "
+          "operators in full after each step, all of them within a window; the lost rank's stage. "
+          "dense: all operators at once; the lost rank's stage. gradients: all operators now and "
+          "then, and the gradients of every step; nobody, only the step under way is repeated. "
+          "peer-memory: all operators at once; everybody. none: nothing; everybody, to a durable "
+          "checkpoint"),
       integer_key("protection.copies", Field{&C::protection, &P::copies}, {0, 8}, kRun,
                   "how many peers keep a copy of each snapshot, and of gradients"),
       bytes_key("protection.memory_budget", Field{&C::protection, &P::memory_budget}, kBytes, kRun,
@@ -55,22 +56,20 @@ std::vector<ConfigKey> capture_keys() {
                   {"capacity", CaptureOrdering::kCapacity},
                   {"ratio", CaptureOrdering::kRatio}},
                  kRun,
-                 "sparse: which operators a window captures first. Experts that few tokens chose, "
-                 "as counted: popularity; "
-                 "as gate probabilities: soft; with recent tokens weighing more: decayed; relative "
-                 "to the lanes that hold "
-                 "them: capacity. Operators that save the least time per byte during a catch-up: "
-                 "ratio. auto: the better of "
+                 "sparse: which operators a window captures first. popularity: the experts that "
+                 "the fewest tokens chose; soft: likewise, by the sums of their gate "
+                 "probabilities; decayed: likewise, with recent tokens weighing more; capacity: "
+                 "likewise, relative to the number of lanes that hold them; ratio: the operators "
+                 "that save the least time per byte during a catch-up; auto: the better of "
                  "popularity and ratio"),
       number_key("protection.reorder_share", Field{&C::protection, &P::reorder_share}, {0, 1, true},
                  kRun,
-                 "the capture order is made anew when this share of the experts has changed in "
-                 "popularity"),
+                 "a new capture order is made when the popularity of this share of the experts has "
+                 "changed"),
       number_key("protection.reorder_change", Field{&C::protection, &P::reorder_change},
                  {0, 1, true}, kRun,
-                 "an expert has changed when its popularity differs from the last order's by more "
-                 "than this "
-                 "share of what it was"),
+                 "the popularity of an expert has changed when it is this share more or less than "
+                 "when the present order was made"),
       bytes_key("protection.copy_bandwidth", Field{&C::protection, &P::copy_bandwidth}, kBytes,
                 kRun, "bytes per second that a worker may spend on captures and copies"),
   };

@@ -1,7 +1,7 @@
 // One fault: what is injected, and when.
 //
-// A fault fires at most once in the life of a job, although the worker it hit is replaced by a
-// process that passes the same point again. Whoever injects it records fault.index, durably and
+// A fault is injected at most once in the life of a job, although the worker it hit is replaced by
+// a process that passes the same point again. Whoever injects it records fault.index, durably and
 // before the blow, and hands all recorded indices to every new trigger.
 #pragma once
 

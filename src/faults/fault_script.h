@@ -9,10 +9,10 @@
 //   point = "step/before_verdict"
 //
 // Instead of `step`, or besides: `in_recovery` (only while the n-th recovery of the job is under
-// way, counted from 1). `point` is one of faults/fault_points.h; without it a fault fires at
+// way, counted from 1). `point` is one of faults/fault_points.h; without it a fault is injected at
 // "step/forward", one with `in_recovery` at "recovery/stopped". `reached` (0 unless given) is how
-// many times the worker passes the point under these conditions before the fault fires. A fault
-// by time has `after_seconds` and none of these.
+// many times the worker passes the point under these conditions before the fault is injected. A
+// fault by time has `after_seconds` and none of these.
 //
 // The point is passed by the worker that the fault names; of kill_node any worker of the node; of
 // kill_controller the worker of `stage` and `lane`, stage 0 and lane 0 unless given. corrupt_state

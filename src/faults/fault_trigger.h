@@ -1,4 +1,4 @@
-// When a fault fires in one worker: a pure function of the points it passes.
+// When a fault is injected into one worker: a pure function of the points it passes.
 #pragma once
 
 #include <cstdint>

@@ -134,8 +134,8 @@ TEST(FaultTrigger, FaultsByTimeAreNotItsBusiness) {
   EXPECT_TRUE(Worker(kill("after_seconds = 0")).trigger.is_spent());
 }
 
-// The trigger against the sentence that defines it: a fault fires at the passing of its point,
-// under its conditions, that has `reached` earlier ones.
+// The trigger against the sentence that defines it: a fault is injected at the passing of its
+// point, under its conditions, that has `reached` earlier ones.
 TEST(FaultTrigger, AgreesWithCountingOnRandomWalks) {
   const char* points[] = {"step/forward", "capture/sent", "catch_up/step"};
   for (uint32_t seed = 0; seed < 300; ++seed) {

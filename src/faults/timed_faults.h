@@ -18,7 +18,7 @@ class TimedFaults {
   // The faults whose time has come and that were not returned before, earliest first, the script's
   // order among equals. Seconds since the job began, also in a controller that was started again.
   std::vector<Fault> due(double seconds);
-  // When the next one fires.
+  // When the next one is injected.
   std::optional<double> next_seconds() const;
 
  private:

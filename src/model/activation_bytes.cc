@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kLogitsBytesMax = 32 << 20;
 constexpr int64_t kLogitsRowsMin = 256, kLogitsRowsMultiple = 64;
 constexpr int64_t kIndexBytes = 8;
-// Index lists that a dispatch keeps of every slot.
+// Index lists that a dispatch keeps of every choice.
 constexpr int64_t kIndexLists = 4;
 
 class Counter {
@@ -36,7 +36,7 @@ class Counter {
   // and values.
   int64_t working_in_layer(int64_t layer) const {
     const int64_t experts = shape_.is_moe_layer(layer)
-                                ? slots() * shape_.hidden * 2 * wide_ + hidden_rows()
+                                ? choices() * shape_.hidden * 2 * wide_ + hidden_rows()
                                 : inside(tokens_, shape_.dense_hidden);
     const int64_t queries = tokens_ * shape_.heads * shape_.head_dim;
     const int64_t all = tokens_ * (shape_.heads + 2 * shape_.kv_heads) * shape_.head_dim;
@@ -72,10 +72,10 @@ class Counter {
   // Of an element that there is in both types.
   int64_t cast() const { return narrow_ < wide_ ? wide_ + narrow_ : 0; }
   bool is_layer_norm() const { return shape_.norm == NormKind::kLayerNorm; }
-  int64_t slots() const { return tokens_ * shape_.top_k; }
-  // Of the expert layout; what one lane gets of all lanes' slots. 16-bit rows are padded to 16 per
-  // expert.
-  int64_t rows() const { return slots() + (narrow_ == 2 ? 8 * shape_.experts : 0); }
+  int64_t choices() const { return tokens_ * shape_.top_k; }
+  // Of the expert layout; what one lane gets of all lanes' choices. 16-bit rows are padded to 16
+  // per expert.
+  int64_t rows() const { return choices() + (narrow_ == 2 ? 8 * shape_.experts : 0); }
   int64_t widened(int64_t width) const {
     return shape_.activation == ActivationKind::kSwiGlu ? 2 * width : width;
   }
@@ -114,13 +114,13 @@ class Counter {
 
   int64_t gate() const {
     const int64_t copies = narrow_ < wide_ ? (tokens_ + shape_.experts) * shape_.hidden * wide_ : 0;
-    return copies + 2 * tokens_ * shape_.experts * wide_ + slots() * (kIndexBytes + 3 * wide_);
+    return copies + 2 * tokens_ * shape_.experts * wide_ + choices() * (kIndexBytes + 3 * wide_);
   }
 
   int64_t routed() const {
     const int64_t inside_experts = keeps_inside_experts_ ? inside(rows(), shape_.expert_hidden) : 0;
-    return (rows() + slots()) * shape_.hidden * narrow_ + inside_experts +
-           kIndexLists * slots() * kIndexBytes;
+    return (rows() + choices()) * shape_.hidden * narrow_ + inside_experts +
+           kIndexLists * choices() * kIndexBytes;
   }
 
   const ModelShape& shape_;

@@ -73,7 +73,7 @@ void FaultInjector::on_point(const char* point) {
 }
 
 void FaultInjector::inject(const Fault& fault) {
-  log_warning(absl::StrCat("a rehearsed fault fires: ", to_string(fault)));
+  log_warning(absl::StrCat("a rehearsed fault is injected: ", to_string(fault)));
   if (const absl::Status kept = add_injected_fault(options_.injected, fault.index); !kept.ok()) {
     return log_error(absl::StrCat("the fault is left out: ", kept.message()));
   }

@@ -196,12 +196,12 @@ class ClusterJob:
         return 1 + rank * nodes // world
 
     def wait_fault(self, count):
-        """The number of the machine where the fault fired that is the `count`th one of its script to do so."""
-        def fired():
+        """The number of the machine where the `count`th fault of its script was injected."""
+        def injected():
             logs = self.out.glob("logs/node-*/worker-*.log")
             return sorted((line, int(log.parent.name.split("-")[1]) + 1) for log in logs
-                          for line in log.read_text().splitlines() if "a rehearsed fault fires" in line)
-        return wait_for(lambda: len(fired()) >= count and fired(), f"fault {count}\n{self.story()}")[-1][1]
+                          for line in log.read_text().splitlines() if "a rehearsed fault is injected" in line)
+        return wait_for(lambda: len(injected()) >= count and injected(), f"fault {count}\n{self.story()}")[-1][1]
 
     def wake_worker(self, role):
         """One that a fault has stopped."""

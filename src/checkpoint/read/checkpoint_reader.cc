@@ -53,10 +53,10 @@ class Reader : public CheckpointReader {
     for (const ManifestOperator& op : manifest_.operators) {
       digest.begin_operator(op.name, op.flat_size);
       for (StatePart part : kStateParts) {
-        RETURN_IF_ERROR(stream(op, part, [&](int64_t, auto piece) { digest.update(piece); }));
+        RETURN_IF_ERROR(stream(op, part, [&](int64_t, auto block) { digest.update(block); }));
       }
-      RETURN_IF_ERROR(stream(op, StatePart::kMaster, [&](int64_t, auto piece) {
-        digest.update(cast_piece(manifest_, piece, cast));
+      RETURN_IF_ERROR(stream(op, StatePart::kMaster, [&](int64_t, auto block) {
+        digest.update(cast_block(manifest_, block, cast));
       }));
     }
     return digest.finish(manifest_.position);
@@ -64,7 +64,7 @@ class Reader : public CheckpointReader {
 
  private:
   absl::Status stream(const ManifestOperator& op, StatePart part,
-                      const ShardReader::TakePiece& take) {
+                      const ShardReader::TakeBlock& take) {
     for (const ManifestShard& shard : op.shards)
       RETURN_IF_ERROR(shards_.stream(op, shard, part, take));
     return absl::OkStatus();

@@ -33,11 +33,11 @@ absl::StatusOr<ReadableFile*> ShardReader::file(int index) {
   return opened->file.get();
 }
 
-absl::Status ShardReader::read_piece(OpenFile& source, int64_t offset, std::span<std::byte> into) {
+absl::Status ShardReader::read_block(OpenFile& source, int64_t offset, std::span<std::byte> into) {
   const int64_t end = offset + static_cast<int64_t>(into.size());
   const bool goes_on = offset == source.read_to;
   source.read_to = end;
-  // A single small tensor does not drag in its neighbours: only the second piece of a run looks
+  // A single small tensor does not drag in its neighbours: only the second block of a run looks
   // ahead.
   if (!goes_on) source.fetched_to = end;
   const int64_t wanted = std::min(end + kAheadBytes, source.file->size());
@@ -58,18 +58,18 @@ absl::Status ShardReader::check(const ManifestOperator& op, const ManifestShard&
 }
 
 absl::Status ShardReader::stream(const ManifestOperator& op, const ManifestShard& shard,
-                                 StatePart part, const TakePiece& take) {
+                                 StatePart part, const TakeBlock& take) {
   ASSIGN_OR_RETURN(OpenFile* const source, open_file(shard.file));
   const int64_t base = shard.parts[static_cast<size_t>(part)].offset;
   const int64_t bytes = manifest_.tensor_bytes(shard);
-  piece_.resize(static_cast<size_t>(kReadPieceBytes));
+  block_.resize(static_cast<size_t>(kReadBlockBytes));
   FingerprintStream hash;
-  for (int64_t at = 0; at < bytes; at += kReadPieceBytes) {
-    const std::span<std::byte> piece =
-        std::span(piece_).first(static_cast<size_t>(std::min(kReadPieceBytes, bytes - at)));
-    RETURN_IF_ERROR(read_piece(*source, base + at, piece));
-    hash.update(piece);
-    take(at, piece);
+  for (int64_t at = 0; at < bytes; at += kReadBlockBytes) {
+    const std::span<std::byte> block =
+        std::span(block_).first(static_cast<size_t>(std::min(kReadBlockBytes, bytes - at)));
+    RETURN_IF_ERROR(read_block(*source, base + at, block));
+    hash.update(block);
+    take(at, block);
   }
   return check(op, shard, part, hash.finish());
 }
@@ -79,11 +79,11 @@ absl::Status ShardReader::read(const ManifestOperator& op, const ManifestShard& 
   const int64_t wanted = static_cast<int64_t>(into.size());
   CHECK(skip >= 0 && skip + wanted <= manifest_.tensor_bytes(shard)) << op.name;
   if (wanted == manifest_.tensor_bytes(shard)) return read_all(op, shard, part, into);
-  return stream(op, shard, part, [&](int64_t offset, std::span<const std::byte> piece) {
+  return stream(op, shard, part, [&](int64_t offset, std::span<const std::byte> block) {
     const int64_t begin = std::max(offset, skip);
-    const int64_t end = std::min(offset + static_cast<int64_t>(piece.size()), skip + wanted);
+    const int64_t end = std::min(offset + static_cast<int64_t>(block.size()), skip + wanted);
     if (begin >= end) return;
-    std::memcpy(into.data() + (begin - skip), piece.data() + (begin - offset),
+    std::memcpy(into.data() + (begin - skip), block.data() + (begin - offset),
                 static_cast<size_t>(end - begin));
   });
 }
@@ -94,11 +94,11 @@ absl::Status ShardReader::read_all(const ManifestOperator& op, const ManifestSha
   const int64_t base = shard.parts[static_cast<size_t>(part)].offset;
   const int64_t bytes = static_cast<int64_t>(into.size());
   FingerprintStream hash;
-  for (int64_t at = 0; at < bytes; at += kReadPieceBytes) {
-    const std::span<std::byte> piece = into.subspan(
-        static_cast<size_t>(at), static_cast<size_t>(std::min(kReadPieceBytes, bytes - at)));
-    RETURN_IF_ERROR(read_piece(*source, base + at, piece));
-    hash.update(piece);
+  for (int64_t at = 0; at < bytes; at += kReadBlockBytes) {
+    const std::span<std::byte> block = into.subspan(
+        static_cast<size_t>(at), static_cast<size_t>(std::min(kReadBlockBytes, bytes - at)));
+    RETURN_IF_ERROR(read_block(*source, base + at, block));
+    hash.update(block);
   }
   return check(op, shard, part, hash.finish());
 }

@@ -1,4 +1,4 @@
-// Reads the tensors of a checkpoint's files in pieces and checks their fingerprints.
+// Reads the tensors of a checkpoint's files in blocks and checks their fingerprints.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace evermoe {
 
 // Bytes read at a time: large enough for the disk, small enough to be hashed while they are in
 // cache.
-inline constexpr int64_t kReadPieceBytes = 1 << 20;
+inline constexpr int64_t kReadBlockBytes = 1 << 20;
 
 // One thread at a time. `manifest` must outlive it.
 class ShardReader {
@@ -25,12 +25,12 @@ class ShardReader {
   ShardReader(Files& files, std::string directory, const Manifest& manifest)
       : files_(files), directory_(std::move(directory)), manifest_(manifest) {}
 
-  // Gives every piece of the tensor to `take`, in order; `offset` counts bytes from its beginning.
-  // After the last one compares the fingerprint: only then the pieces are known to be good.
+  // Gives every block of the tensor to `take`, in order; `offset` counts bytes from its beginning.
+  // After the last one compares the fingerprint: only then the blocks are known to be good.
   // Corrupt names file, operator and part.
-  using TakePiece = std::function<void(int64_t offset, std::span<const std::byte> piece)>;
+  using TakeBlock = std::function<void(int64_t offset, std::span<const std::byte> block)>;
   absl::Status stream(const ManifestOperator& op, const ManifestShard& shard, StatePart part,
-                      const TakePiece& take);
+                      const TakeBlock& take);
 
   // The same, with the bytes [skip, skip + into.size()) of the tensor put into `into`.
   absl::Status read(const ManifestOperator& op, const ManifestShard& shard, StatePart part,
@@ -47,8 +47,8 @@ class ShardReader {
     int64_t fetched_to = 0;  // what the disk was asked for
   };
   absl::StatusOr<OpenFile*> open_file(int index);
-  // Reads one piece, and asks the disk for what follows it: a load goes through a file in order.
-  static absl::Status read_piece(OpenFile& source, int64_t offset, std::span<std::byte> into);
+  // Reads one block, and asks the disk for what follows it: a load goes through a file in order.
+  static absl::Status read_block(OpenFile& source, int64_t offset, std::span<std::byte> into);
   // A whole tensor, without a copy.
   absl::Status read_all(const ManifestOperator& op, const ManifestShard& shard, StatePart part,
                         std::span<std::byte> into);
@@ -59,7 +59,7 @@ class ShardReader {
   const std::string directory_;
   const Manifest& manifest_;
   std::map<int, OpenFile> open_;
-  std::vector<std::byte> piece_;
+  std::vector<std::byte> block_;
 };
 
 }  // namespace evermoe

@@ -1,4 +1,4 @@
-// One hash of the whole training state, fed piece by piece.
+// One hash of the whole training state, fed block by block.
 //
 // XXH3-128 over, for every operator in the order of names: the name and a zero byte; flat_size as a
 // little-endian int64; the flat bytes of master weights, exp_avg and exp_avg_sq in the state type;

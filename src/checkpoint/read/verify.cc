@@ -60,8 +60,8 @@ absl::Status verify_shard(const Manifest& manifest, ShardReader& shards, const M
   }
   FingerprintStream compute;
   std::vector<std::byte> memory;
-  RETURN_IF_ERROR(shards.stream(op, shard, part, [&](int64_t, auto piece) {
-    compute.update(cast_piece(manifest, piece, memory));
+  RETURN_IF_ERROR(shards.stream(op, shard, part, [&](int64_t, auto block) {
+    compute.update(cast_block(manifest, block, memory));
   }));
   if (compute.finish() == *shard.compute) return absl::OkStatus();
   return Corrupt(absl::StrCat(shards.path(shard.file), ": operator ", op.name, ", elements ",
@@ -72,12 +72,12 @@ absl::Status verify_shard(const Manifest& manifest, ShardReader& shards, const M
 
 }  // namespace
 
-std::span<const std::byte> cast_piece(const Manifest& manifest, std::span<const std::byte> piece,
+std::span<const std::byte> cast_block(const Manifest& manifest, std::span<const std::byte> block,
                                       std::vector<std::byte>& memory) {
-  if (manifest.compute_type == manifest.state_type) return piece;
-  const int64_t count = static_cast<int64_t>(piece.size()) / element_bytes(manifest.state_type);
+  if (manifest.compute_type == manifest.state_type) return block;
+  const int64_t count = static_cast<int64_t>(block.size()) / element_bytes(manifest.state_type);
   memory.resize(static_cast<size_t>(count * element_bytes(manifest.compute_type)));
-  cast_elements(manifest.state_type, piece, manifest.compute_type, memory);
+  cast_elements(manifest.state_type, block, manifest.compute_type, memory);
   return memory;
 }
 

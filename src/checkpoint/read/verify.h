@@ -13,9 +13,9 @@ namespace evermoe {
 // CheckpointReader::verify().
 std::vector<std::string> verify_checkpoint(const Manifest& manifest, ShardReader& shards);
 
-// A piece of master weights cast to the compute type; the piece itself where the types are equal.
+// A block of master weights cast to the compute type; the block itself where the types are equal.
 // `memory` is kept between calls and holds the result.
-std::span<const std::byte> cast_piece(const Manifest& manifest, std::span<const std::byte> piece,
+std::span<const std::byte> cast_block(const Manifest& manifest, std::span<const std::byte> block,
                                       std::vector<std::byte>& memory);
 
 }  // namespace evermoe

@@ -246,8 +246,8 @@ absl::Status check_options(const SaverOptions& options) {
     return InvalidInput(
         absl::StrCat("rank ", options.rank, " of ", options.world_size, " cannot save"));
   }
-  if (options.piece_bytes < kDirectAlignment || options.piece_bytes % kDirectAlignment != 0) {
-    return InvalidInput(absl::StrCat("piece_bytes ", options.piece_bytes, " is not a multiple of ",
+  if (options.block_bytes < kDirectAlignment || options.block_bytes % kDirectAlignment != 0) {
+    return InvalidInput(absl::StrCat("block_bytes ", options.block_bytes, " is not a multiple of ",
                                      kDirectAlignment));
   }
   return absl::OkStatus();

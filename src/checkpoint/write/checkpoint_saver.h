@@ -63,7 +63,7 @@ struct SaverOptions {
 
   // Performance only.
   int64_t staging_bytes = 0;  // staging memory to allocate in open() instead of the first begin()
-  int64_t piece_bytes = 8 << 20;  // of one write; a multiple of 4096
+  int64_t block_bytes = 8 << 20;  // of one write; a multiple of 4096
   int write_threads = 2;          // writes in flight; with one, a fast disk idles between writes
 };
 

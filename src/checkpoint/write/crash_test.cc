@@ -47,7 +47,7 @@ class CrashTest : public ::testing::TestWithParam<CrashCase> {
     result.compute_type = ElementType::kBf16;
     result.keep_newest = 1;  // removing the old one is part of the game
     result.keep_best = 0;
-    result.piece_bytes = 8192;
+    result.block_bytes = 8192;
     return result;
   }
 

@@ -68,7 +68,7 @@ absl::StatusOr<Manifest> write_and_describe(Files& files, const SaverOptions& op
   });
   const absl::Status written =
       write_staged_file(files, path, job.staging, job.layout.file_bytes, job.progress,
-                        {options.piece_bytes, options.write_threads});
+                        {options.block_bytes, options.write_threads});
   describing.join();
   RETURN_IF_ERROR(written);
   RETURN_IF_ERROR(thrown);

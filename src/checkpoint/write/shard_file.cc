@@ -29,16 +29,16 @@ absl::Status check_shape(const ShardShape& shard) {
 }
 
 // The threads that write one file share this.
-class PieceWriter {
+class BlockWriter {
  public:
-  PieceWriter(WritableFile& file, std::span<const std::byte> staging, StagingProgress& progress,
-              int64_t piece_bytes)
-      : file_(file), staging_(staging), progress_(progress), piece_bytes_(piece_bytes) {}
+  BlockWriter(WritableFile& file, std::span<const std::byte> staging, StagingProgress& progress,
+              int64_t block_bytes)
+      : file_(file), staging_(staging), progress_(progress), block_bytes_(block_bytes) {}
 
   absl::Status run(int threads) {
-    const int64_t pieces = (size() + piece_bytes_ - 1) / piece_bytes_;
+    const int64_t blocks = (size() + block_bytes_ - 1) / block_bytes_;
     std::vector<std::thread> helpers;
-    for (int i = 1; i < std::min<int64_t>(threads, pieces); ++i)
+    for (int i = 1; i < std::min<int64_t>(threads, blocks); ++i)
       helpers.emplace_back([this] { work(); });
     work();
     for (std::thread& helper : helpers) helper.join();
@@ -50,18 +50,18 @@ class PieceWriter {
   int64_t size() const { return static_cast<int64_t>(staging_.size()); }
 
   void work() {
-    const absl::Status status = guard([this] { return write_pieces(); });
+    const absl::Status status = guard([this] { return write_blocks(); });
     if (status.ok()) return;
-    next_ = size();  // the others stop after their piece
+    next_ = size();  // the others stop after their block
     Monitor::Lock lock(monitor_);
     error_.Update(status);
   }
 
-  absl::Status write_pieces() {
+  absl::Status write_blocks() {
     for (;;) {
-      const int64_t begin = next_.fetch_add(piece_bytes_);
+      const int64_t begin = next_.fetch_add(block_bytes_);
       if (begin >= size()) return absl::OkStatus();
-      const int64_t end = std::min(begin + piece_bytes_, size());
+      const int64_t end = std::min(begin + block_bytes_, size());
       RETURN_IF_ERROR(progress_.wait_for(end));
       RETURN_IF_ERROR(file_.write_at(
           begin, staging_.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin))));
@@ -71,7 +71,7 @@ class PieceWriter {
   WritableFile& file_;
   const std::span<const std::byte> staging_;
   StagingProgress& progress_;
-  const int64_t piece_bytes_;
+  const int64_t block_bytes_;
   std::atomic<int64_t> next_{0};
   Monitor monitor_;  // guards what follows
   absl::Status error_;
@@ -118,13 +118,13 @@ absl::StatusOr<ShardFileLayout> lay_out_shard_file(std::span<const ShardShape> s
 absl::Status write_staged_file(Files& files, const std::string& path,
                                std::span<const std::byte> staging, int64_t file_bytes,
                                StagingProgress& progress, const ShardWriteOptions& options) {
-  CHECK(options.piece_bytes > 0 && options.piece_bytes % kDirectAlignment == 0)
-      << options.piece_bytes;
+  CHECK(options.block_bytes > 0 && options.block_bytes % kDirectAlignment == 0)
+      << options.block_bytes;
   const int64_t padded = static_cast<int64_t>(staging.size());
   CHECK(padded >= file_bytes && padded % kDirectAlignment == 0) << padded;
   ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file,
                    files.create(path, {.direct = true, .reserve_bytes = padded}));
-  RETURN_IF_ERROR(PieceWriter(*file, staging, progress, options.piece_bytes).run(options.threads));
+  RETURN_IF_ERROR(BlockWriter(*file, staging, progress, options.block_bytes).run(options.threads));
   if (padded != file_bytes) RETURN_IF_ERROR(file->truncate(file_bytes));
   RETURN_IF_ERROR(file->sync());
   return file->close();

@@ -44,7 +44,7 @@ absl::StatusOr<ShardFileLayout> lay_out_shard_file(std::span<const ShardShape> s
                                                    ElementType state_type);
 
 struct ShardWriteOptions {
-  int64_t piece_bytes = 8 << 20;  // of one write; a multiple of kDirectAlignment
+  int64_t block_bytes = 8 << 20;  // of one write; a multiple of kDirectAlignment
   int threads = 2;                // writes in flight
 };
 

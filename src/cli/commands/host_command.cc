@@ -66,7 +66,7 @@ void add_controller_command(CLI::App& app, CommandTable& commands) {
   const auto options = std::make_shared<HostCommand>();
   CLI::App* command = app.add_subcommand(
       "controller",
-      "Host a job whose nodes are elsewhere (evermoe node): decide, and tell how it goes.");
+      "Host a job whose nodes run elsewhere (evermoe node): the controller, progress and summary.");
   add_job_of_nodes(*command, options->config, options->out);
   command->add_option("--listen", options->listen, "where the nodes find it: their --join")
       ->type_name("HOST:PORT")

@@ -162,9 +162,9 @@ void add_node_command(CLI::App& app, CommandTable& commands) {
   command
       ->add_option(
           "--listen", options->place.listen,
-          "where this node listens when it hosts the job: node 0, unless a controller runs "
-          "apart, or with control.store any node (default: as --join; with control.store "
-          "its name, port 29600)")
+          "where this node listens if it hosts the job, as node 0 does unless `evermoe "
+          "controller` does, and with control.store any node may (default: as --join; with "
+          "control.store this machine's name, port 29600)")
       ->type_name("HOST:PORT");
   command
       ->add_option("--keys", options->keys,

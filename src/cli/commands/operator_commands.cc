@@ -126,10 +126,10 @@ CLI::App* add_command(CLI::App& app, CommandTable& commands, const char* name, c
 
 void add_operator_commands(CLI::App& app, CommandTable& commands) {
   const auto status = std::make_shared<OperatorOptions>();
-  CLI::App* command =
-      add_command(app, commands, "status",
-                  "Show how a running job is: machines, roles, view, what would be survived now.",
-                  status, show_status);
+  CLI::App* command = add_command(
+      app, commands, "status",
+      "Show the state of a running job: machines, roles, view, which losses it would survive.",
+      status, show_status);
   command->add_flag("--json", status->json, "one JSON object (docs/cluster.md)");
   command->add_flag("--watch", status->watch, "again every second until the job ends");
   const auto drained = std::make_shared<OperatorOptions>();

@@ -99,7 +99,7 @@ void add_place_command(CLI::App& app, CommandTable& commands) {
       ->capture_default_str();
   command
       ->add_option("--racks", options->request.racks,
-                   "racks, to which the nodes are dealt in order; 0 if not known")
+                   "racks, which the nodes are divided into in order; 0 if not known")
       ->capture_default_str();
   command->add_option("--method", options->method, "how to place: mro_q, mro, spread or compact")
       ->capture_default_str();

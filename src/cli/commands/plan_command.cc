@@ -53,7 +53,7 @@ void add_budget(CLI::App& command, PlanOptions& options) {
                      "host memory per GPU for protection (default: half of the node's)");
   command
       .add_option("--stall-share", budget.stall_share_max,
-                  "most by which protection may lengthen a mean step")
+                  "share by which protection may lengthen a mean step at most")
       ->capture_default_str();
   command
       .add_option(
@@ -66,7 +66,7 @@ void add_budget(CLI::App& command, PlanOptions& options) {
       ->capture_default_str();
   command
       .add_option("--spares-max", budget.spares_max,
-                  "most spare nodes, -1 for as many as --spares-probability asks for")
+                  "spare nodes at most; -1: as many as --spares-probability asks for")
       ->capture_default_str();
   command
       .add_option("--spares-probability", budget.spares_probability,

@@ -59,13 +59,13 @@ void UcxChannel::look_for_greetings(ProgressThread::Next& next) {
 }
 
 absl::StatusOr<bool> UcxChannel::is_connected(Rank rank) {
-  const UcxPeers::Seat& asked = peers_.seat(rank);
+  const UcxPeers::Place& asked = peers_.place(rank);
   if (asked.peer) return asked.peer->is_connected() || !asked.peer->lost.ok();
   return asked.empty;
 }
 
 void UcxChannel::connect(Rank rank) {
-  peers_.connect(*peers_.seat(rank).peer);
+  peers_.connect(*peers_.place(rank).peer);
   settle();
   wake_drivers();
 }
@@ -80,7 +80,7 @@ bool UcxChannel::settle() {
 }
 
 void UcxChannel::begin(PendingOperation& operation) {
-  UcxPeer& peer = *peers_.seat(operation.peer).peer;
+  UcxPeer& peer = *peers_.place(operation.peer).peer;
   if (operation.kind == PendingOperation::Kind::kSend) {
     operations_.start_send(operation, peer);
   } else {

@@ -19,7 +19,7 @@ constexpr uint32_t kDrainedViews = 8;
 }  // namespace
 
 void UcxChannel::drop(Rank rank, const absl::Status& reason) {
-  UcxPeers::Seat& left = peers_.seat(rank);
+  UcxPeers::Place& left = peers_.place(rank);
   left.empty = reason;
   if (!left.peer) return;
   drive();

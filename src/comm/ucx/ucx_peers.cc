@@ -28,20 +28,20 @@ UcxPeers::UcxPeers(Rank rank, int size, uint64_t own_number, const JobSecret& se
       nonce_(new_nonce()),
       worker_(worker),
       flights_(flights),
-      seats_(static_cast<size_t>(size)) {
-  for (size_t i = 0; i < seats_.size(); ++i) {
-    seats_[i].empty =
+      places_(static_cast<size_t>(size)) {
+  for (size_t i = 0; i < places_.size(); ++i) {
+    places_[i].empty =
         PeerLost(Rank(static_cast<int32_t>(i)), absl::StrCat("rank ", i, " has not been named"));
   }
 }
 
-UcxPeers::Seat& UcxPeers::seat(Rank rank) {
+UcxPeers::Place& UcxPeers::place(Rank rank) {
   CHECK(rank.value >= 0 && rank.value < size()) << "rank " << rank << " of " << size();
-  return seats_[static_cast<size_t>(rank.value)];
+  return places_[static_cast<size_t>(rank.value)];
 }
 
 UcxPeer* UcxPeers::find(Rank rank) {
-  return rank.value < size() ? seats_[static_cast<size_t>(rank.value)].peer.get() : nullptr;
+  return rank.value < size() ? places_[static_cast<size_t>(rank.value)].peer.get() : nullptr;
 }
 
 absl::Status UcxPeers::create_endpoint(UcxPeer& peer) {
@@ -75,7 +75,7 @@ void UcxPeers::name_process(Rank rank, const UcxProcess& process) {
   peer->rank = rank;
   peer->process = process;
   ++unsettled_;
-  note(*(seat(rank).peer = std::move(peer)));
+  note(*(place(rank).peer = std::move(peer)));
 }
 
 void UcxPeers::connect(UcxPeer& peer) {
@@ -177,9 +177,9 @@ bool UcxPeers::act_upon(UcxPeer& peer) {
   if (answers) connect(peer);
   // Not before our greeting has gone out: the other one has to see it, too, and whoever learns of
   // this here may not drive the channel again.
-  if (peer.is_connected() && peer.world_size != seats_.size() && peer.lost.ok()) {
+  if (peer.is_connected() && peer.world_size != places_.size() && peer.lost.ok()) {
     lose(peer, InvalidInput(absl::StrCat("rank ", peer.rank.value, " believes in ", peer.world_size,
-                                         " ranks, this one in ", seats_.size())));
+                                         " ranks, this one in ", places_.size())));
   }
   if (peer.is_connected() && peer.lost.ok()) settle(peer);
   const bool leaves = peer.lost.ok() && peer.has_left;
@@ -218,7 +218,7 @@ void UcxPeers::cut(UcxPeer& peer) {
 }
 
 void UcxPeers::turn_away(Rank rank, const absl::Status& reason) {
-  UcxPeer& former = *former_.emplace_back(std::move(seat(rank).peer));
+  UcxPeer& former = *former_.emplace_back(std::move(place(rank).peer));
   if (former.has_endpoint()) {
     say(former, kTurnedAway);
     worker_.progress();
@@ -230,28 +230,28 @@ void UcxPeers::turn_away(Rank rank, const absl::Status& reason) {
 
 void UcxPeers::say_goodbye() {
   leaves_ = true;
-  for (const Seat& seat : seats_) {
-    if (seat.peer && seat.peer->has_endpoint()) say(*seat.peer, kGoodbye);
+  for (const Place& place : places_) {
+    if (place.peer && place.peer->has_endpoint()) say(*place.peer, kGoodbye);
   }
 }
 
 bool UcxPeers::has_unheard_goodbye(bool only_if_sent_to) const {
-  return std::any_of(seats_.begin(), seats_.end(), [&](const Seat& seat) {
-    const UcxPeer* const peer = seat.peer.get();
+  return std::any_of(places_.begin(), places_.end(), [&](const Place& place) {
+    const UcxPeer* const peer = place.peer.get();
     return peer != nullptr && peer->has_endpoint() && peer->has_greeted && !peer->knows_we_leave &&
            (!only_if_sent_to || peer->is_sent_to);
   });
 }
 
 void UcxPeers::lose_all(const absl::Status& reason) {
-  for (const Seat& seat : seats_) {
-    if (seat.peer && seat.peer->lost.ok()) lose(*seat.peer, reason);
+  for (const Place& place : places_) {
+    if (place.peer && place.peer->lost.ok()) lose(*place.peer, reason);
   }
 }
 
 void UcxPeers::cut_all() {
-  for (const Seat& seat : seats_) {
-    if (seat.peer) cut(*seat.peer);
+  for (const Place& place : places_) {
+    if (place.peer) cut(*place.peer);
   }
 }
 

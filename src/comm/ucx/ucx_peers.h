@@ -20,7 +20,7 @@ namespace evermoe {
 class UcxPeers final : private FlightOwner {
  public:
   // Who plays a rank: at one's own nobody.
-  struct Seat {
+  struct Place {
     std::unique_ptr<UcxPeer> peer;
     absl::Status empty;  // what operations fail with if nobody has been named
   };
@@ -29,8 +29,8 @@ class UcxPeers final : private FlightOwner {
   UcxPeers(Rank rank, int size, uint64_t own_number, const JobSecret& secret, UcxWorker& worker,
            UcxFlights& flights);
 
-  int size() const { return static_cast<int>(seats_.size()); }
-  Seat& seat(Rank rank);
+  int size() const { return static_cast<int>(places_.size()); }
+  Place& place(Rank rank);
   // Null also for ranks that do not exist: what comes from the wire names them.
   UcxPeer* find(Rank rank);
 
@@ -40,8 +40,8 @@ class UcxPeers final : private FlightOwner {
   // the connection, so that the death of the peer breaks one.
   void connect(UcxPeer& peer);
 
-  // The peer of the rank leaves its seat and is cut; it lives on until UCX has let go of it. Not to
-  // be called for empty seats.
+  // The peer of the rank leaves its place and is cut; it lives on until UCX has let go of it. Not
+  // to be called for empty places.
   void turn_away(Rank rank, const absl::Status& reason);
 
   // UCX has failed with the peer. Also from inside a callback.
@@ -88,7 +88,7 @@ class UcxPeers final : private FlightOwner {
   const Nonce nonce_;
   UcxWorker& worker_;
   UcxFlights& flights_;
-  std::vector<Seat> seats_;
+  std::vector<Place> places_;
   std::vector<std::unique_ptr<UcxPeer>> former_;
   std::vector<UcxPeer*> noted_;
   std::vector<Rank> settled_;

@@ -29,9 +29,9 @@ UnixChannel::UnixChannel(Rank rank, int size, Traffic traffic, ProgressThread& p
     : Channel(rank, size, traffic, progress),
       want_(std::move(want)),
       state_{revocations_, send_waiters_, service_messages_ ? &*service_messages_ : nullptr, {}},
-      seats_(static_cast<size_t>(size)) {
-  for (size_t i = 0; i < seats_.size(); ++i) {
-    seats_[i].empty =
+      places_(static_cast<size_t>(size)) {
+  for (size_t i = 0; i < places_.size(); ++i) {
+    places_[i].empty =
         PeerLost(Rank(static_cast<int32_t>(i)), absl::StrCat("rank ", i, " has not been named"));
   }
 }
@@ -47,15 +47,15 @@ absl::Status UnixChannel::start() {
   return added ? absl::OkStatus() : system_error("epoll_ctl");
 }
 
-UnixChannel::Seat& UnixChannel::seat(Rank rank) {
-  CHECK(rank.value >= 0 && rank.value < static_cast<int32_t>(seats_.size()))
-      << "rank " << rank << " of " << seats_.size();
-  return seats_[static_cast<size_t>(rank.value)];
+UnixChannel::Place& UnixChannel::place(Rank rank) {
+  CHECK(rank.value >= 0 && rank.value < static_cast<int32_t>(places_.size()))
+      << "rank " << rank << " of " << places_.size();
+  return places_[static_cast<size_t>(rank.value)];
 }
 
 void UnixChannel::name_process(Rank rank) {
   const MutexLock lock(mutex_);
-  seat(rank).empty = absl::OkStatus();
+  place(rank).empty = absl::OkStatus();
 }
 
 absl::Status UnixChannel::install(Rank peer, FileDescriptor socket, int buffer_bytes) {
@@ -71,13 +71,13 @@ absl::Status UnixChannel::install(Rank peer, FileDescriptor socket, int buffer_b
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection->fd(), &event) != 0)
     return system_error("epoll_ctl");
   connection->armed_events = EPOLLIN;
-  seat(peer).connection = std::move(connection);
+  place(peer).connection = std::move(connection);
   on_connected(peer);
   return absl::OkStatus();
 }
 
 void UnixChannel::drop(Rank peer, const absl::Status& reason) {
-  Seat& left = seat(peer);
+  Place& left = place(peer);
   left.empty = reason;
   if (!left.connection) return;
   left.connection->fail(reason);
@@ -85,14 +85,14 @@ void UnixChannel::drop(Rank peer, const absl::Status& reason) {
 }
 
 absl::StatusOr<bool> UnixChannel::is_connected(Rank peer) {
-  const Seat& asked = seat(peer);
+  const Place& asked = place(peer);
   if (asked.connection) return true;
   RETURN_IF_ERROR(asked.empty);
   return false;
 }
 
 void UnixChannel::begin(PendingOperation& operation) {
-  const Seat& peer = seat(operation.peer);
+  const Place& peer = place(operation.peer);
   if (operation.kind == PendingOperation::Kind::kSend) {
     peer.connection->start_send(&operation);
   } else {
@@ -102,11 +102,11 @@ void UnixChannel::begin(PendingOperation& operation) {
 }
 
 void UnixChannel::withdraw(PendingOperation& operation) {
-  seat(operation.peer).connection->withdraw(&operation);
+  place(operation.peer).connection->withdraw(&operation);
 }
 
 void UnixChannel::on_room_for_service(Rank from) {
-  UnixConnection* const sender = seat(from).connection.get();
+  UnixConnection* const sender = place(from).connection.get();
   if (sender == nullptr) return;
   sender->reconsider_hold();
   update_interest(*sender, false);
@@ -144,7 +144,7 @@ ProgressThread::Next UnixChannel::work_unattended() {
 
 UnixConnection* UnixChannel::find(uint64_t key) {
   UnixConnection* const connection =
-      seat(Rank(static_cast<int32_t>(key & 0xFFFFFFFF))).connection.get();
+      place(Rank(static_cast<int32_t>(key & 0xFFFFFFFF))).connection.get();
   return connection != nullptr && key_of(*connection) == key && !connection->is_lost() ? connection
                                                                                        : nullptr;
 }
@@ -180,7 +180,7 @@ void UnixChannel::update_interest(UnixConnection& connection, bool disarm_readin
 }
 
 void UnixChannel::end_views(GroupRange groups, View view, const absl::Status& reason) {
-  for (const Seat& peer : seats_) {
+  for (const Place& peer : places_) {
     if (!peer.connection) continue;
     peer.connection->revoke(groups, view, reason);
     update_interest(*peer.connection, false);
@@ -190,7 +190,7 @@ void UnixChannel::end_views(GroupRange groups, View view, const absl::Status& re
 void UnixChannel::say_goodbye() {
   const MutexLock lock(mutex_);
   closed_ = true;
-  for (const Seat& peer : seats_) {
+  for (const Place& peer : places_) {
     if (peer.connection) peer.connection->say_goodbye();
   }
 }
@@ -198,7 +198,7 @@ void UnixChannel::say_goodbye() {
 void UnixChannel::finish(const Deadline& deadline) {
   const MutexLock lock(mutex_);
   const absl::Status reason = Cancelled("the transport is closed");
-  for (const Seat& peer : seats_) {
+  for (const Place& peer : places_) {
     if (!peer.connection) continue;
     while (peer.connection->wants_write() &&
            wait_for(peer.connection->fd(), POLLOUT, deadline).ok()) {

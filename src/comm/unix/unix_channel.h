@@ -42,7 +42,7 @@ class UnixChannel final : public Channel {
 
  private:
   // Who plays a rank: at one's own nobody.
-  struct Seat {
+  struct Place {
     std::unique_ptr<UnixConnection> connection;
     absl::Status empty;  // if there is no connection: Ok to wait for one, or what to fail with
   };
@@ -60,7 +60,7 @@ class UnixChannel final : public Channel {
   void on_send_waiter() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void on_room_for_service(Rank from) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  Seat& seat(Rank rank) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Place& place(Rank rank) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void handle(std::span<const epoll_event> events) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   UnixConnection* find(uint64_t key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void update_interest(UnixConnection& connection, bool disarm_reading)
@@ -71,7 +71,7 @@ class UnixChannel final : public Channel {
 
   // Before the connections, which refer to it.
   UnixChannelState state_ ABSL_GUARDED_BY(mutex_);
-  std::vector<Seat> seats_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Place> places_ ABSL_GUARDED_BY(mutex_);
   uint32_t connection_count_ ABSL_GUARDED_BY(mutex_) = 0;  // ever made
 };
 

@@ -194,7 +194,7 @@ CopyHolders holders_for(const Topology& topology, const RoleTable& roles,
   CHECK(chosen.ok()) << chosen.status();
   chosen->reason = absl::StrCat("copies of every rank at ", copies,
                                 copies == 1 ? " other process" : " other processes",
-                                ", for there are too few failure domains");
+                                " (too few failure domains)");
   return *std::move(chosen);
 }
 

@@ -57,9 +57,9 @@ RunSummary summary_of_end(const std::string& how, const std::string& reason) {
 absl::Status check_no_contradiction(Files& files, const std::string& out) {
   const auto contradiction = find_contradiction(files, out);
   if (!contradiction) return absl::OkStatus();
-  return Hopeless(absl::StrCat(*contradiction, "; nothing goes on here before somebody has moved ",
+  return Hopeless(absl::StrCat(*contradiction, "; to go on here, first move away ",
                                join_path(out, kContradictionFolder),
-                               " away, and the checkpoints in doubt with it"));
+                               " and the checkpoints in doubt"));
 }
 
 }  // namespace evermoe

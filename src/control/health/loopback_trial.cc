@@ -30,7 +30,7 @@ absl::Status send_and_compare(int from, int to, std::byte first, const Deadline&
   for (size_t i = 0; i < sent.size(); ++i) sent[i] = first ^ static_cast<std::byte>(i);
   RETURN_IF_ERROR(send_all(from, sent, deadline));
   RETURN_IF_ERROR(receive_all(to, come, deadline));
-  return sent == come ? absl::OkStatus() : Internal("other bytes come than were sent");
+  return sent == come ? absl::OkStatus() : Internal("the bytes received differ from those sent");
 }
 
 absl::Status connect_to_itself(int family, const sockaddr* wanted, socklen_t size) {

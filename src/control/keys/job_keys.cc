@@ -156,7 +156,7 @@ absl::StatusOr<std::shared_ptr<const JobKeys>> keys_for(const std::string& addre
                                                         const std::string& directory) {
   if (directory.empty() && is_local_address(address)) return nullptr;
   if (directory.empty())
-    return InvalidInput(absl::StrCat(address, " is of a network: --keys DIR is missing"));
+    return InvalidInput(absl::StrCat(address, " is a network address: --keys DIR is missing"));
   ASSIGN_OR_RETURN(JobKeys keys, load_keys(directory));
   return std::make_shared<const JobKeys>(std::move(keys));
 }

@@ -198,7 +198,7 @@ void ProtectedRun::on_signal(int number) {
 }
 
 void ProtectedRun::inject(const Fault& fault) {
-  story_.say(absl::StrCat("a rehearsed fault fires: ", to_string(fault)));
+  story_.say(absl::StrCat("a rehearsed fault is injected: ", to_string(fault)));
   if (fault.kind == FaultKind::kKillController) children_.kill_controller();
   if (fault.kind == FaultKind::kKillNode) children_.kill_agent(Node(fault.node));
   const auto worker = story_.worker(absl::StrCat(fault.role.stage, ".", fault.role.lane));

@@ -151,7 +151,7 @@ ControlCall::ControlCall(const std::string& address, StreamNumber number, Stream
 
 ControlCall::~ControlCall() {
   if (stream_->end()) return;
-  log_warning("the library does not end a call; its memory is given up");
+  log_warning("gRPC does not end a call; its memory is leaked");
   (void)stream_.release();
 }
 

@@ -295,7 +295,7 @@ absl::StatusOr<std::unique_ptr<ControlListener>> ControlListener::start(
   if (is_local_address(address)) {
     RETURN_IF_ERROR(service->listen_locally(address));
   } else if (keys == nullptr) {
-    return InvalidInput(absl::StrCat(address, " is of a network, and the job has no keys"));
+    return InvalidInput(absl::StrCat(address, " is a network address, and the job has no keys"));
   } else {
     ASSIGN_OR_RETURN(const int port, service->listen(address, *keys));
     own = absl::StrCat(address.substr(0, address.rfind(':')), ":", port);

@@ -40,12 +40,12 @@ SendPlan plan_send(std::span<const int64_t> experts, int own_lane,
   }
   std::vector<int64_t> next(bucket_rows.size(), 0);
   std::exclusive_scan(bucket_rows.begin(), bucket_rows.end(), next.begin(), int64_t{0});
-  plan.slot_order.resize(experts.size());
-  plan.slot_position.resize(experts.size());
-  for (size_t slot = 0; slot < experts.size(); ++slot) {
-    const int64_t position = next[bucket_of[experts[slot]]]++;
-    plan.slot_order[position] = static_cast<int64_t>(slot);
-    plan.slot_position[slot] = position;
+  plan.choice_order.resize(experts.size());
+  plan.choice_position.resize(experts.size());
+  for (size_t choice = 0; choice < experts.size(); ++choice) {
+    const int64_t position = next[bucket_of[experts[choice]]]++;
+    plan.choice_order[position] = static_cast<int64_t>(choice);
+    plan.choice_position[choice] = position;
   }
   for (int lane = 0; lane < lanes; ++lane) {
     plan.counts.emplace_back(bucket_rows.begin() + first_bucket[lane],
@@ -61,12 +61,12 @@ ReceivePlan plan_receive(const std::vector<std::vector<int64_t>>& counts_from, i
   ReceivePlan plan;
   const std::vector<int>& hosted = placement.experts_on(own_lane);
   const int lanes = placement.lane_count();
-  // piece_begin[lane][i]: where in the receive buffer the rows of (lane, i-th expert) begin.
-  std::vector<std::vector<int64_t>> piece_begin(lanes, std::vector<int64_t>(hosted.size()));
+  // part_begin[lane][i]: where in the receive buffer the rows of (lane, i-th expert) begin.
+  std::vector<std::vector<int64_t>> part_begin(lanes, std::vector<int64_t>(hosted.size()));
   for (int lane = 0; lane < lanes; ++lane) {
     const int64_t lane_begin = plan.received;
     for (size_t i = 0; i < hosted.size(); ++i) {
-      piece_begin[lane][i] = plan.received;
+      part_begin[lane][i] = plan.received;
       plan.received += counts_from[lane][i];
     }
     plan.rows_from.push_back(plan.received - lane_begin);
@@ -76,9 +76,9 @@ ReceivePlan plan_receive(const std::vector<std::vector<int64_t>>& counts_from, i
     ExpertRows rows{.expert = hosted[i], .begin = plan.layout_rows};
     for (int lane = 0; lane < lanes; ++lane) {
       for (int64_t row = 0; row < counts_from[lane][i]; ++row) {
-        plan.layout_position[piece_begin[lane][i] + row] =
+        plan.layout_position[part_begin[lane][i] + row] =
             static_cast<int64_t>(plan.layout_source.size());
-        plan.layout_source.push_back(piece_begin[lane][i] + row);
+        plan.layout_source.push_back(part_begin[lane][i] + row);
       }
       rows.rows += counts_from[lane][i];
     }

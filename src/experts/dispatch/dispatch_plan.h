@@ -1,12 +1,13 @@
 // Who sends which token rows to which lane, and where they go there: the index arithmetic of expert
 // parallelism, pure and on host integers.
 //
-// A *slot* is one (token, choice) pair: slot = token * top_k + choice. The sender orders its slots
-// by (serving lane, expert, slot); the receiver regroups what it got from all lanes by (expert,
-// source lane, arrival), which is micro-batch order within an expert. Nothing is dropped or padded
-// on the wire. In the receiver's *expert layout* an expert with 1 to 3 rows is padded to 4, because
-// fp32 matrix kernels give rows other bits when there are fewer than 4 of them; and the caller may
-// ask for multiples of more, because some kernels are generated anew for every number of rows.
+// A *choice* is one of the top_k experts of one token: choice = token * top_k + k. The sender
+// orders its choices by (serving lane, expert, choice); the receiver regroups what it got from all
+// lanes by (expert, source lane, arrival), which is micro-batch order within an expert. Nothing is
+// dropped or padded on the wire. In the receiver's *expert layout* an expert with 1 to 3 rows is
+// padded to 4, because fp32 matrix kernels give rows other bits when there are fewer than 4 of
+// them; and the caller may ask for multiples of more, because some kernels are generated anew for
+// every number of rows.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +23,12 @@ inline constexpr int64_t kExpertRowsMin = 4;
 struct SendPlan {
   // counts[lane][i]: rows for the i-th expert of experts_on(lane).
   std::vector<std::vector<int64_t>> counts;
-  std::vector<int64_t> rows_to;        // by lane: the sum of its counts
-  std::vector<int64_t> slot_order;     // position in the send buffer -> slot
-  std::vector<int64_t> slot_position;  // slot -> position in the send buffer
+  std::vector<int64_t> rows_to;          // by lane: the sum of its counts
+  std::vector<int64_t> choice_order;     // position in the send buffer -> choice
+  std::vector<int64_t> choice_position;  // choice -> position in the send buffer
 };
 
-// `experts` holds the chosen expert of every slot of this lane's micro-batch.
+// `experts` holds the chosen expert of every choice of this lane's micro-batch.
 SendPlan plan_send(std::span<const int64_t> experts, int own_lane,
                    const ExpertPlacement& placement);
 

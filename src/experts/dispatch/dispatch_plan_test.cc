@@ -7,8 +7,8 @@
 namespace evermoe {
 namespace {
 
-// Sends every slot's identity through both plans of a whole stage group.
-TEST(DispatchPlanTest, EverySlotArrivesOnceAtItsExpertAndComesBack) {
+// Sends every choice's identity through both plans of a whole stage group.
+TEST(DispatchPlanTest, EveryChoiceArrivesOnceAtItsExpertAndComesBack) {
   std::mt19937 random(3);
   for (int trial = 0; trial < 300; ++trial) {
     const int lanes = 1 + static_cast<int>(random() % 4);
@@ -25,13 +25,13 @@ TEST(DispatchPlanTest, EverySlotArrivesOnceAtItsExpertAndComesBack) {
     size_t arrived = 0;
     for (int lane = 0; lane < lanes; ++lane) {
       std::vector<std::vector<int64_t>> counts;
-      std::vector<std::pair<int, int64_t>> buffer;  // (source lane, slot)
+      std::vector<std::pair<int, int64_t>> buffer;  // (source lane, choice)
       for (int source = 0; source < lanes; ++source) {
         counts.push_back(sends[source].counts[lane]);
         int64_t begin = 0;
         for (int before = 0; before < lane; ++before) begin += sends[source].rows_to[before];
         for (int64_t i = 0; i < sends[source].rows_to[lane]; ++i) {
-          buffer.push_back({source, sends[source].slot_order[begin + i]});
+          buffer.push_back({source, sends[source].choice_order[begin + i]});
         }
       }
       const int64_t multiple = trial % 2 == 0 ? 1 : 16;
@@ -49,10 +49,10 @@ TEST(DispatchPlanTest, EverySlotArrivesOnceAtItsExpertAndComesBack) {
             continue;
           }
           ASSERT_EQ(plan.layout_position[source], rows.begin + i);
-          const auto [from, slot] = buffer[source];
-          ASSERT_EQ(chosen[from][slot], rows.expert);
+          const auto [from, choice] = buffer[source];
+          ASSERT_EQ(chosen[from][choice], rows.expert);
           ASSERT_EQ(placement.serving_lane(rows.expert, from), lane);
-          ASSERT_LT(last, buffer[source]);  // (source lane, slot) order
+          ASSERT_LT(last, buffer[source]);  // (source lane, choice) order
           last = buffer[source];
           ++arrived;
         }
@@ -61,9 +61,9 @@ TEST(DispatchPlanTest, EverySlotArrivesOnceAtItsExpertAndComesBack) {
     size_t sent = 0;
     for (int lane = 0; lane < lanes; ++lane) {
       sent += chosen[lane].size();
-      for (size_t slot = 0; slot < chosen[lane].size(); ++slot) {
-        ASSERT_EQ(sends[lane].slot_order[sends[lane].slot_position[slot]],
-                  static_cast<int64_t>(slot));
+      for (size_t choice = 0; choice < chosen[lane].size(); ++choice) {
+        ASSERT_EQ(sends[lane].choice_order[sends[lane].choice_position[choice]],
+                  static_cast<int64_t>(choice));
       }
     }
     ASSERT_EQ(arrived, sent);

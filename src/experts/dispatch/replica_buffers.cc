@@ -40,23 +40,23 @@ SendPlan plan_replica_send(std::span<const int64_t> experts, const RankDispatch&
     rows += run.tokens;
   }
   CHECK(rows == static_cast<int64_t>(experts.size()))
-      << rows << " rows planned for " << experts.size() << " slots";
+      << rows << " rows planned for " << experts.size() << " choices";
 
-  plan.slot_order.resize(experts.size());
-  plan.slot_position.resize(experts.size());
+  plan.choice_order.resize(experts.size());
+  plan.choice_position.resize(experts.size());
   std::vector<size_t> stretch(stretches_of.size(), 0);
-  for (size_t slot = 0; slot < experts.size(); ++slot) {
-    const auto expert = static_cast<size_t>(experts[slot]);
+  for (size_t choice = 0; choice < experts.size(); ++choice) {
+    const auto expert = static_cast<size_t>(experts[choice]);
     auto& stretches = stretches_of[expert];
     while (stretch[expert] < stretches.size() &&
            stretches[stretch[expert]].next == stretches[stretch[expert]].end) {
       ++stretch[expert];
     }
     CHECK(stretch[expert] < stretches.size())
-        << "more slots of expert " << expert << " than planned";
+        << "more choices of expert " << expert << " than planned";
     const int64_t position = stretches[stretch[expert]].next++;
-    plan.slot_order[position] = static_cast<int64_t>(slot);
-    plan.slot_position[slot] = position;
+    plan.choice_order[position] = static_cast<int64_t>(choice);
+    plan.choice_position[choice] = position;
   }
   return plan;
 }

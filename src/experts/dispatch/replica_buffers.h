@@ -11,8 +11,8 @@
 
 namespace evermoe {
 
-// `experts` holds the chosen expert of every slot of this lane's micro-batch.
-// REQUIRES: as many slots of each expert as `dispatch` was made for; the placement has the lanes
+// `experts` holds the chosen expert of every choice of this lane's micro-batch.
+// REQUIRES: as many choices of each expert as `dispatch` was made for; the placement has the lanes
 // with replicas.
 SendPlan plan_replica_send(std::span<const int64_t> experts, const RankDispatch& dispatch,
                            const ExpertPlacement& placement);

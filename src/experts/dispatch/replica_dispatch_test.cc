@@ -229,8 +229,8 @@ TEST(ReplicaDispatchTest, EveryRankDerivesItsPartOfTheSameExchange) {
   }
 }
 
-// Sends every slot's identity through the buffers of dispatch_plan.h.
-TEST(ReplicaDispatchTest, EverySlotArrivesOnceAtAReplicaOfItsExpert) {
+// Sends every choice's identity through the buffers of dispatch_plan.h.
+TEST(ReplicaDispatchTest, EveryChoiceArrivesOnceAtAReplicaOfItsExpert) {
   TestRandom random(63);
   for (int trial = 0; trial < 300; ++trial) {
     Exchange exchange = random_exchange(random, 5, 6, 0, false);
@@ -260,13 +260,13 @@ TEST(ReplicaDispatchTest, EverySlotArrivesOnceAtAReplicaOfItsExpert) {
     for (int lane = 0; lane < lanes; ++lane) {
       sent += chosen[lane].size();
       const auto counts = replica_receive_counts(dispatch->of_rank(lane), lane, placement);
-      std::vector<std::pair<int, int64_t>> buffer;  // (source lane, slot)
+      std::vector<std::pair<int, int64_t>> buffer;  // (source lane, choice)
       for (int source = 0; source < lanes; ++source) {
         ASSERT_EQ(counts[source], sends[source].counts[lane]) << "both ends agree";
         const auto& rows_to = sends[source].rows_to;
         const int64_t begin = std::accumulate(rows_to.begin(), rows_to.begin() + lane, int64_t{0});
         for (int64_t i = 0; i < rows_to[lane]; ++i)
-          buffer.push_back({source, sends[source].slot_order[begin + i]});
+          buffer.push_back({source, sends[source].choice_order[begin + i]});
       }
       const ReceivePlan plan = plan_receive(counts, lane, placement, 1);
       ASSERT_EQ(plan.received, static_cast<int64_t>(buffer.size()));
@@ -275,14 +275,14 @@ TEST(ReplicaDispatchTest, EverySlotArrivesOnceAtAReplicaOfItsExpert) {
         for (int64_t i = 0; i < rows.rows; ++i) {
           const auto row = buffer[plan.layout_source[rows.begin + i]];
           ASSERT_EQ(chosen[row.first][row.second], rows.expert);
-          ASSERT_LT(last, row);  // (source lane, slot) order
+          ASSERT_LT(last, row);  // (source lane, choice) order
           last = row;
           ++arrived;
         }
       }
-      for (size_t slot = 0; slot < chosen[lane].size(); ++slot) {
-        ASSERT_EQ(sends[lane].slot_order[sends[lane].slot_position[slot]],
-                  static_cast<int64_t>(slot));
+      for (size_t choice = 0; choice < chosen[lane].size(); ++choice) {
+        ASSERT_EQ(sends[lane].choice_order[sends[lane].choice_position[choice]],
+                  static_cast<int64_t>(choice));
       }
     }
     ASSERT_EQ(arrived, sent);

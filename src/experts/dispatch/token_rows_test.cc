@@ -13,7 +13,7 @@ namespace {
 struct RowExchange {
   ExpertPlacement placement;
   int64_t top_k;
-  std::vector<std::vector<int64_t>> chosen;  // by lane: the expert of each slot
+  std::vector<std::vector<int64_t>> chosen;  // by lane: the expert of each choice
   std::vector<SendPlan> sends;
 
   RowExchange(std::mt19937& random, int lanes, int experts, int replicas, int64_t top)
@@ -21,13 +21,13 @@ struct RowExchange {
     std::vector<int64_t> order(static_cast<size_t>(experts));
     std::iota(order.begin(), order.end(), 0);
     for (int lane = 0; lane < lanes; ++lane) {
-      std::vector<int64_t> slots;
+      std::vector<int64_t> choices;
       for (auto tokens = random() % 30; tokens > 0; --tokens) {
         std::shuffle(order.begin(), order.end(), random);
-        slots.insert(slots.end(), order.begin(), order.begin() + top);
+        choices.insert(choices.end(), order.begin(), order.begin() + top);
       }
-      sends.push_back(plan_send(slots, lane, placement));
-      chosen.push_back(std::move(slots));
+      sends.push_back(plan_send(choices, lane, placement));
+      chosen.push_back(std::move(choices));
     }
   }
   int lanes() const { return placement.lane_count(); }
@@ -48,14 +48,14 @@ std::vector<T> part(const std::vector<T>& all, const std::vector<int64_t>& sizes
 using Source = std::pair<int, int64_t>;  // lane, token
 constexpr Source kZeros{-1, -1};
 
-// What stands in each row of the expert layout if every slot travels as a row.
-std::vector<Source> layout_of_slots(const RowExchange& exchange, int lane,
-                                    const ReceivePlan& plan) {
+// What stands in each row of the expert layout if every choice travels as a row.
+std::vector<Source> layout_of_choices(const RowExchange& exchange, int lane,
+                                      const ReceivePlan& plan) {
   std::vector<Source> buffer;
   for (int from = 0; from < exchange.lanes(); ++from) {
     const SendPlan& send = exchange.sends[static_cast<size_t>(from)];
-    for (const int64_t slot : part(send.slot_order, send.rows_to, lane))
-      buffer.push_back({from, slot / exchange.top_k});
+    for (const int64_t choice : part(send.choice_order, send.rows_to, lane))
+      buffer.push_back({from, choice / exchange.top_k});
   }
   buffer.push_back(kZeros);
   std::vector<Source> layout;
@@ -76,7 +76,7 @@ std::vector<Source> layout_of_tokens(const RowExchange& exchange, int lane, cons
       buffer.push_back({from, token});
     rows_from.push_back(rows.rows_to[to]);
     notes.push_back(
-        part(rows.row_of_slot, exchange.sends[static_cast<size_t>(from)].rows_to, lane));
+        part(rows.row_of_choice, exchange.sends[static_cast<size_t>(from)].rows_to, lane));
   }
   buffer.push_back(kZeros);
   std::vector<Source> layout;
@@ -85,9 +85,9 @@ std::vector<Source> layout_of_tokens(const RowExchange& exchange, int lane, cons
   return layout;
 }
 
-TEST(TokenRowsTest, TheExpertLayoutIsThatOfOneRowForEachSlot) {
+TEST(TokenRowsTest, TheExpertLayoutIsThatOfOneRowForEachChoice) {
   std::mt19937 random(12);
-  int64_t slots = 0, rows = 0;
+  int64_t choices = 0, rows = 0;
   for (int trial = 0; trial < 500; ++trial) {
     const int lanes = 1 + static_cast<int>(random() % 4);
     const int experts = 1 + static_cast<int>(random() % 9);
@@ -101,18 +101,18 @@ TEST(TokenRowsTest, TheExpertLayoutIsThatOfOneRowForEachSlot) {
     for (int lane = 0; lane < lanes; ++lane) {
       const ReceivePlan plan = exchange.receive(lane);
       ASSERT_EQ(layout_of_tokens(exchange, lane, plan, all, row_bytes),
-                layout_of_slots(exchange, lane, plan));
+                layout_of_choices(exchange, lane, plan));
       for (int from = 0; from < lanes; ++from) {
         const TokenRows& sent = all[static_cast<size_t>(from)];
         rows += sent.message_rows_to[static_cast<size_t>(lane)];
-        slots += plan.rows_from[static_cast<size_t>(from)];
+        choices += plan.rows_from[static_cast<size_t>(from)];
         ASSERT_LE(sent.message_rows_to[static_cast<size_t>(lane)],
                   plan.rows_from[static_cast<size_t>(from)])
             << "never more than before";
       }
     }
   }
-  EXPECT_LT(static_cast<double>(rows), 0.8 * static_cast<double>(slots));
+  EXPECT_LT(static_cast<double>(rows), 0.8 * static_cast<double>(choices));
 }
 
 TEST(TokenRowsTest, ATokenTravelsOnceToALane) {
@@ -122,18 +122,18 @@ TEST(TokenRowsTest, ATokenTravelsOnceToALane) {
   for (const SendPlan& send : exchange.sends) {
     const TokenRows rows = plan_token_rows(send, 4, kRowBytes);
     for (int lane = 0; lane < 2; ++lane) {
-      const auto slots = part(send.slot_order, send.rows_to, lane);
+      const auto choices = part(send.choice_order, send.rows_to, lane);
       std::set<int64_t> tokens;
-      for (const int64_t slot : slots) tokens.insert(slot / 4);
+      for (const int64_t choice : choices) tokens.insert(choice / 4);
       const auto at = static_cast<size_t>(lane);
       EXPECT_EQ(rows.rows_to[at], static_cast<int64_t>(tokens.size()));
       EXPECT_EQ(rows.message_rows_to[at],
-                rows.rows_to[at] + note_rows(static_cast<int64_t>(slots.size()), kRowBytes));
+                rows.rows_to[at] + note_rows(static_cast<int64_t>(choices.size()), kRowBytes));
     }
   }
 }
 
-TEST(TokenRowsTest, WhereNothingIsSavedEverySlotHasItsRowAndThereAreNoNotes) {
+TEST(TokenRowsTest, WhereNothingIsSavedEveryChoiceHasItsRowAndThereAreNoNotes) {
   std::mt19937 random(6);
   // Two experts on two lanes: no token has two of its choices on one lane.
   const RowExchange exchange(random, 2, 2, 1, 2);

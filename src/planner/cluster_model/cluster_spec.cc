@@ -91,7 +91,7 @@ void add_machine_keys(std::vector<ClusterKey>& keys) {
   keys.push_back(
       integer_key("cluster.gpus_per_node", &C::gpus_per_node, 1, 1024, "GPUs of a node"));
   keys.push_back(integer_key("cluster.racks", &C::racks, 0, 1 << 20,
-                             "racks that the nodes are dealt to in order, 0 if not known"));
+                             "racks, which the nodes are divided into in order; 0 if not known"));
   keys.push_back(
       integer_key("cluster.spares", &C::spares, 0, 1 << 20, "nodes beside those of the job"));
   keys.push_back(number_key("cluster.host_memory_gb", &C::host_memory_bytes, 1e9, kPositive,
@@ -123,7 +123,7 @@ void add_link_keys(std::vector<ClusterKey>& keys) {
                             "of a message between nodes"));
   keys.push_back(
       number_key("links.capture_overhead_share", &C::capture_overhead_share, 1, kShare,
-                 "by which a step is longer where captures and copies run all the time beside it"));
+                 "by how much captures and copies that run all the time lengthen a step"));
 }
 
 // The same life, said of one GPU: all GPUs of a node fail it.
@@ -149,8 +149,8 @@ void add_failure_keys(std::vector<ClusterKey>& keys) {
                             kPositive, "mean time between failures of one node"));
   keys.push_back(gpu_mtbf_key());
   keys.push_back(number_key("failures.shape", &C::failures, &F::shape, 1, {0.1, 20},
-                            "of the Weibull law of lives: 1 exponential, below 1 most failures "
-                            "come soon after a repair"));
+                            "shape of the Weibull distribution of the time between failures: 1 is "
+                            "exponential; below 1, most failures come soon after a repair"));
   keys.push_back(number_key("failures.repair_hours", &C::failures, &F::repair_seconds, kHour,
                             kFromZero, "until a failed node is back"));
   keys.push_back(number_key("failures.crash_share", &C::failures, &F::crash_share, 1, kShare,
@@ -163,8 +163,9 @@ void add_failure_keys(std::vector<ClusterKey>& keys) {
                             kHour, kFromZero, "until a failed rack is back"));
   keys.push_back(number_key("failures.whole_job_node_hours", &C::failures,
                             &F::whole_job_node_seconds, kHour, kFromZero,
-                            "between failures of the whole job (storage, switches, power) for one "
-                            "node, 0 for never: n nodes fail every n-th part of it"));
+                            "nodes times hours between failures of the whole job (storage, "
+                            "switches, power): with n nodes one every n-th part of it; 0 for "
+                            "never"));
 }
 
 void add_recovery_keys(std::vector<ClusterKey>& keys) {
@@ -180,8 +181,7 @@ void add_recovery_keys(std::vector<ClusterKey>& keys) {
         Row{"standby", &R::standby, "until a warm standby has taken the roles"},
         Row{"reconfigure", &R::reconfigure, "elastic: until training goes on with fewer nodes"},
         Row{"grow", &R::grow, "elastic: pause to take in nodes that came"},
-        Row{"grow_wait", &R::grow_wait,
-            "elastic: so long after the first came, so that more can come"},
+        Row{"grow_wait", &R::grow_wait, "elastic: wait after the first new node, for more to come"},
         Row{"migrate", &R::migrate, "pause while roles move to another node"}}) {
     keys.push_back(number_key(absl::StrCat("recovery.", row.name, "_seconds"), &C::recovery,
                               row.field, 1, kFromZero, row.meaning));

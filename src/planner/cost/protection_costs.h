@@ -29,7 +29,7 @@ struct PricedProtection {
       fallback_reason;  // why durable saves below copies in memory are as often; empty without
 };
 
-// Why a protection is not to be had: "needs 96.0 GB of host memory per GPU, 31.3 GB are allowed".
+// Why a protection is not possible: "needs 96.0 GB of host memory per GPU, 31.3 GB are allowed".
 struct ProtectionRefused {
   std::string name;
   std::string reason;

@@ -14,7 +14,7 @@
 #include "planner/failures/failure_trace.h"
 #include "planner/plan/plan_testing.h"
 #include "planner/simulate/closed_forms.h"
-#include "planner/simulate/job_slots.h"
+#include "planner/simulate/job_places.h"
 
 namespace evermoe {
 namespace {

@@ -15,7 +15,8 @@ std::string reason_of(const ExpertPlan& plan) {
   if (plan.experts == 0) return "the model has no experts";
   if (plan.replicas == 1)
     return absl::StrFormat(
-        "each of %d experts is in its stage once: a failed node's experts come back from copies",
+        "its stage has one instance of each of %d experts: those of a failed node come back from "
+        "copies",
         plan.experts);
   if (plan.nodes == 0)
     return absl::StrFormat("%d replicas of each of %d experts, on lanes that share nodes",

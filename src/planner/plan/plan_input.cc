@@ -27,20 +27,13 @@ int64_t default_sequences(const CostShape& shape, const ClusterSpec& cluster) {
   return per_gpu * cluster.gpus();
 }
 
-// A job's key for it, where the trainer has one.
-const ConfigKey* recompute_key() {
-  for (const ConfigKey& key : config_keys()) {
-    if (key.name == "train.recompute") return &key;
-  }
-  return nullptr;
-}
-
 ActivationRecompute configured_recompute(const JobConfig& config) {
-  const ConfigKey* key = recompute_key();
-  if (key == nullptr) return ActivationRecompute::kNone;
-  const std::string value = key->write(config);  // quoted
-  return parse_recompute(value.size() > 2 ? value.substr(1, value.size() - 2) : value)
-      .value_or(ActivationRecompute::kNone);
+  switch (config.train.recompute) {
+    case Recompute::kNone: break;
+    case Recompute::kExperts: return ActivationRecompute::kExperts;
+    case Recompute::kLayer: return ActivationRecompute::kLayer;
+  }
+  return ActivationRecompute::kNone;
 }
 
 absl::StatusOr<PlannedJob> configured_job(Files& files, const std::string& path,
@@ -162,8 +155,6 @@ std::string missing_in_runtime(const PlannedModel& model, const JobLayout& layou
   std::vector<std::string> missing;
   if (model.shape.latent) missing.push_back("multi-head latent attention");
   if (layout.tensor_parallel > 1) missing.push_back("tensor parallelism");
-  if (layout.recompute != ActivationRecompute::kNone && recompute_key() == nullptr)
-    missing.push_back("recomputation of activations");
   return absl::StrJoin(missing, " and ");
 }
 

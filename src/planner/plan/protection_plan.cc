@@ -75,7 +75,7 @@ class Planner {
     std::string why;
     for (const ProtectionRefused& refused : plan_.refused)
       absl::StrAppend(&why, why.empty() ? "" : "; ", refused.name, " ", refused.reason);
-    return NoCapacity(absl::StrCat("no protection is to be had: ", why));
+    return NoCapacity(absl::StrCat("no protection is possible: ", why));
   }
 
   // `priced` may be a candidate's: its own replacement does not matter. Standbys without spares are
@@ -222,7 +222,7 @@ class Planner {
                        plan_.today ? absl::StrFormat("; the best that it runs, %s, keeps %.2f %%",
                                                      plan_.today->priced.strategy.name,
                                                      100 * plan_.today->estimates.ettr.mean)
-                                   : std::string("; nothing that it runs is to be had")));
+                                   : std::string("; nothing that it runs is possible")));
     }
     if (best.spares > 0) {
       reasons.push_back(absl::StrFormat(

@@ -53,7 +53,7 @@ struct ProtectionPlan {
   double simulated_seconds = 0;  // per run
 
   PlanCandidate best;
-  std::optional<PlanCandidate> today;  // nothing if none of those that run today is to be had
+  std::optional<PlanCandidate> today;  // nothing if none of those that run today is possible
   std::vector<PlanCandidate> others;   // all but the best, by score, best first
   std::vector<ProtectionRefused> refused;
   std::vector<std::string> reasons;  // of the choice, one sentence each
@@ -70,7 +70,7 @@ struct ProtectionPlan {
 };
 
 // InvalidInput for a wrong budget, or a model and cluster that do not fit together; NoCapacity if
-// nothing fits in memory or no protection is to be had (it says why each is not).
+// nothing fits in memory or no protection is possible (it says why each is not).
 absl::StatusOr<ProtectionPlan> plan_protection(const PlanInput& input);
 
 // The same for a step that was measured or computed before.

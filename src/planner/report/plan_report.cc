@@ -239,7 +239,7 @@ std::string to_toml(const ProtectionPlan& plan) {
              absl::StrCat(" - a forecast only: today's runtime has no ", plan.best.missing));
   }
   if (!plan.today)
-    return text + "# Nothing that the runtime has today is to be had on this cluster.\n";
+    return text + "# Nothing that the runtime has today is possible on this cluster.\n";
   add_line(*plan.today, plan.best.runs_today() ? "" : " - the best that runs today");
   const JobConfig config = configured(plan, *plan.today);
   if (plan.layout.recompute != ActivationRecompute::kNone)

@@ -105,12 +105,12 @@ class NaiveRun {
       return recover();
     }
     std::set<int> hit;
-    for (size_t slot = 0; slot < player_.size(); ++slot) {
-      if (std::count(event.nodes.begin(), event.nodes.end(), player_[slot]))
-        hit.insert(static_cast<int>(slot));
+    for (size_t place = 0; place < player_.size(); ++place) {
+      if (std::count(event.nodes.begin(), event.nodes.end(), player_[place]))
+        hit.insert(static_cast<int>(place));
     }
     if (event.kind != Kind::kCrash) {
-      for (const int slot : hit) player_[static_cast<size_t>(slot)] = -1;
+      for (const int place : hit) player_[static_cast<size_t>(place)] = -1;
       for (const int node : event.nodes) spare_.erase(node);
     }
     if (hit.empty()) return;
@@ -183,8 +183,8 @@ class NaiveRun {
 
   void note_holders() {
     holders_.clear();
-    for (size_t slot = 0; slot < player_.size(); ++slot) {
-      if (player_[slot] >= 0) holders_.push_back(static_cast<int>(slot));
+    for (size_t place = 0; place < player_.size(); ++place) {
+      if (player_[place] >= 0) holders_.push_back(static_cast<int>(place));
     }
   }
 
@@ -208,11 +208,11 @@ class NaiveRun {
     if (strategy_.protection == kReplicas) return replicas_live();
     if (bare_for_ <= 1e-9) bare_.clear();
     const int stride = job_.racks > 1 ? (job_.nodes + job_.racks - 1) / job_.racks : 1;
-    for (const int slot : lost_) {
+    for (const int place : lost_) {
       int live = 0;
       for (int copy = 1; copy <= strategy_.copies; ++copy) {
-        const int holder = (slot + copy * stride) % job_.nodes;
-        live += holder != slot && !lost_.contains(holder) && !bare_.contains(holder);
+        const int holder = (place + copy * stride) % job_.nodes;
+        live += holder != place && !lost_.contains(holder) && !bare_.contains(holder);
       }
       if (live == 0) return false;
     }
@@ -226,14 +226,14 @@ class NaiveRun {
     return training_.fall_back();
   }
 
-  // The longest run of neighbouring stages that have lost a node. Stages and slots as intervals of
+  // The longest run of neighbouring stages that have lost a node. Stages and places as intervals of
   // the job.
   int adjacent_lost() const {
     std::set<int> stages;
-    for (const int slot : lost_) {
+    for (const int place : lost_) {
       for (int stage = 0; stage < job_.stages; ++stage) {
-        const bool apart = stage * job_.nodes >= (slot + 1) * job_.stages ||
-                           slot * job_.stages >= (stage + 1) * job_.nodes;
+        const bool apart = stage * job_.nodes >= (place + 1) * job_.stages ||
+                           place * job_.stages >= (stage + 1) * job_.nodes;
         if (!apart) stages.insert(stage);
       }
     }
@@ -259,8 +259,8 @@ class NaiveRun {
   AvailabilitySource& source_;
   NaiveTraining training_;
   SimulatedRun result_;
-  std::vector<int> player_;   // by slot: the node, -1 for none
-  std::vector<int> holders_;  // slots that were played when training last ran
+  std::vector<int> player_;   // by place: the node, -1 for none
+  std::vector<int> holders_;  // places that were played when training last ran
   std::set<int> spare_;
   bool running_ = false, recovering_ = false, pause_ = false, warm_ = false, waited_ = false;
   double recovery_left_ = 0, detecting_for_ = 0, changing_for_ = 0, grow_in_ = 1e300;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "planner/simulate/job_slots.h"
+#include "planner/simulate/job_places.h"
 #include "planner/simulate/run_spans.h"
 #include "planner/simulate/surviving_state.h"
 
@@ -37,15 +37,15 @@ class RunSimulation {
         source_(source),
         limits_(limits),
         state_(job, strategy),
-        slots_(job.nodes, source.nodes(), job.racks),
+        places_(job.nodes, source.nodes(), job.racks),
         spans_(spans) {
     std::vector<int> up;
     for (int node = 0; node < source.nodes(); ++node) {
       if (source.up_at_start(node)) up.push_back(node);
     }
-    slots_.add(up);
-    slots_.fill();
-    state_.note_holders(slots_);
+    places_.add(up);
+    places_.fill();
+    state_.note_holders(places_);
     phase_ = can_run() ? Phase::kRunning : Phase::kWaiting;
   }
 
@@ -70,10 +70,10 @@ class RunSimulation {
 
  private:
   const TrainingClock& clock_rule() const { return state_.clock_rule(); }
-  double speed() const { return job_.speed(slots_.filled()); }
+  double speed() const { return job_.speed(places_.filled()); }
   bool is_elastic() const { return strategy_.replacement == NodeReplacement::kElastic; }
   bool can_run() const {
-    return slots_.is_full() || slots_.filled() >= job_.nodes_needed(is_elastic());
+    return places_.is_full() || places_.filled() >= job_.nodes_needed(is_elastic());
   }
 
   // --- Time ---
@@ -134,23 +134,23 @@ class RunSimulation {
     switch (event.kind) {
       case Kind::kUp: return come(event.nodes);
       case Kind::kCrash:
-        return interrupt(slots_.slots_of(event.nodes), slots_.spares_among(event.nodes));
-      case Kind::kDown: return interrupt(slots_.remove(event.nodes), 0);
+        return interrupt(places_.places_of(event.nodes), places_.spares_among(event.nodes));
+      case Kind::kDown: return interrupt(places_.remove(event.nodes), 0);
       case Kind::kAnnounced: return leave(event.nodes);
     }
   }
 
   void come(std::span<const int> nodes) {
-    slots_.add(nodes);
+    places_.add(nodes);
     if (phase_ == Phase::kWaiting) recover_if_possible();
     if (phase_ == Phase::kRunning) plan_growth();
   }
 
   // `cold_spares` crashed at the same time: they are no warm standbys.
-  void interrupt(const std::vector<int>& slots, int cold_spares) {
-    if (slots.empty()) return;
+  void interrupt(const std::vector<int>& places, int cold_spares) {
+    if (places.empty()) return;
     std::vector<int> lost;
-    std::set_union(lost_.begin(), lost_.end(), slots.begin(), slots.end(),
+    std::set_union(lost_.begin(), lost_.end(), places.begin(), places.end(),
                    std::back_inserter(lost));
     lost_ = std::move(lost);
     stop(/*is_orderly=*/false, cold_spares);
@@ -160,11 +160,11 @@ class RunSimulation {
   // moment.
   void leave(std::span<const int> nodes) {
     const bool was_running = phase_ == Phase::kRunning;
-    const std::vector<int> slots = slots_.remove(nodes);
-    if (!was_running || slots.empty()) return interrupt(slots, 0);
-    if (strategy_.migrates && slots_.spares() >= std::ssize(slots)) {
+    const std::vector<int> places = places_.remove(nodes);
+    if (!was_running || places.empty()) return interrupt(places, 0);
+    if (strategy_.migrates && places_.spares() >= std::ssize(places)) {
       ++result_.migrations;
-      slots_.fill();
+      places_.fill();
       return recover_in({.change = strategy_.recovery.migrate});
     }
     stop(/*is_orderly=*/true, 0);
@@ -177,33 +177,33 @@ class RunSimulation {
     is_orderly_ = is_orderly;
     has_waited_ = false;
     grow_at_ = kNever;
-    had_warm_spare_ = slots_.spares() > cold_spares;
+    had_warm_spare_ = places_.spares() > cold_spares;
     phase_ = Phase::kWaiting;
     recover_if_possible();
   }
 
   void plan_growth() {
-    if (is_elastic() && !slots_.is_full() && slots_.spares() > 0 && grow_at_ == kNever) {
+    if (is_elastic() && !places_.is_full() && places_.spares() > 0 && grow_at_ == kNever) {
       grow_at_ = now_ + strategy_.recovery.grow_wait;
     }
   }
 
   void grow() {
     grow_at_ = kNever;
-    slots_.fill();
+    places_.fill();
     recover_in({.change = strategy_.recovery.grow});
   }
 
   // --- Recovery ---
 
   void recover_if_possible() {
-    slots_.fill();
+    places_.fill();
     if (!can_run()) {
       phase_ = Phase::kWaiting;
       has_waited_ = true;
       return;
     }
-    if (!slots_.is_full()) ++result_.shrinks;
+    if (!places_.is_full()) ++result_.shrinks;
     if (is_orderly_) {
       const double save = std::max(strategy_.save.stall_seconds, strategy_.fallback.stall_seconds);
       recover_in({.change = switch_seconds(), .restore = save + strategy_.recovery.load_durable});
@@ -225,7 +225,7 @@ class RunSimulation {
       state_.on_recovered(clock_, std::exchange(lost_, {}));
     }
     is_interrupted_ = is_orderly_ = false;
-    state_.note_holders(slots_);
+    state_.note_holders(places_);
     phase_ = Phase::kRunning;
     plan_growth();
   }
@@ -240,7 +240,7 @@ class RunSimulation {
 
   // Puts the clock to where training will go on; the seconds to load and to catch up.
   double restore_seconds() {
-    const SurvivingState::Restored restored = state_.restore(clock_, lost_, slots_);
+    const SurvivingState::Restored restored = state_.restore(clock_, lost_, places_);
     if (restored.is_fallback) ++result_.fallbacks;
     result_.lost_steps += restored.lost_steps;
     const double undone = clock_ - restored.clock;
@@ -263,7 +263,7 @@ class RunSimulation {
   AvailabilitySource& source_;
   const RunLimits limits_;
   SurvivingState state_;
-  JobSlots slots_;
+  JobPlaces places_;
   RunSpans spans_;
 
   double now_ = 0;
@@ -272,7 +272,7 @@ class RunSimulation {
   double recovered_at_ = kNever;  // while recovering
   RecoveryParts recovery_;        // what is left of it
   double grow_at_ = kNever;       // while running
-  std::vector<int> lost_;         // slots, since training last ran, ascending
+  std::vector<int> lost_;         // places, since training last ran, ascending
   bool is_interrupted_ = false;   // and not yet recovered; a pause to grow or migrate is none
   bool is_orderly_ = false;       // the state was brought to safety before the interruption
   bool has_waited_ = false;       // for nodes, since the interruption

@@ -120,7 +120,7 @@ TEST(RunSimulationTest, CopiesLostTogetherMeanTheDurableSave) {
   RunStrategy strategy = dense(kPeerMemory, 1, 0);
   strategy.fallback = {50, 0, 0};
   const TrainedJob job{.nodes = 4};
-  // Slot 1's copy is at slot 2.
+  // Place 1's copy is at place 2.
   const SimulatedRun together = play(job, strategy, script(4, {{80, Kind::kCrash, {1, 2}}}), 200);
   EXPECT_EQ(together.fallbacks, 1);
   EXPECT_EQ(together.rework_seconds, 30);

@@ -25,8 +25,8 @@ SurvivingState::SurvivingState(const TrainedJob& job, const RunStrategy& strateg
           survives_only_with_copies(strategy.protection) ? strategy.fallback : PeriodicSave{}),
       ages_(strategy.lossy) {}
 
-void SurvivingState::note_holders(const JobSlots& slots) {
-  if (strategy_.protection == StateProtection::kReplicas) holders_ = slots.filled_slots();
+void SurvivingState::note_holders(const JobPlaces& places) {
+  if (strategy_.protection == StateProtection::kReplicas) holders_ = places.filled_places();
 }
 
 void SurvivingState::note_saves(double clock) {
@@ -59,16 +59,16 @@ int64_t SurvivingState::copies_again_steps() const {
 }
 
 SurvivingState::Restored SurvivingState::restore(double clock, std::span<const int> lost,
-                                                 const JobSlots& slots) {
+                                                 const JobPlaces& places) {
   const RecoverySeconds& times = strategy_.recovery;
   if (clock >= bare_until_) bare_.clear();
-  if (survives_only_with_copies(strategy_.protection) && !survives(lost, slots))
+  if (survives_only_with_copies(strategy_.protection) && !survives(lost, places))
     return fall_back(clock);
   switch (strategy_.protection) {
     case StateProtection::kSparse: {
       const double load_of_base = base_of_windows_ > 0 ? times.load_durable : 0;
       const double load = has_window(clock) ? times.load_memory : load_of_base;
-      return {.clock = clock, .seconds = load + catch_up_seconds(clock, lost, slots)};
+      return {.clock = clock, .seconds = load + catch_up_seconds(clock, lost, places)};
     }
     case StateProtection::kReplicas:
     case StateProtection::kGradients:
@@ -87,11 +87,11 @@ SurvivingState::Restored SurvivingState::restore(double clock, std::span<const i
   return {};
 }
 
-bool SurvivingState::survives(std::span<const int> lost, const JobSlots& slots) const {
+bool SurvivingState::survives(std::span<const int> lost, const JobPlaces& places) const {
   if (strategy_.protection == StateProtection::kReplicas) {
-    return replicas_survive(holders_, lost, job_.stages, strategy_.copies + 1, slots.slots());
+    return replicas_survive(holders_, lost, job_.stages, strategy_.copies + 1, places.places());
   }
-  return slots.copies_survive(lost, bare_, strategy_.copies);
+  return places.copies_survive(lost, bare_, strategy_.copies);
 }
 
 SurvivingState::Restored SurvivingState::back_to(double clock, int64_t steps,
@@ -119,9 +119,9 @@ bool SurvivingState::has_window(double clock) const {
 }
 
 double SurvivingState::catch_up_seconds(double clock, std::span<const int> lost,
-                                        const JobSlots& slots) const {
+                                        const JobPlaces& places) const {
   const double progress = clock_rule_.position(clock).progress();
-  const double share = job_.stage_share(std::max(1, slots.adjacent_stages(lost, job_.stages)));
+  const double share = job_.stage_share(std::max(1, places.adjacent_stages(lost, job_.stages)));
   if (!has_window(clock))
     return share * (progress - static_cast<double>(base_of_windows_)) * job_.step_seconds;
   const double steps = progress - static_cast<double>(window_end(clock));

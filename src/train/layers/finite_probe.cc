@@ -39,10 +39,10 @@ void FiniteProbe::watch_experts(const at::Tensor& outputs, const std::vector<int
   if (is_finite(outputs)) return;
   const at::Tensor finite = at::isfinite(outputs.detach()).all(-1).flatten().cpu();
   const bool* const is_good = finite.const_data_ptr<bool>();
-  for (size_t slot = 0; slot < experts.size(); ++slot) {
-    if (is_good[slot]) continue;
+  for (size_t choice = 0; choice < experts.size(); ++choice) {
+    if (is_good[choice]) continue;
     log_->add(NonFinitePhase::kForward, micro_batch_,
-              absl::StrCat("layer.", layer, ".expert.", experts[slot]));
+              absl::StrCat("layer.", layer, ".expert.", experts[choice]));
   }
 }
 

@@ -21,11 +21,11 @@ TopK weigh(const at::Tensor& logits, const at::Tensor& probabilities, const Mode
 }
 
 at::Tensor auxiliary_loss(const at::Tensor& logits, const at::Tensor& probabilities,
-                          const std::vector<int64_t>& load, int64_t slots,
+                          const std::vector<int64_t>& load, int64_t choices,
                           const ModelShape& shape) {
   at::Tensor share = at::empty({shape.experts}, at::kDouble);
   for (int64_t e = 0; e < shape.experts; ++e) {
-    share[e] = static_cast<double>(load[static_cast<size_t>(e)]) / static_cast<double>(slots);
+    share[e] = static_cast<double>(load[static_cast<size_t>(e)]) / static_cast<double>(choices);
   }
   const at::Tensor balance = at::dot(share.to(probabilities.options()), probabilities.mean(0)) *
                              static_cast<double>(shape.experts);

@@ -17,7 +17,7 @@ struct GateChoice {
   std::vector<int64_t> load;     // tokens per expert
   std::vector<double> probability;  // softmax of the logits, of each expert, summed over the tokens
   // balance_loss * E * sum_e f_e P_e + z_loss * mean(logsumexp(logits)^2), a scalar, where f_e is
-  // the share of the micro-batch's slots that chose e and P_e the mean probability of e (Switch
+  // the share of the micro-batch's choices that name e and P_e the mean probability of e (Switch
   // Transformer, eq. 4, per micro-batch). Undefined for zero tokens.
   at::Tensor auxiliary_loss;
 };

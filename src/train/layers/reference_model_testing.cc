@@ -115,13 +115,13 @@ at::Tensor ReferenceModel::mixture(const at::Tensor& x, int64_t layer,
   if (!logits_first && shape_.normalise_top_k) weights = weights / weights.sum(-1, true);
   weights = weights * shape_.routed_scale;
   at::Tensor output = at::zeros_like(x);
-  const auto slots = static_cast<double>(x.size(0) * shape_.top_k);
+  const auto choices = static_cast<double>(x.size(0) * shape_.top_k);
   for (int64_t e = 0; e < shape_.experts; ++e) {
     const at::Tensor chosen = (experts == e).to(type_);  // [T, k]
     const at::Tensor share = (weights * chosen).sum(-1, true);
     output = output + share * feed_forward(x, prefix + "expert." + std::to_string(e), "");
     auxiliary = auxiliary + shape_.balance_loss * static_cast<double>(shape_.experts) *
-                                (chosen.sum() / slots) * probabilities.select(1, e).mean();
+                                (chosen.sum() / choices) * probabilities.select(1, e).mean();
   }
   auxiliary = auxiliary + shape_.z_loss * at::pow(at::log(at::exp(logits).sum(-1)), 2).mean();
   return output;

@@ -85,7 +85,7 @@ void TokenDispatch::plan(const ExpertPlacement& placement, std::span<const int64
   }
   const at::Device device = options_.device();
   token_of_row_ = index_tensor(rows_out_.token_of_row, device);
-  slot_position_ = index_tensor(send_.slot_position, device);
+  choice_position_ = index_tensor(send_.choice_position, device);
   layout_position_ = index_tensor(receive_.layout_position, device);
 }
 
@@ -116,11 +116,11 @@ at::Tensor TokenDispatch::finish_to_experts() {
 std::vector<std::vector<int64_t>> TokenDispatch::notes() const {
   std::vector<std::vector<int64_t>> notes(token_rows_from_.size());
   for (size_t lane = 0; lane < notes.size(); ++lane) {
-    const int64_t rows = token_rows_from_[lane], slots = receive_.rows_from[lane];
-    if (!has_notes(rows, slots)) continue;
+    const int64_t rows = token_rows_from_[lane], choices = receive_.rows_from[lane];
+    if (!has_notes(rows, choices)) continue;
     const std::span<const std::byte> bytes = under_way_->bytes_from(static_cast<int>(lane));
     const size_t row_bytes = bytes.size() / static_cast<size_t>(message_rows_from_[lane]);
-    notes[lane].resize(static_cast<size_t>(slots));
+    notes[lane].resize(static_cast<size_t>(choices));
     std::memcpy(notes[lane].data(), bytes.data() + static_cast<size_t>(rows) * row_bytes,
                 notes[lane].size() * sizeof(int64_t));
   }
@@ -135,24 +135,24 @@ void TokenDispatch::start_from_experts(const at::Tensor& layout_rows) {
 
 at::Tensor TokenDispatch::finish_from_experts() {
   CHECK(under_way_) << "nothing is under way";
-  const at::Tensor slots = under_way_->finish().index_select(0, slot_position_);
+  const at::Tensor choices = under_way_->finish().index_select(0, choice_position_);
   under_way_.reset();
-  return slots;
+  return choices;
 }
 
 at::Tensor TokenDispatch::send_tokens(const at::Tensor& tokens) {
   {
     const at::NoGradGuard no_grad;
-    start_to_experts(tokens.detach().index_select(0, token_of_row_), rows_out_.row_of_slot);
+    start_to_experts(tokens.detach().index_select(0, token_of_row_), rows_out_.row_of_choice);
   }
   const int64_t token_count = tokens.size(0);
   return with_gradient(at::empty({0}, options_), {tokens},
                        [self = shared_from_this(), token_count](const auto&) {
                          // A token's gradient is the sum over its choices, in their order: no
                          // scatter, so no atomics.
-                         const at::Tensor slots = self->finish_from_experts();
+                         const at::Tensor choices = self->finish_from_experts();
                          return std::vector<at::Tensor>{
-                             slots.view({token_count, self->top_k_, slots.size(1)}).sum(1)};
+                             choices.view({token_count, self->top_k_, choices.size(1)}).sum(1)};
                        });
 }
 
@@ -181,9 +181,9 @@ TokenDispatch::Mixed TokenDispatch::to_tokens(const at::Tensor& expert_outputs,
   {
     const at::NoGradGuard no_grad;
     start_from_experts(expert_outputs.detach());
-    const at::Tensor slots = finish_from_experts();
-    mixed.choices = slots.view({slots.size(0) / top_k_, top_k_, slots.size(1)});
-    mixed.tokens = (mixed.choices * factors.unsqueeze(-1)).sum(1).to(slots.scalar_type());
+    const at::Tensor choices = finish_from_experts();
+    mixed.choices = choices.view({choices.size(0) / top_k_, top_k_, choices.size(1)});
+    mixed.tokens = (mixed.choices * factors.unsqueeze(-1)).sum(1).to(choices.scalar_type());
   }
   mixed.tokens = with_gradient(
       mixed.tokens, {expert_outputs, weights},
@@ -198,11 +198,11 @@ TokenDispatch::Mixed TokenDispatch::to_tokens(const at::Tensor& expert_outputs,
 }
 
 // The gradient of a choice's output is its token's times the choice's weight. A token's gradient
-// travels once to a lane, too, and is multiplied there, with the same bits; a slot that travels as
-// a row of its own is multiplied here.
+// travels once to a lane, too, and is multiplied there, with the same bits; a choice that travels
+// as a row of its own is multiplied here.
 void TokenDispatch::send_gradients(const at::Tensor& gradient, const at::Tensor& weights) {
   const at::Tensor host = weights.to(at::kDouble).cpu().contiguous();
-  const double* const weight_of_slot = host.const_data_ptr<double>();
+  const double* const weight_of_choice = host.const_data_ptr<double>();
   std::vector<int64_t> notes;
   std::vector<double> factors;
   bool is_scaled = false;
@@ -211,7 +211,7 @@ void TokenDispatch::send_gradients(const at::Tensor& gradient, const at::Tensor&
     const bool by_note = has_notes(rows_out_.rows_to[lane], send_.rows_to[lane]);
     const size_t end = position + static_cast<size_t>(send_.rows_to[lane]);
     for (; position < end; ++position) {
-      const double weight = weight_of_slot[send_.slot_order[position]];
+      const double weight = weight_of_choice[send_.choice_order[position]];
       notes.push_back(std::bit_cast<int64_t>(weight));
       if (!by_note) factors.push_back(weight);
     }
@@ -225,24 +225,24 @@ void TokenDispatch::send_gradients(const at::Tensor& gradient, const at::Tensor&
 
 at::Tensor TokenDispatch::receive_gradients(at::ScalarType wide) {
   const at::Tensor rows = finish_to_experts();
-  std::vector<double> factor_of_slot;  // in the order of the receive buffer, then the zero row's
+  std::vector<double> factor_of_choice;  // in the order of the receive buffer, then the zero row's
   bool is_scaled = false;
   const std::vector<std::vector<int64_t>> notes_from = notes();
   for (size_t lane = 0; lane < notes_from.size(); ++lane) {
     for (const int64_t note : notes_from[lane])
-      factor_of_slot.push_back(std::bit_cast<double>(note));
+      factor_of_choice.push_back(std::bit_cast<double>(note));
     is_scaled = is_scaled || !notes_from[lane].empty();
     if (notes_from[lane].empty())
-      factor_of_slot.resize(factor_of_slot.size() + static_cast<size_t>(receive_.rows_from[lane]),
-                            1);
+      factor_of_choice.resize(
+          factor_of_choice.size() + static_cast<size_t>(receive_.rows_from[lane]), 1);
   }
-  factor_of_slot.push_back(1);
+  factor_of_choice.push_back(1);
   under_way_.reset();
   const at::Tensor layout = rows.index_select(0, token_row_layout_);
   if (!is_scaled) return layout;
   std::vector<double> factors;
   for (const int64_t source : receive_.layout_source)
-    factors.push_back(factor_of_slot[static_cast<size_t>(source)]);
+    factors.push_back(factor_of_choice[static_cast<size_t>(source)]);
   return scaled(layout, factors, wide);
 }
 

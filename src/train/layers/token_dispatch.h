@@ -16,8 +16,8 @@
 namespace evermoe {
 
 // The journey of one micro-batch's tokens through one MoE layer. Every lane of the stage group must
-// take it at the same time, a lane without a micro-batch with zero slots. Communication errors are
-// thrown as StatusError (autograd is above us), in forward and in backward.
+// take it at the same time, a lane without a micro-batch with zero choices. Communication errors
+// are thrown as StatusError (autograd is above us), in forward and in backward.
 //
 // What is computed between send_tokens() and receive_tokens() is computed while tokens are under
 // way, and so is its backward, because autograd runs nodes in the reverse order of their making:
@@ -26,7 +26,7 @@ namespace evermoe {
 // Shared, because the backward functions of the graph hold on to it.
 class TokenDispatch : public std::enable_shared_from_this<TokenDispatch> {
  public:
-  // Exchanges the row counts. `experts`: the chosen expert of each slot (token * top_k + choice);
+  // Exchanges the row counts. `experts`: the expert of each choice (token * top_k + k);
   // `tokens` [T, hidden]: of that device, type and width are the rows.
   static std::shared_ptr<TokenDispatch> start(Communicator& stage_group,
                                               const ExpertPlacement& placement,
@@ -55,12 +55,13 @@ class TokenDispatch : public std::enable_shared_from_this<TokenDispatch> {
       : group_(stage_group), top_k_(top_k), options_(options) {}
 
   void plan(const ExpertPlacement& placement, std::span<const int64_t> experts, int64_t row_bytes);
-  // To the experts: token rows (those of token_of_row_) and notes, one of each slot in send order.
+  // To the experts: token rows (those of token_of_row_) and notes, one of each choice in send
+  // order.
   void start_to_experts(const at::Tensor& rows, std::span<const int64_t> notes);
   at::Tensor finish_to_experts();
   // The notes that have come, by source lane; empty where there are none.
   std::vector<std::vector<int64_t>> notes() const;
-  // From the experts: every slot's own row, in layout order there, in slot order here.
+  // From the experts: every choice's own row, in layout order there, in choice order here.
   void start_from_experts(const at::Tensor& layout_rows);
   at::Tensor finish_from_experts();
 
@@ -77,7 +78,7 @@ class TokenDispatch : public std::enable_shared_from_this<TokenDispatch> {
   std::vector<int64_t> message_rows_from_;  // with them
   // The plans' index lists on the compute device.
   at::Tensor token_of_row_;
-  at::Tensor slot_position_;
+  at::Tensor choice_position_;
   at::Tensor token_row_layout_;  // row of the expert layout -> row received; known with the notes
   at::Tensor layout_position_;
   std::optional<RowExchange> under_way_;

@@ -175,26 +175,26 @@ TEST(TokenDispatchTest, ATokenTravelsOnceToALaneAndItsGradientToo) {
     for (int lane = 0; lane < 2; ++lane)
       tokens.emplace_back(lane, kTokens, kHidden, kTop, at::kFloat, range(0, kExperts));
     const int other = 1 - rank.value;
-    const auto slots_to_other_of = [&](int lane) {
-      int64_t slots = 0;
+    const auto choices_to_other_of = [&](int lane) {
+      int64_t choices = 0;
       for (const int64_t expert : tokens[static_cast<size_t>(lane)].experts)
-        slots += placement.serving_lane(static_cast<int>(expert), lane) != lane ? 1 : 0;
-      return slots;
+        choices += placement.serving_lane(static_cast<int>(expert), lane) != lane ? 1 : 0;
+      return choices;
     };
     std::set<int64_t> travellers;
     const Tokens& own = tokens[static_cast<size_t>(rank.value)];
-    for (size_t slot = 0; slot < own.experts.size(); ++slot) {
-      if (placement.serving_lane(static_cast<int>(own.experts[slot]), rank.value) == other)
-        travellers.insert(static_cast<int64_t>(slot) / kTop);
+    for (size_t choice = 0; choice < own.experts.size(); ++choice) {
+      if (placement.serving_lane(static_cast<int>(own.experts[choice]), rank.value) == other)
+        travellers.insert(static_cast<int64_t>(choice) / kTop);
     }
-    const int64_t slots = slots_to_other_of(rank.value);
-    const int64_t rows = static_cast<int64_t>(travellers.size()) + (slots * 8 + 1023) / kRowBytes;
-    EXPECT_LT(rows, slots * 2 / 3);
+    const int64_t choices = choices_to_other_of(rank.value);
+    const int64_t rows = static_cast<int64_t>(travellers.size()) + (choices * 8 + 1023) / kRowBytes;
+    EXPECT_LT(rows, choices * 2 / 3);
     travel(transport, tokens[static_cast<size_t>(rank.value)], placement);
-    // Counts of four experts and of rows; tokens and gradients to the experts, a row for each slot
-    // of the other lane back.
+    // Counts of four experts and of rows; tokens and gradients to the experts, a row for each
+    // choice of the other lane back.
     EXPECT_EQ(transport.messages(), 1 + 4);
-    EXPECT_EQ(transport.bytes(), 5 * 8 + 2 * (rows + slots_to_other_of(other)) * kRowBytes);
+    EXPECT_EQ(transport.bytes(), 5 * 8 + 2 * (rows + choices_to_other_of(other)) * kRowBytes);
     transport.close();
   });
 }
