@@ -119,13 +119,35 @@ TEST_F(ControlPlaneTest, ANodeWhoseLineBreaksComesBackOnAnotherAndNobodyIsLost) 
   }
 }
 
-// An agent that does not know that its line is broken does not come back in time.
-TEST_F(ControlPlaneTest, ANodeThatDoesNotComeBackInTimeIsLost) {
+// An agent that does not know that its line is broken comes back late, but its worker lives, or the
+// others could not go on.
+TEST_F(ControlPlaneTest, ANodeThatComesBackLateIsNotLostWhileTheJobGoesOn) {
+  shape_.network.delay_max = absl::Milliseconds(5);
+  shape_.model.steps = 100;
+  for (const auto lasts : {absl::Milliseconds(400), absl::Milliseconds(1400)}) {
+    const SimulatedOutcome outcome = survives({{.kind = SimulatedFault::Kind::kBreakLine,
+                                                .node = Node(2),
+                                                .lasts = lasts,
+                                                .agent_is_late = true,
+                                                .time = absl::Milliseconds(300)}});
+    EXPECT_TRUE(outcome.recoveries.empty()) << explain(outcome);
+    EXPECT_EQ(outcome.processes, 4) << explain(outcome);
+    EXPECT_GT(outcome.duration, lasts) << "or it was not tried";
+  }
+}
+
+// The others miss its worker.
+TEST_F(ControlPlaneTest, ANodeThatDiesBehindABrokenLineIsLost) {
+  shape_.network.delay_max = absl::Milliseconds(5);
+  shape_.model.steps = 100;
   const SimulatedOutcome outcome = survives({{.kind = SimulatedFault::Kind::kBreakLine,
                                               .node = Node(2),
                                               .lasts = absl::Milliseconds(400),
                                               .agent_is_late = true,
-                                              .time = absl::Milliseconds(60)}});
+                                              .time = absl::Milliseconds(300)},
+                                             {.kind = SimulatedFault::Kind::kKillWorker,
+                                              .rank = Rank(2),
+                                              .time = absl::Milliseconds(310)}});
   ASSERT_FALSE(outcome.recoveries.empty()) << explain(outcome);
   EXPECT_FALSE(outcome.recoveries[0].restarted_all) << explain(outcome);
 }

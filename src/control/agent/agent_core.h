@@ -12,22 +12,26 @@
 // is older than one that it has met it does not listen: it attaches again until it finds the newer
 // one.
 //
-// Invariant: at most one process per role runs here; the next one waits until the former has ended.
+// Here is which phase it is in, and what it does about each event. What it knows, and the rules by
+// which it judges, are classes of their own: its workers (agent_workers.h) and what they say
+// (worker_messages.h), the controller that it follows (followed_controller.h), plans
+// (agent_plans.h), and partners (agent_partners.h).
 #pragma once
 
 #include <deque>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
-#include "control/agent/partner_questions.h"
-#include "control/agent/plan_exchange.h"
+#include "control/agent/agent_actions.h"
+#include "control/agent/agent_partners.h"
+#include "control/agent/agent_plans.h"
+#include "control/agent/agent_workers.h"
+#include "control/agent/followed_controller.h"
+#include "control/agent/worker_messages.h"
 #include "control/controller/stall_adjusted_clock.h"
-#include "control/controller/stalls/lateness.h"
 #include "control/wire/control_messages.h"
 #include "control/wire/control_stream.h"
 #include "env/process.h"
@@ -52,43 +56,6 @@ struct AgentCoreOptions {
   std::function<absl::Duration(pid_t)> starved = [](pid_t) { return absl::ZeroDuration(); };
 };
 
-// On a new stream, instead of the present one. The AgentHello follows, to which the shell adds
-// where other agents reach this one.
-struct AttachController {};
-struct ToController {
-  Envelope envelope;
-};
-struct ToWorker {
-  StreamNumber to;
-  Envelope envelope;
-};
-struct CutWorker {
-  StreamNumber stream;
-};
-struct SpawnWorker {  // answered by on_spawned() or on_not_spawned(), at once
-  int64_t start = 0;
-  Rank rank;
-  View since;
-  FolderTerm term;  // of the run that wants it
-};
-struct SignalWorker {
-  int64_t start = 0;
-  int signal = 0;
-};
-struct QuitAgent {  // no worker runs any more
-  bool ok = false;
-  std::string reason;
-};
-// What passes between agents, besides AskForPlan, StopAsking, CutAsker and PartnerAction.
-struct ToAskers {
-  std::vector<StreamNumber> to;
-  Envelope envelope;
-};
-using AgentAction =
-    std::variant<AttachController, ToController, ToWorker, CutWorker, SpawnWorker, SignalWorker,
-                 QuitAgent, AskForPlan, StopAsking, CutAsker, ToAskers, AskPartner, DropQuestion>;
-using AgentActions = std::vector<AgentAction>;
-
 class AgentCore {
  public:
   AgentCore(AgentCoreOptions options, absl::Duration now);
@@ -104,7 +71,7 @@ class AgentCore {
 
   // AgentReady::complaints from now on.
   AgentActions on_health(absl::Duration now, std::vector<std::string> complaints);
-  bool is_idle() const { return workers_.empty(); }  // no worker lives here
+  bool is_idle() const { return workers_.is_empty(); }  // no worker lives here
   // Lines between agents. An asker is another agent; the line to the one that this agent asks is
   // the newest that AskForPlan began.
   AgentActions on_asker(absl::Duration now, StreamNumber from, const Envelope& envelope);
@@ -122,67 +89,30 @@ class AgentCore {
 
  private:
   enum class Phase { kAway, kAttaching, kRegistering, kReady, kQuitting };
-  struct Worker {
-    Rank rank;
-    View since;
-    pid_t pid = 0;
-    std::optional<StreamNumber> stream;
-    bool is_registered = false;  // with the present controller
-    bool is_asked_to_drain = false;
-    bool is_disowned = false;  // no controller wants to hear of it any more
-    std::optional<WorkerReport> failed;
-  };
-  using Workers = std::map<int64_t, Worker>;  // by start
 
   void handle(const Envelope&, const Welcome& welcome);
   void handle(const Envelope& envelope, const StartWorker& start);
   void handle(const Envelope& envelope, const KillWorker& kill);
   void handle(const Envelope& envelope, const SendOrder& order);
   void handle(const Envelope&, const PlanUpdate& update);
-  void handle(const Envelope&, const PlanWanted&);
+  void handle(const Envelope&, const PlanWanted&) { act(plans_.on_wanted()); }
   void handle(const Envelope&, const FetchPlan& fetch);
-  void handle(const Envelope&, const AskPartners& order);
-  void handle(const Envelope&, const Drain&);
+  void handle(const Envelope&, const AskPartners& order) { act(partners_.ask(now_, order)); }
+  void handle(const Envelope&, const Drain&) { act(workers_.drain()); }
   void handle(const Envelope&, const EndJob& end);
-  void handle(const Envelope&, const Beat& beat) { controller_lateness_.note(now_, beat.late); }
+  void handle(const Envelope&, const Beat& beat) { controller_.on_lateness(now_, beat.late); }
   template <typename Other>
   void handle(const Envelope&, const Other&) {}
 
-  // Of agent_plans.cc.
-  bool adopt_fetched(const Plan& plan);
-  void adopt(Plan plan, const std::vector<PlanUpdate::Addressee>& to);
-  PlanName plan_name();
-  void act(PlanActions actions);
-  // Of agent_partners.cc.
-  void act(PartnerActions actions);
-  void answer(StreamNumber asker);
-  void cut_late_askers();
+  void follow(const AgentWorkers::Entry& worker, HeardOfWorker heard);
+  void act(AgentActions actions);
 
-  void hear(Workers::value_type& worker, const MemberJoined& joined);
-  void hear(Workers::value_type& worker, const MemberSaid& said);
-  void hear(Workers::value_type& worker, const MemberAlive& alive);
-  void hear(Workers::value_type& worker, const WorkerReport& report);
-  template <typename Other>
-  void hear(Workers::value_type& worker, const Other&) {
-    refuse(worker);  // nobody says that to an agent
-  }
-  void greet(StreamNumber stream, pid_t pid);
-  void refuse(Workers::value_type& worker);
-  absl::Duration next_due() const;
-  absl::Duration silence_max() const;
   void beat();
-  bool speaks_for_itself(const Workers::value_type& worker, Rank rank, View since) const;
-
-  bool is_older(const Welcome& welcome) const;
   void attach();
   void lose_controller();
-  void disown_all();
   void ready_if_all_registered();
   bool waits_for_health() const { return options_.waits_for_health && !complaints_; }
   void tell_ready();
-  void spawn(int64_t start, const StartWorker& order);
-  void spawn_waiting(Rank rank);
-  void ask_to_drain(Workers::value_type& worker);
   void quit(bool ok, const std::string& reason);
   void quit_if_alone();
   bool has_controller() const { return phase_ == Phase::kRegistering || phase_ == Phase::kReady; }
@@ -199,23 +129,13 @@ class AgentCore {
   absl::Duration due_;          // kAway: retry; kRegistering: go on without who is missing
   absl::Duration measured_by_;  // kRegistering: go on without the machine's measurement
   absl::Duration away_since_;
-  absl::Duration heard_;  // from the controller
   absl::Duration next_beat_;
-  Lateness lateness_;             // of this process
-  Lateness controller_lateness_;  // as it says
-  std::optional<int64_t> life_;   // of the newest controller met
-  FolderTerm term_;               // likewise
-  Workers workers_;
-  std::map<Rank, std::pair<int64_t, StartWorker>>
-      waiting_;                        // for the former process of the role to end
-  std::optional<Plan> plan_;           // the newest one that came
-  std::optional<PlanName> plan_name_;  // its name, once somebody wanted to know
-  PlanExchange plans_;
-  PartnerQuestions partners_;
-  PartnerAnswers answers_;
+  FollowedController controller_;
+  AgentWorkers workers_;
+  AgentPlans plans_;
+  AgentPartners partners_;
   std::optional<std::vector<std::string>> complaints_;  // nullopt: not known yet
-  bool is_draining_ = false;
-  std::deque<Envelope> untold_;  // reports while no controller is there
+  std::deque<Envelope> untold_;                         // reports while no controller is there
   QuitAgent end_;
 };
 

@@ -8,8 +8,7 @@
 namespace evermoe {
 namespace {
 
-// Why a process that is not the newest of its role has to end.
-constexpr char kReplaced[] = "another process plays its role";
+constexpr int kOperatorsMax = 64;
 
 // So that all views of a controller are newer than those of the ones before it. One that opens more
 // than these has been met by those whom they concern.
@@ -21,20 +20,29 @@ ControllerOptions with_own_numbers(ControllerOptions core, int64_t life) {
   return core;
 }
 
+// Beside those that a machine has of itself, what others say of its network.
+std::vector<std::string> complaints_of(const RelayPeer& agent, const NetworkRounds& network) {
+  std::vector<std::string> complaints = agent.complaints;
+  if (std::string of_others = network.complaint(agent.node); !of_others.empty())
+    complaints.push_back(std::move(of_others));
+  return complaints;
+}
+
 }  // namespace
 
 ControllerRelay::ControllerRelay(Topology topology, const ControllerOptions& core,
                                  RelayOptions options, absl::Duration now)
     : options_(options),
       topology_(topology),
-      nodes_(core.nodes),
-      spares_(core.spares),
-      spares_wait_until_(now + std::max(core.adoption, core.spares_wait)),
+      admission_(core.nodes, core.spares, now + std::max(core.adoption, core.spares_wait)),
       core_(topology, with_own_numbers(core, options.life), now),
       time_(now, options.own_standstill),
       now_(now),
       next_beat_(now),
+      out_(peers_, history_),
       processes_(topology.world_size(), options.life),
+      losses_({options.silence_max, options.return_max, options.cut_off_max}),
+      plans_({options.plan_branches, options.plan_patience, options.plan_patience_more}),
       network_(options.network, core.network_max, core.takes_over, now),
       status_(now) {}
 
@@ -43,65 +51,87 @@ std::vector<RelayAction> ControllerRelay::on_envelope(absl::Duration now, Stream
   now_ = time_.at(now);
   if (end_) {
     say_farewell(from, envelope.message);
-    return take();
+    return out_.take();
   }
-  Stream& stream = *peers_.try_emplace(from).first;
+  Stream& stream = peers_.meet(from);
   stream.second.heard = now_;
-  if (stream.second.kind == Kind::kDismissed) return take();
-  if (stream.second.kind == Kind::kAgent) status_.on_sign(stream.second.node, now_);
+  if (stream.second.kind == PeerKind::kDismissed) return out_.take();
+  if (stream.second.is_agent()) status_.on_sign(stream.second.node, now_);
   std::visit([&](const auto& message) { handle(stream, envelope, message); }, envelope.message);
-  return take();
+  return out_.take();
+}
+
+std::vector<RelayAction> ControllerRelay::on_broken(absl::Duration now, StreamNumber stream,
+                                                    const std::string& why) {
+  now_ = time_.at(now);
+  RelayPeer* const peer = peers_.find(stream);
+  if (peer != nullptr && !end_ && peer->is_agent() &&
+      losses_.may_return(now_, peer->node, processes_)) {
+    network_.on_line_broken(peer->node);
+    peer->broke = now_;
+    peer->why = why;
+    return out_.take();
+  }
+  const std::optional<RelayPeer> gone = peers_.forget(stream);
+  if (!end_ && gone && gone->is_agent()) lose_agent(*gone, why);
+  return out_.take();
 }
 
 std::vector<RelayAction> ControllerRelay::on_time(absl::Duration now) {
   now_ = time_.at(now);
   if (end_) return {};
-  lose_who_did_not_return();
-  let_leave();
+  for (const LostPeer& lost : losses_.not_back(now_, peers_, processes_))
+    cut(lost.stream, lost.why);
+  for (const Node node : leaving_.take(now_, peers_)) {
+    // In a job that drains it goes with the others.
+    if (!is_draining_) feed(NodeLeaving{node}, now_);
+  }
   const absl::Duration late = std::max(absl::ZeroDuration(), now_ - next_beat_);
   if (now_ >= next_beat_) beat(late);
   feed_ready_agents();
   feed(TimePassed{late}, now_);
   if (!end_) look_after_network();
-  return take();
+  return out_.take();
 }
 
 absl::Duration ControllerRelay::next_deadline() const {
-  absl::Duration next = std::min({core_.next_deadline(), next_beat_, network_.next_due()});
-  for (const auto& [number, peer] : peers_) {
-    if (peer.broke) next = std::min(next, *peer.broke + options_.return_max);
-  }
-  for (const auto& [node, due] : leaving_) next = std::min(next, due);
-  return next + time_.lost();
+  return std::min({core_.next_deadline(), next_beat_, network_.next_due(),
+                   losses_.next_due(peers_, processes_), leaving_.next_due()}) +
+         time_.lost();
 }
 
-// ---- agents and run
+// ---- agents
 
 void ControllerRelay::handle(Stream& from, const Envelope&, const AgentHello& hello) {
-  if (from.second.kind != Kind::kUnknown || hello.node.value >= nodes_ + spares_)
-    return refuse(from);
-  from.second.kind = Kind::kAgent;
-  from.second.node = hello.node;
-  from.second.pid = hello.pid;
-  from.second.lines = hello.lines;
+  RelayPeer& peer = from.second;
+  if (peer.kind != PeerKind::kUnknown || !admission_.has(hello.node)) return refuse(from);
+  peer.kind = PeerKind::kAgent;
+  peer.node = hello.node;
+  peer.pid = hello.pid;
+  peer.lines = hello.lines;
   // An agent that has lost its stream may be back before this end of it breaks.
-  if (const auto former = agents_.find(hello.node); former != agents_.end()) {
-    if (options_.return_max > absl::ZeroDuration() && peers_[former->second].pid == hello.pid)
-      take_back(from, former->second);
-    else
-      cut(former->second, "it attaches anew");
+  if (const Stream* const former = peers_.agent(hello.node)) {
+    const StreamNumber line = former->first;
+    if (losses_.may_lines_break() && former->second.pid == hello.pid) {
+      // It has the same workers: nobody was lost. What was said on the way is.
+      peers_.take_back(peer, line);
+      out_.cut(line);
+      out_.log(absl::StrCat("node ", hello.node.value, " is back on a new line"));
+    } else {
+      cut(line, "it attaches anew");
+    }
   }
-  agents_[hello.node] = from.first;
-  leaving_.erase(hello.node);
+  peers_.set_agent(from);
+  leaving_.on_attached(hello.node);
   status_.on_agent(hello.node, hello.host);
   status_.on_sign(hello.node, now_);
-  send(from.first, Welcome{options_.life, options_.term});
+  out_.send(from.first, Welcome{options_.life, options_.term});
 }
 
 void ControllerRelay::handle(Stream& from, const Envelope&, const AgentReady& ready) {
-  if (from.second.kind != Kind::kAgent) return refuse(from);
+  if (!from.second.is_agent()) return refuse(from);
   if (from.second.is_fed && !from.second.is_ready) {
-    const Peer back = from.second;
+    const RelayPeer back = from.second;
     from.second.is_ready = true;
     lose_what_is_not_shown(back);
   }
@@ -110,11 +140,8 @@ void ControllerRelay::handle(Stream& from, const Envelope&, const AgentReady& re
   from.second.arithmetic = ready.arithmetic;
   from.second.complaints = ready.complaints;
   from.second.plan = ready.plan;
-  if (!plan_ && ready.plan.view > plan_name_.view) {
-    plan_name_ = ready.plan;
-    send(from.first, PlanWanted{});
-  }
-  if (is_draining_) send(from.first, Drain{});
+  if (plans_.wants(ready.plan)) out_.send(from.first, PlanWanted{});
+  if (is_draining_) out_.send(from.first, Drain{});
   if (from.second.is_fed) feed_complaints(from.second.node);
   feed_ready_agents();
 }
@@ -123,172 +150,76 @@ void ControllerRelay::handle(Stream& from, const Envelope&, const Beat& beat) {
   if (from.second.is_fed) feed(AgentAlive{from.second.node, beat.late, beat.starved}, now_);
 }
 
-void ControllerRelay::feed_ready_agents() {
-  const auto begin = std::count_if(peers_.begin(), peers_.end(), [&](const auto& peer) {
-    return peer.second.is_ready && peer.second.node.value < nodes_;
-  });
-  const bool spares_too = begin == nodes_ || now_ >= spares_wait_until_;
-  std::vector<AgentJoined> joined;
-  for (auto& [number, peer] : peers_) {
-    if (!peer.is_ready || peer.is_fed || (peer.node.value >= nodes_ && !spares_too)) continue;
-    peer.is_fed = true;
-    joined.push_back({peer.node, peer.arithmetic, complaints_of(peer)});
-  }
-  std::ranges::sort(joined, {}, &AgentJoined::node);
-  for (const AgentJoined& one : joined) feed(one, now_);
+void ControllerRelay::handle(Stream& from, const Envelope&, const NodeLeaves&) {
+  if (!from.second.is_agent()) return refuse(from);
+  leaving_.on_leaves(now_, from.second.node);
 }
+
+void ControllerRelay::handle(Stream& from, const Envelope&, const PartnersAsked& report) {
+  if (!from.second.is_agent()) return refuse(from);
+  network_.on_report(from.second.node, report);
+}
+
+void ControllerRelay::follow(Stream& from, int64_t start, Rank rank, HeardOfRole heard) {
+  if (heard.is_nonsense) return refuse(from);
+  if (heard.replaced) return out_.send(from.first, *std::move(heard.replaced), start);
+  if (heard.is_shown) from.second.starts.insert(start);
+  if (heard.pid) tell_pid(rank, *heard.pid);
+  if (heard.accused) {
+    losses_.on_accused(*heard.accused, now_);
+    const Stream* const accused = peers_.agent(processes_.of(*heard.accused).node);
+    if (accused != nullptr && accused->second.broke)
+      cut(accused->first, std::string(accused->second.why));
+  }
+  if (heard.event) feed(*heard.event, now_);
+  if (!heard.for_run) return;
+  if (const auto* const report = std::get_if<WorkerReport>(&*heard.for_run))
+    status_.on_report(*report);
+  out_.tell_run(*std::move(heard.for_run));
+}
+
+void ControllerRelay::follow(Stream& from, PlanAnswer answer) {
+  if (answer.is_nonsense) return refuse(from);
+  if (!answer.log.empty()) out_.log(std::move(answer.log));
+  if (answer.whole) out_.send(from.first, *std::move(answer.whole));
+}
+
+// ---- runs and operators
 
 void ControllerRelay::handle(Stream& from, const Envelope&, const RunHello&) {
-  if (from.second.kind != Kind::kUnknown) return refuse(from);
-  from.second.kind = Kind::kRun;
-  send(from.first, Welcome{options_.life, options_.term});
+  if (from.second.kind != PeerKind::kUnknown) return refuse(from);
+  from.second.kind = PeerKind::kRun;
+  out_.send(from.first, Welcome{options_.life, options_.term});
   for (const Rank rank : processes_.alive())
-    send(from.first, RoleProcess{rank, processes_.of(rank).pid});
-  tell_what_happened(from.first);
+    out_.send(from.first, RoleProcess{rank, processes_.of(rank).pid});
+  for (ControlMessage& message : history_.tell(time_.lost()))
+    out_.send(from.first, std::move(message));
 }
 
-void ControllerRelay::tell_what_happened(StreamNumber run) {
-  for (ControlMessage& message : history_.tell(time_.lost())) send(run, std::move(message));
+void ControllerRelay::handle(Stream& from, const Envelope&, const OperatorHello&) {
+  PeerKind& kind = from.second.kind;
+  if (kind == PeerKind::kUnknown && peers_.count(PeerKind::kOperator) < kOperatorsMax)
+    kind = PeerKind::kOperator;
+  if (kind != PeerKind::kOperator) return refuse(from);
+  JobStatus status = status_.status(now_, core_, processes_, topology_, admission_.nodes());
+  status.life = options_.life;
+  status.term = options_.term;
+  status.is_draining = is_draining_;
+  out_.send(from.first, std::move(status));
 }
 
 void ControllerRelay::handle(Stream& from, const Envelope&, const Drain&) {
-  if (from.second.kind == Kind::kUnknown) return refuse(from);
-  if (from.second.kind == Kind::kOperator && !is_draining_)
+  if (from.second.kind == PeerKind::kUnknown) return refuse(from);
+  if (from.second.kind == PeerKind::kOperator && !is_draining_)
     act(JobEvent{"an operator drains the job: the workers finish their step, save and end"});
-  drain();
-}
-
-void ControllerRelay::drain() {
-  is_draining_ = true;
-  for (const auto& [number, peer] : peers_) {
-    if (peer.is_ready) send(number, Drain{});
-  }
+  act(DrainJob{});
 }
 
 // The run knows whether it may go on at all, and an operator what he wants.
 void ControllerRelay::handle(Stream& from, const Envelope&, const EndJob& wish) {
-  if (from.second.kind != Kind::kRun && from.second.kind != Kind::kOperator) return refuse(from);
+  if (from.second.kind != PeerKind::kRun && from.second.kind != PeerKind::kOperator)
+    return refuse(from);
   feed(EndWanted{wish.reason}, now_);
-}
-
-// ---- workers
-
-bool ControllerRelay::speaks_for_role(Stream& from, int64_t start, Rank rank, View since) {
-  const Peer& peer = from.second;
-  if (peer.kind != Kind::kAgent || !processes_.has(rank)) {
-    refuse(from);
-    return false;
-  }
-  if (processes_.hear(rank, start, peer.node, now_)) {
-    processes_.of(rank).since = since;
-    return true;
-  }
-  send(from.first, KillWorker{peer.node, rank, since, kReplaced}, start);
-  return false;
-}
-
-void ControllerRelay::handle(Stream& from, const Envelope& envelope, const WorkerStarted& started) {
-  if (!speaks_for_role(from, envelope.start, started.rank, started.since)) return;
-  from.second.starts.insert(envelope.start);
-  tell_pid(started.rank, started.pid);
-}
-
-void ControllerRelay::handle(Stream& from, const Envelope& envelope, const MemberJoined& joined) {
-  if (!speaks_for_role(from, envelope.start, joined.rank, joined.since)) return;
-  MemberJoined event = joined;
-  event.node = from.second.node;
-  feed(event, now_);
-}
-
-void ControllerRelay::handle(Stream& from, const Envelope& envelope, const MemberSaid& said) {
-  if (!speaks_for_role(from, envelope.start, said.rank, said.since)) return;
-  const Rank inside = std::visit([](const auto& message) { return message.rank; }, said.message);
-  if (inside != said.rank) return refuse(from);
-  if (const auto* const trouble = std::get_if<Trouble>(&said.message);
-      trouble != nullptr && trouble->accused) {
-    if (!processes_.has(*trouble->accused)) return refuse(from);
-    hear_accusation(*trouble->accused);
-  }
-  feed(said, now_);
-}
-
-void ControllerRelay::handle(Stream& from, const Envelope& envelope, const MemberAlive& alive) {
-  if (speaks_for_role(from, envelope.start, alive.rank, alive.since)) feed(alive, now_);
-}
-
-void ControllerRelay::handle(Stream& from, const Envelope& envelope, const WorkerEnded& ended) {
-  if (!speaks_for_role(from, envelope.start, ended.rank, ended.since)) return;
-  tell_pid(ended.rank, 0);
-  WorkerEnded event = ended;
-  event.node = from.second.node;
-  feed(event, now_);
-}
-
-void ControllerRelay::handle(Stream& from, const Envelope& envelope, const WorkerReport& report) {
-  if (from.second.kind != Kind::kAgent || !processes_.has(report.rank)) return refuse(from);
-  if (envelope.start < processes_.of(report.rank).start) return;
-  status_.on_report(report);
-  tell_run(report);
-}
-
-void ControllerRelay::handle(Stream& from, const Envelope&, const WorkerLogTail& words) {
-  if (from.second.kind != Kind::kAgent) return refuse(from);
-  tell_run(words);
-}
-
-// ---- the core
-
-void ControllerRelay::feed(const ControllerEvent& event, absl::Duration failed) {
-  if (end_) return;
-  failed_ = failed;
-  for (const ControllerAction& action : core_.on(now_, event)) {
-    std::visit([this](const auto& a) { act(a); }, action);
-  }
-  if (core_.newest() != newest_) {
-    newest_ = core_.newest();
-    status_.on_commit(newest_);
-    moved_ = now_;
-  }
-  if (const auto note = history_.note(core_.recoveries(), core_.recovery_changes(), failed_))
-    tell_run(shifted(*note, time_.lost()));
-}
-
-void ControllerRelay::act(const StartWorker& start) {
-  const RoleProcesses::Process& former = processes_.of(start.rank);
-  if (former.pid != 0 && former.node != start.node) {
-    send_to_node(former.node, KillWorker{former.node, start.rank, start.since, kReplaced},
-                 former.start);
-  }
-  const int64_t number = processes_.begin(start.rank, start.node, now_);
-  processes_.of(start.rank).since = start.since;
-  if (const auto agent = agents_.find(start.node); agent != agents_.end())
-    peers_[agent->second].starts.insert(number);
-  send_to_node(start.node, start, number);
-}
-
-void ControllerRelay::act(const KillWorker& kill) {
-  failed_ = std::min(failed_, processes_.of(kill.rank).heard);
-  send_to_node(kill.node, kill, processes_.of(kill.rank).start);
-}
-
-void ControllerRelay::act(const SendOrder& order) {
-  const RoleProcesses::Process& newest = processes_.of(order.rank);
-  send_to_node(newest.node, order, newest.start);
-}
-
-void ControllerRelay::act(const JobEvent& tell) {
-  actions_.emplace_back(LogLine{tell.text});
-  tell_run(tell);
-}
-
-void ControllerRelay::act(const EndJob& end) {
-  actions_.emplace_back(LogLine{absl::StrCat("the job ends: ", end.reason)});
-  std::erase_if(peers_, [](const auto& peer) { return peer.second.broke.has_value(); });
-  for (const auto& [number, peer] : peers_) {
-    if (peer.kind != Kind::kUnknown) send(number, end);
-    has_told_run_ = has_told_run_ || peer.kind == Kind::kRun;
-  }
-  end_ = end;
 }
 
 void ControllerRelay::say_farewell(StreamNumber to, const ControlMessage& hello) {
@@ -296,39 +227,161 @@ void ControllerRelay::say_farewell(StreamNumber to, const ControlMessage& hello)
   if (!is_run && !std::holds_alternative<AgentHello>(hello) &&
       !std::holds_alternative<OperatorHello>(hello))
     return;
-  peers_.try_emplace(to);  // until it goes
-  has_told_run_ = has_told_run_ || is_run;
-  if (is_run) tell_what_happened(to);
-  send(to, *end_);
-}
-
-// ---- the way out
-
-void ControllerRelay::send(StreamNumber to, ControlMessage message, int64_t start) {
-  actions_.emplace_back(SendEnvelope{to, {start, std::move(message)}});
-}
-
-void ControllerRelay::send_to_node(Node node, ControlMessage message, int64_t start) {
-  if (const auto agent = agents_.find(node); agent != agents_.end())
-    send(agent->second, std::move(message), start);
-}
-
-void ControllerRelay::tell_run(ControlMessage message) {
-  bool is_told = false;
-  for (const auto& [number, peer] : peers_) {
-    if (peer.kind != Kind::kRun) continue;
-    send(number, message);
-    is_told = true;
+  peers_.meet(to);  // until it goes
+  if (is_run) {
+    history_.note_end_told();
+    for (ControlMessage& message : history_.tell(time_.lost())) out_.send(to, std::move(message));
   }
-  if (is_told || std::holds_alternative<RecoveryNote>(message) ||
-      std::holds_alternative<RoleProcess>(message))
-    return;
-  history_.keep(std::move(message));
+  out_.send(to, *end_);
+}
+
+// ---- what the core hears
+
+void ControllerRelay::feed(const ControllerEvent& event, absl::Duration failed) {
+  if (end_) return;
+  failed_ = failed;
+  for (const ControllerAction& action : core_.on(now_, event)) {
+    std::visit([this](const auto& a) { act(a); }, action);
+  }
+  if (losses_.on_newest(core_.newest(), now_)) status_.on_commit(core_.newest());
+  if (const auto note = history_.note(core_.recoveries(), core_.recovery_changes(), failed_))
+    out_.tell_run(shifted(*note, time_.lost()));
+}
+
+void ControllerRelay::feed_ready_agents() {
+  std::vector<AgentJoined> joined;
+  for (RelayPeer* const peer : admission_.admitted(now_, peers_)) {
+    peer->is_fed = true;
+    joined.push_back({peer->node, peer->arithmetic, complaints_of(*peer, network_)});
+  }
+  for (const AgentJoined& one : joined) feed(one, now_);
+}
+
+// If they are others than before.
+void ControllerRelay::feed_complaints(Node node) {
+  const Stream* const agent = peers_.agent(node);
+  if (agent == nullptr) return;
+  std::vector<std::string> complaints = complaints_of(agent->second, network_);
+  if (core_.nodes().complaints(node) != complaints)
+    feed(NodeChecked{node, std::move(complaints)}, now_);
+}
+
+void ControllerRelay::look_after_network() {
+  if (network_.is_due(now_)) {
+    for (NetworkRounds::Order& order : network_.begin(now_, peers_.partners()))
+      out_.send_to_node(order.to, std::move(order.order));
+  }
+  if (!network_.is_over(now_)) return;
+  for (std::string& line : network_.take(now_)) act(JobEvent{std::move(line)});
+  for (const Node node : peers_.fed()) feed_complaints(node);
+  feed(NetworkChecked{}, now_);
+}
+
+void ControllerRelay::lose_agent(const RelayPeer& agent, const std::string& why) {
+  const Node node = agent.node;
+  network_.on_lost(now_, node);
+  for (const Rank rank : processes_.alive()) {
+    if (processes_.of(rank).node == node) tell_pid(rank, 0);
+  }
+  out_.tell_run(NodeLost{node, agent.pid, why});
+  feed(AgentLost{node, why}, agent.heard);
+}
+
+// By an agent that is back.
+void ControllerRelay::lose_what_is_not_shown(const RelayPeer& agent) {
+  for (int32_t r = 0; processes_.has(Rank(r)); ++r) {
+    const RoleProcesses::Process process = processes_.of(Rank(r));
+    if (process.start == 0 || process.node != agent.node || agent.starts.contains(process.start))
+      continue;
+    tell_pid(Rank(r), 0);
+    feed(WorkerEnded{Rank(r), process.since, agent.node, "ended while its node was cut off"},
+         process.heard);
+  }
+}
+
+void ControllerRelay::cut(StreamNumber stream, const std::string& why) {
+  out_.cut(stream);
+  const std::optional<RelayPeer> peer = peers_.forget(stream);
+  if (peer && peer->is_agent()) lose_agent(*peer, why);
+}
+
+void ControllerRelay::beat(absl::Duration late) {
+  next_beat_ = now_ + options_.beat;
+  const std::vector<LostPeer> silent = losses_.silent(
+      now_, peers_, [&](Node node) { return core_.allowance(node, options_.silence_max); });
+  for (const auto& [number, peer] : peers_) {
+    const bool is_silent = std::ranges::find(silent, number, &LostPeer::stream) != silent.end();
+    if (!is_silent && !peer.broke) out_.send(number, Beat{late, {}});
+  }
+  for (const LostPeer& lost : silent) cut(lost.stream, lost.why);
 }
 
 void ControllerRelay::tell_pid(Rank rank, pid_t pid) {
   processes_.of(rank).pid = pid;
-  tell_run(RoleProcess{rank, pid});
+  out_.tell_run(RoleProcess{rank, pid});
+}
+
+// ---- what the core decides
+
+void ControllerRelay::act(const StartWorker& start) {
+  const RoleProcesses::Process& former = processes_.of(start.rank);
+  if (former.pid != 0 && former.node != start.node) {
+    out_.send_to_node(former.node,
+                      KillWorker{former.node, start.rank, start.since, RoleProcesses::kReplaced},
+                      former.start);
+  }
+  const int64_t number = processes_.begin(start.rank, start.node, now_);
+  processes_.of(start.rank).since = start.since;
+  if (Stream* const agent = peers_.agent(start.node)) agent->second.starts.insert(number);
+  out_.send_to_node(start.node, start, number);
+}
+
+void ControllerRelay::act(const KillWorker& kill) {
+  failed_ = std::min(failed_, processes_.of(kill.rank).heard);
+  out_.send_to_node(kill.node, kill, processes_.of(kill.rank).start);
+}
+
+void ControllerRelay::act(const SendOrder& order) {
+  const RoleProcesses::Process& newest = processes_.of(order.rank);
+  out_.send_to_node(newest.node, order, newest.start);
+}
+
+void ControllerRelay::act(const OpenView& open) {
+  out_.send(plans_.send(open.plan, processes_, peers_));
+}
+
+void ControllerRelay::act(const DismissNode& dismiss) {
+  const Stream* const agent = peers_.dismiss(dismiss.node);
+  for (const Rank rank : processes_.alive()) {
+    if (processes_.of(rank).node == dismiss.node) tell_pid(rank, 0);
+  }
+  if (agent == nullptr) return;
+  const std::string why = absl::StrCat("node ", dismiss.node.value, " has left the job");
+  act(JobEvent{why});
+  out_.send(agent->first,
+            EndJob{.ok = true, .reason = why, .is_drained = true, .is_dismissal = true});
+}
+
+void ControllerRelay::act(const DrainJob&) {
+  is_draining_ = true;
+  for (const auto& [number, peer] : peers_) {
+    if (peer.is_ready) out_.send(number, Drain{});
+  }
+}
+
+void ControllerRelay::act(const JobEvent& tell) {
+  out_.log(tell.text);
+  out_.tell_run(tell);
+}
+
+void ControllerRelay::act(const EndJob& end) {
+  out_.log(absl::StrCat("the job ends: ", end.reason));
+  peers_.forget_broken();
+  for (const auto& [number, peer] : peers_) {
+    if (peer.kind != PeerKind::kUnknown) out_.send(number, end);
+    if (peer.kind == PeerKind::kRun) history_.note_end_told();
+  }
+  end_ = end;
 }
 
 }  // namespace evermoe

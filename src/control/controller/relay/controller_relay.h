@@ -1,6 +1,12 @@
-// What stands between the streams of a controller and its core: who is at the other end of which
-// stream, which process of a role is meant, who has to hear what. Pure: envelopes and time in,
-// envelopes out.
+// What stands between the streams of a controller and its core: it takes what arrives to those who
+// judge it, and does what they and the core decide. Pure: envelopes and time in, envelopes out.
+//
+// What it knows, and the rules by which it judges, are classes of their own: who is at the other
+// end of which stream (relay_peers.h), whom the core hears of (agent_admission.h), who is lost
+// (agent_losses.h) and who leaves (leaving_agents.h), which process plays a role and what is said
+// of it (role_processes.h, role_messages.h), who is sent a plan by whom (plan_sender.h), whether
+// machines reach each other (network_rounds.h), what a run has to hear (run_history.h), and the
+// way out (relay_outbox.h).
 //
 // Invariants:
 // * The core hears only of the newest process of every role: one whose node was lost, or that was
@@ -11,15 +17,19 @@
 // * A controller that stood still itself takes nobody for silent (stall_adjusted_clock.h).
 #pragma once
 
-#include <map>
 #include <optional>
-#include <set>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "control/controller/controller_core.h"
+#include "control/controller/relay/agent_admission.h"
+#include "control/controller/relay/agent_losses.h"
+#include "control/controller/relay/leaving_agents.h"
 #include "control/controller/relay/network_rounds.h"
+#include "control/controller/relay/plan_sender.h"
+#include "control/controller/relay/relay_outbox.h"
+#include "control/controller/relay/relay_peers.h"
+#include "control/controller/relay/role_messages.h"
 #include "control/controller/relay/role_processes.h"
 #include "control/controller/relay/run_history.h"
 #include "control/controller/stall_adjusted_clock.h"
@@ -37,9 +47,10 @@ struct RelayOptions {
   // once.
   absl::Duration silence_max = absl::Seconds(10);
   // Of lines that may break or be cut though both ends live; 0: they do not. An agent whose line
-  // broke may be back within so long, unless other nodes cannot reach its workers either. One that
-  // is silent is not lost while the job goes on, which it cannot without its workers; nor is most
-  // of the nodes at once before cut_off_max: then it is this controller that is cut off.
+  // broke may be back within so long, unless other nodes cannot reach its workers either. While the
+  // job goes on, which it cannot without its workers, neither that one is lost nor one that is
+  // silent; nor is most of the nodes at once for silence before cut_off_max: then it is this
+  // controller that is cut off.
   absl::Duration return_max = absl::ZeroDuration();
   absl::Duration cut_off_max = absl::Minutes(1);
   absl::Duration own_standstill = absl::Seconds(2);  // stall_adjusted_clock.h
@@ -51,18 +62,6 @@ struct RelayOptions {
   absl::Duration plan_patience_more = absl::Milliseconds(500);
   NetworkPace network;  // if ControllerOptions::network_max is not 0
 };
-
-struct SendEnvelope {
-  StreamNumber to;
-  Envelope envelope;
-};
-struct CutStream {
-  StreamNumber stream;
-};
-struct LogLine {
-  std::string text;
-};
-using RelayAction = std::variant<SendEnvelope, CutStream, LogLine>;
 
 class ControllerRelay {
  public:
@@ -82,124 +81,81 @@ class ControllerRelay {
   // Other machines have said that they do not reach it.
   bool is_unreached(Node node) const { return !network_.complaint(node).empty(); }
   // After the end: somebody who was told is still there, or no run has been told yet.
-  bool is_awaited() const { return !peers_.empty() || !has_told_run_; }
+  bool is_awaited() const { return !peers_.is_empty() || !history_.is_end_told(); }
 
  private:
-  // kDismissed: an agent that is free to go; what it still says is nobody's business.
-  enum class Kind { kUnknown, kAgent, kRun, kOperator, kDismissed };
-  struct Peer {
-    Kind kind = Kind::kUnknown;
-    Node node;
-    pid_t pid = 0;
-    bool is_ready = false;
-    bool is_fed = false;  // the core knows it
-    std::string arithmetic;
-    std::vector<std::string> complaints;  // of its own
-    std::string lines;                    // where other agents reach it
-    PlanName plan;  // the newest one that it has, or has been sent whole or as changes
-    absl::Duration heard;
-    std::set<int64_t> starts;  // of the workers that it has shown since it attached
-    // Its line broke then, and why.
-    std::optional<absl::Duration> broke;
-    std::string why;
-  };
-  using Stream = std::pair<const StreamNumber, Peer>;
-  using PlanReaders = std::vector<PlanUpdate::Addressee>;
+  using Stream = RelayPeers::Stream;
 
   void handle(Stream& from, const Envelope&, const AgentHello& hello);
-  void handle(Stream& from, const Envelope&, const RunHello&);
   void handle(Stream& from, const Envelope&, const AgentReady& ready);
-  void handle(Stream& from, const Envelope&, const PlanUpdate& update);
-  void handle(Stream& from, const Envelope&, const PlanWanted& wanted);
-  void handle(Stream& from, const Envelope&, const PlanHeld& held);
-  void handle(Stream& from, const Envelope&, const PartnersAsked& report);
-  void handle(Stream& from, const Envelope& envelope, const WorkerStarted& started);
-  void handle(Stream& from, const Envelope& envelope, const MemberJoined& joined);
-  void handle(Stream& from, const Envelope& envelope, const MemberSaid& said);
-  void handle(Stream& from, const Envelope& envelope, const MemberAlive& alive);
-  void handle(Stream& from, const Envelope& envelope, const WorkerEnded& ended);
-  void handle(Stream& from, const Envelope& envelope, const WorkerReport& report);
-  void handle(Stream& from, const Envelope&, const WorkerLogTail& words);
-  void handle(Stream& from, const Envelope&, const OperatorHello&);
+  void handle(Stream& from, const Envelope&, const Beat& beat);
   void handle(Stream& from, const Envelope&, const NodeLeaves&);
+  void handle(Stream& from, const Envelope&, const PartnersAsked& report);
+  void handle(Stream& from, const Envelope&, const RunHello&);
+  void handle(Stream& from, const Envelope&, const OperatorHello&);
   void handle(Stream& from, const Envelope&, const Drain&);
   void handle(Stream& from, const Envelope&, const EndJob& wish);
-  void handle(Stream& from, const Envelope&, const Beat& beat);
+  template <AboutRole Message>
+  void handle(Stream& from, const Envelope& envelope, const Message& message) {
+    if (!from.second.is_agent()) return refuse(from);
+    follow(from, envelope.start, message.rank,
+           hear_of_role(now_, from.second.node, envelope.start, message, processes_));
+  }
+  template <AboutPlan Message>
+  void handle(Stream& from, const Envelope&, const Message& message) {
+    if (!from.second.is_agent()) return refuse(from);
+    follow(from, plans_.hear(from.second, message));
+  }
   template <typename Other>
   void handle(Stream& from, const Envelope&, const Other&) {
     refuse(from);  // nobody says that to a controller
   }
+  void follow(Stream& from, int64_t start, Rank rank, HeardOfRole heard);
+  void follow(Stream& from, PlanAnswer answer);
 
   void act(const StartWorker& start);
   void act(const KillWorker& kill);
   void act(const SendOrder& order);
-  void act(const OpenView& send);
+  void act(const OpenView& open);
   void act(const EndJob& end);
   void act(const DismissNode& dismiss);
-  void act(const DrainJob&) { drain(); }
-  void act(const CheckNetwork&);
+  void act(const DrainJob&);
+  void act(const CheckNetwork&) { network_.want(now_); }
   void act(const JobEvent& tell);
 
-  void tell_whole(std::vector<std::pair<StreamNumber, PlanReaders>> to);
-  bool speaks_for_role(Stream& from, int64_t start, Rank rank, View since);
   // `failed`: since when what the event tells may be so.
   void feed(const ControllerEvent& event, absl::Duration failed);
-  // To a run that has just come: recoveries, and what nobody was there to hear.
-  void tell_what_happened(StreamNumber run);
-  void say_farewell(StreamNumber to, const ControlMessage& hello);
-  void lose_agent(const Peer& agent, const std::string& why);
-  void take_back(Stream& from, StreamNumber former);
-  void lose_what_is_not_shown(const Peer& agent);
-  bool is_job_going_on() const { return now_ < moved_ + options_.silence_max; }
-  bool is_cut_off() const;
-  bool is_lost(const Peer& peer, bool is_cut_off) const;
-  void lose_who_did_not_return();
-  void hear_accusation(Rank accused);
-  bool is_accused(Node node) const;
-  void send(StreamNumber to, ControlMessage message, int64_t start = 0);
-  void send_to_node(Node node, ControlMessage message, int64_t start);
-  void tell_run(ControlMessage message);
-  void tell_pid(Rank rank, pid_t pid);
   void feed_ready_agents();
-  void look_after_network();
-  void begin_network_round();
-  void end_network_round();
-  std::vector<std::string> complaints_of(const Peer& agent) const;
   void feed_complaints(Node node);
+  void lose_agent(const RelayPeer& agent, const std::string& why);
+  void lose_what_is_not_shown(const RelayPeer& agent);
   void cut(StreamNumber stream, const std::string& why);
   void refuse(Stream& from) { cut(from.first, "it says what makes no sense"); }
   void beat(absl::Duration late);
-  void drain();
-  void let_leave();
-  std::vector<RelayAction> take() { return std::exchange(actions_, {}); }
+  void look_after_network();
+  void tell_pid(Rank rank, pid_t pid);
+  void say_farewell(StreamNumber to, const ControlMessage& hello);
 
   const RelayOptions options_;
   const Topology topology_;
-  const int nodes_;  // that begin
-  const int spares_;
-  const absl::Duration spares_wait_until_;
+  const AgentAdmission admission_;
   ControllerCore core_;
-  std::vector<RelayAction> actions_;  // of the call at hand
   StallAdjustedClock time_;
   absl::Duration now_;  // as all the times below without own standstill
   absl::Duration next_beat_;
   absl::Duration failed_;  // of the event at hand
-  Commit newest_{-1};      // that the core knows, and since when
-  absl::Duration moved_ = -absl::InfiniteDuration();
 
-  std::map<StreamNumber, Peer> peers_;
-  std::map<Node, StreamNumber> agents_;
-  RoleProcesses processes_;
+  RelayPeers peers_;
   RunHistory history_;
+  RelayOutbox out_;  // of the call at hand
+  RoleProcesses processes_;
+  AgentLosses losses_;
+  PlanSender plans_;
   NetworkRounds network_;
-  std::optional<Plan> plan_;  // the newest one; a former controller's an agent is asked for
-  PlanName plan_name_;
+  LeavingAgents leaving_;
   StatusBook status_;
-  std::map<Rank, absl::Duration> accused_;  // by others that cannot reach them; when last
-  std::map<Node, absl::Duration> leaving_;  // not told to the core yet; when
   bool is_draining_ = false;
   std::optional<EndJob> end_;
-  bool has_told_run_ = false;  // of the end
 };
 
 }  // namespace evermoe

@@ -96,13 +96,48 @@ TEST(ControllerRelay, WhatEndedMeanwhileIsMissing) {
   EXPECT_THAT(relay.ready(5).did(), HasSubstr("5: start rank 0"));
 }
 
-TEST(ControllerRelay, WhoDoesNotComeBackInTimeIsLost) {
+TEST(ControllerRelay, WhoDoesNotComeBackInTimeToAJobThatStandsStillIsLost) {
   TestRelay relay = over_a_network();
   relay.run_attaches().job_runs().breaks(1).did();
   EXPECT_EQ(relay.wait(0.9).did(), "");
   EXPECT_THAT(relay.wait(0.2).did(), HasSubstr("run: node 0 (1001) lost: it has gone"));
   EXPECT_THAT(over_a_network().job_runs().agent(0, 5).did(), HasSubstr("cut 1"))
       << "and so is one whose node has another agent now";
+}
+
+// A step is committed every second, as rank 1 says.
+void commits(TestRelay& relay, int64_t first, int64_t last) {
+  for (int64_t step = first; step <= last; ++step) {
+    const Progress progress{View(1), Rank(1), verdict_commit(Step(step))};
+    relay.wait(1).hears(2, MemberSaid{Rank(1), View(1), progress}, 2);
+  }
+}
+
+// With loss on the way towards it alone, an agent hangs up that cannot call again.
+TEST(ControllerRelay, WhoseLineBrokeIsNotLostWhileTheJobGoesOn) {
+  TestRelay relay = over_a_network();
+  relay.run_attaches().job_runs().falls_silent(1);
+  commits(relay, 1, 2);
+  relay.breaks(1);
+  commits(relay, 3, 30);
+  EXPECT_EQ(relay.did(), "");
+  EXPECT_EQ(relay.wait(9.5).did(), "") << "the next step may take longer";
+  EXPECT_THAT(relay.wait(1).did(), HasSubstr("run: node 0 (1001) lost: it has gone"));
+}
+
+TEST(ControllerRelay, WhoseLineBrokeIsLostWhenOthersMissItThoughTheJobHasGoneOn) {
+  TestRelay relay = over_a_network();
+  relay.run_attaches().job_runs();
+  commits(relay, 1, 1);
+  relay.breaks(1);
+  commits(relay, 2, 5);
+  EXPECT_EQ(relay.did(), "");
+  Trouble trouble;
+  trouble.view = View(1);
+  trouble.rank = Rank(1);
+  trouble.accused = Rank(0);
+  relay.hears(2, MemberSaid{Rank(1), View(1), trouble}, 2);
+  EXPECT_THAT(relay.did(), HasSubstr("run: node 0 (1001) lost: it has gone"));
 }
 
 // In either order: its line breaks, and others miss its worker.

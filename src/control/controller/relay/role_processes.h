@@ -19,6 +19,9 @@ namespace evermoe {
 
 class RoleProcesses {
  public:
+  // Why a process that is not the newest of its role has to end.
+  static constexpr char kReplaced[] = "another process plays its role";
+
   struct Process {
     int64_t start = 0;
     Node node;

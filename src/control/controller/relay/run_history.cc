@@ -28,6 +28,8 @@ std::optional<RecoveryNote> RunHistory::note(const std::vector<RecoveryRecord>& 
 }
 
 void RunHistory::keep(ControlMessage message) {
+  if (std::holds_alternative<RecoveryNote>(message) || std::holds_alternative<RoleProcess>(message))
+    return;
   untold_.push_back(std::move(message));
   if (untold_.size() > kUntoldMax) untold_.pop_front();
 }

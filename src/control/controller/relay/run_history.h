@@ -25,11 +25,15 @@ class RunHistory {
   // otherwise.
   std::optional<RecoveryNote> note(const std::vector<RecoveryRecord>& records, int64_t changes,
                                    absl::Duration failed);
-  // Nobody has heard it. The oldest of more than kUntoldMax is forgotten.
+  // Nobody has heard it. The oldest of more than kUntoldMax is forgotten; what every run is told
+  // when it comes is not kept.
   void keep(ControlMessage message);
   // For a run that has just come: all recoveries, later by `shift`, and what was kept, which is
   // told once.
   std::vector<ControlMessage> tell(absl::Duration shift);
+  // Some run has heard how the job ended.
+  void note_end_told() { is_end_told_ = true; }
+  bool is_end_told() const { return is_end_told_; }
 
   static constexpr size_t kUntoldMax = 4096;
 
@@ -37,6 +41,7 @@ class RunHistory {
   std::vector<RecoveryNote> recoveries_;
   int64_t changes_ = 0;  // that are noted
   std::deque<ControlMessage> untold_;
+  bool is_end_told_ = false;
 };
 
 }  // namespace evermoe

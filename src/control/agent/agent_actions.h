@@ -1,0 +1,53 @@
+// What the agent of a node does, as it decides (agent_core.h); its shell does it (agent.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "control/agent/partner_questions.h"
+#include "control/agent/plan_exchange.h"
+#include "control/wire/control_messages.h"
+#include "control/wire/control_stream.h"
+
+namespace evermoe {
+
+// On a new stream, instead of the present one. The AgentHello follows, to which the shell adds
+// where other agents reach this one.
+struct AttachController {};
+struct ToController {
+  Envelope envelope;
+};
+struct ToWorker {
+  StreamNumber to;
+  Envelope envelope;
+};
+struct CutWorker {
+  StreamNumber stream;
+};
+struct SpawnWorker {  // answered by on_spawned() or on_not_spawned(), at once
+  int64_t start = 0;
+  Rank rank;
+  View since;
+  FolderTerm term;  // of the run that wants it
+};
+struct SignalWorker {
+  int64_t start = 0;
+  int signal = 0;
+};
+struct QuitAgent {  // no worker runs any more
+  bool ok = false;
+  std::string reason;
+};
+// What passes between agents, besides AskForPlan, StopAsking, CutAsker and PartnerAction.
+struct ToAskers {
+  std::vector<StreamNumber> to;
+  Envelope envelope;
+};
+using AgentAction =
+    std::variant<AttachController, ToController, ToWorker, CutWorker, SpawnWorker, SignalWorker,
+                 QuitAgent, AskForPlan, StopAsking, CutAsker, ToAskers, AskPartner, DropQuestion>;
+using AgentActions = std::vector<AgentAction>;
+
+}  // namespace evermoe

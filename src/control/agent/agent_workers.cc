@@ -1,0 +1,129 @@
+#include "control/agent/agent_workers.h"
+
+#include <signal.h>
+
+#include <algorithm>
+
+namespace evermoe {
+
+bool AgentWorkers::plays(Rank rank) const {
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [&](const Entry& worker) { return worker.second.rank == rank; });
+}
+
+AgentActions AgentWorkers::spawn(int64_t start, const StartWorker& order, const FolderTerm& term) {
+  workers_[start] = {order.rank, order.since};
+  return {SpawnWorker{start, order.rank, order.since, term}};
+}
+
+AgentActions AgentWorkers::start(int64_t start, const StartWorker& order, const FolderTerm& term) {
+  if (!plays(order.rank)) return spawn(start, order, term);
+  AgentActions actions;
+  for (auto& [number, worker] : workers_) {
+    if (worker.rank != order.rank) continue;
+    worker.is_disowned = true;
+    actions.emplace_back(SignalWorker{number, SIGKILL});
+  }
+  waiting_[order.rank] = {start, order};
+  return actions;
+}
+
+AgentActions AgentWorkers::start_waiting(Rank rank, const FolderTerm& term) {
+  const auto waiting = waiting_.find(rank);
+  if (plays(rank) || waiting == waiting_.end()) return {};
+  const auto [start, order] = waiting->second;
+  waiting_.erase(waiting);
+  return spawn(start, order, term);
+}
+
+AgentActions AgentWorkers::kill(int64_t start, Rank rank) {
+  if (const auto waiting = waiting_.find(rank);
+      waiting != waiting_.end() && waiting->second.first == start)
+    waiting_.erase(waiting);
+  if (!workers_.contains(start)) return {};
+  return {SignalWorker{start, SIGKILL}};
+}
+
+AgentActions AgentWorkers::disown_all() {
+  waiting_.clear();
+  AgentActions actions;
+  for (auto& [start, worker] : workers_) {
+    worker.is_disowned = true;
+    actions.emplace_back(SignalWorker{start, SIGKILL});
+  }
+  return actions;
+}
+
+AgentActions AgentWorkers::drain() {
+  is_draining_ = true;
+  AgentActions actions;
+  for (Entry& worker : workers_) {
+    for (AgentAction& action : ask_to_drain(worker)) actions.push_back(std::move(action));
+  }
+  return actions;
+}
+
+// Not before it has attached, because a program that has just begun does not listen to signals yet.
+AgentActions AgentWorkers::ask_to_drain(Entry& worker) {
+  if (!worker.second.stream || std::exchange(worker.second.is_asked_to_drain, true)) return {};
+  return {SignalWorker{worker.first, SIGTERM}};
+}
+
+std::optional<AgentActions> AgentWorkers::attach(StreamNumber stream, pid_t pid) {
+  const auto worker = std::find_if(workers_.begin(), workers_.end(),
+                                   [&](const Entry& one) { return one.second.pid == pid; });
+  if (worker == workers_.end() || worker->second.stream) return std::nullopt;
+  worker->second.stream = stream;
+  return is_draining_ ? ask_to_drain(*worker) : AgentActions{};
+}
+
+void AgentWorkers::on_broken(StreamNumber stream) {
+  for (auto& [start, worker] : workers_) {
+    if (worker.stream == stream) worker.stream.reset();
+  }
+}
+
+void AgentWorkers::forget_registrations() {
+  for (auto& [start, worker] : workers_) worker.is_registered = false;
+}
+
+bool AgentWorkers::have_registered() const {
+  return std::all_of(workers_.begin(), workers_.end(), [](const Entry& worker) {
+    return worker.second.is_registered || worker.second.is_disowned || !worker.second.stream;
+  });
+}
+
+AgentWorker* AgentWorkers::find(int64_t start) {
+  const auto worker = workers_.find(start);
+  return worker == workers_.end() ? nullptr : &worker->second;
+}
+
+AgentWorkers::Entry* AgentWorkers::speaking_on(StreamNumber stream) {
+  const auto worker = std::find_if(workers_.begin(), workers_.end(),
+                                   [&](const Entry& one) { return one.second.stream == stream; });
+  return worker == workers_.end() ? nullptr : &*worker;
+}
+
+std::optional<AgentWorker> AgentWorkers::remove(int64_t start) {
+  auto worker = workers_.extract(start);
+  if (worker.empty()) return std::nullopt;
+  return std::move(worker.mapped());
+}
+
+AgentActions AgentWorkers::hand_on(int64_t start, const SendOrder& order) const {
+  const auto worker = workers_.find(start);
+  if (worker == workers_.end() || !worker->second.stream) return {};
+  return {ToWorker{*worker->second.stream, {0, order}}};
+}
+
+std::vector<StarvedWorker> AgentWorkers::starved(
+    const std::function<absl::Duration(pid_t)>& measure) const {
+  std::vector<StarvedWorker> starved;
+  for (const auto& [start, worker] : workers_) {
+    if (worker.pid == 0 || worker.is_disowned) continue;
+    starved.push_back({worker.rank, worker.since, measure(worker.pid)});
+  }
+  return starved;
+}
+
+}  // namespace evermoe

@@ -1,0 +1,83 @@
+// The worker processes of a node: which live, on which streams they speak, and which are to be
+// started when others have ended. Pure: what happens in, actions out.
+//
+// Invariant: at most one process per role runs here; the next one waits until the former has ended.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "control/agent/agent_actions.h"
+
+namespace evermoe {
+
+struct AgentWorker {
+  Rank rank;
+  View since;
+  pid_t pid = 0;
+  std::optional<StreamNumber> stream;
+  bool is_registered = false;  // with the present controller
+  bool is_asked_to_drain = false;
+  bool is_disowned = false;  // no controller wants to hear of it any more
+  std::optional<WorkerReport> failed;
+};
+
+class AgentWorkers {
+ public:
+  using Entry = std::pair<const int64_t, AgentWorker>;  // by start
+
+  // Process `start` of the role, for the run of that term: now, or when the former ones of the
+  // role, which are killed, have ended.
+  AgentActions start(int64_t start, const StartWorker& order, const FolderTerm& term);
+  // That one of the role has ended: whom that lets start.
+  AgentActions start_waiting(Rank rank, const FolderTerm& term);
+  // It ends, or is not started.
+  AgentActions kill(int64_t start, Rank rank);
+  // All end, and nobody wants to hear of them.
+  AgentActions disown_all();
+  // All finish their step, save and end, and so does who attaches later.
+  AgentActions drain();
+
+  // A process says hello there. nullopt: no worker that is not attached has this pid.
+  std::optional<AgentActions> attach(StreamNumber stream, pid_t pid);
+  void on_broken(StreamNumber stream);
+  // Another controller is to hear of them.
+  void forget_registrations();
+  // One that has not attached yet is not waited for: it knows nothing that a controller has to
+  // know.
+  bool have_registered() const;
+
+  AgentWorker* find(int64_t start);  // nullptr, as below: there is none
+  Entry* speaking_on(StreamNumber stream);
+  // What it was; nullopt: there was none.
+  std::optional<AgentWorker> remove(int64_t start);
+  // To the process that is meant, or to nobody.
+  AgentActions hand_on(int64_t start, const SendOrder& order) const;
+  // How long the main threads of those that somebody wants to hear of got no processor.
+  std::vector<StarvedWorker> starved(const std::function<absl::Duration(pid_t)>& measure) const;
+
+  bool is_empty() const { return workers_.empty(); }
+  size_t size() const { return workers_.size(); }
+  auto begin() const { return workers_.begin(); }
+  auto end() const { return workers_.end(); }
+
+ private:
+  bool plays(Rank rank) const;
+  AgentActions spawn(int64_t start, const StartWorker& order, const FolderTerm& term);
+  static AgentActions ask_to_drain(Entry& worker);
+
+  std::map<int64_t, AgentWorker> workers_;
+  // For the former process of the role to end.
+  std::map<Rank, std::pair<int64_t, StartWorker>> waiting_;
+  bool is_draining_ = false;
+};
+
+}  // namespace evermoe

@@ -1,0 +1,38 @@
+#include "control/agent/worker_messages.h"
+
+namespace evermoe {
+namespace {
+
+bool speaks_for_itself(const AgentWorker& worker, Rank rank, View since) {
+  return worker.rank == rank && worker.since == since;
+}
+
+}  // namespace
+
+HeardOfWorker hear_of_worker(AgentWorker& worker, bool has_controller, const MemberJoined& joined) {
+  if (!speaks_for_itself(worker, joined.rank, joined.since)) return {.is_nonsense = true};
+  if (!has_controller || worker.is_disowned) return {};
+  worker.is_registered = true;
+  return {.has_registered = true, .told = joined};
+}
+
+HeardOfWorker hear_of_worker(AgentWorker& worker, bool, const MemberSaid& said) {
+  if (!speaks_for_itself(worker, said.rank, said.since)) return {.is_nonsense = true};
+  if (!worker.is_registered) return {};
+  return {.told = said};
+}
+
+HeardOfWorker hear_of_worker(AgentWorker& worker, bool, const MemberAlive& alive) {
+  if (!speaks_for_itself(worker, alive.rank, alive.since)) return {.is_nonsense = true};
+  if (!worker.is_registered) return {};
+  return {.told = alive};
+}
+
+HeardOfWorker hear_of_worker(AgentWorker& worker, bool, const WorkerReport& report) {
+  if (report.rank != worker.rank) return {.is_nonsense = true};
+  if (report.kind == WorkerReport::Kind::kFailed) worker.failed = report;
+  if (worker.is_disowned) return {};
+  return {.told = report, .is_kept = true};
+}
+
+}  // namespace evermoe
