@@ -15,9 +15,9 @@
 namespace evermoe {
 namespace {
 
-constexpr size_t kArrivedMax = 1 << 20;
+constexpr size_t kAgentArrivedMax = 1 << 20;
 constexpr size_t kAgentOrdersMax = 1 << 10;
-constexpr absl::Duration kSleepMax = absl::Seconds(1);
+constexpr absl::Duration kAgentSleepMax = absl::Seconds(1);
 constexpr size_t kShownLinesMax = 8;
 constexpr absl::Duration kListenAgain = absl::Seconds(10);  // for other agents, where it failed
 // Of the address inside the machine at which other agents call.
@@ -37,7 +37,7 @@ Agent::Agent(AgentOptions options, Clock& clock)
     : options_(completed(std::move(options))),
       clock_(clock),
       core_(options_.core, clock.now()),
-      arrived_(kArrivedMax),
+      arrived_(kAgentArrivedMax),
       orders_(kAgentOrdersMax),
       controller_address_(options_.controller),
       lines_(options_.keys, options_.address + kLinesEnding) {
@@ -77,7 +77,7 @@ void Agent::wait() {
     watched.push_back({worker->exit_fd(), POLLIN, 0});
   }
   const absl::Duration left =
-      std::clamp(core_.next_deadline() - clock_.now(), absl::ZeroDuration(), kSleepMax);
+      std::clamp(core_.next_deadline() - clock_.now(), absl::ZeroDuration(), kAgentSleepMax);
   // Rounded up, so that the deadline has passed after the wait.
   ::poll(watched.data(), watched.size(),
          static_cast<int>(absl::ToInt64Milliseconds(left + absl::Nanoseconds(999'999))));

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kAgentMailMax = 1 << 20;
 
-struct FreeAddresses {
+struct FreeAgentAddresses {
   void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
 };
 
@@ -43,7 +43,7 @@ std::string own_host_towards(const std::string& controller) {
   addrinfo* found = nullptr;
   if (::getaddrinfo(host.c_str(), controller.substr(colon + 1).c_str(), &wanted, &found) != 0)
     return "";
-  const std::unique_ptr<addrinfo, FreeAddresses> list(found);
+  const std::unique_ptr<addrinfo, FreeAgentAddresses> list(found);
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
     if (const std::string own = own_host_towards(*one); !own.empty()) return own;
   }

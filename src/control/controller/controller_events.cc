@@ -1,11 +1,10 @@
 // What a controller makes of what it hears: of agents, of processes, and from members.
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "config/identity.h"
 #include "control/controller/controller_core.h"
+#include "control/controller/status/fitness_news.h"
 
 namespace evermoe {
 
@@ -13,19 +12,9 @@ using Phase = RoleState::Phase;
 
 // ---- agents and processes
 
-void ControllerCore::note_stalls(const AgentAlive& event) {
-  lateness_of_node_.try_emplace(event.node, options_.own_standstill)
-      .first->second.note(now_, event.late);
-  for (const StarvedWorker& worker : event.starved) {
-    if (worker.rank.value >= roles_.size()) continue;
-    RoleState& role = roles_[worker.rank];
-    if (role.phase != Phase::kNone && role.since == worker.since && role.node == event.node)
-      role.starvation.on_report(worker.starved, watch_.period());
-  }
-}
-
 void ControllerCore::handle(const AgentAlive& event) {
-  note_stalls(event);
+  silence_.note(now_, event.node, event.late);
+  roles_.note_starved(event.node, event.starved, watch_.period());
   // After a silence of the line its workers have their time anew: what they said meanwhile may
   // still come.
   if (nodes_.is_in_doubt(event.node, now_)) {
@@ -43,7 +32,7 @@ void ControllerCore::handle(const AgentAlive& event) {
 void ControllerCore::handle(const AgentJoined& event) {
   nodes_.join(event.node, now_);
   check(event.node, event.complaints);
-  if (!event.arithmetic.empty()) arithmetic_[event.node] = event.arithmetic;
+  arithmetic_.on_node(event);
   leave_out_unequal_nodes();
 }
 
@@ -57,6 +46,22 @@ void ControllerCore::handle(const AgentLost& event) {
   }
 }
 
+void ControllerCore::handle(const NodeChecked& event) {
+  if (nodes_.is_there(event.node)) check(event.node, event.complaints);
+}
+
+void ControllerCore::check(Node node, const std::vector<std::string>& complaints) {
+  const std::string news = fitness_news(node, nodes_.complaints(node), complaints);
+  nodes_.check(node, complaints);
+  if (!news.empty()) tell(news);
+}
+
+void ControllerCore::handle(const NodeLeaving& event) {
+  if (!nodes_.is_there(event.node) || nodes_.is_leaving(event.node)) return;
+  nodes_.leave(event.node);
+  tell(absl::StrCat("node ", event.node.value, " leaves"));
+}
+
 // Its line was broken, and what was said meanwhile, both ways, may be lost. If it is not where the
 // others are, all meet in the next view.
 void ControllerCore::take_back(const MemberJoined& event) {
@@ -67,7 +72,7 @@ void ControllerCore::take_back(const MemberJoined& event) {
     actions_.push_back(SendOrder{event.rank, event.since, ReleaseOrder{}});
     return;
   }
-  if (is_adopting_) return;
+  if (!beginning_.is_over()) return;
   role.finished = role.finished || (is_open() && event.has_finished);
   note_finish(event);
   const bool is_where_all_are = is_open() && event.is_open && event.newest_view == view();
@@ -86,7 +91,7 @@ void ControllerCore::handle(const MemberJoined& event) {
   progress_.on_joined(event.newest);
   note_finish(event);
   view_.on_joined(event);
-  if (is_adopting_) return view_.adopt(event);
+  if (!beginning_.is_over()) return view_.adopt(event);
   // It may know of a view that a former controller had begun when all others were adopted in the
   // one before: nobody else has been asked for that one.
   if (was_open || view() != before)
@@ -108,41 +113,30 @@ void ControllerCore::note_finish(const MemberJoined& event) {
 
 // ---- who computes other bits
 
-std::string ControllerCore::difference_to(const std::string& arithmetic) const {
-  return absl::StrCat("would compute other bits than worker ", name_of(first_joined_->rank),
-                      " on node ", first_joined_->node.value, ": ",
-                      identity_difference(first_joined_->arithmetic, arithmetic));
-}
-
-// Machines that differ give bits that differ, often in a few gradients only. The job goes on
-// without such a machine where others can take its place: before the first step that is a spare.
+// False: it may not join; the job goes on without its node, or has ended.
 bool ControllerCore::computes_alike(const MemberJoined& event) {
-  if (!first_joined_) {
-    first_joined_ = event;
-    leave_out_unequal_nodes();
-  }
-  if (event.arithmetic == first_joined_->arithmetic) return true;
-  const std::string difference = difference_to(event.arithmetic);
-  const int needed = progress_.newest() > Commit(-1) ? 1 : options_.nodes;
-  if (nodes_.up_besides(event.node) < needed) {
+  using Kind = ArithmeticDecision::Kind;
+  const ArithmeticDecision decision =
+      arithmetic_.decide(event, nodes_, progress_.newest(), options_.nodes);
+  leave_out_unequal_nodes();
+  if (decision.kind == Kind::kJoin) return true;
+  if (decision.kind == Kind::kEnd) {
     end({.bad_input = true,
          .reason = absl::StrCat("worker ", name_of(event.rank), " on node ", event.node.value, " ",
-                                difference)});
+                                decision.difference)});
     return false;
   }
   if (nodes_.is_up(event.node)) tell(absl::StrCat("node ", event.node.value, " is left out"));
   nodes_.leave_out(event.node);
-  kill_and_lose(event.rank, "it is left out", difference);
+  kill_and_lose(event.rank, "it is left out", decision.difference);
   return false;
 }
 
-// Nodes that say so before they play a role.
+// They have said so before they play a role.
 void ControllerCore::leave_out_unequal_nodes() {
-  if (!first_joined_) return;
-  for (const auto& [node, arithmetic] : std::exchange(arithmetic_, {})) {
-    if (arithmetic == first_joined_->arithmetic) continue;
+  for (const auto& [node, difference] : arithmetic_.take_unequal_nodes()) {
     nodes_.leave_out(node);
-    tell(absl::StrCat("node ", node.value, " is left out: it ", difference_to(arithmetic)));
+    tell(absl::StrCat("node ", node.value, " is left out: it ", difference));
   }
 }
 
@@ -175,80 +169,21 @@ void ControllerCore::lose(Rank rank, const std::string& how) {
   // than a probe.
   watch_.end_probe();
   note_loss(rank, how);
-  if (!may_start_again(rank, how)) return;
-  // Machines that are lost together are often noticed one after the other: what was not started
-  // again since the last loss was counted is part of that one.
-  if (lost.losses_seen == limits_.counted() && limits_.count_loss()) {
-    return end({.reason = absl::StrCat(limits_.losses(), " losses without any progress; the last: ",
-                                       name_of(rank), ": ", how)});
-  }
-  // Who was lost with others at once, or because of them, is not counted again.
-  if (!options_.strategy.keeps_copies && lost.failures_seen == limits_.failures()) {
-    count_failure(absl::StrCat("worker ", name_of(rank), ": ", how));
-    if (has_ended_) return;
-  }
+  const bool with_node = !nodes_.is_up(lost.node);
+  if (!may_go_on(rules_.on_loss(now_, {rank, how, with_node}, lost, progress_.furthest()))) return;
   if (is_open()) open_next_view(absl::StrCat("role ", name_of(rank), " is lost"));
 }
 
 // False: the job has ended instead.
-bool ControllerCore::may_start_again(Rank rank, const std::string& how) {
-  const bool with_node = !nodes_.is_up(roles_[rank].node);
-  restarts_.on_loss(now_, rank, with_node);
-  const int restarts = restarts_.losses(rank) - 1;
-  if (options_.strategy.keeps_copies && restarts >= options_.restarts_max) {
-    end({.reason = absl::StrCat("given up after ", restarts, " restarts in a row of worker ",
-                                name_of(rank), " without progress beyond step ",
-                                step_of(std::max(progress_.furthest(), Commit(0))).value,
-                                " (run.restarts_max); the last failure: ", how),
-         .is_hopeless = !with_node});
-    return false;
-  }
-  if (const std::string reason = restarts_.reason(now_, rank); !reason.empty())
-    tell_in_incident(absl::StrCat("worker ", name_of(rank), " ", reason));
-  return true;
-}
-
-// Of an unprotected job: all will start again.
-void ControllerCore::count_failure(const std::string& how) {
-  const LossLimits::Restart restart = limits_.count_failure(now_);
-  if (!restart.is_allowed) {
-    return end({.reason = absl::StrCat("given up after ", restart.number - 1,
-                                       " restarts in a row without progress beyond step ",
-                                       step_of(std::max(progress_.furthest(), Commit(0))).value,
-                                       " (run.restarts_max); the last failure: ", how),
-                .is_hopeless = true});
-  }
-  tell_in_incident(
-      absl::StrCat("restart ", restart.number, " of at most ", options_.restarts_max,
-                   " in a row without progress, from the newest durable checkpoint, in ",
-                   absl::FormatDuration(restart.delay)));
+bool ControllerCore::may_go_on(LossDecision decision) {
+  for (const std::string& news : decision.news) tell_in_incident(news);
+  if (decision.end) end(*std::move(decision.end));
+  return !has_ended_;
 }
 
 void ControllerCore::note_loss(Rank rank, const std::string& how) {
   journal_.on_loss(now_, progress_.newest(), rank, how);
   tell_in_incident(absl::StrCat("worker ", name_of(rank), " is lost: ", how));
-}
-
-// Roles that were lost while no controller looked.
-void ControllerCore::lose_the_absent() {
-  for (int32_t r = 0; r < topology_.world_size(); ++r) {
-    if (roles_[Rank(r)].phase == Phase::kNone)
-      note_loss(Rank(r), "gone when the new controller came");
-  }
-}
-
-// Found out by the former controller, which did not live to tell: its replacements are what is left
-// of them. In an incident this controller has noted those that it has replaced itself.
-void ControllerCore::note_unseen_losses() {
-  if (progress_.newest() < Commit(0)) return;
-  const View own_since =
-      journal_.incident() > 0 ? View(options_.views_after.value + 1) : View(UINT32_MAX);
-  for (int32_t r = 0; r < topology_.world_size(); ++r) {
-    const RoleState& role = roles_[Rank(r)];
-    if (role.report->stage_epoch == View(0) && role.since < own_since &&
-        unseen_losses_.insert(Rank(r)).second)
-      note_loss(Rank(r), "replaced when the new controller came");
-  }
 }
 
 // ---- members
@@ -275,7 +210,7 @@ void ControllerCore::hear(const Trouble& trouble) {
   if (!is_open() || trouble.view != view()) return;
   if (trouble.inside_stage && trouble.stage_epoch != view_.stage_epoch(trouble.rank))
     return;  // the present view repairs it
-  has_heard_trouble_ = true;
+  beginning_.on_trouble();
   tell_in_incident(absl::StrCat("worker ", name_of(trouble.rank), " reports: ", trouble.what));
   if (trouble.copies_unusable) {
     const std::string why = absl::StrCat("role ", name_of(trouble.rank), ": ", trouble.what);
@@ -299,13 +234,10 @@ void ControllerCore::hear(const Milestone& milestone) {
 void ControllerCore::hear(const Progress& progress) {
   if (progress_.is_old(progress)) return;
   const bool is_new = progress.newest > progress_.furthest();
-  if (progress_.on_commit(progress.newest)) {
-    limits_.on_progress();
-    restarts_.on_progress();
-  }
+  if (progress_.on_commit(progress.newest)) rules_.on_progress();
   if (!is_open() || progress.view != view()) return;
   journal_.on_commit();
-  adoption_moved_ = now_;
+  beginning_.on_commit(now_);
   if (progress.newest == verdict_commit(step_of(progress.newest))) {
     copies_.on_step(step_of(progress.newest), progress.complete_window);
     watch_.on_commit(now_);

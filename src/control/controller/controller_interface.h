@@ -154,7 +154,8 @@ struct ControllerOptions {
   View views_after;
   int64_t incidents_after = 0;  // and the numbers of all its incidents larger
   // If it takes over it waits so long for members to find it before it takes them for lost; and
-  // while the view that the others are in goes on, which it cannot without them (Adoption).
+  // while the view that the others are in goes on, which it cannot without them
+  // (beginning/job_beginning.h).
   absl::Duration adoption = absl::Seconds(2);
   // The same while more than one node is missing, if that is longer: after a change of the host,
   // whose machine may be the one, agents that are still calling the former host give up after this.

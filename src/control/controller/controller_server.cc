@@ -10,10 +10,10 @@
 namespace evermoe {
 namespace {
 
-constexpr size_t kArrivedMax = 1 << 20;
+constexpr size_t kServerArrivedMax = 1 << 20;
 // How long agents and the run may take to go after the end of the job.
-constexpr absl::Duration kFarewellMax = absl::Seconds(5);
-constexpr absl::Duration kSleepMax = absl::Seconds(1);
+constexpr absl::Duration kServerFarewellMax = absl::Seconds(5);
+constexpr absl::Duration kServerSleepMax = absl::Seconds(1);
 
 ControllerOptions core_options(const ControllerServerOptions& options) {
   ControllerOptions core = options.core;
@@ -28,7 +28,7 @@ Topology topology_of(const std::vector<int>& lanes) { return Topology(lanes, std
 ControllerServer::ControllerServer(const ControllerServerOptions& options, Clock& clock)
     : clock_(clock),
       relay_(topology_of(options.lanes), core_options(options), options.relay, clock.now()),
-      arrived_(kArrivedMax) {}
+      arrived_(kServerArrivedMax) {}
 
 ControllerServer::~ControllerServer() = default;
 
@@ -58,7 +58,7 @@ EndJob ControllerServer::run() {
 }
 
 void ControllerServer::see_off() {
-  const absl::Duration deadline = clock_.now() + kFarewellMax;
+  const absl::Duration deadline = clock_.now() + kServerFarewellMax;
   while (relay_.is_awaited() && clock_.now() < deadline) {
     wait_until(deadline);
     work_off();
@@ -66,7 +66,8 @@ void ControllerServer::see_off() {
 }
 
 void ControllerServer::wait_until(absl::Duration deadline) {
-  const absl::Duration left = std::clamp(deadline - clock_.now(), absl::ZeroDuration(), kSleepMax);
+  const absl::Duration left =
+      std::clamp(deadline - clock_.now(), absl::ZeroDuration(), kServerSleepMax);
   pollfd waiting{arrived_.fd(), POLLIN, 0};
   // Rounded up, so that the deadline has passed after the wait.
   ::poll(&waiting, 1,

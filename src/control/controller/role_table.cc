@@ -42,6 +42,15 @@ void RoleTable::lose(Rank rank) {
   state.finished = false;
 }
 
+void RoleTable::note_starved(Node node, const std::vector<StarvedWorker>& workers, int64_t period) {
+  for (const StarvedWorker& worker : workers) {
+    if (worker.rank.value >= size()) continue;
+    RoleState& state = (*this)[worker.rank];
+    if (state.phase != Phase::kNone && state.since == worker.since && state.node == node)
+      state.starvation.on_report(worker.starved, period);
+  }
+}
+
 bool RoleTable::is_present(Rank rank, View since) const {
   const RoleState& state = (*this)[rank];
   return state.phase == Phase::kJoined && state.since == since;
@@ -78,6 +87,15 @@ int RoleTable::workers_on(Node node) const {
   return static_cast<int>(std::count_if(
       states_.begin(), states_.end(),
       [&](const RoleState& state) { return state.phase != Phase::kNone && state.node == node; }));
+}
+
+std::vector<Rank> RoleTable::played_on(Node node) const {
+  std::vector<Rank> ranks;
+  for (int32_t r = 0; r < size(); ++r) {
+    const RoleState& state = (*this)[Rank(r)];
+    if (state.phase != Phase::kNone && state.node == node) ranks.push_back(Rank(r));
+  }
+  return ranks;
 }
 
 absl::Duration RoleTable::next_deadline() const {

@@ -57,6 +57,9 @@ class RoleTable {
   bool may_join(const MemberJoined& event) const;
   void join(const MemberJoined& event, absl::Duration now);
   void lose(Rank rank);
+  // What the agent of the node tells; of processes that do not play a role there any more nothing
+  // counts. `period`: of Starvation.
+  void note_starved(Node node, const std::vector<StarvedWorker>& workers, int64_t period);
 
   // This very process has joined and is not lost.
   bool is_present(Rank rank, View since) const;
@@ -66,6 +69,7 @@ class RoleTable {
   bool is_any_released() const;
   bool are_all_gone() const;
   int workers_on(Node node) const;
+  std::vector<Rank> played_on(Node node) const;
   // The next one for joining or reporting.
   absl::Duration next_deadline() const;
 

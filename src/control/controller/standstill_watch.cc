@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "control/controller/stalls/lateness.h"
 
 namespace evermoe {
@@ -54,6 +55,40 @@ absl::Duration StandstillWatch::limit(Commit newest, bool is_loading) const {
                                std::min(int64_t{1} << std::min(doublings_, 30), kPatienceMax);
   if (is_loading) return std::max(options_.load_max, limit);
   return limit * (does_more_than_steps(newest) ? options_.patience : 1);
+}
+
+StandstillDecision StandstillWatch::on_deadline(absl::Duration now, const StandstillState& job) {
+  using Kind = StandstillDecision::Kind;
+  if (!is_probe()) {
+    std::vector<Rank> all;
+    for (int32_t r = 0; r < job.roles.size(); ++r) all.emplace_back(r);
+    if (grant_most_starved(all, job)) return {};
+    probe();
+    return {.kind = Kind::kProbe,
+            .why = absl::StrCat("nothing has happened for ", absl::FormatDuration(now - moved_),
+                                "; a step takes ", absl::FormatDuration(median_step()))};
+  }
+  std::vector<Rank> still = who_stands_still(job.topology, job.roles, job.view);
+  if (grant_most_starved(still, job)) return {};
+  end_probe();
+  if (!still.empty())
+    return {
+        .kind = Kind::kReplace, .why = "hung: its stage does not move", .still = std::move(still)};
+  on_all_moved();
+  // Going back in memory is cheap, and tried once at every place.
+  const bool was_tried = went_back_at_ == job.progress.furthest();
+  went_back_at_ = job.progress.furthest();
+  return {.kind = was_tried ? Kind::kRestart : Kind::kGoBack,
+          .why = "the job stands still though all its workers move"};
+}
+
+// The slowest of them decides how long the job takes.
+bool StandstillWatch::grant_most_starved(const std::vector<Rank>& waited_for,
+                                         const StandstillState& job) {
+  absl::Duration most;
+  for (const Rank rank : waited_for)
+    most = std::max(most, job.roles[rank].starvation.since(period_));
+  return grant(most, job.progress.newest(), job.is_loading);
 }
 
 bool StandstillWatch::grant(absl::Duration starved, Commit newest, bool is_loading) {

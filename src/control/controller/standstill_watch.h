@@ -3,15 +3,39 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "control/controller/controller_interface.h"
+#include "control/controller/loss_limits.h"
 #include "control/controller/role_table.h"
 #include "control/controller/step_pace.h"
 #include "parallel/topology.h"
 
 namespace evermoe {
+
+struct StandstillDecision {
+  enum class Kind {
+    kWait,
+    kProbe,    // open a view to see who moves
+    kGoBack,   // all, to the newest window in memory, in the next view
+    kRestart,  // all, from a durable checkpoint, in the next view
+    kReplace,  // who stands still
+  };
+  Kind kind = Kind::kWait;
+  std::string why = {};
+  std::vector<Rank> still = {};  // of kReplace
+};
+
+// What the decision depends on; all of it outlives it.
+struct StandstillState {
+  const Topology& topology;
+  const RoleTable& roles;
+  View view;
+  const JobProgress& progress;
+  bool is_loading = false;  // somebody still gathers its state
+};
 
 class StandstillWatch {
  public:
@@ -28,6 +52,9 @@ class StandstillWatch {
   // When the open view stands still, or its probe is over; `newest`: the commit that is the last
   // one, `is_loading`: somebody still gathers its state.
   absl::Duration deadline(Commit newest, bool is_loading) const;
+  // REQUIRES: the deadline is over.
+  StandstillDecision on_deadline(absl::Duration now, const StandstillState& job);
+
   // The next view is a probe.
   void probe() { is_probing_ = true; }
   bool is_probe() const { return probe_due_.has_value(); }  // the open view
@@ -48,6 +75,7 @@ class StandstillWatch {
   absl::Duration median_step() const { return pace_.median(); }
 
  private:
+  bool grant_most_starved(const std::vector<Rank>& waited_for, const StandstillState& job);
   bool does_more_than_steps(Commit newest) const;
   absl::Duration limit(Commit newest, bool is_loading) const;
   absl::Duration probe_time() const { return std::max(options_.probe_min, pace_.median()); }
@@ -61,7 +89,8 @@ class StandstillWatch {
   int doublings_ = 0;
   std::optional<absl::Duration> probe_due_;
   int64_t period_ = 0;
-  absl::Duration granted_;  // since it moved, or since the newest plan
+  absl::Duration granted_;              // since it moved, or since the newest plan
+  std::optional<Commit> went_back_at_;  // the newest commit when all went back in memory
 };
 
 // Who does not move in a probe. In a stage that moves somebody waits for another stage, and enters

@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kPemBytesMax = size_t{64} << 10;
 // How often a node looks whether the first one has made the keys.
-constexpr absl::Duration kLookEvery = absl::Milliseconds(200);
+constexpr absl::Duration kKeysLookEvery = absl::Milliseconds(200);
 
 std::string file_in(const std::string& directory, const char* name) {
   return join_path(directory, name);
@@ -90,7 +90,7 @@ absl::Status wait_for_keys(Clock& clock, const NodeKeys& node) {
                                   "DIR, a copy of DIR on every "
                                   "machine, and --keys DIR"));
     }
-    clock.sleep_until(clock.now() + kLookEvery);
+    clock.sleep_until(clock.now() + kKeysLookEvery);
   }
   return absl::OkStatus();
 }

@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kMembersMax = 64;
 constexpr int kAnswerBytesMax = 1 << 20;
-constexpr int64_t kPemBytesMax = 1 << 20;
+constexpr int64_t kStorePemBytesMax = 1 << 20;
 // Members that are away are tried again soon: a call has little time. One that is slow to answer
 // has as long as a call.
 constexpr int kReconnectMs = 100, kReconnectMaxMs = 500, kConnectMaxMs = 1000;
@@ -41,7 +41,7 @@ std::string bytes_of(const grpc::ByteBuffer& buffer) {
 
 // Read anew by every host: certificates are replaced while jobs run.
 absl::StatusOr<std::string> read_pem(const char* key, const std::string& path) {
-  const auto text = read_file(real_files(), path, kPemBytesMax);
+  const auto text = read_file(real_files(), path, kStorePemBytesMax);
   if (!text.ok()) return InvalidInput(absl::StrCat("control.", key, ": ", text.status().message()));
   if (text->find("-----BEGIN ") == std::string::npos)
     return InvalidInput(absl::StrCat("control.", key, ": ", path, " is no PEM file"));

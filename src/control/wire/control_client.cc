@@ -10,7 +10,7 @@ namespace evermoe {
 namespace {
 
 // For an agent that has stopped.
-constexpr absl::Duration kFarewellMax = absl::Seconds(5);
+constexpr absl::Duration kClientFarewellMax = absl::Seconds(5);
 
 }  // namespace
 
@@ -74,7 +74,7 @@ void ControlClient::close() {
     const MutexLock lock(mutex_);
     call = std::move(call_);
   }
-  if (call != nullptr) (void)call->finish(kFarewellMax);
+  if (call != nullptr) (void)call->finish(kClientFarewellMax);
 }
 
 void ControlClient::put(ControlMessage message) {

@@ -1,0 +1,35 @@
+#include "control/controller/status/leaving_decision.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace evermoe {
+
+std::vector<Node> nodes_that_leave(const RoleTable& roles, const NodeTable& nodes) {
+  std::vector<Node> leaving = nodes.leaving();
+  std::ranges::stable_partition(leaving, [&](Node node) { return roles.workers_on(node) > 0; });
+  return leaving;
+}
+
+LeavingDecision decide_leaving(absl::Duration now, Node node, const LeavingState& state,
+                               const ControllerOptions& options) {
+  using Kind = LeavingDecision::Kind;
+  const int workers = state.roles.workers_on(node);
+  if (workers == 0) return {.kind = Kind::kDismiss};
+  // A recovery that is under way may need what is there.
+  if (!state.is_view_open || state.is_loading) return {};
+  // The job is at its end, and so is the node.
+  if (state.roles.have_all_finished() || state.roles.is_any_released()) return {};
+  const std::string leaves = absl::StrCat("node ", node.value, " leaves");
+  if (options.strategy.keeps_copies && !state.copies.is_known())
+    return {.kind = Kind::kOpenView, .why = leaves + ": who holds which copies?"};
+  const bool can_others_take_over = state.copies.survives_loss_of(node, state.roles) &&
+                                    room(state.roles, state.nodes, options.nodes, now) >= workers;
+  if (!can_others_take_over)
+    return {.kind = Kind::kDrainJob,
+            .why = leaves + " and no other can take its place: all save and end"};
+  return {.kind = Kind::kMoveRoles, .why = leaves};
+}
+
+}  // namespace evermoe
