@@ -283,6 +283,7 @@ void ControlPlane::start_node(Node node) {
                               absl::StrCat("agent-", node.value, "-", ++pids_), options_.agent};
   own.core.node = node;
   own.core.pid = pids_;
+  own.core.incarnation = pids_;
   agents_[node] = std::make_unique<SimulatedAgent>(
       time_, network_, own, workers_,
       SimulatedAgent::Events{

@@ -147,6 +147,20 @@ class Hosts(unittest.TestCase):
                     self.assertFalse(set(failure["roles"]) & set(pids), "a worker of the other machine was lost")
                     self.assertFalse(failure["restarted_all"])
 
+    def test_two_processes_for_one_node(self):
+        with Cluster(self, 2, *SELDOM_SAVED, spares=0) as cluster:
+            cluster.start_all()
+            cluster.wait_step(8)
+            before = cluster.workers()
+            first, second = cluster.nodes[1], cluster.start_node(1)
+            self.assertEqual(second.wait(timeout=DEADLINE_SECONDS), 2, cluster.whole_story())
+            self.assertIn(f"node 1 of this job runs already: process {first.pid} on ", cluster.whole_story())
+            self.assertEqual(cluster.workers(), before, cluster.whole_story())
+            cluster.drain()
+            summary = cluster.summary_of(cluster.nodes[0])
+            self.assertEqual(first.wait(timeout=DEADLINE_SECONDS), 0, cluster.whole_story())
+        self.assertEqual(summary["failures"], [], cluster.whole_story())
+
     def test_a_host_apart_dies_and_costs_nothing(self):
         with Cluster(self, 2, *SELDOM_SAVED, "checkpoint.every_steps=100000", spares=0) as cluster:
             host = cluster.start_controller()

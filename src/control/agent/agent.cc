@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <span>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
+#include "base/fingerprint.h"
 #include "base/log.h"
 #include "env/processor_wait.h"
 
@@ -23,18 +25,27 @@ constexpr absl::Duration kListenAgain = absl::Seconds(10);  // for other agents,
 // Of the address inside the machine at which other agents call.
 constexpr char kLinesEnding[] = "-lines";
 
-AgentOptions completed(AgentOptions options) {
+// Where process numbers come again, as in containers, times do not.
+int64_t incarnation_of(const AgentCoreOptions& options, absl::Duration now) {
+  const std::string name =
+      absl::StrCat(options.host, " ", options.pid, " ", absl::ToInt64Nanoseconds(now));
+  return static_cast<int64_t>(fingerprint(std::as_bytes(std::span(name))).low >>
+                              1);  // not negative
+}
+
+AgentOptions completed(AgentOptions options, absl::Duration now) {
   options.core.waits_for_health = options.measure != nullptr;
   char name[256] = {};
   if (::gethostname(name, sizeof(name) - 1) == 0) options.core.host = name;
   options.core.starved = processor_wait;
+  options.core.incarnation = incarnation_of(options.core, now);
   return options;
 }
 
 }  // namespace
 
 Agent::Agent(AgentOptions options, Clock& clock)
-    : options_(completed(std::move(options))),
+    : options_(completed(std::move(options), clock.now())),
       clock_(clock),
       core_(options_.core, clock.now()),
       arrived_(kAgentArrivedMax),

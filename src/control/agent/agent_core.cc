@@ -72,7 +72,8 @@ void AgentCore::attach() {
   tell(AgentHello{.node = options_.node,
                   .pid = options_.pid,
                   .host = options_.host,
-                  .workers = static_cast<int>(workers_.size())});
+                  .workers = static_cast<int>(workers_.size()),
+                  .incarnation = options_.incarnation});
 }
 
 void AgentCore::lose_controller() {

@@ -41,6 +41,7 @@ namespace evermoe {
 struct AgentCoreOptions {
   Node node;
   pid_t pid = 0;                  // the agent's own
+  int64_t incarnation = 0;        // AgentHello::incarnation
   std::string host;               // name of the machine, for people
   std::string arithmetic;         // AgentReady::arithmetic
   bool waits_for_health = false;  // it is not fit before on_health() says so

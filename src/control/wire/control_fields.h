@@ -90,7 +90,9 @@ auto fields(Is<WorkerReport> auto& m) {
 auto fields(Is<StarvedWorker> auto& m) { return std::tie(m.rank, m.since, m.starved); }
 auto fields(Is<Beat> auto& m) { return std::tie(m.late, m.starved); }
 auto fields(Is<WorkerHello> auto& m) { return std::tie(m.pid); }
-auto fields(Is<AgentHello> auto& m) { return std::tie(m.node, m.pid, m.host, m.lines, m.workers); }
+auto fields(Is<AgentHello> auto& m) {
+  return std::tie(m.node, m.pid, m.host, m.lines, m.workers, m.incarnation);
+}
 auto fields(Is<RunHello> auto&) { return std::tie(); }
 auto fields(Is<FolderTerm> auto& m) { return std::tie(m.number, m.owner, m.job, m.hosts_before); }
 auto fields(Is<Welcome> auto& m) { return std::tie(m.life, m.term, m.wall_clock); }

@@ -40,6 +40,8 @@ struct AgentHello {  // agent -> controller
   std::string host;   // name of its machine, for people
   std::string lines;  // where other agents reach it (control/agent/agent_lines.h); empty: nowhere
   int workers = 0;    // that live there
+  // Of this process: others have other ones, though they may have its pid.
+  int64_t incarnation = 0;
 };
 struct RunHello {};  // run -> controller
 // operator -> controller (`evermoe status`, drain, stop). Each one is answered by a JobStatus; who

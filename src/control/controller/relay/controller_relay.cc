@@ -42,6 +42,8 @@ ControllerRelay::ControllerRelay(Topology topology, const ControllerOptions& cor
       out_(peers_, history_),
       processes_(topology.world_size(), options.life),
       losses_({options.silence_max, options.return_max, options.cut_off_max}),
+      // Both before an agent that is not answered gives its line up.
+      claims_({.proof = options.silence_max / 5, .patience = options.silence_max * 4 / 5}),
       plans_({options.plan_branches, options.plan_patience, options.plan_patience_more}),
       network_(options.network, core.network_max, core.takes_over, now),
       status_(now) {}
@@ -56,7 +58,10 @@ std::vector<RelayAction> ControllerRelay::on_envelope(absl::Duration now, Stream
   Stream& stream = peers_.meet(from);
   stream.second.heard = now_;
   if (stream.second.kind == PeerKind::kDismissed) return out_.take();
-  if (stream.second.is_agent()) status_.on_sign(stream.second.node, now_);
+  if (stream.second.is_agent()) {
+    status_.on_sign(stream.second.node, now_);
+    refuse_claims(stream.second);
+  }
   std::visit([&](const auto& message) { handle(stream, envelope, message); }, envelope.message);
   return out_.take();
 }
@@ -64,16 +69,18 @@ std::vector<RelayAction> ControllerRelay::on_envelope(absl::Duration now, Stream
 std::vector<RelayAction> ControllerRelay::on_broken(absl::Duration now, StreamNumber stream,
                                                     const std::string& why) {
   now_ = time_.at(now);
+  claims_.forget(stream);
   RelayPeer* const peer = peers_.find(stream);
   if (peer != nullptr && !end_ && peer->is_agent() &&
       losses_.may_return(now_, peer->node, processes_)) {
     network_.on_line_broken(peer->node);
     peer->broke = now_;
     peer->why = why;
-    return out_.take();
+  } else {
+    const std::optional<RelayPeer> gone = peers_.forget(stream);
+    if (!end_ && gone && gone->is_agent()) lose_agent(*gone, why);
   }
-  const std::optional<RelayPeer> gone = peers_.forget(stream);
-  if (!end_ && gone && gone->is_agent()) lose_agent(*gone, why);
+  if (!end_) admit_claims();
   return out_.take();
 }
 
@@ -82,6 +89,7 @@ std::vector<RelayAction> ControllerRelay::on_time(absl::Duration now) {
   if (end_) return {};
   for (const LostPeer& lost : losses_.not_back(now_, peers_, processes_))
     cut(lost.stream, lost.why);
+  admit_claims();
   for (const Node node : leaving_.take(now_, peers_)) {
     // In a job that drains it goes with the others.
     if (!is_draining_) feed(NodeLeaving{node}, now_);
@@ -96,23 +104,32 @@ std::vector<RelayAction> ControllerRelay::on_time(absl::Duration now) {
 
 absl::Duration ControllerRelay::next_deadline() const {
   return std::min({core_.next_deadline(), next_beat_, network_.next_due(),
-                   losses_.next_due(peers_, processes_), leaving_.next_due()}) +
+                   losses_.next_due(peers_, processes_), leaving_.next_due(), claims_.next_due()}) +
          time_.lost();
 }
 
 // ---- agents
 
 void ControllerRelay::handle(Stream& from, const Envelope&, const AgentHello& hello) {
+  if (from.second.kind != PeerKind::kUnknown || !admission_.has(hello.node)) return refuse(from);
+  const Stream* const former = peers_.agent(hello.node);
+  const bool is_another = former != nullptr && former->second.incarnation != hello.incarnation;
+  if (is_another && !former->second.broke) return claims_.on_claim(now_, {from.first, hello});
+  admit(from, hello);
+}
+
+void ControllerRelay::admit(Stream& from, const AgentHello& hello) {
   RelayPeer& peer = from.second;
-  if (peer.kind != PeerKind::kUnknown || !admission_.has(hello.node)) return refuse(from);
   peer.kind = PeerKind::kAgent;
   peer.node = hello.node;
   peer.pid = hello.pid;
+  peer.incarnation = hello.incarnation;
+  peer.host = hello.host;
   peer.lines = hello.lines;
   // An agent that has lost its stream may be back before this end of it breaks.
   if (const Stream* const former = peers_.agent(hello.node)) {
     const StreamNumber line = former->first;
-    if (losses_.may_lines_break() && former->second.pid == hello.pid) {
+    if (losses_.may_lines_break() && former->second.incarnation == hello.incarnation) {
       // It has the same workers: nobody was lost. What was said on the way is.
       peers_.take_back(peer, line);
       out_.cut(line);
@@ -126,6 +143,21 @@ void ControllerRelay::handle(Stream& from, const Envelope&, const AgentHello& he
   status_.on_agent(hello.node, hello.host);
   status_.on_sign(hello.node, now_);
   out_.send(from.first, Welcome{options_.life, options_.term});
+}
+
+void ControllerRelay::admit_claims() {
+  for (const NodeClaim& claim : claims_.take_due(now_, peers_))
+    admit(peers_.meet(claim.stream), claim.hello);
+}
+
+void ControllerRelay::refuse_claims(const RelayPeer& agent) {
+  for (const StreamNumber stream : claims_.on_sign(now_, agent.node)) {
+    peers_.meet(stream).second.kind = PeerKind::kDismissed;
+    out_.send(stream, EndJob{.bad_input = true,
+                             .reason = absl::StrCat("node ", agent.node.value,
+                                                    " of this job runs already: process ",
+                                                    agent.pid, " on ", agent.host)});
+  }
 }
 
 void ControllerRelay::handle(Stream& from, const Envelope&, const AgentReady& ready) {

@@ -22,11 +22,12 @@
 #include <vector>
 
 #include "control/controller/controller_core.h"
+#include "control/controller/plans/plan_sender.h"
 #include "control/controller/relay/agent_admission.h"
 #include "control/controller/relay/agent_losses.h"
 #include "control/controller/relay/leaving_agents.h"
 #include "control/controller/relay/network_rounds.h"
-#include "control/controller/relay/plan_sender.h"
+#include "control/controller/relay/node_claims.h"
 #include "control/controller/relay/relay_outbox.h"
 #include "control/controller/relay/relay_peers.h"
 #include "control/controller/relay/role_messages.h"
@@ -132,6 +133,9 @@ class ControllerRelay {
   void cut(StreamNumber stream, const std::string& why);
   void refuse(Stream& from) { cut(from.first, "it says what makes no sense"); }
   void beat(absl::Duration late);
+  void admit(Stream& from, const AgentHello& hello);
+  void admit_claims();
+  void refuse_claims(const RelayPeer& agent);
   void look_after_network();
   void tell_pid(Rank rank, pid_t pid);
   void say_farewell(StreamNumber to, const ControlMessage& hello);
@@ -150,6 +154,7 @@ class ControllerRelay {
   RelayOutbox out_;  // of the call at hand
   RoleProcesses processes_;
   AgentLosses losses_;
+  NodeClaims claims_;
   PlanSender plans_;
   NetworkRounds network_;
   LeavingAgents leaving_;

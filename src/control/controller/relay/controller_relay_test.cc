@@ -58,12 +58,43 @@ TEST(ControllerRelay, ANodeThatIsNotFitIsNamedWhateverItsLineDoes) {
 TEST(ControllerRelay, AnAgentThatIsBackBeforeItsLineBreaksIsLostAndNewAgain) {
   TestRelay relay;
   relay.run_attaches().job_runs();
-  relay.agent(0, 5);
+  relay.returns(0, 1, 5);
   const std::string did = relay.did();
   EXPECT_THAT(did, HasSubstr("cut 1"));
   EXPECT_THAT(did, HasSubstr("run: node 0 (1001) lost: it attaches anew"));
   EXPECT_THAT(did, HasSubstr("5: welcome 0"));
   EXPECT_EQ(relay.breaks(1).did(), "") << "that is known";
+}
+
+// A second process for a node whose agent lives: the first one stays, the other one is told why.
+TEST(ControllerRelay, ANodeWhoseAgentLivesIsNotTakenByAnother) {
+  TestRelay relay;
+  relay.run_attaches().job_runs().did();
+  relay.agent(0, 5);
+  EXPECT_EQ(relay.did(), "") << "it waits";
+  const std::string did = relay.wait(3).did();
+  EXPECT_THAT(did, HasSubstr("5: end: node 0 of this job runs already: process 1001 on "));
+  EXPECT_THAT(did, Not(HasSubstr("lost")));
+  EXPECT_THAT(did, Not(HasSubstr("cut")));
+}
+
+TEST(ControllerRelay, ANodeWhoseAgentIsSilentIsTakenByAnother) {
+  TestRelay relay;
+  relay.run_attaches().job_runs().falls_silent(1).did();
+  relay.agent(0, 5);
+  EXPECT_EQ(relay.wait(7).did(), "");
+  const std::string did = relay.wait(2).did();
+  EXPECT_THAT(did, HasSubstr("run: node 0 (1001) lost: it attaches anew"));
+  EXPECT_THAT(did, HasSubstr("5: welcome 0"));
+}
+
+TEST(ControllerRelay, ANodeWhoseAgentEndsMeanwhileIsTakenByAnotherAtOnce) {
+  TestRelay relay;
+  relay.run_attaches().job_runs().did();
+  relay.agent(0, 5);
+  const std::string did = relay.breaks(1).did();
+  EXPECT_THAT(did, HasSubstr("run: node 0 (1001) lost: it has gone"));
+  EXPECT_THAT(did, HasSubstr("5: welcome 0"));
 }
 
 TEST(ControllerRelay, ASilentAgentIsLost) {
@@ -101,7 +132,7 @@ TEST(ControllerRelay, WhoDoesNotComeBackInTimeToAJobThatStandsStillIsLost) {
   relay.run_attaches().job_runs().breaks(1).did();
   EXPECT_EQ(relay.wait(0.9).did(), "");
   EXPECT_THAT(relay.wait(0.2).did(), HasSubstr("run: node 0 (1001) lost: it has gone"));
-  EXPECT_THAT(over_a_network().job_runs().agent(0, 5).did(), HasSubstr("cut 1"))
+  EXPECT_THAT(over_a_network().job_runs().breaks(1).agent(0, 5).did(), HasSubstr("cut 1"))
       << "and so is one whose node has another agent now";
 }
 

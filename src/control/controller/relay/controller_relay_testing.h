@@ -102,8 +102,10 @@ class TestRelay {
   }
   TestRelay& agent(int node, int64_t stream) {
     beating_.insert(stream);
-    return hears(stream, AgentHello{Node(node), 1000 + static_cast<pid_t>(stream), "",
-                                    is_network_ ? absl::StrCat("node-", node, ":1") : ""});
+    return hears(stream, AgentHello{.node = Node(node),
+                                    .pid = 1000 + static_cast<pid_t>(stream),
+                                    .lines = is_network_ ? absl::StrCat("node-", node, ":1") : "",
+                                    .incarnation = stream});
   }
   // Agents that come from now on can be asked for plans.
   TestRelay& over_a_network() {
@@ -115,7 +117,9 @@ class TestRelay {
   TestRelay& returns(int node, int64_t former, int64_t stream) {
     beating_.erase(former);
     beating_.insert(stream);
-    return hears(stream, AgentHello{Node(node), 1000 + static_cast<pid_t>(former)});
+    return hears(stream, AgentHello{.node = Node(node),
+                                    .pid = 1000 + static_cast<pid_t>(former),
+                                    .incarnation = former});
   }
   TestRelay& ready(int64_t stream) { return hears(stream, AgentReady{}); }
   TestRelay& run_attaches() {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "control/controller/relay/plan_tree.h"
+#include "control/controller/plans/plan_tree.h"
 
 namespace evermoe {
 

@@ -30,6 +30,8 @@ struct RelayPeer {
   PeerKind kind = PeerKind::kUnknown;
   Node node;
   pid_t pid = 0;
+  int64_t incarnation = 0;
+  std::string host;
   bool is_ready = false;
   bool is_fed = false;  // the core knows it
   std::string arithmetic;

@@ -1,4 +1,4 @@
-#include "control/controller/relay/plan_tree.h"
+#include "control/controller/plans/plan_tree.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "control/controller/relay/plan_sender.h"
+#include "control/controller/plans/plan_sender.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
-#include "control/controller/relay/plan_sender.h"
+#include "control/controller/plans/plan_sender.h"
 
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "control/controller/relay/plan_tree.h"
+#include "control/controller/plans/plan_tree.h"
 
 namespace evermoe {
 namespace {
