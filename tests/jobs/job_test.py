@@ -7,8 +7,8 @@ import signal
 import subprocess
 import unittest
 
-from job import (CONFIG, EVERMOE, ROOT, SMALL, Job, Nodes, Undisturbed, command, free_port, random_of,
-                 seeds, wait_for)
+from job import (CONFIG, ENDLESS, EVERMOE, ROOT, SMALL, Job, Nodes, Undisturbed, assert_drained, command, free_port,
+                 random_of, seeds, wait_for)
 
 
 class SameBits(unittest.TestCase):
@@ -51,15 +51,16 @@ class SameBits(unittest.TestCase):
 
 class Killed(unittest.TestCase):
     def test_without_protection_all_start_again_from_disk(self):
-        digest = Undisturbed.digest(self, *SMALL)
         for seed in seeds():
             with self.subTest(seed=seed):
                 random = random_of(seed)
                 role = f"{random.randrange(2)}.{random.randrange(2)}"
-                with Job(self, *SMALL, "protection.strategy=none").start() as run:
+                with Job(self, *ENDLESS, "protection.strategy=none").start() as run:
                     run.kill(role, at_step=random.randrange(1, 20), delay_seconds=random.random() * 0.3)
-                self.assertEqual(run.summary["status"], "finished", run.story())
-                self.assertEqual(run.summary["digest"], digest, run.story())
+                    wait_for(lambda: f"worker {role} is lost" in run.story(), "the loss")
+                    code, _, error = command("drain", run.out)
+                    self.assertEqual(code, 0, error)
+                assert_drained(self, run, *ENDLESS)
                 self.assertEqual(run.summary["restarts"], 1, run.story())
                 self.assertEqual(len(run.summary["failures"]), 1)
                 self.assertIn(role, json.dumps(run.summary["failures"][0]))
