@@ -151,10 +151,10 @@ class ClusterJob:
                 *(["--faults", self.faults] if self.faults else []), *flags]
         self.nodes[machine] = Process(self.cluster.machines[machine], argv, self.folder, environment or {})
 
-    def start_controller(self):
-        """On a machine of its own: its number is self.host."""
+    def start_controller(self, on=None):
+        """On a machine of its own: where nodes look for it, or elsewhere."""
         words = [word for s in self.settings for word in ("--set", s)]
-        machine = self.cluster.machines[self.host]
+        machine = self.cluster.machines[on or self.host]
         argv = [EVERMOE, "controller", self.config, *words, "--out", self.out, "--nodes", self.count, "--spares", self.spares,
                 "--listen", f"{machine.address}:{PORT}", "--json"]
         self.controller = Process(machine, argv, self.folder, {}, "controller")

@@ -327,6 +327,11 @@ class Partitioned(MachinesTest):
         with self.running(4, noticed=[NOTICES]) as (cluster, _):
             cluster.cut([2], [3], both_ways=False)
 
+    def test_a_node_from_all_that_misses_the_end(self):
+        """It finds it in the job's folder."""
+        with self.running(3) as (cluster, job):
+            cluster.unplug_cable(2)
+        self.assertEqual(job.exit_codes, {1: 0, 2: 0, 3: 0}, job.story())
 
     def test_a_node_from_all_for_good(self):
         with self.running(3) as (cluster, job):
@@ -352,6 +357,12 @@ class ControllerApart(MachinesTest):
 
     def test_it_is_cut_off_for_a_while(self):
         self.cut(([4], [1, 2, 3]))
+
+    def test_another_one_on_another_machine(self):
+        with self.running(5, "train.steps=2000", spares=1, count=3, host=4) as (cluster, job):
+            cluster.kill_machine(4)
+            job.start_controller(on=5)
+        self.assertEqual(job.summary["failures"], [], job.story())
 
     def test_one_node_does_not_reach_it(self):
         self.cut(([4], [2]))

@@ -3,30 +3,23 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "control/folder/job_folder.h"
+#include "control/folder/workers_file.h"
 #include "env/files.h"
 
 namespace evermoe {
 namespace {
 
-constexpr int64_t kControlFileBytesMax = 64 << 20;
 constexpr absl::Duration kRetry = absl::Milliseconds(100);
 
 absl::StatusOr<std::string> address_in(const std::string& folder) {
-  const std::string path = join_path(folder, "controller.json");
-  const auto text = read_file(real_files(), path, kControlFileBytesMax);
-  if (text.ok()) {
-    const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
-    if (json.is_object() && json.contains("address") && json["address"].is_string())
-      return json["address"].get<std::string>();
-  }
-  return InvalidInput(absl::StrCat(
-      "no job runs in ", folder, ": ",
-      text.ok() ? path + " names no controller" : std::string(text.status().message())));
+  auto address = read_controller_file(real_files(), controller_file(folder));
+  if (address.ok()) return address;
+  return InvalidInput(absl::StrCat("no job runs in ", folder, ": ", address.status().message()));
 }
 
 }  // namespace

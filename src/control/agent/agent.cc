@@ -258,6 +258,7 @@ void Agent::apply(AgentActions actions) {
   for (const AgentAction& action : actions) {
     std::visit([this](const auto& a) { act(a); }, action);
   }
+  has_controller_ = core_.has_controller();
 }
 
 void Agent::act(const AttachController&) {

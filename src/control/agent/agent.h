@@ -71,6 +71,8 @@ class Agent final : private StreamEvents {
   void quit(std::string why);
   // The signal that came twice, if that has ended the node; 0: it has not.
   int quit_signal() const { return quit_signal_; }
+  // Any thread. Whether a controller has answered and is not taken for gone.
+  bool has_controller() const { return has_controller_; }
   // Any thread. Whether workers live here.
   bool has_workers() const { return has_workers_; }
   // What the controller said of the end of the job, if it did.
@@ -128,6 +130,7 @@ class Agent final : private StreamEvents {
   std::string controller_address_;
   std::map<int64_t, std::unique_ptr<WorkerProcess>> workers_;  // by start
   std::atomic<bool> has_workers_ = false;
+  std::atomic<bool> has_controller_ = false;
   int64_t calls_ = 0;
   std::unique_ptr<ControlCall> controller_;
   std::string last_break_;  // why the last call broke, said once

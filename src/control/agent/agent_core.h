@@ -73,6 +73,7 @@ class AgentCore {
   // AgentReady::complaints from now on.
   AgentActions on_health(absl::Duration now, std::vector<std::string> complaints);
   bool is_idle() const { return workers_.is_empty(); }  // no worker lives here
+  bool has_controller() const { return phase_ == Phase::kRegistering || phase_ == Phase::kReady; }
   // Lines between agents. An asker is another agent; the line to the one that this agent asks is
   // the newest that AskForPlan began.
   AgentActions on_asker(absl::Duration now, StreamNumber from, const Envelope& envelope);
@@ -116,7 +117,6 @@ class AgentCore {
   void tell_ready();
   void quit(bool ok, const std::string& reason);
   void quit_if_alone();
-  bool has_controller() const { return phase_ == Phase::kRegistering || phase_ == Phase::kReady; }
   void tell(ControlMessage message, int64_t start = 0) {
     actions_.emplace_back(ToController{{start, std::move(message)}});
   }

@@ -42,6 +42,11 @@ struct JobFolderOptions {
 // The faults that a job rehearses.
 inline std::string job_faults(const std::string& out) { return join_path(out, "faults.toml"); }
 
+// Where the controller listens (workers_file.h).
+inline std::string controller_file(const std::string& out) {
+  return join_path(out, "controller.json");
+}
+
 // Makes the folder if it is not there, and tries to write into it. InvalidInput if it is a file or
 // may not be written.
 absl::Status check_output_folder(Files& files, const std::string& path);

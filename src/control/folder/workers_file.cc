@@ -8,6 +8,8 @@
 namespace evermoe {
 namespace {
 
+constexpr int64_t kControllerFileBytesMax = 64 << 10;
+
 absl::Status replace_json(Files& files, const std::string& path, const nlohmann::json& json) {
   const std::string temporary = path + ".tmp";
   const std::string text = json.dump() + "\n";
@@ -28,6 +30,14 @@ absl::Status write_controller_file(Files& files, const std::string& path,
                                    const std::string& address) {
   if (!address.empty()) return replace_json(files, path, {{"address", address}});
   return files.exists(path) ? files.remove_file(path) : absl::OkStatus();
+}
+
+absl::StatusOr<std::string> read_controller_file(Files& files, const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, read_file(files, path, kControllerFileBytesMax));
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_object() && json.contains("address") && json["address"].is_string())
+    return json["address"].get<std::string>();
+  return InvalidInput(path + " names no controller");
 }
 
 }  // namespace evermoe

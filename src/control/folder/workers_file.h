@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "env/files.h"
 
 namespace evermoe {
@@ -20,5 +21,7 @@ absl::Status write_workers_file(Files& files, const std::string& path,
 // {"address": "10.0.0.1:29600"}: where the controller listens, likewise; empty: no file.
 absl::Status write_controller_file(Files& files, const std::string& path,
                                    const std::string& address);
+// The address in it. NotFound or another error of the file; InvalidArgument if it names none.
+absl::StatusOr<std::string> read_controller_file(Files& files, const std::string& path);
 
 }  // namespace evermoe

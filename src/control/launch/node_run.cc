@@ -15,6 +15,7 @@
 #include "control/controller/control_options.h"
 #include "control/folder/job_folder.h"
 #include "control/health/health_measure.h"
+#include "control/hosting/folder_watch.h"
 #include "control/hosting/node_hosting.h"
 #include "control/launch/control_processes.h"
 #include "control/launch/signal_inbox.h"
@@ -114,14 +115,18 @@ absl::StatusOr<NodeEnd> run_node(Clock& clock, const NodeOptions& options) {
   std::optional<NodeHosting> hosting;
   own.job_goes_with_it = [&hosting] { return hosting && hosting->is_only_host(); };
   ASSIGN_OR_RETURN(const auto agent, Agent::start(std::move(own), clock));
+  std::optional<FolderWatch> watch;
   if (options.host) hosting.emplace(options, *agent);
+  if (options.store.empty()) watch.emplace(options, *agent);
   const absl::Status ended = agent->run();
   NodeEnd end;
+  std::optional<EndJob> job = agent->job_end();
+  if (const auto noted = watch ? watch->end() : std::nullopt; noted && !job) job = noted;
   if (hosting) end.hosted = hosting->end(agent->job_end(), std::string(ended.message()));
   end.quit_signal = agent->quit_signal();
   if (end.quit_signal != 0) return end;
-  if (!ended.ok() && !end.hosted) return ended;
-  end.job = agent->job_end().value_or(EndJob{.ok = true});
+  if (!ended.ok() && !end.hosted && !job) return ended;
+  end.job = job.value_or(EndJob{.ok = true});
   return end;
 }
 

@@ -47,7 +47,7 @@ absl::Status deal_nodes(int nodes, int spares, JobConfig& config);
 
 struct NodeEnd {
   int quit_signal = 0;  // that came twice and ended the node at once; else 0
-  // What the controller said; an end without a word of it is an error.
+  // What the controller said, or the job's folder to a node that no controller reached.
   EndJob job;
   // Of the host of this process, if it hosted the job to its end: an error if it could not begin.
   std::optional<absl::StatusOr<RunSummary>> hosted;

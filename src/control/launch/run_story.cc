@@ -76,7 +76,7 @@ void RunStory::write_processes(const std::map<std::string, pid_t>& control,
   absl::Status status =
       write_workers_file(files_, join_path(options_.out, "workers.json"), workers_);
   status.Update(write_workers_file(files_, join_path(options_.out, "control.json"), control));
-  status.Update(write_controller_file(files_, join_path(options_.out, "controller.json"), address));
+  status.Update(write_controller_file(files_, controller_file(options_.out), address));
   if (!status.ok() && !are_files_broken_) say(absl::StrCat("warning: ", status.message()));
   are_files_broken_ = !status.ok();
 }
