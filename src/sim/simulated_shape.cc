@@ -19,7 +19,7 @@ ControllerOptions controller_options(const SimulatedShape& shape) {
   options.silence_max = absl::Milliseconds(450);
   options.step_max = absl::Milliseconds(600);
   options.load_max = absl::Milliseconds(900);
-  options.probe_min = absl::Milliseconds(150);
+  options.probe_min = absl::Milliseconds(200);
   options.backoff = absl::Milliseconds(10);
   options.backoff_max = absl::Milliseconds(300);
   options.settles_after = absl::Milliseconds(50);

@@ -89,7 +89,7 @@ const Endings& endings_of_tools() {
        {{"evermoe tokenize text.txt --out text.tokens --train-vocabulary 4096 --model "
          "text.model"}}},
       {"sim",
-       {{"evermoe sim --seeds 1..1000"},
+       {{"evermoe sim --seeds 1..1000", "evermoe sim --machines 1024"},
         "every job ended with the bits of the undisturbed one",
         "a job did not"}},
       {"plan",

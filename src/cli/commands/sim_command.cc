@@ -117,14 +117,49 @@ absl::StatusOr<int> simulate(SimOptions options) {
   return totals.failed == 0 ? 0 : 1;
 }
 
-nlohmann::json to_json(const ControlCost& cost) {
-  return {{"what", cost.what},
-          {"messages_in", cost.messages_in},
-          {"messages_out", cost.messages_out},
-          {"bytes_in", cost.bytes_in},
-          {"bytes_out", cost.bytes_out},
-          {"agent_bytes", cost.agent_bytes},
-          {"controller_seconds", cost.seconds}};
+// That one of the roles costs: as much in a job of any size.
+struct CostOfRole {
+  double messages = 0, bytes = 0, microseconds = 0;
+};
+
+CostOfRole cost_of_role(const ControlCost& cost, int roles) {
+  return {static_cast<double>(cost.messages()) / roles, static_cast<double>(cost.bytes()) / roles,
+          cost.seconds * 1e6 / roles};
+}
+
+nlohmann::json to_json(const ControlCost& cost, int roles) {
+  const CostOfRole role = cost_of_role(cost, roles);
+  nlohmann::json json = {{"what", cost.what},
+                         {"messages_in", cost.messages_in},
+                         {"messages_out", cost.messages_out},
+                         {"bytes_in", cost.bytes_in},
+                         {"bytes_out", cost.bytes_out},
+                         {"agent_bytes", cost.agent_bytes},
+                         {"controller_seconds", cost.seconds},
+                         {"messages_per_role", role.messages},
+                         {"bytes_per_role", role.bytes},
+                         {"controller_microseconds_per_role", role.microseconds},
+                         {"messages_per_second", nullptr}};
+  if (cost.job_seconds)
+    json["messages_per_second"] = static_cast<double>(cost.messages()) / *cost.job_seconds;
+  return json;
+}
+
+void print_control_cost(const ControlCost& cost, int roles) {
+  const CostOfRole role = cost_of_role(cost, roles);
+  std::cout << absl::StrFormat("%-24s %12s %8.2f %12s %8.0f %9.3f %8.1f %12s\n", cost.what,
+                               with_commas(cost.messages()), role.messages,
+                               shown_bytes(cost.bytes()), role.bytes, cost.seconds,
+                               role.microseconds, shown_bytes(cost.agent_bytes));
+}
+
+void print_rate(const ControlCost& cost) {
+  if (!cost.job_seconds) return;
+  const auto rate = [&](int64_t messages) {
+    return with_commas(static_cast<int64_t>(static_cast<double>(messages) / *cost.job_seconds));
+  };
+  std::cout << absl::StrFormat("\n%s: %s messages a second heard, %s said\n", cost.what,
+                               rate(cost.messages_in), rate(cost.messages_out));
 }
 
 int show_control_cost(const SimOptions& options) {
@@ -134,21 +169,16 @@ int show_control_cost(const SimOptions& options) {
   const std::vector<ControlCost> costs = measure_control_cost(cost);
   if (options.json) {
     nlohmann::json json = {{"machines", cost.machines}, {"roles", roles}};
-    for (const ControlCost& one : costs) json["phases"].push_back(to_json(one));
+    for (const ControlCost& one : costs) json["phases"].push_back(to_json(one, roles));
     std::cout << json.dump() << "\n";
     return 0;
   }
   std::cout << absl::StrFormat("%d machines, %s roles: what the controller hears and says\n\n",
                                cost.machines, with_commas(roles));
-  std::cout << absl::StrFormat("%-24s %12s %12s %12s %12s %12s\n", "", "messages", "bytes",
-                               "bytes/role", "seconds", "one agent");
-  for (const ControlCost& one : costs) {
-    const int64_t bytes = one.bytes_in + one.bytes_out;
-    std::cout << absl::StrFormat("%-24s %12s %12s %12.0f %12.3f %12s\n", one.what,
-                                 with_commas(one.messages_in + one.messages_out),
-                                 shown_bytes(bytes), static_cast<double>(bytes) / roles,
-                                 one.seconds, shown_bytes(one.agent_bytes));
-  }
+  std::cout << absl::StrFormat("%-24s %12s %8s %12s %8s %9s %8s %12s\n", "", "messages", "a role",
+                               "bytes", "a role", "seconds", "us/role", "one agent");
+  for (const ControlCost& one : costs) print_control_cost(one, roles);
+  for (const ControlCost& one : costs) print_rate(one);
   return 0;
 }
 

@@ -60,7 +60,7 @@ void AgentCore::beat() {
   const absl::Duration late = now_ - next_beat_;
   controller_.on_own_lateness(now_, late);
   next_beat_ = now_ + options_.beat;
-  tell(Beat{late, workers_.starved(options_.starved)});
+  tell(Beat{late, workers_.starved(options_.starved), workers_.take_signs()});
 }
 
 // ---- the controller
@@ -250,9 +250,13 @@ AgentActions AgentCore::on_worker_broken(absl::Duration now, StreamNumber stream
   return take();
 }
 
-void AgentCore::follow(const AgentWorkers::Entry& worker, HeardOfWorker heard) {
+void AgentCore::follow(AgentWorkers::Entry& worker, HeardOfWorker heard) {
   if (heard.is_nonsense) actions_.emplace_back(SignalWorker{worker.first, SIGKILL});
   if (!heard.told) return;
+  if (heard.commit && !workers_.note_commit(*heard.commit)) {
+    worker.second.has_given_sign = true;
+    return;
+  }
   if (!heard.is_kept || phase_ == Phase::kReady) {
     tell(*std::move(heard.told), worker.first);
   } else {

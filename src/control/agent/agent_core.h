@@ -106,7 +106,7 @@ class AgentCore {
   template <typename Other>
   void handle(const Envelope&, const Other&) {}
 
-  void follow(const AgentWorkers::Entry& worker, HeardOfWorker heard);
+  void follow(AgentWorkers::Entry& worker, HeardOfWorker heard);
   void act(AgentActions actions);
 
   void beat();

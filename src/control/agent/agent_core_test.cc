@@ -22,7 +22,7 @@ TEST(AgentCore, StartsAWorkerAndHandsOnWhatItSays) {
   TestAgent agent = ready_agent();
   EXPECT_EQ(agent.start(5, 0).did(), "spawn 5, started 5");
   EXPECT_EQ(agent.attaches(5).did(), "welcome 0 to 5");
-  EXPECT_EQ(agent.joins(5, 0).says(5, 0).lives(5, 0).did(), "joined 5, said 5, alive 5");
+  EXPECT_EQ(agent.joins(5, 0).says(5, 0).did(), "joined 5, said 5");
   EXPECT_EQ(agent.order(5, 0).did(), "order to 5");
   EXPECT_EQ(agent.exits(5, {.code = 0}).did(), "ended 5 (ended before its work was done)");
 }
@@ -30,7 +30,8 @@ TEST(AgentCore, StartsAWorkerAndHandsOnWhatItSays) {
 TEST(AgentCore, AWorkerThatTheControllerDoesNotKnowYetIsNotHeard) {
   TestAgent agent = ready_agent();
   agent.start(5, 0).attaches(5).did();
-  EXPECT_EQ(agent.says(5, 0).lives(5, 0).did(), "");
+  EXPECT_EQ(agent.says(5, 0).lives(5, 0).wait(1).did(), "");
+  EXPECT_EQ(agent.joins(5, 0).wait(1).did(), "joined 5") << "what it said before counts no more";
 }
 
 TEST(AgentCore, OrdersGoToTheProcessThatIsMeantOrToNobody) {
@@ -44,6 +45,57 @@ TEST(AgentCore, AProcessThatCannotBeStartedHasEnded) {
   TestAgent agent = ready_agent();
   EXPECT_EQ(agent.cannot_spawn().start(5, 0).did(),
             "spawn 5, ended 5 (cannot be started: no memory)");
+}
+
+// ---- signs of life
+
+TEST(AgentCore, WhoHasGivenASignIsToldOfWithTheAgentsOwn) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).runs(6, 1).runs(7, 2).wait(0.5).did();
+  EXPECT_EQ(agent.lives(5, 0).lives(6, 1).lives(7, 2).lives(5, 0, View(2)).did(), "");
+  EXPECT_EQ(agent.wait(0.5).did(), "alive 5 in 2, 6 in 1, 7 in 1") << "one message of all";
+  EXPECT_EQ(agent.wait(2).did(), "") << "nobody is said to live who has said nothing since";
+  EXPECT_EQ(agent.lives(5, 0).lives(7, 2).wait(0.5).did(), "alive 5 in 1, 7 in 1");
+}
+
+TEST(AgentCore, NobodyIsToldToLiveWhoHasEndedOrIsReplaced) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).runs(6, 1).runs(7, 2).wait(0.5).did();
+  agent.lives(5, 0).lives(6, 1).lives(7, 2).start(8, 0).killed(6).did();
+  EXPECT_EQ(agent.wait(0.5).did(), "alive 7 in 1");
+  EXPECT_EQ(agent.lives(5, 0).wait(0.5).did(), "") << "it has not ended yet";
+}
+
+TEST(AgentCore, ASignOfLifeIsForTheControllerThatWasThere) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).lives(5, 0).broken().lives(5, 0).wait(0.06).welcome(1).joins(5, 0).did();
+  EXPECT_EQ(agent.wait(1).did(), "");
+  EXPECT_EQ(agent.lives(5, 0).wait(0.5).did(), "alive 5 in 1");
+}
+
+// It is the whole job's: the rest of them would say the same once more.
+TEST(AgentCore, TheFirstWorkerTellsOfACommitAndFromTheOthersItIsASignOfLife) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).runs(6, 1).wait(0.5).did();
+  EXPECT_EQ(agent.commits(6, 1, Commit(4)).commits(5, 0, Commit(4)).did(), "said 6");
+  EXPECT_EQ(agent.commits(5, 0, Commit(5)).commits(6, 1, Commit(5)).did(), "said 5");
+  EXPECT_EQ(agent.wait(0.5).did(), "alive 5 in 0, 6 in 0");
+  EXPECT_EQ(agent.commits(6, 1, Commit(2), View(3)).did(), "said 6") << "all have gone back";
+  EXPECT_EQ(agent.commits(5, 0, Commit(2), View(3)).did(), "");
+}
+
+TEST(AgentCore, EveryControllerHearsOfACommitAnew) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).runs(6, 1).commits(5, 0, Commit(4)).broken().wait(0.06).welcome(1);
+  agent.joins(5, 0).joins(6, 1).did();
+  EXPECT_EQ(agent.commits(6, 1, Commit(4)).did(), "said 6");
+}
+
+// The controller does not hear it, so another one has to say so.
+TEST(AgentCore, WhatAReplacedWorkerTellsOfACommitDoesNotCount) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).runs(6, 1).start(8, 0).did();
+  EXPECT_EQ(agent.commits(5, 0, Commit(4)).commits(6, 1, Commit(4)).did(), "said 5, said 6");
 }
 
 // ---- health

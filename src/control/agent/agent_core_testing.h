@@ -21,6 +21,14 @@ inline constexpr pid_t kAgentPid = 77;
 
 // Of what an agent does.
 struct AgentWords {
+  // "beat", or "alive 5 in 1, 6 in 1": starts of workers, and the views that they have entered.
+  static std::string of_beat(const Beat& beat) {
+    if (beat.alive.empty()) return "beat";
+    return absl::StrCat(
+        "alive ", absl::StrJoin(beat.alive, ", ", [](std::string* out, const AliveWorker& one) {
+          absl::StrAppend(out, one.start, " in ", one.sign.entered.value);
+        }));
+  }
   std::string operator()(const AttachController&) const { return "attach"; }
   std::string operator()(const ToController& to) const {
     const int64_t start = to.envelope.start;
@@ -33,11 +41,10 @@ struct AgentWords {
           if constexpr (std::is_same_v<Message, AgentReady>)
             return absl::StrCat("ready", message.complaints.empty() ? "" : " but ",
                                 absl::StrJoin(message.complaints, "; "));
-          if constexpr (std::is_same_v<Message, Beat>) return "beat";
+          if constexpr (std::is_same_v<Message, Beat>) return of_beat(message);
           if constexpr (std::is_same_v<Message, WorkerStarted>) return of("started");
           if constexpr (std::is_same_v<Message, MemberJoined>) return of("joined");
           if constexpr (std::is_same_v<Message, MemberSaid>) return of("said");
-          if constexpr (std::is_same_v<Message, MemberAlive>) return of("alive");
           if constexpr (std::is_same_v<Message, WorkerEnded>)
             return absl::StrCat(of("ended"), " (", message.how, ")");
           if constexpr (std::is_same_v<Message, WorkerLogTail>) return "words";
@@ -170,8 +177,11 @@ class TestAgent {
   TestAgent& says(int64_t start, int rank) {
     return from_worker(start, MemberSaid{Rank(rank), View(1), Finished{Rank(rank), Step(3)}});
   }
-  TestAgent& lives(int64_t start, int rank) {
-    return from_worker(start, MemberAlive{Rank(rank), View(1), View(1)});
+  TestAgent& lives(int64_t start, int rank, View entered = View(1)) {
+    return from_worker(start, MemberAlive{Rank(rank), View(1), entered});
+  }
+  TestAgent& commits(int64_t start, int rank, Commit commit, View view = View(1)) {
+    return from_worker(start, MemberSaid{Rank(rank), View(1), Progress{view, Rank(rank), commit}});
   }
   TestAgent& from_worker(int64_t stream, ControlMessage message) {
     return note(core_.on_worker(now_, StreamNumber(stream), {0, std::move(message)}));
@@ -199,7 +209,7 @@ class TestAgent {
 
   // The newest plan that it handed on to a worker.
   const std::optional<Plan>& plan() const { return plan_; }
-  // What it did since the last call.
+  // What it did since the last call, without signs of life that tell of no worker.
   std::string did() { return absl::StrJoin(std::exchange(did_, {}), ", "); }
 
  private:

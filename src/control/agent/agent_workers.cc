@@ -84,7 +84,8 @@ void AgentWorkers::on_broken(StreamNumber stream) {
 }
 
 void AgentWorkers::forget_registrations() {
-  for (auto& [start, worker] : workers_) worker.is_registered = false;
+  for (auto& [start, worker] : workers_) worker.is_registered = worker.has_given_sign = false;
+  told_.reset();
 }
 
 bool AgentWorkers::have_registered() const {
@@ -114,6 +115,22 @@ AgentActions AgentWorkers::hand_on(int64_t start, const SendOrder& order) const 
   const auto worker = workers_.find(start);
   if (worker == workers_.end() || !worker->second.stream) return {};
   return {ToWorker{*worker->second.stream, {0, order}}};
+}
+
+std::vector<AliveWorker> AgentWorkers::take_signs() {
+  std::vector<AliveWorker> alive;
+  for (auto& [start, worker] : workers_) {
+    if (std::exchange(worker.has_given_sign, false) && !worker.is_disowned)
+      alive.push_back({start, {worker.rank, worker.since, worker.entered}});
+  }
+  return alive;
+}
+
+// When all go back commits come again, in a later view.
+bool AgentWorkers::note_commit(const Progress& progress) {
+  if (told_ && progress.view == told_->view && progress.newest <= told_->newest) return false;
+  told_ = progress;
+  return true;
 }
 
 std::vector<StarvedWorker> AgentWorkers::starved(

@@ -27,6 +27,9 @@ struct AgentWorker {
   bool is_registered = false;  // with the present controller
   bool is_asked_to_drain = false;
   bool is_disowned = false;  // no controller wants to hear of it any more
+  View entered;              // MemberAlive::entered, as it said last
+  // A sign of life that the controller has not been told yet.
+  bool has_given_sign = false;
   std::optional<WorkerReport> failed;
 };
 
@@ -61,6 +64,11 @@ class AgentWorkers {
   std::optional<AgentWorker> remove(int64_t start);
   // To the process that is meant, or to nobody.
   AgentActions hand_on(int64_t start, const SendOrder& order) const;
+  // Who has given a sign of life since the last call, and is to be heard of.
+  std::vector<AliveWorker> take_signs();
+  // One of them tells of a commit, which is the whole job's. False: the present controller has been
+  // told already.
+  bool note_commit(const Progress& progress);
   // How long the main threads of those that somebody wants to hear of got no processor.
   std::vector<StarvedWorker> starved(const std::function<absl::Duration(pid_t)>& measure) const;
 
@@ -77,6 +85,7 @@ class AgentWorkers {
   std::map<int64_t, AgentWorker> workers_;
   // For the former process of the role to end.
   std::map<Rank, std::pair<int64_t, StartWorker>> waiting_;
+  std::optional<Progress> told_;  // the newest that the present controller was told
   bool is_draining_ = false;
 };
 

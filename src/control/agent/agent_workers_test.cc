@@ -91,6 +91,20 @@ TEST_F(AgentWorkersTest, WhoHasNotAttachedNeedNotRegister) {
   EXPECT_TRUE(workers.have_registered()) << "nobody wants to hear of them";
 }
 
+TEST_F(AgentWorkersTest, ASignOfLifeIsTakenOnceAndOnlyFromWhoIsToBeHeardOf) {
+  for (const int start : {5, 6, 7}) {
+    runs(start, start);
+    workers.find(start)->has_given_sign = true;
+  }
+  workers.find(6)->is_disowned = true;
+  const std::vector<AliveWorker> alive = workers.take_signs();
+  ASSERT_EQ(alive.size(), 2u);
+  EXPECT_EQ(alive[0].start, 5);
+  EXPECT_EQ(alive[1].start, 7);
+  EXPECT_EQ(alive[1].sign.rank, Rank(7));
+  EXPECT_THAT(workers.take_signs(), IsEmpty());
+}
+
 TEST_F(AgentWorkersTest, OnlyWhoHasAProcessCanStarve) {
   starts(5, 0);
   runs(6, 1);

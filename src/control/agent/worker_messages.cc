@@ -19,13 +19,17 @@ HeardOfWorker hear_of_worker(AgentWorker& worker, bool has_controller, const Mem
 HeardOfWorker hear_of_worker(AgentWorker& worker, bool, const MemberSaid& said) {
   if (!speaks_for_itself(worker, said.rank, said.since)) return {.is_nonsense = true};
   if (!worker.is_registered) return {};
-  return {.told = said};
+  const auto* const progress = std::get_if<Progress>(&said.message);
+  // The controller does not listen to one that is disowned: another one has to tell it.
+  if (progress == nullptr || worker.is_disowned) return {.told = said};
+  return {.told = said, .commit = *progress};
 }
 
 HeardOfWorker hear_of_worker(AgentWorker& worker, bool, const MemberAlive& alive) {
   if (!speaks_for_itself(worker, alive.rank, alive.since)) return {.is_nonsense = true};
-  if (!worker.is_registered) return {};
-  return {.told = alive};
+  worker.entered = alive.entered;
+  worker.has_given_sign = worker.is_registered;
+  return {};
 }
 
 HeardOfWorker hear_of_worker(AgentWorker& worker, bool, const WorkerReport& report) {

@@ -1,6 +1,8 @@
 // What worker processes say to the agent of their node, and what of it the controller hears. A
 // worker speaks of itself alone, and the controller hears only of those that have registered with
-// it. Pure but for the worker, of which is noted what it said.
+// it. Signs of life are noted, and the agent's next one tells of them: a controller hears one
+// message of a node, however many workers live there. Pure but for the worker, of which is noted
+// what it said.
 #pragma once
 
 #include <optional>
@@ -15,7 +17,9 @@ struct HeardOfWorker {
   bool is_nonsense = false;
   bool has_registered = false;
   std::optional<ControlMessage> told;  // to the controller, of this process
-  bool is_kept = false;                // for the next controller, while there is none
+  // What is told is this, and where another worker has told it already it is a sign of life.
+  std::optional<Progress> commit;
+  bool is_kept = false;  // for the next controller, while there is none
 };
 
 HeardOfWorker hear_of_worker(AgentWorker& worker, bool has_controller, const MemberJoined& joined);

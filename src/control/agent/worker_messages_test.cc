@@ -32,11 +32,15 @@ TEST_F(WorkerMessages, AWorkerSpeaksOfItselfAlone) {
 
 TEST_F(WorkerMessages, TheControllerHearsOfThoseThatHaveRegisteredWithIt) {
   const MemberAlive alive{Rank(1), View(2), View(2)};
-  EXPECT_FALSE(hear(alive).told.has_value());
+  hear(alive);
+  EXPECT_FALSE(worker.has_given_sign);
   EXPECT_FALSE(hear(joined(), /*has_controller=*/false).has_registered);
-  EXPECT_FALSE(hear(alive).told.has_value());
+  hear(alive);
+  EXPECT_FALSE(worker.has_given_sign);
   EXPECT_TRUE(hear(joined()).has_registered);
-  EXPECT_TRUE(hear(alive).told.has_value());
+  EXPECT_FALSE(hear(alive).told.has_value()) << "the agent's own sign tells of it";
+  EXPECT_TRUE(worker.has_given_sign);
+  EXPECT_EQ(worker.entered, View(2));
 }
 
 TEST_F(WorkerMessages, OfOneThatIsDisownedItHearsNothing) {

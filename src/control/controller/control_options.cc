@@ -72,8 +72,9 @@ ControllerServerOptions controller_options(const JobConfig& config) {
   core.silence_max = signs.worker_max;
   core.step_max = absl::Seconds(config.run.deadline_seconds);
   core.medians_max = config.protection.step_deadline_medians;
-  // A worker says that it has entered the view of a probe with its next sign of life.
-  core.probe_min = std::max(std::min(kProbe, core.step_max / 2), 3 * signs.beat);
+  // A worker says that it has entered the view of a probe with its next sign of life, and its agent
+  // with the one after that.
+  core.probe_min = std::max(std::min(kProbe, core.step_max / 2), 4 * signs.beat);
   core.load_max = absl::Seconds(config.protection.recovery_deadline_seconds);
   core.start_max = std::min(core.start_max, core.load_max);
   core.network_max = kNetworkMax;

@@ -4,11 +4,16 @@
 // Signs of life, all from protection.heartbeat_seconds (h):
 //
 //   who says it            to whom           every  is taken for lost after a silence of
-//   worker                 controller          h     6 h
+//   worker                 its agent           h     6 h, by the controller
 //   agent                  controller          h    20 h   (a whole node goes with it, so more
 //                          patience)
 //   controller             agents, the run     h    20 h   (its end is noticed at once; this is for
 //                          one that hangs)
+//
+// An agent's sign of life tells of the signs that its workers gave since the one before: one
+// message for each node and h, however many roles it plays. What the controller hears of a worker
+// is up to h older for that, and the limit runs from when it is heard to when the agent is: nobody
+// is lost earlier for it, and one that hangs is found up to h later.
 //
 // No limit is below a second: a busy machine keeps a process from running for so long now and then.
 // Who has stood still itself for longer than 4 h, at least 2 s, takes nobody for lost because of it

@@ -77,6 +77,13 @@ TEST(ControlOptionsTest, TheControllerFollowsTheConfiguration) {
       << "no role may take longer to come up than to be recovered";
 }
 
+// Two for its own sign and its agent's, and as many for the plan.
+TEST(ControlOptionsTest, AProbeLastsUntilEverybodyCanHaveSaidWhereItIs) {
+  const JobConfig config =
+      configured("[protection]\nheartbeat_seconds = 3\n[run]\ndeadline_seconds = 20\n");
+  EXPECT_EQ(controller_options(config).core.probe_min, absl::Seconds(12));
+}
+
 TEST(ControlOptionsTest, AStoredConfigurationNeedsNoData) {
   const TestFolder folder;
   JobConfig config = configured("[run]\nnodes = 3\n");

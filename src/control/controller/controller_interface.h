@@ -77,7 +77,7 @@ struct MemberSaid {
   View since;
   MemberMessage message;
 };
-struct MemberAlive {  // a sign of life
+struct MemberAlive {  // a sign of life; the controller hears it from the agent, with others
   Rank rank;
   View since;
   View entered;  // MemberViews::entered_view()

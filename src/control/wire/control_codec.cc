@@ -20,6 +20,13 @@ concept Message = requires(T& value) {
 // What stands for a moment that has not come.
 constexpr int64_t kNever = -1;
 
+template <typename T>
+constexpr size_t kElementsMax = kListMax;
+template <>
+constexpr size_t kElementsMax<StarvedWorker> = kWorkersMax;
+template <>
+constexpr size_t kElementsMax<AliveWorker> = kWorkersMax;
+
 // ---- which values are sound
 
 template <typename T>
@@ -124,7 +131,7 @@ class Reader {
   template <typename T>
   void take(std::vector<T>& list) {
     // Every element takes at least a byte, so nobody can ask for more memory than he has sent.
-    const uint32_t size = take_size(kListMax);
+    const uint32_t size = take_size(kElementsMax<T>);
     for (uint32_t i = 0; ok_ && i < size; ++i) take(list.emplace_back());
   }
   template <typename T>

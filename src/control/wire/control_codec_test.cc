@@ -47,6 +47,22 @@ TEST(ControlCodec, TheFieldsOfAPlanToFetchComeBack) {
             "l");
 }
 
+TEST(ControlCodec, TheFieldsOfSignsOfLifeComeBack) {
+  Beat beat{.late = absl::Seconds(1)};
+  beat.starved = {{Rank(4), View(5), absl::Seconds(6)}};
+  beat.alive = {{7, {Rank(1), View(2), View(3)}}, {8, {Rank(0), View(3), View(0)}}};
+  const auto again = std::get<Beat>(decoded({0, beat}).message);
+  EXPECT_EQ(again.late, absl::Seconds(1));
+  ASSERT_EQ(again.starved.size(), 1u);
+  EXPECT_EQ(again.starved[0].starved, absl::Seconds(6));
+  ASSERT_EQ(again.alive.size(), 2u);
+  EXPECT_EQ(again.alive[0].start, 7);
+  EXPECT_EQ(again.alive[0].sign.rank, Rank(1));
+  EXPECT_EQ(again.alive[0].sign.since, View(2));
+  EXPECT_EQ(again.alive[0].sign.entered, View(3));
+  EXPECT_EQ(again.alive[1].start, 8);
+}
+
 TEST(ControlCodec, TheFieldsOfPartnersComeBack) {
   const AskPartners ask{7, absl::Seconds(4), {{Node(3), "10.0.0.3:7"}}};
   const auto again = std::get<AskPartners>(decoded({0, ask}).message);
@@ -148,6 +164,8 @@ TEST(ControlCodec, NonsenseIsRefused) {
   EXPECT_TRUE(is_refused({-1, Beat{}}));
   EXPECT_TRUE(is_refused({0, MemberAlive{Rank(-1), View(0)}}));
   EXPECT_TRUE(is_refused({0, MemberAlive{Rank(kRanksMax), View(0)}}));
+  EXPECT_TRUE(is_refused({0, Beat{.alive = {{1, {Rank(kRanksMax), View(0)}}}}}));
+  EXPECT_TRUE(is_refused({0, Beat{.alive = {{-1, {Rank(0), View(0)}}}}}));
   EXPECT_TRUE(is_refused({0, AgentHello{Node(-1), 1}}));
   EXPECT_TRUE(is_refused({0, WorkerHello{-1}}));
   EXPECT_TRUE(is_refused({0, MemberSaid{Rank(0), View(1), Finished{Rank(0), Step(-2)}}}));
@@ -169,6 +187,18 @@ TEST(ControlCodec, ListsHaveALimit) {
   EXPECT_FALSE(is_refused({0, SendOrder{Rank(0), View(1), plan}}));
   plan.rolled_back.push_back(0);
   EXPECT_TRUE(is_refused({0, SendOrder{Rank(0), View(1), plan}}));
+}
+
+TEST(ControlCodec, ANodeHasNoMoreWorkersThanAJobHasRoles) {
+  Beat beat;
+  beat.alive.resize(kWorkersMax);
+  beat.starved.resize(kWorkersMax);
+  EXPECT_FALSE(is_refused({0, beat}));
+  beat.alive.emplace_back();
+  EXPECT_TRUE(is_refused({0, beat}));
+  beat.alive.pop_back();
+  beat.starved.emplace_back();
+  EXPECT_TRUE(is_refused({0, beat}));
 }
 
 // Whoever claims a long list has to send it.

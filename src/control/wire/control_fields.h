@@ -88,7 +88,8 @@ auto fields(Is<WorkerReport> auto& m) {
 // ---- control_messages.h
 
 auto fields(Is<StarvedWorker> auto& m) { return std::tie(m.rank, m.since, m.starved); }
-auto fields(Is<Beat> auto& m) { return std::tie(m.late, m.starved); }
+auto fields(Is<AliveWorker> auto& m) { return std::tie(m.start, m.sign); }
+auto fields(Is<Beat> auto& m) { return std::tie(m.late, m.starved, m.alive); }
 auto fields(Is<WorkerHello> auto& m) { return std::tie(m.pid); }
 auto fields(Is<AgentHello> auto& m) {
   return std::tie(m.node, m.pid, m.host, m.lines, m.workers, m.incarnation);

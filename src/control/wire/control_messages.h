@@ -109,18 +109,25 @@ struct PartnerAnswer {
   Node node;  // who is
   std::string filling;
 };
-// Both ways between controller, agents and run: the line is not silent.
+// A process on a node that has given a sign of life since its agent's last Beat.
+struct AliveWorker {
+  int64_t start = 0;  // as Envelope::start
+  MemberAlive sign;   // its newest one
+};
+// Both ways between controller, agents and run: the line is not silent. From an agent it is the one
+// message of all that live on its node.
 struct Beat {
   absl::Duration late;                 // what the sender's own timer was late
   std::vector<StarvedWorker> starved;  // agent -> controller
+  std::vector<AliveWorker> alive;      // likewise, in order of their starts
 };
 
 // agent -> controller: its machine will be taken away soon. Its roles go to other nodes and it is
 // told EndJob, or the whole job is drained.
 struct NodeLeaves {};
 
-// ---- agent -> controller, besides MemberJoined, MemberSaid, MemberAlive and WorkerEnded;
-// WorkerReport comes from the worker and goes on to the run
+// ---- agent -> controller, besides MemberJoined, MemberSaid and WorkerEnded; WorkerReport comes
+// from the worker and goes on to the run. MemberAlive comes from the worker and goes no further.
 
 struct WorkerStarted {
   Rank rank;
@@ -175,6 +182,7 @@ struct Envelope {
 // Limits of what is accepted from the wire.
 inline constexpr int32_t kRanksMax = 1 << 16;
 inline constexpr size_t kListMax = 1 << 20;
+inline constexpr size_t kWorkersMax = kRanksMax;  // of one node: it plays each role once at most
 inline constexpr size_t kTextBytesMax = 64 << 10;
 inline constexpr size_t kEnvelopeBytesMax = 32 << 20;
 

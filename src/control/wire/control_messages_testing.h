@@ -71,6 +71,8 @@ class RandomMessages {
     m.late = moment();
     m.starved.resize(below(4));
     for (StarvedWorker& one : m.starved) one = {rank(), view(), moment()};
+    m.alive.resize(below(4));
+    for (AliveWorker& one : m.alive) one = {number(0), {rank(), view(), view()}};
   }
   void make(WorkerHello& m) { m = {pid()}; }
   void make(AgentHello& m) { m = {node(), pid(), text(), text()}; }

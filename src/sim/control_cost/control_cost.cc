@@ -136,7 +136,9 @@ ControlCost Cluster::train() {
     pass(kStep);
     commit(Step(++step_.value));
   }
-  return finish(absl::StrCat(kSteps, " steps of a second"));
+  ControlCost cost = finish(absl::StrCat(kSteps, " steps of a second"));
+  cost.job_seconds = absl::ToDoubleSeconds(kSteps * kStep);
+  return cost;
 }
 
 ControlCost Cluster::lose_machine(int machine) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,11 @@ struct ControlCost {
   int64_t bytes_in = 0, bytes_out = 0;
   int64_t agent_bytes = 0;  // that the agent which says most says, to the controller and to others
   double seconds = 0;       // that the controller computed, on this machine
+  // Of the job's own time; nullopt: as long as it takes.
+  std::optional<double> job_seconds;
+
+  int64_t messages() const { return messages_in + messages_out; }
+  int64_t bytes() const { return bytes_in + bytes_out; }
 };
 
 // The beginning, a minute of steps, the loss of a machine, another controller, and the loss of

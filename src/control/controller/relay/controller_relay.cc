@@ -178,8 +178,24 @@ void ControllerRelay::handle(Stream& from, const Envelope&, const AgentReady& re
   feed_ready_agents();
 }
 
+// Workers first: how long one of them was silent is measured by when its agent was heard.
 void ControllerRelay::handle(Stream& from, const Envelope&, const Beat& beat) {
+  if (!hear_of_workers(from, beat)) return refuse(from);
   if (from.second.is_fed) feed(AgentAlive{from.second.node, beat.late, beat.starved}, now_);
+}
+
+// False: it makes no sense.
+bool ControllerRelay::hear_of_workers(Stream& from, const Beat& beat) {
+  if (beat.alive.empty()) return true;
+  if (!from.second.is_agent() || std::ssize(beat.alive) > topology_.world_size()) return false;
+  // Each of them has lived at some time since the beat before.
+  const absl::Duration lived = now_ - options_.beat - beat.late;
+  for (const auto& [start, sign] : beat.alive) {
+    HeardOfRole heard = hear_of_role(lived, from.second.node, start, sign, processes_);
+    if (heard.is_nonsense) return false;
+    follow(from, start, sign.rank, std::move(heard));
+  }
+  return true;
 }
 
 void ControllerRelay::handle(Stream& from, const Envelope&, const NodeLeaves&) {
@@ -343,7 +359,7 @@ void ControllerRelay::beat(absl::Duration late) {
       now_, peers_, [&](Node node) { return core_.allowance(node, options_.silence_max); });
   for (const auto& [number, peer] : peers_) {
     const bool is_silent = std::ranges::find(silent, number, &LostPeer::stream) != silent.end();
-    if (!is_silent && !peer.broke) out_.send(number, Beat{late, {}});
+    if (!is_silent && !peer.broke) out_.send(number, Beat{.late = late});
   }
   for (const LostPeer& lost : silent) cut(lost.stream, lost.why);
 }

@@ -111,6 +111,7 @@ class ControllerRelay {
   void handle(Stream& from, const Envelope&, const Other&) {
     refuse(from);  // nobody says that to a controller
   }
+  bool hear_of_workers(Stream& from, const Beat& beat);
   void follow(Stream& from, int64_t start, Rank rank, HeardOfRole heard);
   void follow(Stream& from, PlanAnswer answer);
 

@@ -231,6 +231,23 @@ TEST(ControllerRelay, WhoSpeaksOutOfTurnIsCutOff) {
       << "a signal to any node drains the job";
 }
 
+TEST(ControllerRelay, AnAgentThatTellsNonsenseOfItsWorkersIsCutOff) {
+  const AliveWorker sound{1, {Rank(0), View(1), View(1)}};
+  const AliveWorker foreign{1, {Rank(2), View(1), View(1)}};
+  EXPECT_EQ(TestRelay().job_runs().hears(1, Beat{.alive = {sound}}).did(), "");
+  EXPECT_THAT(TestRelay().job_runs().hears(1, Beat{.alive = {sound, foreign}}).did(),
+              HasSubstr("cut 1"))
+      << "no such rank";
+  EXPECT_THAT(TestRelay().job_runs().hears(1, Beat{.alive = {sound, sound, sound}}).did(),
+              HasSubstr("cut 1"))
+      << "more than there are roles";
+  EXPECT_EQ(TestRelay().run_attaches().hears(kRunStream, Beat{.alive = {sound}}).did(),
+            absl::StrCat("run: welcome 0, cut ", kRunStream))
+      << "it is no agent";
+  EXPECT_THAT(TestRelay().job_runs().hears(1, sound.sign, sound.start).did(), HasSubstr("cut 1"))
+      << "signs of life come with the agent's own";
+}
+
 TEST(ControllerRelay, AMemberSpeaksOfItselfAlone) {
   TestRelay relay;
   relay.job_runs();
@@ -259,6 +276,36 @@ TEST(ControllerRelay, TheNextProcessHasALargerNumberAndTheFormerIsToldToEnd) {
   relay.started(0, 3).did();
   EXPECT_EQ(relay.alive(0, 1).did(), "1: kill 1 of rank 0");
   EXPECT_EQ(relay.reports(0, 1, View(2)).did(), "1: kill 1 of rank 0") << "and is not heard";
+}
+
+TEST(ControllerRelay, AWorkerOfWhichItsAgentTellsNothingHangs) {
+  TestRelay relay;
+  relay.run_attaches().job_runs().wait(2).hangs(1).did();
+  EXPECT_EQ(relay.wait(4.9).did(), "") << "its agent is heard all the time";
+  EXPECT_THAT(relay.wait(0.6).did(), HasSubstr("2: kill 2 of rank 1"));
+  EXPECT_EQ(relay.recovery().failed, absl::Seconds(1.5))
+      << "what was told after two seconds may have been so half a second before";
+}
+
+TEST(ControllerRelay, SignsThatComeWithALateOneOfTheirAgentMayBeOlder) {
+  TestRelay relay;
+  relay.run_attaches().job_runs().wait(2).hangs(1);
+  relay.hears(2, Beat{.late = absl::Seconds(1), .alive = {{2, {Rank(1), View(1), View(1)}}}});
+  EXPECT_THAT(relay.wait(20).did(), HasSubstr("2: kill 2 of rank 1"));
+  EXPECT_EQ(relay.recovery().failed, absl::Seconds(1.5)) << "that it lived later is known already";
+  TestRelay late;
+  late.run_attaches().job_runs().hangs(1).wait(3);
+  late.hears(2, Beat{.late = absl::Seconds(1), .alive = {{2, {Rank(1), View(1), View(1)}}}});
+  EXPECT_THAT(late.wait(20).did(), HasSubstr("2: kill 2 of rank 1"));
+  EXPECT_EQ(late.recovery().failed, absl::Seconds(1.5));
+}
+
+TEST(ControllerRelay, SignsOfWorkersAreHeardBeforeTheirAgentIsReady) {
+  TestRelay relay(1);
+  for (const int node : {0, 1}) relay.agent(node);
+  relay.hears(1, WorkerStarted{Rank(0), View(1), 10}, 7).did();
+  EXPECT_EQ(relay.hears(2, Beat{.alive = {{6, {Rank(0), View(1), View(0)}}}}).did(),
+            "2: kill 6 of rank 0");
 }
 
 TEST(ControllerRelay, WhoWasGivenUpWithItsNodeIsNotHeardWhenItIsBack) {

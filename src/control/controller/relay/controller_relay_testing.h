@@ -126,6 +126,11 @@ class TestRelay {
     beating_.insert(kRunStream);
     return hears(kRunStream, RunHello{});
   }
+  // The process of the rank gives no sign of life any more; its agent does.
+  TestRelay& hangs(int rank) {
+    living_.erase(rank);
+    return *this;
+  }
   TestRelay& falls_silent(int64_t stream) {
     beating_.erase(stream);
     std::erase_if(living_, [&](const auto& one) { return one.first + 1 == stream; });
@@ -133,7 +138,7 @@ class TestRelay {
   }
 
   TestRelay& alive(int rank, int64_t start) {
-    return hears(rank + 1, MemberAlive{Rank(rank), since(rank), view_}, start);
+    return hears(rank + 1, Beat{.alive = {{start, {Rank(rank), since(rank), view_}}}});
   }
   // Members say from now on that the rank is played since this view.
   TestRelay& plays_since(int rank, View view) {
@@ -197,6 +202,7 @@ class TestRelay {
   const ControllerRelay& relay() const { return relay_; }
   const JobStatus& status() const { return status_; }  // the newest one that it told
   const FetchPlan& fetch() const { return fetch_; }    // likewise
+  const RecoveryNote& recovery() const { return recovery_; }
   const PlanUpdate& update() const { return update_; }
 
  private:
@@ -221,6 +227,8 @@ class TestRelay {
           fetch_ = *fetch;
         if (const auto* const update = std::get_if<PlanUpdate>(&send->envelope.message))
           update_ = *update;
+        if (const auto* const note = std::get_if<RecoveryNote>(&send->envelope.message))
+          recovery_ = *note;
         const std::string words = words_of(send->envelope.message, send->envelope.start);
         if (!words.empty() && words != "beat") {
           did_.push_back(absl::StrCat(
@@ -246,6 +254,7 @@ class TestRelay {
   JobStatus status_;
   FetchPlan fetch_;
   PlanUpdate update_;
+  RecoveryNote recovery_;
   bool is_network_ = false;
   std::map<int, View> since_;
 };

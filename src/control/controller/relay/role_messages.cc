@@ -46,9 +46,9 @@ HeardOfRole hear_of_role(absl::Duration now, Node node, int64_t start, const Mem
   return {.accused = accused, .event = said};
 }
 
-HeardOfRole hear_of_role(absl::Duration now, Node node, int64_t start, const MemberAlive& alive,
+HeardOfRole hear_of_role(absl::Duration lived, Node node, int64_t start, const MemberAlive& alive,
                          RoleProcesses& processes) {
-  if (auto other = not_heard(now, node, start, alive.rank, alive.since, processes))
+  if (auto other = not_heard(lived, node, start, alive.rank, alive.since, processes))
     return *std::move(other);
   return {.event = alive};
 }

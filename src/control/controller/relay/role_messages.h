@@ -32,7 +32,8 @@ HeardOfRole hear_of_role(absl::Duration now, Node node, int64_t start, const Mem
                          RoleProcesses& processes);
 HeardOfRole hear_of_role(absl::Duration now, Node node, int64_t start, const MemberSaid& said,
                          RoleProcesses& processes);
-HeardOfRole hear_of_role(absl::Duration now, Node node, int64_t start, const MemberAlive& alive,
+// Told with a sign of life of the agent; `lived`: when that member did for certain.
+HeardOfRole hear_of_role(absl::Duration lived, Node node, int64_t start, const MemberAlive& alive,
                          RoleProcesses& processes);
 HeardOfRole hear_of_role(absl::Duration now, Node node, int64_t start, const WorkerEnded& ended,
                          RoleProcesses& processes);
@@ -43,8 +44,7 @@ HeardOfRole hear_of_role(absl::Duration now, Node node, int64_t start, const Wor
 
 template <typename Message>
 concept AboutRole = std::same_as<Message, WorkerStarted> || std::same_as<Message, MemberJoined> ||
-    std::same_as<Message, MemberSaid> || std::same_as<Message, MemberAlive> ||
-    std::same_as<Message, WorkerEnded> || std::same_as<Message, WorkerReport> ||
-    std::same_as<Message, WorkerLogTail>;
+    std::same_as<Message, MemberSaid> || std::same_as<Message, WorkerEnded> ||
+    std::same_as<Message, WorkerReport> || std::same_as<Message, WorkerLogTail>;
 
 }  // namespace evermoe

@@ -35,6 +35,15 @@ TEST_F(RoleMessages, AnOlderProcessIsToldToEndAndNotHeard) {
   EXPECT_EQ(processes.of(Rank(0)).heard, absl::ZeroDuration());
 }
 
+TEST_F(RoleMessages, ASignThatIsToldLateIsNoNewsOfTheTimeSince) {
+  hear(5, MemberSaid{Rank(0), View(1), Finished{Rank(0), Step(1)}});
+  EXPECT_EQ(processes.of(Rank(0)).heard, absl::Seconds(3));
+  const MemberAlive alive{Rank(0), View(1), View(1)};
+  const HeardOfRole heard = hear_of_role(absl::Seconds(2), Node(2), 5, alive, processes);
+  EXPECT_TRUE(heard.event.has_value());
+  EXPECT_EQ(processes.of(Rank(0)).heard, absl::Seconds(3));
+}
+
 TEST_F(RoleMessages, TheCoreHearsOnWhichNodeItIs) {
   MemberJoined joined;
   joined.node = Node(9);

@@ -1,5 +1,7 @@
 #include "control/controller/relay/role_processes.h"
 
+#include <algorithm>
+
 namespace evermoe {
 
 std::vector<Rank> RoleProcesses::alive() const {
@@ -10,11 +12,11 @@ std::vector<Rank> RoleProcesses::alive() const {
   return ranks;
 }
 
-bool RoleProcesses::hear(Rank rank, int64_t start, Node node, absl::Duration now) {
+bool RoleProcesses::hear(Rank rank, int64_t start, Node node, absl::Duration lived) {
   Process& newest = of(rank);
   if (start < newest.start) return false;
-  if (start > newest.start) newest = {.start = start, .node = node, .heard = now};
-  newest.heard = now;
+  if (start > newest.start) newest = {.start = start, .node = node};
+  newest.heard = std::max(newest.heard, lived);
   return true;
 }
 

@@ -25,9 +25,9 @@ class RoleProcesses {
   struct Process {
     int64_t start = 0;
     Node node;
-    pid_t pid = 0;  // 0: not known, or ended
-    View since;     // as given by StartWorker
-    absl::Duration heard = absl::ZeroDuration();
+    pid_t pid = 0;                                // 0: not known, or ended
+    View since;                                   // as given by StartWorker
+    absl::Duration heard = absl::ZeroDuration();  // it lived then, and nothing later is known
   };
 
   // `life`: how many controllers the job had before this one.
@@ -39,8 +39,8 @@ class RoleProcesses {
   const Process& of(Rank rank) const { return newest_[static_cast<size_t>(rank.value)]; }
   // That have a process now, in order.
   std::vector<Rank> alive() const;
-  // Process `start` of the role speaks, on that node. False if it is not the newest.
-  bool hear(Rank rank, int64_t start, Node node, absl::Duration now);
+  // Process `start` of the role lived then, on that node. False if it is not the newest.
+  bool hear(Rank rank, int64_t start, Node node, absl::Duration lived);
   // A process of the role is to be started there; its number.
   int64_t begin(Rank rank, Node node, absl::Duration now);
 

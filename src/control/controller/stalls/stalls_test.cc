@@ -156,7 +156,7 @@ TEST(Stalls, AReportMayTakeLonger) {
 TEST(Stalls, AnAgentWhoseTimersAreLateMayBeSilentForLonger) {
   for (const bool is_late : {false, true}) {
     TestRelay relay;
-    relay.job_runs().hears(2, Beat{is_late ? s(1.5) : s(0), {}}).falls_silent(2).wait(10.9);
+    relay.job_runs().hears(2, Beat{.late = is_late ? s(1.5) : s(0)}).falls_silent(2).wait(10.9);
     const std::string did = relay.did();
     EXPECT_EQ(did.find("cut 2") == std::string::npos, is_late) << did;
     relay.wait(10);
