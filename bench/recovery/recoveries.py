@@ -27,6 +27,7 @@ KINDS = {
     "dense": ["protection.strategy=dense", "protection.dense_every_steps=4"],
     "gradients": ["protection.strategy=gradients", "protection.base_every_steps=4"],
     "peer-memory": ["protection.strategy=peer-memory", "protection.dense_every_steps=4"],
+    "checkfreq": ["protection.strategy=checkfreq"],
     "restart": ["protection.strategy=none"],
 }
 

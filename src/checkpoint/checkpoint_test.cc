@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <latch>
+#include <thread>
+
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "checkpoint/fake_state_testing.h"
@@ -130,6 +134,64 @@ TEST_F(CheckpointTest, PreparedAndPublishedSayWhereASaveStands) {
   EXPECT_EQ(savers->rank(0).published(), Step(3));
   EXPECT_EQ(savers->rank(0).prepared(), Step(-1));
   EXPECT_TRUE(savers->publish(Step(3)).ok()) << "twice is fine";
+}
+
+// Copies of one operator wait until they may go on.
+class HeldCopies {
+ public:
+  explicit HeldCopies(std::string held) : held_(std::move(held)) {}
+  std::vector<ShardSource> of(std::vector<ShardSource> shards) {
+    for (ShardSource& shard : shards) {
+      if (shard.operator_name != held_) continue;
+      shard.copy = [this, copy = shard.copy](StatePart part, std::span<std::byte> into) {
+        go_on_.wait();
+        copy(part, into);
+      };
+    }
+    return shards;
+  }
+  void go_on() { go_on_.count_down(); }
+
+ private:
+  const std::string held_;
+  std::latch go_on_{1};
+};
+
+TEST_F(CheckpointTest, BehindTheCallerOperatorsAreCopiedOneAfterTheOther) {
+  HeldCopies held("layer.0.block");
+  const auto saver = CheckpointSaver::open(files_, options(1)).value();
+  const auto shards = held.of(state_.shards(0, 1, FakeCut::kWhole));
+  ASSERT_TRUE(saver->begin_behind(state_.position(Step(7)), shards).ok());
+  EXPECT_TRUE(saver->wait_copied("embedding").ok()) << "it comes before the one that is held";
+  EXPECT_TRUE(saver->is_saving());
+  std::atomic<bool> is_copied = false;
+  std::thread waits([&] {
+    EXPECT_TRUE(saver->wait_copied("layer.0.block").ok());
+    is_copied = true;
+  });
+  EXPECT_TRUE(saver->wait_copied("of another stage").ok());
+  EXPECT_FALSE(is_copied);
+  held.go_on();
+  waits.join();
+  ASSERT_TRUE(saver->wait_prepared(absl::Minutes(1)).ok());
+  EXPECT_FALSE(saver->is_saving());
+  EXPECT_TRUE(saver->wait_copied("layer.0.block").ok()) << "nothing is being copied";
+  saver->publish(Step(7));
+  ASSERT_TRUE(saver->wait_published(absl::Minutes(1)).ok());
+  EXPECT_EQ(reader()->digest().value(), state_.digest(Step(7)));
+  EXPECT_THAT(reader()->verify(), IsEmpty());
+}
+
+TEST_F(CheckpointTest, ASaverWaitsForWhatIsCopiedBehindItsCaller) {
+  HeldCopies held("head");
+  auto saver = CheckpointSaver::open(files_, options(1)).value();
+  const auto shards = held.of(state_.shards(0, 1, FakeCut::kWhole));
+  ASSERT_TRUE(saver->begin_behind(state_.position(Step(7)), shards).ok());
+  std::thread ends([&] { saver.reset(); });
+  held.go_on();
+  ends.join();
+  EXPECT_TRUE(real_files().exists(
+      folder_.at("out/checkpoints/" + step_directory_name(Step(7)) + kTemporarySuffix)));
 }
 
 TEST_F(CheckpointTest, ManySavesInARowReuseTheSaver) {

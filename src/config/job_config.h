@@ -87,9 +87,10 @@ struct ProtectionConfig {
   int64_t window = 0;  // sparse: steps of a window; 0: chosen ("auto" in TOML)
   int64_t window_every_steps =
       0;  // sparse: from one window's begin to the next; 0: back to back ("auto")
-  int64_t dense_every_steps = 1;  // dense, peer-memory: steps between full snapshots
-  int64_t base_every_steps = 8;   // gradients: the same
-  int64_t part_bytes = 0;         // of the parts that operators are cut into, at most; 0: chosen
+  int64_t dense_every_steps = 1;   // dense, peer-memory: steps between full snapshots
+  int64_t base_every_steps = 8;    // gradients: the same
+  double overhead_budget = 0.035;  // checkfreq: share of training time for durable saves
+  int64_t part_bytes = 0;          // of the parts that operators are cut into, at most; 0: chosen
   CaptureOrdering ordering = CaptureOrdering::kAuto;
   // A new order is made when this share of the experts ...
   double reorder_share = 0.25;

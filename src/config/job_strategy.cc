@@ -29,8 +29,10 @@ Strategy strategy_of(const JobConfig& config) {
   const ProtectionConfig& protection = config.protection;
   Strategy strategy = strategy_of(protection.strategy);
   if (config.parallel.world_size() == 1) {
+    const bool tunes_saves = strategy.tunes_saves;
     strategy = strategy_of(StrategyKind::kNone);
     strategy.kind = protection.strategy;
+    strategy.tunes_saves = tunes_saves;
   }
   strategy.captures =
       protection.strategy == StrategyKind::kSparse

@@ -50,6 +50,16 @@ TEST(JobStrategyTest, GradientsLieBetweenSnapshotsThatAreTakenNowAndThen) {
   EXPECT_EQ(strategy.log, LogReach::kStep);
 }
 
+TEST(JobStrategyTest, CheckfreqChoosesWhenToSave) {
+  EXPECT_FALSE(strategy_of(config_with(StrategyKind::kNone)).tunes_saves);
+  JobConfig config = config_with(StrategyKind::kCheckfreq);
+  EXPECT_TRUE(strategy_of(config).tunes_saves);
+  EXPECT_FALSE(strategy_of(config).keeps_copies);
+  EXPECT_EQ(strategy_of(config).scope, RestoreScope::kEverybody);
+  config.parallel = {};
+  EXPECT_TRUE(strategy_of(config).tunes_saves) << "of one worker, too";
+}
+
 TEST(JobStrategyTest, WhomALossSendsBack) {
   EXPECT_EQ(strategy_of(config_with(StrategyKind::kSparse)).scope, RestoreScope::kStage);
   EXPECT_EQ(strategy_of(config_with(StrategyKind::kDense)).scope, RestoreScope::kStage);

@@ -92,7 +92,8 @@ TEST(ProtectionConfigTest, EveryChoiceSurvivesTheRoundTrip) {
         "ordering=ratio",       "failure_domain=worker", "failure_domain=node",
         "failure_domain=rack",  "window=auto",           "window=1000",
         "memory_budget=1.5GiB", "memory_budget=1234567", "copy_bandwidth=2 TiB",
-        "part_bytes=auto",      "part_bytes=1024",       "part_bytes=1.5MiB"}) {
+        "part_bytes=auto",      "part_bytes=1024",       "part_bytes=1.5MiB",
+        "strategy=peer-memory", "strategy=checkfreq",    "overhead_budget=0.01"}) {
     const JobConfig config = parsed("", {std::string("protection.") + setting});
     EXPECT_EQ(parsed(to_toml(config)), config) << setting;
   }

@@ -19,14 +19,16 @@ std::vector<ConfigKey> capture_keys() {
            {"dense", StrategyKind::kDense},
            {"gradients", StrategyKind::kGradients},
            {"peer-memory", StrategyKind::kPeerMemory},
+           {"checkfreq", StrategyKind::kCheckfreq},
            {"none", StrategyKind::kNone}},
           kRun,
           "what is captured after a step, and which ranks go back after a loss. sparse: some "
           "operators in full after each step, all of them within a window; the lost rank's stage. "
           "dense: all operators at once; the lost rank's stage. gradients: all operators now and "
           "then, and the gradients of every step; nobody, only the step under way is repeated. "
-          "peer-memory: all operators at once; everybody. none: nothing; everybody, to a durable "
-          "checkpoint"),
+          "peer-memory: all operators at once; everybody. checkfreq and none: nothing; everybody, "
+          "to "
+          "a durable checkpoint, which checkfreq saves as often as overhead_budget allows"),
       integer_key("protection.copies", Field{&C::protection, &P::copies}, {0, 8}, kRun,
                   "how many peers keep a copy of each snapshot, and of gradients"),
       bytes_key("protection.memory_budget", Field{&C::protection, &P::memory_budget}, kBytes, kRun,
@@ -45,6 +47,10 @@ std::vector<ConfigKey> capture_keys() {
           {1, kBaseEveryStepsMax}, kRun,
           "gradients: steps between full snapshots; the gradients of up to three more steps "
           "than that are kept"),
+      number_key("protection.overhead_budget", Field{&C::protection, &P::overhead_budget},
+                 {0, 1, true}, kRun,
+                 "checkfreq: share of training time that durable saves may cost; they come as "
+                 "often as it allows, as measured, instead of every checkpoint.every_steps"),
       auto_bytes_key("protection.part_bytes", Field{&C::protection, &P::part_bytes}, kBytes, kRun,
                      "an operator with a larger snapshot is captured in parts of at most this "
                      "size; auto: chosen"),

@@ -14,8 +14,8 @@ struct KnownFaultPoint {
   const char* meaning;
 };
 
-// In the order in which a worker passes them. Points of captures and copies are passed beside the
-// step, in another thread.
+// In the order in which a worker passes them. Points of captures and copies, and of copying for a
+// save, are passed beside the step, in another thread.
 inline constexpr KnownFaultPoint kFaultPoints[] = {
     {"step/forward", "before the forward of each round, also of one without a micro-batch"},
     {"step/backward", "before the backward of each round"},
@@ -27,6 +27,7 @@ inline constexpr KnownFaultPoint kFaultPoints[] = {
     {"step/updated", "master weights are updated, compute weights are not gathered"},
     {"evaluate/batch", "between a batch of an evaluation and its commit"},
     {"step/save", "before the files of a durable checkpoint are written"},
+    {"save/copying", "checkfreq: before each operator is copied for a durable checkpoint"},
     {"capture/copied", "a chunk of a snapshot is copied, nobody else has it"},
     {"capture/sent", "a chunk is sent to a peer, which has not acknowledged it"},
     {"copy/stored", "a peer's chunk is stored here, not yet acknowledged"},

@@ -50,6 +50,7 @@ absl::Duration random_time(Draws& draws) {
 // What the seed has drawn of windows is for the sparse strategy.
 void take_strategy(StrategyKind strategy, SimulatedShape& shape) {
   shape.strategy = strategy;
+  shape.model.tunes_saves = strategy_of(strategy).tunes_saves;
   if (strategy == StrategyKind::kSparse) return;
   shape.window = 1;
   shape.changes_windows = false;

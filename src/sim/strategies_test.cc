@@ -27,7 +27,8 @@ TEST_P(StrategiesTest, EveryFaultEndsExactly) {
 }
 INSTANTIATE_TEST_SUITE_P(Other, StrategiesTest,
                          testing::Values(StrategyKind::kDense, StrategyKind::kGradients,
-                                         StrategyKind::kPeerMemory, StrategyKind::kNone));
+                                         StrategyKind::kPeerMemory, StrategyKind::kCheckfreq,
+                                         StrategyKind::kNone));
 
 // 22 updates of 40 ms each: together they take longer than the controller waits for a movement.
 TEST(GradientsTest, ManyUpdatesAreNoStandstill) {

@@ -107,6 +107,18 @@ class Strategies(Protected):
             self.assertTrue(all("window" in source for source in failure["sources"]), self.story)
             self.assertGreater(failure["survivor_recomputed_steps"], 0, self.story)
 
+    def test_checkfreq_goes_back_to_saves_at_its_own_pace(self):
+        settings = (*SMALL, "parallel.stages=2", "parallel.lanes=2", "protection.strategy=checkfreq",
+                    "protection.overhead_budget=1", "checkpoint.every_steps=0")
+        summary, _ = self.survive(settings, kill("1.0", step=16, point="step/backward"),
+                                  kill("0.1", step=24, point="step/updated"))
+        self.assertEqual((summary["strategy"], summary["is_exact"]), ("checkfreq", True))
+        self.assertEqual(summary["restarts"], 2, self.story)
+        self.assertEqual([f["roles"] for f in summary["failures"]], [["1.0"], ["0.1"]], self.story)
+        for failure in summary["failures"]:
+            self.assertTrue(failure["restarted_all"], self.story)
+            self.assertGreaterEqual(failure["restarted_from_step"], 8, self.story)
+
 
 class EveryRole(Protected):
     """One after the other in one run."""

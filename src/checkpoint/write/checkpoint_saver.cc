@@ -52,22 +52,46 @@ class Saver : public CheckpointSaver {
   }
 
   absl::Status begin(const TrainingPosition& position, std::span<const ShardSource> all) override {
-    std::vector<const ShardSource*> shards;
-    for (const ShardSource& shard : all) {
-      if (shard.range.begin != shard.range.end) shards.push_back(&shard);
-    }
+    const std::vector<ShardSource> shards = without_empty(all);
     ASSIGN_OR_RETURN(const std::shared_ptr<SaveJob> job,
                      make_save_job(options_, position, shapes_of(shards)));
     RETURN_IF_ERROR(claim(position.step));
     RETURN_IF_ERROR(hand_to_writer(job));
-    const absl::Status copied = guard([&] { return copy_shards(shards, *job); });
+    const absl::Status copied = copy_shards(shards, options_.state_type, *job);
     if (copied.ok()) return copied;
-    job->progress.fail(copied);
     Monitor::Lock lock(monitor_);
     const auto idle = [this] { return job_ == nullptr; };
     if (!lock.wait(options_.busy_timeout, idle)) return busy();
     (void)take(write_error_);  // an echo of `copied`
     return copied;
+  }
+
+  absl::Status begin_behind(const TrainingPosition& position,
+                            std::vector<ShardSource> all) override {
+    std::vector<ShardSource> shards = without_empty(all);
+    ASSIGN_OR_RETURN(const std::shared_ptr<SaveJob> job,
+                     make_save_job(options_, position, shapes_of(shards)));
+    job->behind = std::move(shards);
+    RETURN_IF_ERROR(claim(position.step));
+    return hand_to_writer(job);
+  }
+
+  absl::Status wait_copied(const std::string& operator_name) override {
+    std::shared_ptr<SaveJob> job;
+    {
+      Monitor::Lock lock(monitor_);
+      job = job_;
+    }
+    if (job == nullptr) return absl::OkStatus();
+    const absl::Status copied =
+        job->progress.wait_for(end_of_shard(*job, operator_name, options_.state_type));
+    // Of another error wait_prepared() tells; nothing is copied after it.
+    return absl::IsDeadlineExceeded(copied) ? copied : absl::OkStatus();
+  }
+
+  bool is_saving() override {
+    Monitor::Lock lock(monitor_);
+    return job_ != nullptr;
   }
 
   Step prepared() override {
@@ -115,10 +139,18 @@ class Saver : public CheckpointSaver {
   }
 
  private:
-  static std::vector<ShardShape> shapes_of(std::span<const ShardSource* const> shards) {
+  static std::vector<ShardSource> without_empty(std::span<const ShardSource> all) {
+    std::vector<ShardSource> shards;
+    for (const ShardSource& shard : all) {
+      if (shard.range.begin != shard.range.end) shards.push_back(shard);
+    }
+    return shards;
+  }
+
+  static std::vector<ShardShape> shapes_of(const std::vector<ShardSource>& shards) {
     std::vector<ShardShape> shapes;
-    for (const ShardSource* shard : shards) {
-      shapes.push_back({shard->operator_name, shard->flat_size, shard->range});
+    for (const ShardSource& shard : shards) {
+      shapes.push_back({shard.operator_name, shard.flat_size, shard.range});
     }
     return shapes;
   }
@@ -154,23 +186,6 @@ class Saver : public CheckpointSaver {
     return absl::OkStatus();
   }
 
-  absl::Status copy_shards(std::span<const ShardSource* const> shards, SaveJob& job) {
-    for (size_t i = 0; i < shards.size(); ++i) {
-      if (shards[i]->compute_fingerprint) job.compute[i] = shards[i]->compute_fingerprint();
-      const int64_t bytes = shards[i]->range.size() * element_bytes(options_.state_type);
-      for (StatePart part : kStateParts) {
-        const int64_t offset = job.layout.offsets[i][static_cast<size_t>(part)];
-        shards[i]->copy(
-            part, job.staging.subspan(static_cast<size_t>(offset), static_cast<size_t>(bytes)));
-        job.progress.advance(offset + bytes);
-      }
-    }
-    const size_t tail = job.staging.size() - static_cast<size_t>(job.layout.file_bytes);
-    std::memset(job.staging.last(tail).data(), 0, tail);
-    job.progress.advance(static_cast<int64_t>(job.staging.size()));
-    return absl::OkStatus();
-  }
-
   void write_jobs() {
     for (;;) {
       std::shared_ptr<SaveJob> job;
@@ -181,7 +196,13 @@ class Saver : public CheckpointSaver {
         if (job_ == nullptr) return;
         job = job_;
       }
+      std::thread copying;
+      if (!job->behind.empty()) {
+        copying = std::thread(
+            [&] { (void)copy_shards(job->behind, options_.state_type, *job); });  // fails the job
+      }
       const absl::Status written = guard([&] { return write_save_job(files_, options_, *job); });
+      if (copying.joinable()) copying.join();  // it fills the staging memory of the next save, too
       Monitor::Lock lock(monitor_);
       write_error_ = annotate(written, absl::StrCat("saving step ", job->position.step.value));
       if (written.ok()) prepared_ = job->position.step;

@@ -27,7 +27,8 @@
 namespace evermoe {
 
 // One operator shard to be saved. The bytes may live on any device: `copy` brings those of one part
-// to `into` (range.size() elements) and is called during begin() only, on the caller's thread.
+// to `into` (range.size() elements) and is called during begin(), on the caller's thread, or after
+// begin_behind(), on one of the saver's.
 struct ShardSource {
   std::string operator_name;
   int64_t flat_size = 0;
@@ -81,6 +82,15 @@ class CheckpointSaver {
   // is saved then. Empty ranges are skipped.
   virtual absl::Status begin(const TrainingPosition& position,
                              std::span<const ShardSource> shards) = 0;
+
+  // The same, but a thread of the saver copies the shards while the caller goes on. Before the
+  // state of an operator changes the caller waits for its copy; the destructor waits for all.
+  virtual absl::Status begin_behind(const TrainingPosition& position,
+                                    std::vector<ShardSource> shards) = 0;
+  // Timeout if copying does not go on. Ok if nothing of that operator is being copied.
+  virtual absl::Status wait_copied(const std::string& operator_name) = 0;
+  // Whether a save has begun that is not on disk yet and has not failed. Never blocks.
+  virtual bool is_saving() = 0;
 
   // Newest step that this rank has durable on disk and has not been told is published; Step(-1)
   // for none. Never blocks.

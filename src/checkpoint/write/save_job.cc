@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/fault_point.h"
 #include "checkpoint/format/checkpoint_names.h"
 #include "checkpoint/format/manifest.h"
 
@@ -75,6 +77,17 @@ absl::StatusOr<Manifest> write_and_describe(Files& files, const SaverOptions& op
   return part;
 }
 
+void copy_shard(const ShardSource& shard, size_t index, ElementType state_type, SaveJob& job) {
+  if (!job.behind.empty()) fault_point("save/copying");
+  if (shard.compute_fingerprint) job.compute[index] = shard.compute_fingerprint();
+  const int64_t bytes = shard.range.size() * element_bytes(state_type);
+  for (const StatePart part : kStateParts) {
+    const int64_t offset = job.layout.offsets[index][static_cast<size_t>(part)];
+    shard.copy(part, job.staging.subspan(static_cast<size_t>(offset), static_cast<size_t>(bytes)));
+    job.progress.advance(offset + bytes);
+  }
+}
+
 absl::Status write_files(Files& files, const SaverOptions& options, SaveJob& job,
                          const std::string& folder, const std::string& path) {
   const std::string part_path = join_path(folder, rank_part_name(options.rank));
@@ -102,6 +115,28 @@ absl::StatusOr<std::shared_ptr<SaveJob>> make_save_job(const SaverOptions& optio
   job->shards = std::move(shards);
   ASSIGN_OR_RETURN(job->layout, lay_out_shard_file(job->shards, options.state_type));
   return job;
+}
+
+absl::Status copy_shards(std::span<const ShardSource> shards, ElementType state_type,
+                         SaveJob& job) {
+  const absl::Status copied = guard([&] {
+    for (size_t i = 0; i < shards.size(); ++i) copy_shard(shards[i], i, state_type, job);
+    const size_t tail = job.staging.size() - static_cast<size_t>(job.layout.file_bytes);
+    std::memset(job.staging.last(tail).data(), 0, tail);
+    job.progress.advance(static_cast<int64_t>(job.staging.size()));
+    return absl::OkStatus();
+  });
+  if (!copied.ok()) job.progress.fail(copied);
+  return copied;
+}
+
+int64_t end_of_shard(const SaveJob& job, const std::string& operator_name, ElementType state_type) {
+  for (size_t i = 0; i < job.shards.size(); ++i) {
+    if (job.shards[i].operator_name != operator_name) continue;
+    const int64_t bytes = job.shards[i].range.size() * element_bytes(state_type);
+    return job.layout.offsets[i][kStatePartCount - 1] + bytes;
+  }
+  return 0;
 }
 
 absl::Status write_save_job(Files& files, const SaverOptions& options, SaveJob& job) {

@@ -1,5 +1,7 @@
 #include "planner/simulate/run_forecast.h"
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -40,6 +42,20 @@ Priced price_saves(const JobProfile& job, const ClusterSpec& cluster, int64_t ev
   return price_durable(
       job, cluster,
       {.host_bytes_per_gpu = 1e15, .stall_share_max = kAnyStall, .save_every = every_steps});
+}
+
+// As protection/interval/save_pace.h finds it: what one save costs does not depend on how often
+// there is one.
+Priced price_tuned_saves(const JobProfile& job, const ClusterSpec& cluster,
+                         const ProtectionConfig& protection) {
+  const Priced once = price_saves(job, cluster, 1);
+  const auto* const priced = std::get_if<PricedProtection>(&once);
+  if (priced == nullptr) return once;
+  const PeriodicSave& save = priced->strategy.save;
+  const double cost =
+      save.stall_seconds + cluster.capture_overhead_share * save.durable_after_seconds;
+  const double steps = std::ceil(cost / job.step_seconds / protection.overhead_budget);
+  return price_saves(job, cluster, std::max<int64_t>(1, static_cast<int64_t>(steps)));
 }
 
 void simulate(const ForecastOptions& options, RunForecast& forecast) {
@@ -98,6 +114,7 @@ Priced price_configured(const JobProfile& job, const ClusterSpec& cluster,
       return with_fallback(price_peer_memory(job, limited, budget), checkpoint.every_steps);
     case StrategyKind::kGradients:
       return with_fallback(price_gradients(job, limited, budget), checkpoint.every_steps);
+    case StrategyKind::kCheckfreq: return price_tuned_saves(job, cluster, protection);
     case StrategyKind::kNone: return price_saves(job, cluster, checkpoint.every_steps);
   }
   return ProtectionRefused{"protection", "unknown"};

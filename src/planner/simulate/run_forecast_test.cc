@@ -103,6 +103,15 @@ TEST(RunForecastTest, AsConfigured) {
   EXPECT_EQ(forecast_run(model, protection, {.every_steps = 0}, cluster, {.simulated_runs = 2})
                 ->priced.strategy.name,
             "none");
+  protection.strategy = StrategyKind::kCheckfreq;
+  protection.overhead_budget = 1;
+  const auto tuned = [&] {
+    return forecast_run(model, protection, {.every_steps = 900}, cluster, {.simulated_runs = 2})
+        ->priced.strategy.save.every_steps;
+  };
+  EXPECT_EQ(tuned(), often.save.every_steps);
+  protection.overhead_budget = 1e-4;
+  EXPECT_GT(tuned(), often.save.every_steps);
   protection = {.strategy = StrategyKind::kPeerMemory, .memory_budget = 1 << 20};
   EXPECT_EQ(forecast_run(model, protection, {}, cluster, {}).status().code(),
             NoCapacity("").code());

@@ -10,6 +10,7 @@ std::string_view to_string(StrategyKind kind) {
     case StrategyKind::kDense: return "dense";
     case StrategyKind::kGradients: return "gradients";
     case StrategyKind::kPeerMemory: return "peer-memory";
+    case StrategyKind::kCheckfreq: return "checkfreq";
     case StrategyKind::kNone: return "none";
   }
   CHECK(false) << "strategy " << static_cast<int>(kind);
@@ -28,7 +29,9 @@ Strategy strategy_of(StrategyKind kind) {
       strategy.scope = RestoreScope::kEverybody;
       strategy.log = LogReach::kStep;
       return strategy;
+    case StrategyKind::kCheckfreq:
     case StrategyKind::kNone:
+      strategy.tunes_saves = kind == StrategyKind::kCheckfreq;
       strategy.scope = RestoreScope::kEverybody;
       strategy.log = LogReach::kNothing;
       strategy.keeps_copies = false;

@@ -15,11 +15,12 @@ enum class StrategyKind : uint8_t {
   kDense,       // all operators at once; a lost role's stage goes back alone
   kGradients,   // all operators now and then, and each step's gradients: nobody goes back
   kPeerMemory,  // Gemini: all operators at once; everybody goes back
+  kCheckfreq,   // CheckFreq: durable checkpoints as often as an overhead budget allows
   kNone,        // durable checkpoints only
 };
-inline constexpr StrategyKind kStrategyKinds[] = {StrategyKind::kSparse, StrategyKind::kDense,
-                                                  StrategyKind::kGradients,
-                                                  StrategyKind::kPeerMemory, StrategyKind::kNone};
+inline constexpr StrategyKind kStrategyKinds[] = {
+    StrategyKind::kSparse,     StrategyKind::kDense,     StrategyKind::kGradients,
+    StrategyKind::kPeerMemory, StrategyKind::kCheckfreq, StrategyKind::kNone};
 // The name in a configuration.
 std::string_view to_string(StrategyKind kind);
 
@@ -53,6 +54,10 @@ struct Strategy {
   // The gradients of each step go there, too, before the step is committed. Whoever is restored
   // makes the updates since a snapshot again, and who has lost nothing keeps its state.
   bool keeps_gradients = false;
+  // Durable saves come as often as they cost no more than protection.overhead_budget, and are
+  // copied while the next step runs. False: they come every checkpoint.every_steps, and training
+  // waits for the copy.
+  bool tunes_saves = false;
   RestoreScope scope = RestoreScope::kStage;
   LogReach log = LogReach::kWindow;
   CaptureRule captures;

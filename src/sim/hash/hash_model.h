@@ -27,6 +27,7 @@ struct HashModelOptions {
   int64_t evaluate_every = 0;      // steps; 0: never
   int64_t evaluation_batches = 1;  // of micro_batches each
   int64_t save_every = 0;          // steps; 0: only at the end
+  bool tunes_saves = false;        // instead as ranks agree; what they want is drawn
   int skip_one_in = 5;             // verdicts that skip the update; 0: none
 };
 

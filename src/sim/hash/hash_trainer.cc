@@ -16,6 +16,8 @@ namespace {
 // Of a micro-batch. Every stage adds one, made of what it passes on.
 uint64_t loss_of(const HashPass::Graph& graph) { return graph.output & 0xffff; }
 
+constexpr uint64_t kSaveIntervals = 5;  // that a rank may want
+
 }  // namespace
 
 HashTrainer::HashTrainer(const Topology& topology, Transport& transport, SimulatedDisk& disk,
@@ -59,6 +61,7 @@ absl::Status HashTrainer::restore_base(Step base) {
   } else {
     model_.initialise();
   }
+  pace_.begin(step());
   std::vector<int> all(model_.operators().size());
   std::iota(all.begin(), all.end(), 0);
   model_.cast_own();
@@ -85,6 +88,7 @@ RecordBytes HashTrainer::position() const {
 absl::Status HashTrainer::set_position(const RecordBytes& position) {
   if (position.size() != sizeof(HashModel::Position)) return Corrupt("not a position");
   std::memcpy(&model_.position(), position.data(), position.size());
+  pace_.begin(step());
   return absl::OkStatus();
 }
 
@@ -160,11 +164,18 @@ absl::StatusOr<Findings> HashTrainer::train(const ActiveOperators& active, Bound
   RETURN_IF_ERROR(reduce_gradients(active));
   RETURN_IF_ERROR(stage_group_.all_reduce<int64_t>(expert_loads_.tokens, ReduceOp::kSum));
   expert_loads_.probability.assign(expert_loads_.tokens.begin(), expert_loads_.tokens.end());
-  Findings findings{{0, static_cast<double>(losses)}, {saved_}};
+  double gradients = 0;
   for (const HashModel::Operator& op : model_.operators()) {
-    if (op.is_mine) findings.sums[0] += static_cast<double>(mix(op.gradient) & 0xffffff);
+    if (op.is_mine) gradients += static_cast<double>(mix(op.gradient) & 0xffffff);
   }
-  return findings;
+  return findings(gradients, losses);
+}
+
+Findings HashTrainer::findings(double gradients, uint64_t losses) const {
+  const auto rank = static_cast<uint64_t>(transport_.rank().value);
+  const auto step = static_cast<uint64_t>(model_.position().step);
+  const auto interval = static_cast<int64_t>(1 + mix(options_.seed, rank, step) % kSaveIntervals);
+  return {{gradients, static_cast<double>(losses)}, {saved_, -interval}};
 }
 
 absl::Status HashTrainer::apply(const Findings& combined, const ActiveOperators& active,
@@ -186,6 +197,7 @@ absl::StatusOr<std::vector<int>> HashTrainer::update(const Findings& combined,
   HashModel::Position& position = model_.position();
   ++position.step;
   position.samples += options_.micro_batches;
+  pace_.on_verdict(Step(position.step), -combined.minima[1]);
   position.history = mix(position.history, norm, static_cast<uint64_t>(combined.sums[1]));
   std::vector<int> written;
   if (skipped) return written;
@@ -213,7 +225,7 @@ absl::StatusOr<Findings> HashTrainer::evaluate(int64_t batch, Boundary& boundary
     ASSIGN_OR_RETURN(const HashPass::Graph graph, pass_.forward(sample, micro_batch, boundary));
     if (graph.is_real) losses += loss_of(graph);
   }
-  return Findings{{0, static_cast<double>(losses)}, {saved_}};
+  return findings(0, losses);
 }
 
 void HashTrainer::apply_evaluation(const Findings& combined) {
@@ -222,6 +234,7 @@ void HashTrainer::apply_evaluation(const Findings& combined) {
 }
 
 bool HashTrainer::is_saved(Step step) const {
+  if (options_.tunes_saves) return is_finished() || pace_.is_due(step);
   return is_finished() || (options_.save_every > 0 && step.value % options_.save_every == 0);
 }
 
@@ -243,7 +256,7 @@ absl::Status HashTrainer::save() {
 absl::StatusOr<Findings> HashTrainer::close() {
   if (saved_ < model_.position().step) RETURN_IF_ERROR(save());
   if (saved_ < model_.position().step) disk_.rest();
-  return Findings{{0, 0}, {saved_}};
+  return findings(0, 0);
 }
 
 bool HashTrainer::is_closed(const Findings& combined) {

@@ -18,6 +18,7 @@
 #include "comm/communicator.h"
 #include "parallel/pipeline_schedule.h"
 #include "parallel/topology.h"
+#include "protection/interval/save_pace.h"
 #include "recovery/stage_trainer.h"
 #include "sim/hash/hash_model.h"
 #include "sim/hash/hash_pass.h"
@@ -80,6 +81,8 @@ class HashTrainer final : public StageTrainer {
                                           const BeforeWrite& before_write);
   absl::Status reduce_gradients(const ActiveOperators& active);
   void count_choices(const HashPass::Graph& graph);
+  // With what this rank says to every commit.
+  Findings findings(double gradients, uint64_t losses) const;
   // Compute weights of these operators, from their owners.
   absl::Status gather(const std::vector<int>& operator_indices);
 
@@ -96,6 +99,7 @@ class HashTrainer final : public StageTrainer {
   HashPass pass_;
   ExpertLoads expert_loads_;
   int64_t saved_ = -1;
+  SavePace pace_{1};  // not of the state: which steps are saved changes no bit
 };
 
 }  // namespace evermoe

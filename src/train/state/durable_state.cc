@@ -199,11 +199,17 @@ absl::Status DurableState::look_after_saves() {
   return outlive(publish_requested_, published);
 }
 
-absl::Status DurableState::save(TrainingPosition position) {
+absl::Status DurableState::save(TrainingPosition position, Copying copying) {
   saving_ = position.step;
   position.model_identity = identity();
   position.configuration = to_toml(model_.config());
-  return saver_->begin(position, shard_sources(model_.operators()));
+  std::vector<ShardSource> shards = shard_sources(model_.operators());
+  return copying == Copying::kNow ? saver_->begin(position, shards)
+                                  : saver_->begin_behind(position, std::move(shards));
+}
+
+absl::Status DurableState::wait_copied(const OperatorState& state) {
+  return is_open() ? saver_->wait_copied(state.spec().name) : absl::OkStatus();
 }
 
 void DurableState::publish(Step prepared) {

@@ -57,8 +57,12 @@ class DurableState {
   // Tells of what failed behind training since the last call, and frees the space of saves that
   // will never be complete. Never waits.
   absl::Status look_after_saves();
-  // Begins a durable checkpoint of the present state; returns when it is copied.
-  absl::Status save(TrainingPosition position);
+  // Begins a durable checkpoint of the present state; returns when it is copied, or before that:
+  // then nobody changes an operator's state before wait_copied().
+  enum class Copying : uint8_t { kNow, kBehind };
+  absl::Status save(TrainingPosition position, Copying copying);
+  // Also if nothing is open.
+  absl::Status wait_copied(const OperatorState& state);
   // All ranks have prepared this step, so rank 0 publishes it.
   void publish(Step prepared);
   CheckpointSaver& saver() const { return *saver_; }

@@ -5,10 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/fault_point.h"
 #include "checkpoint/read/checkpoint_reader.h"
+#include "checkpoint/write/monitor.h"
 #include "config/job_topology.h"
 #include "train/step/training_cluster_testing.h"
 
@@ -101,6 +104,48 @@ TEST_P(PrecisionTest, ResumedRunEqualsUndisturbedRun) {
 }
 INSTANTIATE_TEST_SUITE_P(All, PrecisionTest, testing::Values("fp32", "bf16", "fp16", "fp64"),
                          [](const auto& info) { return info.param; });
+
+// Copying waits for the next update, but not for long: that waits for the copy.
+TEST(ExactnessTest, ASaveCopiedBehindTrainingHasTheStateOfItsStep) {
+  const JobConfig config = job({"train.steps=100", "protection.strategy=checkfreq"});
+  TrainingCluster at_once("at_once"), behind("behind");
+  const ClusterResult expected = at_once.run(config, [](TrainingRank& rank) -> absl::Status {
+    RETURN_IF_ERROR(rank.steps(3));
+    return rank.close();
+  });
+  ASSERT_TRUE(expected.status.ok()) << expected.status;
+  behind.write_behind();
+  Monitor monitor;
+  int updates = 0;
+  arm_fault_points([&](const char* point, int64_t) {
+    Monitor::Lock lock(monitor);
+    if (std::string_view(point) == "step/updated") ++updates;
+    if (std::string_view(point) == "save/copying")
+      lock.wait(absl::Milliseconds(20), [&, before = updates] { return updates > before; });
+  });
+  const ClusterResult result = behind.run(config, [](TrainingRank& rank) -> absl::Status {
+    RETURN_IF_ERROR(rank.steps(3));
+    RETURN_IF_ERROR(rank.trainer().save());
+    while (rank.trainer().last_record().prepared < Step(3)) RETURN_IF_ERROR(rank.steps(1));
+    return absl::OkStatus();
+  });
+  arm_fault_points(nullptr);
+  ASSERT_TRUE(result.status.ok()) << result.status;
+  EXPECT_NE(result.digest, expected.digest) << "no step was made meanwhile";
+  EXPECT_EQ(stored_digest(behind.directory()), stored_digest(at_once.directory()));
+}
+
+TEST(ExactnessTest, HoweverOftenIsSavedTheBitsAreTheSame) {
+  TrainingCluster cluster("checkfreq");
+  const JobConfig config = job({"train.steps=12", "protection.strategy=checkfreq",
+                                "protection.overhead_budget=1", "checkpoint.every_steps=0"});
+  const ClusterResult tuned = cluster.run_job(config);
+  ASSERT_TRUE(tuned.status.ok()) << tuned.status;
+  EXPECT_EQ(tuned.digest, undisturbed(job({"train.steps=12"})).digest);
+  const auto saved = list_checkpoints(real_files(), cluster.directory() + "/checkpoints");
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  EXPECT_GE(saved->size(), 2) << "only the last state was saved";
+}
 
 TEST(ExactnessTest, AKilledRankNeverChangesTheBitsOfTheResumedRun) {
   const JobConfig config = job();

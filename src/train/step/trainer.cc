@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "config/job_strategy.h"
+#include "env/clock.h"
 #include "experts/placement/rank_state.h"
 
 namespace evermoe {
@@ -26,6 +28,7 @@ struct PositionNumbers {
   int64_t skipped_in_row = 0;
   double validation_loss = -1;
   int64_t is_drained = 0;
+  int64_t last_save = 0;  // where the interval of saves is tuned
 };
 
 }  // namespace
@@ -38,7 +41,10 @@ Trainer::Trainer(const TrainerEnvironment& environment, TrainerOptions options,
       durable_(environment, *model_),
       shards_(model_->config(), model_->types(),
               operators_of_stage(model_->config().model, model_->topology(), model_->role().stage),
-              model_->operators()) {}
+              model_->operators()) {
+  if (strategy_of(model_->config()).tunes_saves)
+    pace_.emplace(model_->config().protection.overhead_budget);
+}
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::create(const JobConfig& config,
                                                          const TrainerEnvironment& environment,
@@ -69,6 +75,7 @@ absl::StatusOr<std::string> Trainer::resume(Communicator& world) {
   is_drained_ = false;
   skipped_in_row_ = 0;
   non_finite_state_ = kAllFinite;
+  if (pace_) pace_->begin(position_.step);
   base_ = saved_ = position_.step > Step(0) ? position_.step : Step(-1);
   agreed_ = Step(-1);
   file_status_ = absl::OkStatus();
@@ -81,6 +88,7 @@ absl::Status Trainer::restore_base(Step base) {
   RETURN_IF_ERROR(durable_.restore(base, position_));
   is_drained_ = false;
   skipped_in_row_ = 0;
+  if (pace_) pace_->begin(position_.step);
   base_ = base > Step(0) ? base : Step(-1);
   return model_->derive_compute();
 }
@@ -119,7 +127,8 @@ RecordBytes Trainer::position() const {
                                 position_.loss_scale_good_steps,
                                 skipped_in_row_,
                                 position_.validation_loss,
-                                is_drained_ ? 1 : 0};
+                                is_drained_ ? 1 : 0,
+                                pace_ ? pace_->last().value : 0};
   RecordBytes bytes(sizeof(numbers));
   std::memcpy(bytes.data(), &numbers, sizeof(numbers));
   return bytes;
@@ -137,6 +146,7 @@ absl::Status Trainer::set_position(const RecordBytes& position) {
   skipped_in_row_ = numbers.skipped_in_row;
   position_.validation_loss = numbers.validation_loss;
   is_drained_ = numbers.is_drained != 0;
+  if (pace_) pace_->begin(Step(numbers.last_save));
   return absl::OkStatus();
 }
 
@@ -144,6 +154,7 @@ absl::Status Trainer::set_position(const RecordBytes& position) {
 
 absl::StatusOr<Findings> Trainer::train(const ActiveOperators& active, Boundary& boundary) {
   RETURN_IF_ERROR(std::exchange(file_status_, absl::OkStatus()));
+  step_began_ = real_clock().now();
   RETURN_IF_ERROR(durable_.look_after_saves());
   shards_.set_active(active);
   ASSIGN_OR_RETURN(StepFindings findings,
@@ -152,12 +163,18 @@ absl::StatusOr<Findings> Trainer::train(const ActiveOperators& active, Boundary&
   findings.prepared = prepared();
   findings.drain = options_.drain_requested();
   findings.non_finite = std::min(findings.non_finite, non_finite_state_);
+  if (pace_) {
+    follow_save();
+    findings.save_interval = pace_->vote(Step(position_.step.value + 1));
+  }
   return to_findings(findings);
 }
 
 absl::Status Trainer::apply(const Findings& combined, const ActiveOperators& active,
                             const BeforeWrite& before_write) {
-  return apply(combined, active, before_write, Gathers::kNow);
+  RETURN_IF_ERROR(apply(combined, active, before_write, Gathers::kNow));
+  if (pace_) pace_->on_step(real_clock().now() - step_began_);
+  return absl::OkStatus();
 }
 
 absl::Status Trainer::apply_alone(const Findings& combined, const BeforeWrite& before_write) {
@@ -174,13 +191,15 @@ absl::Status Trainer::apply(const Findings& combined, const ActiveOperators& act
   position_ = advance(position_, record_, train);
   skipped_in_row_ = skipped_in_row(skipped_in_row_, record_, train);
   is_drained_ = is_drained_ || record_.drain;
+  if (pace_) pace_->on_verdict(position_.step, record_.save_interval);
   if (const auto divergence = find_divergence(record_, skipped_in_row_, train))
     return end_diverged(*divergence);
   // Nothing is published by a skipped step: what was saved last may be what it could not compute
   // with.
   if (!record_.applied) return absl::OkStatus();
   RETURN_IF_ERROR(note_prepared(record_.prepared));
-  const auto before_update = [&](const OperatorState& state, FlatRange range) {
+  const auto before_update = [&](const OperatorState& state, FlatRange range) -> absl::Status {
+    RETURN_IF_ERROR(durable_.wait_copied(state));
     return before_write(shards_.index_of(state, range));
   };
   return gathers == Gathers::kNow

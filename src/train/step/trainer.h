@@ -6,9 +6,11 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "protection/interval/save_pace.h"
 #include "recovery/stage_trainer.h"
 #include "train/state/durable_state.h"
 #include "train/state/operator_shards.h"
@@ -96,6 +98,8 @@ class Trainer final : public StageTrainer {
   absl::Status publish(Step prepared);
   // save(), with the errors that it outlives.
   absl::Status begin_save();
+  // Of saves whose interval is tuned: tells the pace whether the last one is still under way.
+  void follow_save();
   // At the end: saves the present state, and waits for so long until it is on disk.
   absl::Status finish_files(absl::Duration slice);
   // Newest checkpoint that this rank knows to have on disk.
@@ -108,6 +112,7 @@ class Trainer final : public StageTrainer {
   const TrainerEnvironment environment_;
   const TrainerOptions options_;
   std::unique_ptr<RankModel> model_;
+  std::optional<SavePace> pace_;  // of saves, if the strategy tunes it
   DurableState durable_;
   OperatorShards shards_;
   TrainingPosition position_;
@@ -115,6 +120,7 @@ class Trainer final : public StageTrainer {
   int64_t skipped_in_row_ = 0;  // a part of the position, but not of what is saved durably
   bool is_drained_ = false;
   StepRecord record_;
+  absl::Duration step_began_;
   Step base_{-1};                          // a checkpoint that restore_base() may be asked for
   Step saved_{-1};                         // newest that this process has begun to save
   Step agreed_{-1};                        // newest that a record says all ranks have on disk

@@ -47,13 +47,24 @@ absl::Status Trainer::publish(Step prepared) {
 }
 
 bool Trainer::is_saved(Step step) const {
+  if (pace_) return pace_->is_due(step) || is_finished();
   const int64_t every = model_->config().checkpoint.every_steps;
   return (every > 0 && step.value % every == 0) || is_finished();
 }
 
 absl::Status Trainer::save() {
+  const absl::Duration began = real_clock().now();
+  const Step before = saved_;
   RETURN_IF_ERROR(durable_.look_after_saves());
-  return durable_.outlive(position_.step, begin_save());
+  RETURN_IF_ERROR(durable_.outlive(position_.step, begin_save()));
+  if (pace_ && saved_ != before) pace_->on_save_begun(began, real_clock().now() - began);
+  return absl::OkStatus();
+}
+
+void Trainer::follow_save() {
+  if (!pace_->is_saving() || durable_.saver().is_saving()) return;
+  const Step on_disk = std::max(prepared(), published());
+  pace_->on_save_ended(real_clock().now(), on_disk >= saved_);
 }
 
 absl::Status Trainer::begin_save() {
@@ -62,7 +73,8 @@ absl::Status Trainer::begin_save() {
   if (position_.step <= std::max(saved_, agreed_)) return absl::OkStatus();
   if (!is_state_sound()) return absl::OkStatus();  // the next verdict ends the run
   RETURN_IF_ERROR(open_saver());
-  RETURN_IF_ERROR(durable_.save(position_));
+  RETURN_IF_ERROR(durable_.save(
+      position_, pace_ ? DurableState::Copying::kBehind : DurableState::Copying::kNow));
   saved_ = position_.step;
   return options_.waits_for_files ? durable_.saver().wait_prepared(absl::InfiniteDuration())
                                   : absl::OkStatus();

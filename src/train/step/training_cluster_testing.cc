@@ -95,9 +95,8 @@ TrainerEnvironment TrainingCluster::environment(Transport& transport) const {
 
 absl::StatusOr<std::unique_ptr<Trainer>> TrainingCluster::make_trainer(const JobConfig& config,
                                                                        Transport& transport) const {
-  // Files are waited for, so that a run repeats exactly.
   return Trainer::create(config, environment(transport),
-                         {.buckets = buckets_, .waits_for_files = true});
+                         {.buckets = buckets_, .waits_for_files = waits_for_files_});
 }
 
 ClusterResult TrainingCluster::run(const JobConfig& config, const Body& body) const {

@@ -56,6 +56,9 @@ class TrainingCluster {
 
   // Of the trainers that are built from now on.
   void set_buckets(const BucketLimits& buckets) { buckets_ = buckets; }
+  // Likewise: training goes on while files are written, as in production. When they are there is
+  // not the same in every run.
+  void write_behind() { waits_for_files_ = false; }
 
   // Builds one trainer per rank, resumes, runs `body` on each, collects.
   ClusterResult run(const JobConfig& config, const Body& body) const;
@@ -77,6 +80,7 @@ class TrainingCluster {
   std::string directory_;
   TokenParts tokens_;
   BucketLimits buckets_;
+  bool waits_for_files_ = true;
 };
 
 }  // namespace evermoe

@@ -12,13 +12,14 @@ namespace evermoe {
 Findings to_findings(const StepFindings& own) {
   return {{own.gradient_square_sum, own.loss_sum, own.auxiliary_loss_sum, own.load_imbalance_sum,
            own.gate_count, own.tokens},
-          {own.prepared.value, own.drain ? 0 : 1, own.published.value, own.non_finite}};
+          {own.prepared.value, own.drain ? 0 : 1, own.published.value, own.non_finite,
+           -own.save_interval}};
 }
 
 StepFindings from_findings(const Findings& combined) {
   const std::vector<double>& sums = combined.sums;
   const std::vector<int64_t>& minima = combined.minima;
-  CHECK(sums.size() == 6 && minima.size() == 4)
+  CHECK(sums.size() == 6 && minima.size() == 5)
       << sums.size() << " sums and " << minima.size() << " minima";
   return {.gradient_square_sum = sums[0],
           .loss_sum = sums[1],
@@ -29,7 +30,8 @@ StepFindings from_findings(const Findings& combined) {
           .prepared = Step(minima[0]),
           .drain = minima[1] == 0,
           .published = Step(minima[2]),
-          .non_finite = minima[3]};
+          .non_finite = minima[3],
+          .save_interval = -minima[4]};
 }
 
 StepRecord decide(const StepFindings& combined, const TrainConfig& train,
@@ -54,6 +56,7 @@ StepRecord decide(const StepFindings& combined, const TrainConfig& train,
   record.prepared = combined.prepared;
   record.drain = combined.drain;
   record.non_finite = combined.non_finite;
+  record.save_interval = combined.save_interval;
   return record;
 }
 

@@ -28,6 +28,8 @@ struct StepFindings {
   Step published = kUnknown;  // newest checkpoint that rank 0 has published; the others do not know
   int64_t non_finite =
       kAllFinite;  // key of the first place where this rank met a number that is not finite
+  // Combined by maximum:
+  int64_t save_interval = 0;  // steps between two saves that this rank wants (SavePace)
 
   static constexpr Step kUnknown{std::numeric_limits<int64_t>::max()};
 };
@@ -47,6 +49,7 @@ struct StepRecord {
   Step prepared;                    // every rank has this checkpoint durable; Step(-1) for none
   bool drain = false;               // some rank was asked to stop
   int64_t non_finite = kAllFinite;  // key of the first place that any rank knows
+  int64_t save_interval = 0;        // the longest that any rank wants
 };
 
 // As vectors to be added, and to be combined by minimum, in role order, so with equal bits
