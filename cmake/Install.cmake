@@ -9,4 +9,4 @@ install(FILES ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/LICENSE DESTINAT
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # Side by side, because the configurations name the data by relative paths.
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/configs ${CMAKE_SOURCE_DIR}/data ${CMAKE_SOURCE_DIR}/examples
-        DESTINATION ${CMAKE_INSTALL_DATADIR}/evermoe)
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/evermoe USE_SOURCE_PERMISSIONS)

@@ -9,7 +9,6 @@ import os
 import pathlib
 import pwd
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -65,20 +64,9 @@ class Slurm:
     def start(self, *command, **kwargs):
         return subprocess.Popen(command, env=self.environment, cwd=self.folder, **kwargs)
 
-    def kill_tasks(self, node, name, job):
-        """Every process `name...` of the job on that node."""
-        environments = {}
-        for folder in pathlib.Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if (folder / "comm").read_text().startswith(name):
-                    environments[int(folder.name)] = (folder / "environ").read_bytes().split(b"\0")
-        pids = [pid for pid, words in environments.items()
-                if f"SLURMD_NODENAME={node}".encode() in words and f"SLURM_JOB_ID={job}".encode() in words
-                and f"SLURM_CONF={self.folder}/slurm.conf".encode() in words]
-        assert pids, f"nothing runs on {node}"
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+    def tasks(self, node, job):
+        """What the environment of a job's processes on that node has."""
+        return dict(SLURMD_NODENAME=node, SLURM_JOB_ID=job, SLURM_CONF=self.folder / "slurm.conf")
 
     def logs(self):
         return {path.name: path.read_text(errors="replace")[-800:] for path in sorted(self.folder.glob("*.log"))}

@@ -13,6 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "jobs"))
 
 from job import CONFIG, EVERMOE, SMALL, Job, Undisturbed, command, free_port, wait_for  # noqa: E402
+from processes import kill  # noqa: E402
 from slurm import Slurm, missing  # noqa: E402
 
 LONG = (*SMALL, "train.steps=300")
@@ -83,12 +84,12 @@ class Torchrun(LauncherTest):
 
 
 class SlurmTest(LauncherTest):
-    """slurmctld, munged, and a slurmd for each of three nodes."""
+    """slurmctld, munged, and a slurmd for each of four nodes."""
 
     @classmethod
     def setUpClass(cls):
         assert not missing(), f"install slurmctld, slurmd, slurm-client and munge: {missing()} are missing"
-        cls.slurm = Slurm(nodes=3)
+        cls.slurm = Slurm(nodes=4)
         cls.slurm.__enter__()
         cls.addClassCleanup(cls.slurm.__exit__)
 
@@ -151,7 +152,7 @@ class RequeuedBySlurm(SlurmTest):
         job = self.submit("requeue.sh", folder, "--nodes=3", spares=1)
         folder.wait_step(8)
         # A machine is lost, all its processes at once.
-        self.slurm.kill_tasks("m1", "evermoe", job)
+        kill("evermoe", **self.slurm.tasks("m1", job))
         folder.wait_step(folder.step() + 20)
         self.slurm.run("scancel", "--signal=USR1", "--batch", job)  # as at the end of its time
         wait_for(lambda: "queued again" in self.log(folder, job), "the end of the first part")

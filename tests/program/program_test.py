@@ -177,6 +177,10 @@ class Installed(Scratch):
         for name in "README.md", "LICENSE", "docs/run-summary.md":
             self.assertTrue((self.prefix / "share/doc/evermoe" / name).is_file(), name)
 
+    def test_the_examples_can_be_run(self):
+        for name in "lab/lab.sh", "slurm/requeue.sh":
+            self.assertTrue(os.access(self.prefix / "share/evermoe/examples" / name, os.X_OK), name)
+
     def test_the_python_package_is_there_if_it_is_built(self):
         packages = list(self.prefix.glob("lib*/**/site-packages"))
         if not list((pathlib.Path(BUILD) / "python" / "evermoe").glob("_evermoe*.so")):
