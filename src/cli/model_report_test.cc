@@ -77,5 +77,18 @@ TEST(ModelReportTest, ActivationsFollowRoundsInFlightAndWhatIsKept) {
   EXPECT_EQ(report_model(config_of({"parallel.stages=1"})).stages[0].deferred, 0);
 }
 
+// What waits is bounded, and inspect says so.
+TEST(ModelReportTest, MessagesThatWaitAreCounted) {
+  const auto of = [](const std::vector<std::string>& settings) {
+    return report_model(config_of(settings)).waiting_messages;
+  };
+  EXPECT_EQ(of({"parallel.stages=1", "parallel.lanes=1"}), 0);
+  EXPECT_EQ(of({"parallel.lanes=2", "parallel.transport=unix"}), int64_t{128} << 20);
+  EXPECT_EQ(of({"parallel.lanes=2", "parallel.transport=auto"}), int64_t{320} << 20);
+  const JobConfig config = config_of({"parallel.lanes=2", "parallel.transport=ucx"});
+  EXPECT_THAT(to_text(report_model(config), config),
+              testing::HasSubstr("for protection (protection.memory_budget), 128"));
+}
+
 }  // namespace
 }  // namespace evermoe

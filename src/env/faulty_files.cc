@@ -3,8 +3,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "env/named_descriptor.h"
 
 namespace evermoe {
 namespace {
@@ -12,6 +15,15 @@ namespace {
 [[noreturn]] void die() {
   ::kill(::getpid(), SIGKILL);
   for (;;) ::pause();
+}
+
+int error_of(FileFault fault) {
+  switch (fault) {
+    case FileFault::kNoSpace: return ENOSPC;
+    case FileFault::kQuota: return EDQUOT;
+    case FileFault::kStale: return ESTALE;
+    default: return EIO;
+  }
 }
 
 class FaultyWritableFile : public WritableFile {
@@ -89,10 +101,8 @@ absl::Status FaultyFiles::operate(const std::string& path, const std::function<a
     die();
   }
   if (half) half();
-  const std::string message = absl::StrCat(path, ": injected fault at file operation ", number);
-  return plan_.fault == FileFault::kNoSpace
-             ? NoCapacity(absl::StrCat(message, ": No space left on device"))
-             : Internal(absl::StrCat(message, ": Input/output error"));
+  const std::string doing = absl::StrCat("do file operation ", number, ", an injected fault");
+  return errno_status(error_of(plan_.fault), path, doing.c_str());
 }
 
 absl::StatusOr<std::unique_ptr<WritableFile>> FaultyFiles::create(const std::string& path,

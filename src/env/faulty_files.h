@@ -15,10 +15,13 @@ namespace evermoe {
 
 enum class FileFault {
   kNone,
-  kKill,     // SIGKILL to this process instead of the operation
-  kTear,     // a write stores only its first half, any other operation is done; then SIGKILL
-  kNoSpace,  // the operation fails with NoCapacity; a write may have stored its first half
-  kIoError,  // the operation fails with Internal; a write may have stored its first half
+  kKill,  // SIGKILL to this process instead of the operation
+  kTear,  // a write stores only its first half, any other operation is done; then SIGKILL
+  // The operation fails as the system would say it; a write may have stored its first half.
+  kNoSpace,  // ENOSPC: NoCapacity
+  kQuota,    // EDQUOT: NoCapacity
+  kStale,    // ESTALE, of a network file system: Internal
+  kIoError,  // EIO: Internal
 };
 
 struct FileFaultPlan {

@@ -3,15 +3,19 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
+#include <cerrno>
+
 #include "env/clock.h"
 #include "env/faulty_files.h"
 #include "env/files.h"
+#include "env/named_descriptor.h"
 
 namespace evermoe {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
@@ -79,6 +83,18 @@ TEST_F(FilesTest, ErrorsNameThePathAndSayWhatToDo) {
   EXPECT_TRUE(absl::IsResourceExhausted(read_file(files_, at("x"), 4).status()));
   const auto full = files_.create("/dev/full", {}).value()->append(bytes_of("x"));
   EXPECT_TRUE(absl::IsResourceExhausted(full)) << full;
+}
+
+TEST_F(FilesTest, ErrorsOfTheDiskHaveTheirReasonAndAHint) {
+  const auto message = [](int error) {
+    return std::string(errno_status(error, "f", "write").message());
+  };
+  EXPECT_THAT(message(ENOSPC), StartsWith("f: cannot write: No space left on device (no bytes or"));
+  EXPECT_THAT(message(EDQUOT), StartsWith("f: cannot write: Disk quota exceeded (a user, group"));
+  EXPECT_THAT(message(ESTALE), StartsWith("f: cannot write: Stale file handle (the file server"));
+  EXPECT_EQ(message(EIO), "f: cannot write: Input/output error");
+  EXPECT_TRUE(absl::IsResourceExhausted(errno_status(EDQUOT, "f", "write")));
+  EXPECT_TRUE(absl::IsInternal(errno_status(ESTALE, "f", "write"))) << "not gone, not full";
 }
 
 TEST_F(FilesTest, NamesAreSwappedReplacedAndRemoved) {

@@ -10,9 +10,25 @@
 #include "base/error.h"
 
 namespace evermoe {
+namespace {
+
+// What people can do about errors whose names alone do not say it; empty for others.
+const char* hint_for(int error) {
+  switch (error) {
+    case ENOSPC: return " (no bytes or no inodes are left: df, df -i)";
+    case EDQUOT: return " (a user, group or project has used up its share: quota -s)";
+    case ESTALE:
+      return " (the file server does not know this file or folder any more: it was replaced there,"
+             " or exported anew; if this stays, mount the file system again)";
+    default: return "";
+  }
+}
+
+}  // namespace
 
 absl::Status errno_status(int error, const std::string& path, const char* doing) {
-  std::string message = absl::StrCat(path, ": cannot ", doing, ": ", std::strerror(error));
+  std::string message =
+      absl::StrCat(path, ": cannot ", doing, ": ", std::strerror(error), hint_for(error));
   switch (error) {
     case ENOENT: return NotFound(std::move(message));
     case EEXIST: return absl::AlreadyExistsError(message);

@@ -8,7 +8,8 @@
 
 namespace evermoe {
 
-// "PATH: cannot DOING: ...", sorted by what the caller can do (base/error.h).
+// "PATH: cannot DOING: REASON", sorted by what the caller can do (base/error.h); of a full disk, a
+// used-up quota and a stale handle with what people can do about it.
 absl::Status errno_status(int error, const std::string& path, const char* doing);
 
 // Owns a descriptor and its path. Closes it, and drops the error.

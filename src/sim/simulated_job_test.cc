@@ -132,7 +132,8 @@ TEST_F(SimulatedJobTest, AWorkerThatHangsIsFoundByThePaceOfTheJob) {
                                                 .passing = 15}});
     EXPECT_THAT(rolled_back(outcome), ElementsAre(victim / 2));
     EXPECT_FALSE(outcome.recoveries[0].restarted_all) << explain(outcome);
-    EXPECT_THAT(outcome.recoveries[0].causes, Contains(HasSubstr("its stage does not move")));
+    EXPECT_THAT(outcome.recoveries[0].causes, ElementsAre(HasSubstr("its stage does not move")));
+    EXPECT_EQ(outcome.processes, 5) << "those that waited for it keep their processes";
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "comm/transport/watched_transport.h"
 #include "sim/simulated_fault.h"
 #include "sim/worker_line.h"
 
@@ -41,6 +42,7 @@ struct SimulatedWorkers::Process {
   bool was_killed = false;
   int threads = 2;  // that have not returned
   std::unique_ptr<Line> line;
+  std::unique_ptr<WatchedTransport> stage_transport;  // the trainer's
   std::unique_ptr<StageTrainer> trainer;
   std::unique_ptr<NetworkClock> clock;
   std::unique_ptr<Member> member;
@@ -128,7 +130,8 @@ void SimulatedWorkers::start(Process& process) {
 // By whichever of its threads runs first.
 void SimulatedWorkers::come_to_life(Process& process, Transport& transport) {
   if (process.member != nullptr || process.threads < 2) return;
-  process.trainer = shape_.make_trainer(topology_, transport);
+  process.stage_transport = std::make_unique<WatchedTransport>(transport, kStageGroups);
+  process.trainer = shape_.make_trainer(topology_, *process.stage_transport);
   process.member = std::make_unique<Member>(topology_, transport, *process.trainer, *process.line,
                                             *process.clock, member_options(shape_));
   attach(process);
@@ -140,6 +143,9 @@ void SimulatedWorkers::attach(Process& process) {
   handlers.describe = [this, &process] { return describe(process); };
   handlers.entered = [&process] {
     return process.member == nullptr ? View(0) : process.member->views().entered_view();
+  };
+  handlers.waits = [&process] {
+    return process.stage_transport != nullptr && process.stage_transport->is_waited_in();
   };
   handlers.on_registered = [&process] {
     if (process.member != nullptr) process.member->repeat_trouble();

@@ -30,7 +30,7 @@ void WorkerControlLine::on_envelope(StreamNumber, Envelope envelope) {
 }
 
 void WorkerControlLine::beat() {
-  put(MemberAlive{options_.rank, options_.since, handlers_.entered()});
+  put(MemberAlive{options_.rank, options_.since, handlers_.entered(), handlers_.waits()});
   network_.after(process_, heartbeat_, [this] { beat(); });
 }
 

@@ -13,7 +13,9 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "checkpoint/write/folder_term.h"
+#include "checkpoint/write/publisher_claim.h"
 #include "comm/transport/job_transport.h"
+#include "comm/transport/watched_transport.h"
 #include "config/job_strategy.h"
 #include "config/job_topology.h"
 #include "control/keys/job_keys.h"
@@ -109,7 +111,8 @@ class MemberProcess {
         config_(config),
         topology_(topology_of(config)),
         client_(client),
-        term_(options.term) {
+        term_(options.term),
+        publisher_claim_(real_files(), options.out, options.term, options.start) {
     if (options.rank != Rank(0)) return;
     worker_reporter_.emplace([this](WorkerReport report) { client_.report(std::move(report)); },
                              real_files(), options.out);
@@ -127,11 +130,13 @@ class MemberProcess {
     ASSIGN_OR_RETURN(transport_,
                      listener_->open(options_.rank, topology_.world_size(), options_.since));
     TrainerEnvironment environment;
-    environment.transport = transport_.get();
+    stage_transport_ = std::make_unique<WatchedTransport>(*transport_, kStageGroups);
+    environment.transport = stage_transport_.get();
     environment.files = &real_files();
     environment.checkpoint_directory = options_.out + "/checkpoints";
     environment.term = [this] { return term(); };
     environment.may_write = [this] { return check_job(real_files(), options_.out, term()); };
+    environment.may_publish = [this] { return publisher_claim_.hold(); };
     environment.save_failed = [this](Step step, const absl::Status& why) {
       client_.report({.kind = WorkerReport::Kind::kSaveFailed,
                       .step = step,
@@ -159,6 +164,7 @@ class MemberProcess {
   absl::Status run() {
     client_.attach({.describe = [this] { return describe(); },
                     .entered = [this] { return member_->views().entered_view(); },
+                    .waits = [this] { return stage_transport_->is_waited_in(); },
                     .on_term = [this](const FolderTerm& term) { note_term(term); },
                     .on_registered = [this] { member_->repeat_trouble(); },
                     .on_order = [this](ControllerMessage order) { receive(std::move(order)); },
@@ -300,10 +306,12 @@ class MemberProcess {
   ControlClient& client_;
   Mutex term_mutex_;
   FolderTerm term_ ABSL_GUARDED_BY(term_mutex_);  // the newest that it was told of
-  IncidentLines incident_lines_;                  // of the thread that brings orders
+  const PublisherClaim publisher_claim_;
+  IncidentLines incident_lines_;  // of the thread that brings orders
   std::optional<WorkerReporter> worker_reporter_;
   std::unique_ptr<TransportListener> listener_;
   std::unique_ptr<Transport> transport_;
+  std::unique_ptr<WatchedTransport> stage_transport_;  // the trainer's
   std::unique_ptr<Trainer> trainer_;
   bool keeps_copies_ = false;
   std::optional<WindowChooser> chooser_;  // windows are chosen, not configured

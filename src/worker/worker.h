@@ -1,6 +1,7 @@
 // The life of one worker process: build the trainer, join the others, train, report.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -14,6 +15,7 @@ struct WorkerOptions {
   std::string out;  // the job's output folder
   Rank rank;
   View since;         // from which it joins
+  int64_t start = 0;  // of the job's starts of workers the how many-th it is; 0: not known
   std::string agent;  // where its agent listens
   int node = 0;
   std::string secret;  // the file with the job's secret

@@ -47,6 +47,8 @@ void add_train(CLI::App& app, TrainOptions& options) {
   app.add_option("--since", worker.since.value, "the view from which this worker joins")
       ->type_name("N")
       ->required();
+  app.add_option("--start", worker.start, "the number of this start, larger than those before")
+      ->type_name("N");
   app.add_option("--agent", worker.agent, "where the agent listens that started this worker")
       ->type_name("HOST:PORT")
       ->required();

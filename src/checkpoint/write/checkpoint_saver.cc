@@ -30,7 +30,7 @@ class Saver : public CheckpointSaver {
         publisher_(
             files, options_.directory, options_.world_size,
             {options_.keep_newest, options_.keep_every_steps, options_.keep_best, options_.pinned},
-            options_.may_write) {}
+            [this] { return may_publish(); }) {}
 
   ~Saver() override {
     {
@@ -44,7 +44,7 @@ class Saver : public CheckpointSaver {
   absl::Status start() {
     if (options_.may_write) RETURN_IF_ERROR(options_.may_write());
     RETURN_IF_ERROR(files_.create_directories(options_.directory));
-    if (options_.rank == 0 && !options_.joins_others) RETURN_IF_ERROR(publisher_.recover());
+    if (options_.rank == 0) RETURN_IF_ERROR(begin_publishing());
     if (options_.staging_bytes > 0) RETURN_IF_ERROR(staging_.reserve(options_.staging_bytes));
     writer_ = std::thread([this] { write_jobs(); });
     if (options_.rank == 0) publishing_thread_ = std::thread([this] { publish_steps(); });
@@ -139,6 +139,18 @@ class Saver : public CheckpointSaver {
   }
 
  private:
+  absl::Status may_publish() const {
+    if (options_.may_write) RETURN_IF_ERROR(options_.may_write());
+    return options_.may_publish ? options_.may_publish() : absl::OkStatus();
+  }
+
+  absl::Status begin_publishing() {
+    const absl::Status claimed = options_.may_publish ? options_.may_publish() : absl::OkStatus();
+    // What a full disk refuses now is asked for again before anything is published.
+    if (is_replaced(claimed)) return claimed;
+    return options_.joins_others ? absl::OkStatus() : publisher_.recover();
+  }
+
   static std::vector<ShardSource> without_empty(std::span<const ShardSource> all) {
     std::vector<ShardSource> shards;
     for (const ShardSource& shard : all) {

@@ -56,6 +56,9 @@ struct SaverOptions {
   // does.
   std::function<FolderTerm()> term;
   std::function<absl::Status()> may_write;
+  // Rank 0 asks this, too, before it publishes or removes anything (PublisherClaim::hold); null: it
+  // may.
+  std::function<absl::Status()> may_publish;
   // This process takes the place of one that played the rank before, while others may be saving:
   // temporary folders are left alone, and publishing what has been published already is ok.
   bool joins_others = false;
@@ -71,7 +74,8 @@ struct SaverOptions {
 class CheckpointSaver {
  public:
   // Creates the directory; rank 0 removes temporary leftovers of earlier runs. No rank may begin()
-  // a save before rank 0 has opened its saver, unless that joins others.
+  // a save before rank 0 has opened its saver, unless that joins others. Replaced (folder_term.h)
+  // if another process publishes in the place of this one.
   static absl::StatusOr<std::unique_ptr<CheckpointSaver>> open(Files& files, SaverOptions options);
   // Finishes what was begun and what was asked to be published.
   virtual ~CheckpointSaver() = default;

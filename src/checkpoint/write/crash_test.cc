@@ -2,7 +2,7 @@
 //
 // Method: a child process saves through FaultyFiles, which kills it at operation n; the parent then
 // looks, repairs and goes on. n runs over all operations until a save gets through. Errors of the
-// disk (ENOSPC, EIO) are injected the same way, without a child.
+// disk (ENOSPC, EDQUOT, ESTALE, EIO) are injected the same way, without a child.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -170,6 +170,19 @@ TEST_F(CrashInRecoveryTest, RecoveryMayDieToo) {
 
 class DiskErrorTest : public CrashTest {
  protected:
+  static absl::StatusCode code_of(FileFault fault) {
+    const bool is_full = fault == FileFault::kNoSpace || fault == FileFault::kQuota;
+    return is_full ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal;
+  }
+  static std::string reason_of(FileFault fault) {
+    switch (fault) {
+      case FileFault::kNoSpace: return "No space left on device (";
+      case FileFault::kQuota: return "Disk quota exceeded (";
+      case FileFault::kStale: return "Stale file handle (";
+      default: return "Input/output error";
+    }
+  }
+
   // One operation fails; the same job then saves the next step.
   void fires(FileFault fault, Step step, bool stays) {
     bool done = false;
@@ -184,9 +197,8 @@ class DiskErrorTest : public CrashTest {
       done = faulty.fault_count() == 0;
       EXPECT_EQ(saved.ok(), done) << saved;
       if (!done) {
-        EXPECT_EQ(saved.code(), fault == FileFault::kNoSpace ? absl::StatusCode::kResourceExhausted
-                                                             : absl::StatusCode::kInternal)
-            << saved;
+        EXPECT_EQ(saved.code(), code_of(fault)) << saved;
+        EXPECT_THAT(std::string(saved.message()), HasSubstr(reason_of(fault)));
         EXPECT_THAT(std::string(saved.message()), HasSubstr(folder.path())) << "which file?";
       }
       new_one_is_there(folder, step);
@@ -199,12 +211,23 @@ class DiskErrorTest : public CrashTest {
 
 TEST_F(DiskErrorTest, FullDiskForAMoment) { fires(FileFault::kNoSpace, Step(2), false); }
 TEST_F(DiskErrorTest, FullDiskForGood) { fires(FileFault::kNoSpace, Step(2), true); }
+TEST_F(DiskErrorTest, UsedUpQuotaForAMoment) { fires(FileFault::kQuota, Step(2), false); }
+TEST_F(DiskErrorTest, UsedUpQuotaForGood) { fires(FileFault::kQuota, Step(2), true); }
+TEST_F(DiskErrorTest, StaleHandleForAMoment) { fires(FileFault::kStale, Step(2), false); }
+TEST_F(DiskErrorTest, StaleHandleForGood) { fires(FileFault::kStale, Step(2), true); }
+TEST_F(DiskErrorTest, StaleHandleWhileReplacing) { fires(FileFault::kStale, Step(1), false); }
 TEST_F(DiskErrorTest, ReadOrWriteError) { fires(FileFault::kIoError, Step(2), false); }
 TEST_F(DiskErrorTest, ReadOrWriteErrorWhileReplacing) {
   fires(FileFault::kIoError, Step(1), false);
 }
 
-TEST_F(DiskErrorTest, TheSameJobGoesOnAfterAnError) {
+// The same job goes on after an error.
+class GoesOnTest : public DiskErrorTest {
+ protected:
+  void goes_on_after(FileFault fault);
+};
+
+void GoesOnTest::goes_on_after(FileFault fault) {
   bool done = false;
   for (int64_t n = 0; n < kOperationsMax && !done; ++n) {
     SCOPED_TRACE(absl::StrCat("file operation ", n, " fails"));
@@ -214,7 +237,7 @@ TEST_F(DiskErrorTest, TheSameJobGoesOnAfterAnError) {
     { ASSERT_TRUE(save(counting, folder, old_, Step(1)).ok()); }
     ASSERT_TRUE(remove_tree(real_files(), folder.path()).ok());
     const int64_t at = counting.operation_count() + n;
-    FaultyFiles faulty(real_files(), {.fault = FileFault::kNoSpace, .first = at, .last = at});
+    FaultyFiles faulty(real_files(), {.fault = fault, .first = at, .last = at});
     auto job = FakeJob::open(faulty, options(folder)).value();
     ASSERT_TRUE(job->save(old_, Step(1)).ok());
     const absl::Status failed = job->save(new_, Step(2));
@@ -231,6 +254,10 @@ TEST_F(DiskErrorTest, TheSameJobGoesOnAfterAnError) {
   }
   EXPECT_TRUE(done);
 }
+
+TEST_F(GoesOnTest, AfterAFullDisk) { goes_on_after(FileFault::kNoSpace); }
+TEST_F(GoesOnTest, AfterAUsedUpQuota) { goes_on_after(FileFault::kQuota); }
+TEST_F(GoesOnTest, AfterAStaleHandle) { goes_on_after(FileFault::kStale); }
 
 }  // namespace
 }  // namespace evermoe

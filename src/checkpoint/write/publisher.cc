@@ -15,7 +15,6 @@ std::string CheckpointPublisher::path(Step step, const char* suffix) const {
 }
 
 absl::Status CheckpointPublisher::recover() {
-  RETURN_IF_ERROR(may_write());
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.list(directory_));
   for (const std::string& name : names) {
     const std::string full = join_path(directory_, name);
@@ -37,7 +36,7 @@ void CheckpointPublisher::forget(Step step) {
 }
 
 absl::Status CheckpointPublisher::publish(Step step) {
-  RETURN_IF_ERROR(may_write());
+  RETURN_IF_ERROR(may_publish());
   const std::string temporary = path(step, kTemporarySuffix);
   const bool prepared = files_.is_directory(temporary);
   if (visible_ != step && !prepared && step == published_) return absl::OkStatus();
@@ -46,17 +45,18 @@ absl::Status CheckpointPublisher::publish(Step step) {
   if (!has_parts(temporary) && files_.exists(path(step))) visible_ = step;
   if (visible_ != step) {
     RETURN_IF_ERROR(write_manifest(step));
-    RETURN_IF_ERROR(may_write());
+    RETURN_IF_ERROR(may_publish());
     RETURN_IF_ERROR(make_visible(step));
     visible_ = step;
   }
   RETURN_IF_ERROR(files_.sync_directory(directory_));
-  RETURN_IF_ERROR(may_write());
+  RETURN_IF_ERROR(may_publish());
   RETURN_IF_ERROR(
       replace_symlink(files_, step_directory_name(step), join_path(directory_, kLatestName)));
   RETURN_IF_ERROR(files_.sync_directory(directory_));
   visible_.reset();
   published_ = step;
+  RETURN_IF_ERROR(may_publish());
   return annotate(clean_up(step),
                   absl::StrCat("step ", step.value, " is published, but cleaning up failed"));
 }

@@ -23,17 +23,18 @@ namespace evermoe {
 // Rank 0's. One thread at a time.
 class CheckpointPublisher {
  public:
-  // `may_write`, if any, is asked before anything is changed or made visible: with an error nothing
-  // is.
+  // `may_publish`, if any, is asked before anything is changed, made visible or removed: with an
+  // error nothing is.
   CheckpointPublisher(Files& files, std::string directory, int world_size, RetentionRules rules,
-                      std::function<absl::Status()> may_write = nullptr)
+                      std::function<absl::Status()> may_publish = nullptr)
       : files_(files),
         directory_(std::move(directory)),
         world_size_(world_size),
         rules_(rules),
-        may_write_(std::move(may_write)) {}
+        may_publish_(std::move(may_publish)) {}
 
-  // Removes what interrupted runs left, and finishes a replacement that was cut in two.
+  // Removes what interrupted runs left, and finishes a replacement that was cut in two. Does not
+  // ask whether it may.
   absl::Status recover();
 
   // Merges the ranks' parts, makes the checkpoint visible and durable, points `latest` to it, then
@@ -51,7 +52,7 @@ class CheckpointPublisher {
   Step published() const { return published_; }
 
  private:
-  absl::Status may_write() const { return may_write_ ? may_write_() : absl::OkStatus(); }
+  absl::Status may_publish() const { return may_publish_ ? may_publish_() : absl::OkStatus(); }
   std::string path(Step step, const char* suffix = "") const;
   bool has_parts(const std::string& folder) const;
   absl::StatusOr<Manifest> merge_parts(const std::string& folder);
@@ -67,7 +68,7 @@ class CheckpointPublisher {
   const std::string directory_;
   const int world_size_;
   RetentionRules rules_;
-  const std::function<absl::Status()> may_write_;
+  const std::function<absl::Status()> may_publish_;
   Step published_{-1};
   std::optional<Step> visible_;               // renamed, but not yet known to be durable
   std::map<Step, RetainedCheckpoint> known_;  // so that a manifest is read once

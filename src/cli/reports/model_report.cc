@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "comm/transport/transport.h"
 #include "config/job_topology.h"
 #include "model/activation_bytes.h"
 #include "model/operator.h"
@@ -125,6 +126,13 @@ ModelReport::StageRow measure_stage(const std::vector<OperatorSpec>& operators,
   return row;
 }
 
+// With "auto" there are two transports, and between them as much as one sender may have waiting.
+int64_t waiting_messages_max(const std::string& transport) {
+  constexpr auto kOfOne = static_cast<int64_t>(Transport::kServiceBytesMax);
+  constexpr auto kOfAll = static_cast<int64_t>(Transport::kServiceBytesOfAllMax);
+  return transport == "auto" ? 2 * kOfAll + kOfOne : kOfAll;
+}
+
 }  // namespace
 
 ModelReport report_model(const JobConfig& config) {
@@ -137,6 +145,8 @@ ModelReport report_model(const JobConfig& config) {
   for (int stage = 0; stage < topology.stages(); ++stage) {
     report.stages.push_back(measure_stage(operators, config, topology, stage));
   }
+  if (topology.world_size() > 1)
+    report.waiting_messages = waiting_messages_max(config.parallel.transport);
   return report;
 }
 

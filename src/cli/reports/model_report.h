@@ -42,6 +42,9 @@ struct ModelReport {
   std::vector<Kind> kinds;
   std::vector<PrecisionRow> precisions;
   std::vector<StageRow> stages;
+  // Of a worker, beside all this, at most: what waits for its service thread, but for one message
+  // more of each worker that sends it any. 0 where there is one worker.
+  int64_t waiting_messages = 0;
 };
 
 ModelReport report_model(const JobConfig& config);

@@ -64,6 +64,12 @@ std::string to_text(const ModelReport& report, const JobConfig& config) {
                           shown_bytes(row.rank_max.optimizer), shown_bytes(row.activations),
                           shown_bytes(row.deferred), shown_bytes(row.rank_sum()));
   }
+  if (config.parallel.world_size() > 1) {
+    absl::StrAppend(
+        &text, "\nbeside these, per rank at most: ", shown_bytes(config.protection.memory_budget),
+        " for protection (protection.memory_budget), ", shown_bytes(report.waiting_messages),
+        " for messages that wait for the service thread\n");
+  }
   return text;
 }
 
@@ -89,6 +95,7 @@ std::string to_json(const ModelReport& report, const JobConfig& config) {
                               {"rank_activation_bytes", row.activations},
                               {"rank_deferred_bytes", row.deferred}});
   }
+  json["rank_waiting_message_bytes_max"] = report.waiting_messages;
   return json.dump();
 }
 

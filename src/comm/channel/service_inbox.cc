@@ -7,11 +7,13 @@ namespace evermoe {
 bool ServiceInbox::has_room(Rank from, size_t size) const {
   const Sender& waiting = sender(from);
   return waiting.service_messages == 0 || (waiting.bytes + size <= Transport::kServiceBytesMax &&
+                                           bytes_ + size <= Transport::kServiceBytesOfAllMax &&
                                            waiting.service_messages < kServiceMessagesMax);
 }
 
 ServiceMessage ServiceInbox::expect(Rank from, Tag tag, size_t size) {
   sender(from).bytes += size;
+  bytes_ += size;
   ++sender(from).service_messages;
   return {from, tag, size, std::unique_ptr<std::byte[]>(new std::byte[size])};
 }
@@ -23,6 +25,7 @@ void ServiceInbox::put(ServiceMessage service_message) {
 
 void ServiceInbox::abandon(const ServiceMessage& service_message) {
   sender(service_message.from).bytes -= service_message.size;
+  bytes_ -= service_message.size;
   --sender(service_message.from).service_messages;
 }
 

@@ -1,9 +1,12 @@
 // The service messages that have come and that nobody has taken yet, in the order in which they
 // have come.
 //
-// A peer may have Transport::kServiceBytesMax in here; the transport leaves the rest with the
-// sender until take() has made room. Service messages to oneself always find room: their sender
-// shares our memory.
+// A peer may have Transport::kServiceBytesMax in here, all together kServiceBytesOfAllMax; the
+// transport leaves the rest with the senders until take() has made room. Service messages to
+// oneself always find room: their sender shares our memory.
+//
+// Nobody waits for ever: who is held has a message in here, and is looked at again when that is
+// taken; and messages are taken in the order in which they came, whosever they are.
 //
 // Not synchronised: the transport's mutex guards it.
 #pragma once
@@ -26,9 +29,10 @@ class ServiceInbox {
   explicit ServiceInbox(int ranks) : senders_(static_cast<size_t>(ranks)) {}
 
   // Whether a service message of this size may come in. One of any size may if none of this sender
-  // waits.
+  // waits: so there may be one message of each sender beyond the limit of all.
   bool has_room(Rank from, size_t size) const;
   size_t bytes_from(Rank from) const { return sender(from).bytes; }
+  size_t bytes() const { return bytes_; }
 
   // Memory for a service message that is coming, which counts as waiting from now on. put() or
   // abandon() follows.
@@ -53,6 +57,7 @@ class ServiceInbox {
   const Sender& sender(Rank rank) const { return senders_[static_cast<size_t>(rank.value)]; }
 
   std::vector<Sender> senders_;
+  size_t bytes_ = 0;  // of all of them
   std::deque<ServiceMessage> service_messages_;
   PendingOperation* waiter_ = nullptr;
 };

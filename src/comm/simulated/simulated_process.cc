@@ -164,12 +164,14 @@ void SimulatedProcess::accept_service_message(SimulatedFlight& first) {
   SimulatedPeer::Traffic& from = peer(first.from->rank).traffic();
   const size_t size = first.message->size;
   const bool fits =
-      from.service_bytes == 0 || from.service_bytes + size <= Transport::kServiceBytesMax;
+      from.service_bytes == 0 || (from.service_bytes + size <= Transport::kServiceBytesMax &&
+                                  service_bytes_ + size <= Transport::kServiceBytesOfAllMax);
   if (!fits && first.from != this) return;
   const auto flight = std::move(from.held_service_messages.front());
   from.held_service_messages.pop_front();
   finish_large_send(flight);
   from.service_bytes += size;
+  service_bytes_ += size;
   service_messages_.push_back(
       {first.from->rank, flight->message->tag, size, std::move(flight->message->bytes)});
   has_service_message = true;
@@ -181,6 +183,7 @@ void SimulatedProcess::put_service_message(Rank from, Tag tag, std::span<const s
                                  std::make_unique<std::byte[]>(bytes.size())};
   std::copy(bytes.begin(), bytes.end(), service_message.bytes.get());
   peer(from).traffic().service_bytes += bytes.size();
+  service_bytes_ += bytes.size();
   service_messages_.push_back(std::move(service_message));
   has_service_message = true;
 }
@@ -190,6 +193,7 @@ ServiceMessage SimulatedProcess::take_service_message() {
   service_messages_.pop_front();
   SimulatedPeer::Traffic& from = peer(service_message.from).traffic();
   from.service_bytes -= service_message.size;
+  service_bytes_ -= service_message.size;
   while (!from.held_service_messages.empty()) {
     const size_t before = from.held_service_messages.size();
     accept_service_message(*from.held_service_messages.front());
@@ -275,6 +279,7 @@ void SimulatedProcess::stop_for_good(const absl::Status& reason) {
 void SimulatedProcess::clear() {
   peers_.clear();
   service_messages_.clear();
+  service_bytes_ = 0;
   postponed.clear();
 }
 

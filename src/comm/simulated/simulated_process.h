@@ -179,6 +179,7 @@ class SimulatedProcess {
   const SimulatedThreads& clock_;
   std::vector<SimulatedPeer> peers_;
   std::deque<ServiceMessage> service_messages_;
+  size_t service_bytes_ = 0;  // of these
   std::vector<Revocation> revocations_;
 };
 

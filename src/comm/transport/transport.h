@@ -115,13 +115,14 @@ class Transport {
   // Takes the oldest service message that has arrived, or waits for one. Service messages of one
   // sender come in the order sent; start_send() with kServiceGroup sends one, also to oneself.
   // Timeout (accusing nobody) if none comes in time; Cancelled after close(). Service messages of a
-  // lost peer that have arrived stay. A peer may have kServiceBytesMax waiting here; beyond that
-  // its sends wait (one service message of any size may always come). Service messages to oneself
-  // always find room. While this process waits for a service message of its own to be taken, more
-  // of the others' may be let in: two who send before they receive get through. One thread at a
-  // time receives service messages.
+  // lost peer that have arrived stay. A peer may have kServiceBytesMax waiting here, all together
+  // kServiceBytesOfAllMax; beyond that sends wait (of a peer that has none here one of any size may
+  // always come). Service messages to oneself always find room. While this process waits for a
+  // service message of its own to be taken, more of the others' may be let in: two who send before
+  // they receive get through. One thread at a time receives service messages.
   virtual absl::StatusOr<ServiceMessage> receive_service_message(absl::Duration timeout) = 0;
   static constexpr size_t kServiceBytesMax = size_t{64} << 20;
+  static constexpr size_t kServiceBytesOfAllMax = size_t{128} << 20;
 
   // Fails every pending and every later operation of `groups` in views up to and including `view`
   // with `reason`, in all threads, and drops the messages of those that nobody received. Ranges

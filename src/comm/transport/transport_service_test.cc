@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <thread>
 
 #include "base/error.h"
@@ -116,6 +117,43 @@ TEST_P(ServiceMessagesTest, TheLimitHoldsTheSenderAndNothingIsLost) {
               << i;
         }
       });
+}
+
+// Three senders of 64 MiB each, none of which is beyond its own limit.
+TEST_P(ServiceMessagesTest, TheLimitOfAllHoldsThemAndNothingIsLost) {
+  constexpr size_t kSize = 4 << 20;
+  constexpr uint32_t kEach = Transport::kServiceBytesMax / kSize, kSenders = 3;
+  std::atomic<uint32_t> taken = 0;
+  run_ranks(GetParam(), kSenders + 1, [&](Transport& transport) {
+    if (transport.rank() == Rank(0)) {
+      for (int from = 1; from <= int{kSenders}; ++from)
+        EXPECT_TRUE(receive(transport, from, tag(1), {}).ok());
+      // The receiver has not looked at any yet; a few are on the way.
+      EXPECT_LE(taken.load(), Transport::kServiceBytesOfAllMax / kSize + 2 * kSenders);
+      std::array<uint32_t, kSenders + 1> next{};
+      for (uint32_t i = 0; i < kSenders * kEach; ++i) {
+        const auto service_message = transport.receive_service_message(kPatience);
+        ASSERT_TRUE(service_message.ok()) << service_message.status();
+        const auto from = static_cast<size_t>(service_message->from.value);
+        EXPECT_EQ(service_message->tag, service_tag(next[from]++));
+      }
+      return;
+    }
+    const auto bytes = bytes_of(kSize, 1);
+    std::vector<std::unique_ptr<TransportOperation>> sends;
+    for (uint32_t i = 0; i < kEach; ++i)
+      sends.push_back(transport.start_send(Rank(0), service_tag(i), bytes));
+    // Until nothing moves any more.
+    uint32_t done = 0;
+    for (int still = 0; still < 20; ++still, ::poll(nullptr, 0, 1)) {
+      uint32_t now = 0;
+      for (auto& operation : sends) now += transport.done(*operation) ? 1 : 0;
+      if (std::exchange(done, now) != now) still = 0;
+    }
+    taken += done;
+    EXPECT_TRUE(send(transport, 0, tag(1), {}).ok());
+    for (auto& operation : sends) EXPECT_TRUE(transport.wait(std::move(operation), kPatience).ok());
+  });
 }
 
 TEST_P(ThreadedServiceMessagesTest,

@@ -113,6 +113,9 @@ void AgentCore::handle(const Envelope&, const Welcome& welcome) {
     tell(WorkerStarted{worker.rank, worker.since, worker.pid}, start);
     if (worker.stream) actions_.emplace_back(ToWorker{*worker.stream, {0, welcome}});
   }
+  // Whom the controller does not hear of it takes for lost with the node's old line.
+  for (const auto& [rank, waiting] : workers_.waiting())
+    tell(WorkerStarted{rank, waiting.order.since}, waiting.start);
   ready_if_all_registered();
 }
 

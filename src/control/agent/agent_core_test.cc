@@ -212,6 +212,14 @@ TEST(AgentCore, AControllerMetAgainHearsOfAllOfThemAnew) {
   EXPECT_EQ(agent.told_to_kill(5, 0).did(), "kill 5") << "if another process plays its role";
 }
 
+// The controller, which hears of it, does not take the role for lost.
+TEST(AgentCore, WhoWaitsForTheFormerProcessToEndIsShownToo) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).start(6, 0).broken().wait(0.06).did();
+  EXPECT_EQ(agent.welcome(0).did(), "started 6, ready") << "nobody wants to hear of 5 any more";
+  EXPECT_EQ(agent.killed(5).did(), "spawn 6, started 6");
+}
+
 TEST(AgentCore, AttemptsGoOnUntilOneSucceeds) {
   TestAgent agent;
   agent.tick().did();

@@ -38,7 +38,7 @@ AgentActions AgentWorkers::start_waiting(Rank rank, const FolderTerm& term) {
 
 AgentActions AgentWorkers::kill(int64_t start, Rank rank) {
   if (const auto waiting = waiting_.find(rank);
-      waiting != waiting_.end() && waiting->second.first == start)
+      waiting != waiting_.end() && waiting->second.start == start)
     waiting_.erase(waiting);
   if (!workers_.contains(start)) return {};
   return {SignalWorker{start, SIGKILL}};
@@ -121,7 +121,7 @@ std::vector<AliveWorker> AgentWorkers::take_signs() {
   std::vector<AliveWorker> alive;
   for (auto& [start, worker] : workers_) {
     if (std::exchange(worker.has_given_sign, false) && !worker.is_disowned)
-      alive.push_back({start, {worker.rank, worker.since, worker.entered}});
+      alive.push_back({start, {worker.rank, worker.since, worker.entered, worker.waits}});
   }
   return alive;
 }

@@ -28,6 +28,7 @@ struct AgentWorker {
   bool is_asked_to_drain = false;
   bool is_disowned = false;  // no controller wants to hear of it any more
   View entered;              // MemberAlive::entered, as it said last
+  bool waits = false;        // likewise
   // A sign of life that the controller has not been told yet.
   bool has_given_sign = false;
   std::optional<WorkerReport> failed;
@@ -36,6 +37,10 @@ struct AgentWorker {
 class AgentWorkers {
  public:
   using Entry = std::pair<const int64_t, AgentWorker>;  // by start
+  struct Waiting {
+    int64_t start = 0;
+    StartWorker order;
+  };
 
   // Process `start` of the role, for the run of that term: now, or when the former ones of the
   // role, which are killed, have ended.
@@ -72,6 +77,9 @@ class AgentWorkers {
   // How long the main threads of those that somebody wants to hear of got no processor.
   std::vector<StarvedWorker> starved(const std::function<absl::Duration(pid_t)>& measure) const;
 
+  // To be started when the former process of the role, which is killed, has ended.
+  const std::map<Rank, Waiting>& waiting() const { return waiting_; }
+
   bool is_empty() const { return workers_.empty(); }
   size_t size() const { return workers_.size(); }
   auto begin() const { return workers_.begin(); }
@@ -83,8 +91,7 @@ class AgentWorkers {
   static AgentActions ask_to_drain(Entry& worker);
 
   std::map<int64_t, AgentWorker> workers_;
-  // For the former process of the role to end.
-  std::map<Rank, std::pair<int64_t, StartWorker>> waiting_;
+  std::map<Rank, Waiting> waiting_;
   std::optional<Progress> told_;  // the newest that the present controller was told
   bool is_draining_ = false;
 };

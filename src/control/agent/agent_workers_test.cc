@@ -94,7 +94,7 @@ TEST_F(AgentWorkersTest, WhoHasNotAttachedNeedNotRegister) {
 TEST_F(AgentWorkersTest, ASignOfLifeIsTakenOnceAndOnlyFromWhoIsToBeHeardOf) {
   for (const int start : {5, 6, 7}) {
     runs(start, start);
-    workers.find(start)->has_given_sign = true;
+    workers.find(start)->has_given_sign = workers.find(start)->waits = true;
   }
   workers.find(6)->is_disowned = true;
   const std::vector<AliveWorker> alive = workers.take_signs();
@@ -102,6 +102,7 @@ TEST_F(AgentWorkersTest, ASignOfLifeIsTakenOnceAndOnlyFromWhoIsToBeHeardOf) {
   EXPECT_EQ(alive[0].start, 5);
   EXPECT_EQ(alive[1].start, 7);
   EXPECT_EQ(alive[1].sign.rank, Rank(7));
+  EXPECT_TRUE(alive[1].sign.waits);
   EXPECT_THAT(workers.take_signs(), IsEmpty());
 }
 

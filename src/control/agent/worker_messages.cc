@@ -28,6 +28,7 @@ HeardOfWorker hear_of_worker(AgentWorker& worker, bool, const MemberSaid& said) 
 HeardOfWorker hear_of_worker(AgentWorker& worker, bool, const MemberAlive& alive) {
   if (!speaks_for_itself(worker, alive.rank, alive.since)) return {.is_nonsense = true};
   worker.entered = alive.entered;
+  worker.waits = alive.waits;
   worker.has_given_sign = worker.is_registered;
   return {};
 }

@@ -198,6 +198,7 @@ void ControllerCore::handle(const MemberAlive& event) {
   if (!roles_.is_present(event.rank, event.since)) return;
   roles_[event.rank].hear(now_);
   roles_[event.rank].entered = event.entered;
+  roles_[event.rank].waits = event.waits;
 }
 
 void ControllerCore::hear(const Report& report) {

@@ -80,7 +80,8 @@ struct MemberSaid {
 struct MemberAlive {  // a sign of life; the controller hears it from the agent, with others
   Rank rank;
   View since;
-  View entered;  // MemberViews::entered_view()
+  View entered;        // MemberViews::entered_view()
+  bool waits = false;  // its training thread, for others of its stage
 };
 struct EndWanted {  // of a run that may not go on
   std::string why;

@@ -40,6 +40,7 @@ void RoleTable::lose(Rank rank) {
   state.report.reset();
   state.deadline = absl::InfiniteDuration();
   state.finished = false;
+  state.waits = false;
 }
 
 void RoleTable::note_starved(Node node, const std::vector<StarvedWorker>& workers, int64_t period) {

@@ -25,6 +25,7 @@ struct RoleState {
   StarvedGrant on_deadline;
   std::optional<Report> report;  // of the controller's view
   View entered;
+  bool waits = false;  // for others of its stage, by its newest sign of life
   bool finished = false;
   bool released = false;
 

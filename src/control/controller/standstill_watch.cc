@@ -119,7 +119,11 @@ std::vector<Rank> who_stands_still(const Topology& topology, const RoleTable& ro
     std::copy_if(group.begin(), group.end(), std::back_inserter(ranks),
                  [&](Rank rank) { return !moves(rank); });
   }
-  return stages.empty() ? ranks : stages;
+  const std::vector<Rank>& still = stages.empty() ? ranks : stages;
+  std::vector<Rank> hang;
+  std::copy_if(still.begin(), still.end(), std::back_inserter(hang),
+               [&](Rank rank) { return !roles[rank].waits; });
+  return hang.empty() ? still : hang;
 }
 
 }  // namespace evermoe

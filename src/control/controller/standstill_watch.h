@@ -93,8 +93,9 @@ class StandstillWatch {
   std::optional<Commit> went_back_at_;  // the newest commit when all went back in memory
 };
 
-// Who does not move in a probe. In a stage that moves somebody waits for another stage, and enters
-// the view at once. Inside the stage of one that hangs all wait for it and cannot be told from it.
+// Who hangs, in a probe: who does not move. In a stage that moves somebody waits for another stage,
+// and enters the view at once. Inside the stage of one that hangs the others wait for it, and say
+// so; if all of them say so, nobody can be told from them.
 std::vector<Rank> who_stands_still(const Topology& topology, const RoleTable& roles, View view);
 
 }  // namespace evermoe

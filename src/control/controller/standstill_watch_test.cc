@@ -120,6 +120,23 @@ TEST_F(Standstill, InsideAStageThatStandsStillNobodyCanBeTold) {
   EXPECT_THAT(who_stands_still(topology, roles, View(7)), ElementsAre(Rank(1), Rank(3)));
 }
 
+TEST_F(Standstill, WhoDoesNotWaitForTheOthersOfItsStageIsToldFromThem) {
+  const Topology topology({64, 2}, 2);
+  RoleTable roles(66);
+  for (int32_t r = 64; r < 66; ++r) roles[Rank(r)].entered = View(7);
+  for (int32_t r = 0; r < 64; ++r) roles[Rank(r)].waits = r != 37;
+  EXPECT_THAT(who_stands_still(topology, roles, View(7)), ElementsAre(Rank(37)));
+  roles[Rank(5)].entered = View(7);
+  EXPECT_THAT(who_stands_still(topology, roles, View(7)), ElementsAre(Rank(37)))
+      << "also where one of the others waits for another stage";
+  roles[Rank(5)].entered = View(6);
+  roles[Rank(40)].waits = false;
+  EXPECT_THAT(who_stands_still(topology, roles, View(7)), ElementsAre(Rank(37), Rank(40)));
+  roles[Rank(37)].waits = roles[Rank(40)].waits = true;
+  EXPECT_EQ(who_stands_still(topology, roles, View(7)).size(), 64u)
+      << "a message is lost, say: nobody can be told";
+}
+
 TEST(Suspicion, AccusationsAreFollowedToTheirEnd) {
   Suspicion suspicion(seconds(1), "0 waits for 1");
   suspicion.complain(Rank(0), Rank(1));

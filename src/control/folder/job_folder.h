@@ -11,7 +11,8 @@
 //                          injected
 //   OUT/metrics.jsonl, OUT/loss.csv
 //   OUT/failures.json      what a host has seen of its job's failures, for the next one
-//   OUT/terms/             which hosts there were: the newest one decides (folder_term.h)
+//   OUT/terms/             which hosts there were: the newest one decides (folder_term.h); and who
+//                          publishes checkpoints (publisher_claim.h)
 //   OUT/keys/              of a job of several nodes: its keys (control/keys/job_keys.h)
 //   OUT/contradiction/     witnesses of bits that differ (recovery/member/restore/witnesses.h): the
 //                          job has ended

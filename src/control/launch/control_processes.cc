@@ -49,10 +49,11 @@ std::function<WorkerCommand(const SpawnWorker&, const std::string&)> command_of(
     WorkerCommand command{options.worker, options.worker_arguments, {}};
     for (const std::string& argument :
          {std::string("--rank"), absl::StrCat(worker.rank.value), std::string("--since"),
-          absl::StrCat(worker.since.value), std::string("--agent"), agent, std::string("--node"),
-          absl::StrCat(options.node.value), std::string("--term"), absl::StrCat(worker.term.number),
-          std::string("--term-owner"), worker.term.owner, std::string("--term-job"),
-          worker.term.job, std::string("--term-host"), absl::StrCat(worker.term.hosts_before)}) {
+          absl::StrCat(worker.since.value), std::string("--start"), absl::StrCat(worker.start),
+          std::string("--agent"), agent, std::string("--node"), absl::StrCat(options.node.value),
+          std::string("--term"), absl::StrCat(worker.term.number), std::string("--term-owner"),
+          worker.term.owner, std::string("--term-job"), worker.term.job, std::string("--term-host"),
+          absl::StrCat(worker.term.hosts_before)}) {
       command.arguments.push_back(argument);
     }
     if (!options.secret.empty()) {

@@ -42,7 +42,8 @@ struct AgentProcessOptions {
   std::string secret;  // the file with the job's secret, for the workers
   int kept_fd = -1;    // held open by every worker; -1: none
   std::string worker;  // program
-  // Of every worker; followed by "--rank R --since VIEW --agent ADDRESS --node N" and the term.
+  // Of every worker; followed by "--rank R --since VIEW --start S --agent ADDRESS --node N" and the
+  // term.
   std::vector<std::string> worker_arguments;
 };
 

@@ -43,8 +43,12 @@ bool take_varint(std::string_view& in, uint64_t& value) {
 
 struct Field {
   uint64_t number = 0;
+  uint64_t type = kVarint;
   int64_t value = 0;       // of a varint
   std::string_view bytes;  // of bytes, texts and messages
+
+  bool is_number(uint64_t which) const { return number == which && type == kVarint; }
+  bool is_bytes(uint64_t which) const { return number == which && type == kBytes; }
 };
 
 bool take_bytes(std::string_view& in, uint64_t size, std::string_view& bytes) {
@@ -57,9 +61,9 @@ bool take_bytes(std::string_view& in, uint64_t size, std::string_view& bytes) {
 bool take_field(std::string_view& in, Field& field) {
   uint64_t tag = 0, value = 0;
   if (!take_varint(in, tag) || tag >> 3 == 0) return false;
-  field = {.number = tag >> 3, .value = 0, .bytes = {}};
+  field = {.number = tag >> 3, .type = tag & 7, .value = 0, .bytes = {}};
   std::string_view skipped;
-  switch (tag & 7) {
+  switch (field.type) {
     case kVarint:
       if (!take_varint(in, value)) return false;
       field.value = static_cast<int64_t>(value);
@@ -84,13 +88,13 @@ absl::Status for_each_field(std::string_view in, const std::function<void(const 
 absl::StatusOr<std::optional<KeyValue>> read_range(std::string_view bytes) {
   std::optional<std::string_view> first;
   RETURN_IF_ERROR(for_each_field(bytes, [&](const Field& field) {
-    if (field.number == 2 && !first) first = field.bytes;
+    if (field.is_bytes(2) && !first) first = field.bytes;
   }));
   if (!first) return std::nullopt;
   KeyValue found;
   RETURN_IF_ERROR(for_each_field(*first, [&](const Field& field) {
-    if (field.number == 5) found.value = std::string(field.bytes);
-    if (field.number == 6) found.lease = field.value;
+    if (field.is_bytes(5)) found.value = std::string(field.bytes);
+    if (field.is_number(6)) found.lease = field.value;
   }));
   return found;
 }
@@ -140,8 +144,8 @@ std::string create_or_read_request(const std::string& key, const std::string& va
 absl::StatusOr<LeaseAnswer> read_lease_answer(const std::string& bytes) {
   LeaseAnswer answer;
   RETURN_IF_ERROR(for_each_field(bytes, [&](const Field& field) {
-    if (field.number == 2) answer.lease = field.value;
-    if (field.number == 3) answer.ttl_seconds = field.value;
+    if (field.is_number(2)) answer.lease = field.value;
+    if (field.is_number(3)) answer.ttl_seconds = field.value;
   }));
   return answer;
 }
@@ -154,14 +158,14 @@ absl::StatusOr<std::optional<KeyValue>> read_create_answer(const std::string& by
   bool succeeded = false;
   std::optional<std::string_view> read;
   RETURN_IF_ERROR(for_each_field(bytes, [&](const Field& field) {
-    if (field.number == 2) succeeded = field.value != 0;
-    if (field.number == 3) read = field.bytes;  // TxnResponse.responses
+    if (field.is_number(2)) succeeded = field.value != 0;
+    if (field.is_bytes(3)) read = field.bytes;  // TxnResponse.responses
   }));
   if (succeeded) return std::nullopt;
   if (!read) return Corrupt("etcd's answer to a transaction has no response in it");
   std::optional<std::string_view> range;
   RETURN_IF_ERROR(for_each_field(*read, [&](const Field& field) {
-    if (field.number == 1) range = field.bytes;  // ResponseOp.response_range
+    if (field.is_bytes(1)) range = field.bytes;  // ResponseOp.response_range
   }));
   if (!range) return Corrupt("etcd's answer to a transaction has no range in it");
   ASSIGN_OR_RETURN(std::optional<KeyValue> found, read_range(*range));

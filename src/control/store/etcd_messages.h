@@ -2,7 +2,8 @@
 //
 // Written by hand because generated protobuf code cannot be linked into `evermoe` (why: see
 // control/wire/control_codec.h): of each message only the fields that are used, with etcd's
-// numbers. Unknown fields are skipped, as protobuf wants it.
+// numbers. Unknown fields, and those of another type than theirs, are skipped, as protobuf wants
+// it.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,7 @@ namespace evermoe::etcd {
 struct KeyValue {
   std::string value;
   int64_t lease = 0;
+  friend bool operator==(const KeyValue&, const KeyValue&) = default;
 };
 
 std::string lease_grant_request(int64_t ttl_seconds);
@@ -27,6 +29,7 @@ std::string create_or_read_request(const std::string& key, const std::string& va
 struct LeaseAnswer {
   int64_t lease = 0;
   int64_t ttl_seconds = 0;  // 0 or less: it is over
+  friend bool operator==(const LeaseAnswer&, const LeaseAnswer&) = default;
 };
 // LeaseGrant and LeaseKeepAlive. Corrupt, here and below, if the bytes are no such message.
 absl::StatusOr<LeaseAnswer> read_lease_answer(const std::string& bytes);

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
+#include "control/store/etcd_messages_fuzz_entry.h"
 
 namespace evermoe::etcd {
 namespace {
@@ -41,13 +44,35 @@ TEST(EtcdMessages, WhatIsNoneIsRefused) {
   EXPECT_TRUE(absl::IsDataLoss(read_range_answer("\x12\x05k").status()));
   EXPECT_TRUE(absl::IsDataLoss(read_create_answer("").status()));
   EXPECT_TRUE(absl::IsDataLoss(read_lease_answer("\x0b").status())) << "a group";
-  std::mt19937_64 random(1);
-  for (int i = 0; i < 20000; ++i) {
-    std::string bytes(random() % 40, '\0');
-    for (char& byte : bytes) byte = static_cast<char>(random() % (i % 2 ? 256 : 32));
-    (void)read_lease_answer(bytes);
-    (void)read_range_answer(bytes);
-    (void)read_create_answer(bytes);
+}
+
+TEST(EtcdMessages, AFieldOfAnotherTypeIsSkipped) {
+  EXPECT_FALSE(read_range_answer(std::string("\x10\x01", 2))->has_value()) << "no pair, a number";
+  const auto lease = read_lease_answer(std::string("\x10\x07\x12\x00", 4));
+  ASSERT_TRUE(lease.ok());
+  EXPECT_EQ(lease->lease, 7);
+}
+
+TEST(EtcdMessages, MutatedAnswersNeverBreakAPromise) {
+  const std::string pair("\x12\x0a\x0a\x01k\x10\x03\x2a\x01v\x30\x09", 12);
+  const std::vector<std::string> answers = {std::string("\x0a\x02\x08\x01\x10\x07\x18\x05", 8),
+                                            pair, std::string("\x10\x01", 2),
+                                            std::string("\x1a\x0e\x0a\x0c", 4) + pair, ""};
+  for (uint32_t seed = 0; seed < 20'000; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    std::string bytes = answers[seed % answers.size()];
+    for (uint32_t n = random() % 5; n > 0; --n) {
+      if (bytes.empty()) bytes = "\x12";
+      const size_t at = random() % bytes.size();
+      switch (random() % 4) {
+        case 0: bytes[at] = static_cast<char>(random()); break;
+        case 1: bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8)); break;
+        case 2: bytes.erase(at, random() % 4); break;
+        case 3: bytes.insert(at, bytes.substr(random() % bytes.size(), random() % 8)); break;
+      }
+    }
+    fuzz_etcd_messages(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
   }
 }
 

@@ -116,19 +116,20 @@ void ControlClient::on_broken(StreamNumber, const std::string& why) {
 
 void ControlClient::beat(absl::Duration heartbeat) {
   while (true) {
-    const std::optional<View> entered = entered_view();
+    const std::optional<MemberAlive> alive = sign_of_life();
     MutexLock lock(mutex_);
-    if (!entered || stopping_) return;
-    put(MemberAlive{options_.rank, options_.since, *entered});
+    if (!alive || stopping_) return;
+    put(*alive);
     stopping_changed_.wait_for(
         lock, heartbeat, [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; });
   }
 }
 
 // nullopt: the member is gone.
-std::optional<View> ControlClient::entered_view() {
+std::optional<MemberAlive> ControlClient::sign_of_life() {
   const MutexLock handling(handling_);
-  return has_member_ ? std::optional(handlers_.entered()) : std::nullopt;
+  if (!has_member_) return std::nullopt;
+  return MemberAlive{options_.rank, options_.since, handlers_.entered(), handlers_.waits()};
 }
 
 }  // namespace evermoe

@@ -33,8 +33,10 @@ struct ControlHandlers {
   // it is sent meanwhile: what has happened is either in here or said later. It must not send
   // itself.
   std::function<MemberJoined()> describe;
-  // MemberViews::entered_view(), for signs of life.
+  // MemberViews::entered_view(), and whether the training thread waits for others of its stage, for
+  // signs of life.
   std::function<View()> entered = [] { return View(0); };
+  std::function<bool()> waits = [] { return false; };
   // A controller of that term answers, perhaps another one than before.
   std::function<void(const FolderTerm&)> on_term = [](const FolderTerm&) {};
   // The member has been registered with another controller (Member::repeat_trouble).
@@ -71,7 +73,7 @@ class ControlClient final : public ControlLink, private StreamEvents {
   void on_broken(StreamNumber, const std::string& why) override;
   void register_member() ABSL_EXCLUSIVE_LOCKS_REQUIRED(handling_);
   void beat(absl::Duration heartbeat);
-  std::optional<View> entered_view();
+  std::optional<MemberAlive> sign_of_life();
   void stop_beating();
   // Events of the call wait until it is there.
   void open_line() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -50,7 +50,7 @@ TEST(ControlCodec, TheFieldsOfAPlanToFetchComeBack) {
 TEST(ControlCodec, TheFieldsOfSignsOfLifeComeBack) {
   Beat beat{.late = absl::Seconds(1)};
   beat.starved = {{Rank(4), View(5), absl::Seconds(6)}};
-  beat.alive = {{7, {Rank(1), View(2), View(3)}}, {8, {Rank(0), View(3), View(0)}}};
+  beat.alive = {{7, {Rank(1), View(2), View(3), true}}, {8, {Rank(0), View(3), View(0)}}};
   const auto again = std::get<Beat>(decoded({0, beat}).message);
   EXPECT_EQ(again.late, absl::Seconds(1));
   ASSERT_EQ(again.starved.size(), 1u);
@@ -60,6 +60,7 @@ TEST(ControlCodec, TheFieldsOfSignsOfLifeComeBack) {
   EXPECT_EQ(again.alive[0].sign.rank, Rank(1));
   EXPECT_EQ(again.alive[0].sign.since, View(2));
   EXPECT_EQ(again.alive[0].sign.entered, View(3));
+  EXPECT_TRUE(again.alive[0].sign.waits);
   EXPECT_EQ(again.alive[1].start, 8);
 }
 

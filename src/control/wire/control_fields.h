@@ -46,7 +46,7 @@ auto fields(Is<MemberJoined> auto& m) {
                   m.stage_epoch, m.newest, m.arithmetic);
 }
 auto fields(Is<MemberSaid> auto& m) { return std::tie(m.rank, m.since, m.message); }
-auto fields(Is<MemberAlive> auto& m) { return std::tie(m.rank, m.since, m.entered); }
+auto fields(Is<MemberAlive> auto& m) { return std::tie(m.rank, m.since, m.entered, m.waits); }
 auto fields(Is<WorkerEnded> auto& m) {
   return std::tie(m.rank, m.since, m.node, m.how, m.is_clean, m.bad_input, m.is_hopeless);
 }

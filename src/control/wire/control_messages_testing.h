@@ -107,7 +107,7 @@ class RandomMessages {
   void make(MemberJoined& m) {
     m = {rank(), view(), node(), text(), view(), coin(), coin(), view(), commit(), text()};
   }
-  void make(MemberAlive& m) { m = {rank(), view(), view()}; }
+  void make(MemberAlive& m) { m = {rank(), view(), view(), coin()}; }
   void make(WorkerEnded& m) { m = {rank(), view(), node(), text(), coin(), coin(), coin()}; }
   void make(WorkerReport& m) {
     m = {static_cast<WorkerReport::Kind>(below(6)),

@@ -156,6 +156,7 @@ absl::Status DurableState::open(Opening opening, Step pinned) {
   options.pinned = pinned;
   options.term = environment_.term;
   options.may_write = environment_.may_write;
+  options.may_publish = environment_.may_publish;
   options.joins_others = opening == Opening::kAmong;
   ASSIGN_OR_RETURN(saver_, CheckpointSaver::open(*environment_.files, options));
   publish_requested_ = Step(-1);

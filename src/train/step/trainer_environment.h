@@ -16,9 +16,10 @@ struct TrainerEnvironment {
   Transport* transport = nullptr;
   Files* files = nullptr;
   std::string checkpoint_directory;
-  // In whose name is saved, and whether that may be: SaverOptions.
+  // In whose name is saved, and whether that may be saved and published: SaverOptions.
   std::function<FolderTerm()> term;
   std::function<absl::Status()> may_write;
+  std::function<absl::Status()> may_publish;
   // Told on the training thread of every save or publication of that step that the disk refused.
   // Training goes on. Null: nobody is.
   std::function<void(Step step, const absl::Status& why)> save_failed;

@@ -87,8 +87,9 @@ TrainingCluster::~TrainingCluster() { std::filesystem::remove_all(directory_); }
 
 TrainerEnvironment TrainingCluster::environment(Transport& transport) const {
   return {.transport = &transport,
-          .files = &real_files(),
+          .files = files_,
           .checkpoint_directory = directory_ + "/checkpoints",
+          .save_failed = save_failed_,
           .training = tokens_.training,
           .validation = tokens_.validation};
 }

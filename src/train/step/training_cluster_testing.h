@@ -59,6 +59,11 @@ class TrainingCluster {
   // Likewise: training goes on while files are written, as in production. When they are there is
   // not the same in every run.
   void write_behind() { waits_for_files_ = false; }
+  void set_files(Files& files) { files_ = &files; }
+  // Told of every save that is refused (TrainerEnvironment). Several threads call it.
+  void set_save_failed(std::function<void(Step, const absl::Status&)> told) {
+    save_failed_ = std::move(told);
+  }
 
   // Builds one trainer per rank, resumes, runs `body` on each, collects.
   ClusterResult run(const JobConfig& config, const Body& body) const;
@@ -81,6 +86,8 @@ class TrainingCluster {
   TokenParts tokens_;
   BucketLimits buckets_;
   bool waits_for_files_ = true;
+  Files* files_ = &real_files();
+  std::function<void(Step, const absl::Status&)> save_failed_;
 };
 
 }  // namespace evermoe

@@ -17,7 +17,7 @@ class PlanSenderTest : public testing::Test {
       peer.second.node = Node(n);
       peer.second.lines = "node:1";
       peers.set_agent(peer);
-      processes.begin(Rank(n), Node(n), absl::ZeroDuration());
+      processes.begin({Node(n), Rank(n), View(1)}, absl::ZeroDuration());
     }
   }
   static Plan plan_of(uint32_t view) {

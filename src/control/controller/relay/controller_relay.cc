@@ -165,7 +165,7 @@ void ControllerRelay::handle(Stream& from, const Envelope&, const AgentReady& re
   if (from.second.is_fed && !from.second.is_ready) {
     const RelayPeer back = from.second;
     from.second.is_ready = true;
-    lose_what_is_not_shown(back);
+    take_stock(back);
   }
   if (!from.second.is_ready) network_.on_joined(now_);
   from.second.is_ready = true;
@@ -335,12 +335,18 @@ void ControllerRelay::lose_agent(const RelayPeer& agent, const std::string& why)
   feed(AgentLost{node, why}, agent.heard);
 }
 
-// By an agent that is back.
-void ControllerRelay::lose_what_is_not_shown(const RelayPeer& agent) {
+// An agent that is back has shown what lives there.
+void ControllerRelay::take_stock(const RelayPeer& agent) {
   for (int32_t r = 0; processes_.has(Rank(r)); ++r) {
     const RoleProcesses::Process process = processes_.of(Rank(r));
     if (process.start == 0 || process.node != agent.node || agent.starts.contains(process.start))
       continue;
+    if (process.unconfirmed) {
+      // Nothing has ended: the order was lost on the way, or what it started is gone without a
+      // word.
+      out_.send_to_node(agent.node, *process.unconfirmed, process.start);
+      continue;
+    }
     tell_pid(Rank(r), 0);
     feed(WorkerEnded{Rank(r), process.since, agent.node, "ended while its node was cut off"},
          process.heard);
@@ -378,14 +384,14 @@ void ControllerRelay::act(const StartWorker& start) {
                       KillWorker{former.node, start.rank, start.since, RoleProcesses::kReplaced},
                       former.start);
   }
-  const int64_t number = processes_.begin(start.rank, start.node, now_);
-  processes_.of(start.rank).since = start.since;
+  const int64_t number = processes_.begin(start, now_);
   if (Stream* const agent = peers_.agent(start.node)) agent->second.starts.insert(number);
   out_.send_to_node(start.node, start, number);
 }
 
 void ControllerRelay::act(const KillWorker& kill) {
   failed_ = std::min(failed_, processes_.of(kill.rank).heard);
+  processes_.of(kill.rank).unconfirmed.reset();
   out_.send_to_node(kill.node, kill, processes_.of(kill.rank).start);
 }
 

@@ -130,7 +130,7 @@ class ControllerRelay {
   void feed_ready_agents();
   void feed_complaints(Node node);
   void lose_agent(const RelayPeer& agent, const std::string& why);
-  void lose_what_is_not_shown(const RelayPeer& agent);
+  void take_stock(const RelayPeer& agent);
   void cut(StreamNumber stream, const std::string& why);
   void refuse(Stream& from) { cut(from.first, "it says what makes no sense"); }
   void beat(absl::Duration late);

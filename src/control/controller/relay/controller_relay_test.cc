@@ -127,6 +127,19 @@ TEST(ControllerRelay, WhatEndedMeanwhileIsMissing) {
   EXPECT_THAT(relay.ready(5).did(), HasSubstr("5: start rank 0"));
 }
 
+// It is given again, and no failure of the role is counted: none of its processes has ended.
+TEST(ControllerRelay, AnOrderToStartThatWasLostWithTheLineIsRepeated) {
+  TestRelay relay = over_a_network();
+  relay.job_runs().ended(0, 1);
+  EXPECT_THAT(relay.did(), HasSubstr("1: start rank 0"));
+  relay.logged();
+  relay.breaks(1).returns(0, 1, 5).did();
+  EXPECT_EQ(relay.ready(5).did(), "5: start rank 0");
+  EXPECT_THAT(relay.logged(), Not(HasSubstr("ended while its node was cut off")));
+  relay.breaks(5).returns(0, 1, 6).hears(6, WorkerStarted{Rank(0), View(2), 10}, 3).did();
+  EXPECT_EQ(relay.ready(6).did(), "") << "the agent says that it has got it";
+}
+
 TEST(ControllerRelay, WhoDoesNotComeBackInTimeToAJobThatStandsStillIsLost) {
   TestRelay relay = over_a_network();
   relay.run_attaches().job_runs().breaks(1).did();

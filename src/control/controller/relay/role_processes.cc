@@ -17,12 +17,17 @@ bool RoleProcesses::hear(Rank rank, int64_t start, Node node, absl::Duration liv
   if (start < newest.start) return false;
   if (start > newest.start) newest = {.start = start, .node = node};
   newest.heard = std::max(newest.heard, lived);
+  newest.unconfirmed.reset();
   return true;
 }
 
-int64_t RoleProcesses::begin(Rank rank, Node node, absl::Duration now) {
-  of(rank) = {.start = (life_ << 32) + ++starts_, .node = node, .heard = now};
-  return of(rank).start;
+int64_t RoleProcesses::begin(const StartWorker& order, absl::Duration now) {
+  of(order.rank) = {.start = (life_ << 32) + ++starts_,
+                    .node = order.node,
+                    .since = order.since,
+                    .heard = now,
+                    .unconfirmed = order};
+  return of(order.rank).start;
 }
 
 }  // namespace evermoe

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -28,6 +29,9 @@ class RoleProcesses {
     pid_t pid = 0;                                // 0: not known, or ended
     View since;                                   // as given by StartWorker
     absl::Duration heard = absl::ZeroDuration();  // it lived then, and nothing later is known
+    // By which it is started, until somebody has heard of the process: a line that breaks may have
+    // lost it.
+    std::optional<StartWorker> unconfirmed = std::nullopt;
   };
 
   // `life`: how many controllers the job had before this one.
@@ -41,8 +45,8 @@ class RoleProcesses {
   std::vector<Rank> alive() const;
   // Process `start` of the role lived then, on that node. False if it is not the newest.
   bool hear(Rank rank, int64_t start, Node node, absl::Duration lived);
-  // A process of the role is to be started there; its number.
-  int64_t begin(Rank rank, Node node, absl::Duration now);
+  // A process of the role is to be started; its number.
+  int64_t begin(const StartWorker& order, absl::Duration now);
 
  private:
   const int64_t life_;

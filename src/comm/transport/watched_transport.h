@@ -1,0 +1,64 @@
+// A transport that knows whether somebody waits in it.
+//
+// When a job stands still, those who wait for another rank tell it apart from that rank: it is the
+// one that does not wait.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "comm/channel/pending_operation.h"
+#include "comm/transport/transport.h"
+
+namespace evermoe {
+
+class WatchedTransport final : public Transport {
+ public:
+  // `inner` outlives it, and is used by others, too. Operations of `groups` count.
+  WatchedTransport(Transport& inner, GroupRange groups) : inner_(inner), groups_(groups) {}
+
+  // Some thread is in wait() for an operation that counts. Any thread.
+  bool is_waited_in() const { return waits_.load() > 0; }
+
+  Rank rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  std::unique_ptr<TransportOperation> start_send(Rank to, Tag tag,
+                                                 std::span<const std::byte> bytes) override {
+    return inner_.start_send(to, tag, bytes);
+  }
+  std::unique_ptr<TransportOperation> start_receive(Rank from, Tag tag,
+                                                    std::span<std::byte> into) override {
+    return inner_.start_receive(from, tag, into);
+  }
+  absl::Status wait(std::unique_ptr<TransportOperation> operation,
+                    absl::Duration timeout) override {
+    const Tag& tag = static_cast<const PendingOperation&>(*operation).tag;
+    const int counted = groups_.contains(tag.group) ? 1 : 0;
+    waits_ += counted;
+    const absl::Status status = inner_.wait(std::move(operation), timeout);
+    waits_ -= counted;
+    return status;
+  }
+  bool done(TransportOperation& operation) override { return inner_.done(operation); }
+  absl::StatusOr<ServiceMessage> receive_service_message(absl::Duration timeout) override {
+    return inner_.receive_service_message(timeout);
+  }
+  using Transport::revoke;
+  void revoke(GroupRange groups, View view, absl::Status reason) override {
+    inner_.revoke(groups, view, std::move(reason));
+  }
+  absl::Status set_peers(const std::vector<PeerAddress>& table) override {
+    return inner_.set_peers(table);
+  }
+  void cut(Rank peer) override { inner_.cut(peer); }
+  void close() override { inner_.close(); }
+
+ private:
+  Transport& inner_;
+  const GroupRange groups_;
+  std::atomic<int> waits_ = 0;
+};
+
+}  // namespace evermoe
