@@ -93,6 +93,27 @@ TEST_F(CliTest, WrongArgumentsAreOneLine) {
             "evermoe: config: found no CONFIG, allowed: a TOML file, or --keys");
 }
 
+TEST_F(CliTest, SimPrintsSchedulesInsteadOfRunningThem) {
+  const std::vector<std::string> arguments = {"sim",     "--seeds", "3..5",       "--stages",   "2",
+                                              "--lanes", "2",       "--playable", "--schedules"};
+  const std::string text = printed(arguments);
+  EXPECT_EQ(printed(arguments), text);
+  std::istringstream lines(text);
+  int64_t seed = 3;
+  for (std::string line; std::getline(lines, line); ++seed) {
+    const auto schedule = nlohmann::json::parse(line);
+    EXPECT_EQ(schedule["seed"], seed);
+    EXPECT_EQ(schedule["shape"]["lanes"], std::vector<int>({2, 2}));
+    EXPECT_GE(schedule["shape"]["nodes"], 1);
+    ASSERT_FALSE(schedule["faults"].empty());
+    for (const auto& fault : schedule["faults"])
+      EXPECT_NE(fault.contains("at_seconds"), fault.contains("point")) << fault;
+  }
+  EXPECT_EQ(seed, 6);
+  EXPECT_EQ(refusal({"sim", "--seeds", "5..3", "--schedules"}),
+            "evermoe: sim: --seeds is '5..3', not A..B with A <= B");
+}
+
 TEST_F(CliTest, ConfigShowsACompleteConfiguration) {
   const Result shown = run({"config", kTiny, "--show", "--set", "train.steps=7"});
   EXPECT_EQ(shown.code, 0) << shown.error;

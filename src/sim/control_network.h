@@ -39,7 +39,6 @@
 namespace evermoe {
 
 using ControlProcess = StrongId<struct ControlProcessName, int64_t>;
-using Machine = StrongId<struct MachineName, int32_t>;
 
 struct ControlNetworkOptions {
   absl::Duration delay_max = absl::Milliseconds(2);    // of an envelope

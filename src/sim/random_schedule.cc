@@ -8,6 +8,8 @@
 namespace evermoe {
 namespace {
 
+using Kind = SimulatedFault::Kind;
+
 // Counter-based: the n-th draw of a seed. The seed is mixed first, or neighbouring seeds would
 // share their draws.
 class Draws {
@@ -102,9 +104,24 @@ SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& 
   return shape;
 }
 
-SimulatedFault random_fault(Draws& draws, const SimulatedShape& shape,
-                            const ScheduleOptions& options) {
-  using Kind = SimulatedFault::Kind;
+std::vector<Kind> control_kinds(const SimulatedShape& shape, const ScheduleOptions& options) {
+  std::vector<Kind> kinds = {Kind::kStopAgent, Kind::kStopNode, Kind::kStopController,
+                             Kind::kCutLine,   Kind::kMuteNode, Kind::kDeafNode,
+                             Kind::kSlowLine};
+  if (options.with_line_breaks) kinds.insert(kinds.end(), 2, Kind::kBreakLine);
+  if (options.with_host_changes) kinds.insert(kinds.end(), 2, Kind::kChangeHost);
+  if (options.with_agent_cuts) kinds.insert(kinds.end(), {Kind::kCutNodes, Kind::kIsolateNode});
+  if (shape.has_store) {
+    kinds.insert(
+        kinds.end(),
+        {Kind::kKillNode, Kind::kKillNode, Kind::kSuspendNode, Kind::kSuspendNode, Kind::kStopNode,
+         Kind::kStopAgent, Kind::kCutStore, Kind::kCutStore, Kind::kMuteStore, Kind::kStopStore});
+  }
+  return kinds;
+}
+
+// What the fault is drawn from; what is there several times comes more often.
+std::vector<Kind> fault_kinds(const SimulatedShape& shape, const ScheduleOptions& options) {
   std::vector<Kind> kinds(5, Kind::kKillWorker);
   if (options.with_node_kills) kinds.insert(kinds.end(), 2, Kind::kKillNode);
   if (options.with_doomed_roles) kinds.push_back(Kind::kDoomRole);
@@ -115,43 +132,55 @@ SimulatedFault random_fault(Draws& draws, const SimulatedShape& shape,
   if (options.with_cuts) kinds.push_back(Kind::kCut);
   if (options.with_corruption) kinds.insert(kinds.end(), 2, Kind::kCorruptCopies);
   if (options.with_control_faults) {
-    kinds.insert(kinds.end(), {Kind::kStopAgent, Kind::kStopNode, Kind::kStopController,
-                               Kind::kCutLine, Kind::kMuteNode, Kind::kDeafNode, Kind::kSlowLine,
-                               Kind::kBreakLine, Kind::kBreakLine, Kind::kChangeHost,
-                               Kind::kChangeHost, Kind::kCutNodes, Kind::kIsolateNode});
+    const std::vector<Kind> more = control_kinds(shape, options);
+    kinds.insert(kinds.end(), more.begin(), more.end());
   }
   if (options.with_disk_faults && shape.model.save_every > 0)
     kinds.insert(kinds.end(), 2, Kind::kFillDisk);
-  if (options.with_control_faults && shape.has_store) {
-    kinds.insert(
-        kinds.end(),
-        {Kind::kKillNode, Kind::kKillNode, Kind::kSuspendNode, Kind::kSuspendNode, Kind::kStopNode,
-         Kind::kStopAgent, Kind::kCutStore, Kind::kCutStore, Kind::kMuteStore, Kind::kStopStore});
+  if (options.with_worker_cuts) {
+    kinds.insert(kinds.end(),
+                 {Kind::kCutWorkers, Kind::kCutWorkers, Kind::kMuteWorkers, Kind::kUnplugNode});
   }
+  return kinds;
+}
+
+// Two different ones of `count`, or twice the only one.
+std::pair<int32_t, int32_t> draw_pair(Draws& draws, uint64_t count) {
+  const uint64_t one = draws.below(count);
+  const uint64_t other = count == 1 ? one : (one + 1 + draws.below(count - 1)) % count;
+  return {static_cast<int32_t>(one), static_cast<int32_t>(other)};
+}
+
+// Whom the fault hits. Where only one could be cut from itself, a worker is killed instead.
+void draw_target(Draws& draws, const SimulatedShape& shape, SimulatedFault& fault) {
   uint64_t world = 0;
   for (const int width : shape.lanes) world += static_cast<uint64_t>(width);
-  SimulatedFault fault;
-  fault.kind = draws.of(kinds);
-  fault.rank = Rank(static_cast<int32_t>(draws.below(world)));
-  fault.other = Rank(static_cast<int32_t>(draws.below(world)));
-  if (fault.other == fault.rank)
-    fault.other = Rank(static_cast<int32_t>(
-        (draws.below(world - 1) + 1 + static_cast<uint64_t>(fault.rank.value)) % world));
-  if (fault.other == fault.rank) fault.kind = Kind::kKillWorker;
-  fault.node =
-      Node(static_cast<int32_t>(draws.below(static_cast<uint64_t>(shape.nodes + shape.spares))));
-  const bool is_about_agents = fault.kind == Kind::kCutNodes || fault.kind == Kind::kIsolateNode;
-  if (is_about_agents)
-    fault.peer =
-        Node(static_cast<int32_t>(draws.below(static_cast<uint64_t>(shape.nodes + shape.spares))));
-  if (fault.kind >= Kind::kCutLine && !is_about_agents && draws.one_in(4)) fault.node = Node(-1);
+  const auto [rank, other] = draw_pair(draws, world);
+  fault.rank = Rank(rank);
+  fault.other = Rank(other);
+  const auto [node, peer] =
+      draw_pair(draws, static_cast<uint64_t>(shape.nodes) + static_cast<uint64_t>(shape.spares));
+  fault.node = Node(node);
+  fault.peer = Node(peer);
+  const bool is_between_nodes = fault.kind >= Kind::kCutNodes;
+  if ((fault.kind == Kind::kCut && rank == other) || (is_between_nodes && node == peer))
+    fault.kind = Kind::kKillWorker;
+  if (fault.kind >= Kind::kCutLine && !is_between_nodes && draws.one_in(4)) fault.node = Node(-1);
   const bool is_about_machine = fault.kind >= Kind::kKillNode && fault.kind <= Kind::kSuspendNode;
   if (shape.has_store && is_about_machine && draws.one_in(2)) fault.node = Node(-1);
   if (fault.kind == Kind::kFillDisk && draws.one_in(2)) fault.rank = Rank(-1);
+}
+
+SimulatedFault random_fault(Draws& draws, const SimulatedShape& shape,
+                            const ScheduleOptions& options) {
+  SimulatedFault fault;
+  fault.kind = draws.of(fault_kinds(shape, options));
+  draw_target(draws, shape, fault);
   if (fault.kind > Kind::kKillNode && fault.kind != Kind::kKillController)
     fault.lasts = random_time(draws);
   if (fault.kind == Kind::kKillNode && draws.one_in(2)) fault.lasts = random_time(draws);
   fault.agent_is_late = fault.kind == Kind::kBreakLine && draws.one_in(2);
+  fault.with_agent = fault.kind == Kind::kUnplugNode && draws.one_in(2);
   if (fault.kind != Kind::kPause && fault.kind != Kind::kHang && draws.one_in(4)) {
     fault.time = absl::Microseconds(static_cast<int64_t>(draws.below(300000)));
     return fault;
@@ -171,6 +200,25 @@ SimulatedFault random_fault(Draws& draws, const SimulatedShape& shape,
 
 }  // namespace
 
+ScheduleOptions playable_schedules() {
+  ScheduleOptions options;
+  options.with_doomed_roles = false;
+  options.with_corruption = false;
+  options.with_store = false;
+  options.with_disk_faults = false;
+  options.with_line_breaks = false;
+  options.with_host_changes = false;
+  options.with_agent_cuts = false;
+  return options;
+}
+
+int64_t usual_passings(const std::string& point) {
+  const auto found = std::find_if(points().begin(), points().end(),
+                                  [&](const PointChoice& choice) { return choice.name == point; });
+  if (found != points().end()) return static_cast<int64_t>(found->passings);
+  return point == "catch_up/update" ? usual_passings("catch_up/step") : 0;
+}
+
 RandomSchedule random_schedule(uint64_t seed, const ScheduleOptions& options) {
   Draws draws(seed);
   RandomSchedule schedule;
@@ -179,13 +227,13 @@ RandomSchedule random_schedule(uint64_t seed, const ScheduleOptions& options) {
   for (uint64_t i = 0; i < count; ++i) {
     SimulatedFault fault = random_fault(draws, schedule.shape, options);
     schedule.faults.push_back(fault);
-    if (fault.kind == SimulatedFault::Kind::kCorruptCopies && draws.one_in(2)) {
-      fault.kind = SimulatedFault::Kind::kKillWorker;  // else damaged copies are hardly ever needed
+    if (fault.kind == Kind::kCorruptCopies && draws.one_in(2)) {
+      fault.kind = Kind::kKillWorker;  // else damaged copies are hardly ever needed
       schedule.faults.push_back(fault);
     }
-    if (fault.kind == SimulatedFault::Kind::kFillDisk && fault.rank.value < 0 &&
-        schedule.shape.has_store && options.with_node_kills) {
-      fault.kind = SimulatedFault::Kind::kKillNode;  // else a term is hardly ever refused
+    if (fault.kind == Kind::kFillDisk && fault.rank.value < 0 && schedule.shape.has_store &&
+        options.with_node_kills) {
+      fault.kind = Kind::kKillNode;  // else a term is hardly ever refused
       fault.node = Node(-1);
       fault.lasts = absl::ZeroDuration();
       schedule.faults.push_back(fault);

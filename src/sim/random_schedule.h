@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "sim/simulated_fault.h"
@@ -26,7 +27,16 @@ struct ScheduleOptions {
   bool with_late_nodes = true;
   bool with_control_faults =
       true;  // agents and controllers that stand still, lines between them that fail
+  // Of these faults:
+  bool with_line_breaks = true;   // lines that break though both ends live
+  bool with_host_changes = true;  // another host beside the one that lives
+  bool with_agent_cuts = true;    // agents that reach the controller, but not each other
+  bool with_worker_cuts = true;   // workers that do not reach each other for a while
 };
+
+// Of faults that can be done to real machines from outside, or by a fault script of many machines
+// (tests/machines/schedules.py).
+ScheduleOptions playable_schedules();
 
 struct RandomSchedule {
   SimulatedShape shape;
@@ -35,5 +45,8 @@ struct RandomSchedule {
 
 // A function of its arguments alone.
 RandomSchedule random_schedule(uint64_t seed, const ScheduleOptions& options);
+
+// How often a job passes a point, roughly, all ranks together: at most that is drawn for a fault.
+int64_t usual_passings(const std::string& point);
 
 }  // namespace evermoe

@@ -4,34 +4,41 @@
 
 namespace evermoe {
 
+const char* kind_name(SimulatedFault::Kind kind) {
+  static constexpr const char* kNames[] = {"kill worker",
+                                           "stop worker",
+                                           "cut",
+                                           "corrupt copies of",
+                                           "pause",
+                                           "hang",
+                                           "doom role",
+                                           "kill node",
+                                           "stop agent",
+                                           "stop node",
+                                           "suspend node",
+                                           "kill controller",
+                                           "stop controller",
+                                           "change host",
+                                           "fill the disk of rank",
+                                           "cut the line of node",
+                                           "mute node",
+                                           "deafen node",
+                                           "slow the line of node",
+                                           "break the line of node",
+                                           "cut the store from node",
+                                           "mute the store for node",
+                                           "stop the store of node",
+                                           "cut node",
+                                           "isolate node",
+                                           "cut the workers of node",
+                                           "mute the workers of node",
+                                           "unplug node"};
+  return kNames[static_cast<int>(kind)];
+}
+
 std::string to_string(const SimulatedFault& d) {
   using Kind = SimulatedFault::Kind;
-  const char* const kinds[] = {"kill worker",
-                               "stop worker",
-                               "cut",
-                               "corrupt copies of",
-                               "pause",
-                               "hang",
-                               "doom role",
-                               "kill node",
-                               "stop agent",
-                               "stop node",
-                               "suspend node",
-                               "kill controller",
-                               "stop controller",
-                               "change host",
-                               "fill the disk of rank",
-                               "cut the line of node",
-                               "mute node",
-                               "deafen node",
-                               "slow the line of node",
-                               "break the line of node",
-                               "cut the store from node",
-                               "mute the store for node",
-                               "stop the store of node",
-                               "cut node",
-                               "isolate node"};
-  std::string text = kinds[static_cast<int>(d.kind)];
+  std::string text = kind_name(d.kind);
   const bool is_about_node = d.kind >= Kind::kKillNode && d.kind != Kind::kKillController &&
                              d.kind != Kind::kStopController && d.kind != Kind::kChangeHost &&
                              d.kind != Kind::kFillDisk;
@@ -44,7 +51,11 @@ std::string to_string(const SimulatedFault& d) {
   if (d.kind < Kind::kKillNode || d.kind == Kind::kFillDisk)
     absl::StrAppend(&text, " ", d.rank.value);
   if (d.kind == Kind::kDoomRole) absl::StrAppend(&text, " on node ", d.node.value);
-  if (d.kind == Kind::kCutNodes) absl::StrAppend(&text, " from ", d.peer.value);
+  if (d.kind == Kind::kCutNodes || d.kind == Kind::kCutWorkers)
+    absl::StrAppend(&text, " from ", d.peer.value);
+  if (d.kind == Kind::kMuteWorkers) absl::StrAppend(&text, " for those of ", d.peer.value);
+  if (d.kind == Kind::kUnplugNode)
+    absl::StrAppend(&text, d.with_agent ? " from everything" : " but for its agent");
   if (d.kind == Kind::kCut) absl::StrAppend(&text, " from ", d.other.value);
   if (d.lasts > absl::ZeroDuration())
     absl::StrAppend(&text, " for ", absl::FormatDuration(d.lasts));

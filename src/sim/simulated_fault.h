@@ -43,8 +43,12 @@ struct SimulatedFault {
     kMuteStore,  // no answer comes from the store, for `lasts`; what is asked is done
     kStopStore,  // it is away for `lasts`: nothing is done
     // Agents, not their workers, for `lasts`.
-    kCutNodes,    // `node` and `peer` from each other
-    kIsolateNode  // from all others, but not from a controller on a machine apart
+    kCutNodes,     // `node` and `peer` from each other
+    kIsolateNode,  // from all others, but not from a controller on a machine apart
+    // Workers, for `lasts`; their agents only where it says so.
+    kCutWorkers,   // those of `node` and `peer` from each other
+    kMuteWorkers,  // nothing comes from those of `node` to those of `peer`
+    kUnplugNode    // those of `node` from all others; its agent, too, if it is `with_agent`
   };
   Kind kind = Kind::kKillWorker;
   Rank rank;         // kKillWorker, kStopWorker, kCut, kCorruptCopies (whose copies), kDoomRole,
@@ -53,9 +57,10 @@ struct SimulatedFault {
   Rank only_at{-1};  // kCorruptCopies: the holder that is hit; negative: all
   Node node;  // kDoomRole, and from kKillNode on; of a job with a store negative from kKillNode
               // to kSuspendNode: the one that hosts at that time
-  Node peer;  // kCutNodes
+  Node peer;  // kCutNodes, kCutWorkers, kMuteWorkers
   absl::Duration lasts;
   bool agent_is_late = false;  // kBreakLine
+  bool with_agent = false;     // kUnplugNode: from everything, the controller and the store, too
   // When: at a time, or when a process of `at_rank` (any rank if negative) passes `point` for the
   // `passing`-th time in the job.
   absl::Duration time = absl::InfiniteDuration();
@@ -67,6 +72,7 @@ struct SimulatedFault {
   static constexpr absl::Duration kDoomTime = absl::Milliseconds(25);
 };
 
+const char* kind_name(SimulatedFault::Kind kind);  // "kill worker", "stop node", ...
 std::string to_string(const SimulatedFault& fault);
 
 }  // namespace evermoe

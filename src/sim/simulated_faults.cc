@@ -48,6 +48,9 @@ void SimulatedFaults::inject(const SimulatedFault& fault) {
     case Kind::kStopStore: return inject_store_fault(fault);
     case Kind::kCutNodes:
     case Kind::kIsolateNode: return cut_agents(fault);
+    case Kind::kCutWorkers:
+    case Kind::kMuteWorkers:
+    case Kind::kUnplugNode: return cut_workers(fault);
     default:
       return fault.kind >= Kind::kCutLine ? inject_line_fault(fault) : inject_worker_fault(fault);
   }
@@ -129,6 +132,26 @@ void SimulatedFaults::cut_agents(const SimulatedFault& fault) {
     in_.control.block(machine, other, fault.lasts);
     in_.control.block(other, machine, fault.lasts);
   }
+}
+
+void SimulatedFaults::cut_workers(const SimulatedFault& fault) {
+  const Machine machine(fault.node.value);
+  for (int32_t n = 0; n < in_.nodes; ++n) {
+    const Machine other(n);
+    if (other == machine || (fault.kind != Kind::kUnplugNode && fault.peer != Node(n))) continue;
+    in_.network.block(machine, other, fault.lasts);
+    if (fault.kind != Kind::kMuteWorkers) in_.network.block(other, machine, fault.lasts);
+    mark_(fault.kind == Kind::kUnplugNode   ? "node unplugged"
+          : fault.kind == Kind::kCutWorkers ? "workers cut from each other"
+                                            : "workers cut one way");
+  }
+  if (fault.kind != Kind::kUnplugNode || !fault.with_agent) return;
+  SimulatedFault of_agent = fault;
+  of_agent.kind = Kind::kIsolateNode;
+  cut_agents(of_agent);
+  of_agent.kind = Kind::kCutLine;
+  inject_line_fault(of_agent);
+  if (in_.plane.store() != nullptr) in_.plane.store()->cut(machine, fault.lasts, false);
 }
 
 void SimulatedFaults::inject_store_fault(const SimulatedFault& fault) {

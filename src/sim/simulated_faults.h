@@ -47,6 +47,7 @@ class SimulatedFaults {
   void inject_line_fault(const SimulatedFault& fault, Machine node, Machine peer);
   void inject_store_fault(const SimulatedFault& fault);
   void cut_agents(const SimulatedFault& fault);
+  void cut_workers(const SimulatedFault& fault);
 
   const std::vector<SimulatedFault> faults_;
   const SimulatedMachines in_;

@@ -118,6 +118,7 @@ void SimulatedJob::add_findings() {
   outcome_.longest_queue = control_.longest_queue();
   if (control_.envelopes_lost() > 0) outcome_.marks.insert("words lost with a line");
   if (control_.calls_failed() > 0) outcome_.marks.insert("call failed");
+  if (network_.lost_in_silence() > 0) outcome_.marks.insert("peer lost in silence");
   mark_recoveries(outcome_.recoveries, topology_.stages(), outcome_.marks);
 }
 

@@ -121,7 +121,8 @@ void SimulatedWorkers::start(Process& process) {
     if (served.ok()) transport.close();
     thread_ends(process, served);
   };
-  process.number = network_.start(process.rank, process.since, {training, service});
+  process.number =
+      network_.start(process.rank, process.since, {training, service}, Machine(process.node.value));
   network_.on_end(*process.number, [this, &process] { tell_agent(process); });
   if (!doomed_.contains({process.rank, process.node})) return;
   network_.after(SimulatedFault::kDoomTime, [this, &process] { kill(process); });

@@ -66,8 +66,11 @@ class Init:
             except ProcessLookupError:
                 return False
         if command["do"] == "signal all":
-            os.kill(-1, command["signal"])  # but for this process
-            return True
+            try:
+                os.kill(-1, command["signal"])  # but for this process
+                return True
+            except ProcessLookupError:
+                return False
         assert command["do"] == "exit code of", command
         return self.exits.get(command["pid"])
 

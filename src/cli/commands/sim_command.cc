@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "cli/commands/commands.h"
 #include "cli/reports/number_text.h"
+#include "cli/reports/schedule_json.h"
 #include "env/clock.h"
 #include "sim/control_cost/control_cost.h"
 #include "sim/schedule_run.h"
@@ -34,6 +35,8 @@ struct SimOptions {
   ScheduleOptions schedule;
   int failures_max = 5;
   bool json = false;
+  bool schedules = false;
+  bool playable = false;
   bool transcripts = false;
 };
 
@@ -85,23 +88,30 @@ void print_totals(const SimOptions& options, const SimTotals& totals, double sec
     std::cout << absl::StrFormat("%8d  %s\n", count, mark);
 }
 
-absl::StatusOr<int> simulate(SimOptions options) {
-  ASSIGN_OR_RETURN(const SeedRange range, parse_seeds(options.seeds));
+absl::StatusOr<ScheduleOptions> schedule_options(const SimOptions& options) {
   if ((options.stages > 0) != (options.lanes > 0))
     return InvalidInput("sim: --stages and --lanes go together");
-  if (options.stages > 0)
-    options.schedule.lanes.assign(static_cast<size_t>(options.stages), options.lanes);
+  ScheduleOptions schedule = options.playable ? playable_schedules() : ScheduleOptions();
+  schedule.nodes = options.schedule.nodes;
+  schedule.faults_max = options.schedule.faults_max;
+  if (options.stages > 0) schedule.lanes.assign(static_cast<size_t>(options.stages), options.lanes);
   if (options.stages * options.lanes == 1)
     return InvalidInput("sim: one worker alone has nobody to keep its copies");
   for (const StrategyKind kind : kStrategyKinds) {
-    if (options.strategy == to_string(kind)) options.schedule.strategy = kind;
+    if (options.strategy == to_string(kind)) schedule.strategy = kind;
   }
+  return schedule;
+}
+
+absl::StatusOr<int> simulate(const SimOptions& options) {
+  ASSIGN_OR_RETURN(const SeedRange range, parse_seeds(options.seeds));
+  ASSIGN_OR_RETURN(const ScheduleOptions schedule, schedule_options(options));
   configure_log("sim", LogLevel::kError);  // members tell of every broken connection
   SimTotals totals;
   for (const std::string& path : rare_paths()) totals.marks[path] = 0;  // shown if never reached
   const absl::Duration began = real_clock().now();
   for (uint64_t seed = range.first; seed <= range.last; ++seed) {
-    const ScheduleResult result = run_schedule(seed, options.schedule);
+    const ScheduleResult result = run_schedule(seed, schedule);
     ++totals.runs;
     totals.recoveries += static_cast<int64_t>(result.outcome.recoveries.size());
     for (const std::string& mark : result.outcome.marks) ++totals.marks[mark];
@@ -115,6 +125,14 @@ absl::StatusOr<int> simulate(SimOptions options) {
   }
   print_totals(options, totals, absl::ToDoubleSeconds(real_clock().now() - began));
   return totals.failed == 0 ? 0 : 1;
+}
+
+absl::StatusOr<int> show_schedules(const SimOptions& options) {
+  ASSIGN_OR_RETURN(const SeedRange range, parse_seeds(options.seeds));
+  ASSIGN_OR_RETURN(const ScheduleOptions schedule, schedule_options(options));
+  for (uint64_t seed = range.first; seed <= range.last; ++seed)
+    std::cout << as_json(seed, random_schedule(seed, schedule)).dump() << "\n";
+  return 0;
 }
 
 // That one of the roles costs: as much in a job of any size.
@@ -222,6 +240,10 @@ void add_sim_command(CLI::App& app, CommandTable& commands) {
   command->add_flag("--transcripts", options->transcripts,
                     "print what happened in every job, not only in failed ones");
   command->add_flag("--json", options->json, "print the totals as one JSON object");
+  command->add_flag("--playable", options->playable,
+                    "only jobs and faults that tests can play with real machines, too");
+  command->add_flag("--schedules", options->schedules,
+                    "instead: print the job and the faults of each seed, one JSON object a line");
   command
       ->add_option("--machines", options->machines,
                    "instead: what the control plane of one job on so many machines costs")
@@ -234,7 +256,8 @@ void add_sim_command(CLI::App& app, CommandTable& commands) {
       ->check(CLI::Range(1, 16))
       ->capture_default_str();
   commands[command] = [options]() -> absl::StatusOr<int> {
-    return options->machines > 0 ? show_control_cost(*options) : simulate(*options);
+    if (options->machines > 0) return show_control_cost(*options);
+    return options->schedules ? show_schedules(*options) : simulate(*options);
   };
 }
 

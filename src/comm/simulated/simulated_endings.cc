@@ -19,10 +19,12 @@ void SimulatedKernel::announce_end(SimulatedProcess& ended, const absl::Status& 
     const SimulatedPeer& peer = process->peer(ended.rank);
     if (peer.process != &ended || process->state(ended.rank) == State::kNamed) continue;
     const absl::Duration time = draw_discovery(*process, ended);
-    if (!process->waits_for(ended.rank) && process->state(ended.rank) == State::kConnected) {
+    const bool is_blocked = blocks_.until(ended.machine, process->machine) > threads_.now();
+    if (!is_blocked && !process->waits_for(ended.rank) &&
+        process->state(ended.rank) == State::kConnected) {
       process->lose_later(ended.rank, time);
     } else {
-      notice_loss_at(time, *process, ended, peer.connection, why);
+      hear_of_loss_at(time, *process, ended, peer.connection, why);
     }
   }
 }
@@ -45,15 +47,24 @@ absl::Duration SimulatedKernel::draw_discovery(const SimulatedProcess& process,
 
 void SimulatedKernel::schedule_loss(SimulatedProcess& process, SimulatedProcess& lost,
                                     uint32_t connection, const absl::Status& why) {
-  notice_loss_at(draw_discovery(process, lost), process, lost, connection, why);
+  hear_of_loss_at(draw_discovery(process, lost), process, lost, connection, why);
 }
 
-void SimulatedKernel::notice_loss_at(absl::Duration time, SimulatedProcess& process,
-                                     SimulatedProcess& lost, uint32_t connection,
-                                     const absl::Status& why) {
+void SimulatedKernel::hear_of_loss_at(absl::Duration time, SimulatedProcess& process,
+                                      SimulatedProcess& lost, uint32_t connection,
+                                      const absl::Status& why) {
   threads_.at(time, [this, &process, &lost, connection, why] {
-    notice_loss(process, lost, connection, why);
+    hear_of_loss(process, lost, connection, why);
   });
+}
+
+void SimulatedKernel::hear_of_loss(SimulatedProcess& process, SimulatedProcess& lost,
+                                   uint32_t connection, const absl::Status& why) {
+  const auto again = [this, &process, &lost, connection, why] {
+    hear_of_loss(process, lost, connection, why);
+  };
+  if (!blocks_.hold(lost.machine, process.machine, again))
+    notice_loss(process, lost, connection, why);
 }
 
 void SimulatedKernel::notice_loss(SimulatedProcess& process, SimulatedProcess& lost,
@@ -75,7 +86,7 @@ void SimulatedKernel::watch_loss(SimulatedProcess& process, Rank rank) {
   const SimulatedPeer& peer = process.peer(rank);
   if (!peer.is_losing() || process.state(rank) == State::kLost) return;
   process.keep_until_noticed(rank);
-  notice_loss_at(peer.turns_at(), process, *peer.process, peer.connection, peer.process->farewell);
+  hear_of_loss_at(peer.turns_at(), process, *peer.process, peer.connection, peer.process->farewell);
 }
 
 void SimulatedKernel::cut(SimulatedProcess& a, SimulatedProcess& b) {
@@ -86,9 +97,12 @@ void SimulatedKernel::cut(SimulatedProcess& a, SimulatedProcess& b) {
   if (broken->is_cut) return;
   threads_.record('x', a.group.number, b.group.number);
   broken->is_cut = true;
-  schedule_loss(
-      a, b, peer.connection,
-      PeerLost(b.rank, absl::StrCat("the connection with rank ", b.rank.value, " broke")));
+  // The first one breaks it, or is where it breaks, and needs no line to learn of it.
+  const auto why =
+      PeerLost(b.rank, absl::StrCat("the connection with rank ", b.rank.value, " broke"));
+  threads_.at(draw_discovery(a, b), [this, &a, &b, connection = peer.connection, why] {
+    notice_loss(a, b, connection, why);
+  });
   schedule_loss(
       b, a, peer.connection,
       PeerLost(a.rank, absl::StrCat("the connection with rank ", a.rank.value, " broke")));

@@ -28,13 +28,16 @@ std::string SimulatedNetwork::address(ProcessNumber process) {
 SimulatedKernel::SimulatedKernel(int ranks, SimulatedNetworkOptions options)
     : ranks_(ranks),
       options_(options),
+      blocks_(threads_),
       threads_(options.seed, options.time_max, options.one_core) {}
 
 SimulatedProcess& SimulatedKernel::start(Rank rank, View since,
-                                         std::vector<SimulatedNetwork::Thread> threads) {
+                                         std::vector<SimulatedNetwork::Thread> threads,
+                                         Machine machine) {
   CHECK(!threads.empty()) << "a process without threads";
   const auto number = static_cast<int64_t>(processes_.size());
-  processes_.push_back(std::make_unique<SimulatedProcess>(number, rank, since, ranks_, threads_));
+  processes_.push_back(
+      std::make_unique<SimulatedProcess>(number, rank, since, machine, ranks_, threads_));
   SimulatedProcess& process = *processes_.back();
   present_.push_back(&process);
   process.transport = make_simulated_transport(*this, process);
@@ -186,7 +189,13 @@ void SimulatedKernel::launch(SimulatedProcess& from, SimulatedPeer& peer, Pendin
 
 void SimulatedKernel::arrive(const std::shared_ptr<SimulatedFlight>& flight) {
   if (flight->is_dropped || flight->link->is_cut || !flight->to->is_alive()) return;
-  if (postpone(*flight->to, [this, flight] { arrive(flight); })) return;
+  if (!blocks_.hold(flight->from->machine, flight->to->machine, [this, flight] { arrive(flight); }))
+    hand_to(flight);
+}
+
+void SimulatedKernel::hand_to(const std::shared_ptr<SimulatedFlight>& flight) {
+  if (flight->is_dropped || flight->link->is_cut || !flight->to->is_alive()) return;
+  if (postpone(*flight->to, [this, flight] { hand_to(flight); })) return;
   threads_.record('a', flight->to->group.number, flight->from->group.number,
                   flight->message->tag.view.value, flight->message->tag.group,
                   flight->message->tag.purpose);
@@ -261,9 +270,15 @@ void SimulatedKernel::connect_if_both_agree(SimulatedProcess& process, Rank rank
   threads_.record('c', process.group.number, other.group.number);
   // The two ends are connected at times of their own. Nothing happens then: who asks looks at the
   // clock.
-  const absl::Duration now = threads_.now();
-  process.connect(other.rank, number, now + threads_.draw_delay(options_.delay_max));
-  other.connect(process.rank, number, now + threads_.draw_delay(options_.delay_max));
+  const absl::Duration open =
+      std::max({threads_.now(), blocks_.until(process.machine, other.machine),
+                blocks_.until(other.machine, process.machine)});
+  process.connect(other.rank, number, open + threads_.draw_delay(options_.delay_max));
+  other.connect(process.rank, number, open + threads_.draw_delay(options_.delay_max));
+  if (open > threads_.now()) {
+    draw_silence(process, rank);
+    draw_silence(other, process.rank);
+  }
   launch_parked(process, rank);
   launch_parked(other, process.rank);
 }

@@ -10,8 +10,9 @@ SimulatedNetwork::SimulatedNetwork(int ranks, SimulatedNetworkOptions options)
 
 SimulatedNetwork::~SimulatedNetwork() = default;
 
-ProcessNumber SimulatedNetwork::start(Rank rank, View since, std::vector<Thread> threads) {
-  return ProcessNumber(kernel_->start(rank, since, std::move(threads)).group.number);
+ProcessNumber SimulatedNetwork::start(Rank rank, View since, std::vector<Thread> threads,
+                                      Machine machine) {
+  return ProcessNumber(kernel_->start(rank, since, std::move(threads), machine).group.number);
 }
 
 void SimulatedNetwork::kill(ProcessNumber process) { kernel_->kill(kernel_->process(process)); }
@@ -19,6 +20,9 @@ void SimulatedNetwork::stop(ProcessNumber process) { kernel_->stop(kernel_->proc
 void SimulatedNetwork::go_on(ProcessNumber process) { kernel_->go_on(kernel_->process(process)); }
 void SimulatedNetwork::cut(ProcessNumber a, ProcessNumber b) {
   kernel_->cut(kernel_->process(a), kernel_->process(b));
+}
+void SimulatedNetwork::block(Machine from, Machine to, absl::Duration time) {
+  kernel_->block(from, to, time);
 }
 void SimulatedNetwork::pause(absl::Duration time) {
   const bool never = false;
@@ -63,6 +67,7 @@ int64_t SimulatedNetwork::calls(ProcessNumber process) const {
 }
 Fingerprint SimulatedNetwork::transcript() const { return kernel_->threads().transcript(); }
 SimulatedTraffic SimulatedNetwork::traffic() const { return kernel_->traffic(); }
+int64_t SimulatedNetwork::lost_in_silence() const { return kernel_->lost_in_silence(); }
 std::string SimulatedNetwork::waiting() const { return kernel_->threads().waiting(); }
 int64_t SimulatedNetwork::switches() const { return kernel_->threads().switches(); }
 

@@ -15,6 +15,15 @@
 // Messages to oneself travel, too. A call that has to wait takes at least 1 us, so that a loop of
 // polls passes time.
 //
+// A process runs on a machine. Between two machines either direction can be blocked for a while:
+// nothing arrives then, not even news of an end, and everything arrives afterwards, in the order in
+// which it would have come; both directions are a partition. New connections wait for the end of
+// both. As with real transports, whose keepalive wants an answer, one way is enough for an end to
+// miss the other one: each end of a connection that is blocked for long loses its peer after a
+// drawn time, or never, as where something is under way that TCP sends again for minutes. Once an
+// end has lost its peer what travels between the two is lost, and the other end hears of it over
+// the line. Not simulated: that the open direction comes to a halt, too, where no answers come.
+//
 // A pair connects when one of the two needs the other and both have named each other with tables
 // that agree about both: same processes, same views in which they joined. The two ends are
 // connected at drawn times of their own.
@@ -46,7 +55,10 @@ struct SimulatedNetworkOptions {
   uint64_t seed = 0;
   absl::Duration delay_max = absl::Milliseconds(1);  // travel time, drawn evenly from 0
   absl::Duration discovery_max =
-      absl::Milliseconds(5);    // from a death to its discovery by each peer
+      absl::Milliseconds(5);  // from a death to its discovery by each peer
+  // How long a line is blocked before one end loses its peer; RDMA gives up first, idle TCP last.
+  absl::Duration silence_min = absl::Milliseconds(100);
+  absl::Duration silence_max = absl::Milliseconds(1600);
   double bytes_per_second = 0;  // that a process can send in all; 0: no limit
   size_t eager_bytes_max = size_t{64} << 10;
   bool switch_at_every_call =
@@ -70,6 +82,8 @@ struct SimulatedTraffic {
 // One life of a process; numbers are never used twice.
 using ProcessNumber = StrongId<struct ProcessNumberName, int64_t>;
 
+using Machine = StrongId<struct MachineName, int32_t>;
+
 class SimulatedKernel;
 
 class SimulatedNetwork {
@@ -83,7 +97,8 @@ class SimulatedNetwork {
   // there is address(number). Threads that return without Transport::close() having been
   // called end the process without a goodbye once the last one has returned. To be called from
   // events, from threads, or before run().
-  ProcessNumber start(Rank rank, View since, std::vector<Thread> threads);
+  ProcessNumber start(Rank rank, View since, std::vector<Thread> threads,
+                      Machine machine = Machine(0));
   static std::string address(ProcessNumber process);
 
   // SIGKILL: its threads get Cancelled from this and every later call of their Transport and should
@@ -95,9 +110,13 @@ class SimulatedNetwork {
   void stop(ProcessNumber process);
   void go_on(ProcessNumber process);
   // Breaks the connection of two processes: what travels is lost, and both get PeerLost, though
-  // both live. A later set_peers() with a table in which either has a newer `since` joins them
-  // again; so here a process does look at its own entry (if that holds its own address).
+  // both live; `b` hears of it over the line. A later set_peers() with a table in which either has
+  // a newer `since` joins them again; so here a process does look at its own entry (if that holds
+  // its own address).
   void cut(ProcessNumber a, ProcessNumber b);
+  // Nothing arrives from one machine at the other one, for `time` from now or longer if that has
+  // been said before. The two differ.
+  void block(Machine from, Machine to, absl::Duration time);
   bool lives(ProcessNumber process) const;  // neither killed nor ended
   // Called as an event when the last thread of a process has returned, or `discovery_max` or less
   // after it was killed (its threads may still be unwinding): what an agent sees.
@@ -129,6 +148,7 @@ class SimulatedNetwork {
   int64_t calls(ProcessNumber process) const;  // of its Transport, so far
   Fingerprint transcript() const;              // of everything that happened
   SimulatedTraffic traffic() const;
+  int64_t lost_in_silence() const;  // peers, by ends of connections that were blocked
 
   // Who waits for what, for people: now, or when run() gave up and returned false.
   std::string waiting() const;

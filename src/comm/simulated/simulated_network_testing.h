@@ -55,7 +55,8 @@ inline bool accuses(const absl::Status& status, int rank) {
   return absl::IsUnavailable(status) && accused_rank(status) == Rank(rank);
 }
 
-// A network whose membership the test decides: table() names the processes started last.
+// A network whose membership the test decides: table() names the processes started last. Each rank
+// is on a machine of its number.
 class SimulatedNetworkTest : public testing::Test {
  protected:
   void make(int ranks, SimulatedNetworkOptions options = {}) {
@@ -64,7 +65,8 @@ class SimulatedNetworkTest : public testing::Test {
     process_.assign(static_cast<size_t>(ranks), {});
   }
   ProcessNumber start(int rank, std::vector<SimulatedNetwork::Thread> threads, uint32_t since = 1) {
-    const ProcessNumber process = network_->start(Rank(rank), View(since), std::move(threads));
+    const ProcessNumber process =
+        network_->start(Rank(rank), View(since), std::move(threads), Machine(rank));
     table_[static_cast<size_t>(rank)] = {SimulatedNetwork::address(process), View(since)};
     return process_[static_cast<size_t>(rank)] = process;
   }

@@ -14,9 +14,10 @@ SimulatedPeer::State SimulatedPeer::state_at(absl::Duration now) const {
   return state_;
 }
 
-SimulatedProcess::SimulatedProcess(int64_t number, Rank own, View from_view, int ranks,
+SimulatedProcess::SimulatedProcess(int64_t number, Rank own, View from_view, Machine on, int ranks,
                                    const SimulatedThreads& clock)
     : rank(own),
+      machine(on),
       group{.number = number},
       since(from_view),
       started_since(from_view),

@@ -12,6 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "comm/channel/inbox.h"
+#include "comm/simulated/simulated_network.h"
 #include "comm/simulated/simulated_threads.h"
 #include "comm/transport/transport.h"
 
@@ -96,7 +97,8 @@ class SimulatedPeer {
 
 class SimulatedProcess {
  public:
-  SimulatedProcess(int64_t number, Rank rank, View since, int ranks, const SimulatedThreads& clock);
+  SimulatedProcess(int64_t number, Rank rank, View since, Machine machine, int ranks,
+                   const SimulatedThreads& clock);
 
   SimulatedPeer& peer(Rank of);
   const SimulatedPeer& peer(Rank of) const { return const_cast<SimulatedProcess*>(this)->peer(of); }
@@ -142,6 +144,7 @@ class SimulatedProcess {
   bool is_alive() const { return stopped.ok(); }
 
   const Rank rank;
+  const Machine machine;
   SimulatedThreadGroup group;
   View since;                // in which it joined, and later rejoined
   const View started_since;  // no message of it is older
