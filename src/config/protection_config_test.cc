@@ -113,9 +113,9 @@ TEST(ProtectionConfigTest, NeighbouringNodesShareARack) {
 }
 
 TEST(ProtectionErrorTest, Choices) {
-  EXPECT_EQ(
-      protection_error("protection.strategy=full"),
-      "protection.strategy: found \"full\", allowed: sparse, dense, gradients, peer-memory, none");
+  EXPECT_EQ(protection_error("protection.strategy=full"),
+            "protection.strategy: found \"full\", allowed: sparse, dense, gradients, peer-memory, "
+            "checkfreq, none");
   EXPECT_EQ(
       protection_error("protection.ordering=random"),
       "protection.ordering: found \"random\", allowed: auto, popularity, soft, decayed, capacity, "
