@@ -42,7 +42,9 @@ FlatRange share(FakeCut cut, size_t op, int64_t flat_size, int rank, int world) 
 std::vector<std::byte> FakeState::bytes(size_t op, StatePart part) const {
   const int64_t count = operators[op].second;
   std::vector<float> values(static_cast<size_t>(count));
-  const uint64_t stream = mix(seed * 1000 + op * 3 + static_cast<uint64_t>(part));
+  const auto other = seeds.find(operators[op].first);
+  const uint64_t chosen = other == seeds.end() ? seed : other->second;
+  const uint64_t stream = mix(chosen * 1000 + op * 3 + static_cast<uint64_t>(part));
   for (size_t i = 0; i < values.size(); ++i) {
     values[i] = static_cast<float>(static_cast<int32_t>(mix(stream + i))) * 0x1p-31f;
   }
@@ -114,11 +116,34 @@ absl::StatusOr<std::unique_ptr<FakeJob>> FakeJob::open(Files& files, SaverOption
 
 absl::Status FakeJob::prepare(const FakeState& state, const TrainingPosition& position,
                               FakeCut cut) {
+  return begin_all(state, position, cut, {}, {});
+}
+
+absl::Status FakeJob::prepare_partial(const FakeState& state, const TrainingPosition& position,
+                                      const FakePartial& partial, FakeCut cut) {
+  const std::set<std::string> unsaved(partial.unsaved.begin(), partial.unsaved.end());
+  std::vector<ExpertHistory> histories;
+  for (const auto& [name, flat_size] : state.operators) {
+    if (name.find(".expert.") == std::string::npos) continue;
+    const bool is_saved = !unsaved.contains(name);
+    histories.push_back(
+        {name, is_saved ? 0 : partial.unsaved_tokens, partial.lost_tokens, is_saved});
+  }
+  return begin_all(state, position, cut, unsaved,
+                   {.base = partial.base, .histories = std::move(histories)});
+}
+
+absl::Status FakeJob::begin_all(const FakeState& state, const TrainingPosition& position,
+                                FakeCut cut, const std::set<std::string>& unsaved,
+                                const PartialSave& partial) {
   const int world = static_cast<int>(savers_.size());
   absl::Status first;
   for (int rank = 0; rank < world; ++rank) {
-    first.Update(
-        savers_[static_cast<size_t>(rank)]->begin(position, state.shards(rank, world, cut)));
+    std::vector<ShardSource> shards = state.shards(rank, world, cut);
+    std::erase_if(shards, [&](const auto& shard) { return unsaved.contains(shard.operator_name); });
+    PartialSave own = partial;
+    if (rank > 0) own.histories.clear();
+    first.Update(savers_[static_cast<size_t>(rank)]->begin(position, shards, own));
   }
   for (auto& saver : savers_) first.Update(saver->wait_prepared(kDeadline));
   return first;
@@ -131,6 +156,12 @@ absl::Status FakeJob::publish(Step step) {
 
 absl::Status FakeJob::save(const FakeState& state, Step step, FakeCut cut) {
   RETURN_IF_ERROR(prepare(state, state.position(step), cut));
+  return publish(step);
+}
+
+absl::Status FakeJob::save_partial(const FakeState& state, Step step, const FakePartial& partial,
+                                   FakeCut cut) {
+  RETURN_IF_ERROR(prepare_partial(state, state.position(step), partial, cut));
   return publish(step);
 }
 

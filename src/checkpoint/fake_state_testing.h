@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,8 @@ struct FakeState {
                                                             {"layer.0.expert.1", 1024}};
   ElementType state_type = ElementType::kFp32;
   ElementType compute_type = ElementType::kBf16;
-  uint64_t seed = 1;  // of the content
+  uint64_t seed = 1;                      // of the content
+  std::map<std::string, uint64_t> seeds;  // of operators whose content is another one
 
   // The whole flat bytes of a part: finite numbers that depend on seed, operator and element.
   std::vector<std::byte> bytes(size_t op, StatePart part) const;
@@ -40,6 +42,14 @@ struct FakeState {
   std::vector<ShardSource> shards(int rank, int world, FakeCut cut) const;
 };
 
+// What a partial save of a fake state leaves out. Rank 0 writes the histories of all experts.
+struct FakePartial {
+  Step base{-1};
+  std::vector<std::string> unsaved = {};  // operators
+  int64_t unsaved_tokens = 0;             // of each of these
+  int64_t lost_tokens = 0;                // of every expert
+};
+
 // The savers of all ranks.
 class FakeJob {
  public:
@@ -48,10 +58,17 @@ class FakeJob {
   // Both phases. The first error of any rank.
   absl::Status save(const FakeState& state, Step step, FakeCut cut = FakeCut::kEven);
   absl::Status prepare(const FakeState& state, const TrainingPosition& position, FakeCut cut);
+  absl::Status prepare_partial(const FakeState& state, const TrainingPosition& position,
+                               const FakePartial& partial, FakeCut cut = FakeCut::kEven);
+  absl::Status save_partial(const FakeState& state, Step step, const FakePartial& partial,
+                            FakeCut cut = FakeCut::kEven);
   absl::Status publish(Step step);
   CheckpointSaver& rank(size_t index) { return *savers_[index]; }
 
  private:
+  absl::Status begin_all(const FakeState& state, const TrainingPosition& position, FakeCut cut,
+                         const std::set<std::string>& unsaved, const PartialSave& partial);
+
   std::vector<std::unique_ptr<CheckpointSaver>> savers_;
 };
 

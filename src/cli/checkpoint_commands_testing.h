@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -46,17 +47,18 @@ class CheckpointCommandsTest : public testing::Test {
 
   // Saves step `step` of job `out` by `world` ranks; returns the job's folder.
   std::string save(const std::string& out, int64_t step, int world, FakeCut cut = FakeCut::kEven) {
-    TrainingPosition position = state_.position(Step(step));
-    position.configuration = configuration_;
-    position.validation_loss = 2.5;
-    auto job = FakeJob::open(real_files(), {.directory = folder_.at(out + "/checkpoints"),
-                                            .world_size = world,
-                                            .state_type = state_.state_type,
-                                            .compute_type = state_.compute_type,
-                                            .topology = "2 stages, lanes 1 1"});
-    EXPECT_TRUE(job.ok()) << job.status();
-    EXPECT_TRUE((*job)->prepare(state_, position, cut).ok());
-    EXPECT_TRUE((*job)->publish(Step(step)).ok());
+    const auto job = open_job(out, world);
+    EXPECT_TRUE(job->prepare(state_, position(step), cut).ok());
+    EXPECT_TRUE(job->publish(Step(step)).ok());
+    return folder_.at(out);
+  }
+
+  // The same but for what is left out.
+  std::string save_partial(const std::string& out, int64_t step, int world,
+                           const FakePartial& partial) {
+    const auto job = open_job(out, world);
+    EXPECT_TRUE(job->prepare_partial(state_, position(step), partial).ok());
+    EXPECT_TRUE(job->publish(Step(step)).ok());
     return folder_.at(out);
   }
 
@@ -77,6 +79,21 @@ class CheckpointCommandsTest : public testing::Test {
     std::string content = read_file(real_files(), path, 1 << 24).value();
     content.at(at) ^= 0x10;
     ASSERT_TRUE(write_file_synced(real_files(), path, content).ok());
+  }
+
+  std::unique_ptr<FakeJob> open_job(const std::string& out, int world) {
+    return FakeJob::open(real_files(), {.directory = folder_.at(out + "/checkpoints"),
+                                        .world_size = world,
+                                        .state_type = state_.state_type,
+                                        .compute_type = state_.compute_type,
+                                        .topology = "2 stages, lanes 1 1"})
+        .value();
+  }
+  TrainingPosition position(int64_t step) const {
+    TrainingPosition result = state_.position(Step(step));
+    result.configuration = configuration_;
+    result.validation_loss = 2.5;
+    return result;
   }
 
   FakeState state_;

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "config/precision.h"
 #include "model/model_shape.h"
+#include "protection/partial_experts/expert_selection.h"
 #include "protection/strategy/strategy.h"
 
 namespace evermoe {
@@ -90,7 +91,13 @@ struct ProtectionConfig {
   int64_t dense_every_steps = 1;   // dense, peer-memory: steps between full snapshots
   int64_t base_every_steps = 8;    // gradients: the same
   double overhead_budget = 0.035;  // checkfreq: share of training time for durable saves
-  int64_t part_bytes = 0;          // of the parts that operators are cut into, at most; 0: chosen
+  // partial-experts: experts of a layer that a checkpoint holds, and that are copied to memory with
+  // it; 0: all.
+  int64_t experts_saved = 1;
+  int64_t experts_in_memory = 0;
+  ExpertSelection expert_selection = ExpertSelection::kSequential;
+  double plt_max = 0.05;   // partial-experts: share of the run's tokens that may be lost
+  int64_t part_bytes = 0;  // of the parts that operators are cut into, at most; 0: chosen
   CaptureOrdering ordering = CaptureOrdering::kAuto;
   // A new order is made when this share of the experts ...
   double reorder_share = 0.25;

@@ -29,10 +29,12 @@ Strategy strategy_of(const JobConfig& config) {
   const ProtectionConfig& protection = config.protection;
   Strategy strategy = strategy_of(protection.strategy);
   if (config.parallel.world_size() == 1) {
-    const bool tunes_saves = strategy.tunes_saves;
+    const Strategy asked = strategy;
     strategy = strategy_of(StrategyKind::kNone);
-    strategy.kind = protection.strategy;
-    strategy.tunes_saves = tunes_saves;
+    strategy.kind = asked.kind;
+    strategy.tunes_saves = asked.tunes_saves;
+    strategy.saves_few_experts = asked.saves_few_experts;
+    strategy.is_exact = asked.is_exact;
   }
   strategy.captures =
       protection.strategy == StrategyKind::kSparse

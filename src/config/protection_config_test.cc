@@ -29,6 +29,10 @@ constexpr char kEveryKey[] = R"(
     window_every_steps = 9
     dense_every_steps = 5
     base_every_steps = 6
+    experts_saved = 2
+    experts_in_memory = 3
+    expert_selection = "load-aware"
+    plt_max = 0.125
     part_bytes = "3MiB"
     ordering = "decayed"
     reorder_share = 0.5
@@ -67,6 +71,10 @@ TEST(ProtectionConfigTest, EveryKeyIsReadAndWritten) {
   expected.window_every_steps = 9;
   expected.dense_every_steps = 5;
   expected.base_every_steps = 6;
+  expected.experts_saved = 2;
+  expected.experts_in_memory = 3;
+  expected.expert_selection = ExpertSelection::kLoadAware;
+  expected.plt_max = 0.125;
   expected.part_bytes = 3 * kMiB;
   expected.ordering = CaptureOrdering::kDecayed;
   expected.reorder_share = 0.5;
@@ -85,15 +93,32 @@ TEST(ProtectionConfigTest, EveryKeyIsReadAndWritten) {
 }
 
 TEST(ProtectionConfigTest, EveryChoiceSurvivesTheRoundTrip) {
-  for (const char* setting :
-       {"strategy=sparse",      "strategy=dense",        "strategy=none",
-        "strategy=gradients",   "ordering=auto",         "ordering=popularity",
-        "ordering=soft",        "ordering=decayed",      "ordering=capacity",
-        "ordering=ratio",       "failure_domain=worker", "failure_domain=node",
-        "failure_domain=rack",  "window=auto",           "window=1000",
-        "memory_budget=1.5GiB", "memory_budget=1234567", "copy_bandwidth=2 TiB",
-        "part_bytes=auto",      "part_bytes=1024",       "part_bytes=1.5MiB",
-        "strategy=peer-memory", "strategy=checkfreq",    "overhead_budget=0.01"}) {
+  for (const char* setting : {"strategy=sparse",
+                              "strategy=dense",
+                              "strategy=none",
+                              "strategy=gradients",
+                              "ordering=auto",
+                              "ordering=popularity",
+                              "ordering=soft",
+                              "ordering=decayed",
+                              "ordering=capacity",
+                              "ordering=ratio",
+                              "failure_domain=worker",
+                              "failure_domain=node",
+                              "failure_domain=rack",
+                              "window=auto",
+                              "window=1000",
+                              "memory_budget=1.5GiB",
+                              "memory_budget=1234567",
+                              "copy_bandwidth=2 TiB",
+                              "part_bytes=auto",
+                              "part_bytes=1024",
+                              "part_bytes=1.5MiB",
+                              "strategy=peer-memory",
+                              "strategy=checkfreq",
+                              "overhead_budget=0.01",
+                              "strategy=partial-experts",
+                              "expert_selection=sequential"}) {
     const JobConfig config = parsed("", {std::string("protection.") + setting});
     EXPECT_EQ(parsed(to_toml(config)), config) << setting;
   }
@@ -110,6 +135,20 @@ TEST(ProtectionConfigTest, NeighbouringNodesShareARack) {
   std::vector<int64_t> racks;
   for (int64_t node = 0; node < 5; ++node) racks.push_back(shared.rack_of_node(node));
   EXPECT_THAT(racks, testing::ElementsAre(0, 0, 0, 1, 1));
+}
+
+TEST(ProtectionErrorTest, PartialExperts) {
+  const auto error = [](const std::string& setting) {
+    return error_of("[protection]\nstrategy = \"partial-experts\"\n", {setting});
+  };
+  EXPECT_EQ(error("protection.experts_saved=9"),
+            "--set protection.experts_saved=9: protection.experts_saved: found 9, allowed: at most "
+            "model.experts (8)");
+  EXPECT_THAT(error("protection.experts_in_memory=9"),
+              HasSubstr("found 9, allowed: protection.experts_saved (1) to model.experts (8), or 0 "
+                        "for all"));
+  EXPECT_EQ(parsed("", {"protection.experts_saved=9"}).protection.experts_saved, 9)
+      << "of no meaning to other strategies";
 }
 
 TEST(ProtectionErrorTest, Choices) {

@@ -9,6 +9,7 @@ using C = JobConfig;
 using P = ProtectionConfig;
 using enum KeyScope;
 constexpr int64_t kStepsMax = 1'000'000'000;
+constexpr int64_t kExpertsMax = 65536;  // as model.experts
 constexpr ByteRange kBytes{1024, int64_t{1} << 50};
 
 std::vector<ConfigKey> capture_keys() {
@@ -20,6 +21,7 @@ std::vector<ConfigKey> capture_keys() {
            {"gradients", StrategyKind::kGradients},
            {"peer-memory", StrategyKind::kPeerMemory},
            {"checkfreq", StrategyKind::kCheckfreq},
+           {"partial-experts", StrategyKind::kPartialExperts},
            {"none", StrategyKind::kNone}},
           kRun,
           "what is captured after a step, and which ranks go back after a loss. sparse: some "
@@ -27,8 +29,9 @@ std::vector<ConfigKey> capture_keys() {
           "dense: all operators at once; the lost rank's stage. gradients: all operators now and "
           "then, and the gradients of every step; nobody, only the step under way is repeated. "
           "peer-memory: all operators at once; everybody. checkfreq and none: nothing; everybody, "
-          "to "
-          "a durable checkpoint, which checkfreq saves as often as overhead_budget allows"),
+          "to a durable checkpoint, which checkfreq saves as often as overhead_budget allows. "
+          "partial-experts (LOSSY): likewise, but checkpoints hold experts_saved experts of each "
+          "layer, and the others go back further"),
       integer_key("protection.copies", Field{&C::protection, &P::copies}, {0, 8}, kRun,
                   "how many peers keep a copy of each snapshot, and of gradients"),
       bytes_key("protection.memory_budget", Field{&C::protection, &P::memory_budget}, kBytes, kRun,
@@ -51,6 +54,23 @@ std::vector<ConfigKey> capture_keys() {
                  {0, 1, true}, kRun,
                  "checkfreq: share of training time that durable saves may cost; they come as "
                  "often as it allows, as measured, instead of every checkpoint.every_steps"),
+      integer_key("protection.experts_saved", Field{&C::protection, &P::experts_saved},
+                  {1, kExpertsMax}, kRun,
+                  "partial-experts: experts of each layer that a checkpoint holds at first; more "
+                  "where plt_max demands it"),
+      integer_key("protection.experts_in_memory", Field{&C::protection, &P::experts_in_memory},
+                  {0, kExpertsMax}, kRun,
+                  "partial-experts: experts of each layer that their ranks copy to their own "
+                  "memory with each checkpoint, at least experts_saved; 0: all of them"),
+      choice_key("protection.expert_selection", Field{&C::protection, &P::expert_selection},
+                 {{"sequential", ExpertSelection::kSequential},
+                  {"load-aware", ExpertSelection::kLoadAware}},
+                 kRun,
+                 "partial-experts: which experts a checkpoint holds. sequential: those saved "
+                 "longest ago; load-aware: those that have learned from most tokens since"),
+      number_key("protection.plt_max", Field{&C::protection, &P::plt_max}, {0, 1, true}, kRun,
+                 "partial-experts: largest share of the run's tokens that experts may lose (PLT); "
+                 "checkpoints hold more experts as it is used up; 1: they never do"),
       auto_bytes_key("protection.part_bytes", Field{&C::protection, &P::part_bytes}, kBytes, kRun,
                      "an operator with a larger snapshot is captured in parts of at most this "
                      "size; auto: chosen"),

@@ -100,6 +100,22 @@ absl::Status validate_topology(const JobConfig& config, const KeyPlaces& places)
   return absl::OkStatus();
 }
 
+absl::Status validate_partial_experts(const JobConfig& config, const KeyPlaces& places) {
+  const ProtectionConfig& protection = config.protection;
+  if (protection.strategy != StrategyKind::kPartialExperts) return absl::OkStatus();
+  const int64_t experts = config.model.experts;
+  if (protection.experts_saved > experts) {
+    return not_allowed(places, "protection.experts_saved", absl::StrCat(protection.experts_saved),
+                       absl::StrCat("at most model.experts (", experts, ")"));
+  }
+  const int64_t copied = protection.experts_in_memory;
+  if (copied == 0 || (protection.experts_saved <= copied && copied <= experts))
+    return absl::OkStatus();
+  return not_allowed(places, "protection.experts_in_memory", absl::StrCat(copied),
+                     absl::StrCat("protection.experts_saved (", protection.experts_saved,
+                                  ") to model.experts (", experts, "), or 0 for all"));
+}
+
 absl::Status validate_nodes(const RunConfig& run, const KeyPlaces& places) {
   if (run.racks <= run.nodes) return absl::OkStatus();
   return not_allowed(places, "run.racks", absl::StrCat(run.racks),
@@ -131,6 +147,7 @@ absl::Status validate_config(const JobConfig& config, const KeyPlaces& places) {
   RETURN_IF_ERROR(validate_attention(config.model, places));
   RETURN_IF_ERROR(validate_moe(config.model, places));
   RETURN_IF_ERROR(validate_topology(config, places));
+  RETURN_IF_ERROR(validate_partial_experts(config, places));
   RETURN_IF_ERROR(validate_control(config.control, places));
   return validate_nodes(config.run, places);
 }

@@ -71,6 +71,11 @@ std::string protection_fields(const StepMetrics& m) {
       number(m.read_wait_seconds), number(m.copy_wait_seconds), number(m.copying_seconds));
 }
 
+std::string lossy_fields(const StepMetrics& m) {
+  if (m.lost_token_share == 0) return "";
+  return absl::StrFormat(",\"lost_token_share\":%s", number(m.lost_token_share));
+}
+
 class FileMetricsWriter : public MetricsWriter {
  public:
   FileMetricsWriter(std::unique_ptr<WritableFile> lines, std::unique_ptr<WritableFile> curve)
@@ -80,11 +85,11 @@ class FileMetricsWriter : public MetricsWriter {
     const std::string line = absl::StrFormat(
         "{\"step\":%d,\"loss\":%s,\"auxiliary_loss\":%s,\"gradient_norm\":%s,\"learning_rate\":%s,"
         "\"load_imbalance\":%s,\"loss_scale\":%s,\"applied\":%s,\"tokens_per_second\":%s,"
-        "\"seconds\":%s%s}\n",
+        "\"seconds\":%s%s%s}\n",
         m.step.value, number(m.loss), number(m.auxiliary_loss), number(m.gradient_norm),
         number(m.learning_rate), number(m.load_imbalance), number(m.loss_scale),
         m.applied ? "true" : "false", number(m.tokens_per_second), number(m.seconds),
-        protection_fields(m));
+        protection_fields(m), lossy_fields(m));
     RETURN_IF_ERROR(append_text(*lines_, line));
     return append_text(*curve_, absl::StrFormat("%d,%s,\n", m.step.value, number(m.loss)));
   }

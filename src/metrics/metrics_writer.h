@@ -33,6 +33,8 @@ struct StepMetrics {
   double read_wait_seconds = 0;
   double copy_wait_seconds = 0;
   double copying_seconds = 0;
+  // By restarts so far, of the run's tokens to experts; only written where it is not 0.
+  double lost_token_share = 0;
 };
 
 class MetricsWriter {

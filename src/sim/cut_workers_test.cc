@@ -2,9 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "sim/simulated_job_testing.h"
 
 namespace evermoe {
@@ -12,6 +15,7 @@ namespace {
 
 using Kind = SimulatedFault::Kind;
 using testing::Contains;
+using testing::Each;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -32,6 +36,7 @@ class CutWorkersTest : public SimulatedJobTest {
     fault.with_agent = with_agent;
     return fault;
   }
+  static std::string name_of(int rank) { return absl::StrCat(rank / 2, ".", rank % 2); }
   // The ends of connections wait for longer than any cut: the controller has to notice.
   void be_patient() {
     shape_.network.silence_min = absl::Hours(1);
@@ -79,10 +84,46 @@ TEST_F(CutWorkersTest, AnUnpluggedNodeIsReplacedAndComesBack) {
   EXPECT_THAT(outcome.marks, Contains("spare takes over")) << explain(outcome);
 }
 
-// Its agent answers: so each role is tried there again, and others are accused meanwhile.
 TEST_F(CutWorkersTest, TheJobOutlastsANodeOfWhichOnlyTheAgentIsReached) {
   shape_.model.steps = 60;
   survives({unplug(1, 80, 1500, false)});
+}
+
+// All others have trouble with it, and it with all of them. Which of two it is cannot be told while
+// only these complain of each other, and who waits in silence says nothing.
+TEST_F(CutWorkersTest, OfANodeWhoseWorkersReachNobodyTheRolesMove) {
+  shape_.model.steps = 60;
+  be_impatient();
+  int innocent = 0, jobs = 0;
+  for (int node = 0; node < 4; ++node) {
+    for (double at = 80; at < 130; at += 5) {
+      SCOPED_TRACE(absl::StrCat("node ", node, " at ", at, " ms"));
+      const SimulatedOutcome outcome = survives({unplug(node, at, 8000, false)});
+      ASSERT_EQ(outcome.recoveries.size(), 1u) << explain(outcome);
+      EXPECT_THAT(outcome.recoveries[0].roles, Contains(name_of(node))) << explain(outcome);
+      EXPECT_THAT(outcome.marks, Contains("spare takes over")) << explain(outcome);
+      EXPECT_LE(outcome.processes, 4 + 4) << explain(outcome);
+      EXPECT_LT(outcome.duration, absl::Seconds(8)) << "it waits for nothing";
+      const auto lost = std::ranges::count_if(
+          outcome.recoveries[0].roles, [&](const auto& role) { return role != name_of(node); });
+      EXPECT_LE(lost, 2) << explain(outcome);
+      innocent += lost > 0 ? 1 : 0;
+      ++jobs;
+    }
+  }
+  EXPECT_LE(5 * innocent, jobs) << "jobs in which another node lost a process";
+}
+
+TEST_F(CutWorkersTest, WithoutASpareTheRolesOfSuchANodeWaitForItsNetwork) {
+  shape_.model.steps = 60;
+  shape_.spares = 0;
+  be_impatient();
+  for (int node = 0; node < 4; ++node) {
+    const SimulatedOutcome outcome = survives({unplug(node, 80, 3000, false)});
+    EXPECT_LT(outcome.processes, 20) << explain(outcome);
+    for (const RecoveryRecord& record : outcome.recoveries)
+      EXPECT_THAT(record.roles, Each(name_of(node))) << explain(outcome);
+  }
 }
 
 TEST_F(CutWorkersTest, WithoutASpareTheRolesOfOneMachineMoveToTheOther) {

@@ -56,6 +56,14 @@ void take_strategy(StrategyKind strategy, SimulatedShape& shape) {
   if (strategy == StrategyKind::kSparse) return;
   shape.window = 1;
   shape.changes_windows = false;
+  if (strategy_of(strategy).saves_few_experts) {
+    HashModelOptions& model = shape.model;
+    model.save_every = 1 + static_cast<int64_t>(model.seed % 2);
+    model.experts_saved = 1 + shape.copies % 2;
+    model.experts_in_memory = std::max(model.experts_saved, model.micro_batches % 5);
+    if (shape.nodes % 2 == 0) model.expert_selection = ExpertSelection::kLoadAware;
+    if (shape.spares == 0) model.plt_max = 0.2;
+  }
   // Without copies there is nothing but the disk to go back to.
   if (!strategy_of(strategy).keeps_copies) shape.restart_all_allowed = true;
 }

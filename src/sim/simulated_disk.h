@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "base/error.h"
 #include "base/ids.h"
+#include "sim/partial_files.h"
 
 namespace evermoe {
 
@@ -63,6 +64,16 @@ class SimulatedDisk {
   // Retention that keeps nothing but what a job must have.
   void remove_before(Step step) { files_.erase(files_.begin(), files_.lower_bound(step)); }
 
+  // In this view everybody goes back to the state at `step`, and will write newer ones again, with
+  // other bits.
+  void restart(View view, Step step) {
+    files_.erase(files_.upper_bound(step), files_.end());
+    partial_.begin_restart(view, step);
+  }
+  // Of checkpoints with a few experts, each rank's file of which refers to older ones.
+  PartialFiles& partial() { return partial_; }
+  const PartialFiles& partial() const { return partial_; }
+
   // ---- faults
   // For that rank, or for all if it is negative.
   void fill(Rank rank, absl::Duration time) {
@@ -83,6 +94,7 @@ class SimulatedDisk {
 
   const Surroundings around_;
   std::map<Step, std::map<Rank, std::vector<std::byte>>> files_;
+  PartialFiles partial_;
   std::map<Rank, absl::Duration> full_until_;
   std::set<Step> refused_;  // steps of which a save has failed
   std::set<std::string> marks_;

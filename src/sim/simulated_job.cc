@@ -113,6 +113,9 @@ void SimulatedJob::add_findings() {
   outcome_.snapshot_bytes_peak = found.snapshot_bytes_peak;
   outcome_.marks.insert(found.marks.begin(), found.marks.end());
   outcome_.marks.insert(disk_.marks().begin(), disk_.marks().end());
+  outcome_.partial_restarts = disk_.partial().restarts();
+  outcome_.lost_tokens = disk_.partial().lost();
+  if (outcome_.lost_tokens > 0) outcome_.marks.insert("tokens of experts lost");
   outcome_.recoveries = plane_.recoveries();
   outcome_.controllers = plane_.controllers();
   outcome_.longest_queue = control_.longest_queue();

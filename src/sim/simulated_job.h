@@ -40,6 +40,10 @@ struct SimulatedOutcome {
   std::vector<std::string>
       violations;  // of the rules of views and of hosts (view_rules.h, control_plane.h)
   std::set<std::string> marks;  // rare paths that were really taken
+  // Of checkpoints with a few experts: the restarts whose states training went on from, and what
+  // they have cost the experts, in tokens.
+  std::vector<PartialRestartPoint> partial_restarts;
+  int64_t lost_tokens = 0;
   int64_t log_bytes_peak = 0, snapshot_bytes_peak = 0;
   int processes = 0;         // workers started in all
   int64_t controllers = 0;   // likewise

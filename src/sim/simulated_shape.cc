@@ -14,6 +14,7 @@ ControllerOptions controller_options(const SimulatedShape& shape) {
   options.restart_all_allowed = shape.restart_all_allowed;
   options.adoption = absl::Milliseconds(200);
   options.grace = absl::Milliseconds(50);
+  if (shape.lines_may_break) options.others_wait = absl::Milliseconds(200);
   options.start_max = absl::Seconds(2);
   options.report_max = absl::Milliseconds(500);
   options.silence_max = absl::Milliseconds(450);

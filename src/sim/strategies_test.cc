@@ -28,7 +28,7 @@ TEST_P(StrategiesTest, EveryFaultEndsExactly) {
 INSTANTIATE_TEST_SUITE_P(Other, StrategiesTest,
                          testing::Values(StrategyKind::kDense, StrategyKind::kGradients,
                                          StrategyKind::kPeerMemory, StrategyKind::kCheckfreq,
-                                         StrategyKind::kNone));
+                                         StrategyKind::kPartialExperts, StrategyKind::kNone));
 
 // 22 updates of 40 ms each: together they take longer than the controller waits for a movement.
 TEST(GradientsTest, ManyUpdatesAreNoStandstill) {

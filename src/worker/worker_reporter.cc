@@ -15,6 +15,7 @@ WorkerReport step_report(const StepRecord& record, double tokens_per_second) {
   report.learning_rate = record.learning_rate;
   report.load_imbalance = record.load_imbalance;
   report.tokens_per_second = tokens_per_second;
+  report.lost_token_share = record.lost_token_share;
   return report;
 }
 
@@ -30,6 +31,7 @@ StepMetrics step_metrics(const StepRecord& record, double tokens_per_second, dou
   metrics.applied = record.applied;
   metrics.tokens_per_second = tokens_per_second;
   metrics.seconds = seconds;
+  metrics.lost_token_share = record.lost_token_share;
   return metrics;
 }
 

@@ -120,6 +120,42 @@ class Strategies(Protected):
             self.assertGreaterEqual(failure["restarted_from_step"], 8, self.story)
 
 
+class Lossy(Protected):
+    SETTINGS = (*SMALL, "parallel.stages=2", "parallel.lanes=2", "protection.strategy=partial-experts",
+                "protection.plt_max=1", "checkpoint.every_steps=3")
+
+    def lose_one_of_four(self, *settings):
+        """Its last steps are lost; the summary of the run and what it told."""
+        job = Job(self, *self.SETTINGS, *settings)
+        script = os.path.join(job.folder, "faults.toml")
+        with open(script, "w") as file:
+            file.write(kill("1.0", step=27, point="step/backward"))
+        with job.start(flags=["--faults", script]) as run:
+            run.wait_step(STEPS - 3)
+        self.assertEqual((run.summary["status"], run.summary["exit_code"]), ("finished", 0), run.story())
+        self.assertEqual((run.summary["strategy"], run.summary["is_exact"]), ("partial-experts", False))
+        (failure,) = run.summary["failures"]
+        self.assertTrue(failure["restarted_all"], run.story())
+        self.assertIn("LOSSY", run.story())
+        return run.summary
+
+    def test_experts_lose_what_storage_and_memory_lack(self):
+        without_memory = self.lose_one_of_four("protection.experts_in_memory=1")
+        self.assertGreater(without_memory["lost_token_share"], 0)
+        self.assertNotEqual(without_memory["digest"],
+                            self.undisturbed((*SMALL, "parallel.stages=2", "parallel.lanes=2")))
+        # Three of four ranks have all their experts in memory.
+        with_memory = self.lose_one_of_four()
+        self.assertGreater(with_memory["lost_token_share"], 0)
+        self.assertLess(with_memory["lost_token_share"], without_memory["lost_token_share"])
+
+    def test_nothing_is_lost_if_all_experts_are_saved(self):
+        summary = self.lose_one_of_four("protection.experts_saved=8")
+        self.assertEqual(summary["lost_token_share"], 0)
+        self.assertEqual(summary["digest"],
+                         self.undisturbed((*SMALL, "parallel.stages=2", "parallel.lanes=2")))
+
+
 class EveryRole(Protected):
     """One after the other in one run."""
 

@@ -27,8 +27,16 @@ def open_tap(name):
     return tap
 
 
-def mac_of(machine):
-    return bytes([2, 0, 0, 0, 0, machine])
+NETWORK_PLUGS = 100
+
+
+def plug_of(machine, network):
+    """Where its device on that network is plugged in; on the first network (0) its number."""
+    return network * NETWORK_PLUGS + machine
+
+
+def mac_of(plug):
+    return bytes([2, 0, 0, 0, 0, plug])
 
 
 @dataclasses.dataclass
@@ -138,8 +146,8 @@ class Ethernet:
                 heapq.heappush(self._late, (arrival, next(self._numbers), target, frame))
 
     def _targets(self, source, address):
-        if address[0] & 1:  # to all
-            return [machine for machine in self._taps if machine != source]
+        if address[0] & 1:  # to all of its network
+            return [plug for plug in self._taps if plug != source and plug // NETWORK_PLUGS == source // NETWORK_PLUGS]
         machine = address[5]
         return [machine] if address == mac_of(machine) and machine in self._taps else []
 

@@ -1,8 +1,8 @@
 """The first process of a machine of a test: makes its network, starts and kills what it is told, and reaps the rest.
 
 Started in fresh network, process, host name and mount namespaces; whoever kills it kills the machine. Reads and writes
-lines of JSON on a socket, whose descriptor is its second argument; the third is the size of its largest packets. The
-first answer carries the tap device.
+lines of JSON on a socket, whose descriptor is its second argument; the third is the size of its largest packets, the
+others name the networks it has a device on. The first answer carries the tap devices.
 """
 import json
 import os
@@ -11,14 +11,15 @@ import socket
 import subprocess
 import sys
 
-from ethernet import mac_of, open_tap
+from ethernet import mac_of, open_tap, plug_of
 
 
-def make_network(machine, mtu):
-    tap = open_tap("eth0")
-    mac = ":".join(f"{byte:02x}" for byte in mac_of(machine))
-    for words in ("link set lo up", f"link set eth0 address {mac} mtu {mtu}", f"addr add 10.77.0.{machine}/24 dev eth0",
-                  "link set eth0 up"):
+def make_network(machine, network, mtu):
+    device = f"eth{network}"
+    tap = open_tap(device)
+    mac = ":".join(f"{byte:02x}" for byte in mac_of(plug_of(machine, network)))
+    for words in ("link set lo up", f"link set {device} address {mac} mtu {mtu}",
+                  f"addr add 10.{77 + network}.0.{machine}/24 dev {device}", f"link set {device} up"):
         subprocess.run(["ip", *words.split()], check=True)
     return tap
 
@@ -86,9 +87,10 @@ def main():
     line.set_inheritable(False)
     socket.sethostname(f"machine-{machine}")
     make_private_folders()
-    tap = make_network(machine, int(sys.argv[3]))
-    socket.send_fds(line, [b"up\n"], [tap])
-    os.close(tap)
+    taps = [make_network(machine, int(network), int(sys.argv[3])) for network in sys.argv[4:]]
+    socket.send_fds(line, [b"up\n"], taps)
+    for tap in taps:
+        os.close(tap)
     init = Init(line)
     signal.signal(signal.SIGCHLD, lambda *_: init.reap())
     init.serve()

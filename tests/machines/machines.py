@@ -27,7 +27,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "jobs"))
 
-from ethernet import Ethernet  # noqa: E402
+from ethernet import Ethernet, plug_of  # noqa: E402
 from job import CONFIG, DEADLINE_SECONDS, EVERMOE, wait_for  # noqa: E402
 
 PORT = 7711
@@ -49,7 +49,7 @@ def in_namespaces(main):
 class Machine:
     """Namespaces of its own, and a first process that starts others."""
 
-    def __init__(self, number, ethernet, mtu=9000):
+    def __init__(self, number, ethernet, mtu=9000, networks=1):
         self.number = number
         self.address = f"10.77.0.{number}"
         own, its = socket.socketpair()
@@ -58,11 +58,12 @@ class Machine:
         with its:
             self._init = subprocess.Popen(
                 ["unshare", "--net", "--pid", "--uts", "--ipc", "--mount", "--fork", "--kill-child", "--mount-proc",
-                 sys.executable, str(INIT), str(number), str(its.fileno()), str(mtu)],
+                 sys.executable, str(INIT), str(number), str(its.fileno()), str(mtu), *map(str, range(networks))],
                 pass_fds=[its.fileno()])
-        words, taps, _, _ = socket.recv_fds(own, 16, 1)
-        assert words == b"up\n" and len(taps) == 1, f"machine {number} did not come up"
-        ethernet.connect(number, taps[0])
+        words, taps, _, _ = socket.recv_fds(own, 16, networks)
+        assert words == b"up\n" and len(taps) == networks, f"machine {number} did not come up"
+        for network, tap in enumerate(taps):
+            ethernet.connect(plug_of(number, network), tap)
         self._answers = own.makefile("r")
         self.is_up = True
 
@@ -149,7 +150,8 @@ class ClusterJob:
                 "--spares", self.spares, "--join" if self.host else "--listen",
                 f"{self.cluster.machines[self.host or machine].address}:{PORT}", "--json",
                 *(["--faults", self.faults] if self.faults else []), *flags]
-        self.nodes[machine] = Process(self.cluster.machines[machine], argv, self.folder, environment or {})
+        environment = {**self.cluster.environment, **(environment or {})}
+        self.nodes[machine] = Process(self.cluster.machines[machine], argv, self.folder, environment)
 
     def start_controller(self, on=None):
         """On a machine of its own: where nodes look for it, or elsewhere."""
@@ -252,14 +254,16 @@ class ClusterJob:
 
 class Cluster:
     """Machines on one Ethernet. A context: at its end the job, if it is well, is waited for, and the machines are gone.
-    Large packets (`mtu`) make it faster."""
+    Large packets (`mtu`) make it faster. `data_network`: workers have a network of their own, all else uses the first."""
 
-    def __init__(self, test, machines, seed=1, mtu=9000):
+    def __init__(self, test, machines, seed=1, mtu=9000, data_network=False):
         folder = tempfile.mkdtemp(prefix="evermoe-machines-", dir="/var/tmp")
         test.addCleanup(shutil.rmtree, folder, ignore_errors=True)
         self.folder = pathlib.Path(folder)
         self.ethernet = Ethernet(seed)
-        self.machines = {number: Machine(number, self.ethernet, mtu) for number in range(1, machines + 1)}
+        self.environment = {"UCX_NET_DEVICES": "eth1"} if data_network else {}  # of every node
+        self.machines = {number: Machine(number, self.ethernet, mtu, 2 if data_network else 1)
+                         for number in range(1, machines + 1)}
         self.job = None
 
     def train(self, *settings, spares=0, environments=None, begin=None, count=None, host=1, faults=(),
@@ -307,6 +311,11 @@ class Cluster:
 
     def plug_cable(self, number):
         self.heal([number], self.machines)
+
+    def unplug_data_cable(self, number):
+        """Its agent is reached as before."""
+        plugs = [plug_of(other, 1) for other in self.machines]
+        self._set_lines([plug_of(number, 1)], plugs, both_ways=True, is_up=False)
 
     def slow_down(self, **fields):
         """All lines; fields of ethernet.Line."""

@@ -24,10 +24,10 @@ class MachinesTest(unittest.TestCase):
         self.assertLessEqual(job.started_again(), lost, "who was not lost keeps its process\n" + job.story())
 
     @contextlib.contextmanager
-    def running(self, machines, *settings, noticed=(), at_step=8, spares=1, **how):
+    def running(self, machines, *settings, noticed=(), at_step=8, spares=1, data_network=False, **how):
         """A job that has come to a step, on so many machines: whatever is done to it then, it ends with the bits of the
         undisturbed one. `noticed`: settings that change no bit."""
-        with Cluster(self, machines) as cluster:
+        with Cluster(self, machines, data_network=data_network) as cluster:
             job = cluster.train(*STEPS, *settings, *noticed, spares=spares, **how)
             job.wait_step(at_step)
             yield cluster, job
@@ -315,6 +315,20 @@ class Cut(MachinesTest):
     def test_two_data_nodes_from_each_other(self):
         with self.running(4, noticed=[NOTICES]) as (cluster, _):
             cluster.cut([2], [3])
+
+
+class DataNetwork(MachinesTest):
+    """Workers have a network of their own; agents and the controller, which are on another one, are reached all the time."""
+
+    def test_a_node_whose_data_cable_is_out(self):
+        """Who of its stage is at fault cannot be told while they wait for each other; then all miss one."""
+        with self.running(5, noticed=[NOTICES], data_network=True) as (cluster, job):
+            cluster.unplug_data_cable(2)
+        lost = {role for failure in job.summary["failures"] for role in failure["roles"]}
+        self.assertIn("0.1", lost, job.story())
+        self.assertLessEqual(lost, {"0.0", "0.1"}, job.story())
+        self.assertIn("worker 0.1 moves to node 4: it was not reached by others on node 1", job.story())
+        self.assertEqual(job.exit_codes, {n: 0 for n in range(1, 6)}, job.story())
 
 
 class Partitioned(MachinesTest):

@@ -139,8 +139,8 @@ std::string error_with(const std::string& from, const std::string& to) {
 }
 
 TEST(ManifestTest, StrictAboutContent) {
-  EXPECT_THAT(error_with("\"version\":1", "\"version\":2"),
-              HasSubstr("UNIMPLEMENTED: m: has version 2, this program reads version 1"));
+  EXPECT_THAT(error_with("\"version\":1", "\"version\":3"),
+              HasSubstr("UNIMPLEMENTED: m: has version 3, this program reads versions 1 and 2"));
   EXPECT_THAT(error_with("rank-0001.safetensors", "../../etc/passwd"), HasSubstr("is named"));
   EXPECT_THAT(error_with("\"begin\":64", "\"begin\":32"), HasSubstr("ranks 0 and 1 both hold"));
   EXPECT_THAT(error_with("\"begin\":64", "\"begin\":96"),
@@ -186,7 +186,7 @@ TEST(RetentionTest, ACheckpointStaysIfAnyRuleWantsIt) {
   const std::vector<RetainedCheckpoint> all = {
       {Step(10), 3.0}, {Step(20), 1.0}, {Step(30), 2.0}, {Step(40), -1}, {Step(50), 4.0}};
   EXPECT_THAT(removed({.keep_newest = 1, .keep_every_steps = 0, .keep_best = 0}, all, 50),
-              ElementsAre(10, 20, 30, 40));
+              ElementsAre(40, 30, 20, 10));
   EXPECT_THAT(removed({.keep_newest = 2, .keep_every_steps = 30, .keep_best = 1}, all, 50),
               ElementsAre(10));
   EXPECT_THAT(removed({.keep_newest = 9, .keep_every_steps = 0, .keep_best = 0}, all, 50),
@@ -197,6 +197,21 @@ TEST(RetentionTest, ThePinnedOneStays) {
   const std::vector<RetainedCheckpoint> all = {{Step(10), 3.0}, {Step(20), 1.0}, {Step(30), 2.0}};
   EXPECT_THAT(removed({.keep_newest = 1, .keep_best = 0, .pinned = Step(10)}, all, 30),
               ElementsAre(20));
+}
+
+TEST(RetentionTest, WhatOneThatStaysNeedsStays) {
+  const RetentionRules newest = {.keep_newest = 1, .keep_best = 0};
+  const std::vector<RetainedCheckpoint> all = {{Step(10)},
+                                               {Step(20), -1, true, {Step(10)}},
+                                               {Step(30), -1, false},
+                                               {Step(40)},
+                                               {Step(50), -1, true, {Step(20), Step(30)}}};
+  EXPECT_THAT(removed(newest, all, 50), ElementsAre(40, 10)) << "not what 20 needs in turn";
+  EXPECT_THAT(removed({.keep_newest = 1, .keep_best = 0, .pinned = Step(20)}, all, 50),
+              ElementsAre(40));
+  EXPECT_THAT(removed(newest, all, 40), ElementsAre(10)) << "what an abandoned future needs";
+  EXPECT_THAT(removed({.keep_newest = 2, .keep_best = 0}, all, 50), ElementsAre(10))
+      << "what is only needed counts for no rule";
 }
 
 TEST(RetentionTest, ThePublishedOneStaysWhateverTheRules) {
@@ -281,6 +296,40 @@ class MutationTest : public ::testing::TestWithParam<uint64_t> {
     return text;
   }
 };
+
+// With what only a partial checkpoint has; as a rank's part with what only that has.
+Manifest partial_manifest(ManifestKind kind) {
+  Manifest manifest = small_manifest();
+  if (kind == ManifestKind::kRankPart) {
+    manifest.files.resize(1);
+    manifest.operators[0].shards.resize(1);
+    manifest.base = Step(40);
+    manifest.base_manifest = {13, 14};
+    manifest.histories = {{"expert.0", 3, 4, false}, {"expert.1", 0, 5, true}};
+    return manifest;
+  }
+  manifest.files.push_back({rank_file_name(0), 0, 5000, 4096, {1, 2}, Step(40)});
+  ManifestOperator expert = manifest.operators[0];
+  expert.name = "expert.0";
+  expert.shards = {{2, {0, 64}, expert.shards[0].parts, {}}};
+  expert.flat_size = 64;
+  expert.unsaved_tokens = 3;
+  expert.lost_tokens = 4;
+  manifest.operators.insert(manifest.operators.begin(), expert);
+  return manifest;
+}
+
+TEST_P(MutationTest, PartialManifestsAreReadLikeOthers) {
+  std::mt19937_64 random(GetParam());
+  for (ManifestKind kind : {ManifestKind::kCheckpoint, ManifestKind::kRankPart}) {
+    const std::string text = manifest_text(partial_manifest(kind), kind).value();
+    ASSERT_TRUE(parse_manifest(text, kind, "m").ok());
+    const std::string body = text.substr(text.find('\n') + 1);
+    int refused = 0;
+    for (int i = 0; i < 1000; ++i) refused += !fuzz_manifest(bytes_of(mutated(body, random)));
+    EXPECT_GT(refused, 500) << "seed " << GetParam();
+  }
+}
 
 TEST_P(MutationTest, DecodersAnswerEverything) {
   std::mt19937_64 random(GetParam());

@@ -1,5 +1,6 @@
 #include "checkpoint/format/fuzz_entries.h"
 
+#include <algorithm>
 #include <string>
 
 #include "base/check.h"
@@ -9,6 +10,29 @@
 namespace evermoe {
 namespace {
 
+// What is done with whatever has been accepted: each answer is allowed, but there is one.
+void try_mixture(const Manifest& manifest) {
+  const std::vector<Step> needed = needed_steps(manifest);
+  for (const ManifestOperator& op : manifest.operators) {
+    const Step step = saved_at(manifest, op);
+    const bool is_own = step == manifest.position.step;
+    CHECK(is_own || std::find(needed.begin(), needed.end(), step) != needed.end()) << op.name;
+    CHECK(is_own || is_mixed(manifest)) << op.name;
+  }
+  CHECK_OK(check_source(manifest, manifest, "fuzz"));
+  Manifest part = manifest;
+  part.files.resize(1);
+  part.operators.clear();
+  part.world_size = 1;
+  if (part.position.step.value < INT64_MAX) ++part.position.step.value;
+  part.base = manifest.position.step;
+  for (const ManifestOperator& op : manifest.operators) {
+    part.histories.push_back({op.name, op.unsaved_tokens, op.lost_tokens, false});
+  }
+  const absl::StatusOr<Manifest> merged = merge_manifests(std::span(&part, 1), &manifest);
+  CHECK(merged.ok() || part.base >= part.position.step) << merged.status();
+}
+
 bool try_manifest(const std::string& text, ManifestKind kind) {
   const absl::StatusOr<Manifest> manifest = parse_manifest(text, kind, "fuzz");
   if (!manifest.ok()) return false;
@@ -17,6 +41,7 @@ bool try_manifest(const std::string& text, ManifestKind kind) {
   const absl::StatusOr<Manifest> again = parse_manifest(*written, kind, "again");
   CHECK_OK(again.status());
   CHECK(*again == *manifest);
+  if (kind == ManifestKind::kCheckpoint) try_mixture(*manifest);
   return true;
 }
 

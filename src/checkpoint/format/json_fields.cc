@@ -109,6 +109,14 @@ double JsonFields::number(const char* key) {
   return 0;
 }
 
+bool JsonFields::boolean(const char* key) {
+  const json* value = find(key);
+  if (value == nullptr) return false;
+  if (value->is_boolean()) return value->get<bool>();
+  problem(absl::StrCat("\"", key, "\" is neither true nor false"));
+  return false;
+}
+
 Fingerprint JsonFields::fingerprint(const char* key) {
   const std::optional<Fingerprint> value = fingerprint_from_hex(text(key, 32));
   if (!value) problem(absl::StrCat("\"", key, "\" is not a fingerprint of 32 hexadecimal digits"));

@@ -26,6 +26,7 @@ class JsonFields {
   std::string text(const char* key, int64_t bytes_max);
   int64_t integer(const char* key, int64_t least, int64_t most);
   double number(const char* key);  // finite
+  bool boolean(const char* key);
   Fingerprint fingerprint(const char* key);
   bool is_null(const char* key) const;
   bool has(const char* key) const;

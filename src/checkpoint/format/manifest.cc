@@ -9,6 +9,11 @@
 namespace evermoe {
 namespace {
 
+Step file_step(const Manifest& manifest, const ManifestShard& shard) {
+  const Step step = manifest.files[static_cast<size_t>(shard.file)].step;
+  return step < Step(0) ? manifest.position.step : step;
+}
+
 absl::Status check_cover(const Manifest& manifest, const ManifestOperator& op) {
   int64_t covered = 0;
   const ManifestShard* before = nullptr;
@@ -30,46 +35,32 @@ absl::Status check_cover(const Manifest& manifest, const ManifestOperator& op) {
                               op.flat_size));
 }
 
-// What all ranks must agree on.
-absl::Status check_agreement(const Manifest& first, const Manifest& part, size_t rank) {
-  const auto disagree = [&](const char* what) {
-    return Corrupt(absl::StrCat("rank ", rank, " and rank 0 saved different ", what));
-  };
-  TrainingPosition position = part.position;
-  position.validation_loss = first.position.validation_loss;  // only some ranks know it
-  if (position != first.position) return disagree("training positions");
-  if (part.world_size != first.world_size) return disagree("world sizes");
-  // Hosts of a job follow one another while its ranks save: its state does not depend on them.
-  if (part.job != first.job) return disagree("jobs");
-  const bool is_same_term = part.term == first.term && part.term_owner == first.term_owner;
-  if (!is_same_term && part.job.empty()) return disagree("terms");
-  if (part.state_type != first.state_type || part.compute_type != first.compute_type) {
-    return disagree("element types");
-  }
-  if (part.files.size() != 1 || part.files[0].rank != static_cast<int>(rank)) {
-    return Corrupt(absl::StrCat("the part of rank ", rank, " describes another rank's file"));
+// The state of an expert is that of one step: shards of different ones would be nobody's.
+absl::Status check_one_step(const Manifest& manifest, const ManifestOperator& op) {
+  const Step first = file_step(manifest, op.shards.front());
+  for (const ManifestShard& shard : op.shards) {
+    const Step step = file_step(manifest, shard);
+    if (step == first) continue;
+    return Corrupt(absl::StrCat("operator ", op.name, ": elements ", shard.range.begin, " to ",
+                                shard.range.end, " are of step ", step.value, ", others of step ",
+                                first.value));
   }
   return absl::OkStatus();
 }
 
-absl::Status add_operators(const Manifest& part, int file, Manifest& merged) {
-  for (const ManifestOperator& op : part.operators) {
-    auto at =
-        std::lower_bound(merged.operators.begin(), merged.operators.end(), op.name,
-                         [](const auto& known, const auto& name) { return known.name < name; });
-    if (at == merged.operators.end() || at->name != op.name) {
-      at = merged.operators.insert(at, ManifestOperator{op.name, op.flat_size, {}});
-    }
-    if (at->flat_size != op.flat_size) {
-      return Corrupt(absl::StrCat("operator ", op.name, ": saved with ", at->flat_size, " and ",
-                                  op.flat_size, " elements"));
-    }
-    for (ManifestShard shard : op.shards) {
-      shard.file = file;
-      at->shards.push_back(shard);
-    }
-  }
-  return absl::OkStatus();
+// Whether `source`, an operator of the checkpoint `older`, has this shard of `manifest` in its own
+// folder, with the same bytes at the same place.
+bool has_shard(const Manifest& manifest, const ManifestShard& shard, const Manifest& older,
+               const ManifestOperator& source) {
+  const auto at = std::lower_bound(
+      source.shards.begin(), source.shards.end(), shard.range.begin,
+      [](const ManifestShard& known, int64_t begin) { return known.range.begin < begin; });
+  if (at == source.shards.end()) return false;
+  ManifestFile file = manifest.files[static_cast<size_t>(shard.file)];
+  file.step = Step(-1);
+  ManifestShard found = *at;
+  found.file = shard.file;
+  return found == shard && older.files[static_cast<size_t>(at->file)] == file;
 }
 
 }  // namespace
@@ -81,35 +72,73 @@ const ManifestOperator* Manifest::find(const std::string& operator_name) const {
   return at != operators.end() && at->name == operator_name ? &*at : nullptr;
 }
 
-absl::Status check_complete(const Manifest& manifest) {
-  if (static_cast<int>(manifest.files.size()) != manifest.world_size) {
-    return Corrupt(absl::StrCat("has files of ", manifest.files.size(), " of ", manifest.world_size,
-                                " ranks"));
+Step saved_at(const Manifest& manifest, const ManifestOperator& op) {
+  return op.shards.empty() ? manifest.position.step : file_step(manifest, op.shards.front());
+}
+
+bool is_mixed(const Manifest& manifest) {
+  const auto is_older = [&](const ManifestOperator& op) {
+    return saved_at(manifest, op) != manifest.position.step;
+  };
+  return std::any_of(manifest.operators.begin(), manifest.operators.end(), is_older);
+}
+
+std::vector<Step> needed_steps(const Manifest& manifest) {
+  std::vector<Step> steps;
+  for (const ManifestFile& file : manifest.files) {
+    const bool is_known = !steps.empty() && steps.back() == file.step;
+    if (file.step >= Step(0) && !is_known) steps.push_back(file.step);
   }
-  for (const ManifestOperator& op : manifest.operators) RETURN_IF_ERROR(check_cover(manifest, op));
+  return steps;
+}
+
+std::vector<int64_t> used_bytes(const Manifest& manifest) {
+  std::vector<int64_t> used(manifest.files.size());
+  for (const ManifestOperator& op : manifest.operators) {
+    for (const ManifestShard& shard : op.shards) {
+      used[static_cast<size_t>(shard.file)] += manifest.tensor_bytes(shard) * kStatePartCount;
+    }
+  }
+  for (size_t i = 0; i < used.size(); ++i) {
+    if (manifest.files[i].step < Step(0)) used[i] = manifest.files[i].bytes;
+  }
+  return used;
+}
+
+absl::Status check_complete(const Manifest& manifest) {
+  const auto is_own = [](const ManifestFile& file) { return file.step < Step(0); };
+  const auto own = std::count_if(manifest.files.begin(), manifest.files.end(), is_own);
+  if (own != manifest.world_size) {
+    return Corrupt(absl::StrCat("has files of ", own, " of ", manifest.world_size, " ranks"));
+  }
+  for (int rank = 0; rank < manifest.world_size; ++rank) {
+    const ManifestFile& file = manifest.files[static_cast<size_t>(rank)];
+    if (file.rank == rank && is_own(file)) continue;
+    return Corrupt(absl::StrCat("has no file of rank ", rank, " of ", manifest.world_size));
+  }
+  for (const ManifestOperator& op : manifest.operators) {
+    RETURN_IF_ERROR(check_cover(manifest, op));
+    RETURN_IF_ERROR(check_one_step(manifest, op));
+  }
   return absl::OkStatus();
 }
 
-absl::StatusOr<Manifest> merge_manifests(std::span<const Manifest> parts) {
-  if (parts.empty()) return Corrupt("no rank saved anything");
-  Manifest merged = parts[0];
-  merged.files.clear();
-  merged.operators.clear();
-  for (size_t rank = 0; rank < parts.size(); ++rank) {
-    RETURN_IF_ERROR(check_agreement(parts[0], parts[rank], rank));
-    merged.files.push_back(parts[rank].files[0]);
-    if (parts[rank].term > merged.term) {
-      merged.term = parts[rank].term;
-      merged.term_owner = parts[rank].term_owner;
+absl::Status check_source(const Manifest& manifest, const Manifest& older,
+                          const std::string& folder) {
+  const Step step = older.position.step;
+  for (const ManifestOperator& op : manifest.operators) {
+    if (saved_at(manifest, op) != step || step == manifest.position.step) continue;
+    const ManifestOperator* source = older.find(op.name);
+    for (const ManifestShard& shard : op.shards) {
+      if (source != nullptr && has_shard(manifest, shard, older, *source)) continue;
+      const ManifestFile& file = manifest.files[static_cast<size_t>(shard.file)];
+      return Corrupt(absl::StrCat(folder, "/", file.name, ": operator ", op.name,
+                                  " is not the one that the checkpoint of step ",
+                                  manifest.position.step.value, " was made with: step ", step.value,
+                                  " has been saved again"));
     }
-    RETURN_IF_ERROR(add_operators(parts[rank], static_cast<int>(rank), merged));
   }
-  for (ManifestOperator& op : merged.operators) {
-    std::stable_sort(op.shards.begin(), op.shards.end(),
-                     [](const auto& a, const auto& b) { return a.range.begin < b.range.begin; });
-  }
-  RETURN_IF_ERROR(check_complete(merged));
-  return merged;
+  return absl::OkStatus();
 }
 
 }  // namespace evermoe

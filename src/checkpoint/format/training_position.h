@@ -15,8 +15,12 @@ struct TrainingPosition {
   double loss_scale = 1;        // fp16
   int64_t loss_scale_good_steps = 0;
   double validation_loss = -1;  // newest evaluation, -1 for none; for retention only, not digested
-  std::string model_identity;   // config/job_config.h; compared on load
-  std::string configuration;    // complete TOML, to inspect and export without other files
+  // Of partial-expert checkpoints: K in force (0: no such checkpoint), and what has been lost since
+  // it was last raised.
+  int64_t experts_saved = 0;
+  int64_t lost_under_k = 0;
+  std::string model_identity;  // config/job_config.h; compared on load
+  std::string configuration;   // complete TOML, to inspect and export without other files
 
   friend bool operator==(const TrainingPosition&, const TrainingPosition&) = default;
 };

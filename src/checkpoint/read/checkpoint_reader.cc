@@ -10,6 +10,7 @@
 #include "checkpoint/read/checkpoint_directory.h"
 #include "checkpoint/read/shard_reader.h"
 #include "checkpoint/read/state_digest.h"
+#include "checkpoint/read/stored_files.h"
 #include "checkpoint/read/verify.h"
 
 namespace evermoe {
@@ -18,7 +19,9 @@ namespace {
 class Reader : public CheckpointReader {
  public:
   Reader(Files& files, std::string path, Manifest manifest)
-      : path_(std::move(path)), manifest_(std::move(manifest)), shards_(files, path_, manifest_) {}
+      : path_(std::move(path)),
+        manifest_(std::move(manifest)),
+        shards_(files, file_paths(files, path_, manifest_), manifest_) {}
 
   const std::string& path() const override { return path_; }
   const Manifest& manifest() const override { return manifest_; }
@@ -75,16 +78,6 @@ class Reader : public CheckpointReader {
   ShardReader shards_;
 };
 
-absl::Status check_files(Files& files, const std::string& path, const Manifest& manifest) {
-  for (const ManifestFile& file : manifest.files) {
-    const std::string name = join_path(path, file.name);
-    ASSIGN_OR_RETURN(const int64_t bytes, files.file_size(name));
-    if (bytes == file.bytes) continue;
-    return Corrupt(absl::StrCat(name, ": has ", bytes, " bytes, the manifest says ", file.bytes));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::open(Files& files,
@@ -96,7 +89,7 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::open(Files& 
   ASSIGN_OR_RETURN(const std::string text, read_file(files, manifest_path, kManifestBytesMax));
   ASSIGN_OR_RETURN(Manifest manifest,
                    parse_manifest(text, ManifestKind::kCheckpoint, manifest_path));
-  RETURN_IF_ERROR(check_files(files, chosen, manifest));
+  for (const absl::Status& problem : file_problems(files, chosen, manifest)) return problem;
   return std::make_unique<Reader>(files, chosen, std::move(manifest));
 }
 

@@ -27,8 +27,9 @@ class CheckpointReader {
  public:
   // `path` is a checkpoint directory, or OUT, OUT/checkpoints or `latest` (the newest is taken; a
   // damaged one is an error here, see open_newest_good()).
-  // Reads and checks the manifest and the presence and size of every file; Corrupt and NotFound
-  // name the file. Shard contents are checked when they are read.
+  // Reads and checks the manifest and the presence and size of every file, those in the folders of
+  // older checkpoints too, which may not have been saved again since; Corrupt and NotFound name the
+  // file. Shard contents are checked when they are read.
   static absl::StatusOr<std::unique_ptr<CheckpointReader>> open(Files& files,
                                                                 const std::string& path);
   virtual ~CheckpointReader() = default;
@@ -43,8 +44,9 @@ class CheckpointReader {
                             std::span<std::byte> into) = 0;
 
   // Every fingerprint of every file, and that the operators are complete, without gaps or overlaps,
-  // and that compute weights cast from the masters are the recorded ones. Returns all problems, one
-  // line each; empty means good.
+  // and that compute weights cast from the masters are the recorded ones. Of an older checkpoint's
+  // files only the header and what this one takes from them. Returns all problems, one line each;
+  // empty means good.
   virtual std::vector<std::string> verify() = 0;
 
   // One hash of the whole training state: per operator (by name) master weights, moments and

@@ -16,10 +16,6 @@ constexpr int64_t kAheadBytes = 32 << 20;
 
 }  // namespace
 
-std::string ShardReader::path(int index) const {
-  return join_path(directory_, manifest_.files[static_cast<size_t>(index)].name);
-}
-
 absl::StatusOr<ShardReader::OpenFile*> ShardReader::open_file(int index) {
   const auto known = open_.find(index);
   if (known != open_.end()) return &known->second;

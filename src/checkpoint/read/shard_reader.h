@@ -22,8 +22,9 @@ inline constexpr int64_t kReadBlockBytes = 1 << 20;
 // One thread at a time. `manifest` must outlive it.
 class ShardReader {
  public:
-  ShardReader(Files& files, std::string directory, const Manifest& manifest)
-      : files_(files), directory_(std::move(directory)), manifest_(manifest) {}
+  // `paths` are those of the manifest's files.
+  ShardReader(Files& files, std::vector<std::string> paths, const Manifest& manifest)
+      : files_(files), paths_(std::move(paths)), manifest_(manifest) {}
 
   // Gives every block of the tensor to `take`, in order; `offset` counts bytes from its beginning.
   // After the last one compares the fingerprint: only then the blocks are known to be good.
@@ -38,7 +39,7 @@ class ShardReader {
 
   // Open until the next call.
   absl::StatusOr<ReadableFile*> file(int index);
-  std::string path(int index) const;
+  const std::string& path(int index) const { return paths_[static_cast<size_t>(index)]; }
 
  private:
   struct OpenFile {
@@ -56,7 +57,7 @@ class ShardReader {
                      const Fingerprint& found) const;
 
   Files& files_;
-  const std::string directory_;
+  const std::vector<std::string> paths_;
   const Manifest& manifest_;
   std::map<int, OpenFile> open_;
   std::vector<std::byte> block_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -30,7 +31,7 @@ class Saver : public CheckpointSaver {
         publisher_(
             files, options_.directory, options_.world_size,
             {options_.keep_newest, options_.keep_every_steps, options_.keep_best, options_.pinned},
-            [this] { return may_publish(); }) {}
+            [this] { return may_publish(); }, [this] { return bases(); }) {}
 
   ~Saver() override {
     {
@@ -51,11 +52,12 @@ class Saver : public CheckpointSaver {
     return absl::OkStatus();
   }
 
-  absl::Status begin(const TrainingPosition& position, std::span<const ShardSource> all) override {
+  absl::Status begin(const TrainingPosition& position, std::span<const ShardSource> all,
+                     PartialSave partial) override {
     const std::vector<ShardSource> shards = without_empty(all);
     ASSIGN_OR_RETURN(const std::shared_ptr<SaveJob> job,
-                     make_save_job(options_, position, shapes_of(shards)));
-    RETURN_IF_ERROR(claim(position.step));
+                     make_save_job(options_, position, shapes_of(shards), std::move(partial)));
+    RETURN_IF_ERROR(claim(position.step, job->partial.base));
     RETURN_IF_ERROR(hand_to_writer(job));
     const absl::Status copied = copy_shards(shards, options_.state_type, *job);
     if (copied.ok()) return copied;
@@ -66,13 +68,13 @@ class Saver : public CheckpointSaver {
     return copied;
   }
 
-  absl::Status begin_behind(const TrainingPosition& position,
-                            std::vector<ShardSource> all) override {
+  absl::Status begin_behind(const TrainingPosition& position, std::vector<ShardSource> all,
+                            PartialSave partial) override {
     std::vector<ShardSource> shards = without_empty(all);
     ASSIGN_OR_RETURN(const std::shared_ptr<SaveJob> job,
-                     make_save_job(options_, position, shapes_of(shards)));
+                     make_save_job(options_, position, shapes_of(shards), std::move(partial)));
     job->behind = std::move(shards);
-    RETURN_IF_ERROR(claim(position.step));
+    RETURN_IF_ERROR(claim(position.step, job->partial.base));
     return hand_to_writer(job);
   }
 
@@ -144,6 +146,11 @@ class Saver : public CheckpointSaver {
     return options_.may_publish ? options_.may_publish() : absl::OkStatus();
   }
 
+  std::map<Step, Step> bases() {
+    Monitor::Lock lock(monitor_);
+    return bases_;
+  }
+
   absl::Status begin_publishing() {
     const absl::Status claimed = options_.may_publish ? options_.may_publish() : absl::OkStatus();
     // What a full disk refuses now is asked for again before anything is published.
@@ -172,8 +179,8 @@ class Saver : public CheckpointSaver {
                                 " is still writing an earlier checkpoint"));
   }
 
-  // Waits until this rank may save `step`.
-  absl::Status claim(Step step) {
+  // Waits until this rank may save `step`, and sees to it that `base` stays.
+  absl::Status claim(Step step, Step base) {
     Monitor::Lock lock(monitor_);
     const auto free = [&] {
       // The folder of a step that is being published must not change.
@@ -183,7 +190,10 @@ class Saver : public CheckpointSaver {
     if (!lock.wait(options_.busy_timeout, free)) return busy();
     RETURN_IF_ERROR(take(write_error_));
     if (prepared_ == step) prepared_ = Step(-1);
-    if (options_.rank == 0) forgotten_.insert(step);
+    if (options_.rank != 0) return absl::OkStatus();
+    forgotten_.insert(step);
+    bases_.erase(step);
+    if (base >= Step(0)) bases_[step] = base;
     return absl::OkStatus();
   }
 
@@ -246,6 +256,7 @@ class Saver : public CheckpointSaver {
         publish_error_ = annotate(status, absl::StrCat("publishing step ", step.value));
       published_ = publisher_.published();
       if (published_ == step && prepared_ == step) prepared_ = Step(-1);
+      if (published_ == step) bases_.erase(bases_.begin(), bases_.upper_bound(step));
       to_publish_.pop_front();
     }
   }
@@ -269,6 +280,7 @@ class Saver : public CheckpointSaver {
   Step prepared_{-1};
   std::deque<Step> to_publish_;  // the first one is being published
   std::set<Step> forgotten_;     // saved since the publisher last looked
+  std::map<Step, Step> bases_;   // of the saves that have begun and are not published
   bool is_pinned_ = true;        // options_.pinned
   absl::Status publish_error_;
   Step published_{-1};

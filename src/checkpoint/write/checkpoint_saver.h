@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "base/fingerprint.h"
 #include "checkpoint/format/element_type.h"
+#include "checkpoint/format/manifest.h"
 #include "checkpoint/format/training_position.h"
 #include "checkpoint/write/folder_term.h"
 #include "env/files.h"
@@ -37,6 +38,22 @@ struct ShardSource {
   // Fingerprint of the live compute weights of this range (in compute_type), so that a reader can
   // prove that the compute weights it derives from the masters are those that were trained with.
   std::function<Fingerprint()> compute_fingerprint;
+};
+
+// What a save leaves out, on purpose: experts whose state stays that of an older checkpoint. The
+// default is a full one.
+struct PartialSave {
+  // The published checkpoint, older than this one, that has what is not saved; -1: none. The same
+  // on all ranks. Rank 0's saver does not remove it before the save is published or superseded;
+  // the save fails (NotFound) where it is gone, and its publishing (Corrupt) where it has been
+  // replaced since.
+  Step base{-1};
+  // Of each stage one rank gives those of all experts of its layers. An expert that no rank saves
+  // has a history that says so. Any order.
+  std::vector<ExpertHistory> histories;
+  // In which this rank last went back, the same on all ranks, or the save is not published (Corrupt);
+  // 0: no matter, the same step always has the same bits.
+  int64_t view = 0;
 };
 
 struct SaverOptions {
@@ -83,14 +100,15 @@ class CheckpointSaver {
   // Phase 1. Returns when everything is copied (staging memory is allocated and pre-faulted once
   // and used again). Blocks first while an earlier save of this rank is still being written.
   // The error of an earlier background write is reported here (and by wait_prepared) once; nothing
-  // is saved then. Empty ranges are skipped.
-  virtual absl::Status begin(const TrainingPosition& position,
-                             std::span<const ShardSource> shards) = 0;
+  // is saved then. Empty ranges are skipped. InvalidInput for what cannot be saved, before anything
+  // is waited for or written.
+  virtual absl::Status begin(const TrainingPosition& position, std::span<const ShardSource> shards,
+                             PartialSave partial = {}) = 0;
 
   // The same, but a thread of the saver copies the shards while the caller goes on. Before the
   // state of an operator changes the caller waits for its copy; the destructor waits for all.
   virtual absl::Status begin_behind(const TrainingPosition& position,
-                                    std::vector<ShardSource> shards) = 0;
+                                    std::vector<ShardSource> shards, PartialSave partial = {}) = 0;
   // Timeout if copying does not go on. Ok if nothing of that operator is being copied.
   virtual absl::Status wait_copied(const std::string& operator_name) = 0;
   // Whether a save has begun that is not on disk yet and has not failed. Never blocks.

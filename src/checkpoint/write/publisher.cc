@@ -1,5 +1,6 @@
 #include "checkpoint/write/publisher.h"
 
+#include <algorithm>
 #include <set>
 
 #include "absl/strings/match.h"
@@ -7,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "checkpoint/format/checkpoint_names.h"
+#include "checkpoint/read/stored_files.h"
 
 namespace evermoe {
 
@@ -69,7 +71,7 @@ bool CheckpointPublisher::has_parts(const std::string& folder) const {
   return true;
 }
 
-absl::StatusOr<Manifest> CheckpointPublisher::merge_parts(const std::string& folder) {
+absl::StatusOr<std::vector<Manifest>> CheckpointPublisher::read_parts(const std::string& folder) {
   std::vector<Manifest> parts;
   for (int rank = 0; rank < world_size_; ++rank) {
     const std::string name = join_path(folder, rank_part_name(rank));
@@ -81,14 +83,28 @@ absl::StatusOr<Manifest> CheckpointPublisher::merge_parts(const std::string& fol
     }
     parts.push_back(std::move(part));
   }
-  absl::StatusOr<Manifest> merged = merge_manifests(parts);
+  return parts;
+}
+
+// nullopt if the part names none.
+absl::StatusOr<std::optional<Manifest>> CheckpointPublisher::read_base(const Manifest& part) {
+  if (part.base < Step(0)) return std::nullopt;
+  const std::string name = join_path(path(part.base), kManifestName);
+  ASSIGN_OR_RETURN(const std::string text, read_file(files_, name, kManifestBytesMax));
+  ASSIGN_OR_RETURN(Manifest base, parse_manifest(text, ManifestKind::kCheckpoint, name));
+  ASSIGN_OR_RETURN(const Fingerprint stated, stated_fingerprint(text, name));
+  if (stated == part.base_manifest) return base;
+  return Corrupt(absl::StrCat(name, ": step ", part.base.value, " has been saved again since step ",
+                              part.position.step.value, " began to be saved on top of it"));
+}
+
+absl::StatusOr<Manifest> CheckpointPublisher::merge_parts(const std::string& folder) {
+  ASSIGN_OR_RETURN(const std::vector<Manifest> parts, read_parts(folder));
+  ASSIGN_OR_RETURN(const std::optional<Manifest> base, read_base(parts[0]));
+  absl::StatusOr<Manifest> merged = merge_manifests(parts, base ? &*base : nullptr);
   if (!merged.ok()) return annotate(merged.status(), folder);
-  for (const ManifestFile& file : merged->files) {
-    const std::string name = join_path(folder, file.name);
-    ASSIGN_OR_RETURN(const int64_t bytes, files_.file_size(name));
-    if (bytes == file.bytes) continue;
-    return Corrupt(absl::StrCat(name, ": has ", bytes, " bytes, ", file.bytes, " were written"));
-  }
+  // Those of older checkpoints, too: what becomes visible can be read.
+  for (const absl::Status& problem : file_problems(files_, folder, *merged)) return problem;
   return merged;
 }
 
@@ -101,12 +117,14 @@ absl::Status CheckpointPublisher::write_manifest(Step step) {
   ASSIGN_OR_RETURN(const std::string text, manifest_text(manifest, ManifestKind::kCheckpoint));
   RETURN_IF_ERROR(write_file_synced(files_, join_path(folder, kManifestName), text));
   RETURN_IF_ERROR(files_.sync_directory(folder));
-  known_[step] = {step, manifest.position.validation_loss, true};
+  known_[step] = {step, manifest.position.validation_loss, true, needed_steps(manifest)};
   return absl::OkStatus();
 }
 
 absl::Status CheckpointPublisher::make_visible(Step step) {
   if (!files_.exists(path(step))) return files_.rename(path(step, kTemporarySuffix), path(step));
+  // Newer ones, of a future that was given up, may have taken from what was there.
+  known_.erase(known_.upper_bound(step), known_.end());
   const absl::Status exchanged = files_.exchange(path(step, kTemporarySuffix), path(step));
   return absl::IsUnimplemented(exchanged) ? replace(step) : exchanged;
 }
@@ -149,6 +167,16 @@ absl::Status CheckpointPublisher::remove_strangers(Step step) {
   return absl::OkStatus();
 }
 
+// A partial one may have lost what it takes from older ones.
+absl::StatusOr<bool> CheckpointPublisher::has_its_files(Step step, const Manifest& manifest) {
+  if (needed_steps(manifest).empty()) return true;
+  const std::vector<absl::Status> problems = file_problems(files_, path(step), manifest);
+  for (const absl::Status& problem : problems) {
+    if (!absl::IsDataLoss(problem) && !absl::IsNotFound(problem)) return problem;
+  }
+  return problems.empty();
+}
+
 absl::StatusOr<RetainedCheckpoint> CheckpointPublisher::retained(Step step) {
   const auto known = known_.find(step);
   if (known != known_.end()) return known->second;
@@ -159,6 +187,8 @@ absl::StatusOr<RetainedCheckpoint> CheckpointPublisher::retained(Step step) {
   RetainedCheckpoint result{step, -1, true};
   if (manifest.ok()) {
     result.validation_loss = manifest->position.validation_loss;
+    result.needs = needed_steps(*manifest);
+    ASSIGN_OR_RETURN(result.readable, has_its_files(step, *manifest));
   } else if (absl::IsDataLoss(manifest.status()) || absl::IsNotFound(manifest.status())) {
     result.readable = false;
   } else if (!absl::IsUnimplemented(manifest.status())) {
@@ -169,7 +199,8 @@ absl::StatusOr<RetainedCheckpoint> CheckpointPublisher::retained(Step step) {
   return result;
 }
 
-absl::Status CheckpointPublisher::apply_retention(Step step) {
+// The published ones, and as if they were: partial saves on their way, which need their bases.
+absl::StatusOr<std::vector<RetainedCheckpoint>> CheckpointPublisher::all_retained(Step step) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.list(directory_));
   std::vector<RetainedCheckpoint> checkpoints;
   for (const std::string& name : names) {
@@ -178,6 +209,18 @@ absl::Status CheckpointPublisher::apply_retention(Step step) {
     ASSIGN_OR_RETURN(const RetainedCheckpoint checkpoint, retained(*found));
     checkpoints.push_back(checkpoint);
   }
+  const std::map<Step, Step> bases = bases_ ? bases_() : std::map<Step, Step>();
+  for (const auto& [unpublished, base] : bases) {
+    if (unpublished <= step || !files_.exists(path(base))) continue;
+    ASSIGN_OR_RETURN(RetainedCheckpoint will_be, retained(base));
+    will_be.needs.push_back(base);
+    checkpoints.push_back({unpublished, -1, true, std::move(will_be.needs)});
+  }
+  return checkpoints;
+}
+
+absl::Status CheckpointPublisher::apply_retention(Step step) {
+  ASSIGN_OR_RETURN(const std::vector<RetainedCheckpoint> checkpoints, all_retained(step));
   for (const CheckpointRemoval& removal : checkpoints_to_remove(rules_, checkpoints, step)) {
     log_info(absl::StrCat("removing ", path(removal.step), ": ", removal.reason));
     // Under another name first, so that a half-removed checkpoint is never taken for one.
@@ -185,6 +228,10 @@ absl::Status CheckpointPublisher::apply_retention(Step step) {
     RETURN_IF_ERROR(files_.rename(path(removal.step), doomed));
     RETURN_IF_ERROR(remove_tree(files_, doomed));
     known_.erase(removal.step);
+    std::erase_if(known_, [&](const auto& known) {
+      const std::vector<Step>& needs = known.second.needs;
+      return std::find(needs.begin(), needs.end(), removal.step) != needs.end();
+    });
   }
   return absl::OkStatus();
 }

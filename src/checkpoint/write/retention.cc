@@ -17,6 +17,18 @@ void keep_first(const Candidates& sorted, int64_t count, std::set<Step>& kept) {
   }
 }
 
+// With what these and those newer than `published` need. Not what that needs in turn: experts that
+// take turns would keep every checkpoint for ever.
+std::set<Step> with_needed(std::span<const RetainedCheckpoint> checkpoints, Step published,
+                           const std::set<Step>& chosen) {
+  std::set<Step> kept = chosen;
+  for (const RetainedCheckpoint& checkpoint : checkpoints) {
+    const bool stays = checkpoint.step > published || chosen.contains(checkpoint.step);
+    if (stays) kept.insert(checkpoint.needs.begin(), checkpoint.needs.end());
+  }
+  return kept;
+}
+
 }  // namespace
 
 std::vector<CheckpointRemoval> checkpoints_to_remove(
@@ -39,14 +51,19 @@ std::vector<CheckpointRemoval> checkpoints_to_remove(
   });
   keep_first(readable, rules.keep_best, kept);
 
+  Candidates newest_first(checkpoints.begin(), checkpoints.end());
+  std::sort(newest_first.begin(), newest_first.end(),
+            [](auto& a, auto& b) { return a.step > b.step; });
+  kept = with_needed(checkpoints, published, kept);
   std::vector<CheckpointRemoval> removals;
-  for (const RetainedCheckpoint& checkpoint : checkpoints) {
+  for (const RetainedCheckpoint& checkpoint : newest_first) {
     if (checkpoint.step > published || kept.contains(checkpoint.step)) continue;
     removals.push_back(
-        {checkpoint.step, checkpoint.readable
-                              ? absl::StrCat("not among the newest ", rules.keep_newest,
-                                             ", the best ", rules.keep_best, " or the milestones")
-                              : "its manifest cannot be read"});
+        {checkpoint.step,
+         checkpoint.readable
+             ? absl::StrCat("not among the newest ", rules.keep_newest, ", the best ",
+                            rules.keep_best, " or the milestones, and needed by none of these")
+             : "it cannot be read"});
   }
   return removals;
 }

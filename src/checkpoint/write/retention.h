@@ -19,8 +19,9 @@ struct RetentionRules {
 
 struct RetainedCheckpoint {
   Step step;
-  double validation_loss = -1;  // negative: none
-  bool readable = true;         // its manifest is good
+  double validation_loss = -1;   // negative: none
+  bool readable = true;          // its manifest is good, and what it needs is there
+  std::vector<Step> needs = {};  // older ones in whose folders it has files
 };
 
 struct CheckpointRemoval {
@@ -28,10 +29,12 @@ struct CheckpointRemoval {
   std::string reason;
 };
 
-// What to remove after `published` has been published. A pure function. Checkpoints newer than
+// What to remove after `published` has been published, and why, newest first, so that nothing is
+// removed before what needs it. A pure function. What another one needs which a rule keeps stays,
+// too, and counts for no rule by that: it may lose what it needs itself. Checkpoints newer than
 // `published` belong to a future that was abandoned (the run resumed from an older one): they are
-// neither counted nor removed, publishing their step again replaces them. Unreadable ones count for
-// no rule.
+// neither counted nor removed, publishing their step again replaces them; what they need stays.
+// Unreadable ones count for no rule.
 std::vector<CheckpointRemoval> checkpoints_to_remove(
     const RetentionRules& rules, std::span<const RetainedCheckpoint> checkpoints, Step published);
 

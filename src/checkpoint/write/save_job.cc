@@ -30,8 +30,13 @@ absl::StatusOr<ManifestShard> describe_shard(SaveJob& job, size_t index, Element
 }
 
 // This rank's part of the manifest.
-absl::StatusOr<Manifest> describe(const SaverOptions& options, SaveJob& job) {
+absl::StatusOr<Manifest> describe(const SaverOptions& options, const Fingerprint& base_manifest,
+                                  SaveJob& job) {
   Manifest part;
+  part.base = job.partial.base;
+  part.base_manifest = base_manifest;
+  part.view = job.partial.view;
+  part.histories = job.partial.histories;
   part.position = job.position;
   part.world_size = options.world_size;
   part.topology = options.topology;
@@ -58,13 +63,14 @@ absl::StatusOr<Manifest> describe(const SaverOptions& options, SaveJob& job) {
 
 // Writes the rank's file and takes the fingerprints beside it: the writing waits for the disk most
 // of the time.
-absl::StatusOr<Manifest> write_and_describe(Files& files, const SaverOptions& options, SaveJob& job,
+absl::StatusOr<Manifest> write_and_describe(Files& files, const SaverOptions& options,
+                                            const Fingerprint& base_manifest, SaveJob& job,
                                             const std::string& path) {
   absl::StatusOr<Manifest> part = Internal("not described");
   absl::Status thrown;
   std::thread describing([&] {
     thrown = guard([&] {
-      part = describe(options, job);
+      part = describe(options, base_manifest, job);
       return absl::OkStatus();
     });
   });
@@ -88,29 +94,80 @@ void copy_shard(const ShardSource& shard, size_t index, ElementType state_type, 
   }
 }
 
+// What the manifest of the base says of itself now. No save of the base's step can begin while this
+// rank writes, so it is what the histories were made with.
+absl::StatusOr<Fingerprint> find_base(Files& files, const SaverOptions& options, Step base) {
+  if (base < Step(0)) return Fingerprint{};
+  const std::string path =
+      join_path(join_path(options.directory, step_directory_name(base)), kManifestName);
+  ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.open(path));
+  std::string line(static_cast<size_t>(std::min(kManifestLineBytes, file->size())), '\0');
+  RETURN_IF_ERROR(file->read_at(0, std::as_writable_bytes(std::span(line))));
+  return stated_fingerprint(line, path);
+}
+
 absl::Status write_files(Files& files, const SaverOptions& options, SaveJob& job,
                          const std::string& folder, const std::string& path) {
   const std::string part_path = join_path(folder, rank_part_name(options.rank));
   if (options.may_write) RETURN_IF_ERROR(options.may_write());
+  ASSIGN_OR_RETURN(const Fingerprint base, find_base(files, options, job.partial.base));
   RETURN_IF_ERROR(files.create_directories(folder));
   RETURN_IF_ERROR(remove_tree(files, part_path));  // of an earlier attempt
-  ASSIGN_OR_RETURN(const Manifest part, write_and_describe(files, options, job, path));
+  ASSIGN_OR_RETURN(const Manifest part, write_and_describe(files, options, base, job, path));
   ASSIGN_OR_RETURN(const std::string text, manifest_text(part, ManifestKind::kRankPart));
   RETURN_IF_ERROR(write_file_synced(files, part_path, text));
   return files.sync_directory(folder);
+}
+
+absl::Status check_history(const ExpertHistory& history, Step base) {
+  const auto refuse = [&](const char* what) {
+    return InvalidInput(absl::StrCat("the history of operator \"", history.name, "\" ", what));
+  };
+  if (history.name.empty() || static_cast<int64_t>(history.name.size()) > kOperatorNameBytesMax) {
+    return refuse("has a name that is empty or too long");
+  }
+  for (int64_t tokens : {history.unsaved_tokens, history.lost_tokens}) {
+    if (tokens < 0 || tokens > kHistoryTokensMax)
+      return refuse("has a number of tokens out of range");
+  }
+  if (history.is_saved || base >= Step(0)) return absl::OkStatus();
+  return refuse("says that it is not saved, and no base has it");
+}
+
+// Puts the histories in order.
+absl::Status prepare_partial(Step step, PartialSave& partial) {
+  if (partial.base >= step) {
+    return InvalidInput(absl::StrCat("a checkpoint of step ", step.value,
+                                     " cannot build on that of step ", partial.base.value));
+  }
+  const auto name_of = [](const ExpertHistory& history) -> const std::string& {
+    return history.name;
+  };
+  std::ranges::sort(partial.histories, {}, name_of);
+  const auto twice = std::ranges::adjacent_find(partial.histories, {}, name_of);
+  if (twice != partial.histories.end()) {
+    return InvalidInput(absl::StrCat("operator ", twice->name, " has two histories"));
+  }
+  for (const ExpertHistory& history : partial.histories) {
+    RETURN_IF_ERROR(check_history(history, partial.base));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<SaveJob>> make_save_job(const SaverOptions& options,
                                                        const TrainingPosition& position,
-                                                       std::vector<ShardShape> shards) {
+                                                       std::vector<ShardShape> shards,
+                                                       PartialSave partial) {
   if (position.step < Step(0) || !std::isfinite(position.loss_scale)) {
     return InvalidInput(absl::StrCat("a checkpoint of step ", position.step.value,
                                      " with loss scale ", position.loss_scale, " cannot be saved"));
   }
+  RETURN_IF_ERROR(prepare_partial(position.step, partial));
   auto job = std::make_shared<SaveJob>();
   job->position = position;
+  job->partial = std::move(partial);
   job->compute.resize(shards.size());
   job->shards = std::move(shards);
   ASSIGN_OR_RETURN(job->layout, lay_out_shard_file(job->shards, options.state_type));

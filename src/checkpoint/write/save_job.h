@@ -20,6 +20,7 @@ namespace evermoe {
 // orders the two. compute[i] is set before any byte of shard i is announced.
 struct SaveJob {
   TrainingPosition position;
+  PartialSave partial;
   std::vector<ShardShape> shards;
   ShardFileLayout layout;
   std::span<std::byte> staging;
@@ -39,7 +40,8 @@ int64_t end_of_shard(const SaveJob& job, const std::string& operator_name, Eleme
 // Refuses what cannot be saved (InvalidInput) before anything is waited for or written.
 absl::StatusOr<std::shared_ptr<SaveJob>> make_save_job(const SaverOptions& options,
                                                        const TrainingPosition& position,
-                                                       std::vector<ShardShape> shards);
+                                                       std::vector<ShardShape> shards,
+                                                       PartialSave partial);
 
 // Phase 1 on disk: the rank's file and its part of the manifest, durable under the temporary name.
 // After an error the rank's file is gone, so that a full disk gets its space back.

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "cli/checkpoint_argument.h"
 #include "cli/commands/commands.h"
+#include "cli/reports/expert_ages.h"
 #include "cli/reports/number_text.h"
 #include "data/token_source.h"
 #include "export/export_checkpoint.h"
@@ -23,6 +24,7 @@ struct ExportArguments {
   std::string format = "auto";
   std::string type = "fp32";
   std::string tokenizer = "auto";
+  bool mixed_ages = false;
   uint64_t file_bytes_max = static_cast<uint64_t>(ExportOptions().file_bytes_max);
 };
 
@@ -60,6 +62,19 @@ absl::StatusOr<TokenizerFiles> find_tokenizer(const std::string& wanted, const J
   return InvalidInput(absl::StrCat(files.status().message(), "; --tokenizer names it, or none"));
 }
 
+// Experts of different steps are a model that training has never had.
+absl::Status check_ages(const CheckpointReader& checkpoint, bool allows_mixed_ages) {
+  if (!is_mixed(checkpoint.manifest())) return absl::OkStatus();
+  const std::string ages =
+      absl::StrCat(checkpoint.path(),
+                   ": experts of different ages: ", to_text(expert_ages(checkpoint.manifest())));
+  if (!allows_mixed_ages) {
+    return InvalidInput(absl::StrCat(ages, "; allowed: a checkpoint of one step, or --mixed-ages"));
+  }
+  std::cerr << "evermoe: warning: " << ages << "\n";
+  return absl::OkStatus();
+}
+
 absl::StatusOr<int> run_export(const ExportArguments& arguments) {
   constexpr auto kBytesMax = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   ASSIGN_OR_RETURN(const ElementType type, parse_type(arguments.type));
@@ -67,6 +82,7 @@ absl::StatusOr<int> run_export(const ExportArguments& arguments) {
     return InvalidInput("--max-file-size: found a size out of range, allowed: 1 byte to 8 EiB");
   }
   ASSIGN_OR_RETURN(const auto checkpoint, open_checkpoint(real_files(), arguments.checkpoint));
+  RETURN_IF_ERROR(check_ages(*checkpoint, arguments.mixed_ages));
   ASSIGN_OR_RETURN(const JobConfig config, stored_configuration(*checkpoint));
   ASSIGN_OR_RETURN(const ExportFormat format, parse_format(arguments.format, config.model));
   ASSIGN_OR_RETURN(const ExportPlan plan, plan_export(config.model, format, type));
@@ -110,6 +126,8 @@ void add_export_command(CLI::App& app, CommandTable& commands) {
           "tokenizer to write: bytes, a SentencePiece .model file, none, or auto: the job's own")
       ->type_name("KIND")
       ->capture_default_str();
+  command->add_flag("--mixed-ages", arguments->mixed_ages,
+                    "write a partial checkpoint, too, whose experts are of different steps");
   command
       ->add_option("--max-file-size", arguments->file_bytes_max,
                    "largest size of one file of weights (default: 5GB)")

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "checkpoint/format/checkpoint_names.h"
 #include "checkpoint/read/shard_reader.h"
+#include "checkpoint/read/stored_files.h"
 #include "checkpoint/read/verify.h"
 #include "cli/checkpoint_argument.h"
 #include "cli/commands/commands.h"
@@ -26,19 +27,12 @@ std::vector<std::string> problems_of(Files& files, const std::string& path, Mani
   if (!parsed.ok()) return {std::string(parsed.status().message())};
   manifest = *std::move(parsed);
   std::vector<std::string> problems;
-  for (const ManifestFile& file : manifest.files) {
-    const std::string name = join_path(path, file.name);
-    const absl::StatusOr<int64_t> bytes = files.file_size(name);
-    if (!bytes.ok()) {
-      problems.push_back(std::string(bytes.status().message()));
-    } else if (*bytes != file.bytes) {
-      problems.push_back(
-          absl::StrFormat("%s: has %d bytes, the manifest says %d", name, *bytes, file.bytes));
-    }
+  for (const absl::Status& problem : file_problems(files, path, manifest)) {
+    problems.push_back(std::string(problem.message()));
   }
   // The shards of such a file would only say it again, once each.
   if (!problems.empty()) return problems;
-  ShardReader shards(files, path, manifest);
+  ShardReader shards(files, file_paths(files, path, manifest), manifest);
   return verify_checkpoint(manifest, shards);
 }
 
@@ -55,7 +49,7 @@ absl::StatusOr<int> verify(const std::string& argument) {
     return 1;
   }
   int64_t bytes = 0;
-  for (const ManifestFile& file : manifest.files) bytes += file.bytes;
+  for (int64_t used : used_bytes(manifest)) bytes += used;
   std::cout << absl::StrFormat("ok: %s, %d file%s, %s bytes read in %.2f s\n", path,
                                manifest.files.size(), manifest.files.size() == 1 ? "" : "s",
                                with_commas(bytes), absl::ToDoubleSeconds(took));

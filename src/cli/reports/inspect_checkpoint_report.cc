@@ -3,6 +3,7 @@
 #include <map>
 
 #include "absl/strings/str_split.h"
+#include "checkpoint/format/checkpoint_names.h"
 #include "cli/checkpoint_argument.h"
 #include "model/operator.h"
 
@@ -44,10 +45,15 @@ CheckpointReport report_checkpoint(const CheckpointReader& checkpoint) {
   report.path = checkpoint.path();
   report.manifest = checkpoint.manifest();
   report.kinds = count_kinds(report.manifest);
-  for (const ManifestFile& file : report.manifest.files) {
-    report.files.push_back({file.name, file.rank, 0, file.bytes});
-    report.bytes += file.bytes;
+  const std::vector<int64_t> used = used_bytes(report.manifest);
+  for (size_t i = 0; i < used.size(); ++i) {
+    const ManifestFile& file = report.manifest.files[i];
+    const std::string name =
+        file.step < Step(0) ? file.name : join_path(step_directory_name(file.step), file.name);
+    report.files.push_back({name, file.rank, 0, used[i]});
+    report.bytes += used[i];
   }
+  report.ages = expert_ages(report.manifest);
   for (const ManifestOperator& op : report.manifest.operators) {
     for (const ManifestShard& shard : op.shards)
       ++report.files[static_cast<size_t>(shard.file)].shards;

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "checkpoint/read/checkpoint_reader.h"
+#include "cli/reports/expert_ages.h"
 #include "config/job_config.h"
 
 namespace evermoe {
@@ -21,10 +22,10 @@ struct CheckpointReport {
     int64_t bytes = 0;     // of all parts
   };
   struct File {
-    std::string name;
+    std::string name;  // with the folder if it is an older checkpoint's
     int rank = 0;
     int64_t shards = 0;
-    int64_t bytes = 0;
+    int64_t bytes = 0;  // of an older checkpoint's only what is taken from it
   };
   std::string path;
   Manifest manifest;
@@ -32,6 +33,7 @@ struct CheckpointReport {
   std::vector<File> files;
   int64_t shards = 0;
   int64_t bytes = 0;  // of all files
+  ExpertAges ages;
   // The job that saved it; nullopt with the reason if its configuration cannot be understood.
   std::optional<JobConfig> config;
   std::string config_problem;

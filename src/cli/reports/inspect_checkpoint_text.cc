@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -46,6 +47,31 @@ void add_model(const CheckpointReport& report, std::string& text) {
                   with_commas(counts.active), ", in experts ", with_commas(counts.experts), "\n");
 }
 
+// Nothing of a checkpoint in which all is of one step and nothing was ever lost.
+void add_ages(const CheckpointReport& report, std::string& text) {
+  const ExpertAges& ages = report.ages;
+  if (ages.older == 0 && ages.unsaved_tokens == 0 && ages.lost_tokens == 0) return;
+  absl::StrAppend(&text, "experts     ", to_text(ages), "\n");
+  absl::StrAppend(&text, "tokens      ", with_commas(ages.unsaved_tokens),
+                  " that experts lose if a run restarts from here, ", with_commas(ages.lost_tokens),
+                  " that they have lost before\n");
+}
+
+Json ages_json(const ExpertAges& ages) {
+  Json json = {{"by_step", Json::array()},
+               {"older", ages.older},
+               {"oldest", nullptr},
+               {"unsaved_tokens", ages.unsaved_tokens},
+               {"lost_tokens", ages.lost_tokens}};
+  for (const ExpertAges::Group& group : ages.groups) {
+    json["by_step"].push_back({{"step", group.step.value}, {"experts", group.experts}});
+  }
+  if (!ages.oldest.empty()) {
+    json["oldest"] = {{"name", ages.oldest}, {"step", ages.oldest_step.value}};
+  }
+  return json;
+}
+
 Json model_json(const CheckpointReport& report) {
   if (!report.config) return nullptr;
   const ModelShape& shape = report.config->model;
@@ -80,19 +106,24 @@ std::string to_text(const CheckpointReport& report) {
   std::string text;
   add_position(report, text);
   add_model(report, text);
+  add_ages(report, text);
   absl::StrAppendFormat(&text, "\n%-22s %10s %18s %12s\n", "operators", "count", "elements",
                         "bytes");
   for (const CheckpointReport::Kind& kind : report.kinds) {
     absl::StrAppendFormat(&text, "%-22s %10s %18s %12s\n", kind.name, with_commas(kind.operators),
                           with_commas(kind.elements), shown_bytes(kind.bytes));
   }
-  absl::StrAppendFormat(&text, "\n%-22s %10s %18s %12s\n", "files", "rank", "shards", "bytes");
+  size_t width = 22;
+  for (const CheckpointReport::File& file : report.files) width = std::max(width, file.name.size());
+  const int columns = static_cast<int>(width);
+  absl::StrAppendFormat(&text, "\n%-*s %10s %18s %12s\n", columns, "files", "rank", "shards",
+                        "bytes");
   for (const CheckpointReport::File& file : report.files) {
-    absl::StrAppendFormat(&text, "%-22s %10d %18s %12s\n", file.name, file.rank,
+    absl::StrAppendFormat(&text, "%-*s %10d %18s %12s\n", columns, file.name, file.rank,
                           with_commas(file.shards), shown_bytes(file.bytes));
   }
-  absl::StrAppendFormat(&text, "%-22s %10s %18s %12s\n", "all", "", with_commas(report.shards),
-                        shown_bytes(report.bytes));
+  absl::StrAppendFormat(&text, "%-*s %10s %18s %12s\n", columns, "all", "",
+                        with_commas(report.shards), shown_bytes(report.bytes));
   return text;
 }
 
@@ -110,6 +141,7 @@ std::string to_json(const CheckpointReport& report) {
     json["operators"][kind.name] = {
         {"count", kind.operators}, {"elements", kind.elements}, {"bytes", kind.bytes}};
   }
+  json["experts"] = ages_json(report.ages);
   json["shards"] = report.shards;
   json["bytes"] = report.bytes;
   json["files"] = Json::array();

@@ -99,6 +99,8 @@ std::string ProgressView::status_line(absl::Duration now) const {
   if (!left.empty()) absl::StrAppend(&line, "  left ", left);
   if (step_->load_imbalance > 0)
     absl::StrAppendFormat(&line, "  imbalance %.2f", step_->load_imbalance);
+  if (step_->lost_token_share > 0)
+    absl::StrAppendFormat(&line, "  LOST %.3f %%", 100 * step_->lost_token_share);
   if (saved_) absl::StrAppend(&line, "  saved ", saved_->value);
   if (step_->protection) absl::StrAppend(&line, "  ", protection_text(*step_->protection));
   return line;

@@ -1,6 +1,7 @@
 #include "control/controller/controller_core.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -57,10 +58,9 @@ absl::Duration ControllerCore::next_deadline() const {
   absl::Duration next = beginning_.deadline(nodes_, {view(), is_open()});
   next = std::min(next, roles_.next_deadline());
   if (is_open() && suspicion_) next = std::min(next, suspicion_->due());
-  for (int32_t r = 0; r < topology_.world_size(); ++r) {
-    const bool is_missing = roles_[Rank(r)].phase == Phase::kNone && !roles_[Rank(r)].released;
-    const absl::Duration start_at = rules_.start_at(Rank(r));
-    if (is_missing && start_at > now_) next = std::min(next, start_at);
+  for (const Rank missing : roles_.without_process()) {
+    const absl::Duration start_at = rules_.start_at(missing);
+    if (!roles_[missing].released && start_at > now_) next = std::min(next, start_at);
   }
   return std::min(next, pace_deadline());
 }
@@ -72,10 +72,11 @@ void ControllerCore::tell_in_view(const std::string& text) {
 // ---- time
 
 void ControllerCore::check_deadlines() {
-  for (int32_t r = 0; r < topology_.world_size(); ++r) {
-    const std::string why = silence_.verdict(now_, roles_[Rank(r)], nodes_);
+  for (const Rank rank : silence_.due(now_, roles_)) {
+    const std::string why = silence_.verdict(now_, rank, roles_, nodes_);
     if (why.empty()) continue;
-    kill_and_lose(Rank(r), why, why);
+    forget_complaints(rank);
+    kill_and_lose(rank, why, why);
     if (has_ended_) return;
   }
   if (is_open() && suspicion_ && now_ >= suspicion_->due()) {
@@ -86,10 +87,43 @@ void ControllerCore::check_deadlines() {
 }
 
 void ControllerCore::follow_suspicion() {
+  if (const auto node = node_at_fault()) {
+    const std::vector<Rank> played = roles_.played_on(*node);
+    if (std::ranges::any_of(played, [&](Rank rank) { return suspicion_->concerns(rank); }))
+      return lose_unreached(*node);
+  }
+  if (const auto accused = suspicion_->accused(); accused && may_more_be_said(*accused))
+    return suspicion_->wait_until(suspicion_->due() - options_.grace + options_.others_wait);
   const Suspicion suspicion = *std::exchange(suspicion_, std::nullopt);
   const std::optional<Rank> accused = suspicion.accused();
   if (!accused) return open_next_view(suspicion.what());
+  const Node node = roles_[*accused].node, other = roles_[*suspicion.accuser_of(*accused)].node;
   kill_and_lose(*accused, suspicion.what(), absl::StrCat("accused: ", suspicion.what()));
+  // One of the two has to play elsewhere.
+  if (!has_ended_ && node != other && troubles_.replace(node, other)) rules_.on_unreached(*accused);
+}
+
+// Of one that has died its agent tells, and nobody hears of a machine that is switched off.
+bool ControllerCore::may_more_be_said(Rank accused) const {
+  return !suspicion_->has_waited() && options_.others_wait > options_.grace &&
+         !nodes_.is_in_doubt(roles_[accused].node, now_);
+}
+
+// Only one that plays roles can be.
+std::optional<Node> ControllerCore::node_at_fault() const {
+  const auto node = troubles_.at_fault([this](Node one) { return nodes_.heard(one); });
+  return node && roles_.workers_on(*node) > 0 ? node : std::nullopt;
+}
+
+void ControllerCore::lose_unreached(Node node) {
+  const std::string why = absl::StrCat("the workers of node ", node.value, " and those of ",
+                                       troubles_.partners(node), " do not reach each other");
+  suspicion_.reset();
+  for (const Rank rank : roles_.played_on(node)) {
+    kill_and_lose(rank, why, why);
+    if (has_ended_) return;
+    rules_.on_unreached(rank);
+  }
 }
 
 absl::Duration ControllerCore::pace_deadline() const {
@@ -108,6 +142,7 @@ void ControllerCore::watch_pace() {
     case StandstillDecision::Kind::kGoBack: view_.go_back_next(decision.why); break;
     case StandstillDecision::Kind::kRestart: view_.restart_next(decision.why); break;
     case StandstillDecision::Kind::kReplace:
+      if (const auto node = node_at_fault()) return lose_unreached(*node);
       for (const Rank rank : decision.still) {
         kill_and_lose(rank, decision.why, decision.why);
         if (has_ended_) return;
@@ -127,8 +162,8 @@ void ControllerCore::open_next_view(const std::string& why) {
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
     RoleState& member = roles_[Rank(r)];
     member.report.reset();
-    if (member.phase != Phase::kJoined) continue;
-    member.ask(now_ + options_.report_max);
+    if (member.phase() != Phase::kJoined) continue;
+    roles_.ask(Rank(r), now_ + options_.report_max);
     actions_.push_back(SendOrder{Rank(r), member.since, StopOrder{view(), journal_.incident()}});
   }
 }
@@ -191,18 +226,19 @@ void ControllerCore::let_go(Node node) {
 
 void ControllerCore::start_missing() {
   const RoleRestarts& restarts = rules_.restarts();
-  for (int32_t r = 0; r < topology_.world_size(); ++r) {
-    RoleState& missing = roles_[Rank(r)];
-    if (missing.phase != Phase::kNone || missing.released) continue;
-    if (missing.since != View(0) && now_ < rules_.start_at(Rank(r))) continue;
-    const auto node = node_for(Rank(r), roles_, nodes_, restarts, options_.nodes, now_);
+  const std::set<Rank> without_process = roles_.without_process();
+  for (const Rank rank : without_process) {
+    RoleState& missing = roles_[rank];
+    if (missing.released) continue;
+    if (missing.since != View(0) && now_ < rules_.start_at(rank)) continue;
+    const auto node = node_for(rank, roles_, nodes_, restarts, options_.nodes, now_);
     if (!node) continue;  // waits for an agent
-    if (restarts.avoids(Rank(r), missing.node) && *node != missing.node)
-      tell_in_incident(absl::StrCat("worker ", name_of(Rank(r)), " moves to node ", node->value,
-                                    ": it ", restarts.reason(now_, Rank(r))));
-    rules_.on_start(now_, Rank(r), *node, missing);
-    roles_.start(Rank(r), *node, std::max(view(), View(1)), now_ + options_.start_max);
-    actions_.push_back(StartWorker{*node, Rank(r), missing.since, journal_.incident()});
+    if (restarts.avoids(rank, missing.node) && *node != missing.node)
+      tell_in_incident(absl::StrCat("worker ", name_of(rank), " moves to node ", node->value,
+                                    ": it ", restarts.reason(now_, rank)));
+    rules_.on_start(now_, rank, *node, missing);
+    roles_.start(rank, *node, std::max(view(), View(1)), now_ + options_.start_max);
+    actions_.push_back(StartWorker{*node, rank, missing.since, journal_.incident()});
   }
 }
 
@@ -260,7 +296,7 @@ void ControllerCore::end(EndJob how) {
   has_ended_ = true;
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
     const RoleState& left = roles_[Rank(r)];
-    if (left.phase != Phase::kNone)
+    if (left.phase() != Phase::kNone)
       actions_.push_back(KillWorker{left.node, Rank(r), left.since, "the job ends"});
   }
   actions_.emplace_back(std::move(how));

@@ -17,9 +17,10 @@
 //   beginning/job_beginning.h    what is waited for before roles are given
 //   losses/loss_rules.h          what follows from a loss
 //   losses/former_losses.h       whom a former controller has lost and did not live to tell of
+//   losses/suspicion.h           who is accused
+//   losses/node_troubles.h       which node several others have trouble with
 //   stalls/silence_limits.h      who is lost because nothing is heard of it
 //   standstill_watch.h           whether the job moves, and what is done if not
-//   suspicion.h                  who is accused
 //   status/arithmetic_check.h    who would compute other bits
 //   status/leaving_decision.h    what becomes of a node that leaves
 //   status/fitness_news.h        what is told of a node that is fit, or is not
@@ -41,6 +42,8 @@
 #include "control/controller/loss_limits.h"
 #include "control/controller/losses/former_losses.h"
 #include "control/controller/losses/loss_rules.h"
+#include "control/controller/losses/node_troubles.h"
+#include "control/controller/losses/suspicion.h"
 #include "control/controller/recovery_journal.h"
 #include "control/controller/role_placement.h"
 #include "control/controller/role_table.h"
@@ -49,7 +52,6 @@
 #include "control/controller/status/arithmetic_check.h"
 #include "control/controller/status/copy_book.h"
 #include "control/controller/status/leaving_decision.h"
-#include "control/controller/suspicion.h"
 #include "parallel/topology.h"
 
 namespace evermoe {
@@ -120,6 +122,8 @@ class ControllerCore {
   void lose(Rank rank, const std::string& how);
   void kill_and_lose(Rank rank, const std::string& why, const std::string& how);
   void note_loss(Rank rank, const std::string& how);
+  void note_complaint(const Trouble& trouble);
+  void forget_complaints(Rank rank) { troubles_.forget(rank, roles_[rank].since); }
   bool may_go_on(LossDecision decision);
 
   // ---- nodes that leave
@@ -129,6 +133,9 @@ class ControllerCore {
   // ---- time
   void check_deadlines();
   void follow_suspicion();
+  bool may_more_be_said(Rank accused) const;
+  std::optional<Node> node_at_fault() const;
+  void lose_unreached(Node node);
   void watch_pace();
   absl::Duration pace_deadline() const;
 
@@ -167,6 +174,7 @@ class ControllerCore {
   SilenceLimits silence_;
   StandstillWatch watch_;
   std::optional<Suspicion> suspicion_;
+  NodeTroubles troubles_;
   ArithmeticCheck arithmetic_;
   // ---- what was done
   std::string holders_told_;  // why these

@@ -22,8 +22,8 @@ void ControllerCore::handle(const AgentAlive& event) {
       RoleState& role = roles_[Rank(r)];
       if (role.node != event.node) continue;
       role.hear(now_);
-      if (role.phase == Phase::kJoined && role.deadline < absl::InfiniteDuration())
-        role.ask(now_ + options_.report_max);
+      if (role.phase() == Phase::kJoined && role.deadline() < absl::InfiniteDuration())
+        roles_.ask(Rank(r), now_ + options_.report_max);
     }
   }
   nodes_.hear(event.node, now_);
@@ -40,7 +40,8 @@ void ControllerCore::handle(const AgentLost& event) {
   nodes_.lose(event.node);
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
     const RoleState& role = roles_[Rank(r)];
-    if (role.phase != Phase::kNone && role.node == event.node) {
+    if (role.phase() != Phase::kNone && role.node == event.node) {
+      forget_complaints(Rank(r));
       lose(Rank(r), absl::StrCat("node ", event.node.value, " is lost: ", event.why));
     }
   }
@@ -102,7 +103,7 @@ void ControllerCore::handle(const MemberJoined& event) {
 // For the view that is being opened, of which it has not heard.
 void ControllerCore::stop(const MemberJoined& event) {
   actions_.push_back(SendOrder{event.rank, event.since, StopOrder{view(), journal_.incident()}});
-  roles_[event.rank].ask(now_ + options_.report_max);
+  roles_.ask(event.rank, now_ + options_.report_max);
 }
 
 // The controller whom it told may be gone, or the line on which it did. Its newest commit is of a
@@ -141,15 +142,16 @@ void ControllerCore::leave_out_unequal_nodes() {
 }
 
 void ControllerCore::handle(const WorkerEnded& event) {
-  RoleState& ended = roles_[event.rank];
-  if (ended.phase == Phase::kNone || ended.since != event.since) return;
+  const RoleState& ended = roles_[event.rank];
+  if (ended.phase() == Phase::kNone || ended.since != event.since) return;
   if (event.bad_input || event.is_hopeless)
     return end(
         {.bad_input = event.bad_input, .reason = event.how, .is_hopeless = event.is_hopeless});
   if (ended.released && event.is_clean) {
-    ended.phase = Phase::kNone;
+    roles_.end(event.rank);
     return end_if_all_gone();
   }
+  forget_complaints(event.rank);
   lose(event.rank, event.how);
 }
 
@@ -162,7 +164,7 @@ void ControllerCore::kill_and_lose(Rank rank, const std::string& why, const std:
 
 void ControllerCore::lose(Rank rank, const std::string& how) {
   const RoleState& lost = roles_[rank];
-  if (lost.phase == Phase::kNone) return;
+  if (lost.phase() == Phase::kNone) return;
   roles_.lose(rank);
   if (lost.released) return end_if_all_gone();
   // Why the job stood still is known now; the next view has a recovery to do, which takes longer
@@ -203,8 +205,7 @@ void ControllerCore::handle(const MemberAlive& event) {
 
 void ControllerCore::hear(const Report& report) {
   if (is_open() || report.view != view()) return;
-  roles_[report.rank].report = report;
-  roles_[report.rank].deadline = absl::InfiniteDuration();
+  roles_.note_report(report);
 }
 
 void ControllerCore::hear(const Trouble& trouble) {
@@ -220,6 +221,16 @@ void ControllerCore::hear(const Trouble& trouble) {
   }
   if (!suspicion_) suspicion_.emplace(now_ + options_.grace, trouble.what);
   suspicion_->complain(trouble.rank, trouble.accused);
+  note_complaint(trouble);
+}
+
+void ControllerCore::note_complaint(const Trouble& trouble) {
+  if (!trouble.accused) return;
+  const auto process = [this](Rank rank) {
+    return NodeTroubles::Process{rank, roles_[rank].since, roles_[rank].node};
+  };
+  troubles_.complain(now_, process(trouble.rank), process(*trouble.accused));
+  if (suspicion_->has_waited() && node_at_fault()) suspicion_->stop_waiting(now_);
 }
 
 void ControllerCore::hear(const Finished& finished) {
@@ -238,6 +249,7 @@ void ControllerCore::hear(const Progress& progress) {
   if (progress_.on_commit(progress.newest)) rules_.on_progress();
   if (!is_open() || progress.view != view()) return;
   journal_.on_commit();
+  troubles_.clear();
   beginning_.on_commit(now_);
   if (progress.newest == verdict_commit(step_of(progress.newest))) {
     copies_.on_step(step_of(progress.newest), progress.complete_window);

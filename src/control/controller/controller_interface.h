@@ -173,6 +173,9 @@ struct ControllerOptions {
   absl::Duration network_max = absl::ZeroDuration();
   // From an accusation until the accused is taken for lost though nobody saw it die.
   absl::Duration grace = absl::Milliseconds(500);
+  // The same, if that is longer, while the node of the accused is heard: which of the two ends is
+  // at fault shows when others complain, too (losses/node_troubles.h).
+  absl::Duration others_wait = absl::ZeroDuration();
   absl::Duration start_max = absl::Minutes(2);    // from StartWorker until it joins
   absl::Duration report_max = absl::Seconds(10);  // from a StopOrder until the report
   // Between two signs of life, while its agent is heard: when it is not, nothing is known of its

@@ -14,8 +14,11 @@
 namespace evermoe {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 using Job = ControlledJob;
 
@@ -220,6 +223,71 @@ TEST_F(Returns, NorWhereThatWasLostOnTheWay) {
   for (int rank = 0; rank < kWorkers; ++rank) ends(rank, /*is_clean=*/true);
   ASSERT_TRUE(end_ && end_->ok);
   EXPECT_TRUE(end_->is_drained);
+}
+
+// ---- a node whose workers reach nobody, though its agent is heard; role r plays on node r
+
+ControllerOptions on_five_machines() {
+  ControllerOptions options;
+  options.nodes = 4;
+  options.spares = 1;
+  options.others_wait = absl::Seconds(3);
+  return options;
+}
+
+TEST(UnreachedNode, OnlyItsRolesMoveAndToTheSpare) {
+  ControlledJob job(on_five_machines());
+  job.begins().commits(1, 3).worker(3).accuses(1).worker(1).accuses(0).wait(0.4);
+  job.worker(0).accuses(1).did();
+  job.wait(0.2);
+  ASSERT_THAT(job.did(), StartsWith("kill 0.1, start 0.1 on 4, "));
+  EXPECT_THAT(job.recovery().roles, ElementsAre("0.1"));
+  EXPECT_THAT(job.said(), HasSubstr("the workers of node 1 and those of nodes 0 and 3 do not"));
+}
+
+TEST(UnreachedNode, WhatIsSaidAfterItsProcessWasReplacedCounts) {
+  ControlledJob job(on_five_machines());
+  job.begins().commits(1, 3).worker(3).accuses(1).wait(3.2);
+  EXPECT_THAT(job.recovery().roles, ElementsAre("0.1"));
+  job.did();
+  job.worker(1).accuses(0).wait(0.8);
+  ASSERT_THAT(job.did(), StartsWith("kill 0.1, start 0.1 on 4, "));
+  EXPECT_THAT(job.recovery().roles, Each("0.1"));
+}
+
+TEST(UnreachedNode, OfTwoThatOnlyComplainOfEachOtherOneIsReplacedAndThenMoves) {
+  ControlledJob job(on_five_machines());
+  job.begins().commits(1, 3).did();
+  job.worker(2).accuses(0).wait(2.9);
+  EXPECT_EQ(job.did(), "") << "others may complain, too";
+  job.wait(0.3);
+  ASSERT_THAT(job.did(), StartsWith("kill 0.0, start 0.0, "));
+  job.worker(2).accuses(0).wait(3.2);
+  ASSERT_THAT(job.did(), StartsWith("kill 0.0, start 0.0 on 4, "));
+}
+
+TEST(UnreachedNode, ADeathThatIsKnownIsNoMatterOfNetworks) {
+  ControlledJob job(on_five_machines());
+  job.begins().commits(1, 3).worker(0).accuses(1).worker(0).accuses(3);
+  job.worker(1).dies().worker(3).dies().did();
+  job.worker(2).accuses(0).wait(0.8);
+  EXPECT_THAT(job.said(), Not(HasSubstr("do not reach each other")));
+}
+
+// Nobody else has room: it is started there again, each time later.
+TEST(UnreachedNode, WithoutASpareItWaits) {
+  ControllerOptions options = on_five_machines();
+  options.spares = 0;
+  options.backoff = absl::Seconds(1);
+  ControlledJob job(options);
+  job.begins().commits(1, 3);
+  for (int again = 0; again < 4; ++again) {
+    job.worker(3).accuses(1).worker(0).accuses(1).wait(0.6);
+    EXPECT_THAT(job.recovery().roles, Each("0.1"));
+    job.wait(again == 0 ? 0.1 : 8);
+  }
+  EXPECT_THAT(job.said(), HasSubstr("worker 0.1 was not reached by others on node 1; the next "
+                                    "start is in 4s"));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "control/controller/role_placement.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,10 +10,22 @@
 namespace evermoe {
 
 void NodeTable::join(Node node, absl::Duration now) {
+  leaving_.erase(node);
   nodes_[node] = {.is_up = true, .is_left_out = nodes_[node].is_left_out, .heard = now};
 }
 
+void NodeTable::leave(Node node) {
+  nodes_.try_emplace(node);
+  leaving_.insert(node);
+}
+
+void NodeTable::forget(Node node) {
+  nodes_.erase(node);
+  leaving_.erase(node);
+}
+
 void NodeTable::lose(Node node) {
+  leaving_.erase(node);
   if (const auto found = nodes_.find(node); found != nodes_.end())
     found->second = {.heard = found->second.heard};
 }
@@ -20,7 +33,7 @@ void NodeTable::lose(Node node) {
 bool NodeTable::is_up(Node node) const {
   const auto found = nodes_.find(node);
   return found != nodes_.end() && found->second.is_up && !found->second.is_left_out &&
-         !found->second.is_leaving && found->second.complaints.empty();
+         found->second.complaints.empty() && !leaving_.contains(node);
 }
 
 bool NodeTable::is_there(Node node) const {
@@ -28,10 +41,7 @@ bool NodeTable::is_there(Node node) const {
   return found != nodes_.end() && found->second.is_up;
 }
 
-bool NodeTable::is_leaving(Node node) const {
-  const auto found = nodes_.find(node);
-  return found != nodes_.end() && found->second.is_leaving;
-}
+bool NodeTable::is_leaving(Node node) const { return leaving_.contains(node); }
 
 std::vector<std::string> NodeTable::complaints(Node node) const {
   const auto found = nodes_.find(node);
@@ -72,9 +82,8 @@ std::vector<Node> NodeTable::usable(absl::Duration now) const {
 
 std::vector<Node> NodeTable::leaving() const {
   std::vector<Node> leaving;
-  for (const auto& [node, state] : nodes_) {
-    if (state.is_up && state.is_leaving) leaving.push_back(node);
-  }
+  std::ranges::copy_if(leaving_, std::back_inserter(leaving),
+                       [&](Node node) { return is_there(node); });
   return leaving;
 }
 
@@ -98,7 +107,7 @@ std::map<Node, int> uses(const RoleTable& roles, int nodes_at_start) {
   std::map<Node, int> uses;
   for (int32_t r = 0; r < roles.size(); ++r) {
     const RoleState& role = roles[Rank(r)];
-    if (role.phase != RoleState::Phase::kNone)
+    if (role.phase() != RoleState::Phase::kNone)
       ++uses[role.node];
     else if (role.since == View(0))
       ++uses[home_of(r, roles.size(), nodes_at_start)];
@@ -123,7 +132,7 @@ std::optional<Node> with_neighbours(Rank rank, const RoleTable& roles,
   const int room = roles_at_start(roles.size(), nodes_at_start);
   for (int32_t r = 0; r < roles.size(); ++r) {
     const RoleState& other = roles[Rank(r)];
-    if (Rank(r) == rank || home(r) != home(rank.value) || other.phase == RoleState::Phase::kNone)
+    if (Rank(r) == rank || home(r) != home(rank.value) || other.phase() == RoleState::Phase::kNone)
       continue;
     if (std::ranges::count(nodes, other.node) > 0 && roles.workers_on(other.node) < room)
       return other.node;
@@ -139,11 +148,11 @@ std::optional<Node> node_for(Rank rank, const RoleTable& roles, const NodeTable&
   const Node home = home_of(rank.value, roles.size(), nodes_at_start);
   const Node wanted = role.since == View(0) ? home : role.node;
   if (nodes.is_up(wanted) && nodes.is_in_doubt(wanted, now)) return std::nullopt;
+  if (nodes.is_up(wanted) && !restarts.avoids(rank, wanted)) return wanted;
   const std::vector<Node> usable = nodes.usable(now);
   std::vector<Node> welcoming = usable;
   std::erase_if(welcoming, [&](Node node) { return restarts.avoids(rank, node); });
   if (nodes.is_up(wanted)) {
-    if (!restarts.avoids(rank, wanted)) return wanted;
     const int at_start = roles_at_start(roles.size(), nodes_at_start);
     // Two that cannot reach each other are not helped by taking each other's place.
     std::vector<Node> trusted = welcoming;

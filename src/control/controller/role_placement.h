@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,7 +33,7 @@ class NodeTable {
     nodes_[node].complaints = std::move(complaints);
   }
   // It plays what it plays until that is elsewhere, and nothing new.
-  void leave(Node node) { nodes_[node].is_leaving = true; }
+  void leave(Node node);
 
   int known() const { return static_cast<int>(nodes_.size()); }  // lost ones too
   bool is_up(Node node) const;                                   // and fit, and does not leave
@@ -45,7 +46,7 @@ class NodeTable {
   std::vector<Node> unfit() const;
   std::vector<Node> leaving() const;
   // It has left: as one that was never met.
-  void forget(Node node) { nodes_.erase(node); }
+  void forget(Node node);
   bool is_in_doubt(Node node, absl::Duration now) const;
   std::vector<Node> usable(absl::Duration now) const;  // up and not in doubt
   // When its agent was heard last; nullopt: never met.
@@ -55,12 +56,12 @@ class NodeTable {
   struct State {
     bool is_up = false;
     bool is_left_out = false;
-    bool is_leaving = false;
     std::vector<std::string> complaints;
     absl::Duration heard;
   };
   const absl::Duration doubt_after_;
   std::map<Node, State> nodes_;
+  std::set<Node> leaving_;
 };
 
 // Where to start a role: the node it was on, if that is up; at the start, blocks of neighbouring

@@ -22,6 +22,7 @@ void RoleRestarts::on_loss(absl::Duration now, Rank rank, bool with_node) {
   const bool has_settled = !role.is_replacement || now - role.started >= options_.settles_after;
   if (role.progress_at_start != progress_ && has_settled) {
     role.early_ends.clear();
+    role.unreached.clear();
     role.early_in_row = 0;
     return;
   }
@@ -30,6 +31,13 @@ void RoleRestarts::on_loss(absl::Duration now, Rank rank, bool with_node) {
   if (before < 0) return;
   role.start_at =
       now + std::min(options_.backoff * (int64_t{1} << std::min(before, 30)), options_.backoff_max);
+}
+
+// Where it has to be started there again it is after pauses that grow, as if it had ended early.
+void RoleRestarts::on_unreached(Rank rank) {
+  Role& role = at(rank);
+  role.unreached.insert(role.node);
+  role.early_in_row = std::max(role.early_in_row, 1);
 }
 
 int RoleRestarts::losses(Rank rank) const {
@@ -50,11 +58,13 @@ bool RoleRestarts::is_avoided(Node node) const {
 
 std::string RoleRestarts::reason(absl::Duration now, Rank rank) const {
   const Role& role = at(rank);
-  const int ends = early_ends(rank, role.node);
-  if (ends < kEarlyEndsMax) return "";
+  if (!avoids(rank, role.node)) return "";
   const absl::Duration wait = role.start_at - now;
-  return absl::StrCat("has ended ", ends, " times in a row soon after its start on node ",
-                      role.node.value,
+  const bool was_unreached = role.unreached.contains(role.node);
+  return absl::StrCat(was_unreached ? "was not reached by others"
+                                    : absl::StrCat("has ended ", early_ends(rank, role.node),
+                                                   " times in a row soon after its start"),
+                      " on node ", role.node.value,
                       wait > absl::ZeroDuration()
                           ? absl::StrCat("; the next start is in ", absl::FormatDuration(wait))
                           : "");

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ class RoleRestarts {
   void on_progress() { ++progress_; }
   // The role is lost; `with_node`: with its whole node, which says nothing about the two together.
   void on_loss(absl::Duration now, Rank rank, bool with_node);
+  // It is lost because the workers of its node and those of several others do not reach each other.
+  void on_unreached(Rank rank);
 
   // In a row without progress, the loss at hand included.
   int losses(Rank rank) const;
@@ -32,9 +35,12 @@ class RoleRestarts {
   // How often in a row the role ended on that node soon after its start: before the job made any
   // progress, or, in the place of a lost process, within ControllerOptions::settles_after.
   int early_ends(Rank rank, Node node) const;
-  // It keeps ending there: it is to be started elsewhere, if there is room.
-  bool avoids(Rank rank, Node node) const { return early_ends(rank, node) >= kEarlyEndsMax; }
-  // Some role keeps ending there.
+  // It keeps ending there, or was not reached there: it is to be started elsewhere, if there is
+  // room.
+  bool avoids(Rank rank, Node node) const {
+    return early_ends(rank, node) >= kEarlyEndsMax || at(rank).unreached.contains(node);
+  }
+  // Some role does.
   bool is_avoided(Node node) const;
   // Why, and for how long it waits; empty if it does neither.
   std::string reason(absl::Duration now, Rank rank) const;
@@ -51,7 +57,8 @@ class RoleRestarts {
     bool is_replacement = false;     // the process that was started then
     int losses = 0;                  // since that progress
     std::map<Node, int> early_ends;
-    int early_in_row = 0;  // on all nodes
+    std::set<Node> unreached;  // where it was not
+    int early_in_row = 0;      // on all nodes
     absl::Duration start_at = -absl::InfiniteDuration();
   };
   Role& at(Rank rank) { return roles_[static_cast<size_t>(rank.value)]; }

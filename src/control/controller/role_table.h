@@ -1,7 +1,9 @@
 // What a controller knows of each role: which process plays it, and how far that process is.
 #pragma once
 
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,14 +13,15 @@
 
 namespace evermoe {
 
-struct RoleState {
+class RoleState {
+ public:
   //   kNone --start()--> kStarting --join()--> kJoined --lose()--> kNone
   enum class Phase { kNone, kStarting, kJoined };
-  Phase phase = Phase::kNone;
-  Node node;  // where its newest process runs or ran
+  Phase phase() const { return phase_; }
+  absl::Duration deadline() const { return deadline_; }  // for joining or reporting
+  Node node;                                             // where its newest process runs or ran
   View since;
   std::string address;
-  absl::Duration deadline = absl::InfiniteDuration();  // for joining or reporting
   absl::Duration heard = absl::ZeroDuration();
   Starvation starvation;
   absl::Duration starved_when_heard;
@@ -33,19 +36,23 @@ struct RoleState {
     heard = now;
     starved_when_heard = starvation.total();
   }
-  // It has to join or report by then.
-  void ask(absl::Duration until) {
-    deadline = until;
-    on_deadline.begin(starvation.total());
-  }
   // LossLimits::failures() when it was started, or when the newest plan went out.
   int64_t failures_seen = 0;
   int64_t losses_seen = 0;  // likewise LossLimits::counted()
+
+ private:
+  friend class RoleTable;  // which finds roles by these
+  Phase phase_ = Phase::kNone;
+  absl::Duration deadline_ = absl::InfiniteDuration();
 };
 
+// What is asked at every message is known without a look at all roles, who may be thousands and
+// send as many.
+//
+// Threads: one at a time.
 class RoleTable {
  public:
-  explicit RoleTable(int roles) : states_(static_cast<size_t>(roles)) {}
+  explicit RoleTable(int roles);
 
   RoleState& operator[](Rank rank) { return states_[static_cast<size_t>(rank.value)]; }
   const RoleState& operator[](Rank rank) const { return states_[static_cast<size_t>(rank.value)]; }
@@ -58,6 +65,13 @@ class RoleTable {
   bool may_join(const MemberJoined& event) const;
   void join(const MemberJoined& event, absl::Duration now);
   void lose(Rank rank);
+  // Its process has ended after its release.
+  void end(Rank rank) { set_phase(rank, RoleState::Phase::kNone); }
+  // It has to join or report by then.
+  void ask(Rank rank, absl::Duration until);
+  // What it was asked for has until then.
+  void extend(Rank rank, absl::Duration until) { set_deadline(rank, until); }
+  void note_report(const Report& report);
   // What the agent of the node tells; of processes that do not play a role there any more nothing
   // counts. `period`: of Starvation.
   void note_starved(Node node, const std::vector<StarvedWorker>& workers, int64_t period);
@@ -71,11 +85,22 @@ class RoleTable {
   bool are_all_gone() const;
   int workers_on(Node node) const;
   std::vector<Rank> played_on(Node node) const;
+  const std::set<Rank>& without_process() const { return without_process_; }
   // The next one for joining or reporting.
   absl::Duration next_deadline() const;
 
  private:
+  // A role of which it was not true when somebody asked last: probably it still is not.
+  using Witness = size_t;
+  template <typename Is>
+  bool is_true_of_all(Witness& witness, const Is& is) const;
+  void set_phase(Rank rank, RoleState::Phase phase);
+  void set_deadline(Rank rank, absl::Duration deadline);
+
   std::vector<RoleState> states_;
+  std::set<Rank> without_process_;           // in phase kNone
+  std::map<absl::Duration, int> deadlines_;  // how many roles have each, but for infinite ones
+  mutable Witness unjoined_ = 0, unreported_ = 0, unfinished_ = 0;
 };
 
 }  // namespace evermoe

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "control/controller/suspicion.h"
+#include "control/controller/losses/suspicion.h"
 
 namespace evermoe {
 namespace {

@@ -22,6 +22,9 @@ namespace {
 
 // From the end of a line over a network until its agent is lost: it may be back before.
 constexpr absl::Duration kReturnMax = absl::Seconds(1);
+// Ends of connections that were idle for as long miss the others within that of each other: UCX
+// asks over TCP every two seconds.
+constexpr absl::Duration kOthersWait = absl::Seconds(3);
 
 // A launcher's signal reaches every process of a machine at once. The run, or the node, is whom it
 // means: that ends these when nobody needs them any more.
@@ -155,6 +158,7 @@ absl::Status run_controller(const ControllerProcessOptions& options) {
   own.relay.life = options.life;
   if (!is_local_address(options.address)) {
     own.relay.return_max = kReturnMax;
+    own.core.others_wait = kOthersWait;
     // An agent may have begun a call to where the former host was.
     own.core.find_max = agent_options(config).silence_max + own.core.adoption;
   }

@@ -40,6 +40,7 @@ class Listener : public RunObserver {
   void on_report(const WorkerReport& report) override {
     if (report.kind == WorkerReport::Kind::kStep) {
       loss_ = report.loss;
+      lost_token_share_ = report.lost_token_share;
       speeds_.push_back(report.tokens_per_second);
       if (speeds_.size() > kSpeedsMax) speeds_.pop_front();
     }
@@ -50,6 +51,7 @@ class Listener : public RunObserver {
   void fill(RunSummary& summary) const {
     if (loss_) summary.final_loss = loss_;
     if (validation_loss_) summary.validation_loss = validation_loss_;
+    summary.lost_token_share = lost_token_share_;
     if (speeds_.empty()) return;
     std::vector<double> speeds(speeds_.begin(), speeds_.end());
     const auto middle = speeds.begin() + std::ssize(speeds) / 2;
@@ -61,6 +63,7 @@ class Listener : public RunObserver {
   RunObserver& next_;
   std::optional<double> loss_;
   std::optional<double> validation_loss_;
+  double lost_token_share_ = 0;
   std::deque<double> speeds_;
 };
 
@@ -219,6 +222,11 @@ absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptio
     if (takes_over)
       observer.on_say(absl::StrCat("takes the job over as its host number ",
                                    folder->term().hosts_before, " after the first"));
+    if (!strategy_of(options.config).is_exact)
+      observer.on_say(absl::StrCat("LOSSY: with protection.strategy = \"",
+                                   std::string(to_string(options.config.protection.strategy)),
+                                   "\" experts go back further than the rest after a loss; the "
+                                   "summary says which share of their tokens that cost"));
     Listener listener(observer);
     RETURN_IF_ERROR(write_faults(files, *folder, options.faults));
     RETURN_IF_ERROR((takes_over ? keep_job_tokens : prepare_job_tokens)(

@@ -1,6 +1,7 @@
 #include "control/launch/protection_fit.h"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -39,7 +40,32 @@ MemoryNeed largest_need(const JobConfig& config, int copies) {
   return largest;
 }
 
+// Masters and moments of the rank that has most.
+int64_t largest_state(const JobConfig& config) {
+  const Topology topology = topology_of(config);
+  const std::vector<OperatorSpec> model = model_operators(config.model);
+  int64_t largest = 0;
+  for (int32_t rank = 0; rank < topology.world_size(); ++rank) {
+    const Role role = topology.role_of(Rank(rank));
+    const ExpertPlacement placement = expert_placement_of(config, topology.lanes(role.stage));
+    const std::vector<int64_t> sizes = shard_sizes(model, topology, placement, role);
+    const int64_t elements = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+    largest = std::max(largest, 3 * elements * master_bytes(config.train.precision));
+  }
+  return largest;
+}
+
 }  // namespace
+
+absl::Status check_image_memory(const JobConfig& config) {
+  const auto in_mib = [](int64_t bytes) { return (bytes + (1 << 20) - 1) >> 20; };
+  const int64_t state = largest_state(config), budget = config.protection.memory_budget;
+  if (2 * state <= budget) return absl::OkStatus();
+  return InvalidInput(absl::StrCat("protection.memory_budget: ", in_mib(budget),
+                                   " MiB are too few: a rank's own state takes ", in_mib(state),
+                                   " MiB, and it keeps two images of it, ", in_mib(2 * state),
+                                   " MiB; raise it, or take more lanes"));
+}
 
 absl::StatusOr<ProtectionFit> fit_protection(const JobConfig& config) {
   const int64_t budget = config.protection.memory_budget;

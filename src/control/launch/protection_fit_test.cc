@@ -47,6 +47,14 @@ TEST(ProtectionFitTest, CopiesGetFewerBeforeTheJobIsRefused) {
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("the copies kept for 1 peers"));
 }
 
+TEST(ProtectionFitTest, ImagesInMemoryAreTwoOfTheState) {
+  EXPECT_TRUE(check_image_memory(job(int64_t{1} << 40)).ok());
+  const absl::Status refused = check_image_memory(job(1 << 20));
+  EXPECT_TRUE(absl::IsInvalidArgument(refused));
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("protection.memory_budget: 1 MiB are too few: a rank's own state takes "));
+}
+
 TEST(ProtectionFitTest, NoCopiesStayNone) {
   JobConfig config = job(int64_t{1} << 40);
   config.protection.copies = 0;

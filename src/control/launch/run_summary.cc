@@ -66,6 +66,10 @@ std::string to_text(const RunSummary& summary) {
   if (summary.tokens_per_second)
     add_line(text, "speed", short_number(*summary.tokens_per_second) + " tokens/s");
   for (const FailureRecord& failure : summary.failures) add_line(text, "failure", to_text(failure));
+  if (!summary.is_exact)
+    add_line(text, "LOSSY",
+             absl::StrFormat("experts have lost %.3f %% of their tokens",
+                             100 * summary.lost_token_share));
   if (summary.checkpoint) add_line(text, "checkpoint", *summary.checkpoint);
   if (summary.digest) add_line(text, "digest", *summary.digest);
   add_line(text, "metrics", summary.metrics);

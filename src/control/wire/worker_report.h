@@ -37,6 +37,7 @@ struct WorkerReport {
   double learning_rate = 0;
   double load_imbalance = 0;                  // mean over gates of largest / mean expert load
   double tokens_per_second = 0;               // since the step before
+  double lost_token_share = 0;                // of the run so far; 0 with exact strategies
   std::optional<ProtectionState> protection;  // of a protected job
   double validation_loss = -1;                // kEvaluated
   bool drained = false;  // kFinished: before the last step, because it was asked to

@@ -180,7 +180,9 @@ struct PartialSave {
   double lost_share = 0;  // expected, of the run's tokens
 };
 
-PartialSave partial_save(const JobProfile& job, const ClusterSpec& cluster, int saved) {
+// With the best interval if `every_steps` is 0.
+PartialSave partial_save(const JobProfile& job, const ClusterSpec& cluster, int saved,
+                         int every_steps = 0) {
   const double share = 1 - job.expert_state_bytes / job.state_bytes *
                                (1 - static_cast<double>(saved) / static_cast<double>(job.experts));
   PartialSave result;
@@ -191,8 +193,8 @@ PartialSave partial_save(const JobProfile& job, const ClusterSpec& cluster, int 
   strategy.save.stall_seconds = copy_stall_seconds(job, cluster, share * job.rank_state_bytes());
   strategy.save.durable_after_seconds =
       share * durable_bytes(job) / cluster.durable_bytes_per_second();
-  strategy.save.every_steps =
-      best_every(job, cluster, strategy.save.stall_seconds, strategy.save.durable_after_seconds, 0);
+  strategy.save.every_steps = best_every(job, cluster, strategy.save.stall_seconds,
+                                         strategy.save.durable_after_seconds, every_steps);
   strategy.step_overhead_share =
       save_overhead_share(job, cluster, strategy.save, strategy.save.durable_after_seconds);
   strategy.recovery = recovery_of(job, cluster);
@@ -202,7 +204,23 @@ PartialSave partial_save(const JobProfile& job, const ClusterSpec& cluster, int 
   return result;
 }
 
+PricedProtection priced_partial_save(const JobProfile& job, const PartialSave& save) {
+  return {.strategy = save.strategy,
+          .host_bytes_per_gpu = 2 * job.rank_state_bytes(),
+          .reasons = {absl::StrFormat(
+              "LOSSY: %d of %d experts of a layer every %d steps lose about %.3f %% of the tokens",
+              save.strategy.lossy.saved, job.experts, save.strategy.save.every_steps,
+              100 * save.lost_share)}};
+}
+
 }  // namespace
+
+Priced price_saves_of_experts(const JobProfile& job, const ClusterSpec& cluster, int saved,
+                              int every_steps) {
+  if (cluster.durable_bytes_per_second() == 0)
+    return ProtectionRefused{"partial experts", "there is no durable storage"};
+  return priced_partial_save(job, partial_save(job, cluster, saved, every_steps));
+}
 
 Priced price_partial_experts(const JobProfile& job, const ClusterSpec& cluster,
                              const PlanBudget& budget) {
@@ -214,14 +232,10 @@ Priced price_partial_experts(const JobProfile& job, const ClusterSpec& cluster,
   for (int saved = 1; saved < job.experts; saved *= 2) {
     const PartialSave save = partial_save(job, cluster, saved);
     if (save.lost_share > budget.lost_share_max) continue;
-    PricedProtection priced{.strategy = save.strategy,
-                            .host_bytes_per_gpu = 2 * job.rank_state_bytes()};
+    PricedProtection priced = priced_partial_save(job, save);
     if (auto refused = over_budget(kName, job, cluster, budget, priced)) return *refused;
-    priced.reasons = {
-        absl::StrFormat("LOSSY: %d of %d experts of a layer every %d steps lose about %.3f %% of "
-                        "the tokens (%.3f %% are allowed)",
-                        saved, job.experts, save.strategy.save.every_steps, 100 * save.lost_share,
-                        100 * budget.lost_share_max)};
+    absl::StrAppendFormat(&priced.reasons.front(), " (%.3f %% are allowed)",
+                          100 * budget.lost_share_max);
     return priced;
   }
   return ProtectionRefused{

@@ -58,6 +58,11 @@ Priced price_gradients(const JobProfile& job, const ClusterSpec& cluster, const 
 Priced price_partial_experts(const JobProfile& job, const ClusterSpec& cluster,
                              const PlanBudget& budget);
 
+// LOSSY. The same with K and the interval given; K as in the run at first.
+// REQUIRES: saved >= 1, every_steps >= 1.
+Priced price_saves_of_experts(const JobProfile& job, const ClusterSpec& cluster, int saved,
+                              int every_steps);
+
 // Windows of sparse snapshots at peers (MoEtion), durable saves below:
 // protection/schedule/window_plan.h's plan for every different stage, at the longest of their
 // windows.

@@ -184,11 +184,14 @@ JobConfig configured(const ProtectionPlan& plan, const PlanCandidate& candidate)
   ProtectionConfig& protection = config.protection;
   const bool is_sparse = strategy.protection == StateProtection::kSparse,
              is_dense = strategy.protection == StateProtection::kPeerMemory,
-             has_gradients = strategy.protection == StateProtection::kGradients;
+             has_gradients = strategy.protection == StateProtection::kGradients,
+             is_lossy = strategy.protection == StateProtection::kPartialExperts;
   protection.strategy = is_sparse       ? StrategyKind::kSparse
                         : is_dense      ? StrategyKind::kPeerMemory
                         : has_gradients ? StrategyKind::kGradients
+                        : is_lossy      ? StrategyKind::kPartialExperts
                                         : StrategyKind::kNone;
+  if (is_lossy) protection.experts_saved = strategy.lossy.saved;
   protection.copies = strategy.copies;
   // A tenth more than expected, in whole MiB.
   protection.memory_budget =
@@ -206,9 +209,9 @@ JobConfig configured(const ProtectionPlan& plan, const PlanCandidate& candidate)
   protection.mtbf_seconds = std::min(1e9, plan.job_mtbf_seconds);
   protection.failure_domain =
       plan.failure_domain == "rack" ? FailureDomain::kRack : FailureDomain::kNode;
-  config.checkpoint.every_steps = std::min(kStepsMax, protection.strategy == StrategyKind::kNone
-                                                          ? strategy.save.every_steps
-                                                          : strategy.fallback.every_steps);
+  const bool saves_durably = is_lossy || protection.strategy == StrategyKind::kNone;
+  config.checkpoint.every_steps = std::min(
+      kStepsMax, saves_durably ? strategy.save.every_steps : strategy.fallback.every_steps);
   config.run.nodes = plan.cluster.nodes;
   config.run.racks = plan.cluster.racks;
   config.run.spares = candidate.spares;

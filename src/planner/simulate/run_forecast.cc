@@ -115,6 +115,13 @@ Priced price_configured(const JobProfile& job, const ClusterSpec& cluster,
     case StrategyKind::kGradients:
       return with_fallback(price_gradients(job, limited, budget), checkpoint.every_steps);
     case StrategyKind::kCheckfreq: return price_tuned_saves(job, cluster, protection);
+    case StrategyKind::kPartialExperts:
+      return checkpoint.every_steps == 0
+                 ? Priced(price_nothing(job, cluster))
+                 : price_saves_of_experts(
+                       job, cluster,
+                       static_cast<int>(std::min(protection.experts_saved, int64_t{job.experts})),
+                       static_cast<int>(checkpoint.every_steps));
     case StrategyKind::kNone: return price_saves(job, cluster, checkpoint.every_steps);
   }
   return ProtectionRefused{"protection", "unknown"};

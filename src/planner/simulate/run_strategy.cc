@@ -29,8 +29,6 @@ const char* to_string(NodeReplacement replacement) {
 
 std::string missing_in_runtime(const RunStrategy& strategy) {
   std::vector<std::string> missing;
-  if (strategy.protection == StateProtection::kPartialExperts)
-    missing.push_back("saves of some experts only");
   if (strategy.protection == StateProtection::kReplicas)
     missing.push_back("recovery from live replicas");
   if (strategy.replacement == NodeReplacement::kStandby) missing.push_back("warm standbys");

@@ -38,7 +38,7 @@ void subtract(ExpertTable& table, const ExpertTable& snapshot, const LossySelect
 
 LossyTokenCounters::LossyTokenCounters(int layers, int experts)
     : unsaved_(layers, std::vector<int64_t>(experts, 0)), at_commit_(unsaved_) {
-  CHECK(layers >= 1 && experts >= 1) << layers << " layers, " << experts << " experts";
+  CHECK(layers >= 0 && experts >= 1) << layers << " layers, " << experts << " experts";
 }
 
 void LossyTokenCounters::add_step(const ExpertTable& tokens) {
@@ -118,9 +118,14 @@ int64_t LossyTwoLevelCounters::fault(const std::vector<std::vector<bool>>& faile
       not_stored[layer][e] -= gone;
     }
   }
-  memory_.restart(zeros_like(not_stored));
-  storage_.restart(std::move(not_stored));
+  ExpertTable nothing = zeros_like(not_stored);
+  restart(std::move(nothing), std::move(not_stored));
   return lost;
+}
+
+void LossyTwoLevelCounters::restart(ExpertTable unsaved_in_memory, ExpertTable unsaved_in_storage) {
+  memory_.restart(std::move(unsaved_in_memory));
+  storage_.restart(std::move(unsaved_in_storage));
 }
 
 double portion_of_lost_tokens(int64_t lost, int64_t tokens_total) {

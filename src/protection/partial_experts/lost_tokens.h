@@ -67,6 +67,9 @@ class LossyTwoLevelCounters {
   // storage holds, and may lose the rest when its own node fails later: that stays counted as
   // unsaved.
   int64_t fault(const std::vector<std::vector<bool>>& failed);
+  // All counters as after a restart at the last commit, with tokens that images in memory and in
+  // storage do not hold.
+  void restart(ExpertTable unsaved_in_memory, ExpertTable unsaved_in_storage);
 
   const LossyTokenCounters& memory() const { return memory_; }
   const LossyTokenCounters& storage() const { return storage_; }

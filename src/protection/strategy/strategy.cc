@@ -11,6 +11,7 @@ std::string_view to_string(StrategyKind kind) {
     case StrategyKind::kGradients: return "gradients";
     case StrategyKind::kPeerMemory: return "peer-memory";
     case StrategyKind::kCheckfreq: return "checkfreq";
+    case StrategyKind::kPartialExperts: return "partial-experts";
     case StrategyKind::kNone: return "none";
   }
   CHECK(false) << "strategy " << static_cast<int>(kind);
@@ -30,8 +31,11 @@ Strategy strategy_of(StrategyKind kind) {
       strategy.log = LogReach::kStep;
       return strategy;
     case StrategyKind::kCheckfreq:
+    case StrategyKind::kPartialExperts:
     case StrategyKind::kNone:
       strategy.tunes_saves = kind == StrategyKind::kCheckfreq;
+      strategy.saves_few_experts = kind == StrategyKind::kPartialExperts;
+      strategy.is_exact = kind != StrategyKind::kPartialExperts;
       strategy.scope = RestoreScope::kEverybody;
       strategy.log = LogReach::kNothing;
       strategy.keeps_copies = false;

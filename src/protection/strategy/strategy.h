@@ -11,16 +11,18 @@
 namespace evermoe {
 
 enum class StrategyKind : uint8_t {
-  kSparse,      // MoEtion: some operators after each step, so that a window covers all of them
-  kDense,       // all operators at once; a lost role's stage goes back alone
-  kGradients,   // all operators now and then, and each step's gradients: nobody goes back
-  kPeerMemory,  // Gemini: all operators at once; everybody goes back
-  kCheckfreq,   // CheckFreq: durable checkpoints as often as an overhead budget allows
-  kNone,        // durable checkpoints only
+  kSparse,          // MoEtion: some operators after each step, so that a window covers all of them
+  kDense,           // all operators at once; a lost role's stage goes back alone
+  kGradients,       // all operators now and then, and each step's gradients: nobody goes back
+  kPeerMemory,      // Gemini: all operators at once; everybody goes back
+  kCheckfreq,       // CheckFreq: durable checkpoints as often as an overhead budget allows
+  kPartialExperts,  // PEC, MoC: LOSSY; durable checkpoints with a few experts of each layer
+  kNone,            // durable checkpoints only
 };
 inline constexpr StrategyKind kStrategyKinds[] = {
     StrategyKind::kSparse,     StrategyKind::kDense,     StrategyKind::kGradients,
-    StrategyKind::kPeerMemory, StrategyKind::kCheckfreq, StrategyKind::kNone};
+    StrategyKind::kPeerMemory, StrategyKind::kCheckfreq, StrategyKind::kPartialExperts,
+    StrategyKind::kNone};
 // The name in a configuration.
 std::string_view to_string(StrategyKind kind);
 
@@ -58,6 +60,9 @@ struct Strategy {
   // copied while the next step runs. False: they come every checkpoint.every_steps, and training
   // waits for the copy.
   bool tunes_saves = false;
+  // LOSSY: durable saves hold a few experts of each layer (protection/partial_experts), and ranks
+  // that live restore newer images from their own memory.
+  bool saves_few_experts = false;
   RestoreScope scope = RestoreScope::kStage;
   LogReach log = LogReach::kWindow;
   CaptureRule captures;

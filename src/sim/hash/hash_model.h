@@ -10,11 +10,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "parallel/topology.h"
+#include "protection/partial_experts/expert_selection.h"
 #include "recovery/stage_trainer.h"
+#include "sim/partial_files.h"
 
 namespace evermoe {
 
@@ -29,6 +32,13 @@ struct HashModelOptions {
   int64_t save_every = 0;          // steps; 0: only at the end
   bool tunes_saves = false;        // instead as ranks agree; what they want is drawn
   int skip_one_in = 5;             // verdicts that skip the update; 0: none
+  // Saves hold so many experts of a layer (PartialSavesOptions); 0: all, as anything but LOSSY.
+  int experts_saved = 0;
+  int experts_in_memory = 0;
+  ExpertSelection expert_selection = ExpertSelection::kSequential;
+  double plt_max = 1;
+  // What a run without faults has to go through to have the bits of one that lost something.
+  std::shared_ptr<const std::vector<PartialRestartPoint>> restarts;
 };
 
 class HashModel {

@@ -36,6 +36,8 @@ HashTrainer::HashTrainer(const Topology& topology, Transport& transport, Simulat
   std::vector<int> widths;
   for (int s = 0; s < topology.stages(); ++s) widths.push_back(topology.lanes(s));
   order_ = pipeline_schedule(widths, options_.micro_batches)[static_cast<size_t>(role_.stage)];
+  if (options_.experts_saved > 0) partial_.emplace(topology_, role_, options_, model_, disk_);
+  if (options_.restarts) restarts_.emplace(options_, transport_.rank(), model_);
 }
 
 // ---- state
@@ -43,12 +45,26 @@ HashTrainer::HashTrainer(const Topology& topology, Transport& transport, Simulat
 absl::StatusOr<std::string> HashTrainer::resume(Communicator& world) {
   int64_t newest[] = {disk_.newest(topology_.world_size()).value};
   RETURN_IF_ERROR(world.all_reduce<int64_t>(newest, ReduceOp::kMin));
-  RETURN_IF_ERROR(restore_base(Step(std::max<int64_t>(newest[0], 0))));
+  const Step step(std::max<int64_t>(newest[0], 0));
+  RETURN_IF_ERROR(partial_ ? restart(world, step) : restore_base(step));
   return absl::StrCat(newest[0] < 0 ? "initial state" : "durable checkpoint of step ",
                       model_.position().step);
 }
 
+absl::Status HashTrainer::restart(Communicator& world, Step step) {
+  saved_ = step > Step(0) ? step.value : -1;
+  refused_ = -1;
+  if (step == Step(0)) model_.initialise();
+  RETURN_IF_ERROR(partial_->restart(world, view_, step));
+  pace_.begin(step);
+  std::vector<int> all(model_.operators().size());
+  std::iota(all.begin(), all.end(), 0);
+  model_.cast_own();
+  return gather(all);
+}
+
 void HashTrainer::forget_base() {
+  if (partial_) return;  // older files are needed, too
   if (transport_.rank() == Rank(0)) disk_.remove_before(disk_.newest(topology_.world_size()));
 }
 
@@ -157,6 +173,10 @@ absl::StatusOr<uint64_t> HashTrainer::run_rounds(const ActiveOperators& active,
 }
 
 absl::StatusOr<Findings> HashTrainer::train(const ActiveOperators& active, Boundary& boundary) {
+  if (restarts_ && restarts_->arrive()) {
+    model_.cast_own();
+    disk_.partial().note_lost(transport_.rank(), restarts_->lost());
+  }
   model_.clear_gradients();
   expert_loads_.tokens.assign(static_cast<size_t>(options_.layers_per_stage * options_.experts), 0);
   ASSIGN_OR_RETURN(const uint64_t losses, run_rounds(active, boundary));
@@ -175,7 +195,14 @@ Findings HashTrainer::findings(double gradients, uint64_t losses) const {
   const auto rank = static_cast<uint64_t>(transport_.rank().value);
   const auto step = static_cast<uint64_t>(model_.position().step);
   const auto interval = static_cast<int64_t>(1 + mix(options_.seed, rank, step) % kSaveIntervals);
-  return {{gradients, static_cast<double>(losses)}, {saved_, -interval}};
+  return {{gradients, static_cast<double>(losses)}, {told_save(), -interval, -refused_}};
+}
+
+int64_t HashTrainer::told_save() const {
+  const int64_t step = model_.position().step;
+  if (!partial_ || step >= options_.steps) return saved_;
+  const uint64_t late = mix(options_.seed, 0x5a7e, static_cast<uint64_t>(saved_)) % 3;
+  return step >= saved_ + static_cast<int64_t>(late) ? saved_ : -1;
 }
 
 absl::Status HashTrainer::apply(const Findings& combined, const ActiveOperators& active,
@@ -199,8 +226,11 @@ absl::StatusOr<std::vector<int>> HashTrainer::update(const Findings& combined,
   position.samples += options_.micro_batches;
   pace_.on_verdict(Step(position.step), -combined.minima[1]);
   position.history = mix(position.history, norm, static_cast<uint64_t>(combined.sums[1]));
+  if (partial_) partial_->on_verdict(Step(combined.minima[0]), Step(-combined.minima[2]));
   std::vector<int> written;
   if (skipped) return written;
+  if (partial_) partial_->on_update(expert_loads_.tokens);
+  if (restarts_) restarts_->on_update(expert_loads_.tokens);
   ++position.updates;
   for (int i = 0; i < std::ssize(model_.operators()); ++i) {
     if (!active[static_cast<size_t>(i)]) continue;
@@ -235,7 +265,8 @@ void HashTrainer::apply_evaluation(const Findings& combined) {
 
 bool HashTrainer::is_saved(Step step) const {
   if (options_.tunes_saves) return is_finished() || pace_.is_due(step);
-  return is_finished() || (options_.save_every > 0 && step.value % options_.save_every == 0);
+  const bool is_due = options_.save_every > 0 && step.value % options_.save_every == 0;
+  return is_finished() || (is_due && !(partial_ && partial_->is_under_way()));
 }
 
 absl::Status HashTrainer::save() {
@@ -248,8 +279,13 @@ absl::Status HashTrainer::save() {
     return Cancelled("killed");
   }
   // A failed save is not a failed step: the next one may succeed.
-  if (disk_.write(step(), transport_.rank(), model_.state()).ok()) saved_ = model_.position().step;
+  (write().ok() ? saved_ : refused_) = model_.position().step;
   return absl::OkStatus();
+}
+
+absl::Status HashTrainer::write() {
+  return partial_ ? partial_->save(is_finished())
+                  : disk_.write(step(), transport_.rank(), model_.state());
 }
 
 // As the real trainer does: without the last state there is no end.

@@ -21,6 +21,7 @@
 #include "protection/interval/save_pace.h"
 #include "recovery/stage_trainer.h"
 #include "sim/hash/hash_model.h"
+#include "sim/hash/hash_partial.h"
 #include "sim/hash/hash_pass.h"
 #include "sim/simulated_disk.h"
 
@@ -33,7 +34,10 @@ class HashTrainer final : public StageTrainer {
               const HashModelOptions& options);
 
   const std::vector<StageOperator>& operators() const override { return model_.inventory(); }
-  void join_stage(View epoch) override { stage_group_.restart(epoch); }
+  void join_stage(View epoch) override {
+    view_ = epoch;
+    stage_group_.restart(epoch);
+  }
   absl::StatusOr<std::string> resume(Communicator& world) override;
   absl::Status restore_base(Step base) override;
   void forget_base() override;
@@ -81,6 +85,11 @@ class HashTrainer final : public StageTrainer {
                                           const BeforeWrite& before_write);
   absl::Status reduce_gradients(const ActiveOperators& active);
   void count_choices(const HashPass::Graph& graph);
+  // From a checkpoint that may have been made of several.
+  absl::Status restart(Communicator& world, Step step);
+  absl::Status write();
+  // The newest save that this rank tells of: after steps, as if files took their time.
+  int64_t told_save() const;
   // With what this rank says to every commit.
   Findings findings(double gradients, uint64_t losses) const;
   // Compute weights of these operators, from their owners.
@@ -98,8 +107,12 @@ class HashTrainer final : public StageTrainer {
   HashBoundary neighbours_;
   HashPass pass_;
   ExpertLoads expert_loads_;
+  View view_{0};
   int64_t saved_ = -1;
-  SavePace pace_{1};  // not of the state: which steps are saved changes no bit
+  int64_t refused_ = -1;  // the newest that the disk has refused
+  SavePace pace_{1};      // not of the state: which steps are saved changes no bit
+  std::optional<HashPartial> partial_;
+  std::optional<HashRestarts> restarts_;
 };
 
 }  // namespace evermoe

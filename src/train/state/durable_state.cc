@@ -43,6 +43,16 @@ absl::StatusOr<std::string> first_reason(Communicator& world, const std::string&
   return std::string("unknown reason");
 }
 
+// Ok if it is so on every rank; else why a rank cannot use what it reads.
+absl::Status agree(Communicator& world, const absl::Status& own) {
+  // 0: this rank can use it; 1: damaged, try an older one; 2: the user has to decide.
+  int64_t worst[] = {own.ok() ? 0 : absl::IsInvalidArgument(own) ? 2 : 1};
+  RETURN_IF_ERROR(annotate(world.all_reduce<int64_t>(worst, ReduceOp::kMax), "resume"));
+  if (worst[0] == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string reason, first_reason(world, std::string(own.message())));
+  return worst[0] == 2 ? InvalidInput(reason) : Corrupt(reason);
+}
+
 absl::Status compare_identity(const TrainingPosition& position, const std::string& own,
                               const std::string& path) {
   const std::string difference = identity_difference(position.model_identity, own);
@@ -79,11 +89,18 @@ void DurableState::initialise(TrainingPosition& position) {
   if (train.precision == Precision::kFp16) position.loss_scale = train.initial_loss_scale;
 }
 
-absl::Status DurableState::restore(const std::string& path, TrainingPosition& position) {
-  ASSIGN_OR_RETURN(const auto checkpoint, CheckpointReader::open(*environment_.files, path));
+absl::StatusOr<std::unique_ptr<CheckpointReader>> DurableState::open_checkpoint(
+    const std::string& path) const {
+  ASSIGN_OR_RETURN(auto checkpoint, CheckpointReader::open(*environment_.files, path));
   RETURN_IF_ERROR(compare_identity(checkpoint->position(), identity(), path));
-  RETURN_IF_ERROR(guard([&] { return load_shards(*checkpoint, model_.operators()); }));
-  position = checkpoint->position();
+  return checkpoint;
+}
+
+absl::Status DurableState::load(CheckpointReader& checkpoint,
+                                const std::vector<OperatorState*>& operators,
+                                TrainingPosition& position) const {
+  RETURN_IF_ERROR(guard([&] { return load_shards(checkpoint, operators); }));
+  position = checkpoint.position();
   const TrainConfig& train = model_.config().train;
   if (train.precision == Precision::kFp16 && position.loss_scale < 1)
     position.loss_scale = train.initial_loss_scale;
@@ -91,21 +108,23 @@ absl::Status DurableState::restore(const std::string& path, TrainingPosition& po
 }
 
 absl::Status DurableState::restore_on_all_ranks(Communicator& world, const std::string& path,
+                                                const Loading& loading,
                                                 TrainingPosition& position) {
-  const absl::Status own = restore(path, position);
-  // 0: this rank can use it; 1: damaged, try an older one; 2: the user has to decide.
-  int64_t worst[] = {own.ok() ? 0 : absl::IsInvalidArgument(own) ? 2 : 1};
-  RETURN_IF_ERROR(annotate(world.all_reduce<int64_t>(worst, ReduceOp::kMax), "resume"));
-  if (worst[0] == 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::string reason, first_reason(world, std::string(own.message())));
-  return worst[0] == 2 ? InvalidInput(reason) : Corrupt(reason);
+  auto checkpoint = open_checkpoint(path);
+  RETURN_IF_ERROR(agree(world, checkpoint.status()));
+  std::vector<OperatorState*> operators = model_.operators();
+  if (loading) {
+    ASSIGN_OR_RETURN(operators, loading(&(*checkpoint)->manifest()));
+  }
+  return agree(world, load(**checkpoint, operators, position));
 }
 
-absl::StatusOr<Resumption> DurableState::resume(Communicator& world, TrainingPosition& position) {
+absl::StatusOr<Resumption> DurableState::resume(Communicator& world, TrainingPosition& position,
+                                                const Loading& loading) {
   Resumption resumption;
   ASSIGN_OR_RETURN(const std::vector<std::string> candidates, agreed_candidates(world));
   for (const std::string& path : candidates) {
-    const absl::Status status = restore_on_all_ranks(world, path, position);
+    const absl::Status status = restore_on_all_ranks(world, path, loading, position);
     if (status.ok()) {
       resumption.source = path;
       resumption.step = position.step;
@@ -115,6 +134,7 @@ absl::StatusOr<Resumption> DurableState::resume(Communicator& world, TrainingPos
     resumption.skipped.push_back(absl::StrCat(path, ": ", std::string(status.message())));
   }
   resumption.source = "initial state";
+  if (loading) RETURN_IF_ERROR(loading(nullptr).status());
   RETURN_IF_ERROR(guard([&] {
     initialise(position);
     return absl::OkStatus();
@@ -124,8 +144,10 @@ absl::StatusOr<Resumption> DurableState::resume(Communicator& world, TrainingPos
 
 absl::Status DurableState::restore(Step step, TrainingPosition& position) {
   if (step > Step(0)) {
-    return restore(join_path(environment_.checkpoint_directory, step_directory_name(step)),
-                   position);
+    ASSIGN_OR_RETURN(
+        const auto checkpoint,
+        open_checkpoint(join_path(environment_.checkpoint_directory, step_directory_name(step))));
+    return load(*checkpoint, model_.operators(), position);
   }
   return guard([&] {
     initialise(position);
@@ -159,6 +181,7 @@ absl::Status DurableState::open(Opening opening, Step pinned) {
   options.may_publish = environment_.may_publish;
   options.joins_others = opening == Opening::kAmong;
   ASSIGN_OR_RETURN(saver_, CheckpointSaver::open(*environment_.files, options));
+  refused_ = Step(-1);
   publish_requested_ = Step(-1);
   // A predecessor may have died while it published the newest one: that is done again. Older ones,
   // of which the records of a catch-up tell, are history.
@@ -167,11 +190,13 @@ absl::Status DurableState::open(Opening opening, Step pinned) {
   return absl::OkStatus();
 }
 
-absl::Status DurableState::outlive(Step step, const absl::Status& status) const {
+absl::Status DurableState::outlive(Step step, const absl::Status& status) {
   const bool is_refused_by_disk =
       !is_hopeless(status) && !is_contradiction(status) && !absl::IsInvalidArgument(status);
   if (status.ok() || !is_refused_by_disk) return status;
   log_warning(absl::StrCat("checkpoint of step ", step.value, ": ", status.message()));
+  // What is published stays so, whatever its cleaning up met.
+  if (!is_open() || saver_->published() < step) refused_ = std::max(refused_, step);
   if (environment_.save_failed) environment_.save_failed(step, status);
   return absl::OkStatus();
 }
@@ -200,13 +225,25 @@ absl::Status DurableState::look_after_saves() {
   return outlive(publish_requested_, published);
 }
 
-absl::Status DurableState::save(TrainingPosition position, Copying copying) {
+absl::Status DurableState::save(TrainingPosition position, Copying copying, PartialSave partial) {
   saving_ = position.step;
+  std::vector<ShardSource> shards = shard_sources(model_.operators());
+  return copying == Copying::kNow
+             ? saver_->begin(complete(std::move(position)), shards, std::move(partial))
+             : saver_->begin_behind(complete(std::move(position)), std::move(shards),
+                                    std::move(partial));
+}
+
+absl::Status DurableState::save_some(TrainingPosition position, std::vector<ShardSource> shards,
+                                     PartialSave partial) {
+  saving_ = position.step;
+  return saver_->begin_behind(complete(std::move(position)), std::move(shards), std::move(partial));
+}
+
+TrainingPosition DurableState::complete(TrainingPosition position) const {
   position.model_identity = identity();
   position.configuration = to_toml(model_.config());
-  std::vector<ShardSource> shards = shard_sources(model_.operators());
-  return copying == Copying::kNow ? saver_->begin(position, shards)
-                                  : saver_->begin_behind(position, std::move(shards));
+  return position;
 }
 
 absl::Status DurableState::wait_copied(const OperatorState& state) {

@@ -2,11 +2,13 @@
 // behind.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "checkpoint/format/training_position.h"
+#include "checkpoint/read/checkpoint_reader.h"
 #include "checkpoint/write/checkpoint_saver.h"
 #include "comm/communicator.h"
 #include "train/step/rank_model.h"
@@ -30,10 +32,15 @@ class DurableState {
   // ---- reading. Masters and moments only: compute weights have to be derived from them
   // afterwards.
 
+  // Restores what it has of the checkpoint (null: of the initial state) from elsewhere, and returns
+  // the operators that have to be loaded; may be collective over the world. Asked again if loading
+  // fails and an older checkpoint is taken.
+  using Loading = std::function<absl::StatusOr<std::vector<OperatorState*>>(const Manifest*)>;
   // The newest checkpoint that every rank can read, in whatever topology it was written, or the
   // initial state if there is none. InvalidInput if it belongs to another model. Collective over
-  // `world`.
-  absl::StatusOr<Resumption> resume(Communicator& world, TrainingPosition& position);
+  // `world`. Without `loading` every operator is loaded.
+  absl::StatusOr<Resumption> resume(Communicator& world, TrainingPosition& position,
+                                    const Loading& loading = nullptr);
   // The state at `step`, which resume() has come to once in the life of the job.
   absl::Status restore(Step step, TrainingPosition& position);
 
@@ -53,14 +60,19 @@ class DurableState {
   // REQUIRES: is_open() for all that follows.
 
   // What a disk refuses is told and outlived: Ok. Any other error comes back.
-  absl::Status outlive(Step step, const absl::Status& status) const;
+  absl::Status outlive(Step step, const absl::Status& status);
+  // The newest step whose save or publication a disk has refused for good; Step(-1).
+  Step refused() const { return refused_; }
   // Tells of what failed behind training since the last call, and frees the space of saves that
   // will never be complete. Never waits.
   absl::Status look_after_saves();
   // Begins a durable checkpoint of the present state; returns when it is copied, or before that:
   // then nobody changes an operator's state before wait_copied().
   enum class Copying : uint8_t { kNow, kBehind };
-  absl::Status save(TrainingPosition position, Copying copying);
+  absl::Status save(TrainingPosition position, Copying copying, PartialSave partial = {});
+  // The same of these shards alone, which nobody changes any more.
+  absl::Status save_some(TrainingPosition position, std::vector<ShardSource> shards,
+                         PartialSave partial);
   // Also if nothing is open.
   absl::Status wait_copied(const OperatorState& state);
   // All ranks have prepared this step, so rank 0 publishes it.
@@ -75,9 +87,12 @@ class DurableState {
   Step newest_visible() const;
   void discard(Step step) const;
   void initialise(TrainingPosition& position);
-  absl::Status restore(const std::string& path, TrainingPosition& position);
+  TrainingPosition complete(TrainingPosition position) const;
+  absl::StatusOr<std::unique_ptr<CheckpointReader>> open_checkpoint(const std::string& path) const;
+  absl::Status load(CheckpointReader& checkpoint, const std::vector<OperatorState*>& operators,
+                    TrainingPosition& position) const;
   absl::Status restore_on_all_ranks(Communicator& world, const std::string& path,
-                                    TrainingPosition& position);
+                                    const Loading& loading, TrainingPosition& position);
   absl::StatusOr<std::vector<std::string>> agreed_candidates(Communicator& world) const;
 
   const TrainerEnvironment environment_;
@@ -85,6 +100,7 @@ class DurableState {
   std::unique_ptr<CheckpointSaver> saver_;
   Step saving_{-1};  // the newest that was begun
   Step publish_requested_{-1};
+  Step refused_{-1};
 };
 
 }  // namespace evermoe

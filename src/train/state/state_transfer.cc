@@ -6,8 +6,6 @@
 #include "tensor/host_bytes.h"
 
 namespace evermoe {
-namespace {
-
 at::Tensor& part_of(OperatorState& state, StatePart part) {
   switch (part) {
     case StatePart::kMaster: return state.master();
@@ -17,8 +15,6 @@ at::Tensor& part_of(OperatorState& state, StatePart part) {
   CHECK(false) << "state part";
   __builtin_unreachable();
 }
-
-}  // namespace
 
 ElementType element_type(at::ScalarType type) {
   switch (type) {

@@ -13,6 +13,9 @@ namespace evermoe {
 
 ElementType element_type(at::ScalarType type);
 
+// This rank's shard of it: a 1-D tensor.
+at::Tensor& part_of(OperatorState& state, StatePart part);
+
 // One source per non-empty shard; they refer to the operators.
 std::vector<ShardSource> shard_sources(const std::vector<OperatorState*>& operators);
 

@@ -44,6 +44,9 @@ Trainer::Trainer(const TrainerEnvironment& environment, TrainerOptions options,
               model_->operators()) {
   if (strategy_of(model_->config()).tunes_saves)
     pace_.emplace(model_->config().protection.overhead_budget);
+  if (strategy_of(model_->config()).saves_few_experts) {
+    partial_.emplace(model_->config(), model_->topology(), model_->role(), model_->operators());
+  }
 }
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::create(const JobConfig& config,
@@ -69,7 +72,11 @@ absl::StatusOr<std::string> Trainer::resume(Communicator& world) {
   // Rank 0 removes unfinished saves below, so nobody may be writing any more.
   durable_.close();
   RETURN_IF_ERROR(annotate(world.barrier(), "resume"));
-  ASSIGN_OR_RETURN(const Resumption resumption, durable_.resume(world, position_));
+  DurableState::Loading loading;
+  if (partial_) {
+    loading = [&](const Manifest* manifest) { return partial_->restart(world, view_, manifest); };
+  }
+  ASSIGN_OR_RETURN(const Resumption resumption, durable_.resume(world, position_, loading));
   for (const std::string& reason : resumption.skipped) log_warning("skipped checkpoint " + reason);
   RETURN_IF_ERROR(model_->derive_compute());
   is_drained_ = false;
@@ -81,10 +88,15 @@ absl::StatusOr<std::string> Trainer::resume(Communicator& world) {
   file_status_ = absl::OkStatus();
   RETURN_IF_ERROR(durable_.open(DurableState::Opening::kAlone, base_));
   RETURN_IF_ERROR(annotate(world.barrier(), "resume"));
-  return resumption.source;
+  return partial_ && partial_->lost_now() > 0
+             ? absl::StrCat(resumption.source, " (LOSSY: of what experts learned from, ",
+                            partial_->lost_now(), " tokens are lost)")
+             : resumption.source;
 }
 
 absl::Status Trainer::restore_base(Step base) {
+  // Whoever goes back alone needs the logs of a strategy that keeps them.
+  CHECK(!partial_) << "back to step " << base << " with checkpoints of a few experts";
   RETURN_IF_ERROR(durable_.restore(base, position_));
   is_drained_ = false;
   skipped_in_row_ = 0;
@@ -167,6 +179,10 @@ absl::StatusOr<Findings> Trainer::train(const ActiveOperators& active, Boundary&
     follow_save();
     findings.save_interval = pace_->vote(Step(position_.step.value + 1));
   }
+  if (partial_) {
+    findings.refused = durable_.refused();
+    if (environment_.transport->rank() == Rank(0)) findings.published = published();
+  }
   return to_findings(findings);
 }
 
@@ -192,6 +208,11 @@ absl::Status Trainer::apply(const Findings& combined, const ActiveOperators& act
   skipped_in_row_ = skipped_in_row(skipped_in_row_, record_, train);
   is_drained_ = is_drained_ || record_.drain;
   if (pace_) pace_->on_verdict(position_.step, record_.save_interval);
+  if (partial_) {
+    partial_->on_verdict(record_.published, record_.refused);
+    if (record_.applied) partial_->on_update(expert_loads_);
+    record_.lost_token_share = partial_->lost_share(position_.step);
+  }
   if (const auto divergence = find_divergence(record_, skipped_in_row_, train))
     return end_diverged(*divergence);
   // Nothing is published by a skipped step: what was saved last may be what it could not compute

@@ -15,6 +15,7 @@
 #include "train/state/durable_state.h"
 #include "train/state/operator_shards.h"
 #include "train/step/divergence.h"
+#include "train/step/partial_checkpoints.h"
 #include "train/step/rank_model.h"
 #include "train/step/trainer_environment.h"
 #include "train/step/verdict.h"
@@ -43,7 +44,10 @@ class Trainer final : public StageTrainer {
 
   const std::vector<StageOperator>& operators() const override { return shards_.inventory(); }
   int64_t boundary_bytes() const override;
-  void join_stage(View epoch) override { model_->join(epoch); }
+  void join_stage(View epoch) override {
+    view_ = epoch;
+    model_->join(epoch);
+  }
   absl::StatusOr<std::string> resume(Communicator& world) override;
   absl::Status restore_base(Step base) override;
   void forget_base() override;
@@ -98,6 +102,7 @@ class Trainer final : public StageTrainer {
   absl::Status publish(Step prepared);
   // save(), with the errors that it outlives.
   absl::Status begin_save();
+  absl::Status save_state();
   // Of saves whose interval is tuned: tells the pace whether the last one is still under way.
   void follow_save();
   // At the end: saves the present state, and waits for so long until it is on disk.
@@ -112,7 +117,9 @@ class Trainer final : public StageTrainer {
   const TrainerEnvironment environment_;
   const TrainerOptions options_;
   std::unique_ptr<RankModel> model_;
-  std::optional<SavePace> pace_;  // of saves, if the strategy tunes it
+  View view_{0};                               // that the stage has last joined
+  std::optional<SavePace> pace_;               // of saves, if the strategy tunes it
+  std::optional<PartialCheckpoints> partial_;  // if the strategy saves a few experts
   DurableState durable_;
   OperatorShards shards_;
   TrainingPosition position_;

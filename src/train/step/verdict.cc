@@ -13,13 +13,13 @@ Findings to_findings(const StepFindings& own) {
   return {{own.gradient_square_sum, own.loss_sum, own.auxiliary_loss_sum, own.load_imbalance_sum,
            own.gate_count, own.tokens},
           {own.prepared.value, own.drain ? 0 : 1, own.published.value, own.non_finite,
-           -own.save_interval}};
+           -own.save_interval, -own.refused.value}};
 }
 
 StepFindings from_findings(const Findings& combined) {
   const std::vector<double>& sums = combined.sums;
   const std::vector<int64_t>& minima = combined.minima;
-  CHECK(sums.size() == 6 && minima.size() == 5)
+  CHECK(sums.size() == 6 && minima.size() == 6)
       << sums.size() << " sums and " << minima.size() << " minima";
   return {.gradient_square_sum = sums[0],
           .loss_sum = sums[1],
@@ -31,7 +31,8 @@ StepFindings from_findings(const Findings& combined) {
           .drain = minima[1] == 0,
           .published = Step(minima[2]),
           .non_finite = minima[3],
-          .save_interval = -minima[4]};
+          .save_interval = -minima[4],
+          .refused = Step(-minima[5])};
 }
 
 StepRecord decide(const StepFindings& combined, const TrainConfig& train,
@@ -57,6 +58,8 @@ StepRecord decide(const StepFindings& combined, const TrainConfig& train,
   record.drain = combined.drain;
   record.non_finite = combined.non_finite;
   record.save_interval = combined.save_interval;
+  record.published = combined.published;
+  record.refused = combined.refused;
   return record;
 }
 

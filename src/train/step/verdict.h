@@ -30,6 +30,7 @@ struct StepFindings {
       kAllFinite;  // key of the first place where this rank met a number that is not finite
   // Combined by maximum:
   int64_t save_interval = 0;  // steps between two saves that this rank wants (SavePace)
+  Step refused{-1};           // newest checkpoint that a disk has refused for good
 
   static constexpr Step kUnknown{std::numeric_limits<int64_t>::max()};
 };
@@ -50,6 +51,9 @@ struct StepRecord {
   bool drain = false;               // some rank was asked to stop
   int64_t non_finite = kAllFinite;  // key of the first place that any rank knows
   int64_t save_interval = 0;        // the longest that any rank wants
+  Step published = StepFindings::kUnknown;  // of rank 0, if it has said so
+  Step refused{-1};                         // the newest that any rank knows
+  double lost_token_share = 0;              // of the run so far, with checkpoints of a few experts
 };
 
 // As vectors to be added, and to be combined by minimum, in role order, so with equal bits

@@ -21,8 +21,8 @@ BeginningDecision JobBeginning::decide(absl::Duration now, const RoleTable& role
   if (auto wait = wait_for_nodes(now, nodes)) return *std::move(wait);
   if (auto wait = wait_for_fit_nodes(now, nodes)) return *std::move(wait);
   const bool complete = roles.are_all_joined();
-  const int fit = nodes.known() - static_cast<int>(nodes.unfit().size());
-  const bool expects_nobody = !options_.takes_over && fit >= options_.nodes;
+  const bool expects_nobody =
+      !options_.takes_over && nodes.known() - std::ssize(nodes.unfit()) >= options_.nodes;
   if (!complete && !expects_nobody && now < members_deadline(nodes, view)) return {};
   if (auto wait = wait_for_network(now)) return *std::move(wait);
   is_over_ = true;
@@ -54,8 +54,9 @@ std::optional<BeginningDecision> JobBeginning::wait_for_nodes(absl::Duration now
 // still come, or these pass a later check, but not for ever.
 std::optional<BeginningDecision> JobBeginning::wait_for_fit_nodes(absl::Duration now,
                                                                   const NodeTable& nodes) {
+  if (options_.takes_over) return std::nullopt;
   const std::vector<Node> unfit = nodes.unfit();
-  if (options_.takes_over || unfit.empty() || nodes.up() >= options_.nodes) {
+  if (unfit.empty() || nodes.up() >= options_.nodes) {
     fit_ends_.reset();
     return std::nullopt;
   }

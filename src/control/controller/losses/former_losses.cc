@@ -7,7 +7,7 @@ namespace evermoe {
 std::vector<Rank> absent_roles(const RoleTable& roles) {
   std::vector<Rank> absent;
   for (int32_t r = 0; r < roles.size(); ++r) {
-    if (roles[Rank(r)].phase == RoleState::Phase::kNone) absent.push_back(Rank(r));
+    if (roles[Rank(r)].phase() == RoleState::Phase::kNone) absent.push_back(Rank(r));
   }
   return absent;
 }

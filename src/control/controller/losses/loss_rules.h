@@ -34,6 +34,8 @@ class LossRules {
   // The role is started on `node`.
   void on_start(absl::Duration now, Rank rank, Node node, RoleState& role);
   void on_plan() { limits_.on_plan(); }
+  // After its loss, and before it is started again (role_restarts.h).
+  void on_unreached(Rank rank) { restarts_.on_unreached(rank); }
   // What has been counted until now does not count again when this role is lost.
   void forgive(RoleState& role) const;
   // The job has come further than ever, or has a newer checkpoint.

@@ -236,7 +236,7 @@ void ControllerRelay::follow(Stream& from, PlanAnswer answer) {
 
 void ControllerRelay::handle(Stream& from, const Envelope&, const RunHello&) {
   if (from.second.kind != PeerKind::kUnknown) return refuse(from);
-  from.second.kind = PeerKind::kRun;
+  peers_.set_run(from);
   out_.send(from.first, Welcome{options_.life, options_.term});
   for (const Rank rank : processes_.alive())
     out_.send(from.first, RoleProcess{rank, processes_.of(rank).pid});

@@ -3,13 +3,8 @@
 namespace evermoe {
 
 void RelayOutbox::tell_run(ControlMessage message) {
-  bool is_told = false;
-  for (const auto& [number, peer] : peers_) {
-    if (peer.kind != PeerKind::kRun) continue;
-    send(number, message);
-    is_told = true;
-  }
-  if (!is_told) history_.keep(std::move(message));
+  for (const StreamNumber run : peers_.runs()) send(run, message);
+  if (peers_.runs().empty()) history_.keep(std::move(message));
 }
 
 }  // namespace evermoe

@@ -41,7 +41,7 @@ TEST_F(RelayOutboxTest, WhatNoRunHearsIsKeptForIt) {
   out.tell_run(RoleProcess{Rank(0), 1});
   EXPECT_TRUE(out.take().empty());
   EXPECT_EQ(history.tell(absl::ZeroDuration()).size(), 1u) << "who plays what it is told anyway";
-  peers.meet(StreamNumber(9)).second.kind = PeerKind::kRun;
+  peers.set_run(peers.meet(StreamNumber(9)));
   out.tell_run(WorkerLogTail{Rank(0), "log", {}});
   EXPECT_EQ(out.take().size(), 1u);
   EXPECT_TRUE(history.tell(absl::ZeroDuration()).empty());

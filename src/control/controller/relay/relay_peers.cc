@@ -48,7 +48,13 @@ void RelayPeers::take_back(RelayPeer& returned, StreamNumber former) {
   if (const std::optional<RelayPeer> before = forget(former)) returned.is_fed = before->is_fed;
 }
 
+void RelayPeers::set_run(Stream& stream) {
+  stream.second.kind = PeerKind::kRun;
+  runs_.insert(stream.first);
+}
+
 std::optional<RelayPeer> RelayPeers::forget(StreamNumber stream) {
+  runs_.erase(stream);
   auto peer = peers_.extract(stream);
   if (peer.empty()) return std::nullopt;
   const auto agent = agents_.find(peer.mapped().node);

@@ -63,6 +63,9 @@ class RelayPeers {
 
   // Is the agent of its node from now on. REQUIRES: agent(its node) == nullptr
   void set_agent(const Stream& stream) { agents_[stream.second.node] = stream.first; }
+  // Is a run from now on.
+  void set_run(Stream& stream);
+  const std::set<StreamNumber>& runs() const { return runs_; }
   // Speaks for what the agent on `former` did, which is forgotten: it has a new line.
   void take_back(RelayPeer& returned, StreamNumber former);
   // What it was; nullopt: nobody was there.
@@ -80,6 +83,7 @@ class RelayPeers {
  private:
   std::map<StreamNumber, RelayPeer> peers_;
   std::map<Node, StreamNumber> agents_;
+  std::set<StreamNumber> runs_;
 };
 
 }  // namespace evermoe

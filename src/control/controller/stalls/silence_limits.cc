@@ -17,32 +17,47 @@ absl::Duration SilenceLimits::allowance(absl::Duration now, Node node, absl::Dur
   return std::max(own, of_node->second.allowance(now, limit));
 }
 
-std::string SilenceLimits::verdict(absl::Duration now, RoleState& role,
+// Who is heard, or joins, after a look is silent later than all who were heard until then.
+std::vector<Rank> SilenceLimits::due(absl::Duration now, const RoleTable& roles) {
+  if (now < std::min(nobody_silent_before_, roles.next_deadline())) return {};
+  std::vector<Rank> due;
+  absl::Duration longest_unheard = now;
+  for (int32_t r = 0; r < roles.size(); ++r) {
+    const RoleState& role = roles[Rank(r)];
+    if (now >= role.deadline() || may_be_silent(now, role)) due.emplace_back(r);
+    if (role.phase() == RoleState::Phase::kJoined)
+      longest_unheard = std::min(longest_unheard, role.heard);
+  }
+  nobody_silent_before_ = longest_unheard + options_.silence_max;
+  return due;
+}
+
+std::string SilenceLimits::verdict(absl::Duration now, Rank rank, RoleTable& roles,
                                    const NodeTable& nodes) const {
+  RoleState& role = roles[rank];
   if (is_silent(now, role, nodes))
     return absl::StrCat("hung: no sign of life for ",
                         absl::FormatDuration(silence_limit(now, role)));
-  if (now < role.deadline) return "";
+  if (now < role.deadline()) return "";
   if (is_out_of_sight(now, role, nodes)) {
-    role.deadline = now + options_.silence_max;
+    roles.extend(rank, now + options_.silence_max);
     return "";
   }
   if (const absl::Duration more = starved_time(role); more > absl::ZeroDuration()) {
-    role.deadline += more;
+    roles.extend(rank, role.deadline() + more);
     return "";
   }
-  return role.phase == RoleState::Phase::kStarting ? "did not come up in time"
-                                                   : "did not report in time";
+  return role.phase() == RoleState::Phase::kStarting ? "did not come up in time"
+                                                     : "did not report in time";
 }
 
 // The line to its node may be broken or slow: only what its agent says, and it does not, tells of a
 // worker.
 bool SilenceLimits::is_silent(absl::Duration now, const RoleState& role,
                               const NodeTable& nodes) const {
-  if (now < role.heard + options_.silence_max) return false;  // the rest is costly for all roles
+  if (!may_be_silent(now, role)) return false;
   const auto agent = nodes.heard(role.node);
-  return role.phase == RoleState::Phase::kJoined && agent &&
-         *agent >= role.heard + silence_limit(now, role);
+  return agent && *agent >= role.heard + silence_limit(now, role);
 }
 
 absl::Duration SilenceLimits::silence_limit(absl::Duration now, const RoleState& role) const {
@@ -55,12 +70,12 @@ absl::Duration SilenceLimits::silence_limit(absl::Duration now, const RoleState&
 // What it could not use of its time to join or to report; it is granted now.
 absl::Duration SilenceLimits::starved_time(RoleState& late) const {
   const absl::Duration limit =
-      late.phase == RoleState::Phase::kStarting ? options_.start_max : options_.report_max;
+      late.phase() == RoleState::Phase::kStarting ? options_.start_max : options_.report_max;
   return late.on_deadline.take(late.starvation.total(), limit);
 }
 
 bool is_out_of_sight(absl::Duration now, const RoleState& role, const NodeTable& nodes) {
-  return role.phase == RoleState::Phase::kJoined && nodes.is_up(role.node) &&
+  return role.phase() == RoleState::Phase::kJoined && nodes.is_up(role.node) &&
          nodes.is_in_doubt(role.node, now);
 }
 

@@ -8,6 +8,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "control/controller/controller_interface.h"
@@ -32,11 +33,18 @@ class SilenceLimits {
   // there, or here.
   absl::Duration allowance(absl::Duration now, Node node, absl::Duration limit) const;
 
+  // Of whom there may be a verdict, in order; no look at all roles while there can be none. The
+  // time never goes back.
+  std::vector<Rank> due(absl::Duration now, const RoleTable& roles);
   // Why the process that plays the role is lost; empty: it is not. One that is due but is to have
   // more time gets a later deadline, and one that nobody asked for anything has none.
-  std::string verdict(absl::Duration now, RoleState& role, const NodeTable& nodes) const;
+  std::string verdict(absl::Duration now, Rank rank, RoleTable& roles,
+                      const NodeTable& nodes) const;
 
  private:
+  bool may_be_silent(absl::Duration now, const RoleState& role) const {
+    return role.phase() == RoleState::Phase::kJoined && now >= role.heard + options_.silence_max;
+  }
   bool is_silent(absl::Duration now, const RoleState& role, const NodeTable& nodes) const;
   absl::Duration silence_limit(absl::Duration now, const RoleState& role) const;
   absl::Duration starved_time(RoleState& late) const;
@@ -44,6 +52,7 @@ class SilenceLimits {
   const ControllerOptions& options_;
   Lateness own_;
   std::map<Node, Lateness> of_nodes_;
+  absl::Duration nobody_silent_before_ = -absl::InfiniteDuration();
 };
 
 // What the role says cannot be heard now.

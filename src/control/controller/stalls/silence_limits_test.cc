@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+#include <vector>
+
 namespace evermoe {
 namespace {
 
@@ -21,7 +25,9 @@ class Silence : public testing::Test {
     roles_.join({.rank = Rank(0), .since = View(0), .node = kHere}, at(seconds));
   }
   void agent_is_heard(double seconds) { nodes_.hear(kHere, at(seconds)); }
-  std::string verdict(double seconds) { return limits_.verdict(at(seconds), role(), nodes_); }
+  std::string verdict(double seconds) {
+    return limits_.verdict(at(seconds), Rank(0), roles_, nodes_);
+  }
 
   const ControllerOptions options_{.start_max = absl::Seconds(20),
                                    .report_max = absl::Seconds(10),
@@ -73,12 +79,12 @@ TEST_F(Silence, TimeWithoutAProcessorDoesNotCount) {
 
 TEST_F(Silence, WhoWasStarvedHasItsTimeToReportAnew) {
   joins(0);
-  role().ask(at(10));
+  roles_.ask(Rank(0), at(10));
   role().starvation.on_report(absl::Seconds(4), kPeriod);
   role().hear(at(9));
   agent_is_heard(9);
   EXPECT_EQ(verdict(10), "");
-  EXPECT_EQ(role().deadline, at(14));
+  EXPECT_EQ(role().deadline(), at(14));
   role().hear(at(14));
   agent_is_heard(14);
   EXPECT_EQ(verdict(14), "did not report in time");
@@ -86,12 +92,58 @@ TEST_F(Silence, WhoWasStarvedHasItsTimeToReportAnew) {
 
 TEST_F(Silence, TheVerdictOnItsNodeComesFirst) {
   joins(0);
-  role().ask(at(4));
+  roles_.ask(Rank(0), at(4));
   EXPECT_EQ(verdict(4), "");
-  EXPECT_EQ(role().deadline, at(9));
+  EXPECT_EQ(role().deadline(), at(9));
   EXPECT_TRUE(are_all_out_of_sight(at(4), roles_, nodes_));
   agent_is_heard(4);
   EXPECT_FALSE(are_all_out_of_sight(at(4), roles_, nodes_));
+}
+
+// Thousands of roles, and as many messages: they are looked at only while one of them may be lost.
+TEST(DueRoles, AreAllOfWhomThereIsAVerdict) {
+  constexpr int kRoles = 4;
+  for (uint32_t seed = 0; seed < 50 && !testing::Test::HasFailure(); ++seed) {
+    std::mt19937 draws(seed);
+    const auto draw = [&](int below) { return static_cast<int>(draws() % uint32_t(below)); };
+    const ControllerOptions options{.silence_max = absl::Seconds(5)};
+    RoleTable roles(kRoles);
+    NodeTable nodes(absl::Seconds(2.5));
+    SilenceLimits limits(options);
+    absl::Duration now = absl::Seconds(1000);
+    nodes.join(kHere, now);
+    for (int n = 0; n < 400; ++n, now += absl::Seconds(draw(3))) {
+      const Rank rank(draw(kRoles));
+      const int what = draw(8);
+      if (what == 0) roles.start(rank, kHere, View(1), now + absl::Seconds(draw(6)));
+      if (what == 1) roles.join({.rank = rank, .node = kHere}, now);
+      if (what == 2) roles.ask(rank, now + absl::Seconds(draw(6)));
+      if (what == 3) roles.note_report({.rank = rank});
+      if (what > 3) roles[rank].hear(now);
+      if (draw(3) > 0) nodes.hear(kHere, now);
+      std::vector<Rank> lost;
+      for (int32_t r = 0; r < kRoles; ++r) {
+        RoleTable all = roles;
+        if (!limits.verdict(now, Rank(r), all, nodes).empty()) lost.emplace_back(r);
+      }
+      const std::vector<Rank> due = limits.due(now, roles);
+      for (const Rank one : lost) EXPECT_EQ(std::ranges::count(due, one), 1) << seed << " " << n;
+      for (const Rank one : due) {
+        if (!limits.verdict(now, one, roles, nodes).empty()) roles.lose(one);
+      }
+    }
+  }
+}
+
+TEST_F(Silence, WhileNobodyCanBeLostNobodyIsLookedAt) {
+  roles_.join({.rank = Rank(0), .node = kHere}, at(0));
+  EXPECT_TRUE(limits_.due(at(1), roles_).empty());
+  EXPECT_TRUE(limits_.due(at(4.9), roles_).empty());
+  EXPECT_EQ(limits_.due(at(5), roles_).size(), 1u);
+  roles_.ask(Rank(0), at(6));
+  role().hear(at(5));
+  EXPECT_TRUE(limits_.due(at(5.9), roles_).empty());
+  EXPECT_EQ(limits_.due(at(6), roles_).size(), 1u);
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ std::vector<std::vector<Node>> CopyBook::keepers(const RoleTable& roles) const {
   for (const std::vector<Rank>& held_by : held_by_) {
     std::vector<Node>& nodes = keepers.emplace_back();
     for (const Rank rank : held_by) {
-      if (roles[rank].phase == RoleState::Phase::kJoined) nodes.push_back(roles[rank].node);
+      if (roles[rank].phase() == RoleState::Phase::kJoined) nodes.push_back(roles[rank].node);
     }
   }
   return keepers;

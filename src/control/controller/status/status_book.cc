@@ -65,8 +65,8 @@ JobStatus StatusBook::status(absl::Duration now, const ControllerCore& core,
     const RoleState& role = core.roles()[Rank(r)];
     RoleStatus one{.rank = Rank(r), .name = topology.name_of(Rank(r)), .node = role.node};
     one.pid = processes.of(Rank(r)).pid;
-    if (role.phase == RoleState::Phase::kStarting) one.phase = RoleStatus::Phase::kStarting;
-    if (role.phase == RoleState::Phase::kJoined)
+    if (role.phase() == RoleState::Phase::kStarting) one.phase = RoleStatus::Phase::kStarting;
+    if (role.phase() == RoleState::Phase::kJoined)
       one.phase = role.finished ? RoleStatus::Phase::kFinished : RoleStatus::Phase::kRunning;
     status.roles.push_back(std::move(one));
   }
