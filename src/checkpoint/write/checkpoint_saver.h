@@ -51,8 +51,8 @@ struct PartialSave {
   // Of each stage one rank gives those of all experts of its layers. An expert that no rank saves
   // has a history that says so. Any order.
   std::vector<ExpertHistory> histories;
-  // In which this rank last went back, the same on all ranks, or the save is not published (Corrupt);
-  // 0: no matter, the same step always has the same bits.
+  // In which this rank last went back, the same on all ranks, or the save is not published
+  // (Corrupt); 0: no matter, the same step always has the same bits.
   int64_t view = 0;
 };
 

@@ -19,9 +19,9 @@ struct ProtectionFit {
 // job.
 absl::StatusOr<ProtectionFit> fit_protection(const JobConfig& config);
 
-// Of checkpoints with a few experts: whether the images that a rank keeps in its own memory fit, one
-// that it could go back to and one that is being saved. InvalidInput with the arithmetic of the rank
-// that needs most.
+// Of checkpoints with a few experts: whether the images that a rank keeps in its own memory fit,
+// one that it could go back to and one that is being saved. InvalidInput with the arithmetic of the
+// rank that needs most.
 absl::Status check_image_memory(const JobConfig& config);
 
 }  // namespace evermoe
