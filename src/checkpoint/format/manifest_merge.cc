@@ -158,6 +158,17 @@ void add_unsaved(const Histories& histories, const Manifest& base, Manifest& mer
   }
 }
 
+void finish_operators(const Histories& histories, Manifest& merged) {
+  for (ManifestOperator& op : merged.operators) {
+    std::stable_sort(op.shards.begin(), op.shards.end(),
+                     [](const auto& a, const auto& b) { return a.range.begin < b.range.begin; });
+    const auto history = histories.find(op.name);
+    if (history == histories.end()) continue;
+    op.unsaved_tokens = history->second.unsaved_tokens;
+    op.lost_tokens = history->second.lost_tokens;
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<Manifest> merge_manifests(std::span<const Manifest> parts, const Manifest* base) {
@@ -182,14 +193,7 @@ absl::StatusOr<Manifest> merge_manifests(std::span<const Manifest> parts, const 
   ASSIGN_OR_RETURN(const Histories histories, collect_histories(parts));
   RETURN_IF_ERROR(check_histories(histories, merged, base));
   if (base != nullptr) add_unsaved(histories, *base, merged);
-  for (ManifestOperator& op : merged.operators) {
-    std::stable_sort(op.shards.begin(), op.shards.end(),
-                     [](const auto& a, const auto& b) { return a.range.begin < b.range.begin; });
-    const auto history = histories.find(op.name);
-    if (history == histories.end()) continue;
-    op.unsaved_tokens = history->second.unsaved_tokens;
-    op.lost_tokens = history->second.lost_tokens;
-  }
+  finish_operators(histories, merged);
   RETURN_IF_ERROR(check_complete(merged));
   return merged;
 }
