@@ -35,7 +35,7 @@ int64_t active_elements(const OperatorState& state) {
   return elements;
 }
 
-bool is_mixed(const OperatorState* state) {
+bool is_half_active(const OperatorState* state) {
   return !state->is_frozen() && active_elements(*state) < state->spec().flat_size;
 }
 
@@ -132,7 +132,7 @@ void TorchJob::watch(Watched& watched) {
       states, [](const OperatorState* s) { return active_elements(*s) < s->spec().flat_size; });
   if (watched.is_again) ++outcome_.steps_again;
   if (watched.is_again && watched.is_sparse) ++outcome_.sparse_again;
-  if (watched.is_again && std::ranges::any_of(states, is_mixed)) ++outcome_.mixed_again;
+  if (watched.is_again && std::ranges::any_of(states, is_half_active)) ++outcome_.mixed_again;
 }
 
 TorchOutcome TorchJob::run(const std::vector<SimulatedFault>& faults, uint64_t seed) {
