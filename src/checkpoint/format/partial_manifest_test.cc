@@ -2,12 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "checkpoint/format/checkpoint_names.h"
-#include "checkpoint/format/fuzz_entries.h"
 #include "checkpoint/format/manifest.h"
 
 namespace evermoe {

@@ -44,12 +44,12 @@ struct ShardSource {
 // default is a full one.
 struct PartialSave {
   // The published checkpoint, older than this one, that has what is not saved; -1: none. The same
-  // on all ranks. Rank 0's saver does not remove it before the save is published or superseded;
-  // the save fails (NotFound) where it is gone, and its publishing (Corrupt) where it has been
-  // replaced since.
+  // on all ranks. Rank 0's saver does not remove it before the save is published or superseded. If
+  // it is gone the save fails (NotFound); if its step is saved again meanwhile, publishing does
+  // (Corrupt).
   Step base{-1};
   // Of each stage one rank gives those of all experts of its layers. An expert that no rank saves
-  // has a history that says so. Any order.
+  // has a history that says so. Any order. Without one an operator's numbers are 0.
   std::vector<ExpertHistory> histories;
   // In which this rank last went back, the same on all ranks, or the save is not published
   // (Corrupt); 0: no matter, the same step always has the same bits.

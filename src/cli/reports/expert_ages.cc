@@ -1,5 +1,6 @@
 #include "cli/reports/expert_ages.h"
 
+#include <functional>
 #include <limits>
 #include <map>
 
