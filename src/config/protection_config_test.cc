@@ -154,7 +154,7 @@ TEST(ProtectionErrorTest, PartialExperts) {
 TEST(ProtectionErrorTest, Choices) {
   EXPECT_EQ(protection_error("protection.strategy=full"),
             "protection.strategy: found \"full\", allowed: sparse, dense, gradients, peer-memory, "
-            "checkfreq, none");
+            "checkfreq, partial-experts, none");
   EXPECT_EQ(
       protection_error("protection.ordering=random"),
       "protection.ordering: found \"random\", allowed: auto, popularity, soft, decayed, capacity, "
