@@ -49,7 +49,10 @@ void ControlShell::sleep() {
   if (wakes_at_ > now() && wakes_at_ <= next) return;  // it wakes up anyway
   wakes_at_ = next;
   network_.after(process_, next - now(), [this, next] {
-    if (wakes_at_ == next) wake();
+    if (wakes_at_ != next) return;
+    // With a clock that has stood still it is not `next` yet, and nothing else would wake it then.
+    wakes_at_ = absl::ZeroDuration();
+    wake();
   });
 }
 

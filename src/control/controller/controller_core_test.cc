@@ -119,10 +119,14 @@ TEST(ControllerCore, AJobThatStandsStillThoughAllMoveGoesBackInMemoryAndThenOnDi
   job.wait(2.5);
   EXPECT_EQ(job.did(), "") << "it may be slow";
   job.wait(3);
-  EXPECT_EQ(job.did(), "go on in view 4, restart all in view 5");
+  EXPECT_EQ(job.did(), "go on in view 4, all go back in view 5");
+  job.wait(9.5);
+  EXPECT_EQ(job.did(), "go on in view 6, all go back in view 7");
+  job.wait(17.5);
+  EXPECT_EQ(job.did(), "go on in view 8, restart all in view 9");
   job.commits(1, 8).did();
   job.wait(3.5);
-  EXPECT_EQ(job.did(), "go on in view 6, all go back in view 7") << "it has come further since";
+  EXPECT_EQ(job.did(), "go on in view 10, all go back in view 11") << "it has come further since";
 }
 
 // Nobody makes a commit before all have a state.

@@ -75,10 +75,9 @@ StandstillDecision StandstillWatch::on_deadline(absl::Duration now, const Stands
     return {
         .kind = Kind::kReplace, .why = "hung: its stage does not move", .still = std::move(still)};
   on_all_moved();
-  // Going back in memory is cheap, and tried once at every place.
-  const bool was_tried = went_back_at_ == job.progress.furthest();
+  if (went_back_at_ != job.progress.furthest()) went_back_ = 0;
   went_back_at_ = job.progress.furthest();
-  return {.kind = was_tried ? Kind::kRestart : Kind::kGoBack,
+  return {.kind = ++went_back_ > kBackInMemoryMax ? Kind::kRestart : Kind::kGoBack,
           .why = "the job stands still though all its workers move"};
 }
 

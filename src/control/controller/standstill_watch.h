@@ -63,6 +63,9 @@ class StandstillWatch {
   // next step has been measured, at most kPatienceMax times.
   void on_all_moved() { ++doublings_; }
   static constexpr int64_t kPatienceMax = 64;
+  // All go back in memory so often at one place, with twice the patience each time, before a
+  // durable checkpoint is taken: a network that is out for a while does not make copies worthless.
+  static constexpr int kBackInMemoryMax = 3;
 
   // The deadline is over, and whoever is waited for got no processor for so much of the time since
   // period() began: it is granted once more, at most kStallFactorMax times what it had. False: it
@@ -91,6 +94,7 @@ class StandstillWatch {
   int64_t period_ = 0;
   absl::Duration granted_;              // since it moved, or since the newest plan
   std::optional<Commit> went_back_at_;  // the newest commit when all went back in memory
+  int went_back_ = 0;                   // so many times there
 };
 
 // Who hangs, in a probe: who does not move. In a stage that moves somebody waits for another stage,
