@@ -54,6 +54,7 @@ int main(int argc, char** argv) {
   evermoe::add_forecast_command(app, commands);
   evermoe::add_place_command(app, commands);
   evermoe::add_profile_command(app, commands);
+  evermoe::add_experiment_command(app, commands);
   evermoe::add_help_endings(app);
   try {
     app.parse(argc, argv);

@@ -29,6 +29,7 @@ void add_forecast_command(CLI::App& app, CommandTable& commands);
 void add_place_command(CLI::App& app, CommandTable& commands);
 void add_profile_command(CLI::App& app, CommandTable& commands);
 
+void add_experiment_command(CLI::App& app, CommandTable& commands);
 void add_run_command(CLI::App& app, CommandTable& commands);
 void add_node_command(CLI::App& app, CommandTable& commands);
 void add_keys_command(CLI::App& app, CommandTable& commands);

@@ -1,0 +1,51 @@
+// evermoe experiment: strategies under the same failures, on the real runtime.
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "base/error.h"
+#include "cli/commands/commands.h"
+#include "cli/experiment/experiment_results.h"
+#include "cli/experiment/experiment_runs.h"
+#include "env/files.h"
+
+namespace evermoe {
+namespace {
+
+absl::StatusOr<int> experiment(const ExperimentOptions& options) {
+  ASSIGN_OR_RETURN(const ExperimentOutcome outcome, run_experiment(options));
+  if (outcome.signal != 0) return 128 + outcome.signal;
+  const std::string report = report_of(outcome.runs).dump();
+  RETURN_IF_ERROR(replace_file(real_files(), join_path(options.out, "report.json"), report + "\n"));
+  const std::string table = csv_of(outcome.runs);
+  RETURN_IF_ERROR(replace_file(real_files(), join_path(options.out, "runs.csv"), table));
+  std::cout << (options.json ? report + "\n" : table);
+  return 0;
+}
+
+}  // namespace
+
+void add_experiment_command(CLI::App& app, CommandTable& commands) {
+  const auto options = std::make_shared<ExperimentOptions>();
+  CLI::App* command = app.add_subcommand("experiment",
+                                         "Run a job with several strategies under the same "
+                                         "failures, with real kills, and compare them.");
+  command->add_option("FILE", options->file, "the experiment (docs/experiments.md)")
+      ->type_name("FILE.toml")
+      ->required();
+  command
+      ->add_option("--out", options->out,
+                   "output folder; an experiment that is found there goes on")
+      ->type_name("DIR")
+      ->required();
+  command
+      ->add_option("--run-seconds-max", options->run_seconds_max,
+                   "a run that takes longer is stopped and counts as unfinished")
+      ->type_name("S")
+      ->check(CLI::Range(1.0, 1e6))
+      ->capture_default_str();
+  command->add_flag("--json", options->json, "print one JSON object instead of a table");
+  commands[command] = [options] { return experiment(*options); };
+}
+
+}  // namespace evermoe

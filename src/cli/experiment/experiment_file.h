@@ -1,0 +1,52 @@
+// What an experiment runs, as TOML: strategies x failure processes x seeds of one job.
+//
+//   strategies = ["sparse", "none"]   # names of protection.strategy
+//   seeds = [1, 2, 3]
+//   [model]
+//   config = "tiny.toml"              # the job; relative to this file, as `trace` is
+//   settings = ["train.steps=200"]    # optional, as --set
+//   [[failures]]                      # each is one failure process
+//   law = "exponential"
+//   mtbf_steps = 40                   # mean time between failures of the job, in steps
+//   [[failures]]
+//   law = "weibull"
+//   shape = 0.7
+//   mtbf_steps = 40
+//   [[failures]]
+//   trace = "failures.csv"            # planner/failures/failure_trace.h
+//   mtbf_steps = 40                   # the trace's time is scaled to this mean; 40 unless given
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "env/files.h"
+
+namespace evermoe {
+
+inline constexpr int64_t kExperimentBytesMax = 1 << 20;
+inline constexpr int64_t kExperimentListMax = 1000;  // entries of each list
+inline constexpr double kTraceMtbfSteps = 40;
+
+struct FailureProcess {
+  std::string name;   // "exponential-40", "weibull-0.7-40", "trace-NAME-40"; unique in a file
+  std::string trace;  // empty: Weibull of this shape; 1 is exponential
+  double shape = 1;
+  double mtbf_steps = kTraceMtbfSteps;
+};
+
+struct Experiment {
+  std::string config;
+  std::vector<std::string> settings;
+  std::vector<std::string> strategies;
+  std::vector<FailureProcess> failures;
+  std::vector<uint64_t> seeds;
+};
+
+// InvalidInput with one line: place, key, what was found and what is allowed. Looks neither at the
+// job's configuration nor at traces. `path` names the text, and files in it are relative to it.
+absl::StatusOr<Experiment> parse_experiment(const std::string& text, const std::string& path);
+
+}  // namespace evermoe

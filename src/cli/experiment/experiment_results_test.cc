@@ -1,0 +1,56 @@
+#include "cli/experiment/experiment_results.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+
+namespace evermoe {
+namespace {
+
+constexpr char kMetrics[] =
+    "{\"step\":1,\"loss\":5,\"seconds\":9}\n{\"step\":2,\"loss\":5,\"seconds\":1}\n"
+    "{\"step\":2,\"validation_loss\":5,\"seconds\":7}\n{\"step\":3,\"loss\":5,\"seconds\":3}\n";
+
+nlohmann::json run_with(const char* strategy, nlohmann::json ettr) {
+  nlohmann::json run = {
+      {"strategy", strategy}, {"failure_process", "p"}, {"seed", 1}, {"ettr", ettr}};
+  for (const char* name :
+       {"status", "lost_token_share", "is_exact", "digest", "steps", "seconds", "step_seconds",
+        "failure_count", "seconds_lost", "recomputed_steps", "final_loss"})
+    run[name] = nullptr;
+  return run;
+}
+
+TEST(ExperimentResults, YardstickLeavesOutTheStart) {
+  const auto yardstick = yardstick_of(20, 3, kMetrics);
+  ASSERT_TRUE(yardstick.ok());
+  EXPECT_EQ(yardstick->step_seconds, 2);
+  EXPECT_EQ(yardstick->beside_seconds, 14);
+  // Its own ETTR is one, and a run that lost as much time again has half.
+  EXPECT_EQ(ettr_of(20, 3, *yardstick), 1);
+  EXPECT_EQ(ettr_of(26, 3, *yardstick), 0.5);
+  EXPECT_FALSE(ettr_of(14, 3, *yardstick).has_value());
+  EXPECT_FALSE(yardstick_of(20, 3, "").ok());
+}
+
+TEST(ExperimentResults, IntervalIsStudents) {
+  EXPECT_FALSE(spread_of({0.5}).half_width.has_value());
+  const Spread spread = spread_of({0.4, 0.5, 0.6});
+  EXPECT_NEAR(spread.mean, 0.5, 1e-12);
+  EXPECT_NEAR(*spread.half_width, 4.303 * 0.1 / std::sqrt(3.0), 1e-6);
+}
+
+TEST(ExperimentResults, UnfinishedRunsAreCountedApart) {
+  const auto report =
+      report_of({run_with("a", 0.5), run_with("a", nullptr), run_with("b", nullptr)});
+  ASSERT_EQ(report["summaries"].size(), 2u);
+  EXPECT_EQ(report["summaries"][0]["ettr"], 0.5);
+  EXPECT_EQ(report["summaries"][0]["unfinished"], 1);
+  EXPECT_TRUE(report["summaries"][1]["ettr"].is_null());
+  const std::string table = csv_of({run_with("a", 0.5)});
+  EXPECT_NE(table.find("\na,p,1,,0.5,"), std::string::npos) << table;
+}
+
+}  // namespace
+}  // namespace evermoe
