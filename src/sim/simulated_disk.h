@@ -85,6 +85,7 @@ class SimulatedDisk {
   void rest() const { around_.pause(absl::Milliseconds(5)); }
 
   const std::set<std::string>& marks() const { return marks_; }  // rare paths that were taken
+  void mark(const char* path) { marks_.insert(path); }
 
  private:
   bool is_full_for(Rank rank) const {

@@ -58,13 +58,15 @@ int64_t largest_state(const JobConfig& config) {
 }  // namespace
 
 absl::Status check_image_memory(const JobConfig& config) {
+  // One is committed, one is being written, and one waits.
+  constexpr int kImages = 3;
   const auto in_mib = [](int64_t bytes) { return (bytes + (1 << 20) - 1) >> 20; };
   const int64_t state = largest_state(config), budget = config.protection.memory_budget;
-  if (2 * state <= budget) return absl::OkStatus();
+  if (kImages * state <= budget) return absl::OkStatus();
   return InvalidInput(absl::StrCat("protection.memory_budget: ", in_mib(budget),
                                    " MiB are too few: a rank's own state takes ", in_mib(state),
-                                   " MiB, and it keeps two images of it, ", in_mib(2 * state),
-                                   " MiB; raise it, or take more lanes"));
+                                   " MiB, and it keeps three images of it, ",
+                                   in_mib(kImages * state), " MiB; raise it, or take more lanes"));
 }
 
 absl::StatusOr<ProtectionFit> fit_protection(const JobConfig& config) {

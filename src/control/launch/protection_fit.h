@@ -20,8 +20,8 @@ struct ProtectionFit {
 absl::StatusOr<ProtectionFit> fit_protection(const JobConfig& config);
 
 // Of checkpoints with a few experts: whether the images that a rank keeps in its own memory fit,
-// one that it could go back to and one that is being saved. InvalidInput with the arithmetic of the
-// rank that needs most.
+// one that it could go back to, one that is being saved and one that waits for that. InvalidInput
+// with the arithmetic of the rank that needs most.
 absl::Status check_image_memory(const JobConfig& config);
 
 }  // namespace evermoe

@@ -70,10 +70,14 @@ void LossyTokenCounters::discard(int64_t version) {
 
 int64_t LossyTokenCounters::exposed() const { return sum(at_commit_); }
 
-int64_t LossyTokenCounters::exposed_after(int64_t version, const LossySelection& saved) const {
+const ExpertTable& LossyTokenCounters::unsaved_at(int64_t version) const {
   const auto found = under_way_.find(version);
   CHECK(found != under_way_.end()) << "no snapshot " << version;
-  return sum(without(found->second, saved));
+  return found->second;
+}
+
+int64_t LossyTokenCounters::exposed_after(int64_t version, const LossySelection& saved) const {
+  return sum(without(unsaved_at(version), saved));
 }
 
 int64_t LossyTokenCounters::fault() {

@@ -40,7 +40,9 @@ class LossyTokenCounters {
   // A failure with restart at the last commit. Returns what is lost by it, and starts again.
   int64_t fault();
 
-  const ExpertTable& unsaved() const { return unsaved_; }      // for lossy_load_aware
+  const ExpertTable& unsaved() const { return unsaved_; }  // for lossy_load_aware
+  // The same for a snapshot on its way. REQUIRES: neither committed nor discarded.
+  const ExpertTable& unsaved_at(int64_t version) const;
   const ExpertTable& at_commit() const { return at_commit_; }  // exposed(), by layer and expert
   // All counters as after a restart at the last commit, with `unsaved` tokens that no save holds.
   void restart(ExpertTable unsaved);

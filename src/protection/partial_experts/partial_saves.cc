@@ -21,13 +21,20 @@ void for_each_expert(const ExpertTable& table, const Visit& visit) {
   }
 }
 
-int64_t sum_without(ExpertTable table, const LossySelection& saved) {
+int64_t sum_of(const ExpertTable& table) {
   int64_t total = 0;
-  for (size_t layer = 0; layer < table.size(); ++layer) {
-    for (const int expert : saved[layer]) table[layer][static_cast<size_t>(expert)] = 0;
-    total = std::accumulate(table[layer].begin(), table[layer].end(), total);
-  }
+  for (const std::vector<int64_t>& layer : table)
+    total = std::accumulate(layer.begin(), layer.end(), total);
   return total;
+}
+
+bool is_within(const LossySelection& part, const LossySelection& whole) {
+  for (size_t layer = 0; layer < part.size(); ++layer) {
+    for (const int expert : part[layer]) {
+      if (std::ranges::count(whole[layer], expert) == 0) return false;
+    }
+  }
+  return true;
 }
 
 void set_at(ExpertTable& table, const LossySelection& chosen, int64_t value) {
@@ -75,7 +82,7 @@ PartialSaves::PartialSaves(PartialSavesOptions options)
 
 std::vector<int64_t> PartialSaves::images_for(Step checkpoint,
                                               const std::vector<bool>& is_held) const {
-  CHECK(!is_under_way()) << under_way_->step;
+  CHECK(!is_under_way() && !waiting_) << under_way() << ", " << waiting();
   const size_t all = static_cast<size_t>(options_.layers) * static_cast<size_t>(options_.experts);
   std::vector<int64_t> images(all, kNotHeld);
   for_each_expert(image_gap_, [&](size_t layer, size_t expert, size_t index) {
@@ -87,7 +94,8 @@ std::vector<int64_t> PartialSaves::images_for(Step checkpoint,
 }
 
 PartialRestart PartialSaves::restart(const StoredExperts& stored, std::span<const int64_t> agreed) {
-  CHECK(!is_under_way() && stored.experts.size() == agreed.size()) << agreed.size();
+  CHECK(!is_under_way() && !waiting_) << under_way() << ", " << waiting();
+  CHECK(stored.experts.size() == agreed.size()) << agreed.size();
   PartialRestart result;
   LossyKState before{.k = stored.k > 0 ? stored.k : options_.saved,
                      .lost_under_k = stored.lost_under_k};
@@ -139,29 +147,29 @@ LossyKOptions PartialSaves::k_options(int layers) const {
           .lost_tokens_max = static_cast<int64_t>(options_.plt_max * tokens)};
 }
 
-LossyTwoLevelSelection PartialSaves::select(int k) const {
+LossyTwoLevelSelection PartialSaves::select(Step step, int k) const {
   const int copied = std::max(k, options_.in_memory);
   if (options_.selection == ExpertSelection::kSequential)
     return lossy_two_level(copied_at_, stored_at_, copied, k, interleaved_);
   LossyTwoLevelSelection chosen;
-  chosen.persist =
-      lossy_load_aware(counters_.storage().unsaved(), k, options_.owner_of, options_.lanes)
-          .selection;
+  chosen.persist = lossy_load_aware(counters_.storage().unsaved_at(step.value), k,
+                                    options_.owner_of, options_.lanes)
+                       .selection;
   chosen.snapshot = filled_up(chosen.persist, static_cast<size_t>(copied),
-                              counters_.memory().unsaved(), interleaved_);
+                              counters_.memory().unsaved_at(step.value), interleaved_);
   return chosen;
 }
 
-int PartialSaves::guarded_k() const {
+int PartialSaves::guarded_k(Step step) const {
   const auto exposed_after = [&](int k) {
-    return sum_without(counters_.storage().unsaved(), select(k).persist);
+    return counters_.storage().exposed_after(step.value, select(step, k).persist);
   };
-  const LossyKState stage{.k = k_.k, .lost = sum_without(lost_, LossySelection(lost_.size()))};
+  const LossyKState stage{.k = k_.k, .lost = sum_of(lost_)};
   return lossy_k_guarded(stage, exposed_after, k_options(options_.stage_layers)).state.k;
 }
 
-LossyTwoLevelSelection PartialSaves::select() const {
-  if (committed_ >= Step(0)) return select(guarded_k());
+LossyTwoLevelSelection PartialSaves::select(Step step) const {
+  if (committed_ >= Step(0)) return select(step, guarded_k(step));
   return {.snapshot = everything(), .persist = everything()};
 }
 
@@ -172,29 +180,65 @@ LossySelection PartialSaves::everything() const {
 }
 
 std::vector<StoredExpert> PartialSaves::stored_by_whole(Step step) const {
-  return describe(step, everything());
+  return describe(step, counters_.storage().unsaved(), everything());
 }
 
-std::vector<StoredExpert> PartialSaves::describe(Step step, const LossySelection& saved) const {
+std::vector<StoredExpert> PartialSaves::describe(Step step, const ExpertTable& unsaved,
+                                                 const LossySelection& saved) const {
   ExpertTable at = stored_at_;
   set_at(at, saved, step.value);
   std::vector<StoredExpert> described;
   for_each_expert(at, [&](size_t layer, size_t expert, size_t) {
     const bool is_saved = at[layer][expert] == step.value;
     described.push_back({.saved_at = Step(at[layer][expert]),
-                         .unsaved = is_saved ? 0 : counters_.storage().unsaved()[layer][expert],
+                         .unsaved = is_saved ? 0 : unsaved[layer][expert],
                          .lost = lost_[layer][expert]});
   });
   return described;
 }
 
-const LossyTwoLevelSelection& PartialSaves::begin(Step step) {
-  CHECK(!is_under_way() && step > committed_) << step << " after " << committed_;
-  LossyTwoLevelSelection selection = select();
-  std::vector<StoredExpert> stored = describe(step, selection.persist);
+void PartialSaves::move_buffers(BufferEvent event) {
+  buffers_ = after_event(buffers_, event, {}).state;
+}
+
+const LossySelection& PartialSaves::take(Step step) {
+  CHECK(step > committed_ && step > under_way() && step > waiting()) << step;
+  if (waiting_) counters_.discard(waiting_->step.value);
+  const BufferTransition began = after_event(buffers_, BufferEvent::kTick, {});
+  CHECK(began.changed) << began.reason;  // with three buffers there is always one
+  buffers_ = began.state;
+  move_buffers(BufferEvent::kSnapshotDone);
   counters_.snapshot(step.value);
+  // It is saved after the one under way has been committed, so it begins where that ends.
+  PartialSaves then = *this;
+  then.on_published(under_way());
+  waiting_ = Waiting{step, then.select(step).snapshot};
+  return waiting_->copied;
+}
+
+void PartialSaves::drop_waiting() {
+  CHECK(!is_under_way()) << under_way();
+  if (!waiting_) return;
+  counters_.discard(waiting_->step.value);
+  waiting_.reset();
+  move_buffers(BufferEvent::kRestarted);
+}
+
+const LossyTwoLevelSelection* PartialSaves::begin() {
+  if (!waiting_ || is_under_way()) return nullptr;
+  const Step step = waiting_->step;
+  LossyTwoLevelSelection selection = select(step);
+  if (!is_within(selection.persist, waiting_->copied)) {
+    drop_waiting();
+    return nullptr;
+  }
+  selection.snapshot = std::move(waiting_->copied);
+  waiting_.reset();
+  move_buffers(BufferEvent::kPersistBegin);
+  std::vector<StoredExpert> stored =
+      describe(step, counters_.storage().unsaved_at(step.value), selection.persist);
   under_way_ = UnderWay{step, std::move(selection), std::move(stored)};
-  return under_way_->selection;
+  return &under_way_->selection;
 }
 
 const std::vector<StoredExpert>& PartialSaves::stored() const {
@@ -216,6 +260,7 @@ bool PartialSaves::on_published(Step newest) {
   });
   committed_ = newest;
   under_way_.reset();
+  move_buffers(BufferEvent::kCommitted);
   return true;
 }
 
@@ -223,6 +268,7 @@ bool PartialSaves::on_failed(Step step) {
   if (!is_under_way() || step != under_way_->step) return false;
   counters_.discard(step.value);
   under_way_.reset();
+  move_buffers(BufferEvent::kPersistFailed);
   return true;
 }
 

@@ -7,8 +7,10 @@
 // their memory, any other one from storage, neither newer than C.
 //
 // The same on every lane of a stage: it moves by what verdicts say, so all of them choose the same
-// experts. At most one checkpoint is under way: what is chosen depends on what is committed, and a
-// choice whose checkpoint never commits is as if it had not been made.
+// experts. Copying to memory never waits for storage (protection/snapshots/triple_buffer.h): while
+// one checkpoint is written, the next one waits in memory, or takes the place of one that waits.
+// What is saved of it is chosen when the one before is committed; a choice whose checkpoint never
+// commits is as if it had not been made.
 //
 // Pure. One thread.
 #pragma once
@@ -23,6 +25,7 @@
 #include "protection/partial_experts/expert_selection.h"
 #include "protection/partial_experts/lost_tokens.h"
 #include "protection/partial_experts/partial_experts.h"
+#include "protection/snapshots/triple_buffer.h"
 
 namespace evermoe {
 
@@ -72,7 +75,7 @@ class PartialSaves {
   // initial state). Returns for every expert of the model the tokens that its image lacks at that
   // step; kNoImage if this lane holds the expert and has no image of that commit or before,
   // kNotHeld if it does not hold it. `is_held`: by layer and expert of the stage.
-  // REQUIRES: !is_under_way().
+  // REQUIRES: nothing waits or is under way.
   std::vector<int64_t> images_for(Step checkpoint, const std::vector<bool>& is_held) const;
   static constexpr int64_t kNoImage = -1;
   static constexpr int64_t kNotHeld = INT64_MAX;
@@ -84,13 +87,22 @@ class PartialSaves {
 
   // An update was made. `tokens`: that went to the experts of the stage, by layer and expert.
   void add_step(std::span<const int64_t> tokens);
-  // A checkpoint is neither committed nor discarded yet.
+  Step committed() const { return committed_; }  // the newest; Step(-1) for none
+  // The state at `step` is to be copied to memory now: all but the experts that are not named.
+  // Another one that waits is dropped: its copies may be overwritten. REQUIRES: steps ascend.
+  const LossySelection& take(Step step);
+  // Copied to memory, and not yet on its way to storage; Step(-1) for none.
+  Step waiting() const { return waiting_ ? waiting_->step : Step(-1); }
+  // Nobody will save what waits. REQUIRES: !is_under_way().
+  void drop_waiting();
+
+  // What waits goes to storage now, if nothing is under way. Everything is saved if no checkpoint
+  // is committed yet. Null: nothing begins; what waited is dropped if it lacks experts that the
+  // checkpoint would have to hold, because the one before has failed.
+  const LossyTwoLevelSelection* begin();
+  // Neither committed nor discarded yet.
   bool is_under_way() const { return under_way_.has_value(); }
   Step under_way() const { return under_way_ ? under_way_->step : Step(-1); }
-  Step committed() const { return committed_; }  // the newest; Step(-1) for none
-  // A checkpoint of the state at `step` begins. Everything is saved if none is committed yet.
-  // REQUIRES: !is_under_way().
-  const LossyTwoLevelSelection& begin(Step step);
   // What the checkpoint under way says of the experts of the stage, by layer and expert.
   // REQUIRES: is_under_way().
   const std::vector<StoredExpert>& stored() const;
@@ -108,18 +120,25 @@ class PartialSaves {
   int64_t lost() const { return k_.lost; }
 
  private:
+  struct Waiting {
+    Step step;
+    LossySelection copied;
+  };
   struct UnderWay {
     Step step;
     LossyTwoLevelSelection selection;  // snapshot: to memory; persist: to storage
     std::vector<StoredExpert> stored;
   };
+  void move_buffers(BufferEvent event);
   LossySelection everything() const;
-  LossyTwoLevelSelection select() const;
-  LossyTwoLevelSelection select(int k) const;
+  // Of the state at the step of this snapshot.
+  LossyTwoLevelSelection select(Step step) const;
+  LossyTwoLevelSelection select(Step step, int k) const;
   // The least K that keeps the losses of the stage within its share of what may be lost.
-  int guarded_k() const;
+  int guarded_k(Step step) const;
   LossyKOptions k_options(int layers) const;
-  std::vector<StoredExpert> describe(Step step, const LossySelection& saved) const;
+  std::vector<StoredExpert> describe(Step step, const ExpertTable& unsaved,
+                                     const LossySelection& saved) const;
   size_t first_of_stage() const {
     return static_cast<size_t>(options_.first_layer) * static_cast<size_t>(options_.experts);
   }
@@ -134,6 +153,8 @@ class PartialSaves {
   ExpertTable image_gap_;
   LossyKState k_;  // of the model
   Step committed_{-1};
+  BufferState buffers_ = free_buffers(3);  // where the copies are of what follows
+  std::optional<Waiting> waiting_;
   std::optional<UnderWay> under_way_;
 };
 

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "protection/counter_random_testing.h"
@@ -52,25 +53,41 @@ class Stage {
   void steps(int count, int64_t tokens) {
     for (int i = 0; i < count; ++i) step(Tokens(kAll, tokens));
   }
-  void begin_save() {
-    const LossyTwoLevelSelection& chosen = lanes_[0].saves->begin(Step(step_));
-    const LossyTwoLevelSelection& other = lanes_[1].saves->begin(Step(step_));
-    EXPECT_EQ(chosen.persist, other.persist);
-    EXPECT_EQ(chosen.snapshot, other.snapshot);
-    EXPECT_EQ(lanes_[0].saves->stored(), lanes_[1].saves->stored());
-    writing_ = {.step = step_,
-                .k = lanes_[0].saves->k(),
-                .images = published_.images,
-                .learned = learned_,
-                .lost = really_lost_};
-    for_each(chosen.persist, [&](int i) { writing_.images[i] = learned_[i]; });
-    writing_.stored = lanes_[0].saves->stored();
+  // The present state is copied to memory; one that waited there is given up.
+  void take() {
+    const LossySelection& copied = lanes_[0].saves->take(Step(step_));
+    EXPECT_EQ(copied, lanes_[1].saves->take(Step(step_)));
+    taken_ = {.step = step_, .learned = learned_, .lost = really_lost_};
     for (size_t l = 0; l < lanes_.size(); ++l) {
-      lanes_[l].copying.clear();
-      for_each(chosen.snapshot, [&](int i) {
-        if (holds(l, i)) lanes_[l].copying[i] = learned_[i];
+      lanes_[l].waiting.clear();
+      for_each(copied, [&](int i) {
+        if (holds(l, i)) lanes_[l].waiting[i] = learned_[i];
       });
     }
+  }
+  // What waits goes to storage, if it can.
+  bool begin() {
+    const LossyTwoLevelSelection* const chosen = lanes_[0].saves->begin();
+    const LossyTwoLevelSelection* const other = lanes_[1].saves->begin();
+    EXPECT_EQ(chosen == nullptr, other == nullptr);
+    if (chosen == nullptr) return false;
+    EXPECT_EQ(chosen->persist, other->persist);
+    EXPECT_EQ(chosen->snapshot, other->snapshot);
+    EXPECT_EQ(lanes_[0].saves->stored(), lanes_[1].saves->stored());
+    writing_ = taken_;
+    writing_.k = lanes_[0].saves->k();
+    writing_.images = published_.images;
+    for_each(chosen->persist, [&](int i) { writing_.images[i] = taken_.learned[i]; });
+    writing_.stored = lanes_[0].saves->stored();
+    for (Lane& lane : lanes_) {
+      for (const auto& [i, learned] : lane.waiting) EXPECT_EQ(learned, taken_.learned[i]);
+      lane.copying = std::exchange(lane.waiting, {});
+    }
+    return true;
+  }
+  void begin_save() {
+    take();
+    EXPECT_TRUE(begin());
   }
   // It is on storage; nobody has heard of it.
   void publish() { published_ = writing_; }
@@ -78,7 +95,7 @@ class Stage {
   void save() {
     begin_save();
     publish();
-    for (size_t l = 0; l < lanes_.size(); ++l) tell_published(l);
+    tell_all();
   }
   void fail_save() {
     for (Lane& lane : lanes_) {
@@ -87,6 +104,14 @@ class Stage {
     }
   }
   bool is_under_way() const { return lanes_[0].saves->is_under_way(); }
+  bool is_published_unheard() const {
+    return is_under_way() && published_.step == lanes_[0].saves->under_way().value;
+  }
+  int64_t waiting() const { return lanes_[0].saves->waiting().value; }
+  int64_t committed() const { return lanes_[0].saves->committed().value; }
+  void tell_all() {
+    for (size_t l = 0; l < lanes_.size(); ++l) tell_published(l);
+  }
 
   // These lanes' processes are lost; everybody goes back. Returns what the restart says it lost.
   int64_t lose(const std::vector<size_t>& lost) {
@@ -113,7 +138,7 @@ class Stage {
   };
   struct Lane {
     std::unique_ptr<PartialSaves> saves;
-    std::map<int, int64_t> copies, copying;  // by layer and expert
+    std::map<int, int64_t> copies, copying, waiting;  // by layer and expert
   };
 
   Lane newcomer() const { return {.saves = std::make_unique<PartialSaves>(options_)}; }
@@ -140,6 +165,8 @@ class Stage {
       settle(lanes_[l], published_.step);
       const Step left = saves.under_way();
       EXPECT_EQ(saves.on_failed(left), left >= Step(0));
+      saves.drop_waiting();
+      lanes_[l].waiting.clear();
       std::vector<bool> held;
       for (int i = 0; i < kAll; ++i) held.push_back(holds(l, i));
       const std::vector<int64_t> own = saves.images_for(at, held);
@@ -178,19 +205,59 @@ class Stage {
   const bool has_replicas_;
   std::vector<Lane> lanes_;
   Tokens learned_;
-  Image published_, writing_;
+  Image published_, writing_, taken_;
   int64_t step_ = 0;
   int64_t really_lost_ = 0;
 };
 
 TEST(PartialSavesTest, TheFirstCheckpointHoldsEverything) {
   PartialSaves saves(options(1, 1));
-  const LossyTwoLevelSelection& first = saves.begin(Step(5));
-  for (const std::vector<int>& layer : first.persist) EXPECT_EQ(layer.size(), kExperts);
+  saves.take(Step(5));
+  for (const std::vector<int>& layer : saves.begin()->persist) EXPECT_EQ(layer.size(), kExperts);
   EXPECT_TRUE(saves.on_published(Step(5)));
   EXPECT_EQ(saves.committed(), Step(5));
-  const LossyTwoLevelSelection& second = saves.begin(Step(10));
-  for (const std::vector<int>& layer : second.persist) EXPECT_EQ(layer.size(), 1);
+  saves.take(Step(10));
+  for (const std::vector<int>& layer : saves.begin()->persist) EXPECT_EQ(layer.size(), 1);
+}
+
+// Storage is slower than the interval of checkpoints: the newest copy is the one that is saved.
+TEST(PartialSavesTest, WhileStorageIsBusyTheNewestCopyWaits) {
+  Stage stage(options(1, kExperts));
+  stage.steps(10, 5);
+  stage.begin_save();
+  stage.steps(10, 5);
+  stage.take();
+  EXPECT_FALSE(stage.begin()) << "one is under way";
+  stage.steps(10, 5);
+  stage.take();
+  EXPECT_EQ(stage.waiting(), 30) << "in the place of step 20";
+  stage.publish();
+  stage.tell_all();
+  EXPECT_TRUE(stage.begin());
+  EXPECT_EQ(stage.waiting(), -1);
+  stage.steps(10, 5);
+  stage.publish();
+  stage.tell_all();
+  EXPECT_EQ(stage.committed(), 30);
+  // All experts are in memory as they were at step 30; on storage three of each layer are of 10.
+  EXPECT_EQ(stage.lose({}), 0);
+  EXPECT_EQ(stage.lose({0, 1}), 2 * 3 * 20 * 5);
+  EXPECT_EQ(stage.step(), 30);
+}
+
+TEST(PartialSavesTest, WhatWaitsIsOfNoUseIfTheFirstCheckpointFails) {
+  Stage stage(options(1, 1));
+  stage.steps(10, 5);
+  stage.begin_save();
+  stage.steps(10, 5);
+  stage.take();
+  stage.fail_save();
+  EXPECT_FALSE(stage.begin()) << "it has one expert of each layer, and no other checkpoint has any";
+  EXPECT_EQ(stage.waiting(), -1);
+  stage.steps(10, 5);
+  stage.save();
+  EXPECT_EQ(stage.lose({0, 1}), 0);
+  EXPECT_EQ(stage.step(), 30);
 }
 
 TEST(PartialSavesTest, WithoutMemoryARestartLosesWhatWasNotSavedSince) {
@@ -269,14 +336,16 @@ TEST(PartialSavesTest, LossesAreWhatTheStatesLack) {
       Stage::Tokens tokens;
       for (int i = 0; i < kAll; ++i) tokens.push_back(random.integer(0, 3));
       stage.step(tokens);
-      if (one_in(5) && !stage.is_under_way()) {
-        if (one_in(4)) {
-          stage.begin_save();
-          if (one_in(2)) stage.fail_save();  // or it stays under way
+      if (one_in(5)) stage.take();
+      if (one_in(3) && stage.is_under_way()) {
+        if (one_in(4) && !stage.is_published_unheard()) {
+          stage.fail_save();
         } else {
-          stage.save();
+          stage.publish();
+          if (!one_in(4)) stage.tell_all();  // or nobody hears of it yet
         }
       }
+      if (!stage.is_published_unheard()) stage.begin();
       if (one_in(12)) {
         std::vector<size_t> lost;
         for (size_t lane = 0; lane < 2; ++lane) {

@@ -82,6 +82,8 @@ absl::Status HashPartial::restart(Communicator& world, View view, Step step) {
     saves_.on_failed(saves_.under_way());
     under_way_.clear();
   }
+  saves_.drop_waiting();
+  waiting_.clear();
   if (saves_.committed() != checkpoint) images_.clear();
   std::vector<int64_t> agreed = images_for(checkpoint);
   RETURN_IF_ERROR(world.all_reduce<int64_t>(agreed, ReduceOp::kMin));
@@ -123,29 +125,60 @@ void HashPartial::on_verdict(Step published, Step refused) {
   if (saves_.on_failed(refused)) under_way_.clear();
 }
 
-absl::Status HashPartial::save(bool is_last) {
+bool HashPartial::is_in(const LossySelection& selection, int operator_index) const {
+  const int expert = expert_index(operator_index);
+  if (expert < 0) return true;
+  return std::ranges::count(selection[static_cast<size_t>(expert / options_.experts)],
+                            expert % options_.experts) > 0;
+}
+
+void HashPartial::take() {
   const Step step(model_.position().step);
-  const Step base = saves_.committed();
-  const LossyTwoLevelSelection* const chosen = is_last ? nullptr : &saves_.begin(step);
-  const auto is_in = [&](const LossySelection& selection, int expert) {
-    if (expert < 0) return true;
-    const auto layer = static_cast<size_t>(expert / options_.experts);
-    return std::ranges::count(selection[layer], expert % options_.experts) > 0;
-  };
-  HashModel saved = model_;
-  PartialFiles::Part part{.k = saves_.k()};
+  if (saves_.waiting() >= Step(0)) disk_.mark("checkpoint in memory gave way to a newer one");
+  const LossySelection& copied = saves_.take(step);
+  waiting_.clear();
   for (int i = 0; i < std::ssize(model_.operators()); ++i) {
-    const int expert = expert_index(i);
-    if (chosen != nullptr && is_in(chosen->snapshot, expert) && model_.at(i).is_mine)
-      under_way_[i] = {step, model_.at(i).shard};
-    const bool is_saved = chosen == nullptr || is_in(chosen->persist, expert);
+    if (is_in(copied, i) && model_.at(i).is_mine) waiting_[i] = {step, model_.at(i).shard};
+  }
+  waiting_state_.emplace(model_);
+}
+
+absl::StatusOr<bool> HashPartial::begin() {
+  const Step base = saves_.committed();
+  const LossyTwoLevelSelection* const chosen = saves_.begin();
+  if (chosen == nullptr) {
+    if (saves_.waiting() < Step(0) && !waiting_.empty()) {
+      disk_.mark("checkpoint in memory of no use after a failed one");
+      waiting_.clear();
+    }
+    return false;
+  }
+  under_way_ = std::exchange(waiting_, {});
+  const Step step = saves_.under_way();
+  if (step < Step(model_.position().step)) disk_.mark("checkpoint saved after it waited in memory");
+  HashModel saved = *waiting_state_;
+  PartialFiles::Part part{.experts = saves_.stored(), .k = saves_.k()};
+  for (int i = 0; i < std::ssize(model_.operators()); ++i) {
+    const bool is_saved = is_in(chosen->persist, i);
     part.saved_at.push_back(
         is_saved ? step : disk_.partial().at(base, rank_).saved_at[static_cast<size_t>(i)]);
     if (!is_saved) saved.at(i).shard = {};
   }
-  part.experts = is_last ? saves_.stored_by_whole(step) : saves_.stored();
+  RETURN_IF_ERROR(write(step, saved, std::move(part)));
+  return true;
+}
+
+absl::Status HashPartial::save_whole() {
+  const Step step(model_.position().step);
+  return write(step, model_,
+               {.saved_at = std::vector<Step>(model_.operators().size(), step),
+                .experts = saves_.stored_by_whole(step),
+                .k = saves_.k()});
+}
+
+absl::Status HashPartial::write(Step step, const HashModel& state, PartialFiles::Part part) {
   if (!disk_.partial().may_write(view_)) return Cancelled("others have gone back since");
-  RETURN_IF_ERROR(disk_.write(step, rank_, saved.state()));
+  RETURN_IF_ERROR(disk_.write(step, rank_, state.state()));
   disk_.partial().write(step, rank_, std::move(part));
   return absl::OkStatus();
 }

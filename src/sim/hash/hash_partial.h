@@ -6,9 +6,11 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "comm/communicator.h"
 #include "parallel/topology.h"
 #include "protection/partial_experts/partial_saves.h"
@@ -29,15 +31,21 @@ class HashPartial {
   // By a verdict.
   void on_verdict(Step published, Step refused);
   void on_update(const std::vector<int64_t>& tokens) { saves_.add_step(tokens); }
-  bool is_under_way() const { return saves_.is_under_way(); }
-  // Saves the present state, all of it at the end of the run. NoCapacity if the disk is full,
-  // Cancelled if others have gone back without this rank.
-  absl::Status save(bool is_last);
+  // Copies the present state to memory, for a checkpoint that begins when it can.
+  void take();
+  Step waiting() const { return saves_.waiting(); }
+  // Whether the checkpoint that waits has been saved. NoCapacity if the disk is full, Cancelled if
+  // others have gone back without this rank.
+  absl::StatusOr<bool> begin();
+  // Saves all of the present state, at the end of the run. Errors as of begin().
+  absl::Status save_whole();
 
  private:
   int expert_index(int operator_index) const;  // in the stage, by layer and expert; -1: no expert
   StoredExperts stored_experts(Step step) const;
   std::vector<int64_t> images_for(Step step) const;
+  bool is_in(const LossySelection& selection, int operator_index) const;
+  absl::Status write(Step step, const HashModel& state, PartialFiles::Part part);
 
   struct Image {
     Step step;
@@ -53,7 +61,8 @@ class HashPartial {
   View view_{0};  // of the last restart
   const PartialSavesOptions saves_options_;
   PartialSaves saves_;
-  std::map<int, Image> images_, under_way_;  // by operator
+  std::map<int, Image> images_, under_way_, waiting_;  // by operator
+  std::optional<HashModel> waiting_state_;             // of what waits
 };
 
 // The oracle: a run without faults in which every operator goes back at the same places to the same

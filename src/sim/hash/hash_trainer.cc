@@ -229,6 +229,7 @@ absl::StatusOr<std::vector<int>> HashTrainer::update(const Findings& combined,
   if (partial_) partial_->on_verdict(Step(combined.minima[0]), Step(-combined.minima[2]));
   std::vector<int> written;
   if (skipped) return written;
+  if (partial_ && !is_killed()) save_waiting();
   if (partial_) partial_->on_update(expert_loads_.tokens);
   if (restarts_) restarts_->on_update(expert_loads_.tokens);
   ++position.updates;
@@ -266,26 +267,37 @@ void HashTrainer::apply_evaluation(const Findings& combined) {
 bool HashTrainer::is_saved(Step step) const {
   if (options_.tunes_saves) return is_finished() || pace_.is_due(step);
   const bool is_due = options_.save_every > 0 && step.value % options_.save_every == 0;
-  return is_finished() || (is_due && !(partial_ && partial_->is_under_way()));
+  return is_finished() || is_due;
+}
+
+bool HashTrainer::is_killed() {
+  return !transport_
+              .wait(transport_.start_send(transport_.rank(),
+                                          {View(~uint32_t{0}), kStageGroups.last, 1}, {}),
+                    absl::ZeroDuration())
+              .ok();
 }
 
 absl::Status HashTrainer::save() {
   // A process that was killed meanwhile writes nothing.
-  if (!transport_
-           .wait(transport_.start_send(transport_.rank(),
-                                       {View(~uint32_t{0}), kStageGroups.last, 1}, {}),
-                 absl::ZeroDuration())
-           .ok()) {
-    return Cancelled("killed");
+  if (is_killed()) return Cancelled("killed");
+  if (partial_ && !is_finished()) {
+    partial_->take();
+    save_waiting();
+    return absl::OkStatus();
   }
   // A failed save is not a failed step: the next one may succeed.
-  (write().ok() ? saved_ : refused_) = model_.position().step;
+  const absl::Status written =
+      partial_ ? partial_->save_whole() : disk_.write(step(), transport_.rank(), model_.state());
+  (written.ok() ? saved_ : refused_) = model_.position().step;
   return absl::OkStatus();
 }
 
-absl::Status HashTrainer::write() {
-  return partial_ ? partial_->save(is_finished())
-                  : disk_.write(step(), transport_.rank(), model_.state());
+void HashTrainer::save_waiting() {
+  const Step step = partial_->waiting();
+  const absl::StatusOr<bool> saved = partial_->begin();
+  if (!saved.ok()) refused_ = step.value;
+  if (saved.ok() && *saved) saved_ = step.value;
 }
 
 // As the real trainer does: without the last state there is no end.

@@ -87,7 +87,9 @@ class HashTrainer final : public StageTrainer {
   void count_choices(const HashPass::Graph& graph);
   // From a checkpoint that may have been made of several.
   absl::Status restart(Communicator& world, Step step);
-  absl::Status write();
+  bool is_killed();
+  // Of checkpoints with a few experts: saves the one that waits in memory, if its time has come.
+  void save_waiting();
   // The newest save that this rank tells of: after steps, as if files took their time.
   int64_t told_save() const;
   // With what this rank says to every commit.

@@ -27,7 +27,11 @@ std::shared_ptr<StateImages::Image> StateImages::take_image(const std::string& o
   return image.use_count() == 1 ? image : std::make_shared<Image>();
 }
 
-void StateImages::copy(OperatorState& state) {
+void StateImages::set_aside(Images& images) {
+  for (auto& [name, image] : std::exchange(images, {})) spare_[name] = std::move(image);
+}
+
+std::shared_ptr<StateImages::Image> StateImages::image_of(OperatorState& state) {
   std::shared_ptr<Image> image = take_image(state.spec().name);
   for (const StatePart part : kStateParts) {
     const HostReadable from(part_of(state, part));
@@ -37,8 +41,22 @@ void StateImages::copy(OperatorState& state) {
   }
   image->bytes = fingerprint_of(image->parts);
   image->compute = fingerprint(HostReadable(state.shard_compute()).bytes());
-  under_way_[state.spec().name] = std::move(image);
+  return image;
 }
+
+void StateImages::copy(const std::vector<OperatorState*>& states) {
+  set_aside(waiting_);
+  for (OperatorState* const state : states) waiting_[state->spec().name] = image_of(*state);
+}
+
+void StateImages::drop_waiting() { set_aside(waiting_); }
+
+void StateImages::begin() {
+  CHECK(under_way_.empty()) << under_way_.begin()->first;
+  under_way_ = std::exchange(waiting_, {});
+}
+
+void StateImages::discard() { set_aside(under_way_); }
 
 void StateImages::commit() {
   for (auto& [name, image] : std::exchange(under_way_, {})) {
@@ -51,6 +69,7 @@ void StateImages::commit() {
 void StateImages::clear() {
   committed_.clear();
   under_way_.clear();
+  waiting_.clear();
   spare_.clear();
 }
 
@@ -91,7 +110,7 @@ std::vector<ShardSource> StateImages::sources(const std::vector<OperatorState*>&
 
 int64_t StateImages::bytes() const {
   int64_t total = 0;
-  for (const Images* images : {&committed_, &under_way_, &spare_}) {
+  for (const Images* images : {&committed_, &under_way_, &waiting_, &spare_}) {
     for (const auto& [name, image] : *images) {
       for (const std::vector<std::byte>& part : image->parts)
         total += static_cast<int64_t>(part.size());

@@ -96,7 +96,8 @@ StoredExperts PartialCheckpoints::stored_experts(const Manifest* manifest) const
   return stored;
 }
 
-// What is under way is committed if everybody goes back to it, and else never will be.
+// What is under way is committed if everybody goes back to it, and else never will be; what waits
+// is of a past that is given up.
 void PartialCheckpoints::settle(Step checkpoint) {
   if (saves_.on_published(checkpoint)) {
     images_.commit();
@@ -104,6 +105,8 @@ void PartialCheckpoints::settle(Step checkpoint) {
     saves_.on_failed(saves_.under_way());
     images_.discard();
   }
+  saves_.drop_waiting();
+  images_.drop_waiting();
   if (saves_.committed() != checkpoint) images_.clear();
 }
 
@@ -179,26 +182,47 @@ PartialSave PartialCheckpoints::describe_whole(Step step) const {
   return {.histories = histories(saves_.stored_by_whole(step), step), .view = view_.value};
 }
 
-PartialCheckpoints::Save PartialCheckpoints::begin(Step step) {
+TrainingPosition PartialCheckpoints::describe(TrainingPosition position) const {
+  position.experts_saved = saves_.k().k;
+  position.lost_under_k = saves_.k().lost_under_k;
+  return position;
+}
+
+bool PartialCheckpoints::is_in(const LossySelection& selection, const OperatorState& state) const {
+  const OperatorSpec& spec = state.spec();
+  if (state.shard().size() == 0) return false;
+  if (!is_expert(spec)) return true;
+  const int layer = index_in_stage(spec) / options_.experts;
+  return std::ranges::count(selection[static_cast<size_t>(layer)], spec.expert) > 0;
+}
+
+void PartialCheckpoints::take(const TrainingPosition& position) {
+  const LossySelection& copied = saves_.take(position.step);
+  std::vector<OperatorState*> states;
+  for (OperatorState* const state : operators_) {
+    if (is_in(copied, *state)) states.push_back(state);
+  }
+  images_.copy(states);
+  waiting_ = describe(position);
+}
+
+std::optional<PartialCheckpoints::Save> PartialCheckpoints::begin() {
   const Step base = saves_.committed();
-  const LossyTwoLevelSelection& chosen = saves_.begin(step);
-  const auto is_in = [&](const LossySelection& selection, const OperatorSpec& spec) {
-    if (!is_expert(spec)) return true;
-    const int layer = index_in_stage(spec) / options_.experts;
-    return std::ranges::count(selection[static_cast<size_t>(layer)], spec.expert) > 0;
-  };
-  Save save;
-  save.partial.base = base;
-  save.partial.view = view_.value;
+  const LossyTwoLevelSelection* const chosen = saves_.begin();
+  if (chosen == nullptr) {
+    if (saves_.waiting() < Step(0)) images_.drop_waiting();
+    return std::nullopt;
+  }
+  images_.begin();
   std::vector<OperatorState*> saved;
   for (OperatorState* const state : operators_) {
-    const OperatorSpec& spec = state->spec();
-    if (state->shard().size() > 0 && is_in(chosen.snapshot, spec)) images_.copy(*state);
-    if (state->shard().size() > 0 && is_in(chosen.persist, spec)) saved.push_back(state);
+    if (is_in(chosen->persist, *state)) saved.push_back(state);
   }
-  save.partial.histories = histories(saves_.stored(), step);
-  save.shards = images_.sources(saved);
-  return save;
+  return Save{.position = waiting_,
+              .shards = images_.sources(saved),
+              .partial = {.base = base,
+                          .histories = histories(saves_.stored(), saves_.under_way()),
+                          .view = view_.value}};
 }
 
 double PartialCheckpoints::lost_share(Step step) const {

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "checkpoint/format/manifest.h"
+#include "checkpoint/format/training_position.h"
 #include "checkpoint/write/checkpoint_saver.h"
 #include "comm/communicator.h"
 #include "config/job_config.h"
@@ -37,18 +39,21 @@ class PartialCheckpoints {
   // The state has been updated from tokens that these loads count.
   void on_update(const ExpertLoads& loads) { saves_.add_step(loads.tokens); }
 
+  // Copies the state at this position to memory, for a checkpoint that begins when it can; one that
+  // waits is given up.
+  void take(const TrainingPosition& position);
+  Step waiting() const { return saves_.waiting(); }  // Step(-1) for none
   struct Save {
+    TrainingPosition position;
     std::vector<ShardSource> shards;  // in memory of their own
     PartialSave partial;
   };
-  // Whether a checkpoint is on its way, so that no other one can begin.
-  bool is_under_way() const { return saves_.is_under_way(); }
-  // Of the state at `step`; copies it. REQUIRES: !is_under_way().
-  Save begin(Step step);
+  // The checkpoint that waits, if none is under way. It is under way then.
+  std::optional<Save> begin();
   // What a checkpoint of everything at `step` says of the experts.
   PartialSave describe_whole(Step step) const;
-  // To be saved with each.
-  const LossyKState& k() const { return saves_.k(); }
+  // With what is to be saved with each.
+  TrainingPosition describe(TrainingPosition position) const;
 
   // Tokens that experts have lost by the last restart.
   int64_t lost_now() const { return lost_now_; }
@@ -60,6 +65,7 @@ class PartialCheckpoints {
   // By layer and expert.
   int index_in_model(const OperatorSpec& spec) const;
   int index_in_stage(const OperatorSpec& spec) const;
+  bool is_in(const LossySelection& selection, const OperatorState& state) const;
   StoredExperts stored_experts(const Manifest* manifest) const;
   void settle(Step checkpoint);
   std::vector<int64_t> good_images(Step checkpoint) const;
@@ -73,6 +79,7 @@ class PartialCheckpoints {
   const PartialSavesOptions options_;
   PartialSaves saves_;
   StateImages images_;
+  TrainingPosition waiting_;  // of what waits
   int64_t lost_now_ = 0;
   View view_{0};  // of the last restart
 };

@@ -219,6 +219,10 @@ absl::Status Trainer::apply(const Findings& combined, const ActiveOperators& act
   // with.
   if (!record_.applied) return absl::OkStatus();
   RETURN_IF_ERROR(note_prepared(record_.prepared));
+  if (partial_) {
+    const Step waiting = partial_->waiting();
+    RETURN_IF_ERROR(durable_.outlive(waiting, save_waiting()));
+  }
   const auto before_update = [&](const OperatorState& state, FlatRange range) -> absl::Status {
     RETURN_IF_ERROR(durable_.wait_copied(state));
     return before_write(shards_.index_of(state, range));

@@ -103,6 +103,8 @@ class Trainer final : public StageTrainer {
   // save(), with the errors that it outlives.
   absl::Status begin_save();
   absl::Status save_state();
+  // Of checkpoints with a few experts: begins the one that waits in memory, if its time has come.
+  absl::Status save_waiting();
   // Of saves whose interval is tuned: tells the pace whether the last one is still under way.
   void follow_save();
   // At the end: saves the present state, and waits for so long until it is on disk.
@@ -129,7 +131,7 @@ class Trainer final : public StageTrainer {
   StepRecord record_;
   absl::Duration step_began_;
   Step base_{-1};                          // a checkpoint that restore_base() may be asked for
-  Step saved_{-1};                         // newest that this process has begun to save
+  Step saved_{-1};                         // newest that this process has copied or begun to save
   Step agreed_{-1};                        // newest that a record says all ranks have on disk
   int close_failures_ = 0;                 // that the disk was asked in vain to take the last state
   int64_t non_finite_state_ = kAllFinite;  // what was found in the state, for the next verdict

@@ -49,8 +49,7 @@ absl::Status Trainer::publish(Step prepared) {
 bool Trainer::is_saved(Step step) const {
   if (pace_) return pace_->is_due(step) || is_finished();
   const int64_t every = model_->config().checkpoint.every_steps;
-  const bool is_due = every > 0 && step.value % every == 0;
-  return (is_due && !(partial_ && partial_->is_under_way())) || is_finished();
+  return (every > 0 && step.value % every == 0) || is_finished();
 }
 
 absl::Status Trainer::save() {
@@ -85,19 +84,26 @@ absl::Status Trainer::save_state() {
     return durable_.save(position_,
                          pace_ ? DurableState::Copying::kBehind : DurableState::Copying::kNow);
   }
-  position_.experts_saved = partial_->k().k;
-  position_.lost_under_k = partial_->k().lost_under_k;
   // The last one has everything, whatever is under way.
   if (is_finished()) {
-    return durable_.save(position_, DurableState::Copying::kNow,
+    return durable_.save(partial_->describe(position_), DurableState::Copying::kNow,
                          partial_->describe_whole(position_.step));
   }
-  PartialCheckpoints::Save save;
   RETURN_IF_ERROR(guard([&] {
-    save = partial_->begin(position_.step);
+    partial_->take(position_);
     return absl::OkStatus();
   }));
-  return durable_.save_some(position_, std::move(save.shards), std::move(save.partial));
+  return save_waiting();
+}
+
+absl::Status Trainer::save_waiting() {
+  std::optional<PartialCheckpoints::Save> save = partial_->begin();
+  if (!save) return absl::OkStatus();
+  RETURN_IF_ERROR(open_saver());
+  RETURN_IF_ERROR(durable_.save_some(std::move(save->position), std::move(save->shards),
+                                     std::move(save->partial)));
+  return options_.waits_for_files ? durable_.saver().wait_prepared(absl::InfiniteDuration())
+                                  : absl::OkStatus();
 }
 
 bool Trainer::is_state_sound() {
