@@ -199,23 +199,33 @@ std::vector<MemoryComparison> compare_memory(const PaperTables& tables) {
   return result;
 }
 
-// 64 stages, 16 rounds (one stage alone redoes a step in a fifth of it), steps of 40 s, 36 s per
-// failure for both. MoEtion: W = 4, 2 % overhead. Gemini: a dense save of 99 s, of which 59 s
-// stall, at its own optimum.
+// T = 40 s, 16 rounds, 36 s per failure for both. MoEtion: W = 4, 2 % overhead. Gemini: a dense save
+// that stalls 59 s at 671B and otherwise in proportion to a GPU's parameters, at its own optimum.
 std::vector<ScaleComparison> compare_scale(int runs) {
-  const double step = 40, restart = 36, stall = 59;
+  constexpr double kStep = 40, kRestart = 36, kLargestStall = 59;
+  struct Size {
+    double parameters;
+    int gpus, stages;
+  };
+  constexpr Size kSizes[] = {
+      {32e9, 512, 16}, {67e9, 1536, 24}, {145e9, 4096, 32}, {671e9, 16384, 64}};
+  const Size& largest = kSizes[3];
   std::vector<ScaleComparison> result;
-  for (const double mtbf : {3600.0, 1800.0, 600.0}) {
-    RunStrategy moetion{.protection = StateProtection::kSparse, .step_overhead_share = 0.02};
-    moetion.sparse = {.window = 4, .conversion_seconds = 3 * step};
-    RunStrategy gemini;
-    const double work = best_interval_seconds({.save_seconds = stall, .mtbf_seconds = mtbf});
-    gemini.save = {.every_steps = std::max<int64_t>(1, std::llround(work / step)),
-                   .stall_seconds = stall};
-    moetion.recovery.restart = gemini.recovery.restart = restart;
-    const TrainedJob job{.step_seconds = step, .stages = 64, .rounds = 16};
-    result.push_back(
-        {mtbf, simulate(job, moetion, mtbf, runs).ettr, simulate(job, gemini, mtbf, runs).ettr});
+  for (const Size& size : kSizes) {
+    const double stall =
+        kLargestStall * (size.parameters / size.gpus) / (largest.parameters / largest.gpus);
+    for (const double mtbf : {3600.0, 1800.0, 600.0}) {
+      RunStrategy moetion{.protection = StateProtection::kSparse, .step_overhead_share = 0.02};
+      moetion.sparse = {.window = 4, .conversion_seconds = 3 * kStep};
+      RunStrategy gemini;
+      const double work = best_interval_seconds({.save_seconds = stall, .mtbf_seconds = mtbf});
+      gemini.save = {.every_steps = std::max<int64_t>(1, std::llround(work / kStep)),
+                     .stall_seconds = stall};
+      moetion.recovery.restart = gemini.recovery.restart = kRestart;
+      const TrainedJob job{.step_seconds = kStep, .stages = size.stages, .rounds = 16};
+      result.push_back({size.parameters, size.gpus, mtbf, simulate(job, moetion, mtbf, runs).ettr,
+                        simulate(job, gemini, mtbf, runs).ettr});
+    }
   }
   return result;
 }
@@ -248,9 +258,8 @@ TraceComparison compare_six_hours(const PaperTables& tables) {
           ettr(gemini_strategy(checkfreq))};
 }
 
-double dirichlet_skewness(double alpha, int experts) {
-  const double expected = (alpha + 1) / (alpha * experts + 1), uniform = 1.0 / experts;
-  return (expected - uniform) / (1 - uniform);
+double localized_share(int stages, int rounds) {
+  return TrainedJob{.stages = stages, .rounds = rounds}.stage_share(1);
 }
 
 }  // namespace evermoe

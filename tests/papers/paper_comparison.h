@@ -98,9 +98,11 @@ struct MemoryComparison {
 };
 std::vector<MemoryComparison> compare_memory(const PaperTables& tables);
 
-// MoEtion and Gemini at the size of Fig. 11 (671B, 16384 GPUs), under parameters that the paper
-// does not give and that are chosen here.
+// MoEtion and Gemini at the four sizes of Fig. 11, each at three MTBFs, under parameters that the
+// paper does not give and that are chosen here.
 struct ScaleComparison {
+  double parameters = 0;
+  int gpus = 0;
   double mtbf_seconds = 0;
   Estimate moetion;
   Estimate gemini;
@@ -116,8 +118,8 @@ struct TraceComparison {
 };
 TraceComparison compare_six_hours(const PaperTables& tables);
 
-// The skewness of expert popularity that a symmetric Dirichlet law of this alpha has on average
-// (MoEtion, appendix D): ((alpha + 1) / (alpha E + 1) - 1/E) / (1 - 1/E) = 1 / (alpha E + 1).
-double dirichlet_skewness(double alpha, int experts);
+// Of a step, what one failed stage of a pipeline takes to run it again when logs serve its
+// boundaries (Fig. 9b).
+double localized_share(int stages, int rounds);
 
 }  // namespace evermoe
