@@ -93,4 +93,15 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::open(Files& 
   return std::make_unique<Reader>(files, chosen, std::move(manifest));
 }
 
+absl::StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::open_part(
+    Files& files, const std::string& folder, int rank) {
+  const std::string name = join_path(folder, rank_part_name(rank));
+  ASSIGN_OR_RETURN(const std::string text, read_file(files, name, kManifestBytesMax));
+  ASSIGN_OR_RETURN(Manifest part, parse_manifest(text, ManifestKind::kRankPart, name));
+  if (!needed_steps(part).empty() || part.base >= Step(0))
+    return Corrupt(absl::StrCat(name, ": is a part of a partial checkpoint"));
+  for (const absl::Status& problem : file_problems(files, folder, part)) return problem;
+  return std::make_unique<Reader>(files, folder, std::move(part));
+}
+
 }  // namespace evermoe

@@ -32,6 +32,12 @@ class CheckpointReader {
   // file. Shard contents are checked when they are read.
   static absl::StatusOr<std::unique_ptr<CheckpointReader>> open(Files& files,
                                                                 const std::string& path);
+  // What one rank alone has saved, of which no checkpoint has been made: its file and its part of
+  // the manifest, in `folder`. Errors as above. read() is for ranges that the rank has
+  // (holds_range()).
+  static absl::StatusOr<std::unique_ptr<CheckpointReader>> open_part(Files& files,
+                                                                     const std::string& folder,
+                                                                     int rank);
   virtual ~CheckpointReader() = default;
 
   virtual const std::string& path() const = 0;

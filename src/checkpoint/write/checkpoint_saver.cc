@@ -45,10 +45,10 @@ class Saver : public CheckpointSaver {
   absl::Status start() {
     if (options_.may_write) RETURN_IF_ERROR(options_.may_write());
     RETURN_IF_ERROR(files_.create_directories(options_.directory));
-    if (options_.rank == 0) RETURN_IF_ERROR(begin_publishing());
+    if (is_publisher()) RETURN_IF_ERROR(begin_publishing());
     if (options_.staging_bytes > 0) RETURN_IF_ERROR(staging_.reserve(options_.staging_bytes));
     writer_ = std::thread([this] { write_jobs(); });
-    if (options_.rank == 0) publishing_thread_ = std::thread([this] { publish_steps(); });
+    if (is_publisher()) publishing_thread_ = std::thread([this] { publish_steps(); });
     return absl::OkStatus();
   }
 
@@ -109,7 +109,7 @@ class Saver : public CheckpointSaver {
   }
 
   void publish(Step step) override {
-    CHECK(options_.rank == 0) << "only rank 0 publishes, not " << options_.rank;
+    CHECK(is_publisher()) << "only rank 0 publishes, not " << options_.rank;
     Monitor::Lock lock(monitor_);
     for (Step queued : to_publish_) {
       if (queued == step) return;
@@ -141,6 +141,8 @@ class Saver : public CheckpointSaver {
   }
 
  private:
+  bool is_publisher() const { return options_.rank == 0 && options_.has_publisher; }
+
   absl::Status may_publish() const {
     if (options_.may_write) RETURN_IF_ERROR(options_.may_write());
     return options_.may_publish ? options_.may_publish() : absl::OkStatus();
@@ -190,7 +192,7 @@ class Saver : public CheckpointSaver {
     if (!lock.wait(options_.busy_timeout, free)) return busy();
     RETURN_IF_ERROR(take(write_error_));
     if (prepared_ == step) prepared_ = Step(-1);
-    if (options_.rank != 0) return absl::OkStatus();
+    if (!is_publisher()) return absl::OkStatus();
     forgotten_.insert(step);
     bases_.erase(step);
     if (base >= Step(0)) bases_[step] = base;

@@ -79,6 +79,8 @@ struct SaverOptions {
   // This process takes the place of one that played the rank before, while others may be saving:
   // temporary folders are left alone, and publishing what has been published already is ok.
   bool joins_others = false;
+  // False: there is no second phase; whoever prepares here makes of it what it wants (LocalTier).
+  bool has_publisher = true;
   // What begin() and the copying threads wait at most for an earlier save.
   absl::Duration busy_timeout = absl::Minutes(30);
 
