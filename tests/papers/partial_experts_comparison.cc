@@ -123,7 +123,10 @@ class PlayedSaves {
   void save() {
     const Step step(position_);
     for (const auto& saves : members_) {
-      last_saved_ = static_cast<int>(saves->begin(step).persist[0].size());
+      saves->take(step);
+      const LossyTwoLevelSelection* chosen = saves->begin();
+      CHECK(chosen != nullptr) << step;
+      last_saved_ = static_cast<int>(chosen->persist[0].size());
       stored_ = {step, saves->stored(), saves->k().k, saves->k().lost_under_k};
       CHECK(saves->on_published(step));
     }
