@@ -6,6 +6,7 @@ listens on 127.0.0.1:PORT and the three ports above. Prints "ready" when it serv
 SIGTERM. The access key is test:tester, the secret testing. Needs Debian's python3-swift.
 """
 
+import ctypes
 import http.client
 import os
 import pwd
@@ -13,6 +14,7 @@ import signal
 import sys
 import time
 
+PR_SET_PDEATHSIG = 1
 SERVERS = ("account", "container", "object")
 
 SWIFT_CONF = """[swift-hash]
@@ -115,6 +117,8 @@ def start(folder: str, name: str) -> int:
     child = os.fork()
     if child:
         return child
+    # Swift makes it a session of its own, which no signal to this one's group reaches.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     from swift.common.utils import set_swift_dir
     from swift.common.wsgi import run_wsgi
 

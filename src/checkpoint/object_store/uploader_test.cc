@@ -174,7 +174,8 @@ TEST_F(UploaderTest, DamageInTheStoreIsFound) {
   uploading->upload(Step(1));
   ASSERT_TRUE(uploading->wait_uploaded(kUploadMax));
   const auto store = server_->open(prefix());
-  for (const StoredObject& object : store->list("step-").value()) {
+  const std::vector<StoredObject> objects = store->list("step-").value();
+  for (const StoredObject& object : objects) {
     if (object.name.find("rank-0001") == std::string::npos) continue;
     std::string bytes = read_object(*store, object.name, 1 << 30).value();
     bytes[bytes.size() - 9] ^= 1;
