@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_join.h"
 #include "base/limits.h"
+#include "checkpoint/object_store/s3_store.h"
 #include "config/key_builders.h"
 #include "config/model_keys.h"
 #include "config/protection_keys.h"
@@ -170,6 +171,24 @@ std::vector<ConfigKey> parallel_keys() {
   };
 }
 
+// Not a path: it stays as it is written.
+ConfigKey store_key() {
+  const auto field = Field{&C::checkpoint, &CheckpointConfig::store};
+  ConfigKey key{"checkpoint.store", "a URL, or empty",
+                "object store where the host also puts published checkpoints, and from where a job "
+                "goes on whose folder has nothing newer: s3://BUCKET/PREFIX; empty: none",
+                kRun};
+  key.is_text = true;
+  key.read = [=](const FoundValue& found, JobConfig& config) {
+    const std::string* value = std::get_if<std::string>(&found.value);
+    if (value == nullptr || !(value->empty() || parse_s3_url(*value).ok())) return false;
+    field.in(config) = *value;
+    return true;
+  };
+  key.write = [=](const JobConfig& config) { return quoted(field.in(config)); };
+  return key;
+}
+
 std::vector<ConfigKey> run_keys() {
   using K = CheckpointConfig;
   using E = EvaluateConfig;
@@ -184,6 +203,18 @@ std::vector<ConfigKey> run_keys() {
                   "checkpoints at multiples of this step are kept too; 0: none"),
       integer_key("checkpoint.keep_best", Field{&C::checkpoint, &K::keep_best}, {0, kSizeMax}, kRun,
                   "how many of the checkpoints with the lowest validation loss are kept too"),
+      path_key(
+          "checkpoint.local_directory", Field{&C::checkpoint, &K::local_directory},
+          "a path, or empty", [](const std::string&) { return true; }, kRun,
+          "folder on each machine's own disk, where every rank also saves what it owns; {node} "
+          "stands for the node's number; empty: none"),
+      integer_key("checkpoint.local_every_steps", Field{&C::checkpoint, &K::local_every_steps},
+                  {1, kCountMax}, kRun, "steps between saves to checkpoint.local_directory"),
+      integer_key("checkpoint.local_keep_newest", Field{&C::checkpoint, &K::local_keep_newest},
+                  {1, 8}, kRun, "how many of the newest saves are kept there"),
+      store_key(),
+      integer_key("checkpoint.store_keep_newest", Field{&C::checkpoint, &K::store_keep_newest},
+                  {1, kSizeMax}, kRun, "how many of the newest checkpoints are kept there"),
       integer_key("evaluate.every_steps", Field{&C::evaluate, &E::every_steps}, {0, kCountMax},
                   kRun, "steps between evaluations; 0: only one at the end"),
       word_or_integer_key("evaluate.micro_batches", Field{&C::evaluate, &E::micro_batches}, "all",

@@ -118,6 +118,15 @@ struct CheckpointConfig {
   int64_t keep_newest = 2;
   int64_t keep_every_steps = 0;  // also keep steps that are multiples of this; 0: none
   int64_t keep_best = 1;         // also keep the n best by validation loss
+  // Each machine's own disk; empty: it is not used. "{node}" stands for the number of the node.
+  std::string local_directory;
+  int64_t local_every_steps = 10;
+  int64_t local_keep_newest = 2;
+  std::string store;  // "s3://bucket/prefix"; empty: none
+  int64_t store_keep_newest = 2;
+
+  // local_directory on that node.
+  std::string local_directory_of(int64_t node) const;
   friend bool operator==(const CheckpointConfig&, const CheckpointConfig&) = default;
 };
 

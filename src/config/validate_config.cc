@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/error.h"
 #include "base/limits.h"
 
@@ -12,6 +13,8 @@ namespace {
 
 // More operators than this would only be a mistake; each costs about a kilobyte of bookkeeping.
 constexpr int64_t kOperatorsMax = 1 << 20;
+// In a path: the number of the node.
+constexpr char kNodePlace[] = "{node}";
 
 absl::Status validate_attention(const ModelShape& shape, const KeyPlaces& places) {
   if (shape.heads % shape.kv_heads != 0) {
@@ -116,6 +119,26 @@ absl::Status validate_partial_experts(const JobConfig& config, const KeyPlaces& 
                                   ") to model.experts (", experts, "), or 0 for all"));
 }
 
+absl::Status validate_tiers(const JobConfig& config, const KeyPlaces& places) {
+  const CheckpointConfig& checkpoint = config.checkpoint;
+  const bool is_partial = config.protection.strategy == StrategyKind::kPartialExperts;
+  for (const auto& [key, value] :
+       {std::pair("checkpoint.local_directory", checkpoint.local_directory),
+        std::pair("checkpoint.store", checkpoint.store)}) {
+    if (value.empty() || !is_partial) continue;
+    return not_allowed(places, key, value,
+                       "empty with protection.strategy = \"partial-experts\", whose checkpoints "
+                       "build on older ones in shared storage");
+  }
+  if (checkpoint.local_directory.empty()) return absl::OkStatus();
+  if (checkpoint.every_steps == 0 || checkpoint.local_every_steps <= checkpoint.every_steps)
+    return absl::OkStatus();
+  return not_allowed(places, "checkpoint.local_every_steps",
+                     absl::StrCat(checkpoint.local_every_steps),
+                     absl::StrCat("at most checkpoint.every_steps (", checkpoint.every_steps,
+                                  "), for shared storage has those steps too"));
+}
+
 absl::Status validate_nodes(const RunConfig& run, const KeyPlaces& places) {
   if (run.racks <= run.nodes) return absl::OkStatus();
   return not_allowed(places, "run.racks", absl::StrCat(run.racks),
@@ -126,6 +149,10 @@ absl::Status validate_nodes(const RunConfig& run, const KeyPlaces& places) {
 
 int64_t ParallelConfig::world_size() const {
   return std::accumulate(lanes.begin(), lanes.end(), int64_t{0});
+}
+
+std::string CheckpointConfig::local_directory_of(int64_t node) const {
+  return absl::StrReplaceAll(local_directory, {{kNodePlace, absl::StrCat(node)}});
 }
 
 int64_t RunConfig::rack_of_node(int64_t node) const {
@@ -149,6 +176,7 @@ absl::Status validate_config(const JobConfig& config, const KeyPlaces& places) {
   RETURN_IF_ERROR(validate_topology(config, places));
   RETURN_IF_ERROR(validate_partial_experts(config, places));
   RETURN_IF_ERROR(validate_control(config.control, places));
+  RETURN_IF_ERROR(validate_tiers(config, places));
   return validate_nodes(config.run, places);
 }
 

@@ -134,6 +134,7 @@ class MemberProcess {
     environment.transport = stage_transport_.get();
     environment.files = &real_files();
     environment.checkpoint_directory = options_.out + "/checkpoints";
+    environment.local_directory = config_.checkpoint.local_directory_of(options_.node);
     environment.term = [this] { return term(); };
     environment.may_write = [this] { return check_job(real_files(), options_.out, term()); };
     environment.may_publish = [this] { return publisher_claim_.hold(); };

@@ -20,16 +20,16 @@ const LocalSave* find(std::span<const LocalSave> saves, const LocalSave& wanted)
 }
 
 Fingerprint origin_of(const Manifest& part) {
-  const std::string text =
-      absl::StrCat(part.job, "\n", part.world_size, "\n", part.topology, "\n",
-                   static_cast<int>(part.state_type), "\n", static_cast<int>(part.compute_type),
-                   "\n", part.position.model_identity);
+  const std::string text = absl::StrCat(
+      part.job, "\n", part.world_size, "\n", part.topology, "\n", static_cast<int>(part.state_type),
+      "\n", static_cast<int>(part.compute_type), "\n", part.position.model_identity);
   return fingerprint(std::as_bytes(std::span(text)));
 }
 
 // The step that a folder's name says, and whether it is committed.
 std::optional<LocalSave> parse_name(const std::string& name) {
-  if (const auto step = parse_step_directory(name)) return LocalSave{.step = *step, .is_committed = true};
+  if (const auto step = parse_step_directory(name))
+    return LocalSave{.step = *step, .is_committed = true};
   if (const auto step = parse_step_directory(name, kTemporarySuffix))
     return LocalSave{.step = *step};
   return std::nullopt;

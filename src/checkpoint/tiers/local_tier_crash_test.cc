@@ -57,8 +57,7 @@ class LocalTierTest : public ::testing::Test {
     for (int rank = 0; rank < kWorld; ++rank) {
       ASSIGN_OR_RETURN(auto tier, open(files, rank));
       tiers.push_back(std::move(tier));
-      RETURN_IF_ERROR(
-          tiers.back()->begin(state.position(step), state.shards(rank, kWorld, kCut)));
+      RETURN_IF_ERROR(tiers.back()->begin(state.position(step), state.shards(rank, kWorld, kCut)));
       RETURN_IF_ERROR(tiers.back()->wait_prepared(absl::InfiniteDuration()));
     }
     for (const auto& tier : tiers) {
@@ -220,8 +219,7 @@ TEST_F(LocalTierTest, SettlingRemovesFuturesAndUnfinishedSaves) {
 TEST_F(LocalTierTest, ADamagedPartIsFoundWhenItIsRead) {
   start_over();
   const LocalSave chosen = usable_local_saves(told(), 0).at(0);
-  const std::string path =
-      join_path(path_of(folder_of(1), chosen), rank_file_name(1));
+  const std::string path = join_path(path_of(folder_of(1), chosen), rank_file_name(1));
   std::string bytes = read_file(real_files(), path, 1 << 20).value();
   bytes[bytes.size() / 2] ^= 1;
   ASSERT_TRUE(write_file_synced(real_files(), path, bytes).ok());

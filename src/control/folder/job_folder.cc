@@ -1,10 +1,14 @@
 #include "control/folder/job_folder.h"
 
+#include <filesystem>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "checkpoint/read/checkpoint_reader.h"
 #include "config/identity.h"
 #include "control/folder/job_end.h"
+#include "control/folder/job_objects.h"
 
 namespace evermoe {
 namespace {
@@ -16,6 +20,19 @@ constexpr absl::Duration kLockPatience = absl::Seconds(10);
 bool is_stored(Files& files, const std::string& path, const std::string& text) {
   const auto stored = read_file(files, path, kConfigBytesMax);
   return stored.ok() && *stored == text;
+}
+
+// What is deleted with the job's folder is no tier of its own.
+absl::Status check_local_directory(const std::string& local, const std::string& out) {
+  if (local.empty()) return absl::OkStatus();
+  const auto normal = [](const std::string& path) {
+    return std::filesystem::absolute(path).lexically_normal() / "";
+  };
+  const std::string inside = normal(local).string();
+  if (!absl::StartsWith(inside, normal(out).string())) return absl::OkStatus();
+  return InvalidInput(absl::StrCat("checkpoint.local_directory: found ", local,
+                                   ", allowed: a folder outside of --out ", out,
+                                   ", on a disk of each machine's own"));
 }
 
 }  // namespace
@@ -54,6 +71,7 @@ absl::StatusOr<std::unique_ptr<JobFolder>> JobFolder::prepare(Files& files, cons
                                                               const std::string& path,
                                                               const JobFolderOptions& options) {
   RETURN_IF_ERROR(check_output_folder(files, path));
+  RETURN_IF_ERROR(check_local_directory(config.checkpoint.local_directory, path));
   const absl::StatusOr<NewestTerm> met = newest_term(files, path);
   ASSIGN_OR_RETURN(std::unique_ptr<OutputLock> lock,
                    OutputLock::acquire(join_path(path, "run.lock"), kLockPatience,
@@ -61,6 +79,9 @@ absl::StatusOr<std::unique_ptr<JobFolder>> JobFolder::prepare(Files& files, cons
                                                                    : OutputLock::Kind::kAlone));
   RETURN_IF_ERROR(check_no_contradiction(files, path));
   auto folder = std::unique_ptr<JobFolder>(new JobFolder(path, std::move(lock)));
+  RETURN_IF_ERROR(
+      bring_from_store(files, config.checkpoint, join_path(path, "checkpoints"),
+                       [&](const std::string& line) { folder->brought_.push_back(line); }));
   RETURN_IF_ERROR(folder->check_newest(files, config));
   const std::string text = to_toml(config);
   const std::string substance = absl::StrCat(options.build, "\n", text);

@@ -82,6 +82,8 @@ class JobFolder {
   Step step() const { return step_; }
   // Checkpoints that could not be read, one line each.
   const std::vector<std::string>& skipped() const { return skipped_; }
+  // What was brought from the object store, or why nothing was (job_objects.h).
+  const std::vector<std::string>& brought() const { return brought_; }
 
  private:
   JobFolder(std::string path, std::unique_ptr<OutputLock> lock)
@@ -94,6 +96,7 @@ class JobFolder {
   std::optional<std::string> end_meanwhile_;
   Step step_;
   std::vector<std::string> skipped_;
+  std::vector<std::string> brought_;
 };
 
 }  // namespace evermoe

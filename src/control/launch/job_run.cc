@@ -14,6 +14,7 @@
 #include "control/controller/control_options.h"
 #include "control/folder/job_end.h"
 #include "control/folder/job_folder.h"
+#include "control/folder/job_objects.h"
 #include "control/launch/protected_run.h"
 #include "data/job_tokens.h"
 #include "faults/fault_script.h"
@@ -30,7 +31,7 @@ constexpr int64_t kCurveTailBytes = 64 << 10;
 // Passes everything on and remembers what the summary needs.
 class Listener : public RunObserver {
  public:
-  explicit Listener(RunObserver& next) : next_(next) {}
+  Listener(RunObserver& next, JobUploads& uploads) : next_(next), uploads_(uploads) {}
 
   void on_say(const std::string& line) override { next_.on_say(line); }
   void on_log(const std::string& role, const std::string& path,
@@ -38,6 +39,7 @@ class Listener : public RunObserver {
     next_.on_log(role, path, lines);
   }
   void on_report(const WorkerReport& report) override {
+    uploads_.look(real_clock().now());
     if (report.kind == WorkerReport::Kind::kStep) {
       loss_ = report.loss;
       lost_token_share_ = report.lost_token_share;
@@ -61,6 +63,7 @@ class Listener : public RunObserver {
 
  private:
   RunObserver& next_;
+  JobUploads& uploads_;
   std::optional<double> loss_;
   std::optional<double> validation_loss_;
   double lost_token_share_ = 0;
@@ -211,6 +214,9 @@ absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptio
                                       {options.build, !options.address.empty()}));
   for (const std::string& skipped : folder->skipped())
     observer.on_say("skipped checkpoint: " + skipped);
+  for (const std::string& brought : folder->brought()) observer.on_say(brought);
+  JobUploads uploads(files, options.config.checkpoint, folder->path(), folder->term(),
+                     [&](const std::string& line) { observer.on_say(line); });
   std::optional<RunSummary> summary = ended_meanwhile(files, *folder);
   if (!summary) summary = nothing_to_do(files, options, *folder, observer);
   if (summary) {
@@ -227,7 +233,7 @@ absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptio
                                    std::string(to_string(options.config.protection.strategy)),
                                    "\" experts go back further than the rest after a loss; the "
                                    "summary says which share of their tokens that cost"));
-    Listener listener(observer);
+    Listener listener(observer, uploads);
     RETURN_IF_ERROR(write_faults(files, *folder, options.faults));
     RETURN_IF_ERROR((takes_over ? keep_job_tokens : prepare_job_tokens)(
         token_source(options.config.data), folder->token_cache()));
@@ -235,6 +241,7 @@ absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptio
                      run_protected(files, clock, protected_options(options, *folder), listener));
     summary = summarize(files, *folder, outcome, listener);
   }
+  if (summary->status != RunStatus::kTakenOver) uploads.finish();
   if (!summary->final_loss)
     summary->final_loss = loss_in_curve(files, folder->curve(), summary->steps);
   const Strategy strategy = strategy_of(options.config);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -18,6 +19,15 @@ namespace {
 
 constexpr size_t kAgreedTextBytesMax = 64 << 10;
 constexpr size_t kReasonBytesMax = 512;
+// Where a job has both, people are told which one was read.
+constexpr char kOwnDisks[] = " (the nodes' own disks)";
+constexpr char kSharedStorage[] = " (shared storage)";
+
+Step step_of_path(const std::string& checkpoint) {
+  const std::string name = base_name(checkpoint);
+  const std::optional<Step> step = parse_step_directory(name);
+  return step ? *step : parse_step_directory(name, kReplacedSuffix).value_or(Step(-1));
+}
 
 // Rank 0's text, on every rank; cut at kAgreedTextBytesMax.
 absl::StatusOr<std::string> broadcast_text(Communicator& world, const std::string& own) {
@@ -63,16 +73,27 @@ absl::Status compare_identity(const TrainingPosition& position, const std::strin
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> DurableState::agreed_candidates(
+absl::StatusOr<DurableState::SharedCandidates> DurableState::agreed_candidates(
     Communicator& world) const {
   std::string own;
   if (world.index() == 0) {
     const auto found = list_checkpoints(*environment_.files, environment_.checkpoint_directory);
-    if (found.ok()) own = absl::StrJoin(*found, "\n");
+    const int64_t term = found.ok() && !found->empty() ? term_of(found->front()) : 0;
+    own = absl::StrCat(term, "\n");
+    if (found.ok()) own += absl::StrJoin(*found, "\n");
   }
   ASSIGN_OR_RETURN(const std::string agreed, broadcast_text(world, own));
-  if (agreed.empty()) return std::vector<std::string>();
-  return std::vector<std::string>(absl::StrSplit(agreed, '\n'));
+  SharedCandidates shared;
+  std::vector<std::string> lines = absl::StrSplit(agreed, '\n', absl::SkipEmpty());
+  if (lines.empty() || !absl::SimpleAtoi(lines[0], &shared.term)) return shared;
+  shared.paths.assign(lines.begin() + 1, lines.end());
+  return shared;
+}
+
+// 0 if it says none, or cannot be read.
+int64_t DurableState::term_of(const std::string& checkpoint) const {
+  const auto reader = CheckpointReader::open(*environment_.files, checkpoint);
+  return reader.ok() ? (*reader)->manifest().term : 0;
 }
 
 std::string DurableState::identity() const {
@@ -119,19 +140,43 @@ absl::Status DurableState::restore_on_all_ranks(Communicator& world, const std::
   return agree(world, load(**checkpoint, operators, position));
 }
 
-absl::StatusOr<Resumption> DurableState::resume(Communicator& world, TrainingPosition& position,
-                                                const Loading& loading) {
+// Every rank has its own part, in the layout in which it was written.
+absl::Status DurableState::restore_own_on_all_ranks(Communicator& world, const LocalSave& chosen,
+                                                    TrainingPosition& position) {
+  auto part = local_.open_found(chosen);
+  if (part.ok()) {
+    const std::string difference =
+        identity_difference((*part)->position().model_identity, identity());
+    if (!difference.empty()) part = Corrupt("is of another model or other data: " + difference);
+  }
+  RETURN_IF_ERROR(agree(world, part.status()));
+  return agree(world, load(**part, model_.operators(), position));
+}
+
+absl::StatusOr<Resumption> DurableState::resume_newest(Communicator& world,
+                                                       const SharedCandidates& shared,
+                                                       const std::vector<LocalSave>& own,
+                                                       const Loading& loading,
+                                                       TrainingPosition& position) {
   Resumption resumption;
-  ASSIGN_OR_RETURN(const std::vector<std::string> candidates, agreed_candidates(world));
-  for (const std::string& path : candidates) {
-    const absl::Status status = restore_on_all_ranks(world, path, loading, position);
+  auto next_own = own.begin();
+  auto next_shared = shared.paths.begin();
+  while (next_own != own.end() || next_shared != shared.paths.end()) {
+    const bool is_own = next_own != own.end() && (next_shared == shared.paths.end() ||
+                                                  next_own->step >= step_of_path(*next_shared));
+    const std::string path = is_own ? local_.path_of_found(*next_own) : *next_shared;
+    const absl::Status status = is_own ? restore_own_on_all_ranks(world, *next_own, position)
+                                       : restore_on_all_ranks(world, path, loading, position);
     if (status.ok()) {
       resumption.source = path;
+      if (is_own) resumption.local = *next_own;
+      if (local_.is_used()) resumption.source += is_own ? kOwnDisks : kSharedStorage;
       resumption.step = position.step;
       return resumption;
     }
     if (!absl::IsDataLoss(status)) return status;
     resumption.skipped.push_back(absl::StrCat(path, ": ", std::string(status.message())));
+    is_own ? static_cast<void>(++next_own) : static_cast<void>(++next_shared);
   }
   resumption.source = "initial state";
   if (loading) RETURN_IF_ERROR(loading(nullptr).status());
@@ -142,8 +187,22 @@ absl::StatusOr<Resumption> DurableState::resume(Communicator& world, TrainingPos
   return resumption;
 }
 
+absl::StatusOr<Resumption> DurableState::resume(Communicator& world, TrainingPosition& position,
+                                                const Loading& loading) {
+  ASSIGN_OR_RETURN(const SharedCandidates shared, agreed_candidates(world));
+  ASSIGN_OR_RETURN(const std::vector<LocalSave> own, local_.find(world, shared.term));
+  ASSIGN_OR_RETURN(Resumption resumption, resume_newest(world, shared, own, loading, position));
+  RETURN_IF_ERROR(outlive_locally(position.step, local_.settle(position.step, resumption.local)));
+  return resumption;
+}
+
 absl::Status DurableState::restore(Step step, TrainingPosition& position) {
   if (step > Step(0)) {
+    // Whatever is wrong there, shared storage may have it.
+    const auto own = local_.open_committed(step);
+    const bool fits =
+        own.ok() && compare_identity((*own)->position(), identity(), (*own)->path()).ok();
+    if (fits && load(**own, model_.operators(), position).ok()) return absl::OkStatus();
     ASSIGN_OR_RETURN(
         const auto checkpoint,
         open_checkpoint(join_path(environment_.checkpoint_directory, step_directory_name(step))));
@@ -163,7 +222,7 @@ Step DurableState::newest_visible() const {
   return parse_step_directory(base_name(found->front())).value_or(Step(-1));
 }
 
-absl::Status DurableState::open(Opening opening, Step pinned) {
+SaverOptions DurableState::saver_options() const {
   const JobConfig& config = model_.config();
   SaverOptions options;
   options.directory = environment_.checkpoint_directory;
@@ -175,11 +234,17 @@ absl::Status DurableState::open(Opening opening, Step pinned) {
   options.keep_newest = config.checkpoint.keep_newest;
   options.keep_every_steps = config.checkpoint.keep_every_steps;
   options.keep_best = config.checkpoint.keep_best;
-  options.pinned = pinned;
   options.term = environment_.term;
   options.may_write = environment_.may_write;
   options.may_publish = environment_.may_publish;
+  return options;
+}
+
+absl::Status DurableState::open(Opening opening, Step pinned) {
+  SaverOptions options = saver_options();
+  options.pinned = pinned;
   options.joins_others = opening == Opening::kAmong;
+  RETURN_IF_ERROR(outlive_locally(pinned, local_.open(options, pinned)));
   ASSIGN_OR_RETURN(saver_, CheckpointSaver::open(*environment_.files, options));
   refused_ = Step(-1);
   publish_requested_ = Step(-1);
@@ -190,15 +255,25 @@ absl::Status DurableState::open(Opening opening, Step pinned) {
   return absl::OkStatus();
 }
 
-absl::Status DurableState::outlive(Step step, const absl::Status& status) {
+absl::Status DurableState::tell(Step step, const absl::Status& status) const {
   const bool is_refused_by_disk =
       !is_hopeless(status) && !is_contradiction(status) && !absl::IsInvalidArgument(status);
   if (status.ok() || !is_refused_by_disk) return status;
   log_warning(absl::StrCat("checkpoint of step ", step.value, ": ", status.message()));
-  // What is published stays so, whatever its cleaning up met.
-  if (!is_open() || saver_->published() < step) refused_ = std::max(refused_, step);
   if (environment_.save_failed) environment_.save_failed(step, status);
   return absl::OkStatus();
+}
+
+absl::Status DurableState::outlive(Step step, const absl::Status& status) {
+  if (status.ok()) return status;
+  RETURN_IF_ERROR(tell(step, status));
+  // What is published stays so, whatever its cleaning up met.
+  if (!is_open() || saver_->published() < step) refused_ = std::max(refused_, step);
+  return absl::OkStatus();
+}
+
+absl::Status DurableState::outlive_locally(Step step, const absl::Status& status) {
+  return status.ok() ? status : tell(step, status);
 }
 
 // An unfinished save whose state is gone: on a full disk it would keep the next one from its space.
@@ -209,6 +284,7 @@ void DurableState::discard(Step step) const {
 }
 
 absl::Status DurableState::look_after_saves() {
+  RETURN_IF_ERROR(outlive_locally(local_.saving(), local_.look_after_saves()));
   if (!is_open()) return absl::OkStatus();
   const auto has_failed = [](const absl::Status& status) {
     return !status.ok() && !absl::IsDeadlineExceeded(status);
@@ -238,6 +314,15 @@ absl::Status DurableState::save_some(TrainingPosition position, std::vector<Shar
                                      PartialSave partial) {
   saving_ = position.step;
   return saver_->begin_behind(complete(std::move(position)), std::move(shards), std::move(partial));
+}
+
+absl::Status DurableState::save_locally(TrainingPosition position, bool waits) {
+  const Step step = position.step;
+  if (!local_.is_open()) {
+    RETURN_IF_ERROR(outlive_locally(step, local_.open(saver_options(), Step(-1))));
+    if (!local_.is_open()) return absl::OkStatus();
+  }
+  return outlive_locally(step, local_.save(complete(std::move(position)), waits));
 }
 
 TrainingPosition DurableState::complete(TrainingPosition position) const {

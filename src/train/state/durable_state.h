@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "checkpoint/read/checkpoint_reader.h"
 #include "checkpoint/write/checkpoint_saver.h"
 #include "comm/communicator.h"
+#include "train/state/local_state.h"
 #include "train/step/rank_model.h"
 #include "train/step/trainer_environment.h"
 
@@ -19,15 +21,16 @@ namespace evermoe {
 // Where a run goes on, and why there.
 struct Resumption {
   Step step;
-  std::string source;                // path of a checkpoint, or "initial state"
+  std::string source;                // path of a checkpoint and its tier, or "initial state"
   std::vector<std::string> skipped;  // newer checkpoints that could not be used, and why
+  std::optional<LocalSave> local{};  // what was taken, if from the machines' own disks
 };
 
 class DurableState {
  public:
   // Both outlive this. Nothing is saved before open().
   DurableState(const TrainerEnvironment& environment, RankModel& model)
-      : environment_(environment), model_(model) {}
+      : environment_(environment), model_(model), local_(environment_, model) {}
 
   // ---- reading. Masters and moments only: compute weights have to be derived from them
   // afterwards.
@@ -36,9 +39,10 @@ class DurableState {
   // the operators that have to be loaded; may be collective over the world. Asked again if loading
   // fails and an older checkpoint is taken.
   using Loading = std::function<absl::StatusOr<std::vector<OperatorState*>>(const Manifest*)>;
-  // The newest checkpoint that every rank can read, in whatever topology it was written, or the
-  // initial state if there is none. InvalidInput if it belongs to another model. Collective over
-  // `world`. Without `loading` every operator is loaded.
+  // The newest checkpoint that every rank can read: of one step the ranks' own disks before shared
+  // storage, in which it may have been written in whatever topology; the initial state if there is
+  // none. What ranks' own disks have of futures that are given up so is removed. InvalidInput if it
+  // belongs to another model. Collective over `world`. Without `loading` every operator is loaded.
   absl::StatusOr<Resumption> resume(Communicator& world, TrainingPosition& position,
                                     const Loading& loading = nullptr);
   // The state at `step`, which resume() has come to once in the life of the job.
@@ -55,12 +59,17 @@ class DurableState {
   // `pinned`, if any, is not removed when newer checkpoints are published, until saver().unpin().
   absl::Status open(Opening opening, Step pinned);
   // Finishes what was begun.
-  void close() { saver_.reset(); }
+  void close() {
+    saver_.reset();
+    local_.close();
+  }
   bool is_open() const { return saver_ != nullptr; }
   // REQUIRES: is_open() for all that follows.
 
   // What a disk refuses is told and outlived: Ok. Any other error comes back.
   absl::Status outlive(Step step, const absl::Status& status);
+  // The same of this machine's own disk.
+  absl::Status outlive_locally(Step step, const absl::Status& status);
   // The newest step whose save or publication a disk has refused for good; Step(-1).
   Step refused() const { return refused_; }
   // Tells of what failed behind training since the last call, and frees the space of saves that
@@ -78,6 +87,11 @@ class DurableState {
   // All ranks have prepared this step, so rank 0 publishes it.
   void publish(Step prepared);
   CheckpointSaver& saver() const { return *saver_; }
+  // Begins a save of the present state to this machine's own disk; returns when it is copied, and
+  // with `waits` when it is on disk.
+  absl::Status save_locally(TrainingPosition position, bool waits);
+  LocalState& local() { return local_; }
+  const LocalState& local() const { return local_; }
 
  private:
   // What must not change between a checkpoint and the run that continues it: model, order of the
@@ -93,11 +107,26 @@ class DurableState {
                     TrainingPosition& position) const;
   absl::Status restore_on_all_ranks(Communicator& world, const std::string& path,
                                     const Loading& loading, TrainingPosition& position);
-  absl::StatusOr<std::vector<std::string>> agreed_candidates(Communicator& world) const;
+  // What shared storage has, newest first, as rank 0 sees it.
+  struct SharedCandidates {
+    int64_t term = 0;  // of the newest
+    std::vector<std::string> paths;
+  };
+  absl::StatusOr<SharedCandidates> agreed_candidates(Communicator& world) const;
+  int64_t term_of(const std::string& checkpoint) const;
+  absl::Status tell(Step step, const absl::Status& status) const;
+  absl::Status restore_own_on_all_ranks(Communicator& world, const LocalSave& chosen,
+                                        TrainingPosition& position);
+  // The newest of either that can be used; nothing is left to try: the initial state.
+  absl::StatusOr<Resumption> resume_newest(Communicator& world, const SharedCandidates& shared,
+                                           const std::vector<LocalSave>& own,
+                                           const Loading& loading, TrainingPosition& position);
+  SaverOptions saver_options() const;
 
   const TrainerEnvironment environment_;
   RankModel& model_;
   std::unique_ptr<CheckpointSaver> saver_;
+  LocalState local_;
   Step saving_{-1};  // the newest that was begun
   Step publish_requested_{-1};
   Step refused_{-1};

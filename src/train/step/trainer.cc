@@ -83,7 +83,7 @@ absl::StatusOr<std::string> Trainer::resume(Communicator& world) {
   skipped_in_row_ = 0;
   non_finite_state_ = kAllFinite;
   if (pace_) pace_->begin(position_.step);
-  base_ = saved_ = position_.step > Step(0) ? position_.step : Step(-1);
+  base_ = saved_ = saved_locally_ = position_.step > Step(0) ? position_.step : Step(-1);
   agreed_ = Step(-1);
   file_status_ = absl::OkStatus();
   RETURN_IF_ERROR(durable_.open(DurableState::Opening::kAlone, base_));
@@ -108,6 +108,7 @@ absl::Status Trainer::restore_base(Step base) {
 void Trainer::forget_base() {
   base_ = Step(-1);
   if (durable_.is_open()) durable_.saver().unpin();
+  durable_.local().unpin();
 }
 
 void Trainer::capture(int operator_index, SnapshotKind kind, int64_t offset,
@@ -173,6 +174,7 @@ absl::StatusOr<Findings> Trainer::train(const ActiveOperators& active, Boundary&
                    model_->accumulate_gradients(position_, boundary, skipped_in_row_ > 0));
   ASSIGN_OR_RETURN(expert_loads_, model_->expert_loads());
   findings.prepared = prepared();
+  findings.prepared_locally = durable_.local().prepared();
   findings.drain = options_.drain_requested();
   findings.non_finite = std::min(findings.non_finite, non_finite_state_);
   if (pace_) {
@@ -219,6 +221,7 @@ absl::Status Trainer::apply(const Findings& combined, const ActiveOperators& act
   // with.
   if (!record_.applied) return absl::OkStatus();
   RETURN_IF_ERROR(note_prepared(record_.prepared));
+  RETURN_IF_ERROR(note_prepared_locally(record_.prepared_locally));
   if (partial_) {
     const Step waiting = partial_->waiting();
     RETURN_IF_ERROR(durable_.outlive(waiting, save_waiting()));

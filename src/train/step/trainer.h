@@ -99,12 +99,17 @@ class Trainer final : public StageTrainer {
   absl::Status open_saver();
   // Every rank has this checkpoint on disk.
   absl::Status note_prepared(Step prepared);
+  absl::Status note_prepared_locally(Step prepared);
   absl::Status publish(Step prepared);
   // save(), with the errors that it outlives.
   absl::Status begin_save();
   absl::Status save_state();
   // Of checkpoints with a few experts: begins the one that waits in memory, if its time has come.
   absl::Status save_waiting();
+  // To this machine's own disk, where that is due. What it refuses is told and outlived.
+  bool is_saved_locally(Step step) const;
+  bool is_shared(Step step) const;  // saved where all ranks see it
+  absl::Status save_locally();
   // Of saves whose interval is tuned: tells the pace whether the last one is still under way.
   void follow_save();
   // At the end: saves the present state, and waits for so long until it is on disk.
@@ -132,6 +137,7 @@ class Trainer final : public StageTrainer {
   absl::Duration step_began_;
   Step base_{-1};                          // a checkpoint that restore_base() may be asked for
   Step saved_{-1};                         // newest that this process has copied or begun to save
+  Step saved_locally_{-1};                 // newest that it has begun to save there
   Step agreed_{-1};                        // newest that a record says all ranks have on disk
   int close_failures_ = 0;                 // that the disk was asked in vain to take the last state
   int64_t non_finite_state_ = kAllFinite;  // what was found in the state, for the next verdict

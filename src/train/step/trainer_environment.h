@@ -16,6 +16,9 @@ struct TrainerEnvironment {
   Transport* transport = nullptr;
   Files* files = nullptr;
   std::string checkpoint_directory;
+  // Of this machine's own disk, where every rank saves too; empty: nowhere. Empty on all ranks or
+  // on none.
+  std::string local_directory;
   // In whose name is saved, and whether that may be saved and published: SaverOptions.
   std::function<FolderTerm()> term;
   std::function<absl::Status()> may_write;

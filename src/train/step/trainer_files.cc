@@ -46,13 +46,30 @@ absl::Status Trainer::publish(Step prepared) {
                                   : absl::OkStatus();
 }
 
-bool Trainer::is_saved(Step step) const {
+absl::Status Trainer::note_prepared_locally(Step prepared) {
+  if (prepared <= durable_.local().committed()) return absl::OkStatus();
+  return durable_.outlive_locally(prepared,
+                                  durable_.local().commit(prepared, options_.waits_for_files));
+}
+
+bool Trainer::is_saved_locally(Step step) const {
+  const int64_t every = model_->config().checkpoint.local_every_steps;
+  return durable_.local().is_used() && every > 0 && step.value % every == 0;
+}
+
+bool Trainer::is_saved(Step step) const { return is_shared(step) || is_saved_locally(step); }
+
+bool Trainer::is_shared(Step step) const {
   if (pace_) return pace_->is_due(step) || is_finished();
   const int64_t every = model_->config().checkpoint.every_steps;
   return (every > 0 && step.value % every == 0) || is_finished();
 }
 
 absl::Status Trainer::save() {
+  if (is_saved_locally(position_.step)) {
+    RETURN_IF_ERROR(save_locally());
+    if (!is_shared(position_.step)) return absl::OkStatus();
+  }
   const absl::Duration began = real_clock().now();
   const Step before = saved_;
   RETURN_IF_ERROR(durable_.look_after_saves());
@@ -77,6 +94,15 @@ absl::Status Trainer::begin_save() {
   saved_ = position_.step;
   return options_.waits_for_files ? durable_.saver().wait_prepared(absl::InfiniteDuration())
                                   : absl::OkStatus();
+}
+
+absl::Status Trainer::save_locally() {
+  if (position_.step <= saved_locally_ || !is_state_sound()) return absl::OkStatus();
+  RETURN_IF_ERROR(durable_.look_after_saves());
+  RETURN_IF_ERROR(open_saver());
+  RETURN_IF_ERROR(durable_.save_locally(position_, options_.waits_for_files));
+  saved_locally_ = position_.step;
+  return absl::OkStatus();
 }
 
 absl::Status Trainer::save_state() {

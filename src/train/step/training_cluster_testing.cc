@@ -96,8 +96,9 @@ TrainerEnvironment TrainingCluster::environment(Transport& transport) const {
 
 absl::StatusOr<std::unique_ptr<Trainer>> TrainingCluster::make_trainer(const JobConfig& config,
                                                                        Transport& transport) const {
-  return Trainer::create(config, environment(transport),
-                         {.buckets = buckets_, .waits_for_files = waits_for_files_});
+  TrainerEnvironment own = environment(transport);
+  own.local_directory = config.checkpoint.local_directory_of(transport.rank().value);
+  return Trainer::create(config, own, {.buckets = buckets_, .waits_for_files = waits_for_files_});
 }
 
 ClusterResult TrainingCluster::run(const JobConfig& config, const Body& body) const {

@@ -46,8 +46,6 @@ TrainingRank::TrainingRank(Trainer& trainer, Transport& transport)
   trainer_.join_stage(kView);
 }
 
-absl::Status TrainingRank::resume() { return trainer_.resume(world_).status(); }
-
 absl::StatusOr<Findings> TrainingRank::agree(Findings own) {
   RETURN_IF_ERROR(annotate(world_.all_reduce<double>(own.sums, ReduceOp::kSum), "verdict"));
   RETURN_IF_ERROR(annotate(world_.all_reduce<int64_t>(own.minima, ReduceOp::kMin), "verdict"));

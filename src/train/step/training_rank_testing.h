@@ -16,7 +16,9 @@ class TrainingRank {
   TrainingRank(Trainer& trainer, Transport& transport);
 
   // Everybody goes on from the newest durable state, or from the beginning.
-  absl::Status resume();
+  absl::Status resume() { return resume_and_tell().status(); }
+  // Says from where.
+  absl::StatusOr<std::string> resume_and_tell() { return trainer_.resume(world_); }
   // The state at `base` as a process has it that takes a lost one's place.
   absl::Status restore_base(Step base) { return trainer_.restore_base(base); }
 

@@ -13,13 +13,13 @@ Findings to_findings(const StepFindings& own) {
   return {{own.gradient_square_sum, own.loss_sum, own.auxiliary_loss_sum, own.load_imbalance_sum,
            own.gate_count, own.tokens},
           {own.prepared.value, own.drain ? 0 : 1, own.published.value, own.non_finite,
-           -own.save_interval, -own.refused.value}};
+           -own.save_interval, -own.refused.value, own.prepared_locally.value}};
 }
 
 StepFindings from_findings(const Findings& combined) {
   const std::vector<double>& sums = combined.sums;
   const std::vector<int64_t>& minima = combined.minima;
-  CHECK(sums.size() == 6 && minima.size() == 6)
+  CHECK(sums.size() == 6 && minima.size() == 7)
       << sums.size() << " sums and " << minima.size() << " minima";
   return {.gradient_square_sum = sums[0],
           .loss_sum = sums[1],
@@ -28,6 +28,7 @@ StepFindings from_findings(const Findings& combined) {
           .gate_count = sums[4],
           .tokens = sums[5],
           .prepared = Step(minima[0]),
+          .prepared_locally = Step(minima[6]),
           .drain = minima[1] == 0,
           .published = Step(minima[2]),
           .non_finite = minima[3],
@@ -55,6 +56,7 @@ StepRecord decide(const StepFindings& combined, const TrainConfig& train,
       combined.gate_count > 0 ? combined.load_imbalance_sum / combined.gate_count : 0;
   record.tokens = static_cast<int64_t>(combined.tokens);
   record.prepared = combined.prepared;
+  record.prepared_locally = combined.prepared_locally;
   record.drain = combined.drain;
   record.non_finite = combined.non_finite;
   record.save_interval = combined.save_interval;

@@ -24,6 +24,7 @@ struct StepFindings {
   double tokens = 0;              // trained (last stage)
   // Combined by minimum instead of sum:
   Step prepared;              // newest checkpoint that this rank has durable; Step(-1) for none
+  Step prepared_locally{-1};  // the same on its machine's own disk
   bool drain = false;         // this rank was asked to stop
   Step published = kUnknown;  // newest checkpoint that rank 0 has published; the others do not know
   int64_t non_finite =
@@ -48,6 +49,7 @@ struct StepRecord {
   double load_imbalance = 0;  // mean over micro-batches and gates of largest / mean expert load
   int64_t tokens = 0;
   Step prepared;                    // every rank has this checkpoint durable; Step(-1) for none
+  Step prepared_locally{-1};        // every rank has it on its machine's own disk
   bool drain = false;               // some rank was asked to stop
   int64_t non_finite = kAllFinite;  // key of the first place that any rank knows
   int64_t save_interval = 0;        // the longest that any rank wants

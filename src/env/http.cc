@@ -1,0 +1,155 @@
+#include "env/http.h"
+
+#include <curl/curl.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/error.h"
+
+namespace evermoe {
+namespace {
+
+using Headers = std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)>;
+
+// Of one request.
+struct Transfer {
+  const HttpOptions* options;
+  std::span<const std::byte> body;
+  HttpAnswer answer;
+  bool is_too_long = false;
+};
+
+size_t give_body(char* into, size_t size, size_t count, void* user) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  const size_t bytes = std::min(size * count, transfer.body.size());
+  std::memcpy(into, transfer.body.data(), bytes);
+  transfer.body = transfer.body.subspan(bytes);
+  return bytes;
+}
+
+size_t take_body(char* from, size_t size, size_t count, void* user) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  const auto room = static_cast<size_t>(transfer.options->answer_bytes_max);
+  transfer.is_too_long = transfer.answer.body.size() + size * count > room;
+  if (transfer.is_too_long) return 0;
+  transfer.answer.body.append(from, size * count);
+  return size * count;
+}
+
+size_t take_header(char* from, size_t size, size_t count, void* user) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  const std::string line(from, size * count);
+  const size_t colon = line.find(':');
+  if (colon == std::string::npos) return size * count;
+  const std::string name = absl::AsciiStrToLower(line.substr(0, colon));
+  transfer.answer.headers[name] = std::string(absl::StripAsciiWhitespace(line.substr(colon + 1)));
+  return size * count;
+}
+
+int on_progress(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return static_cast<Transfer*>(user)->options->is_cancelled() ? 1 : 0;
+}
+
+long seconds(absl::Duration duration) {
+  return static_cast<long>(std::max<int64_t>(1, absl::ToInt64Seconds(duration)));
+}
+
+template <typename Value>
+void set(CURL* curl, CURLoption option, Value value) {
+  CHECK(curl_easy_setopt(curl, option, value) == CURLE_OK) << "curl option " << option;
+}
+
+class CurlClient : public HttpClient {
+ public:
+  explicit CurlClient(HttpOptions options) : options_(std::move(options)) {
+    static std::once_flag once;
+    std::call_once(once, [] { CHECK(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK); });
+    curl_ = curl_easy_init();
+    CHECK(curl_ != nullptr) << "curl_easy_init";
+  }
+  ~CurlClient() override { curl_easy_cleanup(curl_); }
+
+  absl::StatusOr<HttpAnswer> send(const HttpRequest& request) override {
+    curl_easy_reset(curl_);  // keeps the connection
+    Transfer transfer{&options_, request.body};
+    const Headers headers = headers_of(request);
+    set_up(request, headers.get(), transfer);
+    const CURLcode code = curl_easy_perform(curl_);
+    const std::string server = request.url.substr(0, request.url.find('?'));
+    if (code != CURLE_OK) return failure(code, server, transfer);
+    long status = 0;
+    curl_easy_getinfo(curl_, CURLINFO_RESPONSE_CODE, &status);
+    transfer.answer.status = static_cast<int>(status);
+    return std::move(transfer.answer);
+  }
+
+ private:
+  Headers headers_of(const HttpRequest& request) const {
+    curl_slist* list = nullptr;
+    for (const std::string& header : request.headers)
+      list = curl_slist_append(list, header.c_str());
+    if (!options_.signer.session_token.empty()) {
+      const std::string token = "x-amz-security-token: " + options_.signer.session_token;
+      list = curl_slist_append(list, token.c_str());
+    }
+    return {list, curl_slist_free_all};
+  }
+
+  void set_up(const HttpRequest& request, curl_slist* headers, Transfer& transfer) {
+    set(curl_, CURLOPT_URL, request.url.c_str());
+    set(curl_, CURLOPT_PROTOCOLS_STR, "http,https");
+    set(curl_, CURLOPT_NOSIGNAL, 1L);
+    set(curl_, CURLOPT_HTTPHEADER, headers);
+    set(curl_, CURLOPT_CUSTOMREQUEST, request.method.c_str());
+    if (request.method == "HEAD") {
+      set(curl_, CURLOPT_NOBODY, 1L);
+    } else if (request.method == "PUT" || request.method == "POST") {
+      set(curl_, CURLOPT_UPLOAD, 1L);
+      set(curl_, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+      set(curl_, CURLOPT_READFUNCTION, &give_body);
+      set(curl_, CURLOPT_READDATA, &transfer);
+    }
+    set(curl_, CURLOPT_WRITEFUNCTION, &take_body);
+    set(curl_, CURLOPT_WRITEDATA, &transfer);
+    set(curl_, CURLOPT_HEADERFUNCTION, &take_header);
+    set(curl_, CURLOPT_HEADERDATA, &transfer);
+    set(curl_, CURLOPT_NOPROGRESS, 0L);
+    set(curl_, CURLOPT_XFERINFOFUNCTION, &on_progress);
+    set(curl_, CURLOPT_XFERINFODATA, &transfer);
+    set(curl_, CURLOPT_CONNECTTIMEOUT, seconds(options_.connect_deadline));
+    set(curl_, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    set(curl_, CURLOPT_LOW_SPEED_TIME, seconds(options_.silence_deadline));
+    const HttpSigner& signer = options_.signer;
+    if (signer.key.empty()) return;
+    set(curl_, CURLOPT_AWS_SIGV4, absl::StrCat("aws:amz:", signer.region, ":s3").c_str());
+    set(curl_, CURLOPT_USERNAME, signer.key.c_str());
+    set(curl_, CURLOPT_PASSWORD, signer.secret.c_str());
+  }
+
+  static absl::Status failure(CURLcode code, const std::string& server, const Transfer& transfer) {
+    if (transfer.is_too_long) {
+      return NoCapacity(absl::StrCat(server, ": an answer of more than ",
+                                     transfer.options->answer_bytes_max, " bytes"));
+    }
+    if (code == CURLE_ABORTED_BY_CALLBACK) return Cancelled(server + ": given up");
+    const std::string text = absl::StrCat(server, ": ", curl_easy_strerror(code));
+    return code == CURLE_OPERATION_TIMEDOUT ? Timeout(text) : Internal(text);
+  }
+
+  const HttpOptions options_;
+  CURL* curl_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<HttpClient> HttpClient::create(HttpOptions options) {
+  return std::make_unique<CurlClient>(std::move(options));
+}
+
+}  // namespace evermoe

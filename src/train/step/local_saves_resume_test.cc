@@ -1,0 +1,169 @@
+// A job that also saves to the disks of its own machines goes on from there, with the same bits,
+// and from shared storage where they do not have it all.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "train/step/training_cluster_testing.h"
+
+namespace evermoe {
+namespace {
+
+using ::testing::HasSubstr;
+
+class LocalSavesResumeTest : public ::testing::Test {
+ protected:
+  // Every rank is a node with a disk of its own.
+  JobConfig config(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> settings = {
+        "parallel.stages=2",
+        "parallel.lanes=1",
+        "train.steps=8",
+        "checkpoint.every_steps=4",
+        "checkpoint.local_every_steps=1",
+        absl::StrCat("checkpoint.local_directory=", cluster_.directory(), "/disk-{node}")};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return tiny_config("qwen-moe", settings);
+  }
+
+  // Saves as a member does, and ends without closing: as if all processes were killed.
+  static absl::Status train_until(TrainingRank& rank, int64_t step) {
+    while (rank.trainer().step().value < step) {
+      RETURN_IF_ERROR(rank.steps(1));
+      if (rank.trainer().is_saved(rank.trainer().step())) RETURN_IF_ERROR(rank.trainer().save());
+    }
+    return absl::OkStatus();
+  }
+  ClusterResult train_until(int64_t step) const {
+    return cluster_.run(config(), [&](TrainingRank& rank) { return train_until(rank, step); });
+  }
+
+  // The end of a job that has no such disks: `first` until step 4 and `changed` from there on.
+  static ClusterResult without_disks(JobConfig first, JobConfig changed) {
+    const TrainingCluster cluster("local_saves_without");
+    first.checkpoint.local_directory.clear();
+    changed.checkpoint.local_directory.clear();
+    const auto until = [&](const JobConfig& config, int64_t step) {
+      return cluster.run(config, [&](TrainingRank& rank) { return train_until(rank, step); });
+    };
+    if (first == changed) return until(first, 8);
+    const ClusterResult begun = until(first, 5);  // whose verdict publishes step 4
+    return begun.status.ok() ? until(changed, 8) : begun;
+  }
+
+  // Where it goes on, and that it ends with the bits that it has without these disks.
+  std::string goes_on(const JobConfig& changed) const {
+    const ClusterResult expected = without_disks(config(), changed);
+    EXPECT_TRUE(expected.status.ok()) << expected.status;
+    std::string source;
+    const ClusterResult resumed = cluster_.run_stateless(changed, [&](TrainingRank& rank) {
+      const auto from = rank.resume_and_tell();
+      if (rank.rank() == Rank(0)) source = from.value_or(from.status().ToString());
+      RETURN_IF_ERROR(from.status());
+      return train_until(rank, 8);
+    });
+    EXPECT_TRUE(resumed.status.ok()) << resumed.status;
+    EXPECT_EQ(resumed.digest, expected.digest) << source;
+    return source;
+  }
+
+  // The folder of a rank's saves.
+  std::string saves_of(int rank) const {
+    const std::string disk = absl::StrCat(cluster_.directory(), "/disk-", rank);
+    const std::string job = real_files().list(disk).value().at(0);
+    return absl::StrCat(disk, "/", job, "/rank-000", rank);
+  }
+
+  TrainingCluster cluster_{"local_saves"};
+};
+
+TEST_F(LocalSavesResumeTest, FromTheNodesOwnDisksWhereTheyAreNewer) {
+  ASSERT_TRUE(train_until(7).status.ok());
+  // Of the last step nobody has been told yet that all have it.
+  EXPECT_TRUE(real_files().exists(saves_of(0) + "/step-00000006"));
+  EXPECT_TRUE(real_files().exists(saves_of(0) + "/step-00000007.tmp"));
+  EXPECT_FALSE(real_files().exists(saves_of(0) + "/step-00000004")) << "keeps two";
+  EXPECT_THAT(goes_on(config()), HasSubstr("rank-0000/step-00000006 (the nodes' own disks)"));
+}
+
+TEST_F(LocalSavesResumeTest, OneThatHasBeenToldIsEnough) {
+  ASSERT_TRUE(train_until(7).status.ok());
+  std::filesystem::rename(saves_of(1) + "/step-00000007.tmp", saves_of(1) + "/step-00000007");
+  EXPECT_THAT(goes_on(config()), HasSubstr("rank-0000/step-00000007.tmp (the nodes' own disks)"));
+}
+
+TEST_F(LocalSavesResumeTest, ALostNodeSendsAllToSharedStorage) {
+  ASSERT_TRUE(train_until(7).status.ok());
+  std::filesystem::remove_all(cluster_.directory() + "/disk-1");
+  EXPECT_THAT(goes_on(config()), HasSubstr("/checkpoints/step-00000004 (shared storage)"));
+}
+
+TEST_F(LocalSavesResumeTest, ADamagedPartSendsAllToTheNextOne) {
+  ASSERT_TRUE(train_until(7).status.ok());
+  const std::string path = saves_of(1) + "/step-00000006/rank-0001.safetensors";
+  std::string bytes = read_file(real_files(), path, int64_t{1} << 30).value();
+  bytes[bytes.size() / 2] ^= 1;
+  ASSERT_TRUE(write_file_synced(real_files(), path, bytes).ok());
+  EXPECT_THAT(goes_on(config()), HasSubstr("rank-0000/step-00000005 (the nodes' own disks)"));
+}
+
+TEST_F(LocalSavesResumeTest, AMissingFileSendsAllToTheNextOne) {
+  ASSERT_TRUE(train_until(7).status.ok());
+  std::filesystem::remove(saves_of(1) + "/step-00000006/rank-0001.safetensors");
+  std::filesystem::remove(saves_of(0) + "/step-00000005/rank-0000.safetensors");
+  EXPECT_THAT(goes_on(config()), HasSubstr("/checkpoints/step-00000004 (shared storage)"));
+}
+
+TEST_F(LocalSavesResumeTest, AnotherTopologyReadsSharedStorage) {
+  ASSERT_TRUE(train_until(7).status.ok());
+  EXPECT_THAT(goes_on(config({"parallel.stages=1", "parallel.lanes=2"})),
+              HasSubstr("/checkpoints/step-00000004 (shared storage)"));
+}
+
+TEST_F(LocalSavesResumeTest, FuturesThatAreGivenUpAreRemoved) {
+  ASSERT_TRUE(train_until(7).status.ok());
+  std::filesystem::rename(cluster_.directory() + "/disk-1", cluster_.directory() + "/away");
+  ASSERT_TRUE(train_until(5).status.ok());
+  EXPECT_FALSE(real_files().exists(saves_of(0) + "/step-00000006"));
+  EXPECT_FALSE(real_files().exists(saves_of(0) + "/step-00000007.tmp"));
+}
+
+TEST_F(LocalSavesResumeTest, DeletedCheckpointsAreABeginning) {
+  ASSERT_TRUE(train_until(7).status.ok());
+  std::filesystem::remove_all(cluster_.directory() + "/checkpoints");
+  EXPECT_THAT(goes_on(config()), HasSubstr("initial state"));
+}
+
+TEST_F(LocalSavesResumeTest, AProcessThatTakesAPlaceOnTheSameNodeReadsItsDisk) {
+  ASSERT_TRUE(train_until(7).status.ok());
+  const ClusterResult six = train_until(6);
+  ASSERT_TRUE(six.status.ok()) << six.status;
+  const ClusterResult base = cluster_.run_stateless(
+      config(), [&](TrainingRank& rank) { return rank.restore_base(Step(6)); });
+  ASSERT_TRUE(base.status.ok()) << base.status;
+  EXPECT_EQ(base.digest, six.digest);
+}
+
+TEST_F(LocalSavesResumeTest, ADiskThatCannotBeUsedIsToldAndOutlived) {
+  std::vector<std::string> told;
+  std::mutex mutex;
+  cluster_.set_save_failed([&](Step, const absl::Status& why) {
+    const std::lock_guard lock(mutex);
+    told.push_back(std::string(why.message()));
+  });
+  ASSERT_TRUE(
+      write_file_synced(real_files(), cluster_.directory() + "/disk-1", "not a folder").ok());
+  const ClusterResult result = train_until(8);
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_THAT(told, ::testing::Contains(HasSubstr("disk-1")));
+  EXPECT_TRUE(real_files().exists(cluster_.directory() + "/checkpoints/step-00000004"));
+}
+
+}  // namespace
+}  // namespace evermoe
