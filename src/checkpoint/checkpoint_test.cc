@@ -25,7 +25,7 @@ class CheckpointTest : public ::testing::Test {
     SaverOptions result;
     result.directory = folder_.at("out/checkpoints");
     result.world_size = world;
-    result.state_type = state_.state_type;
+    result.state_types = state_.state_types;
     result.compute_type = state_.compute_type;
     result.topology = "fake";
     result.block_bytes = 4096;  // several writes even of these small files
@@ -54,7 +54,7 @@ TEST_F(CheckpointTest, DigestDoesNotDependOnTheTopology) {
         std::pair(ElementType::kFp32, ElementType::kFp32),
         std::pair(ElementType::kFp32, ElementType::kFp16),
         std::pair(ElementType::kFp64, ElementType::kFp64)}) {
-    state_.state_type = state_type;
+    state_.state_types = same_types(state_type);
     state_.compute_type = compute_type;
     for (int world : {1, 2, 3, 8}) {
       for (FakeCut cut : {FakeCut::kEven, FakeCut::kWhole, FakeCut::kLopsided}) {
@@ -66,6 +66,53 @@ TEST_F(CheckpointTest, DigestDoesNotDependOnTheTopology) {
       }
     }
   }
+}
+
+// Every part in its own type; shards are whole blocks of FP8.
+TEST_F(CheckpointTest, PartsHaveTypesOfTheirOwn) {
+  using enum ElementType;
+  state_.operators = {{"a", 640}, {"b", 64 * 1000}, {"c", 64}};
+  for (const auto& [types, compute] : {std::pair(PartTypes{kFp16, kFp16, kFp16}, kFp16),
+                                       std::pair(PartTypes{kFp32, kFp32, kFp32}, kFp8),
+                                       std::pair(PartTypes{kFp16, kFp8, kFp16}, kFp8),
+                                       std::pair(PartTypes{kFp8, kFp8, kFp16}, kFp8)}) {
+    state_.state_types = types;
+    state_.compute_type = compute;
+    for (int world : {1, 3}) {
+      ASSERT_TRUE(job(world)->save(state_, Step(7), FakeCut::kEven).ok());
+      auto saved = reader();
+      EXPECT_EQ(saved->digest().value(), state_.digest(Step(7))) << world;
+      EXPECT_THAT(saved->verify(), IsEmpty());
+      for (StatePart part : kStateParts) {
+        const ElementType type = type_of(types, part);
+        const std::vector<std::byte> whole = state_.bytes(1, part);
+        const FlatRange range{64 * 300, 64 * 700};
+        std::vector<std::byte> got(static_cast<size_t>(stored_bytes(type, range.size())));
+        ASSERT_TRUE(saved->read("b", part, range, got).ok());
+        EXPECT_TRUE(
+            std::equal(got.begin(), got.end(), whole.begin() + stored_bytes(type, range.begin)))
+            << to_string(part);
+      }
+    }
+    FakeState other = state_;
+    other.seed += 1;
+    ASSERT_TRUE(job(2)->save(state_, Step(7), FakeCut::kEven).ok());
+    ASSERT_TRUE(job(2)->save(other, Step(8), FakeCut::kEven).ok());
+    auto first = reader("out/checkpoints/step-00000007"),
+         second = reader("out/checkpoints/step-00000008");
+    EXPECT_TRUE(first_difference(*first, *second).value().has_value());
+  }
+}
+
+TEST_F(CheckpointTest, AShardThatCutsABlockIsRefused) {
+  state_.operators = {{"a", 128}};
+  state_.state_types[1] = ElementType::kFp8;
+  std::vector<ShardSource> shards = state_.shards(0, 1, FakeCut::kEven);
+  shards[0].range = {0, 100};
+  const auto saver = CheckpointSaver::open(files_, options(1)).value();
+  const absl::Status status = saver->begin(state_.position(Step(7)), shards);
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("0 to 100 has no whole blocks of fp8"));
 }
 
 TEST_F(CheckpointTest, ReshapesThroughSeveralTopologies) {

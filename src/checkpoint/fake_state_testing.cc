@@ -48,15 +48,16 @@ std::vector<std::byte> FakeState::bytes(size_t op, StatePart part) const {
   for (size_t i = 0; i < values.size(); ++i) {
     values[i] = static_cast<float>(static_cast<int32_t>(mix(stream + i))) * 0x1p-31f;
   }
-  std::vector<std::byte> result(static_cast<size_t>(count * element_bytes(state_type)));
-  cast_elements(ElementType::kFp32, std::as_bytes(std::span(values)), state_type, result);
+  const ElementType type = type_of(state_types, part);
+  std::vector<std::byte> result(static_cast<size_t>(stored_bytes(type, count)));
+  cast_elements(ElementType::kFp32, std::as_bytes(std::span(values)), type, result);
   return result;
 }
 
 std::vector<std::byte> FakeState::compute_bytes(size_t op) const {
   std::vector<std::byte> result(
-      static_cast<size_t>(operators[op].second * element_bytes(compute_type)));
-  cast_elements(state_type, bytes(op, StatePart::kMaster), compute_type, result);
+      static_cast<size_t>(stored_bytes(compute_type, operators[op].second)));
+  cast_elements(state_types[0], bytes(op, StatePart::kMaster), compute_type, result);
   return result;
 }
 
@@ -87,19 +88,21 @@ std::vector<ShardSource> FakeState::shards(int rank, int world, FakeCut cut) con
   for (size_t op = 0; op < operators.size(); ++op) {
     const auto& [name, flat_size] = operators[op];
     const FlatRange range = share(cut, op, flat_size, rank, world);
-    const size_t unit = static_cast<size_t>(element_bytes(state_type));
-    const size_t compute_unit = static_cast<size_t>(element_bytes(compute_type));
-    const auto begin = static_cast<size_t>(range.begin);
-    const auto size = static_cast<size_t>(range.size());
+    const auto bytes_of = [](ElementType type, int64_t elements) {
+      return static_cast<size_t>(stored_bytes(type, elements));
+    };
     result.push_back(
         {name, flat_size, range,
          [=, this](StatePart part, std::span<std::byte> into) {
-           CHECK(into.size() == size * unit);
-           std::memcpy(into.data(), bytes(op, part).data() + begin * unit, into.size());
+           const ElementType type = type_of(state_types, part);
+           CHECK(into.size() == bytes_of(type, range.size()));
+           std::memcpy(into.data(), bytes(op, part).data() + bytes_of(type, range.begin),
+                       into.size());
          },
          [=, this] {
            const std::vector<std::byte> all = compute_bytes(op);
-           return fingerprint(std::span(all).subspan(begin * compute_unit, size * compute_unit));
+           return fingerprint(std::span(all).subspan(bytes_of(compute_type, range.begin),
+                                                     bytes_of(compute_type, range.size())));
          }});
   }
   return result;

@@ -27,7 +27,7 @@ struct FakeState {
                                                             {"layer.0.block", 4096},
                                                             {"layer.0.expert.0", 64},
                                                             {"layer.0.expert.1", 1024}};
-  ElementType state_type = ElementType::kFp32;
+  PartTypes state_types = same_types(ElementType::kFp32);
   ElementType compute_type = ElementType::kBf16;
   uint64_t seed = 1;                      // of the content
   std::map<std::string, uint64_t> seeds;  // of operators whose content is another one

@@ -84,7 +84,7 @@ class CheckpointCommandsTest : public testing::Test {
   std::unique_ptr<FakeJob> open_job(const std::string& out, int world) {
     return FakeJob::open(real_files(), {.directory = folder_.at(out + "/checkpoints"),
                                         .world_size = world,
-                                        .state_type = state_.state_type,
+                                        .state_types = state_.state_types,
                                         .compute_type = state_.compute_type,
                                         .topology = "2 stages, lanes 1 1"})
         .value();

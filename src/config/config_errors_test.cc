@@ -94,9 +94,16 @@ TEST(ConfigErrorTest, ValuesOutOfRange) {
   EXPECT_EQ(setting_error("train.micro_batches=0"),
             "--set train.micro_batches=0: train.micro_batches: found 0, allowed: integer from 1 to "
             "65536");
-  EXPECT_EQ(setting_error("train.precision=fp8"),
-            "--set train.precision=fp8: train.precision: found \"fp8\", allowed: fp32, bf16, fp16, "
-            "fp64");
+  EXPECT_EQ(setting_error("train.precision=fp4"),
+            "--set train.precision=fp4: train.precision: found \"fp4\", allowed: fp32, bf16, fp16, "
+            "fp64, fp8");
+  EXPECT_EQ(setting_error("train.master=bf16"),
+            "--set train.master=bf16: train.master: found \"bf16\", allowed: \"auto\" or \"fp32\" "
+            "with train.precision = \"fp32\"");
+  EXPECT_EQ(
+      setting_error("train.moments=fp4"),
+      "--set train.moments=fp4: train.moments: found \"fp4\", allowed: auto, fp32, bf16, fp16, "
+      "fp8+fp16, fp8");
   EXPECT_EQ(
       setting_error("train.learning_rate=nan"),
       "--set train.learning_rate=nan: train.learning_rate: found nan, allowed: number x with 0 "

@@ -29,6 +29,8 @@ struct TrainConfig {
   int64_t steps = 100;
   uint64_t seed = 1;
   Precision precision = Precision::kFp32;
+  MasterPrecision master = MasterPrecision::kAuto;
+  MomentPrecision moments = MomentPrecision::kAuto;
   int64_t micro_batches = 8;     // of a whole step, over all lanes
   int64_t micro_batch_size = 2;  // sequences in one micro-batch
   double learning_rate = 1e-3;   // peak
@@ -51,6 +53,10 @@ struct TrainConfig {
                            << 20;  // activations kept for gradients of weights that are put off
   friend bool operator==(const TrainConfig&, const TrainConfig&) = default;
 };
+
+inline TrainTypes train_types(const TrainConfig& train) {
+  return train_types(train.precision, train.master, train.moments);
+}
 
 struct DataConfig {
   std::string path;  // text file or token file (".tokens"); relative to the configuration file

@@ -4,9 +4,11 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "config/config_key.h"
 
 namespace evermoe {
 namespace {
@@ -139,6 +141,30 @@ absl::Status validate_tiers(const JobConfig& config, const KeyPlaces& places) {
                                   "), for shared storage has those steps too"));
 }
 
+absl::Status validate_types(const TrainConfig& train, const KeyPlaces& places) {
+  const auto written = [](const char* key, const TrainConfig& train) {
+    JobConfig config;
+    config.train = train;
+    return find_config_key(key)->write(config);
+  };
+  const std::string precision = written("train.precision", train);
+  if (!goes_with(train.master, train.precision)) {
+    std::vector<std::string> allowed;
+    for (const MasterPrecision master : {MasterPrecision::kAuto, MasterPrecision::kFp32,
+                                         MasterPrecision::kBf16, MasterPrecision::kFp16}) {
+      TrainConfig other = train;
+      other.master = master;
+      if (goes_with(master, train.precision)) allowed.push_back(written("train.master", other));
+    }
+    return not_allowed(
+        places, "train.master", written("train.master", train),
+        absl::StrCat(absl::StrJoin(allowed, " or "), " with train.precision = ", precision));
+  }
+  if (goes_with(train.moments, train.precision)) return absl::OkStatus();
+  return not_allowed(places, "train.moments", written("train.moments", train),
+                     absl::StrCat("\"auto\" with train.precision = ", precision));
+}
+
 absl::Status validate_nodes(const RunConfig& run, const KeyPlaces& places) {
   if (run.racks <= run.nodes) return absl::OkStatus();
   return not_allowed(places, "run.racks", absl::StrCat(run.racks),
@@ -175,6 +201,7 @@ absl::Status validate_config(const JobConfig& config, const KeyPlaces& places) {
   RETURN_IF_ERROR(validate_moe(config.model, places));
   RETURN_IF_ERROR(validate_topology(config, places));
   RETURN_IF_ERROR(validate_partial_experts(config, places));
+  RETURN_IF_ERROR(validate_types(config.train, places));
   RETURN_IF_ERROR(validate_control(config.control, places));
   RETURN_IF_ERROR(validate_tiers(config, places));
   return validate_nodes(config.run, places);

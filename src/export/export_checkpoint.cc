@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "checkpoint/format/casts.h"
 #include "export/weight_files.h"
 
 namespace evermoe {
@@ -49,11 +50,15 @@ absl::Status check_space(Files& files, const std::string& folder, int64_t bytes)
 absl::Status write_weights(Files& files, CheckpointReader& checkpoint, const ExportPlan& plan,
                            const std::string& folder, const std::vector<WeightFile>& layout) {
   WeightFileWriter writer(files, folder, layout);
-  const ElementType from = checkpoint.manifest().state_type;
-  std::vector<std::byte> flat;
+  const ElementType stored = type_of(checkpoint.manifest().state_types, StatePart::kMaster);
+  // Tensors do not begin and end with blocks.
+  const ElementType from = stored == ElementType::kFp8 ? ElementType::kFp32 : stored;
+  std::vector<std::byte> read, flat;
   for (const ExportOperator& op : plan.operators) {
-    flat.resize(static_cast<size_t>(op.flat_size * element_bytes(from)));
-    RETURN_IF_ERROR(checkpoint.read(op.name, StatePart::kMaster, {0, op.flat_size}, flat));
+    read.resize(static_cast<size_t>(stored_bytes(stored, op.flat_size)));
+    RETURN_IF_ERROR(checkpoint.read(op.name, StatePart::kMaster, {0, op.flat_size}, read));
+    flat.resize(static_cast<size_t>(stored_bytes(from, op.flat_size)));
+    cast_elements(stored, read, from, flat);
     for (const ExportTensor& tensor : op.tensors) {
       RETURN_IF_ERROR(writer.add(tensor, from, flat, plan.type));
     }

@@ -47,7 +47,7 @@ class ExportTest : public testing::Test {
     std::sort(state_.operators.begin(), state_.operators.end());
     auto job = FakeJob::open(real_files(), {.directory = folder_.at("checkpoints"),
                                             .world_size = 2,
-                                            .state_type = state_.state_type,
+                                            .state_types = state_.state_types,
                                             .compute_type = state_.compute_type});
     ASSERT_TRUE(job.ok()) << job.status();
     ASSERT_TRUE((*job)->save(state_, Step(7)).ok());
@@ -62,9 +62,9 @@ class ExportTest : public testing::Test {
   std::vector<float> master(const std::string& operator_name) const {
     for (size_t i = 0; i < state_.operators.size(); ++i) {
       if (state_.operators[i].first != operator_name) continue;
-      const std::vector<std::byte> bytes = state_.bytes(i, StatePart::kMaster);
-      std::vector<float> values(bytes.size() / sizeof(float));
-      std::memcpy(values.data(), bytes.data(), bytes.size());
+      std::vector<float> values(static_cast<size_t>(state_.operators[i].second));
+      cast_elements(state_.state_types[0], state_.bytes(i, StatePart::kMaster), ElementType::kFp32,
+                    std::as_writable_bytes(std::span(values)));
       return values;
     }
     return {};
@@ -264,6 +264,22 @@ TEST_F(ExportTest, RoundsToBf16LikeTheTrainer) {
     uint16_t bits = 0;
     std::memcpy(&bits, &bytes[i * sizeof(bits)], sizeof(bits));
     ASSERT_EQ(bits, bf16_from_float(gate[i])) << i;
+  }
+}
+
+TEST_F(ExportTest, NarrowMastersAreWidened) {
+  const ModelShape shape = small_shape("mixtral");
+  for (const ElementType type : {ElementType::kBf16, ElementType::kFp16, ElementType::kFp8}) {
+    state_.state_types[0] = type;
+    state_.compute_type = type;
+    save(shape);
+    out_ = folder_.at(absl::StrCat("model-", to_string(type)));
+    ASSERT_TRUE(write(plan_export(shape, ExportFormat::kMixtral, ElementType::kFp32).value()).ok());
+    const std::vector<float> gate = master("layer.1.gate");
+    const std::vector<float> exported =
+        floats("model.safetensors", "model.layers.1.block_sparse_moe.gate.weight");
+    EXPECT_EQ(exported, std::vector<float>(gate.begin(), gate.begin() + std::ssize(exported)))
+        << to_string(type);
   }
 }
 

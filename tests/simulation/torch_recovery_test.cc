@@ -57,10 +57,10 @@ class TorchRecoveryTest : public testing::TestWithParam<Case> {
   // Gates are too small.
   void expect_operators_are_cut() const {
     const std::vector<OperatorSpec> operators = model_operators(config_.model);
-    const int64_t element_bytes = 3 * (config_.train.precision == Precision::kFp64 ? 8 : 4);
+    const int64_t block_bytes = train_types(config_.train).full_bytes(kFlatAlignment);
     std::set<OperatorKind> kinds;
     for (const OperatorPart& part :
-         cut_operators(operators, element_bytes, config_.protection.part_bytes)) {
+         cut_operators(operators, block_bytes, config_.protection.part_bytes)) {
       const OperatorSpec& spec = operators[part.operator_index];
       if (part.range.size() < spec.flat_size) kinds.insert(spec.kind);
     }
@@ -203,6 +203,25 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"parts_fp64",
              "gpt-moe",
              {"train.precision=fp64", "protection.part_bytes=9999", "train.clip_norm=0.05"}},
+        // The rows of MoEtion's Table 7.
+        Case{"fp16_state",
+             "mixtral",
+             {"train.precision=fp16", "train.master=fp16", "train.moments=fp16",
+              "train.initial_loss_scale=16777216", "train.loss_scale_growth_steps=1"}},
+        Case{"fp8", "qwen-moe", {"train.precision=fp8"}},
+        Case{"fp8_master_fp16",
+             "deepseek-moe",
+             {"train.precision=fp8", "train.master=fp16", "parallel.expert_replicas=2"}},
+        Case{"fp8_moments",
+             "qwen-moe",
+             {"train.precision=fp8", "train.master=fp16", "train.moments=fp8+fp16",
+              "parallel.lanes=[3, 2]", "parallel.expert_replicas=2"}},
+        Case{"fp8_master_in_parts",
+             "mixtral",
+             {"train.precision=fp8", "train.master=fp8", "train.moments=fp8+fp16",
+              "protection.part_bytes=5000"},
+             22,
+             9},
         Case{"three_stages",
              "deepseek-moe",
              {"train.precision=bf16", "model.layers=3", "parallel.stages=3",
@@ -257,6 +276,11 @@ INSTANTIATE_TEST_SUITE_P(
              8,
              1},
         Case{"replicas", "qwen-moe", {"train.precision=bf16", "parallel.expert_replicas=2"}, 8, 1},
+        Case{"fp8_state",
+             "qwen-moe",
+             {"train.precision=fp8", "train.master=fp8", "train.moments=fp8+fp16"},
+             8,
+             1},
         Case{"fp16",
              "deepseek-moe",
              {"train.precision=fp16", "train.initial_loss_scale=16777216",

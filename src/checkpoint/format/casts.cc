@@ -2,8 +2,10 @@
 
 #include <bit>
 #include <cstring>
+#include <vector>
 
 #include "base/check.h"
+#include "checkpoint/format/narrowing.h"
 
 namespace evermoe {
 namespace {
@@ -49,6 +51,24 @@ void cast_from(std::span<const std::byte> from, ElementType to_type, std::span<s
     case ElementType::kFp64: return cast_array<From, double>(from, to);
     case ElementType::kBf16: return cast_array<From, Bf16>(from, to);
     case ElementType::kFp16: return cast_array<From, Fp16>(from, to);
+    case ElementType::kFp8: break;
+  }
+  CHECK(false) << to_string(to_type);
+}
+
+// One of the two is kFp8.
+void cast_blocks(ElementType from_type, std::span<const std::byte> from, ElementType to_type,
+                 std::span<std::byte> to) {
+  const bool is_from = from_type == ElementType::kFp8;
+  const size_t blocks = (is_from ? from : to).size() / kFp8BlockBytes;
+  std::vector<float> wide(blocks * kFp8BlockElements);
+  const auto wide_bytes = std::as_writable_bytes(std::span(wide));
+  if (is_from) {
+    widen_elements(from_type, from, wide);
+    cast_elements(ElementType::kFp32, wide_bytes, to_type, to);
+  } else {
+    cast_elements(from_type, from, ElementType::kFp32, wide_bytes);
+    narrow_elements(wide, to_type, to);
   }
 }
 
@@ -96,11 +116,14 @@ void cast_elements(ElementType from_type, std::span<const std::byte> from, Eleme
     if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
     return;
   }
+  if (from_type == ElementType::kFp8 || to_type == ElementType::kFp8)
+    return cast_blocks(from_type, from, to_type, to);
   switch (from_type) {
     case ElementType::kFp32: return cast_from<float>(from, to_type, to);
     case ElementType::kFp64: return cast_from<double>(from, to_type, to);
     case ElementType::kBf16: return cast_from<Bf16>(from, to_type, to);
     case ElementType::kFp16: return cast_from<Fp16>(from, to_type, to);
+    case ElementType::kFp8: break;
   }
 }
 

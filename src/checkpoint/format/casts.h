@@ -16,8 +16,8 @@ uint16_t fp16_from_float(float value);
 float float_from_bf16(uint16_t bits);
 float float_from_fp16(uint16_t bits);
 
-// Casts element by element, over float as torch does. REQUIRES: both hold the same number of
-// elements and are aligned for their types.
+// Casts element by element, over float as torch does; to blocks of kFp8 to the nearest. REQUIRES:
+// both hold the same number of elements and are aligned for their types.
 void cast_elements(ElementType from_type, std::span<const std::byte> from, ElementType to_type,
                    std::span<std::byte> to);
 

@@ -139,8 +139,8 @@ std::string error_with(const std::string& from, const std::string& to) {
 }
 
 TEST(ManifestTest, StrictAboutContent) {
-  EXPECT_THAT(error_with("\"version\":1", "\"version\":3"),
-              HasSubstr("UNIMPLEMENTED: m: has version 3, this program reads versions 1 and 2"));
+  EXPECT_THAT(error_with("\"version\":1", "\"version\":4"),
+              HasSubstr("UNIMPLEMENTED: m: has version 4, this program reads versions 1 to 3"));
   EXPECT_THAT(error_with("rank-0001.safetensors", "../../etc/passwd"), HasSubstr("is named"));
   EXPECT_THAT(error_with("\"begin\":64", "\"begin\":32"), HasSubstr("ranks 0 and 1 both hold"));
   EXPECT_THAT(error_with("\"begin\":64", "\"begin\":96"),
@@ -298,8 +298,9 @@ class MutationTest : public ::testing::TestWithParam<uint64_t> {
 };
 
 // With what only a partial checkpoint has; as a rank's part with what only that has.
-Manifest partial_manifest(ManifestKind kind) {
+Manifest partial_manifest(ManifestKind kind, const PartTypes& types) {
   Manifest manifest = small_manifest();
+  manifest.state_types = types;
   if (kind == ManifestKind::kRankPart) {
     manifest.files.resize(1);
     manifest.operators[0].shards.resize(1);
@@ -321,13 +322,16 @@ Manifest partial_manifest(ManifestKind kind) {
 
 TEST_P(MutationTest, PartialManifestsAreReadLikeOthers) {
   std::mt19937_64 random(GetParam());
+  constexpr PartTypes kNarrowParts = {ElementType::kFp16, ElementType::kFp8, ElementType::kFp16};
   for (ManifestKind kind : {ManifestKind::kCheckpoint, ManifestKind::kRankPart}) {
-    const std::string text = manifest_text(partial_manifest(kind), kind).value();
-    ASSERT_TRUE(parse_manifest(text, kind, "m").ok());
-    const std::string body = text.substr(text.find('\n') + 1);
-    int refused = 0;
-    for (int i = 0; i < 1000; ++i) refused += !fuzz_manifest(bytes_of(mutated(body, random)));
-    EXPECT_GT(refused, 500) << "seed " << GetParam();
+    for (const PartTypes& types : {same_types(ElementType::kFp32), kNarrowParts}) {
+      const std::string text = manifest_text(partial_manifest(kind, types), kind).value();
+      ASSERT_TRUE(parse_manifest(text, kind, "m").ok());
+      const std::string body = text.substr(text.find('\n') + 1);
+      int refused = 0;
+      for (int i = 0; i < 1000; ++i) refused += !fuzz_manifest(bytes_of(mutated(body, random)));
+      EXPECT_GT(refused, 500) << "seed " << GetParam();
+    }
   }
 }
 

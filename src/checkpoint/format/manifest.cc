@@ -96,7 +96,8 @@ std::vector<int64_t> used_bytes(const Manifest& manifest) {
   std::vector<int64_t> used(manifest.files.size());
   for (const ManifestOperator& op : manifest.operators) {
     for (const ManifestShard& shard : op.shards) {
-      used[static_cast<size_t>(shard.file)] += manifest.tensor_bytes(shard) * kStatePartCount;
+      used[static_cast<size_t>(shard.file)] +=
+          state_bytes(manifest.state_types, shard.range.size());
     }
   }
   for (size_t i = 0; i < used.size(); ++i) {

@@ -28,6 +28,9 @@ inline constexpr int64_t kManifestVersion = 1;
 // Of a manifest that has older files, a base, histories or numbers of tokens: a program that knows
 // nothing of them must not take it for a whole checkpoint.
 inline constexpr int64_t kPartialManifestVersion = 2;
+// Of one with a type that the others do not have: masters or moments narrower than FP32, parts of
+// different types, compute weights in FP8. May have all that version 2 may.
+inline constexpr int64_t kTypedManifestVersion = 3;
 // Limits of the decoder.
 inline constexpr int64_t kManifestBytesMax = int64_t{1} << 30;
 inline constexpr int64_t kManifestRanksMax = 1 << 20;
@@ -36,7 +39,7 @@ inline constexpr int64_t kFlatSizeMax = int64_t{1} << 48;
 // Of one expert; what every reader of JSON holds exactly.
 inline constexpr int64_t kHistoryTokensMax = int64_t{1} << 53;
 
-// One part of one shard: range.size() elements of state_type.
+// One part of one shard: range.size() elements of its type in state_types.
 struct ManifestTensor {
   int64_t offset = 0;  // bytes from the beginning of the file
   Fingerprint fingerprint;
@@ -92,7 +95,7 @@ struct Manifest {
   int64_t term = 0;
   std::string term_owner;
   std::string job;
-  ElementType state_type = ElementType::kFp32;
+  PartTypes state_types = same_types(ElementType::kFp32);
   ElementType compute_type = ElementType::kFp32;
   // The own ones by rank, one of every rank (in a part: of this rank), then older ones by step and
   // rank.
@@ -112,8 +115,8 @@ struct Manifest {
   // nullptr if there is none.
   const ManifestOperator* find(const std::string& operator_name) const;
   // Bytes of one part of this shard.
-  int64_t tensor_bytes(const ManifestShard& shard) const {
-    return shard.range.size() * element_bytes(state_type);
+  int64_t tensor_bytes(const ManifestShard& shard, StatePart part) const {
+    return stored_bytes(type_of(state_types, part), shard.range.size());
   }
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };

@@ -22,7 +22,7 @@ absl::Status check_agreement(const Manifest& first, const Manifest& part, size_t
   if (part.job != first.job) return disagree("jobs");
   const bool is_same_term = part.term == first.term && part.term_owner == first.term_owner;
   if (!is_same_term && part.job.empty()) return disagree("terms");
-  if (part.state_type != first.state_type || part.compute_type != first.compute_type) {
+  if (part.state_types != first.state_types || part.compute_type != first.compute_type) {
     return disagree("element types");
   }
   if (part.view != first.view) {
@@ -49,7 +49,7 @@ absl::Status check_base(const Manifest& part, const Manifest* base) {
     return Corrupt(absl::StrCat("the base of step ", given.value, " has another ", what));
   };
   if (base->position.model_identity != part.position.model_identity) return differs("model");
-  if (base->state_type != part.state_type || base->compute_type != part.compute_type) {
+  if (base->state_types != part.state_types || base->compute_type != part.compute_type) {
     return differs("element type");
   }
   if (given < part.position.step) return absl::OkStatus();

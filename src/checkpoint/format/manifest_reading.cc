@@ -21,6 +21,7 @@ constexpr int64_t kExpertsMax = 65536;  // of a layer
 struct ManifestVersion {
   ManifestKind kind;
   bool is_partial;
+  bool is_typed;
 };
 
 TrainingPosition read_position(JsonFields fields, ManifestVersion version, absl::Status& status) {
@@ -47,6 +48,36 @@ ElementType read_type(JsonFields& fields, const char* key) {
   const std::optional<ElementType> type = element_type_from_string(name);
   if (!type) fields.problem(absl::StrCat("\"", key, "\" is no element type: \"", name, "\""));
   return type.value_or(ElementType::kFp32);
+}
+
+// Versions 1 and 2 have one type for all parts, and only those that they know.
+void read_types(JsonFields& fields, const std::string& name, ManifestVersion version,
+                Manifest& manifest, absl::Status& status) {
+  manifest.compute_type = read_type(fields, "compute_type");
+  if (!version.is_typed) {
+    const ElementType type = read_type(fields, "state_type");
+    manifest.state_types = same_types(type);
+    if (type != ElementType::kFp32 && type != ElementType::kFp64)
+      fields.problem(absl::StrCat("\"state_type\" is ", to_string(type), ", allowed: fp32, fp64"));
+    if (manifest.compute_type == ElementType::kFp8)
+      fields.problem("\"compute_type\" is fp8, which this version does not have");
+    return;
+  }
+  JsonFields types(fields.object("state_types"), absl::StrCat(name, ": state_types"));
+  for (StatePart part : kStateParts)
+    manifest.state_types[static_cast<size_t>(part)] = read_type(types, to_string(part));
+  const bool is_master_fp8 = manifest.state_types[0] == ElementType::kFp8;
+  if (is_master_fp8 && manifest.compute_type != ElementType::kFp8)
+    types.problem(
+        absl::StrCat("master is fp8, compute weights are ", to_string(manifest.compute_type)));
+  status.Update(types.status());
+}
+
+// Whether every type may be cut there.
+bool is_cut(const Manifest& manifest, int64_t element) {
+  const auto is_cut_there = [&](ElementType type) { return is_cut(type, element); };
+  return std::ranges::all_of(manifest.state_types, is_cut_there) &&
+         is_cut(manifest.compute_type, element);
 }
 
 ManifestFile read_file_entry(JsonFields fields, Step step, ManifestVersion version,
@@ -89,12 +120,16 @@ ManifestShard read_shard(JsonFields fields, const std::string& where, const Mani
       static_cast<int>(fields.integer("file", 0, static_cast<int64_t>(manifest.files.size()) - 1));
   shard.range.begin = fields.integer("begin", 0, flat_size - 1);
   shard.range.end = fields.integer("end", shard.range.begin + 1, flat_size);
+  if (!is_cut(manifest, shard.range.begin) || !is_cut(manifest, shard.range.end))
+    fields.problem(absl::StrCat("elements ", shard.range.begin, " to ", shard.range.end,
+                                " are no whole blocks of fp8"));
   if (!fields.is_null("compute")) shard.compute = fields.fingerprint("compute");
   if (fields.status().ok()) {
     for (StatePart part : kStateParts) {
       shard.parts[static_cast<size_t>(part)] = read_tensor(
           JsonFields(fields.object(to_string(part)), absl::StrCat(where, " ", to_string(part))),
-          manifest.files[static_cast<size_t>(shard.file)], manifest.tensor_bytes(shard), status);
+          manifest.files[static_cast<size_t>(shard.file)], manifest.tensor_bytes(shard, part),
+          status);
     }
   }
   status.Update(fields.status());
@@ -224,11 +259,10 @@ absl::StatusOr<ManifestVersion> read_version(JsonFields& fields, ManifestKind ki
     return Corrupt(absl::StrCat(name, ": its format is \"", format, "\", not \"",
                                 manifest_format(kind), "\""));
   }
-  if (version == kManifestVersion || version == kPartialManifestVersion) {
-    return ManifestVersion{kind, version == kPartialManifestVersion};
-  }
+  if (kManifestVersion <= version && version <= kTypedManifestVersion)
+    return ManifestVersion{kind, version != kManifestVersion, version == kTypedManifestVersion};
   return Unsupported(absl::StrCat(name, ": has version ", version, ", this program reads versions ",
-                                  kManifestVersion, " and ", kPartialManifestVersion));
+                                  kManifestVersion, " to ", kTypedManifestVersion));
 }
 
 }  // namespace
@@ -248,9 +282,9 @@ absl::StatusOr<Manifest> parse_manifest(const std::string& text, ManifestKind ki
   manifest.topology = fields.text("topology", kTextBytesMax);
   read_term(fields, name, manifest, status);
   RETURN_IF_ERROR(status);
-  manifest.state_type = read_type(fields, "state_type");
-  manifest.compute_type = read_type(fields, "compute_type");
+  read_types(fields, name, version, manifest, status);
   RETURN_IF_ERROR(fields.status());
+  RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(read_files(fields, name, version, manifest));
   RETURN_IF_ERROR(read_operators(fields, name, version, manifest));
   const bool is_part = kind == ManifestKind::kRankPart;

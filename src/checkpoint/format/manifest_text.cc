@@ -79,8 +79,21 @@ void add_base(const Manifest& manifest, json& result) {
   }
 }
 
-// A manifest that says nothing of other checkpoints stays what every program reads.
+bool has_new_types(const Manifest& manifest) {
+  const PartTypes& types = manifest.state_types;
+  const bool is_wide = types[0] == ElementType::kFp32 || types[0] == ElementType::kFp64;
+  return types != same_types(types[0]) || !is_wide || manifest.compute_type == ElementType::kFp8;
+}
+
+json types_json(const PartTypes& types) {
+  json result = json::object();
+  for (StatePart part : kStateParts) result[to_string(part)] = to_string(type_of(types, part));
+  return result;
+}
+
+// A manifest that says nothing of other checkpoints or types stays what every program reads.
 int64_t version_of(const Manifest& manifest) {
+  if (has_new_types(manifest)) return kTypedManifestVersion;
   const auto is_older = [](const ManifestFile& file) { return file.step >= Step(0); };
   const auto has_tokens = [](const ManifestOperator& op) {
     return op.unsaved_tokens != 0 || op.lost_tokens != 0;
@@ -99,10 +112,14 @@ json manifest_json(const Manifest& manifest, ManifestKind kind) {
                  {"position", position_json(manifest.position)},
                  {"world_size", manifest.world_size},
                  {"topology", manifest.topology},
-                 {"state_type", to_string(manifest.state_type)},
                  {"compute_type", to_string(manifest.compute_type)},
                  {"files", json::array()},
                  {"operators", json::array()}};
+  if (has_new_types(manifest)) {
+    result["state_types"] = types_json(manifest.state_types);
+  } else {
+    result["state_type"] = to_string(manifest.state_types[0]);
+  }
   if (manifest.term > 0) {
     result["term"] = {{"number", manifest.term}, {"owner", manifest.term_owner}};
     if (!manifest.job.empty()) result["term"]["job"] = manifest.job;

@@ -35,15 +35,17 @@ class Reader : public CheckpointReader {
       return InvalidInput(absl::StrCat(path_, ": operator ", operator_name, " has ", op->flat_size,
                                        " elements, asked for ", range.begin, " to ", range.end));
     }
-    const int64_t unit = element_bytes(manifest_.state_type);
-    CHECK(static_cast<int64_t>(into.size()) == range.size() * unit) << operator_name;
+    const ElementType type = type_of(manifest_.state_types, part);
+    CHECK(static_cast<int64_t>(into.size()) == stored_bytes(type, range.size())) << operator_name;
     for (const ManifestShard& shard : op->shards) {
       const int64_t begin = std::max(range.begin, shard.range.begin);
       const int64_t end = std::min(range.end, shard.range.end);
       if (begin >= end) continue;
-      RETURN_IF_ERROR(shards_.read(*op, shard, part, (begin - shard.range.begin) * unit,
-                                   into.subspan(static_cast<size_t>((begin - range.begin) * unit),
-                                                static_cast<size_t>((end - begin) * unit))));
+      const auto bytes = [type](int64_t elements) {
+        return static_cast<size_t>(stored_bytes(type, elements));
+      };
+      RETURN_IF_ERROR(shards_.read(*op, shard, part, stored_bytes(type, begin - shard.range.begin),
+                                   into.subspan(bytes(begin - range.begin), bytes(end - begin))));
     }
     return absl::OkStatus();
   }

@@ -44,7 +44,7 @@ class CheckpointReader {
   virtual const Manifest& manifest() const = 0;
   virtual const TrainingPosition& position() const = 0;
 
-  // Reads elements [range.begin, range.end) of one part in the checkpoint's state_type. Every shard
+  // Reads elements [range.begin, range.end) of one part in its type of the checkpoint. Every shard
   // touched is read whole and its fingerprint checked: Corrupt names file, operator and part.
   virtual absl::Status read(const std::string& operator_name, StatePart part, FlatRange range,
                             std::span<std::byte> into) = 0;

@@ -57,7 +57,7 @@ absl::Status ShardReader::stream(const ManifestOperator& op, const ManifestShard
                                  StatePart part, const TakeBlock& take) {
   ASSIGN_OR_RETURN(OpenFile* const source, open_file(shard.file));
   const int64_t base = shard.parts[static_cast<size_t>(part)].offset;
-  const int64_t bytes = manifest_.tensor_bytes(shard);
+  const int64_t bytes = manifest_.tensor_bytes(shard, part);
   block_.resize(static_cast<size_t>(kReadBlockBytes));
   FingerprintStream hash;
   for (int64_t at = 0; at < bytes; at += kReadBlockBytes) {
@@ -73,8 +73,8 @@ absl::Status ShardReader::stream(const ManifestOperator& op, const ManifestShard
 absl::Status ShardReader::read(const ManifestOperator& op, const ManifestShard& shard,
                                StatePart part, int64_t skip, std::span<std::byte> into) {
   const int64_t wanted = static_cast<int64_t>(into.size());
-  CHECK(skip >= 0 && skip + wanted <= manifest_.tensor_bytes(shard)) << op.name;
-  if (wanted == manifest_.tensor_bytes(shard)) return read_all(op, shard, part, into);
+  CHECK(skip >= 0 && skip + wanted <= manifest_.tensor_bytes(shard, part)) << op.name;
+  if (wanted == manifest_.tensor_bytes(shard, part)) return read_all(op, shard, part, into);
   return stream(op, shard, part, [&](int64_t offset, std::span<const std::byte> block) {
     const int64_t begin = std::max(offset, skip);
     const int64_t end = std::min(offset + static_cast<int64_t>(block.size()), skip + wanted);

@@ -21,11 +21,12 @@ std::vector<SafetensorsTensor> expected_tensors(const Manifest& manifest, int fi
       if (shard.file != file) continue;
       for (StatePart part : kStateParts) {
         const int64_t begin = shard.parts[static_cast<size_t>(part)].offset - data;
-        expected.push_back({tensor_name(op.name, part),
-                            safetensors_name(manifest.state_type),
-                            {shard.range.size()},
-                            begin,
-                            begin + manifest.tensor_bytes(shard)});
+        expected.push_back(
+            {tensor_name(op.name, part),
+             safetensors_name(type_of(manifest.state_types, part)),
+             {safetensors_elements(type_of(manifest.state_types, part), shard.range.size())},
+             begin,
+             begin + manifest.tensor_bytes(shard, part)});
       }
     }
   }
@@ -87,10 +88,11 @@ absl::Status verify_shard(const Manifest& manifest, ShardReader& shards, const M
 
 std::span<const std::byte> cast_block(const Manifest& manifest, std::span<const std::byte> block,
                                       std::vector<std::byte>& memory) {
-  if (manifest.compute_type == manifest.state_type) return block;
-  const int64_t count = static_cast<int64_t>(block.size()) / element_bytes(manifest.state_type);
-  memory.resize(static_cast<size_t>(count * element_bytes(manifest.compute_type)));
-  cast_elements(manifest.state_type, block, manifest.compute_type, memory);
+  const ElementType master = type_of(manifest.state_types, StatePart::kMaster);
+  if (manifest.compute_type == master) return block;
+  const int64_t count = static_cast<int64_t>(block.size()) / element_bytes(master);
+  memory.resize(static_cast<size_t>(stored_bytes(manifest.compute_type, count)));
+  cast_elements(master, block, manifest.compute_type, memory);
   return memory;
 }
 

@@ -59,7 +59,7 @@ class Saver : public CheckpointSaver {
                      make_save_job(options_, position, shapes_of(shards), std::move(partial)));
     RETURN_IF_ERROR(claim(position.step, job->partial.base));
     RETURN_IF_ERROR(hand_to_writer(job));
-    const absl::Status copied = copy_shards(shards, options_.state_type, *job);
+    const absl::Status copied = copy_shards(shards, options_.state_types, *job);
     if (copied.ok()) return copied;
     Monitor::Lock lock(monitor_);
     const auto idle = [this] { return job_ == nullptr; };
@@ -86,7 +86,7 @@ class Saver : public CheckpointSaver {
     }
     if (job == nullptr) return absl::OkStatus();
     const absl::Status copied =
-        job->progress.wait_for(end_of_shard(*job, operator_name, options_.state_type));
+        job->progress.wait_for(end_of_shard(*job, operator_name, options_.state_types));
     // Of another error wait_prepared() tells; nothing is copied after it.
     return absl::IsDeadlineExceeded(copied) ? copied : absl::OkStatus();
   }
@@ -223,7 +223,7 @@ class Saver : public CheckpointSaver {
       std::thread copying;
       if (!job->behind.empty()) {
         copying = std::thread(
-            [&] { (void)copy_shards(job->behind, options_.state_type, *job); });  // fails the job
+            [&] { (void)copy_shards(job->behind, options_.state_types, *job); });  // fails the job
       }
       const absl::Status written = guard([&] { return write_save_job(files_, options_, *job); });
       if (copying.joinable()) copying.join();  // it fills the staging memory of the next save, too

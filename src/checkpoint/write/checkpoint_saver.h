@@ -60,7 +60,7 @@ struct SaverOptions {
   std::string directory;  // OUT/checkpoints; all ranks see the same one
   int rank = 0;
   int world_size = 1;
-  ElementType state_type = ElementType::kFp32;  // of masters and moments
+  PartTypes state_types = same_types(ElementType::kFp32);
   ElementType compute_type = ElementType::kFp32;
   std::string topology;  // for people and `inspect`: "2 stages, lanes 2 2"
   // Retention: a published checkpoint stays if any rule wants it. The newest always stays.

@@ -15,11 +15,11 @@ namespace evermoe {
 namespace {
 
 // Of one shard, as soon as its bytes are there.
-absl::StatusOr<ManifestShard> describe_shard(SaveJob& job, size_t index, ElementType state_type) {
+absl::StatusOr<ManifestShard> describe_shard(SaveJob& job, size_t index, const PartTypes& types) {
   ManifestShard shard{.file = 0, .range = job.shards[index].range, .parts = {}, .compute = {}};
-  const int64_t bytes = shard.range.size() * element_bytes(state_type);
   for (size_t part = 0; part < kStatePartCount; ++part) {
     const int64_t offset = job.layout.offsets[index][part];
+    const int64_t bytes = stored_bytes(types[part], shard.range.size());
     RETURN_IF_ERROR(job.progress.wait_for(offset + bytes));
     const std::span<const std::byte> content =
         job.staging.subspan(static_cast<size_t>(offset), static_cast<size_t>(bytes));
@@ -46,14 +46,14 @@ absl::StatusOr<Manifest> describe(const SaverOptions& options, const Fingerprint
     part.term_owner = term.owner;
     part.job = term.job;
   }
-  part.state_type = options.state_type;
+  part.state_types = options.state_types;
   part.compute_type = options.compute_type;
   const std::string& header = job.layout.header;
   part.files.push_back({rank_file_name(options.rank), options.rank, job.layout.file_bytes,
                         static_cast<int64_t>(header.size()),
                         fingerprint(std::as_bytes(std::span(header)))});
   for (size_t i = 0; i < job.shards.size(); ++i) {
-    ASSIGN_OR_RETURN(const ManifestShard shard, describe_shard(job, i, options.state_type));
+    ASSIGN_OR_RETURN(const ManifestShard shard, describe_shard(job, i, options.state_types));
     part.operators.push_back({job.shards[i].operator_name, job.shards[i].flat_size, {shard}});
   }
   std::sort(part.operators.begin(), part.operators.end(),
@@ -83,11 +83,11 @@ absl::StatusOr<Manifest> write_and_describe(Files& files, const SaverOptions& op
   return part;
 }
 
-void copy_shard(const ShardSource& shard, size_t index, ElementType state_type, SaveJob& job) {
+void copy_shard(const ShardSource& shard, size_t index, const PartTypes& types, SaveJob& job) {
   if (!job.behind.empty()) fault_point("save/copying");
   if (shard.compute_fingerprint) job.compute[index] = shard.compute_fingerprint();
-  const int64_t bytes = shard.range.size() * element_bytes(state_type);
   for (const StatePart part : kStateParts) {
+    const int64_t bytes = stored_bytes(type_of(types, part), shard.range.size());
     const int64_t offset = job.layout.offsets[index][static_cast<size_t>(part)];
     shard.copy(part, job.staging.subspan(static_cast<size_t>(offset), static_cast<size_t>(bytes)));
     job.progress.advance(offset + bytes);
@@ -170,14 +170,14 @@ absl::StatusOr<std::shared_ptr<SaveJob>> make_save_job(const SaverOptions& optio
   job->partial = std::move(partial);
   job->compute.resize(shards.size());
   job->shards = std::move(shards);
-  ASSIGN_OR_RETURN(job->layout, lay_out_shard_file(job->shards, options.state_type));
+  ASSIGN_OR_RETURN(job->layout, lay_out_shard_file(job->shards, options.state_types));
   return job;
 }
 
-absl::Status copy_shards(std::span<const ShardSource> shards, ElementType state_type,
+absl::Status copy_shards(std::span<const ShardSource> shards, const PartTypes& types,
                          SaveJob& job) {
   const absl::Status copied = guard([&] {
-    for (size_t i = 0; i < shards.size(); ++i) copy_shard(shards[i], i, state_type, job);
+    for (size_t i = 0; i < shards.size(); ++i) copy_shard(shards[i], i, types, job);
     const size_t tail = job.staging.size() - static_cast<size_t>(job.layout.file_bytes);
     std::memset(job.staging.last(tail).data(), 0, tail);
     job.progress.advance(static_cast<int64_t>(job.staging.size()));
@@ -187,10 +187,10 @@ absl::Status copy_shards(std::span<const ShardSource> shards, ElementType state_
   return copied;
 }
 
-int64_t end_of_shard(const SaveJob& job, const std::string& operator_name, ElementType state_type) {
+int64_t end_of_shard(const SaveJob& job, const std::string& operator_name, const PartTypes& types) {
   for (size_t i = 0; i < job.shards.size(); ++i) {
     if (job.shards[i].operator_name != operator_name) continue;
-    const int64_t bytes = job.shards[i].range.size() * element_bytes(state_type);
+    const int64_t bytes = stored_bytes(types[kStatePartCount - 1], job.shards[i].range.size());
     return job.layout.offsets[i][kStatePartCount - 1] + bytes;
   }
   return 0;

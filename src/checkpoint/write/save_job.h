@@ -31,11 +31,11 @@ struct SaveJob {
 
 // Copies the shards to the staging memory, in the order of job.shards. What copying throws fails
 // the job's progress, and is returned.
-absl::Status copy_shards(std::span<const ShardSource> shards, ElementType state_type, SaveJob& job);
+absl::Status copy_shards(std::span<const ShardSource> shards, const PartTypes& types, SaveJob& job);
 
 // Where the staging memory is filled when the shard of this operator has been copied; 0 if the job
 // has none.
-int64_t end_of_shard(const SaveJob& job, const std::string& operator_name, ElementType state_type);
+int64_t end_of_shard(const SaveJob& job, const std::string& operator_name, const PartTypes& types);
 
 // Refuses what cannot be saved (InvalidInput) before anything is waited for or written.
 absl::StatusOr<std::shared_ptr<SaveJob>> make_save_job(const SaverOptions& options,

@@ -14,7 +14,7 @@
 namespace evermoe {
 namespace {
 
-absl::Status check_shape(const ShardShape& shard) {
+absl::Status check_shape(const ShardShape& shard, const PartTypes& types) {
   const std::string& name = shard.operator_name;
   if (name.empty() || static_cast<int64_t>(name.size()) > kOperatorNameBytesMax) {
     return InvalidInput(absl::StrCat("an operator's name has ", name.size(),
@@ -22,7 +22,13 @@ absl::Status check_shape(const ShardShape& shard) {
   }
   const bool inside = shard.range.begin >= 0 && shard.range.begin < shard.range.end &&
                       shard.range.end <= shard.flat_size && shard.flat_size <= kFlatSizeMax;
-  if (inside) return absl::OkStatus();
+  const auto is_whole = [&](ElementType type) {
+    return is_cut(type, shard.range.begin) && is_cut(type, shard.range.end);
+  };
+  if (inside && std::ranges::all_of(types, is_whole)) return absl::OkStatus();
+  if (inside)
+    return InvalidInput(absl::StrCat("operator ", name, ": the shard ", shard.range.begin, " to ",
+                                     shard.range.end, " has no whole blocks of fp8"));
   return InvalidInput(absl::StrCat("operator ", name, ": the shard ", shard.range.begin, " to ",
                                    shard.range.end, " does not lie in its ", shard.flat_size,
                                    " elements"));
@@ -84,12 +90,12 @@ std::string tensor_name(const std::string& operator_name, StatePart part) {
 }
 
 absl::StatusOr<ShardFileLayout> lay_out_shard_file(std::span<const ShardShape> shards,
-                                                   ElementType state_type) {
+                                                   const PartTypes& types) {
   std::vector<SafetensorsTensor> tensors;
   std::map<std::string, std::string> metadata = {{"format", "evermoe-checkpoint"}};
   std::set<std::string> names;
   for (const ShardShape& shard : shards) {
-    RETURN_IF_ERROR(check_shape(shard));
+    RETURN_IF_ERROR(check_shape(shard, types));
     if (!names.insert(shard.operator_name).second) {
       return InvalidInput(
           absl::StrCat("operator ", shard.operator_name, ": two shards on one rank"));
@@ -98,8 +104,8 @@ absl::StatusOr<ShardFileLayout> lay_out_shard_file(std::span<const ShardShape> s
         "begin=", shard.range.begin, " end=", shard.range.end, " flat_size=", shard.flat_size);
     for (StatePart part : kStateParts) {
       tensors.push_back({.name = tensor_name(shard.operator_name, part),
-                         .dtype = safetensors_name(state_type),
-                         .shape = {shard.range.size()},
+                         .dtype = safetensors_name(type_of(types, part)),
+                         .shape = {safetensors_elements(type_of(types, part), shard.range.size())},
                          .begin = 0,
                          .end = 0});
     }

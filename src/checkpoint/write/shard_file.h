@@ -41,7 +41,7 @@ std::string tensor_name(const std::string& operator_name, StatePart part);
 
 // InvalidInput for empty, repeated or overlong names and for ranges outside of [0, flat_size).
 absl::StatusOr<ShardFileLayout> lay_out_shard_file(std::span<const ShardShape> shards,
-                                                   ElementType state_type);
+                                                   const PartTypes& types);
 
 struct ShardWriteOptions {
   int64_t block_bytes = 8 << 20;  // of one write; a multiple of kDirectAlignment

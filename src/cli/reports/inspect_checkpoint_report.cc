@@ -31,7 +31,7 @@ std::vector<CheckpointReport::Kind> count_kinds(const Manifest& manifest) {
     kind.name = known ? to_string(*known) : "other";
     ++kind.operators;
     kind.elements += op.flat_size;
-    kind.bytes += op.flat_size * element_bytes(manifest.state_type) * kStatePartCount;
+    kind.bytes += state_bytes(manifest.state_types, op.flat_size);
   }
   std::vector<CheckpointReport::Kind> result;
   for (auto& [order, kind] : kinds) result.push_back(std::move(kind));

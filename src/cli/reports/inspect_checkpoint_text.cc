@@ -21,8 +21,8 @@ void add_position(const CheckpointReport& report, std::string& text) {
   absl::StrAppend(&text, "saved by    ", manifest.world_size,
                   manifest.world_size == 1 ? " rank" : " ranks",
                   manifest.topology.empty() ? "" : ": ", manifest.topology, "\n");
-  absl::StrAppend(&text, "precision   ", to_string(manifest.compute_type),
-                  ", master weights and moments ", to_string(manifest.state_type));
+  absl::StrAppend(&text, "precision   ", to_string(manifest.compute_type), ", ",
+                  describe(manifest.state_types));
   if (manifest.compute_type == ElementType::kFp16) {
     absl::StrAppendFormat(&text, ", loss scale %g since %d steps", position.loss_scale,
                           position.loss_scale_good_steps);
@@ -132,7 +132,10 @@ std::string to_json(const CheckpointReport& report) {
   Json json = position_json(report);
   json["world_size"] = manifest.world_size;
   json["topology"] = manifest.topology;
-  json["state_type"] = to_string(manifest.state_type);
+  for (const StatePart part : kStateParts)
+    json["state_types"][to_string(part)] = to_string(type_of(manifest.state_types, part));
+  if (manifest.state_types == same_types(manifest.state_types[0]))
+    json["state_type"] = to_string(manifest.state_types[0]);
   json["compute_type"] = to_string(manifest.compute_type);
   json["model"] = model_json(report);
   if (!report.config) json["model_problem"] = report.config_problem;

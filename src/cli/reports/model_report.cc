@@ -20,11 +20,13 @@ constexpr std::pair<const char*, Precision> kPrecisions[] = {{"fp32", Precision:
 
 // An operator of `flat_size` elements of which `shard_size` are this rank's to update. Where both
 // types are the same, the master weights are the compute weights.
-void add(StateBytes& bytes, Precision precision, int64_t flat_size, int64_t shard_size) {
-  const int64_t master = master_bytes(precision), compute = compute_bytes(precision);
-  bytes.weights += compute * flat_size;
-  bytes.gradients += master * flat_size;
-  bytes.optimizer += master * shard_size * (master != compute ? 3 : 2);
+void add(StateBytes& bytes, const TrainTypes& types, int64_t flat_size, int64_t shard_size) {
+  bytes.weights += types.compute_bytes(flat_size);
+  if (types.activations != types.compute)
+    bytes.weights += stored_bytes(types.activations, flat_size);
+  bytes.gradients += types.sum_bytes(flat_size);
+  bytes.optimizer += types.full_bytes(shard_size);
+  if (types.is_master_compute()) bytes.optimizer -= types.compute_bytes(shard_size);
 }
 
 std::vector<ModelReport::Kind> count_kinds(const std::vector<OperatorSpec>& operators) {
@@ -43,20 +45,27 @@ std::vector<ModelReport::Kind> count_kinds(const std::vector<OperatorSpec>& oper
   return kinds;
 }
 
-std::vector<ModelReport::PrecisionRow> measure(const std::vector<OperatorSpec>& operators) {
+std::vector<ModelReport::PrecisionRow> measure(const std::vector<OperatorSpec>& operators,
+                                               const TrainTypes& configured) {
   std::vector<ModelReport::PrecisionRow> rows;
-  for (const auto& [name, precision] : kPrecisions) {
+  const auto add_row = [&](const char* name, const TrainTypes& types) {
     ModelReport::PrecisionRow row{name, {}};
     for (const OperatorSpec& spec : operators)
-      add(row.bytes, precision, spec.flat_size, spec.flat_size);
+      add(row.bytes, types, spec.flat_size, spec.flat_size);
     rows.push_back(row);
+  };
+  bool is_known = false;
+  for (const auto& [name, precision] : kPrecisions) {
+    add_row(name, train_types(precision));
+    is_known = is_known || configured == train_types(precision);
   }
+  if (!is_known) add_row("configured", configured);
   return rows;
 }
 
 // Adds an operator to every lane that holds it. Its owners share the optimizer state (ZeRO-1).
-void add_to_lanes(const OperatorSpec& spec, const ExpertPlacement& placement, Precision precision,
-                  std::vector<StateBytes>& lanes) {
+void add_to_lanes(const OperatorSpec& spec, const ExpertPlacement& placement,
+                  const TrainTypes& types, std::vector<StateBytes>& lanes) {
   std::vector<int> owners;
   if (spec.kind == OperatorKind::kExpert) {
     owners = placement.lanes_of(spec.expert);
@@ -65,7 +74,7 @@ void add_to_lanes(const OperatorSpec& spec, const ExpertPlacement& placement, Pr
   }
   const int count = static_cast<int>(owners.size());
   for (int i = 0; i < count; ++i) {
-    add(lanes[static_cast<size_t>(owners[static_cast<size_t>(i)])], precision, spec.flat_size,
+    add(lanes[static_cast<size_t>(owners[static_cast<size_t>(i)])], types, spec.flat_size,
         shard_range(spec.flat_size, count, i).size());
   }
 }
@@ -112,7 +121,7 @@ ModelReport::StageRow measure_stage(const std::vector<OperatorSpec>& operators,
   for (const OperatorSpec& spec : operators) {
     if (stage_of(spec, topology) != stage) continue;
     row.parameters += spec.parameter_count();
-    add_to_lanes(spec, placement, config.train.precision, lanes);
+    add_to_lanes(spec, placement, train_types(config.train), lanes);
     if (spec.kind != OperatorKind::kGate) continue;
     for (int lane = 0; lane < placement.lane_count(); ++lane) {
       const auto experts = static_cast<int64_t>(placement.experts_on(lane).size());
@@ -141,7 +150,8 @@ ModelReport report_model(const JobConfig& config) {
   ModelReport report;
   report.counts = count_parameters(config.model);
   report.kinds = count_kinds(operators);
-  report.precisions = measure(operators);
+  report.types = train_types(config.train);
+  report.precisions = measure(operators, report.types);
   for (int stage = 0; stage < topology.stages(); ++stage) {
     report.stages.push_back(measure_stage(operators, config, topology, stage));
   }

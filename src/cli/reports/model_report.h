@@ -11,8 +11,8 @@ namespace evermoe {
 
 // Bytes of live state: of the whole model, or of one rank.
 struct StateBytes {
-  int64_t weights = 0;    // in the compute type
-  int64_t gradients = 0;  // accumulated in the master type
+  int64_t weights = 0;    // in the compute type; with fp8 also as the layers read them
+  int64_t gradients = 0;  // accumulated in fp32, with fp64 in fp64
   int64_t optimizer = 0;  // moments, and master weights where they are not the compute weights
   int64_t sum() const { return weights + gradients + optimizer; }
 };
@@ -40,7 +40,8 @@ struct ModelReport {
   };
   ParameterCounts counts;
   std::vector<Kind> kinds;
-  std::vector<PrecisionRow> precisions;
+  std::vector<PrecisionRow> precisions;  // the configured one last, if it is none of the others
+  TrainTypes types;                      // as configured
   std::vector<StageRow> stages;
   // Of a worker, beside all this, at most: what waits for its service thread, but for one message
   // more of each worker that sends it any. 0 where there is one worker.

@@ -21,6 +21,29 @@ std::string columns(const StateBytes& bytes) {
                          shown_bytes(bytes.sum()));
 }
 
+// Of a full snapshot of an operator and of a compute-only one.
+double bytes_per_parameter(int64_t of_a_block) {
+  return static_cast<double>(of_a_block) / kFp8BlockElements;
+}
+
+Json types_json(const TrainTypes& types) {
+  Json json = {{"compute", to_string(types.compute)}};
+  for (const StatePart part : kStateParts)
+    json[to_string(part)] = to_string(type_of(types.state, part));
+  json["bytes_per_parameter"] = {
+      {"compute", bytes_per_parameter(types.compute_bytes(kFp8BlockElements))},
+      {"state", bytes_per_parameter(types.full_bytes(kFp8BlockElements))}};
+  return json;
+}
+
+std::string types_text(const TrainTypes& types) {
+  return absl::StrFormat(
+      "types       compute weights %s, %s; bytes of a parameter: %.5g and %.5g\n",
+      to_string(types.compute), describe(types.state),
+      bytes_per_parameter(types.compute_bytes(kFp8BlockElements)),
+      bytes_per_parameter(types.full_bytes(kFp8BlockElements)));
+}
+
 std::string share_of(int64_t part, int64_t whole) {
   return absl::StrFormat("%.1f %%", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
 }
@@ -44,6 +67,7 @@ std::string to_text(const ModelReport& report, const JobConfig& config) {
   std::string text =
       absl::StrFormat("model       %s, %d layers, hidden %d, top-%d of %d experts\n", shape.style,
                       shape.layers, shape.hidden, shape.top_k, shape.experts);
+  absl::StrAppend(&text, types_text(report.types));
   add_counts(report, text);
   constexpr char kColumns[] = "%12s %12s %12s %12s\n";
   absl::StrAppendFormat(&text, "\n%-12s ", "state");
@@ -95,6 +119,7 @@ std::string to_json(const ModelReport& report, const JobConfig& config) {
                               {"rank_activation_bytes", row.activations},
                               {"rank_deferred_bytes", row.deferred}});
   }
+  json["types"] = types_json(report.types);
   json["rank_waiting_message_bytes_max"] = report.waiting_messages;
   return json.dump();
 }

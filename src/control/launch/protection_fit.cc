@@ -19,18 +19,18 @@ namespace {
 MemoryNeed largest_need(const JobConfig& config, int copies) {
   const Topology topology = topology_of(config);
   const std::vector<OperatorSpec> model = model_operators(config.model);
-  const Precision precision = config.train.precision;
+  const TrainTypes types = train_types(config.train);
   const Strategy strategy = strategy_of(config);
   const int64_t message = config.train.micro_batch_size * config.model.sequence_length *
-                          config.model.hidden * compute_bytes(precision);
+                          config.model.hidden * element_bytes(types.activations);
   MemoryNeed largest;
   for (int32_t rank = 0; rank < topology.world_size(); ++rank) {
     const Role role = topology.role_of(Rank(rank));
     const ExpertPlacement placement = expert_placement_of(config, topology.lanes(role.stage));
     std::vector<OperatorBytes> operators;
     for (const int64_t size : shard_sizes(model, topology, placement, role)) {
-      const int64_t master = size * master_bytes(precision);
-      operators.push_back({3 * master, size * compute_bytes(precision), master});
+      operators.push_back(
+          {types.full_bytes(size), types.compute_bytes(size), types.sum_bytes(size)});
     }
     const int64_t log =
         message * boundary_messages(topology, role.stage, config.train.micro_batches);
@@ -50,7 +50,7 @@ int64_t largest_state(const JobConfig& config) {
     const ExpertPlacement placement = expert_placement_of(config, topology.lanes(role.stage));
     const std::vector<int64_t> sizes = shard_sizes(model, topology, placement, role);
     const int64_t elements = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
-    largest = std::max(largest, 3 * elements * master_bytes(config.train.precision));
+    largest = std::max(largest, train_types(config.train).full_bytes(elements));
   }
   return largest;
 }

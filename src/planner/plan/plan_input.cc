@@ -36,6 +36,17 @@ ActivationRecompute configured_recompute(const JobConfig& config) {
   return ActivationRecompute::kNone;
 }
 
+// The costs are those of masters and moments in FP32, kOptimizerBytes.
+absl::Status check_types(const JobConfig& config, const std::string& name) {
+  const TrainTypes types = train_types(config.train);
+  const bool has_price =
+      types.compute != ElementType::kFp8 && types == train_types(config.train.precision);
+  if (has_price) return absl::OkStatus();
+  return InvalidInput(absl::StrCat(
+      name, ": compute weights ", to_string(types.compute), ", ", describe(types.state),
+      ": the planner prices fp32, bf16, fp16 and fp64 with train.master and train.moments auto"));
+}
+
 absl::StatusOr<PlannedJob> configured_job(Files& files, const std::string& path,
                                           const std::vector<std::string>& settings) {
   const absl::StatusOr<std::string> text = read_file(files, path, kConfigBytesMax);
@@ -46,6 +57,7 @@ absl::StatusOr<PlannedJob> configured_job(Files& files, const std::string& path,
   if (!text.ok()) return InvalidInput(std::string(text.status().message()));
   ASSIGN_OR_RETURN(const JobConfig config,
                    parse_config(*text, path, parent_directory(path), settings));
+  RETURN_IF_ERROR(check_types(config, path));
   return PlannedJob{planned_model(config, path), config.protection, config.checkpoint};
 }
 
@@ -67,6 +79,7 @@ absl::StatusOr<PlannedJob> preset_job(const std::string& name,
   ASSIGN_OR_RETURN(
       const JobConfig config,
       parse_config(absl::StrCat(shape, "[train]\nprecision = \"bf16\"\n"), name, ".", settings));
+  RETURN_IF_ERROR(check_types(config, name));
   PlannedJob job{planned_model(config, name), config.protection, config.checkpoint};
   if (priced_only) job.model.shape.latent = priced_only->latent;
   if (!is_set(settings, "protection.memory_budget")) job.protection.memory_budget = 0;

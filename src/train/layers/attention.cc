@@ -45,7 +45,7 @@ Attention::Attention(const OperatorState& block, const ModelShape& shape, StateT
       out_bias_(optional_parameter(block, "attention.out.bias")) {
   if (shape.position == PositionKind::kRotary) {
     std::tie(cosine_, sine_) = rotary_tables(shape.sequence_length, shape.head_dim,
-                                             shape.rope_theta, types.compute, types.device);
+                                             shape.rope_theta, types.activations(), types.device);
   }
 }
 

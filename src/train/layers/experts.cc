@@ -10,9 +10,10 @@ at::Tensor affine(const at::Tensor& x, const Parameter& weight, const Parameter*
   return bias != nullptr ? at::linear(x, weight.value, bias->value) : at::linear(x, weight.value);
 }
 
+// `factor` is the gradient as a factor of products.
 void accumulate(const Parameter& weight, const Parameter* bias, const at::Tensor& gradient,
-                const at::Tensor& x) {
-  accumulate_weight_gradient(weight, gradient, x);
+                const at::Tensor& factor, const at::Tensor& x) {
+  accumulate_weight_gradient(weight, factor, x);
   if (bias != nullptr) accumulate_bias_gradient(*bias, gradient);
 }
 
@@ -31,26 +32,32 @@ struct Kept {
   const FeedForward* expert;
   ExpertRows rows;
   at::Tensor up;         // before the activation; both undefined if they are computed again
-  at::Tensor activated;  // after it
+  at::Tensor activated;  // after it, as a factor of the product
 };
+
+// A factor of the first product.
+at::Tensor rows_of(const Kept& one, const at::Tensor& input) {
+  return forward_factor(input.narrow(0, one.rows.begin, one.rows.padded), *one.expert->up);
+}
 
 void compute_inside(Kept& one, const at::Tensor& input) {
   const FeedForward& expert = *one.expert;
-  one.up = affine(input.narrow(0, one.rows.begin, one.rows.padded), *expert.up, expert.up_bias);
-  one.activated = activate(expert, one.up);
+  one.up = affine(rows_of(one, input), *expert.up, expert.up_bias);
+  one.activated = forward_factor(activate(expert, one.up), *expert.down);
 }
 
 void backward_one(Kept kept, const at::Tensor& input, const at::Tensor& output_gradient,
                   at::Tensor& input_gradient) {
   const FeedForward& expert = *kept.expert;
   if (!kept.up.defined()) compute_inside(kept, input);
-  const at::Tensor x = input.narrow(0, kept.rows.begin, kept.rows.padded);
   const at::Tensor gradient = output_gradient.narrow(0, kept.rows.begin, kept.rows.padded);
-  accumulate(*expert.down, expert.down_bias, gradient, kept.activated);
-  const at::Tensor d_up = activate_backward(expert, at::mm(gradient, expert.down->value), kept.up);
-  accumulate(*expert.up, expert.up_bias, d_up, x);
+  const at::Tensor factor = gradient_factor(gradient, *expert.down);
+  accumulate(*expert.down, expert.down_bias, gradient, factor, kept.activated);
+  const at::Tensor d_up = activate_backward(expert, at::mm(factor, expert.down->value), kept.up);
+  const at::Tensor up_factor = gradient_factor(d_up, *expert.up);
+  accumulate(*expert.up, expert.up_bias, d_up, up_factor, rows_of(kept, input));
   at::Tensor into = input_gradient.narrow(0, kept.rows.begin, kept.rows.padded);
-  at::mm_out(into, d_up, expert.up->value);
+  at::mm_out(into, up_factor, expert.up->value);
 }
 
 }  // namespace

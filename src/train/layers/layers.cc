@@ -1,5 +1,6 @@
 #include "train/layers/layers.h"
 
+#include "tensor/fp8_factor.h"
 #include "tensor/gradient_node.h"
 #include "tensor/wide_product.h"
 
@@ -13,6 +14,14 @@ at::ScalarType at_least_fp32(at::ScalarType type) {
 }
 
 }  // namespace
+
+at::Tensor forward_factor(const at::Tensor& x, const Parameter& weight) {
+  return weight.has_fp8_products ? rounded_to_fp8(x, at::kFloat8_e4m3fn) : x;
+}
+
+at::Tensor gradient_factor(const at::Tensor& gradient, const Parameter& weight) {
+  return weight.has_fp8_products ? rounded_to_fp8(gradient, at::kFloat8_e5m2) : gradient;
+}
 
 void accumulate_weight_gradient(const Parameter& weight, const at::Tensor& gradient,
                                 const at::Tensor& x) {
@@ -43,7 +52,7 @@ std::vector<at::Tensor> fan_out(const at::Tensor& x, int readers) {
 }
 
 at::Tensor linear(const at::Tensor& x, const Parameter& weight, const Parameter* bias) {
-  const at::Tensor input = x.detach();
+  const at::Tensor input = forward_factor(x.detach(), weight);
   at::Tensor output;
   {
     const at::NoGradGuard no_grad;
@@ -51,9 +60,10 @@ at::Tensor linear(const at::Tensor& x, const Parameter& weight, const Parameter*
                              : at::linear(input, weight.value);
   }
   return with_gradient(output, {x}, [input, &weight, bias](const at::Tensor& gradient) {
-    accumulate_weight_gradient(weight, gradient, input);
+    const at::Tensor factor = gradient_factor(gradient, weight);
+    accumulate_weight_gradient(weight, factor, input);
     if (bias != nullptr) accumulate_bias_gradient(*bias, gradient);
-    return Gradients{at::mm(gradient, weight.value)};
+    return Gradients{at::mm(factor, weight.value)};
   });
 }
 

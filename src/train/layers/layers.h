@@ -46,6 +46,12 @@ std::pair<at::Tensor, at::Tensor> rotary_tables(int64_t length, int64_t head_dim
 // whenever autograd gets them: what runs first in the backward pass then changes no bit.
 std::vector<at::Tensor> fan_out(const at::Tensor& x, int readers);
 
+// A factor of a product with this weight, forward (activations) and backward (gradients of
+// outputs): rounded to E4M3 and E5M2 where products are in FP8 (Parameter::has_fp8_products), else
+// as it is.
+at::Tensor forward_factor(const at::Tensor& x, const Parameter& weight);
+at::Tensor gradient_factor(const at::Tensor& gradient, const Parameter& weight);
+
 // Adds dW = gradient^T x to a weight's accumulator, now or later (Parameter::deferred), unless it
 // is frozen. Neither tensor may be changed afterwards.
 void accumulate_weight_gradient(const Parameter& weight, const at::Tensor& gradient,

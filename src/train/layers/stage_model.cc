@@ -71,7 +71,7 @@ std::vector<OperatorState*> StageModel::operators() {
 
 at::Tensor StageModel::new_boundary(int64_t batch) const {
   return at::empty({batch * shape_.sequence_length, shape_.hidden},
-                   at::TensorOptions().dtype(types_.compute).device(types_.device));
+                   at::TensorOptions().dtype(types_.activations()).device(types_.device));
 }
 
 at::Tensor StageModel::embed(const at::Tensor& tokens) const {
@@ -101,7 +101,7 @@ at::Tensor StageModel::loss_of(const at::Tensor& x, const at::Tensor& targets, d
                                 ? rms_norm(x, head_->parameter("norm.weight"), shape_.norm_epsilon)
                                 : layer_norm(x, head_->parameter("norm.weight"),
                                              head_->parameter("norm.bias"), shape_.norm_epsilon);
-  return head_loss(normal, head_->parameter("output.weight"), targets.flatten(), types_.master,
+  return head_loss(normal, head_->parameter("output.weight"), targets.flatten(), types_.sums(),
                    scale);
 }
 
@@ -112,7 +112,7 @@ MicroBatchGraph StageModel::forward(int64_t batch, const at::Tensor& tokens,
   MicroBatchGraph graph;
   graph.scale = scale;
   graph.present = batch > 0;
-  const auto options = at::TensorOptions().dtype(types_.compute).device(types_.device);
+  const auto options = at::TensorOptions().dtype(types_.activations()).device(types_.device);
   if (!graph.present) {
     graph.input = at::empty({0, shape_.hidden}, options);
   } else if (embedding_ != nullptr) {

@@ -38,6 +38,9 @@ class BucketedExchange::Bucket {
     RETURN_IF_ERROR(annotate(pending_.wait(), name()));
     memory_->commit();
     if (operators_.size() > 1) unpack(shard_begins());
+    if (kind_ == Kind::kGatherCompute) {
+      for (OperatorState* const state : operators_) state->show_compute();
+    }
     return absl::OkStatus();
   }
 
@@ -53,12 +56,15 @@ class BucketedExchange::Bucket {
            (operators_.size() == 1 ? first : first + " .. " + operators_.back()->spec().name);
   }
 
-  // Of each owner's part of `all_`, in elements.
+  // Of what is stored.
+  at::ScalarType type() const { return whole_of(kind_, *operators_[0]).scalar_type(); }
+  // Of each owner's part of `all_`, in its elements.
   std::vector<int64_t> shard_begins() const {
     std::vector<int64_t> begins{0};
     for (int owner = 0; owner < owners_.size(); ++owner) {
       begins.push_back(begins.back());
-      for (const OperatorState* state : operators_) begins.back() += state->shard_of(owner).size();
+      for (const OperatorState* state : operators_)
+        begins.back() += storage_size(type(), state->shard_of(owner).size());
     }
     return begins;
   }
@@ -72,9 +78,9 @@ class BucketedExchange::Bucket {
     int64_t at = begins[static_cast<size_t>(owner)];
     for (const OperatorState* state : operators_) {
       const FlatRange shard = state->shard_of(owner);
-      visit(all_.narrow(0, at, shard.size()),
-            whole_of(kind_, *state).narrow(0, shard.begin, shard.size()));
-      at += shard.size();
+      const int64_t size = storage_size(type(), shard.size());
+      visit(all_.narrow(0, at, size), stored_range(whole_of(kind_, *state), shard));
+      at += size;
     }
   }
   at::Tensor pack(const std::vector<int64_t>& begins) {

@@ -34,7 +34,7 @@ class BucketedExchange {
     kGatherCompute,    // compute() becomes whole
   };
   // Operators in the order in which they will be ready; they outlive the exchange. Operators with
-  // one owner, and those that are frozen, need nothing.
+  // one owner, and those that are frozen, need nothing. Gathered weights are shown to the layers.
   BucketedExchange(Kind kind, const std::vector<OperatorState*>& operators,
                    const BucketLimits& limits);
   // What has not been waited for is withdrawn.

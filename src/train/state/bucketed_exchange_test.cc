@@ -39,7 +39,10 @@ class Owner {
       OperatorState& state = *states_.back();
       const double salt = 1000.0 * i + 17.0 * group.index();
       const auto fill = [&](at::Tensor tensor) {
-        tensor.copy_(at::arange(tensor.numel(), at::kDouble).add_(salt).sin_().mul_(1e3));
+        const at::ScalarType type = tensor.scalar_type();
+        const int64_t parameters =
+            tensor.numel() / storage_size(type, kFlatAlignment) * kFlatAlignment;
+        copy_stored(at::arange(parameters, at::kDouble).add_(salt).sin_().mul_(1e3), tensor);
       };
       fill(state.gradient());
       fill(state.shard_compute());
@@ -115,10 +118,10 @@ TEST(BucketedExchangeTest, GradientsAreAddedInTheOrderOfOwners) {
 }
 
 TEST(BucketedExchangeTest, EverybodyGetsAllShardsOfComputeWeights) {
-  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+  for (const ElementType type : {ElementType::kFp32, ElementType::kBf16, ElementType::kFp8}) {
     std::mutex mutex;
     std::vector<std::vector<at::Tensor>> shards(kBucketed, std::vector<at::Tensor>(kOwners));
-    run_owners({.compute = type}, [&](Owner& owner) {
+    run_owners({.stored = {.compute = type}}, [&](Owner& owner) {
       for (int i = 0; i < kBucketed; ++i) {
         const std::lock_guard lock(mutex);
         shards[static_cast<size_t>(i)][static_cast<size_t>(owner.group.index())] =
@@ -129,8 +132,7 @@ TEST(BucketedExchangeTest, EverybodyGetsAllShardsOfComputeWeights) {
         for (OperatorState* const state : owner.operators) {
           for (int other = 0; other < kOwners; ++other) {
             const FlatRange shard = state->shard_of(other);
-            if (other != owner.group.index())
-              state->compute().narrow(0, shard.begin, shard.size()).fill_(-1);
+            if (other != owner.group.index()) stored_range(state->compute(), shard).fill_(7);
           }
         }
         ASSERT_EQ(owner.exchange(Kind::kGatherCompute, limits), absl::OkStatus());
@@ -138,6 +140,11 @@ TEST(BucketedExchangeTest, EverybodyGetsAllShardsOfComputeWeights) {
           if (owner.operators[i]->is_frozen()) continue;
           EXPECT_TRUE(at::equal(owner.operators[i]->compute(), at::cat(shards[i])))
               << i << ", buckets of " << limits.bucket_bytes;
+          EXPECT_TRUE(at::equal(owner.operators[i]->parameter("matrix").value.to(at::kFloat),
+                                widened(at::cat(shards[i]))
+                                    .narrow(0, 0, owner.operators[i]->spec().parameter_count())
+                                    .to(at::kFloat)))
+              << i << ", what layers read";
         }
         // Nobody overwrites what others still send.
         ASSERT_TRUE(owner.group.barrier().ok());
@@ -174,16 +181,16 @@ TEST(BucketedExchangeTest, WhatIsDroppedLeavesNothingBehind) {
 
 // ---- whole jobs
 
-using Case = std::tuple<std::string, std::string>;  // precision, deferred_bytes
+using Case = std::tuple<std::string, std::string>;  // types, deferred_bytes
 class BucketedJobTest : public testing::TestWithParam<Case> {};
 
 TEST_P(BucketedJobTest, BucketsChangeNoBits) {
-  const auto& [precision, deferred] = GetParam();
-  const JobConfig config =
-      tiny_config("qwen-moe", {"train.precision=" + precision, "train.deferred_bytes=" + deferred,
-                               "train.micro_batches=5", "train.micro_batch_size=1", "train.steps=3",
-                               "model.sequence_length=16", "parallel.stages=2",
-                               "parallel.lanes=[3, 2]", "parallel.expert_replicas=2"});
+  const auto& [types, deferred] = GetParam();
+  const JobConfig config = tiny_config(
+      "qwen-moe", with_types(types, {"train.deferred_bytes=" + deferred, "train.micro_batches=5",
+                                     "train.micro_batch_size=1", "train.steps=3",
+                                     "model.sequence_length=16", "parallel.stages=2",
+                                     "parallel.lanes=[3, 2]", "parallel.expert_replicas=2"}));
   const auto run = [&](const BucketLimits& limits) {
     TrainingCluster cluster("buckets");
     cluster.set_buckets(limits);
@@ -201,10 +208,11 @@ TEST_P(BucketedJobTest, BucketsChangeNoBits) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(All, BucketedJobTest,
-                         testing::Combine(testing::Values("fp32", "bf16", "fp16", "fp64"),
+                         testing::Combine(testing::ValuesIn(all_types()),
                                           testing::Values("0B", "256MiB")),
                          [](const auto& info) {
-                           return std::get<0>(info.param) + "_" + std::get<1>(info.param);
+                           return types_name(std::get<0>(info.param)) + "_" +
+                                  std::get<1>(info.param);
                          });
 
 }  // namespace

@@ -114,6 +114,12 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> DurableState::open_checkpoint(
     const std::string& path) const {
   ASSIGN_OR_RETURN(auto checkpoint, CheckpointReader::open(*environment_.files, path));
   RETURN_IF_ERROR(compare_identity(checkpoint->position(), identity(), path));
+  const PartTypes &there = checkpoint->manifest().state_types, &here = model_.types().stored.state;
+  // The first save takes experts from this one.
+  if (there != here && model_.config().protection.strategy == StrategyKind::kPartialExperts)
+    return InvalidInput(absl::StrCat(path, " has ", describe(there), ", this run ", describe(here),
+                                     "; with protection.strategy = \"partial-experts\" keep "
+                                     "train.master and train.moments, or use another --out"));
   return checkpoint;
 }
 
@@ -228,8 +234,8 @@ SaverOptions DurableState::saver_options() const {
   options.directory = environment_.checkpoint_directory;
   options.rank = environment_.transport->rank().value;
   options.world_size = environment_.transport->size();
-  options.state_type = element_type(model_.types().master);
-  options.compute_type = element_type(model_.types().compute);
+  options.state_types = model_.types().stored.state;
+  options.compute_type = model_.types().stored.compute;
   options.topology = model_.topology().to_string();
   options.keep_newest = config.checkpoint.keep_newest;
   options.keep_every_steps = config.checkpoint.keep_every_steps;

@@ -22,12 +22,12 @@ struct OperatorPart {
 };
 
 // The parts of every operator, in order. An operator has as few as keep each at most
-// `part_bytes_max` large, where an element has `element_bytes`; they are cut at multiples of
-// kFlatAlignment and differ in size by at most that. No part is smaller than kFlatAlignment
-// elements, whatever the limit.
-// REQUIRES: element_bytes > 0, part_bytes_max > 0.
+// `part_bytes_max` large, where kFlatAlignment elements have `block_bytes`; they are cut at
+// multiples of kFlatAlignment and differ in size by at most that. No part is smaller than
+// kFlatAlignment elements, whatever the limit.
+// REQUIRES: block_bytes > 0, part_bytes_max > 0.
 std::vector<OperatorPart> cut_operators(const std::vector<OperatorSpec>& operators,
-                                        int64_t element_bytes, int64_t part_bytes_max);
+                                        int64_t block_bytes, int64_t part_bytes_max);
 
 // What protection.part_bytes (0: "auto") comes to in a stage whose operators' full snapshots have
 // `stage_bytes`: small enough that they can be divided into windows of many slots, large enough

@@ -9,8 +9,7 @@
 namespace evermoe {
 namespace {
 
-constexpr int64_t kElementBytes = 12;
-constexpr int64_t kBlockBytes = kElementBytes * kFlatAlignment;
+constexpr int64_t kBlockBytes = 12 * kFlatAlignment;
 constexpr int64_t kMiB = int64_t{1} << 20;
 
 OperatorSpec spec(const std::string& name, int64_t blocks) {
@@ -23,7 +22,7 @@ OperatorSpec spec(const std::string& name, int64_t blocks) {
 TEST(OperatorPartsTest, WhatIsSmallStaysWhole) {
   const std::vector<OperatorSpec> operators = {spec("embedding", 10), spec("head", 3)};
   for (const int64_t limit : {10 * kBlockBytes, std::numeric_limits<int64_t>::max()}) {
-    const auto parts = cut_operators(operators, kElementBytes, limit);
+    const auto parts = cut_operators(operators, kBlockBytes, limit);
     ASSERT_EQ(parts.size(), 2);
     EXPECT_EQ(parts[0].name, "embedding");
     EXPECT_EQ(parts[0].range, (FlatRange{0, operators[0].flat_size}));
@@ -34,7 +33,7 @@ TEST(OperatorPartsTest, WhatIsSmallStaysWhole) {
 
 TEST(OperatorPartsTest, NamesSayWhichPartOfHowMany) {
   const auto parts =
-      cut_operators({spec("embedding", 10), spec("head", 3)}, kElementBytes, 4 * kBlockBytes - 1);
+      cut_operators({spec("embedding", 10), spec("head", 3)}, kBlockBytes, 4 * kBlockBytes - 1);
   ASSERT_EQ(parts.size(), 5);
   const char* const names[] = {"embedding[0/4]", "embedding[1/4]", "embedding[2/4]",
                                "embedding[3/4]", "head"};
@@ -44,7 +43,7 @@ TEST(OperatorPartsTest, NamesSayWhichPartOfHowMany) {
 TEST(OperatorPartsTest, PartsAreAlignedEvenAndAsFewAsTheLimitAllows) {
   for (int64_t blocks = 1; blocks < 70; ++blocks) {
     for (int64_t limit = 1; limit < 80 * kBlockBytes; limit += kBlockBytes / 3) {
-      const auto parts = cut_operators({spec("block", blocks)}, kElementBytes, limit);
+      const auto parts = cut_operators({spec("block", blocks)}, kBlockBytes, limit);
       const int64_t allowed = std::max<int64_t>(limit / kBlockBytes, 1);
       ASSERT_EQ(static_cast<int64_t>(parts.size()), (blocks + allowed - 1) / allowed)
           << blocks << " blocks by " << limit;

@@ -36,14 +36,11 @@ void for_each_section(std::span<const Bytes> sections, int64_t offset, size_t si
       << "bytes " << offset << " to " << last << " of a snapshot of " << first;
 }
 
-// The elements that bytes [begin, end) of a tensor touch.
-FlatRange elements(const at::Tensor& tensor, int64_t begin, int64_t end) {
-  const auto size = static_cast<int64_t>(tensor.element_size());
-  return {begin / size, (end + size - 1) / size};
-}
-
-at::Tensor narrow(const at::Tensor& tensor, FlatRange range) {
-  return tensor.narrow(0, range.begin, range.size());
+// The parameters of the aligned blocks that bytes [begin, end) of storage touch.
+FlatRange touched_blocks(const at::Tensor& storage, int64_t begin, int64_t end) {
+  const int64_t bytes = storage_size(storage.scalar_type(), kFlatAlignment) *
+                        static_cast<int64_t>(storage.element_size());
+  return {kFlatAlignment * (begin / bytes), kFlatAlignment * ((end + bytes - 1) / bytes)};
 }
 
 int64_t size_of(const at::Tensor& tensor) { return static_cast<int64_t>(bytes_of(tensor).size()); }
@@ -64,8 +61,6 @@ double tokens_of(const OperatorSpec& spec, const JobConfig& config) {
   }
 }
 
-int64_t element_bytes(at::ScalarType type) { return static_cast<int64_t>(c10::elementSize(type)); }
-
 int64_t elements_of(const std::vector<OperatorSpec>& operators) {
   int64_t elements = 0;
   for (const OperatorSpec& spec : operators) elements += spec.flat_size;
@@ -78,24 +73,24 @@ OperatorShards::Shard OperatorShards::shard_of(OperatorState& state, FlatRange r
   const FlatRange own = state.in_shard(range);
   return {.state = &state,
           .range = range,
-          .master = narrow(state.master(), own),
-          .exp_avg = narrow(state.exp_avg(), own),
-          .exp_avg_sq = narrow(state.exp_avg_sq(), own),
-          .compute = narrow(state.shard_compute(), own),
-          .gradient = narrow(state.shard_gradient(), own),
+          .master = stored_range(state.master(), own),
+          .exp_avg = stored_range(state.exp_avg(), own),
+          .exp_avg_sq = stored_range(state.exp_avg_sq(), own),
+          .compute = stored_range(state.shard_compute(), own),
+          .gradient = stored_range(state.shard_gradient(), own),
           .is_master_compute = state.master().is_alias_of(state.compute())};
 }
 
 OperatorShards::OperatorShards(const JobConfig& config, const StateTypes& types,
                                const std::vector<OperatorSpec>& stage,
                                const std::vector<OperatorState*>& own) {
-  const int64_t gradient_bytes = element_bytes(types.master), full_bytes = 3 * gradient_bytes,
-                compute_bytes = element_bytes(types.compute);
+  const TrainTypes& stored = types.stored;
   const int64_t part_bytes =
-      resolve_part_bytes(config.protection.part_bytes, elements_of(stage) * full_bytes);
+      resolve_part_bytes(config.protection.part_bytes, stored.full_bytes(elements_of(stage)));
   size_t held = 0;  // operators of this rank up to the one at hand
   int experts = 0;  // of the stage, likewise
-  for (const OperatorPart& part : cut_operators(stage, full_bytes, part_bytes)) {
+  for (const OperatorPart& part :
+       cut_operators(stage, stored.full_bytes(kFlatAlignment), part_bytes)) {
     const OperatorSpec& spec = stage[part.operator_index];
     const bool is_expert = spec.kind == OperatorKind::kExpert;
     if (part.range.begin == 0) {
@@ -108,8 +103,8 @@ OperatorShards::OperatorShards(const JobConfig& config, const StateTypes& types,
         {.name = part.name,
          .bytes = {size_of(shard.master) + size_of(shard.exp_avg) + size_of(shard.exp_avg_sq),
                    size_of(shard.compute), size_of(shard.gradient)},
-         .whole = {part.range.size() * full_bytes, part.range.size() * compute_bytes,
-                   part.range.size() * gradient_bytes},
+         .whole = {stored.full_bytes(part.range.size()), stored.compute_bytes(part.range.size()),
+                   stored.sum_bytes(part.range.size())},
          .expert = is_expert ? experts - 1 : -1,
          .lanes = is_expert ? static_cast<int>(config.parallel.expert_replicas) : 1,
          .tokens = tokens_of(spec, config),
@@ -194,16 +189,16 @@ void OperatorShards::restore_full(const Shard& shard, int64_t offset,
                                   std::span<const std::byte> from) {
   const std::array<Bytes, 3> sections = {bytes_of(shard.master), bytes_of(shard.exp_avg),
                                          bytes_of(shard.exp_avg_sq)};
-  for_each_section(sections, offset, from.size(),
-                   [&](size_t section, int64_t begin, int64_t end, int64_t at) {
-                     std::memcpy(sections[section].data() + begin, from.data() + at,
-                                 static_cast<size_t>(end - begin));
-                     if (section != 0 || shard.is_master_compute) return;
-                     // An element that is cut in two is cast with either half; the last one is
-                     // right.
-                     const FlatRange touched = elements(shard.master, begin, end);
-                     narrow(shard.compute, touched).copy_(narrow(shard.master, touched));
-                   });
+  for_each_section(
+      sections, offset, from.size(), [&](size_t section, int64_t begin, int64_t end, int64_t at) {
+        std::memcpy(sections[section].data() + begin, from.data() + at,
+                    static_cast<size_t>(end - begin));
+        if (section != 0 || shard.is_master_compute) return;
+        // A block that is cut in two is cast with either half; the last one is
+        // right.
+        const FlatRange touched = touched_blocks(shard.master, begin, end);
+        copy_stored(stored_range(shard.master, touched), stored_range(shard.compute, touched));
+      });
 }
 
 void OperatorShards::restore_compute(const Shard& shard, int64_t offset,
@@ -212,10 +207,10 @@ void OperatorShards::restore_compute(const Shard& shard, int64_t offset,
   for_each_section(
       sections, offset, from.size(), [&](size_t, int64_t begin, int64_t end, int64_t at) {
         std::memcpy(sections[0].data() + begin, from.data() + at, static_cast<size_t>(end - begin));
-        const FlatRange touched = elements(shard.compute, begin, end);
-        narrow(shard.exp_avg, touched).zero_();
-        narrow(shard.exp_avg_sq, touched).zero_();
-        if (!shard.is_master_compute) narrow(shard.master, touched).zero_();
+        const FlatRange touched = touched_blocks(shard.compute, begin, end);
+        stored_range(shard.exp_avg, touched).zero_();
+        stored_range(shard.exp_avg_sq, touched).zero_();
+        if (!shard.is_master_compute) stored_range(shard.master, touched).zero_();
       });
 }
 

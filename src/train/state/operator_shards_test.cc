@@ -26,7 +26,7 @@ std::vector<std::byte> bytes_of(const at::Tensor& tensor) {
 // The operators of a stage on one lane, with contents that depend on `seed`.
 struct Lane {
   Lane(const JobConfig& config, Transport& transport, int64_t seed)
-      : types(state_types(config.train.precision)),
+      : types(state_types(config.train)),
         group(transport, {Rank(0), Rank(1), Rank(2)},
               {View(1), kFirstStageGroup, absl::Seconds(5)}) {
     for (const OperatorSpec& spec :
@@ -40,7 +40,8 @@ struct Lane {
     for (OperatorState* state : own) {
       int64_t salt = seed + static_cast<int64_t>(state->spec().name.size());
       for (at::Tensor* part : {&state->exp_avg(), &state->exp_avg_sq(), &state->master()}) {
-        part->copy_(at::arange(part->numel(), at::kDouble).add_(static_cast<double>(salt)).sin_());
+        const int64_t size = state->shard().size();
+        copy_stored(at::arange(size, at::kDouble).add_(static_cast<double>(salt)).sin_(), *part);
         salt += 17;
       }
       state->cast_master();
@@ -79,7 +80,7 @@ struct Lane {
 };
 
 struct ShardCase {
-  std::string precision;
+  std::string types;
   std::string part_bytes;
   bool is_cut() const { return part_bytes != "1TiB"; }
 };
@@ -87,9 +88,9 @@ struct ShardCase {
 class OperatorShardsTest : public testing::TestWithParam<ShardCase> {
  protected:
   void on_every_lane(const std::function<void(const JobConfig&, Transport&)>& body) const {
-    const JobConfig config =
-        tiny_config("qwen-moe", {"train.precision=" + GetParam().precision, "model.layers=1",
-                                 "protection.part_bytes=" + GetParam().part_bytes});
+    const JobConfig config = tiny_config(
+        "qwen-moe", with_types(GetParam().types, {"model.layers=1", "protection.part_bytes=" +
+                                                                        GetParam().part_bytes}));
     InProcessCluster cluster(kLanes, {.seed = 1});
     cluster.run([&](Rank, Transport& transport) {
       at::set_num_threads(1);
@@ -150,7 +151,7 @@ TEST_P(OperatorShardsTest, ComputeOnlySnapshotsBringNothingElse) {
             << expected.spec().name << " by " << piece;
         EXPECT_EQ(actual.exp_avg().count_nonzero().item<int64_t>(), 0) << expected.spec().name;
         EXPECT_EQ(actual.exp_avg_sq().count_nonzero().item<int64_t>(), 0) << expected.spec().name;
-        if (to.types.compute != to.types.master) {
+        if (!to.types.stored.is_master_compute()) {
           EXPECT_EQ(actual.master().count_nonzero().item<int64_t>(), 0) << expected.spec().name;
         }
       }
@@ -228,10 +229,8 @@ TEST_P(OperatorShardsTest, PartsAreSmallEnoughAndMakeUpTheirOperators) {
       EXPECT_EQ(experts[spec.name], std::set<int>{spec.expert})
           << spec.name << ", in the only layer";
       EXPECT_EQ(ends[spec.name], spec.flat_size);
-      EXPECT_EQ(wholes[spec.name].full,
-                spec.flat_size * 3 * static_cast<int64_t>(c10::elementSize(lane.types.master)));
-      EXPECT_EQ(wholes[spec.name].compute,
-                spec.flat_size * static_cast<int64_t>(c10::elementSize(lane.types.compute)));
+      EXPECT_EQ(wholes[spec.name].full, lane.types.stored.full_bytes(spec.flat_size));
+      EXPECT_EQ(wholes[spec.name].compute, lane.types.stored.compute_bytes(spec.flat_size));
     }
     EXPECT_EQ(static_cast<size_t>(lane.count()) > lane.specs.size(), GetParam().is_cut());
   });
@@ -262,13 +261,13 @@ TEST_P(OperatorShardsTest, PartsMakeTheirRangesActiveAndStatesComeOnce) {
 
 std::vector<ShardCase> cases() {
   std::vector<ShardCase> all;
-  for (const char* precision : {"fp32", "bf16", "fp16", "fp64"}) {
-    for (const char* part_bytes : {"1TiB", "20000"}) all.push_back({precision, part_bytes});
+  for (const std::string& types : all_types()) {
+    for (const char* part_bytes : {"1TiB", "20000"}) all.push_back({types, part_bytes});
   }
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(All, OperatorShardsTest, testing::ValuesIn(cases()), [](const auto& info) {
-  return info.param.precision + (info.param.is_cut() ? "_in_parts" : "");
+  return types_name(info.param.types) + (info.param.is_cut() ? "_in_parts" : "");
 });
 
 }  // namespace

@@ -13,17 +13,23 @@ OperatorState::OperatorState(OperatorSpec spec, Communicator& owners, StateTypes
       owners_(owners),
       shard_(shard_range(spec_.flat_size, owners.size(), owners.index())),
       active_{whole()} {
-  const auto options = at::TensorOptions().device(types.device);
-  compute_ = at::zeros({spec_.flat_size}, options.dtype(types.compute));
-  gradient_ = at::zeros({spec_.flat_size}, options.dtype(types.master));
-  master_ = types.compute == types.master ? shard_compute()
-                                          : at::zeros({shard_.size()}, options.dtype(types.master));
-  exp_avg_ = at::zeros({shard_.size()}, options.dtype(types.master));
-  exp_avg_sq_ = at::zeros({shard_.size()}, options.dtype(types.master));
+  const TrainTypes& stored = types.stored;
+  const auto new_shard = [&](StatePart part) {
+    return new_storage(type_of(stored.state, part), shard_.size(), types.device);
+  };
+  compute_ = new_storage(stored.compute, spec_.flat_size, types.device);
+  values_ = stored.compute == stored.activations
+                ? compute_
+                : new_storage(stored.activations, spec_.flat_size, types.device);
+  gradient_ = new_storage(stored.sums, spec_.flat_size, types.device);
+  master_ = stored.is_master_compute() ? shard_compute() : new_shard(StatePart::kMaster);
+  exp_avg_ = new_shard(StatePart::kExpAvg);
+  exp_avg_sq_ = new_shard(StatePart::kExpAvgSq);
   for (const ParameterSpec& parameter : spec_.parameters) {
     parameters_.push_back(
-        {compute_.narrow(0, parameter.offset, parameter.numel()).view(parameter.shape),
-         gradient_.narrow(0, parameter.offset, parameter.numel()).view(parameter.shape)});
+        {.value = values_.narrow(0, parameter.offset, parameter.numel()).view(parameter.shape),
+         .gradient = gradient_.narrow(0, parameter.offset, parameter.numel()).view(parameter.shape),
+         .has_fp8_products = stored.compute == ElementType::kFp8});
   }
 }
 
@@ -63,7 +69,7 @@ void OperatorState::initialise(uint64_t seed) {
   at::Tensor host = at::empty({shard_.size()}, at::kFloat);
   fill_initial_weights(spec_, seed, shard_,
                        {host.mutable_data_ptr<float>(), static_cast<size_t>(shard_.size())});
-  master_.copy_(host);
+  copy_stored(host, master_);
   exp_avg_.zero_();
   exp_avg_sq_.zero_();
 }
@@ -80,16 +86,24 @@ std::vector<int64_t> OperatorState::shard_begins() const {
 void OperatorState::cast_master(FlatRange range) {
   if (master_.is_alias_of(compute_)) return;
   const FlatRange own = in_shard(range);
-  shard_compute().narrow(0, own.begin, own.size()).copy_(master_.narrow(0, own.begin, own.size()));
+  copy_stored(stored_range(master_, own), stored_range(shard_compute(), own));
+}
+
+void OperatorState::show_compute() {
+  if (!values_.is_alias_of(compute_)) copy_stored(compute_, values_);
 }
 
 absl::Status OperatorState::gather_compute() {
-  if (owners_.size() == 1) return absl::OkStatus();
-  std::vector<int64_t> begins = shard_begins();
-  for (int64_t& begin : begins) begin *= compute_.element_size();
-  HostWritable all(compute_, HostWritable::Contents::kLoaded);
-  const absl::Status status = owners_.all_gather(all.bytes(), begins);
-  all.commit();
+  absl::Status status;
+  if (owners_.size() > 1) {
+    std::vector<int64_t> begins = shard_begins();
+    for (int64_t& begin : begins)
+      begin = storage_size(compute_.scalar_type(), begin) * compute_.element_size();
+    HostWritable all(compute_, HostWritable::Contents::kLoaded);
+    status = owners_.all_gather(all.bytes(), begins);
+    all.commit();
+  }
+  show_compute();
   return annotate(status, "weights of " + spec_.name);
 }
 

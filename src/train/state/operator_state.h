@@ -7,25 +7,30 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "config/precision.h"
 #include "model/operator.h"
 #include "tensor/torch.h"
 #include "train/layers/deferred_gradients.h"
+#include "train/state/stored_elements.h"
 
 namespace evermoe {
 
 // A parameter as the layers see it: views into the operator's flat compute weights and gradients.
 struct Parameter {
-  at::Tensor value;     // compute type, shape of the spec
-  at::Tensor gradient;  // accumulator in the master type, same shape; backward functions add to it
+  at::Tensor value;        // in the type of activations, shape of the spec
+  at::Tensor gradient;     // accumulator, same shape; backward functions add to it
   bool is_frozen = false;  // backward functions leave the gradient out, and the work for it
   OperatorDeferral* deferred =
       nullptr;  // where gradients of matrices wait to be computed; null: they do not
+  bool has_fp8_products = false;  // the other factors of its products are rounded to FP8, too
 };
 
 struct StateTypes {
-  at::ScalarType compute = at::kFloat;
-  at::ScalarType master = at::kFloat;  // of masters, moments and gradient accumulators
+  TrainTypes stored;
   at::Device device = at::kCPU;
+
+  at::ScalarType activations() const { return storage_type(stored.activations); }
+  at::ScalarType sums() const { return storage_type(stored.sums); }
 };
 
 class OperatorState {
@@ -48,13 +53,15 @@ class OperatorState {
   const Parameter& parameter(const std::string& name) const;
   bool has_parameter(const std::string& name) const;
 
-  // This rank's shard: 1-D tensors of shard().size() elements. In FP32 and FP64 the master is the
-  // shard of the compute weights itself.
+  // This rank's shard: 1-D storage of shard().size() parameters (stored_elements.h). Where both
+  // types are the same, the master is the shard of the compute weights itself.
   at::Tensor& master() { return master_; }
   at::Tensor& exp_avg() { return exp_avg_; }
   at::Tensor& exp_avg_sq() { return exp_avg_sq_; }
   at::Tensor shard_gradient() const { return gradient_.narrow(0, shard_.begin, shard_.size()); }
-  at::Tensor shard_compute() const { return compute_.narrow(0, shard_.begin, shard_.size()); }
+  at::Tensor shard_compute() const { return stored_range(compute_, shard_); }
+  // Storage. What layers read are views of it, or, where it is FP8, of a copy in the type of
+  // activations.
   const at::Tensor& compute() const { return compute_; }
   const at::Tensor& gradient() const { return gradient_; }
 
@@ -76,7 +83,9 @@ class OperatorState {
   // This rank's shard of the compute weights := the master shard, in a range of the flat layout.
   void cast_master(FlatRange range);
   void cast_master() { cast_master(whole()); }
-  // Brings every owner's shard of the compute weights to all of them.
+  // What layers read := compute(), which has changed.
+  void show_compute();
+  // Brings every owner's shard of the compute weights to all of them, and shows them.
   absl::Status gather_compute();
 
  private:
@@ -86,6 +95,7 @@ class OperatorState {
   Communicator& owners_;
   const FlatRange shard_;
   at::Tensor compute_;
+  at::Tensor values_;  // the same in the type of activations
   at::Tensor gradient_;
   at::Tensor master_;
   at::Tensor exp_avg_;

@@ -2,7 +2,41 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+#include "base/fingerprint.h"
+#include "train/state/state_transfer.h"
+
 namespace evermoe {
+namespace {
+
+// Parameters of narrow state that are widened at a time.
+constexpr int64_t kWideParameters = int64_t{1} << 16;
+
+bool is_narrow(const at::Tensor& storage) {
+  return storage.scalar_type() != at::kFloat && storage.scalar_type() != at::kDouble;
+}
+
+// A part of the state in FP32: the stored numbers themselves, or a copy that has to be put back.
+class WidePart {
+ public:
+  WidePart(OperatorState& state, StatePart part, FlatRange own)
+      : stored_(stored_range(part_of(state, part), own)),
+        is_root_(part == StatePart::kExpAvgSq && is_narrow(stored_)),
+        values_(is_root_ ? widened(stored_).square() : widened(stored_)) {}
+  const at::Tensor& values() const { return values_; }
+  void put_back(const RoundingStream& random) const {
+    if (!is_narrow(stored_)) return;
+    narrow_into(is_root_ ? values_.sqrt() : values_, stored_,
+                {.random = random, .keeps_positive = is_root_});
+  }
+
+ private:
+  const at::Tensor stored_;
+  const bool is_root_;
+  const at::Tensor values_;
+};
+
+}  // namespace
 
 double gradient_square_sum(const std::vector<OperatorState*>& operators) {
   double sum = 0;
@@ -20,6 +54,7 @@ AdamW::AdamW(const TrainConfig& train, const StepRecord& record, int64_t updates
              at::Device device)
     : train_(train),
       learning_rate_(record.learning_rate),
+      updates_applied_(updates_applied),
       step_(at::full({}, static_cast<double>(updates_applied),
                      at::TensorOptions().dtype(at::kFloat).device(device))),
       divisor_(at::full({}, record.gradient_divisor,
@@ -36,14 +71,38 @@ void AdamW::update(OperatorState& state, FlatRange range) const {
 void AdamW::update_in_shard(OperatorState& state, FlatRange own, double weight_decay) const {
   if (own.size() == 0) return;
   const at::NoGradGuard no_grad;
-  const auto part = [&](const at::Tensor& shard) {
-    return std::vector<at::Tensor>{shard.narrow(0, own.begin, own.size())};
-  };
-  at::_fused_adamw_(part(state.master()), part(state.shard_gradient()), part(state.exp_avg()),
-                    part(state.exp_avg_sq()),
+  const std::vector<at::Tensor> parts = {state.master(), state.exp_avg(), state.exp_avg_sq()};
+  if (std::ranges::any_of(parts, is_narrow)) return update_narrow(state, own, weight_decay);
+  const auto part = [&](const at::Tensor& shard) { return stored_range(shard, own); };
+  step(part(parts[0]), part(state.shard_gradient()), part(parts[1]), part(parts[2]), weight_decay);
+}
+
+void AdamW::step(const at::Tensor& master, const at::Tensor& gradient, const at::Tensor& exp_avg,
+                 const at::Tensor& exp_avg_sq, double weight_decay) const {
+  at::_fused_adamw_({master}, {gradient}, {exp_avg}, {exp_avg_sq},
                     /*max_exp_avg_sqs=*/{}, {step_}, learning_rate_, train_.beta1, train_.beta2,
                     weight_decay, train_.epsilon, /*amsgrad=*/false, /*maximize=*/false, divisor_,
                     /*found_inf=*/std::nullopt);
+}
+
+void AdamW::update_narrow(OperatorState& state, FlatRange own, double weight_decay) const {
+  for (int64_t begin = own.begin; begin < own.end; begin += kWideParameters) {
+    const FlatRange range{begin, std::min(begin + kWideParameters, own.end)};
+    const WidePart master(state, StatePart::kMaster, range),
+        exp_avg(state, StatePart::kExpAvg, range), exp_avg_sq(state, StatePart::kExpAvgSq, range);
+    step(master.values(), stored_range(state.shard_gradient(), range), exp_avg.values(),
+         exp_avg_sq.values(), weight_decay);
+    master.put_back(rounding(state, StatePart::kMaster, begin));
+    exp_avg.put_back(rounding(state, StatePart::kExpAvg, begin));
+    exp_avg_sq.put_back(rounding(state, StatePart::kExpAvgSq, begin));
+  }
+}
+
+RoundingStream AdamW::rounding(const OperatorState& state, StatePart part, int64_t first) const {
+  const std::string name = absl::StrCat(train_.seed, "/", updates_applied_, "/", state.spec().name,
+                                        "/", to_string(part));
+  return {.key = fingerprint(std::as_bytes(std::span(name))).low,
+          .first = state.shard().begin + first};
 }
 
 }  // namespace evermoe

@@ -28,13 +28,25 @@ class AdamW {
   // with n = updates_applied. Weight decay only where the operator says so. The bits do not depend
   // on which operators are updated, in which order, or in how many ranges. Compute weights are cast
   // and gathered afterwards.
+  //
+  // State narrower than FP32 is widened, updated by the same kernel and rounded stochastically: an
+  // update far smaller than the distance of two stored numbers moves the weight by as much in the
+  // mean. The random number of an element is a function of (seed, n, operator, part of the state,
+  // element) alone. A narrow second moment is kept as its root, for which FP16 has enough range,
+  // and does not become zero while there is any: the update would be m / epsilon.
   void update(OperatorState& state, FlatRange range) const;
 
  private:
   void update_in_shard(OperatorState& state, FlatRange own, double weight_decay) const;
+  // The kernel, on FP32 or FP64 tensors.
+  void step(const at::Tensor& master, const at::Tensor& gradient, const at::Tensor& exp_avg,
+            const at::Tensor& exp_avg_sq, double weight_decay) const;
+  void update_narrow(OperatorState& state, FlatRange own, double weight_decay) const;
+  RoundingStream rounding(const OperatorState& state, StatePart part, int64_t first) const;
 
   const TrainConfig& train_;
   const double learning_rate_;
+  const int64_t updates_applied_;
   const at::Tensor step_;
   const at::Tensor divisor_;
 };

@@ -16,17 +16,6 @@ at::Tensor& part_of(OperatorState& state, StatePart part) {
   __builtin_unreachable();
 }
 
-ElementType element_type(at::ScalarType type) {
-  switch (type) {
-    case at::kFloat: return ElementType::kFp32;
-    case at::kDouble: return ElementType::kFp64;
-    case at::kBFloat16: return ElementType::kBf16;
-    case at::kHalf: return ElementType::kFp16;
-    default: CHECK(false) << "element type " << static_cast<int>(type);
-  }
-  __builtin_unreachable();
-}
-
 std::vector<ShardSource> shard_sources(const std::vector<OperatorState*>& operators) {
   std::vector<ShardSource> sources;
   for (OperatorState* state : operators) {
@@ -48,15 +37,46 @@ std::vector<ShardSource> shard_sources(const std::vector<OperatorState*>& operat
   return sources;
 }
 
+namespace {
+
+bool is_root(StatePart part, at::ScalarType type) {
+  return part == StatePart::kExpAvgSq && type != at::kFloat && type != at::kDouble;
+}
+
+absl::Status read_part(CheckpointReader& checkpoint, const OperatorState& state, StatePart part,
+                       const at::Tensor& storage) {
+  HostWritable into(storage);
+  RETURN_IF_ERROR(checkpoint.read(state.spec().name, part, state.shard(), into.bytes()));
+  into.commit();
+  return absl::OkStatus();
+}
+
+// A run may go on with other types than it was saved with.
+absl::Status load_part(CheckpointReader& checkpoint, OperatorState& state, StatePart part) {
+  const at::Tensor& into = part_of(state, part);
+  const ElementType type = type_of(checkpoint.manifest().state_types, part);
+  if (type == element_type(into.scalar_type())) return read_part(checkpoint, state, part, into);
+  const at::Tensor stored = new_storage(type, state.shard().size(), into.device());
+  RETURN_IF_ERROR(read_part(checkpoint, state, part, stored));
+  const bool was_root = is_root(part, stored.scalar_type()),
+             is_now = is_root(part, into.scalar_type());
+  if (was_root == is_now) {
+    copy_stored(stored, into);
+  } else if (is_now) {
+    narrow_into(widened(stored).to(at::kFloat).sqrt(), into, {.keeps_positive = true});
+  } else {
+    copy_stored(widened(stored).square(), into);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status load_shards(CheckpointReader& checkpoint,
                          const std::vector<OperatorState*>& operators) {
   for (OperatorState* state : operators) {
     if (state->shard().size() == 0) continue;
-    for (const StatePart part : kStateParts) {
-      HostWritable into(part_of(*state, part));
-      RETURN_IF_ERROR(checkpoint.read(state->spec().name, part, state->shard(), into.bytes()));
-      into.commit();
-    }
+    for (const StatePart part : kStateParts) RETURN_IF_ERROR(load_part(checkpoint, *state, part));
   }
   return absl::OkStatus();
 }

@@ -11,15 +11,14 @@
 
 namespace evermoe {
 
-ElementType element_type(at::ScalarType type);
-
-// This rank's shard of it: a 1-D tensor.
+// This rank's shard of it: 1-D storage.
 at::Tensor& part_of(OperatorState& state, StatePart part);
 
 // One source per non-empty shard; they refer to the operators.
 std::vector<ShardSource> shard_sources(const std::vector<OperatorState*>& operators);
 
-// Reads master and moments of this rank's shards. Compute weights have to be gathered afterwards.
+// Reads master and moments of this rank's shards, in whatever types the checkpoint has them.
+// Compute weights have to be gathered afterwards.
 absl::Status load_shards(CheckpointReader& checkpoint,
                          const std::vector<OperatorState*>& operators);
 

@@ -65,8 +65,8 @@ class PrecisionTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(PrecisionTest, SameBitsHoweverManyGradientsArePutOff) {
   const auto with = [&](const std::string& bytes, const std::string& lanes) {
-    return undisturbed(job({"train.precision=" + GetParam(), "train.deferred_bytes=" + bytes,
-                            "parallel.lanes=" + lanes}));
+    return undisturbed(
+        job(with_types(GetParam(), {"train.deferred_bytes=" + bytes, "parallel.lanes=" + lanes})));
   };
   for (const std::string lanes : {"2", "[3, 2]"}) {
     const ClusterResult at_once = with("0B", lanes);
@@ -85,7 +85,7 @@ TEST(ExactnessTest, AnotherSeedOfTrainingGivesOtherBits) {
 }
 
 TEST_P(PrecisionTest, ResumedRunEqualsUndisturbedRun) {
-  const JobConfig config = job({"train.precision=" + GetParam()});
+  const JobConfig config = job(with_types(GetParam(), {}));
   const ClusterResult expected = undisturbed(config);
   ASSERT_TRUE(expected.status.ok()) << expected.status;
   TrainingCluster cluster("resumed");
@@ -102,8 +102,8 @@ TEST_P(PrecisionTest, ResumedRunEqualsUndisturbedRun) {
   EXPECT_EQ(resumed.resumed_from, Step(4));
   EXPECT_EQ(resumed.digest, expected.digest);
 }
-INSTANTIATE_TEST_SUITE_P(All, PrecisionTest, testing::Values("fp32", "bf16", "fp16", "fp64"),
-                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(All, PrecisionTest, testing::ValuesIn(all_types()),
+                         [](const auto& info) { return types_name(info.param); });
 
 // Copying waits for the next update, but not for long: that waits for the copy.
 TEST(ExactnessTest, ASaveCopiedBehindTrainingHasTheStateOfItsStep) {

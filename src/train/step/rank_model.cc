@@ -13,16 +13,7 @@
 
 namespace evermoe {
 
-StateTypes state_types(Precision precision) {
-  switch (precision) {
-    case Precision::kFp32: return {.compute = at::kFloat, .master = at::kFloat};
-    case Precision::kBf16: return {.compute = at::kBFloat16, .master = at::kFloat};
-    case Precision::kFp16: return {.compute = at::kHalf, .master = at::kFloat};
-    case Precision::kFp64: return {.compute = at::kDouble, .master = at::kDouble};
-  }
-  CHECK(false) << "precision";
-  __builtin_unreachable();
-}
+StateTypes state_types(const TrainConfig& train) { return {.stored = train_types(train)}; }
 
 RankModel::RankModel(const JobConfig& config, const TrainerEnvironment& environment,
                      absl::Duration deadline, const BucketLimits& buckets)
@@ -30,7 +21,7 @@ RankModel::RankModel(const JobConfig& config, const TrainerEnvironment& environm
       buckets_(buckets),
       topology_(topology_of(config)),
       role_(topology_.role_of(environment.transport->rank())),
-      types_(state_types(config.train.precision)),
+      types_(state_types(config.train)),
       deferred_(topology_.world_size() == 1 ? 0 : config.train.deferred_bytes) {
   CHECK(environment.transport->size() == topology_.world_size())
       << environment.transport->size() << " processes";
@@ -131,7 +122,8 @@ absl::StatusOr<StepFindings> RankModel::accumulate_gradients(const TrainingPosit
 
 int64_t RankModel::non_finite_state() const {
   return first_non_finite(NonFinitePhase::kState, [](OperatorState& state) {
-    return std::vector<at::Tensor>{state.master(), state.exp_avg(), state.exp_avg_sq()};
+    return std::vector<at::Tensor>{widened(state.master()), widened(state.exp_avg()),
+                                   widened(state.exp_avg_sq())};
   });
 }
 
@@ -197,6 +189,7 @@ absl::Status RankModel::update(const StepRecord& record, int64_t updates_applied
     BucketedExchange gather(BucketedExchange::Kind::kGatherCompute, operators_, buckets_);
     for (OperatorState* state : operators_) {
       RETURN_IF_ERROR(update_shard(*state, optimizer, before_write));
+      if (state->owners().size() == 1) state->show_compute();
       gather.add_ready();
       gather.advance();  // an error comes later: every shard gets to the new position
     }

@@ -22,7 +22,7 @@
 
 namespace evermoe {
 
-StateTypes state_types(Precision precision);
+StateTypes state_types(const TrainConfig& train);
 
 class RankModel {
  public:

@@ -60,8 +60,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::create(const JobConfig& config
 int64_t Trainer::boundary_bytes() const {
   const JobConfig& config = model_->config();
   const int64_t message = config.train.micro_batch_size * config.model.sequence_length *
-                          config.model.hidden *
-                          static_cast<int64_t>(c10::elementSize(model_->types().compute));
+                          config.model.hidden * element_bytes(model_->types().stored.activations);
   return message *
          boundary_messages(model_->topology(), model_->role().stage, config.train.micro_batches);
 }

@@ -6,6 +6,8 @@
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "comm/in_process/in_process_transport.h"
 #include "config/job_topology.h"
@@ -34,8 +36,10 @@ void collect(const Trainer& trainer, ClusterResult& result) {
     const OperatorSpec& spec = state->spec();
     const FlatRange shard = state->shard();
     const auto into = [&](std::map<std::string, at::Tensor>& all, const at::Tensor& part) {
-      if (!all.contains(spec.name)) all[spec.name] = at::zeros({spec.flat_size}, part.options());
-      all[spec.name].narrow(0, shard.begin, shard.size()).copy_(part);
+      if (!all.contains(spec.name))
+        all[spec.name] =
+            at::zeros({storage_size(part.scalar_type(), spec.flat_size)}, part.options());
+      stored_range(all[spec.name], shard).copy_(part);
     };
     into(result.weights, state->master());
     into(result.gradients, state->shard_gradient());
@@ -70,6 +74,33 @@ std::string digest(const ClusterResult& result) {
 }
 
 }  // namespace
+
+std::vector<std::string> with_types(const std::string& types, std::vector<std::string> settings) {
+  const std::vector<std::string> parts = absl::StrSplit(types, '/');
+  const char* const keys[] = {"train.precision=", "train.master=", "train.moments="};
+  for (size_t i = 0; i < parts.size(); ++i) settings.push_back(keys[i] + parts[i]);
+  return settings;
+}
+
+std::string types_name(const std::string& types) {
+  return absl::StrReplaceAll(types, {{"/", "_"}, {"+", "and"}});
+}
+
+const std::vector<std::string>& narrow_types() {
+  static const auto& types = *new std::vector<std::string>{
+      "fp16/fp16/fp16",   "fp8/fp32/fp32",  "fp8/fp16/fp32", "fp8/fp16/fp8+fp16",
+      "fp8/fp8/fp8+fp16", "bf16/bf16/bf16", "fp32/fp32/fp8"};
+  return types;
+}
+
+const std::vector<std::string>& all_types() {
+  static const auto& types = *new std::vector<std::string>([] {
+    std::vector<std::string> all = {"fp32", "bf16", "fp16", "fp64"};
+    all.insert(all.end(), narrow_types().begin(), narrow_types().end());
+    return all;
+  }());
+  return types;
+}
 
 TrainingCluster::TrainingCluster(const std::string& name)
     : directory_(absl::StrCat(std::filesystem::temp_directory_path().string(), "/evermoe-", name,

@@ -46,6 +46,16 @@ struct TrainingJobOptions {
 // A configuration for the preset "<style>-tiny", plus settings like "parallel.stages=2".
 JobConfig tiny_config(const std::string& style, const std::vector<std::string>& settings);
 
+// The same with types such as "bf16" (precision alone) or "fp8/fp16/fp8+fp16" (precision, master,
+// moments).
+std::vector<std::string> with_types(const std::string& types, std::vector<std::string> settings);
+// A name for tests of these types.
+std::string types_name(const std::string& types);
+// Types narrower than FP32 masters and moments: the rows of MoEtion's Table 7, and two more.
+const std::vector<std::string>& narrow_types();
+// Those, and every precision with wide ones.
+const std::vector<std::string>& all_types();
+
 class TrainingCluster {
  public:
   using Body = std::function<absl::Status(TrainingRank&)>;
