@@ -3,8 +3,10 @@
 #include <iostream>
 #include <memory>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "cli/commands/commands.h"
+#include "cli/experiment/experiment_page.h"
 #include "cli/experiment/experiment_results.h"
 #include "cli/experiment/experiment_runs.h"
 #include "env/files.h"
@@ -15,10 +17,14 @@ namespace {
 absl::StatusOr<int> experiment(const ExperimentOptions& options) {
   ASSIGN_OR_RETURN(const ExperimentOutcome outcome, run_experiment(options));
   if (outcome.signal != 0) return 128 + outcome.signal;
-  const std::string report = report_of(outcome.runs).dump();
+  const nlohmann::json summed = report_of(outcome.runs);
+  const std::string report = summed.dump();
   RETURN_IF_ERROR(replace_file(real_files(), join_path(options.out, "report.json"), report + "\n"));
   const std::string table = csv_of(outcome.runs);
   RETURN_IF_ERROR(replace_file(real_files(), join_path(options.out, "runs.csv"), table));
+  const std::string title = absl::StrCat("Experiment: ", options.file);
+  RETURN_IF_ERROR(replace_file(real_files(), join_path(options.out, "report.html"),
+                               to_html(experiment_page(title, summed, outcome.profile))));
   std::cout << (options.json ? report + "\n" : table);
   return 0;
 }
@@ -43,6 +49,17 @@ void add_experiment_command(CLI::App& app, CommandTable& commands) {
                    "a run that takes longer is stopped and counts as unfinished")
       ->type_name("S")
       ->check(CLI::Range(1.0, 1e6))
+      ->capture_default_str();
+  command
+      ->add_option("--profile", options->profile,
+                   "predict from this profile of the job (evermoe profile --job) instead of "
+                   "measuring one first")
+      ->type_name("FILE.toml");
+  command
+      ->add_option("--profile-rounds", options->profile_rounds,
+                   "rounds of the profile that is measured first; 0: none, and no predictions")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1000))
       ->capture_default_str();
   command->add_flag("--json", options->json, "print one JSON object instead of a table");
   commands[command] = [options] { return experiment(*options); };

@@ -105,7 +105,9 @@ const Endings& endings_of_tools() {
        {{"evermoe place --experts 16 --nodes 8 --slots 4 --explain",
          "evermoe place --experts 16 --nodes 8 --slots 4 --json > before.json",
          "evermoe place --experts 16 --nodes 7 --slots 4 --from before.json --lost 3"}}},
-      {"profile", {{"evermoe profile --out machine.toml"}}},
+      {"profile",
+       {{"evermoe profile --out machine.toml",
+         "evermoe profile --job configs/tiny.toml --out job.toml"}}},
   };
   return kEndings;
 }

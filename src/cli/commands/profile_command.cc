@@ -1,4 +1,5 @@
-// evermoe profile: measures this machine and writes it as a cluster that plans and forecasts read.
+// evermoe profile: measures this machine and writes it as a cluster that plans and forecasts read;
+// or a job, as it runs here under each strategy, for predictions of experiments.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -7,10 +8,15 @@
 #include <memory>
 #include <thread>
 
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/machine_rates.h"
 #include "cli/commands/product_rate.h"
+#include "cli/config_arguments.h"
+#include "cli/experiment/profile_runs.h"
 #include "cli/output_file.h"
 #include "env/files.h"
 #include "planner/cluster_model/measured_cluster.h"
@@ -28,6 +34,10 @@ struct ProfileOptions {
   int64_t stream_mib = 1024;
   bool json = false;
   int echo = -1;
+  ConfigArguments job;  // path empty: the machine
+  std::vector<std::string> strategies;
+  ProfileRunOptions runs;
+  double run_seconds_max = 3600;
 };
 
 absl::StatusOr<MeasuredMachine> measure(const ProfileOptions& options) {
@@ -54,12 +64,51 @@ absl::StatusOr<MeasuredMachine> measure(const ProfileOptions& options) {
   return machine;
 }
 
+absl::StatusOr<std::vector<StrategyKind>> strategies_of(const std::vector<std::string>& names) {
+  std::vector<StrategyKind> kinds;
+  for (const StrategyKind kind : kStrategyKinds) {
+    if (names.empty() || std::ranges::count(names, to_string(kind)) > 0) kinds.push_back(kind);
+  }
+  for (const std::string& name : names) {
+    if (std::ranges::count(kStrategyKinds, name, [](StrategyKind k) { return to_string(k); }) == 0)
+      return InvalidInput(absl::StrCat("--strategy: found ", name, ", allowed: ",
+                                       absl::StrJoin(kStrategyKinds, ", ", [](auto* text, auto k) {
+                                         absl::StrAppend(text, std::string(to_string(k)));
+                                       })));
+  }
+  return kinds;
+}
+
+absl::StatusOr<int> profile_job(const ProfileOptions& options) {
+  if (options.json) return InvalidInput("--json: found with --job, allowed: without");
+  ASSIGN_OR_RETURN(const JobConfig job, options.job.load());
+  ProfileRunOptions how = options.runs;
+  how.config = options.job.path;
+  how.settings = options.job.settings;
+  ASSIGN_OR_RETURN(how.strategies, strategies_of(options.strategies));
+  const std::string folder =
+      join_path(options.directory, absl::StrCat("evermoe-profile-", ::getpid()));
+  RETURN_IF_ERROR(real_files().create_directories(folder));
+  const absl::Cleanup remove = [&] { remove_tree(real_files(), folder).IgnoreError(); };
+  ASSIGN_OR_RETURN(const auto runner, JobRunner::open(folder, options.run_seconds_max));
+  ASSIGN_OR_RETURN(const ProfileOutcome outcome, measure_profile(how, job, folder, *runner));
+  if (outcome.signal != 0) return 128 + outcome.signal;
+  if (options.out.empty())
+    std::cout << to_toml(outcome.profile);
+  else
+    RETURN_IF_ERROR(replace_file(real_files(), options.out, to_toml(outcome.profile)));
+  return 0;
+}
+
 absl::StatusOr<int> profile(const ProfileOptions& options) {
   if (options.echo >= 0) {
     RETURN_IF_ERROR(echo_messages(options.echo));
     return 0;
   }
   if (!options.out.empty()) RETURN_IF_ERROR(check_output_file(real_files(), "--out", options.out));
+  if (!options.job.path.empty()) return profile_job(options);
+  if (!options.job.settings.empty())
+    return InvalidInput("--set: found without --job, allowed: with it");
   ASSIGN_OR_RETURN(const MeasuredMachine machine, measure(options));
   if (!options.out.empty()) {
     RETURN_IF_ERROR(replace_file(real_files(), options.out, measured_toml(machine)));
@@ -76,7 +125,32 @@ void add_profile_command(CLI::App& app, CommandTable& commands) {
   const auto options = std::make_shared<ProfileOptions>();
   CLI::App* command = app.add_subcommand("profile",
                                          "Measure this machine (memory, disk, streams, matrix "
-                                         "products) as a cluster for plan and forecast.");
+                                         "products) as a cluster for plan and forecast, or what a "
+                                         "job costs here under each strategy.");
+  command
+      ->add_option("--job", options->job.path,
+                   "measure this job on the runtime instead, with real runs and real kills")
+      ->type_name("CONFIG.toml");
+  options->job.add_settings(*command);
+  command
+      ->add_option("--strategy", options->strategies,
+                   "with --job: measure this one, and none; given again, several; all unless given")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  command->add_option("--rounds", options->runs.rounds, "with --job: runs of each strategy")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--kills", options->runs.kills, "with --job: workers that each run loses")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  command
+      ->add_option("--run-seconds-max", options->run_seconds_max,
+                   "with --job: a run that takes longer is stopped, and the profile fails")
+      ->type_name("S")
+      ->check(CLI::Range(1.0, 1e6))
+      ->capture_default_str();
   command->add_option("--directory", options->directory, "folder on the disk to measure")
       ->type_name("DIR")
       ->capture_default_str();

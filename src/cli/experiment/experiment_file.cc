@@ -110,6 +110,7 @@ class ExperimentReader {
     for (const toml::node& node : *list) {
       if (!node.is_table()) return wrong(node, "failures", "tables [[failures]]");
       ASSIGN_OR_RETURN(FailureProcess process, failure(*node.as_table()));
+      RETURN_IF_ERROR(read_lost_together(*node.as_table(), process));
       if (!names.insert(process.name).second)
         return wrong(node, absl::StrCat("failures, ", process.name), "each process once");
       values.push_back(std::move(process));
@@ -118,7 +119,8 @@ class ExperimentReader {
   }
 
   absl::StatusOr<FailureProcess> failure(const toml::table& table) const {
-    RETURN_IF_ERROR(check_keys(table, "failures.", {"law", "shape", "mtbf_steps", "trace"}));
+    RETURN_IF_ERROR(
+        check_keys(table, "failures.", {"law", "lost_together", "mtbf_steps", "shape", "trace"}));
     FailureProcess process;
     const bool has_trace = table.contains("trace");
     if (has_trace == table.contains("law"))
@@ -147,6 +149,17 @@ class ExperimentReader {
     process.name = absl::StrCat("trace-", std::filesystem::path(name).stem().string(), "-",
                                 process.mtbf_steps);
     return process;
+  }
+
+  absl::Status read_lost_together(const toml::table& table, FailureProcess& process) const {
+    if (!table.contains("lost_together")) return absl::OkStatus();
+    const auto value = table["lost_together"].value_exact<int64_t>();
+    if (!value || *value < 1 || *value > kLostTogetherMax)
+      return wrong(table, "failures.lost_together",
+                   absl::StrCat("an integer from 1 to ", kLostTogetherMax));
+    process.lost_together = static_cast<int>(*value);
+    if (*value > 1) absl::StrAppend(&process.name, "-", *value, "-nodes");
+    return absl::OkStatus();
   }
 
   absl::Status read_positive(const toml::table& table, const std::string& key, double& into) const {

@@ -13,6 +13,10 @@
 //   shape = 0.7
 //   mtbf_steps = 40
 //   [[failures]]
+//   law = "exponential"
+//   mtbf_steps = 40
+//   lost_together = 2                 # nodes that a failure takes at once; unless given one worker
+//   [[failures]]
 //   trace = "failures.csv"            # planner/failures/failure_trace.h
 //   mtbf_steps = 40                   # the trace's time is scaled to this mean; 40 unless given
 #pragma once
@@ -29,12 +33,16 @@ namespace evermoe {
 inline constexpr int64_t kExperimentBytesMax = 1 << 20;
 inline constexpr int64_t kExperimentListMax = 1000;  // entries of each list
 inline constexpr double kTraceMtbfSteps = 40;
+inline constexpr int kLostTogetherMax = 64;
 
 struct FailureProcess {
-  std::string name;   // "exponential-40", "weibull-0.7-40", "trace-NAME-40"; unique in a file
+  // "exponential-40", "weibull-0.7-40", "trace-NAME-40", each with "-2-nodes" behind it where so
+  // many are lost together; unique in a file.
+  std::string name;
   std::string trace;  // empty: Weibull of this shape; 1 is exponential
   double shape = 1;
   double mtbf_steps = kTraceMtbfSteps;
+  int lost_together = 1;  // 1: a worker; else nodes, so many at one moment
 };
 
 struct Experiment {

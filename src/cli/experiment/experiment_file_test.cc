@@ -37,6 +37,16 @@ TEST(ExperimentFile, IsRead) {
   EXPECT_EQ(read->failures[1].name, "weibull-0.7-40");
   EXPECT_EQ(read->failures[1].shape, 0.7);
   EXPECT_EQ(read->failures[2].trace, "dir/t.csv");
+  EXPECT_EQ(read->failures[2].lost_together, 1);
+}
+
+TEST(ExperimentFile, NamesNodesThatAreLostTogether) {
+  const auto read = parse_experiment(
+      absl::StrReplaceAll(kExperimentText, {{"shape = 0.7", "shape = 0.7\nlost_together = 2"}}),
+      "e.toml");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->failures[1].lost_together, 2);
+  EXPECT_EQ(read->failures[1].name, "weibull-0.7-40-2-nodes");
 }
 
 TEST(ExperimentFile, SaysInOneLineWhatIsWrong) {
@@ -52,6 +62,8 @@ TEST(ExperimentFile, SaysInOneLineWhatIsWrong) {
       {"\"exponential\"", "\"gamma\"", "failures.law"},
       {"\"weibull\"\nshape = 0.7", "\"exponential\"", "each process once"},
       {"trace = \"t.csv\"", "", "failures.law"},
+      {"shape = 0.7", "shape = 0.7\nlost_together = 0", "failures.lost_together"},
+      {"shape = 0.7", "shape = 0.7\nlost_together = 2.5", "failures.lost_together"},
       {"seeds", "seeds = ", "e.toml:2"},
   };
   for (const auto& [from, to, expected] : cases) {

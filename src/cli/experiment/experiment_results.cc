@@ -20,10 +20,43 @@ constexpr double kStudent[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365,
                                2.060,  2.056, 2.052, 2.048, 2.045, 2.042};
 constexpr double kNormal = 1.960;
 
-constexpr const char* kColumns[] = {
-    "strategy",     "failure_process",  "seed",      "status",  "ettr",         "lost_token_share",
-    "is_exact",     "digest",           "steps",     "seconds", "step_seconds", "failure_count",
-    "seconds_lost", "recomputed_steps", "final_loss"};
+constexpr const char* kColumns[] = {"strategy",
+                                    "failure_process",
+                                    "seed",
+                                    "status",
+                                    "ettr",
+                                    "predicted_ettr",
+                                    "prediction_error",
+                                    "lost_token_share",
+                                    "is_exact",
+                                    "digest",
+                                    "steps",
+                                    "seconds",
+                                    "step_seconds",
+                                    "goodput_tokens_per_s",
+                                    "failure_count",
+                                    "seconds_lost",
+                                    "recomputed_steps",
+                                    "undone_steps",
+                                    "stall_seconds",
+                                    "captured_bytes",
+                                    "kept_bytes_max",
+                                    "memory_peak_bytes",
+                                    "final_loss"};
+
+// `name` and `name`_half_width, null where there are too few values.
+void add_spread(const std::string& name, const std::vector<double>& values, nlohmann::json& entry) {
+  entry[name] = entry[name + "_half_width"] = nullptr;
+  if (values.empty()) return;
+  const Spread spread = spread_of(values);
+  entry[name] = spread.mean;
+  if (spread.half_width) entry[name + "_half_width"] = *spread.half_width;
+}
+
+struct Group {
+  std::vector<double> ettr, predicted, errors;
+  int unfinished = 0;
+};
 
 }  // namespace
 
@@ -66,27 +99,28 @@ Spread spread_of(const std::vector<double>& values) {
 }
 
 nlohmann::json report_of(const std::vector<nlohmann::json>& runs) {
-  std::map<std::pair<std::string, std::string>, std::pair<std::vector<double>, int>> groups;
+  std::map<std::pair<std::string, std::string>, Group> groups;
   for (const nlohmann::json& run : runs) {
-    auto& [values, unfinished] = groups[{run.at("failure_process"), run.at("strategy")}];
+    Group& group = groups[{run.at("failure_process"), run.at("strategy")}];
+    if (run.at("predicted_ettr").is_number()) group.predicted.push_back(run["predicted_ettr"]);
+    if (run.at("prediction_error").is_number()) group.errors.push_back(run["prediction_error"]);
     if (run.at("ettr").is_number())
-      values.push_back(run.at("ettr"));
+      group.ettr.push_back(run["ettr"]);
     else
-      ++unfinished;
+      ++group.unfinished;
   }
   nlohmann::json summaries = nlohmann::json::array();
   for (const auto& [key, group] : groups) {
-    nlohmann::json entry = {
-        {"failure_process", key.first}, {"strategy", key.second}, {"runs", group.first.size()},
-        {"unfinished", group.second},   {"ettr", nullptr},        {"ettr_half_width", nullptr}};
-    if (!group.first.empty()) {
-      const Spread spread = spread_of(group.first);
-      entry["ettr"] = spread.mean;
-      if (spread.half_width) entry["ettr_half_width"] = *spread.half_width;
-    }
+    nlohmann::json entry = {{"failure_process", key.first},
+                            {"strategy", key.second},
+                            {"runs", group.ettr.size()},
+                            {"unfinished", group.unfinished}};
+    add_spread("ettr", group.ettr, entry);
+    add_spread("predicted_ettr", group.predicted, entry);
+    add_spread("prediction_error", group.errors, entry);
     summaries.push_back(std::move(entry));
   }
-  return {{"version", 1}, {"runs", runs}, {"summaries", std::move(summaries)}};
+  return {{"version", 2}, {"runs", runs}, {"summaries", std::move(summaries)}};
 }
 
 std::string csv_of(const std::vector<nlohmann::json>& runs) {

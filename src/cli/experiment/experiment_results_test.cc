@@ -17,7 +17,9 @@ nlohmann::json run_with(const char* strategy, nlohmann::json ettr) {
       {"strategy", strategy}, {"failure_process", "p"}, {"seed", 1}, {"ettr", ettr}};
   for (const char* name :
        {"status", "lost_token_share", "is_exact", "digest", "steps", "seconds", "step_seconds",
-        "failure_count", "seconds_lost", "recomputed_steps", "final_loss"})
+        "failure_count", "seconds_lost", "recomputed_steps", "undone_steps", "final_loss",
+        "goodput_tokens_per_s", "stall_seconds", "captured_bytes", "kept_bytes_max",
+        "memory_peak_bytes", "predicted_ettr", "prediction_error"})
     run[name] = nullptr;
   return run;
 }
@@ -48,8 +50,21 @@ TEST(ExperimentResults, UnfinishedRunsAreCountedApart) {
   EXPECT_EQ(report["summaries"][0]["ettr"], 0.5);
   EXPECT_EQ(report["summaries"][0]["unfinished"], 1);
   EXPECT_TRUE(report["summaries"][1]["ettr"].is_null());
+  EXPECT_TRUE(report["summaries"][0]["predicted_ettr"].is_null());
   const std::string table = csv_of({run_with("a", 0.5)});
   EXPECT_NE(table.find("\na,p,1,,0.5,"), std::string::npos) << table;
+}
+
+TEST(ExperimentResults, PredictionsHaveTheirErrors) {
+  std::vector<nlohmann::json> runs = {run_with("a", 0.5), run_with("a", 0.7)};
+  for (nlohmann::json& run : runs) {
+    run["predicted_ettr"] = 0.6;
+    run["prediction_error"] = 0.6 - run["ettr"].get<double>();
+  }
+  const auto summary = report_of(runs)["summaries"][0];
+  EXPECT_EQ(summary["predicted_ettr"], 0.6);
+  EXPECT_NEAR(summary["prediction_error"], 0, 1e-12);
+  EXPECT_NEAR(summary["prediction_error_half_width"], 12.706 * 0.1, 1e-6);
 }
 
 }  // namespace

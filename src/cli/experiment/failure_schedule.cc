@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -38,21 +39,25 @@ absl::StatusOr<std::vector<double>> loss_gaps(Files& files, const std::string& p
 }
 
 std::vector<FailureTime> draw_failures(const FailureProcess& process,
-                                       const std::vector<double>& gaps, uint64_t seed, int ranks,
-                                       double horizon_steps) {
-  CHECK(ranks >= 1 && horizon_steps >= 1);
-  RandomStream lives(seed, kGapStream), victims(seed, kVictimStream);
+                                       const std::vector<double>& gaps, uint64_t seed,
+                                       int candidates, double horizon_steps) {
+  CHECK(candidates >= process.lost_together && process.lost_together >= 1 && horizon_steps >= 1);
+  RandomStream lives(seed, kGapStream), choices(seed, kVictimStream);
   const double mean =
       gaps.empty() ? 0 : std::accumulate(gaps.begin(), gaps.end(), 0.0) / double(gaps.size());
   const double scale = process.mtbf_steps / std::tgamma(1 + 1 / process.shape);
   size_t next = gaps.empty() ? 0 : size_t(lives.below(static_cast<int>(gaps.size())));
   std::vector<FailureTime> failures;
   double now = 0;
-  while (static_cast<int64_t>(failures.size()) < kFaultsMax) {
+  int64_t victims = 0;
+  while (victims + process.lost_together <= kFaultsMax) {
     now += gaps.empty() ? lives.weibull(process.shape, scale)
                         : gaps[next++ % gaps.size()] / mean * process.mtbf_steps;
     if (now > horizon_steps) break;
-    failures.push_back({now, victims.below(ranks)});
+    std::set<int> hit;
+    while (std::ssize(hit) < process.lost_together) hit.insert(choices.below(candidates));
+    failures.push_back({now, {hit.begin(), hit.end()}});
+    victims += process.lost_together;
   }
   return failures;
 }
@@ -61,11 +66,19 @@ FaultScript faults_of(const std::vector<FailureTime>& failures, const Topology& 
                       double step_seconds, double begin_seconds) {
   FaultScript script;
   for (const FailureTime& failure : failures) {
-    const Role role = topology.role_of(Rank(failure.victim));
-    Fault fault{.index = static_cast<int>(script.faults.size()), .kind = FaultKind::kKillWorker};
-    fault.role = {role.stage, role.lane};
-    fault.after_seconds = begin_seconds + failure.steps * step_seconds;
-    script.faults.push_back(fault);
+    const bool are_nodes = failure.victims.size() > 1;
+    for (const int victim : failure.victims) {
+      Fault fault{.index = static_cast<int>(script.faults.size()),
+                  .kind = are_nodes ? FaultKind::kKillNode : FaultKind::kKillWorker};
+      if (are_nodes) {
+        fault.node = victim;
+      } else {
+        const Role role = topology.role_of(Rank(victim));
+        fault.role = {role.stage, role.lane};
+      }
+      fault.after_seconds = begin_seconds + failure.steps * step_seconds;
+      script.faults.push_back(fault);
+    }
   }
   return script;
 }

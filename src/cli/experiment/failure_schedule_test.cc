@@ -22,7 +22,7 @@ TEST(FailureSchedule, HasTheMeanOfItsLaw) {
     // Four standard errors of the widest of them.
     EXPECT_NEAR(mean_gap(failures), 40, 40 * 4 * 1.5 / std::sqrt(1000.0)) << shape;
     std::set<int> victims;
-    for (const FailureTime& failure : failures) victims.insert(failure.victim);
+    for (const FailureTime& failure : failures) victims.insert(failure.victims.at(0));
     EXPECT_EQ(victims, (std::set<int>{0, 1, 2, 3}));
   }
 }
@@ -39,7 +39,7 @@ TEST(FailureSchedule, DependsOnTheSeedAlone) {
   for (size_t i = 0; i < first.size(); ++i) {
     EXPECT_EQ(first[i].steps, again[i].steps);
     EXPECT_EQ(first[i].steps, longer[i].steps);
-    EXPECT_EQ(first[i].victim, longer[i].victim);
+    EXPECT_EQ(first[i].victims, longer[i].victims);
     EXPECT_LE(first[i].steps, 200);
   }
   EXPECT_NE(first[0].steps, other[0].steps);
@@ -55,12 +55,31 @@ TEST(FailureSchedule, PlaysATraceScaled) {
 
 TEST(FailureSchedule, BecomesFaultsByTime) {
   const Topology topology({2, 1}, 4);
-  const FaultScript script = faults_of({{10, 0}, {20, 2}}, topology, 0.5, 3);
+  const FaultScript script = faults_of({{10, {0}}, {20, {2}}}, topology, 0.5, 3);
   ASSERT_EQ(script.faults.size(), 2u);
   EXPECT_EQ(script.faults[0].after_seconds, 8);
   EXPECT_EQ(script.faults[1].after_seconds, 13);
   EXPECT_EQ(script.faults[1].role, (FaultRole{1, 0}));
   EXPECT_EQ(script.faults[1].kind, FaultKind::kKillWorker);
+}
+
+TEST(FailureSchedule, TakesDifferentNodesAtOneMoment) {
+  const FailureProcess process{
+      .name = "p", .trace = "", .shape = 1, .mtbf_steps = 10, .lost_together = 2};
+  const auto failures = draw_failures(process, {}, 1, 3, 1e6);
+  ASSERT_EQ(failures.size(), 500u);  // two faults each
+  std::set<std::vector<int>> pairs;
+  for (const FailureTime& failure : failures) {
+    ASSERT_EQ(failure.victims.size(), 2u);
+    EXPECT_LT(failure.victims[0], failure.victims[1]);
+    pairs.insert(failure.victims);
+  }
+  EXPECT_EQ(pairs.size(), 3u);  // all that there are
+  const FaultScript script = faults_of({failures[0]}, Topology({2, 1}, 4), 0.5, 3);
+  ASSERT_EQ(script.faults.size(), 2u);
+  for (const Fault& fault : script.faults) EXPECT_EQ(fault.kind, FaultKind::kKillNode);
+  EXPECT_EQ(script.faults[0].after_seconds, script.faults[1].after_seconds);
+  EXPECT_EQ(script.faults[1].node, failures[0].victims[1]);
 }
 
 }  // namespace

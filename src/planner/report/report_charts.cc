@@ -116,6 +116,24 @@ ReportChart value_chart(const std::string& title, const std::string& caption, co
   return chart;
 }
 
+ReportChart bar_chart(const std::string& title, const std::string& caption, const std::string& x,
+                      const std::string& y, const std::vector<std::string>& labels,
+                      const std::vector<BarSeries>& series, bool is_stacked) {
+  Json datasets = Json::array();
+  for (size_t i = 0; i < series.size(); ++i) {
+    Json shown = Json::array();
+    for (const double value : series[i].values)
+      shown.push_back(std::isnan(value) ? Json() : Json(value));
+    datasets.push_back(
+        {{"label", series[i].label},
+         {"data", shown},
+         {"backgroundColor", series[i].colour.empty() ? colour(i) : series[i].colour}});
+  }
+  Json how = options(x, y);
+  if (is_stacked) how["scales"]["x"]["stacked"] = how["scales"]["y"]["stacked"] = true;
+  return chart_of(title, caption, "bar", labels, datasets, how);
+}
+
 std::string axis_text(const std::string& key) {
   static constexpr std::pair<const char*, const char*> kUnits[] = {
       {"_hours", "hours"},       {"_microseconds", "µs"}, {"_gb_per_second", "GB/s"},

@@ -35,6 +35,17 @@ ReportChart value_chart(const std::string& title, const std::string& caption, co
                         const std::string& y, const std::vector<std::string>& labels,
                         const std::vector<double>& values, bool is_logarithmic);
 
+// Numbers of one kind over `labels`, as bars. NaN is a gap; no colour: the next of the palette.
+struct BarSeries {
+  std::string label;
+  std::string colour;
+  std::vector<double> values;
+};
+// Bars of one label stand beside each other, or on each other.
+ReportChart bar_chart(const std::string& title, const std::string& caption, const std::string& x,
+                      const std::string& y, const std::vector<std::string>& labels,
+                      const std::vector<BarSeries>& series, bool is_stacked);
+
 // A key with its unit: "failures.node_mtbf_hours (hours)".
 std::string axis_text(const std::string& key);
 

@@ -33,5 +33,13 @@ TEST(LossyAgesPaperTest, LostTokensOfTheExamples) {
   EXPECT_EQ(lossy_steps_per_fault({8, 2}, 10) * 800, 12000);
 }
 
+// 35 steps from storage (28,000 of 800), and nothing from memory that has all of them; with two of
+// eight in memory the others there are up to three saves old, 15 steps on average.
+TEST(LossyAgesTest, OnlyLostNodesRestoreFromStorage) {
+  EXPECT_DOUBLE_EQ(LossyAges({8, 1, 8}).fault(500, 10, 0.25), 0.25 * 35);
+  EXPECT_DOUBLE_EQ(LossyAges({8, 1, 2}).fault(500, 10, 0.25), 0.25 * 35 + 0.75 * 15);
+  EXPECT_DOUBLE_EQ(LossyAges({8, 1, 8}).fault(500, 10, 1), 35);
+}
+
 }  // namespace
 }  // namespace evermoe

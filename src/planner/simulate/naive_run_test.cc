@@ -48,7 +48,7 @@ Case random_case(uint64_t seed) {
   c.nodes = c.job.nodes + random.below(4);
   c.racks = random.below(4);
   c.job.racks = random.below(2) ? c.racks : 0;
-  c.strategy.protection = static_cast<StateProtection>(random.below(6));
+  c.strategy.protection = static_cast<StateProtection>(random.below(7));
   c.strategy.replacement = static_cast<NodeReplacement>(random.below(3));
   c.strategy.copies = random.below(4);
   c.strategy.step_overhead_share = random.below(2) * 0.2 * random.uniform();

@@ -171,7 +171,8 @@ class NaiveRun {
       bare_for_ = job_.step_seconds *
                   (strategy_.protection == kSparse
                        ? strategy_.sparse.window + 1 + strategy_.sparse.lag_steps
-                   : strategy_.protection == kPeerMemory || strategy_.protection == kGradients
+                   : strategy_.protection == kPeerMemory || strategy_.protection == kStageMemory ||
+                           strategy_.protection == kGradients
                        ? static_cast<double>(strategy_.save.every_steps)
                        : 0.0);
     }

@@ -94,6 +94,12 @@ double NaiveTraining::restore(double share) {
     return r.load_memory;
   }
   int64_t save = newest(saves_);
+  if (strategy_.protection == kStageMemory) {
+    double seconds = save > 0 ? r.load_memory : r.load_durable;
+    for (int64_t step = save > 0 ? save : newest(fallbacks_); step < done_; ++step)
+      seconds += share * job_.step_seconds;
+    return seconds + share * job_.step_seconds * fraction();
+  }
   if (strategy_.protection == kPartialExperts) lose_tokens(save);
   const bool from_peers = strategy_.protection == kPeerMemory && save >= newest(fallbacks_);
   if (strategy_.protection == kPeerMemory) save = std::max(save, newest(fallbacks_));

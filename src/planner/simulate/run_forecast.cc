@@ -44,6 +44,27 @@ Priced price_saves(const JobProfile& job, const ClusterSpec& cluster, int64_t ev
       {.host_bytes_per_gpu = 1e15, .stall_share_max = kAnyStall, .save_every = every_steps});
 }
 
+// The same snapshots, but only the stage that lost a rank goes back to them.
+Priced price_dense(const JobProfile& job, const ClusterSpec& cluster, const PlanBudget& budget) {
+  Priced priced = price_peer_memory(job, cluster, budget);
+  if (auto* found = std::get_if<PricedProtection>(&priced)) {
+    found->strategy.name = std::string(to_string(StrategyKind::kDense));
+    found->strategy.protection = StateProtection::kStageMemory;
+  }
+  return priced;
+}
+
+// Experts whose node lives come back from its memory.
+Priced with_images(Priced priced, const ProtectionConfig& protection) {
+  auto* found = std::get_if<PricedProtection>(&priced);
+  if (found == nullptr) return priced;
+  LossyExperts& lossy = found->strategy.lossy;
+  const auto kept =
+      static_cast<int>(std::min<int64_t>(protection.experts_in_memory, lossy.experts));
+  lossy.in_memory = kept == 0 ? lossy.experts : kept;
+  return priced;
+}
+
 // As protection/interval/save_pace.h finds it: what one save costs does not depend on how often
 // there is one.
 Priced price_tuned_saves(const JobProfile& job, const ClusterSpec& cluster,
@@ -110,6 +131,7 @@ Priced price_configured(const JobProfile& job, const ClusterSpec& cluster,
     case StrategyKind::kSparse:
       return with_fallback(price_sparse(job, limited, budget), checkpoint.every_steps);
     case StrategyKind::kDense:
+      return with_fallback(price_dense(job, limited, budget), checkpoint.every_steps);
     case StrategyKind::kPeerMemory:
       return with_fallback(price_peer_memory(job, limited, budget), checkpoint.every_steps);
     case StrategyKind::kGradients:
@@ -118,10 +140,12 @@ Priced price_configured(const JobProfile& job, const ClusterSpec& cluster,
     case StrategyKind::kPartialExperts:
       return checkpoint.every_steps == 0
                  ? Priced(price_nothing(job, cluster))
-                 : price_saves_of_experts(
-                       job, cluster,
-                       static_cast<int>(std::min(protection.experts_saved, int64_t{job.experts})),
-                       static_cast<int>(checkpoint.every_steps));
+                 : with_images(
+                       price_saves_of_experts(job, cluster,
+                                              static_cast<int>(std::min(protection.experts_saved,
+                                                                        int64_t{job.experts})),
+                                              static_cast<int>(checkpoint.every_steps)),
+                       protection);
     case StrategyKind::kNone: return price_saves(job, cluster, checkpoint.every_steps);
   }
   return ProtectionRefused{"protection", "unknown"};

@@ -79,6 +79,18 @@ TEST(RunForecastTest, AsConfigured) {
   EXPECT_EQ(forecast_run(model, protection, {}, cluster, {.simulated_runs = 2})
                 ->priced.strategy.save.every_steps,
             7);
+  // The same snapshots cost one stage less than everybody.
+  const auto everybody = forecast_run(model, protection, {}, cluster, {.simulated_runs = 2});
+  protection.strategy = StrategyKind::kDense;
+  const auto stage = forecast_run(model, protection, {}, cluster, {.simulated_runs = 2});
+  EXPECT_EQ(stage->priced.strategy.protection, StateProtection::kStageMemory);
+  EXPECT_EQ(stage->priced.strategy.save, everybody->priced.strategy.save);
+  EXPECT_GT(stage->estimates.ettr.mean, everybody->estimates.ettr.mean);
+  protection.strategy = StrategyKind::kPartialExperts;
+  protection.experts_in_memory = 3;
+  EXPECT_EQ(forecast_run(model, protection, {.every_steps = 50}, cluster, {.simulated_runs = 2})
+                ->priced.strategy.lossy.in_memory,
+            3);
   protection.strategy = StrategyKind::kGradients;
   protection.base_every_steps = 5;
   const RunStrategy gradients =

@@ -10,6 +10,7 @@ const char* to_string(StateProtection protection) {
   switch (protection) {
     case StateProtection::kDurable: return "durable";
     case StateProtection::kPeerMemory: return "peer memory";
+    case StateProtection::kStageMemory: return "peer memory of a stage";
     case StateProtection::kPartialExperts: return "partial experts (lossy)";
     case StateProtection::kSparse: return "sparse";
     case StateProtection::kReplicas: return "live replicas";

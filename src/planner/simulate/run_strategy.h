@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace evermoe {
 
@@ -16,6 +17,7 @@ namespace evermoe {
 enum class StateProtection : uint8_t {
   kDurable,         // the newest save on disk or remote storage; everybody goes back to it
   kPeerMemory,      // the newest save in peers' memory (as Gemini); everybody goes back to it
+  kStageMemory,     // the same, but only stages that lost a rank go back, and catch up
   kPartialExperts,  // LOSSY: durable saves of K experts per layer (PEC); the others come back older
   kSparse,          // windows of sparse snapshots at peers; the stages that lost a rank catch up
   kReplicas,   // live replicas of every state in its stage (as Lazarus); only the step under way is
@@ -46,8 +48,9 @@ struct SparseCapture {
 };
 
 struct LossyExperts {
-  int experts = 1;  // per layer
-  int saved = 1;    // K
+  int experts = 1;    // per layer
+  int saved = 1;      // K
+  int in_memory = 0;  // per layer and save: those that come back from there where their node lives
   friend bool operator==(const LossyExperts&, const LossyExperts&) = default;
 };
 
@@ -78,6 +81,9 @@ struct RunStrategy {
   PeriodicSave fallback;  // durable, below saves at peers, sparse capture and replicas
   SparseCapture sparse;
   LossyExperts lossy;
+  // Measured: a step that is run again before training goes on. 0: as the pipeline's shape has it,
+  // and what everybody runs again is training that was undone.
+  double step_again_seconds = 0;
   RecoverySeconds recovery;
   friend bool operator==(const RunStrategy&, const RunStrategy&) = default;
 };
@@ -89,6 +95,12 @@ const char* to_string(NodeReplacement replacement);
 // Empty if it runs.
 std::string missing_in_runtime(const RunStrategy& strategy);
 
+// One rank's state: the place that has it, and those that keep copies of it.
+struct CopiedState {
+  int place = 0;
+  std::vector<int> holders;
+};
+
 // The job as far as failures see it.
 struct TrainedJob {
   double step_seconds = 1;  // without any protection
@@ -99,8 +111,9 @@ struct TrainedJob {
   // stages.
   int elastic_unit = 1;
   int stages = 1;
-  int rounds = 1;  // of micro-batches per step and stage
-  int racks = 0;   // copies go to nodes of other racks; 0: to other nodes
+  int rounds = 1;                        // of micro-batches per step and stage
+  int racks = 0;                         // copies go to nodes of other racks; 0: to other nodes
+  std::vector<CopiedState> states = {};  // who keeps copies of whom; empty: job_places.h's rule
 
   // The fewest nodes on which it runs at all: all of them, or, elastic, enough for a node in every
   // stage.

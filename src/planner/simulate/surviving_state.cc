@@ -53,6 +53,7 @@ int64_t SurvivingState::copies_again_steps() const {
   switch (strategy_.protection) {
     case StateProtection::kSparse: return strategy_.sparse.window + 1 + strategy_.sparse.lag_steps;
     case StateProtection::kPeerMemory:
+    case StateProtection::kStageMemory:
     case StateProtection::kGradients: return strategy_.save.every_steps;
     default: return 0;
   }
@@ -73,13 +74,16 @@ SurvivingState::Restored SurvivingState::restore(double clock, std::span<const i
     case StateProtection::kReplicas:
     case StateProtection::kGradients:
       return back_to(clock, clock_rule_.position(clock).steps, times.load_memory);
+    case StateProtection::kStageMemory: return catch_up_from_save(clock, lost, places);
     case StateProtection::kPeerMemory:
+      if (strategy_.step_again_seconds > 0) return catch_up_from_save(clock, lost, places);
       return back_to(clock, std::max(saved_, base_),
                      saved_ >= base_ ? times.load_memory : times.load_durable);
     case StateProtection::kPartialExperts: {
       Restored restored = back_to(clock, saved_, times.load_durable);
       if (strategy_.save.every_steps > 0)
-        restored.lost_steps = ages_.fault(saved_, strategy_.save.every_steps);
+        restored.lost_steps = ages_.fault(saved_, strategy_.save.every_steps,
+                                          static_cast<double>(lost.size()) / job_.nodes);
       return restored;
     }
     case StateProtection::kDurable: return back_to(clock, saved_, times.load_durable);
@@ -91,7 +95,14 @@ bool SurvivingState::survives(std::span<const int> lost, const JobPlaces& places
   if (strategy_.protection == StateProtection::kReplicas) {
     return replicas_survive(holders_, lost, job_.stages, strategy_.copies + 1, places.places());
   }
-  return places.copies_survive(lost, bare_, strategy_.copies);
+  if (job_.states.empty()) return places.copies_survive(lost, bare_, strategy_.copies);
+  const auto is_gone = [&](int place) {
+    return std::ranges::binary_search(lost, place) || std::ranges::binary_search(bare_, place);
+  };
+  return std::ranges::none_of(job_.states, [&](const CopiedState& state) {
+    return std::ranges::binary_search(lost, state.place) &&
+           std::ranges::all_of(state.holders, is_gone);
+  });
 }
 
 SurvivingState::Restored SurvivingState::back_to(double clock, int64_t steps,
@@ -118,14 +129,29 @@ bool SurvivingState::has_window(double clock) const {
   return window_end(clock) - strategy_.sparse.window >= base_of_windows_;
 }
 
+// Of a step that the stages of these places run again.
+double SurvivingState::step_again(std::span<const int> lost, const JobPlaces& places) const {
+  if (strategy_.step_again_seconds > 0) return strategy_.step_again_seconds;
+  return job_.stage_share(std::max(1, places.adjacent_stages(lost, job_.stages))) *
+         job_.step_seconds;
+}
+
+// What is not in memory, because nothing has been saved there yet, comes from the durable save.
+SurvivingState::Restored SurvivingState::catch_up_from_save(double clock, std::span<const int> lost,
+                                                            const JobPlaces& places) const {
+  // However new the durable one is, a stage that goes back alone needs its neighbours' logs.
+  const int64_t from = saved_ > 0 ? saved_ : base_;
+  const double steps = clock_rule_.position(clock).progress() - static_cast<double>(from);
+  const double load = saved_ > 0 ? strategy_.recovery.load_memory : strategy_.recovery.load_durable;
+  return {.clock = clock, .seconds = load + steps * step_again(lost, places)};
+}
+
 double SurvivingState::catch_up_seconds(double clock, std::span<const int> lost,
                                         const JobPlaces& places) const {
-  const double progress = clock_rule_.position(clock).progress();
-  const double share = job_.stage_share(std::max(1, places.adjacent_stages(lost, job_.stages)));
-  if (!has_window(clock))
-    return share * (progress - static_cast<double>(base_of_windows_)) * job_.step_seconds;
+  const double progress = clock_rule_.position(clock).progress(), again = step_again(lost, places);
+  if (!has_window(clock)) return again * (progress - static_cast<double>(base_of_windows_));
   const double steps = progress - static_cast<double>(window_end(clock));
-  return share * (strategy_.sparse.conversion_seconds + steps * job_.step_seconds);
+  return again * (strategy_.sparse.conversion_seconds / job_.step_seconds + steps);
 }
 
 }  // namespace evermoe

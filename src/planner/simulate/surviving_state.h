@@ -47,6 +47,9 @@ class SurvivingState {
   int64_t new_save(const PeriodicSave& save, double clock) const;
   int64_t window_end(double clock) const;
   bool has_window(double clock) const;
+  double step_again(std::span<const int> lost, const JobPlaces& places) const;
+  Restored catch_up_from_save(double clock, std::span<const int> lost,
+                              const JobPlaces& places) const;
   double catch_up_seconds(double clock, std::span<const int> lost, const JobPlaces& places) const;
   int64_t copies_again_steps() const;
 

@@ -1,0 +1,363 @@
+#include "cli/experiment/experiment_page.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "planner/report/amount_text.h"
+#include "planner/report/report_charts.h"
+
+namespace evermoe {
+namespace {
+
+constexpr double kGap = std::numeric_limits<double>::quiet_NaN();
+constexpr char kUnknown[] = "-";
+
+double number(const nlohmann::json& object, const std::string& name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_number() ? found->get<double>() : kGap;
+}
+
+std::string percent(double share) { return std::isnan(share) ? kUnknown : percent_text(share, 1); }
+
+std::string points(double share) {
+  return std::isnan(share) ? kUnknown : absl::StrFormat("%+.1f", 100 * share);
+}
+
+std::string with_half_width(const nlohmann::json& summary, const std::string& name, bool is_error) {
+  const double value = number(summary, name), half = number(summary, name + "_half_width");
+  const std::string text = is_error ? points(value) : percent(value);
+  return std::isnan(half) ? text : absl::StrFormat("%s ± %.1f", text, 100 * half);
+}
+
+std::string seconds(double value) { return std::isnan(value) ? kUnknown : duration_text(value); }
+std::string bytes(double value) { return std::isnan(value) ? kUnknown : bytes_text(value); }
+std::string count(double value) { return std::isnan(value) ? kUnknown : count_text(value); }
+
+// Where one run's time went, in seconds; together they are all of its time but begin and end.
+struct Cause {
+  const char* name;
+  const char* colour;
+  double (*seconds)(const nlohmann::json& run);
+};
+
+double phase(const nlohmann::json& run, const char* name) {
+  const double value = number(run.at("recovery"), name);
+  return std::isnan(value) ? 0 : value;
+}
+
+double useful(const nlohmann::json& run) {
+  return number(run, "steps") * number(run, "step_seconds");
+}
+double undone(const nlohmann::json& run) {
+  return number(run, "undone_steps") * number(run, "step_seconds");
+}
+double whole(const nlohmann::json& run) {
+  return number(run, "seconds") - number(run, "beside_seconds");
+}
+
+constexpr Cause kCauses[] = {
+    {"training", "#1b7f5c", useful},
+    {"training undone and repeated", "#d55e00", undone},
+    {"detection", "#f0c419",
+     [](const nlohmann::json& run) { return phase(run, "detect_seconds"); }},
+    {"new processes and view", "#e69f00",
+     [](const nlohmann::json& run) { return phase(run, "view_seconds"); }},
+    {"state gathered", "#cc79a7",
+     [](const nlohmann::json& run) { return phase(run, "load_seconds"); }},
+    {"catch-up", "#0072b2",
+     [](const nlohmann::json& run) { return phase(run, "catch_up_seconds"); }},
+    {"until the next step", "#56b4e9", [](const nlohmann::json& run) {
+       // Steps since the checkpoint are in it where everybody went back to disk.
+       return std::max(0.0, phase(run, "resume_seconds") - undone(run));
+     }}};
+
+constexpr std::pair<const char*, const char*> kPagePhases[] = {
+    {"detection", "detect_seconds"},
+    {"new processes and view", "view_seconds"},
+    {"state gathered", "load_seconds"},
+    {"catch-up", "catch_up_seconds"},
+    {"until the next step", "resume_seconds"}};
+
+class PageWriter {
+ public:
+  PageWriter(const nlohmann::json& report, const std::optional<RuntimeProfile>& profile)
+      : report_(report), profile_(profile) {
+    for (const nlohmann::json& run : report.at("runs")) {
+      add(processes_, run.at("failure_process"));
+      add(strategies_, run.at("strategy"));
+    }
+  }
+
+  ReportPage page(const std::string& title) {
+    ReportPage page{.title = title,
+                    .summary =
+                        "The same failures, with real kills, played to each strategy in "
+                        "turns, and what was predicted for them. ETTR: undisturbed seconds "
+                        "of the steps over the seconds that the run took."};
+    page.blocks.push_back(tiles());
+    for (const std::string& process : processes_) page.blocks.push_back(ettr_chart(process));
+    page.blocks.push_back(summary_table());
+    for (const std::string& process : processes_) page.blocks.push_back(time_chart(process));
+    for (const std::string& process : processes_) page.blocks.push_back(phase_chart(process));
+    if (has_losses()) page.blocks.push_back(loss_chart());
+    page.blocks.push_back(run_table());
+    page.blocks.push_back(cost_table());
+    if (profile_) page.blocks.push_back(profile_table());
+    page.blocks.push_back(assumptions());
+    return page;
+  }
+
+ private:
+  static void add(std::vector<std::string>& names, const std::string& name) {
+    if (std::ranges::count(names, name) == 0) names.push_back(name);
+  }
+
+  // The runs of one strategy under one process that finished.
+  std::vector<const nlohmann::json*> runs(const std::string& process,
+                                          const std::string& strategy) const {
+    std::vector<const nlohmann::json*> found;
+    for (const nlohmann::json& run : report_.at("runs")) {
+      if (run.at("failure_process") == process && run.at("strategy") == strategy &&
+          run.at("ettr").is_number())
+        found.push_back(&run);
+    }
+    return found;
+  }
+
+  template <typename Value>
+  double mean_of(const std::string& process, const std::string& strategy, Value value) const {
+    double sum = 0;
+    const std::vector<const nlohmann::json*> found = runs(process, strategy);
+    for (const nlohmann::json* run : found) sum += value(*run);
+    return found.empty() ? kGap : sum / static_cast<double>(found.size());
+  }
+
+  std::string named(const std::string& title, const std::string& process) const {
+    return processes_.size() == 1 ? title : absl::StrCat(title, ": ", process);
+  }
+
+  ReportTiles tiles() const {
+    double best = kGap, worst_error = kGap;
+    std::string best_name, worst_name;
+    for (const nlohmann::json& summary : report_.at("summaries")) {
+      const std::string name = absl::StrCat(summary.at("strategy").get<std::string>(), ", ",
+                                            summary.at("failure_process").get<std::string>());
+      const double ettr = number(summary, "ettr"), error = number(summary, "prediction_error");
+      const bool is_exact = strategy_of(kind_of(summary.at("strategy"))).is_exact;
+      if (is_exact && !(ettr <= best) && !std::isnan(ettr)) {
+        best = ettr;
+        best_name = name;
+      }
+      if (!std::isnan(error) && !(std::abs(error) <= std::abs(worst_error))) {
+        worst_error = error;
+        worst_name = name;
+      }
+    }
+    return {{{"Best exact strategy", percent(best), best_name},
+             {"Largest prediction error, points", points(worst_error), worst_name},
+             {"Runs", absl::StrCat(report_.at("runs").size()),
+              absl::StrCat(unfinished(), " of them did not finish")},
+             {"Exact strategies", same_digests() ? "same bits" : "BITS DIFFER",
+              "digests at the end, of all that finished"}}};
+  }
+
+  static StrategyKind kind_of(const std::string& name) {
+    return *std::ranges::find(kStrategyKinds, name, [](StrategyKind k) { return to_string(k); });
+  }
+
+  int64_t unfinished() const {
+    return std::ranges::count_if(
+        report_.at("runs"), [](const nlohmann::json& run) { return !run.at("ettr").is_number(); });
+  }
+
+  bool same_digests() const {
+    std::set<std::string> digests;
+    for (const nlohmann::json& run : report_.at("runs")) {
+      if (run.at("status") == "finished" && run.at("is_exact") == true)
+        digests.insert(run.at("digest"));
+    }
+    return digests.size() <= 1;
+  }
+
+  ReportChart ettr_chart(const std::string& process) const {
+    std::vector<BarSeries> bars = {{"measured", "#0072b2", {}}, {"predicted", "#e69f00", {}}};
+    for (const std::string& strategy : strategies_) {
+      bars[0].values.push_back(100 * mean_of(process, strategy, [](const nlohmann::json& run) {
+                                 return number(run, "ettr");
+                               }));
+      bars[1].values.push_back(100 * mean_of(process, strategy, [](const nlohmann::json& run) {
+                                 return number(run, "predicted_ettr");
+                               }));
+    }
+    return bar_chart(named("ETTR", process), "Means over the seeds.", "strategy",
+                     "ETTR, % of the run's time", strategies_, bars, false);
+  }
+
+  ReportChart time_chart(const std::string& process) const {
+    std::vector<BarSeries> bars;
+    for (const Cause& cause : kCauses) bars.push_back({cause.name, cause.colour, {}});
+    bars.push_back({"slower steps, saves and the rest", "#7a7a7a", {}});
+    for (const std::string& strategy : strategies_) {
+      double rest = 100;
+      for (size_t c = 0; c < std::size(kCauses); ++c) {
+        const double share = 100 * mean_of(process, strategy, [&](const nlohmann::json& run) {
+                               return kCauses[c].seconds(run) / whole(run);
+                             });
+        bars[c].values.push_back(share);
+        rest -= share;
+      }
+      bars.back().values.push_back(rest > 0 ? rest : std::isnan(rest) ? kGap : 0);
+    }
+    ReportChart chart =
+        bar_chart(named("Where the time went", process),
+                  "Of the run's time without begin and end. More than 100 % together: phases of a "
+                  "recovery also contain the step that was under way.",
+                  "strategy", "% of the run's time", strategies_, bars, true);
+    return chart;
+  }
+
+  ReportChart phase_chart(const std::string& process) const {
+    std::vector<BarSeries> bars;
+    for (const auto& [name, key] : kPagePhases) {
+      bars.push_back({name, "", {}});
+      for (const std::string& strategy : strategies_)
+        bars.back().values.push_back(mean_of(process, strategy, [&](const nlohmann::json& run) {
+          const double failures = number(run, "failure_count");
+          return failures > 0 ? phase(run, key) / failures : 0;
+        }));
+    }
+    return bar_chart(
+        named("A recovery, by phase", process),
+        "Mean seconds for each failure, from the kill until the job's next new step. After "
+        "a restart from disk the steps since the checkpoint are in the last phase.",
+        "strategy", "s", strategies_, bars, true);
+  }
+
+  bool has_losses() const {
+    return std::ranges::any_of(report_.at("runs"), [](const nlohmann::json& run) {
+      return number(run, "lost_token_share") > 0;
+    });
+  }
+
+  ReportChart loss_chart() const {
+    std::vector<BarSeries> bars;
+    for (const std::string& process : processes_) {
+      bars.push_back({process, "", {}});
+      for (const std::string& strategy : strategies_)
+        bars.back().values.push_back(100 *
+                                     mean_of(process, strategy, [](const nlohmann::json& run) {
+                                       return number(run, "lost_token_share");
+                                     }));
+    }
+    return bar_chart("Tokens lost",
+                     "Share of what gates sent to experts that recoveries lost (PLT).", "strategy",
+                     "% of the tokens", strategies_, bars, false);
+  }
+
+  ReportTable summary_table() const {
+    ReportTable table{.title = "Measured and predicted",
+                      .note = "Means over the seeds ± half of their 95 % confidence interval.",
+                      .columns = {"Failures", "Strategy", "ETTR", "Predicted", "Error, points",
+                                  "Runs", "Unfinished"}};
+    for (const std::string& process : processes_) {
+      for (const std::string& strategy : strategies_) {
+        for (const nlohmann::json& summary : report_.at("summaries")) {
+          if (summary.at("failure_process") != process || summary.at("strategy") != strategy)
+            continue;
+          table.rows.push_back({process, strategy, with_half_width(summary, "ettr", false),
+                                with_half_width(summary, "predicted_ettr", false),
+                                with_half_width(summary, "prediction_error", true),
+                                absl::StrCat(summary.at("runs").get<int64_t>()),
+                                absl::StrCat(summary.at("unfinished").get<int64_t>())});
+        }
+      }
+    }
+    return table;
+  }
+
+  ReportTable run_table() const {
+    ReportTable table{
+        .title = "All runs",
+        .columns = {"Strategy", "Failures drawn", "Seed", "Failures met", "ETTR", "Predicted",
+                    "Seconds lost", "Steps again", "Tokens lost", "Digest"}};
+    for (const nlohmann::json& run : report_.at("runs")) {
+      table.rows.push_back(
+          {run.at("strategy"), run.at("failure_process"), run.at("seed").dump(),
+           count(number(run, "failure_count")), percent(number(run, "ettr")),
+           percent(number(run, "predicted_ettr")), seconds(number(run, "seconds_lost")),
+           count(number(run, "recomputed_steps") + number(run, "undone_steps")),
+           percent(number(run, "lost_token_share")),
+           run.at("digest").is_string() ? run["digest"].get<std::string>().substr(0, 8)
+                                        : run.at("status").get<std::string>()});
+    }
+    return table;
+  }
+
+  ReportTable cost_table() const {
+    ReportTable table{
+        .title = "What protection took",
+        .note = "Of the worker of rank 0; memory is the most that any worker had resident.",
+        .columns = {"Strategy", "Failures drawn", "Seed", "Tokens/s", "Steps waited", "Captured",
+                    "Snapshots and logs kept", "Memory of a worker", "Final loss"}};
+    for (const nlohmann::json& run : report_.at("runs")) {
+      const double loss = number(run, "final_loss");
+      table.rows.push_back(
+          {run.at("strategy"), run.at("failure_process"), run.at("seed").dump(),
+           count(number(run, "goodput_tokens_per_s")), seconds(number(run, "stall_seconds")),
+           bytes(number(run, "captured_bytes")), bytes(number(run, "kept_bytes_max")),
+           bytes(number(run, "memory_peak_bytes")),
+           std::isnan(loss) ? kUnknown : absl::StrFormat("%.4f", loss)});
+    }
+    return table;
+  }
+
+  ReportTable profile_table() const {
+    ReportTable table{
+        .title = "The profile that predictions are made from",
+        .note = absl::StrCat("Measured by short runs with kills. A step without "
+                             "protection takes ",
+                             duration_text(profile_->step_seconds), "."),
+        .columns = {"Strategy", "Step", "A durable save", "Detection", "New processes",
+                    "State gathered", "A step again", "Settling", "Failures"}};
+    for (const StrategyProfile& one : profile_->strategies)
+      table.rows.push_back({std::string(to_string(one.kind)), duration_text(one.step_seconds),
+                            duration_text(one.save_seconds), duration_text(one.detect_seconds),
+                            duration_text(one.view_seconds), duration_text(one.load_seconds),
+                            duration_text(one.step_again_seconds),
+                            duration_text(one.settle_seconds), absl::StrCat(one.failures)});
+    return table;
+  }
+
+  ReportNotes assumptions() const {
+    ReportNotes notes{"What was assumed", {}};
+    notes.sentences = {
+        "Failures kill workers by SIGKILL at times that are drawn in steps of the undisturbed run; "
+        "machines are there again at once.",
+        "The undisturbed run of each turn is the yardstick: whatever made the machine slow for a "
+        "turn is in it as in the others, but not what made it slow for one run."};
+    if (profile_)
+      notes.sentences.push_back(
+          "A prediction plays the very failures of its run to the profile, so its error is that of "
+          "the model and of the profile's noise, not of luck. A failure that comes during a "
+          "recovery is taken to begin it anew.");
+    return notes;
+  }
+
+  const nlohmann::json& report_;
+  const std::optional<RuntimeProfile>& profile_;
+  std::vector<std::string> processes_, strategies_;
+};
+
+}  // namespace
+
+ReportPage experiment_page(const std::string& title, const nlohmann::json& report,
+                           const std::optional<RuntimeProfile>& profile) {
+  return PageWriter(report, profile).page(title);
+}
+
+}  // namespace evermoe

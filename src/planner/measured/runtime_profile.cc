@@ -1,0 +1,259 @@
+#include "planner/measured/runtime_profile.h"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <set>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/error.h"
+#include "base/fingerprint.h"
+
+namespace evermoe {
+namespace {
+
+constexpr double kNumberMax = 1e9;
+constexpr int64_t kCountMax = 1'000'000;
+constexpr size_t kProfileShownMax = 60;
+
+struct NumberKey {
+  const char* name;
+  double StrategyProfile::*field;
+  const char* meaning;
+};
+
+constexpr NumberKey kNumberKeys[] = {
+    {"step_seconds", &StrategyProfile::step_seconds,
+     "of steps that no save and no failure lengthens"},
+    {"begin_seconds", &StrategyProfile::begin_seconds,
+     "from the start of the job until its first step begins"},
+    {"end_seconds", &StrategyProfile::end_seconds, "from its last step until it has ended"},
+    {"window_steps", &StrategyProfile::window_steps, "sparse: length of its windows; 0: none"},
+    {"save_every_steps", &StrategyProfile::save_every_steps,
+     "of durable saves, as the runtime chose it; 0: as configured"},
+    {"save_seconds", &StrategyProfile::save_seconds,
+     "by which a durable save lengthens the steps after it"},
+    {"save_lag_steps", &StrategyProfile::save_lag_steps,
+     "from a durable save until a failure can go back to it"},
+    {"detect_seconds", &StrategyProfile::detect_seconds,
+     "of a lost worker: until the controller knew"},
+    {"view_seconds", &StrategyProfile::view_seconds,
+     "until new processes were there and the new view was planned"},
+    {"load_seconds", &StrategyProfile::load_seconds, "until the last rank had gathered its state"},
+    {"step_again_seconds", &StrategyProfile::step_again_seconds,
+     "of one step that is run again; 0: none was"},
+    {"settle_seconds", &StrategyProfile::settle_seconds,
+     "what the steps afterwards took longer than they usually do"},
+    {"steps_again", &StrategyProfile::steps_again, "that were run again, the most of any rank"},
+};
+
+// What a recovery's steps took longer may be less than nothing on a machine that got faster.
+bool may_be_negative(const NumberKey& key) { return key.field == &StrategyProfile::settle_seconds; }
+
+std::string profile_number_text(double value) {
+  char buffer[64];
+  std::string text(buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr);
+  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+}
+
+std::string profile_shown(const toml::node* node) {
+  if (node == nullptr) return "nothing";
+  if (const auto* text = node->as_string())
+    return absl::StrCat("\"", absl::Utf8SafeCEscape(text->get().substr(0, kProfileShownMax)), "\"");
+  if (const auto* value = node->as_integer()) return absl::StrCat(value->get());
+  if (const auto* value = node->as_floating_point()) return absl::StrCat(value->get());
+  if (node->is_table()) return "a table";
+  return node->is_array() ? "an array" : "something else";
+}
+
+class ProfileReader {
+ public:
+  explicit ProfileReader(const std::string& origin) : origin_(origin) {}
+
+  absl::StatusOr<RuntimeProfile> read(const toml::table& document) const {
+    const auto version = document["version"].value_exact<int64_t>();
+    if (version != kRuntimeProfileVersion)
+      return wrong(document, "version", absl::StrCat(kRuntimeProfileVersion));
+    RETURN_IF_ERROR(check_keys(document, "", {"version", "job", "strategy"}));
+    const toml::table* job = document["job"].as_table();
+    if (job == nullptr) return wrong(document, "job", "a table");
+    ASSIGN_OR_RETURN(RuntimeProfile profile, read_job(*job));
+    const toml::array* strategies = document["strategy"].as_array();
+    if (strategies == nullptr || strategies->empty())
+      return wrong(document, "strategy", "tables [[strategy]]");
+    for (const toml::node& node : *strategies) {
+      if (!node.is_table()) return wrong(document, "strategy", "tables [[strategy]]");
+      ASSIGN_OR_RETURN(const StrategyProfile one, read_strategy(*node.as_table()));
+      if (profile.find(one.kind) != nullptr)
+        return wrong(*node.as_table(), "name", "each strategy once");
+      profile.strategies.push_back(one);
+    }
+    if (profile.find(StrategyKind::kNone) == nullptr)
+      return wrong(document, "strategy", "\"none\" among them");
+    return profile;
+  }
+
+ private:
+  absl::Status wrong(const toml::table& table, const std::string& key,
+                     const std::string& allowed) const {
+    const toml::node* node = table.get(key);
+    const auto line = (node != nullptr ? node->source() : table.source()).begin.line;
+    return InvalidInput(absl::StrCat(origin_, ":", line, ": ", key, ": found ", profile_shown(node),
+                                     ", allowed: ", allowed));
+  }
+
+  absl::Status check_keys(const toml::table& table, const std::string& prefix,
+                          const std::set<std::string>& known) const {
+    for (const auto& [key, node] : table) {
+      const std::string name(key.str());
+      if (!known.contains(name))
+        return InvalidInput(absl::StrCat(origin_, ":", key.source().begin.line, ": found ", prefix,
+                                         absl::Utf8SafeCEscape(name.substr(0, kProfileShownMax)),
+                                         ", allowed: ", absl::StrJoin(known, ", ")));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status read_number(const toml::table& table, const std::string& key, double least,
+                           double& into) const {
+    const toml::node* node = table.get(key);
+    const auto value = node != nullptr && node->is_number() ? node->value<double>() : std::nullopt;
+    if (!value || !(*value >= least && *value <= kNumberMax))
+      return wrong(table, key, absl::StrCat("a number from ", least, " to ", kNumberMax));
+    into = *value;
+    return absl::OkStatus();
+  }
+
+  // Of what is divided by.
+  absl::Status read_step(const toml::table& table, double& into) const {
+    RETURN_IF_ERROR(read_number(table, "step_seconds", 0, into));
+    return into >= 1e-6 ? absl::OkStatus()
+                        : wrong(table, "step_seconds", "a number of at least 1e-06");
+  }
+
+  absl::Status read_count(const toml::table& table, const std::string& key, int64_t least,
+                          int64_t& into) const {
+    const auto value = table[key].value_exact<int64_t>();
+    if (!value || *value < least || *value > kCountMax)
+      return wrong(table, key, absl::StrCat("an integer from ", least, " to ", kCountMax));
+    into = *value;
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<RuntimeProfile> read_job(const toml::table& table) const {
+    RETURN_IF_ERROR(check_keys(table, "job.",
+                               {"fingerprint", "stages", "ranks", "nodes", "step_seconds",
+                                "begin_seconds", "end_seconds"}));
+    RuntimeProfile profile;
+    profile.fingerprint = table["fingerprint"].value_exact<std::string>().value_or("");
+    const auto digits = fingerprint_from_hex(profile.fingerprint);
+    if (!digits || to_hex(*digits) != profile.fingerprint)
+      return wrong(table, "fingerprint", "32 hexadecimal digits");
+    RETURN_IF_ERROR(read_count(table, "stages", 1, profile.stages));
+    RETURN_IF_ERROR(read_count(table, "ranks", profile.stages, profile.ranks));
+    RETURN_IF_ERROR(read_count(table, "nodes", 1, profile.nodes));
+    RETURN_IF_ERROR(read_step(table, profile.step_seconds));
+    RETURN_IF_ERROR(read_number(table, "begin_seconds", 0, profile.begin_seconds));
+    RETURN_IF_ERROR(read_number(table, "end_seconds", 0, profile.end_seconds));
+    return profile;
+  }
+
+  absl::StatusOr<StrategyProfile> read_strategy(const toml::table& table) const {
+    std::set<std::string> keys = {"name", "failures"}, names;
+    for (const NumberKey& key : kNumberKeys) keys.insert(key.name);
+    RETURN_IF_ERROR(check_keys(table, "strategy.", keys));
+    StrategyProfile profile;
+    const std::string name = table["name"].value_exact<std::string>().value_or("");
+    bool is_known = false;
+    for (const StrategyKind kind : kStrategyKinds) {
+      names.emplace(to_string(kind));
+      if (to_string(kind) != name) continue;
+      profile.kind = kind;
+      is_known = true;
+    }
+    if (!is_known) return wrong(table, "name", absl::StrJoin(names, ", "));
+    for (const NumberKey& key : kNumberKeys)
+      RETURN_IF_ERROR(
+          read_number(table, key.name, may_be_negative(key) ? -kNumberMax : 0, profile.*key.field));
+    RETURN_IF_ERROR(read_step(table, profile.step_seconds));
+    RETURN_IF_ERROR(read_count(table, "failures", 0, profile.failures));
+    return profile;
+  }
+
+  const std::string& origin_;
+};
+
+}  // namespace
+
+const StrategyProfile* RuntimeProfile::find(StrategyKind kind) const {
+  const auto found = std::ranges::find(strategies, kind, &StrategyProfile::kind);
+  return found == strategies.end() ? nullptr : &*found;
+}
+
+std::string job_fingerprint(JobConfig config) {
+  const JobConfig usual;
+  config.train.steps = usual.train.steps;
+  config.train.warmup_steps = usual.train.warmup_steps;
+  config.train.seed = usual.train.seed;
+  config.protection.strategy = usual.protection.strategy;
+  config.checkpoint = usual.checkpoint;
+  config.evaluate = usual.evaluate;
+  config.run.restarts_max = usual.run.restarts_max;
+  config.data.path = config.data.tokenizer = config.data.validation_path = "";
+  FingerprintStream stream;
+  stream.update(to_toml(config));
+  return to_hex(stream.finish());
+}
+
+absl::StatusOr<RuntimeProfile> parse_runtime_profile(const std::string& text,
+                                                     const std::string& origin) {
+  if (std::ssize(text) > kRuntimeProfileBytesMax)
+    return InvalidInput(absl::StrCat(origin, ": found ", text.size(), " bytes, allowed: at most ",
+                                     kRuntimeProfileBytesMax));
+  try {
+    return ProfileReader(origin).read(toml::parse(text, origin));
+  } catch (const toml::parse_error& error) {
+    std::string why(error.description());
+    std::ranges::replace_if(
+        why, [](unsigned char c) { return c < 0x20; }, ' ');
+    return InvalidInput(absl::StrCat(origin, ":", error.source().begin.line, ": not TOML: ", why));
+  }
+}
+
+absl::StatusOr<RuntimeProfile> load_runtime_profile(Files& files, const std::string& path) {
+  const absl::StatusOr<std::string> text = read_file(files, path, kRuntimeProfileBytesMax);
+  if (absl::IsNotFound(text.status()))
+    return InvalidInput(
+        absl::StrCat(path, ": no such file, allowed: what `evermoe profile --job` has written"));
+  if (!text.ok()) return InvalidInput(std::string(text.status().message()));
+  return parse_runtime_profile(*text, path);
+}
+
+std::string to_toml(const RuntimeProfile& profile) {
+  std::string text = absl::StrCat(
+      "# A job as it was measured on the runtime, by `evermoe profile --job` (docs/planning.md).\n"
+      "version = ",
+      kRuntimeProfileVersion, "\n\n[job]\nfingerprint = \"", profile.fingerprint,
+      "\"  # of what its steps depend on\nstages = ", profile.stages, "\nranks = ", profile.ranks,
+      "\nnodes = ", profile.nodes, "\nstep_seconds = ", profile_number_text(profile.step_seconds),
+      "  # without protection, saves and failures\nbegin_seconds = ",
+      profile_number_text(profile.begin_seconds),
+      "  # from its start until its first step begins\n",
+      "end_seconds = ", profile_number_text(profile.end_seconds),
+      "  # from its last step until it has ended\n");
+  for (const StrategyProfile& one : profile.strategies) {
+    absl::StrAppend(&text, "\n[[strategy]]\nname = \"", std::string(to_string(one.kind)), "\"\n");
+    for (const NumberKey& key : kNumberKeys)
+      absl::StrAppend(&text, key.name, " = ", profile_number_text(one.*key.field), "  # ",
+                      key.meaning, "\n");
+    absl::StrAppend(&text, "failures = ", one.failures, "  # so many were measured\n");
+  }
+  return text;
+}
+
+}  // namespace evermoe

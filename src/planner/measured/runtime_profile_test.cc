@@ -1,0 +1,98 @@
+#include "planner/measured/runtime_profile.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <random>
+
+#include "absl/strings/str_replace.h"
+#include "planner/measured/runtime_profile_fuzz_entry.h"
+
+namespace evermoe {
+namespace {
+
+RuntimeProfile small_profile() {
+  RuntimeProfile profile{.fingerprint = job_fingerprint(JobConfig()),
+                         .stages = 2,
+                         .ranks = 4,
+                         .nodes = 1,
+                         .step_seconds = 0.1,
+                         .begin_seconds = 2,
+                         .end_seconds = 0.25};
+  profile.strategies = {{.kind = StrategyKind::kNone, .step_seconds = 0.1, .failures = 3},
+                        {.kind = StrategyKind::kSparse,
+                         .step_seconds = 0.11,
+                         .window_steps = 4,
+                         .load_seconds = 1.0 / 3,
+                         .settle_seconds = -0.01,
+                         .failures = 6}};
+  return profile;
+}
+
+TEST(RuntimeProfileTest, SurvivesItsText) {
+  const auto again = parse_runtime_profile(to_toml(small_profile()), "p.toml");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, small_profile());
+}
+
+TEST(RuntimeProfileTest, SaysInOneLineWhatIsWrong) {
+  const std::vector<std::array<std::string, 3>> cases = {
+      {"version = 1", "version = 2", "p.toml:2: version: found 2, allowed: 1"},
+      {"version = 1", "", "version: found nothing"},
+      {"stages = 2", "stages = 5", "ranks: found 4, allowed: an integer from 5"},
+      {"stages = 2", "stages = 2.0", "stages"},
+      {"stages = 2", "stages = 2\nrounds = 3", "found job.rounds"},
+      {"begin_seconds = 2.0", "begin_seconds = nan", "begin_seconds"},
+      {"begin_seconds = 2.0", "begin_seconds = \"2\"", "begin_seconds: found \"2\""},
+      {"step_seconds = 0.11", "step_seconds = 0.0", "step_seconds"},
+      {"window_steps = 4.0", "window_steps = -4.0", "window_steps"},
+      {"window_steps = 4.0", "", "window_steps"},
+      {"\"sparse\"", "\"sparce\"", "name: found \"sparce\""},
+      {"\"sparse\"", "\"none\"", "each strategy once"},
+      {"name = \"none\"", "name = \"dense\"", "\"none\" among them"},
+      {"fingerprint = \"", "fingerprint = \"0", "fingerprint"},
+      {"[job]", "[job", "p.toml:4: not TOML"},
+  };
+  for (const auto& [from, to, expected] : cases) {
+    const std::string text = absl::StrReplaceAll(to_toml(small_profile()), {{from, to}});
+    const auto read = parse_runtime_profile(text, "p.toml");
+    ASSERT_FALSE(read.ok()) << to;
+    const std::string message(read.status().message());
+    EXPECT_NE(message.find(expected), std::string::npos) << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  }
+}
+
+TEST(RuntimeProfileTest, AnyBytesAreReadOrRefused) {
+  const std::string text = to_toml(small_profile());
+  std::mt19937 random(1);
+  for (int round = 0; round < 3000; ++round) {
+    std::string bytes = text;
+    const int edits = 1 + static_cast<int>(random() % 4);
+    for (int i = 0; i < edits && !bytes.empty(); ++i) {
+      const size_t at = random() % bytes.size();
+      if (random() % 3 == 0)
+        bytes.erase(at, 1 + random() % 30);
+      else
+        bytes[at] = static_cast<char>(random() % 256);
+    }
+    fuzz_runtime_profile(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+  }
+}
+
+TEST(RuntimeProfileTest, FingerprintIsOfWhatStepsDependOn) {
+  JobConfig job;
+  const std::string usual = job_fingerprint(job);
+  job.train.steps = 77;
+  job.protection.strategy = StrategyKind::kDense;
+  job.checkpoint.every_steps = 3;
+  EXPECT_EQ(job_fingerprint(job), usual);
+  job.protection.dense_every_steps = 3;
+  EXPECT_NE(job_fingerprint(job), usual);
+  job = JobConfig();
+  job.train.micro_batches *= 2;
+  EXPECT_NE(job_fingerprint(job), usual);
+}
+
+}  // namespace
+}  // namespace evermoe
