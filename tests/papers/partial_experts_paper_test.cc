@@ -1,7 +1,10 @@
 // PEC's figures against the code that chooses, divides and counts here.
 #include <gtest/gtest.h>
 
+#include "env/files.h"
 #include "papers/partial_experts_comparison.h"
+#include "papers/results_input.h"
+#include "planner/plan/plan_input.h"
 #include "planner/simulate/lossy_ages.h"
 
 namespace evermoe {
@@ -10,6 +13,25 @@ namespace {
 TEST(PartialExpertsPaperTest, CheckpointBytesOfFigure5a) {
   const double whole = partial_checkpoint_bytes(pec_model(), 8);
   EXPECT_NEAR(1 - partial_checkpoint_bytes(pec_model(), 1) / whole, 0.542, 0.01);
+}
+
+TEST(PartialExpertsPaperTest, RealCheckpointsHaveTheForecastBytes) {
+  const auto input = load_results_input();
+  ASSERT_TRUE(input.ok()) << input.status();
+  int compared = 0;
+  for (const KeptResult& kept : input->kept) {
+    if (kept.result.partial_checkpoints.empty()) continue;
+    const auto job =
+        load_planned_job(real_files(), source_path(kept.result.config), kept.result.settings);
+    ASSERT_TRUE(job.ok()) << job.status();
+    for (const PartialCheckpointResult& row : kept.result.partial_checkpoints) {
+      const double forecast =
+          partial_checkpoint_bytes(job->model.shape, static_cast<int>(row.experts_saved));
+      EXPECT_NEAR(static_cast<double>(row.bytes) / forecast, 1, 0.01) << row.experts_saved;
+      ++compared;
+    }
+  }
+  EXPECT_GE(compared, 4);
 }
 
 TEST(PartialExpertsPaperTest, RankLoadsOfFigure5b) {
