@@ -11,6 +11,9 @@
 namespace evermoe {
 namespace {
 
+// Of an experiment's report.json (docs/experiments.md).
+constexpr int kReportVersion = 2;
+
 using Json = nlohmann::json;
 
 constexpr int64_t kResultVersion = 1;
@@ -222,7 +225,7 @@ std::string to_json(const RuntimeResult& result) {
 absl::StatusOr<RuntimeResult> result_of_report(const std::string& text, const std::string& origin) {
   ASSIGN_OR_RETURN(const Json json, parse_object(text, origin));
   Members top(json, origin);
-  top.require("version", top.count("version") == 1, "1");
+  top.require("version", top.count("version") == kReportVersion, absl::StrCat(kReportVersion));
   std::map<std::pair<std::string, std::string>, RunGroup> groups;
   size_t index = 0;
   for (const Json& entry : top.list("runs")) {

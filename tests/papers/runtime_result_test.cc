@@ -7,7 +7,7 @@
 namespace evermoe {
 namespace {
 
-constexpr char kReport[] = R"({"version": 1, "runs": [
+constexpr char kReport[] = R"({"version": 2, "runs": [
   {"strategy": "sparse", "failure_process": "exponential-40", "seed": 1, "ettr": 0.5,
    "predicted_ettr": 0.625, "step_seconds": 0.25, "failure_count": 3, "lost_token_share": 0,
    "is_exact": true, "digest": "a"},
@@ -66,7 +66,7 @@ TEST(RuntimeResultTest, WrongFilesAreNamed) {
   text.replace(text.find("0.5"), 3, "-1");
   EXPECT_EQ(refusal(text),
             "x.json: results[0]: step_seconds: found -1, allowed: a number of at least 0");
-  EXPECT_EQ(result_of_report(R"({"version": 1, "runs": [], "summaries": []})", "r.json")
+  EXPECT_EQ(result_of_report(R"({"version": 2, "runs": [], "summaries": []})", "r.json")
                 .status()
                 .message(),
             "r.json: summaries: found [], allowed: at least one");

@@ -26,7 +26,7 @@ std::vector<int64_t> choices(const SyntheticRouting& routing, Step step, MicroBa
                            synthetic_popularity(routing, 0, step));
 }
 
-// MoEtion, appendix on skew: "E[HHI] = (alpha + 1) / (alpha E + 1)", hence E[S] = 1 / (alpha E + 1).
+// MoEtion, appendix on skew: "E[HHI] = (alpha + 1) / (alpha E + 1)", so E[S] = 1 / (alpha E + 1).
 TEST(SyntheticRouting, TheMeanSkewOfManyLayersIsTheOneThatWasAskedFor) {
   for (const double skew : {0.1, 0.25, 0.5, 0.75, 0.99}) {
     const SyntheticRouting routing{.seed = 3, .experts = 16, .skew = skew};
