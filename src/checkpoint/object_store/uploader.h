@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/ids.h"
 #include "checkpoint/object_store/object_store.h"
 #include "env/files.h"
 

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "base/ids.h"
 #include "checkpoint/object_store/uploader.h"
 #include "checkpoint/write/folder_term.h"
 #include "config/job_config.h"
