@@ -95,7 +95,7 @@ class ExportTest : public testing::Test {
 
   FakeState state_;
   ScratchFolder folder_;
-  const std::string out_ = folder_.at("exported");
+  std::string out_ = folder_.at("exported");
 };
 
 const ExportTensor& find(const ExportPlan& plan, const std::string& name) {
