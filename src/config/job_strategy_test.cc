@@ -30,7 +30,7 @@ TEST(JobStrategyTest, DenseOnesAreTakenAtOnceNowAndThen) {
     JobConfig config = config_with(kind);
     config.protection.dense_every_steps = 7;
     const Strategy strategy = strategy_of(config);
-    EXPECT_TRUE(strategy.keeps_copies);
+    EXPECT_TRUE(strategy.keeps_copies());
     EXPECT_EQ(strategy.captures.slots, 1);
     EXPECT_EQ(strategy.captures.slots_max, 1);
     EXPECT_EQ(strategy.captures.period, 7);
@@ -42,35 +42,35 @@ TEST(JobStrategyTest, GradientsLieBetweenSnapshotsThatAreTakenNowAndThen) {
   config.protection.dense_every_steps = 7;
   config.protection.base_every_steps = 5;
   const Strategy strategy = strategy_of(config);
-  EXPECT_TRUE(strategy.keeps_copies);
-  EXPECT_TRUE(strategy.keeps_gradients);
+  EXPECT_TRUE(strategy.keeps_copies());
+  EXPECT_TRUE(strategy.keeps_gradients());
   EXPECT_EQ(strategy.captures.slots_max, 1);
   EXPECT_EQ(strategy.captures.period, 5);
-  EXPECT_EQ(strategy.scope, RestoreScope::kStage);
-  EXPECT_EQ(strategy.log, LogReach::kStep);
+  EXPECT_FALSE(strategy.sends_everybody_back());
+  EXPECT_EQ(strategy.log(), LogReach::kStep);
 }
 
 TEST(JobStrategyTest, CheckfreqChoosesWhenToSave) {
   EXPECT_FALSE(strategy_of(config_with(StrategyKind::kNone)).tunes_saves);
   JobConfig config = config_with(StrategyKind::kCheckfreq);
   EXPECT_TRUE(strategy_of(config).tunes_saves);
-  EXPECT_FALSE(strategy_of(config).keeps_copies);
-  EXPECT_EQ(strategy_of(config).scope, RestoreScope::kEverybody);
+  EXPECT_FALSE(strategy_of(config).keeps_copies());
+  EXPECT_EQ(strategy_of(config).restore, Restore::kEverybodyFromStorage);
   config.parallel = {};
   EXPECT_TRUE(strategy_of(config).tunes_saves) << "of one worker, too";
 }
 
 TEST(JobStrategyTest, WhomALossSendsBack) {
-  EXPECT_EQ(strategy_of(config_with(StrategyKind::kSparse)).scope, RestoreScope::kStage);
-  EXPECT_EQ(strategy_of(config_with(StrategyKind::kDense)).scope, RestoreScope::kStage);
-  EXPECT_EQ(strategy_of(config_with(StrategyKind::kPeerMemory)).scope, RestoreScope::kEverybody);
-  EXPECT_EQ(strategy_of(config_with(StrategyKind::kNone)).scope, RestoreScope::kEverybody);
+  EXPECT_EQ(strategy_of(config_with(StrategyKind::kSparse)).restore, Restore::kStage);
+  EXPECT_EQ(strategy_of(config_with(StrategyKind::kDense)).restore, Restore::kStage);
+  EXPECT_EQ(strategy_of(config_with(StrategyKind::kPeerMemory)).restore, Restore::kEverybody);
+  EXPECT_EQ(strategy_of(config_with(StrategyKind::kNone)).restore, Restore::kEverybodyFromStorage);
 }
 
 TEST(JobStrategyTest, NobodyKeepsCopiesOfAJobOfOneWorker) {
   JobConfig config = config_with(StrategyKind::kSparse);
   config.parallel.lanes = {1};
-  EXPECT_FALSE(strategy_of(config).keeps_copies);
+  EXPECT_FALSE(strategy_of(config).keeps_copies());
   EXPECT_EQ(strategy_of(config).kind, StrategyKind::kSparse) << "what it asks for";
 }
 

@@ -10,6 +10,7 @@
 #include "recovery/control_testing.h"
 #include "recovery/member/restore/restorer.h"
 #include "recovery/member/serve/member_service.h"
+#include "recovery/member/serve/own_memory.h"
 #include "recovery/member/train/commit_agreement.h"
 #include "recovery/tally_trainer_testing.h"
 
@@ -37,6 +38,8 @@ struct RankParts {
              .witnesses = witnesses,
              .report_trouble =
                  [this](View view, const absl::Status& status) { troubles.report(view, status); }}),
+        own_memory(rank(), memory.store),
+        peers({rank(), sender, transport, clock}, {}),
         copies({.rank = rank(),
                 .trainer = trainer,
                 .schedule = window.schedule(),
@@ -45,7 +48,8 @@ struct RankParts {
                 .views = views,
                 .control = told,
                 .wake_training = wake,
-                .clock = clock},
+                .clock = clock,
+                .destinations = {&own_memory, &peers}},
                {.chunk_bytes_max = 16}),
         commits(
             {.transport = transport,
@@ -79,7 +83,8 @@ struct RankParts {
                   .counts = counts,
                   .witnesses = witnesses,
                   .bytes_at_once = 16}),
-        answers({rank(), memory, copies, exchange, sender, refused, wake, /*is_rehearsal=*/true}),
+        answers({rank(), views, memory, copies, peers, exchange, sender, refused, wake,
+                 /*is_rehearsal=*/true}),
         follower({.rank = rank(),
                   .stage = topology.role_of(rank()).stage,
                   .keeps_copies = true,
@@ -91,6 +96,7 @@ struct RankParts {
                   .troubles = troubles,
                   .memory = memory,
                   .copies = copies,
+                  .peers = peers,
                   .exchange = exchange,
                   .on_opened = [this] { service.on_opened(); }}),
         service({transport, clock, views, copies, follower, answers}) {}
@@ -125,7 +131,7 @@ struct RankParts {
   // Agrees on the step that follows and runs it.
   void step(const ActiveOperators& active) {
     const Commit commit = verdict_commit(Step(trainer.step().value + 1));
-    const auto findings = trainer.train(active, exchange);
+    const auto findings = trainer.train(active, exchange, [](int) {});
     const auto record = commits.agree(commit, CommitAgreement::Kind::kStep, *findings);
     ASSERT_TRUE(record.ok()) << record.status();
     EXPECT_TRUE(
@@ -147,11 +153,13 @@ struct RankParts {
   TroubleReporter troubles;
   WorkCounts counts;
   OrderQueue orders;
-  RefusedSlot refused;
+  RefusedSlots refused;
   RecoveryMemory memory;
   Witnesses witnesses;
   WindowState window;
   BoundaryExchange exchange;
+  OwnMemory own_memory;
+  PeerMemory peers;
   SnapshotCopies copies;
   CommitAgreement commits;
   WindowFetch fetch;

@@ -87,6 +87,10 @@ struct ExpertLoads {
   std::vector<double> probability;  // of the expert, summed over all tokens of the step
 };
 
+// Told of an operator whose gradients are summed over its owners: they stay as they are until the
+// next train().
+using OnReduced = std::function<void(int operator_index)>;
+
 // Called before an operator's master weights, moments or compute weights change; may block.
 using BeforeWrite = std::function<absl::Status(int operator_index)>;
 
@@ -113,8 +117,8 @@ class StageTrainer {
   virtual void forget_base() = 0;
 
   // One chunk of this rank's shard of an operator: kFull is master weights and moments,
-  // kComputeOnly the compute weights alone, kGradients what the last train() found, summed over the
-  // operator's owners.
+  // kComputeOnly the compute weights alone, kGradients what train() found, summed over the
+  // operator's owners, once it has told of that.
   virtual void capture(int operator_index, SnapshotKind kind, int64_t offset,
                        std::span<std::byte> into) const = 0;
   virtual void restore(int operator_index, SnapshotKind kind, int64_t offset,
@@ -127,8 +131,10 @@ class StageTrainer {
   virtual RecordBytes position() const = 0;
   virtual absl::Status set_position(const RecordBytes& position) = 0;
 
-  // Runs the next step's micro-batches and reduces the gradients of active operators.
-  virtual absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary) = 0;
+  // Runs the next step's micro-batches and reduces the gradients of active operators, of each of
+  // which it tells as soon as it can, in any order.
+  virtual absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary,
+                                         const OnReduced& on_reduced) = 0;
   // Called while train() waits for the boundary: does one chunk of what is not urgent in it, of
   // milliseconds; false if there is none.
   virtual bool do_idle_work() { return false; }

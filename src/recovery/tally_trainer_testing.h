@@ -85,10 +85,12 @@ class TallyTrainer : public StageTrainer {
     std::memcpy(&step_.value, position.data(), position.size());
     return absl::OkStatus();
   }
-  absl::StatusOr<Findings> train(const ActiveOperators&, Boundary& boundary) override {
+  absl::StatusOr<Findings> train(const ActiveOperators&, Boundary& boundary,
+                                 const OnReduced& on_reduced) override {
     called("train", step_.value + 1);
     if (in_train) RETURN_IF_ERROR(in_train(Step(step_.value + 1), boundary));
     gradients.assign(gradients.size(), step_.value + 1);
+    for (int i = static_cast<int>(gradients.size()); i-- > 0;) on_reduced(i);
     return Findings{{1}, {0}};
   }
   const ExpertLoads& expert_loads() const override { return loads_; }

@@ -65,7 +65,7 @@ void take_strategy(StrategyKind strategy, SimulatedShape& shape) {
     if (shape.spares == 0) model.plt_max = 0.2;
   }
   // Without copies there is nothing but the disk to go back to.
-  if (!strategy_of(strategy).keeps_copies) shape.restart_all_allowed = true;
+  if (!strategy_of(strategy).keeps_copies()) shape.restart_all_allowed = true;
 }
 
 SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& options) {
@@ -196,7 +196,7 @@ SimulatedFault random_fault(Draws& draws, const SimulatedShape& shape,
   const PointChoice& point = draws.of(points());
   fault.point = point.name;
   // Where gradients are kept no step is run again, but updates are made.
-  if (strategy_of(shape.strategy).keeps_gradients && fault.point == "catch_up/step")
+  if (strategy_of(shape.strategy).keeps_gradients() && fault.point == "catch_up/step")
     fault.point = "catch_up/update";
   fault.passing = 1 + static_cast<int64_t>(draws.below(point.passings));
   if (fault.kind == Kind::kKillWorker && draws.one_in(2)) {

@@ -68,7 +68,7 @@ bool copies_may_be_gone(const RandomSchedule& schedule, const SimulatedOutcome& 
 
 // Going back to a durable state, or a refusal to, has to be justified.
 std::string check_restarts(const RandomSchedule& schedule, const SimulatedOutcome& outcome) {
-  if (!strategy_of(schedule.shape.strategy).keeps_copies) return "";
+  if (!strategy_of(schedule.shape.strategy).keeps_copies()) return "";
   if (copies_may_be_gone(schedule, outcome)) return "";
   for (const RecoveryRecord& record : outcome.recoveries) {
     // A failure before anybody has a state leaves nothing to go back to.
@@ -82,7 +82,7 @@ std::string check_restarts(const RandomSchedule& schedule, const SimulatedOutcom
 
 // Where a loss sends everybody back, nobody stays where he is.
 std::string check_scope(const SimulatedShape& shape, const SimulatedOutcome& outcome) {
-  if (strategy_of(shape.strategy).scope == RestoreScope::kStage) return "";
+  if (!strategy_of(shape.strategy).sends_everybody_back()) return "";
   for (const RecoveryRecord& record : outcome.recoveries) {
     const std::vector<int>& back = record.rolled_back_stages;
     if (!record.restarted_all && !back.empty() && back.size() < shape.lanes.size())

@@ -1,6 +1,8 @@
 // The schedules of schedules_test.cc with the other strategies, a smaller share of them each.
 #include <gtest/gtest.h>
 
+#include <cstdio>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "base/log.h"
@@ -55,6 +57,28 @@ TEST(GradientsTest, ManyUpdatesAreNoStandstill) {
   EXPECT_TRUE(outcome.ok) << story;
   EXPECT_TRUE(absl::StrContains(story, "passes catch_up/update for time 22")) << story;
   EXPECT_FALSE(absl::StrContains(story, "hung")) << story;
+}
+
+// On a slow line, in virtual time: steps wait for dense copies that go out beside the training's
+// messages, and hardly for those that keep to the gaps between them.
+TEST(PeerMemoryTest, CopiesInTheGapsOfMessagesDelayNoStep) {
+  configure_log("sim", LogLevel::kError);
+  const auto duration_with = [](StrategyKind strategy) {
+    SimulatedShape shape;
+    shape.strategy = strategy;
+    shape.window = 1;
+    shape.period = 6;
+    shape.model.steps = 36;
+    shape.network.bytes_per_second = 2e5;
+    const SimulatedOutcome outcome = SimulatedJob(shape, {}).run();
+    EXPECT_TRUE(outcome.ok) << absl::StrJoin(outcome.story, "\n");
+    return absl::ToDoubleSeconds(outcome.duration);
+  };
+  const double bare = duration_with(StrategyKind::kNone);
+  const double dense = duration_with(StrategyKind::kDense);
+  const double in_gaps = duration_with(StrategyKind::kPeerMemory);
+  std::printf("without copies %.3f s, dense %.3f s, in gaps %.3f s\n", bare, dense, in_gaps);
+  EXPECT_LT(in_gaps - bare, (dense - bare) / 2);
 }
 
 }  // namespace

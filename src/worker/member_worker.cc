@@ -93,7 +93,7 @@ absl::StatusOr<MemberOptions> member_options(const JobConfig& config, const Stag
   options.ordering = ordering_options(config.protection);
   options.is_rehearsal = is_rehearsal;
   options.copies.bytes_per_second = static_cast<double>(config.protection.copy_bandwidth);
-  if (options.strategy.keeps_copies)
+  if (options.strategy.keeps_copies())
     RETURN_IF_ERROR(fit_into_budget(config.protection, trainer, options));
   return options;
 }
@@ -150,7 +150,7 @@ class MemberProcess {
                      Trainer::create(config_, environment, {.drain_requested = drain_requested}));
     ASSIGN_OR_RETURN(MemberOptions member,
                      member_options(config_, *trainer_, !options_.faults.empty()));
-    keeps_copies_ = member.strategy.keeps_copies;
+    keeps_copies_ = member.strategy.keeps_copies();
     if (keeps_copies_ && member.strategy.captures.is_measured) {
       chooser_.emplace(window_conditions(config_, *trainer_, member.strategy.captures.slots_max));
       member.wanted_slots = [this](const OperatorOrdering& ordering) {

@@ -117,10 +117,11 @@ class ScriptedTrainer final : public StageTrainer {
   absl::Status set_position(const RecordBytes& position) override {
     return inner_.set_position(position);
   }
-  absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary) override {
+  absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary,
+                                 const OnReduced& on_reduced) override {
     real_clock().sleep_until(real_clock().now() + options_.step_time);
     RETURN_IF_ERROR(deeds_.do_before(inner_.step().value + 1));
-    ASSIGN_OR_RETURN(Findings findings, inner_.train(active, boundary));
+    ASSIGN_OR_RETURN(Findings findings, inner_.train(active, boundary, on_reduced));
     findings.minima.push_back(*options_.asked_to_drain ? 0 : 1);
     return findings;
   }

@@ -58,7 +58,7 @@ absl::StatusOr<RunSummary> run_and_show(const JobRunOptions& job, const JobViewO
 absl::StatusOr<JobConfig> fitted(JobConfig config) {
   const Strategy strategy = strategy_of(config);
   if (strategy.saves_few_experts) RETURN_IF_ERROR(check_image_memory(config));
-  if (!strategy.keeps_copies) return config;
+  if (!strategy.keeps_copies()) return config;
   // Evaluations fill the log, too: "all" of them counted, if the text says how many that is.
   JobConfig counted = config;
   if (config.evaluate.micro_batches == 0 && config.data.tokenizer == "bytes") {

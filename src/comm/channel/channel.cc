@@ -41,6 +41,7 @@ void Channel::start(PendingOperation& operation) {
   } else if (operation.peer == rank_) {
     exchange_with_self(operation);
   } else {
+    if (operation.kind == PendingOperation::Kind::kSend) operation.count_in(sends_under_way_);
     const bool is_parked = begin_or_park(operation);
     background_.add(operation, is_parked);
   }

@@ -10,6 +10,7 @@
 // both.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <span>
@@ -48,6 +49,8 @@ class Channel {
   void vacate(Rank rank, const absl::Status& reason);
 
   bool has_connection(Rank rank);
+  // Sends to other ranks that have not finished. Without waiting for the mutex.
+  int sends_under_way() const { return sends_under_way_.load(); }
 
   // Of the progress thread.
   ProgressThread::Next drive_in_background();
@@ -105,6 +108,7 @@ class Channel {
   // None in the channel of messages.
   std::optional<ServiceInbox> service_messages_ ABSL_GUARDED_BY(mutex_);
   int send_waiters_ ABSL_GUARDED_BY(mutex_) = 0;  // threads that wait for a send
+  std::atomic<int> sends_under_way_ = 0;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   ProgressDriver progress_driver_ ABSL_GUARDED_BY(mutex_);
 

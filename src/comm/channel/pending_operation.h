@@ -1,6 +1,7 @@
 // A send or receive in flight, as the transports of this folder see it, and queues of them.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -29,6 +30,7 @@ struct PendingOperation : TransportOperation {
   void finish(absl::Status result) {
     finished = true;
     if (counter != nullptr) --*std::exchange(counter, nullptr);
+    if (sends != nullptr) --*std::exchange(sends, nullptr);
     status = std::move(result);
     if (sleeper != nullptr) sleeper->notify_one();
   }
@@ -37,6 +39,12 @@ struct PendingOperation : TransportOperation {
   void count_in(int& unfinished) {
     counter = &unfinished;
     ++unfinished;
+  }
+
+  // The same for a send that others look at without the transport's mutex.
+  void count_in(std::atomic<int>& sends_under_way) {
+    sends = &sends_under_way;
+    ++sends_under_way;
   }
 
   const Kind kind;
@@ -48,8 +56,9 @@ struct PendingOperation : TransportOperation {
   size_t written = 0;                 // of header and source together
   bool finished = false;
   absl::Status status;
-  CondVar* sleeper = nullptr;        // of the thread in wait(), if it sleeps
-  int* counter = nullptr;            // that counts it until it finishes
+  CondVar* sleeper = nullptr;  // of the thread in wait(), if it sleeps
+  int* counter = nullptr;      // that counts it until it finishes
+  std::atomic<int>* sends = nullptr;
   PendingOperation* next = nullptr;  // in the Fifo that holds it
 };
 

@@ -39,6 +39,7 @@ class TwoChannelTransport : public Transport {
   bool done(TransportOperation& operation) override {
     return channel_of(static_cast<const PendingOperation&>(operation).tag).done(operation);
   }
+  int sends_under_way() const override { return messages_.sends_under_way(); }
   absl::StatusOr<ServiceMessage> receive_service_message(absl::Duration timeout) override {
     return service_messages_.receive_service_message(timeout);
   }

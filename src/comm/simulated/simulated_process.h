@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -155,7 +156,8 @@ class SimulatedProcess {
   int64_t calls = 0;
   int64_t calls_after_death = 0;
 
-  bool has_service_message = false;  // or will never have one
+  bool has_service_message = false;      // or will never have one
+  std::atomic<int> sends_under_way = 0;  // Transport::sends_under_way()
   bool receives_service_message = false;
 
   std::vector<std::shared_ptr<SimulatedFlight>> sending;  // with large_send set

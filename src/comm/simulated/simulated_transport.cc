@@ -25,6 +25,7 @@ class SimulatedTransport final : public Transport {
                                                     std::span<std::byte> into) override;
   absl::Status wait(std::unique_ptr<TransportOperation> operation, absl::Duration timeout) override;
   bool done(TransportOperation& operation) override;
+  int sends_under_way() const override { return process_.sends_under_way; }
   absl::StatusOr<ServiceMessage> receive_service_message(absl::Duration timeout) override;
   using Transport::revoke;
   void revoke(GroupRange groups, View view, absl::Status reason) override;
@@ -52,6 +53,7 @@ std::unique_ptr<TransportOperation> SimulatedTransport::start_send(
   send->source = bytes;
   const absl::Status able = kernel_.begin_call(process_, 'S', to, tag, bytes.size());
   if (able.ok()) {
+    if (tag.group != kServiceGroup && to != rank()) send->count_in(process_.sends_under_way);
     kernel_.send(process_, *send);
     offer_switch();
   } else {

@@ -158,6 +158,9 @@ class PairedTransport final : public Transport {
     return way.wait(std::move(operation), timeout);
   }
   bool done(TransportOperation& operation) override { return way_of(operation).done(operation); }
+  int sends_under_way() const override {
+    return near_->sends_under_way() + far_->sends_under_way();
+  }
 
   using Transport::revoke;
   void revoke(GroupRange groups, View view, absl::Status reason) override {

@@ -112,6 +112,10 @@ class Transport {
   // True if wait() would return at once. Drives progress, never blocks.
   virtual bool done(TransportOperation& operation) = 0;
 
+  // How many messages to other ranks, service messages left out, are on their way from here: the
+  // line is used by more than what the kernel buffers. 0 where nobody counts.
+  virtual int sends_under_way() const { return 0; }
+
   // Takes the oldest service message that has arrived, or waits for one. Service messages of one
   // sender come in the order sent; start_send() with kServiceGroup sends one, also to oneself.
   // Timeout (accusing nobody) if none comes in time; Cancelled after close(). Service messages of a

@@ -42,6 +42,7 @@ class WatchedTransport final : public Transport {
     return status;
   }
   bool done(TransportOperation& operation) override { return inner_.done(operation); }
+  int sends_under_way() const override { return inner_.sends_under_way(); }
   absl::StatusOr<ServiceMessage> receive_service_message(absl::Duration timeout) override {
     return inner_.receive_service_message(timeout);
   }

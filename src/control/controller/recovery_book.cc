@@ -71,13 +71,32 @@ FailureRecord RecoveryBook::failure_of(const RecoveryNote& note) const {
 std::optional<std::string> RecoveryBook::on_note(int64_t life, const RecoveryNote& note) {
   const auto [place, is_new] = places_.try_emplace({life, note.index}, entries_.size());
   if (is_new) entries_.push_back({note.record.noticed, {}});
-  FailureRecord& failure = entries_[place->second].failure;
+  Entry& entry = entries_[place->second];
+  FailureRecord& failure = entry.failure;
   const bool was_over = failure.recovery && failure.recovery->resume;
   failure = failure_of(note);
+  fill_in(entry);
   if (was_over || !failure.recovery->resume) return std::nullopt;
   return in_incident(failure.incident,
                      absl::StrCat("recovered from the failure at step ", failure.step.value, ": ",
                                   to_text(*failure.recovery)));
+}
+
+void RecoveryBook::fill_in(Entry& entry) {
+  FailureRecord& failure = entry.failure;
+  if (failure.recovery && failure.recovery->restarted_all && !failure.restarted_from_step)
+    failure.restarted_from_step = entry.ready;
+}
+
+void RecoveryBook::on_ready(Step step) {
+  const auto is_restart = [](const Entry& entry) {
+    const auto& recovery = entry.failure.recovery;
+    return recovery && recovery->restarted_all && !recovery->resume;
+  };
+  const auto newest = std::find_if(entries_.rbegin(), entries_.rend(), is_restart);
+  if (newest == entries_.rend()) return;
+  newest->ready = step;
+  fill_in(*newest);
 }
 
 void RecoveryBook::on_controller_end(absl::Duration now, const std::string& how, Step step) {

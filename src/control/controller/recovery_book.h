@@ -22,6 +22,9 @@ class RecoveryBook {
   // A note of the controller with that life. Gives the line of the story when the job has gone on.
   std::optional<std::string> on_note(int64_t life, const RecoveryNote& note);
   void on_controller_end(absl::Duration now, const std::string& how, Step step);
+  // A worker goes on from this state, with all others. A controller that ended while all started
+  // again has not told where they did.
+  void on_ready(Step step);
 
   // In the order in which they were noticed.
   std::vector<FailureRecord> failures() const;
@@ -31,8 +34,10 @@ class RecoveryBook {
   struct Entry {
     absl::Duration noticed;
     FailureRecord failure;
+    std::optional<Step> ready;  // of all, while they started again
   };
   FailureRecord failure_of(const RecoveryNote& note) const;
+  static void fill_in(Entry& entry);
 
   const absl::Duration began_;
   std::vector<Entry> entries_;

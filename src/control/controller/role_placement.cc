@@ -179,7 +179,7 @@ CopyHolders holders_for(const Topology& topology, const RoleTable& roles,
   CopyHolders none;
   none.holders_of.resize(static_cast<size_t>(world));
   const int copies = std::min(options.copies, world - 1);
-  if (!options.strategy.keeps_copies || copies < 1) return none;
+  if (!options.strategy.keeps_copies() || copies < 1) return none;
   std::vector<int> nodes, processes;
   for (int r = 0; r < world; ++r) {
     nodes.push_back(roles[Rank(r)].node.value);

@@ -26,6 +26,7 @@ std::string RunStory::name_of(Rank rank) const {
 bool RunStory::hear(absl::Duration now, const WorkerReport& report) {
   using Kind = WorkerReport::Kind;
   if (report.kind == Kind::kFinished) drained_ = report.drained;
+  if (report.kind == Kind::kReady) book_.on_ready(report.step);
   const bool is_new = report.kind == Kind::kStep && report.step > newest_;
   if (is_new) newest_ = report.step;
   if (const auto line = save_troubles_.on_report(now, name_of(report.rank), report)) say(*line);

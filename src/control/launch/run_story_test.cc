@@ -83,6 +83,23 @@ RecoveryNote recovery_at(int64_t step) {
   return note;
 }
 
+// The next controller does not know that the former one sent all back; where they went on from is
+// known all the same.
+TEST_F(Story, ARestartDuringWhichTheControllerEndedHasItsStep) {
+  reports(Kind::kReady, 0);  // at the beginning
+  RecoveryNote note = recovery_at(11);
+  note.record.restarted_all = true;
+  note.record.resumed = absl::InfiniteDuration();
+  story_.hear(0, note);
+  EXPECT_EQ(story_.outcome(1, "").failures[0].restarted_from_step, std::nullopt);
+  story_.on_controller_end(absl::Seconds(111), "killed by signal 9 (Killed)");
+  reports(Kind::kReady, 8);
+  EXPECT_EQ(story_.outcome(1, "").failures[0].restarted_from_step, Step(8));
+  EXPECT_EQ(failure_json(story_.outcome(1, "").failures[0])["restarted_from_step"], 8);
+  story_.hear(0, note);
+  EXPECT_EQ(story_.outcome(1, "").failures[0].restarted_from_step, Step(8)) << "a late note";
+}
+
 // The hosts of one job, one after the other, and of another job in the same folder.
 class Hosts : public Story {
  protected:

@@ -1,6 +1,7 @@
 #include "protection/snapshots/snapshot_store.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,15 +13,16 @@ absl::Status SnapshotStore::add(Chunk chunk) {
   const MutexLock lock(mutex_);
   const ChunkHeader& header = chunk.header();
   const auto size = static_cast<int64_t>(chunk.block().size());
-  Window& window = windows_[{header.window, header.owner}];
-  window.expected = header.slots;
-  Slot& slot = window.slots[header.slot];
-  slot.expected = header.chunks;
-  if (slot.chunks.contains(header.chunk)) return absl::OkStatus();
+  const Slot* const known = find(header.owner, {header.window, header.slot});
+  if (known != nullptr && known->chunks.contains(header.chunk)) return absl::OkStatus();
   if (bytes_ + size > bytes_max_) {
     return NoCapacity(absl::StrCat("snapshots and copies would take ", bytes_ + size,
                                    " bytes, more than the limit of ", bytes_max_));
   }
+  Window& window = windows_[{header.window, header.owner}];
+  window.expected = header.slots;
+  Slot& slot = window.slots[header.slot];
+  slot.expected = header.chunks;
   slot.chunks.emplace(header.chunk, std::move(chunk));
   bytes_ += size;
   bytes_peak_ = std::max(bytes_peak_, bytes_);
@@ -92,6 +94,13 @@ std::vector<Step> SnapshotStore::windows(Rank owner) const {
   return firsts;
 }
 
+std::vector<Rank> SnapshotStore::owners() const {
+  const MutexLock lock(mutex_);
+  std::set<Rank> owners;
+  for (const auto& [key, window] : windows_) owners.insert(key.second);
+  return {owners.begin(), owners.end()};
+}
+
 void SnapshotStore::forget(const Slot& slot) {
   for (const auto& [index, chunk] : slot.chunks)
     bytes_ -= static_cast<int64_t>(chunk.block().size());
@@ -125,6 +134,15 @@ void SnapshotStore::drop(Rank owner, SlotTime time) {
   if (slot == window->second.slots.end()) return;
   forget(slot->second);
   window->second.slots.erase(slot);
+}
+
+void SnapshotStore::drop_all(Rank owner) {
+  const MutexLock lock(mutex_);
+  std::erase_if(windows_, [&](const auto& window) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (window.first.second != owner) return false;
+    for (const auto& [number, slot] : window.second.slots) forget(slot);
+    return true;
+  });
 }
 
 void SnapshotStore::clear() {

@@ -39,12 +39,15 @@ class SnapshotStore {
   std::vector<HeldWindow> held() const;
   // First states of the windows of which anything is held, in order.
   std::vector<Step> windows(Rank owner) const;
+  // Of whom anything is held, in order.
+  std::vector<Rank> owners() const;
 
   // Forgets windows that begin before `window`, of all owners.
   void free_before(Step window);
   // Forgets slots that are not complete: their capture was broken off.
   void drop_incomplete(Rank owner);
   void drop(Rank owner, SlotTime time);
+  void drop_all(Rank owner);
   void clear();
 
   // A fault for tests: flips a bit in every chunk held of `owner`. Returns how many.

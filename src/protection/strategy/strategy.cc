@@ -17,28 +17,33 @@ std::string_view to_string(StrategyKind kind) {
   CHECK(false) << "strategy " << static_cast<int>(kind);
 }
 
+LogReach Strategy::log() const {
+  switch (restore) {
+    case Restore::kStage: return LogReach::kWindow;
+    case Restore::kRoleByUpdates:
+    case Restore::kEverybody: return LogReach::kStep;
+    case Restore::kEverybodyFromStorage: return LogReach::kNothing;
+  }
+  CHECK(false) << "restore " << static_cast<int>(restore);
+}
+
 Strategy strategy_of(StrategyKind kind) {
   Strategy strategy{.kind = kind};
   switch (kind) {
     case StrategyKind::kSparse:
-    case StrategyKind::kDense: return strategy;
-    case StrategyKind::kGradients:
-      strategy.log = LogReach::kStep;
-      strategy.keeps_gradients = true;
-      return strategy;
+    case StrategyKind::kDense: strategy.restore = Restore::kStage; return strategy;
+    case StrategyKind::kGradients: strategy.restore = Restore::kRoleByUpdates; return strategy;
     case StrategyKind::kPeerMemory:
-      strategy.scope = RestoreScope::kEverybody;
-      strategy.log = LogReach::kStep;
+      strategy.restore = Restore::kEverybody;
+      strategy.sends_in_gaps = true;
       return strategy;
     case StrategyKind::kCheckfreq:
     case StrategyKind::kPartialExperts:
     case StrategyKind::kNone:
+      strategy.restore = Restore::kEverybodyFromStorage;
       strategy.tunes_saves = kind == StrategyKind::kCheckfreq;
       strategy.saves_few_experts = kind == StrategyKind::kPartialExperts;
       strategy.is_exact = kind != StrategyKind::kPartialExperts;
-      strategy.scope = RestoreScope::kEverybody;
-      strategy.log = LogReach::kNothing;
-      strategy.keeps_copies = false;
       return strategy;
   }
   CHECK(false) << "strategy " << static_cast<int>(kind);

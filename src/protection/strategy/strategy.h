@@ -26,10 +26,19 @@ inline constexpr StrategyKind kStrategyKinds[] = {
 // The name in a configuration.
 std::string_view to_string(StrategyKind kind);
 
-// Whom the loss of a role sends back.
-enum class RestoreScope : uint8_t {
-  kStage,      // the role's stage; the others stay where they are and feed it from their logs
-  kEverybody,  // the whole job
+// What is restored after the loss of a role, and where from.
+enum class Restore : uint8_t {
+  // The role's stage, from the newest window in memory. The others stay where they are and feed it
+  // from their logs.
+  kStage,
+  // The role alone: a snapshot in memory, and the updates since with the gradients that are kept
+  // there, too. Nobody goes back.
+  kRoleByUpdates,
+  // Everybody, from the newest window in memory.
+  kEverybody,
+  // Everybody, from a durable checkpoint. The others come to this, too, where nobody has a role's
+  // copies any more.
+  kEverybodyFromStorage,
 };
 
 // How long a rank keeps the messages that it has sent across the boundaries of its stage.
@@ -50,12 +59,10 @@ struct CaptureRule {
 struct Strategy {
   StrategyKind kind = StrategyKind::kSparse;
   bool is_exact = true;  // a recovery gives the bits of the run that never failed
-  // Captured operators go to peers' memory, and a loss is restored from there; from a durable
-  // checkpoint only when nobody has them any more. False: always from a durable checkpoint.
-  bool keeps_copies = true;
-  // The gradients of each step go there, too, before the step is committed. Whoever is restored
-  // makes the updates since a snapshot again, and who has lost nothing keeps its state.
-  bool keeps_gradients = false;
+  Restore restore = Restore::kStage;
+  // Copies go out in the gaps of the training's own messages (protection/schedule/copy_gate.h), and
+  // have time until the next window begins. False: the step after a capture waits for its copies.
+  bool sends_in_gaps = false;
   // Durable saves come as often as they cost no more than protection.overhead_budget, and are
   // copied while the next step runs. False: they come every checkpoint.every_steps, and training
   // waits for the copy.
@@ -63,9 +70,16 @@ struct Strategy {
   // LOSSY: durable saves hold a few experts of each layer (protection/partial_experts), and ranks
   // that live restore newer images from their own memory.
   bool saves_few_experts = false;
-  RestoreScope scope = RestoreScope::kStage;
-  LogReach log = LogReach::kWindow;
   CaptureRule captures;
+
+  // Captured operators go to the memory of peers.
+  bool keeps_copies() const { return restore != Restore::kEverybodyFromStorage; }
+  // The gradients of each step go there, too, before the step is committed.
+  bool keeps_gradients() const { return restore == Restore::kRoleByUpdates; }
+  bool sends_everybody_back() const {
+    return restore == Restore::kEverybody || restore == Restore::kEverybodyFromStorage;
+  }
+  LogReach log() const;
 };
 
 // What does not depend on the keys of a strategy. The captures are their defaults.

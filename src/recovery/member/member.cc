@@ -7,6 +7,12 @@ namespace {
 
 enum : uint32_t { kTrainingSignal = 1 };
 
+CopyGateOptions gate_of(const MemberOptions& options) {
+  CopyGateOptions gate = options.gate;
+  gate.keeps_to_gaps = options.strategy.sends_in_gaps;
+  return gate;
+}
+
 }  // namespace
 
 Member::Member(const Topology& topology, Transport& transport, StageTrainer& trainer,
@@ -24,6 +30,8 @@ Member::Member(const Topology& topology, Transport& transport, StageTrainer& tra
       memory_(options_.log_bytes_max, options_.snapshot_bytes_max),
       window_(trainer, options_.ordering),
       exchange_(exchange_parts(trainer)),
+      own_memory_(rank_, memory_.store),
+      peer_memory_({rank_, sender_, transport, clock}, gate_of(options_)),
       copies_(copies_parts(trainer, clock), options_.copies),
       commits_(commit_parts()),
       fetch_({rank_, topology, memory_.store, sender_, views_, troubles_, control_, refused_,
@@ -31,8 +39,8 @@ Member::Member(const Topology& topology, Transport& transport, StageTrainer& tra
       gradients_(gradient_parts(trainer)),
       restorer_(restorer_parts(trainer)),
       program_(program_parts(trainer)),
-      answers_({rank_, memory_, copies_, exchange_, sender_, refused_, wake_training_,
-                options_.is_rehearsal}),
+      answers_({rank_, views_, memory_, copies_, peer_memory_, exchange_, sender_, refused_,
+                wake_training_, options_.is_rehearsal}),
       follower_(follower_parts(topology)),
       service_({transport, clock, views_, copies_, follower_, answers_}) {}
 
@@ -46,7 +54,7 @@ BoundaryExchange::Dependencies Member::exchange_parts(StageTrainer& trainer) {
           .report_trouble = [this](View view,
                                    const absl::Status& status) { troubles_.report(view, status); },
           .idle_work = [&trainer] { return trainer.do_idle_work(); },
-          .keeps_log = options_.strategy.log != LogReach::kNothing,
+          .keeps_log = options_.strategy.log() != LogReach::kNothing,
           .deadline = options_.deadline};
 }
 
@@ -59,7 +67,8 @@ SnapshotCopies::Dependencies Member::copies_parts(StageTrainer& trainer, Clock& 
           .views = views_,
           .control = control_,
           .wake_training = wake_training_,
-          .clock = clock};
+          .clock = clock,
+          .destinations = {&own_memory_, &peer_memory_}};
 }
 
 CommitAgreement::Dependencies Member::commit_parts() {
@@ -100,7 +109,7 @@ Restorer::Dependencies Member::restorer_parts(StageTrainer& trainer) {
           .counts = counts_,
           .witnesses = witnesses_,
           .bytes_at_once = options_.copies.chunk_bytes_max,
-          .keeps_gradients = options_.strategy.keeps_gradients};
+          .keeps_gradients = options_.strategy.keeps_gradients()};
 }
 
 RankProgram::Dependencies Member::program_parts(StageTrainer& trainer) {
@@ -124,7 +133,7 @@ RankProgram::Dependencies Member::program_parts(StageTrainer& trainer) {
 OrderFollower::Dependencies Member::follower_parts(const Topology& topology) {
   return {.rank = rank_,
           .stage = topology.role_of(rank_).stage,
-          .keeps_copies = options_.strategy.keeps_copies,
+          .keeps_copies = options_.strategy.keeps_copies(),
           .transport = transport_,
           .wake_training = wake_training_,
           .orders = orders_,
@@ -133,6 +142,7 @@ OrderFollower::Dependencies Member::follower_parts(const Topology& topology) {
           .troubles = troubles_,
           .memory = memory_,
           .copies = copies_,
+          .peers = peer_memory_,
           .exchange = exchange_,
           .on_opened = [this] { service_.on_opened(); }};
 }
@@ -140,13 +150,14 @@ OrderFollower::Dependencies Member::follower_parts(const Topology& topology) {
 // Gradients have to be where a plan looks for them. A new holder lacks windows, too, and for these
 // nobody waits: whether the step is committed or not, a loss meanwhile costs the same.
 absl::Status Member::settle() {
-  return options_.strategy.keeps_gradients ? copies_.wait_settled() : absl::OkStatus();
+  return options_.strategy.keeps_gradients() ? copies_.wait_settled() : absl::OkStatus();
 }
 
 WindowVote Member::vote(bool ends_window) const {
-  return {.complete_window = options_.strategy.keeps_copies ? copies_.complete_window() : Step(-1),
-          .wanted_slots = ends_window ? options_.wanted_slots(window_.ordering()) : 0,
-          .slots_max = options_.strategy.captures.slots_max};
+  return {
+      .complete_window = options_.strategy.keeps_copies() ? copies_.complete_window() : Step(-1),
+      .wanted_slots = ends_window ? options_.wanted_slots(window_.ordering()) : 0,
+      .slots_max = options_.strategy.captures.slots_max};
 }
 
 void Member::on_agreed(View view, Commit commit, const Record& record) {

@@ -22,6 +22,7 @@
 #include "parallel/topology.h"
 #include "recovery/member/member_options.h"
 #include "recovery/member/serve/member_service.h"
+#include "recovery/member/serve/own_memory.h"
 #include "recovery/member/train/rank_program.h"
 #include "recovery/plan/protection_state.h"
 
@@ -99,13 +100,15 @@ class Member {
   TroubleReporter troubles_;
   WorkCounts counts_;
   OrderQueue orders_;
-  RefusedSlot refused_;
+  RefusedSlots refused_;
   RecoveryMemory memory_;
   Witnesses witnesses_;
   // Training thread:
   WindowState window_;
   // Both:
   BoundaryExchange exchange_;
+  OwnMemory own_memory_;
+  PeerMemory peer_memory_;
   SnapshotCopies copies_;
   // Training thread:
   CommitAgreement commits_;

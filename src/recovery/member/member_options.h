@@ -7,6 +7,7 @@
 
 #include "absl/time/time.h"
 #include "base/mutex.h"
+#include "protection/schedule/copy_gate.h"
 #include "protection/strategy/strategy.h"
 #include "recovery/member/serve/snapshot_copies.h"
 #include "recovery/plan/operator_ordering.h"
@@ -26,6 +27,7 @@ struct MemberOptions {
   int64_t log_bytes_max = int64_t{1} << 30;
   int64_t snapshot_bytes_max = int64_t{1} << 30;
   SnapshotCopiesOptions copies;
+  CopyGateOptions gate;  // of copies on their way to peers
   // How long a single message may take before its sender is accused.
   absl::Duration deadline = kCallMax;
   // After how long without an answer to ask again.

@@ -40,7 +40,7 @@ bool holds(const Report& report, const HeldWindow& needed) {
 }
 
 HeldWindow needed_by(const PlanInputs& in, const Plan& plan, Rank rank) {
-  const int64_t steps = in.strategy.keeps_gradients ? plan.state.value - plan.window.value : 0;
+  const int64_t steps = in.strategy.keeps_gradients() ? plan.state.value - plan.window.value : 0;
   return {rank, plan.window, steps};
 }
 
@@ -98,8 +98,7 @@ void choose_stages(const PlanInputs& in, Plan& plan) {
     plan.rolled_back.push_back(stage);
     plan.reasons.push_back(std::move(reason));
   }
-  const bool are_together =
-      in.strategy.keeps_copies && in.strategy.scope == RestoreScope::kEverybody;
+  const bool are_together = in.strategy.restore == Restore::kEverybody;
   // One that missed the plan by which the others went back has freed what they need of it.
   if (are_together && plan.rolled_back.empty() && !began_together(in.reports)) {
     plan.reasons.push_back("not all stages went back together: roles began in different views");
@@ -118,7 +117,7 @@ void choose_stages(const PlanInputs& in, Plan& plan) {
 
 std::string nobody_has(const PlanInputs& in, Rank rank, Step window) {
   std::string text = absl::StrCat("nobody alive holds window ", window.value,
-                                  in.strategy.keeps_gradients ? " and the gradients since" : "",
+                                  in.strategy.keeps_gradients() ? " and the gradients since" : "",
                                   " of role ", in.topology->name_of(rank));
   if (in.former_holders.empty()) return text;
   const auto& former = in.former_holders[static_cast<size_t>(rank.value)];
@@ -131,7 +130,7 @@ std::string nobody_has(const PlanInputs& in, Rank rank, Step window) {
 
 // To which window stages go back; -1: to the base.
 Step window_of(const PlanInputs& in, const Report& newest) {
-  if (newest.complete_window >= Step(0) || !in.strategy.keeps_gradients)
+  if (newest.complete_window >= Step(0) || !in.strategy.keeps_gradients())
     return newest.complete_window;
   // Neighbours do not keep the messages of the steps since the base. Copies of the first window are
   // where they were, though new holders do not have them yet.
@@ -171,7 +170,7 @@ Plan make_plan(const PlanInputs& in) {
   plan.base = newest->base;
   plan.window = window_of(in, *newest);
   choose_stages(in, plan);
-  if (!in.strategy.keeps_copies) {
+  if (!in.strategy.keeps_copies()) {
     if (plan.rolled_back.empty()) return plan;
     return restart_all(std::move(plan), in.go_back_reason.empty()
                                             ? "without protection, a lost worker sends all back"
@@ -186,7 +185,7 @@ Plan make_plan(const PlanInputs& in) {
   }
   for (const Report& report : in.reports) {
     // It needs the gradients of one step at most, and has them itself, unless they are damaged.
-    const bool keeps_state = in.strategy.keeps_gradients && report.has_state;
+    const bool keeps_state = in.strategy.keeps_gradients() && report.has_state;
     // Also a rank that goes on catching up may still be gathering its window.
     const bool goes_back =
         std::find(plan.rolled_back.begin(), plan.rolled_back.end(),

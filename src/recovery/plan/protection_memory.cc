@@ -12,7 +12,7 @@ namespace {
 std::string megabytes(int64_t bytes) { return absl::StrCat((bytes + (1 << 20) - 1) >> 20, " MiB"); }
 
 int64_t logged_steps(const Strategy& strategy, int slots) {
-  switch (strategy.log) {
+  switch (strategy.log()) {
     case LogReach::kNothing: return 0;
     case LogReach::kStep: return 3;  // a neighbour may be one behind, and one ahead
     case LogReach::kWindow: break;
@@ -23,7 +23,7 @@ int64_t logged_steps(const Strategy& strategy, int slots) {
 // From the complete window's first on. The next one is complete two steps after it has begun, or
 // one more where a view has opened meanwhile.
 int64_t kept_gradients(const Strategy& strategy) {
-  return strategy.keeps_gradients ? strategy.captures.period + 3 : 0;
+  return strategy.keeps_gradients() ? strategy.captures.period + 3 : 0;
 }
 
 }  // namespace

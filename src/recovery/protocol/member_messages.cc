@@ -56,13 +56,17 @@ absl::StatusOr<SlotMessage> decode_slot_message(std::span<const std::byte> bytes
 
 MessageBytes encode(const WantedSlot& message) {
   MessageBytes bytes = encode(message.slot);
+  put(bytes, message.share.remainder);
+  put(bytes, message.share.divisor);
   for (const int32_t chunk : message.have) put(bytes, chunk);
   return bytes;
 }
 
 absl::StatusOr<WantedSlot> decode_wanted_slot(std::span<const std::byte> bytes) {
   WantedSlot message;
-  bool is_sound = take_slot(bytes, message.slot);
+  auto& [remainder, divisor] = message.share;
+  bool is_sound = take_slot(bytes, message.slot) && take(bytes, remainder) &&
+                  take(bytes, divisor) && 0 <= remainder && remainder < divisor;
   for (int32_t before = -1, chunk = 0; is_sound && !bytes.empty(); before = chunk) {
     is_sound = take(bytes, chunk) && chunk > before;
     message.have.push_back(chunk);

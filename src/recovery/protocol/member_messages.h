@@ -21,7 +21,7 @@ enum class MessageKind : uint32_t {
   kWake,          // to oneself: look around; empty
   kChunk,         // a chunk of a snapshot: Chunk::block()
   kAcknowledge,   // SlotMessage: all chunks of that slot have come and are sound
-  kWantSlot,      // WantedSlot: send me the chunks of that slot that I do not have
+  kWantSlot,      // WantedSlot: send me your share of the chunks that I do not have
   kOffer,         // SlotMessage: of my own; acknowledge it or want it
   kCannot,        // SlotMessage: I have no usable copy of that slot
   kWantRecords,   // Commit: send me all records from that commit on
@@ -29,6 +29,7 @@ enum class MessageKind : uint32_t {
   kWantBoundary,  // NamedBoundary without bytes
   kBoundary,      // NamedBoundary with bytes
   kAudit,         // NamedBoundary whose bytes are the fingerprint of a message computed again
+  kForget,        // you keep none of my copies any more, and those who do have all; empty
   kCorrupt,       // a rehearsed fault: damage what you hold of my snapshots; empty
 };
 
@@ -41,9 +42,18 @@ struct SlotMessage {
 MessageBytes encode(const SlotMessage& message);
 absl::StatusOr<SlotMessage> decode_slot_message(std::span<const std::byte> bytes);
 
+// Of a slot's chunks those whose number leaves this remainder: others send the rest.
+struct ChunkShare {
+  int32_t remainder = 0;
+  int32_t divisor = 1;
+  bool contains(int32_t chunk) const { return chunk % divisor == remainder; }
+  friend bool operator==(const ChunkShare&, const ChunkShare&) = default;
+};
+
 struct WantedSlot {
   SlotMessage slot;
   std::vector<int32_t> have;  // numbers of chunks, ascending
+  ChunkShare share;
 };
 MessageBytes encode(const WantedSlot& message);
 absl::StatusOr<WantedSlot> decode_wanted_slot(std::span<const std::byte> bytes);

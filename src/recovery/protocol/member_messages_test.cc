@@ -17,7 +17,12 @@ TEST(MemberMessagesTest, ComeBackAsTheyWere) {
   ASSERT_TRUE(wanted.ok());
   EXPECT_EQ(wanted->slot.time, slot->time);
   EXPECT_EQ(wanted->have, (std::vector<int32_t>{0, 2, 7}));
+  EXPECT_EQ(wanted->share, ChunkShare());
   EXPECT_FALSE(decode_wanted_slot(encode(WantedSlot{*slot, {2, 2}})).ok());
+  const ChunkShare share{1, 3};
+  EXPECT_EQ(decode_wanted_slot(encode(WantedSlot{*slot, {}, share}))->share, share);
+  for (const ChunkShare bad : {ChunkShare{3, 3}, ChunkShare{-1, 3}, ChunkShare{0, 0}})
+    EXPECT_FALSE(decode_wanted_slot(encode(WantedSlot{*slot, {}, bad})).ok());
   EXPECT_EQ(*decode_commit_message(encode(Commit(77))), Commit(77));
   const Records records = {{Commit(4), {std::byte{1}, std::byte{2}}}, {Commit(5), {}}};
   EXPECT_EQ(*decode_records_message(encode(records)), records);

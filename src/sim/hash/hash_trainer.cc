@@ -127,13 +127,17 @@ void HashTrainer::expect(const RoundOperation& operation, Boundary& boundary) {
 }
 
 // Shared operators add up over the lanes; experts have all their tokens on their lane already.
-absl::Status HashTrainer::reduce_gradients(const ActiveOperators& active) {
-  for (size_t i = 0; i < model_.operators().size(); ++i) {
+absl::Status HashTrainer::reduce_gradients(const ActiveOperators& active,
+                                           const OnReduced& on_reduced) {
+  for (size_t i = model_.operators().size(); i-- > 0;) {
     HashModel::Operator& op = model_.operators()[i];
-    if (!active[i] || op.part == HashModel::Part::kExpert) continue;
-    int64_t sum[] = {static_cast<int64_t>(op.gradient)};
-    RETURN_IF_ERROR(stage_group_.all_reduce<int64_t>(sum, ReduceOp::kSum));
-    op.gradient = static_cast<uint64_t>(sum[0]);
+    if (!active[i]) continue;
+    if (op.part != HashModel::Part::kExpert) {
+      int64_t sum[] = {static_cast<int64_t>(op.gradient)};
+      RETURN_IF_ERROR(stage_group_.all_reduce<int64_t>(sum, ReduceOp::kSum));
+      op.gradient = static_cast<uint64_t>(sum[0]);
+    }
+    on_reduced(static_cast<int>(i));
   }
   return absl::OkStatus();
 }
@@ -172,7 +176,8 @@ absl::StatusOr<uint64_t> HashTrainer::run_rounds(const ActiveOperators& active,
   return losses;
 }
 
-absl::StatusOr<Findings> HashTrainer::train(const ActiveOperators& active, Boundary& boundary) {
+absl::StatusOr<Findings> HashTrainer::train(const ActiveOperators& active, Boundary& boundary,
+                                            const OnReduced& on_reduced) {
   if (restarts_ && restarts_->arrive()) {
     model_.cast_own();
     disk_.partial().note_lost(transport_.rank(), restarts_->lost());
@@ -181,7 +186,7 @@ absl::StatusOr<Findings> HashTrainer::train(const ActiveOperators& active, Bound
   expert_loads_.tokens.assign(static_cast<size_t>(options_.layers_per_stage * options_.experts), 0);
   ASSIGN_OR_RETURN(const uint64_t losses, run_rounds(active, boundary));
   fault_point("step/accumulated");
-  RETURN_IF_ERROR(reduce_gradients(active));
+  RETURN_IF_ERROR(reduce_gradients(active, on_reduced));
   RETURN_IF_ERROR(stage_group_.all_reduce<int64_t>(expert_loads_.tokens, ReduceOp::kSum));
   expert_loads_.probability.assign(expert_loads_.tokens.begin(), expert_loads_.tokens.end());
   double gradients = 0;

@@ -55,7 +55,8 @@ class HashTrainer final : public StageTrainer {
   Step step() const override { return Step(model_.position().step); }
   RecordBytes position() const override;
   absl::Status set_position(const RecordBytes& position) override;
-  absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary) override;
+  absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary,
+                                 const OnReduced& on_reduced) override;
   const ExpertLoads& expert_loads() const override { return expert_loads_; }
   absl::Status apply(const Findings& combined, const ActiveOperators& active,
                      const BeforeWrite& before_write) override;
@@ -83,7 +84,7 @@ class HashTrainer final : public StageTrainer {
   // What apply() does on this rank alone; returns what was written.
   absl::StatusOr<std::vector<int>> update(const Findings& combined, const ActiveOperators& active,
                                           const BeforeWrite& before_write);
-  absl::Status reduce_gradients(const ActiveOperators& active);
+  absl::Status reduce_gradients(const ActiveOperators& active, const OnReduced& on_reduced);
   void count_choices(const HashPass::Graph& graph);
   // From a checkpoint that may have been made of several.
   absl::Status restart(Communicator& world, Step step);

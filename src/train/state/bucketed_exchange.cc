@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -34,13 +35,14 @@ class BucketedExchange::Bucket {
     kind_ == Kind::kReduceGradients ? start_reduction(begins) : start_gather(begins);
   }
   bool advance() { return pending_.advance(); }
-  absl::Status finish() {
+  absl::Status finish(const OnExchanged& on_exchanged) {
     RETURN_IF_ERROR(annotate(pending_.wait(), name()));
     memory_->commit();
     if (operators_.size() > 1) unpack(shard_begins());
     if (kind_ == Kind::kGatherCompute) {
       for (OperatorState* const state : operators_) state->show_compute();
     }
+    for (const OperatorState* state : operators_) on_exchanged(*state);
     return absl::OkStatus();
   }
 
@@ -130,8 +132,8 @@ class BucketedExchange::Bucket {
 };
 
 BucketedExchange::BucketedExchange(Kind kind, const std::vector<OperatorState*>& operators,
-                                   const BucketLimits& limits)
-    : limits_(limits), operators_(operators.size()) {
+                                   const BucketLimits& limits, OnExchanged on_exchanged)
+    : limits_(limits), on_exchanged_(std::move(on_exchanged)), operators_(operators.size()) {
   std::map<Communicator*, Bucket*> open;
   for (size_t i = 0; i < operators.size(); ++i) {
     OperatorState* const state = operators[i];
@@ -170,7 +172,7 @@ void BucketedExchange::advance() {
 
 void BucketedExchange::finish_oldest() {
   bytes_in_flight_ -= in_flight_.front()->bytes();
-  status_.Update(in_flight_.front()->finish());
+  status_.Update(in_flight_.front()->finish(on_exchanged_));
   in_flight_.pop_front();
 }
 

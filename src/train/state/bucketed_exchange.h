@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -35,8 +36,11 @@ class BucketedExchange {
   };
   // Operators in the order in which they will be ready; they outlive the exchange. Operators with
   // one owner, and those that are frozen, need nothing. Gathered weights are shown to the layers.
-  BucketedExchange(Kind kind, const std::vector<OperatorState*>& operators,
-                   const BucketLimits& limits);
+  // `on_exchanged` is told of every other one as soon as it has what is exchanged.
+  using OnExchanged = std::function<void(const OperatorState&)>;
+  BucketedExchange(
+      Kind kind, const std::vector<OperatorState*>& operators, const BucketLimits& limits,
+      OnExchanged on_exchanged = [](const OperatorState&) {});
   // What has not been waited for is withdrawn.
   ~BucketedExchange();
 
@@ -55,6 +59,7 @@ class BucketedExchange {
   void finish_oldest();
 
   const BucketLimits limits_;
+  const OnExchanged on_exchanged_;
   const size_t operators_;
   size_t ready_ = 0;
   int64_t bytes_in_flight_ = 0;

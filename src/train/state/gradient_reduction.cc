@@ -1,14 +1,17 @@
 #include "train/state/gradient_reduction.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace evermoe {
 
 GradientReduction::GradientReduction(const std::vector<OperatorState*>& operators,
-                                     DeferredGradients& deferred, const BucketLimits& limits)
+                                     DeferredGradients& deferred, const BucketLimits& limits,
+                                     OnReduced on_reduced)
     : backward_(operators.rbegin(), operators.rend()),
       deferred_(deferred),
-      exchange_(BucketedExchange::Kind::kReduceGradients, backward_, limits) {}
+      on_reduced_(std::move(on_reduced)),
+      exchange_(BucketedExchange::Kind::kReduceGradients, backward_, limits, on_reduced_) {}
 
 void GradientReduction::add_up_to(size_t first) {
   added_ = std::max(added_, backward_.size() - first);
@@ -22,7 +25,9 @@ void GradientReduction::run_deferred() {
 
 void GradientReduction::go_on() {
   while (exchange_.ready() < added_ && !backward_[exchange_.ready()]->has_deferred_gradients()) {
+    const OperatorState& state = *backward_[exchange_.ready()];
     exchange_.add_ready();
+    if (state.owners().size() == 1 && !state.is_frozen()) on_reduced_(state);
   }
   exchange_.advance();
 }

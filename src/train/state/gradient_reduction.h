@@ -14,9 +14,12 @@ namespace evermoe {
 // Threads: the training thread only.
 class GradientReduction {
  public:
-  // Operators in the model's order. All must outlive the reduction.
-  GradientReduction(const std::vector<OperatorState*>& operators, DeferredGradients& deferred,
-                    const BucketLimits& limits);
+  // Operators in the model's order. All must outlive the reduction. `on_reduced` is told of each
+  // that is not frozen as soon as its shard_gradient() is the sum over its owners.
+  using OnReduced = BucketedExchange::OnExchanged;
+  GradientReduction(
+      const std::vector<OperatorState*>& operators, DeferredGradients& deferred,
+      const BucketLimits& limits, OnReduced on_reduced = [](const OperatorState&) {});
 
   // Nothing more is added to the operators from number `first` on but what is put off: sums those
   // of which nothing is. Does not wait; errors come with finish().
@@ -31,6 +34,7 @@ class GradientReduction {
 
   const std::vector<OperatorState*> backward_;  // from the last operator to the first
   DeferredGradients& deferred_;
+  const OnReduced on_reduced_;
   BucketedExchange exchange_;
   size_t added_ = 0;  // of backward_
 };

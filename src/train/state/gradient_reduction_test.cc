@@ -1,6 +1,7 @@
 // Gradients are summed as soon as nothing more is added to them, and not before.
 #include "train/state/gradient_reduction.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -71,6 +72,28 @@ TEST(GradientReductionTest, OperatorsBehindAreSummedWhileThoseBeforeAreComputed)
     reduction.run_deferred();
     ASSERT_TRUE(reduction.finish().ok());
     for (int i = 0; i < kOperators; ++i) EXPECT_TRUE(rank.is_sum(i)) << i;
+  });
+}
+
+// Of every operator once, when its sum is there and those before it are still being computed.
+TEST(GradientReductionTest, TellsOfEachOperatorAsSoonAsItIsSummed) {
+  run_two([](ReducingRank& rank) {
+    std::vector<const OperatorState*> told;
+    GradientReduction reduction(rank.operators, rank.deferred, kEachAlone,
+                                [&](const OperatorState& state) {
+                                  const at::Tensor shard = state.shard_gradient();
+                                  EXPECT_TRUE(at::equal(shard, at::full_like(shard, 3)));
+                                  told.push_back(&state);
+                                });
+    for (int round = 0; told.size() < 2 && round < 100'000; ++round) {
+      reduction.add_up_to(2);
+      std::this_thread::yield();
+    }
+    EXPECT_THAT(told, testing::ElementsAre(rank.operators[3], rank.operators[2]));
+    reduction.run_deferred();
+    ASSERT_TRUE(reduction.finish().ok());
+    EXPECT_EQ(told,
+              (std::vector<const OperatorState*>(rank.operators.rbegin(), rank.operators.rend())));
   });
 }
 

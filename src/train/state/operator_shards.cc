@@ -125,6 +125,13 @@ int OperatorShards::index_of(const OperatorState& state, FlatRange range) const 
   return static_cast<int>(part);
 }
 
+std::vector<int> OperatorShards::parts_of(const OperatorState& state) const {
+  std::vector<int> parts;
+  for (size_t i = first_part_.at(&state); i < shards_.size() && shards_[i].state == &state; ++i)
+    parts.push_back(static_cast<int>(i));
+  return parts;
+}
+
 std::vector<OperatorState*> OperatorShards::states_of(
     const std::vector<int>& operator_indices) const {
   std::vector<OperatorState*> states;

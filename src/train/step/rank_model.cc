@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/fault_point.h"
 #include "config/job_topology.h"
-#include "train/state/gradient_reduction.h"
 
 namespace evermoe {
 
@@ -93,15 +92,16 @@ void RankModel::join(View view) {
   for (const auto& group : expert_groups_) group->restart(view);
 }
 
-absl::StatusOr<StepFindings> RankModel::accumulate_gradients(const TrainingPosition& position,
-                                                             Boundary& boundary, bool probes) {
+absl::StatusOr<StepFindings> RankModel::accumulate_gradients(
+    const TrainingPosition& position, Boundary& boundary, bool probes,
+    const GradientReduction::OnReduced& on_reduced) {
   StepFindings findings;
   const absl::Cleanup forget = [this] { deferred_.clear(); };  // of a step that fails on its way
   RETURN_IF_ERROR(guard([&]() -> absl::Status {
     for (OperatorState* state : operators_) {
       if (!state->is_frozen()) state->clear_gradients();
     }
-    GradientReduction reduction(operators_, deferred_, buckets_);
+    GradientReduction reduction(operators_, deferred_, buckets_, on_reduced);
     findings = runner_->run_step(position.step, position.loss_scale, probes, boundary,
                                  [&](size_t first) { reduction.add_up_to(first); });
     reduction.run_deferred();

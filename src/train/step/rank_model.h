@@ -14,6 +14,7 @@
 #include "recovery/stage_trainer.h"
 #include "train/layers/stage_model.h"
 #include "train/state/bucketed_exchange.h"
+#include "train/state/gradient_reduction.h"
 #include "train/state/optimizer.h"
 #include "train/step/batch_reader.h"
 #include "train/step/stage_runner.h"
@@ -51,8 +52,10 @@ class RankModel {
 
   // Gradients of the step that starts from `position`, reduced, and what the verdict needs of them.
   // `probes`: looks for the first number that is not finite, as after a skipped step.
+  // `on_reduced` is told of each operator as soon as its gradients are.
   absl::StatusOr<StepFindings> accumulate_gradients(const TrainingPosition& position,
-                                                    Boundary& boundary, bool probes = false);
+                                                    Boundary& boundary, bool probes,
+                                                    const GradientReduction::OnReduced& on_reduced);
   // What the gates chose in the last accumulate_gradients(), over all lanes and with equal bits on
   // them.
   absl::StatusOr<ExpertLoads> expert_loads();

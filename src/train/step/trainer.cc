@@ -164,13 +164,18 @@ absl::Status Trainer::set_position(const RecordBytes& position) {
 
 // ---- steps
 
-absl::StatusOr<Findings> Trainer::train(const ActiveOperators& active, Boundary& boundary) {
+absl::StatusOr<Findings> Trainer::train(const ActiveOperators& active, Boundary& boundary,
+                                        const OnReduced& on_reduced) {
   RETURN_IF_ERROR(std::exchange(file_status_, absl::OkStatus()));
   step_began_ = real_clock().now();
   RETURN_IF_ERROR(durable_.look_after_saves());
   shards_.set_active(active);
   ASSIGN_OR_RETURN(StepFindings findings,
-                   model_->accumulate_gradients(position_, boundary, skipped_in_row_ > 0));
+                   model_->accumulate_gradients(position_, boundary, skipped_in_row_ > 0,
+                                                [&](const OperatorState& state) {
+                                                  for (const int part : shards_.parts_of(state))
+                                                    on_reduced(part);
+                                                }));
   ASSIGN_OR_RETURN(expert_loads_, model_->expert_loads());
   findings.prepared = prepared();
   findings.prepared_locally = durable_.local().prepared();

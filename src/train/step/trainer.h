@@ -59,7 +59,8 @@ class Trainer final : public StageTrainer {
   Step step() const override { return position_.step; }
   RecordBytes position() const override;
   absl::Status set_position(const RecordBytes& position) override;
-  absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary) override;
+  absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary,
+                                 const OnReduced& on_reduced) override;
   bool do_idle_work() override { return model_->do_idle_work(); }
   const ExpertLoads& expert_loads() const override { return expert_loads_; }
   absl::Status apply(const Findings& combined, const ActiveOperators& active,

@@ -54,7 +54,7 @@ absl::StatusOr<Findings> TrainingRank::agree(Findings own) {
 
 absl::StatusOr<Findings> TrainingRank::train(const ActiveOperators& active) {
   boundary_.begin(verdict_commit(Step(trainer_.step().value + 1)));
-  ASSIGN_OR_RETURN(Findings own, trainer_.train(active, boundary_));
+  ASSIGN_OR_RETURN(Findings own, trainer_.train(active, boundary_, [](int) {}));
   boundary_.finish();
   return agree(std::move(own));
 }

@@ -37,7 +37,7 @@ LossDecision LossRules::on_loss(absl::Duration now, const Loss& loss, const Role
   const std::string name = topology_.name_of(loss.rank);
   restarts_.on_loss(now, loss.rank, loss.with_node);
   const int restarts = restarts_.losses(loss.rank) - 1;
-  if (options_.strategy.keeps_copies && restarts >= options_.restarts_max) {
+  if (options_.strategy.keeps_copies() && restarts >= options_.restarts_max) {
     decision.end = {
         .reason = given_up(restarts, absl::StrCat("of worker ", name, " "), furthest, loss.how),
         .is_hopeless = !loss.with_node};
@@ -53,7 +53,7 @@ LossDecision LossRules::on_loss(absl::Duration now, const Loss& loss, const Role
     return decision;
   }
   // Who was lost with others at once, or because of them, is not counted again.
-  if (!options_.strategy.keeps_copies && role.failures_seen == limits_.failures())
+  if (!options_.strategy.keeps_copies() && role.failures_seen == limits_.failures())
     count_failure(now, absl::StrCat("worker ", name, ": ", loss.how), furthest, decision);
   return decision;
 }
@@ -61,7 +61,7 @@ LossDecision LossRules::on_loss(absl::Duration now, const Loss& loss, const Role
 LossDecision LossRules::on_restart_of_all(absl::Duration now, const std::string& reasons,
                                           Commit furthest) {
   LossDecision decision;
-  if (!options_.strategy.keeps_copies && limits_.is_unexplained())
+  if (!options_.strategy.keeps_copies() && limits_.is_unexplained())
     count_failure(now, reasons, furthest, decision);
   return decision;
 }

@@ -22,7 +22,7 @@ namespace evermoe {
 class CopyBook {
  public:
   explicit CopyBook(const Strategy& strategy)
-      : is_protected_(strategy.keeps_copies), needs_gradients_(strategy.keeps_gradients) {}
+      : is_protected_(strategy.keeps_copies()), needs_gradients_(strategy.keeps_gradients()) {}
 
   // REQUIRES: every role has reported for this plan.
   void on_plan(const Plan& plan, const RoleTable& roles);

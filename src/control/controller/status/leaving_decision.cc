@@ -22,7 +22,7 @@ LeavingDecision decide_leaving(absl::Duration now, Node node, const LeavingState
   // The job is at its end, and so is the node.
   if (state.roles.have_all_finished() || state.roles.is_any_released()) return {};
   const std::string leaves = absl::StrCat("node ", node.value, " leaves");
-  if (options.strategy.keeps_copies && !state.copies.is_known())
+  if (options.strategy.keeps_copies() && !state.copies.is_known())
     return {.kind = Kind::kOpenView, .why = leaves + ": who holds which copies?"};
   const bool can_others_take_over = state.copies.survives_loss_of(node, state.roles) &&
                                     room(state.roles, state.nodes, options.nodes, now) >= workers;

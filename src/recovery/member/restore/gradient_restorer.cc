@@ -28,14 +28,15 @@ absl::StatusOr<std::vector<std::string>> GradientRestorer::begin(const Plan& pla
   std::vector<SlotTime> times =
       gradients_between(has_state ? in_.trainer.step() : plan.window, plan.state);
   if (!has_state) times.insert(times.begin(), {plan.window, 0});
-  ASSIGN_OR_RETURN(WindowFetch::Fetched fetched, in_.fetch.fetch(times));
+  // The snapshot is restored while the gradients are on their way.
+  const auto on_slot = [&](SlotTime time) -> absl::Status {
+    if (has_state || time != times.front()) return absl::OkStatus();
+    return restore_slot(
+        in_.memory.store, in_.rank, time, in_.trainer,
+        [this](std::span<const std::byte> position) { return in_.window.take_position(position); });
+  };
+  ASSIGN_OR_RETURN(WindowFetch::Fetched fetched, in_.fetch.fetch(times, on_slot));
   in_.copies.adopt(times, fetched.asked.value_or(std::vector<Rank>()));
-  if (!has_state) {
-    RETURN_IF_ERROR(restore_slot(in_.memory.store, in_.rank, times.front(), in_.trainer,
-                                 [this](std::span<const std::byte> position) {
-                                   return in_.window.take_position(position);
-                                 }));
-  }
   goal_ = plan.state;
   return std::move(fetched.sources);
 }

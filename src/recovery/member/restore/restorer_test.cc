@@ -195,7 +195,7 @@ TEST_F(RestorerTest, WithoutAUsableCopyTheControllerHasToFindAnotherWay) {
     ASSERT_TRUE(rank.begin(rollback_plan()).ok());
     EXPECT_TRUE(absl::IsCancelled(rank.restorer.roll_back(rollback_plan().plan())))
         << "it has to go back again";
-    EXPECT_EQ(rank.counts.work().copies_refused, 1);
+    EXPECT_EQ(rank.counts.work().copies_refused, kSlots);
     EXPECT_THAT(rank.told.all<Trouble>(), SizeIs(1));
     const auto next = rank.views.next_start();
     ASSERT_TRUE(next.ok() && *next != nullptr);

@@ -1,17 +1,15 @@
 #include "recovery/member/restore/window_fetch.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "recovery/protocol/repeats.h"
 
 namespace evermoe {
-
-void WindowFetch::Progress::take_from(Step window, const std::string& source) {
-  std::string line = absl::StrCat("window ", window.value, " from ", source);
-  if (sources.empty() || sources.back() != line) sources.push_back(std::move(line));
-}
 
 // Slots that are not what was captured.
 void WindowFetch::drop_damaged(const std::vector<SlotTime>& times) {
@@ -24,51 +22,93 @@ void WindowFetch::drop_damaged(const std::vector<SlotTime>& times) {
   }
 }
 
-absl::StatusOr<WindowFetch::Fetched> WindowFetch::fetch(const std::vector<SlotTime>& times) {
+absl::StatusOr<WindowFetch::Fetched> WindowFetch::fetch(const std::vector<SlotTime>& times,
+                                                        const OnSlot& on_slot) {
   drop_damaged(times);
-  Progress progress;
-  for (const SlotTime time : times) {
-    while (!in_.store.has_slot(in_.rank, time)) RETURN_IF_ERROR(fetch_slot(time, progress));
-    const bool was_asked =
-        progress.next_source < progress.asked.size() && progress.asked_for == time;
-    progress.take_from(time.window, was_asked
-                                        ? in_.topology.name_of(progress.asked[progress.next_source])
-                                        : "its own memory");
+  Progress progress{.missing = times};
+  std::ranges::copy_if(times, std::back_inserter(progress.own),
+                       [this](SlotTime time) { return in_.store.has_slot(in_.rank, time); });
+  Repeats repeats;
+  size_t chunks = count_chunks(times);
+  RETURN_IF_ERROR(take_arrived(progress, on_slot));
+  while (!progress.missing.empty()) {
+    ASSIGN_OR_RETURN(const PlanPointer plan, in_.views.pass());
+    bool asks = plan->view != progress.view;
+    if (asks) follow(*plan, progress);
+    if (take_refusals(progress)) asks = true;
+    const auto lost = std::ranges::find_if(progress.missing, [&](SlotTime time) {
+      return !in_.store.has_slot(in_.rank, time) && progress.shares.shares_of(time).empty();
+    });
+    if (lost != progress.missing.end()) {
+      RETURN_IF_ERROR(report_missing(progress, *lost));
+      continue;
+    }
+    if (asks) ask(progress);
+    ASSIGN_OR_RETURN(const bool signalled, in_.views.wait_signal());
+    RETURN_IF_ERROR(take_arrived(progress, on_slot));
+    // While chunks come, however slowly, nothing stands still.
+    if (const size_t now = count_chunks(times); now > chunks) {
+      chunks = now;
+      repeats.on_arrival();
+      in_.control.send(Milestone{progress.view, in_.rank, Milestone::Kind::kCopying, 0, {}});
+    }
+    if (!signalled && repeats.is_due()) ask(progress);
   }
   Fetched fetched{std::move(progress.sources), std::nullopt};
-  if (progress.view != View(0)) {
-    // The first ones refused.
-    progress.asked.erase(
-        progress.asked.begin(),
-        progress.asked.begin() + static_cast<std::ptrdiff_t>(progress.next_source));
-    fetched.asked = std::move(progress.asked);
-  }
+  if (progress.view != View(0)) fetched.asked = progress.shares.sound();
   return fetched;
 }
 
-absl::Status WindowFetch::fetch_slot(SlotTime time, Progress& progress) {
-  ASSIGN_OR_RETURN(const PlanPointer plan, in_.views.pass());
-  if (plan->view != progress.view) {
-    progress.view = plan->view;
-    progress.next_source = 0;
-    progress.asked = plan->sources.empty() ? std::vector<Rank>()
-                                           : plan->sources[static_cast<size_t>(in_.rank.value)];
-    std::erase(progress.asked, in_.rank);
+void WindowFetch::follow(const Plan& plan, Progress& progress) {
+  progress.view = plan.view;
+  std::vector<Rank> sources = plan.sources.empty()
+                                  ? std::vector<Rank>()
+                                  : plan.sources[static_cast<size_t>(in_.rank.value)];
+  std::erase(sources, in_.rank);
+  progress.shares = SourceShares(std::move(sources));
+  (void)in_.refused.take();  // of former plans
+}
+
+bool WindowFetch::take_refusals(Progress& progress) {
+  bool is_new = false;
+  for (const auto& [source, time] : in_.refused.take()) {
+    if (std::ranges::find(progress.missing, time) == progress.missing.end() ||
+        !progress.shares.refuse(source, time))
+      continue;
+    is_new = true;
+    in_.counts.add_one(&MemberWork::copies_refused);
+    progress.sources.push_back(
+        absl::StrCat("the copy of ", in_.topology.name_of(source), " was damaged or gone"));
   }
-  if (progress.next_source >= progress.asked.size()) {
-    in_.troubles.report_copies_unusable(
-        progress.view, NotFound(absl::StrCat("no source has a usable copy of window ",
-                                             time.window.value, ", slot ", time.slot)));
-    return in_.views.pass(progress.view).status();
+  return is_new;
+}
+
+// What has come, in order, with who sent it.
+absl::Status WindowFetch::take_arrived(Progress& progress, const OnSlot& on_slot) {
+  std::vector<SlotTime>& missing = progress.missing;
+  while (!missing.empty() && in_.store.has_slot(in_.rank, missing.front())) {
+    const SlotTime time = missing.front();
+    const auto shares = progress.shares.shares_of(time);
+    const std::string from =
+        std::ranges::find(progress.own, time) != progress.own.end()
+            ? "its own memory"
+            : absl::StrJoin(shares, " and ", [&](std::string* out, const SourceShares::Share& one) {
+                *out += in_.topology.name_of(one.source);
+              });
+    std::string line = absl::StrCat("window ", time.window.value, " from ", from);
+    if (progress.sources.empty() || progress.sources.back() != line)
+      progress.sources.push_back(std::move(line));
+    RETURN_IF_ERROR(on_slot(time));
+    missing.erase(missing.begin());
   }
-  progress.asked_for = time;
-  const Rank source = progress.asked[progress.next_source];
-  ASSIGN_OR_RETURN(const bool refused, ask(source, progress.view, time));
-  if (!refused) return absl::OkStatus();
-  progress.sources.push_back(
-      absl::StrCat("the copy of ", in_.topology.name_of(source), " was damaged or gone"));
-  ++progress.next_source;
   return absl::OkStatus();
+}
+
+absl::Status WindowFetch::report_missing(const Progress& progress, SlotTime time) {
+  in_.troubles.report_copies_unusable(
+      progress.view, NotFound(absl::StrCat("no source has a usable copy of window ",
+                                           time.window.value, ", slot ", time.slot)));
+  return in_.views.pass(progress.view).status();
 }
 
 // Numbers of the chunks that are here.
@@ -79,28 +119,23 @@ std::vector<int32_t> WindowFetch::arrived(SlotTime time) const {
   return numbers;
 }
 
-// Whoever asks again gets what is missing. While chunks come, however slowly, nothing stands still.
-absl::StatusOr<bool> WindowFetch::ask(Rank source, View view, SlotTime time) {
-  in_.refused.clear();
-  Repeats repeats;
-  std::vector<int32_t> have = arrived(time);
-  for (bool asks = true; !in_.store.has_slot(in_.rank, time) && in_.views.newest_view() == view;) {
-    if (asks)
-      in_.sender.send(source, view, MessageKind::kWantSlot,
-                      encode(WantedSlot{{in_.rank, time}, have}));
-    ASSIGN_OR_RETURN(const bool signalled, in_.views.wait_signal());
-    if (in_.refused.is(source, time)) {
-      in_.counts.add_one(&MemberWork::copies_refused);
-      return true;
+size_t WindowFetch::count_chunks(const std::vector<SlotTime>& times) const {
+  size_t count = 0;
+  for (const SlotTime time : times) count += arrived(time).size();
+  return count;
+}
+
+// Whoever asks again gets what is missing.
+void WindowFetch::ask(const Progress& progress) {
+  for (const SlotTime time : progress.missing) {
+    if (in_.store.has_slot(in_.rank, time)) continue;
+    const WantedSlot wanted{{in_.rank, time}, arrived(time), {}};
+    for (const SourceShares::Share& share : progress.shares.shares_of(time)) {
+      WantedSlot of_source = wanted;
+      of_source.share = share.chunks;
+      in_.sender.send(share.source, progress.view, MessageKind::kWantSlot, encode(of_source));
     }
-    if (std::vector<int32_t> now = arrived(time); now.size() > have.size()) {
-      have = std::move(now);
-      repeats.on_arrival();
-      in_.control.send(Milestone{view, in_.rank, Milestone::Kind::kCopying, 0, {}});
-    }
-    asks = !signalled && repeats.is_due();
   }
-  return false;
 }
 
 }  // namespace evermoe

@@ -25,7 +25,11 @@ void CopyLedger::on_acknowledged(Rank holder, SlotTime time) {
 }
 
 void CopyLedger::set_holders(const std::vector<Rank>& holders,
-                             const std::vector<PeerAddress>& table) {
+                             const std::vector<PeerAddress>& table,
+                             const std::vector<Rank>& sources) {
+  former_.insert(sources.begin(), sources.end());
+  for (const Holder& holder : holders_) former_.insert(holder.rank);
+  for (const Rank holder : holders) former_.erase(holder);
   std::vector<Holder> before;
   before.swap(holders_);
   for (const Rank rank : holders) {
@@ -45,7 +49,15 @@ void CopyLedger::forget_before(Step window) {
   for (Holder& holder : holders_) std::erase_if(holder.acknowledged, is_old);
 }
 
+std::vector<Rank> CopyLedger::release() {
+  if (former_.empty() || complete_window() < Step(0) || !is_settled()) return {};
+  std::vector<Rank> released(former_.begin(), former_.end());
+  former_.clear();
+  return released;
+}
+
 void CopyLedger::clear() {
+  former_.clear();
   captured_.clear();
   slots_of_window_.clear();
   for (Holder& holder : holders_) holder.acknowledged.clear();
@@ -80,9 +92,10 @@ Step CopyLedger::complete_window() const {
   return newest;
 }
 
-std::vector<CopyLedger::MissingCopy> CopyLedger::missing(std::optional<SlotTime> under_way) const {
+std::vector<CopyLedger::MissingCopy> CopyLedger::missing(
+    const std::vector<SlotTime>& under_way) const {
   std::set<Slot> slots = captured_;
-  if (under_way) slots.insert(slot(*under_way));
+  for (const SlotTime time : under_way) slots.insert(slot(time));
   std::vector<MissingCopy> missing;
   for (const Holder& holder : holders_) {
     for (const Slot& slot : slots) {

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -31,11 +30,19 @@ class CopyLedger {
   void adopt(const std::vector<SlotTime>& times, int slots, const std::vector<Rank>& sources);
   void on_acknowledged(Rank holder, SlotTime time);
   // `table`: addresses by rank. A holder that stays the same process has what it had; a successor
-  // of one has nothing.
-  void set_holders(const std::vector<Rank>& holders, const std::vector<PeerAddress>& table);
+  // of one has nothing. Former holders and `sources`, of what this rank is to be restored from,
+  // keep copies, too, until release().
+  void set_holders(const std::vector<Rank>& holders, const std::vector<PeerAddress>& table,
+                   const std::vector<Rank>& sources);
+  // As if it had not been captured: its window will not be complete.
+  void give_up(SlotTime time) { captured_.erase(slot(time)); }
   void forget_before(Step window);
   // Nothing is captured any more. The holders stay.
   void clear();
+
+  // Those that keep copies without being holders, once: when the holders have a complete window and
+  // everything since.
+  std::vector<Rank> release();
 
   std::vector<Rank> holders() const;
   // Every holder has all that is captured.
@@ -43,8 +50,8 @@ class CopyLedger {
   // First state of the newest window that is captured in full and acknowledged by all holders; -1.
   // Its gradients do not count.
   Step complete_window() const;
-  // Of what is captured and of the slot under way, holder by holder, oldest first.
-  std::vector<MissingCopy> missing(std::optional<SlotTime> under_way) const;
+  // Of what is captured and of the slots under way, holder by holder, oldest first.
+  std::vector<MissingCopy> missing(const std::vector<SlotTime>& under_way) const;
 
  private:
   using Slot = std::pair<Step, int>;  // window and slot
@@ -57,6 +64,7 @@ class CopyLedger {
   static Slot slot(SlotTime time) { return {time.window, time.slot}; }
 
   std::vector<Holder> holders_;
+  std::set<Rank> former_;    // that may still keep copies
   std::set<Slot> captured_;  // that are complete here
   std::map<Step, int> slots_of_window_;
 };

@@ -15,7 +15,7 @@ SlotTime at(int64_t window, int slot) { return {Step(window), slot}; }
 class CopyLedgerTest : public testing::Test {
  protected:
   CopyLedgerTest() {
-    ledger_.set_holders({Rank(1), Rank(2)}, table_);
+    ledger_.set_holders({Rank(1), Rank(2)}, table_, {});
     ledger_.begin_window(Step(4), 2);
     ledger_.on_captured(at(4, 0));
     ledger_.on_captured(at(4, 1));
@@ -54,8 +54,8 @@ TEST_F(CopyLedgerTest, MissingIsWhatAHolderHasNotAcknowledgedWithTheSlotUnderWay
   acknowledge(1, 4);
   ledger_.on_acknowledged(Rank(2), at(4, 0));
   using Missing = CopyLedger::MissingCopy;
-  EXPECT_THAT(ledger_.missing(std::nullopt), ElementsAre(Missing{Rank(2), at(4, 1)}));
-  EXPECT_THAT(ledger_.missing(at(6, 0)),
+  EXPECT_THAT(ledger_.missing({}), ElementsAre(Missing{Rank(2), at(4, 1)}));
+  EXPECT_THAT(ledger_.missing({at(6, 0)}),
               ElementsAre(Missing{Rank(1), at(6, 0)}, Missing{Rank(2), at(4, 1)},
                           Missing{Rank(2), at(6, 0)}));
 }
@@ -64,19 +64,17 @@ TEST_F(CopyLedgerTest, ASuccessorOfAHolderHasNothing) {
   acknowledge(1, 4);
   acknowledge(2, 4);
   table_[2] = {"two again", View(2)};
-  ledger_.set_holders({Rank(1), Rank(2)}, table_);
-  EXPECT_THAT(ledger_.missing(std::nullopt),
-              ElementsAre(CopyLedger::MissingCopy{Rank(2), at(4, 0)},
-                          CopyLedger::MissingCopy{Rank(2), at(4, 1)}));
+  ledger_.set_holders({Rank(1), Rank(2)}, table_, {});
+  EXPECT_THAT(ledger_.missing({}), ElementsAre(CopyLedger::MissingCopy{Rank(2), at(4, 0)},
+                                               CopyLedger::MissingCopy{Rank(2), at(4, 1)}));
   EXPECT_EQ(ledger_.complete_window(), Step(-1));
 }
 
 TEST_F(CopyLedgerTest, AnAdoptedWindowNeedNotBeSentToItsSources) {
   ledger_.clear();
   ledger_.adopt({at(8, 0), at(8, 1)}, 2, {Rank(2)});
-  EXPECT_THAT(ledger_.missing(std::nullopt),
-              ElementsAre(CopyLedger::MissingCopy{Rank(1), at(8, 0)},
-                          CopyLedger::MissingCopy{Rank(1), at(8, 1)}));
+  EXPECT_THAT(ledger_.missing({}), ElementsAre(CopyLedger::MissingCopy{Rank(1), at(8, 0)},
+                                               CopyLedger::MissingCopy{Rank(1), at(8, 1)}));
 }
 
 // They are behind the slots.
@@ -94,10 +92,43 @@ TEST_F(CopyLedgerTest, WhatIsForgottenIsMissedByNobody) {
   ledger_.begin_window(Step(6), 1);
   ledger_.on_captured(at(6, 0));
   ledger_.forget_before(Step(6));
-  EXPECT_EQ(ledger_.missing(std::nullopt).size(), 2u);
+  EXPECT_EQ(ledger_.missing({}).size(), 2u);
   ledger_.clear();
-  EXPECT_THAT(ledger_.missing(std::nullopt), IsEmpty());
+  EXPECT_THAT(ledger_.missing({}), IsEmpty());
   EXPECT_THAT(ledger_.holders(), ElementsAre(Rank(1), Rank(2)));
+}
+
+TEST_F(CopyLedgerTest, FormerHoldersAreReleasedOnceWhenTheHoldersHaveEverything) {
+  acknowledge(1, 4);
+  acknowledge(2, 4);
+  EXPECT_THAT(ledger_.release(), IsEmpty());
+  ledger_.set_holders({Rank(2)}, table_, {Rank(5), Rank(2)});
+  ledger_.on_captured(at(4, 2));
+  EXPECT_THAT(ledger_.release(), IsEmpty()) << "not everything since has arrived";
+  ledger_.on_acknowledged(Rank(2), at(4, 2));
+  EXPECT_THAT(ledger_.release(), ElementsAre(Rank(1), Rank(5)));
+  EXPECT_THAT(ledger_.release(), IsEmpty());
+}
+
+// Of a process that was just started nobody may forget anything.
+TEST_F(CopyLedgerTest, SourcesAreNotReleasedBeforeThereIsAWindow) {
+  ledger_.clear();
+  ledger_.set_holders({Rank(2)}, table_, {Rank(5)});
+  EXPECT_TRUE(ledger_.is_settled());
+  EXPECT_THAT(ledger_.release(), IsEmpty());
+  ledger_.adopt({at(4, 0)}, 1, {Rank(5)});
+  EXPECT_THAT(ledger_.release(), IsEmpty());
+  ledger_.on_acknowledged(Rank(2), at(4, 0));
+  EXPECT_THAT(ledger_.release(), ElementsAre(Rank(1), Rank(5)));
+}
+
+TEST_F(CopyLedgerTest, NobodyWaitsForASlotThatIsGivenUp) {
+  acknowledge(1, 4);
+  ledger_.on_acknowledged(Rank(2), at(4, 0));
+  EXPECT_FALSE(ledger_.is_settled());
+  ledger_.give_up(at(4, 1));
+  EXPECT_TRUE(ledger_.is_settled());
+  EXPECT_EQ(ledger_.complete_window(), Step(-1)) << "it is lacking at a holder";
 }
 
 }  // namespace

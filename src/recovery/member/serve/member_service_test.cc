@@ -17,7 +17,7 @@ using testing::SizeIs;
 
 constexpr absl::Duration kMoment = absl::Milliseconds(50);
 
-Chunk chunk_of(Rank owner, int number = 0, int chunks = 1) {
+Chunk chunk_of(Rank owner, int number = 0, int chunks = 1, int64_t size = 8) {
   Chunk chunk = Chunk::make({.owner = owner,
                              .window = Step(0),
                              .slot = 0,
@@ -25,7 +25,7 @@ Chunk chunk_of(Rank owner, int number = 0, int chunks = 1) {
                              .chunk = number,
                              .chunks = chunks,
                              .operator_index = 0,
-                             .size = 8});
+                             .size = size});
   std::fill(chunk.writable_body().begin(), chunk.writable_body().end(), std::byte{3});
   chunk.seal();
   return chunk;
@@ -122,6 +122,77 @@ TEST_F(MemberServiceTest, ACopyThatCameDamagedIsNotKept) {
       });
 }
 
+// Rank 0 keeps copies of rank 1, but none of rank 2 any more.
+TEST_F(MemberServiceTest, CopiesThatNobodyAssignedAreForgottenWhenTheirOwnerSaysSo) {
+  run(3, [&](RankParts& rank) {
+    if (rank.rank() == Rank(0)) {
+      for (const int owner : {1, 2}) ASSERT_TRUE(rank.memory.store.add(chunk_of(Rank(owner))).ok());
+    }
+    ASSERT_TRUE(rank.enter(plan(1).held_by(1, 0).held_by(2, 1)).ok());
+    if (rank.rank() != Rank(0)) send(rank, MessageKind::kForget, {});
+    pause(kMoment);
+    if (rank.rank() != Rank(0)) return pause(kMoment);
+    EXPECT_THAT(rank.memory.store.owners(), ElementsAre(Rank(1)));
+  });
+}
+
+// The store has room for one of them.
+TEST_F(MemberServiceTest, CopiesThatNobodyAssignedMakeRoomForOneThatIsOfferedAgain) {
+  constexpr int64_t kLarge = 600'000;
+  run(2, [&](RankParts& rank) {
+    if (rank.rank() == Rank(0)) {
+      ASSERT_TRUE(rank.memory.store.add(chunk_of(Rank(2), 0, 1, kLarge)).ok());
+    }
+    ASSERT_TRUE(rank.enter(plan(1).held_by(1, 0)).ok());
+    const std::vector<Rank> expected[] = {{Rank(2)}, {Rank(1)}};
+    for (const int time : {0, 1}) {
+      if (rank.rank() == Rank(1))
+        send(rank, MessageKind::kChunk, bytes_of(chunk_of(Rank(1), 0, 1, kLarge)));
+      pause(kMoment);
+      if (rank.rank() != Rank(0)) continue;
+      EXPECT_EQ(rank.memory.store.owners(), expected[time]);
+      EXPECT_EQ(rank.memory.store.has_slot(Rank(1), {Step(0), 0}), time == 1);
+    }
+    pause(kMoment);
+  });
+}
+
+// Nothing is kept but what the plan says: the limit is wrong.
+TEST_F(MemberServiceTest, ACopyThatDoesNotFitEndsTheProcess) {
+  constexpr int64_t kLarge = 600'000;
+  run(
+      2,
+      [&](RankParts& rank) {
+        ASSERT_TRUE(rank.enter(plan(1).held_by(1, 0)).ok());
+        for (const int number : {0, 1}) {
+          if (rank.rank() == Rank(1))
+            send(rank, MessageKind::kChunk, bytes_of(chunk_of(Rank(1), number, 2, kLarge)));
+        }
+        pause(kMoment);
+        EXPECT_EQ(rank.views.has_ended(), rank.rank() == Rank(0));
+        pause(kMoment);
+      },
+      /*ends_well=*/false);
+}
+
+// Rank 1 wants a copy of a slot that rank 0 cannot vouch for; it must not wait for it.
+TEST_F(MemberServiceTest, ADamagedSlotOfItsOwnIsGivenUp) {
+  run(2, [&](RankParts& rank) {
+    const SlotTime slot{Step(0), 0};
+    if (rank.rank() == Rank(0)) {
+      ASSERT_TRUE(rank.memory.store.add(chunk_of(Rank(0))).ok());
+      rank.copies.adopt({slot}, {});
+      rank.memory.store.corrupt(Rank(0));
+    }
+    ASSERT_TRUE(rank.enter(plan(1).held_by(0, 1)).ok());
+    if (rank.rank() == Rank(1)) return pause(4 * kMoment);
+    EXPECT_TRUE(rank.copies.wait_settled().ok());
+    EXPECT_FALSE(rank.memory.store.has_slot(Rank(0), slot));
+    EXPECT_EQ(rank.copies.complete_window(), Step(-1));
+    pause(4 * kMoment);
+  });
+}
+
 // Rank 1 has lost its own snapshot, of which rank 0 has a copy; and asks for one that nobody has.
 TEST_F(MemberServiceTest, WhoAsksGetsTheCopyOrIsRefused) {
   run(2, [&](RankParts& rank) {
@@ -136,9 +207,7 @@ TEST_F(MemberServiceTest, WhoAsksGetsTheCopyOrIsRefused) {
     pause(kMoment);
     if (rank.rank() == Rank(0)) return pause(kMoment);
     EXPECT_TRUE(rank.memory.store.has_slot(Rank(1), {Step(0), 0}));
-    EXPECT_TRUE(rank.refused.is(Rank(0), {Step(5), 0}));
-    EXPECT_FALSE(rank.refused.is(Rank(0), {Step(0), 0}));
-    EXPECT_FALSE(rank.refused.is(Rank(1), {Step(5), 0})) << "another source may have it";
+    EXPECT_THAT(rank.refused.take(), ElementsAre(RefusedSlots::Refusal(Rank(0), {Step(5), 0})));
   });
 }
 
@@ -256,8 +325,8 @@ TEST_F(MemberServiceTest, OnlyARehearsalMayDamageCopies) {
         const auto chunks = rank.memory.store.slot(Rank(1), {Step(0), 0});
         ASSERT_THAT(chunks, SizeIs(1));
         EXPECT_FALSE(chunks[0].verify().ok());
-        MessageAnswers in_earnest({rank.rank(), rank.memory, rank.copies, rank.exchange,
-                                   rank.sender, rank.refused, rank.wake,
+        MessageAnswers in_earnest({rank.rank(), rank.views, rank.memory, rank.copies, rank.peers,
+                                   rank.exchange, rank.sender, rank.refused, rank.wake,
                                    /*is_rehearsal=*/false});
         ServiceMessage corrupt;
         corrupt.tag.purpose = static_cast<uint32_t>(MessageKind::kCorrupt);

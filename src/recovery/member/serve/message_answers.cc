@@ -1,6 +1,7 @@
 #include "recovery/member/serve/message_answers.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,7 @@ absl::Status MessageAnswers::on_message(ServiceMessage message, View view) {
     case MessageKind::kWantBoundary: return on_want_boundary(message, view);
     case MessageKind::kBoundary: return on_boundary(message);
     case MessageKind::kAudit: return on_audit(message);
+    case MessageKind::kForget: return on_forget(message.from);
     case MessageKind::kCorrupt:
       if (!in_.is_rehearsal) break;
       in_.memory.store.corrupt(message.from);
@@ -39,7 +41,7 @@ absl::Status MessageAnswers::on_chunk(ServiceMessage message, View view) {
   const Rank owner = chunk.header().owner;
   const SlotTime time{chunk.header().window, chunk.header().slot};
   if (!chunk.verify().ok()) return on_damaged_chunk(message.from, view, owner, time);
-  RETURN_IF_ERROR(in_.memory.store.add(chunk));
+  RETURN_IF_ERROR(keep(chunk));
   fault_point("copy/stored");
   if (!in_.memory.store.has_slot(owner, time)) return absl::OkStatus();
   if (owner == in_.rank) {
@@ -51,11 +53,46 @@ absl::Status MessageAnswers::on_chunk(ServiceMessage message, View view) {
   return absl::OkStatus();
 }
 
+// Copies of ranks that have other holders now go when those have all, or when they are in the way.
+absl::Status MessageAnswers::keep(const Chunk& chunk) {
+  const absl::Status kept = in_.memory.store.add(chunk);
+  if (!absl::IsResourceExhausted(kept)) return kept;
+  const std::vector<Rank> in_the_way = unassigned_owners();
+  if (in_the_way.empty()) return kept;
+  const auto key = [](const ChunkHeader& c) {
+    return std::tuple(c.owner, c.window, c.slot, c.chunk);
+  };
+  const bool has_come_again = without_room_ && key(*without_room_) == key(chunk.header());
+  without_room_ = chunk.header();
+  // The owner offers it again, and by then there may be room.
+  if (!has_come_again) return absl::OkStatus();
+  for (const Rank owner : in_the_way) in_.memory.store.drop_all(owner);
+  return in_.memory.store.add(chunk);
+}
+
+std::vector<Rank> MessageAnswers::unassigned_owners() const {
+  const PlanPointer plan = in_.views.plan();
+  std::vector<Rank> owners = in_.memory.store.owners();
+  std::erase_if(owners, [&](Rank owner) {
+    if (owner == in_.rank) return true;
+    const auto at = static_cast<size_t>(owner.value);  // as another process has written it
+    return at < plan->holders.size() &&
+           std::ranges::find(plan->holders[at], in_.rank) != plan->holders[at].end();
+  });
+  return owners;
+}
+
+absl::Status MessageAnswers::on_forget(Rank owner) {
+  const std::vector<Rank> unassigned = unassigned_owners();
+  if (std::ranges::find(unassigned, owner) != unassigned.end()) in_.memory.store.drop_all(owner);
+  return absl::OkStatus();
+}
+
 // On the way, or in its source's memory. A source is given up, an owner is asked again.
 absl::Status MessageAnswers::on_damaged_chunk(Rank from, View view, Rank owner, SlotTime time) {
   log_warning(absl::StrCat("a damaged chunk from rank ", from.value));
   if (owner == in_.rank) {
-    in_.refused.set(from, time);
+    in_.refused.add(from, time);
     in_.wake_training.raise();
   } else {
     want(from, view, {owner, time});
@@ -89,18 +126,20 @@ absl::Status MessageAnswers::on_want_slot(const ServiceMessage& message, View vi
   const bool is_own = owner == in_.rank;
   std::vector<Chunk> chunks =
       is_own ? in_.memory.store.chunks(owner, time) : in_.memory.store.slot(owner, time);
+  const bool has_any = !chunks.empty();
+  std::erase_if(chunks, [&](const Chunk& chunk) {
+    return !wanted.share.contains(chunk.header().chunk) ||
+           std::ranges::binary_search(wanted.have, chunk.header().chunk);
+  });
   const bool usable =
-      !chunks.empty() && std::all_of(chunks.begin(), chunks.end(),
-                                     [](const Chunk& chunk) { return chunk.verify().ok(); });
+      has_any && std::ranges::all_of(chunks, [](const Chunk& c) { return c.verify().ok(); });
   if (!usable) {
+    if (is_own && has_any) give_up(time);
     in_.sender.send(message.from, view, MessageKind::kCannot, encode(wanted.slot));
     return absl::OkStatus();
   }
-  std::erase_if(chunks, [&](const Chunk& chunk) {
-    return std::ranges::binary_search(wanted.have, chunk.header().chunk);
-  });
   if (is_own) {
-    in_.copies.send_wanted(message.from, time, std::move(chunks));
+    in_.peers.send_wanted(message.from, std::move(chunks));
     return absl::OkStatus();
   }
   for (const Chunk& chunk : chunks)
@@ -108,16 +147,24 @@ absl::Status MessageAnswers::on_want_slot(const ServiceMessage& message, View vi
   return absl::OkStatus();
 }
 
+// It is not what was captured, and nobody can be given it: the next window makes up for it.
+void MessageAnswers::give_up(SlotTime time) {
+  log_warning(absl::StrCat("window ", time.window.value, ", slot ", time.slot,
+                           " is damaged here: new holders do without it"));
+  in_.copies.give_up(time);
+}
+
 absl::Status MessageAnswers::on_acknowledged(const ServiceMessage& message) {
   ASSIGN_OR_RETURN(const SlotMessage slot, decode_slot_message(message.span()));
-  in_.copies.on_acknowledged(message.from, slot.time);
+  in_.peers.on_acknowledged(message.from, slot.time);
+  in_.copies.on_arrived();
   return absl::OkStatus();
 }
 
 absl::Status MessageAnswers::on_refused(const ServiceMessage& message) {
   ASSIGN_OR_RETURN(const SlotMessage slot, decode_slot_message(message.span()));
   if (slot.owner != in_.rank) return absl::OkStatus();
-  in_.refused.set(message.from, slot.time);
+  in_.refused.add(message.from, slot.time);
   in_.wake_training.raise();
   return absl::OkStatus();
 }

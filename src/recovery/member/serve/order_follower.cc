@@ -87,10 +87,7 @@ void OrderFollower::open(PlanPointer plan) {
     in_.memory.clear_boundaries_and_snapshots();
   }
   in_.exchange.on_view();
-  if (in_.keeps_copies) {
-    in_.copies.set_holders(plan->view, plan->holders[static_cast<size_t>(in_.rank.value)],
-                           plan->table);
-  }
+  if (in_.keeps_copies) in_.peers.set_holders(*plan);
   in_.views.open(plan, restarts);
   in_.control.send(Milestone{plan->view, in_.rank, Milestone::Kind::kOpened, 0, {}});
   in_.on_opened();

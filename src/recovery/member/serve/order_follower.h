@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "comm/transport/signal.h"
 #include "recovery/member/member_views.h"
+#include "recovery/member/serve/peer_memory.h"
 #include "recovery/member/serve/snapshot_copies.h"
 #include "recovery/member/train/boundary_exchange.h"
 #include "recovery/member/trouble_reporter.h"
@@ -55,6 +56,7 @@ class OrderFollower {
     TroubleReporter& troubles;
     RecoveryMemory& memory;
     SnapshotCopies& copies;
+    PeerMemory& peers;
     BoundaryExchange& exchange;
     // A view has just been opened.
     std::function<void()> on_opened;

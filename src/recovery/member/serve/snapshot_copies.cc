@@ -1,52 +1,58 @@
 #include "recovery/member/serve/snapshot_copies.h"
 
 #include <algorithm>
-#include <cstring>
+#include <span>
 #include <utility>
 
-#include "base/check.h"
+#include "absl/cleanup/cleanup.h"
 #include "base/error.h"
 #include "base/fault_point.h"
 #include "recovery/protocol/repeats.h"
 
 namespace evermoe {
-namespace {
-
-// How soon to look again while chunks are on their way.
-constexpr absl::Duration kPoll = absl::Milliseconds(1);
-
-}  // namespace
-
 SnapshotCopies::SnapshotCopies(Dependencies dependencies, SnapshotCopiesOptions options)
     : in_(std::move(dependencies)), options_(options) {}
+
+std::vector<OperatorBytes> SnapshotCopies::operator_bytes() const {
+  std::vector<OperatorBytes> bytes;
+  for (const StageOperator& op : in_.trainer.operators()) bytes.push_back(op.bytes);
+  return bytes;
+}
 
 absl::Status SnapshotCopies::capture(SlotTime time, RecordBytes position) {
   // The former capture has ended with the step that it overlapped, unless that step changed
   // nothing.
   RETURN_IF_ERROR(wait_settled());
-  std::vector<OperatorBytes> bytes;
-  for (const StageOperator& op : in_.trainer.operators()) bytes.push_back(op.bytes);
-  const auto position_bytes = static_cast<int64_t>(position.size());
-  auto chunks =
-      time.slot < in_.schedule.slots()
-          ? chunks_of_slot(in_.schedule, time.slot, bytes, position_bytes, options_.chunk_bytes_max)
-          : chunks_of_gradients(bytes, position_bytes, options_.chunk_bytes_max);
+  auto chunks = chunks_of_slot(in_.schedule, time.slot, operator_bytes(),
+                               static_cast<int64_t>(position.size()), options_.chunk_bytes_max);
+  return begin({time, in_.schedule.slots(), std::move(position), std::move(chunks)});
+}
+
+absl::Status SnapshotCopies::begin_gradients(SlotTime time, RecordBytes position) {
+  auto chunks = chunks_of_gradients(operator_bytes(), static_cast<int64_t>(position.size()),
+                                    options_.chunk_bytes_max);
+  return begin({time, in_.schedule.slots(), std::move(position), std::move(chunks),
+                /*waits_for_gradients=*/true});
+}
+
+absl::Status SnapshotCopies::begin(CaptureQueue::Capture capture) {
   {
     const MutexLock lock(mutex_);
     if (is_suspended_) return Cancelled("this stage goes back");
-    capture_ = Capture{time, in_.schedule.slots(), std::move(position), std::move(chunks)};
-    ledger_.begin_window(time.window, in_.schedule.slots());
+    for (CopyDestination* to : in_.destinations)
+      to->begin_window(capture.time.window, capture.slots);
+    captures_.begin(std::move(capture));
   }
   in_.sender.wake_service();
   return absl::OkStatus();
 }
 
-bool SnapshotCopies::is_reading(int operator_index) const {
-  if (!capture_) return false;
-  for (size_t i = capture_->next; i < capture_->chunks.size(); ++i) {
-    if (capture_->chunks[i].operator_index == operator_index) return true;
+void SnapshotCopies::on_reduced(int operator_index) {
+  {
+    const MutexLock lock(mutex_);
+    if (!captures_.set_ready(operator_index)) return;
   }
-  return false;
+  in_.sender.wake_service();
 }
 
 absl::Status SnapshotCopies::wait_read(int operator_index) {
@@ -55,7 +61,7 @@ absl::Status SnapshotCopies::wait_read(int operator_index) {
   while (true) {
     {
       const MutexLock lock(mutex_);
-      if (!is_reading(operator_index)) {
+      if (!captures_.is_reading(operator_index)) {
         read_wait_ += absl::ToDoubleSeconds(in_.clock.now() - began);
         return status_;
       }
@@ -69,40 +75,41 @@ absl::Status SnapshotCopies::wait_read(int operator_index) {
 
 absl::Status SnapshotCopies::wait_settled() {
   const absl::Duration began = in_.clock.now();
+  const absl::Cleanup leave = [this] {
+    const MutexLock lock(mutex_);
+    is_awaited_ = false;
+  };
   Repeats repeats;
   int64_t taken = in_.sender.chunks_taken();
   while (true) {
     {
       const MutexLock lock(mutex_);
       if (!status_.ok()) return status_;
-      if (!capture_ && ledger_.is_settled()) {
+      if (captures_.empty() && are_settled()) {
         copy_wait_ += absl::ToDoubleSeconds(in_.clock.now() - began);
         return absl::OkStatus();
       }
-      is_urgent_ = true;
+      is_urgent_ = !captures_.empty();
+      is_awaited_ = true;
     }
     RETURN_IF_ERROR(in_.views.pass().status());
     ASSIGN_OR_RETURN(const bool moved, in_.views.wait_signal());
     if (!moved) tell_if_moving(taken);
     if (moved) repeats.on_arrival();
     if (moved || !repeats.is_due()) continue;
-    {
-      const MutexLock lock(mutex_);
-      offer_ = std::max(offer_, Offer::kWhenSent);
-    }
+    for (CopyDestination* to : in_.destinations) to->on_silence();
     in_.sender.wake_service();
   }
+}
+
+bool SnapshotCopies::are_settled() const {
+  return std::ranges::all_of(in_.destinations, &CopyDestination::is_settled);
 }
 
 void SnapshotCopies::tell_if_moving(int64_t& taken) {
   const int64_t now = in_.sender.chunks_taken();
   if (std::exchange(taken, now) == now) return;
-  View view;
-  {
-    const MutexLock lock(mutex_);
-    view = view_;
-  }
-  in_.control.send(Milestone{view, in_.rank, Milestone::Kind::kCopying, 0, {}});
+  in_.control.send(Milestone{in_.views.newest_view(), in_.rank, Milestone::Kind::kCopying, 0, {}});
 }
 
 void SnapshotCopies::abandon() {
@@ -112,7 +119,7 @@ void SnapshotCopies::abandon() {
     {
       const MutexLock lock(mutex_);
       if (!reads_now_) {
-        capture_.reset();
+        captures_.clear();
         is_suspended_ = false;
         break;
       }
@@ -123,63 +130,57 @@ void SnapshotCopies::abandon() {
 }
 
 Step SnapshotCopies::complete_window() const {
-  const MutexLock lock(mutex_);
-  return ledger_.complete_window();
+  Step everywhere(INT64_MAX);
+  for (const CopyDestination* to : in_.destinations)
+    everywhere = std::min(everywhere, to->complete_window());
+  return everywhere;
 }
 
 void SnapshotCopies::suspend() {
-  outgoing_.clear();
+  for (CopyDestination* to : in_.destinations) to->suspend();
   const MutexLock lock(mutex_);
-  capture_.reset();
+  captures_.clear();
   is_suspended_ = true;
 }
 
-absl::Duration SnapshotCopies::work() {
-  const size_t in_flight = in_.sender.reap();
-  Offer offer;
-  {
-    const MutexLock lock(mutex_);
-    offer = offer_;
-  }
-  const bool is_all_sent = outgoing_.empty() && in_flight == 0;
-  if (offer == Offer::kNow || (offer == Offer::kWhenSent && is_all_sent)) offer_missing();
-  if (in_flight < static_cast<size_t>(options_.chunks_in_flight_max) && !send_chunk())
-    capture_chunk();
+CopyDestination::Pressure SnapshotCopies::pressure() const {
   const MutexLock lock(mutex_);
-  if (!outgoing_.empty() && in_flight < static_cast<size_t>(options_.chunks_in_flight_max))
-    return absl::ZeroDuration();
-  if (in_flight > 0 || !outgoing_.empty()) return kPoll;
-  if (!capture_) return absl::InfiniteDuration();
-  return is_urgent_ ? absl::ZeroDuration()
-                    : std::max(absl::ZeroDuration(), next_capture_ - in_.clock.now());
+  return {is_urgent_ || is_awaited_, captures_.under_way()};
+}
+
+absl::Duration SnapshotCopies::work() {
+  const CopyDestination::Pressure pressure = this->pressure();
+  for (CopyDestination* to : in_.destinations) to->work(pressure);
+  const auto have_room = [this] {
+    return std::ranges::all_of(in_.destinations, &CopyDestination::has_room);
+  };
+  if (have_room()) capture_chunk();
+  absl::Duration pause = absl::InfiniteDuration();
+  for (CopyDestination* to : in_.destinations) pause = std::min(pause, to->pause(pressure));
+  const MutexLock lock(mutex_);
+  if (!captures_.next(in_.rank) || !have_room()) return pause;
+  const absl::Duration next = is_urgent_
+                                  ? absl::ZeroDuration()
+                                  : std::max(absl::ZeroDuration(), next_capture_ - in_.clock.now());
+  return std::min(pause, next);
 }
 
 std::optional<ChunkHeader> SnapshotCopies::next_chunk() {
   const MutexLock lock(mutex_);
-  if (!capture_ || (!is_urgent_ && in_.clock.now() < next_capture_)) return std::nullopt;
-  const ChunkRange& plan = capture_->chunks[capture_->next];
-  reads_now_ = true;
-  return ChunkHeader{.owner = in_.rank,
-                     .window = capture_->time.window,
-                     .slot = capture_->time.slot,
-                     .slots = capture_->slots,
-                     .chunk = static_cast<int32_t>(capture_->next),
-                     .chunks = static_cast<int32_t>(capture_->chunks.size()),
-                     .operator_index = plan.operator_index,
-                     .kind = plan.kind,
-                     .offset = plan.offset,
-                     .size = plan.size};
+  if (!is_urgent_ && in_.clock.now() < next_capture_) return std::nullopt;
+  std::optional<ChunkHeader> next = captures_.next(in_.rank);
+  reads_now_ = next.has_value();
+  return next;
 }
 
 void SnapshotCopies::on_read(const ChunkHeader& header) {
   const MutexLock lock(mutex_);
   reads_now_ = false;
   captured_bytes_ += header.size;
-  if (++capture_->next == capture_->chunks.size()) {
-    capture_.reset();
-    is_urgent_ = false;
-    ledger_.on_captured({header.window, header.slot});
+  if (captures_.on_read(header)) {
+    for (CopyDestination* to : in_.destinations) to->on_captured({header.window, header.slot});
   }
+  if (captures_.empty()) is_urgent_ = false;
   next_capture_ =
       in_.clock.now() + absl::Seconds(static_cast<double>(header.size) / options_.bytes_per_second);
 }
@@ -193,90 +194,39 @@ void SnapshotCopies::capture_chunk() {
                         chunk.writable_body());
   } else {
     const MutexLock lock(mutex_);
-    std::memcpy(chunk.writable_body().data(), capture_->position.data(), capture_->position.size());
+    std::ranges::copy(std::as_bytes(std::span(captures_.position_of(*header))),
+                      chunk.writable_body().begin());
   }
   on_read(*header);
   chunk.seal();
   fault_point("capture/copied");
-  const absl::Status stored = in_.store.add(chunk);
-  std::vector<Rank> holders;
+  absl::Status added;
+  for (CopyDestination* to : in_.destinations) added.Update(to->add(chunk));
   {
     const MutexLock lock(mutex_);
-    status_.Update(stored);
-    holders = ledger_.holders();
+    status_.Update(added);
   }
-  for (const Rank holder : holders)
-    outgoing_.push_back({holder, {header->window, header->slot}, chunk});
   in_.wake_training.raise();
 }
 
-bool SnapshotCopies::send_chunk() {
-  if (outgoing_.empty()) return false;
-  const Outgoing next = std::move(outgoing_.front());
-  outgoing_.pop_front();
-  View view;
-  {
-    const MutexLock lock(mutex_);
-    view = view_;
-  }
-  in_.sender.send(next.holder, view, MessageKind::kChunk, next.chunk.block(), next.chunk.owner());
-  fault_point("capture/sent");
-  return true;
-}
-
-// Every slot that a holder has not acknowledged, also the one of a capture under way.
-void SnapshotCopies::offer_missing() {
-  std::vector<CopyLedger::MissingCopy> missing;
-  View view;
-  {
-    const MutexLock lock(mutex_);
-    offer_ = Offer::kNothing;
-    view = view_;
-    missing = ledger_.missing(capture_ ? std::optional(capture_->time) : std::nullopt);
-  }
-  outgoing_.clear();
-  for (const auto& [holder, time] : missing)
-    in_.sender.send(holder, view, MessageKind::kOffer, encode(SlotMessage{in_.rank, time}));
-}
-
-void SnapshotCopies::send_wanted(Rank holder, SlotTime time, std::vector<Chunk> chunks) {
-  for (Chunk& chunk : chunks) outgoing_.push_back({holder, time, std::move(chunk)});
-}
-
-void SnapshotCopies::set_holders(View view, const std::vector<Rank>& holders,
-                                 const std::vector<PeerAddress>& table) {
-  const MutexLock lock(mutex_);
-  view_ = view;
-  offer_ = Offer::kNow;  // what was under way in the old view is dropped by its receivers
-  ledger_.set_holders(holders, table);
-}
-
 void SnapshotCopies::adopt(const std::vector<SlotTime>& times, const std::vector<Rank>& sources) {
-  {
-    const MutexLock lock(mutex_);
-    ledger_.adopt(times, in_.schedule.slots(), sources);
-    offer_ = Offer::kNow;
-  }
+  for (CopyDestination* to : in_.destinations) to->adopt(times, in_.schedule.slots(), sources);
   in_.sender.wake_service();
 }
 
-void SnapshotCopies::on_acknowledged(Rank holder, SlotTime time) {
-  {
-    const MutexLock lock(mutex_);
-    ledger_.on_acknowledged(holder, time);
-  }
+void SnapshotCopies::give_up(SlotTime time) {
+  for (CopyDestination* to : in_.destinations) to->give_up(time);
   in_.wake_training.raise();
 }
 
 void SnapshotCopies::forget_before(Step window) {
-  const MutexLock lock(mutex_);
-  ledger_.forget_before(window);
+  for (CopyDestination* to : in_.destinations) to->forget_before(window);
 }
 
 void SnapshotCopies::clear() {
+  for (CopyDestination* to : in_.destinations) to->clear();
   const MutexLock lock(mutex_);
-  capture_.reset();
-  ledger_.clear();
+  captures_.clear();
   status_ = absl::OkStatus();
 }
 

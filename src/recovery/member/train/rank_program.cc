@@ -56,10 +56,10 @@ absl::Status RankProgram::begin(const Plan& plan) {
 // The log is made for three steps, and messages are about to be sent again.
 void RankProgram::free_messages(const Plan& plan) {
   const Strategy& strategy = in_.options.strategy;
-  if (strategy.log != LogReach::kStep) return;
+  if (strategy.log() != LogReach::kStep) return;
   // All stages send everything again, and there is no room for both. Fingerprints of what was
   // received remain, to prove what is computed again.
-  if (strategy.scope == RestoreScope::kEverybody) return in_.memory.log.forget_messages();
+  if (strategy.restore == Restore::kEverybody) return in_.memory.log.forget_messages();
   // Nobody asks for older ones: all stages are at this state, or come to it by updates.
   in_.memory.log.free_before(verdict_commit(plan.state));
 }
@@ -85,7 +85,7 @@ absl::Status RankProgram::resume(const Plan& plan) {
   RETURN_IF_ERROR(in_.memory.records.put(verdict_commit(base), encode(first)));
   in_.views.set_base(base);
   done_.state = base;
-  if (!in_.options.strategy.keeps_copies) in_.trainer.forget_base();
+  if (!in_.options.strategy.keeps_copies()) in_.trainer.forget_base();
   in_.control.send(Milestone{plan.view, in_.rank, Milestone::Kind::kRestored, 0, {source}, base});
   in_.observer.on_resumed(base, source);
   return absl::OkStatus();
@@ -103,13 +103,13 @@ absl::Status RankProgram::arrive() {
   if (in_.restorer.is_restoring()) RETURN_IF_ERROR(in_.restorer.restore_next_slot());
   if (!in_.gradients.is_behind()) RETURN_IF_ERROR(in_.gradients.complete());
   const Step step = in_.trainer.step();
-  if (in_.options.strategy.keeps_copies) {
+  if (in_.options.strategy.keeps_copies()) {
     ASSIGN_OR_RETURN(const Record here, in_.commits.record_of(verdict_commit(step)));
     in_.window.follow(here.rule);
   }
   if (!in_.restorer.is_restoring()) {
     RETURN_IF_ERROR(in_.restorer.on_dense_state());
-    if (in_.options.strategy.keeps_copies) RETURN_IF_ERROR(capture(step));
+    if (in_.options.strategy.keeps_copies()) RETURN_IF_ERROR(capture(step));
     tell_caught_up(step);
   }
   if (step <= in_.views.standing().base) return absl::OkStatus();
@@ -190,10 +190,13 @@ absl::Status RankProgram::step() {
   const bool again = in_.commits.is_known(commit);
   if (again) fault_point("catch_up/step");
   count_step(again);
+  if (!again) RETURN_IF_ERROR(begin_gradients(begin));
   in_.exchange.begin(commit);
-  ASSIGN_OR_RETURN(const Findings findings, in_.trainer.train(in_.restorer.active(), in_.exchange));
+  ASSIGN_OR_RETURN(const Findings findings,
+                   in_.trainer.train(in_.restorer.active(), in_.exchange,
+                                     [this](int op) { in_.copies.on_reduced(op); }));
   in_.exchange.finish();
-  if (!again) RETURN_IF_ERROR(settle_captures(begin));
+  if (!again && waits_for_copies(after(begin))) RETURN_IF_ERROR(in_.copies.wait_settled());
   fault_point("step/before_verdict");
   ASSIGN_OR_RETURN(const Record record,
                    in_.commits.agree(commit, CommitAgreement::Kind::kStep, findings));
@@ -201,24 +204,27 @@ absl::Status RankProgram::step() {
   RETURN_IF_ERROR(in_.trainer.apply(record.combined, in_.restorer.active(),
                                     [this](int op) { return in_.copies.wait_read(op); }));
   // Windows of one slot have no order, and an update that is made again has counted nothing.
-  if (!in_.options.strategy.keeps_gradients) in_.window.add_step(in_.trainer.expert_loads());
+  if (!in_.options.strategy.keeps_gradients()) in_.window.add_step(in_.trainer.expert_loads());
   fault_point("step/updated");
   // Neighbours are at most a step behind.
-  if (in_.options.strategy.log == LogReach::kStep) in_.memory.log.free_before(commit);
+  if (in_.options.strategy.log() == LogReach::kStep) in_.memory.log.free_before(commit);
   if (!again) RETURN_IF_ERROR(free_what_is_old(begin, record));
   tell_step(record);
   return absl::OkStatus();
 }
 
-absl::Status RankProgram::settle_captures(Step begin) {
+// With this verdict everybody has to know of the windows so far, or there would be three at once.
+bool RankProgram::waits_for_copies(Step next) const {
   const Strategy& strategy = in_.options.strategy;
-  if (!strategy.keeps_copies) return absl::OkStatus();
-  if (strategy.keeps_gradients) {
-    const SlotTime time = in_.window.schedule().gradients_of(begin);
-    if (!in_.memory.store.has_slot(in_.rank, time))
-      RETURN_IF_ERROR(in_.copies.capture(time, in_.window.position()));
-  }
-  return in_.copies.wait_settled();
+  if (!strategy.keeps_copies()) return false;
+  return !strategy.sends_in_gaps || in_.window.schedule().rule().is_first_of_window(next);
+}
+
+absl::Status RankProgram::begin_gradients(Step begin) {
+  if (!in_.options.strategy.keeps_gradients()) return absl::OkStatus();
+  const SlotTime time = in_.window.schedule().gradients_of(begin);
+  if (in_.memory.store.has_slot(in_.rank, time)) return absl::OkStatus();
+  return in_.copies.begin_gradients(time, in_.window.position());
 }
 
 absl::Status RankProgram::update() {

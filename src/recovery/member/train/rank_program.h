@@ -58,8 +58,10 @@ class RankProgram {
   // At a state: restore, verify, capture, evaluate, save.
   absl::Status arrive();
   absl::Status capture(Step step);
-  // What the verdict of the step under way has to wait for.
-  absl::Status settle_captures(Step begin);
+  // Whether copies have to be at their holders before the verdict on the step that leads to `next`.
+  bool waits_for_copies(Step next) const;
+  // Of the step from `begin`, if they are kept: they go to its holders while it runs.
+  absl::Status begin_gradients(Step begin);
   void tell_caught_up(Step step);
   absl::Status evaluate(Step step);
   absl::StatusOr<Record> evaluate_batch(Commit commit, int64_t batch);
