@@ -20,10 +20,9 @@ const LocalSave* find(std::span<const LocalSave> saves, const LocalSave& wanted)
 }
 
 Fingerprint origin_of(const Manifest& part) {
-  const std::string text =
-      absl::StrCat(part.job, "\n", part.world_size, "\n", part.topology, "\n",
-                   describe(part.state_types), "\n", to_string(part.compute_type), "\n",
-                   part.position.model_identity);
+  const std::string text = absl::StrCat(
+      part.job, "\n", part.world_size, "\n", part.topology, "\n", describe(part.state_types), "\n",
+      to_string(part.compute_type), "\n", part.position.model_identity);
   return fingerprint(std::as_bytes(std::span(text)));
 }
 
