@@ -125,7 +125,7 @@ class ProfileRunner {
 
   // Between its saves a strategy that captures nothing does what the undisturbed job does: their
   // steps are one kind, and what differs is the machine.
-  static bool steps_are_bare(StrategyKind kind) { return !strategy_of(kind).keeps_copies; }
+  static bool steps_are_bare(StrategyKind kind) { return !strategy_of(kind).keeps_copies(); }
 
   double bare_step_seconds() const {
     std::vector<MeasuredRun> runs = bare_;

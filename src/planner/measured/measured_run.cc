@@ -25,6 +25,7 @@ StateProtection protection_of(StrategyKind kind) {
     case StrategyKind::kNone: return StateProtection::kDurable;
   }
   CHECK(false) << static_cast<int>(kind);
+  return {};
 }
 
 PeriodicSave durable_saves(const StrategyProfile& measured, const JobConfig& job) {
@@ -107,7 +108,7 @@ RunStrategy measured_strategy(const RuntimeProfile& profile, const JobConfig& jo
   strategy.step_overhead_share = measured->step_seconds / profile.step_seconds - 1;
   strategy.step_again_seconds = measured->step_again_seconds;
   const PeriodicSave durable = durable_saves(*measured, job);
-  if (asked.keeps_copies) {
+  if (asked.keeps_copies()) {
     strategy.fallback = durable;
     // A step is committed once the copies of the state that it began from are acknowledged.
     strategy.save = {.every_steps = steps_between_snapshots(job.protection),
@@ -125,7 +126,7 @@ RunStrategy measured_strategy(const RuntimeProfile& profile, const JobConfig& jo
         .saved = static_cast<int>(std::min<int64_t>(job.protection.experts_saved, experts)),
         .in_memory = kept == 0 ? experts : std::min(kept, experts)};
   }
-  const StrategyProfile& disk = asked.keeps_copies ? *none : *measured;
+  const StrategyProfile& disk = asked.keeps_copies() ? *none : *measured;
   strategy.recovery = {
       .detect = measured->detect_seconds,
       .restart = measured->view_seconds,
