@@ -80,7 +80,7 @@ TEST_F(CheckpointTest, PartsHaveTypesOfTheirOwn) {
     state_.compute_type = compute;
     for (int world : {1, 3}) {
       ASSERT_TRUE(job(world)->save(state_, Step(7), FakeCut::kEven).ok());
-      auto saved = reader();
+      auto saved = reader("out/checkpoints/step-00000007");
       EXPECT_EQ(saved->digest().value(), state_.digest(Step(7))) << world;
       EXPECT_THAT(saved->verify(), IsEmpty());
       for (StatePart part : kStateParts) {

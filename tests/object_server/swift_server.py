@@ -35,12 +35,18 @@ swift_dir = {folder}/etc
 user = {user}
 fallocate_reserve = 0
 log_facility = LOG_LOCAL0
+# Swift expects many servers, and turns from one that is slow; here the only one may be slow.
+conn_timeout = 20
+node_timeout = 60
 
 [pipeline:main]
 pipeline = {name}-server
 
 [app:{name}-server]
 use = egg:swift#{name}
+conn_timeout = 20
+node_timeout = 60
+container_update_timeout = 60
 """
 
 PROXY_CONF = """[DEFAULT]
@@ -57,6 +63,10 @@ pipeline = catch_errors gatekeeper healthcheck cache listing_formats bulk s3api 
 use = egg:swift#proxy
 allow_account_management = true
 account_autocreate = true
+conn_timeout = 20
+node_timeout = 60
+recoverable_node_timeout = 60
+error_suppression_limit = 1000000
 
 [filter:catch_errors]
 use = egg:swift#catch_errors

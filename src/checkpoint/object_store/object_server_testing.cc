@@ -53,10 +53,17 @@ ObjectServer::ObjectServer(const std::string& folder) : folder_(folder), port_(f
   const auto client = HttpClient::create(made.http);
   const std::string nothing =
       "x-amz-content-sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-  const auto answer =
-      client->send({"PUT", absl::StrCat(made.endpoint, "/", bucket_), {nothing}, {}});
-  CHECK_OK(answer.status());
-  CHECK(answer->status / 100 == 2) << answer->status << ": " << answer->body;
+  const absl::Duration deadline = real_clock().now() + kStartMax;
+  while (true) {
+    const auto answer =
+        client->send({"PUT", absl::StrCat(made.endpoint, "/", bucket_), {nothing}, {}});
+    if (answer.ok() && answer->status / 100 == 2) return;
+    const bool may_follow =
+        !answer.ok() || answer->status == 503;  // its servers are still starting
+    CHECK(may_follow && real_clock().now() < deadline)
+        << (answer.ok() ? answer->body : std::string(answer.status().message()));
+    real_clock().sleep_until(real_clock().now() + absl::Milliseconds(100));
+  }
 }
 
 ObjectServer::~ObjectServer() { kill(); }
