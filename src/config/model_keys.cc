@@ -121,6 +121,18 @@ std::vector<ConfigKey> part_keys() {
                  "coefficient of the router z-loss"),
       number_key("model.init_std", Field{&C::model, &M::init_std}, {0, 10, true}, kBits,
                  "standard deviation of the initial weights"),
+      choice_key("model.routing", Field{&C::model, &M::routing},
+                 {{"gate", RoutingKind::kGate}, {"synthetic", RoutingKind::kSynthetic}}, kBits,
+                 "who chooses a token's experts: the gate, or, for studies of skewed popularity, a "
+                 "draw by routing_skew; weights are the gate's in either case"),
+      number_key(
+          "model.routing_skew", Field{&C::model, &M::routing_skew},
+          {0, 1, false, /*max_open=*/true}, kBits,
+          "synthetic routing: expected skew of the experts' popularity (normalised HHI, of a "
+          "symmetric Dirichlet law); 0: all are equally popular"),
+      integer_key("model.routing_drift_steps", Field{&C::model, &M::routing_drift_steps},
+                  {0, 1'000'000'000}, kBits,
+                  "synthetic routing: steps after which popularity is drawn anew; 0: never"),
   };
 }
 

@@ -31,6 +31,17 @@ absl::Status validate_attention(const ModelShape& shape, const KeyPlaces& places
   return absl::OkStatus();
 }
 
+absl::Status validate_routing(const ModelShape& shape, const KeyPlaces& places) {
+  if (shape.routing == RoutingKind::kSynthetic) return absl::OkStatus();
+  if (shape.routing_skew != 0)
+    return not_allowed(places, "model.routing_skew", absl::StrCat(shape.routing_skew),
+                       "0, or model.routing = synthetic");
+  if (shape.routing_drift_steps != 0)
+    return not_allowed(places, "model.routing_drift_steps", absl::StrCat(shape.routing_drift_steps),
+                       "0, or model.routing = synthetic");
+  return absl::OkStatus();
+}
+
 absl::Status validate_moe(const ModelShape& shape, const KeyPlaces& places) {
   if (shape.top_k > shape.experts) {
     return not_allowed(places, "model.top_k", absl::StrCat(shape.top_k),
@@ -199,6 +210,7 @@ absl::Status not_allowed(const KeyPlaces& places, const std::string& key, const 
 absl::Status validate_config(const JobConfig& config, const KeyPlaces& places) {
   RETURN_IF_ERROR(validate_attention(config.model, places));
   RETURN_IF_ERROR(validate_moe(config.model, places));
+  RETURN_IF_ERROR(validate_routing(config.model, places));
   RETURN_IF_ERROR(validate_topology(config, places));
   RETURN_IF_ERROR(validate_partial_experts(config, places));
   RETURN_IF_ERROR(validate_types(config.train, places));

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
 
@@ -61,6 +62,11 @@ std::string number(double value) {
   return std::isfinite(value) ? absl::StrFormat("%.9g", value) : "null";
 }
 
+std::string numbers(const std::vector<double>& values) {
+  return absl::StrJoin(values, ",",
+                       [](std::string* out, double value) { out->append(number(value)); });
+}
+
 std::string protection_fields(const StepMetrics& m) {
   if (m.window_steps == 0) return "";
   return absl::StrFormat(
@@ -84,12 +90,13 @@ class FileMetricsWriter : public MetricsWriter {
   absl::Status append(const StepMetrics& m) override {
     const std::string line = absl::StrFormat(
         "{\"step\":%d,\"loss\":%s,\"auxiliary_loss\":%s,\"gradient_norm\":%s,\"learning_rate\":%s,"
-        "\"load_imbalance\":%s,\"loss_scale\":%s,\"applied\":%s,\"tokens_per_second\":%s,"
+        "\"load_imbalance\":%s,\"routing_skew\":[%s],\"loss_scale\":%s,\"applied\":%s,\"tokens_per_"
+        "second\":%s,"
         "\"seconds\":%s%s%s}\n",
         m.step.value, number(m.loss), number(m.auxiliary_loss), number(m.gradient_norm),
-        number(m.learning_rate), number(m.load_imbalance), number(m.loss_scale),
-        m.applied ? "true" : "false", number(m.tokens_per_second), number(m.seconds),
-        protection_fields(m), lossy_fields(m));
+        number(m.learning_rate), number(m.load_imbalance), numbers(m.routing_skew),
+        number(m.loss_scale), m.applied ? "true" : "false", number(m.tokens_per_second),
+        number(m.seconds), protection_fields(m), lossy_fields(m));
     RETURN_IF_ERROR(append_text(*lines_, line));
     return append_text(*curve_, absl::StrFormat("%d,%s,\n", m.step.value, number(m.loss)));
   }

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,6 +20,7 @@ struct StepMetrics {
   double gradient_norm = 0;
   double learning_rate = 0;
   double load_imbalance = 0;
+  std::vector<double> routing_skew;  // by MoE layer
   double loss_scale = 1;
   bool applied = true;
   double tokens_per_second = 0;

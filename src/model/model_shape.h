@@ -18,6 +18,9 @@ enum class PositionKind { kLearned, kRotary };
 // softmax over all experts and then the k largest, or the k largest logits and then softmax over
 // them. The first with normalise_top_k is mathematically the second.
 enum class ScoringKind { kSoftmaxThenTopK, kTopKThenSoftmax };
+// Who chooses a token's experts: its gate, or a draw (experts/load/synthetic_routing.h). The gate
+// says with what weights in either case.
+enum class RoutingKind { kGate, kSynthetic };
 
 struct ModelShape {
   std::string style = "qwen-moe";  // the preset family the other values were taken from
@@ -49,6 +52,9 @@ struct ModelShape {
   double balance_loss = 0.01;  // coefficient of the load-balancing loss
   double z_loss = 0.001;       // coefficient of the router z-loss
   double init_std = 0.02;
+  RoutingKind routing = RoutingKind::kGate;
+  double routing_skew = 0;          // synthetic: expected skew of the experts' popularity
+  int64_t routing_drift_steps = 0;  // synthetic: popularity is drawn anew so often; 0: never
 
   // Layer index from 0.
   bool is_moe_layer(int64_t layer) const {

@@ -27,6 +27,7 @@ StepMetrics step_metrics(const StepRecord& record, double tokens_per_second, dou
   metrics.gradient_norm = record.gradient_norm;
   metrics.learning_rate = record.learning_rate;
   metrics.load_imbalance = record.load_imbalance;
+  metrics.routing_skew = record.routing_skew;
   metrics.loss_scale = record.loss_scale;
   metrics.applied = record.applied;
   metrics.tokens_per_second = tokens_per_second;

@@ -51,11 +51,13 @@ at::Tensor Block::shared_experts(const at::Tensor& x, const at::Tensor& gate_inp
 
 // The shared experts compute while the tokens are on their way to the routed ones.
 Block::FeedForwardOutputs Block::feed_forward(const at::Tensor& x, bool has_tokens,
-                                              const FiniteProbe* probe, BlockResult& result) const {
+                                              const TokenPlace& place, const FiniteProbe* probe,
+                                              BlockResult& result) const {
   if (operators_.gate == nullptr) return {always_->forward(x), {}};
   enum Reader { kRouted, kGate, kSharedGate, kShared, kReaders };
   const std::vector<at::Tensor> inputs = fan_out(x, kReaders);
-  GateChoice choice = choose_experts(inputs[kGate], operators_.gate->parameter("weight"), shape_);
+  GateChoice choice = choose_experts(inputs[kGate], operators_.gate->parameter("weight"), shape_,
+                                     operators_.gate->spec().layer, place);
   const auto dispatch = TokenDispatch::start(group_, placement_, choice.experts, shape_.top_k, x);
   const at::Tensor under_way = dispatch->send_tokens(inputs[kRouted]);
   FeedForwardOutputs outputs;
@@ -85,19 +87,20 @@ void Block::note_choice(GateChoice& choice, const at::Tensor& outputs, const Fin
   result.loads = {std::move(choice.load), std::move(choice.probability)};
 }
 
-BlockResult Block::forward(const at::Tensor& x, int64_t batch, const FiniteProbe* probe) const {
+BlockResult Block::forward(const at::Tensor& x, int64_t batch, const TokenPlace& place,
+                           const FiniteProbe* probe) const {
   const bool does_nothing = batch == 0 && operators_.gate == nullptr;
   const bool twice = recompute_ == Recompute::kLayer && at::GradMode::is_enabled() && !does_nothing;
-  return twice ? compute_twice(x, batch, probe) : compute(x, batch, probe);
+  return twice ? compute_twice(x, batch, place, probe) : compute(x, batch, place, probe);
 }
 
-BlockResult Block::compute_twice(const at::Tensor& x, int64_t batch,
+BlockResult Block::compute_twice(const at::Tensor& x, int64_t batch, const TokenPlace& place,
                                  const FiniteProbe* probe) const {
   const at::Tensor input = x.detach();
   BlockResult result;
   {
     const at::NoGradGuard no_grad;
-    result = compute(input, batch, probe);
+    result = compute(input, batch, place, probe);
   }
   std::vector<at::Tensor> outputs = {result.output};
   if (result.auxiliary_loss.defined()) outputs.push_back(result.auxiliary_loss);
@@ -108,7 +111,8 @@ BlockResult Block::compute_twice(const at::Tensor& x, int64_t batch,
         torch::autograd::variable_list roots;
         {
           const at::AutoGradMode with_graph(true);
-          const BlockResult again = compute(leaf, batch, probe_again ? &*probe_again : nullptr);
+          const BlockResult again =
+              compute(leaf, batch, place, probe_again ? &*probe_again : nullptr);
           roots = {again.output};
           if (gradients.size() > 1) roots.push_back(again.auxiliary_loss);
         }
@@ -120,18 +124,19 @@ BlockResult Block::compute_twice(const at::Tensor& x, int64_t batch,
   return result;
 }
 
-BlockResult Block::compute(const at::Tensor& x, int64_t batch, const FiniteProbe* probe) const {
+BlockResult Block::compute(const at::Tensor& x, int64_t batch, const TokenPlace& place,
+                           const FiniteProbe* probe) const {
   BlockResult result;
   if (batch == 0) {
     result.output = x;
     if (operators_.gate != nullptr)
-      result.output = x + feed_forward(x, /*has_tokens=*/false, probe, result).mixed;
+      result.output = x + feed_forward(x, /*has_tokens=*/false, place, probe, result).mixed;
     return result;
   }
   const at::Tensor attended = x + attention_.forward(norm(x, "norm1"), batch);
   if (probe != nullptr) probe->watch(attended, operators_.block->spec().name);
   const FeedForwardOutputs outputs =
-      feed_forward(norm(attended, "norm2"), /*has_tokens=*/true, probe, result);
+      feed_forward(norm(attended, "norm2"), /*has_tokens=*/true, place, probe, result);
   if (probe != nullptr && outputs.always.defined())
     probe->watch(outputs.always, operators_.block->spec().name);
   result.output = outputs.always.defined() ? attended + outputs.always : attended;

@@ -42,20 +42,23 @@ class Block {
 
   // x [batch * T, hidden]. With batch 0 only the experts run, for the tokens of other lanes.
   // `probe` looks on; null: nobody does.
-  BlockResult forward(const at::Tensor& x, int64_t batch, const FiniteProbe* probe) const;
+  BlockResult forward(const at::Tensor& x, int64_t batch, const TokenPlace& place,
+                      const FiniteProbe* probe) const;
 
  private:
-  BlockResult compute(const at::Tensor& x, int64_t batch, const FiniteProbe* probe) const;
+  BlockResult compute(const at::Tensor& x, int64_t batch, const TokenPlace& place,
+                      const FiniteProbe* probe) const;
   // Keeps x alone and computes the layer again in the backward pass. Its tokens travel again, too:
   // all lanes do that at the same place of the same round, so no message is without its partner.
-  BlockResult compute_twice(const at::Tensor& x, int64_t batch, const FiniteProbe* probe) const;
+  BlockResult compute_twice(const at::Tensor& x, int64_t batch, const TokenPlace& place,
+                            const FiniteProbe* probe) const;
   at::Tensor norm(const at::Tensor& x, const std::string& name) const;
   struct FeedForwardOutputs {
     at::Tensor always;  // of the dense part or the shared experts; undefined without
     at::Tensor mixed;   // of the routed experts; undefined in dense layers
   };
-  FeedForwardOutputs feed_forward(const at::Tensor& x, bool has_tokens, const FiniteProbe* probe,
-                                  BlockResult& result) const;
+  FeedForwardOutputs feed_forward(const at::Tensor& x, bool has_tokens, const TokenPlace& place,
+                                  const FiniteProbe* probe, BlockResult& result) const;
   // The shared experts, with their gate if there is one; it reads `gate_input`, the same values.
   at::Tensor shared_experts(const at::Tensor& x, const at::Tensor& gate_input) const;
   void note_choice(GateChoice& choice, const at::Tensor& outputs, const FiniteProbe* probe,

@@ -1,5 +1,8 @@
 #include "train/layers/gate.h"
 
+#include <algorithm>
+
+#include "experts/load/synthetic_routing.h"
 #include "train/layers/layers.h"
 
 namespace evermoe {
@@ -9,6 +12,35 @@ struct TopK {
   at::Tensor weights;
   at::Tensor experts;
 };
+
+struct Draw {
+  at::Tensor experts;              // [T, top_k] on the host
+  std::vector<double> popularity;  // that it goes by
+};
+
+Draw draw_experts(int64_t tokens, const ModelShape& shape, int layer, const TokenPlace& place) {
+  const SyntheticRouting routing{.seed = place.seed,
+                                 .experts = static_cast<int>(shape.experts),
+                                 .top_k = static_cast<int>(shape.top_k),
+                                 .skew = shape.routing_skew,
+                                 .drift_steps = shape.routing_drift_steps};
+  Draw draw;
+  draw.popularity = synthetic_popularity(routing, layer, place.step);
+  const std::vector<int64_t> choices =
+      synthetic_choices(routing, layer, place.step, place.micro_batch, tokens, draw.popularity);
+  draw.experts = at::empty({tokens, shape.top_k}, at::kLong);
+  std::ranges::copy(choices, draw.experts.mutable_data_ptr<int64_t>());
+  return draw;
+}
+
+// What weigh() gives to the k largest, of experts that were chosen otherwise.
+at::Tensor weigh_chosen(const at::Tensor& logits, const at::Tensor& probabilities,
+                        const at::Tensor& experts, const ModelShape& shape) {
+  if (shape.scoring == ScoringKind::kTopKThenSoftmax)
+    return at::softmax(logits.gather(-1, experts), -1);
+  const at::Tensor weights = probabilities.gather(-1, experts);
+  return shape.normalise_top_k ? weights / weights.sum(-1, /*keepdim=*/true) : weights;
+}
 
 TopK weigh(const at::Tensor& logits, const at::Tensor& probabilities, const ModelShape& shape) {
   if (shape.scoring == ScoringKind::kTopKThenSoftmax) {
@@ -42,7 +74,8 @@ std::vector<double> sums_of(const at::Tensor& probabilities) {
 
 }  // namespace
 
-GateChoice choose_experts(const at::Tensor& x, const Parameter& gate, const ModelShape& shape) {
+GateChoice choose_experts(const at::Tensor& x, const Parameter& gate, const ModelShape& shape,
+                          int layer, const TokenPlace& place) {
   GateChoice choice;
   choice.load.assign(static_cast<size_t>(shape.experts), 0);
   choice.probability.assign(static_cast<size_t>(shape.experts), 0);
@@ -52,8 +85,18 @@ GateChoice choose_experts(const at::Tensor& x, const Parameter& gate, const Mode
     return choice;
   }
   const at::Tensor probabilities = at::softmax(logits, -1);
-  choice.probability = sums_of(probabilities);
-  TopK top = weigh(logits, probabilities, shape);
+  TopK top;
+  if (shape.routing == RoutingKind::kSynthetic) {
+    Draw draw = draw_experts(x.size(0), shape, layer, place);
+    top.experts = draw.experts;
+    top.weights =
+        weigh_chosen(logits, probabilities, draw.experts.to(probabilities.device()), shape);
+    for (double& one : draw.popularity) one *= static_cast<double>(x.size(0));
+    choice.probability = std::move(draw.popularity);
+  } else {
+    top = weigh(logits, probabilities, shape);
+    choice.probability = sums_of(probabilities);
+  }
   choice.weights = top.weights * shape.routed_scale;
   const at::Tensor experts = top.experts.cpu();
   const int64_t* chosen = experts.const_data_ptr<int64_t>();

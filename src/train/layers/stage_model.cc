@@ -107,7 +107,7 @@ at::Tensor StageModel::loss_of(const at::Tensor& x, const at::Tensor& targets, d
 
 MicroBatchGraph StageModel::forward(int64_t batch, const at::Tensor& tokens,
                                     const at::Tensor& input, const at::Tensor& targets,
-                                    double scale, const FiniteProbe* probe,
+                                    double scale, const TokenPlace& place, const FiniteProbe* probe,
                                     const GradientsAdded& added) {
   MicroBatchGraph graph;
   graph.scale = scale;
@@ -138,7 +138,7 @@ MicroBatchGraph StageModel::forward(int64_t batch, const at::Tensor& tokens,
   for (const auto& block : blocks_) {
     tell_when_passed(operators);
     operators += block->operators().size();
-    BlockResult result = block->forward(x, batch, probe);
+    BlockResult result = block->forward(x, batch, place, probe);
     x = result.output;
     graph.load_imbalance += result.load_imbalance;
     append(result.loads, graph.loads);

@@ -68,12 +68,13 @@ class StageModel {
   // Rows of a present micro-batch are batch * sequence_length. First stage: `tokens` [B, T],
   // `input` undefined; others: `input` from the stage before. Last stage: `targets` of the last
   // targets.numel() rows, the only ones whose loss counts. An absent micro-batch has batch 0.
-  // Gradients are those of `scale` * (loss + auxiliary losses). `probe` looks on; null: nobody
+  // `place` names its tokens. Gradients are those of `scale` * (loss + auxiliary losses). `probe`
+  // looks on; null: nobody
   // does. `added` is called within this micro-batch's backward pass, from behind; null: nobody
   // asks. Communicates (all-to-all), so throws StatusError.
   MicroBatchGraph forward(int64_t batch, const at::Tensor& tokens, const at::Tensor& input,
-                          const at::Tensor& targets, double scale, const FiniteProbe* probe,
-                          const GradientsAdded& added = nullptr);
+                          const at::Tensor& targets, double scale, const TokenPlace& place,
+                          const FiniteProbe* probe, const GradientsAdded& added = nullptr);
 
   // Adds weight gradients, as far as forward() has not done so already (head), and returns the
   // gradient of the input (undefined on the first stage). `output_gradient` comes from the stage

@@ -97,7 +97,7 @@ at::Tensor StageRunner::receive(int stage, BoundaryDirection direction, MicroBat
 MicroBatchGraph StageRunner::forward(Phase phase, Step step, std::optional<MicroBatch> micro_batch,
                                      double scale, bool probes, Boundary& boundary,
                                      int64_t first_number, const GradientsAdded& added) {
-  if (!micro_batch) return model_.forward(0, {}, {}, {}, scale, nullptr, added);
+  if (!micro_batch) return model_.forward(0, {}, {}, {}, scale, {}, nullptr, added);
   const FiniteProbe probe(non_finite_, *micro_batch);
   const MicroBatch number(static_cast<int32_t>(first_number + micro_batch->value));
   const MicroBatchTokens tokens = tokens_of(phase, step, number);
@@ -106,8 +106,9 @@ MicroBatchGraph StageRunner::forward(Phase phase, Step step, std::optional<Micro
   if (!first())
     input =
         receive(role_.stage - 1, BoundaryDirection::kActivation, *micro_batch, sequences, boundary);
+  const TokenPlace place{train_.seed, phase == Phase::kTraining ? step : Step(-1), number};
   MicroBatchGraph graph = model_.forward(sequences, tokens.inputs, input, tokens.targets, scale,
-                                         probes ? &probe : nullptr, added);
+                                         place, probes ? &probe : nullptr, added);
   if (!last())
     send(role_.stage + 1, BoundaryDirection::kActivation, *micro_batch, graph.output, boundary);
   return graph;

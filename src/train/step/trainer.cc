@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "config/job_strategy.h"
 #include "env/clock.h"
+#include "experts/load/synthetic_routing.h"
 #include "experts/placement/rank_state.h"
 
 namespace evermoe {
@@ -189,6 +190,34 @@ absl::StatusOr<Findings> Trainer::train(const ActiveOperators& active, Boundary&
     findings.refused = durable_.refused();
     if (environment_.transport->rank() == Rank(0)) findings.published = published();
   }
+  findings.routing_skew = routing_skew();
+  return told(std::move(findings));
+}
+
+std::vector<double> Trainer::routing_skew() const {
+  const ModelShape& shape = model_->config().model;
+  const Topology& topology = model_->topology();
+  const Role role = model_->role();
+  std::vector<double> skew;
+  std::span<const int64_t> loads = expert_loads_.tokens;
+  for (int64_t layer = 0; layer < shape.layers; ++layer) {
+    if (!shape.is_moe_layer(layer)) continue;
+    skew.push_back(0);
+    const bool is_here =
+        topology.first_layer(role.stage) <= layer && layer < topology.first_layer(role.stage + 1);
+    if (!is_here || role.lane != 0) continue;
+    const auto experts = static_cast<size_t>(shape.experts);
+    skew.back() = normalised_hhi(loads.first(experts));
+    loads = loads.subspan(experts);
+  }
+  return skew;
+}
+
+Findings Trainer::told(StepFindings findings) const {
+  const ModelShape& shape = model_->config().model;
+  int64_t layers = 0;
+  for (int64_t layer = 0; layer < shape.layers; ++layer) layers += shape.is_moe_layer(layer);
+  findings.routing_skew.resize(static_cast<size_t>(layers));
   return to_findings(findings);
 }
 
@@ -255,7 +284,7 @@ absl::StatusOr<Findings> Trainer::evaluate(int64_t batch, Boundary& boundary) {
   const int64_t count = std::min(size, model_->evaluation().micro_batches() - first);
   ASSIGN_OR_RETURN(StepFindings findings, model_->evaluate(first, count, boundary));
   findings.prepared = prepared();
-  return to_findings(findings);
+  return told(std::move(findings));
 }
 
 void Trainer::apply_evaluation(const Findings& combined) {

@@ -8,18 +8,25 @@
 #include "train/step/learning_rate.h"
 
 namespace evermoe {
+namespace {
+
+constexpr size_t kScalarSums = 6;
+
+}  // namespace
 
 Findings to_findings(const StepFindings& own) {
-  return {{own.gradient_square_sum, own.loss_sum, own.auxiliary_loss_sum, own.load_imbalance_sum,
-           own.gate_count, own.tokens},
-          {own.prepared.value, own.drain ? 0 : 1, own.published.value, own.non_finite,
-           -own.save_interval, -own.refused.value, own.prepared_locally.value}};
+  Findings findings{{own.gradient_square_sum, own.loss_sum, own.auxiliary_loss_sum,
+                     own.load_imbalance_sum, own.gate_count, own.tokens},
+                    {own.prepared.value, own.drain ? 0 : 1, own.published.value, own.non_finite,
+                     -own.save_interval, -own.refused.value, own.prepared_locally.value}};
+  findings.sums.insert(findings.sums.end(), own.routing_skew.begin(), own.routing_skew.end());
+  return findings;
 }
 
 StepFindings from_findings(const Findings& combined) {
   const std::vector<double>& sums = combined.sums;
   const std::vector<int64_t>& minima = combined.minima;
-  CHECK(sums.size() == 6 && minima.size() == 7)
+  CHECK(sums.size() >= kScalarSums && minima.size() == 7)
       << sums.size() << " sums and " << minima.size() << " minima";
   return {.gradient_square_sum = sums[0],
           .loss_sum = sums[1],
@@ -33,7 +40,8 @@ StepFindings from_findings(const Findings& combined) {
           .published = Step(minima[2]),
           .non_finite = minima[3],
           .save_interval = -minima[4],
-          .refused = Step(-minima[5])};
+          .refused = Step(-minima[5]),
+          .routing_skew = {sums.begin() + kScalarSums, sums.end()}};
 }
 
 StepRecord decide(const StepFindings& combined, const TrainConfig& train,
@@ -54,6 +62,7 @@ StepRecord decide(const StepFindings& combined, const TrainConfig& train,
   record.auxiliary_loss = combined.auxiliary_loss_sum / micro_batches;
   record.load_imbalance =
       combined.gate_count > 0 ? combined.load_imbalance_sum / combined.gate_count : 0;
+  record.routing_skew = combined.routing_skew;
   record.tokens = static_cast<int64_t>(combined.tokens);
   record.prepared = combined.prepared;
   record.prepared_locally = combined.prepared_locally;

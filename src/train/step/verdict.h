@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <vector>
 
 #include "checkpoint/format/training_position.h"
 #include "comm/communicator.h"
@@ -32,6 +33,9 @@ struct StepFindings {
   // Combined by maximum:
   int64_t save_interval = 0;  // steps between two saves that this rank wants (SavePace)
   Step refused{-1};           // newest checkpoint that a disk has refused for good
+  // Of each MoE layer of the model, what its stage's first lane has counted (normalised_hhi());
+  // 0 of other stages' layers. Summed. As long on every rank, and at every commit.
+  std::vector<double> routing_skew;
 
   static constexpr Step kUnknown{std::numeric_limits<int64_t>::max()};
 };
@@ -47,6 +51,7 @@ struct StepRecord {
   double loss = 0;  // mean over micro-batches
   double auxiliary_loss = 0;
   double load_imbalance = 0;  // mean over micro-batches and gates of largest / mean expert load
+  std::vector<double> routing_skew;  // normalised HHI of the step's choices, by MoE layer
   int64_t tokens = 0;
   Step prepared;                    // every rank has this checkpoint durable; Step(-1) for none
   Step prepared_locally{-1};        // every rank has it on its machine's own disk
