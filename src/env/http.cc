@@ -1,10 +1,10 @@
 #include "env/http.h"
 
 #include <curl/curl.h>
+#include <dlfcn.h>
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -14,6 +14,50 @@
 
 namespace evermoe {
 namespace {
+
+// libcurl and what it needs take 4 MB of a process, and most have no use for it: agents, and hosts
+// of jobs without an object store. So it is loaded with the first client.
+struct Curl {
+  decltype(&curl_global_init) global_init;
+  decltype(&curl_easy_init) easy_init;
+  decltype(&curl_easy_cleanup) easy_cleanup;
+  decltype(&curl_easy_reset) easy_reset;
+  decltype(&curl_easy_setopt) easy_setopt;
+  decltype(&curl_easy_perform) easy_perform;
+  decltype(&curl_easy_getinfo) easy_getinfo;
+  decltype(&curl_easy_strerror) easy_strerror;
+  decltype(&curl_slist_append) slist_append;
+  decltype(&curl_slist_free_all) slist_free_all;
+};
+
+template <typename Function>
+void find(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(::dlsym(library, name));
+  CHECK(function != nullptr) << "libcurl has no " << name;
+}
+
+Curl load_curl() {
+  void* const library = ::dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
+  CHECK(library != nullptr) << ::dlerror();
+  Curl curl;
+  find(library, "curl_global_init", curl.global_init);
+  find(library, "curl_easy_init", curl.easy_init);
+  find(library, "curl_easy_cleanup", curl.easy_cleanup);
+  find(library, "curl_easy_reset", curl.easy_reset);
+  find(library, "curl_easy_setopt", curl.easy_setopt);
+  find(library, "curl_easy_perform", curl.easy_perform);
+  find(library, "curl_easy_getinfo", curl.easy_getinfo);
+  find(library, "curl_easy_strerror", curl.easy_strerror);
+  find(library, "curl_slist_append", curl.slist_append);
+  find(library, "curl_slist_free_all", curl.slist_free_all);
+  CHECK(curl.global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK) << "curl_global_init";
+  return curl;
+}
+
+const Curl& curl() {
+  static const Curl loaded = load_curl();
+  return loaded;
+}
 
 using Headers = std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)>;
 
@@ -61,30 +105,28 @@ long seconds(absl::Duration duration) {
 }
 
 template <typename Value>
-void set(CURL* curl, CURLoption option, Value value) {
-  CHECK(curl_easy_setopt(curl, option, value) == CURLE_OK) << "curl option " << option;
+void set(CURL* handle, CURLoption option, Value value) {
+  CHECK(curl().easy_setopt(handle, option, value) == CURLE_OK) << "curl option " << option;
 }
 
 class CurlClient : public HttpClient {
  public:
   explicit CurlClient(HttpOptions options) : options_(std::move(options)) {
-    static std::once_flag once;
-    std::call_once(once, [] { CHECK(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK); });
-    curl_ = curl_easy_init();
+    curl_ = curl().easy_init();
     CHECK(curl_ != nullptr) << "curl_easy_init";
   }
-  ~CurlClient() override { curl_easy_cleanup(curl_); }
+  ~CurlClient() override { curl().easy_cleanup(curl_); }
 
   absl::StatusOr<HttpAnswer> send(const HttpRequest& request) override {
-    curl_easy_reset(curl_);  // keeps the connection
+    curl().easy_reset(curl_);  // keeps the connection
     Transfer transfer{&options_, request.body};
     const Headers headers = headers_of(request);
     set_up(request, headers.get(), transfer);
-    const CURLcode code = curl_easy_perform(curl_);
+    const CURLcode code = curl().easy_perform(curl_);
     const std::string server = request.url.substr(0, request.url.find('?'));
     if (code != CURLE_OK) return failure(code, server, transfer);
     long status = 0;
-    curl_easy_getinfo(curl_, CURLINFO_RESPONSE_CODE, &status);
+    curl().easy_getinfo(curl_, CURLINFO_RESPONSE_CODE, &status);
     transfer.answer.status = static_cast<int>(status);
     return std::move(transfer.answer);
   }
@@ -93,12 +135,12 @@ class CurlClient : public HttpClient {
   Headers headers_of(const HttpRequest& request) const {
     curl_slist* list = nullptr;
     for (const std::string& header : request.headers)
-      list = curl_slist_append(list, header.c_str());
+      list = curl().slist_append(list, header.c_str());
     if (!options_.signer.session_token.empty()) {
       const std::string token = "x-amz-security-token: " + options_.signer.session_token;
-      list = curl_slist_append(list, token.c_str());
+      list = curl().slist_append(list, token.c_str());
     }
-    return {list, curl_slist_free_all};
+    return {list, curl().slist_free_all};
   }
 
   void set_up(const HttpRequest& request, curl_slist* headers, Transfer& transfer) {
@@ -138,7 +180,7 @@ class CurlClient : public HttpClient {
                                      transfer.options->answer_bytes_max, " bytes"));
     }
     if (code == CURLE_ABORTED_BY_CALLBACK) return Cancelled(server + ": given up");
-    const std::string text = absl::StrCat(server, ": ", curl_easy_strerror(code));
+    const std::string text = absl::StrCat(server, ": ", curl().easy_strerror(code));
     return code == CURLE_OPERATION_TIMEDOUT ? Timeout(text) : Internal(text);
   }
 

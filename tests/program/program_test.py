@@ -63,7 +63,7 @@ class ControlPlane(Scratch):
                 self.assertEqual(HEAVY.findall(maps), [])
                 # Instrumented programs are larger.
                 if not re.search(r"lib[atub]+san", maps):
-                    self.assertLess(started.facts()["Rss"], 25_000, "kB")  # libcurl, for object stores, takes 4 MB of it
+                    self.assertLess(started.facts()["Rss"], 20_000, "kB")
 
 
 class Output(Scratch):
