@@ -1,5 +1,8 @@
 // copy_holders() of failure_domains.h.
 //
+// Where all domains have as many ranks, closed groups of domains (holder_groups.h) are taken unless
+// they put more copies inside a stage than need be. Otherwise:
+//
 // The ranks of one stage in one domain form a *group*; within a group all are alike. A minimum-cost
 // flow decides how many copies go from each group to each other group: a group of n ranks sends at
 // most n into one domain, takes at most n * kept_max, and a copy inside a stage costs 1. Because of
@@ -16,6 +19,7 @@
 #include "base/error.h"
 #include "parallel/failure_domains.h"
 #include "parallel/flow_network.h"
+#include "parallel/holder_groups.h"
 
 namespace evermoe {
 namespace {
@@ -42,6 +46,7 @@ class HolderSearch {
 
  private:
   int ranks() const { return static_cast<int>(domain_of_.size()); }
+  std::optional<CopyHolders> in_groups();
   std::vector<Shipment> least_shipments() const;
   std::optional<std::vector<Shipment>> shipments(int64_t kept_max,
                                                  const std::set<int>& offsets) const;
@@ -259,12 +264,38 @@ CopyHolders HolderSearch::result() const {
   return result;
 }
 
-CopyHolders HolderSearch::run() {
-  if (policy_.copies > 0) {
-    deal(least_shipments());
-    spread_stages();
+// nullopt: domains have different numbers of ranks.
+std::optional<CopyHolders> HolderSearch::in_groups() {
+  std::vector<std::vector<int>> members(groups_in_.size()), stages(groups_in_.size());
+  for (int rank = 0; rank < ranks(); ++rank) {
+    members[domain_of_[rank]].push_back(rank);
+    stages[domain_of_[rank]].push_back(stage_of_[rank]);
+  }
+  for (const auto& ranks : members) {
+    if (ranks.size() != members[0].size()) return std::nullopt;
+  }
+  const auto groups = holder_groups(domain_count(), policy_.copies);
+  for (int domain = 0; domain < domain_count(); ++domain) {
+    for (const int other : groups[domain]) {
+      const std::vector<int> pairs = pair_across_stages(stages[domain], stages[other]);
+      for (size_t i = 0; i < pairs.size(); ++i)
+        holders_[members[domain][i]].push_back(members[other][pairs[i]]);
+    }
   }
   return result();
+}
+
+CopyHolders HolderSearch::run() {
+  if (policy_.copies == 0) return result();
+  const std::optional<CopyHolders> grouped = in_groups();
+  if (grouped && grouped->pairs_in_stage == 0) return *grouped;
+  for (std::vector<int>& holders : holders_) holders.clear();
+  deal(least_shipments());
+  spread_stages();
+  CopyHolders spread = result();
+  const bool is_as_good = grouped && grouped->pairs_in_stage <= spread.pairs_in_stage &&
+                          grouped->ranks_in_stage <= spread.ranks_in_stage;
+  return is_as_good ? *grouped : spread;
 }
 
 }  // namespace

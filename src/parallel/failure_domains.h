@@ -82,6 +82,9 @@ struct CopyHolders {
 //   3. Under 1 and 2 as few pairs as possible share a stage, and these are spread so that as many
 //      ranks as possible have a holder in another stage (the last by exchanges between pairs of
 //      ranks).
+//   4. Where all domains have as many ranks and 3 allows it, domains hold each other's copies in
+//      closed groups (holder_groups.h), so that the fewest sets of lost domains take a shard with
+//      all its copies.
 //
 // Deterministic, and a function of the pattern alone: giving every node another number, or putting
 // another node in a node's place, changes no holder. Above kDomainPairsExactMax pairs of (domain,

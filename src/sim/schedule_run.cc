@@ -13,6 +13,9 @@ namespace {
 
 constexpr size_t kQueueMax = 2000;
 constexpr absl::Duration kDurationMax = absl::Minutes(1);
+// A role that dies soon after each start, with nowhere else to go, ends a step now and then, by
+// luck: of 92 such jobs with `gradients` half lost no further process, and one 221 of them.
+constexpr absl::Duration kDoomedDurationMax = absl::Minutes(10);
 
 // Undisturbed digests by shape: thousands of schedules share a few.
 std::string undisturbed_digest(SimulatedShape shape) {
@@ -91,14 +94,21 @@ std::string check_scope(const SimulatedShape& shape, const SimulatedOutcome& out
   return "";
 }
 
+bool has_doomed_role(const RandomSchedule& schedule) {
+  return std::ranges::any_of(schedule.faults, [](const SimulatedFault& fault) {
+    return fault.kind == SimulatedFault::Kind::kDoomRole;
+  });
+}
+
 // How it went, whatever came of it.
-std::string check_course(const SimulatedOutcome& outcome) {
+std::string check_course(const RandomSchedule& schedule, const SimulatedOutcome& outcome) {
   if (!outcome.ended) return "the job never ended";
   if (!outcome.violations.empty())
     return "a rule of views is broken: " + outcome.violations.front();
   if (outcome.longest_queue > kQueueMax)
     return absl::StrCat(outcome.longest_queue, " envelopes waited in one stream");
-  if (outcome.duration > kDurationMax) return "it took " + absl::FormatDuration(outcome.duration);
+  if (outcome.duration > (has_doomed_role(schedule) ? kDoomedDurationMax : kDurationMax))
+    return "it took " + absl::FormatDuration(outcome.duration);
   if (!outcome.contradictions.empty())
     return "something computed again has other bits: " + outcome.contradictions.front();
   return "";
@@ -110,12 +120,9 @@ std::string check_refusal(const RandomSchedule& schedule, const SimulatedOutcome
                        outcome.reason.starts_with("cannot go on exactly") &&
                        copies_may_be_gone(schedule, outcome);
   // Nowhere else is room for the role.
-  const bool has_doomed_role = std::any_of(
-      schedule.faults.begin(), schedule.faults.end(),
-      [](const SimulatedFault& fault) { return fault.kind == SimulatedFault::Kind::kDoomRole; });
   const bool is_given_up =
-      has_doomed_role && (outcome.reason.starts_with("given up after ") ||
-                          absl::StrContains(outcome.reason, " losses without"));
+      has_doomed_role(schedule) && (outcome.reason.starts_with("given up after ") ||
+                                    absl::StrContains(outcome.reason, " losses without"));
   return refuses || is_given_up ? "" : absl::StrCat("the job failed: ", outcome.reason);
 }
 
@@ -167,7 +174,7 @@ std::string check_rework(const SimulatedShape& shape, const SimulatedOutcome& ou
 }
 
 std::string problem_of(const RandomSchedule& schedule, const SimulatedOutcome& outcome) {
-  if (std::string problem = check_course(outcome); !problem.empty()) return problem;
+  if (std::string problem = check_course(schedule, outcome); !problem.empty()) return problem;
   if (std::string problem = check_restarts(schedule, outcome); !problem.empty()) return problem;
   if (std::string problem = check_scope(schedule.shape, outcome); !problem.empty()) return problem;
   if (!outcome.ok) return check_refusal(schedule, outcome);
