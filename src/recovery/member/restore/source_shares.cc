@@ -16,8 +16,9 @@ std::vector<SourceShares::Share> SourceShares::shares_of(SlotTime time) const {
     if (std::ranges::find(refused_, std::pair(source, time)) == refused_.end())
       shares.push_back({source, {}});
   }
-  for (size_t i = 0; i < shares.size(); ++i)
-    shares[i].chunks = {static_cast<int32_t>(i), static_cast<int32_t>(shares.size())};
+  const size_t count = shares.size();
+  for (size_t i = 0; i < count; ++i)
+    shares[i].chunks = {static_cast<int32_t>((i + turn_) % count), static_cast<int32_t>(count)};
   return shares;
 }
 

@@ -36,5 +36,18 @@ TEST(SourceSharesTest, OthersSendTheShareOfOneThatRefuses) {
   EXPECT_THAT(shares.shares_of(kSlot), IsEmpty());
 }
 
+// One of them never answers: what it is asked for is another one's in the next turn.
+TEST(SourceSharesTest, SharesGoRound) {
+  SourceShares shares({Rank(1), Rank(5), Rank(2)});
+  const auto share_of = [&](size_t i) { return shares.shares_of(kSlot)[i].chunks.remainder; };
+  const int32_t silent = share_of(0);
+  shares.rotate();
+  EXPECT_NE(share_of(0), silent);
+  EXPECT_TRUE(share_of(1) == silent || share_of(2) == silent);
+  shares.rotate();
+  shares.rotate();
+  EXPECT_EQ(share_of(0), silent);
+}
+
 }  // namespace
 }  // namespace evermoe

@@ -52,7 +52,9 @@ absl::StatusOr<WindowFetch::Fetched> WindowFetch::fetch(const std::vector<SlotTi
       repeats.on_arrival();
       in_.control.send(Milestone{progress.view, in_.rank, Milestone::Kind::kCopying, 0, {}});
     }
-    if (!signalled && repeats.is_due()) ask(progress);
+    if (signalled || !repeats.is_due()) continue;
+    progress.shares.rotate();
+    ask(progress);
   }
   Fetched fetched{std::move(progress.sources), std::nullopt};
   if (progress.view != View(0)) fetched.asked = progress.shares.sound();
