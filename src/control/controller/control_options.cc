@@ -1,9 +1,9 @@
 #include "control/controller/control_options.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "base/error.h"
+#include "config/copy_level.h"
 #include "config/job_strategy.h"
 #include "env/files.h"
 
@@ -29,15 +29,6 @@ constexpr absl::Duration kProbe = absl::Seconds(5);
 // For a round of questions between machines (relay/network_rounds.h).
 constexpr absl::Duration kNetworkMax = absl::Seconds(5);
 
-std::optional<DomainLevel> level_of(FailureDomain domain) {
-  switch (domain) {
-    case FailureDomain::kWorker: return std::nullopt;
-    case FailureDomain::kNode: return DomainLevel::kNode;
-    case FailureDomain::kRack: return DomainLevel::kRack;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 SignsOfLife signs_of_life(const ProtectionConfig& protection) {
@@ -59,7 +50,7 @@ ControllerServerOptions controller_options(const JobConfig& config) {
   core.spares = static_cast<int>(config.run.spares);
   core.racks = static_cast<int>(config.run.racks);
   core.copies = static_cast<int>(config.protection.copies);
-  core.copy_level = level_of(config.protection.failure_domain);
+  core.copy_level = copy_level_of(config.protection);
   core.strategy = strategy_of(config);
   core.restarts_max = static_cast<int>(config.run.restarts_max);
   core.backoff = absl::Seconds(config.run.backoff_seconds);

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
-#include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "base/check.h"
+#include "parallel/job_layout.h"
 
 namespace evermoe {
 
@@ -99,7 +97,7 @@ int roles_at_start(int roles, int nodes_at_start) {
 namespace {
 
 Node home_of(int32_t rank, int roles, int nodes_at_start) {
-  return Node(static_cast<int32_t>(int64_t{rank} * nodes_at_start / roles));
+  return Node(first_node_of(rank, roles, nodes_at_start));
 }
 
 // The workers on each node, and those that will begin there.
@@ -180,31 +178,12 @@ CopyHolders holders_for(const Topology& topology, const RoleTable& roles,
   none.holders_of.resize(static_cast<size_t>(world));
   const int copies = std::min(options.copies, world - 1);
   if (!options.strategy.keeps_copies() || copies < 1) return none;
-  std::vector<int> nodes, processes;
-  for (int r = 0; r < world; ++r) {
-    nodes.push_back(roles[Rank(r)].node.value);
-    processes.push_back(r);
-  }
+  std::vector<int> nodes;
+  for (int r = 0; r < world; ++r) nodes.push_back(roles[Rank(r)].node.value);
   const int all_nodes =
       std::max(options.nodes + options.spares, *std::max_element(nodes.begin(), nodes.end()) + 1);
-  std::vector<DomainPath> paths(static_cast<size_t>(all_nodes));
-  for (int n = 0; options.racks > 0 && n < all_nodes; ++n) {
-    paths[static_cast<size_t>(n)].rack = absl::StrCat(int64_t{n} * options.racks / all_nodes);
-  }
-  const FailureDomains domains(paths);
-  for (auto level = options.copy_level; level;
-       level = level == DomainLevel::kNode ? std::nullopt : std::optional(DomainLevel::kNode)) {
-    auto chosen = copy_holders(topology, nodes, domains, {copies, *level});
-    if (chosen.ok()) return *std::move(chosen);
-  }
-  // Too few of them: other processes are better than nothing.
-  auto chosen = copy_holders(topology, processes, FailureDomains::nodes_only(world),
-                             {copies, DomainLevel::kNode});
-  CHECK(chosen.ok()) << chosen.status();
-  chosen->reason = absl::StrCat("copies of every rank at ", copies,
-                                copies == 1 ? " other process" : " other processes",
-                                " (too few failure domains)");
-  return *std::move(chosen);
+  return job_copy_holders(topology, nodes, domains_in_racks(all_nodes, options.racks), copies,
+                          options.copy_level);
 }
 
 }  // namespace evermoe
