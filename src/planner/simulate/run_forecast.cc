@@ -11,6 +11,7 @@
 #include "planner/plan/protection_plan.h"
 #include "planner/report/amount_text.h"
 #include "planner/report/forecast_json.h"
+#include "protection/interval/paced_interval.h"
 
 namespace evermoe {
 namespace {
@@ -65,7 +66,7 @@ Priced with_images(Priced priced, const ProtectionConfig& protection) {
   return priced;
 }
 
-// As protection/interval/save_pace.h finds it: what one save costs does not depend on how often
+// What one save costs does not depend on how often
 // there is one.
 Priced price_tuned_saves(const JobProfile& job, const ClusterSpec& cluster,
                          const ProtectionConfig& protection) {
@@ -75,8 +76,9 @@ Priced price_tuned_saves(const JobProfile& job, const ClusterSpec& cluster,
   const PeriodicSave& save = priced->strategy.save;
   const double cost =
       save.stall_seconds + cluster.capture_overhead_share * save.durable_after_seconds;
-  const double steps = std::ceil(cost / job.step_seconds / protection.overhead_budget);
-  return price_saves(job, cluster, std::max<int64_t>(1, static_cast<int64_t>(steps)));
+  const SaveSteps steps{.longer = cost / job.step_seconds,
+                        .to_disk = save.durable_after_seconds / job.step_seconds};
+  return price_saves(job, cluster, paced_interval(steps, protection.overhead_budget));
 }
 
 void simulate(const ForecastOptions& options, RunForecast& forecast) {

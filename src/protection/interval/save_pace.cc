@@ -1,10 +1,10 @@
 #include "protection/interval/save_pace.h"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "base/check.h"
+#include "protection/interval/paced_interval.h"
 
 namespace evermoe {
 namespace {
@@ -65,10 +65,9 @@ std::optional<absl::Duration> SavePace::usual_step() const {
 int64_t SavePace::wanted() const {
   const auto step = usual_step();
   if (costs_.empty() || !step || *step <= absl::ZeroDuration()) return kFirstInterval;
-  const double steps_to_disk = absl::FDivDuration(median(writes_), *step);
-  const double steps_to_pay = absl::FDivDuration(median(costs_), *step) / overhead_budget_;
-  const double interval = std::ceil(std::max({1.0, steps_to_disk, steps_to_pay}));
-  return static_cast<int64_t>(std::min(interval, static_cast<double>(kIntervalMax)));
+  return paced_interval({.longer = absl::FDivDuration(median(costs_), *step),
+                         .to_disk = absl::FDivDuration(median(writes_), *step)},
+                        overhead_budget_);
 }
 
 int64_t SavePace::vote(Step next) const {

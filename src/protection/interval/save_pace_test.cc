@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "protection/interval/paced_interval.h"
+
 namespace evermoe {
 namespace {
 
@@ -116,6 +118,22 @@ TEST_F(SavePaceTest, WhereTrainingBeginsNothingIsDue) {
   step_ = 40;
   train(8);
   EXPECT_EQ(saved_, std::vector<int64_t>{48});
+}
+
+// What a rank wants is what a prediction is told.
+TEST_F(SavePaceTest, IntervalIsThatOfItsCosts) {
+  paused_ = kStep * 2;
+  written_ = kStep * 7 / 2;
+  train(400);
+  EXPECT_EQ(newest_interval(), paced_interval({.longer = 2, .to_disk = 3.5}, 0.05));
+  EXPECT_EQ(newest_interval(), 40);
+}
+
+TEST(PacedIntervalTest, IsAtLeastAStepAndTheWayToTheDisk) {
+  EXPECT_EQ(paced_interval({}, 0.05), 1);
+  EXPECT_EQ(paced_interval({.longer = 1, .to_disk = 6.5}, 0.5), 7);
+  EXPECT_EQ(paced_interval({.longer = 9}, 0.035), 258);
+  EXPECT_EQ(paced_interval({.longer = 1e300}, 0.05), SavePace::kIntervalMax);
 }
 
 }  // namespace
