@@ -10,7 +10,6 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/machine_rates.h"
@@ -20,6 +19,7 @@
 #include "cli/output_file.h"
 #include "env/files.h"
 #include "planner/cluster_model/measured_cluster.h"
+#include "protection/strategy/strategy_names.h"
 
 namespace evermoe {
 namespace {
@@ -65,16 +65,14 @@ absl::StatusOr<MeasuredMachine> measure(const ProfileOptions& options) {
 }
 
 absl::StatusOr<std::vector<StrategyKind>> strategies_of(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (!strategy_kind_of(name))
+      return InvalidInput(
+          absl::StrCat("--strategy: found ", name, ", allowed: ", strategy_names()));
+  }
   std::vector<StrategyKind> kinds;
   for (const StrategyKind kind : kStrategyKinds) {
     if (names.empty() || std::ranges::count(names, to_string(kind)) > 0) kinds.push_back(kind);
-  }
-  for (const std::string& name : names) {
-    if (std::ranges::count(kStrategyKinds, name, [](StrategyKind k) { return to_string(k); }) == 0)
-      return InvalidInput(absl::StrCat("--strategy: found ", name, ", allowed: ",
-                                       absl::StrJoin(kStrategyKinds, ", ", [](auto* text, auto k) {
-                                         absl::StrAppend(text, std::string(to_string(k)));
-                                       })));
   }
   return kinds;
 }
@@ -89,9 +87,12 @@ absl::StatusOr<int> profile_job(const ProfileOptions& options) {
   const std::string folder =
       join_path(options.directory, absl::StrCat("evermoe-profile-", ::getpid()));
   RETURN_IF_ERROR(real_files().create_directories(folder));
-  const absl::Cleanup remove = [&] { remove_tree(real_files(), folder).IgnoreError(); };
+  absl::Cleanup remove = [&] { remove_tree(real_files(), folder).IgnoreError(); };
   ASSIGN_OR_RETURN(const auto runner, JobRunner::open(folder, options.run_seconds_max));
-  ASSIGN_OR_RETURN(const ProfileOutcome outcome, measure_profile(how, job, folder, *runner));
+  const absl::StatusOr<ProfileOutcome> measured = measure_profile(how, job, folder, *runner);
+  // Its error names the log there.
+  if (absl::IsFailedPrecondition(measured.status())) std::move(remove).Cancel();
+  ASSIGN_OR_RETURN(const ProfileOutcome outcome, measured);
   if (outcome.signal != 0) return 128 + outcome.signal;
   if (options.out.empty())
     std::cout << to_toml(outcome.profile);

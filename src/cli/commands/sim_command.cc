@@ -19,6 +19,7 @@
 #include "cli/reports/number_text.h"
 #include "cli/reports/schedule_json.h"
 #include "env/clock.h"
+#include "protection/strategy/strategy_names.h"
 #include "sim/control_cost/control_cost.h"
 #include "sim/schedule_run.h"
 
@@ -97,9 +98,7 @@ absl::StatusOr<ScheduleOptions> schedule_options(const SimOptions& options) {
   if (options.stages > 0) schedule.lanes.assign(static_cast<size_t>(options.stages), options.lanes);
   if (options.stages * options.lanes == 1)
     return InvalidInput("sim: one worker alone has nobody to keep its copies");
-  for (const StrategyKind kind : kStrategyKinds) {
-    if (options.strategy == to_string(kind)) schedule.strategy = kind;
-  }
+  if (const auto kind = strategy_kind_of(options.strategy)) schedule.strategy = *kind;
   return schedule;
 }
 

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/error.h"
-#include "protection/strategy/strategy.h"
+#include "planner/measured/toml_text.h"
+#include "protection/strategy/strategy_names.h"
 
 namespace evermoe {
 namespace {
@@ -44,13 +44,7 @@ class ExperimentReader {
 
   absl::Status check_keys(const toml::table& table, const std::string& prefix,
                           const std::set<std::string>& known) const {
-    for (const auto& [key, node] : table) {
-      const std::string name(key.str());
-      if (!known.contains(name))
-        return InvalidInput(absl::StrCat(path_, ":", key.source().begin.line, ": found ", prefix,
-                                         name, ", allowed: ", absl::StrJoin(known, ", ")));
-    }
-    return absl::OkStatus();
+    return check_toml_keys(table, path_, prefix, known);
   }
 
   std::string beside(const std::string& name) const {
@@ -71,14 +65,11 @@ class ExperimentReader {
   }
 
   absl::StatusOr<std::vector<std::string>> strategies(const toml::table& document) const {
-    std::set<std::string> known;
-    for (const StrategyKind kind : kStrategyKinds) known.emplace(to_string(kind));
-    const std::string allowed =
-        absl::StrCat("a list, each at most once, of ", absl::StrJoin(known, ", "));
+    const std::string allowed = absl::StrCat("a list, each at most once, of ", strategy_names());
     ASSIGN_OR_RETURN(const std::vector<std::string> names, texts(document, "strategies", allowed));
     std::set<std::string> seen;
     for (const std::string& name : names) {
-      if (!known.contains(name) || !seen.insert(name).second)
+      if (!strategy_kind_of(name) || !seen.insert(name).second)
         return wrong(*document["strategies"].node(), "strategies", allowed);
     }
     if (names.empty()) return wrong(document, "strategies", allowed);
@@ -177,12 +168,8 @@ class ExperimentReader {
 }  // namespace
 
 absl::StatusOr<Experiment> parse_experiment(const std::string& text, const std::string& path) {
-  try {
-    return ExperimentReader(path).read(toml::parse(text, path));
-  } catch (const toml::parse_error& error) {
-    return InvalidInput(
-        absl::StrCat(path, ":", error.source().begin.line, ": ", std::string(error.description())));
-  }
+  ASSIGN_OR_RETURN(const toml::table document, parse_toml(text, path));
+  return ExperimentReader(path).read(document);
 }
 
 }  // namespace evermoe

@@ -2,41 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "planner/report/amount_text.h"
+#include "cli/experiment/experiment_numbers.h"
+#include "cli/experiment/experiment_tables.h"
 #include "planner/report/report_charts.h"
+#include "protection/strategy/strategy_names.h"
 
 namespace evermoe {
 namespace {
-
-constexpr double kGap = std::numeric_limits<double>::quiet_NaN();
-constexpr char kUnknown[] = "-";
-
-double number(const nlohmann::json& object, const std::string& name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_number() ? found->get<double>() : kGap;
-}
-
-std::string percent(double share) { return std::isnan(share) ? kUnknown : percent_text(share, 1); }
-
-std::string points(double share) {
-  return std::isnan(share) ? kUnknown : absl::StrFormat("%+.1f", 100 * share);
-}
-
-std::string with_half_width(const nlohmann::json& summary, const std::string& name, bool is_error) {
-  const double value = number(summary, name), half = number(summary, name + "_half_width");
-  const std::string text = is_error ? points(value) : percent(value);
-  return std::isnan(half) ? text : absl::StrFormat("%s ± %.1f", text, 100 * half);
-}
-
-std::string seconds(double value) { return std::isnan(value) ? kUnknown : duration_text(value); }
-std::string bytes(double value) { return std::isnan(value) ? kUnknown : bytes_text(value); }
-std::string count(double value) { return std::isnan(value) ? kUnknown : count_text(value); }
 
 // Where one run's time went, in seconds; together they are all of its time but begin and end.
 struct Cause {
@@ -46,18 +22,18 @@ struct Cause {
 };
 
 double phase(const nlohmann::json& run, const char* name) {
-  const double value = number(run.at("recovery"), name);
+  const double value = run_number(run.at("recovery"), name);
   return std::isnan(value) ? 0 : value;
 }
 
 double useful(const nlohmann::json& run) {
-  return number(run, "steps") * number(run, "step_seconds");
+  return run_number(run, "steps") * run_number(run, "step_seconds");
 }
 double undone(const nlohmann::json& run) {
-  return number(run, "undone_steps") * number(run, "step_seconds");
+  return run_number(run, "undone_steps") * run_number(run, "step_seconds");
 }
 double whole(const nlohmann::json& run) {
-  return number(run, "seconds") - number(run, "beside_seconds");
+  return run_number(run, "seconds") - run_number(run, "beside_seconds");
 }
 
 constexpr Cause kCauses[] = {
@@ -101,13 +77,13 @@ class PageWriter {
                         "of the steps over the seconds that the run took."};
     page.blocks.push_back(tiles());
     for (const std::string& process : processes_) page.blocks.push_back(ettr_chart(process));
-    page.blocks.push_back(summary_table());
+    page.blocks.push_back(summary_table(report_, processes_, strategies_));
     for (const std::string& process : processes_) page.blocks.push_back(time_chart(process));
     for (const std::string& process : processes_) page.blocks.push_back(phase_chart(process));
     if (has_losses()) page.blocks.push_back(loss_chart());
-    page.blocks.push_back(run_table());
-    page.blocks.push_back(cost_table());
-    if (profile_) page.blocks.push_back(profile_table());
+    page.blocks.push_back(run_table(report_));
+    page.blocks.push_back(cost_table(report_));
+    if (profile_) page.blocks.push_back(profile_table(*profile_));
     page.blocks.push_back(assumptions());
     return page;
   }
@@ -147,8 +123,10 @@ class PageWriter {
     for (const nlohmann::json& summary : report_.at("summaries")) {
       const std::string name = absl::StrCat(summary.at("strategy").get<std::string>(), ", ",
                                             summary.at("failure_process").get<std::string>());
-      const double ettr = number(summary, "ettr"), error = number(summary, "prediction_error");
-      const bool is_exact = strategy_of(kind_of(summary.at("strategy"))).is_exact;
+      const double ettr = run_number(summary, "ettr"),
+                   error = run_number(summary, "prediction_error");
+      const bool is_exact =
+          strategy_of(*strategy_kind_of(summary.at("strategy").get<std::string>())).is_exact;
       if (is_exact && !(ettr <= best) && !std::isnan(ettr)) {
         best = ettr;
         best_name = name;
@@ -158,16 +136,12 @@ class PageWriter {
         worst_name = name;
       }
     }
-    return {{{"Best exact strategy", percent(best), best_name},
-             {"Largest prediction error, points", points(worst_error), worst_name},
+    return {{{"Best exact strategy", share_text(best), best_name},
+             {"Largest prediction error, points", points_text(worst_error), worst_name},
              {"Runs", absl::StrCat(report_.at("runs").size()),
               absl::StrCat(unfinished(), " of them did not finish")},
              {"Exact strategies", same_digests() ? "same bits" : "BITS DIFFER",
               "digests at the end, of all that finished"}}};
-  }
-
-  static StrategyKind kind_of(const std::string& name) {
-    return *std::ranges::find(kStrategyKinds, name, [](StrategyKind k) { return to_string(k); });
   }
 
   int64_t unfinished() const {
@@ -188,10 +162,10 @@ class PageWriter {
     std::vector<BarSeries> bars = {{"measured", "#0072b2", {}}, {"predicted", "#e69f00", {}}};
     for (const std::string& strategy : strategies_) {
       bars[0].values.push_back(100 * mean_of(process, strategy, [](const nlohmann::json& run) {
-                                 return number(run, "ettr");
+                                 return run_number(run, "ettr");
                                }));
       bars[1].values.push_back(100 * mean_of(process, strategy, [](const nlohmann::json& run) {
-                                 return number(run, "predicted_ettr");
+                                 return run_number(run, "predicted_ettr");
                                }));
     }
     return bar_chart(named("ETTR", process), "Means over the seeds.", "strategy",
@@ -227,7 +201,7 @@ class PageWriter {
       bars.push_back({name, "", {}});
       for (const std::string& strategy : strategies_)
         bars.back().values.push_back(mean_of(process, strategy, [&](const nlohmann::json& run) {
-          const double failures = number(run, "failure_count");
+          const double failures = run_number(run, "failure_count");
           return failures > 0 ? phase(run, key) / failures : 0;
         }));
     }
@@ -240,7 +214,7 @@ class PageWriter {
 
   bool has_losses() const {
     return std::ranges::any_of(report_.at("runs"), [](const nlohmann::json& run) {
-      return number(run, "lost_token_share") > 0;
+      return run_number(run, "lost_token_share") > 0;
     });
   }
 
@@ -251,86 +225,12 @@ class PageWriter {
       for (const std::string& strategy : strategies_)
         bars.back().values.push_back(100 *
                                      mean_of(process, strategy, [](const nlohmann::json& run) {
-                                       return number(run, "lost_token_share");
+                                       return run_number(run, "lost_token_share");
                                      }));
     }
     return bar_chart("Tokens lost",
                      "Share of what gates sent to experts that recoveries lost (PLT).", "strategy",
                      "% of the tokens", strategies_, bars, false);
-  }
-
-  ReportTable summary_table() const {
-    ReportTable table{.title = "Measured and predicted",
-                      .note = "Means over the seeds ± half of their 95 % confidence interval.",
-                      .columns = {"Failures", "Strategy", "ETTR", "Predicted", "Error, points",
-                                  "Runs", "Unfinished"}};
-    for (const std::string& process : processes_) {
-      for (const std::string& strategy : strategies_) {
-        for (const nlohmann::json& summary : report_.at("summaries")) {
-          if (summary.at("failure_process") != process || summary.at("strategy") != strategy)
-            continue;
-          table.rows.push_back({process, strategy, with_half_width(summary, "ettr", false),
-                                with_half_width(summary, "predicted_ettr", false),
-                                with_half_width(summary, "prediction_error", true),
-                                absl::StrCat(summary.at("runs").get<int64_t>()),
-                                absl::StrCat(summary.at("unfinished").get<int64_t>())});
-        }
-      }
-    }
-    return table;
-  }
-
-  ReportTable run_table() const {
-    ReportTable table{
-        .title = "All runs",
-        .columns = {"Strategy", "Failures drawn", "Seed", "Failures met", "ETTR", "Predicted",
-                    "Seconds lost", "Steps again", "Tokens lost", "Digest"}};
-    for (const nlohmann::json& run : report_.at("runs")) {
-      table.rows.push_back(
-          {run.at("strategy"), run.at("failure_process"), run.at("seed").dump(),
-           count(number(run, "failure_count")), percent(number(run, "ettr")),
-           percent(number(run, "predicted_ettr")), seconds(number(run, "seconds_lost")),
-           count(number(run, "recomputed_steps") + number(run, "undone_steps")),
-           percent(number(run, "lost_token_share")),
-           run.at("digest").is_string() ? run["digest"].get<std::string>().substr(0, 8)
-                                        : run.at("status").get<std::string>()});
-    }
-    return table;
-  }
-
-  ReportTable cost_table() const {
-    ReportTable table{
-        .title = "What protection took",
-        .note = "Of the worker of rank 0; memory is the most that any worker had resident.",
-        .columns = {"Strategy", "Failures drawn", "Seed", "Tokens/s", "Steps waited", "Captured",
-                    "Snapshots and logs kept", "Memory of a worker", "Final loss"}};
-    for (const nlohmann::json& run : report_.at("runs")) {
-      const double loss = number(run, "final_loss");
-      table.rows.push_back(
-          {run.at("strategy"), run.at("failure_process"), run.at("seed").dump(),
-           count(number(run, "goodput_tokens_per_s")), seconds(number(run, "stall_seconds")),
-           bytes(number(run, "captured_bytes")), bytes(number(run, "kept_bytes_max")),
-           bytes(number(run, "memory_peak_bytes")),
-           std::isnan(loss) ? kUnknown : absl::StrFormat("%.4f", loss)});
-    }
-    return table;
-  }
-
-  ReportTable profile_table() const {
-    ReportTable table{
-        .title = "The profile that predictions are made from",
-        .note = absl::StrCat("Measured by short runs with kills. A step without "
-                             "protection takes ",
-                             duration_text(profile_->step_seconds), "."),
-        .columns = {"Strategy", "Step", "A durable save", "Detection", "New processes",
-                    "State gathered", "A step again", "Settling", "Failures"}};
-    for (const StrategyProfile& one : profile_->strategies)
-      table.rows.push_back({std::string(to_string(one.kind)), duration_text(one.step_seconds),
-                            duration_text(one.save_seconds), duration_text(one.detect_seconds),
-                            duration_text(one.view_seconds), duration_text(one.load_seconds),
-                            duration_text(one.step_again_seconds),
-                            duration_text(one.settle_seconds), absl::StrCat(one.failures)});
-    return table;
   }
 
   ReportNotes assumptions() const {
@@ -344,7 +244,8 @@ class PageWriter {
       notes.sentences.push_back(
           "A prediction plays the very failures of its run to the profile, so its error is that of "
           "the model and of the profile's noise, not of luck. A failure that comes during a "
-          "recovery is taken to begin it anew.");
+          "recovery is taken to begin it anew, a lost node to have the roles that began on it, and "
+          "partial-experts to keep its K.");
     return notes;
   }
 

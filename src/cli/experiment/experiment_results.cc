@@ -102,7 +102,9 @@ nlohmann::json report_of(const std::vector<nlohmann::json>& runs) {
   std::map<std::pair<std::string, std::string>, Group> groups;
   for (const nlohmann::json& run : runs) {
     Group& group = groups[{run.at("failure_process"), run.at("strategy")}];
-    if (run.at("predicted_ettr").is_number()) group.predicted.push_back(run["predicted_ettr"]);
+    // Both means are of the same runs: of those that finished.
+    if (run.at("predicted_ettr").is_number() && run.at("ettr").is_number())
+      group.predicted.push_back(run["predicted_ettr"]);
     if (run.at("prediction_error").is_number()) group.errors.push_back(run["prediction_error"]);
     if (run.at("ettr").is_number())
       group.ettr.push_back(run["ettr"]);

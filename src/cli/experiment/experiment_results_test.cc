@@ -63,6 +63,10 @@ TEST(ExperimentResults, PredictionsHaveTheirErrors) {
   }
   const auto summary = report_of(runs)["summaries"][0];
   EXPECT_EQ(summary["predicted_ettr"], 0.6);
+  nlohmann::json unfinished = run_with("a", nullptr);
+  unfinished["predicted_ettr"] = 0.1;
+  runs.push_back(unfinished);
+  EXPECT_EQ(report_of(runs)["summaries"][0]["predicted_ettr"], 0.6) << "of other runs than ettr";
   EXPECT_NEAR(summary["prediction_error"], 0, 1e-12);
   EXPECT_NEAR(summary["prediction_error_half_width"], 12.706 * 0.1, 1e-6);
 }

@@ -6,7 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/build_fingerprint.h"
 #include "base/error.h"
+#include "cli/experiment/experiment_folder.h"
 #include "cli/experiment/experiment_results.h"
 #include "cli/experiment/failure_schedule.h"
 #include "cli/experiment/job_process.h"
@@ -17,6 +19,7 @@
 #include "env/files.h"
 #include "faults/fault_script.h"
 #include "planner/measured/measured_run.h"
+#include "protection/strategy/strategy_names.h"
 
 namespace evermoe {
 namespace {
@@ -24,14 +27,15 @@ namespace {
 // Failures are drawn for a job that takes so many times its undisturbed time.
 constexpr double kHorizon = 100;
 
-StrategyKind kind_of(const std::string& name) {
-  return *std::ranges::find(kStrategyKinds, name, [](StrategyKind k) { return to_string(k); });
-}
-
 std::vector<StrategyKind> kinds_of(const std::vector<std::string>& names) {
   std::vector<StrategyKind> kinds;
-  for (const std::string& name : names) kinds.push_back(kind_of(name));
+  for (const std::string& name : names) kinds.push_back(*strategy_kind_of(name));
   return kinds;
+}
+
+// What a failure of the process takes.
+LostKind lost_in(const FailureProcess& process) {
+  return process.lost_together > 1 ? LostKind::kNode : LostKind::kWorker;
 }
 
 std::string ettr_text(const nlohmann::json& value) {
@@ -44,14 +48,16 @@ class ExperimentRunner {
       : options_(options),
         experiment_(std::move(experiment)),
         job_(std::move(job)),
-        topology_(topology_of(job_)) {}
+        topology_(topology_of(job_)),
+        folder_(options.out) {}
 
   absl::StatusOr<ExperimentOutcome> run(const std::string& text) {
     ExperimentOutcome outcome;
     if (!options_.profile.empty()) {
+      if (options_.profile_rounds == 0) return with_no_rounds(options_.profile);
       ASSIGN_OR_RETURN(outcome.profile, given_profile(options_.profile));
     }
-    RETURN_IF_ERROR(claim_folder(text));
+    RETURN_IF_ERROR(folder_.claim(experiment_, text));
     ASSIGN_OR_RETURN(runner_, JobRunner::open(options_.out, options_.run_seconds_max));
     RETURN_IF_ERROR(find_profile(outcome));
     if (outcome.signal != 0) return outcome;
@@ -67,96 +73,98 @@ class ExperimentRunner {
   }
 
  private:
-  std::string at(const std::string& name) const { return join_path(options_.out, name); }
+  // ---- The profile
 
-  // The folder is this experiment's from now on.
-  absl::Status claim_folder(const std::string& text) {
-    Files& files = real_files();
-    RETURN_IF_ERROR(files.create_directories(at("results")));
-    ASSIGN_OR_RETURN(const std::string config,
-                     read_file(files, experiment_.config, kExperimentBytesMax));
-    const nlohmann::json identity = {{"version", 2}, {"file", text}, {"config", config}};
-    const absl::StatusOr<std::string> found =
-        read_file(files, at("experiment.json"), kJobResultBytesMax);
-    if (!found.ok()) return replace_file(files, at("experiment.json"), identity.dump());
-    if (nlohmann::json::parse(*found, nullptr, false) == identity) return absl::OkStatus();
-    return InvalidInput(absl::StrCat("--out: found ", options_.out,
-                                     " of another experiment, or version of it, allowed: its own "
-                                     "or a new folder"));
+  std::vector<LostKind> lost_kinds() const {
+    std::vector<LostKind> kinds;
+    for (const FailureProcess& process : experiment_.failures) kinds.push_back(lost_in(process));
+    return kinds;
   }
 
-  // ---- The profile
+  absl::Status check(const RuntimeProfile& profile, const std::string& path) const {
+    if (profile.build != build_fingerprint())
+      return InvalidInput(absl::StrCat(path, ": found a profile of build ", profile.build,
+                                       ", allowed: one of this build, ", build_fingerprint()));
+    for (const std::string& strategy : experiment_.strategies)
+      RETURN_IF_ERROR(annotate(check_profile(profile, job_with(strategy), lost_kinds()), path));
+    return absl::OkStatus();
+  }
 
   absl::StatusOr<RuntimeProfile> given_profile(const std::string& path) const {
     ASSIGN_OR_RETURN(RuntimeProfile profile, load_runtime_profile(real_files(), path));
-    for (const std::string& strategy : experiment_.strategies)
-      RETURN_IF_ERROR(annotate(predict_run(profile, job_with(strategy), {}).status(), path));
+    RETURN_IF_ERROR(check(profile, path));
     return profile;
   }
 
   absl::Status find_profile(ExperimentOutcome& outcome) {
-    if (!outcome.profile && read_file(real_files(), at("profile.toml"), kJobResultBytesMax).ok()) {
-      ASSIGN_OR_RETURN(outcome.profile, given_profile(at("profile.toml")));
-    } else if (!outcome.profile && options_.profile_rounds > 0) {
-      const ProfileRunOptions how{.config = experiment_.config,
-                                  .settings = experiment_.settings,
-                                  .strategies = kinds_of(experiment_.strategies),
-                                  .rounds = options_.profile_rounds};
-      ASSIGN_OR_RETURN(ProfileOutcome measured, measure_profile(how, job_, options_.out, *runner_));
-      outcome.signal = measured.signal;
-      if (outcome.signal != 0) return absl::OkStatus();
-      outcome.profile = std::move(measured.profile);
+    const std::string kept = folder_.at("profile.toml");
+    if (real_files().exists(kept)) {
+      if (options_.profile_rounds == 0) return with_no_rounds(kept);
+      ASSIGN_OR_RETURN(RuntimeProfile profile, given_profile(kept));
+      if (outcome.profile && *outcome.profile != profile)
+        return InvalidInput(absl::StrCat("--profile: found ", options_.profile, ", which is not ",
+                                         kept, ", allowed: the folder's, or a new folder"));
+      outcome.profile = std::move(profile);
+      return absl::OkStatus();
     }
+    if (!outcome.profile && options_.profile_rounds > 0) RETURN_IF_ERROR(measure(outcome));
     if (!outcome.profile) return absl::OkStatus();
-    return replace_file(real_files(), at("profile.toml"), to_toml(*outcome.profile));
+    return replace_file(real_files(), kept, to_toml(*outcome.profile));
+  }
+
+  static absl::Status with_no_rounds(const std::string& path) {
+    return InvalidInput(absl::StrCat("--profile-rounds: found 0 with ", path,
+                                     ", allowed: 1 or more, or 0 without a profile"));
+  }
+
+  absl::Status measure(ExperimentOutcome& outcome) {
+    const ProfileRunOptions how{.config = experiment_.config,
+                                .settings = experiment_.settings,
+                                .strategies = kinds_of(experiment_.strategies),
+                                .rounds = options_.profile_rounds};
+    ASSIGN_OR_RETURN(ProfileOutcome measured, measure_profile(how, job_, options_.out, *runner_));
+    outcome.signal = measured.signal;
+    if (outcome.signal != 0) return absl::OkStatus();
+    RETURN_IF_ERROR(check(measured.profile, "the measured profile"));
+    outcome.profile = std::move(measured.profile);
+    return absl::OkStatus();
   }
 
   // ---- The runs
 
-  // A result that was written before, or null.
-  nlohmann::json stored(const std::string& name) const {
-    const absl::StatusOr<std::string> text =
-        read_file(real_files(), at("results/" + name), kJobResultBytesMax);
-    if (!text.ok()) return nullptr;
-    const nlohmann::json value = nlohmann::json::parse(*text, nullptr, false);
-    return value.is_discarded() ? nlohmann::json(nullptr) : value;
-  }
-
-  absl::Status store(const std::string& name, const nlohmann::json& value) const {
-    return replace_file(real_files(), at("results/" + name), value.dump());
-  }
-
   JobConfig job_with(const std::string& strategy) const {
     JobConfig job = job_;
-    job.protection.strategy = kind_of(strategy);
+    job.protection.strategy = *strategy_kind_of(strategy);
     return job;
   }
 
   absl::Status run_turn(size_t process, uint64_t seed, ExperimentOutcome& outcome) {
     const std::string turn = absl::StrCat(process, "-", seed, "-");
-    nlohmann::json measured = stored(turn + "yardstick.json");
+    nlohmann::json measured = folder_.result(turn + "yardstick.json");
     if (measured.is_null()) {
       ASSIGN_OR_RETURN(measured, measure_yardstick(outcome.signal));
       if (outcome.signal != 0) return absl::OkStatus();
-      RETURN_IF_ERROR(store(turn + "yardstick.json", measured));
+      RETURN_IF_ERROR(folder_.keep_result(turn + "yardstick.json", measured));
     }
     const Yardstick yardstick{measured.at("step_seconds"), measured.at("beside_seconds")};
     const FailureProcess& failures = experiment_.failures[process];
     ASSIGN_OR_RETURN(const std::vector<FailureTime> times, drawn(failures, seed));
     RETURN_IF_ERROR(replace_file(
-        real_files(), at("faults.toml"),
+        real_files(), folder_.at("faults.toml"),
         to_toml(faults_of(times, topology_, yardstick.step_seconds, yardstick.beside_seconds))));
     for (const std::string& strategy : experiment_.strategies) {
       const std::string name = absl::StrCat(turn, strategy, ".json");
-      nlohmann::json record = stored(name);
+      nlohmann::json record = folder_.result(name);
       if (record.is_null()) {
         ASSIGN_OR_RETURN(const JobEnd end, run_job({"protection.strategy=" + strategy}, true));
         outcome.signal = end.signal;
         if (end.signal != 0) return absl::OkStatus();
         record = run_record(end, job_with(strategy), failures.name, seed, yardstick);
-        RETURN_IF_ERROR(store(name, record));
+        // What did not finish is run again when the experiment goes on.
+        if (record["status"] == "finished") RETURN_IF_ERROR(folder_.keep_result(name, record));
       }
-      RETURN_IF_ERROR(predict(outcome.profile, job_with(strategy), times, record));
+      RETURN_IF_ERROR(
+          predict(outcome.profile, job_with(strategy), lost_in(failures), times, record));
       outcome.runs.push_back(record);
       show(record, static_cast<int>(outcome.runs.size()));
     }
@@ -170,7 +178,7 @@ class ExperimentRunner {
     if (signal != 0) return nlohmann::json(nullptr);
     if (!end.summary.is_object() || end.summary.value("status", "") != "finished")
       return absl::FailedPreconditionError(
-          absl::StrCat("the undisturbed run did not finish, see ", at("run.log")));
+          absl::StrCat("the undisturbed run did not finish, see ", folder_.at("run.log")));
     ASSIGN_OR_RETURN(const Yardstick yardstick,
                      yardstick_of(end.summary.at("seconds"), job_.train.steps, end.metrics));
     return nlohmann::json{{"step_seconds", yardstick.step_seconds},
@@ -192,7 +200,7 @@ class ExperimentRunner {
 
   absl::StatusOr<JobEnd> run_job(const std::vector<std::string>& settings, bool has_faults) {
     JobRequest request{.config = experiment_.config, .settings = experiment_.settings};
-    if (has_faults) request.faults = at("faults.toml");
+    if (has_faults) request.faults = folder_.at("faults.toml");
     request.settings.insert(request.settings.end(), settings.begin(), settings.end());
     request.settings.push_back("evaluate.every_steps=0");
     return runner_->run(request);
@@ -200,16 +208,13 @@ class ExperimentRunner {
 
   // The very failures of the run: what is off is the model's error, not luck.
   static absl::Status predict(const std::optional<RuntimeProfile>& profile, const JobConfig& job,
-                              const std::vector<FailureTime>& times, nlohmann::json& record) {
+                              LostKind lost, const std::vector<FailureTime>& times,
+                              nlohmann::json& record) {
     add_no_prediction(record);
     if (!profile) return absl::OkStatus();
     std::vector<PlayedLoss> losses;
-    for (const FailureTime& time : times) {
-      PlayedLoss loss{.steps = time.steps, .places = time.victims};
-      if (time.victims.size() == 1) loss.places = {place_of_rank(job, time.victims.front())};
-      losses.push_back(std::move(loss));
-    }
-    ASSIGN_OR_RETURN(const PredictedRun predicted, predict_run(*profile, job, losses));
+    for (const FailureTime& time : times) losses.push_back({time.steps, time.victims});
+    ASSIGN_OR_RETURN(const PredictedRun predicted, predict_run(*profile, job, lost, losses));
     add_prediction(predicted, record);
     return absl::OkStatus();
   }
@@ -226,6 +231,7 @@ class ExperimentRunner {
   const Experiment experiment_;
   const JobConfig job_;
   const Topology topology_;
+  ExperimentFolder folder_;
   std::unique_ptr<JobRunner> runner_;
   int total_ = 0;
 };

@@ -11,7 +11,6 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/error.h"
 #include "env/clock.h"
@@ -21,16 +20,6 @@ namespace evermoe {
 namespace {
 
 constexpr absl::Duration kStopTime = absl::Seconds(30);
-
-// The newest whole line of a metrics file that has a step.
-int64_t newest_step(const std::string& metrics) {
-  const std::vector<absl::string_view> lines = absl::StrSplit(metrics, '\n');
-  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
-    const nlohmann::json entry = nlohmann::json::parse(*line, nullptr, false);
-    if (entry.is_object() && entry.contains("step")) return entry.value("step", int64_t{0});
-  }
-  return 0;
-}
 
 // VmHWM of a process in bytes; 0 if it is gone.
 int64_t resident_peak(int64_t pid) {
@@ -103,10 +92,11 @@ absl::StatusOr<bool> JobRunner::await(ChildProcess& child, const JobRequest& req
   pollfd waits[] = {{child.exit_fd(), POLLIN, 0}, {inbox_->fd(), POLLIN, 0}};
   const absl::Duration began = real_clock().now(), deadline = began + absl::Seconds(max_);
   absl::Duration next = began;
+  MetricsTail metrics(real_files(), at("job/metrics.jsonl"));
   while (!child.try_wait()) {
     const absl::Duration now = real_clock().now();
     if (now >= next) {
-      look(now - began, end.seen);
+      look(now - began, metrics, end.seen);
       next = now + request.look_every;
     }
     const double left = absl::ToDoubleMilliseconds(std::min(deadline, next) - real_clock().now());
@@ -119,10 +109,9 @@ absl::StatusOr<bool> JobRunner::await(ChildProcess& child, const JobRequest& req
   return true;
 }
 
-void JobRunner::look(absl::Duration since, JobSightings& seen) {
+void JobRunner::look(absl::Duration since, MetricsTail& metrics, JobSightings& seen) const {
   const double seconds = absl::ToDoubleSeconds(since);
-  const auto metrics = read_file(real_files(), at("job/metrics.jsonl"), kJobMetricsBytesMax);
-  const int64_t newest = metrics.ok() ? newest_step(*metrics) : 0;
+  const int64_t newest = metrics.newest_step();
   if (newest > (seen.steps.empty() ? 0 : seen.steps.back().step))
     seen.steps.push_back({seconds, newest});
   const auto entries = real_files().list(at("job/checkpoints"));

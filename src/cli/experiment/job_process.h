@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "cli/experiment/metrics_tail.h"
 #include "control/launch/signal_inbox.h"
 #include "env/process.h"
 
@@ -68,7 +69,7 @@ class JobRunner {
   std::string at(const std::string& name) const;
   absl::StatusOr<std::unique_ptr<ChildProcess>> start(const JobRequest& request) const;
   absl::StatusOr<bool> await(ChildProcess& child, const JobRequest& request, JobEnd& end);
-  void look(absl::Duration since, JobSightings& seen);
+  void look(absl::Duration since, MetricsTail& metrics, JobSightings& seen) const;
   absl::Status collect(ChildProcess& child, JobEnd& end) const;
 
   const std::string folder_;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/check.h"
+#include "base/error.h"
 
 namespace evermoe {
 namespace {
@@ -98,13 +99,10 @@ class RunReader {
 
   void read_saves(MeasuredRun& run) const {
     const int64_t last = lines_.empty() ? 0 : lines_.rbegin()->first;
-    int64_t before = 0;
     for (const JobSightings::Checkpoint& save : end_.seen.checkpoints) {
       if (save.step >= last) break;  // the one at the end lengthens nothing
       run.save_lag_steps.push_back(
           static_cast<double>(std::max<int64_t>(0, save.newest - save.step)));
-      if (save.step > before) run.save_intervals.push_back(static_cast<double>(save.step - before));
-      before = save.step;
       double longer = 0;
       bool is_whole = true;
       for (int64_t step = save.step + 1; step <= save.step + kSaveSteps && is_whole; ++step) {
@@ -159,27 +157,11 @@ class RunReader {
   double step_ = 0;
 };
 
-}  // namespace
-
-absl::StatusOr<MeasuredRun> measured_run(const JobEnd& end) {
-  if (!end.summary.is_object() || end.summary.value("status", "") != "finished")
-    return absl::FailedPreconditionError("a measuring run did not finish");
-  return RunReader(end).read();
-}
-
-StrategyProfile strategy_profile(StrategyKind kind, std::span<const MeasuredRun> runs) {
-  CHECK(!runs.empty());
-  std::vector<double> steps, begins, ends, windows, saves, lags, intervals, detects, views, loads,
-      settles, again;
+LossProfile loss_profile(LostKind lost, std::span<const MeasuredRun> runs) {
+  std::vector<double> detects, views, loads, settles, again;
   double again_seconds = 0, again_steps = 0;
   for (const MeasuredRun& run : runs) {
-    steps.push_back(run.step_seconds);
-    begins.push_back(run.begin_seconds);
-    ends.push_back(run.end_seconds);
-    windows.push_back(run.window_steps);
-    saves.insert(saves.end(), run.save_seconds.begin(), run.save_seconds.end());
-    lags.insert(lags.end(), run.save_lag_steps.begin(), run.save_lag_steps.end());
-    intervals.insert(intervals.end(), run.save_intervals.begin(), run.save_intervals.end());
+    if (run.lost != lost) continue;
     for (const MeasuredFailure& failure : run.failures) {
       detects.push_back(failure.detect);
       views.push_back(failure.view);
@@ -190,22 +172,45 @@ StrategyProfile strategy_profile(StrategyKind kind, std::span<const MeasuredRun>
       again_steps += static_cast<double>(failure.steps_again);
     }
   }
-  const bool tunes = strategy_of(kind).tunes_saves;
-  return {.kind = kind,
-          .step_seconds = mean(steps),
-          .begin_seconds = mean(begins),
-          .end_seconds = mean(ends),
-          .window_steps = kind == StrategyKind::kSparse ? mean(windows) : 0,
-          .save_every_steps = tunes ? mean(intervals) : 0,
-          .save_seconds = std::max(0.0, mean(saves)),
-          .save_lag_steps = mean(lags),
-          .detect_seconds = mean(detects),
+  return {.detect_seconds = mean(detects),
           .view_seconds = mean(views),
           .load_seconds = mean(loads),
           .step_again_seconds = again_steps > 0 ? again_seconds / again_steps : 0,
           .settle_seconds = mean(settles),
           .steps_again = mean(again),
           .failures = std::ssize(settles)};
+}
+
+}  // namespace
+
+absl::StatusOr<MeasuredRun> measured_run(const JobEnd& end, LostKind lost) {
+  if (!end.summary.is_object() || end.summary.value("status", "") != "finished")
+    return absl::FailedPreconditionError("a measuring run did not finish");
+  ASSIGN_OR_RETURN(MeasuredRun run, RunReader(end).read());
+  run.lost = lost;
+  return run;
+}
+
+StrategyProfile strategy_profile(StrategyKind kind, std::span<const MeasuredRun> runs) {
+  CHECK(!runs.empty());
+  std::vector<double> steps, begins, ends, windows, saves, lags;
+  for (const MeasuredRun& run : runs) {
+    steps.push_back(run.step_seconds);
+    begins.push_back(run.begin_seconds);
+    ends.push_back(run.end_seconds);
+    windows.push_back(run.window_steps);
+    saves.insert(saves.end(), run.save_seconds.begin(), run.save_seconds.end());
+    lags.insert(lags.end(), run.save_lag_steps.begin(), run.save_lag_steps.end());
+  }
+  return {.kind = kind,
+          .step_seconds = mean(steps),
+          .begin_seconds = mean(begins),
+          .end_seconds = mean(ends),
+          .window_steps = kind == StrategyKind::kSparse ? mean(windows) : 0,
+          .save_seconds = std::max(0.0, mean(saves)),
+          .save_lag_steps = mean(lags),
+          .worker = loss_profile(LostKind::kWorker, runs),
+          .node = loss_profile(LostKind::kNode, runs)};
 }
 
 }  // namespace evermoe

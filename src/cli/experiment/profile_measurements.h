@@ -23,13 +23,13 @@ struct MeasuredFailure {
 };
 
 struct MeasuredRun {
-  double step_seconds = 0;  // mean of the steps that no save and no failure lengthens
+  LostKind lost = LostKind::kWorker;  // what its failures took
+  double step_seconds = 0;            // mean of the steps that no save and no failure lengthens
   double begin_seconds = 0;
   double end_seconds = 0;
   double window_steps = 0;
   std::vector<double> save_seconds;    // of each save, what the two steps after it took longer
   std::vector<double> save_lag_steps;  // likewise
-  std::vector<double> save_intervals;  // steps from one to the next
   std::vector<MeasuredFailure> failures;
 };
 
@@ -38,7 +38,7 @@ inline constexpr int64_t kSettlingSteps = 3;
 
 // FailedPrecondition with one line if the run did not finish or its record has no undisturbed
 // steps.
-absl::StatusOr<MeasuredRun> measured_run(const JobEnd& end);
+absl::StatusOr<MeasuredRun> measured_run(const JobEnd& end, LostKind lost);
 
 // Means of the runs of one strategy. REQUIRES: at least one run.
 StrategyProfile strategy_profile(StrategyKind kind, std::span<const MeasuredRun> runs);

@@ -34,7 +34,7 @@ JobEnd hand_written(const nlohmann::json& restarted_from) {
 }
 
 TEST(ProfileMeasurements, ReadOffTheRecord) {
-  const auto run = measured_run(hand_written(nullptr));
+  const auto run = measured_run(hand_written(nullptr), LostKind::kWorker);
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_EQ(run->step_seconds, 1);
   EXPECT_EQ(run->begin_seconds, 3);  // two steps before step 2 was seen
@@ -42,7 +42,6 @@ TEST(ProfileMeasurements, ReadOffTheRecord) {
   EXPECT_EQ(run->window_steps, 4);
   EXPECT_EQ(run->save_seconds, std::vector<double>{0.5});
   EXPECT_EQ(run->save_lag_steps, std::vector<double>{2});
-  EXPECT_EQ(run->save_intervals, std::vector<double>{10});
   ASSERT_EQ(run->failures.size(), 1u);
   const MeasuredFailure& failure = run->failures[0];
   EXPECT_EQ(failure.detect, 0.5);
@@ -57,7 +56,7 @@ TEST(ProfileMeasurements, ReadOffTheRecord) {
 TEST(ProfileMeasurements, ARestartFromDiskRunsNothingAgain) {
   JobEnd end = hand_written(10);
   end.summary["failures"][0]["timeline"]["resume"] = 14.0;  // with ten steps and the one under way
-  const auto run = measured_run(end);
+  const auto run = measured_run(end, LostKind::kWorker);
   ASSERT_TRUE(run.ok()) << run.status();
   ASSERT_EQ(run->failures.size(), 1u);
   EXPECT_EQ(run->failures[0].steps_again, 0);
@@ -67,26 +66,28 @@ TEST(ProfileMeasurements, ARestartFromDiskRunsNothingAgain) {
 }
 
 TEST(ProfileMeasurements, AreMeansOverRuns) {
-  const auto run = measured_run(hand_written(nullptr));
+  const auto run = measured_run(hand_written(nullptr), LostKind::kWorker);
   ASSERT_TRUE(run.ok()) << run.status();
   MeasuredRun other = *run;
   other.step_seconds = 2;
-  other.failures.clear();
+  other.lost = LostKind::kNode;
+  other.failures[0].view = 7;
   const MeasuredRun runs[] = {*run, other};
   const StrategyProfile profile = strategy_profile(StrategyKind::kSparse, runs);
   EXPECT_EQ(profile.step_seconds, 1.5);
   EXPECT_EQ(profile.window_steps, 4);
-  EXPECT_EQ(profile.step_again_seconds, 0.5);
-  EXPECT_EQ(profile.save_every_steps, 0);
-  EXPECT_EQ(profile.failures, 1);
-  EXPECT_EQ(strategy_profile(StrategyKind::kCheckfreq, runs).save_every_steps, 10);
+  EXPECT_EQ(profile.worker.step_again_seconds, 0.5);
+  EXPECT_EQ(profile.worker.view_seconds, 0.25);
+  EXPECT_EQ(profile.worker.failures, 1);
+  EXPECT_EQ(profile.node.view_seconds, 7);
+  EXPECT_EQ(profile.node.failures, 1);
 }
 
 TEST(ProfileMeasurements, AnUnfinishedRunSaysNothing) {
-  EXPECT_FALSE(measured_run(JobEnd()).ok());
+  EXPECT_FALSE(measured_run(JobEnd(), LostKind::kWorker).ok());
   JobEnd end = hand_written(nullptr);
   end.summary["status"] = "failed";
-  EXPECT_FALSE(measured_run(end).ok());
+  EXPECT_FALSE(measured_run(end, LostKind::kWorker).ok());
 }
 
 }  // namespace

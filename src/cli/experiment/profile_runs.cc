@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <iostream>
 #include <map>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/build_fingerprint.h"
 #include "base/error.h"
 #include "cli/experiment/profile_measurements.h"
 #include "config/job_topology.h"
 #include "env/files.h"
 #include "faults/fault_script.h"
+#include "parallel/job_layout.h"
 
 namespace evermoe {
 namespace {
@@ -39,7 +42,6 @@ class ProfileRunner {
   }
 
   absl::StatusOr<ProfileOutcome> run() {
-    RETURN_IF_ERROR(replace_file(real_files(), faults_file(), to_toml(kills())));
     ProfileOutcome outcome;
     const int turns = static_cast<int>(strategies_.size()) + 1;
     for (int round = 0; round < options_.rounds; ++round) {
@@ -58,6 +60,10 @@ class ProfileRunner {
  private:
   std::string faults_file() const { return join_path(folder_, "profile-faults.toml"); }
   int64_t steps() const { return kFirstKill + options_.kills * kKillGap + kTail; }
+  bool has_nodes() const { return job_.run.nodes > 1 && topology_.world_size() > 1; }
+  int64_t runs() const {
+    return options_.rounds * (1 + std::ssize(strategies_) * (has_nodes() ? 2 : 1));
+  }
 
   // All ranks but the first in turn, from the last: what it writes of steps would be torn.
   FaultScript kills() const {
@@ -72,25 +78,37 @@ class ProfileRunner {
     return script;
   }
 
+  // One: what it played goes to other nodes, and a second loss would meet another layout.
+  FaultScript node_kill() const {
+    const int ranks = topology_.world_size();
+    Fault fault{.kind = FaultKind::kKillNode};
+    fault.node = first_node_of(ranks - 1, ranks, static_cast<int>(job_.run.nodes));
+    fault.moment = FaultMoment{.point = "step/forward", .step = Step(kFirstKill)};
+    return {.faults = {fault}};
+  }
+
   absl::StatusOr<MeasuredRun> measured(const std::string& name,
-                                       const std::vector<std::string>& settings, bool has_kills,
-                                       int& signal) {
-    std::cerr << absl::StrFormat("profile, run %d of %d: %s ... ", ++count_,
-                                 options_.rounds * (std::ssize(strategies_) + 1), name);
+                                       const std::vector<std::string>& settings,
+                                       std::optional<LostKind> lost, int& signal) {
+    std::cerr << absl::StrFormat("profile, run %d of %d: %s ... ", ++count_, runs(), name);
     JobRequest request{
         .config = options_.config, .settings = options_.settings, .look_every = kLookEvery};
     request.settings.insert(request.settings.end(), settings.begin(), settings.end());
     request.settings.insert(
         request.settings.end(),
         {absl::StrCat("train.steps=", steps()), "evaluate.every_steps=0", "run.restarts_max=1000"});
-    if (has_kills) request.faults = faults_file();
+    if (lost) {
+      const FaultScript script = *lost == LostKind::kNode ? node_kill() : kills();
+      RETURN_IF_ERROR(replace_file(real_files(), faults_file(), to_toml(script)));
+      request.faults = faults_file();
+    }
     ASSIGN_OR_RETURN(const JobEnd end, runner_.run(request));
     signal = end.signal;
     if (signal != 0) {
       std::cerr << "interrupted\n";
       return MeasuredRun();
     }
-    const absl::StatusOr<MeasuredRun> run = measured_run(end);
+    const absl::StatusOr<MeasuredRun> run = measured_run(end, lost.value_or(LostKind::kWorker));
     if (!run.ok())
       return absl::FailedPreconditionError(absl::StrCat(name, ": ", run.status().message(),
                                                         ", see ", join_path(folder_, "run.log")));
@@ -103,22 +121,29 @@ class ProfileRunner {
   absl::Status measure_bare(int& signal) {
     ASSIGN_OR_RETURN(
         const MeasuredRun run,
-        measured("undisturbed", {"protection.strategy=none", "checkpoint.every_steps=0"}, false,
-                 signal));
+        measured("undisturbed", {"protection.strategy=none", "checkpoint.every_steps=0"},
+                 std::nullopt, signal));
     if (signal == 0) bare_.push_back(run);
     return absl::OkStatus();
   }
 
   absl::Status measure(StrategyKind kind, int& signal) {
-    const std::string name(to_string(kind));
+    RETURN_IF_ERROR(measure(kind, LostKind::kWorker, signal));
+    return has_nodes() && signal == 0 ? measure(kind, LostKind::kNode, signal) : absl::OkStatus();
+  }
+
+  absl::Status measure(StrategyKind kind, LostKind lost, int& signal) {
+    const std::string strategy(to_string(kind));
+    const std::string name =
+        lost == LostKind::kNode ? absl::StrCat(strategy, ", a node lost") : strategy;
     const int64_t every = job_.checkpoint.every_steps == 0
                               ? kSaveEvery
                               : std::min(job_.checkpoint.every_steps, kSaveEvery);
-    ASSIGN_OR_RETURN(
-        const MeasuredRun run,
-        measured(name,
-                 {"protection.strategy=" + name, absl::StrCat("checkpoint.every_steps=", every)},
-                 true, signal));
+    ASSIGN_OR_RETURN(const MeasuredRun run,
+                     measured(name,
+                              {"protection.strategy=" + strategy,
+                               absl::StrCat("checkpoint.every_steps=", every)},
+                              lost, signal));
     if (signal == 0) runs_[kind].push_back(run);
     return absl::OkStatus();
   }
@@ -138,6 +163,7 @@ class ProfileRunner {
   RuntimeProfile profile() const {
     const StrategyProfile bare = strategy_profile(StrategyKind::kNone, bare_);
     RuntimeProfile profile{.fingerprint = job_fingerprint(job_),
+                           .build = build_fingerprint(),
                            .stages = topology_.stages(),
                            .ranks = topology_.world_size(),
                            .nodes = job_.run.nodes,

@@ -16,7 +16,7 @@ struct ProfileRunOptions {
   std::vector<std::string> settings;     // of the job
   std::vector<StrategyKind> strategies;  // `none` is measured whether it is named or not
   int rounds = 2;
-  int kills = 3;  // in each run
+  int kills = 3;  // of workers in each run
 };
 
 struct ProfileOutcome {
@@ -25,7 +25,8 @@ struct ProfileOutcome {
 };
 
 // In each round the job without protection, saves and failures, then each strategy, the order
-// turned by one from round to round. Progress goes to standard error, a line for each run.
+// turned by one from round to round; where it has several nodes each strategy twice, once with the
+// loss of a node. Progress goes to standard error, a line for each run.
 absl::StatusOr<ProfileOutcome> measure_profile(const ProfileRunOptions& options,
                                                const JobConfig& job, const std::string& folder,
                                                JobRunner& runner);

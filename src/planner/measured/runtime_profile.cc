@@ -8,52 +8,63 @@
 #include <optional>
 #include <set>
 
-#include "absl/strings/escaping.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/fingerprint.h"
+#include "planner/measured/toml_text.h"
+#include "protection/strategy/strategy_names.h"
 
 namespace evermoe {
 namespace {
 
 constexpr double kNumberMax = 1e9;
 constexpr int64_t kCountMax = 1'000'000;
-constexpr size_t kProfileShownMax = 60;
+constexpr size_t kBuildMax = 60;
 
+template <typename Of>
 struct NumberKey {
   const char* name;
-  double StrategyProfile::*field;
+  double Of::*field;
   const char* meaning;
 };
 
-constexpr NumberKey kNumberKeys[] = {
+constexpr NumberKey<StrategyProfile> kStrategyKeys[] = {
     {"step_seconds", &StrategyProfile::step_seconds,
      "of steps that no save and no failure lengthens"},
     {"begin_seconds", &StrategyProfile::begin_seconds,
      "from the start of the job until its first step begins"},
     {"end_seconds", &StrategyProfile::end_seconds, "from its last step until it has ended"},
     {"window_steps", &StrategyProfile::window_steps, "sparse: length of its windows; 0: none"},
-    {"save_every_steps", &StrategyProfile::save_every_steps,
-     "of durable saves, as the runtime chose it; 0: as configured"},
     {"save_seconds", &StrategyProfile::save_seconds,
      "by which a durable save lengthens the steps after it"},
     {"save_lag_steps", &StrategyProfile::save_lag_steps,
      "from a durable save until a failure can go back to it"},
-    {"detect_seconds", &StrategyProfile::detect_seconds,
-     "of a lost worker: until the controller knew"},
-    {"view_seconds", &StrategyProfile::view_seconds,
+};
+
+constexpr NumberKey<LossProfile> kLossKeys[] = {
+    {"detect_seconds", &LossProfile::detect_seconds, "until the controller knew"},
+    {"view_seconds", &LossProfile::view_seconds,
      "until new processes were there and the new view was planned"},
-    {"load_seconds", &StrategyProfile::load_seconds, "until the last rank had gathered its state"},
-    {"step_again_seconds", &StrategyProfile::step_again_seconds,
+    {"load_seconds", &LossProfile::load_seconds, "until the last rank had gathered its state"},
+    {"step_again_seconds", &LossProfile::step_again_seconds,
      "of one step that is run again; 0: none was"},
-    {"settle_seconds", &StrategyProfile::settle_seconds,
+    {"settle_seconds", &LossProfile::settle_seconds,
      "what the steps afterwards took longer than they usually do"},
-    {"steps_again", &StrategyProfile::steps_again, "that were run again, the most of any rank"},
+    {"steps_again", &LossProfile::steps_again, "that were run again, the most of any rank"},
 };
 
 // What a recovery's steps took longer may be less than nothing on a machine that got faster.
-bool may_be_negative(const NumberKey& key) { return key.field == &StrategyProfile::settle_seconds; }
+double least_of(const NumberKey<LossProfile>& key) {
+  return key.field == &LossProfile::settle_seconds ? -kNumberMax : 0;
+}
+double least_of(const NumberKey<StrategyProfile>&) { return 0; }
+
+bool is_build(const std::string& text) {
+  return !text.empty() && text.size() <= kBuildMax && std::ranges::all_of(text, [](char c) {
+    return absl::ascii_isgraph(c) && c != '"' && c != '\\';
+  });
+}
 
 std::string profile_number_text(double value) {
   char buffer[64];
@@ -61,14 +72,11 @@ std::string profile_number_text(double value) {
   return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
 }
 
-std::string profile_shown(const toml::node* node) {
-  if (node == nullptr) return "nothing";
-  if (const auto* text = node->as_string())
-    return absl::StrCat("\"", absl::Utf8SafeCEscape(text->get().substr(0, kProfileShownMax)), "\"");
-  if (const auto* value = node->as_integer()) return absl::StrCat(value->get());
-  if (const auto* value = node->as_floating_point()) return absl::StrCat(value->get());
-  if (node->is_table()) return "a table";
-  return node->is_array() ? "an array" : "something else";
+template <typename Keys, typename Of>
+void append_numbers(const Keys& keys, const Of& of, std::string& text) {
+  for (const auto& key : keys)
+    absl::StrAppend(&text, key.name, " = ", profile_number_text(of.*key.field), "  # ", key.meaning,
+                    "\n");
 }
 
 class ProfileReader {
@@ -103,20 +111,13 @@ class ProfileReader {
                      const std::string& allowed) const {
     const toml::node* node = table.get(key);
     const auto line = (node != nullptr ? node->source() : table.source()).begin.line;
-    return InvalidInput(absl::StrCat(origin_, ":", line, ": ", key, ": found ", profile_shown(node),
+    return InvalidInput(absl::StrCat(origin_, ":", line, ": ", key, ": found ", found_in_toml(node),
                                      ", allowed: ", allowed));
   }
 
   absl::Status check_keys(const toml::table& table, const std::string& prefix,
                           const std::set<std::string>& known) const {
-    for (const auto& [key, node] : table) {
-      const std::string name(key.str());
-      if (!known.contains(name))
-        return InvalidInput(absl::StrCat(origin_, ":", key.source().begin.line, ": found ", prefix,
-                                         absl::Utf8SafeCEscape(name.substr(0, kProfileShownMax)),
-                                         ", allowed: ", absl::StrJoin(known, ", ")));
-    }
-    return absl::OkStatus();
+    return check_toml_keys(table, origin_, prefix, known);
   }
 
   absl::Status read_number(const toml::table& table, const std::string& key, double least,
@@ -147,13 +148,15 @@ class ProfileReader {
 
   absl::StatusOr<RuntimeProfile> read_job(const toml::table& table) const {
     RETURN_IF_ERROR(check_keys(table, "job.",
-                               {"fingerprint", "stages", "ranks", "nodes", "step_seconds",
+                               {"build", "fingerprint", "stages", "ranks", "nodes", "step_seconds",
                                 "begin_seconds", "end_seconds"}));
     RuntimeProfile profile;
     profile.fingerprint = table["fingerprint"].value_exact<std::string>().value_or("");
     const auto digits = fingerprint_from_hex(profile.fingerprint);
     if (!digits || to_hex(*digits) != profile.fingerprint)
       return wrong(table, "fingerprint", "32 hexadecimal digits");
+    profile.build = table["build"].value_exact<std::string>().value_or("");
+    if (!is_build(profile.build)) return wrong(table, "build", "what evermoe --version says");
     RETURN_IF_ERROR(read_count(table, "stages", 1, profile.stages));
     RETURN_IF_ERROR(read_count(table, "ranks", profile.stages, profile.ranks));
     RETURN_IF_ERROR(read_count(table, "nodes", 1, profile.nodes));
@@ -164,31 +167,50 @@ class ProfileReader {
   }
 
   absl::StatusOr<StrategyProfile> read_strategy(const toml::table& table) const {
-    std::set<std::string> keys = {"name", "failures"}, names;
-    for (const NumberKey& key : kNumberKeys) keys.insert(key.name);
-    RETURN_IF_ERROR(check_keys(table, "strategy.", keys));
+    RETURN_IF_ERROR(
+        check_keys(table, "strategy.", keys_of(kStrategyKeys, {"name", "node", "worker"})));
     StrategyProfile profile;
     const std::string name = table["name"].value_exact<std::string>().value_or("");
-    bool is_known = false;
-    for (const StrategyKind kind : kStrategyKinds) {
-      names.emplace(to_string(kind));
-      if (to_string(kind) != name) continue;
-      profile.kind = kind;
-      is_known = true;
-    }
-    if (!is_known) return wrong(table, "name", absl::StrJoin(names, ", "));
-    for (const NumberKey& key : kNumberKeys)
-      RETURN_IF_ERROR(
-          read_number(table, key.name, may_be_negative(key) ? -kNumberMax : 0, profile.*key.field));
+    const std::optional<StrategyKind> kind = strategy_kind_of(name);
+    if (!kind) return wrong(table, "name", strategy_names());
+    profile.kind = *kind;
+    RETURN_IF_ERROR(read_numbers(table, kStrategyKeys, profile));
     RETURN_IF_ERROR(read_step(table, profile.step_seconds));
-    RETURN_IF_ERROR(read_count(table, "failures", 0, profile.failures));
+    RETURN_IF_ERROR(read_loss(table, LostKind::kWorker, profile.worker));
+    RETURN_IF_ERROR(read_loss(table, LostKind::kNode, profile.node));
     return profile;
+  }
+
+  absl::Status read_loss(const toml::table& strategy, LostKind lost, LossProfile& loss) const {
+    const std::string key = to_string(lost);
+    if (!strategy.contains(key)) return absl::OkStatus();
+    const toml::table* table = strategy[key].as_table();
+    if (table == nullptr) return wrong(strategy, key, "a table");
+    RETURN_IF_ERROR(
+        check_keys(*table, absl::StrCat("strategy.", key, "."), keys_of(kLossKeys, {"failures"})));
+    RETURN_IF_ERROR(read_numbers(*table, kLossKeys, loss));
+    return read_count(*table, "failures", 1, loss.failures);
+  }
+
+  template <typename Keys>
+  static std::set<std::string> keys_of(const Keys& numbers, std::set<std::string> others) {
+    for (const auto& key : numbers) others.insert(key.name);
+    return others;
+  }
+
+  template <typename Keys, typename Of>
+  absl::Status read_numbers(const toml::table& table, const Keys& keys, Of& into) const {
+    for (const auto& key : keys)
+      RETURN_IF_ERROR(read_number(table, key.name, least_of(key), into.*key.field));
+    return absl::OkStatus();
   }
 
   const std::string& origin_;
 };
 
 }  // namespace
+
+const char* to_string(LostKind lost) { return lost == LostKind::kNode ? "node" : "worker"; }
 
 const StrategyProfile* RuntimeProfile::find(StrategyKind kind) const {
   const auto found = std::ranges::find(strategies, kind, &StrategyProfile::kind);
@@ -201,7 +223,8 @@ std::string job_fingerprint(JobConfig config) {
   config.train.warmup_steps = usual.train.warmup_steps;
   config.train.seed = usual.train.seed;
   config.protection.strategy = usual.protection.strategy;
-  config.checkpoint = usual.checkpoint;
+  // The only key of saves that a profile covers: what one costs depends on where it goes.
+  config.checkpoint.every_steps = usual.checkpoint.every_steps;
   config.evaluate = usual.evaluate;
   config.run.restarts_max = usual.run.restarts_max;
   config.data.path = config.data.tokenizer = config.data.validation_path = "";
@@ -215,14 +238,8 @@ absl::StatusOr<RuntimeProfile> parse_runtime_profile(const std::string& text,
   if (std::ssize(text) > kRuntimeProfileBytesMax)
     return InvalidInput(absl::StrCat(origin, ": found ", text.size(), " bytes, allowed: at most ",
                                      kRuntimeProfileBytesMax));
-  try {
-    return ProfileReader(origin).read(toml::parse(text, origin));
-  } catch (const toml::parse_error& error) {
-    std::string why(error.description());
-    std::ranges::replace_if(
-        why, [](unsigned char c) { return c < 0x20; }, ' ');
-    return InvalidInput(absl::StrCat(origin, ":", error.source().begin.line, ": not TOML: ", why));
-  }
+  ASSIGN_OR_RETURN(const toml::table document, parse_toml(text, origin));
+  return ProfileReader(origin).read(document);
 }
 
 absl::StatusOr<RuntimeProfile> load_runtime_profile(Files& files, const std::string& path) {
@@ -239,7 +256,8 @@ std::string to_toml(const RuntimeProfile& profile) {
       "# A job as it was measured on the runtime, by `evermoe profile --job` (docs/planning.md).\n"
       "version = ",
       kRuntimeProfileVersion, "\n\n[job]\nfingerprint = \"", profile.fingerprint,
-      "\"  # of what its steps depend on\nstages = ", profile.stages, "\nranks = ", profile.ranks,
+      "\"  # of what its steps depend on\nbuild = \"", profile.build,
+      "\"  # of evermoe\nstages = ", profile.stages, "\nranks = ", profile.ranks,
       "\nnodes = ", profile.nodes, "\nstep_seconds = ", profile_number_text(profile.step_seconds),
       "  # without protection, saves and failures\nbegin_seconds = ",
       profile_number_text(profile.begin_seconds),
@@ -248,10 +266,13 @@ std::string to_toml(const RuntimeProfile& profile) {
       "  # from its last step until it has ended\n");
   for (const StrategyProfile& one : profile.strategies) {
     absl::StrAppend(&text, "\n[[strategy]]\nname = \"", std::string(to_string(one.kind)), "\"\n");
-    for (const NumberKey& key : kNumberKeys)
-      absl::StrAppend(&text, key.name, " = ", profile_number_text(one.*key.field), "  # ",
-                      key.meaning, "\n");
-    absl::StrAppend(&text, "failures = ", one.failures, "  # so many were measured\n");
+    append_numbers(kStrategyKeys, one, text);
+    for (const LostKind lost : {LostKind::kWorker, LostKind::kNode}) {
+      if (one.of(lost).failures == 0) continue;
+      absl::StrAppend(&text, "[strategy.", to_string(lost), "]  # the loss of one\n");
+      append_numbers(kLossKeys, one.of(lost), text);
+      absl::StrAppend(&text, "failures = ", one.of(lost).failures, "  # so many were measured\n");
+    }
   }
   return text;
 }

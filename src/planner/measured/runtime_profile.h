@@ -1,12 +1,13 @@
 // What a job costs as the runtime really runs it: measured by `evermoe profile --job`, read by
 // predictions (measured_run.h). Nothing in it is assumed or fitted.
 //
-// As TOML, format version 1 (docs/planning.md):
+// As TOML, format version 2 (docs/planning.md):
 //
-//   version = 1
+//   version = 2
 //   [job]
 //   fingerprint = "..."    # of its configuration, without what a profile covers or what changes no
-//   stages = 2             # step: job_fingerprint()
+//   build = "..."          # step: job_fingerprint()
+//   stages = 2
 //   ranks = 4
 //   nodes = 1
 //   step_seconds = 0.12    # without protection, saves and failures
@@ -16,6 +17,10 @@
 //   name = "sparse"
 //   step_seconds = 0.125
 //   ...
+//   [strategy.worker]      # of the loss of a worker
+//   detect_seconds = 0.01
+//   ...
+//   [strategy.node]        # of a node, where that was measured
 #pragma once
 
 #include <cstdint>
@@ -29,33 +34,42 @@
 
 namespace evermoe {
 
-inline constexpr int kRuntimeProfileVersion = 1;
+inline constexpr int kRuntimeProfileVersion = 2;
 inline constexpr int64_t kRuntimeProfileBytesMax = 1 << 20;
 
-// Means over the measured runs and failures; seconds unless their name says otherwise.
-struct StrategyProfile {
-  StrategyKind kind = StrategyKind::kNone;
-  double step_seconds = 0;      // of steps that no save and no failure lengthens
-  double begin_seconds = 0;     // from the start of the job until its first step begins
-  double end_seconds = 0;       // from its last step until it has ended
-  double window_steps = 0;      // sparse: as long as its windows were in the end; others: 0
-  double save_every_steps = 0;  // of durable saves, as the runtime chose it; 0: as configured
-  double save_seconds = 0;      // by which a durable save lengthens the steps after it
-  double save_lag_steps = 0;    // from a durable save until a failure can go back to it
+enum class LostKind : uint8_t { kWorker, kNode };
+const char* to_string(LostKind lost);
 
-  // Of a lost worker.
+// What a loss costs. Means over the measured ones; seconds unless their name says otherwise.
+struct LossProfile {
   double detect_seconds = 0;      // until the controller knew
   double view_seconds = 0;        // until new processes were there, and the view planned
   double load_seconds = 0;        // until the last rank had gathered its state
   double step_again_seconds = 0;  // of one step that is run again; 0: none was
   double settle_seconds = 0;      // what the steps afterwards took longer than they usually do
   double steps_again = 0;         // that were run again, the most of any rank
-  int64_t failures = 0;           // so many were measured
+  int64_t failures = 0;           // so many were measured; 0: nothing is known
+  friend bool operator==(const LossProfile&, const LossProfile&) = default;
+};
+
+// Means over the measured runs.
+struct StrategyProfile {
+  StrategyKind kind = StrategyKind::kNone;
+  double step_seconds = 0;    // of steps that no save and no failure lengthens
+  double begin_seconds = 0;   // from the start of the job until its first step begins
+  double end_seconds = 0;     // from its last step until it has ended
+  double window_steps = 0;    // sparse: as long as its windows were in the end; others: 0
+  double save_seconds = 0;    // by which a durable save lengthens the steps after it
+  double save_lag_steps = 0;  // from a durable save until a failure can go back to it
+  LossProfile worker;
+  LossProfile node;  // of a node with all its workers; measured where the job has several nodes
+  const LossProfile& of(LostKind lost) const { return lost == LostKind::kNode ? node : worker; }
   friend bool operator==(const StrategyProfile&, const StrategyProfile&) = default;
 };
 
 struct RuntimeProfile {
   std::string fingerprint;
+  std::string build;  // of the programs that were measured: base/build_fingerprint.h
   int64_t stages = 1;
   int64_t ranks = 1;
   int64_t nodes = 1;

@@ -13,19 +13,20 @@ namespace {
 
 RuntimeProfile small_profile() {
   RuntimeProfile profile{.fingerprint = job_fingerprint(JobConfig()),
+                         .build = "0.1.0-3f9c2a1b77d0",
                          .stages = 2,
                          .ranks = 4,
                          .nodes = 1,
                          .step_seconds = 0.1,
                          .begin_seconds = 2,
                          .end_seconds = 0.25};
-  profile.strategies = {{.kind = StrategyKind::kNone, .step_seconds = 0.1, .failures = 3},
-                        {.kind = StrategyKind::kSparse,
-                         .step_seconds = 0.11,
-                         .window_steps = 4,
-                         .load_seconds = 1.0 / 3,
-                         .settle_seconds = -0.01,
-                         .failures = 6}};
+  profile.strategies = {
+      {.kind = StrategyKind::kNone, .step_seconds = 0.1, .worker = {.failures = 3}},
+      {.kind = StrategyKind::kSparse,
+       .step_seconds = 0.11,
+       .window_steps = 4,
+       .worker = {.load_seconds = 1.0 / 3, .settle_seconds = -0.01, .failures = 6},
+       .node = {.view_seconds = 3, .failures = 2}}};
   return profile;
 }
 
@@ -37,8 +38,8 @@ TEST(RuntimeProfileTest, SurvivesItsText) {
 
 TEST(RuntimeProfileTest, SaysInOneLineWhatIsWrong) {
   const std::vector<std::array<std::string, 3>> cases = {
-      {"version = 1", "version = 2", "p.toml:2: version: found 2, allowed: 1"},
-      {"version = 1", "", "version: found nothing"},
+      {"version = 2", "version = 1", "p.toml:2: version: found 1, allowed: 2"},
+      {"version = 2", "", "version: found nothing"},
       {"stages = 2", "stages = 5", "ranks: found 4, allowed: an integer from 5"},
       {"stages = 2", "stages = 2.0", "stages"},
       {"stages = 2", "stages = 2\nrounds = 3", "found job.rounds"},
@@ -51,6 +52,10 @@ TEST(RuntimeProfileTest, SaysInOneLineWhatIsWrong) {
       {"\"sparse\"", "\"none\"", "each strategy once"},
       {"name = \"none\"", "name = \"dense\"", "\"none\" among them"},
       {"fingerprint = \"", "fingerprint = \"0", "fingerprint"},
+      {"build = \"", "build = \" ", "build: found"},
+      {"failures = 2", "failures = 0", "failures: found 0, allowed: an integer from 1"},
+      {"view_seconds = 3.0", "vew_seconds = 3.0", "found strategy.node.vew_seconds"},
+      {"[strategy.node]", "[strategy.nodes]", "found strategy.nodes, allowed: begin_seconds"},
       {"[job]", "[job", "p.toml:4: not TOML"},
   };
   for (const auto& [from, to, expected] : cases) {
@@ -88,6 +93,9 @@ TEST(RuntimeProfileTest, FingerprintIsOfWhatStepsDependOn) {
   job.checkpoint.every_steps = 3;
   EXPECT_EQ(job_fingerprint(job), usual);
   job.protection.dense_every_steps = 3;
+  EXPECT_NE(job_fingerprint(job), usual);
+  job = JobConfig();
+  job.checkpoint.local_directory = "/fast";  // a save to two tiers costs another time
   EXPECT_NE(job_fingerprint(job), usual);
   job = JobConfig();
   job.train.micro_batches *= 2;

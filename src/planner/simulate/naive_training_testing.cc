@@ -93,16 +93,14 @@ double NaiveTraining::restore(double share) {
     go_back(done_);
     return r.load_memory;
   }
-  int64_t save = newest(saves_);
+  const int64_t save = newest(saves_);
   if (strategy_.protection == kStageMemory) {
-    double seconds = save > 0 ? r.load_memory : r.load_durable;
-    for (int64_t step = save > 0 ? save : newest(fallbacks_); step < done_; ++step)
-      seconds += share * job_.step_seconds;
+    double seconds = save > base_ ? r.load_memory : r.load_durable;
+    for (int64_t step = save; step < done_; ++step) seconds += share * job_.step_seconds;
     return seconds + share * job_.step_seconds * fraction();
   }
   if (strategy_.protection == kPartialExperts) lose_tokens(save);
-  const bool from_peers = strategy_.protection == kPeerMemory && save >= newest(fallbacks_);
-  if (strategy_.protection == kPeerMemory) save = std::max(save, newest(fallbacks_));
+  const bool from_peers = strategy_.protection == kPeerMemory && save > base_;
   go_back(save);
   return from_peers ? r.load_memory : r.load_durable;
 }

@@ -132,6 +132,24 @@ TEST(RunSimulationTest, CopiesLostTogetherMeanTheDurableSave) {
   EXPECT_EQ(play(job, strategy, script(4, {{80, Kind::kCrash, {1, 2}}}), 200).fallbacks, 0);
 }
 
+// The runtime goes back to copies in memory or, before there are any, to where the job began
+// (recovery/plan/make_plan.h), not to a durable save that is newer.
+TEST(RunSimulationTest, ANewerDurableSaveIsNotWhatCopiesGoBackTo) {
+  RunStrategy strategy = dense(kPeerMemory, 60, 0);
+  strategy.fallback = {50, 0, 0};
+  const auto crashed_at = [&](double seconds) {
+    return play({.nodes = 4}, strategy, script(4, {{seconds, Kind::kCrash, {1}}}), 400);
+  };
+  EXPECT_EQ(crashed_at(110).rework_seconds, 50);  // the copies of step 60
+  EXPECT_EQ(crashed_at(55).rework_seconds, 55);
+  EXPECT_EQ(crashed_at(55).restore_seconds(), 20);
+  strategy.step_again_seconds = 2;
+  EXPECT_EQ(crashed_at(110).restore_seconds(), 3 + 50 * 2);
+  EXPECT_EQ(crashed_at(55).restore_seconds(), 20 + 55 * 2);
+  strategy.protection = kStageMemory;
+  EXPECT_EQ(crashed_at(55).restore_seconds(), 20 + 55 * 2);
+}
+
 // The holder that came back has nothing yet, until the next save.
 TEST(RunSimulationTest, CopiesAreBareAfterARecovery) {
   RunStrategy strategy = dense(kPeerMemory, 10, 0);

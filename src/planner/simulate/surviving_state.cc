@@ -67,7 +67,7 @@ SurvivingState::Restored SurvivingState::restore(double clock, std::span<const i
     return fall_back(clock);
   switch (strategy_.protection) {
     case StateProtection::kSparse: {
-      const double load_of_base = base_of_windows_ > 0 ? times.load_durable : 0;
+      const double load_of_base = start_ > 0 ? times.load_durable : 0;
       const double load = has_window(clock) ? times.load_memory : load_of_base;
       return {.clock = clock, .seconds = load + catch_up_seconds(clock, lost, places)};
     }
@@ -77,8 +77,7 @@ SurvivingState::Restored SurvivingState::restore(double clock, std::span<const i
     case StateProtection::kStageMemory: return catch_up_from_save(clock, lost, places);
     case StateProtection::kPeerMemory:
       if (strategy_.step_again_seconds > 0) return catch_up_from_save(clock, lost, places);
-      return back_to(clock, std::max(saved_, base_),
-                     saved_ >= base_ ? times.load_memory : times.load_durable);
+      return back_to(clock, saved_, load_of_copies());
     case StateProtection::kPartialExperts: {
       Restored restored = back_to(clock, saved_, times.load_durable);
       if (strategy_.save.every_steps > 0)
@@ -111,7 +110,7 @@ SurvivingState::Restored SurvivingState::back_to(double clock, int64_t steps,
 }
 
 SurvivingState::Restored SurvivingState::fall_back(double clock) {
-  saved_ = base_of_windows_ = base_;
+  saved_ = start_ = base_;
   Restored restored = back_to(clock, base_, strategy_.recovery.load_durable);
   restored.is_fallback = true;
   return restored;
@@ -126,7 +125,7 @@ int64_t SurvivingState::window_end(double clock) const {
 
 // Whether that window began after the state that training last went back to.
 bool SurvivingState::has_window(double clock) const {
-  return window_end(clock) - strategy_.sparse.window >= base_of_windows_;
+  return window_end(clock) - strategy_.sparse.window >= start_;
 }
 
 // Of a step that the stages of these places run again.
@@ -136,20 +135,22 @@ double SurvivingState::step_again(std::span<const int> lost, const JobPlaces& pl
          job_.step_seconds;
 }
 
-// What is not in memory, because nothing has been saved there yet, comes from the durable save.
+// Before there are copies all go back to the state that the job began from, by the messages since
+// then; not to a newer durable save.
+double SurvivingState::load_of_copies() const {
+  return saved_ > start_ ? strategy_.recovery.load_memory : strategy_.recovery.load_durable;
+}
+
 SurvivingState::Restored SurvivingState::catch_up_from_save(double clock, std::span<const int> lost,
                                                             const JobPlaces& places) const {
-  // However new the durable one is, a stage that goes back alone needs its neighbours' logs.
-  const int64_t from = saved_ > 0 ? saved_ : base_;
-  const double steps = clock_rule_.position(clock).progress() - static_cast<double>(from);
-  const double load = saved_ > 0 ? strategy_.recovery.load_memory : strategy_.recovery.load_durable;
-  return {.clock = clock, .seconds = load + steps * step_again(lost, places)};
+  const double steps = clock_rule_.position(clock).progress() - static_cast<double>(saved_);
+  return {.clock = clock, .seconds = load_of_copies() + steps * step_again(lost, places)};
 }
 
 double SurvivingState::catch_up_seconds(double clock, std::span<const int> lost,
                                         const JobPlaces& places) const {
   const double progress = clock_rule_.position(clock).progress(), again = step_again(lost, places);
-  if (!has_window(clock)) return again * (progress - static_cast<double>(base_of_windows_));
+  if (!has_window(clock)) return again * (progress - static_cast<double>(start_));
   const double steps = progress - static_cast<double>(window_end(clock));
   return again * (strategy_.sparse.conversion_seconds / job_.step_seconds + steps);
 }

@@ -45,6 +45,7 @@ class SurvivingState {
   Restored back_to(double clock, int64_t steps, double seconds) const;
   Restored fall_back(double clock);
   int64_t new_save(const PeriodicSave& save, double clock) const;
+  double load_of_copies() const;
   int64_t window_end(double clock) const;
   bool has_window(double clock) const;
   double step_again(std::span<const int> lost, const JobPlaces& places) const;
@@ -57,10 +58,10 @@ class SurvivingState {
   const RunStrategy strategy_;
   const TrainingClock clock_rule_;
   LossyAges ages_;
-  int64_t saved_ = 0;            // newest usable save at the last interruption
-  int64_t base_ = 0;             // the same of durable saves below copies
-  int64_t resumed_at_ = 0;       // steps done when the run last went on
-  int64_t base_of_windows_ = 0;  // step from which windows have been captured without a break
+  int64_t saved_ = 0;         // newest usable save at the last interruption
+  int64_t base_ = 0;          // the same of durable saves below copies
+  int64_t resumed_at_ = 0;    // steps done when the run last went on
+  int64_t start_ = 0;         // where the whole job last began: windows and copies since then
   std::vector<int> holders_;  // live replicas: places that had their state when training last ran
   std::vector<int> bare_;     // places that keep no copies yet
   double bare_until_ = 0;

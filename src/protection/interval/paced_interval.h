@@ -12,9 +12,9 @@ struct SaveSteps {
   double to_disk = 0;  // from its begin until it is on disk
 };
 
-// The steps from one save to the next, 1 to SavePace::kIntervalMax: as long as a save takes to reach
-// the disk, and so long that what it lengthens training by is at most the share `overhead_budget`
-// of it. REQUIRES: overhead_budget > 0.
+// The steps from one save to the next, 1 to SavePace::kIntervalMax: as long as a save takes to
+// reach the disk, and so long that what it lengthens training by is at most the share
+// `overhead_budget` of it. REQUIRES: overhead_budget > 0.
 int64_t paced_interval(const SaveSteps& save, double overhead_budget);
 
 }  // namespace evermoe
