@@ -41,6 +41,29 @@ TEST_F(ArithmeticTest, WeightGradientsAreNotRoundedToTheNarrowType) {
   }
 }
 
+// Whichever kernels this CPU has for them.
+TEST_F(ArithmeticTest, ProductsAreRoundedOnce) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    const double unit = type == at::kHalf ? 0x1p-11 : 0x1p-8;
+    const at::Tensor x = draw({48, 320}, type), weight = draw({96, 320}, type),
+                     bias = draw({96}, type), b = draw({320, 96}, type);
+    const auto exact = [](const at::Tensor& t) { return t.to(at::kDouble); };
+    const auto error_in_units = [&](const at::Tensor& result, const at::Tensor& expected) {
+      EXPECT_EQ(result.scalar_type(), type);
+      return ((exact(result) - expected).abs() / (expected.abs() + 0.1)).max().item<double>() /
+             unit;
+    };
+    EXPECT_LT(error_in_units(linear_product(x, weight, bias),
+                             at::linear(exact(x), exact(weight), exact(bias))),
+              1.01);
+    EXPECT_LT(error_in_units(linear_product(x, weight), at::linear(exact(x), exact(weight))), 1.01);
+    EXPECT_LT(error_in_units(matrix_product(x, b), at::mm(exact(x), exact(b))), 1.01);
+    at::Tensor into = at::empty({48, 96}, type);
+    matrix_product_into(into, x, b);
+    EXPECT_TRUE(at::equal(into, matrix_product(x, b)));
+  }
+}
+
 TEST_F(ArithmeticTest, WeightGradientsMayBeLargerThanTheNarrowType) {
   const at::Tensor gradient = at::full({64, 32}, 60000, at::kHalf),
                    x = at::full({64, 16}, 1000, at::kHalf);

@@ -1,5 +1,6 @@
 #include "train/layers/attention.h"
 
+#include "tensor/wide_product.h"
 #include "train/layers/layers.h"
 
 namespace evermoe {
@@ -62,7 +63,9 @@ at::Tensor Attention::forward(const at::Tensor& x, int64_t batch) const {
     k = rotary(k, cosine_, sine_);
   }
   const int64_t times = shape_.heads / shape_.kv_heads;
-  const at::Tensor attended = attend_in_groups(q, k, v, times);
+  const at::ScalarType type = kernel_type(q);
+  const at::Tensor attended =
+      attend_in_groups(q.to(type), k.to(type), v.to(type), times).to(q.scalar_type());
   return linear(attended.reshape({batch * length, shape_.heads * shape_.head_dim}), out_,
                 out_bias_);
 }
