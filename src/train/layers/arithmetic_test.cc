@@ -98,6 +98,30 @@ TEST_F(ArithmeticTest, GradientsOfNormsAreNotRoundedToTheNarrowType) {
   EXPECT_LT(relative_error(bias.gradient, output_gradient.to(at::kDouble).sum(0)), 1e-6);
 }
 
+// ---- attention
+
+TEST_F(ArithmeticTest, NarrowAttentionIsNearTheExactOne) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    const double unit = type == at::kHalf ? 0x1p-11 : 0x1p-8;
+    const at::Tensor output_gradient = draw({2, 33, 3, 16}, type);
+    std::vector<at::Tensor> narrow, exact;
+    for (int i = 0; i < 3; ++i) {
+      const at::Tensor one = draw({2, 33, 3, 16}, type);
+      narrow.push_back(one.clone().requires_grad_(true));
+      exact.push_back(one.to(at::kDouble).requires_grad_(true));
+    }
+    const at::Tensor output = causal_attention(narrow[0], narrow[1], narrow[2]);
+    const at::Tensor expected = causal_attention(exact[0], exact[1], exact[2]);
+    EXPECT_LT(relative_error(output, expected), unit) << type;
+    output.backward(output_gradient);
+    expected.backward(output_gradient.to(at::kDouble));
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(narrow[i].grad().scalar_type(), type);
+      EXPECT_LT(relative_error(narrow[i].grad(), exact[i].grad()), 8 * unit) << type << ", " << i;
+    }
+  }
+}
+
 // ---- rotary positions
 
 TEST_F(ArithmeticTest, RotationsAreRoundedOnce) {
