@@ -1,8 +1,8 @@
 // Products of matrices on the CPU with sums in FP32, whatever narrow type the factors have.
 //
-// Kernels of narrow types are only used where the CPU has the instructions for them. Without, libraries
-// fall back to loops that take seven (PyTorch's) to seventy times (oneDNN's) as long as FP32's
-// kernels, so factors are widened first.
+// Kernels of narrow types are only used where the CPU has the instructions for them. Without,
+// libraries fall back to loops that take seven (PyTorch's) to seventy times (oneDNN's) as long as
+// FP32's kernels, so factors are widened first.
 #pragma once
 
 #include "tensor/torch.h"

@@ -24,6 +24,21 @@ struct ManifestVersion {
   bool is_typed;
 };
 
+std::vector<int64_t> read_windows(JsonFields& fields, const char* key) {
+  std::vector<int64_t> windows;
+  for (const json& value : fields.array(key)) {
+    const bool is_next = value.is_number_integer() && value.get<int64_t>() >= 0 &&
+                         (windows.empty() || value.get<int64_t>() > windows.back());
+    if (!is_next || std::ssize(windows) >= kQuarantinedWindowsMax) {
+      fields.problem(absl::StrCat("\"", key, "\" is no ascending list of at most ",
+                                  kQuarantinedWindowsMax, " windows"));
+      return {};
+    }
+    windows.push_back(value.get<int64_t>());
+  }
+  return windows;
+}
+
 TrainingPosition read_position(JsonFields fields, ManifestVersion version, absl::Status& status) {
   TrainingPosition position;
   position.step = Step(fields.integer("step", 0, INT64_MAX));
@@ -37,6 +52,8 @@ TrainingPosition read_position(JsonFields fields, ManifestVersion version, absl:
     position.experts_saved = fields.integer("experts_saved", 1, kExpertsMax);
     position.lost_under_k = fields.integer("lost_under_k", 0, kHistoryTokensMax);
   }
+  if (fields.has("quarantined_windows"))
+    position.quarantined_windows = read_windows(fields, "quarantined_windows");
   position.model_identity = fields.text("model_identity", kTextBytesMax);
   position.configuration = fields.text("configuration", kTextBytesMax);
   status.Update(fields.status());

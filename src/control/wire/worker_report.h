@@ -31,6 +31,7 @@ struct WorkerReport {
   bool bad_input = false;  // the user's input is wrong
   // The input is fine, but what it asks for fails: it diverges, or recomputed bits differ.
   bool is_hopeless = false;
+  bool is_doubted = false;  // kFailed: what its machine has computed may be wrong
   // kStep
   double loss = 0;
   double gradient_norm = 0;

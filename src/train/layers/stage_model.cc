@@ -32,13 +32,13 @@ std::vector<OperatorSpec> operators_of_stage(const ModelShape& shape, const Topo
 
 StageModel::StageModel(const ModelShape& shape, const Topology& topology, Role role,
                        const ExpertPlacement& placement, StageGroups groups, StateTypes types,
-                       Recompute recompute)
+                       Recompute recompute, OriginWatch* watch)
     : shape_(shape), types_(types), placement_(placement) {
   LayerOperators layer;
   const auto finish_layer = [&] {
     if (layer.block == nullptr) return;
     blocks_.push_back(std::make_unique<Block>(std::move(layer), shape_, placement_, *groups.stage,
-                                              types, recompute));
+                                              types, recompute, watch));
     layer = LayerOperators();
   };
   for (OperatorSpec& spec : operators_of_stage(shape, topology, role.stage)) {

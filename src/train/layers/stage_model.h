@@ -53,10 +53,10 @@ using GradientsAdded = std::function<void(size_t first)>;
 
 class StageModel {
  public:
-  // Groups must outlive the model.
+  // Groups, and the watch, must outlive the model. No `watch`: nobody watches experts.
   StageModel(const ModelShape& shape, const Topology& topology, Role role,
              const ExpertPlacement& placement, StageGroups groups, StateTypes types,
-             Recompute recompute);
+             Recompute recompute, OriginWatch* watch = nullptr);
 
   // Operators of this rank in canonical order.
   std::vector<OperatorState*> operators();

@@ -15,6 +15,7 @@
 #include "train/state/durable_state.h"
 #include "train/state/operator_shards.h"
 #include "train/step/divergence.h"
+#include "train/step/examiner.h"
 #include "train/step/partial_checkpoints.h"
 #include "train/step/rank_model.h"
 #include "train/step/trainer_environment.h"
@@ -87,6 +88,10 @@ class Trainer final : public StageTrainer {
   const TrainingPosition& training_position() const { return position_; }
   // Newest checkpoint that this process has published (rank 0 only); Step(-1) for none.
   Step published() const { return durable_.is_open() ? durable_.saver().published() : Step(-1); }
+  // ---- faults for tests, on the training thread: StageRunner's
+  void corrupt_result() { model_->runner().corrupt_result(); }
+  void poison(int64_t begin, int64_t end) { model_->runner().poison(begin, end); }
+
   // This rank's operators, for tests and tools.
   const std::vector<OperatorState*>& operator_states() const { return model_->operators(); }
 
@@ -123,6 +128,12 @@ class Trainer final : public StageTrainer {
   Findings told(StepFindings findings) const;
   // Looks at the state before it is saved: a state that is not finite must not be published.
   bool is_state_sound();
+  // Of the step under way, in which this rank has made a number that is not finite. Throws
+  // StatusError.
+  void meet_origin(const NonFinite& place);
+  std::vector<ExaminedSample> samples_at(const NonFinite& place) const;
+  // That the record's step has found to be at fault, if that is wanted.
+  void quarantine_samples();
   // Leaves the record of it and says so.
   absl::Status end_diverged(const Divergence& divergence) const;
 
@@ -132,6 +143,7 @@ class Trainer final : public StageTrainer {
   View view_{0};                               // that the stage has last joined
   std::optional<SavePace> pace_;               // of saves, if the strategy tunes it
   std::optional<PartialCheckpoints> partial_;  // if the strategy saves a few experts
+  std::optional<Examiner> examiner_;           // if train.non_finite asks for it
   DurableState durable_;
   OperatorShards shards_;
   TrainingPosition position_;
