@@ -284,7 +284,10 @@ class MemberProcess {
       log_info(absl::StrCat("step ", step.value, ": a new capture order: ", why));
     };
     observer.on_evaluated = [this](const Record&, Step step) {
-      if (worker_reporter_) worker_reporter_->on_evaluated(step, trainer_->last_validation_loss());
+      if (worker_reporter_) {
+        worker_reporter_->on_evaluated(step, trainer_->last_validation_loss(),
+                                       trainer_->last_validation_accuracy());
+      }
     };
     return observer;
   }

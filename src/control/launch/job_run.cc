@@ -46,13 +46,17 @@ class Listener : public RunObserver {
       speeds_.push_back(report.tokens_per_second);
       if (speeds_.size() > kSpeedsMax) speeds_.pop_front();
     }
-    if (report.kind == WorkerReport::Kind::kEvaluated) validation_loss_ = report.validation_loss;
+    if (report.kind == WorkerReport::Kind::kEvaluated) {
+      validation_loss_ = report.validation_loss;
+      validation_accuracy_ = report.validation_accuracy;
+    }
     next_.on_report(report);
   }
 
   void fill(RunSummary& summary) const {
     if (loss_) summary.final_loss = loss_;
     if (validation_loss_) summary.validation_loss = validation_loss_;
+    summary.validation_accuracy = validation_accuracy_;
     summary.lost_token_share = lost_token_share_;
     if (speeds_.empty()) return;
     std::vector<double> speeds(speeds_.begin(), speeds_.end());
@@ -66,6 +70,7 @@ class Listener : public RunObserver {
   JobUploads& uploads_;
   std::optional<double> loss_;
   std::optional<double> validation_loss_;
+  std::optional<double> validation_accuracy_;
   double lost_token_share_ = 0;
   std::deque<double> speeds_;
 };

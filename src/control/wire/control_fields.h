@@ -87,7 +87,7 @@ auto fields(Is<WorkerReport> auto& m) {
   return std::tie(m.kind, m.rank, m.step, m.text, m.accused, m.bad_input, m.is_hopeless,
                   m.is_doubted, m.loss, m.gradient_norm, m.learning_rate, m.load_imbalance,
                   m.tokens_per_second, m.lost_token_share, m.protection, m.validation_loss,
-                  m.drained);
+                  m.validation_accuracy, m.drained);
 }
 
 // ---- control_messages.h

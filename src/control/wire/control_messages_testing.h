@@ -122,7 +122,7 @@ class RandomMessages {
          coin()};
     if (coin()) m.accused = rank();
     for (double* value : {&m.loss, &m.gradient_norm, &m.learning_rate, &m.load_imbalance,
-                          &m.tokens_per_second, &m.validation_loss})
+                          &m.tokens_per_second, &m.validation_loss, &m.validation_accuracy})
       *value = real();
     if (coin()) make(m.protection.emplace());
     m.drained = coin();

@@ -41,6 +41,7 @@ struct WorkerReport {
   double lost_token_share = 0;                // of the run so far; 0 with exact strategies
   std::optional<ProtectionState> protection;  // of a protected job
   double validation_loss = -1;                // kEvaluated
+  double validation_accuracy = 0;             // kEvaluated
   bool drained = false;  // kFinished: before the last step, because it was asked to
 };
 

@@ -186,6 +186,19 @@ TEST_F(ArithmeticTest, ManyChunksChangeTheSumOfTheWeightsGradientAlone) {
   EXPECT_TRUE(at::equal(chunked.weight, chunked_loss(x, weight, targets, 3).weight));
 }
 
+TEST_F(ArithmeticTest, HitsAreTargetsThatAreTheLikeliest) {
+  constexpr int64_t kVocabulary = 40000, kTokens = 700;
+  const at::Tensor x = draw({kTokens, 64}, at::kFloat),
+                   weight = draw({kVocabulary, 64}, at::kFloat) * 0.1;
+  at::Tensor targets = at::linear(x, weight).argmax(-1);
+  // One of every chunk, and more.
+  for (const int64_t miss : {0, 1, 255, 256, 400, 699}) targets[miss] = (targets[miss] + 1) % 9;
+  const at::NoGradGuard no_grad;
+  int64_t hits = 5;
+  head_loss(x, {weight}, targets, at::kFloat, 1, &hits);
+  EXPECT_EQ(hits, 5 + kTokens - 6);
+}
+
 TEST_F(ArithmeticTest, AnotherScaleInTheBackwardPassIsAMistake) {
   const Parameter weight{draw({64, 64}, at::kFloat), at::zeros({64, 64})};
   const at::Tensor x = draw({8, 64}, at::kFloat).requires_grad_(true);

@@ -35,7 +35,7 @@ void backward_chunk(const HeadGradient& gradient, const at::Tensor& log_probabil
 }  // namespace
 
 at::Tensor head_loss(const at::Tensor& x, const Parameter& weight, const at::Tensor& targets,
-                     at::ScalarType type, double scale) {
+                     at::ScalarType type, double scale, int64_t* hits) {
   const bool has_gradient = at::GradMode::is_enabled() && x.requires_grad();
   const at::Tensor input = x.detach();
   const int64_t tokens = input.size(0),
@@ -53,6 +53,8 @@ at::Tensor head_loss(const at::Tensor& x, const Parameter& weight, const at::Ten
     const at::Tensor log_probabilities =
         at::log_softmax(linear_product(x_rows, weight.value).to(type), -1);
     chosen.narrow(0, first, rows).copy_(log_probabilities.gather(1, target_rows.unsqueeze(1)));
+    if (hits != nullptr)
+      *hits += (log_probabilities.argmax(-1) == target_rows).sum().item<int64_t>();
     if (has_gradient)
       backward_chunk(gradient, log_probabilities, target_rows, x_rows, first, weight);
   }

@@ -96,13 +96,14 @@ void StageModel::embed_backward(const at::Tensor& tokens, const at::Tensor& grad
   }
 }
 
-at::Tensor StageModel::loss_of(const at::Tensor& x, const at::Tensor& targets, double scale) const {
+at::Tensor StageModel::loss_of(const at::Tensor& x, const at::Tensor& targets, double scale,
+                               int64_t* hits) const {
   const at::Tensor normal = shape_.norm == NormKind::kRmsNorm
                                 ? rms_norm(x, head_->parameter("norm.weight"), shape_.norm_epsilon)
                                 : layer_norm(x, head_->parameter("norm.weight"),
                                              head_->parameter("norm.bias"), shape_.norm_epsilon);
   return head_loss(normal, head_->parameter("output.weight"), targets.flatten(), types_.sums(),
-                   scale);
+                   scale, hits);
 }
 
 MicroBatchGraph StageModel::forward(int64_t batch, const at::Tensor& tokens,
@@ -154,7 +155,7 @@ MicroBatchGraph StageModel::forward(int64_t batch, const at::Tensor& tokens,
     // The last rows, if not all count.
     const int64_t counted = targets.numel();
     graph.output = loss_of(counted == x.size(0) ? x : x.narrow(0, x.size(0) - counted, counted),
-                           targets, scale);
+                           targets, scale, at::GradMode::is_enabled() ? nullptr : &graph.hits);
   }
   return graph;
 }

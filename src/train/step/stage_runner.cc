@@ -227,6 +227,7 @@ StepFindings StageRunner::run_validation(int64_t first_number, int64_t micro_bat
     const auto tokens = static_cast<double>(batches_.evaluation().targets_of(number));
     findings.loss_sum += graph.output.item<double>() * tokens;
     findings.tokens += tokens;
+    findings.hits += static_cast<double>(graph.hits);
   }
   return findings;
 }

@@ -354,6 +354,7 @@ absl::StatusOr<Findings> Trainer::evaluate(int64_t batch, Boundary& boundary) {
 void Trainer::apply_evaluation(const Findings& combined) {
   const StepFindings findings = from_findings(combined);
   position_.validation_loss = findings.loss_sum / findings.tokens;
+  validation_accuracy_ = findings.hits / findings.tokens;
 }
 
 bool Trainer::is_finished() const {

@@ -81,6 +81,8 @@ class Trainer final : public StageTrainer {
 
   const StepRecord& last_record() const { return record_; }  // of the last apply()
   double last_validation_loss() const { return position_.validation_loss; }
+  // Share of the same targets that the model held to be the likeliest.
+  double last_validation_accuracy() const { return validation_accuracy_; }
   // Whether the run ends here because somebody was asked to stop.
   bool is_drained() const {
     return is_drained_ && position_.step.value < model_->config().train.steps;
@@ -144,6 +146,7 @@ class Trainer final : public StageTrainer {
   std::optional<SavePace> pace_;               // of saves, if the strategy tunes it
   std::optional<PartialCheckpoints> partial_;  // if the strategy saves a few experts
   std::optional<Examiner> examiner_;           // if train.non_finite asks for it
+  double validation_accuracy_ = 0;
   DurableState durable_;
   OperatorShards shards_;
   TrainingPosition position_;

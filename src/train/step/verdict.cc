@@ -10,14 +10,14 @@
 namespace evermoe {
 namespace {
 
-constexpr size_t kScalarSums = 6;
+constexpr size_t kScalarSums = 7;
 
 }  // namespace
 
 Findings to_findings(const StepFindings& own) {
   Findings findings{
       {own.gradient_square_sum, own.loss_sum, own.auxiliary_loss_sum, own.load_imbalance_sum,
-       own.gate_count, own.tokens},
+       own.gate_count, own.tokens, own.hits},
       {own.prepared.value, own.drain ? 0 : 1, own.published.value, own.non_finite,
        -own.save_interval, -own.refused.value, own.prepared_locally.value, own.poisoned}};
   findings.sums.insert(findings.sums.end(), own.routing_skew.begin(), own.routing_skew.end());
@@ -35,6 +35,7 @@ StepFindings from_findings(const Findings& combined) {
           .load_imbalance_sum = sums[3],
           .gate_count = sums[4],
           .tokens = sums[5],
+          .hits = sums[6],
           .prepared = Step(minima[0]),
           .prepared_locally = Step(minima[6]),
           .drain = minima[1] == 0,

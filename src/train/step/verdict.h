@@ -23,6 +23,7 @@ struct StepFindings {
   double load_imbalance_sum = 0;  // over its micro-batches and gates
   double gate_count = 0;          // how many of those
   double tokens = 0;              // trained (last stage)
+  double hits = 0;                // evaluated targets that the model held to be the likeliest
   // Combined by minimum instead of sum:
   Step prepared;              // newest checkpoint that this rank has durable; Step(-1) for none
   Step prepared_locally{-1};  // the same on its machine's own disk
