@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/split_mix.h"
 #include "checkpoint/format/casts.h"
 
 namespace evermoe {
@@ -15,12 +16,10 @@ constexpr uint32_t kSign = 0x80000000;
 
 uint32_t magnitude_of(float value) { return std::bit_cast<uint32_t>(value) & ~kSign; }
 
-// 32 random bits of element `first + i`: the output function of SplitMix64.
+// 32 random bits of element `first + i`.
 uint32_t random_bits(const RoundingStream& stream, size_t i) {
-  uint64_t x = stream.key + (static_cast<uint64_t>(stream.first) + i + 1) * 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return static_cast<uint32_t>((x ^ (x >> 31)) >> 32);
+  const uint64_t n = static_cast<uint64_t>(stream.first) + i + 1;
+  return static_cast<uint32_t>(split_mix(stream.key + n * kSplitMixStep) >> 32);
 }
 
 // A binary format as the code of a magnitude: exponent above `mantissa_bits` bits of mantissa.
