@@ -147,6 +147,20 @@ TEST_P(StochasticTest, TheMeanIsTheExactValue) {
   }
 }
 
+TEST(NarrowingTest, OfWhatIsFarBelowTheSmallestStepSomeGoesUp) {
+  for (const auto& [type, step] : {std::pair(ElementType::kFp16, 0x1p-24f),
+                                   std::pair(ElementType::kFp8, 0x1p-17f)}) {  // beside a 1
+    for (const double share : {0x1p-8, 0x1p-9, 0x1p-11}) {
+      std::vector<float> values(kBlock * 8192, static_cast<float>(step * share));
+      for (size_t i = 0; i < values.size(); i += kBlock) values[i] = 1;
+      const std::vector<float> back = through(values, type, {.random = RoundingStream{42, 0}});
+      const auto up = static_cast<double>(std::ranges::count(back, step));
+      const double expected = share * static_cast<double>(values.size() / kBlock * (kBlock - 1));
+      EXPECT_NEAR(up, expected, 5 * std::sqrt(expected)) << to_string(type) << " " << share;
+    }
+  }
+}
+
 TEST_P(StochasticTest, GoesToOneOfTheTwoNeighboursAndKeepsWhatFits) {
   const std::vector<float> values = small_floats(kBlock * 100, 3);
   const std::vector<float> nearest = through(values, GetParam());
