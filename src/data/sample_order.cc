@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "base/split_mix.h"
 
 namespace evermoe {
 namespace {
@@ -12,12 +13,7 @@ namespace {
 // two more cost little.
 constexpr int kRounds = 6;
 
-uint64_t mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
+uint64_t mix(uint64_t x) { return split_mix(x + kSplitMixStep); }
 
 // A permutation of 0 .. 2^(2 half_bits) - 1.
 struct Feistel {

@@ -202,7 +202,7 @@ absl::Status RankModel::update(const StepRecord& record, int64_t updates_applied
     BucketedExchange gather(BucketedExchange::Kind::kGatherCompute, operators_, buckets_);
     for (OperatorState* state : operators_) {
       RETURN_IF_ERROR(update_shard(*state, optimizer, before_write));
-      if (state->owners().size() == 1) state->show_compute();
+      if (state->owners().size() == 1 && !state->is_frozen()) state->show_compute();
       gather.add_ready();
       gather.advance();  // an error comes later: every shard gets to the new position
     }

@@ -189,11 +189,10 @@ absl::StatusOr<Findings> Trainer::train(const ActiveOperators& active, Boundary&
   RETURN_IF_ERROR(durable_.look_after_saves());
   shards_.set_active(active);
   ASSIGN_OR_RETURN(StepFindings findings,
-                   model_->accumulate_gradients(position_, boundary, skipped_in_row_ > 0,
-                                                [&](const OperatorState& state) {
-                                                  for (const int part : shards_.parts_of(state))
-                                                    on_reduced(part);
-                                                }));
+                   model_->accumulate_gradients(
+                       position_, boundary, skipped_in_row_ > 0, [&](const OperatorState& state) {
+                         for (const int part : shards_.active_parts_of(state)) on_reduced(part);
+                       }));
   ASSIGN_OR_RETURN(expert_loads_, model_->expert_loads());
   findings.prepared = prepared();
   findings.prepared_locally = durable_.local().prepared();
@@ -212,7 +211,7 @@ absl::StatusOr<Findings> Trainer::train(const ActiveOperators& active, Boundary&
     if (reproduced >= 0) findings.poisoned = reproduced;
   }
   findings.routing_skew = routing_skew();
-  return told(std::move(findings));
+  return as_findings(std::move(findings));
 }
 
 std::vector<double> Trainer::routing_skew() const {
@@ -234,7 +233,7 @@ std::vector<double> Trainer::routing_skew() const {
   return skew;
 }
 
-Findings Trainer::told(StepFindings findings) const {
+Findings Trainer::as_findings(StepFindings findings) const {
   const ModelShape& shape = model_->config().model;
   int64_t layers = 0;
   for (int64_t layer = 0; layer < shape.layers; ++layer) layers += shape.is_moe_layer(layer);
@@ -348,7 +347,7 @@ absl::StatusOr<Findings> Trainer::evaluate(int64_t batch, Boundary& boundary) {
   const int64_t count = std::min(size, model_->evaluation().micro_batches() - first);
   ASSIGN_OR_RETURN(StepFindings findings, model_->evaluate(first, count, boundary));
   findings.prepared = prepared();
-  return told(std::move(findings));
+  return as_findings(std::move(findings));
 }
 
 void Trainer::apply_evaluation(const Findings& combined) {

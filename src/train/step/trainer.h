@@ -127,7 +127,7 @@ class Trainer final : public StageTrainer {
   // By MoE layer of the whole model; 0 where another rank says it.
   std::vector<double> routing_skew() const;
   // With as many numbers at every commit.
-  Findings told(StepFindings findings) const;
+  Findings as_findings(StepFindings findings) const;
   // Looks at the state before it is saved: a state that is not finite must not be published.
   bool is_state_sound();
   // Of the step under way, in which this rank has made a number that is not finite. Throws

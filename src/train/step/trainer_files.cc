@@ -187,7 +187,7 @@ absl::StatusOr<Findings> Trainer::close() {
   findings.prepared = std::max(prepared(), agreed_);
   if (durable_.is_open() && environment_.transport->rank() == Rank(0))
     findings.published = durable_.saver().published();
-  return told(std::move(findings));
+  return as_findings(std::move(findings));
 }
 
 bool Trainer::is_closed(const Findings& combined) {
