@@ -168,8 +168,8 @@ TEST_F(LocalSavesResumeTest, AProcessThatTakesAPlaceReadsNoSaveThatWasNotAgreedO
   std::filesystem::remove_all(lost);
   std::filesystem::rename(away, lost);
   ASSERT_TRUE(real_files().exists(saves_of(1) + "/step-00000004"));
-  const ClusterResult base = cluster_.run_stateless(
-      other, [&](TrainingRank& rank) { return rank.restore_base(Step(4)); });
+  const ClusterResult base =
+      cluster_.run_stateless(other, [&](TrainingRank& rank) { return rank.restore_base(Step(4)); });
   ASSERT_TRUE(base.status.ok()) << base.status;
   EXPECT_EQ(base.digest, four.digest);
 }
