@@ -25,8 +25,10 @@ struct StepFindings {
   double tokens = 0;              // trained (last stage)
   double hits = 0;                // evaluated targets that the model held to be the likeliest
   // Combined by minimum instead of sum:
-  Step prepared;              // newest checkpoint that this rank has durable; Step(-1) for none
-  Step prepared_locally{-1};  // the same on its machine's own disk
+  Step prepared;  // newest checkpoint that this rank has durable; Step(-1) for none
+  // The same on its machine's own disk. Combined: -1 unless all say the same, for who is ahead may
+  // have failed to save what the others have.
+  Step prepared_locally{-1};
   bool drain = false;         // this rank was asked to stop
   Step published = kUnknown;  // newest checkpoint that rank 0 has published; the others do not know
   int64_t non_finite =
@@ -58,7 +60,7 @@ struct StepRecord {
   std::vector<double> routing_skew;  // normalised HHI of the step's choices, by MoE layer
   int64_t tokens = 0;
   Step prepared;                    // every rank has this checkpoint durable; Step(-1) for none
-  Step prepared_locally{-1};        // every rank has it on its machine's own disk
+  Step prepared_locally{-1};        // every rank has it on its machine's own disk; Step(-1)
   bool drain = false;               // some rank was asked to stop
   int64_t non_finite = kAllFinite;  // key of the first place that any rank knows
   int64_t poisoned = StepFindings::kNoMicroBatch;  // micro-batch whose samples are at fault
