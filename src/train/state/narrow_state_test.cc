@@ -231,8 +231,8 @@ TEST_P(NarrowStateTest, ARunGoesOnWithOtherTypes) {
   }
 }
 
-// Every pair of types. The smallest values are far below what the largest of their block leaves room
-// for, and below what FP16 has.
+// Every pair of types. The smallest values are far below what the largest of their block leaves
+// room for, and below what FP16 has.
 TEST(OtherTypesTest, ASecondMomentDoesNotVanish) {
   constexpr ElementType kTypes[] = {ElementType::kFp32, ElementType::kFp64, ElementType::kBf16,
                                     ElementType::kFp16, ElementType::kFp8};
