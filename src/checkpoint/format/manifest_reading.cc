@@ -91,10 +91,10 @@ void read_types(JsonFields& fields, const std::string& name, ManifestVersion ver
 }
 
 // Whether every type may be cut there.
-bool is_cut(const Manifest& manifest, int64_t element) {
-  const auto is_cut_there = [&](ElementType type) { return is_cut(type, element); };
-  return std::ranges::all_of(manifest.state_types, is_cut_there) &&
-         is_cut(manifest.compute_type, element);
+bool may_be_cut_at(const Manifest& manifest, int64_t element) {
+  const auto may_be_cut = [&](ElementType type) { return may_be_cut_at(type, element); };
+  return std::ranges::all_of(manifest.state_types, may_be_cut) &&
+         may_be_cut_at(manifest.compute_type, element);
 }
 
 ManifestFile read_file_entry(JsonFields fields, Step step, ManifestVersion version,
@@ -137,7 +137,7 @@ ManifestShard read_shard(JsonFields fields, const std::string& where, const Mani
       static_cast<int>(fields.integer("file", 0, static_cast<int64_t>(manifest.files.size()) - 1));
   shard.range.begin = fields.integer("begin", 0, flat_size - 1);
   shard.range.end = fields.integer("end", shard.range.begin + 1, flat_size);
-  if (!is_cut(manifest, shard.range.begin) || !is_cut(manifest, shard.range.end))
+  if (!may_be_cut_at(manifest, shard.range.begin) || !may_be_cut_at(manifest, shard.range.end))
     fields.problem(absl::StrCat("elements ", shard.range.begin, " to ", shard.range.end,
                                 " are no whole blocks of fp8"));
   if (!fields.is_null("compute")) shard.compute = fields.fingerprint("compute");

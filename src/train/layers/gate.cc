@@ -33,8 +33,8 @@ Draw draw_experts(int64_t tokens, const ModelShape& shape, int layer, const Toke
   return draw;
 }
 
-// What weigh() gives to the k largest, of experts that were chosen otherwise: they may be so unlikely
-// that in FP32 nothing is left of their probabilities, by whose sum weigh() divides.
+// What weigh() gives to the k largest, of experts that were chosen otherwise: they may be so
+// unlikely that in FP32 nothing is left of their probabilities, by whose sum weigh() divides.
 at::Tensor weigh_chosen(const at::Tensor& logits, const at::Tensor& probabilities,
                         const at::Tensor& experts, const ModelShape& shape) {
   if (shape.normalise_top_k || shape.scoring == ScoringKind::kTopKThenSoftmax)

@@ -175,8 +175,8 @@ TEST_P(NarrowStateTest, BytesOfAParameterAreThoseOfTheTypes) {
 
 TEST_P(NarrowStateTest, Learns) {
   const JobConfig config =
-      job({"train.steps=60", "train.micro_batches=4", "train.micro_batch_size=4",
-           "model.sequence_length=32", "model.layers=2", "train.learning_rate=3e-3",
+      job({"train.steps=60", "train.micro_batches=2", "train.micro_batch_size=4",
+           "model.sequence_length=32", "model.layers=1", "train.learning_rate=3e-3",
            "train.warmup_steps=5", "parallel.lanes=2"});
   double first = 0, last = 0;
   TrainingCluster cluster("learns");
@@ -231,8 +231,8 @@ TEST_P(NarrowStateTest, ARunGoesOnWithOtherTypes) {
   }
 }
 
-// Every pair of types. The smallest values are far below what the largest of their block leaves room
-// for, and below what FP16 has.
+// Every pair of types. The smallest values are far below what the largest of their block leaves
+// room for, and below what FP16 has.
 TEST(OtherTypesTest, ASecondMomentDoesNotVanish) {
   constexpr ElementType kTypes[] = {ElementType::kFp32, ElementType::kFp64, ElementType::kBf16,
                                     ElementType::kFp16, ElementType::kFp8};

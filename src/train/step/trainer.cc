@@ -235,9 +235,7 @@ std::vector<double> Trainer::routing_skew() const {
 
 Findings Trainer::as_findings(StepFindings findings) const {
   const ModelShape& shape = model_->config().model;
-  int64_t layers = 0;
-  for (int64_t layer = 0; layer < shape.layers; ++layer) layers += shape.is_moe_layer(layer);
-  findings.routing_skew.resize(static_cast<size_t>(layers));
+  findings.routing_skew.resize(static_cast<size_t>(shape.moe_layers_before(shape.layers)));
   return to_findings(findings);
 }
 
