@@ -84,8 +84,8 @@ void ObjectServer::start() {
   const std::string question = absl::StrCat("http://127.0.0.1:", port_, "/healthcheck");
   while (true) {
     const auto answer = client->send({"GET", question, {}, {}});
-    // The servers behind it come up by themselves; until then it may say that there is no bucket, and
-    // in the beginning there is none.
+    // The servers behind it come up by themselves; until then it may say that there is no bucket,
+    // and in the beginning there is none.
     if (answer.ok() && answer->status == 200) {
       const absl::Status put = open("probe")->put("up", {});
       if (put.ok() || (!has_bucket_ && absl::IsInvalidArgument(put))) return;

@@ -25,7 +25,8 @@ struct StoredObject {
 
 // Errors name the place. NotFound: no such object; PermissionDenied (the store knows the caller and
 // says no, or does not know it); InvalidInput where the place itself is wrong (no such bucket,
-// another region's); anything else may be gone when it is asked for again. No call tries twice. One thread at a time.
+// another region's); anything else may be gone when it is asked for again. No call tries twice. One
+// thread at a time.
 class ObjectStore {
  public:
   virtual ~ObjectStore() = default;

@@ -20,8 +20,8 @@ struct UploaderOptions {
   std::string directory;    // of the checkpoints
   std::string owner;        // of the store's term that it takes: one line that no one else has
   int64_t keep_newest = 2;  // in the store
-  // What the store has of these steps is damaged: it is sent again, and does not count among what is
-  // kept.
+  // What the store has of these steps is damaged: it is sent again, and does not count among what
+  // is kept.
   std::set<Step> damaged = {};
   // Asked before anything becomes visible or is removed there; null: it may.
   std::function<absl::Status()> may_publish;

@@ -22,8 +22,8 @@
 
 namespace evermoe {
 
-// Removes what a run that goes on from `from` must never come to again: saves of that step and newer
-// ones but `chosen`, if any, and unfinished ones; makes `chosen` a committed one.
+// Removes what a run that goes on from `from` must never come to again: saves of that step and
+// newer ones but `chosen`, if any, and unfinished ones; makes `chosen` a committed one.
 absl::Status settle_local_saves(Files& files, const std::string& directory, Step from,
                                 const std::optional<LocalSave>& chosen);
 

@@ -11,6 +11,8 @@
 #include "checkpoint/fake_state_testing.h"
 #include "checkpoint/object_store/object_server_testing.h"
 #include "checkpoint/object_store/stored_checkpoints.h"
+#include "config/job_config.h"
+#include "control/folder/job_folder.h"
 
 namespace evermoe {
 namespace {
@@ -29,13 +31,17 @@ class JobObjectsTest : public ::testing::Test {
       ::setenv(name.c_str(), value.c_str(), 1);
   }
 
-  absl::Status save(const ScratchFolder& out, int64_t step) {
+  absl::Status save(const ScratchFolder& out, int64_t step, const std::string& identity = "fake") {
     SaverOptions options;
     options.directory = out.at("checkpoints");
     options.world_size = 2;
     options.compute_type = ElementType::kBf16;
+    options.term = [this] { return term_; };
     ASSIGN_OR_RETURN(const auto job, FakeJob::open(real_files(), options));
-    return job->save(state_, Step(step));
+    TrainingPosition position = state_.position(Step(step));
+    position.model_identity = identity;
+    RETURN_IF_ERROR(job->prepare(state_, position, FakeCut::kEven));
+    return job->publish(Step(step));
   }
   JobUploads uploads(const ScratchFolder& out) {
     return {real_files(), config_,  out.path(),
@@ -65,6 +71,7 @@ class JobObjectsTest : public ::testing::Test {
   CheckpointConfig config_;
   FakeState state_;
   StoreWait wait_;
+  FolderTerm term_;         // in whose name is saved
   std::set<Step> damaged_;  // as the last bring() found them
   std::vector<std::string> said_;
 };
@@ -95,6 +102,20 @@ TEST_F(JobObjectsTest, AStoreThatDoesNotAnswerIsToldAndOutlivedByAFolderThatHasS
   EXPECT_THAT(said_, ElementsAre(HasSubstr("the job goes on from step 7 of its folder")));
   uploads(out).finish();
   EXPECT_THAT(said_, Contains(HasSubstr("step 7 is not in s3://checkpoints/job")));
+}
+
+// Else what its ranks save on their own disks would be older than what they went on from.
+TEST_F(JobObjectsTest, TheTermsOfAFreshFolderBeginAboveThatOfWhatCameFromThere) {
+  const ScratchFolder out;
+  JobConfig config;
+  config.checkpoint = config_;
+  term_.number = 12;
+  ASSERT_TRUE(save(out, 7, model_identity(config)).ok());
+  uploads(out).finish();
+  const ScratchFolder fresh;
+  const auto folder = JobFolder::prepare(real_files(), config, fresh.path());
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  EXPECT_EQ((*folder)->term().number, 13);
 }
 
 TEST_F(JobObjectsTest, OneThatIsDamagedThereIsPassedOverAndPutThereAgain) {
