@@ -15,12 +15,11 @@ constexpr size_t kScalarSums = 7;
 }  // namespace
 
 Findings to_findings(const StepFindings& own) {
-  Findings findings{
-      {own.gradient_square_sum, own.loss_sum, own.auxiliary_loss_sum, own.load_imbalance_sum,
-       own.gate_count, own.tokens, own.hits},
-      {own.prepared.value, own.drain ? 0 : 1, own.published.value, own.non_finite,
-       -own.save_interval, -own.refused.value, own.prepared_locally.value,
-       -own.prepared_locally.value, own.poisoned}};
+  Findings findings{{own.gradient_square_sum, own.loss_sum, own.auxiliary_loss_sum,
+                     own.load_imbalance_sum, own.gate_count, own.tokens, own.hits},
+                    {own.prepared.value, own.drain ? 0 : 1, own.published.value, own.non_finite,
+                     -own.save_interval, -own.refused.value, own.prepared_locally.value,
+                     -own.prepared_locally.value, own.poisoned}};
   findings.sums.insert(findings.sums.end(), own.routing_skew.begin(), own.routing_skew.end());
   return findings;
 }
