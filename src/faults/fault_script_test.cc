@@ -111,7 +111,8 @@ TEST(FaultScript, EveryKindIsRead) {
   EXPECT_EQ(faults[7].moment,
             (FaultMoment{.point = "step/backward", .step = Step(4), .reached = 1}));
   EXPECT_EQ(faults[8].moment, std::nullopt);
-  EXPECT_EQ((std::pair{faults[8].tokens_begin, faults[8].tokens_end}), (std::pair{100, 120}));
+  EXPECT_EQ((std::pair{faults[8].tokens_begin, faults[8].tokens_end}),
+            (std::pair<int64_t, int64_t>{100, 120}));
 }
 
 TEST(FaultScript, EveryKindSurvivesTheRoundTrip) {
