@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "base/check.h"
+#include "base/error.h"
 #include "experts/load/synthetic_routing.h"
 #include "model/model_shape.h"
 #include "recovery/plan/operator_ordering.h"
@@ -52,13 +52,11 @@ struct Study {
 };
 
 // The middle of a model: layers of experts, without embedding and head.
-ModelShape stage_shape(const Study& study) {
-  auto shape = preset(study.preset);
-  CHECK(shape.ok()) << shape.status();
-  shape->layers = study.layers;
-  shape->dense_first_layers = 0;
-  shape->moe_every = 1;
-  return *shape;
+ModelShape stage_shape(ModelShape shape, const Study& study) {
+  shape.layers = study.layers;
+  shape.dense_first_layers = 0;
+  shape.moe_every = 1;
+  return shape;
 }
 
 std::vector<StageOperator> operators_of(const ModelShape& shape, int64_t tokens) {
@@ -152,8 +150,7 @@ void run_seed(const Study& study, const ModelShape& shape, const SyntheticRoutin
   }
 }
 
-Cell run_cell(const Study& study, double skew, OrderBy by) {
-  const ModelShape shape = stage_shape(study);
+Cell run_cell(const Study& study, const ModelShape& shape, double skew, OrderBy by) {
   Cell cell;
   int steps = 0, priced = 0;
   for (int seed = 1; seed <= study.seeds; ++seed)
@@ -169,19 +166,25 @@ int run(int argc, char** argv) {
   bool as_json = false;
   CLI::App app("the order of captures under skewed popularity");
   app.add_option("--preset", study.preset, "whose layers the stage has");
-  app.add_option("--layers", study.layers, "of the stage");
+  app.add_option("--layers", study.layers, "of the stage")->check(CLI::PositiveNumber);
   app.add_option("--window", study.window, "slots")->check(CLI::Range(2, 64));
   app.add_option("--windows", study.windows, "of a run")->check(CLI::Range(2, 100000));
   app.add_option("--seeds", study.seeds, "runs")->check(CLI::PositiveNumber);
   app.add_option("--drift-windows", study.drift_windows, "popularity changes so often; 0: never");
   app.add_flag("--json", as_json, "one JSON object instead of a table");
   CLI11_PARSE(app, argc, argv);
+  const absl::StatusOr<ModelShape> whole = preset(study.preset);
+  if (!whole.ok()) {
+    std::fprintf(stderr, "--preset: %s\n", std::string(whole.status().message()).c_str());
+    return exit_code(whole.status());
+  }
+  const ModelShape shape = stage_shape(*whole, study);
   nlohmann::ordered_json cells = nlohmann::ordered_json::array();
   if (!as_json)
     std::printf("%-12s %8s %8s %12s %12s\n", "ordering", "S", "skew", "work", "new orders");
   for (const double skew : kSkews) {
     for (const NamedOrder& order : kOrders) {
-      const Cell cell = run_cell(study, skew, order.by);
+      const Cell cell = run_cell(study, shape, skew, order.by);
       cells.push_back({{"ordering", order.name},
                        {"routing_skew", skew},
                        {"measured_skew", cell.skew},

@@ -8,6 +8,7 @@
 #include "base/fault_point.h"
 #include "base/fingerprint.h"
 #include "base/mutex.h"
+#include "base/split_mix.h"
 
 namespace evermoe {
 namespace {
@@ -75,6 +76,15 @@ TEST(FingerprintTest, StreamEqualsConcatenation) {
   stream.update(std::span(bytes).first(13));
   stream.update(std::span(bytes).subspan(13));
   EXPECT_EQ(stream.finish(), fingerprint(bytes));
+}
+
+// Of its authors' program.
+TEST(SplitMixTest, NumbersAreThePublishedOnes) {
+  constexpr uint64_t kExpected[] = {6457827717110365317u, 3203168211198807973u,
+                                    9817491932198370423u, 4593380528125082431u,
+                                    16408922859458223821u};
+  for (uint64_t n = 0; n < 5; ++n)
+    EXPECT_EQ(split_mix(1234567 + (n + 1) * kSplitMixStep), kExpected[n]);
 }
 
 TEST(FaultPointTest, CountsAndDisarms) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/split_mix.h"
 #include "checkpoint/format/casts.h"
 #include "checkpoint/read/state_digest.h"
 
@@ -15,12 +16,7 @@ namespace {
 
 constexpr absl::Duration kDeadline = absl::Minutes(2);
 
-uint64_t mix(uint64_t value) {  // splitmix64
-  value += 0x9e3779b97f4a7c15;
-  value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9;
-  value = (value ^ value >> 27) * 0x94d049bb133111eb;
-  return value ^ value >> 31;
-}
+uint64_t mix(uint64_t value) { return split_mix(value + kSplitMixStep); }
 
 // Owner `rank`'s share of an operator.
 FlatRange share(FakeCut cut, size_t op, int64_t flat_size, int rank, int world) {

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/split_mix.h"
 #include "comm/communicator.h"
 #include "comm/transport/rank_threads_testing.h"
 
@@ -24,15 +25,10 @@ inline std::vector<Rank> everybody(int size) {
 // additions shows in the bits.
 template <typename T>
 std::vector<T> values_of(int index, size_t count) {
-  // splitmix64: in registers, because millions are drawn, and under a sanitizer every access to the
-  // state of a std::mt19937_64 is checked.
+  // In registers, because millions are drawn, and under a sanitizer every access to the state of a
+  // std::mt19937_64 is checked.
   uint64_t state = static_cast<uint64_t>(index) * 7919 + count;
-  const auto random = [&state] {
-    uint64_t bits = state += 0x9e3779b97f4a7c15;
-    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9;
-    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111eb;
-    return bits ^ (bits >> 31);
-  };
+  const auto random = [&state] { return split_mix(state += kSplitMixStep); };
   std::vector<T> values(count);
   for (T& value : values) {
     const auto bits = static_cast<int64_t>(random());

@@ -112,6 +112,15 @@ std::vector<ConfigKey> train_keys() {
                   "steps skipped in a row because their loss or gradients are not finite, after "
                   "which the run ends with "
                   "an error; fp16: only those at the lowest loss scale count"),
+      choice_key(
+          "train.non_finite", Field{&C::train, &T::non_finite},
+          {{"skip", NonFinitePolicy::kSkip},
+           {"examine", NonFinitePolicy::kExamine},
+           {"quarantine", NonFinitePolicy::kQuarantine}},
+          kBits,
+          "a loss or gradients that are not finite: skip the step; examine: compute it again "
+          "on another node first, which tells a node at fault, which gets no role any more, "
+          "from samples at fault; quarantine: and never train those samples again"),
       choice_key("train.recompute", Field{&C::train, &T::recompute},
                  {{"none", Recompute::kNone},
                   {"experts", Recompute::kExperts},

@@ -22,6 +22,11 @@
 namespace evermoe {
 
 enum class LearningRateShape { kConstant, kCosine, kWsd };
+// What is done about a step whose loss or gradients are not finite for the first time, beside
+// skipping it (train/step/examination.h): nothing; the role that made the first such number is
+// played anew elsewhere, to tell a machine at fault from samples or a model; and samples at fault
+// are never trained again.
+enum class NonFinitePolicy { kSkip, kExamine, kQuarantine };
 // Which activations are computed again in the backward pass instead of being kept.
 enum class Recompute { kNone, kExperts, kLayer };
 
@@ -48,6 +53,7 @@ struct TrainConfig {
   int64_t loss_scale_growth_steps = 200;  // fp16: doubled after so many steps without overflow
   int64_t skipped_steps_max =
       100;  // the run ends after so many in a row; see train/step/divergence.h
+  NonFinitePolicy non_finite = NonFinitePolicy::kSkip;
   Recompute recompute = Recompute::kNone;
   int64_t deferred_bytes = int64_t{256}
                            << 20;  // activations kept for gradients of weights that are put off

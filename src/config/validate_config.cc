@@ -47,8 +47,7 @@ absl::Status validate_moe(const ModelShape& shape, const KeyPlaces& places) {
     return not_allowed(places, "model.top_k", absl::StrCat(shape.top_k),
                        absl::StrCat("at most model.experts (", shape.experts, ")"));
   }
-  int64_t moe_layers = 0;
-  for (int64_t layer = 0; layer < shape.layers; ++layer) moe_layers += shape.is_moe_layer(layer);
+  const int64_t moe_layers = shape.moe_layers_before(shape.layers);
   if (moe_layers == 0) {
     const bool all_dense = shape.dense_first_layers >= shape.layers;
     const char* key = all_dense ? "model.dense_first_layers" : "model.moe_every";

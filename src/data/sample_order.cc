@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "base/split_mix.h"
 
 namespace evermoe {
 namespace {
@@ -12,12 +13,7 @@ namespace {
 // two more cost little.
 constexpr int kRounds = 6;
 
-uint64_t mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
+uint64_t mix(uint64_t x) { return split_mix(x + kSplitMixStep); }
 
 // A permutation of 0 .. 2^(2 half_bits) - 1.
 struct Feistel {
@@ -54,13 +50,18 @@ int64_t permuted(int64_t index, int64_t count, uint64_t seed, uint64_t epoch) {
   return static_cast<int64_t>(value);
 }
 
-int64_t SampleOrder::window_of(Step step, MicroBatch micro_batch, int64_t row) const {
+int64_t SampleOrder::window_of(Step step, MicroBatch micro_batch, int64_t row,
+                               std::span<const int64_t> quarantined) const {
   CHECK(windows >= 1 && 0 <= micro_batch.value && micro_batch.value < micro_batches && 0 <= row &&
         row < micro_batch_size && step.value >= 0)
       << "windows=" << windows << " step=" << step << " micro_batch=" << micro_batch
       << " row=" << row;
   const int64_t sample = (step.value * micro_batches + micro_batch.value) * micro_batch_size + row;
-  return permuted(sample % windows, windows, seed, static_cast<uint64_t>(sample / windows));
+  CHECK(std::ssize(quarantined) < windows) << quarantined.size() << " of " << windows;
+  int64_t window =
+      permuted(sample % windows, windows, seed, static_cast<uint64_t>(sample / windows));
+  while (std::ranges::binary_search(quarantined, window)) window = (window + 1) % windows;
+  return window;
 }
 
 int64_t window_count(int64_t tokens, int64_t sequence_length) {

@@ -1,4 +1,5 @@
-// Which tokens each micro-batch trains on: a pure function of (seed, step, micro-batch).
+// Which tokens each micro-batch trains on: a pure function of (seed, step, micro-batch), and of
+// what is quarantined.
 //
 // The training part of a token file is cut into windows of sequence_length + 1 tokens (inputs and
 // the targets one further, so windows overlap by one token). One epoch is a seeded permutation of
@@ -7,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "base/ids.h"
 
@@ -19,7 +21,11 @@ struct SampleOrder {
   int64_t micro_batch_size = 0;  // sequences per micro-batch
 
   // The window of sequence `row` of a micro-batch of the step that leads from Step(s) to Step(s+1).
-  int64_t window_of(Step step, MicroBatch micro_batch, int64_t row) const;
+  // Instead of a quarantined one (ascending, fewer than `windows`) the next one in the file that is
+  // not: so the order is a function of what is quarantined, too, and all other samples stay where
+  // they are.
+  int64_t window_of(Step step, MicroBatch micro_batch, int64_t row,
+                    std::span<const int64_t> quarantined = {}) const;
 };
 
 // Windows in a part of `tokens` tokens; window w begins at token w * sequence_length of the part.

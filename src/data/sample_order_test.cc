@@ -79,6 +79,20 @@ TEST(SampleOrderTest, DependsOnNothingButItsArguments) {
   EXPECT_EQ(a.window_of(Step(0), MicroBatch(0), 0), permuted(0, 1000, 3, 0));
 }
 
+TEST(SampleOrderTest, QuarantinedWindowsAreReplacedAndNoOtherSampleMoves) {
+  const SampleOrder order{3, 30, 3, 4};
+  const std::vector<int64_t> quarantined = {4, 5, 29};
+  for (int64_t step = 0; step < 10; ++step) {
+    for (int32_t m = 0; m < 3; ++m) {
+      for (int64_t row = 0; row < 4; ++row) {
+        const int64_t window = order.window_of(Step(step), MicroBatch(m), row);
+        const int64_t expected = window == 4 || window == 5 ? 6 : window == 29 ? 0 : window;
+        EXPECT_EQ(order.window_of(Step(step), MicroBatch(m), row, quarantined), expected);
+      }
+    }
+  }
+}
+
 TEST(SampleOrderTest, OneWindowIsTrainedForEver) {
   const SampleOrder order{3, 1, 2, 2};
   EXPECT_EQ(order.window_of(Step(1000), MicroBatch(1), 1), 0);

@@ -30,34 +30,57 @@ struct Curl {
   decltype(&curl_slist_free_all) slist_free_all;
 };
 
+constexpr char kCurlHelp[] = "; allowed: libcurl 7.85 or newer, as libcurl.so.4";
+
 template <typename Function>
-void find(void* library, const char* name, Function& function) {
+void find(void* library, const char* name, Function& function, std::string& missing) {
   function = reinterpret_cast<Function>(::dlsym(library, name));
-  CHECK(function != nullptr) << "libcurl has no " << name;
+  if (function == nullptr) missing = name;
 }
 
-Curl load_curl() {
+// Whatever is not in every version.
+bool is_new_enough(const Curl& curl) {
+  CURL* const handle = curl.easy_init();
+  const bool is_new =
+      handle != nullptr &&
+      curl.easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK &&
+      curl.easy_setopt(handle, CURLOPT_AWS_SIGV4, "aws:amz:us-east-1:s3") == CURLE_OK;
+  curl.easy_cleanup(handle);
+  return is_new;
+}
+
+absl::StatusOr<Curl> load_curl() {
   void* const library = ::dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
-  CHECK(library != nullptr) << ::dlerror();
+  if (library == nullptr)
+    return Unsupported(absl::StrCat("no requests to servers: ", ::dlerror(), kCurlHelp));
   Curl curl;
-  find(library, "curl_global_init", curl.global_init);
-  find(library, "curl_easy_init", curl.easy_init);
-  find(library, "curl_easy_cleanup", curl.easy_cleanup);
-  find(library, "curl_easy_reset", curl.easy_reset);
-  find(library, "curl_easy_setopt", curl.easy_setopt);
-  find(library, "curl_easy_perform", curl.easy_perform);
-  find(library, "curl_easy_getinfo", curl.easy_getinfo);
-  find(library, "curl_easy_strerror", curl.easy_strerror);
-  find(library, "curl_slist_append", curl.slist_append);
-  find(library, "curl_slist_free_all", curl.slist_free_all);
-  CHECK(curl.global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK) << "curl_global_init";
+  std::string missing;
+  find(library, "curl_global_init", curl.global_init, missing);
+  find(library, "curl_easy_init", curl.easy_init, missing);
+  find(library, "curl_easy_cleanup", curl.easy_cleanup, missing);
+  find(library, "curl_easy_reset", curl.easy_reset, missing);
+  find(library, "curl_easy_setopt", curl.easy_setopt, missing);
+  find(library, "curl_easy_perform", curl.easy_perform, missing);
+  find(library, "curl_easy_getinfo", curl.easy_getinfo, missing);
+  find(library, "curl_easy_strerror", curl.easy_strerror, missing);
+  find(library, "curl_slist_append", curl.slist_append, missing);
+  find(library, "curl_slist_free_all", curl.slist_free_all, missing);
+  if (!missing.empty())
+    return Unsupported(
+        absl::StrCat("no requests to servers: libcurl.so.4 has no ", missing, kCurlHelp));
+  if (curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK || !is_new_enough(curl))
+    return Unsupported(
+        absl::StrCat("no requests to servers: libcurl.so.4 does not start, or is old", kCurlHelp));
   return curl;
 }
 
-const Curl& curl() {
-  static const Curl loaded = load_curl();
+const absl::StatusOr<Curl>& loaded_curl() {
+  static const absl::StatusOr<Curl> loaded = load_curl();
   return loaded;
 }
+
+// REQUIRES: it is loaded, as it is where there is a client.
+const Curl& curl() { return *loaded_curl(); }
 
 using Headers = std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)>;
 
@@ -190,7 +213,8 @@ class CurlClient : public HttpClient {
 
 }  // namespace
 
-std::unique_ptr<HttpClient> HttpClient::create(HttpOptions options) {
+absl::StatusOr<std::unique_ptr<HttpClient>> HttpClient::create(HttpOptions options) {
+  RETURN_IF_ERROR(loaded_curl().status());
   return std::make_unique<CurlClient>(std::move(options));
 }
 

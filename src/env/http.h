@@ -51,7 +51,8 @@ struct HttpOptions {
 
 class HttpClient {
  public:
-  static std::unique_ptr<HttpClient> create(HttpOptions options);
+  // Unsupported if this machine has no libcurl, or an old one.
+  static absl::StatusOr<std::unique_ptr<HttpClient>> create(HttpOptions options);
   virtual ~HttpClient() = default;
   // Whatever the server answers is an answer. Internal: it could not be asked, or its answer was
   // cut off; Timeout; NoCapacity for an answer that is too long; Cancelled. Each names the server.

@@ -52,13 +52,15 @@ absl::Status write_weights(Files& files, CheckpointReader& checkpoint, const Exp
   WeightFileWriter writer(files, folder, layout);
   const ElementType stored = type_of(checkpoint.manifest().state_types, StatePart::kMaster);
   // Tensors do not begin and end with blocks.
-  const ElementType from = stored == ElementType::kFp8 ? ElementType::kFp32 : stored;
-  std::vector<std::byte> read, flat;
+  const bool has_blocks = stored == ElementType::kFp8;
+  const ElementType from = has_blocks ? ElementType::kFp32 : stored;
+  std::vector<std::byte> blocks, flat;
   for (const ExportOperator& op : plan.operators) {
-    read.resize(static_cast<size_t>(stored_bytes(stored, op.flat_size)));
-    RETURN_IF_ERROR(checkpoint.read(op.name, StatePart::kMaster, {0, op.flat_size}, read));
     flat.resize(static_cast<size_t>(stored_bytes(from, op.flat_size)));
-    cast_elements(stored, read, from, flat);
+    std::vector<std::byte>& into = has_blocks ? blocks : flat;
+    into.resize(static_cast<size_t>(stored_bytes(stored, op.flat_size)));
+    RETURN_IF_ERROR(checkpoint.read(op.name, StatePart::kMaster, {0, op.flat_size}, into));
+    if (has_blocks) cast_elements(stored, blocks, from, flat);
     for (const ExportTensor& tensor : op.tensors) {
       RETURN_IF_ERROR(writer.add(tensor, from, flat, plan.type));
     }

@@ -28,6 +28,8 @@ const char* to_string(FaultKind kind) {
     case FaultKind::kCorruptCopy: return "corrupt_copy";
     case FaultKind::kCorruptState: return "corrupt_state";
     case FaultKind::kKillController: return "kill_controller";
+    case FaultKind::kCorruptResult: return "corrupt_result";
+    case FaultKind::kPoisonSamples: return "poison_samples";
   }
   return "";
 }
@@ -35,6 +37,8 @@ const char* to_string(FaultKind kind) {
 std::string to_string(const Fault& fault) {
   const bool is_controller = fault.kind == FaultKind::kKillController;
   std::string text(to_string(fault.kind));
+  if (fault.kind == FaultKind::kPoisonSamples)
+    return absl::StrCat(text, " tokens ", fault.tokens_begin, " to ", fault.tokens_end);
   if (fault.kind == FaultKind::kKillNode) absl::StrAppend(&text, " ", fault.node);
   if (fault.kind != FaultKind::kKillNode && !is_controller)
     absl::StrAppend(&text, shown(fault.role));

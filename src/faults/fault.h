@@ -22,14 +22,16 @@ enum class FaultKind {
   kCorruptCopy,    // the copies of a role's snapshots that its peers hold
   kCorruptState,   // a bit of the worker's own weights, as a broken machine changes it
   kKillController,
+  kCorruptResult,  // what the worker computes next is not finite, as a broken machine makes it
+  kPoisonSamples,  // whatever of these tokens is trained has a loss that is not finite
 };
 
 // "kill_worker", "kill_node", ...
 const char* to_string(FaultKind kind);
-inline constexpr FaultKind kFaultKinds[] = {FaultKind::kKillWorker,    FaultKind::kKillNode,
-                                            FaultKind::kStopWorker,    FaultKind::kCutConnection,
-                                            FaultKind::kCorruptCopy,   FaultKind::kCorruptState,
-                                            FaultKind::kKillController};
+inline constexpr FaultKind kFaultKinds[] = {
+    FaultKind::kKillWorker,     FaultKind::kKillNode,      FaultKind::kStopWorker,
+    FaultKind::kCutConnection,  FaultKind::kCorruptCopy,   FaultKind::kCorruptState,
+    FaultKind::kKillController, FaultKind::kCorruptResult, FaultKind::kPoisonSamples};
 
 // Who a worker is, as fault scripts say it: parallel/topology.h's Role, which is not below this.
 struct FaultRole {
@@ -55,6 +57,9 @@ struct Fault {
   FaultRole role;
   FaultRole other;  // kCutConnection: the other end
   int node = 0;     // kKillNode
+  // kPoisonSamples, which has neither role nor time, and is there in every process: a range of
+  // tokens of the training part.
+  int64_t tokens_begin = 0, tokens_end = 0;
   // One of the two.
   std::optional<double> after_seconds;  // since the job began
   std::optional<FaultMoment> moment;

@@ -6,18 +6,21 @@
 #include "absl/strings/str_cat.h"
 
 namespace evermoe {
+namespace {
+
+std::string names_of(bool (*is_one)(std::string_view)) {
+  std::string names;
+  for (const KnownFaultPoint& point : kFaultPoints) {
+    if (is_one(point.name)) absl::StrAppend(&names, names.empty() ? "" : ", ", point.name);
+  }
+  return names;
+}
+
+}  // namespace
 
 bool is_known_fault_point(std::string_view name) {
   return std::any_of(std::begin(kFaultPoints), std::end(kFaultPoints),
                      [&](const KnownFaultPoint& point) { return point.name == name; });
-}
-
-std::string known_fault_point_names() {
-  std::string names;
-  for (const KnownFaultPoint& point : kFaultPoints) {
-    absl::StrAppend(&names, names.empty() ? "" : ", ", point.name);
-  }
-  return names;
 }
 
 bool is_between_updates(std::string_view name) {
@@ -25,13 +28,12 @@ bool is_between_updates(std::string_view name) {
          (name.substr(0, 5) == "step/" || name.substr(0, 9) == "catch_up/");
 }
 
-std::string fault_points_between_updates() {
-  std::string names;
-  for (const KnownFaultPoint& point : kFaultPoints) {
-    if (is_between_updates(point.name))
-      absl::StrAppend(&names, names.empty() ? "" : ", ", point.name);
-  }
-  return names;
+bool is_before_computing(std::string_view name) {
+  return name == "step/forward" || name == "step/backward";
 }
+
+std::string known_fault_point_names() { return names_of(is_known_fault_point); }
+std::string fault_points_between_updates() { return names_of(is_between_updates); }
+std::string fault_points_before_computing() { return names_of(is_before_computing); }
 
 }  // namespace evermoe

@@ -45,6 +45,10 @@ bool is_known_fault_point(std::string_view name);
 bool is_between_updates(std::string_view name);
 // Those, separated by commas.
 std::string fault_points_between_updates();
+// Passed by that thread right before it computes what a rank sends on, or adds to gradients.
+bool is_before_computing(std::string_view name);
+// Those, separated by commas.
+std::string fault_points_before_computing();
 // All names, separated by commas.
 std::string known_fault_point_names();
 

@@ -18,12 +18,14 @@ namespace {
 constexpr int64_t kStepMax = 1'000'000'000;
 constexpr int64_t kReachedMax = 1'000'000;
 constexpr int64_t kRecoveryMax = 1'000'000;
+constexpr int64_t kTokensMax = int64_t{1} << 50;
 constexpr double kSecondsMax = 1e9;
 constexpr char kFirstPoint[] = "step/forward";
 constexpr char kFirstPointOfRecovery[] = "recovery/stopped";
 
-constexpr const char* kKeys[] = {"kind", "stage", "lane",    "other_stage", "other_lane",   "node",
-                                 "step", "point", "reached", "in_recovery", "after_seconds"};
+constexpr const char* kKeys[] = {
+    "kind",  "stage",   "lane",        "other_stage",   "other_lane",   "node",      "step",
+    "point", "reached", "in_recovery", "after_seconds", "tokens_begin", "tokens_end"};
 
 absl::StatusOr<FaultKind> read_kind(const FaultTable& table) {
   std::string allowed;
@@ -105,6 +107,8 @@ absl::Status read_moment(const FaultTable& table, FaultKind kind, FaultMoment& m
   }
   if (kind == FaultKind::kCorruptState && !is_between_updates(moment.point))
     return table.not_allowed("point", fault_points_between_updates());
+  if (kind == FaultKind::kCorruptResult && !is_before_computing(moment.point))
+    return table.not_allowed("point", fault_points_before_computing());
   if (table.has("reached")) {
     ASSIGN_OR_RETURN(moment.reached, table.integer("reached", 0, kReachedMax));
   }
@@ -113,8 +117,8 @@ absl::Status read_moment(const FaultTable& table, FaultKind kind, FaultMoment& m
 
 absl::Status read_time(const FaultTable& table, Fault& fault) {
   if (!table.has("after_seconds")) return read_moment(table, fault.kind, fault.moment.emplace());
-  if (fault.kind == FaultKind::kCorruptState)
-    return table.refuse("after_seconds", "not with kind corrupt_state");
+  if (fault.kind == FaultKind::kCorruptState || fault.kind == FaultKind::kCorruptResult)
+    return table.refuse("after_seconds", absl::StrCat("not with kind ", to_string(fault.kind)));
   for (const char* key : {"step", "point", "reached", "in_recovery"}) {
     RETURN_IF_ERROR(table.refuse(key, "not with after_seconds"));
   }
@@ -122,10 +126,28 @@ absl::Status read_time(const FaultTable& table, Fault& fault) {
   return absl::OkStatus();
 }
 
+absl::Status read_tokens(const FaultTable& table, Fault& fault) {
+  for (const char* key : kKeys) {
+    const std::string name(key);
+    if (name != "kind" && !name.starts_with("tokens_"))
+      RETURN_IF_ERROR(table.refuse(name, "not with kind poison_samples"));
+  }
+  ASSIGN_OR_RETURN(fault.tokens_begin, table.integer("tokens_begin", 0, kTokensMax));
+  ASSIGN_OR_RETURN(fault.tokens_end,
+                   table.integer("tokens_end", fault.tokens_begin + 1, kTokensMax));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Fault> read_fault(const FaultTable& table, const FaultLimits& limits) {
   Fault fault;
   RETURN_IF_ERROR(table.check_keys(kKeys));
   ASSIGN_OR_RETURN(fault.kind, read_kind(table));
+  if (fault.kind == FaultKind::kPoisonSamples) {
+    RETURN_IF_ERROR(read_tokens(table, fault));
+    return fault;
+  }
+  for (const char* key : {"tokens_begin", "tokens_end"})
+    RETURN_IF_ERROR(table.refuse(key, "only with kind poison_samples"));
   RETURN_IF_ERROR(read_target(table, limits, fault));
   RETURN_IF_ERROR(read_time(table, fault));
   return fault;
@@ -171,6 +193,9 @@ void append_role(std::string& text, const char* prefix, const FaultRole& role) {
 
 std::string target_to_toml(const Fault& fault) {
   std::string text;
+  if (fault.kind == FaultKind::kPoisonSamples)
+    return absl::StrCat("tokens_begin = ", fault.tokens_begin, "\ntokens_end = ", fault.tokens_end,
+                        "\n");
   if (fault.kind == FaultKind::kKillNode) return absl::StrCat("node = ", fault.node, "\n");
   if (fault.kind != FaultKind::kKillController || fault.moment) append_role(text, "", fault.role);
   if (fault.kind == FaultKind::kCutConnection) append_role(text, "other_", fault.other);
@@ -183,6 +208,7 @@ std::string number_to_toml(double value) {
 }
 
 std::string time_to_toml(const Fault& fault) {
+  if (fault.kind == FaultKind::kPoisonSamples) return "";
   if (!fault.moment) {
     return absl::StrCat("after_seconds = ", number_to_toml(fault.after_seconds.value()), "\n");
   }

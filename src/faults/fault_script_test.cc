@@ -59,6 +59,19 @@ step = 9
 [[fault]]
 kind = "kill_controller"
 after_seconds = 2
+
+[[fault]]
+kind = "corrupt_result"
+stage = 1
+lane = 0
+step = 4
+point = "step/backward"
+reached = 1
+
+[[fault]]
+kind = "poison_samples"
+tokens_begin = 100
+tokens_end = 120
 )";
 
 FaultScript parsed(const std::string& text) {
@@ -79,8 +92,8 @@ const std::string kWorker = "kind = \"kill_worker\"\nstage = 0\nlane = 1\n";
 
 TEST(FaultScript, EveryKindIsRead) {
   const std::vector<Fault> faults = parsed(kWholeScript).faults;
-  ASSERT_EQ(faults.size(), 7);
-  for (int i = 0; i < 7; ++i) EXPECT_EQ(faults[static_cast<size_t>(i)].index, i);
+  ASSERT_EQ(faults.size(), 9);
+  for (int i = 0; i < 9; ++i) EXPECT_EQ(faults[static_cast<size_t>(i)].index, i);
   EXPECT_EQ(faults[0].kind, FaultKind::kKillWorker);
   EXPECT_EQ(faults[0].role, (FaultRole{0, 1}));
   EXPECT_EQ(faults[0].moment, (FaultMoment{.point = "step/forward", .step = Step(5)}));
@@ -95,6 +108,11 @@ TEST(FaultScript, EveryKindIsRead) {
   EXPECT_EQ(faults[5].moment,
             (FaultMoment{.point = "recovery/stopped", .step = Step(9), .recovery = 1}));
   EXPECT_EQ(faults[6].after_seconds, 2.0);
+  EXPECT_EQ(faults[7].moment,
+            (FaultMoment{.point = "step/backward", .step = Step(4), .reached = 1}));
+  EXPECT_EQ(faults[8].moment, std::nullopt);
+  EXPECT_EQ((std::pair{faults[8].tokens_begin, faults[8].tokens_end}),
+            (std::pair<int64_t, int64_t>{100, 120}));
 }
 
 TEST(FaultScript, EveryKindSurvivesTheRoundTrip) {
@@ -130,6 +148,9 @@ TEST(FaultScript, FaultsAreTold) {
   EXPECT_EQ(to_string(faults[5]),
             "kill_controller with stage 0 lane 0 at recovery/stopped of step 9 in recovery 1");
   EXPECT_EQ(to_string(faults[6]), "kill_controller after 2 seconds");
+  EXPECT_EQ(to_string(faults[7]),
+            "corrupt_result stage 1 lane 0 at step/backward of step 4 after 1 passings");
+  EXPECT_EQ(to_string(faults[8]), "poison_samples tokens 100 to 120");
 }
 
 TEST(FaultScriptError, BadToml) {
@@ -143,7 +164,8 @@ TEST(FaultScriptError, UnknownKeys) {
   EXPECT_EQ(error_of("\"a\\nb\" = 3"), "faults.toml:1:1: \"a\\nb\": unknown key, allowed: fault");
   EXPECT_EQ(fault_error(kWorker + "steps = 3"),
             "faults.toml:5:1: fault.steps: unknown key, allowed: kind, stage, lane, other_stage, "
-            "other_lane, node, step, point, reached, in_recovery, after_seconds");
+            "other_lane, node, step, point, reached, in_recovery, after_seconds, tokens_begin, "
+            "tokens_end");
 }
 
 TEST(FaultScriptError, NotAnArrayOfTables) {
@@ -156,7 +178,7 @@ TEST(FaultScriptError, NotAnArrayOfTables) {
 TEST(FaultScriptError, Kinds) {
   const std::string allowed =
       ", allowed: kill_worker, kill_node, stop_worker, cut_connection, corrupt_copy, "
-      "corrupt_state, kill_controller";
+      "corrupt_state, kill_controller, corrupt_result, poison_samples";
   EXPECT_EQ(fault_error("stage = 0"), "faults.toml:1:1: fault.kind: found nothing" + allowed);
   EXPECT_EQ(fault_error("kind = \"explode\""),
             "faults.toml:2:1: fault.kind: found \"explode\"" + allowed);
@@ -178,6 +200,28 @@ TEST(FaultScriptError, AStateIsCorruptedBetweenUpdates) {
               HasSubstr("catch_up/step, catch_up/update, catch_up/verified"));
   EXPECT_THAT(fault_error(state + "after_seconds = 1"),
               HasSubstr("allowed: not with kind corrupt_state"));
+}
+
+TEST(FaultScriptError, AResultIsCorruptedBeforeItIsComputed) {
+  const std::string result = "kind = \"corrupt_result\"\nstage = 0\nlane = 0\n";
+  EXPECT_THAT(fault_error(result + "step = 1\npoint = \"step/updated\""),
+              HasSubstr("allowed: step/forward, step/backward"));
+  EXPECT_THAT(fault_error(result + "after_seconds = 1"),
+              HasSubstr("allowed: not with kind corrupt_result"));
+}
+
+TEST(FaultScriptError, PoisonedSamplesAreARangeOfTokensAndNothingElse) {
+  const std::string samples = "kind = \"poison_samples\"\n";
+  EXPECT_EQ(fault_error(samples + "tokens_begin = 5\ntokens_end = 5"),
+            "faults.toml:4:1: fault.tokens_end: found 5, allowed: integer from 6 to "
+            "1125899906842624");
+  EXPECT_EQ(fault_error(samples + "tokens_begin = 5"),
+            "faults.toml:1:1: fault.tokens_end: found nothing, allowed: integer from 6 to "
+            "1125899906842624");
+  EXPECT_EQ(fault_error(samples + "tokens_begin = 5\ntokens_end = 9\nstep = 3"),
+            "faults.toml:5:1: fault.step: found 3, allowed: not with kind poison_samples");
+  EXPECT_EQ(fault_error(kWorker + "tokens_end = 9"),
+            "faults.toml:5:1: fault.tokens_end: found 9, allowed: only with kind poison_samples");
 }
 
 TEST(FaultScriptError, Targets) {

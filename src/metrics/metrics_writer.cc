@@ -101,9 +101,11 @@ class FileMetricsWriter : public MetricsWriter {
     return append_text(*curve_, absl::StrFormat("%d,%s,\n", m.step.value, number(m.loss)));
   }
 
-  absl::Status append_validation(Step step, double loss) override {
-    RETURN_IF_ERROR(append_text(*lines_, absl::StrFormat("{\"step\":%d,\"validation_loss\":%s}\n",
-                                                         step.value, number(loss))));
+  absl::Status append_validation(Step step, double loss, double accuracy) override {
+    RETURN_IF_ERROR(append_text(
+        *lines_,
+        absl::StrFormat("{\"step\":%d,\"validation_loss\":%s,\"validation_accuracy\":%s}\n",
+                        step.value, number(loss), number(accuracy))));
     return append_text(*curve_, absl::StrFormat("%d,,%s\n", step.value, number(loss)));
   }
 

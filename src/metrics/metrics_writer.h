@@ -49,7 +49,7 @@ class MetricsWriter {
   virtual ~MetricsWriter() = default;
   virtual absl::Status append(const StepMetrics& metrics) = 0;
   // Validation loss of the state at `step`, whose metrics have just been appended.
-  virtual absl::Status append_validation(Step step, double validation_loss) = 0;
+  virtual absl::Status append_validation(Step step, double loss, double accuracy) = 0;
   virtual absl::Status close() = 0;
 };
 

@@ -26,7 +26,7 @@ class MetricsWriterTest : public testing::Test {
       metrics.loss = static_cast<double>(s) / 2;
       ASSERT_TRUE((*writer)->append(metrics).ok());
     }
-    ASSERT_TRUE((*writer)->append_validation(Step(last), 9).ok());
+    ASSERT_TRUE((*writer)->append_validation(Step(last), 9, 0.25).ok());
     ASSERT_TRUE((*writer)->close().ok());
   }
   std::string curve() { return *read_file(real_files(), directory_ + "/loss.csv", 1 << 20); }

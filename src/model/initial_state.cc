@@ -5,18 +5,10 @@
 
 #include "base/check.h"
 #include "base/fingerprint.h"
+#include "base/split_mix.h"
 
 namespace evermoe {
 namespace {
-
-constexpr uint64_t kGolden = 0x9e3779b97f4a7c15u;
-
-// The output function of SplitMix64: a bijection whose result looks random for consecutive inputs.
-uint64_t mix(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
 
 uint64_t name_hash(const std::string& name) {
   return fingerprint(std::as_bytes(std::span(name.data(), name.size()))).low;
@@ -25,9 +17,9 @@ uint64_t name_hash(const std::string& name) {
 // The stream of one parameter. Depends on names, not on places in the flat layout, so a parameter
 // keeps its initial values when another one is added.
 uint64_t stream_key(uint64_t seed, const std::string& operator_name, const std::string& parameter) {
-  uint64_t key = mix(seed + kGolden);
-  key = mix(key ^ name_hash(operator_name));
-  return mix(key + name_hash(parameter));
+  uint64_t key = split_mix(seed + kSplitMixStep);
+  key = split_mix(key ^ name_hash(operator_name));
+  return split_mix(key + name_hash(parameter));
 }
 
 // Twelve uniforms of 20 bits, as 2^21 times their sum less six. The result is below
@@ -36,7 +28,7 @@ int32_t irwin_hall(uint64_t key, uint64_t element) {
   constexpr uint64_t kMask = (uint64_t{1} << 20) - 1;
   int64_t sum = 0;
   for (uint64_t word = 0; word < 4; ++word) {
-    const uint64_t bits = mix(key + (4 * element + word + 1) * kGolden);
+    const uint64_t bits = split_mix(key + (4 * element + word + 1) * kSplitMixStep);
     sum += static_cast<int64_t>((bits & kMask) + ((bits >> 20) & kMask) + ((bits >> 40) & kMask));
   }
   return static_cast<int32_t>(2 * sum + 12 - (int64_t{12} << 20));

@@ -60,6 +60,11 @@ struct ModelShape {
   bool is_moe_layer(int64_t layer) const {
     return layer >= dense_first_layers && (layer + 1) % moe_every == 0;
   }
+  int moe_layers_before(int64_t layer) const {
+    int count = 0;
+    for (int64_t l = 0; l < layer; ++l) count += is_moe_layer(l) ? 1 : 0;
+    return count;
+  }
   friend bool operator==(const ModelShape&, const ModelShape&) = default;
 };
 

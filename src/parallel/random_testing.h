@@ -5,18 +5,15 @@
 #include <utility>
 #include <vector>
 
+#include "base/split_mix.h"
+
 namespace evermoe {
 
 class TestRandom {
  public:
-  explicit TestRandom(uint64_t seed) : seed_(seed * 0x9e3779b97f4a7c15u) {}
+  explicit TestRandom(uint64_t seed) : seed_(seed * kSplitMixStep) {}
 
-  uint64_t next() {  // splitmix64 of a counter
-    uint64_t z = seed_ + ++drawn_ * 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
+  uint64_t next() { return split_mix(seed_ + ++drawn_ * kSplitMixStep); }
   // low .. high, both included.
   int integer(int low, int high) {
     return low + static_cast<int>(next() % static_cast<uint64_t>(high - low + 1));

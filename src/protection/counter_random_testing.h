@@ -4,19 +4,15 @@
 
 #include <cstdint>
 
+#include "base/split_mix.h"
+
 namespace evermoe {
 
 class CounterRandom {
  public:
   explicit CounterRandom(uint64_t seed) : seed_(seed) {}
 
-  // SplitMix64 of the counter.
-  uint64_t next() {
-    uint64_t z = seed_ * 0xd1342543de82ef95u + ++counter_ * 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
+  uint64_t next() { return split_mix(seed_ * 0xd1342543de82ef95u + ++counter_ * kSplitMixStep); }
   // Uniform on [low, high].
   int64_t integer(int64_t low, int64_t high) {
     return low + static_cast<int64_t>(next() % static_cast<uint64_t>(high - low + 1));

@@ -15,7 +15,9 @@ using Kind = SimulatedFault::Kind;
 class Draws {
  public:
   explicit Draws(uint64_t seed) : next_(mix(seed)) {}
-  uint64_t below(uint64_t bound) { return mix(std::exchange(next_, next_ + kMixStep)) % bound; }
+  uint64_t below(uint64_t bound) {
+    return mix(std::exchange(next_, next_ + kSplitMixStep)) % bound;
+  }
   bool one_in(uint64_t n) { return below(n) == 0; }
   template <typename T>
   const T& of(const std::vector<T>& choices) {

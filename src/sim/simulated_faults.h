@@ -16,6 +16,9 @@
 
 namespace evermoe {
 
+// By point and rank; rank -1: any.
+using PointPassings = std::map<std::pair<std::string, int32_t>, int64_t>;
+
 // What can fail. All of it outlives the faults.
 struct SimulatedMachines {
   int nodes = 0;  // spares too
@@ -38,6 +41,8 @@ class SimulatedFaults {
   void schedule();
   // The running thread passes a point (base/fault_point.h).
   void pass_point(const char* point);
+  // How often each point was passed.
+  const PointPassings& passings() const { return passings_; }
 
  private:
   void inject(const SimulatedFault& fault);
@@ -53,7 +58,7 @@ class SimulatedFaults {
   const SimulatedMachines in_;
   const std::function<void(const std::string&)> tell_;
   const std::function<void(const std::string&)> mark_;
-  std::map<std::pair<std::string, int32_t>, int64_t> passings_;  // by point and rank; rank -1: any
+  PointPassings passings_;
 };
 
 }  // namespace evermoe

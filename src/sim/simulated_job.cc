@@ -116,6 +116,7 @@ void SimulatedJob::add_findings() {
   outcome_.partial_restarts = disk_.partial().restarts();
   outcome_.lost_tokens = disk_.partial().lost();
   if (outcome_.lost_tokens > 0) outcome_.marks.insert("tokens of experts lost");
+  outcome_.passings = faults_.passings();
   outcome_.recoveries = plane_.recoveries();
   outcome_.controllers = plane_.controllers();
   outcome_.longest_queue = control_.longest_queue();

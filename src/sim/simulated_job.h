@@ -40,6 +40,7 @@ struct SimulatedOutcome {
   std::vector<std::string>
       violations;  // of the rules of views and of hosts (view_rules.h, control_plane.h)
   std::set<std::string> marks;  // rare paths that were really taken
+  PointPassings passings;
   // Of checkpoints with a few experts: the restarts whose states training went on from, and what
   // they have cost the experts, in tokens.
   std::vector<PartialRestartPoint> partial_restarts;

@@ -15,9 +15,9 @@ struct ProductSizes {
 };
 
 // sum [out, in] += a^T b of a [rows, out] and b [rows, in], BF16 by their bits; rows of a and b
-// begin so many elements after each other. False if this CPU cannot: nothing has been done then.
+// begin so many elements after each other. For CPUs with AVX-512: others are very slow.
 // Threads: any, each with its own sum; computes with OpenMP's number of threads.
-bool add_bf16_product(ProductSizes sizes, const uint16_t* a, int64_t a_stride, const uint16_t* b,
+void add_bf16_product(ProductSizes sizes, const uint16_t* a, int64_t a_stride, const uint16_t* b,
                       int64_t b_stride, float* sum);
 
 // "2.6.3": part of what workers must have in common.

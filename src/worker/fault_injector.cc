@@ -44,6 +44,10 @@ absl::StatusOr<std::unique_ptr<FaultInjector>> FaultInjector::arm(Files& files, 
                                                                   FaultActions actions) {
   ASSIGN_OR_RETURN(const FaultScript script, load_fault_script(files, options.script, limits));
   ASSIGN_OR_RETURN(const std::set<int> injected, read_injected_faults(options.injected));
+  for (const Fault& fault : script.faults) {
+    if (fault.kind == FaultKind::kPoisonSamples)
+      actions.poison(fault.tokens_begin, fault.tokens_end);
+  }
   std::unique_ptr<FaultInjector> injector(
       new FaultInjector(clock, std::move(options), std::move(actions), script, injected));
   arm_fault_points([own = injector.get()](const char* point, int64_t) { own->on_point(point); });
@@ -87,6 +91,8 @@ void FaultInjector::inject(const Fault& fault) {
     case FaultKind::kCorruptCopy: return actions_.corrupt_copies();
     case FaultKind::kCorruptState: return actions_.corrupt_state();
     case FaultKind::kKillController: return kill_controller(options_.control);
+    case FaultKind::kCorruptResult: return actions_.corrupt_result();
+    case FaultKind::kPoisonSamples: return;  // has no moment: arm()
   }
 }
 

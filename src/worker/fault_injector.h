@@ -35,6 +35,10 @@ struct FaultActions {
   std::function<void(FaultRole)> cut;    // the connection with the process that plays this role
   std::function<void()> corrupt_copies;  // that others hold of this role's snapshots
   std::function<void()> corrupt_state;   // on the training thread only
+  std::function<void()> corrupt_result;  // likewise: of what is computed next
+  // Before training, and once for each range: what is trained of these tokens of the training part
+  // has a loss that is not finite.
+  std::function<void(int64_t begin, int64_t end)> poison;
 };
 
 // While it lives, the fault points of this process are armed.

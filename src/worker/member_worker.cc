@@ -144,6 +144,12 @@ class MemberProcess {
                       .text = std::string(why.message())});
     };
     environment.divergence_file = options_.out + "/divergence.json";
+    environment.forensics_directory = options_.out + "/forensics";
+    environment.node = options_.node;
+    environment.examined = [this](Step step, int32_t node, bool is_reproduced,
+                                  const std::string& what) {
+      client_.send(Examined{options_.rank, step, node, is_reproduced, what});
+    };
     environment.training = tokens.training;
     environment.validation = tokens.validation;
     ASSIGN_OR_RETURN(trainer_,
@@ -231,6 +237,8 @@ class MemberProcess {
     };
     actions.corrupt_copies = [this] { member_->corrupt_copies_at_holders(); };
     actions.corrupt_state = [this] { member_->corrupt_state(); };
+    actions.corrupt_result = [this] { trainer_->corrupt_result(); };
+    actions.poison = [this](int64_t begin, int64_t end) { trainer_->poison(begin, end); };
     const FaultLimits limits{{config_.parallel.lanes.begin(), config_.parallel.lanes.end()},
                              static_cast<int>(config_.run.nodes + config_.run.spares)};
     ASSIGN_OR_RETURN(injector_, FaultInjector::arm(real_files(), real_clock(), std::move(injector),
@@ -276,7 +284,10 @@ class MemberProcess {
       log_info(absl::StrCat("step ", step.value, ": a new capture order: ", why));
     };
     observer.on_evaluated = [this](const Record&, Step step) {
-      if (worker_reporter_) worker_reporter_->on_evaluated(step, trainer_->last_validation_loss());
+      if (worker_reporter_) {
+        worker_reporter_->on_evaluated(step, trainer_->last_validation_loss(),
+                                       trainer_->last_validation_accuracy());
+      }
     };
     return observer;
   }
@@ -342,6 +353,7 @@ absl::Status close_line(ControlClient& client, absl::Status status) {
     failed.accused = accused_rank(status);
     failed.bad_input = absl::IsInvalidArgument(status);
     failed.is_hopeless = exit_code(status) == kExitHopeless;
+    failed.is_doubted = is_doubtful(status);
     client.report(std::move(failed));
   }
   client.close();

@@ -80,13 +80,14 @@ void WorkerReporter::on_step(const StepRecord& record,
   if (protection) former_ = *protection;
 }
 
-void WorkerReporter::on_evaluated(Step step, double validation_loss) {
+void WorkerReporter::on_evaluated(Step step, double loss, double accuracy) {
   if (step != told_ || step <= evaluated_) return;
   evaluated_ = step;
   WorkerReport report{.kind = WorkerReport::Kind::kEvaluated, .step = step};
-  report.validation_loss = validation_loss;
+  report.validation_loss = loss;
+  report.validation_accuracy = accuracy;
   report_(report);
-  if (metrics_ != nullptr) warn_if_error(metrics_->append_validation(step, validation_loss));
+  if (metrics_ != nullptr) warn_if_error(metrics_->append_validation(step, loss, accuracy));
   step_began_ = real_clock().now();
 }
 

@@ -24,7 +24,7 @@ class WorkerReporter {
   // Steps and evaluations that it has heard of before are being run again and are not told twice.
   void on_step(const StepRecord& record,
                const std::optional<ProtectionState>& protection = std::nullopt);
-  void on_evaluated(Step step, double validation_loss);
+  void on_evaluated(Step step, double loss, double accuracy);
   void on_published(Step step);
   absl::Status close();
 

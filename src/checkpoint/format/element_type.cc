@@ -39,11 +39,11 @@ int64_t element_bytes(ElementType type) {
 
 int64_t stored_bytes(ElementType type, int64_t elements) {
   if (type != ElementType::kFp8) return elements * element_bytes(type);
-  CHECK(is_cut(type, elements)) << elements << " elements are no whole blocks";
+  CHECK(may_be_cut_at(type, elements)) << elements << " elements are no whole blocks";
   return elements / kFp8BlockElements * kFp8BlockBytes;
 }
 
-bool is_cut(ElementType type, int64_t element) {
+bool may_be_cut_at(ElementType type, int64_t element) {
   return type != ElementType::kFp8 || element % kFp8BlockElements == 0;
 }
 

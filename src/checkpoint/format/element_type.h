@@ -19,7 +19,7 @@ int64_t element_bytes(ElementType type);
 // Of so many elements. REQUIRES: whole blocks, for kFp8.
 int64_t stored_bytes(ElementType type, int64_t elements);
 // Whether a range may begin or end in front of this element.
-bool is_cut(ElementType type, int64_t element);
+bool may_be_cut_at(ElementType type, int64_t element);
 const char* to_string(ElementType type);  // "fp32", ...
 std::optional<ElementType> element_type_from_string(const std::string& text);
 // The name that the safetensors format uses: "F32", ...; blocks are bytes to it, "U8".

@@ -24,6 +24,21 @@ struct ManifestVersion {
   bool is_typed;
 };
 
+std::vector<int64_t> read_windows(JsonFields& fields, const char* key) {
+  std::vector<int64_t> windows;
+  for (const json& value : fields.array(key)) {
+    const bool is_next = value.is_number_integer() && value.get<int64_t>() >= 0 &&
+                         (windows.empty() || value.get<int64_t>() > windows.back());
+    if (!is_next || std::ssize(windows) >= kQuarantinedWindowsMax) {
+      fields.problem(absl::StrCat("\"", key, "\" is no ascending list of at most ",
+                                  kQuarantinedWindowsMax, " windows"));
+      return {};
+    }
+    windows.push_back(value.get<int64_t>());
+  }
+  return windows;
+}
+
 TrainingPosition read_position(JsonFields fields, ManifestVersion version, absl::Status& status) {
   TrainingPosition position;
   position.step = Step(fields.integer("step", 0, INT64_MAX));
@@ -37,6 +52,8 @@ TrainingPosition read_position(JsonFields fields, ManifestVersion version, absl:
     position.experts_saved = fields.integer("experts_saved", 1, kExpertsMax);
     position.lost_under_k = fields.integer("lost_under_k", 0, kHistoryTokensMax);
   }
+  if (fields.has("quarantined_windows"))
+    position.quarantined_windows = read_windows(fields, "quarantined_windows");
   position.model_identity = fields.text("model_identity", kTextBytesMax);
   position.configuration = fields.text("configuration", kTextBytesMax);
   status.Update(fields.status());
@@ -74,10 +91,10 @@ void read_types(JsonFields& fields, const std::string& name, ManifestVersion ver
 }
 
 // Whether every type may be cut there.
-bool is_cut(const Manifest& manifest, int64_t element) {
-  const auto is_cut_there = [&](ElementType type) { return is_cut(type, element); };
-  return std::ranges::all_of(manifest.state_types, is_cut_there) &&
-         is_cut(manifest.compute_type, element);
+bool may_be_cut_at(const Manifest& manifest, int64_t element) {
+  const auto may_be_cut = [&](ElementType type) { return may_be_cut_at(type, element); };
+  return std::ranges::all_of(manifest.state_types, may_be_cut) &&
+         may_be_cut_at(manifest.compute_type, element);
 }
 
 ManifestFile read_file_entry(JsonFields fields, Step step, ManifestVersion version,
@@ -120,7 +137,7 @@ ManifestShard read_shard(JsonFields fields, const std::string& where, const Mani
       static_cast<int>(fields.integer("file", 0, static_cast<int64_t>(manifest.files.size()) - 1));
   shard.range.begin = fields.integer("begin", 0, flat_size - 1);
   shard.range.end = fields.integer("end", shard.range.begin + 1, flat_size);
-  if (!is_cut(manifest, shard.range.begin) || !is_cut(manifest, shard.range.end))
+  if (!may_be_cut_at(manifest, shard.range.begin) || !may_be_cut_at(manifest, shard.range.end))
     fields.problem(absl::StrCat("elements ", shard.range.begin, " to ", shard.range.end,
                                 " are no whole blocks of fp8"));
   if (!fields.is_null("compute")) shard.compute = fields.fingerprint("compute");

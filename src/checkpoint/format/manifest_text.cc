@@ -32,6 +32,8 @@ json position_json(const TrainingPosition& position) {
     result["experts_saved"] = position.experts_saved;
     result["lost_under_k"] = position.lost_under_k;
   }
+  if (!position.quarantined_windows.empty())
+    result["quarantined_windows"] = position.quarantined_windows;
   return result;
 }
 

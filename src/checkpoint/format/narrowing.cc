@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/split_mix.h"
 #include "checkpoint/format/casts.h"
 
 namespace evermoe {
@@ -15,12 +16,10 @@ constexpr uint32_t kSign = 0x80000000;
 
 uint32_t magnitude_of(float value) { return std::bit_cast<uint32_t>(value) & ~kSign; }
 
-// 32 random bits of element `first + i`: the output function of SplitMix64.
+// 32 random bits of element `first + i`.
 uint32_t random_bits(const RoundingStream& stream, size_t i) {
-  uint64_t x = stream.key + (static_cast<uint64_t>(stream.first) + i + 1) * 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return static_cast<uint32_t>((x ^ (x >> 31)) >> 32);
+  const uint64_t n = static_cast<uint64_t>(stream.first) + i + 1;
+  return static_cast<uint32_t>(split_mix(stream.key + n * kSplitMixStep) >> 32);
 }
 
 // A binary format as the code of a magnitude: exponent above `mantissa_bits` bits of mantissa.
@@ -33,21 +32,28 @@ constexpr Format kBf16Format{7, 1}, kFp16Format{10, 113};
 constexpr int kE4m3MantissaBits = 3;
 constexpr int kE4m3LeastExponent = 121;  // 2^-6
 
+// What is left of 24 bits when so many are dropped.
+uint32_t kept_to_nearest(uint32_t significand, int drop) {
+  if (drop > 24) return 0;  // less than one half
+  return (significand + (1u << (drop - 1)) - 1 + (significand >> drop & 1)) >> drop;
+}
+
+uint32_t kept_at_random(uint32_t significand, int drop, uint32_t random) {
+  const int used = std::min(drop, 32);  // random bits
+  const uint64_t compared = uint64_t{significand} >> std::min(drop - used, 31);
+  return static_cast<uint32_t>((compared + (random & ((uint64_t{1} << used) - 1))) >> used);
+}
+
 // The code of a finite FP32 magnitude. Exponents go on beyond what the format has: the caller looks
 // for overflow.
 uint32_t rounded_code(uint32_t magnitude, Format format, const Narrowing& narrowing, size_t i) {
   const int field = static_cast<int>(magnitude >> 23);
   const uint32_t significand = (magnitude & 0x7fffff) | (field > 0 ? 0x800000u : 0u);
   const int exponent = std::max(field, 1);
-  // Bits to drop; more than 31 leave nothing even of a random number.
   const int drop = 23 - format.mantissa_bits + std::max(format.least_exponent - exponent, 0);
-  uint32_t kept = 0;
-  if (drop < 32) {
-    const uint64_t up = narrowing.random
-                            ? random_bits(*narrowing.random, i) & ((uint64_t{1} << drop) - 1)
-                            : (uint64_t{1} << (drop - 1)) - 1 + (uint64_t{significand} >> drop & 1);
-    kept = static_cast<uint32_t>((significand + up) >> drop);
-  }
+  const uint32_t kept = narrowing.random
+                            ? kept_at_random(significand, drop, random_bits(*narrowing.random, i))
+                            : kept_to_nearest(significand, drop);
   const uint32_t code = (static_cast<uint32_t>(std::max(exponent - format.least_exponent, 0))
                          << format.mantissa_bits) +
                         kept;

@@ -26,7 +26,8 @@ struct RoundingStream {
 
 struct Narrowing {
   // Nothing: to the nearest, ties to even. Otherwise up or down at random, so that the mean is the
-  // exact value, however small its distance to what can be stored.
+  // exact value, however small its distance to what can be stored. (Exact to 2^-32 of the distance
+  // between the two: there are 32 random bits.)
   std::optional<RoundingStream> random = std::nullopt;
   // A positive value never becomes zero: for what something is divided by.
   bool keeps_positive = false;

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
+#include "base/split_mix.h"
 #include "checkpoint/format/casts.h"
 #include "checkpoint/format/narrowing.h"
 
@@ -16,17 +18,11 @@ namespace {
 
 constexpr auto kBlock = static_cast<size_t>(kFp8BlockElements);
 
-uint64_t mixed(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
 // Of any bits: all exponents and both signs; without infinities and NaNs.
 std::vector<float> finite_floats(size_t count, uint64_t seed) {
   std::vector<float> values;
   for (uint64_t i = 0; values.size() < count; ++i) {
-    const float value = std::bit_cast<float>(static_cast<uint32_t>(mixed(seed + i)));
+    const float value = std::bit_cast<float>(static_cast<uint32_t>(split_mix(seed + i)));
     if (std::isfinite(value)) values.push_back(value);
   }
   return values;
@@ -36,7 +32,7 @@ std::vector<float> finite_floats(size_t count, uint64_t seed) {
 std::vector<float> small_floats(size_t count, uint64_t seed) {
   std::vector<float> values(count);
   for (size_t i = 0; i < count; ++i)
-    values[i] = static_cast<float>(static_cast<int32_t>(mixed(seed + i))) * 0x1p-31f;
+    values[i] = static_cast<float>(static_cast<int32_t>(split_mix(seed + i))) * 0x1p-31f;
   return values;
 }
 
@@ -148,6 +144,20 @@ TEST_P(StochasticTest, TheMeanIsTheExactValue) {
     }
     const double mean = sum / count, deviation = std::sqrt(square / count - mean * mean);
     EXPECT_NEAR(mean, value, 5 * deviation / std::sqrt(count) + 1e-12) << value;
+  }
+}
+
+TEST(NarrowingTest, OfWhatIsFarBelowTheSmallestStepSomeGoesUp) {
+  for (const auto& [type, step] : {std::pair(ElementType::kFp16, 0x1p-24f),
+                                   std::pair(ElementType::kFp8, 0x1p-17f)}) {  // beside a 1
+    for (const double share : {0x1p-8, 0x1p-9, 0x1p-11}) {
+      std::vector<float> values(kBlock * 8192, static_cast<float>(step * share));
+      for (size_t i = 0; i < values.size(); i += kBlock) values[i] = 1;
+      const std::vector<float> back = through(values, type, {.random = RoundingStream{42, 0}});
+      const auto up = static_cast<double>(std::ranges::count(back, step));
+      const double expected = share * static_cast<double>(values.size() / kBlock * (kBlock - 1));
+      EXPECT_NEAR(up, expected, 5 * std::sqrt(expected)) << to_string(type) << " " << share;
+    }
   }
 }
 

@@ -3,10 +3,14 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/ids.h"
 
 namespace evermoe {
+
+// Of one job: more is no poisoned range of the data, but data that is not worth training on.
+inline constexpr int64_t kQuarantinedWindowsMax = 4096;
 
 struct TrainingPosition {
   Step step;                    // optimizer updates decided (applied or skipped)
@@ -19,6 +23,8 @@ struct TrainingPosition {
   // it was last raised.
   int64_t experts_saved = 0;
   int64_t lost_under_k = 0;
+  // Windows of the training part (data/sample_order.h) that are not trained any more, ascending.
+  std::vector<int64_t> quarantined_windows;
   std::string model_identity;  // config/job_config.h; compared on load
   std::string configuration;   // complete TOML, to inspect and export without other files
 

@@ -50,14 +50,15 @@ ObjectServer::ObjectServer(const std::string& folder) : folder_(folder), port_(f
   CHECK_OK(real_files().create_directories(folder_));
   start();
   const S3Options made = options();
-  const auto client = HttpClient::create(made.http);
+  const auto client = HttpClient::create(made.http).value();
   const std::string nothing =
       "x-amz-content-sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
   const absl::Duration deadline = real_clock().now() + kStartMax;
   while (true) {
     const auto answer =
         client->send({"PUT", absl::StrCat(made.endpoint, "/", bucket_), {nothing}, {}});
-    if (answer.ok() && answer->status / 100 == 2) return;
+    has_bucket_ = answer.ok() && answer->status / 100 == 2;
+    if (has_bucket_) return;
     const bool may_follow =
         !answer.ok() || answer->status == 503;  // its servers are still starting
     CHECK(may_follow && real_clock().now() < deadline)
@@ -78,15 +79,16 @@ void ObjectServer::start() {
   auto process = spawn(spawned);
   CHECK_OK(process.status());
   process_ = *std::move(process);
-  const auto client = HttpClient::create({});
+  const auto client = HttpClient::create({}).value();
   const absl::Duration deadline = real_clock().now() + kStartMax;
   const std::string question = absl::StrCat("http://127.0.0.1:", port_, "/healthcheck");
   while (true) {
     const auto answer = client->send({"GET", question, {}, {}});
-    // The servers behind it come up by themselves. In the beginning there is no bucket.
+    // The servers behind it come up by themselves; until then it may say that there is no bucket,
+    // and in the beginning there is none.
     if (answer.ok() && answer->status == 200) {
       const absl::Status put = open("probe")->put("up", {});
-      if (put.ok() || absl::IsInvalidArgument(put)) return;
+      if (put.ok() || (!has_bucket_ && absl::IsInvalidArgument(put))) return;
     }
     CHECK(real_clock().now() < deadline) << "the server of objects does not start: " << folder_;
     real_clock().sleep_until(real_clock().now() + absl::Milliseconds(100));

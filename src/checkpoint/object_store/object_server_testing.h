@@ -28,6 +28,7 @@ class ObjectServer {
  private:
   std::string folder_;
   std::string bucket_ = "checkpoints";
+  bool has_bucket_ = false;
   int port_ = 0;
   std::unique_ptr<ChildProcess> process_;
 };

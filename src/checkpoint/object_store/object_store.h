@@ -23,9 +23,10 @@ struct StoredObject {
   friend bool operator==(const StoredObject&, const StoredObject&) = default;
 };
 
-// Errors name the place. NotFound; PermissionDenied (the store knows the caller and
-// says no, or does not know it); InvalidArgument where the place itself is wrong (no such bucket);
-// anything else may be gone when it is asked for again. No call tries twice. One thread at a time.
+// Errors name the place. NotFound: no such object; PermissionDenied (the store knows the caller and
+// says no, or does not know it); InvalidInput where the place itself is wrong (no such bucket,
+// another region's); anything else may be gone when it is asked for again. No call tries twice. One
+// thread at a time.
 class ObjectStore {
  public:
   virtual ~ObjectStore() = default;
@@ -34,7 +35,7 @@ class ObjectStore {
   // All whose names begin with `prefix`, by name. NoCapacity if there are more than
   // kStoredObjectsMax.
   virtual absl::StatusOr<std::vector<StoredObject>> list(const std::string& prefix) = 0;
-  // Replaces what is there. Of at most kObjectTextMax.
+  // Replaces what is there. In one request, so for manifests and the like.
   virtual absl::Status put(const std::string& name, std::span<const std::byte> bytes) = 0;
   // The whole file, however long; in parts if it is longer than one.
   virtual absl::Status put_file(const std::string& name, ReadableFile& file) = 0;

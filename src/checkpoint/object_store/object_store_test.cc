@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "checkpoint/fake_state_testing.h"
 #include "checkpoint/object_store/object_server_testing.h"
@@ -99,6 +100,17 @@ TEST_F(ObjectStoreTest, SaysThatThereIsNoSuchBucket) {
   EXPECT_TRUE(absl::IsInvalidArgument(nowhere->list("").status()));
 }
 
+TEST_F(ObjectStoreTest, SaysThatThereIsNoBucketForAWrite) {
+  const auto nowhere = open_s3_store("s3://nowhere/x", server_->options()).value();
+  const absl::Status put = nowhere->put("a", bytes_of("b"));
+  EXPECT_TRUE(absl::IsInvalidArgument(put)) << put;
+  EXPECT_THAT(std::string(put.message()), HasSubstr("s3://nowhere/x/a"));
+  const std::string path = folder_->at("two parts");
+  ASSERT_TRUE(write_file_synced(real_files(), path, std::string(2 << 20, 'x')).ok());
+  const absl::Status parts = nowhere->put_file("a", *real_files().open(path).value());
+  EXPECT_TRUE(absl::IsInvalidArgument(parts)) << parts;
+}
+
 TEST_F(ObjectStoreTest, SaysThatNobodyAnswers) {
   S3Options options = server_->options();
   options.endpoint = "http://127.0.0.1:1";
@@ -148,6 +160,38 @@ TEST(S3AnswersTest, MutatedAnswersNeverDoHarm) {
   std::string deep;
   for (int i = 0; i < 20'000; ++i) deep += "<a>";
   fuzz_s3_answers(bytes_of(deep));
+}
+
+TEST(S3AnswersTest, WhatTheUserHasToChangeIsToldFromWhatPasses) {
+  const auto code = [](const char* method, int status, const std::string& body = "") {
+    const absl::Status told = s3_status(method, {status, {}, body}, "s3://b/x");
+    EXPECT_THAT(std::string(told.message()), Not(HasSubstr("\n")));
+    EXPECT_TRUE(told.ok() || absl::StrContains(told.message(), "s3://b/x")) << told;
+    return told.code();
+  };
+  const auto error = [](const std::string& name) {
+    return "<Error><Code>" + name + "</Code><Message>a\nb</Message></Error>";
+  };
+  EXPECT_EQ(code("PUT", 200), absl::StatusCode::kOk);
+  for (const int status : {301, 302, 307, 308, 400})
+    EXPECT_EQ(code("GET", status, error("X")), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_EQ(code("PUT", 404), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code("POST", 404), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code("GET", 404), absl::StatusCode::kNotFound);
+  EXPECT_EQ(code("GET", 404, error("NoSuchBucket")), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code("PUT", 404, error("NoSuchUpload")), absl::StatusCode::kInternal);
+  EXPECT_EQ(code("PUT", 400, error("RequestTimeout")), absl::StatusCode::kInternal);
+  EXPECT_EQ(code("PUT", 403), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(code("PUT", 503), absl::StatusCode::kInternal);
+}
+
+TEST(S3OptionsTest, AnEndpointNamesNoUser) {
+  ::setenv("AWS_ENDPOINT_URL", "http://me:hidden@host:9000", 1);
+  const absl::Status refused = s3_options().status();
+  ::unsetenv("AWS_ENDPOINT_URL");
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("AWS_ENDPOINT_URL"), Not(HasSubstr("hidden"))));
 }
 
 TEST(S3AnswersTest, AStrangersAnswersAreRefused) {

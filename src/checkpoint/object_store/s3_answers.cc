@@ -30,6 +30,17 @@ std::string printable(const char* text) {
   return result;
 }
 
+constexpr char kAskedWrongly[] =
+    "; AWS_ENDPOINT_URL, AWS_REGION and the bucket's name have to fit together";
+
+bool is_write(const std::string& method) { return method == "PUT" || method == "POST"; }
+
+// The bytes of a request that were lost on their way, and uploads that the server has forgotten.
+bool is_passing(const std::string& code) {
+  return code == "RequestTimeout" || code == "IncompleteBody" || code == "BadDigest" ||
+         code == "NoSuchUpload";
+}
+
 }  // namespace
 
 absl::StatusOr<ObjectPage> parse_object_page(const std::string& xml, const std::string& from) {
@@ -63,6 +74,29 @@ S3Error parse_s3_error(const std::string& xml) {
   if (!document.load_buffer(xml.data(), xml.size())) return {};
   const pugi::xml_node root = document.child("Error");
   return {printable(root.child_value("Code")), printable(root.child_value("Message"))};
+}
+
+absl::Status s3_status(const std::string& method, const HttpAnswer& answer,
+                       const std::string& what) {
+  if (answer.status >= 200 && answer.status < 300) return absl::OkStatus();
+  const S3Error error = parse_s3_error(answer.body);
+  const std::string text =
+      absl::StrCat(what, ": the store answers ", answer.status, error.code.empty() ? "" : " ",
+                   error.code, error.message.empty() ? "" : ": ", error.message);
+  if (is_passing(error.code)) return Internal(text);
+  if (error.code == "NoSuchBucket" || (answer.status == 404 && is_write(method)))
+    return InvalidInput(text + "; allowed: a bucket that exists");
+  switch (answer.status) {
+    case 301:
+    case 302:
+    case 307:
+    case 308:
+    case 400: return InvalidInput(text + kAskedWrongly);
+    case 401:
+    case 403: return absl::PermissionDeniedError(text);
+    case 404: return NotFound(text);
+    default: return Internal(text);
+  }
 }
 
 std::string complete_upload_text(const std::vector<std::string>& tags) {

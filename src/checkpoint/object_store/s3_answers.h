@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "checkpoint/object_store/object_store.h"
+#include "env/http.h"
 
 namespace evermoe {
 
@@ -25,6 +26,10 @@ struct S3Error {
   std::string message;
 };
 S3Error parse_s3_error(const std::string& xml);
+// Ok for 2xx; else as ObjectStore's errors, in one line. `method` is what was asked: a write that
+// is answered with 404 has no bucket, a read no object.
+absl::Status s3_status(const std::string& method, const HttpAnswer& answer,
+                       const std::string& what);
 
 // The request that makes an object of its parts; `tags` as the server gave them, in order.
 std::string complete_upload_text(const std::vector<std::string>& tags);

@@ -54,28 +54,13 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-absl::Status status_of(const HttpAnswer& answer, const std::string& what) {
-  if (answer.status >= 200 && answer.status < 300) return absl::OkStatus();
-  const S3Error error = parse_s3_error(answer.body);
-  const std::string text =
-      absl::StrCat(what, ": the store answers ", answer.status, error.code.empty() ? "" : " ",
-                   error.code, error.message.empty() ? "" : ": ", error.message);
-  if (error.code == "NoSuchBucket") return InvalidInput(text);
-  switch (answer.status) {
-    case 401:
-    case 403: return absl::PermissionDeniedError(text);
-    case 404: return NotFound(text);
-    default: return Internal(text);
-  }
-}
-
 class S3Store : public ObjectStore {
  public:
-  S3Store(std::string url, S3Place place, S3Options options)
+  S3Store(std::string url, S3Place place, S3Options options, std::unique_ptr<HttpClient> client)
       : url_(std::move(url)),
         place_(std::move(place)),
         options_(std::move(options)),
-        client_(HttpClient::create(options_.http)) {}
+        client_(std::move(client)) {}
 
   const std::string& url() const override { return url_; }
 
@@ -90,7 +75,7 @@ class S3Store : public ObjectStore {
       absl::StrAppend(&query, "list-type=2&max-keys=", options_.page_objects,
                       "&prefix=", percent_encoded(key_of(prefix)));
       ASSIGN_OR_RETURN(const HttpAnswer answer, ask("GET", "", query, {}));
-      RETURN_IF_ERROR(status_of(answer, what));
+      RETURN_IF_ERROR(s3_status("GET", answer, what));
       ASSIGN_OR_RETURN(const ObjectPage page, parse_object_page(answer.body, what));
       for (const StoredObject& object : page.objects) {
         if (!absl::StartsWith(object.name, key_of(prefix)))
@@ -110,7 +95,7 @@ class S3Store : public ObjectStore {
 
   absl::Status put(const std::string& name, std::span<const std::byte> bytes) override {
     ASSIGN_OR_RETURN(const HttpAnswer answer, ask("PUT", name, "", bytes));
-    return status_of(answer, of(name));
+    return s3_status("PUT", answer, of(name));
   }
 
   absl::Status put_file(const std::string& name, ReadableFile& file) override {
@@ -121,7 +106,7 @@ class S3Store : public ObjectStore {
       return put(name, bytes);
     }
     ASSIGN_OR_RETURN(const HttpAnswer begun, ask("POST", name, "uploads=", {}));
-    RETURN_IF_ERROR(status_of(begun, of(name)));
+    RETURN_IF_ERROR(s3_status("POST", begun, of(name)));
     ASSIGN_OR_RETURN(const std::string id, parse_upload_id(begun.body, of(name)));
     const absl::Status uploaded = put_parts(name, file, part, id);
     // What it has of the parts costs the bucket's owner; that the object appears nobody can wait
@@ -132,7 +117,7 @@ class S3Store : public ObjectStore {
 
   absl::StatusOr<int64_t> size(const std::string& name) override {
     ASSIGN_OR_RETURN(const HttpAnswer answer, ask("HEAD", name, "", {}));
-    RETURN_IF_ERROR(status_of(answer, of(name)));
+    RETURN_IF_ERROR(s3_status("HEAD", answer, of(name)));
     int64_t bytes = -1;
     const auto found = answer.headers.find("content-length");
     const bool is_size =
@@ -153,7 +138,7 @@ class S3Store : public ObjectStore {
 
   absl::Status remove(const std::string& name) override {
     ASSIGN_OR_RETURN(const HttpAnswer answer, ask("DELETE", name, "", {}));
-    const absl::Status status = status_of(answer, of(name));
+    const absl::Status status = s3_status("DELETE", answer, of(name));
     return absl::IsNotFound(status) ? absl::OkStatus() : status;
   }
 
@@ -185,7 +170,7 @@ class S3Store : public ObjectStore {
       const std::string query =
           absl::StrCat("partNumber=", tags.size() + 1, "&uploadId=", percent_encoded(id));
       ASSIGN_OR_RETURN(const HttpAnswer answer, ask("PUT", name, query, bytes));
-      RETURN_IF_ERROR(status_of(answer, of(name)));
+      RETURN_IF_ERROR(s3_status("PUT", answer, of(name)));
       const auto tag = answer.headers.find("etag");
       if (tag == answer.headers.end()) return Corrupt(of(name) + ": a part has no tag");
       tags.push_back(tag->second);
@@ -194,7 +179,7 @@ class S3Store : public ObjectStore {
     ASSIGN_OR_RETURN(const HttpAnswer answer,
                      ask("POST", name, "uploadId=" + percent_encoded(id),
                          std::as_bytes(std::span(text)), {"content-type: application/xml"}));
-    RETURN_IF_ERROR(status_of(answer, of(name)));
+    RETURN_IF_ERROR(s3_status("POST", answer, of(name)));
     // The server begins to answer before it knows how it ends.
     const S3Error error = parse_s3_error(answer.body);
     if (error.code.empty()) return absl::OkStatus();
@@ -206,7 +191,7 @@ class S3Store : public ObjectStore {
     ASSIGN_OR_RETURN(const HttpAnswer answer,
                      ask("GET", name, "", {}, {absl::StrCat("range: bytes=", offset, "-", last)}));
     if (answer.status == 416) return Corrupt(of(name) + ": ends before what is asked for");
-    RETURN_IF_ERROR(status_of(answer, of(name)));
+    RETURN_IF_ERROR(s3_status("GET", answer, of(name)));
     if (answer.body.size() != into.size()) {
       return Corrupt(
           absl::StrCat(of(name), ": ", answer.body.size(), " bytes came instead of ", into.size()));
@@ -258,6 +243,12 @@ absl::StatusOr<S3Options> s3_options() {
   if (options.endpoint.empty())
     options.endpoint = absl::StrCat("https://s3.", signer.region, ".amazonaws.com");
   while (absl::EndsWith(options.endpoint, "/")) options.endpoint.pop_back();
+  // Neither in a message nor in a request: what is before the @ may be a secret.
+  if (absl::StrContains(options.endpoint, '@')) {
+    return InvalidInput(
+        "AWS_ENDPOINT_URL: found a user or a password (@), allowed: http://HOST:PORT or "
+        "https://HOST; who asks is in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY");
+  }
   if (!absl::StartsWith(options.endpoint, "http://") &&
       !absl::StartsWith(options.endpoint, "https://")) {
     return InvalidInput("AWS_ENDPOINT_URL: found " + options.endpoint +
@@ -277,7 +268,8 @@ absl::StatusOr<S3Options> s3_options() {
 absl::StatusOr<std::unique_ptr<ObjectStore>> open_s3_store(const std::string& url,
                                                            S3Options options) {
   ASSIGN_OR_RETURN(S3Place place, parse_s3_url(url));
-  return std::make_unique<S3Store>(url, std::move(place), std::move(options));
+  ASSIGN_OR_RETURN(std::unique_ptr<HttpClient> client, HttpClient::create(options.http));
+  return std::make_unique<S3Store>(url, std::move(place), std::move(options), std::move(client));
 }
 
 absl::StatusOr<std::string> read_object(ObjectStore& store, const std::string& name,

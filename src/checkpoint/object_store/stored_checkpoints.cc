@@ -14,6 +14,7 @@
 #include "base/fingerprint.h"
 #include "base/log.h"
 #include "checkpoint/format/checkpoint_names.h"
+#include "checkpoint/read/checkpoint_reader.h"
 
 namespace evermoe {
 namespace {
@@ -77,11 +78,16 @@ absl::StatusOr<ReadManifest> read_manifest(Files& files, const std::string& fold
   return ReadManifest{std::move(text), std::move(manifest)};
 }
 
-absl::Status put_unless_there(Files& files, ObjectStore& store, const std::string& path,
-                              const std::string& name, int64_t bytes) {
+// True: with as many bytes.
+absl::StatusOr<bool> is_there(ObjectStore& store, const std::string& name, int64_t bytes) {
   const absl::StatusOr<int64_t> there = store.size(name);
-  if (there.ok() && *there == bytes) return absl::OkStatus();
-  if (!there.ok() && !absl::IsNotFound(there.status())) return there.status();
+  if (there.ok()) return *there == bytes;
+  if (absl::IsNotFound(there.status())) return false;
+  return there.status();
+}
+
+absl::Status put_checked(Files& files, ObjectStore& store, const std::string& path,
+                         const std::string& name, int64_t bytes) {
   ASSIGN_OR_RETURN(const auto file, files.open(path));
   if (file->size() != bytes)
     return Corrupt(absl::StrCat(path, ": has ", file->size(), " bytes, the manifest says ", bytes));
@@ -108,6 +114,44 @@ absl::Status fetch_file(Files& files, ObjectStore& store, const std::string& nam
   return file->close();
 }
 
+absl::Status verify(Files& files, const std::string& folder, const std::string& origin) {
+  ASSIGN_OR_RETURN(const auto reader, CheckpointReader::open(files, folder));
+  const std::vector<std::string> problems = reader->verify();
+  if (problems.empty()) return absl::OkStatus();
+  return Corrupt(absl::StrCat(origin, ": ", problems[0]));
+}
+
+// A folder that is there is given up, under a name under which no reader takes it for a checkpoint.
+absl::Status replace_folder(Files& files, const std::string& from, const std::string& path) {
+  const std::string doomed = absl::StrCat(path, kRemovedSuffix);
+  RETURN_IF_ERROR(remove_tree(files, doomed));
+  if (files.exists(path)) RETURN_IF_ERROR(files.rename(path, doomed));
+  RETURN_IF_ERROR(files.rename(from, path));
+  RETURN_IF_ERROR(files.sync_directory(parent_directory(path)));
+  return remove_tree(files, doomed);
+}
+
+// All of it to `folder`, which is made anew.
+absl::Status fetch_files(Files& files, ObjectStore& store, const StoredCheckpoint& checkpoint,
+                         const std::string& folder) {
+  const std::string origin = absl::StrCat(store.url(), "/", checkpoint.manifest);
+  ASSIGN_OR_RETURN(const std::string text,
+                   read_object(store, checkpoint.manifest, kManifestBytesMax));
+  ASSIGN_OR_RETURN(const Manifest manifest,
+                   parse_manifest(text, ManifestKind::kCheckpoint, origin));
+  if (manifest.position.step != checkpoint.step || !needed_steps(manifest).empty())
+    return Corrupt(origin + ": is of another step, or of several");
+  RETURN_IF_ERROR(remove_tree(files, folder));
+  RETURN_IF_ERROR(files.create_directories(folder));
+  for (size_t i = 0; i < manifest.files.size(); ++i) {
+    RETURN_IF_ERROR(fetch_file(files, store, stored_file_name(manifest, i), manifest.files[i].bytes,
+                               join_path(folder, manifest.files[i].name)));
+  }
+  RETURN_IF_ERROR(write_file_synced(files, join_path(folder, kManifestName), text));
+  RETURN_IF_ERROR(files.sync_directory(folder));
+  return verify(files, folder, origin);
+}
+
 }  // namespace
 
 std::string stored_file_name(const Manifest& manifest, size_t file) {
@@ -130,7 +174,7 @@ std::string stored_file_name(const Manifest& manifest, size_t file) {
 }
 
 std::vector<StoredCheckpoint> stored_checkpoints(const std::vector<StoredObject>& objects) {
-  std::map<Step, StoredCheckpoint, std::greater<>> newest;
+  std::map<Step, StoredCheckpoint> newest;
   for (const StoredObject& object : objects) {
     const auto name = parse_stored_name(object.name);
     const auto term = name ? parse_manifest_name(name->second) : std::nullopt;
@@ -140,7 +184,13 @@ std::vector<StoredCheckpoint> stored_checkpoints(const std::vector<StoredObject>
     checkpoint = {name->first, *term, object.name};
   }
   std::vector<StoredCheckpoint> result;
-  for (auto& [step, checkpoint] : newest) result.push_back(std::move(checkpoint));
+  std::string highest;
+  for (auto& [step, checkpoint] : newest) {
+    if (checkpoint.term < highest) continue;
+    highest = checkpoint.term;
+    result.push_back(std::move(checkpoint));
+  }
+  std::ranges::reverse(result);
   return result;
 }
 
@@ -163,14 +213,18 @@ absl::Status check_store_term(ObjectStore& store, const std::string& own) {
 }
 
 absl::Status store_checkpoint(Files& files, ObjectStore& store, const std::string& folder,
-                              const std::string& term,
+                              const std::string& term, Sending sending,
                               const std::function<absl::Status()>& may_publish) {
   ASSIGN_OR_RETURN(const ReadManifest read, read_manifest(files, folder));
   const Manifest& manifest = read.manifest;
   for (size_t i = 0; i < manifest.files.size(); ++i) {
     const ManifestFile& file = manifest.files[i];
-    RETURN_IF_ERROR(put_unless_there(files, store, join_path(folder, file.name),
-                                     stored_file_name(manifest, i), file.bytes));
+    const std::string name = stored_file_name(manifest, i);
+    if (sending == Sending::kWhatIsMissing) {
+      ASSIGN_OR_RETURN(const bool there, is_there(store, name, file.bytes));
+      if (there) continue;
+    }
+    RETURN_IF_ERROR(put_checked(files, store, join_path(folder, file.name), name, file.bytes));
   }
   RETURN_IF_ERROR(may_publish());
   const std::string name = absl::StrCat(step_directory_name(manifest.position.step), "/",
@@ -178,14 +232,15 @@ absl::Status store_checkpoint(Files& files, ObjectStore& store, const std::strin
   return store.put(name, std::as_bytes(std::span(read.text)));
 }
 
-absl::Status remove_old_checkpoints(ObjectStore& store, int64_t keep,
+absl::Status remove_old_checkpoints(ObjectStore& store, int64_t keep, const std::set<Step>& damaged,
                                     const std::function<absl::Status()>& may_publish) {
   ASSIGN_OR_RETURN(const std::vector<StoredObject> objects, store.list("step-"));
   const std::vector<StoredCheckpoint> checkpoints = stored_checkpoints(objects);
   if (checkpoints.empty()) return absl::OkStatus();
   std::set<Step> kept;
   for (const StoredCheckpoint& checkpoint : checkpoints) {
-    if (static_cast<int64_t>(kept.size()) < keep) kept.insert(checkpoint.step);
+    if (static_cast<int64_t>(kept.size()) < keep && !damaged.contains(checkpoint.step))
+      kept.insert(checkpoint.step);
   }
   std::vector<std::string> manifests;
   std::vector<std::string> others;
@@ -209,23 +264,12 @@ absl::StatusOr<std::string> fetch_checkpoint(Files& files, ObjectStore& store,
                                              const std::string& directory) {
   const std::string path = join_path(directory, step_directory_name(checkpoint.step));
   const std::string fetched = absl::StrCat(path, kFetchedSuffix);
-  const std::string origin = absl::StrCat(store.url(), "/", checkpoint.manifest);
-  ASSIGN_OR_RETURN(const std::string text,
-                   read_object(store, checkpoint.manifest, kManifestBytesMax));
-  ASSIGN_OR_RETURN(const Manifest manifest,
-                   parse_manifest(text, ManifestKind::kCheckpoint, origin));
-  if (manifest.position.step != checkpoint.step || !needed_steps(manifest).empty())
-    return Corrupt(origin + ": is of another step, or of several");
-  RETURN_IF_ERROR(remove_tree(files, fetched));
-  RETURN_IF_ERROR(files.create_directories(fetched));
-  for (size_t i = 0; i < manifest.files.size(); ++i) {
-    RETURN_IF_ERROR(fetch_file(files, store, stored_file_name(manifest, i), manifest.files[i].bytes,
-                               join_path(fetched, manifest.files[i].name)));
+  const absl::Status status = fetch_files(files, store, checkpoint, fetched);
+  if (!status.ok()) {
+    (void)remove_tree(files, fetched);  // its space is given back
+    return status;
   }
-  RETURN_IF_ERROR(write_file_synced(files, join_path(fetched, kManifestName), text));
-  RETURN_IF_ERROR(files.sync_directory(fetched));
-  RETURN_IF_ERROR(files.rename(fetched, path));
-  RETURN_IF_ERROR(files.sync_directory(directory));
+  RETURN_IF_ERROR(replace_folder(files, fetched, path));
   return path;
 }
 

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,8 @@ struct StoredCheckpoint {
   std::string manifest;  // the object's name
   friend bool operator==(const StoredCheckpoint&, const StoredCheckpoint&) = default;
 };
-// Newest first. Pure.
+// Newest first, without those that a host has put beyond the step at which its successor began
+// again: what has a lower term than an older step. Pure.
 std::vector<StoredCheckpoint> stored_checkpoints(const std::vector<StoredObject>& objects);
 
 // A term above all others; `owner` is one line that no one else has.
@@ -42,20 +44,24 @@ absl::StatusOr<std::string> take_store_term(ObjectStore& store, const std::strin
 // Aborted if a higher one has been taken.
 absl::Status check_store_term(ObjectStore& store, const std::string& own);
 
-// Puts the checkpoint in `folder` there, its manifest last, unless that is there already.
-// `may_publish` is asked before the manifest is put. NotFound if the folder, or a file of it, is
-// gone; Unsupported for a partial checkpoint.
+// Whether a file that is there already, by name and size, is sent again.
+enum class Sending : uint8_t { kWhatIsMissing, kEverything };
+
+// Puts the checkpoint in `folder` there, its manifest last. `may_publish` is asked before the
+// manifest is put. NotFound if the folder, or a file of it, is gone; Unsupported for a partial
+// checkpoint.
 absl::Status store_checkpoint(Files& files, ObjectStore& store, const std::string& folder,
-                              const std::string& term,
+                              const std::string& term, Sending sending,
                               const std::function<absl::Status()>& may_publish);
 
-// Removes all but the newest `keep` checkpoints, manifests first, and files that belong to none and
-// are older than the newest. `may_publish` is asked before each removal.
-absl::Status remove_old_checkpoints(ObjectStore& store, int64_t keep,
+// Removes all but the newest `keep` checkpoints that are not `damaged`, manifests first, and files
+// that belong to none and are older than the newest. `may_publish` is asked before each removal.
+absl::Status remove_old_checkpoints(ObjectStore& store, int64_t keep, const std::set<Step>& damaged,
                                     const std::function<absl::Status()>& may_publish);
 
-// Brings it to directory/step-N, which appears when everything in it is durable, and returns that.
-// Fingerprints are checked when it is read. Corrupt if what is there does not fit together.
+// Brings it to directory/step-N, which appears when everything in it is durable and its
+// fingerprints have been checked, and returns that; a folder that is there is replaced. Corrupt if
+// what is in the store does not fit together.
 absl::StatusOr<std::string> fetch_checkpoint(Files& files, ObjectStore& store,
                                              const StoredCheckpoint& checkpoint,
                                              const std::string& directory);

@@ -18,7 +18,10 @@ namespace {
 class Uploader : public CheckpointUploader {
  public:
   Uploader(Files& files, OpenStore open_store, UploaderOptions options)
-      : files_(files), open_store_(std::move(open_store)), options_(std::move(options)) {
+      : files_(files),
+        open_store_(std::move(open_store)),
+        options_(std::move(options)),
+        damaged_(options_.damaged) {
     thread_ = std::thread([this] { run(); });
   }
 
@@ -74,6 +77,7 @@ class Uploader : public CheckpointUploader {
     if (status.ok()) {
       uploaded_ = ended_ = step;
       failures_ = 0;
+      note_removal();
       return true;
     }
     if (stopping_) return true;
@@ -84,6 +88,13 @@ class Uploader : public CheckpointUploader {
     if (!absl::IsNotFound(status) && !absl::IsAborted(status)) return false;
     ended_ = step;
     return true;
+  }
+
+  // What stays there only costs space.
+  void note_removal() {
+    if (removed_.ok() || stopping_) return;
+    trouble_ = annotate(removed_, "object store: older checkpoints stay there");
+    log_warning(std::string(trouble_.message()));
   }
 
   void pause() {
@@ -107,9 +118,13 @@ class Uploader : public CheckpointUploader {
       return check_store_term(*store_, term_);
     };
     const std::string folder = join_path(options_.directory, step_directory_name(step));
-    RETURN_IF_ERROR(store_checkpoint(files_, *store_, folder, term_, may_publish));
+    const Sending sending =
+        damaged_.contains(step) ? Sending::kEverything : Sending::kWhatIsMissing;
+    RETURN_IF_ERROR(store_checkpoint(files_, *store_, folder, term_, sending, may_publish));
     log_info(absl::StrCat("step ", step.value, " is in ", store_->url()));
-    return remove_old_checkpoints(*store_, options_.keep_newest, may_publish);
+    damaged_.erase(step);
+    removed_ = remove_old_checkpoints(*store_, options_.keep_newest, damaged_, may_publish);
+    return absl::OkStatus();
   }
 
   Files& files_;
@@ -117,7 +132,9 @@ class Uploader : public CheckpointUploader {
   const UploaderOptions options_;
   // The thread's own.
   std::unique_ptr<ObjectStore> store_;
-  std::string term_;  // of the store
+  std::string term_;        // of the store
+  std::set<Step> damaged_;  // there
+  absl::Status removed_;    // of the last upload's removals
 
   Monitor monitor_;  // guards what follows
   std::atomic<bool> stopping_{false};

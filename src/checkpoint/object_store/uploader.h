@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -19,6 +20,9 @@ struct UploaderOptions {
   std::string directory;    // of the checkpoints
   std::string owner;        // of the store's term that it takes: one line that no one else has
   int64_t keep_newest = 2;  // in the store
+  // What the store has of these steps is damaged: it is sent again, and does not count among what
+  // is kept.
+  std::set<Step> damaged = {};
   // Asked before anything becomes visible or is removed there; null: it may.
   std::function<absl::Status()> may_publish;
   // After a failure, doubled with each further one in a row.
@@ -28,8 +32,7 @@ struct UploaderOptions {
 
 class CheckpointUploader {
  public:
-  // Opens the store, on the uploader's thread, of which the requests end when the function says
-  // that they shall.
+  // Opens the store, on the uploader's thread. `is_cancelled` ends what is under way with it.
   using OpenStore = std::function<absl::StatusOr<std::unique_ptr<ObjectStore>>(
       std::function<bool()> is_cancelled)>;
   static std::unique_ptr<CheckpointUploader> create(Files& files, OpenStore open_store,
@@ -41,11 +44,13 @@ class CheckpointUploader {
   virtual void upload(Step step) = 0;
   // The newest that is there; Step(-1) for none.
   virtual Step uploaded() = 0;
-  // Waits until what was wanted is there; false if it is not after so long.
+  // Waits until nothing is left to be tried: what was wanted is there, or will never be, as
+  // uploaded() tells; false if it is not so after so long.
   virtual bool wait_uploaded(absl::Duration timeout) = 0;
   // Failures since the last success; it tries on.
   virtual int failures_in_row() = 0;
-  // The last failure that has not been told yet; ok if there is none.
+  // The last failure that has not been told yet, be it only that older checkpoints could not be
+  // removed; ok if there is none.
   virtual absl::Status take_trouble() = 0;
 };
 

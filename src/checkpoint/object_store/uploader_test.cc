@@ -168,6 +168,63 @@ TEST_F(UploaderTest, AnOldHostPublishesNoMore) {
   EXPECT_EQ(stored()[0].step, Step(2));
 }
 
+// A store that removes nothing.
+class KeepingStore : public ObjectStore {
+ public:
+  explicit KeepingStore(std::unique_ptr<ObjectStore> store) : store_(std::move(store)) {}
+  const std::string& url() const override { return store_->url(); }
+  absl::StatusOr<std::vector<StoredObject>> list(const std::string& prefix) override {
+    return store_->list(prefix);
+  }
+  absl::Status put(const std::string& name, std::span<const std::byte> bytes) override {
+    return store_->put(name, bytes);
+  }
+  absl::Status put_file(const std::string& name, ReadableFile& file) override {
+    return store_->put_file(name, file);
+  }
+  absl::StatusOr<int64_t> size(const std::string& name) override { return store_->size(name); }
+  absl::Status read(const std::string& name, int64_t offset, std::span<std::byte> into) override {
+    return store_->read(name, offset, into);
+  }
+  absl::Status remove(const std::string&) override {
+    return absl::PermissionDeniedError("removes nothing");
+  }
+
+ private:
+  const std::unique_ptr<ObjectStore> store_;
+};
+
+TEST_F(UploaderTest, WhatCannotBeRemovedIsToldAndTheUploadCounts) {
+  const auto uploading = CheckpointUploader::create(
+      real_files(),
+      [](std::function<bool()>) { return std::make_unique<KeepingStore>(server_->open(prefix())); },
+      {.directory = folder_.path(), .owner = "host a", .keep_newest = 1});
+  for (int64_t step = 1; step <= 2; ++step) {
+    save(step);
+    uploading->upload(Step(step));
+    ASSERT_TRUE(uploading->wait_uploaded(kUploadMax)) << uploading->take_trouble();
+  }
+  EXPECT_EQ(uploading->uploaded(), Step(2));
+  EXPECT_EQ(uploading->failures_in_row(), 0);
+  EXPECT_THAT(std::string(uploading->take_trouble().message()), HasSubstr("removes nothing"));
+}
+
+TEST_F(UploaderTest, WhatIsFetchedReplacesADamagedFolder) {
+  save(1);
+  const auto uploading = uploader();
+  uploading->upload(Step(1));
+  ASSERT_TRUE(uploading->wait_uploaded(kUploadMax));
+  const ScratchFolder damaged;
+  ASSERT_TRUE(real_files().create_directories(damaged.at("step-00000001")).ok());
+  ASSERT_TRUE(write_file_synced(real_files(), damaged.at("step-00000001/rank-0000"), "x").ok());
+  const auto fetched =
+      fetch_checkpoint(real_files(), *server_->open(prefix()), stored()[0], damaged.path());
+  ASSERT_TRUE(fetched.ok()) << fetched.status();
+  EXPECT_EQ(CheckpointReader::open(real_files(), *fetched).value()->digest().value(),
+            state_.digest(Step(1)));
+  EXPECT_THAT(real_files().list(damaged.path()).value(), SizeIs(1)) << "nothing is left behind";
+}
+
 TEST_F(UploaderTest, DamageInTheStoreIsFound) {
   save(1);
   const auto uploading = uploader();
@@ -193,7 +250,7 @@ TEST(StoredCheckpointsTest, TheHighestTermOfAStepCounts) {
                           {"step-00000002/manifest-0000000003.001122334455663a.json", 5},
                           {"step-00000002/manifest-0000000002.001122334455662a.json", 5},
                           {"step-00000005/rank-0000.ab.safetensors", 5},
-                          {"step-00000001/manifest-0000000009.001122334455669a.json", 5},
+                          {"step-00000001/manifest-0000000001.001122334455669a.json", 5},
                           {"step-x/manifest-0000000009.001122334455669a.json", 5},
                           {"step-00000007/manifest-9.json", 5},
                           {"terms/0000000009", 5}});
@@ -202,6 +259,20 @@ TEST(StoredCheckpointsTest, TheHighestTermOfAStepCounts) {
             (StoredCheckpoint{Step(2), "0000000003.001122334455663a",
                               "step-00000002/manifest-0000000003.001122334455663a.json"}));
   EXPECT_EQ(found[1].step, Step(1));
+}
+
+// The host of term 1 went on beyond the step at which that of term 2 began again.
+TEST(StoredCheckpointsTest, WhatAnOldHostPutsBeyondItsSuccessorCountsForNothing) {
+  const auto found =
+      stored_checkpoints({{"step-00000002/manifest-0000000001.001122334455661a.json", 5},
+                          {"step-00000004/manifest-0000000002.001122334455662a.json", 5},
+                          {"step-00000006/manifest-0000000001.001122334455661a.json", 5},
+                          {"step-00000008/manifest-0000000002.001122334455662a.json", 5},
+                          {"step-00000009/manifest-0000000001.001122334455661a.json", 5}});
+  ASSERT_THAT(found, SizeIs(3));
+  EXPECT_EQ(found[0].step, Step(8));
+  EXPECT_EQ(found[1].step, Step(4));
+  EXPECT_EQ(found[2].step, Step(2));
 }
 
 }  // namespace

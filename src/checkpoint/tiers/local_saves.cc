@@ -19,13 +19,6 @@ const LocalSave* find(std::span<const LocalSave> saves, const LocalSave& wanted)
   return found == saves.end() ? nullptr : &*found;
 }
 
-Fingerprint origin_of(const Manifest& part) {
-  const std::string text = absl::StrCat(
-      part.job, "\n", part.world_size, "\n", part.topology, "\n", describe(part.state_types), "\n",
-      to_string(part.compute_type), "\n", part.position.model_identity);
-  return fingerprint(std::as_bytes(std::span(text)));
-}
-
 // The step that a folder's name says, and whether it is committed.
 std::optional<LocalSave> parse_name(const std::string& name) {
   if (const auto step = parse_step_directory(name))
@@ -41,6 +34,13 @@ bool is_before(const LocalSave& a, const LocalSave& b) {
 }
 
 }  // namespace
+
+Fingerprint origin_of(const Manifest& part) {
+  const std::string text = absl::StrCat(
+      part.job, "\n", part.world_size, "\n", part.topology, "\n", describe(part.state_types), "\n",
+      to_string(part.compute_type), "\n", part.position.model_identity);
+  return fingerprint(std::as_bytes(std::span(text)));
+}
 
 std::array<int64_t, kLocalSaveNumbers> to_numbers(const LocalSave& save) {
   return {save.step.value, std::bit_cast<int64_t>(save.origin.high),

@@ -32,6 +32,9 @@ struct LocalSave {
   friend bool operator==(const LocalSave&, const LocalSave&) = default;
 };
 
+// Of one rank's part of a manifest.
+Fingerprint origin_of(const Manifest& part);
+
 // As ranks tell each other.
 inline constexpr size_t kLocalSaveNumbers = 5;
 std::array<int64_t, kLocalSaveNumbers> to_numbers(const LocalSave& save);

@@ -1,6 +1,7 @@
 #include "checkpoint/tiers/local_tier.h"
 
 #include <algorithm>
+#include <functional>
 #include <thread>
 #include <utility>
 
@@ -12,16 +13,48 @@
 namespace evermoe {
 namespace {
 
+// Saves that no rank has been told of, with the one that begins: a rank that lags behind is one
+// save behind.
+constexpr int64_t kUncommittedMax = 3;
+
 std::string folder_of(const std::string& directory, Step step, const char* suffix = "") {
   return absl::StrCat(join_path(directory, step_directory_name(step)), suffix);
 }
 
+// A save, or what is left of one.
+struct SaveFolder {
+  std::string path;
+  Step step;
+  bool is_committed = false;
+  bool is_removed = false;  // half, perhaps
+};
+
+std::optional<SaveFolder> parse_folder(const std::string& directory, const std::string& name) {
+  const std::string path = join_path(directory, name);
+  if (const auto step = parse_step_directory(name)) return SaveFolder{path, *step, true};
+  if (const auto step = parse_step_directory(name, kTemporarySuffix))
+    return SaveFolder{path, *step};
+  if (const auto step = parse_step_directory(name, kRemovedSuffix))
+    return SaveFolder{path, *step, false, true};
+  return std::nullopt;
+}
+
+// Newest first, by number: names of more than eight digits do not sort as their steps do.
+absl::StatusOr<std::vector<SaveFolder>> folders_in(Files& files, const std::string& directory) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, files.list(directory));
+  std::vector<SaveFolder> folders;
+  for (const std::string& name : names) {
+    if (auto folder = parse_folder(directory, name)) folders.push_back(*std::move(folder));
+  }
+  std::ranges::sort(folders, std::greater<>(), &SaveFolder::step);
+  return folders;
+}
+
 // Under another name first, so that a save that is half removed is never taken for one.
-absl::Status remove_save(Files& files, const std::string& directory, const std::string& path,
-                         Step step) {
-  const std::string doomed = folder_of(directory, step, kRemovedSuffix);
+absl::Status remove_save(Files& files, const std::string& directory, const SaveFolder& save) {
+  const std::string doomed = folder_of(directory, save.step, kRemovedSuffix);
   RETURN_IF_ERROR(remove_tree(files, doomed));
-  RETURN_IF_ERROR(files.rename(path, doomed));
+  RETURN_IF_ERROR(files.rename(save.path, doomed));
   return remove_tree(files, doomed);
 }
 
@@ -31,7 +64,7 @@ absl::StatusOr<bool> make_committed(Files& files, const std::string& directory, 
   const std::string temporary = folder_of(directory, step, kTemporarySuffix);
   const std::string path = folder_of(directory, step);
   if (files.exists(temporary)) {
-    if (files.exists(path)) RETURN_IF_ERROR(remove_save(files, directory, path, step));
+    if (files.exists(path)) RETURN_IF_ERROR(remove_save(files, directory, {path, step}));
     RETURN_IF_ERROR(files.rename(temporary, path));
   }
   RETURN_IF_ERROR(files.sync_directory(directory));
@@ -61,6 +94,7 @@ class DiskTier : public LocalTier {
 
   absl::Status begin(const TrainingPosition& position,
                      std::span<const ShardSource> shards) override {
+    RETURN_IF_ERROR(remove_uncommitted());
     return saver_->begin(position, shards);
   }
   Step prepared() override { return saver_->prepared(); }
@@ -126,22 +160,38 @@ class DiskTier : public LocalTier {
       Monitor::Lock lock(monitor_);
       pinned = pinned_;
     }
-    ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.list(options_.directory));
-    int64_t newer = 0;
-    for (auto name = names.rbegin(); name != names.rend(); ++name) {
-      const std::string path = join_path(options_.directory, *name);
-      if (parse_step_directory(*name, kRemovedSuffix)) {
-        RETURN_IF_ERROR(remove_tree(files_, path));
+    ASSIGN_OR_RETURN(const std::vector<SaveFolder> folders, folders_in(files_, options_.directory));
+    int64_t committed = 0;
+    for (const SaveFolder& folder : folders) {
+      if (folder.is_removed) {
+        RETURN_IF_ERROR(remove_tree(files_, folder.path));
         continue;
       }
-      // Saves that never became complete: a rank saves in the order of steps.
-      const auto unfinished = parse_step_directory(*name, kTemporarySuffix);
-      if (unfinished && *unfinished < newest) {
-        RETURN_IF_ERROR(remove_save(files_, options_.directory, path, *unfinished));
-      }
-      const auto step = parse_step_directory(*name);
-      if (!step || *step > newest || ++newer <= options_.keep_newest || *step == pinned) continue;
-      RETURN_IF_ERROR(remove_save(files_, options_.directory, path, *step));
+      if (folder.step > newest) continue;
+      if (folder.is_committed) ++committed;
+      const bool stays =
+          folder.is_committed && (committed <= options_.keep_newest || folder.step == pinned);
+      // A rank saves in the order of steps: what is unfinished never becomes complete.
+      if (!stays) RETURN_IF_ERROR(remove_save(files_, options_.directory, folder));
+    }
+    return absl::OkStatus();
+  }
+
+  // Where one rank's disk fails nothing is committed, and so nothing removed, on the others'. No
+  // commit() comes meanwhile: that and begin() are called on one thread.
+  absl::Status remove_uncommitted() {
+    {
+      Monitor::Lock lock(monitor_);
+      if (wanted_ > tried_) return absl::OkStatus();  // the committer removes them
+    }
+    ASSIGN_OR_RETURN(const std::vector<SaveFolder> folders, folders_in(files_, options_.directory));
+    const Step prepared = saver_->prepared();
+    int64_t newest = 0;
+    for (const SaveFolder& folder : folders) {
+      if (folder.is_committed || folder.is_removed) continue;
+      // Others may be told that this rank has what it says to have prepared.
+      if (++newest < kUncommittedMax || folder.step == prepared) continue;
+      RETURN_IF_ERROR(remove_save(files_, options_.directory, folder));
     }
     return absl::OkStatus();
   }
@@ -162,21 +212,17 @@ class DiskTier : public LocalTier {
 
 }  // namespace
 
-absl::Status settle_local_saves(Files& files, const std::string& directory, int rank, Step from,
+absl::Status settle_local_saves(Files& files, const std::string& directory, Step from,
                                 const std::optional<LocalSave>& chosen) {
   if (!files.is_directory(directory)) return absl::OkStatus();
   const std::string kept = chosen ? path_of(directory, *chosen) : "";
-  ASSIGN_OR_RETURN(const std::vector<std::string> names, files.list(directory));
-  for (const std::string& name : names) {
-    const std::string path = join_path(directory, name);
-    if (path == kept) continue;
-    const auto step = parse_step_directory(name);
-    const auto unfinished = parse_step_directory(name, kTemporarySuffix);
-    const bool is_replaced = step && chosen && *step == chosen->step;
-    if (parse_step_directory(name, kRemovedSuffix)) {
-      RETURN_IF_ERROR(remove_tree(files, path));
-    } else if (unfinished || (step && *step > from) || is_replaced) {
-      RETURN_IF_ERROR(remove_save(files, directory, path, step ? *step : *unfinished));
+  ASSIGN_OR_RETURN(const std::vector<SaveFolder> folders, folders_in(files, directory));
+  for (const SaveFolder& folder : folders) {
+    if (folder.path == kept) continue;
+    if (folder.is_removed) {
+      RETURN_IF_ERROR(remove_tree(files, folder.path));
+    } else if (!folder.is_committed || folder.step >= from) {
+      RETURN_IF_ERROR(remove_save(files, directory, folder));
     }
   }
   if (chosen && !chosen->is_committed)

@@ -9,11 +9,10 @@
 // has it, as step-N or step-N.tmp, until a newer one is committed on that rank.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -23,9 +22,9 @@
 
 namespace evermoe {
 
-// Removes what a run that goes on from `from` must never come to again: newer saves, those of
-// another origin at that step, and unfinished ones; makes `chosen`, if any, a committed one.
-absl::Status settle_local_saves(Files& files, const std::string& directory, int rank, Step from,
+// Removes what a run that goes on from `from` must never come to again: saves of that step and
+// newer ones but `chosen`, if any, and unfinished ones; makes `chosen` a committed one.
+absl::Status settle_local_saves(Files& files, const std::string& directory, Step from,
                                 const std::optional<LocalSave>& chosen);
 
 class LocalTier {
@@ -36,7 +35,8 @@ class LocalTier {
   // Finishes what was begun.
   virtual ~LocalTier() = default;
 
-  // As CheckpointSaver::begin() and prepared().
+  // As CheckpointSaver::begin() and prepared(). Of saves that are never committed the newest two
+  // stay besides this one, and what prepared() says. On the thread that calls commit().
   virtual absl::Status begin(const TrainingPosition& position,
                              std::span<const ShardSource> shards) = 0;
   virtual Step prepared() = 0;

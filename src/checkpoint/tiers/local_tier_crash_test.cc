@@ -23,6 +23,7 @@ using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -123,7 +124,7 @@ class LocalTierTest : public ::testing::Test {
     const std::vector<std::vector<LocalSave>> all = told();
     for (int rank = 0; rank < kWorld; ++rank) {
       const absl::Status settled =
-          settle_local_saves(real_files(), folder_of(rank), rank, chosen.step,
+          settle_local_saves(real_files(), folder_of(rank), chosen.step,
                              own_of(all[static_cast<size_t>(rank)], chosen));
       ASSERT_TRUE(settled.ok()) << settled;
       const std::string newest = step_directory_name(chosen.step);
@@ -207,13 +208,59 @@ TEST_F(LocalTierTest, FailsWithTheReasonAndGoesOn) {
 TEST_F(LocalTierTest, SettlingRemovesFuturesAndUnfinishedSaves) {
   start_over();
   auto tier = open(real_files(), 0).value();
-  ASSERT_TRUE(tier->begin(new_.position(Step(2)), new_.shards(0, kWorld, kCut)).ok());
+  ASSERT_TRUE(tier->begin(new_.position(Step(3)), new_.shards(0, kWorld, kCut)).ok());
   ASSERT_TRUE(tier->wait_prepared(absl::InfiniteDuration()).ok());
   tier.reset();
-  ASSERT_TRUE(settle_local_saves(real_files(), folder_of(0), 0, Step(1), std::nullopt).ok());
+  ASSERT_TRUE(settle_local_saves(real_files(), folder_of(0), Step(2), std::nullopt).ok());
   EXPECT_THAT(real_files().list(folder_of(0)).value(), ElementsAre("step-00000001"));
-  ASSERT_TRUE(settle_local_saves(real_files(), folder_of(0), 0, Step(0), std::nullopt).ok());
+  ASSERT_TRUE(settle_local_saves(real_files(), folder_of(0), Step(0), std::nullopt).ok());
   EXPECT_THAT(real_files().list(folder_of(0)).value(), IsEmpty());
+}
+
+TEST_F(LocalTierTest, SettlingRemovesTheSameStepThatWasNotTaken) {
+  start_over();
+  ASSERT_TRUE(settle_local_saves(real_files(), folder_of(0), Step(1), std::nullopt).ok());
+  EXPECT_THAT(real_files().list(folder_of(0)).value(), IsEmpty());
+}
+
+// One rank's disk is unusable, so nothing is committed any more.
+TEST_F(LocalTierTest, WhatIsNeverCommittedDoesNotFillTheDisk) {
+  start_over();
+  const auto tier = open(real_files(), 0).value();
+  for (int64_t step = 2; step <= 24; ++step) {
+    ASSERT_TRUE(tier->begin(new_.position(Step(step)), new_.shards(0, kWorld, kCut)).ok());
+    ASSERT_TRUE(tier->wait_prepared(absl::InfiniteDuration()).ok());
+  }
+  EXPECT_THAT(
+      real_files().list(folder_of(0)).value(),
+      ElementsAre("step-00000001", "step-00000022.tmp", "step-00000023.tmp", "step-00000024.tmp"));
+  EXPECT_THAT(list_local_saves(real_files(), folder_of(0), 0),
+              Contains(Field(&LocalSave::is_committed, true)));
+}
+
+// However many failed after it: other ranks may be told that this one has it.
+TEST_F(LocalTierTest, WhatItSaysThatItHasStays) {
+  start_over();
+  const auto tier = open(real_files(), 0).value();
+  ASSERT_TRUE(tier->begin(new_.position(Step(2)), new_.shards(0, kWorld, kCut)).ok());
+  ASSERT_TRUE(tier->wait_prepared(absl::InfiniteDuration()).ok());
+  for (int64_t step = 3; step <= 8; ++step) {
+    const std::string obstacle =
+        join_path(folder_of(0), step_directory_name(Step(step))) + kTemporarySuffix;
+    ASSERT_TRUE(write_file_synced(real_files(), obstacle, "no folder").ok());
+    ASSERT_TRUE(tier->begin(new_.position(Step(step)), new_.shards(0, kWorld, kCut)).ok());
+    ASSERT_FALSE(tier->wait_prepared(absl::InfiniteDuration()).ok());
+    ASSERT_EQ(tier->prepared(), Step(2));
+  }
+  tier->commit(Step(2));
+  ASSERT_TRUE(tier->wait_committed(absl::InfiniteDuration()).ok());
+  EXPECT_EQ(tier->committed(), Step(2));
+}
+
+TEST_F(LocalTierTest, TheNewestAreNewestByNumber) {
+  ASSERT_TRUE(save(real_files(), old_, Step(99'999'999)).ok());
+  ASSERT_TRUE(save(real_files(), new_, Step(100'000'000)).ok());
+  EXPECT_THAT(real_files().list(folder_of(0)).value(), ElementsAre("step-100000000"));
 }
 
 TEST_F(LocalTierTest, ADamagedPartIsFoundWhenItIsRead) {

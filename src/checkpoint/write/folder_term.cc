@@ -85,8 +85,9 @@ bool has_ended(Files& files, const std::string& folder, int64_t number) {
 FolderTerm next_term(Files& files, const std::string& folder,
                      const std::optional<FolderTerm>& newest, const std::string& owner,
                      const std::string& new_job,
-                     const std::function<bool(const std::string&)>& continues) {
-  FolderTerm next{newest ? newest->number + 1 : 1, owner, new_job, 0};
+                     const std::function<bool(const std::string&)>& continues, int64_t beyond) {
+  // No number is left out after the first: hosts look for the one after theirs.
+  FolderTerm next{newest ? newest->number + 1 : beyond + 1, owner, new_job, 0};
   if (!newest || newest->job.empty() || !continues || !continues(newest->job)) return next;
   if (has_ended(files, folder, newest->number)) return next;
   next.job = newest->job;
@@ -137,7 +138,9 @@ std::string new_term_owner() {
 
 absl::StatusOr<std::string> name_of_folder(Files& files, const std::string& folder) {
   RETURN_IF_ERROR(files.create_directories(terms_of(folder)));
-  const std::string path = join_path(terms_of(folder), "folder");
+  // A copy of the folder has this link, too, but is another inode.
+  ASSIGN_OR_RETURN(const FileIdentity terms, files.identity(terms_of(folder)));
+  const std::string path = join_path(terms_of(folder), absl::StrFormat("folder-%x", terms.inode));
   const absl::Status made = files.create_symlink(hash_of(new_term_owner()), path);
   const absl::StatusOr<std::string> name = files.read_symlink(path);
   return name.ok() || made.ok() ? name : made;
@@ -151,9 +154,10 @@ bool is_job_of(const std::string& name, const std::string& substance) {
   return absl::EndsWith(name, absl::StrCat("-", hash_of(substance)));
 }
 
-absl::StatusOr<FolderTerm> take_next_term(
-    Files& files, const std::string& folder, const std::string& owner, const std::string& new_job,
-    const std::function<bool(const std::string&)>& continues) {
+absl::StatusOr<FolderTerm> take_next_term(Files& files, const std::string& folder,
+                                          const std::string& owner, const std::string& new_job,
+                                          const std::function<bool(const std::string&)>& continues,
+                                          int64_t beyond) {
   RETURN_IF_ERROR(files.create_directories(terms_of(folder)));
   absl::Status refused;
   for (int i = 0; i < kTriesMax; ++i) {
@@ -164,7 +168,7 @@ absl::StatusOr<FolderTerm> take_next_term(
       if (absl::IsNotFound(last.status())) continue;  // forgotten meanwhile
       ASSIGN_OR_RETURN(newest, std::move(last));
     }
-    const FolderTerm next = next_term(files, folder, newest, owner, new_job, continues);
+    const FolderTerm next = next_term(files, folder, newest, owner, new_job, continues, beyond);
     const std::string path = path_of(folder, next.number);
     refused = files.create_symlink(to_target(next), path);
     // A network file system may have made it and lost the answer.

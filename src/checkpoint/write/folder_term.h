@@ -42,12 +42,12 @@ std::string new_job_name(const std::string& substance);
 bool is_job_of(const std::string& name, const std::string& substance);
 
 // The next term of the folder, which exists: of the job of the newest term if that has not ended
-// and `continues` says so of its name, else of `new_job`. NoCapacity or Internal if the disk
-// refuses.
+// and `continues` says so of its name, else of `new_job`. The first one is above `beyond`, the term
+// of a checkpoint that was brought from another folder. NoCapacity or Internal if the disk refuses.
 absl::StatusOr<FolderTerm> take_next_term(
     Files& files, const std::string& folder, const std::string& owner,
     const std::string& new_job = "",
-    const std::function<bool(const std::string& job)>& continues = nullptr);
+    const std::function<bool(const std::string& job)>& continues = nullptr, int64_t beyond = 0);
 
 // Says that the job of the term has ended in an orderly way: nobody takes it over any more. `how`
 // is one of these, or why it failed.
@@ -72,8 +72,8 @@ std::optional<std::string> end_of(Files& files, const std::string& folder, const
 std::optional<std::string> end_by_former(Files& files, const std::string& folder,
                                          const FolderTerm& own);
 
-// A name that no other folder has, however the machines that see it call it; made by whoever asks
-// first.
+// A name that no other folder has, be it a copy of this one, however the machines that see it call
+// it; made by whoever asks first. Machines that see the folder see the same inode numbers.
 absl::StatusOr<std::string> name_of_folder(Files& files, const std::string& folder);
 
 // Of a host. Ok: `own` is still the newest. Replaced (an Aborted) says who hosts the job now;

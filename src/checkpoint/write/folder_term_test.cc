@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <set>
 #include <thread>
 #include <vector>
@@ -204,6 +205,28 @@ TEST_F(HostTermTest, AFolderHasOneName) {
   EXPECT_EQ(name.value(), name_of_folder(real_files(), folder_.path()).value());
   ScratchFolder another;
   EXPECT_NE(name.value(), name_of_folder(real_files(), another.path()).value());
+}
+
+TEST_F(HostTermTest, ACopyOfAFolderHasAnotherName) {
+  const std::string name = name_of_folder(real_files(), folder_.path()).value();
+  const ScratchFolder place;
+  std::filesystem::copy(
+      folder_.path(), place.at("copy"),
+      std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
+  const std::string copied = name_of_folder(real_files(), place.at("copy")).value();
+  EXPECT_NE(name, copied);
+  EXPECT_EQ(copied, name_of_folder(real_files(), place.at("copy")).value());
+  EXPECT_EQ(name, name_of_folder(real_files(), folder_.path()).value());
+}
+
+// What is saved here must not look older than a checkpoint that came from elsewhere.
+TEST_F(HostTermTest, TermsBeginAboveThoseOfWhatWasBrought) {
+  const auto next = [&](int64_t beyond) {
+    return take_next_term(real_files(), folder_.path(), new_term_owner(), "", nullptr, beyond)
+        ->number;
+  };
+  EXPECT_EQ(next(12), 13);
+  EXPECT_EQ(next(40), 14) << "hosts look for the number after theirs";
 }
 
 TEST_F(HostTermTest, OwnersInsideALinkAreOnlyText) {

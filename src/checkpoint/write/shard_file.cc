@@ -23,7 +23,7 @@ absl::Status check_shape(const ShardShape& shard, const PartTypes& types) {
   const bool inside = shard.range.begin >= 0 && shard.range.begin < shard.range.end &&
                       shard.range.end <= shard.flat_size && shard.flat_size <= kFlatSizeMax;
   const auto is_whole = [&](ElementType type) {
-    return is_cut(type, shard.range.begin) && is_cut(type, shard.range.end);
+    return may_be_cut_at(type, shard.range.begin) && may_be_cut_at(type, shard.range.end);
   };
   if (inside && std::ranges::all_of(types, is_whole)) return absl::OkStatus();
   if (inside)

@@ -26,6 +26,7 @@ WorkerEnded describe_end(const ExitStatus& exit, const std::optional<WorkerRepor
   }
   ended.bad_input = failed ? failed->bad_input : exit.code == kExitBadInput;
   ended.is_hopeless = failed ? failed->is_hopeless : exit.code == kExitHopeless;
+  ended.is_doubted = failed && failed->is_doubted;
   const std::string kind = exit.ok() ? "ended before its work was done" : to_string(exit);
   const bool is_for_user = failed && (ended.bad_input || ended.is_hopeless);
   ended.how = is_for_user ? words : with_detail(kind, words);

@@ -236,6 +236,9 @@ void ControllerCore::start_missing() {
     if (restarts.avoids(rank, missing.node) && *node != missing.node)
       tell_in_incident(absl::StrCat("worker ", name_of(rank), " moves to node ", node->value,
                                     ": it ", restarts.reason(now_, rank)));
+    if (nodes_.is_doubted(missing.node) && *node != missing.node)
+      tell_in_incident(absl::StrCat("worker ", name_of(rank), " moves to node ", node->value,
+                                    ": node ", missing.node.value, " is quarantined"));
     rules_.on_start(now_, rank, *node, missing);
     roles_.start(rank, *node, std::max(view(), View(1)), now_ + options_.start_max);
     actions_.push_back(StartWorker{*node, rank, missing.since, journal_.incident()});

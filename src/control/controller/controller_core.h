@@ -82,8 +82,10 @@ class ControllerCore {
   const CopyBook& copies() const { return copies_; }
   absl::Duration median_step() const { return watch_.median_step(); }
   Step steps() const { return options_.steps; }  // of the whole job
-  // Some role keeps ending there soon after its start.
-  bool is_quarantined(Node node) const { return rules_.restarts().is_avoided(node); }
+  // Some role keeps ending there soon after its start, or what it has computed may be wrong.
+  bool is_quarantined(Node node) const {
+    return nodes_.is_doubted(node) || rules_.restarts().is_avoided(node);
+  }
 
   // How much later than `limit` a sign of life of the node may come: as late as things are run
   // there, or here.
@@ -111,11 +113,13 @@ class ControllerCore {
   void hear(const Milestone& milestone);
   void hear(const Progress& progress);
   void hear(const Finished& finished);
+  void hear(const Examined& examined);
 
   // ---- who may play roles
   bool computes_alike(const MemberJoined& event);
   void leave_out_unequal_nodes();
   void check(Node node, const std::vector<std::string>& complaints);
+  void doubt(Node node, const std::string& why);
 
   // ---- losses
   void take_back(const MemberJoined& event);

@@ -152,7 +152,14 @@ void ControllerCore::handle(const WorkerEnded& event) {
     return end_if_all_gone();
   }
   forget_complaints(event.rank);
+  if (event.is_doubted) doubt(ended.node, event.how);
   lose(event.rank, event.how);
+}
+
+void ControllerCore::doubt(Node node, const std::string& why) {
+  if (nodes_.is_doubted(node)) return;
+  nodes_.doubt(node, why);
+  tell_in_incident(absl::StrCat("node ", node.value, " is quarantined: ", why));
 }
 
 // ---- losses
@@ -236,6 +243,17 @@ void ControllerCore::note_complaint(const Trouble& trouble) {
 void ControllerCore::hear(const Finished& finished) {
   roles_[finished.rank].finished = true;
   is_drained_ = finished.step < options_.steps;
+}
+
+// A former controller may have heard of the doubt.
+void ControllerCore::hear(const Examined& examined) {
+  const Node node(examined.node);
+  if (!examined.is_reproduced) {
+    doubt(node, examined.what);
+    return tell(absl::StrCat("node ", node.value, " stays quarantined: ", examined.what));
+  }
+  nodes_.trust(node);
+  tell(absl::StrCat("node ", node.value, " is not quarantined: ", examined.what));
 }
 
 void ControllerCore::hear(const Milestone& milestone) {

@@ -71,6 +71,7 @@ struct WorkerEnded {
   // No restart can help; `how` is the line for the user.
   bool bad_input = false;
   bool is_hopeless = false;  // though the input is not bad
+  bool is_doubted = false;   // what its machine has computed may be wrong
 };
 struct MemberSaid {
   Rank rank;

@@ -135,6 +135,56 @@ TEST_F(Losses, WithoutSparesItStaysUntilTheRestartsAreUsedUp) {
             "(run.restarts_max); the last failure: exit code 1");
 }
 
+// What its machine has computed may be wrong (train/step/examination.h).
+TEST_F(Losses, ARoleWhoseMachineIsInDoubtMovesAndTheNodeIsQuarantined) {
+  begin(2, {.spares = 1});
+  on(WorkerEnded{Rank(0), since_[0], Node(0), "exit code 1: not finite", false, false, false,
+                 true});
+  EXPECT_TRUE(core_->is_quarantined(Node(0)));
+  ASSERT_EQ(started_.size(), 1u);
+  EXPECT_EQ(started_[0].node, Node(2)) << "the first time already";
+  EXPECT_THAT(story_, Contains("incident 1: node 0 is quarantined: exit code 1: not finite"));
+  EXPECT_THAT(story_, Contains("incident 1: worker 0.0 moves to node 2: node 0 is quarantined"));
+  come();
+  on(MemberSaid{Rank(0), since_[0],
+                Examined{Rank(0), Step(3), 0, false, "the machine was at fault"}});
+  EXPECT_THAT(story_, Contains("node 0 stays quarantined: the machine was at fault"));
+  EXPECT_TRUE(core_->is_quarantined(Node(0)));
+  // Node 1 takes one that it has no room for before node 0 gets a role again.
+  on(WorkerEnded{Rank(0), since_[0], Node(2), "killed", false, false});
+  on(AgentLost{Node(2), "gone"});
+  ASSERT_FALSE(started_.empty());
+  EXPECT_EQ(started_.back().node, Node(1));
+}
+
+TEST_F(Losses, ANodeIsTrustedAgainWhenTheSamplesAreAtFault) {
+  begin(2, {.spares = 1});
+  on(WorkerEnded{Rank(0), since_[0], Node(0), "exit code 1: not finite", false, false, false,
+                 true});
+  come();
+  on(MemberSaid{Rank(0), since_[0],
+                Examined{Rank(0), Step(3), 0, true, "the samples are at fault"}});
+  EXPECT_FALSE(core_->is_quarantined(Node(0)));
+  EXPECT_THAT(story_, Contains("node 0 is not quarantined: the samples are at fault"));
+}
+
+TEST_F(Losses, ANodeInDoubtKeepsItsRoleWhereNoOtherHasRoom) {
+  begin(2);
+  on(WorkerEnded{Rank(0), since_[0], Node(0), "exit code 1: not finite", false, false, false,
+                 true});
+  ASSERT_EQ(started_.size(), 1u);
+  EXPECT_EQ(started_[0].node, Node(0));
+  EXPECT_TRUE(core_->is_quarantined(Node(0)));
+}
+
+// Only the new controller knows of the examination.
+TEST_F(Losses, ADoubtThatAFormerControllerHeardOfIsTakenUp) {
+  begin(2, {.spares = 1});
+  on(MemberSaid{Rank(1), since_[1],
+                Examined{Rank(1), Step(3), 0, false, "the machine was at fault"}});
+  EXPECT_TRUE(core_->is_quarantined(Node(0)));
+}
+
 // Each of several is in its own right, however many fail in one recovery.
 TEST_F(Losses, RestartsOfDifferentRolesAreNotAddedUp) {
   begin(8, {.restarts_max = 1});

@@ -145,11 +145,14 @@ std::optional<Node> node_for(Rank rank, const RoleTable& roles, const NodeTable&
   const RoleState& role = roles[rank];
   const Node home = home_of(rank.value, roles.size(), nodes_at_start);
   const Node wanted = role.since == View(0) ? home : role.node;
+  const auto is_avoided = [&](Node node) {
+    return nodes.is_doubted(node) || restarts.avoids(rank, node);
+  };
   if (nodes.is_up(wanted) && nodes.is_in_doubt(wanted, now)) return std::nullopt;
-  if (nodes.is_up(wanted) && !restarts.avoids(rank, wanted)) return wanted;
+  if (nodes.is_up(wanted) && !is_avoided(wanted)) return wanted;
   const std::vector<Node> usable = nodes.usable(now);
   std::vector<Node> welcoming = usable;
-  std::erase_if(welcoming, [&](Node node) { return restarts.avoids(rank, node); });
+  std::erase_if(welcoming, is_avoided);
   if (nodes.is_up(wanted)) {
     const int at_start = roles_at_start(roles.size(), nodes_at_start);
     // Two that cannot reach each other are not helped by taking each other's place.

@@ -32,6 +32,10 @@ class NodeTable {
   void check(Node node, std::vector<std::string> complaints) {
     nodes_[node].complaints = std::move(complaints);
   }
+  // What was computed there may be wrong: it plays what it plays, and something new only where no
+  // other node has room. Also when it joins again, until it is trusted.
+  void doubt(Node node, std::string why) { doubted_[node] = std::move(why); }
+  void trust(Node node) { doubted_.erase(node); }
   // It plays what it plays until that is elsewhere, and nothing new.
   void leave(Node node);
 
@@ -39,6 +43,8 @@ class NodeTable {
   bool is_up(Node node) const;                                   // and fit, and does not leave
   bool is_there(Node node) const;                                // however fit it is
   bool is_leaving(Node node) const;
+  bool is_doubted(Node node) const { return doubted_.contains(node); }
+  const std::map<Node, std::string>& doubted() const { return doubted_; }  // with the reason
   int up() const;
   int up_besides(Node node) const;
   // Of one that is there.
@@ -62,6 +68,7 @@ class NodeTable {
   const absl::Duration doubt_after_;
   std::map<Node, State> nodes_;
   std::set<Node> leaving_;
+  std::map<Node, std::string> doubted_;
 };
 
 // Where to start a role: the node it was on, if that is up; at the start, blocks of neighbouring

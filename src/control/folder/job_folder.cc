@@ -8,7 +8,6 @@
 #include "checkpoint/read/checkpoint_reader.h"
 #include "config/identity.h"
 #include "control/folder/job_end.h"
-#include "control/folder/job_objects.h"
 
 namespace evermoe {
 namespace {
@@ -60,6 +59,7 @@ absl::Status JobFolder::check_newest(Files& files, const JobConfig& config) {
   skipped_ = std::move(newest.skipped);
   if (newest.reader == nullptr) return absl::OkStatus();
   step_ = newest.reader->position().step;
+  saved_term_ = newest.reader->manifest().term;
   const std::string& there = newest.reader->position().model_identity;
   const std::string difference = identity_difference(there, model_identity(config));
   if (difference.empty()) return absl::OkStatus();
@@ -79,8 +79,9 @@ absl::StatusOr<std::unique_ptr<JobFolder>> JobFolder::prepare(Files& files, cons
                                                                    : OutputLock::Kind::kAlone));
   RETURN_IF_ERROR(check_no_contradiction(files, path));
   auto folder = std::unique_ptr<JobFolder>(new JobFolder(path, std::move(lock)));
-  RETURN_IF_ERROR(
-      bring_from_store(files, config.checkpoint, join_path(path, "checkpoints"),
+  ASSIGN_OR_RETURN(
+      folder->damaged_in_store_,
+      bring_from_store(files, config.checkpoint, join_path(path, "checkpoints"), options.store_wait,
                        [&](const std::string& line) { folder->brought_.push_back(line); }));
   RETURN_IF_ERROR(folder->check_newest(files, config));
   const std::string text = to_toml(config);
@@ -89,8 +90,9 @@ absl::StatusOr<std::unique_ptr<JobFolder>> JobFolder::prepare(Files& files, cons
     return options.is_on_many_machines && is_job_of(job, substance) &&
            is_stored(files, folder->config(), text);
   };
-  ASSIGN_OR_RETURN(folder->term_, take_next_term(files, path, new_term_owner(),
-                                                 new_job_name(substance), continues));
+  ASSIGN_OR_RETURN(folder->term_,
+                   take_next_term(files, path, new_term_owner(), new_job_name(substance), continues,
+                                  folder->saved_term_));
   if (met.ok() && !met->end && continues(met->term.job))
     folder->end_meanwhile_ = end_of(files, path, met->term);
   if (folder->term_.hosts_before == 0) RETURN_IF_ERROR(replace_file(files, folder->config(), text));

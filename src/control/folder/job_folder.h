@@ -21,6 +21,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@
 #include "base/ids.h"
 #include "checkpoint/write/folder_term.h"
 #include "config/job_config.h"
+#include "control/folder/job_objects.h"
 #include "control/folder/output_lock.h"
 #include "env/files.h"
 
@@ -38,6 +40,7 @@ struct JobFolderOptions {
   // The job is on several machines, which live on when its host is lost: the next host with the
   // same configuration and build continues it. Else everything of the former one has ended with it.
   bool is_on_many_machines = false;
+  StoreWait store_wait = {};  // for the object store's newest checkpoint
 };
 
 // The faults that a job rehearses.
@@ -84,6 +87,8 @@ class JobFolder {
   const std::vector<std::string>& skipped() const { return skipped_; }
   // What was brought from the object store, or why nothing was (job_objects.h).
   const std::vector<std::string>& brought() const { return brought_; }
+  // The steps of which the object store has damaged checkpoints.
+  const std::set<Step>& damaged_in_store() const { return damaged_in_store_; }
 
  private:
   JobFolder(std::string path, std::unique_ptr<OutputLock> lock)
@@ -95,8 +100,10 @@ class JobFolder {
   FolderTerm term_;
   std::optional<std::string> end_meanwhile_;
   Step step_;
+  int64_t saved_term_ = 0;  // of its checkpoint
   std::vector<std::string> skipped_;
   std::vector<std::string> brought_;
+  std::set<Step> damaged_in_store_;
 };
 
 }  // namespace evermoe

@@ -1,6 +1,7 @@
 // What others in its process want of the host of a job.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <string>
 #include <utility>
@@ -14,9 +15,12 @@ class HostOrders {
  public:
   HostOrders() : wishes_(kWishesMax) {}
   // It ends at once, which is a failure.
-  void quit(std::string why) { wishes_.put({false, std::move(why)}); }
+  void quit(std::string why) { put({false, std::move(why)}); }
   // It ends at once and leaves the job to the next host.
-  void resign(std::string why) { wishes_.put({true, std::move(why)}); }
+  void resign(std::string why) { put({true, std::move(why)}); }
+  // Whether any of these has been wanted, taken or not: for waits of a host that does not look at
+  // its wishes meanwhile.
+  bool is_end_wanted() const { return is_end_wanted_; }
 
   struct Wish {
     bool resigns = false;
@@ -26,8 +30,14 @@ class HostOrders {
   std::deque<Wish> take() { return wishes_.take(); }
 
  private:
+  void put(Wish wish) {
+    is_end_wanted_ = true;
+    wishes_.put(std::move(wish));
+  }
+
   static constexpr size_t kWishesMax = 64;
   Mailbox<Wish> wishes_;
+  std::atomic<bool> is_end_wanted_{false};
 };
 
 }  // namespace evermoe

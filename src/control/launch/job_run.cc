@@ -46,13 +46,17 @@ class Listener : public RunObserver {
       speeds_.push_back(report.tokens_per_second);
       if (speeds_.size() > kSpeedsMax) speeds_.pop_front();
     }
-    if (report.kind == WorkerReport::Kind::kEvaluated) validation_loss_ = report.validation_loss;
+    if (report.kind == WorkerReport::Kind::kEvaluated) {
+      validation_loss_ = report.validation_loss;
+      validation_accuracy_ = report.validation_accuracy;
+    }
     next_.on_report(report);
   }
 
   void fill(RunSummary& summary) const {
     if (loss_) summary.final_loss = loss_;
     if (validation_loss_) summary.validation_loss = validation_loss_;
+    summary.validation_accuracy = validation_accuracy_;
     summary.lost_token_share = lost_token_share_;
     if (speeds_.empty()) return;
     std::vector<double> speeds(speeds_.begin(), speeds_.end());
@@ -66,6 +70,7 @@ class Listener : public RunObserver {
   JobUploads& uploads_;
   std::optional<double> loss_;
   std::optional<double> validation_loss_;
+  std::optional<double> validation_accuracy_;
   double lost_token_share_ = 0;
   std::deque<double> speeds_;
 };
@@ -190,6 +195,12 @@ RunSummary summarize(Files& files, const JobFolder& folder, const RunOutcome& ou
   return summary;
 }
 
+// Without orders a signal to the process ends such a wait.
+StoreWait store_wait_of(const JobRunOptions& options) {
+  if (options.orders == nullptr) return {};
+  return {.is_stopped = [orders = options.orders] { return orders->is_end_wanted(); }};
+}
+
 }  // namespace
 
 std::vector<std::string> worker_arguments(const std::string& out, const std::string& build) {
@@ -209,13 +220,15 @@ std::vector<std::pair<std::string, std::string>> process_environment(const JobCo
 absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptions& options,
                                    RunObserver& observer) {
   const absl::Duration began = clock.now();
+  const StoreWait store_wait = store_wait_of(options);
   ASSIGN_OR_RETURN(const std::unique_ptr<JobFolder> folder,
                    JobFolder::prepare(files, options.config, options.out,
-                                      {options.build, !options.address.empty()}));
+                                      {options.build, !options.address.empty(), store_wait}));
   for (const std::string& skipped : folder->skipped())
     observer.on_say("skipped checkpoint: " + skipped);
   for (const std::string& brought : folder->brought()) observer.on_say(brought);
   JobUploads uploads(files, options.config.checkpoint, folder->path(), folder->term(),
+                     folder->damaged_in_store(),
                      [&](const std::string& line) { observer.on_say(line); });
   std::optional<RunSummary> summary = ended_meanwhile(files, *folder);
   if (!summary) summary = nothing_to_do(files, options, *folder, observer);
@@ -241,7 +254,7 @@ absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptio
                      run_protected(files, clock, protected_options(options, *folder), listener));
     summary = summarize(files, *folder, outcome, listener);
   }
-  if (summary->status != RunStatus::kTakenOver) uploads.finish();
+  if (summary->status != RunStatus::kTakenOver) uploads.finish(store_wait);
   if (!summary->final_loss)
     summary->final_loss = loss_in_curve(files, folder->curve(), summary->steps);
   const Strategy strategy = strategy_of(options.config);

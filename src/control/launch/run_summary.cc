@@ -39,6 +39,7 @@ std::string to_json(const RunSummary& summary) {
   json["restarts"] = summary.restarts;
   json["final_loss"] = or_null(summary.final_loss);
   json["validation_loss"] = or_null(summary.validation_loss);
+  json["validation_accuracy"] = or_null(summary.validation_accuracy);
   json["tokens_per_s"] = or_null(summary.tokens_per_second);
   json["failures"] = std::move(failures);
   json["strategy"] = summary.strategy;
@@ -63,6 +64,10 @@ std::string to_text(const RunSummary& summary) {
   if (summary.final_loss) add_line(text, "loss", absl::StrFormat("%.4f", *summary.final_loss));
   if (summary.validation_loss)
     add_line(text, "validation", absl::StrFormat("%.4f", *summary.validation_loss));
+  if (summary.validation_accuracy) {
+    add_line(text, "accuracy",
+             absl::StrFormat("%.2f %% of held-out tokens", 100 * *summary.validation_accuracy));
+  }
   if (summary.tokens_per_second)
     add_line(text, "speed", short_number(*summary.tokens_per_second) + " tokens/s");
   for (const FailureRecord& failure : summary.failures) add_line(text, "failure", to_text(failure));

@@ -21,10 +21,11 @@ struct RunSummary {
   Step steps;  // finished, drained, nothing to do: of the checkpoint; failed: the newest committed
   std::optional<std::string> digest;  // of the newest checkpoint: 32 hexadecimal digits
   int restarts = 0;
-  std::optional<double> final_loss;         // of the newest step
-  std::optional<double> validation_loss;    // the newest
-  std::optional<double> tokens_per_second;  // median over the newest steps of this run
-  double seconds = 0;                       // of this run
+  std::optional<double> final_loss;           // of the newest step
+  std::optional<double> validation_loss;      // the newest
+  std::optional<double> validation_accuracy;  // of the same evaluation, if it was in this run
+  std::optional<double> tokens_per_second;    // median over the newest steps of this run
+  double seconds = 0;                         // of this run
   std::vector<FailureRecord> failures;
   std::string out;
   std::optional<std::string> checkpoint;

@@ -38,6 +38,9 @@ auto fields(Is<Progress> auto& m) {
   return std::tie(m.view, m.rank, m.newest, m.complete_window, m.log_bytes, m.snapshot_bytes);
 }
 auto fields(Is<Finished> auto& m) { return std::tie(m.rank, m.step); }
+auto fields(Is<Examined> auto& m) {
+  return std::tie(m.rank, m.step, m.node, m.is_reproduced, m.what);
+}
 
 // ---- controller_interface.h
 
@@ -48,7 +51,8 @@ auto fields(Is<MemberJoined> auto& m) {
 auto fields(Is<MemberSaid> auto& m) { return std::tie(m.rank, m.since, m.message); }
 auto fields(Is<MemberAlive> auto& m) { return std::tie(m.rank, m.since, m.entered, m.waits); }
 auto fields(Is<WorkerEnded> auto& m) {
-  return std::tie(m.rank, m.since, m.node, m.how, m.is_clean, m.bad_input, m.is_hopeless);
+  return std::tie(m.rank, m.since, m.node, m.how, m.is_clean, m.bad_input, m.is_hopeless,
+                  m.is_doubted);
 }
 auto fields(Is<StartWorker> auto& m) { return std::tie(m.node, m.rank, m.since, m.incident); }
 auto fields(Is<KillWorker> auto& m) { return std::tie(m.node, m.rank, m.since, m.why); }
@@ -80,9 +84,10 @@ auto fields(Is<ProtectionState> auto& m) {
                   m.captured_bytes, m.read_wait_seconds, m.copy_wait_seconds, m.copying_seconds);
 }
 auto fields(Is<WorkerReport> auto& m) {
-  return std::tie(m.kind, m.rank, m.step, m.text, m.accused, m.bad_input, m.is_hopeless, m.loss,
-                  m.gradient_norm, m.learning_rate, m.load_imbalance, m.tokens_per_second,
-                  m.lost_token_share, m.protection, m.validation_loss, m.drained);
+  return std::tie(m.kind, m.rank, m.step, m.text, m.accused, m.bad_input, m.is_hopeless,
+                  m.is_doubted, m.loss, m.gradient_norm, m.learning_rate, m.load_imbalance,
+                  m.tokens_per_second, m.lost_token_share, m.protection, m.validation_loss,
+                  m.validation_accuracy, m.drained);
 }
 
 // ---- control_messages.h

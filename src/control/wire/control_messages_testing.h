@@ -108,7 +108,9 @@ class RandomMessages {
     m = {rank(), view(), node(), text(), view(), coin(), coin(), view(), commit(), text()};
   }
   void make(MemberAlive& m) { m = {rank(), view(), view(), coin()}; }
-  void make(WorkerEnded& m) { m = {rank(), view(), node(), text(), coin(), coin(), coin()}; }
+  void make(WorkerEnded& m) {
+    m = {rank(), view(), node(), text(), coin(), coin(), coin(), coin()};
+  }
   void make(WorkerReport& m) {
     m = {static_cast<WorkerReport::Kind>(below(6)),
          rank(),
@@ -116,10 +118,11 @@ class RandomMessages {
          text(),
          std::nullopt,
          coin(),
+         coin(),
          coin()};
     if (coin()) m.accused = rank();
     for (double* value : {&m.loss, &m.gradient_norm, &m.learning_rate, &m.load_imbalance,
-                          &m.tokens_per_second, &m.validation_loss})
+                          &m.tokens_per_second, &m.validation_loss, &m.validation_accuracy})
       *value = real();
     if (coin()) make(m.protection.emplace());
     m.drained = coin();
@@ -191,11 +194,12 @@ class RandomMessages {
   void make(MemberSaid& m) {
     m.rank = rank();
     m.since = view();
-    switch (below(5)) {
+    switch (below(6)) {
       case 0: return make(m.message.emplace<Report>());
       case 1: return make(m.message.emplace<Trouble>());
       case 2: return make(m.message.emplace<Milestone>());
       case 3: return make(m.message.emplace<Progress>());
+      case 4: m.message = Examined{rank(), step(), node().value, coin(), text()}; return;
       default: m.message = Finished{rank(), step()};
     }
   }

@@ -31,6 +31,7 @@ struct WorkerReport {
   bool bad_input = false;  // the user's input is wrong
   // The input is fine, but what it asks for fails: it diverges, or recomputed bits differ.
   bool is_hopeless = false;
+  bool is_doubted = false;  // kFailed: what its machine has computed may be wrong
   // kStep
   double loss = 0;
   double gradient_norm = 0;
@@ -40,6 +41,7 @@ struct WorkerReport {
   double lost_token_share = 0;                // of the run so far; 0 with exact strategies
   std::optional<ProtectionState> protection;  // of a protected job
   double validation_loss = -1;                // kEvaluated
+  double validation_accuracy = 0;             // kEvaluated
   bool drained = false;  // kFinished: before the last step, because it was asked to
 };
 

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "base/split_mix.h"
 
 namespace evermoe {
 namespace {
@@ -14,12 +15,7 @@ namespace {
 // However skewed, any expert may be chosen: that keeps top_k choices possible.
 constexpr double kShareMin = 1e-12;
 
-uint64_t scrambled(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
+uint64_t scrambled(uint64_t x) { return split_mix(x + kSplitMixStep); }
 
 // What is drawn for one purpose at one place: the n-th number of a stream is a function of n.
 class DrawStream {

@@ -115,7 +115,17 @@ struct Finished {
   Step step;
 };
 
-using MemberMessage = std::variant<Report, Trouble, Milestone, Progress, Finished>;
+// A role that was played on `node` had made numbers that are not finite, and this process has
+// computed the same step again from the same state and samples (train/step/examination.h).
+struct Examined {
+  Rank rank;
+  Step step;
+  int32_t node = 0;
+  bool is_reproduced = false;  // false: the machine of that node was at fault
+  std::string what;            // for people
+};
+
+using MemberMessage = std::variant<Report, Trouble, Milestone, Progress, Finished, Examined>;
 
 // The member's way to the controller. Any thread; never blocks.
 class ControlLink {

@@ -41,6 +41,29 @@ TEST_F(ArithmeticTest, WeightGradientsAreNotRoundedToTheNarrowType) {
   }
 }
 
+// Whichever kernels this CPU has for them.
+TEST_F(ArithmeticTest, ProductsAreRoundedOnce) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    const double unit = type == at::kHalf ? 0x1p-11 : 0x1p-8;
+    const at::Tensor x = draw({48, 320}, type), weight = draw({96, 320}, type),
+                     bias = draw({96}, type), b = draw({320, 96}, type);
+    const auto exact = [](const at::Tensor& t) { return t.to(at::kDouble); };
+    const auto error_in_units = [&](const at::Tensor& result, const at::Tensor& expected) {
+      EXPECT_EQ(result.scalar_type(), type);
+      return ((exact(result) - expected).abs() / (expected.abs() + 0.1)).max().item<double>() /
+             unit;
+    };
+    EXPECT_LT(error_in_units(linear_product(x, weight, bias),
+                             at::linear(exact(x), exact(weight), exact(bias))),
+              1.01);
+    EXPECT_LT(error_in_units(linear_product(x, weight), at::linear(exact(x), exact(weight))), 1.01);
+    EXPECT_LT(error_in_units(matrix_product(x, b), at::mm(exact(x), exact(b))), 1.01);
+    at::Tensor into = at::empty({48, 96}, type);
+    matrix_product_into(into, x, b);
+    EXPECT_TRUE(at::equal(into, matrix_product(x, b)));
+  }
+}
+
 TEST_F(ArithmeticTest, WeightGradientsMayBeLargerThanTheNarrowType) {
   const at::Tensor gradient = at::full({64, 32}, 60000, at::kHalf),
                    x = at::full({64, 16}, 1000, at::kHalf);
@@ -73,6 +96,30 @@ TEST_F(ArithmeticTest, GradientsOfNormsAreNotRoundedToTheNarrowType) {
   EXPECT_LT(relative_error(weight.gradient, (normal * output_gradient.to(at::kDouble)).sum(0)),
             1e-5);
   EXPECT_LT(relative_error(bias.gradient, output_gradient.to(at::kDouble).sum(0)), 1e-6);
+}
+
+// ---- attention
+
+TEST_F(ArithmeticTest, NarrowAttentionIsNearTheExactOne) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    const double unit = type == at::kHalf ? 0x1p-11 : 0x1p-8;
+    const at::Tensor output_gradient = draw({2, 33, 3, 16}, type);
+    std::vector<at::Tensor> narrow, exact;
+    for (int i = 0; i < 3; ++i) {
+      const at::Tensor one = draw({2, 33, 3, 16}, type);
+      narrow.push_back(one.clone().requires_grad_(true));
+      exact.push_back(one.to(at::kDouble).requires_grad_(true));
+    }
+    const at::Tensor output = causal_attention(narrow[0], narrow[1], narrow[2]);
+    const at::Tensor expected = causal_attention(exact[0], exact[1], exact[2]);
+    EXPECT_LT(relative_error(output, expected), unit) << type;
+    output.backward(output_gradient);
+    expected.backward(output_gradient.to(at::kDouble));
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(narrow[i].grad().scalar_type(), type);
+      EXPECT_LT(relative_error(narrow[i].grad(), exact[i].grad()), 8 * unit) << type << ", " << i;
+    }
+  }
 }
 
 // ---- rotary positions
@@ -137,6 +184,19 @@ TEST_F(ArithmeticTest, ManyChunksChangeTheSumOfTheWeightsGradientAlone) {
   EXPECT_TRUE(at::equal(chunked.input, plain.input));
   EXPECT_LT(relative_error(chunked.weight, plain.weight.to(at::kDouble)), 1e-6);
   EXPECT_TRUE(at::equal(chunked.weight, chunked_loss(x, weight, targets, 3).weight));
+}
+
+TEST_F(ArithmeticTest, HitsAreTargetsThatAreTheLikeliest) {
+  constexpr int64_t kVocabulary = 40000, kTokens = 700;
+  const at::Tensor x = draw({kTokens, 64}, at::kFloat),
+                   weight = draw({kVocabulary, 64}, at::kFloat) * 0.1;
+  at::Tensor targets = at::linear(x, weight).argmax(-1);
+  // One of every chunk, and more.
+  for (const int64_t miss : {0, 1, 255, 256, 400, 699}) targets[miss] = (targets[miss] + 1) % 9;
+  const at::NoGradGuard no_grad;
+  int64_t hits = 5;
+  head_loss(x, {weight}, targets, at::kFloat, 1, &hits);
+  EXPECT_EQ(hits, 5 + kTokens - 6);
 }
 
 TEST_F(ArithmeticTest, AnotherScaleInTheBackwardPassIsAMistake) {

@@ -1,5 +1,9 @@
 #include "train/layers/attention.h"
 
+#include <array>
+
+#include "tensor/gradient_node.h"
+#include "tensor/wide_product.h"
 #include "train/layers/layers.h"
 
 namespace evermoe {
@@ -9,20 +13,48 @@ const Parameter* optional_parameter(const OperatorState& state, const std::strin
   return state.has_parameter(name) ? &state.parameter(name) : nullptr;
 }
 
-// [B, T, heads, d] of each -> the same.
-at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+// By kernels of a wider type. What is kept for the backward pass is narrow but for the result.
+at::Tensor attend_in(at::ScalarType wide, const at::Tensor& q, const at::Tensor& k,
+                     const at::Tensor& v) {
+  const auto widened = [wide](const at::Tensor& x) { return x.transpose(1, 2).to(wide); };
+  const std::array inputs = {q.detach(), k.detach(), v.detach()};
+  at::Tensor output, log_sum;
+  {
+    const at::NoGradGuard no_grad;
+    std::tie(output, log_sum) = at::_scaled_dot_product_flash_attention_for_cpu(
+        widened(inputs[0]), widened(inputs[1]), widened(inputs[2]), /*dropout_p=*/0.0,
+        /*is_causal=*/true);
+  }
+  const auto narrowed = [type = q.scalar_type()](const at::Tensor& x) {
+    return x.transpose(1, 2).to(type);
+  };
+  return with_gradient(narrowed(output), {q, k, v}, [=](const at::Tensor& gradient) {
+    const auto [d_q, d_k, d_v] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+        widened(gradient), widened(inputs[0]), widened(inputs[1]), widened(inputs[2]), output,
+        log_sum, /*dropout_p=*/0.0, /*is_causal=*/true);
+    return std::vector<at::Tensor>{narrowed(d_q), narrowed(d_k), narrowed(d_v)};
+  });
+}
+
+}  // namespace
+
+at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+  const at::ScalarType type = kernel_type(q);
+  if (type != q.scalar_type()) return attend_in(type, q, k, v);
   return at::scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2),
                                           /*attn_mask=*/{},
                                           /*dropout_p=*/0.0, /*is_causal=*/true)
       .transpose(1, 2);
 }
 
+namespace {
+
 // Every head of k and v serves `times` neighbouring heads of q. Head by head, so that they are
 // repeated by a view and not in memory. (The kernel's own grouping gives gradients with other
 // bits.)
 at::Tensor attend_in_groups(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             int64_t times) {
-  if (times == 1) return attend(q, k, v);
+  if (times == 1) return causal_attention(q, k, v);
   const std::vector<at::Tensor> queries = q.split(times, 2), keys = k.split(1, 2),
                                 values = v.split(1, 2);
   std::vector<at::Tensor> attended;
@@ -30,7 +62,8 @@ at::Tensor attend_in_groups(const at::Tensor& q, const at::Tensor& k, const at::
     const auto repeated = [&](const at::Tensor& x) {
       return x.expand({x.size(0), x.size(1), times, x.size(3)});
     };
-    attended.push_back(attend(queries[head], repeated(keys[head]), repeated(values[head])));
+    attended.push_back(
+        causal_attention(queries[head], repeated(keys[head]), repeated(values[head])));
   }
   return at::cat(attended, 2);
 }

@@ -7,6 +7,10 @@
 
 namespace evermoe {
 
+// q, k, v [B, T, heads, d] -> the same: softmax(q k^T / sqrt(d)) v of each head, of a position no
+// later than its own. Of narrow types, all sums are in FP32.
+at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
+
 class Attention {
  public:
   Attention(const OperatorState& block, const ModelShape& shape, StateTypes types);

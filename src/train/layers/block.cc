@@ -10,15 +10,18 @@
 namespace evermoe {
 
 Block::Block(LayerOperators operators, const ModelShape& shape, const ExpertPlacement& placement,
-             Communicator& stage_group, StateTypes types, Recompute recompute)
+             Communicator& stage_group, StateTypes types, Recompute recompute, OriginWatch* watch)
     : operators_(std::move(operators)),
       shape_(shape),
       placement_(placement),
       group_(stage_group),
       recompute_(recompute),
+      watch_(watch),
       attention_(*operators_.block, shape, types) {
-  for (const auto& expert : operators_.experts)
+  for (const auto& expert : operators_.experts) {
     experts_.emplace_back(*expert, "", shape.activation);
+    expert_names_.push_back(expert->spec().name);
+  }
   if (operators_.gate == nullptr) {
     always_ = std::make_unique<FeedForward>(*operators_.block, "ffn.", shape.activation);
   } else if (shape.shared_hidden > 0) {
@@ -63,9 +66,12 @@ Block::FeedForwardOutputs Block::feed_forward(const at::Tensor& x, bool has_toke
   FeedForwardOutputs outputs;
   if (has_tokens && always_ != nullptr)
     outputs.always = shared_experts(inputs[kShared], inputs[kSharedGate]);
+  const at::Tensor layout = dispatch->receive_tokens(under_way);
   const at::Tensor by_experts =
-      run_experts(dispatch->receive_tokens(under_way), experts_, dispatch->expert_rows(),
-                  recompute_ == Recompute::kExperts);
+      run_experts(layout, experts_, dispatch->expert_rows(), recompute_ == Recompute::kExperts);
+  if (watch_ != nullptr && group_.size() > 1)
+    watch_->watch_experts(layout, by_experts, dispatch->expert_rows(), expert_names_,
+                          /*micro_batch=*/-1);
   const TokenDispatch::Mixed mixed = dispatch->to_tokens(by_experts, choice.weights);
   outputs.mixed = mixed.tokens;
   note_choice(choice, mixed.choices, probe, result);

@@ -15,6 +15,7 @@
 #include "train/layers/experts.h"
 #include "train/layers/finite_probe.h"
 #include "train/layers/gate.h"
+#include "train/layers/origin_watch.h"
 #include "train/state/operator_state.h"
 
 namespace evermoe {
@@ -36,7 +37,7 @@ struct BlockResult {
 class Block {
  public:
   Block(LayerOperators operators, const ModelShape& shape, const ExpertPlacement& placement,
-        Communicator& stage_group, StateTypes types, Recompute recompute);
+        Communicator& stage_group, StateTypes types, Recompute recompute, OriginWatch* watch);
 
   std::vector<OperatorState*> operators();
 
@@ -69,8 +70,10 @@ class Block {
   const ExpertPlacement& placement_;
   Communicator& group_;
   const Recompute recompute_;
+  OriginWatch* const watch_;  // null: nobody watches
   const Attention attention_;
-  std::vector<FeedForward> experts_;     // routed, hosted here
+  std::vector<FeedForward> experts_;  // routed, hosted here
+  std::vector<std::string> expert_names_;
   std::unique_ptr<FeedForward> always_;  // the dense part, or the shared experts
 };
 

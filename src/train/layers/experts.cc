@@ -1,13 +1,14 @@
 #include "train/layers/experts.h"
 
 #include "tensor/gradient_node.h"
+#include "tensor/wide_product.h"
 #include "train/layers/layers.h"
 
 namespace evermoe {
 namespace {
 
 at::Tensor affine(const at::Tensor& x, const Parameter& weight, const Parameter* bias) {
-  return bias != nullptr ? at::linear(x, weight.value, bias->value) : at::linear(x, weight.value);
+  return linear_product(x, weight.value, bias != nullptr ? bias->value : at::Tensor());
 }
 
 // `factor` is the gradient as a factor of products.
@@ -53,11 +54,12 @@ void backward_one(Kept kept, const at::Tensor& input, const at::Tensor& output_g
   const at::Tensor gradient = output_gradient.narrow(0, kept.rows.begin, kept.rows.padded);
   const at::Tensor factor = gradient_factor(gradient, *expert.down);
   accumulate(*expert.down, expert.down_bias, gradient, factor, kept.activated);
-  const at::Tensor d_up = activate_backward(expert, at::mm(factor, expert.down->value), kept.up);
+  const at::Tensor d_up =
+      activate_backward(expert, matrix_product(factor, expert.down->value), kept.up);
   const at::Tensor up_factor = gradient_factor(d_up, *expert.up);
   accumulate(*expert.up, expert.up_bias, d_up, up_factor, rows_of(kept, input));
   at::Tensor into = input_gradient.narrow(0, kept.rows.begin, kept.rows.padded);
-  at::mm_out(into, up_factor, expert.up->value);
+  matrix_product_into(into, up_factor, expert.up->value);
 }
 
 }  // namespace

@@ -33,13 +33,13 @@ Draw draw_experts(int64_t tokens, const ModelShape& shape, int layer, const Toke
   return draw;
 }
 
-// What weigh() gives to the k largest, of experts that were chosen otherwise.
+// What weigh() gives to the k largest, of experts that were chosen otherwise: they may be so
+// unlikely that in FP32 nothing is left of their probabilities, by whose sum weigh() divides.
 at::Tensor weigh_chosen(const at::Tensor& logits, const at::Tensor& probabilities,
                         const at::Tensor& experts, const ModelShape& shape) {
-  if (shape.scoring == ScoringKind::kTopKThenSoftmax)
+  if (shape.normalise_top_k || shape.scoring == ScoringKind::kTopKThenSoftmax)
     return at::softmax(logits.gather(-1, experts), -1);
-  const at::Tensor weights = probabilities.gather(-1, experts);
-  return shape.normalise_top_k ? weights / weights.sum(-1, /*keepdim=*/true) : weights;
+  return probabilities.gather(-1, experts);
 }
 
 TopK weigh(const at::Tensor& logits, const at::Tensor& probabilities, const ModelShape& shape) {

@@ -63,6 +63,35 @@ TEST(SyntheticGate, WeighsTheExpertsThatWereDrawn) {
   }
 }
 
+// Of their probabilities nothing is left in FP32.
+TEST(SyntheticGate, WeighsExpertsThatTheGateIsFarFromChoosing) {
+  constexpr int64_t kTokens = 7;
+  for (const std::string scoring : {"softmax-then-top-k", "top-k-then-softmax"}) {
+    ModelShape shape = drawn({"model.scoring=" + scoring}).model;
+    shape.normalise_top_k = true;
+    const TokenPlace place{3, Step(5), MicroBatch(1)};
+    Parameter gate;
+    gate.is_frozen = true;
+    gate.gradient = at::zeros({shape.experts, shape.hidden});
+    // Each token has a hidden element of its own, so column t has the logits of token t.
+    const at::Tensor x = at::eye(kTokens, shape.hidden);
+    gate.value = at::full({shape.experts, shape.hidden}, 120.0, at::kFloat);
+    const GateChoice before = choose_experts(x, gate, shape, /*layer=*/1, place);
+    at::Tensor chosen = at::empty({kTokens, shape.top_k});
+    for (int64_t token = 0; token < kTokens; ++token) {
+      for (int64_t k = 0; k < shape.top_k; ++k) {
+        const int64_t expert = before.experts[static_cast<size_t>(token * shape.top_k + k)];
+        gate.value[expert][token] = -static_cast<double>(k);
+        chosen[token][k] = -static_cast<double>(k);
+      }
+    }
+    const GateChoice choice = choose_experts(x, gate, shape, /*layer=*/1, place);
+    ASSERT_EQ(choice.experts, before.experts);
+    const at::Tensor expected = at::softmax(chosen, -1) * shape.routed_scale;
+    EXPECT_TRUE(at::allclose(choice.weights, expected)) << scoring << choice.weights;
+  }
+}
+
 TEST(SyntheticGate, SameBitsUnderEveryDeliveryOrder) {
   const auto run = [](const JobConfig& config, uint64_t seed) {
     return TrainingCluster("drawn").run_job(config, {.seed = seed});

@@ -4,6 +4,7 @@
 
 #include "model/activation_bytes.h"
 #include "tensor/gradient_node.h"
+#include "tensor/wide_product.h"
 #include "train/layers/layers.h"
 
 namespace evermoe {
@@ -28,13 +29,13 @@ void backward_chunk(const HeadGradient& gradient, const at::Tensor& log_probabil
           .to(x.scalar_type());
   accumulate_weight_gradient(weight, d_logits, x);
   at::Tensor into = gradient.input.narrow(0, first_row, x.size(0));
-  at::mm_out(into, d_logits, weight.value);
+  matrix_product_into(into, d_logits, weight.value);
 }
 
 }  // namespace
 
 at::Tensor head_loss(const at::Tensor& x, const Parameter& weight, const at::Tensor& targets,
-                     at::ScalarType type, double scale) {
+                     at::ScalarType type, double scale, int64_t* hits) {
   const bool has_gradient = at::GradMode::is_enabled() && x.requires_grad();
   const at::Tensor input = x.detach();
   const int64_t tokens = input.size(0),
@@ -50,8 +51,10 @@ at::Tensor head_loss(const at::Tensor& x, const Parameter& weight, const at::Ten
     const at::Tensor x_rows = input.narrow(0, first, rows),
                      target_rows = targets.narrow(0, first, rows);
     const at::Tensor log_probabilities =
-        at::log_softmax(at::linear(x_rows, weight.value).to(type), -1);
+        at::log_softmax(linear_product(x_rows, weight.value).to(type), -1);
     chosen.narrow(0, first, rows).copy_(log_probabilities.gather(1, target_rows.unsqueeze(1)));
+    if (hits != nullptr)
+      *hits += (log_probabilities.argmax(-1) == target_rows).sum().item<int64_t>();
     if (has_gradient)
       backward_chunk(gradient, log_probabilities, target_rows, x_rows, first, weight);
   }

@@ -56,14 +56,13 @@ at::Tensor linear(const at::Tensor& x, const Parameter& weight, const Parameter*
   at::Tensor output;
   {
     const at::NoGradGuard no_grad;
-    output = bias != nullptr ? at::linear(input, weight.value, bias->value)
-                             : at::linear(input, weight.value);
+    output = linear_product(input, weight.value, bias != nullptr ? bias->value : at::Tensor());
   }
   return with_gradient(output, {x}, [input, &weight, bias](const at::Tensor& gradient) {
     const at::Tensor factor = gradient_factor(gradient, weight);
     accumulate_weight_gradient(weight, factor, input);
     if (bias != nullptr) accumulate_bias_gradient(*bias, gradient);
-    return Gradients{at::mm(factor, weight.value)};
+    return Gradients{matrix_product(factor, weight.value)};
   });
 }
 

@@ -58,17 +58,25 @@ std::string name_of(const testing::TestParamInfo<Case>& info) {
 
 class RecomputeTest : public testing::TestWithParam<Case> {
  protected:
-  void expect_the_bits_of_kept_activations(const Sizes& deferred);
+  void expect_the_bits_of_kept_activations(const Sizes& deferred,
+                                           const std::vector<std::string>& more = {});
 };
 
-void RecomputeTest::expect_the_bits_of_kept_activations(const Sizes& deferred) {
+void RecomputeTest::expect_the_bits_of_kept_activations(const Sizes& deferred,
+                                                        const std::vector<std::string>& more) {
   const auto& [style, precision] = GetParam();
   const auto train = [&](const std::string& recompute, const std::string& bytes) {
-    return trained(style,
-                   {"train.precision=" + precision, "train.recompute=" + recompute,
-                    "train.deferred_bytes=" + bytes, "train.micro_batches=5",
-                    "train.micro_batch_size=1", "model.sequence_length=16", "parallel.stages=2",
-                    "parallel.lanes=[2, 3]", "parallel.expert_replicas=2"});
+    std::vector<std::string> settings = {"train.precision=" + precision,
+                                         "train.recompute=" + recompute,
+                                         "train.deferred_bytes=" + bytes,
+                                         "train.micro_batches=5",
+                                         "train.micro_batch_size=1",
+                                         "model.sequence_length=16",
+                                         "parallel.stages=2",
+                                         "parallel.lanes=[2, 3]",
+                                         "parallel.expert_replicas=2"};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return trained(style, settings);
   };
   const States kept = train("none", "256MiB");
   ASSERT_FALSE(kept.empty());
@@ -87,7 +95,18 @@ TEST_P(RecomputeTest, HasTheBitsOfKeptActivations) {
 INSTANTIATE_TEST_SUITE_P(All, RecomputeTest,
                          testing::Combine(testing::Values("gpt-moe", "qwen-moe", "deepseek-moe",
                                                           "mixtral"),
-                                          testing::Values("fp32", "bf16", "fp16", "fp64")),
+                                          testing::Values("fp32", "bf16", "fp16", "fp64", "fp8")),
+                         name_of);
+
+// What is computed again goes by the same draw.
+class RecomputeDrawnTest : public RecomputeTest {};
+TEST_P(RecomputeDrawnTest, HasTheBitsOfKeptActivations) {
+  expect_the_bits_of_kept_activations(
+      {"100KiB"},
+      {"model.routing=synthetic", "model.routing_skew=0.5", "model.routing_drift_steps=2"});
+}
+INSTANTIATE_TEST_SUITE_P(All, RecomputeDrawnTest,
+                         testing::Values(Case{"qwen-moe", "fp32"}, Case{"mixtral", "fp8"}),
                          name_of);
 
 class RecomputeAndDeferTest : public RecomputeTest {};
@@ -96,7 +115,7 @@ TEST_P(RecomputeAndDeferTest, HasTheBitsOfKeptActivations) {
 }
 INSTANTIATE_TEST_SUITE_P(All, RecomputeAndDeferTest,
                          testing::Combine(testing::Values("qwen-moe", "deepseek-moe"),
-                                          testing::Values("fp32", "bf16")),
+                                          testing::Values("fp32", "bf16", "fp8")),
                          name_of);
 
 }  // namespace

@@ -32,13 +32,13 @@ std::vector<OperatorSpec> operators_of_stage(const ModelShape& shape, const Topo
 
 StageModel::StageModel(const ModelShape& shape, const Topology& topology, Role role,
                        const ExpertPlacement& placement, StageGroups groups, StateTypes types,
-                       Recompute recompute)
+                       Recompute recompute, OriginWatch* watch)
     : shape_(shape), types_(types), placement_(placement) {
   LayerOperators layer;
   const auto finish_layer = [&] {
     if (layer.block == nullptr) return;
     blocks_.push_back(std::make_unique<Block>(std::move(layer), shape_, placement_, *groups.stage,
-                                              types, recompute));
+                                              types, recompute, watch));
     layer = LayerOperators();
   };
   for (OperatorSpec& spec : operators_of_stage(shape, topology, role.stage)) {
@@ -96,13 +96,14 @@ void StageModel::embed_backward(const at::Tensor& tokens, const at::Tensor& grad
   }
 }
 
-at::Tensor StageModel::loss_of(const at::Tensor& x, const at::Tensor& targets, double scale) const {
+at::Tensor StageModel::loss_of(const at::Tensor& x, const at::Tensor& targets, double scale,
+                               int64_t* hits) const {
   const at::Tensor normal = shape_.norm == NormKind::kRmsNorm
                                 ? rms_norm(x, head_->parameter("norm.weight"), shape_.norm_epsilon)
                                 : layer_norm(x, head_->parameter("norm.weight"),
                                              head_->parameter("norm.bias"), shape_.norm_epsilon);
   return head_loss(normal, head_->parameter("output.weight"), targets.flatten(), types_.sums(),
-                   scale);
+                   scale, hits);
 }
 
 MicroBatchGraph StageModel::forward(int64_t batch, const at::Tensor& tokens,
@@ -154,7 +155,7 @@ MicroBatchGraph StageModel::forward(int64_t batch, const at::Tensor& tokens,
     // The last rows, if not all count.
     const int64_t counted = targets.numel();
     graph.output = loss_of(counted == x.size(0) ? x : x.narrow(0, x.size(0) - counted, counted),
-                           targets, scale);
+                           targets, scale, at::GradMode::is_enabled() ? nullptr : &graph.hits);
   }
   return graph;
 }

@@ -26,6 +26,7 @@ struct MicroBatchGraph {
   at::Tensor tokens;          // first stage: [B, T] inputs
   at::Tensor input;           // leaf of the graph, [B * T, hidden]
   at::Tensor output;          // [B * T, hidden], or the mean loss on the last stage
+  int64_t hits = 0;           // last stage, without gradients: targets that were the likeliest
   at::Tensor auxiliary_loss;  // sum over this stage's gates, may be undefined
   double scale = 1;           // of the losses in the backward pass
   int64_t gates = 0;          // of this stage, passed by this micro-batch
@@ -53,10 +54,10 @@ using GradientsAdded = std::function<void(size_t first)>;
 
 class StageModel {
  public:
-  // Groups must outlive the model.
+  // Groups, and the watch, must outlive the model. No `watch`: nobody watches experts.
   StageModel(const ModelShape& shape, const Topology& topology, Role role,
              const ExpertPlacement& placement, StageGroups groups, StateTypes types,
-             Recompute recompute);
+             Recompute recompute, OriginWatch* watch = nullptr);
 
   // Operators of this rank in canonical order.
   std::vector<OperatorState*> operators();
@@ -84,7 +85,8 @@ class StageModel {
  private:
   at::Tensor embed(const at::Tensor& tokens) const;
   void embed_backward(const at::Tensor& tokens, const at::Tensor& gradient);
-  at::Tensor loss_of(const at::Tensor& x, const at::Tensor& targets, double scale) const;
+  at::Tensor loss_of(const at::Tensor& x, const at::Tensor& targets, double scale,
+                     int64_t* hits) const;
 
   const ModelShape shape_;
   const StateTypes types_;

@@ -198,153 +198,37 @@ absl::StatusOr<Resumption> DurableState::resume(Communicator& world, TrainingPos
   ASSIGN_OR_RETURN(const SharedCandidates shared, agreed_candidates(world));
   ASSIGN_OR_RETURN(const std::vector<LocalSave> own, local_.find(world, shared.term));
   ASSIGN_OR_RETURN(Resumption resumption, resume_newest(world, shared, own, loading, position));
+  agreed_own_ = resumption.local;
   RETURN_IF_ERROR(outlive_locally(position.step, local_.settle(position.step, resumption.local)));
   return resumption;
 }
 
+bool DurableState::is_agreed(const CheckpointReader& own,
+                             const absl::StatusOr<std::unique_ptr<CheckpointReader>>& shared,
+                             const std::string& shared_path) const {
+  const Manifest& part = own.manifest();
+  if (!compare_identity(part.position, identity(), own.path()).ok()) return false;
+  if (agreed_own_ && agreed_own_->step == part.position.step)
+    return agreed_own_->origin == origin_of(part);
+  if (shared.ok()) return !part.job.empty() && part.job == (*shared)->manifest().job;
+  return absl::IsNotFound(shared.status()) && !environment_.files->exists(shared_path);
+}
+
 absl::Status DurableState::restore(Step step, TrainingPosition& position) {
-  if (step > Step(0)) {
-    // Whatever is wrong there, shared storage may have it.
-    const auto own = local_.open_committed(step);
-    const bool fits =
-        own.ok() && compare_identity((*own)->position(), identity(), (*own)->path()).ok();
-    if (fits && load(**own, model_.operators(), position).ok()) return absl::OkStatus();
-    ASSIGN_OR_RETURN(
-        const auto checkpoint,
-        open_checkpoint(join_path(environment_.checkpoint_directory, step_directory_name(step))));
-    return load(*checkpoint, model_.operators(), position);
+  if (step <= Step(0)) {
+    return guard([&] {
+      initialise(position);
+      return absl::OkStatus();
+    });
   }
-  return guard([&] {
-    initialise(position);
-    return absl::OkStatus();
-  });
-}
-
-// ---- saving
-
-Step DurableState::newest_visible() const {
-  const auto found = list_checkpoints(*environment_.files, environment_.checkpoint_directory);
-  if (!found.ok() || found->empty()) return Step(-1);
-  return parse_step_directory(base_name(found->front())).value_or(Step(-1));
-}
-
-SaverOptions DurableState::saver_options() const {
-  const JobConfig& config = model_.config();
-  SaverOptions options;
-  options.directory = environment_.checkpoint_directory;
-  options.rank = environment_.transport->rank().value;
-  options.world_size = environment_.transport->size();
-  options.state_types = model_.types().stored.state;
-  options.compute_type = model_.types().stored.compute;
-  options.topology = model_.topology().to_string();
-  options.keep_newest = config.checkpoint.keep_newest;
-  options.keep_every_steps = config.checkpoint.keep_every_steps;
-  options.keep_best = config.checkpoint.keep_best;
-  options.term = environment_.term;
-  options.may_write = environment_.may_write;
-  options.may_publish = environment_.may_publish;
-  return options;
-}
-
-absl::Status DurableState::open(Opening opening, Step pinned) {
-  SaverOptions options = saver_options();
-  options.pinned = pinned;
-  options.joins_others = opening == Opening::kAmong;
-  RETURN_IF_ERROR(outlive_locally(pinned, local_.open(options, pinned)));
-  ASSIGN_OR_RETURN(saver_, CheckpointSaver::open(*environment_.files, options));
-  refused_ = Step(-1);
-  publish_requested_ = Step(-1);
-  // A predecessor may have died while it published the newest one: that is done again. Older ones,
-  // of which the records of a catch-up tell, are history.
-  if (opening == Opening::kAmong && is_publisher())
-    publish_requested_ = Step(newest_visible().value - 1);
-  return absl::OkStatus();
-}
-
-absl::Status DurableState::tell(Step step, const absl::Status& status) const {
-  const bool is_refused_by_disk =
-      !is_hopeless(status) && !is_contradiction(status) && !absl::IsInvalidArgument(status);
-  if (status.ok() || !is_refused_by_disk) return status;
-  log_warning(absl::StrCat("checkpoint of step ", step.value, ": ", status.message()));
-  if (environment_.save_failed) environment_.save_failed(step, status);
-  return absl::OkStatus();
-}
-
-absl::Status DurableState::outlive(Step step, const absl::Status& status) {
-  if (status.ok()) return status;
-  RETURN_IF_ERROR(tell(step, status));
-  // What is published stays so, whatever its cleaning up met.
-  if (!is_open() || saver_->published() < step) refused_ = std::max(refused_, step);
-  return absl::OkStatus();
-}
-
-absl::Status DurableState::outlive_locally(Step step, const absl::Status& status) {
-  return status.ok() ? status : tell(step, status);
-}
-
-// An unfinished save whose state is gone: on a full disk it would keep the next one from its space.
-void DurableState::discard(Step step) const {
-  const std::string folder =
-      join_path(environment_.checkpoint_directory, step_directory_name(step)) + kTemporarySuffix;
-  (void)remove_tree(*environment_.files, folder);
-}
-
-absl::Status DurableState::look_after_saves() {
-  RETURN_IF_ERROR(outlive_locally(local_.saving(), local_.look_after_saves()));
-  if (!is_open()) return absl::OkStatus();
-  const auto has_failed = [](const absl::Status& status) {
-    return !status.ok() && !absl::IsDeadlineExceeded(status);
-  };
-  if (const absl::Status written = saver_->wait_prepared(absl::ZeroDuration());
-      has_failed(written)) {
-    discard(saving_);
-    RETURN_IF_ERROR(outlive(saving_, written));
-  }
-  if (!is_publisher()) return absl::OkStatus();
-  const absl::Status published = saver_->wait_published(absl::ZeroDuration());
-  if (!has_failed(published)) return absl::OkStatus();
-  if (saver_->published() < publish_requested_) discard(publish_requested_);
-  return outlive(publish_requested_, published);
-}
-
-absl::Status DurableState::save(TrainingPosition position, Copying copying, PartialSave partial) {
-  saving_ = position.step;
-  std::vector<ShardSource> shards = shard_sources(model_.operators());
-  return copying == Copying::kNow
-             ? saver_->begin(complete(std::move(position)), shards, std::move(partial))
-             : saver_->begin_behind(complete(std::move(position)), std::move(shards),
-                                    std::move(partial));
-}
-
-absl::Status DurableState::save_some(TrainingPosition position, std::vector<ShardSource> shards,
-                                     PartialSave partial) {
-  saving_ = position.step;
-  return saver_->begin_behind(complete(std::move(position)), std::move(shards), std::move(partial));
-}
-
-absl::Status DurableState::save_locally(TrainingPosition position, bool waits) {
-  const Step step = position.step;
-  if (!local_.is_open()) {
-    RETURN_IF_ERROR(outlive_locally(step, local_.open(saver_options(), Step(-1))));
-    if (!local_.is_open()) return absl::OkStatus();
-  }
-  return outlive_locally(step, local_.save(complete(std::move(position)), waits));
-}
-
-TrainingPosition DurableState::complete(TrainingPosition position) const {
-  position.model_identity = identity();
-  position.configuration = to_toml(model_.config());
-  return position;
-}
-
-absl::Status DurableState::wait_copied(const OperatorState& state) {
-  return is_open() ? saver_->wait_copied(state.spec().name) : absl::OkStatus();
-}
-
-void DurableState::publish(Step prepared) {
-  if (prepared <= publish_requested_) return;
-  publish_requested_ = prepared;
-  if (is_publisher()) saver_->publish(prepared);
+  const std::string path = join_path(environment_.checkpoint_directory, step_directory_name(step));
+  const auto own = local_.open_committed(step);
+  const auto shared = open_checkpoint(path);
+  // Whatever is wrong with the own one, shared storage may have it.
+  const bool is_own = own.ok() && is_agreed(**own, shared, path);
+  if (is_own && load(**own, model_.operators(), position).ok()) return absl::OkStatus();
+  RETURN_IF_ERROR(shared.status());
+  return load(**shared, model_.operators(), position);
 }
 
 }  // namespace evermoe

@@ -88,8 +88,9 @@ class DurableState {
   void publish(Step prepared);
   CheckpointSaver& saver() const { return *saver_; }
   // Begins a save of the present state to this machine's own disk; returns when it is copied, and
-  // with `waits` when it is on disk.
-  absl::Status save_locally(TrainingPosition position, bool waits);
+  // with `waits` when it is on disk. Also if nothing is open: shared storage need not answer.
+  // `pinned` as for open().
+  absl::Status save_locally(TrainingPosition position, Step pinned, bool waits);
   LocalState& local() { return local_; }
   const LocalState& local() const { return local_; }
 
@@ -114,6 +115,14 @@ class DurableState {
   };
   absl::StatusOr<SharedCandidates> agreed_candidates(Communicator& world) const;
   int64_t term_of(const std::string& checkpoint) const;
+  // Of a save that the own disk has. A disk that was away may have one of a future that was given
+  // up: what is agreed on is what this process has resumed from, or what shared storage has, too,
+  // of the same job, or has not.
+  bool is_agreed(const CheckpointReader& own,
+                 const absl::StatusOr<std::unique_ptr<CheckpointReader>>& shared,
+                 const std::string& shared_path) const;
+  // Unless it is open. A disk that refuses is told as of the step `told`.
+  absl::Status open_locally(Step told, Step pinned);
   absl::Status tell(Step step, const absl::Status& status) const;
   absl::Status restore_own_on_all_ranks(Communicator& world, const LocalSave& chosen,
                                         TrainingPosition& position);
@@ -127,7 +136,8 @@ class DurableState {
   RankModel& model_;
   std::unique_ptr<CheckpointSaver> saver_;
   LocalState local_;
-  Step saving_{-1};  // the newest that was begun
+  std::optional<LocalSave> agreed_own_;  // that the last resume() took
+  Step saving_{-1};                      // the newest that was begun
   Step publish_requested_{-1};
   Step refused_{-1};
 };

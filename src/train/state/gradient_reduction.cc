@@ -7,10 +7,11 @@ namespace evermoe {
 
 GradientReduction::GradientReduction(const std::vector<OperatorState*>& operators,
                                      DeferredGradients& deferred, const BucketLimits& limits,
-                                     OnReduced on_reduced)
+                                     OnReduced on_reduced, BeforeSum before)
     : backward_(operators.rbegin(), operators.rend()),
       deferred_(deferred),
       on_reduced_(std::move(on_reduced)),
+      before_(std::move(before)),
       exchange_(BucketedExchange::Kind::kReduceGradients, backward_, limits, on_reduced_) {}
 
 void GradientReduction::add_up_to(size_t first) {
@@ -26,6 +27,7 @@ void GradientReduction::run_deferred() {
 void GradientReduction::go_on() {
   while (exchange_.ready() < added_ && !backward_[exchange_.ready()]->has_deferred_gradients()) {
     const OperatorState& state = *backward_[exchange_.ready()];
+    if (before_) before_(state);
     exchange_.add_ready();
     if (state.owners().size() == 1 && !state.is_frozen()) on_reduced_(state);
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -15,11 +16,15 @@ namespace evermoe {
 class GradientReduction {
  public:
   // Operators in the model's order. All must outlive the reduction. `on_reduced` is told of each
-  // that is not frozen as soon as its shard_gradient() is the sum over its owners.
+  // that is not frozen as soon as its shard_gradient() is the sum over its owners. `before` sees
+  // each operator once, when this rank's own gradient of it is complete and nobody else's is added;
+  // may throw StatusError. Null: nobody looks.
   using OnReduced = BucketedExchange::OnExchanged;
+  using BeforeSum = std::function<void(const OperatorState&)>;
   GradientReduction(
       const std::vector<OperatorState*>& operators, DeferredGradients& deferred,
-      const BucketLimits& limits, OnReduced on_reduced = [](const OperatorState&) {});
+      const BucketLimits& limits, OnReduced on_reduced = [](const OperatorState&) {},
+      BeforeSum before = nullptr);
 
   // Nothing more is added to the operators from number `first` on but what is put off: sums those
   // of which nothing is. Does not wait; errors come with finish().
@@ -35,6 +40,7 @@ class GradientReduction {
   const std::vector<OperatorState*> backward_;  // from the last operator to the first
   DeferredGradients& deferred_;
   const OnReduced on_reduced_;
+  const BeforeSum before_;
   BucketedExchange exchange_;
   size_t added_ = 0;  // of backward_
 };

@@ -105,7 +105,7 @@ absl::Status LocalState::settle(Step from, const std::optional<LocalSave>& chose
   RETURN_IF_ERROR(locate());
   std::optional<LocalSave> own;
   if (chosen) own = own_of(found_, *chosen);
-  return settle_local_saves(*environment_.files, directory_, rank(), from, own);
+  return settle_local_saves(*environment_.files, directory_, from, own);
 }
 
 absl::Status LocalState::open(SaverOptions options, Step pinned) {

@@ -11,15 +11,16 @@
 #include "tensor/fp8_factor.h"
 #include "tensor/host_bytes.h"
 #include "train/state/optimizer.h"
+#include "train/state/state_transfer.h"
 #include "train/step/training_cluster_testing.h"
 
 namespace evermoe {
 namespace {
 
-OperatorSpec two_matrices() {
+OperatorSpec two_matrices(int64_t rows = 40) {
   OperatorSpec spec;
   spec.name = "block";
-  spec.parameters = {{.name = "matrix", .shape = {40, 64}, .decayed = true},
+  spec.parameters = {{.name = "matrix", .shape = {rows, 64}, .decayed = true},
                      {.name = "bias", .shape = {1000}, .decayed = false}};
   spec.layout();
   return spec;
@@ -42,13 +43,37 @@ at::Tensor wave(FlatRange range, double salt) {
   return at::arange(range.begin, range.end, at::kDouble).add_(salt).sin_();
 }
 
-void run_updates(OperatorState& state, const TrainConfig& train, int updates) {
+// Each update in ranges of so many parameters.
+void run_updates(OperatorState& state, const TrainConfig& train, int updates, int64_t range) {
   for (int n = 1; n <= updates; ++n) {
     state.shard_gradient().copy_(wave(state.shard(), n).mul_(1e-3));
     StepRecord record;
     record.learning_rate = 1e-3;
-    AdamW(train, record, n, at::kCPU).update(state, state.whole());
+    const AdamW adam(train, record, n, at::kCPU);
+    for (int64_t begin = 0; begin < state.whole().end; begin += range)
+      adam.update(state, {begin, std::min(begin + range, state.whole().end)});
   }
+}
+
+// Master, moments and compute weights after some updates, all owners' shards joined.
+std::vector<at::Tensor> updated_state(const TrainConfig& train, const OperatorSpec& spec,
+                                      int owners, int updates, int64_t range) {
+  std::mutex mutex;
+  std::vector<std::vector<at::Tensor>> shards(4,
+                                              std::vector<at::Tensor>(static_cast<size_t>(owners)));
+  on_owners(owners, [&](Communicator& group) {
+    OperatorState state(spec, group, state_types(train));
+    state.initialise(5);
+    run_updates(state, train, updates, range);
+    state.cast_master();
+    const std::lock_guard lock(mutex);
+    const at::Tensor parts[] = {state.master(), state.exp_avg(), state.exp_avg_sq(),
+                                state.shard_compute()};
+    for (size_t i = 0; i < 4; ++i) shards[i][static_cast<size_t>(group.index())] = parts[i].clone();
+  });
+  std::vector<at::Tensor> whole;
+  for (const auto& part : shards) whole.push_back(at::cat(part));
+  return whole;
 }
 
 class NarrowStateTest : public testing::TestWithParam<std::string> {
@@ -60,27 +85,26 @@ class NarrowStateTest : public testing::TestWithParam<std::string> {
 
 TEST_P(NarrowStateTest, RoundingDoesNotDependOnTheNumberOfOwners) {
   const JobConfig config = job();
-  std::vector<std::vector<at::Tensor>> expected;  // of one owner: of each part, its one shard
+  const OperatorSpec spec = two_matrices();
+  const auto expected = updated_state(config.train, spec, 1, 4, spec.flat_size);
+  for (const int owners : {2, 5}) {
+    const auto state = updated_state(config.train, spec, owners, 4, spec.flat_size);
+    for (size_t i = 0; i < state.size(); ++i)
+      EXPECT_TRUE(at::equal(state[i], expected[i])) << owners << " owners, part " << i;
+  }
+}
+
+// The update widens 65,536 parameters at a time: of a whole operator, of shards and ranges that
+// begin elsewhere.
+TEST_P(NarrowStateTest, RoundingDoesNotDependOnRangesOfALargeOperator) {
+  const JobConfig config = job();
+  const OperatorSpec spec = two_matrices(/*rows=*/3500);
+  ASSERT_GT(spec.flat_size, 3 * 65536);
+  const auto expected = updated_state(config.train, spec, 1, 2, spec.flat_size);
   for (const int owners : {1, 2, 5}) {
-    std::mutex mutex;
-    std::vector<std::vector<at::Tensor>> shards(
-        4, std::vector<at::Tensor>(static_cast<size_t>(owners)));
-    on_owners(owners, [&](Communicator& group) {
-      OperatorState state(two_matrices(), group, state_types(config.train));
-      state.initialise(5);
-      run_updates(state, config.train, 4);
-      state.cast_master();
-      const std::lock_guard lock(mutex);
-      const at::Tensor parts[] = {state.master(), state.exp_avg(), state.exp_avg_sq(),
-                                  state.shard_compute()};
-      for (size_t i = 0; i < 4; ++i)
-        shards[i][static_cast<size_t>(group.index())] = parts[i].clone();
-    });
-    std::vector<std::vector<at::Tensor>> whole;
-    for (const auto& part : shards) whole.push_back({at::cat(part)});
-    if (owners == 1) expected = whole;
-    for (size_t i = 0; i < 4; ++i)
-      EXPECT_TRUE(at::equal(whole[i][0], expected[i][0])) << owners << " owners, part " << i;
+    const auto state = updated_state(config.train, spec, owners, 2, 1111 * kFlatAlignment);
+    for (size_t i = 0; i < state.size(); ++i)
+      EXPECT_TRUE(at::equal(state[i], expected[i])) << owners << " owners, part " << i;
   }
 }
 
@@ -151,8 +175,8 @@ TEST_P(NarrowStateTest, BytesOfAParameterAreThoseOfTheTypes) {
 
 TEST_P(NarrowStateTest, Learns) {
   const JobConfig config =
-      job({"train.steps=60", "train.micro_batches=4", "train.micro_batch_size=4",
-           "model.sequence_length=32", "model.layers=2", "train.learning_rate=3e-3",
+      job({"train.steps=60", "train.micro_batches=2", "train.micro_batch_size=4",
+           "model.sequence_length=32", "model.layers=1", "train.learning_rate=3e-3",
            "train.warmup_steps=5", "parallel.lanes=2"});
   double first = 0, last = 0;
   TrainingCluster cluster("learns");
@@ -203,6 +227,26 @@ TEST_P(NarrowStateTest, ARunGoesOnWithOtherTypes) {
       EXPECT_LT((new_second - old_second).abs().max().item<double>(),
                 0.07 * old_second.abs().max().item<double>())
           << name;
+    }
+  }
+}
+
+// Every pair of types. The smallest values are far below what the largest of their block leaves
+// room for, and below what FP16 has.
+TEST(OtherTypesTest, ASecondMomentDoesNotVanish) {
+  constexpr ElementType kTypes[] = {ElementType::kFp32, ElementType::kFp64, ElementType::kBf16,
+                                    ElementType::kFp16, ElementType::kFp8};
+  const at::Tensor exponents = at::arange(4 * kFp8BlockElements, at::kDouble).remainder(64) / -1.75;
+  const at::Tensor values = at::pow(10.0, exponents);
+  for (const ElementType first : kTypes) {
+    const at::Tensor from = new_storage(first, values.numel(), at::kCPU);
+    copy_part(StatePart::kExpAvgSq, values, from);
+    EXPECT_TRUE((widened(from) > 0).all().item<bool>()) << to_string(first);
+    for (const ElementType second : kTypes) {
+      const at::Tensor into = new_storage(second, values.numel(), at::kCPU);
+      copy_part(StatePart::kExpAvgSq, from, into);
+      EXPECT_TRUE((widened(into) > 0).all().item<bool>())
+          << to_string(first) << " to " << to_string(second);
     }
   }
 }

@@ -125,10 +125,9 @@ int OperatorShards::index_of(const OperatorState& state, FlatRange range) const 
   return static_cast<int>(part);
 }
 
-std::vector<int> OperatorShards::parts_of(const OperatorState& state) const {
+std::vector<int> OperatorShards::active_parts_of(const OperatorState& state) const {
   std::vector<int> parts;
-  for (size_t i = first_part_.at(&state); i < shards_.size() && shards_[i].state == &state; ++i)
-    parts.push_back(static_cast<int>(i));
+  for (const FlatRange range : state.active()) parts.push_back(index_of(state, range));
   return parts;
 }
 

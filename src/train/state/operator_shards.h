@@ -37,8 +37,8 @@ class OperatorShards {
   }
   // The part of this operator that is this range.
   int index_of(const OperatorState& state, FlatRange range) const;
-  // All parts of this operator.
-  std::vector<int> parts_of(const OperatorState& state) const;
+  // The parts of this operator that are active.
+  std::vector<int> active_parts_of(const OperatorState& state) const;
   // The operators of which these are parts, as far as this rank holds them; each once, in the order
   // given.
   std::vector<OperatorState*> states_of(const std::vector<int>& operator_indices) const;

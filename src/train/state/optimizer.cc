@@ -12,20 +12,16 @@ namespace {
 // Parameters of narrow state that are widened at a time.
 constexpr int64_t kWideParameters = int64_t{1} << 16;
 
-bool is_narrow(const at::Tensor& storage) {
-  return storage.scalar_type() != at::kFloat && storage.scalar_type() != at::kDouble;
-}
-
 // A part of the state in FP32: the stored numbers themselves, or a copy that has to be put back.
 class WidePart {
  public:
   WidePart(OperatorState& state, StatePart part, FlatRange own)
       : stored_(stored_range(part_of(state, part), own)),
-        is_root_(part == StatePart::kExpAvgSq && is_narrow(stored_)),
+        is_root_(is_root(part, stored_.scalar_type())),
         values_(is_root_ ? widened(stored_).square() : widened(stored_)) {}
   const at::Tensor& values() const { return values_; }
   void put_back(const RoundingStream& random) const {
-    if (!is_narrow(stored_)) return;
+    if (!is_narrow(stored_.scalar_type())) return;
     narrow_into(is_root_ ? values_.sqrt() : values_, stored_,
                 {.random = random, .keeps_positive = is_root_});
   }
@@ -72,7 +68,8 @@ void AdamW::update_in_shard(OperatorState& state, FlatRange own, double weight_d
   if (own.size() == 0) return;
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> parts = {state.master(), state.exp_avg(), state.exp_avg_sq()};
-  if (std::ranges::any_of(parts, is_narrow)) return update_narrow(state, own, weight_decay);
+  if (std::ranges::any_of(parts, is_narrow, &at::Tensor::scalar_type))
+    return update_narrow(state, own, weight_decay);
   const auto part = [&](const at::Tensor& shard) { return stored_range(shard, own); };
   step(part(parts[0]), part(state.shard_gradient()), part(parts[1]), part(parts[2]), weight_decay);
 }

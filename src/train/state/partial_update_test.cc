@@ -296,6 +296,34 @@ TEST_P(PartialUpdateTest, ActivePartsGetTheBitsOfTheDenseStepAndFrozenOnesStay) 
   EXPECT_GT(mixed, 0);
 }
 
+// Of an operator with one active part all gradients are computed.
+TEST_P(PartialUpdateTest, OnlyGradientsOfActivePartsAreTold) {
+  const JobConfig config = partial_job(GetParam(), {"protection.part_bytes=8KiB"});
+  int mixed = 0;
+  TrainingCluster cluster("told");
+  const absl::Status status =
+      cluster
+          .run(config,
+               [&](TrainingRank& self) -> absl::Status {
+                 Trainer& trainer = self.trainer();
+                 const std::vector<StageOperator>& operators = trainer.operators();
+                 const ActiveOperators active = draw_active(operators, 1);
+                 std::vector<int> told(active.size());
+                 RETURN_IF_ERROR(
+                     self.train(active, [&](int part) { ++told[static_cast<size_t>(part)]; })
+                         .status());
+                 mixed += mixed_operators(trainer);
+                 for (size_t part = 0; part < active.size(); ++part) {
+                   if (operators[part].bytes.gradients == 0) continue;
+                   EXPECT_EQ(told[part], active[part] ? 1 : 0) << operators[part].name;
+                 }
+                 return absl::OkStatus();
+               })
+          .status;
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_GT(mixed, 0);
+}
+
 // Whoever captures may still be reading a part while others of its operator are written already.
 TEST_P(PartialUpdateTest, EveryActivePartIsAnnouncedBeforeItIsWritten) {
   const JobConfig config = partial_job(GetParam(), {"protection.part_bytes=8KiB"});

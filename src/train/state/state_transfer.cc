@@ -37,11 +37,19 @@ std::vector<ShardSource> shard_sources(const std::vector<OperatorState*>& operat
   return sources;
 }
 
-namespace {
-
-bool is_root(StatePart part, at::ScalarType type) {
-  return part == StatePart::kExpAvgSq && type != at::kFloat && type != at::kDouble;
+void copy_part(StatePart part, const at::Tensor& from, at::Tensor into) {
+  const bool was_root = is_root(part, from.scalar_type()),
+             is_now = is_root(part, into.scalar_type());
+  if (is_now) {
+    narrow_into(was_root ? widened(from) : widened(from).sqrt(), into, {.keeps_positive = true});
+  } else if (was_root) {
+    into.copy_(widened(from).to(into.scalar_type()).square());
+  } else {
+    copy_stored(from, into);
+  }
 }
+
+namespace {
 
 absl::Status read_part(CheckpointReader& checkpoint, const OperatorState& state, StatePart part,
                        const at::Tensor& storage) {
@@ -58,15 +66,7 @@ absl::Status load_part(CheckpointReader& checkpoint, OperatorState& state, State
   if (type == element_type(into.scalar_type())) return read_part(checkpoint, state, part, into);
   const at::Tensor stored = new_storage(type, state.shard().size(), into.device());
   RETURN_IF_ERROR(read_part(checkpoint, state, part, stored));
-  const bool was_root = is_root(part, stored.scalar_type()),
-             is_now = is_root(part, into.scalar_type());
-  if (was_root == is_now) {
-    copy_stored(stored, into);
-  } else if (is_now) {
-    narrow_into(widened(stored).to(at::kFloat).sqrt(), into, {.keeps_positive = true});
-  } else {
-    copy_stored(widened(stored).square(), into);
-  }
+  copy_part(part, stored, into);
   return absl::OkStatus();
 }
 

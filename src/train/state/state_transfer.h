@@ -14,6 +14,10 @@ namespace evermoe {
 // This rank's shard of it: 1-D storage.
 at::Tensor& part_of(OperatorState& state, StatePart part);
 
+// `into` := `from`, both storage of as many parameters of this part, in whatever types: of a second
+// moment perhaps one the root of the other (checkpoint/format/element_type.h).
+void copy_part(StatePart part, const at::Tensor& from, at::Tensor into);
+
 // One source per non-empty shard; they refer to the operators.
 std::vector<ShardSource> shard_sources(const std::vector<OperatorState*>& operators);
 

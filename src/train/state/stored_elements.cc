@@ -28,6 +28,12 @@ ElementType element_type(at::ScalarType storage) {
   __builtin_unreachable();
 }
 
+bool is_narrow(at::ScalarType storage) { return storage != at::kFloat && storage != at::kDouble; }
+
+bool is_root(StatePart part, at::ScalarType storage) {
+  return part == StatePart::kExpAvgSq && is_narrow(storage);
+}
+
 int64_t storage_size(at::ScalarType storage, int64_t parameters) {
   return storage == at::kByte ? stored_bytes(ElementType::kFp8, parameters) : parameters;
 }
@@ -45,7 +51,7 @@ at::Tensor stored_range(const at::Tensor& storage, FlatRange range) {
 
 at::Tensor widened(const at::Tensor& storage) {
   const at::ScalarType type = storage.scalar_type();
-  if (type == at::kFloat || type == at::kDouble) return storage;
+  if (!is_narrow(type)) return storage;
   if (type != at::kByte) return storage.to(at::kFloat);
   const HostReadable from(storage);
   const at::Tensor values =

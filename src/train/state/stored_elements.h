@@ -13,6 +13,11 @@ at::ScalarType storage_type(ElementType type);
 // The reverse.
 ElementType element_type(at::ScalarType storage);
 
+// Narrower than FP32.
+bool is_narrow(at::ScalarType storage);
+// Whether that is how a second moment's root is stored (checkpoint/format/element_type.h).
+bool is_root(StatePart part, at::ScalarType storage);
+
 // Elements of a tensor that stores so many parameters.
 int64_t storage_size(at::ScalarType storage, int64_t parameters);
 // A 1-D tensor of zeros.

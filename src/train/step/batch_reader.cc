@@ -19,10 +19,18 @@ BatchReader::BatchReader(const JobConfig& config, TokenPart training, TokenPart 
   CHECK(order_.windows > 0 && window_count(validation_.size(), length_) > 0);
 }
 
-MicroBatchTokens BatchReader::training(Step step, MicroBatch micro_batch) const {
-  std::vector<int64_t> begins;
+std::vector<int64_t> BatchReader::training_windows(Step step, MicroBatch micro_batch,
+                                                   std::span<const int64_t> quarantined) const {
+  std::vector<int64_t> windows;
   for (int64_t row = 0; row < batch_; ++row)
-    begins.push_back(order_.window_of(step, micro_batch, row) * length_);
+    windows.push_back(order_.window_of(step, micro_batch, row, quarantined));
+  return windows;
+}
+
+MicroBatchTokens BatchReader::training(Step step, MicroBatch micro_batch,
+                                       std::span<const int64_t> quarantined) const {
+  std::vector<int64_t> begins = training_windows(step, micro_batch, quarantined);
+  for (int64_t& one : begins) one = begin_of(one);
   return read(training_, begins);
 }
 

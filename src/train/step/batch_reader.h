@@ -1,6 +1,9 @@
 // Token tensors of micro-batches.
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "base/ids.h"
 #include "config/job_config.h"
 #include "data/evaluation_order.h"
@@ -21,8 +24,15 @@ class BatchReader {
  public:
   BatchReader(const JobConfig& config, TokenPart training, TokenPart validation, at::Device device);
 
-  // A pure function of (seed, step, micro-batch).
-  MicroBatchTokens training(Step step, MicroBatch micro_batch) const;
+  // A pure function of (seed, step, micro-batch) and the windows that are quarantined.
+  MicroBatchTokens training(Step step, MicroBatch micro_batch,
+                            std::span<const int64_t> quarantined = {}) const;
+  // The windows that it reads, by row, and where one begins in the training part.
+  std::vector<int64_t> training_windows(Step step, MicroBatch micro_batch,
+                                        std::span<const int64_t> quarantined) const;
+  int64_t begin_of(int64_t window) const { return window * length_; }
+  int64_t window_tokens() const { return length_ + 1; }
+  int64_t windows() const { return order_.windows; }
   // What an evaluation reads.
   const EvaluationOrder& evaluation() const { return evaluation_; }
   MicroBatchTokens validation(MicroBatch micro_batch) const;

@@ -55,6 +55,22 @@ TEST(VerdictTest, ALossScaleNeverFallsByGrowth) {
   }
 }
 
+// Of two ranks.
+Step agreed_locally(int64_t one, int64_t other) {
+  Findings combined = to_findings({.prepared_locally = Step(one)});
+  const Findings second = to_findings({.prepared_locally = Step(other)});
+  for (size_t i = 0; i < combined.minima.size(); ++i)
+    combined.minima[i] = std::min(combined.minima[i], second.minima[i]);
+  return from_findings(combined).prepared_locally;
+}
+
+TEST(VerdictTest, ASaveOnOwnDisksCountsWhereItIsTheNewestOnAll) {
+  EXPECT_EQ(agreed_locally(5, 5), Step(5));
+  EXPECT_EQ(agreed_locally(5, 6), Step(-1)) << "who has 6 may have failed to save 5";
+  EXPECT_EQ(agreed_locally(6, -1), Step(-1));
+  EXPECT_EQ(agreed_locally(-1, -1), Step(-1));
+}
+
 TEST(VerdictTest, AStepWithALossThatIsNotFiniteIsSkipped) {
   StepFindings findings;
   findings.gradient_square_sum = 1;

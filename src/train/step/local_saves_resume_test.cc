@@ -150,6 +150,49 @@ TEST_F(LocalSavesResumeTest, AProcessThatTakesAPlaceOnTheSameNodeReadsItsDisk) {
   EXPECT_EQ(base.digest, six.digest);
 }
 
+TEST_F(LocalSavesResumeTest, AProcessThatTakesAPlaceReadsNoSaveThatWasNotAgreedOn) {
+  const std::string lost = cluster_.directory() + "/disk-1", away = cluster_.directory() + "/away";
+  cluster_.set_term({1, "a host", "a job", 0});
+  ASSERT_TRUE(train_until(5).status.ok());
+  std::filesystem::rename(lost, away);
+  std::filesystem::remove_all(cluster_.directory() + "/checkpoints/step-00000004");
+  // What another job makes of these steps has other bits.
+  cluster_.set_term({2, "another host", "another job", 0});
+  const JobConfig other = config({"train.learning_rate=0.002"});
+  const auto until = [&](int64_t step) {
+    return cluster_.run(other, [&](TrainingRank& rank) { return train_until(rank, step); });
+  };
+  const ClusterResult four = until(4);
+  ASSERT_TRUE(four.status.ok()) << four.status;
+  ASSERT_TRUE(until(5).status.ok());
+  std::filesystem::remove_all(lost);
+  std::filesystem::rename(away, lost);
+  ASSERT_TRUE(real_files().exists(saves_of(1) + "/step-00000004"));
+  const ClusterResult base =
+      cluster_.run_stateless(other, [&](TrainingRank& rank) { return rank.restore_base(Step(4)); });
+  ASSERT_TRUE(base.status.ok()) << base.status;
+  EXPECT_EQ(base.digest, four.digest);
+}
+
+TEST_F(LocalSavesResumeTest, OneWhoseSharedStorageIsOutSavesOnItsOwnDisk) {
+  ASSERT_TRUE(train_until(7).status.ok());
+  const std::string checkpoints = cluster_.directory() + "/checkpoints";
+  const JobConfig rarely = config({"checkpoint.every_steps=100", "train.steps=100"});
+  const ClusterResult result =
+      cluster_.run_stateless(rarely, [&](TrainingRank& rank) -> absl::Status {
+        RETURN_IF_ERROR(rank.restore_base(Step(6)));
+        RETURN_IF_ERROR(rank.steps(1));  // all have restored
+        if (rank.rank() == Rank(0)) {
+          std::filesystem::remove_all(checkpoints);
+          RETURN_IF_ERROR(write_file_synced(real_files(), checkpoints, "not a folder"));
+        }
+        RETURN_IF_ERROR(rank.steps(2));
+        return rank.trainer().save();
+      });
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_TRUE(real_files().exists(saves_of(0) + "/step-00000009.tmp"));
+}
+
 TEST_F(LocalSavesResumeTest, ADiskThatCannotBeUsedIsToldAndOutlived) {
   std::vector<std::string> told;
   std::mutex mutex;

@@ -14,12 +14,6 @@ namespace {
 
 bool is_expert(const OperatorSpec& spec) { return spec.kind == OperatorKind::kExpert; }
 
-int moe_layers_before(const ModelShape& shape, int64_t layer) {
-  int count = 0;
-  for (int64_t l = 0; l < layer; ++l) count += shape.is_moe_layer(l) ? 1 : 0;
-  return count;
-}
-
 int64_t tokens_to_experts(const JobConfig& config) {
   return config.train.micro_batches * config.train.micro_batch_size * config.model.sequence_length *
          config.model.top_k;
@@ -37,12 +31,12 @@ PartialSavesOptions options_of(const JobConfig& config, const Topology& topology
   const ProtectionConfig& protection = config.protection;
   PartialSavesOptions options;
   options.experts = static_cast<int>(config.model.experts);
-  options.layers = moe_layers_before(config.model, config.model.layers);
+  options.layers = config.model.moe_layers_before(config.model.layers);
   options.lanes = topology.lanes(role.stage);
   const ExpertPlacement placement = expert_placement_of(config, options.lanes);
   for (int expert = 0; expert < options.experts; ++expert)
     options.owner_of.push_back(placement.lanes_of(expert).front());
-  if (!experts.empty()) options.first_layer = moe_layers_before(config.model, experts[0].layer);
+  if (!experts.empty()) options.first_layer = config.model.moe_layers_before(experts[0].layer);
   options.stage_layers = static_cast<int>(std::ssize(experts)) / options.experts;
   options.saved = static_cast<int>(protection.experts_saved);
   options.in_memory = protection.experts_in_memory == 0
@@ -67,7 +61,7 @@ PartialCheckpoints::PartialCheckpoints(const JobConfig& config, const Topology& 
       saves_(options_) {}
 
 int PartialCheckpoints::index_in_model(const OperatorSpec& spec) const {
-  return moe_layers_before(shape_, spec.layer) * options_.experts + spec.expert;
+  return shape_.moe_layers_before(spec.layer) * options_.experts + spec.expert;
 }
 
 int PartialCheckpoints::index_in_stage(const OperatorSpec& spec) const {

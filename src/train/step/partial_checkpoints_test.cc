@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "checkpoint/read/checkpoint_reader.h"
 #include "train/step/training_cluster_testing.h"
 

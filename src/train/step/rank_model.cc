@@ -28,9 +28,15 @@ RankModel::RankModel(const JobConfig& config, const TrainerEnvironment& environm
   const StageGroups groups = join_groups(placement, environment, deadline);
   batches_ = std::make_unique<BatchReader>(config_, environment.training, environment.validation,
                                            types_.device);
+  if (config_.train.non_finite != NonFinitePolicy::kSkip) {
+    watch_ = std::make_unique<OriginWatch>(config_.model, [this](const NonFinite& place) {
+      if (meet_origin_) meet_origin_(place);
+    });
+  }
   model_ = std::make_unique<StageModel>(config_.model, topology_, role_, placement, groups, types_,
-                                        config_.train.recompute);
-  runner_ = std::make_unique<StageRunner>(config_.train, topology_, role_, *batches_, *model_);
+                                        config_.train.recompute, watch_.get());
+  runner_ = std::make_unique<StageRunner>(config_.train, topology_, role_, *batches_, *model_,
+                                          watch_.get());
   operators_ = model_->operators();
   for (OperatorState* const state : operators_) state->defer_gradients(deferred_);
   stage_group_->set_idle_work([this] { return do_idle_work(); });
@@ -101,8 +107,15 @@ absl::StatusOr<StepFindings> RankModel::accumulate_gradients(
     for (OperatorState* state : operators_) {
       if (!state->is_frozen()) state->clear_gradients();
     }
-    GradientReduction reduction(operators_, deferred_, buckets_, on_reduced);
-    findings = runner_->run_step(position.step, position.loss_scale, probes, boundary,
+    GradientReduction::BeforeSum watch;
+    if (watch_ != nullptr) {
+      watch_->begin_step();
+      watch = [this](const OperatorState& state) {
+        if (!state.is_frozen()) watch_->add_gradient(state.gradient(), state.spec().name);
+      };
+    }
+    GradientReduction reduction(operators_, deferred_, buckets_, on_reduced, watch);
+    findings = runner_->run_step(position, probes, boundary,
                                  [&](size_t first) { reduction.add_up_to(first); });
     reduction.run_deferred();
     fault_point("step/accumulated");
@@ -189,7 +202,7 @@ absl::Status RankModel::update(const StepRecord& record, int64_t updates_applied
     BucketedExchange gather(BucketedExchange::Kind::kGatherCompute, operators_, buckets_);
     for (OperatorState* state : operators_) {
       RETURN_IF_ERROR(update_shard(*state, optimizer, before_write));
-      if (state->owners().size() == 1) state->show_compute();
+      if (state->owners().size() == 1 && !state->is_frozen()) state->show_compute();
       gather.add_ready();
       gather.advance();  // an error comes later: every shard gets to the new position
     }

@@ -45,6 +45,13 @@ class RankModel {
   // stage.
   bool do_idle_work() { return deferred_.run_one(); }
 
+  // Where this rank makes numbers that are not finite of finite ones, within
+  // accumulate_gradients(): what `meet` throws ends that. Watched only if train.non_finite asks for
+  // it.
+  void set_meet_origin(OriginWatch::Meet meet) { meet_origin_ = std::move(meet); }
+  const BatchReader& batches() const { return *batches_; }
+  StageRunner& runner() { return *runner_; }
+
   // The communicators inside the stage begin anew in another view.
   void join(View view);
 
@@ -97,6 +104,8 @@ class RankModel {
   std::unique_ptr<Communicator> dense_group_;  // of gradients and weights, the same members
   std::vector<std::unique_ptr<Communicator>> expert_groups_;
   std::unique_ptr<BatchReader> batches_;
+  OriginWatch::Meet meet_origin_;
+  std::unique_ptr<OriginWatch> watch_;  // null: nobody watches
   std::unique_ptr<StageModel> model_;
   std::unique_ptr<StageRunner> runner_;
   std::vector<OperatorState*> operators_;

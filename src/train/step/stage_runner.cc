@@ -1,7 +1,9 @@
 #include "train/step/stage_runner.h"
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
+#include <limits>
 #include <memory>
 
 #include "base/error.h"
@@ -21,15 +23,21 @@ void add(const ExpertLoads& loads, ExpertLoads& sum) {
   }
 }
 
+// Without a trace in the graph.
+void corrupt(const at::Tensor& result) {
+  result.variable_data().view(-1).narrow(0, 0, 1).fill_(std::numeric_limits<double>::quiet_NaN());
+}
+
 }  // namespace
 
 StageRunner::StageRunner(const TrainConfig& train, const Topology& topology, Role role,
-                         const BatchReader& batches, StageModel& model)
+                         const BatchReader& batches, StageModel& model, OriginWatch* watch)
     : train_(train),
       topology_(topology),
       role_(role),
       batches_(batches),
       model_(model),
+      watch_(watch),
       order_([&] {
         std::vector<int> widths;
         for (int s = 0; s < topology.stages(); ++s) widths.push_back(topology.lanes(s));
@@ -45,7 +53,7 @@ std::optional<MicroBatch> StageRunner::micro_batch_of(int round, int64_t micro_b
 
 MicroBatchTokens StageRunner::tokens_of(Phase phase, Step step, MicroBatch micro_batch) const {
   if (!first() && !last()) return {};
-  return phase == Phase::kTraining ? batches_.training(step, micro_batch)
+  return phase == Phase::kTraining ? batches_.training(step, micro_batch, quarantined_)
                                    : batches_.validation(micro_batch);
 }
 
@@ -109,6 +117,14 @@ MicroBatchGraph StageRunner::forward(Phase phase, Step step, std::optional<Micro
   const TokenPlace place{train_.seed, phase == Phase::kTraining ? step : Step(-1), number};
   MicroBatchGraph graph = model_.forward(sequences, tokens.inputs, input, tokens.targets, scale,
                                          place, probes ? &probe : nullptr, added);
+  if (phase == Phase::kTraining) {
+    if (last() && is_poisoned(step, *micro_batch)) corrupt(graph.output);
+    corrupt_if_asked(graph.output);
+    if (watch_ != nullptr) {
+      watch_->make(graph.output, watch_->receive(input), NonFinitePhase::kForward,
+                   micro_batch->value, last_operator());
+    }
+  }
   if (!last())
     send(role_.stage + 1, BoundaryDirection::kActivation, *micro_batch, graph.output, boundary);
   return graph;
@@ -125,18 +141,40 @@ void StageRunner::backward(std::optional<MicroBatch> micro_batch, MicroBatchGrap
     output_gradient = receive(role_.stage + 1, BoundaryDirection::kGradient, *micro_batch,
                               train_.micro_batch_size, boundary);
   }
+  const bool is_of_finite = watch_ == nullptr || watch_->receive(output_gradient);
   const at::Tensor input_gradient = model_.backward(std::move(graph), output_gradient);
+  corrupt_if_asked(first() ? model_.operators().front()->gradient() : input_gradient);
+  if (watch_ != nullptr) {
+    watch_->make(input_gradient, is_of_finite, NonFinitePhase::kBackward, micro_batch->value,
+                 first_operator());
+  }
   if (!first())
     send(role_.stage - 1, BoundaryDirection::kGradient, *micro_batch, input_gradient, boundary);
 }
 
-StepFindings StageRunner::run_step(Step step, double loss_scale, bool probes, Boundary& boundary,
-                                   const GradientsAdded& added) {
+void StageRunner::corrupt_if_asked(const at::Tensor& result) {
+  if (std::exchange(corrupts_next_, false)) corrupt(result);
+}
+
+bool StageRunner::is_poisoned(Step step, MicroBatch micro_batch) const {
+  if (poisoned_.empty()) return false;
+  const auto windows = batches_.training_windows(step, micro_batch, quarantined_);
+  return std::ranges::any_of(windows, [&](int64_t window) {
+    const int64_t begin = batches_.begin_of(window), end = begin + batches_.window_tokens();
+    return std::ranges::any_of(
+        poisoned_, [&](const auto& range) { return range.first < end && begin < range.second; });
+  });
+}
+
+StepFindings StageRunner::run_step(const TrainingPosition& position, bool probes,
+                                   Boundary& boundary, const GradientsAdded& added) {
+  const Step step = position.step;
+  quarantined_ = position.quarantined_windows;
   StepFindings findings;
   non_finite_.clear();
   expert_loads_ = {};
   std::deque<MicroBatchGraph> held;
-  const double scale = loss_scale / static_cast<double>(train_.micro_batches);
+  const double scale = position.loss_scale / static_cast<double>(train_.micro_batches);
   expected_.clear();
   for (size_t i = 0; i < order_.size(); ++i) {
     const RoundOperation& operation = order_[i];
@@ -189,6 +227,7 @@ StepFindings StageRunner::run_validation(int64_t first_number, int64_t micro_bat
     const auto tokens = static_cast<double>(batches_.evaluation().targets_of(number));
     findings.loss_sum += graph.output.item<double>() * tokens;
     findings.tokens += tokens;
+    findings.hits += static_cast<double>(graph.hits);
   }
   return findings;
 }

@@ -4,14 +4,17 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "checkpoint/format/training_position.h"
 #include "parallel/pipeline_schedule.h"
 #include "parallel/topology.h"
 #include "recovery/stage_trainer.h"
 #include "tensor/host_bytes.h"
 #include "train/layers/finite_probe.h"
+#include "train/layers/origin_watch.h"
 #include "train/layers/stage_model.h"
 #include "train/step/batch_reader.h"
 #include "train/step/verdict.h"
@@ -20,17 +23,23 @@ namespace evermoe {
 
 class StageRunner {
  public:
-  // All references must outlive the runner.
+  // All references, and the watch, must outlive the runner. No `watch`: nobody watches.
   StageRunner(const TrainConfig& train, const Topology& topology, Role role,
-              const BatchReader& batches, StageModel& model);
+              const BatchReader& batches, StageModel& model, OriginWatch* watch = nullptr);
 
-  // Accumulates the gradients of the step that starts from `step`, each micro-batch's loss weighted
-  // with loss_scale / micro_batches. `probes`: looks for the first number that is not finite.
-  // `added` is called within the last backward pass. Throws StatusError.
-  StepFindings run_step(Step step, double loss_scale, bool probes, Boundary& boundary,
+  // Accumulates the gradients of the step that starts from `position`, each micro-batch's loss
+  // weighted with loss_scale / micro_batches. `probes`: looks for the first number that is not
+  // finite. `added` is called within the last backward pass. Throws StatusError.
+  StepFindings run_step(const TrainingPosition& position, bool probes, Boundary& boundary,
                         const GradientsAdded& added);
   // What this lane's micro-batches of the last run_step() chose, added in their order.
   const ExpertLoads& expert_loads() const { return expert_loads_; }
+
+  // ---- faults for tests
+  // One number of what is computed next in a step, the way forward or back, is not finite.
+  void corrupt_result() { corrupts_next_ = true; }
+  // Of a micro-batch that reads of these tokens of the training part the loss is not finite.
+  void poison(int64_t begin, int64_t end) { poisoned_.emplace_back(begin, end); }
 
   // Runs this lane's part of `micro_batches` of an evaluation, from number `first_number` on:
   // loss_sum is over tokens, of which there are `tokens` (both zero but on the last stage). Their
@@ -46,6 +55,11 @@ class StageRunner {
   std::optional<MicroBatch> micro_batch_of(int round, int64_t micro_batches) const;
   MicroBatchTokens tokens_of(Phase phase, Step step, MicroBatch micro_batch) const;
   int64_t sequences_of(Phase phase, MicroBatch micro_batch) const;
+
+  void corrupt_if_asked(const at::Tensor& result);
+  bool is_poisoned(Step step, MicroBatch micro_batch) const;
+  std::string first_operator() const { return model_.operators().front()->spec().name; }
+  std::string last_operator() const { return model_.operators().back()->spec().name; }
 
   // Tokens are those of micro-batch `first_number` + `micro_batch`.
   MicroBatchGraph forward(Phase phase, Step step, std::optional<MicroBatch> micro_batch,
@@ -74,10 +88,14 @@ class StageRunner {
   const Role role_;
   const BatchReader& batches_;
   StageModel& model_;
+  OriginWatch* const watch_;
   const std::vector<RoundOperation> order_;
   ExpertLoads expert_loads_;
   std::map<std::pair<BoundaryDirection, MicroBatch>, std::shared_ptr<Landing>> expected_;
   NonFiniteLog non_finite_;
+  std::vector<int64_t> quarantined_;  // windows, of the step under way
+  bool corrupts_next_ = false;
+  std::vector<std::pair<int64_t, int64_t>> poisoned_;  // tokens
 };
 
 }  // namespace evermoe

@@ -48,6 +48,10 @@ Trainer::Trainer(const TrainerEnvironment& environment, TrainerOptions options,
   if (strategy_of(model_->config()).saves_few_experts) {
     partial_.emplace(model_->config(), model_->topology(), model_->role(), model_->operators());
   }
+  if (model_->config().train.non_finite == NonFinitePolicy::kSkip) return;
+  examiner_.emplace(environment_, model_->config().model,
+                    model_->topology().name_of(environment_.transport->rank()));
+  model_->set_meet_origin([this](const NonFinite& place) { meet_origin(place); });
 }
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::create(const JobConfig& config,
@@ -142,15 +146,28 @@ RecordBytes Trainer::position() const {
                                 position_.validation_loss,
                                 is_drained_ ? 1 : 0,
                                 pace_ ? pace_->last().value : 0};
-  RecordBytes bytes(sizeof(numbers));
+  const std::vector<int64_t>& quarantined = position_.quarantined_windows;
+  RecordBytes bytes(sizeof(numbers) + quarantined.size() * sizeof(int64_t));
   std::memcpy(bytes.data(), &numbers, sizeof(numbers));
+  if (!quarantined.empty()) {
+    std::memcpy(bytes.data() + sizeof(numbers), quarantined.data(),
+                quarantined.size() * sizeof(int64_t));
+  }
   return bytes;
 }
 
 absl::Status Trainer::set_position(const RecordBytes& position) {
   PositionNumbers numbers;
-  if (position.size() != sizeof(numbers)) return Corrupt("not a position of this trainer");
+  const bool is_whole = position.size() >= sizeof(numbers) &&
+                        (position.size() - sizeof(numbers)) % sizeof(int64_t) == 0;
+  if (!is_whole) return Corrupt("not a position of this trainer");
   std::memcpy(&numbers, position.data(), sizeof(numbers));
+  std::vector<int64_t> quarantined((position.size() - sizeof(numbers)) / sizeof(int64_t));
+  if (!quarantined.empty()) {
+    std::memcpy(quarantined.data(), position.data() + sizeof(numbers),
+                quarantined.size() * sizeof(int64_t));
+  }
+  position_.quarantined_windows = std::move(quarantined);
   position_.step = Step(numbers.step);
   position_.samples = numbers.samples;
   position_.updates_applied = numbers.updates_applied;
@@ -172,11 +189,10 @@ absl::StatusOr<Findings> Trainer::train(const ActiveOperators& active, Boundary&
   RETURN_IF_ERROR(durable_.look_after_saves());
   shards_.set_active(active);
   ASSIGN_OR_RETURN(StepFindings findings,
-                   model_->accumulate_gradients(position_, boundary, skipped_in_row_ > 0,
-                                                [&](const OperatorState& state) {
-                                                  for (const int part : shards_.parts_of(state))
-                                                    on_reduced(part);
-                                                }));
+                   model_->accumulate_gradients(
+                       position_, boundary, skipped_in_row_ > 0, [&](const OperatorState& state) {
+                         for (const int part : shards_.active_parts_of(state)) on_reduced(part);
+                       }));
   ASSIGN_OR_RETURN(expert_loads_, model_->expert_loads());
   findings.prepared = prepared();
   findings.prepared_locally = durable_.local().prepared();
@@ -190,8 +206,12 @@ absl::StatusOr<Findings> Trainer::train(const ActiveOperators& active, Boundary&
     findings.refused = durable_.refused();
     if (environment_.transport->rank() == Rank(0)) findings.published = published();
   }
+  if (examiner_) {
+    const int32_t reproduced = examiner_->reproduced_micro_batch(Step(position_.step.value + 1));
+    if (reproduced >= 0) findings.poisoned = reproduced;
+  }
   findings.routing_skew = routing_skew();
-  return told(std::move(findings));
+  return as_findings(std::move(findings));
 }
 
 std::vector<double> Trainer::routing_skew() const {
@@ -213,11 +233,9 @@ std::vector<double> Trainer::routing_skew() const {
   return skew;
 }
 
-Findings Trainer::told(StepFindings findings) const {
+Findings Trainer::as_findings(StepFindings findings) const {
   const ModelShape& shape = model_->config().model;
-  int64_t layers = 0;
-  for (int64_t layer = 0; layer < shape.layers; ++layer) layers += shape.is_moe_layer(layer);
-  findings.routing_skew.resize(static_cast<size_t>(layers));
+  findings.routing_skew.resize(static_cast<size_t>(shape.moe_layers_before(shape.layers)));
   return to_findings(findings);
 }
 
@@ -248,6 +266,8 @@ absl::Status Trainer::apply(const Findings& combined, const ActiveOperators& act
     if (record_.applied) partial_->on_update(expert_loads_);
     record_.lost_token_share = partial_->lost_share(position_.step);
   }
+  if (examiner_) examiner_->on_verdict(record_);
+  quarantine_samples();
   if (const auto divergence = find_divergence(record_, skipped_in_row_, train))
     return end_diverged(*divergence);
   // Nothing is published by a skipped step: what was saved last may be what it could not compute
@@ -268,6 +288,47 @@ absl::Status Trainer::apply(const Findings& combined, const ActiveOperators& act
              : model_->update_own(record_, position_.updates_applied, before_update);
 }
 
+void Trainer::meet_origin(const NonFinite& place) {
+  Examination met{.step = Step(position_.step.value + 1),
+                  .rank = environment_.transport->rank(),
+                  .role = model_->topology().name_of(environment_.transport->rank()),
+                  .first = place,
+                  .node = environment_.node,
+                  .samples = samples_at(place),
+                  .checkpoint = std::max(agreed_, base_)};
+  const bool lowers_scale =
+      model_->config().train.precision == Precision::kFp16 && position_.loss_scale > kLossScaleMin;
+  throw_if_error(examiner_->on_origin(std::move(met), skipped_in_row_, lowers_scale));
+}
+
+std::vector<ExaminedSample> Trainer::samples_at(const NonFinite& place) const {
+  const BatchReader& batches = model_->batches();
+  std::vector<ExaminedSample> samples;
+  for (int32_t m = 0; m < model_->config().train.micro_batches; ++m) {
+    if (place.micro_batch >= 0 && place.micro_batch != m) continue;
+    for (const int64_t window :
+         batches.training_windows(position_.step, MicroBatch(m), position_.quarantined_windows)) {
+      const int64_t begin = batches.begin_of(window);
+      samples.push_back({m, window, begin, begin + batches.window_tokens()});
+    }
+  }
+  return samples;
+}
+
+void Trainer::quarantine_samples() {
+  const bool is_wanted = model_->config().train.non_finite == NonFinitePolicy::kQuarantine;
+  if (!is_wanted || record_.applied || record_.poisoned == StepFindings::kNoMicroBatch) return;
+  const MicroBatch at_fault(static_cast<int32_t>(record_.poisoned));
+  const std::vector<int64_t> windows = model_->batches().training_windows(
+      Step(record_.step.value - 1), at_fault, position_.quarantined_windows);
+  auto all = quarantined_with(position_.quarantined_windows, windows, model_->batches().windows());
+  if (all)
+    position_.quarantined_windows = *std::move(all);
+  else
+    log_warning(absl::StrCat("step ", record_.step.value,
+                             ": no more samples are quarantined, there are too many"));
+}
+
 bool Trainer::is_evaluated(Step step) const {
   const JobConfig& config = model_->config();
   return is_due(step, config.evaluate.every_steps) || step.value >= config.train.steps;
@@ -284,12 +345,13 @@ absl::StatusOr<Findings> Trainer::evaluate(int64_t batch, Boundary& boundary) {
   const int64_t count = std::min(size, model_->evaluation().micro_batches() - first);
   ASSIGN_OR_RETURN(StepFindings findings, model_->evaluate(first, count, boundary));
   findings.prepared = prepared();
-  return told(std::move(findings));
+  return as_findings(std::move(findings));
 }
 
 void Trainer::apply_evaluation(const Findings& combined) {
   const StepFindings findings = from_findings(combined);
   position_.validation_loss = findings.loss_sum / findings.tokens;
+  validation_accuracy_ = findings.hits / findings.tokens;
 }
 
 bool Trainer::is_finished() const {

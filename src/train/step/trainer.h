@@ -15,6 +15,7 @@
 #include "train/state/durable_state.h"
 #include "train/state/operator_shards.h"
 #include "train/step/divergence.h"
+#include "train/step/examiner.h"
 #include "train/step/partial_checkpoints.h"
 #include "train/step/rank_model.h"
 #include "train/step/trainer_environment.h"
@@ -80,6 +81,8 @@ class Trainer final : public StageTrainer {
 
   const StepRecord& last_record() const { return record_; }  // of the last apply()
   double last_validation_loss() const { return position_.validation_loss; }
+  // Share of the same targets that the model held to be the likeliest.
+  double last_validation_accuracy() const { return validation_accuracy_; }
   // Whether the run ends here because somebody was asked to stop.
   bool is_drained() const {
     return is_drained_ && position_.step.value < model_->config().train.steps;
@@ -87,6 +90,10 @@ class Trainer final : public StageTrainer {
   const TrainingPosition& training_position() const { return position_; }
   // Newest checkpoint that this process has published (rank 0 only); Step(-1) for none.
   Step published() const { return durable_.is_open() ? durable_.saver().published() : Step(-1); }
+  // ---- faults for tests, on the training thread: StageRunner's
+  void corrupt_result() { model_->runner().corrupt_result(); }
+  void poison(int64_t begin, int64_t end) { model_->runner().poison(begin, end); }
+
   // This rank's operators, for tests and tools.
   const std::vector<OperatorState*>& operator_states() const { return model_->operators(); }
 
@@ -120,9 +127,15 @@ class Trainer final : public StageTrainer {
   // By MoE layer of the whole model; 0 where another rank says it.
   std::vector<double> routing_skew() const;
   // With as many numbers at every commit.
-  Findings told(StepFindings findings) const;
+  Findings as_findings(StepFindings findings) const;
   // Looks at the state before it is saved: a state that is not finite must not be published.
   bool is_state_sound();
+  // Of the step under way, in which this rank has made a number that is not finite. Throws
+  // StatusError.
+  void meet_origin(const NonFinite& place);
+  std::vector<ExaminedSample> samples_at(const NonFinite& place) const;
+  // That the record's step has found to be at fault, if that is wanted.
+  void quarantine_samples();
   // Leaves the record of it and says so.
   absl::Status end_diverged(const Divergence& divergence) const;
 
@@ -132,6 +145,8 @@ class Trainer final : public StageTrainer {
   View view_{0};                               // that the stage has last joined
   std::optional<SavePace> pace_;               // of saves, if the strategy tunes it
   std::optional<PartialCheckpoints> partial_;  // if the strategy saves a few experts
+  std::optional<Examiner> examiner_;           // if train.non_finite asks for it
+  double validation_accuracy_ = 0;
   DurableState durable_;
   OperatorShards shards_;
   TrainingPosition position_;

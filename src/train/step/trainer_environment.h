@@ -27,6 +27,13 @@ struct TrainerEnvironment {
   // Training goes on. Null: nobody is.
   std::function<void(Step step, const absl::Status& why)> save_failed;
   std::string divergence_file;  // where the record of a diverged run goes; empty: nowhere
+  // Where numbers that are not finite are examined (examiner.h), if train.non_finite says so.
+  std::string forensics_directory;
+  int32_t node = 0;  // that this process runs on
+  // Told on the training thread what an examination has found of the node of the first attempt.
+  // Null: nobody is.
+  std::function<void(Step step, int32_t node, bool is_reproduced, const std::string& what)>
+      examined;
   TokenPart training;
   TokenPart validation;
   View view;

@@ -99,8 +99,7 @@ absl::Status Trainer::begin_save() {
 absl::Status Trainer::save_locally() {
   if (position_.step <= saved_locally_ || !is_state_sound()) return absl::OkStatus();
   RETURN_IF_ERROR(durable_.look_after_saves());
-  RETURN_IF_ERROR(open_saver());
-  RETURN_IF_ERROR(durable_.save_locally(position_, options_.waits_for_files));
+  RETURN_IF_ERROR(durable_.save_locally(position_, base_, options_.waits_for_files));
   saved_locally_ = position_.step;
   return absl::OkStatus();
 }
@@ -187,7 +186,7 @@ absl::StatusOr<Findings> Trainer::close() {
   findings.prepared = std::max(prepared(), agreed_);
   if (durable_.is_open() && environment_.transport->rank() == Rank(0))
     findings.published = durable_.saver().published();
-  return told(std::move(findings));
+  return as_findings(std::move(findings));
 }
 
 bool Trainer::is_closed(const Findings& combined) {

@@ -120,6 +120,7 @@ TrainerEnvironment TrainingCluster::environment(Transport& transport) const {
   return {.transport = &transport,
           .files = files_,
           .checkpoint_directory = directory_ + "/checkpoints",
+          .term = [term = term_] { return term; },
           .save_failed = save_failed_,
           .training = tokens_.training,
           .validation = tokens_.validation};

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "checkpoint/write/folder_term.h"
 #include "data/token_source.h"
 #include "train/step/training_rank_testing.h"
 
@@ -70,6 +71,8 @@ class TrainingCluster {
   // not the same in every run.
   void write_behind() { waits_for_files_ = false; }
   void set_files(Files& files) { files_ = &files; }
+  // In whose name is saved from now on.
+  void set_term(const FolderTerm& term) { term_ = term; }
   // Told of every save that is refused (TrainerEnvironment). Several threads call it.
   void set_save_failed(std::function<void(Step, const absl::Status&)> told) {
     save_failed_ = std::move(told);
@@ -97,6 +100,7 @@ class TrainingCluster {
   BucketLimits buckets_;
   bool waits_for_files_ = true;
   Files* files_ = &real_files();
+  FolderTerm term_;
   std::function<void(Step, const absl::Status&)> save_failed_;
 };
 

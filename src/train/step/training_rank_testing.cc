@@ -52,9 +52,10 @@ absl::StatusOr<Findings> TrainingRank::agree(Findings own) {
   return own;
 }
 
-absl::StatusOr<Findings> TrainingRank::train(const ActiveOperators& active) {
+absl::StatusOr<Findings> TrainingRank::train(const ActiveOperators& active,
+                                             const OnReduced& on_reduced) {
   boundary_.begin(verdict_commit(Step(trainer_.step().value + 1)));
-  ASSIGN_OR_RETURN(Findings own, trainer_.train(active, boundary_, [](int) {}));
+  ASSIGN_OR_RETURN(Findings own, trainer_.train(active, boundary_, on_reduced));
   boundary_.finish();
   return agree(std::move(own));
 }

@@ -27,7 +27,8 @@ class TrainingRank {
   ActiveOperators all_active() const { return ActiveOperators(trainer_.operators().size(), true); }
 
   // Runs the step's micro-batches; what all ranks found together.
-  absl::StatusOr<Findings> train(const ActiveOperators& active);
+  absl::StatusOr<Findings> train(
+      const ActiveOperators& active, const OnReduced& on_reduced = [](int) {});
   // train() and apply().
   absl::Status step(
       const ActiveOperators& active,

@@ -10,15 +10,16 @@
 namespace evermoe {
 namespace {
 
-constexpr size_t kScalarSums = 6;
+constexpr size_t kScalarSums = 7;
 
 }  // namespace
 
 Findings to_findings(const StepFindings& own) {
   Findings findings{{own.gradient_square_sum, own.loss_sum, own.auxiliary_loss_sum,
-                     own.load_imbalance_sum, own.gate_count, own.tokens},
+                     own.load_imbalance_sum, own.gate_count, own.tokens, own.hits},
                     {own.prepared.value, own.drain ? 0 : 1, own.published.value, own.non_finite,
-                     -own.save_interval, -own.refused.value, own.prepared_locally.value}};
+                     -own.save_interval, -own.refused.value, own.prepared_locally.value,
+                     -own.prepared_locally.value, own.poisoned}};
   findings.sums.insert(findings.sums.end(), own.routing_skew.begin(), own.routing_skew.end());
   return findings;
 }
@@ -26,7 +27,7 @@ Findings to_findings(const StepFindings& own) {
 StepFindings from_findings(const Findings& combined) {
   const std::vector<double>& sums = combined.sums;
   const std::vector<int64_t>& minima = combined.minima;
-  CHECK(sums.size() >= kScalarSums && minima.size() == 7)
+  CHECK(sums.size() >= kScalarSums && minima.size() == 9)
       << sums.size() << " sums and " << minima.size() << " minima";
   return {.gradient_square_sum = sums[0],
           .loss_sum = sums[1],
@@ -34,11 +35,13 @@ StepFindings from_findings(const Findings& combined) {
           .load_imbalance_sum = sums[3],
           .gate_count = sums[4],
           .tokens = sums[5],
+          .hits = sums[6],
           .prepared = Step(minima[0]),
-          .prepared_locally = Step(minima[6]),
+          .prepared_locally = minima[6] == -minima[7] ? Step(minima[6]) : Step(-1),
           .drain = minima[1] == 0,
           .published = Step(minima[2]),
           .non_finite = minima[3],
+          .poisoned = minima[8],
           .save_interval = -minima[4],
           .refused = Step(-minima[5]),
           .routing_skew = {sums.begin() + kScalarSums, sums.end()}};
@@ -68,6 +71,7 @@ StepRecord decide(const StepFindings& combined, const TrainConfig& train,
   record.prepared_locally = combined.prepared_locally;
   record.drain = combined.drain;
   record.non_finite = combined.non_finite;
+  record.poisoned = combined.poisoned;
   record.save_interval = combined.save_interval;
   record.published = combined.published;
   record.refused = combined.refused;

@@ -23,13 +23,18 @@ struct StepFindings {
   double load_imbalance_sum = 0;  // over its micro-batches and gates
   double gate_count = 0;          // how many of those
   double tokens = 0;              // trained (last stage)
+  double hits = 0;                // evaluated targets that the model held to be the likeliest
   // Combined by minimum instead of sum:
-  Step prepared;              // newest checkpoint that this rank has durable; Step(-1) for none
-  Step prepared_locally{-1};  // the same on its machine's own disk
+  Step prepared;  // newest checkpoint that this rank has durable; Step(-1) for none
+  // The same on its machine's own disk. Combined: -1 unless all say the same, for who is ahead may
+  // have failed to save what the others have.
+  Step prepared_locally{-1};
   bool drain = false;         // this rank was asked to stop
   Step published = kUnknown;  // newest checkpoint that rank 0 has published; the others do not know
   int64_t non_finite =
       kAllFinite;  // key of the first place where this rank met a number that is not finite
+  // The first micro-batch whose samples are at fault (examination.h).
+  int64_t poisoned = kNoMicroBatch;
   // Combined by maximum:
   int64_t save_interval = 0;  // steps between two saves that this rank wants (SavePace)
   Step refused{-1};           // newest checkpoint that a disk has refused for good
@@ -38,6 +43,7 @@ struct StepFindings {
   std::vector<double> routing_skew;
 
   static constexpr Step kUnknown{std::numeric_limits<int64_t>::max()};
+  static constexpr int64_t kNoMicroBatch = std::numeric_limits<int64_t>::max();
 };
 
 // The few scalars that a step consumed and every rank agrees on.
@@ -54,13 +60,14 @@ struct StepRecord {
   std::vector<double> routing_skew;  // normalised HHI of the step's choices, by MoE layer
   int64_t tokens = 0;
   Step prepared;                    // every rank has this checkpoint durable; Step(-1) for none
-  Step prepared_locally{-1};        // every rank has it on its machine's own disk
+  Step prepared_locally{-1};        // every rank has it on its machine's own disk; Step(-1)
   bool drain = false;               // some rank was asked to stop
   int64_t non_finite = kAllFinite;  // key of the first place that any rank knows
-  int64_t save_interval = 0;        // the longest that any rank wants
-  Step published = StepFindings::kUnknown;  // of rank 0, if it has said so
-  Step refused{-1};                         // the newest that any rank knows
-  double lost_token_share = 0;              // of the run so far, with checkpoints of a few experts
+  int64_t poisoned = StepFindings::kNoMicroBatch;  // micro-batch whose samples are at fault
+  int64_t save_interval = 0;                       // the longest that any rank wants
+  Step published = StepFindings::kUnknown;         // of rank 0, if it has said so
+  Step refused{-1};                                // the newest that any rank knows
+  double lost_token_share = 0;  // of the run so far, with checkpoints of a few experts
 };
 
 // As vectors to be added, and to be combined by minimum, in role order, so with equal bits

@@ -42,6 +42,8 @@ NodeStatus StatusBook::node(absl::Duration now, const ControllerCore& core, Node
     status.state = State::kQuarantined;
   else
     status.state = core.roles().workers_on(node) > 0 ? State::kInUse : State::kSpare;
+  if (const auto doubt = core.nodes().doubted().find(node); doubt != core.nodes().doubted().end())
+    status.complaints.push_back(doubt->second);
   return status;
 }
 
