@@ -3,9 +3,9 @@ snapshots with the gradients since, and restarts from durable checkpoints, the s
 
   .venv/bin/python bench/recovery/recoveries.py
 
-Each round kills the same role at the same step of a job of each kind, in turns. Prints one JSON object: seconds from
-the kill until the job stood where it was, where they went, and the work that was run again, in steps of one
-rank.
+Each round kills the same role at the same step of a job of each kind, in turns. Prints one JSON object: the seconds lost
+(between the last commit before the kill and the first new one, less an undisturbed step), the timeline from the kill to
+the next commit, and the work that was run again, in steps of one rank.
 """
 import argparse
 import json
@@ -15,6 +15,7 @@ import shutil
 import statistics
 import subprocess
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 CONFIG = HERE.parent / "train" / "bench.toml"
@@ -45,22 +46,38 @@ def newest_step(out):
         return 0
 
 
+def seconds_lost(reached, kill_at):
+    """`reached`: when each step was first committed. All but the one under way at the kill and the first, which is slow, are
+    undisturbed unless they were before it and are run again, which changes no first time."""
+    usual = statistics.median(reached[step + 1] - reached[step] for step in reached
+                              if step + 1 in reached and step > 1 and step != kill_at)
+    return reached[kill_at + 1] - reached[kill_at] - usual
+
+
 def run(evermoe, kind, kill_at, steps):
-    """The summary of a job whose role 1.0 is killed once step `kill_at` is committed."""
+    """The summary of a job whose role 1.0 is killed once step `kill_at` is committed, and the seconds lost."""
     folder = tempfile.mkdtemp(prefix="evermoe-bench-")
     out = folder + "/out"
     try:
         words = [word for s in [*SETTINGS, *KINDS[kind], f"train.steps={steps}", f"checkpoint.every_steps={CHECKPOINT_EVERY}"]
                  for word in ("--set", s)]
-        job = subprocess.Popen([evermoe, "run", CONFIG, *words, "--out", out, "--json"], stdout=subprocess.PIPE,
-                               stderr=subprocess.DEVNULL, text=True)
-        while newest_step(out) < kill_at:
-            if job.poll() is not None:
-                raise SystemExit(f"the {kind} job ended before step {kill_at}")
-            subprocess.run(["sleep", "0.02"])
-        os.kill(pid_of(out, "1.0"), 9)
-        text, _ = job.communicate(timeout=1800)
-        return json.loads(text.strip().splitlines()[-1])
+        with open(folder + "/summary", "w+") as printed:
+            job = subprocess.Popen([evermoe, "run", CONFIG, *words, "--out", out, "--json"], stdout=printed,
+                                   stderr=subprocess.DEVNULL, text=True)
+            reached, began, is_killed = {}, time.monotonic(), False
+            while job.poll() is None and time.monotonic() < began + 1800:
+                step = newest_step(out)
+                reached.setdefault(step, time.monotonic())
+                if step >= kill_at and not is_killed:
+                    os.kill(pid_of(out, "1.0"), 9)
+                    is_killed = True
+                time.sleep(0.02)
+            if job.poll() != 0 or not is_killed:
+                job.kill()
+                raise SystemExit(f"the {kind} job did not end well")
+            printed.seek(0)
+            summary = json.loads(printed.read().strip().splitlines()[-1])
+        return summary, seconds_lost(reached, kill_at)
     finally:
         shutil.rmtree(folder)
 
@@ -82,22 +99,23 @@ def main():
     parser.add_argument("--evermoe", default="build/evermoe")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=18)
+    parser.add_argument("--kinds", default="", help="some of " + ",".join(KINDS) + " (default: all)")
     args = parser.parse_args()
     evermoe = os.path.abspath(args.evermoe)
-    all_of = {kind: [] for kind in KINDS}
+    kinds = args.kinds.split(",") if args.kinds else list(KINDS)
+    all_of = {kind: [] for kind in kinds}
     for number in range(args.rounds):
-        order = list(KINDS)
-        turn = number % len(order)
-        for kind in order[turn:] + order[:turn]:
+        turn = number % len(kinds)
+        for kind in kinds[turn:] + kinds[:turn]:
             # Anywhere between two checkpoints.
             all_of[kind].append(run(evermoe, kind, 11 + 2 * number % 5, args.steps))
-    digests = {summary["digest"] for summaries in all_of.values() for summary in summaries if summary["is_exact"]}
+    digests = {summary["digest"] for runs in all_of.values() for summary, _ in runs if summary["is_exact"]}
     results = {}
-    for kind, summaries in all_of.items():
-        timelines = [s["failures"][0]["timeline"] or {} for s in summaries]
+    for kind, runs in all_of.items():
+        timelines = [summary["failures"][0]["timeline"] or {} for summary, _ in runs]
         results[kind] = {
-            "seconds_lost": spread([s["failures"][0]["seconds_lost"] for s in summaries]),
-            "rank_steps_run_again": spread([steps_again(s) for s in summaries]),
+            "seconds_lost": spread([lost for _, lost in runs]),
+            "rank_steps_run_again": spread([steps_again(summary) for summary, _ in runs]),
             "timeline": {name: spread([t[name] for t in timelines]) for name in ("detect", "view", "load", "catch_up", "resume")
                          if all(t.get(name) is not None for t in timelines)},
         }

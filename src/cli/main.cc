@@ -47,6 +47,7 @@ int main(int argc, char** argv) {
   evermoe::add_digest_command(app, commands);
   evermoe::add_diff_command(app, commands);
   evermoe::add_export_command(app, commands);
+  evermoe::add_fetch_command(app, commands);
   evermoe::add_config_command(app, commands);
   evermoe::add_tokenize_command(app, commands);
   evermoe::add_sim_command(app, commands);

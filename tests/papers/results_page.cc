@@ -44,7 +44,7 @@ std::string not_compared_section() {
 | MoEtion, Fig. 12 and Table 5 | losses of other data and models; what it claims, that nothing is lost, is the column "bits at the end" above |
 | MoEtion, Fig. 13, the ETTRs | base ETTRs of 0.37 to 0.57 mean 430 to 990 s per failure; the MTBF is not given. The order is compared |
 | MoEtion, Fig. 16, MoC | its rule for K is not given; 0.134 in Table 3 would be its skewed end |
-| PEC, Fig. 2a and 6 | final losses and accuracies of other data |
+| PEC, Fig. 6 | accuracies of other data |
 | PEC, Fig. 5c | seconds; neither bandwidths nor the size of an update are given |
 | Lazarus, Fig. 7, the rise of the last 40 minutes | the forecast's replicas do not become faster when f is dropped |
 | Lazarus, Fig. 10a, samples per second | a kernel's speed; the part that the loads decide is compared |

@@ -140,6 +140,34 @@ absl::Status read_partial_checkpoints(Members& top, const std::string& origin,
   return absl::OkStatus();
 }
 
+absl::Status read_accuracies(Members& top, const std::string& origin, RuntimeResult& result) {
+  result.config = top.text("config");
+  result.steps = top.count("steps");
+  result.save_every_steps = top.count("save_every_steps");
+  for (const Json& entry : top.list("results")) {
+    Members of(entry, entry_place(origin, "results", result.accuracies.size()));
+    result.accuracies.push_back({.name = of.text("name"),
+                                 .strategy = of.text("strategy"),
+                                 .is_exact = of.truth("is_exact"),
+                                 .kills = of.count("kills"),
+                                 .digest = of.text("digest"),
+                                 .lost_token_share = of.number("lost_token_share"),
+                                 .validation_loss = of.number("validation_loss"),
+                                 .validation_accuracy = of.number("validation_accuracy")});
+    RETURN_IF_ERROR(of.status());
+  }
+  return absl::OkStatus();
+}
+
+using ReadResults = absl::Status (*)(Members&, const std::string& origin, RuntimeResult&);
+
+// Null: there is no such kind.
+ReadResults reader_of(const std::string& kind) {
+  if (kind == "experiment") return read_experiments;
+  if (kind == "partial-checkpoints") return read_partial_checkpoints;
+  return kind == "accuracy" ? read_accuracies : nullptr;
+}
+
 // The runs of one strategy and failure process.
 struct RunGroup {
   ExperimentResult sums;
@@ -185,14 +213,11 @@ absl::StatusOr<RuntimeResult> parse_runtime_result(const std::string& text,
   Members top(json, origin);
   top.require("version", top.count("version") == kResultVersion, absl::StrCat(kResultVersion));
   RuntimeResult result{.machine = top.text("machine"), .command = top.text("command")};
-  const std::string kind = top.text("kind");
-  const bool is_experiment = kind == "experiment";
-  top.require("kind", is_experiment || kind == "partial-checkpoints",
-              "experiment, partial-checkpoints");
+  const ReadResults read = reader_of(top.text("kind"));
+  top.require("kind", read != nullptr, "experiment, partial-checkpoints, accuracy");
   top.require("results", !top.list("results").empty(), "at least one");
   RETURN_IF_ERROR(top.status());
-  RETURN_IF_ERROR(is_experiment ? read_experiments(top, origin, result)
-                                : read_partial_checkpoints(top, origin, result));
+  RETURN_IF_ERROR(read(top, origin, result));
   RETURN_IF_ERROR(top.status());
   return result;
 }

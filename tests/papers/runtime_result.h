@@ -8,10 +8,16 @@
 //   {"version": 1, "kind": "partial-checkpoints", "machine": "...", "command": "...",
 //    "config": "configs/gpt-moe-tiny.toml", "settings": ["model.layers=8"],
 //    "results": [{"experts_saved": 1, "bytes": 1000}]}
+//   {"version": 1, "kind": "accuracy", "machine": "...", "command": "...",
+//    "config": "configs/tiny.toml", "steps": 2000, "save_every_steps": 20,
+//    "results": [{"name": "sparse", "strategy": "sparse", "is_exact": true, "kills": 8,
+//                 "digest": "...", "lost_token_share": 0, "validation_loss": 2.1,
+//                 "validation_accuracy": 0.4}]}
 //
 // "ettr", "ettr_half_width" and "predicted_ettr" may be null: no run finished, fewer than two did,
 // nothing was predicted. The program keep_result makes the first from an experiment's report.json
-// (docs/experiments.md), bench/experts/partial_checkpoints.py the second from real jobs.
+// (docs/experiments.md), bench/experts/partial_checkpoints.py the second and accuracy_study.py beside
+// it the third, both from real jobs.
 #pragma once
 
 #include <cstdint>
@@ -46,6 +52,19 @@ struct PartialCheckpointResult {
   friend bool operator==(const PartialCheckpointResult&, const PartialCheckpointResult&) = default;
 };
 
+// One run to the end, and what it has learned.
+struct AccuracyResult {
+  std::string name;
+  std::string strategy;
+  bool is_exact = true;
+  int64_t kills = 0;
+  std::string digest;
+  double lost_token_share = 0;
+  double validation_loss = 0;      // nats a token
+  double validation_accuracy = 0;  // share of tokens that were the likeliest
+  friend bool operator==(const AccuracyResult&, const AccuracyResult&) = default;
+};
+
 struct RuntimeResult {
   std::string machine;
   std::string command;
@@ -54,6 +73,10 @@ struct RuntimeResult {
   std::string config;
   std::vector<std::string> settings;
   std::vector<PartialCheckpointResult> partial_checkpoints;
+  // Or what was learned, with the same failures in all runs but the first, which has none.
+  int64_t steps = 0;
+  int64_t save_every_steps = 0;
+  std::vector<AccuracyResult> accuracies;
   friend bool operator==(const RuntimeResult&, const RuntimeResult&) = default;
 };
 

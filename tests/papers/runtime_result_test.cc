@@ -51,6 +51,25 @@ TEST(RuntimeResultTest, ReadBackAsWritten) {
   EXPECT_EQ(*read, result);
 }
 
+constexpr char kAccuracy[] = R"({"version": 1, "kind": "accuracy", "machine": "m", "command": "c",
+ "config": "x.toml", "steps": 200, "save_every_steps": 20, "kills": 1, "results": [
+  {"name": "partial-1", "strategy": "partial-experts", "is_exact": false, "kills": 1, "digest": "d",
+   "lost_token_share": 0.25, "validation_loss": 2.5, "validation_accuracy": 0.5}]})";
+
+TEST(RuntimeResultTest, WhatWasLearned) {
+  const auto read = parse_runtime_result(kAccuracy, "x.json");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->steps, 200);
+  EXPECT_EQ(read->accuracies, (std::vector<AccuracyResult>{{.name = "partial-1",
+                                                            .strategy = "partial-experts",
+                                                            .is_exact = false,
+                                                            .kills = 1,
+                                                            .digest = "d",
+                                                            .lost_token_share = 0.25,
+                                                            .validation_loss = 2.5,
+                                                            .validation_accuracy = 0.5}}));
+}
+
 std::string refusal(const std::string& text) {
   return std::string(parse_runtime_result(text, "x.json").status().message());
 }
@@ -61,7 +80,8 @@ TEST(RuntimeResultTest, WrongFilesAreNamed) {
   EXPECT_EQ(refusal("{}"), "x.json: version: found null, allowed: an integer of at least 0");
   EXPECT_EQ(refusal(R"({"version": 2})"), "x.json: version: found 2, allowed: 1");
   EXPECT_EQ(refusal(R"({"version": 1, "machine": "m", "command": "c", "kind": "dream"})"),
-            "x.json: kind: found \"dream\", allowed: experiment, partial-checkpoints");
+            "x.json: kind: found \"dream\", allowed: experiment, partial-checkpoints, "
+            "accuracy");
   std::string text = to_json(kept_report());
   text.replace(text.find("0.5"), 3, "-1");
   EXPECT_EQ(refusal(text),
@@ -74,9 +94,9 @@ TEST(RuntimeResultTest, WrongFilesAreNamed) {
 
 TEST(RuntimeResultTest, DamagedTextsAreRefusedInOneLineOrRead) {
   RandomStream random(3, 0);
-  const std::string texts[] = {to_json(kept_report()), kReport};
-  for (int i = 0; i < 4000; ++i) {
-    std::string text = texts[i % 2];
+  const std::string texts[] = {to_json(kept_report()), kReport, kAccuracy};
+  for (int i = 0; i < 6000; ++i) {
+    std::string text = texts[i % 3];
     for (int damage = 0; damage <= i % 4; ++damage)
       text[static_cast<size_t>(random.below(static_cast<int>(text.size())))] =
           static_cast<char>(random.below(256));

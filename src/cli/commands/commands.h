@@ -24,6 +24,7 @@ void add_digest_command(CLI::App& app, CommandTable& commands);
 void add_diff_command(CLI::App& app, CommandTable& commands);
 void add_sim_command(CLI::App& app, CommandTable& commands);
 void add_export_command(CLI::App& app, CommandTable& commands);
+void add_fetch_command(CLI::App& app, CommandTable& commands);
 void add_plan_command(CLI::App& app, CommandTable& commands);
 void add_forecast_command(CLI::App& app, CommandTable& commands);
 void add_place_command(CLI::App& app, CommandTable& commands);

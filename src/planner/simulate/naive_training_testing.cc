@@ -105,7 +105,9 @@ double NaiveTraining::restore(double share) {
   return from_peers ? r.load_memory : r.load_durable;
 }
 
+// A durable save may be newer than the copies that training went back to before: never forward.
 void NaiveTraining::go_back(int64_t step) {
+  if (step > done_) return;
   const double to = step == 0 ? 0 : trained_at_.at(step);
   rework_ += trained_ - to;
   trained_ = to;
