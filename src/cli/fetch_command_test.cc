@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "checkpoint/format/checkpoint_names.h"
 #include "checkpoint/object_store/object_server_testing.h"
 #include "checkpoint/object_store/stored_checkpoints.h"
 #include "cli/checkpoint_commands_testing.h"
