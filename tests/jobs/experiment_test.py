@@ -72,6 +72,7 @@ class Experiment(unittest.TestCase):
             self.assertEqual(run["lost_token_share"], 0)
             self.assertEqual(run["digest"], yardstick["digest"], "a recovery changed bits")
             self.assertGreater(run["failure_count"], 0, "no worker was killed")
+            # Where others use the machine, too, a yardstick may be slower than a run with failures.
             self.assertGreater(run["ettr"], 0)
             self.assertAlmostEqual(run["prediction_error"], run["predicted_ettr"] - run["ettr"])
             self.assertGreater(run["predicted"]["recoveries"], 0, "the failures were not played to the profile")
@@ -85,7 +86,7 @@ class Experiment(unittest.TestCase):
     def test_another_experiment_is_refused_its_folder(self):
         text = TEXT.replace('law = "exponential"', 'trace = "t.csv"')
         trace = self.folder / "t.csv"
-        trace.write_text("".join(f"{1000 * i},remove,n{i}\n" if i else "0,add,n1 n2 n3\n" for i in range(4)))
+        trace.write_text("".join(f"0,add,n{i}\n" for i in (1, 2, 3)) + "".join(f"{1000 * i},remove,n{i}\n" for i in (1, 2, 3)))
         self.file.write_text(text)
         self.interrupted_after("results/0-1-yardstick.json")
         other_failures = trace.read_text().replace("3000", "3500")

@@ -152,8 +152,9 @@ void ControllerCore::handle(const WorkerEnded& event) {
     return end_if_all_gone();
   }
   forget_complaints(event.rank);
-  if (event.is_doubted) doubt(ended.node, event.how);
+  const Node node = ended.node;
   lose(event.rank, event.how);
+  if (event.is_doubted) doubt(node, event.how);
 }
 
 void ControllerCore::doubt(Node node, const std::string& why) {
