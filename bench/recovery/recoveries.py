@@ -47,8 +47,8 @@ def newest_step(out):
 
 
 def seconds_lost(reached, kill_at):
-    """`reached`: when each step was first committed. All but the one under way at the kill and the first, which is slow, are
-    undisturbed unless they were before it and are run again, which changes no first time."""
+    """`reached`: when each step was first committed; that it is run again after a restart changes nothing. The usual step is
+    the median of all but the first, which is slow, and the one that the kill hits."""
     usual = statistics.median(reached[step + 1] - reached[step] for step in reached
                               if step + 1 in reached and step > 1 and step != kill_at)
     return reached[kill_at + 1] - reached[kill_at] - usual
@@ -103,6 +103,8 @@ def main():
     args = parser.parse_args()
     evermoe = os.path.abspath(args.evermoe)
     kinds = args.kinds.split(",") if args.kinds else list(KINDS)
+    if unknown := set(kinds) - set(KINDS):
+        parser.error(f"--kinds: found {', '.join(sorted(unknown))}, allowed: {', '.join(KINDS)}")
     all_of = {kind: [] for kind in kinds}
     for number in range(args.rounds):
         turn = number % len(kinds)

@@ -104,24 +104,33 @@ std::string entry_place(const std::string& origin, const char* list, size_t inde
   return absl::StrCat(origin, ": ", list, "[", index, "]");
 }
 
-absl::Status read_experiments(Members& top, const std::string& origin, RuntimeResult& result) {
+// `read` makes one result of the members of each entry.
+template <typename Result, typename Read>
+absl::Status read_entries(Members& top, const std::string& origin, std::vector<Result>& results,
+                          const Read& read) {
   for (const Json& entry : top.list("results")) {
-    Members of(entry, entry_place(origin, "results", result.experiments.size()));
-    result.experiments.push_back({.strategy = of.text("strategy"),
-                                  .failure_process = of.text("failure_process"),
-                                  .runs = of.count("runs"),
-                                  .unfinished = of.count("unfinished"),
-                                  .failures = of.count("failures"),
-                                  .ettr = of.number_or_null("ettr"),
-                                  .ettr_half_width = of.number_or_null("ettr_half_width"),
-                                  .predicted_ettr = of.number_or_null("predicted_ettr"),
-                                  .step_seconds = of.number("step_seconds"),
-                                  .lost_token_share = of.number("lost_token_share"),
-                                  .is_exact = of.truth("is_exact"),
-                                  .digests = of.count("digests")});
+    Members of(entry, entry_place(origin, "results", results.size()));
+    results.push_back(read(of));
     RETURN_IF_ERROR(of.status());
   }
   return absl::OkStatus();
+}
+
+absl::Status read_experiments(Members& top, const std::string& origin, RuntimeResult& result) {
+  return read_entries(top, origin, result.experiments, [](Members& of) {
+    return ExperimentResult{.strategy = of.text("strategy"),
+                            .failure_process = of.text("failure_process"),
+                            .runs = of.count("runs"),
+                            .unfinished = of.count("unfinished"),
+                            .failures = of.count("failures"),
+                            .ettr = of.number_or_null("ettr"),
+                            .ettr_half_width = of.number_or_null("ettr_half_width"),
+                            .predicted_ettr = of.number_or_null("predicted_ettr"),
+                            .step_seconds = of.number("step_seconds"),
+                            .lost_token_share = of.number("lost_token_share"),
+                            .is_exact = of.truth("is_exact"),
+                            .digests = of.count("digests")};
+  });
 }
 
 absl::Status read_partial_checkpoints(Members& top, const std::string& origin,
@@ -131,32 +140,26 @@ absl::Status read_partial_checkpoints(Members& top, const std::string& origin,
     top.require("settings", setting.is_string(), "texts");
     if (setting.is_string()) result.settings.push_back(setting.get<std::string>());
   }
-  for (const Json& entry : top.list("results")) {
-    Members of(entry, entry_place(origin, "results", result.partial_checkpoints.size()));
-    result.partial_checkpoints.push_back(
-        {.experts_saved = of.count("experts_saved"), .bytes = of.count("bytes")});
-    RETURN_IF_ERROR(of.status());
-  }
-  return absl::OkStatus();
+  return read_entries(top, origin, result.partial_checkpoints, [](Members& of) {
+    return PartialCheckpointResult{.experts_saved = of.count("experts_saved"),
+                                   .bytes = of.count("bytes")};
+  });
 }
 
 absl::Status read_accuracies(Members& top, const std::string& origin, RuntimeResult& result) {
   result.config = top.text("config");
   result.steps = top.count("steps");
   result.save_every_steps = top.count("save_every_steps");
-  for (const Json& entry : top.list("results")) {
-    Members of(entry, entry_place(origin, "results", result.accuracies.size()));
-    result.accuracies.push_back({.name = of.text("name"),
-                                 .strategy = of.text("strategy"),
-                                 .is_exact = of.truth("is_exact"),
-                                 .kills = of.count("kills"),
-                                 .digest = of.text("digest"),
-                                 .lost_token_share = of.number("lost_token_share"),
-                                 .validation_loss = of.number("validation_loss"),
-                                 .validation_accuracy = of.number("validation_accuracy")});
-    RETURN_IF_ERROR(of.status());
-  }
-  return absl::OkStatus();
+  return read_entries(top, origin, result.accuracies, [](Members& of) {
+    return AccuracyResult{.name = of.text("name"),
+                          .strategy = of.text("strategy"),
+                          .is_exact = of.truth("is_exact"),
+                          .kills = of.count("kills"),
+                          .digest = of.text("digest"),
+                          .lost_token_share = of.number("lost_token_share"),
+                          .validation_loss = of.number("validation_loss"),
+                          .validation_accuracy = of.number("validation_accuracy")};
+  });
 }
 
 using ReadResults = absl::Status (*)(Members&, const std::string& origin, RuntimeResult&);

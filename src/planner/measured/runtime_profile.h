@@ -6,7 +6,8 @@
 //   version = 2
 //   [job]
 //   fingerprint = "..."    # of its configuration, without what a profile covers or what changes no
-//   build = "..."          # step: job_fingerprint()
+//                          # step: job_fingerprint()
+//   build = "..."          # of evermoe
 //   stages = 2
 //   ranks = 4
 //   nodes = 1
