@@ -282,6 +282,22 @@ TEST_F(CheckpointTest, NothingIsPublishedUnlessEveryElementIsThereOnce) {
   EXPECT_TRUE(savers->save(state_, Step(1)).ok()) << "and a good save still works";
 }
 
+TEST_F(CheckpointTest, ARankThatRestsSavesNothingAndCountsOnlySteps) {
+  auto savers = job(3);
+  const auto publish = [&](Step of_third) {
+    const TrainingPosition position = state_.position(Step(1));
+    for (int rank : {0, 1})
+      EXPECT_TRUE(savers->rank(rank).begin(position, state_.shards(rank, 2, FakeCut::kEven)).ok());
+    TrainingPosition rests = state_.position(of_third);
+    rests.samples = 0;
+    EXPECT_TRUE(savers->rank(2).begin(rests, {}).ok());
+    for (int rank : {0, 1, 2}) EXPECT_TRUE(savers->rank(rank).wait_prepared(absl::Minutes(1)).ok());
+    return savers->publish(Step(1));
+  };
+  EXPECT_TRUE(publish(Step(1)).ok());
+  EXPECT_EQ(names().size(), 1u);
+}
+
 TEST_F(CheckpointTest, WhatCannotBeSavedIsRefusedAtOnce) {
   auto savers = job(1);
   std::vector<ShardSource> shards = state_.shards(0, 1, FakeCut::kEven);

@@ -50,10 +50,11 @@ absl::StatusOr<FaultScript> load_faults(const std::string& path, const JobConfig
   ASSIGN_OR_RETURN(FaultScript script, load_fault_script(real_files(), path, limits));
   for (const Fault& fault : script.faults) {
     if (reach == FaultReach::kManyMachines &&
-        (fault.after_seconds || fault.kind == FaultKind::kKillController)) {
+        (fault.after_seconds || fault.kind == FaultKind::kKillController ||
+         is_of_run(fault.kind))) {
       return InvalidInput(absl::StrCat(path, ": ", to_string(fault),
                                        ": among nodes of several machines faults come by step or "
-                                       "recovery, and to workers and nodes"));
+                                       "recovery, and to workers and nodes that are there"));
     }
   }
   return script;

@@ -1,5 +1,6 @@
 #include "cli/reports/status_report.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -51,6 +52,13 @@ TEST(StatusReport, ForPeople) {
             "role    node       pid  phase\n"
             "0.0        0      4711  running\n"
             "1.0        1         -  missing\n");
+}
+
+TEST(StatusReport, SaysWhoRests) {
+  JobStatus elastic = status();
+  elastic.roles[0].phase = RoleStatus::Phase::kResting;
+  EXPECT_THAT(to_text(elastic), testing::HasSubstr("0.2 s  0.0 (rests)\n"));
+  EXPECT_EQ(nlohmann::json::parse(to_json(elastic))["roles"][0]["phase"], "resting");
 }
 
 TEST(StatusReport, OfAJobThatHasJustBegun) {

@@ -142,6 +142,15 @@ struct CheckpointConfig {
   friend bool operator==(const CheckpointConfig&, const CheckpointConfig&) = default;
 };
 
+// Lanes that train and rest. No key of it changes bits by itself: what happens does, and `history`.
+struct ElasticConfig {
+  bool enabled = false;
+  int64_t min_nodes = 1;
+  double grow_wait_seconds = 5;
+  std::string history;  // "STEP LANES LANES ..., ...": elastic_keys.h
+  friend bool operator==(const ElasticConfig&, const ElasticConfig&) = default;
+};
+
 struct EvaluateConfig {
   int64_t every_steps = 50;   // 0: only at the end
   int64_t micro_batches = 8;  // 0: the whole held-out text ("all" in TOML)
@@ -183,6 +192,7 @@ struct JobConfig {
   DataConfig data;
   ParallelConfig parallel;
   ProtectionConfig protection;
+  ElasticConfig elastic;
   CheckpointConfig checkpoint;
   EvaluateConfig evaluate;
   RunConfig run;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "config/config_key.h"
+#include "config/elastic/elastic_keys.h"
 
 namespace evermoe {
 namespace {
@@ -212,6 +213,7 @@ absl::Status validate_config(const JobConfig& config, const KeyPlaces& places) {
   RETURN_IF_ERROR(validate_routing(config.model, places));
   RETURN_IF_ERROR(validate_topology(config, places));
   RETURN_IF_ERROR(validate_partial_experts(config, places));
+  RETURN_IF_ERROR(validate_elastic(config, places));
   RETURN_IF_ERROR(validate_types(config.train, places));
   RETURN_IF_ERROR(validate_control(config.control, places));
   RETURN_IF_ERROR(validate_tiers(config, places));

@@ -30,6 +30,9 @@ const char* to_string(FaultKind kind) {
     case FaultKind::kKillController: return "kill_controller";
     case FaultKind::kCorruptResult: return "corrupt_result";
     case FaultKind::kPoisonSamples: return "poison_samples";
+    case FaultKind::kLoseNode: return "lose_node";
+    case FaultKind::kReturnNode: return "return_node";
+    case FaultKind::kAddNode: return "add_node";
   }
   return "";
 }
@@ -39,12 +42,13 @@ std::string to_string(const Fault& fault) {
   std::string text(to_string(fault.kind));
   if (fault.kind == FaultKind::kPoisonSamples)
     return absl::StrCat(text, " tokens ", fault.tokens_begin, " to ", fault.tokens_end);
-  if (fault.kind == FaultKind::kKillNode) absl::StrAppend(&text, " ", fault.node);
-  if (fault.kind != FaultKind::kKillNode && !is_controller)
-    absl::StrAppend(&text, shown(fault.role));
+  const bool is_of_node = fault.kind == FaultKind::kKillNode || is_of_run(fault.kind);
+  if (is_of_node) absl::StrAppend(&text, " ", fault.node);
+  if (!is_of_node && !is_controller) absl::StrAppend(&text, shown(fault.role));
   if (fault.kind == FaultKind::kCutConnection) absl::StrAppend(&text, " to", shown(fault.other));
   if (is_controller && fault.moment) absl::StrAppend(&text, " with", shown(fault.role));
   if (fault.moment) return text + shown(*fault.moment);
+  if (fault.after_step) return absl::StrCat(text, " after step ", fault.after_step->value);
   return absl::StrCat(text, " after ", fault.after_seconds.value_or(0), " seconds");
 }
 

@@ -23,6 +23,9 @@ enum class FaultKind {
   kCorruptState,   // a bit of the worker's own weights, as a broken machine changes it
   kKillController,
   kCorruptResult,  // what the worker computes next is not finite, as a broken machine makes it
+  kLoseNode,       // every process of the node, for good
+  kReturnNode,     // one that was lost comes back, with nothing
+  kAddNode,        // one comes that never was there
   kPoisonSamples,  // whatever of these tokens is trained has a loss that is not finite
 };
 
@@ -31,7 +34,13 @@ const char* to_string(FaultKind kind);
 inline constexpr FaultKind kFaultKinds[] = {
     FaultKind::kKillWorker,     FaultKind::kKillNode,      FaultKind::kStopWorker,
     FaultKind::kCutConnection,  FaultKind::kCorruptCopy,   FaultKind::kCorruptState,
-    FaultKind::kKillController, FaultKind::kCorruptResult, FaultKind::kPoisonSamples};
+    FaultKind::kKillController, FaultKind::kCorruptResult, FaultKind::kPoisonSamples,
+    FaultKind::kLoseNode,       FaultKind::kReturnNode,    FaultKind::kAddNode};
+// What becomes of whole nodes: the run does that, when it hears that a step is done.
+inline bool is_of_run(FaultKind kind) {
+  return kind == FaultKind::kLoseNode || kind == FaultKind::kReturnNode ||
+         kind == FaultKind::kAddNode;
+}
 
 // Who a worker is, as fault scripts say it: parallel/topology.h's Role, which is not below this.
 struct FaultRole {
@@ -56,13 +65,14 @@ struct Fault {
   // kKillNode: (0, 0), since any worker of the node counts.
   FaultRole role;
   FaultRole other;  // kCutConnection: the other end
-  int node = 0;     // kKillNode
+  int node = 0;     // kKillNode, and those of the run
   // kPoisonSamples, which has neither role nor time, and is there in every process: a range of
   // tokens of the training part.
   int64_t tokens_begin = 0, tokens_end = 0;
-  // One of the two.
+  // One of the three.
   std::optional<double> after_seconds;  // since the job began
   std::optional<FaultMoment> moment;
+  std::optional<Step> after_step;  // those of the run: when this one is done
   friend bool operator==(const Fault&, const Fault&) = default;
 };
 

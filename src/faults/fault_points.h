@@ -38,6 +38,8 @@ inline constexpr KnownFaultPoint kFaultPoints[] = {
     {"catch_up/step", "before each step that is run again"},
     {"catch_up/update", "before each update that is made again from kept gradients"},
     {"catch_up/verified", "the recomputed state is the one set aside, training has not gone on"},
+    {"lanes/change", "other lanes train from this state on, nothing of it has moved"},
+    {"lanes/changed", "it has moved, training has not gone on"},
 };
 
 bool is_known_fault_point(std::string_view name);

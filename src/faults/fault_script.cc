@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "faults/fault_points.h"
 #include "faults/fault_table.h"
 
@@ -56,9 +57,12 @@ absl::Status read_other_end(const FaultTable& table, const FaultLimits& limits, 
 }
 
 absl::Status read_node(const FaultTable& table, const FaultLimits& limits, Fault& fault) {
-  RETURN_IF_ERROR(table.refuse("stage", "not with kind kill_node"));
-  RETURN_IF_ERROR(table.refuse("lane", "not with kind kill_node"));
-  ASSIGN_OR_RETURN(const int64_t node, table.integer("node", 0, limits.nodes - 1));
+  const std::string not_with = absl::StrCat("not with kind ", to_string(fault.kind));
+  RETURN_IF_ERROR(table.refuse("stage", not_with));
+  RETURN_IF_ERROR(table.refuse("lane", not_with));
+  // Others than those that the job begins with may have been added.
+  const int64_t last = is_of_run(fault.kind) ? kJobNodesMax - 1 : limits.nodes - 1;
+  ASSIGN_OR_RETURN(const int64_t node, table.integer("node", 0, last));
   fault.node = static_cast<int>(node);
   return absl::OkStatus();
 }
@@ -75,11 +79,12 @@ absl::Status read_witness(const FaultTable& table, const FaultLimits& limits, Fa
 }
 
 absl::Status read_target(const FaultTable& table, const FaultLimits& limits, Fault& fault) {
-  if (fault.kind == FaultKind::kKillNode) {
+  if (fault.kind == FaultKind::kKillNode || is_of_run(fault.kind)) {
     RETURN_IF_ERROR(read_node(table, limits, fault));
     return read_other_end(table, limits, fault);
   }
-  RETURN_IF_ERROR(table.refuse("node", "only with kind kill_node"));
+  RETURN_IF_ERROR(
+      table.refuse("node", "only with kinds kill_node, lose_node, return_node and add_node"));
   if (fault.kind == FaultKind::kKillController) {
     RETURN_IF_ERROR(read_witness(table, limits, fault));
   } else {
@@ -115,7 +120,18 @@ absl::Status read_moment(const FaultTable& table, FaultKind kind, FaultMoment& m
   return absl::OkStatus();
 }
 
+absl::Status read_step(const FaultTable& table, Fault& fault) {
+  for (const char* key : {"point", "reached", "in_recovery"})
+    RETURN_IF_ERROR(table.refuse(key, absl::StrCat("not with kind ", to_string(fault.kind))));
+  if (table.has("after_seconds")) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const int64_t step, table.integer("step", 1, kStepMax));
+  fault.after_step = Step(step);
+  return absl::OkStatus();
+}
+
 absl::Status read_time(const FaultTable& table, Fault& fault) {
+  if (is_of_run(fault.kind)) RETURN_IF_ERROR(read_step(table, fault));
+  if (fault.after_step) return absl::OkStatus();
   if (!table.has("after_seconds")) return read_moment(table, fault.kind, fault.moment.emplace());
   if (fault.kind == FaultKind::kCorruptState || fault.kind == FaultKind::kCorruptResult)
     return table.refuse("after_seconds", absl::StrCat("not with kind ", to_string(fault.kind)));
@@ -196,7 +212,8 @@ std::string target_to_toml(const Fault& fault) {
   if (fault.kind == FaultKind::kPoisonSamples)
     return absl::StrCat("tokens_begin = ", fault.tokens_begin, "\ntokens_end = ", fault.tokens_end,
                         "\n");
-  if (fault.kind == FaultKind::kKillNode) return absl::StrCat("node = ", fault.node, "\n");
+  if (fault.kind == FaultKind::kKillNode || is_of_run(fault.kind))
+    return absl::StrCat("node = ", fault.node, "\n");
   if (fault.kind != FaultKind::kKillController || fault.moment) append_role(text, "", fault.role);
   if (fault.kind == FaultKind::kCutConnection) append_role(text, "other_", fault.other);
   return text;
@@ -209,6 +226,7 @@ std::string number_to_toml(double value) {
 
 std::string time_to_toml(const Fault& fault) {
   if (fault.kind == FaultKind::kPoisonSamples) return "";
+  if (fault.after_step) return absl::StrCat("step = ", fault.after_step->value, "\n");
   if (!fault.moment) {
     return absl::StrCat("after_seconds = ", number_to_toml(fault.after_seconds.value()), "\n");
   }

@@ -72,6 +72,21 @@ reached = 1
 kind = "poison_samples"
 tokens_begin = 100
 tokens_end = 120
+
+[[fault]]
+kind = "lose_node"
+node = 1
+step = 12
+
+[[fault]]
+kind = "return_node"
+node = 1
+after_seconds = 3
+
+[[fault]]
+kind = "add_node"
+node = 9
+step = 20
 )";
 
 FaultScript parsed(const std::string& text) {
@@ -92,8 +107,8 @@ const std::string kWorker = "kind = \"kill_worker\"\nstage = 0\nlane = 1\n";
 
 TEST(FaultScript, EveryKindIsRead) {
   const std::vector<Fault> faults = parsed(kWholeScript).faults;
-  ASSERT_EQ(faults.size(), 9);
-  for (int i = 0; i < 9; ++i) EXPECT_EQ(faults[static_cast<size_t>(i)].index, i);
+  ASSERT_EQ(faults.size(), 12);
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(faults[static_cast<size_t>(i)].index, i);
   EXPECT_EQ(faults[0].kind, FaultKind::kKillWorker);
   EXPECT_EQ(faults[0].role, (FaultRole{0, 1}));
   EXPECT_EQ(faults[0].moment, (FaultMoment{.point = "step/forward", .step = Step(5)}));
@@ -113,6 +128,22 @@ TEST(FaultScript, EveryKindIsRead) {
   EXPECT_EQ(faults[8].moment, std::nullopt);
   EXPECT_EQ((std::pair{faults[8].tokens_begin, faults[8].tokens_end}),
             (std::pair<int64_t, int64_t>{100, 120}));
+  EXPECT_EQ((std::pair{faults[9].node, faults[9].after_step}),
+            (std::pair(1, std::optional(Step(12)))));
+  EXPECT_EQ(faults[10].after_seconds, 3.0);
+  EXPECT_EQ(faults[10].after_step, std::nullopt);
+  EXPECT_EQ(faults[11].node, 9) << "one that the job does not begin with";
+}
+
+TEST(FaultScript, NodesGoAndComeAfterAStepOrATime) {
+  EXPECT_EQ(to_string(parsed(kWholeScript).faults[9]), "lose_node 1 after step 12");
+  EXPECT_THAT(fault_error("kind='lose_node'\nnode=1"), HasSubstr("fault.step: found nothing"));
+  EXPECT_THAT(fault_error("kind='add_node'\nnode=1\nstep=3\nafter_seconds=2"),
+              HasSubstr("fault.step: found 3, allowed: not with after_seconds"));
+  EXPECT_THAT(fault_error("kind='add_node'\nnode=1\nstep=3\npoint='step/forward'"),
+              HasSubstr("not with kind add_node"));
+  EXPECT_THAT(fault_error("kind='return_node'\nnode=5000\nstep=3"),
+              HasSubstr("integer from 0 to 4095"));
 }
 
 TEST(FaultScript, EveryKindSurvivesTheRoundTrip) {
@@ -178,7 +209,8 @@ TEST(FaultScriptError, NotAnArrayOfTables) {
 TEST(FaultScriptError, Kinds) {
   const std::string allowed =
       ", allowed: kill_worker, kill_node, stop_worker, cut_connection, corrupt_copy, "
-      "corrupt_state, kill_controller, corrupt_result, poison_samples";
+      "corrupt_state, kill_controller, corrupt_result, poison_samples, lose_node, "
+      "return_node, add_node";
   EXPECT_EQ(fault_error("stage = 0"), "faults.toml:1:1: fault.kind: found nothing" + allowed);
   EXPECT_EQ(fault_error("kind = \"explode\""),
             "faults.toml:2:1: fault.kind: found \"explode\"" + allowed);
@@ -236,7 +268,8 @@ TEST(FaultScriptError, Targets) {
   EXPECT_EQ(fault_error("kind = \"kill_node\"\nnode = 1\nlane = 0"),
             "faults.toml:4:1: fault.lane: found 0, allowed: not with kind kill_node");
   EXPECT_EQ(fault_error(kWorker + "node = 0"),
-            "faults.toml:5:1: fault.node: found 0, allowed: only with kind kill_node");
+            "faults.toml:5:1: fault.node: found 0, allowed: only with kinds kill_node, "
+            "lose_node, return_node and add_node");
   EXPECT_EQ(fault_error(kWorker + "other_lane = 0"),
             "faults.toml:5:1: fault.other_lane: found 0, allowed: only with kind cut_connection");
   EXPECT_EQ(fault_error("kind = \"cut_connection\"\nstage = 0\nlane = 0\nother_lane = 0"),

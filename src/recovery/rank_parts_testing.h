@@ -70,6 +70,7 @@ struct RankParts {
                    .window = window,
                    .fetch = fetch}),
         restorer({.rank = rank(),
+                  .topology = topology,
                   .trainer = trainer,
                   .views = views,
                   .control = told,

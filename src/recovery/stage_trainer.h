@@ -25,6 +25,7 @@
 #include "base/ids.h"
 #include "comm/communicator.h"
 #include "comm/transport/deadline.h"
+#include "parallel/membership.h"
 #include "protection/logs/boundary_log.h"
 #include "protection/schedule/capture_schedule.h"
 #include "recovery/protocol/findings.h"
@@ -37,6 +38,12 @@ inline constexpr GroupRange kStageGroups{8, 4092};  // inside a stage: end when 
 inline constexpr uint16_t kVerdictGroup = 0;
 inline constexpr uint16_t kBoundaryGroup = 1;
 inline constexpr uint16_t kFirstStageGroup = kStageGroups.first;
+// In which state moves to other lanes at the state of a step, in a group of its own: of roles that
+// begin anew between two moves nobody knows how many messages they have exchanged.
+inline constexpr GroupRange kMoveGroups{4000, 4015};
+inline uint16_t move_group(Step step) {
+  return static_cast<uint16_t>(kMoveGroups.first + step.value % 16);
+}
 
 // How long any call between ranks may take. Whoever waits is never to blame: a neighbour that
 // recovers may gather its state for protection.recovery_deadline_seconds, up to a day, and then
@@ -106,6 +113,23 @@ class StageTrainer {
 
   // The communicators inside the stage begin anew, with all messages in `epoch`.
   virtual void join_stage(View epoch) = 0;
+
+  // ---- who trains (parallel/membership.h). A role that rests has no bytes of any operator. Its
+  // step counts on: train() and evaluate() return what changes nothing, apply() moves the position.
+
+  virtual const Membership& membership() const = 0;
+  // As it is at another state: what this rank had is gone, and is brought by what follows
+  // (resume(), restore_base(), restore(), rest_at()). Not collective.
+  virtual void take_membership(const Membership& membership) = 0;
+  // This role rests and is at this state. REQUIRES: membership() says so.
+  virtual void rest_at(Step step) = 0;
+  // From the state at hand on these lanes train: its operators move to them, bit for bit.
+  // Collective over the roles of the stage that train before or afterwards; Ok at once for others.
+  // Messages inside the stage are of `view` from then on, or of join_stage()'s if that is newer.
+  // `position` comes from the lane in the first place, as this one's own did: equal wherever a role
+  // trained.
+  virtual absl::Status change_membership(const Membership& to, View view,
+                                         RecordBytes& position) = 0;
 
   // The newest durable state, or the initial one: collective over the world, whose ranks agree on
   // it. Returns where it came from.

@@ -35,6 +35,15 @@ class TallyTrainer : public StageTrainer {
 
   const std::vector<StageOperator>& operators() const override { return operators_; }
   void join_stage(View epoch) override { called("join", epoch.value); }
+  // A role of its own, which always trains.
+  const Membership& membership() const override { return membership_; }
+  void take_membership(const Membership& membership) override { membership_ = membership; }
+  void rest_at(Step step) override { step_ = step; }
+  absl::Status change_membership(const Membership& to, View, RecordBytes&) override {
+    called("lanes", std::ssize(to.resting()));
+    membership_ = to;
+    return absl::OkStatus();
+  }
   absl::StatusOr<std::string> resume(Communicator&) override {
     called("resume", 0);
     RETURN_IF_ERROR(restore_base(Step(0)));
@@ -140,6 +149,7 @@ class TallyTrainer : public StageTrainer {
 
   const Options options_;
   std::vector<StageOperator> operators_;
+  Membership membership_{Topology({1}, 1)};
   ExpertLoads loads_;
   Step step_{0};
 

@@ -70,6 +70,16 @@ void take_strategy(StrategyKind strategy, SimulatedShape& shape) {
   if (!strategy_of(strategy).keeps_copies()) shape.restart_all_allowed = true;
 }
 
+// Without a draw, so that the same seeds give the same faults. A node for every role where a loss
+// is to cost a lane.
+void make_elastic(uint64_t seed, int world, SimulatedShape& shape) {
+  if (strategy_of(shape.strategy).saves_few_experts) return;
+  shape.elastic.is_enabled = true;
+  if (seed % 4 != 0) shape.nodes = world;
+  if (seed % 2 == 0) shape.spares = 0;
+  if (seed % 5 < 2) shape.elastic.grow_wait = absl::Milliseconds(20);
+}
+
 SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& options) {
   SimulatedShape shape;
   static const std::vector<std::vector<int>> kLanes = {
@@ -103,6 +113,7 @@ SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& 
   shape.has_store = options.with_store && draws.one_in(4);
   if (shape.has_store) shape.lines_may_break = true;
   take_strategy(options.strategy, shape);
+  if (options.with_elastic_jobs && seed % 3 == 0) make_elastic(seed / 3, world, shape);
   if (options.with_late_nodes && draws.one_in(8)) {
     shape.late_node =
         Node(static_cast<int32_t>(draws.below(static_cast<uint64_t>(shape.nodes + shape.spares))));
@@ -219,6 +230,7 @@ ScheduleOptions playable_schedules() {
   options.with_line_breaks = false;
   options.with_host_changes = false;
   options.with_agent_cuts = false;
+  options.with_elastic_jobs = false;  // jobs of real machines say so in their configuration
   return options;
 }
 

@@ -29,9 +29,10 @@ namespace evermoe {
 struct SimulatedOutcome {
   bool ended = false;  // the run heard that the job has ended: no deadlock, no endless recovery
   bool ok = false;
-  std::string reason;   // of the end
-  std::string digest;   // of all ranks' final states; empty unless ok
-  int64_t samples = 0;  // trained, according to every rank
+  std::string reason;            // of the end
+  std::string digest;            // of all ranks' final states; empty unless ok
+  int64_t samples = 0;           // trained, according to every rank
+  MembershipHistory membership;  // who rested from which state on
   std::vector<RecoveryRecord> recoveries;
   std::vector<MemberWork> work;    // by rank, of the last process that played it
   std::vector<std::string> story;  // what the controller told, with times

@@ -12,6 +12,7 @@ ControllerOptions controller_options(const SimulatedShape& shape) {
   options.copies = shape.copies;
   options.strategy = strategy_of(shape.strategy);
   options.restart_all_allowed = shape.restart_all_allowed;
+  options.elastic = shape.elastic;
   options.adoption = absl::Milliseconds(200);
   options.grace = absl::Milliseconds(50);
   if (shape.lines_may_break) options.others_wait = absl::Milliseconds(200);

@@ -24,6 +24,7 @@ struct SimulatedShape {
   bool changes_windows = false;  // ranks want other windows all the time
   OrderingOptions ordering;
   bool restart_all_allowed = true;
+  ElasticOptions elastic;
   double copy_bytes_per_second = 1e6;  // small: captures last as long as steps
   int64_t log_bytes_max = 64 << 10;
   int64_t snapshot_bytes_max = 256 << 10;

@@ -223,14 +223,40 @@ void SimulatedWorkers::watch(Process& process, const MemberMessage& message) {
   if (std::holds_alternative<Finished>(message)) note_finished(process);
   if (const auto* const progress = std::get_if<Progress>(&message))
     rules_.on_commit(process.pid, process.rank, progress->view);
+  const PlanPointer plan = process.member == nullptr ? nullptr : process.member->views().plan();
+  if (const auto* const progress = std::get_if<Progress>(&message))
+    note_lanes(*plan, step_of(progress->newest));
   const auto* const milestone = std::get_if<Milestone>(&message);
   if (milestone != nullptr && milestone->kind == Milestone::Kind::kOpened)
-    rules_.on_entered(process.pid, process.rank, milestone->view, *process.member->views().plan());
+    rules_.on_entered(process.pid, process.rank, milestone->view, *plan);
+  if (milestone != nullptr && milestone->kind == Milestone::Kind::kRestored && plan->restart_all &&
+      plan->view == milestone->view)
+    note_resumed(*plan, milestone->step);
+}
+
+// The state at `step` is committed.
+void SimulatedWorkers::note_lanes(const Plan& plan, Step step) {
+  for (const MembershipChange& change : plan.membership) {
+    if (change.step > step || !changes_at(plan.membership, change.step)) continue;
+    if (plan.restart_all && change.step == Step(0)) continue;  // note_resumed
+    std::erase_if(found_.membership,
+                  [&](const MembershipChange& old) { return old.step >= change.step; });
+    found_.membership.push_back(change);
+  }
+}
+
+void SimulatedWorkers::note_resumed(const Plan& plan, Step base) {
+  std::erase_if(found_.membership, [&](const MembershipChange& old) { return old.step > base; });
+  MembershipChange now{.step = base, .resting = resting_at(plan.membership, Step(0))};
+  if (now.resting == resting_at(found_.membership, base)) return;
+  std::erase_if(found_.membership, [&](const MembershipChange& old) { return old.step == base; });
+  found_.membership.push_back(std::move(now));
 }
 
 void SimulatedWorkers::note_finished(const Process& process) {
   found_.digests[process.rank] = shape_.digest_of(*process.trainer);
-  if (const auto* const hash = dynamic_cast<const HashTrainer*>(process.trainer.get()))
+  if (const auto* const hash = dynamic_cast<const HashTrainer*>(process.trainer.get());
+      hash != nullptr && !hash->rests())
     found_.samples = hash->samples();
 }
 

@@ -25,6 +25,7 @@ struct WorkerFindings {
   std::vector<MemberWork> work;         // by rank, of the last process that played it
   std::map<Rank, std::string> digests;  // of the final states
   int64_t samples = 0;                  // trained, according to every rank
+  MembershipHistory membership;         // who rested from which state on
   std::vector<std::string> contradictions;
   std::set<std::string> marks;
   int64_t log_bytes_peak = 0, snapshot_bytes_peak = 0;
@@ -72,6 +73,8 @@ class SimulatedWorkers final : public WorkerHost {
   MemberJoined describe(const Process& process) const;
   void watch(Process& process, const MemberMessage& message);
   void note_finished(const Process& process);
+  void note_lanes(const Plan& plan, Step step);
+  void note_resumed(const Plan& plan, Step base);
   bool lives(const Process& process) const;
   Process& process(pid_t pid) const { return *processes_[static_cast<size_t>(pid - 1)]; }
 

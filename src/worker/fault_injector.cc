@@ -92,7 +92,10 @@ void FaultInjector::inject(const Fault& fault) {
     case FaultKind::kCorruptState: return actions_.corrupt_state();
     case FaultKind::kKillController: return kill_controller(options_.control);
     case FaultKind::kCorruptResult: return actions_.corrupt_result();
-    case FaultKind::kPoisonSamples: return;  // has no moment: arm()
+    case FaultKind::kPoisonSamples:
+    case FaultKind::kLoseNode:
+    case FaultKind::kReturnNode:
+    case FaultKind::kAddNode: return;  // have no moment: arm(), or the run's
   }
 }
 

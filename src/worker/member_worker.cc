@@ -62,15 +62,30 @@ WindowConditions window_conditions(const JobConfig& config, const StageTrainer& 
   return conditions;
 }
 
+// How many times as much a lane may come to hold, and to send, when others rest.
+int64_t growth_of(const JobConfig& config) {
+  const std::vector<int> narrowest = narrowest_lanes(config);
+  int64_t growth = 1;
+  for (size_t stage = 0; stage < narrowest.size(); ++stage) {
+    const int64_t lanes = config.parallel.lanes[stage], least = narrowest[stage];
+    growth = std::max(growth, (lanes + least - 1) / least);
+  }
+  return growth;
+}
+
 // As many slots as there is memory for. InvalidInput with the arithmetic if there is none for one.
-absl::Status fit_into_budget(const ProtectionConfig& protection, const StageTrainer& trainer,
+absl::Status fit_into_budget(const JobConfig& config, const StageTrainer& trainer,
                              MemberOptions& options) {
+  const ProtectionConfig& protection = config.protection;
+  const int64_t growth = growth_of(config);
   std::vector<OperatorBytes> operators;
-  for (const StageOperator& op : trainer.operators()) operators.push_back(op.bytes);
+  for (const StageOperator& op : trainer.operators())
+    operators.push_back(
+        {growth * op.bytes.full, growth * op.bytes.compute, growth * op.bytes.gradients});
   CaptureRule& captures = options.strategy.captures;
   captures.slots = std::min(captures.slots, static_cast<int>(operators.size()));
   const int copies = static_cast<int>(protection.copies);
-  const MemoryConditions conditions{options.strategy, copies, trainer.boundary_bytes()};
+  const MemoryConditions conditions{options.strategy, copies, growth * trainer.boundary_bytes()};
   captures.slots_max = longest_window(operators, conditions, protection.memory_budget);
   if (captures.slots_max < captures.slots) {
     log_warning(absl::StrCat("windows of ", captures.slots,
@@ -93,8 +108,7 @@ absl::StatusOr<MemberOptions> member_options(const JobConfig& config, const Stag
   options.ordering = ordering_options(config.protection);
   options.is_rehearsal = is_rehearsal;
   options.copies.bytes_per_second = static_cast<double>(config.protection.copy_bandwidth);
-  if (options.strategy.keeps_copies())
-    RETURN_IF_ERROR(fit_into_budget(config.protection, trainer, options));
+  if (options.strategy.keeps_copies()) RETURN_IF_ERROR(fit_into_budget(config, trainer, options));
   return options;
 }
 

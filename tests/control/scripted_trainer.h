@@ -91,6 +91,12 @@ class ScriptedTrainer final : public StageTrainer {
 
   const std::vector<StageOperator>& operators() const override { return inner_.operators(); }
   void join_stage(View epoch) override { inner_.join_stage(epoch); }
+  const Membership& membership() const override { return inner_.membership(); }
+  void take_membership(const Membership& to) override { inner_.take_membership(to); }
+  void rest_at(Step step) override { inner_.rest_at(step); }
+  absl::Status change_membership(const Membership& to, View view, RecordBytes& position) override {
+    return inner_.change_membership(to, view, position);
+  }
   absl::StatusOr<std::string> resume(Communicator& world) override {
     read_folder();
     is_drained_ = false;

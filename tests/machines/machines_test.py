@@ -2,6 +2,7 @@
 import contextlib
 import itertools
 import re
+import signal
 import time
 import unittest
 
@@ -199,6 +200,54 @@ class Host(MachinesTest):
         self.assertEqual(job.summary.get("status"), "finished", job.story())
         self.assertEqual(job.summary["digest"], Undisturbed.digest(self, *STEPS, steps), job.story())
         self.assertEqual(job.exit_codes, {n: None if n == lost else 0 for n in (1, 2, 3)}, job.story())
+
+
+class Elastic(MachinesTest):
+    """Two stages of three lanes; nobody takes a lost machine's place. The bits are those of a job of one machine whose
+    lanes train and rest as the summary says they did here."""
+    LANES = ("train.micro_batches=6", "parallel.stages=2", "parallel.lanes=3", "protection.strategy=gradients",
+             "protection.copies=2")
+    LONG = (*STEPS, "train.steps=250", "checkpoint.every_steps=100", *LANES)
+
+    @contextlib.contextmanager
+    def elastic(self, machines, changes, **how):
+        with Cluster(self, machines) as cluster:
+            job = cluster.train(*self.LONG, "elastic.enabled=true", "elastic.grow_wait_seconds=1", count=6, **how)
+            job.wait_step(8)
+            yield cluster, job
+        self.assertEqual(job.summary.get("status"), "finished", job.story())
+        self.assertEqual((job.summary["restarts"], job.summary["samples_doubled"]), (0, 0), job.story())
+        history = job.summary["membership_history"]
+        self.assertGreaterEqual(len(history), 1 + changes, job.story())
+        again = ", ".join(f"{change['step']} {' '.join(map(str, change['lanes']))}" for change in history if change["step"])
+        self.assertEqual(job.summary["digest"], Undisturbed.digest(self, *self.LONG, f"elastic.history={again}"),
+                         job.story())
+
+    def test_machines_are_lost_and_one_comes_back(self):
+        with self.elastic(6, changes=2) as (cluster, job):
+            cluster.kill_machine(3)
+            job.wait_step(60)
+            cluster.kill_machine(5)
+            job.wait_step(120)
+            cluster.start_machine(3)
+            job.start_node(3)
+        last = job.summary["membership_history"][-1]
+        self.assertEqual(last["nodes"], 5, job.story())
+
+    def test_one_of_each_stage_at_once_and_a_machine_that_never_was_there(self):
+        with self.elastic(7, changes=2) as (cluster, job):
+            cluster.kill_machine(2)
+            cluster.kill_machine(6)
+            job.wait_step(60)
+            job.start_node(7)
+        self.assertEqual(job.summary["membership_history"][-1]["nodes"], 5, job.story())
+
+    def test_a_machine_that_is_asked_to_leave_does_and_the_others_train_on(self):
+        with self.elastic(6, changes=1) as (_, job):
+            job.nodes[4].machine.kill(job.nodes[4].pid, signal.SIGTERM)
+            wait_for(lambda: job.nodes[4].exit_code() is not None, "the end of node 3")
+        self.assertEqual(job.exit_codes[4], 0, job.story())
+        self.assertEqual(job.summary["membership_history"][-1]["nodes"], 5, job.story())
 
 
 class Late(MachinesTest):

@@ -86,6 +86,15 @@ std::string TorchOutcome::explain() const {
   return absl::StrCat(job.reason, "\n", absl::StrJoin(job.story, "\n"), "\n", job.waiting);
 }
 
+std::string stored_digest_of(const std::string& directory) {
+  const auto reader = CheckpointReader::open(real_files(), directory + "/checkpoints/latest");
+  if (!reader.ok()) return reader.status().ToString();
+  const auto problems = (*reader)->verify();
+  if (!problems.empty()) return problems.front();
+  const auto digest = (*reader)->digest();
+  return digest.ok() ? to_hex(*digest) : digest.status().ToString();
+}
+
 TorchJob::TorchJob(const JobConfig& config) : config_(config), cluster_("simulation") {
   at::set_num_threads(1);
   shape_.lanes.assign(config.parallel.lanes.begin(), config.parallel.lanes.end());
@@ -149,15 +158,7 @@ TorchOutcome TorchJob::run_anew(const std::vector<SimulatedFault>& faults, uint6
   return run(faults, seed);
 }
 
-std::string TorchJob::stored_digest() const {
-  const auto reader =
-      CheckpointReader::open(real_files(), cluster_.directory() + "/checkpoints/latest");
-  if (!reader.ok()) return reader.status().ToString();
-  const auto problems = (*reader)->verify();
-  if (!problems.empty()) return problems.front();
-  const auto digest = (*reader)->digest();
-  return digest.ok() ? to_hex(*digest) : digest.status().ToString();
-}
+std::string TorchJob::stored_digest() const { return stored_digest_of(cluster_.directory()); }
 
 std::string TorchJob::unprotected_digest() {
   clear_store();

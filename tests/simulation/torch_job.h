@@ -38,6 +38,9 @@ struct TorchOutcome {
   std::string explain() const;       // for people
 };
 
+// Of the newest checkpoint in this folder, which is verified; or an error.
+std::string stored_digest_of(const std::string& directory);
+
 class TorchJob {
  public:
   // A configuration as tiny_config() makes it; the topology is taken from it.

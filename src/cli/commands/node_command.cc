@@ -135,6 +135,7 @@ absl::StatusOr<int> run(NodeCommand command) {
     if (place.listen.empty()) place.listen = own_address();
     if (place.join.empty()) place.join = place.listen;
   }
+  place.may_come_later = config.elastic.enabled;
   RETURN_IF_ERROR(complete_from_environment(place));
   RETURN_IF_ERROR(deal_nodes(command.place.nodes, command.spares, config));
   const bool is_alone = command.place.nodes == 1 && command.place.listen.empty();

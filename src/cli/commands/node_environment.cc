@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "cli/commands/host_list.h"
 
 namespace evermoe {
@@ -119,9 +120,10 @@ absl::Status complete_from(const Environment& environment, const std::string& ho
                                                         "SLURM_STEP_NUM_NODES", "SLURM_NNODES"}),
                                 "--nodes (WORLD_SIZE, OMPI_COMM_WORLD_SIZE, SLURM_NNODES)"));
   }
-  if (place.node < 0 || place.node >= place.nodes) {
-    return InvalidInput(absl::StrCat("--node: found ", place.node, ", allowed: integer from 0 to ",
-                                     place.nodes - 1));
+  const int last = place.may_come_later ? kJobNodesMax - 1 : place.nodes - 1;
+  if (place.node < 0 || place.node > last) {
+    return InvalidInput(
+        absl::StrCat("--node: found ", place.node, ", allowed: integer from 0 to ", last));
   }
   if (place.join.empty() && place.nodes > 1) RETURN_IF_ERROR(find_controller(environment, place));
   if (place.listen.empty()) place.listen = place.join;

@@ -15,6 +15,8 @@ struct NodePlace {
   int nodes = 0;       // 0: likewise
   std::string join;    // HOST:PORT of node 0; empty: likewise
   std::string listen;  // where node 0 listens; empty: at `join`
+  // Of an elastic job, to which others may come than those that it begins with.
+  bool may_come_later = false;
 };
 
 // What flags left open is taken from the launcher's variables, the first that is set:

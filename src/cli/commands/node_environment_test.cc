@@ -161,6 +161,10 @@ TEST(NodeEnvironment, SaysWhatIsMissing) {
               HasSubstr("MASTER_PORT): found \"h:99999\", allowed: HOST:PORT"));
   place.nodes = 1;
   EXPECT_THAT(refusal({}, place), HasSubstr("--node: found 1, allowed: integer from 0 to 0"));
+  NodePlace newcomer = place;
+  newcomer.may_come_later = true;
+  newcomer.join = newcomer.listen = "h:1";
+  EXPECT_EQ(refusal({}, newcomer), "") << "an elastic job has room for more";
   place.node = 0;
   EXPECT_EQ(refusal({}, place), "") << "one node needs nobody";
 }

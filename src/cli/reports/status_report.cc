@@ -31,7 +31,9 @@ std::string step_text(const JobStatus& status) {
 std::string roles_on(const JobStatus& status, Node node) {
   std::vector<std::string> names;
   for (const RoleStatus& role : status.roles) {
-    if (role.phase != RoleStatus::Phase::kMissing && role.node == node) names.push_back(role.name);
+    if (role.phase == RoleStatus::Phase::kMissing || role.node != node) continue;
+    const bool rests = role.phase == RoleStatus::Phase::kResting;
+    names.push_back(rests ? absl::StrCat(role.name, " (rests)") : role.name);
   }
   return absl::StrJoin(names, " ");
 }

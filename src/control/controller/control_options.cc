@@ -4,7 +4,9 @@
 
 #include "base/error.h"
 #include "config/copy_level.h"
+#include "config/elastic/elastic_keys.h"
 #include "config/job_strategy.h"
+#include "config/job_topology.h"
 #include "env/files.h"
 
 namespace evermoe {
@@ -29,6 +31,19 @@ constexpr absl::Duration kProbe = absl::Seconds(5);
 // For a round of questions between machines (relay/network_rounds.h).
 constexpr absl::Duration kNetworkMax = absl::Seconds(5);
 
+ElasticOptions elastic_options(const JobConfig& config) {
+  ElasticOptions elastic;
+  elastic.is_enabled = config.elastic.enabled;
+  elastic.nodes_min = static_cast<int>(config.elastic.min_nodes);
+  elastic.grow_wait = absl::Seconds(config.elastic.grow_wait_seconds);
+  const Topology roles = topology_of(config);
+  for (const LaneHistoryEntry& entry : lane_history_of(config))
+    elastic.script.push_back({.step = Step(entry.step),
+                              .resting = last_lanes_resting(roles, entry.lanes),
+                              .cause = "elastic.history"});
+  return elastic;
+}
+
 }  // namespace
 
 SignsOfLife signs_of_life(const ProtectionConfig& protection) {
@@ -52,6 +67,7 @@ ControllerServerOptions controller_options(const JobConfig& config) {
   core.copies = static_cast<int>(config.protection.copies);
   core.copy_level = copy_level_of(config.protection);
   core.strategy = strategy_of(config);
+  core.elastic = elastic_options(config);
   core.restarts_max = static_cast<int>(config.run.restarts_max);
   core.backoff = absl::Seconds(config.run.backoff_seconds);
   core.steps = Step(config.train.steps);

@@ -243,6 +243,11 @@ class ControlledJob {
   }
   std::string name(Rank rank) const { return topology_.name_of(rank); }
 
+  void on(const LanesChanged& change) {
+    if (change.step >= Step(0))
+      did_.push_back(absl::StrCat("lanes ", absl::StrJoin(change.lanes, " "), " from step ",
+                                  change.step.value, " on: ", change.cause));
+  }
   void on(const CheckNetwork&) { did_.emplace_back("check network"); }
   void on(const StartWorker& start) {
     did_.push_back(

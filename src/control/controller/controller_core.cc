@@ -34,6 +34,7 @@ ControllerCore::ControllerCore(Topology topology, ControllerOptions options, abs
       nodes_(options.silence_max / 2),
       view_(topology_, options_),
       copies_(options_.strategy),
+      membership_(topology_),
       journal_(topology_, options_.incidents_after),
       beginning_(options_, now),
       rules_(topology_, options_),
@@ -62,6 +63,8 @@ absl::Duration ControllerCore::next_deadline() const {
     const absl::Duration start_at = rules_.start_at(missing);
     if (!roles_[missing].released && start_at > now_) next = std::min(next, start_at);
   }
+  if (!possible_wakes().empty())
+    next = std::min(next, newest_node_came_ + options_.elastic.grow_wait);
   return std::min(next, pace_deadline());
 }
 
@@ -173,6 +176,9 @@ void ControllerCore::reconsider() {
   if (has_ended_ || !beginning_.is_over()) return;
   let_go();
   if (has_ended_) return;
+  follow_node_count();
+  wake_roles();
+  if (has_ended_) return;
   start_missing();
   if (is_open()) return release_if_finished();
   if (roles_.have_all_reported()) send_plan();
@@ -190,7 +196,9 @@ void ControllerCore::begin() {
       note_loss(rank, "gone when the new controller came");
   }
   watch_.begin(now_);
-  if (decision.kind == Kind::kOpenView) open_next_view(decision.why);
+  if (decision.kind == Kind::kOpenView) return open_next_view(decision.why);
+  if (options_.elastic.is_enabled && !membership_.is_known())
+    open_next_view("a new controller takes over: who rests?");
 }
 
 void ControllerCore::let_go() {
@@ -231,7 +239,7 @@ void ControllerCore::start_missing() {
     RoleState& missing = roles_[rank];
     if (missing.released) continue;
     if (missing.since != View(0) && now_ < rules_.start_at(rank)) continue;
-    const auto node = node_for(rank, roles_, nodes_, restarts, options_.nodes, now_);
+    const auto node = node_to_start(rank);
     if (!node) continue;  // waits for an agent
     if (restarts.avoids(rank, missing.node) && *node != missing.node)
       tell_in_incident(absl::StrCat("worker ", name_of(rank), " moves to node ", node->value,
@@ -247,7 +255,7 @@ void ControllerCore::start_missing() {
 
 void ControllerCore::send_plan() {
   const CopyHolders holders = this->holders();
-  Plan plan = view_.plan(roles_, holders);
+  Plan plan = view_.plan(roles_, holders, wanted_membership());
   for (const Rank rank :
        former_losses_.take_replaced(roles_, progress_.newest(), journal_.incident() > 0))
     note_loss(rank, "replaced when the new controller came");
@@ -259,6 +267,7 @@ void ControllerCore::send_plan() {
   for (const std::string& reason : plan.reasons) tell_in_view(reason);
   if (std::exchange(holders_told_, holders.reason) != holders.reason) tell_in_view(holders.reason);
   copies_.on_plan(plan, roles_);
+  tell(membership_.on_plan(plan));
   view_.open(plan);
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
     RoleState& member = roles_[Rank(r)];

@@ -25,12 +25,14 @@
 //   status/leaving_decision.h    what becomes of a node that leaves
 //   status/fitness_news.h        what is told of a node that is fit, or is not
 //   role_placement.h             where roles are started, and who keeps whose copies
+//   membership/membership_decision.h   which roles train, and which of them move to new nodes
 //
 // and what is known is kept in roles (role_table.h), nodes (role_placement.h), the view and its
 // plan (job_view.h), progress (loss_limits.h), copies (status/copy_book.h) and the story
 // (recovery_journal.h).
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,6 +46,8 @@
 #include "control/controller/losses/loss_rules.h"
 #include "control/controller/losses/node_troubles.h"
 #include "control/controller/losses/suspicion.h"
+#include "control/controller/membership/membership_book.h"
+#include "control/controller/membership/membership_decision.h"
 #include "control/controller/recovery_journal.h"
 #include "control/controller/role_placement.h"
 #include "control/controller/role_table.h"
@@ -70,6 +74,7 @@ class ControllerCore {
 
   View view() const { return view_.number(); }
   bool is_open() const { return view_.is_open(); }
+  bool has_begun() const { return beginning_.is_over(); }
   Commit newest() const { return progress_.newest(); }
   const std::vector<RecoveryRecord>& recoveries() const { return journal_.records(); }
   int64_t recovery_changes() const { return journal_.changes(); }  // grows when they change
@@ -80,6 +85,7 @@ class ControllerCore {
   const RoleTable& roles() const { return roles_; }
   const NodeTable& nodes() const { return nodes_; }
   const CopyBook& copies() const { return copies_; }
+  const RestingRoles& resting() const { return membership_.resting(); }
   absl::Duration median_step() const { return watch_.median_step(); }
   Step steps() const { return options_.steps; }  // of the whole job
   // Some role keeps ending there soon after its start, or what it has computed may be wrong.
@@ -130,6 +136,16 @@ class ControllerCore {
   void forget_complaints(Rank rank) { troubles_.forget(rank, roles_[rank].since); }
   bool may_go_on(LossDecision decision);
 
+  // ---- who trains
+  std::vector<Node> nodes_of_roles() const;
+  int share() const { return roles_at_start(roles_.size(), options_.nodes); }
+  std::optional<MembershipChange> wanted_membership() const;
+  void tell(const std::vector<MembershipChange>& changes);
+  std::optional<Node> node_to_start(Rank rank);
+  std::vector<RoleMove> possible_wakes() const;
+  void wake_roles();
+  void follow_node_count();
+
   // ---- nodes that leave
   void let_go();
   void let_go(Node node);
@@ -170,6 +186,7 @@ class ControllerCore {
   JobView view_;
   JobProgress progress_;
   CopyBook copies_;
+  MembershipBook membership_;
   RecoveryJournal journal_;
   // ---- who decides
   JobBeginning beginning_;
@@ -181,9 +198,11 @@ class ControllerCore {
   NodeTroubles troubles_;
   ArithmeticCheck arithmetic_;
   // ---- what was done
-  std::string holders_told_;  // why these
-  bool is_draining_ = false;  // because a node leaves
-  bool is_drained_ = false;   // members have finished before the last step
+  std::map<Rank, Node> moves_;                                   // where these are started next
+  absl::Duration newest_node_came_ = -absl::InfiniteDuration();  // of those that may grow the job
+  std::string holders_told_;                                     // why these
+  bool is_draining_ = false;                                     // because a node leaves
+  bool is_drained_ = false;  // members have finished before the last step
   bool has_ended_ = false;
 };
 

@@ -30,6 +30,7 @@ void ControllerCore::handle(const AgentAlive& event) {
 }
 
 void ControllerCore::handle(const AgentJoined& event) {
+  if (roles_.workers_on(event.node) == 0) newest_node_came_ = now_;
   nodes_.join(event.node, now_);
   check(event.node, event.complaints);
   arithmetic_.on_node(event);
@@ -38,6 +39,8 @@ void ControllerCore::handle(const AgentJoined& event) {
 
 void ControllerCore::handle(const AgentLost& event) {
   nodes_.lose(event.node);
+  if (roles_.workers_on(event.node) > 0)
+    membership_.on_news(absl::StrCat("node ", event.node.value, " is lost"));
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
     const RoleState& role = roles_[Rank(r)];
     if (role.phase() != Phase::kNone && role.node == event.node) {
@@ -60,6 +63,7 @@ void ControllerCore::check(Node node, const std::vector<std::string>& complaints
 void ControllerCore::handle(const NodeLeaving& event) {
   if (!nodes_.is_there(event.node) || nodes_.is_leaving(event.node)) return;
   nodes_.leave(event.node);
+  membership_.on_news(absl::StrCat("node ", event.node.value, " leaves"));
   tell(absl::StrCat("node ", event.node.value, " leaves"));
 }
 
@@ -233,7 +237,8 @@ void ControllerCore::hear(const Trouble& trouble) {
 }
 
 void ControllerCore::note_complaint(const Trouble& trouble) {
-  if (!trouble.accused) return;
+  // Of a role that nobody has registered yet it is not known where it is.
+  if (!trouble.accused || roles_[*trouble.accused].since == View(0)) return;
   const auto process = [this](Rank rank) {
     return NodeTroubles::Process{rank, roles_[rank].since, roles_[rank].node};
   };
@@ -268,6 +273,7 @@ void ControllerCore::hear(const Progress& progress) {
   if (progress_.on_commit(progress.newest)) rules_.on_progress();
   if (!is_open() || progress.view != view()) return;
   journal_.on_commit();
+  tell(membership_.on_commit(step_of(progress.newest)));
   troubles_.clear();
   beginning_.on_commit(now_);
   if (progress.newest == verdict_commit(step_of(progress.newest))) {

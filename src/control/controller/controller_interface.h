@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "base/ids.h"
 #include "parallel/failure_domains.h"
+#include "parallel/membership.h"
 #include "protection/strategy/strategy.h"
 #include "recovery/protocol/messages.h"
 
@@ -136,8 +137,25 @@ struct DrainJob {  // all workers finish their step, save and end
 struct JobEvent {  // a line of the story, for people
   std::string text;
 };
+// Other roles train than before, from the state at `step` on; Step(-1): from where all go on.
+struct LanesChanged {
+  Step step;
+  std::vector<int> lanes;  // that train, of each stage
+  int32_t nodes = 0;       // that play roles
+  std::string cause;
+};
 using ControllerAction = std::variant<StartWorker, KillWorker, SendOrder, OpenView, EndJob,
-                                      DismissNode, DrainJob, CheckNetwork, JobEvent>;
+                                      DismissNode, DrainJob, CheckNetwork, JobEvent, LanesChanged>;
+
+// Jobs that train on with fewer machines, and with those that come (docs/elastic.md).
+struct ElasticOptions {
+  bool is_enabled = false;
+  int nodes_min = 1;  // with fewer the job saves and ends
+  // How long nodes that have come wait for others before they are used.
+  absl::Duration grow_wait = absl::ZeroDuration();
+  // Who rests when, whatever happens: to repeat what a job has done. Not with is_enabled.
+  MembershipHistory script;
+};
 
 struct ControllerOptions {
   int nodes = 1;   // that play roles from the start
@@ -195,6 +213,7 @@ struct ControllerOptions {
   absl::Duration load_max = absl::Minutes(10);  // the same while somebody still gathers its state
   // From that view until those are replaced; a median step if that is longer.
   absl::Duration probe_min = absl::Seconds(5);
+  ElasticOptions elastic;
   int losses_max = 50;  // in a row without progress; a node with all its workers is one
   // Without protection every failure starts the whole job again from its newest durable checkpoint.
   // So many restarts in a row without progress (a step that was never committed before, or a newer

@@ -23,13 +23,16 @@ void JobView::open_next() {
   is_open_ = false;
 }
 
-Plan JobView::plan(const RoleTable& roles, const CopyHolders& holders) {
+Plan JobView::plan(const RoleTable& roles, const CopyHolders& holders,
+                   std::optional<MembershipChange> wanted) {
   PlanInputs inputs;
   inputs.view = number_;
   inputs.topology = &topology_;
   inputs.holders = holders.holders_of;
   inputs.former_holders = former_holders_;
   inputs.strategy = options_.strategy;
+  inputs.script = options_.elastic.script;
+  inputs.wanted = std::move(wanted);
   for (const RoleState& role : roles.all()) {
     inputs.table.push_back({role.address, role.since});
     inputs.reports.push_back(*role.report);

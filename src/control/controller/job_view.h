@@ -2,6 +2,7 @@
 // view each stage last joined. Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,7 +40,9 @@ class JobView {
   void restart_next(const std::string& reason) { restart_reason_ = reason; }
 
   // REQUIRES: all roles have reported for this view. Uses up the reasons.
-  Plan plan(const RoleTable& roles, const CopyHolders& holders);
+  // `wanted`: PlanInputs.
+  Plan plan(const RoleTable& roles, const CopyHolders& holders,
+            std::optional<MembershipChange> wanted);
   void open(const Plan& plan);
 
  private:

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kFailuresVersion = 2;
+constexpr int kFailuresVersion = 3;
 constexpr int64_t kFailuresBytesMax = 64 << 20;
 constexpr int64_t kTextBytesMax = 1 << 20;
 constexpr int kDepthMax = 8;
@@ -116,6 +116,17 @@ absl::StatusOr<FailureRecord> failure_from(const nlohmann::json& json) {
   return failure;
 }
 
+absl::StatusOr<LanesChanged> change_from(const nlohmann::json& json) {
+  JsonFields fields(json, kFailuresFile);
+  LanesChanged change;
+  change.step = Step(fields.integer("step", 0, INT64_MAX));
+  change.nodes = static_cast<int32_t>(fields.integer("nodes", 0, INT32_MAX));
+  change.lanes = stages(fields, "lanes");
+  change.cause = fields.text("cause", kTextBytesMax);
+  RETURN_IF_ERROR(fields.status());
+  return change;
+}
+
 absl::StatusOr<FailureHistory> history_from(const std::string& text, const std::string& job) {
   ASSIGN_OR_RETURN(const nlohmann::json json, parse_json_strictly(text, kDepthMax, kFailuresFile));
   JsonFields fields(json, kFailuresFile);
@@ -125,6 +136,9 @@ absl::StatusOr<FailureHistory> history_from(const std::string& text, const std::
   history.restarts = static_cast<int>(fields.integer("restarts", 0, INT32_MAX));
   for (const nlohmann::json& failure : fields.array("failures")) {
     ASSIGN_OR_RETURN(history.failures.emplace_back(), failure_from(failure));
+  }
+  for (const nlohmann::json& change : fields.array("membership_history")) {
+    ASSIGN_OR_RETURN(history.membership.emplace_back(), change_from(change));
   }
   RETURN_IF_ERROR(fields.status());
   return history;
@@ -154,16 +168,31 @@ Json failure_json(const FailureRecord& failure) {
   return json;
 }
 
+Json membership_json(const std::vector<LanesChanged>& membership) {
+  Json list = Json::array();
+  for (const LanesChanged& change : membership) {
+    list.push_back({{"step", change.step.value},
+                    {"nodes", change.nodes},
+                    {"lanes", change.lanes},
+                    {"cause", change.cause}});
+  }
+  return list;
+}
+
 absl::Status write_failures(Files& files, const std::string& out, const std::string& job,
                             const FailureHistory& history) {
   const size_t count = history.failures.size();
   Json failures = Json::array();
   for (size_t i = count - std::min(count, kFailuresHandedOnMax); i < count; ++i)
     failures.push_back(failure_json(history.failures[i]));
+  const auto& all = history.membership;
+  const auto kept = std::min(std::ssize(all), static_cast<std::ptrdiff_t>(kFailuresHandedOnMax));
+  const std::vector<LanesChanged> newest(all.end() - kept, all.end());
   const Json json{{"version", kFailuresVersion},
                   {"job", job},
                   {"restarts", history.restarts},
-                  {"failures", std::move(failures)}};
+                  {"failures", std::move(failures)},
+                  {"membership_history", membership_json(newest)}};
   return replace_file(files, join_path(out, kFailuresFile),
                       json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
 }

@@ -7,22 +7,25 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "control/controller/controller_interface.h"
 #include "control/controller/failure_record.h"
 #include "env/files.h"
 
 namespace evermoe {
 
-// As the summary has it.
+// As the summary has them.
 nlohmann::ordered_json failure_json(const FailureRecord& failure);
+nlohmann::ordered_json membership_json(const std::vector<LanesChanged>& membership);
 
 // What the hosts of a job have seen so far, in order.
 struct FailureHistory {
   std::vector<FailureRecord> failures;
-  int restarts = 0;  // of the whole job
+  int restarts = 0;                      // of the whole job
+  std::vector<LanesChanged> membership;  // who trained from which state on
 };
 
 inline constexpr char kFailuresFile[] = "failures.json";
-// So many are handed on: the newest.
+// So many are handed on of either: the newest.
 inline constexpr size_t kFailuresHandedOnMax = 1000;
 
 // Of `job`, a name of folder_term.h.

@@ -41,6 +41,7 @@ class ControlChildren {
   void kill_agent(Node node);
   // That very process runs as the agent of the node.
   bool is_agent(Node node, pid_t pid) const;
+  bool has_agent(Node node) const { return agents_.contains(node); }
   bool has_controller() const { return controller_ != nullptr; }
   bool has_agents() const { return !agents_.empty(); }
 

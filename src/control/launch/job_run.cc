@@ -126,12 +126,17 @@ std::optional<double> loss_in_curve(Files& files, const std::string& path, Step 
   return found;
 }
 
-// Step, digest and place of the newest checkpoint.
-absl::Status describe_checkpoint(Files& files, const JobFolder& folder, RunSummary& summary) {
+// Step, digest, samples and place of the newest checkpoint.
+absl::Status describe_checkpoint(Files& files, const JobConfig& config, const JobFolder& folder,
+                                 RunSummary& summary) {
   ASSIGN_OR_RETURN(const auto reader, CheckpointReader::open(files, folder.latest_checkpoint()));
   ASSIGN_OR_RETURN(const Fingerprint digest, reader->digest());
   summary.digest = to_hex(digest);
   summary.steps = reader->position().step;
+  summary.samples_trained = reader->position().samples;
+  summary.samples_doubled = reader->position().samples - summary.steps.value *
+                                                             config.train.micro_batches *
+                                                             config.train.micro_batch_size;
   // By its own name: `latest` will point to something else one day.
   summary.checkpoint =
       join_path(parent_directory(folder.latest_checkpoint()), step_directory_name(summary.steps));
@@ -147,7 +152,8 @@ std::optional<RunSummary> nothing_to_do(Files& files, const JobRunOptions& optio
                                         const JobFolder& folder, RunObserver& observer) {
   if (folder.step() < Step(std::max<int64_t>(1, options.config.train.steps))) return std::nullopt;
   RunSummary summary;
-  if (const absl::Status status = describe_checkpoint(files, folder, summary); !status.ok()) {
+  if (const absl::Status status = describe_checkpoint(files, options.config, folder, summary);
+      !status.ok()) {
     observer.on_say(absl::StrCat("the newest checkpoint cannot be used: ", status.message()));
     return std::nullopt;
   }
@@ -159,26 +165,28 @@ std::optional<RunSummary> nothing_to_do(Files& files, const JobRunOptions& optio
 }
 
 // nullopt if there is something to do: the job has not ended just as this host was to take it over.
-std::optional<RunSummary> ended_meanwhile(Files& files, const JobFolder& folder) {
+std::optional<RunSummary> ended_meanwhile(Files& files, const JobRunOptions& options,
+                                          const JobFolder& folder) {
   const std::optional<std::string>& how = folder.end_meanwhile();
   if (!how) return std::nullopt;
   RunSummary summary = summary_of_end(*how, "the job has ended without this host: " + *how);
-  (void)describe_checkpoint(files, folder, summary);  // there may be none
+  (void)describe_checkpoint(files, options.config, folder, summary);  // there may be none
   return summary;
 }
 
-RunSummary summarize(Files& files, const JobFolder& folder, const RunOutcome& outcome,
-                     const Listener& listener) {
+RunSummary summarize(Files& files, const JobRunOptions& options, const JobFolder& folder,
+                     const RunOutcome& outcome, const Listener& listener) {
   RunSummary summary;
   summary.status = outcome.status;
   summary.exit_code = outcome.exit_code;
   summary.reason = outcome.reason;
   summary.restarts = outcome.restarts;
   summary.failures = outcome.failures;
+  summary.membership = outcome.membership;
   listener.fill(summary);
   // The job goes on, and its newest checkpoint changes while it is read.
   if (outcome.status == RunStatus::kTakenOver) return summary;
-  absl::Status status = describe_checkpoint(files, folder, summary);
+  absl::Status status = describe_checkpoint(files, options.config, folder, summary);
   if (status.ok() && outcome.status == RunStatus::kFinished && summary.steps < outcome.steps) {
     status = NotFound(
         absl::StrCat("it is of step ", summary.steps.value, ", not of step ", outcome.steps.value));
@@ -230,7 +238,7 @@ absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptio
   JobUploads uploads(files, options.config.checkpoint, folder->path(), folder->term(),
                      folder->damaged_in_store(),
                      [&](const std::string& line) { observer.on_say(line); });
-  std::optional<RunSummary> summary = ended_meanwhile(files, *folder);
+  std::optional<RunSummary> summary = ended_meanwhile(files, options, *folder);
   if (!summary) summary = nothing_to_do(files, options, *folder, observer);
   if (summary) {
     // Whoever still lives of the job has nothing to do, either.
@@ -252,7 +260,7 @@ absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptio
         token_source(options.config.data), folder->token_cache()));
     ASSIGN_OR_RETURN(const RunOutcome outcome,
                      run_protected(files, clock, protected_options(options, *folder), listener));
-    summary = summarize(files, *folder, outcome, listener);
+    summary = summarize(files, options, *folder, outcome, listener);
   }
   if (summary->status != RunStatus::kTakenOver) uploads.finish(store_wait);
   if (!summary->final_loss)

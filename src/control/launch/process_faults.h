@@ -23,11 +23,16 @@ class ProcessFaults {
   // Injects what is due by `inject`, each once; first writes it down.
   void inject_due(absl::Duration now, const std::function<void(const Fault&)>& inject);
   absl::Duration next() const;  // when the next one is due; infinite: never
+  // The same of those that wait for a step, which is done.
+  void inject_after(Step step, const std::function<void(const Fault&)>& inject);
 
  private:
+  void inject_once(const Fault& fault, const std::function<void(const Fault&)>& inject) const;
+
   const std::string injected_path_;
   const absl::Duration began_;
   TimedFaults timed_;
+  std::vector<Fault> by_step_;  // that are still to come
 };
 
 }  // namespace evermoe

@@ -200,7 +200,12 @@ void ProtectedRun::on_signal(int number) {
 void ProtectedRun::inject(const Fault& fault) {
   story_.say(absl::StrCat("a rehearsed fault is injected: ", to_string(fault)));
   if (fault.kind == FaultKind::kKillController) children_.kill_controller();
-  if (fault.kind == FaultKind::kKillNode) children_.kill_agent(Node(fault.node));
+  if (fault.kind == FaultKind::kKillNode || fault.kind == FaultKind::kLoseNode)
+    children_.kill_agent(Node(fault.node));
+  if (fault.kind == FaultKind::kReturnNode || fault.kind == FaultKind::kAddNode) {
+    if (is_local() && !children_.has_agent(Node(fault.node))) start_agent(Node(fault.node));
+  }
+  if (is_of_run(fault.kind)) return;
   const auto worker = story_.worker(absl::StrCat(fault.role.stage, ".", fault.role.lane));
   if (!worker) return;
   if (fault.kind == FaultKind::kKillWorker) ::kill(*worker, SIGKILL);
@@ -241,7 +246,9 @@ void ProtectedRun::hear(const Welcome& welcome) {
 }
 
 void ProtectedRun::hear(const WorkerReport& report) {
-  if (story_.hear(clock_.now(), report)) controller_losses_ = agent_losses_ = 0;
+  if (!story_.hear(clock_.now(), report)) return;
+  controller_losses_ = agent_losses_ = 0;
+  faults_.inject_after(report.step, [this](const Fault& fault) { inject(fault); });
 }
 
 void ProtectedRun::hear(const RoleProcess& process) {

@@ -17,7 +17,7 @@ namespace {
 
 // The need of the rank that needs most, with windows of one slot.
 MemoryNeed largest_need(const JobConfig& config, int copies) {
-  const Topology topology = topology_of(config);
+  const Topology topology(narrowest_lanes(config), config.model.layers);
   const std::vector<OperatorSpec> model = model_operators(config.model);
   const TrainTypes types = train_types(config.train);
   const Strategy strategy = strategy_of(config);

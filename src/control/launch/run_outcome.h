@@ -6,6 +6,7 @@
 
 #include "base/exit_codes.h"
 #include "base/ids.h"
+#include "control/controller/controller_interface.h"
 #include "control/controller/failure_record.h"
 #include "control/wire/worker_report.h"
 
@@ -23,6 +24,7 @@ struct RunOutcome {
   Step steps;        // the newest committed one
   int restarts = 0;  // of the whole job
   std::vector<FailureRecord> failures;
+  std::vector<LanesChanged> membership;  // who trained from which state on, oldest first
 };
 
 // Is told what happens, on the thread of the run, which does not go on before it returns.

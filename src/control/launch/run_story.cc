@@ -1,8 +1,10 @@
 #include "control/launch/run_story.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "control/folder/job_folder.h"
 #include "control/folder/workers_file.h"
 #include "control/launch/run_outcome.h"
 
@@ -16,7 +18,8 @@ RunStory::RunStory(Files& files, const ProtectedRunOptions& options, RunObserver
       topology_(options.controller.lanes, std::ssize(options.controller.lanes)),
       book_(began),
       former_(options.term.hosts_before > 0 ? read_failures(files, options.out, options.term.job)
-                                            : FailureHistory()) {}
+                                            : FailureHistory()),
+      membership_(former_.membership) {}
 
 std::string RunStory::name_of(Rank rank) const {
   if (rank.value >= topology_.world_size()) return absl::StrCat("rank ", rank.value);
@@ -26,12 +29,40 @@ std::string RunStory::name_of(Rank rank) const {
 bool RunStory::hear(absl::Duration now, const WorkerReport& report) {
   using Kind = WorkerReport::Kind;
   if (report.kind == Kind::kFinished) drained_ = report.drained;
-  if (report.kind == Kind::kReady) book_.on_ready(report.step);
+  if (report.kind == Kind::kReady) {
+    book_.on_ready(report.step);
+    begin_from(report.step);
+  }
   const bool is_new = report.kind == Kind::kStep && report.step > newest_;
   if (is_new) newest_ = report.step;
   if (const auto line = save_troubles_.on_report(now, name_of(report.rank), report)) say(*line);
   observer_.on_report(report);
   return is_new;
+}
+
+// Two controllers may tell of one change.
+void RunStory::hear(LanesChanged change) {
+  if (change.step < Step(0)) {
+    next_ = std::move(change);
+    return;
+  }
+  const bool is_known = std::ranges::any_of(membership_, [&](const LanesChanged& old) {
+    return old.step == change.step && old.lanes == change.lanes;
+  });
+  if (is_known) return;
+  std::erase_if(membership_, [&](const LanesChanged& old) { return old.step >= change.step; });
+  membership_.push_back(std::move(change));
+  hand_on();
+}
+
+// All go on from a checkpoint: what was after it has not been.
+void RunStory::begin_from(Step step) {
+  std::erase_if(membership_, [&](const LanesChanged& old) { return old.step > step; });
+  if (!next_) return;
+  LanesChanged change = *std::exchange(next_, std::nullopt);
+  change.step = step;
+  if (!membership_.empty() && membership_.back().lanes == change.lanes) return;
+  hear(std::move(change));
 }
 
 void RunStory::hear(const WorkerLogTail& words) {
@@ -57,8 +88,8 @@ void RunStory::hear(int64_t life, const RecoveryNote& note) {
 void RunStory::hand_on() {
   if (options_.term.job.empty() || !check_term(files_, options_.out, options_.term).ok()) return;
   const RunOutcome now = history();
-  const absl::Status status =
-      write_failures(files_, options_.out, options_.term.job, {now.failures, now.restarts});
+  const absl::Status status = write_failures(files_, options_.out, options_.term.job,
+                                             {now.failures, now.restarts, now.membership});
   if (!status.ok() && !is_history_broken_) say(absl::StrCat("warning: ", status.message()));
   is_history_broken_ = !status.ok();
 }
@@ -88,6 +119,7 @@ RunOutcome RunStory::history() const {
   outcome.failures = former_.failures;
   for (FailureRecord& failure : book_.failures()) outcome.failures.push_back(std::move(failure));
   outcome.restarts = former_.restarts + book_.restarts();
+  outcome.membership = membership_;
   return outcome;
 }
 

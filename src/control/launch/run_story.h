@@ -26,6 +26,7 @@ class RunStory {
   // True: a step newer than all before. `now`: by the clock of the run.
   bool hear(absl::Duration now, const WorkerReport& report);
   void hear(const JobEvent& event) { say(event.text); }
+  void hear(LanesChanged change);
   void hear(const WorkerLogTail& words);
   void hear(const RoleProcess& process);
   // `life`: of the controller that notes it.
@@ -49,6 +50,7 @@ class RunStory {
 
  private:
   RunOutcome history() const;
+  void begin_from(Step step);
   void hand_on();
   std::string name_of(Rank rank) const;
 
@@ -59,6 +61,8 @@ class RunStory {
   RecoveryBook book_;
   const FailureHistory former_;           // what the hosts before this one have seen
   std::map<std::string, pid_t> workers_;  // by role
+  std::vector<LanesChanged> membership_;  // oldest first
+  std::optional<LanesChanged> next_;      // from where all go on, once that is known
   SaveTroubles save_troubles_;
   bool are_files_broken_ = false;
   bool is_history_broken_ = false;

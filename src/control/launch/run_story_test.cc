@@ -1,4 +1,5 @@
 #include "control/launch/run_story.h"
+#include "control/launch/run_summary.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -67,6 +68,29 @@ TEST_F(Story, TheControllersWordBecomesTheOutcome) {
   EXPECT_EQ(story_.outcome({.ok = false, .reason = "diverged"}).exit_code, 1);
 }
 
+TEST_F(Story, WhoTrainedFromWhenOn) {
+  const auto history = [this] {
+    std::vector<std::string> lines;
+    for (const LanesChanged& change : story_.outcome(1, "").membership)
+      lines.push_back(to_text(change));
+    return lines;
+  };
+  story_.hear(LanesChanged{Step(-1), {3, 3}, 6, "the job begins"});
+  EXPECT_THAT(history(), testing::IsEmpty()) << "from where is not known yet";
+  reports(Kind::kReady, 0);
+  story_.hear(LanesChanged{Step(8), {2, 3}, 5, "node 1 is lost"});
+  story_.hear(LanesChanged{Step(8), {2, 3}, 5, ""});  // by the next controller
+  story_.hear(LanesChanged{Step(12), {3, 3}, 6, "node 1 has come"});
+  EXPECT_THAT(history(), ElementsAre("3 3 from step 0 on, 6 nodes: the job begins",
+                                     "2 3 from step 8 on, 5 nodes: node 1 is lost",
+                                     "3 3 from step 12 on, 6 nodes: node 1 has come"));
+  // All go back to a checkpoint, on the lanes that there are.
+  story_.hear(LanesChanged{Step(-1), {1, 3}, 4, "node 2 is lost"});
+  reports(Kind::kReady, 10);
+  EXPECT_THAT(history().back(), "1 3 from step 10 on, 4 nodes: node 2 is lost");
+  EXPECT_EQ(history().size(), 3u);
+}
+
 RecoveryNote recovery_at(int64_t step) {
   RecoveryNote note;
   note.failed = absl::Seconds(110);
@@ -130,6 +154,17 @@ TEST_F(Hosts, TheNextOneKnowsWhatTheFormerHasSeen) {
   EXPECT_EQ(next_host().outcome(1, "").failures.size(), 3u) << "of all hosts before it";
 }
 
+TEST_F(Hosts, TheNextOneKnowsWhoTrainedFromWhenOn) {
+  RunStory first = next_host();
+  first.hear(LanesChanged{Step(8), {2, 1}, 3, "node 1 is lost"});
+  RunStory second = next_host();
+  second.hear(LanesChanged{Step(8), {2, 1}, 3, ""});  // as a controller tells that takes over
+  second.hear(LanesChanged{Step(12), {2, 2}, 4, "node 1 has come"});
+  const auto history = second.outcome(1, "").membership;
+  ASSERT_EQ(history.size(), 2u);
+  EXPECT_EQ(to_text(history[0]), "2 1 from step 8 on, 3 nodes: node 1 is lost");
+}
+
 TEST_F(Hosts, WhoseControllerFoundItsPlaceTakenHaveSeenNoFailure) {
   next_host().on_controller_end(absl::Seconds(120), "exit code 1: Address already in use");
   EXPECT_TRUE(next_host().outcome(1, "").failures.empty());
@@ -157,7 +192,7 @@ TEST_F(Hosts, WhatCannotBeReadIsNotThere) {
   next_host().hear(0, recovery_at(7));
   const std::string good = TestFolder::read(folder_.path("failures.json"));
   const std::pair<std::string, std::string> changes[] = {
-      {"\"version\": 2", "\"version\": 1"},
+      {"\"version\": 3", "\"version\": 1"},
       {"\"job\": \"j\"", "\"job\": 3"},
       {"\"restarts\": 1", "\"restarts\": 1e99"},
       {"\"incident\": 3", "\"incident\": 99999999999999999999"},

@@ -42,6 +42,9 @@ std::string to_json(const RunSummary& summary) {
   json["validation_accuracy"] = or_null(summary.validation_accuracy);
   json["tokens_per_s"] = or_null(summary.tokens_per_second);
   json["failures"] = std::move(failures);
+  json["membership_history"] = membership_json(summary.membership);
+  json["samples_trained"] = or_null(summary.samples_trained);
+  json["samples_doubled"] = or_null(summary.samples_doubled);
   json["strategy"] = summary.strategy;
   json["is_exact"] = summary.is_exact;
   json["lost_token_share"] = summary.lost_token_share;
@@ -71,6 +74,8 @@ std::string to_text(const RunSummary& summary) {
   if (summary.tokens_per_second)
     add_line(text, "speed", short_number(*summary.tokens_per_second) + " tokens/s");
   for (const FailureRecord& failure : summary.failures) add_line(text, "failure", to_text(failure));
+  for (size_t i = 1; i < summary.membership.size(); ++i)
+    add_line(text, "lanes", to_text(summary.membership[i]));
   if (!summary.is_exact)
     add_line(text, "LOSSY",
              absl::StrFormat("experts have lost %.3f %% of their tokens",
@@ -92,6 +97,12 @@ std::string to_text(const FailureRecord& failure) {
   absl::StrAppendFormat(&text, "; started again from step %d, %.1f s lost",
                         failure.restarted_from_step->value, failure.seconds_lost);
   return text;
+}
+
+std::string to_text(const LanesChanged& change) {
+  return absl::StrCat(absl::StrJoin(change.lanes, " "), " from step ", change.step.value, " on, ",
+                      change.nodes, change.nodes == 1 ? " node" : " nodes",
+                      change.cause.empty() ? "" : ": ", change.cause);
 }
 
 std::string to_text(const LocalRecovery& recovery) {

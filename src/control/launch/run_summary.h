@@ -27,6 +27,10 @@ struct RunSummary {
   std::optional<double> tokens_per_second;    // median over the newest steps of this run
   double seconds = 0;                         // of this run
   std::vector<FailureRecord> failures;
+  std::vector<LanesChanged> membership;    // who trained from which state on, oldest first
+  std::optional<int64_t> samples_trained;  // of the newest checkpoint
+  // More than its steps have: 0, or samples were trained twice; below 0: left out.
+  std::optional<int64_t> samples_doubled;
   std::string out;
   std::optional<std::string> checkpoint;
   std::string metrics;
@@ -44,6 +48,8 @@ std::string to_text(const RunSummary& summary);
 // again, went on after 0.42 s".
 std::string to_text(const FailureRecord& failure);
 std::string to_text(const LocalRecovery& recovery);
+// "3 2 from step 25 on, 5 nodes: node 2 is lost".
+std::string to_text(const LanesChanged& change);
 
 // 12345 -> "12.3k", 850 -> "850".
 std::string short_number(double value);

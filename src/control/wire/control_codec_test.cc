@@ -88,9 +88,12 @@ TEST(ControlCodec, TheFieldsOfPartnersComeBack) {
 }
 
 TEST(ControlCodec, TheFieldsOfAReportComeBack) {
-  const Report report{
-      View(3),   Rank(1), View(2), true,    true,
-      Commit(8), Step(9), Step(2), Step(4), {{Rank(1), Step(4), 5}, {Rank(0), Step(7)}}};
+  const Report report{View(3), Rank(1),
+                      View(2), true,
+                      true,    Commit(8),
+                      Step(9), Step(2),
+                      Step(4), {{Rank(1), Step(4), 5}, {Rank(0), Step(7)}},
+                      View(2), {{Step(4), {Rank(1)}, 5, "node 1 is lost"}}};
   const auto said =
       std::get<MemberSaid>(decoded({7, MemberSaid{Rank(1), View(2), report}}).message);
   EXPECT_EQ(said.rank, Rank(1));
@@ -106,6 +109,8 @@ TEST(ControlCodec, TheFieldsOfAReportComeBack) {
   EXPECT_EQ(again.base, Step(2));
   EXPECT_EQ(again.complete_window, Step(4));
   EXPECT_EQ(again.held, report.held);
+  EXPECT_EQ(again.plan_view, View(2));
+  EXPECT_EQ(again.membership, report.membership);
 }
 
 TEST(ControlCodec, TheFieldsOfAPlanComeBack) {
@@ -118,6 +123,9 @@ TEST(ControlCodec, TheFieldsOfAPlanComeBack) {
   plan.base = Step(3);
   plan.window = Step(6);
   plan.rolled_back = {0, 2};
+  plan.rejoining = {Rank(1)};
+  plan.stage_epochs = {View(9), View(4)};
+  plan.membership = {{Step(4), {Rank(1)}, 5, "node 1 is lost"}};
   plan.sources = {{}, {Rank(0), Rank(2)}};
   plan.holders = {{Rank(1)}, {Rank(0)}};
   plan.reasons = {"role 0.1 is played by a new process"};
@@ -132,6 +140,9 @@ TEST(ControlCodec, TheFieldsOfAPlanComeBack) {
   EXPECT_EQ(again.base, plan.base);
   EXPECT_EQ(again.window, plan.window);
   EXPECT_EQ(again.rolled_back, plan.rolled_back);
+  EXPECT_EQ(again.rejoining, plan.rejoining);
+  EXPECT_EQ(again.stage_epochs, plan.stage_epochs);
+  EXPECT_EQ(again.membership, plan.membership);
   EXPECT_EQ(again.sources, plan.sources);
   EXPECT_EQ(again.holders, plan.holders);
   EXPECT_EQ(again.reasons, plan.reasons);

@@ -19,13 +19,17 @@ auto fields(Is<StopOrder> auto& m) { return std::tie(m.view, m.incident); }
 auto fields(Is<PeerAddress> auto& m) { return std::tie(m.address, m.since); }
 auto fields(Is<Plan> auto& m) {
   return std::tie(m.view, m.table, m.restart_all, m.newest, m.record_source, m.state, m.base,
-                  m.window, m.rolled_back, m.sources, m.holders, m.reasons, m.incident);
+                  m.window, m.rolled_back, m.rejoining, m.stage_epochs, m.membership, m.sources,
+                  m.holders, m.reasons, m.incident);
+}
+auto fields(Is<MembershipChange> auto& m) {
+  return std::tie(m.step, m.resting, m.nodes, m.cause, m.view);
 }
 auto fields(Is<ReleaseOrder> auto&) { return std::tie(); }
 auto fields(Is<HeldWindow> auto& m) { return std::tie(m.owner, m.window, m.gradients); }
 auto fields(Is<Report> auto& m) {
   return std::tie(m.view, m.rank, m.stage_epoch, m.is_broken, m.has_state, m.newest, m.state,
-                  m.base, m.complete_window, m.held);
+                  m.base, m.complete_window, m.held, m.plan_view, m.membership);
 }
 auto fields(Is<Trouble> auto& m) {
   return std::tie(m.view, m.stage_epoch, m.rank, m.inside_stage, m.accused, m.copies_unusable,
@@ -57,6 +61,7 @@ auto fields(Is<WorkerEnded> auto& m) {
 auto fields(Is<StartWorker> auto& m) { return std::tie(m.node, m.rank, m.since, m.incident); }
 auto fields(Is<KillWorker> auto& m) { return std::tie(m.node, m.rank, m.since, m.why); }
 auto fields(Is<SendOrder> auto& m) { return std::tie(m.rank, m.since, m.message); }
+auto fields(Is<LanesChanged> auto& m) { return std::tie(m.step, m.lanes, m.nodes, m.cause); }
 auto fields(Is<EndJob> auto& m) {
   return std::tie(m.ok, m.bad_input, m.reason, m.is_hopeless, m.is_drained, m.is_dismissal);
 }

@@ -147,7 +147,7 @@ struct WorkerLogTail {  // and controller -> run: the last lines of a worker tha
 // workers finish their step, save and end.
 struct Drain {};
 
-// ---- controller -> run, besides JobEvent and EndJob
+// ---- controller -> run, besides JobEvent, LanesChanged and EndJob
 
 struct RoleProcess {
   Rank rank;
@@ -172,7 +172,7 @@ using ControlMessage =
                  StartWorker, KillWorker, SendOrder, PlanUpdate, PlanWanted, Drain, EndJob,
                  JobEvent, RoleProcess, NodeLost, RecoveryNote, OperatorHello, JobStatus,
                  NodeLeaves, FetchPlan, PlanHeld, AskPartners, PartnersAsked, PartnerQuestion,
-                 PartnerAnswer>;
+                 PartnerAnswer, LanesChanged>;
 
 struct Envelope {
   int64_t start = 0;  // of the process that the message speaks of; 0 where it speaks of none

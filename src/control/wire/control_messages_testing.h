@@ -189,7 +189,7 @@ class RandomMessages {
       m.nodes.push_back(
           {node(), text(), static_cast<NodeStatus::State>(below(7)), moment(), texts()});
     for (uint32_t n = below(4); n > 0; --n)
-      m.roles.push_back({rank(), text(), node(), pid(), static_cast<RoleStatus::Phase>(below(4))});
+      m.roles.push_back({rank(), text(), node(), pid(), static_cast<RoleStatus::Phase>(below(5))});
   }
   void make(MemberSaid& m) {
     m.rank = rank();
@@ -220,7 +220,8 @@ class RandomMessages {
     for (uint32_t n = below(3); n > 0; --n) m.to.push_back({number(0), rank(), view()});
   }
   void make(Report& m) {
-    m = {view(), rank(), view(), coin(), coin(), commit(), step(), step(), step(), {}};
+    m = {view(), rank(), view(), coin(), coin(), commit(),
+         step(), step(), step(), {},     view(), membership()};
     for (uint32_t n = below(5); n > 0; --n) m.held.push_back({rank(), step(), number(0)});
   }
   void make(Trouble& m) {
@@ -231,6 +232,13 @@ class RandomMessages {
     m = {view(), rank(), static_cast<Milestone::Kind>(below(6)), number(0), texts(), step()};
   }
   void make(Progress& m) { m = {view(), rank(), commit(), step(), number(0), number(0)}; }
+  void make(LanesChanged& m) { m = {step(), {1, 2}, static_cast<int32_t>(below(9)), text()}; }
+  MembershipHistory membership() {
+    MembershipHistory history;
+    for (uint32_t n = below(3); n > 0; --n)
+      history.push_back({step(), ranks(), static_cast<int32_t>(below(9)), text(), view()});
+    return history;
+  }
   void make(Plan& m) {
     m.view = view();
     for (uint32_t n = below(4); n > 0; --n) m.table.push_back({text(), view()});
@@ -241,6 +249,9 @@ class RandomMessages {
     m.base = step();
     m.window = step();
     for (uint32_t n = below(3); n > 0; --n) m.rolled_back.push_back(static_cast<int>(below(100)));
+    m.rejoining = ranks();
+    for (uint32_t n = below(3); n > 0; --n) m.stage_epochs.push_back(view());
+    m.membership = membership();
     for (uint32_t n = below(3); n > 0; --n) m.sources.push_back(ranks());
     for (uint32_t n = below(3); n > 0; --n) m.holders.push_back(ranks());
     m.reasons = texts();

@@ -63,6 +63,9 @@ PlanUpdate update_of(const Plan* base, const Plan& plan) {
   update.rest.base = plan.base;
   update.rest.window = plan.window;
   update.rest.rolled_back = plan.rolled_back;
+  update.rest.rejoining = plan.rejoining;
+  update.rest.stage_epochs = plan.stage_epochs;
+  update.rest.membership = plan.membership;
   update.rest.reasons = plan.reasons;
   update.rest.incident = plan.incident;
   return update;

@@ -32,6 +32,9 @@ Plan next_of(Plan plan) {
   plan.holders[1] = {Rank(0)};
   plan.sources[2] = {Rank(3)};
   plan.rolled_back = {1};
+  plan.rejoining = {Rank(3)};
+  plan.stage_epochs = {View(1), View(4)};
+  plan.membership = {{Step(10), {Rank(3)}, 3, "node 1 is lost"}};
   plan.state = Step(9);
   plan.window = Step(8);
   plan.incident = 7;

@@ -78,6 +78,15 @@ TEST_F(KeptGradientsTest, GoOnInTheNextWindowCompleteOrNot) {
   EXPECT_THAT(store_.held(), ElementsAre(HeldWindow{kOwner, Step(9), 2}));
 }
 
+TEST_F(KeptGradientsTest, WindowsBetweenTheCompleteOneAndACutAreFreed) {
+  for (const int64_t window : {6, 9, 12}) keep_window(window);
+  store_.free_between(Step(6), Step(12));
+  EXPECT_THAT(store_.held(),
+              ElementsAre(HeldWindow{kOwner, Step(6), 0}, HeldWindow{kOwner, Step(12), 0}));
+  store_.free_between(Step(-1), Step(12));
+  EXPECT_THAT(store_.held(), ElementsAre(HeldWindow{kOwner, Step(12), 0}));
+}
+
 TEST_F(KeptGradientsTest, AStepOfWhichChunksAreMissingDoesNotCount) {
   keep_window(6);
   keep(schedule_.gradients_of(Step(6)), SnapshotKind::kGradients, /*chunks=*/2);

@@ -106,10 +106,13 @@ void SnapshotStore::forget(const Slot& slot) {
     bytes_ -= static_cast<int64_t>(chunk.block().size());
 }
 
-void SnapshotStore::free_before(Step window) {
+void SnapshotStore::free_before(Step window) { free_between(Step(-1), window); }
+
+void SnapshotStore::free_between(Step complete, Step end) {
   const MutexLock lock(mutex_);
-  const auto end = windows_.lower_bound({window, Rank(0)});
-  for (auto at = windows_.begin(); at != end; at = windows_.erase(at)) {
+  const auto last = windows_.lower_bound({end, Rank(0)});
+  for (auto at = windows_.lower_bound({Step(complete.value + 1), Rank(0)}); at != last;
+       at = windows_.erase(at)) {
     for (const auto& [index, slot] : at->second.slots) forget(slot);
   }
 }

@@ -44,6 +44,8 @@ class SnapshotStore {
 
   // Forgets windows that begin before `window`, of all owners.
   void free_before(Step window);
+  // Forgets windows that begin after `complete` and before `end`, of all owners.
+  void free_between(Step complete, Step end);
   // Forgets slots that are not complete: their capture was broken off.
   void drop_incomplete(Rank owner);
   void drop(Rank owner, SlotTime time);

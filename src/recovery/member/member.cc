@@ -17,7 +17,9 @@ CopyGateOptions gate_of(const MemberOptions& options) {
 
 Member::Member(const Topology& topology, Transport& transport, StageTrainer& trainer,
                ControlLink& control, Clock& clock, MemberOptions options, MemberObserver observer)
-    : transport_(transport),
+    : topology_(topology),
+      transport_(transport),
+      trainer_(trainer),
       control_(control),
       options_(std::move(options)),
       observer_(std::move(observer)),
@@ -96,6 +98,7 @@ GradientRestorer::Dependencies Member::gradient_parts(StageTrainer& trainer) {
 
 Restorer::Dependencies Member::restorer_parts(StageTrainer& trainer) {
   return {.rank = rank_,
+          .topology = topology_,
           .trainer = trainer,
           .views = views_,
           .control = control_,
@@ -114,6 +117,7 @@ Restorer::Dependencies Member::restorer_parts(StageTrainer& trainer) {
 
 RankProgram::Dependencies Member::program_parts(StageTrainer& trainer) {
   return {.rank = rank_,
+          .topology = topology_,
           .options = options_,
           .observer = observer_,
           .trainer = trainer,
@@ -154,10 +158,13 @@ absl::Status Member::settle() {
 }
 
 WindowVote Member::vote(bool ends_window) const {
-  return {
-      .complete_window = options_.strategy.keeps_copies() ? copies_.complete_window() : Step(-1),
-      .wanted_slots = ends_window ? options_.wanted_slots(window_.ordering()) : 0,
-      .slots_max = options_.strategy.captures.slots_max};
+  const bool keeps_copies = options_.strategy.keeps_copies();
+  // A role that rests captures nothing, and no window waits for it.
+  const Step complete =
+      trainer_.membership().rests(rank_) ? Step(INT64_MAX) : copies_.complete_window();
+  return {.complete_window = keeps_copies ? complete : Step(-1),
+          .wanted_slots = ends_window ? options_.wanted_slots(window_.ordering()) : 0,
+          .slots_max = options_.strategy.captures.slots_max};
 }
 
 void Member::on_agreed(View view, Commit commit, const Record& record) {

@@ -87,7 +87,9 @@ class Member {
   WindowVote vote(bool ends_window) const;
   void on_agreed(View view, Commit commit, const Record& record);
 
+  const Topology& topology_;
   Transport& transport_;
+  StageTrainer& trainer_;
   ControlLink& control_;
   const MemberOptions options_;
   const MemberObserver observer_;

@@ -11,10 +11,10 @@ bool MemberViews::stop(View view) {
   return state_.stop(view);
 }
 
-void MemberViews::open(PlanPointer plan, bool restarts) {
+void MemberViews::open(PlanPointer plan, bool restarts, std::optional<View> epoch) {
   {
     const MutexLock lock(mutex_);
-    state_.open(std::move(plan), restarts);
+    state_.open(std::move(plan), restarts, epoch);
   }
   wake_training_.raise();
 }

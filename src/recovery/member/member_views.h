@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -28,7 +29,7 @@ class MemberViews {
   // ---- service thread
 
   bool stop(View view);
-  void open(PlanPointer plan, bool restarts);
+  void open(PlanPointer plan, bool restarts, std::optional<View> epoch = std::nullopt);
 
   // ---- training thread
 

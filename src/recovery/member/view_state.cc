@@ -15,10 +15,11 @@ bool ViewState::stop(View view) {
   return true;
 }
 
-void ViewState::open(PlanPointer plan, bool restarts) {
+void ViewState::open(PlanPointer plan, bool restarts, std::optional<View> epoch) {
   CHECK(plan->view == view_ && !is_open_) << "view " << plan->view << " was not stopped for";
   is_open_ = true;
   must_restart_ = must_restart_ || restarts;
+  next_epoch_ = epoch.value_or(plan->view);
   plan_ = std::move(plan);
 }
 
@@ -49,7 +50,8 @@ std::optional<absl::StatusOr<PlanPointer>> ViewState::start() {
   must_restart_ = false;
   is_at_start_ = false;
   is_finished_ = false;
-  stage_epoch_ = entered_ = plan_->view;
+  stage_epoch_ = next_epoch_;
+  entered_ = plan_->view;
   base_ = plan_->restart_all ? Step(-1) : plan_->base;
   return plan_;
 }

@@ -24,8 +24,8 @@ class ViewState {
   // present one.
   bool stop(View view);
   // Opens plan->view, which was stopped for before. `restarts`: the training thread has to begin
-  // anew.
-  void open(PlanPointer plan, bool restarts);
+  // anew, among those of its stage that began in `epoch`; nullopt: in this view.
+  void open(PlanPointer plan, bool restarts, std::optional<View> epoch = std::nullopt);
   // With success, or because this process has to end. Only the first end counts; false for later
   // ones.
   bool end(absl::Status status);
@@ -80,6 +80,7 @@ class ViewState {
   bool is_finished_ = false;
   bool has_state_ = false;
   View stage_epoch_;
+  View next_epoch_;  // of the plan by which it has to begin
   View entered_;
   Step base_{-1};
   bool has_ended_ = false;

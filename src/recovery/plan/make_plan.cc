@@ -12,9 +12,27 @@ namespace {
 
 bool is_fresh(const Report& report) { return report.stage_epoch == View(0); }
 
+bool rests(const MembershipHistory& history, Rank rank, Step state) {
+  return std::ranges::binary_search(resting_at(history, state), rank);
+}
+
+// At the plan's state this role has nothing that anybody needs, and nothing to come to, not even in
+// a change of lanes that may be under way there.
+bool only_rests(const Plan& plan, Rank rank) {
+  return rests(plan.membership, rank, plan.state) &&
+         rests(plan.membership, rank, Step(plan.state.value - 1));
+}
+
+bool goes_back(const PlanInputs& in, const Plan& plan, Rank rank) {
+  return std::ranges::count(plan.rolled_back, in.topology->role_of(rank).stage) > 0;
+}
+
 // Why the stage has to go back; empty if it does not.
-std::string reason_to_go_back(const PlanInputs& in, int stage) {
-  const std::vector<Rank> group = in.topology->stage_group(stage);
+std::string reason_to_go_back(const PlanInputs& in, const Plan& plan, int stage) {
+  std::vector<Rank> group = in.topology->stage_group(stage);
+  std::erase_if(group, [&](Rank rank) {
+    return is_fresh(in.reports[static_cast<size_t>(rank.value)]) && only_rests(plan, rank);
+  });
   const Report& first = in.reports[static_cast<size_t>(group.front().value)];
   for (const Rank rank : group) {
     const Report& report = in.reports[static_cast<size_t>(rank.value)];
@@ -44,8 +62,56 @@ HeldWindow needed_by(const PlanInputs& in, const Plan& plan, Rank rank) {
   return {rank, plan.window, steps};
 }
 
-Plan restart_all(Plan plan, std::string reason) {
+// Who rests, as far as anybody may go back, and what is to come.
+// As the newest plan had it.
+const MembershipHistory& known_membership(const PlanInputs& in) {
+  return std::ranges::max_element(in.reports, {}, &Report::plan_view)->membership;
+}
+
+// What is to come is planned in this view.
+MembershipHistory by_script(const PlanInputs& in, const Plan& plan) {
+  MembershipHistory history = in.script;
+  for (MembershipChange& change : history) {
+    const auto known =
+        std::ranges::find(known_membership(in), change.step, &MembershipChange::step);
+    const bool has_been = change.step <= plan.state && known != known_membership(in).end();
+    change.view = has_been ? known->view : plan.view;
+  }
+  return history;
+}
+
+MembershipHistory membership_of(const PlanInputs& in, const Plan& plan) {
+  const Step oldest = plan.window >= Step(0) ? plan.window : plan.base;
+  if (!in.script.empty()) return since(by_script(in, plan), oldest);
+  MembershipHistory history = known_membership(in);
+  // What nobody has come to may still be changed.
+  std::erase_if(history, [&](const MembershipChange& change) { return change.step > plan.state; });
+  if (in.wanted && in.wanted->resting != resting_at(history, plan.state)) {
+    history.push_back(*in.wanted);
+    history.back().step = Step(plan.state.value + 1);
+    history.back().view = plan.view;
+  }
+  return since(std::move(history), oldest);
+}
+
+// Where the job will go on is not known yet: from there on.
+MembershipHistory membership_of_restart(const PlanInputs& in, const Plan& plan) {
+  if (!in.script.empty()) return by_script(in, plan);
+  MembershipChange first;
+  if (in.wanted)
+    first = *in.wanted;
+  else if (!known_membership(in).empty())
+    first = known_membership(in).back();
+  first.step = Step(0);
+  first.view = plan.view;
+  return first.resting.empty() ? MembershipHistory{} : MembershipHistory{first};
+}
+
+Plan restart_all(const PlanInputs& in, Plan plan, std::string reason) {
   plan.restart_all = true;
+  plan.rejoining.clear();
+  plan.stage_epochs.assign(static_cast<size_t>(in.topology->stages()), plan.view);
+  plan.membership = membership_of_restart(in, plan);
   plan.newest = Commit(-1);  // what was committed is gone with it
   plan.state = plan.window = plan.base = Step(-1);
   plan.rolled_back.clear();
@@ -84,16 +150,34 @@ bool add_sources(const PlanInputs& in, Rank rank, Plan& plan) {
   return true;
 }
 
+// All but processes that are new and may be.
 bool began_together(const std::vector<Report>& reports) {
-  return std::all_of(reports.begin(), reports.end(), [&](const Report& report) {
-    return report.stage_epoch == reports.front().stage_epoch;
-  });
+  View epoch;
+  for (const Report& report : reports) {
+    if (is_fresh(report)) continue;
+    if (epoch != View(0) && report.stage_epoch != epoch) return false;
+    epoch = report.stage_epoch;
+  }
+  return true;
+}
+
+// In which view each stage begins or has begun, and who comes to it there.
+void set_epochs(const PlanInputs& in, Plan& plan) {
+  plan.stage_epochs.assign(static_cast<size_t>(in.topology->stages()), plan.view);
+  for (const Report& report : in.reports) {
+    if (goes_back(in, plan, report.rank)) continue;
+    if (is_fresh(report))
+      plan.rejoining.push_back(report.rank);
+    else
+      plan.stage_epochs[static_cast<size_t>(in.topology->role_of(report.rank).stage)] =
+          report.stage_epoch;
+  }
 }
 
 // Who goes back, and why.
 void choose_stages(const PlanInputs& in, Plan& plan) {
   for (int stage = 0; stage < in.topology->stages(); ++stage) {
-    std::string reason = reason_to_go_back(in, stage);
+    std::string reason = reason_to_go_back(in, plan, stage);
     if (reason.empty()) continue;
     plan.rolled_back.push_back(stage);
     plan.reasons.push_back(std::move(reason));
@@ -157,24 +241,28 @@ Plan make_plan(const PlanInputs& in) {
   plan.table = in.table;
   plan.holders = in.holders;
   const Report* const newest = newest_report(in);
-  if (!in.restart_reason.empty()) return restart_all(std::move(plan), in.restart_reason);
+  if (!in.restart_reason.empty()) return restart_all(in, std::move(plan), in.restart_reason);
   if (newest == nullptr)
-    return restart_all(std::move(plan), "every role begins: nobody has a state of this job");
+    return restart_all(in, std::move(plan), "every role begins: nobody has a state of this job");
   for (const Report& report : in.reports) {
     if (is_fresh(report) || report.base >= Step(0)) continue;
-    return restart_all(std::move(plan), "a failure while the job was resuming: all resume again");
+    return restart_all(in, std::move(plan),
+                       "a failure while the job was resuming: all resume again");
   }
   plan.newest = newest->newest;
   plan.state = newest->state;
   plan.record_source = newest->rank;
   plan.base = newest->base;
   plan.window = window_of(in, *newest);
+  plan.membership = membership_of(in, plan);
   choose_stages(in, plan);
+  set_epochs(in, plan);
   if (!in.strategy.keeps_copies()) {
     if (plan.rolled_back.empty()) return plan;
-    return restart_all(std::move(plan), in.go_back_reason.empty()
-                                            ? "without protection, a lost worker sends all back"
-                                            : in.go_back_reason);
+    return restart_all(in, std::move(plan),
+                       in.go_back_reason.empty()
+                           ? "without protection, a lost worker sends all back"
+                           : in.go_back_reason);
   }
   plan.sources.resize(in.reports.size());
   if (plan.window < Step(0)) {
@@ -183,17 +271,19 @@ Plan make_plan(const PlanInputs& in) {
                                         plan.base.value, ", where the job began"));
     return plan;
   }
+  const bool has_changed = changes_between(plan.membership, plan.window, plan.state);
   for (const Report& report : in.reports) {
+    if (rests(plan.membership, report.rank, plan.window)) continue;
+    const bool must_go_back = goes_back(in, plan, report.rank);
+    if (!must_go_back && only_rests(plan, report.rank)) continue;
     // It needs the gradients of one step at most, and has them itself, unless they are damaged.
-    const bool keeps_state = in.strategy.keeps_gradients() && report.has_state;
+    const bool keeps_state = in.strategy.keeps_gradients() && report.has_state && !has_changed;
     // Also a rank that goes on catching up may still be gathering its window.
-    const bool goes_back =
-        std::find(plan.rolled_back.begin(), plan.rolled_back.end(),
-                  in.topology->role_of(report.rank).stage) != plan.rolled_back.end();
-    if (!goes_back && (keeps_state || holds(report, needed_by(in, plan, report.rank)))) continue;
+    const bool has_all = in.strategy.keeps_gradients() && report.has_state;
+    if (!must_go_back && (has_all || holds(report, needed_by(in, plan, report.rank)))) continue;
     if (add_sources(in, report.rank, plan) || keeps_state) continue;
     const std::string reason = nobody_has(in, report.rank, plan.window);
-    return restart_all(std::move(plan), reason);
+    return restart_all(in, std::move(plan), reason);
   }
   return plan;
 }

@@ -1,19 +1,22 @@
 // From what the members report to the plan of the next view. Pure: the same reports give the same
 // plan.
 //
-// Scope: a stage goes back if one of its ranks is fresh, if its ranks did not all join it in the
-// same view, or if one of them had to leave its step. All other stages stay where they are, also
-// those that are still catching up from an earlier failure: boundary messages are taken from their
-// senders' logs as soon as they are there, so stages that run the same steps again at the same time
-// feed each other, adjacent or not.
+// Scope: a stage goes back if one of its ranks is fresh (unless that only rests), if its ranks did
+// not all join it in the same view, or if one of them had to leave its step. All other stages stay
+// where they are, also those that are still catching up from an earlier failure: boundary messages
+// are taken from their senders' logs as soon as they are there, so stages that run the same steps
+// again at the same time feed each other, adjacent or not.
 //
 // Where the strategy says so, everybody goes back if one stage does.
 //
 // Where to: the newest window that was complete on every rank of the job, which every record names.
-// Logs and records reach back to it everywhere. Where gradients are kept, too, a stage comes to the
-// newest state: ranks that have theirs keep it, the others need a window and all gradients since.
+// Logs and records reach back to it everywhere. Its lanes are those of that time
+// (parallel/membership.h): roles that rest by now come back for it. Where gradients are kept, too,
+// a stage comes to the newest state: ranks that have theirs keep it, the others need a window and
+// all gradients since.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +35,11 @@ struct PlanInputs {
   std::vector<std::vector<Rank>> holders;         // by rank, for the time after
   std::vector<std::vector<Rank>> former_holders;  // by rank, for explanations; may be empty
   Strategy strategy;
+  // Who rests when, if that is given; else it follows from what was planned before and from
+  // `wanted`.
+  MembershipHistory script;
+  // Who rests from the state after the newest one on; of it the step is made here.
+  std::optional<MembershipChange> wanted;
   // Not empty: why all stages have to go back, to a window in memory if every rank's is there.
   std::string go_back_reason;
   std::string restart_reason;  // not empty: why the whole job has to go back to its durable state

@@ -83,6 +83,19 @@ class Scenario {
   }
   Scenario& unprotected() { return strategy_ = strategy_of(StrategyKind::kNone), *this; }
   Scenario& under(StrategyKind kind) { return strategy_ = strategy_of(kind), *this; }
+  // So many stages' second lanes rest from that state on, as all know.
+  Scenario& rest_since(int64_t step, RestingRoles resting) {
+    for (Report& report : reports_) {
+      if (report.stage_epoch == View(0)) continue;
+      report.plan_view = View(1);
+      report.membership.push_back({.step = Step(step), .resting = resting});
+    }
+    return *this;
+  }
+  Scenario& wants(RestingRoles resting) {
+    wanted_ = MembershipChange{.resting = std::move(resting)};
+    return *this;
+  }
   Scenario& all_go_back(const std::string& why) { return go_back_reason_ = why, *this; }
   Plan plan() const {
     PlanInputs inputs;
@@ -94,6 +107,7 @@ class Scenario {
     for (int r = 0; r < 6; ++r) inputs.former_holders.push_back({Rank((r + 1) % 6)});
     inputs.strategy = strategy_;
     inputs.go_back_reason = go_back_reason_;
+    inputs.wanted = wanted_;
     return make_plan(inputs);
   }
 
@@ -102,6 +116,7 @@ class Scenario {
   std::vector<Report> reports_;
   Strategy strategy_;
   std::string go_back_reason_;
+  std::optional<MembershipChange> wanted_;
 };
 
 std::string story(const Plan& plan) { return absl::StrJoin(plan.reasons, "\n"); }
@@ -260,6 +275,72 @@ TEST(MakePlan, AllGoBackInMemoryWhereTheirWindowsAre) {
   const Plan unprotected = Scenario().unprotected().all_go_back("nothing moves").plan();
   EXPECT_TRUE(unprotected.restart_all);
   EXPECT_THAT(unprotected.reasons.back(), "nothing moves");
+}
+
+// ---- who rests
+
+TEST(MakePlanTest, WhoIsToRestDoesSoFromTheNextStateOn) {
+  const Plan plan = Scenario().lost(1).wants({Rank(1)}).plan();
+  EXPECT_THAT(plan.rolled_back, ElementsAre(0)) << "its state is recovered first";
+  ASSERT_EQ(plan.membership.size(), 1u);
+  EXPECT_EQ(plan.membership[0].step, Step(21));
+  EXPECT_THAT(plan.membership[0].resting, ElementsAre(Rank(1)));
+  EXPECT_EQ(plan.membership[0].view, View(2));
+  EXPECT_THAT(Scenario().wants({}).plan().membership, IsEmpty());
+}
+
+TEST(MakePlanTest, WhatNobodyHasComeToIsPlannedAnew) {
+  const Plan plan = Scenario().rest_since(21, {Rank(1)}).wants({Rank(3)}).plan();
+  ASSERT_EQ(plan.membership.size(), 1u);
+  EXPECT_THAT(plan.membership[0].resting, ElementsAre(Rank(3)));
+}
+
+TEST(MakePlanTest, ANewProcessOfARoleThatRestsSendsNobodyBack) {
+  const Plan plan =
+      Scenario().joined_in(2, 5).joined_in(3, 5).lost(3).rest_since(10, {Rank(3)}).plan();
+  EXPECT_THAT(plan.rolled_back, IsEmpty()) << story(plan);
+  EXPECT_THAT(plan.rejoining, ElementsAre(Rank(3)));
+  EXPECT_THAT(plan.stage_epochs, ElementsAre(View(1), View(5), View(1)));
+  EXPECT_THAT(plan.sources[3], IsEmpty());
+}
+
+TEST(MakePlanTest, OneThatRestsSinceTheNewestStateMayHaveToGiveItsPartThere) {
+  const Plan plan = Scenario().lost(3).rest_since(20, {Rank(3)}).plan();
+  EXPECT_THAT(plan.rolled_back, ElementsAre(1));
+  EXPECT_THAT(plan.sources[3], ElementsAre(Rank(4))) << "it trained at the window";
+}
+
+TEST(MakePlanTest, NobodyKeepsAStateOnLanesThatItsWindowWasNotOn) {
+  const auto sources_of_survivor = [](int64_t changed) {
+    Scenario scenario;
+    scenario.under(StrategyKind::kGradients).lost(2).rest_since(changed, {Rank(5)});
+    return scenario.plan().sources[3];
+  };
+  EXPECT_THAT(sources_of_survivor(16), ElementsAre(Rank(3), Rank(4)));
+  const Plan crossing =
+      Scenario().under(StrategyKind::kGradients).lost(2).rest_since(20, {Rank(5)}).plan();
+  EXPECT_THAT(crossing.sources[3], ElementsAre(Rank(3), Rank(4))) << "its own memory first";
+  EXPECT_FALSE(crossing.restart_all) << story(crossing);
+}
+
+TEST(MakePlanTest, WhoRestedAtTheWindowNeedsNothingOfIt) {
+  const Plan plan = Scenario().lost(2).rest_since(10, {Rank(3)}).plan();
+  EXPECT_THAT(plan.rolled_back, ElementsAre(1));
+  EXPECT_THAT(plan.sources[3], IsEmpty());
+}
+
+TEST(MakePlanTest, WhatIsForgottenOfTheHistoryIsWhatNobodyGoesBackTo) {
+  const Plan plan = Scenario().rest_since(4, {Rank(1)}).rest_since(9, {Rank(3)}).plan();
+  ASSERT_EQ(plan.membership.size(), 1u);
+  EXPECT_EQ(plan.membership[0].step, Step(9));
+}
+
+TEST(MakePlanTest, WhoGoesBackToACheckpointTrainsOnTheLanesThatAreWanted) {
+  const Plan plan = Scenario().unprotected().lost(2).wants({Rank(3)}).plan();
+  ASSERT_TRUE(plan.restart_all);
+  ASSERT_EQ(plan.membership.size(), 1u);
+  EXPECT_EQ(plan.membership[0].step, Step(0));
+  EXPECT_THAT(plan.membership[0].resting, ElementsAre(Rank(3)));
 }
 
 }  // namespace

@@ -25,6 +25,11 @@ OperatorOrdering::OperatorOrdering(std::vector<StageOperator> operators, Orderin
       counted_(std::max(1, experts_), options.decay),
       ordered_by_(counted_) {}
 
+void OperatorOrdering::set_operators(std::vector<StageOperator> operators) {
+  CHECK(operators.size() == operators_.size()) << operators.size() << " operators";
+  operators_ = std::move(operators);
+}
+
 void OperatorOrdering::clear() {
   counted_ = ordered_by_ = Popularity(std::max(1, experts_), options_.decay);
 }

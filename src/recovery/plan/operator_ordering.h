@@ -39,6 +39,8 @@ class OperatorOrdering {
  public:
   OperatorOrdering(std::vector<StageOperator> operators, OrderingOptions options);
 
+  // They are on other lanes now: the same operators, with other bytes of this rank.
+  void set_operators(std::vector<StageOperator> operators);
   // Nothing has been counted: the order follows from the operators alone.
   void clear();
   void add_step(const ExpertLoads& loads);
@@ -74,7 +76,7 @@ class OperatorOrdering {
   // Tokens of a step that add to the operator's gradients, counted where they were.
   double tokens_of(const StageOperator& op) const;
 
-  const std::vector<StageOperator> operators_;
+  std::vector<StageOperator> operators_;
   const OrderingOptions options_;
   const int experts_;
   Popularity counted_;

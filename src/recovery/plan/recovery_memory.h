@@ -35,6 +35,10 @@ struct RecoveryMemory {
     received.free_before(Commit(commit.value + 1));
   }
 
+  // Lanes change at `end`: windows since the newest complete one are cut off, and there is no room
+  // for three.
+  void free_cut_windows(Step complete, Step end) { store.free_between(complete, end); }
+
   // Everybody has come to the record of this evaluation's batch: whoever goes back takes it, and
   // nobody evaluates it again.
   void free_evaluated(Commit commit) {

@@ -66,8 +66,13 @@ void combine(const Findings& part, Findings& whole) {
 WindowRule next_rule(const WindowRule& before, Step state, int wanted_slots) {
   if (state == before.base || !before.is_first_of_window(state)) return before;
   if (wanted_slots <= 0 || wanted_slots == before.slots) return before;
+  return rule_after_change(before, state, wanted_slots);
+}
+
+WindowRule rule_after_change(const WindowRule& before, Step state, int wanted_slots) {
+  const int slots = wanted_slots > 0 ? wanted_slots : before.slots;
   const bool back_to_back = before.period == before.slots;
-  return {state, wanted_slots, back_to_back ? wanted_slots : std::max(before.period, wanted_slots)};
+  return {state, slots, back_to_back ? slots : std::max(before.period, slots)};
 }
 
 RecordBytes encode(const Record& record) {

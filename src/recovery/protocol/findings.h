@@ -34,6 +34,10 @@ struct Record {
 // slots stay.
 WindowRule next_rule(const WindowRule& before, Step state, int wanted_slots);
 
+// The rule after the commit that leads to the state at which the stages' lanes change: a window
+// begins there, and the one under way is never complete.
+WindowRule rule_after_change(const WindowRule& before, Step state, int wanted_slots);
+
 RecordBytes encode(const Record& record);
 absl::StatusOr<Record> decode_record(const RecordBytes& bytes);  // Corrupt
 

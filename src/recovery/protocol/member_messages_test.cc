@@ -52,6 +52,12 @@ TEST(RecordTest, RulesChangeOnlyWhereAWindowBegins) {
       << "the period stays";
 }
 
+TEST(RecordTest, WhereLanesChangeAWindowBegins) {
+  EXPECT_EQ(rule_after_change({Step(10), 4, 6}, Step(13), 0), (WindowRule{Step(13), 4, 6}));
+  EXPECT_EQ(rule_after_change({Step(10), 4, 4}, Step(14), 2), (WindowRule{Step(14), 2, 2}));
+  EXPECT_EQ(rule_after_change({Step(10), 1, 5}, Step(12), 7), (WindowRule{Step(12), 7, 7}));
+}
+
 // Every decoder takes any bytes without harm; what it accepts encodes to the same again.
 TEST(MemberMessagesTest, DecodersSurviveAnything) {
   uint64_t state = 1;

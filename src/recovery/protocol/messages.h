@@ -10,6 +10,7 @@
 
 #include "base/ids.h"
 #include "comm/transport/transport.h"
+#include "parallel/membership.h"
 #include "protection/logs/commit.h"
 #include "protection/snapshots/snapshot_store.h"
 
@@ -42,6 +43,12 @@ struct Plan {
   // is gone take it. -1: `base`.
   Step window{-1};
   std::vector<int> rolled_back;  // stages
+  // Processes that are new and play roles that rest: they begin at `state`, and nobody goes back.
+  std::vector<Rank> rejoining;
+  // By stage: the view in which its ranks begin, or have begun, together.
+  std::vector<View> stage_epochs;
+  // Who rests when, as far back as anybody may go, and what is to come.
+  MembershipHistory membership;
   // By rank, for those that roll back and do not hold their own window: who has it, best first.
   std::vector<std::vector<Rank>> sources;
   std::vector<std::vector<Rank>> holders;  // by rank: who keeps its copies from now on
@@ -68,6 +75,8 @@ struct Report {
   Step base{-1};             // -1 with a stage_epoch: it has not come to the end of resuming
   Step complete_window{-1};  // of the newest record
   std::vector<HeldWindow> held;
+  View plan_view;                // of the newest plan that it has had; 0: none
+  MembershipHistory membership;  // of that plan
 };
 
 // Something failed that a new view has to repair.

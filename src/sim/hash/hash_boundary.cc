@@ -9,7 +9,7 @@ namespace evermoe {
 
 bool HashBoundary::has_sender(BoundaryDirection direction) const {
   const int stage = stage_ - steps(direction);
-  return stage >= 0 && stage < topology_.stages();
+  return stage >= 0 && stage < membership_.lanes().stages();
 }
 
 void HashBoundary::expect(BoundaryDirection direction, int micro_batch, Boundary& boundary) {

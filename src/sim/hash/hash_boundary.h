@@ -12,15 +12,15 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "parallel/topology.h"
+#include "parallel/membership.h"
 #include "recovery/stage_trainer.h"
 
 namespace evermoe {
 
 class HashBoundary {
  public:
-  // `topology` outlives it.
-  HashBoundary(const Topology& topology, int stage) : topology_(topology), stage_(stage) {}
+  // `membership` outlives it: who trains at the state at hand.
+  HashBoundary(const Membership& membership, int stage) : membership_(membership), stage_(stage) {}
 
   // Whether there is a stage that sends this one values of that direction.
   bool has_sender(BoundaryDirection direction) const;
@@ -44,10 +44,10 @@ class HashBoundary {
   }
   // Who has the micro-batch in that stage.
   Rank rank_at(int stage, int micro_batch) const {
-    return topology_.rank_of({stage, micro_batch % topology_.lanes(stage)});
+    return membership_.rank_at({stage, micro_batch % membership_.lanes().lanes(stage)});
   }
 
-  const Topology& topology_;
+  const Membership& membership_;
   const int stage_;
   std::map<std::pair<BoundaryDirection, int>, std::shared_ptr<Message>> expected_;
 };

@@ -43,7 +43,7 @@ HashModel::HashModel(Role role, int lanes, const HashModelOptions& options)
 void HashModel::add(Part part, int layer, int expert, const HashModelOptions& options) {
   const int64_t owners = part == Part::kExpert ? 1 : lanes_;
   Operator op{.part = part, .layer = layer, .expert = expert};
-  op.is_mine = part != Part::kExpert || expert % lanes_ == role_.lane;
+  op.is_mine = !rests() && (part != Part::kExpert || expert % lanes_ == role_.lane);
   op.compute.resize(static_cast<size_t>(owners));
   operators_.push_back(op);
   const OperatorBytes bytes = op.is_mine

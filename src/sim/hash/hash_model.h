@@ -64,7 +64,7 @@ class HashModel {
     uint64_t validation = 0;  // of every evaluation
   };
 
-  // `lanes`: of the role's stage.
+  // `lanes`: of the role's stage. Lane -1: it rests, and owns no shard.
   HashModel(Role role, int lanes, const HashModelOptions& options);
 
   // By operator, as a member captures and restores them.
@@ -77,6 +77,7 @@ class HashModel {
 
   // The state before the first step. Compute weights are what the owners make of it.
   void initialise();
+  bool rests() const { return role_.lane < 0; }
   // Of this rank: every shard and the position.
   std::vector<std::byte> state() const;
   void load(std::span<const std::byte> state);

@@ -1,5 +1,6 @@
 #include "sim/hash/hash_trainer.h"
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <numeric>
@@ -23,21 +24,15 @@ constexpr uint64_t kSaveIntervals = 5;  // that a rank may want
 HashTrainer::HashTrainer(const Topology& topology, Transport& transport, SimulatedDisk& disk,
                          const HashModelOptions& options)
     : topology_(topology),
+      stage_(topology.role_of(transport.rank()).stage),
       transport_(transport),
       disk_(disk),
       options_(options),
-      role_(topology.role_of(transport.rank())),
-      lanes_(topology.lanes(role_.stage)),
-      stage_group_(transport, topology.stage_group(role_.stage),
-                   {View(0), kFirstStageGroup, absl::Minutes(10)}),
-      model_(role_, lanes_, options_),
-      neighbours_(topology_, role_.stage),
-      pass_(topology_, role_, options_, model_, neighbours_, stage_group_) {
-  std::vector<int> widths;
-  for (int s = 0; s < topology.stages(); ++s) widths.push_back(topology.lanes(s));
-  order_ = pipeline_schedule(widths, options_.micro_batches)[static_cast<size_t>(role_.stage)];
-  if (options_.experts_saved > 0) partial_.emplace(topology_, role_, options_, model_, disk_);
-  if (options_.restarts) restarts_.emplace(options_, transport_.rank(), model_);
+      membership_(topology),
+      neighbours_(membership_, stage_) {
+  lay_out();
+  if (options_.experts_saved > 0) partial_.emplace(topology_, place_, options_, *model_, disk_);
+  if (options_.restarts) restarts_.emplace(options_, transport_.rank(), *model_);
 }
 
 // ---- state
@@ -48,19 +43,16 @@ absl::StatusOr<std::string> HashTrainer::resume(Communicator& world) {
   const Step step(std::max<int64_t>(newest[0], 0));
   RETURN_IF_ERROR(partial_ ? restart(world, step) : restore_base(step));
   return absl::StrCat(newest[0] < 0 ? "initial state" : "durable checkpoint of step ",
-                      model_.position().step);
+                      model_->position().step);
 }
 
 absl::Status HashTrainer::restart(Communicator& world, Step step) {
   saved_ = step > Step(0) ? step.value : -1;
   refused_ = -1;
-  if (step == Step(0)) model_.initialise();
+  if (step == Step(0)) model_->initialise();
   RETURN_IF_ERROR(partial_->restart(world, view_, step));
   pace_.begin(step);
-  std::vector<int> all(model_.operators().size());
-  std::iota(all.begin(), all.end(), 0);
-  model_.cast_own();
-  return gather(all);
+  return gather_all();
 }
 
 void HashTrainer::forget_base() {
@@ -70,50 +62,57 @@ void HashTrainer::forget_base() {
 
 absl::Status HashTrainer::restore_base(Step base) {
   if (base > Step(0)) {
-    const std::vector<std::byte>* const state = disk_.read(base, transport_.rank());
-    if (state == nullptr) return NotFound(absl::StrCat("no durable state of step ", base.value));
-    model_.load(*state);
+    RETURN_IF_ERROR(load(base));
     saved_ = base.value;
   } else {
-    model_.initialise();
+    model_->initialise();
   }
   pace_.begin(step());
-  std::vector<int> all(model_.operators().size());
+  return gather_all();
+}
+
+absl::Status HashTrainer::gather_all() {
+  std::vector<int> all(model_->operators().size());
   std::iota(all.begin(), all.end(), 0);
-  model_.cast_own();
+  model_->cast_own();
   return gather(all);
 }
 
 absl::Status HashTrainer::gather(const std::vector<int>& operator_indices) {
+  if (rests()) return absl::OkStatus();
   std::vector<int64_t> begins;
-  for (int lane = 0; lane <= lanes_; ++lane)
+  for (int lane = 0; lane <= lanes(); ++lane)
     begins.push_back(lane * static_cast<int64_t>(sizeof(uint64_t)));
   for (const int i : operator_indices) {
-    HashModel::Operator& op = model_.at(i);
+    HashModel::Operator& op = model_->at(i);
     if (op.part == HashModel::Part::kExpert) continue;
-    RETURN_IF_ERROR(stage_group_.all_gather(std::as_writable_bytes(std::span(op.compute)), begins));
+    RETURN_IF_ERROR(
+        stage_group_->all_gather(std::as_writable_bytes(std::span(op.compute)), begins));
   }
   return absl::OkStatus();
 }
 
 RecordBytes HashTrainer::position() const {
-  const auto bytes = std::as_bytes(std::span(&model_.position(), 1));
+  const auto bytes = std::as_bytes(std::span(&model_->position(), 1));
   return {bytes.begin(), bytes.end()};
 }
 
 absl::Status HashTrainer::set_position(const RecordBytes& position) {
   if (position.size() != sizeof(HashModel::Position)) return Corrupt("not a position");
-  std::memcpy(&model_.position(), position.data(), position.size());
+  std::memcpy(&model_->position(), position.data(), position.size());
   pace_.begin(step());
   return absl::OkStatus();
 }
 
-Fingerprint HashTrainer::digest() const { return fingerprint(model_.state()); }
+Fingerprint HashTrainer::digest() const {
+  const bool trains_all = partial_ || restarts_;  // and no file says so
+  return fingerprint(trains_all ? model_->state() : hash_file(membership_.resting(), *model_));
+}
 
 // ---- work
 
 std::optional<int> HashTrainer::micro_batch_of(int round) const {
-  const int index = round * lanes_ + role_.lane;
+  const int index = round * lanes() + place_.lane;
   return index < options_.micro_batches ? std::optional(index) : std::nullopt;
 }
 
@@ -129,12 +128,12 @@ void HashTrainer::expect(const RoundOperation& operation, Boundary& boundary) {
 // Shared operators add up over the lanes; experts have all their tokens on their lane already.
 absl::Status HashTrainer::reduce_gradients(const ActiveOperators& active,
                                            const OnReduced& on_reduced) {
-  for (size_t i = model_.operators().size(); i-- > 0;) {
-    HashModel::Operator& op = model_.operators()[i];
+  for (size_t i = model_->operators().size(); i-- > 0;) {
+    HashModel::Operator& op = model_->operators()[i];
     if (!active[i]) continue;
     if (op.part != HashModel::Part::kExpert) {
       int64_t sum[] = {static_cast<int64_t>(op.gradient)};
-      RETURN_IF_ERROR(stage_group_.all_reduce<int64_t>(sum, ReduceOp::kSum));
+      RETURN_IF_ERROR(stage_group_->all_reduce<int64_t>(sum, ReduceOp::kSum));
       op.gradient = static_cast<uint64_t>(sum[0]);
     }
     on_reduced(static_cast<int>(i));
@@ -162,14 +161,14 @@ absl::StatusOr<uint64_t> HashTrainer::run_rounds(const ActiveOperators& active,
     if (operation.kind == RoundOperation::Kind::kForward) {
       fault_point("step/forward");
       const uint64_t sample =
-          mix(options_.seed, model_.position().samples + micro_batch.value_or(0));
-      ASSIGN_OR_RETURN(HashPass::Graph graph, pass_.forward(sample, micro_batch, boundary));
+          mix(options_.seed, model_->position().samples + micro_batch.value_or(0));
+      ASSIGN_OR_RETURN(HashPass::Graph graph, pass_->forward(sample, micro_batch, boundary));
       if (graph.is_real) losses += loss_of(graph);
       count_choices(graph);
       held.push_back(std::move(graph));
     } else {
       fault_point("step/backward");
-      RETURN_IF_ERROR(pass_.backward(held.front(), micro_batch, active, boundary));
+      RETURN_IF_ERROR(pass_->backward(held.front(), micro_batch, active, boundary));
       held.pop_front();
     }
   }
@@ -179,18 +178,19 @@ absl::StatusOr<uint64_t> HashTrainer::run_rounds(const ActiveOperators& active,
 absl::StatusOr<Findings> HashTrainer::train(const ActiveOperators& active, Boundary& boundary,
                                             const OnReduced& on_reduced) {
   if (restarts_ && restarts_->arrive()) {
-    model_.cast_own();
+    model_->cast_own();
     disk_.partial().note_lost(transport_.rank(), restarts_->lost());
   }
-  model_.clear_gradients();
+  model_->clear_gradients();
   expert_loads_.tokens.assign(static_cast<size_t>(options_.layers_per_stage * options_.experts), 0);
+  if (rests()) return findings(0, 0);
   ASSIGN_OR_RETURN(const uint64_t losses, run_rounds(active, boundary));
   fault_point("step/accumulated");
   RETURN_IF_ERROR(reduce_gradients(active, on_reduced));
-  RETURN_IF_ERROR(stage_group_.all_reduce<int64_t>(expert_loads_.tokens, ReduceOp::kSum));
+  RETURN_IF_ERROR(stage_group_->all_reduce<int64_t>(expert_loads_.tokens, ReduceOp::kSum));
   expert_loads_.probability.assign(expert_loads_.tokens.begin(), expert_loads_.tokens.end());
   double gradients = 0;
-  for (const HashModel::Operator& op : model_.operators()) {
+  for (const HashModel::Operator& op : model_->operators()) {
     if (op.is_mine) gradients += static_cast<double>(mix(op.gradient) & 0xffffff);
   }
   return findings(gradients, losses);
@@ -198,13 +198,13 @@ absl::StatusOr<Findings> HashTrainer::train(const ActiveOperators& active, Bound
 
 Findings HashTrainer::findings(double gradients, uint64_t losses) const {
   const auto rank = static_cast<uint64_t>(transport_.rank().value);
-  const auto step = static_cast<uint64_t>(model_.position().step);
+  const auto step = static_cast<uint64_t>(model_->position().step);
   const auto interval = static_cast<int64_t>(1 + mix(options_.seed, rank, step) % kSaveIntervals);
   return {{gradients, static_cast<double>(losses)}, {told_save(), -interval, -refused_}};
 }
 
 int64_t HashTrainer::told_save() const {
-  const int64_t step = model_.position().step;
+  const int64_t step = model_->position().step;
   if (!partial_ || step >= options_.steps) return saved_;
   const uint64_t late = mix(options_.seed, 0x5a7e, static_cast<uint64_t>(saved_)) % 3;
   return step >= saved_ + static_cast<int64_t>(late) ? saved_ : -1;
@@ -217,7 +217,7 @@ absl::Status HashTrainer::apply(const Findings& combined, const ActiveOperators&
 }
 
 absl::Status HashTrainer::apply_alone(const Findings& combined, const BeforeWrite& before_write) {
-  return update(combined, ActiveOperators(model_.operators().size(), true), before_write).status();
+  return update(combined, ActiveOperators(model_->operators().size(), true), before_write).status();
 }
 
 absl::StatusOr<std::vector<int>> HashTrainer::update(const Findings& combined,
@@ -226,7 +226,7 @@ absl::StatusOr<std::vector<int>> HashTrainer::update(const Findings& combined,
   const auto norm = static_cast<uint64_t>(combined.sums[0]);
   const bool skipped =
       options_.skip_one_in > 0 && norm % static_cast<uint64_t>(options_.skip_one_in) == 0;
-  HashModel::Position& position = model_.position();
+  HashModel::Position& position = model_->position();
   ++position.step;
   position.samples += options_.micro_batches;
   pace_.on_verdict(Step(position.step), -combined.minima[1]);
@@ -238,12 +238,12 @@ absl::StatusOr<std::vector<int>> HashTrainer::update(const Findings& combined,
   if (partial_) partial_->on_update(expert_loads_.tokens);
   if (restarts_) restarts_->on_update(expert_loads_.tokens);
   ++position.updates;
-  for (int i = 0; i < std::ssize(model_.operators()); ++i) {
+  for (int i = 0; i < std::ssize(model_->operators()); ++i) {
     if (!active[static_cast<size_t>(i)]) continue;
     written.push_back(i);
-    if (!model_.at(i).is_mine) continue;
+    if (!model_->at(i).is_mine) continue;
     RETURN_IF_ERROR(before_write(i));
-    model_.update(i);
+    model_->update(i);
   }
   return written;
 }
@@ -253,20 +253,21 @@ bool HashTrainer::is_evaluated(Step step) const {
 }
 
 absl::StatusOr<Findings> HashTrainer::evaluate(int64_t batch, Boundary& boundary) {
+  if (rests()) return findings(0, 0);
   uint64_t losses = 0;
-  for (int round = 0; round < round_count(lanes_, options_.micro_batches); ++round) {
+  for (int round = 0; round < round_count(lanes(), options_.micro_batches); ++round) {
     const auto micro_batch = micro_batch_of(round);
     const uint64_t sample =
         mix(options_.seed, 0xe7a1, batch * options_.micro_batches + micro_batch.value_or(0));
-    ASSIGN_OR_RETURN(const HashPass::Graph graph, pass_.forward(sample, micro_batch, boundary));
+    ASSIGN_OR_RETURN(const HashPass::Graph graph, pass_->forward(sample, micro_batch, boundary));
     if (graph.is_real) losses += loss_of(graph);
   }
   return findings(0, losses);
 }
 
 void HashTrainer::apply_evaluation(const Findings& combined) {
-  model_.position().validation =
-      mix(model_.position().validation, static_cast<uint64_t>(combined.sums[1]));
+  model_->position().validation =
+      mix(model_->position().validation, static_cast<uint64_t>(combined.sums[1]));
 }
 
 bool HashTrainer::is_saved(Step step) const {
@@ -293,8 +294,9 @@ absl::Status HashTrainer::save() {
   }
   // A failed save is not a failed step: the next one may succeed.
   const absl::Status written =
-      partial_ ? partial_->save_whole() : disk_.write(step(), transport_.rank(), model_.state());
-  (written.ok() ? saved_ : refused_) = model_.position().step;
+      partial_ ? partial_->save_whole()
+               : disk_.write(step(), transport_.rank(), hash_file(membership_.resting(), *model_));
+  (written.ok() ? saved_ : refused_) = model_->position().step;
   return absl::OkStatus();
 }
 
@@ -307,13 +309,13 @@ void HashTrainer::save_waiting() {
 
 // As the real trainer does: without the last state there is no end.
 absl::StatusOr<Findings> HashTrainer::close() {
-  if (saved_ < model_.position().step) RETURN_IF_ERROR(save());
-  if (saved_ < model_.position().step) disk_.rest();
+  if (saved_ < model_->position().step) RETURN_IF_ERROR(save());
+  if (saved_ < model_->position().step) disk_.rest();
   return findings(0, 0);
 }
 
 bool HashTrainer::is_closed(const Findings& combined) {
-  return combined.minima[0] >= model_.position().step;
+  return combined.minima[0] >= model_->position().step;
 }
 
 }  // namespace evermoe

@@ -16,10 +16,12 @@
 
 #include "base/fingerprint.h"
 #include "comm/communicator.h"
+#include "parallel/membership.h"
 #include "parallel/pipeline_schedule.h"
 #include "parallel/topology.h"
 #include "protection/interval/save_pace.h"
 #include "recovery/stage_trainer.h"
+#include "sim/hash/hash_lanes.h"
 #include "sim/hash/hash_model.h"
 #include "sim/hash/hash_partial.h"
 #include "sim/hash/hash_pass.h"
@@ -33,26 +35,30 @@ class HashTrainer final : public StageTrainer {
   HashTrainer(const Topology& topology, Transport& transport, SimulatedDisk& disk,
               const HashModelOptions& options);
 
-  const std::vector<StageOperator>& operators() const override { return model_.inventory(); }
+  const std::vector<StageOperator>& operators() const override { return model_->inventory(); }
   void join_stage(View epoch) override {
     view_ = epoch;
-    stage_group_.restart(epoch);
+    if (stage_group_) stage_group_->restart(epoch);
   }
+  const Membership& membership() const override { return membership_; }
+  void take_membership(const Membership& membership) override;
+  void rest_at(Step step) override;
+  absl::Status change_membership(const Membership& to, View view, RecordBytes& position) override;
   absl::StatusOr<std::string> resume(Communicator& world) override;
   absl::Status restore_base(Step base) override;
   void forget_base() override;
   void capture(int operator_index, SnapshotKind kind, int64_t offset,
                std::span<std::byte> into) const override {
-    model_.capture(operator_index, kind, offset, into);
+    model_->capture(operator_index, kind, offset, into);
   }
   void restore(int operator_index, SnapshotKind kind, int64_t offset,
                std::span<const std::byte> from) override {
-    model_.restore(operator_index, kind, offset, from);
+    model_->restore(operator_index, kind, offset, from);
   }
   absl::Status complete_restore(const std::vector<int>& operator_indices) override {
     return gather(operator_indices);
   }
-  Step step() const override { return Step(model_.position().step); }
+  Step step() const override { return Step(model_->position().step); }
   RecordBytes position() const override;
   absl::Status set_position(const RecordBytes& position) override;
   absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary,
@@ -67,15 +73,23 @@ class HashTrainer final : public StageTrainer {
   void apply_evaluation(const Findings& combined) override;
   bool is_saved(Step step) const override;
   absl::Status save() override;
-  bool is_finished() const override { return model_.position().step >= options_.steps; }
+  bool is_finished() const override { return model_->position().step >= options_.steps; }
   absl::StatusOr<Findings> close() override;
   bool is_closed(const Findings& combined) override;
 
-  // Of this rank's whole state: every shard and the position.
+  // Of this rank's whole state: every shard and the position; of a role that rests, its step.
   Fingerprint digest() const;
-  int64_t samples() const { return model_.position().samples; }
+  bool rests() const { return model_->rests(); }
+  int64_t samples() const { return model_->position().samples; }
 
  private:
+  // By membership_, with an empty state.
+  void lay_out();
+  // Everything that knows who trains, but the state.
+  void connect();
+  int lanes() const { return membership_.lanes().lanes(stage_); }
+  // From the checkpoint of that step, whoever trained then.
+  absl::Status load(Step step);
   std::optional<int> micro_batch_of(int round) const;
   // Tells the boundary what this operation will receive, if anything.
   void expect(const RoundOperation& operation, Boundary& boundary);
@@ -95,20 +109,23 @@ class HashTrainer final : public StageTrainer {
   int64_t told_save() const;
   // With what this rank says to every commit.
   Findings findings(double gradients, uint64_t losses) const;
-  // Compute weights of these operators, from their owners.
+  // Compute weights of all operators, of this lane's and from their owners.
+  absl::Status gather_all();
+  // Of these operators, from their owners.
   absl::Status gather(const std::vector<int>& operator_indices);
 
   const Topology& topology_;
+  const int stage_;
   Transport& transport_;
   SimulatedDisk& disk_;
   const HashModelOptions options_;
-  const Role role_;
-  const int lanes_;
-  Communicator stage_group_;
+  Membership membership_;
+  Role place_;                               // lane -1: it rests
+  std::optional<Communicator> stage_group_;  // empty: it rests
   std::vector<RoundOperation> order_;
-  HashModel model_;
+  std::optional<HashModel> model_;
   HashBoundary neighbours_;
-  HashPass pass_;
+  std::optional<HashPass> pass_;  // likewise
   ExpertLoads expert_loads_;
   View view_{0};
   int64_t saved_ = -1;

@@ -25,7 +25,7 @@ SaverOptions DurableState::saver_options() const {
   options.world_size = environment_.transport->size();
   options.state_types = model_.types().stored.state;
   options.compute_type = model_.types().stored.compute;
-  options.topology = model_.topology().to_string();
+  options.topology = model_.membership().lanes().to_string();
   options.keep_newest = config.checkpoint.keep_newest;
   options.keep_every_steps = config.checkpoint.keep_every_steps;
   options.keep_best = config.checkpoint.keep_best;

@@ -33,6 +33,13 @@ OperatorState::OperatorState(OperatorSpec spec, Communicator& owners, StateTypes
   }
 }
 
+void OperatorState::keep_only_shard() {
+  if (master_.is_alias_of(compute_)) master_ = master_.clone();
+  parameters_.clear();
+  deferral_.reset();
+  compute_ = values_ = gradient_ = at::Tensor();
+}
+
 FlatRange OperatorState::in_shard(FlatRange range) const {
   const auto inside = [&](int64_t element) {
     return std::clamp<int64_t>(element - shard_.begin, 0, shard_.size());

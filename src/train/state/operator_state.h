@@ -76,6 +76,8 @@ class OperatorState {
   // Master shard := initial weights; moments zero. Then cast_master() and, on all owners,
   // gather_compute().
   void initialise(uint64_t seed);
+  // Only this rank's shard of master weights and moments is needed from now on: frees the rest.
+  void keep_only_shard();
   // Gradients of matrices are put off there; it outlives the state.
   void defer_gradients(DeferredGradients& deferred);
   bool has_deferred_gradients() const { return deferral_ && !deferral_->is_empty(); }

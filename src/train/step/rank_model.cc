@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -17,15 +18,15 @@ StateTypes state_types(const TrainConfig& train) { return {.stored = train_types
 RankModel::RankModel(const JobConfig& config, const TrainerEnvironment& environment,
                      absl::Duration deadline, const BucketLimits& buckets)
     : config_(config),
+      transport_(*environment.transport),
+      deadline_(deadline),
       buckets_(buckets),
       topology_(topology_of(config)),
       role_(topology_.role_of(environment.transport->rank())),
       types_(state_types(config.train)),
+      membership_(topology_),
       deferred_(topology_.world_size() == 1 ? 0 : config.train.deferred_bytes) {
-  CHECK(environment.transport->size() == topology_.world_size())
-      << environment.transport->size() << " processes";
-  const ExpertPlacement placement = expert_placement_of(config, topology_.lanes(role_.stage));
-  const StageGroups groups = join_groups(placement, environment, deadline);
+  CHECK(transport_.size() == topology_.world_size()) << transport_.size() << " processes";
   batches_ = std::make_unique<BatchReader>(config_, environment.training, environment.validation,
                                            types_.device);
   if (config_.train.non_finite != NonFinitePolicy::kSkip) {
@@ -33,25 +34,44 @@ RankModel::RankModel(const JobConfig& config, const TrainerEnvironment& environm
       if (meet_origin_) meet_origin_(place);
     });
   }
-  model_ = std::make_unique<StageModel>(config_.model, topology_, role_, placement, groups, types_,
-                                        config_.train.recompute, watch_.get());
-  runner_ = std::make_unique<StageRunner>(config_.train, topology_, role_, *batches_, *model_,
-                                          watch_.get());
-  operators_ = model_->operators();
-  for (OperatorState* const state : operators_) state->defer_gradients(deferred_);
-  stage_group_->set_idle_work([this] { return do_idle_work(); });
+  parts_ = new_parts(environment.view);
 }
 
-StageGroups RankModel::join_groups(const ExpertPlacement& placement,
-                                   const TrainerEnvironment& environment, absl::Duration deadline) {
+// ---- who trains
+
+std::unique_ptr<RankModel::Parts> RankModel::new_parts(View view) {
+  const std::optional<Role> place = membership_.place_of(transport_.rank());
+  if (!place) return nullptr;
+  const Topology& lanes = membership_.lanes();
+  auto parts = std::make_unique<Parts>();
+  const ExpertPlacement placement = expert_placement_of(config_, lanes.lanes(place->stage));
+  const StageGroups groups = join_groups(placement, view, *parts);
+  parts->model = std::make_unique<StageModel>(config_.model, lanes, *place, placement, groups,
+                                              types_, config_.train.recompute, watch_.get());
+  parts->runner = new_runner(*place, *parts->model);
+  parts->operators = parts->model->operators();
+  for (OperatorState* const state : parts->operators) state->defer_gradients(deferred_);
+  parts->stage_group->set_idle_work([this] { return do_idle_work(); });
+  return parts;
+}
+
+std::unique_ptr<StageRunner> RankModel::new_runner(Role place, StageModel& model) const {
+  auto runner = std::make_unique<StageRunner>(config_.train, membership_, place, *batches_, model,
+                                              watch_.get());
+  for (const auto& [begin, end] : poisoned_) runner->poison(begin, end);
+  return runner;
+}
+
+StageGroups RankModel::join_groups(const ExpertPlacement& placement, View view, Parts& parts) {
   uint16_t group = kFirstStageGroup;
-  const std::vector<Rank> stage_ranks = topology_.stage_group(role_.stage);
+  const std::vector<Rank> stage_ranks = membership_.stage_group(role_.stage);
+  const int lane = membership_.place_of(transport_.rank())->lane;
   const auto join = [&](uint16_t number, const std::vector<Rank>& members) {
-    return std::make_unique<Communicator>(*environment.transport, members,
-                                          CommunicatorOptions{environment.view, number, deadline});
+    return std::make_unique<Communicator>(transport_, members,
+                                          CommunicatorOptions{view, number, deadline_});
   };
-  stage_group_ = join(group++, stage_ranks);
-  dense_group_ = join(group++, stage_ranks);
+  parts.stage_group = join(group++, stage_ranks);
+  parts.dense_group = join(group++, stage_ranks);
   // One communicator per distinct set of lanes, numbered in the order of the sets, so that the
   // members of each agree on its number without talking.
   std::map<std::vector<int>, Communicator*> by_lanes;
@@ -59,18 +79,29 @@ StageGroups RankModel::join_groups(const ExpertPlacement& placement,
     by_lanes[placement.lanes_of(expert)] = nullptr;
   for (auto& [lane_set, communicator] : by_lanes) {
     const uint16_t number = group++;
-    if (std::find(lane_set.begin(), lane_set.end(), role_.lane) == lane_set.end()) continue;
+    if (std::find(lane_set.begin(), lane_set.end(), lane) == lane_set.end()) continue;
     std::vector<Rank> members;
-    for (const int lane : lane_set) members.push_back(stage_ranks[static_cast<size_t>(lane)]);
-    expert_groups_.push_back(join(number, members));
-    communicator = expert_groups_.back().get();
+    for (const int member : lane_set) members.push_back(stage_ranks[static_cast<size_t>(member)]);
+    parts.expert_groups.push_back(join(number, members));
+    communicator = parts.expert_groups.back().get();
   }
-  CHECK(kStageGroups.contains(group)) << "too many groups of experts";
-  StageGroups groups{stage_group_.get(), dense_group_.get(), {}};
+  CHECK(kStageGroups.contains(group) && group < kMoveGroups.first) << "too many groups of experts";
+  StageGroups groups{parts.stage_group.get(), parts.dense_group.get(), {}};
   for (int expert = 0; expert < placement.experts(); ++expert) {
     groups.expert_owners.push_back(by_lanes[placement.lanes_of(expert)]);
   }
   return groups;
+}
+
+// ---- faults
+
+void RankModel::corrupt_result() {
+  if (!rests()) parts_->runner->corrupt_result();
+}
+
+void RankModel::poison(int64_t begin, int64_t end) {
+  poisoned_.emplace_back(begin, end);
+  if (!rests()) parts_->runner->poison(begin, end);
 }
 
 absl::StatusOr<std::unique_ptr<RankModel>> RankModel::create(const JobConfig& config,
@@ -93,18 +124,20 @@ absl::StatusOr<std::unique_ptr<RankModel>> RankModel::create(const JobConfig& co
 }
 
 void RankModel::join(View view) {
-  stage_group_->restart(view);
-  dense_group_->restart(view);
-  for (const auto& group : expert_groups_) group->restart(view);
+  if (rests()) return;
+  parts_->stage_group->restart(view);
+  parts_->dense_group->restart(view);
+  for (const auto& group : parts_->expert_groups) group->restart(view);
 }
 
 absl::StatusOr<StepFindings> RankModel::accumulate_gradients(
     const TrainingPosition& position, Boundary& boundary, bool probes,
     const GradientReduction::OnReduced& on_reduced) {
   StepFindings findings;
+  if (rests()) return findings;
   const absl::Cleanup forget = [this] { deferred_.clear(); };  // of a step that fails on its way
   RETURN_IF_ERROR(guard([&]() -> absl::Status {
-    for (OperatorState* state : operators_) {
+    for (OperatorState* state : operators()) {
       if (!state->is_frozen()) state->clear_gradients();
     }
     GradientReduction::BeforeSum watch;
@@ -114,13 +147,13 @@ absl::StatusOr<StepFindings> RankModel::accumulate_gradients(
         if (!state.is_frozen()) watch_->add_gradient(state.gradient(), state.spec().name);
       };
     }
-    GradientReduction reduction(operators_, deferred_, buckets_, on_reduced, watch);
-    findings = runner_->run_step(position, probes, boundary,
-                                 [&](size_t first) { reduction.add_up_to(first); });
+    GradientReduction reduction(operators(), deferred_, buckets_, on_reduced, watch);
+    findings = parts_->runner->run_step(position, probes, boundary,
+                                        [&](size_t first) { reduction.add_up_to(first); });
     reduction.run_deferred();
     fault_point("step/accumulated");
     RETURN_IF_ERROR(reduction.finish());
-    findings.gradient_square_sum = gradient_square_sum(operators_);
+    findings.gradient_square_sum = gradient_square_sum(operators());
     return absl::OkStatus();
   }));
   if (!std::isfinite(findings.gradient_square_sum)) {
@@ -142,7 +175,7 @@ int64_t RankModel::non_finite_state() const {
 
 int64_t RankModel::first_non_finite(NonFinitePhase phase, const TensorsOf& tensors_of) const {
   NonFiniteLog log(config_.model);
-  for (OperatorState* const state : operators_) {
+  for (OperatorState* const state : operators()) {
     if (phase == NonFinitePhase::kWeightGradient && state->is_frozen()) continue;
     for (const at::Tensor& tensor : tensors_of(*state)) {
       if (!is_finite(tensor)) log.add(phase, -1, state->spec().name);
@@ -152,13 +185,14 @@ int64_t RankModel::first_non_finite(NonFinitePhase phase, const TensorsOf& tenso
 }
 
 absl::StatusOr<ExpertLoads> RankModel::expert_loads() {
-  ExpertLoads loads = runner_->expert_loads();
-  if (stage_group_->size() == 1 || loads.tokens.empty()) return loads;
+  if (rests()) return ExpertLoads{};
+  ExpertLoads loads = parts_->runner->expert_loads();
+  if (parts_->stage_group->size() == 1 || loads.tokens.empty()) return loads;
   // Numbers of tokens are exact in FP64, and one message is faster than two.
   const size_t experts = loads.tokens.size();
   std::vector<double> sums(loads.tokens.begin(), loads.tokens.end());
   sums.insert(sums.end(), loads.probability.begin(), loads.probability.end());
-  RETURN_IF_ERROR(annotate(stage_group_->all_reduce<double>(std::span(sums), ReduceOp::kSum),
+  RETURN_IF_ERROR(annotate(parts_->stage_group->all_reduce<double>(std::span(sums), ReduceOp::kSum),
                            "loads of experts"));
   for (size_t i = 0; i < experts; ++i) loads.tokens[i] = static_cast<int64_t>(sums[i]);
   loads.probability.assign(sums.begin() + static_cast<std::ptrdiff_t>(experts), sums.end());
@@ -168,8 +202,9 @@ absl::StatusOr<ExpertLoads> RankModel::expert_loads() {
 absl::StatusOr<StepFindings> RankModel::evaluate(int64_t first, int64_t micro_batches,
                                                  Boundary& boundary) {
   StepFindings findings;
+  if (rests()) return findings;
   RETURN_IF_ERROR(guard([&] {
-    findings = runner_->run_validation(first, micro_batches, boundary);
+    findings = parts_->runner->run_validation(first, micro_batches, boundary);
     return absl::OkStatus();
   }));
   return findings;
@@ -189,7 +224,7 @@ absl::Status RankModel::update_own(const StepRecord& record, int64_t updates_app
                                    const BeforeUpdate& before_write) {
   return guard([&]() -> absl::Status {
     const AdamW optimizer(config_.train, record, updates_applied, types_.device);
-    for (OperatorState* state : operators_)
+    for (OperatorState* state : operators())
       RETURN_IF_ERROR(update_shard(*state, optimizer, before_write));
     return absl::OkStatus();
   });
@@ -197,10 +232,11 @@ absl::Status RankModel::update_own(const StepRecord& record, int64_t updates_app
 
 absl::Status RankModel::update(const StepRecord& record, int64_t updates_applied,
                                const BeforeUpdate& before_write) {
+  if (rests()) return absl::OkStatus();
   return guard([&]() -> absl::Status {
     const AdamW optimizer(config_.train, record, updates_applied, types_.device);
-    BucketedExchange gather(BucketedExchange::Kind::kGatherCompute, operators_, buckets_);
-    for (OperatorState* state : operators_) {
+    BucketedExchange gather(BucketedExchange::Kind::kGatherCompute, operators(), buckets_);
+    for (OperatorState* state : operators()) {
       RETURN_IF_ERROR(update_shard(*state, optimizer, before_write));
       if (state->owners().size() == 1 && !state->is_frozen()) state->show_compute();
       gather.add_ready();
@@ -213,7 +249,7 @@ absl::Status RankModel::update(const StepRecord& record, int64_t updates_applied
 
 absl::Status RankModel::derive_compute() {
   return guard([&]() -> absl::Status {
-    for (OperatorState* state : operators_) {
+    for (OperatorState* state : operators()) {
       state->cast_master();
       RETURN_IF_ERROR(state->gather_compute());
     }

@@ -1,15 +1,20 @@
 // One rank's part of the model and what its arithmetic needs: the communicators inside its stage,
 // its layers, its rounds and its data. Knows neither verdicts nor checkpoints.
+//
+// Which part that is follows from who trains (parallel/membership.h). A rank that rests has no
+// layers and no operators.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/format/training_position.h"
 #include "comm/communicator.h"
 #include "config/job_config.h"
 #include "experts/placement/expert_placement.h"
+#include "parallel/membership.h"
 #include "parallel/topology.h"
 #include "recovery/stage_trainer.h"
 #include "train/layers/stage_model.h"
@@ -27,19 +32,30 @@ StateTypes state_types(const TrainConfig& train);
 
 class RankModel {
  public:
-  // All weights are zero. The configuration has been validated; `deadline` is for every call inside
-  // the stage. InvalidInput if the data is too short.
+  // Everybody trains, and all weights are zero. The configuration has been validated; `deadline` is
+  // for every call inside the stage. InvalidInput if the data is too short.
   static absl::StatusOr<std::unique_ptr<RankModel>> create(const JobConfig& config,
                                                            const TrainerEnvironment& environment,
                                                            absl::Duration deadline,
                                                            const BucketLimits& buckets);
 
   const JobConfig& config() const { return config_; }
-  const Topology& topology() const { return topology_; }
+  const Topology& topology() const { return topology_; }  // of all roles
   Role role() const { return role_; }
+  const Membership& membership() const { return membership_; }
+  bool rests() const { return parts_ == nullptr; }
   const StateTypes& types() const { return types_; }
-  // In the model's order; valid as long as this.
-  const std::vector<OperatorState*>& operators() const { return operators_; }
+  // In the model's order; valid until other lanes train.
+  const std::vector<OperatorState*>& operators() const {
+    return rests() ? no_operators_ : parts_->operators;
+  }
+
+  // Others train, in groups of this view; all weights are zero again.
+  void take_membership(const Membership& membership, View view);
+  // From the state at `step` on these train: its operators come to this rank's part of them.
+  // Collective over the roles of the stage that train before or afterwards, in messages of that
+  // view; `position` becomes that of the first of them that trained.
+  absl::Status change_membership(const Membership& to, View view, Step step, RecordBytes& position);
 
   // Computes one of the gradients that are put off, if there is one: for whoever waits for another
   // stage.
@@ -50,7 +66,9 @@ class RankModel {
   // it.
   void set_meet_origin(OriginWatch::Meet meet) { meet_origin_ = std::move(meet); }
   const BatchReader& batches() const { return *batches_; }
-  StageRunner& runner() { return *runner_; }
+  // Faults for tests, as StageRunner's.
+  void corrupt_result();
+  void poison(int64_t begin, int64_t end);
 
   // The communicators inside the stage begin anew in another view.
   void join(View view);
@@ -91,24 +109,37 @@ class RankModel {
   int64_t first_non_finite(NonFinitePhase phase, const TensorsOf& tensors_of) const;
   RankModel(const JobConfig& config, const TrainerEnvironment& environment, absl::Duration deadline,
             const BucketLimits& buckets);
-  StageGroups join_groups(const ExpertPlacement& placement, const TrainerEnvironment& environment,
-                          absl::Duration deadline);
+  // What a rank that trains has, in a place of the membership.
+  struct Parts {
+    std::unique_ptr<Communicator> stage_group;  // of tokens
+    std::unique_ptr<Communicator> dense_group;  // of gradients and weights, the same members
+    std::vector<std::unique_ptr<Communicator>> expert_groups;
+    std::unique_ptr<StageModel> model;
+    std::unique_ptr<StageRunner> runner;
+    std::vector<OperatorState*> operators;
+  };
+  // By membership_; null: this rank rests.
+  std::unique_ptr<Parts> new_parts(View view);
+  std::unique_ptr<StageRunner> new_runner(Role place, StageModel& model) const;
+  StageGroups join_groups(const ExpertPlacement& placement, View view, Parts& parts);
+  // Moves all operators of the stage from `before`, of the membership `then`, to parts_.
+  void move_operators(Communicator& movers, const Membership& then, Parts* before);
 
   const JobConfig config_;
+  Transport& transport_;
+  const absl::Duration deadline_;
   const BucketLimits buckets_;
   const Topology topology_;
   const Role role_;
   const StateTypes types_;
+  Membership membership_;
   DeferredGradients deferred_;
-  std::unique_ptr<Communicator> stage_group_;  // of tokens
-  std::unique_ptr<Communicator> dense_group_;  // of gradients and weights, the same members
-  std::vector<std::unique_ptr<Communicator>> expert_groups_;
   std::unique_ptr<BatchReader> batches_;
   OriginWatch::Meet meet_origin_;
-  std::unique_ptr<OriginWatch> watch_;  // null: nobody watches
-  std::unique_ptr<StageModel> model_;
-  std::unique_ptr<StageRunner> runner_;
-  std::vector<OperatorState*> operators_;
+  std::unique_ptr<OriginWatch> watch_;                 // null: nobody watches
+  std::vector<std::pair<int64_t, int64_t>> poisoned_;  // as runners are told
+  std::unique_ptr<Parts> parts_;
+  const std::vector<OperatorState*> no_operators_;
 };
 
 }  // namespace evermoe

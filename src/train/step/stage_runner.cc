@@ -30,23 +30,25 @@ void corrupt(const at::Tensor& result) {
 
 }  // namespace
 
-StageRunner::StageRunner(const TrainConfig& train, const Topology& topology, Role role,
+StageRunner::StageRunner(const TrainConfig& train, const Membership& membership, Role role,
                          const BatchReader& batches, StageModel& model, OriginWatch* watch)
     : train_(train),
-      topology_(topology),
+      membership_(membership),
       role_(role),
       batches_(batches),
       model_(model),
       watch_(watch),
       order_([&] {
+        const Topology& lanes = membership.lanes();
         std::vector<int> widths;
-        for (int s = 0; s < topology.stages(); ++s) widths.push_back(topology.lanes(s));
+        for (int s = 0; s < lanes.stages(); ++s) widths.push_back(lanes.lanes(s));
         return pipeline_schedule(widths, static_cast<int>(train.micro_batches))[role.stage];
       }()),
       non_finite_(model.shape()) {}
 
 std::optional<MicroBatch> StageRunner::micro_batch_of(int round, int64_t micro_batches) const {
-  const int64_t index = static_cast<int64_t>(round) * topology_.lanes(role_.stage) + role_.lane;
+  const int64_t index =
+      static_cast<int64_t>(round) * membership_.lanes().lanes(role_.stage) + role_.lane;
   if (index >= micro_batches) return std::nullopt;
   return MicroBatch(static_cast<int32_t>(index));
 }
@@ -63,7 +65,7 @@ int64_t StageRunner::sequences_of(Phase phase, MicroBatch micro_batch) const {
 }
 
 Rank StageRunner::peer(int stage, MicroBatch micro_batch) const {
-  return topology_.rank_of({stage, micro_batch.value % topology_.lanes(stage)});
+  return membership_.rank_at({stage, micro_batch.value % membership_.lanes().lanes(stage)});
 }
 
 // Sends are not waited for: a stage must never wait for another to take its results, that is what
@@ -217,7 +219,8 @@ StepFindings StageRunner::run_validation(int64_t first_number, int64_t micro_bat
   const at::NoGradGuard no_grad;
   expected_.clear();
   StepFindings findings;
-  const int rounds = round_count(topology_.lanes(role_.stage), static_cast<int>(micro_batches));
+  const int rounds =
+      round_count(membership_.lanes().lanes(role_.stage), static_cast<int>(micro_batches));
   for (int round = 0; round < rounds; ++round) {
     const std::optional<MicroBatch> micro_batch = micro_batch_of(round, micro_batches);
     const MicroBatchGraph graph = forward(Phase::kValidation, Step(0), micro_batch, /*scale=*/1,

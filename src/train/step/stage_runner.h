@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "checkpoint/format/training_position.h"
+#include "parallel/membership.h"
 #include "parallel/pipeline_schedule.h"
-#include "parallel/topology.h"
 #include "recovery/stage_trainer.h"
 #include "tensor/host_bytes.h"
 #include "train/layers/finite_probe.h"
@@ -23,8 +23,9 @@ namespace evermoe {
 
 class StageRunner {
  public:
-  // All references, and the watch, must outlive the runner. No `watch`: nobody watches.
-  StageRunner(const TrainConfig& train, const Topology& topology, Role role,
+  // All references, and the watch, must outlive the runner. `role` is a place of the membership. No
+  // `watch`: nobody watches.
+  StageRunner(const TrainConfig& train, const Membership& membership, Role role,
               const BatchReader& batches, StageModel& model, OriginWatch* watch = nullptr);
 
   // Accumulates the gradients of the step that starts from `position`, each micro-batch's loss
@@ -50,7 +51,7 @@ class StageRunner {
   enum class Phase { kTraining, kValidation };
 
   bool first() const { return role_.stage == 0; }
-  bool last() const { return role_.stage == topology_.stages() - 1; }
+  bool last() const { return role_.stage == membership_.lanes().stages() - 1; }
   // The micro-batch of this lane in a round; nullopt if the round has none for it.
   std::optional<MicroBatch> micro_batch_of(int round, int64_t micro_batches) const;
   MicroBatchTokens tokens_of(Phase phase, Step step, MicroBatch micro_batch) const;
@@ -84,7 +85,7 @@ class StageRunner {
                      int64_t sequences, Boundary& boundary);
 
   const TrainConfig& train_;
-  const Topology& topology_;
+  const Membership& membership_;
   const Role role_;
   const BatchReader& batches_;
   StageModel& model_;

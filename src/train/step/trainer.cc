@@ -40,9 +40,7 @@ Trainer::Trainer(const TrainerEnvironment& environment, TrainerOptions options,
       options_(std::move(options)),
       model_(std::move(model)),
       durable_(environment, *model_),
-      shards_(model_->config(), model_->types(),
-              operators_of_stage(model_->config().model, model_->topology(), model_->role().stage),
-              model_->operators()) {
+      shards_(new_shards()) {
   if (strategy_of(model_->config()).tunes_saves)
     pace_.emplace(model_->config().protection.overhead_budget);
   if (strategy_of(model_->config()).saves_few_experts) {
@@ -62,12 +60,18 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::create(const JobConfig& config
   return std::unique_ptr<Trainer>(new Trainer(environment, std::move(options), std::move(model)));
 }
 
+OperatorShards Trainer::new_shards() const {
+  return {model_->config(), model_->types(),
+          operators_of_stage(model_->config().model, model_->topology(), model_->role().stage),
+          model_->operators()};
+}
+
 int64_t Trainer::boundary_bytes() const {
   const JobConfig& config = model_->config();
   const int64_t message = config.train.micro_batch_size * config.model.sequence_length *
                           config.model.hidden * element_bytes(model_->types().stored.activations);
-  return message *
-         boundary_messages(model_->topology(), model_->role().stage, config.train.micro_batches);
+  return message * boundary_messages(model_->membership().lanes(), model_->role().stage,
+                                     config.train.micro_batches);
 }
 
 // ---- state
@@ -335,12 +339,14 @@ bool Trainer::is_evaluated(Step step) const {
 }
 
 int64_t Trainer::evaluation_batches() const {
-  const int64_t batch = evaluation_batch(model_->topology(), model_->config().train.micro_batches);
+  const int64_t batch =
+      evaluation_batch(model_->membership().lanes(), model_->config().train.micro_batches);
   return (model_->evaluation().micro_batches() + batch - 1) / batch;
 }
 
 absl::StatusOr<Findings> Trainer::evaluate(int64_t batch, Boundary& boundary) {
-  const int64_t size = evaluation_batch(model_->topology(), model_->config().train.micro_batches);
+  const int64_t size =
+      evaluation_batch(model_->membership().lanes(), model_->config().train.micro_batches);
   const int64_t first = batch * size;
   const int64_t count = std::min(size, model_->evaluation().micro_batches() - first);
   ASSIGN_OR_RETURN(StepFindings findings, model_->evaluate(first, count, boundary));

@@ -49,6 +49,10 @@ class Trainer final : public StageTrainer {
     view_ = epoch;
     model_->join(epoch);
   }
+  const Membership& membership() const override { return model_->membership(); }
+  void take_membership(const Membership& membership) override;
+  void rest_at(Step step) override;
+  absl::Status change_membership(const Membership& to, View view, RecordBytes& position) override;
   absl::StatusOr<std::string> resume(Communicator& world) override;
   absl::Status restore_base(Step base) override;
   void forget_base() override;
@@ -91,8 +95,8 @@ class Trainer final : public StageTrainer {
   // Newest checkpoint that this process has published (rank 0 only); Step(-1) for none.
   Step published() const { return durable_.is_open() ? durable_.saver().published() : Step(-1); }
   // ---- faults for tests, on the training thread: StageRunner's
-  void corrupt_result() { model_->runner().corrupt_result(); }
-  void poison(int64_t begin, int64_t end) { model_->runner().poison(begin, end); }
+  void corrupt_result() { model_->corrupt_result(); }
+  void poison(int64_t begin, int64_t end) { model_->poison(begin, end); }
 
   // This rank's operators, for tests and tools.
   const std::vector<OperatorState*>& operator_states() const { return model_->operators(); }
@@ -100,6 +104,7 @@ class Trainer final : public StageTrainer {
  private:
   Trainer(const TrainerEnvironment& environment, TrainerOptions options,
           std::unique_ptr<RankModel> model);
+  OperatorShards new_shards() const;
   enum class Gathers : uint8_t { kNow, kLater };
   absl::Status apply(const Findings& combined, const ActiveOperators& active,
                      const BeforeWrite& before_write, Gathers gathers);

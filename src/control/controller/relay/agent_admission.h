@@ -12,21 +12,29 @@ namespace evermoe {
 
 class AgentAdmission {
  public:
-  // Nodes 0 .. nodes - 1 begin; `spares` more wait for them until then.
-  AgentAdmission(int nodes, int spares, absl::Duration spares_wait_until)
-      : nodes_(nodes), spares_(spares), spares_wait_until_(spares_wait_until) {}
+  struct Options {
+    int nodes = 1;            // that begin: nodes 0 .. nodes - 1
+    int spares = 0;           // more, that wait for them until then
+    bool takes_more = false;  // so may any others, of an elastic job
+    absl::Duration spares_wait_until;
+  };
+  explicit AgentAdmission(const Options& options) : options_(options) {}
 
-  int nodes() const { return nodes_ + spares_; }  // in all
-  bool has(Node node) const { return node.value < nodes(); }
-  // Those who are ready and may come in now, and are not fed yet; by their nodes.
-  std::vector<RelayPeer*> admitted(absl::Duration now, RelayPeers& peers) const;
+  // That may come to an elastic job, besides those that it asks for.
+  static constexpr int kMoreNodesMax = 4096;
+
+  int nodes() const { return options_.nodes + options_.spares; }  // that it asks for
+  bool has(Node node) const {
+    return node.value < nodes() + (options_.takes_more ? kMoreNodesMax : 0);
+  }
+  // Those who are ready and may come in now, and are not fed yet; by their nodes. `has_begun`: the
+  // job waits for nobody any more.
+  std::vector<RelayPeer*> admitted(absl::Duration now, RelayPeers& peers, bool has_begun) const;
 
  private:
-  bool is_spare(Node node) const { return node.value >= nodes_; }
+  bool is_spare(Node node) const { return node.value >= options_.nodes; }
 
-  const int nodes_;
-  const int spares_;
-  const absl::Duration spares_wait_until_;
+  const Options options_;
 };
 
 }  // namespace evermoe

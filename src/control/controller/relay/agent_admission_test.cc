@@ -19,14 +19,14 @@ class AgentAdmissionTest : public testing::Test {
     peer.is_ready = true;
     return peer;
   }
-  std::vector<int> admitted(double now) {
+  std::vector<int> admitted(double now, bool has_begun = false) {
     std::vector<int> nodes;
-    for (const RelayPeer* const peer : admission.admitted(absl::Seconds(now), peers))
+    for (const RelayPeer* const peer : admission.admitted(absl::Seconds(now), peers, has_begun))
       nodes.push_back(peer->node.value);
     return nodes;
   }
 
-  const AgentAdmission admission{2, 1, absl::Seconds(2)};
+  const AgentAdmission admission{{.nodes = 2, .spares = 1, .spares_wait_until = absl::Seconds(2)}};
   RelayPeers peers;
 };
 
@@ -45,6 +45,18 @@ TEST_F(AgentAdmissionTest, ASpareWaitsForTheOthersOrForItsTime) {
   EXPECT_THAT(admitted(2), ElementsAre(2));
   for (const int node : {0, 1}) is_ready(2 + node, node).is_fed = true;
   EXPECT_THAT(admitted(1), ElementsAre(2));
+}
+
+TEST_F(AgentAdmissionTest, ASpareThatComesWhenTheJobHasBegunWaitsForNobody) {
+  is_ready(1, 2);
+  EXPECT_THAT(admitted(1, /*has_begun=*/true), ElementsAre(2));
+}
+
+TEST_F(AgentAdmissionTest, AnElasticJobTakesMore) {
+  const AgentAdmission elastic({.nodes = 2, .spares = 1, .takes_more = true});
+  EXPECT_EQ(elastic.nodes(), 3);
+  EXPECT_TRUE(elastic.has(Node(40)));
+  EXPECT_FALSE(elastic.has(Node(3 + AgentAdmission::kMoreNodesMax)));
 }
 
 TEST_F(AgentAdmissionTest, OtherNodesHaveNoPlace) {

@@ -34,7 +34,10 @@ ControllerRelay::ControllerRelay(Topology topology, const ControllerOptions& cor
                                  RelayOptions options, absl::Duration now)
     : options_(options),
       topology_(topology),
-      admission_(core.nodes, core.spares, now + std::max(core.adoption, core.spares_wait)),
+      admission_({.nodes = core.nodes,
+                  .spares = core.spares,
+                  .takes_more = core.elastic.is_enabled,
+                  .spares_wait_until = now + std::max(core.adoption, core.spares_wait)}),
       core_(topology, with_own_numbers(core, options.life), now),
       time_(now, options.own_standstill),
       now_(now),
@@ -298,7 +301,7 @@ void ControllerRelay::feed(const ControllerEvent& event, absl::Duration failed) 
 
 void ControllerRelay::feed_ready_agents() {
   std::vector<AgentJoined> joined;
-  for (RelayPeer* const peer : admission_.admitted(now_, peers_)) {
+  for (RelayPeer* const peer : admission_.admitted(now_, peers_, core_.has_begun())) {
     peer->is_fed = true;
     joined.push_back({peer->node, peer->arithmetic, complaints_of(*peer, network_)});
   }

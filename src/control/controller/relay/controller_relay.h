@@ -124,6 +124,7 @@ class ControllerRelay {
   void act(const DrainJob&);
   void act(const CheckNetwork&) { network_.want(now_); }
   void act(const JobEvent& tell);
+  void act(const LanesChanged& change) { out_.tell_run(change); }
 
   // `failed`: since when what the event tells may be so.
   void feed(const ControllerEvent& event, absl::Duration failed);

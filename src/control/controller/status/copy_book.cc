@@ -6,6 +6,7 @@ namespace evermoe {
 
 void CopyBook::on_plan(const Plan& plan, const RoleTable& roles) {
   is_known_ = true;
+  membership_ = plan.membership;
   window_ = plan.restart_all ? Step(-1) : plan.window;
   holders_ = plan.holders;
   first_step_ = Step(-1);
@@ -35,9 +36,11 @@ void CopyBook::on_step(Step step, Step complete_window) {
 std::vector<std::vector<Node>> CopyBook::keepers(const RoleTable& roles) const {
   std::vector<std::vector<Node>> keepers;
   if (window_ < Step(0)) return keepers;
-  for (const std::vector<Rank>& held_by : held_by_) {
+  const RestingRoles resting = resting_at(membership_, window_);
+  for (size_t r = 0; r < held_by_.size(); ++r) {
+    if (std::ranges::binary_search(resting, Rank(static_cast<int32_t>(r)))) continue;
     std::vector<Node>& nodes = keepers.emplace_back();
-    for (const Rank rank : held_by) {
+    for (const Rank rank : held_by_[r]) {
       if (roles[rank].phase() == RoleState::Phase::kJoined) nodes.push_back(roles[rank].node);
     }
   }

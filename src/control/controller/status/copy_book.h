@@ -43,6 +43,7 @@ class CopyBook {
   const bool is_protected_;
   const bool needs_gradients_;
   bool is_known_ = false;
+  MembershipHistory membership_;  // of the newest plan
   Step window_{-1};
   std::vector<std::vector<Rank>> held_by_;  // by rank, with itself where it is not fresh
   std::vector<std::vector<Rank>> holders_;  // that the plan named

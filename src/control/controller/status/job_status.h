@@ -36,7 +36,7 @@ struct NodeStatus {
 const char* to_string(NodeStatus::State state);  // "in use", "spare", ...
 
 struct RoleStatus {
-  enum class Phase : uint8_t { kMissing, kStarting, kRunning, kFinished };
+  enum class Phase : uint8_t { kMissing, kStarting, kRunning, kFinished, kResting };
   Rank rank;
   std::string name;  // "1.0"
   Node node;         // where its newest process runs or ran

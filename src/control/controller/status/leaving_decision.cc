@@ -24,8 +24,11 @@ LeavingDecision decide_leaving(absl::Duration now, Node node, const LeavingState
   const std::string leaves = absl::StrCat("node ", node.value, " leaves");
   if (options.strategy.keeps_copies() && !state.copies.is_known())
     return {.kind = Kind::kOpenView, .why = leaves + ": who holds which copies?"};
-  const bool can_others_take_over = state.copies.survives_loss_of(node, state.roles) &&
-                                    room(state.roles, state.nodes, options.nodes, now) >= workers;
+  const bool has_room = room(state.roles, state.nodes, options.nodes, now) >= workers;
+  const bool may_shrink = options.elastic.is_enabled &&
+                          state.nodes.up_besides(node) >= std::max(1, options.elastic.nodes_min);
+  const bool can_others_take_over =
+      state.copies.survives_loss_of(node, state.roles) && (has_room || may_shrink);
   if (!can_others_take_over)
     return {.kind = Kind::kDrainJob,
             .why = leaves + " and no other can take its place: all save and end"};

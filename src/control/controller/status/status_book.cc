@@ -11,7 +11,7 @@ const char* to_string(NodeStatus::State state) {
 }
 
 const char* to_string(RoleStatus::Phase phase) {
-  constexpr const char* kNames[] = {"missing", "starting", "running", "finished"};
+  constexpr const char* kNames[] = {"missing", "starting", "running", "finished", "resting"};
   return kNames[static_cast<int>(phase)];
 }
 
@@ -63,6 +63,9 @@ JobStatus StatusBook::status(absl::Duration now, const ControllerCore& core,
   status.ettr = ettr(status);
   status.survives = core.copies().survivable(core.roles());
   for (int32_t n = 0; n < nodes; ++n) status.nodes.push_back(node(now, core, Node(n)));
+  // Those that came to an elastic job.
+  for (auto more = agents_.lower_bound(Node(nodes)); more != agents_.end(); ++more)
+    status.nodes.push_back(node(now, core, more->first));
   for (int32_t r = 0; r < topology.world_size(); ++r) {
     const RoleState& role = core.roles()[Rank(r)];
     RoleStatus one{.rank = Rank(r), .name = topology.name_of(Rank(r)), .node = role.node};
@@ -70,6 +73,9 @@ JobStatus StatusBook::status(absl::Duration now, const ControllerCore& core,
     if (role.phase() == RoleState::Phase::kStarting) one.phase = RoleStatus::Phase::kStarting;
     if (role.phase() == RoleState::Phase::kJoined)
       one.phase = role.finished ? RoleStatus::Phase::kFinished : RoleStatus::Phase::kRunning;
+    if (one.phase == RoleStatus::Phase::kRunning &&
+        std::ranges::binary_search(core.resting(), Rank(r)))
+      one.phase = RoleStatus::Phase::kResting;
     status.roles.push_back(std::move(one));
   }
   return status;

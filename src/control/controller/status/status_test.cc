@@ -119,6 +119,10 @@ class Copies {
     roles_[Rank(rank)].report->held.push_back({Rank(owner), plan_.window, gradients});
     return *this;
   }
+  Copies& rests(int rank, int64_t since) {
+    plan_.membership.push_back({.step = Step(since), .resting = {Rank(rank)}});
+    return *this;
+  }
   Copies& plan() { return book_.on_plan(plan_, roles_), *this; }
   Copies& step(int64_t step) { return book_.on_step(Step(step), plan_.window), *this; }
   std::string survives() const { return to_text(book_.survivable(roles_)); }
@@ -144,6 +148,15 @@ TEST(CopyBook, AfterALossCopiesAreMissingForTwoSteps) {
   EXPECT_EQ(copies.survives(), "any one node but 0");
   EXPECT_EQ(copies.step(8).step(8).survives(), "any one node but 0");
   EXPECT_EQ(copies.step(9).survives(), "any one node; any two but 0+1");
+}
+
+TEST(CopyBook, ARoleThatRestedAtTheWindowNeedsNoCopy) {
+  const auto survives = [](int64_t since) {
+    return Copies(Step(4)).holds(0, 0).holds(1, 0).rests(1, since).plan().survives();
+  };
+  EXPECT_EQ(survives(3), "any one node; any two but 0+1");
+  EXPECT_EQ(survives(5), "none from memory: all go back to the newest checkpoint on disk")
+      << "it trained at the window";
 }
 
 TEST(CopyBook, AWindowWithoutTheGradientsSinceIsOfNoUse) {

@@ -32,27 +32,52 @@ void Restorer::begin_run() {
 
 absl::Status Restorer::roll_back(const Plan& plan) {
   const bool has_window = plan.window >= Step(0);
-  has_kept_state_ = in_.keeps_gradients && has_window && has_state_;
+  const Step oldest = has_window ? plan.window : plan.base;
+  // What was on other lanes at the window has to come to this state through the change again.
+  has_kept_state_ = in_.keeps_gradients && has_window && has_state_ &&
+                    !changes_between(plan.membership, plan.window, plan.state);
   // A state that was itself being recomputed proves nothing; then what was noted before stays.
-  if (has_state_ && !in_.keeps_gradients) before_.note();
+  if (has_state_ && !in_.keeps_gradients && is_on_planned_lanes(plan)) before_.note();
   if (!has_kept_state_) set_has_state(false);
   restoring_.reset();
   in_.copies.abandon();
-  in_.trainer.join_stage(plan.view);
-  const Commit there = verdict_commit(has_window ? plan.window : plan.base);
-  RETURN_IF_ERROR(in_.commits.fetch(there, plan.newest));
+  in_.trainer.join_stage(in_.views.standing().stage_epoch);
+  RETURN_IF_ERROR(in_.commits.fetch(verdict_commit(oldest), plan.newest));
   if (!in_.commits.is_known(plan.newest))
     return Cancelled(absl::StrCat("commit ", plan.newest.value, " was lost with all that had it"));
-  ASSIGN_OR_RETURN(const Record record, in_.commits.record_of(there));
+  const bool rejoins = std::ranges::count(plan.rejoining, in_.rank) > 0;
+  const Step from = rejoins ? plan.state : oldest;
+  ASSIGN_OR_RETURN(const Record record, in_.commits.record_of(verdict_commit(from)));
   in_.window.follow(record.rule);
-  Milestone milestone{plan.view, in_.rank, Milestone::Kind::kRestored, 0, {}, step_of(there)};
-  RETURN_IF_ERROR(restore(plan, record, milestone));
+  Milestone milestone{plan.view, in_.rank, Milestone::Kind::kRestored, 0, {}, from};
+  RETURN_IF_ERROR(restore(plan, from, record, milestone));
   fault_point("recovery/restored");
   in_.control.send(std::move(milestone));
   return absl::OkStatus();
 }
 
-absl::Status Restorer::restore(const Plan& plan, const Record& record, Milestone& milestone) {
+bool Restorer::is_on_planned_lanes(const Plan& plan) const {
+  return in_.trainer.membership().resting() == resting_at(plan.membership, in_.trainer.step());
+}
+
+void Restorer::rest(Step from, Milestone& milestone) {
+  if (!has_kept_state_) in_.trainer.rest_at(from);
+  in_.gradients.forget();
+  active_.assign(active_.size(), true);
+  milestone.step = in_.trainer.step();
+  milestone.sources.push_back("none: it rests");
+}
+
+absl::Status Restorer::restore(const Plan& plan, Step from, const Record& record,
+                               Milestone& milestone) {
+  if (!has_kept_state_) {
+    in_.trainer.take_membership(Membership(in_.topology, resting_at(plan.membership, from)));
+    in_.window.on_moved();
+  }
+  if (in_.trainer.membership().rests(in_.rank)) {
+    rest(from, milestone);
+    return absl::OkStatus();
+  }
   if (plan.window < Step(0)) {
     RETURN_IF_ERROR(restore_base(plan));
     in_.gradients.forget();

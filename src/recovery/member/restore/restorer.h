@@ -29,6 +29,7 @@ class Restorer {
  public:
   struct Dependencies {
     Rank rank;
+    const Topology& topology;
     StageTrainer& trainer;
     MemberViews& views;
     ControlLink& control;
@@ -56,6 +57,8 @@ class Restorer {
   bool is_restoring() const { return restoring_.has_value(); }
   // REQUIRES: is_restoring(), and the trainer is at the state of that slot.
   absl::Status restore_next_slot();
+  // The state at hand is about to move to other lanes: it is none until on_dense_state().
+  void on_changing_lanes() { set_has_state(false); }
   // The state at hand is dense. Contradiction if this rank had it before with other bits.
   absl::Status on_dense_state();
 
@@ -70,7 +73,11 @@ class Restorer {
     Step window;
     int next_slot = 0;
   };
-  absl::Status restore(const Plan& plan, const Record& record, Milestone& milestone);
+  // At `from`, a state at which this rank begins.
+  absl::Status restore(const Plan& plan, Step from, const Record& record, Milestone& milestone);
+  void rest(Step from, Milestone& milestone);
+  // Whether the state at hand is on the lanes that the plan says it was on.
+  bool is_on_planned_lanes(const Plan& plan) const;
   absl::Status restore_base(const Plan& plan);
   void set_has_state(bool has_state);
   absl::Status restore_position(std::span<const std::byte> position, SlotTime time);

@@ -46,6 +46,8 @@ class CopyDestination {
   // A step has waited in silence for what is captured.
   virtual void on_silence() = 0;
   virtual void forget_before(Step window) = 0;
+  // Windows that begin after `complete` and before `end` are given up.
+  virtual void forget_between(Step complete, Step end) = 0;
   virtual void clear() = 0;
 
   // ---- service thread

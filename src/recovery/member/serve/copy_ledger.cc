@@ -42,11 +42,14 @@ void CopyLedger::set_holders(const std::vector<Rank>& holders,
   }
 }
 
-void CopyLedger::forget_before(Step window) {
-  const auto is_old = [&](const Slot& slot) { return slot.first < window; };
-  std::erase_if(captured_, is_old);
-  slots_of_window_.erase(slots_of_window_.begin(), slots_of_window_.lower_bound(window));
-  for (Holder& holder : holders_) std::erase_if(holder.acknowledged, is_old);
+void CopyLedger::forget_before(Step window) { forget_between(Step(-1), window); }
+
+void CopyLedger::forget_between(Step complete, Step end) {
+  const auto is_between = [&](Step window) { return complete < window && window < end; };
+  std::erase_if(captured_, [&](const Slot& slot) { return is_between(slot.first); });
+  std::erase_if(slots_of_window_, [&](const auto& window) { return is_between(window.first); });
+  for (Holder& holder : holders_)
+    std::erase_if(holder.acknowledged, [&](const Slot& slot) { return is_between(slot.first); });
 }
 
 std::vector<Rank> CopyLedger::release() {

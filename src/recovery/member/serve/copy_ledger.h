@@ -37,6 +37,8 @@ class CopyLedger {
   // As if it had not been captured: its window will not be complete.
   void give_up(SlotTime time) { captured_.erase(slot(time)); }
   void forget_before(Step window);
+  // Windows that begin after `complete` and before `end` are given up.
+  void forget_between(Step complete, Step end);
   // Nothing is captured any more. The holders stay.
   void clear();
 

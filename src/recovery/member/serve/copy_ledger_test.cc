@@ -98,6 +98,17 @@ TEST_F(CopyLedgerTest, WhatIsForgottenIsMissedByNobody) {
   EXPECT_THAT(ledger_.holders(), ElementsAre(Rank(1), Rank(2)));
 }
 
+TEST_F(CopyLedgerTest, AWindowThatIsCutOffIsMissedByNobody) {
+  acknowledge(1, 4);
+  acknowledge(2, 4);
+  ledger_.begin_window(Step(6), 3);
+  ledger_.on_captured(at(6, 0));
+  ASSERT_FALSE(ledger_.is_settled());
+  ledger_.forget_between(Step(4), Step(8));
+  EXPECT_TRUE(ledger_.is_settled());
+  EXPECT_EQ(ledger_.complete_window(), Step(4));
+}
+
 TEST_F(CopyLedgerTest, FormerHoldersAreReleasedOnceWhenTheHoldersHaveEverything) {
   acknowledge(1, 4);
   acknowledge(2, 4);

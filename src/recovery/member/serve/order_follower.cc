@@ -61,12 +61,21 @@ Report OrderFollower::report(View view) const {
     }
   }
   report.held = in_.memory.store.held();
+  if (const PlanPointer plan = in_.views.plan()) {
+    report.plan_view = plan->view;
+    report.membership = plan->membership;
+  }
   return report;
 }
 
-bool OrderFollower::goes_back(const Plan& plan) const {
-  const auto& stages = plan.rolled_back;
-  return plan.restart_all || std::find(stages.begin(), stages.end(), in_.stage) != stages.end();
+bool OrderFollower::begins_by(const Plan& plan) const {
+  return plan.restart_all || std::ranges::count(plan.rolled_back, in_.stage) > 0 ||
+         std::ranges::count(plan.rejoining, in_.rank) > 0;
+}
+
+View OrderFollower::epoch_of(const Plan& plan) const {
+  const auto stage = static_cast<size_t>(in_.stage);
+  return stage < plan.stage_epochs.size() ? plan.stage_epochs[stage] : plan.view;
 }
 
 void OrderFollower::open(PlanPointer plan) {
@@ -74,10 +83,11 @@ void OrderFollower::open(PlanPointer plan) {
   if (const absl::Status status = in_.transport.set_peers(plan->table); !status.ok())
     return in_.troubles.report(plan->view, status);
   fault_point("recovery/opening");
-  const bool restarts = goes_back(*plan);
+  const bool restarts = begins_by(*plan);
   if (restarts) {
+    // Who comes to a stage that goes on hears what that says in its epoch.
     in_.transport.revoke(
-        kStageGroups, before(plan->view),
+        kStageGroups, before(epoch_of(*plan)),
         Cancelled(absl::StrCat("the stage begins anew in view ", plan->view.value)));
     in_.copies.suspend();
   }
@@ -88,7 +98,7 @@ void OrderFollower::open(PlanPointer plan) {
   }
   in_.exchange.on_view();
   if (in_.keeps_copies) in_.peers.set_holders(*plan);
-  in_.views.open(plan, restarts);
+  in_.views.open(plan, restarts, epoch_of(*plan));
   in_.control.send(Milestone{plan->view, in_.rank, Milestone::Kind::kOpened, 0, {}});
   in_.on_opened();
 }

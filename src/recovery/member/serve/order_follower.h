@@ -74,7 +74,8 @@ class OrderFollower {
   void stop(const StopOrder& order);
   void open(PlanPointer plan);
   Report report(View view) const;
-  bool goes_back(const Plan& plan) const;
+  bool begins_by(const Plan& plan) const;
+  View epoch_of(const Plan& plan) const;  // in which this stage's ranks begin, or have begun
 
   const Dependencies in_;
   std::atomic<int64_t> incident_ = 0;

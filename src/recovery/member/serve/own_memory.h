@@ -30,6 +30,7 @@ class OwnMemory final : public CopyDestination {
   void on_silence() override {}
   // With everything else of that age (RecoveryMemory).
   void forget_before(Step) override {}
+  void forget_between(Step, Step) override {}
   void clear() override {}
 
   // NoCapacity if it is full.

@@ -72,6 +72,11 @@ void PeerMemory::forget_before(Step window) {
   ledger_.forget_before(window);
 }
 
+void PeerMemory::forget_between(Step complete, Step end) {
+  const MutexLock lock(mutex_);
+  ledger_.forget_between(complete, end);
+}
+
 void PeerMemory::clear() {
   const MutexLock lock(mutex_);
   ledger_.clear();

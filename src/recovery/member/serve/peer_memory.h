@@ -51,6 +51,7 @@ class PeerMemory final : public CopyDestination {
   Step complete_window() const override;
   void on_silence() override;
   void forget_before(Step window) override;
+  void forget_between(Step complete, Step end) override;
   void clear() override;
   absl::Status add(const Chunk& chunk) override;
   void suspend() override { outgoing_.clear(); }

@@ -223,6 +223,10 @@ void SnapshotCopies::forget_before(Step window) {
   for (CopyDestination* to : in_.destinations) to->forget_before(window);
 }
 
+void SnapshotCopies::forget_between(Step complete, Step end) {
+  for (CopyDestination* to : in_.destinations) to->forget_between(complete, end);
+}
+
 void SnapshotCopies::clear() {
   for (CopyDestination* to : in_.destinations) to->clear();
   const MutexLock lock(mutex_);

@@ -82,6 +82,8 @@ class SnapshotCopies {
   // This slot was damaged here: nobody waits for its copies any more.
   void give_up(SlotTime time);
   void forget_before(Step window);
+  // Windows that begin after `complete` and before `end` will not be complete.
+  void forget_between(Step complete, Step end);
   void clear();
 
   // Seconds the training thread has waited for captures and for copies.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "base/fault_point.h"
 
@@ -72,6 +73,8 @@ absl::Status RankProgram::resume(const Plan& plan) {
   in_.restorer.begin_run();
   done_ = {};
   in_.trainer.join_stage(plan.view);
+  in_.trainer.take_membership(Membership(in_.topology, resting_at(plan.membership, Step(0))));
+  in_.window.on_moved();
   Communicator& world = in_.commits.world_in(plan.view);
   // Nobody's new copies may come before everybody has thrown away the old ones.
   RETURN_IF_ERROR(annotate(world.barrier(), "resuming"));
@@ -103,6 +106,7 @@ absl::Status RankProgram::arrive() {
   if (in_.restorer.is_restoring()) RETURN_IF_ERROR(in_.restorer.restore_next_slot());
   if (!in_.gradients.is_behind()) RETURN_IF_ERROR(in_.gradients.complete());
   const Step step = in_.trainer.step();
+  RETURN_IF_ERROR(change_lanes(step));
   if (in_.options.strategy.keeps_copies()) {
     ASSIGN_OR_RETURN(const Record here, in_.commits.record_of(verdict_commit(step)));
     in_.window.follow(here.rule);
@@ -117,7 +121,43 @@ absl::Status RankProgram::arrive() {
   return save_if_due(step);
 }
 
+absl::Status RankProgram::change_lanes(Step step) {
+  if (in_.gradients.is_behind()) return absl::OkStatus();
+  const RestingRoles& now = in_.trainer.membership().resting();
+  if (resting_at(in_.views.plan()->membership, step) == now) return absl::OkStatus();
+  // By a plan that does not send this rank elsewhere.
+  ASSIGN_OR_RETURN(const PlanPointer plan, in_.views.pass());
+  const Membership due(in_.topology, resting_at(plan->membership, step));
+  if (in_.trainer.membership() == due) return absl::OkStatus();
+  CHECK(!in_.restorer.is_restoring()) << "lanes change inside a window, at " << step;
+  in_.restorer.on_changing_lanes();
+  // What is being captured is about to move.
+  if (in_.options.strategy.keeps_copies()) RETURN_IF_ERROR(in_.copies.wait_settled());
+  RETURN_IF_ERROR(free_cut_windows(step));
+  fault_point("lanes/change");
+  const bool rested = rests();
+  RecordBytes position = in_.window.position();
+  RETURN_IF_ERROR(
+      annotate(in_.trainer.change_membership(due, view_at(plan->membership, step), position),
+               "changing lanes"));
+  in_.window.on_moved();
+  if (rested && !rests()) RETURN_IF_ERROR(in_.window.take_position(position));
+  fault_point("lanes/changed");
+  return absl::OkStatus();
+}
+
+// Where gradients are kept they lead from the complete window to this state.
+absl::Status RankProgram::free_cut_windows(Step step) {
+  const Strategy& strategy = in_.options.strategy;
+  if (!strategy.keeps_copies() || strategy.keeps_gradients()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Record here, in_.commits.record_of(verdict_commit(step)));
+  in_.memory.free_cut_windows(here.complete_window, step);
+  in_.copies.forget_between(here.complete_window, step);
+  return absl::OkStatus();
+}
+
 absl::Status RankProgram::capture(Step step) {
+  if (rests()) return absl::OkStatus();
   if (in_.window.schedule().rule().is_first_of_window(step)) {
     if (const auto why = in_.window.begin_window()) {
       in_.counts.add_one(&MemberWork::reorderings);
@@ -221,7 +261,7 @@ bool RankProgram::waits_for_copies(Step next) const {
 }
 
 absl::Status RankProgram::begin_gradients(Step begin) {
-  if (!in_.options.strategy.keeps_gradients()) return absl::OkStatus();
+  if (!in_.options.strategy.keeps_gradients() || rests()) return absl::OkStatus();
   const SlotTime time = in_.window.schedule().gradients_of(begin);
   if (in_.memory.store.has_slot(in_.rank, time)) return absl::OkStatus();
   return in_.copies.begin_gradients(time, in_.window.position());

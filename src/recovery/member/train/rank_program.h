@@ -28,6 +28,7 @@ class RankProgram {
  public:
   struct Dependencies {
     Rank rank;
+    const Topology& topology;
     const MemberOptions& options;
     const MemberObserver& observer;
     StageTrainer& trainer;
@@ -55,8 +56,11 @@ class RankProgram {
   void free_messages(const Plan& plan);
   absl::Status resume(const Plan& plan);
   absl::Status play();
-  // At a state: restore, verify, capture, evaluate, save.
+  // At a state: restore, change lanes, verify, capture, evaluate, save.
   absl::Status arrive();
+  // Moves the state at hand to the lanes that train from it on, if they are others.
+  absl::Status change_lanes(Step step);
+  absl::Status free_cut_windows(Step step);
   absl::Status capture(Step step);
   // Whether copies have to be at their holders before the verdict on the step that leads to `next`.
   bool waits_for_copies(Step next) const;
@@ -76,6 +80,7 @@ class RankProgram {
   // After the step that began at `begin` and led to `record`.
   absl::Status free_what_is_old(Step begin, const Record& record);
 
+  bool rests() const { return in_.trainer.membership().rests(in_.rank); }
   bool is_known(Step step) const { return in_.commits.is_known(verdict_commit(step)); }
 
   // What was done with the state at hand.

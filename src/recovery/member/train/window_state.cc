@@ -22,6 +22,11 @@ void WindowState::begin_run(const WindowRule& rule) {
   schedule_by(rule);
 }
 
+void WindowState::on_moved() {
+  ordering_.set_operators(trainer_.operators());
+  schedule_by(schedule_.rule());
+}
+
 void WindowState::follow(const WindowRule& rule) {
   if (schedule_.rule() != rule) schedule_by(rule);
 }

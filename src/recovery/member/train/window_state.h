@@ -29,6 +29,8 @@ class WindowState {
 
   // At the state where the job began: nothing has been counted.
   void begin_run(const WindowRule& rule);
+  // The trainer's operators have moved between lanes.
+  void on_moved();
   // From now on by this rule, in the order at hand.
   void follow(const WindowRule& rule);
   // The state at hand is the first of a window: takes a new order if there is reason to, and says

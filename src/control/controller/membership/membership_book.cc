@@ -1,0 +1,68 @@
+#include "control/controller/membership/membership_book.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+
+namespace evermoe {
+
+namespace {
+
+std::vector<MembershipChange> held_by(const Plan& plan) {
+  std::vector<MembershipChange> held;
+  std::ranges::copy_if(plan.membership, std::back_inserter(held),
+                       [&](const MembershipChange& change) {
+                         return change.step > Step(0) && change.step <= plan.state &&
+                                changes_at(plan.membership, change.step);
+                       });
+  return held;
+}
+
+}  // namespace
+
+std::string MembershipBook::cause() const { return absl::StrJoin(news_, ", "); }
+
+std::vector<MembershipChange> MembershipBook::on_plan(const Plan& plan) {
+  const bool is_first = !std::exchange(is_known_, true);
+  planned_.clear();
+  if (!plan.restart_all) {
+    for (const MembershipChange& change : plan.membership) {
+      if (change.step > plan.state && changes_at(plan.membership, change.step))
+        planned_.push_back(change);
+      else if (change.step <= plan.state)
+        newest_change_ = std::max(newest_change_, change.step);
+    }
+    resting_ = resting_at(plan.membership, Step(plan.state.value + 1));
+    // A former controller may not have lived to tell.
+    return is_first ? held_by(plan) : std::vector<MembershipChange>();
+  }
+  for (const MembershipChange& change : plan.membership) {
+    if (change.step > Step(0)) planned_.push_back(change);
+  }
+  const RestingRoles before = std::exchange(resting_, resting_at(plan.membership, Step(0)));
+  newest_change_ = Step(-1);
+  MembershipChange now{.step = Step(-1), .resting = resting_, .cause = "the job begins"};
+  if (!plan.membership.empty() && plan.membership.front().step <= Step(0)) {
+    now.nodes = plan.membership.front().nodes;
+    if (!plan.membership.front().cause.empty()) now.cause = plan.membership.front().cause;
+  }
+  if (!is_first && before == resting_) return {};
+  news_.clear();
+  return {now};
+}
+
+std::vector<MembershipChange> MembershipBook::on_commit(Step step) {
+  std::vector<MembershipChange> held;
+  while (!planned_.empty() && planned_.front().step <= step) {
+    held.push_back(std::move(planned_.front()));
+    planned_.erase(planned_.begin());
+    resting_ = held.back().resting;
+    newest_change_ = held.back().step;
+    news_.clear();
+  }
+  return held;
+}
+
+}  // namespace evermoe

@@ -1,0 +1,83 @@
+#include "control/controller/membership/membership_book.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace evermoe {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class MembershipBookTest : public testing::Test {
+ protected:
+  static Plan begins(MembershipHistory history = {}) {
+    Plan plan;
+    plan.restart_all = true;
+    plan.membership = std::move(history);
+    return plan;
+  }
+  static Plan goes_on(int64_t state, MembershipHistory history) {
+    Plan plan;
+    plan.state = Step(state);
+    plan.membership = std::move(history);
+    return plan;
+  }
+  const Topology topology_{{3, 3}, 2};
+  MembershipBook book_{topology_};
+};
+
+TEST_F(MembershipBookTest, HowTheJobBeginsIsTold) {
+  const auto told = book_.on_plan(begins());
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].step, Step(-1));
+  EXPECT_EQ(told[0].cause, "the job begins");
+  EXPECT_THAT(book_.on_plan(begins()), IsEmpty()) << "nothing is new";
+}
+
+TEST_F(MembershipBookTest, AChangeIsToldOnceItHoldsForGood) {
+  (void)book_.on_plan(begins());
+  book_.on_news("node 2 is lost");
+  EXPECT_EQ(book_.cause(), "node 2 is lost");
+  EXPECT_THAT(book_.on_plan(goes_on(7, {{Step(8), {Rank(2)}, 5, book_.cause()}})), IsEmpty());
+  EXPECT_FALSE(book_.is_settled());
+  EXPECT_THAT(book_.resting(), ElementsAre(Rank(2)));
+  EXPECT_THAT(book_.on_commit(Step(7)), IsEmpty());
+  const auto told = book_.on_commit(Step(8));
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].cause, "node 2 is lost");
+  EXPECT_TRUE(book_.is_settled());
+  EXPECT_EQ(book_.newest_change(), Step(8));
+  EXPECT_EQ(book_.cause(), "");
+  EXPECT_THAT(book_.on_commit(Step(9)), IsEmpty());
+}
+
+TEST_F(MembershipBookTest, APlanMayTakeThePlaceOfOneThatNobodyHasComeTo) {
+  (void)book_.on_plan(begins());
+  (void)book_.on_plan(goes_on(7, {{Step(8), {Rank(2)}}}));
+  (void)book_.on_plan(goes_on(7, {{Step(8), {Rank(2), Rank(4)}}}));
+  const auto told = book_.on_commit(Step(8));
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_THAT(told[0].resting, ElementsAre(Rank(2), Rank(4)));
+}
+
+TEST_F(MembershipBookTest, WhoTakesOverTellsWhatHolds) {
+  const auto told = book_.on_plan(goes_on(20, {{Step(8), {Rank(2)}}, {Step(21), {}}}));
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].step, Step(8));
+  EXPECT_THAT(book_.resting(), IsEmpty());
+}
+
+TEST_F(MembershipBookTest, WhoGoesBackToACheckpointTrainsFromThere) {
+  (void)book_.on_plan(begins());
+  (void)book_.on_plan(goes_on(7, {{Step(8), {Rank(2)}}}));
+  (void)book_.on_commit(Step(8));
+  EXPECT_THAT(book_.on_plan(begins({{Step(0), {Rank(2)}}})), IsEmpty()) << "the same roles rest";
+  const auto told = book_.on_plan(begins({{Step(0), {Rank(4)}, 5, "node 3 is lost"}}));
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].step, Step(-1));
+  EXPECT_EQ(told[0].cause, "node 3 is lost");
+}
+
+}  // namespace
+}  // namespace evermoe

@@ -1,0 +1,76 @@
+#include "sim/hash/hash_lanes.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
+#include "base/check.h"
+#include "sim/hash/hash_mix.h"
+
+namespace evermoe {
+namespace {
+
+using Shard = HashModel::Shard;
+
+// One number of the operator's shards before, for a place now.
+uint64_t moved(const HashShards& before, size_t op, uint64_t Shard::*number, int place, int lanes) {
+  uint64_t value = mix(static_cast<uint64_t>(place), static_cast<uint64_t>(lanes));
+  for (const std::vector<Shard>& shards : before) value = mix(value, shards[op].*number);
+  return value;
+}
+
+}  // namespace
+
+std::vector<Shard> shards_of(HashModel& model) {
+  std::vector<Shard> shards;
+  for (const HashModel::Operator& op : model.operators()) shards.push_back(op.shard);
+  return shards;
+}
+
+void take_shards(const HashShards& before, int place, int lanes, HashModel& model) {
+  for (size_t i = 0; i < model.operators().size(); ++i) {
+    HashModel::Operator& op = model.operators()[i];
+    if (!op.is_mine) continue;
+    if (op.part == HashModel::Part::kExpert) {
+      op.shard = before[static_cast<size_t>(op.expert) % before.size()][i];
+      continue;
+    }
+    const auto number = [&](uint64_t Shard::*which) {
+      return moved(before, i, which, place, lanes);
+    };
+    op.shard = {number(&Shard::master), number(&Shard::first_moment),
+                number(&Shard::second_moment)};
+  }
+}
+
+std::vector<std::byte> hash_file(const RestingRoles& resting, const HashModel& model) {
+  std::vector<std::byte> file(sizeof(int64_t) + resting.size() * sizeof(Rank));
+  const auto count = static_cast<int64_t>(resting.size());
+  std::memcpy(file.data(), &count, sizeof(count));
+  if (count > 0)
+    std::memcpy(file.data() + sizeof(count), resting.data(), resting.size() * sizeof(Rank));
+  const std::vector<std::byte> state = model.state();
+  const size_t kept = model.rests() ? sizeof(int64_t) : state.size();
+  file.insert(file.end(), state.begin(), state.begin() + static_cast<std::ptrdiff_t>(kept));
+  return file;
+}
+
+HashFile read_hash_file(std::span<const std::byte> file) {
+  int64_t count = 0;
+  CHECK(file.size() >= sizeof(count)) << "not a file of the hash model";
+  std::memcpy(&count, file.data(), sizeof(count));
+  const size_t size = static_cast<size_t>(count) * sizeof(Rank);
+  CHECK(count >= 0 && file.size() >= sizeof(count) + size) << "not a file of the hash model";
+  RestingRoles resting(static_cast<size_t>(count));
+  if (count > 0) std::memcpy(resting.data(), file.data() + sizeof(count), size);
+  return {std::move(resting), file.subspan(sizeof(count) + size)};
+}
+
+std::vector<Rank> ranks_of_both(const Membership& a, const Membership& b, int stage) {
+  const std::vector<Rank> of_a = a.stage_group(stage), of_b = b.stage_group(stage);
+  std::vector<Rank> both;
+  std::ranges::set_union(of_a, of_b, std::back_inserter(both));
+  return both;
+}
+
+}  // namespace evermoe
