@@ -76,9 +76,15 @@ class ChangingJob:
         """The nodes with these numbers, of all, are so, and the next loss would be survived."""
         def is_so():
             status = self.status()
-            return (status and status["survives"]["any_nodes"] >= 1
-                    and set(numbers) == {node["node"] for node in status["nodes"] if node["state"] == state})
-        wait_for(is_so, lambda: f"{state}: {numbers}; {self.status()}\n{self.story()}")
+            return (status and status["open"] and status["survives"]["any_nodes"] >= 1
+                    and set(numbers) == {node["node"] for node in status["nodes"] if node["state"] == state}
+                    and all(role["phase"] == "running" for role in status["roles"]) and status)
+
+        def story():
+            return f"{state}: {numbers}; {self.status()}\n{self.story()}"
+        step = wait_for(is_so, story)["step"] or 0
+        # What was lost before is recovered: another loss is a failure of its own.
+        wait_for(lambda: ((is_so() or {}).get("step") or 0) > step + 1, story)
 
     def drain(self):
         code, _, error = command("drain", self.folder.out)

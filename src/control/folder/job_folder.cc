@@ -45,7 +45,11 @@ absl::Status check_output_folder(Files& files, const std::string& path) {
   const std::string probe = join_path(path, "run.probe");
   absl::Status status = files.create_directories(path);
   if (status.ok()) status = write_file_synced(files, probe, "");
-  if (status.ok()) return files.remove_file(probe);
+  if (status.ok()) {
+    const absl::Status removed = files.remove_file(probe);
+    // Nodes on several machines look at once.
+    return absl::IsNotFound(removed) ? absl::OkStatus() : removed;
+  }
   if (!absl::IsPermissionDenied(status)) return status;
   const std::string message(status.message());
   return InvalidInput(absl::StrCat("--out: found ", path, ", which cannot be written",

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -219,6 +220,18 @@ TEST(JobRun, AFolderWithWitnessesIsNotGoneOnWith) {
               HasSubstr("they differ; witnesses in " + job.out("contradiction/0.1-step-12")));
   ASSERT_TRUE(remove_tree(real_files(), job.out("contradiction")).ok());
   EXPECT_EQ(job.run().status, RunStatus::kNothingToDo);
+}
+
+TEST(JobRun, ManyNodesMayLookAtTheFolderAtOnce) {
+  const TestFolder folder;
+  const auto look = [&] {
+    for (int i = 0; i < 200; ++i)
+      EXPECT_TRUE(check_output_folder(real_files(), folder.path("out")).ok());
+  };
+  std::vector<std::thread> nodes;
+  for (int node = 0; node < 4; ++node) nodes.emplace_back(look);
+  for (std::thread& node : nodes) node.join();
+  EXPECT_FALSE(real_files().exists(folder.path("out/run.probe")));
 }
 
 TEST(JobRun, ALockedFolderIsRefusedWithThePid) {
