@@ -236,6 +236,7 @@ void SimulatedWorkers::watch(Process& process, const MemberMessage& message) {
 
 // The state at `step` is committed.
 void SimulatedWorkers::note_lanes(const Plan& plan, Step step) {
+  if (plan.view < newest_beginning_) return;
   for (const MembershipChange& change : plan.membership) {
     if (change.step > step || !changes_at(plan.membership, change.step)) continue;
     if (plan.restart_all && change.step == Step(0)) continue;  // note_resumed
@@ -245,7 +246,10 @@ void SimulatedWorkers::note_lanes(const Plan& plan, Step step) {
   }
 }
 
+// Another host may have begun the job anew: what lives under the former one does not count.
 void SimulatedWorkers::note_resumed(const Plan& plan, Step base) {
+  if (plan.view < newest_beginning_) return;
+  newest_beginning_ = plan.view;
   std::erase_if(found_.membership, [&](const MembershipChange& old) { return old.step > base; });
   MembershipChange now{.step = base, .resting = resting_at(plan.membership, Step(0))};
   if (now.resting == resting_at(found_.membership, base)) return;

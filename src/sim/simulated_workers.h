@@ -85,6 +85,7 @@ class SimulatedWorkers final : public WorkerHost {
   const OnExit on_exit_;
   ViewRules rules_;
   WorkerFindings found_;
+  View newest_beginning_;  // in which all have gone on from a durable state
   std::vector<std::unique_ptr<Process>> processes_;  // the pid is the index + 1
   std::set<std::pair<Rank, Node>> doomed_;           // kDoomRole
 };
