@@ -239,7 +239,7 @@ void SimulatedWorkers::note_lanes(const Plan& plan, Step step) {
   if (plan.view < newest_beginning_) return;
   for (const MembershipChange& change : plan.membership) {
     if (change.step > step || !changes_at(plan.membership, change.step)) continue;
-    if (plan.restart_all && change.step == Step(0)) continue;  // note_resumed
+    if (change.step <= newest_base_) continue;  // note_resumed
     std::erase_if(found_.membership,
                   [&](const MembershipChange& old) { return old.step >= change.step; });
     found_.membership.push_back(change);
@@ -250,6 +250,7 @@ void SimulatedWorkers::note_lanes(const Plan& plan, Step step) {
 void SimulatedWorkers::note_resumed(const Plan& plan, Step base) {
   if (plan.view < newest_beginning_) return;
   newest_beginning_ = plan.view;
+  newest_base_ = base;
   std::erase_if(found_.membership, [&](const MembershipChange& old) { return old.step > base; });
   MembershipChange now{.step = base, .resting = resting_at(plan.membership, Step(0))};
   if (now.resting == resting_at(found_.membership, base)) return;

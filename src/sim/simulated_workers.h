@@ -86,6 +86,7 @@ class SimulatedWorkers final : public WorkerHost {
   ViewRules rules_;
   WorkerFindings found_;
   View newest_beginning_;  // in which all have gone on from a durable state
+  Step newest_base_;       // that state
   std::vector<std::unique_ptr<Process>> processes_;  // the pid is the index + 1
   std::set<std::pair<Rank, Node>> doomed_;           // kDoomRole
 };
