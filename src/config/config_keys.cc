@@ -5,6 +5,7 @@
 #include "base/limits.h"
 #include "checkpoint/object_store/s3_store.h"
 #include "config/elastic/elastic_keys.h"
+#include "config/experts/experts_keys.h"
 #include "config/key_builders.h"
 #include "config/model_keys.h"
 #include "config/protection_keys.h"
@@ -312,8 +313,8 @@ const std::vector<ConfigKey>& config_keys() {
   static const std::vector<ConfigKey> keys = [] {
     std::vector<ConfigKey> all;
     for (std::vector<ConfigKey> group :
-         {model_keys(), train_keys(), data_keys(), parallel_keys(), protection_keys(),
-          elastic_keys(), run_keys(), control_keys()}) {
+         {model_keys(), train_keys(), data_keys(), parallel_keys(), experts_keys(),
+          protection_keys(), elastic_keys(), run_keys(), control_keys()}) {
       all.insert(all.end(), group.begin(), group.end());
     }
     return all;

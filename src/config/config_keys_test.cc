@@ -18,8 +18,8 @@ TEST(ConfigKeysTest, NamesAreUniqueAndGroupedByTable) {
     EXPECT_FALSE(key.allowed.empty()) << key.name;
   }
   EXPECT_THAT(config_tables(),
-              testing::ElementsAre("model", "train", "data", "parallel", "protection", "elastic",
-                                   "checkpoint", "evaluate", "run", "control"));
+              testing::ElementsAre("model", "train", "data", "parallel", "experts", "protection",
+                                   "elastic", "checkpoint", "evaluate", "run", "control"));
 }
 
 TEST(ConfigKeysTest, NearestKeyForgivesTyposAndWrongTables) {

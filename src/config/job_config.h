@@ -143,6 +143,17 @@ struct CheckpointConfig {
 };
 
 // Lanes that train and rest. No key of it changes bits by itself: what happens does, and `history`.
+enum class ExpertReplicas { kUniform, kByLoad };
+
+struct ExpertsConfig {
+  ExpertReplicas replicas = ExpertReplicas::kUniform;
+  int64_t slots = 0;  // of a lane and layer; 0: chosen ("auto" in TOML)
+  int64_t faults = 0;
+  int64_t rebalance_every_steps = 200;
+  double rebalance_gain = 1.05;
+  friend bool operator==(const ExpertsConfig&, const ExpertsConfig&) = default;
+};
+
 struct ElasticConfig {
   bool enabled = false;
   int64_t min_nodes = 1;
@@ -192,6 +203,7 @@ struct JobConfig {
   DataConfig data;
   ParallelConfig parallel;
   ProtectionConfig protection;
+  ExpertsConfig experts;
   ElasticConfig elastic;
   CheckpointConfig checkpoint;
   EvaluateConfig evaluate;

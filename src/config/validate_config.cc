@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "config/config_key.h"
 #include "config/elastic/elastic_keys.h"
+#include "config/experts/experts_keys.h"
 
 namespace evermoe {
 namespace {
@@ -212,6 +213,7 @@ absl::Status validate_config(const JobConfig& config, const KeyPlaces& places) {
   RETURN_IF_ERROR(validate_moe(config.model, places));
   RETURN_IF_ERROR(validate_routing(config.model, places));
   RETURN_IF_ERROR(validate_topology(config, places));
+  RETURN_IF_ERROR(validate_experts(config, places));
   RETURN_IF_ERROR(validate_partial_experts(config, places));
   RETURN_IF_ERROR(validate_elastic(config, places));
   RETURN_IF_ERROR(validate_types(config.train, places));

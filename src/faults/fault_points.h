@@ -40,6 +40,8 @@ inline constexpr KnownFaultPoint kFaultPoints[] = {
     {"catch_up/verified", "the recomputed state is the one set aside, training has not gone on"},
     {"lanes/change", "other lanes train from this state on, nothing of it has moved"},
     {"lanes/changed", "it has moved, training has not gone on"},
+    {"experts/move", "experts go to other lanes at this state, nothing has moved"},
+    {"experts/moved", "they have moved, training has not gone on"},
 };
 
 bool is_known_fault_point(std::string_view name);

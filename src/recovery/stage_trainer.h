@@ -44,6 +44,11 @@ inline constexpr GroupRange kMoveGroups{4000, 4015};
 inline uint16_t move_group(Step step) {
   return static_cast<uint16_t>(kMoveGroups.first + step.value % 16);
 }
+// The same for experts that move between lanes that stay, which may be at the same state.
+inline constexpr GroupRange kExpertMoveGroups{4016, 4031};
+inline uint16_t expert_move_group(Step step) {
+  return static_cast<uint16_t>(kExpertMoveGroups.first + step.value % 16);
+}
 
 // How long any call between ranks may take. Whoever waits is never to blame: a neighbour that
 // recovers may gather its state for protection.recovery_deadline_seconds, up to a day, and then
@@ -130,6 +135,20 @@ class StageTrainer {
   // trained.
   virtual absl::Status change_membership(const Membership& to, View view,
                                          RecordBytes& position) = 0;
+
+  // ---- where experts live (experts/migration/expert_balance.h); by default they never move
+
+  // Whether experts may come to other lanes at this state: windows begin anew there. The same on
+  // every rank of the job.
+  virtual bool may_move_experts(Step state) const { return false; }
+  // At such a state: whether operators of this stage move, by what was counted so far. Equal on all
+  // its lanes; false for a role that rests.
+  virtual bool moves_experts() const { return false; }
+  // At such a state, whether or not: the position knows of all stages' moves afterwards, and asked
+  // again there is nothing to move. Collective over the lanes of the stage where moves_experts().
+  virtual absl::Status move_experts() { return absl::OkStatus(); }
+  // The newest state at which operators of this stage came to other lanes so; Step(-1): none.
+  virtual Step experts_moved() const { return Step(-1); }
 
   // The newest durable state, or the initial one: collective over the world, whose ranks agree on
   // it. Returns where it came from.

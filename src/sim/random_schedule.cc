@@ -80,6 +80,12 @@ void make_elastic(uint64_t seed, int world, SimulatedShape& shape) {
   if (seed % 5 < 2) shape.elastic.grow_wait = absl::Milliseconds(20);
 }
 
+// Likewise.
+void move_experts(uint64_t seed, SimulatedShape& shape) {
+  if (strategy_of(shape.strategy).saves_few_experts) return;
+  shape.model.move_experts_every = 2 + static_cast<int64_t>(seed % 4);
+}
+
 SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& options) {
   SimulatedShape shape;
   static const std::vector<std::vector<int>> kLanes = {
@@ -114,6 +120,7 @@ SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& 
   if (shape.has_store) shape.lines_may_break = true;
   take_strategy(options.strategy, shape);
   if (options.with_elastic_jobs && seed % 3 == 0) make_elastic(seed / 3, world, shape);
+  if (seed % 4 == 1) move_experts(seed / 4, shape);
   if (options.with_late_nodes && draws.one_in(8)) {
     shape.late_node =
         Node(static_cast<int32_t>(draws.below(static_cast<uint64_t>(shape.nodes + shape.spares))));

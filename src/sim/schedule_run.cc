@@ -35,7 +35,8 @@ std::string undisturbed_digest(SimulatedShape shape, const MembershipHistory& hi
   const std::string key =
       absl::StrCat(absl::StrJoin(shape.lanes, ","), "|", shape.model.seed, "|", shape.model.steps,
                    "|", shape.model.micro_batches, "|", shape.model.evaluate_every, "|",
-                   shape.model.evaluation_batches, "|", shape.model.save_every, text_of(history));
+                   shape.model.evaluation_batches, "|", shape.model.save_every, "|",
+                   shape.model.move_experts_every, text_of(history));
   const MutexLock lock(mutex);
   const auto found = known.find(key);
   if (found != known.end()) return found->second;

@@ -187,6 +187,7 @@ void SimulatedWorkers::thread_ends(Process& process, const absl::Status& status)
   if (work.copies_refused > 0) found_.marks.insert("unusable copy skipped");
   if (work.reorderings > 1) found_.marks.insert("new capture order");
   if (work.reordered_restores > 0) found_.marks.insert("restored in an order that was counted");
+  if (process.trainer->experts_moved() >= Step(0)) found_.marks.insert("experts moved");
   process.member.reset();
   process.trainer.reset();
   control_.end(process.line->control().process());

@@ -62,6 +62,19 @@ WindowConditions window_conditions(const JobConfig& config, const StageTrainer& 
   return conditions;
 }
 
+// Of an operator of the stage as it is: what this lane may come to hold of it when experts move, on
+// average.
+OperatorBytes bytes_when_moved(const StageOperator& op, const JobConfig& config) {
+  if (!moves_experts(config) || op.expert < 0) return op.bytes;
+  const auto lanes = static_cast<int>(std::ranges::min(config.parallel.lanes));
+  const int64_t held =
+      slots_of_lane(balance_options(config), static_cast<int>(config.model.experts), lanes);
+  const auto share = [&](int64_t whole) {
+    return (whole * held + config.model.experts - 1) / config.model.experts;
+  };
+  return {share(op.whole.full), share(op.whole.compute), share(op.whole.gradients)};
+}
+
 // How many times as much a lane may come to hold, and to send, when others rest.
 int64_t growth_of(const JobConfig& config) {
   const std::vector<int> narrowest = narrowest_lanes(config);
@@ -79,9 +92,10 @@ absl::Status fit_into_budget(const JobConfig& config, const StageTrainer& traine
   const ProtectionConfig& protection = config.protection;
   const int64_t growth = growth_of(config);
   std::vector<OperatorBytes> operators;
-  for (const StageOperator& op : trainer.operators())
-    operators.push_back(
-        {growth * op.bytes.full, growth * op.bytes.compute, growth * op.bytes.gradients});
+  for (const StageOperator& op : trainer.operators()) {
+    const OperatorBytes bytes = bytes_when_moved(op, config);
+    operators.push_back({growth * bytes.full, growth * bytes.compute, growth * bytes.gradients});
+  }
   CaptureRule& captures = options.strategy.captures;
   captures.slots = std::min(captures.slots, static_cast<int>(operators.size()));
   const int copies = static_cast<int>(protection.copies);
@@ -285,6 +299,7 @@ class MemberProcess {
       }
       step_began_ = now;
       if (!worker_reporter_) return;
+      if (trainer_->last_move()) worker_reporter_->on_experts_moved(*trainer_->last_move());
       worker_reporter_->on_step(
           trainer_->last_record(),
           keeps_copies_ ? std::optional(member_->protection_state(record)) : std::nullopt);

@@ -95,6 +95,14 @@ void WorkerReporter::on_published(Step step) {
   report_({.kind = WorkerReport::Kind::kPublished, .step = step});
 }
 
+void WorkerReporter::on_experts_moved(const ExpertMove& move) {
+  if (moved_ == move) return;
+  moved_ = move;
+  WorkerReport report{.kind = WorkerReport::Kind::kExpertsMoved, .step = move.step};
+  report.move = move;
+  report_(report);
+}
+
 absl::Status WorkerReporter::close() {
   return metrics_ == nullptr ? absl::OkStatus() : metrics_->close();
 }

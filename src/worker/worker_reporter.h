@@ -26,6 +26,7 @@ class WorkerReporter {
                const std::optional<ProtectionState>& protection = std::nullopt);
   void on_evaluated(Step step, double loss, double accuracy);
   void on_published(Step step);
+  void on_experts_moved(const ExpertMove& move);
   absl::Status close();
 
  private:
@@ -38,6 +39,7 @@ class WorkerReporter {
   std::unique_ptr<MetricsWriter> metrics_;
   Step told_{-1};
   Step evaluated_{-1};
+  std::optional<ExpertMove> moved_;
   absl::Duration step_began_;
   ProtectionState former_;
 };

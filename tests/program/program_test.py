@@ -138,7 +138,9 @@ class Summary(Scratch):
                 yield from self.fields(inner, name + "[]")
 
     def test_every_field_is_documented(self):
-        job = Job(self, "train.steps=24", "checkpoint.every_steps=6", "evaluate.micro_batches=2")
+        moving = ("experts.replicas=by-load", "experts.rebalance_every_steps=4", "experts.rebalance_gain=1.01",
+                  "model.routing=synthetic", "model.routing_skew=0.3")
+        job = Job(self, "train.steps=24", "checkpoint.every_steps=6", "evaluate.micro_batches=2", *moving)
         with job.start() as run:
             run.kill("1.0", at_step=8)
         self.assertEqual(run.summary.pop("exit_code"), 0, run.story())

@@ -13,11 +13,12 @@ LEVELS = {
     "base": 0,
     "env": 1, "model": 1, "tensor": 1,
     "metrics": 2, "data": 2, "faults": 2, "parallel": 2, "comm": 2, "protection": 2,
-    "experts": 3, "checkpoint": 3,
-    "config": 4, "recovery": 4,
-    "export": 5, "train": 5, "control": 5,
-    "planner": 6, "sim": 6,
-    "worker": 7, "cli": 7, "python": 7,
+    "experts": 3,
+    "checkpoint": 4,
+    "config": 5, "recovery": 5,
+    "export": 6, "train": 6, "control": 6,
+    "planner": 7, "sim": 7,
+    "worker": 8, "cli": 8, "python": 8,
 }
 TORCH_FOLDERS = {"tensor", "train", "worker"}
 BANNED = [

@@ -39,6 +39,56 @@ std::vector<int64_t> read_windows(JsonFields& fields, const char* key) {
   return windows;
 }
 
+// Numbers from 0 to `most`; empty if it is anything else.
+std::optional<std::vector<int64_t>> read_numbers(const json& list, int64_t most) {
+  if (!list.is_array()) return std::nullopt;
+  std::vector<int64_t> numbers;
+  for (const json& value : list) {
+    if (!value.is_number_integer() || value.get<int64_t>() < 0 || value.get<int64_t>() > most)
+      return std::nullopt;
+    numbers.push_back(value.get<int64_t>());
+  }
+  return numbers;
+}
+
+LayerBalance read_balance(JsonFields fields, absl::Status& status) {
+  LayerBalance layer;
+  const auto wrong = [&](const char* key, const char* what) {
+    fields.problem(absl::StrCat("\"", key, "\" ", what));
+  };
+  for (const json& value : fields.array("loads")) {
+    const auto load = read_numbers(json::array({value}), INT64_MAX);
+    if (!load || std::ssize(layer.loads) >= kExpertsMax) {
+      wrong("loads", "is no list of loads of experts");
+      break;
+    }
+    layer.loads.push_back(load->front());
+  }
+  for (const json& on_lane : fields.array("lanes")) {
+    const auto experts = read_numbers(on_lane, kExpertsMax);
+    if (!experts || std::ssize(layer.experts_of) >= kManifestRanksMax) {
+      wrong("lanes", "is no list of experts by lane");
+      break;
+    }
+    layer.experts_of.emplace_back(experts->begin(), experts->end());
+  }
+  if (!is_placed_well(layer.experts_of, std::ssize(layer.loads)))
+    wrong("lanes", "does not place every expert");
+  status.Update(fields.status());
+  return layer;
+}
+
+ExpertBalance read_balances(JsonFields& fields, absl::Status& status) {
+  ExpertBalance balance;
+  for (const json& layer : fields.array("experts")) {
+    balance.push_back(read_balance(JsonFields(layer, "experts"), status));
+    const bool is_another = balance.back().loads.size() != balance.front().loads.size();
+    if (is_another) fields.problem("layers have different numbers of \"experts\"");
+    if (!status.ok() || is_another) return {};
+  }
+  return balance;
+}
+
 TrainingPosition read_position(JsonFields fields, ManifestVersion version, absl::Status& status) {
   TrainingPosition position;
   position.step = Step(fields.integer("step", 0, INT64_MAX));
@@ -54,6 +104,7 @@ TrainingPosition read_position(JsonFields fields, ManifestVersion version, absl:
   }
   if (fields.has("quarantined_windows"))
     position.quarantined_windows = read_windows(fields, "quarantined_windows");
+  if (fields.has("experts")) position.experts = read_balances(fields, status);
   position.model_identity = fields.text("model_identity", kTextBytesMax);
   position.configuration = fields.text("configuration", kTextBytesMax);
   status.Update(fields.status());

@@ -86,6 +86,25 @@ TEST(TypedManifestTest, StrictAboutTypes) {
               HasSubstr("fp8, which this version does not have"));
 }
 
+TEST(ManifestBalanceTest, WhereExpertsLiveComesBackAndNothingElseIsTaken) {
+  Manifest manifest = typed_manifest(same_types(ElementType::kFp32), ElementType::kBf16);
+  manifest.position.experts = {{.loads = {7, 0, 9}, .experts_of = {{0, 2}, {1, 2}}},
+                               {.loads = {1, 1, 1}, .experts_of = {{0}, {1}, {2}}}};
+  const auto text = manifest_text(manifest, ManifestKind::kCheckpoint);
+  ASSERT_TRUE(text.ok()) << text.status();
+  const auto read = parse_manifest(*text, ManifestKind::kCheckpoint, "m");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->position.experts, manifest.position.experts);
+  const auto refused = [&](const std::string& from, const std::string& to) {
+    return error_with(manifest, from, to);
+  };
+  EXPECT_THAT(refused("[7,0,9]", "[7,-1,9]"), HasSubstr("\"loads\" is no list of loads"));
+  EXPECT_THAT(refused("[[0,2],[1,2]]", "[[0,2],[0,2]]"), HasSubstr("does not place every expert"));
+  EXPECT_THAT(refused("[[0,2],[1,2]]", "[[0,2],[1,3]]"), HasSubstr("does not place every expert"));
+  EXPECT_THAT(refused("[[0,2],[1,2]]", "[[0,2],1]"), HasSubstr("\"lanes\" is no list of experts"));
+  EXPECT_THAT(refused("[1,1,1]", "[1,1]"), HasSubstr("does not place every expert"));
+}
+
 TEST(TypedManifestTest, RanksAndBaseMustHaveTheSameTypes) {
   Manifest first = typed_manifest(kNarrow, ElementType::kFp8), second = first;
   first.world_size = second.world_size = 2;

@@ -62,7 +62,8 @@ void ProgressView::on_report(const WorkerReport& report) {
       return on_say(absl::StrCat("saved the checkpoint of step ", report.step.value));
     case Kind::kFinished:
     case Kind::kFailed:
-    case Kind::kSaveFailed: return;  // the run tells of it
+    case Kind::kSaveFailed:
+    case Kind::kExpertsMoved: return;  // the run tells of it
   }
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kFailuresVersion = 3;
+constexpr int kFailuresVersion = 4;
 constexpr int64_t kFailuresBytesMax = 64 << 20;
 constexpr int64_t kTextBytesMax = 1 << 20;
 constexpr int kDepthMax = 8;
@@ -127,6 +127,25 @@ absl::StatusOr<LanesChanged> change_from(const nlohmann::json& json) {
   return change;
 }
 
+absl::StatusOr<ExpertMove> move_from(const nlohmann::json& json) {
+  JsonFields fields(json, kFailuresFile);
+  ExpertMove move;
+  move.step = Step(fields.integer("step", 0, INT64_MAX));
+  move.moved_bytes = fields.integer("moved_bytes", 0, INT64_MAX);
+  move.imbalance_before = fields.number("imbalance_before");
+  move.imbalance_after = fields.number("imbalance_after");
+  move.pause_seconds = fields.number("pause_seconds");
+  RETURN_IF_ERROR(fields.status());
+  return move;
+}
+
+// The newest that are handed on.
+template <typename T>
+std::vector<T> newest_of(const std::vector<T>& all) {
+  const auto kept = std::min(std::ssize(all), static_cast<std::ptrdiff_t>(kFailuresHandedOnMax));
+  return {all.end() - kept, all.end()};
+}
+
 absl::StatusOr<FailureHistory> history_from(const std::string& text, const std::string& job) {
   ASSIGN_OR_RETURN(const nlohmann::json json, parse_json_strictly(text, kDepthMax, kFailuresFile));
   JsonFields fields(json, kFailuresFile);
@@ -139,6 +158,9 @@ absl::StatusOr<FailureHistory> history_from(const std::string& text, const std::
   }
   for (const nlohmann::json& change : fields.array("membership_history")) {
     ASSIGN_OR_RETURN(history.membership.emplace_back(), change_from(change));
+  }
+  for (const nlohmann::json& move : fields.array("rebalances")) {
+    ASSIGN_OR_RETURN(history.moves.emplace_back(), move_from(move));
   }
   RETURN_IF_ERROR(fields.status());
   return history;
@@ -179,20 +201,29 @@ Json membership_json(const std::vector<LanesChanged>& membership) {
   return list;
 }
 
+Json rebalances_json(const std::vector<ExpertMove>& moves) {
+  Json list = Json::array();
+  for (const ExpertMove& move : moves) {
+    list.push_back({{"step", move.step.value},
+                    {"moved_bytes", move.moved_bytes},
+                    {"imbalance_before", move.imbalance_before},
+                    {"imbalance_after", move.imbalance_after},
+                    {"pause_seconds", move.pause_seconds}});
+  }
+  return list;
+}
+
 absl::Status write_failures(Files& files, const std::string& out, const std::string& job,
                             const FailureHistory& history) {
-  const size_t count = history.failures.size();
   Json failures = Json::array();
-  for (size_t i = count - std::min(count, kFailuresHandedOnMax); i < count; ++i)
-    failures.push_back(failure_json(history.failures[i]));
-  const auto& all = history.membership;
-  const auto kept = std::min(std::ssize(all), static_cast<std::ptrdiff_t>(kFailuresHandedOnMax));
-  const std::vector<LanesChanged> newest(all.end() - kept, all.end());
+  for (const FailureRecord& failure : newest_of(history.failures))
+    failures.push_back(failure_json(failure));
   const Json json{{"version", kFailuresVersion},
                   {"job", job},
                   {"restarts", history.restarts},
                   {"failures", std::move(failures)},
-                  {"membership_history", membership_json(newest)}};
+                  {"membership_history", membership_json(newest_of(history.membership))},
+                  {"rebalances", rebalances_json(newest_of(history.moves))}};
   return replace_file(files, join_path(out, kFailuresFile),
                       json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
 }

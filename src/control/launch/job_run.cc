@@ -183,6 +183,7 @@ RunSummary summarize(Files& files, const JobRunOptions& options, const JobFolder
   summary.restarts = outcome.restarts;
   summary.failures = outcome.failures;
   summary.membership = outcome.membership;
+  summary.moves = outcome.moves;
   listener.fill(summary);
   // The job goes on, and its newest checkpoint changes while it is read.
   if (outcome.status == RunStatus::kTakenOver) return summary;

@@ -26,7 +26,8 @@ MemoryNeed largest_need(const JobConfig& config, int copies) {
   MemoryNeed largest;
   for (int32_t rank = 0; rank < topology.world_size(); ++rank) {
     const Role role = topology.role_of(Rank(rank));
-    const ExpertPlacement placement = expert_placement_of(config, topology.lanes(role.stage));
+    const ExpertPlacement placement =
+        heaviest_placement(config, topology.lanes(role.stage), role.lane);
     std::vector<OperatorBytes> operators;
     for (const int64_t size : shard_sizes(model, topology, placement, role)) {
       operators.push_back(
@@ -47,7 +48,8 @@ int64_t largest_state(const JobConfig& config) {
   int64_t largest = 0;
   for (int32_t rank = 0; rank < topology.world_size(); ++rank) {
     const Role role = topology.role_of(Rank(rank));
-    const ExpertPlacement placement = expert_placement_of(config, topology.lanes(role.stage));
+    const ExpertPlacement placement =
+        heaviest_placement(config, topology.lanes(role.stage), role.lane);
     const std::vector<int64_t> sizes = shard_sizes(model, topology, placement, role);
     const int64_t elements = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
     largest = std::max(largest, train_types(config.train).full_bytes(elements));

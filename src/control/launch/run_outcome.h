@@ -25,6 +25,7 @@ struct RunOutcome {
   int restarts = 0;  // of the whole job
   std::vector<FailureRecord> failures;
   std::vector<LanesChanged> membership;  // who trained from which state on, oldest first
+  std::vector<ExpertMove> moves;         // of experts, oldest first
 };
 
 // Is told what happens, on the thread of the run, which does not go on before it returns.

@@ -7,6 +7,7 @@
 #include "control/folder/job_folder.h"
 #include "control/folder/workers_file.h"
 #include "control/launch/run_outcome.h"
+#include "control/launch/run_summary.h"
 
 namespace evermoe {
 
@@ -19,7 +20,8 @@ RunStory::RunStory(Files& files, const ProtectedRunOptions& options, RunObserver
       book_(began),
       former_(options.term.hosts_before > 0 ? read_failures(files, options.out, options.term.job)
                                             : FailureHistory()),
-      membership_(former_.membership) {}
+      membership_(former_.membership),
+      moves_(former_.moves) {}
 
 std::string RunStory::name_of(Rank rank) const {
   if (rank.value >= topology_.world_size()) return absl::StrCat("rank ", rank.value);
@@ -33,6 +35,7 @@ bool RunStory::hear(absl::Duration now, const WorkerReport& report) {
     book_.on_ready(report.step);
     begin_from(report.step);
   }
+  if (report.kind == Kind::kExpertsMoved && report.move) note_move(*report.move);
   const bool is_new = report.kind == Kind::kStep && report.step > newest_;
   if (is_new) newest_ = report.step;
   if (const auto line = save_troubles_.on_report(now, name_of(report.rank), report)) say(*line);
@@ -55,8 +58,17 @@ void RunStory::hear(LanesChanged change) {
   hand_on();
 }
 
+// Whoever has gone back tells of it again.
+void RunStory::note_move(const ExpertMove& move) {
+  if (std::ranges::count(moves_, move.step, &ExpertMove::step) > 0) return;
+  moves_.push_back(move);
+  say("experts move at " + to_text(move));
+  hand_on();
+}
+
 // All go on from a checkpoint: what was after it has not been.
 void RunStory::begin_from(Step step) {
+  std::erase_if(moves_, [&](const ExpertMove& move) { return move.step > step; });
   std::erase_if(membership_, [&](const LanesChanged& old) { return old.step > step; });
   if (!next_) return;
   LanesChanged change = *std::exchange(next_, std::nullopt);
@@ -88,8 +100,9 @@ void RunStory::hear(int64_t life, const RecoveryNote& note) {
 void RunStory::hand_on() {
   if (options_.term.job.empty() || !check_term(files_, options_.out, options_.term).ok()) return;
   const RunOutcome now = history();
-  const absl::Status status = write_failures(files_, options_.out, options_.term.job,
-                                             {now.failures, now.restarts, now.membership});
+  const absl::Status status =
+      write_failures(files_, options_.out, options_.term.job,
+                     {now.failures, now.restarts, now.membership, now.moves});
   if (!status.ok() && !is_history_broken_) say(absl::StrCat("warning: ", status.message()));
   is_history_broken_ = !status.ok();
 }
@@ -120,6 +133,7 @@ RunOutcome RunStory::history() const {
   for (FailureRecord& failure : book_.failures()) outcome.failures.push_back(std::move(failure));
   outcome.restarts = former_.restarts + book_.restarts();
   outcome.membership = membership_;
+  outcome.moves = moves_;
   return outcome;
 }
 

@@ -51,6 +51,7 @@ class RunStory {
  private:
   RunOutcome history() const;
   void begin_from(Step step);
+  void note_move(const ExpertMove& move);
   void hand_on();
   std::string name_of(Rank rank) const;
 
@@ -63,6 +64,7 @@ class RunStory {
   std::map<std::string, pid_t> workers_;  // by role
   std::vector<LanesChanged> membership_;  // oldest first
   std::optional<LanesChanged> next_;      // from where all go on, once that is known
+  std::vector<ExpertMove> moves_;         // oldest first
   SaveTroubles save_troubles_;
   bool are_files_broken_ = false;
   bool is_history_broken_ = false;

@@ -43,6 +43,7 @@ std::string to_json(const RunSummary& summary) {
   json["tokens_per_s"] = or_null(summary.tokens_per_second);
   json["failures"] = std::move(failures);
   json["membership_history"] = membership_json(summary.membership);
+  json["rebalances"] = rebalances_json(summary.moves);
   json["samples_trained"] = or_null(summary.samples_trained);
   json["samples_doubled"] = or_null(summary.samples_doubled);
   json["strategy"] = summary.strategy;
@@ -76,6 +77,7 @@ std::string to_text(const RunSummary& summary) {
   for (const FailureRecord& failure : summary.failures) add_line(text, "failure", to_text(failure));
   for (size_t i = 1; i < summary.membership.size(); ++i)
     add_line(text, "lanes", to_text(summary.membership[i]));
+  for (const ExpertMove& move : summary.moves) add_line(text, "experts", to_text(move));
   if (!summary.is_exact)
     add_line(text, "LOSSY",
              absl::StrFormat("experts have lost %.3f %% of their tokens",
@@ -103,6 +105,13 @@ std::string to_text(const LanesChanged& change) {
   return absl::StrCat(absl::StrJoin(change.lanes, " "), " from step ", change.step.value, " on, ",
                       change.nodes, change.nodes == 1 ? " node" : " nodes",
                       change.cause.empty() ? "" : ": ", change.cause);
+}
+
+std::string to_text(const ExpertMove& move) {
+  return absl::StrFormat(
+      "step %d: the busiest lane has %.2f instead of %.2f times the mean, %.1f MB moved in %.2f s",
+      move.step.value, move.imbalance_after, move.imbalance_before,
+      static_cast<double>(move.moved_bytes) / 1e6, move.pause_seconds);
 }
 
 std::string to_text(const LocalRecovery& recovery) {

@@ -28,6 +28,7 @@ struct RunSummary {
   double seconds = 0;                         // of this run
   std::vector<FailureRecord> failures;
   std::vector<LanesChanged> membership;    // who trained from which state on, oldest first
+  std::vector<ExpertMove> moves;           // of experts, likewise
   std::optional<int64_t> samples_trained;  // of the newest checkpoint
   // More than its steps have: 0, or samples were trained twice; below 0: left out.
   std::optional<int64_t> samples_doubled;
@@ -48,6 +49,8 @@ std::string to_text(const RunSummary& summary);
 // again, went on after 0.42 s".
 std::string to_text(const FailureRecord& failure);
 std::string to_text(const LocalRecovery& recovery);
+// "step 200: the busiest lane has 1.21 instead of 1.64 times the mean, 41.2 MB moved in 0.31 s".
+std::string to_text(const ExpertMove& move);
 // "3 2 from step 25 on, 5 nodes: node 2 is lost".
 std::string to_text(const LanesChanged& change);
 

@@ -39,7 +39,7 @@ bool is_sound(Node node) { return 0 <= node.value && node.value < kRanksMax; }
 bool is_sound(View) { return true; }
 bool is_sound(Step step) { return step.value >= -1; }
 bool is_sound(Commit commit) { return commit.value >= -1; }
-bool is_sound(WorkerReport::Kind kind) { return kind <= WorkerReport::Kind::kSaveFailed; }
+bool is_sound(WorkerReport::Kind kind) { return kind <= WorkerReport::Kind::kExpertsMoved; }
 bool is_sound(NodeStatus::State state) { return state <= NodeStatus::State::kLost; }
 bool is_sound(RoleStatus::Phase phase) { return phase <= RoleStatus::Phase::kResting; }
 bool is_sound(Milestone::Kind kind) { return kind <= Milestone::Kind::kCopying; }

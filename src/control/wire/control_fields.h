@@ -29,7 +29,7 @@ auto fields(Is<ReleaseOrder> auto&) { return std::tie(); }
 auto fields(Is<HeldWindow> auto& m) { return std::tie(m.owner, m.window, m.gradients); }
 auto fields(Is<Report> auto& m) {
   return std::tie(m.view, m.rank, m.stage_epoch, m.is_broken, m.has_state, m.newest, m.state,
-                  m.base, m.complete_window, m.held, m.plan_view, m.membership);
+                  m.base, m.complete_window, m.held, m.plan_view, m.membership, m.experts_moved);
 }
 auto fields(Is<Trouble> auto& m) {
   return std::tie(m.view, m.stage_epoch, m.rank, m.inside_stage, m.accused, m.copies_unusable,
@@ -88,11 +88,14 @@ auto fields(Is<ProtectionState> auto& m) {
   return std::tie(m.window_steps, m.complete_window, m.log_bytes, m.snapshot_bytes,
                   m.captured_bytes, m.read_wait_seconds, m.copy_wait_seconds, m.copying_seconds);
 }
+auto fields(Is<ExpertMove> auto& m) {
+  return std::tie(m.step, m.moved_bytes, m.imbalance_before, m.imbalance_after, m.pause_seconds);
+}
 auto fields(Is<WorkerReport> auto& m) {
   return std::tie(m.kind, m.rank, m.step, m.text, m.accused, m.bad_input, m.is_hopeless,
                   m.is_doubted, m.loss, m.gradient_norm, m.learning_rate, m.load_imbalance,
                   m.tokens_per_second, m.lost_token_share, m.protection, m.validation_loss,
-                  m.validation_accuracy, m.drained);
+                  m.validation_accuracy, m.drained, m.move);
 }
 
 // ---- control_messages.h

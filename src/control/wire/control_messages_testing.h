@@ -112,7 +112,7 @@ class RandomMessages {
     m = {rank(), view(), node(), text(), coin(), coin(), coin(), coin()};
   }
   void make(WorkerReport& m) {
-    m = {static_cast<WorkerReport::Kind>(below(6)),
+    m = {static_cast<WorkerReport::Kind>(below(8)),
          rank(),
          step(),
          text(),
@@ -126,6 +126,7 @@ class RandomMessages {
       *value = real();
     if (coin()) make(m.protection.emplace());
     m.drained = coin();
+    if (coin()) m.move = ExpertMove{step(), number(0), real(), real(), real()};
   }
   void make(ProtectionState& m) {
     m = {static_cast<int>(below(100)),
@@ -220,8 +221,8 @@ class RandomMessages {
     for (uint32_t n = below(3); n > 0; --n) m.to.push_back({number(0), rank(), view()});
   }
   void make(Report& m) {
-    m = {view(), rank(), view(), coin(), coin(), commit(),
-         step(), step(), step(), {},     view(), membership()};
+    m = {view(), rank(), view(), coin(), coin(),       commit(), step(),
+         step(), step(), {},     view(), membership(), step()};
     for (uint32_t n = below(5); n > 0; --n) m.held.push_back({rank(), step(), number(0)});
   }
   void make(Trouble& m) {

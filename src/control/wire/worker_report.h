@@ -8,19 +8,21 @@
 #include <string>
 
 #include "base/ids.h"
+#include "experts/migration/expert_balance.h"
 #include "recovery/plan/protection_state.h"
 
 namespace evermoe {
 
 struct WorkerReport {
   enum class Kind : uint8_t {
-    kReady,      // connected and restored; `step` is where training goes on, `text` where from
-    kStep,       // a step was committed (rank 0 only)
-    kEvaluated,  // validation loss of the state at `step` (rank 0 only)
-    kPublished,  // the checkpoint of `step` is complete on disk (rank 0 only)
-    kFinished,   // everything is done or drained; exits 0 next
-    kFailed,     // exits non-zero next; `text` says why, `accused` whom it blames
-    kSaveFailed  // the disk refuses the checkpoint of `step`; `text` says why. Training goes on
+    kReady,        // connected and restored; `step` is where training goes on, `text` where from
+    kStep,         // a step was committed (rank 0 only)
+    kEvaluated,    // validation loss of the state at `step` (rank 0 only)
+    kPublished,    // the checkpoint of `step` is complete on disk (rank 0 only)
+    kFinished,     // everything is done or drained; exits 0 next
+    kFailed,       // exits non-zero next; `text` says why, `accused` whom it blames
+    kSaveFailed,   // the disk refuses the checkpoint of `step`; `text` says why. Training goes on
+    kExpertsMoved  // at the state of `step` (rank 0 only)
   };
   Kind kind = Kind::kReady;
   Rank rank;
@@ -42,7 +44,8 @@ struct WorkerReport {
   std::optional<ProtectionState> protection;  // of a protected job
   double validation_loss = -1;                // kEvaluated
   double validation_accuracy = 0;             // kEvaluated
-  bool drained = false;  // kFinished: before the last step, because it was asked to
+  bool drained = false;            // kFinished: before the last step, because it was asked to
+  std::optional<ExpertMove> move;  // kExpertsMoved
 };
 
 }  // namespace evermoe

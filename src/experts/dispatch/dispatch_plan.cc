@@ -15,8 +15,8 @@ int64_t padded_rows(int64_t rows, int64_t multiple) {
 
 }  // namespace
 
-SendPlan plan_send(std::span<const int64_t> experts, int own_lane,
-                   const ExpertPlacement& placement) {
+SendPlan plan_send(std::span<const int64_t> experts, const ExpertPlacement& placement) {
+  CHECK(!placement.has_replicas()) << "which replica serves a token is not planned here";
   SendPlan plan;
   const int lanes = placement.lane_count();
   // Buckets in send order: for each lane its hosted experts.
@@ -27,7 +27,7 @@ SendPlan plan_send(std::span<const int64_t> experts, int own_lane,
   }
   std::vector<int64_t> bucket_of(placement.experts());
   for (int expert = 0; expert < placement.experts(); ++expert) {
-    const int lane = placement.serving_lane(expert, own_lane);
+    const int lane = placement.lanes_of(expert).front();
     const auto& hosted = placement.experts_on(lane);
     bucket_of[expert] = first_bucket[lane] +
                         (std::lower_bound(hosted.begin(), hosted.end(), expert) - hosted.begin());

@@ -28,9 +28,9 @@ struct SendPlan {
   std::vector<int64_t> choice_position;  // choice -> position in the send buffer
 };
 
-// `experts` holds the chosen expert of every choice of this lane's micro-batch.
-SendPlan plan_send(std::span<const int64_t> experts, int own_lane,
-                   const ExpertPlacement& placement);
+// `experts` holds the chosen expert of every choice of this lane's micro-batch. REQUIRES: every
+// expert is on one lane; for replicas see replica_buffers.h.
+SendPlan plan_send(std::span<const int64_t> experts, const ExpertPlacement& placement);
 
 struct ExpertRows {
   int expert = 0;

@@ -13,14 +13,13 @@ TEST(DispatchPlanTest, EveryChoiceArrivesOnceAtItsExpertAndComesBack) {
   for (int trial = 0; trial < 300; ++trial) {
     const int lanes = 1 + static_cast<int>(random() % 4);
     const int experts = 1 + static_cast<int>(random() % 9);
-    const int replicas = 1 + static_cast<int>(random() % lanes);
-    const auto placement = ExpertPlacement::uniform(experts, lanes, replicas);
+    const auto placement = ExpertPlacement::uniform(experts, lanes, 1);
     std::vector<std::vector<int64_t>> chosen(lanes);
     std::vector<SendPlan> sends;
     for (int lane = 0; lane < lanes; ++lane) {
       chosen[lane].resize(random() % 20);
       for (int64_t& expert : chosen[lane]) expert = static_cast<int64_t>(random() % experts);
-      sends.push_back(plan_send(chosen[lane], lane, placement));
+      sends.push_back(plan_send(chosen[lane], placement));
     }
     size_t arrived = 0;
     for (int lane = 0; lane < lanes; ++lane) {
@@ -51,7 +50,7 @@ TEST(DispatchPlanTest, EveryChoiceArrivesOnceAtItsExpertAndComesBack) {
           ASSERT_EQ(plan.layout_position[source], rows.begin + i);
           const auto [from, choice] = buffer[source];
           ASSERT_EQ(chosen[from][choice], rows.expert);
-          ASSERT_EQ(placement.serving_lane(rows.expert, from), lane);
+          ASSERT_EQ(placement.lanes_of(rows.expert).front(), lane);
           ASSERT_LT(last, buffer[source]);  // (source lane, choice) order
           last = buffer[source];
           ++arrived;

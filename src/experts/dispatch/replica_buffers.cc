@@ -61,6 +61,23 @@ SendPlan plan_replica_send(std::span<const int64_t> experts, const RankDispatch&
   return plan;
 }
 
+SendPlan plan_replica_send(std::span<const int64_t> experts, int own_lane,
+                           std::span<const int64_t> tokens, const ExpertPlacement& placement) {
+  const auto of_lane = static_cast<size_t>(placement.experts());
+  std::vector<int> replicas(of_lane * static_cast<size_t>(placement.lane_count()), 0);
+  for (int lane = 0; lane < placement.lane_count(); ++lane) {
+    for (const int expert : placement.experts_on(lane))
+      replicas[static_cast<size_t>(lane) * of_lane + static_cast<size_t>(expert)] = 1;
+  }
+  const auto dispatch = ReplicaDispatch::create({.ranks = placement.lane_count(),
+                                                 .experts = placement.experts(),
+                                                 .tokens = tokens,
+                                                 .replicas = replicas,
+                                                 .host_of = {}});
+  CHECK_OK(dispatch.status());
+  return plan_replica_send(experts, dispatch->of_rank(own_lane), placement);
+}
+
 std::vector<std::vector<int64_t>> replica_receive_counts(const RankDispatch& dispatch, int own_lane,
                                                          const ExpertPlacement& placement) {
   std::vector<std::vector<int64_t>> counts(

@@ -17,6 +17,11 @@ namespace evermoe {
 SendPlan plan_replica_send(std::span<const int64_t> experts, const RankDispatch& dispatch,
                            const ExpertPlacement& placement);
 
+// The same where every lane knows how often all have chosen each expert: tokens[lane * experts +
+// expert].
+SendPlan plan_replica_send(std::span<const int64_t> experts, int own_lane,
+                           std::span<const int64_t> tokens, const ExpertPlacement& placement);
+
 // The first argument of plan_receive(): rows by source lane and index among the experts of
 // own_lane.
 std::vector<std::vector<int64_t>> replica_receive_counts(const RankDispatch& dispatch, int own_lane,

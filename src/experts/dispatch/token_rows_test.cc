@@ -4,7 +4,9 @@
 
 #include <numeric>
 #include <random>
+
 #include <set>
+#include "experts/dispatch/replica_buffers.h"
 
 namespace evermoe {
 namespace {
@@ -26,8 +28,16 @@ struct RowExchange {
         std::shuffle(order.begin(), order.end(), random);
         choices.insert(choices.end(), order.begin(), order.begin() + top);
       }
-      sends.push_back(plan_send(choices, lane, placement));
       chosen.push_back(std::move(choices));
+    }
+    std::vector<int64_t> tokens(static_cast<size_t>(lanes * experts), 0);
+    for (int lane = 0; lane < lanes; ++lane) {
+      for (const int64_t expert : chosen[static_cast<size_t>(lane)])
+        ++tokens[static_cast<size_t>(lane * experts + expert)];
+    }
+    for (int lane = 0; lane < lanes; ++lane) {
+      sends.push_back(
+          plan_replica_send(chosen[static_cast<size_t>(lane)], lane, tokens, placement));
     }
   }
   int lanes() const { return placement.lane_count(); }
@@ -143,7 +153,7 @@ TEST(TokenRowsTest, WhereNothingIsSavedEveryChoiceHasItsRowAndThereAreNoNotes) {
     EXPECT_EQ(rows.message_rows_to, send.rows_to);
   }
   // Notes of 8 bytes cost more than rows of 4.
-  const SendPlan send = plan_send(std::vector<int64_t>{0, 1, 0, 1}, 0,
+  const SendPlan send = plan_send(std::vector<int64_t>{0, 1, 0, 1},
                                   ExpertPlacement::uniform(/*experts=*/2, /*lane_count=*/1, 1));
   EXPECT_EQ(plan_token_rows(send, 2, 4).message_rows_to, send.rows_to);
   EXPECT_EQ(plan_token_rows(send, 2, 32).message_rows_to, std::vector<int64_t>{3});

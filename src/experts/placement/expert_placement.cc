@@ -36,10 +36,8 @@ ExpertPlacement ExpertPlacement::uniform(int experts, int lane_count, int replic
   return ExpertPlacement(std::move(lanes_of), lane_count);
 }
 
-int ExpertPlacement::serving_lane(int expert, int source_lane) const {
-  const std::vector<int>& lanes = lanes_of_[expert];
-  if (std::binary_search(lanes.begin(), lanes.end(), source_lane)) return source_lane;
-  return lanes[source_lane % lanes.size()];
+bool ExpertPlacement::has_replicas() const {
+  return std::ranges::any_of(lanes_of_, [](const auto& lanes) { return lanes.size() > 1; });
 }
 
 }  // namespace evermoe

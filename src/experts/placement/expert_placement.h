@@ -1,6 +1,8 @@
 // Where the experts of a layer live: expert -> lanes of the stage group, any multiplicity.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <vector>
 
 namespace evermoe {
@@ -22,13 +24,17 @@ class ExpertPlacement {
   // The experts hosted by a lane, ascending.
   const std::vector<int>& experts_on(int lane) const { return experts_on_[lane]; }
 
-  // Which replica serves tokens that come from `source_lane`: its own if it has one (no traffic),
-  // else replicas take turns by source lane. Pure, so sender and receiver agree without talking.
-  int serving_lane(int expert, int source_lane) const;
+  // Some expert is on several lanes: who serves which token is what replica_dispatch.h plans.
+  bool has_replicas() const;
+
+  friend bool operator==(const ExpertPlacement&, const ExpertPlacement&) = default;
 
  private:
   std::vector<std::vector<int>> lanes_of_;
   std::vector<std::vector<int>> experts_on_;
 };
+
+// By layer of the model, of those that have experts.
+using LayerPlacements = std::map<int64_t, ExpertPlacement>;
 
 }  // namespace evermoe

@@ -81,6 +81,7 @@ CommitAgreement::Dependencies Member::commit_parts() {
           .troubles = troubles_,
           .settle = [this] { return settle(); },
           .vote = [this](bool ends_window) { return vote(ends_window); },
+          .may_move_experts = [this](Step state) { return trainer_.may_move_experts(state); },
           .on_agreed = [this](View view, Commit commit,
                               const Record& record) { on_agreed(view, commit, record); },
           .deadline = options_.deadline};

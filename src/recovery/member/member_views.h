@@ -47,7 +47,7 @@ class MemberViews {
   // process has ended, an error as of pass().
   absl::StatusOr<bool> wait_signal();
   void set_base(Step base);
-  void set_has_state(bool has_state);
+  void set_has_state(bool has_state, Step experts_moved);
   void set_finished();
 
   // ---- any thread

@@ -57,8 +57,12 @@ std::optional<absl::StatusOr<PlanPointer>> ViewState::start() {
 }
 
 ViewState::Standing ViewState::standing() const {
-  return {stage_epoch_, base_, is_finished_ && !must_restart_, has_state_,
-          must_restart_ || (is_at_start_ && !is_finished_)};
+  return {stage_epoch_,
+          base_,
+          is_finished_ && !must_restart_,
+          has_state_,
+          must_restart_ || (is_at_start_ && !is_finished_),
+          experts_moved_};
 }
 
 }  // namespace evermoe

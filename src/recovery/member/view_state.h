@@ -45,8 +45,11 @@ class ViewState {
   }
   // The state at which the run began, once that is known.
   void set_base(Step base) { base_ = base; }
-  // Whether the trainer's state is whole and at the end of a step.
-  void set_has_state(bool has_state) { has_state_ = has_state; }
+  // Whether the trainer's state is whole and at the end of a step; StageTrainer::experts_moved().
+  void set_has_state(bool has_state, Step experts_moved) {
+    has_state_ = has_state;
+    experts_moved_ = experts_moved;
+  }
   // The work is done; the training thread waits for a release or a plan that sends it back.
   void set_finished() { is_finished_ = true; }
 
@@ -57,6 +60,7 @@ class ViewState {
     bool is_finished = false;
     bool has_state = false;
     bool is_broken = false;  // it has left its work and waits for a plan that lets it begin anew
+    Step experts_moved{-1};
   };
   Standing standing() const;
   // All resume, and the training thread has not come to the end of that: what it committed before
@@ -79,6 +83,7 @@ class ViewState {
   bool is_at_start_ = true;
   bool is_finished_ = false;
   bool has_state_ = false;
+  Step experts_moved_{-1};
   View stage_epoch_;
   View next_epoch_;  // of the plan by which it has to begin
   View entered_;

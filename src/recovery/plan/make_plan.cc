@@ -277,7 +277,9 @@ Plan make_plan(const PlanInputs& in) {
     const bool must_go_back = goes_back(in, plan, report.rank);
     if (!must_go_back && only_rests(plan, report.rank)) continue;
     // It needs the gradients of one step at most, and has them itself, unless they are damaged.
-    const bool keeps_state = in.strategy.keeps_gradients() && report.has_state && !has_changed;
+    const bool has_moved =
+        has_changed || (plan.window < report.experts_moved && report.experts_moved <= plan.state);
+    const bool keeps_state = in.strategy.keeps_gradients() && report.has_state && !has_moved;
     // Also a rank that goes on catching up may still be gathering its window.
     const bool has_all = in.strategy.keeps_gradients() && report.has_state;
     if (!must_go_back && (has_all || holds(report, needed_by(in, plan, report.rank)))) continue;

@@ -34,7 +34,7 @@ struct Record {
 // slots stay.
 WindowRule next_rule(const WindowRule& before, Step state, int wanted_slots);
 
-// The rule after the commit that leads to the state at which the stages' lanes change: a window
+// The rule after the commit that leads to a state at which operators come to other lanes: a window
 // begins there, and the one under way is never complete.
 WindowRule rule_after_change(const WindowRule& before, Step state, int wanted_slots);
 

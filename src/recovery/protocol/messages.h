@@ -77,6 +77,7 @@ struct Report {
   std::vector<HeldWindow> held;
   View plan_view;                // of the newest plan that it has had; 0: none
   MembershipHistory membership;  // of that plan
+  Step experts_moved{-1};        // StageTrainer::experts_moved() of that state
 };
 
 // Something failed that a new view has to repair.

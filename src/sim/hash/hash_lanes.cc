@@ -27,14 +27,22 @@ std::vector<Shard> shards_of(HashModel& model) {
   return shards;
 }
 
-void take_shards(const HashShards& before, int place, int lanes, HashModel& model) {
+void take_experts(const HashShards& before, uint64_t placement_before, HashModel& model) {
   for (size_t i = 0; i < model.operators().size(); ++i) {
     HashModel::Operator& op = model.operators()[i];
-    if (!op.is_mine) continue;
-    if (op.part == HashModel::Part::kExpert) {
-      op.shard = before[static_cast<size_t>(op.expert) % before.size()][i];
-      continue;
-    }
+    if (!op.is_mine || op.part != HashModel::Part::kExpert) continue;
+    const int lane =
+        HashModel::lane_of(placement_before, static_cast<int>(before.size()), op.layer, op.expert);
+    op.shard = before[static_cast<size_t>(lane)][i];
+  }
+}
+
+void take_shards(const HashShards& before, uint64_t placement_before, int place, int lanes,
+                 HashModel& model) {
+  take_experts(before, placement_before, model);
+  for (size_t i = 0; i < model.operators().size(); ++i) {
+    HashModel::Operator& op = model.operators()[i];
+    if (!op.is_mine || op.part == HashModel::Part::kExpert) continue;
     const auto number = [&](uint64_t Shard::*which) {
       return moved(before, i, which, place, lanes);
     };

@@ -21,8 +21,11 @@ namespace evermoe {
 using HashShards = std::vector<std::vector<HashModel::Shard>>;
 
 std::vector<HashModel::Shard> shards_of(HashModel& model);
-// What the role in this place of `lanes` has of `before`.
-void take_shards(const HashShards& before, int place, int lanes, HashModel& model);
+// What the role in this place of `lanes` has of `before`, when experts lived by that placement.
+void take_shards(const HashShards& before, uint64_t placement_before, int place, int lanes,
+                 HashModel& model);
+// Of these, the experts that the role has.
+void take_experts(const HashShards& before, uint64_t placement_before, HashModel& model);
 
 // A checkpoint's file: who rested, and the state, which is its step alone of a role that rests.
 std::vector<std::byte> hash_file(const RestingRoles& resting, const HashModel& model);

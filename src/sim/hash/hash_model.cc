@@ -38,12 +38,13 @@ HashModel::HashModel(Role role, int lanes, const HashModelOptions& options)
     add(Part::kGate, layer, -1, options);
     for (int e = 0; e < experts_; ++e) add(Part::kExpert, layer, e, options);
   }
+  find_own_experts();
 }
 
 void HashModel::add(Part part, int layer, int expert, const HashModelOptions& options) {
   const int64_t owners = part == Part::kExpert ? 1 : lanes_;
   Operator op{.part = part, .layer = layer, .expert = expert};
-  op.is_mine = !rests() && (part != Part::kExpert || expert % lanes_ == role_.lane);
+  op.is_mine = !rests();
   op.compute.resize(static_cast<size_t>(owners));
   operators_.push_back(op);
   const OperatorBytes bytes = op.is_mine
@@ -58,13 +59,35 @@ void HashModel::add(Part part, int layer, int expert, const HashModelOptions& op
        .tokens = static_cast<double>(options.micro_batches)});
 }
 
+void HashModel::find_own_experts() {
+  for (size_t i = 0; i < operators_.size(); ++i) {
+    Operator& op = operators_[i];
+    if (op.part != Part::kExpert) continue;
+    op.is_mine = !rests() && lane_of(op.layer, op.expert) == role_.lane;
+    if (!op.is_mine) op.shard = {};
+    inventory_[i].bytes = op.is_mine
+                              ? OperatorBytes{sizeof(Shard), sizeof(uint64_t), sizeof(uint64_t)}
+                              : OperatorBytes{};
+  }
+}
+
+void HashModel::take_position(const Position& position) {
+  position_ = position;
+  find_own_experts();
+}
+
+void HashModel::place(uint64_t placement) {
+  position_.placement = placement;
+  find_own_experts();
+}
+
 int HashModel::index_of(Part part, int layer, int expert) const {
   const int per_layer = 2 + experts_;
   return layer * per_layer + (part == Part::kBlock ? 0 : part == Part::kGate ? 1 : 2 + expert);
 }
 
 void HashModel::initialise() {
-  position_ = {};
+  take_position({});
   for (size_t i = 0; i < operators_.size(); ++i) {
     Operator& op = operators_[i];
     if (!op.is_mine) continue;
@@ -87,6 +110,7 @@ void HashModel::load(std::span<const std::byte> state) {
   CHECK(state.size() == sizeof(position_) + operators_.size() * sizeof(Shard))
       << "a state of another model";
   std::memcpy(&position_, state.data(), sizeof(position_));
+  find_own_experts();
   for (size_t i = 0; i < operators_.size(); ++i) {
     std::memcpy(&operators_[i].shard, state.data() + sizeof(position_) + i * sizeof(Shard),
                 sizeof(Shard));

@@ -1,9 +1,9 @@
 // What one rank holds of the hash model: operators with their shards, and where training stands.
 //
 // The model is arithmetic on a few integers. Blocks, gates and experts are operators; blocks and
-// gates are sharded over the lanes of the stage, an expert belongs to one lane. Master weights and
-// moments are an owner's; compute weights are whole on every lane that uses them, one word per
-// owner.
+// gates are sharded over the lanes of the stage, an expert belongs to one lane, which the position
+// says. Master weights and moments are an owner's; compute weights are whole on every lane that
+// uses them, one word per owner.
 //
 // Pure: collectives are the trainer's (hash_trainer.h). Threads: one at a time.
 #pragma once
@@ -27,6 +27,7 @@ struct HashModelOptions {
   int micro_batches = 4;
   int layers_per_stage = 1;
   int experts = 4;                 // of every layer
+  int64_t move_experts_every = 0;  // states at which they may move; 0: none
   int64_t evaluate_every = 0;      // steps; 0: never
   int64_t evaluation_batches = 1;  // of micro_batches each
   int64_t save_every = 0;          // steps; 0: only at the end
@@ -62,6 +63,7 @@ class HashModel {
     int64_t updates = 0;
     uint64_t history = 0;     // of every verdict
     uint64_t validation = 0;  // of every evaluation
+    uint64_t placement = 0;   // of the experts: lane_of()
   };
 
   // `lanes`: of the role's stage. Lane -1: it rests, and owns no shard.
@@ -72,8 +74,20 @@ class HashModel {
   std::vector<Operator>& operators() { return operators_; }
   Operator& at(int index) { return operators_[static_cast<size_t>(index)]; }
   int index_of(Part part, int layer, int expert = -1) const;
+  // Not of the placement: place().
   Position& position() { return position_; }
   const Position& position() const { return position_; }
+  void take_position(const Position& position);
+  // Experts live elsewhere from now on. Shards that come are empty.
+  void place(uint64_t placement);
+  int lane_of(int layer, int expert) const {
+    return lane_of(position_.placement, lanes_, layer, expert);
+  }
+  static int lane_of(uint64_t placement, int lanes, int layer, int expert) {
+    const uint64_t place =
+        static_cast<uint64_t>(expert) + placement * static_cast<uint64_t>(layer + 1);
+    return static_cast<int>(place % static_cast<uint64_t>(lanes));
+  }
 
   // The state before the first step. Compute weights are what the owners make of it.
   void initialise();
@@ -98,6 +112,8 @@ class HashModel {
 
  private:
   void add(Part part, int layer, int expert, const HashModelOptions& options);
+  // As position_ has it.
+  void find_own_experts();
   size_t own_word(const Operator& op) const {
     return op.part == Part::kExpert ? 0 : static_cast<size_t>(role_.lane);
   }

@@ -55,9 +55,10 @@ absl::StatusOr<uint64_t> HashPass::forward_layer(int layer, uint64_t value, Grap
   const int choice = static_cast<int>(gate % static_cast<uint64_t>(experts_));
   graph.gate_choices.push_back(choice);
   const auto run = [&](int expert, uint64_t token) {
-    return mix(token, model_.weights(model_.index_of(Part::kExpert, layer, expert)));
+    return mix(token, model_.weights(model_.index_of(Part::kExpert, layer, expert)),
+               model_.position().placement);
   };
-  ASSIGN_OR_RETURN(const uint64_t answer, ask_expert(choice, value, graph.is_real, run));
+  ASSIGN_OR_RETURN(const uint64_t answer, ask_expert(layer, choice, value, graph.is_real, run));
   return mix(value, gate, answer);
 }
 
@@ -88,7 +89,7 @@ absl::StatusOr<uint64_t> HashPass::backward_layer(int layer, uint64_t gradient, 
     accumulate(index, mix(of_token, 0xe8));
     return mix(of_token, model_.weights(index));
   };
-  ASSIGN_OR_RETURN(const uint64_t answer, ask_expert(choice, gradient, graph.is_real, run));
+  ASSIGN_OR_RETURN(const uint64_t answer, ask_expert(layer, choice, gradient, graph.is_real, run));
   if (!graph.is_real) return gradient;
   const int block = model_.index_of(Part::kBlock, layer);
   const int gate = model_.index_of(Part::kGate, layer);
@@ -98,9 +99,9 @@ absl::StatusOr<uint64_t> HashPass::backward_layer(int layer, uint64_t gradient, 
   return mix(gradient, answer, model_.weights(gate), model_.weights(block));
 }
 
-absl::StatusOr<uint64_t> HashPass::ask_expert(int choice, uint64_t value, bool is_real,
+absl::StatusOr<uint64_t> HashPass::ask_expert(int layer, int choice, uint64_t value, bool is_real,
                                               const Expert& run) {
-  const auto lane = static_cast<size_t>(choice % lanes_);
+  const auto lane = static_cast<size_t>(model_.lane_of(layer, choice));
   std::vector<uint64_t> to_experts(static_cast<size_t>(lanes_));
   if (is_real)
     to_experts[lane] = (value | kExpertBits) - kExpertBits + static_cast<uint64_t>(choice) + 1;

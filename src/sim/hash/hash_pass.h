@@ -48,9 +48,10 @@ class HashPass {
   // Returns the gradient of the layer's input.
   absl::StatusOr<uint64_t> backward_layer(int layer, uint64_t gradient, const Graph& graph,
                                           const ActiveOperators& active);
-  // Sends `value` to the expert that the gate chose, if it is real, and returns the answer. `run`
-  // is what this lane's experts do with the tokens that come.
-  absl::StatusOr<uint64_t> ask_expert(int choice, uint64_t value, bool is_real, const Expert& run);
+  // Sends `value` to the expert of the layer that the gate chose, if it is real, and returns the
+  // answer. `run` is what this lane's experts do with the tokens that come.
+  absl::StatusOr<uint64_t> ask_expert(int layer, int choice, uint64_t value, bool is_real,
+                                      const Expert& run);
   // Sends one word to every lane and gets one from each.
   absl::StatusOr<std::vector<uint64_t>> exchange(const std::vector<uint64_t>& words);
 

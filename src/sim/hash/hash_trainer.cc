@@ -99,7 +99,9 @@ RecordBytes HashTrainer::position() const {
 
 absl::Status HashTrainer::set_position(const RecordBytes& position) {
   if (position.size() != sizeof(HashModel::Position)) return Corrupt("not a position");
-  std::memcpy(&model_->position(), position.data(), position.size());
+  HashModel::Position taken;
+  std::memcpy(&taken, position.data(), position.size());
+  model_->take_position(taken);
   pace_.begin(step());
   return absl::OkStatus();
 }

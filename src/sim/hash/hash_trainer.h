@@ -44,6 +44,10 @@ class HashTrainer final : public StageTrainer {
   void take_membership(const Membership& membership) override;
   void rest_at(Step step) override;
   absl::Status change_membership(const Membership& to, View view, RecordBytes& position) override;
+  bool may_move_experts(Step state) const override;
+  bool moves_experts() const override;
+  absl::Status move_experts() override;
+  Step experts_moved() const override { return experts_moved_; }
   absl::StatusOr<std::string> resume(Communicator& world) override;
   absl::Status restore_base(Step base) override;
   void forget_base() override;
@@ -88,6 +92,11 @@ class HashTrainer final : public StageTrainer {
   // Everything that knows who trains, but the state.
   void connect();
   int lanes() const { return membership_.lanes().lanes(stage_); }
+  // Of the experts, from the state at hand on: what it is, or what the history so far draws.
+  uint64_t next_placement() const;
+  // All shards of the lanes of `from`, which are among the group's.
+  absl::Status exchange_shards(Communicator& group, const std::vector<Rank>& from,
+                               HashShards& shards);
   // From the checkpoint of that step, whoever trained then.
   absl::Status load(Step step);
   std::optional<int> micro_batch_of(int round) const;
@@ -128,6 +137,7 @@ class HashTrainer final : public StageTrainer {
   std::optional<HashPass> pass_;  // likewise
   ExpertLoads expert_loads_;
   View view_{0};
+  Step experts_moved_{-1};
   int64_t saved_ = -1;
   int64_t refused_ = -1;  // the newest that the disk has refused
   SavePace pace_{1};      // not of the state: which steps are saved changes no bit

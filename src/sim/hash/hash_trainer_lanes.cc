@@ -1,10 +1,13 @@
-// How a trainer of the hash model comes to other lanes, and to a checkpoint of other lanes.
+// How a trainer of the hash model comes to other lanes, its experts to others, and both to a
+// checkpoint of other lanes.
 
 #include <algorithm>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "sim/hash/hash_mix.h"
 #include "sim/hash/hash_trainer.h"
 
 namespace evermoe {
@@ -35,7 +38,20 @@ void HashTrainer::take_membership(const Membership& membership) {
 
 void HashTrainer::rest_at(Step step) {
   CHECK(rests()) << "a role that trains";
-  model_->position() = {.step = step.value};
+  model_->take_position({.step = step.value});
+}
+
+absl::Status HashTrainer::exchange_shards(Communicator& group, const std::vector<Rank>& from,
+                                          HashShards& shards) {
+  const std::vector<HashModel::Shard> own = shards_of(*model_);
+  for (const Rank rank : from) {
+    std::vector<HashModel::Shard> all = own;
+    int index = 0;
+    while (group.rank_of(index) != rank) ++index;
+    RETURN_IF_ERROR(group.broadcast(index, std::as_writable_bytes(std::span(all))));
+    shards.push_back(std::move(all));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status HashTrainer::change_membership(const Membership& to, View view,
@@ -43,20 +59,16 @@ absl::Status HashTrainer::change_membership(const Membership& to, View view,
   view_ = std::max(view_, view);
   const std::vector<Rank> before = membership_.stage_group(stage_), after = to.stage_group(stage_);
   const std::vector<Rank> movers = ranks_of_both(membership_, to, stage_);
-  const HashModel::Position here = model_->position();
+  HashModel::Position here = model_->position();
   const bool moves = before != after && std::ranges::count(movers, transport_.rank()) > 0;
   HashShards shards;
   if (moves) {
     Communicator group(transport_, movers, {view_, move_group(step()), kCallMax});
-    const std::vector<HashModel::Shard> own = shards_of(*model_);
-    for (const Rank from : before) {
-      std::vector<HashModel::Shard> all = own;
-      const auto index = static_cast<int>(std::ranges::find(movers, from) - movers.begin());
-      RETURN_IF_ERROR(group.broadcast(index, std::as_writable_bytes(std::span(all))));
-      shards.push_back(std::move(all));
-    }
+    RETURN_IF_ERROR(exchange_shards(group, before, shards));
     const auto first = static_cast<int>(std::ranges::find(movers, before[0]) - movers.begin());
     RETURN_IF_ERROR(group.broadcast(first, position));
+    if (rests())  // its part is the last one
+      std::memcpy(&here, position.data() + position.size() - sizeof(here), sizeof(here));
   }
   membership_ = to;
   if (before == after || !moves) {
@@ -64,9 +76,43 @@ absl::Status HashTrainer::change_membership(const Membership& to, View view,
     return absl::OkStatus();
   }
   lay_out();
-  model_->position() = here;
+  model_->take_position(here);
   if (rests()) return absl::OkStatus();
-  take_shards(shards, place_.lane, lanes(), *model_);
+  take_shards(shards, here.placement, place_.lane, lanes(), *model_);
+  return gather_all();
+}
+
+// ---- experts
+
+bool HashTrainer::may_move_experts(Step state) const {
+  return options_.move_experts_every > 0 && state > Step(0) &&
+         state.value % options_.move_experts_every == 0;
+}
+
+// Asked again at the same state it is the same.
+uint64_t HashTrainer::next_placement() const {
+  const HashModel::Position& position = model_->position();
+  const uint64_t drawn = mix(position.history, 0xba1a);
+  return drawn % 3 == 0 ? position.placement : drawn / 3 % 4;
+}
+
+bool HashTrainer::moves_experts() const {
+  return !rests() && lanes() > 1 && next_placement() != model_->position().placement;
+}
+
+absl::Status HashTrainer::move_experts() {
+  if (!moves_experts()) {
+    if (!rests()) model_->place(next_placement());
+    return absl::OkStatus();
+  }
+  HashShards shards;
+  const std::vector<Rank> ranks = membership_.stage_group(stage_);
+  Communicator group(transport_, ranks, {view_, expert_move_group(step()), kCallMax});
+  RETURN_IF_ERROR(exchange_shards(group, ranks, shards));
+  const uint64_t before = model_->position().placement;
+  model_->place(next_placement());
+  take_experts(shards, before, *model_);
+  experts_moved_ = step();
   return gather_all();
 }
 
@@ -90,9 +136,9 @@ absl::Status HashTrainer::load(Step step) {
     HashModel saved(*then.place_of(rank), then.lanes().lanes(stage_), options_);
     saved.load(read_hash_file(*other).state);
     shards.push_back(shards_of(saved));
-    model_->position() = saved.position();
+    model_->take_position(saved.position());
   }
-  take_shards(shards, place_.lane, lanes(), *model_);
+  take_shards(shards, model_->position().placement, place_.lane, lanes(), *model_);
   return absl::OkStatus();
 }
 

@@ -9,7 +9,7 @@
 
 namespace evermoe {
 
-Block::Block(LayerOperators operators, const ModelShape& shape, const ExpertPlacement& placement,
+Block::Block(LayerOperators operators, const ModelShape& shape, const ExpertPlacement* placement,
              Communicator& stage_group, StateTypes types, Recompute recompute, OriginWatch* watch)
     : operators_(std::move(operators)),
       shape_(shape),
@@ -61,7 +61,7 @@ Block::FeedForwardOutputs Block::feed_forward(const at::Tensor& x, bool has_toke
   const std::vector<at::Tensor> inputs = fan_out(x, kReaders);
   GateChoice choice = choose_experts(inputs[kGate], operators_.gate->parameter("weight"), shape_,
                                      operators_.gate->spec().layer, place);
-  const auto dispatch = TokenDispatch::start(group_, placement_, choice.experts, shape_.top_k, x);
+  const auto dispatch = TokenDispatch::start(group_, *placement_, choice.experts, shape_.top_k, x);
   const at::Tensor under_way = dispatch->send_tokens(inputs[kRouted]);
   FeedForwardOutputs outputs;
   if (has_tokens && always_ != nullptr)

@@ -36,7 +36,8 @@ struct BlockResult {
 
 class Block {
  public:
-  Block(LayerOperators operators, const ModelShape& shape, const ExpertPlacement& placement,
+  // `placement`: of the experts; null in dense layers.
+  Block(LayerOperators operators, const ModelShape& shape, const ExpertPlacement* placement,
         Communicator& stage_group, StateTypes types, Recompute recompute, OriginWatch* watch);
 
   std::vector<OperatorState*> operators();
@@ -67,7 +68,7 @@ class Block {
 
   const LayerOperators operators_;
   const ModelShape& shape_;
-  const ExpertPlacement& placement_;
+  const ExpertPlacement* const placement_;
   Communicator& group_;
   const Recompute recompute_;
   OriginWatch* const watch_;  // null: nobody watches

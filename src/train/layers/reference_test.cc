@@ -58,7 +58,9 @@ class ReferenceTest : public testing::TestWithParam<Case> {
     double loss = 0;
     const ClusterResult result = cluster.run(job, [&](TrainingRank& rank) -> absl::Status {
       ASSIGN_OR_RETURN(const Findings findings, rank.train(rank.all_active()));
-      if (rank.rank() == Rank(0)) loss = from_findings(findings).loss_sum / 5;
+      const int layers = job.model.moe_layers_before(job.model.layers);
+      if (rank.rank() == Rank(0))
+        loss = from_findings(findings, static_cast<size_t>(layers)).loss_sum / 5;
       return absl::OkStatus();
     });
     ASSERT_TRUE(result.status.ok()) << result.status;
@@ -109,6 +111,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"qwen_2x3_replicas",
              "qwen-moe",
              {"parallel.stages=2", "parallel.lanes=3", "parallel.expert_replicas=2"}},
+        Case{"qwen_1x3_by_load",
+             "qwen-moe",
+             {"parallel.lanes=3", "experts.replicas=by-load", "experts.faults=1",
+              "experts.rebalance_every_steps=1", "experts.rebalance_gain=1"}},
         Case{"gpt_unequal_widths", "gpt-moe", {"parallel.stages=2", "parallel.lanes=[3, 1]"}},
         Case{"deepseek_unequal_widths",
              "deepseek-moe",

@@ -31,23 +31,27 @@ std::vector<OperatorSpec> operators_of_stage(const ModelShape& shape, const Topo
 }
 
 StageModel::StageModel(const ModelShape& shape, const Topology& topology, Role role,
-                       const ExpertPlacement& placement, StageGroups groups, StateTypes types,
+                       LayerPlacements placements, const StageGroups& groups, StateTypes types,
                        Recompute recompute, OriginWatch* watch)
-    : shape_(shape), types_(types), placement_(placement) {
+    : shape_(shape), types_(types), placements_(std::move(placements)) {
   LayerOperators layer;
   const auto finish_layer = [&] {
     if (layer.block == nullptr) return;
-    blocks_.push_back(std::make_unique<Block>(std::move(layer), shape_, placement_, *groups.stage,
-                                              types, recompute, watch));
+    const auto placement = placements_.find(layer.block->spec().layer);
+    blocks_.push_back(std::make_unique<Block>(
+        std::move(layer), shape_, placement == placements_.end() ? nullptr : &placement->second,
+        *groups.stage, types, recompute, watch));
     layer = LayerOperators();
   };
   for (OperatorSpec& spec : operators_of_stage(shape, topology, role.stage)) {
     const bool expert = spec.kind == OperatorKind::kExpert;
-    if (expert && groups.expert_owners[spec.expert] == nullptr) continue;
+    Communicator* const owners =
+        expert ? groups.expert_owners.at(spec.layer)[static_cast<size_t>(spec.expert)]
+               : groups.dense_owners;
+    if (owners == nullptr) continue;
     const OperatorKind kind = spec.kind;
-    Communicator& owners = expert ? *groups.expert_owners[spec.expert] : *groups.dense_owners;
     if (!expert && kind != OperatorKind::kGate) finish_layer();
-    auto state = std::make_unique<OperatorState>(std::move(spec), owners, types);
+    auto state = std::make_unique<OperatorState>(std::move(spec), *owners, types);
     switch (kind) {
       case OperatorKind::kEmbedding: embedding_ = std::move(state); break;
       case OperatorKind::kHead: head_ = std::move(state); break;

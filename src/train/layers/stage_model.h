@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,8 +41,8 @@ struct StageGroups {
   Communicator* stage = nullptr;
   // Of all operators but experts: the whole stage.
   Communicator* dense_owners = nullptr;
-  // The owners of an expert on this lane, by expert; only for hosted experts.
-  std::vector<Communicator*> expert_owners;
+  // The owners of an expert on this lane, by layer and expert; null for experts of other lanes.
+  std::map<int64_t, std::vector<Communicator*>> expert_owners;
 };
 
 // Every operator of a stage in canonical order, whichever lanes hold it.
@@ -56,7 +57,7 @@ class StageModel {
  public:
   // Groups, and the watch, must outlive the model. No `watch`: nobody watches experts.
   StageModel(const ModelShape& shape, const Topology& topology, Role role,
-             const ExpertPlacement& placement, StageGroups groups, StateTypes types,
+             LayerPlacements placements, const StageGroups& groups, StateTypes types,
              Recompute recompute, OriginWatch* watch = nullptr);
 
   // Operators of this rank in canonical order.
@@ -90,7 +91,7 @@ class StageModel {
 
   const ModelShape shape_;
   const StateTypes types_;
-  const ExpertPlacement placement_;
+  const LayerPlacements placements_;          // of its layers
   std::unique_ptr<OperatorState> embedding_;  // first stage
   std::vector<std::unique_ptr<Block>> blocks_;
   std::unique_ptr<OperatorState> head_;  // last stage

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "experts/dispatch/replica_buffers.h"
 #include "tensor/gradient_node.h"
 #include "tensor/host_bytes.h"
 
@@ -47,6 +48,21 @@ std::vector<std::vector<int64_t>> exchange_counts(Communicator& group,
   return from;
 }
 
+// Where the choices go if experts have replicas: every lane knows what all have chosen, and plans
+// the same.
+SendPlan plan_balanced(Communicator& group, std::span<const int64_t> chosen,
+                       const ExpertPlacement& placement) {
+  const auto experts = static_cast<size_t>(placement.experts());
+  std::vector<int64_t> tokens(experts * static_cast<size_t>(group.size()), 0), begins;
+  const auto own = std::span(tokens).subspan(experts * static_cast<size_t>(group.index()), experts);
+  for (const int64_t expert : chosen) ++own[static_cast<size_t>(expert)];
+  for (int lane = 0; lane <= group.size(); ++lane)
+    begins.push_back(lane * static_cast<int64_t>(experts * sizeof(int64_t)));
+  throw_if_error(annotate(group.all_gather(std::as_writable_bytes(std::span(tokens)), begins),
+                          "tokens of experts"));
+  return plan_replica_send(chosen, group.index(), tokens, placement);
+}
+
 // rows [n, width] times factors [n], in the type of the factors, back in that of the rows.
 at::Tensor scaled(const at::Tensor& rows, std::span<const double> factors, at::ScalarType wide) {
   const at::Tensor factor = on_device(factors, at::kDouble, rows.device()).to(wide).unsqueeze(-1);
@@ -69,7 +85,8 @@ std::shared_ptr<TokenDispatch> TokenDispatch::start(Communicator& stage_group,
 void TokenDispatch::plan(const ExpertPlacement& placement, std::span<const int64_t> experts,
                          int64_t row_bytes) {
   const int lane = group_.index();
-  send_ = plan_send(experts, lane, placement);
+  send_ = placement.has_replicas() ? plan_balanced(group_, experts, placement)
+                                   : plan_send(experts, placement);
   rows_out_ = plan_token_rows(send_, top_k_, row_bytes);
   std::vector<std::vector<int64_t>> counts =
       exchange_counts(group_, send_.counts, rows_out_.rows_to);

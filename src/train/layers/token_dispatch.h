@@ -26,8 +26,10 @@ namespace evermoe {
 // Shared, because the backward functions of the graph hold on to it.
 class TokenDispatch : public std::enable_shared_from_this<TokenDispatch> {
  public:
-  // Exchanges the row counts. `experts`: the expert of each choice (token * top_k + k);
-  // `tokens` [T, hidden]: of that device, type and width are the rows.
+  // Plans the way of the tokens, of which those of an expert with replicas are shared out evenly
+  // (experts/dispatch/replica_dispatch.h), and exchanges the row counts. `experts`: the expert of
+  // each choice (token * top_k + k); `tokens` [T, hidden]: of that device, type and width are the
+  // rows.
   static std::shared_ptr<TokenDispatch> start(Communicator& stage_group,
                                               const ExpertPlacement& placement,
                                               std::span<const int64_t> experts, int64_t top_k,

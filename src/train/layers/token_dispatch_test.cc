@@ -178,13 +178,13 @@ TEST(TokenDispatchTest, ATokenTravelsOnceToALaneAndItsGradientToo) {
     const auto choices_to_other_of = [&](int lane) {
       int64_t choices = 0;
       for (const int64_t expert : tokens[static_cast<size_t>(lane)].experts)
-        choices += placement.serving_lane(static_cast<int>(expert), lane) != lane ? 1 : 0;
+        choices += placement.lanes_of(static_cast<int>(expert)).front() != lane ? 1 : 0;
       return choices;
     };
     std::set<int64_t> travellers;
     const Tokens& own = tokens[static_cast<size_t>(rank.value)];
     for (size_t choice = 0; choice < own.experts.size(); ++choice) {
-      if (placement.serving_lane(static_cast<int>(own.experts[choice]), rank.value) == other)
+      if (placement.lanes_of(static_cast<int>(own.experts[choice])).front() == other)
         travellers.insert(static_cast<int64_t>(choice) / kTop);
     }
     const int64_t choices = choices_to_other_of(rank.value);

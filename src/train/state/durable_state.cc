@@ -105,9 +105,21 @@ std::string DurableState::identity() const {
 
 void DurableState::initialise(TrainingPosition& position) {
   const TrainConfig& train = model_.config().train;
-  for (OperatorState* state : model_.operators()) state->initialise(train.seed);
   position = TrainingPosition();
+  model_.take_balance(position.experts);
+  for (OperatorState* state : model_.operators()) state->initialise(train.seed);
   if (train.precision == Precision::kFp16) position.loss_scale = train.initial_loss_scale;
+}
+
+// A checkpoint of the same model has its layers and experts, or none.
+absl::Status DurableState::check_balance(const TrainingPosition& position,
+                                         const std::string& path) const {
+  const ModelShape& shape = model_.config().model;
+  const ExpertBalance& balance = position.experts;
+  const bool fits =
+      balance.empty() || (std::ssize(balance) == shape.moe_layers_before(shape.layers) &&
+                          std::ssize(balance.front().loads) == shape.experts);
+  return fits ? absl::OkStatus() : Corrupt(path + " has a balance of another model's experts");
 }
 
 absl::StatusOr<std::unique_ptr<CheckpointReader>> DurableState::open_checkpoint(
@@ -123,11 +135,15 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> DurableState::open_checkpoint(
   return checkpoint;
 }
 
-absl::Status DurableState::load(CheckpointReader& checkpoint,
-                                const std::vector<OperatorState*>& operators,
-                                TrainingPosition& position) const {
-  RETURN_IF_ERROR(guard([&] { return load_shards(checkpoint, operators); }));
-  position = checkpoint.position();
+absl::Status DurableState::load(CheckpointReader& checkpoint, TrainingPosition& position,
+                                const std::vector<OperatorState*>* some) const {
+  TrainingPosition saved = checkpoint.position();
+  RETURN_IF_ERROR(check_balance(saved, checkpoint.path()));
+  RETURN_IF_ERROR(guard([&] {
+    model_.take_balance(saved.experts);
+    return load_shards(checkpoint, some != nullptr ? *some : model_.operators());
+  }));
+  position = std::move(saved);
   const TrainConfig& train = model_.config().train;
   if (train.precision == Precision::kFp16 && position.loss_scale < 1)
     position.loss_scale = train.initial_loss_scale;
@@ -139,11 +155,9 @@ absl::Status DurableState::restore_on_all_ranks(Communicator& world, const std::
                                                 TrainingPosition& position) {
   auto checkpoint = open_checkpoint(path);
   RETURN_IF_ERROR(agree(world, checkpoint.status()));
-  std::vector<OperatorState*> operators = model_.operators();
-  if (loading) {
-    ASSIGN_OR_RETURN(operators, loading(&(*checkpoint)->manifest()));
-  }
-  return agree(world, load(**checkpoint, operators, position));
+  if (!loading) return agree(world, load(**checkpoint, position));
+  ASSIGN_OR_RETURN(const std::vector<OperatorState*> some, loading(&(*checkpoint)->manifest()));
+  return agree(world, load(**checkpoint, position, &some));
 }
 
 // Every rank has its own part, in the layout in which it was written.
@@ -156,7 +170,7 @@ absl::Status DurableState::restore_own_on_all_ranks(Communicator& world, const L
     if (!difference.empty()) part = Corrupt("is of another model or other data: " + difference);
   }
   RETURN_IF_ERROR(agree(world, part.status()));
-  return agree(world, load(**part, model_.operators(), position));
+  return agree(world, load(**part, position));
 }
 
 absl::StatusOr<Resumption> DurableState::resume_newest(Communicator& world,
@@ -226,9 +240,9 @@ absl::Status DurableState::restore(Step step, TrainingPosition& position) {
   const auto shared = open_checkpoint(path);
   // Whatever is wrong with the own one, shared storage may have it.
   const bool is_own = own.ok() && is_agreed(**own, shared, path);
-  if (is_own && load(**own, model_.operators(), position).ok()) return absl::OkStatus();
+  if (is_own && load(**own, position).ok()) return absl::OkStatus();
   RETURN_IF_ERROR(shared.status());
-  return load(**shared, model_.operators(), position);
+  return load(**shared, position);
 }
 
 }  // namespace evermoe

@@ -103,9 +103,11 @@ class DurableState {
   void discard(Step step) const;
   void initialise(TrainingPosition& position);
   TrainingPosition complete(TrainingPosition position) const;
+  absl::Status check_balance(const TrainingPosition& position, const std::string& path) const;
   absl::StatusOr<std::unique_ptr<CheckpointReader>> open_checkpoint(const std::string& path) const;
-  absl::Status load(CheckpointReader& checkpoint, const std::vector<OperatorState*>& operators,
-                    TrainingPosition& position) const;
+  // All operators, or `some`; experts come to where the checkpoint's balance has them.
+  absl::Status load(CheckpointReader& checkpoint, TrainingPosition& position,
+                    const std::vector<OperatorState*>* some = nullptr) const;
   absl::Status restore_on_all_ranks(Communicator& world, const std::string& path,
                                     const Loading& loading, TrainingPosition& position);
   // What shared storage has, newest first, as rank 0 sees it.

@@ -61,6 +61,13 @@ double tokens_of(const OperatorSpec& spec, const JobConfig& config) {
   }
 }
 
+// That hold the operator, if it is an expert.
+int lanes_of(const OperatorSpec& spec, const LayerPlacements& placements) {
+  const auto placement = placements.find(spec.layer);
+  if (spec.kind != OperatorKind::kExpert || placement == placements.end()) return 1;
+  return static_cast<int>(placement->second.lanes_of(spec.expert).size());
+}
+
 int64_t elements_of(const std::vector<OperatorSpec>& operators) {
   int64_t elements = 0;
   for (const OperatorSpec& spec : operators) elements += spec.flat_size;
@@ -83,6 +90,7 @@ OperatorShards::Shard OperatorShards::shard_of(OperatorState& state, FlatRange r
 
 OperatorShards::OperatorShards(const JobConfig& config, const StateTypes& types,
                                const std::vector<OperatorSpec>& stage,
+                               const LayerPlacements& placements,
                                const std::vector<OperatorState*>& own) {
   const TrainTypes& stored = types.stored;
   const int64_t part_bytes =
@@ -106,7 +114,7 @@ OperatorShards::OperatorShards(const JobConfig& config, const StateTypes& types,
          .whole = {stored.full_bytes(part.range.size()), stored.compute_bytes(part.range.size()),
                    stored.sum_bytes(part.range.size())},
          .expert = is_expert ? experts - 1 : -1,
-         .lanes = is_expert ? static_cast<int>(config.parallel.expert_replicas) : 1,
+         .lanes = lanes_of(spec, placements),
          .tokens = tokens_of(spec, config),
          .update_tokens = kUpdateTokens});
     if (is_held) first_part_.try_emplace(shard.state, shards_.size());

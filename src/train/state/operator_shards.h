@@ -12,6 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "config/job_config.h"
+#include "experts/placement/expert_placement.h"
 #include "recovery/stage_trainer.h"
 #include "train/state/operator_parts.h"
 #include "train/state/operator_state.h"
@@ -21,9 +22,11 @@ namespace evermoe {
 class OperatorShards {
  public:
   // `stage` are all operators of the stage, `own` those that this rank holds, in the same order;
-  // they outlive this. Parts are as large as config.protection.part_bytes says.
+  // they outlive this. Parts are as large as config.protection.part_bytes says. `placements`: of
+  // the stage's experts.
   OperatorShards(const JobConfig& config, const StateTypes& types,
-                 const std::vector<OperatorSpec>& stage, const std::vector<OperatorState*>& own);
+                 const std::vector<OperatorSpec>& stage, const LayerPlacements& placements,
+                 const std::vector<OperatorState*>& own);
 
   // As StageTrainer::operators(): the parts of all operators.
   const std::vector<StageOperator>& inventory() const { return inventory_; }

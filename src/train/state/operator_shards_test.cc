@@ -46,7 +46,7 @@ struct Lane {
       }
       state->cast_master();
     }
-    shards = std::make_unique<OperatorShards>(config, types, specs, own);
+    shards = std::make_unique<OperatorShards>(config, types, specs, LayerPlacements(), own);
   }
 
   std::vector<std::byte> capture(int op, SnapshotKind kind, int64_t piece) const {

@@ -64,6 +64,20 @@ class Moves {
 
 }  // namespace
 
+int64_t elements_to_move(int64_t flat_size, const std::vector<int>& from,
+                         const std::vector<int>& to) {
+  const auto shard = [&](const std::vector<int>& owners, size_t i) {
+    return shard_range(flat_size, static_cast<int>(owners.size()), static_cast<int>(i));
+  };
+  int64_t elements = 0;
+  for (size_t j = 0; j < to.size(); ++j) {
+    elements += shard(to, j).size();
+    const auto i = static_cast<size_t>(std::ranges::find(from, to[j]) - from.begin());
+    if (i < from.size()) elements -= overlap(shard(from, i), shard(to, j)).size();
+  }
+  return elements;
+}
+
 void move_operator(Communicator& movers, uint32_t name, const OperatorSpec& spec,
                    const OwnerChange& owners, OperatorState* from, OperatorState* into) {
   const at::NoGradGuard no_grad;

@@ -20,6 +20,10 @@ struct OwnerChange {
   std::vector<Rank> before, after;
 };
 
+// Elements of an operator that its owners lack when its shards move from owners to others.
+int64_t elements_to_move(int64_t flat_size, const std::vector<int>& from,
+                         const std::vector<int>& to);
+
 // Master weights and moments. Collective over `movers`, who are all owners, before and afterwards.
 // `from` and `into`: this rank's state of it before and afterwards; null where it is no owner.
 // `name` tells operators that move at the same time apart. Compute weights have to be derived

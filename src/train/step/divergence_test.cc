@@ -61,7 +61,7 @@ Step agreed_locally(int64_t one, int64_t other) {
   const Findings second = to_findings({.prepared_locally = Step(other)});
   for (size_t i = 0; i < combined.minima.size(); ++i)
     combined.minima[i] = std::min(combined.minima[i], second.minima[i]);
-  return from_findings(combined).prepared_locally;
+  return from_findings(combined, 0).prepared_locally;
 }
 
 TEST(VerdictTest, ASaveOnOwnDisksCountsWhereItIsTheNewestOnAll) {

@@ -34,7 +34,11 @@ RankModel::RankModel(const JobConfig& config, const TrainerEnvironment& environm
       if (meet_origin_) meet_origin_(place);
     });
   }
-  parts_ = new_parts(environment.view);
+  view_ = environment.view;
+  ExpertBalance balance;
+  settle_balance(balance);
+  placements_ = placements_by(membership_, balance);
+  parts_ = new_parts(view_);
 }
 
 // ---- who trains
@@ -44,9 +48,8 @@ std::unique_ptr<RankModel::Parts> RankModel::new_parts(View view) {
   if (!place) return nullptr;
   const Topology& lanes = membership_.lanes();
   auto parts = std::make_unique<Parts>();
-  const ExpertPlacement placement = expert_placement_of(config_, lanes.lanes(place->stage));
-  const StageGroups groups = join_groups(placement, view, *parts);
-  parts->model = std::make_unique<StageModel>(config_.model, lanes, *place, placement, groups,
+  const StageGroups groups = join_groups(view, *parts);
+  parts->model = std::make_unique<StageModel>(config_.model, lanes, *place, placements_, groups,
                                               types_, config_.train.recompute, watch_.get());
   parts->runner = new_runner(*place, *parts->model);
   parts->operators = parts->model->operators();
@@ -62,7 +65,7 @@ std::unique_ptr<StageRunner> RankModel::new_runner(Role place, StageModel& model
   return runner;
 }
 
-StageGroups RankModel::join_groups(const ExpertPlacement& placement, View view, Parts& parts) {
+StageGroups RankModel::join_groups(View view, Parts& parts) {
   uint16_t group = kFirstStageGroup;
   const std::vector<Rank> stage_ranks = membership_.stage_group(role_.stage);
   const int lane = membership_.place_of(transport_.rank())->lane;
@@ -75,8 +78,10 @@ StageGroups RankModel::join_groups(const ExpertPlacement& placement, View view, 
   // One communicator per distinct set of lanes, numbered in the order of the sets, so that the
   // members of each agree on its number without talking.
   std::map<std::vector<int>, Communicator*> by_lanes;
-  for (int expert = 0; expert < placement.experts(); ++expert)
-    by_lanes[placement.lanes_of(expert)] = nullptr;
+  for (const auto& [layer, placement] : placements_) {
+    for (int expert = 0; expert < placement.experts(); ++expert)
+      by_lanes[placement.lanes_of(expert)] = nullptr;
+  }
   for (auto& [lane_set, communicator] : by_lanes) {
     const uint16_t number = group++;
     if (std::find(lane_set.begin(), lane_set.end(), lane) == lane_set.end()) continue;
@@ -87,8 +92,10 @@ StageGroups RankModel::join_groups(const ExpertPlacement& placement, View view, 
   }
   CHECK(kStageGroups.contains(group) && group < kMoveGroups.first) << "too many groups of experts";
   StageGroups groups{parts.stage_group.get(), parts.dense_group.get(), {}};
-  for (int expert = 0; expert < placement.experts(); ++expert) {
-    groups.expert_owners.push_back(by_lanes[placement.lanes_of(expert)]);
+  for (const auto& [layer, placement] : placements_) {
+    std::vector<Communicator*>& owners = groups.expert_owners[layer];
+    for (int expert = 0; expert < placement.experts(); ++expert)
+      owners.push_back(by_lanes[placement.lanes_of(expert)]);
   }
   return groups;
 }
@@ -124,6 +131,7 @@ absl::StatusOr<std::unique_ptr<RankModel>> RankModel::create(const JobConfig& co
 }
 
 void RankModel::join(View view) {
+  view_ = view;
   if (rests()) return;
   parts_->stage_group->restart(view);
   parts_->dense_group->restart(view);

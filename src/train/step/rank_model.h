@@ -1,8 +1,9 @@
 // One rank's part of the model and what its arithmetic needs: the communicators inside its stage,
 // its layers, its rounds and its data. Knows neither verdicts nor checkpoints.
 //
-// Which part that is follows from who trains (parallel/membership.h). A rank that rests has no
-// layers and no operators.
+// Which part that is follows from who trains (parallel/membership.h) and, if experts move, from
+// where they live (experts/migration/expert_balance.h). A rank that rests has no layers and no
+// operators.
 #pragma once
 
 #include <functional>
@@ -44,18 +45,36 @@ class RankModel {
   Role role() const { return role_; }
   const Membership& membership() const { return membership_; }
   bool rests() const { return parts_ == nullptr; }
+  // Of the stage's experts.
+  const LayerPlacements& placements() const { return placements_; }
   const StateTypes& types() const { return types_; }
-  // In the model's order; valid until other lanes train.
+  // In the model's order; valid until other lanes train or experts live elsewhere.
   const std::vector<OperatorState*>& operators() const {
     return rests() ? no_operators_ : parts_->operators;
   }
 
-  // Others train, in groups of this view; all weights are zero again.
-  void take_membership(const Membership& membership, View view);
+  // Others train, in groups of this view, with their experts as `balance` says once it is settled
+  // for them; all weights are zero again.
+  void take_membership(const Membership& membership, View view, ExpertBalance& balance);
+  // Experts live there from now on; where this rank has others than before all weights are zero
+  // again. Settles the balance.
+  void take_balance(ExpertBalance& balance);
+  // Places layers that are not placed for those who train. Empty unless experts move.
+  void settle_balance(ExpertBalance& balance) const;
+
   // From the state at `step` on these train: its operators come to this rank's part of them.
   // Collective over the roles of the stage that train before or afterwards, in messages of that
-  // view; `position` becomes that of the first of them that trained.
-  absl::Status change_membership(const Membership& to, View view, Step step, RecordBytes& position);
+  // view; `position` and `balance` become those of the first of them that trained, and the balance
+  // is settled for those that train from now on.
+  absl::Status change_membership(const Membership& to, View view, Step step, RecordBytes& position,
+                                 ExpertBalance& balance);
+  // From the state at `step` on experts live there. Collective over the lanes of the stage if that
+  // is elsewhere for one of its layers.
+  absl::Status move_experts(const ExpertBalance& to, Step step);
+  // Whether one of this stage's experts lives elsewhere by this balance.
+  bool would_move(const ExpertBalance& to) const {
+    return placements_by(membership_, to) != placements_;
+  }
 
   // Computes one of the gradients that are put off, if there is one: for whoever waits for another
   // stage.
@@ -121,9 +140,19 @@ class RankModel {
   // By membership_; null: this rank rests.
   std::unique_ptr<Parts> new_parts(View view);
   std::unique_ptr<StageRunner> new_runner(Role place, StageModel& model) const;
-  StageGroups join_groups(const ExpertPlacement& placement, View view, Parts& parts);
-  // Moves all operators of the stage from `before`, of the membership `then`, to parts_.
-  void move_operators(Communicator& movers, const Membership& then, Parts* before);
+  StageGroups join_groups(View view, Parts& parts);
+  // Of this stage. REQUIRES: the balance is settled for them.
+  LayerPlacements placements_by(const Membership& membership, const ExpertBalance& balance) const;
+  // Where operators live.
+  struct Owners {
+    Membership membership;
+    LayerPlacements placements;
+    std::vector<Rank> of(const OperatorSpec& spec, int stage) const;
+  };
+  // What is left of parts_ for a move: shards.
+  std::unique_ptr<Parts> take_shards();
+  // Moves all operators of the stage from `before`, which lived there `then`, to parts_.
+  void move_operators(Communicator& movers, const Owners& then, Parts* before);
 
   const JobConfig config_;
   Transport& transport_;
@@ -133,6 +162,8 @@ class RankModel {
   const Role role_;
   const StateTypes types_;
   Membership membership_;
+  LayerPlacements placements_;
+  View view_;
   DeferredGradients deferred_;
   std::unique_ptr<BatchReader> batches_;
   OriginWatch::Meet meet_origin_;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "config/job_strategy.h"
+#include "config/job_topology.h"
 #include "env/clock.h"
 #include "experts/load/synthetic_routing.h"
 #include "experts/placement/rank_state.h"
@@ -29,7 +30,8 @@ struct PositionNumbers {
   int64_t skipped_in_row = 0;
   double validation_loss = -1;
   int64_t is_drained = 0;
-  int64_t last_save = 0;  // where the interval of saves is tuned
+  int64_t last_save = 0;    // where the interval of saves is tuned
+  int64_t quarantined = 0;  // windows that follow; behind them the balance of experts
 };
 
 }  // namespace
@@ -41,6 +43,7 @@ Trainer::Trainer(const TrainerEnvironment& environment, TrainerOptions options,
       model_(std::move(model)),
       durable_(environment, *model_),
       shards_(new_shards()) {
+  model_->settle_balance(position_.experts);
   if (strategy_of(model_->config()).tunes_saves)
     pace_.emplace(model_->config().protection.overhead_budget);
   if (strategy_of(model_->config()).saves_few_experts) {
@@ -63,7 +66,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::create(const JobConfig& config
 OperatorShards Trainer::new_shards() const {
   return {model_->config(), model_->types(),
           operators_of_stage(model_->config().model, model_->topology(), model_->role().stage),
-          model_->operators()};
+          model_->placements(), model_->operators()};
 }
 
 int64_t Trainer::boundary_bytes() const {
@@ -86,6 +89,7 @@ absl::StatusOr<std::string> Trainer::resume(Communicator& world) {
   }
   ASSIGN_OR_RETURN(const Resumption resumption, durable_.resume(world, position_, loading));
   for (const std::string& reason : resumption.skipped) log_warning("skipped checkpoint " + reason);
+  shards_ = new_shards();  // experts are where the balance of the checkpoint has them
   RETURN_IF_ERROR(model_->derive_compute());
   is_drained_ = false;
   skipped_in_row_ = 0;
@@ -106,6 +110,7 @@ absl::Status Trainer::restore_base(Step base) {
   // Whoever goes back alone needs the logs of a strategy that keeps them.
   CHECK(!partial_) << "back to step " << base << " with checkpoints of a few experts";
   RETURN_IF_ERROR(durable_.restore(base, position_));
+  shards_ = new_shards();
   is_drained_ = false;
   skipped_in_row_ = 0;
   if (pace_) pace_->begin(position_.step);
@@ -149,14 +154,15 @@ RecordBytes Trainer::position() const {
                                 skipped_in_row_,
                                 position_.validation_loss,
                                 is_drained_ ? 1 : 0,
-                                pace_ ? pace_->last().value : 0};
-  const std::vector<int64_t>& quarantined = position_.quarantined_windows;
-  RecordBytes bytes(sizeof(numbers) + quarantined.size() * sizeof(int64_t));
+                                pace_ ? pace_->last().value : 0,
+                                std::ssize(position_.quarantined_windows)};
+  std::vector<int64_t> more = position_.quarantined_windows;
+  const std::vector<int64_t> balance = to_numbers(position_.experts);
+  more.insert(more.end(), balance.begin(), balance.end());
+  RecordBytes bytes(sizeof(numbers) + more.size() * sizeof(int64_t));
   std::memcpy(bytes.data(), &numbers, sizeof(numbers));
-  if (!quarantined.empty()) {
-    std::memcpy(bytes.data() + sizeof(numbers), quarantined.data(),
-                quarantined.size() * sizeof(int64_t));
-  }
+  if (!more.empty())
+    std::memcpy(bytes.data() + sizeof(numbers), more.data(), more.size() * sizeof(int64_t));
   return bytes;
 }
 
@@ -166,12 +172,14 @@ absl::Status Trainer::set_position(const RecordBytes& position) {
                         (position.size() - sizeof(numbers)) % sizeof(int64_t) == 0;
   if (!is_whole) return Corrupt("not a position of this trainer");
   std::memcpy(&numbers, position.data(), sizeof(numbers));
-  std::vector<int64_t> quarantined((position.size() - sizeof(numbers)) / sizeof(int64_t));
-  if (!quarantined.empty()) {
-    std::memcpy(quarantined.data(), position.data() + sizeof(numbers),
-                quarantined.size() * sizeof(int64_t));
-  }
-  position_.quarantined_windows = std::move(quarantined);
+  std::vector<int64_t> more((position.size() - sizeof(numbers)) / sizeof(int64_t));
+  if (!more.empty())
+    std::memcpy(more.data(), position.data() + sizeof(numbers), more.size() * sizeof(int64_t));
+  if (numbers.quarantined < 0 || numbers.quarantined > std::ssize(more))
+    return Corrupt("not a position of this trainer");
+  const auto windows = std::span(more).first(static_cast<size_t>(numbers.quarantined));
+  RETURN_IF_ERROR(set_balance(std::span(more).subspan(windows.size())));
+  position_.quarantined_windows.assign(windows.begin(), windows.end());
   position_.step = Step(numbers.step);
   position_.samples = numbers.samples;
   position_.updates_applied = numbers.updates_applied;
@@ -214,33 +222,41 @@ absl::StatusOr<Findings> Trainer::train(const ActiveOperators& active, Boundary&
     const int32_t reproduced = examiner_->reproduced_micro_batch(Step(position_.step.value + 1));
     if (reproduced >= 0) findings.poisoned = reproduced;
   }
-  findings.routing_skew = routing_skew();
+  add_choices(findings);
   return as_findings(std::move(findings));
 }
 
-std::vector<double> Trainer::routing_skew() const {
+void Trainer::add_choices(StepFindings& findings) const {
   const ModelShape& shape = model_->config().model;
   const Topology& topology = model_->topology();
   const Role role = model_->role();
-  std::vector<double> skew;
+  const auto experts = static_cast<size_t>(shape.experts);
   std::span<const int64_t> loads = expert_loads_.tokens;
   for (int64_t layer = 0; layer < shape.layers; ++layer) {
     if (!shape.is_moe_layer(layer)) continue;
-    skew.push_back(0);
+    findings.routing_skew.push_back(0);
+    findings.expert_tokens.resize(findings.routing_skew.size() * experts);
     const bool is_here =
         topology.first_layer(role.stage) <= layer && layer < topology.first_layer(role.stage + 1);
     if (!is_here || role.lane != 0) continue;
-    const auto experts = static_cast<size_t>(shape.experts);
-    skew.back() = normalised_hhi(loads.first(experts));
+    findings.routing_skew.back() = normalised_hhi(loads.first(experts));
+    std::ranges::copy(loads.first(experts),
+                      findings.expert_tokens.end() - static_cast<std::ptrdiff_t>(experts));
     loads = loads.subspan(experts);
   }
-  return skew;
 }
 
 Findings Trainer::as_findings(StepFindings findings) const {
   const ModelShape& shape = model_->config().model;
-  findings.routing_skew.resize(static_cast<size_t>(shape.moe_layers_before(shape.layers)));
+  findings.routing_skew.resize(moe_layers());
+  const bool counts = evermoe::moves_experts(model_->config());
+  findings.expert_tokens.resize(counts ? moe_layers() * static_cast<size_t>(shape.experts) : 0);
   return to_findings(findings);
+}
+
+size_t Trainer::moe_layers() const {
+  const ModelShape& shape = model_->config().model;
+  return static_cast<size_t>(shape.moe_layers_before(shape.layers));
 }
 
 absl::Status Trainer::apply(const Findings& combined, const ActiveOperators& active,
@@ -258,10 +274,12 @@ absl::Status Trainer::apply(const Findings& combined, const ActiveOperators& act
                             const BeforeWrite& before_write, Gathers gathers) {
   const TrainConfig& train = model_->config().train;
   shards_.set_active(active);
-  record_ = decide(from_findings(combined), train, position_);
+  const StepFindings found = from_findings(combined, moe_layers());
+  record_ = decide(found, train, position_);
   // First, because what follows can fail: a state that is half gathered has all its shards at the
   // new position.
   position_ = advance(position_, record_, train);
+  count_step(position_.experts, found.expert_tokens, balance_options(model_->config()));
   skipped_in_row_ = skipped_in_row(skipped_in_row_, record_, train);
   is_drained_ = is_drained_ || record_.drain;
   if (pace_) pace_->on_verdict(position_.step, record_.save_interval);
@@ -355,7 +373,7 @@ absl::StatusOr<Findings> Trainer::evaluate(int64_t batch, Boundary& boundary) {
 }
 
 void Trainer::apply_evaluation(const Findings& combined) {
-  const StepFindings findings = from_findings(combined);
+  const StepFindings findings = from_findings(combined, moe_layers());
   position_.validation_loss = findings.loss_sum / findings.tokens;
   validation_accuracy_ = findings.hits / findings.tokens;
 }

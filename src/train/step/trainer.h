@@ -53,6 +53,10 @@ class Trainer final : public StageTrainer {
   void take_membership(const Membership& membership) override;
   void rest_at(Step step) override;
   absl::Status change_membership(const Membership& to, View view, RecordBytes& position) override;
+  bool may_move_experts(Step state) const override;
+  bool moves_experts() const override;
+  absl::Status move_experts() override;
+  Step experts_moved() const override { return experts_moved_; }
   absl::StatusOr<std::string> resume(Communicator& world) override;
   absl::Status restore_base(Step base) override;
   void forget_base() override;
@@ -92,6 +96,8 @@ class Trainer final : public StageTrainer {
     return is_drained_ && position_.step.value < model_->config().train.steps;
   }
   const TrainingPosition& training_position() const { return position_; }
+  // The newest state at which experts of any stage have moved, as this process has seen it.
+  const std::optional<ExpertMove>& last_move() const { return last_move_; }
   // Newest checkpoint that this process has published (rank 0 only); Step(-1) for none.
   Step published() const { return durable_.is_open() ? durable_.saver().published() : Step(-1); }
   // ---- faults for tests, on the training thread: StageRunner's
@@ -129,8 +135,12 @@ class Trainer final : public StageTrainer {
   absl::Status finish_files(absl::Duration slice);
   // Newest checkpoint that this rank knows to have on disk.
   Step prepared() const;
-  // By MoE layer of the whole model; 0 where another rank says it.
-  std::vector<double> routing_skew() const;
+  // What the gates of this stage chose, as the stage's first lane says it.
+  void add_choices(StepFindings& findings) const;
+  size_t moe_layers() const;  // of the model
+  absl::Status set_balance(std::span<const int64_t> numbers);
+  // That lanes of all stages lack for this balance.
+  int64_t bytes_to_move(const ExpertBalance& to) const;
   // With as many numbers at every commit.
   Findings as_findings(StepFindings findings) const;
   // Looks at the state before it is saved: a state that is not finite must not be published.
@@ -156,7 +166,9 @@ class Trainer final : public StageTrainer {
   OperatorShards shards_;
   TrainingPosition position_;
   ExpertLoads expert_loads_;
-  int64_t skipped_in_row_ = 0;  // a part of the position, but not of what is saved durably
+  Step experts_moved_{-1};               // of this stage
+  std::optional<ExpertMove> last_move_;  // of any
+  int64_t skipped_in_row_ = 0;           // a part of the position, but not of what is saved durably
   bool is_drained_ = false;
   StepRecord record_;
   absl::Duration step_began_;

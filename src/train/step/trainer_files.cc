@@ -190,7 +190,7 @@ absl::StatusOr<Findings> Trainer::close() {
 }
 
 bool Trainer::is_closed(const Findings& combined) {
-  const StepFindings findings = from_findings(combined);
+  const StepFindings findings = from_findings(combined, moe_layers());
   if (const auto divergence = find_divergence_at_end(findings.non_finite, position_)) {
     file_status_ = end_diverged(*divergence);
     return false;

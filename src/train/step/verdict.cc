@@ -21,14 +21,16 @@ Findings to_findings(const StepFindings& own) {
                      -own.save_interval, -own.refused.value, own.prepared_locally.value,
                      -own.prepared_locally.value, own.poisoned}};
   findings.sums.insert(findings.sums.end(), own.routing_skew.begin(), own.routing_skew.end());
+  findings.sums.insert(findings.sums.end(), own.expert_tokens.begin(), own.expert_tokens.end());
   return findings;
 }
 
-StepFindings from_findings(const Findings& combined) {
+StepFindings from_findings(const Findings& combined, size_t moe_layers) {
   const std::vector<double>& sums = combined.sums;
   const std::vector<int64_t>& minima = combined.minima;
-  CHECK(sums.size() >= kScalarSums && minima.size() == 9)
+  CHECK(sums.size() >= kScalarSums + moe_layers && minima.size() == 9)
       << sums.size() << " sums and " << minima.size() << " minima";
+  const auto skew = sums.begin() + kScalarSums;
   return {.gradient_square_sum = sums[0],
           .loss_sum = sums[1],
           .auxiliary_loss_sum = sums[2],
@@ -44,7 +46,8 @@ StepFindings from_findings(const Findings& combined) {
           .poisoned = minima[8],
           .save_interval = -minima[4],
           .refused = Step(-minima[5]),
-          .routing_skew = {sums.begin() + kScalarSums, sums.end()}};
+          .routing_skew = {skew, skew + static_cast<std::ptrdiff_t>(moe_layers)},
+          .expert_tokens = {skew + static_cast<std::ptrdiff_t>(moe_layers), sums.end()}};
 }
 
 StepRecord decide(const StepFindings& combined, const TrainConfig& train,

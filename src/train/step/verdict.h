@@ -41,6 +41,8 @@ struct StepFindings {
   // Of each MoE layer of the model, what its stage's first lane has counted (normalised_hhi());
   // 0 of other stages' layers. Summed. As long on every rank, and at every commit.
   std::vector<double> routing_skew;
+  // Where experts move by load: of each MoE layer and expert, the tokens that chose it, likewise.
+  std::vector<double> expert_tokens;
 
   static constexpr Step kUnknown{std::numeric_limits<int64_t>::max()};
   static constexpr int64_t kNoMicroBatch = std::numeric_limits<int64_t>::max();
@@ -73,7 +75,8 @@ struct StepRecord {
 // As vectors to be added, and to be combined by minimum, in role order, so with equal bits
 // everywhere.
 Findings to_findings(const StepFindings& own);
-StepFindings from_findings(const Findings& combined);  // CHECKs the lengths
+// CHECKs the lengths. `moe_layers`: of the model.
+StepFindings from_findings(const Findings& combined, size_t moe_layers);
 
 // Pure. `before` is the position that the step started from; `combined` the world's findings.
 StepRecord decide(const StepFindings& combined, const TrainConfig& train,

@@ -19,7 +19,7 @@ Restorer::Restorer(Dependencies dependencies)
 
 void Restorer::set_has_state(bool has_state) {
   has_state_ = has_state;
-  in_.views.set_has_state(has_state);
+  in_.views.set_has_state(has_state, in_.trainer.experts_moved());
 }
 
 void Restorer::begin_run() {
@@ -34,8 +34,7 @@ absl::Status Restorer::roll_back(const Plan& plan) {
   const bool has_window = plan.window >= Step(0);
   const Step oldest = has_window ? plan.window : plan.base;
   // What was on other lanes at the window has to come to this state through the change again.
-  has_kept_state_ = in_.keeps_gradients && has_window && has_state_ &&
-                    !changes_between(plan.membership, plan.window, plan.state);
+  has_kept_state_ = in_.keeps_gradients && has_window && has_state_ && !has_moved_since(plan);
   // A state that was itself being recomputed proves nothing; then what was noted before stays.
   if (has_state_ && !in_.keeps_gradients && is_on_planned_lanes(plan)) before_.note();
   if (!has_kept_state_) set_has_state(false);
@@ -54,6 +53,12 @@ absl::Status Restorer::roll_back(const Plan& plan) {
   fault_point("recovery/restored");
   in_.control.send(std::move(milestone));
   return absl::OkStatus();
+}
+
+bool Restorer::has_moved_since(const Plan& plan) const {
+  const Step moved = in_.trainer.experts_moved();
+  return changes_between(plan.membership, plan.window, plan.state) ||
+         (plan.window < moved && moved <= plan.state);
 }
 
 bool Restorer::is_on_planned_lanes(const Plan& plan) const {

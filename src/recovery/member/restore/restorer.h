@@ -57,7 +57,8 @@ class Restorer {
   bool is_restoring() const { return restoring_.has_value(); }
   // REQUIRES: is_restoring(), and the trainer is at the state of that slot.
   absl::Status restore_next_slot();
-  // The state at hand is about to move to other lanes: it is none until on_dense_state().
+  // Operators of the state at hand are about to move to other lanes: it is none until
+  // on_dense_state().
   void on_changing_lanes() { set_has_state(false); }
   // The state at hand is dense. Contradiction if this rank had it before with other bits.
   absl::Status on_dense_state();
@@ -76,6 +77,8 @@ class Restorer {
   // At `from`, a state at which this rank begins.
   absl::Status restore(const Plan& plan, Step from, const Record& record, Milestone& milestone);
   void rest(Step from, Milestone& milestone);
+  // Whether what was captured in the plan's window and the plan's state are on the same lanes.
+  bool has_moved_since(const Plan& plan) const;
   // Whether the state at hand is on the lanes that the plan says it was on.
   bool is_on_planned_lanes(const Plan& plan) const;
   absl::Status restore_base(const Plan& plan);

@@ -51,6 +51,7 @@ Report OrderFollower::report(View view) const {
   report.stage_epoch = standing.stage_epoch;
   report.is_broken = standing.is_broken;
   report.has_state = standing.has_state;
+  report.experts_moved = standing.experts_moved;
   report.base = standing.base;
   report.newest = in_.memory.records.newest();
   if (const auto newest = in_.memory.records.find(report.newest)) {

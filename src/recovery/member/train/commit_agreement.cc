@@ -52,9 +52,11 @@ absl::StatusOr<Record> CommitAgreement::agree(Commit commit, Kind kind, const Fi
     // Also in a view that has opened since the step: its holders may be new.
     if (kind == Kind::kStep) RETURN_IF_ERROR(in_.settle());
     ASSIGN_OR_RETURN(const Record before, record_of(in_.records.newest()));
-    const bool changes_lanes = kind == Kind::kStep && changes_at(plan->membership, step_of(commit));
+    const bool cuts_window =
+        kind == Kind::kStep &&
+        (changes_at(plan->membership, step_of(commit)) || in_.may_move_experts(step_of(commit)));
     const bool ends_window =
-        kind == Kind::kStep && (changes_lanes || before.rule.is_first_of_window(step_of(commit)));
+        kind == Kind::kStep && (cuts_window || before.rule.is_first_of_window(step_of(commit)));
     Findings findings = own;
     append(in_.vote(ends_window), findings);
     const absl::Status status = reduce(plan->view, findings);
@@ -69,7 +71,7 @@ absl::StatusOr<Record> CommitAgreement::agree(Commit commit, Kind kind, const Fi
     record.state = kind == Kind::kStep ? step_of(commit) : before.state;
     record.complete_window = std::max(before.complete_window, votes.complete_window);
     const int wanted_slots = std::min(votes.wanted_slots, votes.slots_max);
-    record.rule = changes_lanes ? rule_after_change(before.rule, step_of(commit), wanted_slots)
+    record.rule = cuts_window   ? rule_after_change(before.rule, step_of(commit), wanted_slots)
                   : ends_window ? next_rule(before.rule, step_of(commit), wanted_slots)
                                 : before.rule;
     record.combined = std::move(findings);

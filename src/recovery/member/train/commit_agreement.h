@@ -42,6 +42,8 @@ class CommitAgreement {
     std::function<absl::Status()> settle;
     // What this rank votes; `ends_window`: a window begins at the state that the commit leads to.
     std::function<WindowVote(bool ends_window)> vote;
+    // Whether operators may come to other lanes at this state, beside what a plan says of lanes.
+    std::function<bool(Step state)> may_move_experts = [](Step) { return false; };
     // A record has been made in this view. Called on the training thread.
     std::function<void(View, Commit, const Record&)> on_agreed;
     absl::Duration deadline;

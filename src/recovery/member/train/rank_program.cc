@@ -107,6 +107,7 @@ absl::Status RankProgram::arrive() {
   if (!in_.gradients.is_behind()) RETURN_IF_ERROR(in_.gradients.complete());
   const Step step = in_.trainer.step();
   RETURN_IF_ERROR(change_lanes(step));
+  RETURN_IF_ERROR(move_experts(step));
   if (in_.options.strategy.keeps_copies()) {
     ASSIGN_OR_RETURN(const Record here, in_.commits.record_of(verdict_commit(step)));
     in_.window.follow(here.rule);
@@ -143,6 +144,26 @@ absl::Status RankProgram::change_lanes(Step step) {
   in_.window.on_moved();
   if (rested && !rests()) RETURN_IF_ERROR(in_.window.take_position(position));
   fault_point("lanes/changed");
+  return absl::OkStatus();
+}
+
+// What is captured there may be about to move, in this stage or in another one, and windows of all
+// begin anew.
+absl::Status RankProgram::move_experts(Step step) {
+  if (in_.gradients.is_behind() || !in_.trainer.may_move_experts(step)) return absl::OkStatus();
+  if (in_.restorer.is_restoring()) {
+    // The window that begins here was captured after they had moved.
+    CHECK(in_.window.schedule().rule().is_first_of_window(step)) << "inside a window, at " << step;
+    return absl::OkStatus();
+  }
+  if (in_.options.strategy.keeps_copies()) RETURN_IF_ERROR(in_.copies.wait_settled());
+  RETURN_IF_ERROR(free_cut_windows(step));
+  if (!in_.trainer.moves_experts()) return in_.trainer.move_experts();
+  in_.restorer.on_changing_lanes();
+  fault_point("experts/move");
+  RETURN_IF_ERROR(annotate(in_.trainer.move_experts(), "moving experts"));
+  in_.window.on_moved();
+  fault_point("experts/moved");
   return absl::OkStatus();
 }
 

@@ -56,10 +56,12 @@ class RankProgram {
   void free_messages(const Plan& plan);
   absl::Status resume(const Plan& plan);
   absl::Status play();
-  // At a state: restore, change lanes, verify, capture, evaluate, save.
+  // At a state: restore, change lanes, move experts, verify, capture, evaluate, save.
   absl::Status arrive();
   // Moves the state at hand to the lanes that train from it on, if they are others.
   absl::Status change_lanes(Step step);
+  // The same for experts, between lanes that stay.
+  absl::Status move_experts(Step step);
   absl::Status free_cut_windows(Step step);
   absl::Status capture(Step step);
   // Whether copies have to be at their holders before the verdict on the step that leads to `next`.

@@ -18,6 +18,7 @@ void WindowState::schedule_by(const WindowRule& rule) {
 }
 
 void WindowState::begin_run(const WindowRule& rule) {
+  ordering_.set_operators(trainer_.operators());
   ordering_.clear();
   schedule_by(rule);
 }
@@ -48,9 +49,10 @@ absl::Status WindowState::take_position(std::span<const std::byte> position) {
   const size_t order_size = ordering_.state().size();
   if (position.size() < order_size) return Corrupt("not a position of this stage");
   RETURN_IF_ERROR(ordering_.set_state(position.first(order_size)));
-  schedule_by(schedule_.rule());
   const auto of_trainer = position.subspan(order_size);
-  return trainer_.set_position({of_trainer.begin(), of_trainer.end()});
+  RETURN_IF_ERROR(trainer_.set_position({of_trainer.begin(), of_trainer.end()}));
+  on_moved();
+  return absl::OkStatus();
 }
 
 absl::Status WindowState::compare_position(std::span<const std::byte> position) const {

@@ -29,7 +29,7 @@ class WindowState {
 
   // At the state where the job began: nothing has been counted.
   void begin_run(const WindowRule& rule);
-  // The trainer's operators have moved between lanes.
+  // The trainer's operators are on other lanes now.
   void on_moved();
   // From now on by this rule, in the order at hand.
   void follow(const WindowRule& rule);
