@@ -142,7 +142,7 @@ struct CheckpointConfig {
   friend bool operator==(const CheckpointConfig&, const CheckpointConfig&) = default;
 };
 
-// Lanes that train and rest. No key of it changes bits by itself: what happens does, and `history`.
+// Where experts live inside their stages.
 enum class ExpertReplicas { kUniform, kByLoad };
 
 struct ExpertsConfig {
@@ -154,6 +154,7 @@ struct ExpertsConfig {
   friend bool operator==(const ExpertsConfig&, const ExpertsConfig&) = default;
 };
 
+// Lanes that train and rest. No key of it changes bits by itself: what happens does, and `history`.
 struct ElasticConfig {
   bool enabled = false;
   int64_t min_nodes = 1;

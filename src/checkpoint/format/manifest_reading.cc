@@ -56,14 +56,9 @@ LayerBalance read_balance(JsonFields fields, absl::Status& status) {
   const auto wrong = [&](const char* key, const char* what) {
     fields.problem(absl::StrCat("\"", key, "\" ", what));
   };
-  for (const json& value : fields.array("loads")) {
-    const auto load = read_numbers(json::array({value}), INT64_MAX);
-    if (!load || std::ssize(layer.loads) >= kExpertsMax) {
-      wrong("loads", "is no list of loads of experts");
-      break;
-    }
-    layer.loads.push_back(load->front());
-  }
+  layer.loads = read_numbers(fields.array("loads"), INT64_MAX).value_or(std::vector<int64_t>());
+  if (layer.loads.empty() || std::ssize(layer.loads) > kExpertsMax)
+    wrong("loads", "is no list of loads of experts");
   for (const json& on_lane : fields.array("lanes")) {
     const auto experts = read_numbers(on_lane, kExpertsMax);
     if (!experts || std::ssize(layer.experts_of) >= kManifestRanksMax) {

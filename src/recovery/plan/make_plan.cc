@@ -62,7 +62,6 @@ HeldWindow needed_by(const PlanInputs& in, const Plan& plan, Rank rank) {
   return {rank, plan.window, steps};
 }
 
-// Who rests, as far as anybody may go back, and what is to come.
 // As the newest plan had it.
 const MembershipHistory& known_membership(const PlanInputs& in) {
   return std::ranges::max_element(in.reports, {}, &Report::plan_view)->membership;
@@ -80,6 +79,7 @@ MembershipHistory by_script(const PlanInputs& in, const Plan& plan) {
   return history;
 }
 
+// Who rests, as far as anybody may go back, and what is to come.
 MembershipHistory membership_of(const PlanInputs& in, const Plan& plan) {
   const Step oldest = plan.window >= Step(0) ? plan.window : plan.base;
   if (!in.script.empty()) return since(by_script(in, plan), oldest);
