@@ -260,6 +260,8 @@ void SimulatedWorkers::note_resumed(const Plan& plan, Step base) {
 }
 
 void SimulatedWorkers::note_finished(const Process& process) {
+  // What lives on under a former host has no end that counts.
+  if (process.member->views().plan()->view < newest_beginning_) return;
   found_.digests[process.rank] = shape_.digest_of(*process.trainer);
   if (const auto* const hash = dynamic_cast<const HashTrainer*>(process.trainer.get());
       hash != nullptr && !hash->rests())
