@@ -67,6 +67,9 @@ MemberOptions member_options(const SimulatedShape& shape) {
   MemberOptions options;
   options.strategy = strategy_of(shape.strategy);
   options.strategy.captures.slots = shape.window;
+  // As a worker does: longer windows would be cut before they are complete.
+  if (shape.model.move_experts_every > 0)
+    options.strategy.captures.slots_max = static_cast<int>(shape.model.move_experts_every);
   options.strategy.captures.period = std::max(shape.period, shape.window);
   options.ordering = shape.ordering;
   if (shape.changes_windows) {

@@ -106,6 +106,10 @@ absl::Status fit_into_budget(const JobConfig& config, const StageTrainer& traine
                              " slots do not fit into protection.memory_budget; at most ",
                              captures.slots_max, " do"));
   }
+  // Longer ones would be cut before they are complete.
+  if (moves_experts(config))
+    captures.slots_max = static_cast<int>(
+        std::min<int64_t>(captures.slots_max, config.experts.rebalance_every_steps));
   const int slots = std::clamp(captures.slots, 1, std::max(1, captures.slots_max));
   const MemoryNeed need = memory_need(operators, slots, conditions);
   RETURN_IF_ERROR(check_budget(need, protection.memory_budget, slots, copies));

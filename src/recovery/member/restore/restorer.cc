@@ -62,7 +62,10 @@ bool Restorer::has_moved_since(const Plan& plan) const {
 }
 
 bool Restorer::is_on_planned_lanes(const Plan& plan) const {
-  return in_.trainer.membership().resting() == resting_at(plan.membership, in_.trainer.step());
+  const Step step = in_.trainer.step();
+  const bool is_about_to_move = in_.trainer.may_move_experts(step) && in_.trainer.moves_experts();
+  return !is_about_to_move &&
+         in_.trainer.membership().resting() == resting_at(plan.membership, step);
 }
 
 void Restorer::rest(Step from, Milestone& milestone) {
