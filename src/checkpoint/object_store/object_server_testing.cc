@@ -59,8 +59,8 @@ ObjectServer::ObjectServer(const std::string& folder) : folder_(folder), port_(f
         client->send({"PUT", absl::StrCat(made.endpoint, "/", bucket_), {nothing}, {}});
     has_bucket_ = answer.ok() && answer->status / 100 == 2;
     if (has_bucket_ && open("probe")->put("up", {}).ok()) return;
-    const bool may_follow = has_bucket_ || !answer.ok() ||
-                            answer->status == 503;  // its servers are still starting
+    const bool may_follow =
+        has_bucket_ || !answer.ok() || answer->status == 503;  // its servers are still starting
     CHECK(may_follow && real_clock().now() < deadline)
         << (answer.ok() ? answer->body : std::string(answer.status().message()));
     real_clock().sleep_until(real_clock().now() + absl::Milliseconds(100));
