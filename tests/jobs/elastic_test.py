@@ -4,7 +4,7 @@ bits of a job in which nothing happens and whose lanes train and rest as the sum
 import os
 import unittest
 
-from job import Job, command, wait_for
+from job import Job, refuses
 from recovery_test import fault, kill
 
 STEPS = 60
@@ -109,12 +109,7 @@ class Refusals(unittest.TestCase):
                               (("elastic.history=12 2 4", *LANES), "at most those of parallel.lanes (3)"),
                               (("elastic.enabled=true", "elastic.min_nodes=9"), "at most run.nodes"),
                               (("elastic.enabled=true", "protection.strategy=partial-experts"), "elastic.enabled")):
-            job = Job(self, *settings)
-            words = [word for s in settings for word in ("--set", s)]
-            code, _, told = command("run", job.config, *words, "--out", job.out)
-            self.assertEqual(code, 2, told)
-            self.assertEqual(len(told.strip().splitlines()), 1, told)
-            self.assertIn(why, told)
+            refuses(self, settings, why)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ with its experts where they were, and what cannot be is refused.
 import os
 import unittest
 
-from job import Job, command
+from job import Job, refuses
 from recovery_test import kill
 
 SETTINGS = ("train.steps=40", "checkpoint.every_steps=10", "evaluate.every_steps=20", "evaluate.micro_batches=2",
@@ -57,12 +57,7 @@ class Refusals(unittest.TestCase):
                               (("experts.faults=1",), "less than parallel.expert_replicas (1)"),
                               (("experts.slots=5",), 'unless experts.replicas = "by-load"'),
                               ((by_load, "protection.strategy=partial-experts"), "experts.replicas")):
-            job = Job(self, *settings)
-            words = [word for s in settings for word in ("--set", s)]
-            code, _, told = command("run", job.config, *words, "--out", job.out)
-            self.assertEqual(code, 2, told)
-            self.assertEqual(len(told.strip().splitlines()), 1, told)
-            self.assertIn(why, told)
+            refuses(self, settings, why)
 
 
 if __name__ == "__main__":

@@ -43,6 +43,16 @@ def command(*args):
     return done.returncode, done.stdout, done.stderr
 
 
+def refuses(test, settings, why):
+    """A job with these settings is refused in one line that says `why`, with exit code 2."""
+    job = Job(test, *settings)
+    words = [word for setting in settings for word in ("--set", setting)]
+    code, _, told = command("run", job.config, *words, "--out", job.out)
+    test.assertEqual(code, 2, told)
+    test.assertEqual(len(told.strip().splitlines()), 1, told)
+    test.assertIn(why, told)
+
+
 class Run:
     """One `evermoe run`, from its start to its end."""
 

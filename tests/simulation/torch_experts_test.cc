@@ -13,13 +13,7 @@
 namespace evermoe {
 namespace {
 
-struct Case {
-  std::string name;
-  std::string style;
-  std::vector<std::string> settings;
-  StrategyKind strategy = StrategyKind::kSparse;
-  friend std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
-};
+using Case = TorchCase;
 
 constexpr int64_t kSteps = 11;
 

@@ -18,6 +18,15 @@ namespace evermoe {
 JobConfig torch_job_config(const std::string& style, int64_t steps,
                            const std::vector<std::string>& more);
 
+// What a parameterised test runs.
+struct TorchCase {
+  std::string name;
+  std::string style;
+  std::vector<std::string> settings;
+  StrategyKind strategy = StrategyKind::kSparse;
+  friend std::ostream& operator<<(std::ostream& out, const TorchCase& c) { return out << c.name; }
+};
+
 // The process of `rank` dies when it passes the point for the `passing`-th time in the job.
 SimulatedFault kill(Rank rank, const std::string& point, int64_t passing);
 

@@ -233,6 +233,11 @@ std::vector<std::vector<int>> segments_of(std::vector<int> stages) {
   return segments;
 }
 
+bool has_moved_since(const Plan& plan, Step experts_moved) {
+  return changes_between(plan.membership, plan.window, plan.state) ||
+         (plan.window < experts_moved && experts_moved <= plan.state);
+}
+
 Plan make_plan(const PlanInputs& in) {
   CHECK(in.topology->world_size() == static_cast<int>(in.reports.size()))
       << in.reports.size() << " reports";
@@ -271,17 +276,14 @@ Plan make_plan(const PlanInputs& in) {
                                         plan.base.value, ", where the job began"));
     return plan;
   }
-  const bool has_changed = changes_between(plan.membership, plan.window, plan.state);
   for (const Report& report : in.reports) {
     if (rests(plan.membership, report.rank, plan.window)) continue;
     const bool must_go_back = goes_back(in, plan, report.rank);
     if (!must_go_back && only_rests(plan, report.rank)) continue;
     // It needs the gradients of one step at most, and has them itself, unless they are damaged.
-    const bool has_moved =
-        has_changed || (plan.window < report.experts_moved && report.experts_moved <= plan.state);
-    const bool keeps_state = in.strategy.keeps_gradients() && report.has_state && !has_moved;
-    // Also a rank that goes on catching up may still be gathering its window.
     const bool has_all = in.strategy.keeps_gradients() && report.has_state;
+    const bool keeps_state = has_all && !has_moved_since(plan, report.experts_moved);
+    // Also a rank that goes on catching up may still be gathering its window.
     if (!must_go_back && (has_all || holds(report, needed_by(in, plan, report.rank)))) continue;
     if (add_sources(in, report.rank, plan) || keeps_state) continue;
     const std::string reason = nobody_has(in, report.rank, plan.window);

@@ -47,6 +47,10 @@ struct PlanInputs {
 
 Plan make_plan(const PlanInputs& inputs);
 
+// Whether operators have come to other lanes between the plan's window and its state: lanes by the
+// plan, or experts, as far as one knows whose last have moved at `experts_moved`.
+bool has_moved_since(const Plan& plan, Step experts_moved);
+
 // Runs of adjacent stages: one segment catches up together, different ones apart.
 std::vector<std::vector<int>> segments_of(std::vector<int> stages);
 

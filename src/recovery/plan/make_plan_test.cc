@@ -59,6 +59,15 @@ class Scenario {
     for (HeldWindow& held : reports_[static_cast<size_t>(rank)].held) held.gradients = steps;
     return *this;
   }
+  Scenario& experts_moved(int rank, int64_t state) {
+    return reports_[static_cast<size_t>(rank)].experts_moved = Step(state), *this;
+  }
+  // Nobody holds a window of it.
+  Scenario& without_copies(int owner) {
+    for (Report& report : reports_)
+      std::erase_if(report.held, [&](const HeldWindow& held) { return held.owner == Rank(owner); });
+    return *this;
+  }
   // No commit names a complete window, but copies of the first one are where they were.
   Scenario& no_window_known() {
     for (Report& report : reports_) {
@@ -321,6 +330,18 @@ TEST(MakePlanTest, NobodyKeepsAStateOnLanesThatItsWindowWasNotOn) {
       Scenario().under(StrategyKind::kGradients).lost(2).rest_since(20, {Rank(5)}).plan();
   EXPECT_THAT(crossing.sources[3], ElementsAre(Rank(3), Rank(4))) << "its own memory first";
   EXPECT_FALSE(crossing.restart_all) << story(crossing);
+}
+
+TEST(MakePlanTest, NobodyKeepsAStateWhoseExpertsHaveMovedSinceTheWindow) {
+  const auto all_go_back = [](int64_t moved) {
+    Scenario scenario;
+    scenario.under(StrategyKind::kGradients).lost(2).without_copies(3).experts_moved(3, moved);
+    return scenario.plan().restart_all;
+  };
+  EXPECT_FALSE(all_go_back(-1)) << "it has its state";
+  EXPECT_FALSE(all_go_back(16)) << "the window was captured after that";
+  EXPECT_TRUE(all_go_back(17)) << "its state leads nowhere without its window";
+  EXPECT_TRUE(all_go_back(20));
 }
 
 TEST(MakePlanTest, WhoRestedAtTheWindowNeedsNothingOfIt) {

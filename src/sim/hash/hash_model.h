@@ -74,11 +74,11 @@ class HashModel {
   std::vector<Operator>& operators() { return operators_; }
   Operator& at(int index) { return operators_[static_cast<size_t>(index)]; }
   int index_of(Part part, int layer, int expert = -1) const;
-  // Not of the placement: place().
+  // Its placement is changed by place() alone, which empties what goes elsewhere.
   Position& position() { return position_; }
   const Position& position() const { return position_; }
   void take_position(const Position& position);
-  // Experts live elsewhere from now on. Shards that come are empty.
+  // Experts live elsewhere from now on; the shards of those that come here are empty.
   void place(uint64_t placement);
   int lane_of(int layer, int expert) const {
     return lane_of(position_.placement, lanes_, layer, expert);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/fault_point.h"
 #include "recovery/member/restore/slot_restore.h"
+#include "recovery/plan/make_plan.h"
 
 namespace evermoe {
 
@@ -34,7 +35,8 @@ absl::Status Restorer::roll_back(const Plan& plan) {
   const bool has_window = plan.window >= Step(0);
   const Step oldest = has_window ? plan.window : plan.base;
   // What was on other lanes at the window has to come to this state through the change again.
-  has_kept_state_ = in_.keeps_gradients && has_window && has_state_ && !has_moved_since(plan);
+  has_kept_state_ = in_.keeps_gradients && has_window && has_state_ &&
+                    !has_moved_since(plan, in_.trainer.experts_moved());
   // A state that was itself being recomputed proves nothing; then what was noted before stays.
   if (has_state_ && !in_.keeps_gradients && is_on_planned_lanes(plan)) before_.note();
   if (!has_kept_state_) set_has_state(false);
@@ -53,12 +55,6 @@ absl::Status Restorer::roll_back(const Plan& plan) {
   fault_point("recovery/restored");
   in_.control.send(std::move(milestone));
   return absl::OkStatus();
-}
-
-bool Restorer::has_moved_since(const Plan& plan) const {
-  const Step moved = in_.trainer.experts_moved();
-  return changes_between(plan.membership, plan.window, plan.state) ||
-         (plan.window < moved && moved <= plan.state);
 }
 
 bool Restorer::is_on_planned_lanes(const Plan& plan) const {

@@ -77,8 +77,6 @@ class Restorer {
   // At `from`, a state at which this rank begins.
   absl::Status restore(const Plan& plan, Step from, const Record& record, Milestone& milestone);
   void rest(Step from, Milestone& milestone);
-  // Whether what was captured in the plan's window and the plan's state are on the same lanes.
-  bool has_moved_since(const Plan& plan) const;
   // Whether the state at hand is on the lanes that the plan says it was on, with its experts where
   // they live from it on.
   bool is_on_planned_lanes(const Plan& plan) const;
