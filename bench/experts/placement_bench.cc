@@ -3,6 +3,9 @@
 //   plan_layers        replica counts and MRO-q placement of 58 layers of 256 experts, 1024 nodes
 //                      of 4 slots. Target 50 ms. 58 layers x 4096 replicas = 240k heap steps of
 //                      about 0.1 us: 25 ms.
+//   balance_layers     what the runtime decides instead (migration/expert_balance.h): 58 layers of 256
+//                      experts on 64 and on 1024 lanes of 4 slots after the loads drifted. It is
+//                      made once in rebalance_every_steps, by every rank, while training waits.
 //   dispatch_of_rank   one rank's part of the exchange of a layer, 1024 ranks x 256 experts, from
 //                      the gathered counts. Target 5 ms. 262k cells passed a few times: about 1 ms.
 //   dispatch_hosts     the same with 8 ranks to a host
@@ -24,6 +27,7 @@
 
 #include "base/check.h"
 #include "experts/dispatch/replica_dispatch.h"
+#include "experts/migration/expert_balance.h"
 #include "experts/migration/expert_transfer.h"
 #include "experts/migration/node_matching.h"
 #include "experts/placement/replica_allocation.h"
@@ -64,6 +68,24 @@ void plan_layers(benchmark::State& state) {
   }
 }
 BENCHMARK(plan_layers)->Unit(benchmark::kMillisecond);
+
+void balance_layers(benchmark::State& state) {
+  const auto lanes = static_cast<int>(state.range(0));
+  const BalanceOptions options{.slots = std::max(kSlots, 2 * kExperts / lanes), .every_steps = 1};
+  ExpertBalance balance = initial_balance(kLayers, kExperts);
+  std::vector<double> tokens;
+  for (int layer = 0; layer < kLayers; ++layer) {
+    for (const int64_t load : layer_loads(layer)) tokens.push_back(static_cast<double>(load));
+  }
+  const std::vector<int> lanes_of_layers(kLayers, lanes);
+  settle(balance, lanes_of_layers, options);
+  count_step(balance, tokens, options);
+  for (auto _ : state) {
+    const Rebalance moved = rebalanced(balance, options);
+    state.counters["slowdown"] = moved.imbalance_after;
+  }
+}
+BENCHMARK(balance_layers)->Arg(64)->Arg(kNodes)->Unit(benchmark::kMillisecond);
 
 // Tokens [rank][expert] of 1024 tokens with 8 experts each, and the replicas of a layer's plan.
 struct DispatchTables {

@@ -6,7 +6,9 @@
 Two comparisons. *Inside one run* windows have gaps, so that steps with captures and steps without follow each
 other in the same processes: blocks of one kind against the mean of the two beside them, so that a machine that
 grows slower is slow for both. *Between runs*, in turns, a protected job against the same job without protection.
-Prints one JSON object: ratios of step times with least and greatest; of rank 0 what was copied, the processor
+Prints one JSON object: ratios of step times with least and greatest; between runs the ratio of the processor time of
+all processes, start and end included, which says what protection costs where all cores train and does not depend on
+what else the machine does; of rank 0 what was copied, the processor
 time of copying, how long the optimizer waited for captures and steps for copies, and the memory that was used.
 Limit: here all cores train, so every byte that is captured, sent, checked and kept takes time from a step.
 """
@@ -14,6 +16,7 @@ import argparse
 import json
 import os
 import pathlib
+import resource
 import shutil
 import statistics
 import subprocess
@@ -31,10 +34,13 @@ def run(evermoe, warmup, steps, settings):
     folder = tempfile.mkdtemp(prefix="evermoe-bench-")
     try:
         words = [word for s in [*SETTINGS, *settings, f"train.steps={steps + warmup}"] for word in ("--set", s)]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([evermoe, "run", CONFIG, *words, "--out", folder + "/out", "--json"], check=True,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=1800)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
         lines = [json.loads(line) for line in open(folder + "/out/metrics.jsonl")]
-        return [line for line in lines if "seconds" in line][warmup:]
+        processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return [line for line in lines if "seconds" in line][warmup:], processor
     finally:
         shutil.rmtree(folder)
 
@@ -57,7 +63,7 @@ def inside_one_run(evermoe, name, args):
     shape = [*SHAPES[name], f"train.micro_batches={args.micro_batches}", f"protection.window={slots}",
              f"protection.window_every_steps={2 * slots}"]
     # The capture of a state runs beside the step that follows it.
-    lines = run(evermoe, 4 * slots, 2 * slots * args.blocks + slots, shape)
+    lines, _ = run(evermoe, 4 * slots, 2 * slots * args.blocks + slots, shape)
     blocks = [lines[at:at + slots] for at in range(0, len(lines) - slots + 1, slots)]
     with_captures = [b[0]["captured_bytes"] > 0 and b[-1]["captured_bytes"] > 0 for b in blocks]
     times = [statistics.median(line["seconds"] for line in b) for b in blocks]
@@ -87,9 +93,11 @@ def compare(evermoe, name, args):
     warmup = 26 if args.window == "auto" else 2 * int(args.window) + 3
     on, off = [], []
     for number in range(args.rounds):
-        turns = [lambda: on.append(run(evermoe, warmup, args.steps, protected)), lambda: off.append(run(evermoe, 3, args.steps, bare))]
+        turns = [lambda: on.append(run(evermoe, warmup, args.steps, protected)), lambda: off.append(run(evermoe, warmup, args.steps, bare))]
         for turn in turns if number % 2 == 0 else reversed(turns):
             turn()
+    processor = [a / b for (_, a), (_, b) in zip(on, off)]
+    on, off = [lines for lines, _ in on], [lines for lines, _ in off]
     every = [line for lines in on for line in lines]
     ratios = [seconds(a) / seconds(b) for a, b in zip(on, off)]
     # What disturbs a machine only makes steps longer: the faster steps say most about the rest.
@@ -99,6 +107,7 @@ def compare(evermoe, name, args):
         "window": every[-1]["window_steps"],
         "seconds_per_step_protected": spread([seconds(lines) for lines in on]),
         "seconds_per_step_bare": spread([seconds(lines) for lines in off]),
+        "ratio_of_processor_time": spread(processor),
         "ratio_of_lower_quartiles": round(fast["on"] / fast["off"], 4),
         "ratio": {**spread(ratios), "target": TARGET, "reached": statistics.median(ratios) <= TARGET},
         # Of one core: low in noise, and where all cores train it is what protection takes from them.

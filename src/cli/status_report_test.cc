@@ -61,6 +61,18 @@ TEST(StatusReport, SaysWhoRests) {
   EXPECT_EQ(nlohmann::json::parse(to_json(elastic))["roles"][0]["phase"], "resting");
 }
 
+TEST(StatusReport, SaysHowExpertsMoved) {
+  JobStatus moved = status();
+  moved.experts = ExpertMove{Step(40), 2'500'000, 1.25, 1.0625, 0.5};
+  EXPECT_THAT(
+      to_text(moved),
+      testing::HasSubstr("experts     moved at step 40: the busiest lane has 1.06 instead of "
+                         "1.25 times the mean, 2.5 MB in 0.50 s\n"));
+  const auto json = nlohmann::json::parse(to_json(moved))["experts"];
+  EXPECT_EQ(json["step"], 40);
+  EXPECT_EQ(json["imbalance_after"], 1.0625);
+}
+
 TEST(StatusReport, OfAJobThatHasJustBegun) {
   JobStatus fresh;
   fresh.steps = Step(10);
@@ -89,7 +101,7 @@ TEST(StatusReport, ForScripts) {
   EXPECT_EQ(json["roles"][0]["pid"], 4711);
   EXPECT_EQ(json["roles"][1]["pid"], nullptr);
   const auto fresh = nlohmann::json::parse(to_json(JobStatus()));
-  for (const char* name : {"step", "window", "durable_step", "ettr"})
+  for (const char* name : {"step", "window", "durable_step", "ettr", "experts"})
     EXPECT_EQ(fresh[name], nullptr) << name;
 }
 

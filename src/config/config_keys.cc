@@ -268,6 +268,9 @@ std::vector<ConfigKey> run_keys() {
                   "spare nodes, which replace failed ones"),
       integer_key("run.racks", Field{&C::run, &R::racks}, {0, kJobNodesMax}, kRun,
                   "racks that the nodes are divided into, in order; 0: each node is its own rack"),
+      number_key("run.node_cpus", Field{&C::run, &R::node_cpus}, {0, 1024}, kRun,
+                 "how much of this machine's CPUs each simulated node gets, by control groups of "
+                 "Linux; 0: no limit"),
   };
 }
 

@@ -159,7 +159,8 @@ struct ElasticConfig {
   bool enabled = false;
   int64_t min_nodes = 1;
   double grow_wait_seconds = 5;
-  std::string history;  // "STEP LANES LANES ..., ...": elastic_keys.h
+  std::vector<int64_t> widths;  // of a stage, ascending; empty: any
+  std::string history;          // "STEP LANES LANES ..., ...": elastic_keys.h
   friend bool operator==(const ElasticConfig&, const ElasticConfig&) = default;
 };
 
@@ -177,6 +178,7 @@ struct RunConfig {
   int64_t nodes = 1;             // simulated on this machine
   int64_t spares = 0;            // nodes beside these, which take over from lost ones
   int64_t racks = 0;             // 0: every node is its own
+  double node_cpus = 0;          // CPUs of a simulated node; 0: no limit
 
   // Nodes are dealt to racks in order: neighbours share one, and racks differ by at most one node.
   // REQUIRES: 0 <= node < nodes.

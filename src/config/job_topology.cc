@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "config/elastic/elastic_keys.h"
+#include "parallel/membership.h"
 
 namespace evermoe {
 
@@ -22,9 +23,13 @@ std::vector<int> narrowest_lanes(const JobConfig& config) {
   // The machines that are left have their share of the roles, and stages differ by one lane or so.
   for (int& of_stage : lanes) {
     const int64_t share = of_stage * config.elastic.min_nodes / config.run.nodes;
-    of_stage = static_cast<int>(std::max<int64_t>(1, share - 1));
+    of_stage = width_of(elastic_widths(config), static_cast<int>(std::max<int64_t>(1, share - 1)));
   }
   return lanes;
+}
+
+std::vector<int> elastic_widths(const JobConfig& config) {
+  return {config.elastic.widths.begin(), config.elastic.widths.end()};
 }
 
 ExpertPlacement expert_placement_of(const JobConfig& config, int lanes) {

@@ -15,6 +15,8 @@ Topology topology_of(const JobConfig& config);
 // As few lanes of each stage as may ever train at a time (docs/elastic.md): memory is set aside for
 // these.
 std::vector<int> narrowest_lanes(const JobConfig& config);
+// For parallel/membership.h, width_of().
+std::vector<int> elastic_widths(const JobConfig& config);
 // Which of the `lanes` of a stage hold which experts of a layer, as a job begins.
 ExpertPlacement expert_placement_of(const JobConfig& config, int lanes);
 // One in which `lane` has as much to hold as it may ever come to: memory is set aside for that.

@@ -36,7 +36,7 @@ struct Launch {
   int report_fd = -1;  // closed by a successful exec; else carries a Failure
 };
 
-enum class Stage : int { kDescriptors, kFolder, kExec };
+enum class Stage : int { kGroup, kDescriptors, kFolder, kExec };
 struct Failure {
   Stage stage;
   int error;
@@ -100,6 +100,12 @@ bool keep_only_inherited(const SpawnOptions& options) {
   return true;
 }
 
+bool enter(const std::string& cpu_group) {
+  const int file = ::open(cpu_group.c_str(), O_WRONLY | O_CLOEXEC);
+  const bool is_in = file >= 0 && ::write(file, "0", 1) == 1;
+  return is_in && ::close(file) == 0;
+}
+
 // A program expects default handlers and no blocked signals, whatever its parent set.
 void reset_signals() {
   struct sigaction standard = {};
@@ -123,6 +129,9 @@ void reset_signals() {
   if (options.parent_death_signal != 0) {
     ::prctl(PR_SET_PDEATHSIG, options.parent_death_signal);
     if (::getppid() != launch.parent) ::_exit(127);  // It died before we asked to be told.
+  }
+  if (!options.cpu_group.empty() && !enter(options.cpu_group)) {
+    report_and_exit(launch, Stage::kGroup);
   }
   if (!redirect(options) || !keep_only_inherited(options)) {
     report_and_exit(launch, Stage::kDescriptors);
@@ -217,6 +226,8 @@ class RealChildProcess : public ChildProcess {
 absl::Status launch_error(const SpawnOptions& options, const Failure& failure) {
   const std::string reason = std::strerror(failure.error);
   switch (failure.stage) {
+    case Stage::kGroup:
+      return Unsupported(absl::StrCat(options.cpu_group, ": cannot enter: ", reason));
     case Stage::kDescriptors:
       return Internal(absl::StrCat(options.program, ": cannot pass descriptors: ", reason));
     case Stage::kFolder:

@@ -24,6 +24,9 @@ struct SpawnOptions {
   // Added to this process's environment, replacing variables of the same name.
   std::vector<std::pair<std::string, std::string>> environment = {};
   std::string working_directory = {};  // empty: this process's
+  // CpuGroup::entry() of a group that the child belongs to from its first instruction on; empty:
+  // this process's.
+  std::string cpu_group = {};
 
   // Descriptors of this process that become the child's 0, 1 and 2; -1: this process's own.
   int stdin_fd = -1;

@@ -57,6 +57,11 @@ MembershipHistory since(MembershipHistory history, Step oldest) {
   return history;
 }
 
+int width_of(std::span<const int> widths, int lanes) {
+  const auto next = std::ranges::upper_bound(widths, lanes);
+  return next == widths.begin() ? lanes : *std::prev(next);
+}
+
 std::string problem_with(const RestingRoles& resting, const Topology& roles) {
   for (size_t i = 0; i < resting.size(); ++i) {
     const Rank rank = resting[i];

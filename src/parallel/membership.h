@@ -54,6 +54,10 @@ std::string problem_with(const RestingRoles& resting, const Topology& roles);
 // each stage, from 1 to its lanes.
 RestingRoles last_lanes_resting(const Topology& roles, std::span<const int> lanes);
 
+// With how many of its `lanes` a stage trains that may only do so with these numbers of them,
+// ascending: the largest that is not more. With all of them where there is none, or none is given.
+int width_of(std::span<const int> widths, int lanes);
+
 class Membership {
  public:
   // Everybody trains.

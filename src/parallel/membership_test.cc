@@ -82,5 +82,14 @@ TEST_F(MembershipHistoryTest, WhatNobodyGoesBackToIsForgotten) {
   EXPECT_EQ(resting_at(since(history_, Step(8)), Step(8)), resting_at(history_, Step(8)));
 }
 
+TEST(Membership, AStageTakesTheLargestWidthThatItCan) {
+  const std::vector<int> widths = {2, 4, 8};
+  EXPECT_EQ(width_of(widths, 1), 1) << "none is so small";
+  EXPECT_EQ(width_of(widths, 2), 2);
+  EXPECT_EQ(width_of(widths, 7), 4);
+  EXPECT_EQ(width_of(widths, 9), 8);
+  EXPECT_EQ(width_of({}, 7), 7);
+}
+
 }  // namespace
 }  // namespace evermoe

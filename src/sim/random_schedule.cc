@@ -78,6 +78,7 @@ void make_elastic(uint64_t seed, int world, SimulatedShape& shape) {
   if (seed % 4 != 0) shape.nodes = world;
   if (seed % 2 == 0) shape.spares = 0;
   if (seed % 5 < 2) shape.elastic.grow_wait = absl::Milliseconds(20);
+  if (seed % 7 == 2) shape.elastic.widths = {1, 3};
 }
 
 // Likewise.

@@ -208,11 +208,13 @@ class Elastic(MachinesTest):
     LANES = ("train.micro_batches=6", "parallel.stages=2", "parallel.lanes=3", "protection.strategy=gradients",
              "protection.copies=2")
     LONG = (*STEPS, "train.steps=250", "checkpoint.every_steps=100", *LANES)
+    BY_LOAD = ("experts.replicas=by-load", "experts.rebalance_every_steps=15", "model.routing=synthetic",
+               "model.routing_skew=0.2", "model.routing_drift_steps=40")
 
     @contextlib.contextmanager
-    def elastic(self, machines, changes, **how):
+    def elastic(self, machines, changes, more=(), **how):
         with Cluster(self, machines) as cluster:
-            job = cluster.train(*self.LONG, "elastic.enabled=true", "elastic.grow_wait_seconds=1", count=6, **how)
+            job = cluster.train(*self.LONG, *more, "elastic.enabled=true", "elastic.grow_wait_seconds=1", count=6, **how)
             job.wait_step(8)
             yield cluster, job
         self.assertEqual(job.summary.get("status"), "finished", job.story())
@@ -220,19 +222,19 @@ class Elastic(MachinesTest):
         history = job.summary["membership_history"]
         self.assertGreaterEqual(len(history), 1 + changes, job.story())
         again = ", ".join(f"{change['step']} {' '.join(map(str, change['lanes']))}" for change in history if change["step"])
-        self.assertEqual(job.summary["digest"], Undisturbed.digest(self, *self.LONG, f"elastic.history={again}"),
+        self.assertEqual(job.summary["digest"], Undisturbed.digest(self, *self.LONG, *more, f"elastic.history={again}"),
                          job.story())
 
-    def test_machines_are_lost_and_one_comes_back(self):
-        with self.elastic(6, changes=2) as (cluster, job):
-            cluster.kill_machine(3)
-            job.wait_step(60)
-            cluster.kill_machine(5)
-            job.wait_step(120)
+    def test_three_are_lost_in_a_row_and_one_comes_back_while_experts_move(self):
+        with self.elastic(6, changes=3, more=self.BY_LOAD) as (cluster, job):
+            for number, step in ((3, 40), (5, 75), (2, 110)):
+                cluster.kill_machine(number)
+                job.wait_step(step)
             cluster.start_machine(3)
             job.start_node(3)
         last = job.summary["membership_history"][-1]
-        self.assertEqual(last["nodes"], 5, job.story())
+        self.assertEqual(last["nodes"], 4, job.story())
+        self.assertTrue(job.summary["rebalances"], job.story())
 
     def test_one_of_each_stage_at_once_and_a_machine_that_never_was_there(self):
         with self.elastic(7, changes=2) as (cluster, job):

@@ -83,12 +83,12 @@ std::string bits_text(const ExperimentResult& result) {
 }
 
 std::string runs_of(const KeptResult& kept) {
-  MarkdownTable rows({"failures", "strategy", "runs", "kills", "ETTR", "predicted",
+  MarkdownTable rows({"failures", "system", "runs", "failures met", "ETTR", "predicted",
                       "error (points)", "step (s)", "tokens lost", "bits at the end"});
   for (const ExperimentResult& of : kept.result.experiments) {
     std::string runs = absl::StrCat(of.runs);
     if (of.unfinished > 0) absl::StrAppend(&runs, ", ", of.unfinished, " unfinished");
-    rows.add({of.failure_process, absl::StrCat("`", of.strategy, "`"), runs,
+    rows.add({of.failure_process, absl::StrCat("`", of.system, "`"), runs,
               absl::StrCat(of.failures), measured_ettr(&of), predicted_ettr(of), error_text(of),
               fixed(of.step_seconds, 3), percent(of.lost_token_share, 2), bits_text(of)});
   }
@@ -98,12 +98,11 @@ std::string runs_of(const KeptResult& kept) {
 
 }  // namespace
 
-const ExperimentResult* find_result(const std::vector<KeptResult>& kept,
-                                    const std::string& strategy,
+const ExperimentResult* find_result(const std::vector<KeptResult>& kept, const std::string& system,
                                     const std::string& failure_process) {
   for (const KeptResult& file : kept) {
     for (const ExperimentResult& result : file.result.experiments) {
-      if (result.strategy == strategy && result.failure_process == failure_process) return &result;
+      if (result.system == system && result.failure_process == failure_process) return &result;
     }
   }
   return nullptr;

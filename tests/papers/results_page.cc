@@ -26,10 +26,11 @@ expectation by about twice that without anything being wrong. Nothing is tuned u
 }  // namespace
 
 std::string results_page(const ResultsInput& input) {
-  return absl::StrCat(
-      kHead, claims_section(input), runtime_section(input), partial_experts_sections(input),
-      lazarus_sections(input), trainmover_sections(), skew_sections(input.tables),
-      moetion_sections(input.tables), planning_sections(input.tables), not_compared_section());
+  return absl::StrCat(kHead, claims_section(input), runtime_section(input),
+                      partial_experts_sections(input), lazarus_sections(input),
+                      many_nodes_section(input), trainmover_sections(), skew_sections(input.tables),
+                      moetion_sections(input.tables), planning_sections(input.tables),
+                      not_compared_section());
 }
 
 std::string not_compared_section() {

@@ -27,9 +27,8 @@ struct ResultsInput {
   std::vector<KeptResult> kept;     // by file
 };
 
-// The result of a strategy under a failure process, of the first file that has it; null: not run.
-const ExperimentResult* find_result(const std::vector<KeptResult>& kept,
-                                    const std::string& strategy,
+// The result of a system under a failure process, of the first file that has it; null: not run.
+const ExperimentResult* find_result(const std::vector<KeptResult>& kept, const std::string& system,
                                     const std::string& failure_process);
 
 // The whole page as Markdown. Deterministic. Simulates some ten thousand runs: a few seconds.
@@ -42,6 +41,7 @@ std::string moetion_sections(const PaperTables& tables);
 std::string skew_sections(const PaperTables& tables);
 std::string partial_experts_sections(const ResultsInput& input);
 std::string lazarus_sections(const ResultsInput& input);
+std::string many_nodes_section(const ResultsInput& input);
 std::string trainmover_sections();
 std::string planning_sections(const PaperTables& tables);
 std::string not_compared_section();

@@ -31,7 +31,7 @@ TEST(ResultsPageTest, WhatWasNotRunIsSaidAndWhatWasRunIsFound) {
   };
   EXPECT_EQ(count(claims_section(input), "not run yet"), 20);  // 5 MTBFs of 4 systems
   input.kept.push_back({"x.json",
-                        {.experiments = {{.strategy = "sparse",
+                        {.experiments = {{.system = "sparse",
                                           .failure_process = "exponential-207",
                                           .runs = 2,
                                           .ettr = 0.875,

@@ -12,7 +12,7 @@ namespace evermoe {
 namespace {
 
 // Of an experiment's report.json (docs/experiments.md).
-constexpr int kReportVersion = 2;
+constexpr int kReportVersion = 3;
 
 using Json = nlohmann::json;
 
@@ -118,7 +118,7 @@ absl::Status read_entries(Members& top, const std::string& origin, std::vector<R
 
 absl::Status read_experiments(Members& top, const std::string& origin, RuntimeResult& result) {
   return read_entries(top, origin, result.experiments, [](Members& of) {
-    return ExperimentResult{.strategy = of.text("strategy"),
+    return ExperimentResult{.system = of.text("system"),
                             .failure_process = of.text("failure_process"),
                             .runs = of.count("runs"),
                             .unfinished = of.count("unfinished"),
@@ -171,7 +171,7 @@ ReadResults reader_of(const std::string& kind) {
   return kind == "accuracy" ? read_accuracies : nullptr;
 }
 
-// The runs of one strategy and failure process.
+// The runs of one system and failure process.
 struct RunGroup {
   ExperimentResult sums;
   std::set<std::string> digests;
@@ -229,7 +229,7 @@ std::string to_json(const RuntimeResult& result) {
   CHECK(!result.experiments.empty());
   nlohmann::ordered_json entries = nlohmann::ordered_json::array();
   for (const ExperimentResult& of : result.experiments) {
-    entries.push_back({{"strategy", of.strategy},
+    entries.push_back({{"system", of.system},
                        {"failure_process", of.failure_process},
                        {"runs", of.runs},
                        {"unfinished", of.unfinished},
@@ -258,7 +258,7 @@ absl::StatusOr<RuntimeResult> result_of_report(const std::string& text, const st
   size_t index = 0;
   for (const Json& entry : top.list("runs")) {
     Members run(entry, entry_place(origin, "runs", index++));
-    RunGroup& group = groups[{run.text("failure_process"), run.text("strategy")}];
+    RunGroup& group = groups[{run.text("failure_process"), run.text("system")}];
     add_run(run, run.number_or_null("ettr").has_value(), group);
     RETURN_IF_ERROR(run.status());
   }
@@ -266,12 +266,12 @@ absl::StatusOr<RuntimeResult> result_of_report(const std::string& text, const st
   index = 0;
   for (const Json& entry : top.list("summaries")) {
     Members summary(entry, entry_place(origin, "summaries", index++));
-    const auto group = groups.find({summary.text("failure_process"), summary.text("strategy")});
-    summary.require("strategy", group != groups.end(), "one of the runs");
+    const auto group = groups.find({summary.text("failure_process"), summary.text("system")});
+    summary.require("system", group != groups.end(), "one of the runs");
     RETURN_IF_ERROR(summary.status());
     ExperimentResult of = result_of(group->second);
     of.failure_process = group->first.first;
-    of.strategy = group->first.second;
+    of.system = group->first.second;
     of.ettr = summary.number_or_null("ettr");
     of.ettr_half_width = summary.number_or_null("ettr_half_width");
     RETURN_IF_ERROR(summary.status());

@@ -1,7 +1,7 @@
 // What runs of this runtime came to, kept in the project for docs/results.md: data/results/*.json.
 //
 //   {"version": 1, "kind": "experiment", "machine": "...", "command": "...",
-//    "results": [{"strategy": "sparse", "failure_process": "exponential-40", "runs": 2,
+//    "results": [{"system": "sparse", "failure_process": "exponential-40", "runs": 2,
 //                 "unfinished": 0, "failures": 9, "ettr": 0.91, "ettr_half_width": 0.02,
 //                 "predicted_ettr": 0.93, "step_seconds": 0.07, "lost_token_share": 0,
 //                 "is_exact": true, "digests": 1}]}
@@ -29,9 +29,9 @@
 
 namespace evermoe {
 
-// Of all runs of one strategy under one failure process.
+// Of all runs of one system under one failure process.
 struct ExperimentResult {
-  std::string strategy;
+  std::string system;  // a strategy's name, or any other
   std::string failure_process;
   int64_t runs = 0;  // that finished
   int64_t unfinished = 0;

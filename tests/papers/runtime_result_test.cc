@@ -7,18 +7,18 @@
 namespace evermoe {
 namespace {
 
-constexpr char kReport[] = R"({"version": 2, "runs": [
-  {"strategy": "sparse", "failure_process": "exponential-40", "seed": 1, "ettr": 0.5,
+constexpr char kReport[] = R"({"version": 3, "runs": [
+  {"system": "sparse", "failure_process": "exponential-40", "seed": 1, "ettr": 0.5,
    "predicted_ettr": 0.625, "step_seconds": 0.25, "failure_count": 3, "lost_token_share": 0,
    "is_exact": true, "digest": "a"},
-  {"strategy": "sparse", "failure_process": "exponential-40", "seed": 2, "ettr": 0.75,
+  {"system": "sparse", "failure_process": "exponential-40", "seed": 2, "ettr": 0.75,
    "step_seconds": 0.75, "failure_count": 4, "lost_token_share": 0, "is_exact": true,
    "digest": "b"},
-  {"strategy": "none", "failure_process": "exponential-40", "seed": 1, "ettr": null}],
+  {"system": "none", "failure_process": "exponential-40", "seed": 1, "ettr": null}],
  "summaries": [
-  {"strategy": "sparse", "failure_process": "exponential-40", "ettr": 0.625,
+  {"system": "sparse", "failure_process": "exponential-40", "ettr": 0.625,
    "ettr_half_width": 0.1},
-  {"strategy": "none", "failure_process": "exponential-40", "ettr": null,
+  {"system": "none", "failure_process": "exponential-40", "ettr": null,
    "ettr_half_width": null}]})";
 
 RuntimeResult kept_report() {
@@ -31,7 +31,7 @@ RuntimeResult kept_report() {
 TEST(RuntimeResultTest, OfAReport) {
   const RuntimeResult result = kept_report();
   ASSERT_EQ(result.experiments.size(), 2u);
-  EXPECT_EQ(result.experiments[0], (ExperimentResult{.strategy = "sparse",
+  EXPECT_EQ(result.experiments[0], (ExperimentResult{.system = "sparse",
                                                      .failure_process = "exponential-40",
                                                      .runs = 2,
                                                      .failures = 7,
@@ -86,7 +86,7 @@ TEST(RuntimeResultTest, WrongFilesAreNamed) {
   text.replace(text.find("0.5"), 3, "-1");
   EXPECT_EQ(refusal(text),
             "x.json: results[0]: step_seconds: found -1, allowed: a number of at least 0");
-  EXPECT_EQ(result_of_report(R"({"version": 2, "runs": [], "summaries": []})", "r.json")
+  EXPECT_EQ(result_of_report(R"({"version": 3, "runs": [], "summaries": []})", "r.json")
                 .status()
                 .message(),
             "r.json: summaries: found [], allowed: at least one");

@@ -2,6 +2,7 @@
 
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -13,12 +14,15 @@
 namespace evermoe {
 namespace {
 
+constexpr size_t kNameBytesMax = 40;
+
 class ExperimentReader {
  public:
   explicit ExperimentReader(const std::string& path) : path_(path) {}
 
   absl::StatusOr<Experiment> read(const toml::table& document) const {
-    RETURN_IF_ERROR(check_keys(document, "", {"model", "strategies", "seeds", "failures"}));
+    RETURN_IF_ERROR(
+        check_keys(document, "", {"model", "strategies", "systems", "seeds", "failures"}));
     Experiment experiment;
     const toml::table* model = document["model"].as_table();
     if (model == nullptr) return wrong(document, "model", "a table with `config`");
@@ -29,7 +33,7 @@ class ExperimentReader {
     if (model->contains("settings")) {
       ASSIGN_OR_RETURN(experiment.settings, texts(*model, "settings", "texts such as a.b=1"));
     }
-    ASSIGN_OR_RETURN(experiment.strategies, strategies(document));
+    ASSIGN_OR_RETURN(experiment.systems, systems(document));
     ASSIGN_OR_RETURN(experiment.seeds, seeds(document));
     ASSIGN_OR_RETURN(experiment.failures, failures(document));
     return experiment;
@@ -72,8 +76,44 @@ class ExperimentReader {
       if (!strategy_kind_of(name) || !seen.insert(name).second)
         return wrong(*document["strategies"].node(), "strategies", allowed);
     }
-    if (names.empty()) return wrong(document, "strategies", allowed);
     return names;
+  }
+
+  absl::StatusOr<std::vector<ComparedSystem>> systems(const toml::table& document) const {
+    std::vector<ComparedSystem> values;
+    if (document.contains("strategies") || !document.contains("systems")) {
+      ASSIGN_OR_RETURN(const std::vector<std::string> names, strategies(document));
+      for (const std::string& name : names)
+        values.push_back({name, {"protection.strategy=" + name}, true});
+    }
+    const std::string allowed = "tables [[systems]] with a name and settings";
+    if (document.contains("systems")) {
+      const toml::array* list = document["systems"].as_array();
+      if (list == nullptr || list->size() > kExperimentListMax)
+        return wrong(*document["systems"].node(), "systems", allowed);
+      for (const toml::node& node : *list) {
+        if (!node.is_table()) return wrong(node, "systems", allowed);
+        ASSIGN_OR_RETURN(ComparedSystem system, read_system(*node.as_table()));
+        if (std::ranges::count(values, system.name, &ComparedSystem::name) > 0)
+          return wrong(node, "systems.name", "each name once, and none of the strategies above");
+        values.push_back(std::move(system));
+      }
+    }
+    if (values.empty()) return wrong(document, "strategies", "at least one, or one of [[systems]]");
+    return values;
+  }
+
+  absl::StatusOr<ComparedSystem> read_system(const toml::table& table) const {
+    RETURN_IF_ERROR(check_keys(table, "systems.", {"name", "settings"}));
+    ComparedSystem system{.name = table["name"].value_or<std::string>("")};
+    // It becomes a part of files' names.
+    constexpr const char* kLetters = "abcdefghijklmnopqrstuvwxyz0123456789-";
+    if (system.name.empty() || system.name.size() > kNameBytesMax ||
+        system.name.find_first_not_of(kLetters) != std::string::npos)
+      return wrong(table, "systems.name",
+                   absl::StrCat("up to ", kNameBytesMax, " of a-z, 0-9 and -"));
+    ASSIGN_OR_RETURN(system.settings, texts(table, "settings", "texts such as a.b=1"));
+    return system;
   }
 
   absl::StatusOr<std::vector<uint64_t>> seeds(const toml::table& document) const {
@@ -102,6 +142,7 @@ class ExperimentReader {
       if (!node.is_table()) return wrong(node, "failures", "tables [[failures]]");
       ASSIGN_OR_RETURN(FailureProcess process, failure(*node.as_table()));
       RETURN_IF_ERROR(read_lost_together(*node.as_table(), process));
+      RETURN_IF_ERROR(read_lost(*node.as_table(), process));
       if (!names.insert(process.name).second)
         return wrong(node, absl::StrCat("failures, ", process.name), "each process once");
       values.push_back(std::move(process));
@@ -110,8 +151,9 @@ class ExperimentReader {
   }
 
   absl::StatusOr<FailureProcess> failure(const toml::table& table) const {
-    RETURN_IF_ERROR(
-        check_keys(table, "failures.", {"law", "lost_together", "mtbf_steps", "shape", "trace"}));
+    RETURN_IF_ERROR(check_keys(
+        table, "failures.",
+        {"back_after_steps", "law", "lost", "lost_together", "mtbf_steps", "shape", "trace"}));
     FailureProcess process;
     const bool has_trace = table.contains("trace");
     if (has_trace == table.contains("law"))
@@ -150,6 +192,20 @@ class ExperimentReader {
                    absl::StrCat("an integer from 1 to ", kLostTogetherMax));
     process.lost_together = static_cast<int>(*value);
     if (*value > 1) absl::StrAppend(&process.name, "-", *value, "-nodes");
+    return absl::OkStatus();
+  }
+
+  absl::Status read_lost(const toml::table& table, FailureProcess& process) const {
+    const std::string lost =
+        table.contains("lost") ? table["lost"].value_or<std::string>("") : "worker";
+    if (lost != "worker" && lost != "node") return wrong(table, "failures.lost", "worker, node");
+    process.are_gone = lost == "node";
+    if (process.are_gone) process.name += "-gone";
+    if (!table.contains("back_after_steps")) return absl::OkStatus();
+    if (!process.are_gone || !process.trace.empty())
+      return wrong(table, "failures.back_after_steps", "only with lost = \"node\" and a law");
+    RETURN_IF_ERROR(read_positive(table, "back_after_steps", process.back_after_steps));
+    absl::StrAppend(&process.name, "-back-", process.back_after_steps);
     return absl::OkStatus();
   }
 

@@ -1,10 +1,14 @@
-// What an experiment runs, as TOML: strategies x failure processes x seeds of one job.
+// What an experiment runs, as TOML: systems x failure processes x seeds of one job. A system is a
+// strategy, or the job with any other settings.
 //
 //   strategies = ["sparse", "none"]   # names of protection.strategy
 //   seeds = [1, 2, 3]
 //   [model]
 //   config = "tiny.toml"              # the job; relative to this file, as `trace` is
 //   settings = ["train.steps=200"]    # optional, as --set
+//   [[systems]]                       # beside the strategies, or instead of them
+//   name = "elastic"
+//   settings = ["protection.strategy=gradients", "elastic.enabled=true"]
 //   [[failures]]                      # each is one failure process
 //   law = "exponential"
 //   mtbf_steps = 40                   # mean time between failures of the job, in steps
@@ -16,6 +20,11 @@
 //   law = "exponential"
 //   mtbf_steps = 40
 //   lost_together = 2                 # nodes that a failure takes at once; unless given one worker
+//   [[failures]]
+//   law = "exponential"
+//   mtbf_steps = 40
+//   lost = "node"                     # a node is gone; unless given "worker": processes are killed
+//   back_after_steps = 60             # until then; unless given for good
 //   [[failures]]
 //   trace = "failures.csv"            # planner/failures/failure_trace.h
 //   mtbf_steps = 40                   # the trace's time is scaled to this mean; 40 unless given
@@ -37,18 +46,28 @@ inline constexpr int kLostTogetherMax = 64;
 
 struct FailureProcess {
   // "exponential-40", "weibull-0.7-40", "trace-NAME-40", each with "-2-nodes" behind it where so
-  // many are lost together; unique in a file.
+  // many are lost together, "-gone" where they are gone, and "-back-60" where they come back;
+  // unique in a file.
   std::string name;
   std::string trace;  // empty: Weibull of this shape; 1 is exponential
   double shape = 1;
   double mtbf_steps = kTraceMtbfSteps;
-  int lost_together = 1;  // 1: a worker; else nodes, so many at one moment
+  int lost_together = 1;        // 1: a worker; else nodes, so many at one moment
+  bool are_gone = false;        // nodes are lost as machines are, not only the processes on them
+  double back_after_steps = 0;  // those that are gone; 0: they stay away, or until the trace says
+};
+
+// One of those that an experiment compares.
+struct ComparedSystem {
+  std::string name;  // of a strategy, or any other; unique in a file
+  std::vector<std::string> settings;
+  bool is_strategy = false;
 };
 
 struct Experiment {
   std::string config;
   std::vector<std::string> settings;
-  std::vector<std::string> strategies;
+  std::vector<ComparedSystem> systems;  // strategies first
   std::vector<FailureProcess> failures;
   std::vector<uint64_t> seeds;
 };

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 
 namespace evermoe {
@@ -47,6 +48,48 @@ TEST(ExperimentFile, NamesNodesThatAreLostTogether) {
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->failures[1].lost_together, 2);
   EXPECT_EQ(read->failures[1].name, "weibull-0.7-40-2-nodes");
+}
+
+TEST(ExperimentFile, SystemsAreStrategiesOrAnyOtherSettings) {
+  const std::string systems = R"([[systems]]
+name = "elastic"
+settings = ["elastic.enabled=true"]
+)";
+  const auto both = parse_experiment(kExperimentText + systems, "e.toml");
+  ASSERT_TRUE(both.ok()) << both.status();
+  ASSERT_EQ(both->systems.size(), 3u);
+  EXPECT_EQ(both->systems[0].name, "sparse");
+  EXPECT_EQ(both->systems[0].settings, std::vector<std::string>{"protection.strategy=sparse"});
+  EXPECT_TRUE(both->systems[1].is_strategy);
+  EXPECT_EQ(both->systems[2].name, "elastic");
+  EXPECT_EQ(both->systems[2].settings, std::vector<std::string>{"elastic.enabled=true"});
+  EXPECT_FALSE(both->systems[2].is_strategy);
+  const std::string alone =
+      absl::StrReplaceAll(kExperimentText, {{"strategies = [\"sparse\", \"none\"]\n", ""}});
+  EXPECT_EQ(parse_experiment(alone + systems, "e.toml")->systems.size(), 1u);
+  EXPECT_FALSE(parse_experiment(alone, "e.toml").ok());
+  for (const char* const name : {"sparse", "Elastic", "a/b", ""}) {
+    const std::string wrong =
+        absl::StrReplaceAll(systems, {{"\"elastic\"", absl::StrCat("\"", name, "\"")}});
+    const auto read = parse_experiment(kExperimentText + wrong, "e.toml");
+    EXPECT_NE(read.status().message().find("systems.name"), std::string::npos) << read.status();
+  }
+}
+
+TEST(ExperimentFile, NodesMayBeGone) {
+  const auto with = [](const std::string& more) {
+    return parse_experiment(
+        absl::StrReplaceAll(kExperimentText, {{"shape = 0.7", "shape = 0.7\n" + more}}), "e.toml");
+  };
+  const auto gone = with("lost = \"node\"\nback_after_steps = 60\nlost_together = 2");
+  ASSERT_TRUE(gone.ok()) << gone.status();
+  EXPECT_TRUE(gone->failures[1].are_gone);
+  EXPECT_EQ(gone->failures[1].back_after_steps, 60);
+  EXPECT_EQ(gone->failures[1].name, "weibull-0.7-40-2-nodes-gone-back-60");
+  EXPECT_FALSE(gone->failures[0].are_gone);
+  for (const char* const wrong : {"lost = \"rack\"", "lost = 1", "back_after_steps = 60",
+                                  "lost = \"node\"\nback_after_steps = 0"})
+    EXPECT_FALSE(with(wrong).ok()) << wrong;
 }
 
 TEST(ExperimentFile, SaysInOneLineWhatIsWrong) {

@@ -11,7 +11,7 @@
 namespace evermoe {
 namespace {
 
-constexpr int kFolderVersion = 3;
+constexpr int kFolderVersion = 4;
 
 absl::StatusOr<nlohmann::json> identity_of(const Experiment& experiment, const std::string& text) {
   ASSIGN_OR_RETURN(const std::string config,

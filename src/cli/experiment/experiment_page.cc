@@ -65,19 +65,19 @@ class PageWriter {
       : report_(report), profile_(profile) {
     for (const nlohmann::json& run : report.at("runs")) {
       add(processes_, run.at("failure_process"));
-      add(strategies_, run.at("strategy"));
+      add(systems_, run.at("system"));
     }
   }
 
   ReportPage page(const std::string& title) {
     ReportPage page{.title = title,
                     .summary =
-                        "The same failures, with real kills, played to each strategy in "
+                        "The same failures, with real kills, played to each system in "
                         "turns, and what was predicted for them. ETTR: undisturbed seconds "
                         "of the steps over the seconds that the run took."};
     page.blocks.push_back(tiles());
     for (const std::string& process : processes_) page.blocks.push_back(ettr_chart(process));
-    page.blocks.push_back(summary_table(report_, processes_, strategies_));
+    page.blocks.push_back(summary_table(report_, processes_, systems_));
     for (const std::string& process : processes_) page.blocks.push_back(time_chart(process));
     for (const std::string& process : processes_) page.blocks.push_back(phase_chart(process));
     if (has_losses()) page.blocks.push_back(loss_chart());
@@ -93,12 +93,12 @@ class PageWriter {
     if (std::ranges::count(names, name) == 0) names.push_back(name);
   }
 
-  // The runs of one strategy under one process that finished.
+  // The runs of one system under one process that finished.
   std::vector<const nlohmann::json*> runs(const std::string& process,
-                                          const std::string& strategy) const {
+                                          const std::string& system) const {
     std::vector<const nlohmann::json*> found;
     for (const nlohmann::json& run : report_.at("runs")) {
-      if (run.at("failure_process") == process && run.at("strategy") == strategy &&
+      if (run.at("failure_process") == process && run.at("system") == system &&
           run.at("ettr").is_number())
         found.push_back(&run);
     }
@@ -106,9 +106,9 @@ class PageWriter {
   }
 
   template <typename Value>
-  double mean_of(const std::string& process, const std::string& strategy, Value value) const {
+  double mean_of(const std::string& process, const std::string& system, Value value) const {
     double sum = 0;
-    const std::vector<const nlohmann::json*> found = runs(process, strategy);
+    const std::vector<const nlohmann::json*> found = runs(process, system);
     for (const nlohmann::json* run : found) sum += value(*run);
     return found.empty() ? kGap : sum / static_cast<double>(found.size());
   }
@@ -121,7 +121,7 @@ class PageWriter {
     double best = kGap, worst_error = kGap;
     std::string best_name, worst_name;
     for (const nlohmann::json& summary : report_.at("summaries")) {
-      const std::string name = absl::StrCat(summary.at("strategy").get<std::string>(), ", ",
+      const std::string name = absl::StrCat(summary.at("system").get<std::string>(), ", ",
                                             summary.at("failure_process").get<std::string>());
       const double ettr = run_number(summary, "ettr"),
                    error = run_number(summary, "prediction_error");
@@ -152,7 +152,9 @@ class PageWriter {
   bool same_digests() const {
     std::set<std::string> digests;
     for (const nlohmann::json& run : report_.at("runs")) {
-      if (run.at("status") == "finished" && run.at("is_exact") == true)
+      // Other systems may change lanes or experts, and with them the bits.
+      const bool is_of_strategy = run.at("system") == run.at("strategy");
+      if (run.at("status") == "finished" && run.at("is_exact") == true && is_of_strategy)
         digests.insert(run.at("digest"));
     }
     return digests.size() <= 1;
@@ -160,26 +162,26 @@ class PageWriter {
 
   ReportChart ettr_chart(const std::string& process) const {
     std::vector<BarSeries> bars = {{"measured", "#0072b2", {}}, {"predicted", "#e69f00", {}}};
-    for (const std::string& strategy : strategies_) {
-      bars[0].values.push_back(100 * mean_of(process, strategy, [](const nlohmann::json& run) {
+    for (const std::string& system : systems_) {
+      bars[0].values.push_back(100 * mean_of(process, system, [](const nlohmann::json& run) {
                                  return run_number(run, "ettr");
                                }));
-      bars[1].values.push_back(100 * mean_of(process, strategy, [](const nlohmann::json& run) {
+      bars[1].values.push_back(100 * mean_of(process, system, [](const nlohmann::json& run) {
                                  return run_number(run, "predicted_ettr");
                                }));
     }
-    return bar_chart(named("ETTR", process), "Means over the seeds.", "strategy",
-                     "ETTR, % of the run's time", strategies_, bars, false);
+    return bar_chart(named("ETTR", process), "Means over the seeds.", "system",
+                     "ETTR, % of the run's time", systems_, bars, false);
   }
 
   ReportChart time_chart(const std::string& process) const {
     std::vector<BarSeries> bars;
     for (const Cause& cause : kCauses) bars.push_back({cause.name, cause.colour, {}});
     bars.push_back({"slower steps, saves and the rest", "#7a7a7a", {}});
-    for (const std::string& strategy : strategies_) {
+    for (const std::string& system : systems_) {
       double rest = 100;
       for (size_t c = 0; c < std::size(kCauses); ++c) {
-        const double share = 100 * mean_of(process, strategy, [&](const nlohmann::json& run) {
+        const double share = 100 * mean_of(process, system, [&](const nlohmann::json& run) {
                                return kCauses[c].seconds(run) / whole(run);
                              });
         bars[c].values.push_back(share);
@@ -191,7 +193,7 @@ class PageWriter {
         bar_chart(named("Where the time went", process),
                   "Of the run's time without begin and end. More than 100 % together: phases of a "
                   "recovery also contain the step that was under way.",
-                  "strategy", "% of the run's time", strategies_, bars, true);
+                  "system", "% of the run's time", systems_, bars, true);
     return chart;
   }
 
@@ -199,8 +201,8 @@ class PageWriter {
     std::vector<BarSeries> bars;
     for (const auto& [name, key] : kPagePhases) {
       bars.push_back({name, "", {}});
-      for (const std::string& strategy : strategies_)
-        bars.back().values.push_back(mean_of(process, strategy, [&](const nlohmann::json& run) {
+      for (const std::string& system : systems_)
+        bars.back().values.push_back(mean_of(process, system, [&](const nlohmann::json& run) {
           const double failures = run_number(run, "failure_count");
           return failures > 0 ? phase(run, key) / failures : 0;
         }));
@@ -209,7 +211,7 @@ class PageWriter {
         named("A recovery, by phase", process),
         "Mean seconds for each failure, from the kill until the job's next new step. After "
         "a restart from disk the steps since the checkpoint are in the last phase.",
-        "strategy", "s", strategies_, bars, true);
+        "system", "s", systems_, bars, true);
   }
 
   bool has_losses() const {
@@ -222,15 +224,14 @@ class PageWriter {
     std::vector<BarSeries> bars;
     for (const std::string& process : processes_) {
       bars.push_back({process, "", {}});
-      for (const std::string& strategy : strategies_)
-        bars.back().values.push_back(100 *
-                                     mean_of(process, strategy, [](const nlohmann::json& run) {
+      for (const std::string& system : systems_)
+        bars.back().values.push_back(100 * mean_of(process, system, [](const nlohmann::json& run) {
                                        return run_number(run, "lost_token_share");
                                      }));
     }
     return bar_chart("Tokens lost",
-                     "Share of what gates sent to experts that recoveries lost (PLT).", "strategy",
-                     "% of the tokens", strategies_, bars, false);
+                     "Share of what gates sent to experts that recoveries lost (PLT).", "system",
+                     "% of the tokens", systems_, bars, false);
   }
 
   ReportNotes assumptions() const {
@@ -238,8 +239,8 @@ class PageWriter {
     notes.sentences = {
         "Failures kill workers by SIGKILL at times that are drawn in steps of the undisturbed run; "
         "machines are there again at once.",
-        "The undisturbed run of each turn is the yardstick: whatever made the machine slow for a "
-        "turn is in it as in the others, but not what made it slow for one run."};
+        "Runs are measured by the undisturbed steps just before and after them: a machine that has "
+        "become slower is in both alike, but not what made it slow for a part of one run."};
     if (profile_)
       notes.sentences.push_back(
           "A prediction plays the very failures of its run to the profile, so its error is that of "
@@ -251,7 +252,7 @@ class PageWriter {
 
   const nlohmann::json& report_;
   const std::optional<RuntimeProfile>& profile_;
-  std::vector<std::string> processes_, strategies_;
+  std::vector<std::string> processes_, systems_;
 };
 
 }  // namespace

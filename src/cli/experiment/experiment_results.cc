@@ -20,7 +20,8 @@ constexpr double kStudent[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365,
                                2.060,  2.056, 2.052, 2.048, 2.045, 2.042};
 constexpr double kNormal = 1.960;
 
-constexpr const char* kColumns[] = {"strategy",
+constexpr const char* kColumns[] = {"system",
+                                    "strategy",
                                     "failure_process",
                                     "seed",
                                     "status",
@@ -54,6 +55,7 @@ void add_spread(const std::string& name, const std::vector<double>& values, nloh
 }
 
 struct Group {
+  std::string strategy;
   std::vector<double> ettr, predicted, errors;
   int unfinished = 0;
 };
@@ -79,6 +81,11 @@ absl::StatusOr<Yardstick> yardstick_of(double run_seconds, int64_t steps,
   return Yardstick{step, std::max(0.0, run_seconds - step * static_cast<double>(steps))};
 }
 
+Yardstick mean_of(const Yardstick& before, const Yardstick& after) {
+  return {(before.step_seconds + after.step_seconds) / 2,
+          (before.beside_seconds + after.beside_seconds) / 2};
+}
+
 std::optional<double> ettr_of(double run_seconds, int64_t steps, const Yardstick& yardstick) {
   const double real = run_seconds - yardstick.beside_seconds;
   if (real <= 0) return std::nullopt;
@@ -101,7 +108,8 @@ Spread spread_of(const std::vector<double>& values) {
 nlohmann::json report_of(const std::vector<nlohmann::json>& runs) {
   std::map<std::pair<std::string, std::string>, Group> groups;
   for (const nlohmann::json& run : runs) {
-    Group& group = groups[{run.at("failure_process"), run.at("strategy")}];
+    Group& group = groups[{run.at("failure_process"), run.at("system")}];
+    group.strategy = run.at("strategy");
     // Both means are of the same runs: of those that finished.
     if (run.at("predicted_ettr").is_number() && run.at("ettr").is_number())
       group.predicted.push_back(run["predicted_ettr"]);
@@ -114,7 +122,8 @@ nlohmann::json report_of(const std::vector<nlohmann::json>& runs) {
   nlohmann::json summaries = nlohmann::json::array();
   for (const auto& [key, group] : groups) {
     nlohmann::json entry = {{"failure_process", key.first},
-                            {"strategy", key.second},
+                            {"system", key.second},
+                            {"strategy", group.strategy},
                             {"runs", group.ettr.size()},
                             {"unfinished", group.unfinished}};
     add_spread("ettr", group.ettr, entry);
@@ -122,7 +131,7 @@ nlohmann::json report_of(const std::vector<nlohmann::json>& runs) {
     add_spread("prediction_error", group.errors, entry);
     summaries.push_back(std::move(entry));
   }
-  return {{"version", 2}, {"runs", runs}, {"summaries", std::move(summaries)}};
+  return {{"version", 3}, {"runs", runs}, {"summaries", std::move(summaries)}};
 }
 
 std::string csv_of(const std::vector<nlohmann::json>& runs) {

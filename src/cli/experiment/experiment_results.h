@@ -1,9 +1,9 @@
 // What the runs of an experiment come to.
 //
-// ETTR of a run = N x s / (T - b): N steps, s the mean seconds of a step of the *yardstick*, T the
-// seconds of the run, and b what the yardstick's T has beside its N x s (start, end, final save).
-// The yardstick is the same job without failures, protection, durable checkpoints on the way and
-// evaluations, run just before the strategies of the same (process, seed).
+// ETTR of a run = N x s / (T - b): N steps, s the mean seconds of a step of its *yardsticks*, T the
+// seconds of the run, and b what a yardstick's T has beside its steps (start, end, final save).
+// Yardsticks are the same job without failures, protection, durable checkpoints on the way and
+// evaluations, run just before the run and just after it.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -25,6 +25,9 @@ struct Yardstick {
 absl::StatusOr<Yardstick> yardstick_of(double run_seconds, int64_t steps,
                                        const std::string& metrics);
 
+// Of what was between two yardsticks.
+Yardstick mean_of(const Yardstick& before, const Yardstick& after);
+
 // Nothing if the run took no time beside b.
 std::optional<double> ettr_of(double run_seconds, int64_t steps, const Yardstick& yardstick);
 
@@ -36,7 +39,7 @@ struct Spread {
 };
 Spread spread_of(const std::vector<double>& values);
 
-// The object that an experiment ends with: `runs`, and for each strategy and failure process
+// The object that an experiment ends with: `runs`, and for each system and failure process
 // `summaries`. Runs that did not finish have no ETTR and are counted apart.
 nlohmann::json report_of(const std::vector<nlohmann::json>& runs);
 // The runs' single values as a table with a header.

@@ -13,8 +13,11 @@ constexpr char kMetrics[] =
     "{\"step\":2,\"validation_loss\":5,\"seconds\":7}\n{\"step\":3,\"loss\":5,\"seconds\":3}\n";
 
 nlohmann::json run_with(const char* strategy, nlohmann::json ettr) {
-  nlohmann::json run = {
-      {"strategy", strategy}, {"failure_process", "p"}, {"seed", 1}, {"ettr", ettr}};
+  nlohmann::json run = {{"system", strategy},
+                        {"strategy", strategy},
+                        {"failure_process", "p"},
+                        {"seed", 1},
+                        {"ettr", ettr}};
   for (const char* name :
        {"status", "lost_token_share", "is_exact", "digest", "steps", "seconds", "step_seconds",
         "failure_count", "seconds_lost", "recomputed_steps", "undone_steps", "final_loss",
@@ -36,6 +39,12 @@ TEST(ExperimentResults, YardstickLeavesOutTheStart) {
   EXPECT_FALSE(yardstick_of(20, 3, "").ok());
 }
 
+TEST(ExperimentResults, ARunIsMeasuredByTheYardsticksAroundIt) {
+  const Yardstick around = mean_of({1, 4}, {3, 6});
+  EXPECT_EQ(around.step_seconds, 2);
+  EXPECT_EQ(around.beside_seconds, 5);
+}
+
 TEST(ExperimentResults, IntervalIsStudents) {
   EXPECT_FALSE(spread_of({0.5}).half_width.has_value());
   const Spread spread = spread_of({0.4, 0.5, 0.6});
@@ -52,7 +61,7 @@ TEST(ExperimentResults, UnfinishedRunsAreCountedApart) {
   EXPECT_TRUE(report["summaries"][1]["ettr"].is_null());
   EXPECT_TRUE(report["summaries"][0]["predicted_ettr"].is_null());
   const std::string table = csv_of({run_with("a", 0.5)});
-  EXPECT_NE(table.find("\na,p,1,,0.5,"), std::string::npos) << table;
+  EXPECT_NE(table.find("\na,a,p,1,,0.5,"), std::string::npos) << table;
 }
 
 TEST(ExperimentResults, PredictionsHaveTheirErrors) {

@@ -29,8 +29,9 @@ struct ExperimentOutcome {
 };
 
 // First the job's profile, unless there is one. Then for each failure process and seed a yardstick,
-// and each strategy. A finished run is written to OUT/results and the profile to OUT/profile.toml,
-// and what is there is not run again: so an interrupted experiment goes on.
+// and each system, with a shorter yardstick behind it. A finished run is written to OUT/results and
+// the profile to OUT/profile.toml, and what is there is not run again: so an interrupted experiment
+// goes on.
 // InvalidInput if OUT holds another experiment, by the file's and the configuration's text, or if
 // the profile is of another job. Progress goes to standard error, a line for each run. SIGINT,
 // SIGTERM and SIGHUP end the run under way.

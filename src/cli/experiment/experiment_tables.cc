@@ -23,17 +23,16 @@ std::string count(double value) { return std::isnan(value) ? kUnknown : count_te
 }  // namespace
 
 ReportTable summary_table(const nlohmann::json& report, const std::vector<std::string>& processes,
-                          const std::vector<std::string>& strategies) {
+                          const std::vector<std::string>& systems) {
   ReportTable table{.title = "Measured and predicted",
                     .note = "Means over the seeds ± half of their 95 % confidence interval.",
-                    .columns = {"Failures", "Strategy", "ETTR", "Predicted", "Error, points",
-                                "Runs", "Unfinished"}};
+                    .columns = {"Failures", "System", "ETTR", "Predicted", "Error, points", "Runs",
+                                "Unfinished"}};
   for (const std::string& process : processes) {
-    for (const std::string& strategy : strategies) {
+    for (const std::string& system : systems) {
       for (const nlohmann::json& summary : report.at("summaries")) {
-        if (summary.at("failure_process") != process || summary.at("strategy") != strategy)
-          continue;
-        table.rows.push_back({process, strategy, with_half_width(summary, "ettr", false),
+        if (summary.at("failure_process") != process || summary.at("system") != system) continue;
+        table.rows.push_back({process, system, with_half_width(summary, "ettr", false),
                               with_half_width(summary, "predicted_ettr", false),
                               with_half_width(summary, "prediction_error", true),
                               absl::StrCat(summary.at("runs").get<int64_t>()),
@@ -47,11 +46,11 @@ ReportTable summary_table(const nlohmann::json& report, const std::vector<std::s
 ReportTable run_table(const nlohmann::json& report) {
   ReportTable table{
       .title = "All runs",
-      .columns = {"Strategy", "Failures drawn", "Seed", "Failures met", "ETTR", "Predicted",
+      .columns = {"System", "Failures drawn", "Seed", "Failures met", "ETTR", "Predicted",
                   "Seconds lost", "Steps again", "Tokens lost", "Digest"}};
   for (const nlohmann::json& run : report.at("runs")) {
     table.rows.push_back(
-        {run.at("strategy"), run.at("failure_process"), run.at("seed").dump(),
+        {run.at("system"), run.at("failure_process"), run.at("seed").dump(),
          count(run_number(run, "failure_count")), share_text(run_number(run, "ettr")),
          share_text(run_number(run, "predicted_ettr")), seconds(run_number(run, "seconds_lost")),
          count(run_number(run, "recomputed_steps") + run_number(run, "undone_steps")),
@@ -66,12 +65,12 @@ ReportTable cost_table(const nlohmann::json& report) {
   ReportTable table{
       .title = "What protection took",
       .note = "Of the worker of rank 0; memory is the most that any worker had resident.",
-      .columns = {"Strategy", "Failures drawn", "Seed", "Tokens/s", "Steps waited", "Captured",
+      .columns = {"System", "Failures drawn", "Seed", "Tokens/s", "Steps waited", "Captured",
                   "Snapshots and logs kept", "Memory of a worker", "Final loss"}};
   for (const nlohmann::json& run : report.at("runs")) {
     const double loss = run_number(run, "final_loss");
     table.rows.push_back(
-        {run.at("strategy"), run.at("failure_process"), run.at("seed").dump(),
+        {run.at("system"), run.at("failure_process"), run.at("seed").dump(),
          count(run_number(run, "goodput_tokens_per_s")), seconds(run_number(run, "stall_seconds")),
          bytes(run_number(run, "captured_bytes")), bytes(run_number(run, "kept_bytes_max")),
          bytes(run_number(run, "memory_peak_bytes")),

@@ -10,9 +10,9 @@
 
 namespace evermoe {
 
-// Measured and predicted means, by failure process and strategy in these orders.
+// Measured and predicted means, by failure process and system in these orders.
 ReportTable summary_table(const nlohmann::json& report, const std::vector<std::string>& processes,
-                          const std::vector<std::string>& strategies);
+                          const std::vector<std::string>& systems);
 // A row for each run: what it came to.
 ReportTable run_table(const nlohmann::json& report);
 // A row for each run: what protection took.

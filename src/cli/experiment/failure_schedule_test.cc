@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
+#include <algorithm>
 #include <cmath>
-
 #include <set>
+#include <utility>
 
 namespace evermoe {
 namespace {
@@ -80,6 +80,64 @@ TEST(FailureSchedule, TakesDifferentNodesAtOneMoment) {
   for (const Fault& fault : script.faults) EXPECT_EQ(fault.kind, FaultKind::kKillNode);
   EXPECT_EQ(script.faults[0].after_seconds, script.faults[1].after_seconds);
   EXPECT_EQ(script.faults[1].node, failures[0].victims[1]);
+}
+
+// Who is there after each of these; fails if somebody goes twice or comes without having gone.
+std::vector<size_t> present_after(const std::vector<FailureTime>& times, int nodes) {
+  std::set<int> present;
+  for (int node = 0; node < nodes; ++node) present.insert(node);
+  std::vector<size_t> counts;
+  double last = 0;
+  for (const FailureTime& time : times) {
+    EXPECT_GE(time.steps, std::exchange(last, time.steps));
+    for (const int node : time.victims) {
+      if (time.kind == FaultKind::kLoseNode)
+        EXPECT_EQ(present.erase(node), 1u);
+      else
+        EXPECT_TRUE(time.kind == FaultKind::kReturnNode && present.insert(node).second);
+    }
+    counts.push_back(present.size());
+  }
+  return counts;
+}
+
+TEST(FailureSchedule, NodesThatAreGoneStayAwayOrComeBack) {
+  FailureProcess process{.name = "p", .mtbf_steps = 10, .lost_together = 2, .are_gone = true};
+  const auto gone = draw_departures(process, 1, 6, 1e4);
+  EXPECT_EQ(present_after(gone, 6), (std::vector<size_t>{4, 2})) << "the last ones stay";
+  process.lost_together = 1;
+  process.back_after_steps = 25;
+  const auto back = draw_departures(process, 1, 6, 1000);
+  const std::vector<size_t> counts = present_after(back, 6);
+  EXPECT_GT(counts.size(), 100u);
+  EXPECT_EQ(*std::ranges::min_element(counts), 1u);
+  EXPECT_EQ(*std::ranges::max_element(counts), 6u);
+  const FaultScript script = faults_of({back[0]}, Topology({6}, 4), 0.5, 3);
+  EXPECT_EQ(script.faults[0].kind, FaultKind::kLoseNode);
+  EXPECT_EQ(script.faults[0].node, back[0].victims[0]);
+  EXPECT_EQ(script.faults[0].after_seconds, 3 + 0.5 * back[0].steps);
+}
+
+constexpr char kComings[] =
+    "0,add,a\n0,add,b\n0,add,c\n10000,remove,b\n20000,add,d\n30000,remove,d\n30000,remove,a\n"
+    "40000,add,e\n";
+
+TEST(FailureSchedule, WhoComesInATraceTakesThePlaceOfOneThatHasGone) {
+  const FailureTrace trace = parse_instance_trace(kComings, "t").value();
+  const FailureProcess process{.name = "t", .trace = "t", .mtbf_steps = 40, .are_gone = true};
+  const auto all = trace_departures(process, trace, 1, 3);
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ(present_after(*all, 3), (std::vector<size_t>{2, 3, 1, 2}));
+  // Two losses in 40 s, which are 80 steps.
+  EXPECT_DOUBLE_EQ(all->front().steps, 20);
+  EXPECT_DOUBLE_EQ(all->back().steps, 80);
+  std::set<size_t> events;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const auto one = trace_departures(process, trace, seed, 1);
+    if (one.ok()) events.insert(present_after(*one, 1).size());
+  }
+  EXPECT_EQ(events, (std::set<size_t>{2, 3})) << "the place that nobody leaves is refused";
+  EXPECT_FALSE(trace_departures(process, trace, 1, 4).ok());
 }
 
 }  // namespace

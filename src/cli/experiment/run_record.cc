@@ -78,17 +78,22 @@ void add_costs(const JobEnd& end, nlohmann::json& record) {
 
 }  // namespace
 
-nlohmann::json run_record(const JobEnd& end, const JobConfig& job, const std::string& process,
-                          uint64_t seed, const Yardstick& yardstick) {
-  nlohmann::json record = {{"strategy", std::string(to_string(job.protection.strategy))},
+nlohmann::json run_record(const JobEnd& end, const std::string& system, const JobConfig& job,
+                          const std::string& process, uint64_t seed, const Yardsticks& around) {
+  const Yardstick yardstick = mean_of(around.before, around.after);
+  nlohmann::json record = {{"system", system},
+                           {"strategy", std::string(to_string(job.protection.strategy))},
                            {"failure_process", process},
                            {"seed", seed},
                            {"ettr", nullptr},
                            {"step_seconds", yardstick.step_seconds},
+                           {"step_seconds_before", around.before.step_seconds},
+                           {"step_seconds_after", around.after.step_seconds},
                            {"beside_seconds", yardstick.beside_seconds},
                            {"goodput_tokens_per_s", nullptr}};
-  for (const char* name : {"status", "lost_token_share", "is_exact", "digest", "steps", "seconds",
-                           "final_loss", "restarts", "failures"})
+  for (const char* name :
+       {"status", "lost_token_share", "is_exact", "digest", "steps", "seconds", "final_loss",
+        "restarts", "failures", "membership_history", "rebalances"})
     record[name] = end.summary.is_object() ? end.summary.at(name) : nlohmann::json();
   add_sums(record);
   add_costs(end, record);

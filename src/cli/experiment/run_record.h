@@ -11,9 +11,14 @@
 
 namespace evermoe {
 
+// The yardsticks just before a run and just after it.
+struct Yardsticks {
+  Yardstick before, after;
+};
+
 // Everything that was measured. What the run does not say is null.
-nlohmann::json run_record(const JobEnd& end, const JobConfig& job, const std::string& process,
-                          uint64_t seed, const Yardstick& yardstick);
+nlohmann::json run_record(const JobEnd& end, const std::string& system, const JobConfig& job,
+                          const std::string& process, uint64_t seed, const Yardsticks& around);
 
 // Adds `predicted_ettr`, `prediction_error` (predicted less measured) and `predicted`, where the
 // time goes.

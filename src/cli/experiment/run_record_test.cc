@@ -14,6 +14,7 @@ JobEnd finished() {
   end.summary = {
       {"status", "finished"}, {"lost_token_share", 0.0}, {"is_exact", true},  {"digest", "d1"},
       {"steps", 100},         {"seconds", 130.0},        {"final_loss", 2.5}, {"restarts", 1}};
+  end.summary["membership_history"] = end.summary["rebalances"] = nlohmann::json::array();
   end.summary["failures"] = {{{"step", 57},
                               {"restarted_from_step", 50},
                               {"recomputed_steps", 0},
@@ -32,6 +33,9 @@ JobEnd finished() {
   return end;
 }
 
+// Steps of a second, and five seconds beside them.
+constexpr Yardsticks kAround{.before = {0.75, 4}, .after = {1.25, 6}};
+
 JobConfig job_of(StrategyKind kind) {
   JobConfig job;
   job.train.steps = 100;
@@ -40,9 +44,12 @@ JobConfig job_of(StrategyKind kind) {
 }
 
 TEST(RunRecord, SaysWhereTheTimeWent) {
-  const auto record = run_record(finished(), job_of(StrategyKind::kNone), "p", 3, {1, 5});
+  const auto record = run_record(finished(), "none", job_of(StrategyKind::kNone), "p", 3, kAround);
   EXPECT_EQ(record["strategy"], "none");
   EXPECT_EQ(record["seed"], 3);
+  EXPECT_EQ(record["step_seconds"], 1);
+  EXPECT_EQ(record["step_seconds_before"], 0.75);
+  EXPECT_EQ(record["step_seconds_after"], 1.25);
   EXPECT_EQ(record["ettr"], 0.8);
   EXPECT_EQ(record["undone_steps"], 7);
   EXPECT_EQ(record["recovery"]["detect_seconds"], 1);
@@ -56,7 +63,7 @@ TEST(RunRecord, SaysWhereTheTimeWent) {
 }
 
 TEST(RunRecord, ARunWithoutASummaryIsUnfinished) {
-  auto record = run_record(JobEnd(), job_of(StrategyKind::kNone), "p", 3, {1, 5});
+  auto record = run_record(JobEnd(), "none", job_of(StrategyKind::kNone), "p", 3, kAround);
   EXPECT_EQ(record["status"], "unfinished");
   EXPECT_TRUE(record["ettr"].is_null());
   PredictedRun predicted;
@@ -67,11 +74,11 @@ TEST(RunRecord, ARunWithoutASummaryIsUnfinished) {
 }
 
 TEST(ExperimentPage, ShowsWhatWasMeasuredAndPredicted) {
-  auto record = run_record(finished(), job_of(StrategyKind::kNone), "p", 3, {1, 5});
+  auto record = run_record(finished(), "none", job_of(StrategyKind::kNone), "p", 3, kAround);
   PredictedRun predicted;
   predicted.ettr = 0.75;
   add_prediction(predicted, record);
-  auto lost = run_record(JobEnd(), job_of(StrategyKind::kSparse), "p<q", 3, {1, 5});
+  auto lost = run_record(JobEnd(), "elastic", job_of(StrategyKind::kSparse), "p<q", 3, kAround);
   add_no_prediction(lost);
   const std::string html =
       to_html(experiment_page("Experiment: e.toml", report_of({record, lost}), std::nullopt));

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cli/reports/expert_places.h"
 #include "cli/reports/inspect_checkpoint_report.h"
 #include "cli/reports/number_text.h"
 
@@ -107,6 +108,8 @@ std::string to_text(const CheckpointReport& report) {
   add_position(report, text);
   add_model(report, text);
   add_ages(report, text);
+  const std::string places = to_text(expert_places(report.manifest.position.experts));
+  if (!places.empty()) absl::StrAppend(&text, "\n", places);
   absl::StrAppendFormat(&text, "\n%-22s %10s %18s %12s\n", "operators", "count", "elements",
                         "bytes");
   for (const CheckpointReport::Kind& kind : report.kinds) {
@@ -145,6 +148,7 @@ std::string to_json(const CheckpointReport& report) {
         {"count", kind.operators}, {"elements", kind.elements}, {"bytes", kind.bytes}};
   }
   json["experts"] = ages_json(report.ages);
+  json["placements"] = to_json_value(expert_places(report.manifest.position.experts));
   json["shards"] = report.shards;
   json["bytes"] = report.bytes;
   json["files"] = Json::array();

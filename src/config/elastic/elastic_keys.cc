@@ -4,6 +4,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/limits.h"
 #include "config/key_builders.h"
@@ -50,6 +51,32 @@ ConfigKey history_key() {
   return key;
 }
 
+std::string widths_text(const ElasticConfig& elastic) {
+  return absl::StrCat("[", absl::StrJoin(elastic.widths, ", "), "]");
+}
+
+ConfigKey widths_key() {
+  const Field field{&C::elastic, &E::widths};
+  ConfigKey key{"elastic.widths",
+                absl::StrCat("array of ascending integers from 1 to ", kJobRanksMax),
+                "numbers of lanes with which a stage may train, of which it takes the largest that "
+                "it can; empty: any number, and so all lanes that there are nodes for",
+                kRun};
+  key.read = [=](const FoundValue& found, JobConfig& config) {
+    const auto* const widths = std::get_if<std::vector<int64_t>>(&found.value);
+    if (widths == nullptr) return false;
+    int64_t last = 0;
+    for (const int64_t width : *widths) {
+      if (width <= last || width > kJobRanksMax) return false;
+      last = width;
+    }
+    field.in(config) = *widths;
+    return true;
+  };
+  key.write = [](const JobConfig& config) { return widths_text(config.elastic); };
+  return key;
+}
+
 }  // namespace
 
 std::optional<std::vector<LaneHistoryEntry>> parse_lane_history(const std::string& text) {
@@ -79,12 +106,15 @@ std::vector<ConfigKey> elastic_keys() {
                   "lanes as that may leave"),
       number_key("elastic.grow_wait_seconds", Field{&C::elastic, &E::grow_wait_seconds}, {0, 3600},
                  kRun, "how long a node that has come waits for others before it is used"),
-      history_key()};
+      widths_key(), history_key()};
 }
 
 absl::Status validate_elastic(const JobConfig& config, const KeyPlaces& places) {
   const ElasticConfig& elastic = config.elastic;
   const bool is_elastic = elastic.enabled || !elastic.history.empty();
+  if (!elastic.widths.empty() && !elastic.enabled)
+    return not_allowed(places, "elastic.widths", widths_text(elastic),
+                       "[] without elastic.enabled = true");
   if (!is_elastic) return absl::OkStatus();
   const char* const key = elastic.enabled ? "elastic.enabled" : "elastic.history";
   if (config.protection.strategy == StrategyKind::kPartialExperts)
@@ -97,6 +127,10 @@ absl::Status validate_elastic(const JobConfig& config, const KeyPlaces& places) 
   if (elastic.min_nodes > config.run.nodes)
     return not_allowed(places, "elastic.min_nodes", absl::StrCat(elastic.min_nodes),
                        absl::StrCat("at most run.nodes (", config.run.nodes, ")"));
+  const int64_t most = std::ranges::max(config.parallel.lanes);
+  if (!elastic.widths.empty() && elastic.widths.back() > most)
+    return not_allowed(places, "elastic.widths", widths_text(elastic),
+                       absl::StrCat("at most the lanes of a stage (", most, ")"));
   for (const LaneHistoryEntry& entry : lane_history_of(config)) {
     const auto& lanes = config.parallel.lanes;
     if (std::ssize(entry.lanes) != std::ssize(lanes))

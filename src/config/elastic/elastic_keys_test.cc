@@ -1,5 +1,6 @@
 #include "config/elastic/elastic_keys.h"
 
+#include "absl/strings/str_cat.h"
 #include "config/job_topology.h"
 #include "config/parse_config_testing.h"
 #include "gmock/gmock.h"
@@ -39,6 +40,12 @@ TEST(ElasticKeys, WhatCannotBeIsRefusedInOneLine) {
               HasSubstr("empty with elastic.enabled = true"));
   EXPECT_THAT(refusal("enabled = true\nmin_nodes = 7\n", "[run]\nnodes = 6\n"),
               HasSubstr("elastic.min_nodes: found 7, allowed: at most run.nodes (6)"));
+  EXPECT_THAT(refusal("widths = [2]\n"), HasSubstr("[] without elastic.enabled = true"));
+  EXPECT_THAT(refusal("enabled = true\nwidths = [2, 4]\n"),
+              HasSubstr("elastic.widths: found [2, 4], allowed: at most the lanes of a stage (3)"));
+  for (const char* const widths : {"[3, 2]", "[0]", "2", "[2, 2]"})
+    EXPECT_THAT(refusal(absl::StrCat("enabled = true\nwidths = ", widths, "\n")),
+                HasSubstr("array of ascending integers"));
   EXPECT_THAT(refusal("enabled = true\n", "[protection]\nstrategy = \"partial-experts\"\n"),
               HasSubstr("elastic.enabled"));
 }
@@ -50,6 +57,9 @@ TEST(ElasticKeys, MemoryIsForAsFewLanesAsMayTrain) {
   EXPECT_THAT(lanes(""), ElementsAre(3, 3));
   EXPECT_THAT(lanes("[elastic]\nhistory = \"12 2 3, 30 3 1\"\n"), ElementsAre(2, 1));
   EXPECT_THAT(lanes("[elastic]\nenabled = true\n[run]\nnodes = 6\n"), ElementsAre(1, 1));
+  EXPECT_THAT(
+      lanes("[elastic]\nenabled = true\nwidths = [1, 3]\nmin_nodes = 6\n[run]\nnodes = 6\n"),
+      ElementsAre(1, 1));
   EXPECT_THAT(lanes("[elastic]\nenabled = true\nmin_nodes = 6\n[run]\nnodes = 6\n"),
               ElementsAre(2, 2));
 }

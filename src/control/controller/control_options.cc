@@ -36,6 +36,7 @@ ElasticOptions elastic_options(const JobConfig& config) {
   elastic.is_enabled = config.elastic.enabled;
   elastic.nodes_min = static_cast<int>(config.elastic.min_nodes);
   elastic.grow_wait = absl::Seconds(config.elastic.grow_wait_seconds);
+  elastic.widths = elastic_widths(config);
   const Topology roles = topology_of(config);
   for (const LaneHistoryEntry& entry : lane_history_of(config))
     elastic.script.push_back({.step = Step(entry.step),

@@ -93,6 +93,14 @@ class ControlledJob {
       trouble.what = "peer lost";
       return say(trouble);
     }
+    // Its agent is back on a new line, and it has lived on.
+    ControlledJob& is_back() {
+      return job_.feed(MemberJoined{.rank = Rank(rank_),
+                                    .since = member().since,
+                                    .node = member().node,
+                                    .has_finished = true,
+                                    .newest = member().newest});
+    }
     // Had to leave its step; nobody has died.
     ControlledJob& breaks_off() {
       member().is_broken = true;
@@ -149,6 +157,11 @@ class ControlledJob {
     for (Member& member : members_) member.lives = member.lives && member.node != Node(node);
     agents_.erase(Node(node));
     return feed(AgentLost{Node(node), "its agent is gone"});
+  }
+  // Its workers live on.
+  ControlledJob& loses_line_to(int32_t node) {
+    agents_.erase(Node(node));
+    return feed(AgentLost{Node(node), "it has closed the connection"});
   }
   // Of all processes that are started on it.
   ControlledJob& node_computes_with(int32_t node, const std::string& arithmetic) {

@@ -129,6 +129,7 @@ class ControllerCore {
 
   // ---- losses
   void take_back(const MemberJoined& event);
+  void release(const MemberJoined& event);
   void lose(Rank rank, const std::string& how);
   void kill_and_lose(Rank rank, const std::string& why, const std::string& how);
   void note_loss(Rank rank, const std::string& how);

@@ -218,6 +218,17 @@ TEST(ControllerCore, ACrashAfterTheReleaseIsNoFailure) {
   EXPECT_TRUE(job.core().recoveries().empty());
 }
 
+// Found by sim: seed 1509 of the dense strategy.
+TEST(ControllerCore, WhoWasCutOffAfterTheReleaseIsReleasedAgain) {
+  Job job(two_nodes_and_spares(0));
+  job.begins().commits(1, 60).all_finish(60).did();
+  job.loses_line_to(0).worker(0).is_back();
+  EXPECT_EQ(job.did(), "release")
+      << "and no view for it, in which those that are gone cannot report";
+  job.worker(0).leaves().worker(2).leaves().worker(3).leaves();
+  EXPECT_TRUE(job.end().ok);
+}
+
 TEST(ControllerCore, ASilentWorkerIsKilledAndNamed) {
   Job job = unprotected();
   job.begins().commits(1, 2).worker(1).stops().did();

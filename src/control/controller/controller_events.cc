@@ -73,10 +73,7 @@ void ControllerCore::take_back(const MemberJoined& event) {
   RoleState& role = roles_[event.rank];
   role.hear(now_);
   progress_.on_joined(event.newest);
-  if (role.released) {
-    actions_.push_back(SendOrder{event.rank, event.since, ReleaseOrder{}});
-    return;
-  }
+  if (role.released) return release(event);
   if (!beginning_.is_over()) return;
   role.finished = role.finished || (is_open() && event.has_finished);
   note_finish(event);
@@ -87,6 +84,10 @@ void ControllerCore::take_back(const MemberJoined& event) {
   open_next_view(absl::StrCat("role ", name_of(event.rank), " is back on a new line"));
 }
 
+void ControllerCore::release(const MemberJoined& event) {
+  actions_.push_back(SendOrder{event.rank, event.since, ReleaseOrder{}});
+}
+
 void ControllerCore::handle(const MemberJoined& event) {
   if (roles_.is_present(event.rank, event.since)) return take_back(event);
   if (!roles_.may_join(event) || !computes_alike(event)) return;
@@ -95,6 +96,8 @@ void ControllerCore::handle(const MemberJoined& event) {
   roles_.join(event, now_);
   progress_.on_joined(event.newest);
   note_finish(event);
+  // It was lost with its line, after the release, of which it may not have heard.
+  if (roles_[event.rank].released) return release(event);
   view_.on_joined(event);
   if (!beginning_.is_over()) return view_.adopt(event);
   // It may know of a view that a former controller had begun when all others were adopted in the

@@ -153,6 +153,7 @@ struct ElasticOptions {
   int nodes_min = 1;  // with fewer the job saves and ends
   // How long nodes that have come wait for others before they are used.
   absl::Duration grow_wait = absl::ZeroDuration();
+  std::vector<int> widths;  // parallel/membership.h, width_of()
   // Who rests when, whatever happens: to repeat what a job has done. Not with is_enabled.
   MembershipHistory script;
 };

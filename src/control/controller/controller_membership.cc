@@ -20,7 +20,8 @@ std::optional<MembershipChange> ControllerCore::wanted_membership() const {
   if (!options_.elastic.is_enabled) return std::nullopt;
   const std::vector<Node> nodes = nodes_of_roles();
   MembershipChange wanted;
-  wanted.resting = decide_resting(topology_, nodes, membership_.resting(), share());
+  wanted.resting =
+      decide_resting(topology_, nodes, membership_.resting(), share(), options_.elastic.widths);
   wanted.nodes = static_cast<int32_t>(std::set<Node>(nodes.begin(), nodes.end()).size());
   wanted.cause = membership_.cause();
   return wanted;

@@ -73,6 +73,12 @@ void RoleTable::lose(Rank rank) {
   state.waits = false;
 }
 
+// It may have been asked for a report before it heard of its release.
+void RoleTable::end(Rank rank) {
+  set_phase(rank, Phase::kNone);
+  set_deadline(rank, absl::InfiniteDuration());
+}
+
 void RoleTable::note_starved(Node node, const std::vector<StarvedWorker>& workers, int64_t period) {
   for (const StarvedWorker& worker : workers) {
     if (worker.rank.value >= size()) continue;

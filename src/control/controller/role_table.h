@@ -66,7 +66,7 @@ class RoleTable {
   void join(const MemberJoined& event, absl::Duration now);
   void lose(Rank rank);
   // Its process has ended after its release.
-  void end(Rank rank) { set_phase(rank, RoleState::Phase::kNone); }
+  void end(Rank rank);
   // It has to join or report by then.
   void ask(Rank rank, absl::Duration until);
   // What it was asked for has until then.

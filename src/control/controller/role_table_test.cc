@@ -72,6 +72,15 @@ TEST_P(RandomRoles, AreAsALookAtAllOfThemFindsThem) {
   }
 }
 
+// It had been asked for a report when it heard of its release.
+TEST(RoleTableTest, OneThatHasEndedIsNotAwaited) {
+  RoleTable roles(1);
+  roles.join({.rank = Rank(0)}, absl::ZeroDuration());
+  roles.ask(Rank(0), absl::Seconds(1));
+  roles.end(Rank(0));
+  EXPECT_EQ(roles.next_deadline(), absl::InfiniteDuration());
+}
+
 TEST_P(RandomRoles, AllReportAndFinishOneAfterTheOther) {
   drive_to(Phase::kJoined);
   std::vector<Rank> order;

@@ -20,6 +20,7 @@ absl::StatusOr<std::unique_ptr<ControlChild>> ControlChild::start(
   spawning.stdin_fd = nothing;
   spawning.stdout_fd = spawning.stderr_fd = log->fd();
   if (options.kept_fd >= 0) spawning.inherited_fds = {options.kept_fd};
+  spawning.cpu_group = options.cpu_group;
   spawning.parent_death_signal = SIGKILL;
   spawning.own_group = true;
   absl::StatusOr<std::unique_ptr<ChildProcess>> process = spawn(spawning);

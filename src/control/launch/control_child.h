@@ -18,7 +18,8 @@ struct ControlChildOptions {
   std::vector<std::string> arguments;
   std::vector<std::pair<std::string, std::string>> environment;
   std::string log_path;
-  int kept_fd = -1;  // stays open in it and may be handed on; -1: none
+  int kept_fd = -1;       // stays open in it and may be handed on; -1: none
+  std::string cpu_group;  // SpawnOptions::cpu_group
 };
 
 // It leads a process group of its own, and dies with the thread that started it. Destruction kills

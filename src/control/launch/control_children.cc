@@ -1,5 +1,7 @@
 #include "control/launch/control_children.h"
 
+#include <unistd.h>
+
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "control/keys/private_file.h"
@@ -11,6 +13,25 @@ namespace evermoe {
 // starts more has gone astray.
 constexpr int64_t kLivesOfHost = 1000;
 
+namespace {
+
+std::string cpu_group_name(const std::string& of) {
+  return absl::StrCat("evermoe-", ::getpid(), "-", of);
+}
+
+absl::StatusOr<CpuGroupPlace> limited_cpus(double cpus) {
+  const auto place = [&]() -> absl::StatusOr<CpuGroupPlace> {
+    ASSIGN_OR_RETURN(const CpuGroupPlace own, own_cpu_group_place());
+    RETURN_IF_ERROR(CpuGroup::make(own, cpu_group_name("trial"), cpus).status());
+    return own;
+  }();
+  if (place.ok()) return place;
+  return InvalidInput(
+      absl::StrCat("run.node_cpus: found ", cpus, ", allowed here: 0: ", place.status().message()));
+}
+
+}  // namespace
+
 absl::StatusOr<ControlPlaces> control_places(const ProtectedRunOptions& options) {
   ControlPlaces places;
   ASSIGN_OR_RETURN(places.folder, PrivateFolder::make());
@@ -20,6 +41,9 @@ absl::StatusOr<ControlPlaces> control_places(const ProtectedRunOptions& options)
   } else {
     ASSIGN_OR_RETURN(places.keys, keys_for(options.address, options.keys));
     places.secret = secret_path(options.keys);
+  }
+  if (options.node_cpus > 0) {
+    ASSIGN_OR_RETURN(places.cpus, limited_cpus(options.node_cpus));
   }
   return places;
 }
@@ -60,6 +84,18 @@ absl::Status ControlChildren::start_controller() {
   return absl::OkStatus();
 }
 
+// Empty: no limit. A node that comes back gets the group that it had.
+absl::StatusOr<std::string> ControlChildren::cpu_group_of(Node node) {
+  if (!places_.cpus) return std::string();
+  std::unique_ptr<CpuGroup>& group = cpu_groups_[node];
+  if (group == nullptr) {
+    ASSIGN_OR_RETURN(
+        group, CpuGroup::make(*places_.cpus, cpu_group_name(absl::StrCat("node-", node.value)),
+                              options_.node_cpus));
+  }
+  return group->entry();
+}
+
 absl::Status ControlChildren::start_agent(Node node) {
   AgentProcessOptions own;
   own.config = options_.config;
@@ -78,8 +114,10 @@ absl::Status ControlChildren::start_agent(Node node) {
                                                 absl::StrCat(absl::ToDoubleSeconds(began_))};
     own.worker_arguments.insert(own.worker_arguments.end(), rehearsal.begin(), rehearsal.end());
   }
-  auto child = ControlChild::start(
-      child_options("agent-process", absl::StrCat("agent-", node.value), to_flags(own)));
+  ControlChildOptions starting =
+      child_options("agent-process", absl::StrCat("agent-", node.value), to_flags(own));
+  ASSIGN_OR_RETURN(starting.cpu_group, cpu_group_of(node));
+  auto child = ControlChild::start(starting);
   if (!child.ok()) return annotate(child.status(), "an agent cannot be started");
   agents_[node] = *std::move(child);
   return absl::OkStatus();

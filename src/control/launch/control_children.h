@@ -11,6 +11,7 @@
 #include "control/launch/control_child.h"
 #include "control/launch/protected_run.h"
 #include "control/wire/private_folder.h"
+#include "env/cpu_group.h"
 
 namespace evermoe {
 
@@ -19,7 +20,9 @@ struct ControlPlaces {
   std::unique_ptr<PrivateFolder> folder;  // of the sockets
   std::string secret;  // file with that of the job, or of this run if the job has no keys
   std::shared_ptr<const JobKeys> keys;  // null if all are on this machine
+  std::optional<CpuGroupPlace> cpus;    // of nodes whose CPUs are limited
 };
+// InvalidInput if CPUs are to be limited and cannot be.
 absl::StatusOr<ControlPlaces> control_places(const ProtectedRunOptions& options);
 
 // Starts, ends and buries them; what is to be done about an end is not decided here. Destruction
@@ -63,6 +66,7 @@ class ControlChildren {
  private:
   ControlChildOptions child_options(const std::string& command, const std::string& name,
                                     const std::vector<std::string>& flags) const;
+  absl::StatusOr<std::string> cpu_group_of(Node node);
 
   const ProtectedRunOptions& options_;
   const absl::Duration began_;
@@ -70,6 +74,7 @@ class ControlChildren {
   const std::string address_;
   std::unique_ptr<ControlChild> controller_;
   int64_t life_;
+  std::map<Node, std::unique_ptr<CpuGroup>> cpu_groups_;  // outlive the agents in them
   std::map<Node, std::unique_ptr<ControlChild>> agents_;
   int64_t agent_starts_ = 0;
 };

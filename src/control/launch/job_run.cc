@@ -98,6 +98,7 @@ ProtectedRunOptions protected_options(const JobRunOptions& options, const JobFol
   run.steps = Step(config.train.steps);
   run.address = options.address;
   run.keys = options.keys;
+  run.node_cpus = config.run.node_cpus;
   run.orders = options.orders;
   run.config = folder.config();
   run.controller = controller_options(config);
@@ -229,6 +230,9 @@ std::vector<std::pair<std::string, std::string>> process_environment(const JobCo
 absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptions& options,
                                    RunObserver& observer) {
   const absl::Duration began = clock.now();
+  if (!options.address.empty() && options.config.run.node_cpus > 0)
+    return InvalidInput(absl::StrCat("run.node_cpus: found ", options.config.run.node_cpus,
+                                     ", allowed: 0 where nodes are machines of their own"));
   const StoreWait store_wait = store_wait_of(options);
   ASSIGN_OR_RETURN(const std::unique_ptr<JobFolder> folder,
                    JobFolder::prepare(files, options.config, options.out,

@@ -53,6 +53,7 @@ struct ProtectedRunOptions {
   // agent then. Empty: all nodes are simulated here.
   std::string address;
   std::string keys;              // the folder of the job's keys; needed with an address
+  double node_cpus = 0;          // what a simulated node gets of this machine's; 0: no limit
   HostOrders* orders = nullptr;  // null: none
   // Faults to rehearse, and the file with them that the workers read; the injected ones are kept
   // beside it.

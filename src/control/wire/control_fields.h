@@ -146,8 +146,8 @@ auto fields(Is<NodeStatus> auto& m) {
 auto fields(Is<RoleStatus> auto& m) { return std::tie(m.rank, m.name, m.node, m.pid, m.phase); }
 auto fields(Is<JobStatus> auto& m) {
   return std::tie(m.life, m.term, m.view, m.is_open, m.is_draining, m.step, m.steps, m.window,
-                  m.durable, m.failures, m.median_step, m.elapsed, m.ettr, m.survives, m.nodes,
-                  m.roles);
+                  m.durable, m.failures, m.median_step, m.elapsed, m.ettr, m.survives, m.experts,
+                  m.nodes, m.roles);
 }
 auto fields(Is<Envelope> auto& m) { return std::tie(m.start, m.message); }
 

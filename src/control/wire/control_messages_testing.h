@@ -185,6 +185,7 @@ class RandomMessages {
     m.elapsed = moment();
     m.ettr = real();
     m.survives = {coin(), coin(), static_cast<int>(below(100)), {}, number(0)};
+    if (coin()) m.experts = ExpertMove{step(), number(0), real(), real(), real()};
     for (uint32_t n = below(3); n > 0; --n) m.survives.fatal.push_back({node(), node()});
     for (uint32_t n = below(4); n > 0; --n)
       m.nodes.push_back(

@@ -77,13 +77,16 @@ Rebalance rebalanced(const ExpertBalance& balance, const BalanceOptions& options
   double before = 0, after = 0;
   for (size_t l = 0; l < balance.size(); ++l) {
     const LayerBalance& layer = balance[l];
-    const int lanes = static_cast<int>(layer.experts_of.size());
-    const ExpertsOfNodes plan = place(layer, lanes, options);
-    const double now = slowdown(layer.experts_of, layer), then = slowdown(plan, layer);
-    result.moves[l] = now > then && now >= options.gain * then;
+    const double now = slowdown(layer.experts_of, layer);
     before += now;
-    after += result.moves[l] ? then : now;
+    after += now;
+    // Nothing is better than even.
+    if (now < options.gain) continue;
+    const ExpertsOfNodes plan = place(layer, static_cast<int>(layer.experts_of.size()), options);
+    const double then = slowdown(plan, layer);
+    result.moves[l] = now > then && now >= options.gain * then;
     if (!result.moves[l]) continue;
+    after += then - now;
     result.balance[l].experts_of = on_physical_nodes(plan, match_nodes(layer.experts_of, plan));
   }
   const auto layers = static_cast<double>(balance.size());

@@ -4,6 +4,9 @@
 #include <numeric>
 #include <optional>
 #include <queue>
+#include <set>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/numeric/int128.h"
@@ -50,42 +53,44 @@ std::vector<int> count_replicas(std::span<const int64_t> loads, Room room, int f
   return replicas;
 }
 
+// A lane that is busier than the mean by less than one part in so many is not worth an exchange.
+constexpr int64_t kEvenParts = 256;
+// With how many of the least loaded lanes the busiest may exchange.
+constexpr int kPartnersMax = 16;
+
 // What lanes hold, and how much of the load comes with it.
 class Deal {
  public:
   Deal(std::vector<int64_t> shares, Room room)
-      : shares_(std::move(shares)), room_(room), experts_of_(room.lanes), loads_(room.lanes, 0) {}
+      : shares_(std::move(shares)), experts_of_(room.lanes), loads_(room.lanes, 0) {
+    for (int lane = 0; lane < room.lanes; ++lane) next_.emplace(0, 0, lane);
+  }
 
   // Lanes with more free slots first: their numbers then differ by at most one, so that there are
   // always enough lanes with one for the replicas that are left. Of these the least loaded.
   void add(int expert, int replicas) {
-    std::vector<int> lanes(static_cast<size_t>(room_.lanes));
-    std::iota(lanes.begin(), lanes.end(), 0);
-    std::ranges::stable_sort(lanes, {}, [&](int lane) {
-      return std::pair(experts_of(lane).size(), loads_[static_cast<size_t>(lane)]);
-    });
+    std::vector<int> lanes;
     for (int i = 0; i < replicas; ++i) {
-      const int lane = lanes[static_cast<size_t>(i)];
+      lanes.push_back(std::get<2>(next_.top()));
+      next_.pop();
+    }
+    for (const int lane : lanes) {
       experts_of(lane).push_back(expert);
       loads_[static_cast<size_t>(lane)] += share(expert);
+      next_.emplace(experts_of(lane).size(), loads_[static_cast<size_t>(lane)], lane);
     }
   }
 
-  // Exchanges one replica of the busiest lane against a lighter one of another lane, so that the
-  // busier of the two gets as little as can be. False if none helps.
-  bool exchange() {
-    const int busiest = static_cast<int>(std::ranges::max_element(loads_) - loads_.begin());
-    std::optional<Exchange> best;
-    for (int other = 0; other < room_.lanes; ++other) {
-      if (other != busiest) look_for_exchange(busiest, other, best);
+  // Exchanges replicas of the busiest lane, at most so often.
+  void even_out(int exchanges_max) {
+    std::set<LaneLoad> by_load;
+    for (size_t lane = 0; lane < loads_.size(); ++lane)
+      by_load.emplace(loads_[lane], static_cast<int>(lane));
+    const int64_t sum = std::accumulate(loads_.begin(), loads_.end(), int64_t{0});
+    const int64_t mean = sum / std::ssize(loads_);
+    for (int left = exchanges_max; left > 0; --left) {
+      if (by_load.rbegin()->first - mean <= mean / kEvenParts || !exchange(by_load)) return;
     }
-    if (!best) return false;
-    std::ranges::replace(experts_of(busiest), best->out, best->in);
-    std::ranges::replace(experts_of(best->other), best->in, best->out);
-    const int64_t moved = share(best->out) - share(best->in);
-    loads_[static_cast<size_t>(busiest)] -= moved;
-    loads_[static_cast<size_t>(best->other)] += moved;
-    return true;
   }
 
   ExpertsOfNodes take() {
@@ -99,6 +104,29 @@ class Deal {
     int out = 0, in = 0;  // for the busiest lane
     int64_t busier = 0;   // load of the busier of the two afterwards
   };
+  using LaneLoad = std::pair<int64_t, int>;
+  using Next = std::tuple<size_t, int64_t, int>;  // experts, load, lane
+
+  // One replica of the busiest lane against a lighter one of another lane, so that the busier of
+  // the two gets as little as can be. False if none helps.
+  bool exchange(std::set<LaneLoad>& by_load) {
+    const int busiest = by_load.rbegin()->second;
+    std::optional<Exchange> best;
+    auto other = by_load.begin();
+    for (int i = 0; i < kPartnersMax && other->second != busiest; ++i, ++other)
+      look_for_exchange(busiest, other->second, best);
+    if (!best) return false;
+    std::ranges::replace(experts_of(busiest), best->out, best->in);
+    std::ranges::replace(experts_of(best->other), best->in, best->out);
+    const int64_t moved = share(best->out) - share(best->in);
+    for (const auto& [lane, more] : {std::pair(busiest, -moved), std::pair(best->other, moved)}) {
+      int64_t& load = loads_[static_cast<size_t>(lane)];
+      by_load.erase({load, lane});
+      load += more;
+      by_load.emplace(load, lane);
+    }
+    return true;
+  }
 
   void look_for_exchange(int busiest, int other, std::optional<Exchange>& best) {
     const int64_t before = loads_[static_cast<size_t>(busiest)];
@@ -118,9 +146,9 @@ class Deal {
   int64_t share(int expert) const { return shares_[static_cast<size_t>(expert)]; }
 
   const std::vector<int64_t> shares_;  // by expert: load of one of its replicas
-  const Room room_;
   ExpertsOfNodes experts_of_;
   std::vector<int64_t> loads_;
+  std::priority_queue<Next, std::vector<Next>, std::greater<>> next_;  // to get a replica
 };
 
 }  // namespace
@@ -142,8 +170,7 @@ ExpertsOfNodes place_by_load(std::span<const int64_t> loads, const LoadPlacement
   Deal deal(std::move(shares), room);
   for (const int expert : order) deal.add(expert, replicas[static_cast<size_t>(expert)]);
   // Every exchange helps the busiest lane; so many are enough to come close to the best.
-  for (int left = 4 * room.lanes; left > 0 && deal.exchange(); --left) {
-  }
+  deal.even_out(4 * room.lanes);
   return deal.take();
 }
 

@@ -23,6 +23,19 @@ bool only_rests(const Plan& plan, Rank rank) {
          rests(plan.membership, rank, Step(plan.state.value - 1));
 }
 
+// It does not go back for that role to be played by a new process: what the role has sent since the
+// window is lost with the old one, and stages that run these steps again need it.
+bool may_be_new(const PlanInputs& in, const Plan& plan, Rank rank) {
+  if (!only_rests(plan, rank)) return false;
+  if (in.strategy.restore != Restore::kStage) return true;
+  const Step oldest = plan.window >= Step(0) ? plan.window : plan.base;
+  return rests(plan.membership, rank, oldest) &&
+         std::ranges::all_of(plan.membership, [&](const MembershipChange& change) {
+           const bool counts = oldest < change.step && change.step <= plan.state;
+           return !counts || std::ranges::binary_search(change.resting, rank);
+         });
+}
+
 bool goes_back(const PlanInputs& in, const Plan& plan, Rank rank) {
   return std::ranges::count(plan.rolled_back, in.topology->role_of(rank).stage) > 0;
 }
@@ -31,7 +44,7 @@ bool goes_back(const PlanInputs& in, const Plan& plan, Rank rank) {
 std::string reason_to_go_back(const PlanInputs& in, const Plan& plan, int stage) {
   std::vector<Rank> group = in.topology->stage_group(stage);
   std::erase_if(group, [&](Rank rank) {
-    return is_fresh(in.reports[static_cast<size_t>(rank.value)]) && only_rests(plan, rank);
+    return is_fresh(in.reports[static_cast<size_t>(rank.value)]) && may_be_new(in, plan, rank);
   });
   const Report& first = in.reports[static_cast<size_t>(group.front().value)];
   for (const Rank rank : group) {

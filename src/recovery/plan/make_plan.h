@@ -1,11 +1,11 @@
 // From what the members report to the plan of the next view. Pure: the same reports give the same
 // plan.
 //
-// Scope: a stage goes back if one of its ranks is fresh (unless that only rests), if its ranks did
-// not all join it in the same view, or if one of them had to leave its step. All other stages stay
-// where they are, also those that are still catching up from an earlier failure: boundary messages
-// are taken from their senders' logs as soon as they are there, so stages that run the same steps
-// again at the same time feed each other, adjacent or not.
+// Scope: a stage goes back if one of its ranks is fresh (unless that only rests, and has done so
+// since the window), if its ranks did not all join it in the same view, or if one of them had to
+// leave its step. All other stages stay where they are, also those that are still catching up from
+// an earlier failure: boundary messages are taken from their senders' logs as soon as they are
+// there, so stages that run the same steps again at the same time feed each other, adjacent or not.
 //
 // Where the strategy says so, everybody goes back if one stage does.
 //

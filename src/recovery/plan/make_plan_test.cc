@@ -319,6 +319,20 @@ TEST(MakePlanTest, OneThatRestsSinceTheNewestStateMayHaveToGiveItsPartThere) {
   EXPECT_THAT(plan.sources[3], ElementsAre(Rank(4))) << "it trained at the window";
 }
 
+// Found by sim: seed 9468 of the sparse strategy.
+TEST(MakePlanTest, WhatARoleThatRestsHasSentSinceTheWindowIsLostWithIt) {
+  const auto rolled_back = [](StrategyKind strategy, int64_t rests_since) {
+    Scenario scenario;
+    return scenario.under(strategy).lost(0).lost(3).rest_since(rests_since, {Rank(3)}).plan();
+  };
+  const Plan plan = rolled_back(StrategyKind::kSparse, 18);
+  EXPECT_THAT(plan.rolled_back, ElementsAre(0, 1)) << "stage 0 asks for steps 17 and 18 of it";
+  EXPECT_THAT(plan.rejoining, IsEmpty());
+  EXPECT_THAT(rolled_back(StrategyKind::kSparse, 16).rejoining, ElementsAre(Rank(3)));
+  EXPECT_THAT(rolled_back(StrategyKind::kGradients, 18).rejoining, ElementsAre(Rank(3)))
+      << "nobody runs a step again";
+}
+
 TEST(MakePlanTest, NobodyKeepsAStateOnLanesThatItsWindowWasNotOn) {
   const auto sources_of_survivor = [](int64_t changed) {
     Scenario scenario;

@@ -10,6 +10,7 @@
 namespace evermoe {
 namespace {
 
+using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Not;
 using Kind = SimulatedFault::Kind;
@@ -135,6 +136,14 @@ TEST_P(ElasticLossTest, ALostNodeCostsALaneAndOneThatComesBringsItBack) {
   EXPECT_THAT(outcome.membership.back().resting, IsEmpty()) << explain(outcome);
   EXPECT_THAT(outcome.recoveries.back().rolled_back_stages, IsEmpty())
       << "for a newcomer nobody goes back" << explain(outcome);
+}
+
+TEST_P(ElasticLossTest, AStageTrainsWithTheNumbersOfLanesThatItMay) {
+  shape_.elastic.widths = {1, 3};
+  const SimulatedOutcome fewer = lives_through({lose(2, 80)});
+  EXPECT_THAT(fewer.membership.back().resting, ElementsAre(Rank(1), Rank(2))) << explain(fewer);
+  const SimulatedOutcome back = lives_through({lose(2, 60, 40)});
+  EXPECT_THAT(back.membership.back().resting, IsEmpty()) << explain(back);
 }
 
 TEST_P(ElasticLossTest, SeveralAreLostAtOnceAndInARow) {

@@ -24,10 +24,12 @@ class Lanes {
     return found == on_node_.end() ? 0 : found->second;
   }
   Node node_of(Rank rank) const { return node_of_[index(rank)]; }
-  // The part of its stage's lanes that trains.
+  // How many lanes of its stage train, and the part of all that is.
+  int training(Rank rank) const {
+    return training_[static_cast<size_t>(topology_.role_of(rank).stage)];
+  }
   double width(Rank rank) const {
-    const int stage = topology_.role_of(rank).stage;
-    return static_cast<double>(training_[static_cast<size_t>(stage)]) / topology_.lanes(stage);
+    return static_cast<double>(training(rank)) / topology_.lanes(topology_.role_of(rank).stage);
   }
   void rest(Rank rank) { set(rank, false, -1); }
   void train(Rank rank) { set(rank, true, 1); }
@@ -54,22 +56,31 @@ bool contains(const RestingRoles& resting, Rank rank) {
 }  // namespace
 
 RestingRoles decide_resting(const Topology& topology, std::span<const Node> node_of,
-                            const RestingRoles& now, int share) {
+                            const RestingRoles& now, int share, std::span<const int> widths) {
   Lanes lanes(topology, node_of);
   RestingRoles resting;
-  while (true) {
+  // Of the roles that may, one rests: of the widest stage, and where that is equal one that rests
+  // already.
+  const auto one_rests = [&](const auto& may) {
     using Merit = std::tuple<double, bool, int32_t>;
     std::optional<std::pair<Merit, Rank>> best;
     for (int32_t r = 0; r < topology.world_size(); ++r) {
       const Rank rank(r);
-      const bool may_rest = lanes.trains(rank) && topology.role_of(rank).lane > 0;
-      if (!may_rest || lanes.on(lanes.node_of(rank)) <= share) continue;
+      if (!lanes.trains(rank) || topology.role_of(rank).lane == 0 || !may(rank)) continue;
       const Merit merit{lanes.width(rank), contains(now, rank), r};
       if (!best || merit > best->first) best = {merit, rank};
     }
-    if (!best) break;
+    if (!best) return false;
     lanes.rest(best->second);
     resting.push_back(best->second);
+    return true;
+  };
+  while (one_rests([&](Rank rank) { return lanes.on(lanes.node_of(rank)) > share; })) {
+  }
+  while (one_rests([&](Rank rank) {
+    const int trains = lanes.training(rank);
+    return trains > width_of(widths, trains);
+  })) {
   }
   std::ranges::sort(resting);
   return resting;

@@ -4,7 +4,8 @@
 // A node does its share: as many roles train there as a node had at the start. Where a node plays
 // more, because others are gone, the rest of its roles rest; where a node plays fewer, roles that
 // rest elsewhere move to it. Which ones keeps the stages as even as it can be: the pace of a
-// pipeline is that of its narrowest stage.
+// pipeline is that of its narrowest stage. Where a stage may train with some numbers of lanes only,
+// more of it rest.
 #pragma once
 
 #include <optional>
@@ -21,7 +22,7 @@ namespace evermoe {
 // would do, the one that rests already in `now`. More train on a node only where all of them are
 // the first of their stages, which never rest.
 RestingRoles decide_resting(const Topology& topology, std::span<const Node> node_of,
-                            const RestingRoles& now, int share);
+                            const RestingRoles& now, int share, std::span<const int> widths = {});
 
 struct RoleMove {
   Rank rank;

@@ -56,6 +56,22 @@ TEST_F(MembershipDecisionTest, FirstLanesTrainWhateverTheyPlayOn) {
   EXPECT_THAT(resting({0, 0, 0, 0, 0, 0}), ElementsAre(Rank(1), Rank(2), Rank(4), Rank(5)));
 }
 
+TEST_F(MembershipDecisionTest, AStageMayTrainWithSomeNumbersOfLanesOnly) {
+  const auto with = [&](const std::vector<int>& widths, const std::vector<int>& node_of,
+                        const RestingRoles& now = {}) {
+    const RestingRoles roles = decide_resting(topology_, nodes(node_of), now, 1, widths);
+    return Membership(topology_, roles).lanes().to_string();
+  };
+  const std::vector<int> all = {0, 1, 2, 3, 4, 5}, one_less = {0, 0, 2, 3, 4, 5};
+  EXPECT_EQ(with({1, 3}, all), "2 stages, lanes 3 3");
+  EXPECT_EQ(with({1, 3}, one_less), "2 stages, lanes 1 3");
+  EXPECT_EQ(with({2}, all), "2 stages, lanes 2 2");
+  EXPECT_EQ(with({3}, one_less), "2 stages, lanes 2 3") << "none is so small: all that are left";
+  const std::vector<int> two = {2};
+  const RestingRoles keeps = decide_resting(topology_, nodes(all), {Rank(1), Rank(4)}, 1, two);
+  EXPECT_THAT(keeps, ElementsAre(Rank(1), Rank(4))) << "who rests goes on resting";
+}
+
 TEST_F(MembershipDecisionTest, ANodeWithRoomGetsARoleOfTheNarrowestStage) {
   const RestingRoles now = {Rank(1), Rank(2), Rank(5)};
   EXPECT_THAT(wakes({0, 0, 3, 3, 4, 4}, now, {0, 3, 4}), IsEmpty());

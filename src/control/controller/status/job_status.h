@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "checkpoint/write/folder_term.h"
 #include "control/controller/controller_interface.h"
 #include "control/controller/status/survivable_losses.h"
+#include "experts/migration/expert_balance.h"
 
 namespace evermoe {
 
@@ -64,6 +66,7 @@ struct JobStatus {
   // what was lost again does not count. -1: no step yet.
   double ettr = -1;
   SurvivableLosses survives;
+  std::optional<ExpertMove> experts;  // their newest move that this controller heard of
   std::vector<NodeStatus> nodes;
   std::vector<RoleStatus> roles;  // by rank
 };

@@ -21,6 +21,7 @@ void StatusBook::on_commit(Commit newest) {
 
 void StatusBook::on_report(const WorkerReport& report) {
   if (report.kind == WorkerReport::Kind::kPublished) durable_ = report.step;
+  if (report.kind == WorkerReport::Kind::kExpertsMoved) experts_ = report.move;
 }
 
 NodeStatus StatusBook::node(absl::Duration now, const ControllerCore& core, Node node) const {
@@ -62,6 +63,7 @@ JobStatus StatusBook::status(absl::Duration now, const ControllerCore& core,
   status.elapsed = now - began_;
   status.ettr = ettr(status);
   status.survives = core.copies().survivable(core.roles());
+  status.experts = experts_;
   for (int32_t n = 0; n < nodes; ++n) status.nodes.push_back(node(now, core, Node(n)));
   // Those that came to an elastic job.
   for (auto more = agents_.lower_bound(Node(nodes)); more != agents_.end(); ++more)

@@ -39,6 +39,7 @@ class StatusBook {
   std::map<Node, Agent> agents_;  // that were ever met
   std::optional<Step> first_;     // the first step that was known
   Step durable_{-1};
+  std::optional<ExpertMove> experts_;
 };
 
 }  // namespace evermoe
