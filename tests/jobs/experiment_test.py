@@ -111,11 +111,11 @@ class Experiment(unittest.TestCase):
         profile.write_text(text)
         return profile
 
-    def losses(self):
-        """When the failures of the newest turn come, in undisturbed steps after the first one begins."""
+    def losses(self, run):
+        """When the failures of the newest turn come, in the run's undisturbed steps after the first one begins."""
         yardstick = json.loads((self.out / "results" / "0-1-yardstick.json").read_text())
         seconds = [float(at) for at in re.findall(r"after_seconds = (\S+)", (self.out / "faults.toml").read_text())]
-        return [(at - yardstick["beside_seconds"]) / yardstick["step_seconds"] for at in seconds]
+        return [(at - yardstick["beside_seconds"]) / run["step_seconds"] for at in seconds]
 
     # A step of a second, and a recovery of six: what is lost can be counted.
     def test_the_prediction_is_what_the_failures_cost_by_the_profile(self):
@@ -125,7 +125,7 @@ class Experiment(unittest.TestCase):
         code, printed, said = command("experiment", self.file, "--out", self.out, "--profile", profile, "--json")
         self.assertEqual(code, 0, said)
         run = json.loads(printed.splitlines()[-1])["runs"][0]
-        seconds, recoveries = played(self.losses())
+        seconds, recoveries = played(self.losses(run))
         self.assertGreater(recoveries, 0)
         self.assertEqual(run["predicted"]["recoveries"], recoveries)
         self.assertAlmostEqual(run["predicted"]["seconds"], seconds, places=6)
@@ -154,6 +154,37 @@ class Experiment(unittest.TestCase):
         self.assertTrue([cause for cause in causes if "node" in cause], "no node was killed")
         self.assertEqual((self.out / "profile.toml").read_text().count("[strategy.node]"), 2, "of dense and of none")
         self.assertGreater(run["predicted"]["recoveries"], 0)
+
+    # One node of three goes and comes back: two systems, under the same losses.
+    def test_systems_live_through_nodes_that_are_gone(self):
+        self.file.write_text("""seeds = [1]
+[model]
+config = "%s"
+settings = ["train.steps=120", "train.micro_batches=6", "parallel.lanes=[2, 1]", "run.nodes=3", "run.backoff_seconds=0.05",
+            "protection.copies=2", "checkpoint.every_steps=20"]
+[[systems]]
+name = "elastic"
+settings = ["elastic.enabled=true", "elastic.grow_wait_seconds=0.1", "protection.strategy=gradients"]
+[[systems]]
+name = "restarts"
+settings = ["elastic.enabled=true", "elastic.grow_wait_seconds=0.1", "protection.strategy=none", "elastic.widths=[1, 2]"]
+[[failures]]
+trace = "t.csv"
+mtbf_steps = 60
+lost = "node"
+""" % CONFIG)
+        (self.folder / "t.csv").write_text("0,add,a\n0,add,b\n0,add,c\n6000,remove,b\n12000,add,d\n24000,remove,d\n")
+        code, printed, said = command("experiment", self.file, "--out", self.out, "--json")
+        self.assertEqual(code, 0, said)
+        runs = json.loads(printed.splitlines()[-1])["runs"]
+        self.assertEqual([(run["system"], run["strategy"]) for run in runs], [("elastic", "gradients"), ("restarts", "none")])
+        for run in runs:
+            self.assertEqual((run["failure_process"], run["status"]), ("trace-t-60-gone", "finished"), said)
+            self.assertIsNone(run["predicted_ettr"])
+            nodes = [change["nodes"] for change in run["membership_history"]]
+            self.assertIn(2, nodes, f"nobody was missed: {nodes}")
+            self.assertGreater(run["ettr"], 0)
+        self.assertFalse((self.out / "profile.toml").exists(), "nothing is predicted of systems")
 
     def test_a_run_that_did_not_finish_is_no_result(self):
         self.file.write_text(TEXT.replace('"sparse", ', "").replace("mtbf_steps = 300", "mtbf_steps = 20").replace(
@@ -192,7 +223,10 @@ class Experiment(unittest.TestCase):
     def test_bad_input_is_one_line(self):
         for found, instead, said in (('"none"', '"nothing"', "strategies"), ("[1]", "[]", "seeds"), ("job.toml", "no.toml", "no.toml"),
                                      ('law = "exponential"', 'trace = "no.csv"', "no.csv"), ("train.steps", "train.stops", "train.stops"),
-                                     ("mtbf_steps = 300", "mtbf_steps = 300\nlost_together = 2", "lost_together: found 2 with run.nodes")):
+                                     ("mtbf_steps = 300", "mtbf_steps = 300\nlost_together = 2", "lost_together: found 2 with run.nodes"),
+                                     ("mtbf_steps = 300", 'mtbf_steps = 300\nlost = "node"', 'lost: found "node" with run.nodes = 1'),
+                                     ("[1]", '[1]\n[[systems]]\nname = "a"\nsettings = ["train.steps=3"]\n', "systems.settings"),
+                                     ("[1]", '[1]\n[[systems]]\nname = "a"\nsettings = ["elastic.min_nodes=0"]\n', "elastic.min_nodes")):
             with self.subTest(said):
                 self.file.write_text(TEXT.replace(found, instead))
                 code, _, error = command("experiment", self.file, "--out", self.out)

@@ -57,7 +57,8 @@ ObjectServer::ObjectServer(const std::string& folder) : folder_(folder), port_(f
   while (true) {
     const auto answer =
         client->send({"PUT", absl::StrCat(made.endpoint, "/", bucket_), {nothing}, {}});
-    has_bucket_ = answer.ok() && answer->status / 100 == 2;
+    // 409: it was made before, and objects could not be put into it yet.
+    has_bucket_ = answer.ok() && (answer->status / 100 == 2 || answer->status == 409);
     if (has_bucket_ && open("probe")->put("up", {}).ok()) return;
     const bool may_follow =
         has_bucket_ || !answer.ok() || answer->status == 503;  // its servers are still starting

@@ -78,6 +78,7 @@ class ExperimentRunner {
         folder_(options.out) {}
 
   absl::StatusOr<ExperimentOutcome> run(const std::string& text) {
+    RETURN_IF_ERROR(check_traces());
     ExperimentOutcome outcome;
     if (!options_.profile.empty()) {
       if (options_.profile_rounds == 0) return with_no_rounds(options_.profile);
@@ -99,6 +100,14 @@ class ExperimentRunner {
   }
 
  private:
+  // Each seed draws other nodes of a trace.
+  absl::Status check_traces() const {
+    for (const FailureProcess& process : experiment_.failures) {
+      for (const uint64_t seed : experiment_.seeds) RETURN_IF_ERROR(drawn(process, seed).status());
+    }
+    return absl::OkStatus();
+  }
+
   // ---- The profile
 
   std::vector<LostKind> lost_kinds() const {

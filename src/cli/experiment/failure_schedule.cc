@@ -19,6 +19,7 @@ namespace evermoe {
 namespace {
 
 constexpr uint64_t kGapStream = 0, kVictimStream = 1;
+
 // Places for nodes, in a trace whose names are never used again: who comes takes the lowest that is
 // free.
 class TracePlaces {
