@@ -67,7 +67,7 @@ TEST(StatusReport, SaysHowExpertsMoved) {
   EXPECT_THAT(
       to_text(moved),
       testing::HasSubstr("experts     moved at step 40: the busiest lane has 1.06 instead of "
-                         "1.25 times the mean, 2.5 MB in 0.50 s\n"));
+                         "1.25 times the mean, 2.5 MB moved in 0.50 s\n"));
   const auto json = nlohmann::json::parse(to_json(moved))["experts"];
   EXPECT_EQ(json["step"], 40);
   EXPECT_EQ(json["imbalance_after"], 1.0625);

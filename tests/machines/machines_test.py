@@ -203,8 +203,7 @@ class Host(MachinesTest):
 
 
 class Elastic(MachinesTest):
-    """Two stages of three lanes; nobody takes a lost machine's place. The bits are those of a job of one machine whose
-    lanes train and rest as the summary says they did here."""
+    """Nobody takes a lost machine's place. The bits are those of a job of one machine with the same lanes at each step."""
     LANES = ("train.micro_batches=6", "parallel.stages=2", "parallel.lanes=3", "protection.strategy=gradients",
              "protection.copies=2")
     LONG = (*STEPS, "train.steps=250", "checkpoint.every_steps=100", *LANES)
@@ -232,8 +231,7 @@ class Elastic(MachinesTest):
                 job.wait_step(step)
             cluster.start_machine(3)
             job.start_node(3)
-        last = job.summary["membership_history"][-1]
-        self.assertEqual(last["nodes"], 4, job.story())
+        self.assertEqual(job.summary["membership_history"][-1]["nodes"], 4, job.story())
         self.assertTrue(job.summary["rebalances"], job.story())
 
     def test_one_of_each_stage_at_once_and_a_machine_that_never_was_there(self):
@@ -359,7 +357,7 @@ class Cut(MachinesTest):
     def test_the_cable_of_the_controller_for_four_seconds(self):
         with self.running(3) as (cluster, job):
             cluster.unplug_cable(1)
-            time.sleep(4)
+            time.sleep(4)  # less than a silence that counts
             cluster.plug_cable(1)
         self.assertEqual(job.summary["failures"], [], job.story())
 
@@ -418,7 +416,7 @@ class ControllerApart(MachinesTest):
             time.sleep(20)  # longer than a silence of the controller that an agent bears
             for some, others in pairs:
                 cluster.heal(some, others, both_ways)
-            time.sleep(3)
+            time.sleep(3)  # for whatever is said late of the cut
         self.assertEqual(job.summary["failures"], [], job.story())
 
     def test_it_is_cut_off_for_a_while(self):

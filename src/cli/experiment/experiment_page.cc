@@ -238,7 +238,7 @@ class PageWriter {
     ReportNotes notes{"What was assumed", {}};
     notes.sentences = {
         "Failures kill workers by SIGKILL at times that are drawn in steps of the undisturbed run; "
-        "machines are there again at once.",
+        "machines are there again at once, unless they are gone by the failures' name.",
         "Runs are measured by the undisturbed steps just before and after them: a machine that has "
         "become slower is in both alike, but not what made it slow for a part of one run."};
     if (profile_)

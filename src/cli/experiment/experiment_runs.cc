@@ -100,7 +100,7 @@ class ExperimentRunner {
   }
 
  private:
-  // Each seed draws other nodes of a trace.
+  // Before anything is made: each seed draws other nodes of a trace.
   absl::Status check_traces() const {
     for (const FailureProcess& process : experiment_.failures) {
       for (const uint64_t seed : experiment_.seeds) RETURN_IF_ERROR(drawn(process, seed).status());
@@ -327,7 +327,6 @@ class ExperimentRunner {
 
 absl::Status check_failures(const std::vector<FailureProcess>& failures, const JobConfig& job) {
   for (const FailureProcess& process : failures) {
-    if (!process.trace.empty()) RETURN_IF_ERROR(loss_gaps(real_files(), process.trace).status());
     if (process.lost_together > 1 && process.lost_together > job.run.nodes)
       return InvalidInput(absl::StrCat("failures.lost_together: found ", process.lost_together,
                                        " with run.nodes = ", job.run.nodes,

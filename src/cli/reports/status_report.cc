@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "control/hosting/failure_history.h"
+#include "control/launch/run_summary.h"
 
 namespace evermoe {
 namespace {
@@ -88,16 +90,6 @@ Json survives_json(const SurvivableLosses& losses) {
           {"fatal", std::move(fatal)},        {"fatal_sets", losses.fatal_sets}};
 }
 
-// As an entry of the summary's `rebalances`.
-Json experts_json(const std::optional<ExpertMove>& move) {
-  if (!move) return nullptr;
-  return {{"step", move->step.value},
-          {"moved_bytes", move->moved_bytes},
-          {"imbalance_before", move->imbalance_before},
-          {"imbalance_after", move->imbalance_after},
-          {"pause_seconds", move->pause_seconds}};
-}
-
 }  // namespace
 
 std::string short_text(const JobStatus& status) {
@@ -120,14 +112,7 @@ std::string to_text(const JobStatus& status) {
                             ? std::string()
                             : absl::StrCat(", step ", status.durable.value, " on disk")));
   add_line(text, "survives", to_text(status.survives));
-  if (status.experts)
-    add_line(text, "experts",
-             absl::StrFormat("moved at step %d: the busiest lane has %.2f instead of %.2f times "
-                             "the mean, %.1f MB in %.2f s",
-                             status.experts->step.value, status.experts->imbalance_after,
-                             status.experts->imbalance_before,
-                             static_cast<double>(status.experts->moved_bytes) / 1e6,
-                             status.experts->pause_seconds));
+  if (status.experts) add_line(text, "experts", "moved at " + to_text(*status.experts));
   add_line(text, "failures",
            absl::StrCat(status.failures, status.ettr < 0
                                              ? std::string()
@@ -148,7 +133,7 @@ std::string to_json(const JobStatus& status) {
   json["window"] = or_null(status.window);
   json["durable_step"] = or_null(status.durable);
   json["survives"] = survives_json(status.survives);
-  json["experts"] = experts_json(status.experts);
+  json["experts"] = status.experts ? rebalances_json({*status.experts}).front() : Json();
   json["failures"] = status.failures;
   json["ettr"] = status.ettr < 0 ? Json() : Json(status.ettr);
   json["median_step_seconds"] = absl::ToDoubleSeconds(status.median_step);

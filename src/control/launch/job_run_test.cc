@@ -56,6 +56,7 @@ class JobRun : public RunObserver {
   }
 
   JobConfig& config() { return options_.config; }
+  void is_hosted_at(const std::string& address) { options_.address = address; }
   std::string out(const std::string& name) const { return folder_.path("out/" + name); }
   std::string said() const { return absl::StrJoin(said_, "\n"); }
   void write(const std::string& name, const std::string& content) {
@@ -313,6 +314,15 @@ TEST(JobRun, ARunEndsWhenAnotherOneTakesTheFolder) {
   const RunSummary summary = job.run();
   EXPECT_EQ(summary.exit_code, 4);
   EXPECT_THAT(summary.reason, HasSubstr("is over, term 2 belongs to the second run"));
+}
+
+TEST(JobRun, MachinesOfTheirOwnHaveNoPartOfTheCpusOfThisOne) {
+  JobRun job;
+  job.config().run.node_cpus = 0.5;
+  job.is_hosted_at("127.0.0.1:1");
+  const auto refused = job.try_run();
+  EXPECT_TRUE(absl::IsInvalidArgument(refused.status())) << refused.status();
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("run.node_cpus: found 0.5"));
 }
 
 TEST(JobRun, AFileInPlaceOfTheFolderIsRefused) {
