@@ -35,6 +35,14 @@ TEST(MachineRoomTest, MemoryIsCountedOverAllProcesses) {
   EXPECT_EQ(refusal(config, {.memory_bytes = 1024 * kGiB, .threads = 1000, .cores = 2}), "");
 }
 
+TEST(MachineRoomTest, StateOnGpusTakesNoHostMemory) {
+  const MachineRoom room{.memory_bytes = 64 * kGiB, .threads = 1000, .cores = 2};
+  const std::string config =
+      "[model]\npreset = \"mixtral-8x7b\"\n[parallel]\nlanes = 2\n[run]\nnodes = 2\n[train]\n";
+  EXPECT_EQ(refusal(config + "device = \"cuda\"\n", room), "");
+  EXPECT_NE(refusal(config + "device = \"cpu\"\n", room), "");
+}
+
 TEST(MachineRoomTest, ANodeNeedsTheMemoryOfItsRoles) {
   const auto need = [](const std::string& config) {
     return least_memory_of_node(parse_config(config, "test", "/", {}).value());

@@ -131,6 +131,9 @@ std::vector<ConfigKey> train_keys() {
                  "activations computed again in the backward pass instead of being kept: none, "
                  "those inside "
                  "routed experts, or whole layers, whose tokens then travel twice"),
+      choice_key("train.device", Field{&C::train, &T::device}, device_choices(), kBits,
+                 "what workers compute on; auto: NVIDIA GPUs where there are some and PyTorch is "
+                 "built for them, else CPUs"),
       bytes_key("train.deferred_bytes", Field{&C::train, &T::deferred_bytes}, {0, int64_t{1} << 50},
                 kRun,
                 "memory of a rank for weight gradients that it defers until it would wait for "
@@ -271,6 +274,8 @@ std::vector<ConfigKey> run_keys() {
       number_key("run.node_cpus", Field{&C::run, &R::node_cpus}, {0, 1024}, kRun,
                  "how much of this machine's CPUs each simulated node gets, by control groups of "
                  "Linux; 0: no limit"),
+      bool_key("run.shares_gpus", Field{&C::run, &R::shares_gpus}, kRun,
+               "whether several workers may compute on one GPU; each has its own otherwise"),
   };
 }
 

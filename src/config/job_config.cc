@@ -86,6 +86,18 @@ std::string identity(const JobConfig& config, KeyScope least) {
 
 }  // namespace
 
+std::vector<std::pair<std::string, DeviceChoice>> device_choices() {
+  return {
+      {"auto", DeviceChoice::kAuto}, {"cpu", DeviceChoice::kCpu}, {"cuda", DeviceChoice::kCuda}};
+}
+
+std::string to_string(DeviceChoice choice) {
+  for (const auto& [name, one] : device_choices()) {
+    if (one == choice) return name;
+  }
+  return "";
+}
+
 absl::StatusOr<JobConfig> parse_config(const std::string& text, const std::string& origin,
                                        const std::string& directory,
                                        const std::vector<std::string>& settings) {

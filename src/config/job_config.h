@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -29,6 +30,10 @@ enum class LearningRateShape { kConstant, kCosine, kWsd };
 enum class NonFinitePolicy { kSkip, kExamine, kQuarantine };
 // Which activations are computed again in the backward pass instead of being kept.
 enum class Recompute { kNone, kExperts, kLayer };
+// What a worker computes on. kAuto: GPUs where libtorch and the machine have them, else CPUs.
+enum class DeviceChoice { kAuto, kCpu, kCuda };
+std::vector<std::pair<std::string, DeviceChoice>> device_choices();  // by their names
+std::string to_string(DeviceChoice choice);
 
 struct TrainConfig {
   int64_t steps = 100;
@@ -55,6 +60,7 @@ struct TrainConfig {
       100;  // the run ends after so many in a row; see train/step/divergence.h
   NonFinitePolicy non_finite = NonFinitePolicy::kSkip;
   Recompute recompute = Recompute::kNone;
+  DeviceChoice device = DeviceChoice::kAuto;
   int64_t deferred_bytes = int64_t{256}
                            << 20;  // activations kept for gradients of weights that are put off
   friend bool operator==(const TrainConfig&, const TrainConfig&) = default;
@@ -179,6 +185,7 @@ struct RunConfig {
   int64_t spares = 0;            // nodes beside these, which take over from lost ones
   int64_t racks = 0;             // 0: every node is its own
   double node_cpus = 0;          // CPUs of a simulated node; 0: no limit
+  bool shares_gpus = false;      // a GPU may have several workers
 
   // Nodes are dealt to racks in order: neighbours share one, and racks differ by at most one node.
   // REQUIRES: 0 <= node < nodes.

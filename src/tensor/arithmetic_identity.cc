@@ -5,6 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/fingerprint.h"
 #include "tensor/bf16_product.h"
+#include "tensor/gpus.h"
+#include "tensor/host_bytes.h"
 #include "tensor/torch.h"
 #include "tensor/wide_product.h"
 
@@ -25,17 +27,16 @@ at::Tensor trial_numbers(int64_t rows, int64_t columns, uint32_t seed) {
 }
 
 void note(FingerprintStream& bits, const at::Tensor& result) {
-  const at::Tensor bytes = result.contiguous();
-  bits.update({static_cast<const std::byte*>(bytes.const_data_ptr()), bytes.nbytes()});
+  bits.update(HostReadable(result.contiguous()).bytes());
 }
 
 // A product, its weight's gradient, and what stands between products.
-void note_layer(FingerprintStream& bits, at::ScalarType type) {
-  const at::Tensor x = trial_numbers(kRows, kIn, 1).to(type);
-  const at::Tensor weight = trial_numbers(kOut, kIn, 2).to(type);
+void note_layer(FingerprintStream& bits, const at::TensorOptions& options) {
+  const at::Tensor x = trial_numbers(kRows, kIn, 1).to(options);
+  const at::Tensor weight = trial_numbers(kOut, kIn, 2).to(options);
   const at::Tensor y = linear_product(x, weight);
   note(bits, y);
-  at::Tensor gradient = at::zeros({kOut, kIn}, at::kFloat);
+  at::Tensor gradient = at::zeros({kOut, kIn}, options.dtype(at::kFloat));
   add_weight_gradient(gradient, y, x);
   note(bits, gradient);
   note(bits, at::softmax(y, 1));
@@ -46,21 +47,31 @@ void note_layer(FingerprintStream& bits, at::ScalarType type) {
 
 // The bits that the kernels of training come to: libraries choose them by instruction sets and
 // variables of the environment that have no version to be asked for.
-std::string trial_bits() {
+std::string trial_bits(at::Device device) {
   const at::NoGradGuard no_grad;
   FingerprintStream bits;
-  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) note_layer(bits, type);
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf})
+    note_layer(bits, at::TensorOptions().device(device).dtype(type));
   return to_hex(bits.finish());
+}
+
+std::string lines_of(at::Device device) {
+  if (!device.is_cuda()) return "\ndevice=cpu";
+  const Gpu& gpu = gpus().at(static_cast<size_t>(device.index()));
+  const at::CUDAHooksInterface& cuda = at::detail::getCUDAHooks();
+  return absl::StrCat("\ndevice=cuda\ngpu=", gpu.name, "\nmultiprocessors=", gpu.multiprocessors,
+                      "\ngpu_driver=", gpu_driver_version(), "\ncuda=", cuda.versionCUDART(),
+                      "\ncudnn=", cuda.versionRuntimeCuDNN());
 }
 
 }  // namespace
 
-std::string arithmetic_identity() {
-  static const std::string bits = trial_bits();
-  return absl::StrCat("torch=", EVERMOE_TORCH_VERSION,
-                      "\ncpu_capability=", at::get_cpu_capability(),
-                      "\nonednn=", product_library_version(),
-                      "\ncompute_threads=", at::get_num_threads(), "\nbits=", bits, "\n");
+std::string arithmetic_identity(at::Device device) {
+  static const std::string bits = trial_bits(device);
+  return absl::StrCat(
+      "torch=", EVERMOE_TORCH_VERSION, "\ncpu_capability=", at::get_cpu_capability(),
+      "\nonednn=", product_library_version(), "\ncompute_threads=", at::get_num_threads(),
+      lines_of(device), "\nbits=", bits, "\n");
 }
 
 void set_compute_threads(int threads) { at::set_num_threads(threads); }

@@ -1,5 +1,8 @@
 #include "tensor/gradient_node.h"
 
+#include <memory>
+#include <type_traits>
+
 namespace evermoe {
 namespace {
 
@@ -19,6 +22,18 @@ class FunctionNode : public torch::autograd::Node {
   BackwardOfMany backward_;
 };
 
+using NodePointer = decltype(torch::autograd::Edge::function);
+
+// Of PyTorch's own pointer to nodes since 2.12, of std::shared_ptr before.
+template <typename Pointer>
+Pointer new_node(BackwardOfMany backward) {
+  if constexpr (std::is_same_v<Pointer, std::shared_ptr<torch::autograd::Node>>) {
+    return Pointer(new FunctionNode(std::move(backward)));
+  } else {
+    return c10::make_intrusive<FunctionNode>(std::move(backward));
+  }
+}
+
 }  // namespace
 
 at::Tensor with_gradient(at::Tensor output, const std::vector<at::Tensor>& inputs,
@@ -33,7 +48,7 @@ std::vector<at::Tensor> with_gradients(std::vector<at::Tensor> outputs,
                                        const std::vector<at::Tensor>& inputs,
                                        BackwardOfMany backward) {
   if (!torch::autograd::compute_requires_grad(inputs)) return outputs;
-  auto node = c10::make_intrusive<FunctionNode>(std::move(backward));
+  const auto node = new_node<NodePointer>(std::move(backward));
   node->set_next_edges(torch::autograd::collect_next_edges(inputs));
   for (at::Tensor& output : outputs) torch::autograd::set_history(output, node);
   return outputs;

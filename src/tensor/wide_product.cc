@@ -36,7 +36,7 @@ bool cpu_has_bf16_kernels() {
 
 at::ScalarType kernel_type(const at::Tensor& factor) {
   const at::ScalarType type = factor.scalar_type();
-  if (!factor.is_cpu()) return type;
+  if (factor.is_cuda()) return type;
   if (type == at::kBFloat16 && !cpu_has_bf16_kernels()) return at::kFloat;
   // Hardly any CPU has kernels for FP16: those of FP32 are ten times as fast.
   return type == at::kHalf ? at::kFloat : type;
@@ -67,6 +67,11 @@ void add_weight_gradient(at::Tensor accumulator, const at::Tensor& gradient, con
   CHECK(accumulator.is_contiguous());
   if (x.is_cpu() && kernel_type(x) == at::kBFloat16) return add_bf16(accumulator, gradient, x);
   const at::ScalarType wide = accumulator.scalar_type();
+  // cuBLAS multiplies narrow factors and adds in FP32.
+  if (x.is_cuda() && wide != x.scalar_type()) {
+    at::addmm_out(accumulator, accumulator, gradient.t(), x, wide);
+    return;
+  }
   accumulator.addmm_(gradient.to(wide).t(), x.to(wide));
 }
 

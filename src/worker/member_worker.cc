@@ -28,6 +28,7 @@
 #include "tensor/arithmetic_identity.h"
 #include "train/step/trainer.h"
 #include "worker/fault_injector.h"
+#include "worker/worker_device.h"
 #include "worker/worker_reporter.h"
 
 namespace evermoe {
@@ -163,6 +164,10 @@ class MemberProcess {
                      listener_->open(options_.rank, topology_.world_size(), options_.since));
     TrainerEnvironment environment;
     stage_transport_ = std::make_unique<WatchedTransport>(*transport_, kStageGroups);
+    ASSIGN_OR_RETURN(device_,
+                     take_device(config_.train.device, config_.run.shares_gpus, real_clock()));
+    RETURN_IF_ERROR(check_device_memory(config_, options_.rank, device_->device));
+    environment.device = device_->device;
     environment.transport = stage_transport_.get();
     environment.files = &real_files();
     environment.checkpoint_directory = options_.out + "/checkpoints";
@@ -288,7 +293,7 @@ class MemberProcess {
     joined.has_finished = views.standing().is_finished;
     joined.stage_epoch = views.standing().stage_epoch;
     joined.newest = member_->newest_commit();
-    joined.arithmetic = arithmetic_identity();
+    joined.arithmetic = arithmetic_identity(device_->device);
     return joined;
   }
 
@@ -354,6 +359,7 @@ class MemberProcess {
   const PublisherClaim publisher_claim_;
   IncidentLines incident_lines_;  // of the thread that brings orders
   std::optional<WorkerReporter> worker_reporter_;
+  std::optional<WorkerDevice> device_;
   std::unique_ptr<TransportListener> listener_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<WatchedTransport> stage_transport_;  // the trainer's

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
+#include <string>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -12,9 +13,11 @@
 #include "base/exit_codes.h"
 #include "control/wire/control_client.h"
 #include "tensor/arithmetic_identity.h"
+#include "tensor/compute_device.h"
 #include "tensor/product_rate.h"
 #include "worker/member_worker.h"
 #include "worker/worker.h"
+#include "worker/worker_device.h"
 
 namespace evermoe {
 namespace {
@@ -88,9 +91,11 @@ absl::Status print_product_rate() {
   return print(absl::StrFormat("%.17g\n", fp32_product_rate(threads)));
 }
 
-absl::Status print_arithmetic(int threads) {
+absl::Status print_arithmetic(int threads, DeviceChoice wanted) {
   set_compute_threads(threads);
-  return print(arithmetic_identity());
+  ASSIGN_OR_RETURN(const at::Device device, device_here(wanted));
+  use_device(device);
+  return print(arithmetic_identity(device));
 }
 
 int fail(int code, std::string message) {
@@ -120,6 +125,9 @@ int main(int argc, char** argv) {
   arithmetic_command->add_option("--threads", threads, "run.threads of the job")
       ->type_name("N")
       ->check(CLI::PositiveNumber);
+  DeviceChoice device = DeviceChoice::kAuto;
+  arithmetic_command->add_option("--device", device, "train.device of the job")
+      ->transform(CLI::CheckedTransformer(device_choices()));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -127,7 +135,7 @@ int main(int argc, char** argv) {
     return fail(kExitBadInput, std::string(error.what()) + " (see evermoe-worker --help)");
   }
   const absl::Status status = train_command->parsed()        ? train(options)
-                              : arithmetic_command->parsed() ? print_arithmetic(threads)
+                              : arithmetic_command->parsed() ? print_arithmetic(threads, device)
                                                              : print_product_rate();
   return status.ok() ? 0 : fail(exit_code(status), std::string(status.message()));
 }

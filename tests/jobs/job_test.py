@@ -278,6 +278,14 @@ class BadInput(unittest.TestCase):
             with self.subTest(settings=settings):
                 self.assert_refused(*settings, says=says)
 
+    def test_gpus_that_are_not_there_are_refused(self):
+        """None at all, or fewer than workers."""
+        code, _, error = command("run", CONFIG, "--set", "train.device=cuda", "--set", "parallel.lanes=5", "--out", Job(self).out)
+        self.assertEqual(code, 2, error)
+        lines = [line for line in error.splitlines() if line.startswith("evermoe: ")]
+        self.assertEqual(len(lines), 1, error)
+        self.assertIn("evermoe: train.device: ", lines[0])
+
     def test_a_checkpoint_of_another_model_is_refused(self):
         job = Job(self, "train.steps=2", "evaluate.every_steps=0", "evaluate.micro_batches=1")
         job.complete()

@@ -26,6 +26,7 @@ BANNED = [
     (r"\bstd::chrono::system_clock\b|\babsl::Now\(", {"env", "comm"}, "time comes from env/clock.h"),
     (r"\bstd::this_thread::sleep|\busleep\(|\babsl::SleepFor\(", {"env"}, "wait for a condition instead of sleeping"),
     (r"\bthrow (?!;)", {"base", "tests"}, "errors are absl::Status; only StatusError is thrown, in base/"),
+    (r"\bdata_ptr\b|\bdata_ptr<", {"tensor", "tests"}, "tensors may be on a device: bytes come from tensor/host_bytes.h"),
     (r"\bstd::random_device\b|\bmt19937\b|\brand\(\)", {"tests", "comm"}, "random numbers are counter-based (comm: socket names)"),
 ]
 FILES_MAX = 40  # of one folder: more than that has rooms that nobody has named

@@ -35,27 +35,32 @@ constexpr Need kWorker{int64_t{80} << 20, 12, 0.5};  // without the model
 // Jobs of configs/tiny.toml run with 1.6 GB and not with 1.2.
 constexpr int64_t kWorkerAddressBytes = int64_t{1400} << 20;
 
-// Weights, gradients and optimizer of the largest rank.
+// Weights, gradients and optimizer of a rank of this stage, as far as host memory has them.
+int64_t state_in_host_memory(const StageMemory& stage, const JobConfig& config) {
+  return config.train.device == DeviceChoice::kCuda ? 0 : stage.rank_max.sum();
+}
+
+// Those of the largest rank.
 int64_t largest_state_bytes(const JobConfig& config) {
   int64_t bytes = 0;
-  for (const ModelReport::StageRow& stage : report_model(config).stages)
-    bytes = std::max(bytes, stage.rank_max.sum());
+  for (const StageMemory& stage : report_model(config).stages)
+    bytes = std::max(bytes, state_in_host_memory(stage, config));
   return bytes;
 }
 
-// Weights, gradients and optimizer of the smallest stage's ranks.
+// Those of the smallest stage's ranks.
 int64_t smallest_state_bytes(const JobConfig& config) {
   int64_t bytes = kUnlimited;
-  for (const ModelReport::StageRow& stage : report_model(config).stages)
-    bytes = std::min(bytes, stage.rank_max.sum());
+  for (const StageMemory& stage : report_model(config).stages)
+    bytes = std::min(bytes, state_in_host_memory(stage, config));
   return bytes;
 }
 
-// Weights, gradients and optimizer of all ranks.
+// Those of all ranks.
 int64_t state_bytes(const JobConfig& config) {
   int64_t bytes = 0;
-  for (const ModelReport::StageRow& stage : report_model(config).stages)
-    bytes += stage.lanes * stage.rank_max.sum();
+  for (const StageMemory& stage : report_model(config).stages)
+    bytes += stage.lanes * state_in_host_memory(stage, config);
   return bytes;
 }
 

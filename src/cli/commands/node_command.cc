@@ -100,10 +100,11 @@ absl::StatusOr<NodeOptions> node_options(const NodeCommand& command, const JobCo
   node.store = config.control.store;
   node.rehearses_faults = !command.faults.empty();
   if (node.node == 0 || !node.store.empty()) node.host = host_of(command, config);
-  ASSIGN_OR_RETURN(
-      node.arithmetic,
-      ask_worker(node.worker, {"arithmetic", "--threads", absl::StrCat(config.run.threads)},
-                 process_environment(config)));
+  ASSIGN_OR_RETURN(node.arithmetic,
+                   ask_worker(node.worker,
+                              {"arithmetic", "--threads", absl::StrCat(config.run.threads),
+                               "--device", to_string(config.train.device)},
+                              process_environment(config)));
   return node;
 }
 

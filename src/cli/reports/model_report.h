@@ -6,16 +6,9 @@
 #include <vector>
 
 #include "config/job_config.h"
+#include "config/stage_memory.h"
 
 namespace evermoe {
-
-// Bytes of live state: of the whole model, or of one rank.
-struct StateBytes {
-  int64_t weights = 0;    // in the compute type; with fp8 also as the layers read them
-  int64_t gradients = 0;  // accumulated in fp32, with fp64 in fp64
-  int64_t optimizer = 0;  // moments, and master weights where they are not the compute weights
-  int64_t sum() const { return weights + gradients + optimizer; }
-};
 
 struct ModelReport {
   struct Kind {
@@ -27,22 +20,11 @@ struct ModelReport {
     std::string name;
     StateBytes bytes;  // one instance of every operator, nothing twice
   };
-  struct StageRow {
-    int64_t first_layer = 0;
-    int64_t end_layer = 0;
-    int64_t lanes = 0;
-    int64_t parameters = 0;
-    int64_t experts_per_lane_max = 0;  // of one layer
-    StateBytes rank_max;               // of the lane that holds most, in the configured precision
-    int64_t activations = 0;  // of a rank at the peak of a step, experts' rows evenly shared
-    int64_t deferred = 0;     // beside them, kept for gradients of weights that are put off
-    int64_t rank_sum() const { return rank_max.sum() + activations + deferred; }
-  };
   ParameterCounts counts;
   std::vector<Kind> kinds;
   std::vector<PrecisionRow> precisions;  // the configured one last, if it is none of the others
   TrainTypes types;                      // as configured
-  std::vector<StageRow> stages;
+  std::vector<StageMemory> stages;
   // Of a worker, beside all this, at most: what waits for its service thread, but for one message
   // more of each worker that sends it any. 0 where there is one worker.
   int64_t waiting_messages = 0;

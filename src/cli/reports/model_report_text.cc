@@ -80,7 +80,7 @@ std::string to_text(const ModelReport& report, const JobConfig& config) {
   absl::StrAppendFormat(&text, "%12s %12s %12s %12s %12s %12s\n", "weights", "gradients",
                         "optimizer", "activations", "deferred", "sum per rank");
   for (size_t stage = 0; stage < report.stages.size(); ++stage) {
-    const ModelReport::StageRow& row = report.stages[stage];
+    const StageMemory& row = report.stages[stage];
     absl::StrAppendFormat(&text, "%5d %9s %5d %8d %16s %12s %12s %12s %12s %12s %12s\n", stage,
                           absl::StrCat(row.first_layer, "-", row.end_layer - 1), row.lanes,
                           row.experts_per_lane_max, with_commas(row.parameters),
@@ -109,7 +109,7 @@ std::string to_json(const ModelReport& report, const JobConfig& config) {
   for (const ModelReport::PrecisionRow& row : report.precisions) {
     json["state_bytes"][row.name] = to_json(row.bytes);
   }
-  for (const ModelReport::StageRow& row : report.stages) {
+  for (const StageMemory& row : report.stages) {
     json["stages"].push_back({{"first_layer", row.first_layer},
                               {"end_layer", row.end_layer},
                               {"lanes", row.lanes},

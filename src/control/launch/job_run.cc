@@ -219,12 +219,17 @@ std::vector<std::string> worker_arguments(const std::string& out, const std::str
 
 // Libraries that start threads by themselves take their number from here, before main(). The UCX
 // settings must be there before exec too: without them its hooks crash under sanitizers, and it
-// stops a crashed process to ask for a debugger.
+// stops a crashed process to ask for a debugger. cuBLAS adds in the same order in every run only
+// with workspaces of its own.
 std::vector<std::pair<std::string, std::string>> process_environment(const JobConfig& config) {
   const std::string threads = absl::StrCat(config.run.threads);
-  return {{"OMP_NUM_THREADS", threads},      {"MKL_NUM_THREADS", threads},
-          {"OPENBLAS_NUM_THREADS", threads}, {"OMP_WAIT_POLICY", "passive"},
-          {"UCX_MEM_EVENTS", "n"},           {"UCX_HANDLE_ERRORS", "none"}};
+  return {{"OMP_NUM_THREADS", threads},
+          {"MKL_NUM_THREADS", threads},
+          {"OPENBLAS_NUM_THREADS", threads},
+          {"OMP_WAIT_POLICY", "passive"},
+          {"UCX_MEM_EVENTS", "n"},
+          {"UCX_HANDLE_ERRORS", "none"},
+          {"CUBLAS_WORKSPACE_CONFIG", ":4096:8"}};
 }
 
 absl::StatusOr<RunSummary> run_job(Files& files, Clock& clock, const JobRunOptions& options,

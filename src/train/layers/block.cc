@@ -22,6 +22,7 @@ Block::Block(LayerOperators operators, const ModelShape& shape, const ExpertPlac
     experts_.emplace_back(*expert, "", shape.activation);
     expert_names_.push_back(expert->spec().name);
   }
+  if (types.groups_experts()) stack_ = stack_experts(experts_);
   if (operators_.gate == nullptr) {
     always_ = std::make_unique<FeedForward>(*operators_.block, "ffn.", shape.activation);
   } else if (shape.shared_hidden > 0) {
@@ -67,8 +68,8 @@ Block::FeedForwardOutputs Block::feed_forward(const at::Tensor& x, bool has_toke
   if (has_tokens && always_ != nullptr)
     outputs.always = shared_experts(inputs[kShared], inputs[kSharedGate]);
   const at::Tensor layout = dispatch->receive_tokens(under_way);
-  const at::Tensor by_experts =
-      run_experts(layout, experts_, dispatch->expert_rows(), recompute_ == Recompute::kExperts);
+  const at::Tensor by_experts = run_experts(layout, experts_, dispatch->expert_rows(),
+                                            recompute_ == Recompute::kExperts, stack_);
   if (watch_ != nullptr && group_.size() > 1)
     watch_->watch_experts(layout, by_experts, dispatch->expert_rows(), expert_names_,
                           /*micro_batch=*/-1);

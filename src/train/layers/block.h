@@ -41,6 +41,8 @@ class Block {
         Communicator& stage_group, StateTypes types, Recompute recompute, OriginWatch* watch);
 
   std::vector<OperatorState*> operators();
+  // The layer computes no more, and what it sees of its experts' weights is not needed.
+  void forget_stack() { stack_ = {}; }
 
   // x [batch * T, hidden]. With batch 0 only the experts run, for the tokens of other lanes.
   // `probe` looks on; null: nobody does.
@@ -74,6 +76,7 @@ class Block {
   OriginWatch* const watch_;  // null: nobody watches
   const Attention attention_;
   std::vector<FeedForward> experts_;  // routed, hosted here
+  StackedExperts stack_;              // where there are kernels for grouped products
   std::vector<std::string> expert_names_;
   std::unique_ptr<FeedForward> always_;  // the dense part, or the shared experts
 };

@@ -1,6 +1,7 @@
 #include "train/layers/experts.h"
 
 #include "tensor/gradient_node.h"
+#include "tensor/host_bytes.h"
 #include "tensor/wide_product.h"
 #include "train/layers/layers.h"
 
@@ -82,8 +83,96 @@ at::Tensor FeedForward::forward(const at::Tensor& x) const {
                 down_bias);
 }
 
+namespace {
+
+// [experts, out, in], as views.
+at::Tensor stack_of(const std::vector<FeedForward>& experts,
+                    const Parameter* FeedForward::*parameter) {
+  const at::Tensor& first = (experts.front().*parameter)->value;
+  const int64_t distance = experts.size() == 1 ? first.numel()
+                                               : (experts[1].*parameter)->value.storage_offset() -
+                                                     first.storage_offset();
+  for (size_t i = 0; i < experts.size(); ++i) {
+    const at::Tensor& one = (experts[i].*parameter)->value;
+    const bool fits =
+        one.is_alias_of(first) && distance > 0 &&
+        one.storage_offset() == first.storage_offset() + static_cast<int64_t>(i) * distance;
+    if (!fits) return {};
+  }
+  return first.as_strided({static_cast<int64_t>(experts.size()), first.size(0), first.size(1)},
+                          {distance, first.size(1), 1}, first.storage_offset());
+}
+
+// What one exchange's rows need in grouped products.
+struct Group {
+  const std::vector<FeedForward>* experts;
+  std::vector<ExpertRows> rows;
+  StackedExperts stack;
+  at::Tensor ends;  // of each expert's rows, on the device
+
+  const FeedForward& any() const { return experts->front(); }
+  // x [rows, in] of all experts, each with its own [out, in]: x weight^T, and x weight.
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& weights) const {
+    return at::_grouped_mm(x, weights.transpose(1, 2), ends);
+  }
+  at::Tensor backward(const at::Tensor& x, const at::Tensor& weights) const {
+    return at::_grouped_mm(x, weights, ends);
+  }
+  void accumulate(const Parameter* FeedForward::*parameter, const at::Tensor& gradient,
+                  const at::Tensor& x) const {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (rows[i].rows == 0) continue;
+      accumulate_weight_gradient(*((*experts)[i].*parameter),
+                                 gradient.narrow(0, rows[i].begin, rows[i].padded),
+                                 x.narrow(0, rows[i].begin, rows[i].padded));
+    }
+  }
+};
+
+at::Tensor ends_of(const std::vector<ExpertRows>& rows, at::Device device) {
+  std::vector<int32_t> ends;
+  for (const ExpertRows& one : rows) ends.push_back(static_cast<int32_t>(one.begin + one.padded));
+  return on_device<int32_t>(ends, device);
+}
+
+at::Tensor run_grouped(const at::Tensor& layout, const Group& group, bool recomputes) {
+  const at::Tensor input = layout.detach();
+  at::Tensor output, up, activated;
+  {
+    const at::NoGradGuard no_grad;
+    up = group.forward(input, group.stack.up);
+    activated = activate(group.any(), up);
+    output = group.forward(activated, group.stack.down);
+  }
+  if (recomputes) up = activated = at::Tensor();
+  return with_gradient(output, {layout}, [=](const at::Tensor& output_gradient) {
+    const at::Tensor kept_up = recomputes ? group.forward(input, group.stack.up) : up;
+    const at::Tensor kept = recomputes ? activate(group.any(), kept_up) : activated;
+    const at::Tensor gradient = output_gradient.contiguous();
+    group.accumulate(&FeedForward::down, gradient, kept);
+    const at::Tensor d_up =
+        activate_backward(group.any(), group.backward(gradient, group.stack.down), kept_up);
+    group.accumulate(&FeedForward::up, d_up, input);
+    return std::vector<at::Tensor>{group.backward(d_up, group.stack.up)};
+  });
+}
+
+}  // namespace
+
+StackedExperts stack_experts(const std::vector<FeedForward>& experts) {
+  for (const FeedForward& one : experts) {
+    if (one.up_bias != nullptr || one.down_bias != nullptr || one.up->has_fp8_products) return {};
+  }
+  if (experts.empty()) return {};
+  StackedExperts stack{stack_of(experts, &FeedForward::up), stack_of(experts, &FeedForward::down)};
+  return stack.up.defined() && stack.down.defined() ? stack : StackedExperts{};
+}
+
 at::Tensor run_experts(const at::Tensor& layout, const std::vector<FeedForward>& experts,
-                       const std::vector<ExpertRows>& rows, bool recomputes) {
+                       const std::vector<ExpertRows>& rows, bool recomputes,
+                       const StackedExperts& stack) {
+  if (stack.is_defined() && layout.size(0) > 0)
+    return run_grouped(layout, {&experts, rows, stack, ends_of(rows, layout.device())}, recomputes);
   const at::Tensor input = layout.detach();
   at::Tensor output;
   std::vector<Kept> kept;

@@ -23,10 +23,24 @@ struct FeedForward {
   at::Tensor forward(const at::Tensor& x) const;
 };
 
+// The matrices of all hosted experts as one tensor [experts, out, in] each, views of their compute
+// weights. For products of all experts at once (grouped), which a GPU computes in one kernel.
+struct StackedExperts {
+  at::Tensor up;
+  at::Tensor down;
+  bool is_defined() const { return up.defined(); }
+};
+
+// Undefined where the experts do not lie equally far apart in one piece of memory, or have biases
+// or products in FP8.
+StackedExperts stack_experts(const std::vector<FeedForward>& experts);
+
 // Runs every hosted expert on its rows of the expert layout: one graph node for all of them, weight
 // gradients added expert by expert. `experts[i]` serves `rows[i]`. `recomputes`: what is inside the
 // experts is computed again in the backward pass, with the same bits, instead of being kept.
+// `stack`: of the same experts, for grouped products; undefined: a product for each expert.
 at::Tensor run_experts(const at::Tensor& layout, const std::vector<FeedForward>& experts,
-                       const std::vector<ExpertRows>& rows, bool recomputes);
+                       const std::vector<ExpertRows>& rows, bool recomputes,
+                       const StackedExperts& stack = {});
 
 }  // namespace evermoe

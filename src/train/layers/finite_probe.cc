@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "absl/strings/str_cat.h"
+#include "tensor/host_bytes.h"
 
 namespace evermoe {
 
@@ -38,7 +40,7 @@ void FiniteProbe::watch_experts(const at::Tensor& outputs, const std::vector<int
                                 int layer) const {
   if (is_finite(outputs)) return;
   const at::Tensor finite = at::isfinite(outputs.detach()).all(-1).flatten().cpu();
-  const bool* const is_good = finite.const_data_ptr<bool>();
+  const std::span<const bool> is_good = host_values<bool>(finite);
   for (size_t choice = 0; choice < experts.size(); ++choice) {
     if (is_good[choice]) continue;
     log_->add(NonFinitePhase::kForward, micro_batch_,

@@ -1,8 +1,10 @@
 #include "train/layers/gate.h"
 
 #include <algorithm>
+#include <span>
 
 #include "experts/load/synthetic_routing.h"
+#include "tensor/host_bytes.h"
 #include "train/layers/layers.h"
 
 namespace evermoe {
@@ -29,7 +31,7 @@ Draw draw_experts(int64_t tokens, const ModelShape& shape, int layer, const Toke
   const std::vector<int64_t> choices =
       synthetic_choices(routing, layer, place.step, place.micro_batch, tokens, draw.popularity);
   draw.experts = at::empty({tokens, shape.top_k}, at::kLong);
-  std::ranges::copy(choices, draw.experts.mutable_data_ptr<int64_t>());
+  std::ranges::copy(choices, host_values<int64_t>(draw.experts).begin());
   return draw;
 }
 
@@ -55,12 +57,13 @@ TopK weigh(const at::Tensor& logits, const at::Tensor& probabilities, const Mode
 at::Tensor auxiliary_loss(const at::Tensor& logits, const at::Tensor& probabilities,
                           const std::vector<int64_t>& load, int64_t choices,
                           const ModelShape& shape) {
-  at::Tensor share = at::empty({shape.experts}, at::kDouble);
-  for (int64_t e = 0; e < shape.experts; ++e) {
-    share[e] = static_cast<double>(load[static_cast<size_t>(e)]) / static_cast<double>(choices);
-  }
-  const at::Tensor balance = at::dot(share.to(probabilities.options()), probabilities.mean(0)) *
-                             static_cast<double>(shape.experts);
+  std::vector<double> share;
+  for (const int64_t tokens : load)
+    share.push_back(static_cast<double>(tokens) / static_cast<double>(choices));
+  const at::Tensor shares =
+      on_device<double>(share, probabilities.device()).to(probabilities.scalar_type());
+  const at::Tensor balance =
+      at::dot(shares, probabilities.mean(0)) * static_cast<double>(shape.experts);
   const at::Tensor z = at::logsumexp(logits, -1).square().mean();
   return balance * shape.balance_loss + z * shape.z_loss;
 }
@@ -68,8 +71,8 @@ at::Tensor auxiliary_loss(const at::Tensor& logits, const at::Tensor& probabilit
 // In FP64: sums of many micro-batches are made of them.
 std::vector<double> sums_of(const at::Tensor& probabilities) {
   const at::Tensor sums = probabilities.detach().sum(0, /*keepdim=*/false, at::kDouble).cpu();
-  const double* values = sums.const_data_ptr<double>();
-  return {values, values + sums.numel()};
+  const std::span<const double> values = host_values<double>(sums);
+  return {values.begin(), values.end()};
 }
 
 }  // namespace
@@ -98,9 +101,9 @@ GateChoice choose_experts(const at::Tensor& x, const Parameter& gate, const Mode
     choice.probability = sums_of(probabilities);
   }
   choice.weights = top.weights * shape.routed_scale;
-  const at::Tensor experts = top.experts.cpu();
-  const int64_t* chosen = experts.const_data_ptr<int64_t>();
-  choice.experts.assign(chosen, chosen + experts.numel());
+  const at::Tensor experts = top.experts.cpu().contiguous();
+  const std::span<const int64_t> chosen = host_values<int64_t>(experts);
+  choice.experts.assign(chosen.begin(), chosen.end());
   for (const int64_t expert : choice.experts) ++choice.load[static_cast<size_t>(expert)];
   choice.auxiliary_loss = auxiliary_loss(logits, probabilities, choice.load,
                                          static_cast<int64_t>(choice.experts.size()), shape);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "model/initial_state.h"
+#include "tensor/host_bytes.h"
 
 namespace evermoe {
 
@@ -16,8 +17,7 @@ ReferenceModel::ReferenceModel(const ModelShape& shape, uint64_t seed, at::Scala
     : shape_(shape), type_(type), operators_(model_operators(shape)) {
   for (const OperatorSpec& op : operators_) {
     at::Tensor initial = at::empty({op.flat_size}, at::kFloat);
-    fill_initial_weights(op, seed, {0, op.flat_size},
-                         {initial.mutable_data_ptr<float>(), static_cast<size_t>(op.flat_size)});
+    fill_initial_weights(op, seed, {0, op.flat_size}, host_values<float>(initial));
     for (const ParameterSpec& parameter : op.parameters) {
       weights_[op.name + "/" + parameter.name] =
           initial.narrow(0, parameter.offset, parameter.numel())

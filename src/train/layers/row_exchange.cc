@@ -1,10 +1,10 @@
 #include "train/layers/row_exchange.h"
 
 #include <cstring>
-#include <numeric>
 
 #include "base/check.h"
 #include "base/error.h"
+#include "tensor/host_bytes.h"
 
 namespace evermoe {
 namespace {
@@ -12,73 +12,103 @@ namespace {
 // Exchanges of a group follow each other, and messages of one name come in the order sent.
 constexpr uint32_t kRowsName = 1;
 
-at::Tensor memory_for(const at::Tensor& rows, std::span<const int64_t> rows_from,
-                      at::Device device) {
-  const int64_t total = std::accumulate(rows_from.begin(), rows_from.end(), int64_t{0});
-  return at::empty({total + 1, rows.size(1)}, rows.options().device(device));
-}
-
-// Where each lane's part begins and, at the end, where the last one ends.
-std::vector<size_t> begins_of(std::span<const int64_t> rows, int64_t row_bytes) {
-  std::vector<size_t> begins = {0};
-  for (const int64_t count : rows)
-    begins.push_back(begins.back() + static_cast<size_t>(count * row_bytes));
-  return begins;
+// Memory for as many rows; pages that nobody touches cost nothing.
+at::Tensor on_host(const at::Tensor& rows) {
+  return rows.is_cpu() ? rows : at::empty(rows.sizes(), rows.options().device(at::kCPU));
 }
 
 }  // namespace
 
-RowExchange::RowExchange(Communicator& group, at::Tensor rows, std::span<const int64_t> rows_to,
-                         std::span<const int64_t> rows_from, at::Device device)
-    : rows_(std::move(rows)),
-      rows_from_(rows_from.begin(), rows_from.end()),
-      row_bytes_(rows_.size(1) * rows_.element_size()),
-      received_(memory_for(rows_, rows_from, device)),
-      host_(received_) {
-  start(group, rows_to);
+std::vector<RowExchange::Part> RowExchange::parts_of(std::span<const int64_t> rows) {
+  std::vector<Part> parts;
+  int64_t begin = 0;
+  for (const int64_t count : rows) {
+    parts.push_back({begin, count});
+    begin += count;
+  }
+  return parts;
 }
 
-void RowExchange::start(Communicator& group, std::span<const int64_t> rows_to) {
-  const std::span<const std::byte> out = HostReadable(rows_).bytes();
-  const std::span<std::byte> in = host_.bytes();
-  const std::vector<size_t> out_begins = begins_of(rows_to, row_bytes_);
-  const std::vector<size_t> in_begins = begins_of(rows_from_, row_bytes_);
-  CHECK(out_begins.back() == out.size());
-  const auto part = [](auto bytes, const std::vector<size_t>& begins, int lane) {
-    const auto at = static_cast<size_t>(lane);
-    return bytes.subspan(begins[at], begins[at + 1] - begins[at]);
-  };
-  const int own = group.index(), lanes = group.size();
+RowExchange::RowExchange(Communicator& group, at::Tensor rows, std::span<const int64_t> rows_to,
+                         std::span<const int64_t> rows_from, std::span<const Notes> notes)
+    : own_(group.index()),
+      rows_(std::move(rows)),
+      to_(parts_of(rows_to)),
+      from_(parts_of(rows_from)),
+      row_bytes_(rows_.size(1) * rows_.element_size()),
+      received_(
+          at::empty({from_.back().begin + from_.back().rows + 1, rows_.size(1)}, rows_.options())),
+      host_out_(on_host(rows_)),
+      host_in_(on_host(received_)) {
+  CHECK(rows_.is_contiguous() && to_.back().begin + to_.back().rows == rows_.size(0));
+  CHECK(to_[static_cast<size_t>(own_)].rows == from_[static_cast<size_t>(own_)].rows);
+  for (int lane = 0; lane < group.size(); ++lane) bring_to_host(lane);
+  keep_own();
+  write_notes(notes);
+  start(group);
+}
+
+std::span<std::byte> RowExchange::bytes_of(const at::Tensor& host, const Part& part) const {
+  return host_bytes(host).subspan(static_cast<size_t>(part.begin * row_bytes_),
+                                  static_cast<size_t>(part.rows * row_bytes_));
+}
+
+at::Tensor RowExchange::rows_of(const at::Tensor& all, const Part& part) const {
+  return all.narrow(0, part.begin, part.rows);
+}
+
+void RowExchange::bring_to_host(int lane) {
+  const Part& part = to_[static_cast<size_t>(lane)];
+  if (lane == own_ || part.rows == 0 || rows_.is_cpu()) return;
+  rows_of(host_out_, part).copy_(rows_of(rows_, part));
+}
+
+void RowExchange::keep_own() {
+  const auto own = static_cast<size_t>(own_);
+  rows_of(received_, from_[own]).copy_(rows_of(rows_, to_[own]));
+  rows_of(received_, {received_.size(0) - 1, 1}).zero_();
+}
+
+void RowExchange::write_notes(std::span<const Notes> notes) {
+  for (size_t lane = 0; lane < notes.size(); ++lane) {
+    const std::span<const std::byte> values = std::as_bytes(notes[lane].values);
+    if (values.empty()) continue;
+    const bool is_own = static_cast<int>(lane) == own_;
+    const std::span<std::byte> message =
+        is_own ? bytes_of(host_in_, from_[lane]) : bytes_of(host_out_, to_[lane]);
+    const auto at = static_cast<size_t>(notes[lane].row * row_bytes_);
+    CHECK(at + values.size() <= message.size());
+    std::memcpy(message.data() + at, values.data(), values.size());
+  }
+}
+
+void RowExchange::start(Communicator& group) {
+  const int lanes = group.size();
   for (int i = 1; i < lanes; ++i) {
-    const int from = (own + lanes - i) % lanes;
-    const std::span<std::byte> into = part(in, in_begins, from);
+    const int from = (own_ + lanes - i) % lanes;
+    const std::span<std::byte> into = bytes_of(host_in_, from_[static_cast<size_t>(from)]);
     if (!into.empty()) messages_.push_back(group.start_receive(from, kRowsName, into));
   }
   for (int i = 1; i < lanes; ++i) {
-    const int to = (own + i) % lanes;
-    const std::span<const std::byte> bytes = part(out, out_begins, to);
+    const int to = (own_ + i) % lanes;
+    const std::span<const std::byte> bytes = bytes_of(host_out_, to_[static_cast<size_t>(to)]);
     if (!bytes.empty()) messages_.push_back(group.start_send(to, kRowsName, bytes));
   }
-  const std::span<const std::byte> kept = part(out, out_begins, own);
-  const std::span<std::byte> into = part(in, in_begins, own);
-  CHECK(kept.size() == into.size());
-  if (!kept.empty()) std::memcpy(into.data(), kept.data(), kept.size());
-  const std::span<std::byte> zeros = in.subspan(in_begins.back());
-  std::memset(zeros.data(), 0, zeros.size());
 }
 
 at::Tensor RowExchange::finish() {
   for (PendingMessage& message : messages_)
     throw_if_error(annotate(message.wait(), "token exchange"));
   messages_.clear();
-  host_.commit();
+  for (size_t lane = 0; lane < from_.size(); ++lane) {
+    if (static_cast<int>(lane) == own_ || from_[lane].rows == 0 || received_.is_cpu()) continue;
+    rows_of(received_, from_[lane]).copy_(rows_of(host_in_, from_[lane]));
+  }
   return received_;
 }
 
 std::span<const std::byte> RowExchange::bytes_from(int lane) const {
-  const std::vector<size_t> begins = begins_of(rows_from_, row_bytes_);
-  const auto at = static_cast<size_t>(lane);
-  return host_.bytes().subspan(begins[at], begins[at + 1] - begins[at]);
+  return bytes_of(host_in_, from_[static_cast<size_t>(lane)]);
 }
 
 }  // namespace evermoe

@@ -1,5 +1,9 @@
 #include "train/layers/stage_model.h"
 
+#include <algorithm>
+#include <iterator>
+
+#include "tensor/compute_device.h"
 #include "train/layers/head_loss.h"
 #include "train/layers/layers.h"
 
@@ -43,6 +47,7 @@ StageModel::StageModel(const ModelShape& shape, const Topology& topology, Role r
         *groups.stage, types, recompute, watch));
     layer = LayerOperators();
   };
+  at::Tensor of_experts;  // compute weights of the layer's
   for (OperatorSpec& spec : operators_of_stage(shape, topology, role.stage)) {
     const bool expert = spec.kind == OperatorKind::kExpert;
     Communicator* const owners =
@@ -51,7 +56,17 @@ StageModel::StageModel(const ModelShape& shape, const Topology& topology, Role r
     if (owners == nullptr) continue;
     const OperatorKind kind = spec.kind;
     if (!expert && kind != OperatorKind::kGate) finish_layer();
-    auto state = std::make_unique<OperatorState>(std::move(spec), *owners, types);
+    at::Tensor compute;
+    if (expert && types.groups_experts()) {
+      // Beside the one before, for products of all experts at once (experts.h).
+      if (layer.experts.empty()) {
+        const auto hosted = std::ranges::count_if(groups.expert_owners.at(spec.layer),
+                                                  [](const auto* one) { return one != nullptr; });
+        of_experts = new_storage(types.stored.compute, hosted * spec.flat_size, types.device);
+      }
+      compute = of_experts.narrow(0, std::ssize(layer.experts) * spec.flat_size, spec.flat_size);
+    }
+    auto state = std::make_unique<OperatorState>(std::move(spec), *owners, types, compute);
     switch (kind) {
       case OperatorKind::kEmbedding: embedding_ = std::move(state); break;
       case OperatorKind::kHead: head_ = std::move(state); break;
@@ -71,6 +86,11 @@ std::vector<OperatorState*> StageModel::operators() {
   }
   if (head_ != nullptr) all.push_back(head_.get());
   return all;
+}
+
+void StageModel::keep_only_shards() {
+  for (const auto& block : blocks_) block->forget_stack();
+  for (OperatorState* const state : operators()) state->keep_only_shard();
 }
 
 at::Tensor StageModel::new_boundary(int64_t batch) const {
@@ -180,7 +200,8 @@ at::Tensor StageModel::backward(MicroBatchGraph graph, const at::Tensor& output_
   }
   const at::Tensor input = graph.input;
   const at::Tensor tokens = graph.tokens;
-  graph = MicroBatchGraph();  // the roots alone keep the graph alive from here
+  graph = MicroBatchGraph();                  // the roots alone keep the graph alive from here
+  const BackwardOnThisThread on_this_thread;  // backward functions talk to other ranks
   torch::autograd::backward(roots, gradients);
   at::Tensor input_gradient = input.grad();
   if (embedding_ == nullptr) return input_gradient;

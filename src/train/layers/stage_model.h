@@ -62,6 +62,8 @@ class StageModel {
 
   // Operators of this rank in canonical order.
   std::vector<OperatorState*> operators();
+  // OperatorState::keep_only_shard() of all of them: the model computes no more.
+  void keep_only_shards();
 
   const ModelShape& shape() const { return shape_; }
   // Memory for the activations or gradients of one micro-batch at a stage boundary.

@@ -1,7 +1,9 @@
 #include "train/layers/token_dispatch.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -11,17 +13,6 @@
 
 namespace evermoe {
 namespace {
-
-template <typename T>
-at::Tensor on_device(std::span<const T> values, at::ScalarType type, at::Device device) {
-  at::Tensor host = at::empty({static_cast<int64_t>(values.size())}, type);
-  std::copy(values.begin(), values.end(), host.mutable_data_ptr<T>());
-  return host.to(device);
-}
-
-at::Tensor index_tensor(std::span<const int64_t> values, at::Device device) {
-  return on_device<int64_t>(values, at::kLong, device);
-}
 
 // oneDNN generates its 16-bit matrix kernels for one number of rows each, which costs more than it
 // computes in when every expert of every micro-batch has another number; FP32 goes to MKL, which
@@ -64,10 +55,11 @@ SendPlan plan_balanced(Communicator& group, std::span<const int64_t> chosen,
 }
 
 // rows [n, width] times factors [n], in the type of the factors, back in that of the rows.
-at::Tensor scaled(const at::Tensor& rows, std::span<const double> factors, at::ScalarType wide) {
-  const at::Tensor factor = on_device(factors, at::kDouble, rows.device()).to(wide).unsqueeze(-1);
+at::Tensor scaled(const at::Tensor& rows, const at::Tensor& factors) {
   // In place of one copy: another would be the most memory that a layer takes in 16 bits.
-  return rows.to(wide, /*non_blocking=*/false, /*copy=*/true).mul_(factor).to(rows.scalar_type());
+  return rows.to(factors.scalar_type(), /*non_blocking=*/false, /*copy=*/true)
+      .mul_(factors.unsqueeze(-1))
+      .to(rows.scalar_type());
 }
 
 }  // namespace
@@ -101,28 +93,28 @@ void TokenDispatch::plan(const ExpertPlacement& placement, std::span<const int64
         message_rows(token_rows_from_[from], receive_.rows_from[from], row_bytes));
   }
   const at::Device device = options_.device();
-  token_of_row_ = index_tensor(rows_out_.token_of_row, device);
-  choice_position_ = index_tensor(send_.choice_position, device);
-  layout_position_ = index_tensor(receive_.layout_position, device);
+  const auto indices = [device](const std::vector<int64_t>& values) {
+    return on_device<int64_t>(values, device);
+  };
+  token_of_row_ = indices(rows_out_.token_of_row);
+  choice_position_ = indices(send_.choice_position);
+  layout_position_ = indices(receive_.layout_position);
+  if (!is_alone()) return;
+  choice_order_ = indices(send_.choice_order);
+  layout_source_ = indices(receive_.layout_source);
 }
 
 void TokenDispatch::start_to_experts(const at::Tensor& rows, std::span<const int64_t> notes) {
   CHECK(!under_way_) << "the exchange before has not ended";
-  const at::Tensor host = rows.cpu();
-  const auto row_bytes = static_cast<size_t>(rows.size(1) * rows.element_size());
-  auto* message = static_cast<std::byte*>(host.data_ptr());
+  std::vector<RowExchange::Notes> of_lanes;
   for (size_t lane = 0; lane < rows_out_.rows_to.size(); ++lane) {
     const int64_t count = rows_out_.rows_to[lane];
     const auto of_lane = notes.first(static_cast<size_t>(send_.rows_to[lane]));
     notes = notes.subspan(of_lane.size());
-    if (has_notes(count, send_.rows_to[lane])) {
-      std::memcpy(message + static_cast<size_t>(count) * row_bytes, of_lane.data(),
-                  of_lane.size_bytes());
-    }
-    message += static_cast<size_t>(rows_out_.message_rows_to[lane]) * row_bytes;
+    of_lanes.push_back(
+        {count, has_notes(count, send_.rows_to[lane]) ? of_lane : std::span<const int64_t>()});
   }
-  under_way_.emplace(group_, host, rows_out_.message_rows_to, message_rows_from_,
-                     options_.device());
+  under_way_.emplace(group_, rows, rows_out_.message_rows_to, message_rows_from_, of_lanes);
 }
 
 at::Tensor TokenDispatch::finish_to_experts() {
@@ -146,8 +138,8 @@ std::vector<std::vector<int64_t>> TokenDispatch::notes() const {
 
 void TokenDispatch::start_from_experts(const at::Tensor& layout_rows) {
   CHECK(!under_way_) << "the exchange before has not ended";
-  under_way_.emplace(group_, layout_rows.index_select(0, layout_position_).cpu(),
-                     receive_.rows_from, send_.rows_to, options_.device());
+  under_way_.emplace(group_, layout_rows.index_select(0, layout_position_), receive_.rows_from,
+                     send_.rows_to);
 }
 
 at::Tensor TokenDispatch::finish_from_experts() {
@@ -178,9 +170,9 @@ at::Tensor TokenDispatch::receive_tokens(const at::Tensor& under_way) {
   {
     const at::NoGradGuard no_grad;
     const at::Tensor rows = finish_to_experts();
-    token_row_layout_ = index_tensor(
-        token_row_layout(receive_, token_rows_from_, notes(), rows.size(1) * rows.element_size()),
-        options_.device());
+    const std::vector<int64_t> sources =
+        token_row_layout(receive_, token_rows_from_, notes(), rows.size(1) * rows.element_size());
+    token_row_layout_ = on_device<int64_t>(sources, options_.device());
     under_way_.reset();
     layout = rows.index_select(0, token_row_layout_);
   }
@@ -218,8 +210,14 @@ TokenDispatch::Mixed TokenDispatch::to_tokens(const at::Tensor& expert_outputs,
 // travels once to a lane, too, and is multiplied there, with the same bits; a choice that travels
 // as a row of its own is multiplied here.
 void TokenDispatch::send_gradients(const at::Tensor& gradient, const at::Tensor& weights) {
+  if (is_alone()) {
+    under_way_.emplace(group_, gradient.index_select(0, token_of_row_), rows_out_.message_rows_to,
+                       message_rows_from_);
+    weights_of_alone_ = weights;
+    return;
+  }
   const at::Tensor host = weights.to(at::kDouble).cpu().contiguous();
-  const double* const weight_of_choice = host.const_data_ptr<double>();
+  const std::span<const double> weight_of_choice = host_values<double>(host);
   std::vector<int64_t> notes;
   std::vector<double> factors;
   bool is_scaled = false;
@@ -228,7 +226,7 @@ void TokenDispatch::send_gradients(const at::Tensor& gradient, const at::Tensor&
     const bool by_note = has_notes(rows_out_.rows_to[lane], send_.rows_to[lane]);
     const size_t end = position + static_cast<size_t>(send_.rows_to[lane]);
     for (; position < end; ++position) {
-      const double weight = weight_of_choice[send_.choice_order[position]];
+      const double weight = weight_of_choice[static_cast<size_t>(send_.choice_order[position])];
       notes.push_back(std::bit_cast<int64_t>(weight));
       if (!by_note) factors.push_back(weight);
     }
@@ -237,11 +235,21 @@ void TokenDispatch::send_gradients(const at::Tensor& gradient, const at::Tensor&
     is_scaled = is_scaled || (!by_note && send_.rows_to[lane] > 0);
   }
   const at::Tensor rows = gradient.index_select(0, token_of_row_);
-  start_to_experts(is_scaled ? scaled(rows, factors, weights.scalar_type()) : rows, notes);
+  const auto factor = [&] {
+    return on_device<double>(factors, rows.device()).to(weights.scalar_type());
+  };
+  start_to_experts(is_scaled ? scaled(rows, factor()) : rows, notes);
 }
 
 at::Tensor TokenDispatch::receive_gradients(at::ScalarType wide) {
   const at::Tensor rows = finish_to_experts();
+  if (is_alone()) {
+    under_way_.reset();
+    const at::Tensor of_choices = std::exchange(weights_of_alone_, at::Tensor()).flatten();
+    const at::Tensor factors =
+        at::cat({of_choices.index_select(0, choice_order_), at::ones({1}, of_choices.options())});
+    return scaled(rows.index_select(0, token_row_layout_), factors.index_select(0, layout_source_));
+  }
   std::vector<double> factor_of_choice;  // in the order of the receive buffer, then the zero row's
   bool is_scaled = false;
   const std::vector<std::vector<int64_t>> notes_from = notes();
@@ -260,7 +268,7 @@ at::Tensor TokenDispatch::receive_gradients(at::ScalarType wide) {
   std::vector<double> factors;
   for (const int64_t source : receive_.layout_source)
     factors.push_back(factor_of_choice[static_cast<size_t>(source)]);
-  return scaled(layout, factors, wide);
+  return scaled(layout, on_device<double>(factors, layout.device()).to(wide));
 }
 
 }  // namespace evermoe

@@ -67,6 +67,8 @@ class TokenDispatch : public std::enable_shared_from_this<TokenDispatch> {
   void start_from_experts(const at::Tensor& layout_rows);
   at::Tensor finish_from_experts();
 
+  // Whether no other lane is there: what would travel beside the rows never leaves the device.
+  bool is_alone() const { return group_.size() == 1; }
   void send_gradients(const at::Tensor& gradient, const at::Tensor& weights);
   at::Tensor receive_gradients(at::ScalarType wide);
 
@@ -83,6 +85,8 @@ class TokenDispatch : public std::enable_shared_from_this<TokenDispatch> {
   at::Tensor choice_position_;
   at::Tensor token_row_layout_;  // row of the expert layout -> row received; known with the notes
   at::Tensor layout_position_;
+  at::Tensor choice_order_, layout_source_;  // where there is no other lane
+  at::Tensor weights_of_alone_;              // likewise, while gradients are under way
   std::optional<RowExchange> under_way_;
 };
 

@@ -2,31 +2,27 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "tensor/host_bytes.h"
 
 namespace evermoe {
 namespace {
 
-using Bytes = std::span<std::byte>;
-
-// The tensors never move: what is written to them is written in place.
-Bytes bytes_of(const at::Tensor& tensor) {
-  if (!tensor.defined()) return {};
-  CHECK(tensor.is_cpu() && tensor.is_contiguous()) << "a shard that is not in host memory";
-  return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
+int64_t size_of(const at::Tensor& tensor) {
+  return tensor.defined() ? static_cast<int64_t>(tensor.nbytes()) : 0;
 }
 
 // Calls visit(section, begin, end, at) for every section that bytes [offset, offset + size) of the
 // sections in a row touch: bytes [begin, end) of the section are those from `at` on of the range.
 template <typename Visit>
-void for_each_section(std::span<const Bytes> sections, int64_t offset, size_t size, Visit visit) {
+void for_each_section(std::span<const at::Tensor> sections, int64_t offset, size_t size,
+                      Visit visit) {
   int64_t first = 0;
   const int64_t last = offset + static_cast<int64_t>(size);
   for (size_t section = 0; section < sections.size(); ++section) {
-    const auto length = static_cast<int64_t>(sections[section].size());
+    const auto length = size_of(sections[section]);
     const int64_t begin = std::clamp<int64_t>(offset - first, 0, length);
     const int64_t end = std::clamp<int64_t>(last - first, 0, length);
     if (begin < end) visit(section, begin, end, first + begin - offset);
@@ -36,14 +32,16 @@ void for_each_section(std::span<const Bytes> sections, int64_t offset, size_t si
       << "bytes " << offset << " to " << last << " of a snapshot of " << first;
 }
 
+std::span<const std::byte> piece(std::span<const std::byte> bytes, int64_t begin, int64_t size) {
+  return bytes.subspan(static_cast<size_t>(begin), static_cast<size_t>(size));
+}
+
 // The parameters of the aligned blocks that bytes [begin, end) of storage touch.
 FlatRange touched_blocks(const at::Tensor& storage, int64_t begin, int64_t end) {
   const int64_t bytes = storage_size(storage.scalar_type(), kFlatAlignment) *
                         static_cast<int64_t>(storage.element_size());
   return {kFlatAlignment * (begin / bytes), kFlatAlignment * ((end + bytes - 1) / bytes)};
 }
-
-int64_t size_of(const at::Tensor& tensor) { return static_cast<int64_t>(bytes_of(tensor).size()); }
 
 // An update moves 28 bytes of a parameter where a token makes 2 operations.
 constexpr double kUpdateTokens = 32;
@@ -164,19 +162,17 @@ void OperatorShards::set_active(const ActiveOperators& active) {
 void OperatorShards::capture(int operator_index, SnapshotKind kind, int64_t offset,
                              std::span<std::byte> into) const {
   const Shard& shard = shards_[static_cast<size_t>(operator_index)];
-  std::vector<Bytes> sections;
+  std::vector<at::Tensor> sections;
   switch (kind) {
-    case SnapshotKind::kFull:
-      sections = {bytes_of(shard.master), bytes_of(shard.exp_avg), bytes_of(shard.exp_avg_sq)};
-      break;
-    case SnapshotKind::kComputeOnly: sections = {bytes_of(shard.compute)}; break;
-    case SnapshotKind::kGradients: sections = {bytes_of(shard.gradient)}; break;
+    case SnapshotKind::kFull: sections = {shard.master, shard.exp_avg, shard.exp_avg_sq}; break;
+    case SnapshotKind::kComputeOnly: sections = {shard.compute}; break;
+    case SnapshotKind::kGradients: sections = {shard.gradient}; break;
   }
-  for_each_section(sections, offset, into.size(),
-                   [&](size_t section, int64_t begin, int64_t end, int64_t at) {
-                     std::memcpy(into.data() + at, sections[section].data() + begin,
-                                 static_cast<size_t>(end - begin));
-                   });
+  for_each_section(
+      sections, offset, into.size(), [&](size_t section, int64_t begin, int64_t end, int64_t at) {
+        copy_to_host(sections[section], begin,
+                     into.subspan(static_cast<size_t>(at), static_cast<size_t>(end - begin)));
+      });
 }
 
 void OperatorShards::restore(int operator_index, SnapshotKind kind, int64_t offset,
@@ -192,21 +188,18 @@ void OperatorShards::restore(int operator_index, SnapshotKind kind, int64_t offs
 
 void OperatorShards::restore_gradient(const Shard& shard, int64_t offset,
                                       std::span<const std::byte> from) {
-  const std::array<Bytes, 1> sections = {bytes_of(shard.gradient)};
-  for_each_section(
-      sections, offset, from.size(), [&](size_t, int64_t begin, int64_t end, int64_t at) {
-        std::memcpy(sections[0].data() + begin, from.data() + at, static_cast<size_t>(end - begin));
-      });
+  for_each_section(std::span(&shard.gradient, 1), offset, from.size(),
+                   [&](size_t, int64_t begin, int64_t end, int64_t at) {
+                     copy_from_host(piece(from, at, end - begin), shard.gradient, begin);
+                   });
 }
 
 void OperatorShards::restore_full(const Shard& shard, int64_t offset,
                                   std::span<const std::byte> from) {
-  const std::array<Bytes, 3> sections = {bytes_of(shard.master), bytes_of(shard.exp_avg),
-                                         bytes_of(shard.exp_avg_sq)};
+  const std::array sections = {shard.master, shard.exp_avg, shard.exp_avg_sq};
   for_each_section(
       sections, offset, from.size(), [&](size_t section, int64_t begin, int64_t end, int64_t at) {
-        std::memcpy(sections[section].data() + begin, from.data() + at,
-                    static_cast<size_t>(end - begin));
+        copy_from_host(piece(from, at, end - begin), sections[section], begin);
         if (section != 0 || shard.is_master_compute) return;
         // A block that is cut in two is cast with either half; the last one is
         // right.
@@ -217,15 +210,14 @@ void OperatorShards::restore_full(const Shard& shard, int64_t offset,
 
 void OperatorShards::restore_compute(const Shard& shard, int64_t offset,
                                      std::span<const std::byte> from) {
-  const std::array<Bytes, 1> sections = {bytes_of(shard.compute)};
-  for_each_section(
-      sections, offset, from.size(), [&](size_t, int64_t begin, int64_t end, int64_t at) {
-        std::memcpy(sections[0].data() + begin, from.data() + at, static_cast<size_t>(end - begin));
-        const FlatRange touched = touched_blocks(shard.compute, begin, end);
-        stored_range(shard.exp_avg, touched).zero_();
-        stored_range(shard.exp_avg_sq, touched).zero_();
-        if (!shard.is_master_compute) stored_range(shard.master, touched).zero_();
-      });
+  for_each_section(std::span(&shard.compute, 1), offset, from.size(),
+                   [&](size_t, int64_t begin, int64_t end, int64_t at) {
+                     copy_from_host(piece(from, at, end - begin), shard.compute, begin);
+                     const FlatRange touched = touched_blocks(shard.compute, begin, end);
+                     stored_range(shard.exp_avg, touched).zero_();
+                     stored_range(shard.exp_avg_sq, touched).zero_();
+                     if (!shard.is_master_compute) stored_range(shard.master, touched).zero_();
+                   });
 }
 
 }  // namespace evermoe

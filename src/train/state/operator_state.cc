@@ -8,7 +8,8 @@
 
 namespace evermoe {
 
-OperatorState::OperatorState(OperatorSpec spec, Communicator& owners, StateTypes types)
+OperatorState::OperatorState(OperatorSpec spec, Communicator& owners, StateTypes types,
+                             at::Tensor compute)
     : spec_(std::move(spec)),
       owners_(owners),
       shard_(shard_range(spec_.flat_size, owners.size(), owners.index())),
@@ -17,7 +18,8 @@ OperatorState::OperatorState(OperatorSpec spec, Communicator& owners, StateTypes
   const auto new_shard = [&](StatePart part) {
     return new_storage(type_of(stored.state, part), shard_.size(), types.device);
   };
-  compute_ = new_storage(stored.compute, spec_.flat_size, types.device);
+  compute_ = compute.defined() ? std::move(compute)
+                               : new_storage(stored.compute, spec_.flat_size, types.device);
   values_ = stored.compute == stored.activations
                 ? compute_
                 : new_storage(stored.activations, spec_.flat_size, types.device);
@@ -74,8 +76,7 @@ const Parameter& OperatorState::parameter(const std::string& name) const {
 
 void OperatorState::initialise(uint64_t seed) {
   at::Tensor host = at::empty({shard_.size()}, at::kFloat);
-  fill_initial_weights(spec_, seed, shard_,
-                       {host.mutable_data_ptr<float>(), static_cast<size_t>(shard_.size())});
+  fill_initial_weights(spec_, seed, shard_, host_values<float>(host));
   copy_stored(host, master_);
   exp_avg_.zero_();
   exp_avg_sq_.zero_();

@@ -31,13 +31,17 @@ struct StateTypes {
 
   at::ScalarType activations() const { return storage_type(stored.activations); }
   at::ScalarType sums() const { return storage_type(stored.sums); }
+  // Whether the products of a layer's experts are one grouped product. CPUs have no kernel for it.
+  bool groups_experts() const { return !device.is_cpu() && stored.compute == ElementType::kBf16; }
 };
 
 class OperatorState {
  public:
   // `owners` is the group of lanes that hold this operator (the whole stage group, or the lanes of
-  // an expert's replicas); it must outlive the state. All tensors start as zero.
-  OperatorState(OperatorSpec spec, Communicator& owners, StateTypes types);
+  // an expert's replicas); it must outlive the state. All tensors start as zero. `compute`: storage
+  // of spec.flat_size zeros that becomes the compute weights, so that those of several operators
+  // can lie side by side; undefined: the state takes its own.
+  OperatorState(OperatorSpec spec, Communicator& owners, StateTypes types, at::Tensor compute = {});
 
   const OperatorSpec& spec() const { return spec_; }
   Communicator& owners() const { return owners_; }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/fingerprint.h"
+#include "tensor/host_bytes.h"
 #include "train/state/state_transfer.h"
 
 namespace evermoe {
@@ -35,14 +36,17 @@ class WidePart {
 }  // namespace
 
 double gradient_square_sum(const std::vector<OperatorState*>& operators) {
-  double sum = 0;
+  std::vector<at::Tensor> norms;
   for (const OperatorState* state : operators) {
     if (state->is_frozen()) continue;
     const at::Tensor shard = state->shard_gradient();
-    if (shard.numel() == 0) continue;
-    const double norm = at::linalg_vector_norm(shard, 2).item<double>();
-    sum += norm * norm;
+    if (shard.numel() > 0) norms.push_back(at::linalg_vector_norm(shard, 2));
   }
+  if (norms.empty()) return 0;
+  double sum = 0;
+  // All at once, because each wait for a device costs more than a norm.
+  const at::Tensor all = at::stack(norms).to(at::kDouble).cpu();
+  for (const double norm : host_values<double>(all)) sum += norm * norm;
   return sum;
 }
 

@@ -56,8 +56,7 @@ at::Tensor widened(const at::Tensor& storage) {
   const HostReadable from(storage);
   const at::Tensor values =
       at::empty({storage.numel() / kFp8BlockBytes * kFp8BlockElements}, at::kFloat);
-  widen_elements(ElementType::kFp8, from.bytes(),
-                 {values.mutable_data_ptr<float>(), static_cast<size_t>(values.numel())});
+  widen_elements(ElementType::kFp8, from.bytes(), host_values<float>(values));
   return values.to(storage.device());
 }
 

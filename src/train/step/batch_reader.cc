@@ -1,6 +1,7 @@
 #include "train/step/batch_reader.h"
 
 #include "config/job_data.h"
+#include "tensor/host_bytes.h"
 
 namespace evermoe {
 
@@ -44,10 +45,11 @@ MicroBatchTokens BatchReader::validation(MicroBatch micro_batch) const {
 MicroBatchTokens BatchReader::read(const TokenPart& range,
                                    const std::vector<int64_t>& begins) const {
   at::Tensor tokens = at::empty({static_cast<int64_t>(begins.size()), length_ + 1}, at::kLong);
-  int64_t* row = tokens.mutable_data_ptr<int64_t>();
+  std::span<int64_t> rows = host_values<int64_t>(tokens);
+  const auto width = static_cast<size_t>(length_ + 1);
   for (const int64_t begin : begins) {
-    range.read(begin, {row, static_cast<size_t>(length_ + 1)});
-    row += length_ + 1;
+    range.read(begin, rows.first(width));
+    rows = rows.subspan(width);
   }
   return {tokens.narrow(1, 0, length_).contiguous().to(device_),
           tokens.narrow(1, 1, length_).contiguous().flatten().to(device_)};

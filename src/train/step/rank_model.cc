@@ -23,7 +23,7 @@ RankModel::RankModel(const JobConfig& config, const TrainerEnvironment& environm
       buckets_(buckets),
       topology_(topology_of(config)),
       role_(topology_.role_of(environment.transport->rank())),
-      types_(state_types(config.train)),
+      types_{.stored = train_types(config.train), .device = environment.device},
       membership_(topology_),
       deferred_(topology_.world_size() == 1 ? 0 : config.train.deferred_bytes) {
   CHECK(transport_.size() == topology_.world_size()) << transport_.size() << " processes";

@@ -145,7 +145,7 @@ std::unique_ptr<RankModel::Parts> RankModel::take_shards() {
   std::unique_ptr<Parts> old = std::move(parts_);
   if (old == nullptr) return nullptr;
   old->runner.reset();
-  for (OperatorState* const state : old->operators) state->keep_only_shard();
+  old->model->keep_only_shards();
   return old;
 }
 

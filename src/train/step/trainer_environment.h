@@ -1,6 +1,8 @@
 // What a trainer is given by the process that it runs in.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <functional>
 #include <string>
 
@@ -13,6 +15,7 @@ namespace evermoe {
 
 // What it points to outlives the trainer.
 struct TrainerEnvironment {
+  c10::Device device = c10::kCPU;  // that this rank computes on; use_device() was called
   Transport* transport = nullptr;
   Files* files = nullptr;
   std::string checkpoint_directory;

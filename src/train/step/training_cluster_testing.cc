@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <mutex>
 
@@ -11,6 +12,8 @@
 #include "base/error.h"
 #include "comm/in_process/in_process_transport.h"
 #include "config/job_topology.h"
+#include "tensor/compute_device.h"
+#include "tensor/fake_device_testing.h"
 #include "tensor/host_bytes.h"
 #include "train/step/training_member_testing.h"
 
@@ -31,14 +34,27 @@ std::vector<int32_t> test_tokens() {
   return tokens;
 }
 
+at::Device test_device() {
+  static const at::Device device = [] {
+    const char* const wanted = std::getenv("EVERMOE_TEST_DEVICE");
+    const std::string name = wanted != nullptr ? wanted : "cpu";
+    const at::Device one = name == "fake"   ? fake_device()
+                           : name == "cuda" ? at::Device(at::kCUDA, 0)
+                                            : at::Device(at::kCPU);
+    use_device(one);
+    return one;
+  }();
+  return device;
+}
+
 void collect(const Trainer& trainer, ClusterResult& result) {
   for (OperatorState* state : trainer.operator_states()) {
     const OperatorSpec& spec = state->spec();
     const FlatRange shard = state->shard();
     const auto into = [&](std::map<std::string, at::Tensor>& all, const at::Tensor& part) {
       if (!all.contains(spec.name))
-        all[spec.name] =
-            at::zeros({storage_size(part.scalar_type(), spec.flat_size)}, part.options());
+        all[spec.name] = at::zeros({storage_size(part.scalar_type(), spec.flat_size)},
+                                   part.options().device(at::kCPU));
       stored_range(all[spec.name], shard).copy_(part);
     };
     into(result.weights, state->master());
@@ -47,7 +63,7 @@ void collect(const Trainer& trainer, ClusterResult& result) {
     // masters and moments.
     into(result.exp_avgs, state->exp_avg());
     into(result.exp_avg_sqs, state->exp_avg_sq());
-    const at::Tensor& compute = state->compute();
+    const at::Tensor compute = state->compute().cpu();
     if (!result.compute.contains(spec.name)) result.compute[spec.name] = compute.clone();
     if (!at::equal(result.compute[spec.name], compute)) {
       result.status.Update(Internal("compute weights of " + spec.name + " differ between owners"));
@@ -104,7 +120,8 @@ const std::vector<std::string>& all_types() {
 
 TrainingCluster::TrainingCluster(const std::string& name)
     : directory_(absl::StrCat(std::filesystem::temp_directory_path().string(), "/evermoe-", name,
-                              "-", getpid())) {
+                              "-", getpid())),
+      device_(test_device()) {
   std::filesystem::remove_all(directory_);
   std::filesystem::create_directories(directory_);
   const std::string path = directory_ + "/test.tokens";
@@ -117,7 +134,8 @@ TrainingCluster::TrainingCluster(const std::string& name)
 TrainingCluster::~TrainingCluster() { std::filesystem::remove_all(directory_); }
 
 TrainerEnvironment TrainingCluster::environment(Transport& transport) const {
-  return {.transport = &transport,
+  return {.device = device_,
+          .transport = &transport,
           .files = files_,
           .checkpoint_directory = directory_ + "/checkpoints",
           .term = [term = term_] { return term; },

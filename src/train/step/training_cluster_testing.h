@@ -65,7 +65,9 @@ class TrainingCluster {
   explicit TrainingCluster(const std::string& name);
   ~TrainingCluster();
 
-  // Of the trainers that are built from now on.
+  // Of the trainers that are built from now on. The device is the CPU unless EVERMOE_TEST_DEVICE is
+  // "fake" (tensor/fake_device_testing.h) or "cuda".
+  void set_device(c10::Device device) { device_ = device; }
   void set_buckets(const BucketLimits& buckets) { buckets_ = buckets; }
   // Likewise: training goes on while files are written, as in production. When they are there is
   // not the same in every run.
@@ -97,6 +99,7 @@ class TrainingCluster {
 
   std::string directory_;
   TokenParts tokens_;
+  c10::Device device_;
   BucketLimits buckets_;
   bool waits_for_files_ = true;
   Files* files_ = &real_files();

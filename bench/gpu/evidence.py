@@ -1,0 +1,219 @@
+"""What is seen on a machine with a GPU: bits, recoveries, speed. One script, some minutes, one table.
+
+  .venv/bin/python bench/gpu/evidence.py --build build
+
+Real processes share one GPU (run.shares_gpus), so nothing here speaks of several. Prints one JSON object. What
+is timed runs one after the other, in rounds; nothing else uses the GPU meanwhile.
+"""
+import argparse
+import json
+import os
+import pathlib
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+JOB = ROOT / "tests" / "jobs" / "job.toml"
+STRATEGIES = ["sparse", "gradients", "dense", "peer-memory"]
+KILLED_ROLE, KILL_AT_STEP = "1.0", 25
+
+
+def words(settings):
+    return [word for one in settings for word in ("--set", one)]
+
+
+class Machine:
+    def __init__(self, build, folder):
+        self.build, self.folder, self.runs = pathlib.Path(build).resolve(), pathlib.Path(folder), 0
+
+    def program(self, name):
+        places = [self.build / name, self.build / "tests_bin" / name, self.build / "bench_bin" / name]
+        return next((place for place in places if place.exists()), None)
+
+    def start(self, config, settings):
+        self.runs += 1
+        out = self.folder / f"run-{self.runs}"
+        command = [self.program("evermoe"), "run", config, *words(["train.device=cuda", "run.shares_gpus=true", *settings]),
+                   "--out", out, "--json"]
+        return out, subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=open(f"{out}.log", "w"), text=True)
+
+    def finish(self, started, seconds=240):
+        out, process = started
+        lines = process.communicate(timeout=seconds)[0].strip().splitlines()
+        if not lines:
+            sys.exit(f"{out}: no summary\n" + pathlib.Path(f"{out}.log").read_text()[-2000:])
+        return json.loads(lines[-1])
+
+    def run(self, config, *settings):
+        return self.finish(self.start(config, settings))
+
+    def killed(self, config, *settings):
+        out, process = started = self.start(config, settings)
+        while newest_step(out) < KILL_AT_STEP and process.poll() is None:
+            time.sleep(0.01)
+        os.kill(json.loads((out / "workers.json").read_text())[KILLED_ROLE], signal.SIGKILL)
+        return self.finish(started)
+
+
+def metrics(out):
+    try:
+        return [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    except (OSError, ValueError):
+        return []
+
+
+def newest_step(out):
+    return max((line["step"] for line in metrics(out) if "step" in line), default=0)
+
+
+def identity(machine):
+    ask = [str(machine.program("evermoe-worker")), "arithmetic", "--device", "cuda"]
+    texts = {subprocess.check_output(ask, text=True) for _ in range(2)}
+    assert len(texts) == 1, "two processes come to other bits in the same trial"
+    return dict(line.split("=", 1) for line in texts.pop().split())
+
+
+def tests(machine, seconds):
+    """The tests of the trainer, as on the CPU."""
+    environment = {**os.environ, "EVERMOE_TEST_DEVICE": "cuda"}
+    running = {}
+    for name in ["tensor_test", "exactness_test", "reference_test", "trainer_state_test", "training_step_test",
+                 "torch_recovery_test"]:
+        program = machine.program(name)
+        if program:
+            log = open(machine.folder / f"{name}.log", "w")
+            running[name] = subprocess.Popen(["timeout", str(seconds), str(program)], env=environment, stdout=log, stderr=log)
+    results = {}
+    for name, process in running.items():
+        code = process.wait()
+        text = (machine.folder / f"{name}.log").read_text()
+        passed, failed = text.count("[       OK ]"), sorted({line.split()[3] for line in text.splitlines()
+                                                             if line.startswith("[  FAILED  ] ") and "." in line})
+        results[name] = {"passed": passed, "failed": failed, "exit_code": code}
+    return results
+
+
+def bits(machine):
+    """Undisturbed twice, and killed once for each strategy: one digest."""
+    steps = "train.steps=60"
+    undisturbed = [machine.run(JOB, steps)["digest"] for _ in range(2)]
+    result = {"undisturbed": undisturbed, "equal": len(set(undisturbed)) == 1, "killed": {}}
+    for strategy in STRATEGIES:
+        summary = machine.killed(JOB, steps, f"protection.strategy={strategy}")
+        failure = (summary["failures"] or [{}])[0]
+        result["killed"][strategy] = {"equal": summary["digest"] == undisturbed[0], "failures": len(summary["failures"]),
+                                      "steps_again": failure.get("recomputed_steps"),
+                                      "seconds": failure.get("timeline", {}).get("resume")}
+    return result
+
+
+def long_runs(machine, steps):
+    settings = [f"train.steps={steps}", "parallel.stages=1", "parallel.lanes=1", "protection.strategy=none",
+                "evaluate.every_steps=0", "checkpoint.every_steps=0"]
+    both = [machine.finish(started) for started in [machine.start(JOB, settings) for _ in range(2)]]
+    return {"steps": steps, "equal": both[0]["digest"] == both[1]["digest"]}
+
+
+def seconds_of_steps(process, count, read):
+    """The times of the last `count` steps, once there are as many and two more; ends the program."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None and len(read()) < count + 2:
+        time.sleep(0.05)
+    seconds = read()[2:]
+    process.kill()
+    process.wait()
+    return seconds
+
+
+def ours(machine, settings, count):
+    out, process = machine.start(HERE / "bench.toml", settings)
+    seconds = seconds_of_steps(process, count, lambda: [line["seconds"] for line in metrics(out) if "seconds" in line])
+    time.sleep(1)  # until the workers are gone, too
+    return seconds
+
+
+def theirs(machine, count, *more):
+    machine.runs += 1
+    log, tokens = machine.folder / f"torch-{machine.runs}.log", machine.folder / "text.tokens"
+    if not tokens.exists():
+        subprocess.run([machine.program("evermoe"), "tokenize", ROOT / "data" / "tinyshakespeare.txt", "--out", tokens],
+                       check=True, stdout=subprocess.DEVNULL)
+    command = [sys.executable, ROOT / "bench" / "train" / "plain_torch.py", HERE / "bench.toml", "--device", "cuda",
+               "--data", tokens, "--evermoe", machine.program("evermoe"), *more]
+    process = subprocess.Popen(list(map(str, command)), stdout=open(log, "w"), stderr=open(f"{log}.err", "w"))
+    return seconds_of_steps(process, count, lambda: [json.loads(line)["seconds"] for line in log.read_text().splitlines()
+                                                     if line.startswith("{") and line.endswith("}")])
+
+
+def refusals(machine):
+    """More workers than GPUs, and more state than memory: one line each, exit code 2."""
+    results = {}
+    for what, settings in {"shared": ["run.shares_gpus=false"],
+                           "memory": ["model.hidden=4096", "model.expert_hidden=2048", "parallel.lanes=1", "parallel.stages=1",
+                                      "model.layers=4", "model.experts=64"]}.items():
+        out, process = machine.start(JOB, settings)
+        process.communicate(timeout=120)
+        lines = [line for line in pathlib.Path(f"{out}.log").read_text().splitlines() if line.startswith("evermoe: ")]
+        results[what] = {"exit_code": process.returncode, "line": lines[-1] if lines else None}
+    return results
+
+
+def copies(machine):
+    bench = next((p for p in [machine.build / "gpu_copy_bench", machine.program("gpu_copy_bench")] if p and p.exists()), None)
+    if bench is None:
+        return None
+    report = json.loads(subprocess.check_output([str(bench), "--benchmark_format=json"], stderr=subprocess.DEVNULL))
+    return {b["name"].removesuffix("/real_time"): round(b["bytes_per_second"] / 1e9, 1) for b in report["benchmarks"]}
+
+
+def speed(machine, rounds, compiles):
+    two = ["parallel.lanes=2", "run.nodes=2"]
+    contenders = {"plain_torch": lambda: theirs(machine, 20),
+                  "one_worker": lambda: ours(machine, ["protection.strategy=none"], 10),
+                  "two_workers": lambda: ours(machine, ["protection.strategy=none", *two], 4),
+                  "two_workers_sparse": lambda: ours(machine, ["protection.strategy=sparse", *two], 4)}
+    if compiles:
+        contenders["compiled_torch"] = lambda: theirs(machine, 20, "--compile")
+    seconds = {name: [] for name in contenders}
+    for _ in range(rounds):
+        for name, measure in contenders.items():
+            found = measure()
+            if found:
+                seconds[name].append(statistics.median(found))
+    tokens = 2 * 8 * 1024  # of a step of bench.toml
+    result = {name: {"step_seconds": [round(s, 4) for s in all_rounds],
+                     "tokens_per_s": round(tokens / statistics.median(all_rounds))} if all_rounds else None
+              for name, all_rounds in seconds.items()}
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", default="build", help="folder of the programs")
+    parser.add_argument("--part", action="append", choices=["tests", "bits", "long", "refusals", "copies", "speed"], help="all if none is named")
+    parser.add_argument("--test-seconds", type=int, default=150)
+    parser.add_argument("--long-steps", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--compile", action="store_true", help="also against torch.compile")
+    args = parser.parse_args()
+    parts = args.part or ["tests", "bits", "long", "refusals", "copies", "speed"]
+    with tempfile.TemporaryDirectory(prefix="evermoe-gpu-") as folder:
+        machine = Machine(args.build, folder)
+        result = {"benchmark": "gpu", "identity": identity(machine)}
+        for part, measure in {"bits": lambda: bits(machine), "long": lambda: long_runs(machine, args.long_steps),
+                              "refusals": lambda: refusals(machine), "copies": lambda: copies(machine),
+                              "speed": lambda: speed(machine, args.rounds, args.compile),
+                              "tests": lambda: tests(machine, args.test_seconds)}.items():
+            if part in parts:
+                result[part] = measure()
+                print(json.dumps({part: result[part]}), file=sys.stderr, flush=True)
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
