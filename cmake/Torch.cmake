@@ -20,19 +20,22 @@ string(REGEX REPLACE "^__version__ *= *'(.*)'.*" "\\1" torch_version "${torch_ve
 add_library(evermoe_libtorch INTERFACE)
 target_include_directories(evermoe_libtorch SYSTEM INTERFACE
   ${EVERMOE_TORCH_FOLDER}/include ${EVERMOE_TORCH_FOLDER}/include/torch/csrc/api/include)
-# Before libtorch, which has std::filesystem of an older compiler in it and shows it: PyTorch 2.11's is not that of
-# our compiler, and a call of it ends in nowhere.
-target_link_libraries(evermoe_libtorch INTERFACE
-  -Wl,--push-state,--no-as-needed stdc++ -Wl,--pop-state
-  ${EVERMOE_TORCH_FOLDER}/lib/libtorch.so ${EVERMOE_TORCH_FOLDER}/lib/libtorch_cpu.so ${EVERMOE_TORCH_FOLDER}/lib/libc10.so)
+# Linked whether or not anything calls them by name, and in this order:
+# * the C++ library comes before libtorch, which has std::filesystem of an older compiler in it and shows it: PyTorch
+#   2.11's is not that of our compiler, and a call of it ends in nowhere.
+# * nothing calls libtorch_cuda: it registers its kernels where it is loaded. What it stands on (cuBLAS, cuDNN, ...) is
+#   found by its own search path, or not at all on a machine that only builds.
+set(CMAKE_LINK_LIBRARY_USING_always_needed "-Wl,--push-state,--no-as-needed" "<LINK_ITEM>" "-Wl,--pop-state")
+set(CMAKE_LINK_LIBRARY_USING_always_needed_SUPPORTED TRUE)
+set(torch_libraries ${EVERMOE_TORCH_FOLDER}/lib/libtorch.so ${EVERMOE_TORCH_FOLDER}/lib/libtorch_cpu.so
+  ${EVERMOE_TORCH_FOLDER}/lib/libc10.so)
 if(EXISTS ${EVERMOE_TORCH_FOLDER}/lib/libtorch_cuda.so)
-  # Nothing calls it by name: it registers its kernels where it is loaded. What it stands on (cuBLAS, cuDNN, ...)
-  # is found by its own search path, or not at all on a machine that only builds.
   message(STATUS "PyTorch ${torch_version} with CUDA")
-  target_link_libraries(evermoe_libtorch INTERFACE
-    -Wl,--push-state,--no-as-needed ${EVERMOE_TORCH_FOLDER}/lib/libtorch_cuda.so ${EVERMOE_TORCH_FOLDER}/lib/libc10_cuda.so -Wl,--pop-state)
+  list(APPEND torch_libraries ${EVERMOE_TORCH_FOLDER}/lib/libtorch_cuda.so ${EVERMOE_TORCH_FOLDER}/lib/libc10_cuda.so)
   target_link_options(evermoe_libtorch INTERFACE -Wl,--allow-shlib-undefined)
 endif()
+list(JOIN torch_libraries "," torch_libraries)
+target_link_libraries(evermoe_libtorch INTERFACE "$<LINK_LIBRARY:always_needed,stdc++,${torch_libraries}>")
 target_link_options(evermoe_libtorch INTERFACE -Wl,-rpath,${EVERMOE_TORCH_FOLDER}/lib)
 # libtorch has oneDNN inside, but neither shows it nor offers BF16 products with FP32 results on CPUs.
 find_library(EVERMOE_ONEDNN dnnl REQUIRED)

@@ -75,7 +75,7 @@ def identity(machine):
     ask = [str(machine.program("evermoe-worker")), "arithmetic", "--device", "cuda"]
     texts = {subprocess.check_output(ask, text=True) for _ in range(2)}
     assert len(texts) == 1, "two processes come to other bits in the same trial"
-    return dict(line.split("=", 1) for line in texts.pop().split())
+    return dict(line.split("=", 1) for line in texts.pop().splitlines())
 
 
 def tests(machine, seconds):

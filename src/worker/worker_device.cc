@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "config/job_topology.h"
-#include "config/stage_memory.h"
+#include "config/memory/stage_memory.h"
 #include "tensor/compute_device.h"
 #include "tensor/gpus.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "config/job_config.h"
-#include "config/stage_memory.h"
+#include "config/memory/stage_memory.h"
 
 namespace evermoe {
 

@@ -1,4 +1,4 @@
-#include "config/stage_memory.h"
+#include "config/memory/stage_memory.h"
 
 #include <algorithm>
 #include <vector>
