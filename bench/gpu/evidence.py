@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -28,8 +29,9 @@ def words(settings):
 
 
 class Machine:
-    def __init__(self, build, folder):
+    def __init__(self, build, folder, device, settings):
         self.build, self.folder, self.runs = pathlib.Path(build).resolve(), pathlib.Path(folder), 0
+        self.device, self.settings = device, settings
 
     def program(self, name):
         places = [self.build / name, self.build / "tests_bin" / name, self.build / "bench_bin" / name]
@@ -38,7 +40,8 @@ class Machine:
     def start(self, config, settings):
         self.runs += 1
         out = self.folder / f"run-{self.runs}"
-        command = [self.program("evermoe"), "run", config, *words(["train.device=cuda", "run.shares_gpus=true", *settings]),
+        command = [self.program("evermoe"), "run", config,
+                   *words([f"train.device={self.device}", "run.shares_gpus=true", *settings]),
                    "--out", out, "--json"]
         return out, subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=open(f"{out}.log", "w"), text=True)
 
@@ -72,7 +75,7 @@ def newest_step(out):
 
 
 def identity(machine):
-    ask = [str(machine.program("evermoe-worker")), "arithmetic", "--device", "cuda"]
+    ask = [str(machine.program("evermoe-worker")), "arithmetic", "--device", machine.device]
     texts = {subprocess.check_output(ask, text=True) for _ in range(2)}
     assert len(texts) == 1, "two processes come to other bits in the same trial"
     return dict(line.split("=", 1) for line in texts.pop().splitlines())
@@ -80,7 +83,7 @@ def identity(machine):
 
 def tests(machine, seconds):
     """The tests of the trainer, as on the CPU."""
-    environment = {**os.environ, "EVERMOE_TEST_DEVICE": "cuda"}
+    environment = {**os.environ, "EVERMOE_TEST_DEVICE": machine.device}
     running = {}
     for name in ["tensor_test", "exactness_test", "reference_test", "trainer_state_test", "training_step_test",
                  "torch_recovery_test"]:
@@ -131,7 +134,7 @@ def seconds_of_steps(process, count, read):
 
 
 def ours(machine, settings, count):
-    out, process = machine.start(HERE / "bench.toml", settings)
+    out, process = machine.start(HERE / "bench.toml", [*settings, *machine.settings])
     seconds = seconds_of_steps(process, count, lambda: [line["seconds"] for line in metrics(out) if "seconds" in line])
     time.sleep(1)  # until the workers are gone, too
     return seconds
@@ -143,8 +146,8 @@ def theirs(machine, count, *more):
     if not tokens.exists():
         subprocess.run([machine.program("evermoe"), "tokenize", ROOT / "data" / "tinyshakespeare.txt", "--out", tokens],
                        check=True, stdout=subprocess.DEVNULL)
-    command = [sys.executable, ROOT / "bench" / "train" / "plain_torch.py", HERE / "bench.toml", "--device", "cuda",
-               "--data", tokens, "--evermoe", machine.program("evermoe"), *more]
+    command = [sys.executable, ROOT / "bench" / "train" / "plain_torch.py", HERE / "bench.toml", "--device", machine.device,
+               *words(machine.settings), "--data", tokens, "--evermoe", machine.program("evermoe"), *more]
     process = subprocess.Popen(list(map(str, command)), stdout=open(log, "w"), stderr=open(f"{log}.err", "w"))
     return seconds_of_steps(process, count, lambda: [json.loads(line)["seconds"] for line in log.read_text().splitlines()
                                                      if line.startswith("{") and line.endswith("}")])
@@ -171,6 +174,13 @@ def copies(machine):
     return {b["name"].removesuffix("/real_time"): round(b["bytes_per_second"] / 1e9, 1) for b in report["benchmarks"]}
 
 
+def tokens_of_step(machine):
+    shown = subprocess.check_output([str(machine.program("evermoe")), "config", str(HERE / "bench.toml"), "--show",
+                                     *words(machine.settings)], text=True)
+    config = tomllib.loads(shown)
+    return config["train"]["micro_batches"] * config["train"]["micro_batch_size"] * config["model"]["sequence_length"]
+
+
 def speed(machine, rounds, compiles):
     two = ["parallel.lanes=2", "run.nodes=2"]
     contenders = {"plain_torch": lambda: theirs(machine, 20),
@@ -185,7 +195,7 @@ def speed(machine, rounds, compiles):
             found = measure()
             if found:
                 seconds[name].append(statistics.median(found))
-    tokens = 2 * 8 * 1024  # of a step of bench.toml
+    tokens = tokens_of_step(machine)
     result = {name: {"step_seconds": [round(s, 4) for s in all_rounds],
                      "tokens_per_s": round(tokens / statistics.median(all_rounds))} if all_rounds else None
               for name, all_rounds in seconds.items()}
@@ -199,11 +209,13 @@ def main():
     parser.add_argument("--test-seconds", type=int, default=150)
     parser.add_argument("--long-steps", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--device", default="cuda", help="cpu: to try the script where there is no GPU")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of bench.toml")
     parser.add_argument("--compile", action="store_true", help="also against torch.compile")
     args = parser.parse_args()
     parts = args.part or ["tests", "bits", "long", "refusals", "copies", "speed"]
     with tempfile.TemporaryDirectory(prefix="evermoe-gpu-") as folder:
-        machine = Machine(args.build, folder)
+        machine = Machine(args.build, folder, args.device, args.set)
         result = {"benchmark": "gpu", "identity": identity(machine)}
         for part, measure in {"bits": lambda: bits(machine), "long": lambda: long_runs(machine, args.long_steps),
                               "refusals": lambda: refusals(machine), "copies": lambda: copies(machine),

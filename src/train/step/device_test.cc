@@ -5,8 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tensor/fake_device_testing.h"
-#include "tensor/wide_product.h"
 #include "train/step/training_cluster_testing.h"
 
 namespace evermoe {
