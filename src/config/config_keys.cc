@@ -133,7 +133,7 @@ std::vector<ConfigKey> train_keys() {
                  "routed experts, or whole layers, whose tokens then travel twice"),
       choice_key("train.device", Field{&C::train, &T::device}, device_choices(), kBits,
                  "what workers compute on; auto: NVIDIA GPUs where there are some and PyTorch is "
-                 "built for them, else CPUs"),
+                 "built for them, shared if there are fewer than workers, else CPUs"),
       bytes_key("train.deferred_bytes", Field{&C::train, &T::deferred_bytes}, {0, int64_t{1} << 50},
                 kRun,
                 "memory of a rank for weight gradients that it defers until it would wait for "
@@ -275,7 +275,8 @@ std::vector<ConfigKey> run_keys() {
                  "how much of this machine's CPUs each simulated node gets, by control groups of "
                  "Linux; 0: no limit"),
       bool_key("run.shares_gpus", Field{&C::run, &R::shares_gpus}, kRun,
-               "whether several workers may compute on one GPU; each has its own otherwise"),
+               "with train.device cuda, whether several workers may compute on one GPU; each has "
+               "its own otherwise"),
   };
 }
 

@@ -164,8 +164,7 @@ class MemberProcess {
                      listener_->open(options_.rank, topology_.world_size(), options_.since));
     TrainerEnvironment environment;
     stage_transport_ = std::make_unique<WatchedTransport>(*transport_, kStageGroups);
-    ASSIGN_OR_RETURN(device_,
-                     take_device(config_.train.device, config_.run.shares_gpus, real_clock()));
+    ASSIGN_OR_RETURN(device_, take_device(config_, real_clock()));
     RETURN_IF_ERROR(check_device_memory(config_, options_.rank, device_->device));
     environment.device = device_->device;
     environment.transport = stage_transport_.get();

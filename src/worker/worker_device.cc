@@ -64,9 +64,10 @@ absl::StatusOr<c10::Device> device_here(DeviceChoice wanted) {
                                               " is built without CUDA"));
 }
 
-absl::StatusOr<WorkerDevice> take_device(DeviceChoice wanted, bool shares, Clock& clock) {
-  ASSIGN_OR_RETURN(const c10::Device kind, device_here(wanted));
+absl::StatusOr<WorkerDevice> take_device(const JobConfig& config, Clock& clock) {
+  ASSIGN_OR_RETURN(const c10::Device kind, device_here(config.train.device));
   if (!kind.is_cuda()) return WorkerDevice{};
+  const bool shares = config.run.shares_gpus || config.train.device == DeviceChoice::kAuto;
   const absl::Duration deadline = clock.now() + kPatience;
   while (true) {
     std::optional<WorkerDevice> taken = take_gpu(shares ? kWorkersOfGpuMax : 1);

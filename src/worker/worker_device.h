@@ -18,11 +18,11 @@ struct WorkerDevice {
   std::optional<ExclusiveName> claim;  // of a GPU, among all workers of the machine
 };
 
-// Takes a GPU that no other worker of this machine has, or, where `shares`, one that the fewest
-// have; waits a little for one, because a worker that is killed keeps its own until the kernel has
-// cleaned up. Then use_device(). InvalidInput, one line, where there is no GPU of the kind that is
-// `wanted` or none is left.
-absl::StatusOr<WorkerDevice> take_device(DeviceChoice wanted, bool shares, Clock& clock);
+// Takes a GPU that no other worker of this machine has, or, where workers may share them
+// (run.shares_gpus, or nobody asked for GPUs), one that the fewest have; waits a little for one,
+// because a worker that is killed keeps its own until the kernel has cleaned up. Then use_device().
+// InvalidInput, one line, where train.device asks for a GPU and there is none, or none is left.
+absl::StatusOr<WorkerDevice> take_device(const JobConfig& config, Clock& clock);
 
 // InvalidInput with the arithmetic if this role needs more memory than the device has. Nothing is
 // known of a CPU's, or of other workers on the GPU.

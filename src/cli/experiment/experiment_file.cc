@@ -21,8 +21,8 @@ class ExperimentReader {
   explicit ExperimentReader(const std::string& path) : path_(path) {}
 
   absl::StatusOr<Experiment> read(const toml::table& document) const {
-    RETURN_IF_ERROR(
-        check_keys(document, "", {"model", "strategies", "systems", "seeds", "failures"}));
+    RETURN_IF_ERROR(check_keys(
+        document, "", {"failures", "model", "seeds", "strategies", "systems", "yardstick_share"}));
     Experiment experiment;
     const toml::table* model = document["model"].as_table();
     if (model == nullptr) return wrong(document, "model", "a table with `config`");
@@ -36,6 +36,7 @@ class ExperimentReader {
     ASSIGN_OR_RETURN(experiment.systems, systems(document));
     ASSIGN_OR_RETURN(experiment.seeds, seeds(document));
     ASSIGN_OR_RETURN(experiment.failures, failures(document));
+    RETURN_IF_ERROR(read_yardstick_share(document, experiment.yardstick_share));
     return experiment;
   }
 
@@ -130,6 +131,15 @@ class ExperimentReader {
       values.push_back(static_cast<uint64_t>(value->get()));
     }
     return values;
+  }
+
+  absl::Status read_yardstick_share(const toml::table& document, double& into) const {
+    if (!document.contains("yardstick_share")) return absl::OkStatus();
+    const auto value = document["yardstick_share"].value<double>();
+    if (!value || !(*value > 0 && *value <= 1))
+      return wrong(document, "yardstick_share", "a number above 0, at most 1");
+    into = *value;
+    return absl::OkStatus();
   }
 
   absl::StatusOr<std::vector<FailureProcess>> failures(const toml::table& document) const {

@@ -3,6 +3,7 @@
 //
 //   strategies = ["sparse", "none"]   # names of protection.strategy
 //   seeds = [1, 2, 3]
+//   yardstick_share = 0.5             # steps of a yardstick behind a run; a fifth unless given
 //   [model]
 //   config = "tiny.toml"              # the job; relative to this file, as `trace` is
 //   settings = ["train.steps=200"]    # optional, as --set
@@ -70,6 +71,7 @@ struct Experiment {
   std::vector<ComparedSystem> systems;  // strategies first
   std::vector<FailureProcess> failures;
   std::vector<uint64_t> seeds;
+  double yardstick_share = 0.2;  // of the job's steps, that a yardstick behind a run has
 };
 
 // InvalidInput with one line: place, key, what was found and what is allowed. Looks neither at the

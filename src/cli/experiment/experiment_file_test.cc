@@ -39,6 +39,11 @@ TEST(ExperimentFile, IsRead) {
   EXPECT_EQ(read->failures[1].shape, 0.7);
   EXPECT_EQ(read->failures[2].trace, "dir/t.csv");
   EXPECT_EQ(read->failures[2].lost_together, 1);
+  EXPECT_EQ(read->yardstick_share, 0.2);
+  const auto longer =
+      parse_experiment(std::string("yardstick_share = 0.5\n") + kExperimentText, "e.toml");
+  ASSERT_TRUE(longer.ok()) << longer.status();
+  EXPECT_EQ(longer->yardstick_share, 0.5);
 }
 
 TEST(ExperimentFile, NamesNodesThatAreLostTogether) {
@@ -101,6 +106,8 @@ TEST(ExperimentFile, SaysInOneLineWhatIsWrong) {
       {"[1, 7]", "[]", "seeds"},
       {"config =", "file =", "e.toml:4: found model.file"},
       {"mtbf_steps = 40", "mtbf_steps = 0", "failures.mtbf_steps"},
+      {"seeds", "yardstick_share = 0\nseeds", "yardstick_share"},
+      {"seeds", "yardstick_share = 1.5\nseeds", "yardstick_share"},
       {"mtbf_steps = 40", "", "failures.mtbf_steps"},
       {"\"exponential\"", "\"gamma\"", "failures.law"},
       {"\"weibull\"\nshape = 0.7", "\"exponential\"", "each process once"},

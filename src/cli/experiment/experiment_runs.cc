@@ -26,8 +26,7 @@ namespace {
 
 // Failures are drawn for a job that takes so many times its undisturbed time.
 constexpr double kHorizon = 100;
-// A yardstick after a run is as much shorter than the job, but has at least so many steps.
-constexpr int64_t kYardstickShare = 5, kYardstickSteps = 20;
+constexpr int64_t kYardstickSteps = 20;  // at least, of one after a run
 
 std::vector<StrategyKind> strategies_of(const std::vector<ComparedSystem>& systems) {
   std::vector<StrategyKind> kinds;
@@ -232,7 +231,9 @@ class ExperimentRunner {
   }
 
   absl::Status measure_newest(int& signal) {
-    const int64_t steps = std::max(kYardstickSteps, job_.train.steps / kYardstickShare);
+    const auto share =
+        static_cast<int64_t>(experiment_.yardstick_share * static_cast<double>(job_.train.steps));
+    const int64_t steps = std::max(kYardstickSteps, share);
     ASSIGN_OR_RETURN(const nlohmann::json measured,
                      measure_yardstick(std::min(steps, job_.train.steps), signal));
     if (signal == 0) newest_ = seconds_of(measured);

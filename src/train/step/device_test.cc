@@ -13,15 +13,20 @@
 namespace evermoe {
 namespace {
 
-ClusterResult trained_on(at::Device device, const std::string& style,
-                         std::vector<std::string> settings) {
-  settings.insert(settings.end(),
+JobConfig device_job(const std::string& style, std::vector<std::string> settings) {
+  settings.insert(settings.begin(),
                   {"train.micro_batches=5", "train.micro_batch_size=1", "train.steps=4",
-                   "model.sequence_length=16", "checkpoint.every_steps=2", "evaluate.every_steps=2",
-                   "evaluate.micro_batches=3", "parallel.stages=2", "parallel.lanes=[2, 3]"});
+                   "train.schedule_steps=4", "model.sequence_length=16", "checkpoint.every_steps=2",
+                   "evaluate.every_steps=2", "evaluate.micro_batches=3", "parallel.stages=2",
+                   "parallel.lanes=[2, 3]"});
+  return tiny_config(style, settings);
+}
+
+ClusterResult trained_on(at::Device device, const std::string& style,
+                         const std::vector<std::string>& settings) {
   TrainingCluster cluster("device");
   cluster.set_device(device);
-  return cluster.run_job(tiny_config(style, settings));
+  return cluster.run_job(device_job(style, settings));
 }
 
 class DeviceTest : public testing::TestWithParam<std::string> {};
@@ -44,6 +49,21 @@ INSTANTIATE_TEST_SUITE_P(All, DeviceTest,
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+TEST(DeviceTest, ACheckpointGoesOnOnAnotherDevice) {
+  const ClusterResult expected = trained_on(at::kCPU, "qwen-moe", {});
+  const at::Device devices[] = {at::kCPU, fake_device()};
+  for (const size_t first : {0u, 1u}) {
+    TrainingCluster cluster("another_device");
+    cluster.set_device(devices[first]);
+    ASSERT_TRUE(cluster.run_job(device_job("qwen-moe", {"train.steps=2"})).status.ok());
+    cluster.set_device(devices[1 - first]);
+    const ClusterResult ours = cluster.run_job(device_job("qwen-moe", {}));
+    ASSERT_TRUE(ours.status.ok()) << ours.status;
+    EXPECT_EQ(ours.resumed_from, Step(2));
+    EXPECT_EQ(ours.digest, expected.digest);
+  }
+}
 
 // BF16 has kernels of its own there: all experts in one product.
 TEST(DeviceTest, GroupedProductsAreThoseOfEachExpert) {
