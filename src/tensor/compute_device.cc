@@ -8,7 +8,8 @@ namespace evermoe {
 
 void use_device(at::Device device) {
   if (!device.is_cuda()) return;
-  ::setenv(kWorkspaceVariable, kWorkspaceValue, /*overwrite=*/0);
+  // Workers have it from their agent, before they have threads (control/launch/job_run.cc).
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   at::Context& context = at::globalContext();
   context.setDeterministicAlgorithms(true, /*warn_only=*/false);
   // What is not written is not read; filling it would be a write of its own.

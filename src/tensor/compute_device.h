@@ -15,11 +15,6 @@ namespace evermoe {
 // them. Nothing to do for CPUs.
 void use_device(at::Device device);
 
-// The same of cuBLAS is a variable of the environment, which has to be there before its first
-// product. Whoever starts workers sets it.
-inline constexpr char kWorkspaceVariable[] = "CUBLAS_WORKSPACE_CONFIG";
-inline constexpr char kWorkspaceValue[] = ":4096:8";
-
 // While it lives, torch::autograd::backward() runs on this thread whatever the device. Otherwise
 // one thread for each GPU of the process runs the backward passes of all its threads, and backward
 // functions that wait for each other wait for ever.

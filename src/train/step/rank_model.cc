@@ -13,7 +13,9 @@
 
 namespace evermoe {
 
-StateTypes state_types(const TrainConfig& train) { return {.stored = train_types(train)}; }
+StateTypes state_types(const TrainConfig& train, at::Device device) {
+  return {.stored = train_types(train), .device = device};
+}
 
 RankModel::RankModel(const JobConfig& config, const TrainerEnvironment& environment,
                      absl::Duration deadline, const BucketLimits& buckets)
@@ -23,7 +25,7 @@ RankModel::RankModel(const JobConfig& config, const TrainerEnvironment& environm
       buckets_(buckets),
       topology_(topology_of(config)),
       role_(topology_.role_of(environment.transport->rank())),
-      types_{.stored = train_types(config.train), .device = environment.device},
+      types_(state_types(config.train, environment.device)),
       membership_(topology_),
       deferred_(topology_.world_size() == 1 ? 0 : config.train.deferred_bytes) {
   CHECK(transport_.size() == topology_.world_size()) << transport_.size() << " processes";

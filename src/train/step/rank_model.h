@@ -29,7 +29,7 @@
 
 namespace evermoe {
 
-StateTypes state_types(const TrainConfig& train);
+StateTypes state_types(const TrainConfig& train, at::Device device = at::kCPU);
 
 class RankModel {
  public:
