@@ -112,6 +112,26 @@ bool has_doomed_role(const RandomSchedule& schedule) {
   });
 }
 
+// Who dies is missed at once, and nobody waits for what will not come until the job is found to
+// stand still. Other faults may leave somebody waiting; so does a node whose line may come back.
+bool only_kills(const RandomSchedule& schedule) {
+  using Kind = SimulatedFault::Kind;
+  return std::ranges::all_of(schedule.faults, [&](const SimulatedFault& fault) {
+    return fault.kind == Kind::kKillWorker || fault.kind == Kind::kKillController ||
+           fault.kind == Kind::kDoomRole ||
+           (fault.kind == Kind::kKillNode && !schedule.shape.lines_may_break);
+  });
+}
+
+std::string check_liveness(const RandomSchedule& schedule, const SimulatedOutcome& outcome) {
+  if (!only_kills(schedule)) return "";
+  const auto stands_still = [](const std::string& line) {
+    return absl::StrContains(line, "nothing has happened for");
+  };
+  const auto line = std::ranges::find_if(outcome.story, stands_still);
+  return line == outcome.story.end() ? "" : "the job stood still: " + *line;
+}
+
 // How it went, whatever came of it.
 std::string check_course(const RandomSchedule& schedule, const SimulatedOutcome& outcome) {
   if (!outcome.ended) return "the job never ended";
@@ -123,7 +143,7 @@ std::string check_course(const RandomSchedule& schedule, const SimulatedOutcome&
     return "it took " + absl::FormatDuration(outcome.duration);
   if (!outcome.contradictions.empty())
     return "something computed again has other bits: " + outcome.contradictions.front();
-  return "";
+  return check_liveness(schedule, outcome);
 }
 
 // Of a job that was given up.

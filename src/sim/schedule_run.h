@@ -27,9 +27,10 @@ const std::vector<std::string>& rare_paths();
 // Runs the schedule and the undisturbed job of the same shape, in which the same roles rest from
 // the same states on, and checks: the same digest, or a restart or refusal that the loss of all
 // copies justifies; every sample exactly once; the memory limits kept; the end within a minute of
-// simulated time; no more than one process of a role acts in a view, and all by one plan; the rules
-// of hosts kept (control_plane.h); queues of the control plane within a limit; after one failure
-// only the failed stage runs steps again, at most 2 W.
+// simulated time; no standstill where processes are killed and nothing else fails; no more than one
+// process of a role acts in a view, and all by one plan; the rules of hosts kept (control_plane.h);
+// queues of the control plane within a limit; after one failure only the failed stage runs steps
+// again, at most 2 W.
 ScheduleResult run_schedule(uint64_t seed, const ScheduleOptions& options);
 
 }  // namespace evermoe

@@ -112,6 +112,7 @@ void SimulatedJob::add_findings() {
   outcome_.violations.insert(outcome_.violations.end(), plane_.violations().begin(),
                              plane_.violations().end());
   outcome_.log_bytes_peak = found.log_bytes_peak;
+  outcome_.records_left = found.records_left;
   outcome_.snapshot_bytes_peak = found.snapshot_bytes_peak;
   outcome_.marks.insert(found.marks.begin(), found.marks.end());
   outcome_.marks.insert(disk_.marks().begin(), disk_.marks().end());

@@ -47,6 +47,7 @@ struct SimulatedOutcome {
   std::vector<PartialRestartPoint> partial_restarts;
   int64_t lost_tokens = 0;
   int64_t log_bytes_peak = 0, snapshot_bytes_peak = 0;
+  size_t records_left = 0;   // of commits, by the process that had most in its end
   int processes = 0;         // workers started in all
   int64_t controllers = 0;   // likewise
   size_t longest_queue = 0;  // of envelopes, in any stream at any moment

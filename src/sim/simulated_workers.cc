@@ -182,6 +182,7 @@ void SimulatedWorkers::thread_ends(Process& process, const absl::Status& status)
   const MemberWork work = process.member->work();
   found_.work[static_cast<size_t>(process.rank.value)] = work;
   found_.log_bytes_peak = std::max(found_.log_bytes_peak, process.member->log_bytes_peak());
+  found_.records_left = std::max(found_.records_left, process.member->records_kept());
   found_.snapshot_bytes_peak =
       std::max(found_.snapshot_bytes_peak, process.member->snapshot_bytes_peak());
   if (work.copies_refused > 0) found_.marks.insert("unusable copy skipped");

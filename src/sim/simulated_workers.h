@@ -29,6 +29,7 @@ struct WorkerFindings {
   std::vector<std::string> contradictions;
   std::set<std::string> marks;
   int64_t log_bytes_peak = 0, snapshot_bytes_peak = 0;
+  size_t records_left = 0;  // by the process that had most in its end
 };
 
 class SimulatedWorkers final : public WorkerHost {

@@ -32,6 +32,17 @@ INSTANTIATE_TEST_SUITE_P(Other, StrategiesTest,
                                          StrategyKind::kPeerMemory, StrategyKind::kCheckfreq,
                                          StrategyKind::kPartialExperts, StrategyKind::kNone));
 
+TEST_P(StrategiesTest, MemoryDoesNotGrowWithTheSteps) {
+  configure_log("sim", LogLevel::kError);
+  SimulatedShape shape;
+  shape.strategy = GetParam();
+  if (strategy_of(shape.strategy).keeps_copies()) shape.period = 4;
+  shape.model.steps = 200;
+  const SimulatedOutcome outcome = SimulatedJob(shape, {}).run();
+  EXPECT_TRUE(outcome.ok) << absl::StrJoin(outcome.story, "\n");
+  EXPECT_LT(outcome.records_left, 40);
+}
+
 // 22 updates of 40 ms each: together they take longer than the controller waits for a movement.
 TEST(GradientsTest, ManyUpdatesAreNoStandstill) {
   configure_log("sim", LogLevel::kError);

@@ -120,6 +120,14 @@ absl::Status fit_into_budget(const JobConfig& config, const StageTrainer& traine
   return absl::OkStatus();
 }
 
+// Without copies nothing can be made smaller: the messages of the steps under way take what they
+// take.
+int64_t log_bytes_without_copies(const JobConfig& config, const Strategy& strategy,
+                                 const StageTrainer& trainer) {
+  const MemoryConditions conditions{strategy, 0, growth_of(config) * trainer.boundary_bytes()};
+  return std::max(config.protection.memory_budget, memory_need({}, 1, conditions).log);
+}
+
 absl::StatusOr<MemberOptions> member_options(const JobConfig& config, const StageTrainer& trainer,
                                              bool is_rehearsal) {
   MemberOptions options;
@@ -127,7 +135,10 @@ absl::StatusOr<MemberOptions> member_options(const JobConfig& config, const Stag
   options.ordering = ordering_options(config.protection);
   options.is_rehearsal = is_rehearsal;
   options.copies.bytes_per_second = static_cast<double>(config.protection.copy_bandwidth);
-  if (options.strategy.keeps_copies()) RETURN_IF_ERROR(fit_into_budget(config, trainer, options));
+  if (options.strategy.keeps_copies())
+    RETURN_IF_ERROR(fit_into_budget(config, trainer, options));
+  else
+    options.log_bytes_max = log_bytes_without_copies(config, options.strategy, trainer);
   return options;
 }
 

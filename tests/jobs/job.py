@@ -39,7 +39,10 @@ def wait_for(condition, what):
 
 def command(*args):
     """Runs evermoe to its end: (exit code, stdout, stderr)."""
-    done = subprocess.run([EVERMOE, *map(str, args)], capture_output=True, text=True, timeout=DEADLINE_SECONDS)
+    try:
+        done = subprocess.run([EVERMOE, *map(str, args)], capture_output=True, text=True, timeout=DEADLINE_SECONDS)
+    except subprocess.TimeoutExpired as late:
+        raise AssertionError(f"{late}; until then it said:\n{(late.stderr or b'').decode()}") from late
     return done.returncode, done.stdout, done.stderr
 
 

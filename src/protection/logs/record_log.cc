@@ -30,6 +30,11 @@ Commit RecordLog::newest() const {
   return records_.empty() ? Commit(-1) : records_.rbegin()->first;
 }
 
+size_t RecordLog::size() const {
+  const MutexLock lock(mutex_);
+  return records_.size();
+}
+
 void RecordLog::free_before(Commit commit) {
   const MutexLock lock(mutex_);
   records_.erase(records_.begin(), records_.lower_bound(commit));

@@ -29,6 +29,7 @@ class RecordLog {
   std::vector<std::pair<Commit, RecordBytes>> from(Commit first) const;
   // Commit(-1) if there is none.
   Commit newest() const;
+  size_t size() const;
   void free_before(Commit commit);
   void clear();
 

@@ -21,8 +21,8 @@ LogReach Strategy::log() const {
   switch (restore) {
     case Restore::kStage: return LogReach::kWindow;
     case Restore::kRoleByUpdates:
-    case Restore::kEverybody: return LogReach::kStep;
-    case Restore::kEverybodyFromStorage: return LogReach::kNothing;
+    case Restore::kEverybody:
+    case Restore::kEverybodyFromStorage: return LogReach::kStep;
   }
   CHECK(false) << "restore " << static_cast<int>(restore);
 }

@@ -43,9 +43,8 @@ enum class Restore : uint8_t {
 
 // How long a rank keeps the messages that it has sent across the boundaries of its stage.
 enum class LogReach : uint8_t {
-  kNothing,  // whoever goes back does so with everybody else, to a durable checkpoint
-  kStep,     // the step under way and the one before: for a view in which nobody goes back
-  kWindow,   // as far as a stage may have to go back alone
+  kStep,    // the step under way and the one before: for a view in which nobody goes back
+  kWindow,  // as far as a stage may have to go back alone
 };
 
 // Operators are captured in windows (protection/schedule/window.h).

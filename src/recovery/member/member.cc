@@ -56,7 +56,6 @@ BoundaryExchange::Dependencies Member::exchange_parts(StageTrainer& trainer) {
           .report_trouble = [this](View view,
                                    const absl::Status& status) { troubles_.report(view, status); },
           .idle_work = [&trainer] { return trainer.do_idle_work(); },
-          .keeps_log = options_.strategy.log() != LogReach::kNothing,
           .deadline = options_.deadline};
 }
 

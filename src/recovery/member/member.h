@@ -68,6 +68,7 @@ class Member {
   // Of the state after the step whose record this is. Training thread.
   ProtectionState protection_state(const Record& record) const;
   int64_t log_bytes_peak() const { return memory_.log.bytes_peak(); }
+  size_t records_kept() const { return memory_.records.size(); }
   int64_t snapshot_bytes_peak() const { return memory_.store.bytes_peak(); }
   // Processor time of the service thread so far: what copying costs. Any thread.
   absl::Duration service_time() const { return service_.time(); }

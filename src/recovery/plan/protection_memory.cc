@@ -13,7 +13,6 @@ std::string megabytes(int64_t bytes) { return absl::StrCat((bytes + (1 << 20) - 
 
 int64_t logged_steps(const Strategy& strategy, int slots) {
   switch (strategy.log()) {
-    case LogReach::kNothing: return 0;
     case LogReach::kStep: return 3;  // a neighbour may be one behind, and one ahead
     case LogReach::kWindow: break;
   }

@@ -10,7 +10,9 @@
 namespace evermoe {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using Kind = SimulatedFault::Kind;
@@ -57,6 +59,8 @@ class ElasticJobTest : public SimulatedJobTest {
     EXPECT_TRUE(outcome.ok) << explain(outcome);
     EXPECT_THAT(outcome.violations, IsEmpty()) << explain(outcome);
     EXPECT_THAT(outcome.contradictions, IsEmpty()) << explain(outcome);
+    EXPECT_THAT(outcome.story, Not(Contains(HasSubstr("nothing has happened"))))
+        << "somebody waited for what did not come: " << explain(outcome);
     EXPECT_THAT(outcome.membership, Not(IsEmpty())) << explain(outcome);
     EXPECT_EQ(outcome.samples, shape_.model.steps * shape_.model.micro_batches);
     EXPECT_EQ(outcome.digest, digest_of(outcome.membership))
@@ -136,6 +140,11 @@ TEST_P(ElasticLossTest, ALostNodeCostsALaneAndOneThatComesBringsItBack) {
   EXPECT_THAT(outcome.membership.back().resting, IsEmpty()) << explain(outcome);
   EXPECT_THAT(outcome.recoveries.back().rolled_back_stages, IsEmpty())
       << "for a newcomer nobody goes back" << explain(outcome);
+}
+
+// Messages are under way then, and stages that stay where they are need them.
+TEST_P(ElasticLossTest, ANodeMayComeAtAnyTimeInAStep) {
+  for (int back_after = 30; back_after < 60; ++back_after) lives_through({lose(2, 60, back_after)});
 }
 
 TEST_P(ElasticLossTest, AStageTrainsWithTheNumbersOfLanesThatItMay) {

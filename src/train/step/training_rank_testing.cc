@@ -36,8 +36,7 @@ TrainingRank::TrainingRank(Trainer& trainer, Transport& transport)
                  .received = memory_.received,
                  .witnesses = witnesses_,
                  .report_trouble = log_failure,
-                 .idle_work = [&trainer] { return trainer.do_idle_work(); },
-                 .keeps_log = false}) {
+                 .idle_work = [&trainer] { return trainer.do_idle_work(); }}) {
   Plan plan;
   plan.view = kView;
   views_.stop(kView);
@@ -56,8 +55,14 @@ absl::StatusOr<Findings> TrainingRank::train(const ActiveOperators& active,
                                              const OnReduced& on_reduced) {
   boundary_.begin(verdict_commit(Step(trainer_.step().value + 1)));
   ASSIGN_OR_RETURN(Findings own, trainer_.train(active, boundary_, on_reduced));
-  boundary_.finish();
+  finish();
   return agree(std::move(own));
+}
+
+// Nobody goes back, and no view opens.
+void TrainingRank::finish() {
+  boundary_.finish();
+  memory_.clear_boundaries_and_snapshots();
 }
 
 absl::Status TrainingRank::step(const ActiveOperators& active, const BeforeWrite& before_write) {
@@ -75,7 +80,7 @@ absl::StatusOr<double> TrainingRank::evaluate() {
   for (int64_t batch = 0; batch < trainer_.evaluation_batches(); ++batch) {
     boundary_.begin(evaluation_commit(trainer_.step(), batch));
     ASSIGN_OR_RETURN(Findings own, trainer_.evaluate(batch, boundary_));
-    boundary_.finish();
+    finish();
     ASSIGN_OR_RETURN(const Findings combined, agree(std::move(own)));
     combine(combined, total);
   }

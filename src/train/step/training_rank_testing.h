@@ -42,6 +42,7 @@ class TrainingRank {
 
  private:
   absl::StatusOr<Findings> agree(Findings own);
+  void finish();
 
   Trainer& trainer_;
   Communicator world_;

@@ -39,18 +39,16 @@ absl::Status BoundaryExchange::send(Rank to, BoundaryDirection direction, MicroB
   const BoundaryName name{commit_, direction, micro_batch};
   // Without waiting: a member whose view is stopped goes on computing until it needs something.
   const std::shared_ptr<const Plan> plan = in_.views.plan();
-  if (in_.keeps_log) {
-    const auto put = in_.log.put(name, message);
-    if (is_contradiction(put.status())) keep_sent(name, message.bytes);
-    ASSIGN_OR_RETURN(const auto waiting, put);
-    if (commit_ <= plan->newest) {
-      in_.sender.send(to, plan->view, MessageKind::kAudit,
-                      encode_audit(name, fingerprint(message.bytes)));
-    }
-    for (const BoundaryLog::Waiting& request : waiting)
-      answer(request.rank, plan->view, name, message);
-    if (is_pulled(*plan)) return absl::OkStatus();
+  const auto put = in_.log.put(name, message);
+  if (is_contradiction(put.status())) keep_sent(name, message.bytes);
+  ASSIGN_OR_RETURN(const auto waiting, put);
+  if (commit_ <= plan->newest) {
+    in_.sender.send(to, plan->view, MessageKind::kAudit,
+                    encode_audit(name, fingerprint(message.bytes)));
   }
+  for (const BoundaryLog::Waiting& request : waiting)
+    answer(request.rank, plan->view, name, message);
+  if (is_pulled(*plan)) return absl::OkStatus();
   pushed_.push_back(
       {in_.transport.start_send(to, push_tag(plan->view, name), message.bytes), message.owner});
   return absl::OkStatus();
@@ -110,7 +108,7 @@ absl::Status BoundaryExchange::receive(Rank from, BoundaryDirection direction,
     ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, in_.views.pass(after));
     const absl::Status status =
         is_pulled(*plan) ? pull(*plan, from, name, into) : receive_pushed(*plan, from, name, into);
-    if (status.ok()) return in_.keeps_log ? note_received(name, into) : absl::OkStatus();
+    if (status.ok()) return note_received(name, into);
     in_.report_trouble(plan->view, status);
     after = plan->view;
   }

@@ -42,7 +42,6 @@ class BoundaryExchange final : public Boundary {
     std::function<void(View, const absl::Status&)> report_trouble;
     // Other work of the training thread while a pushed message is on its way.
     IdleWork idle_work;
-    bool keeps_log = true;
     absl::Duration deadline = kCallMax;
   };
   explicit BoundaryExchange(Dependencies dependencies) : in_(std::move(dependencies)) {}
@@ -85,9 +84,7 @@ class BoundaryExchange final : public Boundary {
     std::shared_ptr<const void> owner;
   };
 
-  bool is_pulled(const Plan& plan) const {
-    return in_.keeps_log && commit_ <= last_under_way(plan.newest);
-  }
+  bool is_pulled(const Plan& plan) const { return commit_ <= last_under_way(plan.newest); }
   Tag push_tag(View view, const BoundaryName& name) const;
   void answer(Rank to, View view, const BoundaryName& name, const BoundaryMessage& message);
   absl::Status pull(const Plan& plan, Rank from, const BoundaryName& name,

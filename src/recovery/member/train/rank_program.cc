@@ -318,6 +318,11 @@ absl::Status RankProgram::close() {
 // record before: ranks that have this one may take it with them, and then what they have freed of
 // their memory is lost with them anyway, but the base is on a disk that all share.
 absl::Status RankProgram::free_what_is_old(Step begin, const Record& record) {
+  if (!in_.options.strategy.keeps_copies()) {
+    // Nobody goes back in memory, but others may be a step behind.
+    in_.memory.free_before(begin);
+    return absl::OkStatus();
+  }
   if (record.complete_window < Step(0)) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Record before, in_.commits.record_of(verdict_commit(begin)));
   if (before.complete_window >= Step(0)) in_.trainer.forget_base();
