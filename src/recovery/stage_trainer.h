@@ -153,6 +153,10 @@ class StageTrainer {
   // The newest durable state, or the initial one: collective over the world, whose ranks agree on
   // it. Returns where it came from.
   virtual absl::StatusOr<std::string> resume(Communicator& world) = 0;
+  // Of the newest resume(), equal on every rank. A process that was not there is told before it
+  // restores anything. By default it does not matter.
+  virtual RunOrigin run_origin() const { return {}; }
+  virtual void take_run_origin(const RunOrigin& run) {}
   // The state at `base` that resume() once came to; collective inside the stage only.
   virtual absl::Status restore_base(Step base) = 0;
   // Nobody in the job will ask for restore_base() again until the next resume(); may be called

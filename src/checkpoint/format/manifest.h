@@ -106,8 +106,9 @@ struct Manifest {
   // the fingerprint of its manifest: it may have been replaced by another of its step since.
   Step base{-1};
   Fingerprint base_manifest;
-  // The view in which this rank last went back: after a loss the same step may have other bits, and
-  // a process that does not know of it yet must not mix its own with them.
+  // The view in which this rank last went back, or of a save on a machine's own disk the one in
+  // which the whole job last resumed: afterwards the same step may have other bits, and a process
+  // that does not know of it must not mix its own with them.
   int64_t view = 0;
   // By name. Of each stage one rank has those of all experts of its layers.
   std::vector<ExpertHistory> histories;

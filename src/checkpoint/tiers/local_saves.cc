@@ -36,9 +36,10 @@ bool is_before(const LocalSave& a, const LocalSave& b) {
 }  // namespace
 
 Fingerprint origin_of(const Manifest& part) {
-  const std::string text = absl::StrCat(
-      part.job, "\n", part.world_size, "\n", part.topology, "\n", describe(part.state_types), "\n",
-      to_string(part.compute_type), "\n", part.position.model_identity);
+  const std::string text =
+      absl::StrCat(part.job, "\n", part.view, "\n", part.world_size, "\n", part.topology, "\n",
+                   describe(part.state_types), "\n", to_string(part.compute_type), "\n",
+                   part.position.model_identity);
   return fingerprint(std::as_bytes(std::span(text)));
 }
 
@@ -107,6 +108,24 @@ LocalSave own_of(std::span<const LocalSave> own, const LocalSave& chosen) {
   const LocalSave* save = find(own, chosen);
   CHECK(save != nullptr) << "no own save of step " << chosen.step.value;
   return *save;
+}
+
+bool is_part_of(const Manifest& part, const Manifest& checkpoint) {
+  const auto is_there = [](const ManifestShard& own, const ManifestOperator& whole) {
+    return std::ranges::any_of(whole.shards, [&](const ManifestShard& shard) {
+      const bool is_same = std::ranges::equal(
+          shard.parts, own.parts, {}, &ManifestTensor::fingerprint, &ManifestTensor::fingerprint);
+      return shard.range == own.range && is_same;
+    });
+  };
+  return part.state_types == checkpoint.state_types &&
+         std::ranges::all_of(part.operators, [&](const ManifestOperator& own) {
+           const ManifestOperator* const whole = checkpoint.find(own.name);
+           return whole != nullptr && whole->flat_size == own.flat_size &&
+                  std::ranges::all_of(own.shards, [&](const ManifestShard& shard) {
+                    return is_there(shard, *whole);
+                  });
+         });
 }
 
 bool holds_range(const Manifest& manifest, const std::string& operator_name, int64_t flat_size,

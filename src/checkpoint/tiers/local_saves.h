@@ -3,8 +3,10 @@
 //
 // A rank's folder holds step-N (or step-N.tmp until the rank has been told that all ranks have it),
 // with the rank's file and its part of the manifest. No rank sees another one's, so nothing is
-// merged: a step can be used if every rank has it, from the same job in the same layout, and one of
-// them has been told that all do. Such a step was durable everywhere when it was committed.
+// merged: a step can be used if every rank has it, from the same run of the same job in the same
+// layout, and one of them has been told that all do. Such a step was durable everywhere when it was
+// committed. A run goes from one resumption of the whole job to the next: what the next one makes
+// of a step may have other bits, and a machine that was away then has those of the run before.
 #pragma once
 
 #include <array>
@@ -25,7 +27,8 @@ inline constexpr int kLocalSavesMax = 16;
 
 struct LocalSave {
   Step step{-1};
-  // Of all that makes the saves of ranks fit together: job, world, topology, types, model and data.
+  // Of all that makes the saves of ranks fit together: job, run, world, topology, types, model and
+  // data.
   Fingerprint origin;
   int64_t term = 0;           // the newest that the rank had been told of (write/folder_term.h)
   bool is_committed = false;  // the rank was told that all ranks have it
@@ -55,6 +58,9 @@ std::vector<LocalSave> usable_local_saves(std::span<const std::vector<LocalSave>
 
 // The one that fits to `chosen`, of those that this rank has. REQUIRES: there is one.
 LocalSave own_of(std::span<const LocalSave> own, const LocalSave& chosen);
+
+// Whether what `part` has is in `checkpoint`, the same bits in the same shards.
+bool is_part_of(const Manifest& part, const Manifest& checkpoint);
 
 // Whether one shard of the manifest holds the whole range of the operator.
 bool holds_range(const Manifest& manifest, const std::string& operator_name, int64_t flat_size,

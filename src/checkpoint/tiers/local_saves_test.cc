@@ -59,6 +59,34 @@ TEST(LocalSavesTest, NumbersSayEverything) {
   EXPECT_EQ(from_numbers(to_numbers(LocalSave{})), LocalSave{});
 }
 
+TEST(LocalSavesTest, ThoseOfAnotherRunAreOfAnotherOrigin) {
+  Manifest part;
+  const Fingerprint first = origin_of(part);
+  EXPECT_EQ(origin_of(part), first);
+  part.view = 7;
+  EXPECT_NE(origin_of(part), first);
+}
+
+TEST(LocalSavesTest, APartOfACheckpointHasItsBits) {
+  const auto shard = [](FlatRange range, uint64_t bits) {
+    ManifestShard result{.range = range};
+    for (ManifestTensor& tensor : result.parts) tensor.fingerprint = {bits, bits};
+    return result;
+  };
+  Manifest whole, part;
+  whole.operators = {
+      {.name = "gate", .flat_size = 8, .shards = {shard({0, 8}, 1)}},
+      {.name = "head", .flat_size = 8, .shards = {shard({0, 4}, 2), shard({4, 8}, 3)}}};
+  part.operators = {{.name = "head", .flat_size = 8, .shards = {shard({4, 8}, 3)}}};
+  EXPECT_TRUE(is_part_of(part, whole));
+  part.operators[0].shards = {shard({4, 8}, 2)};
+  EXPECT_FALSE(is_part_of(part, whole)) << "other bits";
+  part.operators[0].shards = {shard({0, 8}, 3)};
+  EXPECT_FALSE(is_part_of(part, whole)) << "another range";
+  part.operators = {{.name = "tail", .flat_size = 8, .shards = {shard({0, 4}, 2)}}};
+  EXPECT_FALSE(is_part_of(part, whole)) << "another operator";
+}
+
 TEST(LocalSavesTest, ARangeIsHeldByOneShard) {
   Manifest part;
   part.operators = {{.name = "head", .flat_size = 100, .shards = {{.range = {20, 60}}}}};

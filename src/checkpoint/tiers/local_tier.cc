@@ -92,10 +92,10 @@ class DiskTier : public LocalTier {
     return absl::OkStatus();
   }
 
-  absl::Status begin(const TrainingPosition& position,
+  absl::Status begin(const TrainingPosition& position, View run,
                      std::span<const ShardSource> shards) override {
     RETURN_IF_ERROR(remove_uncommitted());
-    return saver_->begin(position, shards);
+    return saver_->begin(position, shards, {.view = run.value});
   }
   Step prepared() override { return saver_->prepared(); }
   absl::Status wait_prepared(absl::Duration timeout) override {

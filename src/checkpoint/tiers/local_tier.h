@@ -35,9 +35,10 @@ class LocalTier {
   // Finishes what was begun.
   virtual ~LocalTier() = default;
 
-  // As CheckpointSaver::begin() and prepared(). Of saves that are never committed the newest two
-  // stay besides this one, and what prepared() says. On the thread that calls commit().
-  virtual absl::Status begin(const TrainingPosition& position,
+  // As CheckpointSaver::begin() and prepared(); `run`: the view in which the whole job resumed. Of
+  // saves that are never committed the newest two stay besides this one, and what prepared() says.
+  // On the thread that calls commit().
+  virtual absl::Status begin(const TrainingPosition& position, View run,
                              std::span<const ShardSource> shards) = 0;
   virtual Step prepared() = 0;
   virtual absl::Status wait_prepared(absl::Duration timeout) = 0;

@@ -58,7 +58,8 @@ class LocalTierTest : public ::testing::Test {
     for (int rank = 0; rank < kWorld; ++rank) {
       ASSIGN_OR_RETURN(auto tier, open(files, rank));
       tiers.push_back(std::move(tier));
-      RETURN_IF_ERROR(tiers.back()->begin(state.position(step), state.shards(rank, kWorld, kCut)));
+      RETURN_IF_ERROR(
+          tiers.back()->begin(state.position(step), View(1), state.shards(rank, kWorld, kCut)));
       RETURN_IF_ERROR(tiers.back()->wait_prepared(absl::InfiniteDuration()));
     }
     for (const auto& tier : tiers) {
@@ -208,7 +209,7 @@ TEST_F(LocalTierTest, FailsWithTheReasonAndGoesOn) {
 TEST_F(LocalTierTest, SettlingRemovesFuturesAndUnfinishedSaves) {
   start_over();
   auto tier = open(real_files(), 0).value();
-  ASSERT_TRUE(tier->begin(new_.position(Step(3)), new_.shards(0, kWorld, kCut)).ok());
+  ASSERT_TRUE(tier->begin(new_.position(Step(3)), View(1), new_.shards(0, kWorld, kCut)).ok());
   ASSERT_TRUE(tier->wait_prepared(absl::InfiniteDuration()).ok());
   tier.reset();
   ASSERT_TRUE(settle_local_saves(real_files(), folder_of(0), Step(2), std::nullopt).ok());
@@ -228,7 +229,7 @@ TEST_F(LocalTierTest, WhatIsNeverCommittedDoesNotFillTheDisk) {
   start_over();
   const auto tier = open(real_files(), 0).value();
   for (int64_t step = 2; step <= 24; ++step) {
-    ASSERT_TRUE(tier->begin(new_.position(Step(step)), new_.shards(0, kWorld, kCut)).ok());
+    ASSERT_TRUE(tier->begin(new_.position(Step(step)), View(1), new_.shards(0, kWorld, kCut)).ok());
     ASSERT_TRUE(tier->wait_prepared(absl::InfiniteDuration()).ok());
   }
   EXPECT_THAT(
@@ -242,13 +243,13 @@ TEST_F(LocalTierTest, WhatIsNeverCommittedDoesNotFillTheDisk) {
 TEST_F(LocalTierTest, WhatItSaysThatItHasStays) {
   start_over();
   const auto tier = open(real_files(), 0).value();
-  ASSERT_TRUE(tier->begin(new_.position(Step(2)), new_.shards(0, kWorld, kCut)).ok());
+  ASSERT_TRUE(tier->begin(new_.position(Step(2)), View(1), new_.shards(0, kWorld, kCut)).ok());
   ASSERT_TRUE(tier->wait_prepared(absl::InfiniteDuration()).ok());
   for (int64_t step = 3; step <= 8; ++step) {
     const std::string obstacle =
         join_path(folder_of(0), step_directory_name(Step(step))) + kTemporarySuffix;
     ASSERT_TRUE(write_file_synced(real_files(), obstacle, "no folder").ok());
-    ASSERT_TRUE(tier->begin(new_.position(Step(step)), new_.shards(0, kWorld, kCut)).ok());
+    ASSERT_TRUE(tier->begin(new_.position(Step(step)), View(1), new_.shards(0, kWorld, kCut)).ok());
     ASSERT_FALSE(tier->wait_prepared(absl::InfiniteDuration()).ok());
     ASSERT_EQ(tier->prepared(), Step(2));
   }

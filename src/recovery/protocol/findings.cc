@@ -84,6 +84,9 @@ RecordBytes encode(const Record& record) {
   append(bytes, &record.rule.base.value, 1);
   append(bytes, &record.rule.slots, 1);
   append(bytes, &record.rule.period, 1);
+  append(bytes, &record.run.view.value, 1);
+  append(bytes, &record.run.own_saves.high, 1);
+  append(bytes, &record.run.own_saves.low, 1);
   return bytes;
 }
 
@@ -93,8 +96,9 @@ absl::StatusOr<Record> decode_record(const RecordBytes& bytes) {
   if (!reader.take_all(record.combined.sums) || !reader.take_all(record.combined.minima) ||
       !reader.take(&record.state.value, 1) || !reader.take(&record.complete_window.value, 1) ||
       !reader.take(&record.rule.base.value, 1) || !reader.take(&record.rule.slots, 1) ||
-      !reader.take(&record.rule.period, 1) || !reader.at_end() || record.rule.slots < 1 ||
-      record.rule.period < record.rule.slots) {
+      !reader.take(&record.rule.period, 1) || !reader.take(&record.run.view.value, 1) ||
+      !reader.take(&record.run.own_saves.high, 1) || !reader.take(&record.run.own_saves.low, 1) ||
+      !reader.at_end() || record.rule.slots < 1 || record.rule.period < record.rule.slots) {
     return Corrupt("not a record of a commit");
   }
   return record;

@@ -39,7 +39,8 @@ TEST(MemberMessagesTest, ComeBackAsTheyWere) {
 }
 
 TEST(RecordTest, ComesBackAsItWas) {
-  const Record record{{{1.5, -2}, {3, -4}}, Step(14), Step(12), {Step(12), 4, 6}};
+  const Record record{
+      {{1.5, -2}, {3, -4}}, Step(14), Step(12), {Step(12), 4, 6}, {View(9), {7, 8}}};
   EXPECT_EQ(*decode_record(encode(record)), record);
 }
 

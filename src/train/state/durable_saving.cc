@@ -116,11 +116,12 @@ absl::Status DurableState::save_some(TrainingPosition position, std::vector<Shar
   return saver_->begin_behind(complete(std::move(position)), std::move(shards), std::move(partial));
 }
 
-absl::Status DurableState::save_locally(TrainingPosition position, Step pinned, bool waits) {
+absl::Status DurableState::save_locally(TrainingPosition position, View run, Step pinned,
+                                        bool waits) {
   const Step step = position.step;
   RETURN_IF_ERROR(open_locally(step, pinned));
   if (!local_.is_open()) return absl::OkStatus();
-  return outlive_locally(step, local_.save(complete(std::move(position)), waits));
+  return outlive_locally(step, local_.save(complete(std::move(position)), run, waits));
 }
 
 TrainingPosition DurableState::complete(TrainingPosition position) const {

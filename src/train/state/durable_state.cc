@@ -29,6 +29,12 @@ Step step_of_path(const std::string& checkpoint) {
   return step ? *step : parse_step_directory(name, kReplacedSuffix).value_or(Step(-1));
 }
 
+// The checkpoint of that step; empty if there is none.
+std::string shared_of(Step step, const std::vector<std::string>& paths) {
+  const auto found = std::ranges::find(paths, step, step_of_path);
+  return found == paths.end() ? "" : *found;
+}
+
 // Rank 0's text, on every rank; cut at kAgreedTextBytesMax.
 absl::StatusOr<std::string> broadcast_text(Communicator& world, const std::string& own) {
   std::vector<std::byte> buffer(kAgreedTextBytesMax);
@@ -160,15 +166,26 @@ absl::Status DurableState::restore_on_all_ranks(Communicator& world, const std::
   return agree(world, load(**checkpoint, position, &some));
 }
 
+absl::StatusOr<std::unique_ptr<CheckpointReader>> DurableState::open_own(
+    const LocalSave& chosen, const std::string& shared) const {
+  ASSIGN_OR_RETURN(auto part, local_.open_found(chosen));
+  const std::string difference = identity_difference(part->position().model_identity, identity());
+  if (!difference.empty())
+    return Corrupt(part->path() + " is of another model or other data: " + difference);
+  if (shared.empty()) return part;
+  // From one that cannot be read nobody goes on, and one with older experts is worse than this.
+  const auto whole = CheckpointReader::open(*environment_.files, shared);
+  const bool is_whole = whole.ok() && !is_mixed((*whole)->manifest());
+  if (is_whole && !is_part_of(part->manifest(), (*whole)->manifest()))
+    return Corrupt(absl::StrCat(part->path(), " has other bits than ", shared));
+  return part;
+}
+
 // Every rank has its own part, in the layout in which it was written.
 absl::Status DurableState::restore_own_on_all_ranks(Communicator& world, const LocalSave& chosen,
+                                                    const std::string& shared,
                                                     TrainingPosition& position) {
-  auto part = local_.open_found(chosen);
-  if (part.ok()) {
-    const std::string difference =
-        identity_difference((*part)->position().model_identity, identity());
-    if (!difference.empty()) part = Corrupt("is of another model or other data: " + difference);
-  }
+  const auto part = open_own(chosen, shared);
   RETURN_IF_ERROR(agree(world, part.status()));
   return agree(world, load(**part, position));
 }
@@ -185,8 +202,10 @@ absl::StatusOr<Resumption> DurableState::resume_newest(Communicator& world,
     const bool is_own = next_own != own.end() && (next_shared == shared.paths.end() ||
                                                   next_own->step >= step_of_path(*next_shared));
     const std::string path = is_own ? local_.path_of_found(*next_own) : *next_shared;
-    const absl::Status status = is_own ? restore_own_on_all_ranks(world, *next_own, position)
-                                       : restore_on_all_ranks(world, path, loading, position);
+    const absl::Status status =
+        is_own ? restore_own_on_all_ranks(world, *next_own, shared_of(next_own->step, shared.paths),
+                                          position)
+               : restore_on_all_ranks(world, path, loading, position);
     if (status.ok()) {
       resumption.source = path;
       if (is_own) resumption.local = *next_own;
@@ -212,37 +231,28 @@ absl::StatusOr<Resumption> DurableState::resume(Communicator& world, TrainingPos
   ASSIGN_OR_RETURN(const SharedCandidates shared, agreed_candidates(world));
   ASSIGN_OR_RETURN(const std::vector<LocalSave> own, local_.find(world, shared.term));
   ASSIGN_OR_RETURN(Resumption resumption, resume_newest(world, shared, own, loading, position));
-  agreed_own_ = resumption.local;
   RETURN_IF_ERROR(outlive_locally(position.step, local_.settle(position.step, resumption.local)));
   return resumption;
 }
 
-bool DurableState::is_agreed(const CheckpointReader& own,
-                             const absl::StatusOr<std::unique_ptr<CheckpointReader>>& shared,
-                             const std::string& shared_path) const {
-  const Manifest& part = own.manifest();
-  if (!compare_identity(part.position, identity(), own.path()).ok()) return false;
-  if (agreed_own_ && agreed_own_->step == part.position.step)
-    return agreed_own_->origin == origin_of(part);
-  if (shared.ok()) return !part.job.empty() && part.job == (*shared)->manifest().job;
-  return absl::IsNotFound(shared.status()) && !environment_.files->exists(shared_path);
-}
-
-absl::Status DurableState::restore(Step step, TrainingPosition& position) {
+absl::Status DurableState::restore(Step step, const Fingerprint& own_saves,
+                                   TrainingPosition& position) {
   if (step <= Step(0)) {
     return guard([&] {
       initialise(position);
       return absl::OkStatus();
     });
   }
+  if (own_saves != Fingerprint{}) {
+    // Whatever is wrong with the own one, shared storage may have it.
+    const auto own = local_.open_committed(step, own_saves);
+    if (own.ok() && load(**own, position).ok()) return absl::OkStatus();
+  }
   const std::string path = join_path(environment_.checkpoint_directory, step_directory_name(step));
-  const auto own = local_.open_committed(step);
-  const auto shared = open_checkpoint(path);
-  // Whatever is wrong with the own one, shared storage may have it.
-  const bool is_own = own.ok() && is_agreed(**own, shared, path);
-  if (is_own && load(**own, position).ok()) return absl::OkStatus();
-  RETURN_IF_ERROR(shared.status());
-  return load(**shared, position);
+  ASSIGN_OR_RETURN(const auto shared, open_checkpoint(path));
+  if (own_saves != Fingerprint{} && is_mixed(shared->manifest()))
+    return NotFound(path + " has experts of older steps, and all went on from their own disks");
+  return load(*shared, position);
 }
 
 }  // namespace evermoe

@@ -40,13 +40,17 @@ class DurableState {
   // fails and an older checkpoint is taken.
   using Loading = std::function<absl::StatusOr<std::vector<OperatorState*>>(const Manifest*)>;
   // The newest checkpoint that every rank can read: of one step the ranks' own disks before shared
-  // storage, in which it may have been written in whatever topology; the initial state if there is
-  // none. What ranks' own disks have of futures that are given up so is removed. InvalidInput if it
-  // belongs to another model. Collective over `world`. Without `loading` every operator is loaded.
+  // storage, if both have the same bits; there it may have been written in whatever topology. The
+  // initial state if there is none. What ranks' own disks have of futures that are given up so is
+  // removed. InvalidInput if it belongs to another model. Collective over `world`. Without
+  // `loading` every operator is loaded.
   absl::StatusOr<Resumption> resume(Communicator& world, TrainingPosition& position,
                                     const Loading& loading = nullptr);
-  // The state at `step`, which resume() has come to once in the life of the job.
-  absl::Status restore(Step step, TrainingPosition& position);
+  // The state at `step`, which resume() has come to once in the life of the job, from saves of the
+  // origin `own_saves` on the ranks' own disks, or from shared storage if that is zero. Who does
+  // not find its own there takes shared storage's of the step, which has the same bits or is not
+  // there (NotFound).
+  absl::Status restore(Step step, const Fingerprint& own_saves, TrainingPosition& position);
 
   // ---- saving
 
@@ -89,8 +93,8 @@ class DurableState {
   CheckpointSaver& saver() const { return *saver_; }
   // Begins a save of the present state to this machine's own disk; returns when it is copied, and
   // with `waits` when it is on disk. Also if nothing is open: shared storage need not answer.
-  // `pinned` as for open().
-  absl::Status save_locally(TrainingPosition position, Step pinned, bool waits);
+  // `pinned` as for open(); `run` as for LocalTier::begin().
+  absl::Status save_locally(TrainingPosition position, View run, Step pinned, bool waits);
   LocalState& local() { return local_; }
   const LocalState& local() const { return local_; }
 
@@ -117,17 +121,15 @@ class DurableState {
   };
   absl::StatusOr<SharedCandidates> agreed_candidates(Communicator& world) const;
   int64_t term_of(const std::string& checkpoint) const;
-  // Of a save that the own disk has. A disk that was away may have one of a future that was given
-  // up: what is agreed on is what this process has resumed from, or what shared storage has, too,
-  // of the same job, or has not.
-  bool is_agreed(const CheckpointReader& own,
-                 const absl::StatusOr<std::unique_ptr<CheckpointReader>>& shared,
-                 const std::string& shared_path) const;
   // Unless it is open. A disk that refuses is told as of the step `told`.
   absl::Status open_locally(Step told, Step pinned);
   absl::Status tell(Step step, const absl::Status& status) const;
+  // `shared`: the checkpoint of its step in shared storage, which must have the same bits; empty:
+  // there is none.
   absl::Status restore_own_on_all_ranks(Communicator& world, const LocalSave& chosen,
-                                        TrainingPosition& position);
+                                        const std::string& shared, TrainingPosition& position);
+  absl::StatusOr<std::unique_ptr<CheckpointReader>> open_own(const LocalSave& chosen,
+                                                             const std::string& shared) const;
   // The newest of either that can be used; nothing is left to try: the initial state.
   absl::StatusOr<Resumption> resume_newest(Communicator& world, const SharedCandidates& shared,
                                            const std::vector<LocalSave>& own,
@@ -138,8 +140,7 @@ class DurableState {
   RankModel& model_;
   std::unique_ptr<CheckpointSaver> saver_;
   LocalState local_;
-  std::optional<LocalSave> agreed_own_;  // that the last resume() took
-  Step saving_{-1};                      // the newest that was begun
+  Step saving_{-1};  // the newest that was begun
   Step publish_requested_{-1};
   Step refused_{-1};
 };

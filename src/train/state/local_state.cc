@@ -91,11 +91,13 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> LocalState::open_found(
   return part;
 }
 
-absl::StatusOr<std::unique_ptr<CheckpointReader>> LocalState::open_committed(Step step) {
+absl::StatusOr<std::unique_ptr<CheckpointReader>> LocalState::open_committed(
+    Step step, const Fingerprint& origin) {
   if (!is_used()) return NotFound("no disk of the machine's own is used");
   RETURN_IF_ERROR(locate());
   const std::string path = path_of(directory_, {.step = step, .is_committed = true});
   ASSIGN_OR_RETURN(auto part, CheckpointReader::open_part(*environment_.files, path, rank()));
+  if (origin_of(part->manifest()) != origin) return NotFound(path + " is of another run");
   RETURN_IF_ERROR(check_ranges(*part, model_.operators()));
   return part;
 }
@@ -122,9 +124,9 @@ absl::Status LocalState::open(SaverOptions options, Step pinned) {
   return absl::OkStatus();
 }
 
-absl::Status LocalState::save(const TrainingPosition& position, bool waits) {
+absl::Status LocalState::save(const TrainingPosition& position, View run, bool waits) {
   saving_ = position.step;
-  RETURN_IF_ERROR(tier_->begin(position, shard_sources(model_.operators())));
+  RETURN_IF_ERROR(tier_->begin(position, run, shard_sources(model_.operators())));
   return waits ? tier_->wait_prepared(absl::InfiniteDuration()) : absl::OkStatus();
 }
 

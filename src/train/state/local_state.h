@@ -32,8 +32,10 @@ class LocalState {
   absl::StatusOr<std::vector<LocalSave>> find(Communicator& world, int64_t term);
   // This rank's part of one that find() returned. Corrupt for whatever is wrong with it.
   absl::StatusOr<std::unique_ptr<CheckpointReader>> open_found(const LocalSave& chosen) const;
-  // The same of a committed one of that step, for a process that has taken a lost one's place.
-  absl::StatusOr<std::unique_ptr<CheckpointReader>> open_committed(Step step);
+  // The same of a committed one of that step and origin, for a process that has taken a lost one's
+  // place; NotFound if there is none.
+  absl::StatusOr<std::unique_ptr<CheckpointReader>> open_committed(Step step,
+                                                                   const Fingerprint& origin);
   // Its path, for people.
   std::string path_of_found(const LocalSave& chosen) const;
 
@@ -47,7 +49,7 @@ class LocalState {
   bool is_open() const { return tier_ != nullptr; }
 
   // Begins a save; returns when the state is copied. REQUIRES: is_open().
-  absl::Status save(const TrainingPosition& position, bool waits);
+  absl::Status save(const TrainingPosition& position, View run, bool waits);
   // The newest that this rank has on disk; Step(-1) where it has none.
   Step prepared() const { return tier_ ? tier_->prepared() : Step(-1); }
   // All ranks have prepared it.

@@ -40,8 +40,25 @@ class LocalSavesResumeTest : public ::testing::Test {
     }
     return absl::OkStatus();
   }
-  ClusterResult train_until(int64_t step) const {
-    return cluster_.run(config(), [&](TrainingRank& rank) { return train_until(rank, step); });
+  ClusterResult train_until(int64_t step) const { return train_until(step, config()); }
+  ClusterResult train_until(int64_t step, const JobConfig& config) const {
+    return cluster_.run(config, [&](TrainingRank& rank) { return train_until(rank, step); });
+  }
+  // Another resumption of the same job, with a view of its own.
+  ClusterResult resumes_until(int64_t step, View view, const JobConfig& config) {
+    return cluster_.run_stateless(config, [&](TrainingRank& rank) -> absl::Status {
+      rank.trainer().join_stage(view);
+      RETURN_IF_ERROR(rank.resume());
+      if (rank.rank() == Rank(0)) run_ = rank.trainer().run_origin();
+      return train_until(rank, step);
+    });
+  }
+  // What a process has that takes a lost one's place in the newest resumes_until().
+  ClusterResult takes_place_at(int64_t step, const JobConfig& config) const {
+    return cluster_.run_stateless(config, [&](TrainingRank& rank) {
+      rank.trainer().take_run_origin(run_);
+      return rank.restore_base(Step(step));
+    });
   }
 
   // The end of a job that has no such disks: `first` until step 4 and `changed` from there on.
@@ -81,6 +98,7 @@ class LocalSavesResumeTest : public ::testing::Test {
   }
 
   TrainingCluster cluster_{"local_saves"};
+  RunOrigin run_;
 };
 
 TEST_F(LocalSavesResumeTest, FromTheNodesOwnDisksWhereTheyAreNewer) {
@@ -140,12 +158,17 @@ TEST_F(LocalSavesResumeTest, DeletedCheckpointsAreABeginning) {
   EXPECT_THAT(goes_on(config()), HasSubstr("initial state"));
 }
 
+TEST_F(LocalSavesResumeTest, OfOneStepSharedStorageDecidesWhichBits) {
+  ASSERT_TRUE(train_until(5).status.ok());  // whose verdict publishes and commits step 4
+  std::filesystem::remove_all(saves_of(0) + "/step-00000005.tmp");
+  EXPECT_THAT(goes_on(config()), HasSubstr("rank-0000/step-00000004 (the nodes' own disks)"));
+}
+
 TEST_F(LocalSavesResumeTest, AProcessThatTakesAPlaceOnTheSameNodeReadsItsDisk) {
   ASSERT_TRUE(train_until(7).status.ok());
-  const ClusterResult six = train_until(6);
+  const ClusterResult six = resumes_until(6, View(2), config());
   ASSERT_TRUE(six.status.ok()) << six.status;
-  const ClusterResult base = cluster_.run_stateless(
-      config(), [&](TrainingRank& rank) { return rank.restore_base(Step(6)); });
+  const ClusterResult base = takes_place_at(6, config());
   ASSERT_TRUE(base.status.ok()) << base.status;
   EXPECT_EQ(base.digest, six.digest);
 }
@@ -159,27 +182,46 @@ TEST_F(LocalSavesResumeTest, AProcessThatTakesAPlaceReadsNoSaveThatWasNotAgreedO
   // What another job makes of these steps has other bits.
   cluster_.set_term({2, "another host", "another job", 0});
   const JobConfig other = config({"train.learning_rate=0.002"});
-  const auto until = [&](int64_t step) {
-    return cluster_.run(other, [&](TrainingRank& rank) { return train_until(rank, step); });
-  };
-  const ClusterResult four = until(4);
+  const ClusterResult four = train_until(4, other);
   ASSERT_TRUE(four.status.ok()) << four.status;
-  ASSERT_TRUE(until(5).status.ok());
+  ASSERT_TRUE(resumes_until(5, View(2), other).status.ok());
   std::filesystem::remove_all(lost);
   std::filesystem::rename(away, lost);
   ASSERT_TRUE(real_files().exists(saves_of(1) + "/step-00000004"));
-  const ClusterResult base =
-      cluster_.run_stateless(other, [&](TrainingRank& rank) { return rank.restore_base(Step(4)); });
+  const ClusterResult base = takes_place_at(4, other);
   ASSERT_TRUE(base.status.ok()) << base.status;
   EXPECT_EQ(base.digest, four.digest);
+}
+
+// A machine that was away has step 5 of one run of the job, the others that of the next run, which
+// has other bits; and in shared storage is neither.
+TEST_F(LocalSavesResumeTest, SavesOfTwoRunsOfAJobAreNeverOneState) {
+  const std::string lost = cluster_.directory() + "/disk-1", away = cluster_.directory() + "/away";
+  const JobConfig other = config({"train.learning_rate=0.002"});
+  cluster_.set_term({1, "a host", "a job", 0});
+  ASSERT_TRUE(resumes_until(6, View(1), config()).status.ok());
+  std::filesystem::rename(lost, away);
+  ASSERT_TRUE(resumes_until(6, View(2), other).status.ok());  // from step 4
+  const ClusterResult five = resumes_until(5, View(3), other);
+  ASSERT_TRUE(five.status.ok()) << five.status;
+  ASSERT_NE(run_.own_saves, Fingerprint{}) << "it went on from the nodes' own disks";
+  EXPECT_EQ(takes_place_at(5, other).digest, five.digest);
+  std::filesystem::remove_all(lost);
+  std::filesystem::rename(away, lost);
+  ASSERT_TRUE(real_files().exists(saves_of(1) + "/step-00000005"));
+  EXPECT_TRUE(absl::IsNotFound(takes_place_at(5, other).status)) << "nobody has its part";
+  ASSERT_TRUE(resumes_until(5, View(4), other).status.ok());
+  EXPECT_EQ(run_.own_saves, Fingerprint{}) << "it went on from shared storage";
 }
 
 TEST_F(LocalSavesResumeTest, OneWhoseSharedStorageIsOutSavesOnItsOwnDisk) {
   ASSERT_TRUE(train_until(7).status.ok());
   const std::string checkpoints = cluster_.directory() + "/checkpoints";
   const JobConfig rarely = config({"checkpoint.every_steps=100", "train.steps=100"});
+  ASSERT_TRUE(resumes_until(6, View(2), rarely).status.ok());
   const ClusterResult result =
       cluster_.run_stateless(rarely, [&](TrainingRank& rank) -> absl::Status {
+        rank.trainer().take_run_origin(run_);
         RETURN_IF_ERROR(rank.restore_base(Step(6)));
         RETURN_IF_ERROR(rank.steps(1));  // all have restored
         if (rank.rank() == Rank(0)) {

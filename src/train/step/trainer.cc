@@ -88,6 +88,7 @@ absl::StatusOr<std::string> Trainer::resume(Communicator& world) {
     loading = [&](const Manifest* manifest) { return partial_->restart(world, view_, manifest); };
   }
   ASSIGN_OR_RETURN(const Resumption resumption, durable_.resume(world, position_, loading));
+  run_ = {view_, resumption.local ? resumption.local->origin : Fingerprint{}};
   for (const std::string& reason : resumption.skipped) log_warning("skipped checkpoint " + reason);
   shards_ = new_shards();  // experts are where the balance of the checkpoint has them
   RETURN_IF_ERROR(model_->derive_compute());
@@ -109,7 +110,7 @@ absl::StatusOr<std::string> Trainer::resume(Communicator& world) {
 absl::Status Trainer::restore_base(Step base) {
   // Whoever goes back alone needs the logs of a strategy that keeps them.
   CHECK(!partial_) << "back to step " << base << " with checkpoints of a few experts";
-  RETURN_IF_ERROR(durable_.restore(base, position_));
+  RETURN_IF_ERROR(durable_.restore(base, run_.own_saves, position_));
   shards_ = new_shards();
   is_drained_ = false;
   skipped_in_row_ = 0;

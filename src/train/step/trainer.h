@@ -58,6 +58,8 @@ class Trainer final : public StageTrainer {
   absl::Status move_experts() override;
   Step experts_moved() const override { return experts_moved_; }
   absl::StatusOr<std::string> resume(Communicator& world) override;
+  RunOrigin run_origin() const override { return run_; }
+  void take_run_origin(const RunOrigin& run) override { run_ = run; }
   absl::Status restore_base(Step base) override;
   void forget_base() override;
   void capture(int operator_index, SnapshotKind kind, int64_t offset,
@@ -157,7 +159,8 @@ class Trainer final : public StageTrainer {
   const TrainerEnvironment environment_;
   const TrainerOptions options_;
   std::unique_ptr<RankModel> model_;
-  View view_{0};                               // that the stage has last joined
+  View view_{0};  // that the stage has last joined
+  RunOrigin run_;
   std::optional<SavePace> pace_;               // of saves, if the strategy tunes it
   std::optional<PartialCheckpoints> partial_;  // if the strategy saves a few experts
   std::optional<Examiner> examiner_;           // if train.non_finite asks for it

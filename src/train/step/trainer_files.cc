@@ -99,7 +99,7 @@ absl::Status Trainer::begin_save() {
 absl::Status Trainer::save_locally() {
   if (position_.step <= saved_locally_ || !is_state_sound()) return absl::OkStatus();
   RETURN_IF_ERROR(durable_.look_after_saves());
-  RETURN_IF_ERROR(durable_.save_locally(position_, base_, options_.waits_for_files));
+  RETURN_IF_ERROR(durable_.save_locally(position_, run_.view, base_, options_.waits_for_files));
   saved_locally_ = position_.step;
   return absl::OkStatus();
 }

@@ -50,6 +50,7 @@ absl::Status Restorer::roll_back(const Plan& plan) {
   const Step from = rejoins ? plan.state : oldest;
   ASSIGN_OR_RETURN(const Record record, in_.commits.record_of(verdict_commit(from)));
   in_.window.follow(record.rule);
+  in_.trainer.take_run_origin(record.run);
   Milestone milestone{plan.view, in_.rank, Milestone::Kind::kRestored, 0, {}, from};
   RETURN_IF_ERROR(restore(plan, from, record, milestone));
   fault_point("recovery/restored");

@@ -75,6 +75,7 @@ absl::StatusOr<Record> CommitAgreement::agree(Commit commit, Kind kind, const Fi
                   : ends_window ? next_rule(before.rule, step_of(commit), wanted_slots)
                                 : before.rule;
     record.combined = std::move(findings);
+    record.run = before.run;
     absl::Status kept;
     if (in_.views.accept(plan->view, [&] { kept = in_.records.put(commit, encode(record)); })) {
       RETURN_IF_ERROR(kept);

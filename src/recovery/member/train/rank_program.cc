@@ -80,7 +80,7 @@ absl::Status RankProgram::resume(const Plan& plan) {
   RETURN_IF_ERROR(annotate(world.barrier(), "resuming"));
   ASSIGN_OR_RETURN(const std::string source, in_.trainer.resume(world));
   const Step base = in_.trainer.step();
-  Record first{.state = base};
+  Record first{.state = base, .run = in_.trainer.run_origin()};
   const CaptureRule& captures = in_.options.strategy.captures;
   const int slots = std::min(captures.slots, captures.slots_max);
   ASSIGN_OR_RETURN(first.rule, in_.commits.first_rule(base, slots, captures.period));
