@@ -170,14 +170,13 @@ absl::StatusOr<std::unique_ptr<CheckpointReader>> DurableState::open_own(
     const LocalSave& chosen, const std::string& shared) const {
   ASSIGN_OR_RETURN(auto part, local_.open_found(chosen));
   const std::string difference = identity_difference(part->position().model_identity, identity());
-  if (!difference.empty())
-    return Corrupt(part->path() + " is of another model or other data: " + difference);
+  if (!difference.empty()) return Corrupt("is of another model or other data: " + difference);
   if (shared.empty()) return part;
   // From one that cannot be read nobody goes on, and one with older experts is worse than this.
   const auto whole = CheckpointReader::open(*environment_.files, shared);
   const bool is_whole = whole.ok() && !is_mixed((*whole)->manifest());
   if (is_whole && !is_part_of(part->manifest(), (*whole)->manifest()))
-    return Corrupt(absl::StrCat(part->path(), " has other bits than ", shared));
+    return Corrupt("has other bits than " + shared);
   return part;
 }
 

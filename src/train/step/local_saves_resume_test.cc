@@ -158,10 +158,29 @@ TEST_F(LocalSavesResumeTest, DeletedCheckpointsAreABeginning) {
   EXPECT_THAT(goes_on(config()), HasSubstr("initial state"));
 }
 
-TEST_F(LocalSavesResumeTest, OfOneStepSharedStorageDecidesWhichBits) {
+TEST_F(LocalSavesResumeTest, OfOneStepTheNodesOwnDisksWithTheBitsOfSharedStorage) {
   ASSERT_TRUE(train_until(5).status.ok());  // whose verdict publishes and commits step 4
-  std::filesystem::remove_all(saves_of(0) + "/step-00000005.tmp");
   EXPECT_THAT(goes_on(config()), HasSubstr("rank-0000/step-00000004 (the nodes' own disks)"));
+}
+
+TEST_F(LocalSavesResumeTest, OfOneStepSharedStorageIfItHasOtherBits) {
+  ASSERT_TRUE(train_until(5).status.ok());
+  const TrainingCluster cluster("local_saves_other");
+  JobConfig other = config({"train.learning_rate=0.002"});
+  other.checkpoint.local_directory.clear();
+  const auto trained = cluster.run(other, [&](TrainingRank& rank) { return train_until(rank, 5); });
+  ASSERT_TRUE(trained.status.ok()) << trained.status;
+  const std::string step = "/checkpoints/step-00000004";
+  std::filesystem::remove_all(cluster_.directory() + step);
+  std::filesystem::copy(cluster.directory() + step, cluster_.directory() + step);
+  std::string source;
+  const ClusterResult resumed = cluster_.run_stateless(config(), [&](TrainingRank& rank) {
+    const auto from = rank.resume_and_tell();
+    if (rank.rank() == Rank(0)) source = from.value_or("");
+    return from.status();
+  });
+  ASSERT_TRUE(resumed.status.ok()) << resumed.status;
+  EXPECT_THAT(source, HasSubstr(step + " (shared storage)"));
 }
 
 TEST_F(LocalSavesResumeTest, AProcessThatTakesAPlaceOnTheSameNodeReadsItsDisk) {
