@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """What failures do to what a model learns, with each strategy: the same job of 2,000 steps, and the same kills.
 
-    .venv/bin/python bench/experts/accuracy_study.py [--program build/evermoe] > data/results/accuracy.json
+    .venv/bin/python bench/experts/accuracy_study.py [--program build/evermoe] [--kept FILE] > data/results/accuracy.json
 
 One run without failures, one with each exact strategy, whose digest must be the same to the last bit, and partial-expert
 checkpoints of K = 1, 2, 4 and 8 of 8 experts, with all experts in memory as well (two levels) and without. Each kill takes
 one worker, at steps that all runs share. Held-out text is evaluated in the end. Half an hour on two cores; progress is on
-standard error.
+standard error. With --kept every finished run is kept in FILE, and a study that was interrupted goes on from there.
 """
 import argparse
 import json
@@ -83,6 +83,33 @@ def runs(faults):
                 f"protection.experts_in_memory={in_memory}"], faults
 
 
+class Kept:
+    """Finished runs of this study, in a file: its first line says which study that is, the others a run each."""
+
+    def __init__(self, path, study):
+        self.path = path
+        self.runs = {}
+        if path is None:
+            return
+        lines = path.read_text().splitlines() if path.exists() else []
+        if lines and json.loads(lines[0]) != study:
+            sys.exit(f"{path} is of another study: {lines[0]}")
+        self.runs = {each["name"]: each for each in map(json.loads, lines[1:])}
+        if not lines:
+            self.append(study)
+
+    def append(self, line):
+        if self.path is not None:
+            with self.path.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+
+    def run(self, name, settings, faults, arguments, folder):
+        if name not in self.runs:
+            self.runs[name] = run(arguments, name, settings, faults, folder)
+            self.append(self.runs[name])
+        return self.runs[name]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=ROOT / "build/evermoe", type=pathlib.Path)
@@ -90,10 +117,14 @@ def main():
     parser.add_argument("--save-every", default=20, type=int, metavar="STEPS")
     parser.add_argument("--kills", default=8, type=int)
     parser.add_argument("--seed", default=1, type=int)
+    parser.add_argument("--kept", type=pathlib.Path, metavar="FILE")
     arguments = parser.parse_args()
     faults = kills(arguments.steps, arguments.kills, arguments.seed)
+    build = subprocess.run([arguments.program, "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    kept = Kept(arguments.kept, {"build": build, "steps": arguments.steps, "save_every": arguments.save_every,
+                                 "kills": arguments.kills, "seed": arguments.seed})
     with tempfile.TemporaryDirectory(prefix="evermoe-bench-") as folder:
-        results = [run(arguments, *each, folder) for each in runs(faults)]
+        results = [kept.run(*each, arguments, folder) for each in runs(faults)]
     wrong = [each["name"] for each in results if each["is_exact"] and each["digest"] != results[0]["digest"]]
     if wrong:
         sys.exit(f"not the bits of the undisturbed run: {', '.join(wrong)}")

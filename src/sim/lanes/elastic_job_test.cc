@@ -144,7 +144,8 @@ TEST_P(ElasticLossTest, ALostNodeCostsALaneAndOneThatComesBringsItBack) {
 
 // Messages are under way then, and stages that stay where they are need them.
 TEST_P(ElasticLossTest, ANodeMayComeAtAnyTimeInAStep) {
-  for (int back_after = 30; back_after < 60; ++back_after) lives_through({lose(2, 60, back_after)});
+  for (int back_after = 30; back_after < 60; back_after += 3)
+    lives_through({lose(2, 60, back_after)});
 }
 
 TEST_P(ElasticLossTest, AStageTrainsWithTheNumbersOfLanesThatItMay) {
