@@ -25,6 +25,8 @@ class LocalSavesResumeTest : public ::testing::Test {
         "parallel.stages=2",
         "parallel.lanes=1",
         "train.steps=8",
+        "train.micro_batches=2",
+        "train.micro_batch_size=1",
         "checkpoint.every_steps=4",
         "checkpoint.local_every_steps=1",
         absl::StrCat("checkpoint.local_directory=", cluster_.directory(), "/disk-{node}")};
