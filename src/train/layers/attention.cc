@@ -82,14 +82,28 @@ Attention::Attention(const OperatorState& block, const ModelShape& shape, StateT
   }
 }
 
+namespace {
+
+// As views, with one gradient for all three: each slice's own would be a tensor of the whole.
+std::array<at::Tensor, 3> split_heads(const at::Tensor& qkv, int64_t heads, int64_t kv_heads) {
+  const at::Tensor all = qkv.detach();
+  const std::vector<at::Tensor> parts =
+      with_gradients({all.narrow(2, 0, heads), all.narrow(2, heads, kv_heads),
+                      all.narrow(2, heads + kv_heads, kv_heads)},
+                     {qkv}, [](const std::vector<at::Tensor>& gradients) {
+                       return std::vector<at::Tensor>{at::cat(gradients, 2)};
+                     });
+  return {parts[0], parts[1], parts[2]};
+}
+
+}  // namespace
+
 at::Tensor Attention::forward(const at::Tensor& x, int64_t batch) const {
   const int64_t length = shape_.sequence_length;
   const at::Tensor qkv =
       linear(x, qkv_, qkv_bias_)
           .view({batch, length, shape_.heads + 2 * shape_.kv_heads, shape_.head_dim});
-  at::Tensor q = qkv.narrow(2, 0, shape_.heads);
-  at::Tensor k = qkv.narrow(2, shape_.heads, shape_.kv_heads);
-  at::Tensor v = qkv.narrow(2, shape_.heads + shape_.kv_heads, shape_.kv_heads);
+  auto [q, k, v] = split_heads(qkv, shape_.heads, shape_.kv_heads);
   if (cosine_.defined()) {
     q = rotary(q, cosine_, sine_);
     k = rotary(k, cosine_, sine_);

@@ -1,6 +1,5 @@
 #include "train/layers/block.h"
 
-#include <algorithm>
 #include <optional>
 
 #include "tensor/gradient_node.h"
@@ -60,38 +59,36 @@ Block::FeedForwardOutputs Block::feed_forward(const at::Tensor& x, bool has_toke
   if (operators_.gate == nullptr) return {always_->forward(x), {}};
   enum Reader { kRouted, kGate, kSharedGate, kShared, kReaders };
   const std::vector<at::Tensor> inputs = fan_out(x, kReaders);
-  GateChoice choice = choose_experts(inputs[kGate], operators_.gate->parameter("weight"), shape_,
-                                     operators_.gate->spec().layer, place);
-  const auto dispatch = TokenDispatch::start(group_, *placement_, choice.experts, shape_.top_k, x);
+  const GateChoice choice = choose_experts(inputs[kGate], operators_.gate->parameter("weight"),
+                                           shape_, operators_.gate->spec().layer, place);
+  // Grouped products need no row counts on the host before the backward pass.
+  const bool plans_on_device = stack_.is_defined() && group_.size() == 1;
+  const auto dispatch = TokenDispatch::start(
+      group_, *placement_, choice, x,
+      plans_on_device ? TokenDispatch::Planner::kDevice : TokenDispatch::Planner::kHost);
   const at::Tensor under_way = dispatch->send_tokens(inputs[kRouted]);
   FeedForwardOutputs outputs;
   if (has_tokens && always_ != nullptr)
     outputs.always = shared_experts(inputs[kShared], inputs[kSharedGate]);
   const at::Tensor layout = dispatch->receive_tokens(under_way);
-  const at::Tensor by_experts = run_experts(layout, experts_, dispatch->expert_rows(),
-                                            recompute_ == Recompute::kExperts, stack_);
+  const at::Tensor by_experts =
+      run_experts(layout, experts_, dispatch->layout(), recompute_ == Recompute::kExperts, stack_);
   if (watch_ != nullptr && group_.size() > 1)
-    watch_->watch_experts(layout, by_experts, dispatch->expert_rows(), expert_names_,
+    watch_->watch_experts(layout, by_experts, dispatch->layout()->rows(), expert_names_,
                           /*micro_batch=*/-1);
   const TokenDispatch::Mixed mixed = dispatch->to_tokens(by_experts, choice.weights);
   outputs.mixed = mixed.tokens;
-  note_choice(choice, mixed.choices, probe, result);
+  if (probe != nullptr) watch_choice(choice, mixed.choices, *probe);
+  result.auxiliary_loss = choice.auxiliary_loss;
+  result.load = choice.load;
+  result.probability = choice.probability;
   return outputs;
 }
 
-void Block::note_choice(GateChoice& choice, const at::Tensor& outputs, const FiniteProbe* probe,
-                        BlockResult& result) const {
-  result.auxiliary_loss = choice.auxiliary_loss;
-  if (probe != nullptr) {
-    probe->watch(choice.weights, operators_.gate->spec().name);
-    probe->watch_experts(outputs, choice.experts, operators_.gate->spec().layer);
-  }
-  if (!choice.experts.empty()) {
-    const int64_t largest = *std::max_element(choice.load.begin(), choice.load.end());
-    result.load_imbalance =
-        static_cast<double>(largest * shape_.experts) / static_cast<double>(choice.experts.size());
-  }
-  result.loads = {std::move(choice.load), std::move(choice.probability)};
+void Block::watch_choice(const GateChoice& choice, const at::Tensor& outputs,
+                         const FiniteProbe& probe) const {
+  probe.watch(choice.weights, operators_.gate->spec().name);
+  probe.watch_experts(outputs, choice.experts, operators_.gate->spec().layer);
 }
 
 BlockResult Block::forward(const at::Tensor& x, int64_t batch, const TokenPlace& place,

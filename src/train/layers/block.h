@@ -1,7 +1,6 @@
 // One transformer layer: attention and a feed-forward part that is dense or a mixture of experts.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <vector>
 
@@ -9,7 +8,6 @@
 #include "config/job_config.h"
 #include "experts/placement/expert_placement.h"
 #include "model/model_shape.h"
-#include "recovery/stage_trainer.h"
 #include "tensor/torch.h"
 #include "train/layers/attention.h"
 #include "train/layers/experts.h"
@@ -29,9 +27,8 @@ struct LayerOperators {
 
 struct BlockResult {
   at::Tensor output;
-  at::Tensor auxiliary_loss;  // undefined in dense layers and for zero rows
-  double load_imbalance = 0;  // largest / mean expert load of this micro-batch; 0 in dense layers
-  ExpertLoads loads;          // of this micro-batch, by expert; empty in dense layers
+  at::Tensor auxiliary_loss;     // undefined in dense layers and for zero rows
+  at::Tensor load, probability;  // GateChoice; undefined in dense layers
 };
 
 class Block {
@@ -65,8 +62,8 @@ class Block {
                                   const FiniteProbe* probe, BlockResult& result) const;
   // The shared experts, with their gate if there is one; it reads `gate_input`, the same values.
   at::Tensor shared_experts(const at::Tensor& x, const at::Tensor& gate_input) const;
-  void note_choice(GateChoice& choice, const at::Tensor& outputs, const FiniteProbe* probe,
-                   BlockResult& result) const;
+  void watch_choice(const GateChoice& choice, const at::Tensor& outputs,
+                    const FiniteProbe& probe) const;
 
   const LayerOperators operators_;
   const ModelShape& shape_;

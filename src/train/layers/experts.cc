@@ -1,7 +1,6 @@
 #include "train/layers/experts.h"
 
 #include "tensor/gradient_node.h"
-#include "tensor/host_bytes.h"
 #include "tensor/wide_product.h"
 #include "train/layers/layers.h"
 
@@ -85,55 +84,81 @@ at::Tensor FeedForward::forward(const at::Tensor& x) const {
 
 namespace {
 
-// [experts, out, in], as views.
-at::Tensor stack_of(const std::vector<FeedForward>& experts,
-                    const Parameter* FeedForward::*parameter) {
-  const at::Tensor& first = (experts.front().*parameter)->value;
-  const int64_t distance = experts.size() == 1 ? first.numel()
-                                               : (experts[1].*parameter)->value.storage_offset() -
-                                                     first.storage_offset();
-  for (size_t i = 0; i < experts.size(); ++i) {
-    const at::Tensor& one = (experts[i].*parameter)->value;
+// Tensors of the same shape that lie equally far apart, as one; undefined if they do not.
+at::Tensor stack_of(const std::vector<at::Tensor>& tensors) {
+  const at::Tensor& first = tensors.front();
+  const int64_t distance =
+      tensors.size() == 1 ? first.numel() : tensors[1].storage_offset() - first.storage_offset();
+  for (size_t i = 0; i < tensors.size(); ++i) {
     const bool fits =
-        one.is_alias_of(first) && distance > 0 &&
-        one.storage_offset() == first.storage_offset() + static_cast<int64_t>(i) * distance;
+        tensors[i].is_alias_of(first) && distance > 0 &&
+        tensors[i].storage_offset() == first.storage_offset() + static_cast<int64_t>(i) * distance;
     if (!fits) return {};
   }
-  return first.as_strided({static_cast<int64_t>(experts.size()), first.size(0), first.size(1)},
+  return first.as_strided({static_cast<int64_t>(tensors.size()), first.size(0), first.size(1)},
                           {distance, first.size(1), 1}, first.storage_offset());
+}
+
+StackedMatrix stack_of(const std::vector<FeedForward>& experts,
+                       const Parameter* FeedForward::*parameter) {
+  std::vector<at::Tensor> values, gradients;
+  for (const FeedForward& one : experts) {
+    values.push_back((one.*parameter)->value);
+    gradients.push_back((one.*parameter)->gradient);
+  }
+  StackedMatrix stack{stack_of(values), stack_of(gradients)};
+  return stack.value.defined() && stack.gradient.defined() ? stack : StackedMatrix{};
 }
 
 // What one exchange's rows need in grouped products.
 struct Group {
   const std::vector<FeedForward>* experts;
-  std::vector<ExpertRows> rows;
   StackedExperts stack;
   at::Tensor ends;  // of each expert's rows, on the device
 
   const FeedForward& any() const { return experts->front(); }
   // x [rows, in] of all experts, each with its own [out, in]: x weight^T, and x weight.
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& weights) const {
-    return at::_grouped_mm(x, weights.transpose(1, 2), ends);
+  at::Tensor forward(const at::Tensor& x, const StackedMatrix& weights) const {
+    return at::_grouped_mm(x, weights.value.transpose(1, 2), ends);
   }
-  at::Tensor backward(const at::Tensor& x, const at::Tensor& weights) const {
-    return at::_grouped_mm(x, weights, ends);
+  at::Tensor backward(const at::Tensor& x, const StackedMatrix& weights) const {
+    return at::_grouped_mm(x, weights.value, ends);
   }
-  void accumulate(const Parameter* FeedForward::*parameter, const at::Tensor& gradient,
-                  const at::Tensor& x) const {
-    for (size_t i = 0; i < rows.size(); ++i) {
-      if (rows[i].rows == 0) continue;
-      accumulate_weight_gradient(*((*experts)[i].*parameter),
-                                 gradient.narrow(0, rows[i].begin, rows[i].padded),
-                                 x.narrow(0, rows[i].begin, rows[i].padded));
+  // Adds every expert's gradient^T x to its accumulator, now or later.
+  void accumulate(const Parameter* FeedForward::*parameter, const StackedMatrix& weights,
+                  const at::Tensor& gradient, const at::Tensor& x) const {
+    std::vector<const Parameter*> active;
+    for (const FeedForward& one : *experts) {
+      if (!(one.*parameter)->is_frozen) active.push_back(one.*parameter);
     }
+    if (active.empty()) return;
+    const bool are_all = active.size() == experts->size();
+    const auto add = [=, all = weights.gradient, group = ends,
+                      each = gradients_of(*experts, parameter)] {
+      const at::Tensor products = at::_grouped_mm(gradient.t(), x, group);
+      if (are_all) {
+        at::Tensor(all).add_(products);
+        return;
+      }
+      for (size_t i = 0; i < each.size(); ++i) {
+        if (each[i].defined()) at::Tensor(each[i]).add_(products[static_cast<int64_t>(i)]);
+      }
+    };
+    defer_together(active, static_cast<int64_t>(gradient.nbytes() + x.nbytes()), add);
+  }
+
+ private:
+  // Undefined: of a frozen expert.
+  static std::vector<at::Tensor> gradients_of(const std::vector<FeedForward>& experts,
+                                              const Parameter* FeedForward::*parameter) {
+    std::vector<at::Tensor> gradients;
+    for (const FeedForward& one : experts) {
+      const Parameter& matrix = *(one.*parameter);
+      gradients.push_back(matrix.is_frozen ? at::Tensor() : matrix.gradient);
+    }
+    return gradients;
   }
 };
-
-at::Tensor ends_of(const std::vector<ExpertRows>& rows, at::Device device) {
-  std::vector<int32_t> ends;
-  for (const ExpertRows& one : rows) ends.push_back(static_cast<int32_t>(one.begin + one.padded));
-  return on_device<int32_t>(ends, device);
-}
 
 at::Tensor run_grouped(const at::Tensor& layout, const Group& group, bool recomputes) {
   const at::Tensor input = layout.detach();
@@ -149,10 +174,10 @@ at::Tensor run_grouped(const at::Tensor& layout, const Group& group, bool recomp
     const at::Tensor kept_up = recomputes ? group.forward(input, group.stack.up) : up;
     const at::Tensor kept = recomputes ? activate(group.any(), kept_up) : activated;
     const at::Tensor gradient = output_gradient.contiguous();
-    group.accumulate(&FeedForward::down, gradient, kept);
+    group.accumulate(&FeedForward::down, group.stack.down, gradient, kept);
     const at::Tensor d_up =
         activate_backward(group.any(), group.backward(gradient, group.stack.down), kept_up);
-    group.accumulate(&FeedForward::up, d_up, input);
+    group.accumulate(&FeedForward::up, group.stack.up, d_up, input);
     return std::vector<at::Tensor>{group.backward(d_up, group.stack.up)};
   });
 }
@@ -165,14 +190,18 @@ StackedExperts stack_experts(const std::vector<FeedForward>& experts) {
   }
   if (experts.empty()) return {};
   StackedExperts stack{stack_of(experts, &FeedForward::up), stack_of(experts, &FeedForward::down)};
-  return stack.up.defined() && stack.down.defined() ? stack : StackedExperts{};
+  const bool are_both = stack.up.value.defined() && stack.down.value.defined();
+  return are_both ? stack : StackedExperts{};
 }
 
 at::Tensor run_experts(const at::Tensor& layout, const std::vector<FeedForward>& experts,
-                       const std::vector<ExpertRows>& rows, bool recomputes,
+                       const std::shared_ptr<ExpertLayout>& expert_layout, bool recomputes,
                        const StackedExperts& stack) {
-  if (stack.is_defined() && layout.size(0) > 0)
-    return run_grouped(layout, {&experts, rows, stack, ends_of(rows, layout.device())}, recomputes);
+  if (stack.is_defined() && layout.size(0) > 0) {
+    const Group group{&experts, stack, expert_layout->ends(layout.device())};
+    return run_grouped(layout, group, recomputes);
+  }
+  const std::vector<ExpertRows>& rows = expert_layout->rows();
   const at::Tensor input = layout.detach();
   at::Tensor output;
   std::vector<Kept> kept;

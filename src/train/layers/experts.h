@@ -1,11 +1,12 @@
 // The feed-forward networks: dense, shared and routed experts.
 #pragma once
 
+#include <memory>
 #include <vector>
 
-#include "experts/dispatch/dispatch_plan.h"
 #include "model/model_shape.h"
 #include "tensor/torch.h"
+#include "train/layers/expert_layout.h"
 #include "train/state/operator_state.h"
 
 namespace evermoe {
@@ -23,24 +24,33 @@ struct FeedForward {
   at::Tensor forward(const at::Tensor& x) const;
 };
 
-// The matrices of all hosted experts as one tensor [experts, out, in] each, views of their compute
-// weights. For products of all experts at once (grouped), which a GPU computes in one kernel.
+// A matrix of all hosted experts as one tensor [experts, out, in]: views of their compute weights
+// and of the accumulators of their gradients.
+struct StackedMatrix {
+  at::Tensor value;
+  at::Tensor gradient;
+};
+
+// For products of all experts at once (grouped), which a GPU computes in one kernel.
 struct StackedExperts {
-  at::Tensor up;
-  at::Tensor down;
-  bool is_defined() const { return up.defined(); }
+  StackedMatrix up;
+  StackedMatrix down;
+  bool is_defined() const { return up.value.defined(); }
 };
 
 // Undefined where the experts do not lie equally far apart in one piece of memory, or have biases
 // or products in FP8.
 StackedExperts stack_experts(const std::vector<FeedForward>& experts);
 
-// Runs every hosted expert on its rows of the expert layout: one graph node for all of them, weight
-// gradients added expert by expert. `experts[i]` serves `rows[i]`. `recomputes`: what is inside the
-// experts is computed again in the backward pass, with the same bits, instead of being kept.
-// `stack`: of the same experts, for grouped products; undefined: a product for each expert.
+// Runs every hosted expert on its rows of the expert layout: one graph node for all of them. Weight
+// gradients are added expert by expert, or, where products are grouped, all at once: then each is
+// rounded to the type of the rows before it is added, once a micro-batch, because PyTorch's grouped
+// product has no wider result. `experts[i]` serves `expert_layout->rows()[i]`, which grouped products
+// do not ask for. `recomputes`: what is inside the experts is computed again in
+// the backward pass, with the same bits, instead of being kept. `stack`: of the same experts, for
+// grouped products; undefined: a product for each expert.
 at::Tensor run_experts(const at::Tensor& layout, const std::vector<FeedForward>& experts,
-                       const std::vector<ExpertRows>& rows, bool recomputes,
+                       const std::shared_ptr<ExpertLayout>& expert_layout, bool recomputes,
                        const StackedExperts& stack = {});
 
 }  // namespace evermoe

@@ -36,15 +36,17 @@ void FiniteProbe::watch(const at::Tensor& value, const std::string& operator_nam
       });
 }
 
-void FiniteProbe::watch_experts(const at::Tensor& outputs, const std::vector<int64_t>& experts,
+void FiniteProbe::watch_experts(const at::Tensor& outputs, const at::Tensor& experts,
                                 int layer) const {
   if (is_finite(outputs)) return;
   const at::Tensor finite = at::isfinite(outputs.detach()).all(-1).flatten().cpu();
+  const at::Tensor chosen = experts.cpu();
   const std::span<const bool> is_good = host_values<bool>(finite);
-  for (size_t choice = 0; choice < experts.size(); ++choice) {
+  const std::span<const int64_t> expert = host_values<int64_t>(chosen);
+  for (size_t choice = 0; choice < expert.size(); ++choice) {
     if (is_good[choice]) continue;
     log_->add(NonFinitePhase::kForward, micro_batch_,
-              absl::StrCat("layer.", layer, ".expert.", experts[choice]));
+              absl::StrCat("layer.", layer, ".expert.", expert[choice]));
   }
 }
 

@@ -40,9 +40,8 @@ class FiniteProbe {
 
   // What this operator computed, and later its gradient.
   void watch(const at::Tensor& value, const std::string& operator_name) const;
-  // Outputs of experts [T, top_k, hidden]; experts[t * top_k + j] made row [t][j].
-  void watch_experts(const at::Tensor& outputs, const std::vector<int64_t>& experts,
-                     int layer) const;
+  // Outputs of experts [T, top_k, hidden]; experts[t][j] made row [t][j].
+  void watch_experts(const at::Tensor& outputs, const at::Tensor& experts, int layer) const;
 
  private:
   NonFiniteLog* log_;

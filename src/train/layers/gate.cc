@@ -1,9 +1,10 @@
 #include "train/layers/gate.h"
 
-#include <algorithm>
-#include <span>
+#include <utility>
+#include <vector>
 
 #include "experts/load/synthetic_routing.h"
+#include "tensor/gradient_node.h"
 #include "tensor/host_bytes.h"
 #include "train/layers/layers.h"
 
@@ -16,23 +17,47 @@ struct TopK {
 };
 
 struct Draw {
-  at::Tensor experts;              // [T, top_k] on the host
-  std::vector<double> popularity;  // that it goes by
+  at::Tensor experts;     // [T, top_k]
+  at::Tensor popularity;  // [experts], that it goes by
 };
 
-Draw draw_experts(int64_t tokens, const ModelShape& shape, int layer, const TokenPlace& place) {
+Draw draw_experts(int64_t tokens, const ModelShape& shape, int layer, const TokenPlace& place,
+                  at::Device device) {
   const SyntheticRouting routing{.seed = place.seed,
                                  .experts = static_cast<int>(shape.experts),
                                  .top_k = static_cast<int>(shape.top_k),
                                  .skew = shape.routing_skew,
                                  .drift_steps = shape.routing_drift_steps};
-  Draw draw;
-  draw.popularity = synthetic_popularity(routing, layer, place.step);
+  const std::vector<double> popularity = synthetic_popularity(routing, layer, place.step);
   const std::vector<int64_t> choices =
-      synthetic_choices(routing, layer, place.step, place.micro_batch, tokens, draw.popularity);
-  draw.experts = at::empty({tokens, shape.top_k}, at::kLong);
-  std::ranges::copy(choices, host_values<int64_t>(draw.experts).begin());
-  return draw;
+      synthetic_choices(routing, layer, place.step, place.micro_batch, tokens, popularity);
+  return {on_device<int64_t>(choices, device).view({tokens, shape.top_k}),
+          on_device<double>(popularity, device)};
+}
+
+// values [T, top_k] of x [T, experts] at `experts`, with their gradient. Each element of x has at
+// most one reader, so nothing is added up; PyTorch's own gradients of topk and gather are scatters,
+// which a GPU brings into a fixed order by sorting.
+at::Tensor with_gradient_of_chosen(const at::Tensor& values, const at::Tensor& x,
+                                   const at::Tensor& experts) {
+  return with_gradient(values, {x}, [experts, sizes = x.sizes().vec()](const at::Tensor& gradient) {
+    if (gradient.is_cpu())
+      return std::vector<at::Tensor>{
+          at::zeros(sizes, gradient.options()).scatter_(-1, experts, gradient)};
+    const at::Tensor all = at::arange(sizes[1], experts.options());
+    const at::Tensor none = at::zeros({}, gradient.options());
+    return std::vector<at::Tensor>{
+        at::where(experts.unsqueeze(-1) == all, gradient.unsqueeze(-1), none).sum(1)};
+  });
+}
+
+at::Tensor chosen_of(const at::Tensor& x, const at::Tensor& experts) {
+  return with_gradient_of_chosen(x.detach().gather(-1, experts), x, experts);
+}
+
+std::pair<at::Tensor, at::Tensor> top_k(const at::Tensor& x, int64_t k) {
+  const auto [largest, experts] = at::topk(x.detach(), k, -1);
+  return {with_gradient_of_chosen(largest, x, experts), experts};
 }
 
 // What weigh() gives to the k largest, of experts that were chosen otherwise: they may be so
@@ -40,28 +65,30 @@ Draw draw_experts(int64_t tokens, const ModelShape& shape, int layer, const Toke
 at::Tensor weigh_chosen(const at::Tensor& logits, const at::Tensor& probabilities,
                         const at::Tensor& experts, const ModelShape& shape) {
   if (shape.normalise_top_k || shape.scoring == ScoringKind::kTopKThenSoftmax)
-    return at::softmax(logits.gather(-1, experts), -1);
-  return probabilities.gather(-1, experts);
+    return at::softmax(chosen_of(logits, experts), -1);
+  return chosen_of(probabilities, experts);
 }
 
 TopK weigh(const at::Tensor& logits, const at::Tensor& probabilities, const ModelShape& shape) {
   if (shape.scoring == ScoringKind::kTopKThenSoftmax) {
-    auto [largest, experts] = at::topk(logits, shape.top_k, -1);
+    auto [largest, experts] = top_k(logits, shape.top_k);
     return {at::softmax(largest, -1), experts};
   }
-  auto [weights, experts] = at::topk(probabilities, shape.top_k, -1);
+  auto [weights, experts] = top_k(probabilities, shape.top_k);
   if (shape.normalise_top_k) weights = weights / weights.sum(-1, /*keepdim=*/true);
   return {weights, experts};
 }
 
+// No scatter, so no additions in no fixed order, and no wait for the largest.
+at::Tensor load_of(const at::Tensor& experts, int64_t count) {
+  const at::Tensor all = at::arange(count, experts.options()).unsqueeze(1);
+  return (all == experts.view({1, -1})).sum(1);
+}
+
 at::Tensor auxiliary_loss(const at::Tensor& logits, const at::Tensor& probabilities,
-                          const std::vector<int64_t>& load, int64_t choices,
-                          const ModelShape& shape) {
-  std::vector<double> share;
-  for (const int64_t tokens : load)
-    share.push_back(static_cast<double>(tokens) / static_cast<double>(choices));
+                          const at::Tensor& load, int64_t choices, const ModelShape& shape) {
   const at::Tensor shares =
-      on_device<double>(share, probabilities.device()).to(probabilities.scalar_type());
+      (load.to(at::kDouble) / static_cast<double>(choices)).to(probabilities.scalar_type());
   const at::Tensor balance =
       at::dot(shares, probabilities.mean(0)) * static_cast<double>(shape.experts);
   const at::Tensor z = at::logsumexp(logits, -1).square().mean();
@@ -69,10 +96,8 @@ at::Tensor auxiliary_loss(const at::Tensor& logits, const at::Tensor& probabilit
 }
 
 // In FP64: sums of many micro-batches are made of them.
-std::vector<double> sums_of(const at::Tensor& probabilities) {
-  const at::Tensor sums = probabilities.detach().sum(0, /*keepdim=*/false, at::kDouble).cpu();
-  const std::span<const double> values = host_values<double>(sums);
-  return {values.begin(), values.end()};
+at::Tensor sums_of(const at::Tensor& probabilities) {
+  return probabilities.detach().sum(0, /*keepdim=*/false, at::kDouble);
 }
 
 }  // namespace
@@ -80,33 +105,30 @@ std::vector<double> sums_of(const at::Tensor& probabilities) {
 GateChoice choose_experts(const at::Tensor& x, const Parameter& gate, const ModelShape& shape,
                           int layer, const TokenPlace& place) {
   GateChoice choice;
-  choice.load.assign(static_cast<size_t>(shape.experts), 0);
-  choice.probability.assign(static_cast<size_t>(shape.experts), 0);
   const at::Tensor logits = linear_in_fp32(x, gate);
   if (x.size(0) == 0) {
     choice.weights = logits.narrow(1, 0, shape.top_k);
+    choice.experts = at::empty({0, shape.top_k}, x.options().dtype(at::kLong));
+    choice.load = at::zeros({shape.experts}, x.options().dtype(at::kLong));
+    choice.probability = at::zeros({shape.experts}, x.options().dtype(at::kDouble));
     return choice;
   }
   const at::Tensor probabilities = at::softmax(logits, -1);
-  TopK top;
   if (shape.routing == RoutingKind::kSynthetic) {
-    Draw draw = draw_experts(x.size(0), shape, layer, place);
-    top.experts = draw.experts;
-    top.weights =
-        weigh_chosen(logits, probabilities, draw.experts.to(probabilities.device()), shape);
-    for (double& one : draw.popularity) one *= static_cast<double>(x.size(0));
-    choice.probability = std::move(draw.popularity);
+    const Draw draw = draw_experts(x.size(0), shape, layer, place, x.device());
+    choice.experts = draw.experts;
+    choice.weights = weigh_chosen(logits, probabilities, draw.experts, shape);
+    choice.probability = draw.popularity * static_cast<double>(x.size(0));
   } else {
-    top = weigh(logits, probabilities, shape);
+    const TopK top = weigh(logits, probabilities, shape);
+    choice.experts = top.experts.contiguous();
+    choice.weights = top.weights;
     choice.probability = sums_of(probabilities);
   }
-  choice.weights = top.weights * shape.routed_scale;
-  const at::Tensor experts = top.experts.cpu().contiguous();
-  const std::span<const int64_t> chosen = host_values<int64_t>(experts);
-  choice.experts.assign(chosen.begin(), chosen.end());
-  for (const int64_t expert : choice.experts) ++choice.load[static_cast<size_t>(expert)];
-  choice.auxiliary_loss = auxiliary_loss(logits, probabilities, choice.load,
-                                         static_cast<int64_t>(choice.experts.size()), shape);
+  choice.weights = choice.weights * shape.routed_scale;
+  choice.load = load_of(choice.experts, shape.experts);
+  choice.auxiliary_loss =
+      auxiliary_loss(logits, probabilities, choice.load, choice.experts.numel(), shape);
   return choice;
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "base/ids.h"
 #include "model/model_shape.h"
@@ -19,19 +18,22 @@ struct TokenPlace {
   MicroBatch micro_batch;
 };
 
+// On the device of the tokens.
 struct GateChoice {
-  std::vector<int64_t> experts;  // [T * top_k] on the host: the choices of token t are at t * top_k
-  at::Tensor weights;            // [T, top_k] in at least FP32
-  std::vector<int64_t> load;     // tokens per expert
-  // Of each expert, summed over the tokens: softmax of the logits, or what the draw goes by.
-  std::vector<double> probability;
+  at::Tensor experts;  // [T, top_k] int64
+  at::Tensor weights;  // [T, top_k] in at least FP32
+  at::Tensor load;     // [experts] int64: how many choices name each
+  at::Tensor
+      probability;  // [experts] FP64: softmax of the logits, or what the draw goes by, summed
+                    // over the tokens
   // balance_loss * E * sum_e f_e P_e + z_loss * mean(logsumexp(logits)^2), a scalar, where f_e is
   // the share of the micro-batch's choices that name e and P_e the mean probability of e (Switch
   // Transformer, eq. 4, per micro-batch). Undefined for zero tokens.
   at::Tensor auxiliary_loss;
 };
 
-// x [T, hidden], of MoE layer `layer`. Arithmetic in at least FP32. T = 0 is allowed.
+// x [T, hidden], of MoE layer `layer`. Arithmetic in at least FP32. T = 0 is allowed. Does not wait
+// for the device.
 //
 // Synthetic routing draws the experts alone. Their weights are still what the gate gives to the
 // experts that were drawn: so every operator gets a gradient, as it does in training.

@@ -6,14 +6,43 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <numeric>
+#include <span>
+#include <vector>
 
 #include "base/error.h"
 #include "experts/load/synthetic_routing.h"
+#include "tensor/host_bytes.h"
 #include "train/step/training_cluster_testing.h"
 
 namespace evermoe {
 namespace {
+
+// What PyTorch's own gradients of topk and gather are, which a GPU computes by sorting.
+TEST(Gate, GradientsOfWhatIsChosenAreThoseOfPyTorch) {
+  for (const bool normalises : {false, true}) {
+    for (const ScoringKind scoring :
+         {ScoringKind::kSoftmaxThenTopK, ScoringKind::kTopKThenSoftmax}) {
+      ModelShape shape = tiny_config("qwen-moe", {}).model;
+      shape.normalise_top_k = normalises;
+      shape.scoring = scoring;
+      shape.balance_loss = shape.z_loss = 0;
+      const at::Tensor x = at::randn({9, shape.hidden}).requires_grad_(true);
+      Parameter gate{at::randn({shape.experts, shape.hidden}), at::zeros({0})};
+      gate.is_frozen = true;
+      const at::Tensor gradient = at::randn({9, shape.top_k});
+      choose_experts(x, gate, shape, 1, {}).weights.backward(gradient);
+      const at::Tensor again = x.detach().clone().requires_grad_(true);
+      const at::Tensor logits = at::linear(again, gate.value);
+      const bool first = scoring == ScoringKind::kTopKThenSoftmax;
+      const auto largest =
+          std::get<0>(at::topk(first ? logits : at::softmax(logits, -1), shape.top_k, -1));
+      at::Tensor weights = first ? at::softmax(largest, -1) : largest;
+      if (!first && normalises) weights = weights / weights.sum(-1, true);
+      (weights * shape.routed_scale).backward(gradient);
+      EXPECT_TRUE(at::equal(x.grad(), again.grad()));
+    }
+  }
+}
 
 JobConfig drawn(const std::vector<std::string>& more = {}) {
   std::vector<std::string> settings = {
@@ -23,6 +52,11 @@ JobConfig drawn(const std::vector<std::string>& more = {}) {
       "model.routing=synthetic",  "model.routing_skew=0.5",   "model.routing_drift_steps=2"};
   settings.insert(settings.end(), more.begin(), more.end());
   return tiny_config("qwen-moe", settings);
+}
+
+std::vector<int64_t> experts_of(const GateChoice& choice) {
+  const std::span<const int64_t> experts = host_values<int64_t>(choice.experts);
+  return {experts.begin(), experts.end()};
 }
 
 TEST(SyntheticGate, WeighsTheExpertsThatWereDrawn) {
@@ -41,12 +75,13 @@ TEST(SyntheticGate, WeighsTheExpertsThatWereDrawn) {
                                    .skew = 0.5,
                                    .drift_steps = 2};
     const auto popularity = synthetic_popularity(routing, 1, Step(5));
-    EXPECT_EQ(choice.experts, synthetic_choices(routing, 1, Step(5), MicroBatch(1), 7, popularity));
+    EXPECT_EQ(experts_of(choice),
+              synthetic_choices(routing, 1, Step(5), MicroBatch(1), 7, popularity));
     const at::Tensor logits = at::mm(x, gate.value.t());
     for (int64_t token = 0; token < 7; ++token) {
       double sum = 0;
       for (int64_t k = 0; k < shape.top_k; ++k) {
-        const int64_t expert = choice.experts[static_cast<size_t>(token * shape.top_k + k)];
+        const int64_t expert = choice.experts[token][k].item<int64_t>();
         const double weight = choice.weights[token][k].item<double>();
         sum += weight;
         if (scoring != "softmax-then-top-k" || shape.normalise_top_k) continue;
@@ -57,9 +92,8 @@ TEST(SyntheticGate, WeighsTheExpertsThatWereDrawn) {
         EXPECT_NEAR(sum, shape.routed_scale, 1e-5);
       }
     }
-    EXPECT_EQ(std::accumulate(choice.load.begin(), choice.load.end(), int64_t{0}), 7 * shape.top_k);
-    EXPECT_NEAR(std::accumulate(choice.probability.begin(), choice.probability.end(), 0.0), 7,
-                1e-9);
+    EXPECT_TRUE(at::equal(choice.load, at::bincount(choice.experts.flatten(), {}, shape.experts)));
+    EXPECT_NEAR(choice.probability.sum().item<double>(), 7, 1e-9);
   }
 }
 
@@ -80,13 +114,13 @@ TEST(SyntheticGate, WeighsExpertsThatTheGateIsFarFromChoosing) {
     at::Tensor chosen = at::empty({kTokens, shape.top_k});
     for (int64_t token = 0; token < kTokens; ++token) {
       for (int64_t k = 0; k < shape.top_k; ++k) {
-        const int64_t expert = before.experts[static_cast<size_t>(token * shape.top_k + k)];
+        const int64_t expert = before.experts[token][k].item<int64_t>();
         gate.value[expert][token] = -static_cast<double>(k);
         chosen[token][k] = -static_cast<double>(k);
       }
     }
     const GateChoice choice = choose_experts(x, gate, shape, /*layer=*/1, place);
-    ASSERT_EQ(choice.experts, before.experts);
+    ASSERT_TRUE(at::equal(choice.experts, before.experts));
     const at::Tensor expected = at::softmax(chosen, -1) * shape.routed_scale;
     EXPECT_TRUE(at::allclose(choice.weights, expected)) << scoring << choice.weights;
   }

@@ -20,11 +20,6 @@ bool on_stage(const OperatorSpec& spec, const Topology& topology, int stage) {
   }
 }
 
-void append(const ExpertLoads& loads, ExpertLoads& all) {
-  all.tokens.insert(all.tokens.end(), loads.tokens.begin(), loads.tokens.end());
-  all.probability.insert(all.probability.end(), loads.probability.begin(), loads.probability.end());
-}
-
 }  // namespace
 
 std::vector<OperatorSpec> operators_of_stage(const ModelShape& shape, const Topology& topology,
@@ -47,7 +42,7 @@ StageModel::StageModel(const ModelShape& shape, const Topology& topology, Role r
         *groups.stage, types, recompute, watch));
     layer = LayerOperators();
   };
-  at::Tensor of_experts;  // compute weights of the layer's
+  OperatorStorage of_experts;  // of the layer
   for (OperatorSpec& spec : operators_of_stage(shape, topology, role.stage)) {
     const bool expert = spec.kind == OperatorKind::kExpert;
     Communicator* const owners =
@@ -56,17 +51,21 @@ StageModel::StageModel(const ModelShape& shape, const Topology& topology, Role r
     if (owners == nullptr) continue;
     const OperatorKind kind = spec.kind;
     if (!expert && kind != OperatorKind::kGate) finish_layer();
-    at::Tensor compute;
+    OperatorStorage storage;
     if (expert && types.groups_experts()) {
       // Beside the one before, for products of all experts at once (experts.h).
       if (layer.experts.empty()) {
         const auto hosted = std::ranges::count_if(groups.expert_owners.at(spec.layer),
                                                   [](const auto* one) { return one != nullptr; });
-        of_experts = new_storage(types.stored.compute, hosted * spec.flat_size, types.device);
+        const int64_t elements = hosted * spec.flat_size;
+        of_experts = {new_storage(types.stored.compute, elements, types.device),
+                      new_storage(types.stored.sums, elements, types.device)};
       }
-      compute = of_experts.narrow(0, std::ssize(layer.experts) * spec.flat_size, spec.flat_size);
+      const int64_t begin = std::ssize(layer.experts) * spec.flat_size;
+      storage = {of_experts.compute.narrow(0, begin, spec.flat_size),
+                 of_experts.gradient.narrow(0, begin, spec.flat_size)};
     }
-    auto state = std::make_unique<OperatorState>(std::move(spec), *owners, types, compute);
+    auto state = std::make_unique<OperatorState>(std::move(spec), *owners, types, storage);
     switch (kind) {
       case OperatorKind::kEmbedding: embedding_ = std::move(state); break;
       case OperatorKind::kHead: head_ = std::move(state); break;
@@ -165,8 +164,10 @@ MicroBatchGraph StageModel::forward(int64_t batch, const at::Tensor& tokens,
     operators += block->operators().size();
     BlockResult result = block->forward(x, batch, place, probe);
     x = result.output;
-    graph.load_imbalance += result.load_imbalance;
-    append(result.loads, graph.loads);
+    if (result.load.defined()) {
+      graph.loads.push_back(result.load);
+      graph.probabilities.push_back(result.probability);
+    }
     if (!result.auxiliary_loss.defined()) continue;
     ++graph.gates;
     graph.auxiliary_loss = graph.auxiliary_loss.defined()

@@ -30,9 +30,9 @@ struct MicroBatchGraph {
   int64_t hits = 0;           // last stage, without gradients: targets that were the likeliest
   at::Tensor auxiliary_loss;  // sum over this stage's gates, may be undefined
   double scale = 1;           // of the losses in the backward pass
-  int64_t gates = 0;          // of this stage, passed by this micro-batch
-  double load_imbalance = 0;  // sum over this stage's gates of (largest / mean expert load)
-  ExpertLoads loads;          // one gate's experts after the other's, in the order of layers
+  int64_t gates = 0;          // of this stage, passed by this micro-batch with tokens
+  // Of each gate [experts], in the order of layers (GateChoice).
+  std::vector<at::Tensor> loads, probabilities;
 };
 
 // What a stage group shares: its communicator, in which tokens travel, and those in which the

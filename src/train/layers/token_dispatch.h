@@ -1,17 +1,13 @@
 // Tokens to experts and back, inside one stage group: exactly the rows there are, with backward.
 #pragma once
 
-#include <cstdint>
 #include <memory>
-#include <optional>
-#include <span>
-#include <vector>
 
 #include "comm/communicator.h"
-#include "experts/dispatch/dispatch_plan.h"
-#include "experts/dispatch/token_rows.h"
+#include "experts/placement/expert_placement.h"
 #include "tensor/torch.h"
-#include "train/layers/row_exchange.h"
+#include "train/layers/expert_layout.h"
+#include "train/layers/gate.h"
 
 namespace evermoe {
 
@@ -26,17 +22,22 @@ namespace evermoe {
 // Shared, because the backward functions of the graph hold on to it.
 class TokenDispatch : public std::enable_shared_from_this<TokenDispatch> {
  public:
+  // How the rows go. Between lanes, every lane plans on its host (lane_dispatch.h). A lane that is
+  // alone may plan on its device, which nobody waits for then (lone_dispatch.h).
+  enum class Planner { kHost, kDevice };
+
   // Plans the way of the tokens, of which those of an expert with replicas are shared out evenly
-  // (experts/dispatch/replica_dispatch.h), and exchanges the row counts. `experts`: the expert of
-  // each choice (token * top_k + k); `tokens` [T, hidden]: of that device, type and width are the
-  // rows.
+  // (experts/dispatch/replica_dispatch.h). `tokens` [T, hidden]: of that device, type and width are
+  // the rows. REQUIRES: kDevice only for a group of one.
   static std::shared_ptr<TokenDispatch> start(Communicator& stage_group,
                                               const ExpertPlacement& placement,
-                                              std::span<const int64_t> experts, int64_t top_k,
-                                              const at::Tensor& tokens);
+                                              const GateChoice& choice, const at::Tensor& tokens,
+                                              Planner planner = Planner::kHost);
+  virtual ~TokenDispatch() = default;
+  TokenDispatch(const TokenDispatch&) = delete;
 
   // The rows of the expert layout, hosted experts in order.
-  const std::vector<ExpertRows>& expert_rows() const { return receive_.experts; }
+  const std::shared_ptr<ExpertLayout>& layout() const { return layout_; }
 
   // Sends tokens [T, hidden] off, and never waits. The result has no elements: it stands for the
   // tokens under way.
@@ -52,42 +53,27 @@ class TokenDispatch : public std::enable_shared_from_this<TokenDispatch> {
   // FP32, as is the sum.
   Mixed to_tokens(const at::Tensor& expert_outputs, const at::Tensor& weights);
 
- private:
-  TokenDispatch(Communicator& stage_group, int64_t top_k, at::TensorOptions options)
-      : group_(stage_group), top_k_(top_k), options_(options) {}
+ protected:
+  TokenDispatch(int64_t top_k, at::TensorOptions options) : top_k_(top_k), options_(options) {}
 
-  void plan(const ExpertPlacement& placement, std::span<const int64_t> experts, int64_t row_bytes);
-  // To the experts: token rows (those of token_of_row_) and notes, one of each choice in send
-  // order.
-  void start_to_experts(const at::Tensor& rows, std::span<const int64_t> notes);
-  at::Tensor finish_to_experts();
-  // The notes that have come, by source lane; empty where there are none.
-  std::vector<std::vector<int64_t>> notes() const;
-  // From the experts: every choice's own row, in layout order there, in choice order here.
-  void start_from_experts(const at::Tensor& layout_rows);
-  at::Tensor finish_from_experts();
+  // The four ways, each in two halves, of which the second waits. None has a gradient.
+  //
+  // Tokens [T, hidden], of which every choice gets its token's row, to the expert layout.
+  virtual void send_rows(const at::Tensor& tokens) = 0;
+  virtual at::Tensor receive_rows() = 0;
+  // The same of the tokens' gradients [T, hidden] times their choices' weights [T, top_k].
+  virtual void send_gradients(const at::Tensor& gradient, const at::Tensor& weights) = 0;
+  virtual at::Tensor receive_gradients(at::ScalarType wide) = 0;
+  // Rows of the expert layout, each back to its choice: [T * top_k, hidden].
+  virtual void return_rows(const at::Tensor& layout_rows) = 0;
+  virtual at::Tensor receive_choices() = 0;
 
-  // Whether no other lane is there: what would travel beside the rows never leaves the device.
-  bool is_alone() const { return group_.size() == 1; }
-  void send_gradients(const at::Tensor& gradient, const at::Tensor& weights);
-  at::Tensor receive_gradients(at::ScalarType wide);
-
-  Communicator& group_;
   const int64_t top_k_;
   const at::TensorOptions options_;  // of the rows
-  SendPlan send_;
-  ReceivePlan receive_;
-  TokenRows rows_out_;
-  std::vector<int64_t> token_rows_from_;    // by source lane, without notes
-  std::vector<int64_t> message_rows_from_;  // with them
-  // The plans' index lists on the compute device.
-  at::Tensor token_of_row_;
-  at::Tensor choice_position_;
-  at::Tensor token_row_layout_;  // row of the expert layout -> row received; known with the notes
-  at::Tensor layout_position_;
-  at::Tensor choice_order_, layout_source_;  // where there is no other lane
-  at::Tensor weights_of_alone_;              // likewise, while gradients are under way
-  std::optional<RowExchange> under_way_;
+  std::shared_ptr<ExpertLayout> layout_;
 };
+
+// rows [n, width] times factors [n], in the type of the factors, back in that of the rows.
+at::Tensor scaled(const at::Tensor& rows, const at::Tensor& factors);
 
 }  // namespace evermoe

@@ -89,6 +89,11 @@ struct Tokens {
       experts.insert(experts.end(), experts_of.begin(), experts_of.begin() + top);
     }
   }
+
+  GateChoice choice() const {
+    const at::Tensor all = at::tensor(experts, at::kLong);
+    return {.experts = all.view({-1, top_k}), .load = at::bincount(all, {}, kExperts)};
+  }
 };
 
 std::vector<int64_t> range(int64_t begin, int64_t end) {
@@ -107,15 +112,16 @@ at::Tensor column(const std::vector<double>& values, at::ScalarType type) {
 // Forward and backward of all lanes' tokens; `look` is called on each at the end.
 void travel(
     Transport& transport, Tokens& tokens, const ExpertPlacement& placement,
-    const std::function<void(const at::Tensor& output)>& look = [](const auto&) {}) {
+    const std::function<void(const at::Tensor& output)>& look = [](const auto&) {},
+    TokenDispatch::Planner planner = TokenDispatch::Planner::kHost) {
   std::vector<Rank> ranks;
   for (int i = 0; i < transport.size(); ++i) ranks.push_back(Rank(i));
   Communicator group(transport, ranks, {View(1), 0, kPatience});
   const auto dispatch =
-      TokenDispatch::start(group, placement, tokens.experts, tokens.top_k, tokens.values);
+      TokenDispatch::start(group, placement, tokens.choice(), tokens.values, planner);
   const at::Tensor layout = dispatch->receive_tokens(dispatch->send_tokens(tokens.values));
   std::vector<double> factors;
-  for (const ExpertRows& rows : dispatch->expert_rows())
+  for (const ExpertRows& rows : dispatch->layout()->rows())
     factors.resize(static_cast<size_t>(rows.begin + rows.padded), factor_of(rows.expert));
   const at::Tensor outputs = layout * column(factors, layout.scalar_type());
   const at::Tensor mixed = dispatch->to_tokens(outputs, tokens.weights).tokens;
@@ -159,6 +165,25 @@ TEST_P(TokenDispatchTest, HasTheBitsOfOneRowForEachChoice) {
     });
   }
 }
+TEST_P(TokenDispatchTest, OfALaneAloneHasTheSameBitsWhoeverPlans) {
+  const auto placement = ExpertPlacement::uniform(kExperts, 1, 1);
+  for (const auto planner : {TokenDispatch::Planner::kHost, TokenDispatch::Planner::kDevice}) {
+    for (const int64_t count : {13, 0, 40}) {
+      InProcessCluster cluster(1, {});
+      cluster.run([&](Rank, Transport& transport) {
+        at::set_num_threads(1);
+        Tokens tokens(static_cast<int>(count), count, 64, /*top=*/3, GetParam(),
+                      range(0, kExperts));
+        const auto look = [&](const at::Tensor& output) {
+          expect_like_one_row_for_each_choice(tokens, output);
+        };
+        travel(transport, tokens, placement, look, planner);
+        transport.close();
+      });
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, TokenDispatchTest,
                          testing::Values(at::kFloat, at::kBFloat16, at::kHalf, at::kDouble),
                          [](const auto& info) { return std::string(at::toString(info.param)); });
@@ -224,8 +249,7 @@ void on_two_lanes(const std::function<void(Communicator&, const Tokens&, TokenDi
     at::set_num_threads(1);
     Communicator group(transport, {Rank(0), Rank(1)}, {View(1), 0, kPatience});
     const Tokens tokens(rank.value, 100, 512, 2, at::kFloat, range(0, kExperts));
-    body(group, tokens,
-         *TokenDispatch::start(group, placement, tokens.experts, tokens.top_k, tokens.values));
+    body(group, tokens, *TokenDispatch::start(group, placement, tokens.choice(), tokens.values));
     transport.close();
   });
 }

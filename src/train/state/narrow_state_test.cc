@@ -51,7 +51,7 @@ void run_updates(OperatorState& state, const TrainConfig& train, int updates, in
     record.learning_rate = 1e-3;
     const AdamW adam(train, record, n, at::kCPU);
     for (int64_t begin = 0; begin < state.whole().end; begin += range)
-      adam.update(state, {begin, std::min(begin + range, state.whole().end)});
+      adam.update({{&state, {begin, std::min(begin + range, state.whole().end)}}});
   }
 }
 
@@ -121,7 +121,7 @@ TEST_P(NarrowStateTest, SmallUpdatesAreNotLost) {
       state.shard_gradient().fill_(1e-3);
       StepRecord record;
       record.learning_rate = 1e-4;
-      AdamW(config.train, record, n, at::kCPU).update(state, state.whole());
+      AdamW(config.train, record, n, at::kCPU).update({{&state, state.whole()}});
     }
     const double moved = 1 - widened(state.master()).mean().item<double>();
     // AdamW moves a weight by the learning rate while its gradient stays the same.
@@ -138,7 +138,7 @@ TEST_P(NarrowStateTest, NothingIsDividedByAVanishedSecondMoment) {
     // Beside a gradient that fixes the scale of its block.
     state.shard_gradient().fill_(1e-7);
     state.shard_gradient()[0] = 1;
-    AdamW(config.train, record, 1, at::kCPU).update(state, state.whole());
+    AdamW(config.train, record, 1, at::kCPU).update({{&state, state.whole()}});
     EXPECT_LE(widened(state.master()).abs().max().item<double>(), 1.3e-3);
     EXPECT_GT(widened(state.exp_avg_sq()).min().item<double>(), 0);
   });

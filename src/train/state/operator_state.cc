@@ -9,7 +9,7 @@
 namespace evermoe {
 
 OperatorState::OperatorState(OperatorSpec spec, Communicator& owners, StateTypes types,
-                             at::Tensor compute)
+                             OperatorStorage storage)
     : spec_(std::move(spec)),
       owners_(owners),
       shard_(shard_range(spec_.flat_size, owners.size(), owners.index())),
@@ -18,12 +18,14 @@ OperatorState::OperatorState(OperatorSpec spec, Communicator& owners, StateTypes
   const auto new_shard = [&](StatePart part) {
     return new_storage(type_of(stored.state, part), shard_.size(), types.device);
   };
-  compute_ = compute.defined() ? std::move(compute)
-                               : new_storage(stored.compute, spec_.flat_size, types.device);
+  const auto or_new = [&](at::Tensor given, ElementType type) {
+    return given.defined() ? std::move(given) : new_storage(type, spec_.flat_size, types.device);
+  };
+  compute_ = or_new(std::move(storage.compute), stored.compute);
   values_ = stored.compute == stored.activations
                 ? compute_
                 : new_storage(stored.activations, spec_.flat_size, types.device);
-  gradient_ = new_storage(stored.sums, spec_.flat_size, types.device);
+  gradient_ = or_new(std::move(storage.gradient), stored.sums);
   master_ = stored.is_master_compute() ? shard_compute() : new_shard(StatePart::kMaster);
   exp_avg_ = new_shard(StatePart::kExpAvg);
   exp_avg_sq_ = new_shard(StatePart::kExpAvgSq);
@@ -91,10 +93,23 @@ std::vector<int64_t> OperatorState::shard_begins() const {
   return begins;
 }
 
-void OperatorState::cast_master(FlatRange range) {
-  if (master_.is_alias_of(compute_)) return;
-  const FlatRange own = in_shard(range);
-  copy_stored(stored_range(master_, own), stored_range(shard_compute(), own));
+void OperatorState::cast_master() { cast_masters({{this, whole()}}); }
+
+void cast_masters(const std::vector<OperatorRange>& ranges) {
+  std::vector<at::Tensor> from, into;
+  for (const auto& [state, range] : ranges) {
+    const FlatRange own = state->in_shard(range);
+    const at::Tensor master = stored_range(state->master(), own),
+                     compute = stored_range(state->shard_compute(), own);
+    if (own.size() == 0 || master.is_alias_of(compute)) continue;
+    if (master.scalar_type() == at::kByte || compute.scalar_type() == at::kByte) {
+      copy_stored(master, compute);  // blocks of FP8
+    } else {
+      from.push_back(master);
+      into.push_back(compute);
+    }
+  }
+  if (!into.empty()) at::_foreach_copy_(into, from);
 }
 
 void OperatorState::show_compute() {

@@ -35,13 +35,20 @@ struct StateTypes {
   bool groups_experts() const { return !device.is_cpu() && stored.compute == ElementType::kBf16; }
 };
 
+// Storage of spec.flat_size zeros each that becomes an operator's compute weights and gradients, so
+// that those of several operators can lie side by side.
+struct OperatorStorage {
+  at::Tensor compute;
+  at::Tensor gradient;
+};
+
 class OperatorState {
  public:
   // `owners` is the group of lanes that hold this operator (the whole stage group, or the lanes of
-  // an expert's replicas); it must outlive the state. All tensors start as zero. `compute`: storage
-  // of spec.flat_size zeros that becomes the compute weights, so that those of several operators
-  // can lie side by side; undefined: the state takes its own.
-  OperatorState(OperatorSpec spec, Communicator& owners, StateTypes types, at::Tensor compute = {});
+  // an expert's replicas); it must outlive the state. All tensors start as zero. `storage`:
+  // undefined tensors are made here.
+  OperatorState(OperatorSpec spec, Communicator& owners, StateTypes types,
+                OperatorStorage storage = {});
 
   const OperatorSpec& spec() const { return spec_; }
   Communicator& owners() const { return owners_; }
@@ -62,7 +69,7 @@ class OperatorState {
   at::Tensor& master() { return master_; }
   at::Tensor& exp_avg() { return exp_avg_; }
   at::Tensor& exp_avg_sq() { return exp_avg_sq_; }
-  at::Tensor shard_gradient() const { return gradient_.narrow(0, shard_.begin, shard_.size()); }
+  at::Tensor shard_gradient() const { return stored_range(gradient_, shard_); }
   at::Tensor shard_compute() const { return stored_range(compute_, shard_); }
   // Storage. What layers read are views of it, or, where it is FP8, of a copy in the type of
   // activations.
@@ -85,10 +92,8 @@ class OperatorState {
   // Gradients of matrices are put off there; it outlives the state.
   void defer_gradients(DeferredGradients& deferred);
   bool has_deferred_gradients() const { return deferral_ && !deferral_->is_empty(); }
-  void clear_gradients() { gradient_.zero_(); }
-  // This rank's shard of the compute weights := the master shard, in a range of the flat layout.
-  void cast_master(FlatRange range);
-  void cast_master() { cast_master(whole()); }
+  // This rank's shard of the compute weights := the master shard.
+  void cast_master();
   // What layers read := compute(), which has changed.
   void show_compute();
   // Brings every owner's shard of the compute weights to all of them, and shows them.
@@ -110,5 +115,14 @@ class OperatorState {
   std::vector<FlatRange> active_;
   std::unique_ptr<OperatorDeferral> deferral_;
 };
+
+// A range of an operator's flat layout.
+struct OperatorRange {
+  OperatorState* state;
+  FlatRange range;
+};
+
+// OperatorState::cast_master() in these ranges alone.
+void cast_masters(const std::vector<OperatorRange>& ranges);
 
 }  // namespace evermoe

@@ -36,16 +36,16 @@ class WidePart {
 }  // namespace
 
 double gradient_square_sum(const std::vector<OperatorState*>& operators) {
-  std::vector<at::Tensor> norms;
+  std::vector<at::Tensor> shards;
   for (const OperatorState* state : operators) {
     if (state->is_frozen()) continue;
     const at::Tensor shard = state->shard_gradient();
-    if (shard.numel() > 0) norms.push_back(at::linalg_vector_norm(shard, 2));
+    if (shard.numel() > 0) shards.push_back(shard);
   }
-  if (norms.empty()) return 0;
+  if (shards.empty()) return 0;
   double sum = 0;
   // All at once, because each wait for a device costs more than a norm.
-  const at::Tensor all = at::stack(norms).to(at::kDouble).cpu();
+  const at::Tensor all = at::stack(at::_foreach_norm(shards, 2)).to(at::kDouble).cpu();
   for (const double norm : host_values<double>(all)) sum += norm * norm;
   return sum;
 }
@@ -60,29 +60,38 @@ AdamW::AdamW(const TrainConfig& train, const StepRecord& record, int64_t updates
       divisor_(at::full({}, record.gradient_divisor,
                         at::TensorOptions().dtype(at::kFloat).device(device))) {}
 
-void AdamW::update(OperatorState& state, FlatRange range) const {
-  const FlatRange own = state.in_shard(range);
-  const int64_t boundary =
-      std::clamp(state.spec().decayed_size - state.shard().begin, own.begin, own.end);
-  update_in_shard(state, {own.begin, boundary}, train_.weight_decay);
-  update_in_shard(state, {boundary, own.end}, 0);
+void AdamW::update(const std::vector<OperatorRange>& ranges) const {
+  const at::NoGradGuard no_grad;
+  Tensors decayed, others;
+  for (const auto& [state, range] : ranges) {
+    const FlatRange own = state->in_shard(range);
+    const int64_t boundary =
+        std::clamp(state->spec().decayed_size - state->shard().begin, own.begin, own.end);
+    add(*state, {own.begin, boundary}, train_.weight_decay, decayed);
+    add(*state, {boundary, own.end}, 0, others);
+  }
+  step(decayed, train_.weight_decay);
+  step(others, 0);
 }
 
-void AdamW::update_in_shard(OperatorState& state, FlatRange own, double weight_decay) const {
+void AdamW::add(OperatorState& state, FlatRange own, double weight_decay, Tensors& tensors) const {
   if (own.size() == 0) return;
-  const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> parts = {state.master(), state.exp_avg(), state.exp_avg_sq()};
   if (std::ranges::any_of(parts, is_narrow, &at::Tensor::scalar_type))
     return update_narrow(state, own, weight_decay);
   const auto part = [&](const at::Tensor& shard) { return stored_range(shard, own); };
-  step(part(parts[0]), part(state.shard_gradient()), part(parts[1]), part(parts[2]), weight_decay);
+  tensors.master.push_back(part(parts[0]));
+  tensors.gradient.push_back(part(state.shard_gradient()));
+  tensors.exp_avg.push_back(part(parts[1]));
+  tensors.exp_avg_sq.push_back(part(parts[2]));
 }
 
-void AdamW::step(const at::Tensor& master, const at::Tensor& gradient, const at::Tensor& exp_avg,
-                 const at::Tensor& exp_avg_sq, double weight_decay) const {
-  at::_fused_adamw_({master}, {gradient}, {exp_avg}, {exp_avg_sq},
-                    /*max_exp_avg_sqs=*/{}, {step_}, learning_rate_, train_.beta1, train_.beta2,
-                    weight_decay, train_.epsilon, /*amsgrad=*/false, /*maximize=*/false, divisor_,
+void AdamW::step(const Tensors& tensors, double weight_decay) const {
+  if (tensors.master.empty()) return;
+  at::_fused_adamw_(tensors.master, tensors.gradient, tensors.exp_avg, tensors.exp_avg_sq,
+                    /*max_exp_avg_sqs=*/{}, std::vector(tensors.master.size(), step_),
+                    learning_rate_, train_.beta1, train_.beta2, weight_decay, train_.epsilon,
+                    /*amsgrad=*/false, /*maximize=*/false, divisor_,
                     /*found_inf=*/std::nullopt);
 }
 
@@ -91,8 +100,11 @@ void AdamW::update_narrow(OperatorState& state, FlatRange own, double weight_dec
     const FlatRange range{begin, std::min(begin + kWideParameters, own.end)};
     const WidePart master(state, StatePart::kMaster, range),
         exp_avg(state, StatePart::kExpAvg, range), exp_avg_sq(state, StatePart::kExpAvgSq, range);
-    step(master.values(), stored_range(state.shard_gradient(), range), exp_avg.values(),
-         exp_avg_sq.values(), weight_decay);
+    step({{master.values()},
+          {stored_range(state.shard_gradient(), range)},
+          {exp_avg.values()},
+          {exp_avg_sq.values()}},
+         weight_decay);
     master.put_back(rounding(state, StatePart::kMaster, begin));
     exp_avg.put_back(rounding(state, StatePart::kExpAvg, begin));
     exp_avg_sq.put_back(rounding(state, StatePart::kExpAvgSq, begin));

@@ -21,7 +21,7 @@ class AdamW {
   AdamW(const TrainConfig& train, const StepRecord& record, int64_t updates_applied,
         at::Device device);
 
-  // In this rank's part of a range of the flat layout, cut at multiples of kFlatAlignment: divides
+  // In this rank's parts of ranges of flat layouts, cut at multiples of kFlatAlignment: divides
   // the gradient shard by record.gradient_divisor and updates master and moments:
   //   m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
   //   w = w (1 - lr decay) - lr (m / (1 - b1^n)) / (sqrt(v / (1 - b2^n)) + epsilon)
@@ -34,13 +34,17 @@ class AdamW {
   // mean. The random number of an element is a function of (seed, n, operator, part of the state,
   // element) alone. A narrow second moment is kept as its root, for which FP16 has enough range,
   // and does not become zero while there is any: the update would be m / epsilon.
-  void update(OperatorState& state, FlatRange range) const;
+  void update(const std::vector<OperatorRange>& ranges) const;
 
  private:
-  void update_in_shard(OperatorState& state, FlatRange own, double weight_decay) const;
-  // The kernel, on FP32 or FP64 tensors.
-  void step(const at::Tensor& master, const at::Tensor& gradient, const at::Tensor& exp_avg,
-            const at::Tensor& exp_avg_sq, double weight_decay) const;
+  // FP32 or FP64, of equal sizes at each place.
+  struct Tensors {
+    std::vector<at::Tensor> master, gradient, exp_avg, exp_avg_sq;
+  };
+  // Appends a part of the shard, or updates it at once if its state is narrow.
+  void add(OperatorState& state, FlatRange own, double weight_decay, Tensors& tensors) const;
+  // The kernel.
+  void step(const Tensors& tensors, double weight_decay) const;
   void update_narrow(OperatorState& state, FlatRange own, double weight_decay) const;
   RoundingStream rounding(const OperatorState& state, StatePart part, int64_t first) const;
 

@@ -72,18 +72,22 @@ std::vector<std::vector<std::byte>> contents(OperatorState& state) {
           bytes_in(state.compute())};
 }
 
+StepRecord an_update() {
+  StepRecord record;
+  record.learning_rate = 3e-3;
+  record.gradient_divisor = 1.7;
+  return record;
+}
+
 // The update of a step in these ranges.
 std::vector<std::vector<std::byte>> updated(const JobConfig& config, Communicator& owners,
                                             const std::vector<FlatRange>& ranges) {
   OperatorState state(small_operator(), owners, state_types(config.train));
   fill(state);
-  StepRecord record;
-  record.learning_rate = 3e-3;
-  record.gradient_divisor = 1.7;
-  const AdamW optimizer(config.train, record, 3, at::kCPU);
+  const AdamW optimizer(config.train, an_update(), 3, at::kCPU);
   for (const FlatRange range : ranges) {
-    optimizer.update(state, range);
-    state.cast_master(range);
+    optimizer.update({{&state, range}});
+    cast_masters({{&state, range}});
   }
   return contents(state);
 }
@@ -104,6 +108,25 @@ TEST_P(PartialUpdateTest, CutsChangeNoBits) {
       }
     }
     EXPECT_TRUE(is_decay_cut_off) << "no part has elements with and without weight decay";
+  });
+}
+
+TEST_P(PartialUpdateTest, OperatorsThatAreUpdatedTogetherHaveTheBitsOfEachAlone) {
+  run_owners([](const JobConfig& config, Communicator& owners) {
+    const OperatorSpec spec = small_operator();
+    const std::vector<FlatRange> parts = {{0, 2 * kFlatAlignment},
+                                          {2 * kFlatAlignment, spec.flat_size}};
+    OperatorState first(spec, owners, state_types(config.train)),
+        second(spec, owners, state_types(config.train));
+    fill(first);
+    fill(second);
+    const AdamW optimizer(config.train, an_update(), 3, at::kCPU);
+    const std::vector<OperatorRange> ranges = {
+        {&first, parts[0]}, {&second, second.whole()}, {&first, parts[1]}};
+    optimizer.update(ranges);
+    cast_masters(ranges);
+    EXPECT_EQ(contents(first), updated(config, owners, parts));
+    EXPECT_EQ(contents(second), contents(first));
   });
 }
 

@@ -46,7 +46,10 @@ at::Tensor new_storage(ElementType type, int64_t parameters, at::Device device) 
 
 at::Tensor stored_range(const at::Tensor& storage, FlatRange range) {
   const at::ScalarType type = storage.scalar_type();
-  return storage.narrow(0, storage_size(type, range.begin), storage_size(type, range.size()));
+  const int64_t size = storage_size(type, range.size());
+  // A GPU is kept waiting by thousands of views.
+  if (range.begin == 0 && size == storage.numel()) return storage;
+  return storage.narrow(0, storage_size(type, range.begin), size);
 }
 
 at::Tensor widened(const at::Tensor& storage) {

@@ -22,7 +22,7 @@ bool is_root(StatePart part, at::ScalarType storage);
 int64_t storage_size(at::ScalarType storage, int64_t parameters);
 // A 1-D tensor of zeros.
 at::Tensor new_storage(ElementType type, int64_t parameters, at::Device device);
-// View of a range of the parameters.
+// View of a range of the parameters; of all of them, the tensor itself.
 at::Tensor stored_range(const at::Tensor& storage, FlatRange range);
 
 // The values of all its parameters in FP32 (FP64 if that is what it stores); the tensor itself

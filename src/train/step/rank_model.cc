@@ -147,9 +147,11 @@ absl::StatusOr<StepFindings> RankModel::accumulate_gradients(
   if (rests()) return findings;
   const absl::Cleanup forget = [this] { deferred_.clear(); };  // of a step that fails on its way
   RETURN_IF_ERROR(guard([&]() -> absl::Status {
-    for (OperatorState* state : operators()) {
-      if (!state->is_frozen()) state->clear_gradients();
+    std::vector<at::Tensor> gradients;
+    for (const OperatorState* state : operators()) {
+      if (!state->is_frozen()) gradients.push_back(state->gradient());
     }
+    if (!gradients.empty()) at::_foreach_zero_(gradients);
     GradientReduction::BeforeSum watch;
     if (watch_ != nullptr) {
       watch_->begin_step();
@@ -220,22 +222,44 @@ absl::StatusOr<StepFindings> RankModel::evaluate(int64_t first, int64_t micro_ba
   return findings;
 }
 
-absl::Status RankModel::update_shard(OperatorState& state, const AdamW& optimizer,
-                                     const BeforeUpdate& before_write) {
-  for (const FlatRange range : state.active()) {
-    RETURN_IF_ERROR(before_write(state, range));
-    optimizer.update(state, range);
-    state.cast_master(range);
+std::vector<std::vector<OperatorState*>> RankModel::update_batches() const {
+  // So many parameters are updated by one launch of a kernel, which costs a GPU as much as a small
+  // operator's update. On a CPU an operator's state stays in its cache between update and cast.
+  const int64_t batch_max = types_.device.is_cpu() ? 0 : int64_t{1} << 26;
+  std::vector<std::vector<OperatorState*>> batches;
+  int64_t size = 0;
+  for (OperatorState* const state : operators()) {
+    size += state->shard().size();
+    if (batches.empty() || size > batch_max) {
+      batches.emplace_back();
+      size = state->shard().size();
+    }
+    batches.back().push_back(state);
   }
-  return absl::OkStatus();
+  return batches;
+}
+
+absl::Status RankModel::update_shards(const std::vector<OperatorState*>& batch,
+                                      const AdamW& optimizer, const BeforeUpdate& before_write) {
+  absl::Status status;
+  std::vector<OperatorRange> ranges;
+  for (OperatorState* const state : batch) {
+    for (const FlatRange range : state->active()) {
+      if (status.ok()) status = before_write(*state, range);
+      if (status.ok()) ranges.push_back({state, range});
+    }
+  }
+  optimizer.update(ranges);
+  cast_masters(ranges);
+  return status;
 }
 
 absl::Status RankModel::update_own(const StepRecord& record, int64_t updates_applied,
                                    const BeforeUpdate& before_write) {
   return guard([&]() -> absl::Status {
     const AdamW optimizer(config_.train, record, updates_applied, types_.device);
-    for (OperatorState* state : operators())
-      RETURN_IF_ERROR(update_shard(*state, optimizer, before_write));
+    for (const auto& batch : update_batches())
+      RETURN_IF_ERROR(update_shards(batch, optimizer, before_write));
     return absl::OkStatus();
   });
 }
@@ -246,10 +270,12 @@ absl::Status RankModel::update(const StepRecord& record, int64_t updates_applied
   return guard([&]() -> absl::Status {
     const AdamW optimizer(config_.train, record, updates_applied, types_.device);
     BucketedExchange gather(BucketedExchange::Kind::kGatherCompute, operators(), buckets_);
-    for (OperatorState* state : operators()) {
-      RETURN_IF_ERROR(update_shard(*state, optimizer, before_write));
-      if (state->owners().size() == 1 && !state->is_frozen()) state->show_compute();
-      gather.add_ready();
+    for (const auto& batch : update_batches()) {
+      RETURN_IF_ERROR(update_shards(batch, optimizer, before_write));
+      for (OperatorState* const state : batch) {
+        if (state->owners().size() == 1 && !state->is_frozen()) state->show_compute();
+        gather.add_ready();
+      }
       gather.advance();  // an error comes later: every shard gets to the new position
     }
     fault_point("step/updated");

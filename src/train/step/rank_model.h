@@ -122,8 +122,10 @@ class RankModel {
   absl::Status derive_compute();
 
  private:
-  absl::Status update_shard(OperatorState& state, const AdamW& optimizer,
-                            const BeforeUpdate& before_write);
+  // All operators in their order, those that are updated together side by side.
+  std::vector<std::vector<OperatorState*>> update_batches() const;
+  absl::Status update_shards(const std::vector<OperatorState*>& batch, const AdamW& optimizer,
+                             const BeforeUpdate& before_write);
   using TensorsOf = std::function<std::vector<at::Tensor>(OperatorState&)>;
   int64_t first_non_finite(NonFinitePhase phase, const TensorsOf& tensors_of) const;
   RankModel(const JobConfig& config, const TrainerEnvironment& environment, absl::Duration deadline,

@@ -5,6 +5,8 @@
 #include <deque>
 #include <limits>
 #include <memory>
+#include <numeric>
+#include <span>
 
 #include "base/error.h"
 #include "base/fault_point.h"
@@ -12,16 +14,6 @@
 
 namespace evermoe {
 namespace {
-
-// The first addition finds an empty sum.
-void add(const ExpertLoads& loads, ExpertLoads& sum) {
-  sum.tokens.resize(loads.tokens.size());
-  sum.probability.resize(loads.probability.size());
-  for (size_t i = 0; i < loads.tokens.size(); ++i) {
-    sum.tokens[i] += loads.tokens[i];
-    sum.probability[i] += loads.probability[i];
-  }
-}
 
 // Without a trace in the graph.
 void corrupt(const at::Tensor& result) {
@@ -176,6 +168,7 @@ StepFindings StageRunner::run_step(const TrainingPosition& position, bool probes
   non_finite_.clear();
   expert_loads_ = {};
   std::deque<MicroBatchGraph> held;
+  std::vector<Numbers> numbers;
   const double scale = position.loss_scale / static_cast<double>(train_.micro_batches);
   expected_.clear();
   for (size_t i = 0; i < order_.size(); ++i) {
@@ -188,21 +181,7 @@ StepFindings StageRunner::run_step(const TrainingPosition& position, bool probes
       const bool is_last = operation.round == order_.back().round;
       held.push_back(forward(Phase::kTraining, step, micro_batch, scale, probes, boundary,
                              /*first_number=*/0, is_last ? added : nullptr));
-      const MicroBatchGraph& graph = held.back();
-      add(graph.loads,
-          expert_loads_);  // zeros if absent, so that a lane without micro-batches has as many
-      if (!micro_batch) continue;
-      findings.load_imbalance_sum += graph.load_imbalance;
-      findings.gate_count += static_cast<double>(graph.gates);
-      if (graph.auxiliary_loss.defined())
-        findings.auxiliary_loss_sum += graph.auxiliary_loss.item<double>();
-      if (!last()) continue;
-      const double loss = graph.output.item<double>();
-      if (!std::isfinite(loss))
-        non_finite_.add(NonFinitePhase::kForward, micro_batch->value, "head");
-      findings.loss_sum += loss;
-      findings.tokens +=
-          static_cast<double>(train_.micro_batch_size * model_.shape().sequence_length);
+      numbers.push_back(numbers_of(micro_batch, held.back()));
     } else {
       fault_point("step/backward");
       MicroBatchGraph graph = std::move(held.front());
@@ -210,8 +189,57 @@ StepFindings StageRunner::run_step(const TrainingPosition& position, bool probes
       backward(micro_batch, std::move(graph), boundary);
     }
   }
+  for (const Numbers& one : numbers) read(one, findings);
   findings.non_finite = non_finite_.first();
   return findings;
+}
+
+StageRunner::Numbers StageRunner::numbers_of(std::optional<MicroBatch> micro_batch,
+                                             const MicroBatchGraph& graph) const {
+  Numbers numbers{micro_batch, {}, {}, graph.gates, graph.loads, graph.probabilities};
+  if (graph.present && last()) numbers.loss = graph.output.detach();
+  if (graph.auxiliary_loss.defined()) numbers.auxiliary_loss = graph.auxiliary_loss.detach();
+  return numbers;
+}
+
+void StageRunner::read(const Numbers& numbers, StepFindings& findings) {
+  const double imbalance = read_loads(numbers);
+  if (!numbers.micro_batch) return;
+  findings.load_imbalance_sum += imbalance;
+  findings.gate_count += static_cast<double>(numbers.gates);
+  if (numbers.auxiliary_loss.defined())
+    findings.auxiliary_loss_sum += numbers.auxiliary_loss.item<double>();
+  if (!last()) return;
+  const double loss = numbers.loss.item<double>();
+  if (!std::isfinite(loss))
+    non_finite_.add(NonFinitePhase::kForward, numbers.micro_batch->value, "head");
+  findings.loss_sum += loss;
+  findings.tokens += static_cast<double>(train_.micro_batch_size * model_.shape().sequence_length);
+}
+
+double StageRunner::read_loads(const Numbers& numbers) {
+  if (numbers.loads.empty()) return 0;
+  const at::Tensor loads = at::cat(numbers.loads).cpu(),
+                   probabilities = at::cat(numbers.probabilities).cpu();
+  const std::span<const int64_t> tokens = host_values<int64_t>(loads);
+  const std::span<const double> probability = host_values<double>(probabilities);
+  // Of a lane without micro-batches zeros are added, so that it has as many.
+  expert_loads_.tokens.resize(tokens.size());
+  expert_loads_.probability.resize(tokens.size());
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    expert_loads_.tokens[i] += tokens[i];
+    expert_loads_.probability[i] += probability[i];
+  }
+  double imbalance = 0;
+  const size_t experts = tokens.size() / numbers.loads.size();
+  for (size_t begin = 0; begin < tokens.size(); begin += experts) {
+    const auto of_gate = tokens.subspan(begin, experts);
+    const int64_t choices = std::accumulate(of_gate.begin(), of_gate.end(), int64_t{0});
+    const auto largest = static_cast<double>(*std::ranges::max_element(of_gate));
+    if (choices > 0)
+      imbalance += largest * static_cast<double>(experts) / static_cast<double>(choices);
+  }
+  return imbalance;
 }
 
 StepFindings StageRunner::run_validation(int64_t first_number, int64_t micro_batches,

@@ -57,6 +57,20 @@ class StageRunner {
   MicroBatchTokens tokens_of(Phase phase, Step step, MicroBatch micro_batch) const;
   int64_t sequences_of(Phase phase, MicroBatch micro_batch) const;
 
+  // What the step tells of a micro-batch. It stays on the device until the step is computed: who
+  // reads a number waits for all that was started before it.
+  struct Numbers {
+    std::optional<MicroBatch> micro_batch;
+    at::Tensor loss;            // last stage
+    at::Tensor auxiliary_loss;  // may be undefined
+    int64_t gates = 0;
+    std::vector<at::Tensor> loads, probabilities;  // MicroBatchGraph
+  };
+  Numbers numbers_of(std::optional<MicroBatch> micro_batch, const MicroBatchGraph& graph) const;
+  void read(const Numbers& numbers, StepFindings& findings);
+  // Returns the sum over the gates of largest / mean expert load.
+  double read_loads(const Numbers& numbers);
+
   void corrupt_if_asked(const at::Tensor& result);
   bool is_poisoned(Step step, MicroBatch micro_batch) const;
   std::string first_operator() const { return model_.operators().front()->spec().name; }
