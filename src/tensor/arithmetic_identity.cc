@@ -7,6 +7,7 @@
 #include "tensor/bf16_product.h"
 #include "tensor/gpus.h"
 #include "tensor/host_bytes.h"
+#include "tensor/kernels/kernel_module.h"
 #include "tensor/torch.h"
 #include "tensor/wide_product.h"
 
@@ -61,7 +62,8 @@ std::string lines_of(at::Device device) {
   const at::CUDAHooksInterface& cuda = at::detail::getCUDAHooks();
   return absl::StrCat("\ndevice=cuda\ngpu=", gpu.name, "\nmultiprocessors=", gpu.multiprocessors,
                       "\ngpu_driver=", gpu_driver_version(), "\ncuda=", cuda.versionCUDART(),
-                      "\ncudnn=", cuda.versionRuntimeCuDNN());
+                      "\ncudnn=", cuda.versionRuntimeCuDNN(),
+                      "\nkernel_compiler=", kernel_compiler_version());
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ import sys
 def main():
     root, clang_format = pathlib.Path(sys.argv[1]), sys.argv[2]
     files = [path for folder in ("src", "bench", "tests") for path in sorted((root / folder).rglob("*"))
-             if path.suffix in {".cc", ".h"}]
+             if path.suffix in {".cc", ".h", ".cu"}]
     if not files:
         sys.exit(f"no C++ files below {root}")
     mode = ["-i"] if "--write" in sys.argv[3:] else ["--dry-run", "--Werror"]

@@ -37,7 +37,7 @@ BAD_NAMES = re.compile(r"(^|[_/])(utils?|helpers?|manager)([_./]|$)")
 
 def sources(root):
     for path in sorted((root / "src").rglob("*")):
-        if path.suffix in {".cc", ".h"}:
+        if path.suffix in {".cc", ".h", ".cu"}:
             yield path
 
 

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "tensor/gradient_node.h"
+#include "tensor/kernels/fused.h"
 #include "tensor/wide_product.h"
 #include "train/layers/layers.h"
 
@@ -84,16 +85,50 @@ Attention::Attention(const OperatorState& block, const ModelShape& shape, StateT
 
 namespace {
 
-// As views, with one gradient for all three: each slice's own would be a tensor of the whole.
-std::array<at::Tensor, 3> split_heads(const at::Tensor& qkv, int64_t heads, int64_t kv_heads) {
-  const at::Tensor all = qkv.detach();
-  const std::vector<at::Tensor> parts =
-      with_gradients({all.narrow(2, 0, heads), all.narrow(2, heads, kv_heads),
-                      all.narrow(2, heads + kv_heads, kv_heads)},
-                     {qkv}, [](const std::vector<at::Tensor>& gradients) {
-                       return std::vector<at::Tensor>{at::cat(gradients, 2)};
-                     });
+using Heads = std::array<at::Tensor, 3>;  // q, k, v
+
+// The heads of each as views.
+Heads views_of(const at::Tensor& all, int64_t heads, int64_t kv_heads) {
+  return {all.narrow(2, 0, heads), all.narrow(2, heads, kv_heads),
+          all.narrow(2, heads + kv_heads, kv_heads)};
+}
+
+// The rotation of q and k and their way back into one gradient are a kernel each.
+Heads fused_heads(const at::Tensor& qkv, int64_t heads, int64_t kv_heads, const at::Tensor& cosine,
+                  const at::Tensor& sine) {
+  const Heads views = views_of(qkv.detach(), heads, kv_heads);
+  const auto rotated = [&](const at::Tensor& x) {
+    at::Tensor into = at::empty(x.sizes(), x.options());
+    fused::rotate(x, cosine, sine, fused::Rotation::kForth, into);
+    return into;
+  };
+  const auto backward = [=](const std::vector<at::Tensor>& gradients) {
+    const at::Tensor& q = gradients[0];
+    const at::Tensor all =
+        at::empty({q.size(0), q.size(1), heads + 2 * kv_heads, q.size(3)}, q.options());
+    const Heads into = views_of(all, heads, kv_heads);
+    for (size_t i = 0; i < 2; ++i)
+      fused::rotate(gradients[i], cosine, sine, fused::Rotation::kBack, into[i]);
+    into[2].copy_(gradients[2]);
+    return std::vector<at::Tensor>{all};
+  };
+  const auto parts =
+      with_gradients({rotated(views[0]), rotated(views[1]), views[2]}, {qkv}, backward);
   return {parts[0], parts[1], parts[2]};
+}
+
+// With one gradient for all three: each slice's own would be a tensor of the whole. `cosine` and
+// `sine` may be undefined: nothing is rotated.
+Heads split_heads(const at::Tensor& qkv, int64_t heads, int64_t kv_heads, const at::Tensor& cosine,
+                  const at::Tensor& sine) {
+  if (cosine.defined() && fused::rotates(qkv))
+    return fused_heads(qkv, heads, kv_heads, cosine, sine);
+  const Heads views = views_of(qkv.detach(), heads, kv_heads);
+  const std::vector<at::Tensor> parts = with_gradients(
+      {views[0], views[1], views[2]}, {qkv},
+      [](const auto& gradients) { return std::vector<at::Tensor>{at::cat(gradients, 2)}; });
+  if (!cosine.defined()) return {parts[0], parts[1], parts[2]};
+  return {rotary(parts[0], cosine, sine), rotary(parts[1], cosine, sine), parts[2]};
 }
 
 }  // namespace
@@ -103,11 +138,7 @@ at::Tensor Attention::forward(const at::Tensor& x, int64_t batch) const {
   const at::Tensor qkv =
       linear(x, qkv_, qkv_bias_)
           .view({batch, length, shape_.heads + 2 * shape_.kv_heads, shape_.head_dim});
-  auto [q, k, v] = split_heads(qkv, shape_.heads, shape_.kv_heads);
-  if (cosine_.defined()) {
-    q = rotary(q, cosine_, sine_);
-    k = rotary(k, cosine_, sine_);
-  }
+  const auto [q, k, v] = split_heads(qkv, shape_.heads, shape_.kv_heads, cosine_, sine_);
   const int64_t times = shape_.heads / shape_.kv_heads;
   const at::Tensor attended = attend_in_groups(q, k, v, times);
   return linear(attended.reshape({batch * length, shape_.heads * shape_.head_dim}), out_,

@@ -3,8 +3,8 @@
 #include <optional>
 
 #include "tensor/gradient_node.h"
+#include "train/dispatch/token_dispatch.h"
 #include "train/layers/layers.h"
-#include "train/layers/token_dispatch.h"
 
 namespace evermoe {
 
@@ -64,7 +64,7 @@ Block::FeedForwardOutputs Block::feed_forward(const at::Tensor& x, bool has_toke
   // Grouped products need no row counts on the host before the backward pass.
   const bool plans_on_device = stack_.is_defined() && group_.size() == 1;
   const auto dispatch = TokenDispatch::start(
-      group_, *placement_, choice, x,
+      group_, *placement_, choice.experts, choice.load, x,
       plans_on_device ? TokenDispatch::Planner::kDevice : TokenDispatch::Planner::kHost);
   const at::Tensor under_way = dispatch->send_tokens(inputs[kRouted]);
   FeedForwardOutputs outputs;
@@ -78,7 +78,7 @@ Block::FeedForwardOutputs Block::feed_forward(const at::Tensor& x, bool has_toke
                           /*micro_batch=*/-1);
   const TokenDispatch::Mixed mixed = dispatch->to_tokens(by_experts, choice.weights);
   outputs.mixed = mixed.tokens;
-  if (probe != nullptr) watch_choice(choice, mixed.choices, *probe);
+  if (probe != nullptr) watch_choice(choice, mixed.choices(), *probe);
   result.auxiliary_loss = choice.auxiliary_loss;
   result.load = choice.load;
   result.probability = choice.probability;

@@ -6,7 +6,7 @@
 
 #include "model/model_shape.h"
 #include "tensor/torch.h"
-#include "train/layers/expert_layout.h"
+#include "train/dispatch/expert_layout.h"
 #include "train/state/operator_state.h"
 
 namespace evermoe {
@@ -45,9 +45,9 @@ StackedExperts stack_experts(const std::vector<FeedForward>& experts);
 // Runs every hosted expert on its rows of the expert layout: one graph node for all of them. Weight
 // gradients are added expert by expert, or, where products are grouped, all at once: then each is
 // rounded to the type of the rows before it is added, once a micro-batch, because PyTorch's grouped
-// product has no wider result. `experts[i]` serves `expert_layout->rows()[i]`, which grouped products
-// do not ask for. `recomputes`: what is inside the experts is computed again in
-// the backward pass, with the same bits, instead of being kept. `stack`: of the same experts, for
+// product has no wider result. `experts[i]` serves `expert_layout->rows()[i]`, which grouped
+// products do not ask for. `recomputes`: what is inside the experts is computed again in the
+// backward pass, with the same bits, instead of being kept. `stack`: of the same experts, for
 // grouped products; undefined: a product for each expert.
 at::Tensor run_experts(const at::Tensor& layout, const std::vector<FeedForward>& experts,
                        const std::shared_ptr<ExpertLayout>& expert_layout, bool recomputes,

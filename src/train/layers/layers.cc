@@ -2,6 +2,7 @@
 
 #include "tensor/fp8_factor.h"
 #include "tensor/gradient_node.h"
+#include "tensor/kernels/fused.h"
 #include "tensor/wide_product.h"
 
 namespace evermoe {
@@ -93,7 +94,26 @@ at::Tensor linear_in_fp32(const at::Tensor& x, const Parameter& weight) {
                        });
 }
 
+namespace {
+
+at::Tensor fused_rms_norm(const at::Tensor& x, const Parameter& weight, double epsilon) {
+  const at::Tensor input = x.detach();
+  const auto [output, scale] = fused::rms_norm(input, weight.value, epsilon);
+  return with_gradient(output, {x}, [input, scale = scale, &weight](const at::Tensor& gradient) {
+    const auto [of_input, of_weight] = fused::rms_norm_backward(gradient.contiguous(), input, scale,
+                                                                weight.value, !weight.is_frozen);
+    if (!weight.is_frozen) {
+      at::Tensor accumulator = weight.gradient;
+      accumulator.add_(of_weight);
+    }
+    return Gradients{of_input};
+  });
+}
+
+}  // namespace
+
 at::Tensor rms_norm(const at::Tensor& x, const Parameter& weight, double epsilon) {
+  if (fused::has_kernels(x)) return fused_rms_norm(x, weight, epsilon);
   const at::ScalarType type = at_least_fp32(x.scalar_type());
   at::Tensor normal, scale, output;
   {
@@ -145,11 +165,13 @@ at::Tensor layer_norm(const at::Tensor& x, const Parameter& weight, const Parame
 }
 
 at::Tensor swiglu_forward(const at::Tensor& up) {
+  if (fused::has_kernels(up)) return fused::swiglu(up);
   const std::vector<at::Tensor> halves = up.chunk(2, -1);
   return at::silu(halves[0]).mul_(halves[1]);
 }
 
 at::Tensor swiglu_backward(const at::Tensor& gradient, const at::Tensor& up) {
+  if (fused::has_kernels(up)) return fused::swiglu_backward(gradient.contiguous(), up);
   const std::vector<at::Tensor> halves = up.chunk(2, -1);
   at::Tensor result = at::empty_like(up);
   const std::vector<at::Tensor> into = result.chunk(2, -1);

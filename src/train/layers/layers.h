@@ -57,8 +57,8 @@ at::Tensor gradient_factor(const at::Tensor& gradient, const Parameter& weight);
 // is frozen. Neither tensor may be changed afterwards.
 void accumulate_weight_gradient(const Parameter& weight, const at::Tensor& gradient,
                                 const at::Tensor& x);
-// Runs `add`, which adds to the accumulators of all these matrices, now or later (of `bytes` that it
-// keeps), if they are put off.
+// Runs `add`, which adds to the accumulators of all these matrices, now or later, if they are put
+// off; it keeps `bytes`. `weights` is not empty.
 void defer_together(const std::vector<const Parameter*>& weights, int64_t bytes,
                     const std::function<void()>& add);
 void accumulate_bias_gradient(const Parameter& bias, const at::Tensor& gradient);

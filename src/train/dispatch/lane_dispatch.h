@@ -9,8 +9,8 @@
 
 #include "experts/dispatch/dispatch_plan.h"
 #include "experts/dispatch/token_rows.h"
-#include "train/layers/row_exchange.h"
-#include "train/layers/token_dispatch.h"
+#include "train/dispatch/row_exchange.h"
+#include "train/dispatch/token_dispatch.h"
 
 namespace evermoe {
 

@@ -1,9 +1,9 @@
-#include "train/layers/token_dispatch.h"
+#include "train/dispatch/token_dispatch.h"
 
 #include "base/check.h"
 #include "tensor/gradient_node.h"
-#include "train/layers/lane_dispatch.h"
-#include "train/layers/lone_dispatch.h"
+#include "train/dispatch/lane_dispatch.h"
+#include "train/dispatch/lone_dispatch.h"
 
 namespace evermoe {
 
@@ -20,14 +20,15 @@ at::Tensor scaled(const at::Tensor& rows, const at::Tensor& factors) {
 
 std::shared_ptr<TokenDispatch> TokenDispatch::start(Communicator& stage_group,
                                                     const ExpertPlacement& placement,
-                                                    const GateChoice& choice,
+                                                    const at::Tensor& experts,
+                                                    const at::Tensor& load,
                                                     const at::Tensor& tokens, Planner planner) {
   const at::TensorOptions options = tokens.options().requires_grad(false);
   if (planner == Planner::kDevice) {
     CHECK(stage_group.size() == 1) << "other lanes plan on their hosts";
-    return std::make_shared<LoneDispatch>(choice, options);
+    return std::make_shared<LoneDispatch>(experts, load, options);
   }
-  return std::make_shared<LaneDispatch>(stage_group, placement, choice.experts, options,
+  return std::make_shared<LaneDispatch>(stage_group, placement, experts, options,
                                         tokens.size(1) * tokens.element_size());
 }
 
@@ -36,15 +37,16 @@ at::Tensor TokenDispatch::send_tokens(const at::Tensor& tokens) {
     const at::NoGradGuard no_grad;
     send_rows(tokens.detach());
   }
-  const int64_t token_count = tokens.size(0);
+  // A token's gradient is the sum over its choices, in their order: no scatter, so no atomics.
   return with_gradient(at::empty({0}, options_), {tokens},
-                       [self = shared_from_this(), token_count](const auto&) {
-                         // A token's gradient is the sum over its choices, in their order: no
-                         // scatter, so no atomics.
-                         const at::Tensor choices = self->receive_choices();
-                         return std::vector<at::Tensor>{
-                             choices.view({token_count, self->top_k_, choices.size(1)}).sum(1)};
+                       [self = shared_from_this()](const auto&) {
+                         return std::vector<at::Tensor>{self->receive_sums()};
                        });
+}
+
+at::Tensor TokenDispatch::receive_sums() {
+  const at::Tensor choices = receive_choices();
+  return choices.view({choices.size(0) / top_k_, top_k_, choices.size(1)}).sum(1);
 }
 
 at::Tensor TokenDispatch::receive_tokens(const at::Tensor& under_way) {
@@ -62,25 +64,25 @@ at::Tensor TokenDispatch::receive_tokens(const at::Tensor& under_way) {
 
 TokenDispatch::Mixed TokenDispatch::to_tokens(const at::Tensor& expert_outputs,
                                               const at::Tensor& weights) {
-  Mixed mixed;
   const at::Tensor factors = weights.detach();
+  at::Tensor choices, tokens;
   {
     const at::NoGradGuard no_grad;
     return_rows(expert_outputs.detach());
-    const at::Tensor choices = receive_choices();
-    mixed.choices = choices.view({choices.size(0) / top_k_, top_k_, choices.size(1)});
-    mixed.tokens = (mixed.choices * factors.unsqueeze(-1)).sum(1).to(choices.scalar_type());
+    choices = receive_choices();
+    choices = choices.view({choices.size(0) / top_k_, top_k_, choices.size(1)});
+    tokens = (choices * factors.unsqueeze(-1)).sum(1).to(choices.scalar_type());
   }
-  mixed.tokens = with_gradient(
-      mixed.tokens, {expert_outputs, weights},
-      [self = shared_from_this(), factors, choices = mixed.choices](const at::Tensor& gradient) {
+  tokens = with_gradient(
+      tokens, {expert_outputs, weights},
+      [self = shared_from_this(), factors, choices](const at::Tensor& gradient) {
         self->send_gradients(gradient, factors);
         const at::Tensor of_choices =
             gradient.to(factors.scalar_type()).unsqueeze(1).expand(choices.sizes());
         const at::Tensor of_weights = (of_choices * choices).sum(2);
         return std::vector<at::Tensor>{self->receive_gradients(factors.scalar_type()), of_weights};
       });
-  return mixed;
+  return {tokens, [choices] { return choices; }};
 }
 
 }  // namespace evermoe

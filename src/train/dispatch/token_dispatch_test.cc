@@ -1,7 +1,7 @@
 // Tokens come to their experts and back with the bits that one row for each choice would have, in
 // as few bytes and messages as announced.
 
-#include "train/layers/token_dispatch.h"
+#include "train/dispatch/token_dispatch.h"
 
 #include <gtest/gtest.h>
 
@@ -90,10 +90,8 @@ struct Tokens {
     }
   }
 
-  GateChoice choice() const {
-    const at::Tensor all = at::tensor(experts, at::kLong);
-    return {.experts = all.view({-1, top_k}), .load = at::bincount(all, {}, kExperts)};
-  }
+  at::Tensor chosen() const { return at::tensor(experts, at::kLong).view({-1, top_k}); }
+  at::Tensor load() const { return at::bincount(chosen().flatten(), {}, kExperts); }
 };
 
 std::vector<int64_t> range(int64_t begin, int64_t end) {
@@ -117,8 +115,8 @@ void travel(
   std::vector<Rank> ranks;
   for (int i = 0; i < transport.size(); ++i) ranks.push_back(Rank(i));
   Communicator group(transport, ranks, {View(1), 0, kPatience});
-  const auto dispatch =
-      TokenDispatch::start(group, placement, tokens.choice(), tokens.values, planner);
+  const auto dispatch = TokenDispatch::start(group, placement, tokens.chosen(), tokens.load(),
+                                             tokens.values, planner);
   const at::Tensor layout = dispatch->receive_tokens(dispatch->send_tokens(tokens.values));
   std::vector<double> factors;
   for (const ExpertRows& rows : dispatch->layout()->rows())
@@ -249,7 +247,8 @@ void on_two_lanes(const std::function<void(Communicator&, const Tokens&, TokenDi
     at::set_num_threads(1);
     Communicator group(transport, {Rank(0), Rank(1)}, {View(1), 0, kPatience});
     const Tokens tokens(rank.value, 100, 512, 2, at::kFloat, range(0, kExperts));
-    body(group, tokens, *TokenDispatch::start(group, placement, tokens.choice(), tokens.values));
+    body(group, tokens,
+         *TokenDispatch::start(group, placement, tokens.chosen(), tokens.load(), tokens.values));
     transport.close();
   });
 }

@@ -1,4 +1,4 @@
-#include "train/layers/expert_layout.h"
+#include "train/dispatch/expert_layout.h"
 
 #include <cstdint>
 

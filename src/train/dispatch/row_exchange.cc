@@ -1,4 +1,4 @@
-#include "train/layers/row_exchange.h"
+#include "train/dispatch/row_exchange.h"
 
 #include <cstring>
 

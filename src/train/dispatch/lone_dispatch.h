@@ -2,13 +2,16 @@
 // that no layer waits for the device or for the host.
 #pragma once
 
-#include "train/layers/token_dispatch.h"
+#include "train/dispatch/token_dispatch.h"
 
 namespace evermoe {
 
 class LoneDispatch final : public TokenDispatch {
  public:
-  LoneDispatch(const GateChoice& choice, at::TensorOptions options);
+  // TokenDispatch::start().
+  LoneDispatch(const at::Tensor& experts, const at::Tensor& load, at::TensorOptions options);
+
+  Mixed to_tokens(const at::Tensor& expert_outputs, const at::Tensor& weights) override;
 
  private:
   void send_rows(const at::Tensor& tokens) override;
@@ -17,11 +20,12 @@ class LoneDispatch final : public TokenDispatch {
   at::Tensor receive_gradients(at::ScalarType wide) override;
   void return_rows(const at::Tensor& layout_rows) override;
   at::Tensor receive_choices() override;
+  at::Tensor receive_sums() override;
 
   at::Tensor choice_of_row_;  // row of the expert layout -> choice
   at::Tensor token_of_row_;
   at::Tensor row_of_choice_;
-  at::Tensor under_way_;  // what was sent and not received
+  at::Tensor under_way_;  // rows of the expert layout that were sent and not received
 };
 
 }  // namespace evermoe

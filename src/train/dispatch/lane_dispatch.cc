@@ -1,4 +1,4 @@
-#include "train/layers/lane_dispatch.h"
+#include "train/dispatch/lane_dispatch.h"
 
 #include <algorithm>
 #include <bit>

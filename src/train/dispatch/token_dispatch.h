@@ -1,13 +1,13 @@
 // Tokens to experts and back, inside one stage group: exactly the rows there are, with backward.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "comm/communicator.h"
 #include "experts/placement/expert_placement.h"
 #include "tensor/torch.h"
-#include "train/layers/expert_layout.h"
-#include "train/layers/gate.h"
+#include "train/dispatch/expert_layout.h"
 
 namespace evermoe {
 
@@ -27,11 +27,13 @@ class TokenDispatch : public std::enable_shared_from_this<TokenDispatch> {
   enum class Planner { kHost, kDevice };
 
   // Plans the way of the tokens, of which those of an expert with replicas are shared out evenly
-  // (experts/dispatch/replica_dispatch.h). `tokens` [T, hidden]: of that device, type and width are
+  // (experts/dispatch/replica_dispatch.h). `experts` [T, top_k] int64: of every choice; `load`
+  // [experts]: how many choices name each. `tokens` [T, hidden]: of that device, type and width are
   // the rows. REQUIRES: kDevice only for a group of one.
   static std::shared_ptr<TokenDispatch> start(Communicator& stage_group,
                                               const ExpertPlacement& placement,
-                                              const GateChoice& choice, const at::Tensor& tokens,
+                                              const at::Tensor& experts, const at::Tensor& load,
+                                              const at::Tensor& tokens,
                                               Planner planner = Planner::kHost);
   virtual ~TokenDispatch() = default;
   TokenDispatch(const TokenDispatch&) = delete;
@@ -46,12 +48,13 @@ class TokenDispatch : public std::enable_shared_from_this<TokenDispatch> {
   at::Tensor receive_tokens(const at::Tensor& under_way);
 
   struct Mixed {
-    at::Tensor tokens;   // [T, hidden]: the sum of its choices' outputs times their weights
-    at::Tensor choices;  // [T, top_k, hidden]: these outputs; not part of the graph
+    at::Tensor tokens;  // [T, hidden]: the sum of its choices' outputs times their weights
+    // [T, top_k, hidden]: these outputs; not part of the graph. To be called once.
+    std::function<at::Tensor()> choices;
   };
   // Expert outputs [layout_rows, hidden] back to their tokens. weights [T, top_k], in at least
   // FP32, as is the sum.
-  Mixed to_tokens(const at::Tensor& expert_outputs, const at::Tensor& weights);
+  virtual Mixed to_tokens(const at::Tensor& expert_outputs, const at::Tensor& weights);
 
  protected:
   TokenDispatch(int64_t top_k, at::TensorOptions options) : top_k_(top_k), options_(options) {}
@@ -67,6 +70,8 @@ class TokenDispatch : public std::enable_shared_from_this<TokenDispatch> {
   // Rows of the expert layout, each back to its choice: [T * top_k, hidden].
   virtual void return_rows(const at::Tensor& layout_rows) = 0;
   virtual at::Tensor receive_choices() = 0;
+  // The same, and the rows of a token's choices added in their order: [T, hidden].
+  virtual at::Tensor receive_sums();
 
   const int64_t top_k_;
   const at::TensorOptions options_;  // of the rows
