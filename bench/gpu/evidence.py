@@ -6,6 +6,8 @@ Real processes share one GPU (run.shares_gpus), so nothing here speaks of severa
 is timed runs one after the other, in rounds; nothing else uses the GPU meanwhile.
 """
 import argparse
+import concurrent.futures
+import itertools
 import json
 import os
 import pathlib
@@ -21,6 +23,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 JOB = ROOT / "tests" / "jobs" / "job.toml"
 STRATEGIES = ["sparse", "gradients", "dense", "peer-memory"]
+# Lanes that send each other tokens; and lanes alone in BF16, which plan and compute on the device with kernels of its own.
+JOBS = {"lanes": [], "alone": ["train.precision=bf16", "parallel.stages=2", "parallel.lanes=1"]}
 KILLED_ROLE, KILL_AT_STEP = "1.0", 25
 
 
@@ -30,7 +34,7 @@ def words(settings):
 
 class Machine:
     def __init__(self, build, folder, device, settings):
-        self.build, self.folder, self.runs = pathlib.Path(build).resolve(), pathlib.Path(folder), 0
+        self.build, self.folder, self.runs = pathlib.Path(build).resolve(), pathlib.Path(folder), itertools.count(1)
         self.device, self.settings = device, settings
 
     def program(self, name):
@@ -38,8 +42,7 @@ class Machine:
         return next((place for place in places if place.exists()), None)
 
     def start(self, config, settings):
-        self.runs += 1
-        out = self.folder / f"run-{self.runs}"
+        out = self.folder / f"run-{next(self.runs)}"
         command = [self.program("evermoe"), "run", config,
                    *words([f"train.device={self.device}", "run.shares_gpus=true", *settings]),
                    "--out", out, "--json"]
@@ -102,12 +105,20 @@ def tests(machine, seconds):
 
 
 def bits(machine):
-    """Undisturbed twice, and killed once for each strategy: one digest."""
-    steps = "train.steps=60"
-    undisturbed = [machine.run(JOB, steps)["digest"] for _ in range(2)]
+    """Undisturbed twice, and killed once for each strategy, all at once: one digest a job."""
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        runs = {job: ([pool.submit(machine.run, JOB, "train.steps=60", *settings) for _ in range(2)],
+                      {strategy: pool.submit(machine.killed, JOB, "train.steps=60", f"protection.strategy={strategy}", *settings)
+                       for strategy in STRATEGIES})
+                for job, settings in JOBS.items()}
+        return {job: compared([run.result()["digest"] for run in undisturbed],
+                              {strategy: run.result() for strategy, run in killed.items()})
+                for job, (undisturbed, killed) in runs.items()}
+
+
+def compared(undisturbed, killed):
     result = {"undisturbed": undisturbed, "equal": len(set(undisturbed)) == 1, "killed": {}}
-    for strategy in STRATEGIES:
-        summary = machine.killed(JOB, steps, f"protection.strategy={strategy}")
+    for strategy, summary in killed.items():
         failure = (summary["failures"] or [{}])[0]
         result["killed"][strategy] = {"equal": summary["digest"] == undisturbed[0], "failures": len(summary["failures"]),
                                       "steps_again": failure.get("recomputed_steps"),
@@ -141,8 +152,7 @@ def ours(machine, settings, count):
 
 
 def theirs(machine, count, *more):
-    machine.runs += 1
-    log, tokens = machine.folder / f"torch-{machine.runs}.log", machine.folder / "text.tokens"
+    log, tokens = machine.folder / f"torch-{next(machine.runs)}.log", machine.folder / "text.tokens"
     if not tokens.exists():
         subprocess.run([machine.program("evermoe"), "tokenize", ROOT / "data" / "tinyshakespeare.txt", "--out", tokens],
                        check=True, stdout=subprocess.DEVNULL)
@@ -182,11 +192,11 @@ def tokens_of_step(machine):
 
 
 def speed(machine, rounds, compiles):
-    two = ["parallel.lanes=2", "run.nodes=2"]
+    two = ["parallel.stages=2", "run.nodes=2", "protection.memory_budget=64GiB"]
     contenders = {"plain_torch": lambda: theirs(machine, 20),
-                  "one_worker": lambda: ours(machine, ["protection.strategy=none"], 10),
-                  "two_workers": lambda: ours(machine, ["protection.strategy=none", *two], 4),
-                  "two_workers_sparse": lambda: ours(machine, ["protection.strategy=sparse", *two], 4)}
+                  "one_worker": lambda: ours(machine, ["protection.strategy=none"], 20),
+                  "two_stages": lambda: ours(machine, ["protection.strategy=none", *two], 20),
+                  "two_stages_sparse": lambda: ours(machine, ["protection.strategy=sparse", *two], 20)}
     if compiles:
         contenders["compiled_torch"] = lambda: theirs(machine, 20, "--compile")
     seconds = {name: [] for name in contenders}

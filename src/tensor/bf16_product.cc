@@ -26,12 +26,11 @@ memory memory_of(const memory::desc& desc, const void* data) {
 
 }  // namespace
 
-void add_bf16_product(ProductSizes sizes, const uint16_t* a, int64_t a_stride, const uint16_t* b,
-                      int64_t b_stride, float* sum) {
+void add_bf16_product(ProductSizes sizes, const uint16_t* a, const uint16_t* b, float* sum) {
   const memory::desc left({sizes.out, sizes.rows}, memory::data_type::bf16,
-                          memory::dims{1, a_stride});
+                          memory::dims{1, sizes.out});
   const memory::desc right({sizes.rows, sizes.in}, memory::data_type::bf16,
-                           memory::dims{b_stride, 1});
+                           memory::dims{sizes.in, 1});
   const memory::desc result({sizes.out, sizes.in}, memory::data_type::f32,
                             memory::dims{sizes.in, 1});
   static const dnnl::primitive_attr attributes = adding_to_result();

@@ -14,11 +14,10 @@ struct ProductSizes {
   int64_t rows = 0;
 };
 
-// sum [out, in] += a^T b of a [rows, out] and b [rows, in], BF16 by their bits; rows of a and b
-// begin so many elements after each other. For CPUs with AVX-512: others are very slow.
-// Threads: any, each with its own sum; computes with OpenMP's number of threads.
-void add_bf16_product(ProductSizes sizes, const uint16_t* a, int64_t a_stride, const uint16_t* b,
-                      int64_t b_stride, float* sum);
+// sum [out, in] += a^T b of a [rows, out] and b [rows, in], BF16 by their bits. For CPUs
+// with AVX-512: others are very slow. Threads: any, each with its own sum; computes with OpenMP's
+// number of threads.
+void add_bf16_product(ProductSizes sizes, const uint16_t* a, const uint16_t* b, float* sum);
 
 // "2.6.3": part of what workers must have in common.
 std::string product_library_version();
