@@ -49,7 +49,8 @@ class TokenDispatch : public std::enable_shared_from_this<TokenDispatch> {
 
   struct Mixed {
     at::Tensor tokens;  // [T, hidden]: the sum of its choices' outputs times their weights
-    // [T, top_k, hidden]: these outputs; not part of the graph. To be called once.
+    // [T, top_k, hidden]: these outputs, put together when they are asked for; not part of the
+    // graph.
     std::function<at::Tensor()> choices;
   };
   // Expert outputs [layout_rows, hidden] back to their tokens. weights [T, top_k], in at least

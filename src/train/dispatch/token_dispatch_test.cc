@@ -163,6 +163,7 @@ TEST_P(TokenDispatchTest, HasTheBitsOfOneRowForEachChoice) {
     });
   }
 }
+
 TEST_P(TokenDispatchTest, OfALaneAloneHasTheSameBitsWhoeverPlans) {
   const auto placement = ExpertPlacement::uniform(kExperts, 1, 1);
   for (const auto planner : {TokenDispatch::Planner::kHost, TokenDispatch::Planner::kDevice}) {
