@@ -4,9 +4,9 @@
 #include <bit>
 #include <map>
 #include <memory>
-#include <mutex>
 
 #include "base/check.h"
+#include "base/mutex.h"
 #include "tensor/kernels/fused_source.h"
 #include "tensor/kernels/kernel_module.h"
 
@@ -16,9 +16,9 @@ namespace {
 constexpr int64_t kPack = 8;  // elements that a thread takes at a time
 
 const KernelModule& kernels_of(at::Device device) {
-  static std::mutex mutex;
+  static Mutex mutex;
   static auto& modules = *new std::map<int, std::unique_ptr<KernelModule>>();
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   std::unique_ptr<KernelModule>& module = modules[device.index()];
   if (module == nullptr) module = std::make_unique<KernelModule>(kFusedKernels, device);
   return *module;

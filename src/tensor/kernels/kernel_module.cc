@@ -3,10 +3,10 @@
 #include <dlfcn.h>
 
 #include <map>
-#include <mutex>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/mutex.h"
 
 namespace evermoe {
 namespace {
@@ -69,9 +69,9 @@ std::vector<char> compiled(const char* source, const std::string& architecture) 
 }
 
 void* function_of(void* module, const char* kernel) {
-  static std::mutex mutex;
+  static Mutex mutex;
   static auto& known = *new std::map<std::pair<void*, std::string>, void*>();
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   void*& function = known[{module, kernel}];
   if (function == nullptr) call_or_throw("cuModuleGetFunction", &function, module, kernel);
   return function;
