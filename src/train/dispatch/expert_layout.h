@@ -13,7 +13,6 @@ namespace evermoe {
 class ExpertLayout {
  public:
   // Planned on the host.
-  ExpertLayout() = default;
   explicit ExpertLayout(std::vector<ExpertRows> rows) : rows_(std::move(rows)) {}
   // Planned on a device, of all experts, without padding. `ends` [experts] int32: where each
   // expert's rows end.

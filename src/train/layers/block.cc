@@ -61,7 +61,7 @@ Block::FeedForwardOutputs Block::feed_forward(const at::Tensor& x, bool has_toke
   const std::vector<at::Tensor> inputs = fan_out(x, kReaders);
   const GateChoice choice = choose_experts(inputs[kGate], operators_.gate->parameter("weight"),
                                            shape_, operators_.gate->spec().layer, place);
-  // Grouped products need no row counts on the host before the backward pass.
+  // Grouped products need no row counts on the host.
   const bool plans_on_device = stack_.is_defined() && group_.size() == 1;
   const auto dispatch = TokenDispatch::start(
       group_, *placement_, choice.experts, choice.load, x,
