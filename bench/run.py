@@ -55,6 +55,8 @@ def main():
             "overhead": run("overhead", [python, "bench/recovery/overhead.py",
                                          *(["--rounds", 1, "--steps", 1, "--blocks", 1, "--micro-batches", 2, "--shape", "2 stages"] if args.quick else [])]),
             "recoveries": run("recoveries", [python, "bench/recovery/recoveries.py", *(["--rounds", 1] if args.quick else [])]),
+            "idle_standby": run("idle_standby", [python, "bench/recovery/idle_standby.py",
+                                                 *(["--rounds", 1, "--steps", 3] if args.quick else [])]),
             "over_a_link": run("over_a_link", [python, "bench/recovery/over_a_link.py", *(["--rounds", 1] if args.quick else [])]),
             "start": run("start", [python, "bench/control/start.py", "--json", *(["--runs", 1] if args.quick else [])]),
             "placement": run("placement", ["./build/placement_bench", "--benchmark_format=json", *quick_times(args.quick)]),

@@ -1,5 +1,5 @@
 """What a lost worker costs: sparse windows, dense snapshots at peers from which one stage or everybody goes back,
-snapshots with the gradients since, and restarts from durable checkpoints, the same kill.
+snapshots with the gradients since, the same with a warm standby, and restarts from durable checkpoints, the same kill.
 
   .venv/bin/python bench/recovery/recoveries.py
 
@@ -27,6 +27,7 @@ KINDS = {
     "sparse": ["protection.strategy=sparse", "protection.window=4"],
     "dense": ["protection.strategy=dense", "protection.dense_every_steps=4"],
     "gradients": ["protection.strategy=gradients", "protection.base_every_steps=4"],
+    "standby": ["protection.strategy=gradients", "protection.base_every_steps=4", "run.standbys=1"],
     "peer-memory": ["protection.strategy=peer-memory", "protection.dense_every_steps=4"],
     "checkfreq": ["protection.strategy=checkfreq"],
     "partial-experts": ["protection.strategy=partial-experts"],
@@ -117,6 +118,7 @@ def main():
         timelines = [summary["failures"][0]["timeline"] or {} for summary, _ in runs]
         results[kind] = {
             "seconds_lost": spread([lost for _, lost in runs]),
+            "by_standby": all(summary["failures"][0]["standby"] for summary, _ in runs),
             "rank_steps_run_again": spread([steps_again(summary) for summary, _ in runs]),
             "timeline": {name: spread([t[name] for t in timelines]) for name in ("detect", "view", "load", "catch_up", "resume")
                          if all(t.get(name) is not None for t in timelines)},

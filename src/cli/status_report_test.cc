@@ -61,6 +61,15 @@ TEST(StatusReport, SaysWhoRests) {
   EXPECT_EQ(nlohmann::json::parse(to_json(elastic))["roles"][0]["phase"], "resting");
 }
 
+TEST(StatusReport, SaysWhereStandbysWait) {
+  JobStatus warm = status();
+  warm.nodes[0].standbys = 1;
+  warm.nodes[3].standbys = 2;
+  EXPECT_THAT(to_text(warm), testing::HasSubstr("0.2 s  0.0, 1 warm standby\n"));
+  EXPECT_THAT(to_text(warm), testing::HasSubstr("0.0 s  2 warm standbys\n"));
+  EXPECT_EQ(nlohmann::json::parse(to_json(warm))["nodes"][3]["standbys"], 2);
+}
+
 TEST(StatusReport, SaysHowExpertsMoved) {
   JobStatus moved = status();
   moved.experts = ExpertMove{Step(40), 2'500'000, 1.25, 1.0625, 0.5};

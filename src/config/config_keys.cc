@@ -269,6 +269,8 @@ std::vector<ConfigKey> run_keys() {
                   "nodes simulated on this machine"),
       integer_key("run.spares", Field{&C::run, &R::spares}, {0, kJobNodesMax}, kRun,
                   "spare nodes, which replace failed ones"),
+      integer_key("run.standbys", Field{&C::run, &R::standbys}, {0, kJobNodesMax}, kRun,
+                  "warm processes that wait for the role of a lost one, on spare nodes first"),
       integer_key("run.racks", Field{&C::run, &R::racks}, {0, kJobNodesMax}, kRun,
                   "racks that the nodes are divided into, in order; 0: each node is its own rack"),
       number_key("run.node_cpus", Field{&C::run, &R::node_cpus}, {0, 1024}, kRun,

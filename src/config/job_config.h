@@ -183,6 +183,7 @@ struct RunConfig {
   int64_t threads = 1;           // compute threads of a worker; changes bits
   int64_t nodes = 1;             // simulated on this machine
   int64_t spares = 0;            // nodes beside these, which take over from lost ones
+  int64_t standbys = 0;          // warm processes without a role, on all nodes together
   int64_t racks = 0;             // 0: every node is its own
   double node_cpus = 0;          // CPUs of a simulated node; 0: no limit
   bool shares_gpus = false;      // a GPU may have several workers

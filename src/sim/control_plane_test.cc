@@ -234,6 +234,45 @@ TEST_F(ControlPlaneTest, ALostNodeComesBackAndIsASpare) {
   EXPECT_THAT(outcome.marks, testing::Not(Contains("no node was left"))) << explain(outcome);
 }
 
+// The spare has one, so the role moves there though its own node lives; the next one is kept where
+// there is room now.
+TEST_F(ControlPlaneTest, AWarmStandbyTakesTheRoleOfAKilledProcess) {
+  shape_.nodes = 4;
+  shape_.spares = 1;
+  shape_.standbys = 1;
+  shape_.model.steps = 60;
+  const SimulatedOutcome outcome = survives({{.kind = SimulatedFault::Kind::kKillWorker,
+                                              .rank = Rank(2),
+                                              .time = absl::Milliseconds(120)},
+                                             {.kind = SimulatedFault::Kind::kKillWorker,
+                                              .rank = Rank(0),
+                                              .time = absl::Milliseconds(350)}});
+  EXPECT_THAT(outcome.marks, Contains("standby takes a role")) << explain(outcome);
+  ASSERT_EQ(outcome.recoveries.size(), 2u) << explain(outcome);
+  EXPECT_THAT(outcome.recoveries[0].standby_roles, ElementsAre("1.0")) << explain(outcome);
+  EXPECT_THAT(outcome.recoveries[1].standby_roles, ElementsAre("0.0")) << explain(outcome);
+  EXPECT_FALSE(outcome.recoveries[0].restarted_all) << explain(outcome);
+}
+
+TEST_F(ControlPlaneTest, AStandbyThatDiesIsReplacedAndALostNodeTakesItsOwnAlong) {
+  shape_.nodes = 2;
+  shape_.spares = 1;
+  shape_.standbys = 1;
+  shape_.model.steps = 60;
+  const SimulatedOutcome outcome = survives(
+      {{.kind = SimulatedFault::Kind::kKillStandby,
+        .node = Node(2),
+        .time = absl::Milliseconds(120)},
+       {.kind = SimulatedFault::Kind::kKillNode, .node = Node(2), .time = absl::Milliseconds(220)},
+       {.kind = SimulatedFault::Kind::kKillWorker,
+        .rank = Rank(1),
+        .time = absl::Milliseconds(400)}});
+  EXPECT_THAT(outcome.story,
+              Contains(HasSubstr("a standby on node 2 has ended: killed by signal 9 (Killed)")));
+  ASSERT_FALSE(outcome.recoveries.empty()) << explain(outcome);
+  EXPECT_THAT(outcome.recoveries.back().standby_roles, ElementsAre("0.1")) << explain(outcome);
+}
+
 // Whatever is wrong with the role and its node: elsewhere it runs.
 TEST_F(ControlPlaneTest, ARoleThatKeepsDyingOnItsNodeMovesToTheSpare) {
   const SimulatedOutcome outcome = survives({{.kind = SimulatedFault::Kind::kDoomRole,

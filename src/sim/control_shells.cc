@@ -248,6 +248,23 @@ void SimulatedAgent::act(const SpawnWorker& spawn) {
   apply(core_.on_spawned(now(), spawn.start, pid));
 }
 
+void SimulatedAgent::act(const SpawnStandby& spawn) {
+  const pid_t pid = host_.spawn_standby(options_.core.node, options_.address);
+  workers_[spawn.number] = pid;
+  apply(core_.on_spawned(now(), spawn.number, pid));
+}
+
+void SimulatedAgent::act(const PromoteStandby& promote) {
+  const SpawnWorker& role = promote.role;
+  auto standby = workers_.extract(promote.number);
+  const pid_t pid = standby.mapped();
+  standby.key() = role.start;
+  workers_.insert(std::move(standby));
+  network_.send(process(), promote.line,
+                {role.start, TakeRole{role.start, role.rank, role.since, role.term, ""}});
+  apply(core_.on_spawned(now(), role.start, pid));
+}
+
 void SimulatedAgent::act(const SignalWorker& signal) {
   const auto worker = workers_.find(signal.start);
   if (worker == workers_.end()) return;

@@ -99,6 +99,8 @@ class WorkerHost {
   // Nothing is not started. The worker attaches to `agent`; its end is told to
   // SimulatedAgent::on_exit().
   virtual pid_t spawn(const SpawnWorker& worker, Node node, const std::string& agent) = 0;
+  // A standby, which says so to `agent` when it is warm; TakeRole makes it a worker.
+  virtual pid_t spawn_standby(Node node, const std::string& agent) = 0;
   virtual void kill(pid_t pid) = 0;
   // An agent has ended: with it every worker that it started.
   virtual void kill_all_of(const std::string& agent) = 0;
@@ -138,6 +140,8 @@ class SimulatedAgent final : public ControlShell {
   void act(const ToWorker& send) { network_.send(process(), send.to, send.envelope); }
   void act(const CutWorker& cut) { network_.close(process(), cut.stream); }
   void act(const SpawnWorker& spawn);
+  void act(const SpawnStandby& spawn);
+  void act(const PromoteStandby& promote);
   void act(const SignalWorker& signal);
   void act(const QuitAgent& quit) { end_ = quit; }
   void act(const AskForPlan& ask);
@@ -160,7 +164,7 @@ class SimulatedAgent final : public ControlShell {
       calls_;  // all of them: what comes late of a former one is nothing to anybody
   std::set<StreamNumber> askers_;
   std::map<StreamNumber, int64_t> questions_;  // AskPartner::number, by its line
-  std::map<int64_t, pid_t> workers_;           // by start
+  std::map<int64_t, pid_t> workers_;           // by start; standbys by number
   std::deque<std::pair<pid_t, ExitStatus>> exits_;
   std::optional<QuitAgent> end_;
 };

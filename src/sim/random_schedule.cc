@@ -87,6 +87,11 @@ void move_experts(uint64_t seed, SimulatedShape& shape) {
   shape.model.move_experts_every = 2 + static_cast<int64_t>(seed % 4);
 }
 
+// Likewise.
+void keep_standbys(uint64_t seed, SimulatedShape& shape) {
+  shape.standbys = 1 + static_cast<int>(seed % 2);
+}
+
 SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& options) {
   SimulatedShape shape;
   static const std::vector<std::vector<int>> kLanes = {
@@ -122,6 +127,7 @@ SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& 
   take_strategy(options.strategy, shape);
   if (options.with_elastic_jobs && seed % 3 == 0) make_elastic(seed / 3, world, shape);
   if (seed % 4 == 1) move_experts(seed / 4, shape);
+  if (options.with_standbys && seed % 5 < 2) keep_standbys(seed / 5, shape);
   if (options.with_late_nodes && draws.one_in(8)) {
     shape.late_node =
         Node(static_cast<int32_t>(draws.below(static_cast<uint64_t>(shape.nodes + shape.spares))));
@@ -154,6 +160,7 @@ std::vector<Kind> fault_kinds(const SimulatedShape& shape, const ScheduleOptions
   std::vector<Kind> kinds(5, Kind::kKillWorker);
   if (options.with_node_kills) kinds.insert(kinds.end(), 2, Kind::kKillNode);
   if (options.with_doomed_roles) kinds.push_back(Kind::kDoomRole);
+  if (shape.standbys > 0) kinds.push_back(Kind::kKillStandby);
   if (options.with_controller_kills) kinds.push_back(Kind::kKillController);
   if (options.with_stops) kinds.push_back(Kind::kStopWorker);
   kinds.push_back(Kind::kPause);
@@ -238,6 +245,7 @@ ScheduleOptions playable_schedules() {
   options.with_line_breaks = false;
   options.with_host_changes = false;
   options.with_agent_cuts = false;
+  options.with_standbys = false;
   options.with_elastic_jobs = false;  // jobs of real machines say so in their configuration
   return options;
 }

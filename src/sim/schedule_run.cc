@@ -118,7 +118,7 @@ bool only_kills(const RandomSchedule& schedule) {
   using Kind = SimulatedFault::Kind;
   return std::ranges::all_of(schedule.faults, [&](const SimulatedFault& fault) {
     return fault.kind == Kind::kKillWorker || fault.kind == Kind::kKillController ||
-           fault.kind == Kind::kDoomRole ||
+           fault.kind == Kind::kDoomRole || fault.kind == Kind::kKillStandby ||
            (fault.kind == Kind::kKillNode && !schedule.shape.lines_may_break);
   });
 }
@@ -246,10 +246,10 @@ const std::vector<std::string>& rare_paths() {
       "agent lost with its line", "agent attaches before its old line breaks",
       "living node given up", "role moved away from where it kept dying",
       "agent back on a new line", "former process of a role told to end", "spare takes over",
-      "node lost and back", "node joins late", "no node was left", "plan told to another agent",
-      "agent waits in vain for another one's plan", "agent does not get another one's plan",
-      "words lost with a line", "call failed", "line cut", "one-way cut",
-      "machine left out for its network", "two machines do not reach each other",
+      "standby takes a role", "node lost and back", "node joins late", "no node was left",
+      "plan told to another agent", "agent waits in vain for another one's plan",
+      "agent does not get another one's plan", "words lost with a line", "call failed", "line cut",
+      "one-way cut", "machine left out for its network", "two machines do not reach each other",
       // Of the network between workers.
       "workers cut from each other", "workers cut one way", "node unplugged",
       "peer lost in silence",

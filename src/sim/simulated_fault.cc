@@ -12,6 +12,7 @@ const char* kind_name(SimulatedFault::Kind kind) {
                                            "pause",
                                            "hang",
                                            "doom role",
+                                           "kill a standby of node",
                                            "kill node",
                                            "stop agent",
                                            "stop node",
@@ -39,7 +40,7 @@ const char* kind_name(SimulatedFault::Kind kind) {
 std::string to_string(const SimulatedFault& d) {
   using Kind = SimulatedFault::Kind;
   std::string text = kind_name(d.kind);
-  const bool is_about_node = d.kind >= Kind::kKillNode && d.kind != Kind::kKillController &&
+  const bool is_about_node = d.kind >= Kind::kKillStandby && d.kind != Kind::kKillController &&
                              d.kind != Kind::kStopController && d.kind != Kind::kChangeHost &&
                              d.kind != Kind::kFillDisk;
   const bool is_about_machine = d.kind >= Kind::kKillNode && d.kind <= Kind::kSuspendNode;
@@ -48,7 +49,7 @@ std::string to_string(const SimulatedFault& d) {
                     d.node.value >= 0  ? absl::StrCat(d.node.value)
                     : is_about_machine ? "of the host"
                                        : "each");
-  if (d.kind < Kind::kKillNode || d.kind == Kind::kFillDisk)
+  if (d.kind < Kind::kKillStandby || d.kind == Kind::kFillDisk)
     absl::StrAppend(&text, " ", d.rank.value);
   if (d.kind == Kind::kDoomRole) absl::StrAppend(&text, " on node ", d.node.value);
   if (d.kind == Kind::kCutNodes || d.kind == Kind::kCutWorkers)

@@ -17,12 +17,13 @@ struct SimulatedFault {
     kCut,
     kCorruptCopies,
     kPause,
-    kHang,       // the thread that passes the point stands still there, for kPauseTime or for ever
-    kDoomRole,   // from now on every process of the role dies on `node`, kDoomTime after its start
-    kKillNode,   // its agent dies, and with it the node's workers; if it `lasts` so long, a new
-                 // agent comes
-    kStopAgent,  // for `lasts`, but not its workers
-    kStopNode,   // for `lasts`: its agent and its workers
+    kHang,      // the thread that passes the point stands still there, for kPauseTime or for ever
+    kDoomRole,  // from now on every process of the role dies on `node`, kDoomTime after its start
+    kKillStandby,  // one that waits on `node`
+    kKillNode,     // its agent dies, and with it the node's workers; if it `lasts` so long, a new
+                   // agent comes
+    kStopAgent,    // for `lasts`, but not its workers
+    kStopNode,     // for `lasts`: its agent and its workers
     kSuspendNode,  // likewise, and its monotonic clock stands still meanwhile
     kKillController,
     kStopController,  // for `lasts`
@@ -55,7 +56,7 @@ struct SimulatedFault {
                      // kFillDisk
   Rank other;        // kCut
   Rank only_at{-1};  // kCorruptCopies: the holder that is hit; negative: all
-  Node node;  // kDoomRole, and from kKillNode on; of a job with a store negative from kKillNode
+  Node node;  // kDoomRole, and from kKillStandby on; of a job with a store negative from kKillNode
               // to kSuspendNode: the one that hosts at that time
   Node peer;  // kCutNodes, kCutWorkers, kMuteWorkers
   absl::Duration lasts;

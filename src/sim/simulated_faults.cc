@@ -86,6 +86,7 @@ void SimulatedFaults::inject_worker_fault(const SimulatedFault& fault) {
         fault.rank, fault.only_at.value < 0 ? std::nullopt : std::optional(fault.only_at));
   }
   if (fault.kind == Kind::kDoomRole) return in_.workers.doom(fault.rank, fault.node);
+  if (fault.kind == Kind::kKillStandby) return in_.workers.kill_standby(fault.node);
   const std::optional<pid_t> worker = in_.workers.playing(fault.rank);
   if (!worker) return;
   if (fault.kind == Kind::kKillWorker) return in_.workers.kill(*worker);

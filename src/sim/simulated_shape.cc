@@ -9,6 +9,7 @@ ControllerOptions controller_options(const SimulatedShape& shape) {
   ControllerOptions options;
   options.nodes = shape.nodes;
   options.spares = shape.spares;
+  options.standbys = shape.standbys;
   options.copies = shape.copies;
   options.strategy = strategy_of(shape.strategy);
   options.restart_all_allowed = shape.restart_all_allowed;

@@ -17,6 +17,7 @@ struct SimulatedShape {
   std::vector<int> lanes = {2, 2};  // of each stage
   int nodes = 4;
   int spares = 1;
+  int standbys = 0;
   int copies = 1;
   StrategyKind strategy = StrategyKind::kSparse;
   int window = 3;                // slots

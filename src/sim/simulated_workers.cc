@@ -16,6 +16,7 @@ namespace {
 
 constexpr absl::Duration kHeartbeat = absl::Milliseconds(100);
 constexpr absl::Duration kStartDelayMax = absl::Milliseconds(20);
+constexpr absl::Duration kWarmUpMax = absl::Milliseconds(40);
 
 // The simulated network's time, as a Clock for members.
 class NetworkClock final : public Clock {
@@ -35,12 +36,13 @@ class NetworkClock final : public Clock {
 struct SimulatedWorkers::Process {
   pid_t pid = 0;
   std::optional<ProcessNumber> number;  // once it has begun
-  Rank rank;
+  Rank rank{-1};                        // negative: of a standby
   View since;
   Node node;
   std::string agent;  // where it listens
   bool was_killed = false;
-  int threads = 2;  // that have not returned
+  int threads = 2;                       // that have not returned
+  std::unique_ptr<StandbyLine> standby;  // as long as it is one
   std::unique_ptr<Line> line;
   std::unique_ptr<WatchedTransport> stage_transport;  // the trainer's
   std::unique_ptr<StageTrainer> trainer;
@@ -70,6 +72,37 @@ class SimulatedWorkers::Line final : public ControlLink {
   WorkerControlLine control_;
 };
 
+// What a standby says to its agent, and hears of it (worker/standby_line.h).
+class SimulatedWorkers::StandbyLine final : private StreamEvents {
+ public:
+  StandbyLine(SimulatedWorkers& workers, Process& process)
+      : workers_(workers),
+        process_(process),
+        own_(workers.control_.begin(Machine(process.node.value), *this)) {}
+  ~StandbyLine() override { workers_.control_.end(own_); }
+
+  void attach(absl::Duration warm_up) {
+    call_ = workers_.control_.call(own_, process_.agent);
+    send(WorkerHello{process_.pid});
+    workers_.control_.after(own_, warm_up, [this] { send(StandbyWarm{}); });
+  }
+
+ private:
+  void send(ControlMessage message) {
+    workers_.control_.send(own_, call_, {0, std::move(message)});
+  }
+  void on_envelope(StreamNumber, Envelope envelope) override {
+    if (const auto* const role = std::get_if<TakeRole>(&envelope.message))
+      workers_.take_role(process_, *role);
+  }
+  void on_broken(StreamNumber, const std::string&) override { workers_.kill(process_); }
+
+  SimulatedWorkers& workers_;
+  Process& process_;
+  const ControlProcess own_;
+  StreamNumber call_;
+};
+
 SimulatedWorkers::SimulatedWorkers(SimulatedNetwork& network, ControlNetwork& control,
                                    const Topology& topology, const SimulatedShape& shape,
                                    OnExit on_exit)
@@ -90,23 +123,52 @@ bool SimulatedWorkers::lives(const Process& process) const {
 
 // ---- life
 
-pid_t SimulatedWorkers::spawn(const SpawnWorker& worker, Node node, const std::string& agent) {
+SimulatedWorkers::Process& SimulatedWorkers::add_process(Node node, const std::string& agent) {
   processes_.push_back(std::make_unique<Process>());
   Process& process = *processes_.back();
   process.pid = static_cast<pid_t>(processes_.size());
-  process.rank = worker.rank;
-  process.since = worker.since;
   process.node = node;
   process.agent = agent;
-  process.line = std::make_unique<Line>(*this, process);
   process.clock = std::make_unique<NetworkClock>(network_);
+  ++found_.processes;
+  return process;
+}
+
+pid_t SimulatedWorkers::spawn(const SpawnWorker& worker, Node node, const std::string& agent) {
+  Process& process = add_process(node, agent);
+  process.rank = worker.rank;
+  process.since = worker.since;
+  process.line = std::make_unique<Line>(*this, process);
   const auto delay = absl::Microseconds(static_cast<int64_t>(
       network_.draw(static_cast<uint64_t>(absl::ToInt64Microseconds(kStartDelayMax)))));
   network_.after(delay, [this, &process] {
     if (!process.was_killed) start(process);
   });
-  ++found_.processes;
   return process.pid;
+}
+
+pid_t SimulatedWorkers::spawn_standby(Node node, const std::string& agent) {
+  Process& process = add_process(node, agent);
+  process.standby = std::make_unique<StandbyLine>(*this, process);
+  const auto warm_up = absl::Microseconds(static_cast<int64_t>(
+      network_.draw(static_cast<uint64_t>(absl::ToInt64Microseconds(kWarmUpMax)))));
+  network_.after(absl::ZeroDuration(), [&process, warm_up] {
+    if (process.standby != nullptr) process.standby->attach(warm_up);
+  });
+  return process.pid;
+}
+
+// Not from inside its line, which ends here.
+void SimulatedWorkers::take_role(Process& standby, const TakeRole& role) {
+  network_.after(absl::ZeroDuration(), [this, &standby, role] {
+    if (standby.was_killed || standby.standby == nullptr) return;
+    standby.standby.reset();
+    standby.rank = role.rank;
+    standby.since = role.since;
+    standby.line = std::make_unique<Line>(*this, standby);
+    found_.marks.insert("standby takes a role");
+    start(standby);
+  });
 }
 
 void SimulatedWorkers::start(Process& process) {
@@ -205,9 +267,12 @@ void SimulatedWorkers::kill_all_of(const std::string& agent) {
 void SimulatedWorkers::kill(Process& process) {
   if (process.was_killed || (process.number && !network_.lives(*process.number))) return;
   process.was_killed = true;
-  control_.end(process.line->control().process());
+  if (process.line != nullptr) control_.end(process.line->control().process());
   if (process.number) return network_.kill(*process.number);
-  network_.after(absl::ZeroDuration(), [this, &process] { tell_agent(process); });
+  network_.after(absl::ZeroDuration(), [this, &process] {
+    process.standby.reset();
+    tell_agent(process);
+  });
 }
 
 void SimulatedWorkers::tell_agent(Process& process) {
@@ -310,6 +375,13 @@ void SimulatedWorkers::doom(Rank rank, Node node) {
   doomed_.insert({rank, node});
   for (const auto& process : processes_) {
     if (process->rank == rank && process->node == node) kill(*process);
+  }
+}
+
+void SimulatedWorkers::kill_standby(Node node) {
+  for (const auto& process : processes_) {
+    if (process->node == node && process->standby != nullptr && !process->was_killed)
+      return kill(*process);
   }
 }
 

@@ -43,6 +43,7 @@ class SimulatedWorkers final : public WorkerHost {
 
   // ---- WorkerHost
   pid_t spawn(const SpawnWorker& worker, Node node, const std::string& agent) override;
+  pid_t spawn_standby(Node node, const std::string& agent) override;
   void kill(pid_t pid) override;
   void kill_all_of(const std::string& agent) override;
 
@@ -54,6 +55,8 @@ class SimulatedWorkers final : public WorkerHost {
   void stop_all_on(Node node, absl::Duration time, std::function<void()> on_back);
   // SimulatedFault::Kind::kDoomRole
   void doom(Rank rank, Node node);
+  // One that waits on the node, if there is one.
+  void kill_standby(Node node);
   void cut(pid_t a, pid_t b);
   // The copies of `owner` that others hold, or that only the holder `only_at` does.
   void corrupt_copies(Rank owner, std::optional<Rank> only_at);
@@ -64,8 +67,11 @@ class SimulatedWorkers final : public WorkerHost {
  private:
   struct Process;
   class Line;
+  class StandbyLine;
 
+  Process& add_process(Node node, const std::string& agent);
   void start(Process& process);
+  void take_role(Process& standby, const TakeRole& role);
   void come_to_life(Process& process, Transport& transport);
   void attach(Process& process);
   void thread_ends(Process& process, const absl::Status& status);

@@ -150,13 +150,15 @@ absl::Status append(const absl::Status& contradiction, const std::string& words)
 // Everything that a worker consists of, in the order of construction.
 class MemberProcess {
  public:
-  MemberProcess(const WorkerOptions& options, const JobConfig& config, ControlClient& client)
+  MemberProcess(const WorkerOptions& options, const JobConfig& config, ControlClient& client,
+                std::optional<WorkerDevice> device)
       : options_(options),
         config_(config),
         topology_(topology_of(config)),
         client_(client),
         term_(options.term),
-        publisher_claim_(real_files(), options.out, options.term, options.start) {
+        publisher_claim_(real_files(), options.out, options.term, options.start),
+        device_(std::move(device)) {
     if (options.rank != Rank(0)) return;
     worker_reporter_.emplace([this](WorkerReport report) { client_.report(std::move(report)); },
                              real_files(), options.out);
@@ -175,7 +177,9 @@ class MemberProcess {
                      listener_->open(options_.rank, topology_.world_size(), options_.since));
     TrainerEnvironment environment;
     stage_transport_ = std::make_unique<WatchedTransport>(*transport_, kStageGroups);
-    ASSIGN_OR_RETURN(device_, take_device(config_, real_clock()));
+    if (!device_) {
+      ASSIGN_OR_RETURN(device_, take_device(config_, real_clock()));
+    }
     RETURN_IF_ERROR(check_device_memory(config_, options_.rank, device_->device));
     environment.device = device_->device;
     environment.transport = stage_transport_.get();
@@ -386,8 +390,8 @@ class MemberProcess {
 
 absl::Status run_member(const WorkerOptions& options, const JobConfig& config,
                         const TokenParts& tokens, const std::function<bool()>& drain_requested,
-                        ControlClient& client) {
-  MemberProcess process(options, config, client);
+                        ControlClient& client, std::optional<WorkerDevice> device) {
+  MemberProcess process(options, config, client, std::move(device));
   absl::Status status = guard([&]() -> absl::Status {
     RETURN_IF_ERROR(process.prepare(tokens, drain_requested));
     return process.run();

@@ -2,20 +2,22 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "config/job_config.h"
 #include "control/wire/control_client.h"
 #include "data/token_source.h"
 #include "worker/worker.h"
+#include "worker/worker_device.h"
 
 namespace evermoe {
 
-// Until the job is over or this process has to end. `drain_requested` is asked once a step. Closes
-// the client.
+// Until the job is over or this process has to end. `drain_requested` is asked once a step.
+// `device`: that this process has taken already. Closes the client.
 absl::Status run_member(const WorkerOptions& options, const JobConfig& config,
                         const TokenParts& tokens, const std::function<bool()>& drain_requested,
-                        ControlClient& client);
+                        ControlClient& client, std::optional<WorkerDevice> device);
 
 // Tells people why the worker fails, unless it is ok, and closes the client.
 absl::Status close_line(ControlClient& client, absl::Status status);

@@ -4,15 +4,23 @@
 #include <sys/prctl.h>
 
 #include <atomic>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "config/job_config.h"
 #include "config/job_data.h"
+#include "config/job_topology.h"
 #include "data/job_tokens.h"
+#include "env/clock.h"
 #include "tensor/arithmetic_identity.h"
 #include "tensor/host_memory.h"
+#include "train/sandbox/sandbox.h"
 #include "worker/member_worker.h"
+#include "worker/standby_line.h"
+#include "worker/worker_device.h"
 
 namespace evermoe {
 namespace {
@@ -49,17 +57,51 @@ absl::StatusOr<Job> load_job(const WorkerOptions& options) {
   return job;
 }
 
+void set_up_computing(const JobConfig& config) {
+  keep_freed_memory();
+  set_compute_threads(static_cast<int>(config.run.threads));
+}
+
+// For ps and top.
+void name_process(const std::string& name) {
+  prctl(PR_SET_NAME, absl::StrCat("evermoe.", name).c_str());
+}
+
+// It may become any of them, so it computes steps of one of each kind.
+absl::Status warm_up(const JobConfig& config, const TokenParts& tokens, c10::Device device) {
+  for (const Rank role : roles_by_kind(config)) {
+    ASSIGN_OR_RETURN(const SandboxSteps steps, run_in_sandbox(config, tokens, device, role));
+    log_info(absl::StrCat("as ", topology_of(config).name_of(role), ": a first step took ",
+                          absl::FormatDuration(steps.first), ", the next one ",
+                          absl::FormatDuration(steps.second)));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status run_worker(const WorkerOptions& options) {
   install_drain_signals();
-  prctl(PR_SET_NAME, absl::StrCat("evermoe.", options.rank.value).c_str());  // for ps and top
+  name_process(absl::StrCat(options.rank.value));
   ControlClient client({options.agent, options.rank, options.since});
   const absl::StatusOr<Job> job = load_job(options);
   if (!job.ok()) return close_line(client, job.status());
-  keep_freed_memory();
-  set_compute_threads(static_cast<int>(job->config.run.threads));
-  return run_member(options, job->config, job->tokens, drain_requested, client);
+  set_up_computing(job->config);
+  return run_member(options, job->config, job->tokens, drain_requested, client, std::nullopt);
+}
+
+absl::Status run_standby(const WorkerOptions& options) {
+  install_drain_signals();
+  name_process("standby");
+  StandbyLine line(options.agent);
+  ASSIGN_OR_RETURN(const Job job, load_job(options));
+  set_up_computing(job.config);
+  ASSIGN_OR_RETURN(WorkerDevice device, take_device(job.config, real_clock()));
+  RETURN_IF_ERROR(warm_up(job.config, job.tokens, device.device));
+  const WorkerOptions with_role = options_with(line.wait_for_role(), options);
+  name_process(absl::StrCat(with_role.rank.value));
+  ControlClient client({with_role.agent, with_role.rank, with_role.since});
+  return run_member(with_role, job.config, job.tokens, drain_requested, client, std::move(device));
 }
 
 }  // namespace evermoe

@@ -43,13 +43,16 @@ void add_train(CLI::App& app, TrainOptions& options) {
   app.add_option("--out", worker.out, "output folder of the job, seen by all workers")
       ->type_name("DIR")
       ->required();
-  app.add_option("--rank", worker.rank.value, "the role")
+  CLI::Option* const since =
+      app.add_option("--since", worker.since.value, "the view from which this worker joins")
+          ->type_name("N");
+  CLI::Option_group* const role = app.add_option_group("role");
+  role->add_option("--rank", worker.rank.value, "the role")
       ->type_name("N")
       ->check(CLI::NonNegativeNumber)
-      ->required();
-  app.add_option("--since", worker.since.value, "the view from which this worker joins")
-      ->type_name("N")
-      ->required();
+      ->needs(since);
+  role->add_flag("--standby", worker.is_standby, "play none before the agent says so");
+  role->require_option(1);
   app.add_option("--start", worker.start, "the number of this start, larger than those before")
       ->type_name("N");
   app.add_option("--agent", worker.agent, "where the agent listens that started this worker")
@@ -75,7 +78,8 @@ void add_train(CLI::App& app, TrainOptions& options) {
 absl::Status train(const TrainOptions& options) {
   const WorkerOptions& worker = options.worker;
   const absl::Status same = check_build(options.build);
-  if (same.ok()) return run_worker(worker);
+  if (same.ok()) return worker.is_standby ? run_standby(worker) : run_worker(worker);
+  if (worker.is_standby) return same;
   ControlClient client({worker.agent, worker.rank, worker.since});
   return close_line(client, same);
 }

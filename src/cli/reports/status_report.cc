@@ -40,6 +40,13 @@ std::string roles_on(const JobStatus& status, Node node) {
   return absl::StrJoin(names, " ");
 }
 
+std::string plays(const JobStatus& status, const NodeStatus& node) {
+  std::string text = roles_on(status, node.node);
+  if (node.standbys == 0) return text;
+  return absl::StrCat(text, text.empty() ? "" : ", ", node.standbys,
+                      node.standbys == 1 ? " warm standby" : " warm standbys");
+}
+
 int width_of_hosts(const JobStatus& status) {
   size_t width = 4;
   for (const NodeStatus& node : status.nodes) width = std::max(width, node.host.size());
@@ -55,7 +62,7 @@ std::string node_table(const JobStatus& status) {
     std::string line = absl::StrFormat(
         "%4d  %-*s  %-11s  %9s  %s", node.node.value, host, node.host, to_string(node.state),
         is_met ? absl::StrFormat("%.1f s", absl::ToDoubleSeconds(node.silent)) : "",
-        roles_on(status, node.node));
+        plays(status, node));
     line.erase(line.find_last_not_of(' ') + 1);
     absl::StrAppend(&text, line, "\n");
   }
@@ -149,6 +156,7 @@ std::string to_json(const JobStatus& status) {
          {"host", node.host},
          {"state", to_string(node.state)},
          {"complaints", node.complaints},
+         {"standbys", node.standbys},
          {"silent_seconds", is_met ? Json(absl::ToDoubleSeconds(node.silent)) : Json()}});
   }
   json["roles"] = Json::array();

@@ -247,7 +247,7 @@ std::vector<std::pair<int64_t, ExitStatus>> Agent::ended_workers() {
 
 void Agent::bury(int64_t start, const ExitStatus& exit) {
   const std::unique_ptr<WorkerProcess> worker = std::move(workers_.extract(start).mapped());
-  has_workers_ = !workers_.empty();
+  note_workers();
   const WorkerLogTail words{worker->rank(), worker->log_path(), worker->last_lines(kShownLinesMax)};
   apply(core_.on_exit(clock_.now(), start, exit, words));
 }
@@ -325,23 +325,54 @@ void Agent::act(const ToWorker& send) { listener_->send(send.to, send.envelope);
 void Agent::act(const CutWorker& cut) { listener_->close(cut.stream); }
 
 void Agent::act(const SpawnWorker& spawn) {
-  const WorkerCommand command = options_.command(spawn, listener_->address());
+  start_process(
+      spawn.start, spawn.rank,
+      absl::StrCat("worker of rank ", spawn.rank.value, " since view ", spawn.since.value),
+      options_.command(spawn, listener_->address()));
+}
+
+void Agent::act(const SpawnStandby& spawn) {
+  const Rank none(-1);
+  start_process(spawn.number, none, "standby",
+                options_.standby_command(spawn, listener_->address()));
+}
+
+void Agent::start_process(int64_t number, Rank rank, const std::string& what,
+                          const WorkerCommand& command) {
   WorkerProcessOptions process;
   process.program = command.program;
   process.arguments = command.arguments;
   process.log_path = command.log_path;
-  process.rank = spawn.rank;
+  process.rank = rank;
   process.kept_fd = options_.kept_fd;
   auto worker = WorkerProcess::start(process);
   const absl::Duration now = clock_.now();
   if (!worker.ok())
-    return apply(core_.on_not_spawned(now, spawn.start, std::string(worker.status().message())));
+    return apply(core_.on_not_spawned(now, number, std::string(worker.status().message())));
   const pid_t pid = (*worker)->pid();
-  log_info(absl::StrCat("worker of rank ", spawn.rank.value, " since view ", spawn.since.value,
-                        ": process ", pid));
-  workers_[spawn.start] = *std::move(worker);
-  has_workers_ = true;
-  apply(core_.on_spawned(now, spawn.start, pid));
+  log_info(absl::StrCat(what, ": process ", pid));
+  workers_[number] = *std::move(worker);
+  note_workers();
+  apply(core_.on_spawned(now, number, pid));
+}
+
+void Agent::note_workers() { has_workers_ = !workers_.empty() && workers_.rbegin()->first > 0; }
+
+// One that has just died dies as the worker.
+void Agent::act(const PromoteStandby& promote) {
+  const SpawnWorker& role = promote.role;
+  auto standby = workers_.extract(promote.number);
+  WorkerProcess& process = *standby.mapped();
+  const pid_t pid = process.pid();
+  log_info(absl::StrCat("worker of rank ", role.rank.value, " since view ", role.since.value,
+                        ": standby, process ", pid));
+  process.take_role(role.rank, options_.command(role, listener_->address()).log_path);
+  listener_->send(promote.line, {role.start, TakeRole{role.start, role.rank, role.since, role.term,
+                                                      process.log_path()}});
+  standby.key() = role.start;
+  workers_.insert(std::move(standby));
+  note_workers();
+  apply(core_.on_spawned(clock_.now(), role.start, pid));
 }
 
 void Agent::act(const SignalWorker& signal) {

@@ -41,6 +41,8 @@ struct AgentOptions {
   std::string address;  // for the workers: ControlListener::start(), inside the machine
   // For a worker that attaches to this agent at `agent`.
   std::function<WorkerCommand(const SpawnWorker& worker, const std::string& agent)> command;
+  std::function<WorkerCommand(const SpawnStandby& standby, const std::string& agent)>
+      standby_command;
   int kept_fd = -1;  // as in WorkerProcessOptions
   // Of this process, which outlives the agent. The first one says what is wanted: SIGTERM and
   // SIGUSR1 that the machine will be taken away soon (NodeLeaves), any other the end of the job;
@@ -106,6 +108,10 @@ class Agent final : private StreamEvents {
   void on_controller_broken(const std::string& why);
   std::vector<std::pair<int64_t, ExitStatus>> ended_workers();
   void bury(int64_t start, const ExitStatus& exit);
+  // A process of that number, for the core.
+  void start_process(int64_t number, Rank rank, const std::string& what,
+                     const WorkerCommand& command);
+  void note_workers();
 
   void apply(AgentActions actions);
   void act(const AttachController&);
@@ -113,6 +119,8 @@ class Agent final : private StreamEvents {
   void act(const ToWorker& send);
   void act(const CutWorker& cut);
   void act(const SpawnWorker& spawn);
+  void act(const SpawnStandby& spawn);
+  void act(const PromoteStandby& promote);
   void act(const SignalWorker& signal);
   void act(const QuitAgent& quit);
   void act(const AskForPlan& ask);
@@ -128,7 +136,7 @@ class Agent final : private StreamEvents {
   Mailbox<Arrived> arrived_;
   Mailbox<Order> orders_;
   std::string controller_address_;
-  std::map<int64_t, std::unique_ptr<WorkerProcess>> workers_;  // by start
+  std::map<int64_t, std::unique_ptr<WorkerProcess>> workers_;  // by start; standbys by number
   std::atomic<bool> has_workers_ = false;
   std::atomic<bool> has_controller_ = false;
   int64_t calls_ = 0;

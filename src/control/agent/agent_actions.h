@@ -32,8 +32,18 @@ struct SpawnWorker {  // answered by on_spawned() or on_not_spawned(), at once
   View since;
   FolderTerm term;  // of the run that wants it
 };
+struct SpawnStandby {  // answered likewise, with its number
+  int64_t number = 0;
+};
+// A standby plays this role from now on, and is the process of that start; answered by
+// on_spawned(), at once. On its line it is told so.
+struct PromoteStandby {
+  int64_t number = 0;
+  StreamNumber line;
+  SpawnWorker role;
+};
 struct SignalWorker {
-  int64_t start = 0;
+  int64_t start = 0;  // or a standby's number
   int signal = 0;
 };
 struct QuitAgent {  // no worker runs any more
@@ -45,9 +55,9 @@ struct ToAskers {
   std::vector<StreamNumber> to;
   Envelope envelope;
 };
-using AgentAction =
-    std::variant<AttachController, ToController, ToWorker, CutWorker, SpawnWorker, SignalWorker,
-                 QuitAgent, AskForPlan, StopAsking, CutAsker, ToAskers, AskPartner, DropQuestion>;
+using AgentAction = std::variant<AttachController, ToController, ToWorker, CutWorker, SpawnWorker,
+                                 SpawnStandby, PromoteStandby, SignalWorker, QuitAgent, AskForPlan,
+                                 StopAsking, CutAsker, ToAskers, AskPartner, DropQuestion>;
 using AgentActions = std::vector<AgentAction>;
 
 }  // namespace evermoe

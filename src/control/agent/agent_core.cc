@@ -102,7 +102,10 @@ AgentActions AgentCore::on_controller(absl::Duration now, const Envelope& envelo
 void AgentCore::handle(const Envelope&, const Welcome& welcome) {
   if (phase_ != Phase::kAttaching) return;
   if (controller_.is_older(welcome)) return lose_controller();
-  if (controller_.is_of_another_job(welcome)) act(workers_.disown_all());
+  if (controller_.is_of_another_job(welcome)) {
+    act(workers_.disown_all());
+    act(standbys_.end_all());
+  }
   controller_.meet(welcome);
   phase_ = Phase::kRegistering;
   due_ = now_ + options_.registering_max;
@@ -110,7 +113,7 @@ void AgentCore::handle(const Envelope&, const Welcome& welcome) {
   next_beat_ = now_ + options_.beat;
   for (const auto& [start, worker] : workers_) {
     if (worker.is_disowned) continue;
-    tell(WorkerStarted{worker.rank, worker.since, worker.pid}, start);
+    tell(WorkerStarted{worker.rank, worker.since, worker.pid, worker.was_standby}, start);
     if (worker.stream) actions_.emplace_back(ToWorker{*worker.stream, {0, welcome}});
   }
   // Whom the controller does not hear of it takes for lost with the node's old line.
@@ -131,7 +134,14 @@ void AgentCore::ready_if_all_registered() {
 void AgentCore::tell_ready() {
   std::vector<std::string> complaints = complaints_.value_or(std::vector<std::string>{});
   if (waits_for_health()) complaints.push_back(kNotMeasured);
-  tell(AgentReady{options_.arithmetic, plans_.name(), std::move(complaints)});
+  tell(AgentReady{options_.arithmetic, plans_.name(), std::move(complaints), standbys_.kept()});
+}
+
+void AgentCore::tell_standbys(std::string failure) {
+  if (phase_ != Phase::kReady) return;
+  StandbysKept kept = standbys_.kept();
+  kept.failure = std::move(failure);
+  tell(std::move(kept));
 }
 
 AgentActions AgentCore::on_health(absl::Duration now, std::vector<std::string> complaints) {
@@ -147,6 +157,13 @@ AgentActions AgentCore::on_health(absl::Duration now, std::vector<std::string> c
 
 void AgentCore::handle(const Envelope& envelope, const StartWorker& start) {
   act(workers_.start(envelope.start, start, controller_.term()));
+}
+
+void AgentCore::handle(const Envelope&, const KeepStandbys& order) {
+  AgentActions spawns = standbys_.keep(order.count);
+  // Before one of them fails, which is told, too.
+  tell_standbys();
+  act(std::move(spawns));
 }
 
 void AgentCore::handle(const Envelope& envelope, const KillWorker& kill) {
@@ -178,26 +195,34 @@ void AgentCore::quit(bool ok, const std::string& reason) {
   act(plans_.forget());
   act(partners_.forget());
   act(workers_.disown_all());
+  act(standbys_.end_all());
   quit_if_alone();
 }
 
 void AgentCore::quit_if_alone() {
-  if (phase_ == Phase::kQuitting && workers_.is_empty()) actions_.emplace_back(end_);
+  if (phase_ == Phase::kQuitting && workers_.is_empty() && standbys_.is_empty())
+    actions_.emplace_back(end_);
 }
 
 // ---- workers
 
 AgentActions AgentCore::on_spawned(absl::Duration now, int64_t start, pid_t pid) {
   now_ = time_.at(now);
+  standbys_.on_spawned(start, pid);
   AgentWorker* const worker = workers_.find(start);
   if (worker == nullptr) return take();
   worker->pid = pid;
-  if (has_controller()) tell(WorkerStarted{worker->rank, worker->since, pid}, start);
+  if (has_controller())
+    tell(WorkerStarted{worker->rank, worker->since, pid, worker->was_standby}, start);
   return take();
 }
 
 AgentActions AgentCore::on_not_spawned(absl::Duration now, int64_t start, const std::string& why) {
   now_ = time_.at(now);
+  if (AgentStandbys::is_standby(start)) {
+    lose_standby(start, absl::StrCat("cannot be started: ", why));
+    return take();
+  }
   const std::optional<AgentWorker> worker = workers_.remove(start);
   if (!worker) return take();
   WorkerEnded ended{worker->rank, worker->since, options_.node,
@@ -210,11 +235,15 @@ AgentActions AgentCore::on_not_spawned(absl::Duration now, int64_t start, const 
 AgentActions AgentCore::on_exit(absl::Duration now, int64_t start, const ExitStatus& exit,
                                 const WorkerLogTail& words) {
   now_ = time_.at(now);
+  const std::string last_words = words.lines.empty() ? "" : words.lines.back();
+  if (AgentStandbys::is_standby(start)) {
+    lose_standby(start, describe_end(exit, std::nullopt, last_words).how);
+    return take();
+  }
   const std::optional<AgentWorker> worker = workers_.remove(start);
   if (!worker) return take();
   if (has_controller() && !worker->is_disowned) {
-    WorkerEnded ended =
-        describe_end(exit, worker->failed, words.lines.empty() ? "" : words.lines.back());
+    WorkerEnded ended = describe_end(exit, worker->failed, last_words);
     ended.rank = worker->rank;
     ended.since = worker->since;
     ended.node = options_.node;
@@ -236,6 +265,7 @@ AgentActions AgentCore::on_worker(absl::Duration now, StreamNumber from, const E
                         envelope.message));
     return take();
   }
+  if (hear_standby(from, envelope)) return take();
   const auto* const hello = std::get_if<WorkerHello>(&envelope.message);
   if (auto greeted = workers_.attach(from, hello == nullptr ? -1 : hello->pid)) {
     act(*std::move(greeted));
@@ -246,9 +276,30 @@ AgentActions AgentCore::on_worker(absl::Duration now, StreamNumber from, const E
   return take();
 }
 
+bool AgentCore::hear_standby(StreamNumber from, const Envelope& envelope) {
+  if (const auto* const hello = std::get_if<WorkerHello>(&envelope.message))
+    return standbys_.attach(from, hello->pid);
+  const std::optional<int64_t> standby = standbys_.speaking_on(from);
+  if (!standby) return false;
+  if (std::holds_alternative<StandbyWarm>(envelope.message)) {
+    standbys_.on_warm(*standby);
+    tell_standbys();
+  } else {
+    actions_.emplace_back(SignalWorker{*standby, SIGKILL});
+  }
+  return true;
+}
+
+void AgentCore::lose_standby(int64_t number, const std::string& how) {
+  if (!standbys_.on_exit(number)) return;
+  tell_standbys(how);
+  quit_if_alone();
+}
+
 AgentActions AgentCore::on_worker_broken(absl::Duration now, StreamNumber stream) {
   now_ = time_.at(now);
   workers_.on_broken(stream);
+  act(standbys_.on_broken(stream));
   if (phase_ == Phase::kRegistering) ready_if_all_registered();
   return take();
 }
@@ -320,8 +371,21 @@ AgentActions AgentCore::on_partner_broken(absl::Duration now, int64_t number,
 }
 
 void AgentCore::act(AgentActions actions) {
-  actions_.insert(actions_.end(), std::make_move_iterator(actions.begin()),
-                  std::make_move_iterator(actions.end()));
+  for (AgentAction& action : actions) {
+    if (auto* const spawn = std::get_if<SpawnWorker>(&action))
+      actions_.push_back(with_standby(std::move(*spawn)));
+    else
+      actions_.push_back(std::move(action));
+  }
+}
+
+AgentAction AgentCore::with_standby(SpawnWorker spawn) {
+  const auto standby = standbys_.take();
+  if (!standby) return spawn;
+  AgentWorker& worker = *workers_.find(spawn.start);
+  worker.was_standby = true;
+  worker.starved_before = options_.starved(standby->pid);
+  return PromoteStandby{standby->number, standby->line, std::move(spawn)};
 }
 
 }  // namespace evermoe

@@ -14,8 +14,8 @@
 //
 // Here is which phase it is in, and what it does about each event. What it knows, and the rules by
 // which it judges, are classes of their own: its workers (agent_workers.h) and what they say
-// (worker_messages.h), the controller that it follows (followed_controller.h), plans
-// (agent_plans.h), and partners (agent_partners.h).
+// (worker_messages.h), those that wait for a role (agent_standbys.h), the controller that it
+// follows (followed_controller.h), plans (agent_plans.h), and partners (agent_partners.h).
 #pragma once
 
 #include <deque>
@@ -28,6 +28,7 @@
 #include "control/agent/agent_actions.h"
 #include "control/agent/agent_partners.h"
 #include "control/agent/agent_plans.h"
+#include "control/agent/agent_standbys.h"
 #include "control/agent/agent_workers.h"
 #include "control/agent/followed_controller.h"
 #include "control/agent/worker_messages.h"
@@ -72,7 +73,8 @@ class AgentCore {
 
   // AgentReady::complaints from now on.
   AgentActions on_health(absl::Duration now, std::vector<std::string> complaints);
-  bool is_idle() const { return workers_.is_empty(); }  // no worker lives here
+  // No worker lives here, and no standby warms up: nothing keeps the machine busy.
+  bool is_idle() const { return workers_.is_empty() && standbys_.kept().warming == 0; }
   bool has_controller() const { return phase_ == Phase::kRegistering || phase_ == Phase::kReady; }
   // Lines between agents. An asker is another agent; the line to the one that this agent asks is
   // the newest that AskForPlan began.
@@ -84,6 +86,7 @@ class AgentCore {
   AgentActions on_partner(absl::Duration now, int64_t number, const Envelope& envelope);
   AgentActions on_partner_broken(absl::Duration now, int64_t number, const std::string& why);
 
+  // Of workers and standbys.
   AgentActions on_spawned(absl::Duration now, int64_t start, pid_t pid);
   AgentActions on_not_spawned(absl::Duration now, int64_t start, const std::string& why);
   AgentActions on_exit(absl::Duration now, int64_t start, const ExitStatus& exit,
@@ -96,6 +99,7 @@ class AgentCore {
   void handle(const Envelope& envelope, const StartWorker& start);
   void handle(const Envelope& envelope, const KillWorker& kill);
   void handle(const Envelope& envelope, const SendOrder& order);
+  void handle(const Envelope&, const KeepStandbys& order);
   void handle(const Envelope&, const PlanUpdate& update);
   void handle(const Envelope&, const PlanWanted&) { act(plans_.on_wanted()); }
   void handle(const Envelope&, const FetchPlan& fetch);
@@ -107,7 +111,11 @@ class AgentCore {
   void handle(const Envelope&, const Other&) {}
 
   void follow(AgentWorkers::Entry& worker, HeardOfWorker heard);
+  // False: no standby is there on that stream.
+  bool hear_standby(StreamNumber from, const Envelope& envelope);
+  void lose_standby(int64_t number, const std::string& how);
   void act(AgentActions actions);
+  AgentAction with_standby(SpawnWorker spawn);
 
   void beat();
   void attach();
@@ -115,6 +123,7 @@ class AgentCore {
   void ready_if_all_registered();
   bool waits_for_health() const { return options_.waits_for_health && !complaints_; }
   void tell_ready();
+  void tell_standbys(std::string failure = "");
   void quit(bool ok, const std::string& reason);
   void quit_if_alone();
   void tell(ControlMessage message, int64_t start = 0) {
@@ -133,6 +142,7 @@ class AgentCore {
   absl::Duration next_beat_;
   FollowedController controller_;
   AgentWorkers workers_;
+  AgentStandbys standbys_;
   AgentPlans plans_;
   AgentPartners partners_;
   std::optional<std::vector<std::string>> complaints_;  // nullopt: not known yet

@@ -5,6 +5,8 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <functional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -54,6 +56,9 @@ struct AgentWords {
                 absl::StrJoin(message.silent, ", ", [](std::string* out, const auto& one) {
                   absl::StrAppend(out, one.node.value, " (", one.why, ")");
                 }));
+          if constexpr (std::is_same_v<Message, StandbysKept>)
+            return absl::StrCat(message.warming, " warming, ", message.warm, " warm",
+                                message.failure.empty() ? "" : ": ", message.failure);
           if constexpr (std::is_same_v<Message, PlanWanted>) return "wants plan";
           if constexpr (std::is_same_v<Message, PlanHeld>) return "holds plan";
           return "something else";
@@ -71,8 +76,15 @@ struct AgentWords {
   std::string operator()(const SpawnWorker& spawn) const {
     return absl::StrCat("spawn ", spawn.start);
   }
+  std::string operator()(const SpawnStandby& spawn) const {
+    return absl::StrCat("spawn standby ", -spawn.number);
+  }
+  std::string operator()(const PromoteStandby& promote) const {
+    return absl::StrCat("standby ", -promote.number, " is ", promote.role.start);
+  }
   std::string operator()(const SignalWorker& signal) const {
-    return absl::StrCat(signal.signal == SIGKILL ? "kill " : "ask to drain ", signal.start);
+    return absl::StrCat(signal.signal == SIGKILL ? "kill " : "ask to drain ",
+                        signal.start < 0 ? "standby " : "", std::abs(signal.start));
   }
   std::string operator()(const AskForPlan& ask) const { return absl::StrCat("ask ", ask.at); }
   std::string operator()(const StopAsking& stop) const {
@@ -99,7 +111,8 @@ struct AgentWords {
   }
 };
 
-// The agent of node 1. A worker's stream has the number of its start, and so has its pid.
+// The agent of node 1. A worker's stream has the number of its start, and so has its pid; those of
+// standby n are 100 + n.
 class TestAgent {
  public:
   explicit TestAgent(bool waits_for_health = false)
@@ -198,6 +211,12 @@ class TestAgent {
     return *this;
   }
 
+  TestAgent& keeps_standbys(int count) { return from_controller(KeepStandbys{Node(1), count}); }
+  TestAgent& standby_warms_up(int standby) {
+    return from_worker(100 + standby, WorkerHello{static_cast<pid_t>(100 + standby)})
+        .from_worker(100 + standby, StandbyWarm{});
+  }
+
   TestAgent& is_checked(std::vector<std::string> complaints) {
     return note(core_.on_health(now_, std::move(complaints)));
   }
@@ -207,6 +226,8 @@ class TestAgent {
     return start(number, rank).attaches(number).joins(number, rank);
   }
 
+  // Sees what it tells the controller.
+  void on_told(std::function<void(const ControlMessage&)> hear) { hear_ = std::move(hear); }
   // The newest plan that it handed on to a worker.
   const std::optional<Plan>& plan() const { return plan_; }
   // What it did since the last call, without signs of life that tell of no worker.
@@ -225,14 +246,23 @@ class TestAgent {
       const std::string words = std::visit(AgentWords(), action);
       if (words != "beat") did_.push_back(words);
       if (const auto* const to = std::get_if<ToWorker>(&action)) remember(to->envelope);
-      const auto* const spawn = std::get_if<SpawnWorker>(&action);
-      if (spawn == nullptr) continue;
-      if (spawns_)
-        note(core_.on_spawned(now_, spawn->start, static_cast<pid_t>(spawn->start)));
-      else
-        note(core_.on_not_spawned(now_, spawn->start, "no memory"));
+      if (const auto* const to = std::get_if<ToController>(&action); to != nullptr && hear_)
+        hear_(to->envelope.message);
+      if (const auto* const spawn = std::get_if<SpawnWorker>(&action))
+        note_spawned(spawn->start, spawn->start);
+      if (const auto* const spawn = std::get_if<SpawnStandby>(&action))
+        note_spawned(spawn->number, 100 - spawn->number);
+      if (const auto* const promote = std::get_if<PromoteStandby>(&action))
+        note(
+            core_.on_spawned(now_, promote->role.start, static_cast<pid_t>(100 - promote->number)));
     }
     return *this;
+  }
+  void note_spawned(int64_t number, int64_t pid) {
+    if (spawns_)
+      note(core_.on_spawned(now_, number, static_cast<pid_t>(pid)));
+    else
+      note(core_.on_not_spawned(now_, number, "no memory"));
   }
 
   void remember(const Envelope& envelope) {
@@ -245,6 +275,7 @@ class TestAgent {
   absl::Duration now_;
   AgentCore core_;
   bool spawns_ = true;
+  std::function<void(const ControlMessage&)> hear_;
   std::vector<std::string> did_;
 };
 

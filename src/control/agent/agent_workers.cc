@@ -138,7 +138,7 @@ std::vector<StarvedWorker> AgentWorkers::starved(
   std::vector<StarvedWorker> starved;
   for (const auto& [start, worker] : workers_) {
     if (worker.pid == 0 || worker.is_disowned) continue;
-    starved.push_back({worker.rank, worker.since, measure(worker.pid)});
+    starved.push_back({worker.rank, worker.since, measure(worker.pid) - worker.starved_before});
   }
   return starved;
 }

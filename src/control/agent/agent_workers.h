@@ -26,9 +26,11 @@ struct AgentWorker {
   std::optional<StreamNumber> stream;
   bool is_registered = false;  // with the present controller
   bool is_asked_to_drain = false;
-  bool is_disowned = false;  // no controller wants to hear of it any more
-  View entered;              // MemberAlive::entered, as it said last
-  bool waits = false;        // likewise
+  bool was_standby = false;       // before it was given its role
+  absl::Duration starved_before;  // it was given its role
+  bool is_disowned = false;       // no controller wants to hear of it any more
+  View entered;                   // MemberAlive::entered, as it said last
+  bool waits = false;             // likewise
   // A sign of life that the controller has not been told yet.
   bool has_given_sign = false;
   std::optional<WorkerReport> failed;

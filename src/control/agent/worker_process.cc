@@ -38,6 +38,11 @@ WorkerProcess::~WorkerProcess() {
   if (!try_wait()) kill();
 }
 
+void WorkerProcess::take_role(Rank rank, const std::string& log_path) {
+  rank_ = rank;
+  if (auto log = WorkerLog::open(log_path); log.ok()) log_ = *std::move(log);
+}
+
 void WorkerProcess::signal(int number) { (void)child_->kill(number); }
 
 void WorkerProcess::kill() {

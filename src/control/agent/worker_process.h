@@ -38,6 +38,10 @@ class WorkerProcess {
   // Never blocks.
   std::optional<ExitStatus> try_wait() { return child_->try_wait(); }
 
+  // It plays this role from now on, and writes there: it has to be told so. Where that file cannot
+  // be opened it goes on writing where it does.
+  void take_role(Rank rank, const std::string& log_path);
+
   // Nothing to do for a process that has ended.
   void signal(int number);
   void kill();
@@ -52,8 +56,8 @@ class WorkerProcess {
       : child_(std::move(child)), log_(std::move(log)), rank_(rank) {}
 
   const std::unique_ptr<ChildProcess> child_;
-  const std::unique_ptr<WorkerLog> log_;
-  const Rank rank_;
+  std::unique_ptr<WorkerLog> log_;
+  Rank rank_;
 };
 
 }  // namespace evermoe

@@ -64,6 +64,7 @@ ControllerServerOptions controller_options(const JobConfig& config) {
   ControllerOptions& core = options.core;
   core.nodes = static_cast<int>(config.run.nodes);
   core.spares = static_cast<int>(config.run.spares);
+  core.standbys = static_cast<int>(config.run.standbys);
   core.racks = static_cast<int>(config.run.racks);
   core.copies = static_cast<int>(config.protection.copies);
   core.copy_level = copy_level_of(config.protection);

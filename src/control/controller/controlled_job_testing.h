@@ -180,6 +180,15 @@ class ControlledJob {
   ControlledJob& network_is_checked() { return feed(NetworkChecked{}); }
   // Its machine will be taken away soon.
   ControlledJob& node_leaves(int32_t node) { return feed(NodeLeaving{Node(node)}); }
+  // So many standbys wait there.
+  ControlledJob& node_keeps(int32_t node, int warming, int warm, const std::string& failure = "") {
+    return feed(StandbysKept{Node(node), warming, warm, failure});
+  }
+  // The newest process of the role was one of them.
+  ControlledJob& standby_takes(int rank) {
+    const Member& member = members_[static_cast<size_t>(rank)];
+    return feed(StandbyPromoted{Rank(rank), member.since, member.node});
+  }
   ControlledJob& node_comes(int32_t node) {
     agents_.insert(Node(node));
     return feed(AgentJoined{Node(node)});
@@ -329,6 +338,9 @@ class ControlledJob {
     agents_.erase(dismiss.node);
   }
   void on(const DrainJob&) { did_.push_back("drain"); }
+  void on(const KeepStandbys& order) {
+    did_.push_back(absl::StrCat("keep ", order.count, " on ", order.node.value));
+  }
   void on(const JobEvent& tell) { said_.push_back(tell.text); }
 
   absl::Duration now_ = absl::Seconds(1000);

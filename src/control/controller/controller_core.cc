@@ -32,6 +32,7 @@ ControllerCore::ControllerCore(Topology topology, ControllerOptions options, abs
       now_(now),
       roles_(topology_.world_size()),
       nodes_(options.silence_max / 2),
+      standbys_(options.standbys),
       view_(topology_, options_),
       copies_(options_.strategy),
       membership_(topology_),
@@ -180,6 +181,7 @@ void ControllerCore::reconsider() {
   wake_roles();
   if (has_ended_) return;
   start_missing();
+  keep_standbys();
   if (is_open()) return release_if_finished();
   if (roles_.have_all_reported()) send_plan();
 }
@@ -215,6 +217,7 @@ void ControllerCore::let_go(Node node) {
     case LeavingDecision::Kind::kWait: return;
     case LeavingDecision::Kind::kDismiss:
       nodes_.forget(node);
+      standbys_.forget(node);
       actions_.emplace_back(DismissNode{node});
       return;
     case LeavingDecision::Kind::kOpenView: return open_next_view(decision.why);
@@ -233,7 +236,6 @@ void ControllerCore::let_go(Node node) {
 }
 
 void ControllerCore::start_missing() {
-  const RoleRestarts& restarts = rules_.restarts();
   const std::set<Rank> without_process = roles_.without_process();
   for (const Rank rank : without_process) {
     RoleState& missing = roles_[rank];
@@ -241,16 +243,39 @@ void ControllerCore::start_missing() {
     if (missing.since != View(0) && now_ < rules_.start_at(rank)) continue;
     const auto node = node_to_start(rank);
     if (!node) continue;  // waits for an agent
-    if (restarts.avoids(rank, missing.node) && *node != missing.node)
-      tell_in_incident(absl::StrCat("worker ", name_of(rank), " moves to node ", node->value,
-                                    ": it ", restarts.reason(now_, rank)));
-    if (nodes_.is_doubted(missing.node) && *node != missing.node)
-      tell_in_incident(absl::StrCat("worker ", name_of(rank), " moves to node ", node->value,
-                                    ": node ", missing.node.value, " is quarantined"));
+    if (missing.since != View(0) && *node != missing.node) tell_why_elsewhere(rank, *node);
+    standbys_.on_start(*node);
     rules_.on_start(now_, rank, *node, missing);
     roles_.start(rank, *node, std::max(view(), View(1)), now_ + options_.start_max);
     actions_.push_back(StartWorker{*node, rank, missing.since, journal_.incident()});
   }
+}
+
+// Where it is not for the loss of its node.
+void ControllerCore::tell_why_elsewhere(Rank rank, Node node) {
+  const Node former = roles_[rank].node;
+  std::string why;
+  if (rules_.restarts().avoids(rank, former))
+    why = absl::StrCat("it ", rules_.restarts().reason(now_, rank));
+  else if (nodes_.is_doubted(former))
+    why = absl::StrCat("node ", former.value, " is quarantined");
+  else if (nodes_.is_up(former) && standbys_.warm(node) > 0)
+    why = "a standby is warm there";
+  if (why.empty()) return;
+  tell_in_incident(
+      absl::StrCat("worker ", name_of(rank), " moves to node ", node.value, ": ", why));
+}
+
+// Warming up takes processors: not while the job gets over a loss, nor before it trains.
+void ControllerCore::keep_standbys() {
+  const bool is_calm = options_.standbys > 0 && is_open() && !journal_.is_loading() &&
+                       journal_.incident() == 0 && progress_.newest() > Commit(-1);
+  if (!is_calm || is_draining_ || roles_.is_any_released() || !roles_.are_all_joined()) return;
+  std::map<Node, int> roles_of;
+  for (const Node node : nodes_.usable(now_)) {
+    if (!is_quarantined(node)) roles_of[node] = roles_.workers_on(node);
+  }
+  for (const KeepStandbys& order : standbys_.missing(roles_of)) actions_.emplace_back(order);
 }
 
 void ControllerCore::send_plan() {

@@ -25,6 +25,7 @@
 //   status/leaving_decision.h    what becomes of a node that leaves
 //   status/fitness_news.h        what is told of a node that is fit, or is not
 //   role_placement.h             where roles are started, and who keeps whose copies
+//   standbys/standby_book.h      where warm processes wait for a role
 //   membership/membership_decision.h   which roles train, and which of them move to new nodes
 //
 // and what is known is kept in roles (role_table.h), nodes (role_placement.h), the view and its
@@ -52,6 +53,7 @@
 #include "control/controller/role_placement.h"
 #include "control/controller/role_table.h"
 #include "control/controller/stalls/silence_limits.h"
+#include "control/controller/standbys/standby_book.h"
 #include "control/controller/standstill_watch.h"
 #include "control/controller/status/arithmetic_check.h"
 #include "control/controller/status/copy_book.h"
@@ -85,6 +87,7 @@ class ControllerCore {
   const RoleTable& roles() const { return roles_; }
   const NodeTable& nodes() const { return nodes_; }
   const CopyBook& copies() const { return copies_; }
+  const StandbyBook& standbys() const { return standbys_; }
   const RestingRoles& resting() const { return membership_.resting(); }
   absl::Duration median_step() const { return watch_.median_step(); }
   Step steps() const { return options_.steps; }  // of the whole job
@@ -112,6 +115,8 @@ class ControllerCore {
   void handle(const MemberSaid& event);
   void handle(const MemberAlive& event);
   void handle(const NodeLeaving& event);
+  void handle(const StandbysKept& event);
+  void handle(const StandbyPromoted& event);
   void handle(const EndWanted& event) { end({.reason = event.why, .is_hopeless = true}); }
   void handle(const TimePassed& event) { silence_.note_own(now_, event.late); }
   void hear(const Report& report);
@@ -165,6 +170,8 @@ class ControllerCore {
   void begin();
   void open_next_view(const std::string& why);
   void start_missing();
+  void tell_why_elsewhere(Rank rank, Node node);
+  void keep_standbys();
   void send_plan();
   bool may_send(const Plan& plan);
   void release_if_finished();
@@ -184,6 +191,7 @@ class ControllerCore {
   // ---- what is known
   RoleTable roles_;
   NodeTable nodes_;
+  StandbyBook standbys_;
   JobView view_;
   JobProgress progress_;
   CopyBook copies_;

@@ -32,6 +32,7 @@ void ControllerCore::handle(const AgentAlive& event) {
 void ControllerCore::handle(const AgentJoined& event) {
   if (roles_.workers_on(event.node) == 0) newest_node_came_ = now_;
   nodes_.join(event.node, now_);
+  standbys_.forget(event.node);
   check(event.node, event.complaints);
   arithmetic_.on_node(event);
   leave_out_unequal_nodes();
@@ -39,6 +40,7 @@ void ControllerCore::handle(const AgentJoined& event) {
 
 void ControllerCore::handle(const AgentLost& event) {
   nodes_.lose(event.node);
+  standbys_.forget(event.node);
   if (roles_.workers_on(event.node) > 0)
     membership_.on_news(absl::StrCat("node ", event.node.value, " is lost"));
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
@@ -48,6 +50,19 @@ void ControllerCore::handle(const AgentLost& event) {
       lose(Rank(r), absl::StrCat("node ", event.node.value, " is lost: ", event.why));
     }
   }
+}
+
+void ControllerCore::handle(const StandbysKept& event) {
+  if (!nodes_.is_there(event.node)) return;
+  if (const std::string news = standbys_.on_kept(event); !news.empty()) tell(news);
+}
+
+void ControllerCore::handle(const StandbyPromoted& event) {
+  const RoleState& role = roles_[event.rank];
+  if (role.phase() == Phase::kNone || role.since != event.since) return;
+  if (!journal_.on_standby(event.rank)) return;
+  tell_in_incident(absl::StrCat("worker ", name_of(event.rank), ": the standby of node ",
+                                event.node.value, " takes its role"));
 }
 
 void ControllerCore::handle(const NodeChecked& event) {

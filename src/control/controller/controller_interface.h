@@ -49,6 +49,19 @@ struct AgentAlive {  // a sign of life
 struct NodeLeaving {  // its machine will be taken away soon
   Node node;
 };
+// The standbys of a node (control/agent/agent_standbys.h), as its agent tells when that changes.
+struct StandbysKept {
+  Node node;  // filled in by the controller's side
+  int32_t warming = 0;
+  int32_t warm = 0;     // wait for a role
+  std::string failure;  // why one has ended just now that played no role; empty: none has
+};
+// A warm standby plays the role that was to be started there.
+struct StandbyPromoted {
+  Rank rank;
+  View since;
+  Node node;
+};
 // A worker has come to life, or has found a new controller.
 struct MemberJoined {
   Rank rank;
@@ -93,7 +106,8 @@ struct TimePassed {
 };
 using ControllerEvent =
     std::variant<AgentJoined, NodeChecked, NetworkChecked, AgentLost, AgentAlive, NodeLeaving,
-                 MemberJoined, WorkerEnded, MemberSaid, MemberAlive, EndWanted, TimePassed>;
+                 MemberJoined, WorkerEnded, MemberSaid, MemberAlive, EndWanted, TimePassed,
+                 StandbysKept, StandbyPromoted>;
 
 // ---- actions
 
@@ -128,6 +142,12 @@ struct EndJob {
 struct DismissNode {  // a node that leaves plays no role any more
   Node node;
 };
+// So many standbys are to live on the node: its agent starts those that are missing, and tells of
+// them with StandbysKept. What is beyond that stays.
+struct KeepStandbys {
+  Node node;
+  int32_t count = 0;
+};
 // Whether machines reach each other; answered by NodeChecked for those that are not fit, and
 // NetworkChecked.
 struct CheckNetwork {};
@@ -144,8 +164,9 @@ struct LanesChanged {
   int32_t nodes = 0;       // that play roles
   std::string cause;
 };
-using ControllerAction = std::variant<StartWorker, KillWorker, SendOrder, OpenView, EndJob,
-                                      DismissNode, DrainJob, CheckNetwork, JobEvent, LanesChanged>;
+using ControllerAction =
+    std::variant<StartWorker, KillWorker, SendOrder, OpenView, EndJob, DismissNode, DrainJob,
+                 CheckNetwork, JobEvent, LanesChanged, KeepStandbys>;
 
 // Jobs that train on with fewer machines, and with those that come (docs/elastic.md).
 struct ElasticOptions {
@@ -159,8 +180,9 @@ struct ElasticOptions {
 };
 
 struct ControllerOptions {
-  int nodes = 1;   // that play roles from the start
-  int spares = 0;  // nodes nodes .. nodes + spares - 1, which take over what a lost node played
+  int nodes = 1;     // that play roles from the start
+  int spares = 0;    // nodes nodes .. nodes + spares - 1, which take over what a lost node played
+  int standbys = 0;  // warm processes without a role, on all nodes together
   int copies = 1;
   // A rank and the holders of its copies are in different domains of this level, where there are
   // enough of them; else of the next smaller one. nullopt: any other process will do.

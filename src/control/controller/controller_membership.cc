@@ -51,7 +51,15 @@ std::optional<Node> ControllerCore::node_to_start(Rank rank) {
     moves_.erase(move);
     if (nodes_.is_up(to)) return to;
   }
-  const auto node = node_for(rank, roles_, nodes_, rules_.restarts(), options_.nodes, now_);
+  const auto node =
+      node_for(now_, rank,
+               {.roles = roles_,
+                .nodes = nodes_,
+                .restarts = rules_.restarts(),
+                .standbys = standbys_,
+                .nodes_at_start = options_.nodes,
+                // Without copies what a role goes back to may be on its machine's own disk.
+                .may_leave = options_.strategy.keeps_copies() && !options_.elastic.is_enabled});
   const bool is_crowded = node && *node != roles_[rank].node &&
                           roles_.workers_on(*node) >= share() && options_.elastic.is_enabled;
   if (!is_crowded) return node;

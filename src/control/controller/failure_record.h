@@ -19,12 +19,13 @@ struct FailureMoment {
 struct LocalRecovery {
   std::vector<std::string>
       causes;  // "1.0: killed by signal 9 (Killed)": one line for each lost role
-  std::vector<int> rolled_back_stages;    // that went back, or began anew
-  int64_t recomputed_steps = 0;           // the most of any rank
-  int64_t survivor_recomputed_steps = 0;  // the most of any rank that was not lost
-  std::vector<std::string> sources;       // "1.0: window 12 from 0.1"
-  bool restarted_all = false;             // all went back to the newest durable state after all
-  int restarts = 0;                       // so many times
+  std::vector<std::string> standby_roles;  // those of them that a warm standby took
+  std::vector<int> rolled_back_stages;     // that went back, or began anew
+  int64_t recomputed_steps = 0;            // the most of any rank
+  int64_t survivor_recomputed_steps = 0;   // the most of any rank that was not lost
+  std::vector<std::string> sources;        // "1.0: window 12 from 0.1"
+  bool restarted_all = false;              // all went back to the newest durable state after all
+  int restarts = 0;                        // so many times
   // Seconds from the failure, or from the last moment before it that is known, until
   std::optional<double> detect;    // the controller knew
   std::optional<double> view;      // the new view was planned

@@ -22,6 +22,7 @@ LocalRecovery recovery_of(const RecoveryNote& note) {
   const RecoveryRecord& record = note.record;
   LocalRecovery recovery;
   recovery.causes = record.causes;
+  recovery.standby_roles = record.standby_roles;
   recovery.rolled_back_stages = record.rolled_back_stages;
   recovery.recomputed_steps = record.recomputed_steps;
   recovery.survivor_recomputed_steps = record.survivor_recomputed_steps;

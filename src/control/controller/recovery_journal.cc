@@ -39,6 +39,17 @@ void RecoveryJournal::on_loss(absl::Duration now, Commit newest, Rank rank,
   records_.back().causes.push_back(absl::StrCat(name, ": ", how));
 }
 
+bool RecoveryJournal::on_standby(Rank rank) {
+  RecoveryRecord* const record = present();
+  if (record == nullptr) return false;
+  const std::string name = topology_.name_of(rank);
+  const bool was_lost = std::ranges::count(record->roles, name) > 0;
+  if (!was_lost || std::ranges::count(record->standby_roles, name) > 0) return false;
+  record->standby_roles.push_back(name);
+  ++changes_;
+  return true;
+}
+
 void RecoveryJournal::on_plan(absl::Duration now, const Plan& plan) {
   if (plan.restart_all) {
     behind_.clear();

@@ -30,6 +30,8 @@ class RecoveryJournal {
 
   // `newest`: the newest commit then. Begins a recovery if none is under way.
   void on_loss(absl::Duration now, Commit newest, Rank rank, const std::string& how);
+  // A warm standby plays it. False: no recovery in which it was lost is under way, or it is known.
+  bool on_standby(Rank rank);
   void on_plan(absl::Duration now, const Plan& plan);
   // Gives what people should hear of it, if anything. One of an older view tells how far its rank
   // is, too.

@@ -19,8 +19,10 @@ inline std::string in_incident(int64_t incident, const std::string& text) {
 }
 
 struct RecoveryRecord {
-  int64_t incident = 0;             // its number in the logs of all processes, from 1
-  std::vector<std::string> roles;   // "1.0": lost, in the order noticed
+  int64_t incident = 0;            // its number in the logs of all processes, from 1
+  std::vector<std::string> roles;  // "1.0": lost, in the order noticed
+  // Of these, those that a warm standby plays, in the order in which it took them.
+  std::vector<std::string> standby_roles;
   std::vector<std::string> causes;  // one line each: role and how
   std::vector<int> rolled_back_stages;
   bool restarted_all = false;

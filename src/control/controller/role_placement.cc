@@ -140,8 +140,11 @@ std::optional<Node> with_neighbours(Rank rank, const RoleTable& roles,
 
 }  // namespace
 
-std::optional<Node> node_for(Rank rank, const RoleTable& roles, const NodeTable& nodes,
-                             const RoleRestarts& restarts, int nodes_at_start, absl::Duration now) {
+std::optional<Node> node_for(absl::Duration now, Rank rank, const PlacementState& state) {
+  const RoleTable& roles = state.roles;
+  const NodeTable& nodes = state.nodes;
+  const RoleRestarts& restarts = state.restarts;
+  const int nodes_at_start = state.nodes_at_start;
   const RoleState& role = roles[rank];
   const Node home = home_of(rank.value, roles.size(), nodes_at_start);
   const Node wanted = role.since == View(0) ? home : role.node;
@@ -149,22 +152,28 @@ std::optional<Node> node_for(Rank rank, const RoleTable& roles, const NodeTable&
     return nodes.is_doubted(node) || restarts.avoids(rank, node);
   };
   if (nodes.is_up(wanted) && nodes.is_in_doubt(wanted, now)) return std::nullopt;
-  if (nodes.is_up(wanted) && !is_avoided(wanted)) return wanted;
   const std::vector<Node> usable = nodes.usable(now);
   std::vector<Node> welcoming = usable;
   std::erase_if(welcoming, is_avoided);
+  const int at_start = roles_at_start(roles.size(), nodes_at_start);
+  const auto uses_now = uses(roles, nodes_at_start);
+  std::vector<Node> warm = welcoming;
+  std::erase_if(warm, [&](Node node) { return state.standbys.warm(node) == 0; });
+  if (nodes.is_up(wanted) && !is_avoided(wanted)) {
+    const bool stays = !state.may_leave || role.since == View(0) || state.standbys.warm(wanted) > 0;
+    return stays ? wanted : least_used(warm, uses_now, at_start).value_or(wanted);
+  }
   if (nodes.is_up(wanted)) {
-    const int at_start = roles_at_start(roles.size(), nodes_at_start);
     // Two that cannot reach each other are not helped by taking each other's place.
     std::vector<Node> trusted = welcoming;
     std::erase_if(trusted, [&](Node node) { return restarts.is_avoided(node); });
-    const auto uses_now = uses(roles, nodes_at_start);
     if (const auto node = least_used(trusted, uses_now, at_start)) return node;
     return least_used(welcoming, uses_now, at_start).value_or(wanted);
   }
+  if (const auto node = with_neighbours(rank, roles, warm, nodes_at_start)) return node;
+  if (const auto node = least_used(warm, uses_now, at_start)) return node;
   if (const auto node = with_neighbours(rank, roles, welcoming, nodes_at_start)) return node;
-  return least_used(welcoming.empty() ? usable : welcoming, uses(roles, nodes_at_start),
-                    roles.size() + 1);
+  return least_used(welcoming.empty() ? usable : welcoming, uses_now, roles.size() + 1);
 }
 
 int room(const RoleTable& roles, const NodeTable& nodes, int nodes_at_start, absl::Duration now) {

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "control/controller/role_restarts.h"
 #include "control/controller/role_table.h"
+#include "control/controller/standbys/standby_book.h"
 #include "parallel/failure_domains.h"
 #include "parallel/topology.h"
 
@@ -73,12 +74,21 @@ class NodeTable {
 
 // Where to start a role: the node it was on, if that is up; at the start, blocks of neighbouring
 // ranks on the first `nodes_at_start` nodes; else where others of its block have gone, so that the
-// layout of the copies stays as it is; else the spare or the node with the fewest workers.
+// layout of the copies stays as it is; else the spare or the node with the fewest workers. Of other
+// nodes first to those where a standby is warm and there is room; if it `may_leave`, it also leaves
+// a node that is up, and has no standby, for one of these.
 // Where it keeps ending soon after its start it goes to a node that has room instead, one that
 // plays fewer roles than the nodes do at the start, and first of all to one where no role does so.
 // nullopt: not before more is known of the nodes.
-std::optional<Node> node_for(Rank rank, const RoleTable& roles, const NodeTable& nodes,
-                             const RoleRestarts& restarts, int nodes_at_start, absl::Duration now);
+struct PlacementState {  // what the tables outlive
+  const RoleTable& roles;
+  const NodeTable& nodes;
+  const RoleRestarts& restarts;
+  const StandbyBook& standbys;
+  int nodes_at_start = 1;
+  bool may_leave = false;
+};
+std::optional<Node> node_for(absl::Duration now, Rank rank, const PlacementState& state);
 
 // The most roles that a node plays at the start.
 int roles_at_start(int roles, int nodes_at_start);

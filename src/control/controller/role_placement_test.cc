@@ -16,7 +16,13 @@ class RolePlacement : public testing::Test {
     for (int32_t n = 0; n < 3; ++n) nodes_.join(Node(n), now_);
   }
   std::optional<Node> place(int rank) {
-    return node_for(Rank(rank), roles_, nodes_, restarts_, 2, now_);
+    return node_for(now_, Rank(rank),
+                    {.roles = roles_,
+                     .nodes = nodes_,
+                     .restarts = restarts_,
+                     .standbys = standbys_,
+                     .nodes_at_start = 2,
+                     .may_leave = true});
   }
   void starts(int rank, int node) {
     roles_.start(Rank(rank), Node(node), View(1), absl::InfiniteDuration());
@@ -44,6 +50,7 @@ class RolePlacement : public testing::Test {
   NodeTable nodes_{kDoubt};
   const ControllerOptions options_{.backoff = absl::Seconds(0.5)};
   RoleRestarts restarts_{4, options_};
+  StandbyBook standbys_{1};
 };
 
 TEST_F(RolePlacement, NeighboursBeginOnOneNodeAndTheSpareIsLeftFree) {
@@ -213,6 +220,39 @@ TEST_F(RolePlacement, AnOldProcessDoesNotJoinAgain) {
   EXPECT_FALSE(roles_.may_join(old)) << "another one is awaited";
   old.since = View(2);
   EXPECT_TRUE(roles_.may_join(old));
+}
+
+TEST_F(RolePlacement, ALostProcessIsPlayedWhereAStandbyIsWarm) {
+  for (const int rank : {0, 1, 2, 3}) starts(rank, rank / 2);
+  roles_.lose(Rank(0));
+  EXPECT_EQ(place(0), Node(0));
+  standbys_.on_kept({Node(2), /*warming=*/1, /*warm=*/0, ""});
+  EXPECT_EQ(place(0), Node(0)) << "it is not warm yet";
+  standbys_.on_kept({Node(2), 0, 1, ""});
+  EXPECT_EQ(place(0), Node(2));
+  EXPECT_EQ(node_for(now_, Rank(0),
+                     {.roles = roles_,
+                      .nodes = nodes_,
+                      .restarts = restarts_,
+                      .standbys = standbys_,
+                      .nodes_at_start = 2,
+                      .may_leave = false}),
+            Node(0))
+      << "what it goes back to is there";
+  standbys_.on_kept({Node(0), 0, 1, ""});
+  EXPECT_EQ(place(0), Node(0)) << "its own node has one, too";
+}
+
+TEST_F(RolePlacement, OfOtherNodesTheOneWithAStandbyComesFirstIfItHasRoom) {
+  nodes_.join(Node(3), now_);
+  for (const int rank : {0, 1, 2, 3}) starts(rank, rank / 2);
+  standbys_.on_kept({Node(3), 0, 1, ""});
+  nodes_.lose(Node(1));
+  for (const int rank : {2, 3}) roles_.lose(Rank(rank));
+  EXPECT_EQ(place(2), Node(3));
+  standbys_.forget(Node(3));
+  standbys_.on_kept({Node(0), 0, 1, ""});
+  EXPECT_EQ(place(2), Node(2)) << "node 0 is full";
 }
 
 }  // namespace

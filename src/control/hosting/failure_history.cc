@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kFailuresVersion = 4;
+constexpr int kFailuresVersion = 5;
 constexpr int64_t kFailuresBytesMax = 64 << 20;
 constexpr int64_t kTextBytesMax = 1 << 20;
 constexpr int kDepthMax = 8;
@@ -30,8 +30,17 @@ Json timeline_json(const LocalRecovery& recovery) {
           {"verify", nullable(recovery.verify)}, {"resume", nullable(recovery.resume)}};
 }
 
+bool are_all_on_standbys(const FailureRecord& failure) {
+  if (!failure.recovery || failure.roles.empty()) return false;
+  const std::vector<std::string>& taken = failure.recovery->standby_roles;
+  return std::ranges::all_of(failure.roles, [&](const std::string& role) {
+    return std::ranges::find(taken, role) != taken.end();
+  });
+}
+
 void add_recovery(const LocalRecovery& recovery, Json& json) {
   json["causes"] = recovery.causes;
+  json["standby_roles"] = recovery.standby_roles;
   json["sources"] = recovery.sources;
   json["rolled_back_stages"] = recovery.rolled_back_stages;
   json["recomputed_steps"] = recovery.recomputed_steps;
@@ -76,6 +85,7 @@ bool truth(const nlohmann::json& json, const char* key, JsonFields& fields) {
 absl::StatusOr<LocalRecovery> recovery_from(const nlohmann::json& json, JsonFields& fields) {
   LocalRecovery recovery;
   recovery.causes = texts(fields, "causes");
+  recovery.standby_roles = texts(fields, "standby_roles");
   recovery.sources = texts(fields, "sources");
   recovery.rolled_back_stages = stages(fields, "rolled_back_stages");
   recovery.recomputed_steps = fields.integer("recomputed_steps", 0, INT64_MAX);
@@ -185,6 +195,7 @@ Json failure_json(const FailureRecord& failure) {
   add_recovery(failure.recovery.value_or(
                    LocalRecovery{.restarted_all = failure.restarted_from_step.has_value()}),
                json);
+  json["standby"] = are_all_on_standbys(failure);
   json["timeline"] = failure.recovery ? timeline_json(*failure.recovery) : Json();
   json["moments"] = std::move(moments);
   return json;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
@@ -40,6 +41,17 @@ void note_end(const std::string& out, const FolderTerm& term, const EndJob& end)
   if (!marked.ok()) log_warning(std::string(marked.message()));
 }
 
+WorkerCommand worker_command(const AgentProcessOptions& options, const std::string& agent,
+                             const std::string& log) {
+  WorkerCommand command{options.worker, options.worker_arguments,
+                        join_path(worker_logs(options.out, options.node), log)};
+  command.arguments.insert(command.arguments.end(),
+                           {"--agent", agent, "--node", absl::StrCat(options.node.value)});
+  if (!options.secret.empty())
+    command.arguments.insert(command.arguments.end(), {"--secret", options.secret});
+  return command;
+}
+
 }  // namespace
 
 std::string worker_logs(const std::string& out, Node node) {
@@ -49,22 +61,26 @@ std::string worker_logs(const std::string& out, Node node) {
 std::function<WorkerCommand(const SpawnWorker&, const std::string&)> command_of(
     const AgentProcessOptions& options, const Topology& topology) {
   return [options, topology](const SpawnWorker& worker, const std::string& agent) {
-    WorkerCommand command{options.worker, options.worker_arguments, {}};
-    for (const std::string& argument :
-         {std::string("--rank"), absl::StrCat(worker.rank.value), std::string("--since"),
-          absl::StrCat(worker.since.value), std::string("--start"), absl::StrCat(worker.start),
-          std::string("--agent"), agent, std::string("--node"), absl::StrCat(options.node.value),
-          std::string("--term"), absl::StrCat(worker.term.number), std::string("--term-owner"),
-          worker.term.owner, std::string("--term-job"), worker.term.job, std::string("--term-host"),
-          absl::StrCat(worker.term.hosts_before)}) {
-      command.arguments.push_back(argument);
-    }
-    if (!options.secret.empty()) {
-      command.arguments.push_back("--secret");
-      command.arguments.push_back(options.secret);
-    }
-    command.log_path = join_path(worker_logs(options.out, options.node),
-                                 absl::StrCat("worker-", topology.name_of(worker.rank), ".log"));
+    WorkerCommand command = worker_command(
+        options, agent, absl::StrCat("worker-", topology.name_of(worker.rank), ".log"));
+    const std::string of_role[] = {"--rank",       absl::StrCat(worker.rank.value),
+                                   "--since",      absl::StrCat(worker.since.value),
+                                   "--start",      absl::StrCat(worker.start),
+                                   "--term",       absl::StrCat(worker.term.number),
+                                   "--term-owner", worker.term.owner,
+                                   "--term-job",   worker.term.job,
+                                   "--term-host",  absl::StrCat(worker.term.hosts_before)};
+    command.arguments.insert(command.arguments.end(), std::begin(of_role), std::end(of_role));
+    return command;
+  };
+}
+
+std::function<WorkerCommand(const SpawnStandby&, const std::string&)> standby_command_of(
+    const AgentProcessOptions& options) {
+  return [options](const SpawnStandby& standby, const std::string& agent) {
+    WorkerCommand command =
+        worker_command(options, agent, absl::StrCat("standby-", -standby.number, ".log"));
+    command.arguments.push_back("--standby");
     return command;
   };
 }
@@ -190,6 +206,7 @@ absl::Status run_agent(const AgentProcessOptions& options) {
     own.address = folder->address("agent");
   }
   own.command = command_of(options, topology_of(config));
+  own.standby_command = standby_command_of(options);
   own.kept_fd = options.kept_fd;
   own.core = agent_options(config);
   own.core.node = options.node;

@@ -42,8 +42,8 @@ struct AgentProcessOptions {
   std::string secret;  // the file with the job's secret, for the workers
   int kept_fd = -1;    // held open by every worker; -1: none
   std::string worker;  // program
-  // Of every worker; followed by "--rank R --since VIEW --start S --agent ADDRESS --node N" and the
-  // term.
+  // Of every worker; followed by "--agent ADDRESS --node N" and "--rank R --since VIEW --start S"
+  // with the term, or "--standby".
   std::vector<std::string> worker_arguments;
 };
 
@@ -58,9 +58,11 @@ std::vector<std::string> to_flags(const AgentProcessOptions& options);
 // machine while its former process still writes, and appending is not atomic on network file
 // systems.
 std::string worker_logs(const std::string& out, Node node);
-// How an agent of these options starts the worker of a role.
+// How an agent of these options starts the worker of a role, and a standby.
 std::function<WorkerCommand(const SpawnWorker&, const std::string& agent)> command_of(
     const AgentProcessOptions& options, const Topology& topology);
+std::function<WorkerCommand(const SpawnStandby&, const std::string& agent)> standby_command_of(
+    const AgentProcessOptions& options);
 
 // Until the job ends. Ok, InvalidInput (the user's input is wrong) or Internal, as it ended.
 absl::Status run_controller(const ControllerProcessOptions& options);

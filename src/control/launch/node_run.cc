@@ -75,6 +75,7 @@ AgentOptions options_of_agent(const NodeOptions& options, const PrivateFolder& f
   agent.controller = options.store.empty() ? options.controller : "";
   agent.address = folder.address("agent");
   agent.command = command_of(process, topology_of(options.config));
+  agent.standby_command = standby_command_of(process);
   agent.signals = &signals;
   agent.core = agent_options(options.config);
   agent.core.node = process.node;

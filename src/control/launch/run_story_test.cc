@@ -192,7 +192,7 @@ TEST_F(Hosts, WhatCannotBeReadIsNotThere) {
   next_host().hear(0, recovery_at(7));
   const std::string good = TestFolder::read(folder_.path("failures.json"));
   const std::pair<std::string, std::string> changes[] = {
-      {"\"version\": 4", "\"version\": 1"},
+      {"\"version\": 5", "\"version\": 1"},
       {"\"job\": \"j\"", "\"job\": 3"},
       {"\"restarts\": 1", "\"restarts\": 1e99"},
       {"\"incident\": 3", "\"incident\": 99999999999999999999"},

@@ -121,6 +121,9 @@ std::string to_text(const LocalRecovery& recovery) {
                                       : absl::StrCat(stages.size() == 1 ? "stage " : "stages ",
                                                      absl::StrJoin(stages, ", "), " ran ",
                                                      recovery.recomputed_steps, " steps again");
+  if (!recovery.standby_roles.empty())
+    absl::StrAppend(&text, ", ", absl::StrJoin(recovery.standby_roles, " and "),
+                    " by a warm standby");
   if (!recovery.resume) return absl::StrCat(text, ", the job did not go on");
   absl::StrAppendFormat(&text, ", went on after %.2f s", *recovery.resume);
   return text;

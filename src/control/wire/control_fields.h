@@ -61,6 +61,8 @@ auto fields(Is<WorkerEnded> auto& m) {
 auto fields(Is<StartWorker> auto& m) { return std::tie(m.node, m.rank, m.since, m.incident); }
 auto fields(Is<KillWorker> auto& m) { return std::tie(m.node, m.rank, m.since, m.why); }
 auto fields(Is<SendOrder> auto& m) { return std::tie(m.rank, m.since, m.message); }
+auto fields(Is<StandbysKept> auto& m) { return std::tie(m.node, m.warming, m.warm, m.failure); }
+auto fields(Is<KeepStandbys> auto& m) { return std::tie(m.node, m.count); }
 auto fields(Is<LanesChanged> auto& m) { return std::tie(m.step, m.lanes, m.nodes, m.cause); }
 auto fields(Is<EndJob> auto& m) {
   return std::tie(m.ok, m.bad_input, m.reason, m.is_hopeless, m.is_drained, m.is_dismissal);
@@ -110,7 +112,9 @@ auto fields(Is<AgentHello> auto& m) {
 auto fields(Is<RunHello> auto&) { return std::tie(); }
 auto fields(Is<FolderTerm> auto& m) { return std::tie(m.number, m.owner, m.job, m.hosts_before); }
 auto fields(Is<Welcome> auto& m) { return std::tie(m.life, m.term, m.wall_clock); }
-auto fields(Is<AgentReady> auto& m) { return std::tie(m.arithmetic, m.plan, m.complaints); }
+auto fields(Is<AgentReady> auto& m) {
+  return std::tie(m.arithmetic, m.plan, m.complaints, m.standbys);
+}
 auto fields(Is<PlanWanted> auto& m) { return std::tie(m.plan); }
 auto fields(Is<FetchPlan> auto& m) { return std::tie(m.plan, m.from, m.patience, m.rest); }
 auto fields(Is<PlanHeld> auto& m) { return std::tie(m.plan); }
@@ -123,17 +127,19 @@ auto fields(Is<PartnerAnswer> auto& m) { return std::tie(m.node, m.filling); }
 auto fields(Is<PlanName> auto& m) {
   return std::tie(m.view, m.fingerprint.high, m.fingerprint.low);
 }
-auto fields(Is<WorkerStarted> auto& m) { return std::tie(m.rank, m.since, m.pid); }
+auto fields(Is<WorkerStarted> auto& m) { return std::tie(m.rank, m.since, m.pid, m.is_standby); }
+auto fields(Is<StandbyWarm> auto&) { return std::tie(); }
+auto fields(Is<TakeRole> auto& m) { return std::tie(m.start, m.rank, m.since, m.term, m.log_path); }
 auto fields(Is<WorkerLogTail> auto& m) { return std::tie(m.rank, m.path, m.lines); }
 auto fields(Is<Drain> auto&) { return std::tie(); }
 auto fields(Is<RoleProcess> auto& m) { return std::tie(m.rank, m.pid); }
 auto fields(Is<NodeLost> auto& m) { return std::tie(m.node, m.agent, m.why); }
 auto fields(Is<RecoveryNote> auto& m) { return std::tie(m.index, m.failed, m.record); }
 auto fields(Is<RecoveryRecord> auto& m) {
-  return std::tie(m.incident, m.roles, m.causes, m.rolled_back_stages, m.restarted_all,
-                  m.restarted_from, m.restarts, m.reasons, m.sources, m.views, m.step,
-                  m.recomputed_steps, m.survivor_recomputed_steps, m.noticed, m.planned, m.restored,
-                  m.caught_up, m.verified, m.resumed);
+  return std::tie(m.incident, m.roles, m.standby_roles, m.causes, m.rolled_back_stages,
+                  m.restarted_all, m.restarted_from, m.restarts, m.reasons, m.sources, m.views,
+                  m.step, m.recomputed_steps, m.survivor_recomputed_steps, m.noticed, m.planned,
+                  m.restored, m.caught_up, m.verified, m.resumed);
 }
 auto fields(Is<OperatorHello> auto&) { return std::tie(); }
 auto fields(Is<NodeLeaves> auto&) { return std::tie(); }
@@ -141,7 +147,7 @@ auto fields(Is<SurvivableLosses> auto& m) {
   return std::tie(m.is_known, m.is_protected, m.any, m.fatal, m.fatal_sets);
 }
 auto fields(Is<NodeStatus> auto& m) {
-  return std::tie(m.node, m.host, m.state, m.silent, m.complaints);
+  return std::tie(m.node, m.host, m.state, m.silent, m.complaints, m.standbys);
 }
 auto fields(Is<RoleStatus> auto& m) { return std::tie(m.rank, m.name, m.node, m.pid, m.phase); }
 auto fields(Is<JobStatus> auto& m) {

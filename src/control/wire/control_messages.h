@@ -60,6 +60,7 @@ struct AgentReady {
   std::string arithmetic;  // as MemberJoined's, of workers that would run there; empty: not known
   PlanName plan;           // the newest one that the agent has; view 0: none
   std::vector<std::string> complaints;  // as AgentJoined's
+  StandbysKept standbys = {};
 };
 // controller -> agent, agent -> agent and agent -> controller. Who has the plan answers with a
 // whole PlanUpdate to nobody. An agent that has not waits for it, and ends the stream when it has a
@@ -126,13 +127,15 @@ struct Beat {
 // told EndJob, or the whole job is drained.
 struct NodeLeaves {};
 
-// ---- agent -> controller, besides MemberJoined, MemberSaid and WorkerEnded; WorkerReport comes
-// from the worker and goes on to the run. MemberAlive comes from the worker and goes no further.
+// ---- agent -> controller, besides MemberJoined, MemberSaid, WorkerEnded and StandbysKept;
+// WorkerReport comes from the worker and goes on to the run. MemberAlive comes from the worker and
+// goes no further.
 
 struct WorkerStarted {
   Rank rank;
   View since;
   pid_t pid = 0;
+  bool is_standby = false;  // it was one until now
 };
 struct WorkerLogTail {  // and controller -> run: the last lines of a worker that failed
   Rank rank;
@@ -140,8 +143,21 @@ struct WorkerLogTail {  // and controller -> run: the last lines of a worker tha
   std::vector<std::string> lines;
 };
 
-// ---- controller -> agent, besides StartWorker, KillWorker, SendOrder (without plans), PlanUpdate
-// and EndJob; agent -> worker: SendOrder
+// ---- between an agent and its standby, which says WorkerHello first
+
+struct StandbyWarm {};  // it can take a role
+// It plays this role from now on, as if it had been started for it: it ends this line and opens the
+// one of a worker.
+struct TakeRole {
+  int64_t start = 0;  // as Envelope::start
+  Rank rank;
+  View since;
+  FolderTerm term;       // of the run that wants it
+  std::string log_path;  // where it writes
+};
+
+// ---- controller -> agent, besides StartWorker, KillWorker, SendOrder (without plans), PlanUpdate,
+// KeepStandbys and EndJob; agent -> worker: SendOrder
 
 // And from the run, an operator, or an agent whose node is asked to stop, to the controller: all
 // workers finish their step, save and end.
@@ -172,7 +188,7 @@ using ControlMessage =
                  StartWorker, KillWorker, SendOrder, PlanUpdate, PlanWanted, Drain, EndJob,
                  JobEvent, RoleProcess, NodeLost, RecoveryNote, OperatorHello, JobStatus,
                  NodeLeaves, FetchPlan, PlanHeld, AskPartners, PartnersAsked, PartnerQuestion,
-                 PartnerAnswer, LanesChanged>;
+                 PartnerAnswer, LanesChanged, StandbyWarm, TakeRole, StandbysKept, KeepStandbys>;
 
 struct Envelope {
   int64_t start = 0;  // of the process that the message speaks of; 0 where it speaks of none

@@ -82,6 +82,7 @@ class RandomMessages {
     m.arithmetic = text();
     make(m.plan);
     m.complaints = texts();
+    make(m.standbys);
   }
   void make(PlanName& m) { m = {view(), {random_(), random_()}}; }
   void make(PlanWanted& m) { make(m.plan); }
@@ -103,7 +104,15 @@ class RandomMessages {
   }
   void make(PartnerQuestion& m) { m = {node(), text()}; }
   void make(PartnerAnswer& m) { m = {node(), text()}; }
-  void make(WorkerStarted& m) { m = {rank(), view(), pid()}; }
+  void make(WorkerStarted& m) { m = {rank(), view(), pid(), coin()}; }
+  void make(StandbyWarm&) {}
+  void make(TakeRole& m) {
+    m = {number(0), rank(), view(), {number(0), text(), text(), number(0)}, text()};
+  }
+  void make(StandbysKept& m) {
+    m = {node(), static_cast<int32_t>(below(9)), static_cast<int32_t>(below(9)), text()};
+  }
+  void make(KeepStandbys& m) { m = {node(), static_cast<int32_t>(below(9))}; }
   void make(MemberJoined& m) {
     m = {rank(), view(), node(), text(), view(), coin(), coin(), view(), commit(), text()};
   }
@@ -151,6 +160,7 @@ class RandomMessages {
     m.failed = moment();
     m.record.incident = number(0);
     m.record.roles = texts();
+    m.record.standby_roles = texts();
     m.record.causes = texts();
     for (uint32_t n = below(3); n > 0; --n)
       m.record.rolled_back_stages.push_back(static_cast<int>(below(100)));
@@ -188,8 +198,8 @@ class RandomMessages {
     if (coin()) m.experts = ExpertMove{step(), number(0), real(), real(), real()};
     for (uint32_t n = below(3); n > 0; --n) m.survives.fatal.push_back({node(), node()});
     for (uint32_t n = below(4); n > 0; --n)
-      m.nodes.push_back(
-          {node(), text(), static_cast<NodeStatus::State>(below(7)), moment(), texts()});
+      m.nodes.push_back({node(), text(), static_cast<NodeStatus::State>(below(7)), moment(),
+                         texts(), static_cast<int32_t>(below(9))});
     for (uint32_t n = below(4); n > 0; --n)
       m.roles.push_back({rank(), text(), node(), pid(), static_cast<RoleStatus::Phase>(below(5))});
   }

@@ -242,7 +242,8 @@ TEST(RunStrategyTest, WhatTheRuntimeDoesNotHave) {
                                 .replacement = NodeReplacement::kElastic}),
             "recovery from live replicas and training on fewer nodes");
   EXPECT_EQ(missing_in_runtime({.replacement = NodeReplacement::kStandby, .migrates = true}),
-            "warm standbys and live migration");
+            "live migration");
+  EXPECT_EQ(missing_in_runtime({.replacement = NodeReplacement::kStandby}), "");
   EXPECT_EQ(missing_in_runtime({.protection = StateProtection::kPartialExperts}), "");
 }
 

@@ -32,7 +32,6 @@ std::string missing_in_runtime(const RunStrategy& strategy) {
   std::vector<std::string> missing;
   if (strategy.protection == StateProtection::kReplicas)
     missing.push_back("recovery from live replicas");
-  if (strategy.replacement == NodeReplacement::kStandby) missing.push_back("warm standbys");
   if (strategy.replacement == NodeReplacement::kElastic)
     missing.push_back("training on fewer nodes");
   if (strategy.migrates) missing.push_back("live migration");

@@ -91,7 +91,7 @@ struct RunStrategy {
 const char* to_string(StateProtection protection);
 const char* to_string(NodeReplacement replacement);
 
-// What of a strategy the runtime does not have yet, and so can only be forecast: "warm standbys".
+// What of a strategy the runtime does not have yet, and so can only be forecast: "live migration".
 // Empty if it runs.
 std::string missing_in_runtime(const RunStrategy& strategy);
 

@@ -175,10 +175,22 @@ void ControllerRelay::handle(Stream& from, const Envelope&, const AgentReady& re
   from.second.arithmetic = ready.arithmetic;
   from.second.complaints = ready.complaints;
   from.second.plan = ready.plan;
+  take_standbys(from, ready.standbys);
   if (plans_.wants(ready.plan)) out_.send(from.first, PlanWanted{});
   if (is_draining_) out_.send(from.first, Drain{});
   if (from.second.is_fed) feed_complaints(from.second.node);
   feed_ready_agents();
+}
+
+void ControllerRelay::handle(Stream& from, const Envelope&, const StandbysKept& kept) {
+  if (!from.second.is_agent()) return refuse(from);
+  take_standbys(from, kept);
+}
+
+void ControllerRelay::take_standbys(Stream& from, const StandbysKept& kept) {
+  from.second.standbys = kept;
+  from.second.standbys.node = from.second.node;
+  if (from.second.is_fed) feed(from.second.standbys, now_);
 }
 
 // Workers first: how long one of them was silent is measured by when its agent was heard.
@@ -300,12 +312,16 @@ void ControllerRelay::feed(const ControllerEvent& event, absl::Duration failed) 
 }
 
 void ControllerRelay::feed_ready_agents() {
-  std::vector<AgentJoined> joined;
+  std::vector<std::pair<AgentJoined, StandbysKept>> joined;
   for (RelayPeer* const peer : admission_.admitted(now_, peers_, core_.has_begun())) {
     peer->is_fed = true;
-    joined.push_back({peer->node, peer->arithmetic, complaints_of(*peer, network_)});
+    joined.push_back(
+        {{peer->node, peer->arithmetic, complaints_of(*peer, network_)}, peer->standbys});
   }
-  for (const AgentJoined& one : joined) feed(one, now_);
+  for (const auto& [agent, standbys] : joined) {
+    feed(agent, now_);
+    if (standbys.warming + standbys.warm > 0) feed(standbys, now_);
+  }
 }
 
 // If they are others than before.

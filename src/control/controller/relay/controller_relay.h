@@ -91,6 +91,7 @@ class ControllerRelay {
   void handle(Stream& from, const Envelope&, const AgentReady& ready);
   void handle(Stream& from, const Envelope&, const Beat& beat);
   void handle(Stream& from, const Envelope&, const NodeLeaves&);
+  void handle(Stream& from, const Envelope&, const StandbysKept& kept);
   void handle(Stream& from, const Envelope&, const PartnersAsked& report);
   void handle(Stream& from, const Envelope&, const RunHello&);
   void handle(Stream& from, const Envelope&, const OperatorHello&);
@@ -123,6 +124,7 @@ class ControllerRelay {
   void act(const DismissNode& dismiss);
   void act(const DrainJob&);
   void act(const CheckNetwork&) { network_.want(now_); }
+  void act(const KeepStandbys& order) { out_.send_to_node(order.node, order); }
   void act(const JobEvent& tell);
   void act(const LanesChanged& change) { out_.tell_run(change); }
 
@@ -130,6 +132,7 @@ class ControllerRelay {
   void feed(const ControllerEvent& event, absl::Duration failed);
   void feed_ready_agents();
   void feed_complaints(Node node);
+  void take_standbys(Stream& from, const StandbysKept& kept);
   void lose_agent(const RelayPeer& agent, const std::string& why);
   void take_stock(const RelayPeer& agent);
   void cut(StreamNumber stream, const std::string& why);

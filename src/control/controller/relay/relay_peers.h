@@ -36,6 +36,7 @@ struct RelayPeer {
   bool is_fed = false;  // the core knows it
   std::string arithmetic;
   std::vector<std::string> complaints;  // of its own
+  StandbysKept standbys;                // with its node
   std::string lines;                    // where other agents reach it
   PlanName plan;  // the newest one that it has, or has been sent whole or as changes
   absl::Duration heard;

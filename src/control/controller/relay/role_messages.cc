@@ -22,7 +22,9 @@ HeardOfRole hear_of_role(absl::Duration now, Node node, int64_t start, const Wor
                          RoleProcesses& processes) {
   if (auto other = not_heard(now, node, start, started.rank, started.since, processes))
     return *std::move(other);
-  return {.is_shown = true, .pid = started.pid};
+  HeardOfRole heard{.is_shown = true, .pid = started.pid};
+  if (started.is_standby) heard.event = StandbyPromoted{started.rank, started.since, node};
+  return heard;
 }
 
 HeardOfRole hear_of_role(absl::Duration now, Node node, int64_t start, const MemberJoined& joined,

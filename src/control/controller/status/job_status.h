@@ -34,6 +34,7 @@ struct NodeStatus {
   State state = State::kAbsent;
   absl::Duration silent;                // since its last sign of life
   std::vector<std::string> complaints;  // why it is not fit to play a role
+  int32_t standbys = 0;                 // warm processes that wait for a role
 };
 const char* to_string(NodeStatus::State state);  // "in use", "spare", ...
 

@@ -1,0 +1,63 @@
+// The standbys of a node: processes that play no role, have computed whole steps for nothing so
+// that everything in them is warm (train/sandbox/), and take a role when this node is to play one.
+// Pure: what happens in, actions out.
+//
+//   keep() --SpawnStandby--> warming --StandbyWarm--> warm --take()--> a worker (agent_workers.h)
+//
+// Threads: one at a time.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "control/agent/agent_actions.h"
+
+namespace evermoe {
+
+class AgentStandbys {
+ public:
+  // Their numbers are negative: those of workers, which share a table of processes with them, are
+  // positive.
+  static bool is_standby(int64_t number) { return number < 0; }
+
+  // So many are to live here: those that are missing begin.
+  AgentActions keep(int count);
+  void on_spawned(int64_t number, pid_t pid);
+  // A process says hello there; false: none of them that is not attached has this pid.
+  bool attach(StreamNumber stream, pid_t pid);
+  // Whose line that is; nullopt: no standby's.
+  std::optional<int64_t> speaking_on(StreamNumber stream) const;
+  void on_warm(int64_t number);
+  // Whom nobody can give a role any more ends.
+  AgentActions on_broken(StreamNumber stream);
+  // False: it was none of them.
+  bool on_exit(int64_t number) { return standbys_.erase(number) > 0; }
+
+  // The one that has been warm for longest plays a role from now on; nullopt: none is warm.
+  struct Taken {
+    int64_t number = 0;
+    pid_t pid = 0;
+    StreamNumber line;
+  };
+  std::optional<Taken> take();
+  // All end, for they are of another job, or this one is over.
+  AgentActions end_all() const;
+
+  StandbysKept kept() const;  // without its node
+  bool is_empty() const { return standbys_.empty(); }
+
+ private:
+  struct Standby {
+    pid_t pid = 0;
+    std::optional<StreamNumber> line;
+    int64_t warm = 0;  // the how many-th that has become warm; 0: it is not
+  };
+  std::map<int64_t, Standby> standbys_;  // by number
+  int64_t last_number_ = 0;
+  int64_t last_warm_ = 0;
+};
+
+}  // namespace evermoe

@@ -1,0 +1,94 @@
+#include "control/agent/agent_standbys.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "control/agent/agent_core_testing.h"
+
+namespace evermoe {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(AgentStandbys, BeginUntilThereAreEnough) {
+  TestAgent agent = ready_agent();
+  EXPECT_EQ(agent.keeps_standbys(2).did(), "2 warming, 0 warm, spawn standby 1, spawn standby 2");
+  EXPECT_EQ(agent.keeps_standbys(2).did(), "2 warming, 0 warm");
+  EXPECT_EQ(agent.standby_warms_up(2).did(), "1 warming, 1 warm");
+  EXPECT_EQ(agent.keeps_standbys(3).did(), "2 warming, 1 warm, spawn standby 3");
+}
+
+TEST(AgentStandbys, AWarmOneTakesTheRoleThatIsStartedHere) {
+  TestAgent agent = ready_agent();
+  agent.keeps_standbys(1).did();
+  EXPECT_EQ(agent.start(5, 0).did(), "spawn 5, started 5") << "it is not warm yet";
+  agent.standby_warms_up(1).did();
+  EXPECT_EQ(agent.start(6, 1).did(), "standby 1 is 6, started 6");
+  // It ends the standby's line and opens a worker's.
+  EXPECT_EQ(agent.line_breaks(101).did(), "");
+  EXPECT_EQ(agent.from_worker(300, WorkerHello{101}).did(), "welcome 0 to 300");
+  EXPECT_EQ(agent.killed(6).did(), "ended 6 (killed by signal 9 (Killed))");
+  EXPECT_EQ(agent.start(7, 1).did(), "spawn 7, started 7") << "there is none any more";
+}
+
+TEST(AgentStandbys, TheOneThatIsWarmForLongestComesFirst) {
+  TestAgent agent = ready_agent();
+  agent.keeps_standbys(2).standby_warms_up(2).standby_warms_up(1).did();
+  EXPECT_THAT(agent.start(5, 0).did(), HasSubstr("standby 2 is 5"));
+  EXPECT_THAT(agent.start(6, 1).did(), HasSubstr("standby 1 is 6"));
+}
+
+TEST(AgentStandbys, ItWaitsForTheFormerProcessOfTheRoleAsAnyOther) {
+  TestAgent agent = ready_agent();
+  agent.runs(5, 0).keeps_standbys(1).standby_warms_up(1).did();
+  EXPECT_EQ(agent.start(6, 0).did(), "kill 5");
+  EXPECT_EQ(agent.killed(5).did(), "standby 1 is 6, started 6");
+}
+
+TEST(AgentStandbys, WhyOneHasEndedIsTold) {
+  TestAgent agent = ready_agent();
+  agent.keeps_standbys(1).did();
+  EXPECT_EQ(agent.exits(-1, {.code = 2}, {"no GPU is left"}).did(),
+            "0 warming, 0 warm: exit code 2: no GPU is left");
+  agent.cannot_spawn();
+  EXPECT_EQ(agent.keeps_standbys(1).did(),
+            "1 warming, 0 warm, spawn standby 2, 0 warming, 0 warm: cannot be started: no memory");
+}
+
+TEST(AgentStandbys, WhoeverSaysWhatMakesNoSenseEnds) {
+  TestAgent agent = ready_agent();
+  agent.keeps_standbys(1).standby_warms_up(1).did();
+  EXPECT_EQ(agent.from_worker(101, MemberAlive{Rank(0), View(1), View(1)}).did(), "kill standby 1");
+  EXPECT_EQ(agent.line_breaks(101).did(), "kill standby 1");
+  EXPECT_EQ(agent.start(5, 0).did(), "spawn 5, started 5") << "nobody could tell it";
+}
+
+TEST(AgentStandbys, TheNextControllerHearsOfThem) {
+  TestAgent agent = ready_agent();
+  agent.keeps_standbys(2).standby_warms_up(1).did();
+  agent.broken().wait(0.1).did();
+  std::optional<StandbysKept> told;
+  agent.on_told([&](const ControlMessage& message) {
+    if (const auto* const ready = std::get_if<AgentReady>(&message)) told = ready->standbys;
+  });
+  agent.welcome(1);
+  ASSERT_TRUE(told.has_value());
+  EXPECT_EQ(told->warm, 1);
+  EXPECT_EQ(told->warming, 1);
+}
+
+TEST(AgentStandbys, EndWithTheJobAndWithAnotherOne) {
+  TestAgent agent = ready_agent();
+  agent.keeps_standbys(1).did();
+  EXPECT_EQ(agent.from_controller(EndJob{.ok = true, .reason = "finished"}).did(),
+            "kill standby 1");
+  EXPECT_EQ(agent.killed(-1).did(), "quit: finished");
+  TestAgent other = ready_agent();
+  other.keeps_standbys(1).did();
+  other.broken().wait(0.1).did();
+  EXPECT_THAT(other.welcome(0, /*term=*/2).did(), HasSubstr("kill standby 1"));
+}
+
+}  // namespace
+}  // namespace evermoe

@@ -1,0 +1,55 @@
+#include "control/controller/standbys/standby_book.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+
+namespace evermoe {
+
+std::string StandbyBook::on_kept(const StandbysKept& kept) {
+  Kept& node = nodes_[kept.node];
+  const bool has_become_warm = kept.warm > node.warm;
+  node.warming = kept.warming;
+  node.warm = kept.warm;
+  if (!kept.failure.empty()) {
+    ++node.failures;
+    return absl::StrCat("a standby on node ", kept.node.value, " has ended: ", kept.failure,
+                        node.failures == kFailuresMax ? "; no more are started there" : "");
+  }
+  if (!has_become_warm) return "";
+  node.failures = 0;
+  return absl::StrCat("a standby on node ", kept.node.value, " is warm");
+}
+
+void StandbyBook::on_start(Node node) {
+  const auto found = nodes_.find(node);
+  if (found != nodes_.end() && found->second.warm > 0) --found->second.warm;
+}
+
+int StandbyBook::warm(Node node) const {
+  const auto found = nodes_.find(node);
+  return found == nodes_.end() ? 0 : found->second.warm;
+}
+
+std::vector<KeepStandbys> StandbyBook::missing(const std::map<Node, int>& roles_of) {
+  int kept = 0;
+  for (const auto& [node, roles] : roles_of) kept += nodes_[node].count();
+  std::map<Node, KeepStandbys> orders;
+  for (; kept < wanted_; ++kept) {
+    std::optional<Node> best;
+    const auto load = [&](Node node) { return roles_of.at(node) + nodes_[node].count(); };
+    for (const auto& [node, roles] : roles_of) {
+      if (nodes_[node].failures >= kFailuresMax) continue;
+      if (!best || load(node) < load(*best)) best = node;
+    }
+    if (!best) break;
+    ++nodes_[*best].warming;
+    orders[*best] = {*best, nodes_[*best].count()};
+  }
+  std::vector<KeepStandbys> told;
+  for (const auto& [node, order] : orders) told.push_back(order);
+  return told;
+}
+
+}  // namespace evermoe

@@ -1,0 +1,50 @@
+// The standbys of a job: how many wait on which node, as the agents tell, and where more of them
+// are to live. Pure.
+//
+// They are kept where a role would be started: on nodes that play none first, which also stand in
+// for whole nodes, then on those that play the fewest. They are never moved or ended: a node that
+// has come plays roles as it is, and the next standby goes there.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "control/controller/controller_interface.h"
+
+namespace evermoe {
+
+class StandbyBook {
+ public:
+  // So many on all nodes together.
+  explicit StandbyBook(int wanted) : wanted_(wanted) {}
+
+  // After so many in a row that ended before they played a role a node gets no more of them, until
+  // it joins anew.
+  static constexpr int kFailuresMax = 3;
+
+  // Gives what people should hear of it, if anything.
+  std::string on_kept(const StandbysKept& kept);
+  // Its agent is gone, or has left.
+  void forget(Node node) { nodes_.erase(node); }
+  // A role is started there, by a standby if one is warm.
+  void on_start(Node node);
+
+  int warm(Node node) const;
+  // Those that are missing, on these nodes, of which each plays so many roles; what is returned is
+  // counted as if it had been told.
+  std::vector<KeepStandbys> missing(const std::map<Node, int>& roles_of);
+
+ private:
+  struct Kept {
+    int warming = 0, warm = 0;
+    int failures = 0;  // in a row
+    int count() const { return warming + warm; }
+  };
+  const int wanted_;
+  std::map<Node, Kept> nodes_;
+};
+
+}  // namespace evermoe

@@ -1,0 +1,111 @@
+#include "train/sandbox/sandbox.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "comm/sandbox/sandbox_transport.h"
+#include "config/job_topology.h"
+#include "env/clock.h"
+#include "protection/snapshots/chunk.h"
+#include "train/sandbox/sandbox_boundary.h"
+#include "train/sandbox/sandbox_files.h"
+#include "train/step/trainer.h"
+
+namespace evermoe {
+namespace {
+
+constexpr View kSandboxView(1);
+
+// Neither saves nor examines anything, and knows no former experts: the rest is the job's.
+JobConfig without_files(JobConfig config) {
+  config.protection.strategy = StrategyKind::kNone;
+  config.train.non_finite = NonFinitePolicy::kSkip;
+  return config;
+}
+
+absl::Status refuse_to_save() {
+  CHECK(false) << "a sandbox saves";
+  return absl::OkStatus();
+}
+
+TrainerEnvironment sandbox_environment(const TokenParts& tokens, c10::Device device,
+                                       Transport& transport, Files& files) {
+  TrainerEnvironment environment;
+  environment.device = device;
+  environment.transport = &transport;
+  environment.files = &files;
+  environment.term = [] {
+    CHECK(false) << "a sandbox asks for a term";
+    return FolderTerm();
+  };
+  environment.may_write = environment.may_publish = refuse_to_save;
+  environment.training = tokens.training;
+  environment.validation = tokens.validation;
+  environment.view = kSandboxView;
+  return environment;
+}
+
+// As the service thread of a member does it.
+void capture_all(const Trainer& trainer) {
+  std::vector<std::byte> chunk(static_cast<size_t>(Chunk::kBytesMax));
+  for (int op = 0; op < std::ssize(trainer.operators()); ++op) {
+    const int64_t bytes = trainer.operators()[static_cast<size_t>(op)].bytes.full;
+    for (int64_t offset = 0; offset < bytes; offset += Chunk::kBytesMax) {
+      const int64_t size = std::min(bytes - offset, Chunk::kBytesMax);
+      trainer.capture(op, SnapshotKind::kFull, offset,
+                      std::span(chunk).first(static_cast<size_t>(size)));
+    }
+  }
+}
+
+absl::StatusOr<absl::Duration> timed_step(Trainer& trainer, Boundary& boundary) {
+  const absl::Duration began = real_clock().now();
+  const ActiveOperators all(trainer.operators().size(), true);
+  ASSIGN_OR_RETURN(const Findings findings, trainer.train(all, boundary, [](int) {}));
+  RETURN_IF_ERROR(trainer.apply(findings, all, [](int) { return absl::OkStatus(); }));
+  capture_all(trainer);
+  return real_clock().now() - began;
+}
+
+}  // namespace
+
+absl::StatusOr<SandboxSteps> run_in_sandbox(const JobConfig& config, const TokenParts& tokens,
+                                            c10::Device device, Rank role) {
+  const JobConfig alone = without_files(config);
+  SandboxTransport transport(role, topology_of(alone).world_size());
+  SandboxFiles files;
+  ASSIGN_OR_RETURN(
+      const auto trainer,
+      Trainer::create(alone, sandbox_environment(tokens, device, transport, files), {}));
+  trainer->join_stage(kSandboxView);
+  RETURN_IF_ERROR(trainer->restore_base(Step(0)));
+  SandboxBoundary boundary(state_types(alone.train).activations());
+  SandboxSteps steps;
+  ASSIGN_OR_RETURN(steps.first, timed_step(*trainer, boundary));
+  ASSIGN_OR_RETURN(steps.second, timed_step(*trainer, boundary));
+  return steps;
+}
+
+std::vector<Rank> roles_by_kind(const JobConfig& config) {
+  const Topology topology = topology_of(config);
+  // Whether it is the first and the last stage, its lanes, and its operators' sizes.
+  using Kind = std::tuple<bool, bool, int, std::vector<int64_t>>;
+  std::map<Kind, Rank> first_of;
+  for (int stage = 0; stage < topology.stages(); ++stage) {
+    std::vector<int64_t> sizes;
+    for (const OperatorSpec& spec : operators_of_stage(config.model, topology, stage))
+      sizes.push_back(spec.flat_size);
+    first_of.try_emplace({stage == 0, stage == topology.stages() - 1, topology.lanes(stage), sizes},
+                         topology.rank_of({stage, 0}));
+  }
+  std::vector<Rank> roles;
+  for (const auto& [kind, rank] : first_of) roles.push_back(rank);
+  std::ranges::sort(roles);
+  return roles;
+}
+
+}  // namespace evermoe

@@ -1,0 +1,92 @@
+#include "worker/standby_line.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/log.h"
+
+namespace evermoe {
+namespace {
+
+// A standby may wait for as long as its job lasts.
+constexpr absl::Duration kLookAgain = absl::Hours(1);
+
+// Where that cannot be opened it goes on writing where it does.
+void write_to(const std::string& log_path) {
+  const int log = ::open(log_path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+  if (log < 0) return;
+  ::dup2(log, STDOUT_FILENO);
+  ::dup2(log, STDERR_FILENO);
+  ::close(log);
+}
+
+}  // namespace
+
+StandbyLine::StandbyLine(const std::string& agent) {
+  const MutexLock lock(mutex_);
+  call_.reset(new ControlCall(agent, StreamNumber(1), *this));
+  CHECK(call_->send({0, WorkerHello{::getpid()}}));
+}
+
+StandbyLine::~StandbyLine() { end(); }
+
+TakeRole StandbyLine::wait_for_role() {
+  std::optional<TakeRole> role;
+  {
+    MutexLock lock(mutex_);
+    CHECK(call_->send({0, StandbyWarm{}})) << "the agent does not read";
+    const auto has_role = [this]()
+                              ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return role_.has_value(); };
+    while (!changed_.wait_for(lock, kLookAgain, has_role)) {
+    }
+    role = role_;
+  }
+  end();
+  return *std::move(role);
+}
+
+// Not under the lock: it waits for events that may want it.
+void StandbyLine::end() {
+  std::unique_ptr<ControlCall> call;
+  {
+    const MutexLock lock(mutex_);
+    call = std::move(call_);
+  }
+}
+
+void StandbyLine::on_envelope(StreamNumber, Envelope envelope) {
+  auto* const role = std::get_if<TakeRole>(&envelope.message);
+  if (role == nullptr) return;
+  {
+    const MutexLock lock(mutex_);
+    role_ = std::move(*role);
+  }
+  changed_.notify_all();
+}
+
+// Nobody can give it a role any more, or start another one while it lives.
+void StandbyLine::on_broken(StreamNumber, const std::string& why) {
+  {
+    const MutexLock lock(mutex_);
+    if (role_) return;
+  }
+  log_error("the agent is gone: " + why);
+  ::_exit(1);
+}
+
+WorkerOptions options_with(const TakeRole& role, WorkerOptions options) {
+  write_to(role.log_path);
+  options.is_standby = false;
+  options.rank = role.rank;
+  options.since = role.since;
+  options.start = role.start;
+  options.term = role.term;
+  log_info(absl::StrCat("the standby that is process ", ::getpid(), " takes this role"));
+  return options;
+}
+
+}  // namespace evermoe
