@@ -40,6 +40,7 @@ int main(int argc, char** argv) {
   evermoe::add_node_command(app, commands);
   evermoe::add_keys_command(app, commands);
   evermoe::add_operator_commands(app, commands);
+  evermoe::add_move_command(app, commands);
   evermoe::add_controller_command(app, commands);
   evermoe::add_process_commands(app, commands);
   evermoe::add_inspect_command(app, commands);

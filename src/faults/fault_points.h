@@ -42,6 +42,8 @@ inline constexpr KnownFaultPoint kFaultPoints[] = {
     {"lanes/changed", "it has moved, training has not gone on"},
     {"experts/move", "experts go to other lanes at this state, nothing has moved"},
     {"experts/moved", "they have moved, training has not gone on"},
+    {"move/hand_over", "this role is to be handed over, nothing is captured for that"},
+    {"move/handed_over", "those who keep its copies have its state, and its process still lives"},
 };
 
 bool is_known_fault_point(std::string_view name);

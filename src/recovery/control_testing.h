@@ -49,6 +49,10 @@ class PlanOf {
   PlanOf& back_to_base(std::vector<int> stages) {
     return plan_.rolled_back = std::move(stages), *this;
   }
+  // Nobody goes back.
+  PlanOf& renewing(std::vector<int> stages) {
+    return plan_.renews = true, back_to_base(std::move(stages));
+  }
   PlanOf& back_to_window(int window, std::vector<int> stages) {
     return plan_.window = Step(window), back_to_base(std::move(stages));
   }

@@ -93,6 +93,7 @@ struct RankParts {
                   .wake_training = wake,
                   .orders = orders,
                   .views = views,
+                  .leave = leave,
                   .control = told,
                   .troubles = troubles,
                   .memory = memory,
@@ -154,6 +155,7 @@ struct RankParts {
   TroubleReporter troubles;
   WorkCounts counts;
   OrderQueue orders;
+  RoleLeave leave;
   RefusedSlots refused;
   RecoveryMemory memory;
   Witnesses witnesses;

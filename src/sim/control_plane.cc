@@ -123,6 +123,11 @@ void ControlPlane::stop_controller(absl::Duration time) {
   if (host() != nullptr) host()->stop_controller(time);
 }
 
+void ControlPlane::move_role(Rank rank, Node to) {
+  if (host() == nullptr) return;
+  host()->want({.roles = {rank}, .to = to.value < 0 ? std::nullopt : std::optional(to)});
+}
+
 void ControlPlane::change_host(absl::Duration time) {
   if (host() == nullptr || !host()->has_controller() || end_) return;
   if (store_ != nullptr) {
@@ -404,6 +409,14 @@ std::vector<RecoveryRecord> ControlPlane::recoveries() const {
   std::vector<RecoveryRecord> records;
   for (const auto& host : hosts_) {
     for (RecoveryRecord& record : host->recoveries()) records.push_back(std::move(record));
+  }
+  return records;
+}
+
+std::vector<MoveRecord> ControlPlane::moves() const {
+  std::vector<MoveRecord> records;
+  for (const auto& host : hosts_) {
+    for (MoveRecord& record : host->moves()) records.push_back(std::move(record));
   }
   return records;
 }

@@ -80,6 +80,9 @@ class ControlPlane final {
   // ---- faults
   void kill_controller();
   void stop_controller(absl::Duration time);
+  // No fault: the host asks its controller to have the role played on `to`, or, if that is
+  // negative, elsewhere.
+  void move_role(Rank rank, Node to);
   // Another host gets the job. Without a store its predecessor does not know it for `time`; with
   // one the store has forgotten who had the seat.
   void change_host(absl::Duration time);
@@ -99,6 +102,7 @@ class ControlPlane final {
 
   // All that the controllers have told their hosts, in order.
   std::vector<RecoveryRecord> recoveries() const;
+  std::vector<MoveRecord> moves() const;
   // How the job ended; set once a host has heard it. is_over(): and no process is left.
   const std::optional<EndJob>& end() const { return end_; }
   bool is_over() const { return is_over_; }

@@ -92,6 +92,33 @@ void keep_standbys(uint64_t seed, SimulatedShape& shape) {
   shape.standbys = 1 + static_cast<int>(seed % 2);
 }
 
+// A role moves, and in most jobs something happens when its state is handed over. Likewise.
+void move_roles(uint64_t seed, RandomSchedule& schedule) {
+  int32_t world = 0;
+  for (const int width : schedule.shape.lanes) world += width;
+  schedule.shape.spares = std::max(1, schedule.shape.spares);
+  schedule.shape.model.steps += 12;  // or most jobs end before a window begins
+  SimulatedFault move{.kind = Kind::kMoveRole,
+                      .rank = Rank(static_cast<int32_t>(seed % 7) % world)};
+  move.node = Node(-1);
+  move.time = absl::Milliseconds(20 + static_cast<int64_t>(seed % 11) * 20);
+  schedule.faults.push_back(move);
+  static const std::vector<Kind> kMeanwhile = {Kind::kKillWorker, Kind::kKillController,
+                                               Kind::kKillNode, Kind::kPause, Kind::kMoveRole};
+  static const std::vector<std::string> kPoints = {"move/hand_over", "move/handed_over",
+                                                   "recovery/plan", "recovery/restored"};
+  if (seed % 3 == 0) return;
+  SimulatedFault other{.kind = kMeanwhile[seed / 3 % kMeanwhile.size()]};
+  other.rank = seed % 2 == 0 ? Rank(-1) : Rank(static_cast<int32_t>(seed / 2 % 5) % world);
+  if (other.kind != Kind::kKillWorker) other.rank = Rank(static_cast<int32_t>(seed % 5) % world);
+  other.node = Node(other.kind == Kind::kKillNode
+                        ? static_cast<int32_t>(seed % 3) % (schedule.shape.nodes + 1)
+                        : -1);
+  other.point = kPoints[seed / 5 % kPoints.size()];
+  other.passing = 1;
+  schedule.faults.push_back(other);
+}
+
 SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& options) {
   SimulatedShape shape;
   static const std::vector<std::vector<int>> kLanes = {
@@ -246,6 +273,7 @@ ScheduleOptions playable_schedules() {
   options.with_host_changes = false;
   options.with_agent_cuts = false;
   options.with_standbys = false;
+  options.with_moves = false;
   options.with_elastic_jobs = false;  // jobs of real machines say so in their configuration
   return options;
 }
@@ -277,6 +305,8 @@ RandomSchedule random_schedule(uint64_t seed, const ScheduleOptions& options) {
       schedule.faults.push_back(fault);
     }
   }
+  if (options.with_moves && seed % 3 == 1 && strategy_of(options.strategy).keeps_copies())
+    move_roles(seed / 3, schedule);
   return schedule;
 }
 

@@ -77,6 +77,10 @@ bool copies_may_be_gone(const RandomSchedule& schedule, const SimulatedOutcome& 
   size_t lost = 0;
   int world = 0;
   for (const RecoveryRecord& record : outcome.recoveries) lost += record.roles.size();
+  // A process whose role moves takes with it what it kept for others.
+  for (const MoveRecord& move : outcome.moves) {
+    if (move.state != MoveRecord::State::kCalledOff) lost += move.roles.size();
+  }
   for (const int width : schedule.shape.lanes) world += width;
   return lost > static_cast<size_t>(std::min(schedule.shape.copies, world - 1));
 }
@@ -249,10 +253,11 @@ const std::vector<std::string>& rare_paths() {
       "agent lost with its line", "agent attaches before its old line breaks",
       "living node given up", "role moved away from where it kept dying",
       "agent back on a new line", "former process of a role told to end", "spare takes over",
-      "standby takes a role", "node lost and back", "node joins late", "no node was left",
-      "plan told to another agent", "agent waits in vain for another one's plan",
-      "agent does not get another one's plan", "words lost with a line", "call failed", "line cut",
-      "one-way cut", "machine left out for its network", "two machines do not reach each other",
+      "standby takes a role", "move of roles done", "move of roles called off",
+      "node lost and back", "node joins late", "no node was left", "plan told to another agent",
+      "agent waits in vain for another one's plan", "agent does not get another one's plan",
+      "words lost with a line", "call failed", "line cut", "one-way cut",
+      "machine left out for its network", "two machines do not reach each other",
       // Of the network between workers.
       "workers cut from each other", "workers cut one way", "node unplugged",
       "peer lost in silence",

@@ -12,6 +12,7 @@ const char* kind_name(SimulatedFault::Kind kind) {
                                            "pause",
                                            "hang",
                                            "doom role",
+                                           "move role",
                                            "kill a standby of node",
                                            "kill node",
                                            "stop agent",
@@ -51,6 +52,9 @@ std::string to_string(const SimulatedFault& d) {
                                        : "each");
   if (d.kind < Kind::kKillStandby || d.kind == Kind::kFillDisk)
     absl::StrAppend(&text, " ", d.rank.value);
+  if (d.kind == Kind::kMoveRole)
+    absl::StrAppend(&text,
+                    d.node.value < 0 ? " elsewhere" : absl::StrCat(" to node ", d.node.value));
   if (d.kind == Kind::kDoomRole) absl::StrAppend(&text, " on node ", d.node.value);
   if (d.kind == Kind::kCutNodes || d.kind == Kind::kCutWorkers)
     absl::StrAppend(&text, " from ", d.peer.value);

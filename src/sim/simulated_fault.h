@@ -19,6 +19,7 @@ struct SimulatedFault {
     kPause,
     kHang,      // the thread that passes the point stands still there, for kPauseTime or for ever
     kDoomRole,  // from now on every process of the role dies on `node`, kDoomTime after its start
+    kMoveRole,  // no fault: an operator wants it on `node`, or, if that is negative, elsewhere
     kKillStandby,  // one that waits on `node`
     kKillNode,     // its agent dies, and with it the node's workers; if it `lasts` so long, a new
                    // agent comes
@@ -53,11 +54,12 @@ struct SimulatedFault {
   };
   Kind kind = Kind::kKillWorker;
   Rank rank;         // kKillWorker, kStopWorker, kCut, kCorruptCopies (whose copies), kDoomRole,
-                     // kFillDisk
+                     // kMoveRole, kFillDisk
   Rank other;        // kCut
   Rank only_at{-1};  // kCorruptCopies: the holder that is hit; negative: all
-  Node node;  // kDoomRole, and from kKillStandby on; of a job with a store negative from kKillNode
-              // to kSuspendNode: the one that hosts at that time
+  // kDoomRole, kMoveRole, and from kKillStandby on; of a job with a store negative from kKillNode
+  // to kSuspendNode: the one that hosts at that time
+  Node node;
   Node peer;  // kCutNodes, kCutWorkers, kMuteWorkers
   absl::Duration lasts;
   bool agent_is_late = false;  // kBreakLine

@@ -39,6 +39,7 @@ void SimulatedFaults::inject(const SimulatedFault& fault) {
     case Kind::kStopAgent:
     case Kind::kStopNode:
     case Kind::kSuspendNode: return inject_node_fault(fault);
+    case Kind::kMoveRole: return in_.plane.move_role(fault.rank, fault.node);
     case Kind::kKillController: return in_.plane.kill_controller();
     case Kind::kStopController: return in_.plane.stop_controller(fault.lasts);
     case Kind::kChangeHost: return in_.plane.change_host(fault.lasts);

@@ -121,12 +121,15 @@ void SimulatedJob::add_findings() {
   if (outcome_.lost_tokens > 0) outcome_.marks.insert("tokens of experts lost");
   outcome_.passings = faults_.passings();
   outcome_.recoveries = plane_.recoveries();
+  outcome_.moves = plane_.moves();
   outcome_.controllers = plane_.controllers();
   outcome_.longest_queue = control_.longest_queue();
   if (control_.envelopes_lost() > 0) outcome_.marks.insert("words lost with a line");
   if (control_.calls_failed() > 0) outcome_.marks.insert("call failed");
   if (network_.lost_in_silence() > 0) outcome_.marks.insert("peer lost in silence");
   mark_recoveries(outcome_.recoveries, topology_.stages(), outcome_.marks);
+  for (const MoveRecord& move : outcome_.moves)
+    outcome_.marks.insert(absl::StrCat("move of roles ", to_string(move.state)));
 }
 
 void SimulatedJob::add_end() {

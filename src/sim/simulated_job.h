@@ -34,6 +34,7 @@ struct SimulatedOutcome {
   int64_t samples = 0;           // trained, according to every rank
   MembershipHistory membership;  // who rested from which state on
   std::vector<RecoveryRecord> recoveries;
+  std::vector<MoveRecord> moves;
   std::vector<MemberWork> work;    // by rank, of the last process that played it
   std::vector<std::string> story;  // what the controller told, with times
   std::vector<std::string>

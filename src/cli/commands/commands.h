@@ -36,6 +36,7 @@ void add_node_command(CLI::App& app, CommandTable& commands);
 void add_keys_command(CLI::App& app, CommandTable& commands);
 // status, drain and stop.
 void add_operator_commands(CLI::App& app, CommandTable& commands);
+void add_move_command(CLI::App& app, CommandTable& commands);
 void add_controller_command(CLI::App& app, CommandTable& commands);
 // controller-process and agent-process.
 void add_process_commands(CLI::App& app, CommandTable& commands);

@@ -60,6 +60,11 @@ const Endings& endings_of_jobs() {
          "job-keys"},
         "the job has ended well",
         "the job failed"}},
+      {"move",
+       {{"evermoe move out/job --role 1.0", "evermoe move out/job --role 1.0 --role 1.1 --to 3",
+         "evermoe move host1:7070 --drain 2 --keys job-keys"},
+        "the roles will move",
+        "the job does not answer"}},
       {"agent-process",
        {{"evermoe agent-process --config out/job/config.toml --out out/job --node 0 --controller "
          "10.0.0.1:7070 --keys job-keys "

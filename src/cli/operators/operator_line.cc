@@ -66,6 +66,19 @@ absl::StatusOr<OperatorLine::Answer> OperatorLine::ask() {
                               broken_.empty() ? "" : ": ", broken_));
 }
 
+absl::StatusOr<OperatorLine::Answer> OperatorLine::ask_for(const MoveWanted& wish) {
+  const absl::Duration deadline = clock_.now() + kAnswerMax;
+  answer_ = {};
+  send(wish);
+  while (call_ != nullptr && clock_.now() < deadline) {
+    poll_for(kRetry);
+    if (answer_.move || answer_.end) return std::exchange(answer_, {});
+  }
+  return Timeout(absl::StrCat("the controller at ", target_.address, " does not answer",
+                              broken_.empty() ? "" : ": ", broken_,
+                              "; evermoe status shows whether it does what was wanted"));
+}
+
 void OperatorLine::wait(absl::Duration time) {
   const absl::Duration deadline = clock_.now() + time;
   while (!answer_.end && clock_.now() < deadline) poll_for(deadline - clock_.now());
@@ -87,6 +100,8 @@ void OperatorLine::take() {
       broken_ = one.why;
     } else if (auto* const status = std::get_if<JobStatus>(&one.envelope->message)) {
       answer_.status = std::move(*status);
+    } else if (auto* const move = std::get_if<MoveAnswer>(&one.envelope->message)) {
+      answer_.move = std::move(*move);
     } else if (auto* const end = std::get_if<EndJob>(&one.envelope->message)) {
       answer_.end = std::move(*end);
     }

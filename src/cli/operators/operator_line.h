@@ -1,4 +1,4 @@
-// An operator's line to the controller of a job (`evermoe status`, drain, stop).
+// An operator's line to the controller of a job (`evermoe status`, move, drain, stop).
 #pragma once
 
 #include <memory>
@@ -37,9 +37,12 @@ class OperatorLine final : private StreamEvents {
   struct Answer {
     std::optional<JobStatus> status;
     std::optional<EndJob> end;  // the job has ended
+    std::optional<MoveAnswer> move;
   };
   // Asks how the job is, on a new call where the former one broke. Timeout: nobody answers.
   absl::StatusOr<Answer> ask();
+  // Asks for a move, after ask(). Timeout if the call breaks first: it may have been heard or not.
+  absl::StatusOr<Answer> ask_for(const MoveWanted& wish);
   // For so long, or until the job ends: the next answer says so.
   void wait(absl::Duration time);
   // After an answer. What was sent on a call that breaks before the next answer may be lost.

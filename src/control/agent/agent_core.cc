@@ -373,19 +373,21 @@ AgentActions AgentCore::on_partner_broken(absl::Duration now, int64_t number,
 void AgentCore::act(AgentActions actions) {
   for (AgentAction& action : actions) {
     if (auto* const spawn = std::get_if<SpawnWorker>(&action))
-      actions_.push_back(with_standby(std::move(*spawn)));
+      start(std::move(*spawn));
     else
       actions_.push_back(std::move(action));
   }
 }
 
-AgentAction AgentCore::with_standby(SpawnWorker spawn) {
+void AgentCore::start(SpawnWorker spawn) {
   const auto standby = standbys_.take();
-  if (!standby) return spawn;
+  if (!standby) return actions_.push_back(std::move(spawn));
   AgentWorker& worker = *workers_.find(spawn.start);
   worker.was_standby = true;
   worker.starved_before = options_.starved(standby->pid);
-  return PromoteStandby{standby->number, standby->line, std::move(spawn)};
+  actions_.push_back(PromoteStandby{standby->number, standby->line, std::move(spawn)});
+  // The controller may not have known that one was warm.
+  tell_standbys();
 }
 
 }  // namespace evermoe

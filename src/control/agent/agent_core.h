@@ -115,7 +115,8 @@ class AgentCore {
   bool hear_standby(StreamNumber from, const Envelope& envelope);
   void lose_standby(int64_t number, const std::string& how);
   void act(AgentActions actions);
-  AgentAction with_standby(SpawnWorker spawn);
+  // By a warm standby, if there is one.
+  void start(SpawnWorker spawn);
 
   void beat();
   void attach();

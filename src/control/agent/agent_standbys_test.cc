@@ -24,7 +24,7 @@ TEST(AgentStandbys, AWarmOneTakesTheRoleThatIsStartedHere) {
   agent.keeps_standbys(1).did();
   EXPECT_EQ(agent.start(5, 0).did(), "spawn 5, started 5") << "it is not warm yet";
   agent.standby_warms_up(1).did();
-  EXPECT_EQ(agent.start(6, 1).did(), "standby 1 is 6, started 6");
+  EXPECT_EQ(agent.start(6, 1).did(), "standby 1 is 6, started 6, 0 warming, 0 warm");
   // It ends the standby's line and opens a worker's.
   EXPECT_EQ(agent.line_breaks(101).did(), "");
   EXPECT_EQ(agent.from_worker(300, WorkerHello{101}).did(), "welcome 0 to 300");
@@ -43,7 +43,7 @@ TEST(AgentStandbys, ItWaitsForTheFormerProcessOfTheRoleAsAnyOther) {
   TestAgent agent = ready_agent();
   agent.runs(5, 0).keeps_standbys(1).standby_warms_up(1).did();
   EXPECT_EQ(agent.start(6, 0).did(), "kill 5");
-  EXPECT_EQ(agent.killed(5).did(), "standby 1 is 6, started 6");
+  EXPECT_EQ(agent.killed(5).did(), "standby 1 is 6, started 6, 0 warming, 0 warm");
 }
 
 TEST(AgentStandbys, WhyOneHasEndedIsTold) {

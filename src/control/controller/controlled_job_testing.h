@@ -85,6 +85,10 @@ class ControlledJob {
     ControlledJob& computes_with(const std::string& arithmetic) {
       return member().arithmetic = arithmetic, job_;
     }
+    // Its state lies with those who keep its copies, and it does nothing more.
+    ControlledJob& hands_over(int64_t step) {
+      return say(HandedOver{job_.core_.view(), Rank(rank_), Step(step), 1'000'000});
+    }
     ControlledJob& finishes(int64_t step) { return say(Finished{Rank(rank_), Step(step)}); }
     ControlledJob& accuses(int other) {
       Trouble trouble{
@@ -189,6 +193,14 @@ class ControlledJob {
     const Member& member = members_[static_cast<size_t>(rank)];
     return feed(StandbyPromoted{Rank(rank), member.since, member.node});
   }
+  // Somebody wants these roles elsewhere, on `to` unless that is negative.
+  ControlledJob& wants(const std::vector<int>& roles, int32_t to = -1) {
+    MoveWanted wish;
+    for (const int rank : roles) wish.roles.push_back(Rank(rank));
+    if (to >= 0) wish.to = Node(to);
+    return feed(wish);
+  }
+  ControlledJob& wants_without(int32_t node) { return feed(MoveWanted{.drained = Node(node)}); }
   ControlledJob& node_comes(int32_t node) {
     agents_.insert(Node(node));
     return feed(AgentJoined{Node(node)});
@@ -326,6 +338,11 @@ class ControlledJob {
     restored.step = step_of(member.newest);
     feed(MemberSaid{rank, member.since, restored});
   }
+  void obey(Rank rank, const Member&, const LeaveOrder& leave) {
+    did_.push_back(leave.is_off
+                       ? absl::StrCat(name(rank), " stays")
+                       : absl::StrCat(name(rank), " leaves from ", leave.not_before.value));
+  }
   void obey(Rank rank, const Member&, const ReleaseOrder&) {
     if (rank == Rank(0)) did_.push_back("release");
   }
@@ -340,6 +357,9 @@ class ControlledJob {
   void on(const DrainJob&) { did_.push_back("drain"); }
   void on(const KeepStandbys& order) {
     did_.push_back(absl::StrCat("keep ", order.count, " on ", order.node.value));
+  }
+  void on(const MoveAnswer& answer) {
+    did_.push_back(absl::StrCat(answer.accepted ? "accepted: " : "refused: ", answer.reason));
   }
   void on(const JobEvent& tell) { said_.push_back(tell.text); }
 

@@ -37,6 +37,7 @@ ControllerCore::ControllerCore(Topology topology, ControllerOptions options, abs
       copies_(options_.strategy),
       membership_(topology_),
       journal_(topology_, options_.incidents_after),
+      moving_(topology_, options_),
       beginning_(options_, now),
       rules_(topology_, options_),
       former_losses_(options_.views_after),
@@ -64,6 +65,7 @@ absl::Duration ControllerCore::next_deadline() const {
     const absl::Duration start_at = rules_.start_at(missing);
     if (!roles_[missing].released && start_at > now_) next = std::min(next, start_at);
   }
+  next = std::min(next, moving_.deadline());
   if (!possible_wakes().empty())
     next = std::min(next, newest_node_came_ + options_.elastic.grow_wait);
   return std::min(next, pace_deadline());
@@ -180,6 +182,7 @@ void ControllerCore::reconsider() {
   follow_node_count();
   wake_roles();
   if (has_ended_) return;
+  move_roles();
   start_missing();
   keep_standbys();
   if (is_open()) return release_if_finished();
@@ -218,6 +221,7 @@ void ControllerCore::let_go(Node node) {
     case LeavingDecision::Kind::kDismiss:
       nodes_.forget(node);
       standbys_.forget(node);
+      moved_from_.erase(node);
       actions_.emplace_back(DismissNode{node});
       return;
     case LeavingDecision::Kind::kOpenView: return open_next_view(decision.why);
@@ -227,6 +231,7 @@ void ControllerCore::let_go(Node node) {
       actions_.emplace_back(DrainJob{decision.why});
       return;
     case LeavingDecision::Kind::kMoveRoles:
+      if (moves_away_from(node, decision.why)) return;
       for (const Rank rank : roles_.played_on(node)) {
         kill_and_lose(rank, decision.why, decision.why);
         if (has_ended_) return;
@@ -266,11 +271,16 @@ void ControllerCore::tell_why_elsewhere(Rank rank, Node node) {
       absl::StrCat("worker ", name_of(rank), " moves to node ", node.value, ": ", why));
 }
 
+// It trains, and nobody is missing.
+bool ControllerCore::is_calm() const {
+  return is_open() && !journal_.is_loading() && journal_.incident() == 0 &&
+         progress_.newest() > Commit(-1) && !moving_.is_switching() && !is_draining_ &&
+         !roles_.is_any_released() && roles_.are_all_joined();
+}
+
 // Warming up takes processors: not while the job gets over a loss, nor before it trains.
 void ControllerCore::keep_standbys() {
-  const bool is_calm = options_.standbys > 0 && is_open() && !journal_.is_loading() &&
-                       journal_.incident() == 0 && progress_.newest() > Commit(-1);
-  if (!is_calm || is_draining_ || roles_.is_any_released() || !roles_.are_all_joined()) return;
+  if (options_.standbys == 0 || !is_calm()) return;
   std::map<Node, int> roles_of;
   for (const Node node : nodes_.usable(now_)) {
     if (!is_quarantined(node)) roles_of[node] = roles_.workers_on(node);
@@ -281,8 +291,8 @@ void ControllerCore::keep_standbys() {
 void ControllerCore::send_plan() {
   const CopyHolders holders = this->holders();
   Plan plan = view_.plan(roles_, holders, wanted_membership());
-  for (const Rank rank :
-       former_losses_.take_replaced(roles_, progress_.newest(), journal_.incident() > 0))
+  const bool replaces_itself = journal_.incident() > 0 || moving_.is_switching();
+  for (const Rank rank : former_losses_.take_replaced(roles_, progress_.newest(), replaces_itself))
     note_loss(rank, "replaced when the new controller came");
   plan.incident = journal_.incident();
   if (!may_send(plan)) return;
@@ -291,6 +301,7 @@ void ControllerCore::send_plan() {
   watch_.on_plan(now_);
   for (const std::string& reason : plan.reasons) tell_in_view(reason);
   if (std::exchange(holders_told_, holders.reason) != holders.reason) tell_in_view(holders.reason);
+  moving_.on_plan(now_);
   copies_.on_plan(plan, roles_);
   tell(membership_.on_plan(plan));
   view_.open(plan);

@@ -27,6 +27,7 @@
 //   role_placement.h             where roles are started, and who keeps whose copies
 //   standbys/standby_book.h      where warm processes wait for a role
 //   membership/membership_decision.h   which roles train, and which of them move to new nodes
+//   moves/role_moves.h           how roles move to other nodes while the job trains
 //
 // and what is known is kept in roles (role_table.h), nodes (role_placement.h), the view and its
 // plan (job_view.h), progress (loss_limits.h), copies (status/copy_book.h) and the story
@@ -35,6 +36,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -49,6 +51,7 @@
 #include "control/controller/losses/suspicion.h"
 #include "control/controller/membership/membership_book.h"
 #include "control/controller/membership/membership_decision.h"
+#include "control/controller/moves/role_moves.h"
 #include "control/controller/recovery_journal.h"
 #include "control/controller/role_placement.h"
 #include "control/controller/role_table.h"
@@ -80,6 +83,8 @@ class ControllerCore {
   Commit newest() const { return progress_.newest(); }
   const std::vector<RecoveryRecord>& recoveries() const { return journal_.records(); }
   int64_t recovery_changes() const { return journal_.changes(); }  // grows when they change
+  const std::vector<MoveRecord>& moves() const { return moving_.records(); }
+  int64_t move_changes() const { return moving_.changes(); }  // grows when they change
   // Who keeps the copies of each rank, with the present nodes (parallel/failure_domains.h).
   CopyHolders holders() const { return holders_for(topology_, roles_, options_); }
 
@@ -117,6 +122,7 @@ class ControllerCore {
   void handle(const NodeLeaving& event);
   void handle(const StandbysKept& event);
   void handle(const StandbyPromoted& event);
+  void handle(const MoveWanted& event);
   void handle(const EndWanted& event) { end({.reason = event.why, .is_hopeless = true}); }
   void handle(const TimePassed& event) { silence_.note_own(now_, event.late); }
   void hear(const Report& report);
@@ -125,6 +131,7 @@ class ControllerCore {
   void hear(const Progress& progress);
   void hear(const Finished& finished);
   void hear(const Examined& examined);
+  void hear(const HandedOver& handed) { moving_.on_handed_over(now_, handed); }
 
   // ---- who may play roles
   bool computes_alike(const MemberJoined& event);
@@ -155,6 +162,15 @@ class ControllerCore {
   // ---- nodes that leave
   void let_go();
   void let_go(Node node);
+  bool moves_away_from(Node node, const std::string& why);
+
+  // ---- planned moves (moves/controller_moves.cc)
+  absl::StatusOr<std::string> begin_move(const std::vector<Rank>& roles, std::optional<Node> to,
+                                         const std::string& cause);
+  absl::StatusOr<std::string> drain_node(Node node);
+  void move_roles();
+  void order_to_leave(const std::vector<RoleMove>& moves, Step not_before, bool is_off);
+  void switch_roles(const std::vector<RoleMove>& moves, const std::string& news);
 
   // ---- time
   void check_deadlines();
@@ -171,6 +187,7 @@ class ControllerCore {
   void open_next_view(const std::string& why);
   void start_missing();
   void tell_why_elsewhere(Rank rank, Node node);
+  bool is_calm() const;
   void keep_standbys();
   void send_plan();
   bool may_send(const Plan& plan);
@@ -197,6 +214,7 @@ class ControllerCore {
   CopyBook copies_;
   MembershipBook membership_;
   RecoveryJournal journal_;
+  RoleMoves moving_;
   // ---- who decides
   JobBeginning beginning_;
   LossRules rules_;
@@ -207,7 +225,8 @@ class ControllerCore {
   NodeTroubles troubles_;
   ArithmeticCheck arithmetic_;
   // ---- what was done
-  std::map<Rank, Node> moves_;                                   // where these are started next
+  std::map<Rank, Node> moves_;  // where these are started next
+  std::set<Node> moved_from_;   // nodes that leave, from which a planned move was begun
   absl::Duration newest_node_came_ = -absl::InfiniteDuration();  // of those that may grow the job
   std::string holders_told_;                                     // why these
   bool is_draining_ = false;                                     // because a node leaves

@@ -197,6 +197,7 @@ void ControllerCore::lose(Rank rank, const std::string& how) {
   if (lost.phase() == Phase::kNone) return;
   roles_.lose(rank);
   if (lost.released) return end_if_all_gone();
+  moving_.on_loss(rank);
   // Why the job stood still is known now; the next view has a recovery to do, which takes longer
   // than a probe.
   watch_.end_probe();
@@ -282,6 +283,8 @@ void ControllerCore::hear(const Examined& examined) {
 
 void ControllerCore::hear(const Milestone& milestone) {
   watch_.on_milestone(now_);
+  if (milestone.kind == Milestone::Kind::kRestored && milestone.view == view())
+    moving_.on_restored(now_, milestone.rank);
   if (const auto line = journal_.on_milestone(now_, milestone)) tell_in_view(*line);
 }
 
@@ -291,6 +294,7 @@ void ControllerCore::hear(const Progress& progress) {
   if (progress_.on_commit(progress.newest)) rules_.on_progress();
   if (!is_open() || progress.view != view()) return;
   journal_.on_commit();
+  if (const std::string news = moving_.on_commit(now_, roles_); !news.empty()) tell(news);
   tell(membership_.on_commit(step_of(progress.newest)));
   troubles_.clear();
   beginning_.on_commit(now_);

@@ -101,13 +101,20 @@ struct MemberAlive {  // a sign of life; the controller hears it from the agent,
 struct EndWanted {  // of a run that may not go on
   std::string why;
 };
+// Somebody wants roles to be played elsewhere, answered by MoveAnswer: these, on `to` if it says
+// so, or all that `drained` plays, which leaves the job then.
+struct MoveWanted {
+  std::vector<Rank> roles;
+  std::optional<Node> to;
+  std::optional<Node> drained;
+};
 struct TimePassed {
   absl::Duration late;  // what the controller's own timer was late
 };
 using ControllerEvent =
     std::variant<AgentJoined, NodeChecked, NetworkChecked, AgentLost, AgentAlive, NodeLeaving,
                  MemberJoined, WorkerEnded, MemberSaid, MemberAlive, EndWanted, TimePassed,
-                 StandbysKept, StandbyPromoted>;
+                 StandbysKept, StandbyPromoted, MoveWanted>;
 
 // ---- actions
 
@@ -148,6 +155,11 @@ struct KeepStandbys {
   Node node;
   int32_t count = 0;
 };
+// To whoever has said MoveWanted, at once.
+struct MoveAnswer {
+  bool accepted = false;
+  std::string reason;  // what will happen, or why it will not
+};
 // Whether machines reach each other; answered by NodeChecked for those that are not fit, and
 // NetworkChecked.
 struct CheckNetwork {};
@@ -166,7 +178,7 @@ struct LanesChanged {
 };
 using ControllerAction =
     std::variant<StartWorker, KillWorker, SendOrder, OpenView, EndJob, DismissNode, DrainJob,
-                 CheckNetwork, JobEvent, LanesChanged, KeepStandbys>;
+                 CheckNetwork, JobEvent, LanesChanged, KeepStandbys, MoveAnswer>;
 
 // Jobs that train on with fewer machines, and with those that come (docs/elastic.md).
 struct ElasticOptions {

@@ -80,7 +80,7 @@ class NodeTable {
 // Where it keeps ending soon after its start it goes to a node that has room instead, one that
 // plays fewer roles than the nodes do at the start, and first of all to one where no role does so.
 // nullopt: not before more is known of the nodes.
-struct PlacementState {  // what the tables outlive
+struct PlacementState {  // which the tables outlive
   const RoleTable& roles;
   const NodeTable& nodes;
   const RoleRestarts& restarts;

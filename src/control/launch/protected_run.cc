@@ -69,6 +69,7 @@ class ProtectedRun {
   void hear(const RoleProcess& process);
   void hear(const NodeLost& lost);
   void hear(const RecoveryNote& note) { story_.hear(children_.life(), note); }
+  void hear(const MoveNote& note) { story_.hear(children_.life(), note); }
   void hear(const EndJob& end);
   template <typename Other>
   void hear(const Other& message) {

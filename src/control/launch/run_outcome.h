@@ -8,6 +8,7 @@
 #include "base/ids.h"
 #include "control/controller/controller_interface.h"
 #include "control/controller/failure_record.h"
+#include "control/controller/moves/move_record.h"
 #include "control/wire/worker_report.h"
 
 namespace evermoe {
@@ -26,6 +27,8 @@ struct RunOutcome {
   std::vector<FailureRecord> failures;
   std::vector<LanesChanged> membership;  // who trained from which state on, oldest first
   std::vector<ExpertMove> moves;         // of experts, oldest first
+  // Of roles, likewise, with moments since the run began; of former hosts of the job none.
+  std::vector<MoveRecord> role_moves;
 };
 
 // Is told what happens, on the thread of the run, which does not go on before it returns.

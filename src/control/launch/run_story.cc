@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "control/folder/job_folder.h"
 #include "control/folder/workers_file.h"
+#include "control/launch/move_summary.h"
 #include "control/launch/run_outcome.h"
 #include "control/launch/run_summary.h"
 
@@ -15,6 +16,7 @@ RunStory::RunStory(Files& files, const ProtectedRunOptions& options, RunObserver
                    absl::Duration began)
     : files_(files),
       options_(options),
+      began_(began),
       observer_(observer),
       topology_(options.controller.lanes, std::ssize(options.controller.lanes)),
       book_(began),
@@ -95,6 +97,11 @@ void RunStory::hear(int64_t life, const RecoveryNote& note) {
   hand_on();
 }
 
+// The controller has told of it in words.
+void RunStory::hear(int64_t life, const MoveNote& note) {
+  role_moves_[{life, note.index}] = since(began_, note.record);
+}
+
 // To the next host, if there will be one, when a recovery is over: a controller that ends because
 // another host has its place is no failure of the job. Who is none any more has nothing to add.
 void RunStory::hand_on() {
@@ -134,6 +141,7 @@ RunOutcome RunStory::history() const {
   outcome.restarts = former_.restarts + book_.restarts();
   outcome.membership = membership_;
   outcome.moves = moves_;
+  for (const auto& [number, move] : role_moves_) outcome.role_moves.push_back(move);
   return outcome;
 }
 

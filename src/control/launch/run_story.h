@@ -31,6 +31,7 @@ class RunStory {
   void hear(const RoleProcess& process);
   // `life`: of the controller that notes it.
   void hear(int64_t life, const RecoveryNote& note);
+  void hear(int64_t life, const MoveNote& note);
   void on_controller_end(absl::Duration now, const std::string& how);
 
   // The process that plays the role, if one does.
@@ -57,6 +58,7 @@ class RunStory {
 
   Files& files_;
   const ProtectedRunOptions& options_;
+  const absl::Duration began_;
   RunObserver& observer_;
   const Topology topology_;
   RecoveryBook book_;
@@ -65,6 +67,7 @@ class RunStory {
   std::vector<LanesChanged> membership_;  // oldest first
   std::optional<LanesChanged> next_;      // from where all go on, once that is known
   std::vector<ExpertMove> moves_;         // oldest first
+  std::map<std::pair<int64_t, int>, MoveRecord> role_moves_;  // by the life of a controller, index
   SaveTroubles save_troubles_;
   bool are_files_broken_ = false;
   bool is_history_broken_ = false;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "control/hosting/failure_history.h"
+#include "control/launch/move_summary.h"
 
 namespace evermoe {
 namespace {
@@ -32,6 +33,8 @@ const char* to_string(RunStatus status) {
 std::string to_json(const RunSummary& summary) {
   Json failures = Json::array();
   for (const FailureRecord& failure : summary.failures) failures.push_back(failure_json(failure));
+  Json moves = Json::array();
+  for (const MoveRecord& move : summary.role_moves) moves.push_back(move_json(move, summary.roles));
   Json json;
   json["status"] = to_string(summary.status);
   json["steps"] = summary.steps.value;
@@ -44,6 +47,7 @@ std::string to_json(const RunSummary& summary) {
   json["failures"] = std::move(failures);
   json["membership_history"] = membership_json(summary.membership);
   json["rebalances"] = rebalances_json(summary.moves);
+  json["moves"] = std::move(moves);
   json["samples_trained"] = or_null(summary.samples_trained);
   json["samples_doubled"] = or_null(summary.samples_doubled);
   json["strategy"] = summary.strategy;
@@ -77,6 +81,7 @@ std::string to_text(const RunSummary& summary) {
   for (const FailureRecord& failure : summary.failures) add_line(text, "failure", to_text(failure));
   for (size_t i = 1; i < summary.membership.size(); ++i)
     add_line(text, "lanes", to_text(summary.membership[i]));
+  for (const MoveRecord& move : summary.role_moves) add_line(text, "move", to_text(move));
   for (const ExpertMove& move : summary.moves) add_line(text, "experts", to_text(move));
   if (!summary.is_exact)
     add_line(text, "LOSSY",

@@ -19,17 +19,20 @@ auto fields(Is<StopOrder> auto& m) { return std::tie(m.view, m.incident); }
 auto fields(Is<PeerAddress> auto& m) { return std::tie(m.address, m.since); }
 auto fields(Is<Plan> auto& m) {
   return std::tie(m.view, m.table, m.restart_all, m.newest, m.record_source, m.state, m.base,
-                  m.window, m.rolled_back, m.rejoining, m.stage_epochs, m.membership, m.sources,
-                  m.holders, m.reasons, m.incident);
+                  m.window, m.rolled_back, m.renews, m.rejoining, m.stage_epochs, m.membership,
+                  m.sources, m.holders, m.reasons, m.incident);
 }
 auto fields(Is<MembershipChange> auto& m) {
   return std::tie(m.step, m.resting, m.nodes, m.cause, m.view);
 }
 auto fields(Is<ReleaseOrder> auto&) { return std::tie(); }
+auto fields(Is<LeaveOrder> auto& m) { return std::tie(m.view, m.not_before, m.is_off); }
 auto fields(Is<HeldWindow> auto& m) { return std::tie(m.owner, m.window, m.gradients); }
+auto fields(Is<WholeState> auto& m) { return std::tie(m.owner, m.state); }
 auto fields(Is<Report> auto& m) {
-  return std::tie(m.view, m.rank, m.stage_epoch, m.is_broken, m.has_state, m.newest, m.state,
-                  m.base, m.complete_window, m.held, m.plan_view, m.membership, m.experts_moved);
+  return std::tie(m.view, m.rank, m.stage_epoch, m.is_broken, m.has_state, m.held_state,
+                  m.logged_since, m.newest, m.state, m.base, m.complete_window, m.held,
+                  m.whole_states, m.plan_view, m.membership, m.experts_moved);
 }
 auto fields(Is<Trouble> auto& m) {
   return std::tie(m.view, m.stage_epoch, m.rank, m.inside_stage, m.accused, m.copies_unusable,
@@ -42,6 +45,7 @@ auto fields(Is<Progress> auto& m) {
   return std::tie(m.view, m.rank, m.newest, m.complete_window, m.log_bytes, m.snapshot_bytes);
 }
 auto fields(Is<Finished> auto& m) { return std::tie(m.rank, m.step); }
+auto fields(Is<HandedOver> auto& m) { return std::tie(m.view, m.rank, m.state, m.bytes); }
 auto fields(Is<Examined> auto& m) {
   return std::tie(m.rank, m.step, m.node, m.is_reproduced, m.what);
 }
@@ -64,6 +68,8 @@ auto fields(Is<SendOrder> auto& m) { return std::tie(m.rank, m.since, m.message)
 auto fields(Is<StandbysKept> auto& m) { return std::tie(m.node, m.warming, m.warm, m.failure); }
 auto fields(Is<KeepStandbys> auto& m) { return std::tie(m.node, m.count); }
 auto fields(Is<LanesChanged> auto& m) { return std::tie(m.step, m.lanes, m.nodes, m.cause); }
+auto fields(Is<MoveWanted> auto& m) { return std::tie(m.roles, m.to, m.drained); }
+auto fields(Is<MoveAnswer> auto& m) { return std::tie(m.accepted, m.reason); }
 auto fields(Is<EndJob> auto& m) {
   return std::tie(m.ok, m.bad_input, m.reason, m.is_hopeless, m.is_drained, m.is_dismissal);
 }
@@ -135,6 +141,11 @@ auto fields(Is<Drain> auto&) { return std::tie(); }
 auto fields(Is<RoleProcess> auto& m) { return std::tie(m.rank, m.pid); }
 auto fields(Is<NodeLost> auto& m) { return std::tie(m.node, m.agent, m.why); }
 auto fields(Is<RecoveryNote> auto& m) { return std::tie(m.index, m.failed, m.record); }
+auto fields(Is<MoveRecord> auto& m) {
+  return std::tie(m.roles, m.from, m.to, m.cause, m.state, m.reason, m.step, m.bytes, m.asked,
+                  m.warm, m.stopped, m.handed_over, m.planned, m.restored, m.resumed, m.usual_step);
+}
+auto fields(Is<MoveNote> auto& m) { return std::tie(m.index, m.record); }
 auto fields(Is<RecoveryRecord> auto& m) {
   return std::tie(m.incident, m.roles, m.standby_roles, m.causes, m.rolled_back_stages,
                   m.restarted_all, m.restarted_from, m.restarts, m.reasons, m.sources, m.views,

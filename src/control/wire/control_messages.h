@@ -22,6 +22,7 @@
 
 #include "checkpoint/write/folder_term.h"
 #include "control/controller/controller_interface.h"
+#include "control/controller/moves/move_record.h"
 #include "control/controller/recovery_record.h"
 #include "control/controller/status/job_status.h"
 #include "control/wire/plan_update.h"
@@ -44,8 +45,9 @@ struct AgentHello {  // agent -> controller
   int64_t incarnation = 0;
 };
 struct RunHello {};  // run -> controller
-// operator -> controller (`evermoe status`, drain, stop). Each one is answered by a JobStatus; who
-// has said it may say Drain and EndJob, too, and hears of the end of the job.
+// operator -> controller (`evermoe status`, move, drain, stop). Each one is answered by a
+// JobStatus; who has said it may say Drain, EndJob and MoveWanted, too, and hears of the end of the
+// job.
 struct OperatorHello {};
 // From a controller to everybody, who registers anew, also with one that was met before.
 struct Welcome {
@@ -182,13 +184,19 @@ struct RecoveryNote {
   RecoveryRecord record;
 };
 
+struct MoveNote {
+  int index = 0;  // among the moves of this controller; a later note of the same one replaces it
+  MoveRecord record;
+};
+
 using ControlMessage =
     std::variant<Beat, WorkerHello, AgentHello, RunHello, Welcome, AgentReady, WorkerStarted,
                  MemberJoined, MemberSaid, MemberAlive, WorkerEnded, WorkerReport, WorkerLogTail,
                  StartWorker, KillWorker, SendOrder, PlanUpdate, PlanWanted, Drain, EndJob,
                  JobEvent, RoleProcess, NodeLost, RecoveryNote, OperatorHello, JobStatus,
                  NodeLeaves, FetchPlan, PlanHeld, AskPartners, PartnersAsked, PartnerQuestion,
-                 PartnerAnswer, LanesChanged, StandbyWarm, TakeRole, StandbysKept, KeepStandbys>;
+                 PartnerAnswer, LanesChanged, StandbyWarm, TakeRole, StandbysKept, KeepStandbys,
+                 MoveWanted, MoveAnswer, MoveNote>;
 
 struct Envelope {
   int64_t start = 0;  // of the process that the message speaks of; 0 where it speaks of none

@@ -112,6 +112,28 @@ class RandomMessages {
   void make(StandbysKept& m) {
     m = {node(), static_cast<int32_t>(below(9)), static_cast<int32_t>(below(9)), text()};
   }
+  void make(MoveWanted& m) {
+    m.roles = ranks();
+    if (coin()) m.to = node();
+    if (coin()) m.drained = node();
+  }
+  void make(MoveAnswer& m) { m = {coin(), text()}; }
+  void make(MoveNote& m) {
+    m.index = static_cast<int>(below(9));
+    MoveRecord& record = m.record;
+    record.roles = texts();
+    for (uint32_t n = below(3); n > 0; --n) record.from.push_back(node());
+    for (uint32_t n = below(3); n > 0; --n) record.to.push_back(node());
+    record.cause = text();
+    record.state = static_cast<MoveRecord::State>(below(5));
+    record.reason = text();
+    record.step = step();
+    record.bytes = number(0);
+    for (absl::Duration* one :
+         {&record.asked, &record.warm, &record.stopped, &record.handed_over, &record.planned,
+          &record.restored, &record.resumed, &record.usual_step})
+      *one = moment();
+  }
   void make(KeepStandbys& m) { m = {node(), static_cast<int32_t>(below(9))}; }
   void make(MemberJoined& m) {
     m = {rank(), view(), node(), text(), view(), coin(), coin(), view(), commit(), text()};
@@ -212,15 +234,17 @@ class RandomMessages {
       case 2: return make(m.message.emplace<Milestone>());
       case 3: return make(m.message.emplace<Progress>());
       case 4: m.message = Examined{rank(), step(), node().value, coin(), text()}; return;
+      case 5: m.message = HandedOver{view(), rank(), step(), number(0)}; return;
       default: m.message = Finished{rank(), step()};
     }
   }
   void make(SendOrder& m) {
     m.rank = rank();
     m.since = view();
-    switch (below(3)) {
+    switch (below(4)) {
       case 0: m.message = StopOrder{view(), number(0)}; return;
       case 1: return make(m.message.emplace<Plan>());
+      case 2: m.message = LeaveOrder{view(), step(), coin()}; return;
       default: m.message = ReleaseOrder{};
     }
   }
@@ -232,9 +256,10 @@ class RandomMessages {
     for (uint32_t n = below(3); n > 0; --n) m.to.push_back({number(0), rank(), view()});
   }
   void make(Report& m) {
-    m = {view(), rank(), view(), coin(), coin(),       commit(), step(),
-         step(), step(), {},     view(), membership(), step()};
+    m = {view(), rank(), view(), coin(), coin(), step(), step(),       commit(),
+         step(), step(), step(), {},     {},     view(), membership(), step()};
     for (uint32_t n = below(5); n > 0; --n) m.held.push_back({rank(), step(), number(0)});
+    for (uint32_t n = below(3); n > 0; --n) m.whole_states.push_back({rank(), step()});
   }
   void make(Trouble& m) {
     m = {view(), view(), rank(), coin(), std::nullopt, coin(), text()};
@@ -261,6 +286,7 @@ class RandomMessages {
     m.base = step();
     m.window = step();
     for (uint32_t n = below(3); n > 0; --n) m.rolled_back.push_back(static_cast<int>(below(100)));
+    m.renews = coin();
     m.rejoining = ranks();
     for (uint32_t n = below(3); n > 0; --n) m.stage_epochs.push_back(view());
     m.membership = membership();

@@ -63,6 +63,7 @@ PlanUpdate update_of(const Plan* base, const Plan& plan) {
   update.rest.base = plan.base;
   update.rest.window = plan.window;
   update.rest.rolled_back = plan.rolled_back;
+  update.rest.renews = plan.renews;
   update.rest.rejoining = plan.rejoining;
   update.rest.stage_epochs = plan.stage_epochs;
   update.rest.membership = plan.membership;

@@ -59,6 +59,12 @@ std::vector<ChunkRange> chunks_of_slot(const CaptureSchedule& schedule, int slot
   return chunks;
 }
 
+std::vector<ChunkRange> chunks_of_whole_state(const std::vector<OperatorBytes>& operators,
+                                              int64_t position_bytes, int64_t chunk_bytes_max) {
+  const CaptureSchedule at_once(WindowRule{}, std::vector<int>(operators.size(), 0));
+  return chunks_of_slot(at_once, 0, operators, position_bytes, chunk_bytes_max);
+}
+
 std::vector<ChunkRange> chunks_of_gradients(const std::vector<OperatorBytes>& operators,
                                             int64_t position_bytes, int64_t chunk_bytes_max) {
   constexpr auto kKind = SnapshotKind::kGradients;

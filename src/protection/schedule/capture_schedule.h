@@ -10,6 +10,9 @@
 // Where gradients are kept (protection.strategy = "gradients"), those of each step lie behind the
 // slots of the window under way: whoever has a window and them comes to later states by updates
 // alone.
+//
+// A role that is handed over captures the state at a window's beginning once more, whole, unless
+// the window has one slot and so has it whole anyway.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +41,10 @@ struct SlotTime {
   int slot = 0;  // from the window's number of slots on: the gradients of its steps, in order
   friend bool operator==(const SlotTime&, const SlotTime&) = default;
 };
+
+// The slot of a state that was captured whole: all operators in full, named by the window that
+// begins with it.
+inline constexpr int kWholeState = 1 << 30;
 
 // Chunk `index` of a slot: a part of one operator's snapshot, small enough to be moved at once.
 struct ChunkRange {
@@ -73,6 +80,8 @@ class CaptureSchedule {
   // Where the gradients of the step from `state` are kept. REQUIRES: state >= rule().base.
   SlotTime gradients_of(Step state) const;
   Step state_of(SlotTime time) const { return Step(time.window.value + time.slot); }
+  // Where the state at the beginning of this window is whole, if it is captured so.
+  SlotTime whole_of(Step window) const { return {window, slots() == 1 ? 0 : kWholeState}; }
 
   // nullopt: not in this slot.
   std::optional<SnapshotKind> kind_in(int operator_index, int slot) const;
@@ -91,6 +100,9 @@ class CaptureSchedule {
 std::vector<ChunkRange> chunks_of_slot(const CaptureSchedule& schedule, int slot,
                                        const std::vector<OperatorBytes>& operators,
                                        int64_t position_bytes, int64_t chunk_bytes_max);
+// The same for a whole state.
+std::vector<ChunkRange> chunks_of_whole_state(const std::vector<OperatorBytes>& operators,
+                                              int64_t position_bytes, int64_t chunk_bytes_max);
 // The same for the gradients of a step.
 std::vector<ChunkRange> chunks_of_gradients(const std::vector<OperatorBytes>& operators,
                                             int64_t position_bytes, int64_t chunk_bytes_max);

@@ -85,6 +85,23 @@ int64_t SnapshotStore::gradients_from(Rank owner, Step window) const {
   return steps;
 }
 
+int64_t SnapshotStore::slot_bytes(Rank owner, SlotTime time) const {
+  int64_t bytes = 0;
+  for (const Chunk& chunk : chunks(owner, time)) bytes += std::ssize(chunk.body());
+  return bytes;
+}
+
+std::vector<WholeState> SnapshotStore::whole_states() const {
+  const MutexLock lock(mutex_);
+  std::vector<WholeState> states;
+  for (const auto& [key, window] : windows_) {
+    const auto whole = window.slots.find(window.expected == 1 ? 0 : kWholeState);
+    if (whole != window.slots.end() && whole->second.complete())
+      states.push_back({key.second, key.first});
+  }
+  return states;
+}
+
 std::vector<Step> SnapshotStore::windows(Rank owner) const {
   const MutexLock lock(mutex_);
   std::vector<Step> firsts;
@@ -115,6 +132,27 @@ void SnapshotStore::free_between(Step complete, Step end) {
        at = windows_.erase(at)) {
     for (const auto& [index, slot] : at->second.slots) forget(slot);
   }
+}
+
+void SnapshotStore::free_whole_before(Step state) {
+  const MutexLock lock(mutex_);
+  for (auto& [key, window] : windows_) {
+    if (key.first < state) drop_whole(window);
+  }
+}
+
+void SnapshotStore::drop_whole(Rank owner) {
+  const MutexLock lock(mutex_);
+  for (auto& [key, window] : windows_) {
+    if (key.second == owner) drop_whole(window);
+  }
+}
+
+void SnapshotStore::drop_whole(Window& window) {
+  const auto whole = window.slots.find(kWholeState);
+  if (whole == window.slots.end()) return;
+  forget(whole->second);
+  window.slots.erase(whole);
 }
 
 void SnapshotStore::drop_incomplete(Rank owner) {

@@ -22,6 +22,13 @@ struct HeldWindow {
   friend auto operator<=>(const HeldWindow&, const HeldWindow&) = default;
 };
 
+// The whole state of a role that is held: all that a process needs to play it from there on.
+struct WholeState {
+  Rank owner;
+  Step state;
+  friend auto operator<=>(const WholeState&, const WholeState&) = default;
+};
+
 class SnapshotStore {
  public:
   explicit SnapshotStore(int64_t bytes_max) : bytes_max_(bytes_max) {}
@@ -37,6 +44,10 @@ class SnapshotStore {
   // Windows of which every slot is complete, in order. Their gradients may lie in later windows,
   // too, complete or not.
   std::vector<HeldWindow> held() const;
+  // Of the chunks' contents.
+  int64_t slot_bytes(Rank owner, SlotTime time) const;
+  // Complete slots that are whole states, in order: kWholeState, and windows of one slot.
+  std::vector<WholeState> whole_states() const;
   // First states of the windows of which anything is held, in order.
   std::vector<Step> windows(Rank owner) const;
   // Of whom anything is held, in order.
@@ -46,6 +57,10 @@ class SnapshotStore {
   void free_before(Step window);
   // Forgets windows that begin after `complete` and before `end`, of all owners.
   void free_between(Step complete, Step end);
+  // Forgets kWholeState slots of states before `state`, of all owners.
+  void free_whole_before(Step state);
+  // The same of all states, of one owner.
+  void drop_whole(Rank owner);
   // Forgets slots that are not complete: their capture was broken off.
   void drop_incomplete(Rank owner);
   void drop(Rank owner, SlotTime time);
@@ -74,6 +89,7 @@ class SnapshotStore {
   const Slot* find(Rank owner, SlotTime time) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Steps from the first state of this window on whose gradients are held without a gap.
   int64_t gradients_from(Rank owner, Step window) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void drop_whole(Window& window) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void forget(const Slot& slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int64_t bytes_max_;

@@ -103,6 +103,7 @@ class Member {
   TroubleReporter troubles_;
   WorkCounts counts_;
   OrderQueue orders_;
+  RoleLeave leave_;
   RefusedSlots refused_;
   RecoveryMemory memory_;
   Witnesses witnesses_;

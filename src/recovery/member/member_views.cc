@@ -73,9 +73,14 @@ void MemberViews::set_base(Step base) {
   state_.set_base(base);
 }
 
-void MemberViews::set_has_state(bool has_state, Step experts_moved) {
+void MemberViews::set_has_state(bool has_state, Step held_state, Step experts_moved) {
   const MutexLock lock(mutex_);
-  state_.set_has_state(has_state, experts_moved);
+  state_.set_has_state(has_state, held_state, experts_moved);
+}
+
+void MemberViews::set_logged_since(Step state) {
+  const MutexLock lock(mutex_);
+  state_.set_logged_since(state);
 }
 
 void MemberViews::set_finished() {

@@ -47,7 +47,8 @@ class MemberViews {
   // process has ended, an error as of pass().
   absl::StatusOr<bool> wait_signal();
   void set_base(Step base);
-  void set_has_state(bool has_state, Step experts_moved);
+  void set_has_state(bool has_state, Step held_state, Step experts_moved);
+  void set_logged_since(Step state);
   void set_finished();
 
   // ---- any thread

@@ -62,7 +62,9 @@ ViewState::Standing ViewState::standing() const {
           is_finished_ && !must_restart_,
           has_state_,
           must_restart_ || (is_at_start_ && !is_finished_),
-          experts_moved_};
+          experts_moved_,
+          held_state_,
+          logged_since_};
 }
 
 }  // namespace evermoe

@@ -45,11 +45,15 @@ class ViewState {
   }
   // The state at which the run began, once that is known.
   void set_base(Step base) { base_ = base; }
-  // Whether the trainer's state is whole and at the end of a step; StageTrainer::experts_moved().
-  void set_has_state(bool has_state, Step experts_moved) {
+  // Whether the trainer's state is whole and at the end of a step, and which one that is;
+  // StageTrainer::experts_moved().
+  void set_has_state(bool has_state, Step held_state, Step experts_moved) {
     has_state_ = has_state;
+    held_state_ = held_state;
     experts_moved_ = experts_moved;
   }
+  // Report::logged_since
+  void set_logged_since(Step state) { logged_since_ = state; }
   // The work is done; the training thread waits for a release or a plan that sends it back.
   void set_finished() { is_finished_ = true; }
 
@@ -61,6 +65,8 @@ class ViewState {
     bool has_state = false;
     bool is_broken = false;  // it has left its work and waits for a plan that lets it begin anew
     Step experts_moved{-1};
+    Step held_state{-1};
+    Step logged_since{-1};
   };
   Standing standing() const;
   // All resume, and the training thread has not come to the end of that: what it committed before
@@ -83,7 +89,9 @@ class ViewState {
   bool is_at_start_ = true;
   bool is_finished_ = false;
   bool has_state_ = false;
+  Step held_state_{-1};
   Step experts_moved_{-1};
+  Step logged_since_{-1};
   View stage_epoch_;
   View next_epoch_;  // of the plan by which it has to begin
   View entered_;

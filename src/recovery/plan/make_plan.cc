@@ -6,42 +6,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
+#include "recovery/plan/fresh_roles.h"
+#include "recovery/plan/renewal.h"
 
 namespace evermoe {
 namespace {
 
-bool is_fresh(const Report& report) { return report.stage_epoch == View(0); }
-
-bool rests(const MembershipHistory& history, Rank rank, Step state) {
-  return std::ranges::binary_search(resting_at(history, state), rank);
-}
-
-// At the plan's state this role has nothing that anybody needs, and nothing to come to, not even in
-// a change of lanes that may be under way there.
-bool only_rests(const Plan& plan, Rank rank) {
-  return rests(plan.membership, rank, plan.state) &&
-         rests(plan.membership, rank, Step(plan.state.value - 1));
-}
-
-// It does not go back for that role to be played by a new process: what the role has sent since the
-// window is lost with the old one, and stages that run these steps again need it.
-bool may_be_new(const PlanInputs& in, const Plan& plan, Rank rank) {
-  if (!only_rests(plan, rank)) return false;
-  if (in.strategy.restore != Restore::kStage) return true;
-  const Step oldest = plan.window >= Step(0) ? plan.window : plan.base;
-  return rests(plan.membership, rank, oldest) &&
-         std::ranges::all_of(plan.membership, [&](const MembershipChange& change) {
-           const bool counts = oldest < change.step && change.step <= plan.state;
-           return !counts || std::ranges::binary_search(change.resting, rank);
-         });
-}
-
-bool goes_back(const PlanInputs& in, const Plan& plan, Rank rank) {
-  return std::ranges::count(plan.rolled_back, in.topology->role_of(rank).stage) > 0;
-}
-
-// Why the stage has to go back; empty if it does not.
-std::string reason_to_go_back(const PlanInputs& in, const Plan& plan, int stage) {
+// Why the stage has to begin anew; empty if it does not.
+std::string reason_to_begin_anew(const PlanInputs& in, const Plan& plan, int stage) {
   std::vector<Rank> group = in.topology->stage_group(stage);
   std::erase_if(group, [&](Rank rank) {
     return is_fresh(in.reports[static_cast<size_t>(rank.value)]) && may_be_new(in, plan, rank);
@@ -50,14 +22,9 @@ std::string reason_to_go_back(const PlanInputs& in, const Plan& plan, int stage)
   for (const Rank rank : group) {
     const Report& report = in.reports[static_cast<size_t>(rank.value)];
     const std::string name = in.topology->name_of(rank);
-    if (is_fresh(report))
-      return absl::StrCat("stage ", stage, " goes back: role ", name,
-                          " is played by a new process");
-    if (report.is_broken)
-      return absl::StrCat("stage ", stage, " goes back: role ", name, " had to leave its step");
-    if (report.stage_epoch != first.stage_epoch) {
-      return absl::StrCat("stage ", stage, " goes back: its roles joined it in different views");
-    }
+    if (is_fresh(report)) return absl::StrCat("role ", name, " is played by a new process");
+    if (report.is_broken) return absl::StrCat("role ", name, " had to leave its step");
+    if (report.stage_epoch != first.stage_epoch) return "its roles joined it in different views";
   }
   return "";
 }
@@ -174,6 +141,12 @@ bool began_together(const std::vector<Report>& reports) {
   return true;
 }
 
+std::vector<int> all_stages(const PlanInputs& in) {
+  std::vector<int> stages(static_cast<size_t>(in.topology->stages()));
+  std::iota(stages.begin(), stages.end(), 0);
+  return stages;
+}
+
 // In which view each stage begins or has begun, and who comes to it there.
 void set_epochs(const PlanInputs& in, Plan& plan) {
   plan.stage_epochs.assign(static_cast<size_t>(in.topology->stages()), plan.view);
@@ -187,29 +160,41 @@ void set_epochs(const PlanInputs& in, Plan& plan) {
   }
 }
 
-// Who goes back, and why.
+// Who begins anew, where, and why.
 void choose_stages(const PlanInputs& in, Plan& plan) {
+  std::vector<std::string> why;  // of each of them
   for (int stage = 0; stage < in.topology->stages(); ++stage) {
-    std::string reason = reason_to_go_back(in, plan, stage);
+    std::string reason = reason_to_begin_anew(in, plan, stage);
     if (reason.empty()) continue;
     plan.rolled_back.push_back(stage);
-    plan.reasons.push_back(std::move(reason));
+    why.push_back(std::move(reason));
   }
   const bool are_together = in.strategy.restore == Restore::kEverybody;
   // One that missed the plan by which the others went back has freed what they need of it.
-  if (are_together && plan.rolled_back.empty() && !began_together(in.reports)) {
-    plan.reasons.push_back("not all stages went back together: roles began in different views");
-    plan.rolled_back.push_back(0);
+  const bool is_apart = are_together && why.empty() && !began_together(in.reports);
+  const bool with_all = are_together && (!why.empty() || is_apart);
+  const std::vector<int> with_reason = plan.rolled_back;
+  if (with_all || !in.go_back_reason.empty()) plan.rolled_back = all_stages(in);
+  if (plan.rolled_back.empty()) return;
+  plan.renews = can_renew(in, plan);
+  for (size_t i = 0; i < why.size(); ++i) {
+    plan.reasons.push_back(absl::StrCat("stage ", with_reason[i],
+                                        plan.renews ? " begins anew: " : " goes back: ", why[i]));
   }
-  const bool with_all = are_together && !plan.rolled_back.empty();
-  if (in.go_back_reason.empty() && !with_all) return;
+  if (plan.renews) {
+    plan.reasons.push_back(
+        absl::StrCat("nobody goes back: all that is needed of the state at step ", plan.state.value,
+                     " is there"));
+    return;
+  }
+  if (is_apart)
+    plan.reasons.push_back("not all stages went back together: roles began in different views");
+  if (in.go_back_reason.empty() && !with_all) return take_neighbours_along(in, plan);
   plan.reasons.push_back(absl::StrCat(
       "all stages go back: ",
       in.go_back_reason.empty()
           ? absl::StrCat("protection.strategy = ", std::string(to_string(in.strategy.kind)))
           : in.go_back_reason));
-  plan.rolled_back.resize(static_cast<size_t>(in.topology->stages()));
-  std::iota(plan.rolled_back.begin(), plan.rolled_back.end(), 0);
 }
 
 std::string nobody_has(const PlanInputs& in, Rank rank, Step window) {
@@ -283,8 +268,9 @@ Plan make_plan(const PlanInputs& in) {
                            : in.go_back_reason);
   }
   plan.sources.resize(in.reports.size());
+  if (plan.renews) add_whole_states(in, plan);
   if (plan.window < Step(0)) {
-    if (plan.rolled_back.empty()) return plan;
+    if (plan.rolled_back.empty() || plan.renews) return plan;
     plan.reasons.push_back(absl::StrCat("no window is complete yet: back to the state at step ",
                                         plan.base.value, ", where the job began"));
     return plan;
@@ -292,12 +278,14 @@ Plan make_plan(const PlanInputs& in) {
   for (const Report& report : in.reports) {
     if (rests(plan.membership, report.rank, plan.window)) continue;
     const bool must_go_back = goes_back(in, plan, report.rank);
+    if (plan.renews && must_go_back) continue;
     if (!must_go_back && only_rests(plan, report.rank)) continue;
     // It needs the gradients of one step at most, and has them itself, unless they are damaged.
-    const bool has_all = in.strategy.keeps_gradients() && report.has_state;
-    const bool keeps_state = has_all && !has_moved_since(plan, report.experts_moved);
-    // Also a rank that goes on catching up may still be gathering its window.
-    if (!must_go_back && (has_all || holds(report, needed_by(in, plan, report.rank)))) continue;
+    const bool keeps_state = in.strategy.keeps_gradients() && report.has_state &&
+                             !has_moved_since(plan, report.experts_moved);
+    // A rank that goes on catching up may still be gathering its window.
+    const bool has_all = report.has_state || holds(report, needed_by(in, plan, report.rank));
+    if (!must_go_back && has_all) continue;
     if (add_sources(in, report.rank, plan) || keeps_state) continue;
     const std::string reason = nobody_has(in, report.rank, plan.window);
     return restart_all(in, std::move(plan), reason);

@@ -9,6 +9,12 @@
 //
 // Where the strategy says so, everybody goes back if one stage does.
 //
+// Nobody goes back where all that these stages need is at the newest state: their ranks that live
+// have it, and others hold it whole of those that are new, because they were handed over, or were
+// lost just after a window of one slot. The stages begin anew there (Plan::renews). What a process
+// that came so has not sent itself it cannot send again: as long as that is needed, its stage goes
+// back with its neighbours.
+//
 // Where to: the newest window that was complete on every rank of the job, which every record names.
 // Logs and records reach back to it everywhere. Its lanes are those of that time
 // (parallel/membership.h): roles that rest by now come back for it. Where gradients are kept, too,

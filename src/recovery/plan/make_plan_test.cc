@@ -90,6 +90,24 @@ class Scenario {
     for (Report& report : reports_) report.complete_window = Step(-1), report.held.clear();
     return *this;
   }
+  // All that live are at the newest state, also those that had to leave their steps.
+  Scenario& all_at_the_newest_state() {
+    for (Report& report : reports_) {
+      if (report.stage_epoch != View(0)) report.held_state = report.state;
+    }
+    return *this;
+  }
+  Scenario& at_state(int rank, int64_t step) {
+    return reports_[static_cast<size_t>(rank)].held_state = Step(step), *this;
+  }
+  Scenario& holds_whole(int rank, int owner, int64_t step) {
+    reports_[static_cast<size_t>(rank)].whole_states.push_back({Rank(owner), Step(step)});
+    return *this;
+  }
+  // Its process has come to the stage at that state, without going back.
+  Scenario& logs_since(int rank, int64_t step) {
+    return reports_[static_cast<size_t>(rank)].logged_since = Step(step), *this;
+  }
   Scenario& unprotected() { return strategy_ = strategy_of(StrategyKind::kNone), *this; }
   Scenario& under(StrategyKind kind) { return strategy_ = strategy_of(kind), *this; }
   // So many stages' second lanes rest from that state on, as all know.
@@ -376,6 +394,110 @@ TEST(MakePlanTest, WhoGoesBackToACheckpointTrainsOnTheLanesThatAreWanted) {
   ASSERT_EQ(plan.membership.size(), 1u);
   EXPECT_EQ(plan.membership[0].step, Step(0));
   EXPECT_THAT(plan.membership[0].resting, ElementsAre(Rank(3)));
+}
+
+// ---- nobody goes back
+
+TEST(MakePlanTest, AStageWhoseLostRolesAreHeldWholeBeginsAnewWhereItIs) {
+  const Plan plan = Scenario()
+                        .lost(2)
+                        .all_at_the_newest_state()
+                        .holds_whole(0, 2, 20)
+                        .holds_whole(5, 2, 20)
+                        .plan();
+  EXPECT_TRUE(plan.renews);
+  EXPECT_FALSE(plan.restart_all);
+  EXPECT_THAT(plan.rolled_back, ElementsAre(1));
+  EXPECT_EQ(plan.stage_epochs[1], View(2));
+  EXPECT_THAT(plan.sources[2], ElementsAre(Rank(0), Rank(5)));
+  EXPECT_THAT(plan.sources[3], IsEmpty()) << "it has its state";
+  EXPECT_THAT(story(plan), HasSubstr("stage 1 begins anew: role 1.0 is played by a new process"));
+  EXPECT_THAT(story(plan), HasSubstr("role 1.0 takes the state of step 20 from 0.0, then 2.1"));
+}
+
+TEST(MakePlanTest, NobodyGoesBackWhereAllHadToLeaveTheirStepsAndHaveTheirStates) {
+  const Plan plan = Scenario().is_broken(2).is_broken(3).all_at_the_newest_state().plan();
+  EXPECT_TRUE(plan.renews);
+  EXPECT_THAT(plan.rolled_back, ElementsAre(1));
+}
+
+TEST(MakePlanTest, AnOlderWholeStateIsNone) {
+  const Plan plan = Scenario().lost(2).all_at_the_newest_state().holds_whole(0, 2, 19).plan();
+  EXPECT_FALSE(plan.renews);
+  EXPECT_THAT(plan.sources[2], ElementsAre(Rank(3))) << "its window";
+}
+
+TEST(MakePlanTest, ASurvivorThatIsNotThereYetSendsItsStageBack) {
+  const Plan plan =
+      Scenario().lost(2).all_at_the_newest_state().at_state(3, 19).holds_whole(0, 2, 20).plan();
+  EXPECT_FALSE(plan.renews);
+  EXPECT_THAT(plan.rolled_back, ElementsAre(1));
+}
+
+TEST(MakePlanTest, EitherAllStagesThatBeginAnewGoBackOrNone) {
+  const Plan plan =
+      Scenario().lost(2).lost(4).all_at_the_newest_state().holds_whole(0, 2, 20).plan();
+  EXPECT_FALSE(plan.renews);
+  EXPECT_THAT(plan.rolled_back, ElementsAre(1, 2));
+}
+
+TEST(MakePlanTest, WhereEverybodyGoesBackTogetherEverybodyBeginsAnewTogether) {
+  const Plan plan = Scenario()
+                        .under(StrategyKind::kPeerMemory)
+                        .lost(2)
+                        .all_at_the_newest_state()
+                        .holds_whole(0, 2, 20)
+                        .plan();
+  EXPECT_TRUE(plan.renews);
+  EXPECT_THAT(plan.rolled_back, ElementsAre(0, 1, 2));
+  const Plan behind = Scenario()
+                          .under(StrategyKind::kPeerMemory)
+                          .lost(2)
+                          .all_at_the_newest_state()
+                          .at_state(5, 19)
+                          .holds_whole(0, 2, 20)
+                          .plan();
+  EXPECT_FALSE(behind.renews);
+}
+
+TEST(MakePlanTest, WhoeverIsSentBackForAReasonGoesBack) {
+  const Plan plan = Scenario()
+                        .lost(2)
+                        .all_at_the_newest_state()
+                        .holds_whole(0, 2, 20)
+                        .all_go_back("nothing moves")
+                        .plan();
+  EXPECT_FALSE(plan.renews);
+  EXPECT_THAT(plan.rolled_back, ElementsAre(0, 1, 2));
+}
+
+TEST(MakePlanTest, InAChangeOfLanesNobodyKnowsWhoHasMoved) {
+  const Plan plan = Scenario()
+                        .lost(2)
+                        .rest_since(20, {Rank(5)})
+                        .all_at_the_newest_state()
+                        .holds_whole(0, 2, 20)
+                        .plan();
+  EXPECT_FALSE(plan.renews);
+}
+
+// What its predecessor had sent is gone: whoever needs that has to wait until it is sent again.
+TEST(MakePlanTest, ANeighbourWhoseLogBeginsTooLateGoesBackToo) {
+  const Plan plan = Scenario().lost(0).logs_since(3, 18).plan();
+  EXPECT_THAT(plan.rolled_back, ElementsAre(0, 1));
+  EXPECT_THAT(story(plan), HasSubstr("stage 1 goes back, too"));
+  const Plan far = Scenario().lost(0).logs_since(5, 18).plan();
+  EXPECT_THAT(far.rolled_back, ElementsAre(0)) << "not adjacent";
+  const Plan chain = Scenario().lost(0).logs_since(3, 18).logs_since(5, 18).plan();
+  EXPECT_THAT(chain.rolled_back, ElementsAre(0, 1, 2));
+  const Plan old = Scenario().lost(0).logs_since(3, 16).plan();
+  EXPECT_THAT(old.rolled_back, ElementsAre(0)) << "it reaches back to the window";
+}
+
+TEST(MakePlanTest, WhoStaysNeedsNoWindow) {
+  const Plan plan = Scenario().lost(0).without_copies(5).plan();
+  EXPECT_FALSE(plan.restart_all);
+  EXPECT_THAT(plan.sources[5], IsEmpty());
 }
 
 }  // namespace

@@ -42,7 +42,10 @@ struct Plan {
   // Stages that roll back do so to this window; where gradients are kept, ranks of them whose state
   // is gone take it. -1: `base`.
   Step window{-1};
-  std::vector<int> rolled_back;  // stages
+  std::vector<int> rolled_back;  // stages that begin anew
+  // They do so at `state`: who lives keeps its own, who is new takes it whole from its sources, and
+  // nobody goes back.
+  bool renews = false;
   // Processes that are new and play roles that rest: they begin at `state`, and nobody goes back.
   std::vector<Rank> rejoining;
   // By stage: the view in which its ranks begin, or have begun, together.
@@ -59,7 +62,16 @@ struct Plan {
 // Everybody has finished: nobody needs this member's logs and copies any more.
 struct ReleaseOrder {};
 
-using ControllerMessage = std::variant<StopOrder, Plan, ReleaseOrder>;
+// Another process will play this role, on a node that the controller has chosen: at the first state
+// of a window from `not_before` on, give the state whole to those who keep this rank's copies, say
+// HandedOver, and stay there. The order ends with its view, or when it is called off.
+struct LeaveOrder {
+  View view;  // that is open
+  Step not_before;
+  bool is_off = false;
+};
+
+using ControllerMessage = std::variant<StopOrder, Plan, ReleaseOrder, LeaveOrder>;
 
 // ---- from a member
 
@@ -70,14 +82,19 @@ struct Report {
   View stage_epoch;  // the view in which it last joined its stage group; 0: never, it is fresh
   bool is_broken = false;  // it had to leave the step under way and waits to be rolled back
   bool has_state = false;  // its trainer's is whole and at a step's end, also if it is broken
+  Step held_state{-1};     // has_state: which one that is, or was when it came to it
+  // Its log has the messages that its role sent after this state; those before went with another
+  // process.
+  Step logged_since{-1};
   Commit newest{-1};
   Step state{-1};            // in force at that commit
   Step base{-1};             // -1 with a stage_epoch: it has not come to the end of resuming
   Step complete_window{-1};  // of the newest record
   std::vector<HeldWindow> held;
-  View plan_view;                // of the newest plan that it has had; 0: none
-  MembershipHistory membership;  // of that plan
-  Step experts_moved{-1};        // StageTrainer::experts_moved() of that state
+  std::vector<WholeState> whole_states;  // likewise held
+  View plan_view;                        // of the newest plan that it has had; 0: none
+  MembershipHistory membership;          // of that plan
+  Step experts_moved{-1};                // StageTrainer::experts_moved() of that state
 };
 
 // Something failed that a new view has to repair.
@@ -135,7 +152,17 @@ struct Examined {
   std::string what;            // for people
 };
 
-using MemberMessage = std::variant<Report, Trouble, Milestone, Progress, Finished, Examined>;
+// Everybody who keeps this rank's copies has its whole state, and this process does nothing more
+// (LeaveOrder).
+struct HandedOver {
+  View view;
+  Rank rank;
+  Step state;
+  int64_t bytes = 0;  // of that state, as one of them got it
+};
+
+using MemberMessage =
+    std::variant<Report, Trouble, Milestone, Progress, Finished, Examined, HandedOver>;
 
 // The member's way to the controller. Any thread; never blocks.
 class ControlLink {

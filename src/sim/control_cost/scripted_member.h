@@ -32,6 +32,7 @@ class ScriptedMember {
   void obey_order(const StopOrder& stop, const Say& say);
   void obey_order(const Plan& plan, const Say& say);
   void obey_order(const ReleaseOrder&, const Say&) {}
+  void obey_order(const LeaveOrder&, const Say&) {}
 
   const Rank rank_;
   const View since_;

@@ -216,6 +216,20 @@ std::vector<RecoveryRecord> SimulatedHost::recoveries() const {
   return records;
 }
 
+std::vector<MoveRecord> SimulatedHost::moves() const {
+  std::vector<MoveRecord> records;
+  for (const auto& [number, record] : moves_) records.push_back(record);
+  return records;
+}
+
+void SimulatedHost::want(const MoveWanted& wish) {
+  if (is_attached_) network_.send(run_, call_, {0, wish});
+}
+
+void SimulatedHost::hear(const MoveAnswer& answer) {
+  if (!answer.accepted) events_.tell(absl::StrCat("the wish is refused: ", answer.reason));
+}
+
 // ---- rare paths
 
 void SimulatedHost::watch(const RelayAction& action) {

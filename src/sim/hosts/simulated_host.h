@@ -51,6 +51,7 @@ class SimulatedHost final : private StreamEvents {
   Machine machine() const { return options_.machine; }
   // What the controllers have told it, in order.
   std::vector<RecoveryRecord> recoveries() const;
+  std::vector<MoveRecord> moves() const;
   int64_t controllers() const { return controllers_; }
   bool has_controller() const { return controller_ != nullptr; }
   // Its controller leaves the node out, because others do not reach it.
@@ -66,6 +67,9 @@ class SimulatedHost final : private StreamEvents {
   }
 
   void leave(const std::string& why);
+
+  // Asks its controller, if it is attached to one.
+  void want(const MoveWanted& wish);
 
   // ---- faults
   void kill_controller();
@@ -92,6 +96,8 @@ class SimulatedHost final : private StreamEvents {
   void hear(const JobEvent& tell) { events_.tell(tell.text); }
   void hear(const NodeLost& lost) { events_.on_node_lost(lost); }
   void hear(const RecoveryNote& note) { notes_[{met_, note.index}] = note.record; }
+  void hear(const MoveNote& note) { moves_[{met_, note.index}] = note.record; }
+  void hear(const MoveAnswer& answer);
   void hear(const EndJob& end);
   void end_as(const EndJob& end);
   template <typename Other>
@@ -121,6 +127,7 @@ class SimulatedHost final : private StreamEvents {
   int64_t met_ = -1;  // the life of the controller that is attached to
   absl::Duration retry_at_, heard_, next_beat_, term_check_at_;
   std::map<std::pair<int64_t, int>, RecoveryRecord> notes_;  // by life and index
+  std::map<std::pair<int64_t, int>, MoveRecord> moves_;      // likewise
   bool has_ended_ = false;                                   // the job
 };
 

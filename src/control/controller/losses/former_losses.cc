@@ -13,10 +13,10 @@ std::vector<Rank> absent_roles(const RoleTable& roles) {
 }
 
 std::vector<Rank> FormerLosses::take_replaced(const RoleTable& roles, Commit newest,
-                                              bool is_incident) {
+                                              bool replaces_itself) {
   std::vector<Rank> replaced;
   if (newest < Commit(0)) return replaced;
-  const View own_since = is_incident ? View(views_after_.value + 1) : View(UINT32_MAX);
+  const View own_since = replaces_itself ? View(views_after_.value + 1) : View(UINT32_MAX);
   for (int32_t r = 0; r < roles.size(); ++r) {
     const RoleState& role = roles[Rank(r)];
     if (role.report->stage_epoch == View(0) && role.since < own_since &&

@@ -20,10 +20,9 @@ class FormerLosses {
   explicit FormerLosses(View views_after) : views_after_(views_after) {}
 
   // Roles that the former controller has replaced, each once: their processes have not played in
-  // any view yet. While an incident is under way (`is_incident`) this controller has told of those
-  // that it has replaced itself.
+  // any view yet. Those that this one has replaced itself, in an incident or for a move, are none.
   // REQUIRES: all roles have reported.
-  std::vector<Rank> take_replaced(const RoleTable& roles, Commit newest, bool is_incident);
+  std::vector<Rank> take_replaced(const RoleTable& roles, Commit newest, bool replaces_itself);
 
  private:
   const View views_after_;

@@ -285,6 +285,16 @@ void ControllerRelay::handle(Stream& from, const Envelope&, const EndJob& wish) 
   feed(EndWanted{wish.reason}, now_);
 }
 
+void ControllerRelay::handle(Stream& from, const Envelope&, const MoveWanted& wish) {
+  const bool makes_sense =
+      std::ranges::all_of(wish.roles, [&](Rank rank) { return processes_.has(rank); });
+  if (!makes_sense ||
+      (from.second.kind != PeerKind::kRun && from.second.kind != PeerKind::kOperator))
+    return refuse(from);
+  wishes_ = from.first;
+  feed(wish, now_);
+}
+
 void ControllerRelay::say_farewell(StreamNumber to, const ControlMessage& hello) {
   const bool is_run = std::holds_alternative<RunHello>(hello);
   if (!is_run && !std::holds_alternative<AgentHello>(hello) &&
@@ -309,6 +319,8 @@ void ControllerRelay::feed(const ControllerEvent& event, absl::Duration failed) 
   if (losses_.on_newest(core_.newest(), now_)) status_.on_commit(core_.newest());
   if (const auto note = history_.note(core_.recoveries(), core_.recovery_changes(), failed_))
     out_.tell_run(shifted(*note, time_.lost()));
+  for (MoveNote& note : history_.note(core_.moves(), core_.move_changes()))
+    out_.tell_run(shifted(std::move(note), time_.lost()));
 }
 
 void ControllerRelay::feed_ready_agents() {

@@ -97,6 +97,7 @@ class ControllerRelay {
   void handle(Stream& from, const Envelope&, const OperatorHello&);
   void handle(Stream& from, const Envelope&, const Drain&);
   void handle(Stream& from, const Envelope&, const EndJob& wish);
+  void handle(Stream& from, const Envelope&, const MoveWanted& wish);
   template <AboutRole Message>
   void handle(Stream& from, const Envelope& envelope, const Message& message) {
     if (!from.second.is_agent()) return refuse(from);
@@ -127,6 +128,7 @@ class ControllerRelay {
   void act(const KeepStandbys& order) { out_.send_to_node(order.node, order); }
   void act(const JobEvent& tell);
   void act(const LanesChanged& change) { out_.tell_run(change); }
+  void act(const MoveAnswer& answer) { out_.send(wishes_, answer); }
 
   // `failed`: since when what the event tells may be so.
   void feed(const ControllerEvent& event, absl::Duration failed);
@@ -153,6 +155,7 @@ class ControllerRelay {
   absl::Duration now_;  // as all the times below without own standstill
   absl::Duration next_beat_;
   absl::Duration failed_;  // of the event at hand
+  StreamNumber wishes_;    // on which the wish at hand has come
 
   RelayPeers peers_;
   RunHistory history_;

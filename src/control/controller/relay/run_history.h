@@ -16,6 +16,7 @@ namespace evermoe {
 
 // With all its moments later by so much.
 RecoveryNote shifted(RecoveryNote note, absl::Duration by);
+MoveNote shifted(MoveNote note, absl::Duration by);
 
 class RunHistory {
  public:
@@ -25,11 +26,13 @@ class RunHistory {
   // otherwise.
   std::optional<RecoveryNote> note(const std::vector<RecoveryRecord>& records, int64_t changes,
                                    absl::Duration failed);
+  // The same of moves: of all that are new or have changed.
+  std::vector<MoveNote> note(const std::vector<MoveRecord>& records, int64_t changes);
   // Nobody has heard it. The oldest of more than kUntoldMax is forgotten; what every run is told
   // when it comes is not kept.
   void keep(ControlMessage message);
-  // For a run that has just come: all recoveries, later by `shift`, and what was kept, which is
-  // told once.
+  // For a run that has just come: all recoveries and moves, later by `shift`, and what was kept,
+  // which is told once.
   std::vector<ControlMessage> tell(absl::Duration shift);
   // Some run has heard how the job ended.
   void note_end_told() { is_end_told_ = true; }
@@ -40,6 +43,8 @@ class RunHistory {
  private:
   std::vector<RecoveryNote> recoveries_;
   int64_t changes_ = 0;  // that are noted
+  std::vector<MoveNote> moves_;
+  int64_t move_changes_ = 0;
   std::deque<ControlMessage> untold_;
   bool is_end_told_ = false;
 };

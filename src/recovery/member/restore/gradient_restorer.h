@@ -44,6 +44,8 @@ class GradientRestorer {
   // trainer's is whole and at the end of a step. Returns for people where what was lacking came
   // from. Cancelled if the member has to begin anew again.
   absl::StatusOr<std::vector<std::string>> begin(const Plan& plan, bool has_state);
+  // It is at the newest state already.
+  void begin_at(Step state) { goal_ = state; }
   void forget() { goal_.reset(); }
   // The state at hand is older than the newest one.
   bool is_behind() const { return goal_ && in_.trainer.step() < *goal_; }

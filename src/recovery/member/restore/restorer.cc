@@ -20,7 +20,7 @@ Restorer::Restorer(Dependencies dependencies)
 
 void Restorer::set_has_state(bool has_state) {
   has_state_ = has_state;
-  in_.views.set_has_state(has_state, in_.trainer.experts_moved());
+  in_.views.set_has_state(has_state, in_.trainer.step(), in_.trainer.experts_moved());
 }
 
 void Restorer::begin_run() {
@@ -29,28 +29,38 @@ void Restorer::begin_run() {
   in_.gradients.forget();
   set_has_state(false);
   active_.assign(active_.size(), true);
+  in_.views.set_logged_since(Step(-1));
 }
 
-absl::Status Restorer::roll_back(const Plan& plan) {
-  const bool has_window = plan.window >= Step(0);
-  const Step oldest = has_window ? plan.window : plan.base;
-  // What was on other lanes at the window has to come to this state through the change again.
-  has_kept_state_ = in_.keeps_gradients && has_window && has_state_ &&
-                    !has_moved_since(plan, in_.trainer.experts_moved());
+// What was on other lanes at the window has to come to this state through the change again.
+bool Restorer::keeps_state(const Plan& plan) const {
+  if (!has_state_ || plan.renews) return has_state_;
+  return in_.keeps_gradients && plan.window >= Step(0) &&
+         !has_moved_since(plan, in_.trainer.experts_moved());
+}
+
+absl::Status Restorer::begin(const Plan& plan) {
+  const Step oldest = plan.window >= Step(0) ? plan.window : plan.base;
+  has_kept_state_ = keeps_state(plan);
+  const bool goes_back = !in_.keeps_gradients && !plan.renews;
   // A state that was itself being recomputed proves nothing; then what was noted before stays.
-  if (has_state_ && !in_.keeps_gradients && is_on_planned_lanes(plan)) before_.note();
+  if (has_state_ && goes_back && is_on_planned_lanes(plan)) before_.note();
   if (!has_kept_state_) set_has_state(false);
   restoring_.reset();
+  in_.gradients.forget();
   in_.copies.abandon();
   in_.trainer.join_stage(in_.views.standing().stage_epoch);
   RETURN_IF_ERROR(in_.commits.fetch(verdict_commit(oldest), plan.newest));
   if (!in_.commits.is_known(plan.newest))
     return Cancelled(absl::StrCat("commit ", plan.newest.value, " was lost with all that had it"));
   const bool rejoins = std::ranges::count(plan.rejoining, in_.rank) > 0;
-  const Step from = rejoins ? plan.state : oldest;
+  const Step from = rejoins || plan.renews ? plan.state : oldest;
   ASSIGN_OR_RETURN(const Record record, in_.commits.record_of(verdict_commit(from)));
   in_.window.follow(record.rule);
   in_.trainer.take_run_origin(record.run);
+  // What is run again is sent again; a role that rested has sent nothing.
+  if (goes_back || !has_kept_state_)
+    in_.views.set_logged_since(rejoins ? Step(-1) : goes_back ? from : plan.state);
   Milestone milestone{plan.view, in_.rank, Milestone::Kind::kRestored, 0, {}, from};
   RETURN_IF_ERROR(restore(plan, from, record, milestone));
   fault_point("recovery/restored");
@@ -67,7 +77,6 @@ bool Restorer::is_on_planned_lanes(const Plan& plan) const {
 
 void Restorer::rest(Step from, Milestone& milestone) {
   if (!has_kept_state_) in_.trainer.rest_at(from);
-  in_.gradients.forget();
   active_.assign(active_.size(), true);
   milestone.step = in_.trainer.step();
   milestone.sources.push_back("none: it rests");
@@ -83,9 +92,9 @@ absl::Status Restorer::restore(const Plan& plan, Step from, const Record& record
     rest(from, milestone);
     return absl::OkStatus();
   }
+  if (plan.renews) return renew(plan, milestone);
   if (plan.window < Step(0)) {
     RETURN_IF_ERROR(restore_base(plan));
-    in_.gradients.forget();
     in_.window.begin_run(record.rule);
     active_.assign(active_.size(), true);
     milestone.sources.push_back(absl::StrCat("the state at step ", plan.base.value));
@@ -103,6 +112,25 @@ absl::Status Restorer::restore(const Plan& plan, Step from, const Record& record
   milestone.sources = std::move(fetched.sources);
   active_.assign(active_.size(), false);
   restoring_ = Restoring{plan.window, 0};
+  return absl::OkStatus();
+}
+
+absl::Status Restorer::renew(const Plan& plan, Milestone& milestone) {
+  active_.assign(active_.size(), true);
+  in_.gradients.begin_at(plan.state);
+  if (has_kept_state_) {
+    CHECK(in_.trainer.step() == plan.state)
+        << "at " << in_.trainer.step() << ", not " << plan.state;
+    return absl::OkStatus();
+  }
+  const SlotTime whole = in_.window.schedule().whole_of(plan.state);
+  ASSIGN_OR_RETURN(WindowFetch::Fetched fetched, in_.fetch.fetch({whole}));
+  RETURN_IF_ERROR(restore_slot(
+      in_.memory.store, in_.rank, whole, in_.trainer,
+      [this](std::span<const std::byte> position) { return in_.window.take_position(position); }));
+  if (whole.slot != kWholeState && fetched.asked) in_.copies.adopt({whole}, *fetched.asked);
+  in_.memory.store.drop_whole(in_.rank);
+  milestone.sources = std::move(fetched.sources);
   return absl::OkStatus();
 }
 

@@ -1,12 +1,12 @@
 // How a rank goes back: it notes the state it has, gathers records and snapshots that it lacks,
 // restores slot after slot while the program runs the steps between them, and compares in the end.
 //
-//   roll_back(plan)                       at the base, or at the window before its first slot
+//   begin(plan)                           at the base, or at the window before its first slot
 //   restore_next_slot(), a step, ...      until is_restoring() is false
 //   on_dense_state()                      at the end of every step from then on
 //
 // Where gradients are kept it is at a state that it has, or at the window, and what follows is
-// GradientRestorer's.
+// GradientRestorer's. Where nobody has to go back (Plan::renews) it is at the plan's state at once.
 //
 // Threads: training thread only.
 #pragma once
@@ -49,9 +49,9 @@ class Restorer {
 
   // The whole job goes back to a durable state, which will be dense.
   void begin_run();
-  // By a plan in which this rank's stage goes back. Cancelled if it has to go back again.
-  absl::Status roll_back(const Plan& plan);
-  // The last roll_back() left the trainer the state that it had.
+  // By a plan in which this rank's stage begins anew. Cancelled if it has to do so again.
+  absl::Status begin(const Plan& plan);
+  // The last begin() left the trainer the state that it had.
   bool has_kept_state() const { return has_kept_state_; }
   // Slots of the window are still to come: some operators are frozen.
   bool is_restoring() const { return restoring_.has_value(); }
@@ -76,7 +76,10 @@ class Restorer {
   };
   // At `from`, a state at which this rank begins.
   absl::Status restore(const Plan& plan, Step from, const Record& record, Milestone& milestone);
+  // At the plan's state: who is new takes it whole.
+  absl::Status renew(const Plan& plan, Milestone& milestone);
   void rest(Step from, Milestone& milestone);
+  bool keeps_state(const Plan& plan) const;
   // Whether the state at hand is on the lanes that the plan says it was on, with its experts where
   // they live from it on.
   bool is_on_planned_lanes(const Plan& plan) const;

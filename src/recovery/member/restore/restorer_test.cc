@@ -76,7 +76,7 @@ TEST_F(RestorerTest, ASurvivorGoesBackFromItsOwnMemoryAndComesToTheSameBits) {
     const std::vector<int64_t> before = rank.trainer.masters;
     EXPECT_EQ(before[0], TallyTrainer::after(5, 2));
     ASSERT_TRUE(rank.begin(rollback_plan()).ok());
-    ASSERT_TRUE(rank.restorer.roll_back(rollback_plan().plan()).ok());
+    ASSERT_TRUE(rank.restorer.begin(rollback_plan().plan()).ok());
     const auto milestones = rank.told.all<Milestone>();
     EXPECT_THAT(milestones.back().sources, ElementsAre("window 0 from its own memory"));
     EXPECT_TRUE(rank.restorer.is_restoring());
@@ -87,10 +87,29 @@ TEST_F(RestorerTest, ASurvivorGoesBackFromItsOwnMemoryAndComesToTheSameBits) {
   });
 }
 
+TEST_F(RestorerTest, WhereNobodyGoesBackASurvivorKeepsItsStateAndMayGoBackLater) {
+  run_after_training([&](RankParts& rank) {
+    const std::vector<int64_t> before = rank.trainer.masters;
+    const PlanOf renewal = plan(2).up_to(verdict_commit(Step(5))).renewing({0}).held_by(0, 1);
+    ASSERT_TRUE(rank.begin(renewal).ok());
+    ASSERT_TRUE(rank.restorer.begin(renewal.plan()).ok());
+    EXPECT_TRUE(rank.restorer.has_kept_state());
+    EXPECT_FALSE(rank.restorer.is_restoring());
+    EXPECT_EQ(rank.trainer.masters, before);
+    const PlanOf back =
+        plan(3).up_to(verdict_commit(Step(5))).back_to_window(0, {0}).from(0, {1}).held_by(0, 1);
+    ASSERT_TRUE(rank.begin(back).ok());
+    ASSERT_TRUE(rank.restorer.begin(back.plan()).ok());
+    EXPECT_FALSE(rank.gradients.is_behind()) << "it runs steps again";
+    catch_up(rank, 5);
+    EXPECT_EQ(rank.trainer.masters, before);
+  });
+}
+
 TEST_F(RestorerTest, OperatorsBecomeActiveSlotBySlot) {
   run_after_training([&](RankParts& rank) {
     ASSERT_TRUE(rank.begin(rollback_plan()).ok());
-    ASSERT_TRUE(rank.restorer.roll_back(rollback_plan().plan()).ok());
+    ASSERT_TRUE(rank.restorer.begin(rollback_plan().plan()).ok());
     std::vector<int64_t> active;
     for (int slot = 0; slot < kSlots; ++slot) {
       ASSERT_TRUE(rank.restorer.restore_next_slot().ok());
@@ -110,7 +129,7 @@ TEST_F(RestorerTest, OperatorsBecomeActiveSlotBySlot) {
 TEST_F(RestorerTest, OtherBitsThanBeforeAreAFaultOfHardwareOrSoftware) {
   run_after_training([&](RankParts& rank) {
     ASSERT_TRUE(rank.begin(rollback_plan()).ok());
-    ASSERT_TRUE(rank.restorer.roll_back(rollback_plan().plan()).ok());
+    ASSERT_TRUE(rank.restorer.begin(rollback_plan().plan()).ok());
     catch_up(rank, 5);
     rank.trainer.masters[2] += 1;
     const absl::Status status = rank.restorer.on_dense_state();
@@ -128,7 +147,7 @@ TEST_F(RestorerTest, WhatIsLostComesFromTheHolder) {
     const std::vector<int64_t> before = rank.trainer.masters;
     ASSERT_TRUE(rank.begin(rollback_plan()).ok());
     rank.memory.store.clear();
-    ASSERT_TRUE(rank.restorer.roll_back(rollback_plan().plan()).ok());
+    ASSERT_TRUE(rank.restorer.begin(rollback_plan().plan()).ok());
     EXPECT_THAT(rank.told.all<Milestone>().back().sources, ElementsAre("window 0 from 0.1"));
     catch_up(rank, 5);
     EXPECT_EQ(rank.trainer.masters, before);
@@ -146,7 +165,7 @@ TEST_F(RestorerTest, OverASlowLineEverythingTravelsOnce) {
       const std::vector<int64_t> before = rank.trainer.masters;
       ASSERT_TRUE(rank.begin(rollback_plan()).ok());
       rank.memory.store.clear();
-      ASSERT_TRUE(rank.restorer.roll_back(rollback_plan().plan()).ok());
+      ASSERT_TRUE(rank.restorer.begin(rollback_plan().plan()).ok());
       bytes = bytes_sent();
       catch_up(rank, 5);
       EXPECT_EQ(rank.trainer.masters, before);
@@ -161,7 +180,7 @@ TEST_F(RestorerTest, ADamagedSlotOfItsOwnIsFetched) {
   run_after_training([&](RankParts& rank) {
     ASSERT_TRUE(rank.begin(rollback_plan()).ok());
     EXPECT_GT(rank.memory.store.corrupt(Rank(0)), 0);
-    ASSERT_TRUE(rank.restorer.roll_back(rollback_plan().plan()).ok());
+    ASSERT_TRUE(rank.restorer.begin(rollback_plan().plan()).ok());
     EXPECT_THAT(rank.told.all<Milestone>().back().sources, ElementsAre("window 0 from 0.1"));
   });
 }
@@ -171,7 +190,7 @@ TEST_F(RestorerTest, RecordsThatAreLostComeWithTheView) {
     const PlanOf from_peer = rollback_plan().up_to(verdict_commit(Step(5)), /*record_source=*/1);
     ASSERT_TRUE(rank.begin(from_peer).ok());
     rank.memory.records.clear();
-    ASSERT_TRUE(rank.restorer.roll_back(from_peer.plan()).ok());
+    ASSERT_TRUE(rank.restorer.begin(from_peer.plan()).ok());
     EXPECT_TRUE(rank.commits.is_known(verdict_commit(Step(5))));
   });
 }
@@ -193,13 +212,13 @@ TEST_F(RestorerTest, WithoutAUsableCopyTheControllerHasToFindAnotherWay) {
       rank.order(plan(3).up_to(verdict_commit(Step(5))).back_to_base({0}).plan());
     };
     ASSERT_TRUE(rank.begin(rollback_plan()).ok());
-    EXPECT_TRUE(absl::IsCancelled(rank.restorer.roll_back(rollback_plan().plan())))
+    EXPECT_TRUE(absl::IsCancelled(rank.restorer.begin(rollback_plan().plan())))
         << "it has to go back again";
     EXPECT_EQ(rank.counts.work().copies_refused, kSlots);
     EXPECT_THAT(rank.told.all<Trouble>(), SizeIs(1));
     const auto next = rank.views.next_start();
     ASSERT_TRUE(next.ok() && *next != nullptr);
-    ASSERT_TRUE(rank.restorer.roll_back(**next).ok());
+    ASSERT_TRUE(rank.restorer.begin(**next).ok());
     EXPECT_THAT(rank.told.all<Milestone>().back().sources, ElementsAre("the state at step 0"));
     EXPECT_FALSE(rank.restorer.is_restoring());
     catch_up(rank, 5);
@@ -226,7 +245,7 @@ TEST_F(RestorerTest, WithoutAUsableBaseTheControllerHasToFindAnotherWay) {
       };
       const PlanOf back = plan(2).up_to(verdict_commit(Step(0))).back_to_base({0});
       ASSERT_TRUE(rank.begin(back).ok());
-      EXPECT_TRUE(absl::IsCancelled(rank.restorer.roll_back(back.plan())));
+      EXPECT_TRUE(absl::IsCancelled(rank.restorer.begin(back.plan())));
       EXPECT_THAT(rank.told.all<Trouble>(), SizeIs(1));
       const auto next = rank.views.next_start();
       EXPECT_TRUE(next.ok() && *next != nullptr && (*next)->restart_all);
@@ -253,7 +272,7 @@ TEST_F(RestorerTest, AViewThatEndsUnderAnUnusableBaseIsNoReasonToEnd) {
     };
     const PlanOf back = plan(2).up_to(verdict_commit(Step(0))).back_to_base({0});
     ASSERT_TRUE(rank.begin(back).ok());
-    EXPECT_TRUE(absl::IsCancelled(rank.restorer.roll_back(back.plan())));
+    EXPECT_TRUE(absl::IsCancelled(rank.restorer.begin(back.plan())));
     EXPECT_THAT(told, ElementsAre(View(2), View(3)));
   });
 }

@@ -39,6 +39,8 @@ class CopyDestination {
                      const std::vector<Rank>& sources) = 0;
   // This slot is damaged here and nobody can be given it: as if it had not been captured.
   virtual void give_up(SlotTime time) = 0;
+  // Nobody will take the states of this rank that were captured whole: as give_up().
+  virtual void give_up_whole_states() = 0;
   // Everything captured is there.
   virtual bool is_settled() const = 0;
   // First state of the newest window that is there in full; -1. What is adopted counts.

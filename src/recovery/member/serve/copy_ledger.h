@@ -36,6 +36,10 @@ class CopyLedger {
                    const std::vector<Rank>& sources);
   // As if it had not been captured: its window will not be complete.
   void give_up(SlotTime time) { captured_.erase(slot(time)); }
+  // Likewise all kWholeState slots.
+  void give_up_whole_states() {
+    std::erase_if(captured_, [](const Slot& slot) { return slot.second == kWholeState; });
+  }
   void forget_before(Step window);
   // Windows that begin after `complete` and before `end` are given up.
   void forget_between(Step complete, Step end);

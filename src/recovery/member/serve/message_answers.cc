@@ -55,7 +55,11 @@ absl::Status MessageAnswers::on_chunk(ServiceMessage message, View view) {
 
 // Copies of ranks that have other holders now go when those have all, or when they are in the way.
 absl::Status MessageAnswers::keep(const Chunk& chunk) {
-  const absl::Status kept = in_.memory.store.add(chunk);
+  absl::Status kept = in_.memory.store.add(chunk);
+  if (!absl::IsResourceExhausted(kept)) return kept;
+  // Of states that are kept besides, nobody needs one to go on exactly.
+  in_.memory.store.free_whole_before(Step(INT64_MAX));
+  kept = in_.memory.store.add(chunk);
   if (!absl::IsResourceExhausted(kept)) return kept;
   const std::vector<Rank> in_the_way = unassigned_owners();
   if (in_the_way.empty()) return kept;

@@ -28,7 +28,11 @@ void OrderFollower::follow() {
                             if (plan.view == in_.views.newest_view())
                               open(std::make_shared<const Plan>(plan));
                           },
-                          [&](const ReleaseOrder&) { in_.views.end(absl::OkStatus()); }},
+                          [&](const ReleaseOrder&) { in_.views.end(absl::OkStatus()); },
+                          [&](const LeaveOrder& leave) {
+                            in_.leave.order(leave);
+                            in_.wake_training.raise();
+                          }},
                *order);
   }
 }
@@ -51,6 +55,8 @@ Report OrderFollower::report(View view) const {
   report.stage_epoch = standing.stage_epoch;
   report.is_broken = standing.is_broken;
   report.has_state = standing.has_state;
+  report.held_state = standing.held_state;
+  report.logged_since = standing.logged_since;
   report.experts_moved = standing.experts_moved;
   report.base = standing.base;
   report.newest = in_.memory.records.newest();
@@ -62,6 +68,7 @@ Report OrderFollower::report(View view) const {
     }
   }
   report.held = in_.memory.store.held();
+  report.whole_states = in_.memory.store.whole_states();
   if (const PlanPointer plan = in_.views.plan()) {
     report.plan_view = plan->view;
     report.membership = plan->membership;

@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "comm/transport/signal.h"
 #include "recovery/member/member_views.h"
+#include "recovery/member/role_leave.h"
 #include "recovery/member/serve/peer_memory.h"
 #include "recovery/member/serve/snapshot_copies.h"
 #include "recovery/member/train/boundary_exchange.h"
@@ -52,6 +53,7 @@ class OrderFollower {
     Signal& wake_training;
     OrderQueue& orders;
     MemberViews& views;
+    RoleLeave& leave;
     ControlLink& control;
     TroubleReporter& troubles;
     RecoveryMemory& memory;

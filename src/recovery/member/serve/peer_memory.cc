@@ -52,6 +52,11 @@ void PeerMemory::give_up(SlotTime time) {
   ledger_.give_up(time);
 }
 
+void PeerMemory::give_up_whole_states() {
+  const MutexLock lock(mutex_);
+  ledger_.give_up_whole_states();
+}
+
 bool PeerMemory::is_settled() const {
   const MutexLock lock(mutex_);
   return ledger_.is_settled();

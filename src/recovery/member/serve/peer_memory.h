@@ -47,6 +47,7 @@ class PeerMemory final : public CopyDestination {
   void adopt(const std::vector<SlotTime>& times, int slots,
              const std::vector<Rank>& sources) override;
   void give_up(SlotTime time) override;
+  void give_up_whole_states() override;
   bool is_settled() const override;
   Step complete_window() const override;
   void on_silence() override;

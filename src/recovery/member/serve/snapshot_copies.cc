@@ -28,6 +28,13 @@ absl::Status SnapshotCopies::capture(SlotTime time, RecordBytes position) {
   return begin({time, in_.schedule.slots(), std::move(position), std::move(chunks)});
 }
 
+absl::Status SnapshotCopies::capture_whole(SlotTime time, RecordBytes position) {
+  RETURN_IF_ERROR(wait_settled());
+  auto chunks = chunks_of_whole_state(operator_bytes(), static_cast<int64_t>(position.size()),
+                                      options_.chunk_bytes_max);
+  return begin({time, in_.schedule.slots(), std::move(position), std::move(chunks)});
+}
+
 absl::Status SnapshotCopies::begin_gradients(SlotTime time, RecordBytes position) {
   auto chunks = chunks_of_gradients(operator_bytes(), static_cast<int64_t>(position.size()),
                                     options_.chunk_bytes_max);
@@ -73,7 +80,20 @@ absl::Status SnapshotCopies::wait_read(int operator_index) {
   }
 }
 
-absl::Status SnapshotCopies::wait_settled() {
+absl::Status SnapshotCopies::wait_captured() {
+  while (true) {
+    {
+      const MutexLock lock(mutex_);
+      if (captures_.empty()) return status_;
+      is_urgent_ = true;
+    }
+    in_.sender.wake_service();
+    RETURN_IF_ERROR(in_.views.pass().status());
+    RETURN_IF_ERROR(in_.views.wait_signal().status());
+  }
+}
+
+absl::Status SnapshotCopies::wait_settled(const std::function<bool()>& is_wanted) {
   const absl::Duration began = in_.clock.now();
   const absl::Cleanup leave = [this] {
     const MutexLock lock(mutex_);
@@ -85,7 +105,7 @@ absl::Status SnapshotCopies::wait_settled() {
     {
       const MutexLock lock(mutex_);
       if (!status_.ok()) return status_;
-      if (captures_.empty() && are_settled()) {
+      if ((captures_.empty() && are_settled()) || !is_wanted()) {
         copy_wait_ += absl::ToDoubleSeconds(in_.clock.now() - began);
         return absl::OkStatus();
       }
@@ -126,6 +146,7 @@ void SnapshotCopies::abandon() {
     }
     if (!in_.views.wait_signal().ok()) return;
   }
+  give_up_whole_states();
   in_.store.drop_incomplete(in_.rank);
 }
 
@@ -217,6 +238,10 @@ void SnapshotCopies::adopt(const std::vector<SlotTime>& times, const std::vector
 void SnapshotCopies::give_up(SlotTime time) {
   for (CopyDestination* to : in_.destinations) to->give_up(time);
   in_.wake_training.raise();
+}
+
+void SnapshotCopies::give_up_whole_states() {
+  for (CopyDestination* to : in_.destinations) to->give_up_whole_states();
 }
 
 void SnapshotCopies::forget_before(Step window) {

@@ -11,6 +11,7 @@
 // Threads: as said at each method.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -53,15 +54,20 @@ class SnapshotCopies {
   // The state of `time` is what the trainer holds now, at `position`. Cancelled if the member has
   // to go back.
   absl::Status capture(SlotTime time, RecordBytes position);
+  // The same of all operators in full, as `time`, which is CaptureSchedule::whole_of().
+  absl::Status capture_whole(SlotTime time, RecordBytes position);
   // The step from `position` begins, whose gradients are to be kept as those of `time`: they are
   // captured and sent operator by operator, as they are reduced. Cancelled likewise.
   absl::Status begin_gradients(SlotTime time, RecordBytes position);
   void on_reduced(int operator_index);
   // Returns when no capture still has to read the operator.
   absl::Status wait_read(int operator_index);
-  // Returns when everything captured so far is at its destinations. Cancelled if the member has to
-  // go back.
-  absl::Status wait_settled();
+  // Returns when everything that is to be captured so far has been read. Cancelled if the member
+  // has to go back.
+  absl::Status wait_captured();
+  // Returns when everything captured so far is at its destinations, or is not wanted any more.
+  // Cancelled likewise.
+  absl::Status wait_settled(const std::function<bool()>& is_wanted = [] { return true; });
   // Drops the captures under way: the state they would read is about to go.
   void abandon();
   // These snapshots of this rank have been put into the store from the copies of `sources`: they
@@ -81,6 +87,8 @@ class SnapshotCopies {
   void on_arrived() { in_.wake_training.raise(); }
   // This slot was damaged here: nobody waits for its copies any more.
   void give_up(SlotTime time);
+  // Nobody will take the states that were captured whole.
+  void give_up_whole_states();
   void forget_before(Step window);
   // Windows that begin after `complete` and before `end` will not be complete.
   void forget_between(Step complete, Step end);

@@ -6,8 +6,8 @@
 // plan of the view, from a window of snapshots, and run the program from there; commits that the
 // job has made already are answered from the records.
 //
-// Where gradients are kept, survivors of a stage that begins anew do so from the state that they
-// have, and tell, evaluate and save nothing a second time.
+// Where gradients are kept, and where nobody has to go back, survivors of a stage that begins anew
+// do so from the state that they have, and tell, evaluate and save nothing a second time.
 //
 // Threads: training thread only.
 #pragma once
@@ -16,6 +16,7 @@
 #include "recovery/member/member_options.h"
 #include "recovery/member/restore/gradient_restorer.h"
 #include "recovery/member/restore/restorer.h"
+#include "recovery/member/role_leave.h"
 #include "recovery/member/serve/snapshot_copies.h"
 #include "recovery/member/train/boundary_exchange.h"
 #include "recovery/member/train/commit_agreement.h"
@@ -33,6 +34,7 @@ class RankProgram {
     const MemberObserver& observer;
     StageTrainer& trainer;
     MemberViews& views;
+    const RoleLeave& leave;
     ControlLink& control;
     TroubleReporter& troubles;
     RecoveryMemory& memory;
@@ -63,7 +65,10 @@ class RankProgram {
   // The same for experts, between lanes that stay.
   absl::Status move_experts(Step step);
   absl::Status free_cut_windows(Step step);
+  absl::Status protect(Step step);
   absl::Status capture(Step step);
+  // If that is ordered: returns when it is called off, or a view has opened.
+  absl::Status hand_over(Step step);
   // Whether copies have to be at their holders before the verdict on the step that leads to `next`.
   bool waits_for_copies(Step next) const;
   // Of the step from `begin`, if they are kept: they go to its holders while it runs.

@@ -1,0 +1,122 @@
+// Planned moves: what a controller answers to those who want one, and what it does for it.
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/error.h"
+#include "control/controller/controller_core.h"
+#include "control/controller/moves/move_request.h"
+
+namespace evermoe {
+
+void ControllerCore::handle(const MoveWanted& event) {
+  const absl::StatusOr<std::string> answer =
+      event.drained ? drain_node(*event.drained)
+                    : begin_move(event.roles, event.to, "an operator wants it");
+  actions_.emplace_back(
+      MoveAnswer{answer.ok(), answer.ok() ? *answer : std::string(answer.status().message())});
+}
+
+absl::StatusOr<std::string> ControllerCore::begin_move(const std::vector<Rank>& roles,
+                                                       std::optional<Node> to,
+                                                       const std::string& cause) {
+  if (roles.empty()) return InvalidInput("no role is to move");
+  if (!beginning_.is_over() || progress_.newest() < Commit(0))
+    return InvalidInput("the job does not train yet");
+  if (is_draining_ || roles_.is_any_released() || roles_.have_all_finished())
+    return InvalidInput("the job is ending");
+  if (moving_.is_under_way()) {
+    return InvalidInput(absl::StrCat("another move is under way: ",
+                                     absl::StrJoin(moving_.records().back().roles, ", ")));
+  }
+  const CopyHolders holders = this->holders();
+  ASSIGN_OR_RETURN(const std::vector<RoleMove> moves,
+                   choose_moves(now_, roles, to,
+                                {topology_, roles_, nodes_, standbys_, holders,
+                                 membership_.resting(), options_}));
+  std::vector<std::string> parts;
+  for (const RoleMove& move : moves) {
+    parts.push_back(absl::StrCat("role ", name_of(move.rank), " moves from node ",
+                                 roles_[move.rank].node.value, " to node ", move.node.value));
+  }
+  const std::string text = absl::StrJoin(parts, ", ");
+  tell(absl::StrCat(text, ": ", cause));
+  moving_.begin(now_, moves, roles_, cause);
+  return absl::StrCat(text, ", as soon as a process is warm there and a window begins");
+}
+
+absl::StatusOr<std::string> ControllerCore::drain_node(Node node) {
+  using Kind = LeavingDecision::Kind;
+  if (!nodes_.is_there(node))
+    return InvalidInput(absl::StrCat("node ", node.value, " is not in this job"));
+  if (nodes_.is_leaving(node)) return absl::StrCat("node ", node.value, " leaves already");
+  const LeavingDecision decision = decide_leaving(
+      now_, node, {roles_, nodes_, copies_, is_open(), journal_.is_loading()}, options_);
+  if (decision.kind == Kind::kDrainJob) {
+    return InvalidInput(absl::StrCat("no other node can take the place of node ", node.value,
+                                     "; evermoe drain saves and ends the whole job"));
+  }
+  handle(NodeLeaving{node});
+  const std::string name = absl::StrCat("node ", node.value);
+  if (decision.kind == Kind::kDismiss) return absl::StrCat(name, " plays no role and leaves");
+  std::vector<std::string> names;
+  for (const Rank rank : roles_.played_on(node)) names.push_back(name_of(rank));
+  return absl::StrCat(name, " leaves when others play ", absl::StrJoin(names, ", "));
+}
+
+// The one that is under way, or the first attempt. False: its roles have to be taken away.
+bool ControllerCore::moves_away_from(Node node, const std::string& why) {
+  if (moving_.is_under_way()) return true;
+  if (!moved_from_.insert(node).second) return false;
+  return begin_move(roles_.played_on(node), std::nullopt, why).ok();
+}
+
+void ControllerCore::move_roles() {
+  using Kind = RoleMoves::Action::Kind;
+  if (!moving_.is_under_way()) return;
+  const RoleMoves::Action action = moving_.next(now_, {.roles = roles_,
+                                                       .nodes = nodes_,
+                                                       .standbys = standbys_,
+                                                       .is_calm = is_calm(),
+                                                       .view = view(),
+                                                       .newest = step_of(progress_.newest()),
+                                                       .median_step = watch_.median_step()});
+  for (const KeepStandbys& order : action.standbys) actions_.emplace_back(order);
+  switch (action.kind) {
+    case Kind::kNothing:
+    case Kind::kKeepStandbys: return;
+    case Kind::kLeave:
+      tell(action.news);
+      return order_to_leave(action.roles, action.not_before, /*is_off=*/false);
+    case Kind::kCallOff:
+      tell(action.news);
+      return order_to_leave(action.roles, action.not_before, /*is_off=*/true);
+    case Kind::kSwitch: return switch_roles(action.roles, action.news);
+  }
+}
+
+void ControllerCore::order_to_leave(const std::vector<RoleMove>& moves, Step not_before,
+                                    bool is_off) {
+  for (const RoleMove& move : moves) {
+    if (roles_[move.rank].phase() != RoleState::Phase::kJoined) continue;
+    actions_.push_back(
+        SendOrder{move.rank, roles_[move.rank].since, LeaveOrder{view(), not_before, is_off}});
+  }
+}
+
+// Nobody is lost: what they had lies with those who keep their copies.
+void ControllerCore::switch_roles(const std::vector<RoleMove>& moves, const std::string& news) {
+  for (const RoleMove& move : moves) {
+    const RoleState& role = roles_[move.rank];
+    actions_.push_back(KillWorker{role.node, move.rank, role.since,
+                                  absl::StrCat("its role moves to node ", move.node.value)});
+    forget_complaints(move.rank);
+    roles_.lose(move.rank);
+    moves_[move.rank] = move.node;
+  }
+  watch_.end_probe();
+  open_next_view(absl::StrCat(news, ": the states are handed over"));
+}
+
+}  // namespace evermoe

@@ -1,0 +1,37 @@
+// Whether roles can be moved, and where to: the answer to whoever wants it. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "control/controller/membership/membership_decision.h"
+#include "control/controller/role_placement.h"
+#include "control/controller/role_table.h"
+#include "parallel/failure_domains.h"
+#include "parallel/topology.h"
+
+namespace evermoe {
+
+// What the answer depends on; the tables outlive it.
+struct MoveSurroundings {
+  const Topology& topology;
+  const RoleTable& roles;
+  const NodeTable& nodes;
+  const StandbyBook& standbys;
+  const CopyHolders& holders;  // with the present nodes
+  const RestingRoles& resting;
+  const ControllerOptions& options;
+};
+
+// Each role goes to `to`, or to the node with the most room that is none of those where the roles
+// are now; first to where a standby is warm. InvalidInput, for whoever wants it: a role or node
+// that does not exist, is not up, or has no room; a role that is there already or rests; a job that
+// keeps no copies in peers' memory; or nobody who keeps a role's copies stays.
+absl::StatusOr<std::vector<RoleMove>> choose_moves(absl::Duration now,
+                                                   const std::vector<Rank>& roles,
+                                                   std::optional<Node> to,
+                                                   const MoveSurroundings& around);
+
+}  // namespace evermoe

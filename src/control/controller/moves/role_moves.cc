@@ -1,0 +1,200 @@
+#include "control/controller/moves/role_moves.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/check.h"
+
+namespace evermoe {
+namespace {
+
+using State = MoveRecord::State;
+using Kind = RoleMoves::Action::Kind;
+
+// A view that opens for another reason ends the orders to leave: they are given again.
+constexpr int kAttemptsMax = 5;
+// Windows begin at the latest after so many median steps where nothing is known of them.
+constexpr int kWindowStepsMax = 64;
+
+}  // namespace
+
+const char* to_string(MoveRecord::State state) {
+  constexpr const char* kNames[] = {"preparing", "leaving", "switching", "done", "called off"};
+  return kNames[static_cast<int>(state)];
+}
+
+void RoleMoves::begin(absl::Duration now, std::vector<RoleMove> moves, const RoleTable& roles,
+                      std::string cause) {
+  CHECK(!is_under_way() && !moves.empty());
+  MoveRecord record;
+  for (const RoleMove& move : moves) {
+    record.roles.push_back(topology_.name_of(move.rank));
+    record.from.push_back(roles[move.rank].node);
+    record.to.push_back(move.node);
+  }
+  record.cause = std::move(cause);
+  record.asked = now;
+  records_.push_back(std::move(record));
+  present_.emplace();
+  present_->moves = std::move(moves);
+  present_->until = now + options_.start_max;
+  ++changes_;
+}
+
+void RoleMoves::set(State state) {
+  record().state = state;
+  ++changes_;
+}
+
+std::string RoleMoves::names() const {
+  std::string text = absl::StrCat(record().roles.size() == 1 ? "role " : "roles ");
+  for (size_t i = 0; i < record().roles.size(); ++i) {
+    absl::StrAppend(&text, i == 0 ? "" : ", ", record().roles[i], " to node ",
+                    record().to[i].value);
+  }
+  return text;
+}
+
+absl::Duration RoleMoves::deadline() const {
+  if (!present_ || is_switching()) return absl::InfiniteDuration();
+  return present_->until;
+}
+
+RoleMoves::Action RoleMoves::next(absl::Duration now, const JobState& job) {
+  switch (record().state) {
+    case State::kPreparing: return prepare(now, job);
+    case State::kLeaving: return follow(now, job);
+    default: return {};
+  }
+}
+
+std::string RoleMoves::find_trouble(const JobState& job) const {
+  if (!present_->trouble.empty()) return present_->trouble;
+  for (const RoleMove& move : present_->moves) {
+    if (!job.nodes.is_up(move.node)) return absl::StrCat("node ", move.node.value, " is lost");
+  }
+  return "";
+}
+
+RoleMoves::Action RoleMoves::prepare(absl::Duration now, const JobState& job) {
+  if (const std::string trouble = find_trouble(job); !trouble.empty()) return call_off(trouble);
+  if (now >= present_->until) return call_off("no process was warm in time");
+  std::map<Node, int> needed;
+  for (const RoleMove& move : present_->moves) ++needed[move.node];
+  Action action;
+  bool are_warm = true;
+  for (const auto& [node, count] : needed) {
+    if (job.standbys.warm(node) >= count) continue;
+    are_warm = false;
+    if (std::exchange(present_->wanted[node], count) == count) continue;
+    action.standbys.push_back({node, count});
+    action.kind = Kind::kKeepStandbys;
+  }
+  if (!are_warm) return action;
+  return job.is_calm ? leave(now, job) : Action{};
+}
+
+absl::Duration RoleMoves::leave_max(const JobState& job) const {
+  const int period = std::max(options_.strategy.captures.period, kWindowStepsMax);
+  return std::max(options_.step_max, 2 * period * job.median_step);
+}
+
+RoleMoves::Action RoleMoves::leave(absl::Duration now, const JobState& job) {
+  if (++present_->attempts > kAttemptsMax)
+    return call_off("the job had to get over too many failures meanwhile");
+  if (record().warm == absl::InfiniteDuration()) record().warm = now;
+  present_->asked_in = job.view;
+  present_->handed.clear();
+  present_->until = now + leave_max(job);
+  set(State::kLeaving);
+  // All hear of it in time to leave at the same state.
+  return {
+      .kind = Kind::kLeave,
+      .roles = present_->moves,
+      .not_before = Step(job.newest.value + 2),
+      .news = absl::StrCat(names(), ": a process is warm there; handed over at the next window")};
+}
+
+RoleMoves::Action RoleMoves::follow(absl::Duration now, const JobState& job) {
+  if (job.view != present_->asked_in) {
+    set(State::kPreparing);
+    present_->until = now + options_.start_max;
+    present_->wanted.clear();
+    return prepare(now, job);
+  }
+  const auto has_handed = [&](const RoleMove& move) {
+    return present_->handed.contains(move.rank);
+  };
+  const bool have_all = std::ranges::all_of(present_->moves, has_handed);
+  const std::string trouble = find_trouble(job);
+  if (!trouble.empty()) return call_off(trouble);
+  if (!have_all && now < present_->until) return {};
+  if (!have_all) return call_off("not all roles had handed over their states in time");
+  record().handed_over = now;
+  record().stopped = last_commit_;
+  record().usual_step = job.median_step;
+  for (const auto& [rank, handed] : present_->handed) {
+    record().bytes += handed.bytes;
+    record().step = std::max(record().step, handed.state);
+  }
+  set(State::kSwitching);
+  return {.kind = Kind::kSwitch, .roles = present_->moves, .news = names()};
+}
+
+RoleMoves::Action RoleMoves::call_off(const std::string& why) {
+  Action action{.kind = Kind::kCallOff,
+                .news = absl::StrCat("the move of ", names(), " is called off: ", why)};
+  if (record().state == State::kLeaving) action.roles = present_->moves;
+  record().reason = why;
+  set(State::kCalledOff);
+  present_.reset();
+  return action;
+}
+
+void RoleMoves::on_handed_over(absl::Duration now, const HandedOver& handed) {
+  if (!present_ || record().state != State::kLeaving || handed.view != present_->asked_in) return;
+  present_->handed[handed.rank] = handed;
+}
+
+void RoleMoves::on_loss(Rank rank) {
+  if (!present_ || is_switching() || !present_->trouble.empty()) return;
+  const bool is_of_it =
+      std::ranges::any_of(present_->moves, [&](const RoleMove& move) { return move.rank == rank; });
+  if (is_of_it) present_->trouble = absl::StrCat("role ", topology_.name_of(rank), " is lost");
+}
+
+void RoleMoves::on_plan(absl::Duration now) {
+  if (!is_switching()) return;
+  record().planned = now;
+  record().restored = absl::InfiniteDuration();
+  ++changes_;
+}
+
+void RoleMoves::on_restored(absl::Duration now, Rank rank) {
+  if (!is_switching()) return;
+  const bool is_of_it =
+      std::ranges::any_of(present_->moves, [&](const RoleMove& move) { return move.rank == rank; });
+  if (!is_of_it) return;
+  record().restored = now;
+  ++changes_;
+}
+
+std::string RoleMoves::on_commit(absl::Duration now, const RoleTable& roles) {
+  last_commit_ = now;
+  if (!is_switching()) return "";
+  record().resumed = now;
+  for (size_t i = 0; i < present_->moves.size(); ++i)
+    record().to[i] = roles[present_->moves[i].rank].node;
+  set(State::kDone);
+  present_.reset();
+  return absl::StrFormat(
+      "%s: done at step %d; %.1f MB; the job stood for %.2f s", absl::StrCat("moved ", names()),
+      record().step.value, static_cast<double>(record().bytes) / 1e6,
+      absl::ToDoubleSeconds(std::max(absl::ZeroDuration(),
+                                     record().resumed - record().stopped - record().usual_step)));
+}
+
+}  // namespace evermoe

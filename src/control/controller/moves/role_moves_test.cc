@@ -1,0 +1,177 @@
+// Planned moves: what a controller answers, and what it does from the wish to the next commit.
+#include "control/controller/moves/role_moves.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "control/controller/controlled_job_testing.h"
+
+namespace evermoe {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+ControllerOptions on_two_nodes(int spares = 1, int standbys = 0) {
+  ControllerOptions options;
+  options.nodes = 2;
+  options.spares = spares;
+  options.standbys = standbys;
+  return options;
+}
+
+// A job of 2 stages x 2 lanes on 2 nodes that trains, with a spare.
+struct TrainingJob : ControlledJob {
+  explicit TrainingJob(const ControllerOptions& how = on_two_nodes()) : ControlledJob(how) {
+    begins().commits(1, 5).did();
+  }
+};
+
+const MoveRecord& newest(const ControlledJob& job) { return job.core().moves().back(); }
+
+TEST(RoleMoves, ARoleMovesFromTheWishToTheNextCommit) {
+  TrainingJob job;
+  job.wants({2}).wait(0.1);
+  EXPECT_EQ(
+      job.did(),
+      "accepted: role 1.0 moves from node 1 to node 2, as soon as a process is warm there and "
+      "a window begins, keep 1 on 2");
+  job.node_keeps(2, 1, 0).commits(6, 9);
+  EXPECT_EQ(job.did(), "") << "nobody is warm";
+  job.node_keeps(2, 0, 1).wait(0.1);
+  EXPECT_EQ(job.did(), "1.0 leaves from 11") << "so that all hear of it in time";
+  job.commits(10, 12);
+  EXPECT_EQ(job.did(), "");
+  job.worker(2).hands_over(12).wait(0.1);
+  EXPECT_EQ(job.did(), "kill 1.0, start 1.0 on 2, go on in view 2");
+  EXPECT_EQ(newest(job).state, MoveRecord::State::kSwitching);
+  job.commits(13, 13);
+  EXPECT_EQ(newest(job).state, MoveRecord::State::kDone);
+  EXPECT_EQ(newest(job).step, Step(12));
+  EXPECT_EQ(newest(job).bytes, 1'000'000);
+  EXPECT_THAT(newest(job).from, ElementsAre(Node(1)));
+  EXPECT_THAT(newest(job).to, ElementsAre(Node(2)));
+  EXPECT_LT(newest(job).stopped, newest(job).resumed);
+  EXPECT_TRUE(job.core().recoveries().empty());
+}
+
+TEST(RoleMoves, SeveralMoveInOneSwitch) {
+  TrainingJob job;
+  job.wants({2, 3}).node_keeps(2, 0, 2).wait(0.1);
+  EXPECT_THAT(job.did(), HasSubstr("1.0 leaves from 7, 1.1 leaves from 7"));
+  job.commits(6, 7).worker(2).hands_over(7).wait(0.1);
+  EXPECT_EQ(job.did(), "") << "the other one has not handed over";
+  job.worker(3).hands_over(7).wait(0.1);
+  EXPECT_EQ(job.did(), "kill 1.0, kill 1.1, start 1.0 on 2, start 1.1 on 2, go on in view 2");
+}
+
+TEST(RoleMoves, AStandbyThatIsThereIsTakenAndReplacedAfterwards) {
+  TrainingJob job(on_two_nodes(1, 1));
+  job.node_keeps(2, 0, 1).did();
+  job.wants({2}).wait(0.1);
+  EXPECT_THAT(job.did(), HasSubstr("1.0 leaves from 7"));
+  job.worker(2).hands_over(7).wait(0.1).did();
+  job.node_keeps(2, 0, 0).commits(8, 9).wait(0.1);
+  EXPECT_THAT(job.did(), HasSubstr("keep 1 on 1"));
+}
+
+// ---- refused
+
+TEST(RoleMoves, WishesThatCannotBeMetAreRefusedWithTheReason) {
+  const auto answer = [](const ControllerOptions& how, const std::vector<int>& roles, int32_t to) {
+    TrainingJob job(how);
+    job.wants(roles, to);
+    return job.did();
+  };
+  EXPECT_EQ(answer(on_two_nodes(), {2}, 1), "refused: role 1.0 is on node 1 already");
+  EXPECT_EQ(answer(on_two_nodes(), {2}, 7), "refused: node 7 is not in this job");
+  EXPECT_EQ(answer(on_two_nodes(), {2}, 0),
+            "refused: node 0 has room for role 1.0: a node plays at most 2 of this job");
+  EXPECT_EQ(answer(on_two_nodes(0), {2}, -1),
+            "refused: no other node has room for role 1.0: a node plays at most 2 of this job");
+  EXPECT_EQ(answer(on_two_nodes(), {}, -1), "refused: no role is to move");
+  EXPECT_THAT(answer(on_two_nodes(), {0, 1, 2, 3}, -1),
+              StartsWith("refused: all that keep the copies of role 0.0 would move with it"));
+  ControllerOptions unprotected = ControlledJob::unprotected();
+  unprotected.nodes = 2;
+  unprotected.spares = 1;
+  EXPECT_THAT(answer(unprotected, {2}, -1),
+              HasSubstr("refused: protection.strategy = none keeps nothing in peers' memory"));
+  ControlledJob begins(on_two_nodes());
+  begins.wants({2});
+  EXPECT_THAT(begins.did(), HasSubstr("refused: the job does not train yet"));
+}
+
+TEST(RoleMoves, OneMoveAtATime) {
+  TrainingJob job;
+  job.wants({2}).did();
+  job.wants({3});
+  EXPECT_EQ(job.did(), "refused: another move is under way: 1.0");
+}
+
+TEST(RoleMoves, ANodeIsDrainedOnlyWhereOthersHaveRoom) {
+  TrainingJob job;
+  job.wants_without(1);
+  EXPECT_THAT(job.did(), HasSubstr("accepted: node 1 leaves when others play 1.0, 1.1"));
+  job.wants_without(1);
+  EXPECT_EQ(job.did(), "accepted: node 1 leaves already");
+  job.wants_without(9);
+  EXPECT_EQ(job.did(), "refused: node 9 is not in this job");
+  TrainingJob full(on_two_nodes(0));
+  full.wants_without(1).wait(1);
+  EXPECT_THAT(full.did(), StartsWith("refused: no other node can take the place of node 1"));
+}
+
+// ---- called off
+
+TEST(RoleMoves, WithoutAWarmProcessInTimeNothingChanges) {
+  TrainingJob job;
+  job.wants({2}).commits(6, 1300);
+  EXPECT_THAT(job.did(), testing::Not(HasSubstr("kill")));
+  EXPECT_EQ(newest(job).state, MoveRecord::State::kCalledOff);
+  EXPECT_EQ(newest(job).reason, "no process was warm in time");
+}
+
+TEST(RoleMoves, ALossOfTheRoleOrOfTheNewNodeCallsItOff) {
+  TrainingJob lost;
+  lost.wants({2}).wait(0.1).worker(2).dies().wait(0.5);
+  EXPECT_EQ(newest(lost).reason, "role 1.0 is lost");
+  TrainingJob node;
+  node.wants({2}).node_keeps(2, 0, 1).wait(0.1).did();
+  node.loses_node(2).wait(0.1);
+  EXPECT_EQ(newest(node).reason, "node 2 is lost");
+  EXPECT_EQ(node.did(), "1.0 stays");
+}
+
+TEST(RoleMoves, ARoleThatDoesNotHandOverInTimeStays) {
+  TrainingJob job;
+  job.wants({2, 3}).node_keeps(2, 0, 2).wait(0.1).did();
+  job.worker(2).hands_over(7).commits(6, 900);
+  EXPECT_EQ(job.did(), "1.0 stays, 1.1 stays");
+  EXPECT_EQ(newest(job).reason, "not all roles had handed over their states in time");
+}
+
+TEST(RoleMoves, AnotherFailureMeanwhileIsGotOverFirst) {
+  TrainingJob job;
+  job.wants({2}).node_keeps(2, 0, 1).wait(0.1).did();
+  job.worker(0).dies().wait(0.5);
+  EXPECT_THAT(job.did(), HasSubstr("start 0.0"));
+  job.node_keeps(2, 0, 1).commits(6, 7).wait(0.1);
+  EXPECT_THAT(job.did(), HasSubstr("1.0 leaves from 8")) << "the order is given again";
+  job.worker(2).hands_over(8).wait(0.1);
+  EXPECT_THAT(job.did(), HasSubstr("kill 1.0, start 1.0 on 2"));
+}
+
+TEST(RoleMoves, WhatFailsAfterTheSwitchIsALoss) {
+  TrainingJob job;
+  job.wants({2}).node_keeps(2, 0, 1).wait(0.1).worker(2).hands_over(7).wait(0.1).did();
+  job.worker(2).dies().wait(0.5);
+  EXPECT_THAT(job.did(), HasSubstr("start 1.0 on 2"));
+  job.commits(8, 8);
+  EXPECT_EQ(newest(job).state, MoveRecord::State::kDone);
+  EXPECT_EQ(job.core().recoveries().size(), 1u);
+}
+
+}  // namespace
+}  // namespace evermoe

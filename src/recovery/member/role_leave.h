@@ -1,0 +1,33 @@
+// The order to hand this rank's role over (LeaveOrder), on its way from the service thread to the
+// training thread.
+//
+// Threads: any.
+#pragma once
+
+#include <optional>
+
+#include "base/mutex.h"
+#include "recovery/protocol/messages.h"
+
+namespace evermoe {
+
+class RoleLeave {
+ public:
+  // The newest one counts.
+  void order(const LeaveOrder& order) {
+    const MutexLock lock(mutex_);
+    order_.reset();
+    if (!order.is_off) order_ = order;
+  }
+  // Whether the role is to be handed over at `state`, as long as `view` is the newest one.
+  bool is_due(View view, Step state) const {
+    const MutexLock lock(mutex_);
+    return order_ && order_->view == view && state >= order_->not_before;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::optional<LeaveOrder> order_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace evermoe

@@ -1,0 +1,77 @@
+#include "recovery/plan/renewal.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "recovery/plan/fresh_roles.h"
+
+namespace evermoe {
+namespace {
+
+std::vector<Rank> holders_of_whole_state(const PlanInputs& in, const Plan& plan, Rank rank) {
+  const WholeState state{rank, plan.state};
+  std::vector<Rank> holders;
+  for (const Report& report : in.reports) {
+    if (std::ranges::count(report.whole_states, state) > 0) holders.push_back(report.rank);
+  }
+  return holders;
+}
+
+bool can_begin_there(const PlanInputs& in, const Plan& plan, const Report& report) {
+  if (!is_fresh(report)) return report.has_state && report.held_state == plan.state;
+  return may_be_new(in, plan, report.rank) ||
+         !holders_of_whole_state(in, plan, report.rank).empty();
+}
+
+bool lacks_log(const PlanInputs& in, Step oldest, int stage) {
+  return std::ranges::any_of(in.topology->stage_group(stage), [&](Rank rank) {
+    return in.reports[static_cast<size_t>(rank.value)].logged_since > oldest;
+  });
+}
+
+}  // namespace
+
+bool can_renew(const PlanInputs& in, const Plan& plan) {
+  // In a change of lanes nobody knows who has moved already.
+  const bool is_possible = in.strategy.keeps_copies() && in.go_back_reason.empty() &&
+                           !changes_at(plan.membership, plan.state);
+  return is_possible && std::ranges::all_of(in.reports, [&](const Report& report) {
+           return !goes_back(in, plan, report.rank) || can_begin_there(in, plan, report);
+         });
+}
+
+void add_whole_states(const PlanInputs& in, Plan& plan) {
+  for (const Report& report : in.reports) {
+    if (!is_fresh(report) || !goes_back(in, plan, report.rank)) continue;
+    std::vector<Rank>& sources = plan.sources[static_cast<size_t>(report.rank.value)];
+    sources = holders_of_whole_state(in, plan, report.rank);
+    if (sources.empty()) continue;
+    plan.reasons.push_back(absl::StrCat(
+        "role ", in.topology->name_of(report.rank), " takes the state of step ", plan.state.value,
+        " from ", absl::StrJoin(sources, ", then ", [&](std::string* out, Rank source) {
+          *out += in.topology->name_of(source);
+        })));
+  }
+}
+
+void take_neighbours_along(const PlanInputs& in, Plan& plan) {
+  if (in.strategy.log() != LogReach::kWindow) return;
+  const Step oldest = plan.window >= Step(0) ? plan.window : plan.base;
+  for (size_t i = 0; i < plan.rolled_back.size(); ++i) {
+    for (const int stage : {plan.rolled_back[i] - 1, plan.rolled_back[i] + 1}) {
+      const bool is_there = 0 <= stage && stage < in.topology->stages() &&
+                            std::ranges::count(plan.rolled_back, stage) == 0;
+      if (!is_there || !lacks_log(in, oldest, stage)) continue;
+      plan.rolled_back.push_back(stage);
+      plan.reasons.push_back(absl::StrCat("stage ", stage,
+                                          " goes back, too: what it sent after step ", oldest.value,
+                                          " is needed and went with a process"));
+    }
+  }
+  std::ranges::sort(plan.rolled_back);
+}
+
+}  // namespace evermoe

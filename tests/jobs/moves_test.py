@@ -1,0 +1,120 @@
+"""Planned moves in real jobs: roles go to other nodes while the job trains, nobody goes back, and no bit changes.
+"""
+import json
+import os
+import signal
+import unittest
+
+from job import ENDLESS, Job, assert_drained, command, wait_for
+from standbys_test import standbys, story
+
+SETTINGS = (*ENDLESS, "run.nodes=2", "run.spares=1")
+ROLES = ("0.0", "0.1", "1.0", "1.1")
+
+
+def move(job, *args):
+    """What `evermoe move` answers: exit code and the object."""
+    code, out, told = command("move", job.out, *args, "--json")
+    return code, json.loads(out) if out.strip() else told
+
+
+class Moves(unittest.TestCase):
+    def setUp(self):
+        self.done = 0
+
+    def wait_done(self, run, count=1):
+        """So many more moves are done."""
+        self.done += count
+        wait_for(lambda: story(run).count(": done at step") >= self.done or run.process.poll() is not None, run.story)
+        self.assertIsNone(run.process.poll(), run.story())
+
+    def drain(self, run, *settings):
+        os.kill(run.process.pid, signal.SIGINT)
+        run.finish()
+        assert_drained(self, run, *[s for s in settings if "train.steps" not in s])
+        self.assertEqual(run.summary["failures"], [], run.story())
+        self.assertEqual(run.summary["restarts"], 0, run.story())
+
+    def every_role_moves_once(self, *settings):
+        job = Job(self, *settings)
+        with job.start() as run:
+            run.wait_step(3)
+            for role in ROLES:
+                before = run.workers()
+                code, answer = move(job, "--role", role)
+                self.assertEqual((code, answer["accepted"]), (0, True), answer)
+                self.wait_done(run)
+                after = run.workers()
+                self.assertNotEqual(after[role], before[role])
+                self.assertEqual({r: after[r] for r in ROLES if r != role}, {r: before[r] for r in ROLES if r != role})
+            self.drain(run, *settings)
+        moves = run.summary["moves"]
+        self.assertEqual([(m["roles"], m["state"]) for m in moves], [([role], "done") for role in ROLES])
+        for one in moves:
+            self.assertNotEqual(one["from"], one["to"])
+            self.assertGreater(one["bytes"], 0)
+            self.assertGreater(one["connections_opened"], 0)
+            seconds = [moment["seconds"] for moment in one["timeline"]]
+            self.assertEqual(seconds, sorted(seconds))
+            self.assertLessEqual(one["pause_seconds"], seconds[-1] - seconds[0])
+
+    def test_every_role_moves_once_under_sparse_windows(self):
+        self.every_role_moves_once(*SETTINGS, "protection.window=3")
+
+    def test_every_role_moves_once_under_kept_gradients(self):
+        self.every_role_moves_once(*SETTINGS, "protection.strategy=gradients")
+
+    def test_a_node_is_drained_and_all_its_roles_move_in_one_switch(self):
+        settings = (*SETTINGS, "protection.window=2")
+        job = Job(self, *settings)
+        with job.start() as run:
+            run.wait_step(3)
+            before = run.workers()
+            code, answer = move(job, "--drain", "1")
+            self.assertEqual((code, answer["reason"]), (0, "node 1 leaves when others play 1.0, 1.1"))
+            self.wait_done(run)
+            wait_for(lambda: "node 1 has left the job" in story(run), run.story)
+            after = run.workers()
+            self.assertEqual([after[r] for r in ("0.0", "0.1")], [before[r] for r in ("0.0", "0.1")])
+            self.drain(run, *settings)
+        (only,) = run.summary["moves"]
+        self.assertEqual((sorted(only["roles"]), only["from"], only["to"]), (["1.0", "1.1"], [1, 1], [2, 2]))
+
+    def test_the_job_outlives_the_new_process_and_the_old_one(self):
+        settings = (*SETTINGS, "protection.window=2")
+        job = Job(self, *settings)
+        with job.start() as run:
+            run.wait_step(3)
+            move(job, "--role", "1.0")
+            (joiner,) = wait_for(lambda: standbys(job), run.story)
+            os.kill(joiner, signal.SIGKILL)
+            wait_for(lambda: "a standby on node 2 has ended" in story(run), run.story)
+            os.kill(run.workers()["1.0"], signal.SIGKILL)
+            wait_for(lambda: "is called off: role 1.0 is lost" in story(run), run.story)
+            wait_for(lambda: "recovered from the failure" in story(run), run.story)
+            os.kill(run.process.pid, signal.SIGINT)
+            run.finish()
+            assert_drained(self, run, *[s for s in settings if "train.steps" not in s])
+        (only,) = run.summary["moves"]
+        self.assertEqual((only["state"], only["reason"]), ("called off", "role 1.0 is lost"))
+        self.assertEqual(only["pause_seconds"], 0)
+
+    def test_wishes_that_cannot_be_met_are_refused(self):
+        job = Job(self, *SETTINGS)
+        with job.start() as run:
+            run.wait_step(3)
+            self.assertEqual(move(job, "--role", "1.0", "--to", "1"),
+                             (2, {"accepted": False, "reason": "role 1.0 is on node 1 already"}))
+            self.assertEqual(move(job, "--role", "1.0", "--to", "7")[1]["reason"], "node 7 is not in this job")
+            self.assertEqual(move(job, "--drain", "7")[1]["reason"], "node 7 is not in this job")
+            for args, why in ((("--role", "5.0"), "--role: found 5.0, allowed: 0.0, 0.1, 1.0, 1.1"),
+                              ((), "found neither or both of --role and --drain")):
+                code, _, told = command("move", job.out, *args)
+                self.assertEqual((code, len(told.strip().splitlines())), (2, 1), told)
+                self.assertIn(why, told)
+            self.drain(run, *SETTINGS)
+        self.assertEqual(run.summary["moves"], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
