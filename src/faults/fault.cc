@@ -33,6 +33,9 @@ const char* to_string(FaultKind kind) {
     case FaultKind::kLoseNode: return "lose_node";
     case FaultKind::kReturnNode: return "return_node";
     case FaultKind::kAddNode: return "add_node";
+    case FaultKind::kNoticeNode: return "notice_node";
+    case FaultKind::kKillLeaver: return "kill_leaver";
+    case FaultKind::kKillJoiner: return "kill_joiner";
   }
   return "";
 }
@@ -44,6 +47,8 @@ std::string to_string(const Fault& fault) {
     return absl::StrCat(text, " tokens ", fault.tokens_begin, " to ", fault.tokens_end);
   const bool is_of_node = fault.kind == FaultKind::kKillNode || is_of_run(fault.kind);
   if (is_of_node) absl::StrAppend(&text, " ", fault.node);
+  if (fault.kind == FaultKind::kNoticeNode)
+    absl::StrAppend(&text, ", which is gone ", fault.seconds, " seconds later,");
   if (!is_of_node && !is_controller) absl::StrAppend(&text, shown(fault.role));
   if (fault.kind == FaultKind::kCutConnection) absl::StrAppend(&text, " to", shown(fault.other));
   if (is_controller && fault.moment) absl::StrAppend(&text, " with", shown(fault.role));

@@ -27,6 +27,9 @@ enum class FaultKind {
   kReturnNode,     // one that was lost comes back, with nothing
   kAddNode,        // one comes that never was there
   kPoisonSamples,  // whatever of these tokens is trained has a loss that is not finite
+  kNoticeNode,     // its machine will be taken away: it is drained, and lost `seconds` later
+  kKillLeaver,     // the worker, while it hands its role over for a planned move
+  kKillJoiner,     // the process that takes the role in a planned move
 };
 
 // "kill_worker", "kill_node", ...
@@ -35,11 +38,16 @@ inline constexpr FaultKind kFaultKinds[] = {
     FaultKind::kKillWorker,     FaultKind::kKillNode,      FaultKind::kStopWorker,
     FaultKind::kCutConnection,  FaultKind::kCorruptCopy,   FaultKind::kCorruptState,
     FaultKind::kKillController, FaultKind::kCorruptResult, FaultKind::kPoisonSamples,
-    FaultKind::kLoseNode,       FaultKind::kReturnNode,    FaultKind::kAddNode};
+    FaultKind::kLoseNode,       FaultKind::kReturnNode,    FaultKind::kAddNode,
+    FaultKind::kNoticeNode,     FaultKind::kKillLeaver,    FaultKind::kKillJoiner};
 // What becomes of whole nodes: the run does that, when it hears that a step is done.
 inline bool is_of_run(FaultKind kind) {
   return kind == FaultKind::kLoseNode || kind == FaultKind::kReturnNode ||
-         kind == FaultKind::kAddNode;
+         kind == FaultKind::kAddNode || kind == FaultKind::kNoticeNode;
+}
+// What happens in a planned move, whichever step that is in.
+inline bool is_of_move(FaultKind kind) {
+  return kind == FaultKind::kKillLeaver || kind == FaultKind::kKillJoiner;
 }
 
 // Who a worker is, as fault scripts say it: parallel/topology.h's Role, which is not below this.
@@ -64,8 +72,9 @@ struct Fault {
   // Whom it hits, and whose passing of the point counts. kKillController: only the latter.
   // kKillNode: (0, 0), since any worker of the node counts.
   FaultRole role;
-  FaultRole other;  // kCutConnection: the other end
-  int node = 0;     // kKillNode, and those of the run
+  FaultRole other;     // kCutConnection: the other end
+  int node = 0;        // kKillNode, and those of the run
+  double seconds = 0;  // kNoticeNode: from the notice until the machine is gone
   // kPoisonSamples, which has neither role nor time, and is there in every process: a range of
   // tokens of the training part.
   int64_t tokens_begin = 0, tokens_end = 0;

@@ -23,10 +23,13 @@ constexpr int64_t kTokensMax = int64_t{1} << 50;
 constexpr double kSecondsMax = 1e9;
 constexpr char kFirstPoint[] = "step/forward";
 constexpr char kFirstPointOfRecovery[] = "recovery/stopped";
+constexpr char kPointsOfLeaver[] = "move/hand_over, move/handed_over";
+constexpr char kPointsOfJoiner[] =
+    "recovery/stopped, recovery/plan, recovery/opening, recovery/restored";
 
 constexpr const char* kKeys[] = {
-    "kind",  "stage",   "lane",        "other_stage",   "other_lane",   "node",      "step",
-    "point", "reached", "in_recovery", "after_seconds", "tokens_begin", "tokens_end"};
+    "kind",  "stage",   "lane",        "other_stage",   "other_lane",   "node",       "step",
+    "point", "reached", "in_recovery", "after_seconds", "tokens_begin", "tokens_end", "seconds"};
 
 absl::StatusOr<FaultKind> read_kind(const FaultTable& table) {
   std::string allowed;
@@ -83,8 +86,9 @@ absl::Status read_target(const FaultTable& table, const FaultLimits& limits, Fau
     RETURN_IF_ERROR(read_node(table, limits, fault));
     return read_other_end(table, limits, fault);
   }
-  RETURN_IF_ERROR(
-      table.refuse("node", "only with kinds kill_node, lose_node, return_node and add_node"));
+  RETURN_IF_ERROR(table.refuse("node",
+                               "only with kinds kill_node, lose_node, return_node, add_node and "
+                               "notice_node"));
   if (fault.kind == FaultKind::kKillController) {
     RETURN_IF_ERROR(read_witness(table, limits, fault));
   } else {
@@ -129,7 +133,20 @@ absl::Status read_step(const FaultTable& table, Fault& fault) {
   return absl::OkStatus();
 }
 
+absl::Status read_time_of_move(const FaultTable& table, Fault& fault) {
+  for (const char* key : {"step", "reached", "in_recovery", "after_seconds"})
+    RETURN_IF_ERROR(table.refuse(key, absl::StrCat("not with kind ", to_string(fault.kind))));
+  const bool is_leaver = fault.kind == FaultKind::kKillLeaver;
+  FaultMoment& moment = fault.moment.emplace();
+  moment.point = is_leaver ? "move/handed_over" : "recovery/plan";
+  if (!table.has("point")) return absl::OkStatus();
+  ASSIGN_OR_RETURN(moment.point,
+                   table.word("point", is_leaver ? kPointsOfLeaver : kPointsOfJoiner));
+  return absl::OkStatus();
+}
+
 absl::Status read_time(const FaultTable& table, Fault& fault) {
+  if (is_of_move(fault.kind)) return read_time_of_move(table, fault);
   if (is_of_run(fault.kind)) RETURN_IF_ERROR(read_step(table, fault));
   if (fault.after_step) return absl::OkStatus();
   if (!table.has("after_seconds")) return read_moment(table, fault.kind, fault.moment.emplace());
@@ -165,6 +182,11 @@ absl::StatusOr<Fault> read_fault(const FaultTable& table, const FaultLimits& lim
   for (const char* key : {"tokens_begin", "tokens_end"})
     RETURN_IF_ERROR(table.refuse(key, "only with kind poison_samples"));
   RETURN_IF_ERROR(read_target(table, limits, fault));
+  if (fault.kind == FaultKind::kNoticeNode) {
+    ASSIGN_OR_RETURN(fault.seconds, table.number("seconds", 0, kSecondsMax));
+  } else {
+    RETURN_IF_ERROR(table.refuse("seconds", "only with kind notice_node"));
+  }
   RETURN_IF_ERROR(read_time(table, fault));
   return fault;
 }
@@ -207,21 +229,24 @@ void append_role(std::string& text, const char* prefix, const FaultRole& role) {
   absl::StrAppend(&text, prefix, "stage = ", role.stage, "\n", prefix, "lane = ", role.lane, "\n");
 }
 
+std::string number_to_toml(double value) {
+  char buffer[64];
+  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
+}
+
 std::string target_to_toml(const Fault& fault) {
   std::string text;
   if (fault.kind == FaultKind::kPoisonSamples)
     return absl::StrCat("tokens_begin = ", fault.tokens_begin, "\ntokens_end = ", fault.tokens_end,
                         "\n");
   if (fault.kind == FaultKind::kKillNode || is_of_run(fault.kind))
-    return absl::StrCat("node = ", fault.node, "\n");
+    text = absl::StrCat("node = ", fault.node, "\n");
+  if (fault.kind == FaultKind::kNoticeNode)
+    absl::StrAppend(&text, "seconds = ", number_to_toml(fault.seconds), "\n");
+  if (!text.empty()) return text;
   if (fault.kind != FaultKind::kKillController || fault.moment) append_role(text, "", fault.role);
   if (fault.kind == FaultKind::kCutConnection) append_role(text, "other_", fault.other);
   return text;
-}
-
-std::string number_to_toml(double value) {
-  char buffer[64];
-  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
 }
 
 std::string time_to_toml(const Fault& fault) {

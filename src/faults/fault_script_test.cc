@@ -87,6 +87,23 @@ after_seconds = 3
 kind = "add_node"
 node = 9
 step = 20
+
+[[fault]]
+kind = "notice_node"
+node = 1
+seconds = 2.5
+step = 4
+
+[[fault]]
+kind = "kill_leaver"
+stage = 1
+lane = 0
+point = "move/hand_over"
+
+[[fault]]
+kind = "kill_joiner"
+stage = 0
+lane = 1
 )";
 
 FaultScript parsed(const std::string& text) {
@@ -107,8 +124,8 @@ const std::string kWorker = "kind = \"kill_worker\"\nstage = 0\nlane = 1\n";
 
 TEST(FaultScript, EveryKindIsRead) {
   const std::vector<Fault> faults = parsed(kWholeScript).faults;
-  ASSERT_EQ(faults.size(), 12);
-  for (int i = 0; i < 12; ++i) EXPECT_EQ(faults[static_cast<size_t>(i)].index, i);
+  ASSERT_EQ(faults.size(), 15);
+  for (int i = 0; i < 15; ++i) EXPECT_EQ(faults[static_cast<size_t>(i)].index, i);
   EXPECT_EQ(faults[0].kind, FaultKind::kKillWorker);
   EXPECT_EQ(faults[0].role, (FaultRole{0, 1}));
   EXPECT_EQ(faults[0].moment, (FaultMoment{.point = "step/forward", .step = Step(5)}));
@@ -144,6 +161,21 @@ TEST(FaultScript, NodesGoAndComeAfterAStepOrATime) {
               HasSubstr("not with kind add_node"));
   EXPECT_THAT(fault_error("kind='return_node'\nnode=5000\nstep=3"),
               HasSubstr("integer from 0 to 4095"));
+}
+
+TEST(FaultScript, FaultsOfMovesHappenInWhicheverStepTheyDo) {
+  const auto faults = parsed(kWholeScript).faults;
+  EXPECT_EQ(to_string(faults[12]), "notice_node 1, which is gone 2.5 seconds later, after step 4");
+  EXPECT_EQ(to_string(faults[13]), "kill_leaver stage 1 lane 0 at move/hand_over");
+  EXPECT_EQ(to_string(faults[14]), "kill_joiner stage 0 lane 1 at recovery/plan");
+  EXPECT_THAT(fault_error("kind='notice_node'\nnode=1\nstep=3"),
+              HasSubstr("fault.seconds: found nothing"));
+  EXPECT_THAT(fault_error("kind='kill_leaver'\nstage=0\nlane=0\nstep=3"),
+              HasSubstr("fault.step: found 3, allowed: not with kind kill_leaver"));
+  EXPECT_THAT(fault_error("kind='kill_leaver'\nstage=0\nlane=0\npoint='step/forward'"),
+              HasSubstr("allowed: move/hand_over, move/handed_over"));
+  EXPECT_THAT(fault_error("kind='kill_node'\nnode=0\nstep=3\nseconds=1"),
+              HasSubstr("fault.seconds: found 1, allowed: only with kind notice_node"));
 }
 
 TEST(FaultScript, EveryKindSurvivesTheRoundTrip) {
@@ -196,7 +228,7 @@ TEST(FaultScriptError, UnknownKeys) {
   EXPECT_EQ(fault_error(kWorker + "steps = 3"),
             "faults.toml:5:1: fault.steps: unknown key, allowed: kind, stage, lane, other_stage, "
             "other_lane, node, step, point, reached, in_recovery, after_seconds, tokens_begin, "
-            "tokens_end");
+            "tokens_end, seconds");
 }
 
 TEST(FaultScriptError, NotAnArrayOfTables) {
@@ -210,7 +242,7 @@ TEST(FaultScriptError, Kinds) {
   const std::string allowed =
       ", allowed: kill_worker, kill_node, stop_worker, cut_connection, corrupt_copy, "
       "corrupt_state, kill_controller, corrupt_result, poison_samples, lose_node, "
-      "return_node, add_node";
+      "return_node, add_node, notice_node, kill_leaver, kill_joiner";
   EXPECT_EQ(fault_error("stage = 0"), "faults.toml:1:1: fault.kind: found nothing" + allowed);
   EXPECT_EQ(fault_error("kind = \"explode\""),
             "faults.toml:2:1: fault.kind: found \"explode\"" + allowed);
@@ -269,7 +301,7 @@ TEST(FaultScriptError, Targets) {
             "faults.toml:4:1: fault.lane: found 0, allowed: not with kind kill_node");
   EXPECT_EQ(fault_error(kWorker + "node = 0"),
             "faults.toml:5:1: fault.node: found 0, allowed: only with kinds kill_node, "
-            "lose_node, return_node and add_node");
+            "lose_node, return_node, add_node and notice_node");
   EXPECT_EQ(fault_error(kWorker + "other_lane = 0"),
             "faults.toml:5:1: fault.other_lane: found 0, allowed: only with kind cut_connection");
   EXPECT_EQ(fault_error("kind = \"cut_connection\"\nstage = 0\nlane = 0\nother_lane = 0"),

@@ -7,9 +7,11 @@ bool counts_passings_of(const Fault& fault, FaultRole role, int node) {
   return fault.kind == FaultKind::kKillNode ? fault.node == node : fault.role == role;
 }
 
-bool is_met(const FaultMoment& moment, const char* point, Step step_under_way,
-            int recovery_number) {
+bool is_met(const Fault& fault, const char* point, Step step_under_way, int recovery_number) {
+  const FaultMoment& moment = *fault.moment;
   if (moment.point != point) return false;
+  // Whom a loss has brought is no joiner of a move.
+  if (fault.kind == FaultKind::kKillJoiner && recovery_number != 0) return false;
   if (moment.step && *moment.step != step_under_way) return false;
   return !moment.recovery || *moment.recovery == recovery_number;
 }
@@ -17,9 +19,10 @@ bool is_met(const FaultMoment& moment, const char* point, Step step_under_way,
 }  // namespace
 
 FaultTrigger::FaultTrigger(const FaultScript& script, FaultRole role, int node,
-                           const std::set<int>& injected) {
+                           const std::set<int>& injected, bool is_newcomer) {
   for (const Fault& fault : script.faults) {
     if (!fault.moment || injected.contains(fault.index)) continue;
+    if (fault.kind == FaultKind::kKillJoiner && !is_newcomer) continue;
     if (counts_passings_of(fault, role, node)) pending_.push_back({fault});
   }
 }
@@ -28,9 +31,8 @@ std::vector<Fault> FaultTrigger::on_point(const char* point, Step step_under_way
                                           int recovery_number) {
   std::vector<Fault> due;
   for (Pending& pending : pending_) {
-    const FaultMoment& moment = *pending.fault.moment;
-    if (!is_met(moment, point, step_under_way, recovery_number)) continue;
-    if (pending.passed++ == moment.reached) due.push_back(pending.fault);
+    if (!is_met(pending.fault, point, step_under_way, recovery_number)) continue;
+    if (pending.passed++ == pending.fault.moment->reached) due.push_back(pending.fault);
   }
   std::erase_if(pending_, [](const Pending& pending) {
     return pending.passed > pending.fault.moment->reached;

@@ -15,7 +15,9 @@ namespace evermoe {
 class FaultTrigger {
  public:
   // `injected`: indices of the faults that have fired before in the life of the job.
-  FaultTrigger(const FaultScript& script, FaultRole role, int node, const std::set<int>& injected);
+  // `is_newcomer`: the process has come to a job that had begun.
+  FaultTrigger(const FaultScript& script, FaultRole role, int node, const std::set<int>& injected,
+               bool is_newcomer = false);
 
   // The faults that fire now, in the script's order, each once. `step_under_way` as
   // faults/fault_points.h defines it; `recovery_number` counts the recoveries of the job from 1 and

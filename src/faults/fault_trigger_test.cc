@@ -40,8 +40,8 @@ Indices indices(const std::vector<Fault>& faults) {
 // One worker on its way through its points.
 struct Worker {
   explicit Worker(const FaultScript& script, FaultRole role = kHere, int node = kNode,
-                  const std::set<int>& injected = {})
-      : trigger(script, role, node, injected) {}
+                  const std::set<int>& injected = {}, bool is_newcomer = false)
+      : trigger(script, role, node, injected, is_newcomer) {}
   Indices pass(const char* point, int64_t step, int recovery = 0) {
     return indices(trigger.on_point(point, Step(step), recovery));
   }
@@ -198,6 +198,14 @@ TEST(TimedFaults, TheEarliestComesFirst) {
 TEST(TimedFaults, AControllerStartedAgainDoesNotFireAgain) {
   TimedFaults faults(timed_script(), {0, 1});
   EXPECT_THAT(indices(faults.due(10)), ElementsAre(3));
+}
+
+TEST(FaultTrigger, AJoinerIsWhoComesWithoutALoss) {
+  const FaultScript script = script_of("[[fault]]\nkind = 'kill_joiner'\nstage = 0\nlane = 1");
+  EXPECT_THAT(Worker(script).pass("recovery/plan", 0), IsEmpty()) << "it began with the job";
+  Worker successor(script, kHere, kNode, {}, /*is_newcomer=*/true);
+  EXPECT_THAT(successor.pass("recovery/plan", 7, /*recovery=*/2), IsEmpty());
+  EXPECT_THAT(successor.pass("recovery/plan", 9), ElementsAre(0));
 }
 
 }  // namespace

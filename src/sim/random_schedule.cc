@@ -107,7 +107,15 @@ void move_roles(uint64_t seed, RandomSchedule& schedule) {
                                                Kind::kKillNode, Kind::kPause, Kind::kMoveRole};
   static const std::vector<std::string> kPoints = {"move/hand_over", "move/handed_over",
                                                    "recovery/plan", "recovery/restored"};
-  if (seed % 3 == 0) return;
+  if (seed % 3 == 0) {
+    // A role is lost soon after the other one has moved, whose former process took its log with it.
+    SimulatedFault soon{
+        .kind = Kind::kKillWorker,
+        .rank = Rank((move.rank.value + 1 + static_cast<int32_t>(seed % 2)) % world)};
+    soon.time = move.time + absl::Milliseconds(40 + static_cast<int64_t>(seed / 3 % 16) * 10);
+    schedule.faults.push_back(soon);
+    return;
+  }
   SimulatedFault other{.kind = kMeanwhile[seed / 3 % kMeanwhile.size()]};
   other.rank = seed % 2 == 0 ? Rank(-1) : Rank(static_cast<int32_t>(seed / 2 % 5) % world);
   if (other.kind != Kind::kKillWorker) other.rank = Rank(static_cast<int32_t>(seed % 5) % world);

@@ -59,7 +59,7 @@ FaultInjector::FaultInjector(Clock& clock, FaultInjectorOptions options, FaultAc
     : clock_(clock),
       options_(std::move(options)),
       actions_(std::move(actions)),
-      trigger_(script, options_.role, options_.node, injected),
+      trigger_(script, options_.role, options_.node, injected, options_.is_newcomer),
       timed_(timed_of(script, options_.role), injected) {}
 
 FaultInjector::~FaultInjector() { arm_fault_points({}); }
@@ -82,7 +82,9 @@ void FaultInjector::inject(const Fault& fault) {
     return log_error(absl::StrCat("the fault is left out: ", kept.message()));
   }
   switch (fault.kind) {
-    case FaultKind::kKillWorker: ::kill(::getpid(), SIGKILL); return;
+    case FaultKind::kKillWorker:
+    case FaultKind::kKillLeaver:
+    case FaultKind::kKillJoiner: ::kill(::getpid(), SIGKILL); return;
     case FaultKind::kKillNode:
       ::kill(0, SIGKILL);  // an agent and its workers are one process group
       return;
@@ -95,6 +97,7 @@ void FaultInjector::inject(const Fault& fault) {
     case FaultKind::kPoisonSamples:
     case FaultKind::kLoseNode:
     case FaultKind::kReturnNode:
+    case FaultKind::kNoticeNode:
     case FaultKind::kAddNode: return;  // have no moment: arm(), or the run's
   }
 }

@@ -25,6 +25,7 @@ struct FaultInjectorOptions {
   std::string control;  // OUT/control.json, for the controller's process
   FaultRole role;
   int node = 0;
+  bool is_newcomer = false;  // FaultTrigger
   absl::Duration job_began;  // by the machine's clock
 };
 

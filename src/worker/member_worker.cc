@@ -276,6 +276,7 @@ class MemberProcess {
     injector.control = options_.out + "/control.json";
     injector.role = {role.stage, role.lane};
     injector.node = options_.node;
+    injector.is_newcomer = options_.since > View(1);
     injector.job_began = absl::Seconds(options_.faults_began);
     FaultActions actions;
     actions.step = [this] { return trainer_->step(); };

@@ -5,7 +5,7 @@ import os
 import signal
 import unittest
 
-from job import ENDLESS, Job, assert_drained, command, wait_for
+from job import ENDLESS, SMALL, Job, Undisturbed, assert_drained, command, wait_for
 from standbys_test import standbys, story
 
 SETTINGS = (*ENDLESS, "run.nodes=2", "run.spares=1")
@@ -98,6 +98,47 @@ class Moves(unittest.TestCase):
         (only,) = run.summary["moves"]
         self.assertEqual((only["state"], only["reason"]), ("called off", "role 1.0 is lost"))
         self.assertEqual(only["pause_seconds"], 0)
+
+    def disturbed(self, faults, *moves):
+        """A job that finishes, with these faults and moves: its summary."""
+        settings = (*SMALL[1:], "train.steps=60", "run.nodes=2", "run.spares=1", "protection.window=2")
+        job = Job(self, *settings)
+        script = os.path.join(job.folder, "faults.toml")
+        with open(script, "w") as file:
+            file.write(faults)
+        with job.start(flags=("--faults", script)) as run:
+            run.wait_step(3)
+            for args in moves:
+                self.assertEqual(move(job, *args)[0], 0)
+        self.assertEqual(run.summary["status"], "finished", run.story())
+        plain = [s for s in settings if "nodes" not in s and "spares" not in s]
+        self.assertEqual(run.summary["digest"], Undisturbed.digest(self, *plain), run.story())
+        self.assertEqual(run.summary["restarts"], 0, run.story())
+        return run.summary
+
+    def test_a_leaver_that_dies_before_its_state_is_there_is_an_ordinary_loss(self):
+        summary = self.disturbed('[[fault]]\nkind = "kill_leaver"\nstage = 1\nlane = 0\npoint = "move/hand_over"\n', ("--role", "1.0"))
+        self.assertEqual([f["roles"] for f in summary["failures"]], [["1.0"]])
+        self.assertEqual([m["reason"] for m in summary["moves"]], ["role 1.0 is lost"])
+
+    def test_a_leaver_that_dies_afterwards_has_nothing_more_to_give(self):
+        summary = self.disturbed('[[fault]]\nkind = "kill_leaver"\nstage = 1\nlane = 0\n', ("--role", "1.0"))
+        self.assertLessEqual(max([f["recomputed_steps"] for f in summary["failures"]], default=0), 0)
+
+    def test_a_joiner_that_dies_is_replaced_and_nobody_goes_back(self):
+        summary = self.disturbed('[[fault]]\nkind = "kill_joiner"\nstage = 1\nlane = 0\n', ("--role", "1.0"))
+        self.assertEqual([(f["roles"], f["recomputed_steps"]) for f in summary["failures"]], [(["1.0"], 0)])
+        self.assertEqual([m["state"] for m in summary["moves"]], ["done"])
+
+    def test_a_machine_that_will_be_taken_away_is_empty_by_then(self):
+        summary = self.disturbed('[[fault]]\nkind = "notice_node"\nnode = 1\nseconds = 60\nstep = 4\n')
+        (only,) = summary["moves"]
+        self.assertEqual((sorted(only["roles"]), only["state"]), (["1.0", "1.1"], "done"))
+        self.assertEqual(summary["failures"], [])
+
+    def test_a_machine_that_is_gone_before_it_is_empty_is_a_lost_one(self):
+        summary = self.disturbed('[[fault]]\nkind = "notice_node"\nnode = 1\nseconds = 0\nstep = 4\n')
+        self.assertEqual([sorted(f["roles"]) for f in summary["failures"]], [["1.0", "1.1"]])
 
     def test_wishes_that_cannot_be_met_are_refused(self):
         job = Job(self, *SETTINGS)

@@ -247,7 +247,7 @@ void ControllerCore::hear(const Trouble& trouble) {
   tell_in_incident(absl::StrCat("worker ", name_of(trouble.rank), " reports: ", trouble.what));
   if (trouble.copies_unusable) {
     const std::string why = absl::StrCat("role ", name_of(trouble.rank), ": ", trouble.what);
-    view_.restart_next(why);
+    view_.leave_copies_next(why);
     return open_next_view(why);
   }
   if (!suspicion_) suspicion_.emplace(now_ + options_.grace, trouble.what);

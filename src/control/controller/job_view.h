@@ -38,6 +38,11 @@ class JobView {
   // are there, or else, and with restart_next() at once, to a durable checkpoint.
   void go_back_next(const std::string& reason) { go_back_reason_ = reason; }
   void restart_next(const std::string& reason) { restart_reason_ = reason; }
+  // No usable copy is where the plan in force says. If it names whole states all go back to
+  // windows, which may be there, else to a durable checkpoint.
+  void leave_copies_next(const std::string& reason) {
+    (renews_ ? go_back_reason_ : restart_reason_) = reason;
+  }
 
   // REQUIRES: all roles have reported for this view. Uses up the reasons.
   // `wanted`: PlanInputs.
@@ -52,6 +57,7 @@ class JobView {
   const ControllerOptions& options_;
   View number_;
   bool is_open_ = false;
+  bool renews_ = false;  // the newest plan
   std::vector<View> stage_epochs_;
   std::string go_back_reason_, restart_reason_;  // empty: they need not
   std::vector<std::vector<Rank>> former_holders_;

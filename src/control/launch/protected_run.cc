@@ -71,6 +71,9 @@ class ProtectedRun {
   void hear(const RecoveryNote& note) { story_.hear(children_.life(), note); }
   void hear(const MoveNote& note) { story_.hear(children_.life(), note); }
   void hear(const EndJob& end);
+  void hear(const MoveAnswer& answer) {
+    if (!answer.accepted) story_.say(absl::StrCat("it is refused: ", answer.reason));
+  }
   template <typename Other>
   void hear(const Other& message) {
     if constexpr (requires { story_.hear(message); }) story_.hear(message);  // else Beat
@@ -80,6 +83,7 @@ class ProtectedRun {
   void start_controller();
   void start_agent(Node node);
   void look_after_controller();
+  void take_machines_away();
   void look_after_agents();
   void on_agent_lost(const ControlChildren::LostAgent& agent);
   void look_after_line();
@@ -115,8 +119,9 @@ class ProtectedRun {
   ControlChildren children_;
   ControllerLine line_;
   StopRequest stop_;
-  absl::Duration return_at_;                      // of a node, when none is left
-  int controller_losses_ = 0, agent_losses_ = 0;  // since the newest step
+  absl::Duration return_at_;                                 // of a node, when none is left
+  int controller_losses_ = 0, agent_losses_ = 0;             // since the newest step
+  std::vector<std::pair<absl::Duration, Node>> taken_away_;  // when machines of notices are
   std::optional<EndJob> end_;
   absl::Duration farewell_ends_;
   absl::Duration term_check_at_;
@@ -145,6 +150,7 @@ RunOutcome ProtectedRun::run() {
     take_wishes();
     hear_all();
     look_after_controller();
+    take_machines_away();
     look_after_agents();
     look_after_line();
     look_after_term();
@@ -203,6 +209,10 @@ void ProtectedRun::inject(const Fault& fault) {
   if (fault.kind == FaultKind::kKillController) children_.kill_controller();
   if (fault.kind == FaultKind::kKillNode || fault.kind == FaultKind::kLoseNode)
     children_.kill_agent(Node(fault.node));
+  if (fault.kind == FaultKind::kNoticeNode) {
+    line_.send(MoveWanted{.drained = Node(fault.node)});
+    taken_away_.emplace_back(clock_.now() + absl::Seconds(fault.seconds), Node(fault.node));
+  }
   if (fault.kind == FaultKind::kReturnNode || fault.kind == FaultKind::kAddNode) {
     if (is_local() && !children_.has_agent(Node(fault.node))) start_agent(Node(fault.node));
   }
@@ -380,6 +390,14 @@ void ProtectedRun::start_agent(Node node) {
   if (const absl::Status status = children_.start_agent(node); !status.ok())
     return fail(kExitFailed, std::string(status.message()));
   write_processes();
+}
+
+void ProtectedRun::take_machines_away() {
+  std::erase_if(taken_away_, [this](const auto& one) {
+    if (clock_.now() < one.first) return false;
+    if (children_.has_agent(one.second)) children_.kill_agent(one.second);
+    return true;
+  });
 }
 
 void ProtectedRun::look_after_agents() {

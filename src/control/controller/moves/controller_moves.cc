@@ -89,7 +89,7 @@ void ControllerCore::move_roles() {
     case Kind::kLeave:
       tell(action.news);
       return order_to_leave(action.roles, action.not_before, /*is_off=*/false);
-    case Kind::kCallOff:
+    case Kind::kStay:
       tell(action.news);
       return order_to_leave(action.roles, action.not_before, /*is_off=*/true);
     case Kind::kSwitch: return switch_roles(action.roles, action.news);

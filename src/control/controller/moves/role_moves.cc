@@ -82,18 +82,14 @@ std::string RoleMoves::find_trouble(const JobState& job) const {
 RoleMoves::Action RoleMoves::prepare(absl::Duration now, const JobState& job) {
   if (const std::string trouble = find_trouble(job); !trouble.empty()) return call_off(trouble);
   if (now >= present_->until) return call_off("no process was warm in time");
-  std::map<Node, int> needed;
-  for (const RoleMove& move : present_->moves) ++needed[move.node];
   Action action;
-  bool are_warm = true;
-  for (const auto& [node, count] : needed) {
-    if (job.standbys.warm(node) >= count) continue;
-    are_warm = false;
+  const std::map<Node, int> lacking = lacking_standbys(job);
+  for (const auto& [node, count] : lacking) {
     if (std::exchange(present_->wanted[node], count) == count) continue;
     action.standbys.push_back({node, count});
     action.kind = Kind::kKeepStandbys;
   }
-  if (!are_warm) return action;
+  if (!lacking.empty()) return action;
   return job.is_calm ? leave(now, job) : Action{};
 }
 
@@ -109,21 +105,27 @@ RoleMoves::Action RoleMoves::leave(absl::Duration now, const JobState& job) {
   present_->asked_in = job.view;
   present_->handed.clear();
   present_->until = now + leave_max(job);
-  set(State::kLeaving);
   // All hear of it in time to leave at the same state.
+  present_->not_before = Step(job.newest.value + 2);
+  set(State::kLeaving);
   return {
       .kind = Kind::kLeave,
       .roles = present_->moves,
-      .not_before = Step(job.newest.value + 2),
+      .not_before = present_->not_before,
       .news = absl::StrCat(names(), ": a process is warm there; handed over at the next window")};
 }
 
 RoleMoves::Action RoleMoves::follow(absl::Duration now, const JobState& job) {
   if (job.view != present_->asked_in) {
-    set(State::kPreparing);
-    present_->until = now + options_.start_max;
-    present_->wanted.clear();
+    prepare_again(now);
     return prepare(now, job);
+  }
+  if (const auto lacking = lacking_standbys(job); !lacking.empty()) {
+    prepare_again(now);
+    return {.kind = Kind::kStay,
+            .roles = present_->moves,
+            .news = absl::StrCat(names(), ": no process is warm on node ",
+                                 lacking.begin()->first.value, " any more; once more")};
   }
   const auto has_handed = [&](const RoleMove& move) {
     return present_->handed.contains(move.rank);
@@ -144,8 +146,22 @@ RoleMoves::Action RoleMoves::follow(absl::Duration now, const JobState& job) {
   return {.kind = Kind::kSwitch, .roles = present_->moves, .news = names()};
 }
 
+void RoleMoves::prepare_again(absl::Duration now) {
+  set(State::kPreparing);
+  present_->until = now + options_.start_max;
+  present_->wanted.clear();
+}
+
+std::map<Node, int> RoleMoves::lacking_standbys(const JobState& job) const {
+  std::map<Node, int> needed;
+  for (const RoleMove& move : present_->moves) ++needed[move.node];
+  std::erase_if(needed,
+                [&](const auto& one) { return job.standbys.warm(one.first) >= one.second; });
+  return needed;
+}
+
 RoleMoves::Action RoleMoves::call_off(const std::string& why) {
-  Action action{.kind = Kind::kCallOff,
+  Action action{.kind = Kind::kStay,
                 .news = absl::StrCat("the move of ", names(), " is called off: ", why)};
   if (record().state == State::kLeaving) action.roles = present_->moves;
   record().reason = why;
@@ -156,6 +172,7 @@ RoleMoves::Action RoleMoves::call_off(const std::string& why) {
 
 void RoleMoves::on_handed_over(absl::Duration now, const HandedOver& handed) {
   if (!present_ || record().state != State::kLeaving || handed.view != present_->asked_in) return;
+  if (handed.state < present_->not_before) return;  // by an order that was called off
   present_->handed[handed.rank] = handed;
 }
 

@@ -59,7 +59,7 @@ class RoleMoves {
       kKeepStandbys,  // so many on these nodes
       kLeave,         // these roles are told to, from the state `not_before` on
       kSwitch,        // these roles are played by new processes on their new nodes, from now on
-      kCallOff        // these roles were told to leave and are not to
+      kStay           // these roles were told to leave and are not to
     };
     Kind kind = Kind::kNothing;
     std::vector<KeepStandbys> standbys;
@@ -86,6 +86,7 @@ class RoleMoves {
     std::vector<RoleMove> moves;
     absl::Duration until;  // prepared, or handed over, by then
     View asked_in;         // kLeaving: the view of the orders
+    Step not_before;       // likewise: theirs
     std::map<Rank, HandedOver> handed;
     std::map<Node, int> wanted;  // standbys that were ordered
     std::string trouble;         // why it cannot go on
@@ -96,7 +97,10 @@ class RoleMoves {
   Action prepare(absl::Duration now, const JobState& job);
   Action leave(absl::Duration now, const JobState& job);
   Action follow(absl::Duration now, const JobState& job);
+  void prepare_again(absl::Duration now);
   Action call_off(const std::string& why);
+  // How many are to be warm on each node where too few are.
+  std::map<Node, int> lacking_standbys(const JobState& job) const;
   std::string find_trouble(const JobState& job) const;
   absl::Duration leave_max(const JobState& job) const;
   std::string names() const;

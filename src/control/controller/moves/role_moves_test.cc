@@ -163,6 +163,15 @@ TEST(RoleMoves, AnotherFailureMeanwhileIsGotOverFirst) {
   EXPECT_THAT(job.did(), HasSubstr("kill 1.0, start 1.0 on 2"));
 }
 
+TEST(RoleMoves, AProcessThatIsNotWarmAnyMoreIsReplacedFirst) {
+  TrainingJob job;
+  job.wants({2}).node_keeps(2, 0, 1).wait(0.1).did();
+  job.node_keeps(2, 0, 0, "killed by signal 9 (Killed)").wait(0.1);
+  EXPECT_EQ(job.did(), "1.0 stays, keep 1 on 2");
+  job.worker(2).hands_over(7).node_keeps(2, 0, 1).commits(6, 6).wait(0.1);
+  EXPECT_EQ(job.did(), "1.0 leaves from 7") << "what it handed over before is nothing";
+}
+
 TEST(RoleMoves, WhatFailsAfterTheSwitchIsALoss) {
   TrainingJob job;
   job.wants({2}).node_keeps(2, 0, 1).wait(0.1).worker(2).hands_over(7).wait(0.1).did();

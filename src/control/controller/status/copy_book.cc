@@ -9,6 +9,7 @@ void CopyBook::on_plan(const Plan& plan, const RoleTable& roles) {
   membership_ = plan.membership;
   window_ = plan.restart_all ? Step(-1) : plan.window;
   holders_ = plan.holders;
+  settles_at_ = plan.renews ? plan.state : Step(-1);
   first_step_ = Step(-1);
   has_settled_ = false;
   held_by_.assign(static_cast<size_t>(roles.size()), {});
@@ -26,7 +27,7 @@ void CopyBook::on_step(Step step, Step complete_window) {
   if (!is_known_) return;
   window_ = std::max(window_, complete_window);
   if (first_step_ < Step(0)) first_step_ = step;
-  if (step <= first_step_ || has_settled_) return;
+  if (step <= first_step_ || has_settled_ || window_ < settles_at_) return;
   has_settled_ = true;
   held_by_ = holders_;
   for (size_t r = 0; r < held_by_.size(); ++r) held_by_[r].push_back(Rank(static_cast<int32_t>(r)));

@@ -49,6 +49,8 @@ class CopyBook {
   std::vector<std::vector<Rank>> holders_;  // that the plan named
   Step first_step_{-1};                     // committed in the plan's view; -1: none
   bool has_settled_ = false;                // held_by_ are holders_
+  // Roles that came to this state whole, and their new holders, have no window from before.
+  Step settles_at_{-1};
 };
 
 }  // namespace evermoe

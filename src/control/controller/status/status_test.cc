@@ -123,8 +123,12 @@ class Copies {
     plan_.membership.push_back({.step = Step(since), .resting = {Rank(rank)}});
     return *this;
   }
+  Copies& renews() { return plan_.renews = true, *this; }
   Copies& plan() { return book_.on_plan(plan_, roles_), *this; }
-  Copies& step(int64_t step) { return book_.on_step(Step(step), plan_.window), *this; }
+  Copies& step(int64_t step) { return this->step(step, plan_.window.value); }
+  Copies& step(int64_t step, int64_t window) {
+    return book_.on_step(Step(step), Step(window)), *this;
+  }
   std::string survives() const { return to_text(book_.survivable(roles_)); }
 
  private:
@@ -148,6 +152,13 @@ TEST(CopyBook, AfterALossCopiesAreMissingForTwoSteps) {
   EXPECT_EQ(copies.survives(), "any one node but 0");
   EXPECT_EQ(copies.step(8).step(8).survives(), "any one node but 0");
   EXPECT_EQ(copies.step(9).survives(), "any one node; any two but 0+1");
+}
+
+TEST(CopyBook, ARoleThatCameWholeLacksWindowsUntilTheNextOneIsComplete) {
+  Copies copies(Step(4));
+  copies.holds(0, 0).holds(0, 1).renews().plan();
+  EXPECT_EQ(copies.step(8).step(9).step(10).survives(), "any one node but 0");
+  EXPECT_EQ(copies.step(11, 7).survives(), "any one node; any two but 0+1");
 }
 
 TEST(CopyBook, ARoleThatRestedAtTheWindowNeedsNoCopy) {

@@ -1,0 +1,95 @@
+// Planned moves, one scenario each: nobody goes back, and whatever fails meanwhile costs no bit.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/simulated_job_testing.h"
+
+namespace evermoe {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+using Kind = SimulatedFault::Kind;
+
+// Each role on a node of its own, and one node is spare.
+class SimulatedMoves : public SimulatedJobTest {
+ protected:
+  SimulatedMoves() { shape_.model.steps = 24; }
+
+  static SimulatedFault move(int rank) {
+    return {.kind = Kind::kMoveRole,
+            .rank = Rank(rank),
+            .node = Node(-1),
+            .time = absl::Milliseconds(140)};
+  }
+  // In the view of the move, not when the job begins, where all roles pass some of the points.
+  static SimulatedFault at_point(SimulatedFault fault, const std::string& point) {
+    const bool is_passed_before = point.starts_with("recovery/") && point != "recovery/restored";
+    fault.point = point;
+    fault.passing = is_passed_before ? 5 : 1;
+    return fault;
+  }
+  static std::vector<MoveRecord::State> ends(const SimulatedOutcome& outcome) {
+    std::vector<MoveRecord::State> states;
+    for (const MoveRecord& move : outcome.moves) states.push_back(move.state);
+    return states;
+  }
+  static int64_t steps_again(const SimulatedOutcome& outcome) {
+    int64_t again = 0;
+    for (const MemberWork& work : outcome.work) again += work.steps_recomputed;
+    return again;
+  }
+};
+
+TEST_F(SimulatedMoves, EveryRoleMovesWithoutAStepAgain) {
+  for (const StrategyKind strategy : {StrategyKind::kSparse, StrategyKind::kDense,
+                                      StrategyKind::kGradients, StrategyKind::kPeerMemory}) {
+    shape_.strategy = strategy;
+    shape_.window = strategy == StrategyKind::kSparse ? 3 : 1;
+    shape_.period = 3;
+    for (int rank = 0; rank < 4; ++rank) {
+      const SimulatedOutcome outcome = survives({move(rank)});
+      EXPECT_THAT(ends(outcome), ElementsAre(MoveRecord::State::kDone)) << explain(outcome);
+      EXPECT_THAT(outcome.recoveries, IsEmpty()) << explain(outcome);
+      EXPECT_EQ(steps_again(outcome), 0) << explain(outcome);
+      EXPECT_EQ(outcome.processes, 5);
+    }
+  }
+}
+
+// With one copy the loss of who keeps it is a second one: the former process has gone, too.
+TEST_F(SimulatedMoves, WhoeverDiesMeanwhileIsAnOrdinaryLoss) {
+  shape_.copies = 2;
+  for (const char* const point : {"move/hand_over", "move/handed_over", "recovery/stopped",
+                                  "recovery/plan", "recovery/opening", "recovery/restored"}) {
+    for (int rank = 0; rank < 4; ++rank) {
+      SCOPED_TRACE(absl::StrCat(point, ", rank ", rank));
+      const SimulatedOutcome outcome =
+          survives({move(1), at_point({.kind = Kind::kKillWorker, .rank = Rank(rank)}, point)});
+      for (const RecoveryRecord& recovery : outcome.recoveries)
+        EXPECT_FALSE(recovery.restarted_all) << explain(outcome);
+    }
+    SCOPED_TRACE(absl::StrCat(point, ", the controller"));
+    survives({move(1), at_point({.kind = Kind::kKillController}, point)});
+  }
+}
+
+// What stage 0 has sent since its window went with the process that has left.
+TEST_F(SimulatedMoves, ANeighbourThatIsLostSoonAfterwardsTakesTheStageAlong) {
+  shape_.window = 4;
+  shape_.copies = 2;
+  int along = 0;
+  for (int milliseconds = 160; milliseconds < 300; milliseconds += 10) {
+    const SimulatedFault later{
+        .kind = Kind::kKillWorker, .rank = Rank(2), .time = absl::Milliseconds(milliseconds)};
+    const SimulatedOutcome outcome = survives({move(0), later});
+    const bool is_later =
+        ends(outcome) == std::vector{MoveRecord::State::kDone} && outcome.recoveries.size() == 1;
+    if (is_later && rolled_back(outcome) == std::vector{0, 1}) ++along;
+  }
+  EXPECT_GT(along, 0) << "no loss came between the switch and the next complete window";
+}
+
+}  // namespace
+}  // namespace evermoe
