@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "jobs"), str(ROOT / "bench" / "control")]
-from job import CONFIG, EVERMOE, Job  # noqa: E402
+from job import CONFIG, ENDLESS, EVERMOE, Job, command, wait_for  # noqa: E402
 from start import control_plane  # noqa: E402
 
 BUILD = os.path.dirname(EVERMOE)
@@ -140,9 +141,13 @@ class Summary(Scratch):
     def test_every_field_is_documented(self):
         moving = ("experts.replicas=by-load", "experts.rebalance_every_steps=4", "experts.rebalance_gain=1.01",
                   "model.routing=synthetic", "model.routing_skew=0.3")
-        job = Job(self, "train.steps=24", "checkpoint.every_steps=6", "evaluate.micro_batches=2", *moving)
+        job = Job(self, *ENDLESS, "run.nodes=2", "run.spares=1", *moving)
         with job.start() as run:
             run.kill("1.0", at_step=8)
+            run.wait_step(12)
+            self.assertEqual(command("move", job.out, "--role", "0.1")[0], 0)
+            wait_for(lambda: "moved role 0.1" in run.story() or run.process.poll() is not None, run.story)
+            os.kill(run.process.pid, signal.SIGINT)
         self.assertEqual(run.summary.pop("exit_code"), 0, run.story())
         self.assertEqual(len(run.summary["failures"]), 1, run.story())
         page = (ROOT / "docs" / "run-summary.md").read_text()
