@@ -41,6 +41,7 @@ void ControllerCore::handle(const AgentJoined& event) {
 void ControllerCore::handle(const AgentLost& event) {
   nodes_.lose(event.node);
   standbys_.forget(event.node);
+  moved_from_.erase(event.node);
   if (roles_.workers_on(event.node) > 0)
     membership_.on_news(absl::StrCat("node ", event.node.value, " is lost"));
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
@@ -55,6 +56,7 @@ void ControllerCore::handle(const AgentLost& event) {
 void ControllerCore::handle(const StandbysKept& event) {
   if (!nodes_.is_there(event.node)) return;
   if (const std::string news = standbys_.on_kept(event); !news.empty()) tell(news);
+  if (!event.failure.empty()) moving_.on_standby_failure(event.node, event.failure);
 }
 
 void ControllerCore::handle(const StandbyPromoted& event) {

@@ -176,6 +176,13 @@ void RoleMoves::on_handed_over(absl::Duration now, const HandedOver& handed) {
   present_->handed[handed.rank] = handed;
 }
 
+void RoleMoves::on_standby_failure(Node node, const std::string& how) {
+  if (!present_ || is_switching() || present_->wanted.erase(node) == 0) return;
+  if (++present_->failures < StandbyBook::kFailuresMax) return;
+  present_->trouble =
+      absl::StrCat("the processes that warm up on node ", node.value, " end: ", how);
+}
+
 void RoleMoves::on_loss(Rank rank) {
   if (!present_ || is_switching() || !present_->trouble.empty()) return;
   const bool is_of_it =

@@ -73,6 +73,8 @@ class RoleMoves {
   absl::Duration deadline() const;
 
   void on_handed_over(absl::Duration now, const HandedOver& handed);
+  // A process that was to take a role there has ended: another one is started, a few times.
+  void on_standby_failure(Node node, const std::string& how);
   // Its process is lost otherwise than by a switch.
   void on_loss(Rank rank);
   void on_plan(absl::Duration now);
@@ -91,6 +93,7 @@ class RoleMoves {
     std::map<Node, int> wanted;  // standbys that were ordered
     std::string trouble;         // why it cannot go on
     int attempts = 0;            // to make the roles leave
+    int failures = 0;            // of processes that were to take them
   };
   MoveRecord& record() { return records_.back(); }
   const MoveRecord& record() const { return records_.back(); }

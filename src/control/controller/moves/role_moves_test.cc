@@ -133,6 +133,19 @@ TEST(RoleMoves, WithoutAWarmProcessInTimeNothingChanges) {
   EXPECT_EQ(newest(job).reason, "no process was warm in time");
 }
 
+TEST(RoleMoves, AProcessThatEndsWhileItWarmsUpIsStartedAgainAFewTimes) {
+  TrainingJob job;
+  job.wants({2}).did();
+  for (int failure = 1; failure < StandbyBook::kFailuresMax; ++failure) {
+    job.node_keeps(2, 1, 0).node_keeps(2, 0, 0, "exit code 2: no GPU is left").wait(0.1);
+    EXPECT_EQ(job.did(), "keep 1 on 2");
+  }
+  job.node_keeps(2, 0, 0, "exit code 2: no GPU is left").wait(0.1);
+  EXPECT_EQ(job.did(), "");
+  EXPECT_EQ(newest(job).reason,
+            "the processes that warm up on node 2 end: exit code 2: no GPU is left");
+}
+
 TEST(RoleMoves, ALossOfTheRoleOrOfTheNewNodeCallsItOff) {
   TrainingJob lost;
   lost.wants({2}).wait(0.1).worker(2).dies().wait(0.5);
