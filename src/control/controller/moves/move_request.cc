@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
@@ -43,17 +45,28 @@ absl::Status check_holders(const std::vector<Rank>& roles, const MoveSurrounding
   return absl::OkStatus();
 }
 
-// Where more can be played, the one with the fewest, and first of all one with a warm standby.
+// The roles of a move that are on one node. They stay together where they can: so the layout of the
+// copies has them.
+std::vector<std::vector<Rank>> blocks_of(const std::vector<Rank>& roles, const RoleTable& table) {
+  std::map<Node, std::vector<Rank>> by_node;
+  for (const Rank rank : roles) by_node[table[rank].node].push_back(rank);
+  std::vector<std::vector<Rank>> blocks;
+  for (auto& [node, block] : by_node) blocks.push_back(std::move(block));
+  return blocks;
+}
+
+// For `count` roles, where some of them have room: first of all a node with room for all of them,
+// then one with a warm standby, then the one that plays the fewest.
 std::optional<Node> best_target(const std::vector<Node>& candidates,
-                                const std::map<Node, int>& played, int most,
+                                const std::map<Node, int>& played, int most, int count,
                                 const StandbyBook& standbys) {
   std::optional<Node> best;
+  const auto now = [&](Node node) { return played.contains(node) ? played.at(node) : 0; };
   const auto key = [&](Node node) {
-    return std::pair(standbys.warm(node) == 0, played.contains(node) ? played.at(node) : 0);
+    return std::tuple(now(node) + count > most, standbys.warm(node) == 0, now(node));
   };
   for (const Node node : candidates) {
-    if (key(node).second >= most) continue;
-    if (!best || key(node) < key(*best)) best = node;
+    if (now(node) < most && (!best || key(node) < key(*best))) best = node;
   }
   return best;
 }
@@ -82,18 +95,23 @@ absl::StatusOr<std::vector<RoleMove>> choose_moves(absl::Duration now,
   });
   const int most = roles_at_start(around.roles.size(), around.options.nodes);
   std::vector<RoleMove> moves;
-  for (const Rank rank : roles) {
-    const std::string name = around.topology.name_of(rank);
-    if (to && around.roles[rank].node == *to)
-      return InvalidInput(absl::StrCat("role ", name, " is on node ", to->value, " already"));
-    const auto node = best_target(candidates, played, most, around.standbys);
-    if (!node) {
-      return InvalidInput(
-          absl::StrCat(to ? absl::StrCat("node ", to->value, " has") : "no other node has",
-                       " room for role ", name, ": a node plays at most ", most, " of this job"));
+  for (const std::vector<Rank>& block : blocks_of(roles, around.roles)) {
+    std::optional<Node> node;
+    for (size_t i = 0; i < block.size(); ++i) {
+      const std::string name = around.topology.name_of(block[i]);
+      if (to && around.roles[block[i]].node == *to)
+        return InvalidInput(absl::StrCat("role ", name, " is on node ", to->value, " already"));
+      const int left = static_cast<int>(block.size() - i);
+      if (!node || played[*node] >= most)
+        node = best_target(candidates, played, most, left, around.standbys);
+      if (!node) {
+        return InvalidInput(
+            absl::StrCat(to ? absl::StrCat("node ", to->value, " has") : "no other node has",
+                         " room for role ", name, ": a node plays at most ", most, " of this job"));
+      }
+      ++played[*node];
+      moves.push_back({block[i], *node});
     }
-    ++played[*node];
-    moves.push_back({rank, *node});
   }
   return moves;
 }

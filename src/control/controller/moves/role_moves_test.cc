@@ -76,6 +76,12 @@ TEST(RoleMoves, AStandbyThatIsThereIsTakenAndReplacedAfterwards) {
   EXPECT_THAT(job.did(), HasSubstr("keep 1 on 1"));
 }
 
+TEST(RoleMoves, RolesOfANodeStayTogetherWhereThereIsRoom) {
+  TrainingJob job(on_two_nodes(2));
+  job.wants({2, 3}).wait(0.1);
+  EXPECT_THAT(job.did(), HasSubstr("keep 2 on 2")) << "and not one on each spare";
+}
+
 // ---- refused
 
 TEST(RoleMoves, WishesThatCannotBeMetAreRefusedWithTheReason) {
