@@ -70,6 +70,23 @@ TEST(StatusReport, SaysWhereStandbysWait) {
   EXPECT_EQ(nlohmann::json::parse(to_json(warm))["nodes"][3]["standbys"], 2);
 }
 
+TEST(StatusReport, SaysWhoIsSlow) {
+  JobStatus slow = status();
+  slow.roles[0].slow_by = 1.214;
+  EXPECT_THAT(to_text(slow),
+              testing::HasSubstr("running, a straggler: 1.21 times as long as others"));
+  EXPECT_EQ(nlohmann::json::parse(to_json(slow))["roles"][0]["slow_by"], 1.214);
+}
+
+TEST(StatusReport, SaysWhichRolesMove) {
+  JobStatus moving = status();
+  moving.move = MoveRecord{.roles = {"1.0"}, .from = {Node(1)}, .to = {Node(3)}};
+  EXPECT_THAT(to_text(moving),
+              testing::HasSubstr("move        1.0 from node 1 to node 3: preparing\n"));
+  EXPECT_EQ(nlohmann::json::parse(to_json(moving))["move"]["state"], "preparing");
+  EXPECT_TRUE(nlohmann::json::parse(to_json(status()))["move"].is_null());
+}
+
 TEST(StatusReport, SaysHowExpertsMoved) {
   JobStatus moved = status();
   moved.experts = ExpertMove{Step(40), 2'500'000, 1.25, 1.0625, 0.5};

@@ -27,7 +27,7 @@ TEST(ConfigErrorTest, UnknownNames) {
       "job.toml:2:1: data.frobnicate: unknown key, allowed: those of `evermoe config --keys`");
   EXPECT_EQ(error_of("[modle]\nlayers = 3"),
             "job.toml:1:2: modle: unknown table, allowed: model, train, data, parallel, experts, "
-            "protection, elastic, checkpoint, evaluate, run, control");
+            "protection, elastic, stragglers, checkpoint, evaluate, run, control");
   EXPECT_EQ(error_of("layers = 3"),
             "job.toml:1:1: layers: unknown key, did you mean model.layers?");
   EXPECT_EQ(error_of("model = 3"), "job.toml:1:1: model: found 3, allowed: a table");

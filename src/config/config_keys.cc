@@ -9,6 +9,7 @@
 #include "config/key_builders.h"
 #include "config/model_keys.h"
 #include "config/protection_keys.h"
+#include "config/stragglers/straggler_keys.h"
 
 namespace evermoe {
 namespace {
@@ -325,7 +326,7 @@ const std::vector<ConfigKey>& config_keys() {
     std::vector<ConfigKey> all;
     for (std::vector<ConfigKey> group :
          {model_keys(), train_keys(), data_keys(), parallel_keys(), experts_keys(),
-          protection_keys(), elastic_keys(), run_keys(), control_keys()}) {
+          protection_keys(), elastic_keys(), straggler_keys(), run_keys(), control_keys()}) {
       all.insert(all.end(), group.begin(), group.end());
     }
     return all;

@@ -17,9 +17,9 @@ TEST(ConfigKeysTest, NamesAreUniqueAndGroupedByTable) {
     EXPECT_FALSE(key.meaning.empty()) << key.name;
     EXPECT_FALSE(key.allowed.empty()) << key.name;
   }
-  EXPECT_THAT(config_tables(),
-              testing::ElementsAre("model", "train", "data", "parallel", "experts", "protection",
-                                   "elastic", "checkpoint", "evaluate", "run", "control"));
+  EXPECT_THAT(config_tables(), testing::ElementsAre("model", "train", "data", "parallel", "experts",
+                                                    "protection", "elastic", "stragglers",
+                                                    "checkpoint", "evaluate", "run", "control"));
 }
 
 TEST(ConfigKeysTest, NearestKeyForgivesTyposAndWrongTables) {

@@ -1,7 +1,7 @@
 // A job's configuration: everything that determines its bits, and how it is run.
 //
 // The text form is TOML with the tables [model] [train] [data] [parallel] [protection] [checkpoint]
-// [evaluate] [run]; keys are the field names below (docs/configuration.md lists them all).
+// [evaluate] [run] and more; keys are the field names below (docs/configuration.md lists them all).
 // `model.preset` names the shape that the other model keys then change, `model.style` the parts it
 // is made of: in the file and again among the settings the preset comes first, then the style, then
 // all other keys. Unknown keys, wrong types, values out of range and impossible combinations are
@@ -170,6 +170,16 @@ struct ElasticConfig {
   friend bool operator==(const ElasticConfig&, const ElasticConfig&) = default;
 };
 
+// What is done about roles that compute slower than others.
+enum class StragglerAction { kTell, kMove };
+
+struct StragglersConfig {
+  double slower_than = 1.15;  // times as long as others
+  int64_t for_steps = 20;
+  StragglerAction action = StragglerAction::kTell;
+  friend bool operator==(const StragglersConfig&, const StragglersConfig&) = default;
+};
+
 struct EvaluateConfig {
   int64_t every_steps = 50;   // 0: only at the end
   int64_t micro_batches = 8;  // 0: the whole held-out text ("all" in TOML)
@@ -216,6 +226,7 @@ struct JobConfig {
   ProtectionConfig protection;
   ExpertsConfig experts;
   ElasticConfig elastic;
+  StragglersConfig stragglers;
   CheckpointConfig checkpoint;
   EvaluateConfig evaluate;
   RunConfig run;

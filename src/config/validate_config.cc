@@ -11,6 +11,7 @@
 #include "config/config_key.h"
 #include "config/elastic/elastic_keys.h"
 #include "config/experts/experts_keys.h"
+#include "config/stragglers/straggler_keys.h"
 
 namespace evermoe {
 namespace {
@@ -216,6 +217,7 @@ absl::Status validate_config(const JobConfig& config, const KeyPlaces& places) {
   RETURN_IF_ERROR(validate_experts(config, places));
   RETURN_IF_ERROR(validate_partial_experts(config, places));
   RETURN_IF_ERROR(validate_elastic(config, places));
+  RETURN_IF_ERROR(validate_stragglers(config, places));
   RETURN_IF_ERROR(validate_types(config.train, places));
   RETURN_IF_ERROR(validate_control(config.control, places));
   RETURN_IF_ERROR(validate_tiers(config, places));

@@ -36,6 +36,7 @@ const char* to_string(FaultKind kind) {
     case FaultKind::kNoticeNode: return "notice_node";
     case FaultKind::kKillLeaver: return "kill_leaver";
     case FaultKind::kKillJoiner: return "kill_joiner";
+    case FaultKind::kSlowWorker: return "slow_worker";
   }
   return "";
 }
@@ -50,6 +51,7 @@ std::string to_string(const Fault& fault) {
   if (fault.kind == FaultKind::kNoticeNode)
     absl::StrAppend(&text, ", which is gone ", fault.seconds, " seconds later,");
   if (!is_of_node && !is_controller) absl::StrAppend(&text, shown(fault.role));
+  if (fault.kind == FaultKind::kSlowWorker) absl::StrAppend(&text, " by ", fault.factor);
   if (fault.kind == FaultKind::kCutConnection) absl::StrAppend(&text, " to", shown(fault.other));
   if (is_controller && fault.moment) absl::StrAppend(&text, " with", shown(fault.role));
   if (fault.moment) return text + shown(*fault.moment);

@@ -30,6 +30,7 @@ enum class FaultKind {
   kNoticeNode,     // its machine will be taken away: it is drained, and lost `seconds` later
   kKillLeaver,     // the worker, while it hands its role over for a planned move
   kKillJoiner,     // the process that takes the role in a planned move
+  kSlowWorker,     // it takes `factor` times as long for everything, from then on
 };
 
 // "kill_worker", "kill_node", ...
@@ -39,11 +40,17 @@ inline constexpr FaultKind kFaultKinds[] = {
     FaultKind::kCutConnection,  FaultKind::kCorruptCopy,   FaultKind::kCorruptState,
     FaultKind::kKillController, FaultKind::kCorruptResult, FaultKind::kPoisonSamples,
     FaultKind::kLoseNode,       FaultKind::kReturnNode,    FaultKind::kAddNode,
-    FaultKind::kNoticeNode,     FaultKind::kKillLeaver,    FaultKind::kKillJoiner};
+    FaultKind::kNoticeNode,     FaultKind::kKillLeaver,    FaultKind::kKillJoiner,
+    FaultKind::kSlowWorker};
 // What becomes of whole nodes: the run does that, when it hears that a step is done.
 inline bool is_of_run(FaultKind kind) {
   return kind == FaultKind::kLoseNode || kind == FaultKind::kReturnNode ||
          kind == FaultKind::kAddNode || kind == FaultKind::kNoticeNode;
+}
+// What only the worker itself can see to, by time, too.
+inline bool is_of_worker_itself(FaultKind kind) {
+  return kind == FaultKind::kCutConnection || kind == FaultKind::kCorruptCopy ||
+         kind == FaultKind::kSlowWorker;
 }
 // What happens in a planned move, whichever step that is in.
 inline bool is_of_move(FaultKind kind) {
@@ -75,6 +82,7 @@ struct Fault {
   FaultRole other;     // kCutConnection: the other end
   int node = 0;        // kKillNode, and those of the run
   double seconds = 0;  // kNoticeNode: from the notice until the machine is gone
+  double factor = 1;   // kSlowWorker
   // kPoisonSamples, which has neither role nor time, and is there in every process: a range of
   // tokens of the training part.
   int64_t tokens_begin = 0, tokens_end = 0;

@@ -21,15 +21,18 @@ constexpr int64_t kReachedMax = 1'000'000;
 constexpr int64_t kRecoveryMax = 1'000'000;
 constexpr int64_t kTokensMax = int64_t{1} << 50;
 constexpr double kSecondsMax = 1e9;
+constexpr double kFactorMin = 1;
+constexpr double kFactorMax = 100;
 constexpr char kFirstPoint[] = "step/forward";
 constexpr char kFirstPointOfRecovery[] = "recovery/stopped";
 constexpr char kPointsOfLeaver[] = "move/hand_over, move/handed_over";
 constexpr char kPointsOfJoiner[] =
     "recovery/stopped, recovery/plan, recovery/opening, recovery/restored";
 
-constexpr const char* kKeys[] = {
-    "kind",  "stage",   "lane",        "other_stage",   "other_lane",   "node",       "step",
-    "point", "reached", "in_recovery", "after_seconds", "tokens_begin", "tokens_end", "seconds"};
+constexpr const char* kKeys[] = {"kind",       "stage",       "lane",          "other_stage",
+                                 "other_lane", "node",        "step",          "point",
+                                 "reached",    "in_recovery", "after_seconds", "tokens_begin",
+                                 "tokens_end", "seconds",     "factor"};
 
 absl::StatusOr<FaultKind> read_kind(const FaultTable& table) {
   std::string allowed;
@@ -187,6 +190,11 @@ absl::StatusOr<Fault> read_fault(const FaultTable& table, const FaultLimits& lim
   } else {
     RETURN_IF_ERROR(table.refuse("seconds", "only with kind notice_node"));
   }
+  if (fault.kind == FaultKind::kSlowWorker) {
+    ASSIGN_OR_RETURN(fault.factor, table.number("factor", kFactorMin, kFactorMax));
+  } else {
+    RETURN_IF_ERROR(table.refuse("factor", "only with kind slow_worker"));
+  }
   RETURN_IF_ERROR(read_time(table, fault));
   return fault;
 }
@@ -244,6 +252,8 @@ std::string target_to_toml(const Fault& fault) {
   if (fault.kind == FaultKind::kNoticeNode)
     absl::StrAppend(&text, "seconds = ", number_to_toml(fault.seconds), "\n");
   if (!text.empty()) return text;
+  if (fault.kind == FaultKind::kSlowWorker)
+    text = absl::StrCat("factor = ", number_to_toml(fault.factor), "\n");
   if (fault.kind != FaultKind::kKillController || fault.moment) append_role(text, "", fault.role);
   if (fault.kind == FaultKind::kCutConnection) append_role(text, "other_", fault.other);
   return text;

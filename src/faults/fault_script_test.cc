@@ -104,6 +104,13 @@ point = "move/hand_over"
 kind = "kill_joiner"
 stage = 0
 lane = 1
+
+[[fault]]
+kind = "slow_worker"
+factor = 1.25
+stage = 0
+lane = 0
+step = 6
 )";
 
 FaultScript parsed(const std::string& text) {
@@ -124,8 +131,8 @@ const std::string kWorker = "kind = \"kill_worker\"\nstage = 0\nlane = 1\n";
 
 TEST(FaultScript, EveryKindIsRead) {
   const std::vector<Fault> faults = parsed(kWholeScript).faults;
-  ASSERT_EQ(faults.size(), 15);
-  for (int i = 0; i < 15; ++i) EXPECT_EQ(faults[static_cast<size_t>(i)].index, i);
+  ASSERT_EQ(faults.size(), 16);
+  for (int i = 0; i < 16; ++i) EXPECT_EQ(faults[static_cast<size_t>(i)].index, i);
   EXPECT_EQ(faults[0].kind, FaultKind::kKillWorker);
   EXPECT_EQ(faults[0].role, (FaultRole{0, 1}));
   EXPECT_EQ(faults[0].moment, (FaultMoment{.point = "step/forward", .step = Step(5)}));
@@ -161,6 +168,17 @@ TEST(FaultScript, NodesGoAndComeAfterAStepOrATime) {
               HasSubstr("not with kind add_node"));
   EXPECT_THAT(fault_error("kind='return_node'\nnode=5000\nstep=3"),
               HasSubstr("integer from 0 to 4095"));
+}
+
+TEST(FaultScript, AWorkerIsSlowByAFactor) {
+  const auto faults = parsed(kWholeScript).faults;
+  EXPECT_EQ(to_string(faults[15]), "slow_worker stage 0 lane 0 by 1.25 at step/forward of step 6");
+  EXPECT_THAT(fault_error("kind='slow_worker'\nstage=0\nlane=0\nstep=3"),
+              HasSubstr("fault.factor: found nothing"));
+  EXPECT_THAT(fault_error("kind='slow_worker'\nstage=0\nlane=0\nstep=3\nfactor=0.5"),
+              HasSubstr("fault.factor: found 0.5, allowed: number"));
+  EXPECT_THAT(fault_error("kind='kill_worker'\nstage=0\nlane=0\nstep=3\nfactor=2"),
+              HasSubstr("fault.factor: found 2, allowed: only with kind slow_worker"));
 }
 
 TEST(FaultScript, FaultsOfMovesHappenInWhicheverStepTheyDo) {
@@ -228,7 +246,7 @@ TEST(FaultScriptError, UnknownKeys) {
   EXPECT_EQ(fault_error(kWorker + "steps = 3"),
             "faults.toml:5:1: fault.steps: unknown key, allowed: kind, stage, lane, other_stage, "
             "other_lane, node, step, point, reached, in_recovery, after_seconds, tokens_begin, "
-            "tokens_end, seconds");
+            "tokens_end, seconds, factor");
 }
 
 TEST(FaultScriptError, NotAnArrayOfTables) {
@@ -242,7 +260,7 @@ TEST(FaultScriptError, Kinds) {
   const std::string allowed =
       ", allowed: kill_worker, kill_node, stop_worker, cut_connection, corrupt_copy, "
       "corrupt_state, kill_controller, corrupt_result, poison_samples, lose_node, "
-      "return_node, add_node, notice_node, kill_leaver, kill_joiner";
+      "return_node, add_node, notice_node, kill_leaver, kill_joiner, slow_worker";
   EXPECT_EQ(fault_error("stage = 0"), "faults.toml:1:1: fault.kind: found nothing" + allowed);
   EXPECT_EQ(fault_error("kind = \"explode\""),
             "faults.toml:2:1: fault.kind: found \"explode\"" + allowed);

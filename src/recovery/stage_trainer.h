@@ -182,6 +182,8 @@ class StageTrainer {
   // which it tells as soon as it can, in any order.
   virtual absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary,
                                          const OnReduced& on_reduced) = 0;
+  // How much the last train() computed, in a unit that is the same on all lanes of the stage.
+  virtual double work() const { return 1; }
   // Called while train() waits for the boundary: does one chunk of what is not urgent in it, of
   // milliseconds; false if there is none.
   virtual bool do_idle_work() { return false; }

@@ -421,6 +421,13 @@ std::vector<MoveRecord> ControlPlane::moves() const {
   return records;
 }
 
+std::vector<StragglerFound> ControlPlane::stragglers() const {
+  std::vector<StragglerFound> found;
+  for (const auto& host : hosts_)
+    found.insert(found.end(), host->stragglers().begin(), host->stragglers().end());
+  return found;
+}
+
 int64_t ControlPlane::controllers() const {
   int64_t count = 0;
   for (const auto& host : hosts_) count += host->controllers();

@@ -103,6 +103,7 @@ class ControlPlane final {
   // All that the controllers have told their hosts, in order.
   std::vector<RecoveryRecord> recoveries() const;
   std::vector<MoveRecord> moves() const;
+  std::vector<StragglerFound> stragglers() const;
   // How the job ended; set once a host has heard it. is_over(): and no process is left.
   const std::optional<EndJob>& end() const { return end_; }
   bool is_over() const { return is_over_; }

@@ -127,6 +127,26 @@ void move_roles(uint64_t seed, RandomSchedule& schedule) {
   schedule.faults.push_back(other);
 }
 
+// A role is slow from some time on, and moves where there is room. Likewise.
+void slow_down(uint64_t seed, RandomSchedule& schedule) {
+  int32_t world = 0;
+  for (const int width : schedule.shape.lanes) world += width;
+  SimulatedShape& shape = schedule.shape;
+  shape.spares = std::max(1, shape.spares);
+  shape.model.steps += 40;
+  shape.computing = absl::Milliseconds(4);
+  shape.stragglers = {.slower_than = 1.5,
+                      .for_steps = 6,
+                      .moves = seed % 4 != 0,
+                      .pause = absl::Milliseconds(50),
+                      .look = absl::Milliseconds(20)};
+  SimulatedFault slow{.kind = Kind::kSlowWorker,
+                      .rank = Rank(static_cast<int32_t>(seed % 7) % world)};
+  slow.factor = 3;
+  slow.time = absl::Milliseconds(60 + static_cast<int64_t>(seed % 5) * 60);
+  schedule.faults.push_back(slow);
+}
+
 SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& options) {
   SimulatedShape shape;
   static const std::vector<std::vector<int>> kLanes = {
@@ -282,6 +302,7 @@ ScheduleOptions playable_schedules() {
   options.with_agent_cuts = false;
   options.with_standbys = false;
   options.with_moves = false;
+  options.with_stragglers = false;
   options.with_elastic_jobs = false;  // jobs of real machines say so in their configuration
   return options;
 }
@@ -315,6 +336,8 @@ RandomSchedule random_schedule(uint64_t seed, const ScheduleOptions& options) {
   }
   if (options.with_moves && seed % 3 == 1 && strategy_of(options.strategy).keeps_copies())
     move_roles(seed / 3, schedule);
+  if (options.with_stragglers && seed % 5 == 2 && strategy_of(options.strategy).keeps_copies())
+    slow_down(seed / 5, schedule);
   return schedule;
 }
 

@@ -25,8 +25,9 @@ struct ScheduleOptions {
   bool with_store = true;  // jobs of which any node may host, and faults of their store
   bool with_disk_faults = true;
   bool with_late_nodes = true;
-  bool with_standbys = true;  // in some jobs warm processes take the roles of lost ones
-  bool with_moves = true;     // in some jobs roles move while they train
+  bool with_standbys = true;    // in some jobs warm processes take the roles of lost ones
+  bool with_moves = true;       // in some jobs roles move while they train
+  bool with_stragglers = true;  // in some a role computes slower than others
   // Every third seed a job whose lanes rest and train as nodes go and come.
   bool with_elastic_jobs = true;
   bool with_control_faults =

@@ -30,6 +30,7 @@ std::string text_of(const MembershipHistory& history) {
 std::string undisturbed_digest(SimulatedShape shape, const MembershipHistory& history) {
   shape.elastic = {};
   shape.elastic.script = history;
+  shape.computing = absl::ZeroDuration();
   static Mutex mutex;
   static std::map<std::string, std::string> known ABSL_GUARDED_BY(mutex);
   const std::string key =
@@ -230,10 +231,24 @@ std::string check_rework(const SimulatedShape& shape, const SimulatedOutcome& ou
   return "";
 }
 
+// Only who was made slow is a straggler.
+std::string check_stragglers(const RandomSchedule& schedule, const SimulatedOutcome& outcome) {
+  for (const StragglerFound& found : outcome.stragglers) {
+    const bool is_one = std::ranges::any_of(schedule.faults, [&](const SimulatedFault& fault) {
+      return fault.kind == SimulatedFault::Kind::kSlowWorker && fault.rank == found.rank;
+    });
+    if (!is_one && !found.is_over)
+      return absl::StrCat("rank ", found.rank.value, " is taken for a straggler at step ",
+                          found.step.value);
+  }
+  return "";
+}
+
 std::string problem_of(const RandomSchedule& schedule, const SimulatedOutcome& outcome) {
   if (std::string problem = check_course(schedule, outcome); !problem.empty()) return problem;
   if (std::string problem = check_restarts(schedule, outcome); !problem.empty()) return problem;
   if (std::string problem = check_scope(schedule.shape, outcome); !problem.empty()) return problem;
+  if (std::string problem = check_stragglers(schedule, outcome); !problem.empty()) return problem;
   if (!outcome.ok) return check_refusal(schedule, outcome);
   if (std::string problem = check_result(schedule.shape, outcome); !problem.empty()) return problem;
   return check_rework(schedule.shape, outcome);
@@ -253,7 +268,7 @@ const std::vector<std::string>& rare_paths() {
       "agent lost with its line", "agent attaches before its old line breaks",
       "living node given up", "role moved away from where it kept dying",
       "agent back on a new line", "former process of a role told to end", "spare takes over",
-      "standby takes a role", "move of roles done", "move of roles called off",
+      "standby takes a role", "move of roles done", "move of roles called off", "straggler found",
       "node lost and back", "node joins late", "no node was left", "plan told to another agent",
       "agent waits in vain for another one's plan", "agent does not get another one's plan",
       "words lost with a line", "call failed", "line cut", "one-way cut",

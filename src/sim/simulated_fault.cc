@@ -12,6 +12,7 @@ const char* kind_name(SimulatedFault::Kind kind) {
                                            "pause",
                                            "hang",
                                            "doom role",
+                                           "slow down",
                                            "move role",
                                            "kill a standby of node",
                                            "kill node",
@@ -52,6 +53,7 @@ std::string to_string(const SimulatedFault& d) {
                                        : "each");
   if (d.kind < Kind::kKillStandby || d.kind == Kind::kFillDisk)
     absl::StrAppend(&text, " ", d.rank.value);
+  if (d.kind == Kind::kSlowWorker) absl::StrAppend(&text, " by ", d.factor);
   if (d.kind == Kind::kMoveRole)
     absl::StrAppend(&text,
                     d.node.value < 0 ? " elsewhere" : absl::StrCat(" to node ", d.node.value));

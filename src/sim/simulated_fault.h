@@ -17,9 +17,10 @@ struct SimulatedFault {
     kCut,
     kCorruptCopies,
     kPause,
-    kHang,      // the thread that passes the point stands still there, for kPauseTime or for ever
-    kDoomRole,  // from now on every process of the role dies on `node`, kDoomTime after its start
-    kMoveRole,  // no fault: an operator wants it on `node`, or, if that is negative, elsewhere
+    kHang,        // the thread that passes the point stands still there, for kPauseTime or for ever
+    kDoomRole,    // from now on every process of the role dies on `node`, kDoomTime after its start
+    kSlowWorker,  // it computes `factor` times as long from now on
+    kMoveRole,    // no fault: an operator wants it on `node`, or, if that is negative, elsewhere
     kKillStandby,  // one that waits on `node`
     kKillNode,     // its agent dies, and with it the node's workers; if it `lasts` so long, a new
                    // agent comes
@@ -54,7 +55,7 @@ struct SimulatedFault {
   };
   Kind kind = Kind::kKillWorker;
   Rank rank;         // kKillWorker, kStopWorker, kCut, kCorruptCopies (whose copies), kDoomRole,
-                     // kMoveRole, kFillDisk
+                     // kSlowWorker, kMoveRole, kFillDisk
   Rank other;        // kCut
   Rank only_at{-1};  // kCorruptCopies: the holder that is hit; negative: all
   // kDoomRole, kMoveRole, and from kKillStandby on; of a job with a store negative from kKillNode
@@ -62,6 +63,7 @@ struct SimulatedFault {
   Node node;
   Node peer;  // kCutNodes, kCutWorkers, kMuteWorkers
   absl::Duration lasts;
+  double factor = 1;           // kSlowWorker
   bool agent_is_late = false;  // kBreakLine
   bool with_agent = false;     // kUnplugNode: from everything, the controller and the store, too
   // When: at a time, or when a process of `at_rank` (any rank if negative) passes `point` for the

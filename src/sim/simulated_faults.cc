@@ -1,5 +1,7 @@
 #include "sim/simulated_faults.h"
 
+#include <string_view>
+
 #include "absl/strings/str_cat.h"
 
 namespace evermoe {
@@ -20,6 +22,7 @@ void SimulatedFaults::schedule() {
 void SimulatedFaults::pass_point(const char* point) {
   const std::optional<Rank> rank = in_.workers.running();
   if (!rank) return;
+  if (std::string_view(point) == "step/accumulated") in_.workers.compute();
   const int64_t any = ++passings_[{point, -1}];
   const int64_t own = ++passings_[{point, rank->value}];
   for (const SimulatedFault& fault : faults_) {
@@ -92,6 +95,7 @@ void SimulatedFaults::inject_worker_fault(const SimulatedFault& fault) {
   if (!worker) return;
   if (fault.kind == Kind::kKillWorker) return in_.workers.kill(*worker);
   if (fault.kind == Kind::kStopWorker) return in_.workers.stop(*worker);
+  if (fault.kind == Kind::kSlowWorker) return in_.workers.slow_down(*worker, fault.factor);
   if (const auto other = in_.workers.playing(fault.other)) in_.workers.cut(*worker, *other);
 }
 

@@ -122,6 +122,7 @@ void SimulatedJob::add_findings() {
   outcome_.passings = faults_.passings();
   outcome_.recoveries = plane_.recoveries();
   outcome_.moves = plane_.moves();
+  outcome_.stragglers = plane_.stragglers();
   outcome_.controllers = plane_.controllers();
   outcome_.longest_queue = control_.longest_queue();
   if (control_.envelopes_lost() > 0) outcome_.marks.insert("words lost with a line");
@@ -130,6 +131,8 @@ void SimulatedJob::add_findings() {
   mark_recoveries(outcome_.recoveries, topology_.stages(), outcome_.marks);
   for (const MoveRecord& move : outcome_.moves)
     outcome_.marks.insert(absl::StrCat("move of roles ", to_string(move.state)));
+  for (const StragglerFound& found : outcome_.stragglers)
+    outcome_.marks.insert(found.is_over ? "straggler is one no more" : "straggler found");
 }
 
 void SimulatedJob::add_end() {

@@ -35,6 +35,7 @@ struct SimulatedOutcome {
   MembershipHistory membership;  // who rested from which state on
   std::vector<RecoveryRecord> recoveries;
   std::vector<MoveRecord> moves;
+  std::vector<StragglerFound> stragglers;
   std::vector<MemberWork> work;    // by rank, of the last process that played it
   std::vector<std::string> story;  // what the controller told, with times
   std::vector<std::string>

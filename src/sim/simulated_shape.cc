@@ -12,8 +12,10 @@ ControllerOptions controller_options(const SimulatedShape& shape) {
   options.standbys = shape.standbys;
   options.copies = shape.copies;
   options.strategy = strategy_of(shape.strategy);
+  options.steps = Step(shape.model.steps);
   options.restart_all_allowed = shape.restart_all_allowed;
   options.elastic = shape.elastic;
+  options.stragglers = shape.stragglers;
   options.adoption = absl::Milliseconds(200);
   options.grace = absl::Milliseconds(50);
   if (shape.lines_may_break) options.others_wait = absl::Milliseconds(200);

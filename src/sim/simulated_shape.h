@@ -26,7 +26,9 @@ struct SimulatedShape {
   OrderingOptions ordering;
   bool restart_all_allowed = true;
   ElasticOptions elastic;
-  double copy_bytes_per_second = 1e6;  // small: captures last as long as steps
+  StragglerOptions stragglers;
+  absl::Duration computing = absl::ZeroDuration();  // a step, apart from messages
+  double copy_bytes_per_second = 1e6;               // small: captures last as long as steps
   int64_t log_bytes_max = 64 << 10;
   int64_t snapshot_bytes_max = 256 << 10;
   // The trainer of a process and the digest of its final state; empty: the hash model.

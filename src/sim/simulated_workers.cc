@@ -41,6 +41,7 @@ struct SimulatedWorkers::Process {
   Node node;
   std::string agent;  // where it listens
   bool was_killed = false;
+  double slow_by = 1;
   int threads = 2;                       // that have not returned
   std::unique_ptr<StandbyLine> standby;  // as long as it is one
   std::unique_ptr<Line> line;
@@ -193,10 +194,13 @@ void SimulatedWorkers::start(Process& process) {
 // By whichever of its threads runs first.
 void SimulatedWorkers::come_to_life(Process& process, Transport& transport) {
   if (process.member != nullptr || process.threads < 2) return;
-  process.stage_transport = std::make_unique<WatchedTransport>(transport, kStageGroups);
+  process.stage_transport =
+      std::make_unique<WatchedTransport>(transport, kStageGroups, *process.clock);
   process.trainer = shape_.make_trainer(topology_, *process.stage_transport);
+  MemberOptions options = member_options(shape_);
+  options.time_waited = [&process] { return process.stage_transport->time_waited(); };
   process.member = std::make_unique<Member>(topology_, transport, *process.trainer, *process.line,
-                                            *process.clock, member_options(shape_));
+                                            *process.clock, std::move(options));
   attach(process);
 }
 
@@ -209,6 +213,9 @@ void SimulatedWorkers::attach(Process& process) {
   };
   handlers.waits = [&process] {
     return process.stage_transport != nullptr && process.stage_transport->is_waited_in();
+  };
+  handlers.take_step_times = [&process] {
+    return process.member == nullptr ? std::vector<StepTime>() : process.member->take_step_times();
   };
   handlers.on_registered = [&process] {
     if (process.member != nullptr) process.member->repeat_trouble();
@@ -343,12 +350,30 @@ std::optional<pid_t> SimulatedWorkers::playing(Rank rank) const {
   return std::nullopt;
 }
 
-std::optional<Rank> SimulatedWorkers::running() const {
+SimulatedWorkers::Process* SimulatedWorkers::running_process() const {
   const auto number = network_.running_process();
-  if (!number || !network_.lives(*number)) return std::nullopt;
+  if (!number || !network_.lives(*number)) return nullptr;
   const auto found = std::find_if(processes_.begin(), processes_.end(),
                                   [&](const auto& p) { return p->number == *number; });
-  return found == processes_.end() ? std::nullopt : std::optional((*found)->rank);
+  return found == processes_.end() ? nullptr : found->get();
+}
+
+std::optional<Rank> SimulatedWorkers::running() const {
+  const Process* const process = running_process();
+  return process == nullptr ? std::nullopt : std::optional(process->rank);
+}
+
+// No two steps take equally long.
+void SimulatedWorkers::compute() {
+  const Process* const process = running_process();
+  if (process == nullptr || shape_.computing == absl::ZeroDuration()) return;
+  constexpr uint64_t kPercentMost = 10;
+  const auto more = static_cast<double>(network_.draw(kPercentMost));
+  network_.pause(shape_.computing * process->slow_by * (1 + more / 100));
+}
+
+void SimulatedWorkers::slow_down(pid_t pid, double factor) {
+  if (lives(process(pid))) process(pid).slow_by = factor;
 }
 
 void SimulatedWorkers::stop(pid_t pid) {

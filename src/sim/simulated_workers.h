@@ -50,7 +50,11 @@ class SimulatedWorkers final : public WorkerHost {
   // ---- faults; processes that do not live are left alone
   std::optional<pid_t> playing(Rank rank) const;
   std::optional<Rank> running() const;  // whose thread runs now
+  // That thread has computed a step, which takes the time that the shape says.
+  void compute();
   void stop(pid_t pid);
+  // What it computes takes so many times as long from now on.
+  void slow_down(pid_t pid, double factor);
   // All of the node that run: for `time`, then `on_back` for each one that lives.
   void stop_all_on(Node node, absl::Duration time, std::function<void()> on_back);
   // SimulatedFault::Kind::kDoomRole
@@ -83,6 +87,7 @@ class SimulatedWorkers final : public WorkerHost {
   void note_lanes(const Plan& plan, Step step);
   void note_resumed(const Plan& plan, Step base);
   bool lives(const Process& process) const;
+  Process* running_process() const;  // null: none that lives
   Process& process(pid_t pid) const { return *processes_[static_cast<size_t>(pid - 1)]; }
 
   SimulatedNetwork& network_;

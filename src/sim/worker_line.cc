@@ -30,7 +30,8 @@ void WorkerControlLine::on_envelope(StreamNumber, Envelope envelope) {
 }
 
 void WorkerControlLine::beat() {
-  put(MemberAlive{options_.rank, options_.since, handlers_.entered(), handlers_.waits()});
+  put(MemberAlive{options_.rank, options_.since, handlers_.entered(), handlers_.waits(),
+                  handlers_.take_step_times()});
   network_.after(process_, heartbeat_, [this] { beat(); });
 }
 

@@ -17,13 +17,12 @@
 namespace evermoe {
 namespace {
 
-// The run sees to processes; what is between workers only they can reach.
+// The run sees to processes; what else there is only they can reach.
 FaultScript timed_of(const FaultScript& script, FaultRole role) {
   FaultScript own;
   for (const Fault& fault : script.faults) {
-    const bool between_workers =
-        fault.kind == FaultKind::kCutConnection || fault.kind == FaultKind::kCorruptCopy;
-    if (fault.after_seconds && between_workers && fault.role == role) own.faults.push_back(fault);
+    if (fault.after_seconds && is_of_worker_itself(fault.kind) && fault.role == role)
+      own.faults.push_back(fault);
   }
   return own;
 }
@@ -94,6 +93,7 @@ void FaultInjector::inject(const Fault& fault) {
     case FaultKind::kCorruptState: return actions_.corrupt_state();
     case FaultKind::kKillController: return kill_controller(options_.control);
     case FaultKind::kCorruptResult: return actions_.corrupt_result();
+    case FaultKind::kSlowWorker: return slow_down_.begin(fault.factor);
     case FaultKind::kPoisonSamples:
     case FaultKind::kLoseNode:
     case FaultKind::kReturnNode:

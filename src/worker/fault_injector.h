@@ -16,6 +16,7 @@
 #include "faults/fault_script.h"
 #include "faults/fault_trigger.h"
 #include "faults/timed_faults.h"
+#include "worker/slow_down.h"
 
 namespace evermoe {
 
@@ -62,6 +63,7 @@ class FaultInjector {
   const FaultInjectorOptions options_;
   const FaultActions actions_;
   std::atomic<int64_t> step_under_way_ = 0;
+  SlowDown slow_down_;
   Mutex mutex_;
   FaultTrigger trigger_ ABSL_GUARDED_BY(mutex_);
   // Of this role, of the kinds that a worker must see to.

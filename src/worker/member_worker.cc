@@ -176,7 +176,7 @@ class MemberProcess {
     ASSIGN_OR_RETURN(transport_,
                      listener_->open(options_.rank, topology_.world_size(), options_.since));
     TrainerEnvironment environment;
-    stage_transport_ = std::make_unique<WatchedTransport>(*transport_, kStageGroups);
+    stage_transport_ = std::make_unique<WatchedTransport>(*transport_, kStageGroups, real_clock());
     if (!device_) {
       ASSIGN_OR_RETURN(device_, take_device(config_, real_clock()));
     }
@@ -207,6 +207,7 @@ class MemberProcess {
                      Trainer::create(config_, environment, {.drain_requested = drain_requested}));
     ASSIGN_OR_RETURN(MemberOptions member,
                      member_options(config_, *trainer_, !options_.faults.empty()));
+    member.time_waited = [this] { return stage_transport_->time_waited(); };
     keeps_copies_ = member.strategy.keeps_copies();
     if (keeps_copies_ && member.strategy.captures.is_measured) {
       chooser_.emplace(window_conditions(config_, *trainer_, member.strategy.captures.slots_max));
@@ -223,6 +224,7 @@ class MemberProcess {
     client_.attach({.describe = [this] { return describe(); },
                     .entered = [this] { return member_->views().entered_view(); },
                     .waits = [this] { return stage_transport_->is_waited_in(); },
+                    .take_step_times = [this] { return member_->take_step_times(); },
                     .on_term = [this](const FolderTerm& term) { note_term(term); },
                     .on_registered = [this] { member_->repeat_trouble(); },
                     .on_order = [this](ControllerMessage order) { receive(std::move(order)); },

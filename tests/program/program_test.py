@@ -141,12 +141,16 @@ class Summary(Scratch):
     def test_every_field_is_documented(self):
         moving = ("experts.replicas=by-load", "experts.rebalance_every_steps=4", "experts.rebalance_gain=1.01",
                   "model.routing=synthetic", "model.routing_skew=0.3")
-        job = Job(self, *ENDLESS, "run.nodes=2", "run.spares=1", *moving)
-        with job.start() as run:
+        watching = ("stragglers.slower_than=1.5", "stragglers.for_steps=4")
+        job = Job(self, *ENDLESS, "run.nodes=2", "run.spares=1", *moving, *watching)
+        faults = pathlib.Path(job.folder) / "faults.toml"
+        faults.write_text('[[fault]]\nkind = "slow_worker"\nstage = 0\nlane = 0\nfactor = 8\nstep = 2\n')
+        with job.start(flags=("--faults", str(faults))) as run:
             run.kill("1.0", at_step=8)
             run.wait_step(12)
             self.assertEqual(command("move", job.out, "--role", "0.1")[0], 0)
             wait_for(lambda: "moved role 0.1" in run.story() or run.process.poll() is not None, run.story)
+            wait_for(lambda: "is a straggler" in run.story() or run.process.poll() is not None, run.story)
             os.kill(run.process.pid, signal.SIGINT)
         self.assertEqual(run.summary.pop("exit_code"), 0, run.story())
         self.assertEqual(len(run.summary["failures"]), 1, run.story())

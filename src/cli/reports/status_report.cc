@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "control/hosting/failure_history.h"
+#include "control/launch/move_summary.h"
 #include "control/launch/run_summary.h"
 
 namespace evermoe {
@@ -74,11 +75,17 @@ std::string node_table(const JobStatus& status) {
   return text;
 }
 
+std::string phase_text(const RoleStatus& role) {
+  if (role.slow_by == 1) return to_string(role.phase);
+  return absl::StrFormat("%s, a straggler: %.2f times as long as others", to_string(role.phase),
+                         role.slow_by);
+}
+
 std::string role_table(const JobStatus& status) {
   std::string text = "role    node       pid  phase\n";
   for (const RoleStatus& role : status.roles) {
     absl::StrAppendFormat(&text, "%-6s  %4d  %8s  %s\n", role.name, role.node.value,
-                          role.pid == 0 ? "-" : absl::StrCat(role.pid), to_string(role.phase));
+                          role.pid == 0 ? "-" : absl::StrCat(role.pid), phase_text(role));
   }
   return text;
 }
@@ -120,6 +127,7 @@ std::string to_text(const JobStatus& status) {
                             : absl::StrCat(", step ", status.durable.value, " on disk")));
   add_line(text, "survives", to_text(status.survives));
   if (status.experts) add_line(text, "experts", "moved at " + to_text(*status.experts));
+  if (status.move) add_line(text, "move", to_text(*status.move));
   add_line(text, "failures",
            absl::StrCat(status.failures, status.ettr < 0
                                              ? std::string()
@@ -141,6 +149,8 @@ std::string to_json(const JobStatus& status) {
   json["durable_step"] = or_null(status.durable);
   json["survives"] = survives_json(status.survives);
   json["experts"] = status.experts ? rebalances_json({*status.experts}).front() : Json();
+  json["move"] =
+      status.move ? move_json(*status.move, static_cast<int>(status.roles.size())) : Json();
   json["failures"] = status.failures;
   json["ettr"] = status.ettr < 0 ? Json() : Json(status.ettr);
   json["median_step_seconds"] = absl::ToDoubleSeconds(status.median_step);
@@ -165,7 +175,8 @@ std::string to_json(const JobStatus& status) {
                              {"rank", role.rank.value},
                              {"node", role.node.value},
                              {"pid", role.pid == 0 ? Json() : Json(role.pid)},
-                             {"phase", to_string(role.phase)}});
+                             {"phase", to_string(role.phase)},
+                             {"slow_by", role.slow_by}});
   }
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

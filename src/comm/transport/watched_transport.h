@@ -1,7 +1,7 @@
-// A transport that knows whether somebody waits in it.
+// A transport that knows whether somebody waits in it, and for how long somebody has.
 //
 // When a job stands still, those who wait for another rank tell it apart from that rank: it is the
-// one that does not wait.
+// one that does not wait. And who is slower than others waits less than they do.
 #pragma once
 
 #include <atomic>
@@ -11,16 +11,20 @@
 
 #include "comm/channel/pending_operation.h"
 #include "comm/transport/transport.h"
+#include "env/clock.h"
 
 namespace evermoe {
 
 class WatchedTransport final : public Transport {
  public:
   // `inner` outlives it, and is used by others, too. Operations of `groups` count.
-  WatchedTransport(Transport& inner, GroupRange groups) : inner_(inner), groups_(groups) {}
+  WatchedTransport(Transport& inner, GroupRange groups, Clock& clock)
+      : inner_(inner), groups_(groups), clock_(clock) {}
 
   // Some thread is in wait() for an operation that counts. Any thread.
   bool is_waited_in() const { return waits_.load() > 0; }
+  // All waits for operations that count, one after the other, of all threads. Any thread.
+  absl::Duration time_waited() const { return absl::Nanoseconds(waited_.load()); }
 
   Rank rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
@@ -35,10 +39,12 @@ class WatchedTransport final : public Transport {
   absl::Status wait(std::unique_ptr<TransportOperation> operation,
                     absl::Duration timeout) override {
     const Tag& tag = static_cast<const PendingOperation&>(*operation).tag;
-    const int counted = groups_.contains(tag.group) ? 1 : 0;
-    waits_ += counted;
+    if (!groups_.contains(tag.group)) return inner_.wait(std::move(operation), timeout);
+    ++waits_;
+    const absl::Duration began = clock_.now();
     const absl::Status status = inner_.wait(std::move(operation), timeout);
-    waits_ -= counted;
+    waited_ += absl::ToInt64Nanoseconds(clock_.now() - began);
+    --waits_;
     return status;
   }
   bool done(TransportOperation& operation) override { return inner_.done(operation); }
@@ -59,7 +65,9 @@ class WatchedTransport final : public Transport {
  private:
   Transport& inner_;
   const GroupRange groups_;
+  Clock& clock_;
   std::atomic<int> waits_ = 0;
+  std::atomic<int64_t> waited_ = 0;  // nanoseconds
 };
 
 }  // namespace evermoe

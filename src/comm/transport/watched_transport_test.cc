@@ -21,26 +21,29 @@ TEST(WatchedTransportTest, OnlyWaitsOfItsGroupsShow) {
       }
       return;
     }
-    WatchedTransport watched(transport, {8, 9});
+    WatchedTransport watched(transport, {8, 9}, real_clock());
     std::thread waiting([&] { EXPECT_TRUE(receive(watched, 0, outside, {}).ok()); });
     for (int look = 0; look < 50; ++look, ::poll(nullptr, 0, 1))
       EXPECT_FALSE(watched.is_waited_in());
     EXPECT_TRUE(send(transport, 0, asked, {}).ok());
     waiting.join();
+    EXPECT_EQ(watched.time_waited(), absl::ZeroDuration());
     waiting = std::thread([&] { EXPECT_TRUE(receive(watched, 0, inside, {}).ok()); });
     EXPECT_TRUE(eventually([&] { return watched.is_waited_in(); }));
     EXPECT_TRUE(send(watched, 0, asked, {}).ok());
     waiting.join();
     EXPECT_FALSE(watched.is_waited_in());
+    EXPECT_GT(watched.time_waited(), absl::ZeroDuration());
   });
 }
 
 TEST(WatchedTransportTest, AWaitThatEndsWithAnErrorIsOver) {
   run_ranks(TransportKind::kInProcess, 1, [](Transport& transport) {
-    WatchedTransport watched(transport, {8, 9});
+    WatchedTransport watched(transport, {8, 9}, real_clock());
     std::byte byte;
     EXPECT_FALSE(receive(watched, 0, Tag{View(1), 8, 1}, {&byte, 1}, absl::Milliseconds(1)).ok());
     EXPECT_FALSE(watched.is_waited_in());
+    EXPECT_GT(watched.time_waited(), absl::ZeroDuration());
   });
 }
 

@@ -26,11 +26,12 @@ struct AgentWorker {
   std::optional<StreamNumber> stream;
   bool is_registered = false;  // with the present controller
   bool is_asked_to_drain = false;
-  bool was_standby = false;       // before it was given its role
-  absl::Duration starved_before;  // it was given its role
-  bool is_disowned = false;       // no controller wants to hear of it any more
-  View entered;                   // MemberAlive::entered, as it said last
-  bool waits = false;             // likewise
+  bool was_standby = false;          // before it was given its role
+  absl::Duration starved_before;     // it was given its role
+  bool is_disowned = false;          // no controller wants to hear of it any more
+  View entered;                      // MemberAlive::entered, as it said last
+  bool waits = false;                // likewise
+  std::vector<StepTime> step_times;  // that the controller has not been told yet
   // A sign of life that the controller has not been told yet.
   bool has_given_sign = false;
   std::optional<WorkerReport> failed;

@@ -97,12 +97,15 @@ TEST_F(AgentWorkersTest, ASignOfLifeIsTakenOnceAndOnlyFromWhoIsToBeHeardOf) {
     workers.find(start)->has_given_sign = workers.find(start)->waits = true;
   }
   workers.find(6)->is_disowned = true;
+  workers.find(5)->step_times = {{Step(3), absl::Seconds(1), 1}};
   const std::vector<AliveWorker> alive = workers.take_signs();
   ASSERT_EQ(alive.size(), 2u);
   EXPECT_EQ(alive[0].start, 5);
   EXPECT_EQ(alive[1].start, 7);
   EXPECT_EQ(alive[1].sign.rank, Rank(7));
   EXPECT_TRUE(alive[1].sign.waits);
+  EXPECT_EQ(alive[0].sign.step_times.size(), 1u);
+  EXPECT_TRUE(workers.find(5)->step_times.empty());
   EXPECT_THAT(workers.take_signs(), IsEmpty());
 }
 

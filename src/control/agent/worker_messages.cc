@@ -29,6 +29,9 @@ HeardOfWorker hear_of_worker(AgentWorker& worker, bool, const MemberAlive& alive
   if (!speaks_for_itself(worker, alive.rank, alive.since)) return {.is_nonsense = true};
   worker.entered = alive.entered;
   worker.waits = alive.waits;
+  std::vector<StepTime>& times = worker.step_times;
+  times.insert(times.end(), alive.step_times.begin(), alive.step_times.end());
+  if (times.size() > kStepTimesMax) times.erase(times.begin(), times.end() - kStepTimesMax);
   worker.has_given_sign = worker.is_registered;
   return {};
 }

@@ -43,6 +43,18 @@ TEST_F(WorkerMessages, TheControllerHearsOfThoseThatHaveRegisteredWithIt) {
   EXPECT_EQ(worker.entered, View(2));
 }
 
+TEST_F(WorkerMessages, StepTimesAreKeptUntilTheNextSignButNotMoreThanTravel) {
+  MemberAlive alive{Rank(1), View(2), View(2)};
+  for (int64_t step = 0; step < 100; step += 10) {
+    alive.step_times.clear();
+    for (int64_t i = 0; i < 10; ++i)
+      alive.step_times.push_back({Step(step + i), absl::Seconds(1), 2});
+    hear(alive);
+  }
+  ASSERT_EQ(worker.step_times.size(), kStepTimesMax);
+  EXPECT_EQ(worker.step_times.back().step, Step(99));
+}
+
 TEST_F(WorkerMessages, OfOneThatIsDisownedItHearsNothing) {
   worker.is_disowned = true;
   EXPECT_FALSE(hear(joined()).has_registered);

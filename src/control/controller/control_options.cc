@@ -70,6 +70,10 @@ ControllerServerOptions controller_options(const JobConfig& config) {
   core.copy_level = copy_level_of(config.protection);
   core.strategy = strategy_of(config);
   core.elastic = elastic_options(config);
+  core.stragglers = {.slower_than = config.stragglers.slower_than,
+                     .for_steps = static_cast<int>(config.stragglers.for_steps),
+                     .moves = config.stragglers.action == StragglerAction::kMove,
+                     .look = signs.beat};
   core.restarts_max = static_cast<int>(config.run.restarts_max);
   core.backoff = absl::Seconds(config.run.backoff_seconds);
   core.steps = Step(config.train.steps);

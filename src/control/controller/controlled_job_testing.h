@@ -31,11 +31,14 @@ class ControlledJob {
     std::string arithmetic;
     bool is_stopped = false, hangs = false, is_broken = false, restores_unheard = false;
     double starved_share = 0;
+    double slow_by = 1;
+    std::vector<StepTime> step_times;  // not told yet
     absl::Duration starved;
   };
 
  public:
   static constexpr int kWorkers = 4;
+  static constexpr absl::Duration kStepTime = absl::Milliseconds(50);  // that a worker computes
 
   // The machines of `unfit` are not fit to play a role; those that are `late` are not there yet.
   explicit ControlledJob(ControllerOptions options, const std::set<int32_t>& unfit = {},
@@ -78,6 +81,8 @@ class ControlledJob {
     ControlledJob& hangs() { return member().hangs = true, job_; }
     // Gets no processor for so much of the time.
     ControlledJob& is_starved(double share) { return member().starved_share = share, job_; }
+    // From now on it computes so many times as long as others, until another process has the role.
+    ControlledJob& is_slow(double factor) { return member().slow_by = factor, job_; }
     // From now on no process of the role comes up.
     ControlledJob& never_comes_up() { return member().comes_up = false, job_; }
     // It never says that it has its state: its line was broken then.
@@ -239,6 +244,8 @@ class ControlledJob {
       Member& member = members_[static_cast<size_t>(rank)];
       if (!member.has_joined) continue;
       member.newest = commit;
+      if (commit == verdict_commit(step_of(commit)))
+        member.step_times.push_back({step_of(commit), member.slow_by * kStepTime, 1});
       worker(rank).say(Progress{core_.view(), Rank(rank), commit});
     }
     return *this;
@@ -265,7 +272,8 @@ class ControlledJob {
       feed(joined);
     }
     if (!member.hangs) member.entered = core_.view();
-    feed(MemberAlive{Rank(rank), member.since, member.entered});
+    feed(MemberAlive{Rank(rank), member.since, member.entered, false,
+                     std::exchange(member.step_times, {})});
   }
 
   ControlledJob& feed(const ControllerEvent& event) {
@@ -360,6 +368,10 @@ class ControlledJob {
   }
   void on(const MoveAnswer& answer) {
     did_.push_back(absl::StrCat(answer.accepted ? "accepted: " : "refused: ", answer.reason));
+  }
+  void on(const StragglerFound& found) {
+    did_.push_back(absl::StrCat(name(found.rank), found.is_over ? " is fast on " : " is slow on ",
+                                found.node.value));
   }
   void on(const JobEvent& tell) { said_.push_back(tell.text); }
 

@@ -43,7 +43,8 @@ ControllerCore::ControllerCore(Topology topology, ControllerOptions options, abs
       former_losses_(options_.views_after),
       silence_(options_),
       watch_(options_),
-      arithmetic_(topology_) {}
+      arithmetic_(topology_),
+      stragglers_(topology_, options_.stragglers) {}
 
 std::vector<ControllerAction> ControllerCore::on(absl::Duration now, const ControllerEvent& event) {
   now_ = std::max(now_, now);
@@ -53,6 +54,7 @@ std::vector<ControllerAction> ControllerCore::on(absl::Duration now, const Contr
   std::visit([this](const auto& e) { handle(e); }, event);
   if (is_only_noted) return std::exchange(actions_, {});
   if (!has_ended_) check_deadlines();
+  if (!has_ended_) watch_stragglers();
   if (!has_ended_) reconsider();
   return std::exchange(actions_, {});
 }
@@ -250,6 +252,7 @@ void ControllerCore::start_missing() {
     if (!node) continue;  // waits for an agent
     if (missing.since != View(0) && *node != missing.node) tell_why_elsewhere(rank, *node);
     standbys_.on_start(*node);
+    stragglers_.forget(rank);
     rules_.on_start(now_, rank, *node, missing);
     roles_.start(rank, *node, std::max(view(), View(1)), now_ + options_.start_max);
     actions_.push_back(StartWorker{*node, rank, missing.since, journal_.incident()});

@@ -28,6 +28,7 @@
 //   standbys/standby_book.h      where warm processes wait for a role
 //   membership/membership_decision.h   which roles train, and which of them move to new nodes
 //   moves/role_moves.h           how roles move to other nodes while the job trains
+//   stragglers/straggler_watch.h  who computes slower than others
 //
 // and what is known is kept in roles (role_table.h), nodes (role_placement.h), the view and its
 // plan (job_view.h), progress (loss_limits.h), copies (status/copy_book.h) and the story
@@ -61,6 +62,7 @@
 #include "control/controller/status/arithmetic_check.h"
 #include "control/controller/status/copy_book.h"
 #include "control/controller/status/leaving_decision.h"
+#include "control/controller/stragglers/straggler_watch.h"
 #include "parallel/topology.h"
 
 namespace evermoe {
@@ -93,6 +95,7 @@ class ControllerCore {
   const NodeTable& nodes() const { return nodes_; }
   const CopyBook& copies() const { return copies_; }
   const StandbyBook& standbys() const { return standbys_; }
+  const StragglerWatch& stragglers() const { return stragglers_; }
   const RestingRoles& resting() const { return membership_.resting(); }
   absl::Duration median_step() const { return watch_.median_step(); }
   Step steps() const { return options_.steps; }  // of the whole job
@@ -166,11 +169,19 @@ class ControllerCore {
 
   // ---- planned moves (moves/controller_moves.cc)
   absl::StatusOr<std::string> begin_move(const std::vector<Rank>& roles, std::optional<Node> to,
-                                         const std::string& cause);
+                                         const std::string& cause,
+                                         const std::set<Node>& avoided = {});
   absl::StatusOr<std::string> drain_node(Node node);
   void move_roles();
   void order_to_leave(const std::vector<RoleMove>& moves, Step not_before, bool is_off);
   void switch_roles(const std::vector<RoleMove>& moves, const std::string& news);
+
+  // ---- stragglers (stragglers/controller_stragglers.cc)
+  void watch_stragglers();
+  void tell_straggler(const StragglerWatch::Finding& finding);
+  void move_stragglers();
+  bool move_straggler(Rank rank, const StragglerWatch::Slowness& slowness);
+  absl::Duration usual_pause() const;
 
   // ---- time
   void check_deadlines();
@@ -224,9 +235,18 @@ class ControllerCore {
   std::optional<Suspicion> suspicion_;
   NodeTroubles troubles_;
   ArithmeticCheck arithmetic_;
+  StragglerWatch stragglers_;
   // ---- what was done
   std::map<Rank, Node> moves_;  // where these are started next
   std::set<Node> moved_from_;   // nodes that leave, from which a planned move was begun
+  struct StragglerMoves {
+    int count = 0;
+    Step next;         // not before this one again
+    std::string told;  // why it stays
+  };
+  std::map<Rank, StragglerMoves> straggler_moves_;
+  std::set<Node> slow_nodes_;  // whose roles are stragglers, or were when they were moved away
+  absl::Duration next_look_;   // at stragglers
   absl::Duration newest_node_came_ = -absl::InfiniteDuration();  // of those that may grow the job
   std::string holders_told_;                                     // why these
   bool is_draining_ = false;                                     // because a node leaves

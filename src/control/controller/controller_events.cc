@@ -234,6 +234,7 @@ void ControllerCore::handle(const MemberAlive& event) {
   roles_[event.rank].hear(now_);
   roles_[event.rank].entered = event.entered;
   roles_[event.rank].waits = event.waits;
+  stragglers_.note(event.rank, event.since, event.step_times);
 }
 
 void ControllerCore::hear(const Report& report) {

@@ -13,6 +13,7 @@
 #include "parallel/membership.h"
 #include "protection/strategy/strategy.h"
 #include "recovery/protocol/messages.h"
+#include "recovery/protocol/step_time.h"
 
 namespace evermoe {
 
@@ -97,6 +98,8 @@ struct MemberAlive {  // a sign of life; the controller hears it from the agent,
   View since;
   View entered;        // MemberViews::entered_view()
   bool waits = false;  // its training thread, for others of its stage
+  // Of steps since its last sign of life, oldest first; at most kStepTimesMax.
+  std::vector<StepTime> step_times;
 };
 struct EndWanted {  // of a run that may not go on
   std::string why;
@@ -176,9 +179,17 @@ struct LanesChanged {
   int32_t nodes = 0;       // that play roles
   std::string cause;
 };
+// A role computes slower than others (docs/stragglers.md), or did until now.
+struct StragglerFound {
+  Rank rank;
+  Node node;          // that plays it
+  double factor = 1;  // how many times as long as others
+  Step step;          // the newest one that was compared
+  bool is_over = false;
+};
 using ControllerAction =
     std::variant<StartWorker, KillWorker, SendOrder, OpenView, EndJob, DismissNode, DrainJob,
-                 CheckNetwork, JobEvent, LanesChanged, KeepStandbys, MoveAnswer>;
+                 CheckNetwork, JobEvent, LanesChanged, KeepStandbys, MoveAnswer, StragglerFound>;
 
 // Jobs that train on with fewer machines, and with those that come (docs/elastic.md).
 struct ElasticOptions {
@@ -189,6 +200,16 @@ struct ElasticOptions {
   std::vector<int> widths;  // parallel/membership.h, width_of()
   // Who rests when, whatever happens: to repeat what a job has done. Not with is_enabled.
   MembershipHistory script;
+};
+
+// Roles that compute slower than others (stragglers/straggler_watch.h).
+struct StragglerOptions {
+  double slower_than = 1.15;
+  int for_steps = 20;
+  bool moves = false;  // else they are only told of
+  // For which the job stands in a move while none was measured, and at least two steps.
+  absl::Duration pause = absl::Seconds(1);
+  absl::Duration look = absl::Seconds(0.5);  // between two looks at what roles say
 };
 
 struct ControllerOptions {
@@ -249,6 +270,7 @@ struct ControllerOptions {
   // From that view until those are replaced; a median step if that is longer.
   absl::Duration probe_min = absl::Seconds(5);
   ElasticOptions elastic;
+  StragglerOptions stragglers;
   int losses_max = 50;  // in a row without progress; a node with all its workers is one
   // Without protection every failure starts the whole job again from its newest durable checkpoint.
   // So many restarts in a row without progress (a step that was never committed before, or a newer

@@ -187,6 +187,7 @@ RunSummary summarize(Files& files, const JobRunOptions& options, const JobFolder
   summary.membership = outcome.membership;
   summary.moves = outcome.moves;
   summary.role_moves = outcome.role_moves;
+  summary.stragglers = outcome.stragglers;
   summary.roles = topology_of(options.config).world_size();
   listener.fill(summary);
   // The job goes on, and its newest checkpoint changes while it is read.

@@ -9,8 +9,7 @@ namespace {
 FaultScript of_processes(const FaultScript& script) {
   FaultScript own;
   for (const Fault& fault : script.faults) {
-    if (fault.kind != FaultKind::kCutConnection && fault.kind != FaultKind::kCorruptCopy)
-      own.faults.push_back(fault);
+    if (!is_of_worker_itself(fault.kind)) own.faults.push_back(fault);
   }
   return own;
 }

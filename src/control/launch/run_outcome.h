@@ -18,6 +18,15 @@ enum class RunStatus { kFinished, kDrained, kFailed, kNothingToDo, kTakenOver };
 // "finished", "drained", "failed", "nothing to do", "taken over"
 const char* to_string(RunStatus status);
 
+// A role that computed slower than others.
+struct StragglerRecord {
+  std::string role;
+  Node node;
+  double factor = 1;  // how many times as long, when it was found
+  Step step;          // then
+  Step until{-1};     // the same when it was none any more; -1: its process ended before
+};
+
 struct RunOutcome {
   RunStatus status = RunStatus::kFailed;
   int exit_code = kExitFailed;
@@ -29,6 +38,7 @@ struct RunOutcome {
   std::vector<ExpertMove> moves;         // of experts, oldest first
   // Of roles, likewise, with moments since the run began; of former hosts of the job none.
   std::vector<MoveRecord> role_moves;
+  std::vector<StragglerRecord> stragglers;  // likewise
 };
 
 // Is told what happens, on the thread of the run, which does not go on before it returns.

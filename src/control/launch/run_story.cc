@@ -79,6 +79,17 @@ void RunStory::begin_from(Step step) {
   hear(std::move(change));
 }
 
+// The controller has told of it in words.
+void RunStory::hear(const StragglerFound& found) {
+  const std::string role = name_of(found.rank);
+  if (!found.is_over) return stragglers_.push_back({role, found.node, found.factor, found.step});
+  for (auto known = stragglers_.rbegin(); known != stragglers_.rend(); ++known) {
+    if (known->role != role) continue;
+    known->until = found.step;
+    return;
+  }
+}
+
 void RunStory::hear(const WorkerLogTail& words) {
   observer_.on_log(name_of(words.rank), words.path, words.lines);
 }
@@ -142,6 +153,7 @@ RunOutcome RunStory::history() const {
   outcome.membership = membership_;
   outcome.moves = moves_;
   for (const auto& [number, move] : role_moves_) outcome.role_moves.push_back(move);
+  outcome.stragglers = stragglers_;
   return outcome;
 }
 

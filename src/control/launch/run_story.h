@@ -27,6 +27,7 @@ class RunStory {
   bool hear(absl::Duration now, const WorkerReport& report);
   void hear(const JobEvent& event) { say(event.text); }
   void hear(LanesChanged change);
+  void hear(const StragglerFound& found);
   void hear(const WorkerLogTail& words);
   void hear(const RoleProcess& process);
   // `life`: of the controller that notes it.
@@ -68,6 +69,7 @@ class RunStory {
   std::optional<LanesChanged> next_;      // from where all go on, once that is known
   std::vector<ExpertMove> moves_;         // oldest first
   std::map<std::pair<int64_t, int>, MoveRecord> role_moves_;  // by the life of a controller, index
+  std::vector<StragglerRecord> stragglers_;                   // oldest first
   SaveTroubles save_troubles_;
   bool are_files_broken_ = false;
   bool is_history_broken_ = false;

@@ -23,6 +23,18 @@ void add_line(std::string& text, const std::string& name, const std::string& val
   absl::StrAppendFormat(&text, "  %-12s%s\n", name, value);
 }
 
+Json stragglers_json(const std::vector<StragglerRecord>& stragglers) {
+  Json list = Json::array();
+  for (const StragglerRecord& one : stragglers) {
+    list.push_back({{"role", one.role},
+                    {"node", one.node.value},
+                    {"factor", one.factor},
+                    {"step", one.step.value},
+                    {"until_step", one.until < Step(0) ? Json() : Json(one.until.value)}});
+  }
+  return list;
+}
+
 }  // namespace
 
 const char* to_string(RunStatus status) {
@@ -48,6 +60,7 @@ std::string to_json(const RunSummary& summary) {
   json["membership_history"] = membership_json(summary.membership);
   json["rebalances"] = rebalances_json(summary.moves);
   json["moves"] = std::move(moves);
+  json["stragglers"] = stragglers_json(summary.stragglers);
   json["samples_trained"] = or_null(summary.samples_trained);
   json["samples_doubled"] = or_null(summary.samples_doubled);
   json["strategy"] = summary.strategy;
@@ -82,6 +95,8 @@ std::string to_text(const RunSummary& summary) {
   for (size_t i = 1; i < summary.membership.size(); ++i)
     add_line(text, "lanes", to_text(summary.membership[i]));
   for (const MoveRecord& move : summary.role_moves) add_line(text, "move", to_text(move));
+  for (const StragglerRecord& straggler : summary.stragglers)
+    add_line(text, "straggler", to_text(straggler));
   for (const ExpertMove& move : summary.moves) add_line(text, "experts", to_text(move));
   if (!summary.is_exact)
     add_line(text, "LOSSY",
@@ -104,6 +119,13 @@ std::string to_text(const FailureRecord& failure) {
   absl::StrAppendFormat(&text, "; started again from step %d, %.1f s lost",
                         failure.restarted_from_step->value, failure.seconds_lost);
   return text;
+}
+
+std::string to_text(const StragglerRecord& straggler) {
+  return absl::StrFormat(
+      "%s on node %d at step %d: it computed %.2f times as long as others%s", straggler.role,
+      straggler.node.value, straggler.step.value, straggler.factor,
+      straggler.until < Step(0) ? "" : absl::StrCat(", until step ", straggler.until.value));
 }
 
 std::string to_text(const LanesChanged& change) {

@@ -27,9 +27,10 @@ struct RunSummary {
   std::optional<double> tokens_per_second;    // median over the newest steps of this run
   double seconds = 0;                         // of this run
   std::vector<FailureRecord> failures;
-  std::vector<LanesChanged> membership;    // who trained from which state on, oldest first
-  std::vector<ExpertMove> moves;           // of experts, likewise
-  std::vector<MoveRecord> role_moves;      // RunOutcome::role_moves
+  std::vector<LanesChanged> membership;  // who trained from which state on, oldest first
+  std::vector<ExpertMove> moves;         // of experts, likewise
+  std::vector<MoveRecord> role_moves;    // RunOutcome::role_moves
+  std::vector<StragglerRecord> stragglers;
   int roles = 0;                           // of the job
   std::optional<int64_t> samples_trained;  // of the newest checkpoint
   // More than its steps have: 0, or samples were trained twice; below 0: left out.
@@ -53,6 +54,8 @@ std::string to_text(const FailureRecord& failure);
 std::string to_text(const LocalRecovery& recovery);
 // "step 200: the busiest lane has 1.21 instead of 1.64 times the mean, 41.2 MB moved in 0.31 s".
 std::string to_text(const ExpertMove& move);
+// "1.0 on node 1 at step 95: it computed 1.21 times as long as others, until step 130".
+std::string to_text(const StragglerRecord& straggler);
 // "3 2 from step 25 on, 5 nodes: node 2 is lost".
 std::string to_text(const LanesChanged& change);
 

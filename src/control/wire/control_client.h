@@ -37,6 +37,8 @@ struct ControlHandlers {
   // signs of life.
   std::function<View()> entered = [] { return View(0); };
   std::function<bool()> waits = [] { return false; };
+  // Member::take_step_times(), likewise.
+  std::function<std::vector<StepTime>()> take_step_times = [] { return std::vector<StepTime>(); };
   // A controller of that term answers, perhaps another one than before.
   std::function<void(const FolderTerm&)> on_term = [](const FolderTerm&) {};
   // The member has been registered with another controller (Member::repeat_trouble).

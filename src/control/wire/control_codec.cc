@@ -26,6 +26,8 @@ template <>
 constexpr size_t kElementsMax<StarvedWorker> = kWorkersMax;
 template <>
 constexpr size_t kElementsMax<AliveWorker> = kWorkersMax;
+template <>
+constexpr size_t kElementsMax<StepTime> = kStepTimesMax;
 
 // ---- which values are sound
 

@@ -57,7 +57,10 @@ auto fields(Is<MemberJoined> auto& m) {
                   m.stage_epoch, m.newest, m.arithmetic);
 }
 auto fields(Is<MemberSaid> auto& m) { return std::tie(m.rank, m.since, m.message); }
-auto fields(Is<MemberAlive> auto& m) { return std::tie(m.rank, m.since, m.entered, m.waits); }
+auto fields(Is<StepTime> auto& m) { return std::tie(m.step, m.computing, m.work); }
+auto fields(Is<MemberAlive> auto& m) {
+  return std::tie(m.rank, m.since, m.entered, m.waits, m.step_times);
+}
 auto fields(Is<WorkerEnded> auto& m) {
   return std::tie(m.rank, m.since, m.node, m.how, m.is_clean, m.bad_input, m.is_hopeless,
                   m.is_doubted);
@@ -67,6 +70,9 @@ auto fields(Is<KillWorker> auto& m) { return std::tie(m.node, m.rank, m.since, m
 auto fields(Is<SendOrder> auto& m) { return std::tie(m.rank, m.since, m.message); }
 auto fields(Is<StandbysKept> auto& m) { return std::tie(m.node, m.warming, m.warm, m.failure); }
 auto fields(Is<KeepStandbys> auto& m) { return std::tie(m.node, m.count); }
+auto fields(Is<StragglerFound> auto& m) {
+  return std::tie(m.rank, m.node, m.factor, m.step, m.is_over);
+}
 auto fields(Is<LanesChanged> auto& m) { return std::tie(m.step, m.lanes, m.nodes, m.cause); }
 auto fields(Is<MoveWanted> auto& m) { return std::tie(m.roles, m.to, m.drained); }
 auto fields(Is<MoveAnswer> auto& m) { return std::tie(m.accepted, m.reason); }
@@ -160,11 +166,13 @@ auto fields(Is<SurvivableLosses> auto& m) {
 auto fields(Is<NodeStatus> auto& m) {
   return std::tie(m.node, m.host, m.state, m.silent, m.complaints, m.standbys);
 }
-auto fields(Is<RoleStatus> auto& m) { return std::tie(m.rank, m.name, m.node, m.pid, m.phase); }
+auto fields(Is<RoleStatus> auto& m) {
+  return std::tie(m.rank, m.name, m.node, m.pid, m.phase, m.slow_by);
+}
 auto fields(Is<JobStatus> auto& m) {
   return std::tie(m.life, m.term, m.view, m.is_open, m.is_draining, m.step, m.steps, m.window,
                   m.durable, m.failures, m.median_step, m.elapsed, m.ettr, m.survives, m.experts,
-                  m.nodes, m.roles);
+                  m.move, m.nodes, m.roles);
 }
 auto fields(Is<Envelope> auto& m) { return std::tie(m.start, m.message); }
 

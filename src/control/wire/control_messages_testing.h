@@ -138,7 +138,11 @@ class RandomMessages {
   void make(MemberJoined& m) {
     m = {rank(), view(), node(), text(), view(), coin(), coin(), view(), commit(), text()};
   }
-  void make(MemberAlive& m) { m = {rank(), view(), view(), coin()}; }
+  void make(MemberAlive& m) {
+    m = {rank(), view(), view(), coin()};
+    m.step_times.resize(below(3));
+    for (StepTime& one : m.step_times) one = {step(), moment(), static_cast<double>(number(0))};
+  }
   void make(WorkerEnded& m) {
     m = {rank(), view(), node(), text(), coin(), coin(), coin(), coin()};
   }
@@ -269,6 +273,9 @@ class RandomMessages {
     m = {view(), rank(), static_cast<Milestone::Kind>(below(6)), number(0), texts(), step()};
   }
   void make(Progress& m) { m = {view(), rank(), commit(), step(), number(0), number(0)}; }
+  void make(StragglerFound& m) {
+    m = {rank(), node(), static_cast<double>(number(0)), step(), coin()};
+  }
   void make(LanesChanged& m) { m = {step(), {1, 2}, static_cast<int32_t>(below(9)), text()}; }
   MembershipHistory membership() {
     MembershipHistory history;

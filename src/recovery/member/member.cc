@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "recovery/stage_trainer.h"
+
 namespace evermoe {
 namespace {
 
@@ -19,6 +21,7 @@ Member::Member(const Topology& topology, Transport& transport, StageTrainer& tra
                ControlLink& control, Clock& clock, MemberOptions options, MemberObserver observer)
     : topology_(topology),
       transport_(transport),
+      boundary_transport_(transport, {kBoundaryGroup, kBoundaryGroup}, clock),
       trainer_(trainer),
       control_(control),
       options_(std::move(options)),
@@ -35,6 +38,7 @@ Member::Member(const Topology& topology, Transport& transport, StageTrainer& tra
       own_memory_(rank_, memory_.store),
       peer_memory_({rank_, sender_, transport, clock}, gate_of(options_)),
       copies_(copies_parts(trainer, clock), options_.copies),
+      timer_(clock, [this] { return time_waited(); }),
       commits_(commit_parts()),
       fetch_({rank_, topology, memory_.store, sender_, views_, troubles_, control_, refused_,
               counts_}),
@@ -47,7 +51,7 @@ Member::Member(const Topology& topology, Transport& transport, StageTrainer& tra
       service_({transport, clock, views_, copies_, follower_, answers_}) {}
 
 BoundaryExchange::Dependencies Member::exchange_parts(StageTrainer& trainer) {
-  return {.transport = transport_,
+  return {.transport = boundary_transport_,
           .sender = sender_,
           .views = views_,
           .log = memory_.log,
@@ -129,6 +133,7 @@ RankProgram::Dependencies Member::program_parts(StageTrainer& trainer) {
           .copies = copies_,
           .exchange = exchange_,
           .window = window_,
+          .timer = timer_,
           .commits = commits_,
           .restorer = restorer_,
           .gradients = gradients_,
@@ -157,6 +162,12 @@ OrderFollower::Dependencies Member::follower_parts(const Topology& topology) {
 // nobody waits: whether the step is committed or not, a loss meanwhile costs the same.
 absl::Status Member::settle() {
   return options_.strategy.keeps_gradients() ? copies_.wait_settled() : absl::OkStatus();
+}
+
+// Apart from verdicts, between which steps are measured.
+absl::Duration Member::time_waited() const {
+  return options_.time_waited() + boundary_transport_.time_waited() +
+         absl::Seconds(copies_.seconds_waited_for_reads() + copies_.seconds_waited_for_copies());
 }
 
 WindowVote Member::vote(bool ends_window) const {

@@ -15,15 +15,18 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "comm/transport/signal.h"
+#include "comm/transport/watched_transport.h"
 #include "env/clock.h"
 #include "parallel/topology.h"
 #include "recovery/member/member_options.h"
 #include "recovery/member/serve/member_service.h"
 #include "recovery/member/serve/own_memory.h"
 #include "recovery/member/train/rank_program.h"
+#include "recovery/member/train/step_timer.h"
 #include "recovery/plan/protection_state.h"
 
 namespace evermoe {
@@ -65,6 +68,8 @@ class Member {
   const Witnesses& witnesses() const { return witnesses_; }
 
   MemberWork work() const { return counts_.work(); }
+  // How long this rank computed in each step since the last call. Any thread.
+  std::vector<StepTime> take_step_times() { return timer_.take(); }
   // Of the state after the step whose record this is. Training thread.
   ProtectionState protection_state(const Record& record) const;
   int64_t log_bytes_peak() const { return memory_.log.bytes_peak(); }
@@ -85,11 +90,13 @@ class Member {
   RankProgram::Dependencies program_parts(StageTrainer& trainer);
   OrderFollower::Dependencies follower_parts(const Topology& topology);
   absl::Status settle();
+  absl::Duration time_waited() const;
   WindowVote vote(bool ends_window) const;
   void on_agreed(View view, Commit commit, const Record& record);
 
   const Topology& topology_;
   Transport& transport_;
+  WatchedTransport boundary_transport_;
   StageTrainer& trainer_;
   ControlLink& control_;
   const MemberOptions options_;
@@ -115,6 +122,7 @@ class Member {
   PeerMemory peer_memory_;
   SnapshotCopies copies_;
   // Training thread:
+  StepTimer timer_;
   CommitAgreement commits_;
   WindowFetch fetch_;
   GradientRestorer gradients_;

@@ -28,6 +28,8 @@ struct MemberOptions {
   int64_t snapshot_bytes_max = int64_t{1} << 30;
   SnapshotCopiesOptions copies;
   CopyGateOptions gate;  // of copies on their way to peers
+  // For how long the trainer has waited for other lanes so far. Asked on the training thread.
+  std::function<absl::Duration()> time_waited = [] { return absl::ZeroDuration(); };
   // How long a single message may take before its sender is accused.
   absl::Duration deadline = kCallMax;
   // After how long without an answer to ask again.

@@ -52,6 +52,7 @@ class SimulatedHost final : private StreamEvents {
   // What the controllers have told it, in order.
   std::vector<RecoveryRecord> recoveries() const;
   std::vector<MoveRecord> moves() const;
+  const std::vector<StragglerFound>& stragglers() const { return stragglers_; }
   int64_t controllers() const { return controllers_; }
   bool has_controller() const { return controller_ != nullptr; }
   // Its controller leaves the node out, because others do not reach it.
@@ -97,6 +98,7 @@ class SimulatedHost final : private StreamEvents {
   void hear(const NodeLost& lost) { events_.on_node_lost(lost); }
   void hear(const RecoveryNote& note) { notes_[{met_, note.index}] = note.record; }
   void hear(const MoveNote& note) { moves_[{met_, note.index}] = note.record; }
+  void hear(const StragglerFound& found) { stragglers_.push_back(found); }
   void hear(const MoveAnswer& answer);
   void hear(const EndJob& end);
   void end_as(const EndJob& end);
@@ -128,7 +130,8 @@ class SimulatedHost final : private StreamEvents {
   absl::Duration retry_at_, heard_, next_beat_, term_check_at_;
   std::map<std::pair<int64_t, int>, RecoveryRecord> notes_;  // by life and index
   std::map<std::pair<int64_t, int>, MoveRecord> moves_;      // likewise
-  bool has_ended_ = false;                                   // the job
+  std::vector<StragglerFound> stragglers_;
+  bool has_ended_ = false;  // the job
 };
 
 }  // namespace evermoe

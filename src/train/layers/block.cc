@@ -71,6 +71,7 @@ Block::FeedForwardOutputs Block::feed_forward(const at::Tensor& x, bool has_toke
   if (has_tokens && always_ != nullptr)
     outputs.always = shared_experts(inputs[kShared], inputs[kSharedGate]);
   const at::Tensor layout = dispatch->receive_tokens(under_way);
+  result.expert_rows = layout.size(0);
   const at::Tensor by_experts =
       run_experts(layout, experts_, dispatch->layout(), recompute_ == Recompute::kExperts, stack_);
   if (watch_ != nullptr && group_.size() > 1)

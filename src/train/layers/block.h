@@ -29,6 +29,7 @@ struct BlockResult {
   at::Tensor output;
   at::Tensor auxiliary_loss;     // undefined in dense layers and for zero rows
   at::Tensor load, probability;  // GateChoice; undefined in dense layers
+  int64_t expert_rows = 0;       // that the experts hosted here computed, of all lanes' tokens
 };
 
 class Block {
@@ -38,6 +39,10 @@ class Block {
         Communicator& stage_group, StateTypes types, Recompute recompute, OriginWatch* watch);
 
   std::vector<OperatorState*> operators();
+  // Of one routed expert; 0: none is hosted here.
+  int64_t expert_weights() const {
+    return operators_.experts.empty() ? 0 : operators_.experts.front()->spec().flat_size;
+  }
   // The layer computes no more, and what it sees of its experts' weights is not needed.
   void forget_stack() { stack_ = {}; }
 

@@ -65,6 +65,7 @@ StageModel::StageModel(const ModelShape& shape, const Topology& topology, Role r
       storage = {of_experts.compute.narrow(0, begin, spec.flat_size),
                  of_experts.gradient.narrow(0, begin, spec.flat_size)};
     }
+    if (!expert && kind != OperatorKind::kEmbedding) dense_weights_ += spec.flat_size;
     auto state = std::make_unique<OperatorState>(std::move(spec), *owners, types, storage);
     switch (kind) {
       case OperatorKind::kEmbedding: embedding_ = std::move(state); break;
@@ -158,12 +159,14 @@ MicroBatchGraph StageModel::forward(int64_t batch, const at::Tensor& tokens,
       x.register_hook([added, first](const at::Tensor& /*gradient*/) { added(first); });
     }
   };
+  work_ += static_cast<double>(batch * shape_.sequence_length * dense_weights_);
   size_t operators = embedding_ != nullptr ? 1 : 0;
   for (const auto& block : blocks_) {
     tell_when_passed(operators);
     operators += block->operators().size();
     BlockResult result = block->forward(x, batch, place, probe);
     x = result.output;
+    work_ += static_cast<double>(result.expert_rows * block->expert_weights());
     if (result.load.defined()) {
       graph.loads.push_back(result.load);
       graph.probabilities.push_back(result.probability);

@@ -66,6 +66,8 @@ class StageModel {
   void keep_only_shards();
 
   const ModelShape& shape() const { return shape_; }
+  // What all forward passes so far had to multiply: rows times weights, of this rank alone.
+  double work() const { return work_; }
   // Memory for the activations or gradients of one micro-batch at a stage boundary.
   at::Tensor new_boundary(int64_t batch) const;
 
@@ -97,6 +99,8 @@ class StageModel {
   std::unique_ptr<OperatorState> embedding_;  // first stage
   std::vector<std::unique_ptr<Block>> blocks_;
   std::unique_ptr<OperatorState> head_;  // last stage
+  int64_t dense_weights_ = 0;            // that every token meets
+  double work_ = 0;
 };
 
 }  // namespace evermoe

@@ -100,6 +100,8 @@ class RankModel {
   absl::StatusOr<StepFindings> accumulate_gradients(const TrainingPosition& position,
                                                     Boundary& boundary, bool probes,
                                                     const GradientReduction::OnReduced& on_reduced);
+  // StageModel::work() of what computes now; 0 of a rank that rests.
+  double work() const { return rests() ? 0 : parts_->model->work(); }
   // What the gates chose in the last accumulate_gradients(), over all lanes and with equal bits on
   // them.
   absl::StatusOr<ExpertLoads> expert_loads();

@@ -201,11 +201,13 @@ absl::StatusOr<Findings> Trainer::train(const ActiveOperators& active, Boundary&
   step_began_ = real_clock().now();
   RETURN_IF_ERROR(durable_.look_after_saves());
   shards_.set_active(active);
+  const double worked = model_->work();
   ASSIGN_OR_RETURN(StepFindings findings,
                    model_->accumulate_gradients(
                        position_, boundary, skipped_in_row_ > 0, [&](const OperatorState& state) {
                          for (const int part : shards_.active_parts_of(state)) on_reduced(part);
                        }));
+  work_ = model_->work() - worked;
   ASSIGN_OR_RETURN(expert_loads_, model_->expert_loads());
   findings.prepared = prepared();
   findings.prepared_locally = durable_.local().prepared();

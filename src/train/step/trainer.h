@@ -72,6 +72,7 @@ class Trainer final : public StageTrainer {
   absl::Status set_position(const RecordBytes& position) override;
   absl::StatusOr<Findings> train(const ActiveOperators& active, Boundary& boundary,
                                  const OnReduced& on_reduced) override;
+  double work() const override { return work_; }
   bool do_idle_work() override { return model_->do_idle_work(); }
   const ExpertLoads& expert_loads() const override { return expert_loads_; }
   absl::Status apply(const Findings& combined, const ActiveOperators& active,
@@ -169,6 +170,7 @@ class Trainer final : public StageTrainer {
   OperatorShards shards_;
   TrainingPosition position_;
   ExpertLoads expert_loads_;
+  double work_ = 0;                      // of the last train()
   Step experts_moved_{-1};               // of this stage
   std::optional<ExpertMove> last_move_;  // of any
   int64_t skipped_in_row_ = 0;           // a part of the position, but not of what is saved durably

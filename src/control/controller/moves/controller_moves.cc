@@ -20,7 +20,8 @@ void ControllerCore::handle(const MoveWanted& event) {
 
 absl::StatusOr<std::string> ControllerCore::begin_move(const std::vector<Rank>& roles,
                                                        std::optional<Node> to,
-                                                       const std::string& cause) {
+                                                       const std::string& cause,
+                                                       const std::set<Node>& avoided) {
   if (roles.empty()) return InvalidInput("no role is to move");
   if (!beginning_.is_over() || progress_.newest() < Commit(0))
     return InvalidInput("the job does not train yet");
@@ -34,7 +35,7 @@ absl::StatusOr<std::string> ControllerCore::begin_move(const std::vector<Rank>& 
   ASSIGN_OR_RETURN(const std::vector<RoleMove> moves,
                    choose_moves(now_, roles, to,
                                 {topology_, roles_, nodes_, standbys_, holders,
-                                 membership_.resting(), options_}));
+                                 membership_.resting(), options_, avoided}));
   std::vector<std::string> parts;
   for (const RoleMove& move : moves) {
     parts.push_back(absl::StrCat("role ", name_of(move.rank), " moves from node ",

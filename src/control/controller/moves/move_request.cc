@@ -91,7 +91,7 @@ absl::StatusOr<std::vector<RoleMove>> choose_moves(absl::Duration now,
   std::erase_if(candidates, [&](Node node) {
     const bool is_left =
         std::ranges::any_of(roles, [&](Rank rank) { return around.roles[rank].node == node; });
-    return !to && (is_left || around.nodes.is_doubted(node));
+    return !to && (is_left || around.nodes.is_doubted(node) || around.avoided.contains(node));
   });
   const int most = roles_at_start(around.roles.size(), around.options.nodes);
   std::vector<RoleMove> moves;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,13 +24,14 @@ struct MoveSurroundings {
   const CopyHolders& holders;  // with the present nodes
   const RestingRoles& resting;
   const ControllerOptions& options;
+  const std::set<Node>& avoided = {};  // where no role goes, unless `to` says so
 };
 
 // Each role goes to `to`, or to the node with the most room that is none of those where the roles
 // are now; those of one node stay together where one has room for them, first where a standby is
-// warm. InvalidInput, for whoever wants it: a role or node
-// that does not exist, is not up, or has no room; a role that is there already or rests; a job that
-// keeps no copies in peers' memory; or nobody who keeps a role's copies stays.
+// warm. InvalidInput, for whoever wants it: a role or node that does not exist, is not up, or has
+// no room; a role that is there already or rests; a job that keeps no copies in peers' memory; or
+// nobody who keeps a role's copies stays.
 absl::StatusOr<std::vector<RoleMove>> choose_moves(absl::Duration now,
                                                    const std::vector<Rank>& roles,
                                                    std::optional<Node> to,

@@ -14,6 +14,7 @@
 #include "base/ids.h"
 #include "checkpoint/write/folder_term.h"
 #include "control/controller/controller_interface.h"
+#include "control/controller/moves/move_record.h"
 #include "control/controller/status/survivable_losses.h"
 #include "experts/migration/expert_balance.h"
 
@@ -45,6 +46,7 @@ struct RoleStatus {
   Node node;         // where its newest process runs or ran
   pid_t pid = 0;     // 0: none
   Phase phase = Phase::kMissing;
+  double slow_by = 1;  // a straggler computes so many times as long as others; 1: it is none
 };
 const char* to_string(RoleStatus::Phase phase);
 
@@ -68,6 +70,7 @@ struct JobStatus {
   double ettr = -1;
   SurvivableLosses survives;
   std::optional<ExpertMove> experts;  // their newest move that this controller heard of
+  std::optional<MoveRecord> move;     // of roles: the newest, done or not, by this controller
   std::vector<NodeStatus> nodes;
   std::vector<RoleStatus> roles;  // by rank
 };

@@ -65,6 +65,7 @@ JobStatus StatusBook::status(absl::Duration now, const ControllerCore& core,
   status.ettr = ettr(status);
   status.survives = core.copies().survivable(core.roles());
   status.experts = experts_;
+  if (!core.moves().empty()) status.move = core.moves().back();
   for (int32_t n = 0; n < nodes; ++n) status.nodes.push_back(node(now, core, Node(n)));
   // Those that came to an elastic job.
   for (auto more = agents_.lower_bound(Node(nodes)); more != agents_.end(); ++more)
@@ -73,6 +74,7 @@ JobStatus StatusBook::status(absl::Duration now, const ControllerCore& core,
     const RoleState& role = core.roles()[Rank(r)];
     RoleStatus one{.rank = Rank(r), .name = topology.name_of(Rank(r)), .node = role.node};
     one.pid = processes.of(Rank(r)).pid;
+    if (const auto slowness = core.stragglers().slowness(Rank(r))) one.slow_by = slowness->factor;
     if (role.phase() == RoleState::Phase::kStarting) one.phase = RoleStatus::Phase::kStarting;
     if (role.phase() == RoleState::Phase::kJoined)
       one.phase = role.finished ? RoleStatus::Phase::kFinished : RoleStatus::Phase::kRunning;

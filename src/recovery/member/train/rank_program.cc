@@ -41,6 +41,7 @@ absl::Status RankProgram::run() {
 
 absl::Status RankProgram::begin(const Plan& plan) {
   in_.counts.add_one(&MemberWork::restarts);
+  in_.timer.leave_out();
   fault_point("recovery/plan");
   recomputed_since_begin_ = 0;
   if (plan.restart_all) return resume(plan);
@@ -130,6 +131,7 @@ absl::Status RankProgram::change_lanes(Step step) {
   ASSIGN_OR_RETURN(const PlanPointer plan, in_.views.pass());
   const Membership due(in_.topology, resting_at(plan->membership, step));
   if (in_.trainer.membership() == due) return absl::OkStatus();
+  in_.timer.leave_out();
   CHECK(!in_.restorer.is_restoring()) << "lanes change inside a window, at " << step;
   in_.restorer.on_changing_lanes();
   // What is being captured is about to move.
@@ -158,6 +160,7 @@ absl::Status RankProgram::move_experts(Step step) {
   }
   if (in_.options.strategy.keeps_copies()) RETURN_IF_ERROR(in_.copies.wait_settled());
   RETURN_IF_ERROR(free_cut_windows(step));
+  in_.timer.leave_out();
   if (!in_.trainer.moves_experts()) return in_.trainer.move_experts();
   in_.restorer.on_changing_lanes();
   fault_point("experts/move");
@@ -191,6 +194,7 @@ absl::Status RankProgram::hand_over(Step step) {
   const bool is_possible = in_.window.schedule().rule().is_first_of_window(step) && !rests() &&
                            !in_.trainer.is_finished() && !is_known(after(step));
   if (!is_possible || !is_due()) return absl::OkStatus();
+  in_.timer.leave_out();
   fault_point("move/hand_over");
   const View view = in_.views.newest_view();
   const SlotTime whole = in_.window.schedule().whole_of(step);
@@ -233,6 +237,7 @@ void RankProgram::tell_caught_up(Step step) {
 }
 
 absl::Status RankProgram::evaluate(Step step) {
+  in_.timer.leave_out();
   Record whole;
   Findings findings;
   for (int64_t batch = 0; batch < in_.trainer.evaluation_batches(); ++batch) {
@@ -264,6 +269,7 @@ absl::StatusOr<Record> RankProgram::evaluate_batch(Commit commit, int64_t batch)
 absl::Status RankProgram::save_if_due(Step step) {
   // Where closings have begun, too, this rank has saved before, and the files may be in use.
   if (is_known(after(step)) || !in_.trainer.is_saved(step)) return absl::OkStatus();
+  in_.timer.leave_out();
   fault_point("step/save");
   return in_.trainer.save();
 }
@@ -291,8 +297,11 @@ absl::Status RankProgram::step() {
   in_.exchange.finish();
   if (!again && waits_for_copies(after(begin))) RETURN_IF_ERROR(in_.copies.wait_settled());
   fault_point("step/before_verdict");
+  const View view = in_.views.newest_view();
+  if (!again && !rests()) in_.timer.end(after(begin), view, in_.trainer.work());
   ASSIGN_OR_RETURN(const Record record,
                    in_.commits.agree(commit, CommitAgreement::Kind::kStep, findings));
+  in_.timer.begin(view);
   fault_point("step/after_verdict");
   RETURN_IF_ERROR(in_.trainer.apply(record.combined, in_.restorer.active(),
                                     [this](int op) { return in_.copies.wait_read(op); }));

@@ -20,6 +20,7 @@
 #include "recovery/member/serve/snapshot_copies.h"
 #include "recovery/member/train/boundary_exchange.h"
 #include "recovery/member/train/commit_agreement.h"
+#include "recovery/member/train/step_timer.h"
 #include "recovery/member/train/window_state.h"
 #include "recovery/plan/recovery_memory.h"
 
@@ -41,6 +42,7 @@ class RankProgram {
     SnapshotCopies& copies;
     BoundaryExchange& exchange;
     WindowState& window;
+    StepTimer& timer;
     CommitAgreement& commits;
     Restorer& restorer;
     GradientRestorer& gradients;

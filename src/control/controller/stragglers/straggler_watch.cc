@@ -1,0 +1,212 @@
+#include "control/controller/stragglers/straggler_watch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <utility>
+
+namespace evermoe {
+namespace {
+
+// So many times for_steps of a role are kept, and decide where ratios spread widely.
+constexpr size_t kPast = 5;
+// Errors of a median that noise does not explain: once in millions of looks.
+constexpr double kErrorsToFind = 6;
+constexpr double kErrorsToForget = 2;
+// Of a step, that a straggler makes it longer.
+constexpr double kShareMin = 0.02;
+
+// REQUIRES: values.
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) return *middle;
+  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
+
+// Of all but the one at `own`. REQUIRES: two at least, ascending.
+double median_without(const std::vector<double>& sorted, size_t own) {
+  const auto other = [&](size_t i) { return sorted[i < own ? i : i + 1]; };
+  const size_t count = sorted.size() - 1;
+  return count % 2 == 1 ? other(count / 2) : (other(count / 2 - 1) + other(count / 2)) / 2;
+}
+
+// Each to the median of the others.
+std::vector<double> ratios_of(const std::vector<double>& values) {
+  std::vector<double> sorted = values, ratios;
+  std::ranges::sort(sorted);
+  for (const double value : values) {
+    const auto own = static_cast<size_t>(std::ranges::lower_bound(sorted, value) - sorted.begin());
+    ratios.push_back(value / median_without(sorted, own));
+  }
+  return ratios;
+}
+
+// From the median deviation, which single steps do not move.
+double spread(const std::vector<double>& values) {
+  constexpr double kSpreadsOfDeviation = 1.4826;
+  const double middle = median(values);
+  std::vector<double> deviations;
+  for (const double value : values) deviations.push_back(std::abs(value - middle));
+  return kSpreadsOfDeviation * median(std::move(deviations));
+}
+
+// Of the median of so many.
+double error_of_median(double spread, std::ptrdiff_t count) {
+  return spread * std::sqrt(std::numbers::pi / 2 / static_cast<double>(count));
+}
+
+double seconds(const StepTime& time) { return absl::ToDoubleSeconds(time.computing); }
+
+}  // namespace
+
+StragglerWatch::StragglerWatch(const Topology& topology, StragglerOptions options)
+    : topology_(topology), options_(options) {}
+
+size_t StragglerWatch::kept() const { return kPast * static_cast<size_t>(options_.for_steps); }
+
+void StragglerWatch::note(Rank rank, View since, const std::vector<StepTime>& times) {
+  if (times.empty()) return;
+  Watched& watched = watched_[rank];
+  if (watched.since != since) watched = {.since = since};
+  for (const StepTime& time : times) {
+    if (time.computing <= absl::ZeroDuration() || time.computing == absl::InfiniteDuration())
+      continue;
+    // All have gone back: what comes now is compared with what comes now.
+    if (watched.newest && time.step <= watched.newest->step) {
+      watched.times.clear();
+      watched.ratios.clear();
+    }
+    watched.newest = time;
+    watched.times.push_back(time);
+  }
+  while (watched.times.size() > kept()) watched.times.pop_front();
+  has_news_ = true;
+}
+
+std::vector<StragglerWatch::Finding> StragglerWatch::look(absl::Duration step) {
+  std::vector<Finding> findings;
+  if (!std::exchange(has_news_, false)) return findings;
+  Group lone;
+  for (int stage = 0; stage < topology_.stages(); ++stage) {
+    const Group lanes = present_lanes(stage);
+    if (lanes.size() == 1) lone.push_back(lanes.front());
+    if (lanes.size() > 1) compare(lanes, /*is_lone=*/false);
+  }
+  if (lone.size() > 1) compare(lone, /*is_lone=*/true);
+  for (auto& [rank, watched] : watched_) judge(rank, watched, step, findings);
+  return findings;
+}
+
+// Those that have told of steps lately: not those that rest, or are gone.
+StragglerWatch::Group StragglerWatch::present_lanes(int stage) {
+  Group lanes;
+  Step newest{-1};
+  for (int lane = 0; lane < topology_.lanes(stage); ++lane) {
+    const auto found = watched_.find(topology_.rank_of({stage, lane}));
+    if (found == watched_.end() || !found->second.newest) continue;
+    lanes.emplace_back(found->first, &found->second);
+    newest = std::max(newest, found->second.newest->step);
+  }
+  std::erase_if(lanes, [&](const auto& lane) {
+    return lane.second->newest->step.value + options_.for_steps <= newest.value;
+  });
+  return lanes;
+}
+
+void StragglerWatch::compare(const Group& group, bool is_lone) {
+  const auto has_none = [](const auto& one) { return one.second->times.empty(); };
+  while (std::ranges::none_of(group, has_none)) {
+    Step step{-1};
+    for (const auto& [rank, watched] : group) step = std::max(step, watched->times.front().step);
+    bool is_common = true;
+    for (const auto& [rank, watched] : group) {
+      while (!watched->times.empty() && watched->times.front().step < step)
+        watched->times.pop_front();
+      is_common = is_common && !watched->times.empty() && watched->times.front().step == step;
+    }
+    if (is_common) compare_step(group, is_lone);
+  }
+}
+
+void StragglerWatch::compare_step(const Group& group, bool is_lone) {
+  std::vector<double> times, speeds;
+  bool is_known = true;
+  for (const auto& [rank, watched] : group) {
+    const StepTime time = watched->times.front();
+    watched->times.pop_front();
+    double value = seconds(time);
+    if (is_lone) {
+      is_known = take_usual(*watched) && is_known;
+      if (!watched->slowness) watched->past.push_back(value);
+      if (watched->past.size() > kept()) watched->past.pop_front();
+      value /= watched->usual.value_or(1);
+    }
+    times.push_back(value);
+    speeds.push_back(!is_lone && time.work > 0 ? value / time.work : value);
+    watched->ratios.push_back({.step = time.step});
+  }
+  const std::vector<double> of_times = ratios_of(times), of_speeds = ratios_of(speeds);
+  for (size_t i = 0; i < group.size(); ++i) {
+    std::deque<Ratio>& ratios = group[i].second->ratios;
+    ratios.back().of_times = of_times[i];
+    ratios.back().of_speeds = of_speeds[i];
+    if (!is_known) ratios.clear();
+    if (ratios.size() > kept()) ratios.pop_front();
+  }
+}
+
+// While it is slow that is not usual. False: too little is known of it.
+bool StragglerWatch::take_usual(Watched& watched) const {
+  if (watched.slowness) return true;
+  const std::ptrdiff_t recent = options_.for_steps;
+  if (std::ssize(watched.past) < 2 * recent) return false;
+  watched.usual = median({watched.past.begin(), watched.past.end() - recent});
+  return true;
+}
+
+void StragglerWatch::judge(Rank rank, Watched& watched, absl::Duration step,
+                           std::vector<Finding>& findings) const {
+  const auto steps = static_cast<std::ptrdiff_t>(options_.for_steps);
+  const std::deque<Ratio>& ratios = watched.ratios;
+  if (std::ssize(ratios) < steps) return;
+  // Of the last so many, the smaller ones.
+  const auto last = [&](std::ptrdiff_t count, std::ptrdiff_t skipped = 0) {
+    std::vector<double> times, speeds;
+    for (auto one = ratios.end() - count; one != ratios.end() - skipped; ++one) {
+      times.push_back(one->of_times);
+      speeds.push_back(one->of_speeds);
+    }
+    return median(times) <= median(speeds) ? times : speeds;
+  };
+  const bool was_slow = watched.slowness.has_value();
+  bool is_slow = was_slow;
+  double factor = median(last(steps));
+  if (was_slow) {
+    const double error = error_of_median(spread(last(steps)), steps);
+    is_slow = factor >= (1 + options_.slower_than) / 2 ||
+              factor + kErrorsToForget * error >= options_.slower_than;
+  } else if (median(last(steps / 2)) >= options_.slower_than &&
+             median(last(steps, steps / 2)) >= options_.slower_than) {
+    // That of few steps says little of itself.
+    const double usual_spread = spread(last(std::ssize(ratios)));
+    for (std::ptrdiff_t count = steps; count <= std::ssize(ratios) && !is_slow; count += steps) {
+      const std::vector<double> those = last(count);
+      factor = median(those);
+      const double error = error_of_median(std::max(spread(those), usual_spread), count);
+      is_slow = factor >= options_.slower_than && factor - kErrorsToFind * error >= 1;
+    }
+  }
+  const absl::Duration excess = watched.newest->computing * (1 - 1 / factor);
+  if (!was_slow && excess < kShareMin * step) is_slow = false;
+  watched.slowness.reset();
+  if (is_slow) watched.slowness = {factor, excess};
+  if (is_slow != was_slow) findings.push_back({rank, is_slow, factor, ratios.back().step});
+}
+
+std::optional<StragglerWatch::Slowness> StragglerWatch::slowness(Rank rank) const {
+  const auto found = watched_.find(rank);
+  return found == watched_.end() ? std::nullopt : found->second.slowness;
+}
+
+}  // namespace evermoe

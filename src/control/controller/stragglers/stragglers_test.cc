@@ -1,0 +1,114 @@
+// What a controller does about roles that compute slower than others.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "control/controller/controlled_job_testing.h"
+#include "control/controller/stragglers/straggler_decision.h"
+
+namespace evermoe {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+ControllerOptions that_moves(bool moves, int spares = 1) {
+  ControllerOptions options;
+  options.nodes = 2;
+  options.spares = spares;
+  options.steps = Step(1000);
+  options.stragglers.moves = moves;
+  return options;
+}
+
+// 2 stages x 2 lanes on 2 nodes; role 1.0 is slow from step 31 on.
+struct SlowJob : ControlledJob {
+  explicit SlowJob(const ControllerOptions& options) : ControlledJob(options) {
+    begins().commits(1, 30).did();
+    worker(2).is_slow(1.2);
+  }
+};
+
+TEST(Stragglers, PeopleAreTold) {
+  SlowJob job(that_moves(false));
+  job.commits(31, 58);
+  EXPECT_EQ(job.did(), "1.0 is slow on 1");
+  EXPECT_THAT(job.said(), HasSubstr("role 1.0 on node 1 is a straggler: it computes 1.20 times as "
+                                    "long as others did in the last 20 steps"));
+  job.worker(2).is_slow(1).commits(59, 100);
+  EXPECT_EQ(job.did(), "1.0 is fast on 1");
+}
+
+TEST(Stragglers, OneMovesToAFreeNode) {
+  SlowJob job(that_moves(true));
+  job.commits(31, 58);
+  EXPECT_EQ(job.did(), "1.0 is slow on 1, keep 1 on 2");
+  EXPECT_THAT(job.core().moves().back().cause,
+              StartsWith("straggler: it computes 1.20 times as long as others; the 9"));
+  job.node_keeps(2, 0, 1).commits(59, 65).worker(2).hands_over(65).wait(0.1);
+  job.commits(66, 100);
+  EXPECT_EQ(job.core().moves().back().state, MoveRecord::State::kDone);
+  EXPECT_THAT(job.did(), HasSubstr("start 1.0 on 2"));
+  EXPECT_EQ(job.core().moves().size(), 1u);
+}
+
+TEST(Stragglers, OneStaysWhereNoNodeIsFree) {
+  SlowJob job(that_moves(true, /*spares=*/0));
+  job.commits(31, 120);
+  EXPECT_EQ(job.did(), "1.0 is slow on 1");
+  EXPECT_THAT(job.said(), HasSubstr("straggler 1.0 stays: no other node has room for role 1.0"));
+  EXPECT_TRUE(job.core().moves().empty());
+}
+
+TEST(Stragglers, OneStaysWhereAMoveDoesNotPay) {
+  ControllerOptions options = that_moves(true);
+  options.steps = Step(100);  // the last 40 steps save less than a second
+  SlowJob job(options);
+  job.commits(31, 80);
+  EXPECT_EQ(job.did(), "1.0 is slow on 1");
+  EXPECT_THAT(job.said(), HasSubstr("straggler 1.0 stays: a move would not pay: the "));
+}
+
+TEST(Stragglers, NobodyMovesToANodeThatIsSlow) {
+  ControllerOptions options = that_moves(true, 2);
+  SlowJob job(options);
+  job.worker(3).is_slow(1).commits(31, 58).did();
+  job.node_keeps(2, 0, 1).commits(59, 65).worker(2).hands_over(65).wait(0.1);
+  job.commits(66, 70).did();
+  // Node 1 plays one role less now, and would be as good as node 3.
+  job.worker(0).is_slow(1.3).commits(71, 100);
+  EXPECT_THAT(job.did(), HasSubstr("0.0 is slow on 0"));
+  ASSERT_EQ(job.core().moves().size(), 2u);
+  EXPECT_NE(job.core().moves().back().to.front(), Node(1));
+}
+
+TEST(Stragglers, WhereItIsSlowEverywhereItStays) {
+  SlowJob job(that_moves(true, 3));
+  int64_t step = 31;
+  for (int move = 0; move < 4; ++move) {
+    job.worker(2).is_slow(1.2).commits(step, step + 30);
+    step += 31;
+    if (!job.core().moves().empty() &&
+        job.core().moves().back().state == MoveRecord::State::kDone && move >= 2)
+      continue;
+    const Node to = job.core().moves().back().to.front();
+    job.node_keeps(to.value, 0, 1).commits(step, step + 5).worker(2).hands_over(step + 5).wait(0.1);
+    job.commits(step + 6, step + 6);
+    step += 7;
+  }
+  EXPECT_EQ(job.core().moves().size(), 2u);
+}
+
+TEST(StragglerDecision, WhatTheStepsThatAreLeftSaveHasToBeMoreThanThePause) {
+  const auto decide = [](int64_t steps_left) {
+    return decide_straggler(
+        {absl::Milliseconds(100), /*pause=*/absl::Seconds(2), /*steps_left=*/steps_left});
+  };
+  EXPECT_FALSE(decide(20).is_moved);
+  EXPECT_TRUE(decide(21).is_moved);
+  EXPECT_EQ(decide(21).arithmetic,
+            "the 21 steps that are left take 2.1 s longer with it, a move takes about 2.0 s");
+}
+
+}  // namespace
+}  // namespace evermoe
