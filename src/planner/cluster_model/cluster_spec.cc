@@ -182,7 +182,8 @@ void add_recovery_keys(std::vector<ClusterKey>& keys) {
         Row{"reconfigure", &R::reconfigure, "elastic: until training goes on with fewer nodes"},
         Row{"grow", &R::grow, "elastic: pause to take in nodes that came"},
         Row{"grow_wait", &R::grow_wait, "elastic: wait after the first new node, for more to come"},
-        Row{"migrate", &R::migrate, "pause while roles move to another node"}}) {
+        Row{"migrate", &R::migrate,
+            "pause while roles move to another node, apart from their state's way"}}) {
     keys.push_back(number_key(absl::StrCat("recovery.", row.name, "_seconds"), &C::recovery,
                               row.field, 1, kFromZero, row.meaning));
   }

@@ -86,6 +86,14 @@ TEST(ClusterSpecTest, ErrorsAreOneLineThatSaysWhereWhatAndWhy) {
   EXPECT_EQ(why("cluster = 3\n"), "c.toml:1:1: cluster: found 3, allowed: a table");
   EXPECT_EQ(why("[failures]\ncrash_share = \"x\"\n"),
             "c.toml:2:15: failures.crash_share: found \"x\", allowed: number x with 0 <= x <= 1");
+  EXPECT_EQ(
+      why("[failures]\nannounced_share = 1.01\n"),
+      "c.toml:2:19: failures.announced_share: found 1.01, allowed: number x with 0 <= x <= 1");
+  EXPECT_EQ(
+      why("[failures]\nannounced_share = -0.1\n"),
+      "c.toml:2:19: failures.announced_share: found -0.1, allowed: number x with 0 <= x <= 1");
+  EXPECT_EQ(why("[recovery]\nmigrate_seconds = -1\n").substr(0, 54),
+            "c.toml:2:19: recovery.migrate_seconds: found -1, allow");
   EXPECT_EQ(why("[failures]\ngpu_mtbf_hours = 1\nnode_mtbf_hours = 1\n"),
             "c.toml:1:1: failures.gpu_mtbf_hours: found node_mtbf_hours as well, allowed: one of "
             "the two");

@@ -49,13 +49,12 @@ Priced price_gradients(const JobProfile& job, const ClusterSpec& cluster,
       sent / job.step_seconds +
       save_overhead_share(job, cluster, strategy.save, strategy.save.durable_after_seconds);
   add_fallback(job, cluster, priced);
-  strategy.recovery = cluster.recovery;
+  strategy.recovery = recovery_seconds(job, cluster);
   // On average half an interval lies behind the snapshot.
   const double updates = static_cast<double>(every) / 2;
   const double link = std::min(cluster.nic_per_gpu(), cluster.gpu.host_bytes_per_second);
   strategy.recovery.load_memory =
       (snapshot + updates * gradients) / link + updates * job.update_seconds;
-  strategy.recovery.load_durable = load_durable_seconds(job, cluster);
   if (auto refused = over_budget(kGradientsName, job, cluster, budget, priced)) return *refused;
   priced.reasons = {absl::StrFormat(
       "%.2f GB of gradients per GPU and step reach %d peers in %.0f ms before the update, and "

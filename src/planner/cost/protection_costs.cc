@@ -40,14 +40,15 @@ double stall_share(const JobProfile& job, const RunStrategy& strategy) {
   return share;
 }
 
-RecoverySeconds recovery_of(const JobProfile& job, const ClusterSpec& cluster) {
+}  // namespace
+
+RecoverySeconds recovery_seconds(const JobProfile& job, const ClusterSpec& cluster) {
   RecoverySeconds recovery = cluster.recovery;
   recovery.load_memory = load_memory_seconds(job, cluster);
   recovery.load_durable = load_durable_seconds(job, cluster);
+  recovery.migrate += 2 * recovery.load_memory;
   return recovery;
 }
-
-}  // namespace
 
 double copy_stall_seconds(const JobProfile& job, const ClusterSpec& cluster, double bytes) {
   return std::max(
@@ -126,7 +127,7 @@ Priced price_durable(const JobProfile& job, const ClusterSpec& cluster, const Pl
                                          strategy.save.durable_after_seconds, budget.save_every);
   strategy.step_overhead_share =
       save_overhead_share(job, cluster, strategy.save, strategy.save.durable_after_seconds);
-  strategy.recovery = recovery_of(job, cluster);
+  strategy.recovery = recovery_seconds(job, cluster);
   if (auto refused = over_budget(kName, job, cluster, budget, priced)) return *refused;
   priced.reasons = {
       absl::StrFormat("a save of %.1f GB takes %.0f s to durable storage and stalls training %.2f "
@@ -154,7 +155,7 @@ Priced price_peer_memory(const JobProfile& job, const ClusterSpec& cluster,
   strategy.step_overhead_share =
       save_overhead_share(job, cluster, strategy.save, strategy.save.durable_after_seconds);
   add_fallback(job, cluster, priced);
-  strategy.recovery = recovery_of(job, cluster);
+  strategy.recovery = recovery_seconds(job, cluster);
   if (auto refused = over_budget(kName, job, cluster, budget, priced)) return *refused;
   priced.reasons = {
       absl::StrFormat("a snapshot of %.2f GB per GPU reaches %d peers in %.2f s and stalls "
@@ -169,7 +170,7 @@ PricedProtection price_nothing(const JobProfile& job, const ClusterSpec& cluster
   priced.strategy = {.name = "none",
                      .protection = StateProtection::kDurable,
                      .copies = 0,
-                     .recovery = recovery_of(job, cluster)};
+                     .recovery = recovery_seconds(job, cluster)};
   return priced;
 }
 
@@ -197,7 +198,7 @@ PartialSave partial_save(const JobProfile& job, const ClusterSpec& cluster, int 
                                          strategy.save.durable_after_seconds, every_steps);
   strategy.step_overhead_share =
       save_overhead_share(job, cluster, strategy.save, strategy.save.durable_after_seconds);
-  strategy.recovery = recovery_of(job, cluster);
+  strategy.recovery = recovery_seconds(job, cluster);
   // A failure loses what the experts' ages hold, and no more than was trained since the last one.
   const double steps = lossy_steps_per_fault(strategy.lossy, strategy.save.every_steps);
   result.lost_share = std::min(1.0, steps * job.step_seconds / cluster.job_mtbf_seconds());

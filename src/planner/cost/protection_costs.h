@@ -75,6 +75,11 @@ Priced price_sparse(const JobProfile& job, const ClusterSpec& cluster, const Pla
 Priced price_replicas(const JobProfile& job, const ClusterSpec& cluster, const PlanBudget& budget,
                       const ExpertPlan& experts);
 
+// The same protection where the job goes on with fewer nodes. Memory for snapshots and copies is
+// that of the fewest, where each rank has more of the state (as elastic.min_nodes sets it aside).
+Priced price_elastic(const PricedProtection& priced, const JobProfile& job,
+                     const ClusterSpec& cluster, const PlanBudget& budget);
+
 // Nothing is ever saved: costs nothing, and every failure takes the job back to its beginning.
 PricedProtection price_nothing(const JobProfile& job, const ClusterSpec& cluster);
 
@@ -96,6 +101,10 @@ inline constexpr double kFallbackLongestSeconds = 24 * 3600;
 PeriodicSave price_fallback(const JobProfile& job, const ClusterSpec& cluster, int copies);
 // The same for a priced protection, with its copies and the reason.
 void add_fallback(const JobProfile& job, const ClusterSpec& cluster, PricedProtection& priced);
+
+// What an interruption takes: the cluster's times, with the state's way besides. A move's goes
+// twice over the link, to those who keep the copies and from them to the new process.
+RecoverySeconds recovery_seconds(const JobProfile& job, const ClusterSpec& cluster);
 
 // Seconds to read the whole state from durable storage; from peers.
 double load_durable_seconds(const JobProfile& job, const ClusterSpec& cluster);

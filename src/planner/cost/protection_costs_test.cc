@@ -59,6 +59,30 @@ TEST(ProtectionCostsTest, GradientsCostTheirWayToPeersInEveryStepAndLoseNoStep) 
   EXPECT_LT(often.strategy.recovery.load_memory, rare.strategy.recovery.load_memory);
 }
 
+TEST(ProtectionCostsTest, AMoveTakesItsFixedPartAndItsStateTwice) {
+  ClusterSpec cluster = small_cluster(2);
+  cluster.recovery.migrate = 0.25;
+  // 10 GB at 2 GB/s.
+  for (const Priced& priced :
+       {price_sparse(small_job(), cluster, {}), price_peer_memory(small_job(), cluster, {}),
+        price_gradients(small_job(), cluster, {.stall_share_max = 1})}) {
+    EXPECT_NEAR(std::get<PricedProtection>(priced).strategy.recovery.migrate, 0.25 + 2 * 5, 1e-9);
+  }
+}
+
+// Two lanes a stage on 8 nodes; on 4 one lane has all that two had.
+TEST(ProtectionCostsTest, AnElasticJobSetsMemoryAsideForItsFewestNodes) {
+  const auto priced =
+      std::get<PricedProtection>(price_peer_memory(small_job(), small_cluster(2), {}));
+  const auto elastic = [&](const PlanBudget& budget) {
+    return price_elastic(priced, small_job(), small_cluster(2), budget);
+  };
+  EXPECT_EQ(std::get<PricedProtection>(elastic({})).host_bytes_per_gpu,
+            2 * priced.host_bytes_per_gpu);
+  EXPECT_EQ(std::get<ProtectionRefused>(elastic({.host_bytes_per_gpu = 100e9})).reason,
+            "peer memory on 4 nodes needs 120.0 GB of host memory per GPU, 100.0 GB are allowed");
+}
+
 TEST(ProtectionCostsTest, SparseTakesTheShortestWindowThatDoesNotStall) {
   // A step has 9.9 s: at 0.5 GB/s 4.95 GB less the log, of 10 GB in all.
   const auto sparse = std::get<PricedProtection>(price_sparse(small_job(), small_cluster(0.5), {}));

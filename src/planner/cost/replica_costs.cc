@@ -88,10 +88,11 @@ Priced price_replicas(const JobProfile& job, const ClusterSpec& cluster, const P
   const double longer = longer_seconds(job, cluster, held, experts.replicas);
   strategy.step_overhead_share = longer / job.step_seconds;
   add_fallback(job, cluster, priced);
-  strategy.recovery = cluster.recovery;
+  strategy.recovery = recovery_seconds(job, cluster);
   strategy.recovery.load_memory =
       held.state_bytes() / std::min(cluster.nic_per_gpu(), cluster.gpu.host_bytes_per_second);
-  strategy.recovery.load_durable = load_durable_seconds(job, cluster);
+  // From the old process to the new one.
+  strategy.recovery.migrate = cluster.recovery.migrate + strategy.recovery.load_memory;
   if (strategy.fallback.every_steps > 0) priced.host_bytes_per_gpu = 2 * job.rank_state_bytes();
   if (auto refused = over_budget(kReplicasName, job, cluster, budget, priced)) return *refused;
   priced.reasons = {absl::StrFormat(

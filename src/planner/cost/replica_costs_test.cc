@@ -226,7 +226,8 @@ TEST(PlanCandidatesTest, TodayIsTheBestOfWhatTheRuntimeHas) {
   cluster.failures = {.node_mtbf_seconds = 40 * kDay, .repair_seconds = 2 * kDay};
   const ProtectionPlan plan = planned(small_job(), cluster);
   ASSERT_TRUE(plan.today.has_value());
-  EXPECT_EQ(plan.today->priced.strategy.replacement, NodeReplacement::kRestart);
+  EXPECT_TRUE(plan.best.runs_today()) << plan.best.missing;
+  EXPECT_EQ(plan.today->priced.strategy.name, plan.best.priced.strategy.name);
   for (const PlanCandidate& other : plan.others) {
     EXPECT_TRUE(!other.runs_today() || other.score <= plan.today->score)
         << other.priced.strategy.name;
@@ -240,9 +241,17 @@ TEST(RunStrategyTest, WhatTheRuntimeDoesNotHave) {
   EXPECT_EQ(missing_in_runtime({.protection = StateProtection::kGradients}), "");
   EXPECT_EQ(missing_in_runtime({.protection = StateProtection::kReplicas,
                                 .replacement = NodeReplacement::kElastic}),
-            "recovery from live replicas and training on fewer nodes");
+            "recovery from live replicas");
+  EXPECT_EQ(missing_in_runtime({.protection = StateProtection::kSparse,
+                                .replacement = NodeReplacement::kElastic,
+                                .migrates = true}),
+            "");
+  EXPECT_EQ(missing_in_runtime({.replacement = NodeReplacement::kElastic}), "");
+  EXPECT_EQ(missing_in_runtime({.protection = StateProtection::kPartialExperts,
+                                .replacement = NodeReplacement::kElastic}),
+            "partial experts on fewer nodes");
   EXPECT_EQ(missing_in_runtime({.replacement = NodeReplacement::kStandby, .migrates = true}),
-            "live migration");
+            "moves without copies in peers' memory");
   EXPECT_EQ(missing_in_runtime({.replacement = NodeReplacement::kStandby}), "");
   EXPECT_EQ(missing_in_runtime({.protection = StateProtection::kPartialExperts}), "");
 }

@@ -146,9 +146,7 @@ Priced price_sparse(const JobProfile& job, const ClusterSpec& cluster, const Pla
   strategy.step_overhead_share = priced.stall_share + cluster.capture_overhead_share *
                                                           std::min(1.0, busiest / job.step_seconds);
   add_fallback(job, cluster, priced);
-  strategy.recovery = cluster.recovery;
-  strategy.recovery.load_memory = load_memory_seconds(job, cluster);
-  strategy.recovery.load_durable = load_durable_seconds(job, cluster);
+  strategy.recovery = recovery_seconds(job, cluster);
   priced.stall_share = strategy.step_overhead_share;
   return priced;
 }

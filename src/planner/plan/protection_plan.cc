@@ -86,7 +86,7 @@ class Planner {
     PlanCandidate candidate{.priced = priced, .spares = spares};
     RunStrategy& strategy = candidate.priced.strategy;
     strategy.replacement = replacement;
-    strategy.migrates = replacement == NodeReplacement::kStandby;
+    strategy.migrates = can_move_roles(strategy.protection);
     strategy.name = absl::StrCat(protection_name(priced), ", ", to_string(replacement));
     if (spares > 0)
       absl::StrAppend(&strategy.name, ", ", spares, spares == 1 ? " spare" : " spares");
@@ -157,17 +157,24 @@ class Planner {
           {"elastic", "a stage has one node only: without it the pipeline cannot go on"});
       return;
     }
-    std::vector<PricedProtection> elastic{best_candidate().priced};
+    can_shrink_ = true;
+    consider_elastic(best_candidate().priced);
     for (const PricedProtection& one : priced) {
-      if (one.strategy.protection == StateProtection::kReplicas) elastic.push_back(one);
-    }
-    for (const PricedProtection& one : elastic) {
-      for (const int spares : std::set<int>{0, within_budget(unit), spares_enough()})
-        consider(one, NodeReplacement::kElastic, spares);
+      if (one.strategy.protection == StateProtection::kReplicas) consider_elastic(one);
     }
   }
 
-  // Protections of the runtime with cold restarts, then the number of spares for the best of them.
+  void consider_elastic(const PricedProtection& one) {
+    const Priced result = price_elastic(one, job(), cluster_, budget_);
+    if (const auto* refused = std::get_if<ProtectionRefused>(&result))
+      return plan_.refused.push_back(*refused);
+    const int unit = trained_job(job(), cluster_).elastic_unit;
+    for (const int spares : std::set<int>{0, within_budget(unit), spares_enough()})
+      consider(std::get<PricedProtection>(result), NodeReplacement::kElastic, spares);
+  }
+
+  // Protections of the runtime with cold restarts, too; and the replacement of the best of those
+  // that run today, where the best of all does not.
   void choose_today(const std::vector<PricedProtection>& priced) {
     for (const PricedProtection& one : priced) {
       if (missing_in_runtime(one.strategy).empty())
@@ -178,8 +185,10 @@ class Planner {
     };
     const std::optional<PlanCandidate> best = best_of(is_today);
     if (!best) return;
-    for (const int spares : spares_choices())
-      consider(best->priced, NodeReplacement::kRestart, spares);
+    if (!best_candidate().runs_today()) {
+      choose_replacement(best->priced);
+      if (can_shrink_) consider_elastic(best->priced);
+    }
     plan_.today = best_of(is_today);
   }
 
@@ -242,6 +251,7 @@ class Planner {
   const PlanBudget& budget_;
   std::vector<PlanCandidate> candidates_;
   std::set<std::string> known_;  // their names
+  bool can_shrink_ = false;      // the job may go on with fewer nodes
 };
 
 }  // namespace

@@ -76,10 +76,19 @@ std::string batch_text(const JobLayout& layout, double tokens_per_step, const st
 }
 
 std::string failures_text(const ClusterSpec& cluster) {
-  const std::string text = absl::StrCat("one every ", duration_text(cluster.job_mtbf_seconds()));
+  std::string text = absl::StrCat("one every ", duration_text(cluster.job_mtbf_seconds()));
   const double whole = cluster.whole_job_mtbf_seconds();
-  return whole > 0 ? absl::StrCat(text, ", of the whole job at once every ", duration_text(whole))
-                   : text;
+  if (whole > 0) absl::StrAppend(&text, ", of the whole job at once every ", duration_text(whole));
+  if (cluster.failures.announced_share > 0)
+    absl::StrAppendFormat(&text, ", %.3g %% of the nodes' that need repair announced",
+                          100 * cluster.failures.announced_share);
+  return text;
+}
+
+std::string stops_text(const RunEstimates& runs) {
+  const std::string text = absl::StrFormat("%.2g interruptions", runs.interruptions_per_day.mean);
+  if (runs.moves_per_day.mean == 0) return text;
+  return absl::StrFormat("%s and %.2g moves", text, runs.moves_per_day.mean);
 }
 
 }  // namespace evermoe

@@ -18,7 +18,10 @@ std::string layout_text(
     const JobLayout& layout);  // "16 stages of 128 lanes, 2 replicas of each expert"
 // "4096 micro-batches of 1 sequence, 16.8 M tokens a step (chosen: ...)"
 std::string batch_text(const JobLayout& layout, double tokens_per_step, const std::string& origin);
-std::string failures_text(
-    const ClusterSpec& cluster);  // "one every 28.8 h, of the whole job every 24.7 days"
+// "one every 28.8 h, of the whole job at once every 24.7 days, 10 % of the nodes' that need
+// repair announced"
+std::string failures_text(const ClusterSpec& cluster);
+// By day: "0.83 interruptions and 0.09 moves".
+std::string stops_text(const RunEstimates& runs);
 
 }  // namespace evermoe

@@ -25,6 +25,7 @@ Json as_json(const RunEstimates& estimates) {
                  {"protection_share", as_json(estimates.protection_share)},
                  {"shrunk_share", as_json(estimates.shrunk_share)},
                  {"interruptions_per_day", as_json(estimates.interruptions_per_day)},
+                 {"moves_per_day", as_json(estimates.moves_per_day)},
                  {"lost_token_share", as_json(estimates.lost_share)},
                  {"interruptions_simulated", estimates.interruptions},
                  {"fallbacks_simulated", estimates.fallbacks}};
@@ -43,6 +44,16 @@ Json save_json(const PeriodicSave& save) {
           {"durable_after_seconds", save.durable_after_seconds}};
 }
 
+Json recovery_json(const RunStrategy& strategy) {
+  const RecoverySeconds& recovery = strategy.recovery;
+  return {{"detect_seconds", recovery.detect},
+          {"restart_seconds", recovery.restart},
+          {"standby_seconds", recovery.standby},
+          {"move_seconds", strategy.migrates ? Json(recovery.migrate) : Json()},
+          {"load_memory_seconds", recovery.load_memory},
+          {"load_durable_seconds", recovery.load_durable}};
+}
+
 }  // namespace
 
 Json as_json(const RunStrategy& strategy) {
@@ -52,7 +63,8 @@ Json as_json(const RunStrategy& strategy) {
                  {"lossy", strategy.protection == StateProtection::kPartialExperts},
                  {"copies", strategy.copies},
                  {"step_overhead_share", strategy.step_overhead_share},
-                 {"missing_in_runtime", missing_in_runtime(strategy)}};
+                 {"missing_in_runtime", missing_in_runtime(strategy)},
+                 {"recovery", recovery_json(strategy)}};
   if (strategy.protection == StateProtection::kSparse) {
     result["window"] = strategy.sparse.window;
     result["lag_steps"] = strategy.sparse.lag_steps;

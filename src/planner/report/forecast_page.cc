@@ -31,7 +31,7 @@ ReportTiles tiles_of(const RunForecast& forecast) {
                            duration_text(forecast.cluster.whole_job_mtbf_seconds()))
             : std::string()},
        {"Downtime", absl::StrCat(duration_text(kDaySeconds * runs.downtime_share.mean), " a day"),
-        absl::StrFormat("in %.2g interruptions a day", runs.interruptions_per_day.mean)}}};
+        absl::StrCat("in ", stops_text(runs), " a day")}}};
 }
 
 // Rows of a length that people think in, so that all of them together see about twelve failures.
@@ -111,6 +111,10 @@ ReportTable assumptions_of(const RunForecast& forecast) {
        absl::StrFormat("%s to notice, %s with a warm standby or %s without, %s to load",
                        duration_text(recovery.detect), duration_text(recovery.standby),
                        duration_text(recovery.restart), duration_text(recovery.load_memory))});
+  if (strategy.migrates)
+    table.rows.push_back(
+        {"A move from an announced node",
+         absl::StrCat(duration_text(recovery.migrate), ", while there are spares")});
   table.rows.push_back(
       {"Simulated",
        absl::StrFormat("%d runs of %s, %d interruptions, %d times all copies lost",

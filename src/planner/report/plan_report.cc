@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 #include <string>
 #include <utility>
@@ -73,9 +74,8 @@ std::string expectation_text(const ProtectionPlan& plan) {
   const RunEstimates& runs = plan.best.estimates;
   std::string text = absl::StrFormat("expected\n  ETTR          %s\n", percent_text(runs.ettr));
   absl::StrAppendFormat(&text, "  goodput       %s tokens/s\n", count_text(plan.tokens_per_second));
-  absl::StrAppendFormat(&text, "  downtime      %s a day in %.2g interruptions\n",
-                        duration_text(86400 * runs.downtime_share.mean),
-                        runs.interruptions_per_day.mean);
+  absl::StrAppendFormat(&text, "  downtime      %s a day in %s\n",
+                        duration_text(86400 * runs.downtime_share.mean), stops_text(runs));
   absl::StrAppendFormat(
       &text, "  lost          %s stalls and overhead, %s work done again, %s fewer nodes\n",
       percent_text(runs.protection_share.mean), percent_text(runs.rework_share.mean),
@@ -177,6 +177,24 @@ namespace {
 constexpr int64_t kMebibyte = 1 << 20;
 constexpr int64_t kStepsMax = 1'000'000'000;  // of checkpoint.every_steps
 
+void configure_nodes(const ProtectionPlan& plan, const PlanCandidate& candidate,
+                     JobConfig& config) {
+  const NodeReplacement replacement = candidate.priced.strategy.replacement;
+  config.run.nodes = plan.cluster.nodes;
+  config.run.racks = plan.cluster.racks;
+  config.run.spares = candidate.spares;
+  // A lost node takes all of its roles with it, and each wants a process.
+  const int64_t lanes =
+      std::accumulate(plan.layout.lanes.begin(), plan.layout.lanes.end(), int64_t{0});
+  const int64_t roles = (lanes + plan.cluster.nodes - 1) / plan.cluster.nodes;
+  if (replacement == NodeReplacement::kStandby)
+    config.run.standbys = std::min<int64_t>(kJobNodesMax, candidate.spares * roles);
+  config.elastic.enabled = replacement == NodeReplacement::kElastic;
+  if (config.elastic.enabled)
+    config.elastic.min_nodes =
+        trained_job(plan.step.profile, plan.cluster).nodes_needed(/*is_elastic=*/true);
+}
+
 // A candidate that runs today, in the words of a job's configuration.
 JobConfig configured(const ProtectionPlan& plan, const PlanCandidate& candidate) {
   const RunStrategy& strategy = candidate.priced.strategy;
@@ -212,9 +230,7 @@ JobConfig configured(const ProtectionPlan& plan, const PlanCandidate& candidate)
   const bool saves_durably = is_lossy || protection.strategy == StrategyKind::kNone;
   config.checkpoint.every_steps = std::min(
       kStepsMax, saves_durably ? strategy.save.every_steps : strategy.fallback.every_steps);
-  config.run.nodes = plan.cluster.nodes;
-  config.run.racks = plan.cluster.racks;
-  config.run.spares = candidate.spares;
+  configure_nodes(plan, candidate, config);
   return config;
 }
 
@@ -254,7 +270,8 @@ std::string to_toml(const ProtectionPlan& plan) {
     return absl::StrCat(text, "\n# [run] has no room for ", plan.cluster.nodes, " nodes and ",
                         plan.today->spares, " spares.\n");
   }
-  append_keys("run", config, {"nodes", "spares", "racks"}, text);
+  append_keys("run", config, {"nodes", "spares", "standbys", "racks"}, text);
+  if (config.elastic.enabled) append_keys("elastic", config, {"enabled", "min_nodes"}, text);
   return text;
 }
 

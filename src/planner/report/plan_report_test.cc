@@ -76,6 +76,26 @@ TEST(PlanReportTest, TomlIsOfTheBestThatRunsToday) {
   EXPECT_EQ(config->run.spares, plan.today->spares);
 }
 
+// What is pasted asks for the replacement that was simulated.
+TEST(PlanReportTest, TomlHasStandbysOrIsElastic) {
+  ClusterSpec cluster = small_cluster(2);
+  cluster.failures = {.node_mtbf_seconds = 40 * kDay, .repair_seconds = 2 * kDay};
+  const auto pasted = [&](const PlanBudget& budget, NodeReplacement expected) {
+    const ProtectionPlan plan = planned(small_job(), cluster, budget);
+    EXPECT_EQ(plan.today->priced.strategy.replacement, expected);
+    const auto config = parse_config(to_toml(plan), "plan", "/", {});
+    EXPECT_TRUE(config.ok()) << config.status() << "\n" << to_toml(plan);
+    return *config;
+  };
+  const JobConfig warm = pasted({.elastic = false}, NodeReplacement::kStandby);
+  EXPECT_EQ(warm.run.standbys, warm.run.spares) << "a node plays one role";
+  EXPECT_FALSE(warm.elastic.enabled);
+  const JobConfig elastic = pasted({.spares_max = 0}, NodeReplacement::kElastic);
+  EXPECT_TRUE(elastic.elastic.enabled);
+  EXPECT_EQ(elastic.elastic.min_nodes, 4);
+  EXPECT_EQ(elastic.run.standbys, 0);
+}
+
 // Durable saves alone are "none" to the runtime, with saves as often as planned.
 TEST(PlanReportTest, TomlOfDurableSaves) {
   ClusterSpec cluster = small_cluster(2);

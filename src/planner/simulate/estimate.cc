@@ -93,6 +93,8 @@ RunEstimates estimate_runs(
   const auto interruptions = values([](const SimulatedRun& run) { return run.interruptions; });
   result.interruptions_per_day = share(
       [](const SimulatedRun& run) { return 86400.0 * static_cast<double>(run.interruptions); });
+  result.moves_per_day =
+      share([](const SimulatedRun& run) { return 86400.0 * static_cast<double>(run.migrations); });
   for (const SimulatedRun& run : all) {
     result.interruptions += run.interruptions;
     result.fallbacks += run.fallbacks;

@@ -44,6 +44,7 @@ struct RunEstimates {
   Estimate protection_share;
   Estimate shrunk_share;
   Estimate interruptions_per_day;
+  Estimate moves_per_day;                      // from announced nodes; they interrupt nothing
   Estimate downtime_per_interruption_seconds;  // count 0 if no run was ever interrupted
   Estimate lost_share;                         // LOSSY: of the tokens that stayed trained
   int64_t interruptions = 0;                   // in all runs

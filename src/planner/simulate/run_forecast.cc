@@ -174,9 +174,12 @@ absl::StatusOr<RunForecast> forecast_run(const PlannedModel& model,
     return NoCapacity(absl::StrCat("protection ", refused->name, ": ", refused->reason));
   }
   forecast.priced = std::get<PricedProtection>(std::move(priced));
-  forecast.priced.strategy.replacement = options.replacement;
-  forecast.priced.strategy.migrates =
-      options.replacement == NodeReplacement::kStandby && cluster.spares > 0;
+  RunStrategy& strategy = forecast.priced.strategy;
+  strategy.replacement = options.replacement;
+  strategy.migrates = can_move_roles(strategy.protection);
+  const std::string missing = missing_in_runtime(strategy);
+  if (!missing.empty())
+    absl::StrAppend(&forecast.missing, forecast.missing.empty() ? "" : " and ", missing);
   forecast.job_mtbf_seconds = cluster.job_mtbf_seconds();
   simulate(options, forecast);
   forecast.tokens_per_second =
@@ -206,9 +209,8 @@ std::string to_text(const RunForecast& forecast) {
   absl::StrAppendFormat(&text, "  ETTR          %s\n", percent_text(runs.ettr));
   absl::StrAppendFormat(&text, "  goodput       %s tokens/s\n",
                         count_text(forecast.tokens_per_second));
-  absl::StrAppendFormat(&text, "  downtime      %s a day in %.2g interruptions\n",
-                        duration_text(86400 * runs.downtime_share.mean),
-                        runs.interruptions_per_day.mean);
+  absl::StrAppendFormat(&text, "  downtime      %s a day in %s\n",
+                        duration_text(86400 * runs.downtime_share.mean), stops_text(runs));
   absl::StrAppendFormat(&text,
                         "  of the time   %s waiting for nodes, %s work done again, %s stalls and "
                         "overhead, %s fewer nodes\n",

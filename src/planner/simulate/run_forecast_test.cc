@@ -57,6 +57,34 @@ TEST(RunForecastTest, ATraceThatNeverHasEnoughNodesIsRefused) {
   EXPECT_GT(runs->estimates.waiting_share.mean, 0.9);
 }
 
+// The share that is announced costs moves, of strategies that can move.
+TEST(RunForecastTest, AnnouncedLossesAreMoves) {
+  const PlannedModel model = load_planned_model(real_files(), "gpt-moe-7.3b").value();
+  const auto forecast = [&](StrategyKind kind, double announced) {
+    ClusterSpec cluster = default_cluster();
+    cluster.nodes = 4;
+    cluster.spares = 4;
+    cluster.failures = {
+        .node_mtbf_seconds = 20 * kHour, .repair_seconds = kHour, .announced_share = announced};
+    return forecast_run(model, {.strategy = kind, .memory_budget = int64_t{64} << 30},
+                        {.every_steps = 50}, cluster, {.simulated_runs = 4})
+        .value();
+  };
+  const RunForecast lost = forecast(StrategyKind::kPeerMemory, 0),
+                    told = forecast(StrategyKind::kPeerMemory, 1);
+  EXPECT_EQ(lost.estimates.moves_per_day.mean, 0);
+  EXPECT_GT(told.estimates.moves_per_day.mean, 3);
+  EXPECT_LT(told.estimates.interruptions_per_day.mean, 0.2);
+  EXPECT_LT(told.estimates.rework_share.mean, 0.1 * lost.estimates.rework_share.mean);
+  EXPECT_LT(told.estimates.downtime_share.mean, 0.8 * lost.estimates.downtime_share.mean);
+  EXPECT_EQ(told.priced.strategy.recovery.migrate,
+            10 + 2 * told.priced.strategy.recovery.load_memory);
+  EXPECT_NE(to_text(told).find(" moves\n"), std::string::npos) << to_text(told);
+  EXPECT_NE(to_text(told).find("100 % of the nodes' that need repair announced"),
+            std::string::npos);
+  EXPECT_EQ(forecast(StrategyKind::kNone, 1).estimates.moves_per_day.mean, 0);
+}
+
 TEST(RunForecastTest, AsConfigured) {
   PlannedModel model = load_planned_model(real_files(), "gpt-moe-7.3b").value();
   ClusterSpec cluster = default_cluster();

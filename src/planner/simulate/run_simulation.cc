@@ -20,6 +20,9 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 enum class Phase : uint8_t { kRunning, kRecovering, kWaiting };
 
+// Why a job stops: a loss, one that it was told of before, or all saved first.
+enum class Cause : uint8_t { kLost, kTold, kDrained };
+
 // A recovery under way, in the order of its parts.
 struct RecoveryParts {
   double detect = 0;
@@ -153,11 +156,12 @@ class RunSimulation {
     std::set_union(lost_.begin(), lost_.end(), places.begin(), places.end(),
                    std::back_inserter(lost));
     lost_ = std::move(lost);
-    stop(/*is_orderly=*/false, cold_spares);
+    stop(Cause::kLost, cold_spares);
   }
 
-  // Announced: while the job runs, nothing but time is lost, by migration or by a save in the last
-  // moment.
+  // Announced: a running job loses time only. Its roles move to spares; or an elastic job takes
+  // them away from the nodes, whose state peers have; or it is drained, with a save, and starts
+  // again.
   void leave(std::span<const int> nodes) {
     const bool was_running = phase_ == Phase::kRunning;
     const std::vector<int> places = places_.remove(nodes);
@@ -167,14 +171,16 @@ class RunSimulation {
       places_.fill();
       return recover_in({.change = strategy_.recovery.migrate});
     }
-    stop(/*is_orderly=*/true, 0);
+    const bool shrinks = is_elastic() && can_move_roles(strategy_.protection);
+    if (shrinks) lost_ = places;
+    stop(shrinks ? Cause::kTold : Cause::kDrained, 0);
   }
 
-  void stop(bool is_orderly, int cold_spares) {
+  void stop(Cause cause, int cold_spares) {
     ++result_.interruptions;
     state_.note_saves(clock_);
     is_interrupted_ = true;
-    is_orderly_ = is_orderly;
+    cause_ = cause;
     has_waited_ = false;
     grow_at_ = kNever;
     had_warm_spare_ = places_.spares() > cold_spares;
@@ -204,12 +210,12 @@ class RunSimulation {
       return;
     }
     if (!places_.is_full()) ++result_.shrinks;
-    if (is_orderly_) {
+    if (cause_ == Cause::kDrained) {
       const double save = std::max(strategy_.save.stall_seconds, strategy_.fallback.stall_seconds);
       recover_in({.change = switch_seconds(), .restore = save + strategy_.recovery.load_durable});
     } else {
-      const double detect = strategy_.recovery.detect, change = switch_seconds();
-      recover_in({detect, change, restore_seconds()});
+      const double detect = cause_ == Cause::kTold ? 0 : strategy_.recovery.detect;
+      recover_in({detect, switch_seconds(), restore_seconds()});
     }
   }
 
@@ -224,7 +230,8 @@ class RunSimulation {
       ++result_.recoveries;
       state_.on_recovered(clock_, std::exchange(lost_, {}));
     }
-    is_interrupted_ = is_orderly_ = false;
+    is_interrupted_ = false;
+    cause_ = Cause::kLost;
     state_.note_holders(places_);
     phase_ = Phase::kRunning;
     plan_growth();
@@ -233,8 +240,9 @@ class RunSimulation {
   double switch_seconds() const {
     const RecoverySeconds& times = strategy_.recovery;
     if (is_elastic()) return times.reconfigure;
-    const bool is_warm =
-        strategy_.replacement == NodeReplacement::kStandby && had_warm_spare_ && !has_waited_;
+    // Of a drained job nothing lives on, standbys neither.
+    const bool is_warm = strategy_.replacement == NodeReplacement::kStandby &&
+                         cause_ != Cause::kDrained && had_warm_spare_ && !has_waited_;
     return is_warm ? times.standby : times.restart;
   }
 
@@ -274,7 +282,7 @@ class RunSimulation {
   double grow_at_ = kNever;       // while running
   std::vector<int> lost_;         // places, since training last ran, ascending
   bool is_interrupted_ = false;   // and not yet recovered; a pause to grow or migrate is none
-  bool is_orderly_ = false;       // the state was brought to safety before the interruption
+  Cause cause_ = Cause::kLost;    // of the interruption
   bool has_waited_ = false;       // for nodes, since the interruption
   bool had_warm_spare_ = false;   // at the interruption
   SimulatedRun result_;

@@ -254,6 +254,55 @@ TEST(RunSimulationTest, AnnouncedNodesAreLeftByMigrationWhileThereAreSpares) {
   EXPECT_EQ(restarted.rework_seconds, 0);
 }
 
+TEST(RunSimulationTest, AnAnnouncedLossIsAMoveAndNotALoss) {
+  RunStrategy strategy = dense(kPeerMemory, 10, 0);
+  strategy.replacement = NodeReplacement::kStandby;
+  strategy.migrates = true;
+  strategy.recovery.migrate = 0.5;
+  const auto run = [&](Kind kind) {
+    return play({.nodes = 2}, strategy, script(3, {{37, kind, {0}}}), 100);
+  };
+  const SimulatedRun told = run(Kind::kAnnounced), lost = run(Kind::kDown);
+  EXPECT_EQ(told.useful_seconds, 99.5);
+  EXPECT_EQ(told.recovery_seconds, 0.5);
+  EXPECT_EQ(told.rework_seconds, 0);
+  EXPECT_EQ(told.interruptions, 0);
+  EXPECT_EQ(lost.recovery_seconds, 1 + 2 + 3);
+  EXPECT_EQ(lost.rework_seconds, 7);
+  EXPECT_EQ(lost.interruptions, 1);
+}
+
+// Its standbys end with it.
+TEST(RunSimulationTest, ADrainedJobStartsAgainCold) {
+  RunStrategy strategy = dense(kDurable, 10, 2);
+  strategy.replacement = NodeReplacement::kStandby;
+  const auto seconds = [&](Kind kind) {
+    return play({.nodes = 2}, strategy, script(4, {{31, kind, {0}}}), 100).recovery_seconds;
+  };
+  EXPECT_EQ(seconds(Kind::kAnnounced), 2 + 10 + 20);
+  EXPECT_EQ(seconds(Kind::kDown), 1 + 2 + 20);
+}
+
+TEST(RunSimulationTest, AnElasticJobLeavesAnnouncedNodesForSparesOrGivesThemUp) {
+  RunStrategy strategy = dense(kPeerMemory, 10, 0);
+  strategy.replacement = NodeReplacement::kElastic;
+  strategy.copies = 3;
+  strategy.migrates = true;
+  strategy.recovery.reconfigure = 30;
+  strategy.recovery.migrate = 6;
+  const TrainedJob job{.nodes = 4, .nodes_least = 2};
+  const auto run = [&](int nodes, Kind kind) {
+    return play(job, strategy, script(nodes, {{37, kind, {0}}}), 100);
+  };
+  EXPECT_EQ(run(5, Kind::kAnnounced).recovery_seconds, 6);
+  EXPECT_EQ(run(5, Kind::kAnnounced).shrinks, 0);
+  const SimulatedRun told = run(4, Kind::kAnnounced), lost = run(4, Kind::kDown);
+  EXPECT_EQ(told.shrinks, 1);
+  EXPECT_EQ(told.rework_seconds, 7) << "its roles are taken away from it, and peers have copies";
+  EXPECT_EQ(told.recovery_seconds, 30 + 3);
+  EXPECT_EQ(lost.recovery_seconds, 1 + 30 + 3);
+}
+
 TEST(RunSimulationTest, AJobOfSoManyStepsEndsWithItsLastSave) {
   const FailureTrace trace = script(1, {{15, Kind::kCrash, {0}}});
   const SimulatedRun run =

@@ -28,13 +28,20 @@ const char* to_string(NodeReplacement replacement) {
   return "";
 }
 
+bool can_move_roles(StateProtection protection) {
+  return protection != StateProtection::kDurable && protection != StateProtection::kPartialExperts;
+}
+
 std::string missing_in_runtime(const RunStrategy& strategy) {
   std::vector<std::string> missing;
   if (strategy.protection == StateProtection::kReplicas)
     missing.push_back("recovery from live replicas");
-  if (strategy.replacement == NodeReplacement::kElastic)
-    missing.push_back("training on fewer nodes");
-  if (strategy.migrates) missing.push_back("live migration");
+  // Their checkpoints are laid out for all lanes.
+  if (strategy.replacement == NodeReplacement::kElastic &&
+      strategy.protection == StateProtection::kPartialExperts)
+    missing.push_back("partial experts on fewer nodes");
+  if (strategy.migrates && !can_move_roles(strategy.protection))
+    missing.push_back("moves without copies in peers' memory");
   return absl::StrJoin(missing, " and ");
 }
 

@@ -62,7 +62,7 @@ struct RecoverySeconds {
   double reconfigure = 0;  // elastic: go on with other nodes
   double grow = 0;         // elastic: take in nodes that came
   double grow_wait = 0;    // elastic: so long after the first came, so that more can come
-  double migrate = 0;      // training pauses while roles move to another node
+  double migrate = 0;      // training pauses while roles move to another node, states included
   double load_memory = 0;  // state from peers or replicas
   double load_durable = 0;
   friend bool operator==(const RecoverySeconds&, const RecoverySeconds&) = default;
@@ -72,7 +72,7 @@ struct RunStrategy {
   std::string name;
   StateProtection protection = StateProtection::kDurable;
   NodeReplacement replacement = NodeReplacement::kRestart;
-  bool migrates = false;  // leaves announced nodes by live migration while there are spares
+  bool migrates = false;  // leaves announced nodes by planned moves while there are spares
   int copies =
       1;  // at peers; of live replicas: those beside the first, on other nodes of the stage
   double step_overhead_share = 0;  // longer step through capture and copies, as a share of it
@@ -91,8 +91,12 @@ struct RunStrategy {
 const char* to_string(StateProtection protection);
 const char* to_string(NodeReplacement replacement);
 
-// What of a strategy the runtime does not have yet, and so can only be forecast: "live migration".
-// Empty if it runs.
+// Whether roles can be moved while the job trains: their states go by way of peers' memory (or are
+// live there anyway). A job that keeps nothing there is drained before an announced node goes.
+bool can_move_roles(StateProtection protection);
+
+// What of a strategy the runtime does not have, and so can only be forecast: "recovery from live
+// replicas". Empty if it runs.
 std::string missing_in_runtime(const RunStrategy& strategy);
 
 // One rank's state: the place that has it, and those that keep copies of it.
