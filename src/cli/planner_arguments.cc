@@ -19,6 +19,12 @@ void PlannerArguments::add(CLI::App& command) {
                   "keys of [failures] as KEY=VALUE,..., or a recorded failure trace (.csv)")
       ->type_name("LAW");
   command
+      .add_option(
+          "--recovery", names.recovery,
+          "a job that `evermoe profile --job` measured, whose times of recoveries and moves "
+          "count instead of the cluster's")
+      ->type_name("PROFILE.toml");
+  command
       .add_option("--set", names.settings,
                   "change a key of the cluster or of the job's configuration")
       ->type_name("KEY=VALUE")

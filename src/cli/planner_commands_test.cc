@@ -230,6 +230,52 @@ TEST_F(PlannerCommandsTest, AMeasuredMachineIsACluster) {
             "evermoe: --directory: found \"D/none\", allowed: an existing folder");
 }
 
+// What `evermoe profile --job` has measured takes the place of the cluster's [recovery], and --set
+// that of both.
+TEST_F(PlannerCommandsTest, AForecastTakesMeasuredRecoveries) {
+  const std::string head = R"(version = 3
+[job]
+fingerprint = "0123456789abcdef0123456789abcdef"
+build = "b"
+stages = 1
+ranks = 1
+nodes = 1
+step_seconds = 1.0
+begin_seconds = 0.0
+end_seconds = 0.0
+[[strategy]]
+name = "none"
+step_seconds = 1.0
+begin_seconds = 0.0
+end_seconds = 0.0
+window_steps = 0.0
+save_seconds = 0.0
+save_lag_steps = 0.0
+)";
+  const std::string recovery =
+      "[recovery]\ndetect_seconds = 0.5\nrestart_seconds = 4\nstandby_seconds = 0.25\n"
+      "migrate_seconds = 0.125\n";
+  std::vector<std::string> arguments = {
+      "forecast", "gpt-moe-7.3b", kCluster, "--runs",
+      "1",        "--json",       "--set",  "recovery.detect_seconds=10"};
+  const auto with = [&](const std::string& file) {
+    std::vector<std::string> all = arguments;
+    all.insert(all.end(), {"--recovery", file});
+    return all;
+  };
+  const Json found = Json::parse(
+      printed(with(folder_.write("job.toml", head + recovery))))["strategy"]["recovery"];
+  EXPECT_EQ(found["detect_seconds"], 10);
+  EXPECT_EQ(found["restart_seconds"], 4);
+  EXPECT_EQ(found["standby_seconds"], 0.25);
+  EXPECT_NEAR(found["move_seconds"].get<double>(),
+              0.125 + 2 * found["load_memory_seconds"].get<double>(), 1e-9);
+  EXPECT_THAT(refusal(with(folder_.write("none.toml", head))),
+              StartsWith("evermoe: D/none.toml: recovery: found nothing, allowed: a table"));
+  EXPECT_THAT(refusal(with(folder_.path("gone.toml"))),
+              StartsWith("evermoe: D/gone.toml: no such file"));
+}
+
 TEST_F(PlannerCommandsTest, WrongInputIsOneLine) {
   EXPECT_THAT(refusal({"plan"}), StartsWith("evermoe: MODEL is required"));
   EXPECT_THAT(

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import tempfile
+import tomllib
 import unittest
 
 from job import CONFIG, DEADLINE_SECONDS, EVERMOE, command, wait_for
@@ -201,6 +202,25 @@ lost = "node"
         self.assertNotEqual(code, 0)
         log = pathlib.Path(said.splitlines()[-1].split("see ")[1])
         self.assertTrue(log.exists(), said)
+
+    def test_a_profile_says_what_moves_and_standbys_cost(self):
+        profile = self.folder / "p.toml"
+        code, _, said = command("profile", "--job", CONFIG, "--strategy", "gradients", "--rounds", 1, "--directory", self.folder,
+                                "--set", "run.nodes=2", "--out", profile)
+        self.assertEqual(code, 0, said)
+        self.assertIn("gradients, a node announced to go ... ", said)
+        measured = tomllib.loads(profile.read_text())
+        gradients, none = measured["strategy"]
+        self.assertEqual(gradients["move"]["moves"], 1, said)
+        self.assertLess(gradients["standby"]["view_seconds"], gradients["worker"]["view_seconds"])
+        self.assertGreater(gradients["move"]["bytes"], 1e6)
+        self.assertNotIn("move", none, "nothing could be moved")
+        code, printed, said = command("forecast", "gpt-moe-7.3b", "A100-80GB", "--set", "cluster.nodes=4", "--set", "cluster.spares=1",
+                                      "--set", "failures.announced_share=0.5", "--recovery", profile, "--runs", 1, "--json")
+        self.assertEqual(code, 0, said)
+        found = json.loads(printed)["strategy"]["recovery"]
+        self.assertEqual(found["standby_seconds"], measured["recovery"]["standby_seconds"])
+        self.assertGreater(found["move_seconds"], measured["recovery"]["migrate_seconds"], "its state's way is in it")
 
     def test_a_profile_of_another_job_is_refused(self):
         profile = self.folder / "p.toml"

@@ -83,6 +83,7 @@ absl::StatusOr<int> profile_job(const ProfileOptions& options) {
   ProfileRunOptions how = options.runs;
   how.config = options.job.path;
   how.settings = options.job.settings;
+  how.prepared = true;
   ASSIGN_OR_RETURN(how.strategies, strategies_of(options.strategies));
   const std::string folder =
       join_path(options.directory, absl::StrCat("evermoe-profile-", ::getpid()));

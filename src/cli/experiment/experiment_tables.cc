@@ -88,7 +88,7 @@ ReportTable profile_table(const RuntimeProfile& profile) {
       .columns = {"Strategy", "Lost", "Step", "A durable save", "Detection", "New processes",
                   "State gathered", "A step again", "Settling", "Failures"}};
   for (const StrategyProfile& one : profile.strategies) {
-    for (const LostKind lost : {LostKind::kWorker, LostKind::kNode}) {
+    for (const LostKind lost : kLostKinds) {
       const LossProfile& loss = one.of(lost);
       if (loss.failures == 0) continue;
       table.rows.push_back({std::string(to_string(one.kind)), to_string(lost),

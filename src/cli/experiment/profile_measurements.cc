@@ -44,13 +44,30 @@ int64_t resumed_step(const nlohmann::json& failure) {
   return failure.at("step").get<int64_t>() + 1;
 }
 
+// Nothing if it did not come to its end.
+std::optional<MeasuredMove> move_of(const nlohmann::json& move) {
+  std::map<std::string, double> at;
+  for (const nlohmann::json& moment : move.at("timeline"))
+    at[moment.at("what").get<std::string>()] = moment.at("seconds").get<double>();
+  for (const char* what : {"last commit", "handed over", "planned", "restored", "next commit"}) {
+    if (!at.contains(what)) return std::nullopt;
+  }
+  if (move.at("state") != "done") return std::nullopt;
+  return MeasuredMove{
+      .hand_over = at["handed over"] - at["last commit"],
+      .change = at["planned"] - at["handed over"],
+      .load = at["restored"] - at["planned"],
+      .settle = at["next commit"] - at["restored"] - move.at("usual_step_seconds").get<double>(),
+      .bytes = move.at("bytes").get<double>()};
+}
+
 class RunReader {
  public:
-  explicit RunReader(const JobEnd& end) : end_(end), lines_(lines_of(end.metrics)) {
-    for (const nlohmann::json& failure : end.summary.at("failures")) {
-      for (int64_t step = resumed_step(failure); step < resumed_step(failure) + kSettlingSteps;
-           ++step)
-        settling_.insert(step);
+  RunReader(const JobEnd& end, LostKind lost)
+      : end_(end), lost_(lost), lines_(lines_of(end.metrics)) {
+    for (const nlohmann::json& failure : end.summary.at("failures")) settle(resumed_step(failure));
+    for (const nlohmann::json& move : moves()) {
+      if (move.at("step").is_number()) settle(move.at("step").get<int64_t>() + 1);
     }
     for (const JobSightings::Checkpoint& save : end.seen.checkpoints) {
       for (int64_t after = 1; after <= kSaveSteps; ++after) saving_.insert(save.step + after);
@@ -69,12 +86,25 @@ class RunReader {
     for (const auto& [step, line] : lines_)
       run.window_steps = line.value("window_steps", run.window_steps);
     for (const nlohmann::json& failure : end_.summary.at("failures")) {
+      const bool was_warm = failure.value("standby", false);
+      if (lost_ == LostKind::kStandby && !was_warm) continue;
       if (auto one = failure_of(failure)) run.failures.push_back(*one);
+    }
+    for (const nlohmann::json& move : moves()) {
+      if (auto one = move_of(move)) run.moves.push_back(*one);
     }
     return run;
   }
 
  private:
+  nlohmann::json moves() const {
+    return end_.summary.value("moves", nlohmann::json(nlohmann::json::array()));
+  }
+
+  void settle(int64_t resumed) {
+    for (int64_t step = resumed; step < resumed + kSettlingSteps; ++step) settling_.insert(step);
+  }
+
   std::vector<double> seconds(bool without_saves) const {
     std::vector<double> values;
     for (const auto& [step, line] : lines_) {
@@ -151,6 +181,7 @@ class RunReader {
   }
 
   const JobEnd& end_;
+  const LostKind lost_;
   const Lines lines_;
   std::set<int64_t> settling_;  // steps after a recovery
   std::set<int64_t> saving_;    // steps while a durable save is under way
@@ -181,17 +212,37 @@ LossProfile loss_profile(LostKind lost, std::span<const MeasuredRun> runs) {
           .failures = std::ssize(settles)};
 }
 
+MoveProfile move_profile(std::span<const MeasuredRun> runs) {
+  std::vector<double> hand_overs, changes, loads, settles, bytes;
+  for (const MeasuredRun& run : runs) {
+    for (const MeasuredMove& move : run.moves) {
+      hand_overs.push_back(move.hand_over);
+      changes.push_back(move.change);
+      loads.push_back(move.load);
+      settles.push_back(move.settle);
+      bytes.push_back(move.bytes);
+    }
+  }
+  return {.hand_over_seconds = mean(hand_overs),
+          .switch_seconds = mean(changes),
+          .load_seconds = mean(loads),
+          .settle_seconds = mean(settles),
+          .bytes = mean(bytes),
+          .moves = std::ssize(bytes)};
+}
+
 }  // namespace
 
 absl::StatusOr<MeasuredRun> measured_run(const JobEnd& end, LostKind lost) {
   if (!end.summary.is_object() || end.summary.value("status", "") != "finished")
     return absl::FailedPreconditionError("a measuring run did not finish");
-  ASSIGN_OR_RETURN(MeasuredRun run, RunReader(end).read());
+  ASSIGN_OR_RETURN(MeasuredRun run, RunReader(end, lost).read());
   run.lost = lost;
   return run;
 }
 
-StrategyProfile strategy_profile(StrategyKind kind, std::span<const MeasuredRun> runs) {
+StrategyProfile strategy_profile(StrategyKind kind, std::span<const MeasuredRun> runs,
+                                 std::span<const MeasuredRun> prepared) {
   CHECK(!runs.empty());
   std::vector<double> steps, begins, ends, windows, saves, lags;
   for (const MeasuredRun& run : runs) {
@@ -210,7 +261,9 @@ StrategyProfile strategy_profile(StrategyKind kind, std::span<const MeasuredRun>
           .save_seconds = std::max(0.0, mean(saves)),
           .save_lag_steps = mean(lags),
           .worker = loss_profile(LostKind::kWorker, runs),
-          .node = loss_profile(LostKind::kNode, runs)};
+          .node = loss_profile(LostKind::kNode, runs),
+          .standby = loss_profile(LostKind::kStandby, prepared),
+          .move = move_profile(prepared)};
 }
 
 }  // namespace evermoe

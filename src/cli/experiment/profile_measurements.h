@@ -22,15 +22,22 @@ struct MeasuredFailure {
   double settle = 0;
 };
 
+struct MeasuredMove {
+  double hand_over = 0, change = 0, load = 0,
+         settle = 0;  // the phases' seconds, one after the other
+  double bytes = 0;
+};
+
 struct MeasuredRun {
   LostKind lost = LostKind::kWorker;  // what its failures took
   double step_seconds = 0;            // mean of the steps that no save and no failure lengthens
   double begin_seconds = 0;
   double end_seconds = 0;
   double window_steps = 0;
-  std::vector<double> save_seconds;    // of each save, what the two steps after it took longer
-  std::vector<double> save_lag_steps;  // likewise
-  std::vector<MeasuredFailure> failures;
+  std::vector<double> save_seconds;       // of each save, what the two steps after it took longer
+  std::vector<double> save_lag_steps;     // likewise
+  std::vector<MeasuredFailure> failures;  // of kStandby: those that one was warm for
+  std::vector<MeasuredMove> moves;        // that came to an end
 };
 
 // So many steps after a recovery, the one that it ends with included, count as its own.
@@ -40,7 +47,10 @@ inline constexpr int64_t kSettlingSteps = 3;
 // steps.
 absl::StatusOr<MeasuredRun> measured_run(const JobEnd& end, LostKind lost);
 
-// Means of the runs of one strategy. REQUIRES: at least one run.
-StrategyProfile strategy_profile(StrategyKind kind, std::span<const MeasuredRun> runs);
+// Means of the runs of one strategy. Of `prepared` runs, where a standby was warm or a node was
+// announced to go, only what losses and moves cost: their steps have warming up beside them.
+// REQUIRES: at least one run.
+StrategyProfile strategy_profile(StrategyKind kind, std::span<const MeasuredRun> runs,
+                                 std::span<const MeasuredRun> prepared = {});
 
 }  // namespace evermoe

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 
 namespace evermoe {
@@ -81,6 +83,59 @@ TEST(ProfileMeasurements, AreMeansOverRuns) {
   EXPECT_EQ(profile.worker.failures, 1);
   EXPECT_EQ(profile.node.view_seconds, 7);
   EXPECT_EQ(profile.node.failures, 1);
+}
+
+// A move in step 30: one second for all, a quarter for the new view, half of one to load, and a
+// step that is a quarter longer.
+nlohmann::json move_of_step_30(const std::string& state) {
+  nlohmann::json timeline = nlohmann::json::array();
+  const std::pair<double, const char*> moments[] = {
+      {20, "asked"},      {24, "processes warm"}, {30, "last commit"}, {31, "handed over"},
+      {31.25, "planned"}, {31.75, "restored"},    {33, "next commit"}};
+  for (const auto& [seconds, what] : moments)
+    timeline.push_back({{"seconds", seconds}, {"what", what}});
+  return {{"state", state},
+          {"step", 30},
+          {"bytes", 4e9},
+          {"usual_step_seconds", 1.0},
+          {"timeline", timeline}};
+}
+
+TEST(ProfileMeasurements, MovesByTheirPhases) {
+  JobEnd end = hand_written(nullptr);
+  end.summary["moves"] = {move_of_step_30("done"), move_of_step_30("called off")};
+  // A move's own steps are no usual ones.
+  end.metrics += "{\"step\":31,\"loss\":5,\"seconds\":3}\n";
+  const auto run = measured_run(end, LostKind::kWorker);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->step_seconds, 1);
+  ASSERT_EQ(run->moves.size(), 1u);
+  const MeasuredRun runs[] = {*run};
+  const StrategyProfile profile = strategy_profile(StrategyKind::kSparse, runs, runs);
+  EXPECT_EQ(profile.move.hand_over_seconds, 1);
+  EXPECT_EQ(profile.move.switch_seconds, 0.25);
+  EXPECT_EQ(profile.move.load_seconds, 0.5);
+  EXPECT_EQ(profile.move.settle_seconds, 0.25);
+  EXPECT_EQ(profile.move.pause_seconds(), 2);
+  EXPECT_EQ(profile.move.bytes, 4e9);
+  EXPECT_EQ(profile.move.moves, 1);
+  EXPECT_EQ(strategy_profile(StrategyKind::kSparse, runs).move.moves, 0);
+}
+
+// What no standby was warm for says nothing about standbys.
+TEST(ProfileMeasurements, OnlyLossesThatAStandbyTookCountForStandbys) {
+  JobEnd end = hand_written(nullptr);
+  const auto failures = [&](bool standby) {
+    end.summary["failures"][0]["standby"] = standby;
+    return measured_run(end, LostKind::kStandby).value();
+  };
+  EXPECT_TRUE(failures(false).failures.empty());
+  const MeasuredRun runs[] = {failures(true)};
+  ASSERT_EQ(runs[0].failures.size(), 1u);
+  const StrategyProfile profile = strategy_profile(StrategyKind::kSparse, runs, runs);
+  EXPECT_EQ(profile.standby.view_seconds, 0.25);
+  EXPECT_EQ(profile.standby.failures, 1);
+  EXPECT_EQ(profile.worker.failures, 0);
 }
 
 TEST(ProfileMeasurements, AnUnfinishedRunSaysNothing) {

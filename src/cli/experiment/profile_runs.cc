@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iostream>
 #include <map>
-#include <optional>
+#include <span>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -14,6 +14,7 @@
 #include "env/files.h"
 #include "faults/fault_script.h"
 #include "parallel/job_layout.h"
+#include "planner/measured/measured_recovery.h"
 
 namespace evermoe {
 namespace {
@@ -24,8 +25,33 @@ constexpr int64_t kFirstKill = 20;
 // From one kill to the next: so that they meet windows and saves at different moments.
 constexpr int64_t kKillGap = 13;
 constexpr int64_t kTail = 8;
+// Longer than any run.
+constexpr double kNoticeSeconds = 1e6;
 // A run is short: saves that are rarer would not be seen.
 constexpr int64_t kSaveEvery = 8;
+
+// What happens in a run.
+enum class Event : uint8_t { kNothing, kWorkersLost, kNodeLost, kWorkersLostWarm, kNodeAnnounced };
+
+const char* in_words(Event event) {
+  switch (event) {
+    case Event::kNothing:
+    case Event::kWorkersLost: break;
+    case Event::kNodeLost: return ", a node lost";
+    case Event::kWorkersLostWarm: return ", with a standby";
+    case Event::kNodeAnnounced: return ", a node announced to go";
+  }
+  return "";
+}
+
+LostKind lost_of(Event event) {
+  if (event == Event::kNodeLost) return LostKind::kNode;
+  return event == Event::kWorkersLostWarm ? LostKind::kStandby : LostKind::kWorker;
+}
+
+bool is_prepared(Event event) {
+  return event == Event::kWorkersLostWarm || event == Event::kNodeAnnounced;
+}
 
 class ProfileRunner {
  public:
@@ -59,10 +85,24 @@ class ProfileRunner {
 
  private:
   std::string faults_file() const { return join_path(folder_, "profile-faults.toml"); }
-  int64_t steps() const { return kFirstKill + options_.kills * kKillGap + kTail; }
+  int64_t steps(Event event) const {
+    const int64_t gaps = event == Event::kNodeAnnounced ? 1 : options_.kills;
+    return kFirstKill + gaps * kKillGap + kTail;
+  }
   bool has_nodes() const { return job_.run.nodes > 1 && topology_.world_size() > 1; }
   int64_t runs() const {
-    return options_.rounds * (1 + std::ssize(strategies_) * (has_nodes() ? 2 : 1));
+    size_t runs = 1;
+    for (const StrategyKind kind : strategies_) runs += events(kind).size();
+    return options_.rounds * static_cast<int64_t>(runs);
+  }
+
+  std::vector<Event> events(StrategyKind kind) const {
+    std::vector<Event> events{Event::kWorkersLost};
+    if (has_nodes()) events.push_back(Event::kNodeLost);
+    if (!options_.prepared || !strategy_of(kind).keeps_copies()) return events;
+    events.push_back(Event::kWorkersLostWarm);
+    if (has_nodes()) events.push_back(Event::kNodeAnnounced);
+    return events;
   }
 
   // All ranks but the first in turn, from the last: what it writes of steps would be torn.
@@ -78,28 +118,51 @@ class ProfileRunner {
     return script;
   }
 
+  int last_node() const {
+    const int ranks = topology_.world_size();
+    return first_node_of(ranks - 1, ranks, static_cast<int>(job_.run.nodes));
+  }
+
   // One: what it played goes to other nodes, and a second loss would meet another layout.
   FaultScript node_kill() const {
-    const int ranks = topology_.world_size();
-    Fault fault{.kind = FaultKind::kKillNode};
-    fault.node = first_node_of(ranks - 1, ranks, static_cast<int>(job_.run.nodes));
+    Fault fault{.kind = FaultKind::kKillNode, .node = last_node()};
     fault.moment = FaultMoment{.point = "step/forward", .step = Step(kFirstKill)};
     return {.faults = {fault}};
   }
 
+  // The run ends before the node goes.
+  FaultScript node_notice() const {
+    return {.faults = {{.kind = FaultKind::kNoticeNode,
+                        .node = last_node(),
+                        .seconds = kNoticeSeconds,
+                        .after_step = Step(kFirstKill)}}};
+  }
+
+  FaultScript faults(Event event) const {
+    if (event == Event::kNodeLost) return node_kill();
+    return event == Event::kNodeAnnounced ? node_notice() : kills();
+  }
+
+  // Roles go to a spare node, where the standby is, too.
+  void prepare(Event event, std::vector<std::string>& settings) const {
+    if (is_prepared(event) && job_.run.spares == 0) settings.emplace_back("run.spares=1");
+    if (event == Event::kWorkersLostWarm && job_.run.standbys == 0)
+      settings.emplace_back("run.standbys=1");
+  }
+
   absl::StatusOr<MeasuredRun> measured(const std::string& name,
-                                       const std::vector<std::string>& settings,
-                                       std::optional<LostKind> lost, int& signal) {
+                                       const std::vector<std::string>& settings, Event event,
+                                       int& signal) {
     std::cerr << absl::StrFormat("profile, run %d of %d: %s ... ", ++count_, runs(), name);
     JobRequest request{
         .config = options_.config, .settings = options_.settings, .look_every = kLookEvery};
     request.settings.insert(request.settings.end(), settings.begin(), settings.end());
-    request.settings.insert(
-        request.settings.end(),
-        {absl::StrCat("train.steps=", steps()), "evaluate.every_steps=0", "run.restarts_max=1000"});
-    if (lost) {
-      const FaultScript script = *lost == LostKind::kNode ? node_kill() : kills();
-      RETURN_IF_ERROR(replace_file(real_files(), faults_file(), to_toml(script)));
+    request.settings.insert(request.settings.end(),
+                            {absl::StrCat("train.steps=", steps(event)), "evaluate.every_steps=0",
+                             "run.restarts_max=1000"});
+    prepare(event, request.settings);
+    if (event != Event::kNothing) {
+      RETURN_IF_ERROR(replace_file(real_files(), faults_file(), to_toml(faults(event))));
       request.faults = faults_file();
     }
     ASSIGN_OR_RETURN(const JobEnd end, runner_.run(request));
@@ -108,13 +171,15 @@ class ProfileRunner {
       std::cerr << "interrupted\n";
       return MeasuredRun();
     }
-    const absl::StatusOr<MeasuredRun> run = measured_run(end, lost.value_or(LostKind::kWorker));
+    const absl::StatusOr<MeasuredRun> run = measured_run(end, lost_of(event));
     if (!run.ok())
       return absl::FailedPreconditionError(absl::StrCat(name, ": ", run.status().message(),
                                                         ", see ", join_path(folder_, "run.log")));
-    std::cerr << absl::StrFormat("%.1f s, steps of %.3f s, %d recoveries\n",
-                                 end.summary.at("seconds").get<double>(), run->step_seconds,
-                                 std::ssize(run->failures));
+    std::cerr << absl::StrFormat(
+        "%.1f s, steps of %.3f s, %d %s\n", end.summary.at("seconds").get<double>(),
+        run->step_seconds,
+        event == Event::kNodeAnnounced ? std::ssize(run->moves) : std::ssize(run->failures),
+        event == Event::kNodeAnnounced ? "moves" : "recoveries");
     return run;
   }
 
@@ -122,20 +187,21 @@ class ProfileRunner {
     ASSIGN_OR_RETURN(
         const MeasuredRun run,
         measured("undisturbed", {"protection.strategy=none", "checkpoint.every_steps=0"},
-                 std::nullopt, signal));
+                 Event::kNothing, signal));
     if (signal == 0) bare_.push_back(run);
     return absl::OkStatus();
   }
 
   absl::Status measure(StrategyKind kind, int& signal) {
-    RETURN_IF_ERROR(measure(kind, LostKind::kWorker, signal));
-    return has_nodes() && signal == 0 ? measure(kind, LostKind::kNode, signal) : absl::OkStatus();
+    for (const Event event : events(kind)) {
+      if (signal == 0) RETURN_IF_ERROR(measure(kind, event, signal));
+    }
+    return absl::OkStatus();
   }
 
-  absl::Status measure(StrategyKind kind, LostKind lost, int& signal) {
+  absl::Status measure(StrategyKind kind, Event event, int& signal) {
     const std::string strategy(to_string(kind));
-    const std::string name =
-        lost == LostKind::kNode ? absl::StrCat(strategy, ", a node lost") : strategy;
+    const std::string name = absl::StrCat(strategy, in_words(event));
     const int64_t every = job_.checkpoint.every_steps == 0
                               ? kSaveEvery
                               : std::min(job_.checkpoint.every_steps, kSaveEvery);
@@ -143,8 +209,8 @@ class ProfileRunner {
                      measured(name,
                               {"protection.strategy=" + strategy,
                                absl::StrCat("checkpoint.every_steps=", every)},
-                              lost, signal));
-    if (signal == 0) runs_[kind].push_back(run);
+                              event, signal));
+    if (signal == 0) (is_prepared(event) ? prepared_ : runs_)[kind].push_back(run);
     return absl::OkStatus();
   }
 
@@ -171,9 +237,13 @@ class ProfileRunner {
                            .begin_seconds = bare.begin_seconds,
                            .end_seconds = bare.end_seconds};
     for (const StrategyKind kind : strategies_) {
-      profile.strategies.push_back(strategy_profile(kind, runs_.at(kind)));
+      const auto prepared = prepared_.find(kind);
+      profile.strategies.push_back(strategy_profile(
+          kind, runs_.at(kind),
+          prepared == prepared_.end() ? std::span<const MeasuredRun>() : prepared->second));
       if (steps_are_bare(kind)) profile.strategies.back().step_seconds = profile.step_seconds;
     }
+    profile.recovery = measured_recovery(profile.strategies);
     return profile;
   }
 
@@ -184,7 +254,7 @@ class ProfileRunner {
   JobRunner& runner_;
   std::vector<StrategyKind> strategies_;
   std::vector<MeasuredRun> bare_;
-  std::map<StrategyKind, std::vector<MeasuredRun>> runs_;
+  std::map<StrategyKind, std::vector<MeasuredRun>> runs_, prepared_;
   int count_ = 0;
 };
 

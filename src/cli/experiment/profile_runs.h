@@ -17,6 +17,8 @@ struct ProfileRunOptions {
   std::vector<StrategyKind> strategies;  // `none` is measured whether it is named or not
   int rounds = 2;
   int kills = 3;  // of workers in each run
+  // Also what a warm standby saves, and what a planned move costs, of strategies that keep copies.
+  bool prepared = false;
 };
 
 struct ProfileOutcome {
@@ -26,7 +28,9 @@ struct ProfileOutcome {
 
 // In each round the job without protection, saves and failures, then each strategy, the order
 // turned by one from round to round; where it has several nodes each strategy twice, once with the
-// loss of a node. Progress goes to standard error, a line for each run.
+// loss of a node. With `prepared` each strategy that keeps copies once more with a standby, and,
+// where the job has several nodes, once with a node that is announced to go; both have a spare.
+// Progress goes to standard error, a line for each run.
 absl::StatusOr<ProfileOutcome> measure_profile(const ProfileRunOptions& options,
                                                const JobConfig& job, const std::string& folder,
                                                JobRunner& runner);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -18,7 +19,7 @@
 namespace evermoe {
 namespace {
 
-constexpr double kNumberMax = 1e9;
+constexpr double kNumberMax = 1e9, kBytesMax = 1e18;
 constexpr int64_t kCountMax = 1'000'000;
 constexpr size_t kBuildMax = 60;
 
@@ -54,11 +55,38 @@ constexpr NumberKey<LossProfile> kLossKeys[] = {
     {"steps_again", &LossProfile::steps_again, "that were run again, the most of any rank"},
 };
 
+constexpr NumberKey<MoveProfile> kMoveKeys[] = {
+    {"hand_over_seconds", &MoveProfile::hand_over_seconds,
+     "from the last commit until all had handed their states over"},
+    {"switch_seconds", &MoveProfile::switch_seconds, "until the new view was planned"},
+    {"load_seconds", &MoveProfile::load_seconds, "until the new processes had the states"},
+    {"settle_seconds", &MoveProfile::settle_seconds,
+     "by which the next commit came later than a usual step's"},
+    {"bytes", &MoveProfile::bytes, "of the states that moved"},
+};
+
+constexpr NumberKey<MeasuredRecovery> kRecoveryKeys[] = {
+    {"detect_seconds", &MeasuredRecovery::detect_seconds, "until a killed process was noticed"},
+    {"restart_seconds", &MeasuredRecovery::restart_seconds,
+     "until new processes were there, and what they then took longer"},
+    {"standby_seconds", &MeasuredRecovery::standby_seconds, "the same with a warm standby"},
+    {"migrate_seconds", &MeasuredRecovery::migrate_seconds,
+     "pause of a move, apart from its state's way"},
+};
+
 // What a recovery's steps took longer may be less than nothing on a machine that got faster.
 double least_of(const NumberKey<LossProfile>& key) {
   return key.field == &LossProfile::settle_seconds ? -kNumberMax : 0;
 }
-double least_of(const NumberKey<StrategyProfile>&) { return 0; }
+double least_of(const NumberKey<MoveProfile>& key) {
+  return key.field == &MoveProfile::settle_seconds ? -kNumberMax : 0;
+}
+// Bytes are more than seconds.
+double most_of(const NumberKey<MoveProfile>& key) {
+  return key.field == &MoveProfile::bytes ? kBytesMax : kNumberMax;
+}
+double least_of(const auto&) { return 0; }
+double most_of(const auto&) { return kNumberMax; }
 
 bool is_build(const std::string& text) {
   return !text.empty() && text.size() <= kBuildMax && std::ranges::all_of(text, [](char c) {
@@ -87,7 +115,7 @@ class ProfileReader {
     const auto version = document["version"].value_exact<int64_t>();
     if (version != kRuntimeProfileVersion)
       return wrong(document, "version", absl::StrCat(kRuntimeProfileVersion));
-    RETURN_IF_ERROR(check_keys(document, "", {"version", "job", "strategy"}));
+    RETURN_IF_ERROR(check_keys(document, "", {"version", "job", "strategy", "recovery"}));
     const toml::table* job = document["job"].as_table();
     if (job == nullptr) return wrong(document, "job", "a table");
     ASSIGN_OR_RETURN(RuntimeProfile profile, read_job(*job));
@@ -103,6 +131,10 @@ class ProfileReader {
     }
     if (profile.find(StrategyKind::kNone) == nullptr)
       return wrong(document, "strategy", "\"none\" among them");
+    if (document.contains("recovery")) {
+      profile.recovery.emplace();
+      RETURN_IF_ERROR(read_table(document, "", "recovery", kRecoveryKeys, *profile.recovery));
+    }
     return profile;
   }
 
@@ -121,18 +153,18 @@ class ProfileReader {
   }
 
   absl::Status read_number(const toml::table& table, const std::string& key, double least,
-                           double& into) const {
+                           double most, double& into) const {
     const toml::node* node = table.get(key);
     const auto value = node != nullptr && node->is_number() ? node->value<double>() : std::nullopt;
-    if (!value || !(*value >= least && *value <= kNumberMax))
-      return wrong(table, key, absl::StrCat("a number from ", least, " to ", kNumberMax));
+    if (!value || !(*value >= least && *value <= most))
+      return wrong(table, key, absl::StrCat("a number from ", least, " to ", most));
     into = *value;
     return absl::OkStatus();
   }
 
   // Of what is divided by.
   absl::Status read_step(const toml::table& table, double& into) const {
-    RETURN_IF_ERROR(read_number(table, "step_seconds", 0, into));
+    RETURN_IF_ERROR(read_number(table, "step_seconds", 0, kNumberMax, into));
     return into >= 1e-6 ? absl::OkStatus()
                         : wrong(table, "step_seconds", "a number of at least 1e-06");
   }
@@ -161,14 +193,14 @@ class ProfileReader {
     RETURN_IF_ERROR(read_count(table, "ranks", profile.stages, profile.ranks));
     RETURN_IF_ERROR(read_count(table, "nodes", 1, profile.nodes));
     RETURN_IF_ERROR(read_step(table, profile.step_seconds));
-    RETURN_IF_ERROR(read_number(table, "begin_seconds", 0, profile.begin_seconds));
-    RETURN_IF_ERROR(read_number(table, "end_seconds", 0, profile.end_seconds));
+    RETURN_IF_ERROR(read_number(table, "begin_seconds", 0, kNumberMax, profile.begin_seconds));
+    RETURN_IF_ERROR(read_number(table, "end_seconds", 0, kNumberMax, profile.end_seconds));
     return profile;
   }
 
   absl::StatusOr<StrategyProfile> read_strategy(const toml::table& table) const {
-    RETURN_IF_ERROR(
-        check_keys(table, "strategy.", keys_of(kStrategyKeys, {"name", "node", "worker"})));
+    RETURN_IF_ERROR(check_keys(
+        table, "strategy.", keys_of(kStrategyKeys, {"name", "move", "node", "standby", "worker"})));
     StrategyProfile profile;
     const std::string name = table["name"].value_exact<std::string>().value_or("");
     const std::optional<StrategyKind> kind = strategy_kind_of(name);
@@ -176,20 +208,34 @@ class ProfileReader {
     profile.kind = *kind;
     RETURN_IF_ERROR(read_numbers(table, kStrategyKeys, profile));
     RETURN_IF_ERROR(read_step(table, profile.step_seconds));
-    RETURN_IF_ERROR(read_loss(table, LostKind::kWorker, profile.worker));
-    RETURN_IF_ERROR(read_loss(table, LostKind::kNode, profile.node));
+    for (const auto& [lost, loss] :
+         {std::pair{LostKind::kWorker, &profile.worker}, std::pair{LostKind::kNode, &profile.node},
+          std::pair{LostKind::kStandby, &profile.standby}})
+      RETURN_IF_ERROR(
+          read_counted(table, to_string(lost), kLossKeys, *loss, "failures", loss->failures));
+    RETURN_IF_ERROR(
+        read_counted(table, "move", kMoveKeys, profile.move, "moves", profile.move.moves));
     return profile;
   }
 
-  absl::Status read_loss(const toml::table& strategy, LostKind lost, LossProfile& loss) const {
-    const std::string key = to_string(lost);
+  // A table of a strategy that may be missing, with how often what it has was measured.
+  template <typename Keys, typename Of>
+  absl::Status read_counted(const toml::table& strategy, const std::string& key, const Keys& keys,
+                            Of& into, const char* counted, int64_t& count) const {
     if (!strategy.contains(key)) return absl::OkStatus();
-    const toml::table* table = strategy[key].as_table();
-    if (table == nullptr) return wrong(strategy, key, "a table");
+    RETURN_IF_ERROR(read_table(strategy, "strategy.", key, keys, into, {counted}));
+    return read_count(*strategy[key].as_table(), counted, 1, count);
+  }
+
+  template <typename Keys, typename Of>
+  absl::Status read_table(const toml::table& around, const std::string& prefix,
+                          const std::string& key, const Keys& keys, Of& into,
+                          std::set<std::string> others = {}) const {
+    const toml::table* table = around[key].as_table();
+    if (table == nullptr) return wrong(around, key, "a table");
     RETURN_IF_ERROR(
-        check_keys(*table, absl::StrCat("strategy.", key, "."), keys_of(kLossKeys, {"failures"})));
-    RETURN_IF_ERROR(read_numbers(*table, kLossKeys, loss));
-    return read_count(*table, "failures", 1, loss.failures);
+        check_keys(*table, absl::StrCat(prefix, key, "."), keys_of(keys, std::move(others))));
+    return read_numbers(*table, keys, into);
   }
 
   template <typename Keys>
@@ -201,7 +247,7 @@ class ProfileReader {
   template <typename Keys, typename Of>
   absl::Status read_numbers(const toml::table& table, const Keys& keys, Of& into) const {
     for (const auto& key : keys)
-      RETURN_IF_ERROR(read_number(table, key.name, least_of(key), into.*key.field));
+      RETURN_IF_ERROR(read_number(table, key.name, least_of(key), most_of(key), into.*key.field));
     return absl::OkStatus();
   }
 
@@ -210,7 +256,9 @@ class ProfileReader {
 
 }  // namespace
 
-const char* to_string(LostKind lost) { return lost == LostKind::kNode ? "node" : "worker"; }
+const char* to_string(LostKind lost) {
+  return lost == LostKind::kNode ? "node" : lost == LostKind::kStandby ? "standby" : "worker";
+}
 
 const StrategyProfile* RuntimeProfile::find(StrategyKind kind) const {
   const auto found = std::ranges::find(strategies, kind, &StrategyProfile::kind);
@@ -267,12 +315,22 @@ std::string to_toml(const RuntimeProfile& profile) {
   for (const StrategyProfile& one : profile.strategies) {
     absl::StrAppend(&text, "\n[[strategy]]\nname = \"", std::string(to_string(one.kind)), "\"\n");
     append_numbers(kStrategyKeys, one, text);
-    for (const LostKind lost : {LostKind::kWorker, LostKind::kNode}) {
+    for (const LostKind lost : kLostKinds) {
       if (one.of(lost).failures == 0) continue;
-      absl::StrAppend(&text, "[strategy.", to_string(lost), "]  # the loss of one\n");
+      absl::StrAppend(
+          &text, "[strategy.", to_string(lost), "]  # ",
+          lost == LostKind::kStandby ? "the loss of a worker that had one\n" : "the loss of one\n");
       append_numbers(kLossKeys, one.of(lost), text);
       absl::StrAppend(&text, "failures = ", one.of(lost).failures, "  # so many were measured\n");
     }
+    if (one.move.moves == 0) continue;
+    absl::StrAppend(&text, "[strategy.move]  # of the roles of a node to another one\n");
+    append_numbers(kMoveKeys, one.move, text);
+    absl::StrAppend(&text, "moves = ", one.move.moves, "  # so many were measured\n");
+  }
+  if (profile.recovery) {
+    absl::StrAppend(&text, "\n[recovery]  # for `evermoe forecast --recovery`\n");
+    append_numbers(kRecoveryKeys, *profile.recovery, text);
   }
   return text;
 }

@@ -1,9 +1,9 @@
 // What a job costs as the runtime really runs it: measured by `evermoe profile --job`, read by
 // predictions (measured_run.h). Nothing in it is assumed or fitted.
 //
-// As TOML, format version 2 (docs/planning.md):
+// As TOML, format version 3 (docs/planning.md):
 //
-//   version = 2
+//   version = 3
 //   [job]
 //   fingerprint = "..."    # of its configuration, without what a profile covers or what changes no
 //                          # step: job_fingerprint()
@@ -22,9 +22,17 @@
 //   detect_seconds = 0.01
 //   ...
 //   [strategy.node]        # of a node, where that was measured
+//   [strategy.standby]     # of a worker whose role a warm standby took, likewise
+//   [strategy.move]        # of the roles of a node that was announced to go, likewise
+//   hand_over_seconds = 0.1
+//   ...
+//   [recovery]             # for forecasts, in a cluster's words: where both of the last two were
+//   detect_seconds = 0.01  # measured
+//   ...
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,10 +43,11 @@
 
 namespace evermoe {
 
-inline constexpr int kRuntimeProfileVersion = 2;
+inline constexpr int kRuntimeProfileVersion = 3;
 inline constexpr int64_t kRuntimeProfileBytesMax = 1 << 20;
 
-enum class LostKind : uint8_t { kWorker, kNode };
+enum class LostKind : uint8_t { kWorker, kNode, kStandby };  // kStandby: a worker that had one
+inline constexpr LostKind kLostKinds[] = {LostKind::kWorker, LostKind::kNode, LostKind::kStandby};
 const char* to_string(LostKind lost);
 
 // What a loss costs. Means over the measured ones; seconds unless their name says otherwise.
@@ -53,6 +62,31 @@ struct LossProfile {
   friend bool operator==(const LossProfile&, const LossProfile&) = default;
 };
 
+// What it costs to move the roles of one node to another while the job trains. Means over the
+// measured moves; the seconds follow each other, and their sum is the pause.
+struct MoveProfile {
+  double hand_over_seconds = 0;  // from the last commit until all had handed their states over
+  double switch_seconds = 0;     // until the new view was planned
+  double load_seconds = 0;       // until the new processes had the states
+  double settle_seconds = 0;     // by which the next commit came later than a usual step's
+  double bytes = 0;              // of the states that moved
+  int64_t moves = 0;             // so many were measured; 0: nothing is known
+  double pause_seconds() const {
+    return hand_over_seconds + switch_seconds + load_seconds + settle_seconds;
+  }
+  friend bool operator==(const MoveProfile&, const MoveProfile&) = default;
+};
+
+// What of a recovery does not depend on how large the state is, as [recovery] of a cluster has it
+// (planner/cluster_model/cluster_spec.h).
+struct MeasuredRecovery {
+  double detect_seconds = 0;
+  double restart_seconds = 0;
+  double standby_seconds = 0;
+  double migrate_seconds = 0;
+  friend bool operator==(const MeasuredRecovery&, const MeasuredRecovery&) = default;
+};
+
 // Means over the measured runs.
 struct StrategyProfile {
   StrategyKind kind = StrategyKind::kNone;
@@ -64,7 +98,12 @@ struct StrategyProfile {
   double save_lag_steps = 0;  // from a durable save until a failure can go back to it
   LossProfile worker;
   LossProfile node;  // of a node with all its workers; measured where the job has several nodes
-  const LossProfile& of(LostKind lost) const { return lost == LostKind::kNode ? node : worker; }
+  // Of those that keep copies in peers' memory, where it was asked for:
+  LossProfile standby;  // of a worker, whose role a standby takes that was warm
+  MoveProfile move;     // where the job has several nodes
+  const LossProfile& of(LostKind lost) const {
+    return lost == LostKind::kNode ? node : lost == LostKind::kStandby ? standby : worker;
+  }
   friend bool operator==(const StrategyProfile&, const StrategyProfile&) = default;
 };
 
@@ -78,6 +117,7 @@ struct RuntimeProfile {
   double begin_seconds = 0;
   double end_seconds = 0;
   std::vector<StrategyProfile> strategies;  // each once
+  std::optional<MeasuredRecovery> recovery;
 
   // nullptr: it was not measured.
   const StrategyProfile* find(StrategyKind kind) const;

@@ -26,7 +26,18 @@ RuntimeProfile small_profile() {
        .step_seconds = 0.11,
        .window_steps = 4,
        .worker = {.load_seconds = 1.0 / 3, .settle_seconds = -0.01, .failures = 6},
-       .node = {.view_seconds = 3, .failures = 2}}};
+       .node = {.view_seconds = 3, .failures = 2},
+       .standby = {.view_seconds = 0.0625, .failures = 5},
+       .move = {.hand_over_seconds = 0.125,
+                .switch_seconds = 1.0 / 3,
+                .load_seconds = 0.25,
+                .settle_seconds = -0.5,
+                .bytes = 4e12,
+                .moves = 4}}};
+  profile.recovery = {.detect_seconds = 0.01,
+                      .restart_seconds = 2.5,
+                      .standby_seconds = 0.75,
+                      .migrate_seconds = 0.375};
   return profile;
 }
 
@@ -38,8 +49,8 @@ TEST(RuntimeProfileTest, SurvivesItsText) {
 
 TEST(RuntimeProfileTest, SaysInOneLineWhatIsWrong) {
   const std::vector<std::array<std::string, 3>> cases = {
-      {"version = 2", "version = 1", "p.toml:2: version: found 1, allowed: 2"},
-      {"version = 2", "", "version: found nothing"},
+      {"version = 3", "version = 2", "p.toml:2: version: found 2, allowed: 3"},
+      {"version = 3", "", "version: found nothing"},
       {"stages = 2", "stages = 5", "ranks: found 4, allowed: an integer from 5"},
       {"stages = 2", "stages = 2.0", "stages"},
       {"stages = 2", "stages = 2\nrounds = 3", "found job.rounds"},
@@ -56,6 +67,16 @@ TEST(RuntimeProfileTest, SaysInOneLineWhatIsWrong) {
       {"failures = 2", "failures = 0", "failures: found 0, allowed: an integer from 1"},
       {"view_seconds = 3.0", "vew_seconds = 3.0", "found strategy.node.vew_seconds"},
       {"[strategy.node]", "[strategy.nodes]", "found strategy.nodes, allowed: begin_seconds"},
+      {"[strategy.standby]", "[strategy.standbys]", "found strategy.standbys, allowed: begin"},
+      {"failures = 5", "failures = 0", "failures: found 0, allowed: an integer from 1"},
+      {"moves = 4", "", "moves: found nothing, allowed: an integer from 1"},
+      {"moves = 4", "moves = 4\nrole = 1", "found strategy.move.role, allowed: bytes"},
+      {"hand_over_seconds = 0.125", "", "hand_over_seconds: found nothing, allowed: a number"},
+      {"bytes = 4e+12", "bytes = -1", "bytes: found -1, allowed: a number from 0 to 1e+18"},
+      {"migrate_seconds = 0.375", "", "migrate_seconds: found nothing, allowed: a number from 0"},
+      {"migrate_seconds = 0.375", "migrate_seconds = -1", "migrate_seconds: found -1, allowed"},
+      {"standby_seconds = 0.75", "standbys_seconds = 1", "found recovery.standbys_seconds"},
+      {"[recovery]", "[[recovery]]", "recovery: found"},
       {"[job]", "[job", "p.toml:4: not TOML"},
   };
   for (const auto& [from, to, expected] : cases) {

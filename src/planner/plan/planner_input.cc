@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "planner/cluster_model/cluster_spec.h"
+#include "planner/measured/measured_recovery.h"
 
 namespace evermoe {
 namespace {
@@ -61,6 +62,10 @@ absl::StatusOr<PlannerInput> load_planner_input(Files& files, const PlannerNames
   PlannerInput input;
   ASSIGN_OR_RETURN(input.job, load_planned_job(files, names.model, of_job));
   ASSIGN_OR_RETURN(input.cluster, load_named_cluster(files, names.cluster));
+  if (!names.recovery.empty()) {
+    ASSIGN_OR_RETURN(const RuntimeProfile profile, load_runtime_profile(files, names.recovery));
+    ASSIGN_OR_RETURN(input.cluster, with_recovery(input.cluster, profile, names.recovery));
+  }
   RETURN_IF_ERROR(apply_failures(files, names.failures, input));
   ASSIGN_OR_RETURN(input.cluster, changed(input.cluster, of_cluster, "--set"));
   return input;

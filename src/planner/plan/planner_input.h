@@ -16,6 +16,7 @@ struct PlannerNames {
   std::string cluster;  // a cluster (.toml), or a GPU's name for default_cluster() with it
   std::string
       failures;  // "KEY=VALUE,..." of [failures], or a recorded failure trace (.csv); may be empty
+  std::string recovery;  // a profile of a job, whose [recovery] is the cluster's; may be empty
   std::vector<std::string> settings;  // "KEY=VALUE" of the cluster or of the job's configuration
 };
 
@@ -25,7 +26,7 @@ struct PlannerInput {
   std::optional<FailureTrace> trace;  // then cluster.failures is the law that fits it
 };
 
-// Applied in order: the files, failures, settings. InvalidInput with one line.
+// Applied in order: the files, recovery, failures, settings. InvalidInput with one line.
 absl::StatusOr<PlannerInput> load_planner_input(Files& files, const PlannerNames& names);
 
 }  // namespace evermoe

@@ -239,10 +239,11 @@ class RunSimulation {
 
   double switch_seconds() const {
     const RecoverySeconds& times = strategy_.recovery;
-    if (is_elastic()) return times.reconfigure;
     // Of a drained job nothing lives on, standbys neither.
-    const bool is_warm = strategy_.replacement == NodeReplacement::kStandby &&
-                         cause_ != Cause::kDrained && had_warm_spare_ && !has_waited_;
+    if (cause_ == Cause::kDrained) return times.restart;
+    if (is_elastic()) return times.reconfigure;
+    const bool is_warm =
+        strategy_.replacement == NodeReplacement::kStandby && had_warm_spare_ && !has_waited_;
     return is_warm ? times.standby : times.restart;
   }
 

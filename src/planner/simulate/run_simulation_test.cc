@@ -281,6 +281,8 @@ TEST(RunSimulationTest, ADrainedJobStartsAgainCold) {
   };
   EXPECT_EQ(seconds(Kind::kAnnounced), 2 + 10 + 20);
   EXPECT_EQ(seconds(Kind::kDown), 1 + 2 + 20);
+  strategy.replacement = NodeReplacement::kElastic;
+  EXPECT_EQ(seconds(Kind::kAnnounced), 2 + 10 + 20);
 }
 
 TEST(RunSimulationTest, AnElasticJobLeavesAnnouncedNodesForSparesOrGivesThemUp) {
