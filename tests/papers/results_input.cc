@@ -56,6 +56,8 @@ absl::StatusOr<ResultsInput> load_results_input() {
   ASSIGN_OR_RETURN(const std::string spot, source_text("data/planner/bamboo-ec2-p3.csv"));
   ASSIGN_OR_RETURN(input.spot, parse_instance_trace(spot, "bamboo-ec2-p3.csv"));
   ASSIGN_OR_RETURN(input.kept, load_kept());
+  ASSIGN_OR_RETURN(input.profile, load_runtime_profile(
+                                      real_files(), source_path("data/results/job-profile.toml")));
   return input;
 }
 

@@ -28,9 +28,9 @@ expectation by about twice that without anything being wrong. Nothing is tuned u
 std::string results_page(const ResultsInput& input) {
   return absl::StrCat(kHead, claims_section(input), runtime_section(input),
                       partial_experts_sections(input), lazarus_sections(input),
-                      many_nodes_section(input), trainmover_sections(), skew_sections(input.tables),
-                      moetion_sections(input.tables), planning_sections(input.tables),
-                      not_compared_section());
+                      many_nodes_section(input), trainmover_sections(input),
+                      skew_sections(input.tables), moetion_sections(input.tables),
+                      planning_sections(input.tables), not_compared_section());
 }
 
 std::string not_compared_section() {
@@ -51,7 +51,7 @@ std::string not_compared_section() {
 | Lazarus, Fig. 10a, samples per second | a kernel's speed; the part that the loads decide is compared |
 | Lazarus, Fig. 12 and 14 (Tutel, 16 nodes) | step time, accumulation's share and the rate of the shared file system are not given |
 | Lazarus, Fig. 13, absolute ratios | contain what unequal loads cost, from a routing trace that is not published; their growth is compared |
-| TrainMover, Fig. 8, 10 to 15, 17, 18 | seconds of NCCL and of GPUs' warm-up |
+| TrainMover, Fig. 8, 10 to 14, 17, 18 | seconds of NCCL and of GPUs' warm-up |
 )";
 }
 

@@ -12,6 +12,7 @@
 #include "papers/lazarus_comparison.h"
 #include "papers/paper_tables.h"
 #include "papers/runtime_result.h"
+#include "planner/measured/runtime_profile.h"
 
 namespace evermoe {
 
@@ -25,6 +26,7 @@ struct ResultsInput {
   std::vector<RoutingRow> routing;  // smartmoe-expert-loads.csv
   FailureTrace spot;                // bamboo-ec2-p3.csv
   std::vector<KeptResult> kept;     // by file
+  RuntimeProfile profile;           // data/results/job-profile.toml
 };
 
 // The result of a system under a failure process, of the first file that has it; null: not run.
@@ -42,7 +44,7 @@ std::string skew_sections(const PaperTables& tables);
 std::string partial_experts_sections(const ResultsInput& input);
 std::string lazarus_sections(const ResultsInput& input);
 std::string many_nodes_section(const ResultsInput& input);
-std::string trainmover_sections();
+std::string trainmover_sections(const ResultsInput& input);
 std::string planning_sections(const PaperTables& tables);
 std::string not_compared_section();
 

@@ -25,13 +25,7 @@ double wasted(RunStrategy strategy, double mtbf_seconds, int spares, int runs) {
 
 std::vector<WasteComparison> compare_waste(int runs) {
   std::vector<WasteComparison> rows;
-  struct Scale {
-    int gpus;
-    double mtbf_seconds;
-  };
-  // 7.9 h observed by Meta, 3 h as printed, 27 and 14 minutes projected by Meta.
-  for (const Scale& scale :
-       {Scale{1024, 7.9 * 3600}, Scale{8192, 3 * 3600}, Scale{65536, 1620}, Scale{131072, 840}}) {
+  for (const WasteScale& scale : kWasteScales) {
     RunStrategy standby{.replacement = NodeReplacement::kStandby}, cold, parcae;
     standby.recovery.standby = kStandbySeconds;
     cold.recovery.restart = kNoStandbySeconds;

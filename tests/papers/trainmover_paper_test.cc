@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "papers/trainmover_comparison.h"
+#include "papers/trainmover_projection.h"
 
 namespace evermoe {
 namespace {
@@ -16,6 +17,24 @@ TEST(TrainMoverPaperTest, WasteOfFigure9) {
   EXPECT_NEAR(rows[2].below_no_standby(), 0.55, 0.02);
   EXPECT_NEAR(rows[3].below_no_standby(), 0.55, 0.02);
   EXPECT_NEAR(rows[3].below_parcae(), 0.88, 0.02);
+}
+
+// Where events are rare, each costs what it costs: what is announced a move, the rest a standby, or
+// a start.
+TEST(TrainMoverPaperTest, AProjectionIsOfLossesAndMovesByTheirShares) {
+  constexpr double kMtbf = 7.9 * 3600, kMore = 60, kLost = 1 - kAnnouncedShare;
+  const auto project = [&](const MeasuredRecovery& recovery) {
+    return project_waste({.recovery = recovery}, {}, {1024, kMtbf}, 8);
+  };
+  const ProjectedWaste bare = project({});
+  EXPECT_GT(bare.no_standby * kMtbf, kLost * kSilenceSeconds);
+  EXPECT_NEAR((bare.standby - bare.no_standby) * 1024, 8, 0.01) << "the idle machine";
+  EXPECT_NEAR((project({.migrate_seconds = kMore}).standby - bare.standby) * kMtbf,
+              kAnnouncedShare * kMore, 1);
+  EXPECT_NEAR((project({.standby_seconds = kMore}).standby - bare.standby) * kMtbf, kLost * kMore,
+              2);
+  EXPECT_NEAR((project({.restart_seconds = kMore}).no_standby - bare.no_standby) * kMtbf,
+              kLost * kMore, 2);
 }
 
 TEST(TrainMoverPaperTest, RebalancingOfFigure16) {
