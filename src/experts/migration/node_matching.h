@@ -25,8 +25,8 @@ inline constexpr int kMatchingExactNodesMax = 1100;
 // q shall have; replicas of an expert on one node count once. Failed nodes are left out by the
 // caller.
 //
-// Up to `exact_nodes_max` nodes the cost is the least of all mappings, by minimum-cost flow over
-// the pairs that have an expert in common. (The paper maps greedily, which in small cases costs up
+// Up to `exact_nodes_max` nodes the cost is the least of all mappings (heaviest_transport.h; nodes
+// that hold the same count as one). (The paper maps greedily, which in small cases costs up
 // to 4 times the least.) Beyond, pairs are matched by the most experts in common, and then swapped
 // two by two as long as that helps. Nodes with nothing in common are matched in order; other ties
 // are deterministic.
@@ -35,6 +35,6 @@ NodeMatching match_nodes(const ExpertsOfNodes& held, const ExpertsOfNodes& plan,
                          int exact_nodes_max = kMatchingExactNodesMax);
 
 // The plan by physical node: result[p] = plan[plan_node_of[p]].
-ExpertsOfNodes on_physical_nodes(const ExpertsOfNodes& plan, const NodeMatching& matching);
+ExpertsOfNodes on_physical_nodes(ExpertsOfNodes plan, const NodeMatching& matching);
 
 }  // namespace evermoe
