@@ -4,15 +4,18 @@
 //                      of 4 slots. Target 50 ms. 58 layers x 4096 replicas = 240k heap steps of
 //                      about 0.1 us: 25 ms.
 //   balance_layers     what the runtime decides instead (migration/expert_balance.h): 58 layers of 256
-//                      experts on 64 and on 1024 lanes of 4 slots after the loads drifted. It is
-//                      made once in rebalance_every_steps, by every rank, while training waits.
+//                      experts on 64 and on 1024 lanes of 4 slots, placed before anything was
+//                      counted. It is made once in rebalance_every_steps, by every rank, while
+//                      training waits. Target 50 ms. On 1024 lanes a layer deals 6k replicas, matches
+//                      a few hundred groups of lanes and makes 1024 lists: about 0.25 ms.
+//   balance_drifted    the same, placed for the loads before each changed by up to 30 %
 //   dispatch_of_rank   one rank's part of the exchange of a layer, 1024 ranks x 256 experts, from
 //                      the gathered counts. Target 5 ms. 262k cells passed a few times: about 1 ms.
 //   dispatch_hosts     the same with 8 ranks to a host
 //   survival           every survival probability of a layer's plan. N^2 / 2 steps of a
 //                      convolution: a few ms.
-//   match_exact        which node plays which plan node after the loads drifted, by minimum-cost
-//                      flow
+//   match_exact        which node plays which plan node after the loads drifted, so that least is
+//                      fetched
 //   match_greedy       the same, greedily with swaps
 //   transfers          sources and rounds of that migration
 //   copy_holders       the holders of 2 copies, 16 stages of 512 lanes on 1024 nodes of 8 ranks
@@ -69,23 +72,38 @@ void plan_layers(benchmark::State& state) {
 }
 BENCHMARK(plan_layers)->Unit(benchmark::kMillisecond);
 
-void balance_layers(benchmark::State& state) {
-  const auto lanes = static_cast<int>(state.range(0));
-  const BalanceOptions options{.slots = std::max(kSlots, 2 * kExperts / lanes), .every_steps = 1};
-  ExpertBalance balance = initial_balance(kLayers, kExperts);
+// By layer and expert, one layer after the other.
+std::vector<double> tokens_of_layers() {
   std::vector<double> tokens;
   for (int layer = 0; layer < kLayers; ++layer) {
     for (const int64_t load : layer_loads(layer)) tokens.push_back(static_cast<double>(load));
   }
+  return tokens;
+}
+
+void balance_layers(benchmark::State& state, bool is_placed_by_load) {
+  const auto lanes = static_cast<int>(state.range(0));
+  const BalanceOptions options{.slots = std::max(kSlots, 2 * kExperts / lanes), .every_steps = 1};
+  ExpertBalance balance = initial_balance(kLayers, kExperts);
   const std::vector<int> lanes_of_layers(kLayers, lanes);
   settle(balance, lanes_of_layers, options);
+  std::vector<double> tokens = tokens_of_layers();
   count_step(balance, tokens, options);
+  if (is_placed_by_load) {
+    balance = rebalanced(balance, options).balance;
+    TestRandom random(7);
+    for (double& of_expert : tokens) of_expert *= 0.7 + 0.6 * random.uniform();
+    count_step(balance, tokens, options);
+  }
   for (auto _ : state) {
     const Rebalance moved = rebalanced(balance, options);
     state.counters["slowdown"] = moved.imbalance_after;
   }
 }
+void balance_layers(benchmark::State& state) { balance_layers(state, false); }
 BENCHMARK(balance_layers)->Arg(64)->Arg(kNodes)->Unit(benchmark::kMillisecond);
+void balance_drifted(benchmark::State& state) { balance_layers(state, true); }
+BENCHMARK(balance_drifted)->Arg(64)->Arg(kNodes)->Unit(benchmark::kMillisecond);
 
 // Tokens [rank][expert] of 1024 tokens with 8 experts each, and the replicas of a layer's plan.
 struct DispatchTables {

@@ -1,6 +1,8 @@
 #include "experts/migration/expert_balance.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -15,25 +17,79 @@ int even_slots(int experts, int lanes, int replicas) {
   return (experts * std::min(replicas, lanes) + lanes - 1) / lanes;
 }
 
-double slowdown(const ExpertsOfNodes& experts_of, const LayerBalance& layer) {
-  return expert_slowdown(experts_of, std::vector<double>(layer.loads.begin(), layer.loads.end()));
-}
+// A layer's loads, and how plans for it are judged.
+class Layer {
+ public:
+  explicit Layer(const LayerBalance& layer)
+      : loads_(layer.loads), shares_(layer.loads.begin(), layer.loads.end()) {}
 
-// With as few slots in use as are enough, tried in growing strides.
-ExpertsOfNodes place(const LayerBalance& layer, int lanes, const BalanceOptions& options) {
-  const int experts = static_cast<int>(layer.loads.size());
-  const auto with_slots = [&](int slots) {
-    return place_by_load(layer.loads, {.lanes = lanes, .slots = slots, .faults = options.faults});
+  struct Judged {
+    LanePlan plan;
+    double slowdown = 1;
   };
-  const int most = slots_of_lane(options, experts, lanes);
-  ExpertsOfNodes best = with_slots(most);
-  const double enough = options.gain * slowdown(best, layer);
+  // With as few slots in use as are enough, tried in growing strides.
+  Judged place(int lanes, const BalanceOptions& options) const;
+  double slowdown(const ExpertsOfNodes& experts_of) const {
+    return expert_slowdown(experts_of, shares_);
+  }
+
+ private:
+  Judged plan(const LoadPlacementOptions& options) const {
+    Judged judged{.plan = plan_by_load(loads_, options)};
+    judged.slowdown = plan_slowdown(judged.plan, shares_);
+    return judged;
+  }
+  bool may_reach(double slowdown, const LoadPlacementOptions& options) const;
+
+  std::span<const int64_t> loads_;
+  std::vector<double> shares_;  // the same
+};
+
+Layer::Judged Layer::place(int lanes, const BalanceOptions& options) const {
+  const int experts = static_cast<int>(loads_.size());
+  LoadPlacementOptions tried{.lanes = lanes, .faults = options.faults};
+  tried.slots = slots_of_lane(options, experts, lanes);
+  const int most = tried.slots;
+  Judged best = plan(tried);
+  const double enough = options.gain * best.slowdown;
   const int least = even_slots(experts, lanes, options.faults + 1);
   for (int more = 0; least + more < most; more = 2 * more + 1) {
-    ExpertsOfNodes plan = with_slots(least + more);
-    if (slowdown(plan, layer) <= enough) return plan;
+    tried.slots = least + more;
+    if (!may_reach(enough, tried)) continue;
+    Judged fewer = plan(tried);
+    if (fewer.slowdown <= enough) return fewer;
   }
   return best;
+}
+
+// A lane has no less than any replica that it holds. A little more than asked is let pass, because
+// slowdowns are rounded.
+bool Layer::may_reach(double slowdown, const LoadPlacementOptions& options) const {
+  const double sum = std::accumulate(shares_.begin(), shares_.end(), 0.0);
+  const double most = slowdown * sum / options.lanes * (1 + 1e-9) + 1;
+  return most >= 0x1p62 || may_keep_shares_within(loads_, options, static_cast<int64_t>(most));
+}
+
+struct Moved {
+  bool moves = false;
+  ExpertsOfNodes experts_of;     // if it moves
+  double before = 1, after = 1;  // slowdowns
+};
+
+Moved look_at(const LayerBalance& balance, const BalanceOptions& options) {
+  const Layer layer(balance);
+  const double now = layer.slowdown(balance.experts_of);
+  const Moved stays{.before = now, .after = now};
+  // Nothing is better than even.
+  if (now < options.gain) return stays;
+  const Layer::Judged next = layer.place(static_cast<int>(balance.experts_of.size()), options);
+  if (next.slowdown >= now || now < options.gain * next.slowdown) return stays;
+  ExpertsOfNodes plan = next.plan.experts_of();
+  const NodeMatching matching = match_nodes(balance.experts_of, plan);
+  return {.moves = true,
+          .experts_of = on_physical_nodes(std::move(plan), matching),
+          .before = now,
+          .after = next.slowdown};
 }
 
 }  // namespace
@@ -56,7 +112,7 @@ void settle(ExpertBalance& balance, std::span<const int> lanes, const BalanceOpt
   for (size_t l = 0; l < balance.size(); ++l) {
     LayerBalance& layer = balance[l];
     if (std::ssize(layer.experts_of) != lanes[l])
-      layer.experts_of = place(layer, lanes[l], options);
+      layer.experts_of = Layer(layer).place(lanes[l], options).plan.experts_of();
   }
 }
 
@@ -72,22 +128,17 @@ void count_step(ExpertBalance& balance, std::span<const double> tokens,
 }
 
 Rebalance rebalanced(const ExpertBalance& balance, const BalanceOptions& options) {
-  Rebalance result{.balance = balance, .moves = std::vector<bool>(balance.size())};
+  Rebalance result{.moves = std::vector<bool>(balance.size())};
   if (balance.empty()) return result;
   double before = 0, after = 0;
   for (size_t l = 0; l < balance.size(); ++l) {
-    const LayerBalance& layer = balance[l];
-    const double now = slowdown(layer.experts_of, layer);
-    before += now;
-    after += now;
-    // Nothing is better than even.
-    if (now < options.gain) continue;
-    const ExpertsOfNodes plan = place(layer, static_cast<int>(layer.experts_of.size()), options);
-    const double then = slowdown(plan, layer);
-    result.moves[l] = now > then && now >= options.gain * then;
-    if (!result.moves[l]) continue;
-    after += then - now;
-    result.balance[l].experts_of = on_physical_nodes(plan, match_nodes(layer.experts_of, plan));
+    Moved moved = look_at(balance[l], options);
+    before += moved.before;
+    after += moved.after;
+    result.moves[l] = moved.moves;
+    result.balance.push_back(
+        {.loads = balance[l].loads,
+         .experts_of = moved.moves ? std::move(moved.experts_of) : balance[l].experts_of});
   }
   const auto layers = static_cast<double>(balance.size());
   result.imbalance_before = before / layers;

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "experts/migration/rebalance.h"
 #include "parallel/random_testing.h"
 
 namespace evermoe {
@@ -64,6 +67,35 @@ TEST_F(ExpertBalanceTest, ReplicasAreAsFewAsAreEnough) {
   settle(again, lanes_, survives);
   for (const LayerBalance& layer : again) {
     for (int e = 0; e < 4; ++e) EXPECT_EQ(placement_of(layer).lanes_of(e).size(), 2);
+  }
+}
+
+// Numbers of slots that are passed over by a look at the loads would not have been enough.
+TEST_F(ExpertBalanceTest, ThereIsNoPlanOfFewerSlotsThatIsEnough) {
+  TestRandom random(8);
+  for (int round = 0; round < 500; ++round) {
+    const int experts = random.integer(1, 24), lanes = random.integer(1, 40);
+    const BalanceOptions options{.slots = random.integer(1, 12), .gain = 1.05};
+    ExpertBalance balance = initial_balance(1, experts);
+    std::vector<double> shares;
+    for (int64_t& load : balance[0].loads) {
+      load = random.integer(1, 999) * random.integer(1, 99);
+      shares.push_back(static_cast<double>(load));
+    }
+    settle(balance, {&lanes, 1}, options);
+    const auto slowdown = [&](int slots) {
+      return plan_slowdown(plan_by_load(balance[0].loads, {.lanes = lanes, .slots = slots}),
+                           shares);
+    };
+    const int most = slots_of_lane(options, experts, lanes);
+    const int least = (experts + lanes - 1) / lanes;
+    int slots = least;
+    for (int more = 0; slots < most; more = 2 * more + 1) {
+      slots = std::min(most, least + more);
+      if (slowdown(slots) <= options.gain * slowdown(most)) break;
+    }
+    EXPECT_EQ(balance[0].experts_of,
+              place_by_load(balance[0].loads, {.lanes = lanes, .slots = slots}));
   }
 }
 

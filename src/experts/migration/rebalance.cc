@@ -8,6 +8,27 @@
 
 namespace evermoe {
 
+namespace {
+
+// By expert: the load of one of its replicas. A node has the sum of those that it holds.
+std::vector<double> of_replicas(std::span<const double> shares, std::span<const int> replicas) {
+  std::vector<double> each(shares.begin(), shares.end());
+  for (size_t expert = 0; expert < each.size(); ++expert) {
+    CHECK(shares[expert] <= 0 || replicas[expert] > 0)
+        << "expert " << expert << " has load and no replica";
+    if (replicas[expert] > 0) each[expert] /= replicas[expert];
+  }
+  return each;
+}
+
+double slowdown(double busiest, size_t nodes, std::span<const double> shares) {
+  double sum = 0;
+  for (const double share : shares) sum += share;
+  return sum <= 0 ? 1 : std::max(1.0, busiest * static_cast<double>(nodes) / sum);
+}
+
+}  // namespace
+
 double expert_slowdown(const ExpertsOfNodes& experts_of, std::span<const double> shares) {
   std::vector<int> replicas(shares.size(), 0);
   for (const auto& on_node : experts_of) {
@@ -17,19 +38,28 @@ double expert_slowdown(const ExpertsOfNodes& experts_of, std::span<const double>
       ++replicas[expert];
     }
   }
-  double sum = 0, busiest = 0;
-  for (size_t expert = 0; expert < shares.size(); ++expert) {
-    CHECK(shares[expert] <= 0 || replicas[expert] > 0)
-        << "expert " << expert << " has load and no replica";
-    sum += shares[expert];
-  }
-  if (sum <= 0) return 1;
+  const std::vector<double> each = of_replicas(shares, replicas);
+  double busiest = 0;
   for (const auto& on_node : experts_of) {
     double load = 0;
-    for (const int expert : on_node) load += shares[expert] / replicas[expert];
+    for (const int expert : on_node) load += each[expert];
     busiest = std::max(busiest, load);
   }
-  return std::max(1.0, busiest * static_cast<double>(experts_of.size()) / sum);
+  return slowdown(busiest, experts_of.size(), shares);
+}
+
+double plan_slowdown(const LanePlan& plan, std::span<const double> shares) {
+  const std::vector<double> each = of_replicas(shares, plan.replicas);
+  double busiest = 0;
+  for (int lane = 0; lane < plan.lanes; ++lane) {
+    double load = 0;
+    for (const int expert : plan.slots_of(lane)) {
+      if (expert == kEmptySlot) break;
+      load += each[static_cast<size_t>(expert)];
+    }
+    busiest = std::max(busiest, load);
+  }
+  return slowdown(busiest, static_cast<size_t>(plan.lanes), shares);
 }
 
 RebalanceDecision decide_rebalance(Step now, const RebalanceState& state,

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "experts/placement/replica_placement.h"
 
@@ -26,9 +27,33 @@ struct LoadPlacementOptions {
       0;  // so many lost lanes leave a replica of every expert, if there are slots for that
 };
 
-// By lane: the experts it holds, ascending, each once; every expert is on one at least. Of equal
-// experts the one with the lower number comes first. REQUIRES: an expert, a lane, no negative load.
-// O(S log S + lanes * slots^3) for S = lanes * slots.
+// What lanes hold, in one array.
+struct LanePlan {
+  int lanes = 0;
+  int slots = 0;              // of a lane
+  std::vector<int> experts;   // [lane][slot]: ascending, then kEmptySlot
+  std::vector<int> replicas;  // by expert
+
+  std::span<const int> slots_of(int lane) const {
+    return {&experts[static_cast<size_t>(lane) * static_cast<size_t>(slots)],
+            static_cast<size_t>(slots)};
+  }
+  ExpertsOfNodes experts_of() const;
+};
+inline constexpr int kEmptySlot = -1;
+
+// No lane holds an expert twice; every expert is on one at least. Of equal experts the one with the
+// lower number comes first. REQUIRES: an expert, a lane, no negative load.
+// O(E log E + lanes * slots) for E experts, without exchanges; each of these, at most 4 * lanes, is
+// O(lanes + slots^2).
+LanePlan plan_by_load(std::span<const int64_t> loads, const LoadPlacementOptions& options);
+
+// The same by lane: the experts it holds, ascending.
 ExpertsOfNodes place_by_load(std::span<const int64_t> loads, const LoadPlacementOptions& options);
+
+// False: whatever is placed, some replica has more load than `most`. A look at the loads alone.
+// REQUIRES: most >= 1.
+bool may_keep_shares_within(std::span<const int64_t> loads, const LoadPlacementOptions& options,
+                            int64_t most);
 
 }  // namespace evermoe

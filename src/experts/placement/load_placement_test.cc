@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "parallel/random_testing.h"
@@ -104,6 +105,57 @@ TEST(LoadPlacementTest, EveryExpertLivesAndSurvivesWhatIsPromisedWhateverTheLoad
         }
       }
     }
+  }
+}
+
+// One by one to the expert whose replicas have most; of equals to the one with fewer replicas, then
+// to the lower number.
+std::vector<int> counted_one_by_one(const Loads& loads, int lanes, int total, int least) {
+  std::vector<int> replicas(loads.size(), least);
+  for (int left = total - std::accumulate(replicas.begin(), replicas.end(), 0); left > 0; --left) {
+    std::optional<size_t> best;
+    for (size_t e = 0; e < loads.size(); ++e) {
+      if (replicas[e] == lanes) continue;
+      const int64_t more = best ? loads[e] * replicas[*best] - loads[*best] * replicas[e] : 1;
+      if (more > 0 || (more == 0 && replicas[e] < replicas[*best])) best = e;
+    }
+    if (!best) break;
+    ++replicas[*best];
+  }
+  return replicas;
+}
+
+TEST(LoadPlacementTest, ReplicasAreWhatOneByOneToTheBusiestComesTo) {
+  TestRandom random(16);
+  for (int round = 0; round < 2000; ++round) {
+    const int lanes = 1 + random.integer(0, 30), experts = 1 + random.integer(0, 20);
+    const int slots = std::clamp(random.integer(1, 9), (experts + lanes - 1) / lanes, experts);
+    const int faults = random.integer(0, 2);
+    const int load_max = random.integer(0, 2) == 0 ? 3 : 1'000'000;
+    Loads loads;
+    for (int e = 0; e < experts; ++e)
+      loads.push_back(random.integer(0, load_max) / random.integer(1, 100));
+    const int least = std::min({faults + 1, lanes, lanes * slots / experts});
+    const LanePlan plan = plan_by_load(loads, {.lanes = lanes, .slots = slots, .faults = faults});
+    ASSERT_EQ(plan.replicas, counted_one_by_one(loads, lanes, lanes * slots, least)) << round;
+    ASSERT_EQ(plan.replicas, replicas_of(plan.experts_of(), loads.size())) << round;
+  }
+}
+
+TEST(LoadPlacementTest, SharesAreRuledOutOnlyWhereNoPlanKeepsThem) {
+  TestRandom random(17);
+  for (int round = 0; round < 2000; ++round) {
+    const LoadPlacementOptions options{.lanes = 1 + random.integer(0, 9),
+                                       .slots = random.integer(1, 4)};
+    Loads loads;
+    for (int e = random.integer(1, 20); e > 0; --e) loads.push_back(random.integer(0, 999));
+    const LanePlan plan = plan_by_load(loads, options);
+    int64_t most = 1;
+    for (size_t e = 0; e < loads.size(); ++e)
+      most = std::max(most, (loads[e] + plan.replicas[e] - 1) / plan.replicas[e]);
+    EXPECT_TRUE(may_keep_shares_within(loads, options, most));
+    const bool is_everywhere = std::ranges::count(plan.replicas, options.lanes) > 0;
+    EXPECT_TRUE(most == 1 || is_everywhere || !may_keep_shares_within(loads, options, most - 1));
   }
 }
 
