@@ -32,8 +32,9 @@ T value_or_throw(absl::StatusOr<T> result) {
 PlannerInput input_of(const std::string& model, const std::string& cluster,
                       const std::string& failures, const std::vector<std::string>& settings,
                       const LayoutWishes& wishes) {
-  PlannerInput input =
-      value_or_throw(load_planner_input(real_files(), {model, cluster, failures, settings}));
+  PlannerInput input = value_or_throw(load_planner_input(
+      real_files(),
+      {.model = model, .cluster = cluster, .failures = failures, .settings = settings}));
   throw_if_error(apply_layout(wishes, input.job.model));
   return input;
 }

@@ -93,7 +93,7 @@ void FaultInjector::inject(const Fault& fault) {
     case FaultKind::kCorruptState: return actions_.corrupt_state();
     case FaultKind::kKillController: return kill_controller(options_.control);
     case FaultKind::kCorruptResult: return actions_.corrupt_result();
-    case FaultKind::kSlowWorker: return slow_down_.begin(fault.factor);
+    case FaultKind::kSlowWorker: return slow_down_.begin(fault.factor, actions_.waits);
     case FaultKind::kPoisonSamples:
     case FaultKind::kLoseNode:
     case FaultKind::kReturnNode:

@@ -35,6 +35,7 @@ struct FaultActions {
   std::function<Step()> step;     // the last one that is done; asked on the training thread only
   std::function<int()> recovery;  // that is under way, from 1; 0: none
   std::function<void(FaultRole)> cut;    // the connection with the process that plays this role
+  std::function<bool()> waits;           // the training thread, for others; in any thread
   std::function<void()> corrupt_copies;  // that others hold of this role's snapshots
   std::function<void()> corrupt_state;   // on the training thread only
   std::function<void()> corrupt_result;  // likewise: of what is computed next

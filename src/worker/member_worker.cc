@@ -289,6 +289,9 @@ class MemberProcess {
     actions.cut = [this](FaultRole other) {
       transport_->cut(topology_.rank_of({other.stage, other.lane}));
     };
+    actions.waits = [this] {
+      return stage_transport_->is_waited_in() || member_->waits_for_world();
+    };
     actions.corrupt_copies = [this] { member_->corrupt_copies_at_holders(); };
     actions.corrupt_state = [this] { member_->corrupt_state(); };
     actions.corrupt_result = [this] { trainer_->corrupt_result(); };

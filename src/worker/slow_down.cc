@@ -1,6 +1,5 @@
 #include "worker/slow_down.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -27,9 +26,9 @@ constexpr int64_t kStandMax = 100'000'000;  // so that others do not take it for
 // A handler can reach nothing else.
 std::atomic<int64_t> standing_until = 0;
 
-int64_t now(clockid_t clock) {
+int64_t now() {
   timespec time;
-  ::clock_gettime(clock, &time);
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
@@ -65,32 +64,31 @@ void SlowDown::end() {
   if (thread_.joinable()) thread_.join();
 }
 
-void SlowDown::begin(double factor) {
+void SlowDown::begin(double factor, std::function<bool()> waits) {
   CHECK(factor >= 1) << factor;
   end();
   struct sigaction action = {};
   action.sa_handler = stand;
   action.sa_flags = SA_RESTART;
   CHECK(::sigaction(signal_number(), &action, nullptr) == 0);
-  clockid_t computed = {};
-  CHECK(::pthread_getcpuclockid(::pthread_self(), &computed) == 0);
   ends_ = false;
-  thread_ = std::thread([this, factor, computed] { run(factor, computed); });
+  thread_ = std::thread([this, factor, waits = std::move(waits)] { run(factor, waits); });
 }
 
-void SlowDown::run(double factor, clockid_t computed) {
+void SlowDown::run(double factor, const std::function<bool()>& waits) {
   double owed = 0;
-  for (int64_t before = now(computed); !ends_;) {
-    if (owed < kStandMin) sleep_until(now(CLOCK_MONOTONIC) + kLook);
-    const int64_t after = now(computed);
-    owed += static_cast<double>(after - std::exchange(before, after)) * (factor - 1);
-    if (owed < kStandMin) continue;
-    const int64_t time = std::min(static_cast<int64_t>(owed), kStandMax);
-    const int64_t until = now(CLOCK_MONOTONIC) + time;
-    standing_until = until;
-    signal_others();
-    sleep_until(until);
-    owed -= static_cast<double>(time);
+  while (!ends_) {
+    const int64_t before = now();
+    sleep_until(before + kLook);
+    if (!waits()) owed += static_cast<double>(now() - before) * (factor - 1);
+    while (owed >= kStandMin && !ends_) {
+      const int64_t time = std::min(static_cast<int64_t>(owed), kStandMax);
+      const int64_t until = now() + time;
+      standing_until = until;
+      signal_others();
+      sleep_until(until);
+      owed -= static_cast<double>(time);
+    }
   }
 }
 

@@ -21,7 +21,7 @@ Member::Member(const Topology& topology, Transport& transport, StageTrainer& tra
                ControlLink& control, Clock& clock, MemberOptions options, MemberObserver observer)
     : topology_(topology),
       transport_(transport),
-      boundary_transport_(transport, {kBoundaryGroup, kBoundaryGroup}, clock),
+      world_transport_(transport, kWorldGroups, clock),
       trainer_(trainer),
       control_(control),
       options_(std::move(options)),
@@ -51,7 +51,7 @@ Member::Member(const Topology& topology, Transport& transport, StageTrainer& tra
       service_({transport, clock, views_, copies_, follower_, answers_}) {}
 
 BoundaryExchange::Dependencies Member::exchange_parts(StageTrainer& trainer) {
-  return {.transport = boundary_transport_,
+  return {.transport = world_transport_,
           .sender = sender_,
           .views = views_,
           .log = memory_.log,
@@ -77,7 +77,7 @@ SnapshotCopies::Dependencies Member::copies_parts(StageTrainer& trainer, Clock& 
 }
 
 CommitAgreement::Dependencies Member::commit_parts() {
-  return {.transport = transport_,
+  return {.transport = world_transport_,
           .sender = sender_,
           .views = views_,
           .records = memory_.records,
@@ -164,9 +164,8 @@ absl::Status Member::settle() {
   return options_.strategy.keeps_gradients() ? copies_.wait_settled() : absl::OkStatus();
 }
 
-// Apart from verdicts, between which steps are measured.
 absl::Duration Member::time_waited() const {
-  return options_.time_waited() + boundary_transport_.time_waited() +
+  return options_.time_waited() + world_transport_.time_waited() +
          absl::Seconds(copies_.seconds_waited_for_reads() + copies_.seconds_waited_for_copies());
 }
 

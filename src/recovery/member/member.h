@@ -68,6 +68,8 @@ class Member {
   const Witnesses& witnesses() const { return witnesses_; }
 
   MemberWork work() const { return counts_.work(); }
+  // The training thread waits for a verdict or another stage. Any thread.
+  bool waits_for_world() const { return world_transport_.is_waited_in(); }
   // How long this rank computed in each step since the last call. Any thread.
   std::vector<StepTime> take_step_times() { return timer_.take(); }
   // Of the state after the step whose record this is. Training thread.
@@ -96,7 +98,7 @@ class Member {
 
   const Topology& topology_;
   Transport& transport_;
-  WatchedTransport boundary_transport_;
+  WatchedTransport world_transport_;  // of the training thread: verdicts and boundaries
   StageTrainer& trainer_;
   ControlLink& control_;
   const MemberOptions options_;

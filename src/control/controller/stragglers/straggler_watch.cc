@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <utility>
+
+#include "control/controller/stragglers/robust_statistics.h"
 
 namespace evermoe {
 namespace {
@@ -15,46 +16,6 @@ constexpr double kErrorsToFind = 6;
 constexpr double kErrorsToForget = 2;
 // Of a step, that a straggler makes it longer.
 constexpr double kShareMin = 0.02;
-
-// REQUIRES: values.
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
-}
-
-// Of all but the one at `own`. REQUIRES: two at least, ascending.
-double median_without(const std::vector<double>& sorted, size_t own) {
-  const auto other = [&](size_t i) { return sorted[i < own ? i : i + 1]; };
-  const size_t count = sorted.size() - 1;
-  return count % 2 == 1 ? other(count / 2) : (other(count / 2 - 1) + other(count / 2)) / 2;
-}
-
-// Each to the median of the others.
-std::vector<double> ratios_of(const std::vector<double>& values) {
-  std::vector<double> sorted = values, ratios;
-  std::ranges::sort(sorted);
-  for (const double value : values) {
-    const auto own = static_cast<size_t>(std::ranges::lower_bound(sorted, value) - sorted.begin());
-    ratios.push_back(value / median_without(sorted, own));
-  }
-  return ratios;
-}
-
-// From the median deviation, which single steps do not move.
-double spread(const std::vector<double>& values) {
-  constexpr double kSpreadsOfDeviation = 1.4826;
-  const double middle = median(values);
-  std::vector<double> deviations;
-  for (const double value : values) deviations.push_back(std::abs(value - middle));
-  return kSpreadsOfDeviation * median(std::move(deviations));
-}
-
-// Of the median of so many.
-double error_of_median(double spread, std::ptrdiff_t count) {
-  return spread * std::sqrt(std::numbers::pi / 2 / static_cast<double>(count));
-}
 
 double seconds(const StepTime& time) { return absl::ToDoubleSeconds(time.computing); }
 
@@ -91,7 +52,9 @@ std::vector<StragglerWatch::Finding> StragglerWatch::look(absl::Duration step) {
   for (int stage = 0; stage < topology_.stages(); ++stage) {
     const Group lanes = present_lanes(stage);
     if (lanes.size() == 1) lone.push_back(lanes.front());
-    if (lanes.size() > 1) compare(lanes, /*is_lone=*/false);
+    if (lanes.size() < 2) continue;
+    compare(lanes, /*is_lone=*/false);
+    learn_dependence(lanes);
   }
   if (lone.size() > 1) compare(lone, /*is_lone=*/true);
   for (auto& [rank, watched] : watched_) judge(rank, watched, step, findings);
@@ -129,8 +92,16 @@ void StragglerWatch::compare(const Group& group, bool is_lone) {
   }
 }
 
+void StragglerWatch::learn_dependence(const Group& group) const {
+  std::vector<std::vector<WorkAndTime>> by_role;
+  for (const auto& [rank, watched] : group)
+    by_role.emplace_back(watched->ratios.begin(), watched->ratios.end());
+  const WorkDependence dependence = work_dependence(by_role);
+  for (const auto& [rank, watched] : group) watched->dependence = dependence;
+}
+
 void StragglerWatch::compare_step(const Group& group, bool is_lone) {
-  std::vector<double> times, speeds;
+  std::vector<double> times, works;
   bool is_known = true;
   for (const auto& [rank, watched] : group) {
     const StepTime time = watched->times.front();
@@ -143,14 +114,13 @@ void StragglerWatch::compare_step(const Group& group, bool is_lone) {
       value /= watched->usual.value_or(1);
     }
     times.push_back(value);
-    speeds.push_back(!is_lone && time.work > 0 ? value / time.work : value);
-    watched->ratios.push_back({.step = time.step});
+    works.push_back(is_lone || time.work <= 0 ? 1 : time.work);
+    watched->newest_compared = time.step;
   }
-  const std::vector<double> of_times = ratios_of(times), of_speeds = ratios_of(speeds);
+  const std::vector<double> of_times = ratios_to_others(times), of_works = ratios_to_others(works);
   for (size_t i = 0; i < group.size(); ++i) {
-    std::deque<Ratio>& ratios = group[i].second->ratios;
-    ratios.back().of_times = of_times[i];
-    ratios.back().of_speeds = of_speeds[i];
+    std::deque<WorkAndTime>& ratios = group[i].second->ratios;
+    ratios.push_back({std::log(of_works[i]), std::log(of_times[i])});
     if (!is_known) ratios.clear();
     if (ratios.size() > kept()) ratios.pop_front();
   }
@@ -165,31 +135,34 @@ bool StragglerWatch::take_usual(Watched& watched) const {
   return true;
 }
 
+// Of all steps that are kept, oldest first.
+std::vector<double> StragglerWatch::ratios_without_work(const Watched& watched) const {
+  std::vector<double> works, ratios;
+  for (const WorkAndTime& one : watched.ratios) works.push_back(one.work);
+  const double usual_work = median(std::move(works));
+  for (const WorkAndTime& one : watched.ratios)
+    ratios.push_back(std::exp(watched.dependence.without_work(one, usual_work)));
+  return ratios;
+}
+
 void StragglerWatch::judge(Rank rank, Watched& watched, absl::Duration step,
                            std::vector<Finding>& findings) const {
   const auto steps = static_cast<std::ptrdiff_t>(options_.for_steps);
-  const std::deque<Ratio>& ratios = watched.ratios;
-  if (std::ssize(ratios) < steps) return;
-  // Of the last so many, the smaller ones.
+  if (std::ssize(watched.ratios) < steps) return;
+  const std::vector<double> ratios = ratios_without_work(watched);
   const auto last = [&](std::ptrdiff_t count, std::ptrdiff_t skipped = 0) {
-    std::vector<double> times, speeds;
-    for (auto one = ratios.end() - count; one != ratios.end() - skipped; ++one) {
-      times.push_back(one->of_times);
-      speeds.push_back(one->of_speeds);
-    }
-    return median(times) <= median(speeds) ? times : speeds;
+    return std::vector<double>(ratios.end() - count, ratios.end() - skipped);
   };
   const bool was_slow = watched.slowness.has_value();
   bool is_slow = was_slow;
   double factor = median(last(steps));
+  const double middle = (1 + options_.slower_than) / 2;
   if (was_slow) {
     const double error = error_of_median(spread(last(steps)), steps);
-    is_slow = factor >= (1 + options_.slower_than) / 2 ||
-              factor + kErrorsToForget * error >= options_.slower_than;
-  } else if (median(last(steps / 2)) >= options_.slower_than &&
-             median(last(steps, steps / 2)) >= options_.slower_than) {
-    // That of few steps says little of itself.
-    const double usual_spread = spread(last(std::ssize(ratios)));
+    is_slow = factor >= middle || factor + kErrorsToForget * error >= options_.slower_than;
+  } else if (median(last(steps / 2)) >= middle && median(last(steps, steps / 2)) >= middle) {
+    // That of few steps says little of itself; and that from step to step is as large as before.
+    const double usual_spread = spread_of_neighbours(ratios);
     for (std::ptrdiff_t count = steps; count <= std::ssize(ratios) && !is_slow; count += steps) {
       const std::vector<double> those = last(count);
       factor = median(those);
@@ -201,7 +174,7 @@ void StragglerWatch::judge(Rank rank, Watched& watched, absl::Duration step,
   if (!was_slow && excess < kShareMin * step) is_slow = false;
   watched.slowness.reset();
   if (is_slow) watched.slowness = {factor, excess};
-  if (is_slow != was_slow) findings.push_back({rank, is_slow, factor, ratios.back().step});
+  if (is_slow != was_slow) findings.push_back({rank, is_slow, factor, watched.newest_compared});
 }
 
 std::optional<StragglerWatch::Slowness> StragglerWatch::slowness(Rank rank) const {

@@ -4,18 +4,18 @@
 // Each role says how long it computed in each step, apart from waiting (recovery/protocol/
 // step_time.h), so that a slow link, which makes everybody wait, names nobody. The lanes of a stage
 // do the same at the same time: step by step each is compared with the median of the others. A lane
-// whose experts are chosen more often has more to do, and is no straggler: what counts is the
-// smaller one of two ratios, of the times and of the times per amount of work.
+// whose experts are chosen more often has more to do, and is no straggler: what its work explains is
+// left out, as far as the times have followed the work in the steps before (work_dependence.h).
 //
 // A stage of one lane has nobody of its kind. Its role is compared with itself: with how long it
 // took before, as far as all others like it have not changed likewise. So one that was slow from
 // the beginning is not found there.
 //
 // A role is a straggler when its median ratio over the last `for_steps` steps is at least
-// `slower_than`, in either half of them, and so far above 1 that noise does not explain it: by six
-// times the error of that median, which the spread of the ratios says. Where they spread widely
-// more steps decide, up to five times as many. It is none any more when the median is nearer to 1
-// than to the limit, and noise does not explain that. What makes no step longer by a fiftieth of it
+// `slower_than`, nearer to that than to 1 in either half of them, and so far above 1 that noise
+// does not explain it: by six times the error of that median, which the spread of the ratios says.
+// Where they spread widely more steps decide, up to five times as many. It is none any more when
+// the median is nearer to 1 than to the limit, and noise does not explain that. What makes no step longer by a fiftieth of it
 // is none: where next to nothing is computed ratios mean nothing.
 //
 // Pure. Threads: one at a time.
@@ -30,6 +30,7 @@
 #include "absl/time/time.h"
 #include "base/ids.h"
 #include "control/controller/controller_interface.h"
+#include "control/controller/stragglers/work_dependence.h"
 #include "parallel/topology.h"
 #include "recovery/protocol/step_time.h"
 
@@ -63,15 +64,12 @@ class StragglerWatch {
   std::optional<Slowness> slowness(Rank rank) const;
 
  private:
-  // Of a role in a step, to the median of the others.
-  struct Ratio {
-    Step step;
-    double of_times = 1, of_speeds = 1;
-  };
   struct Watched {
     View since;
-    std::deque<StepTime> times;  // ascending steps that are not compared yet
-    std::deque<Ratio> ratios;    // oldest first
+    std::deque<StepTime> times;      // ascending steps that are not compared yet
+    std::deque<WorkAndTime> ratios;  // to the median of the others, oldest first
+    WorkDependence dependence;
+    Step newest_compared;
     // Of a lone lane: its times while it was no straggler, and what is usual of them.
     std::deque<double> past;
     std::optional<double> usual;
@@ -83,6 +81,8 @@ class StragglerWatch {
   // What they did in the steps that all of them have told of, and that were not compared yet.
   void compare(const Group& group, bool is_lone);
   void compare_step(const Group& group, bool is_lone);
+  void learn_dependence(const Group& group) const;
+  std::vector<double> ratios_without_work(const Watched& watched) const;
   bool take_usual(Watched& watched) const;
   void judge(Rank rank, Watched& watched, absl::Duration step,
              std::vector<Finding>& findings) const;

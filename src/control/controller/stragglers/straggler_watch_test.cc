@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <random>
 
@@ -22,7 +23,7 @@ class WatchedJob {
 
   std::function<double(Rank, int64_t step)> seconds = [](Rank, int64_t) { return 0.1; };
   absl::Duration step_time = absl::Milliseconds(200);
-  std::function<double(Rank)> work = [](Rank) { return 1.0; };
+  std::function<double(Rank, int64_t step)> work = [](Rank, int64_t) { return 1.0; };
   std::function<bool(Rank, int64_t step)> is_told = [](Rank, int64_t) { return true; };
 
   // What is found within so many steps.
@@ -32,8 +33,8 @@ class WatchedJob {
       ++step_;
       for (int32_t r = 0; r < topology_.world_size(); ++r) {
         if (!is_told(Rank(r), step_)) continue;
-        watch_.note(Rank(r), since_,
-                    {{Step(step_), absl::Seconds(seconds(Rank(r), step_)), work(Rank(r))}});
+        const absl::Duration computing = absl::Seconds(seconds(Rank(r), step_));
+        watch_.note(Rank(r), since_, {{Step(step_), computing, work(Rank(r), step_)}});
       }
       for (const auto& finding : watch_.look(step_time)) all.push_back(finding);
     }
@@ -108,15 +109,55 @@ TEST(StragglerWatchTest, FewSlowStepsNameNobody) {
 TEST(StragglerWatchTest, ALaneWithMoreToDoIsNone) {
   WatchedJob job({2});
   job.seconds = [](Rank rank, int64_t) { return rank == Rank(0) ? 0.15 : 0.1; };
-  job.work = [](Rank rank) { return rank == Rank(0) ? 3.0 : 2.0; };
+  job.work = [](Rank rank, int64_t) { return rank == Rank(0) ? 3.0 : 2.0; };
   EXPECT_THAT(job.run(100), IsEmpty());
 }
 
 // Where work costs next to nothing, and there is more of it on one lane, the others are not slow.
 TEST(StragglerWatchTest, ALaneWithLessToDoIsNotSlowForTakingAsLong) {
   WatchedJob job({2});
-  job.work = [](Rank rank) { return rank == Rank(0) ? 3.0 : 2.0; };
+  job.work = [](Rank rank, int64_t) { return rank == Rank(0) ? 3.0 : 2.0; };
   EXPECT_THAT(job.run(100), IsEmpty());
+}
+
+// The work varies from step to step, and the times follow it.
+TEST(StragglerWatchTest, ASlowLaneWithLessToDoIsNamed) {
+  WatchedJob job({2});
+  std::mt19937 draws(7);
+  std::normal_distribution<double> noise(0, 0.05);
+  std::vector<double> works(2);
+  job.work = [&](Rank rank, int64_t) { return works[static_cast<size_t>(rank.value)]; };
+  job.seconds = [&](Rank rank, int64_t step) {
+    double& work = works[static_cast<size_t>(rank.value)];
+    work = (rank == Rank(0) ? 0.92 : 1) * std::exp(noise(draws));
+    const double slow = rank == Rank(0) && step > 100 ? 1.2 : 1;
+    return 0.1 * work * slow * std::exp(0.3 * noise(draws));
+  };
+  EXPECT_THAT(job.run(100), IsEmpty());
+  EXPECT_THAT(job.run(30), SizeIs(1));
+}
+
+TEST(WorkDependenceTest, TimesThatFollowTheWorkSayHowFar) {
+  for (const double power : {0.0, 0.5, 1.0}) {
+    std::normal_distribution<double> noise(0, 0.05);
+    std::vector<std::vector<WorkAndTime>> roles(2);
+    for (int step = 0; step < 100; ++step) {
+      for (size_t role = 0; role < 2; ++role) {
+        const double work = noise(random);
+        roles[role].push_back({work, power * work + 0.2 * noise(random) + (role == 0 ? 0.3 : 0)});
+      }
+    }
+    const WorkDependence found = work_dependence(roles);
+    EXPECT_LE(found.least, power);
+    EXPECT_GE(found.most, power);
+    EXPECT_LT(found.most - found.least, 0.3);
+  }
+}
+
+TEST(WorkDependenceTest, OfEqualWorkNothingIsKnown) {
+  const WorkDependence found = work_dependence(std::vector<std::vector<WorkAndTime>>{{{0.1, 0.5}}});
+  EXPECT_EQ(found.least, 0);
+  EXPECT_EQ(found.most, 1);
 }
 
 TEST(StragglerWatchTest, StagesDoNotCompareWithEachOther) {

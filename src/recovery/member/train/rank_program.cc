@@ -343,7 +343,8 @@ absl::Status RankProgram::update() {
 
 void RankProgram::tell_step(const Record& record) {
   done_.state = in_.trainer.step();
-  in_.observer.on_step(record, in_.trainer.step());
+  // The first rank writes metrics.
+  in_.timer.set_aside([&] { in_.observer.on_step(record, in_.trainer.step()); });
 }
 
 absl::Status RankProgram::close() {

@@ -29,6 +29,12 @@ class StepTimer {
   void begin(View view) { began_ = {view, clock_.now(), waited_()}; }
   // What is done now is no part of a step.
   void leave_out() { began_.reset(); }
+  // What is done within this call is done by few ranks, and counts as waiting.
+  void set_aside(const std::function<void()>& what) {
+    const absl::Duration before = clock_.now();
+    what();
+    if (began_) began_->waited -= clock_.now() - before;
+  }
   // The verdict on this step comes next, in this view unless that ends.
   void end(Step step, View view, double work) {
     const std::optional<Moment> began = std::exchange(began_, std::nullopt);

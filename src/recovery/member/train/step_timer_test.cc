@@ -42,6 +42,14 @@ TEST_F(StepTimerTest, WaitingIsNoComputing) {
   EXPECT_THAT(timer_.take(), IsEmpty()) << "each is told once";
 }
 
+TEST_F(StepTimerTest, WhatIsSetAsideIsNoComputing) {
+  timer_.begin(View(1));
+  clock_.compute(3);
+  timer_.set_aside([this] { clock_.compute(2); });
+  timer_.end(Step(4), View(1), 1);
+  EXPECT_THAT(timer_.take(), ElementsAre(StepTime{Step(4), absl::Seconds(3), 1}));
+}
+
 TEST_F(StepTimerTest, AStepWithAnythingElseIsLeftOut) {
   timer_.begin(View(1));
   timer_.leave_out();  // an evaluation
