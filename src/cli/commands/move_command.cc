@@ -80,11 +80,7 @@ void add_move_command(CLI::App& app, CommandTable& commands) {
   CLI::App* command = app.add_subcommand(
       "move",
       "Have roles of a running job played on other nodes, while it trains (docs/moves.md).");
-  command
-      ->add_option("JOB", options->where,
-                   "the output folder of the job, or HOST:PORT of its controller")
-      ->type_name("DIR|HOST:PORT")
-      ->required();
+  add_job_options(*command, options->where, options->keys);
   command->add_option("--role", options->roles, "a role, as STAGE.LANE; several move together")
       ->type_name("S.L");
   command->add_option("--to", options->to, "the node that plays them then (default: one with room)")
@@ -95,8 +91,6 @@ void add_move_command(CLI::App& app, CommandTable& commands) {
                    "a node: all its roles move, and it leaves the job when they have")
       ->type_name("NODE")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--keys", options->keys, "folder with the job's keys (default: DIR/keys)")
-      ->type_name("DIR");
   command->add_flag("--json", options->json, "one JSON object: accepted, reason");
   commands[command] = [options] { return move(*options); };
 }

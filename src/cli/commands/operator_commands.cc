@@ -111,13 +111,7 @@ CLI::App* add_command(CLI::App& app, CommandTable& commands, const char* name, c
                       const std::shared_ptr<OperatorOptions>& options,
                       absl::StatusOr<int> (*run)(const OperatorOptions&)) {
   CLI::App* command = app.add_subcommand(name, what);
-  command
-      ->add_option("JOB", options->where,
-                   "the output folder of the job, or HOST:PORT of its controller")
-      ->type_name("DIR|HOST:PORT")
-      ->required();
-  command->add_option("--keys", options->keys, "folder with the job's keys (default: DIR/keys)")
-      ->type_name("DIR");
+  add_job_options(*command, options->where, options->keys);
   commands[command] = [options, run] { return run(*options); };
   return command;
 }

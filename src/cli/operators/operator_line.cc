@@ -40,6 +40,14 @@ absl::StatusOr<OperatorTarget> find_job(const std::string& where, const std::str
   return OperatorTarget{std::move(address), std::move(loaded)};
 }
 
+void add_job_options(CLI::App& command, std::string& where, std::string& keys) {
+  command.add_option("JOB", where, "the output folder of the job, or HOST:PORT of its controller")
+      ->type_name("DIR|HOST:PORT")
+      ->required();
+  command.add_option("--keys", keys, "folder with the job's keys (default: DIR/keys)")
+      ->type_name("DIR");
+}
+
 OperatorLine::OperatorLine(OperatorTarget target, Clock& clock)
     : target_(std::move(target)), clock_(clock), arrived_(kArrivedMax) {}
 

@@ -1,6 +1,7 @@
 // An operator's line to the controller of a job (`evermoe status`, move, drain, stop).
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +25,9 @@ struct OperatorTarget {
 // `keys`: the folder as given; empty: OUT/keys, if there is such a folder. InvalidInput if no job
 // runs there, or the keys are missing or unfit.
 absl::StatusOr<OperatorTarget> find_job(const std::string& where, const std::string& keys);
+
+// Adds JOB and --keys, for find_job(). The two outlive the command.
+void add_job_options(CLI::App& command, std::string& where, std::string& keys);
 
 class OperatorLine final : private StreamEvents {
  public:

@@ -248,9 +248,11 @@ void ControllerCore::start_missing() {
     RoleState& missing = roles_[rank];
     if (missing.released) continue;
     if (missing.since != View(0) && now_ < rules_.start_at(rank)) continue;
+    const bool is_told = moves_.contains(rank);  // where it goes, and why
     const auto node = node_to_start(rank);
     if (!node) continue;  // waits for an agent
-    if (missing.since != View(0) && *node != missing.node) tell_why_elsewhere(rank, *node);
+    if (missing.since != View(0) && *node != missing.node && !is_told)
+      tell_why_elsewhere(rank, *node);
     standbys_.on_start(*node);
     stragglers_.forget(rank);
     rules_.on_start(now_, rank, *node, missing);

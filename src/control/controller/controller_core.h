@@ -134,7 +134,7 @@ class ControllerCore {
   void hear(const Progress& progress);
   void hear(const Finished& finished);
   void hear(const Examined& examined);
-  void hear(const HandedOver& handed) { moving_.on_handed_over(now_, handed); }
+  void hear(const HandedOver& handed) { moving_.on_handed_over(handed); }
 
   // ---- who may play roles
   bool computes_alike(const MemberJoined& event);

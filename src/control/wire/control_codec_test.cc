@@ -183,7 +183,6 @@ TEST(ControlCodec, MomentsThatHaveNotComeStayAway) {
   EXPECT_EQ(again.failed, absl::Nanoseconds(5));
   EXPECT_EQ(again.record.planned, absl::Milliseconds(7));
   EXPECT_EQ(again.record.resumed, absl::InfiniteDuration());
-  EXPECT_FALSE(again.record.is_over());
 }
 
 TEST(ControlCodec, NonsenseIsRefused) {

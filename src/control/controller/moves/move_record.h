@@ -35,7 +35,6 @@ struct MoveRecord {
   absl::Duration restored = absl::InfiniteDuration();     // the last new process has its state
   absl::Duration resumed = absl::InfiniteDuration();      // the next commit
   absl::Duration usual_step;                              // the median then
-  bool is_over() const { return state == State::kDone || state == State::kCalledOff; }
 };
 const char* to_string(MoveRecord::State state);  // "preparing", ..., "done", "called off"
 

@@ -170,7 +170,7 @@ RoleMoves::Action RoleMoves::call_off(const std::string& why) {
   return action;
 }
 
-void RoleMoves::on_handed_over(absl::Duration now, const HandedOver& handed) {
+void RoleMoves::on_handed_over(const HandedOver& handed) {
   if (!present_ || record().state != State::kLeaving || handed.view != present_->asked_in) return;
   if (handed.state < present_->not_before) return;  // by an order that was called off
   present_->handed[handed.rank] = handed;

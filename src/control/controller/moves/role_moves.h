@@ -72,7 +72,7 @@ class RoleMoves {
   // When to ask again at the latest.
   absl::Duration deadline() const;
 
-  void on_handed_over(absl::Duration now, const HandedOver& handed);
+  void on_handed_over(const HandedOver& handed);
   // A process that was to take a role there has ended: another one is started, a few times.
   void on_standby_failure(Node node, const std::string& how);
   // Its process is lost otherwise than by a switch.

@@ -4,8 +4,8 @@
 // Each role says how long it computed in each step, apart from waiting (recovery/protocol/
 // step_time.h), so that a slow link, which makes everybody wait, names nobody. The lanes of a stage
 // do the same at the same time: step by step each is compared with the median of the others. A lane
-// whose experts are chosen more often has more to do, and is no straggler: what its work explains is
-// left out, as far as the times have followed the work in the steps before (work_dependence.h).
+// whose experts are chosen more often has more to do, and is no straggler: what its work explains
+// is left out, as far as the times have followed the work in the steps before (work_dependence.h).
 //
 // A stage of one lane has nobody of its kind. Its role is compared with itself: with how long it
 // took before, as far as all others like it have not changed likewise. So one that was slow from
@@ -15,8 +15,8 @@
 // `slower_than`, nearer to that than to 1 in either half of them, and so far above 1 that noise
 // does not explain it: by six times the error of that median, which the spread of the ratios says.
 // Where they spread widely more steps decide, up to five times as many. It is none any more when
-// the median is nearer to 1 than to the limit, and noise does not explain that. What makes no step longer by a fiftieth of it
-// is none: where next to nothing is computed ratios mean nothing.
+// the median is nearer to 1 than to the limit, and noise does not explain that. What makes no step
+// longer by a fiftieth of it is none: where next to nothing is computed ratios mean nothing.
 //
 // Pure. Threads: one at a time.
 #pragma once
