@@ -30,7 +30,7 @@ enum class FaultKind {
   kNoticeNode,     // its machine will be taken away: it is drained, and lost `seconds` later
   kKillLeaver,     // the worker, while it hands its role over for a planned move
   kKillJoiner,     // the process that takes the role in a planned move
-  kSlowWorker,     // it takes `factor` times as long for everything, from then on
+  kSlowWorker,     // what it computes takes `factor` times as long from then on
 };
 
 // "kill_worker", "kill_node", ...

@@ -385,7 +385,8 @@ class Elected(unittest.TestCase):
             hosts = cluster.whole_story().count("takes the job over")
             process.send_signal(signal.SIGTERM)
             self.assertEqual(process.wait(timeout=DEADLINE_SECONDS), 0, cluster.story())
-            wait_for(lambda: cluster.whole_story().count("takes the job over") > hosts, "the third host")
+            wait_for(lambda: cluster.whole_story().count("takes the job over") > hosts,
+                     lambda: "the third host\n" + cluster.whole_story())
             self.assert_drained(cluster, lost=[node])
 
     def test_a_host_whose_term_is_taken_gives_the_seat_back(self):

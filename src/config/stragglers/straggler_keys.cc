@@ -19,7 +19,7 @@ std::vector<ConfigKey> straggler_keys() {
                      "a role that computes so many times as long as others of its kind is a "
                      "straggler"),
           integer_key("stragglers.for_steps", Field{&C::stragglers, &S::for_steps}, {4, 10'000},
-                      kRun, "over so many steps, in each half of them"),
+                      kRun, "the median over so many steps counts; both halves have to be near it"),
           choice_key("stragglers.action", Field{&C::stragglers, &S::action},
                      {{"tell", StragglerAction::kTell}, {"move", StragglerAction::kMove}}, kRun,
                      "what is done about one: people are told, or it moves to another node if one "

@@ -68,6 +68,8 @@ absl::Duration ControllerCore::next_deadline() const {
     if (!roles_[missing].released && start_at > now_) next = std::min(next, start_at);
   }
   next = std::min(next, moving_.deadline());
+  if (!nodes_.leaving().empty() && beginning_.others_until() > now_)
+    next = std::min(next, beginning_.others_until());
   if (!possible_wakes().empty())
     next = std::min(next, newest_node_came_ + options_.elastic.grow_wait);
   return std::min(next, pace_deadline());
@@ -215,9 +217,15 @@ void ControllerCore::let_go() {
   }
 }
 
+LeavingDecision ControllerCore::decide_leaving(Node node) const {
+  return evermoe::decide_leaving(
+      now_, node,
+      {roles_, nodes_, copies_, is_open(), journal_.is_loading(), beginning_.others_until()},
+      options_);
+}
+
 void ControllerCore::let_go(Node node) {
-  const LeavingDecision decision = decide_leaving(
-      now_, node, {roles_, nodes_, copies_, is_open(), journal_.is_loading()}, options_);
+  const LeavingDecision decision = decide_leaving(node);
   switch (decision.kind) {
     case LeavingDecision::Kind::kWait: return;
     case LeavingDecision::Kind::kDismiss:

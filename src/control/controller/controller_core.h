@@ -165,6 +165,7 @@ class ControllerCore {
   // ---- nodes that leave
   void let_go();
   void let_go(Node node);
+  LeavingDecision decide_leaving(Node node) const;
   bool moves_away_from(Node node, const std::string& why);
 
   // ---- planned moves (moves/controller_moves.cc)

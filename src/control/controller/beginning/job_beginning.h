@@ -47,6 +47,11 @@ class JobBeginning {
   BeginningDecision decide(absl::Duration now, const RoleTable& roles, const NodeTable& nodes,
                            AdoptedView view);
   bool is_over() const { return is_over_; }
+  // Until when nodes of a job that is taken over may still be calling the former controller; it has
+  // passed where a job begins.
+  absl::Duration others_until() const {
+    return options_.takes_over ? find_ends_ : -absl::InfiniteDuration();
+  }
   // When to decide again, if nothing is heard before; infinite if it is over.
   absl::Duration deadline(const NodeTable& nodes, AdoptedView view) const;
 

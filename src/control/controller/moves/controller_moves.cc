@@ -52,8 +52,7 @@ absl::StatusOr<std::string> ControllerCore::drain_node(Node node) {
   if (!nodes_.is_there(node))
     return InvalidInput(absl::StrCat("node ", node.value, " is not in this job"));
   if (nodes_.is_leaving(node)) return absl::StrCat("node ", node.value, " leaves already");
-  const LeavingDecision decision = decide_leaving(
-      now_, node, {roles_, nodes_, copies_, is_open(), journal_.is_loading()}, options_);
+  const LeavingDecision decision = decide_leaving(node);
   if (decision.kind == Kind::kDrainJob) {
     return InvalidInput(absl::StrCat("no other node can take the place of node ", node.value,
                                      "; evermoe drain saves and ends the whole job"));

@@ -27,8 +27,11 @@ LeavingDecision decide_leaving(absl::Duration now, Node node, const LeavingState
   const bool has_room = room(state.roles, state.nodes, options.nodes, now) >= workers;
   const bool may_shrink = options.elastic.is_enabled &&
                           state.nodes.up_besides(node) >= std::max(1, options.elastic.nodes_min);
-  const bool can_others_take_over =
-      state.copies.survives_loss_of(node, state.roles) && (has_room || may_shrink);
+  const bool is_survived = state.copies.survives_loss_of(node, state.roles);
+  const bool may_others_come =
+      now < state.others_until && state.nodes.known() < options.nodes + options.spares;
+  if (is_survived && !has_room && may_others_come) return {};
+  const bool can_others_take_over = is_survived && (has_room || may_shrink);
   if (!can_others_take_over)
     return {.kind = Kind::kDrainJob,
             .why = leaves + " and no other can take its place: all save and end"};

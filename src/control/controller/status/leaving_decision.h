@@ -32,6 +32,8 @@ struct LeavingState {
   const CopyBook& copies;
   bool is_view_open = false;
   bool is_loading = false;  // somebody still gathers its state
+  // Until then nodes of the job may come that this controller, which took over, has not met.
+  absl::Duration others_until;
 };
 
 // Who leaves, those that play roles first: where no other can take their place, all stay to the

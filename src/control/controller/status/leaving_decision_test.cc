@@ -52,6 +52,24 @@ TEST_F(Leaving, WhereOthersHaveRoomItsRolesMove) {
   EXPECT_EQ(decides(1).why, "node 1 leaves");
 }
 
+// A controller that took over has not met the spare yet.
+TEST_F(Leaving, WhileOthersMayComeItWaits) {
+  plans(-1);
+  nodes_.leave(Node(1));
+  nodes_.forget(Node(2));
+  const auto fate_until = [&](absl::Duration others_until) {
+    return decide_leaving(kNow, Node(1), {roles_, nodes_, copies_, true, false, others_until},
+                          options_)
+        .kind;
+  };
+  EXPECT_EQ(fate_until(absl::Seconds(1)), Fate::kWait);
+  EXPECT_EQ(fate_until(kNow), Fate::kDrainJob) << "nobody came";
+  nodes_.join(Node(2), kNow);
+  EXPECT_EQ(fate_until(absl::Seconds(1)), Fate::kMoveRoles);
+  nodes_.leave(Node(2));
+  EXPECT_EQ(fate_until(absl::Seconds(1)), Fate::kDrainJob) << "all are known";
+}
+
 TEST_F(Leaving, WithoutRoomTheJobIsDrained) {
   plans(-1);
   nodes_.leave(Node(1));

@@ -34,11 +34,11 @@ void StragglerWatch::note(Rank rank, View since, const std::vector<StepTime>& ti
     if (time.computing <= absl::ZeroDuration() || time.computing == absl::InfiniteDuration())
       continue;
     // All have gone back: what comes now is compared with what comes now.
-    if (watched.newest && time.step <= watched.newest->step) {
+    if (watched.newest && time.step <= *watched.newest) {
       watched.times.clear();
       watched.ratios.clear();
     }
-    watched.newest = time;
+    watched.newest = time.step;
     watched.times.push_back(time);
   }
   while (watched.times.size() > kept()) watched.times.pop_front();
@@ -52,12 +52,12 @@ std::vector<StragglerWatch::Finding> StragglerWatch::look(absl::Duration step) {
   for (int stage = 0; stage < topology_.stages(); ++stage) {
     const Group lanes = present_lanes(stage);
     if (lanes.size() == 1) lone.push_back(lanes.front());
-    if (lanes.size() < 2) continue;
-    compare(lanes, /*is_lone=*/false);
-    learn_dependence(lanes);
+    if (lanes.size() > 1 && compare(lanes, /*is_lone=*/false)) learn_dependence(lanes);
   }
   if (lone.size() > 1) compare(lone, /*is_lone=*/true);
-  for (auto& [rank, watched] : watched_) judge(rank, watched, step, findings);
+  for (auto& [rank, watched] : watched_) {
+    if (std::exchange(watched.is_compared_anew, false)) judge(rank, watched, step, findings);
+  }
   return findings;
 }
 
@@ -69,15 +69,16 @@ StragglerWatch::Group StragglerWatch::present_lanes(int stage) {
     const auto found = watched_.find(topology_.rank_of({stage, lane}));
     if (found == watched_.end() || !found->second.newest) continue;
     lanes.emplace_back(found->first, &found->second);
-    newest = std::max(newest, found->second.newest->step);
+    newest = std::max(newest, *found->second.newest);
   }
   std::erase_if(lanes, [&](const auto& lane) {
-    return lane.second->newest->step.value + options_.for_steps <= newest.value;
+    return lane.second->newest->value + options_.for_steps <= newest.value;
   });
   return lanes;
 }
 
-void StragglerWatch::compare(const Group& group, bool is_lone) {
+bool StragglerWatch::compare(const Group& group, bool is_lone) {
+  bool has_news = false;
   const auto has_none = [](const auto& one) { return one.second->times.empty(); };
   while (std::ranges::none_of(group, has_none)) {
     Step step{-1};
@@ -89,7 +90,9 @@ void StragglerWatch::compare(const Group& group, bool is_lone) {
       is_common = is_common && !watched->times.empty() && watched->times.front().step == step;
     }
     if (is_common) compare_step(group, is_lone);
+    has_news = has_news || is_common;
   }
+  return has_news;
 }
 
 void StragglerWatch::learn_dependence(const Group& group) const {
@@ -107,6 +110,9 @@ void StragglerWatch::compare_step(const Group& group, bool is_lone) {
     const StepTime time = watched->times.front();
     watched->times.pop_front();
     double value = seconds(time);
+    watched->recent.push_back(value);
+    if (std::ssize(watched->recent) > options_.for_steps) watched->recent.pop_front();
+    watched->is_compared_anew = true;
     if (is_lone) {
       is_known = take_usual(*watched) && is_known;
       if (!watched->slowness) watched->past.push_back(value);
@@ -170,7 +176,9 @@ void StragglerWatch::judge(Rank rank, Watched& watched, absl::Duration step,
       is_slow = factor >= options_.slower_than && factor - kErrorsToFind * error >= 1;
     }
   }
-  const absl::Duration excess = watched.newest->computing * (1 - 1 / factor);
+  const absl::Duration usual =
+      absl::Seconds(median({watched.recent.begin(), watched.recent.end()}));
+  const absl::Duration excess = usual * (1 - 1 / factor);
   if (!was_slow && excess < kShareMin * step) is_slow = false;
   watched.slowness.reset();
   if (is_slow) watched.slowness = {factor, excess};

@@ -74,12 +74,15 @@ class StragglerWatch {
     std::deque<double> past;
     std::optional<double> usual;
     std::optional<Slowness> slowness;
-    std::optional<StepTime> newest;
+    std::optional<Step> newest;     // that it has told of
+    std::deque<double> recent;      // seconds, of the last for_steps that were compared
+    bool is_compared_anew = false;  // since the last look
   };
   using Group = std::vector<std::pair<Rank, Watched*>>;
   Group present_lanes(int stage);
-  // What they did in the steps that all of them have told of, and that were not compared yet.
-  void compare(const Group& group, bool is_lone);
+  // What they did in the steps that all of them have told of, and that were not compared yet; false:
+  // there is none.
+  bool compare(const Group& group, bool is_lone);
   void compare_step(const Group& group, bool is_lone);
   void learn_dependence(const Group& group) const;
   std::vector<double> ratios_without_work(const Watched& watched) const;
