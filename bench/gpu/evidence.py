@@ -191,20 +191,42 @@ def tokens_of_step(machine):
     return config["train"]["micro_batches"] * config["train"]["micro_batch_size"] * config["model"]["sequence_length"]
 
 
-def speed(machine, rounds, compiles):
+def stall(machine, every=50, cycles=3):
+    """What a full snapshot of two stages costs the steps beside it, against the others of the same run."""
+    two = ["parallel.stages=2", "run.nodes=2", "protection.memory_budget=64GiB", "protection.strategy=dense",
+           f"protection.dense_every_steps={every}"]
+    out, process = machine.start(HERE / "bench.toml", [*two, *machine.settings])
+    steps = seconds_of_steps(process, every * (cycles + 1), lambda: [line for line in metrics(out) if "seconds" in line])[every:]
+    time.sleep(1)
+    beside, others = [[line for line in steps if (line["captured_bytes"] > 0) == is_beside] for is_beside in (True, False)]
+    if not beside or not others:
+        return None
+    usual = statistics.median(line["seconds"] for line in others)
+    lost = sum(line["seconds"] - usual for line in beside)
+    return {"step_seconds": round(usual, 4), "steps": len(steps), "beside_captures": len(beside),
+            "beside_over_others": round(statistics.median(line["seconds"] for line in beside) / usual, 4),
+            "lost_share_every_%d_steps" % every: round(lost / (usual * len(steps)), 4),
+            "captured_gb_per_s": round(sum(line["captured_bytes"] for line in beside) / sum(line["seconds"] for line in beside) / 1e9, 2),
+            **{wait: round(sum(line[wait] for line in steps), 4) for wait in ("read_wait_seconds", "copy_wait_seconds")}}
+
+
+CONTENDERS = ["plain_torch", "compiled_torch", "one_worker", "two_stages", "two_stages_sparse"]
+
+
+def speed(machine, rounds, named):
     two = ["parallel.stages=2", "run.nodes=2", "protection.memory_budget=64GiB"]
     contenders = {"plain_torch": lambda: theirs(machine, 20),
+                  "compiled_torch": lambda: theirs(machine, 20, "--compile"),
                   "one_worker": lambda: ours(machine, ["protection.strategy=none"], 20),
                   "two_stages": lambda: ours(machine, ["protection.strategy=none", *two], 20),
                   "two_stages_sparse": lambda: ours(machine, ["protection.strategy=sparse", *two], 20)}
-    if compiles:
-        contenders["compiled_torch"] = lambda: theirs(machine, 20, "--compile")
-    seconds = {name: [] for name in contenders}
+    seconds = {name: [] for name in named}
     for _ in range(rounds):
-        for name, measure in contenders.items():
-            found = measure()
+        for name in named:
+            found = contenders[name]()
             if found:
                 seconds[name].append(statistics.median(found))
+                print(json.dumps({name: seconds[name]}), file=sys.stderr, flush=True)
     tokens = tokens_of_step(machine)
     result = {name: {"step_seconds": [round(s, 4) for s in all_rounds],
                      "tokens_per_s": round(tokens / statistics.median(all_rounds))} if all_rounds else None
@@ -215,21 +237,22 @@ def speed(machine, rounds, compiles):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default="build", help="folder of the programs")
-    parser.add_argument("--part", action="append", choices=["tests", "bits", "long", "refusals", "copies", "speed"], help="all if none is named")
+    parser.add_argument("--part", action="append", choices=["tests", "bits", "long", "refusals", "copies", "speed", "stall"], help="all if none is named")
     parser.add_argument("--test-seconds", type=int, default=150)
     parser.add_argument("--long-steps", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--device", default="cuda", help="cpu: to try the script where there is no GPU")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of bench.toml")
-    parser.add_argument("--compile", action="store_true", help="also against torch.compile")
+    parser.add_argument("--contender", action="append", choices=CONTENDERS, help="of the part speed; all if none is named")
     args = parser.parse_args()
-    parts = args.part or ["tests", "bits", "long", "refusals", "copies", "speed"]
+    parts = args.part or ["tests", "bits", "long", "refusals", "copies", "speed", "stall"]
     with tempfile.TemporaryDirectory(prefix="evermoe-gpu-") as folder:
         machine = Machine(args.build, folder, args.device, args.set)
         result = {"benchmark": "gpu", "identity": identity(machine)}
         for part, measure in {"bits": lambda: bits(machine), "long": lambda: long_runs(machine, args.long_steps),
                               "refusals": lambda: refusals(machine), "copies": lambda: copies(machine),
-                              "speed": lambda: speed(machine, args.rounds, args.compile),
+                              "speed": lambda: speed(machine, args.rounds, args.contender or CONTENDERS),
+                              "stall": lambda: stall(machine),
                               "tests": lambda: tests(machine, args.test_seconds)}.items():
             if part in parts:
                 result[part] = measure()

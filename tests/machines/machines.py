@@ -185,6 +185,21 @@ class ClusterJob:
         wait_for(lambda: machine.exit_code_of(asked) is not None, "the status")
         return json.loads(told.read_text())
 
+    def move(self, *words):
+        """What `evermoe move --json` answers on the machine of the controller."""
+        machine, told = self.cluster.machines[self.hosting_machine()], self.folder / "move.json"
+        asked = machine.start([EVERMOE, "move", self.out, *words, "--json"], told, self.folder / "move.told", {})
+        wait_for(lambda: machine.exit_code_of(asked) is not None, "the answer to a move")
+        return json.loads(told.read_text().splitlines()[-1])
+
+    def wait_told(self, words, count=1):
+        """Until nodes have said this so often."""
+        def told():
+            return sum(log.read_text().count(words) for log in self.folder.glob("node-*.log"))
+        wait_for(lambda: told() >= count or all(node.exit_code() is not None for node in self.living()),
+                 f"{words}\n{self.story()}")
+        assert told() >= count, f"the job ended before {words}\n{self.story()}"
+
     def workers(self):
         """Role to process number on its machine."""
         with contextlib.suppress(OSError, ValueError):

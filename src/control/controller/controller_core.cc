@@ -355,6 +355,7 @@ void ControllerCore::end_if_all_gone() {
 
 void ControllerCore::end(EndJob how) {
   has_ended_ = true;
+  moving_.on_end();
   for (int32_t r = 0; r < topology_.world_size(); ++r) {
     const RoleState& left = roles_[Rank(r)];
     if (left.phase() != Phase::kNone)

@@ -1,7 +1,7 @@
 // A chunk of a snapshot: the unit that is captured, sent, stored and restored. One block of memory
 // holds its header and its bytes, so that it goes over the wire and into a peer's store as it is.
 //
-//   bytes 0..7 magic "EVMCHUNK" · 8..11 version · 12..15 owner · 16..23 window · 24..27 slot ·
+//   bytes 0..7 magic "EVMPIECE" · 8..11 version · 12..15 owner · 16..23 window · 24..27 slot ·
 //   28..31 slots of the window · 32..35 chunk · 36..39 chunks of the slot ·
 //   40..43 operator (-1 none) · 44 kind · 45..47 zero · 48..55 offset · 56..63 size ·
 //   64..79 fingerprint of the bytes ·

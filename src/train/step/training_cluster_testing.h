@@ -68,6 +68,7 @@ class TrainingCluster {
   // Of the trainers that are built from now on. The device is the CPU unless EVERMOE_TEST_DEVICE is
   // "fake" (tensor/fake_device_testing.h) or "cuda".
   void set_device(c10::Device device) { device_ = device; }
+  c10::Device device() const { return device_; }
   void set_buckets(const BucketLimits& buckets) { buckets_ = buckets; }
   // Likewise: training goes on while files are written, as in production. When they are there is
   // not the same in every run.

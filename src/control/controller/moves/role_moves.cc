@@ -206,6 +206,10 @@ void RoleMoves::on_restored(absl::Duration now, Rank rank) {
   ++changes_;
 }
 
+void RoleMoves::on_end() {
+  if (present_ && !is_switching()) call_off("the job ended before it was done");
+}
+
 std::string RoleMoves::on_commit(absl::Duration now, const RoleTable& roles) {
   last_commit_ = now;
   if (!is_switching()) return "";

@@ -79,6 +79,9 @@ class RoleMoves {
   void on_loss(Rank rank);
   void on_plan(absl::Duration now);
   void on_restored(absl::Duration now, Rank rank);
+  // The job has ended: one that has not come to its switch is called off. In a switch the roles
+  // have left already.
+  void on_end();
   // A commit of the open view. Gives what people should hear, if anything.
   std::string on_commit(absl::Duration now, const RoleTable& roles);
 

@@ -141,6 +141,16 @@ TEST(RoleMoves, WithoutAWarmProcessInTimeNothingChanges) {
   EXPECT_EQ(newest(job).reason, "no process was warm in time");
 }
 
+TEST(RoleMoves, TheJobEndsBeforeOneIsWarm) {
+  TrainingJob job;
+  job.wants({2}).did();
+  job.commits(6, 60).evaluates(60).all_finish(60);
+  for (int rank = 0; rank < ControlledJob::kWorkers; ++rank) job.worker(rank).leaves();
+  EXPECT_TRUE(job.has_ended());
+  EXPECT_EQ(newest(job).state, MoveRecord::State::kCalledOff);
+  EXPECT_EQ(newest(job).reason, "the job ended before it was done");
+}
+
 TEST(RoleMoves, AProcessThatEndsWhileItWarmsUpIsStartedAgainAFewTimes) {
   TrainingJob job;
   job.wants({2}).did();

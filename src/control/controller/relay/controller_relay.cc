@@ -317,6 +317,10 @@ void ControllerRelay::feed(const ControllerEvent& event, absl::Duration failed) 
     std::visit([this](const auto& a) { act(a); }, action);
   }
   if (losses_.on_newest(core_.newest(), now_)) status_.on_commit(core_.newest());
+  tell_history();
+}
+
+void ControllerRelay::tell_history() {
   if (const auto note = history_.note(core_.recoveries(), core_.recovery_changes(), failed_))
     out_.tell_run(shifted(*note, time_.lost()));
   for (MoveNote& note : history_.note(core_.moves(), core_.move_changes()))
@@ -460,6 +464,7 @@ void ControllerRelay::act(const JobEvent& tell) {
 }
 
 void ControllerRelay::act(const EndJob& end) {
+  tell_history();  // what the end has changed: nothing is heard behind it
   out_.log(absl::StrCat("the job ends: ", end.reason));
   peers_.forget_broken();
   for (const auto& [number, peer] : peers_) {

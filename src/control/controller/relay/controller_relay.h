@@ -133,6 +133,8 @@ class ControllerRelay {
 
   // `failed`: since when what the event tells may be so.
   void feed(const ControllerEvent& event, absl::Duration failed);
+  // The run, of recoveries and moves that have changed.
+  void tell_history();
   void feed_ready_agents();
   void feed_complaints(Node node);
   void take_standbys(Stream& from, const StandbysKept& kept);

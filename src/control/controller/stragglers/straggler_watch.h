@@ -80,7 +80,7 @@ class StragglerWatch {
   };
   using Group = std::vector<std::pair<Rank, Watched*>>;
   Group present_lanes(int stage);
-  // What they did in the steps that all of them have told of, and that were not compared yet; false:
+  // What they did in the steps that all of them have told of and that were not compared yet; false:
   // there is none.
   bool compare(const Group& group, bool is_lone);
   void compare_step(const Group& group, bool is_lone);
