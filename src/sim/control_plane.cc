@@ -125,7 +125,7 @@ void ControlPlane::stop_controller(absl::Duration time) {
 
 void ControlPlane::move_role(Rank rank, Node to) {
   if (host() == nullptr) return;
-  host()->want({.roles = {rank}, .to = to.value < 0 ? std::nullopt : std::optional(to)});
+  host()->want({.roles = {rank}, .to = std::vector<Node>(to.value < 0 ? 0 : 1, to)});
 }
 
 void ControlPlane::change_host(absl::Duration time) {

@@ -80,6 +80,26 @@ class Moves(unittest.TestCase):
         (only,) = run.summary["moves"]
         self.assertEqual((sorted(only["roles"]), only["from"], only["to"]), (["1.0", "1.1"], [1, 1], [2, 2]))
 
+    def test_roles_change_places_as_a_file_says(self):
+        settings = (*SETTINGS, "protection.window=2")
+        job = Job(self, *settings)
+        places = os.path.join(job.folder, "places.toml")
+        with open(places, "w") as file:
+            file.write('# two change places, one stays\n"0.0" = 1\n"1.0" = 1\n"1.1" = 0\n')
+        with job.start() as run:
+            run.wait_step(3)
+            before = run.workers()
+            code, answer = move(job, "--rebalance", places)
+            self.assertEqual((code, answer["accepted"]), (0, True), answer)
+            self.wait_done(run)
+            after = run.workers()
+            self.assertEqual([after[r] for r in ("0.1", "1.0")], [before[r] for r in ("0.1", "1.0")])
+            self.assertEqual(move(job, "--rebalance", places),
+                             (0, {"accepted": True, "reason": f"all roles are where {places} wants them"}))
+            self.drain(run, *settings)
+        (only,) = run.summary["moves"]
+        self.assertEqual((only["roles"], only["from"], only["to"]), (["0.0", "1.1"], [0, 1], [1, 0]))
+
     def test_the_job_outlives_the_new_process_and_the_old_one(self):
         settings = (*SETTINGS, "protection.window=2")
         job = Job(self, *settings)
@@ -149,7 +169,9 @@ class Moves(unittest.TestCase):
             self.assertEqual(move(job, "--role", "1.0", "--to", "7")[1]["reason"], "node 7 is not in this job")
             self.assertEqual(move(job, "--drain", "7")[1]["reason"], "node 7 is not in this job")
             for args, why in ((("--role", "5.0"), "--role: found 5.0, allowed: 0.0, 0.1, 1.0, 1.1"),
-                              ((), "found neither or both of --role and --drain")):
+                              (("--rebalance", job.folder + "/none"), "none"),
+                              (("--to", "1", "--drain", "0"), "found --to without --role"),
+                              ((), "found 0 of --role, --drain and --rebalance")):
                 code, _, told = command("move", job.out, *args)
                 self.assertEqual((code, len(told.strip().splitlines())), (2, 1), told)
                 self.assertIn(why, told)

@@ -13,6 +13,8 @@
 #include "base/exit_codes.h"
 #include "cli/commands/commands.h"
 #include "cli/operators/operator_line.h"
+#include "cli/operators/wanted_places.h"
+#include "env/files.h"
 
 namespace evermoe {
 namespace {
@@ -23,6 +25,7 @@ struct MoveOptions {
   std::vector<std::string> roles;
   int32_t to = -1;
   int32_t drain = -1;
+  std::string places;
   bool json = false;
 };
 
@@ -38,13 +41,23 @@ absl::StatusOr<Rank> rank_of(const std::string& name, const JobStatus& status) {
       "--role: found ", name, ", allowed: ", absl::StrJoin(names, ", "), is_long ? ", ..." : ""));
 }
 
+absl::StatusOr<std::string> read_places(const std::string& path) {
+  absl::StatusOr<std::string> text = read_file(real_files(), path, kPlacesBytesMax);
+  if (text.ok()) return text;
+  return InvalidInput(absl::StrCat("--rebalance: ", std::string(text.status().message())));
+}
+
 absl::StatusOr<MoveWanted> wish_of(const MoveOptions& options, const JobStatus& status) {
+  if (!options.places.empty()) {
+    ASSIGN_OR_RETURN(const std::string text, read_places(options.places));
+    return wanted_places(text, options.places, status);
+  }
   MoveWanted wish;
   for (const std::string& name : options.roles) {
     ASSIGN_OR_RETURN(const Rank rank, rank_of(name, status));
     if (std::ranges::count(wish.roles, rank) == 0) wish.roles.push_back(rank);
   }
-  if (options.to >= 0) wish.to = Node(options.to);
+  if (options.to >= 0) wish.to.assign(wish.roles.size(), Node(options.to));
   if (options.drain >= 0) wish.drained = Node(options.drain);
   return wish;
 }
@@ -55,13 +68,20 @@ absl::StatusOr<MoveAnswer> ask(const MoveOptions& options) {
   ASSIGN_OR_RETURN(const OperatorLine::Answer job, line.ask());
   if (job.end) return MoveAnswer{false, "the job has ended"};
   ASSIGN_OR_RETURN(const MoveWanted wish, wish_of(options, *job.status));
+  if (!options.places.empty() && wish.roles.empty())
+    return MoveAnswer{true, absl::StrCat("all roles are where ", options.places, " wants them")};
   ASSIGN_OR_RETURN(const OperatorLine::Answer answer, line.ask_for(wish));
   return answer.move ? *answer.move : MoveAnswer{false, "the job has ended"};
 }
 
 absl::StatusOr<int> move(const MoveOptions& options) {
-  if (options.roles.empty() == (options.drain < 0))
-    return InvalidInput("found neither or both of --role and --drain, allowed: one of them");
+  const int wishes = !options.roles.empty() + (options.drain >= 0) + !options.places.empty();
+  if (wishes != 1) {
+    return InvalidInput(absl::StrCat("found ", wishes,
+                                     " of --role, --drain and --rebalance, allowed: one of them"));
+  }
+  if (options.to >= 0 && options.roles.empty())
+    return InvalidInput("found --to without --role, allowed: with it");
   ASSIGN_OR_RETURN(const MoveAnswer answer, ask(options));
   if (options.json) {
     const nlohmann::ordered_json json{{"accepted", answer.accepted}, {"reason", answer.reason}};
@@ -91,6 +111,11 @@ void add_move_command(CLI::App& app, CommandTable& commands) {
                    "a node: all its roles move, and it leaves the job when they have")
       ->type_name("NODE")
       ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--rebalance", options->places,
+                   "a file that says where roles are to be, all moved at once: a line of "
+                   "\"1.0\" = 2 for each of them")
+      ->type_name("FILE");
   command->add_flag("--json", options->json, "one JSON object: accepted, reason");
   commands[command] = [options] { return move(*options); };
 }

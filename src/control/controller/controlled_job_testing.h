@@ -201,8 +201,19 @@ class ControlledJob {
   // Somebody wants these roles elsewhere, on `to` unless that is negative.
   ControlledJob& wants(const std::vector<int>& roles, int32_t to = -1) {
     MoveWanted wish;
-    for (const int rank : roles) wish.roles.push_back(Rank(rank));
-    if (to >= 0) wish.to = Node(to);
+    for (const int rank : roles) {
+      wish.roles.push_back(Rank(rank));
+      if (to >= 0) wish.to.push_back(Node(to));
+    }
+    return feed(wish);
+  }
+  // Each on its own node.
+  ControlledJob& wants_places(const std::map<int, int>& node_of_rank) {
+    MoveWanted wish;
+    for (const auto& [rank, node] : node_of_rank) {
+      wish.roles.push_back(Rank(rank));
+      wish.to.push_back(Node(node));
+    }
     return feed(wish);
   }
   ControlledJob& wants_without(int32_t node) { return feed(MoveWanted{.drained = Node(node)}); }

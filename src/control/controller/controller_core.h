@@ -169,8 +169,8 @@ class ControllerCore {
   bool moves_away_from(Node node, const std::string& why);
 
   // ---- planned moves (moves/controller_moves.cc)
-  absl::StatusOr<std::string> begin_move(const std::vector<Rank>& roles, std::optional<Node> to,
-                                         const std::string& cause,
+  absl::StatusOr<std::string> begin_move(const std::vector<Rank>& roles,
+                                         const std::vector<Node>& to, const std::string& cause,
                                          const std::set<Node>& avoided = {});
   absl::StatusOr<std::string> drain_node(Node node);
   void move_roles();

@@ -104,11 +104,12 @@ struct MemberAlive {  // a sign of life; the controller hears it from the agent,
 struct EndWanted {  // of a run that may not go on
   std::string why;
 };
-// Somebody wants roles to be played elsewhere, answered by MoveAnswer: these, on `to` if it says
-// so, or all that `drained` plays, which leaves the job then.
+// Somebody wants roles to be played elsewhere, answered by MoveAnswer: these, each on its node of
+// `to`, which is empty (they are chosen) or as long as `roles`; or all that `drained` plays, which
+// leaves the job then.
 struct MoveWanted {
   std::vector<Rank> roles;
-  std::optional<Node> to;
+  std::vector<Node> to;
   std::optional<Node> drained;
 };
 struct TimePassed {

@@ -114,7 +114,7 @@ class RandomMessages {
   }
   void make(MoveWanted& m) {
     m.roles = ranks();
-    if (coin()) m.to = node();
+    for (uint32_t n = below(3); n > 0; --n) m.to.push_back(node());
     if (coin()) m.drained = node();
   }
   void make(MoveAnswer& m) { m = {coin(), text()}; }

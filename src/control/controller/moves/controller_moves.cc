@@ -19,7 +19,7 @@ void ControllerCore::handle(const MoveWanted& event) {
 }
 
 absl::StatusOr<std::string> ControllerCore::begin_move(const std::vector<Rank>& roles,
-                                                       std::optional<Node> to,
+                                                       const std::vector<Node>& to,
                                                        const std::string& cause,
                                                        const std::set<Node>& avoided) {
   if (roles.empty()) return InvalidInput("no role is to move");
@@ -69,7 +69,7 @@ absl::StatusOr<std::string> ControllerCore::drain_node(Node node) {
 bool ControllerCore::moves_away_from(Node node, const std::string& why) {
   if (moving_.is_under_way()) return true;
   if (!moved_from_.insert(node).second) return false;
-  return begin_move(roles_.played_on(node), std::nullopt, why).ok();
+  return begin_move(roles_.played_on(node), {}, why).ok();
 }
 
 void ControllerCore::move_roles() {

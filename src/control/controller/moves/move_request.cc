@@ -71,11 +71,66 @@ std::optional<Node> best_target(const std::vector<Node>& candidates,
   return best;
 }
 
+absl::Status no_room(const std::string& where, Rank rank, int most,
+                     const MoveSurroundings& around) {
+  return InvalidInput(absl::StrCat(where, " room for role ", around.topology.name_of(rank),
+                                   ": a node plays at most ", most, " of this job"));
+}
+
+// Each to the node that is named for it.
+absl::StatusOr<std::vector<RoleMove>> named_moves(absl::Duration now,
+                                                  const std::vector<Rank>& roles,
+                                                  const std::vector<Node>& to,
+                                                  std::map<Node, int> played, int most,
+                                                  const MoveSurroundings& around) {
+  if (to.size() != roles.size())
+    return InvalidInput(absl::StrCat(to.size(), " nodes are named for ", roles.size(), " roles"));
+  for (const Rank rank : roles) --played[around.roles[rank].node];
+  std::vector<RoleMove> moves;
+  for (size_t i = 0; i < roles.size(); ++i) {
+    const std::string node = absl::StrCat("node ", to[i].value);
+    RETURN_IF_ERROR(check_target(now, to[i], around));
+    if (around.roles[roles[i]].node == to[i]) {
+      return InvalidInput(
+          absl::StrCat("role ", around.topology.name_of(roles[i]), " is on ", node, " already"));
+    }
+    if (++played[to[i]] > most) return no_room(node + " has no", roles[i], most, around);
+    moves.push_back({roles[i], to[i]});
+  }
+  return moves;
+}
+
+// Each to where there is room.
+absl::StatusOr<std::vector<RoleMove>> fitting_moves(absl::Duration now,
+                                                    const std::vector<Rank>& roles,
+                                                    std::map<Node, int> played, int most,
+                                                    const MoveSurroundings& around) {
+  std::vector<Node> candidates = around.nodes.usable(now);
+  std::erase_if(candidates, [&](Node node) {
+    const bool is_left =
+        std::ranges::any_of(roles, [&](Rank rank) { return around.roles[rank].node == node; });
+    return is_left || around.nodes.is_doubted(node) || around.avoided.contains(node);
+  });
+  std::vector<RoleMove> moves;
+  for (const std::vector<Rank>& block : blocks_of(roles, around.roles)) {
+    std::optional<Node> node;
+    for (size_t i = 0; i < block.size(); ++i) {
+      const int left = static_cast<int>(block.size() - i);
+      if (!node || played[*node] >= most)
+        node = best_target(candidates, played, most, left, around.standbys);
+      if (!node) return no_room("no other node has", block[i], most, around);
+      ++played[*node];
+      moves.push_back({block[i], *node});
+    }
+  }
+  return moves;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<RoleMove>> choose_moves(absl::Duration now,
                                                    const std::vector<Rank>& roles,
-                                                   std::optional<Node> to,
+                                                   const std::vector<Node>& to,
                                                    const MoveSurroundings& around) {
   if (!around.options.strategy.keeps_copies()) {
     return InvalidInput(
@@ -84,36 +139,11 @@ absl::StatusOr<std::vector<RoleMove>> choose_moves(absl::Duration now,
   }
   for (const Rank rank : roles) RETURN_IF_ERROR(check_role(rank, around));
   RETURN_IF_ERROR(check_holders(roles, around));
-  if (to) RETURN_IF_ERROR(check_target(now, *to, around));
   std::map<Node, int> played;
   for (const Node node : around.nodes.usable(now)) played[node] = around.roles.workers_on(node);
-  std::vector<Node> candidates = to ? std::vector{*to} : around.nodes.usable(now);
-  std::erase_if(candidates, [&](Node node) {
-    const bool is_left =
-        std::ranges::any_of(roles, [&](Rank rank) { return around.roles[rank].node == node; });
-    return !to && (is_left || around.nodes.is_doubted(node) || around.avoided.contains(node));
-  });
   const int most = roles_at_start(around.roles.size(), around.options.nodes);
-  std::vector<RoleMove> moves;
-  for (const std::vector<Rank>& block : blocks_of(roles, around.roles)) {
-    std::optional<Node> node;
-    for (size_t i = 0; i < block.size(); ++i) {
-      const std::string name = around.topology.name_of(block[i]);
-      if (to && around.roles[block[i]].node == *to)
-        return InvalidInput(absl::StrCat("role ", name, " is on node ", to->value, " already"));
-      const int left = static_cast<int>(block.size() - i);
-      if (!node || played[*node] >= most)
-        node = best_target(candidates, played, most, left, around.standbys);
-      if (!node) {
-        return InvalidInput(
-            absl::StrCat(to ? absl::StrCat("node ", to->value, " has") : "no other node has",
-                         " room for role ", name, ": a node plays at most ", most, " of this job"));
-      }
-      ++played[*node];
-      moves.push_back({block[i], *node});
-    }
-  }
-  return moves;
+  return to.empty() ? fitting_moves(now, roles, std::move(played), most, around)
+                    : named_moves(now, roles, to, std::move(played), most, around);
 }
 
 }  // namespace evermoe

@@ -84,6 +84,21 @@ TEST(RoleMoves, RolesOfANodeStayTogetherWhereThereIsRoom) {
   EXPECT_THAT(job.did(), HasSubstr("keep 2 on 2")) << "and not one on each spare";
 }
 
+TEST(RoleMoves, EachToItsOwnNodeInOneSwitch) {
+  TrainingJob job(on_two_nodes(2));
+  job.wants_places({{0, 2}, {3, 3}}).wait(0.1);
+  EXPECT_EQ(job.did(),
+            "accepted: role 0.0 moves from node 0 to node 2, role 1.1 moves from node 1 to node 3, "
+            "as soon as a process is warm there and a window begins, keep 1 on 2, keep 1 on 3");
+}
+
+TEST(RoleMoves, RolesChangePlaces) {
+  TrainingJob job;
+  job.wants_places({{0, 1}, {3, 0}}).wait(0.1);
+  EXPECT_THAT(job.did(), HasSubstr("accepted: role 0.0 moves from node 0 to node 1, role 1.1 moves "
+                                   "from node 1 to node 0"));
+}
+
 // ---- refused
 
 TEST(RoleMoves, WishesThatCannotBeMetAreRefusedWithTheReason) {
@@ -95,7 +110,7 @@ TEST(RoleMoves, WishesThatCannotBeMetAreRefusedWithTheReason) {
   EXPECT_EQ(answer(on_two_nodes(), {2}, 1), "refused: role 1.0 is on node 1 already");
   EXPECT_EQ(answer(on_two_nodes(), {2}, 7), "refused: node 7 is not in this job");
   EXPECT_EQ(answer(on_two_nodes(), {2}, 0),
-            "refused: node 0 has room for role 1.0: a node plays at most 2 of this job");
+            "refused: node 0 has no room for role 1.0: a node plays at most 2 of this job");
   EXPECT_EQ(answer(on_two_nodes(0), {2}, -1),
             "refused: no other node has room for role 1.0: a node plays at most 2 of this job");
   EXPECT_EQ(answer(on_two_nodes(), {}, -1), "refused: no role is to move");

@@ -64,7 +64,7 @@ bool ControllerCore::move_straggler(Rank rank, const StragglerWatch::Slowness& s
                         .steps_left = options_.steps.value - newest.value});
   std::string why_not = decision.is_moved ? "" : "a move would not pay: " + decision.arithmetic;
   if (decision.is_moved) {
-    const auto begun = begin_move({rank}, std::nullopt,
+    const auto begun = begin_move({rank}, {},
                                   absl::StrFormat("straggler: it computes %.2f times as long as "
                                                   "others; %s",
                                                   slowness.factor, decision.arithmetic),
