@@ -42,8 +42,10 @@ inline constexpr KnownFaultPoint kFaultPoints[] = {
     {"lanes/changed", "it has moved, training has not gone on"},
     {"experts/move", "experts go to other lanes at this state, nothing has moved"},
     {"experts/moved", "they have moved, training has not gone on"},
-    {"move/hand_over", "this role is to be handed over, nothing is captured for that"},
-    {"move/handed_over", "those who keep its copies have its state, and its process still lives"},
+    {"move/copying", "this role is to leave, nothing of it is given away"},
+    {"move/hand_over", "this role stops here, its last state is not given away"},
+    {"move/handed_over", "the joiner has its whole state, and its process still lives"},
+    {"joiner/stored", "a chunk of the role that this process is to play is stored here"},
 };
 
 bool is_known_fault_point(std::string_view name);

@@ -12,6 +12,7 @@
 #include "recovery/member/serve/member_service.h"
 #include "recovery/member/serve/own_memory.h"
 #include "recovery/member/train/commit_agreement.h"
+#include "recovery/protocol/joiner_seats.h"
 #include "recovery/tally_trainer_testing.h"
 
 namespace evermoe {
@@ -40,6 +41,9 @@ struct RankParts {
                  [this](View view, const absl::Status& status) { troubles.report(view, status); }}),
         own_memory(rank(), memory.store),
         peers({rank(), sender, transport, clock}, {}),
+        joiner({rank(), joiner_seat(rank(), topology.world_size()), transport, memory.store, told,
+                clock},
+               {}),
         copies({.rank = rank(),
                 .trainer = trainer,
                 .schedule = window.schedule(),
@@ -49,10 +53,11 @@ struct RankParts {
                 .control = told,
                 .wake_training = wake,
                 .clock = clock,
-                .destinations = {&own_memory, &peers}},
+                .destinations = {&own_memory, &peers, &joiner}},
                {.chunk_bytes_max = 16}),
         commits(
             {.transport = transport,
+             .world_size = topology.world_size(),
              .sender = sender,
              .views = views,
              .records = memory.records,
@@ -84,7 +89,7 @@ struct RankParts {
                   .counts = counts,
                   .witnesses = witnesses,
                   .bytes_at_once = 16}),
-        answers({rank(), views, memory, copies, peers, exchange, sender, refused, wake,
+        answers({rank(), views, memory, copies, peers, joiner, exchange, sender, refused, wake,
                  /*is_rehearsal=*/true}),
         follower({.rank = rank(),
                   .stage = topology.role_of(rank()).stage,
@@ -99,6 +104,7 @@ struct RankParts {
                   .memory = memory,
                   .copies = copies,
                   .peers = peers,
+                  .joiner = joiner,
                   .exchange = exchange,
                   .on_opened = [this] { service.on_opened(); }}),
         service({transport, clock, views, copies, follower, answers}) {}
@@ -163,6 +169,7 @@ struct RankParts {
   BoundaryExchange exchange;
   OwnMemory own_memory;
   PeerMemory peers;
+  JoinerMemory joiner;
   SnapshotCopies copies;
   CommitAgreement commits;
   WindowFetch fetch;

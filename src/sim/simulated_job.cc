@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/fault_point.h"
+#include "recovery/protocol/joiner_seats.h"
 
 namespace evermoe {
 namespace {
@@ -57,7 +58,7 @@ SimulatedShape with_trainer(SimulatedShape shape, SimulatedDisk& disk) {
 SimulatedJob::SimulatedJob(SimulatedShape shape, std::vector<SimulatedFault> faults)
     : shape_(with_trainer(std::move(shape), disk_)),
       topology_(shape_.lanes, static_cast<int64_t>(shape_.lanes.size())),
-      network_(topology_.world_size(), shape_.network),
+      network_(seats_of_job(topology_.world_size()), shape_.network),
       disk_(SimulatedDisk::Surroundings{
           .now = [this] { return network_.now(); },
           .pause = [this](absl::Duration time) { network_.pause(time); }}),

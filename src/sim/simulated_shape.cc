@@ -21,6 +21,7 @@ ControllerOptions controller_options(const SimulatedShape& shape) {
   if (shape.lines_may_break) options.others_wait = absl::Milliseconds(200);
   options.start_max = absl::Seconds(2);
   options.report_max = absl::Milliseconds(500);
+  options.copying_max = absl::Milliseconds(500);
   options.silence_max = absl::Milliseconds(450);
   options.step_max = absl::Milliseconds(600);
   options.load_max = absl::Milliseconds(900);

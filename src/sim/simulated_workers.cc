@@ -8,6 +8,8 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "comm/transport/watched_transport.h"
+#include "recovery/member/joiner.h"
+#include "recovery/protocol/joiner_seats.h"
 #include "sim/simulated_fault.h"
 #include "sim/worker_line.h"
 
@@ -33,6 +35,15 @@ class NetworkClock final : public Clock {
 
 }  // namespace
 
+// A standby waits for a certain role, in the seat of its joiners (worker/joiner_process.h).
+struct SimulatedWorkers::Waiting {
+  JoinerWanted wanted;
+  ProcessNumber number;
+  bool is_over = false;
+  std::unique_ptr<Joiner> joiner;  // once it has begun
+  std::vector<Chunk> chunks;       // that it was given, when it is over
+};
+
 struct SimulatedWorkers::Process {
   pid_t pid = 0;
   std::optional<ProcessNumber> number;  // once it has begun
@@ -44,6 +55,8 @@ struct SimulatedWorkers::Process {
   double slow_by = 1;
   int threads = 2;                       // that have not returned
   std::unique_ptr<StandbyLine> standby;  // as long as it is one
+  std::vector<std::unique_ptr<Waiting>> waited;  // the last one may still
+  std::vector<Chunk> inherited;
   std::unique_ptr<Line> line;
   std::unique_ptr<WatchedTransport> stage_transport;  // the trainer's
   std::unique_ptr<StageTrainer> trainer;
@@ -82,6 +95,7 @@ class SimulatedWorkers::StandbyLine final : private StreamEvents {
         own_(workers.control_.begin(Machine(process.node.value), *this)) {}
   ~StandbyLine() override { workers_.control_.end(own_); }
 
+  void say(ControlMessage message) { send(std::move(message)); }
   void attach(absl::Duration warm_up) {
     call_ = workers_.control_.call(own_, process_.agent);
     send(WorkerHello{process_.pid});
@@ -95,6 +109,8 @@ class SimulatedWorkers::StandbyLine final : private StreamEvents {
   void on_envelope(StreamNumber, Envelope envelope) override {
     if (const auto* const role = std::get_if<TakeRole>(&envelope.message))
       workers_.take_role(process_, *role);
+    if (const auto* const wanted = std::get_if<JoinerWanted>(&envelope.message))
+      workers_.wait_for_role(process_, *wanted);
   }
   void on_broken(StreamNumber, const std::string&) override { workers_.kill(process_); }
 
@@ -159,17 +175,65 @@ pid_t SimulatedWorkers::spawn_standby(Node node, const std::string& agent) {
   return process.pid;
 }
 
-// Not from inside its line, which ends here.
+// Not from inside its line, which ends here; nor before nothing comes for the role any more.
 void SimulatedWorkers::take_role(Process& standby, const TakeRole& role) {
-  network_.after(absl::ZeroDuration(), [this, &standby, role] {
+  const auto begin = [this, &standby, role] {
     if (standby.was_killed || standby.standby == nullptr) return;
     standby.standby.reset();
     standby.rank = role.rank;
     standby.since = role.since;
+    if (!standby.waited.empty()) {
+      Waiting& last = *standby.waited.back();
+      const bool is_next =
+          last.wanted.rank == role.rank && last.wanted.view.value + 1 == role.since.value;
+      if (is_next) standby.inherited = std::move(last.chunks);
+    }
     standby.line = std::make_unique<Line>(*this, standby);
     found_.marks.insert("standby takes a role");
     start(standby);
+  };
+  network_.after(absl::ZeroDuration(), [this, &standby, begin] {
+    const bool waits = !standby.waited.empty() && network_.lives(standby.waited.back()->number);
+    if (!waits) return begin();
+    network_.on_end(standby.waited.back()->number, begin);
+    stop_waiting(standby);
   });
+}
+
+void SimulatedWorkers::wait_for_role(Process& standby, const JoinerWanted& wanted) {
+  network_.after(absl::ZeroDuration(), [this, &standby, wanted] {
+    if (standby.was_killed || standby.standby == nullptr) return;
+    stop_waiting(standby);
+    if (wanted.is_off) return;
+    standby.waited.push_back(std::make_unique<Waiting>());
+    Waiting& waiting = *standby.waited.back();
+    waiting.wanted = wanted;
+    const auto serve = [this, &waiting](Transport& transport) {
+      std::vector<PeerAddress> table(static_cast<size_t>(transport.size()));
+      table[static_cast<size_t>(waiting.wanted.rank.value)] = waiting.wanted.leaver;
+      waiting.joiner =
+          std::make_unique<Joiner>(waiting.wanted.rank, transport, shape_.snapshot_bytes_max);
+      if (waiting.is_over) waiting.joiner->stop_soon();
+      if (transport.set_peers(table).ok() && waiting.joiner->serve().ok())
+        waiting.chunks = waiting.joiner->take();
+      waiting.joiner.reset();
+      transport.close();
+    };
+    const Rank seat = joiner_seat(wanted.rank, topology_.world_size());
+    waiting.number =
+        network_.start(seat, wanted.view, {serve}, Machine(standby.node.value));
+    standby.standby->say(JoinerReady{
+        Node(0), wanted.rank, {SimulatedNetwork::address(waiting.number), wanted.view}});
+  });
+}
+
+void SimulatedWorkers::stop_waiting(Process& standby) {
+  if (standby.waited.empty() || !network_.lives(standby.waited.back()->number)) return;
+  Waiting& waiting = *standby.waited.back();
+  waiting.is_over = true;
+  if (waiting.joiner != nullptr) waiting.joiner->stop_soon();
+  network_.deliver(waiting.number,
+                   {View(0), kServiceGroup, static_cast<uint32_t>(MessageKind::kWake)}, {});
 }
 
 void SimulatedWorkers::start(Process& process) {
@@ -201,6 +265,7 @@ void SimulatedWorkers::come_to_life(Process& process, Transport& transport) {
   options.time_waited = [&process] { return process.stage_transport->time_waited(); };
   process.member = std::make_unique<Member>(topology_, transport, *process.trainer, *process.line,
                                             *process.clock, std::move(options));
+  process.member->inherit(std::exchange(process.inherited, {}));
   attach(process);
 }
 
@@ -274,6 +339,8 @@ void SimulatedWorkers::kill_all_of(const std::string& agent) {
 void SimulatedWorkers::kill(Process& process) {
   if (process.was_killed || (process.number && !network_.lives(*process.number))) return;
   process.was_killed = true;
+  if (!process.waited.empty() && network_.lives(process.waited.back()->number))
+    network_.kill(process.waited.back()->number);
   if (process.line != nullptr) control_.end(process.line->control().process());
   if (process.number) return network_.kill(*process.number);
   network_.after(absl::ZeroDuration(), [this, &process] {

@@ -72,10 +72,13 @@ class SimulatedWorkers final : public WorkerHost {
   struct Process;
   class Line;
   class StandbyLine;
+  struct Waiting;
 
   Process& add_process(Node node, const std::string& agent);
   void start(Process& process);
   void take_role(Process& standby, const TakeRole& role);
+  void wait_for_role(Process& standby, const JoinerWanted& wanted);
+  void stop_waiting(Process& standby);
   void come_to_life(Process& process, Transport& transport);
   void attach(Process& process);
   void thread_ends(Process& process, const absl::Status& status);

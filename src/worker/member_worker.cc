@@ -18,16 +18,17 @@
 #include "comm/transport/watched_transport.h"
 #include "config/job_strategy.h"
 #include "config/job_topology.h"
-#include "control/keys/job_keys.h"
 #include "control/wire/incident_lines.h"
 #include "env/clock.h"
 #include "faults/injected_faults.h"
 #include "recovery/member/member.h"
 #include "recovery/plan/protection_memory.h"
 #include "recovery/plan/window_choice.h"
+#include "recovery/protocol/joiner_seats.h"
 #include "tensor/arithmetic_identity.h"
 #include "train/step/trainer.h"
 #include "worker/fault_injector.h"
+#include "worker/joiner_process.h"
 #include "worker/worker_device.h"
 #include "worker/worker_reporter.h"
 
@@ -151,30 +152,25 @@ absl::Status append(const absl::Status& contradiction, const std::string& words)
 class MemberProcess {
  public:
   MemberProcess(const WorkerOptions& options, const JobConfig& config, ControlClient& client,
-                std::optional<WorkerDevice> device)
+                Inheritance inherited)
       : options_(options),
         config_(config),
         topology_(topology_of(config)),
         client_(client),
         term_(options.term),
         publisher_claim_(real_files(), options.out, options.term, options.start),
-        device_(std::move(device)) {
+        device_(std::move(inherited.device)),
+        inherited_(std::move(inherited.chunks)) {
     if (options.rank != Rank(0)) return;
     worker_reporter_.emplace([this](WorkerReport report) { client_.report(std::move(report)); },
                              real_files(), options.out);
   }
 
   absl::Status prepare(const TokenParts& tokens, const std::function<bool()>& drain_requested) {
-    JobTransportOptions transport;
-    ASSIGN_OR_RETURN(transport.kind, parse_transport_kind(config_.parallel.transport));
-    if (transport.kind != JobTransportKind::kUnix) {
-      if (options_.secret.empty())
-        return InvalidInput("--secret FILE: UCX needs the secret of the job");
-      ASSIGN_OR_RETURN(transport.ucx_options.secret, load_secret(options_.secret));
-    }
+    ASSIGN_OR_RETURN(const JobTransportOptions transport, transport_options(options_, config_));
     ASSIGN_OR_RETURN(listener_, listen_job(transport));
-    ASSIGN_OR_RETURN(transport_,
-                     listener_->open(options_.rank, topology_.world_size(), options_.since));
+    ASSIGN_OR_RETURN(transport_, listener_->open(options_.rank, seats_of_job(topology_.world_size()),
+                                                 options_.since));
     TrainerEnvironment environment;
     stage_transport_ = std::make_unique<WatchedTransport>(*transport_, kStageGroups, real_clock());
     if (!device_) {
@@ -217,6 +213,7 @@ class MemberProcess {
     }
     member_ = std::make_unique<Member>(topology_, *transport_, *trainer_, client_, real_clock(),
                                        std::move(member), observer());
+    member_->inherit(std::exchange(inherited_, {}));
     return options_.faults.empty() ? absl::OkStatus() : arm_faults();
   }
 
@@ -380,6 +377,7 @@ class MemberProcess {
   IncidentLines incident_lines_;  // of the thread that brings orders
   std::optional<WorkerReporter> worker_reporter_;
   std::optional<WorkerDevice> device_;
+  std::vector<Chunk> inherited_;
   std::unique_ptr<TransportListener> listener_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<WatchedTransport> stage_transport_;  // the trainer's
@@ -396,8 +394,8 @@ class MemberProcess {
 
 absl::Status run_member(const WorkerOptions& options, const JobConfig& config,
                         const TokenParts& tokens, const std::function<bool()>& drain_requested,
-                        ControlClient& client, std::optional<WorkerDevice> device) {
-  MemberProcess process(options, config, client, std::move(device));
+                        ControlClient& client, Inheritance inherited) {
+  MemberProcess process(options, config, client, std::move(inherited));
   absl::Status status = guard([&]() -> absl::Status {
     RETURN_IF_ERROR(process.prepare(tokens, drain_requested));
     return process.run();

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -34,19 +35,24 @@ StandbyLine::StandbyLine(const std::string& agent) {
 
 StandbyLine::~StandbyLine() { end(); }
 
-TakeRole StandbyLine::wait_for_role() {
-  std::optional<TakeRole> role;
+void StandbyLine::say(ControlMessage message) {
+  const MutexLock lock(mutex_);
+  CHECK(call_->send({0, std::move(message)})) << "the agent does not read";
+}
+
+StandbyLine::Order StandbyLine::next_order() {
+  std::optional<Order> order;
   {
     MutexLock lock(mutex_);
-    CHECK(call_->send({0, StandbyWarm{}})) << "the agent does not read";
-    const auto has_role = [this]()
-                              ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return role_.has_value(); };
-    while (!changed_.wait_for(lock, kLookAgain, has_role)) {
+    const auto has_order = [this]()
+                               ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !orders_.empty(); };
+    while (!changed_.wait_for(lock, kLookAgain, has_order)) {
     }
-    role = role_;
+    order = std::move(orders_.front());
+    orders_.pop_front();
   }
-  end();
-  return *std::move(role);
+  if (std::holds_alternative<TakeRole>(*order)) end();
+  return *std::move(order);
 }
 
 // Not under the lock: it waits for events that may want it.
@@ -60,10 +66,15 @@ void StandbyLine::end() {
 
 void StandbyLine::on_envelope(StreamNumber, Envelope envelope) {
   auto* const role = std::get_if<TakeRole>(&envelope.message);
-  if (role == nullptr) return;
+  auto* const wanted = std::get_if<JoinerWanted>(&envelope.message);
+  if (role == nullptr && wanted == nullptr) return;
   {
     const MutexLock lock(mutex_);
-    role_ = std::move(*role);
+    is_over_ = is_over_ || role != nullptr;
+    if (role != nullptr)
+      orders_.emplace_back(std::move(*role));
+    else
+      orders_.emplace_back(std::move(*wanted));
   }
   changed_.notify_all();
 }
@@ -72,7 +83,7 @@ void StandbyLine::on_envelope(StreamNumber, Envelope envelope) {
 void StandbyLine::on_broken(StreamNumber, const std::string& why) {
   {
     const MutexLock lock(mutex_);
-    if (role_) return;
+    if (is_over_) return;
   }
   log_error("the agent is gone: " + why);
   ::_exit(1);

@@ -2,9 +2,10 @@
 // (control/agent/agent_standbys.h).
 #pragma once
 
+#include <deque>
 #include <memory>
-#include <optional>
 #include <string>
+#include <variant>
 
 #include "base/mutex.h"
 #include "control/wire/control_call.h"
@@ -15,13 +16,17 @@ namespace evermoe {
 
 class StandbyLine final : private StreamEvents {
  public:
+  using Order = std::variant<JoinerWanted, TakeRole>;
+
   // Says hello. Where the agent is gone the process ends.
   explicit StandbyLine(const std::string& agent);
   ~StandbyLine() override;
 
-  // Says that this process is warm, sleeps until there is a role for it, and ends the line: the
-  // worker has one of its own (control/wire/control_client.h).
-  TakeRole wait_for_role();
+  // To be called from one thread.
+  void say(ControlMessage message);
+  // Sleeps until there is an order. TakeRole is the last one: the line ends, for the worker has one
+  // of its own (control/wire/control_client.h).
+  Order next_order();
 
  private:
   void on_envelope(StreamNumber, Envelope envelope) override;
@@ -30,7 +35,8 @@ class StandbyLine final : private StreamEvents {
 
   Mutex mutex_;
   CondVar changed_;
-  std::optional<TakeRole> role_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Order> orders_ ABSL_GUARDED_BY(mutex_);
+  bool is_over_ ABSL_GUARDED_BY(mutex_) = false;  // a role has been given
   std::unique_ptr<ControlCall> call_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -4,7 +4,7 @@
 #include <sys/prctl.h>
 
 #include <atomic>
-#include <optional>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +18,7 @@
 #include "tensor/arithmetic_identity.h"
 #include "tensor/host_memory.h"
 #include "train/sandbox/sandbox.h"
+#include "worker/joiner_process.h"
 #include "worker/member_worker.h"
 #include "worker/standby_line.h"
 #include "worker/worker_device.h"
@@ -78,6 +79,29 @@ absl::Status warm_up(const JobConfig& config, const TokenParts& tokens, c10::Dev
   return absl::OkStatus();
 }
 
+// Until then it may wait for a certain role, for as long as that is wanted.
+TakeRole wait_for_role(StandbyLine& line, const WorkerOptions& options, const Job& job,
+                       Inheritance& inherited) {
+  std::unique_ptr<JoinerProcess> joiner;
+  while (true) {
+    const StandbyLine::Order order = line.next_order();
+    if (const auto* const role = std::get_if<TakeRole>(&order)) {
+      if (joiner != nullptr) inherited.chunks = joiner->take(role->rank, role->since);
+      return *role;
+    }
+    const auto& wanted = std::get<JoinerWanted>(order);
+    joiner.reset();
+    if (wanted.is_off) continue;
+    auto started = JoinerProcess::start(wanted, options, job.config);
+    if (!started.ok()) {
+      log_error(std::string(started.status().message()));  // and the move is called off
+      continue;
+    }
+    joiner = *std::move(started);
+    line.say(JoinerReady{Node(0), wanted.rank, joiner->address()});
+  }
+}
+
 }  // namespace
 
 absl::Status run_worker(const WorkerOptions& options) {
@@ -87,7 +111,7 @@ absl::Status run_worker(const WorkerOptions& options) {
   const absl::StatusOr<Job> job = load_job(options);
   if (!job.ok()) return close_line(client, job.status());
   set_up_computing(job->config);
-  return run_member(options, job->config, job->tokens, drain_requested, client, std::nullopt);
+  return run_member(options, job->config, job->tokens, drain_requested, client, {});
 }
 
 absl::Status run_standby(const WorkerOptions& options) {
@@ -98,10 +122,13 @@ absl::Status run_standby(const WorkerOptions& options) {
   set_up_computing(job.config);
   ASSIGN_OR_RETURN(WorkerDevice device, take_device(job.config, real_clock()));
   RETURN_IF_ERROR(warm_up(job.config, job.tokens, device.device));
-  const WorkerOptions with_role = options_with(line.wait_for_role(), options);
+  line.say(StandbyWarm{});
+  Inheritance inherited{.device = std::move(device)};
+  const WorkerOptions with_role = options_with(wait_for_role(line, options, job, inherited), options);
   name_process(absl::StrCat(with_role.rank.value));
   ControlClient client({with_role.agent, with_role.rank, with_role.since});
-  return run_member(with_role, job.config, job.tokens, drain_requested, client, std::move(device));
+  return run_member(with_role, job.config, job.tokens, drain_requested, client,
+                    std::move(inherited));
 }
 
 }  // namespace evermoe

@@ -7,8 +7,8 @@
 namespace evermoe {
 
 absl::Status check_ranks(int size) {
-  if (size <= kJobRanksMax) return absl::OkStatus();
-  return InvalidInput(absl::StrCat("a job of ", size, " ranks, allowed: at most ", kJobRanksMax));
+  if (size <= kJobSeatsMax) return absl::OkStatus();
+  return InvalidInput(absl::StrCat("a job of ", size, " seats, allowed: at most ", kJobSeatsMax));
 }
 
 absl::StatusOr<std::unique_ptr<Transport>> TransportListener::connect(

@@ -11,7 +11,7 @@
 
 namespace evermoe {
 
-// For open(): InvalidInput for more ranks than a job may have.
+// For open(): InvalidInput for more seats than a job may have.
 absl::Status check_ranks(int size);
 
 class TransportListener {
@@ -23,7 +23,7 @@ class TransportListener {
 
   // A transport that knows nobody yet; Transport::set_peers() tells it. `since` is the view in
   // which this process joins. To be called once; the listener may be destroyed afterwards.
-  // InvalidInput if `size` is more than kJobRanksMax (base/limits.h).
+  // InvalidInput if `size` is more than kJobSeatsMax (base/limits.h).
   virtual absl::StatusOr<std::unique_ptr<Transport>> open(Rank rank, int size, View since) = 0;
 
   // open() and set_peers() for a job whose membership never changes: addresses[i] is rank i's, and

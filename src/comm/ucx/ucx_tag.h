@@ -1,9 +1,9 @@
-// The 64 bits by which UCX matches messages: 12 for the sender's rank, 9 for the view (modulo 512),
+// The 64 bits by which UCX matches messages: 13 for the sender's rank, 8 for the view (modulo 256),
 // 12 for the group and 31 for the purpose.
 //
 // On the wire the purpose is changed by bits of the connection's pass (proven_greeting.h), so that
 // who does not have it cannot send what a receive here waits for. A service message, which is not
-// waited for by name, has 40 bits of the pass instead of view and purpose; those are in its end
+// waited for by name, has 39 bits of the pass instead of view and purpose; those are in its end
 // (ucx_bytes.h).
 #pragma once
 
@@ -20,9 +20,9 @@ namespace evermoe {
 
 inline constexpr int kPurposeBits = 31;
 inline constexpr int kGroupBits = 12;
-inline constexpr int kViewBits = 9;
-inline constexpr int kRankBits = 12;
-static_assert(1 << kRankBits >= kJobRanksMax);
+inline constexpr int kViewBits = 8;
+inline constexpr int kRankBits = 13;
+static_assert(1 << kRankBits >= kJobSeatsMax);
 static_assert(kPurposeBits + kGroupBits + kViewBits + kRankBits == 64);
 
 // The last group is the transport's own: greetings and goodbyes. Their view is the one in which the

@@ -22,7 +22,7 @@
 // parser was not written for enemies. So its ports should be closed to other machines than the
 // job's where others share the network.
 //
-// Views are told apart modulo 512 (ucx_tag.h). Service messages that UCX sends at
+// Views are told apart modulo 256 (ucx_tag.h). Service messages that UCX sends at
 // once, the small ones, are not held back by Transport::kServiceBytesMax: they wait in its memory.
 #pragma once
 

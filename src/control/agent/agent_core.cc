@@ -107,6 +107,7 @@ void AgentCore::handle(const Envelope&, const Welcome& welcome) {
     act(standbys_.end_all());
   }
   controller_.meet(welcome);
+  act(standbys_.forget_wanted());
   phase_ = Phase::kRegistering;
   due_ = now_ + options_.registering_max;
   measured_by_ = now_ + options_.measuring_max;
@@ -284,6 +285,8 @@ bool AgentCore::hear_standby(StreamNumber from, const Envelope& envelope) {
   if (std::holds_alternative<StandbyWarm>(envelope.message)) {
     standbys_.on_warm(*standby);
     tell_standbys();
+  } else if (const auto* const ready = std::get_if<JoinerReady>(&envelope.message)) {
+    if (phase_ == Phase::kReady) tell(*ready);
   } else {
     actions_.emplace_back(SignalWorker{*standby, SIGKILL});
   }
@@ -380,7 +383,7 @@ void AgentCore::act(AgentActions actions) {
 }
 
 void AgentCore::start(SpawnWorker spawn) {
-  const auto standby = standbys_.take();
+  const auto standby = standbys_.take(spawn.rank);
   if (!standby) return actions_.push_back(std::move(spawn));
   AgentWorker& worker = *workers_.find(spawn.start);
   worker.was_standby = true;

@@ -100,6 +100,7 @@ class AgentCore {
   void handle(const Envelope& envelope, const KillWorker& kill);
   void handle(const Envelope& envelope, const SendOrder& order);
   void handle(const Envelope&, const KeepStandbys& order);
+  void handle(const Envelope&, const JoinerWanted& wanted) { act(standbys_.on_wanted(wanted)); }
   void handle(const Envelope&, const PlanUpdate& update);
   void handle(const Envelope&, const PlanWanted&) { act(plans_.on_wanted()); }
   void handle(const Envelope&, const FetchPlan& fetch);

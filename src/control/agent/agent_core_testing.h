@@ -59,6 +59,8 @@ struct AgentWords {
           if constexpr (std::is_same_v<Message, StandbysKept>)
             return absl::StrCat(message.warming, " warming, ", message.warm, " warm",
                                 message.failure.empty() ? "" : ": ", message.failure);
+          if constexpr (std::is_same_v<Message, JoinerReady>)
+            return absl::StrCat("joiner of ", message.rank.value, " at ", message.joiner.address);
           if constexpr (std::is_same_v<Message, PlanWanted>) return "wants plan";
           if constexpr (std::is_same_v<Message, PlanHeld>) return "holds plan";
           return "something else";
@@ -67,6 +69,9 @@ struct AgentWords {
   }
   std::string operator()(const ToWorker& to) const {
     const auto* const welcome = std::get_if<Welcome>(&to.envelope.message);
+    if (const auto* const wanted = std::get_if<JoinerWanted>(&to.envelope.message))
+      return absl::StrCat(to.to.value, wanted->is_off ? " does not wait" : " waits", " for ",
+                          wanted->rank.value);
     return absl::StrCat(welcome != nullptr ? absl::StrCat("welcome ", welcome->life) : "order",
                         " to ", to.to.value);
   }
@@ -212,6 +217,9 @@ class TestAgent {
   }
 
   TestAgent& keeps_standbys(int count) { return from_controller(KeepStandbys{Node(1), count}); }
+  TestAgent& wants_joiner(int rank, bool is_off = false) {
+    return from_controller(JoinerWanted{Node(1), Rank(rank), View(1), {"leaver", View(1)}, is_off});
+  }
   TestAgent& standby_warms_up(int standby) {
     return from_worker(100 + standby, WorkerHello{static_cast<pid_t>(100 + standby)})
         .from_worker(100 + standby, StandbyWarm{});

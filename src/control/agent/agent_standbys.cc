@@ -3,6 +3,8 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 namespace evermoe {
 
@@ -48,12 +50,53 @@ AgentActions AgentStandbys::on_broken(StreamNumber stream) {
   return {SignalWorker{*number, SIGKILL}};
 }
 
-std::optional<AgentStandbys::Taken> AgentStandbys::take() {
+template <typename Order>
+std::map<int64_t, AgentStandbys::Standby>::iterator AgentStandbys::first_by(const Order& order) {
   auto first = standbys_.end();
   for (auto at = standbys_.begin(); at != standbys_.end(); ++at) {
-    const bool is_warm = at->second.warm > 0 && at->second.line;
-    if (is_warm && (first == standbys_.end() || at->second.warm < first->second.warm)) first = at;
+    if (!at->second.can_play()) continue;
+    if (first == standbys_.end() || order(at->second) < order(first->second)) first = at;
   }
+  return first;
+}
+
+AgentActions AgentStandbys::let_go(Standby& standby) {
+  JoinerWanted off = *std::exchange(standby.waits_for, std::nullopt);
+  off.is_off = true;
+  if (!standby.line) return {};
+  return {ToWorker{*standby.line, {0, std::move(off)}}};
+}
+
+AgentActions AgentStandbys::on_wanted(const JoinerWanted& wanted) {
+  AgentActions actions;
+  for (auto& [number, standby] : standbys_) {
+    if (!standby.waits_for || standby.waits_for->rank != wanted.rank) continue;
+    for (AgentAction& action : let_go(standby)) actions.push_back(std::move(action));
+  }
+  if (wanted.is_off) return actions;
+  const auto first = first_by([](const Standby& standby) {
+    return std::pair(standby.waits_for.has_value(), standby.warm);
+  });
+  if (first == standbys_.end() || first->second.waits_for) return actions;
+  first->second.waits_for = wanted;
+  actions.emplace_back(ToWorker{*first->second.line, {0, wanted}});
+  return actions;
+}
+
+AgentActions AgentStandbys::forget_wanted() {
+  AgentActions actions;
+  for (auto& [number, standby] : standbys_) {
+    if (!standby.waits_for) continue;
+    for (AgentAction& action : let_go(standby)) actions.push_back(std::move(action));
+  }
+  return actions;
+}
+
+std::optional<AgentStandbys::Taken> AgentStandbys::take(Rank role) {
+  const auto first = first_by([&](const Standby& standby) {
+    const bool waits_for_it = standby.waits_for && standby.waits_for->rank == role;
+    return std::tuple(!waits_for_it, standby.waits_for.has_value(), standby.warm);
+  });
   if (first == standbys_.end()) return std::nullopt;
   const Taken taken{first->first, first->second.pid, *first->second.line};
   standbys_.erase(first);

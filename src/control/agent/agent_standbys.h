@@ -4,6 +4,8 @@
 //
 //   keep() --SpawnStandby--> warming --StandbyWarm--> warm --take()--> a worker (agent_workers.h)
 //
+// One that is warm may wait for a certain role, of which it is given what it is to have (JoinerWanted).
+//
 // Threads: one at a time.
 #pragma once
 
@@ -36,13 +38,20 @@ class AgentStandbys {
   // False: it was none of them.
   bool on_exit(int64_t number) { return standbys_.erase(number) > 0; }
 
-  // The one that has been warm for longest plays a role from now on; nullopt: none is warm.
+  // One that is warm and waits for no role waits for this one, and is told so; instead of the one
+  // that did, if there was one. Or nobody does any more.
+  AgentActions on_wanted(const JoinerWanted& wanted);
+  // No role is waited for any more: the controller that wanted it is gone.
+  AgentActions forget_wanted();
+
+  // Who waits for this role plays it from now on, or the one that has been warm for longest, of those
+  // that wait for none first; nullopt: none is warm.
   struct Taken {
     int64_t number = 0;
     pid_t pid = 0;
     StreamNumber line;
   };
-  std::optional<Taken> take();
+  std::optional<Taken> take(Rank role);
   // All end, for they are of another job, or this one is over.
   AgentActions end_all() const;
 
@@ -54,7 +63,13 @@ class AgentStandbys {
     pid_t pid = 0;
     std::optional<StreamNumber> line;
     int64_t warm = 0;  // the how many-th that has become warm; 0: it is not
+    std::optional<JoinerWanted> waits_for;
+    bool can_play() const { return warm > 0 && line.has_value(); }
   };
+  // Of those that can play a role the first one by `order`; end() if there is none.
+  template <typename Order>
+  std::map<int64_t, Standby>::iterator first_by(const Order& order);
+  AgentActions let_go(Standby& standby);
   std::map<int64_t, Standby> standbys_;  // by number
   int64_t last_number_ = 0;
   int64_t last_warm_ = 0;

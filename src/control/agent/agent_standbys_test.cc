@@ -39,6 +39,35 @@ TEST(AgentStandbys, TheOneThatIsWarmForLongestComesFirst) {
   EXPECT_THAT(agent.start(6, 1).did(), HasSubstr("standby 1 is 6"));
 }
 
+TEST(AgentStandbys, OneWaitsForTheRoleThatMovesHere) {
+  TestAgent agent = ready_agent();
+  agent.keeps_standbys(2).standby_warms_up(1).standby_warms_up(2).did();
+  EXPECT_EQ(agent.wants_joiner(3).did(), "101 waits for 3");
+  EXPECT_EQ(agent.from_worker(101, JoinerReady{{}, Rank(3), {"there", View(1)}}).did(),
+            "joiner of 3 at there");
+  EXPECT_THAT(agent.start(5, 0).did(), HasSubstr("standby 2 is 5")) << "of another role";
+  EXPECT_THAT(agent.start(6, 3).did(), HasSubstr("standby 1 is 6"));
+}
+
+TEST(AgentStandbys, EachWaitsForOneRole) {
+  TestAgent agent = ready_agent();
+  agent.keeps_standbys(2).standby_warms_up(1).standby_warms_up(2).did();
+  EXPECT_EQ(agent.wants_joiner(3).wants_joiner(2).did(), "101 waits for 3, 102 waits for 2");
+  EXPECT_EQ(agent.wants_joiner(0).did(), "") << "nobody is left";
+  EXPECT_EQ(agent.wants_joiner(3).did(), "101 does not wait for 3, 101 waits for 3");
+  EXPECT_EQ(agent.wants_joiner(3, /*is_off=*/true).did(), "101 does not wait for 3");
+  EXPECT_THAT(agent.start(5, 2).did(), HasSubstr("standby 2 is 5"));
+  EXPECT_EQ(agent.wants_joiner(3).did(), "101 waits for 3");
+  EXPECT_THAT(agent.start(6, 0).did(), HasSubstr("standby 1 is 6")) << "sooner than a new process";
+}
+
+TEST(AgentStandbys, ANewControllerKnowsOfNoRoleThatIsWaitedFor) {
+  TestAgent agent = ready_agent();
+  agent.keeps_standbys(1).standby_warms_up(1).wants_joiner(3).did();
+  agent.broken().wait(0.1).did();
+  EXPECT_THAT(agent.welcome(1).did(), HasSubstr("101 does not wait for 3"));
+}
+
 TEST(AgentStandbys, ItWaitsForTheFormerProcessOfTheRoleAsAnyOther) {
   TestAgent agent = ready_agent();
   agent.runs(5, 0).keeps_standbys(1).standby_warms_up(1).did();

@@ -90,7 +90,9 @@ class ControlledJob {
     ControlledJob& computes_with(const std::string& arithmetic) {
       return member().arithmetic = arithmetic, job_;
     }
-    // Its state lies with those who keep its copies, and it does nothing more.
+    // Who is to take the role has what it keeps of its snapshots.
+    ControlledJob& gives_copies() { return say(CopiesGiven{job_.core_.view(), Rank(rank_)}); }
+    // It has given its whole state away, and does nothing more.
     ControlledJob& hands_over(int64_t step) {
       return say(HandedOver{job_.core_.view(), Rank(rank_), Step(step), 1'000'000});
     }
@@ -193,6 +195,8 @@ class ControlledJob {
   ControlledJob& node_keeps(int32_t node, int warming, int warm, const std::string& failure = "") {
     return feed(StandbysKept{Node(node), warming, warm, failure});
   }
+  // From now on no standby says that it waits for a role.
+  ControlledJob& joiners_never_come() { return joiners_come_ = false, *this; }
   // The newest process of the role was one of them.
   ControlledJob& standby_takes(int rank) {
     const Member& member = members_[static_cast<size_t>(rank)];
@@ -217,6 +221,14 @@ class ControlledJob {
     return feed(wish);
   }
   ControlledJob& wants_without(int32_t node) { return feed(MoveWanted{.drained = Node(node)}); }
+  // These roles, which are to move, give away their copies and then their states.
+  ControlledJob& hand_over(const std::vector<int>& roles) {
+    for (const int rank : roles) worker(rank).gives_copies();
+    wait(0.1);
+    const int64_t far = step_of(core_.newest()).value + 10;
+    for (const int rank : roles) worker(rank).hands_over(far);
+    return *this;
+  }
   ControlledJob& node_comes(int32_t node) {
     agents_.insert(Node(node));
     return feed(AgentJoined{Node(node)});
@@ -360,7 +372,10 @@ class ControlledJob {
   void obey(Rank rank, const Member&, const LeaveOrder& leave) {
     did_.push_back(leave.is_off
                        ? absl::StrCat(name(rank), " stays")
-                       : absl::StrCat(name(rank), " leaves from ", leave.not_before.value));
+                       : absl::StrCat(name(rank), leave.stop_at < Step(0)
+                                                      ? " copies to " + leave.joiner.address
+                                                      : absl::StrCat(" stops at ",
+                                                                     leave.stop_at.value)));
   }
   void obey(Rank rank, const Member&, const ReleaseOrder&) {
     if (rank == Rank(0)) did_.push_back("release");
@@ -377,6 +392,14 @@ class ControlledJob {
   void on(const KeepStandbys& order) {
     did_.push_back(absl::StrCat("keep ", order.count, " on ", order.node.value));
   }
+  // Standbys that are asked to wait for a role are there at once, unless none does.
+  void on(const JoinerWanted& wanted) {
+    did_.push_back(absl::StrCat(wanted.node.value, wanted.is_off ? " forgets " : " awaits ",
+                                name(wanted.rank)));
+    const std::string address = absl::StrCat("joiner on ", wanted.node.value);
+    if (!wanted.is_off && joiners_come_)
+      feed(JoinerReady{wanted.node, wanted.rank, {address, wanted.view}});
+  }
   void on(const MoveAnswer& answer) {
     did_.push_back(absl::StrCat(answer.accepted ? "accepted: " : "refused: ", answer.reason));
   }
@@ -391,6 +414,7 @@ class ControlledJob {
   std::vector<Member> members_{kWorkers};
   std::set<Node> agents_;  // that give signs of life
   absl::Duration late_;
+  bool joiners_come_ = true;
   std::map<Node, std::string> arithmetic_;
   Step durable_;
   std::vector<std::string> did_, said_;

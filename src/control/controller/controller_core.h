@@ -124,6 +124,7 @@ class ControllerCore {
   void handle(const MemberAlive& event);
   void handle(const NodeLeaving& event);
   void handle(const StandbysKept& event);
+  void handle(const JoinerReady& event) { moving_.on_ready(event); }
   void handle(const StandbyPromoted& event);
   void handle(const MoveWanted& event);
   void handle(const EndWanted& event) { end({.reason = event.why, .is_hopeless = true}); }
@@ -134,6 +135,7 @@ class ControllerCore {
   void hear(const Progress& progress);
   void hear(const Finished& finished);
   void hear(const Examined& examined);
+  void hear(const CopiesGiven& given) { moving_.on_copies_given(given); }
   void hear(const HandedOver& handed) { moving_.on_handed_over(handed); }
 
   // ---- who may play roles
@@ -174,7 +176,8 @@ class ControllerCore {
                                          const std::set<Node>& avoided = {});
   absl::StatusOr<std::string> drain_node(Node node);
   void move_roles();
-  void order_to_leave(const std::vector<RoleMove>& moves, Step not_before, bool is_off);
+  void order_joiners(const std::vector<RoleMove>& moves, bool is_off);
+  void order_to_leave(const RoleMoves::Action& action);
   void switch_roles(const std::vector<RoleMove>& moves, const std::string& news);
 
   // ---- stragglers (stragglers/controller_stragglers.cc)

@@ -57,6 +57,12 @@ struct StandbysKept {
   int32_t warm = 0;     // wait for a role
   std::string failure;  // why one has ended just now that played no role; empty: none has
 };
+// A standby waits to be given this role (JoinerWanted).
+struct JoinerReady {
+  Node node;  // filled in by the controller's side
+  Rank rank;
+  PeerAddress joiner;
+};
 // A warm standby plays the role that was to be started there.
 struct StandbyPromoted {
   Rank rank;
@@ -118,7 +124,7 @@ struct TimePassed {
 using ControllerEvent =
     std::variant<AgentJoined, NodeChecked, NetworkChecked, AgentLost, AgentAlive, NodeLeaving,
                  MemberJoined, WorkerEnded, MemberSaid, MemberAlive, EndWanted, TimePassed,
-                 StandbysKept, StandbyPromoted, MoveWanted>;
+                 StandbysKept, JoinerReady, StandbyPromoted, MoveWanted>;
 
 // ---- actions
 
@@ -159,6 +165,16 @@ struct KeepStandbys {
   Node node;
   int32_t count = 0;
 };
+// A warm standby of the node is to wait for this role, which it is given by the process that plays
+// it (recovery/member/joiner.h), and takes it when it is started there in the next view. It says
+// JoinerReady. `is_off`: it is a standby like any other again.
+struct JoinerWanted {
+  Node node;
+  Rank rank;
+  View view;           // that is open
+  PeerAddress leaver;  // the process that plays it
+  bool is_off = false;
+};
 // To whoever has said MoveWanted, at once.
 struct MoveAnswer {
   bool accepted = false;
@@ -190,7 +206,8 @@ struct StragglerFound {
 };
 using ControllerAction =
     std::variant<StartWorker, KillWorker, SendOrder, OpenView, EndJob, DismissNode, DrainJob,
-                 CheckNetwork, JobEvent, LanesChanged, KeepStandbys, MoveAnswer, StragglerFound>;
+                 CheckNetwork, JobEvent, LanesChanged, KeepStandbys, JoinerWanted, MoveAnswer,
+                 StragglerFound>;
 
 // Jobs that train on with fewer machines, and with those that come (docs/elastic.md).
 struct ElasticOptions {
@@ -254,6 +271,9 @@ struct ControllerOptions {
   absl::Duration others_wait = absl::ZeroDuration();
   absl::Duration start_max = absl::Minutes(2);    // from StartWorker until it joins
   absl::Duration report_max = absl::Seconds(10);  // from a StopOrder until the report
+  // For which roles that move give away copies of their windows before they stop: what is not there
+  // by then they do without for a while.
+  absl::Duration copying_max = absl::Seconds(10);
   // Between two signs of life, while its agent is heard: when it is not, nothing is known of its
   // workers. No role is started on a node whose agent has been silent for half of it: the verdict
   // on the node comes first.

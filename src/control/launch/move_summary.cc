@@ -17,7 +17,7 @@ bool has_come(absl::Duration moment) { return moment < absl::InfiniteDuration();
 Json timeline_json(const MoveRecord& record) {
   const std::pair<const char*, absl::Duration> moments[] = {
       {"asked", record.asked},         {"processes warm", record.warm},
-      {"last commit", record.stopped}, {"handed over", record.handed_over},
+      {"copies given", record.copied}, {"last commit", record.stopped}, {"handed over", record.handed_over},
       {"planned", record.planned},     {"restored", record.restored},
       {"next commit", record.resumed}};
   Json timeline = Json::array();
@@ -42,7 +42,7 @@ Json numbers_of(const std::vector<Node>& nodes) {
 }  // namespace
 
 MoveRecord since(absl::Duration began, MoveRecord record) {
-  for (absl::Duration* moment : {&record.asked, &record.warm, &record.stopped, &record.handed_over,
+  for (absl::Duration* moment : {&record.asked, &record.warm, &record.copied, &record.stopped, &record.handed_over,
                                  &record.planned, &record.restored, &record.resumed}) {
     *moment -= began;
   }

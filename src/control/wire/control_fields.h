@@ -26,7 +26,7 @@ auto fields(Is<MembershipChange> auto& m) {
   return std::tie(m.step, m.resting, m.nodes, m.cause, m.view);
 }
 auto fields(Is<ReleaseOrder> auto&) { return std::tie(); }
-auto fields(Is<LeaveOrder> auto& m) { return std::tie(m.view, m.not_before, m.is_off); }
+auto fields(Is<LeaveOrder> auto& m) { return std::tie(m.view, m.joiner, m.stop_at, m.is_off); }
 auto fields(Is<HeldWindow> auto& m) { return std::tie(m.owner, m.window, m.gradients); }
 auto fields(Is<WholeState> auto& m) { return std::tie(m.owner, m.state); }
 auto fields(Is<Report> auto& m) {
@@ -45,6 +45,7 @@ auto fields(Is<Progress> auto& m) {
   return std::tie(m.view, m.rank, m.newest, m.complete_window, m.log_bytes, m.snapshot_bytes);
 }
 auto fields(Is<Finished> auto& m) { return std::tie(m.rank, m.step); }
+auto fields(Is<CopiesGiven> auto& m) { return std::tie(m.view, m.rank); }
 auto fields(Is<HandedOver> auto& m) { return std::tie(m.view, m.rank, m.state, m.bytes); }
 auto fields(Is<Examined> auto& m) {
   return std::tie(m.rank, m.step, m.node, m.is_reproduced, m.what);
@@ -70,6 +71,10 @@ auto fields(Is<KillWorker> auto& m) { return std::tie(m.node, m.rank, m.since, m
 auto fields(Is<SendOrder> auto& m) { return std::tie(m.rank, m.since, m.message); }
 auto fields(Is<StandbysKept> auto& m) { return std::tie(m.node, m.warming, m.warm, m.failure); }
 auto fields(Is<KeepStandbys> auto& m) { return std::tie(m.node, m.count); }
+auto fields(Is<JoinerWanted> auto& m) {
+  return std::tie(m.node, m.rank, m.view, m.leaver, m.is_off);
+}
+auto fields(Is<JoinerReady> auto& m) { return std::tie(m.node, m.rank, m.joiner); }
 auto fields(Is<StragglerFound> auto& m) {
   return std::tie(m.rank, m.node, m.factor, m.step, m.is_over);
 }
@@ -149,7 +154,7 @@ auto fields(Is<NodeLost> auto& m) { return std::tie(m.node, m.agent, m.why); }
 auto fields(Is<RecoveryNote> auto& m) { return std::tie(m.index, m.failed, m.record); }
 auto fields(Is<MoveRecord> auto& m) {
   return std::tie(m.roles, m.from, m.to, m.cause, m.state, m.reason, m.step, m.bytes, m.asked,
-                  m.warm, m.stopped, m.handed_over, m.planned, m.restored, m.resumed, m.usual_step);
+                  m.warm, m.copied, m.stopped, m.handed_over, m.planned, m.restored, m.resumed, m.usual_step);
 }
 auto fields(Is<MoveNote> auto& m) { return std::tie(m.index, m.record); }
 auto fields(Is<RecoveryRecord> auto& m) {

@@ -129,7 +129,7 @@ struct Beat {
 // told EndJob, or the whole job is drained.
 struct NodeLeaves {};
 
-// ---- agent -> controller, besides MemberJoined, MemberSaid, WorkerEnded and StandbysKept;
+// ---- agent -> controller, besides MemberJoined, MemberSaid, WorkerEnded, StandbysKept, JoinerReady;
 // WorkerReport comes from the worker and goes on to the run. MemberAlive comes from the worker and
 // goes no further.
 
@@ -145,7 +145,8 @@ struct WorkerLogTail {  // and controller -> run: the last lines of a worker tha
   std::vector<std::string> lines;
 };
 
-// ---- between an agent and its standby, which says WorkerHello first
+// ---- between an agent and its standby, which says WorkerHello first, and JoinerReady to each
+// JoinerWanted that is not off
 
 struct StandbyWarm {};  // it can take a role
 // It plays this role from now on, as if it had been started for it: it ends this line and opens the
@@ -159,7 +160,7 @@ struct TakeRole {
 };
 
 // ---- controller -> agent, besides StartWorker, KillWorker, SendOrder (without plans), PlanUpdate,
-// KeepStandbys and EndJob; agent -> worker: SendOrder
+// KeepStandbys, JoinerWanted and EndJob; agent -> worker: SendOrder
 
 // And from the run, an operator, or an agent whose node is asked to stop, to the controller: all
 // workers finish their step, save and end.
@@ -196,7 +197,7 @@ using ControlMessage =
                  JobEvent, RoleProcess, NodeLost, RecoveryNote, OperatorHello, JobStatus,
                  NodeLeaves, FetchPlan, PlanHeld, AskPartners, PartnersAsked, PartnerQuestion,
                  PartnerAnswer, LanesChanged, StandbyWarm, TakeRole, StandbysKept, KeepStandbys,
-                 MoveWanted, MoveAnswer, MoveNote, StragglerFound>;
+                 JoinerWanted, JoinerReady, MoveWanted, MoveAnswer, MoveNote, StragglerFound>;
 
 struct Envelope {
   int64_t start = 0;  // of the process that the message speaks of; 0 where it speaks of none

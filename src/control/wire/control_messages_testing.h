@@ -125,15 +125,17 @@ class RandomMessages {
     for (uint32_t n = below(3); n > 0; --n) record.from.push_back(node());
     for (uint32_t n = below(3); n > 0; --n) record.to.push_back(node());
     record.cause = text();
-    record.state = static_cast<MoveRecord::State>(below(5));
+    record.state = static_cast<MoveRecord::State>(below(6));
     record.reason = text();
     record.step = step();
     record.bytes = number(0);
     for (absl::Duration* one :
-         {&record.asked, &record.warm, &record.stopped, &record.handed_over, &record.planned,
+         {&record.asked, &record.warm, &record.copied, &record.stopped, &record.handed_over, &record.planned,
           &record.restored, &record.resumed, &record.usual_step})
       *one = moment();
   }
+  void make(JoinerWanted& m) { m = {node(), rank(), view(), {text(), view()}, coin()}; }
+  void make(JoinerReady& m) { m = {node(), rank(), {text(), view()}}; }
   void make(KeepStandbys& m) { m = {node(), static_cast<int32_t>(below(9))}; }
   void make(MemberJoined& m) {
     m = {rank(), view(), node(), text(), view(), coin(), coin(), view(), commit(), text()};
@@ -232,13 +234,14 @@ class RandomMessages {
   void make(MemberSaid& m) {
     m.rank = rank();
     m.since = view();
-    switch (below(6)) {
+    switch (below(8)) {
       case 0: return make(m.message.emplace<Report>());
       case 1: return make(m.message.emplace<Trouble>());
       case 2: return make(m.message.emplace<Milestone>());
       case 3: return make(m.message.emplace<Progress>());
       case 4: m.message = Examined{rank(), step(), node().value, coin(), text()}; return;
       case 5: m.message = HandedOver{view(), rank(), step(), number(0)}; return;
+      case 6: m.message = CopiesGiven{view(), rank()}; return;
       default: m.message = Finished{rank(), step()};
     }
   }
@@ -248,7 +251,7 @@ class RandomMessages {
     switch (below(4)) {
       case 0: m.message = StopOrder{view(), number(0)}; return;
       case 1: return make(m.message.emplace<Plan>());
-      case 2: m.message = LeaveOrder{view(), step(), coin()}; return;
+      case 2: m.message = LeaveOrder{view(), {text(), view()}, step(), coin()}; return;
       default: m.message = ReleaseOrder{};
     }
   }

@@ -11,8 +11,8 @@
 // slots of the window under way: whoever has a window and them comes to later states by updates
 // alone.
 //
-// A role that is handed over captures the state at a window's beginning once more, whole, unless
-// the window has one slot and so has it whole anyway.
+// A role that is handed over gives a state whole to the process that takes it, and the gradients of
+// the steps until it stops, in slots of their own.
 #pragma once
 
 #include <cstdint>
@@ -42,9 +42,14 @@ struct SlotTime {
   friend bool operator==(const SlotTime&, const SlotTime&) = default;
 };
 
-// The slot of a state that was captured whole: all operators in full, named by the window that
-// begins with it.
-inline constexpr int kWholeState = 1 << 30;
+// Slots of a role that is handed over, named by the state that is given whole: first all operators
+// of it in full,
+inline constexpr int kWholeState = 1 << 28;
+// then the gradients of the steps from there on, in order,
+inline constexpr int gradients_after_whole(int step) { return kWholeState + 1 + step; }
+// and at last the position alone, of the state so many steps later at which the role has stopped.
+inline constexpr int stopped_after_whole(int steps) { return (1 << 29) + steps; }
+inline bool is_of_hand_over(SlotTime time) { return time.slot >= kWholeState; }
 
 // Chunk `index` of a slot: a part of one operator's snapshot, small enough to be moved at once.
 struct ChunkRange {
@@ -80,8 +85,6 @@ class CaptureSchedule {
   // Where the gradients of the step from `state` are kept. REQUIRES: state >= rule().base.
   SlotTime gradients_of(Step state) const;
   Step state_of(SlotTime time) const { return Step(time.window.value + time.slot); }
-  // Where the state at the beginning of this window is whole, if it is captured so.
-  SlotTime whole_of(Step window) const { return {window, slots() == 1 ? 0 : kWholeState}; }
 
   // nullopt: not in this slot.
   std::optional<SnapshotKind> kind_in(int operator_index, int slot) const;

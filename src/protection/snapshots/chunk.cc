@@ -54,7 +54,8 @@ void encode(const ChunkHeader& header, std::byte* block) {
 bool is_sane(const ChunkHeader& h) {
   constexpr int32_t kCountMax = 1 << 24;
   const bool is_gradients = h.kind == SnapshotKind::kGradients;
-  const bool is_behind_slots = h.slot >= h.slots && h.slot != kWholeState;
+  const bool is_whole = h.slot == kWholeState || h.slot >= stopped_after_whole(0);
+  const bool is_behind_slots = h.slot >= h.slots && !is_whole;
   return h.owner.value >= 0 && h.window.value >= 0 && h.slots >= 1 && h.slots <= kCountMax &&
          h.slot >= 0 && is_behind_slots == is_gradients && h.chunks >= 1 && h.chunks <= kCountMax &&
          h.chunk >= 0 && h.chunk < h.chunks && h.operator_index >= -1 && h.offset >= 0 &&

@@ -24,7 +24,7 @@ namespace evermoe {
 struct ChunkHeader {
   Rank owner;  // whose state it is
   Step window;
-  int32_t slot = 0;   // from `slots` on: gradients; kWholeState
+  int32_t slot = 0;   // from `slots` on: gradients; or of a hand-over
   int32_t slots = 0;  // of the window, without gradients
   int32_t chunk = 0;
   int32_t chunks = 0;

@@ -91,15 +91,55 @@ int64_t SnapshotStore::slot_bytes(Rank owner, SlotTime time) const {
   return bytes;
 }
 
+// The position that a role leaves behind last says how far it has come.
+std::optional<HandedState> SnapshotStore::handed_in(Step base, const Window& window) {
+  const auto is_complete = [&](int slot) {
+    const auto found = window.slots.find(slot);
+    return found != window.slots.end() && found->second.complete();
+  };
+  const auto stopped = window.slots.lower_bound(stopped_after_whole(0));
+  if (stopped == window.slots.end() || !is_complete(kWholeState)) return std::nullopt;
+  const int steps = stopped->first - stopped_after_whole(0);
+  for (int step = 0; step < steps; ++step) {
+    if (!is_complete(gradients_after_whole(step))) return std::nullopt;
+  }
+  return is_complete(stopped->first) ? std::optional(HandedState{base, steps}) : std::nullopt;
+}
+
 std::vector<WholeState> SnapshotStore::whole_states() const {
   const MutexLock lock(mutex_);
-  std::vector<WholeState> states;
+  std::set<WholeState> states;
   for (const auto& [key, window] : windows_) {
-    const auto whole = window.slots.find(window.expected == 1 ? 0 : kWholeState);
-    if (whole != window.slots.end() && whole->second.complete())
-      states.push_back({key.second, key.first});
+    const auto first = window.slots.find(0);
+    if (window.expected == 1 && first != window.slots.end() && first->second.complete())
+      states.insert({key.second, key.first});
+    if (const auto handed = handed_in(key.first, window))
+      states.insert({key.second, Step(handed->base.value + handed->steps)});
   }
-  return states;
+  return {states.begin(), states.end()};
+}
+
+std::optional<HandedState> SnapshotStore::handed_state(Rank owner, Step state) const {
+  const MutexLock lock(mutex_);
+  for (const auto& [key, window] : windows_) {
+    if (key.second != owner) continue;
+    const auto handed = handed_in(key.first, window);
+    if (handed && handed->base.value + handed->steps == state.value) return handed;
+  }
+  return std::nullopt;
+}
+
+std::vector<HeldSlot> SnapshotStore::held_slots(Rank owner) const {
+  const MutexLock lock(mutex_);
+  std::vector<HeldSlot> held;
+  for (const auto& [key, window] : windows_) {
+    if (key.second != owner) continue;
+    for (const auto& [number, slot] : window.slots) {
+      if (number < kWholeState && slot.complete())
+        held.push_back({{key.first, number}, window.expected});
+    }
+  }
+  return held;
 }
 
 std::vector<Step> SnapshotStore::windows(Rank owner) const {
@@ -134,25 +174,30 @@ void SnapshotStore::free_between(Step complete, Step end) {
   }
 }
 
-void SnapshotStore::free_whole_before(Step state) {
+void SnapshotStore::drop_handed(Rank owner) {
   const MutexLock lock(mutex_);
-  for (auto& [key, window] : windows_) {
-    if (key.first < state) drop_whole(window);
+  for (auto at = windows_.begin(); at != windows_.end();) {
+    auto& slots = at->second.slots;
+    if (at->first.second == owner) {
+      const auto first = slots.lower_bound(kWholeState);
+      for (auto slot = first; slot != slots.end(); ++slot) forget(slot->second);
+      slots.erase(first, slots.end());
+    }
+    at = slots.empty() ? windows_.erase(at) : std::next(at);
   }
 }
 
-void SnapshotStore::drop_whole(Rank owner) {
+void SnapshotStore::keep_newest(Rank owner, int windows) {
   const MutexLock lock(mutex_);
-  for (auto& [key, window] : windows_) {
-    if (key.second == owner) drop_whole(window);
+  int left = windows;
+  for (auto at = windows_.end(); at != windows_.begin();) {
+    --at;
+    const auto& slots = at->second.slots;
+    const bool is_window = !slots.empty() && slots.begin()->first < kWholeState;
+    if (at->first.second != owner || !is_window || --left >= 0) continue;
+    for (const auto& [number, slot] : slots) forget(slot);
+    at = windows_.erase(at);
   }
-}
-
-void SnapshotStore::drop_whole(Window& window) {
-  const auto whole = window.slots.find(kWholeState);
-  if (whole == window.slots.end()) return;
-  forget(whole->second);
-  window.slots.erase(whole);
 }
 
 void SnapshotStore::drop_incomplete(Rank owner) {
@@ -177,6 +222,14 @@ void SnapshotStore::drop(Rank owner, SlotTime time) {
   window->second.slots.erase(slot);
 }
 
+void SnapshotStore::drop_window(Rank owner, Step window) {
+  const MutexLock lock(mutex_);
+  const auto found = windows_.find({window, owner});
+  if (found == windows_.end()) return;
+  for (const auto& [number, slot] : found->second.slots) forget(slot);
+  windows_.erase(found);
+}
+
 void SnapshotStore::drop_all(Rank owner) {
   const MutexLock lock(mutex_);
   std::erase_if(windows_, [&](const auto& window) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -184,6 +237,19 @@ void SnapshotStore::drop_all(Rank owner) {
     for (const auto& [number, slot] : window.second.slots) forget(slot);
     return true;
   });
+}
+
+std::vector<Chunk> SnapshotStore::take_all() {
+  const MutexLock lock(mutex_);
+  std::vector<Chunk> all;
+  for (auto& [key, window] : windows_) {
+    for (auto& [number, slot] : window.slots) {
+      for (auto& [index, chunk] : slot.chunks) all.push_back(std::move(chunk));
+    }
+  }
+  windows_.clear();
+  bytes_ = 0;
+  return all;
 }
 
 void SnapshotStore::clear() {

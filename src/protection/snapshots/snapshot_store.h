@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -29,6 +30,20 @@ struct WholeState {
   friend auto operator<=>(const WholeState&, const WholeState&) = default;
 };
 
+// The same in the slots of a hand-over: the state at `base`, and the gradients of `steps` from there.
+struct HandedState {
+  Step base;
+  int steps = 0;
+  friend bool operator==(const HandedState&, const HandedState&) = default;
+};
+
+// A slot of a window that is held in full.
+struct HeldSlot {
+  SlotTime time;
+  int slots = 1;  // of its window, without gradients
+  friend bool operator==(const HeldSlot&, const HeldSlot&) = default;
+};
+
 class SnapshotStore {
  public:
   explicit SnapshotStore(int64_t bytes_max) : bytes_max_(bytes_max) {}
@@ -46,8 +61,12 @@ class SnapshotStore {
   std::vector<HeldWindow> held() const;
   // Of the chunks' contents.
   int64_t slot_bytes(Rank owner, SlotTime time) const;
-  // Complete slots that are whole states, in order: kWholeState, and windows of one slot.
+  // In order: windows of one slot, and states that were handed over in full.
   std::vector<WholeState> whole_states() const;
+  // What of a hand-over makes up the owner's state at `state`.
+  std::optional<HandedState> handed_state(Rank owner, Step state) const;
+  // Slots that are complete, in order, but those of a hand-over.
+  std::vector<HeldSlot> held_slots(Rank owner) const;
   // First states of the windows of which anything is held, in order.
   std::vector<Step> windows(Rank owner) const;
   // Of whom anything is held, in order.
@@ -57,15 +76,18 @@ class SnapshotStore {
   void free_before(Step window);
   // Forgets windows that begin after `complete` and before `end`, of all owners.
   void free_between(Step complete, Step end);
-  // Forgets kWholeState slots of states before `state`, of all owners.
-  void free_whole_before(Step state);
-  // The same of all states, of one owner.
-  void drop_whole(Rank owner);
+  // Forgets what was handed over of the owner.
+  void drop_handed(Rank owner);
+  // Forgets all of the owner's windows but so many newest ones.
+  void keep_newest(Rank owner, int windows);
   // Forgets slots that are not complete: their capture was broken off.
   void drop_incomplete(Rank owner);
   void drop(Rank owner, SlotTime time);
+  void drop_window(Rank owner, Step window);
   void drop_all(Rank owner);
   void clear();
+  // Gives away all that is there.
+  std::vector<Chunk> take_all();
 
   // A fault for tests: flips a bit in every chunk held of `owner`. Returns how many.
   int corrupt(Rank owner);
@@ -89,7 +111,7 @@ class SnapshotStore {
   const Slot* find(Rank owner, SlotTime time) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Steps from the first state of this window on whose gradients are held without a gap.
   int64_t gradients_from(Rank owner, Step window) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void drop_whole(Window& window) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static std::optional<HandedState> handed_in(Step base, const Window& window);
   void forget(const Slot& slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int64_t bytes_max_;

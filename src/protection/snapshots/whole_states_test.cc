@@ -1,4 +1,4 @@
-// Whole states beside the slots of a window: where they are named, cut and held.
+// Whole states, of windows with one slot and of roles that are handed over.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,19 +23,13 @@ Chunk chunk_of(int owner, int64_t window, int slot, int slots) {
                      .chunk = 0,
                      .chunks = 1,
                      .operator_index = 0,
-                     .kind = SnapshotKind::kFull,
+                     .kind = slot == gradients_after_whole(0) ? SnapshotKind::kGradients
+                                                              : SnapshotKind::kFull,
                      .size = kBytes};
   Chunk chunk = Chunk::make(header);
   std::memset(chunk.writable_body().data(), 7, kBytes);
   chunk.seal();
   return chunk;
-}
-
-TEST(WholeStates, AreTheOnlySlotOfAWindowOrOneOfTheirOwn) {
-  const CaptureSchedule one({Step(0), 1, 4}, {0, 0});
-  EXPECT_EQ(one.whole_of(Step(8)), (SlotTime{Step(8), 0}));
-  const CaptureSchedule two({Step(0), 2, 4}, {0, 1});
-  EXPECT_EQ(two.whole_of(Step(8)), (SlotTime{Step(8), kWholeState}));
 }
 
 TEST(WholeStates, HaveAllOperatorsInFull) {
@@ -48,40 +42,57 @@ TEST(WholeStates, HaveAllOperatorsInFull) {
   for (const ChunkRange& chunk : chunks) EXPECT_EQ(chunk.kind, SnapshotKind::kFull);
 }
 
-TEST(WholeStates, AreHeldBesideTheWindow) {
-  SnapshotStore store(1 << 20);
-  ASSERT_TRUE(store.add(chunk_of(1, 8, kWholeState, 2)).ok());
-  EXPECT_THAT(store.whole_states(), ElementsAre(WholeState{Rank(1), Step(8)}));
-  EXPECT_THAT(store.held(), IsEmpty()) << "no slot of the window has come";
-  ASSERT_TRUE(store.add(chunk_of(1, 8, 0, 2)).ok());
-  ASSERT_TRUE(store.add(chunk_of(1, 8, 1, 2)).ok());
-  EXPECT_THAT(store.held(), ElementsAre(HeldWindow{Rank(1), Step(8), 0}));
-  EXPECT_EQ(store.slot_bytes(Rank(1), {Step(8), kWholeState}), kBytes);
-}
-
 TEST(WholeStates, OfWindowsWithOneSlotAreTheWindowsThemselves) {
   SnapshotStore store(1 << 20);
   ASSERT_TRUE(store.add(chunk_of(1, 8, 0, 1)).ok());
   EXPECT_THAT(store.whole_states(), ElementsAre(WholeState{Rank(1), Step(8)}));
-  store.free_whole_before(Step(9));
-  EXPECT_THAT(store.whole_states(), ElementsAre(WholeState{Rank(1), Step(8)})) << "it is a window";
+  EXPECT_FALSE(store.handed_state(Rank(1), Step(8)).has_value());
 }
 
-TEST(WholeStates, GoWhenTheJobIsBeyondThem) {
+// What a role gives away that stops one step after the state at 8.
+void hand_over(SnapshotStore& store, const std::vector<int>& slots) {
+  for (const int slot : slots) ASSERT_TRUE(store.add(chunk_of(1, 8, slot, 2)).ok());
+}
+
+TEST(WholeStates, AreHandedOverWithTheGradientsOfTheStepsSince) {
   SnapshotStore store(1 << 20);
-  for (const int owner : {1, 2}) {
-    ASSERT_TRUE(store.add(chunk_of(owner, 8, 0, 2)).ok());
-    ASSERT_TRUE(store.add(chunk_of(owner, 8, kWholeState, 2)).ok());
-  }
-  store.free_whole_before(Step(8));
-  EXPECT_EQ(store.whole_states().size(), 2u);
-  store.drop_whole(Rank(2));
-  EXPECT_THAT(store.whole_states(), ElementsAre(WholeState{Rank(1), Step(8)}));
-  const int64_t before = store.bytes();
-  store.free_whole_before(Step(9));
+  hand_over(store, {kWholeState, gradients_after_whole(0)});
+  EXPECT_THAT(store.whole_states(), IsEmpty()) << "nobody knows whether it has stopped there";
+  hand_over(store, {stopped_after_whole(1)});
+  EXPECT_THAT(store.whole_states(), ElementsAre(WholeState{Rank(1), Step(9)}));
+  EXPECT_EQ(store.handed_state(Rank(1), Step(9)), (HandedState{Step(8), 1}));
+  EXPECT_FALSE(store.handed_state(Rank(1), Step(8)).has_value());
+  EXPECT_THAT(store.held(), IsEmpty()) << "that is no window";
+}
+
+TEST(WholeStates, AreNotHandedOverWhileAnythingIsMissing) {
+  SnapshotStore without_gradients(1 << 20), without_state(1 << 20);
+  hand_over(without_gradients, {kWholeState, stopped_after_whole(1)});
+  EXPECT_THAT(without_gradients.whole_states(), IsEmpty());
+  hand_over(without_state, {gradients_after_whole(0), stopped_after_whole(1)});
+  EXPECT_THAT(without_state.whole_states(), IsEmpty());
+}
+
+TEST(WholeStates, GoWithoutTheWindowsBesideThem) {
+  SnapshotStore store(1 << 20);
+  hand_over(store, {0, 1, kWholeState, stopped_after_whole(0)});
+  EXPECT_THAT(store.held_slots(Rank(1)),
+              ElementsAre(HeldSlot{{Step(8), 0}, 2}, HeldSlot{{Step(8), 1}, 2}));
+  store.drop_handed(Rank(1));
   EXPECT_THAT(store.whole_states(), IsEmpty());
-  EXPECT_LT(store.bytes(), before);
-  EXPECT_TRUE(store.has_slot(Rank(1), {Step(8), 0}));
+  EXPECT_THAT(store.held(), ElementsAre(HeldWindow{Rank(1), Step(8), 0}));
+}
+
+TEST(WholeStates, AJoinerKeepsTheNewestWindows) {
+  SnapshotStore store(1 << 20);
+  for (const int window : {2, 4, 6, 8}) ASSERT_TRUE(store.add(chunk_of(1, window, 0, 2)).ok());
+  hand_over(store, {kWholeState});
+  ASSERT_TRUE(store.add(chunk_of(1, 9, kWholeState, 2)).ok());
+  store.keep_newest(Rank(1), 3);
+  EXPECT_THAT(store.windows(Rank(1)), ElementsAre(Step(4), Step(6), Step(8), Step(9)))
+      << "the state at 9 begins no window";
+  EXPECT_EQ(store.take_all().size(), 5u);
+  EXPECT_EQ(store.bytes(), 0);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "recovery/protocol/joiner_seats.h"
 #include "recovery/stage_trainer.h"
 
 namespace evermoe {
@@ -37,15 +38,17 @@ Member::Member(const Topology& topology, Transport& transport, StageTrainer& tra
       exchange_(exchange_parts(trainer)),
       own_memory_(rank_, memory_.store),
       peer_memory_({rank_, sender_, transport, clock}, gate_of(options_)),
+      joiner_memory_(joiner_parts(clock), gate_of(options_)),
       copies_(copies_parts(trainer, clock), options_.copies),
       timer_(clock, [this] { return time_waited(); }),
       commits_(commit_parts()),
+      hand_over_(hand_over_parts(trainer)),
       fetch_({rank_, topology, memory_.store, sender_, views_, troubles_, control_, refused_,
               counts_}),
       gradients_(gradient_parts(trainer)),
       restorer_(restorer_parts(trainer)),
       program_(program_parts(trainer)),
-      answers_({rank_, views_, memory_, copies_, peer_memory_, exchange_, sender_, refused_,
+      answers_({rank_, views_, memory_, copies_, peer_memory_, joiner_memory_, exchange_, sender_, refused_,
                 wake_training_, options_.is_rehearsal}),
       follower_(follower_parts(topology)),
       service_({transport, clock, views_, copies_, follower_, answers_}) {}
@@ -63,6 +66,29 @@ BoundaryExchange::Dependencies Member::exchange_parts(StageTrainer& trainer) {
           .deadline = options_.deadline};
 }
 
+JoinerMemory::Dependencies Member::joiner_parts(Clock& clock) {
+  return {.rank = rank_,
+          .seat = joiner_seat(rank_, topology_.world_size()),
+          .transport = transport_,
+          .store = memory_.store,
+          .control = control_,
+          .clock = clock};
+}
+
+HandOver::Dependencies Member::hand_over_parts(StageTrainer& trainer) {
+  return {.rank = rank_,
+          .keeps_gradients = options_.strategy.keeps_gradients(),
+          .leave = leave_,
+          .views = views_,
+          .control = control_,
+          .trainer = trainer,
+          .copies = copies_,
+          .joiner = joiner_memory_,
+          .window = window_,
+          .timer = timer_,
+          .commits = commits_};
+}
+
 SnapshotCopies::Dependencies Member::copies_parts(StageTrainer& trainer, Clock& clock) {
   return {.rank = rank_,
           .trainer = trainer,
@@ -73,11 +99,12 @@ SnapshotCopies::Dependencies Member::copies_parts(StageTrainer& trainer, Clock& 
           .control = control_,
           .wake_training = wake_training_,
           .clock = clock,
-          .destinations = {&own_memory_, &peer_memory_}};
+          .destinations = {&own_memory_, &peer_memory_, &joiner_memory_}};
 }
 
 CommitAgreement::Dependencies Member::commit_parts() {
   return {.transport = world_transport_,
+          .world_size = topology_.world_size(),
           .sender = sender_,
           .views = views_,
           .records = memory_.records,
@@ -126,7 +153,6 @@ RankProgram::Dependencies Member::program_parts(StageTrainer& trainer) {
           .observer = observer_,
           .trainer = trainer,
           .views = views_,
-          .leave = leave_,
           .control = control_,
           .troubles = troubles_,
           .memory = memory_,
@@ -135,6 +161,7 @@ RankProgram::Dependencies Member::program_parts(StageTrainer& trainer) {
           .window = window_,
           .timer = timer_,
           .commits = commits_,
+          .hand_over = hand_over_,
           .restorer = restorer_,
           .gradients = gradients_,
           .counts = counts_};
@@ -154,6 +181,7 @@ OrderFollower::Dependencies Member::follower_parts(const Topology& topology) {
           .memory = memory_,
           .copies = copies_,
           .peers = peer_memory_,
+          .joiner = joiner_memory_,
           .exchange = exchange_,
           .on_opened = [this] { service_.on_opened(); }};
 }
@@ -196,6 +224,14 @@ absl::Status Member::serve() {
   const absl::Status status = service_.run();
   views_.end(status);
   return status;
+}
+
+// What finds no room would not have to be fetched, and that is all.
+void Member::inherit(std::vector<Chunk> chunks) {
+  for (Chunk& chunk : chunks) {
+    if (!memory_.store.add(std::move(chunk)).ok()) return;
+    restorer_.set_inherits();
+  }
 }
 
 void Member::receive(ControllerMessage message) {

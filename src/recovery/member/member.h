@@ -42,6 +42,9 @@ class Member {
   // The service thread, likewise.
   absl::Status serve();
 
+  // What this process was given before it took the role (joiner.h). Before its threads run.
+  void inherit(std::vector<Chunk> chunks);
+
   // From the controller. Any thread. enqueue() leaves it to the caller to wake the service thread,
   // by a message to this process of the kind kWake.
   void receive(ControllerMessage message);
@@ -85,6 +88,8 @@ class Member {
 
  private:
   BoundaryExchange::Dependencies exchange_parts(StageTrainer& trainer);
+  JoinerMemory::Dependencies joiner_parts(Clock& clock);
+  HandOver::Dependencies hand_over_parts(StageTrainer& trainer);
   SnapshotCopies::Dependencies copies_parts(StageTrainer& trainer, Clock& clock);
   CommitAgreement::Dependencies commit_parts();
   GradientRestorer::Dependencies gradient_parts(StageTrainer& trainer);
@@ -122,10 +127,12 @@ class Member {
   BoundaryExchange exchange_;
   OwnMemory own_memory_;
   PeerMemory peer_memory_;
+  JoinerMemory joiner_memory_;
   SnapshotCopies copies_;
   // Training thread:
   StepTimer timer_;
   CommitAgreement commits_;
+  HandOver hand_over_;
   WindowFetch fetch_;
   GradientRestorer gradients_;
   Restorer restorer_;

@@ -19,10 +19,16 @@ class RoleLeave {
     order_.reset();
     if (!order.is_off) order_ = order;
   }
-  // Whether the role is to be handed over at `state`, as long as `view` is the newest one.
-  bool is_due(View view, Step state) const {
+  // Whether the role stops at `state`, or has passed where it was to stop, as long as `view` is the
+  // newest one.
+  bool stops_at(View view, Step state) const {
     const MutexLock lock(mutex_);
-    return order_ && order_->view == view && state >= order_->not_before;
+    return order_ && order_->view == view && order_->stop_at >= Step(0) && state >= order_->stop_at;
+  }
+  // Whether it stops at the state after this one.
+  bool stops_after(View view, Step state) const {
+    const MutexLock lock(mutex_);
+    return order_ && order_->view == view && order_->stop_at.value == state.value + 1;
   }
 
  private:

@@ -62,12 +62,15 @@ struct Plan {
 // Everybody has finished: nobody needs this member's logs and copies any more.
 struct ReleaseOrder {};
 
-// Another process will play this role, on a node that the controller has chosen: at the first state
-// of a window from `not_before` on, give the state whole to those who keep this rank's copies, say
-// HandedOver, and stay there. The order ends with its view, or when it is called off.
+// Another process will play this role, on a node that the controller has chosen: the joiner, which
+// is there already (joiner_seats.h). Beside the training, give it what this rank keeps of its own
+// snapshots, and say CopiesGiven. Once `stop_at` is there: give it the state at the first step from
+// there on whole, say HandedOver, and stay there. The order ends with its view, or when it is called
+// off; a newer one takes its place.
 struct LeaveOrder {
   View view;  // that is open
-  Step not_before;
+  PeerAddress joiner;
+  Step stop_at{-1};  // -1: not said yet
   bool is_off = false;
 };
 
@@ -152,17 +155,22 @@ struct Examined {
   std::string what;            // for people
 };
 
-// Everybody who keeps this rank's copies has its whole state, and this process does nothing more
-// (LeaveOrder).
+// The joiner has what this rank kept of its own snapshots when it was told to leave (LeaveOrder).
+struct CopiesGiven {
+  View view;
+  Rank rank;
+};
+
+// The joiner has this rank's whole state, and this process does nothing more (LeaveOrder).
 struct HandedOver {
   View view;
   Rank rank;
   Step state;
-  int64_t bytes = 0;  // of that state, as one of them got it
+  int64_t bytes = 0;  // of that state
 };
 
 using MemberMessage =
-    std::variant<Report, Trouble, Milestone, Progress, Finished, Examined, HandedOver>;
+    std::variant<Report, Trouble, Milestone, Progress, Finished, Examined, CopiesGiven, HandedOver>;
 
 // The member's way to the controller. Any thread; never blocks.
 class ControlLink {

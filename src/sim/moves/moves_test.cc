@@ -58,11 +58,10 @@ TEST_F(SimulatedMoves, EveryRoleMovesWithoutAStepAgain) {
   }
 }
 
-// With one copy the loss of who keeps it is a second one: the former process has gone, too.
 TEST_F(SimulatedMoves, WhoeverDiesMeanwhileIsAnOrdinaryLoss) {
-  shape_.copies = 2;
-  for (const char* const point : {"move/hand_over", "move/handed_over", "recovery/stopped",
-                                  "recovery/plan", "recovery/opening", "recovery/restored"}) {
+  for (const char* const point :
+       {"move/copying", "move/hand_over", "move/handed_over", "recovery/stopped", "recovery/plan",
+        "recovery/opening", "recovery/restored"}) {
     for (int rank = 0; rank < 4; ++rank) {
       SCOPED_TRACE(absl::StrCat(point, ", rank ", rank));
       const SimulatedOutcome outcome =
@@ -78,7 +77,6 @@ TEST_F(SimulatedMoves, WhoeverDiesMeanwhileIsAnOrdinaryLoss) {
 // What stage 0 has sent since its window went with the process that has left.
 TEST_F(SimulatedMoves, ANeighbourThatIsLostSoonAfterwardsTakesTheStageAlong) {
   shape_.window = 4;
-  shape_.copies = 2;
   int along = 0;
   for (int milliseconds = 160; milliseconds < 300; milliseconds += 10) {
     const SimulatedFault later{

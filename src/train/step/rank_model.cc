@@ -28,7 +28,7 @@ RankModel::RankModel(const JobConfig& config, const TrainerEnvironment& environm
       types_(state_types(config.train, environment.device)),
       membership_(topology_),
       deferred_(topology_.world_size() == 1 ? 0 : config.train.deferred_bytes) {
-  CHECK(transport_.size() == topology_.world_size()) << transport_.size() << " processes";
+  CHECK(transport_.size() >= topology_.world_size()) << transport_.size() << " processes";
   batches_ = std::make_unique<BatchReader>(config_, environment.training, environment.validation,
                                            types_.device);
   if (config_.train.non_finite != NonFinitePolicy::kSkip) {

@@ -44,7 +44,7 @@ absl::StatusOr<std::string> ControllerCore::begin_move(const std::vector<Rank>& 
   const std::string text = absl::StrJoin(parts, ", ");
   tell(absl::StrCat(text, ": ", cause));
   moving_.begin(now_, moves, roles_, cause);
-  return absl::StrCat(text, ", as soon as a process is warm there and a window begins");
+  return absl::StrCat(text, ", as soon as a process is warm there and has its copies");
 }
 
 absl::StatusOr<std::string> ControllerCore::drain_node(Node node) {
@@ -86,26 +86,35 @@ void ControllerCore::move_roles() {
   switch (action.kind) {
     case Kind::kNothing:
     case Kind::kKeepStandbys: return;
-    case Kind::kLeave:
-      tell(action.news);
-      return order_to_leave(action.roles, action.not_before, /*is_off=*/false);
+    case Kind::kPrepare: return order_joiners(action.roles, /*is_off=*/false);
+    case Kind::kLeave: tell(action.news); return order_to_leave(action);
     case Kind::kStay:
       tell(action.news);
-      return order_to_leave(action.roles, action.not_before, /*is_off=*/true);
+      if (!action.keeps_joiners) order_joiners(action.roles, /*is_off=*/true);
+      return order_to_leave(action);
     case Kind::kSwitch: return switch_roles(action.roles, action.news);
   }
 }
 
-void ControllerCore::order_to_leave(const std::vector<RoleMove>& moves, Step not_before,
-                                    bool is_off) {
-  for (const RoleMove& move : moves) {
-    if (roles_[move.rank].phase() != RoleState::Phase::kJoined) continue;
-    actions_.push_back(
-        SendOrder{move.rank, roles_[move.rank].since, LeaveOrder{view(), not_before, is_off}});
+void ControllerCore::order_joiners(const std::vector<RoleMove>& moves, bool is_off) {
+  for (const auto& [rank, node] : moves) {
+    const RoleState& role = roles_[rank];
+    actions_.emplace_back(JoinerWanted{node, rank, view(), {role.address, role.since}, is_off});
   }
 }
 
-// Nobody is lost: what they had lies with those who keep their copies.
+void ControllerCore::order_to_leave(const RoleMoves::Action& action) {
+  const bool is_off = action.kind == RoleMoves::Action::Kind::kStay;
+  for (const RoleMove& move : action.roles) {
+    const RoleState& role = roles_[move.rank];
+    if (role.phase() != RoleState::Phase::kJoined) continue;
+    LeaveOrder order{.view = view(), .stop_at = action.stop_at, .is_off = is_off};
+    if (!is_off) order.joiner = action.joiners.at(move.rank);
+    actions_.push_back(SendOrder{move.rank, role.since, std::move(order)});
+  }
+}
+
+// Nobody is lost: what they had is with those who take their roles.
 void ControllerCore::switch_roles(const std::vector<RoleMove>& moves, const std::string& news) {
   for (const RoleMove& move : moves) {
     const RoleState& role = roles_[move.rank];

@@ -14,6 +14,7 @@ namespace evermoe {
 struct MoveRecord {
   enum class State : uint8_t {
     kPreparing,  // processes warm up on the new nodes
+    kCopying,    // the roles' copies go there
     kLeaving,    // the roles are asked to hand over their states
     kSwitching,  // new processes take them
     kDone,
@@ -29,6 +30,7 @@ struct MoveRecord {
   // Times since the start of the controller's clock; infinite: not come yet.
   absl::Duration asked = absl::InfiniteDuration();
   absl::Duration warm = absl::InfiniteDuration();         // a process waits on every new node
+  absl::Duration copied = absl::InfiniteDuration();       // they have the roles' copies
   absl::Duration stopped = absl::InfiniteDuration();      // the last commit before the switch
   absl::Duration handed_over = absl::InfiniteDuration();  // by the last role
   absl::Duration planned = absl::InfiniteDuration();      // the newest plan went out
@@ -36,6 +38,6 @@ struct MoveRecord {
   absl::Duration resumed = absl::InfiniteDuration();      // the next commit
   absl::Duration usual_step;                              // the median then
 };
-const char* to_string(MoveRecord::State state);  // "preparing", ..., "done", "called off"
+const char* to_string(MoveRecord::State state);  // "preparing", "copying", ..., "done", "called off"
 
 }  // namespace evermoe

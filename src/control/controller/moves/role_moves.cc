@@ -16,13 +16,16 @@ using Kind = RoleMoves::Action::Kind;
 
 // A view that opens for another reason ends the orders to leave: they are given again.
 constexpr int kAttemptsMax = 5;
-// Windows begin at the latest after so many median steps where nothing is known of them.
-constexpr int kWindowStepsMax = 64;
+// So many median steps are waited for roles to hand over, if that is longer than the longest step.
+constexpr int kLeavingStepsMax = 64;
+// All have to hear of it in time to stop at one state, and to give away the one before.
+constexpr int kStepsAhead = 3;
 
 }  // namespace
 
 const char* to_string(MoveRecord::State state) {
-  constexpr const char* kNames[] = {"preparing", "leaving", "switching", "done", "called off"};
+  constexpr const char* kNames[] = {"preparing", "copying",  "leaving",
+                                    "switching", "done",     "called off"};
   return kNames[static_cast<int>(state)];
 }
 
@@ -66,6 +69,7 @@ absl::Duration RoleMoves::deadline() const {
 RoleMoves::Action RoleMoves::next(absl::Duration now, const JobState& job) {
   switch (record().state) {
     case State::kPreparing: return prepare(now, job);
+    case State::kCopying: return copy(now, job);
     case State::kLeaving: return follow(now, job);
     default: return {};
   }
@@ -79,6 +83,12 @@ std::string RoleMoves::find_trouble(const JobState& job) const {
   return "";
 }
 
+template <typename Done>
+bool RoleMoves::have_all(const Done& done) const {
+  return std::ranges::all_of(present_->moves,
+                             [&](const RoleMove& move) { return done.contains(move.rank); });
+}
+
 RoleMoves::Action RoleMoves::prepare(absl::Duration now, const JobState& job) {
   if (const std::string trouble = find_trouble(job); !trouble.empty()) return call_off(trouble);
   if (now >= present_->until) return call_off("no process was warm in time");
@@ -90,51 +100,71 @@ RoleMoves::Action RoleMoves::prepare(absl::Duration now, const JobState& job) {
     action.kind = Kind::kKeepStandbys;
   }
   if (!lacking.empty()) return action;
-  return job.is_calm ? leave(now, job) : Action{};
+  return job.is_calm ? await_joiners(now, job) : Action{};
+}
+
+RoleMoves::Action RoleMoves::await_joiners(absl::Duration now, const JobState& job) {
+  if (present_->asked_in != job.view) {
+    if (++present_->attempts > kAttemptsMax)
+      return call_off("the job had to get over too many failures meanwhile");
+    record().warm = std::min(record().warm, now);
+    present_->asked_in = job.view;
+    present_->joiners.clear();
+    return {.kind = Kind::kPrepare, .roles = present_->moves};
+  }
+  if (!have_all(present_->joiners)) return {};
+  present_->given.clear();
+  present_->handed.clear();
+  present_->until = now + options_.copying_max;
+  set(State::kCopying);
+  return {.kind = Kind::kLeave,
+          .roles = present_->moves,
+          .joiners = present_->joiners,
+          .news = absl::StrCat(names(), ": a process is warm there; copies go to it")};
+}
+
+std::optional<RoleMoves::Action> RoleMoves::check(absl::Duration now, const JobState& job) {
+  if (job.view != present_->asked_in) {
+    prepare_again(now, "");
+    return prepare(now, job);
+  }
+  if (std::exchange(present_->has_lost_joiner, false) && present_->trouble.empty())
+    return prepare_again(now, "a process that was warm has ended");
+  if (const auto lacking = lacking_standbys(job); !lacking.empty()) {
+    return prepare_again(
+        now, absl::StrCat("no process is warm on node ", lacking.begin()->first.value, " any more"));
+  }
+  if (const std::string trouble = find_trouble(job); !trouble.empty()) return call_off(trouble);
+  return std::nullopt;
+}
+
+RoleMoves::Action RoleMoves::copy(absl::Duration now, const JobState& job) {
+  if (auto other = check(now, job)) return *std::move(other);
+  if (!have_all(present_->given) && now < present_->until) return {};
+  return leave(now, job);
 }
 
 absl::Duration RoleMoves::leave_max(const JobState& job) const {
-  const int period = std::max(options_.strategy.captures.period, kWindowStepsMax);
-  return std::max(options_.step_max, 2 * period * job.median_step);
+  return std::max(options_.step_max, kLeavingStepsMax * job.median_step);
 }
 
 RoleMoves::Action RoleMoves::leave(absl::Duration now, const JobState& job) {
-  if (++present_->attempts > kAttemptsMax)
-    return call_off("the job had to get over too many failures meanwhile");
-  if (record().warm == absl::InfiniteDuration()) record().warm = now;
-  present_->asked_in = job.view;
-  present_->handed.clear();
+  record().copied = now;
   present_->until = now + leave_max(job);
-  // All hear of it in time to leave at the same state.
-  present_->not_before = Step(job.newest.value + 2);
+  present_->stop_at = Step(job.newest.value + kStepsAhead);
   set(State::kLeaving);
-  return {
-      .kind = Kind::kLeave,
-      .roles = present_->moves,
-      .not_before = present_->not_before,
-      .news = absl::StrCat(names(), ": a process is warm there; handed over at the next window")};
+  return {.kind = Kind::kLeave,
+          .roles = present_->moves,
+          .joiners = present_->joiners,
+          .stop_at = present_->stop_at,
+          .news = absl::StrCat(names(), ": handed over at step ", present_->stop_at.value)};
 }
 
 RoleMoves::Action RoleMoves::follow(absl::Duration now, const JobState& job) {
-  if (job.view != present_->asked_in) {
-    prepare_again(now);
-    return prepare(now, job);
-  }
-  if (const auto lacking = lacking_standbys(job); !lacking.empty()) {
-    prepare_again(now);
-    return {.kind = Kind::kStay,
-            .roles = present_->moves,
-            .news = absl::StrCat(names(), ": no process is warm on node ",
-                                 lacking.begin()->first.value, " any more; once more")};
-  }
-  const auto has_handed = [&](const RoleMove& move) {
-    return present_->handed.contains(move.rank);
-  };
-  const bool have_all = std::ranges::all_of(present_->moves, has_handed);
-  const std::string trouble = find_trouble(job);
-  if (!trouble.empty()) return call_off(trouble);
-  if (!have_all && now < present_->until) return {};
-  if (!have_all) return call_off("not all roles had handed over their states in time");
+  if (auto other = check(now, job)) return *std::move(other);
+  if (!have_all(present_->handed) && now < present_->until) return {};
+  if (!have_all(present_->handed))
+    return call_off("not all roles had handed over their states in time");
   record().handed_over = now;
   record().stopped = last_commit_;
   record().usual_step = job.median_step;
@@ -146,10 +176,14 @@ RoleMoves::Action RoleMoves::follow(absl::Duration now, const JobState& job) {
   return {.kind = Kind::kSwitch, .roles = present_->moves, .news = names()};
 }
 
-void RoleMoves::prepare_again(absl::Duration now) {
+RoleMoves::Action RoleMoves::prepare_again(absl::Duration now, const std::string& why) {
   set(State::kPreparing);
   present_->until = now + options_.start_max;
   present_->wanted.clear();
+  present_->asked_in = View(0);
+  return {.kind = Kind::kStay,
+          .roles = present_->moves,
+          .news = absl::StrCat(names(), ": ", why, "; once more")};
 }
 
 std::map<Node, int> RoleMoves::lacking_standbys(const JobState& job) const {
@@ -163,21 +197,39 @@ std::map<Node, int> RoleMoves::lacking_standbys(const JobState& job) const {
 RoleMoves::Action RoleMoves::call_off(const std::string& why) {
   Action action{.kind = Kind::kStay,
                 .news = absl::StrCat("the move of ", names(), " is called off: ", why)};
-  if (record().state == State::kLeaving) action.roles = present_->moves;
+  // The process that waits for a role that is lost is the best to take it.
+  action.keeps_joiners = present_->has_lost_role;
+  if (present_->asked_in != View(0)) action.roles = present_->moves;
   record().reason = why;
   set(State::kCalledOff);
   present_.reset();
   return action;
 }
 
+void RoleMoves::on_ready(const JoinerReady& ready) {
+  if (!present_ || record().state != State::kPreparing) return;
+  if (ready.joiner.since == present_->asked_in) present_->joiners[ready.rank] = ready.joiner;
+}
+
+void RoleMoves::on_copies_given(const CopiesGiven& given) {
+  if (present_ && record().state == State::kCopying && given.view == present_->asked_in)
+    present_->given.insert(given.rank);
+}
+
 void RoleMoves::on_handed_over(const HandedOver& handed) {
   if (!present_ || record().state != State::kLeaving || handed.view != present_->asked_in) return;
-  if (handed.state < present_->not_before) return;  // by an order that was called off
+  if (handed.state < present_->stop_at) return;  // by an order that was called off
   present_->handed[handed.rank] = handed;
 }
 
 void RoleMoves::on_standby_failure(Node node, const std::string& how) {
-  if (!present_ || is_switching() || present_->wanted.erase(node) == 0) return;
+  if (!present_ || is_switching()) return;
+  // It may be the one that waits for a role.
+  const bool is_of_it = std::ranges::any_of(
+      present_->moves, [&](const RoleMove& move) { return move.node == node; });
+  const bool has_waited = is_of_it && present_->asked_in != View(0);
+  if (has_waited) present_->has_lost_joiner = true;
+  if (present_->wanted.erase(node) == 0 && !has_waited) return;
   if (++present_->failures < StandbyBook::kFailuresMax) return;
   present_->trouble =
       absl::StrCat("the processes that warm up on node ", node.value, " end: ", how);
@@ -187,7 +239,9 @@ void RoleMoves::on_loss(Rank rank) {
   if (!present_ || is_switching() || !present_->trouble.empty()) return;
   const bool is_of_it =
       std::ranges::any_of(present_->moves, [&](const RoleMove& move) { return move.rank == rank; });
-  if (is_of_it) present_->trouble = absl::StrCat("role ", topology_.name_of(rank), " is lost");
+  if (!is_of_it) return;
+  present_->trouble = absl::StrCat("role ", topology_.name_of(rank), " is lost");
+  present_->has_lost_role = true;
 }
 
 void RoleMoves::on_plan(absl::Duration now) {

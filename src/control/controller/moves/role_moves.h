@@ -1,20 +1,21 @@
 // The planned move of roles to other nodes while the job trains (docs/moves.md, after TrainMover),
 // as a state machine. Pure.
 //
-//   begin()   kPreparing   a warm process on each new node
-//             kLeaving     the roles hand over their states at the first state of a window
+//   begin()   kPreparing   a warm process on each new node, which waits for its role
+//             kCopying     it is given what the role keeps of its own snapshots, beside the training
+//             kLeaving     all the roles stop at one state and give that away, too
 //             kSwitching   their processes end, the warm ones take the roles in the next view
 //             kDone        the next commit
 //
 // Until the switch a move can be called off, and nothing has changed; from then on whatever fails
-// is a loss like any other, of roles whose state lies whole with those who keep their copies. One
-// move at a time, of any number of roles.
+// is a loss like any other. One move at a time, of any number of roles.
 //
 // Threads: one at a time.
 #pragma once
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -57,21 +58,26 @@ class RoleMoves {
     enum class Kind {
       kNothing,
       kKeepStandbys,  // so many on these nodes
-      kLeave,         // these roles are told to, from the state `not_before` on
+      kPrepare,       // a standby of each new node is to wait for its role
+      kLeave,         // these roles are told to, and where to stop, if that is known
       kSwitch,        // these roles are played by new processes on their new nodes, from now on
       kStay           // these roles were told to leave and are not to
     };
     Kind kind = Kind::kNothing;
     std::vector<KeepStandbys> standbys;
     std::vector<RoleMove> roles;
-    Step not_before;
-    std::string news;  // for people
+    std::map<Rank, PeerAddress> joiners;  // kLeave: who waits for them
+    Step stop_at{-1};                     // likewise
+    bool keeps_joiners = false;           // kStay: who waits for the roles still does
+    std::string news;                     // for people
   };
   // REQUIRES: one is under way.
   Action next(absl::Duration now, const JobState& job);
   // When to ask again at the latest.
   absl::Duration deadline() const;
 
+  void on_ready(const JoinerReady& ready);
+  void on_copies_given(const CopiesGiven& given);
   void on_handed_over(const HandedOver& handed);
   // A process that was to take a role there has ended: another one is started, a few times.
   void on_standby_failure(Node node, const std::string& how);
@@ -89,22 +95,32 @@ class RoleMoves {
   // Of the one under way.
   struct Present {
     std::vector<RoleMove> moves;
-    absl::Duration until;  // prepared, or handed over, by then
-    View asked_in;         // kLeaving: the view of the orders
-    Step not_before;       // likewise: theirs
+    absl::Duration until;  // prepared, given, or handed over, by then
+    View asked_in;         // in which the standbys were asked to wait, and the roles to leave; 0: none
+    Step stop_at;          // kLeaving
+    std::map<Rank, PeerAddress> joiners;
+    std::set<Rank> given;
     std::map<Rank, HandedOver> handed;
     std::map<Node, int> wanted;  // standbys that were ordered
     std::string trouble;         // why it cannot go on
     int attempts = 0;            // to make the roles leave
     int failures = 0;            // of processes that were to take them
+    bool has_lost_joiner = false;  // one of those has ended just now
+    bool has_lost_role = false;    // the trouble is that one of the roles is lost
   };
   MoveRecord& record() { return records_.back(); }
   const MoveRecord& record() const { return records_.back(); }
   Action prepare(absl::Duration now, const JobState& job);
+  Action await_joiners(absl::Duration now, const JobState& job);
+  Action copy(absl::Duration now, const JobState& job);
   Action leave(absl::Duration now, const JobState& job);
   Action follow(absl::Duration now, const JobState& job);
-  void prepare_again(absl::Duration now);
+  // What makes a move that has come further begin anew, or ends it.
+  std::optional<Action> check(absl::Duration now, const JobState& job);
+  Action prepare_again(absl::Duration now, const std::string& why);
   Action call_off(const std::string& why);
+  template <typename Done>
+  bool have_all(const Done& done) const;  // of the roles
   // How many are to be warm on each node where too few are.
   std::map<Node, int> lacking_standbys(const JobState& job) const;
   std::string find_trouble(const JobState& job) const;

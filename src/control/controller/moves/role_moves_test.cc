@@ -33,25 +33,29 @@ const MoveRecord& newest(const ControlledJob& job) { return job.core().moves().b
 TEST(RoleMoves, ARoleMovesFromTheWishToTheNextCommit) {
   TrainingJob job;
   job.wants({2}).wait(0.1);
-  EXPECT_EQ(
-      job.did(),
-      "accepted: role 1.0 moves from node 1 to node 2, as soon as a process is warm there and "
-      "a window begins, keep 1 on 2");
+  EXPECT_EQ(job.did(),
+            "accepted: role 1.0 moves from node 1 to node 2, as soon as a process is warm there "
+            "and has its copies, keep 1 on 2");
   job.node_keeps(2, 1, 0).commits(6, 9);
   EXPECT_EQ(job.did(), "") << "nobody is warm";
   job.node_keeps(2, 0, 1).wait(0.1);
-  EXPECT_EQ(job.did(), "1.0 leaves from 11") << "so that all hear of it in time";
+  EXPECT_EQ(job.did(), "2 awaits 1.0, 1.0 copies to joiner on 2");
+  EXPECT_EQ(newest(job).state, MoveRecord::State::kCopying);
   job.commits(10, 12);
   EXPECT_EQ(job.did(), "");
-  job.worker(2).hands_over(12).wait(0.1);
+  job.worker(2).gives_copies().wait(0.1);
+  EXPECT_EQ(job.did(), "1.0 stops at 15") << "so that all hear of it in time";
+  job.commits(13, 15).worker(2).hands_over(15).wait(0.1);
   EXPECT_EQ(job.did(), "kill 1.0, start 1.0 on 2, go on in view 2");
   EXPECT_EQ(newest(job).state, MoveRecord::State::kSwitching);
-  job.commits(13, 13);
+  job.commits(16, 16);
   EXPECT_EQ(newest(job).state, MoveRecord::State::kDone);
-  EXPECT_EQ(newest(job).step, Step(12));
+  EXPECT_EQ(newest(job).step, Step(15));
   EXPECT_EQ(newest(job).bytes, 1'000'000);
   EXPECT_THAT(newest(job).from, ElementsAre(Node(1)));
   EXPECT_THAT(newest(job).to, ElementsAre(Node(2)));
+  EXPECT_LT(newest(job).warm, newest(job).copied);
+  EXPECT_LT(newest(job).copied, newest(job).stopped);
   EXPECT_LT(newest(job).stopped, newest(job).resumed);
   EXPECT_TRUE(job.core().recoveries().empty());
   EXPECT_THAT(job.said(), testing::Not(HasSubstr("worker 1.0 moves to node 2: a standby")))
@@ -61,20 +65,34 @@ TEST(RoleMoves, ARoleMovesFromTheWishToTheNextCommit) {
 TEST(RoleMoves, SeveralMoveInOneSwitch) {
   TrainingJob job;
   job.wants({2, 3}).node_keeps(2, 0, 2).wait(0.1);
-  EXPECT_THAT(job.did(), HasSubstr("1.0 leaves from 7, 1.1 leaves from 7"));
-  job.commits(6, 7).worker(2).hands_over(7).wait(0.1);
+  EXPECT_THAT(job.did(), HasSubstr("2 awaits 1.0, 2 awaits 1.1, 1.0 copies to joiner on 2, "
+                                   "1.1 copies to joiner on 2"));
+  job.worker(3).gives_copies().wait(0.1);
+  EXPECT_EQ(job.did(), "") << "the other one has not given its own";
+  job.worker(2).gives_copies().wait(0.1);
+  EXPECT_EQ(job.did(), "1.0 stops at 8, 1.1 stops at 8");
+  job.commits(6, 8).worker(2).hands_over(8).wait(0.1);
   EXPECT_EQ(job.did(), "") << "the other one has not handed over";
-  job.worker(3).hands_over(7).wait(0.1);
+  job.worker(3).hands_over(8).wait(0.1);
   EXPECT_EQ(job.did(), "kill 1.0, kill 1.1, start 1.0 on 2, start 1.1 on 2, go on in view 2");
+}
+
+TEST(RoleMoves, CopiesThatTakeTooLongAreDoneWithout) {
+  TrainingJob job;
+  job.wants({2}).node_keeps(2, 0, 1).wait(0.1).did();
+  job.commits(6, 100);
+  EXPECT_EQ(job.did(), "");
+  job.commits(101, 110);
+  EXPECT_THAT(job.did(), StartsWith("1.0 stops at 10"));
 }
 
 TEST(RoleMoves, AStandbyThatIsThereIsTakenAndReplacedAfterwards) {
   TrainingJob job(on_two_nodes(1, 1));
   job.node_keeps(2, 0, 1).did();
-  job.wants({2}).wait(0.1);
-  EXPECT_THAT(job.did(), HasSubstr("1.0 leaves from 7"));
-  job.worker(2).hands_over(7).wait(0.1).did();
-  job.node_keeps(2, 0, 0).commits(8, 9).wait(0.1);
+  job.wants({2}).wait(0.1).worker(2).gives_copies().wait(0.1);
+  EXPECT_THAT(job.did(), HasSubstr("1.0 stops at 8"));
+  job.worker(2).hands_over(8).wait(0.1).did();
+  job.node_keeps(2, 0, 0).commits(9, 10).wait(0.1);
   EXPECT_THAT(job.did(), HasSubstr("keep 1 on 1"));
 }
 
@@ -89,7 +107,7 @@ TEST(RoleMoves, EachToItsOwnNodeInOneSwitch) {
   job.wants_places({{0, 2}, {3, 3}}).wait(0.1);
   EXPECT_EQ(job.did(),
             "accepted: role 0.0 moves from node 0 to node 2, role 1.1 moves from node 1 to node 3, "
-            "as soon as a process is warm there and a window begins, keep 1 on 2, keep 1 on 3");
+            "as soon as a process is warm there and has its copies, keep 1 on 2, keep 1 on 3");
 }
 
 TEST(RoleMoves, RolesChangePlaces) {
@@ -179,6 +197,15 @@ TEST(RoleMoves, AProcessThatEndsWhileItWarmsUpIsStartedAgainAFewTimes) {
             "the processes that warm up on node 2 end: exit code 2: no GPU is left");
 }
 
+TEST(RoleMoves, AProcessThatDoesNotWaitForItsRoleInTimeCallsItOff) {
+  TrainingJob job;
+  job.joiners_never_come().wants({2}).node_keeps(2, 0, 1).wait(0.1);
+  EXPECT_THAT(job.did(), HasSubstr("2 awaits 1.0"));
+  job.commits(6, 1300);
+  EXPECT_EQ(job.did(), "2 forgets 1.0, 1.0 stays");
+  EXPECT_EQ(newest(job).reason, "no process was warm in time");
+}
+
 TEST(RoleMoves, ALossOfTheRoleOrOfTheNewNodeCallsItOff) {
   TrainingJob lost;
   lost.wants({2}).wait(0.1).worker(2).dies().wait(0.5);
@@ -187,14 +214,23 @@ TEST(RoleMoves, ALossOfTheRoleOrOfTheNewNodeCallsItOff) {
   node.wants({2}).node_keeps(2, 0, 1).wait(0.1).did();
   node.loses_node(2).wait(0.1);
   EXPECT_EQ(newest(node).reason, "node 2 is lost");
-  EXPECT_EQ(node.did(), "1.0 stays");
+  EXPECT_EQ(node.did(), "2 forgets 1.0, 1.0 stays");
+}
+
+TEST(RoleMoves, WhoWaitsForARoleThatIsLostGoesOnDoingSo) {
+  TrainingJob job;
+  job.wants({2}).node_keeps(2, 0, 1).wait(0.1).did();
+  job.worker(2).dies().wait(0.5);
+  EXPECT_EQ(newest(job).reason, "role 1.0 is lost");
+  EXPECT_THAT(job.did(), testing::Not(HasSubstr("forgets")));
 }
 
 TEST(RoleMoves, ARoleThatDoesNotHandOverInTimeStays) {
   TrainingJob job;
-  job.wants({2, 3}).node_keeps(2, 0, 2).wait(0.1).did();
-  job.worker(2).hands_over(7).commits(6, 900);
-  EXPECT_EQ(job.did(), "1.0 stays, 1.1 stays");
+  job.wants({2, 3}).node_keeps(2, 0, 2).wait(0.1);
+  job.worker(2).gives_copies().worker(3).gives_copies().wait(0.1).did();
+  job.worker(2).hands_over(8).commits(6, 900);
+  EXPECT_EQ(job.did(), "2 forgets 1.0, 2 forgets 1.1, 1.0 stays, 1.1 stays");
   EXPECT_EQ(newest(job).reason, "not all roles had handed over their states in time");
 }
 
@@ -204,26 +240,39 @@ TEST(RoleMoves, AnotherFailureMeanwhileIsGotOverFirst) {
   job.worker(0).dies().wait(0.5);
   EXPECT_THAT(job.did(), HasSubstr("start 0.0"));
   job.node_keeps(2, 0, 1).commits(6, 7).wait(0.1);
-  EXPECT_THAT(job.did(), HasSubstr("1.0 leaves from 8")) << "the order is given again";
-  job.worker(2).hands_over(8).wait(0.1);
+  EXPECT_THAT(job.did(), HasSubstr("2 awaits 1.0, 1.0 copies to joiner on 2"))
+      << "the order is given again";
+  job.worker(2).gives_copies().wait(0.1);
+  EXPECT_THAT(job.did(), HasSubstr("1.0 stops at 10"));
+  job.worker(2).hands_over(10).wait(0.1);
   EXPECT_THAT(job.did(), HasSubstr("kill 1.0, start 1.0 on 2"));
 }
 
 TEST(RoleMoves, AProcessThatIsNotWarmAnyMoreIsReplacedFirst) {
   TrainingJob job;
-  job.wants({2}).node_keeps(2, 0, 1).wait(0.1).did();
+  job.wants({2}).node_keeps(2, 0, 1).wait(0.1).worker(2).gives_copies().wait(0.1).did();
   job.node_keeps(2, 0, 0, "killed by signal 9 (Killed)").wait(0.1);
-  EXPECT_EQ(job.did(), "1.0 stays, keep 1 on 2");
-  job.worker(2).hands_over(7).node_keeps(2, 0, 1).commits(6, 6).wait(0.1);
-  EXPECT_EQ(job.did(), "1.0 leaves from 7") << "what it handed over before is nothing";
+  EXPECT_EQ(job.did(), "2 forgets 1.0, 1.0 stays, keep 1 on 2");
+  job.worker(2).hands_over(8).node_keeps(2, 0, 1).commits(6, 6).wait(0.1);
+  EXPECT_EQ(job.did(), "2 awaits 1.0, 1.0 copies to joiner on 2")
+      << "what it handed over before is nothing";
+}
+
+TEST(RoleMoves, WhereTwoAreWarmTheLossOfTheOneThatWaitsIsSeen) {
+  TrainingJob job;
+  job.wants({2}).node_keeps(2, 0, 2).wait(0.1).did();
+  job.node_keeps(2, 0, 1, "killed by signal 9 (Killed)").wait(0.1);
+  EXPECT_EQ(job.did(),
+            "2 forgets 1.0, 1.0 stays, 2 awaits 1.0, 1.0 copies to joiner on 2");
 }
 
 TEST(RoleMoves, WhatFailsAfterTheSwitchIsALoss) {
   TrainingJob job;
-  job.wants({2}).node_keeps(2, 0, 1).wait(0.1).worker(2).hands_over(7).wait(0.1).did();
+  job.wants({2}).node_keeps(2, 0, 1).wait(0.1).worker(2).gives_copies().wait(0.1);
+  job.worker(2).hands_over(8).wait(0.1).did();
   job.worker(2).dies().wait(0.5);
   EXPECT_THAT(job.did(), HasSubstr("start 1.0 on 2"));
-  job.commits(8, 8);
+  job.commits(9, 9);
   EXPECT_EQ(newest(job).state, MoveRecord::State::kDone);
   EXPECT_EQ(job.core().recoveries().size(), 1u);
 }

@@ -193,6 +193,12 @@ void ControllerRelay::take_standbys(Stream& from, const StandbysKept& kept) {
   if (from.second.is_fed) feed(from.second.standbys, now_);
 }
 
+void ControllerRelay::handle(Stream& from, const Envelope&, const JoinerReady& ready) {
+  const bool is_role = ready.rank >= Rank(0) && ready.rank.value < topology_.world_size();
+  if (!from.second.is_agent() || !is_role) return refuse(from);
+  if (from.second.is_fed) feed(JoinerReady{from.second.node, ready.rank, ready.joiner}, now_);
+}
+
 // Workers first: how long one of them was silent is measured by when its agent was heard.
 void ControllerRelay::handle(Stream& from, const Envelope&, const Beat& beat) {
   if (!hear_of_workers(from, beat)) return refuse(from);

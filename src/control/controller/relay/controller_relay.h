@@ -92,6 +92,7 @@ class ControllerRelay {
   void handle(Stream& from, const Envelope&, const Beat& beat);
   void handle(Stream& from, const Envelope&, const NodeLeaves&);
   void handle(Stream& from, const Envelope&, const StandbysKept& kept);
+  void handle(Stream& from, const Envelope&, const JoinerReady& ready);
   void handle(Stream& from, const Envelope&, const PartnersAsked& report);
   void handle(Stream& from, const Envelope&, const RunHello&);
   void handle(Stream& from, const Envelope&, const OperatorHello&);
@@ -126,6 +127,7 @@ class ControllerRelay {
   void act(const DrainJob&);
   void act(const CheckNetwork&) { network_.want(now_); }
   void act(const KeepStandbys& order) { out_.send_to_node(order.node, order); }
+  void act(const JoinerWanted& order) { out_.send_to_node(order.node, order); }
   void act(const JobEvent& tell);
   void act(const LanesChanged& change) { out_.tell_run(change); }
   void act(const StragglerFound& found) { out_.tell_run(found); }

@@ -22,10 +22,11 @@ TEST(LeavingNodes, ItsRolesMoveToASpareWhileTheJobTrains) {
   job.node_leaves(1).wait(0.5);
   EXPECT_EQ(job.did(), "keep 2 on 2");
   job.node_keeps(2, 0, 2).commits(6, 7);
-  EXPECT_EQ(job.did(), "1.0 leaves from 7, 1.1 leaves from 7");
-  job.worker(2).hands_over(7).worker(3).hands_over(7).wait(0.5);
+  EXPECT_THAT(job.did(), HasSubstr("1.0 copies to joiner on 2, 1.1 copies to joiner on 2"));
+  job.hand_over({2, 3}).wait(0.5);
   EXPECT_EQ(job.did(),
-            "kill 1.0, kill 1.1, dismiss 1, start 1.0 on 2, start 1.1 on 2, go on in view 2");
+            "1.0 stops at 10, 1.1 stops at 10, kill 1.0, kill 1.1, dismiss 1, start 1.0 on 2, "
+            "start 1.1 on 2, go on in view 2");
   EXPECT_THAT(job.said(), HasSubstr("node 1 leaves"));
   EXPECT_TRUE(job.core().recoveries().empty()) << "that is no failure";
 }
@@ -88,7 +89,7 @@ TEST(LeavingNodes, WhereAllLeaveTheJobIsDrained) {
 TEST(LeavingNodes, OneThatHasLeftMayComeBack) {
   ControlledJob job(nodes(2, 1));
   job.begins().commits(1, 5).node_leaves(1).node_keeps(2, 0, 2).wait(0.5);
-  job.worker(2).hands_over(7).worker(3).hands_over(7).wait(0.5).commits(8, 9).did();
+  job.hand_over({2, 3}).wait(0.5).commits(8, 9).did();
   job.node_comes(1).wait(0.5);
   EXPECT_EQ(job.did(), "") << "it is a spare now";
   job.loses_node(0).wait(0.5);

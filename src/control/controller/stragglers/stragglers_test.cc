@@ -45,7 +45,7 @@ TEST(Stragglers, OneMovesToAFreeNode) {
   EXPECT_EQ(job.did(), "1.0 is slow on 1, keep 1 on 2");
   EXPECT_THAT(job.core().moves().back().cause,
               StartsWith("straggler: it computes 1.20 times as long as others; the 9"));
-  job.node_keeps(2, 0, 1).commits(59, 65).worker(2).hands_over(65).wait(0.1);
+  job.node_keeps(2, 0, 1).commits(59, 65).hand_over({2}).wait(0.1);
   job.commits(66, 100);
   EXPECT_EQ(job.core().moves().back().state, MoveRecord::State::kDone);
   EXPECT_THAT(job.did(), HasSubstr("start 1.0 on 2"));
@@ -73,7 +73,7 @@ TEST(Stragglers, NobodyMovesToANodeThatIsSlow) {
   ControllerOptions options = that_moves(true, 2);
   SlowJob job(options);
   job.worker(3).is_slow(1).commits(31, 58).did();
-  job.node_keeps(2, 0, 1).commits(59, 65).worker(2).hands_over(65).wait(0.1);
+  job.node_keeps(2, 0, 1).commits(59, 65).hand_over({2}).wait(0.1);
   job.commits(66, 70).did();
   // Node 1 plays one role less now, and would be as good as node 3.
   job.worker(0).is_slow(1.3).commits(71, 100);
@@ -92,7 +92,7 @@ TEST(Stragglers, WhereItIsSlowEverywhereItStays) {
         job.core().moves().back().state == MoveRecord::State::kDone && move >= 2)
       continue;
     const Node to = job.core().moves().back().to.front();
-    job.node_keeps(to.value, 0, 1).commits(step, step + 5).worker(2).hands_over(step + 5).wait(0.1);
+    job.node_keeps(to.value, 0, 1).commits(step, step + 5).hand_over({2}).wait(0.1);
     job.commits(step + 6, step + 6);
     step += 7;
   }

@@ -10,6 +10,7 @@
 #include "base/fault_point.h"
 #include "recovery/member/restore/slot_restore.h"
 #include "recovery/plan/make_plan.h"
+#include "recovery/protocol/handed_position.h"
 
 namespace evermoe {
 
@@ -92,8 +93,9 @@ absl::Status Restorer::restore(const Plan& plan, Step from, const Record& record
     rest(from, milestone);
     return absl::OkStatus();
   }
-  if (plan.renews) return renew(plan, milestone);
+  if (plan.renews) return renew(plan, record, milestone);
   if (plan.window < Step(0)) {
+    inherit([](Step) { return false; });
     RETURN_IF_ERROR(restore_base(plan));
     in_.window.begin_run(record.rule);
     active_.assign(active_.size(), true);
@@ -101,10 +103,12 @@ absl::Status Restorer::restore(const Plan& plan, Step from, const Record& record
     return absl::OkStatus();
   }
   if (in_.keeps_gradients) {
+    inherit([&](Step window) { return window >= plan.window; });
     ASSIGN_OR_RETURN(milestone.sources, in_.gradients.begin(plan, has_state_));
     milestone.step = in_.trainer.step();
     return absl::OkStatus();
   }
+  inherit([&](Step window) { return window == plan.window; });
   std::vector<SlotTime> times;
   for (int slot = 0; slot < record.rule.slots; ++slot) times.push_back({plan.window, slot});
   ASSIGN_OR_RETURN(WindowFetch::Fetched fetched, in_.fetch.fetch(times));
@@ -115,7 +119,7 @@ absl::Status Restorer::restore(const Plan& plan, Step from, const Record& record
   return absl::OkStatus();
 }
 
-absl::Status Restorer::renew(const Plan& plan, Milestone& milestone) {
+absl::Status Restorer::renew(const Plan& plan, const Record& record, Milestone& milestone) {
   active_.assign(active_.size(), true);
   in_.gradients.begin_at(plan.state);
   if (has_kept_state_) {
@@ -123,15 +127,72 @@ absl::Status Restorer::renew(const Plan& plan, Milestone& milestone) {
         << "at " << in_.trainer.step() << ", not " << plan.state;
     return absl::OkStatus();
   }
-  const SlotTime whole = in_.window.schedule().whole_of(plan.state);
-  ASSIGN_OR_RETURN(WindowFetch::Fetched fetched, in_.fetch.fetch({whole}));
-  RETURN_IF_ERROR(restore_slot(
-      in_.memory.store, in_.rank, whole, in_.trainer,
-      [this](std::span<const std::byte> position) { return in_.window.take_position(position); }));
-  if (whole.slot != kWholeState && fetched.asked) in_.copies.adopt({whole}, *fetched.asked);
-  in_.memory.store.drop_whole(in_.rank);
-  milestone.sources = std::move(fetched.sources);
+  if (const auto handed = in_.memory.store.handed_state(in_.rank, plan.state)) {
+    milestone.sources.push_back("what the former process has given this one");
+    RETURN_IF_ERROR(restore_handed(*handed));
+    CHECK(in_.trainer.step() == plan.state)
+        << "handed over at " << in_.trainer.step() << ", not " << plan.state;
+  } else {
+    const SlotTime whole{plan.state, 0};
+    ASSIGN_OR_RETURN(WindowFetch::Fetched fetched, in_.fetch.fetch({whole}));
+    RETURN_IF_ERROR(restore_slot(in_.memory.store, in_.rank, whole, in_.trainer,
+                                 [this](std::span<const std::byte> position) {
+                                   return in_.window.take_position(position);
+                                 }));
+    if (fetched.asked) in_.copies.adopt({whole}, *fetched.asked);
+    milestone.sources = std::move(fetched.sources);
+  }
+  // The windows that the job goes on with; others may have been cut off since.
+  inherit([&](Step window) {
+    return window == record.complete_window ||
+           (window >= record.rule.base && record.rule.is_first_of_window(window));
+  });
   return absl::OkStatus();
+}
+
+// The record of a step lies with the position after it.
+absl::Status Restorer::restore_handed(const HandedState& handed) {
+  HandedPosition at;
+  const auto take = [&](std::span<const std::byte> position) -> absl::Status {
+    ASSIGN_OR_RETURN(at, decode_handed_position(position));
+    return in_.window.take_position(at.position);
+  };
+  const auto restore = [&](int slot, const auto& on_position) {
+    return restore_slot(in_.memory.store, in_.rank, {handed.base, slot}, in_.trainer, on_position);
+  };
+  RETURN_IF_ERROR(restore(kWholeState, take));
+  for (int step = 0; step < handed.steps; ++step) {
+    RETURN_IF_ERROR(restore(gradients_after_whole(step), take));
+    const bool is_last = step + 1 == handed.steps;
+    RETURN_IF_ERROR(note_record(
+        {handed.base,
+         is_last ? stopped_after_whole(handed.steps) : gradients_after_whole(step + 1)},
+        at));
+    RETURN_IF_ERROR(in_.trainer.apply_alone(
+        at.record.combined, [this](int op) { return in_.copies.wait_read(op); }));
+  }
+  return restore(stopped_after_whole(handed.steps), take);
+}
+
+// What goes before this slot, without a step to it.
+absl::Status Restorer::note_record(SlotTime time, HandedPosition& at) const {
+  for (const Chunk& chunk : in_.memory.store.slot(in_.rank, time)) {
+    if (chunk.header().operator_index >= 0) continue;
+    RETURN_IF_ERROR(chunk.verify());
+    ASSIGN_OR_RETURN(at, decode_handed_position(chunk.body()));
+  }
+  return absl::OkStatus();
+}
+
+// Copies of others stay, whatever they are of: what a plan does not ask for is freed with the rest.
+void Restorer::inherit(const std::function<bool(Step window)>& is_kept) {
+  if (!std::exchange(inherits_, false)) return;
+  SnapshotStore& store = in_.memory.store;
+  store.drop_handed(in_.rank);
+  for (const Step window : store.windows(in_.rank)) {
+    if (!is_kept(window)) store.drop_window(in_.rank, window);
+  }
+  in_.copies.adopt_held(store.held_slots(in_.rank));
 }
 
 // To die of a checkpoint that is damaged or gone would change nothing: there may be a newer one.

@@ -11,6 +11,7 @@
 // Threads: training thread only.
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "absl/status/status.h"
@@ -22,6 +23,7 @@
 #include "recovery/member/train/window_state.h"
 #include "recovery/member/trouble_reporter.h"
 #include "recovery/plan/recovery_memory.h"
+#include "recovery/protocol/handed_position.h"
 
 namespace evermoe {
 
@@ -63,6 +65,10 @@ class Restorer {
   // The state at hand is dense. Contradiction if this rank had it before with other bits.
   absl::Status on_dense_state();
 
+  // The store has what this process was given before it took the role. With the next begin() what
+  // of it is still a window of the job counts as captured, and the rest goes.
+  void set_inherits() { inherits_ = true; }
+
   // A fault for tests: changes a bit of the first active operator.
   void corrupt_state();
 
@@ -77,7 +83,10 @@ class Restorer {
   // At `from`, a state at which this rank begins.
   absl::Status restore(const Plan& plan, Step from, const Record& record, Milestone& milestone);
   // At the plan's state: who is new takes it whole.
-  absl::Status renew(const Plan& plan, Milestone& milestone);
+  absl::Status renew(const Plan& plan, const Record& record, Milestone& milestone);
+  absl::Status restore_handed(const HandedState& handed);
+  absl::Status note_record(SlotTime time, HandedPosition& at) const;
+  void inherit(const std::function<bool(Step window)>& is_kept);
   void rest(Step from, Milestone& milestone);
   bool keeps_state(const Plan& plan) const;
   // Whether the state at hand is on the lanes that the plan says it was on, with its experts where
@@ -93,6 +102,7 @@ class Restorer {
   StateBeforeRollback before_;
   bool has_state_ = false;  // dense and at a step's end
   bool has_kept_state_ = false;
+  bool inherits_ = false;
 };
 
 }  // namespace evermoe

@@ -4,6 +4,7 @@
 //   own_memory.h   this process's memory, from which a survivor goes back
 //   peer_memory.h  the memory of other ranks, from which a successor is restored, and everybody
 //                  where the strategy says so
+//   joiner_memory.h  the memory of a process that is about to take this role, if one is
 //
 // Durable checkpoints are no destination of captures: the trainer writes them from its own state,
 // whole and in a form that any topology can read (checkpoint/).
@@ -30,6 +31,8 @@ class CopyDestination {
 
   // ---- any thread
 
+  // Whether it wants this slot.
+  virtual bool takes(SlotTime time) const { return !is_of_hand_over(time); }
   // A capture of a window of so many slots begins.
   virtual void begin_window(Step window, int slots) = 0;
   // All chunks of the slot are read; the last ones may still be to be added.
@@ -39,12 +42,12 @@ class CopyDestination {
                      const std::vector<Rank>& sources) = 0;
   // This slot is damaged here and nobody can be given it: as if it had not been captured.
   virtual void give_up(SlotTime time) = 0;
-  // Nobody will take the states of this rank that were captured whole: as give_up().
-  virtual void give_up_whole_states() = 0;
   // Everything captured is there.
   virtual bool is_settled() const = 0;
   // First state of the newest window that is there in full; -1. What is adopted counts.
   virtual Step complete_window() const = 0;
+  // How many chunks have gone there by a way of its own.
+  virtual int64_t taken() const { return 0; }
   // A step has waited in silence for what is captured.
   virtual void on_silence() = 0;
   virtual void forget_before(Step window) = 0;

@@ -72,10 +72,11 @@ std::vector<Rank> CopyLedger::holders() const {
   return ranks;
 }
 
-bool CopyLedger::is_settled() const {
+bool CopyLedger::is_settled(int from_slot) const {
   return std::all_of(holders_.begin(), holders_.end(), [&](const Holder& holder) {
-    return std::includes(holder.acknowledged.begin(), holder.acknowledged.end(), captured_.begin(),
-                         captured_.end());
+    return std::ranges::all_of(captured_, [&](const Slot& slot) {
+      return slot.second < from_slot || holder.acknowledged.contains(slot);
+    });
   });
 }
 

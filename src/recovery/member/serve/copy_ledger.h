@@ -36,10 +36,6 @@ class CopyLedger {
                    const std::vector<Rank>& sources);
   // As if it had not been captured: its window will not be complete.
   void give_up(SlotTime time) { captured_.erase(slot(time)); }
-  // Likewise all kWholeState slots.
-  void give_up_whole_states() {
-    std::erase_if(captured_, [](const Slot& slot) { return slot.second == kWholeState; });
-  }
   void forget_before(Step window);
   // Windows that begin after `complete` and before `end` are given up.
   void forget_between(Step complete, Step end);
@@ -51,8 +47,8 @@ class CopyLedger {
   std::vector<Rank> release();
 
   std::vector<Rank> holders() const;
-  // Every holder has all that is captured.
-  bool is_settled() const;
+  // Every holder has all that is captured in slots from this number on.
+  bool is_settled(int from_slot = 0) const;
   // First state of the newest window that is captured in full and acknowledged by all holders; -1.
   // Its gradients do not count.
   Step complete_window() const;

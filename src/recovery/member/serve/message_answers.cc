@@ -9,10 +9,12 @@
 #include "base/error.h"
 #include "base/fault_point.h"
 #include "base/log.h"
+#include "recovery/member/serve/wanted_chunks.h"
 
 namespace evermoe {
 
 absl::Status MessageAnswers::on_message(ServiceMessage message, View view) {
+  if (in_.joiner.is_seat(message.from)) return on_joiner(message);
   switch (static_cast<MessageKind>(message.tag.purpose)) {
     case MessageKind::kWake: return absl::OkStatus();
     case MessageKind::kChunk: return on_chunk(std::move(message), view);
@@ -34,6 +36,25 @@ absl::Status MessageAnswers::on_message(ServiceMessage message, View view) {
   return Corrupt("a message of unknown kind");
 }
 
+// It says nothing else.
+absl::Status MessageAnswers::on_joiner(const ServiceMessage& message) {
+  switch (static_cast<MessageKind>(message.tag.purpose)) {
+    case MessageKind::kAcknowledge: {
+      ASSIGN_OR_RETURN(const SlotMessage slot, decode_slot_message(message.span()));
+      in_.joiner.on_acknowledged(slot);
+      in_.copies.on_arrived();
+      return absl::OkStatus();
+    }
+    case MessageKind::kWantSlot: {
+      ASSIGN_OR_RETURN(const WantedSlot wanted, decode_wanted_slot(message.span()));
+      const auto& [owner, time] = wanted.slot;
+      in_.joiner.on_wanted(wanted.slot, wanted_of(in_.memory.store.chunks(owner, time), wanted));
+      return absl::OkStatus();
+    }
+    default: return Corrupt("a joiner says what only members say");
+  }
+}
+
 absl::Status MessageAnswers::on_chunk(ServiceMessage message, View view) {
   const size_t size = message.size;
   ASSIGN_OR_RETURN(const Chunk chunk,
@@ -49,17 +70,14 @@ absl::Status MessageAnswers::on_chunk(ServiceMessage message, View view) {
   } else {
     in_.sender.send(message.from, view, MessageKind::kAcknowledge,
                     encode(SlotMessage{owner, time}));
+    in_.joiner.on_kept({owner, time});
   }
   return absl::OkStatus();
 }
 
 // Copies of ranks that have other holders now go when those have all, or when they are in the way.
 absl::Status MessageAnswers::keep(const Chunk& chunk) {
-  absl::Status kept = in_.memory.store.add(chunk);
-  if (!absl::IsResourceExhausted(kept)) return kept;
-  // Of states that are kept besides, nobody needs one to go on exactly.
-  in_.memory.store.free_whole_before(Step(INT64_MAX));
-  kept = in_.memory.store.add(chunk);
+  const absl::Status kept = in_.memory.store.add(chunk);
   if (!absl::IsResourceExhausted(kept)) return kept;
   const std::vector<Rank> in_the_way = unassigned_owners();
   if (in_the_way.empty()) return kept;
@@ -99,7 +117,8 @@ absl::Status MessageAnswers::on_damaged_chunk(Rank from, View view, Rank owner, 
     in_.refused.add(from, time);
     in_.wake_training.raise();
   } else {
-    want(from, view, {owner, time});
+    in_.sender.send(from, view, MessageKind::kWantSlot,
+                    encode(lacking_in(in_.memory.store, {owner, time})));
   }
   return absl::OkStatus();
 }
@@ -110,17 +129,10 @@ absl::Status MessageAnswers::on_offer(const ServiceMessage& message, View view) 
   if (in_.memory.store.has_slot(offered.owner, offered.time)) {
     in_.sender.send(message.from, view, MessageKind::kAcknowledge, encode(offered));
   } else {
-    want(message.from, view, offered);
+    in_.sender.send(message.from, view, MessageKind::kWantSlot,
+                    encode(lacking_in(in_.memory.store, offered)));
   }
   return absl::OkStatus();
-}
-
-// What is missing of the slot.
-void MessageAnswers::want(Rank from, View view, const SlotMessage& slot) {
-  WantedSlot wanted{slot, {}};
-  for (const Chunk& chunk : in_.memory.store.chunks(slot.owner, slot.time))
-    wanted.have.push_back(chunk.header().chunk);
-  in_.sender.send(from, view, MessageKind::kWantSlot, encode(wanted));
 }
 
 // Of this rank's own snapshots what has been captured so far: the rest follows by itself.
@@ -131,22 +143,17 @@ absl::Status MessageAnswers::on_want_slot(const ServiceMessage& message, View vi
   std::vector<Chunk> chunks =
       is_own ? in_.memory.store.chunks(owner, time) : in_.memory.store.slot(owner, time);
   const bool has_any = !chunks.empty();
-  std::erase_if(chunks, [&](const Chunk& chunk) {
-    return !wanted.share.contains(chunk.header().chunk) ||
-           std::ranges::binary_search(wanted.have, chunk.header().chunk);
-  });
-  const bool usable =
-      has_any && std::ranges::all_of(chunks, [](const Chunk& c) { return c.verify().ok(); });
+  std::optional<std::vector<Chunk>> usable = wanted_of(std::move(chunks), wanted);
   if (!usable) {
     if (is_own && has_any) give_up(time);
     in_.sender.send(message.from, view, MessageKind::kCannot, encode(wanted.slot));
     return absl::OkStatus();
   }
   if (is_own) {
-    in_.peers.send_wanted(message.from, std::move(chunks));
+    in_.peers.send_wanted(message.from, *std::move(usable));
     return absl::OkStatus();
   }
-  for (const Chunk& chunk : chunks)
+  for (const Chunk& chunk : *usable)
     in_.sender.send(message.from, view, MessageKind::kChunk, chunk.block(), chunk.owner());
   return absl::OkStatus();
 }

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "comm/transport/signal.h"
 #include "recovery/member/restore/window_fetch.h"
+#include "recovery/member/serve/joiner_memory.h"
 #include "recovery/member/serve/peer_memory.h"
 #include "recovery/member/serve/snapshot_copies.h"
 #include "recovery/member/train/boundary_exchange.h"
@@ -27,6 +28,7 @@ class MessageAnswers {
     RecoveryMemory& memory;
     SnapshotCopies& copies;
     PeerMemory& peers;
+    JoinerMemory& joiner;
     BoundaryExchange& exchange;
     MessageSender& sender;
     RefusedSlots& refused;
@@ -41,11 +43,11 @@ class MessageAnswers {
   absl::Status on_message(ServiceMessage message, View view);
 
  private:
+  absl::Status on_joiner(const ServiceMessage& message);
   absl::Status on_chunk(ServiceMessage message, View view);
   absl::Status on_damaged_chunk(Rank from, View view, Rank owner, SlotTime time);
   absl::Status on_offer(const ServiceMessage& message, View view);
   absl::Status on_want_slot(const ServiceMessage& message, View view);
-  void want(Rank from, View view, const SlotMessage& slot);
   void give_up(SlotTime time);
   absl::Status keep(const Chunk& chunk);
   absl::Status on_forget(Rank owner);

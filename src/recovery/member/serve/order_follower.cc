@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/fault_point.h"
+#include "recovery/protocol/joiner_seats.h"
 
 namespace evermoe {
 namespace {
@@ -29,16 +30,30 @@ void OrderFollower::follow() {
                               open(std::make_shared<const Plan>(plan));
                           },
                           [&](const ReleaseOrder&) { in_.views.end(absl::OkStatus()); },
-                          [&](const LeaveOrder& leave) {
-                            in_.leave.order(leave);
-                            in_.wake_training.raise();
-                          }},
+                          [&](const LeaveOrder& leave) { this->leave(leave); }},
                *order);
   }
 }
 
+// Where the joiner cannot be found nothing is given, and the controller calls it off.
+void OrderFollower::leave(const LeaveOrder& order) {
+  const PlanPointer plan = in_.views.plan();
+  const bool is_of_view = plan != nullptr && plan->view == order.view &&
+                          in_.views.newest_view() == order.view;
+  if (order.is_off || !is_of_view) {
+    in_.joiner.end();
+  } else if (in_.transport
+                 .set_peers(with_joiner(plan->table, in_.transport.size(), in_.rank, order.joiner))
+                 .ok()) {
+    in_.joiner.begin(order.view, order.joiner);
+  }
+  in_.leave.order(order);
+  in_.wake_training.raise();
+}
+
 void OrderFollower::stop(const StopOrder& order) {
   if (!in_.views.stop(order.view)) return;
+  in_.joiner.end();
   incident_ = order.incident;
   in_.transport.revoke(kWorldGroups, before(order.view),
                        Cancelled(absl::StrCat("view ", order.view.value, " begins")));
@@ -88,7 +103,9 @@ View OrderFollower::epoch_of(const Plan& plan) const {
 
 void OrderFollower::open(PlanPointer plan) {
   in_.troubles.on_opening(plan->view);
-  if (const absl::Status status = in_.transport.set_peers(plan->table); !status.ok())
+  if (const absl::Status status = in_.transport.set_peers(
+          with_joiner(plan->table, in_.transport.size(), in_.rank, std::nullopt));
+      !status.ok())
     return in_.troubles.report(plan->view, status);
   fault_point("recovery/opening");
   const bool restarts = begins_by(*plan);

@@ -14,6 +14,7 @@
 #include "comm/transport/signal.h"
 #include "recovery/member/member_views.h"
 #include "recovery/member/role_leave.h"
+#include "recovery/member/serve/joiner_memory.h"
 #include "recovery/member/serve/peer_memory.h"
 #include "recovery/member/serve/snapshot_copies.h"
 #include "recovery/member/train/boundary_exchange.h"
@@ -59,6 +60,7 @@ class OrderFollower {
     RecoveryMemory& memory;
     SnapshotCopies& copies;
     PeerMemory& peers;
+    JoinerMemory& joiner;
     BoundaryExchange& exchange;
     // A view has just been opened.
     std::function<void()> on_opened;
@@ -74,6 +76,7 @@ class OrderFollower {
 
  private:
   void stop(const StopOrder& order);
+  void leave(const LeaveOrder& order);
   void open(PlanPointer plan);
   Report report(View view) const;
   bool begins_by(const Plan& plan) const;

@@ -19,7 +19,6 @@ class OwnMemory final : public CopyDestination {
   void on_captured(SlotTime) override {}
   void adopt(const std::vector<SlotTime>&, int, const std::vector<Rank>&) override {}
   void give_up(SlotTime time) override { store_.drop(rank_, time); }
-  void give_up_whole_states() override { store_.drop_whole(rank_); }
   bool is_settled() const override { return true; }
   Step complete_window() const override {
     Step newest(-1);

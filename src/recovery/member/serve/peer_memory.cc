@@ -19,10 +19,16 @@ void PeerMemory::set_holders(const Plan& plan) {
   const auto own = static_cast<size_t>(in_.rank.value);
   std::vector<Rank> sources = plan.sources.empty() ? std::vector<Rank>() : plan.sources[own];
   std::erase(sources, in_.rank);
+  set_holders(plan.view, plan.holders[own], plan.table, sources);
+}
+
+void PeerMemory::set_holders(View view, const std::vector<Rank>& holders,
+                             const std::vector<PeerAddress>& table,
+                             const std::vector<Rank>& sources) {
   const MutexLock lock(mutex_);
-  view_ = plan.view;
+  view_ = view;
   offer_ = Offer::kNow;  // what was under way in the old view is dropped by its receivers
-  ledger_.set_holders(plan.holders[own], plan.table, sources);
+  ledger_.set_holders(holders, table, sources);
 }
 
 void PeerMemory::on_acknowledged(Rank holder, SlotTime time) {
@@ -52,14 +58,9 @@ void PeerMemory::give_up(SlotTime time) {
   ledger_.give_up(time);
 }
 
-void PeerMemory::give_up_whole_states() {
+bool PeerMemory::is_settled(int from_slot) const {
   const MutexLock lock(mutex_);
-  ledger_.give_up_whole_states();
-}
-
-bool PeerMemory::is_settled() const {
-  const MutexLock lock(mutex_);
-  return ledger_.is_settled();
+  return ledger_.is_settled(from_slot);
 }
 
 Step PeerMemory::complete_window() const {
@@ -99,14 +100,25 @@ View PeerMemory::view() const {
 
 // ---- what goes out
 
+// A role that is handed over may have stopped for it: its chunks go first.
 absl::Status PeerMemory::add(const Chunk& chunk) {
+  const bool is_handed = is_of_hand_over({chunk.header().window, chunk.header().slot});
   std::vector<Rank> holders;
   {
     const MutexLock lock(mutex_);
     holders = ledger_.holders();
   }
-  for (const Rank holder : holders) outgoing_.push_back({holder, chunk});
+  for (const Rank holder : holders) {
+    const auto end = is_handed ? outgoing_.begin() + static_cast<int64_t>(handed_waiting_++)
+                               : outgoing_.end();
+    outgoing_.insert(end, {holder, chunk});
+  }
   return absl::OkStatus();
+}
+
+void PeerMemory::drop_outgoing() {
+  outgoing_.clear();
+  handed_waiting_ = 0;
 }
 
 void PeerMemory::send_wanted(Rank holder, std::vector<Chunk> chunks) {
@@ -144,6 +156,7 @@ void PeerMemory::send_chunk(const Pressure& pressure) {
   gate_.on_sent();
   const Outgoing next = std::move(outgoing_.front());
   outgoing_.pop_front();
+  if (handed_waiting_ > 0) --handed_waiting_;
   in_.sender.send(next.holder, view(), MessageKind::kChunk, next.chunk.block(), next.chunk.owner());
   ++in_flight_;
   fault_point("capture/sent");
@@ -159,7 +172,7 @@ void PeerMemory::offer_missing(const Pressure& pressure) {
     view = view_;
     missing = ledger_.missing(pressure.under_way);
   }
-  outgoing_.clear();
+  drop_outgoing();
   for (const auto& [holder, time] : missing)
     in_.sender.send(holder, view, MessageKind::kOffer, encode(SlotMessage{in_.rank, time}));
 }

@@ -35,10 +35,15 @@ class PeerMemory final : public CopyDestination {
   // A new view: who keeps this rank's copies now. They are offered what they have not acknowledged;
   // when they have it all, others that keep copies are told to forget them.
   void set_holders(const Plan& plan);
+  // The same in words: `table` by rank, and `sources` of what this rank is to be restored from.
+  void set_holders(View view, const std::vector<Rank>& holders,
+                   const std::vector<PeerAddress>& table, const std::vector<Rank>& sources);
   void on_acknowledged(Rank holder, SlotTime time);
   // A holder lacks these of what it was offered. They go out at the pace of captures' chunks, so
   // that what others wait for does not queue behind them.
   void send_wanted(Rank holder, std::vector<Chunk> chunks);
+  // Chunks of a hand-over that wait to go out.
+  size_t handed_waiting() const { return handed_waiting_; }
 
   // ---- CopyDestination
 
@@ -47,15 +52,16 @@ class PeerMemory final : public CopyDestination {
   void adopt(const std::vector<SlotTime>& times, int slots,
              const std::vector<Rank>& sources) override;
   void give_up(SlotTime time) override;
-  void give_up_whole_states() override;
-  bool is_settled() const override;
+  bool is_settled() const override { return is_settled(0); }
+  // The same of slots from this number on.
+  bool is_settled(int from_slot) const;
   Step complete_window() const override;
   void on_silence() override;
   void forget_before(Step window) override;
   void forget_between(Step complete, Step end) override;
   void clear() override;
   absl::Status add(const Chunk& chunk) override;
-  void suspend() override { outgoing_.clear(); }
+  void suspend() override { drop_outgoing(); }
   void work(const Pressure& pressure) override;
   bool has_room() const override;
   absl::Duration pause(const Pressure& pressure) override;
@@ -73,6 +79,7 @@ class PeerMemory final : public CopyDestination {
     kNow,
   };
 
+  void drop_outgoing();
   bool may_send(const Pressure& pressure);
   void send_chunk(const Pressure& pressure);
   void offer_missing(const Pressure& pressure);
@@ -88,7 +95,8 @@ class PeerMemory final : public CopyDestination {
   View view_ ABSL_GUARDED_BY(mutex_);
   // Service thread only:
   std::deque<Outgoing> outgoing_;
-  size_t in_flight_ = 0;  // messages
+  size_t handed_waiting_ = 0;  // of them, the first ones
+  size_t in_flight_ = 0;       // messages
   CopyGate gate_;
 };
 

@@ -28,10 +28,15 @@ absl::Status SnapshotCopies::capture(SlotTime time, RecordBytes position) {
   return begin({time, in_.schedule.slots(), std::move(position), std::move(chunks)});
 }
 
-absl::Status SnapshotCopies::capture_whole(SlotTime time, RecordBytes position) {
-  RETURN_IF_ERROR(wait_settled());
+absl::Status SnapshotCopies::capture_whole(Step state, RecordBytes position) {
   auto chunks = chunks_of_whole_state(operator_bytes(), static_cast<int64_t>(position.size()),
                                       options_.chunk_bytes_max);
+  return begin(
+      {{state, kWholeState}, in_.schedule.slots(), std::move(position), std::move(chunks)});
+}
+
+absl::Status SnapshotCopies::capture_position(SlotTime time, RecordBytes position) {
+  std::vector<ChunkRange> chunks{{.size = static_cast<int64_t>(position.size())}};
   return begin({time, in_.schedule.slots(), std::move(position), std::move(chunks)});
 }
 
@@ -46,8 +51,9 @@ absl::Status SnapshotCopies::begin(CaptureQueue::Capture capture) {
   {
     const MutexLock lock(mutex_);
     if (is_suspended_) return Cancelled("this stage goes back");
-    for (CopyDestination* to : in_.destinations)
-      to->begin_window(capture.time.window, capture.slots);
+    for (CopyDestination* to : in_.destinations) {
+      if (to->takes(capture.time)) to->begin_window(capture.time.window, capture.slots);
+    }
     captures_.begin(std::move(capture));
   }
   in_.sender.wake_service();
@@ -93,19 +99,24 @@ absl::Status SnapshotCopies::wait_captured() {
   }
 }
 
-absl::Status SnapshotCopies::wait_settled(const std::function<bool()>& is_wanted) {
+absl::Status SnapshotCopies::wait_settled() {
+  return wait_until([this] { return are_settled(); }, [] { return true; });
+}
+
+absl::Status SnapshotCopies::wait_until(const std::function<bool()>& is_done,
+                                        const std::function<bool()>& is_wanted) {
   const absl::Duration began = in_.clock.now();
   const absl::Cleanup leave = [this] {
     const MutexLock lock(mutex_);
     is_awaited_ = false;
   };
   Repeats repeats;
-  int64_t taken = in_.sender.chunks_taken();
+  int64_t taken = chunks_taken();
   while (true) {
     {
       const MutexLock lock(mutex_);
       if (!status_.ok()) return status_;
-      if ((captures_.empty() && are_settled()) || !is_wanted()) {
+      if ((captures_.empty() && is_done()) || !is_wanted()) {
         copy_wait_ += absl::ToDoubleSeconds(in_.clock.now() - began);
         return absl::OkStatus();
       }
@@ -126,8 +137,14 @@ bool SnapshotCopies::are_settled() const {
   return std::ranges::all_of(in_.destinations, &CopyDestination::is_settled);
 }
 
+int64_t SnapshotCopies::chunks_taken() const {
+  int64_t taken = in_.sender.chunks_taken();
+  for (const CopyDestination* to : in_.destinations) taken += to->taken();
+  return taken;
+}
+
 void SnapshotCopies::tell_if_moving(int64_t& taken) {
-  const int64_t now = in_.sender.chunks_taken();
+  const int64_t now = chunks_taken();
   if (std::exchange(taken, now) == now) return;
   in_.control.send(Milestone{in_.views.newest_view(), in_.rank, Milestone::Kind::kCopying, 0, {}});
 }
@@ -146,7 +163,6 @@ void SnapshotCopies::abandon() {
     }
     if (!in_.views.wait_signal().ok()) return;
   }
-  give_up_whole_states();
   in_.store.drop_incomplete(in_.rank);
 }
 
@@ -199,7 +215,9 @@ void SnapshotCopies::on_read(const ChunkHeader& header) {
   reads_now_ = false;
   captured_bytes_ += header.size;
   if (captures_.on_read(header)) {
-    for (CopyDestination* to : in_.destinations) to->on_captured({header.window, header.slot});
+    for (CopyDestination* to : in_.destinations) {
+      if (to->takes({header.window, header.slot})) to->on_captured({header.window, header.slot});
+    }
   }
   if (captures_.empty()) is_urgent_ = false;
   next_capture_ =
@@ -222,7 +240,9 @@ void SnapshotCopies::capture_chunk() {
   chunk.seal();
   fault_point("capture/copied");
   absl::Status added;
-  for (CopyDestination* to : in_.destinations) added.Update(to->add(chunk));
+  for (CopyDestination* to : in_.destinations) {
+    if (to->takes({header->window, header->slot})) added.Update(to->add(chunk));
+  }
   {
     const MutexLock lock(mutex_);
     status_.Update(added);
@@ -235,13 +255,16 @@ void SnapshotCopies::adopt(const std::vector<SlotTime>& times, const std::vector
   in_.sender.wake_service();
 }
 
+void SnapshotCopies::adopt_held(const std::vector<HeldSlot>& held) {
+  for (CopyDestination* to : in_.destinations) {
+    for (const HeldSlot& slot : held) to->adopt({slot.time}, slot.slots, {});
+  }
+  in_.sender.wake_service();
+}
+
 void SnapshotCopies::give_up(SlotTime time) {
   for (CopyDestination* to : in_.destinations) to->give_up(time);
   in_.wake_training.raise();
-}
-
-void SnapshotCopies::give_up_whole_states() {
-  for (CopyDestination* to : in_.destinations) to->give_up_whole_states();
 }
 
 void SnapshotCopies::forget_before(Step window) {

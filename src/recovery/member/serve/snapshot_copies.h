@@ -54,8 +54,11 @@ class SnapshotCopies {
   // The state of `time` is what the trainer holds now, at `position`. Cancelled if the member has
   // to go back.
   absl::Status capture(SlotTime time, RecordBytes position);
-  // The same of all operators in full, as `time`, which is CaptureSchedule::whole_of().
-  absl::Status capture_whole(SlotTime time, RecordBytes position);
+  // For a joiner (joiner_memory.h): the state that the trainer holds now, all operators in full.
+  // What is captured already goes first.
+  absl::Status capture_whole(Step state, RecordBytes position);
+  // Likewise: the position alone, as `time`.
+  absl::Status capture_position(SlotTime time, RecordBytes position);
   // The step from `position` begins, whose gradients are to be kept as those of `time`: they are
   // captured and sent operator by operator, as they are reduced. Cancelled likewise.
   absl::Status begin_gradients(SlotTime time, RecordBytes position);
@@ -65,14 +68,19 @@ class SnapshotCopies {
   // Returns when everything that is to be captured so far has been read. Cancelled if the member
   // has to go back.
   absl::Status wait_captured();
-  // Returns when everything captured so far is at its destinations, or is not wanted any more.
-  // Cancelled likewise.
-  absl::Status wait_settled(const std::function<bool()>& is_wanted = [] { return true; });
+  // Returns when everything captured so far is at its destinations. Cancelled likewise.
+  absl::Status wait_settled();
+  // Returns when everything is captured and `is_done`, or it is not wanted any more. Cancelled
+  // likewise.
+  absl::Status wait_until(const std::function<bool()>& is_done,
+                          const std::function<bool()>& is_wanted);
   // Drops the captures under way: the state they would read is about to go.
   void abandon();
   // These snapshots of this rank have been put into the store from the copies of `sources`: they
   // are as good as captured, and these need not be sent them again.
   void adopt(const std::vector<SlotTime>& times, const std::vector<Rank>& sources);
+  // The same of what a process had before it took this role; nobody is known to have it.
+  void adopt_held(const std::vector<HeldSlot>& held);
   // First state of the newest window that all destinations have; -1.
   Step complete_window() const;
 
@@ -87,8 +95,6 @@ class SnapshotCopies {
   void on_arrived() { in_.wake_training.raise(); }
   // This slot was damaged here: nobody waits for its copies any more.
   void give_up(SlotTime time);
-  // Nobody will take the states that were captured whole.
-  void give_up_whole_states();
   void forget_before(Step window);
   // Windows that begin after `complete` and before `end` will not be complete.
   void forget_between(Step complete, Step end);
@@ -110,6 +116,7 @@ class SnapshotCopies {
   void capture_chunk();
   CopyDestination::Pressure pressure() const;
   bool are_settled() const;
+  int64_t chunks_taken() const;
   // While chunks go out, however slowly, nothing stands still: so many were `taken` before.
   void tell_if_moving(int64_t& taken);
 

@@ -33,6 +33,7 @@ class CommitAgreement {
  public:
   struct Dependencies {
     Transport& transport;
+    int world_size;
     MessageSender& sender;
     MemberViews& views;
     RecordLog& records;

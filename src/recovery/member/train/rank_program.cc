@@ -180,37 +180,11 @@ absl::Status RankProgram::free_cut_windows(Step step) {
   return absl::OkStatus();
 }
 
-// A whole state of its own is captured before the window that begins, for which there is room only
-// without it.
+// A role that stops here captures nothing any more: who takes it does.
 absl::Status RankProgram::protect(Step step) {
-  const bool has_own = in_.window.schedule().whole_of(step).slot == kWholeState;
-  if (has_own) RETURN_IF_ERROR(hand_over(step));
+  RETURN_IF_ERROR(in_.hand_over.stop_if_due(step));
   RETURN_IF_ERROR(capture(step));
-  return has_own ? absl::OkStatus() : hand_over(step);
-}
-
-absl::Status RankProgram::hand_over(Step step) {
-  const auto is_due = [&] { return in_.leave.is_due(in_.views.newest_view(), step); };
-  const bool is_possible = in_.window.schedule().rule().is_first_of_window(step) && !rests() &&
-                           !in_.trainer.is_finished() && !is_known(after(step));
-  if (!is_possible || !is_due()) return absl::OkStatus();
-  in_.timer.leave_out();
-  fault_point("move/hand_over");
-  const View view = in_.views.newest_view();
-  const SlotTime whole = in_.window.schedule().whole_of(step);
-  if (whole.slot == kWholeState)
-    RETURN_IF_ERROR(in_.copies.capture_whole(whole, in_.window.position()));
-  RETURN_IF_ERROR(in_.copies.wait_settled(is_due));
-  const int64_t bytes = in_.memory.store.slot_bytes(in_.rank, whole);
-  if (is_due()) in_.control.send(HandedOver{view, in_.rank, step, bytes});
-  fault_point("move/handed_over");
-  while (is_due()) {
-    RETURN_IF_ERROR(in_.views.pass().status());
-    RETURN_IF_ERROR(in_.views.wait_signal().status());
-  }
-  RETURN_IF_ERROR(in_.copies.wait_captured());
-  in_.copies.give_up_whole_states();
-  return absl::OkStatus();
+  return in_.hand_over.give_ahead(step);
 }
 
 absl::Status RankProgram::capture(Step step) {
@@ -289,7 +263,10 @@ absl::Status RankProgram::step() {
   const bool again = in_.commits.is_known(commit);
   if (again) fault_point("catch_up/step");
   count_step(again);
-  if (!again) RETURN_IF_ERROR(begin_gradients(begin));
+  if (!again) {
+    RETURN_IF_ERROR(begin_gradients(begin));
+    RETURN_IF_ERROR(in_.hand_over.begin_step(begin));
+  }
   in_.exchange.begin(commit);
   ASSIGN_OR_RETURN(const Findings findings,
                    in_.trainer.train(in_.restorer.active(), in_.exchange,
@@ -308,10 +285,6 @@ absl::Status RankProgram::step() {
   // Windows of one slot have no order, and an update that is made again has counted nothing.
   if (!in_.options.strategy.keeps_gradients()) in_.window.add_step(in_.trainer.expert_loads());
   fault_point("step/updated");
-  if (in_.options.strategy.keeps_copies()) {
-    in_.memory.store.free_whole_before(in_.trainer.step());
-    in_.copies.give_up_whole_states();
-  }
   // Neighbours are at most a step behind.
   if (in_.options.strategy.log() == LogReach::kStep) in_.memory.log.free_before(commit);
   if (!again) RETURN_IF_ERROR(free_what_is_old(begin, record));

@@ -16,10 +16,10 @@
 #include "recovery/member/member_options.h"
 #include "recovery/member/restore/gradient_restorer.h"
 #include "recovery/member/restore/restorer.h"
-#include "recovery/member/role_leave.h"
 #include "recovery/member/serve/snapshot_copies.h"
 #include "recovery/member/train/boundary_exchange.h"
 #include "recovery/member/train/commit_agreement.h"
+#include "recovery/member/train/hand_over.h"
 #include "recovery/member/train/step_timer.h"
 #include "recovery/member/train/window_state.h"
 #include "recovery/plan/recovery_memory.h"
@@ -35,7 +35,6 @@ class RankProgram {
     const MemberObserver& observer;
     StageTrainer& trainer;
     MemberViews& views;
-    const RoleLeave& leave;
     ControlLink& control;
     TroubleReporter& troubles;
     RecoveryMemory& memory;
@@ -44,6 +43,7 @@ class RankProgram {
     WindowState& window;
     StepTimer& timer;
     CommitAgreement& commits;
+    HandOver& hand_over;
     Restorer& restorer;
     GradientRestorer& gradients;
     WorkCounts& counts;
@@ -69,8 +69,6 @@ class RankProgram {
   absl::Status free_cut_windows(Step step);
   absl::Status protect(Step step);
   absl::Status capture(Step step);
-  // If that is ordered: returns when it is called off, or a view has opened.
-  absl::Status hand_over(Step step);
   // Whether copies have to be at their holders before the verdict on the step that leads to `next`.
   bool waits_for_copies(Step next) const;
   // Of the step from `begin`, if they are kept: they go to its holders while it runs.

@@ -1,0 +1,85 @@
+#include "recovery/member/joiner.h"
+
+#include <memory>
+#include <utility>
+
+#include "base/fault_point.h"
+#include "recovery/member/serve/wanted_chunks.h"
+
+namespace evermoe {
+namespace {
+
+// A role goes back to its newest complete window, while one after that is being completed and the
+// next one captured.
+constexpr int kWindowsMax = 3;
+constexpr absl::Duration kLookAgain = absl::Seconds(10);
+
+}  // namespace
+
+Joiner::Joiner(Rank role, Transport& transport, int64_t bytes_max)
+    : role_(role),
+      transport_(transport),
+      sender_(transport, [](View, const absl::Status&) {}),
+      store_(bytes_max) {}
+
+absl::Status Joiner::serve() {
+  while (!is_stopped_) {
+    absl::StatusOr<ServiceMessage> message = transport_.receive_service_message(kLookAgain);
+    sender_.reap();
+    if (message.ok())
+      on_message(*std::move(message));
+    else if (!absl::IsDeadlineExceeded(message.status()))
+      return message.status();
+  }
+  return absl::OkStatus();
+}
+
+void Joiner::stop() {
+  stop_soon();
+  sender_.wake_service();
+}
+
+// Only the role's present process says anything here, and nobody else depends on it: what makes no
+// sense is dropped.
+void Joiner::on_message(ServiceMessage message) {
+  if (message.from != role_) return;
+  switch (static_cast<MessageKind>(message.tag.purpose)) {
+    case MessageKind::kChunk: return on_chunk(std::move(message));
+    case MessageKind::kOffer: return on_offer(message);
+    default: return;
+  }
+}
+
+void Joiner::on_chunk(ServiceMessage message) {
+  const View view = message.tag.view;
+  const size_t size = message.size;
+  const absl::StatusOr<Chunk> chunk =
+      Chunk::from_block(std::shared_ptr<std::byte[]>(message.bytes.release()), size);
+  if (!chunk.ok()) return;
+  const SlotMessage slot{chunk->header().owner, {chunk->header().window, chunk->header().slot}};
+  if (!chunk->verify().ok()) return want(view, slot);
+  if (!store_.add(*chunk).ok()) return;
+  fault_point("joiner/stored");
+  if (!store_.has_slot(slot.owner, slot.time)) return;
+  acknowledge(view, slot);
+  store_.keep_newest(slot.owner, kWindowsMax);
+}
+
+void Joiner::on_offer(const ServiceMessage& message) {
+  const absl::StatusOr<SlotMessage> offered = decode_slot_message(message.span());
+  if (!offered.ok()) return;
+  if (store_.has_slot(offered->owner, offered->time))
+    acknowledge(message.tag.view, *offered);
+  else
+    want(message.tag.view, *offered);
+}
+
+void Joiner::want(View view, const SlotMessage& slot) {
+  sender_.send(role_, view, MessageKind::kWantSlot, encode(lacking_in(store_, slot)));
+}
+
+void Joiner::acknowledge(View view, const SlotMessage& slot) {
+  sender_.send(role_, view, MessageKind::kAcknowledge, encode(slot));
+}
+
+}  // namespace evermoe

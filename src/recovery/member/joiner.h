@@ -1,0 +1,47 @@
+// A process that is about to take a role, before it does: keeps what the process that plays it gives
+// it (LeaveOrder), first its windows and the copies that it keeps of others, in the end its state.
+//
+// Threads: serve() has one of its own; stop() may be called from any.
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "comm/transport/transport.h"
+#include "protection/snapshots/snapshot_store.h"
+#include "recovery/protocol/message_sender.h"
+
+namespace evermoe {
+
+class Joiner {
+ public:
+  // `transport` has the seat of the role's joiners (joiner_seats.h), has been told where the role is
+  // played, and outlives it. What does not fit into `bytes_max` is not kept: then the role is not
+  // handed over.
+  Joiner(Rank role, Transport& transport, int64_t bytes_max);
+
+  // Until stop(). An error if the transport cannot go on.
+  absl::Status serve();
+  void stop();
+  // The same with the next message that comes.
+  void stop_soon() { is_stopped_ = true; }
+  // What was given, after serve() has returned.
+  std::vector<Chunk> take() { return store_.take_all(); }
+
+ private:
+  void on_message(ServiceMessage message);
+  void on_chunk(ServiceMessage message);
+  void on_offer(const ServiceMessage& message);
+  void want(View view, const SlotMessage& slot);
+  void acknowledge(View view, const SlotMessage& slot);
+
+  const Rank role_;
+  Transport& transport_;
+  MessageSender sender_;
+  SnapshotStore store_;
+  std::atomic<bool> is_stopped_ = false;
+};
+
+}  // namespace evermoe

@@ -1,0 +1,110 @@
+#include "recovery/member/serve/joiner_memory.h"
+
+#include <algorithm>
+
+#include "base/fault_point.h"
+
+namespace evermoe {
+namespace {
+
+// Chunks of a hand-over are kept nowhere else: so many wait to go out, then captures do.
+constexpr size_t kHandedWaitingMax = 16;
+
+}  // namespace
+
+JoinerMemory::JoinerMemory(Dependencies dependencies, const CopyGateOptions& gate)
+    : in_(dependencies),
+      sender_(in_.transport, [](View, const absl::Status&) {}),
+      peer_({in_.rank, sender_, in_.transport, in_.clock}, gate) {}
+
+void JoinerMemory::begin(View view, const PeerAddress& joiner) {
+  if (joiner_ == joiner && view_ == view) return;
+  end();
+  fault_point("move/copying");
+  view_ = view;
+  joiner_ = joiner;
+  std::vector<PeerAddress> table(static_cast<size_t>(in_.seat.value) + 1);
+  table.back() = joiner;
+  peer_.set_holders(view, {in_.seat}, table, {});
+  is_there_ = true;
+  for (const Rank owner : in_.store.owners()) {
+    for (const auto& [time, slots] : in_.store.held_slots(owner)) {
+      at_first_.push_back({owner, time});
+      if (owner == in_.rank)
+        peer_.adopt({time}, slots, {});
+      else
+        offer({owner, time});
+    }
+  }
+  if (at_first_.empty()) in_.control.send(CopiesGiven{view_, in_.rank});
+}
+
+void JoinerMemory::end() {
+  is_there_ = false;
+  joiner_.reset();
+  at_first_.clear();
+  offered_.clear();
+  others_not_given_ = 0;
+  peer_.suspend();
+  peer_.set_holders(view_, {}, {}, {});
+  peer_.clear();
+}
+
+void JoinerMemory::on_kept(const SlotMessage& slot) {
+  if (is_there_) offer(slot);
+}
+
+void JoinerMemory::offer(const SlotMessage& slot) {
+  offered_.push_back(slot);
+  others_not_given_ = offered_.size();
+  sender_.send(in_.seat, view_, MessageKind::kOffer, encode(slot));
+}
+
+void JoinerMemory::on_acknowledged(const SlotMessage& slot) {
+  if (!is_there_) return;
+  if (slot.owner == in_.rank) peer_.on_acknowledged(in_.seat, slot.time);
+  note_given(slot);
+}
+
+// What is handed over is kept nowhere: if it is lost on the way the role never leaves.
+void JoinerMemory::on_wanted(const SlotMessage& slot, std::optional<std::vector<Chunk>> chunks) {
+  if (!is_there_ || is_of_hand_over(slot.time)) return;
+  if (chunks) return peer_.send_wanted(in_.seat, *std::move(chunks));
+  if (slot.owner == in_.rank) peer_.give_up(slot.time);
+  note_given(slot);
+}
+
+void JoinerMemory::note_given(const SlotMessage& slot) {
+  const auto is_this = [&](const SlotMessage& other) {
+    return other.owner == slot.owner && other.time == slot.time;
+  };
+  std::erase_if(offered_, is_this);
+  others_not_given_ = offered_.size();
+  if (std::erase_if(at_first_, is_this) > 0 && at_first_.empty())
+    in_.control.send(CopiesGiven{view_, in_.rank});
+}
+
+void JoinerMemory::adopt(const std::vector<SlotTime>& times, int slots, const std::vector<Rank>&) {
+  if (is_there_) peer_.adopt(times, slots, {});
+}
+
+void JoinerMemory::on_silence() {
+  if (is_there_) peer_.on_silence();
+}
+
+void JoinerMemory::work(const Pressure& pressure) {
+  if (is_there_)
+    peer_.work(pressure);
+  else
+    sender_.reap();
+}
+
+bool JoinerMemory::has_room() const {
+  return !is_there_ || peer_.handed_waiting() < kHandedWaitingMax;
+}
+
+absl::Duration JoinerMemory::pause(const Pressure& pressure) {
+  return is_there_ ? peer_.pause(pressure) : absl::InfiniteDuration();
+}
+
+}  // namespace evermoe

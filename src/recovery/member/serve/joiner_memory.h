@@ -1,0 +1,86 @@
+// The memory of a process that is about to take this rank's role (LeaveOrder), as a destination of
+// captures: it is given what this rank keeps of its own snapshots and of others', so that all are as
+// well protected after the switch as before, and at last the role's whole state.
+//
+// Nobody waits for it but a role that has stopped, and nothing that fails on the way there is any
+// trouble of the job: the move is called off.
+//
+// Threads: as said at each method, and at those of CopyDestination.
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <vector>
+
+#include "recovery/member/serve/peer_memory.h"
+
+namespace evermoe {
+
+class JoinerMemory final : public CopyDestination {
+ public:
+  struct Dependencies {
+    Rank rank;
+    Rank seat;  // where joiners of this role are (joiner_seats.h)
+    Transport& transport;
+    SnapshotStore& store;
+    ControlLink& control;
+    Clock& clock;
+  };
+  JoinerMemory(Dependencies dependencies, const CopyGateOptions& gate);
+
+  // ---- service thread
+
+  // There is a joiner, whom the transport has been told of. It is offered what is in the store.
+  void begin(View view, const PeerAddress& joiner);
+  void end();
+  bool is_seat(Rank rank) const { return rank == in_.seat; }
+  // This rank has come to keep this slot of another one in full.
+  void on_kept(const SlotMessage& slot);
+  void on_acknowledged(const SlotMessage& slot);
+  // The joiner lacks these; nullopt: this rank has freed them meanwhile, or they are damaged.
+  void on_wanted(const SlotMessage& slot, std::optional<std::vector<Chunk>> chunks);
+
+  // ---- any thread
+
+  // It has all that this rank has, or there is none.
+  bool has_all() const { return !is_there_ || (peer_.is_settled() && others_not_given_ == 0); }
+  // It has what was handed over.
+  bool has_handed() const { return !is_there_ || peer_.is_settled(kWholeState); }
+
+  // ---- CopyDestination: of what it lacks no window and no step has to know
+
+  bool takes(SlotTime) const override { return is_there_; }
+  void begin_window(Step window, int slots) override { peer_.begin_window(window, slots); }
+  void on_captured(SlotTime time) override { peer_.on_captured(time); }
+  void adopt(const std::vector<SlotTime>& times, int slots, const std::vector<Rank>&) override;
+  void give_up(SlotTime time) override { peer_.give_up(time); }
+  bool is_settled() const override { return true; }
+  Step complete_window() const override { return Step(INT64_MAX); }
+  int64_t taken() const override { return sender_.chunks_taken(); }
+  void on_silence() override;
+  void forget_before(Step window) override { peer_.forget_before(window); }
+  void forget_between(Step complete, Step end) override { peer_.forget_between(complete, end); }
+  void clear() override { peer_.clear(); }
+  absl::Status add(const Chunk& chunk) override { return peer_.add(chunk); }
+  void suspend() override { peer_.suspend(); }
+  void work(const Pressure& pressure) override;
+  bool has_room() const override;
+  absl::Duration pause(const Pressure& pressure) override;
+
+ private:
+  void offer(const SlotMessage& slot);
+  void note_given(const SlotMessage& slot);
+
+  const Dependencies in_;
+  MessageSender sender_;  // its own: it may never arrive
+  PeerMemory peer_;
+  std::atomic<bool> is_there_ = false;
+  std::atomic<size_t> others_not_given_ = 0;  // slots
+  // Service thread only:
+  View view_;
+  std::optional<PeerAddress> joiner_;
+  std::vector<SlotMessage> at_first_;  // of what was there at begin(), what is not given
+  std::vector<SlotMessage> offered_;   // of others, likewise
+};
+
+}  // namespace evermoe
