@@ -22,7 +22,7 @@ SaverOptions DurableState::saver_options() const {
   SaverOptions options;
   options.directory = environment_.checkpoint_directory;
   options.rank = environment_.transport->rank().value;
-  options.world_size = environment_.transport->size();
+  options.world_size = model_.topology().world_size();
   options.state_types = model_.types().stored.state;
   options.compute_type = model_.types().stored.compute;
   options.topology = model_.membership().lanes().to_string();

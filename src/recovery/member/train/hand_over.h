@@ -43,6 +43,8 @@ class HandOver {
   // What is captured of the state for others is under way. If this rank stops at the next one, it
   // gives this one ahead.
   absl::Status give_ahead(Step state);
+  // Operators have come to other lanes at this state, after the step that led to it.
+  void on_moved() { ahead_.reset(); }
   // The step from this state is about to run, for the first time.
   absl::Status begin_step(Step state);
 

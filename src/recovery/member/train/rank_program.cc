@@ -144,6 +144,7 @@ absl::Status RankProgram::change_lanes(Step step) {
       annotate(in_.trainer.change_membership(due, view_at(plan->membership, step), position),
                "changing lanes"));
   in_.window.on_moved();
+  in_.hand_over.on_moved();
   if (rested && !rests()) RETURN_IF_ERROR(in_.window.take_position(position));
   fault_point("lanes/changed");
   return absl::OkStatus();
@@ -166,6 +167,7 @@ absl::Status RankProgram::move_experts(Step step) {
   fault_point("experts/move");
   RETURN_IF_ERROR(annotate(in_.trainer.move_experts(), "moving experts"));
   in_.window.on_moved();
+  in_.hand_over.on_moved();
   fault_point("experts/moved");
   return absl::OkStatus();
 }
