@@ -149,8 +149,7 @@ std::string to_json(const JobStatus& status) {
   json["durable_step"] = or_null(status.durable);
   json["survives"] = survives_json(status.survives);
   json["experts"] = status.experts ? rebalances_json({*status.experts}).front() : Json();
-  json["move"] =
-      status.move ? move_json(*status.move, static_cast<int>(status.roles.size())) : Json();
+  json["move"] = status.move ? move_json(*status.move) : Json();
   json["failures"] = status.failures;
   json["ettr"] = status.ettr < 0 ? Json() : Json(status.ettr);
   json["median_step_seconds"] = absl::ToDoubleSeconds(status.median_step);

@@ -25,6 +25,7 @@ class InProcessCluster::RankTransport final : public Transport {
     return counted().wait(std::move(operation), timeout);
   }
   bool done(TransportOperation& operation) override { return counted().done(operation); }
+  int64_t connections_opened() const override { return inner_.connections_opened(); }
   absl::StatusOr<ServiceMessage> receive_service_message(absl::Duration timeout) override {
     return counted().receive_service_message(timeout);
   }

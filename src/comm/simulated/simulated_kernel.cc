@@ -267,6 +267,8 @@ void SimulatedKernel::connect_if_both_agree(SimulatedProcess& process, Rank rank
   if (back.process != &process || !other.may_connect(process.rank) || back.since != peer.since)
     return;
   const auto number = static_cast<uint32_t>(++traffic_.connections);
+  const bool is_younger = std::pair(process.since, process.rank) > std::pair(other.since, rank);
+  ++(is_younger ? process : other).connections_opened;
   threads_.record('c', process.group.number, other.group.number);
   // The two ends are connected at times of their own. Nothing happens then: who asks looks at the
   // clock.

@@ -235,6 +235,8 @@ TEST_F(SimulatedNetworkTest, OnlyThoseAreConnectedWhoExchangeSomething) {
             auto sending = transport.start_send(Rank((own + 1) % 64), tag(1), {});
             EXPECT_TRUE(receive(transport, (own + 63) % 64, tag(1), {}).ok());
             EXPECT_TRUE(transport.wait(std::move(sending), kForEver).ok());
+            // With those of a lower rank.
+            EXPECT_EQ(transport.connections_opened(), own == 0 ? 0 : own == 63 ? 2 : 1);
             transport.close();
           }});
   }

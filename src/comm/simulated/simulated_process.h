@@ -156,6 +156,7 @@ class SimulatedProcess {
   int64_t calls = 0;
   int64_t calls_after_death = 0;
 
+  int64_t connections_opened = 0;        // Transport::connections_opened()
   bool has_service_message = false;      // or will never have one
   std::atomic<int> sends_under_way = 0;  // Transport::sends_under_way()
   bool receives_service_message = false;

@@ -26,6 +26,7 @@ class SimulatedTransport final : public Transport {
   absl::Status wait(std::unique_ptr<TransportOperation> operation, absl::Duration timeout) override;
   bool done(TransportOperation& operation) override;
   int sends_under_way() const override { return process_.sends_under_way; }
+  int64_t connections_opened() const override { return process_.connections_opened; }
   absl::StatusOr<ServiceMessage> receive_service_message(absl::Duration timeout) override;
   using Transport::revoke;
   void revoke(GroupRange groups, View view, absl::Status reason) override;

@@ -161,6 +161,9 @@ class PairedTransport final : public Transport {
   int sends_under_way() const override {
     return near_->sends_under_way() + far_->sends_under_way();
   }
+  int64_t connections_opened() const override {
+    return near_->connections_opened() + far_->connections_opened();
+  }
 
   using Transport::revoke;
   void revoke(GroupRange groups, View view, absl::Status reason) override {

@@ -60,6 +60,10 @@ TEST_P(AutoPeersTest, NewcomersAreReachedAndServiceMessagesAndRevocationsArePass
   for (int rank = 0; rank < 3; ++rank) cast.enter(rank, 1);
   cast.tell_all();
   expect_traffic(cast, 1);
+  // Of the pairs 0-1 and 0-2, 1-2: one between processes of a machine, two between machines.
+  const int64_t first = GetParam() == 1 ? 2 : 1, others = GetParam() == 3 ? 2 : 4;
+  EXPECT_EQ(cast[1].connections_opened(), first);
+  EXPECT_EQ(cast[2].connections_opened(), others);
   for (uint32_t view = 2; view < 5; ++view) {
     std::byte byte;
     auto waiting = cast[0].start_receive(Rank(1), tag(1, view - 1), {&byte, 1});

@@ -116,6 +116,11 @@ class Transport {
   // line is used by more than what the kernel buffers. 0 where nobody counts.
   virtual int sends_under_way() const { return 0; }
 
+  // How many connections with other processes this one has made so far, lost ones among them. Of
+  // the two ends of a connection the younger one counts it: who joined in the later view, or has
+  // the higher rank. UCX has one for each kind of traffic. 0 where nobody counts.
+  virtual int64_t connections_opened() const { return 0; }
+
   // Takes the oldest service message that has arrived, or waits for one. Service messages of one
   // sender come in the order sent; start_send() with kServiceGroup sends one, also to oneself.
   // Timeout (accusing nobody) if none comes in time; Cancelled after close(). Service messages of a

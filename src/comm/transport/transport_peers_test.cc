@@ -67,6 +67,29 @@ TEST_P(PeersTest, AReplacedRankIsReachedAndTheOthersAreNotTouched) {
   for (std::thread& thread : survivors_go_on) thread.join();
 }
 
+TEST_P(PeersTest, EachConnectionIsCountedByItsYoungerEnd) {
+  Cast cast = cast_of(4);
+  const auto counts = [&] {
+    std::vector<int64_t> each;
+    for (int rank = 0; rank < cast.size(); ++rank) each.push_back(cast[rank].connections_opened());
+    return each;
+  };
+  using Counts = std::vector<int64_t>;
+  EXPECT_EQ(counts(), Counts({0, 0, 0, 0})) << "nobody needs one";
+  EXPECT_TRUE(send(cast[2], 0, tag(1), {}).ok());
+  EXPECT_TRUE(receive(cast[0], 2, tag(1), {}).ok());
+  EXPECT_EQ(counts(), Counts({0, 0, 1, 0}));
+  cast.each(connect_with_all);
+  EXPECT_EQ(counts(), Counts({0, 1, 2, 3}));
+  cast.die(1);
+  cast.enter(1, 2);
+  cast.tell_all();
+  expect_traffic(cast, 2);
+  // UCX has connections of their own for service messages.
+  const int64_t kinds = GetParam() == TransportKind::kUcx ? 2 : 1;
+  EXPECT_EQ(counts(), Counts({0, 3 * kinds, 2 + kinds - 1, 3 + 2 * (kinds - 1)}));
+}
+
 TEST_P(PeersTest, TheSameTableAgainChangesNothing) {
   Cast cast = cast_of(3);
   std::byte byte;

@@ -49,6 +49,7 @@ class WatchedTransport final : public Transport {
   }
   bool done(TransportOperation& operation) override { return inner_.done(operation); }
   int sends_under_way() const override { return inner_.sends_under_way(); }
+  int64_t connections_opened() const override { return inner_.connections_opened(); }
   absl::StatusOr<ServiceMessage> receive_service_message(absl::Duration timeout) override {
     return inner_.receive_service_message(timeout);
   }

@@ -28,6 +28,7 @@ TEST(WatchedTransportTest, OnlyWaitsOfItsGroupsShow) {
     EXPECT_TRUE(send(transport, 0, asked, {}).ok());
     waiting.join();
     EXPECT_EQ(watched.time_waited(), absl::ZeroDuration());
+    EXPECT_EQ(watched.connections_opened(), 1);
     waiting = std::thread([&] { EXPECT_TRUE(receive(watched, 0, inside, {}).ok()); });
     EXPECT_TRUE(eventually([&] { return watched.is_waited_in(); }));
     EXPECT_TRUE(send(watched, 0, asked, {}).ok());

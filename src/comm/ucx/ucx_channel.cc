@@ -52,6 +52,11 @@ void UcxChannel::name_processes(const std::map<Rank, UcxProcess>& processes) {
   background_.tell();
 }
 
+int64_t UcxChannel::connections_opened() const {
+  const MutexLock lock(mutex_);
+  return peers_.opened();
+}
+
 void UcxChannel::look_for_greetings(ProgressThread::Next& next) {
   if (!peers_.has_unsettled() || closed_) return;
   if (!progress_driver_.has_leader()) drive();

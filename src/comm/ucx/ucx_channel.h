@@ -34,6 +34,9 @@ class UcxChannel final : public Channel {
   // with them wait for a connection.
   void name_processes(const std::map<Rank, UcxProcess>& processes);
 
+  // As UcxPeers::opened().
+  int64_t connections_opened() const;
+
   // Starts to say goodbye to everybody; nothing can be started afterwards.
   void say_goodbye();
   // Works until the deadline or until all have taken our last messages and know that we leave: then

@@ -17,9 +17,10 @@ class UcxPeers;
 
 // A process as one channel is told of it.
 struct UcxProcess {
-  std::string worker;   // address of its worker of this channel, as bytes
-  uint64_t number = 0;  // process_number() of its whole address
-  View since;           // of the younger one of the two: both ends know the same
+  std::string worker;     // address of its worker of this channel, as bytes
+  uint64_t number = 0;    // process_number() of its whole address
+  View since;             // of the younger one of the two: both ends know the same
+  bool is_older = false;  // than this process
 };
 
 // A service message that UCX is receiving.

@@ -153,7 +153,9 @@ void UcxPeers::note(UcxPeer& peer) {
 
 void UcxPeers::settle(UcxPeer& peer) {
   if (find(peer.rank) == &peer) settled_.push_back(peer.rank);  // else a former one
-  if (!std::exchange(peer.is_settled, true)) --unsettled_;
+  if (std::exchange(peer.is_settled, true)) return;
+  --unsettled_;
+  if (peer.lost.ok() && peer.process.is_older) ++opened_;
 }
 
 void UcxPeers::report_failure(UcxPeer& peer) {

@@ -51,6 +51,8 @@ class UcxPeers final : private FlightOwner {
 
   // Ranks whose peers are connected or lost since the last call: what waits for them can go on.
   std::vector<Rank> take_settled() { return std::exchange(settled_, {}); }
+  // Connections with older processes that have been made so far.
+  int64_t opened() const { return opened_; }
   // Whether there are peers that may still greet us.
   bool has_unsettled() const { return unsettled_ > 0; }
 
@@ -93,7 +95,8 @@ class UcxPeers final : private FlightOwner {
   std::vector<UcxPeer*> noted_;
   std::vector<Rank> settled_;
   int64_t refused_ = 0;  // greetings that proved nothing
-  int unsettled_ = 0;    // named ones that are neither connected nor lost
+  int64_t opened_ = 0;
+  int unsettled_ = 0;  // named ones that are neither connected nor lost
   bool leaves_ = false;
 };
 

@@ -74,6 +74,9 @@ class UcxTransport final : public TwoChannelTransport {
                             [this] { return service_messages_.drive_in_background(); }});
   }
 
+  int64_t connections_opened() const override {
+    return messages_.connections_opened() + service_messages_.connections_opened();
+  }
   absl::Status set_peers(const std::vector<PeerAddress>& table) override;
   void close() override;
 
@@ -99,8 +102,9 @@ absl::Status UcxTransport::set_peers(const std::vector<PeerAddress>& table) {
   for (const auto& [rank, process] : changes.named) {
     ASSIGN_OR_RETURN(const UcxAddress address,
                      parse_ucx_address(process.address, static_cast<size_t>(rank.value)));
-    of_messages[rank] = {address.messages, address.number, process.since};
-    of_service_messages[rank] = {address.service_messages, address.number, process.since};
+    of_messages[rank] = {address.messages, address.number, process.since, process.is_older};
+    of_service_messages[rank] = {address.service_messages, address.number, process.since,
+                                 process.is_older};
   }
   messages_.name_processes(of_messages);
   service_messages_.name_processes(of_service_messages);

@@ -74,6 +74,11 @@ void UnixConnector::want(Rank rank) {
   progress_.tell();
 }
 
+int64_t UnixConnector::calls_answered() const {
+  const MutexLock lock(mutex_);
+  return calls_answered_;
+}
+
 ProgressThread::Next UnixConnector::drive() {
   const MutexLock lock(mutex_);
   if (!is_listening_ && listen_again_.passed()) set_listening(true);
@@ -262,6 +267,7 @@ void UnixConnector::hear_answer(Rank rank) {
     return fail(rank, InvalidInput(absl::StrCat("rank ", greeting.rank.value,
                                                 " answers at the address of rank ", rank.value)));
   }
+  ++calls_answered_;
   connect(rank, {std::move(contact.socket), std::move(contact.service_messages)});
 }
 

@@ -60,6 +60,9 @@ class UnixConnector {
   // A connection with the rank's process is needed.
   void want(Rank rank);
 
+  // So far.
+  int64_t calls_answered() const;
+
   // Works off what there is to do, without blocking.
   ProgressThread::Next drive();
 
@@ -114,13 +117,14 @@ class UnixConnector {
   Mutex wishes_mutex_;  // no other mutex is taken while it is held
   std::set<Rank> wishes_ ABSL_GUARDED_BY(wishes_mutex_);
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   ListeningSocket listening_ ABSL_GUARDED_BY(mutex_);
   std::map<Rank, UnixProcess> unconnected_ ABSL_GUARDED_BY(mutex_);  // named ones
   std::set<Rank> wanted_ ABSL_GUARDED_BY(mutex_);                    // some may not be named yet
   std::map<Rank, Contact> contacts_ ABSL_GUARDED_BY(mutex_);         // of unconnected_
   std::list<Caller> callers_ ABSL_GUARDED_BY(mutex_);
-  uint32_t caller_count_ ABSL_GUARDED_BY(mutex_) = 0;  // ever accepted
+  uint32_t caller_count_ ABSL_GUARDED_BY(mutex_) = 0;   // ever accepted
+  int64_t calls_answered_ ABSL_GUARDED_BY(mutex_) = 0;  // ours, by others
   bool is_listening_ ABSL_GUARDED_BY(mutex_) = true;
   Deadline listen_again_ ABSL_GUARDED_BY(mutex_){absl::ZeroDuration()};
   // Before it nobody is called again.

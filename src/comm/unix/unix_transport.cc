@@ -37,6 +37,7 @@ class UnixTransport final : public TwoChannelTransport {
   // The only part of construction that can fail.
   absl::Status start();
 
+  int64_t connections_opened() const override { return connector_.calls_answered(); }
   absl::Status set_peers(const std::vector<PeerAddress>& table) override;
   void close() override;
 

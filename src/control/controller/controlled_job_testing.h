@@ -96,6 +96,10 @@ class ControlledJob {
     ControlledJob& hands_over(int64_t step) {
       return say(HandedOver{job_.core_.view(), Rank(rank_), Step(step), 1'000'000});
     }
+    // It has made so many, by its first commit in the present view.
+    ControlledJob& tells_connections(int64_t made) {
+      return say(Connected{job_.core_.view(), Rank(rank_), made});
+    }
     ControlledJob& finishes(int64_t step) { return say(Finished{Rank(rank_), Step(step)}); }
     ControlledJob& accuses(int other) {
       Trouble trouble{

@@ -137,6 +137,7 @@ class ControllerCore {
   void hear(const Examined& examined);
   void hear(const CopiesGiven& given) { moving_.on_copies_given(given); }
   void hear(const HandedOver& handed) { moving_.on_handed_over(handed); }
+  void hear(const Connected& connected) { moving_.on_connected(connected); }
 
   // ---- who may play roles
   bool computes_alike(const MemberJoined& event);

@@ -11,7 +11,6 @@
 #include "checkpoint/read/checkpoint_reader.h"
 #include "config/job_data.h"
 #include "config/job_strategy.h"
-#include "config/job_topology.h"
 #include "control/controller/control_options.h"
 #include "control/folder/job_end.h"
 #include "control/folder/job_folder.h"
@@ -188,7 +187,6 @@ RunSummary summarize(Files& files, const JobRunOptions& options, const JobFolder
   summary.moves = outcome.moves;
   summary.role_moves = outcome.role_moves;
   summary.stragglers = outcome.stragglers;
-  summary.roles = topology_of(options.config).world_size();
   listener.fill(summary);
   // The job goes on, and its newest checkpoint changes while it is read.
   if (outcome.status == RunStatus::kTakenOver) return summary;

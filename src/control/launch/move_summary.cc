@@ -28,11 +28,6 @@ Json timeline_json(const MoveRecord& record) {
   return timeline;
 }
 
-// Pairs of processes of which one is new: they connect when they first talk.
-int64_t new_pairs(int64_t moved, int64_t roles) {
-  return moved * (roles - moved) + moved * (moved - 1) / 2;
-}
-
 Json numbers_of(const std::vector<Node>& nodes) {
   Json numbers = Json::array();
   for (const Node node : nodes) numbers.push_back(node.value);
@@ -54,8 +49,7 @@ absl::Duration pause_of(const MoveRecord& record) {
   return std::max(absl::ZeroDuration(), record.resumed - record.stopped - record.usual_step);
 }
 
-Json move_json(const MoveRecord& record, int roles) {
-  const bool is_done = record.state == MoveRecord::State::kDone;
+Json move_json(const MoveRecord& record) {
   Json json;
   json["roles"] = record.roles;
   json["from"] = numbers_of(record.from);
@@ -67,7 +61,7 @@ Json move_json(const MoveRecord& record, int roles) {
   json["pause_seconds"] = absl::ToDoubleSeconds(pause_of(record));
   json["usual_step_seconds"] = absl::ToDoubleSeconds(record.usual_step);
   json["bytes"] = record.bytes;
-  json["connections_opened"] = is_done ? new_pairs(std::ssize(record.roles), roles) : 0;
+  json["connections_opened"] = record.connections_opened;
   json["timeline"] = timeline_json(record);
   return json;
 }

@@ -46,7 +46,7 @@ std::string to_json(const RunSummary& summary) {
   Json failures = Json::array();
   for (const FailureRecord& failure : summary.failures) failures.push_back(failure_json(failure));
   Json moves = Json::array();
-  for (const MoveRecord& move : summary.role_moves) moves.push_back(move_json(move, summary.roles));
+  for (const MoveRecord& move : summary.role_moves) moves.push_back(move_json(move));
   Json json;
   json["status"] = to_string(summary.status);
   json["steps"] = summary.steps.value;

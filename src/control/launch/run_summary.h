@@ -31,7 +31,6 @@ struct RunSummary {
   std::vector<ExpertMove> moves;         // of experts, likewise
   std::vector<MoveRecord> role_moves;    // RunOutcome::role_moves
   std::vector<StragglerRecord> stragglers;
-  int roles = 0;                           // of the job
   std::optional<int64_t> samples_trained;  // of the newest checkpoint
   // More than its steps have: 0, or samples were trained twice; below 0: left out.
   std::optional<int64_t> samples_doubled;

@@ -47,6 +47,7 @@ auto fields(Is<Progress> auto& m) {
 auto fields(Is<Finished> auto& m) { return std::tie(m.rank, m.step); }
 auto fields(Is<CopiesGiven> auto& m) { return std::tie(m.view, m.rank); }
 auto fields(Is<HandedOver> auto& m) { return std::tie(m.view, m.rank, m.state, m.bytes); }
+auto fields(Is<Connected> auto& m) { return std::tie(m.view, m.rank, m.connections); }
 auto fields(Is<Examined> auto& m) {
   return std::tie(m.rank, m.step, m.node, m.is_reproduced, m.what);
 }
@@ -153,8 +154,9 @@ auto fields(Is<RoleProcess> auto& m) { return std::tie(m.rank, m.pid); }
 auto fields(Is<NodeLost> auto& m) { return std::tie(m.node, m.agent, m.why); }
 auto fields(Is<RecoveryNote> auto& m) { return std::tie(m.index, m.failed, m.record); }
 auto fields(Is<MoveRecord> auto& m) {
-  return std::tie(m.roles, m.from, m.to, m.cause, m.state, m.reason, m.step, m.bytes, m.asked,
-                  m.warm, m.copied, m.stopped, m.handed_over, m.planned, m.restored, m.resumed, m.usual_step);
+  return std::tie(m.roles, m.from, m.to, m.cause, m.state, m.reason, m.step, m.bytes,
+                  m.connections_opened, m.asked, m.warm, m.copied, m.stopped, m.handed_over,
+                  m.planned, m.restored, m.resumed, m.usual_step);
 }
 auto fields(Is<MoveNote> auto& m) { return std::tie(m.index, m.record); }
 auto fields(Is<RecoveryRecord> auto& m) {

@@ -129,6 +129,7 @@ class RandomMessages {
     record.reason = text();
     record.step = step();
     record.bytes = number(0);
+    record.connections_opened = number(0);
     for (absl::Duration* one :
          {&record.asked, &record.warm, &record.copied, &record.stopped, &record.handed_over, &record.planned,
           &record.restored, &record.resumed, &record.usual_step})
@@ -234,7 +235,7 @@ class RandomMessages {
   void make(MemberSaid& m) {
     m.rank = rank();
     m.since = view();
-    switch (below(8)) {
+    switch (below(9)) {
       case 0: return make(m.message.emplace<Report>());
       case 1: return make(m.message.emplace<Trouble>());
       case 2: return make(m.message.emplace<Milestone>());
@@ -242,6 +243,7 @@ class RandomMessages {
       case 4: m.message = Examined{rank(), step(), node().value, coin(), text()}; return;
       case 5: m.message = HandedOver{view(), rank(), step(), number(0)}; return;
       case 6: m.message = CopiesGiven{view(), rank()}; return;
+      case 7: m.message = Connected{view(), rank(), number(0)}; return;
       default: m.message = Finished{rank(), step()};
     }
   }

@@ -211,6 +211,16 @@ void Member::on_agreed(View view, Commit commit, const Record& record) {
   follower_.on_recovered();
   control_.send(Progress{view, rank_, commit, record.complete_window, memory_.log.bytes(),
                          memory_.store.bytes()});
+  tell_connections(view);
+}
+
+// Not when a job begins, where everybody would have something to tell.
+void Member::tell_connections(View view) {
+  const int64_t made = transport_.connections_opened();
+  const int64_t since = made - std::exchange(connections_then_, made);
+  if (std::exchange(committed_in_, view) == view || since == 0) return;
+  const PlanPointer plan = views_.plan();
+  if (plan != nullptr && !plan->rolled_back.empty()) control_.send(Connected{view, rank_, since});
 }
 
 absl::Status Member::train() {

@@ -100,6 +100,7 @@ class Member {
   absl::Duration time_waited() const;
   WindowVote vote(bool ends_window) const;
   void on_agreed(View view, Commit commit, const Record& record);
+  void tell_connections(View view);
 
   const Topology& topology_;
   Transport& transport_;
@@ -122,6 +123,8 @@ class Member {
   RecoveryMemory memory_;
   Witnesses witnesses_;
   // Training thread:
+  View committed_in_;             // the newest commit
+  int64_t connections_then_ = 0;  // that this process had made
   WindowState window_;
   // Both:
   BoundaryExchange exchange_;

@@ -169,8 +169,17 @@ struct HandedOver {
   int64_t bytes = 0;  // of that state
 };
 
+// With the first commit in a view, after a loss or a move: what this process has made since its
+// last commit before.
+struct Connected {
+  View view;
+  Rank rank;
+  int64_t connections = 0;  // Transport::connections_opened(); nobody says 0
+};
+
 using MemberMessage =
-    std::variant<Report, Trouble, Milestone, Progress, Finished, Examined, CopiesGiven, HandedOver>;
+    std::variant<Report, Trouble, Milestone, Progress, Finished, Examined, CopiesGiven, HandedOver,
+                 Connected>;
 
 // The member's way to the controller. Any thread; never blocks.
 class ControlLink {

@@ -54,6 +54,7 @@ TEST_F(SimulatedMoves, EveryRoleMovesWithoutAStepAgain) {
       EXPECT_THAT(outcome.recoveries, IsEmpty()) << explain(outcome);
       EXPECT_EQ(steps_again(outcome), 0) << explain(outcome);
       EXPECT_EQ(outcome.processes, 5);
+      EXPECT_EQ(outcome.moves[0].connections_opened, 3) << "the new process with all others";
     }
   }
 }

@@ -24,9 +24,10 @@ struct MoveRecord {
   std::vector<Node> from, to;      // of each
   std::string cause;
   State state = State::kPreparing;
-  std::string reason;  // kCalledOff: why
-  Step step{-1};       // kDone: whose state moved
-  int64_t bytes = 0;   // of the states that moved
+  std::string reason;              // kCalledOff: why
+  Step step{-1};                   // kDone: whose state moved
+  int64_t bytes = 0;               // of the states that moved
+  int64_t connections_opened = 0;  // from the last commit before the switch to the first one after
   // Times since the start of the controller's clock; infinite: not come yet.
   absl::Duration asked = absl::InfiniteDuration();
   absl::Duration warm = absl::InfiniteDuration();         // a process waits on every new node

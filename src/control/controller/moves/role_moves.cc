@@ -172,6 +172,8 @@ RoleMoves::Action RoleMoves::follow(absl::Duration now, const JobState& job) {
     record().bytes += handed.bytes;
     record().step = std::max(record().step, handed.state);
   }
+  switched_from_ = job.view;
+  connected_in_ = View(0);
   set(State::kSwitching);
   return {.kind = Kind::kSwitch, .roles = present_->moves, .news = names()};
 }
@@ -257,6 +259,15 @@ void RoleMoves::on_restored(absl::Duration now, Rank rank) {
       std::ranges::any_of(present_->moves, [&](const RoleMove& move) { return move.rank == rank; });
   if (!is_of_it) return;
   record().restored = now;
+  ++changes_;
+}
+
+void RoleMoves::on_connected(const Connected& connected) {
+  const bool has_switched = !records_.empty() && (is_switching() || record().state == State::kDone);
+  if (!has_switched || connected.view <= switched_from_) return;
+  if (connected_in_ == View(0)) connected_in_ = connected.view;
+  if (connected.view != connected_in_) return;
+  record().connections_opened += connected.connections;
   ++changes_;
 }
 

@@ -85,6 +85,8 @@ class RoleMoves {
   void on_loss(Rank rank);
   void on_plan(absl::Duration now);
   void on_restored(absl::Duration now, Rank rank);
+  // Also after the commit that has ended the switch: each process tells for itself.
+  void on_connected(const Connected& connected);
   // The job has ended: one that has not come to its switch is called off. In a switch the roles
   // have left already.
   void on_end();
@@ -133,6 +135,9 @@ class RoleMoves {
   std::vector<MoveRecord> records_;
   std::optional<Present> present_;
   int64_t changes_ = 0;
+  // Of the newest switch: the view that it ended, and that of the commit after it, once a process
+  // has told what it connected for that.
+  View switched_from_, connected_in_;
   absl::Duration last_commit_ = absl::InfiniteDuration();
 };
 

@@ -86,6 +86,33 @@ TEST(RoleMoves, CopiesThatTakeTooLongAreDoneWithout) {
   EXPECT_THAT(job.did(), StartsWith("1.0 stops at 10"));
 }
 
+// Each process tells of its own, some before the controller has heard of the commit.
+TEST(RoleMoves, ConnectionsOfTheSwitchAreCounted) {
+  TrainingJob job;
+  job.worker(0).tells_connections(7);
+  EXPECT_TRUE(job.core().moves().empty()) << "it has no move to do with";
+  job.wants({2}).node_keeps(2, 0, 1).wait(0.1);
+  job.worker(1).tells_connections(7);
+  job.hand_over({2}).wait(0.1).did();
+  job.worker(2).tells_connections(3).commits(8, 8);
+  ASSERT_EQ(newest(job).state, MoveRecord::State::kDone);
+  const int64_t changes = job.core().move_changes();
+  job.worker(0).tells_connections(1);
+  EXPECT_EQ(newest(job).connections_opened, 4) << "none before the switch";
+  EXPECT_GT(job.core().move_changes(), changes) << "the run is told again";
+  job.worker(1).dies().wait(0.5).commits(9, 9);
+  job.worker(1).tells_connections(3);
+  EXPECT_EQ(newest(job).connections_opened, 4) << "a later view's";
+}
+
+TEST(RoleMoves, ConnectionsOfTheViewWithTheCommitAreCounted) {
+  TrainingJob job;
+  job.wants({2}).node_keeps(2, 0, 1).wait(0.1).hand_over({2}).wait(0.1).did();
+  job.worker(2).dies().wait(0.5).commits(8, 8);
+  job.worker(2).tells_connections(3);
+  EXPECT_EQ(newest(job).connections_opened, 3);
+}
+
 TEST(RoleMoves, AStandbyThatIsThereIsTakenAndReplacedAfterwards) {
   TrainingJob job(on_two_nodes(1, 1));
   job.node_keeps(2, 0, 1).did();
