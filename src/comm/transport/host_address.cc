@@ -12,8 +12,9 @@
 #include "base/error.h"
 
 namespace evermoe {
+namespace {
 
-std::string this_machine() {
+std::string ask_for_machine() {
   std::array<char, 256> name{};
   ::gethostname(name.data(), name.size() - 1);
   std::string boot;
@@ -21,6 +22,13 @@ std::string this_machine() {
   struct stat network {};
   ::stat("/proc/self/ns/net", &network);
   return absl::StrCat(name.data(), "/", boot, "/", network.st_ino);
+}
+
+}  // namespace
+
+const std::string& this_machine() {
+  static const std::string machine = ask_for_machine();
+  return machine;
 }
 
 std::string to_string(const HostAddress& address) {

@@ -15,8 +15,9 @@ struct HostAddress {
 };
 
 // The host name with the kernel's boot id and network namespace: equal for two processes exactly if
-// they can reach each other through abstract sockets.
-std::string this_machine();
+// they can reach each other through abstract sockets. As it was when first asked for: tables name
+// it for each rank, and the system need not be asked thousands of times when a view opens.
+const std::string& this_machine();
 
 std::string to_string(const HostAddress& address);
 

@@ -19,6 +19,11 @@ JobTransportOptions options() {
   return {.unix_options = {}, .ucx_options = {.secret = test_secret()}};
 }
 
+// A table of thousands of ranks is compared with it, entry by entry, when a view opens.
+TEST(JobTransportTest, TheSystemIsAskedOnceForTheMachine) {
+  EXPECT_EQ(&this_machine(), &this_machine());
+}
+
 TEST(JobTransportTest, AutoUsesStreamsOnOneMachine) {
   std::vector<std::unique_ptr<TransportListener>> listeners;
   std::vector<std::string> addresses;
