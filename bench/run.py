@@ -31,6 +31,11 @@ def run(name, command):
     return {"command": " ".join(map(str, command[1:])), "result": json.loads(done.stdout[done.stdout.index("{"):])}
 
 
+def changes(transport, quick, *ranks):
+    return run(f"changes_{transport}", ["./build/change_bench", "--transport", transport, "--ranks", *(ranks[:2] if quick else ranks),
+                                        "--rounds", 1 if quick else 9])
+
+
 def quick_times(quick):
     return ["--benchmark_min_time=0"] if quick else ["--benchmark_repetitions=3"]
 
@@ -46,6 +51,8 @@ def main():
             "collectives": run("collectives", [python, "bench/comm/compare_with_gloo.py", "build/collectives_bench",
                                                *(["--rounds", 1, "--scale", 0.05] if args.quick else ["--rounds", 5])]),
             "overlap": run("overlap", ["./build/overlap_bench", *(["--rounds", 1, "--compute-ms", 20] if args.quick else [])]),
+            "changes": [changes("unix", args.quick, 2, 4, 8, 16, 32, 64, 128), changes("ucx", args.quick, 2, 4, 8, 16, 32, 64, 128),
+                        changes("simulated", args.quick, 32, 64, 128, 256, 1024, 4096)],
             "store": run("store", [python, "bench/checkpoint/compare.py", "--bench", "build/save_load_bench", "--directory", folder,
                                    *(["--rounds", 1, "--bytes", 64 << 20] if args.quick else [])]),
             "train": run("train", [python, "bench/train/compare_with_torch.py",

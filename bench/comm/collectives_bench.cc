@@ -156,6 +156,7 @@ void run_rank(Transport& transport, const Options& options) {
 }  // namespace evermoe
 
 int main(int argc, char** argv) {
+  evermoe::enter_ucx_environment(argv);
   evermoe::Options options;
   CLI::App app("Times collectives among processes of this machine");
   app.add_option("--ranks", options.ranks)->check(CLI::Range(1, 64));

@@ -191,6 +191,7 @@ void run_rank(Transport& transport, const Options& options) {
 }  // namespace evermoe
 
 int main(int argc, char** argv) {
+  evermoe::enter_ucx_environment(argv);
   evermoe::Options options;
   CLI::App app("Measures how much of a message's way is hidden behind computing");
   app.add_option("--transport", options.transport)->check(CLI::IsMember({"unix", "ucx"}));

@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,17 @@ namespace evermoe {
 inline double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
+}
+
+// The program begins again with the variables that UCX reads when it is loaded, as workers have
+// them. What people have set stays.
+inline void enter_ucx_environment(char** argv) {
+  bool is_complete = true;
+  for (const auto& [name, value] : ucx_environment()) {
+    is_complete = is_complete && ::getenv(name.c_str()) != nullptr;
+    ::setenv(name.c_str(), value.c_str(), /*overwrite=*/0);
+  }
+  if (!is_complete) ::execv("/proc/self/exe", argv);
 }
 
 // A rank's place in the memory that all of them share: where its process is.
@@ -47,34 +60,43 @@ inline std::vector<std::string> exchange_addresses(RankPlace* places, int rank, 
   return addresses;
 }
 
-inline void enter_rank(int rank, int ranks, RankPlace* places, const std::string& transport_name,
-                       const std::function<void(Transport&)>& body) {
+inline std::unique_ptr<TransportListener> listen_for(const std::string& transport_name) {
   const auto kind = parse_transport_kind(transport_name);
   CHECK_OK(kind.status());
   const JobSecret secret(std::string(JobSecret::kBytes, 'b'));  // the same in all processes
   auto listener =
       listen_job({.kind = *kind, .unix_options = {}, .ucx_options = {.secret = secret}});
   CHECK_OK(listener.status());
+  return *std::move(listener);
+}
+
+inline void enter_rank(int rank, int ranks, RankPlace* places, const std::string& transport_name,
+                       const std::function<void(Transport&)>& body) {
+  const auto listener = listen_for(transport_name);
   const std::vector<std::string> addresses =
-      exchange_addresses(places, rank, ranks, (*listener)->address());
-  auto transport = (*listener)->connect(Rank(rank), addresses);
+      exchange_addresses(places, rank, ranks, listener->address());
+  auto transport = listener->connect(Rank(rank), addresses);
   CHECK_OK(transport.status());
   body(**transport);
   (*transport)->close();
 }
 
-// Runs `body` in a process per rank; 0 if all of them have succeeded.
-inline int run_rank_processes(int ranks, const std::string& transport_name,
-                              const std::function<void(Transport&)>& body) {
-  void* const memory = ::mmap(nullptr, sizeof(RankPlace) * static_cast<size_t>(ranks),
+// Zeroed, and the same for all processes that are forked afterwards.
+template <typename T>
+T* share_memory(int count) {
+  void* const memory = ::mmap(nullptr, sizeof(T) * static_cast<size_t>(count),
                               PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   CHECK(memory != MAP_FAILED);
-  auto* const places = static_cast<RankPlace*>(memory);
+  return static_cast<T*>(memory);
+}
+
+// Runs `body` in so many processes, with the number of each; 0 if all of them have succeeded.
+inline int run_processes(int count, const std::function<void(int)>& body) {
   std::vector<pid_t> children;
-  for (int i = 0; i < ranks; ++i) {
+  for (int i = 0; i < count; ++i) {
     children.push_back(::fork());
     if (children.back() != 0) continue;
-    enter_rank(i, ranks, places, transport_name, body);
+    body(i);
     std::fflush(stdout);
     ::_exit(0);
   }
@@ -85,6 +107,14 @@ inline int run_rank_processes(int ranks, const std::string& transport_name,
     failures += status != 0 ? 1 : 0;
   }
   return failures == 0 ? 0 : 1;
+}
+
+// Runs `body` in a process per rank; 0 if all of them have succeeded.
+inline int run_rank_processes(int ranks, const std::string& transport_name,
+                              const std::function<void(Transport&)>& body) {
+  auto* const places = share_memory<RankPlace>(ranks);
+  return run_processes(ranks,
+                       [&](int rank) { enter_rank(rank, ranks, places, transport_name, body); });
 }
 
 }  // namespace evermoe
