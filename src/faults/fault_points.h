@@ -45,7 +45,6 @@ inline constexpr KnownFaultPoint kFaultPoints[] = {
     {"move/copying", "this role is to leave, nothing of it is given away"},
     {"move/hand_over", "this role stops here, its last state is not given away"},
     {"move/handed_over", "the joiner has its whole state, and its process still lives"},
-    {"joiner/stored", "a chunk of the role that this process is to play is stored here"},
 };
 
 bool is_known_fault_point(std::string_view name);

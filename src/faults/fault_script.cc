@@ -25,7 +25,7 @@ constexpr double kFactorMin = 1;
 constexpr double kFactorMax = 100;
 constexpr char kFirstPoint[] = "step/forward";
 constexpr char kFirstPointOfRecovery[] = "recovery/stopped";
-constexpr char kPointsOfLeaver[] = "move/hand_over, move/handed_over";
+constexpr char kPointsOfLeaver[] = "move/copying, move/hand_over, move/handed_over";
 constexpr char kPointsOfJoiner[] =
     "recovery/stopped, recovery/plan, recovery/opening, recovery/restored";
 

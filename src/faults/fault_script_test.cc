@@ -191,7 +191,7 @@ TEST(FaultScript, FaultsOfMovesHappenInWhicheverStepTheyDo) {
   EXPECT_THAT(fault_error("kind='kill_leaver'\nstage=0\nlane=0\nstep=3"),
               HasSubstr("fault.step: found 3, allowed: not with kind kill_leaver"));
   EXPECT_THAT(fault_error("kind='kill_leaver'\nstage=0\nlane=0\npoint='step/forward'"),
-              HasSubstr("allowed: move/hand_over, move/handed_over"));
+              HasSubstr("allowed: move/copying, move/hand_over, move/handed_over"));
   EXPECT_THAT(fault_error("kind='kill_node'\nnode=0\nstep=3\nseconds=1"),
               HasSubstr("fault.seconds: found 1, allowed: only with kind notice_node"));
 }

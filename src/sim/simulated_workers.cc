@@ -53,8 +53,8 @@ struct SimulatedWorkers::Process {
   std::string agent;  // where it listens
   bool was_killed = false;
   double slow_by = 1;
-  int threads = 2;                       // that have not returned
-  std::unique_ptr<StandbyLine> standby;  // as long as it is one
+  int threads = 2;                               // that have not returned
+  std::unique_ptr<StandbyLine> standby;          // as long as it is one
   std::vector<std::unique_ptr<Waiting>> waited;  // the last one may still
   std::vector<Chunk> inherited;
   std::unique_ptr<Line> line;
@@ -220,8 +220,7 @@ void SimulatedWorkers::wait_for_role(Process& standby, const JoinerWanted& wante
       transport.close();
     };
     const Rank seat = joiner_seat(wanted.rank, topology_.world_size());
-    waiting.number =
-        network_.start(seat, wanted.view, {serve}, Machine(standby.node.value));
+    waiting.number = network_.start(seat, wanted.view, {serve}, Machine(standby.node.value));
     standby.standby->say(JoinerReady{
         Node(0), wanted.rank, {SimulatedNetwork::address(waiting.number), wanted.view}});
   });

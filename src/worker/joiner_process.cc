@@ -15,8 +15,7 @@ absl::StatusOr<JobTransportOptions> transport_options(const WorkerOptions& optio
   JobTransportOptions transport;
   ASSIGN_OR_RETURN(transport.kind, parse_transport_kind(config.parallel.transport));
   if (transport.kind == JobTransportKind::kUnix) return transport;
-  if (options.secret.empty())
-    return InvalidInput("--secret FILE: UCX needs the secret of the job");
+  if (options.secret.empty()) return InvalidInput("--secret FILE: UCX needs the secret of the job");
   ASSIGN_OR_RETURN(transport.ucx_options.secret, load_secret(options.secret));
   return transport;
 }

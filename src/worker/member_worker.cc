@@ -169,8 +169,9 @@ class MemberProcess {
   absl::Status prepare(const TokenParts& tokens, const std::function<bool()>& drain_requested) {
     ASSIGN_OR_RETURN(const JobTransportOptions transport, transport_options(options_, config_));
     ASSIGN_OR_RETURN(listener_, listen_job(transport));
-    ASSIGN_OR_RETURN(transport_, listener_->open(options_.rank, seats_of_job(topology_.world_size()),
-                                                 options_.since));
+    ASSIGN_OR_RETURN(
+        transport_,
+        listener_->open(options_.rank, seats_of_job(topology_.world_size()), options_.since));
     TrainerEnvironment environment;
     stage_transport_ = std::make_unique<WatchedTransport>(*transport_, kStageGroups, real_clock());
     if (!device_) {

@@ -124,7 +124,8 @@ absl::Status run_standby(const WorkerOptions& options) {
   RETURN_IF_ERROR(warm_up(job.config, job.tokens, device.device));
   line.say(StandbyWarm{});
   Inheritance inherited{.device = std::move(device)};
-  const WorkerOptions with_role = options_with(wait_for_role(line, options, job, inherited), options);
+  const WorkerOptions with_role =
+      options_with(wait_for_role(line, options, job, inherited), options);
   name_process(absl::StrCat(with_role.rank.value));
   ControlClient client({with_role.agent, with_role.rank, with_role.since});
   return run_member(with_role, job.config, job.tokens, drain_requested, client,

@@ -4,7 +4,7 @@
 //
 //   keep() --SpawnStandby--> warming --StandbyWarm--> warm --take()--> a worker (agent_workers.h)
 //
-// One that is warm may wait for a certain role, of which it is given what it is to have (JoinerWanted).
+// One that is warm may wait for a certain role, and is given what that has (JoinerWanted).
 //
 // Threads: one at a time.
 #pragma once
@@ -44,8 +44,8 @@ class AgentStandbys {
   // No role is waited for any more: the controller that wanted it is gone.
   AgentActions forget_wanted();
 
-  // Who waits for this role plays it from now on, or the one that has been warm for longest, of those
-  // that wait for none first; nullopt: none is warm.
+  // Who waits for this role plays it from now on, or the one that has been warm for longest, of
+  // those that wait for none first; nullopt: none is warm.
   struct Taken {
     int64_t number = 0;
     pid_t pid = 0;

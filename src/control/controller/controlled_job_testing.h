@@ -374,12 +374,12 @@ class ControlledJob {
     feed(MemberSaid{rank, member.since, restored});
   }
   void obey(Rank rank, const Member&, const LeaveOrder& leave) {
-    did_.push_back(leave.is_off
-                       ? absl::StrCat(name(rank), " stays")
-                       : absl::StrCat(name(rank), leave.stop_at < Step(0)
-                                                      ? " copies to " + leave.joiner.address
-                                                      : absl::StrCat(" stops at ",
-                                                                     leave.stop_at.value)));
+    did_.push_back(
+        leave.is_off
+            ? absl::StrCat(name(rank), " stays")
+            : absl::StrCat(name(rank), leave.stop_at < Step(0)
+                                           ? " copies to " + leave.joiner.address
+                                           : absl::StrCat(" stops at ", leave.stop_at.value)));
   }
   void obey(Rank rank, const Member&, const ReleaseOrder&) {
     if (rank == Rank(0)) did_.push_back("release");

@@ -204,10 +204,9 @@ struct StragglerFound {
   Step step;          // the newest one that was compared
   bool is_over = false;
 };
-using ControllerAction =
-    std::variant<StartWorker, KillWorker, SendOrder, OpenView, EndJob, DismissNode, DrainJob,
-                 CheckNetwork, JobEvent, LanesChanged, KeepStandbys, JoinerWanted, MoveAnswer,
-                 StragglerFound>;
+using ControllerAction = std::variant<StartWorker, KillWorker, SendOrder, OpenView, EndJob,
+                                      DismissNode, DrainJob, CheckNetwork, JobEvent, LanesChanged,
+                                      KeepStandbys, JoinerWanted, MoveAnswer, StragglerFound>;
 
 // Jobs that train on with fewer machines, and with those that come (docs/elastic.md).
 struct ElasticOptions {

@@ -15,11 +15,14 @@ using Json = nlohmann::ordered_json;
 bool has_come(absl::Duration moment) { return moment < absl::InfiniteDuration(); }
 
 Json timeline_json(const MoveRecord& record) {
-  const std::pair<const char*, absl::Duration> moments[] = {
-      {"asked", record.asked},         {"processes warm", record.warm},
-      {"copies given", record.copied}, {"last commit", record.stopped}, {"handed over", record.handed_over},
-      {"planned", record.planned},     {"restored", record.restored},
-      {"next commit", record.resumed}};
+  const std::pair<const char*, absl::Duration> moments[] = {{"asked", record.asked},
+                                                            {"processes warm", record.warm},
+                                                            {"copies given", record.copied},
+                                                            {"last commit", record.stopped},
+                                                            {"handed over", record.handed_over},
+                                                            {"planned", record.planned},
+                                                            {"restored", record.restored},
+                                                            {"next commit", record.resumed}};
   Json timeline = Json::array();
   for (const auto& [what, moment] : moments) {
     if (has_come(moment))
@@ -37,8 +40,9 @@ Json numbers_of(const std::vector<Node>& nodes) {
 }  // namespace
 
 MoveRecord since(absl::Duration began, MoveRecord record) {
-  for (absl::Duration* moment : {&record.asked, &record.warm, &record.copied, &record.stopped, &record.handed_over,
-                                 &record.planned, &record.restored, &record.resumed}) {
+  for (absl::Duration* moment :
+       {&record.asked, &record.warm, &record.copied, &record.stopped, &record.handed_over,
+        &record.planned, &record.restored, &record.resumed}) {
     *moment -= began;
   }
   return record;

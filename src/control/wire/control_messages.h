@@ -129,9 +129,9 @@ struct Beat {
 // told EndJob, or the whole job is drained.
 struct NodeLeaves {};
 
-// ---- agent -> controller, besides MemberJoined, MemberSaid, WorkerEnded, StandbysKept, JoinerReady;
-// WorkerReport comes from the worker and goes on to the run. MemberAlive comes from the worker and
-// goes no further.
+// ---- agent -> controller, besides MemberJoined, MemberSaid, WorkerEnded, StandbysKept and
+// JoinerReady; WorkerReport comes from the worker and goes on to the run. MemberAlive comes from
+// the worker and goes no further.
 
 struct WorkerStarted {
   Rank rank;

@@ -131,8 +131,8 @@ class RandomMessages {
     record.bytes = number(0);
     record.connections_opened = number(0);
     for (absl::Duration* one :
-         {&record.asked, &record.warm, &record.copied, &record.stopped, &record.handed_over, &record.planned,
-          &record.restored, &record.resumed, &record.usual_step})
+         {&record.asked, &record.warm, &record.copied, &record.stopped, &record.handed_over,
+          &record.planned, &record.restored, &record.resumed, &record.usual_step})
       *one = moment();
   }
   void make(JoinerWanted& m) { m = {node(), rank(), view(), {text(), view()}, coin()}; }

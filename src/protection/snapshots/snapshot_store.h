@@ -30,7 +30,8 @@ struct WholeState {
   friend auto operator<=>(const WholeState&, const WholeState&) = default;
 };
 
-// The same in the slots of a hand-over: the state at `base`, and the gradients of `steps` from there.
+// The same in the slots of a hand-over: the state at `base`, and the gradients of `steps` from
+// there.
 struct HandedState {
   Step base;
   int steps = 0;

@@ -16,16 +16,16 @@ constexpr int64_t kBytes = 100;
 
 // The only chunk of a slot.
 Chunk chunk_of(int owner, int64_t window, int slot, int slots) {
-  ChunkHeader header{.owner = Rank(owner),
-                     .window = Step(window),
-                     .slot = slot,
-                     .slots = slots,
-                     .chunk = 0,
-                     .chunks = 1,
-                     .operator_index = 0,
-                     .kind = slot == gradients_after_whole(0) ? SnapshotKind::kGradients
-                                                              : SnapshotKind::kFull,
-                     .size = kBytes};
+  ChunkHeader header{
+      .owner = Rank(owner),
+      .window = Step(window),
+      .slot = slot,
+      .slots = slots,
+      .chunk = 0,
+      .chunks = 1,
+      .operator_index = 0,
+      .kind = slot == gradients_after_whole(0) ? SnapshotKind::kGradients : SnapshotKind::kFull,
+      .size = kBytes};
   Chunk chunk = Chunk::make(header);
   std::memset(chunk.writable_body().data(), 7, kBytes);
   chunk.seal();

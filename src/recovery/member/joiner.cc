@@ -3,7 +3,6 @@
 #include <memory>
 #include <utility>
 
-#include "base/fault_point.h"
 #include "recovery/member/serve/wanted_chunks.h"
 
 namespace evermoe {
@@ -59,7 +58,6 @@ void Joiner::on_chunk(ServiceMessage message) {
   const SlotMessage slot{chunk->header().owner, {chunk->header().window, chunk->header().slot}};
   if (!chunk->verify().ok()) return want(view, slot);
   if (!store_.add(*chunk).ok()) return;
-  fault_point("joiner/stored");
   if (!store_.has_slot(slot.owner, slot.time)) return;
   acknowledge(view, slot);
   store_.keep_newest(slot.owner, kWindowsMax);

@@ -1,5 +1,5 @@
-// A process that is about to take a role, before it does: keeps what the process that plays it gives
-// it (LeaveOrder), first its windows and the copies that it keeps of others, in the end its state.
+// A process that is about to take a role, before it does: keeps what the process that plays it
+// gives it (LeaveOrder), first its windows and its copies of others, in the end its state.
 //
 // Threads: serve() has one of its own; stop() may be called from any.
 #pragma once
@@ -17,9 +17,9 @@ namespace evermoe {
 
 class Joiner {
  public:
-  // `transport` has the seat of the role's joiners (joiner_seats.h), has been told where the role is
-  // played, and outlives it. What does not fit into `bytes_max` is not kept: then the role is not
-  // handed over.
+  // `transport` has the seat of the role's joiners (joiner_seats.h), has been told where the role
+  // is played, and outlives it. What does not fit into `bytes_max` is not kept: then the role is
+  // not handed over.
   Joiner(Rank role, Transport& transport, int64_t bytes_max);
 
   // Until stop(). An error if the transport cannot go on.

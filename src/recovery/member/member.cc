@@ -48,8 +48,8 @@ Member::Member(const Topology& topology, Transport& transport, StageTrainer& tra
       gradients_(gradient_parts(trainer)),
       restorer_(restorer_parts(trainer)),
       program_(program_parts(trainer)),
-      answers_({rank_, views_, memory_, copies_, peer_memory_, joiner_memory_, exchange_, sender_, refused_,
-                wake_training_, options_.is_rehearsal}),
+      answers_({rank_, views_, memory_, copies_, peer_memory_, joiner_memory_, exchange_, sender_,
+                refused_, wake_training_, options_.is_rehearsal}),
       follower_(follower_parts(topology)),
       service_({transport, clock, views_, copies_, follower_, answers_}) {}
 

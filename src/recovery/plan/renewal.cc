@@ -49,6 +49,13 @@ void add_whole_states(const PlanInputs& in, Plan& plan) {
     std::vector<Rank>& sources = plan.sources[static_cast<size_t>(report.rank.value)];
     sources = holders_of_whole_state(in, plan, report.rank);
     if (sources.empty()) continue;
+    if (std::ranges::count(sources, report.rank) > 0) {
+      sources = {report.rank};
+      plan.reasons.push_back(absl::StrCat("role ", in.topology->name_of(report.rank),
+                                          " was given the state of step ", plan.state.value,
+                                          " by its former process"));
+      continue;
+    }
     plan.reasons.push_back(absl::StrCat(
         "role ", in.topology->name_of(report.rank), " takes the state of step ", plan.state.value,
         " from ", absl::StrJoin(sources, ", then ", [&](std::string* out, Rank source) {

@@ -1,6 +1,7 @@
-// Where a process is found that is about to take a role. Transports of a job have two seats for each
-// role: its rank, of the process that plays it, and one of the process that is to play it next, the
-// joiner, which so can be given what the role has while the former one, the leaver, still plays it.
+// Where a process is found that is about to take a role. Transports of a job have two seats for
+// each role: its rank, of the process that plays it, and one of the process that is to play it
+// next, the joiner, which so can be given what the role has while the former one, the leaver, still
+// plays it.
 #pragma once
 
 #include <optional>

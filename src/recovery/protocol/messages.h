@@ -64,9 +64,9 @@ struct ReleaseOrder {};
 
 // Another process will play this role, on a node that the controller has chosen: the joiner, which
 // is there already (joiner_seats.h). Beside the training, give it what this rank keeps of its own
-// snapshots, and say CopiesGiven. Once `stop_at` is there: give it the state at the first step from
-// there on whole, say HandedOver, and stay there. The order ends with its view, or when it is called
-// off; a newer one takes its place.
+// snapshots and of others', and say CopiesGiven. Once `stop_at` is there: give it the first state
+// from there on whole, say HandedOver, and stay there. The order ends with its view, or when it is
+// called off; a newer one takes its place.
 struct LeaveOrder {
   View view;  // that is open
   PeerAddress joiner;
@@ -155,7 +155,7 @@ struct Examined {
   std::string what;            // for people
 };
 
-// The joiner has what this rank kept of its own snapshots when it was told to leave (LeaveOrder).
+// The joiner has what this rank kept of snapshots when it was told to leave (LeaveOrder).
 struct CopiesGiven {
   View view;
   Rank rank;
@@ -177,9 +177,8 @@ struct Connected {
   int64_t connections = 0;  // Transport::connections_opened(); nobody says 0
 };
 
-using MemberMessage =
-    std::variant<Report, Trouble, Milestone, Progress, Finished, Examined, CopiesGiven, HandedOver,
-                 Connected>;
+using MemberMessage = std::variant<Report, Trouble, Milestone, Progress, Finished, Examined,
+                                   CopiesGiven, HandedOver, Connected>;
 
 // The member's way to the controller. Any thread; never blocks.
 class ControlLink {

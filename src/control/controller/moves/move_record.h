@@ -39,6 +39,7 @@ struct MoveRecord {
   absl::Duration resumed = absl::InfiniteDuration();      // the next commit
   absl::Duration usual_step;                              // the median then
 };
-const char* to_string(MoveRecord::State state);  // "preparing", "copying", ..., "done", "called off"
+const char* to_string(
+    MoveRecord::State state);  // "preparing", "copying", ..., "done", "called off"
 
 }  // namespace evermoe

@@ -24,8 +24,8 @@ constexpr int kStepsAhead = 3;
 }  // namespace
 
 const char* to_string(MoveRecord::State state) {
-  constexpr const char* kNames[] = {"preparing", "copying",  "leaving",
-                                    "switching", "done",     "called off"};
+  constexpr const char* kNames[] = {"preparing", "copying", "leaving",
+                                    "switching", "done",    "called off"};
   return kNames[static_cast<int>(state)];
 }
 
@@ -131,8 +131,8 @@ std::optional<RoleMoves::Action> RoleMoves::check(absl::Duration now, const JobS
   if (std::exchange(present_->has_lost_joiner, false) && present_->trouble.empty())
     return prepare_again(now, "a process that was warm has ended");
   if (const auto lacking = lacking_standbys(job); !lacking.empty()) {
-    return prepare_again(
-        now, absl::StrCat("no process is warm on node ", lacking.begin()->first.value, " any more"));
+    return prepare_again(now, absl::StrCat("no process is warm on node ",
+                                           lacking.begin()->first.value, " any more"));
   }
   if (const std::string trouble = find_trouble(job); !trouble.empty()) return call_off(trouble);
   return std::nullopt;
@@ -227,8 +227,8 @@ void RoleMoves::on_handed_over(const HandedOver& handed) {
 void RoleMoves::on_standby_failure(Node node, const std::string& how) {
   if (!present_ || is_switching()) return;
   // It may be the one that waits for a role.
-  const bool is_of_it = std::ranges::any_of(
-      present_->moves, [&](const RoleMove& move) { return move.node == node; });
+  const bool is_of_it =
+      std::ranges::any_of(present_->moves, [&](const RoleMove& move) { return move.node == node; });
   const bool has_waited = is_of_it && present_->asked_in != View(0);
   if (has_waited) present_->has_lost_joiner = true;
   if (present_->wanted.erase(node) == 0 && !has_waited) return;

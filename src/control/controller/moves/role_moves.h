@@ -2,7 +2,7 @@
 // as a state machine. Pure.
 //
 //   begin()   kPreparing   a warm process on each new node, which waits for its role
-//             kCopying     it is given what the role keeps of its own snapshots, beside the training
+//             kCopying     it is given the copies that the role keeps, beside the training
 //             kLeaving     all the roles stop at one state and give that away, too
 //             kSwitching   their processes end, the warm ones take the roles in the next view
 //             kDone        the next commit
@@ -98,15 +98,15 @@ class RoleMoves {
   struct Present {
     std::vector<RoleMove> moves;
     absl::Duration until;  // prepared, given, or handed over, by then
-    View asked_in;         // in which the standbys were asked to wait, and the roles to leave; 0: none
-    Step stop_at;          // kLeaving
+    View asked_in;  // in which the standbys were asked to wait, and the roles to leave; 0: none
+    Step stop_at;   // kLeaving
     std::map<Rank, PeerAddress> joiners;
     std::set<Rank> given;
     std::map<Rank, HandedOver> handed;
-    std::map<Node, int> wanted;  // standbys that were ordered
-    std::string trouble;         // why it cannot go on
-    int attempts = 0;            // to make the roles leave
-    int failures = 0;            // of processes that were to take them
+    std::map<Node, int> wanted;    // standbys that were ordered
+    std::string trouble;           // why it cannot go on
+    int attempts = 0;              // to make the roles leave
+    int failures = 0;              // of processes that were to take them
     bool has_lost_joiner = false;  // one of those has ended just now
     bool has_lost_role = false;    // the trouble is that one of the roles is lost
   };

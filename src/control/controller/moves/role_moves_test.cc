@@ -289,8 +289,7 @@ TEST(RoleMoves, WhereTwoAreWarmTheLossOfTheOneThatWaitsIsSeen) {
   TrainingJob job;
   job.wants({2}).node_keeps(2, 0, 2).wait(0.1).did();
   job.node_keeps(2, 0, 1, "killed by signal 9 (Killed)").wait(0.1);
-  EXPECT_EQ(job.did(),
-            "2 forgets 1.0, 1.0 stays, 2 awaits 1.0, 1.0 copies to joiner on 2");
+  EXPECT_EQ(job.did(), "2 forgets 1.0, 1.0 stays, 2 awaits 1.0, 1.0 copies to joiner on 2");
 }
 
 TEST(RoleMoves, WhatFailsAfterTheSwitchIsALoss) {

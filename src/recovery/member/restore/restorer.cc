@@ -164,12 +164,11 @@ absl::Status Restorer::restore_handed(const HandedState& handed) {
   for (int step = 0; step < handed.steps; ++step) {
     RETURN_IF_ERROR(restore(gradients_after_whole(step), take));
     const bool is_last = step + 1 == handed.steps;
-    RETURN_IF_ERROR(note_record(
-        {handed.base,
-         is_last ? stopped_after_whole(handed.steps) : gradients_after_whole(step + 1)},
-        at));
-    RETURN_IF_ERROR(in_.trainer.apply_alone(
-        at.record.combined, [this](int op) { return in_.copies.wait_read(op); }));
+    RETURN_IF_ERROR(note_record({handed.base, is_last ? stopped_after_whole(handed.steps)
+                                                      : gradients_after_whole(step + 1)},
+                                at));
+    RETURN_IF_ERROR(in_.trainer.apply_alone(at.record.combined,
+                                            [this](int op) { return in_.copies.wait_read(op); }));
   }
   return restore(stopped_after_whole(handed.steps), take);
 }

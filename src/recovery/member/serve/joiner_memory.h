@@ -1,6 +1,6 @@
 // The memory of a process that is about to take this rank's role (LeaveOrder), as a destination of
-// captures: it is given what this rank keeps of its own snapshots and of others', so that all are as
-// well protected after the switch as before, and at last the role's whole state.
+// captures: it is given what this rank keeps of its own snapshots and of others', so that all are
+// as well protected after the switch as before, and at last the role's whole state.
 //
 // Nobody waits for it but a role that has stopped, and nothing that fails on the way there is any
 // trouble of the job: the move is called off.

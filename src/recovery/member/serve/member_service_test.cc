@@ -326,8 +326,8 @@ TEST_F(MemberServiceTest, OnlyARehearsalMayDamageCopies) {
         ASSERT_THAT(chunks, SizeIs(1));
         EXPECT_FALSE(chunks[0].verify().ok());
         MessageAnswers in_earnest({rank.rank(), rank.views, rank.memory, rank.copies, rank.peers,
-                                   rank.joiner, rank.exchange, rank.sender, rank.refused,
-                                   rank.wake, /*is_rehearsal=*/false});
+                                   rank.joiner, rank.exchange, rank.sender, rank.refused, rank.wake,
+                                   /*is_rehearsal=*/false});
         ServiceMessage corrupt;
         corrupt.tag.purpose = static_cast<uint32_t>(MessageKind::kCorrupt);
         EXPECT_TRUE(absl::IsDataLoss(in_earnest.on_message(std::move(corrupt), View(1))));

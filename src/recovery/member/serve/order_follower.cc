@@ -38,8 +38,8 @@ void OrderFollower::follow() {
 // Where the joiner cannot be found nothing is given, and the controller calls it off.
 void OrderFollower::leave(const LeaveOrder& order) {
   const PlanPointer plan = in_.views.plan();
-  const bool is_of_view = plan != nullptr && plan->view == order.view &&
-                          in_.views.newest_view() == order.view;
+  const bool is_of_view =
+      plan != nullptr && plan->view == order.view && in_.views.newest_view() == order.view;
   if (order.is_off || !is_of_view) {
     in_.joiner.end();
   } else if (in_.transport

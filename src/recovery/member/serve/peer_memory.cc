@@ -109,8 +109,8 @@ absl::Status PeerMemory::add(const Chunk& chunk) {
     holders = ledger_.holders();
   }
   for (const Rank holder : holders) {
-    const auto end = is_handed ? outgoing_.begin() + static_cast<int64_t>(handed_waiting_++)
-                               : outgoing_.end();
+    const auto end =
+        is_handed ? outgoing_.begin() + static_cast<int64_t>(handed_waiting_++) : outgoing_.end();
     outgoing_.insert(end, {holder, chunk});
   }
   return absl::OkStatus();

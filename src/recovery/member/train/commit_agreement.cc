@@ -37,8 +37,7 @@ WindowVote take_vote(Findings& findings) {
 
 CommitAgreement::CommitAgreement(Dependencies dependencies)
     : in_(std::move(dependencies)),
-      world_(in_.transport, all_ranks(in_.world_size),
-             {View(0), kVerdictGroup, in_.deadline}) {}
+      world_(in_.transport, all_ranks(in_.world_size), {View(0), kVerdictGroup, in_.deadline}) {}
 
 absl::StatusOr<Record> CommitAgreement::agree(Commit commit, Kind kind, const Findings& own) {
   View after;

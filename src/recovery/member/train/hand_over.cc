@@ -39,8 +39,7 @@ absl::Status HandOver::stop_if_due(Step state) {
 absl::Status HandOver::give_rest(View view, Step state) {
   if (in_.keeps_gradients) return absl::OkStatus();
   const std::optional<Ahead> ahead = std::exchange(ahead_, std::nullopt);
-  const bool is_ahead =
-      ahead && ahead->view == view && ahead->state.value + 1 == state.value;
+  const bool is_ahead = ahead && ahead->view == view && ahead->state.value + 1 == state.value;
   ASSIGN_OR_RETURN(RecordBytes position, this->position());
   if (!is_ahead) RETURN_IF_ERROR(in_.copies.capture_whole(state, position));
   const Step base = is_ahead ? ahead->state : state;

@@ -1,9 +1,11 @@
-// How a rank that was told to leave (LeaveOrder) gives its state to the process that takes its role.
+// How a rank that was told to leave (LeaveOrder) gives its state to the process that takes its
+// role.
 //
 // The state before the one at which it stops is captured whole and goes out while the step between
 // the two runs, and with it the gradients of that step: the other side makes the update itself. So
 // there is little left to be sent when everybody waits. An order that comes late has it stop with
-// the whole state to give. Where gradients are kept anyway all of it is there already.
+// the whole state to give, and so has a state at which operators came to other lanes. Where
+// gradients are kept anyway all of it is there already.
 //
 // Threads: training thread only.
 #pragma once
@@ -37,8 +39,8 @@ class HandOver {
   };
   explicit HandOver(Dependencies dependencies) : in_(dependencies) {}
 
-  // At a dense state of which nothing has been captured. If this rank is to stop there: returns when
-  // that was called off. Cancelled if the member has to begin anew.
+  // At a dense state of which nothing has been captured. If this rank is to stop there: returns
+  // when that was called off. Cancelled if the member has to begin anew.
   absl::Status stop_if_due(Step state);
   // What is captured of the state for others is under way. If this rank stops at the next one, it
   // gives this one ahead.

@@ -1,0 +1,175 @@
+#include "recovery/member/joiner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+
+#include "comm/simulated/simulated_network.h"
+#include "recovery/protocol/joiner_seats.h"
+#include "recovery/protocol/member_messages.h"
+
+namespace evermoe {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr int kRolesOfJob = 2;
+constexpr int64_t kChunkSize = 40;
+
+// Chunk `chunk` of two of a slot.
+Chunk half_of(Rank owner, SlotTime time, int chunk) {
+  Chunk one = Chunk::make({.owner = owner,
+                           .window = time.window,
+                           .slot = time.slot,
+                           .slots = 2,
+                           .chunk = chunk,
+                           .chunks = 2,
+                           .operator_index = 0,
+                           .size = kChunkSize});
+  std::memset(one.writable_body().data(), 7 + chunk, kChunkSize);
+  one.seal();
+  return one;
+}
+
+// Role 0's present process, whose part the test plays, its joiner, and another role's process.
+class JoinerTest : public testing::Test {
+ protected:
+  using Body = std::function<void(Transport&)>;
+
+  // What the joiner has in the end. Its seat is told to stop when the leaver has returned.
+  std::vector<Chunk> run(
+      const Body& leaver, const Body& other = [](Transport&) {}) {
+    SimulatedNetwork network(seats_of_job(kRolesOfJob), {.time_max = absl::Minutes(1)});
+    std::vector<PeerAddress> table(kRolesOfJob);
+    std::optional<PeerAddress> seat;
+    std::vector<Chunk> chunks;
+    Joiner* joiner = nullptr;
+    const auto play = [&](const Body& body) {
+      return [&, body](Transport& transport) {
+        ASSERT_TRUE(transport.set_peers(with_joiner(table, transport.size(), Rank(0), seat)).ok());
+        body(transport);
+        network.pause(absl::Milliseconds(100));
+        transport.close();
+      };
+    };
+    const ProcessNumber waiting = network.start(
+        joiner_seat(Rank(0), kRolesOfJob), View(1), {[&](Transport& transport) {
+          ASSERT_TRUE(transport.set_peers(with_joiner(table, transport.size(), Rank(0), {})).ok());
+          Joiner own(Rank(0), transport, bytes_max_);
+          joiner = &own;
+          EXPECT_TRUE(own.serve().ok());
+          chunks = own.take();
+          joiner = nullptr;
+          transport.close();
+        }});
+    const ProcessNumber first = network.start(Rank(0), View(1), {play(leaver)});
+    const ProcessNumber second = network.start(Rank(1), View(1), {play(other)});
+    table = {{SimulatedNetwork::address(first), View(1)},
+             {SimulatedNetwork::address(second), View(1)}};
+    seat = PeerAddress{SimulatedNetwork::address(waiting), View(1)};
+    network.on_end(first, [&] {
+      if (joiner != nullptr) joiner->stop_soon();
+      network.deliver(waiting, {View(0), kServiceGroup, static_cast<uint32_t>(MessageKind::kWake)},
+                      {});
+    });
+    EXPECT_TRUE(network.run()) << network.waiting();
+    return chunks;
+  }
+
+  static void send(Transport& transport, MessageKind kind, std::span<const std::byte> bytes) {
+    auto sent = transport.start_send(joiner_seat(Rank(0), kRolesOfJob),
+                                     {View(1), kServiceGroup, static_cast<uint32_t>(kind)}, bytes);
+    EXPECT_TRUE(transport.wait(std::move(sent), absl::Seconds(1)).ok());
+  }
+  static void send(Transport& transport, const Chunk& chunk) {
+    send(transport, MessageKind::kChunk, chunk.block());
+  }
+  static void offer(Transport& transport, Rank owner, SlotTime time) {
+    send(transport, MessageKind::kOffer, encode(SlotMessage{owner, time}));
+  }
+  // The next thing that the joiner says.
+  static MessageKind hear(Transport& transport, MessageBytes& bytes) {
+    auto message = transport.receive_service_message(absl::Seconds(1));
+    EXPECT_TRUE(message.ok()) << message.status();
+    if (!message.ok()) return MessageKind::kWake;
+    bytes.assign(message->span().begin(), message->span().end());
+    return static_cast<MessageKind>(message->tag.purpose);
+  }
+  static void expect_acknowledged(Transport& transport, Rank owner, SlotTime time) {
+    MessageBytes bytes;
+    ASSERT_EQ(hear(transport, bytes), MessageKind::kAcknowledge);
+    const auto slot = decode_slot_message(bytes);
+    EXPECT_TRUE(slot.ok() && slot->owner == owner && slot->time == time);
+  }
+
+  int64_t bytes_max_ = 1 << 20;
+};
+
+constexpr SlotTime kOneSlot{Step(8), 0};
+
+TEST_F(JoinerTest, WantsWhatIsOfferedAndSaysWhenItHasIt) {
+  const auto chunks = run([&](Transport& leaver) {
+    offer(leaver, Rank(0), kOneSlot);
+    MessageBytes bytes;
+    ASSERT_EQ(hear(leaver, bytes), MessageKind::kWantSlot);
+    EXPECT_TRUE(decode_wanted_slot(bytes)->have.empty());
+    send(leaver, half_of(Rank(0), kOneSlot, 0));
+    offer(leaver, Rank(0), kOneSlot);
+    ASSERT_EQ(hear(leaver, bytes), MessageKind::kWantSlot);
+    EXPECT_THAT(decode_wanted_slot(bytes)->have, ElementsAre(0));
+    send(leaver, half_of(Rank(0), kOneSlot, 1));
+    expect_acknowledged(leaver, Rank(0), kOneSlot);
+    offer(leaver, Rank(0), kOneSlot);
+    expect_acknowledged(leaver, Rank(0), kOneSlot);
+  });
+  EXPECT_EQ(chunks.size(), 2u);
+}
+
+TEST_F(JoinerTest, CopiesOfOthersAreGivenLikewise) {
+  const auto chunks = run([&](Transport& leaver) {
+    for (const int chunk : {0, 1}) send(leaver, half_of(Rank(1), kOneSlot, chunk));
+    expect_acknowledged(leaver, Rank(1), kOneSlot);
+  });
+  ASSERT_EQ(chunks.size(), 2u);
+  EXPECT_EQ(chunks[0].header().owner, Rank(1));
+}
+
+TEST_F(JoinerTest, ADamagedChunkIsWantedAgain) {
+  const auto chunks = run([&](Transport& leaver) {
+    Chunk damaged = half_of(Rank(0), kOneSlot, 0);
+    damaged.writable_body()[3] ^= std::byte{1};
+    send(leaver, damaged);
+    MessageBytes bytes;
+    ASSERT_EQ(hear(leaver, bytes), MessageKind::kWantSlot);
+    EXPECT_TRUE(decode_wanted_slot(bytes)->have.empty());
+  });
+  EXPECT_TRUE(chunks.empty());
+}
+
+TEST_F(JoinerTest, WhatHasNoRoomIsNotThere) {
+  bytes_max_ = kChunkSize;
+  const auto chunks = run([&](Transport& leaver) {
+    for (const int chunk : {0, 1}) send(leaver, half_of(Rank(0), kOneSlot, chunk));
+    EXPECT_FALSE(leaver.receive_service_message(absl::Milliseconds(50)).ok());
+  });
+  EXPECT_TRUE(chunks.empty());
+}
+
+TEST_F(JoinerTest, NobodyElseGivesItAnything) {
+  const auto idle = [](Transport&) {};
+  const auto stranger = [&](Transport& other) {
+    for (const int chunk : {0, 1}) {
+      auto sent =
+          other.start_send(joiner_seat(Rank(0), kRolesOfJob),
+                           {View(1), kServiceGroup, static_cast<uint32_t>(MessageKind::kChunk)},
+                           half_of(Rank(0), kOneSlot, chunk).block());
+      (void)other.wait(std::move(sent), absl::Milliseconds(20));
+    }
+  };
+  EXPECT_TRUE(run(idle, stranger).empty());
+}
+
+}  // namespace
+}  // namespace evermoe
