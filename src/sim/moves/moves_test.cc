@@ -75,6 +75,25 @@ TEST_F(SimulatedMoves, WhoeverDiesMeanwhileIsAnOrdinaryLoss) {
   }
 }
 
+// The new process has the windows of its role, and the copies that the former one kept of others.
+TEST_F(SimulatedMoves, OneCopyIsAsGoodAfterwardsAsBefore) {
+  shape_.window = 4;
+  int later = 0;
+  for (int rank = 0; rank < 4; ++rank) {
+    for (int milliseconds = 150; milliseconds < 300; milliseconds += 15) {
+      SCOPED_TRACE(absl::StrCat("rank ", rank, " at ", milliseconds, " ms"));
+      const SimulatedOutcome outcome = survives({move(0),
+                                                 {.kind = Kind::kKillWorker,
+                                                  .rank = Rank(rank),
+                                                  .time = absl::Milliseconds(milliseconds)}});
+      for (const RecoveryRecord& recovery : outcome.recoveries)
+        EXPECT_FALSE(recovery.restarted_all) << explain(outcome);
+      if (ends(outcome) == std::vector{MoveRecord::State::kDone}) ++later;
+    }
+  }
+  EXPECT_GT(later, 10) << "few losses came after the switch";
+}
+
 // What stage 0 has sent since its window went with the process that has left.
 TEST_F(SimulatedMoves, ANeighbourThatIsLostSoonAfterwardsTakesTheStageAlong) {
   shape_.window = 4;
