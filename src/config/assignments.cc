@@ -1,7 +1,5 @@
 #include "config/assignments.h"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <cmath>
 #include <sstream>
@@ -10,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "config/key_builders.h"
+#include "toml/toml_text.h"
 
 namespace evermoe {
 namespace {
@@ -84,15 +83,6 @@ FoundValue value_of(const toml::node& node) {
     }
   }
   return found;
-}
-
-absl::StatusOr<toml::table> parse_toml(const std::string& text, const std::string& origin) {
-  try {
-    return toml::parse(text, origin);
-  } catch (const toml::parse_error& error) {
-    return InvalidInput(absl::StrCat(place(origin, error.source().begin),
-                                     ": not TOML: ", one_line(std::string(error.description()))));
-  }
 }
 
 absl::Status unknown_key(const std::string& where, const std::string& name) {

@@ -1,7 +1,5 @@
 #include "faults/fault_script.h"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <charconv>
 #include <utility>
@@ -12,6 +10,7 @@
 #include "base/limits.h"
 #include "faults/fault_points.h"
 #include "faults/fault_table.h"
+#include "toml/toml_text.h"
 
 namespace evermoe {
 namespace {
@@ -204,14 +203,7 @@ absl::StatusOr<toml::table> parse_document(const std::string& text, const std::s
     return InvalidInput(absl::StrCat(origin, ": found ", text.size(), " bytes, allowed: at most ",
                                      kFaultScriptBytesMax));
   }
-  try {
-    return toml::parse(text, origin);
-  } catch (const toml::parse_error& error) {
-    std::string why(error.description());
-    std::replace_if(
-        why.begin(), why.end(), [](unsigned char c) { return c < 0x20; }, ' ');
-    return InvalidInput(absl::StrCat(script_place(origin, error.source()), ": not TOML: ", why));
-  }
+  return parse_toml(text, origin);
 }
 
 absl::StatusOr<FaultScript> read_faults(const toml::node& node, const toml::key& key,

@@ -11,7 +11,7 @@ import sys
 
 LEVELS = {
     "base": 0,
-    "env": 1, "model": 1, "tensor": 1,
+    "env": 1, "model": 1, "tensor": 1, "toml": 1,
     "metrics": 2, "data": 2, "faults": 2, "parallel": 2, "comm": 2, "protection": 2,
     "experts": 3,
     "checkpoint": 4,

@@ -1,15 +1,13 @@
 #include "cli/experiment/experiment_file.h"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "planner/measured/toml_text.h"
 #include "protection/strategy/strategy_names.h"
+#include "toml/toml_text.h"
 
 namespace evermoe {
 namespace {

@@ -1,24 +1,15 @@
 #include "cli/operators/wanted_places.h"
 
-#include <toml++/toml.h>
-#include <algorithm>
 #include <limits>
 #include <map>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "toml/toml_text.h"
 
 namespace evermoe {
 namespace {
-
-absl::StatusOr<toml::table> parsed(const std::string& text, const std::string& origin) {
-  try {
-    return toml::parse(text, origin);
-  } catch (const toml::parse_error& error) {
-    return InvalidInput(absl::StrCat(origin, ":", error.source().begin.line, ": ",
-                                     std::string(error.description())));
-  }
-}
 
 absl::StatusOr<Node> node_of(const toml::node& value, const std::string& where) {
   const auto number = value.is_integer() ? value.value<int64_t>() : std::nullopt;
@@ -32,16 +23,18 @@ absl::StatusOr<Node> node_of(const toml::node& value, const std::string& where) 
 
 absl::StatusOr<MoveWanted> wanted_places(const std::string& text, const std::string& origin,
                                          const JobStatus& status) {
-  ASSIGN_OR_RETURN(const toml::table table, parsed(text, origin));
+  ASSIGN_OR_RETURN(const toml::table table, parse_toml(text, origin));
+  std::map<std::string_view, const RoleStatus*> roles;
+  for (const RoleStatus& role : status.roles) roles[role.name] = &role;
   std::map<Rank, Node> moves;
   for (const auto& [key, value] : table) {
     const std::string name(key.str());
     const std::string where = absl::StrCat(origin, ":", value.source().begin.line, ": ", name);
-    const auto role = std::ranges::find(status.roles, name, &RoleStatus::name);
-    if (role == status.roles.end())
+    const auto role = roles.find(name);
+    if (role == roles.end())
       return InvalidInput(absl::StrCat(where, " is no role of this job; \"0.0\" is one"));
     ASSIGN_OR_RETURN(const Node node, node_of(value, where));
-    if (role->node != node) moves[role->rank] = node;
+    if (role->second->node != node) moves[role->second->rank] = node;
   }
   MoveWanted wish;
   for (const auto& [rank, node] : moves) {

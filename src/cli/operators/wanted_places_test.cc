@@ -50,8 +50,8 @@ TEST(WantedPlaces, WhatIsWrongIsNamedWithItsLine) {
     EXPECT_EQ(refusal(std::string("\n\"1.0\" = ") + value),
               "file:2: 1.0: allowed: the number of a node, as in \"1.0\" = 2");
   }
-  EXPECT_THAT(refusal("\"1.0\" = 1\n\"1.0\" = 2\n"), testing::StartsWith("file:2: "));
-  EXPECT_THAT(refusal("\"1.0\" 2\n"), testing::StartsWith("file:1: "));
+  EXPECT_THAT(refusal("\"1.0\" = 1\n\"1.0\" = 2\n"), testing::StartsWith("file:2:9: not TOML: "));
+  EXPECT_THAT(refusal("\"1.0\" 2\n"), testing::StartsWith("file:1:7: not TOML: "));
 }
 
 }  // namespace

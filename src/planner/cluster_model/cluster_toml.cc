@@ -1,6 +1,4 @@
 // The text form of cluster_spec.h.
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -12,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "planner/cluster_model/cluster_spec.h"
+#include "toml/toml_text.h"
 
 namespace evermoe {
 namespace {
@@ -169,16 +168,7 @@ absl::StatusOr<ClusterSpec> parse_cluster(const std::string& text, const std::st
     return InvalidInput(absl::StrCat(origin, ": found ", text.size(), " bytes, allowed: at most ",
                                      kClusterBytesMax));
   }
-  toml::table document;
-  try {
-    document = toml::parse(text, origin);
-  } catch (const toml::parse_error& error) {
-    std::string why(error.description());
-    std::replace_if(
-        why.begin(), why.end(), [](unsigned char c) { return c < 0x20; }, ' ');
-    const auto at = error.source().begin;
-    return InvalidInput(absl::StrCat(origin, ":", at.line, ":", at.column, ": not TOML: ", why));
-  }
+  ASSIGN_OR_RETURN(const toml::table document, parse_toml(text, origin));
   return ClusterReader(origin).read(document);
 }
 

@@ -1,7 +1,5 @@
 #include "planner/measured/runtime_profile.h"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -13,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/fingerprint.h"
-#include "planner/measured/toml_text.h"
 #include "protection/strategy/strategy_names.h"
+#include "toml/toml_text.h"
 
 namespace evermoe {
 namespace {

@@ -77,7 +77,7 @@ TEST(RuntimeProfileTest, SaysInOneLineWhatIsWrong) {
       {"migrate_seconds = 0.375", "migrate_seconds = -1", "migrate_seconds: found -1, allowed"},
       {"standby_seconds = 0.75", "standbys_seconds = 1", "found recovery.standbys_seconds"},
       {"[recovery]", "[[recovery]]", "recovery: found"},
-      {"[job]", "[job", "p.toml:4: not TOML"},
+      {"[job]", "[job", "p.toml:4:5: not TOML"},
   };
   for (const auto& [from, to, expected] : cases) {
     const std::string text = absl::StrReplaceAll(to_toml(small_profile()), {{from, to}});

@@ -1,4 +1,4 @@
-// What readers of TOML say of a text, alike: one line "origin:line: ...".
+// TOML as all its readers take it, and what they say of a text alike: one line "origin:line: ...".
 #pragma once
 
 #include <toml++/toml.h>
@@ -11,7 +11,7 @@
 
 namespace evermoe {
 
-// InvalidInput "origin:line: not TOML: why".
+// InvalidInput "origin:line:column: not TOML: why".
 absl::StatusOr<toml::table> parse_toml(const std::string& text, const std::string& origin);
 
 // What stands there, for an error: one short line; "nothing" for nullptr.

@@ -1,4 +1,4 @@
-#include "planner/measured/toml_text.h"
+#include "toml/toml_text.h"
 
 #include <algorithm>
 
@@ -25,7 +25,8 @@ absl::StatusOr<toml::table> parse_toml(const std::string& text, const std::strin
     std::string why(error.description());
     std::ranges::replace_if(
         why, [](unsigned char c) { return c < 0x20; }, ' ');
-    return InvalidInput(absl::StrCat(origin, ":", error.source().begin.line, ": not TOML: ", why));
+    const toml::source_position at = error.source().begin;
+    return InvalidInput(absl::StrCat(origin, ":", at.line, ":", at.column, ": not TOML: ", why));
   }
 }
 
