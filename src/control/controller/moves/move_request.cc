@@ -137,7 +137,12 @@ absl::StatusOr<std::vector<RoleMove>> choose_moves(absl::Duration now,
         absl::StrCat("protection.strategy = ", std::string(to_string(around.options.strategy.kind)),
                      " keeps nothing in peers' memory that a role could be moved by"));
   }
-  for (const Rank rank : roles) RETURN_IF_ERROR(check_role(rank, around));
+  std::set<Rank> named;
+  for (const Rank rank : roles) {
+    RETURN_IF_ERROR(check_role(rank, around));
+    if (!named.insert(rank).second)
+      return InvalidInput(absl::StrCat("role ", around.topology.name_of(rank), " is named twice"));
+  }
   RETURN_IF_ERROR(check_holders(roles, around));
   std::map<Node, int> played;
   for (const Node node : around.nodes.usable(now)) played[node] = around.roles.workers_on(node);

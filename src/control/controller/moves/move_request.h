@@ -31,8 +31,8 @@ struct MoveSurroundings {
 // none of those where the roles are now; those of one node stay together where one has room for
 // them, first where a standby is warm. Roles that have a node each may change places: room is what
 // is left when all have moved. InvalidInput, for whoever wants it: a role or node that does not
-// exist, is not up, or has no room; a role that is there already or rests; a job that keeps no
-// copies in peers' memory; or nobody who keeps a role's copies stays.
+// exist, is not up, or has no room; a role that is named twice, is there already or rests; a job
+// that keeps no copies in peers' memory; or nobody who keeps a role's copies stays.
 absl::StatusOr<std::vector<RoleMove>> choose_moves(absl::Duration now,
                                                    const std::vector<Rank>& roles,
                                                    const std::vector<Node>& to,

@@ -161,6 +161,8 @@ TEST(RoleMoves, WishesThatCannotBeMetAreRefusedWithTheReason) {
   EXPECT_EQ(answer(on_two_nodes(), {}, -1), "refused: no role is to move");
   EXPECT_THAT(answer(on_two_nodes(), {0, 1, 2, 3}, -1),
               StartsWith("refused: all that keep the copies of role 0.0 would move with it"));
+  EXPECT_EQ(answer(on_two_nodes(), {2, 3, 2}, -1), "refused: role 1.0 is named twice");
+  EXPECT_EQ(answer(on_two_nodes(), {2, 2}, 2), "refused: role 1.0 is named twice");
   ControllerOptions unprotected = ControlledJob::unprotected();
   unprotected.nodes = 2;
   unprotected.spares = 1;
