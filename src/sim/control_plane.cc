@@ -123,9 +123,8 @@ void ControlPlane::stop_controller(absl::Duration time) {
   if (host() != nullptr) host()->stop_controller(time);
 }
 
-void ControlPlane::move_role(Rank rank, Node to) {
-  if (host() == nullptr) return;
-  host()->want({.roles = {rank}, .to = std::vector<Node>(to.value < 0 ? 0 : 1, to)});
+void ControlPlane::want(const MoveWanted& wish) {
+  if (host() != nullptr) host()->want(wish);
 }
 
 void ControlPlane::change_host(absl::Duration time) {

@@ -80,9 +80,8 @@ class ControlPlane final {
   // ---- faults
   void kill_controller();
   void stop_controller(absl::Duration time);
-  // No fault: the host asks its controller to have the role played on `to`, or, if that is
-  // negative, elsewhere.
-  void move_role(Rank rank, Node to);
+  // No fault: the host asks its controller.
+  void want(const MoveWanted& wish);
   // Another host gets the job. Without a store its predecessor does not know it for `time`; with
   // one the store has forgotten who had the seat.
   void change_host(absl::Duration time);

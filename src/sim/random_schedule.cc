@@ -92,33 +92,54 @@ void keep_standbys(uint64_t seed, SimulatedShape& shape) {
   shape.standbys = 1 + static_cast<int>(seed % 2);
 }
 
-// A role moves, and in most jobs something happens when its state is handed over. Likewise.
+// One role moves elsewhere; or several do in one switch, each to a spare of its own, or in each
+// other's place. Those are far apart, so that they are on different nodes. Likewise.
+MoveWanted wanted_move(uint64_t seed, int32_t world, SimulatedShape& shape) {
+  const uint64_t form = seed / 7 % 4;
+  const auto first = static_cast<int32_t>(seed % 7);
+  if (form < 2) return {.roles = {Rank(first % world)}};
+  const int32_t count = std::clamp(world - 2, 2, 2 + static_cast<int32_t>(seed / 2 % 2));
+  if (seed % 4 != 0) shape.copies = 2;  // the only holder of a role is often another one of them
+  const bool change_places = form == 3;
+  shape.nodes = std::max(shape.nodes, change_places ? count : 1);
+  if (!change_places) shape.spares = std::max(shape.spares, count);
+  MoveWanted wish;
+  for (int32_t i = 0; i < count; ++i) {
+    wish.roles.push_back(Rank((first + i * world / count) % world));
+    wish.to.push_back(Node(change_places ? -1 : shape.nodes + i));
+  }
+  return wish;
+}
+
+// Roles move, and in most jobs something happens when their states are handed over. Likewise.
 void move_roles(uint64_t seed, RandomSchedule& schedule) {
   int32_t world = 0;
   for (const int width : schedule.shape.lanes) world += width;
   schedule.shape.spares = std::max(1, schedule.shape.spares);
   schedule.shape.model.steps += 12;  // or most jobs end before a window begins
-  SimulatedFault move{.kind = Kind::kMoveRole,
-                      .rank = Rank(static_cast<int32_t>(seed % 7) % world)};
-  move.node = Node(-1);
-  move.time = absl::Milliseconds(20 + static_cast<int64_t>(seed % 11) * 20);
+  SimulatedFault move{.kind = Kind::kMoveRoles};
+  move.wish = wanted_move(seed, world, schedule.shape);
+  move.point = "step/updated";
+  move.passing = 1 + static_cast<int64_t>(seed % 11) * world;
   schedule.faults.push_back(move);
   static const std::vector<Kind> kMeanwhile = {Kind::kKillWorker, Kind::kKillController,
-                                               Kind::kKillNode, Kind::kPause, Kind::kMoveRole};
+                                               Kind::kKillNode, Kind::kPause, Kind::kMoveRoles};
   static const std::vector<std::string> kPoints = {"move/hand_over", "move/handed_over",
                                                    "recovery/plan", "recovery/restored"};
   if (seed % 3 == 0) {
     // A role is lost soon after the other one has moved, whose former process took its log with it.
     SimulatedFault soon{
         .kind = Kind::kKillWorker,
-        .rank = Rank((move.rank.value + 1 + static_cast<int32_t>(seed % 2)) % world)};
-    soon.time = move.time + absl::Milliseconds(40 + static_cast<int64_t>(seed / 3 % 16) * 10);
+        .rank = Rank((move.wish.roles[0].value + 1 + static_cast<int32_t>(seed % 2)) % world)};
+    soon.point = move.point;
+    soon.passing = move.passing + (2 + static_cast<int64_t>(seed / 3 % 10)) * world;
     schedule.faults.push_back(soon);
     return;
   }
   SimulatedFault other{.kind = kMeanwhile[seed / 3 % kMeanwhile.size()]};
   other.rank = seed % 2 == 0 ? Rank(-1) : Rank(static_cast<int32_t>(seed / 2 % 5) % world);
   if (other.kind != Kind::kKillWorker) other.rank = Rank(static_cast<int32_t>(seed % 5) % world);
+  if (other.kind == Kind::kMoveRoles) other.wish.roles = {other.rank};
   other.node = Node(other.kind == Kind::kKillNode
                         ? static_cast<int32_t>(seed % 3) % (schedule.shape.nodes + 1)
                         : -1);

@@ -1,8 +1,26 @@
 #include "sim/simulated_fault.h"
 
+#include <vector>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace evermoe {
+namespace {
+
+std::string to_string(const MoveWanted& wish) {
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < wish.roles.size(); ++i) {
+    const Rank before = wish.roles[i > 0 ? i - 1 : wish.roles.size() - 1];
+    const std::string to = wish.to.empty()        ? "elsewhere"
+                           : wish.to[i].value < 0 ? absl::StrCat("to the node of ", before.value)
+                                                  : absl::StrCat("to node ", wish.to[i].value);
+    parts.push_back(absl::StrCat(wish.roles[i].value, " ", to));
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
+}  // namespace
 
 const char* kind_name(SimulatedFault::Kind kind) {
   static constexpr const char* kNames[] = {"kill worker",
@@ -13,7 +31,7 @@ const char* kind_name(SimulatedFault::Kind kind) {
                                            "hang",
                                            "doom role",
                                            "slow down",
-                                           "move role",
+                                           "move roles",
                                            "kill a standby of node",
                                            "kill node",
                                            "stop agent",
@@ -51,12 +69,12 @@ std::string to_string(const SimulatedFault& d) {
                     d.node.value >= 0  ? absl::StrCat(d.node.value)
                     : is_about_machine ? "of the host"
                                        : "each");
-  if (d.kind < Kind::kKillStandby || d.kind == Kind::kFillDisk)
+  if (d.kind == Kind::kMoveRoles) {
+    absl::StrAppend(&text, " ", to_string(d.wish));
+  } else if (d.kind < Kind::kKillStandby || d.kind == Kind::kFillDisk) {
     absl::StrAppend(&text, " ", d.rank.value);
+  }
   if (d.kind == Kind::kSlowWorker) absl::StrAppend(&text, " by ", d.factor);
-  if (d.kind == Kind::kMoveRole)
-    absl::StrAppend(&text,
-                    d.node.value < 0 ? " elsewhere" : absl::StrCat(" to node ", d.node.value));
   if (d.kind == Kind::kDoomRole) absl::StrAppend(&text, " on node ", d.node.value);
   if (d.kind == Kind::kCutNodes || d.kind == Kind::kCutWorkers)
     absl::StrAppend(&text, " from ", d.peer.value);

@@ -20,7 +20,7 @@ struct SimulatedFault {
     kHang,        // the thread that passes the point stands still there, for kPauseTime or for ever
     kDoomRole,    // from now on every process of the role dies on `node`, kDoomTime after its start
     kSlowWorker,  // it computes `factor` times as long from now on
-    kMoveRole,    // no fault: an operator wants it on `node`, or, if that is negative, elsewhere
+    kMoveRoles,   // no fault: an operator has a `wish`
     kKillStandby,  // one that waits on `node`
     kKillNode,     // its agent dies, and with it the node's workers; if it `lasts` so long, a new
                    // agent comes
@@ -55,13 +55,16 @@ struct SimulatedFault {
   };
   Kind kind = Kind::kKillWorker;
   Rank rank;         // kKillWorker, kStopWorker, kCut, kCorruptCopies (whose copies), kDoomRole,
-                     // kSlowWorker, kMoveRole, kFillDisk
+                     // kSlowWorker, kFillDisk
   Rank other;        // kCut
   Rank only_at{-1};  // kCorruptCopies: the holder that is hit; negative: all
-  // kDoomRole, kMoveRole, and from kKillStandby on; of a job with a store negative from kKillNode
+  // kDoomRole, and from kKillStandby on; of a job with a store negative from kKillNode
   // to kSuspendNode: the one that hosts at that time
   Node node;
   Node peer;  // kCutNodes, kCutWorkers, kMuteWorkers
+  // kMoveRoles. A negative node: the one that plays the role before this one then, the first of all
+  // where the last one is; so {1, 2} to {-1, -1} change places.
+  MoveWanted wish;
   absl::Duration lasts;
   double factor = 1;           // kSlowWorker
   bool agent_is_late = false;  // kBreakLine

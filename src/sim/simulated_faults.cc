@@ -42,7 +42,7 @@ void SimulatedFaults::inject(const SimulatedFault& fault) {
     case Kind::kStopAgent:
     case Kind::kStopNode:
     case Kind::kSuspendNode: return inject_node_fault(fault);
-    case Kind::kMoveRole: return in_.plane.move_role(fault.rank, fault.node);
+    case Kind::kMoveRoles: return move_roles(fault.wish);
     case Kind::kKillController: return in_.plane.kill_controller();
     case Kind::kStopController: return in_.plane.stop_controller(fault.lasts);
     case Kind::kChangeHost: return in_.plane.change_host(fault.lasts);
@@ -58,6 +58,14 @@ void SimulatedFaults::inject(const SimulatedFault& fault) {
     default:
       return fault.kind >= Kind::kCutLine ? inject_line_fault(fault) : inject_worker_fault(fault);
   }
+}
+
+void SimulatedFaults::move_roles(MoveWanted wish) {
+  for (size_t i = 0; i < wish.to.size(); ++i) {
+    const Rank before = wish.roles[i > 0 ? i - 1 : wish.roles.size() - 1];
+    if (wish.to[i].value < 0) wish.to[i] = in_.workers.node_of(before).value_or(Node(-1));
+  }
+  in_.plane.want(wish);
 }
 
 void SimulatedFaults::inject_node_fault(const SimulatedFault& fault) {

@@ -46,6 +46,7 @@ class SimulatedFaults {
 
  private:
   void inject(const SimulatedFault& fault);
+  void move_roles(MoveWanted wish);
   void inject_node_fault(const SimulatedFault& fault);
   void inject_worker_fault(const SimulatedFault& fault);
   void inject_line_fault(const SimulatedFault& fault);

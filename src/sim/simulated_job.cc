@@ -18,6 +18,14 @@ bool has_double_loss_in_a_stage(const RecoveryRecord& record) {
                      [](const auto& s) { return s.second.size() > 1; });
 }
 
+void mark_move(const MoveRecord& move, std::set<std::string>& marks) {
+  marks.insert(absl::StrCat("move of roles ", to_string(move.state)));
+  if (move.state != MoveRecord::State::kDone || move.roles.size() == 1) return;
+  const bool change_places =
+      std::is_permutation(move.from.begin(), move.from.end(), move.to.begin(), move.to.end());
+  marks.insert(change_places ? "roles changed places" : "several roles moved in one switch");
+}
+
 // Of rare paths that recoveries took.
 void mark_recoveries(const std::vector<RecoveryRecord>& recoveries, int stages,
                      std::set<std::string>& marks) {
@@ -130,8 +138,7 @@ void SimulatedJob::add_findings() {
   if (control_.calls_failed() > 0) outcome_.marks.insert("call failed");
   if (network_.lost_in_silence() > 0) outcome_.marks.insert("peer lost in silence");
   mark_recoveries(outcome_.recoveries, topology_.stages(), outcome_.marks);
-  for (const MoveRecord& move : outcome_.moves)
-    outcome_.marks.insert(absl::StrCat("move of roles ", to_string(move.state)));
+  for (const MoveRecord& move : outcome_.moves) mark_move(move, outcome_.marks);
   for (const StragglerFound& found : outcome_.stragglers)
     outcome_.marks.insert(found.is_over ? "straggler is one no more" : "straggler found");
 }

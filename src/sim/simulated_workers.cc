@@ -416,6 +416,11 @@ std::optional<pid_t> SimulatedWorkers::playing(Rank rank) const {
   return std::nullopt;
 }
 
+std::optional<Node> SimulatedWorkers::node_of(Rank rank) const {
+  const std::optional<pid_t> pid = playing(rank);
+  return pid ? std::optional(process(*pid).node) : std::nullopt;
+}
+
 SimulatedWorkers::Process* SimulatedWorkers::running_process() const {
   const auto number = network_.running_process();
   if (!number || !network_.lives(*number)) return nullptr;

@@ -49,7 +49,8 @@ class SimulatedWorkers final : public WorkerHost {
 
   // ---- faults; processes that do not live are left alone
   std::optional<pid_t> playing(Rank rank) const;
-  std::optional<Rank> running() const;  // whose thread runs now
+  std::optional<Node> node_of(Rank rank) const;  // where that process is
+  std::optional<Rank> running() const;           // whose thread runs now
   // That thread has computed a step, which takes the time that the shape says.
   void compute();
   void stop(pid_t pid);

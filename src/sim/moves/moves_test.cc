@@ -17,11 +17,9 @@ class SimulatedMoves : public SimulatedJobTest {
  protected:
   SimulatedMoves() { shape_.model.steps = 24; }
 
-  static SimulatedFault move(int rank) {
-    return {.kind = Kind::kMoveRole,
-            .rank = Rank(rank),
-            .node = Node(-1),
-            .time = absl::Milliseconds(140)};
+  static SimulatedFault move(int rank) { return move(MoveWanted{.roles = {Rank(rank)}}); }
+  static SimulatedFault move(const MoveWanted& wish) {
+    return {.kind = Kind::kMoveRoles, .wish = wish, .time = absl::Milliseconds(140)};
   }
   // In the view of the move, not when the job begins, where all roles pass some of the points.
   static SimulatedFault at_point(SimulatedFault fault, const std::string& point) {
@@ -55,6 +53,29 @@ TEST_F(SimulatedMoves, EveryRoleMovesWithoutAStepAgain) {
       EXPECT_EQ(steps_again(outcome), 0) << explain(outcome);
       EXPECT_EQ(outcome.processes, 5);
       EXPECT_EQ(outcome.moves[0].connections_opened, 3) << "the new process with all others";
+    }
+  }
+}
+
+// To nodes that are spare, 4 and 5, and where the role before has been.
+TEST_F(SimulatedMoves, SeveralMoveInOneSwitchWithoutAStepAgain) {
+  shape_.copies = 3;  // somebody who keeps a role's copies stays
+  shape_.spares = 2;
+  const std::vector<MoveWanted> wishes = {
+      {.roles = {Rank(0), Rank(2)}, .to = {Node(4), Node(5)}},
+      {.roles = {Rank(0), Rank(1)}, .to = {Node(5), Node(4)}},
+      {.roles = {Rank(0), Rank(2)}, .to = {Node(-1), Node(-1)}},
+      {.roles = {Rank(1), Rank(2), Rank(3)}, .to = {Node(-1), Node(-1), Node(-1)}},
+      {.roles = {Rank(3), Rank(1)}, .to = {Node(4), Node(-1)}}};
+  for (const StrategyKind strategy : {StrategyKind::kSparse, StrategyKind::kGradients}) {
+    shape_.strategy = strategy;
+    shape_.window = strategy == StrategyKind::kSparse ? 3 : 1;
+    shape_.period = 3;
+    for (const MoveWanted& wish : wishes) {
+      const SimulatedOutcome outcome = survives({move(wish)});
+      EXPECT_THAT(ends(outcome), ElementsAre(MoveRecord::State::kDone)) << explain(outcome);
+      EXPECT_THAT(outcome.recoveries, IsEmpty()) << explain(outcome);
+      EXPECT_EQ(steps_again(outcome), 0) << explain(outcome);
     }
   }
 }
