@@ -7,32 +7,11 @@ import time
 import unittest
 
 from machines import Cluster, in_namespaces
+from machines_case import NOTICES, STEPS, MachinesTest
 from schedules import STEPS as SCHEDULED_STEPS, Player, schedule_of
 from job import Undisturbed, seeds, wait_for  # noqa: E402 (machines makes it known)
 
-STEPS = ("train.steps=60", "checkpoint.every_steps=20", "evaluate.every_steps=0", "evaluate.micro_batches=2")
-
-NOTICES = "run.deadline_seconds=10"  # sooner than by default that the job does not move
 FIRST = dict(step=15, point="step/before_verdict")
-
-
-class MachinesTest(unittest.TestCase):
-    def assert_undisturbed(self, job, *settings):
-        self.assertEqual(job.summary.get("status"), "finished", job.story())
-        self.assertEqual(job.summary["digest"], Undisturbed.digest(self, *settings), job.story())
-        self.assertEqual(job.summary["restarts"], 0, job.story())
-        gone = {role for entry in job.summary["failures"] + job.summary["moves"] for role in entry["roles"]}
-        self.assertLessEqual(job.started_again(), gone, "who was neither lost nor moved keeps its process\n" + job.story())
-
-    @contextlib.contextmanager
-    def running(self, machines, *settings, noticed=(), at_step=8, spares=1, data_network=False, **how):
-        """A job that has come to a step, on so many machines: whatever is done to it then, it ends with the bits of the
-        undisturbed one. `noticed`: settings that change no bit."""
-        with Cluster(self, machines, data_network=data_network) as cluster:
-            job = cluster.train(*STEPS, *settings, *noticed, spares=spares, **how)
-            job.wait_step(at_step)
-            yield cluster, job
-        self.assert_undisturbed(job, *STEPS, *settings)
 
 
 class Lost(MachinesTest):
@@ -248,69 +227,6 @@ class Elastic(MachinesTest):
             wait_for(lambda: job.nodes[4].exit_code() is not None, "the end of node 3")
         self.assertEqual(job.exit_codes[4], 0, job.story())
         self.assertEqual(job.summary["membership_history"][-1]["nodes"], 5, job.story())
-
-
-class Moves(MachinesTest):
-    """Roles go to other machines while the job trains."""
-    DONE = ": done at step"
-
-    def states(self, job):
-        return [(sorted(move["roles"]), move["state"]) for move in job.summary["moves"]]
-
-    def test_every_role_moves_once_over_slow_lines_and_nobody_else_is_disturbed(self):
-        roles = ("0.0", "0.1", "1.0", "1.1")
-        with self.running(3, "train.steps=600") as (cluster, job):
-            cluster.slow_down(delay_seconds=0.005, bytes_per_second=5e6, queue_seconds=0.4)
-            for count, role in enumerate(roles, 1):
-                before = job.workers()
-                self.assertEqual(job.move("--role", role)["accepted"], True, job.story())
-                job.wait_told(self.DONE, count)
-                self.assertEqual({r: pid for r, pid in job.workers().items() if r != role},
-                                 {r: pid for r, pid in before.items() if r != role}, job.story())
-            cluster.slow_down(delay_seconds=0, bytes_per_second=0)
-        self.assertEqual(self.states(job), [([role], "done") for role in roles], job.story())
-        self.assertEqual(job.summary["failures"], [], job.story())
-
-    def test_a_machine_is_emptied_and_can_be_switched_off(self):
-        with self.running(3, "train.steps=300") as (cluster, job):
-            self.assertEqual(job.move("--drain", "1")["accepted"], True, job.story())
-            wait_for(lambda: job.nodes[2].exit_code() is not None, f"the end of node 1\n{job.story()}")
-            cluster.kill_machine(2)
-        self.assertEqual(self.states(job), [(["1.0", "1.1"], "done")], job.story())
-        self.assertEqual(job.summary["failures"], [], job.story())
-
-    def lost_in_a_move(self, number, seconds, kills):
-        """A machine is switched off, or its cable is out, so long after a move of role 1.0 from machine 2 to 3 began."""
-        with self.running(4, "train.steps=300", noticed=[NOTICES], spares=2) as (cluster, job):
-            self.assertEqual(job.move("--role", "1.0", "--to", "2")["accepted"], True, job.story())
-            time.sleep(seconds)
-            (cluster.kill_machine if kills else cluster.unplug_cable)(number)
-            job.wait_step(job.step() + 20)
-            if not kills:
-                cluster.plug_cable(number)
-        ((roles, state),) = self.states(job)
-        self.assertEqual(roles, ["1.0"], job.story())
-        return state, {role for failure in job.summary["failures"] for role in failure["roles"]}
-
-    def test_the_machine_that_a_role_leaves_is_lost_meanwhile(self):
-        for seconds, kills in self.LOST_AFTER:
-            with self.subTest(seconds=seconds, kills=kills):
-                state, lost = self.lost_in_a_move(2, seconds, kills)
-                self.assertEqual(lost, {"1.1"} if state == "done" else {"1.0", "1.1"})
-
-    ENDS = [("called off", set()), ("done", set()), ("done", {"1.0"}), ("called off", {"1.0"})]
-
-    def test_the_machine_that_a_role_moves_to_is_lost_meanwhile(self):
-        for seconds, kills in self.LOST_AFTER:
-            with self.subTest(seconds=seconds, kills=kills):
-                state, lost = self.lost_in_a_move(3, seconds, kills)
-                self.assertIn((state, lost), self.ENDS)
-
-    LOST_AFTER = [(0.4, True), (0.9, False)]
-
-
-class EveryMove(Moves):
-    LOST_AFTER = [(seconds / 10, kills) for seconds in range(0, 16, 3) for kills in (True, False)]
 
 
 class Late(MachinesTest):
