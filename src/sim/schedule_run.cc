@@ -124,6 +124,7 @@ bool only_kills(const RandomSchedule& schedule) {
   return std::ranges::all_of(schedule.faults, [&](const SimulatedFault& fault) {
     return fault.kind == Kind::kKillWorker || fault.kind == Kind::kKillController ||
            fault.kind == Kind::kDoomRole || fault.kind == Kind::kKillStandby ||
+           fault.kind == Kind::kMoveRoles ||
            (fault.kind == Kind::kKillNode && !schedule.shape.lines_may_break);
   });
 }

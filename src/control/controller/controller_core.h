@@ -180,6 +180,7 @@ class ControllerCore {
   void order_joiners(const std::vector<RoleMove>& moves, bool is_off);
   void order_to_leave(const RoleMoves::Action& action);
   void switch_roles(const std::vector<RoleMove>& moves, const std::string& news);
+  void call_off_former_move(const MemberJoined& event);
 
   // ---- stragglers (stragglers/controller_stragglers.cc)
   void watch_stragglers();

@@ -116,7 +116,10 @@ void ControllerCore::handle(const MemberJoined& event) {
   // It was lost with its line, after the release, of which it may not have heard.
   if (roles_[event.rank].released) return release(event);
   view_.on_joined(event);
-  if (!beginning_.is_over()) return view_.adopt(event);
+  if (!beginning_.is_over()) {
+    call_off_former_move(event);
+    return view_.adopt(event);
+  }
   // It may know of a view that a former controller had begun when all others were adopted in the
   // one before: nobody else has been asked for that one.
   if (was_open || view() != before)

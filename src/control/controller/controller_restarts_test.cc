@@ -17,6 +17,7 @@ namespace {
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
@@ -148,6 +149,7 @@ class Returns : public testing::Test {
 
   std::optional<ControllerCore> core_;
   std::vector<std::string> stops_;  // "rank for view"
+  std::vector<int> stays_;          // ranks that are not to leave
   std::optional<EndJob> end_;
 
  private:
@@ -168,6 +170,9 @@ class Returns : public testing::Test {
       if (order == nullptr) continue;
       if (const auto* const stop = std::get_if<StopOrder>(&order->message))
         stops_.push_back(absl::StrCat(order->rank.value, " for ", stop->view.value));
+      if (const auto* const leave = std::get_if<LeaveOrder>(&order->message);
+          leave && leave->is_off)
+        stays_.push_back(order->rank.value);
     }
   }
 
@@ -201,6 +206,25 @@ TEST_F(Returns, WhoseReportWasLostReportsForTheNextView) {
 }
 
 // ---- what was lost with a line, or with a controller
+
+// Roles that have handed over wait for a switch, of which the next controller does not know.
+TEST_F(Returns, WhomAFormerControllerToldToLeaveStays) {
+  ControllerOptions options;
+  options.takes_over = true;
+  options.views_after = View(1000);
+  controller(options);
+  for (int rank = 0; rank < kWorkers; ++rank) is_back(rank, View(4));
+  EXPECT_THAT(stays_, ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(core_->view(), View(4)) << "and the view goes on";
+  stays_.clear();
+  is_back(2, View(4));
+  EXPECT_THAT(stays_, IsEmpty()) << "by this controller's order it leaves";
+}
+
+TEST_F(Returns, NobodyIsToldToStayWhereTheJobBegins) {
+  begin();
+  EXPECT_THAT(stays_, IsEmpty());
+}
 
 TEST_F(Returns, ADrainedJobIsNotTakenForFinishedByTheNextController) {
   for (const int64_t step : {30, 59, 60}) {

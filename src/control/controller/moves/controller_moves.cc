@@ -114,6 +114,14 @@ void ControllerCore::order_to_leave(const RoleMoves::Action& action) {
   }
 }
 
+// The controller before may have told it to leave, and has taken the wish with it: it would wait
+// for a switch that nobody makes.
+void ControllerCore::call_off_former_move(const MemberJoined& event) {
+  if (!event.is_open || !options_.strategy.keeps_copies()) return;
+  actions_.push_back(
+      SendOrder{event.rank, event.since, LeaveOrder{.view = event.newest_view, .is_off = true}});
+}
+
 // Nobody is lost: what they had is with those who take their roles.
 void ControllerCore::switch_roles(const std::vector<RoleMove>& moves, const std::string& news) {
   for (const RoleMove& move : moves) {

@@ -343,8 +343,8 @@ TEST(ControllerRelay, ANewControllerAdoptsWhatLives) {
   TestRelay relay(1);
   for (const int node : {0, 1})
     relay.agent(node).started(node, node + 1).joined(node, node + 1, View(4)).ready(node + 1);
-  EXPECT_EQ(relay.did(), "1: welcome 1, 2: welcome 1")
-      << "nothing has happened but the change of controllers";
+  EXPECT_EQ(relay.did(), "1: welcome 1, 1: leave rank 0, 2: welcome 1, 2: leave rank 1")
+      << "nothing has happened but the change of controllers, and no move goes on";
   EXPECT_EQ(relay.wait(4).did(), "");
 }
 

@@ -32,7 +32,7 @@ inline std::string words_of(const ControlMessage& message, int64_t start) {
         if constexpr (std::is_same_v<Message, KillWorker>)
           return absl::StrCat("kill ", start & 0xffff, " of rank ", what.rank.value);
         if constexpr (std::is_same_v<Message, SendOrder>) {
-          const char* const orders[] = {"stop", "plan", "release"};
+          const char* const orders[] = {"stop", "plan", "release", "leave"};
           return absl::StrCat(orders[what.message.index()], " rank ", what.rank.value);
         }
         if constexpr (std::is_same_v<Message, PlanUpdate>) {
