@@ -1,10 +1,11 @@
 """Roles go to other machines while the job trains (docs/moves.md), whatever becomes of these machines meanwhile."""
+import itertools
 import time
 import unittest
 
-from machines import in_namespaces
-from machines_case import NOTICES, MachinesTest
-from job import wait_for  # noqa: E402 (machines_case makes it known)
+from machines import Cluster, in_namespaces
+from machines_case import NOTICES, STEPS, MachinesTest
+from job import Undisturbed, wait_for  # noqa: E402 (machines_case makes it known)
 
 
 class Moves(MachinesTest):
@@ -65,9 +66,63 @@ class Moves(MachinesTest):
 
     LOST_AFTER = [(0.4, True), (0.9, False)]
 
+    # In their order, each with the words that tell of its beginning.
+    PHASES = {"preparing": "an operator wants it", "leaving": "handed over at the next window",
+              "switching": "the states are handed over"}
+    SLOW = ("protection.window=8", "protection.copies=2")  # a window begins seldom; one copy may be lost with a host
+
+    def begin_move(self, job, phase, seconds):
+        """A move of role 1.0 has been in this phase for so long."""
+        self.assertEqual(job.move("--role", "1.0", "--to", "5")["accepted"], True, job.story())
+        job.wait_told(self.PHASES[phase])
+        time.sleep(seconds)
+
+    def kill_controller_in(self, phase, seconds=0):
+        """The state of a move that the next controller does not know of: the last that its host heard."""
+        with self.running(6, *self.SLOW, "train.steps=300", spares=2) as (_, job):
+            self.begin_move(job, phase, seconds)
+            job.kill_controller()
+            job.wait_told("the controller is lost")
+            job.wait_step(job.step() + 20)
+        ((roles, state),) = self.states(job)
+        self.assertEqual(roles, ["1.0"], job.story())
+        self.assertEqual(job.summary["failures"][0]["roles"], ["controller"], job.story())
+        return state
+
+    def test_the_controller_ends_in_each_phase_and_takes_the_wish_with_it(self):
+        for phase in self.PHASES:
+            with self.subTest(phase=phase):
+                self.assertEqual(self.kill_controller_in(phase), phase)
+
 
 class EveryMove(Moves):
     LOST_AFTER = [(seconds / 10, kills) for seconds in range(0, 16, 3) for kills in (True, False)]
+
+    MOMENTS = list(itertools.product(Moves.PHASES, (0, 0.1, 0.3)))
+
+    def test_the_controller_ends_at_any_time(self):
+        states = [*self.PHASES, "done"]
+        for phase, seconds in self.MOMENTS:
+            with self.subTest(phase=phase, seconds=seconds):
+                self.assertIn(self.kill_controller_in(phase, seconds), states[states.index(phase):])
+
+    def lose_host_in(self, phase, seconds):
+        steps = "train.steps=500"  # workers need no host: they must not be done before there is another one
+        with Cluster(self, machines=7) as cluster:
+            seat = (f"control.store={cluster.start_etcd(7)}", "control.lease_seconds=3")
+            job = cluster.train(*STEPS, *self.SLOW, steps, *seat, spares=2, count=6, host=None)
+            job.wait_step(8)
+            self.begin_move(job, phase, seconds)
+            cluster.kill_machine(job.hosting_machine())
+            job.wait_told("takes the job over")
+        self.assertEqual(job.summary.get("status"), "finished", job.story())
+        self.assertEqual(job.summary["digest"], Undisturbed.digest(self, *STEPS, steps), job.story())
+        self.assertEqual(job.summary["restarts"], 0, job.story())
+
+    def test_the_machine_of_the_controller_is_lost_at_any_time(self):
+        for phase, seconds in self.MOMENTS:
+            with self.subTest(phase=phase, seconds=seconds):
+                self.lose_host_in(phase, seconds)
 
 
 def main():
