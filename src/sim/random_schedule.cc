@@ -116,7 +116,7 @@ void move_roles(uint64_t seed, RandomSchedule& schedule) {
   int32_t world = 0;
   for (const int width : schedule.shape.lanes) world += width;
   schedule.shape.spares = std::max(1, schedule.shape.spares);
-  schedule.shape.model.steps += 12;  // or most jobs end before a window begins
+  schedule.shape.model.steps += 12;  // or most jobs end before the roles have moved
   SimulatedFault move{.kind = Kind::kMoveRoles};
   move.wish = wanted_move(seed, world, schedule.shape);
   move.point = "step/updated";

@@ -184,8 +184,7 @@ void SimulatedWorkers::take_role(Process& standby, const TakeRole& role) {
     standby.since = role.since;
     if (!standby.waited.empty()) {
       Waiting& last = *standby.waited.back();
-      const bool is_next =
-          last.wanted.rank == role.rank && last.wanted.view.value + 1 == role.since.value;
+      const bool is_next = last.wanted.rank == role.rank && last.wanted.next == role.since;
       if (is_next) standby.inherited = std::move(last.chunks);
     }
     standby.line = std::make_unique<Line>(*this, standby);

@@ -56,8 +56,7 @@ PeerAddress JoinerProcess::address() const { return {listener_->address(), wante
 
 std::vector<Chunk> JoinerProcess::take(Rank role, View since) {
   end();
-  const bool is_next = role == wanted_.rank && since.value == wanted_.view.value + 1;
-  return is_next ? joiner_.take() : std::vector<Chunk>();
+  return role == wanted_.rank && since == wanted_.next ? joiner_.take() : std::vector<Chunk>();
 }
 
 void JoinerProcess::end() {

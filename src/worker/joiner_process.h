@@ -28,8 +28,8 @@ class JoinerProcess {
   ~JoinerProcess();
 
   PeerAddress address() const;
-  // What it has been given, if the process plays that role from this view on: what is of an older
-  // view the job may have gone back behind since. Nothing comes any more.
+  // What it has been given, if that is of use to the process that plays this role from this view
+  // on. Nothing comes any more.
   std::vector<Chunk> take(Rank role, View since);
 
  private:

@@ -218,7 +218,8 @@ class TestAgent {
 
   TestAgent& keeps_standbys(int count) { return from_controller(KeepStandbys{Node(1), count}); }
   TestAgent& wants_joiner(int rank, bool is_off = false) {
-    return from_controller(JoinerWanted{Node(1), Rank(rank), View(1), {"leaver", View(1)}, is_off});
+    return from_controller(
+        JoinerWanted{Node(1), Rank(rank), View(1), View(2), {"leaver", View(1)}, is_off});
   }
   TestAgent& standby_warms_up(int standby) {
     return from_worker(100 + standby, WorkerHello{static_cast<pid_t>(100 + standby)})

@@ -166,12 +166,13 @@ struct KeepStandbys {
   int32_t count = 0;
 };
 // A warm standby of the node is to wait for this role, which it is given by the process that plays
-// it (recovery/member/joiner.h), and takes it when it is started there in the next view. It says
-// JoinerReady. `is_off`: it is a standby like any other again.
+// it (recovery/member/joiner.h), and takes it when it is started there. It says JoinerReady.
+// `is_off`: it is a standby like any other again.
 struct JoinerWanted {
   Node node;
   Rank rank;
   View view;           // that is open
+  View next;           // opens next: of later ones nobody knows whether what it has is still so
   PeerAddress leaver;  // the process that plays it
   bool is_off = false;
 };

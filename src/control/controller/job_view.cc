@@ -19,7 +19,7 @@ void JobView::adopt(const MemberJoined& event) {
 }
 
 void JobView::open_next() {
-  number_ = View(std::max(number_, options_.views_after).value + 1);
+  number_ = next();
   is_open_ = false;
 }
 

@@ -2,6 +2,7 @@
 // view each stage last joined. Pure.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +35,7 @@ class JobView {
   void adopt(const MemberJoined& event);
   // Newer than all before; not open until its plan is out.
   void open_next();
+  View next() const { return View(std::max(number_, options_.views_after).value + 1); }
   // In the next plan all go back, for this reason: to the newest window in memory, if all ranks'
   // are there, or else, and with restart_next() at once, to a durable checkpoint.
   void go_back_next(const std::string& reason) { go_back_reason_ = reason; }

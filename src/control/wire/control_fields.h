@@ -73,7 +73,7 @@ auto fields(Is<SendOrder> auto& m) { return std::tie(m.rank, m.since, m.message)
 auto fields(Is<StandbysKept> auto& m) { return std::tie(m.node, m.warming, m.warm, m.failure); }
 auto fields(Is<KeepStandbys> auto& m) { return std::tie(m.node, m.count); }
 auto fields(Is<JoinerWanted> auto& m) {
-  return std::tie(m.node, m.rank, m.view, m.leaver, m.is_off);
+  return std::tie(m.node, m.rank, m.view, m.next, m.leaver, m.is_off);
 }
 auto fields(Is<JoinerReady> auto& m) { return std::tie(m.node, m.rank, m.joiner); }
 auto fields(Is<StragglerFound> auto& m) {

@@ -135,7 +135,7 @@ class RandomMessages {
           &record.planned, &record.restored, &record.resumed, &record.usual_step})
       *one = moment();
   }
-  void make(JoinerWanted& m) { m = {node(), rank(), view(), {text(), view()}, coin()}; }
+  void make(JoinerWanted& m) { m = {node(), rank(), view(), view(), {text(), view()}, coin()}; }
   void make(JoinerReady& m) { m = {node(), rank(), {text(), view()}}; }
   void make(KeepStandbys& m) { m = {node(), static_cast<int32_t>(below(9))}; }
   void make(MemberJoined& m) {

@@ -99,7 +99,8 @@ void ControllerCore::move_roles() {
 void ControllerCore::order_joiners(const std::vector<RoleMove>& moves, bool is_off) {
   for (const auto& [rank, node] : moves) {
     const RoleState& role = roles_[rank];
-    actions_.emplace_back(JoinerWanted{node, rank, view(), {role.address, role.since}, is_off});
+    actions_.emplace_back(
+        JoinerWanted{node, rank, view(), view_.next(), {role.address, role.since}, is_off});
   }
 }
 
