@@ -86,7 +86,8 @@ class ProfileRunner {
  private:
   std::string faults_file() const { return join_path(folder_, "profile-faults.toml"); }
   int64_t steps(Event event) const {
-    const int64_t gaps = event == Event::kNodeAnnounced ? 1 : options_.kills;
+    // A process has to warm up for a move, also on a busy machine.
+    const int64_t gaps = event == Event::kNodeAnnounced ? 5 : options_.kills;
     return kFirstKill + gaps * kKillGap + kTail;
   }
   bool has_nodes() const { return job_.run.nodes > 1 && topology_.world_size() > 1; }
