@@ -16,8 +16,8 @@ using Kind = RoleMoves::Action::Kind;
 
 // A view that opens for another reason ends the orders to leave: they are given again.
 constexpr int kAttemptsMax = 5;
-// So many median steps are waited for roles to hand over, if that is longer than the longest step.
-constexpr int kLeavingStepsMax = 64;
+// Windows begin at the latest after so many median steps where nothing is known of them.
+constexpr int kWindowStepsMax = 64;
 // All have to hear of it in time to stop at one state, and to give away the one before.
 constexpr int kStepsAhead = 3;
 
@@ -145,7 +145,8 @@ RoleMoves::Action RoleMoves::copy(absl::Duration now, const JobState& job) {
 }
 
 absl::Duration RoleMoves::leave_max(const JobState& job) const {
-  return std::max(options_.step_max, kLeavingStepsMax * job.median_step);
+  const int period = std::max(options_.strategy.captures.period, kWindowStepsMax);
+  return std::max(options_.step_max, 2 * period * job.median_step);
 }
 
 RoleMoves::Action RoleMoves::leave(absl::Duration now, const JobState& job) {

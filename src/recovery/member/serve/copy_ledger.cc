@@ -72,10 +72,10 @@ std::vector<Rank> CopyLedger::holders() const {
   return ranks;
 }
 
-bool CopyLedger::is_settled(int from_slot) const {
+bool CopyLedger::is_settled(const IsNeeded& is_needed) const {
   return std::all_of(holders_.begin(), holders_.end(), [&](const Holder& holder) {
     return std::ranges::all_of(captured_, [&](const Slot& slot) {
-      return slot.second < from_slot || holder.acknowledged.contains(slot);
+      return holder.acknowledged.contains(slot) || !is_needed({slot.first, slot.second});
     });
   });
 }

@@ -4,6 +4,7 @@
 // Pure. Threads: one at a time, the owner sees to that.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <utility>
@@ -47,8 +48,9 @@ class CopyLedger {
   std::vector<Rank> release();
 
   std::vector<Rank> holders() const;
-  // Every holder has all that is captured in slots from this number on.
-  bool is_settled(int from_slot = 0) const;
+  using IsNeeded = std::function<bool(SlotTime)>;
+  // Every holder has all that is captured, or what is needed of it.
+  bool is_settled(const IsNeeded& is_needed = [](SlotTime) { return true; }) const;
   // First state of the newest window that is captured in full and acknowledged by all holders; -1.
   // Its gradients do not count.
   Step complete_window() const;

@@ -1,6 +1,7 @@
 #include "recovery/member/serve/joiner_memory.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/fault_point.h"
 
@@ -43,20 +44,23 @@ void JoinerMemory::end() {
   is_there_ = false;
   joiner_.reset();
   at_first_.clear();
-  offered_.clear();
-  others_not_given_ = 0;
+  {
+    const MutexLock lock(mutex_);
+    gives_only_ = nullptr;
+  }
   peer_.suspend();
   peer_.set_holders(view_, {}, {}, {});
   peer_.clear();
 }
 
-void JoinerMemory::on_kept(const SlotMessage& slot) {
-  if (is_there_) offer(slot);
+// It goes on at once. Chunks that came before the joiner did are wanted when the slot is offered.
+void JoinerMemory::on_kept(const Chunk& chunk, bool is_complete) {
+  if (!is_there_) return;
+  peer_.send_wanted(in_.seat, {chunk});
+  if (is_complete) offer({chunk.header().owner, {chunk.header().window, chunk.header().slot}});
 }
 
 void JoinerMemory::offer(const SlotMessage& slot) {
-  offered_.push_back(slot);
-  others_not_given_ = offered_.size();
   sender_.send(in_.seat, view_, MessageKind::kOffer, encode(slot));
 }
 
@@ -78,10 +82,16 @@ void JoinerMemory::note_given(const SlotMessage& slot) {
   const auto is_this = [&](const SlotMessage& other) {
     return other.owner == slot.owner && other.time == slot.time;
   };
-  std::erase_if(offered_, is_this);
-  others_not_given_ = offered_.size();
   if (std::erase_if(at_first_, is_this) > 0 && at_first_.empty())
     in_.control.send(CopiesGiven{view_, in_.rank});
+}
+
+void JoinerMemory::give_only(CopyLedger::IsNeeded is_needed) {
+  {
+    const MutexLock lock(mutex_);
+    gives_only_ = std::move(is_needed);
+  }
+  sender_.wake_service();
 }
 
 void JoinerMemory::adopt(const std::vector<SlotTime>& times, int slots, const std::vector<Rank>&) {
@@ -93,10 +103,17 @@ void JoinerMemory::on_silence() {
 }
 
 void JoinerMemory::work(const Pressure& pressure) {
-  if (is_there_)
-    peer_.work(pressure);
-  else
+  if (!is_there_) {
     sender_.reap();
+    return;
+  }
+  if (const CopyLedger::IsNeeded is_needed = take_gives_only()) peer_.send_only(is_needed);
+  peer_.work(pressure);
+}
+
+CopyLedger::IsNeeded JoinerMemory::take_gives_only() {
+  const MutexLock lock(mutex_);
+  return std::exchange(gives_only_, nullptr);
 }
 
 bool JoinerMemory::has_room() const {

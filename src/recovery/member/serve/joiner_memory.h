@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/mutex.h"
 #include "recovery/member/serve/peer_memory.h"
 
 namespace evermoe {
@@ -34,18 +35,21 @@ class JoinerMemory final : public CopyDestination {
   void begin(View view, const PeerAddress& joiner);
   void end();
   bool is_seat(Rank rank) const { return rank == in_.seat; }
-  // This rank has come to keep this slot of another one in full.
-  void on_kept(const SlotMessage& slot);
+  // This rank has come to keep this chunk of another one's slot, which may be complete with it.
+  void on_kept(const Chunk& chunk, bool is_complete);
   void on_acknowledged(const SlotMessage& slot);
   // The joiner lacks these; nullopt: this rank has freed them meanwhile, or they are damaged.
   void on_wanted(const SlotMessage& slot, std::optional<std::vector<Chunk>> chunks);
 
   // ---- any thread
 
-  // It has all that this rank has, or there is none.
-  bool has_all() const { return !is_there_ || (peer_.is_settled() && others_not_given_ == 0); }
-  // It has what was handed over.
-  bool has_handed() const { return !is_there_ || peer_.is_settled(kWholeState); }
+  // The role has stopped: of its own snapshots these still go out, and nothing else. Copies of
+  // others are offered by their owners after the switch.
+  void give_only(CopyLedger::IsNeeded is_needed);
+  // It has these, or there is none.
+  bool has_all(const CopyLedger::IsNeeded& is_needed) const {
+    return !is_there_ || peer_.is_settled(is_needed);
+  }
 
   // ---- CopyDestination: of what it lacks no window and no step has to know
 
@@ -68,6 +72,7 @@ class JoinerMemory final : public CopyDestination {
   absl::Duration pause(const Pressure& pressure) override;
 
  private:
+  CopyLedger::IsNeeded take_gives_only();
   void offer(const SlotMessage& slot);
   void note_given(const SlotMessage& slot);
 
@@ -75,12 +80,12 @@ class JoinerMemory final : public CopyDestination {
   MessageSender sender_;  // its own: it may never arrive
   PeerMemory peer_;
   std::atomic<bool> is_there_ = false;
-  std::atomic<size_t> others_not_given_ = 0;  // slots
+  mutable Mutex mutex_;
+  CopyLedger::IsNeeded gives_only_ ABSL_GUARDED_BY(mutex_);  // empty: that is not wanted anew
   // Service thread only:
   View view_;
   std::optional<PeerAddress> joiner_;
-  std::vector<SlotMessage> at_first_;  // of what was there at begin(), what is not given
-  std::vector<SlotMessage> offered_;   // of others, likewise
+  std::vector<SlotMessage> at_first_;  // of what was there at begin(), what it lacks
 };
 
 }  // namespace evermoe

@@ -64,13 +64,14 @@ absl::Status MessageAnswers::on_chunk(ServiceMessage message, View view) {
   if (!chunk.verify().ok()) return on_damaged_chunk(message.from, view, owner, time);
   RETURN_IF_ERROR(keep(chunk));
   fault_point("copy/stored");
-  if (!in_.memory.store.has_slot(owner, time)) return absl::OkStatus();
+  const bool is_complete = in_.memory.store.has_slot(owner, time);
+  if (owner != in_.rank) in_.joiner.on_kept(chunk, is_complete);
+  if (!is_complete) return absl::OkStatus();
   if (owner == in_.rank) {
     in_.wake_training.raise();
   } else {
     in_.sender.send(message.from, view, MessageKind::kAcknowledge,
                     encode(SlotMessage{owner, time}));
-    in_.joiner.on_kept({owner, time});
   }
   return absl::OkStatus();
 }

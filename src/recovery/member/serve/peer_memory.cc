@@ -58,9 +58,14 @@ void PeerMemory::give_up(SlotTime time) {
   ledger_.give_up(time);
 }
 
-bool PeerMemory::is_settled(int from_slot) const {
+bool PeerMemory::is_settled() const {
   const MutexLock lock(mutex_);
-  return ledger_.is_settled(from_slot);
+  return ledger_.is_settled();
+}
+
+bool PeerMemory::is_settled(const CopyLedger::IsNeeded& is_needed) const {
+  const MutexLock lock(mutex_);
+  return ledger_.is_settled(is_needed);
 }
 
 Step PeerMemory::complete_window() const {
@@ -114,6 +119,13 @@ absl::Status PeerMemory::add(const Chunk& chunk) {
     outgoing_.insert(end, {holder, chunk});
   }
   return absl::OkStatus();
+}
+
+void PeerMemory::send_only(const CopyLedger::IsNeeded& is_needed) {
+  std::erase_if(outgoing_, [&](const Outgoing& one) {
+    const ChunkHeader& header = one.chunk.header();
+    return header.owner != in_.rank || !is_needed({header.window, header.slot});
+  });
 }
 
 void PeerMemory::drop_outgoing() {

@@ -42,6 +42,8 @@ class PeerMemory final : public CopyDestination {
   // A holder lacks these of what it was offered. They go out at the pace of captures' chunks, so
   // that what others wait for does not queue behind them.
   void send_wanted(Rank holder, std::vector<Chunk> chunks);
+  // Of what waits to go out only these of this rank's own do.
+  void send_only(const CopyLedger::IsNeeded& is_needed);
   // Chunks of a hand-over that wait to go out.
   size_t handed_waiting() const { return handed_waiting_; }
 
@@ -52,9 +54,9 @@ class PeerMemory final : public CopyDestination {
   void adopt(const std::vector<SlotTime>& times, int slots,
              const std::vector<Rank>& sources) override;
   void give_up(SlotTime time) override;
-  bool is_settled() const override { return is_settled(0); }
-  // The same of slots from this number on.
-  bool is_settled(int from_slot) const;
+  bool is_settled() const override;
+  // The same of what is needed.
+  bool is_settled(const CopyLedger::IsNeeded& is_needed) const;
   Step complete_window() const override;
   void on_silence() override;
   void forget_before(Step window) override;

@@ -6,8 +6,10 @@
 
 namespace evermoe {
 
-// A state that is recomputed is none to leave at: others are further.
+// A state that is recomputed is none to leave at: others are further. Where gradients are kept the
+// snapshot at the beginning of the window has gone out when the next one begins.
 bool HandOver::may_leave(Step state) const {
+  if (in_.keeps_gradients && !in_.window.schedule().rule().is_first_of_window(state)) return false;
   return !in_.trainer.membership().rests(in_.rank) && !in_.trainer.is_finished() &&
          !in_.commits.is_known(verdict_commit(Step(state.value + 1)));
 }
@@ -23,9 +25,9 @@ absl::Status HandOver::stop_if_due(Step state) {
   in_.timer.leave_out();
   fault_point("move/hand_over");
   RETURN_IF_ERROR(give_rest(view, state));
-  const auto has_all = [&] {
-    return in_.keeps_gradients ? in_.joiner.has_all() : in_.joiner.has_handed();
-  };
+  ASSIGN_OR_RETURN(const CopyLedger::IsNeeded is_needed, what_leads_here(state));
+  in_.joiner.give_only(is_needed);
+  const auto has_all = [&] { return in_.joiner.has_all(is_needed); };
   RETURN_IF_ERROR(in_.copies.wait_until(has_all, is_due));
   if (is_due()) in_.control.send(HandedOver{view, in_.rank, state, state_bytes()});
   fault_point("move/handed_over");
@@ -34,6 +36,16 @@ absl::Status HandOver::stop_if_due(Step state) {
     RETURN_IF_ERROR(in_.views.wait_signal().status());
   }
   return in_.copies.wait_captured();
+}
+
+// Where gradients are kept, the complete window and all gradients since. Asked on any thread.
+absl::StatusOr<CopyLedger::IsNeeded> HandOver::what_leads_here(Step state) const {
+  if (!in_.keeps_gradients) return is_of_hand_over;
+  ASSIGN_OR_RETURN(const Record here, in_.commits.record_of(verdict_commit(state)));
+  const int slots = in_.window.schedule().slots();
+  return [slots, complete = here.complete_window](SlotTime time) {
+    return time.slot >= slots || complete < Step(0) || time.window <= complete;
+  };
 }
 
 absl::Status HandOver::give_rest(View view, Step state) {

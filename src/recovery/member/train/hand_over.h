@@ -5,7 +5,7 @@
 // the two runs, and with it the gradients of that step: the other side makes the update itself. So
 // there is little left to be sent when everybody waits. An order that comes late has it stop with
 // the whole state to give, and so has a state at which operators came to other lanes. Where
-// gradients are kept anyway all of it is there already.
+// gradients are kept anyway all of it is there already when the next window begins.
 //
 // Threads: training thread only.
 #pragma once
@@ -57,6 +57,7 @@ class HandOver {
     Step state;
   };
   bool may_leave(Step state) const;
+  absl::StatusOr<CopyLedger::IsNeeded> what_leads_here(Step state) const;
   absl::Status give_rest(View view, Step state);
   absl::StatusOr<RecordBytes> position() const;
   int64_t state_bytes() const;
