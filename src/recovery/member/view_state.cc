@@ -53,6 +53,7 @@ std::optional<absl::StatusOr<PlanPointer>> ViewState::start() {
   stage_epoch_ = next_epoch_;
   entered_ = plan_->view;
   base_ = plan_->restart_all ? Step(-1) : plan_->base;
+  if (plan_->renews && !has_state_) logged_since_ = plan_->state;
   return plan_;
 }
 

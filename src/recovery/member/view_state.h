@@ -52,7 +52,8 @@ class ViewState {
     held_state_ = held_state;
     experts_moved_ = experts_moved;
   }
-  // Report::logged_since
+  // Report::logged_since. One that begins at the newest state without one of its own has logged
+  // nothing from before, which start() notes: a report may be made before it comes to restore that.
   void set_logged_since(Step state) { logged_since_ = state; }
   // The work is done; the training thread waits for a release or a plan that sends it back.
   void set_finished() { is_finished_ = true; }

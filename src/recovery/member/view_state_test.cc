@@ -50,6 +50,30 @@ TEST_F(ViewStateTest, AFreshMemberWaitsForAPlanThatLetsItBegin) {
   EXPECT_EQ(state_.standing().base, Step(7));
 }
 
+TEST_F(ViewStateTest, ANewProcessSaysFromItsFirstMomentOnThatItHasNotLoggedWhatWasSentBefore) {
+  stop(2);
+  Plan plan;
+  plan.view = View(2);
+  plan.renews = true;
+  plan.state = Step(8);
+  state_.open(std::make_shared<const Plan>(plan), true);
+  EXPECT_EQ(start(), "2");
+  EXPECT_EQ(state_.standing().logged_since, Step(8));
+}
+
+TEST_F(ViewStateTest, WhoHasTheStateKeepsItsLog) {
+  begin();
+  state_.set_has_state(true, Step(8), Step(-1));
+  stop(2);
+  Plan plan;
+  plan.view = View(2);
+  plan.renews = true;
+  plan.state = Step(8);
+  state_.open(std::make_shared<const Plan>(plan), true);
+  EXPECT_EQ(start(), "2");
+  EXPECT_EQ(state_.standing().logged_since, Step(-1));
+}
+
 TEST_F(ViewStateTest, AnOldStopChangesNothing) {
   begin();
   EXPECT_TRUE(stop(3));
