@@ -44,7 +44,8 @@ ControllerCore::ControllerCore(Topology topology, ControllerOptions options, abs
       silence_(options_),
       watch_(options_),
       arithmetic_(topology_),
-      stragglers_(topology_, options_.stragglers) {}
+      stragglers_(topology_, options_.stragglers),
+      links_(options_.stragglers) {}
 
 std::vector<ControllerAction> ControllerCore::on(absl::Duration now, const ControllerEvent& event) {
   now_ = std::max(now_, now);

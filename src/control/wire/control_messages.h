@@ -165,7 +165,7 @@ struct TakeRole {
 // workers finish their step, save and end.
 struct Drain {};
 
-// ---- controller -> run, besides JobEvent, LanesChanged, StragglerFound and EndJob
+// ---- controller -> run, besides JobEvent, LanesChanged, StragglerFound, SlowLinkFound and EndJob
 
 struct RoleProcess {
   Rank rank;
@@ -196,7 +196,7 @@ using ControlMessage =
                  JobEvent, RoleProcess, NodeLost, RecoveryNote, OperatorHello, JobStatus,
                  NodeLeaves, FetchPlan, PlanHeld, AskPartners, PartnersAsked, PartnerQuestion,
                  PartnerAnswer, LanesChanged, StandbyWarm, TakeRole, StandbysKept, KeepStandbys,
-                 MoveWanted, MoveAnswer, MoveNote, StragglerFound>;
+                 MoveWanted, MoveAnswer, MoveNote, StragglerFound, SlowLinkFound>;
 
 struct Envelope {
   int64_t start = 0;  // of the process that the message speaks of; 0 where it speaks of none
