@@ -78,6 +78,17 @@ TEST(StatusReport, SaysWhoIsSlow) {
   EXPECT_EQ(nlohmann::json::parse(to_json(slow))["roles"][0]["slow_by"], 1.214);
 }
 
+TEST(StatusReport, SaysWhichLinksAreSlow) {
+  JobStatus slow = status();
+  slow.slow_links = {{Node(2), Node(0), 9.25}};
+  EXPECT_THAT(to_text(slow), testing::HasSubstr("slow link   from node 2 to node 0: messages take "
+                                                "9.2 times as long as usual\n"));
+  const auto link = nlohmann::json::parse(to_json(slow))["slow_links"][0];
+  EXPECT_EQ(link["from"], 2);
+  EXPECT_EQ(link["to"], 0);
+  EXPECT_EQ(link["factor"], 9.25);
+}
+
 TEST(StatusReport, SaysWhichRolesMove) {
   JobStatus moving = status();
   moving.move = MoveRecord{.roles = {"1.0"}, .from = {Node(1)}, .to = {Node(3)}};

@@ -176,6 +176,8 @@ enum class StragglerAction { kTell, kMove };
 struct StragglersConfig {
   double slower_than = 1.15;  // times as long as others
   int64_t for_steps = 20;
+  double link_slower_than = 3;  // times as long as usual
+  double probe_seconds = 1;     // between two probes of a role; 0: none
   StragglerAction action = StragglerAction::kTell;
   friend bool operator==(const StragglersConfig&, const StragglersConfig&) = default;
 };

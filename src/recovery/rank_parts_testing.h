@@ -107,7 +107,11 @@ struct RankParts {
                   .joiner = joiner,
                   .exchange = exchange,
                   .on_opened = [this] { service.on_opened(); }}),
-        service({transport, clock, views, copies, follower, answers}) {}
+        probes(clock, std::make_shared<SentTraffic>(),
+               [this](Rank to, MessageKind kind, MessageBytes bytes) {
+                 sender.send(to, View(0), kind, std::move(bytes));
+               }),
+        service({transport, clock, views, copies, follower, answers, probes}) {}
 
   Rank rank() const { return transport.rank(); }
   // What the controller orders. Followed by the service thread.
@@ -177,6 +181,7 @@ struct RankParts {
   Restorer restorer;
   MessageAnswers answers;
   OrderFollower follower;
+  LinkProbes probes;
   MemberService service;
 };
 

@@ -427,6 +427,13 @@ std::vector<StragglerFound> ControlPlane::stragglers() const {
   return found;
 }
 
+std::vector<SlowLinkFound> ControlPlane::slow_links() const {
+  std::vector<SlowLinkFound> found;
+  for (const auto& host : hosts_)
+    found.insert(found.end(), host->slow_links().begin(), host->slow_links().end());
+  return found;
+}
+
 int64_t ControlPlane::controllers() const {
   int64_t count = 0;
   for (const auto& host : hosts_) count += host->controllers();

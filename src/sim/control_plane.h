@@ -103,6 +103,7 @@ class ControlPlane final {
   std::vector<RecoveryRecord> recoveries() const;
   std::vector<MoveRecord> moves() const;
   std::vector<StragglerFound> stragglers() const;
+  std::vector<SlowLinkFound> slow_links() const;
   // How the job ended; set once a host has heard it. is_over(): and no process is left.
   const std::optional<EndJob>& end() const { return end_; }
   bool is_over() const { return is_over_; }

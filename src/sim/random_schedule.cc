@@ -168,6 +168,22 @@ void slow_down(uint64_t seed, RandomSchedule& schedule) {
   schedule.faults.push_back(slow);
 }
 
+// The line from one machine to another one is slow from some time on. Likewise.
+void slow_a_link(uint64_t seed, RandomSchedule& schedule) {
+  SimulatedShape& shape = schedule.shape;
+  shape.model.steps += 80;
+  shape.computing = absl::Milliseconds(4);
+  shape.stragglers = {.slower_than = 1.5, .for_steps = 6, .look = absl::Milliseconds(20)};
+  shape.probes.pause = shape.probes.pair_pause = absl::Milliseconds(1);
+  shape.probes.bulk_pauses = 0;
+  const auto nodes = static_cast<uint64_t>(shape.nodes);
+  SimulatedFault slow{.kind = Kind::kSlowLink};
+  slow.node = Node(static_cast<int32_t>(seed % nodes));
+  slow.peer = Node(static_cast<int32_t>((seed + 1 + seed / 7 % (nodes - 1)) % nodes));
+  slow.time = absl::Milliseconds(900 + static_cast<int64_t>(seed % 5) * 60);
+  schedule.faults.push_back(slow);
+}
+
 SimulatedShape random_shape(uint64_t seed, Draws& draws, const ScheduleOptions& options) {
   SimulatedShape shape;
   static const std::vector<std::vector<int>> kLanes = {
@@ -324,6 +340,7 @@ ScheduleOptions playable_schedules() {
   options.with_standbys = false;
   options.with_moves = false;
   options.with_stragglers = false;
+  options.with_slow_links = false;
   options.with_elastic_jobs = false;  // jobs of real machines say so in their configuration
   return options;
 }
@@ -359,6 +376,8 @@ RandomSchedule random_schedule(uint64_t seed, const ScheduleOptions& options) {
     move_roles(seed / 3, schedule);
   if (options.with_stragglers && seed % 5 == 2 && strategy_of(options.strategy).keeps_copies())
     slow_down(seed / 5, schedule);
+  if (options.with_slow_links && seed % 5 == 4 && schedule.shape.nodes > 1)
+    slow_a_link(seed / 5, schedule);
   return schedule;
 }
 

@@ -13,6 +13,8 @@ namespace {
 
 constexpr size_t kQueueMax = 2000;
 constexpr absl::Duration kDurationMax = absl::Minutes(1);
+// A step of many small messages and copies, and its share of what goes wrong.
+constexpr absl::Duration kDurationOfStepMax = absl::Seconds(1);
 // A role that dies soon after each start, with nowhere else to go, ends a step now and then, by
 // luck: of 92 such jobs with `gradients` half lost no further process, and one 221 of them.
 constexpr absl::Duration kDoomedDurationMax = absl::Minutes(10);
@@ -117,6 +119,11 @@ bool has_doomed_role(const RandomSchedule& schedule) {
   });
 }
 
+absl::Duration duration_max(const RandomSchedule& schedule) {
+  if (has_doomed_role(schedule)) return kDoomedDurationMax;
+  return std::max(kDurationMax, schedule.shape.model.steps * kDurationOfStepMax);
+}
+
 // Who dies is missed at once, and nobody waits for what will not come until the job is found to
 // stand still. Other faults may leave somebody waiting; so does a node whose line may come back,
 // and a controller that dies while the plan of a switch goes out: the next one may go on in that
@@ -151,7 +158,7 @@ std::string check_course(const RandomSchedule& schedule, const SimulatedOutcome&
     return "a rule of views is broken: " + outcome.violations.front();
   if (outcome.longest_queue > kQueueMax)
     return absl::StrCat(outcome.longest_queue, " envelopes waited in one stream");
-  if (outcome.duration > (has_doomed_role(schedule) ? kDoomedDurationMax : kDurationMax))
+  if (outcome.duration > duration_max(schedule))
     return "it took " + absl::FormatDuration(outcome.duration);
   if (!outcome.contradictions.empty())
     return "something computed again has other bits: " + outcome.contradictions.front();
@@ -251,11 +258,26 @@ std::string check_stragglers(const RandomSchedule& schedule, const SimulatedOutc
   return "";
 }
 
+// Only what was made slow is a slow link: an answer goes back over it.
+std::string check_slow_links(const RandomSchedule& schedule, const SimulatedOutcome& outcome) {
+  for (const SlowLinkFound& found : outcome.slow_links) {
+    const bool is_one = std::ranges::any_of(schedule.faults, [&](const SimulatedFault& fault) {
+      return fault.kind == SimulatedFault::Kind::kSlowLink &&
+             std::minmax(fault.node, fault.peer) == std::minmax(found.from, found.to);
+    });
+    if (!is_one && !found.is_over)
+      return absl::StrCat("the link from node ", found.from.value, " to node ", found.to.value,
+                          " is taken for slow at step ", found.step.value);
+  }
+  return "";
+}
+
 std::string problem_of(const RandomSchedule& schedule, const SimulatedOutcome& outcome) {
   if (std::string problem = check_course(schedule, outcome); !problem.empty()) return problem;
   if (std::string problem = check_restarts(schedule, outcome); !problem.empty()) return problem;
   if (std::string problem = check_scope(schedule.shape, outcome); !problem.empty()) return problem;
   if (std::string problem = check_stragglers(schedule, outcome); !problem.empty()) return problem;
+  if (std::string problem = check_slow_links(schedule, outcome); !problem.empty()) return problem;
   if (!outcome.ok) return check_refusal(schedule, outcome);
   if (std::string problem = check_result(schedule.shape, outcome); !problem.empty()) return problem;
   return check_rework(schedule.shape, outcome);
@@ -277,10 +299,10 @@ const std::vector<std::string>& rare_paths() {
       "agent back on a new line", "former process of a role told to end", "spare takes over",
       "standby takes a role", "move of roles done", "move of roles called off",
       "several roles moved in one switch", "roles changed places", "straggler found",
-      "node lost and back", "node joins late", "no node was left", "plan told to another agent",
-      "agent waits in vain for another one's plan", "agent does not get another one's plan",
-      "words lost with a line", "call failed", "line cut", "one-way cut",
-      "machine left out for its network", "two machines do not reach each other",
+      "slow link found", "node lost and back", "node joins late", "no node was left",
+      "plan told to another agent", "agent waits in vain for another one's plan",
+      "agent does not get another one's plan", "words lost with a line", "call failed", "line cut",
+      "one-way cut", "machine left out for its network", "two machines do not reach each other",
       // Of the network between workers.
       "workers cut from each other", "workers cut one way", "node unplugged",
       "peer lost in silence",

@@ -53,7 +53,8 @@ const char* kind_name(SimulatedFault::Kind kind) {
                                            "isolate node",
                                            "cut the workers of node",
                                            "mute the workers of node",
-                                           "unplug node"};
+                                           "unplug node",
+                                           "slow the link of node"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -78,6 +79,7 @@ std::string to_string(const SimulatedFault& d) {
   if (d.kind == Kind::kDoomRole) absl::StrAppend(&text, " on node ", d.node.value);
   if (d.kind == Kind::kCutNodes || d.kind == Kind::kCutWorkers)
     absl::StrAppend(&text, " from ", d.peer.value);
+  if (d.kind == Kind::kSlowLink) absl::StrAppend(&text, " to ", d.peer.value);
   if (d.kind == Kind::kMuteWorkers) absl::StrAppend(&text, " for those of ", d.peer.value);
   if (d.kind == Kind::kUnplugNode)
     absl::StrAppend(&text, d.with_agent ? " from everything" : " but for its agent");

@@ -51,7 +51,8 @@ struct SimulatedFault {
     // Workers, for `lasts`; their agents only where it says so.
     kCutWorkers,   // those of `node` and `peer` from each other
     kMuteWorkers,  // nothing comes from those of `node` to those of `peer`
-    kUnplugNode    // those of `node` from all others; its agent, too, if it is `with_agent`
+    kUnplugNode,   // those of `node` from all others; its agent, too, if it is `with_agent`
+    kSlowLink  // what those of `node` send to those of `peer` takes kSlowLinkMore longer, for ever
   };
   Kind kind = Kind::kKillWorker;
   Rank rank;         // kKillWorker, kStopWorker, kCut, kCorruptCopies (whose copies), kDoomRole,
@@ -61,7 +62,7 @@ struct SimulatedFault {
   // kDoomRole, and from kKillStandby on; of a job with a store negative from kKillNode
   // to kSuspendNode: the one that hosts at that time
   Node node;
-  Node peer;  // kCutNodes, kCutWorkers, kMuteWorkers
+  Node peer;  // kCutNodes, kCutWorkers, kMuteWorkers, kSlowLink
   // kMoveRoles. A negative node: the one that plays the role before this one then, the first of all
   // where the last one is; so {1, 2} to {-1, -1} change places.
   MoveWanted wish;
@@ -78,6 +79,7 @@ struct SimulatedFault {
 
   static constexpr absl::Duration kPauseTime = absl::Milliseconds(40);
   static constexpr absl::Duration kDoomTime = absl::Milliseconds(25);
+  static constexpr absl::Duration kSlowLinkMore = absl::Milliseconds(2);
 };
 
 const char* kind_name(SimulatedFault::Kind kind);  // "kill worker", "stop node", ...

@@ -55,6 +55,9 @@ void SimulatedFaults::inject(const SimulatedFault& fault) {
     case Kind::kCutWorkers:
     case Kind::kMuteWorkers:
     case Kind::kUnplugNode: return cut_workers(fault);
+    case Kind::kSlowLink:
+      return in_.network.slow_down(Machine(fault.node.value), Machine(fault.peer.value),
+                                   SimulatedFault::kSlowLinkMore, absl::ZeroDuration());
     default:
       return fault.kind >= Kind::kCutLine ? inject_line_fault(fault) : inject_worker_fault(fault);
   }

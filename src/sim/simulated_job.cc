@@ -132,6 +132,7 @@ void SimulatedJob::add_findings() {
   outcome_.recoveries = plane_.recoveries();
   outcome_.moves = plane_.moves();
   outcome_.stragglers = plane_.stragglers();
+  outcome_.slow_links = plane_.slow_links();
   outcome_.controllers = plane_.controllers();
   outcome_.longest_queue = control_.longest_queue();
   if (control_.envelopes_lost() > 0) outcome_.marks.insert("words lost with a line");
@@ -141,6 +142,8 @@ void SimulatedJob::add_findings() {
   for (const MoveRecord& move : outcome_.moves) mark_move(move, outcome_.marks);
   for (const StragglerFound& found : outcome_.stragglers)
     outcome_.marks.insert(found.is_over ? "straggler is one no more" : "straggler found");
+  for (const SlowLinkFound& found : outcome_.slow_links)
+    outcome_.marks.insert(found.is_over ? "slow link is slow no more" : "slow link found");
 }
 
 void SimulatedJob::add_end() {

@@ -36,6 +36,7 @@ struct SimulatedOutcome {
   std::vector<RecoveryRecord> recoveries;
   std::vector<MoveRecord> moves;
   std::vector<StragglerFound> stragglers;
+  std::vector<SlowLinkFound> slow_links;
   std::vector<MemberWork> work;    // by rank, of the last process that played it
   std::vector<std::string> story;  // what the controller told, with times
   std::vector<std::string>

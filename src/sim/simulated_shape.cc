@@ -81,6 +81,7 @@ MemberOptions member_options(const SimulatedShape& shape) {
       return 1 + (++asked * 7 / 3) % 4;
     };
   }
+  options.probes = shape.probes;
   options.log_bytes_max = shape.log_bytes_max;
   options.snapshot_bytes_max = shape.snapshot_bytes_max;
   options.copies.chunk_bytes_max = shape.chunk_bytes_max;

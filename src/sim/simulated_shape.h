@@ -27,6 +27,12 @@ struct SimulatedShape {
   bool restart_all_allowed = true;
   ElasticOptions elastic;
   StragglerOptions stragglers;
+  ProbeOptions probes{.pause = absl::Milliseconds(25),
+                      .pair_pause = absl::Milliseconds(50),
+                      .bulk_pauses = 20,
+                      .bulk_bytes = 1024,
+                      .answer_max = absl::Milliseconds(500),
+                      .silent_pause = absl::Seconds(6)};
   absl::Duration computing = absl::ZeroDuration();  // a step, apart from messages
   double copy_bytes_per_second = 1e6;               // small: captures last as long as steps
   int64_t log_bytes_max = 64 << 10;

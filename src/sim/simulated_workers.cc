@@ -256,10 +256,10 @@ void SimulatedWorkers::start(Process& process) {
 // By whichever of its threads runs first.
 void SimulatedWorkers::come_to_life(Process& process, Transport& transport) {
   if (process.member != nullptr || process.threads < 2) return;
-  process.stage_transport =
-      std::make_unique<WatchedTransport>(transport, kStageGroups, *process.clock);
-  process.trainer = shape_.make_trainer(topology_, *process.stage_transport);
   MemberOptions options = member_options(shape_);
+  process.stage_transport =
+      std::make_unique<WatchedTransport>(transport, kStageGroups, *process.clock, options.sent);
+  process.trainer = shape_.make_trainer(topology_, *process.stage_transport);
   options.time_waited = [&process] { return process.stage_transport->time_waited(); };
   process.member = std::make_unique<Member>(topology_, transport, *process.trainer, *process.line,
                                             *process.clock, std::move(options));
@@ -279,6 +279,9 @@ void SimulatedWorkers::attach(Process& process) {
   };
   handlers.take_step_times = [&process] {
     return process.member == nullptr ? std::vector<StepTime>() : process.member->take_step_times();
+  };
+  handlers.take_link_times = [&process] {
+    return process.member == nullptr ? std::vector<LinkTime>() : process.member->take_link_times();
   };
   handlers.on_registered = [&process] {
     if (process.member != nullptr) process.member->repeat_trouble();

@@ -31,7 +31,7 @@ void WorkerControlLine::on_envelope(StreamNumber, Envelope envelope) {
 
 void WorkerControlLine::beat() {
   put(MemberAlive{options_.rank, options_.since, handlers_.entered(), handlers_.waits(),
-                  handlers_.take_step_times()});
+                  handlers_.take_step_times(), handlers_.take_link_times()});
   network_.after(process_, heartbeat_, [this] { beat(); });
 }
 

@@ -136,6 +136,9 @@ absl::StatusOr<MemberOptions> member_options(const JobConfig& config, const Stag
   options.ordering = ordering_options(config.protection);
   options.is_rehearsal = is_rehearsal;
   options.copies.bytes_per_second = static_cast<double>(config.protection.copy_bandwidth);
+  const double probe_seconds = config.stragglers.probe_seconds;
+  options.probes.pause =
+      probe_seconds > 0 ? absl::Seconds(probe_seconds) : absl::InfiniteDuration();
   if (options.strategy.keeps_copies())
     RETURN_IF_ERROR(fit_into_budget(config, trainer, options));
   else
@@ -173,7 +176,9 @@ class MemberProcess {
         transport_,
         listener_->open(options_.rank, seats_of_job(topology_.world_size()), options_.since));
     TrainerEnvironment environment;
-    stage_transport_ = std::make_unique<WatchedTransport>(*transport_, kStageGroups, real_clock());
+    const auto sent = std::make_shared<SentTraffic>();
+    stage_transport_ =
+        std::make_unique<WatchedTransport>(*transport_, kStageGroups, real_clock(), sent);
     if (!device_) {
       ASSIGN_OR_RETURN(device_, take_device(config_, real_clock()));
     }
@@ -205,6 +210,7 @@ class MemberProcess {
     ASSIGN_OR_RETURN(MemberOptions member,
                      member_options(config_, *trainer_, !options_.faults.empty()));
     member.time_waited = [this] { return stage_transport_->time_waited(); };
+    member.sent = sent;
     keeps_copies_ = member.strategy.keeps_copies();
     if (keeps_copies_ && member.strategy.captures.is_measured) {
       chooser_.emplace(window_conditions(config_, *trainer_, member.strategy.captures.slots_max));
@@ -223,6 +229,7 @@ class MemberProcess {
                     .entered = [this] { return member_->views().entered_view(); },
                     .waits = [this] { return stage_transport_->is_waited_in(); },
                     .take_step_times = [this] { return member_->take_step_times(); },
+                    .take_link_times = [this] { return member_->take_link_times(); },
                     .on_term = [this](const FolderTerm& term) { note_term(term); },
                     .on_registered = [this] { member_->repeat_trouble(); },
                     .on_order = [this](ControllerMessage order) { receive(std::move(order)); },

@@ -47,6 +47,8 @@ class Stragglers(unittest.TestCase):
 
     def test_what_makes_no_sense_is_refused(self):
         refuses(self, ("stragglers.slower_than=1",), "stragglers.slower_than: found 1, allowed: number")
+        refuses(self, ("stragglers.link_slower_than=0.5",), "stragglers.link_slower_than: found 0.5, allowed: number")
+        refuses(self, ("stragglers.probe_seconds=-1",), "stragglers.probe_seconds: found -1")
         refuses(self, ("stragglers.for_steps=3",), "stragglers.for_steps: found 3")
         refuses(self, ("stragglers.action=kill",), "allowed: tell, move")
         refuses(self, ("stragglers.action=move", "protection.strategy=none"), 'allowed: "tell" with protection.strategy')

@@ -183,7 +183,7 @@ class ClusterJob:
         machine, told = self.cluster.machines[self.hosting_machine()], self.folder / "status.json"
         asked = machine.start([EVERMOE, "status", self.out, "--json"], told, "/dev/null", {})
         wait_for(lambda: machine.exit_code_of(asked) is not None, "the status")
-        return json.loads(told.read_text())
+        return json.loads(told.read_text().splitlines()[-1])
 
     def move(self, *words):
         """What `evermoe move --json` answers on the machine of the controller."""

@@ -128,6 +128,10 @@ std::string to_text(const JobStatus& status) {
   add_line(text, "survives", to_text(status.survives));
   if (status.experts) add_line(text, "experts", "moved at " + to_text(*status.experts));
   if (status.move) add_line(text, "move", to_text(*status.move));
+  for (const SlowLink& link : status.slow_links)
+    add_line(text, "slow link",
+             absl::StrFormat("from node %d to node %d: messages take %.1f times as long as usual",
+                             link.from.value, link.to.value, link.factor));
   add_line(text, "failures",
            absl::StrCat(status.failures, status.ettr < 0
                                              ? std::string()
@@ -150,6 +154,11 @@ std::string to_json(const JobStatus& status) {
   json["survives"] = survives_json(status.survives);
   json["experts"] = status.experts ? rebalances_json({*status.experts}).front() : Json();
   json["move"] = status.move ? move_json(*status.move) : Json();
+  json["links_known"] = status.links_known;
+  json["slow_links"] = Json::array();
+  for (const SlowLink& link : status.slow_links)
+    json["slow_links"].push_back(
+        {{"from", link.from.value}, {"to", link.to.value}, {"factor", link.factor}});
   json["failures"] = status.failures;
   json["ettr"] = status.ettr < 0 ? Json() : Json(status.ettr);
   json["median_step_seconds"] = absl::ToDoubleSeconds(status.median_step);

@@ -158,6 +158,22 @@ absl::Duration SimulatedKernel::leave_line(SimulatedProcess& from, size_t bytes,
   return from.line_free_at;
 }
 
+void SimulatedKernel::slow_down(Machine from, Machine to, absl::Duration more,
+                                absl::Duration more_of_byte) {
+  CHECK(from != to) << "no line leads from machine " << from << " to itself";
+  threads_.record('l', from.value, to.value, absl::ToInt64Nanoseconds(more),
+                  absl::ToInt64Nanoseconds(more_of_byte));
+  slow_[{from, to}] = {more, more_of_byte};
+}
+
+absl::Duration SimulatedKernel::slowness(const SimulatedProcess& from, const SimulatedProcess& to,
+                                         size_t bytes) const {
+  if (slow_.empty()) return absl::ZeroDuration();
+  const auto found = slow_.find({from.machine, to.machine});
+  if (found == slow_.end()) return absl::ZeroDuration();
+  return found->second.more + static_cast<int64_t>(bytes) * found->second.more_of_byte;
+}
+
 void SimulatedKernel::launch(SimulatedProcess& from, SimulatedPeer& peer, PendingOperation& send) {
   auto flight = std::make_shared<SimulatedFlight>();
   flight->link = link(from, peer);
@@ -182,8 +198,9 @@ void SimulatedKernel::launch(SimulatedProcess& from, SimulatedPeer& peer, Pendin
   // Nothing leaves before this end is connected, or arrives before the other one is.
   const absl::Duration leaves =
       leave_line(from, send.source.size(), std::max(now, flight->link->towards(from).open_at));
-  const absl::Duration drawn =
-      std::max(leaves + threads_.draw_delay(options_.delay_max), stream.open_at);
+  const absl::Duration drawn = std::max(leaves + threads_.draw_delay(options_.delay_max) +
+                                            slowness(from, *peer.process, send.source.size()),
+                                        stream.open_at);
   threads_.at(next_arrival(stream, send.tag, now, drawn), [this, flight] { arrive(flight); });
 }
 

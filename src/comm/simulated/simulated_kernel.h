@@ -1,8 +1,10 @@
 // The processes of a SimulatedNetwork and the wire between them.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/simulated/simulated_blocks.h"
@@ -34,6 +36,7 @@ class SimulatedKernel {
   void go_on(SimulatedProcess& process);
   void cut(SimulatedProcess& a, SimulatedProcess& b);
   void block(Machine from, Machine to, absl::Duration time);
+  void slow_down(Machine from, Machine to, absl::Duration more, absl::Duration more_of_byte);
   void on_end(SimulatedProcess& process, std::function<void()> what);
 
   // What the transport of a process does. begin_call() counts a call and is ok, or why the process
@@ -51,6 +54,8 @@ class SimulatedKernel {
 
  private:
   void launch(SimulatedProcess& from, SimulatedPeer& peer, PendingOperation& send);
+  absl::Duration slowness(const SimulatedProcess& from, const SimulatedProcess& to,
+                          size_t bytes) const;
   absl::Duration leave_line(SimulatedProcess& from, size_t bytes, absl::Duration earliest) const;
   void arrive(const std::shared_ptr<SimulatedFlight>& flight);
   // At the process, whose machine it has come to.
@@ -91,6 +96,10 @@ class SimulatedKernel {
   SimulatedTraffic traffic_;
   int64_t lost_in_silence_ = 0;
   SimulatedBlocks blocks_;
+  struct Slowness {
+    absl::Duration more, more_of_byte;
+  };
+  std::map<std::pair<Machine, Machine>, Slowness> slow_;
   SimulatedThreads threads_;  // last: its threads end before what they use
 };
 

@@ -24,6 +24,10 @@ void SimulatedNetwork::cut(ProcessNumber a, ProcessNumber b) {
 void SimulatedNetwork::block(Machine from, Machine to, absl::Duration time) {
   kernel_->block(from, to, time);
 }
+void SimulatedNetwork::slow_down(Machine from, Machine to, absl::Duration more,
+                                 absl::Duration more_of_byte) {
+  kernel_->slow_down(from, to, more, more_of_byte);
+}
 void SimulatedNetwork::pause(absl::Duration time) {
   const bool never = false;
   kernel_->threads().block(never, time, [] { return std::string("a thread pauses"); });

@@ -117,6 +117,9 @@ class SimulatedNetwork {
   // Nothing arrives from one machine at the other one, for `time` from now or longer if that has
   // been said before. The two differ.
   void block(Machine from, Machine to, absl::Duration time);
+  // From now on what is sent from one machine to the other one travels for so much longer, and each
+  // byte of it for so much more. The two differ.
+  void slow_down(Machine from, Machine to, absl::Duration more, absl::Duration more_of_byte);
   bool lives(ProcessNumber process) const;  // neither killed nor ended
   // Called as an event when the last thread of a process has returned, or `discovery_max` or less
   // after it was killed (its threads may still be unwinding): what an agent sees.

@@ -22,6 +22,31 @@ TEST_F(SimulatedNetworkTest, MessagesOfOneTagComeInOrderAndTakeTime) {
   EXPECT_LT(network_->now(), absl::Seconds(4));
 }
 
+TEST_F(SimulatedNetworkTest, WhatGoesOverASlowLineTakesLonger) {
+  make(2, {.seed = 1, .delay_max = absl::Milliseconds(1)});
+  network_->slow_down(Machine(0), Machine(1), absl::Seconds(1), absl::Seconds(2));
+  absl::Duration there, back;
+  start_connected({[&](Transport& transport) {
+                     there = network_->now();
+                     EXPECT_TRUE(send(transport, 1, tag(1), std::vector<std::byte>(3)).ok());
+                     EXPECT_TRUE(receive(transport, 1, tag(2), {}).ok());
+                     back = network_->now() - back;
+                     transport.close();
+                   },
+                   [&](Transport& transport) {
+                     std::vector<std::byte> into(3);
+                     EXPECT_TRUE(receive(transport, 0, tag(1), into).ok());
+                     back = network_->now();
+                     there = back - there;
+                     EXPECT_TRUE(send(transport, 0, tag(2), {}).ok());
+                     transport.close();
+                   }});
+  run();
+  EXPECT_GE(there, absl::Seconds(7));
+  EXPECT_LT(there, absl::Seconds(7.1));
+  EXPECT_LT(back, absl::Milliseconds(10));
+}
+
 TEST_F(SimulatedNetworkTest, WithoutATableNobodyIsThere) {
   make(2);
   start(0, {[](Transport& transport) {

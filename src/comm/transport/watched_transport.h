@@ -1,4 +1,5 @@
-// A transport that knows whether somebody waits in it, and for how long somebody has.
+// A transport that knows whether somebody waits in it, for how long somebody has, and how much was
+// sent to whom.
 //
 // When a job stands still, those who wait for another rank tell it apart from that rank: it is the
 // one that does not wait. And who is slower than others waits less than they do.
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "comm/channel/pending_operation.h"
+#include "comm/transport/sent_traffic.h"
 #include "comm/transport/transport.h"
 #include "env/clock.h"
 
@@ -17,9 +19,11 @@ namespace evermoe {
 
 class WatchedTransport final : public Transport {
  public:
-  // `inner` outlives it, and is used by others, too. Operations of `groups` count.
-  WatchedTransport(Transport& inner, GroupRange groups, Clock& clock)
-      : inner_(inner), groups_(groups), clock_(clock) {}
+  // `inner` outlives it, and is used by others, too. Waits for operations of `groups` count; what
+  // is sent counts in `sent`, whatever its group.
+  WatchedTransport(Transport& inner, GroupRange groups, Clock& clock,
+                   std::shared_ptr<SentTraffic> sent = std::make_shared<SentTraffic>())
+      : inner_(inner), groups_(groups), clock_(clock), sent_(std::move(sent)) {}
 
   // Some thread is in wait() for an operation that counts. Any thread.
   bool is_waited_in() const { return waits_.load() > 0; }
@@ -30,6 +34,7 @@ class WatchedTransport final : public Transport {
   int size() const override { return inner_.size(); }
   std::unique_ptr<TransportOperation> start_send(Rank to, Tag tag,
                                                  std::span<const std::byte> bytes) override {
+    if (to != inner_.rank()) sent_->add(to, bytes.size());
     return inner_.start_send(to, tag, bytes);
   }
   std::unique_ptr<TransportOperation> start_receive(Rank from, Tag tag,
@@ -67,6 +72,7 @@ class WatchedTransport final : public Transport {
   Transport& inner_;
   const GroupRange groups_;
   Clock& clock_;
+  const std::shared_ptr<SentTraffic> sent_;
   std::atomic<int> waits_ = 0;
   std::atomic<int64_t> waited_ = 0;  // nanoseconds
 };

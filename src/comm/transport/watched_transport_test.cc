@@ -1,8 +1,11 @@
-// Whether somebody waits for another rank.
+// Whether somebody waits for another rank, and what was sent to whom.
 #include "comm/transport/watched_transport.h"
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <map>
+#include <memory>
 #include <thread>
 
 #include "comm/transport/rank_threads_testing.h"
@@ -45,6 +48,25 @@ TEST(WatchedTransportTest, AWaitThatEndsWithAnErrorIsOver) {
     EXPECT_FALSE(receive(watched, 0, Tag{View(1), 8, 1}, {&byte, 1}, absl::Milliseconds(1)).ok());
     EXPECT_FALSE(watched.is_waited_in());
     EXPECT_GT(watched.time_waited(), absl::ZeroDuration());
+  });
+}
+
+TEST(WatchedTransportTest, WhatIsSentToOthersCounts) {
+  run_ranks(TransportKind::kInProcess, 2, [](Transport& transport) {
+    const std::array<std::byte, 5> bytes{};
+    if (transport.rank() == Rank(1)) {
+      std::array<std::byte, 5> into{};
+      for (const uint16_t group : {8, 0})
+        EXPECT_TRUE(receive(transport, 0, Tag{View(1), group, 1}, into).ok());
+      return;
+    }
+    const auto sent = std::make_shared<SentTraffic>();
+    WatchedTransport watched(transport, {8, 9}, real_clock(), sent);
+    for (const uint16_t group : {8, 0})
+      EXPECT_TRUE(send(watched, 1, Tag{View(1), group, 1}, bytes).ok());
+    EXPECT_TRUE(send(watched, 0, Tag{View(1), 8, 1}, bytes).ok()) << "to itself";
+    const std::map<Rank, SentTraffic::Sent> expected{{Rank(1), {2, 10}}};
+    EXPECT_EQ(sent->so_far(), expected);
   });
 }
 

@@ -1,4 +1,5 @@
-// The table [stragglers]: roles that compute slower than others (docs/stragglers.md).
+// The table [stragglers]: roles that compute slower than others, and slow links
+// (docs/stragglers.md).
 #pragma once
 
 #include <vector>

@@ -121,9 +121,10 @@ std::vector<AliveWorker> AgentWorkers::take_signs() {
   std::vector<AliveWorker> alive;
   for (auto& [start, worker] : workers_) {
     if (std::exchange(worker.has_given_sign, false) && !worker.is_disowned)
-      alive.push_back({start,
-                       {worker.rank, worker.since, worker.entered, worker.waits,
-                        std::exchange(worker.step_times, {})}});
+      alive.push_back(
+          {start,
+           {worker.rank, worker.since, worker.entered, worker.waits,
+            std::exchange(worker.step_times, {}), std::exchange(worker.link_times, {})}});
   }
   return alive;
 }

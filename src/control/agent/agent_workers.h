@@ -32,6 +32,7 @@ struct AgentWorker {
   View entered;                      // MemberAlive::entered, as it said last
   bool waits = false;                // likewise
   std::vector<StepTime> step_times;  // that the controller has not been told yet
+  std::vector<LinkTime> link_times;  // likewise
   // A sign of life that the controller has not been told yet.
   bool has_given_sign = false;
   std::optional<WorkerReport> failed;

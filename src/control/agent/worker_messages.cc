@@ -7,6 +7,14 @@ bool speaks_for_itself(const AgentWorker& worker, Rank rank, View since) {
   return worker.rank == rank && worker.since == since;
 }
 
+// The oldest are left out.
+template <typename Time>
+void add(const std::vector<Time>& more, size_t count_max, std::vector<Time>& times) {
+  times.insert(times.end(), more.begin(), more.end());
+  if (times.size() > count_max)
+    times.erase(times.begin(), times.end() - static_cast<std::ptrdiff_t>(count_max));
+}
+
 }  // namespace
 
 HeardOfWorker hear_of_worker(AgentWorker& worker, bool has_controller, const MemberJoined& joined) {
@@ -29,9 +37,8 @@ HeardOfWorker hear_of_worker(AgentWorker& worker, bool, const MemberAlive& alive
   if (!speaks_for_itself(worker, alive.rank, alive.since)) return {.is_nonsense = true};
   worker.entered = alive.entered;
   worker.waits = alive.waits;
-  std::vector<StepTime>& times = worker.step_times;
-  times.insert(times.end(), alive.step_times.begin(), alive.step_times.end());
-  if (times.size() > kStepTimesMax) times.erase(times.begin(), times.end() - kStepTimesMax);
+  add(alive.step_times, kStepTimesMax, worker.step_times);
+  add(alive.link_times, kLinkTimesMax, worker.link_times);
   worker.has_given_sign = worker.is_registered;
   return {};
 }

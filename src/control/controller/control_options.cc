@@ -72,6 +72,7 @@ ControllerServerOptions controller_options(const JobConfig& config) {
   core.elastic = elastic_options(config);
   core.stragglers = {.slower_than = config.stragglers.slower_than,
                      .for_steps = static_cast<int>(config.stragglers.for_steps),
+                     .link_slower_than = config.stragglers.link_slower_than,
                      .moves = config.stragglers.action == StragglerAction::kMove,
                      .look = signs.beat};
   core.restarts_max = static_cast<int>(config.run.restarts_max);

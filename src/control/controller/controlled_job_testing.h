@@ -33,6 +33,7 @@ class ControlledJob {
     double starved_share = 0;
     double slow_by = 1;
     std::vector<StepTime> step_times;  // not told yet
+    std::vector<LinkTime> link_times;  // likewise
     absl::Duration starved;
   };
 
@@ -83,6 +84,10 @@ class ControlledJob {
     ControlledJob& is_starved(double share) { return member().starved_share = share, job_; }
     // From now on it computes so many times as long as others, until another process has the role.
     ControlledJob& is_slow(double factor) { return member().slow_by = factor, job_; }
+    // It tells of it with its next sign of life.
+    ControlledJob& measures(const LinkTime& time) {
+      return member().link_times.push_back(time), job_;
+    }
     // From now on no process of the role comes up.
     ControlledJob& never_comes_up() { return member().comes_up = false, job_; }
     // It never says that it has its state: its line was broken then.
@@ -300,7 +305,7 @@ class ControlledJob {
     }
     if (!member.hangs) member.entered = core_.view();
     feed(MemberAlive{Rank(rank), member.since, member.entered, false,
-                     std::exchange(member.step_times, {})});
+                     std::exchange(member.step_times, {}), std::exchange(member.link_times, {})});
   }
 
   ControlledJob& feed(const ControllerEvent& event) {
@@ -410,6 +415,10 @@ class ControlledJob {
   void on(const StragglerFound& found) {
     did_.push_back(absl::StrCat(name(found.rank), found.is_over ? " is fast on " : " is slow on ",
                                 found.node.value));
+  }
+  void on(const SlowLinkFound& found) {
+    did_.push_back(absl::StrCat(found.from.value, "-", found.to.value,
+                                found.is_over ? " is fast" : " is slow"));
   }
   void on(const JobEvent& tell) { said_.push_back(tell.text); }
 

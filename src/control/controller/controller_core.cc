@@ -44,7 +44,8 @@ ControllerCore::ControllerCore(Topology topology, ControllerOptions options, abs
       silence_(options_),
       watch_(options_),
       arithmetic_(topology_),
-      stragglers_(topology_, options_.stragglers) {}
+      stragglers_(topology_, options_.stragglers),
+      links_(options_.stragglers) {}
 
 std::vector<ControllerAction> ControllerCore::on(absl::Duration now, const ControllerEvent& event) {
   now_ = std::max(now_, now);
@@ -143,7 +144,7 @@ absl::Duration ControllerCore::pace_deadline() const {
 
 void ControllerCore::watch_pace() {
   if (now_ < pace_deadline()) return;
-  if (are_all_out_of_sight(now_, roles_, nodes_)) return watch_.on_milestone(now_);
+  if (are_all_out_of_sight(now_, roles_, nodes_)) return watch_.on_nobody_in_sight(now_);
   const StandstillDecision decision =
       watch_.on_deadline(now_, {topology_, roles_, view(), progress_, journal_.is_loading()});
   switch (decision.kind) {

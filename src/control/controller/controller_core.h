@@ -29,6 +29,7 @@
 //   membership/membership_decision.h   which roles train, and which of them move to new nodes
 //   moves/role_moves.h           how roles move to other nodes while the job trains
 //   stragglers/straggler_watch.h  who computes slower than others
+//   stragglers/slow_link_watch.h  which links are slower than usual
 //
 // and what is known is kept in roles (role_table.h), nodes (role_placement.h), the view and its
 // plan (job_view.h), progress (loss_limits.h), copies (status/copy_book.h) and the story
@@ -62,6 +63,7 @@
 #include "control/controller/status/arithmetic_check.h"
 #include "control/controller/status/copy_book.h"
 #include "control/controller/status/leaving_decision.h"
+#include "control/controller/stragglers/slow_link_watch.h"
 #include "control/controller/stragglers/straggler_watch.h"
 #include "parallel/topology.h"
 
@@ -96,6 +98,7 @@ class ControllerCore {
   const CopyBook& copies() const { return copies_; }
   const StandbyBook& standbys() const { return standbys_; }
   const StragglerWatch& stragglers() const { return stragglers_; }
+  const SlowLinkWatch& links() const { return links_; }
   const RestingRoles& resting() const { return membership_.resting(); }
   absl::Duration median_step() const { return watch_.median_step(); }
   Step steps() const { return options_.steps; }  // of the whole job
@@ -188,6 +191,9 @@ class ControllerCore {
   void move_stragglers();
   bool move_straggler(Rank rank, const StragglerWatch::Slowness& slowness);
   absl::Duration usual_pause() const;
+  // ---- links (stragglers/controller_slow_links.cc)
+  void note_links(const MemberAlive& event);
+  void tell_link(const SlowLinkWatch::Finding& finding);
 
   // ---- time
   void check_deadlines();
@@ -242,6 +248,7 @@ class ControllerCore {
   NodeTroubles troubles_;
   ArithmeticCheck arithmetic_;
   StragglerWatch stragglers_;
+  SlowLinkWatch links_;
   // ---- what was done
   std::map<Rank, Node> moves_;  // where these are started next
   std::set<Node> moved_from_;   // nodes that leave, from which a planned move was begun
@@ -252,7 +259,7 @@ class ControllerCore {
   };
   std::map<Rank, StragglerMoves> straggler_moves_;
   std::set<Node> slow_nodes_;  // whose roles are stragglers, or were when they were moved away
-  absl::Duration next_look_;   // at stragglers
+  absl::Duration next_look_;   // at stragglers and links
   absl::Duration newest_node_came_ = -absl::InfiniteDuration();  // of those that may grow the job
   std::string holders_told_;                                     // why these
   bool is_draining_ = false;                                     // because a node leaves

@@ -40,6 +40,7 @@ void ControllerCore::handle(const AgentJoined& event) {
 
 void ControllerCore::handle(const AgentLost& event) {
   nodes_.lose(event.node);
+  links_.forget(event.node);
   standbys_.forget(event.node);
   moved_from_.erase(event.node);
   if (roles_.workers_on(event.node) > 0)
@@ -238,6 +239,7 @@ void ControllerCore::handle(const MemberAlive& event) {
   roles_[event.rank].entered = event.entered;
   roles_[event.rank].waits = event.waits;
   stragglers_.note(event.rank, event.since, event.step_times);
+  note_links(event);
 }
 
 void ControllerCore::hear(const Report& report) {

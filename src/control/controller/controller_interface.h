@@ -12,6 +12,7 @@
 #include "parallel/failure_domains.h"
 #include "parallel/membership.h"
 #include "protection/strategy/strategy.h"
+#include "recovery/protocol/link_time.h"
 #include "recovery/protocol/messages.h"
 #include "recovery/protocol/step_time.h"
 
@@ -106,6 +107,7 @@ struct MemberAlive {  // a sign of life; the controller hears it from the agent,
   bool waits = false;  // its training thread, for others of its stage
   // Of steps since its last sign of life, oldest first; at most kStepTimesMax.
   std::vector<StepTime> step_times;
+  std::vector<LinkTime> link_times;  // measured since then, likewise; at most kLinkTimesMax
 };
 struct EndWanted {  // of a run that may not go on
   std::string why;
@@ -197,6 +199,13 @@ struct LanesChanged {
   int32_t nodes = 0;       // that play roles
   std::string cause;
 };
+// Messages from one node to another take longer than usual (docs/stragglers.md), or did until now.
+struct SlowLinkFound {
+  Node from, to;
+  double factor = 1;  // how many times as long as usual
+  Step step;          // the newest one by then
+  bool is_over = false;
+};
 // A role computes slower than others (docs/stragglers.md), or did until now.
 struct StragglerFound {
   Rank rank;
@@ -205,9 +214,10 @@ struct StragglerFound {
   Step step;          // the newest one that was compared
   bool is_over = false;
 };
-using ControllerAction = std::variant<StartWorker, KillWorker, SendOrder, OpenView, EndJob,
-                                      DismissNode, DrainJob, CheckNetwork, JobEvent, LanesChanged,
-                                      KeepStandbys, JoinerWanted, MoveAnswer, StragglerFound>;
+using ControllerAction =
+    std::variant<StartWorker, KillWorker, SendOrder, OpenView, EndJob, DismissNode, DrainJob,
+                 CheckNetwork, JobEvent, LanesChanged, KeepStandbys, JoinerWanted, MoveAnswer,
+                 StragglerFound, SlowLinkFound>;
 
 // Jobs that train on with fewer machines, and with those that come (docs/elastic.md).
 struct ElasticOptions {
@@ -220,11 +230,13 @@ struct ElasticOptions {
   MembershipHistory script;
 };
 
-// Roles that compute slower than others (stragglers/straggler_watch.h).
+// Roles that compute slower than others, and links that are slower than usual
+// (stragglers/straggler_watch.h, slow_link_watch.h).
 struct StragglerOptions {
   double slower_than = 1.15;
   int for_steps = 20;
-  bool moves = false;  // else they are only told of
+  double link_slower_than = 3;
+  bool moves = false;  // else they are only told of, as links are
   // For which the job stands in a move while none was measured, and at least two steps.
   absl::Duration pause = absl::Seconds(1);
   absl::Duration look = absl::Seconds(0.5);  // between two looks at what roles say

@@ -40,6 +40,11 @@ void StandstillWatch::on_plan(absl::Duration now) {
   if (std::exchange(is_probing_, false)) probe_due_ = now + probe_time();
 }
 
+void StandstillWatch::on_nobody_in_sight(absl::Duration now) {
+  on_milestone(now);
+  if (probe_due_) probe_due_ = now + probe_time();
+}
+
 void StandstillWatch::end_probe() {
   probe_due_.reset();
   is_probing_ = false;

@@ -48,6 +48,8 @@ class StandstillWatch {
   void on_milestone(absl::Duration now);
   void on_stop();  // a view opens
   void on_plan(absl::Duration now);
+  // Nobody is seen: whether the job stands still shows afterwards. A probe begins anew.
+  void on_nobody_in_sight(absl::Duration now);
 
   // When the open view stands still, or its probe is over; `newest`: the commit that is the last
   // one, `is_loading`: somebody still gathers its state.

@@ -99,6 +99,17 @@ TEST_F(Standstill, WhereAllMoveTheyMayBeSlow) {
   EXPECT_EQ(left(), seconds(300));
 }
 
+TEST_F(Standstill, WhereNobodyIsSeenAProbeBeginsAnew) {
+  commits(1, 9);
+  watch_.probe();
+  watch_.on_plan(now_);
+  now_ += seconds(10);
+  ASSERT_EQ(left(), seconds(0));
+  watch_.on_nobody_in_sight(now_);
+  EXPECT_TRUE(watch_.is_probe());
+  EXPECT_EQ(left(), seconds(10)) << "or who waits for the deadline looks again at once, and again";
+}
+
 TEST_F(Standstill, ACommitEndsTheProbe) {
   watch_.probe();
   watch_.on_plan(now_);

@@ -187,6 +187,7 @@ RunSummary summarize(Files& files, const JobRunOptions& options, const JobFolder
   summary.moves = outcome.moves;
   summary.role_moves = outcome.role_moves;
   summary.stragglers = outcome.stragglers;
+  summary.slow_links = outcome.slow_links;
   listener.fill(summary);
   // The job goes on, and its newest checkpoint changes while it is read.
   if (outcome.status == RunStatus::kTakenOver) return summary;

@@ -27,6 +27,14 @@ struct StragglerRecord {
   Step until{-1};     // the same when it was none any more; -1: its process ended before
 };
 
+// A link whose messages took longer than usual.
+struct SlowLinkRecord {
+  Node from, to;
+  double factor = 1;  // how many times as long, when it was found
+  Step step;          // then
+  Step until{-1};     // the same when it was slow no more; -1: the run or a node ended before
+};
+
 struct RunOutcome {
   RunStatus status = RunStatus::kFailed;
   int exit_code = kExitFailed;
@@ -39,6 +47,7 @@ struct RunOutcome {
   // Of roles, likewise, with moments since the run began; of former hosts of the job none.
   std::vector<MoveRecord> role_moves;
   std::vector<StragglerRecord> stragglers;  // likewise
+  std::vector<SlowLinkRecord> slow_links;   // likewise
 };
 
 // Is told what happens, on the thread of the run, which does not go on before it returns.

@@ -90,6 +90,17 @@ void RunStory::hear(const StragglerFound& found) {
   }
 }
 
+// Likewise.
+void RunStory::hear(const SlowLinkFound& found) {
+  if (!found.is_over)
+    return slow_links_.push_back({found.from, found.to, found.factor, found.step});
+  for (auto known = slow_links_.rbegin(); known != slow_links_.rend(); ++known) {
+    if (known->from != found.from || known->to != found.to) continue;
+    known->until = found.step;
+    return;
+  }
+}
+
 void RunStory::hear(const WorkerLogTail& words) {
   observer_.on_log(name_of(words.rank), words.path, words.lines);
 }
@@ -154,6 +165,7 @@ RunOutcome RunStory::history() const {
   outcome.moves = moves_;
   for (const auto& [number, move] : role_moves_) outcome.role_moves.push_back(move);
   outcome.stragglers = stragglers_;
+  outcome.slow_links = slow_links_;
   return outcome;
 }
 

@@ -28,6 +28,7 @@ class RunStory {
   void hear(const JobEvent& event) { say(event.text); }
   void hear(LanesChanged change);
   void hear(const StragglerFound& found);
+  void hear(const SlowLinkFound& found);
   void hear(const WorkerLogTail& words);
   void hear(const RoleProcess& process);
   // `life`: of the controller that notes it.
@@ -70,6 +71,7 @@ class RunStory {
   std::vector<ExpertMove> moves_;         // oldest first
   std::map<std::pair<int64_t, int>, MoveRecord> role_moves_;  // by the life of a controller, index
   std::vector<StragglerRecord> stragglers_;                   // oldest first
+  std::vector<SlowLinkRecord> slow_links_;                    // likewise
   SaveTroubles save_troubles_;
   bool are_files_broken_ = false;
   bool is_history_broken_ = false;

@@ -23,6 +23,8 @@ void add_line(std::string& text, const std::string& name, const std::string& val
   absl::StrAppendFormat(&text, "  %-12s%s\n", name, value);
 }
 
+Json or_null(Step step) { return step < Step(0) ? Json() : Json(step.value); }
+
 Json stragglers_json(const std::vector<StragglerRecord>& stragglers) {
   Json list = Json::array();
   for (const StragglerRecord& one : stragglers) {
@@ -30,7 +32,19 @@ Json stragglers_json(const std::vector<StragglerRecord>& stragglers) {
                     {"node", one.node.value},
                     {"factor", one.factor},
                     {"step", one.step.value},
-                    {"until_step", one.until < Step(0) ? Json() : Json(one.until.value)}});
+                    {"until_step", or_null(one.until)}});
+  }
+  return list;
+}
+
+Json slow_links_json(const std::vector<SlowLinkRecord>& links) {
+  Json list = Json::array();
+  for (const SlowLinkRecord& one : links) {
+    list.push_back({{"from", one.from.value},
+                    {"to", one.to.value},
+                    {"factor", one.factor},
+                    {"step", one.step.value},
+                    {"until_step", or_null(one.until)}});
   }
   return list;
 }
@@ -61,6 +75,7 @@ std::string to_json(const RunSummary& summary) {
   json["rebalances"] = rebalances_json(summary.moves);
   json["moves"] = std::move(moves);
   json["stragglers"] = stragglers_json(summary.stragglers);
+  json["slow_links"] = slow_links_json(summary.slow_links);
   json["samples_trained"] = or_null(summary.samples_trained);
   json["samples_doubled"] = or_null(summary.samples_doubled);
   json["strategy"] = summary.strategy;
@@ -97,6 +112,7 @@ std::string to_text(const RunSummary& summary) {
   for (const MoveRecord& move : summary.role_moves) add_line(text, "move", to_text(move));
   for (const StragglerRecord& straggler : summary.stragglers)
     add_line(text, "straggler", to_text(straggler));
+  for (const SlowLinkRecord& link : summary.slow_links) add_line(text, "slow link", to_text(link));
   for (const ExpertMove& move : summary.moves) add_line(text, "experts", to_text(move));
   if (!summary.is_exact)
     add_line(text, "LOSSY",
@@ -126,6 +142,13 @@ std::string to_text(const StragglerRecord& straggler) {
       "%s on node %d at step %d: it computed %.2f times as long as others%s", straggler.role,
       straggler.node.value, straggler.step.value, straggler.factor,
       straggler.until < Step(0) ? "" : absl::StrCat(", until step ", straggler.until.value));
+}
+
+std::string to_text(const SlowLinkRecord& link) {
+  return absl::StrFormat(
+      "node %d to node %d at step %d: messages took %.1f times as long as usual%s", link.from.value,
+      link.to.value, link.step.value, link.factor,
+      link.until < Step(0) ? "" : absl::StrCat(", until step ", link.until.value));
 }
 
 std::string to_text(const LanesChanged& change) {

@@ -31,6 +31,7 @@ struct RunSummary {
   std::vector<ExpertMove> moves;         // of experts, likewise
   std::vector<MoveRecord> role_moves;    // RunOutcome::role_moves
   std::vector<StragglerRecord> stragglers;
+  std::vector<SlowLinkRecord> slow_links;
   std::optional<int64_t> samples_trained;  // of the newest checkpoint
   // More than its steps have: 0, or samples were trained twice; below 0: left out.
   std::optional<int64_t> samples_doubled;
@@ -55,6 +56,7 @@ std::string to_text(const LocalRecovery& recovery);
 std::string to_text(const ExpertMove& move);
 // "1.0 on node 1 at step 95: it computed 1.21 times as long as others, until step 130".
 std::string to_text(const StragglerRecord& straggler);
+std::string to_text(const SlowLinkRecord& link);
 // "3 2 from step 25 on, 5 nodes: node 2 is lost".
 std::string to_text(const LanesChanged& change);
 

@@ -129,8 +129,12 @@ void ControlClient::beat(absl::Duration heartbeat) {
 std::optional<MemberAlive> ControlClient::sign_of_life() {
   const MutexLock handling(handling_);
   if (!has_member_) return std::nullopt;
-  return MemberAlive{options_.rank, options_.since, handlers_.entered(), handlers_.waits(),
-                     handlers_.take_step_times()};
+  return MemberAlive{options_.rank,
+                     options_.since,
+                     handlers_.entered(),
+                     handlers_.waits(),
+                     handlers_.take_step_times(),
+                     handlers_.take_link_times()};
 }
 
 }  // namespace evermoe

@@ -39,6 +39,8 @@ struct ControlHandlers {
   std::function<bool()> waits = [] { return false; };
   // Member::take_step_times(), likewise.
   std::function<std::vector<StepTime>()> take_step_times = [] { return std::vector<StepTime>(); };
+  // Member::take_link_times(), likewise.
+  std::function<std::vector<LinkTime>()> take_link_times = [] { return std::vector<LinkTime>(); };
   // A controller of that term answers, perhaps another one than before.
   std::function<void(const FolderTerm&)> on_term = [](const FolderTerm&) {};
   // The member has been registered with another controller (Member::repeat_trouble).

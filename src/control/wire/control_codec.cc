@@ -28,6 +28,8 @@ template <>
 constexpr size_t kElementsMax<AliveWorker> = kWorkersMax;
 template <>
 constexpr size_t kElementsMax<StepTime> = kStepTimesMax;
+template <>
+constexpr size_t kElementsMax<LinkTime> = kLinkTimesMax;
 
 // ---- which values are sound
 

@@ -51,7 +51,9 @@ TEST(ControlCodec, TheFieldsOfSignsOfLifeComeBack) {
   Beat beat{.late = absl::Seconds(1)};
   beat.starved = {{Rank(4), View(5), absl::Seconds(6)}};
   const StepTime time{Step(9), absl::Milliseconds(12), 3.5};
-  beat.alive = {{7, {Rank(1), View(2), View(3), true, {time}}}, {8, {Rank(0), View(3), View(0)}}};
+  const LinkTime link{Rank(4), absl::Microseconds(90), absl::Milliseconds(2), 30, 0.25};
+  beat.alive = {{7, {Rank(1), View(2), View(3), true, {time}, {link}}},
+                {8, {Rank(0), View(3), View(0)}}};
   const auto again = std::get<Beat>(decoded({0, beat}).message);
   EXPECT_EQ(again.late, absl::Seconds(1));
   ASSERT_EQ(again.starved.size(), 1u);
@@ -63,6 +65,7 @@ TEST(ControlCodec, TheFieldsOfSignsOfLifeComeBack) {
   EXPECT_EQ(again.alive[0].sign.entered, View(3));
   EXPECT_TRUE(again.alive[0].sign.waits);
   EXPECT_EQ(again.alive[0].sign.step_times, std::vector{time});
+  EXPECT_EQ(again.alive[0].sign.link_times, std::vector{link});
   EXPECT_EQ(again.alive[1].start, 8);
 }
 

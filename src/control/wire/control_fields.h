@@ -60,8 +60,11 @@ auto fields(Is<MemberJoined> auto& m) {
 }
 auto fields(Is<MemberSaid> auto& m) { return std::tie(m.rank, m.since, m.message); }
 auto fields(Is<StepTime> auto& m) { return std::tie(m.step, m.computing, m.work); }
+auto fields(Is<LinkTime> auto& m) {
+  return std::tie(m.to, m.round_trip, m.bulk, m.messages, m.bulks);
+}
 auto fields(Is<MemberAlive> auto& m) {
-  return std::tie(m.rank, m.since, m.entered, m.waits, m.step_times);
+  return std::tie(m.rank, m.since, m.entered, m.waits, m.step_times, m.link_times);
 }
 auto fields(Is<WorkerEnded> auto& m) {
   return std::tie(m.rank, m.since, m.node, m.how, m.is_clean, m.bad_input, m.is_hopeless,
@@ -78,6 +81,9 @@ auto fields(Is<JoinerWanted> auto& m) {
 auto fields(Is<JoinerReady> auto& m) { return std::tie(m.node, m.rank, m.joiner); }
 auto fields(Is<StragglerFound> auto& m) {
   return std::tie(m.rank, m.node, m.factor, m.step, m.is_over);
+}
+auto fields(Is<SlowLinkFound> auto& m) {
+  return std::tie(m.from, m.to, m.factor, m.step, m.is_over);
 }
 auto fields(Is<LanesChanged> auto& m) { return std::tie(m.step, m.lanes, m.nodes, m.cause); }
 auto fields(Is<MoveWanted> auto& m) { return std::tie(m.roles, m.to, m.drained); }
@@ -176,10 +182,11 @@ auto fields(Is<NodeStatus> auto& m) {
 auto fields(Is<RoleStatus> auto& m) {
   return std::tie(m.rank, m.name, m.node, m.pid, m.phase, m.slow_by);
 }
+auto fields(Is<SlowLink> auto& m) { return std::tie(m.from, m.to, m.factor); }
 auto fields(Is<JobStatus> auto& m) {
   return std::tie(m.life, m.term, m.view, m.is_open, m.is_draining, m.step, m.steps, m.window,
                   m.durable, m.failures, m.median_step, m.elapsed, m.ettr, m.survives, m.experts,
-                  m.move, m.nodes, m.roles);
+                  m.move, m.nodes, m.roles, m.slow_links, m.links_known);
 }
 auto fields(Is<Envelope> auto& m) { return std::tie(m.start, m.message); }
 

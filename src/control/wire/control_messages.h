@@ -166,7 +166,7 @@ struct TakeRole {
 // workers finish their step, save and end.
 struct Drain {};
 
-// ---- controller -> run, besides JobEvent, LanesChanged, StragglerFound and EndJob
+// ---- controller -> run, besides JobEvent, LanesChanged, StragglerFound, SlowLinkFound and EndJob
 
 struct RoleProcess {
   Rank rank;
@@ -190,14 +190,13 @@ struct MoveNote {
   MoveRecord record;
 };
 
-using ControlMessage =
-    std::variant<Beat, WorkerHello, AgentHello, RunHello, Welcome, AgentReady, WorkerStarted,
-                 MemberJoined, MemberSaid, MemberAlive, WorkerEnded, WorkerReport, WorkerLogTail,
-                 StartWorker, KillWorker, SendOrder, PlanUpdate, PlanWanted, Drain, EndJob,
-                 JobEvent, RoleProcess, NodeLost, RecoveryNote, OperatorHello, JobStatus,
-                 NodeLeaves, FetchPlan, PlanHeld, AskPartners, PartnersAsked, PartnerQuestion,
-                 PartnerAnswer, LanesChanged, StandbyWarm, TakeRole, StandbysKept, KeepStandbys,
-                 JoinerWanted, JoinerReady, MoveWanted, MoveAnswer, MoveNote, StragglerFound>;
+using ControlMessage = std::variant<
+    Beat, WorkerHello, AgentHello, RunHello, Welcome, AgentReady, WorkerStarted, MemberJoined,
+    MemberSaid, MemberAlive, WorkerEnded, WorkerReport, WorkerLogTail, StartWorker, KillWorker,
+    SendOrder, PlanUpdate, PlanWanted, Drain, EndJob, JobEvent, RoleProcess, NodeLost, RecoveryNote,
+    OperatorHello, JobStatus, NodeLeaves, FetchPlan, PlanHeld, AskPartners, PartnersAsked,
+    PartnerQuestion, PartnerAnswer, LanesChanged, StandbyWarm, TakeRole, StandbysKept, KeepStandbys,
+    JoinerWanted, JoinerReady, MoveWanted, MoveAnswer, MoveNote, StragglerFound, SlowLinkFound>;
 
 struct Envelope {
   int64_t start = 0;  // of the process that the message speaks of; 0 where it speaks of none

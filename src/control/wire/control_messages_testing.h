@@ -145,6 +145,9 @@ class RandomMessages {
     m = {rank(), view(), view(), coin()};
     m.step_times.resize(below(3));
     for (StepTime& one : m.step_times) one = {step(), moment(), static_cast<double>(number(0))};
+    m.link_times.resize(below(3));
+    for (LinkTime& one : m.link_times)
+      one = {rank(), moment(), moment(), static_cast<double>(number(0)), 0.5};
   }
   void make(WorkerEnded& m) {
     m = {rank(), view(), node(), text(), coin(), coin(), coin(), coin()};
@@ -231,6 +234,8 @@ class RandomMessages {
                          texts(), static_cast<int32_t>(below(9))});
     for (uint32_t n = below(4); n > 0; --n)
       m.roles.push_back({rank(), text(), node(), pid(), static_cast<RoleStatus::Phase>(below(5))});
+    m.links_known = static_cast<int32_t>(below(100));
+    for (uint32_t n = below(3); n > 0; --n) m.slow_links.push_back({node(), node(), real()});
   }
   void make(MemberSaid& m) {
     m.rank = rank();
@@ -280,6 +285,9 @@ class RandomMessages {
   void make(Progress& m) { m = {view(), rank(), commit(), step(), number(0), number(0)}; }
   void make(StragglerFound& m) {
     m = {rank(), node(), static_cast<double>(number(0)), step(), coin()};
+  }
+  void make(SlowLinkFound& m) {
+    m = {node(), node(), static_cast<double>(number(0)), step(), coin()};
   }
   void make(LanesChanged& m) { m = {step(), {1, 2}, static_cast<int32_t>(below(9)), text()}; }
   MembershipHistory membership() {

@@ -22,15 +22,16 @@ Member::Member(const Topology& topology, Transport& transport, StageTrainer& tra
                ControlLink& control, Clock& clock, MemberOptions options, MemberObserver observer)
     : topology_(topology),
       transport_(transport),
-      world_transport_(transport, kWorldGroups, clock),
+      world_transport_(transport, kWorldGroups, clock, options.sent),
       trainer_(trainer),
       control_(control),
       options_(std::move(options)),
       observer_(std::move(observer)),
       rank_(transport.rank()),
       wake_training_(transport, kTrainingSignal),
-      sender_(transport,
+      sender_(world_transport_,
               [this](View view, const absl::Status& status) { troubles_.report(view, status); }),
+      probe_sender_(transport, [](View, const absl::Status&) {}),
       views_(wake_training_, options_.patience, options_.ask_again),
       troubles_(rank_, views_, control),
       memory_(options_.log_bytes_max, options_.snapshot_bytes_max),
@@ -51,7 +52,13 @@ Member::Member(const Topology& topology, Transport& transport, StageTrainer& tra
       answers_({rank_, views_, memory_, copies_, peer_memory_, joiner_memory_, exchange_, sender_,
                 refused_, wake_training_, options_.is_rehearsal}),
       follower_(follower_parts(topology)),
-      service_({transport, clock, views_, copies_, follower_, answers_}) {}
+      probes_(
+          clock, options_.sent,
+          [this](Rank to, MessageKind kind, MessageBytes bytes) {
+            send_probe(to, kind, std::move(bytes));
+          },
+          options_.probes),
+      service_({transport, clock, views_, copies_, follower_, answers_, probes_}) {}
 
 BoundaryExchange::Dependencies Member::exchange_parts(StageTrainer& trainer) {
   return {.transport = world_transport_,
@@ -221,6 +228,11 @@ void Member::tell_connections(View view) {
   if (std::exchange(committed_in_, view) == view || since == 0) return;
   const PlanPointer plan = views_.plan();
   if (plan != nullptr && !plan->rolled_back.empty()) control_.send(Connected{view, rank_, since});
+}
+
+void Member::send_probe(Rank to, MessageKind kind, MessageBytes bytes) {
+  probe_sender_.reap();
+  probe_sender_.send(to, View(0), kind, std::move(bytes));
 }
 
 absl::Status Member::train() {

@@ -23,6 +23,7 @@
 #include "env/clock.h"
 #include "parallel/topology.h"
 #include "recovery/member/member_options.h"
+#include "recovery/member/serve/link_probes.h"
 #include "recovery/member/serve/member_service.h"
 #include "recovery/member/serve/own_memory.h"
 #include "recovery/member/train/rank_program.h"
@@ -75,6 +76,8 @@ class Member {
   bool waits_for_world() const { return world_transport_.is_waited_in(); }
   // How long this rank computed in each step since the last call. Any thread.
   std::vector<StepTime> take_step_times() { return timer_.take(); }
+  // How long messages from this rank to others take, measured since the last call. Any thread.
+  std::vector<LinkTime> take_link_times() { return probes_.take(); }
   // Of the state after the step whose record this is. Training thread.
   ProtectionState protection_state(const Record& record) const;
   int64_t log_bytes_peak() const { return memory_.log.bytes_peak(); }
@@ -96,6 +99,7 @@ class Member {
   Restorer::Dependencies restorer_parts(StageTrainer& trainer);
   RankProgram::Dependencies program_parts(StageTrainer& trainer);
   OrderFollower::Dependencies follower_parts(const Topology& topology);
+  void send_probe(Rank to, MessageKind kind, MessageBytes bytes);
   absl::Status settle();
   absl::Duration time_waited() const;
   WindowVote vote(bool ends_window) const;
@@ -104,7 +108,8 @@ class Member {
 
   const Topology& topology_;
   Transport& transport_;
-  WatchedTransport world_transport_;  // of the training thread: verdicts and boundaries
+  // Of the training thread, verdicts and boundaries; and what the service thread sends.
+  WatchedTransport world_transport_;
   StageTrainer& trainer_;
   ControlLink& control_;
   const MemberOptions options_;
@@ -114,6 +119,7 @@ class Member {
   // Both threads:
   Signal wake_training_;
   MessageSender sender_;
+  MessageSender probe_sender_;  // what it sends is no traffic, and what it meets is no trouble
   MemberViews views_;
   TroubleReporter troubles_;
   WorkCounts counts_;
@@ -143,6 +149,7 @@ class Member {
   // Service thread:
   MessageAnswers answers_;
   OrderFollower follower_;
+  LinkProbes probes_;
   MemberService service_;
 };
 

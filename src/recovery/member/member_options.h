@@ -3,12 +3,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "absl/time/time.h"
 #include "base/mutex.h"
+#include "comm/transport/sent_traffic.h"
 #include "protection/schedule/copy_gate.h"
 #include "protection/strategy/strategy.h"
+#include "recovery/member/serve/link_probes.h"
 #include "recovery/member/serve/snapshot_copies.h"
 #include "recovery/plan/operator_ordering.h"
 #include "recovery/protocol/findings.h"
@@ -30,6 +33,9 @@ struct MemberOptions {
   CopyGateOptions gate;  // of copies on their way to peers
   // For how long the trainer has waited for other lanes so far. Asked on the training thread.
   std::function<absl::Duration()> time_waited = [] { return absl::ZeroDuration(); };
+  // What has been sent to others: by the member, and by a trainer whose transport counts here, too.
+  std::shared_ptr<SentTraffic> sent = std::make_shared<SentTraffic>();
+  ProbeOptions probes;
   // How long a single message may take before its sender is accused.
   absl::Duration deadline = kCallMax;
   // After how long without an answer to ask again.

@@ -1,5 +1,6 @@
 #include "recovery/protocol/member_messages.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
@@ -73,6 +74,19 @@ absl::StatusOr<WantedSlot> decode_wanted_slot(std::span<const std::byte> bytes) 
   }
   if (!is_sound) return Corrupt("not a message that wants a slot");
   return message;
+}
+
+MessageBytes encode_probe(uint64_t number, size_t size) {
+  MessageBytes bytes;
+  put(bytes, number);
+  bytes.resize(std::max(bytes.size(), size));
+  return bytes;
+}
+
+absl::StatusOr<uint64_t> decode_probe(std::span<const std::byte> bytes) {
+  uint64_t number = 0;
+  if (!take(bytes, number)) return Corrupt("not a probe or its echo");
+  return number;
 }
 
 MessageBytes encode(Commit commit) {

@@ -31,6 +31,8 @@ enum class MessageKind : uint32_t {
   kAudit,         // NamedBoundary whose bytes are the fingerprint of a message computed again
   kForget,        // you keep none of my copies any more, and those who do have all; empty
   kCorrupt,       // a rehearsed fault: damage what you hold of my snapshots; empty
+  kProbe,         // the number of a probe and, of a large one, zeros: send me kEcho; in any view
+  kEcho,          // the number of the probe that this answers; likewise
 };
 
 using MessageBytes = std::vector<std::byte>;
@@ -72,6 +74,10 @@ struct NamedBoundary {
 };
 MessageBytes encode(const NamedBoundary& message);
 absl::StatusOr<NamedBoundary> decode_named_boundary(std::span<const std::byte> bytes);
+
+// `size`: of the message, or less than that of the number alone.
+MessageBytes encode_probe(uint64_t number, size_t size = 0);
+absl::StatusOr<uint64_t> decode_probe(std::span<const std::byte> bytes);
 
 MessageBytes encode_audit(const BoundaryName& name, const Fingerprint& fingerprint);
 absl::StatusOr<Fingerprint> decode_audited(const NamedBoundary& message);

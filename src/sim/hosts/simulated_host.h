@@ -53,6 +53,7 @@ class SimulatedHost final : private StreamEvents {
   std::vector<RecoveryRecord> recoveries() const;
   std::vector<MoveRecord> moves() const;
   const std::vector<StragglerFound>& stragglers() const { return stragglers_; }
+  const std::vector<SlowLinkFound>& slow_links() const { return slow_links_; }
   int64_t controllers() const { return controllers_; }
   bool has_controller() const { return controller_ != nullptr; }
   // Its controller leaves the node out, because others do not reach it.
@@ -99,6 +100,7 @@ class SimulatedHost final : private StreamEvents {
   void hear(const RecoveryNote& note) { notes_[{met_, note.index}] = note.record; }
   void hear(const MoveNote& note) { moves_[{met_, note.index}] = note.record; }
   void hear(const StragglerFound& found) { stragglers_.push_back(found); }
+  void hear(const SlowLinkFound& found) { slow_links_.push_back(found); }
   void hear(const MoveAnswer& answer);
   void hear(const EndJob& end);
   void end_as(const EndJob& end);
@@ -131,6 +133,7 @@ class SimulatedHost final : private StreamEvents {
   std::map<std::pair<int64_t, int>, RecoveryRecord> notes_;  // by life and index
   std::map<std::pair<int64_t, int>, MoveRecord> moves_;      // likewise
   std::vector<StragglerFound> stragglers_;
+  std::vector<SlowLinkFound> slow_links_;
   bool has_ended_ = false;  // the job
 };
 

@@ -131,6 +131,7 @@ class ControllerRelay {
   void act(const JobEvent& tell);
   void act(const LanesChanged& change) { out_.tell_run(change); }
   void act(const StragglerFound& found) { out_.tell_run(found); }
+  void act(const SlowLinkFound& found) { out_.tell_run(found); }
   void act(const MoveAnswer& answer) { out_.send(wishes_, answer); }
 
   // `failed`: since when what the event tells may be so.

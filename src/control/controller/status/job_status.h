@@ -50,6 +50,11 @@ struct RoleStatus {
 };
 const char* to_string(RoleStatus::Phase phase);
 
+struct SlowLink {
+  Node from, to;
+  double factor = 1;  // what travels there takes so many times as long as usual
+};
+
 struct JobStatus {
   int64_t life = 0;  // how many controllers the job had before this one
   FolderTerm term;
@@ -73,6 +78,8 @@ struct JobStatus {
   std::optional<MoveRecord> move;     // of roles: the newest, done or not, by this controller
   std::vector<NodeStatus> nodes;
   std::vector<RoleStatus> roles;  // by rank
+  std::vector<SlowLink> slow_links;
+  int32_t links_known = 0;  // between nodes: of which it is known how long messages usually take
 };
 
 }  // namespace evermoe

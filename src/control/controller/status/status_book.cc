@@ -66,6 +66,9 @@ JobStatus StatusBook::status(absl::Duration now, const ControllerCore& core,
   status.survives = core.copies().survivable(core.roles());
   status.experts = experts_;
   if (!core.moves().empty()) status.move = core.moves().back();
+  status.links_known = core.links().known();
+  for (const auto& [link, factor] : core.links().slow())
+    status.slow_links.push_back({link.from, link.to, factor});
   for (int32_t n = 0; n < nodes; ++n) status.nodes.push_back(node(now, core, Node(n)));
   // Those that came to an elastic job.
   for (auto more = agents_.lower_bound(Node(nodes)); more != agents_.end(); ++more)

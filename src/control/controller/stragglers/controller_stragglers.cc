@@ -22,6 +22,7 @@ void ControllerCore::watch_stragglers() {
   next_look_ = now_ + options_.stragglers.look;
   for (const StragglerWatch::Finding& finding : stragglers_.look(watch_.median_step()))
     tell_straggler(finding);
+  for (const SlowLinkWatch::Finding& finding : links_.look(now_, slow_nodes_)) tell_link(finding);
   if (options_.stragglers.moves) move_stragglers();
 }
 

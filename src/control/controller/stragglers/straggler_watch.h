@@ -2,7 +2,8 @@
 // every step (docs/stragglers.md).
 //
 // Each role says how long it computed in each step, apart from waiting (recovery/protocol/
-// step_time.h), so that a slow link, which makes everybody wait, names nobody. The lanes of a stage
+// step_time.h), so that a slow link, which makes everybody wait, names nobody (slow_link_watch.h
+// does). The lanes of a stage
 // do the same at the same time: step by step each is compared with the median of the others. A lane
 // whose experts are chosen more often has more to do, and is no straggler: what its work explains
 // is left out, as far as the times have followed the work in the steps before (work_dependence.h).

@@ -21,8 +21,8 @@ absl::Status MemberService::run() {
     nanoseconds_ = absl::ToInt64Nanoseconds(in_.clock.thread_time());
     in_.orders.follow();
     if (in_.views.has_ended()) return absl::OkStatus();
-    absl::StatusOr<ServiceMessage> message =
-        in_.transport.receive_service_message(std::min(in_.copies.work(), kIdle));
+    absl::StatusOr<ServiceMessage> message = in_.transport.receive_service_message(
+        std::min({in_.copies.work(), in_.probes.work(), kIdle}));
     if (message.ok()) {
       handle(*std::move(message));
     } else if (!absl::IsDeadlineExceeded(message.status())) {
@@ -37,7 +37,9 @@ void MemberService::on_opened() {
 }
 
 void MemberService::handle(ServiceMessage message) {
-  if (static_cast<MessageKind>(message.tag.purpose) == MessageKind::kWake) return;
+  const auto kind = static_cast<MessageKind>(message.tag.purpose);
+  if (kind == MessageKind::kWake) return;
+  if (LinkProbes::is_for_it(kind)) return judge(in_.probes.on_message(message), message.from);
   const PlanPointer plan = in_.views.plan();
   const View newest = in_.views.newest_view();
   const bool is_open = plan != nullptr && plan->view == newest;
@@ -48,7 +50,10 @@ void MemberService::handle(ServiceMessage message) {
 
 void MemberService::answer(ServiceMessage message, View view) {
   const Rank from = message.from;
-  const absl::Status status = in_.answers.on_message(std::move(message), view);
+  judge(in_.answers.on_message(std::move(message), view), from);
+}
+
+void MemberService::judge(const absl::Status& status, Rank from) {
   if (status.ok()) return;
   const absl::Status named = annotate(status, absl::StrCat("message from rank ", from.value));
   log_error(std::string(named.message()));

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "comm/transport/transport.h"
 #include "env/clock.h"
+#include "recovery/member/serve/link_probes.h"
 #include "recovery/member/serve/message_answers.h"
 #include "recovery/member/serve/next_view_messages.h"
 #include "recovery/member/serve/order_follower.h"
@@ -27,6 +28,7 @@ class MemberService {
     SnapshotCopies& copies;
     OrderFollower& orders;
     MessageAnswers& answers;
+    LinkProbes& probes;
   };
   explicit MemberService(Dependencies dependencies) : in_(std::move(dependencies)) {}
 
@@ -41,6 +43,8 @@ class MemberService {
  private:
   void handle(ServiceMessage message);
   void answer(ServiceMessage message, View view);
+  // Ends this process for what no member sends.
+  void judge(const absl::Status& status, Rank from);
   // This process has to end: the training thread comes out of whatever it waits for.
   void end(const absl::Status& error);
 

@@ -17,6 +17,8 @@ absl::Status MessageAnswers::on_message(ServiceMessage message, View view) {
   if (in_.joiner.is_seat(message.from)) return on_joiner(message);
   switch (static_cast<MessageKind>(message.tag.purpose)) {
     case MessageKind::kWake: return absl::OkStatus();
+    case MessageKind::kProbe:
+    case MessageKind::kEcho: break;  // link_probes.h
     case MessageKind::kChunk: return on_chunk(std::move(message), view);
     case MessageKind::kAcknowledge: return on_acknowledged(message);
     case MessageKind::kOffer: return on_offer(message, view);
