@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -33,7 +32,14 @@ StandbyLine::StandbyLine(const std::string& agent) {
   CHECK(call_->send({0, WorkerHello{::getpid()}}));
 }
 
-StandbyLine::~StandbyLine() { end(); }
+// Not under the lock: it waits for events that may want it.
+StandbyLine::~StandbyLine() {
+  std::unique_ptr<ControlCall> call;
+  {
+    const MutexLock lock(mutex_);
+    call = std::move(call_);
+  }
+}
 
 void StandbyLine::say(ControlMessage message) {
   const MutexLock lock(mutex_);
@@ -41,27 +47,14 @@ void StandbyLine::say(ControlMessage message) {
 }
 
 StandbyLine::Order StandbyLine::next_order() {
-  std::optional<Order> order;
-  {
-    MutexLock lock(mutex_);
-    const auto has_order = [this]()
-                               ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !orders_.empty(); };
-    while (!changed_.wait_for(lock, kLookAgain, has_order)) {
-    }
-    order = std::move(orders_.front());
-    orders_.pop_front();
+  MutexLock lock(mutex_);
+  const auto has_order = [this]()
+                             ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !orders_.empty(); };
+  while (!changed_.wait_for(lock, kLookAgain, has_order)) {
   }
-  if (std::holds_alternative<TakeRole>(*order)) end();
-  return *std::move(order);
-}
-
-// Not under the lock: it waits for events that may want it.
-void StandbyLine::end() {
-  std::unique_ptr<ControlCall> call;
-  {
-    const MutexLock lock(mutex_);
-    call = std::move(call_);
-  }
+  Order order = std::move(orders_.front());
+  orders_.pop_front();
+  return order;
 }
 
 void StandbyLine::on_envelope(StreamNumber, Envelope envelope) {

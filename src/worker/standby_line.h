@@ -24,14 +24,13 @@ class StandbyLine final : private StreamEvents {
 
   // To be called from one thread.
   void say(ControlMessage message);
-  // Sleeps until there is an order. TakeRole is the last one: the line ends, for the worker has one
-  // of its own (control/wire/control_client.h).
+  // Sleeps until there is an order. TakeRole is the last one: the worker has a line of its own
+  // (control/wire/control_client.h), and that this one breaks means nothing any more.
   Order next_order();
 
  private:
   void on_envelope(StreamNumber, Envelope envelope) override;
   void on_broken(StreamNumber, const std::string& why) override;
-  void end();
 
   Mutex mutex_;
   CondVar changed_;

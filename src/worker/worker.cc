@@ -6,9 +6,11 @@
 #include <atomic>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/exit_codes.h"
 #include "base/log.h"
 #include "config/job_config.h"
 #include "config/job_data.h"
@@ -79,26 +81,52 @@ absl::Status warm_up(const JobConfig& config, const TokenParts& tokens, c10::Dev
   return absl::OkStatus();
 }
 
-// Until then it may wait for a certain role, for as long as that is wanted.
+// A member and its line to the agent.
+struct RoleWorker {
+  RoleWorker(const WorkerOptions& options, const Job& job)
+      : client({options.agent, options.rank, options.since}),
+        worker(options, job.config, job.tokens, client, drain_requested) {}
+
+  ControlClient client;
+  MemberWorker worker;
+};
+
+// Of the role for which a standby waits.
+struct AwaitedRole {
+  std::unique_ptr<JoinerProcess> joiner;  // what it is given
+  std::unique_ptr<RoleWorker> process;   // what it will play it with
+};
+
+// Where something is lacking the move is called off, or the role prepared when it comes.
+AwaitedRole await_role(const JoinerWanted& wanted, StandbyLine& line, WorkerOptions options,
+                       const Job& job, const std::shared_ptr<const WorkerDevice>& device) {
+  AwaitedRole awaited;
+  auto joiner = JoinerProcess::start(wanted, options, job.config);
+  if (!joiner.ok()) {
+    log_error(std::string(joiner.status().message()));
+    return awaited;
+  }
+  awaited.joiner = *std::move(joiner);
+  line.say(JoinerReady{Node(0), wanted.rank, awaited.joiner->address()});
+  options.rank = wanted.rank;
+  options.since = wanted.next;
+  auto process = std::make_unique<RoleWorker>(options, job);
+  const absl::Status prepared = guard([&] { return process->worker.prepare(device); });
+  if (prepared.ok())
+    awaited.process = std::move(process);
+  else
+    log_error(std::string(prepared.message()));
+  return awaited;
+}
+
 TakeRole wait_for_role(StandbyLine& line, const WorkerOptions& options, const Job& job,
-                       Inheritance& inherited) {
-  std::unique_ptr<JoinerProcess> joiner;
+                       const std::shared_ptr<const WorkerDevice>& device, AwaitedRole& awaited) {
   while (true) {
     const StandbyLine::Order order = line.next_order();
-    if (const auto* const role = std::get_if<TakeRole>(&order)) {
-      if (joiner != nullptr) inherited.chunks = joiner->take(role->rank, role->since);
-      return *role;
-    }
+    if (const auto* const role = std::get_if<TakeRole>(&order)) return *role;
     const auto& wanted = std::get<JoinerWanted>(order);
-    joiner.reset();
-    if (wanted.is_off) continue;
-    auto started = JoinerProcess::start(wanted, options, job.config);
-    if (!started.ok()) {
-      log_error(std::string(started.status().message()));  // and the move is called off
-      continue;
-    }
-    joiner = *std::move(started);
-    line.say(JoinerReady{Node(0), wanted.rank, joiner->address()});
+    awaited = {};
+    if (!wanted.is_off) awaited = await_role(wanted, line, options, job, device);
   }
 }
 
@@ -111,7 +139,12 @@ absl::Status run_worker(const WorkerOptions& options) {
   const absl::StatusOr<Job> job = load_job(options);
   if (!job.ok()) return close_line(client, job.status());
   set_up_computing(job->config);
-  return run_member(options, job->config, job->tokens, drain_requested, client, {});
+  MemberWorker worker(options, job->config, job->tokens, client, drain_requested);
+  absl::Status status = guard([&]() -> absl::Status {
+    RETURN_IF_ERROR(worker.prepare());
+    return worker.run({});
+  });
+  return close_line(client, std::move(status));  // before the member goes, which it may call
 }
 
 absl::Status run_standby(const WorkerOptions& options) {
@@ -120,16 +153,40 @@ absl::Status run_standby(const WorkerOptions& options) {
   StandbyLine line(options.agent);
   ASSIGN_OR_RETURN(const Job job, load_job(options));
   set_up_computing(job.config);
-  ASSIGN_OR_RETURN(WorkerDevice device, take_device(job.config, real_clock()));
-  RETURN_IF_ERROR(warm_up(job.config, job.tokens, device.device));
+  ASSIGN_OR_RETURN(WorkerDevice taken, take_device(job.config, real_clock()));
+  const auto device = std::make_shared<const WorkerDevice>(std::move(taken));
+  RETURN_IF_ERROR(warm_up(job.config, job.tokens, device->device));
   line.say(StandbyWarm{});
-  Inheritance inherited{.device = std::move(device)};
+  AwaitedRole awaited;
   const WorkerOptions with_role =
-      options_with(wait_for_role(line, options, job, inherited), options);
+      options_with(wait_for_role(line, options, job, device, awaited), options);
   name_process(absl::StrCat(with_role.rank.value));
-  ControlClient client({with_role.agent, with_role.rank, with_role.since});
-  return run_member(with_role, job.config, job.tokens, drain_requested, client,
-                    std::move(inherited));
+  std::vector<Chunk> inherited;
+  if (awaited.joiner != nullptr) inherited = awaited.joiner->take(with_role.rank, with_role.since);
+  std::unique_ptr<RoleWorker> process = std::move(awaited.process);
+  const bool is_prepared =
+      process != nullptr && process->worker.is_for(with_role.rank, with_role.since);
+  if (!is_prepared) process = std::make_unique<RoleWorker>(with_role, job);
+  absl::Status status = guard([&]() -> absl::Status {
+    if (!is_prepared) RETURN_IF_ERROR(process->worker.prepare(device));
+    process->worker.take_role(with_role);
+    return process->worker.run(std::move(inherited));
+  });
+  return close_line(process->client, std::move(status));
+}
+
+absl::Status close_line(ControlClient& client, absl::Status status) {
+  if (!status.ok()) {
+    log_error(std::string(status.message()));  // also where the line itself does not work
+    WorkerReport failed{.kind = WorkerReport::Kind::kFailed, .text = std::string(status.message())};
+    failed.accused = accused_rank(status);
+    failed.bad_input = absl::IsInvalidArgument(status);
+    failed.is_hopeless = exit_code(status) == kExitHopeless;
+    failed.is_doubted = is_doubtful(status);
+    client.report(std::move(failed));
+  }
+  client.close();
+  return status;
 }
 
 }  // namespace evermoe

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "base/ids.h"
 #include "checkpoint/write/folder_term.h"
+#include "control/wire/control_client.h"
 
 namespace evermoe {
 
@@ -34,5 +35,8 @@ absl::Status run_worker(const WorkerOptions& options);
 
 // The same of a standby, from its warming up on.
 absl::Status run_standby(const WorkerOptions& options);
+
+// Tells people why a worker fails, unless it is ok, and closes the client.
+absl::Status close_line(ControlClient& client, absl::Status status);
 
 }  // namespace evermoe

@@ -15,7 +15,6 @@
 #include "tensor/arithmetic_identity.h"
 #include "tensor/compute_device.h"
 #include "tensor/product_rate.h"
-#include "worker/member_worker.h"
 #include "worker/worker.h"
 #include "worker/worker_device.h"
 
